@@ -63,7 +63,7 @@ struct Batch {
 constexpr size_t kPageFloats = 2 * kWidth * kPageTokens;
 
 cuda::CacheLayer layer_at(std::byte* memory) {
-  return {floats(memory), kPageFloats, kWidth * kPageTokens, kHeads, kHeadWidth, kHeadWidth};
+  return {memory, kPageFloats, kWidth * kPageTokens, kHeads, kHeadWidth, kHeadWidth};
 }
 
 void add_row_cases(std::vector<Case>& cases, size_t tokens, const float* weight, const int32_t* ids) {

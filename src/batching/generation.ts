@@ -1,6 +1,7 @@
 /** The sequences that take one token a pass: the choices of an input, and the beams of a search. */
 import type { GenerateWork } from '../protocol/item-work.js';
 import type { GeneratedToken } from '../protocol/thread-messages.js';
+import type { PageNeed } from './kv-pages.js';
 import { type PassSequence, type PickedToken, type TokenPick, tokenOf } from './pass-batch.js';
 
 /** An input that has started, and the resources it holds until all its parts are done. */
@@ -8,7 +9,7 @@ export interface RunningInput {
   item: number;
   job: number;
   /** KV pages of all its sequences. */
-  pages: number;
+  pages: PageNeed;
   /** Experts per token if tables route the input; 0 if the model's routers do. */
   routingK: number;
   /** Sequence of the prompt. Later sequences attend to it (encoder-decoder) or continue it (decoder-only). */

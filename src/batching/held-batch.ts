@@ -2,7 +2,7 @@
 import type { OpenTables } from '../predictor/expected-visits.js';
 import { labelTokens } from '../protocol/item-work.js';
 import type { BatchItem, PromptBatch } from '../protocol/thread-messages.js';
-import { itemPages, type KvPages } from './kv-pages.js';
+import { type KvPages, type PageNeed, pageNeed } from './kv-pages.js';
 
 /** An input whose KV pages are reserved. */
 export interface AdmittedItem extends BatchItem {
@@ -11,7 +11,7 @@ export interface AdmittedItem extends BatchItem {
   begin: number;
   /** Index of its first label token among the batch's label tokens. */
   labelBegin: number;
-  pages: number;
+  pages: PageNeed;
 }
 
 export class HeldBatch {
@@ -20,12 +20,9 @@ export class HeldBatch {
   #next = 0;
   #labelTokens = 0;
 
-  readonly #encoderDecoder: boolean;
-
-  constructor(batch: PromptBatch, tables: OpenTables, encoderDecoder: boolean) {
+  constructor(batch: PromptBatch, tables: OpenTables) {
     this.batch = batch;
     this.tables = tables;
-    this.#encoderDecoder = encoderDecoder;
   }
 
   get finished(): boolean {
@@ -33,7 +30,7 @@ export class HeldBatch {
   }
 
   /** Reserves pages and returns the inputs that may start now, in order. Skips inputs of dropped jobs. */
-  admit(pages: KvPages, pageTokens: number, dropped: (job: number) => boolean): AdmittedItem[] {
+  admit(pages: KvPages, dropped: (job: number) => boolean): AdmittedItem[] {
     const admitted: AdmittedItem[] = [];
     const { items, offsets, tokens } = this.batch;
     for (; this.#next < items.length; this.#next++) {
@@ -42,7 +39,7 @@ export class HeldBatch {
       if (!dropped(item.job)) {
         const begin = offsets[this.#next]!;
         const ids = tokens.subarray(begin, offsets[this.#next + 1]!);
-        const needed = itemPages(ids.length, item.work, pageTokens, this.#encoderDecoder);
+        const needed = pageNeed(ids.length, item.work, pages.room);
         if (!pages.reserve(needed)) break;
         admitted.push({ ...item, tokens: ids, begin, labelBegin: this.#labelTokens, pages: needed });
       }

@@ -1,9 +1,13 @@
-import type { ItemWork } from '../protocol/item-work.js';
 /** Counts KV cache pages before a pass is run, so that no native pass fails because the cache is full. */
-
-export function pagesOf(tokens: number, pageTokens: number): number {
-  return Math.ceil(tokens / pageTokens);
-}
+import { fedTokens, type ItemWork } from '../protocol/item-work.js';
+import {
+  pagesOf,
+  type WindowLayers,
+  type WindowNeed,
+  WindowPages,
+  type WindowSizes,
+  windowNeed,
+} from './window-pages.js';
 
 /** Most pages that an input holds, for its prompt and everything generated or scored after it. */
 export function itemPages(
@@ -16,13 +20,6 @@ export function itemPages(
   return encoderDecoder
     ? besidePages(promptTokens, fed, pageTokens)
     : continuingPages(promptTokens, work.kind, fed, pageTokens);
-}
-
-/** Tokens fed to each sequence after the prompt. */
-function fedTokens(work: ItemWork): number[] {
-  if (work.kind === 'score') return work.plan.inputs.map(({ tokens }) => tokens.length);
-  const sequences = work.kind === 'search' ? work.beams : work.choices.length;
-  return new Array(sequences).fill(work.maxTokens);
 }
 
 /**
@@ -53,13 +50,50 @@ function continuingPages(
   );
 }
 
+/** What a KV cache has room for. */
+export interface KvRoom {
+  encoderDecoder: boolean;
+  kvPages: number;
+  kvPageTokens: number;
+  kvWindows: readonly WindowLayers[];
+  /** Tokens of the largest pass. */
+  maxBatchTokens: number;
+}
+
+/** The most pages that an input holds. */
+export interface PageNeed {
+  pages: number;
+  /** In the layers of each window. */
+  windows: WindowNeed[];
+}
+
+export function windowSizes(
+  { window }: WindowLayers,
+  room: Pick<KvRoom, 'kvPageTokens' | 'maxBatchTokens'>,
+): WindowSizes {
+  return { window, pageTokens: room.kvPageTokens, passTokens: room.maxBatchTokens };
+}
+
+export function pageNeed(promptTokens: number, work: ItemWork, room: KvRoom): PageNeed {
+  return {
+    pages: itemPages(promptTokens, work, room.kvPageTokens, room.encoderDecoder),
+    windows: room.kvWindows.map((layers) => windowNeed(promptTokens, work, windowSizes(layers, room))),
+  };
+}
+
 export class KvPages {
-  readonly total: number;
+  readonly room: KvRoom;
+  readonly #windows: WindowPages[];
   #free: number;
 
-  constructor(total: number) {
-    this.total = total;
-    this.#free = total;
+  constructor(room: KvRoom) {
+    this.room = room;
+    this.#free = room.kvPages;
+    this.#windows = room.kvWindows.map((layers) => new WindowPages(layers.pages, windowSizes(layers, room)));
+  }
+
+  get total(): number {
+    return this.room.kvPages;
   }
 
   get free(): number {
@@ -67,14 +101,20 @@ export class KvPages {
   }
 
   /** Reserves the pages and returns true, or returns false if fewer are free. */
-  reserve(pages: number): boolean {
-    if (pages > this.#free) return false;
+  reserve({ pages, windows }: PageNeed): boolean {
+    if (pages > this.#free || !this.#windows.every((layers, i) => layers.fits(windows[i]!))) return false;
     this.#free -= pages;
+    this.#windows.forEach((layers, i) => {
+      layers.add(windows[i]!, 1);
+    });
     return true;
   }
 
-  release(pages: number): void {
+  release({ pages, windows }: PageNeed): void {
     this.#free += pages;
+    this.#windows.forEach((layers, i) => {
+      layers.add(windows[i]!, -1);
+    });
     if (this.#free > this.total) {
       throw new Error(`${this.#free} of ${this.total} KV pages are free. This is a bug.`);
     }

@@ -233,6 +233,7 @@ function producer(
 type WorkerOptions = Pick<
   ServeOptions,
   | 'activations'
+  | 'kv'
   | 'device'
   | 'routing'
   | 'routingK'
@@ -281,8 +282,8 @@ function startWorker(
   onKeptEnd: OnKeptEnd,
 ): QueueWorker {
   const model = engine.model!;
-  const { activations, device, routing, routingK } = options;
-  const settings: AnswerSettings = { activations, device, routing, routingK: routingK ?? null };
+  const { activations, kv, device, routing, routingK } = options;
+  const settings: AnswerSettings = { activations, kv, device, routing, routingK: routingK ?? null };
   return new QueueWorker(
     engine,
     model,

@@ -39,6 +39,8 @@ const OPTIONS = [
   'hostBudget',
   'maxBatchTokens',
   'kvTokens',
+  'kv',
+  'kvWindows',
   'threads',
   ...WEIGHT_OPTIONS,
   'activations',
@@ -199,16 +201,18 @@ function engineOf(
   { data, maxNewTokens }: EvalRequest,
   maxRoutingK: number | undefined,
 ): Engine {
-  const { memoryBudget, hostBudget, maxBatchTokens, threads, activations, device } = options;
+  const { memoryBudget, hostBudget, maxBatchTokens, kv, threads, activations, device } = options;
   // The last KV page of the input and of each label or continuation may be almost empty.
-  const pages = ((data?.labels?.length ?? 1) + 2) * loadAddon().kvPageTokens;
+  const sequences = (data?.labels?.length ?? 1) + 2;
   return openEngine({
     pack,
     memoryBudget,
     hostBudget,
     maxBatchTokens,
     threads,
-    kvTokens: 2 * maxBatchTokens + maxNewTokens + pages,
+    kvTokens: 2 * maxBatchTokens + maxNewTokens + sequences * loadAddon().kvPageTokens,
+    kv,
+    kvWindows: sequences,
     activations,
     device,
     ...(maxRoutingK !== undefined && { maxRoutingK }),
@@ -259,8 +263,9 @@ async function openFunctions(
 
 /** The number of slots that `sida serve` would have within each budget under exact routing. */
 function slotBudgets(pack: string, options: Options, { budgets }: EvalRequest): SlotBudget[] {
-  const { maxBatchTokens, kvTokens, threads, activations, device } = options;
-  const plan = loadAddon().planMemory({ pack }, { maxBatchTokens, kvTokens, threads, activations, device });
+  const { maxBatchTokens, kvTokens, kv, kvWindows, threads, activations, device } = options;
+  const limits = { maxBatchTokens, kvTokens, kv, kvWindows, threads, activations, device };
+  const plan = loadAddon().planMemory({ pack }, limits);
   return budgets.map((budget) => {
     const bytes = budgetBytes(budget, plan);
     if (bytes >= plan.smallest) return { budget, slots: slotsWithin(bytes, plan) };

@@ -21,6 +21,7 @@ import { isEncoderDecoder } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type {
   BatchLimits,
+  KvType,
   MemoryPlan,
   ModelShape,
   PackFormats,
@@ -37,6 +38,8 @@ const OPTIONS = [
   ...WEIGHT_OPTIONS,
   'maxBatchTokens',
   'kvTokens',
+  'kv',
+  'kvWindows',
   'threads',
   'routing',
   'routingK',
@@ -79,6 +82,8 @@ export function planCommand(): Command {
       const limits: BatchLimits = {
         maxBatchTokens: options.maxBatchTokens,
         kvTokens: options.kvTokens,
+        kv: options.kv,
+        kvWindows: options.kvWindows,
         threads: options.threads,
         ...(options.routingK !== undefined && { maxRoutingK: options.routingK }),
         activations: options.activations,
@@ -93,7 +98,7 @@ export function planCommand(): Command {
       else {
         printLines(
           ...(planned.shape === null ? [] : [describeShape(planned.shape), '']),
-          ...describe(planned),
+          ...describe(planned, options.kv),
           '',
           ...describeChoices(planned, bytes),
           verdict(options.memoryBudget, budget, planned.plan),
@@ -144,7 +149,7 @@ function describeShape(shape: ModelShape): string {
   return `${family}, ${kind}: ${layers}, ${moeLayers.length} of them MoE with ${experts} experts, ${topK} for a token${context}`;
 }
 
-function describe({ plan, layers, formats }: Planned): string[] {
+function describe({ plan, layers, formats }: Planned, kv: KvType): string[] {
   const row = (name: string, bytes: number, note = '') => [name, formatBytes(bytes), String(bytes), note];
   const perLayer = plan.experts / layers.length;
   const tokenSlots = plan.tokenDemand / plan.slot;
@@ -152,7 +157,7 @@ function describe({ plan, layers, formats }: Planned): string[] {
     ['', 'size', 'bytes', ''],
     row('dense weights', plan.dense, formatName(formats.dense)),
     row('routers', plan.routers),
-    row('KV cache', plan.kvCache),
+    row('KV cache', plan.kvCache, kv),
     row('workspace', plan.workspace),
     row('one slot', plan.slot, `one expert, ${formatName(formats.experts)}`),
     ...layers.map((layer) => row(`experts ${layer}`, perLayer * plan.slot, `${perLayer} experts`)),

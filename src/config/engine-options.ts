@@ -156,6 +156,23 @@ export const ENGINE_OPTIONS = {
     help: 'tokens that the KV cache holds for all running requests together',
     parse: wholeNumber(16, 1 << 24, '3072'),
   }),
+  kv: option({
+    flag: 'kv',
+    value: '<type>',
+    env: 'SIDA_KV',
+    default: 'f32',
+    help: 'element type of the KV cache: f32, or bf16, which takes half of the memory and rounds keys and values to 8 significant bits. Answers have the same bits at every budget with both',
+    parse: oneOf(['f32', 'bf16'] as const),
+  }),
+  kvWindows: option({
+    flag: 'kv-windows',
+    value: '<n>',
+    env: 'SIDA_KV_WINDOWS',
+    default: '1',
+    unit: 'sequences',
+    help: 'sequences longer than their window for which layers with a window keep pages, beside the tokens of the largest pass; requests beyond that wait. More matter only where many long sequences run at a time, and never to models without windows',
+    parse: wholeNumber(1, 1 << 16, '1'),
+  }),
   batchWait: option({
     flag: 'batch-wait-ms',
     value: '<time>',

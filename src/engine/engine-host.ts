@@ -117,6 +117,7 @@ async function open(): Promise<void> {
     maxBatchTokens,
     kvPages: usage.kvPages,
     kvPageTokens,
+    kvWindows: usage.kvWindows,
     maxInputBytes: config.maxInputBytes,
     texts: tokenizer?.texts,
     routing: { mode: config.routing, k: mostRoutingK(config, shape), predictor: predictor.name !== null },

@@ -44,10 +44,20 @@ const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounter
   ['sida_device_slots', 'Slots for experts on the device', (c) => c.usage.slots],
   ['sida_kv_pages', 'Pages of the KV cache', (c) => c.usage.kvPages],
   ['sida_kv_pages_free', 'Free pages of the KV cache', (c) => c.usage.kvPagesFree],
+  [
+    'sida_kv_window_pages',
+    'Pages of layers that see only a window, which they give up behind it; 0 if the model has none',
+    (c) => windowPages(c, 'pages'),
+  ],
+  ['sida_kv_window_pages_free', 'Free pages of these layers', (c) => windowPages(c, 'pagesFree')],
   ['sida_host_budget_bytes', 'Limit of host tier bytes', (c) => c.usage.host.budgetBytes],
   ['sida_host_used_bytes', 'Host tier bytes in use', (c) => c.usage.host.usedBytes],
   ['sida_host_experts', 'Experts kept in the host tier', (c) => c.usage.host.experts],
 ];
+
+function windowPages({ usage }: EngineCounters, figure: 'pages' | 'pagesFree'): number {
+  return usage.kvWindows.reduce((sum, window) => sum + window[figure], 0);
+}
 
 function copyTokenizer(registry: Registry, engine: EngineHandle): void {
   const figure = (name: keyof TokenizerFigures) => () => engine.tokenizer?.[name];

@@ -14,7 +14,9 @@ const MAX_INPUT_BYTES = 1 << 24;
 /** A regular expression of the tokenizer may backtrack for ever. Sixteen megabytes take some seconds. */
 const TEXT_MS = 60_000;
 
-interface OpenModelOptions extends PrepareOptions, Omit<OpenEngineOptions, 'pack' | 'kvTokens'> {
+interface OpenModelOptions
+  extends PrepareOptions,
+    Omit<OpenEngineOptions, 'pack' | 'kvTokens' | 'kvWindows'> {
   /** Most tokens after the longest input, in up to `sequences` additional sequences. */
   newTokens: number;
   sequences: number;
@@ -53,7 +55,7 @@ export async function openModel(options: OpenModelOptions): Promise<OpenModel> {
   // The last page of each sequence may be almost empty.
   const pages = (1 + sequences) * loadAddon().kvPageTokens;
   const kvTokens = rest.maxBatchTokens + newTokens + pages;
-  const engine = openEngine({ ...rest, pack: prepared.pack, kvTokens });
+  const engine = openEngine({ ...rest, pack: prepared.pack, kvTokens, kvWindows: 1 + sequences });
   try {
     return { ...prepared, engine, tokenizer: requireTokenizer(prepared, engine) };
   } catch (error) {

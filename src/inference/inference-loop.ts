@@ -78,7 +78,14 @@ export class InferenceLoop {
     this.#options = options;
     const { shape, plan } = engine;
     this.#costs = new JobCosts(shape, plan.slot);
-    this.#pages = new KvPages(engine.usage().kvPages);
+    const { kvPages, kvWindows } = engine.usage();
+    this.#pages = new KvPages({
+      encoderDecoder: isEncoderDecoder(shape),
+      kvPages,
+      kvPageTokens: options.pageTokens,
+      kvWindows,
+      maxBatchTokens,
+    });
     const { linkBandwidth } = options;
     this.#planner = new PassPlanner({ engine, policy, queue, resident, linkBandwidth });
     this.#belady = new Belady(plan.experts, engine.usage().slots, lookahead);
@@ -200,7 +207,7 @@ export class InferenceLoop {
     this.#held ??= this.#takeBatch();
     const held = this.#held;
     if (held === undefined) return false;
-    const items = held.admit(this.#pages, this.#options.pageTokens, (job) => this.#dropped.has(job));
+    const items = held.admit(this.#pages, (job) => this.#dropped.has(job));
     if (items.length > 0) {
       const tokens = items.reduce((sum, { tokens: { length } }) => sum + length, 0);
       const now = clockMs();
@@ -230,7 +237,7 @@ export class InferenceLoop {
     const tables = openTables(queued.tables);
     if (queued.batch.routingK > 0) this.#tableWait.finish(tables);
     else this.#tableWait.settle(tables);
-    return new HeldBatch(queued.batch, tables, isEncoderDecoder(this.#options.engine.shape));
+    return new HeldBatch(queued.batch, tables);
   }
 
   #done(item: number, job: number, results: ItemResults): void {

@@ -35,13 +35,16 @@ const emit = (message: FromInference): void =>
   });
 
 function engineOf({ config, pack }: InferenceThreadData): Engine {
-  const { memoryBudget, hostBudget, maxBatchTokens, kvTokens, threads, activations, device } = config;
+  const { memoryBudget, hostBudget, maxBatchTokens, kvTokens, kv, kvWindows, threads, activations, device } =
+    config;
   return openEngine({
     pack,
     memoryBudget,
     hostBudget,
     maxBatchTokens,
     kvTokens,
+    kv,
+    kvWindows,
     threads,
     activations,
     device,

@@ -23,9 +23,14 @@ export interface BatchLimits {
   activations?: Activations;
   /** The device that holds the weights and computes; default cpu. */
   device?: DeviceName;
+  /** Type of cached keys, values and latent rows; default f32. */
+  kv?: KvType;
+  /** Sequences for which layers with a window keep pages, beside the tokens of the largest pass; default 1. */
+  kvWindows?: number;
 }
 
 export type Activations = 'f32' | 'int8';
+export type KvType = 'f32' | 'bf16';
 
 export const DEVICES = ['cpu', 'cuda'] as const;
 export type DeviceName = (typeof DEVICES)[number];
@@ -268,8 +273,11 @@ export interface DeviceUsage {
   peakBytes: number;
   smallestBytes: number;
   slots: number;
+  /** Pages of the tokens that all sequences together may have, and those of them that are free in all layers. */
   kvPages: number;
   kvPagesFree: number;
+  /** Pages of the layers that see only the last `window` tokens; they give up what no later token sees. */
+  kvWindows: { window: number; pages: number; pagesFree: number }[];
   host: { budgetBytes: number; usedBytes: number; experts: number };
   /** How each expert file is read. A rate of 0 was not measured. */
   disk: { direct: boolean; depth: number; chunkBytes: number; bytesPerSecond: number }[];

@@ -8,6 +8,7 @@ import type {
   Activations,
   DeviceName,
   DeviceUsage,
+  KvType,
   MemoryPlan,
   ModelShape,
   PackFormats,
@@ -37,6 +38,8 @@ export interface EngineConfig extends FormatChoices {
   threads: number;
   /** Type of the activations that are multiplied with quantized weights. */
   activations: Activations;
+  /** Type of cached keys and values. */
+  kv: KvType;
   policy: EvictionPolicyName;
   /** `auto` (the model's own predictor, if there is one), `none`, or a directory. */
   predictor: string;
@@ -50,6 +53,8 @@ export interface EngineConfig extends FormatChoices {
   maxBatchTokens: number;
   /** Tokens in the KV cache. */
   kvTokens: number;
+  /** Sequences for which layers with a window keep pages, beside the tokens of the largest pass. */
+  kvWindows: number;
   batchWaitMs: number;
   /** Longest text in bytes that is accepted for tokenizing. */
   maxInputBytes: number;

@@ -79,7 +79,7 @@ const BROKEN: Broken[] = [
     async disturb({ server }) {
       rmSync(join(files.root, 'gone'), { recursive: true });
       for (const pid of server.enginePids()) process.kill(pid, 'SIGKILL');
-      await server.until(async () => down(await metricsOf(server)) > 0);
+      await server.until(async () => (await metricsOf(server))('sida_engine_restarts_total') > 0);
       await server.ready(60_000);
     },
     shows: down,

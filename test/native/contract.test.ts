@@ -278,6 +278,7 @@ describe('the fields that the addon reads', () => {
       addon.planMemory({ checkpoint: MINI, experts: { dtype } as never }, LIMITS);
     for (const [words, call] of [
       [declared.words('Activations'), (activations: string) => plan({ activations })],
+      [declared.words('KvType'), (kv: string) => plan({ kv })],
       [declared.words('DeviceName'), (device: string) => plan({ device })],
       [declared.words("'kl' | 'l1'"), trained],
       [declared.words('ExpertDtype'), format],

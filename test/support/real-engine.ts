@@ -24,6 +24,8 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
     experts: 'auto',
     dense: 'auto',
     activations: 'f32',
+    kv: 'f32',
+    kvWindows: 1,
     device: 'cpu',
     memoryBudget: '50%',
     hostBudget: '0',

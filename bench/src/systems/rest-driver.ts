@@ -36,10 +36,12 @@ export async function runOverRest(work: MeasurementWork, arrivals: ArrivalWork):
     const known = first.filter((answer) => answer !== undefined);
     const since = (name: string) => (after.get(name) ?? 0) - (before.get(name) ?? 0);
     const found = (how: string) => since(`sida_experts_found_total{found="${how}"}`);
-    const { maxBatchTokens, kvTokens, threads, routing, routingK } = engineConfig(work.flags);
+    const { maxBatchTokens, kvTokens, kv, kvWindows, threads, routing, routingK } = engineConfig(work.flags);
     const limits = {
       maxBatchTokens,
       kvTokens,
+      kv,
+      kvWindows,
       threads,
       ...(routingK !== null && { maxRoutingK: routingK }),
       routers: routing === 'exact',

@@ -24,16 +24,19 @@ function node(...args: string[]): string {
   return stdout;
 }
 
-it.each(['f32', 'bf16', 'int8', 'int4', 'mxfp4'])('a pack of %s experts answers alike at two budgets', (type) => {
-  const [config, pack] = [join(root, 'config.json'), join(root, type)];
-  writeFileSync(config, JSON.stringify(CONFIG));
-  node(join(SCRIPTS, 'make-random-pack.mjs'), '--config', config, '--out', pack, '--experts', type);
-  const output = node(
-    ...['--expose-gc', join(SCRIPTS, 'teacher-forced.mjs'), '--pack', pack, '--budgets', '1%,100%'],
-    ...['--tokenizer', join(REPOSITORY, 'models/switch-mini/tokenizer.json')],
-    ...['--text', join(REPOSITORY, 'README.md')],
-    ...['--prompt', '24', '--steps', '8', '--warm', '2', '--chunk', '16', '--threads', '1'],
-  );
-  expect(output).toContain('1%: 1 of 16 slots');
-  expect(output).toContain('All logits are those of 100%, bit for bit.');
-});
+it.each(['f32', 'bf16', 'int8', 'int4', 'mxfp4'])(
+  'a pack of %s experts answers alike at two budgets',
+  (type) => {
+    const [config, pack] = [join(root, 'config.json'), join(root, type)];
+    writeFileSync(config, JSON.stringify(CONFIG));
+    node(join(SCRIPTS, 'make-random-pack.mjs'), '--config', config, '--out', pack, '--experts', type);
+    const output = node(
+      ...['--expose-gc', join(SCRIPTS, 'teacher-forced.mjs'), '--pack', pack, '--budgets', '1%,100%'],
+      ...['--tokenizer', join(REPOSITORY, 'models/switch-mini/tokenizer.json')],
+      ...['--text', join(REPOSITORY, 'README.md')],
+      ...['--prompt', '24', '--steps', '8', '--warm', '2', '--chunk', '16', '--threads', '1'],
+    );
+    expect(output).toContain('1%: 1 of 16 slots');
+    expect(output).toContain('All logits are those of 100%, bit for bit.');
+  },
+);

@@ -126,6 +126,14 @@ ActivationFormat activations_from_js(const Napi::Value& value) {
   throw Error("invalid_request", "expected \"activations\" to be f32 or int8");
 }
 
+KvFormat kv_from_js(const Napi::Value& value) {
+  if (value.IsUndefined()) return KvFormat::kF32;
+  const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
+  if (name == "f32") return KvFormat::kF32;
+  if (name == "bf16") return KvFormat::kBf16;
+  throw Error("invalid_request", "expected \"kv\" to be f32 or bf16");
+}
+
 DeviceKind device_from_js(const Napi::Value& value) {
   if (value.IsUndefined()) return DeviceKind::kCpu;
   const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
@@ -142,14 +150,16 @@ BatchLimits limits_from_js(const Napi::Object& object) {
   if (!routers.IsUndefined() && !routers.IsBoolean()) {
     throw Error("invalid_request", "expected \"routers\" to be true or false");
   }
-  const bool has_k = !object.Get("maxRoutingK").IsUndefined();
+  const bool has_k = !object.Get("maxRoutingK").IsUndefined(), has_windows = !object.Get("kvWindows").IsUndefined();
   return {positive_from_js(object, "maxBatchTokens", kTokens),
           positive_from_js(object, "kvTokens", kTokens),
           positive_from_js(object, "threads", 1024),
           has_k ? positive_from_js(object, "maxRoutingK", kMaxRoutingK) : 1,
           routers.IsUndefined() || routers.ToBoolean().Value(),
           activations_from_js(object.Get("activations")),
-          device_from_js(object.Get("device"))};
+          device_from_js(object.Get("device")),
+          kv_from_js(object.Get("kv")),
+          has_windows ? positive_from_js(object, "kvWindows", kTokens) : 1};
 }
 
 uint64_t bytes_from_js(const Napi::Value& value, const char* name) {

@@ -130,6 +130,17 @@ Napi::Value EngineBinding::usage(const Napi::CallbackInfo& info) {
     set(usage, "slots", engine_ref.store().slots());
     set(usage, "kvPages", engine_ref.cache().pages());
     set(usage, "kvPagesFree", engine_ref.cache().free_pages());
+    Napi::Array windows = Napi::Array::New(env);
+    const std::vector<KvGroup>& groups = engine_ref.cache().groups();
+    for (size_t group = 0; group < groups.size(); ++group) {
+      if (!groups[group].windowed()) continue;
+      Napi::Object entry = Napi::Object::New(env);
+      set(entry, "window", groups[group].window);
+      set(entry, "pages", groups[group].pages);
+      set(entry, "pagesFree", groups[group].pages - engine_ref.cache().pages_in_use(group));
+      windows.Set(windows.Length(), entry);
+    }
+    usage.Set("kvWindows", windows);
     Napi::Object host = Napi::Object::New(env);
     set(host, "budgetBytes", engine_ref.host().budget());
     set(host, "usedBytes", engine_ref.host().used());

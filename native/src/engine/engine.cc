@@ -20,7 +20,7 @@ Engine::Engine(const EngineOptions& options)
       memory_(*backend_, options.budget_bytes),
       dense_layout_(limits_.routers ? pack_.dense : without_routers(pack_.dense)),
       dense_(load_dense(memory_, pack_, dense_layout_)),
-      cache_(memory_, KvShape::of(pack_.spec), limits_.kv_tokens),
+      cache_(memory_, KvShape::of(pack_.spec, limits_.kv), KvRoom(limits_)),
       disk_(pack_.stripe_layout(), pack_.expert_paths()),
       host_(pack_.experts.block_bytes, options.host_bytes, backend_->host_memory()),
       store_(pack_.experts, memory_, disk_, host_, options.link, options.reads, slots_),

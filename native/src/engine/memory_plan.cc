@@ -71,7 +71,7 @@ MemoryPlan plan_memory(const ModelSpec& spec, WeightFormat experts, WeightFormat
   MemoryPlan plan;
   plan.routers = held.router_bytes;
   plan.dense = device_bytes(held.bytes) - plan.routers;
-  plan.kv_cache = device_bytes(KvCache::bytes(KvShape::of(spec), limits.kv_tokens));
+  plan.kv_cache = device_bytes(KvCache::bytes(KvShape::of(spec, limits.kv), KvRoom(limits)));
   plan.workspace = device_bytes(workspace_bytes(spec, limits));
   if (limits.device == DeviceKind::kCpu) plan.workspace += device_bytes(LogitRows::bytes(spec.vocab));
   plan.slot = device_bytes(layout.block_bytes);

@@ -73,6 +73,8 @@ void Sequences::check_integrity() const {
   for (const auto& [id, sequence] : sequences_) {
     all.push_back(&sequence.pages);
     all.push_back(&sequence.parent_pages);
+    cache_.check_held(sequence.pages, sequence.length);
+    cache_.check_held(sequence.parent_pages, sequence.parent_keys);
   }
   cache_.check_integrity(all);
 }
@@ -108,8 +110,10 @@ SequencePass::~SequencePass() { undo(); }
 
 void SequencePass::keep() {
   for (size_t i = 0; i < spans_.size(); ++i) {
-    touched_[i]->length += spans_[i].count;
-    touched_[i]->padding += padding_[i];
+    Sequences::Sequence& sequence = *touched_[i];
+    sequence.length += spans_[i].count;
+    sequence.padding += padding_[i];
+    sequences_.cache_.drop_unseen(sequence.pages, sequence.length);
   }
   touched_.clear();
   begun_.clear();

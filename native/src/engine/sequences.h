@@ -23,7 +23,8 @@ class Sequences {
   /// Unknown ids are ignored.
   void release(std::span<const int32_t> ids);
   size_t live() const { return sequences_.size(); }
-  /// Throws internal unless each page is free or has as many owners as sequences name it.
+  /// Throws internal unless each page is free or has as many owners as sequences name it, and each sequence has the
+  /// pages that its next token sees.
   void check_integrity() const;
 
  private:
@@ -58,7 +59,8 @@ class SequencePass {
   SequencePass& operator=(const SequencePass&) = delete;
 
   std::span<const SequenceSpan> spans() const { return spans_; }
-  /// Makes the new tokens part of their sequences, after they have been computed.
+  /// Makes the new tokens part of their sequences, after they have been computed, and gives up the pages that no later
+  /// token sees.
   void keep();
 
  private:

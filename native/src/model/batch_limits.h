@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/kv_page.h"
+
 namespace sida {
 
 /// The device that holds a model's weights and computes.
@@ -20,6 +22,9 @@ struct BatchLimits {
   bool routers = true;             ///< false: routers are not loaded, so every batch must bring its routing
   ActivationFormat activations = ActivationFormat::kF32;  ///< in products with int8 and int4 weights
   DeviceKind device = DeviceKind::kCpu;
+  KvFormat kv = KvFormat::kF32;
+  /// Sequences for which layers with a window keep pages beside those of the largest pass.
+  size_t kv_windows = 1;
 };
 
 }  // namespace sida

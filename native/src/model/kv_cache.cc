@@ -1,133 +1,165 @@
 #include "model/kv_cache.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
+#include "core/dtype.h"
 #include "core/error.h"
 
 namespace sida {
 namespace {
 
-size_t padded(size_t head_dim) { return (head_dim + 15) / 16 * 16; }
+std::string pool_name(const KvGroup& group) {
+  return group.windowed() ? "KV (window " + std::to_string(group.window) + ")" : "KV";
+}
 
-size_t layer_floats(const KvShape& shape) {
-  if (shape.latent) return kPageTokens * padded(shape.head_dim);
-  return shape.heads * kPageTokens * (shape.head_dim + padded(shape.head_dim));
+void put(float* to, float value) { *to = value; }
+void put(uint16_t* to, float value) { *to = f32_to_bf16(value); }
+
+template <class Element>
+void put_row(std::byte* to, const float* from, size_t count) {
+  auto* out = reinterpret_cast<Element*>(to);
+  for (size_t i = 0; i < count; ++i) put(out + i, from[i]);
+}
+
+void put_row(KvFormat format, std::byte* to, const float* from, size_t count) {
+  if (format == KvFormat::kBf16) return put_row<uint16_t>(to, from, count);
+  std::memcpy(to, from, count * sizeof(float));
 }
 
 }  // namespace
 
-KvShape KvShape::of(const ModelSpec& spec) {
-  const StackSpec& last = spec.last();
-  const AttentionSpec& attention = last.layers.front().self;
-  if (attention.latent) return {last.layers.size(), 1, attention.latent->row(), true};
-  return {last.layers.size(), attention.kv_heads, attention.head_dim};
-}
-
-uint64_t KvCache::bytes(const KvShape& shape, size_t tokens) {
-  return pages_for(tokens) * layer_floats(shape) * shape.layers * sizeof(float);
-}
-
-KvCache::KvCache(DeviceMemory& memory, const KvShape& shape, size_t tokens)
-    : backend_(memory.backend()),
-      shape_(shape),
-      head_dim_padded_(padded(shape.head_dim)),
-      layer_floats_(layer_floats(shape)),
-      page_floats_(layer_floats_ * shape.layers),
-      memory_(memory, bytes(shape, tokens)),
-      owners_(pages_for(tokens)) {
-  for (size_t page = owners_.size(); page > 0; --page) free_.push_back(static_cast<uint32_t>(page - 1));
+KvCache::KvCache(DeviceMemory& memory, const KvShape& shape, const KvRoom& room)
+    : backend_(memory.backend()), shape_(shape), layout_(shape, room), memory_(memory, layout_.bytes) {
+  for (const KvGroup& group : layout_.groups) pools_.emplace_back(group.pages);
   // Kernels read the padding lanes of values, so these must be numbers.
   backend_.clear(memory_.data(), memory_.bytes());
 }
 
-uint32_t KvCache::take() {
-  const uint32_t page = free_.back();
-  free_.pop_back();
-  owners_[page] = 1;
-  return page;
+size_t KvCache::free_pages() const {
+  size_t used = 0;
+  for (size_t group = 0; group < pools_.size(); ++group) used = std::max(used, pages_in_use(group));
+  return pages() - used;
 }
 
-void KvCache::give_back(uint32_t page) {
-  if (--owners_[page] == 0) free_.push_back(page);
+void KvCache::check_room(const KvPages& pages, size_t past, size_t tokens) const {
+  if (pages_for(tokens) > layout_.pages) {
+    throw Error("cannot_run", "a sequence of " + std::to_string(tokens) + " tokens exceeds the KV cache of " +
+                                  std::to_string(layout_.pages) + " pages");
+  }
+  for (size_t group = 0; group < pools_.size(); ++group) {
+    const size_t needed = pools_[group].needed(pages[group], past, tokens), free = pools_[group].free_pages();
+    if (needed <= free) continue;
+    const KvGroup& layers = layout_.groups[group];
+    const std::string what =
+        layers.windowed() ? "the KV cache of layers with a window of " + std::to_string(layers.window) + " tokens, of "
+                          : std::string("the KV cache of ");
+    throw Error("cannot_run",
+                what + std::to_string(layers.pages) + " pages" + (layers.windowed() ? "," : "") + " has " +
+                    std::to_string(free) + " free, " + std::to_string(needed) + " are needed",
+                {{"pages", static_cast<double>(layers.pages)},
+                 {"free_pages", static_cast<double>(free)},
+                 {"needed_pages", static_cast<double>(needed)}});
+  }
 }
 
 void KvCache::grow(KvPages& pages, size_t past, size_t tokens) {
-  const size_t wanted = pages_for(tokens);
-  const bool copies = past % kPageTokens != 0 && tokens > past && owners_[pages[past / kPageTokens]] > 1;
-  const size_t added = wanted > pages.size() ? wanted - pages.size() : 0;
-  if (added + copies > free_.size()) {
-    throw Error("cannot_run",
-                "the KV cache of " + std::to_string(owners_.size()) + " pages has " +
-                    std::to_string(free_.size()) + " free, " + std::to_string(added + copies) + " are needed",
-                {{"pages", static_cast<double>(owners_.size())},
-                 {"free_pages", static_cast<double>(free_.size())},
-                 {"needed_pages", static_cast<double>(added + copies)}});
+  pages.resize(pools_.size());
+  check_room(pages, past, tokens);
+  for (size_t group = 0; group < pools_.size(); ++group) {
+    pools_[group].grow(pages[group], past, tokens, [&](uint32_t to, uint32_t from) {
+      backend_.copy(page_bytes(group, to), page_bytes(group, from), layout_.groups[group].page_bytes);
+    });
   }
-  if (copies) {
-    uint32_t& shared = pages[past / kPageTokens];
-    const uint32_t own = take();
-    backend_.copy(page_bytes(own), page_bytes(shared), page_floats_ * sizeof(float));
-    give_back(shared);
-    shared = own;
-  }
-  while (pages.size() < wanted) pages.push_back(take());
 }
 
 void KvCache::shrink(KvPages& pages, size_t tokens) {
-  for (const size_t kept = pages_for(tokens); pages.size() > kept; pages.pop_back()) give_back(pages.back());
+  for (size_t group = 0; group < pages.size(); ++group) pools_[group].shrink(pages[group], tokens);
+}
+
+void KvCache::drop_unseen(KvPages& pages, size_t tokens) {
+  for (size_t group = 0; group < pages.size(); ++group) {
+    pools_[group].drop(pages[group], layout_.groups[group].first_page(tokens));
+  }
 }
 
 KvPages KvCache::fork(const KvPages& pages, size_t tokens) {
-  KvPages forked(pages.begin(), pages.begin() + static_cast<ptrdiff_t>(pages_for(tokens)));
-  for (const uint32_t page : forked) ++owners_[page];
+  KvPages forked;
+  for (size_t group = 0; group < pages.size(); ++group) forked.push_back(pools_[group].fork(pages[group], tokens));
   return forked;
 }
 
-float* KvCache::keys(uint32_t page, size_t layer, size_t head) {
-  return memory_.floats() + page * page_floats_ + layer * layer_floats_ + head * shape_.head_dim * kPageTokens;
+std::byte* KvCache::keys(uint32_t page, size_t layer, size_t head) {
+  const KvLayout::Layer& place = layout_.layers[layer];
+  return page_bytes(place.group, page) + place.begin + head * shape_.head_dim * kPageTokens * element_bytes();
 }
 
-float* KvCache::values(uint32_t page, size_t layer, size_t head) {
-  return memory_.floats() + page * page_floats_ + layer * layer_floats_ +
-         shape_.heads * shape_.head_dim * kPageTokens + head * kPageTokens * head_dim_padded_;
+std::byte* KvCache::values(uint32_t page, size_t layer, size_t head) {
+  return keys(page, layer, 0) +
+         (layout_.key_elements + head * kPageTokens * layout_.head_dim_padded) * element_bytes();
+}
+
+size_t KvCache::page_elements(size_t layer) const {
+  return layout_.groups[group_of(layer)].page_bytes / element_bytes();
+}
+
+template <class Element>
+void KvCache::put_keys(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count) {
+  const PageRun& run = pages[group_of(layer)];
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t page = run.at((position + i) / kPageTokens);
+    const size_t lane = (position + i) % kPageTokens;
+    for (size_t head = 0; head < shape_.heads; ++head) {
+      Element* out = reinterpret_cast<Element*>(keys(page, layer, head)) + lane;
+      const float* row = rows + (i * shape_.heads + head) * shape_.head_dim;
+      for (size_t d = 0; d < shape_.head_dim; ++d) put(out + d * kPageTokens, row[d]);
+    }
+  }
 }
 
 void KvCache::write_keys(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const uint32_t page = pages[(position + i) / kPageTokens];
-    const size_t lane = (position + i) % kPageTokens;
-    for (size_t head = 0; head < shape_.heads; ++head) {
-      float* out = keys(page, layer, head) + lane;
-      const float* row = rows + (i * shape_.heads + head) * shape_.head_dim;
-      for (size_t d = 0; d < shape_.head_dim; ++d) out[d * kPageTokens] = row[d];
-    }
-  }
+  if (shape_.format == KvFormat::kBf16) return put_keys<uint16_t>(pages, layer, position, rows, count);
+  put_keys<float>(pages, layer, position, rows, count);
 }
 
 void KvCache::write_values(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count) {
+  const PageRun& run = pages[group_of(layer)];
   for (size_t i = 0; i < count; ++i) {
-    const uint32_t page = pages[(position + i) / kPageTokens];
-    const size_t lane = (position + i) % kPageTokens;
+    const uint32_t page = run.at((position + i) / kPageTokens);
+    const size_t line = (position + i) % kPageTokens * layout_.head_dim_padded * element_bytes();
     for (size_t head = 0; head < shape_.heads; ++head) {
-      float* out = values(page, layer, head) + lane * head_dim_padded_;
-      std::memcpy(out, rows + (i * shape_.heads + head) * shape_.head_dim, shape_.head_dim * sizeof(float));
+      put_row(shape_.format, values(page, layer, head) + line, rows + (i * shape_.heads + head) * shape_.head_dim,
+              shape_.head_dim);
     }
   }
 }
 
+void KvCache::write_row(const KvPages& pages, size_t layer, size_t position, size_t first, const float* row,
+                        size_t columns) {
+  std::byte* to = rows(pages[group_of(layer)].at(position / kPageTokens), layer);
+  put_row(shape_.format, to + (position % kPageTokens * layout_.head_dim_padded + first) * element_bytes(), row,
+          columns);
+}
+
 void KvCache::check_integrity(const std::vector<const KvPages*>& sequences) const {
-  std::vector<uint32_t> named(owners_.size());
-  for (const KvPages* pages : sequences) {
-    for (const uint32_t page : *pages) ++named[page];
+  for (size_t group = 0; group < pools_.size(); ++group) {
+    std::vector<const PageRun*> runs;
+    for (const KvPages* pages : sequences) {
+      if (!pages->empty()) runs.push_back(&(*pages)[group]);
+    }
+    pools_[group].check_integrity(runs, pool_name(layout_.groups[group]));
   }
-  std::vector<uint32_t> free(owners_.size());
-  for (const uint32_t page : free_) ++free[page];
-  for (size_t page = 0; page < owners_.size(); ++page) {
-    if (named[page] == owners_[page] && free[page] == (owners_[page] == 0 ? 1u : 0u)) continue;
-    throw Error("internal", "KV page " + std::to_string(page) + " counts " + std::to_string(owners_[page]) +
-                                " owners, " + std::to_string(named[page]) + " sequences name it and it is free " +
-                                std::to_string(free[page]) + " times. This is a bug.");
+}
+
+void KvCache::check_held(const KvPages& pages, size_t tokens) const {
+  for (size_t group = 0; group < pages.size(); ++group) {
+    const size_t first = layout_.groups[group].first_page(tokens), end = pages_for(tokens);
+    if (pages[group].first == first && pages[group].end() == end) continue;
+    throw Error("internal", pool_name(layout_.groups[group]) + " pages " + std::to_string(pages[group].first) +
+                                " to " + std::to_string(pages[group].end()) + " are held by a sequence of " +
+                                std::to_string(tokens) + " tokens, which needs " + std::to_string(first) + " to " +
+                                std::to_string(end) + ". This is a bug.");
   }
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <vector>
+
+#include "model/page_pool.h"
 
 namespace sida {
 
@@ -12,9 +12,9 @@ struct SequenceSpan {
   size_t count;
   size_t past;  ///< tokens before these in the sequence
   /// Pages of the sequence's own keys and values.
-  const std::vector<uint32_t>* pages;
+  const KvPages* pages;
   /// Pages and keys of the sequence that cross-attention sees; null: none.
-  const std::vector<uint32_t>* parent_pages = nullptr;
+  const KvPages* parent_pages = nullptr;
   size_t parent_keys = 0;
   /// Of `past`, the tokens that do not count as positions (Sinusoids::pad); 0 where positions are of another kind.
   size_t past_padding = 0;

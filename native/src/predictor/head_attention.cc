@@ -110,8 +110,8 @@ void head_attention(const HeadPages& pages, const PositionDiagonals& bias, bool 
   task.value_pages = scratch->value_pages.data();
   for (size_t head = 0; head < pages.heads(); ++head) {
     for (size_t page = 0; page < page_count; ++page) {
-      scratch->key_pages[page] = pages.key_page(page, head);
-      scratch->value_pages[page] = pages.value_page(page, head);
+      scratch->key_pages[page] = reinterpret_cast<const std::byte*>(pages.key_page(page, head));
+      scratch->value_pages[page] = reinterpret_cast<const std::byte*>(pages.value_page(page, head));
     }
     task.q = q + head * kHeadWidth;
     task.out = out + head * kHeadWidth;

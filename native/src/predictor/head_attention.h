@@ -63,8 +63,8 @@ struct HeadAttentionScratch {
   AlignedFloats slopes;         ///< (tokens, tokens)
   AlignedFloats rows;           ///< 7 of (tokens, kHeadWidth)
   AlignedFloats panels;
-  std::vector<const float*> key_pages;
-  std::vector<const float*> value_pages;
+  std::vector<const std::byte*> key_pages;
+  std::vector<const std::byte*> value_pages;
   ProductScratch product;
 
   size_t bytes() const;

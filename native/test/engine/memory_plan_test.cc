@@ -92,7 +92,8 @@ TEST_CASE("kernels: a NaN stays a NaN through ReLU, softmax and attention, on ev
     CHECK(logits[0] != logits[0]);
     std::vector<float> keys(16 * 16, 1.0f), values(16 * 16, 1.0f), q(16, 1.0f), scratch(64);
     q[3] = nan;
-    const float *key_page = keys.data(), *value_page = values.data();
+    const auto *key_page = reinterpret_cast<const std::byte*>(keys.data()),
+               *value_page = reinterpret_cast<const std::byte*>(values.data());
     kernels->attention(
         {q.data(), 16, 1, 16, 16, &key_page, &value_page, 5, 0, 1, nullptr, q.data(), 16, scratch.data(), 16});
     CHECK(q[0] != q[0]);

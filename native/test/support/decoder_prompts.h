@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,30 @@
 #include "support/text_file.h"
 
 namespace sida::testing {
+
+inline constexpr const char* kDecoderFixtures[] = {
+    "olmoe-tiny",   "mixtral-tiny",  "qwen2-moe-tiny",        "qwen3-moe-tiny",
+    "gpt-oss-tiny", "glm4-moe-tiny", "deepseek-v2-lite-tiny", "deepseek-v3-tiny"};
+
+/// Logits of all rows of a prompt that is run in chunks of `chunk` tokens.
+inline std::vector<float> logits_in_chunks(Engine& engine, const std::vector<int32_t>& prompt, size_t chunk) {
+  std::vector<float> logits;
+  const std::vector<int32_t> sequence{1};
+  for (size_t begin = 0; begin < prompt.size(); begin += chunk) {
+    const size_t count = std::min(chunk, prompt.size() - begin);
+    const std::vector<int32_t> tokens(prompt.begin() + static_cast<long>(begin),
+                                      prompt.begin() + static_cast<long>(begin + count));
+    const std::vector<int32_t> offsets{0, static_cast<int32_t>(count)};
+    std::vector<int32_t> rows(count);
+    std::iota(rows.begin(), rows.end(), 0);
+    Batch batch = pass_of(0, sequence, offsets, tokens);
+    batch.logit_rows = rows;
+    const Run out = run(engine, batch);
+    logits.insert(logits.end(), out.logits.begin(), out.logits.end());
+  }
+  engine.release_sequences(sequence);
+  return logits;
+}
 
 struct Prompt {
   std::vector<int32_t> tokens;

@@ -43,7 +43,7 @@ class OpsFixture {
     for (size_t i = 0; i < position_biases.size(); ++i) {
       if (!position_biases[i].empty()) weights_.stacks[i].position_bias = upload(position_biases[i]);
     }
-    cache_ = std::make_unique<KvCache>(memory_, KvShape::of(spec_), limits_.kv_tokens);
+    cache_ = std::make_unique<KvCache>(memory_, KvShape::of(spec_, limits_.kv), KvRoom(limits_));
     const uint64_t before = memory_.used();
     ops_ = make_ops(spec_, weights_, memory_, *cache_, limits_);
     taken_ = memory_.used() - before;

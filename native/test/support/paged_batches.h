@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -22,7 +23,9 @@ namespace sida::testing {
 struct PagedCase {
   struct Sequence {
     size_t count, past, keys;  ///< as in cuda::PagedSequence; `keys` of a cross-attention: of the context
-    std::vector<uint32_t> pages;
+    KvPages pages;
+
+    const std::vector<uint32_t>& ids() const { return pages[0].ids; }
   };
   static constexpr size_t kLayer = 1;
 
@@ -38,19 +41,25 @@ struct PagedCase {
   std::unique_ptr<PositionBias> bias;
 
   /// `kv_heads` 0: as many as query heads.
-  PagedCase(size_t query_heads, size_t head_dim, std::vector<Sequence> with, size_t kv_heads = 0)
-      : heads(query_heads), shape{3, kv_heads == 0 ? query_heads : kv_heads, head_dim}, sequences(std::move(with)) {
+  PagedCase(size_t query_heads, size_t head_dim, std::vector<Sequence> with, size_t kv_heads = 0,
+            KvFormat format = KvFormat::kF32)
+      : heads(query_heads),
+        shape{3, kv_heads == 0 ? query_heads : kv_heads, head_dim, false, format},
+        sequences(std::move(with)) {
     size_t cached = 0;
     for (const Sequence& s : sequences) {
       tokens += s.count;
       positions = std::max({positions, s.past + s.count, s.keys});
-      cached += KvCache::pages_for(held(s)) * kPageTokens;
+      cached += pages_for(held(s)) * kPageTokens;
     }
     cache = std::make_unique<KvCache>(memory, shape, cached);
-    std::fill_n(first_float(), cache_floats(), NAN);
+    std::fill_n(first_float(), cache_floats(), std::bit_cast<float>(0x7fc07fc0U));  // NaN in bf16 too
     // A page each in turn, so that no sequence's pages lie together.
     for (size_t grown = kPageTokens; grown < positions + kPageTokens; grown += kPageTokens) {
-      for (Sequence& s : sequences) cache->grow(s.pages, s.pages.size() * kPageTokens, std::min(grown, held(s)));
+      for (Sequence& s : sequences) {
+        const size_t past = s.pages.empty() ? 0 : s.ids().size() * kPageTokens;
+        cache->grow(s.pages, past, std::min(grown, held(s)));
+      }
     }
     bias_memory.resize(PositionBias::floats(heads, positions));
     const auto weight = random_floats(32 * heads, 20);
@@ -60,7 +69,7 @@ struct PagedCase {
   static size_t held(const Sequence& s) { return std::max(s.past + s.count, s.keys); }
   size_t width() const { return heads * shape.head_dim; }
   size_t kv_width() const { return shape.heads * shape.head_dim; }
-  float* first_float() const { return cache->keys(0, 0, 0); }
+  float* first_float() const { return reinterpret_cast<float*>(cache->keys(0, 0, 0)); }
   size_t cache_floats() const { return KvCache::bytes(shape, cache->pages() * kPageTokens) / sizeof(float); }
   std::vector<float> cache_copy() const { return {first_float(), first_float() + cache_floats()}; }
 
@@ -81,9 +90,9 @@ struct PagedCase {
     for (const Sequence& s : sequences) {
       for (size_t head = 0; head < heads; ++head) {
         const size_t kv_head = head / (heads / shape.heads);
-        std::vector<const float*> keys, values;
-        for (const uint32_t page : s.pages) keys.push_back(cache->keys(page, kLayer, kv_head));
-        for (const uint32_t page : s.pages) values.push_back(cache->values(page, kLayer, kv_head));
+        std::vector<const std::byte*> keys, values;
+        for (const uint32_t page : s.ids()) keys.push_back(cache->keys(page, kLayer, kv_head));
+        for (const uint32_t page : s.ids()) values.push_back(cache->values(page, kLayer, kv_head));
         AttentionTask task{};
         task.q = task.out = rows + head * shape.head_dim;
         task.q_stride = task.out_stride = width();
@@ -98,6 +107,7 @@ struct PagedCase {
         task.bias = biased ? bias->head(head) - s.past : nullptr;
         task.scratch = scratch.data();
         task.score_stride = stride;
+        task.format = shape.format;
         cpu_kernels_named("scalar")->attention(task);
       }
       rows += s.count * width();
@@ -139,7 +149,7 @@ struct DeviceBatch {
       begins.push_back(begin);
       begin += static_cast<uint32_t>(s.count);
       first_page.push_back(static_cast<uint32_t>(table.size()));
-      table.insert(table.end(), s.pages.begin(), s.pages.end());
+      table.insert(table.end(), s.ids().begin(), s.ids().end());
     }
     for (const Part& part : parts) {
       const PagedCase::Sequence& s = c.sequences[part.sequence];
@@ -153,13 +163,14 @@ struct DeviceBatch {
     sequences = std::make_unique<DeviceCopy<cuda::PagedSequence>>(sequence_list);
     tiles = std::make_unique<DeviceCopy<cuda::RowTile>>(tile_list);
     page_table = std::make_unique<DeviceCopy<uint32_t>>(table);
-    const auto offset = [&](const float* place) { return static_cast<size_t>(place - c.first_float()); };
-    cache = {memory.data() + offset(c.cache->keys(0, PagedCase::kLayer, 0)),
-             offset(c.cache->keys(1, 0, 0)),
-             offset(c.cache->values(0, 0, 0)),
+    cache = {reinterpret_cast<std::byte*>(memory.data()) +
+                 (c.cache->keys(0, PagedCase::kLayer, 0) - c.cache->keys(0, 0, 0)),
+             c.cache->page_elements(PagedCase::kLayer),
+             c.cache->key_elements(),
              static_cast<uint32_t>(c.shape.heads),
              static_cast<uint32_t>(c.shape.head_dim),
-             static_cast<uint32_t>(c.cache->head_dim_padded())};
+             static_cast<uint32_t>(c.cache->head_dim_padded()),
+             c.shape.format};
     heads = static_cast<uint32_t>(c.heads);
     scale = c.scale;
     bias = {biases.data() + (c.bias->head(0) - c.bias_memory.data()),

@@ -26,6 +26,7 @@ function choicesOf({ model, settings }: PublishedModel) {
     '--experts': formatName(experts),
     '--dense': formatName(dense),
     '--activations': settings.activations,
+    '--kv': settings.kv,
     '--device': settings.device,
     '--routing': settings.routing,
     '--routing-k': settings.routingK,

@@ -47,6 +47,7 @@ const published = z.object({
   }),
   settings: z.object({
     activations: z.string(),
+    kv: z.string(),
     device: z.string(),
     routing: z.string(),
     routingK: z.number().nullish(),

@@ -9,16 +9,16 @@ export const PROTOCOL = 4;
 export const KEY_PREFIX = 'sida';
 
 /** The options that decide an answer beside the model. */
-export type AnswerSettings = Pick<EngineConfig, 'activations' | 'device' | 'routing' | 'routingK'>;
+export type AnswerSettings = Pick<EngineConfig, 'activations' | 'kv' | 'device' | 'routing' | 'routingK'>;
 
 /** The braces make the name a hash tag, which keeps all keys of a queue in one slot of a Redis cluster. */
 export function queueNameOf(
   { fingerprint, predictor }: Pick<ModelInfo, 'fingerprint' | 'predictor'>,
-  { activations, device, routing, routingK }: AnswerSettings,
+  { activations, kv, device, routing, routingK }: AnswerSettings,
 ): string {
   // In exact mode the predictor does not change answers, so the name leaves it out.
   const tables = routing === 'predicted' ? [predictor.name, predictor.fingerprint] : null;
-  const computed = JSON.stringify([fingerprint, activations, device, routing, routingK, tables]);
+  const computed = JSON.stringify([fingerprint, activations, kv, device, routing, routingK, tables]);
   const hash = createHash('sha256').update(computed).digest('hex');
   return `{v${PROTOCOL}-${hash.slice(0, 24)}}`;
 }

@@ -1,5 +1,6 @@
 /** Inputs in the form that the batcher takes, and checks that refuse inputs the model can never run. */
-import { itemPages } from '../../batching/kv-pages.js';
+import { type KvRoom, pageNeed, windowSizes } from '../../batching/kv-pages.js';
+import { leastPages } from '../../batching/window-pages.js';
 import { SidaError } from '../../errors.js';
 import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { ModelShape } from '../../native/addon-types.js';
@@ -11,11 +12,8 @@ import { checkTextBytes } from '../../text/text-bytes.js';
 import { checkBytesTogether } from './text-limits.js';
 
 /** Limits of the open model. */
-export interface ModelLimits {
+export interface ModelLimits extends Omit<KvRoom, 'encoderDecoder'> {
   shape: ModelShape;
-  maxBatchTokens: number;
-  kvPages: number;
-  kvPageTokens: number;
   /** Longest text in bytes. */
   maxInputBytes: number;
   /** Texts of token ids. A model without a tokenizer accepts token ids only. */
@@ -65,16 +63,27 @@ export function checkedInput(
     const message = `${name} has the token id ${outside}, the model has ${vocabSize} embedding rows`;
     throw new SidaError({ code: 'invalid_request', message, param, details: { vocab_size: vocabSize } });
   }
-  const needed = itemPages(tokens.length, work, limits.kvPageTokens, isEncoderDecoder(limits.shape));
-  if (needed > limits.kvPages) {
+  checkPages(input, param, name, limits);
+  return input;
+}
+
+function checkPages({ tokens, work }: PreparedInput, param: string, name: string, limits: ModelLimits): void {
+  const { kvPages, kvPageTokens, kvWindows } = limits;
+  const room = { ...limits, encoderDecoder: isEncoderDecoder(limits.shape) };
+  const { pages, windows } = pageNeed(tokens.length, work, room);
+  const refuse = (needed: number, there: number, where: string) => {
     throw new SidaError({
       code: 'cannot_run',
-      message: `${name} with its output needs ${needed} KV pages of ${limits.kvPageTokens} tokens, the cache has ${limits.kvPages}`,
+      message: `${name} with its output needs ${needed} KV pages of ${kvPageTokens} tokens${where}, the cache has ${there}`,
       param,
-      details: { needed_pages: needed, kv_pages: limits.kvPages, page_tokens: limits.kvPageTokens },
+      details: { needed_pages: needed, kv_pages: there, page_tokens: kvPageTokens },
     });
-  }
-  return input;
+  };
+  if (pages > kvPages) refuse(pages, kvPages, '');
+  kvWindows.forEach((layers, i) => {
+    const needed = leastPages(windows[i]!, windowSizes(layers, limits));
+    if (needed > layers.pages) refuse(needed, layers.pages, ` in layers with a window of ${layers.window}`);
+  });
 }
 
 export function checkLength(tokens: number, param: string, name: string, limit: number): void {

@@ -315,6 +315,8 @@ const LIMITS = {
   kvTokens: 1024,
   threads: 1,
   activations: 'f32',
+  kv: 'f32',
+  kvWindows: 1,
   device: 'cpu',
 } as const;
 

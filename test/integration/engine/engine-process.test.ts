@@ -49,6 +49,8 @@ describe.skipIf(!hasAddon)('engine process', () => {
     experts: 'auto',
     dense: 'auto',
     activations: 'f32',
+    kv: 'f32',
+    kvWindows: 1,
     device: 'cpu',
     memoryBudget: '100%',
     hostBudget: '0',

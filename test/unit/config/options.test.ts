@@ -57,6 +57,8 @@ describe('defaults', () => {
       readDepth: 0,
       maxBatchTokens: 2048,
       kvTokens: 3072,
+      kv: 'f32',
+      kvWindows: 1,
       batchWait: 2,
       experts: 'auto',
       group: undefined,
@@ -142,6 +144,8 @@ describe('values', () => {
     ['group', '48', /one of 32, 64, 128, but got "48"; for example 64/],
     ['group', '064', /one of 32, 64, 128/],
     ['activations', 'int4', /one of f32, int8/],
+    ['kv', 'int8', /one of f32, bf16/],
+    ['kvWindows', '0', /a whole number from 1/],
     ['model', '', /a model directory/],
   ])('refuses %s %j and says what the option expects', (name, value, message) => {
     expect(() => resolve({ [name]: value })).toThrow(UsageError);

@@ -206,6 +206,7 @@ export class ScriptedEngine implements Engine {
       slots: 8,
       kvPages: this.#pages,
       kvPagesFree: this.#pages - this.pagesUsed,
+      kvWindows: [],
       host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
       disk: [],
     };

@@ -20,6 +20,7 @@ const GIB = 2 ** 30;
 
 export const SETTINGS: AnswerSettings = {
   activations: 'f32',
+  kv: 'f32',
   device: 'cpu',
   routing: 'exact',
   routingK: null,
@@ -85,6 +86,7 @@ export const MODEL: ModelInfo = {
     slots: 8,
     kvPages: 10,
     kvPagesFree: 10,
+    kvWindows: [],
     host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
     disk: [],
   },

@@ -45,6 +45,7 @@ it('runs in the engine process', () => {
       maxBatchTokens: 64,
       kvPages: 8,
       kvPageTokens: 16,
+      kvWindows: [],
       maxInputBytes: 1000,
       texts: tokenizer,
       routing: { mode: 'exact', k: 1, predictor: false },

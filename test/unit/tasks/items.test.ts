@@ -17,6 +17,7 @@ function limits(shape = DECODER_ONLY): ModelLimits {
     maxBatchTokens: 32,
     kvPages: 12,
     kvPageTokens: 16,
+    kvWindows: [],
     maxInputBytes: 10_000,
     texts: tokenizer,
   };
@@ -82,6 +83,19 @@ describe('a decoder-only model', () => {
       message: expect.stringMatching(/127 tokens.*"max_tokens" of 3.*129.*128/),
       details: { tokens: 127, needed: 129, limit: 128 },
     });
+  });
+
+  it('accepts inputs whose windows fit, and refuses the others with the pages of the window', () => {
+    // 32 tokens of a window of 33 and 32 of a pass touch 5 pages together.
+    const windowed = (pages: number) => ({ ...limits(), kvWindows: [{ window: 33, pages }] });
+    expect(inputsOf(complete(100), windowed(5))).toHaveLength(1);
+    expect(refusal(complete(100), windowed(4)).toBody()).toMatchObject({
+      code: 'cannot_run',
+      message: expect.stringMatching(/needs 5 KV pages of 16 tokens in layers with a window of 33.*has 4$/),
+      details: { needed_pages: 5, kv_pages: 4 },
+    });
+    // Pages of short inputs never pass out of the window.
+    expect(inputsOf(complete(20), windowed(2))).toHaveLength(1);
   });
 
   it('accepts inputs that fit into its KV pages, with shared pages counted once', () => {

@@ -19,7 +19,15 @@ const [EOS, ENGLISH, GERMAN] = [2, 300, 301];
 
 const shape = { ...SHAPE, vocabSize: 512, tokens: { start: 2, end: [EOS], pad: 1 } };
 const limits = (texts: Tokenizer | undefined = languages): ModelLimits => {
-  return { shape, maxBatchTokens: 64, kvPages: 200, kvPageTokens: 16, maxInputBytes: 1000, texts };
+  return {
+    shape,
+    maxBatchTokens: 64,
+    kvPages: 200,
+    kvPageTokens: 16,
+    kvWindows: [],
+    maxInputBytes: 1000,
+    texts,
+  };
 };
 const body: TranslateBody = { input: 'the film', source: 'eng_Latn', target: 'deu_Latn' };
 

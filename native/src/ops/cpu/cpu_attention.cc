@@ -45,11 +45,13 @@ void CpuOps::run_attention(const AttendTask& attend, const AttentionPart& part, 
   const AttentionSpec& spec = *attend.spec;
   const SequenceSpan& sequence = *part.sequence;
   const size_t kv_head = part.head / (spec.heads / spec.kv_heads);
-  const auto& pages = attend.cross ? *sequence.parent_pages : *sequence.pages;
+  const KvPages& pages = attend.cross ? *sequence.parent_pages : *sequence.pages;
+  const PageRun& run = pages[cache_.group_of(attend.cache_layer)];
   auto& pointers = page_pointers_[thread];
-  pointers.clear();
-  for (const uint32_t page : pages) pointers.push_back(cache_.keys(page, attend.cache_layer, kv_head));
-  for (const uint32_t page : pages) pointers.push_back(cache_.values(page, attend.cache_layer, kv_head));
+  pointers.assign(run.first, nullptr);
+  for (const uint32_t page : run.ids) pointers.push_back(cache_.keys(page, attend.cache_layer, kv_head));
+  pointers.resize(run.end() + run.first, nullptr);
+  for (const uint32_t page : run.ids) pointers.push_back(cache_.values(page, attend.cache_layer, kv_head));
   const size_t position = sequence.past + part.row;
   float* q = work_.queries + (sequence.begin + part.row) * spec.query_width() + part.head * spec.head_dim;
   AttentionTask task{};
@@ -59,7 +61,7 @@ void CpuOps::run_attention(const AttendTask& attend, const AttentionPart& part, 
   task.head_dim = spec.head_dim;
   task.head_dim_padded = cache_.head_dim_padded();
   task.key_pages = pointers.data();
-  task.value_pages = pointers.data() + pages.size();
+  task.value_pages = pointers.data() + run.end();
   task.key_count = attend.cross    ? sequence.parent_keys
                    : attend.causal ? position + 1
                                    : sequence.past + sequence.count;
@@ -73,6 +75,7 @@ void CpuOps::run_attention(const AttendTask& attend, const AttentionPart& part, 
   task.out_stride = task.q_stride;
   task.scratch = work_.scores + thread * 4 * work_.score_stride;
   task.score_stride = work_.score_stride;
+  task.format = cache_.shape().format;
   cpu_kernels().attention(task);
 }
 

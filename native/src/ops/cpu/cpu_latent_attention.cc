@@ -22,10 +22,8 @@ void CpuOps::write_latent(const LatentSpec& spec, size_t cache_layer) {
   for (const SequenceSpan& s : sequences_) {
     for (size_t i = 0; i < s.count; ++i) {
       const size_t position = s.past + i, row = s.begin + i;
-      float* to = cache_.rows((*s.pages)[position / kPageTokens], cache_layer) +
-                  position % kPageTokens * cache_.head_dim_padded();
-      std::memcpy(to, rows + row * spec.rank, spec.rank * sizeof(float));
-      std::memcpy(to + spec.rank, rotated + row * spec.rotary, spec.rotary * sizeof(float));
+      cache_.write_row(*s.pages, cache_layer, position, 0, rows + row * spec.rank, spec.rank);
+      cache_.write_row(*s.pages, cache_layer, position, spec.rank, rotated + row * spec.rotary, spec.rotary);
     }
   }
 }
@@ -69,10 +67,12 @@ void CpuOps::run_latent(const LatentTask& attend, const AttentionPart& part, siz
 
   auto& pointers = page_pointers_[thread];
   pointers.clear();
-  for (const uint32_t page : *sequence.pages) pointers.push_back(cache_.rows(page, attend.cache_layer));
+  const PageRun& run = (*sequence.pages)[cache_.group_of(attend.cache_layer)];
+  for (const uint32_t page : run.ids) pointers.push_back(cache_.rows(page, attend.cache_layer));
   LatentAttentionTask task{queries, part.rows, latent.rank, stride, pointers.data(),
                            sequence.past + part.row + 1, part.by_head ? 0u : 1u, spec.scale, outputs,
-                           work_.scores + thread * 4 * work_.score_stride, work_.score_stride};
+                           work_.scores + thread * 4 * work_.score_stride, work_.score_stride,
+                           cache_.shape().format};
   cpu_kernels().latent_attention(task);
 
   float* y = work_.values + first * spec.output_width() + part.head * latent.value_dim;

@@ -86,7 +86,7 @@ class CpuOps final : public Ops {
 
   // Kept from layer to layer, so that a pass allocates nothing once they have grown.
   std::vector<AttentionPart> attention_parts_;
-  std::vector<std::vector<const float*>> page_pointers_;  ///< by thread
+  std::vector<std::vector<const std::byte*>> page_pointers_;  ///< by thread
   std::vector<LinearOutput> outputs_;
   std::vector<ExpertRows> group_;
 };

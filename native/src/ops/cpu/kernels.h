@@ -62,8 +62,8 @@ struct AttentionTask {
   size_t rows;
   size_t head_dim;
   size_t head_dim_padded;           ///< head_dim rounded up to 16: row length of a value page
-  const float* const* key_pages;    ///< each [head_dim][16]
-  const float* const* value_pages;  ///< each [16][head_dim_padded]
+  const std::byte* const* key_pages;    ///< each [head_dim][16]; null where the window has passed
+  const std::byte* const* value_pages;  ///< each [16][head_dim_padded]
   size_t key_count;                 ///< keys that row 0 sees
   size_t causal_step;               ///< 1: each further row sees one key more; 0: all rows see key_count
   float scale = 1;                  ///< of the scores, before the bias
@@ -76,6 +76,7 @@ struct AttentionTask {
   /// Row r's sink is at sinks[r·sink_step]: a score that takes part in the softmax and has no value; null for none.
   const float* sinks = nullptr;
   size_t sink_step = 0;
+  KvFormat format = KvFormat::kF32;  ///< of the pages
 };
 
 /// Latent attention of query rows over the cached rows of one sequence. Row r sees keys [0, key_count + r·causal_step).
@@ -86,13 +87,14 @@ struct LatentAttentionTask {
   size_t rows;
   size_t value_width;
   size_t stride;
-  const float* const* pages;  ///< each [16][stride]
+  const std::byte* const* pages;  ///< each [16][stride]
   size_t key_count;
   size_t causal_step;
   float scale;
   float* out;      ///< (rows, stride)
   float* scratch;  ///< 4 × score_stride floats
   size_t score_stride;
+  KvFormat format = KvFormat::kF32;  ///< of the pages
 };
 
 /// The kernels of one instruction set. Every set performs the same floating-point operations in the same

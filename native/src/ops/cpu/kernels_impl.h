@@ -33,7 +33,15 @@ inline float reduce_max(V v) {
 // Chains of fused multiply-adds to compute side by side: one chain alone would wait for each of its own steps.
 constexpr size_t kChains = 4;
 
-template <size_t kRows, size_t kPages>
+// A place in a page, and 16 numbers from there on.
+template <class Element>
+const Element* elements(const std::byte* page, size_t place) {
+  return reinterpret_cast<const Element*>(page) + place;
+}
+inline V load16(const float* from) { return V::loadu(from); }
+inline V load16(const uint16_t* from) { return V::load_bf16(from); }
+
+template <class Element, size_t kRows, size_t kPages>
 void score_pages(const AttentionTask& t, size_t row, size_t page) {
   V acc[kRows][kPages];
   for (size_t r = 0; r < kRows; ++r) {
@@ -41,7 +49,7 @@ void score_pages(const AttentionTask& t, size_t row, size_t page) {
   }
   for (size_t d = 0; d < t.head_dim; ++d) {
     V keys[kPages];
-    for (size_t p = 0; p < kPages; ++p) keys[p] = V::loadu(t.key_pages[page + p] + d * kPageTokens);
+    for (size_t p = 0; p < kPages; ++p) keys[p] = load16(elements<Element>(t.key_pages[page + p], d * kPageTokens));
     for (size_t r = 0; r < kRows; ++r) {
       const V q = V::set(t.q[(row + r) * t.q_stride + d]);
       for (size_t p = 0; p < kPages; ++p) acc[r][p] = V::fma(q, keys[p], acc[r][p]);
@@ -57,12 +65,12 @@ void score_pages(const AttentionTask& t, size_t row, size_t page) {
   }
 }
 
-template <size_t kRows>
+template <class Element, size_t kRows>
 void attention_scores(const AttentionTask& t, size_t row, size_t first, size_t keys) {
   const size_t pages = (keys + kPageTokens - 1) / kPageTokens;
   for (size_t page = first / kPageTokens; page < pages;) {
-    page +=
-        with_rows<kChains / kRows>(pages - page, [&]<size_t kPages>() { score_pages<kRows, kPages>(t, row, page); });
+    page += with_rows<kChains / kRows>(
+        pages - page, [&]<size_t kPages>() { score_pages<Element, kRows, kPages>(t, row, page); });
   }
 }
 
@@ -94,14 +102,14 @@ void softmax_scores(float* x, size_t first, size_t end, const float* sink) {
 }
 
 /// 16 · kBlocks columns from `d` on of one row's output.
-template <size_t kBlocks>
+template <class Element, size_t kBlocks>
 void sum_values(const AttentionTask& t, const float* weight, size_t first, size_t keys, size_t d, float* out) {
   V acc[kBlocks];
   for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::set(0.0f);
   for (size_t j = first; j < keys; ++j) {
-    const float* v = t.value_pages[j / kPageTokens] + j % kPageTokens * t.head_dim_padded + d;
+    const Element* v = elements<Element>(t.value_pages[j / kPageTokens], j % kPageTokens * t.head_dim_padded + d);
     const V w = V::set(weight[j]);
-    for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::fma(w, V::loadu(v + 16 * b), acc[b]);
+    for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::fma(w, load16(v + 16 * b), acc[b]);
   }
   for (size_t b = 0; b < kBlocks; ++b, d += 16) {
     if (t.head_dim - d >= 16) {
@@ -114,39 +122,46 @@ void sum_values(const AttentionTask& t, const float* weight, size_t first, size_
   }
 }
 
+template <class Element>
 void attention_values(const AttentionTask& t, const float* weight, size_t first, size_t keys, float* out) {
   const size_t blocks = t.head_dim_padded / 16;
   for (size_t block = 0; block < blocks;) {
     block += with_rows<kChains>(
-        blocks - block, [&]<size_t kBlocks>() { sum_values<kBlocks>(t, weight, first, keys, 16 * block, out); });
+        blocks - block,
+        [&]<size_t kBlocks>() { sum_values<Element, kBlocks>(t, weight, first, keys, 16 * block, out); });
   }
 }
 
 /// The first key that a row sees whose last one is before `keys`.
 size_t first_key(const AttentionTask& t, size_t keys) { return keys > t.window ? keys - t.window : 0; }
 
-void attention(const AttentionTask& t) {
+template <class Element>
+void attention_over(const AttentionTask& t) {
   for (size_t row = 0; row < t.rows; row += 4) {
     const size_t rows = t.rows - row < 4 ? t.rows - row : 4;
     const size_t least = t.key_count + row * t.causal_step, most = t.key_count + (row + rows - 1) * t.causal_step;
-    with_rows<4>(rows, [&]<size_t kRows>() { attention_scores<kRows>(t, row, first_key(t, least), most); });
+    with_rows<4>(rows, [&]<size_t kRows>() { attention_scores<Element, kRows>(t, row, first_key(t, least), most); });
     for (size_t r = 0; r < rows; ++r) {
       const size_t keys = t.key_count + (row + r) * t.causal_step, first = first_key(t, keys);
       float* weight = t.scratch + r * t.score_stride;
       softmax_scores(weight, first, keys, t.sinks == nullptr ? nullptr : t.sinks + (row + r) * t.sink_step);
-      attention_values(t, weight, first, keys, t.out + (row + r) * t.out_stride);
+      attention_values<Element>(t, weight, first, keys, t.out + (row + r) * t.out_stride);
     }
   }
 }
 
-template <size_t kRows>
+void attention(const AttentionTask& t) {
+  t.format == KvFormat::kBf16 ? attention_over<uint16_t>(t) : attention_over<float>(t);
+}
+
+template <class Element, size_t kRows>
 void latent_scores(const LatentAttentionTask& t, size_t row, size_t keys) {
   for (size_t key = 0; key < keys; ++key) {
-    const float* cached = t.pages[key / kPageTokens] + key % kPageTokens * t.stride;
+    const Element* cached = elements<Element>(t.pages[key / kPageTokens], key % kPageTokens * t.stride);
     V acc[kRows];
     for (size_t r = 0; r < kRows; ++r) acc[r] = V::set(0.0f);
     for (size_t d = 0; d < t.stride; d += 16) {
-      const V column = V::loadu(cached + d);
+      const V column = load16(cached + d);
       for (size_t r = 0; r < kRows; ++r) acc[r] = V::fma(V::loadu(t.q + (row + r) * t.stride + d), column, acc[r]);
     }
     for (size_t r = 0; r < kRows; ++r) t.scratch[r * t.score_stride + key] = reduce_add(acc[r]) * t.scale;
@@ -154,35 +169,40 @@ void latent_scores(const LatentAttentionTask& t, size_t row, size_t keys) {
 }
 
 /// 16 · kBlocks columns from `d` on of one row's output.
-template <size_t kBlocks>
+template <class Element, size_t kBlocks>
 void sum_latent(const LatentAttentionTask& t, const float* weight, size_t keys, size_t d, float* out) {
   V acc[kBlocks];
   for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::set(0.0f);
   for (size_t j = 0; j < keys; ++j) {
-    const float* cached = t.pages[j / kPageTokens] + j % kPageTokens * t.stride + d;
+    const Element* cached = elements<Element>(t.pages[j / kPageTokens], j % kPageTokens * t.stride + d);
     const V w = V::set(weight[j]);
-    for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::fma(w, V::loadu(cached + 16 * b), acc[b]);
+    for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::fma(w, load16(cached + 16 * b), acc[b]);
   }
   for (size_t b = 0; b < kBlocks; ++b) V::storeu(out + d + 16 * b, acc[b]);
 }
 
-void latent_attention(const LatentAttentionTask& t) {
+template <class Element>
+void latent_attention_over(const LatentAttentionTask& t) {
   const size_t blocks = (t.value_width + 15) / 16;
   for (size_t row = 0; row < t.rows; row += 4) {
     const size_t rows = t.rows - row < 4 ? t.rows - row : 4;
     const size_t most = t.key_count + (row + rows - 1) * t.causal_step;
-    with_rows<4>(rows, [&]<size_t kRows>() { latent_scores<kRows>(t, row, most); });
+    with_rows<4>(rows, [&]<size_t kRows>() { latent_scores<Element, kRows>(t, row, most); });
     for (size_t r = 0; r < rows; ++r) {
       const size_t keys = t.key_count + (row + r) * t.causal_step;
       float* weight = t.scratch + r * t.score_stride;
       softmax_scores(weight, 0, keys, nullptr);
       for (size_t block = 0; block < blocks;) {
         block += with_rows<kChains>(blocks - block, [&]<size_t kBlocks>() {
-          sum_latent<kBlocks>(t, weight, keys, 16 * block, t.out + (row + r) * t.stride);
+          sum_latent<Element, kBlocks>(t, weight, keys, 16 * block, t.out + (row + r) * t.stride);
         });
       }
     }
   }
+}
+
+void latent_attention(const LatentAttentionTask& t) {
+  t.format == KvFormat::kBf16 ? latent_attention_over<uint16_t>(t) : latent_attention_over<float>(t);
 }
 
 void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y) {

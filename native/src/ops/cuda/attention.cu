@@ -9,12 +9,12 @@ namespace sida::cuda {
 namespace {
 
 /// One block for each tile and head. Blocks of one head follow each other, so that they find its keys in the L2 cache.
-template <unsigned kWidth>
+template <unsigned kWidth, class Element>
 __global__ void __launch_bounds__(kAttentionThreads, kWidth == 64 ? 2 : 1)
     attend(CacheLayer cache, PagedBatch batch, float* q, AttentionScores scores) {
   auto& shared = *reinterpret_cast<AttentionShared*>(dynamic_shared());
   auto* queries = reinterpret_cast<float*>(&shared + 1);
-  using Tile = AttentionTile<kWidth>;
+  using Tile = AttentionTile<kWidth, Element>;
   const Tile tile(cache, batch, q, scores, batch.tiles[blockIdx.x], blockIdx.y);
   const bool one = tile.count == 1;
   const unsigned stride = query_stride(tile.head_dim());
@@ -32,6 +32,12 @@ __global__ void __launch_bounds__(kAttentionThreads, kWidth == 64 ? 2 : 1)
   }
 }
 
+/// The usual widths have kernels of their own.
+template <class Element>
+auto kernel_of(uint32_t head_dim) {
+  return head_dim == 64 ? attend<64, Element> : head_dim == 128 ? attend<128, Element> : attend<0, Element>;
+}
+
 }  // namespace
 
 void attention(const CacheLayer& cache, const PagedBatch& batch, float* q, const AttentionScores& scores,
@@ -45,9 +51,8 @@ void attention(const CacheLayer& cache, const PagedBatch& batch, float* q, const
   }
   const LaunchShape shape{dim3(static_cast<unsigned>(batch.tile_count), scores.heads), dim3(kAttentionThreads),
                           sizeof(AttentionShared) + kTileRows * query_stride(cache.head_dim) * sizeof(float)};
-  // The usual widths have kernels of their own.
-  const auto kernel = cache.head_dim == 64 ? attend<64> : cache.head_dim == 128 ? attend<128> : attend<0>;
-  launch(kernel, shape, stream, cache, batch, q, scores);
+  const bool narrow = cache.format == KvFormat::kBf16;
+  launch(narrow ? kernel_of<uint16_t>(cache.head_dim) : kernel_of<float>(cache.head_dim), shape, stream, cache, batch, q, scores);
 }
 
 }  // namespace sida::cuda

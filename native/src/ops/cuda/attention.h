@@ -5,18 +5,21 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/kv_page.h"
+
 namespace sida::cuda {
 
-/// One layer of a KV cache in pages of kPageTokens tokens, in the layout of model/kv_cache.h. Page p starts at page0 +
-/// p · page_floats. Its keys are [heads][head_dim][16]; its values, `values` floats later, are
-/// [heads][16][head_dim_padded].
+/// One layer of a KV cache in pages of kPageTokens tokens, in the layout of model/kv_layout.h. Page p starts
+/// p · page_elements elements behind page0. Its keys are [heads][head_dim][16]; its values, `values` elements later,
+/// are [heads][16][head_dim_padded].
 struct CacheLayer {
-  float* page0;        ///< this layer's part of page 0
-  size_t page_floats;  ///< from page to page
-  size_t values;       ///< floats from a page's keys to its values
+  void* page0;           ///< this layer's part of page 0
+  size_t page_elements;  ///< from page to page
+  size_t values;         ///< elements from a page's keys to its values
   uint32_t heads;
   uint32_t head_dim;
   uint32_t head_dim_padded;
+  KvFormat format = KvFormat::kF32;
 };
 
 /// One sequence of a ragged pass, on the device.
@@ -25,7 +28,8 @@ struct PagedSequence {
   uint32_t count;  ///< rows
   uint32_t past;   ///< tokens before these
   uint32_t keys;   ///< keys to attend to where not causal
-  uint32_t pages;  ///< index of its first page in the page table
+  uint32_t pages;  ///< index of its page `first_page` in the page table
+  uint32_t first_page = 0;  ///< no row sees a page before it
 };
 
 /// At most kTileRows rows of one sequence.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ops/cuda/attention.h"
+#include "ops/cuda/kv_elements.cuh"
 #include "ops/cuda/warp.h"
 #include "ops/kv_page.h"
 
@@ -34,19 +35,20 @@ __host__ __device__ constexpr unsigned query_stride(unsigned head_dim) { return 
 /// Sums over d have two parts, [0, first_part) and the rest.
 __device__ inline unsigned first_part(unsigned head_dim) { return head_dim / 8 * 4; }
 
-/// A tile of a head of `kWidth` columns, known at compile time; 0: of any number of columns.
-template <unsigned kWidth>
+/// A tile of a head of `kWidth` columns, known at compile time; 0: of any number of columns. Keys and values are of
+/// type `Element`.
+template <unsigned kWidth, class Element>
 struct AttentionTile {
   /// kChunks · kColumns columns are computed in one pass over the keys.
   static constexpr unsigned kChunks = kWidth == 0 ? 2 : (kWidth + kColumns - 1) / kColumns;
 
-  const float* keys;    ///< the head's keys in page 0: [head_dim][16]
-  const float* values;  ///< [16][head_dim_padded]
+  const Element* keys;    ///< the head's keys in page 0: [head_dim][16]
+  const Element* values;  ///< [16][head_dim_padded]
   const float* bias;    ///< the head's bias of distance 0; null for none
   const float* sink;  ///< the head's; null for none
   float scale;
   const uint32_t* pages;
-  size_t page_floats;
+  size_t page_elements;
   float* rows;        ///< row 0's queries, later its outputs
   size_t row_stride;  ///< floats
   unsigned width;
@@ -63,17 +65,18 @@ struct AttentionTile {
                                                 : scores.bias.at_distance_0 + head * scores.bias.head_stride),
         sink(scores.sinks == nullptr ? nullptr : scores.sinks + head),
         scale(scores.scale),
-        page_floats(cache.page_floats),
+        page_elements(cache.page_elements),
         row_stride(size_t{scores.heads} * cache.head_dim),
         width(cache.head_dim),
         width_padded(cache.head_dim_padded),
         window(scores.window),
         causal(scores.causal) {
     const size_t shared = head / (scores.heads / cache.heads);
-    keys = cache.page0 + shared * cache.head_dim * kPageTokens;
-    values = cache.page0 + cache.values + shared * kPageTokens * cache.head_dim_padded;
+    const auto* page0 = static_cast<const Element*>(cache.page0);
+    keys = page0 + shared * cache.head_dim * kPageTokens;
+    values = page0 + cache.values + shared * kPageTokens * cache.head_dim_padded;
     const PagedSequence& sequence = batch.sequences[tile.sequence];
-    pages = batch.page_table + sequence.pages;
+    pages = pages_of(batch, sequence);
     rows = q + (sequence.begin + tile.row) * row_stride + head * cache.head_dim;
     count = min(kTileRows, sequence.count - tile.row);
     position = sequence.past + tile.row;
@@ -101,8 +104,8 @@ struct AttentionTile {
   __device__ bool whole(unsigned page) const {
     return (page + 1) * kPageTokens <= visible(0) && page * kPageTokens >= first(count - 1);
   }
-  __device__ const float* key_page(unsigned page) const { return keys + pages[page] * page_floats; }
-  __device__ const float* value_page(unsigned page) const { return values + pages[page] * page_floats; }
+  __device__ const Element* key_page(unsigned page) const { return keys + pages[page] * page_elements; }
+  __device__ const Element* value_page(unsigned page) const { return values + pages[page] * page_elements; }
   /// The score of row `row` and key `key` from their product.
   __device__ float score_of(unsigned row, unsigned key, float product) const {
     const float score = product * scale;

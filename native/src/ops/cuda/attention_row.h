@@ -12,14 +12,14 @@ struct RowState {
 
 /// Reads a lane's two columns of every kColumns from `column` on, of the values at `from`. Lanes past the last column
 /// read any numbers, which are not stored.
-template <class Tile>
-__device__ void read_values(const Tile& tile, const float* from, unsigned column,
+template <class Tile, class Element>
+__device__ void read_values(const Tile& tile, const Element* from, unsigned column,
                             float2 (&value)[Tile::kChunks]) {
   const unsigned lane = threadIdx.x % kWarp;
 #pragma unroll
   for (unsigned c = 0; c < Tile::kChunks; ++c) {
     const unsigned at = min(column + c * kColumns + 2 * lane, tile.head_dim_padded() - 2);
-    value[c] = *reinterpret_cast<const float2*>(from + at);
+    value[c] = load2(from + at);
   }
 }
 
@@ -31,7 +31,7 @@ __device__ void attend_row_page(const Tile& tile, const float* query, unsigned p
   const unsigned lane = threadIdx.x % kWarp, token = lane % kPageTokens;
   const unsigned key = page * kPageTokens + token, visible = tile.visible(0);
   const unsigned tokens = kWhole ? kPageTokens : visible - page * kPageTokens;
-  const float* from = tile.value_page(page);
+  const auto* from = tile.value_page(page);
   // Loaded before the keys, so that the warp waits only once for both.
   float2 value[kPageTokens][Tile::kChunks];
 #pragma unroll
@@ -41,10 +41,10 @@ __device__ void attend_row_page(const Tile& tile, const float* query, unsigned p
   const unsigned part = first_part(tile.head_dim());
   const unsigned begin = lane < kPageTokens ? 0 : part,
                  count = lane < kPageTokens ? part : tile.head_dim() - part;
-  const float* keys = tile.key_page(page) + begin * kPageTokens + token;
+  const auto* keys = tile.key_page(page) + begin * kPageTokens + token;
   float score = 0;
 #pragma unroll 32
-  for (unsigned i = 0; i < count; ++i) score = fmaf(query[begin + i], keys[i * kPageTokens], score);
+  for (unsigned i = 0; i < count; ++i) score = fmaf(query[begin + i], load1(keys + i * kPageTokens), score);
   score += __shfl_xor_sync(kAllLanes, score, kPageTokens);
 
   score = kWhole || tile.sees(0, key) ? tile.score_of(0, key, score) : -INFINITY;

@@ -9,8 +9,6 @@ namespace sida::cuda {
 inline constexpr unsigned kLaneRows = 8;
 inline constexpr unsigned kLaneColumns = 4;
 
-__device__ inline float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
-
 /// Scores of two rows with four keys.
 struct Scores {
   float row[2][4] = {};
@@ -25,12 +23,13 @@ struct Scores {
   }
 
   /// Adds the products of d in [begin, end), `begin` a multiple of 4.
-  __device__ void add(const float* query0, const float* query1, const float* keys, unsigned begin, unsigned end) {
+  template <class Element>
+  __device__ void add(const float* query0, const float* query1, const Element* keys, unsigned begin, unsigned end) {
     unsigned d = begin;
 #pragma unroll 2
     for (; d + 4 <= end; d += 4) {
       const float4 a = load4(query0 + d), b = load4(query1 + d);
-      const float* at = keys + d * kPageTokens;
+      const Element* at = keys + d * kPageTokens;
       add(a.x, b.x, load4(at));
       add(a.y, b.y, load4(at + kPageTokens));
       add(a.z, b.z, load4(at + 2 * kPageTokens));
@@ -58,7 +57,7 @@ __device__ void weigh_page(const Tile& tile, const float* queries, unsigned page
   const unsigned stride = query_stride(tile.head_dim()), part = first_part(tile.head_dim());
   const float* query0 = queries + lane / 4 * stride;
   const float* query1 = query0 + 8 * stride;
-  const float* keys = tile.key_page(page) + token;
+  const auto* keys = tile.key_page(page) + token;
   Scores scores, rest;
   scores.add(query0, query1, keys, 0, part);
   rest.add(query0, query1, keys, part, tile.head_dim());
@@ -99,7 +98,7 @@ __device__ void add_values(const Tile& tile, unsigned page, unsigned column,
       for (float& value : out[c][r]) value *= scale;
     }
   }
-  const float* values = tile.value_page(page);
+  const auto* values = tile.value_page(page);
   const unsigned first_key = page * kPageTokens;
   const unsigned tokens =
       kWhole ? kPageTokens : min(unsigned{kPageTokens}, tile.visible(tile.count - 1) - first_key);

@@ -8,12 +8,13 @@
 namespace sida {
 
 cuda::LatentLayer CudaOps::latent_layer(size_t layer) const {
-  return {cache_.rows(0, layer), cache_.page_floats(), static_cast<uint32_t>(cache_.head_dim_padded())};
+  return {cache_.rows(0, layer), cache_.page_elements(layer), static_cast<uint32_t>(cache_.head_dim_padded()),
+          cache_.shape().format};
 }
 
 void CudaOps::write_latent(const LatentSpec& spec, size_t layer) {
   const float* rows = work_.activations.keys;
-  cuda::write_latent(latent_layer(layer), own_,
+  cuda::write_latent(latent_layer(layer), own(layer),
                      {rows, rows + tokens_ * spec.rank, static_cast<uint32_t>(spec.rank),
                       static_cast<uint32_t>(spec.rotary)},
                      stream());
@@ -43,7 +44,7 @@ void CudaOps::attend_latent_tiles(const LatentTask& task, size_t first, size_t c
   head_products(task.weights->keys, {q + begin * spec.query_width(), spec.head_dim, spec.query_width()},
                 {work_.latent_queries, stride, spec.heads * stride}, rows);
   cuda::take_rotated(q, static_cast<uint32_t>(spec.head_dim), queries, static_cast<uint32_t>(stride), rows, stream());
-  cuda::latent_attention(latent_layer(task.cache_layer), own_, static_cast<uint32_t>(first),
+  cuda::latent_attention(latent_layer(task.cache_layer), own(task.cache_layer), static_cast<uint32_t>(first),
                          static_cast<uint32_t>(count), queries, stream());
   head_products(task.weights->values, {work_.latent_outputs, stride, spec.heads * stride},
                 {work_.activations.values + begin * spec.output_width(), latent.value_dim, spec.output_width()}, rows);

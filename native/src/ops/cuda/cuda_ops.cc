@@ -69,29 +69,36 @@ void CudaOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_
     }
   }
   const auto* tiles = uploads_.put(std::span<const cuda::RowTile>(tiles_));
-  own_ = paged(sequences, tiles, false);
+  own_.clear();
+  for (size_t group = 0; group < cache_.groups().size(); ++group) {
+    own_.push_back(paged(sequences, tiles, group, false));
+  }
   const bool cross = std::any_of(sequences.begin(), sequences.end(),
                                  [](const SequenceSpan& span) { return span.parent_pages != nullptr; });
-  if (cross) parents_ = paged(sequences, tiles, true);
+  // Models with cross-attention have one group.
+  if (cross) parents_ = paged(sequences, tiles, 0, true);
   if (const auto* rope = std::get_if<Rope>(&spec_.stacks[stack].positions)) upload_rotary(*rope, sequences, tokens);
 }
 
-cuda::PagedBatch CudaOps::paged(std::span<const SequenceSpan> sequences, const cuda::RowTile* tiles, bool cross) {
+cuda::PagedBatch CudaOps::paged(std::span<const SequenceSpan> sequences, const cuda::RowTile* tiles, size_t group,
+                                bool cross) {
   sequences_.clear();
   page_table_.clear();
   // Sequences of one parent share its pages.
   std::unordered_map<const KvPages*, uint32_t> first_pages;
   for (const SequenceSpan& span : sequences) {
     const KvPages* pages = cross ? span.parent_pages : span.pages;
-    uint32_t first = 0;
+    uint32_t first = 0, first_page = 0;
     if (pages != nullptr) {
+      const PageRun& run = (*pages)[group];
       const auto [known, fresh] = first_pages.try_emplace(pages, static_cast<uint32_t>(page_table_.size()));
-      if (fresh) page_table_.insert(page_table_.end(), pages->begin(), pages->end());
+      if (fresh) page_table_.insert(page_table_.end(), run.ids.begin(), run.ids.end());
       first = known->second;
+      first_page = static_cast<uint32_t>(run.first);
     }
     const size_t keys = cross ? span.parent_keys : span.past + span.count;
     sequences_.push_back({static_cast<uint32_t>(span.begin), static_cast<uint32_t>(span.count),
-                          static_cast<uint32_t>(span.past), static_cast<uint32_t>(keys), first});
+                          static_cast<uint32_t>(span.past), static_cast<uint32_t>(keys), first, first_page});
   }
   const auto* on_device = uploads_.put(std::span<const cuda::PagedSequence>(sequences_));
   return {on_device, tiles, tiles_.size(), uploads_.put(std::span<const uint32_t>(page_table_))};
@@ -157,22 +164,23 @@ void CudaOps::rotate(float* x, size_t heads, size_t head_dim) {
 
 cuda::CacheLayer CudaOps::cache_layer(size_t layer) const {
   return {cache_.keys(0, layer, 0),
-          cache_.page_floats(),
-          static_cast<size_t>(cache_.values(0, layer, 0) - cache_.keys(0, layer, 0)),
+          cache_.page_elements(layer),
+          cache_.key_elements(),
           static_cast<uint32_t>(cache_.shape().heads),
           static_cast<uint32_t>(cache_.shape().head_dim),
-          static_cast<uint32_t>(cache_.head_dim_padded())};
+          static_cast<uint32_t>(cache_.head_dim_padded()),
+          cache_.shape().format};
 }
 
 void CudaOps::write_kv(size_t layer) {
-  cuda::write_keys(cache_layer(layer), own_, work_.activations.keys, stream());
-  cuda::write_values(cache_layer(layer), own_, work_.activations.values, stream());
+  cuda::write_keys(cache_layer(layer), own(layer), work_.activations.keys, stream());
+  cuda::write_values(cache_layer(layer), own(layer), work_.activations.values, stream());
 }
 
 void CudaOps::attend(const AttendTask& task) {
   const cuda::AttentionBias bias = task.biased ? biases_[stack_] : cuda::AttentionBias{nullptr, 0};
   const auto window = static_cast<uint32_t>(std::min<size_t>(task.spec->window.value_or(UINT32_MAX), UINT32_MAX));
-  cuda::attention(cache_layer(task.cache_layer), task.cross ? parents_ : own_, work_.activations.queries,
+  cuda::attention(cache_layer(task.cache_layer), task.cross ? parents_ : own(task.cache_layer), work_.activations.queries,
                   {static_cast<uint32_t>(task.spec->heads), task.spec->scale, bias, task.causal, window, task.sinks},
                   stream());
 }

@@ -60,9 +60,10 @@ class CudaOps final : public Ops {
   void wait();
   void download(void* to, const void* from, size_t bytes);
   void upload_bias(size_t stack, const BatchLimits& limits, const float* weight);
-  /// The pass's rows with the pages of their sequences, or of the parents for cross-attention. `tiles` is tiles_ on the
-  /// device.
-  cuda::PagedBatch paged(std::span<const SequenceSpan> sequences, const cuda::RowTile* tiles, bool cross);
+  /// The pass's rows with the pages of their sequences in a group of layers, or of the parents for cross-attention.
+  /// `tiles` is tiles_ on the device.
+  cuda::PagedBatch paged(std::span<const SequenceSpan> sequences, const cuda::RowTile* tiles, size_t group, bool cross);
+  const cuda::PagedBatch& own(size_t layer) const { return own_[cache_.group_of(layer)]; }
   void upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequences, size_t tokens);
   cuda::CacheLayer cache_layer(size_t layer) const;
   void product(const float* x, size_t rows, const PanelMatrix& w, float* y, Epilogue epilogue);
@@ -95,7 +96,7 @@ class CudaOps final : public Ops {
   // State of the current pass, on the device.
   size_t stack_ = 0;
   size_t tokens_ = 0;
-  cuda::PagedBatch own_;
+  std::vector<cuda::PagedBatch> own_;  ///< by group of the cache's layers
   cuda::PagedBatch parents_;
   const float* cosines_ = nullptr;  ///< (tokens, rotary width / 2)
   const float* sines_ = nullptr;

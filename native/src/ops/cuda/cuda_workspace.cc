@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "model/kv_cache.h"
 #include "model/layer_widths.h"
+#include "model/page_pool.h"
 #include "model/relative_position.h"
 #include "ops/cuda/attention.h"
 #include "ops/cuda/pass_uploads.h"
@@ -32,7 +32,7 @@ struct CudaWorkspace::Arena {
 };
 
 size_t bias_positions(const StackSpec& stack, const BatchLimits& limits) {
-  return stack.causal ? KvCache::pages_for(limits.kv_tokens) * kPageTokens : limits.max_batch_tokens;
+  return stack.causal ? pages_for(limits.kv_tokens) * kPageTokens : limits.max_batch_tokens;
 }
 
 size_t max_choices(const ModelSpec& spec, const BatchLimits& limits) {

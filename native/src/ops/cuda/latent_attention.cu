@@ -1,3 +1,4 @@
+#include "ops/cuda/kv_elements.cuh"
 #include "ops/cuda/latent_attention.h"
 #include "ops/cuda/warp.h"
 #include "ops/kv_page.h"
@@ -11,6 +12,7 @@ constexpr unsigned kThreads = 128;
 constexpr unsigned kSplits = 8;
 constexpr unsigned kLaneColumns = kMaxLatentRow / kWarp;
 
+template <class Element>
 __global__ void put_rows(LatentLayer cache, PagedBatch batch, LatentRows rows) {
   const RowTile& tile = batch.tiles[blockIdx.x];
   const PagedSequence& sequence = batch.sequences[tile.sequence];
@@ -18,10 +20,11 @@ __global__ void put_rows(LatentLayer cache, PagedBatch batch, LatentRows rows) {
   for (unsigned i = threadIdx.x; i < count * width; i += kThreads) {
     const unsigned row = tile.row + i / width, column = i % width, position = sequence.past + row;
     const size_t token = sequence.begin + row;
-    const uint32_t page = batch.page_table[sequence.pages + position / kPageTokens];
-    cache.page0[page * cache.page_floats + position % kPageTokens * cache.stride + column] =
-        column < rows.rank ? rows.rank_part[token * rows.rank + column]
-                           : rows.rotary_part[token * rows.rotary + column - rows.rank];
+    const uint32_t page = pages_of(batch, sequence)[position / kPageTokens];
+    store1(static_cast<Element*>(cache.page0) + page * cache.page_elements + position % kPageTokens * cache.stride +
+               column,
+           column < rows.rank ? rows.rank_part[token * rows.rank + column]
+                              : rows.rotary_part[token * rows.rotary + column - rows.rank]);
   }
 }
 
@@ -37,6 +40,7 @@ struct Shared {
   float sums[kSplits];
 };
 
+template <class Element>
 __global__ void __launch_bounds__(kSplits* kWarp) attend_rows(LatentLayer cache, PagedBatch batch, uint32_t first_tile,
                                                               LatentQueries task) {
   const RowTile& tile = batch.tiles[first_tile + blockIdx.x];
@@ -52,12 +56,12 @@ __global__ void __launch_bounds__(kSplits* kWarp) attend_rows(LatentLayer cache,
   const unsigned keys = sequence.past + tile.row + blockIdx.z + 1;
   float top = -INFINITY, sum = 0, out[kLaneColumns] = {};
   for (unsigned page = split; page * kPageTokens < keys; page += kSplits) {
-    const uint32_t place = batch.page_table[sequence.pages + page];
-    const float* rows = cache.page0 + place * cache.page_floats;
+    const uint32_t place = pages_of(batch, sequence)[page];
+    const Element* rows = static_cast<const Element*>(cache.page0) + place * cache.page_elements;
     const unsigned count = min(unsigned{kPageTokens}, keys - page * unsigned{kPageTokens});
     for (unsigned key = 0; key < count; ++key, rows += cache.stride) {
       float score = 0;
-      for (unsigned i = lane; i < width; i += kWarp) score = fmaf(shared.query[i], rows[i], score);
+      for (unsigned i = lane; i < width; i += kWarp) score = fmaf(shared.query[i], load1(rows + i), score);
       score = warp_sum(score) * task.scale;
       // Written without fmaxf, so that a NaN reaches the output.
       const float next = score <= top ? top : score;
@@ -67,7 +71,7 @@ __global__ void __launch_bounds__(kSplits* kWarp) attend_rows(LatentLayer cache,
 #pragma unroll
       for (unsigned c = 0; c < kLaneColumns; ++c) {
         const unsigned column = lane + c * kWarp;
-        if (column < task.rank) out[c] = fmaf(weight, rows[column], out[c] * scale);
+        if (column < task.rank) out[c] = fmaf(weight, load1(rows + column), out[c] * scale);
       }
     }
   }
@@ -99,7 +103,8 @@ __global__ void __launch_bounds__(kSplits* kWarp) attend_rows(LatentLayer cache,
 
 void write_latent(const LatentLayer& cache, const PagedBatch& batch, const LatentRows& rows, cudaStream_t stream) {
   if (batch.tile_count == 0) return;
-  launch(put_rows, {static_cast<unsigned>(batch.tile_count), kThreads}, stream, cache, batch, rows);
+  const auto kernel = cache.format == KvFormat::kBf16 ? put_rows<uint16_t> : put_rows<float>;
+  launch(kernel, {static_cast<unsigned>(batch.tile_count), kThreads}, stream, cache, batch, rows);
 }
 
 void take_rotated(const float* q, uint32_t head_dim, const LatentQueries& to, uint32_t stride, uint32_t rows,
@@ -112,7 +117,8 @@ void latent_attention(const LatentLayer& cache, const PagedBatch& batch, uint32_
                       const LatentQueries& queries, cudaStream_t stream) {
   if (tiles == 0) return;
   const LaunchShape shape{{tiles, queries.heads, kTileRows}, kSplits * kWarp, kSplits * queries.rank * sizeof(float)};
-  launch(attend_rows, shape, stream, cache, batch, first_tile, queries);
+  const auto kernel = cache.format == KvFormat::kBf16 ? attend_rows<uint16_t> : attend_rows<float>;
+  launch(kernel, shape, stream, cache, batch, first_tile, queries);
 }
 
 }  // namespace sida::cuda

@@ -4,12 +4,13 @@
 
 namespace sida::cuda {
 
-/// One layer of a cache of latent rows in pages of kPageTokens tokens, in the layout of model/kv_cache.h: page p starts
-/// at page0 + p · page_floats and is [16][stride].
+/// One layer of a cache of latent rows in pages of kPageTokens tokens, in the layout of model/kv_layout.h: page p
+/// starts p · page_elements elements behind page0 and is [16][stride].
 struct LatentLayer {
-  float* page0;
-  size_t page_floats;
+  void* page0;
+  size_t page_elements;
   uint32_t stride;
+  KvFormat format = KvFormat::kF32;
 };
 
 /// The two parts of the rows to cache: (tokens, rank) and (tokens, rotary).

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "model/kv_cache.h"
+#include "model/kv_layout.h"
 #include "ops/cuda/attention.h"
 #include "ops/cuda/cuda_workspace.h"
 
@@ -25,7 +25,7 @@ size_t max_page_entries(size_t tokens, size_t pages) {
 
 size_t PassUploads::bytes(const ModelSpec& spec, const BatchLimits& limits) {
   const size_t tokens = limits.max_batch_tokens, choices = tokens * max_choices(spec, limits);
-  const size_t pages = KvCache::pages_for(limits.kv_tokens);
+  const KvLayout cache(KvShape::of(spec, limits.kv), KvRoom(limits));
   size_t moe_layers = 0, rotary = 0, frequencies = 0;
   for (const StackSpec& stack : spec.stacks) {
     moe_layers = std::max(moe_layers, stack.moe_layers());
@@ -34,14 +34,15 @@ size_t PassUploads::bytes(const ModelSpec& spec, const BatchLimits& limits) {
       frequencies = std::max(frequencies, sinusoids->frequencies.size());
     }
   }
-  // Token ids; rows of logits; sequences of self- and cross-attention, which share their tiles; the pages of both,
-  // which are distinct; cosines and sines; positions that are added, and their frequencies.
-  const size_t once = aligned(tokens * sizeof(int32_t)) + aligned(kMaxLogitRows * sizeof(int32_t)) +
-                      2 * aligned(tokens * sizeof(cuda::PagedSequence)) + aligned(tokens * sizeof(cuda::RowTile)) +
-                      aligned(max_page_entries(tokens, pages) * sizeof(uint32_t)) + aligned(pages * sizeof(uint32_t)) +
-                      2 * aligned(tokens * rotary * sizeof(float)) +
-                      (frequencies == 0 ? 0 : aligned(tokens * sizeof(uint32_t))) +
-                      aligned(frequencies * sizeof(float));
+  // Token ids; rows of logits; sequences of self-attention, in each group of layers, and of cross-attention, which
+  // share their tiles; the pages of all, of which parents' are distinct; cosines and sines; positions that are
+  // added, and their frequencies.
+  size_t once = aligned(tokens * sizeof(int32_t)) + aligned(kMaxLogitRows * sizeof(int32_t)) +
+                (cache.groups.size() + 1) * aligned(tokens * sizeof(cuda::PagedSequence)) +
+                aligned(tokens * sizeof(cuda::RowTile)) + aligned(cache.pages * sizeof(uint32_t)) +
+                2 * aligned(tokens * rotary * sizeof(float)) +
+                (frequencies == 0 ? 0 : aligned(tokens * sizeof(uint32_t))) + aligned(frequencies * sizeof(float));
+  for (const KvGroup& group : cache.groups) once += aligned(max_page_entries(tokens, group.pages) * sizeof(uint32_t));
   // Order, positions and alpha of a layer's choices, in one upload.
   return once + moe_layers * 3 * aligned(choices * sizeof(uint32_t));
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/dtype.h"
 #include "doctest/doctest.h"
 #include "support/kernel_sets.h"
 #include "support/random_floats.h"
@@ -154,6 +155,56 @@ TEST_CASE("layer_norm: agrees with float64 and across instruction sets, in place
         CHECK(std::abs(first[row * n + i] - (normal * weight[i] + bias[i])) < 2e-5);
       }
     }
+    }
+  }
+}
+
+/// `count` pages of equal size, one after the other.
+template <class T>
+std::vector<const std::byte*> pages_of(const std::vector<T>& memory, size_t count) {
+  std::vector<const std::byte*> pages;
+  for (size_t p = 0; p < count; ++p) {
+    pages.push_back(reinterpret_cast<const std::byte*>(&memory[p * (memory.size() / count)]));
+  }
+  return pages;
+}
+
+/// `values` rounded to bf16, and the same as floats again.
+struct Rounded {
+  std::vector<uint16_t> bits;
+  std::vector<float> floats;
+
+  explicit Rounded(const std::vector<float>& values) : floats(values.size()) {
+    for (const float value : values) bits.push_back(f32_to_bf16(value));
+    bf16_to_f32(bits.data(), bits.size(), floats.data());
+  }
+};
+
+TEST_CASE("attention: pages in bf16 give the bits of pages in f32 that hold the rounded numbers") {
+  constexpr size_t kDim = 24, kPadded = 32, kRows = 5, kKeys = 40, kPages = 3, kStride = 48;
+  const Rounded k(random_floats(kPages * kDim * 16, 9)), v(random_floats(kPages * 16 * kPadded, 10)),
+      latent(random_floats(kPages * 16 * kStride, 11));
+  const auto q = random_floats(kRows * kDim, 8), latent_q = random_floats(kRows * kStride, 12);
+  for (const CpuKernels* kernels : kernel_sets()) {
+    std::vector<std::vector<float>> outputs, latent_outputs;
+    for (const bool narrow : {false, true}) {
+      const auto keys = narrow ? pages_of(k.bits, kPages) : pages_of(k.floats, kPages),
+                 values = narrow ? pages_of(v.bits, kPages) : pages_of(v.floats, kPages),
+                 rows = narrow ? pages_of(latent.bits, kPages) : pages_of(latent.floats, kPages);
+      const KvFormat format = narrow ? KvFormat::kBf16 : KvFormat::kF32;
+      std::vector<float> out = q, latent_out(kRows * kStride), scratch(4 * kPages * 16);
+      AttentionTask task{out.data(), kDim,    kRows, kDim,       kPadded, keys.data(),    values.data(), kKeys, 1,
+                         0.3f,       nullptr, out.data(), kDim, scratch.data(), kPages * 16};
+      task.window = 20;
+      task.format = format;
+      kernels->attention(task);
+      kernels->latent_attention({latent_q.data(), kRows, 32, kStride, rows.data(), kKeys, 1, 0.3f, latent_out.data(),
+                                 scratch.data(), kPages * 16, format});
+      outputs.push_back(out);
+      latent_outputs.push_back(latent_out);
+    }
+    CHECK_MESSAGE(outputs[0] == outputs[1], kernels->isa);
+    CHECK_MESSAGE(latent_outputs[0] == latent_outputs[1], kernels->isa);
   }
 }
 
@@ -170,11 +221,7 @@ TEST_CASE(
           const auto k = random_floats(pages * d_kv * 16, 9);
           const auto v = random_floats(pages * 16 * padded, 10);
           const auto bias = random_floats(rows + pages * 16 + 32, 11);
-          std::vector<const float*> k_pages, v_pages;
-          for (size_t p = 0; p < pages; ++p) {
-            k_pages.push_back(&k[p * d_kv * 16]);
-            v_pages.push_back(&v[p * 16 * padded]);
-          }
+          const auto k_pages = pages_of(k, pages), v_pages = pages_of(v, pages);
           const float* center = bias.data() + rows;
           std::vector<float> reference;
           for (const CpuKernels* kernels : kernel_sets()) {

@@ -40,6 +40,8 @@ void check_near(const std::vector<float>& found, const std::vector<float>& expec
   CHECK(worst <= kTolerance);
 }
 
+float* floats(std::byte* place) { return reinterpret_cast<float*>(place); }
+
 void check_case(PagedCase& c, bool biased, bool causal) {
   CAPTURE(c.heads);
   CAPTURE(c.shape.heads);
@@ -128,9 +130,9 @@ TEST_CASE("cuda attention: a NaN reaches the rows that see it, and no other") {
   const auto sound = DeviceBatch(c).attention(q, true, true);
   // The key and the value of one token, in head 0.
   for (const bool key : {true, false}) {
-    const uint32_t page = c.sequences[0].pages[0];
-    float& place = key ? c.cache->keys(page, PagedCase::kLayer, 0)[3 * kPageTokens + 7]
-                       : c.cache->values(page, PagedCase::kLayer, 0)[7 * c.cache->head_dim_padded() + 3];
+    const uint32_t page = c.sequences[0].ids()[0];
+    float& place = key ? floats(c.cache->keys(page, PagedCase::kLayer, 0))[3 * kPageTokens + 7]
+                       : floats(c.cache->values(page, PagedCase::kLayer, 0))[7 * c.cache->head_dim_padded() + 3];
     const float before = std::exchange(place, NAN);
     const auto found = DeviceBatch(c).attention(q, true, true);
     place = before;
@@ -149,13 +151,28 @@ TEST_CASE("cuda attention: a NaN reaches the rows that see it, and no other") {
   }
 }
 
-TEST_CASE("cuda attention: keys and values are written where the CPU's cache has them") {
+TEST_CASE("cuda attention: bf16 agrees with the CPU's, and rows by themselves have the bits of rows in tiles") {
+  if (!testing::have_cuda_device()) return;
+  for (const size_t head_dim : {10, 64, 80, 128}) {
+    PagedCase c(4, head_dim, kContinued, 2, KvFormat::kBf16);
+    check_case(c, true, true);
+    const auto q = random_floats(c.tokens * c.width(), 9);
+    std::vector<DeviceBatch::Part> rows;
+    for (size_t i = 0; i < c.sequences.size(); ++i) {
+      for (size_t row = 0; row < c.sequences[i].count; ++row) rows.push_back({i, row, 1});
+    }
+    CHECK(same_bits(DeviceBatch(c, rows).attention(q, true, true), DeviceBatch(c).attention(q, true, true)));
+  }
+}
+
+TEST_CASE("cuda attention: keys and values are written where the CPU's cache has them, with its rounding") {
   if (!testing::have_cuda_device()) return;
   for (const size_t head_dim : {2, 10, 16, 64, 72}) {
-    for (const size_t heads : {1, 3}) {
+    for (const KvFormat format : {KvFormat::kF32, KvFormat::kBf16}) {
+      const size_t heads = head_dim % 3 + 1;
       CAPTURE(head_dim);
       CAPTURE(heads);
-      PagedCase c(2 * heads, head_dim, kContinued, heads);
+      PagedCase c(2 * heads, head_dim, kContinued, heads, format);
       const auto keys = random_floats(c.tokens * c.kv_width(), 12),
                  values = random_floats(c.tokens * c.kv_width(), 13);
       const DeviceBatch batch(c);

@@ -27,8 +27,8 @@ it.each<[string, PublishedModel, string[]]>([
   ],
   [
     'arithmetic',
-    { ...own, settings: { ...SETTINGS, activations: 'int8', device: 'cuda' } },
-    ['--activations', '--device'],
+    { ...own, settings: { ...SETTINGS, activations: 'int8', kv: 'bf16', device: 'cuda' } },
+    ['--activations', '--kv', '--device'],
   ],
   ['nothing that is named', { ...own, model: { ...MODEL, fingerprint: 'x' } }, ['packed files']],
 ])('names %s', (_, other, parts) => {

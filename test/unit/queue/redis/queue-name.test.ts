@@ -6,7 +6,7 @@ const model: Pick<ModelInfo, 'fingerprint' | 'predictor'> = {
   fingerprint: 'a'.repeat(64),
   predictor: { name: 'lstm', fingerprint: null, warnings: [] },
 };
-const config = { activations: 'f32', device: 'cpu', routing: 'exact', routingK: 1 } as const;
+const config = { activations: 'f32', kv: 'f32', device: 'cpu', routing: 'exact', routingK: 1 } as const;
 
 it('is the same for workers that give the same answers', () => {
   const name = queueNameOf(model, config);
@@ -22,6 +22,7 @@ it('differs for another model, arithmetic, routing, or predictor that routes', (
     queueNameOf(model, config),
     queueNameOf({ ...model, fingerprint: 'b'.repeat(64) }, config),
     queueNameOf(model, { ...config, activations: 'int8' }),
+    queueNameOf(model, { ...config, kv: 'bf16' }),
     queueNameOf(model, { ...config, device: 'cuda' }),
     queueNameOf(model, { ...config, routing: 'predicted' }),
     queueNameOf(model, { ...config, routingK: 2 }),

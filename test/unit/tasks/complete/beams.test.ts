@@ -10,7 +10,15 @@ import { DECODER_ONLY, SHAPE } from '../../inference/scripted-engine.js';
 
 const model = (shape = SHAPE) => ({ name: 'tiny', shape, hasTokenizer: false }) as ModelInfo;
 const limits = (shape = SHAPE): ModelLimits => {
-  return { shape, maxBatchTokens: 32, kvPages: 20, kvPageTokens: 16, maxInputBytes: 100, texts: undefined };
+  return {
+    shape,
+    maxBatchTokens: 32,
+    kvPages: 20,
+    kvPageTokens: 16,
+    kvWindows: [],
+    maxInputBytes: 100,
+    texts: undefined,
+  };
 };
 
 function jobOf(more: Partial<CompleteBody>, shape = SHAPE): CompleteJob {
