@@ -71,7 +71,7 @@ struct WindowedPack {
 };
 
 TEST_CASE("kv pages: the engine takes the bytes that the plan says, for every family, type and device") {
-  std::vector<std::string> names{"switch-tiny"};
+  std::vector<std::string> names{"switch-tiny", "nllb-moe-tiny"};
   names.insert(names.end(), std::begin(testing::kDecoderFixtures), std::end(testing::kDecoderFixtures));
   for (const std::string& name : names) {
     const std::string directory = fixture(name);
