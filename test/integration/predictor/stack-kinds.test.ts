@@ -5,7 +5,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { readMeta } from '../../../src/trace/trace-file.js';
 import { byteTokenizer } from '../../support/byte-tokenizer.js';
 import { oracleFixture, sayMissing } from '../../support/oracle-fixture.js';
@@ -129,11 +129,18 @@ for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, deco
       expect(hitsOf(1)).toBeGreaterThanOrEqual(hitsOf(0));
     });
 
-    const serve = (...more: string[]) =>
-      ServerProcess.start(
-        ['--model', model, '--memory-budget', '50%', '--threads', '1', '--predictor', ...more],
-        120_000,
-      );
+    const servers: ServerProcess[] = [];
+    // A test that fails leaves no server behind.
+    afterEach(async () => {
+      for (const server of servers.splice(0)) if (server.alive) await server.stop();
+    });
+    const serve = async (...more: string[]) => {
+      const flags = ['--model', model, '--memory-budget', '50%', '--threads', '1', '--predictor', ...more];
+      const server = await ServerProcess.launch(flags);
+      servers.push(server);
+      await server.ready(120_000);
+      return server;
+    };
     const completions = async (server: ServerProcess) => {
       const answers = [];
       for (const prompt of texts().slice(0, 6)) {
