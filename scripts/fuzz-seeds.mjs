@@ -1,8 +1,10 @@
 // The inputs that the fuzzers begin with, cut from the repository's own files: libFuzzer works best with small ones.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const MINI = 'models/switch-mini';
+/** A config of each family, with all fields that its reader knows. */
+const CONFIGS = 'native/fuzz/seeds';
 const TINY = 'test/fixtures/switch-tiny-untied';
 
 /** A safetensors file's header and data. */
@@ -43,7 +45,7 @@ function smallest(path, count) {
 /** Weights of the bundled model after each first byte that the reader knows: its choice of element types. */
 function weights() {
   const { data } = parts(`${MINI}/model.safetensors`);
-  return [0, 1, 2, 3, 7, 11, 0x22, 0x23, 0x10].map((choice, i) =>
+  return [0, 1, 2, 3, 7, 11, 0x22, 0x23, 0x10, 0x40, 0x48].map((choice, i) =>
     Buffer.concat([Buffer.of(choice), data.subarray(i * 4096, i * 4096 + 256)]),
   );
 }
@@ -72,7 +74,7 @@ export function writeSeeds(folder) {
       smallest(`${MINI}/predictor/token.safetensors`, 1),
     ],
     index: [index()],
-    config: [readFileSync(`${MINI}/config.json`), readFileSync(`${TINY}/config.json`)],
+    config: readdirSync(CONFIGS).map((name) => readFileSync(`${CONFIGS}/${name}`)),
     // A valid manifest depends on the fuzzer's model; the archive holds one.
     manifest: [Buffer.from('{"format":"sida-pack","version":2}')],
     stripe: [stripe(1), stripe(0)],

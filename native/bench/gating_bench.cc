@@ -72,7 +72,7 @@ class Layer {
   size_t dynamic(const float* x, std::span<const uint16_t> routes, std::span<const float> alpha,
                  size_t tokens, float* out) {
     const SequenceSpan all{0, tokens, 0, nullptr};
-    choose_predicted({routes, alpha, shape_.k}, 0, tokens, dispatch_);
+    choose_predicted({routes, alpha, shape_.k}, 0, tokens, 1, dispatch_);
     sort_choices(shape_.experts, tokens * shape_.k, {&all, 1}, dispatch_);
     const Dispatch& dispatch = dispatch_;
     size_t most = 0;

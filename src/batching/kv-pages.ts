@@ -1,5 +1,5 @@
 /** Counts KV cache pages before a pass is run, so that no native pass fails because the cache is full. */
-import type { ItemWork } from '../protocol/item-work.js';
+import { fedTokens, type ItemWork } from '../protocol/item-work.js';
 import {
   pagesOf,
   type WindowLayers,
@@ -20,13 +20,6 @@ export function itemPages(
   return encoderDecoder
     ? besidePages(promptTokens, fed, pageTokens)
     : continuingPages(promptTokens, work.kind, fed, pageTokens);
-}
-
-/** Tokens fed to each sequence after the prompt. */
-function fedTokens(work: ItemWork): number[] {
-  if (work.kind === 'score') return work.plan.inputs.map(({ tokens }) => tokens.length);
-  const sequences = work.kind === 'search' ? work.beams : work.choices.length;
-  return new Array(sequences).fill(work.maxTokens);
 }
 
 /**

@@ -2,7 +2,7 @@
  * Counts the KV pages of layers that see only a window. Between passes a sequence holds the pages of the window - 1
  * tokens that its next token sees, with the page that it began, and in a pass also those of its new tokens.
  */
-import type { ItemWork } from '../protocol/item-work.js';
+import { fedTokens, type ItemWork } from '../protocol/item-work.js';
 
 export function pagesOf(tokens: number, pageTokens: number): number {
   return Math.ceil(tokens / pageTokens);
@@ -61,13 +61,9 @@ function sequencesOf(
   pageTokens: number,
 ): { pages: number; chunk: number }[] {
   // A generation is not fed its last new token, and a single one continues in the prompt's pages.
-  const fed =
-    work.kind === 'score'
-      ? work.plan.inputs.map(({ tokens }) => ({ tokens: tokens.length, chunk: tokens.length }))
-      : new Array(work.kind === 'search' ? work.beams : work.choices.length).fill({
-          tokens: work.maxTokens - 1,
-          chunk: 1,
-        });
+  const fed = (work.kind === 'score' ? fedTokens(work) : fedTokens(work).map((tokens) => tokens - 1)).map(
+    (tokens) => ({ tokens, chunk: work.kind === 'score' ? tokens : 1 }),
+  );
   if (work.kind === 'generate' && fed.length === 1) {
     return [{ pages: pagesOf(promptTokens + fed[0]!.tokens, pageTokens), chunk: promptTokens }];
   }
@@ -78,7 +74,7 @@ function sequencesOf(
   return [{ pages: pagesOf(promptTokens, pageTokens), chunk: promptTokens }, ...continued];
 }
 
-/** Of a sequence longer than its window: what it holds between passes, and a page that its next tokens begin. */
+/** What a sequence beyond its window holds between passes, and a page that its next tokens begin. */
 function besidePages({ window, pageTokens }: WindowSizes): number {
   return pagesTouched(Math.max(window - 1, 1), pageTokens) + 1;
 }

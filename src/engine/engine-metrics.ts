@@ -17,7 +17,7 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
   ],
   [
     'sida_predictor_routings_total',
-    'Pairs of MoE layer and token for which a hash table named experts',
+    'Routings, a token to one of its experts in a MoE layer, for which a hash table named experts',
     (c) => c.routingsPredicted,
   ],
   [
@@ -123,7 +123,7 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
   });
   new Counter({
     name: 'sida_predictor_hits_total',
-    help: 'Routings whose expert was among the first `top` that the hash table named: 1 and 3, or k and 2k for a model that chooses k experts',
+    help: 'Routings whose expert was among the first `top` that the hash table named: 1 and 3, or k and 2k for a model that chooses k experts; divided by sida_predictor_routings_total it is recall@top',
     labelNames: ['top'],
     registers: [registry],
     collect() {

@@ -8,6 +8,7 @@ import { routingOf } from '../predictor/pass-forecast.js';
 import type { HashTable } from '../protocol/hash-table.js';
 import type { ScoringTarget } from '../protocol/item-work.js';
 import { continueGreedily, pickedBy } from '../trace/greedy-continuation.js';
+import { RouterRanking } from '../trace/router-ranking.js';
 import {
   type EvaluationInput,
   type InputPass,
@@ -19,7 +20,7 @@ import {
 
 /** The routers' choices for some tokens. Both arrays are (layers, tokens, topK). */
 export interface TrueRouting {
-  /** The experts with the largest logits, best first. Expert capacity is ignored. */
+  /** The experts that the routers chose, by falling logit. Expert capacity is ignored. */
   experts: Uint16Array;
   /** Top-k weights: probabilities over all experts of the layer, or renormalised over the chosen ones. */
   alpha: Float32Array;
@@ -141,24 +142,24 @@ function partOf(
 
 /** The routers' choices in a pass that ran with router logits. */
 export function trueRouting(
-  { layers, routerLogits }: RunResult,
+  run: RunResult,
   tokens: number,
-  { experts, topK, normalized }: ModelShape,
+  { topK, normalized, ...shape }: ModelShape,
 ): TrueRouting & { layers: number } {
-  const rows = layers.length * tokens;
+  const layers = run.layers.length;
+  const rows = layers * tokens;
+  const ranking = new RouterRanking(run, shape);
   const routing = { experts: new Uint16Array(rows * topK), alpha: new Float32Array(rows * topK) };
-  const order = Array.from({ length: experts }, (_, e) => e);
   for (let row = 0; row < rows; row++) {
-    const logits = routerLogits!.subarray(row * experts, (row + 1) * experts);
-    order.sort((a, b) => logits[b]! - logits[a]! || a - b);
-    const best = order.slice(0, topK);
+    const best = ranking.rank(row).slice(0, topK);
+    const { logits } = ranking;
     const logSum = logSumOf(normalized ? best.map((e) => logits[e]!) : logits);
     best.forEach((e, i) => {
       routing.experts[row * topK + i] = e;
       routing.alpha[row * topK + i] = Math.exp(logits[e]! - logSum);
     });
   }
-  return { ...routing, layers: layers.length };
+  return { ...routing, layers };
 }
 
 function logSumOf(logits: ArrayLike<number>): number {

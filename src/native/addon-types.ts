@@ -10,7 +10,14 @@ import type {
   MemoryPlan,
   RESIDENCY_STATES,
 } from './engine-types.js';
-import type { CheckpointInfo, PackFormats, PackOptions, PackVerifier, PackWriter } from './pack-types.js';
+import type {
+  CheckpointInfo,
+  PackFormats,
+  PackLayout,
+  PackOptions,
+  PackVerifier,
+  PackWriter,
+} from './pack-types.js';
 import type {
   Predictor,
   PredictorShape,
@@ -68,6 +75,8 @@ export interface NativeAddon {
   cuda(): CudaState;
   /** Opens a checkpoint, and checks every header and every tensor's name and shape. Throws checkpoint_invalid. */
   inspectCheckpoint(directory: string): CheckpointInfo;
+  /** The layout of a pack of the model whose config.json lies in the directory `config`. Reads no weights. */
+  describePack(options: { config: string } & PackFormats): PackLayout;
   /**
    * Reads experts [begin, end) of a pack, and the dense weights too when `begin` is 0. Throws pack_invalid, which
    * names the first weight that is NaN or infinite. Returns the number of experts of the pack.

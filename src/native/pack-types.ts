@@ -45,6 +45,8 @@ export interface ModelShape {
   topK: number;
   /** Whether the chosen experts' probabilities are divided by their sum before they scale the outputs. */
   normalized: boolean;
+  /** Whether the probabilities are sigmoids of the router's logits. Otherwise they are their softmax. */
+  sigmoid: boolean;
   /** Hidden columns of an expert. */
   expertWidth: number;
   /** Most tokens of one sequence that an expert takes in one pass. Null means no limit. */

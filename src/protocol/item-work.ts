@@ -42,6 +42,13 @@ export function planTokens({ inputs }: ScoringPlan): number {
   return inputs.reduce((sum, { tokens }) => sum + tokens.length, 0);
 }
 
+/** Tokens of each sequence after the prompt: of each label's input, choice or beam. */
+export function fedTokens(work: ItemWork): number[] {
+  if (work.kind === 'score') return work.plan.inputs.map(({ tokens }) => tokens.length);
+  const sequences = work.kind === 'search' ? work.beams : work.choices.length;
+  return new Array(sequences).fill(work.maxTokens);
+}
+
 export function labelTokens(work: ItemWork): number {
   return work.kind === 'score' ? planTokens(work.plan) : 0;
 }

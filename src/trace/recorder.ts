@@ -1,6 +1,7 @@
 /** Runs a model in exact mode over texts and records where its routers send every token. */
-import { type Engine, NO_PARENT, type RunResult } from '../native/addon-types.js';
+import { type Engine, type ModelShape, NO_PARENT, type RunResult } from '../native/addon-types.js';
 import { continueGreedily, pickedBy } from './greedy-continuation.js';
+import { RouterRanking } from './router-ranking.js';
 import type { StackRecord, TraceRecord, TraceShape } from './trace-record.js';
 
 interface RecorderInput {
@@ -12,22 +13,20 @@ interface RecorderInput {
 const FIRST = 1;
 const DECODER = 2;
 
-/** The `top` experts of each (layer, token) of a pass, by descending router logit. Ties are sorted by index. */
-function topExperts(run: RunResult, tokens: Int32Array, experts: number, top: number): StackRecord {
-  const logits = run.routerLogits!;
+/** The first `top` experts of each (layer, token) of a pass: those that the router chose, then the next best. */
+function topExperts(run: RunResult, tokens: Int32Array, shape: ModelShape, top: number): StackRecord {
+  const ranking = new RouterRanking(run, shape);
   const rows = run.layers.length * tokens.length;
   const record: StackRecord = {
     tokens,
     experts: new Uint16Array(rows * top),
     logits: new Float32Array(rows * top),
   };
-  const order = Array.from({ length: experts }, (_, i) => i);
   for (let row = 0; row < rows; row++) {
-    const values = logits.subarray(row * experts, (row + 1) * experts);
-    order.sort((a, b) => values[b]! - values[a]! || a - b);
+    const order = ranking.rank(row);
     for (let i = 0; i < top; i++) {
       record.experts[row * top + i] = order[i]!;
-      record.logits[row * top + i] = values[order[i]!]!;
+      record.logits[row * top + i] = ranking.logits[order[i]!]!;
     }
   }
   return record;
@@ -64,9 +63,9 @@ export function record(
   shape: TraceShape,
   maxNewTokens: number,
 ): TraceRecord {
-  const { experts, stacks, tokens: special } = engine.shape;
+  const { stacks, tokens: special } = engine.shape;
   const alone = stacks.length === 1;
-  const top = (run: RunResult, own: Int32Array) => topExperts(run, own, experts, shape.top);
+  const top = (run: RunResult, own: Int32Array) => topExperts(run, own, engine.shape, shape.top);
   try {
     const first = engine.runBatch(
       {

@@ -28,9 +28,9 @@ export interface TraceRecord {
 export interface StackRecord {
   /** (tokens). */
   tokens: Int32Array;
-  /** (layers, tokens, top), indices within the layer, by descending logit. */
+  /** (layers, tokens, top), indices within the layer: the router's choice, then the others, each by falling logit. */
   experts: Uint16Array;
-  /** (layers, tokens, top), router logits. */
+  /** (layers, tokens, top), router logits; of routers that take sigmoids, the logarithms of these. */
   logits: Float32Array;
 }
 

@@ -90,6 +90,7 @@ describe('the results of the addon', () => {
       cpuFeatures: addon.cpuFeatures(),
       cuda: addon.cuda(),
       inspectCheckpoint: addon.inspectCheckpoint(MINI),
+      describePack: addon.describePack({ config: MINI, experts: BF16, dense: BF16 }),
       checkFinite: addon.checkFinite(pack, 0, 1),
       planMemory: addon.planMemory({ pack }, LIMITS),
       measureDiskRead: addon.measureDiskRead(file, 4 << 20),

@@ -1,6 +1,29 @@
 // Tables of models that are larger than the memory they run in.
 import { mib, result, source, table } from '../table-format.mjs';
 
+/** The budgets of a run of teacher-forced.mjs. */
+function teacherForced(name) {
+  const r = result(name);
+  const rows = r.results.map((run) => [
+    run.budget,
+    `${run.slots} of ${run.experts}`,
+    `${mib(run.rssGrowthBytes)} (${(run.rssGrowthBytes / run.budgetBytes).toFixed(3)}× budget)`,
+    `${run.prefillTokensPerSecond.toFixed(1)}`,
+    `${run.decodeTokensPerSecond.toFixed(1)}`,
+    mib(run.bytesPerToken),
+    `${(100 * run.hits).toFixed(1)} %`,
+    `${(100 * run.stallShare).toFixed(0)} %`,
+    `${run.distinct} in ${run.steps}`,
+    run.used === undefined ? '–' : `${run.used}`,
+    r.identical ? 'identical' : 'DIFFERENT',
+  ]);
+  const head = [
+    ...['budget', 'slots', 'growth of RSS, peak', 'prefill, tokens/s', 'decode, tokens/s', 'loaded a token'],
+    ...['hits', 'time stalled', 'distinct tokens', 'experts used', 'logits'],
+  ];
+  return `${table(head, rows)}\n\n${source(r)}`;
+}
+
 export const largeModelTables = {
   'switch-base': () => {
     const rows = ['switch-base-8-f32', 'switch-base-128-bf16'].flatMap((name) => {
@@ -34,31 +57,7 @@ export const largeModelTables = {
     );
     return `${table(head, rows)}\n\n${sources.join('  \n')}`;
   },
-  'olmoe-7b': () => {
-    const r = result('olmoe-7b');
-    const rows = r.results.map((run) => [
-      run.budget,
-      `${run.slots} of ${run.experts}`,
-      `${mib(run.rssGrowthBytes)} (${(run.rssGrowthBytes / run.budgetBytes).toFixed(3)}× budget)`,
-      `${run.prefillTokensPerSecond.toFixed(1)}`,
-      `${run.decodeTokensPerSecond.toFixed(1)}`,
-      mib(run.bytesPerToken),
-      `${(100 * run.hits).toFixed(1)} %`,
-      `${(100 * run.stallShare).toFixed(0)} %`,
-      `${run.distinct} in ${run.steps}`,
-      r.identical ? 'identical' : 'DIFFERENT',
-    ]);
-    const head = [
-      ...[
-        'budget',
-        'slots',
-        'growth of RSS, peak',
-        'prefill, tokens/s',
-        'decode, tokens/s',
-        'loaded a token',
-      ],
-      ...['hits', 'time stalled', 'distinct tokens', 'logits'],
-    ];
-    return `${table(head, rows)}\n\n${source(r)}`;
-  },
+  'olmoe-7b': () => teacherForced('olmoe-7b'),
+  'qwen3-30b-a3b': () => teacherForced('qwen3-30b-a3b'),
+  'gpt-oss-20b': () => teacherForced('gpt-oss-20b'),
 };

@@ -2,17 +2,21 @@
 // fed, so all budgets see the same inputs. Each budget is a process of its own; the last one named is the reference.
 //   node bench/scripts/larger-than-memory/teacher-forced.mjs --pack DIR --tokenizer TOKENIZER.json --text FILE
 //     [--budgets 1300MB,100%]
-//     [--prompt 128] [--steps 96] [--chunk 64] [--threads 2] [--save NAME]
+//     [--prompt 128] [--steps 96] [--warm 16] [--chunk 64] [--threads 2] [--save NAME]
 // The prompt runs in chunks, then one token a pass. `hits` are needed experts that were in a slot, `distinct` the
-// different tokens among those fed one by one; the first `--warm` of these are left out of times and hits.
-// Experts come by O_DIRECT and leave by least recent use: no prediction, the floor to beat.
+// different tokens among those fed one by one, `used` the different experts that those needed; the first `--warm` of
+// these are left out of times and hits. Ids beyond the vocabulary, of another model's tokenizer, are wrapped into it.
+// Experts come by O_DIRECT and leave by least recent use: no prediction, the floor to beat. Resident memory counts
+// anonymous and mapped pages, not the page cache; the result has both parts.
 
 import { fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { openEngine } from '../../../dist/inference/open-engine.js';
 import { loadAddon } from '../../../dist/native/addon.js';
+import { EXPERT_UNUSED } from '../../../dist/native/addon-types.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
@@ -44,23 +48,32 @@ function residentBytes(field) {
   return Number(line[1]) * 1024;
 }
 
-function measure(budget) {
-  const addon = loadAddon();
-  const limits = { maxBatchTokens: chunk, kvTokens: promptTokens + steps + 16, threads };
-  const plan = addon.planMemory({ pack: values.pack }, limits);
+/** The first ids of the text, wrapped into the model's vocabulary. */
+function readIds() {
   const tokenizer = new Tokenizer(readFileSync(values.tokenizer), {
     vocabSize: 1 << 30,
     maxInputBytes: 1 << 22,
   });
   const text = readFileSync(values.text, 'utf8').slice(0, 40 * (promptTokens + steps));
+  const { vocab_size: vocab } = JSON.parse(readFileSync(join(values.pack, 'config.json'), 'utf8'));
   const ids = tokenizer.encodePlain(text).slice(0, promptTokens + steps);
   if (ids.length < promptTokens + steps) throw new Error(`The text has ${ids.length} tokens`);
+  return ids.map((id) => id % vocab);
+}
+
+function measure(budget, ids) {
+  const addon = loadAddon();
+  const limits = { maxBatchTokens: chunk, kvTokens: promptTokens + steps + 16, threads };
+  const plan = addon.planMemory({ pack: values.pack }, limits);
+  globalThis.gc();
+  writeFileSync('/proc/self/clear_refs', '5'); // the peak counts from here
   const before = residentBytes('VmRSS');
   const engine = openEngine({ ...limits, pack: values.pack, memoryBudget: budget, hostBudget: '0' });
   const digest = createHash('sha256');
+  const used = new Set();
   const run = (tokens) => {
     const started = performance.now();
-    const { logits, stats } = engine.runBatch(
+    const { logits, stats, found } = engine.runBatch(
       {
         stack: 0,
         sequences: Int32Array.of(1),
@@ -71,7 +84,11 @@ function measure(budget) {
       null,
     );
     digest.update(Buffer.from(logits.buffer, logits.byteOffset, logits.byteLength));
-    return { ms: performance.now() - started, ...stats };
+    const ms = performance.now() - started;
+    if (!logits.every(Number.isFinite)) throw new Error('A logit is not finite');
+    for (let expert = 0; tokens.length === 1 && expert < found.length; expert++)
+      if (found[expert] !== EXPERT_UNUSED) used.add(expert);
+    return { ms, ...stats };
   };
   const prefill = [];
   for (let at = 0; at < promptTokens; at += chunk)
@@ -89,6 +106,9 @@ function measure(budget) {
     experts: plan.experts,
     tokenDemandSlots: plan.tokenDemand / plan.slot,
     rssGrowthBytes: residentBytes('VmHWM') - before,
+    rssAnonBytes: residentBytes('RssAnon'),
+    rssFileBytes: residentBytes('RssFile'),
+    rssShmemBytes: residentBytes('RssShmem'),
     prefillTokensPerSecond: (promptTokens / sum('ms', prefill)) * 1000,
     prefillBytes: sum('bytesMoved', prefill),
     decodeTokensPerSecond: 1000 / median(decoded.map(({ ms }) => ms)),
@@ -97,6 +117,7 @@ function measure(budget) {
     hits: sum('resident', decoded) / sum('needed', decoded),
     steps: decoded.length,
     distinct: new Set(fed.slice(warm)).size,
+    used: used.size,
     logits: digest.digest('hex'),
   };
   engine.close();
@@ -104,12 +125,17 @@ function measure(budget) {
 }
 
 if (values.only !== undefined) {
-  process.send(measure(values.only));
+  process.once('message', (ids) => process.send(measure(values.only, ids), () => process.disconnect()));
 } else {
+  const ids = readIds();
   const results = [];
   for (const budget of values.budgets.split(',')) {
     const args = [...process.argv.slice(2), '--only', budget];
-    const child = fork(new URL(import.meta.url).pathname, args, { stdio: 'inherit' });
+    const child = fork(new URL(import.meta.url).pathname, args, {
+      stdio: 'inherit',
+      execArgv: ['--expose-gc'],
+    });
+    child.send(ids);
     const result = await new Promise((resolve, reject) => {
       child.once('message', resolve);
       child.once('exit', (code) => code !== 0 && reject(new Error(`${budget}: the run ended with ${code}`)));
@@ -120,7 +146,7 @@ if (values.only !== undefined) {
       `${budget}: ${result.slots} of ${result.experts} slots, RSS grew ${mib(result.rssGrowthBytes)} of ${mib(result.budgetBytes)}, ` +
         `prefill ${result.prefillTokensPerSecond.toFixed(1)} tokens/s, decode ${result.decodeTokensPerSecond.toFixed(2)} tokens/s, ` +
         `${mib(result.bytesPerToken)} a token, hits ${(100 * result.hits).toFixed(1)} %, ` +
-        `stalled ${(100 * result.stallShare).toFixed(0)} %, ${result.distinct} distinct of ${result.steps} tokens, logits ${result.logits.slice(0, 16)}`,
+        `stalled ${(100 * result.stallShare).toFixed(0)} %, ${result.distinct} distinct of ${result.steps} tokens, ${result.used} experts used, logits ${result.logits.slice(0, 16)}`,
     );
   }
   const reference = results.at(-1);

@@ -9,6 +9,7 @@
 
 #include "binding/convert.h"
 #include "binding/engine_binding.h"
+#include "binding/pack_convert.h"
 #include "binding/pack_verifier_binding.h"
 #include "binding/pack_writer_binding.h"
 #include "binding/predictor_binding.h"
@@ -19,6 +20,8 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/finite_weights.h"
 #include "checkpoint/lossless_formats.h"
+#include "checkpoint/model_files.h"
+#include "checkpoint/pack.h"
 #include "core/cpu_features.h"
 #include "engine/devices.h"
 #include "expert/disk_speed.h"
@@ -106,6 +109,17 @@ Napi::Value plan_memory_js(const Napi::CallbackInfo& info) {
   });
 }
 
+Napi::Value describe_pack_js(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&] {
+    const auto options = info[0].As<Napi::Object>();
+    const ModelFiles files = read_model_files(options.Get("config").As<Napi::String>().Utf8Value());
+    const WeightFormat experts = weight_format_from_js(options.Get("experts"), "experts", WeightRole::kExperts);
+    const WeightFormat dense = weight_format_from_js(options.Get("dense"), "dense", WeightRole::kDense);
+    return pack_layout_to_js(env, describe_pack("", files.spec, experts, dense));
+  });
+}
+
 Napi::Value check_finite_js(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] {
     const Pack pack = open_pack(info[0].As<Napi::String>().Utf8Value());
@@ -177,6 +191,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("cpuFeatures", Napi::Function::New(env, cpu_features_js, "cpuFeatures"));
   exports.Set("cuda", Napi::Function::New(env, cuda, "cuda"));
   exports.Set("inspectCheckpoint", Napi::Function::New(env, inspect_checkpoint, "inspectCheckpoint"));
+  exports.Set("describePack", Napi::Function::New(env, describe_pack_js, "describePack"));
   exports.Set("checkFinite", Napi::Function::New(env, check_finite_js, "checkFinite"));
   exports.Set("planMemory", Napi::Function::New(env, plan_memory_js, "planMemory"));
   exports.Set("measureDiskSpeed", Napi::Function::New(env, measure_disk_speed_js, "measureDiskSpeed"));

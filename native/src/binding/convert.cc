@@ -69,7 +69,10 @@ Napi::Object shape_to_js(Napi::Env env, const ModelSpec& spec) {
   const MoeSpec* moe = spec.moe();
   set("experts", spec.experts());
   set("topK", spec.top_k());
-  shape.Set("normalized", moe != nullptr && moe->router.normalized);
+  // A softmax over the chosen logits divides the softmax over all by the chosen ones' sum.
+  shape.Set("normalized", moe != nullptr && (moe->router.normalized ||
+                                             moe->router.scores == RouterScores::kSoftmaxOfChosen));
+  shape.Set("sigmoid", moe != nullptr && moe->router.scores == RouterScores::kSigmoid);
   set("expertWidth", moe == nullptr ? 0 : moe->expert.width);
   const bool capacity = moe != nullptr && moe->router.capacity != RouterSpec::kNoCapacity;
   shape.Set("expertCapacity",

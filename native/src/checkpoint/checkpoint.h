@@ -15,8 +15,10 @@ struct SlotData {
   const TensorInfo* tensor;
   uint64_t first_row;  ///< of the tensor's rows, whose length is that of its last dimension, or k where it is MXFP4
   uint64_t row_step = 1;
-  /// The slot's matrix (n, k) is the transpose of the tensor's k rows from `first_row` on.
+  /// The slot's matrix (n, k) is the transpose of the tensor's k rows from `first_row` on, its rows every `row_step`th
+  /// column from `first_column` on.
   bool transposed = false;
+  uint64_t first_column = 0;
   const TensorInfo* scales = nullptr;  ///< of MXFP4 codes; null: the tensor holds numbers
 };
 

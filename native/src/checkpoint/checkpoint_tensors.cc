@@ -85,10 +85,10 @@ SlotData Checkpoint::source_of(const TensorSlot& slot) const {
   }
   const std::vector<uint64_t>& shape = shape_of(*taken, slot);
   if (taken->scales.empty()) {
-    return {&require(taken->name, shape), taken->first_row, taken->row_step, taken->transposed};
+    return {&require(taken->name, shape), taken->first_row, taken->row_step, taken->transposed, taken->first_column};
   }
   const std::vector<uint64_t> scales(shape.begin(), shape.end() - 1);
-  return {&require_codes(taken->name, shape), taken->first_row, taken->row_step, false,
+  return {&require_codes(taken->name, shape), taken->first_row, taken->row_step, false, 0,
           &require_codes(taken->scales, scales)};
 }
 
@@ -109,7 +109,8 @@ void Checkpoint::check_tensors() const {
     }
   });
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (known[i] || !model_.family->owns(spec(), tensors_[i].name)) continue;
+    // transformers writes matrices of no rows for shared experts of which there are none.
+    if (known[i] || tensors_[i].bytes == 0 || !model_.family->owns(spec(), tensors_[i].name)) continue;
     throw checkpoint_error({file_of(&tensors_[i]),
                             tensors_[i].name,
                             "not of the model in config.json",

@@ -25,11 +25,11 @@ void read_stepped(const Checkpoint& checkpoint, const SlotData& data, const Rows
 
 /// Rows of the transpose of the tensor's rows.
 void read_transposed(const Checkpoint& checkpoint, const SlotData& data, const Rows& rows, float* out) {
-  const uint64_t length = data.tensor->shape.back();
-  std::vector<float> column(rows.count);
+  const uint64_t length = data.tensor->shape.back(), first = data.first_column + rows.row * data.row_step;
+  std::vector<float> span((rows.count - 1) * data.row_step + 1);
   for (uint64_t i = 0; i < rows.k; ++i) {
-    checkpoint.read_f32(*data.tensor, (data.first_row + i) * length + rows.row, rows.count, column.data());
-    for (uint64_t j = 0; j < rows.count; ++j) out[j * rows.k + i] = column[j];
+    checkpoint.read_f32(*data.tensor, (data.first_row + i) * length + first, span.size(), span.data());
+    for (uint64_t j = 0; j < rows.count; ++j) out[j * rows.k + i] = span[j * data.row_step];
   }
 }
 
@@ -67,8 +67,10 @@ void read_mxfp4(const Checkpoint& checkpoint, const SlotData& data, const Rows& 
 /// Row and column of the slot's number `at` in the tensor.
 std::string place_of(const SlotData& data, const Rows& rows, uint64_t at) {
   const uint64_t row = rows.row + at / rows.k, column = at % rows.k;
-  const uint64_t tensor_row = data.first_row + (data.transposed ? column : row * data.row_step);
-  return "row " + std::to_string(tensor_row) + ", column " + std::to_string(data.transposed ? row : column);
+  const uint64_t stepped = row * data.row_step;
+  const uint64_t tensor_row = data.first_row + (data.transposed ? column : stepped);
+  return "row " + std::to_string(tensor_row) + ", column " +
+         std::to_string(data.transposed ? data.first_column + stepped : column);
 }
 
 }  // namespace

@@ -42,6 +42,13 @@ RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchO
   if (routing != nullptr && output.router_logits != nullptr) {
     throw Error("invalid_request", "batch: a pass with a routing of its own has no router logits");
   }
+  if (const MoeSpec* moe = pack_.spec.moe(); routing != nullptr && moe != nullptr) {
+    if (moe->router.scores == RouterScores::kSigmoid && !moe->router.normalized) {
+      throw Error("invalid_request",
+                  "batch: a pass cannot have a routing of its own: this model's routers scale experts by sigmoids as "
+                  "they are, of which tables know only the shares");
+    }
+  }
   const bool last = batch.stack + 1 == pack_.spec.stacks.size();
   const ProfileScope scope(last ? ProfileOp::kDecoderPass : ProfileOp::kEncoderPass,
                            {.tokens = static_cast<int32_t>(batch.tokens.size())});

@@ -37,13 +37,15 @@ void sort_by_expert(Dispatch& dispatch, size_t experts) {
 
 }  // namespace
 
-void choose_predicted(const PredictedRouting& routing, size_t layer, size_t tokens, Dispatch& dispatch) {
+void choose_predicted(const PredictedRouting& routing, size_t layer, size_t tokens, double scale, Dispatch& dispatch) {
   const size_t count = tokens * routing.k;
   const auto chosen = routing.experts.subspan(layer * count, count);
   const auto alpha = routing.alpha.subspan(layer * count, count);
   dispatch.k = routing.k;
   dispatch.expert.assign(chosen.begin(), chosen.end());
   dispatch.alpha.assign(alpha.begin(), alpha.end());
+  if (scale == 1) return;
+  for (float& factor : dispatch.alpha) factor *= static_cast<float>(scale);
 }
 
 void sort_choices(size_t experts, size_t capacity, std::span<const SequenceSpan> sequences, Dispatch& dispatch) {

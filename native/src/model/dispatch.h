@@ -22,8 +22,9 @@ struct Dispatch {
   std::vector<uint32_t> count;   ///< (experts): scratch
 };
 
-/// Sets k, expert and alpha from a checked routing table, for `layer` of the pass.
-void choose_predicted(const PredictedRouting& routing, size_t layer, size_t tokens, Dispatch& dispatch);
+/// Sets k, expert and alpha from a checked routing table, for `layer` of the pass. `scale` multiplies the table's
+/// factors, as it does the router's.
+void choose_predicted(const PredictedRouting& routing, size_t layer, size_t tokens, double scale, Dispatch& dispatch);
 
 /// Sets the other fields from k and expert. Each expert keeps the first `capacity` choices of a sequence, in token
 /// order and then in the order of a token's choices.

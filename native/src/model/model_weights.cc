@@ -67,14 +67,23 @@ void place(const DenseTensor& tensor, const std::byte* data, bool tied, ModelWei
     case TensorRole::kQueryDown:
       layer().self.latent.query_down = matrix;
       break;
+    case TensorRole::kQueryDownBias:
+      layer().self.latent.query_down.bias = rows;
+      break;
     case TensorRole::kQueryDownNorm:
       layer().self.latent.query_down_norm = rows;
       break;
     case TensorRole::kLatent:
       layer().self.latent.row = matrix;
       break;
+    case TensorRole::kLatentBias:
+      layer().self.latent.row.bias = rows;
+      break;
     case TensorRole::kLatentRotary:
       layer().self.latent.rotary = matrix;
+      break;
+    case TensorRole::kLatentRotaryBias:
+      layer().self.latent.rotary.bias = rows;
       break;
     case TensorRole::kLatentNorm:
       layer().self.latent.norm = rows;

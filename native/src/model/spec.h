@@ -47,7 +47,8 @@ struct AttentionSpec {
   size_t head_dim = 0;  ///< of queries and keys; of values too where attention is not latent
   float scale = 1;  ///< of the scores
   QkNorm qk_norm = QkNorm::kNone;
-  bool biased = false;         ///< queries, keys and values have biases
+  /// Queries, keys and values have biases; where attention is latent, compressed queries, latent and rotated rows.
+  bool biased = false;
   bool output_biased = false;  ///< the output projection has a bias
   std::optional<float> clip;   ///< queries, keys and values are clamped to ±clip
   /// A query sees this many keys, its own the last of them. Nothing: all before it.

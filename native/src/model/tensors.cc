@@ -19,6 +19,8 @@ const char* role_name(TensorRole role) {
       return "query";
     case TensorRole::kQueryDown:
       return "query_down";
+    case TensorRole::kQueryDownBias:
+      return "query_down_bias";
     case TensorRole::kQueryDownNorm:
       return "query_down_norm";
     case TensorRole::kQueryBias:
@@ -39,8 +41,12 @@ const char* role_name(TensorRole role) {
       return "sinks";
     case TensorRole::kLatent:
       return "latent";
+    case TensorRole::kLatentBias:
+      return "latent_bias";
     case TensorRole::kLatentRotary:
       return "latent_rotary";
+    case TensorRole::kLatentRotaryBias:
+      return "latent_rotary_bias";
     case TensorRole::kLatentNorm:
       return "latent_norm";
     case TensorRole::kLatentKey:
@@ -228,12 +234,17 @@ class SlotVisitor {
   void visit_latent(size_t stack, size_t layer, const AttentionSpec& self, const LatentSpec& latent) {
     if (latent.query_rank > 0) {
       matrix(TensorRole::kQueryDown, stack, layer, latent.query_rank, spec_.width);
+      if (self.biased) rows(TensorRole::kQueryDownBias, stack, layer, {latent.query_rank});
       rows(TensorRole::kQueryDownNorm, stack, layer, {latent.query_rank});
     }
     const uint64_t queries = latent.query_rank > 0 ? latent.query_rank : spec_.width;
     matrix(TensorRole::kQuery, stack, layer, self.query_width(), queries);
     matrix(TensorRole::kLatent, stack, layer, latent.rank, spec_.width);
     matrix(TensorRole::kLatentRotary, stack, layer, latent.rotary, spec_.width);
+    if (self.biased) {
+      rows(TensorRole::kLatentBias, stack, layer, {latent.rank});
+      rows(TensorRole::kLatentRotaryBias, stack, layer, {latent.rotary});
+    }
     rows(TensorRole::kLatentNorm, stack, layer, {latent.rank});
     for (size_t head = 0; head < self.heads; ++head) {
       matrix(TensorRole::kLatentKey, stack, layer, latent.rank, self.head_dim - latent.rotary, head);

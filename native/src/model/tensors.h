@@ -17,6 +17,7 @@ enum class TensorRole : uint8_t {
   kAttentionNorm,
   kAttentionNormBias,
   kQueryDown,      ///< the first of two query projections
+  kQueryDownBias,
   kQueryDownNorm,
   kQuery,
   kQueryBias,
@@ -28,7 +29,9 @@ enum class TensorRole : uint8_t {
   kAttentionOutputBias,
   kSinks,
   kLatent,
+  kLatentBias,
   kLatentRotary,
+  kLatentRotaryBias,
   kLatentNorm,
   kLatentKey,    ///< of a head, transposed: (rank, columns of its query that are not rotated)
   kLatentValue,  ///< of a head

@@ -146,6 +146,19 @@ TEST_CASE("oracle: decoder-only models match transformers, in one pass, in chunk
   }
 }
 
+TEST_CASE("oracle: further decoder-only fixtures match transformers") {
+  for (const std::string& name : testing::further_fixtures()) {
+    if (Cases(fixture(name)).has("c0.decoder_input_ids")) continue;
+    for (const DeviceKind device : testing::devices()) {
+      try {
+        check_fixture(name, device);
+      } catch (const Error& error) {
+        FAIL_CHECK(name << ": " << std::string(error.what()));
+      }
+    }
+  }
+}
+
 /// Largest relative error that a packed type's logits of a prompt may have against transformers in float32, about twice
 /// what was measured. The fixtures' weights are random, so a router's near ties may fall otherwise: for up to two pairs
 /// of token and layer in bf16 and int8, for up to five in int4, whose bounds are wide for it.

@@ -130,6 +130,11 @@ TEST_CASE("oracle: an untied head and heads of 24 match transformers") {
 TEST_CASE("oracle: a model with every layer sparse matches transformers") {
   check_fixture("switch-tiny-step1");
 }
+TEST_CASE("oracle: further Switch Transformers match transformers") {
+  for (const std::string& name : testing::further_fixtures()) {
+    if (name.starts_with("switch")) check_fixture(name);
+  }
+}
 
 }  // namespace
 }  // namespace sida

@@ -1,9 +1,13 @@
 // The inputs that the fuzzers keep: those that failed once, and those that reach the most of each reader's code.
 // native/fuzz/corpus has one archive a reader.
+#include <set>
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "doctest/doctest.h"
+#include "model/families/family.h"
+#include "model/model_config.h"
 #include "readers.h"
 #include "support/repo_paths.h"
 #include "support/tar_file.h"
@@ -22,6 +26,19 @@ TEST_CASE("fuzz corpus: every reader takes or refuses every file of it cleanly")
       reader.read(input.bytes);
       CHECK(input.sound);
     }
+  }
+}
+
+TEST_CASE("fuzz corpus: a config of every family is accepted, so that fuzzers begin with all of its fields") {
+  std::set<std::string> accepted;
+  for (const testing::TarEntry& input : testing::read_tar(testing::repo() + "/native/fuzz/corpus/config.tar")) {
+    try {
+      accepted.insert(parse_model_config(input.bytes, "config.json").family->model_type);
+    } catch (const Error&) {
+    }
+  }
+  for (const Family* family : families()) {
+    CHECK_MESSAGE(accepted.contains(family->model_type), family->model_type);
   }
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace sida::testing {
 
@@ -14,8 +16,28 @@ inline std::string shared_dir() {
   return std::filesystem::exists(path) ? path : "";
 }
 
-/// Oracle fixtures: the bundled ones of the repository, or the full set beside it.
+/// A folder of further oracle fixtures, of other seeds and shapes, that SIDA_ORACLE_FIXTURES names; empty where it is
+/// not set.
+inline std::string further_fixtures_dir() {
+  const char* const path = std::getenv("SIDA_ORACLE_FIXTURES");
+  return path == nullptr ? "" : path;
+}
+
+/// The names of the further fixtures, in order.
+inline std::vector<std::string> further_fixtures() {
+  std::vector<std::string> names;
+  if (further_fixtures_dir().empty()) return names;
+  for (const auto& entry : std::filesystem::directory_iterator(further_fixtures_dir())) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Oracle fixtures: a further one of this name, the bundled ones of the repository, or the full set beside it.
 inline std::string fixture(const std::string& name) {
+  const std::string further = further_fixtures_dir() + "/" + name;
+  if (!further_fixtures_dir().empty() && std::filesystem::exists(further)) return further;
   const std::string bundled = repo() + "/test/fixtures/" + name;
   if (std::filesystem::exists(bundled)) return bundled;
   const std::string shared = shared_dir() + "/oracle/fixtures/" + name;

@@ -83,6 +83,7 @@ export class Corpus {
         const to = (layer * tokens + offsets[i]!) * top;
         copyRows(routed.experts, from, recorded, batch.experts, to, top, length);
         copyRows(routed.logits, from, recorded, batch.logits, to, top, length);
+        capUnchosen(batch.logits.subarray(to, to + length * top), top, trace.meta.topK);
       }
     });
     if (stack > 0) Object.assign(batch, this.#contexts(sequences, stack - 1));
@@ -134,6 +135,17 @@ function copyRows<T extends Uint16Array | Float32Array>(
   for (let row = 0; row < rows; row++) {
     const start = begin + row * recorded;
     to.set(from.subarray(start, start + top), at + row * top);
+  }
+}
+
+/**
+ * Lowers logits behind the first `topK` of each row to the smallest of those. A router may choose experts that do not
+ * have the largest logits. A student that learned the logits alone would then name others.
+ */
+function capUnchosen(logits: Float32Array, top: number, topK: number): void {
+  for (let row = 0; row < logits.length; row += top) {
+    const least = Math.min(...logits.subarray(row, row + topK));
+    for (let i = row + topK; i < row + top; i++) logits[i] = Math.min(logits[i]!, least);
   }
 }
 

@@ -7,4 +7,6 @@ export interface CheckpointCase {
   harm: (directory: string) => void;
   /** Parts of the one line; undefined: the model is taken. */
   says?: (string | RegExp)[];
+  /** With `says`: the model may also be taken. */
+  orTaken?: boolean;
 }

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadAddon } from '../../../src/native/addon.js';
 import { type OpenedPredictor, openPredictor } from '../../../src/predictor/predictor-directory.js';
 import { readMeta, readTrace } from '../../../src/trace/trace-file.js';
+import { byteTokenizer } from '../../support/byte-tokenizer.js';
 import { REPO, sst2 } from '../../support/server-process.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-decoder-only-'));
@@ -26,27 +27,9 @@ function sida(...args: string[]): string {
   return stdout;
 }
 
-/** A tokenizer with one token per byte; byte b has id 64 + b. */
-function byteTokenizer(): object {
-  const printable = (byte: number) => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
-  let others = 256;
-  const pieces = Array.from({ length: 256 }, (_, byte) =>
-    String.fromCodePoint(printable(byte) ? byte : others++),
-  );
-  return {
-    version: '1.0',
-    added_tokens: [{ id: END, content: '</s>', special: true }],
-    pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false, use_regex: false },
-    normalizer: null,
-    post_processor: null,
-    decoder: { type: 'ByteLevel' },
-    model: { type: 'BPE', vocab: Object.fromEntries(pieces.map((piece, i) => [piece, 64 + i])), merges: [] },
-  };
-}
-
 beforeAll(() => {
   cpSync(join(REPO, 'test/fixtures/olmoe-tiny'), MODEL, { recursive: true });
-  writeFileSync(join(MODEL, 'tokenizer.json'), JSON.stringify(byteTokenizer()));
+  writeFileSync(join(MODEL, 'tokenizer.json'), JSON.stringify(byteTokenizer(END)));
   const rows = sst2()
     .slice(0, 120)
     .map(({ text }, i) => JSON.stringify({ text: text.slice(0, 24 + (i % 9)), label: 'ab'[i % 2] }));

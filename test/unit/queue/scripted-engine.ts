@@ -50,6 +50,7 @@ export const MODEL: ModelInfo = {
     experts: 4,
     topK: 1,
     normalized: false,
+    sigmoid: false,
     expertWidth: 256,
     expertCapacity: 64,
     moeLayers: ['encoder.1', 'decoder.1'],

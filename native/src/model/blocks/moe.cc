@@ -41,7 +41,7 @@ void MoeBlock::route(const MoeSpec& spec, const FeedForwardWeights& weights,
                      size_t trace_layer) {
   const ProfileScope scope(ProfileOp::kRoute);
   if (trace.predicted != nullptr) {
-    choose_predicted(*trace.predicted, trace_layer, tokens, dispatch_);
+    choose_predicted(*trace.predicted, trace_layer, tokens, spec.router.scale, dispatch_);
   } else {
     const size_t width = experts_.layout().shape.experts_per_layer;
     float* logits = trace.router_logits == nullptr ? nullptr : trace.router_logits + trace_layer * tokens * width;

@@ -18,7 +18,7 @@ size_t read_head_dim(const ConfigReader& reader, size_t width, size_t heads, int
     if (own % 2 == 0) return own;
     throw reader.fault("head_dim", "an even number", std::to_string(own), "pairs of columns are rotated");
   }
-  if (derived * heads != width || derived % 2 != 0) {
+  if ((kind == HeadDim::kDerived && derived * heads != width) || derived % 2 != 0) {
     throw reader.fault("num_attention_heads",
                        "heads of a whole, even number of the " + std::to_string(width) + " columns of \"hidden_size\"",
                        std::to_string(heads), "");
@@ -39,7 +39,8 @@ ModelSpec read_decoder(const ConfigReader& reader, const DecoderDefaults& defaul
   spec.width = read_count(reader, "hidden_size", kMaxWidth, defaults.width);
   spec.norm_epsilon = static_cast<float>(reader.real("rms_norm_eps", 0, 1, defaults.epsilon));
   spec.context = read_count(reader, "max_position_embeddings", kMaxCount, defaults.context);
-  spec.extra_layers = static_cast<size_t>(reader.integer("num_nextn_predict_layers", 0, kMaxLayers, 0));
+  const char* extra = reader.alias({"num_nextn_predict_layers", "num_mtp_layers"});
+  spec.extra_layers = static_cast<size_t>(reader.integer(extra, 0, kMaxLayers, defaults.extra_layers));
   spec.head.tied = reader.boolean("tie_word_embeddings", false);
   spec.tokens.end = reader.tokens("eos_token_id", spec.vocab, defaults.end);
   spec.tokens.pad = reader.token("pad_token_id", spec.vocab, defaults.pad);
@@ -51,8 +52,9 @@ AttentionSpec read_heads(const ConfigReader& reader, size_t width, const Decoder
   attention.heads = read_count(reader, "num_attention_heads", static_cast<int>(width), defaults.heads);
   attention.head_dim = read_head_dim(reader, width, attention.heads, defaults.head_dim, head_dim);
   const int heads = static_cast<int>(attention.heads);
-  attention.kv_heads = read_count(reader, "num_key_value_heads", heads,
-                                  reader.is_null("num_key_value_heads") ? heads : std::min(heads, defaults.kv_heads));
+  const bool all = defaults.kv_heads == 0 || reader.is_null("num_key_value_heads");
+  attention.kv_heads =
+      read_count(reader, "num_key_value_heads", heads, all ? heads : std::min(heads, defaults.kv_heads));
   if (attention.heads % attention.kv_heads != 0) {
     throw reader.fault("num_key_value_heads", "a divisor of the " + std::to_string(heads) + " heads",
                        std::to_string(attention.kv_heads), "");

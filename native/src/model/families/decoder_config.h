@@ -14,7 +14,9 @@ namespace sida {
 
 /// transformers' defaults of a family.
 struct DecoderDefaults {
-  int vocab, width, layers, heads, kv_heads, context;
+  int vocab, width, layers, heads;
+  int kv_heads;  ///< 0: as many as heads
+  int context;
   double epsilon;
   double theta = 10000;         ///< of rope_theta
   /// The share of a head that is rotated, where a config may give one.
@@ -25,6 +27,7 @@ struct DecoderDefaults {
   int head_dim = 0;
   /// The JSON of rope_parameters' default; null: positions are not scaled.
   const char* rope = nullptr;
+  int extra_layers = 0;  ///< of multi-token prediction
 };
 
 /// A whole number from 1 to `most`.
@@ -33,7 +36,8 @@ size_t read_count(const ConfigReader& reader, const char* name, int most, int fa
 /// All of a spec but its stack.
 ModelSpec read_decoder(const ConfigReader& reader, const DecoderDefaults& defaults);
 
-/// Whether a config may give heads another width than hidden_size / num_attention_heads.
+/// Whether a config may give heads another width than hidden_size / num_attention_heads. Where it may,
+/// that quotient may also leave a remainder.
 enum class HeadDim : uint8_t { kDerived, kOwn };
 
 /// Heads and their scale.

@@ -22,8 +22,10 @@ struct TensorSource {
     /// The slot's first row in a tensor that holds several slots. All dimensions but the last count as rows.
     uint64_t first_row = 0;
     uint64_t row_step = 1;  ///< rows of the tensor from one row of the slot to the next
-    /// The slot's matrix (n, k) is the transpose of k rows of n numbers each.
+    /// The slot's matrix (n, k) is the transpose of k rows of the tensor: its rows are columns from `first_column` on,
+    /// `row_step` apart.
     bool transposed = false;
+    uint64_t first_column = 0;
     /// Not empty: the tensor holds MXFP4 codes (.., k / 32, 16) in U8, low nibble first, and the one of this name their
     /// scales (.., k / 32), powers of two above 127. `shape` is that of the codes.
     std::string scales = {};

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "model/families/config_limits.h"
 #include "model/families/rope_config.h"
@@ -10,7 +12,6 @@ namespace sida {
 
 AttentionSpec read_latent_attention(const ConfigReader& reader, const DecoderDefaults& decoder,
                                     const LatentDefaults& defaults) {
-  reader.require_false("attention_bias", "biases of latent attention are not supported");
   LatentSpec latent;
   if (!reader.is_null("q_lora_rank") && (defaults.query_rank > 0 || reader.field("q_lora_rank"))) {
     latent.query_rank = read_count(reader, "q_lora_rank", kMaxWidth, defaults.query_rank);
@@ -26,8 +27,9 @@ AttentionSpec read_latent_attention(const ConfigReader& reader, const DecoderDef
   attention.heads = read_count(reader, "num_attention_heads", kMaxWidth, decoder.heads);
   attention.kv_heads = 1;
   attention.head_dim = read_count(reader, "qk_nope_head_dim", kMaxWidth, defaults.flat) + latent.rotary;
+  attention.biased = attention.output_biased = reader.boolean("attention_bias", false);
   attention.latent = latent;
-  const double factor = yarn_score_factor(reader, {decoder.theta, decoder.context});
+  const double factor = score_factor(reader, {decoder.theta, decoder.context});
   attention.scale =
       static_cast<float>(factor * factor / std::sqrt(static_cast<double>(attention.head_dim)));
   return attention;
@@ -45,12 +47,14 @@ StackSpec latent_stack(const ConfigReader& reader, const DecoderDefaults& defaul
 TensorSource latent_source(const ModelSpec& spec, const TensorSlot& slot) {
   const AttentionSpec& self = spec.stacks[slot.stack].layers[slot.layer].self;
   const std::string attention = "model.layers." + std::to_string(slot.layer) + ".self_attn.";
-  const auto part = [&](const char* name, uint64_t rows, uint64_t columns, uint64_t first) {
-    return TensorSource{{{.name = attention + name, .shape = {rows, columns}, .first_row = first}}};
+  const auto part_of = [&](const char* name, std::vector<uint64_t> shape, uint64_t first) {
+    return TensorSource{{{.name = attention + name, .shape = std::move(shape), .first_row = first}}};
   };
   switch (slot.role) {
     case TensorRole::kQueryDown:
       return {{{attention + "q_a_proj.weight"}}};
+    case TensorRole::kQueryDownBias:
+      return {{{attention + "q_a_proj.bias"}}};
     case TensorRole::kQueryDownNorm:
       return {{{attention + "q_a_layernorm.weight"}}};
     case TensorRole::kQuery:
@@ -58,9 +62,13 @@ TensorSource latent_source(const ModelSpec& spec, const TensorSlot& slot) {
     case TensorRole::kLatentNorm:
       return {{{attention + "kv_a_layernorm.weight"}}};
     case TensorRole::kLatent:
-      return part("kv_a_proj_with_mqa.weight", self.latent->row(), spec.width, 0);
+      return part_of("kv_a_proj_with_mqa.weight", {self.latent->row(), spec.width}, 0);
+    case TensorRole::kLatentBias:
+      return part_of("kv_a_proj_with_mqa.bias", {self.latent->row()}, 0);
     case TensorRole::kLatentRotary:
-      return part("kv_a_proj_with_mqa.weight", self.latent->row(), spec.width, self.latent->rank);
+      return part_of("kv_a_proj_with_mqa.weight", {self.latent->row(), spec.width}, self.latent->rank);
+    case TensorRole::kLatentRotaryBias:
+      return part_of("kv_a_proj_with_mqa.bias", {self.latent->row()}, self.latent->rank);
     case TensorRole::kLatentKey:
     case TensorRole::kLatentValue:
       break;
@@ -70,7 +78,7 @@ TensorSource latent_source(const ModelSpec& spec, const TensorSlot& slot) {
   const uint64_t flat = self.head_dim - self.latent->rotary, head = flat + self.latent->value_dim;
   const bool key = slot.role == TensorRole::kLatentKey;
   TensorSource source =
-      part("kv_b_proj.weight", self.heads * head, self.latent->rank, slot.expert * head + (key ? 0 : flat));
+      part_of("kv_b_proj.weight", {self.heads * head, self.latent->rank}, slot.expert * head + (key ? 0 : flat));
   source.candidates.front().transposed = key;
   return source;
 }

@@ -10,7 +10,7 @@ struct LatentDefaults {
   int query_rank, rank, rotary, flat, value_dim;
 };
 
-/// Latent attention as DeepSeek's configs describe it, with YaRN's factor of the scores.
+/// Latent attention as DeepSeek's configs describe it, with score_factor().
 AttentionSpec read_latent_attention(const ConfigReader& reader, const DecoderDefaults& decoder,
                                     const LatentDefaults& defaults);
 

@@ -22,11 +22,13 @@ void read_windows(const ConfigReader& reader, bool has_layer_types, StackSpec& s
   if (!reader.boolean("use_sliding_window", false) || reader.is_null("sliding_window")) return;
   const size_t window = read_count(reader, "sliding_window", kMaxCount, 4096);
   const auto types = has_layer_types ? read_layer_types(reader, stack.layers.size()) : std::nullopt;
-  if (has_layer_types && !types) {
-    throw reader.fault("layer_types", "a list, since \"use_sliding_window\" is true", "none", "");
-  }
+  const auto below = static_cast<size_t>(reader.integer("max_window_layers", 0, kMaxCount, 28));
+  const auto windowed = [&](size_t layer) {
+    if (types) return static_cast<bool>((*types)[layer]);
+    return !has_layer_types || (layer % 2 == 0 && layer < below);
+  };
   for (size_t layer = 0; layer < stack.layers.size(); ++layer) {
-    if (!types || (*types)[layer]) stack.layers[layer].self.window = window;
+    if (windowed(layer)) stack.layers[layer].self.window = window;
   }
 }
 

@@ -17,22 +17,21 @@ constexpr double kMaxFactor = 1e6;
 
 /// The fields of a rotary position, wherever the config has them.
 struct Fields {
-  std::optional<ConfigReader> scaling;  ///< rope_parameters or rope_scaling
+  /// rope_scaling, the older name, which counts where it is not empty, or rope_parameters.
+  std::optional<ConfigReader> scaling;
   std::string type = "default";
   double theta;
 
   Fields(const ConfigReader& reader, const RopeDefaults& defaults)
       : theta(reader.real("rope_theta", 1, kMaxTheta, defaults.theta)) {
-    for (const char* name : {"rope_parameters", "rope_scaling"}) {
-      if (auto object = reader.object(name)) {
-        read(*object);
-        scaling = std::move(object);
-      }
+    const auto older = reader.field("rope_scaling");
+    const bool empty = older && older->is_object() && older->size() == 0;
+    scaling = reader.object(older && !empty ? "rope_scaling" : "rope_parameters");
+    if (!scaling && defaults.scaling != nullptr) {
+      fallback_ = JsonDocument::parse(defaults.scaling, {reader.file()});
+      scaling.emplace(fallback_->root(), reader.file());
     }
-    if (scaling || defaults.scaling == nullptr) return;
-    fallback_ = JsonDocument::parse(defaults.scaling, {reader.file()});
-    scaling.emplace(fallback_->root(), reader.file());
-    read(*scaling);
+    if (scaling) read(*scaling);
   }
 
  private:
@@ -73,15 +72,22 @@ std::vector<float> frequencies(double theta, size_t width) {
 /// Su et al., "YaRN", equation for the attention's temperature.
 double yarn_magnitude(double factor, double scale) { return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1; }
 
-struct YarnContext {
-  double original;
-  double factor;
+/// Positions before and after they were scaled.
+struct Contexts {
+  int original;
+  int scaled;
 };
 
-YarnContext yarn_context(const ConfigReader& reader, const ConfigReader& rope, int context) {
-  const int positions = reader.integer("max_position_embeddings", 1, kMaxCount, context);
-  const int original = rope.integer("original_max_position_embeddings", 1, kMaxCount, positions);
-  return {static_cast<double>(original), rope.real("factor", 1, kMaxFactor, static_cast<double>(positions) / original)};
+/// A field of the config itself wins over that of the rope's object, and without both nothing was scaled.
+Contexts read_contexts(const ConfigReader& reader, const ConfigReader& rope, int context) {
+  const char* const original = "original_max_position_embeddings";
+  const int scaled = reader.integer("max_position_embeddings", 1, kMaxCount, context);
+  const ConfigReader& owner = reader.field(original) ? reader : rope;
+  return {owner.integer(original, 1, kMaxCount, scaled), scaled};
+}
+
+double yarn_factor(const ConfigReader& rope, const Contexts& contexts) {
+  return rope.real("factor", 1, kMaxFactor, static_cast<double>(contexts.scaled) / contexts.original);
 }
 
 /// Where the ramp from kept to interpolated frequencies begins and ends, in pairs of columns.
@@ -101,8 +107,9 @@ std::pair<double, double> yarn_ramp(const ConfigReader& rope, double original, d
 }
 
 void scale_yarn(const ConfigReader& reader, const ConfigReader& rope, int context, double theta, Rope& positions) {
-  const auto [original, factor] = yarn_context(reader, rope, context);
-  const auto [low, high] = yarn_ramp(rope, original, theta, positions.width());
+  const Contexts contexts = read_contexts(reader, rope, context);
+  const double factor = yarn_factor(rope, contexts);
+  const auto [low, high] = yarn_ramp(rope, contexts.original, theta, positions.width());
   for (size_t j = 0; j < positions.inverse_frequencies.size(); ++j) {
     const auto ramp = static_cast<float>(std::clamp((static_cast<double>(j) - low) / (high - low), 0.0, 1.0));
     float& inverse = positions.inverse_frequencies[j];
@@ -121,14 +128,14 @@ double read_factor(const ConfigReader& rope) {
   throw rope.fault("factor", "a number from 1 on", "none", "");
 }
 
-void scale_llama3(const ConfigReader& rope, Rope& positions) {
+void scale_llama3(const ConfigReader& reader, const ConfigReader& rope, int context, Rope& positions) {
   const double factor = read_factor(rope);
   const double low = rope.real("low_freq_factor", 1e-6, kMaxFactor, 1);
   const double high = rope.real("high_freq_factor", 1e-6, kMaxFactor, 4);
   if (high <= low) {
     throw rope.fault("high_freq_factor", "more than \"low_freq_factor\"", std::to_string(high), "");
   }
-  const double original = rope.integer("original_max_position_embeddings", 1, kMaxCount, 8192);
+  const double original = read_contexts(reader, rope, context).original;
   for (float& inverse : positions.inverse_frequencies) {
     const double length = 2 * std::numbers::pi / static_cast<double>(inverse);
     const double kept = std::clamp((original / length - low) / (high - low), 0.0, 1.0);
@@ -144,7 +151,8 @@ size_t rotary_width(const ConfigReader& reader, const Fields& fields, size_t hea
   if (share == 1) return head_dim;
   if (!partial) throw owner.fault(name, "1", owner.field(name)->describe(), "heads are rotated as a whole");
   const auto width = static_cast<size_t>(static_cast<double>(head_dim) * share);
-  if (width > 0 && width % 2 == 0) return width;
+  // An odd width is that of the frequencies' exponents; the pairs have one column more.
+  if (width > 0 && (width % 2 == 0 || (width < head_dim && fields.type != "yarn"))) return width;
   throw owner.fault(name, "a share that is an even number of a head's " + std::to_string(head_dim) + " columns",
                     std::to_string(share), "");
 }
@@ -162,16 +170,18 @@ Rope read_rope(const ConfigReader& reader, size_t head_dim, const RopeDefaults& 
   } else if (fields.type == "yarn") {
     scale_yarn(reader, *fields.scaling, defaults.context, fields.theta, rope);
   } else if (fields.type == "llama3") {
-    scale_llama3(*fields.scaling, rope);
+    scale_llama3(reader, *fields.scaling, defaults.context, rope);
   }
   return rope;
 }
 
-double yarn_score_factor(const ConfigReader& reader, const RopeDefaults& defaults) {
+double score_factor(const ConfigReader& reader, const RopeDefaults& defaults) {
   const Fields fields(reader, defaults);
-  if (fields.type != "yarn" || !fields.scaling->field("mscale_all_dim")) return 1;
-  const double scale = fields.scaling->real("mscale_all_dim", 0, kMaxFactor, 0);
-  return yarn_magnitude(yarn_context(reader, *fields.scaling, defaults.context).factor, scale);
+  if (fields.type == "default" || !fields.scaling->field("mscale_all_dim")) return 1;
+  const ConfigReader& rope = *fields.scaling;
+  const bool yarn = fields.type == "yarn";
+  const double factor = yarn ? yarn_factor(rope, read_contexts(reader, rope, defaults.context)) : read_factor(rope);
+  return yarn_magnitude(factor, rope.real("mscale_all_dim", 0, kMaxFactor, 0));
 }
 
 }  // namespace sida

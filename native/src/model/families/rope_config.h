@@ -21,7 +21,8 @@ struct RopeDefaults {
 /// checkpoint_invalid naming a type that is not implemented.
 Rope read_rope(const ConfigReader& reader, size_t head_dim, const RopeDefaults& defaults);
 
-/// YaRN's factor of the scores where `mscale_all_dim` is given, which DeepSeek squares; 1 otherwise.
-double yarn_score_factor(const ConfigReader& reader, const RopeDefaults& defaults);
+/// YaRN's factor of the scores where positions are scaled, by whatever type, and `mscale_all_dim` is given, which
+/// DeepSeek squares; 1 otherwise.
+double score_factor(const ConfigReader& reader, const RopeDefaults& defaults);
 
 }  // namespace sida

@@ -19,7 +19,7 @@ TEST_CASE("deepseek_v3 config: defaults are those of transformers") {
   CHECK(spec.width == 7168);
   CHECK(spec.norm_epsilon == 1e-6f);
   CHECK(spec.context == 4096);
-  CHECK(spec.extra_layers == 0);
+  CHECK(spec.extra_layers == 1);
   CHECK(spec.tokens.end == std::vector<int32_t>{1});
   CHECK(layer_kinds(spec) == "ddd" + std::string(58, 's'));
   CHECK(dense_width(spec, 0) == 18432);
@@ -83,7 +83,6 @@ TEST_CASE("deepseek_v3 config: what is out of range or not supported is named") 
       "deepseek_v3",
       {{R"("scoring_func":"softmax")", {"\"scoring_func\"", "expected \"sigmoid\"", "found \"softmax\""}},
        {R"("topk_method":"greedy")", {"\"topk_method\"", "expected \"noaux_tc\"", "found \"greedy\""}},
-       {R"("attention_bias":true)", {"\"attention_bias\"", "expected false", "found true"}},
        {R"("n_group":3)", {"\"n_group\"", "of the 256 experts", "found 3"}},
        {R"("n_group":256)", {"\"n_group\"", "each of 2 or more", "found 256"}},
        {R"("n_group":257)", {"\"n_group\"", "256", "found 257"}},

@@ -198,6 +198,17 @@ TEST_CASE("family tensors: latent attention takes its slots from parts of two ma
             matrix(6, 5, [&](size_t i, size_t j) { return (head * 10 + 4 + i) * 5 + j; }));
     }
   }
+  const std::string biased = tiny_family_config("deepseek_v3", R"("attention_bias":true)");
+  Tensors tensors = tiny_tensors(biased);
+  CHECK(tensor_named(tensors, "model.layers.1.self_attn.q_a_proj.bias").shape == std::vector<uint64_t>{3});
+  CHECK(tensor_named(tensors, "model.layers.1.self_attn.o_proj.bias").shape == std::vector<uint64_t>{8});
+  count_up(tensor_named(tensors, "model.layers.1.self_attn.kv_a_proj_with_mqa.bias"));
+  const CheckpointDirectory model(biased);
+  model.write_tensors(tensors);
+  const Checkpoint checkpoint = model.open();
+  const auto bias = [&](TensorRole role) { return values_of(checkpoint, slot_of(checkpoint.spec(), role, 1)); };
+  CHECK(bias(TensorRole::kLatentBias) == std::vector<float>{0, 1, 2, 3, 4});
+  CHECK(bias(TensorRole::kLatentRotaryBias) == std::vector<float>{5, 6});
   const std::string config = R"({"model_type":"deepseek_v2","num_experts_per_tok":2,"q_lora_rank":null})";
   const ModelConfig whole = parse_model_config(config, "config.json");
   const TensorSlot query = slot_of(whole.spec, TensorRole::kQuery, 1);
@@ -205,7 +216,7 @@ TEST_CASE("family tensors: latent attention takes its slots from parts of two ma
   CHECK(whole.family->source(whole.spec, query).candidates.front().name == "model.layers.1.self_attn.q_proj.weight");
 }
 
-TEST_CASE("family tensors: layers of multi-token prediction are passed over where the config counts them") {
+TEST_CASE("family tensors: layers of multi-token prediction are passed over, one where the config counts none") {
   for (const std::string family : {"deepseek_v3", "glm4_moe"}) {
     CAPTURE(family);
     const auto with = [&](size_t layer, const std::string& fields) {
@@ -221,7 +232,9 @@ TEST_CASE("family tensors: layers of multi-token prediction are passed over wher
     CHECK_NOTHROW(with(3, R"("num_nextn_predict_layers":2)"));
     check_has(error_of([&] { with(3, one); }), {"model.layers.3.", "not of the model", "2 decoder layers"});
     check_has(error_of([&] { with(2, R"("num_nextn_predict_layers":0)"); }), {"model.layers.2.", "not of the model"});
-    check_has(error_of([&] { with(2, ""); }), {"model.layers.2.", "not of the model"});
+    CHECK_NOTHROW(with(2, ""));
+    CHECK_NOTHROW(with(3, R"("num_mtp_layers":2)"));
+    check_has(error_of([&] { with(3, ""); }), {"model.layers.3.", "not of the model"});
     check_has(error_of([&] { with(1, one); }), {"model.layers.1.", "not of the model"});
   }
 }
@@ -274,6 +287,35 @@ TEST_CASE("family tensors: gpt-oss's gates are the even rows of its codes, its u
   }
   CHECK(lossless_formats(checkpoint).experts == kMxfp4Format);
   CHECK(lossless_formats(checkpoint).dense == kF32Format);
+}
+
+TEST_CASE("family tensors: gpt-oss's experts are also read from transposed tensors that are not quantized") {
+  const std::string config = tiny_family_config("gpt_oss");
+  Tensors tensors = tiny_tensors(config, true);
+  for (const char* name : {"gate_up_proj", "down_proj"}) {
+    count_up(tensor_named(tensors, std::string("model.layers.1.mlp.experts.") + name));
+  }
+  const CheckpointDirectory model(config);
+  model.write_tensors(tensors);
+  const Checkpoint checkpoint = model.open();
+  CHECK_NOTHROW(checkpoint.check_tensors());
+  for (size_t e = 0; e < 3; ++e) {
+    const auto read = [&](TensorRole role) { return values_of(checkpoint, slot_of(checkpoint.spec(), role, 1, e)); };
+    const auto columns = [&](size_t width, size_t first, size_t step) {
+      return matrix(32, 32, [=](size_t i, size_t j) { return (e * 32 + j) * width + first + i * step; });
+    };
+    CHECK(read(TensorRole::kExpertGate) == columns(64, 0, 2));
+    CHECK(read(TensorRole::kExpertUp) == columns(64, 1, 2));
+    CHECK(read(TensorRole::kExpertDown) == columns(32, 0, 1));
+  }
+  CHECK(lossless_formats(checkpoint).experts == kF32Format);
+}
+
+TEST_CASE("family tensors: a tensor without elements is no weight") {
+  const std::string config = tiny_family_config("glm4_moe", R"("n_shared_experts":0)");
+  Tensors tensors = tiny_tensors(config);
+  tensors.push_back(zeros("model.layers.1.mlp.shared_experts.up_proj.weight", {0, 8}));
+  CHECK_NOTHROW(check(config, tensors));
 }
 
 TEST_CASE("family tensors: scales of MXFP4 that some pack could not hold are refused by name") {

@@ -9,7 +9,7 @@ namespace {
 using namespace sida;
 using namespace sida::testing;
 
-/// transformers derives an odd rotary width where a config gives no head_dim; published configs give it.
+/// Published configs give head_dim.
 ModelSpec parse(const std::string& fields = "") {
   return parse_family("glm4_moe", R"("head_dim":128)" + (fields.empty() ? "" : "," + fields));
 }
@@ -21,7 +21,7 @@ TEST_CASE("glm4_moe config: defaults are those of transformers") {
   CHECK(spec.width == 4096);
   CHECK(spec.norm_epsilon == 1e-5f);
   CHECK(spec.context == 131072);
-  CHECK(spec.extra_layers == 0);
+  CHECK(spec.extra_layers == 1);
   CHECK(spec.tokens.end.empty());
   CHECK(layer_kinds(spec) == "d" + std::string(45, 's'));
   CHECK(dense_width(spec, 0) == 10944);
@@ -73,20 +73,23 @@ TEST_CASE("glm4_moe config: fields are taken under each of their names") {
   CHECK(layer_kinds(parse(R"("num_hidden_layers":2,"first_k_dense_replace":0)")) == "ss");
   CHECK(rope_of(parse(R"("partial_rotary_factor":1.0)")).width() == 128);
   CHECK(rope_of(parse(R"("rope_parameters":{"partial_rotary_factor":0.25})")).width() == 32);
+  // 4096 columns of 96 heads: 42 each and some left over, of which 21, with those of their pairs 22, are rotated.
+  const ModelSpec derived = parse_family("glm4_moe");
+  CHECK(attention_of(derived).head_dim == 42);
+  CHECK(rope_of(derived).width() == 22);
 }
 
 TEST_CASE("glm4_moe config: what is out of range or not supported is named") {
   check_refused("glm4_moe",
                 {{R"("head_dim":128,"partial_rotary_factor":0.0)",
                   {"\"partial_rotary_factor\"", "even number of a head's 128 columns", "found 0"}},
-                 {R"("head_dim":6)", {"\"partial_rotary_factor\"", "of a head's 6 columns", "found 0.5"}},
                  {R"("head_dim":128,"partial_rotary_factor":1.5)", {"\"partial_rotary_factor\"", "found 1.5"}},
                  {R"("head_dim":128,"use_qk_norm":1)", {"\"use_qk_norm\"", "true or false"}},
                  {R"("head_dim":128,"n_group":5)", {"\"n_group\"", "of the 128 experts", "found 5"}},
                  {R"("head_dim":128,"scoring_func":"softmax")", {"\"scoring_func\"", "found \"softmax\""}},
                  {R"("head_dim":128,"first_k_dense_replace":257)", {"\"first_k_dense_replace\"", "found 257"}},
                  {R"("head_dim":128,"num_key_value_heads":7)", {"\"num_key_value_heads\"", "96 heads", "found 7"}},
-                 {R"("num_attention_heads":96)", {"\"num_attention_heads\"", "4096 columns", "found 96"}}});
+                 {R"("num_attention_heads":95)", {"\"num_attention_heads\"", "even", "found 95"}}});
 }
 
 }  // namespace

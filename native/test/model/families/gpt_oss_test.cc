@@ -82,8 +82,10 @@ TEST_CASE("gpt_oss config: fields are taken under each of their names") {
 
 TEST_CASE("gpt_oss config: what is out of range or not supported is named") {
   check_refused("gpt_oss",
-                {{R"("hidden_size":2896)", {"\"hidden_size\"", "a multiple of 32", "found 2896"}},
-                 {R"("intermediate_size":48)", {"\"intermediate_size\"", "a multiple of 32", "found 48"}},
+                {{R"("quantization_config":{"quant_method":"mxfp4"},"hidden_size":2896)",
+                  {"\"hidden_size\"", "a multiple of 32", "found 2896"}},
+                 {R"("quantization_config":{"quant_method":"mxfp4"},"intermediate_size":48)",
+                  {"\"intermediate_size\"", "a multiple of 32", "found 48"}},
                  {R"("swiglu_limit":8.0)", {"\"swiglu_limit\"", "7.0", "found 8"}},
                  {R"("swiglu_alpha":1.5)", {"\"swiglu_alpha\"", "1.702", "found 1.5"}},
                  {R"("sliding_window":0)", {"\"sliding_window\"", "found 0"}},
@@ -92,6 +94,7 @@ TEST_CASE("gpt_oss config: what is out of range or not supported is named") {
                  {R"("head_dim":5)", {"\"head_dim\"", "even", "found 5"}},
                  {R"("rope_scaling":{"rope_type":"longrope"})", {"\"rope_scaling.rope_type\"", "found \"longrope\""}},
                  {R"("num_experts_per_tok":65)", {"\"num_experts_per_tok\"", "from 1 to 64", "found 65"}}});
+  CHECK(parse(R"("hidden_size":2896,"intermediate_size":48)").moe()->expert.width == 48);
   CHECK_NOTHROW(parse(R"("swiglu_limit":7.0,"swiglu_alpha":1.702)"));
 }
 

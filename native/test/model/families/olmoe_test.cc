@@ -59,6 +59,9 @@ TEST_CASE("olmoe config: fields are taken under each of their names") {
   CHECK(parse_fields(R"("num_experts":12,"num_experts_per_tok":12)").top_k() == 12);
   CHECK(parse_fields(R"("num_attention_heads":8,"num_key_value_heads":2)").stacks[0].layers[0].self.kv_heads == 2);
   CHECK(parse_fields(R"("num_key_value_heads":null)").stacks[0].layers[0].self.kv_heads == 16);
+  CHECK(parse_fields(R"("num_attention_heads":32)").stacks[0].layers[0].self.kv_heads == 32);
+  CHECK(parse_fields(R"("attention_bias":true)").stacks[0].layers[0].self.biased);
+  CHECK(parse_fields(R"("attention_bias":true)").stacks[0].layers[0].self.output_biased);
   CHECK(parse_fields(R"("head_dim":128)").stacks[0].layers[0].self.head_dim == 128);
   CHECK(parse_fields(R"("clip_qkv":8)").stacks[0].layers[0].self.clip == 8.0f);
   CHECK(parse_fields(R"("norm_topk_prob":true)").moe()->router.normalized);
@@ -110,7 +113,6 @@ TEST_CASE("olmoe config: what is out of range or not supported is named") {
       {R"("max_position_embeddings":0)", {"\"max_position_embeddings\"", "found 0"}},
       {R"("hidden_act":"gelu")", {"\"hidden_act\"", "expected \"silu\"", "found \"gelu\"", "activations"}},
       {R"("hidden_act":1)", {"\"hidden_act\"", "found 1"}},
-      {R"("attention_bias":true)", {"\"attention_bias\"", "expected false", "not supported"}},
       {R"("clip_qkv":-1)", {"\"clip_qkv\"", "found -1"}},
       {R"("clip_qkv":"8")", {"\"clip_qkv\"", "found \"8\""}},
       {R"("norm_topk_prob":1)", {"\"norm_topk_prob\"", "true or false"}},

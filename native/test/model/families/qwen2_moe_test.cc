@@ -44,6 +44,8 @@ TEST_CASE("qwen2_moe config: fields are taken under each of their names") {
   CHECK(parse(R"("norm_topk_prob":true)").moe()->router.normalized);
   CHECK(parse(R"("shared_expert_intermediate_size":96)").moe()->shared->ffn.width == 96);
   CHECK(!attention_of(parse(R"("qkv_bias":false)")).biased);
+  CHECK(attention_of(parse(R"("head_dim":64)")).query_width() == 1024);
+  CHECK(attention_of(parse(R"("hidden_size":64,"num_attention_heads":6,"num_key_value_heads":6)")).head_dim == 10);
 }
 
 TEST_CASE("qwen2_moe config: decoder_sparse_step and mlp_only_layers make layers dense") {
@@ -66,6 +68,14 @@ TEST_CASE("qwen2_moe config: the layers that layer_types names have a window whe
         std::vector<size_t>{0, 0});
 }
 
+TEST_CASE("qwen2_moe config: without layer_types every other layer below max_window_layers has a window") {
+  const std::string layers = R"("use_sliding_window":true,"sliding_window":9,"layer_types":null,"num_hidden_layers":)";
+  CHECK(windows_of(parse(layers + R"(5,"max_window_layers":3)")) == std::vector<size_t>{9, 0, 9, 0, 0});
+  CHECK(windows_of(parse(layers + R"(5,"max_window_layers":0)")) == std::vector<size_t>(5, 0));
+  CHECK(windows_of(parse(layers + "31"))[26] == 9);
+  CHECK(windows_of(parse(layers + "31"))[28] == 0);
+}
+
 TEST_CASE("qwen2_moe config: what is out of range or not supported is named") {
   check_refused(
       "qwen2_moe",
@@ -76,13 +86,12 @@ TEST_CASE("qwen2_moe config: what is out of range or not supported is named") {
        {R"("moe_intermediate_size":262145)", {"\"moe_intermediate_size\"", "262144", "found 262145"}},
        {R"("intermediate_size":0)", {"\"intermediate_size\"", "found 0"}},
        {R"("qkv_bias":1)", {"\"qkv_bias\"", "true or false"}},
-       {R"("use_sliding_window":true)", {"\"layer_types\"", "a list", "found none"}},
        {R"("use_sliding_window":true,"sliding_window":0)", {"\"sliding_window\"", "found 0"}},
        {R"("use_sliding_window":true,"layer_types":["full_attention"])",
         {"\"layer_types\"", "each of the 24 layers", "found 1"}},
        {R"("use_sliding_window":true,"layer_types":["chunked_attention"])",
         {"\"layer_types\"", "\"full_attention\" or \"sliding_attention\"", "found \"chunked_attention\""}},
-       {R"("head_dim":64)", {"\"head_dim\"", "from 128 to 128", "found 64"}},
+       {R"("head_dim":63)", {"\"head_dim\"", "even", "found 63"}},
        {R"("num_experts_per_tok":65)", {"\"num_experts_per_tok\"", "from 1 to 60", "found 65"}}});
 }
 

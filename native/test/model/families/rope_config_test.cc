@@ -20,7 +20,7 @@ Rope rope_with(const std::string& fields) {
 
 std::vector<double> plain(size_t width, double theta) {
   std::vector<double> inverse;
-  for (size_t j = 0; j < width / 2; ++j) {
+  for (size_t j = 0; 2 * j < width; ++j) {
     inverse.push_back(std::pow(theta, -2.0 * static_cast<double>(j) / static_cast<double>(width)));
   }
   return inverse;
@@ -171,8 +171,12 @@ TEST_CASE("rope: mscale_all_dim scales the scores of latent attention by its squ
   // The factor is 4096 / 512 where it is missing, by the family's default of the positions.
   CHECK(near(scale(original + R"(,"mscale_all_dim":1)"), std::pow(magnitude(8), 2)));
   CHECK(near(scale(original + R"(,"factor":null,"mscale_all_dim":1)"), std::pow(magnitude(8), 2)));
-  CHECK(attention_of(parse_family("deepseek_v3", R"("rope_scaling":{"type":"linear","factor":4,"mscale_all_dim":1})"))
-            .scale == attention_of(parse_family("deepseek_v3")).scale);
+  // As in transformers, whatever scales the positions.
+  const ModelSpec linear =
+      parse_family("deepseek_v3", R"("rope_scaling":{"type":"linear","factor":4,"mscale_all_dim":1})");
+  CHECK(near(attention_of(linear).scale * std::sqrt(192.0), std::pow(magnitude(4), 2)));
+  const ModelSpec whole = parse_family("deepseek_v3", R"("rope_scaling":{"type":"default","mscale_all_dim":1})");
+  CHECK(near(attention_of(whole).scale * std::sqrt(192.0), 1));
 }
 
 TEST_CASE("rope: where a part of a head is rotated, frequencies and ramps are those of that part") {
@@ -180,13 +184,41 @@ TEST_CASE("rope: where a part of a head is rotated, frequencies and ramps are th
   CHECK(difference(glm(R"("head_dim":64,"partial_rotary_factor":0.25)"), plain(16, 1e4)) < kRounding);
   CHECK(difference(glm(R"("head_dim":64,"rope_parameters":{"partial_rotary_factor":0.75,"rope_theta":500})"),
                    plain(48, 500)) < kRounding);
-  // 0.3 of 64 columns are 19.2, of which 19 are an odd number; 0.32 of them are 20.
+  // 0.32 of 64 columns are 20.5, of which 20 are rotated; of 0.3, 19.2, the frequencies are those of 19.
   CHECK(difference(glm(R"("head_dim":64,"partial_rotary_factor":0.32)"), plain(20, 1e4)) < kRounding);
+  CHECK(difference(glm(R"("head_dim":64,"partial_rotary_factor":0.3)"), plain(19, 1e4)) < kRounding);
   CHECK(difference(glm(R"("head_dim":64,"rope_scaling":{"type":"yarn","factor":4,"beta_fast":16,)"
                        R"("original_max_position_embeddings":1024})"),
                    yarn(32, 1e4, {4, 1024, 16})) < kRounding);
-  check_refused("glm4_moe", {{R"("head_dim":64,"partial_rotary_factor":0.3)",
+  check_refused("glm4_moe", {{R"("head_dim":64,"partial_rotary_factor":0.3,"rope_scaling":{"type":"yarn","factor":4})",
                               {"\"partial_rotary_factor\"", "even number of a head's 64 columns", "found 0.3"}}});
+}
+
+TEST_CASE("rope: the original positions are the config's own field, the rope's, or all positions") {
+  const std::string yarn_type = R"("rope_theta":10000,"rope_parameters":{"type":"yarn","factor":4)";
+  const std::string llama3_type = R"("rope_theta":10000,"rope_parameters":{"type":"llama3","factor":4)";
+  const std::string inner = R"(,"original_max_position_embeddings":1024})";
+  const std::string outer = R"("original_max_position_embeddings":512,)";
+  CHECK(difference(rope_with(yarn_type + "}"), yarn(64, 1e4, {4, 8192})) < kRounding);
+  CHECK(difference(rope_with(yarn_type + inner), yarn(64, 1e4, {4, 1024})) < kRounding);
+  CHECK(difference(rope_with(outer + yarn_type + inner), yarn(64, 1e4, {4, 512})) < kRounding);
+  CHECK(difference(rope_with(llama3_type + "}"), llama3(64, 1e4, 4, 1, 4, 8192)) < kRounding);
+  const std::string fewer = R"("head_dim":64,"max_position_embeddings":2048,)" + llama3_type + "}";
+  CHECK(difference(rope_of(parse_family("mixtral", fewer)), llama3(64, 1e4, 4, 1, 4, 2048)) < kRounding);
+  CHECK(difference(rope_with(outer + llama3_type + inner), llama3(64, 1e4, 4, 1, 4, 512)) < kRounding);
+}
+
+TEST_CASE("rope: rope_scaling counts as a whole before rope_parameters, where it is not empty") {
+  const std::string parameters = R"("rope_parameters":{"type":"linear","factor":4,"rope_theta":500})";
+  const auto linear = [](double theta, double factor) {
+    std::vector<double> expected = plain(64, theta);
+    for (double& one : expected) one /= factor;
+    return expected;
+  };
+  CHECK(difference(rope_with(parameters + R"(,"rope_scaling":{})"), linear(500, 4)) < kRounding);
+  CHECK(difference(rope_with(parameters + R"(,"rope_scaling":null)"), linear(500, 4)) < kRounding);
+  CHECK(difference(rope_with(parameters + R"(,"rope_scaling":{"type":"linear","factor":8})"), linear(1e6, 8)) <
+        kRounding);
 }
 
 TEST_CASE("rope: types and factors that are not supported are named") {

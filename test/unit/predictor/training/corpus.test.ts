@@ -48,6 +48,17 @@ describe('a corpus', () => {
     corpus.close();
   });
 
+  it('gives experts that were not chosen no larger logit than those that were', async () => {
+    const directory = join(root, 'corrected');
+    const record = recordOf(0, 1, 1, 4);
+    record.stacks[1]!.logits.set([2, 1, 3, 0.5]);
+    await writeTrace(directory, [record], { top: 4, topK: 2 });
+    const corpus = await Corpus.open([directory]);
+    expect([...corpus.batch(Int32Array.of(0), 1, 4).logits]).toEqual([2, 1, 1, 0.5]);
+    expect([...corpus.batch(Int32Array.of(0), 1, 3).logits]).toEqual([2, 1, 1]);
+    corpus.close();
+  });
+
   it('refuses missing, empty, incomplete and damaged traces', async () => {
     await expect(Corpus.open([join(root, 'none')])).rejects.toThrow(/none.*no trace/);
     await writeTrace(join(root, 'empty'), []);

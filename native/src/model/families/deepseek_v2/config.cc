@@ -10,7 +10,7 @@ constexpr double kMaxScale = 1e6;
 
 void read_router(const ConfigReader& reader, MoeSpec& moe) {
   reader.require_text("scoring_func", "softmax", "other scores of the router are not of this family");
-  reader.require_false("norm_topk_prob", "normalized factors are not of this family");
+  // transformers reads "norm_topk_prob" and does not use it.
   moe.router.scale = reader.real("routed_scaling_factor", 0, kMaxScale, 1);
   const auto method = reader.choice("topk_method", {"greedy", "group_limited_greedy"}).value_or(0);
   if (method == 1) moe.router.groups = read_groups(reader, moe, 1, 1, 1);
@@ -19,7 +19,7 @@ void read_router(const ConfigReader& reader, MoeSpec& moe) {
 }  // namespace
 
 ModelSpec read_deepseek_v2_config(const ConfigReader& reader) {
-  const DecoderDefaults defaults{.vocab = 32000, .width = 4096, .layers = 32, .heads = 32, .kv_heads = 32,
+  const DecoderDefaults defaults{.vocab = 102400, .width = 4096, .layers = 32, .heads = 32, .kv_heads = 32,
                                  .context = 2048, .epsilon = 1e-6, .end = {2}};
   reader.require_false("mlp_bias", "biases of dense layers are not supported");
   ModelSpec spec = read_decoder(reader, defaults);

@@ -6,7 +6,8 @@ namespace sida {
 
 ModelSpec read_deepseek_v3_config(const ConfigReader& reader) {
   const DecoderDefaults defaults{.vocab = 129280, .width = 7168, .layers = 61, .heads = 128, .kv_heads = 128,
-                                 .context = 4096, .epsilon = 1e-6, .end = {1}};
+                                 .context = 4096, .epsilon = 1e-6, .end = {1},
+                                 .extra_layers = 1};
   ModelSpec spec = read_decoder(reader, defaults);
   MoeSpec moe = read_moe(reader, {256, 8, "moe_intermediate_size", 2048});
   read_sigmoid_router(reader, {8, 4, 2.5}, moe);

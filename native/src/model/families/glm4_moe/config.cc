@@ -6,7 +6,7 @@ namespace sida {
 
 ModelSpec read_glm4_moe_config(const ConfigReader& reader) {
   const DecoderDefaults defaults{.vocab = 151552, .width = 4096, .layers = 46, .heads = 96, .kv_heads = 8,
-                                 .context = 131072, .epsilon = 1e-5, .partial_rotary = 0.5};
+                                 .context = 131072, .epsilon = 1e-5, .partial_rotary = 0.5, .extra_layers = 1};
   ModelSpec spec = read_decoder(reader, defaults);
   MoeSpec moe = read_moe(reader, {128, 8, "moe_intermediate_size", 1408});
   read_sigmoid_router(reader, {1, 1, 1}, moe);

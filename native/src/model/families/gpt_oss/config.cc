@@ -13,12 +13,15 @@ constexpr const char* kRope = R"({"rope_type":"yarn","factor":32,"beta_fast":32,
 
 constexpr double kSlope = 1.702;  // kGateSlope before it is rounded to float32
 
+/// MXFP4 has groups of 32 inputs. A checkpoint whose config does not say that it is quantized may have any width.
+void check_groups(const ConfigReader& reader, const char* name, size_t inputs) {
+  if (inputs % 32 == 0 || !reader.field("quantization_config")) return;
+  throw reader.fault(name, "a multiple of 32, since MXFP4 has groups of 32 inputs", std::to_string(inputs), "");
+}
+
 MoeSpec read_experts(const ConfigReader& reader) {
   MoeSpec moe = read_moe(reader, {128, 4, "intermediate_size", 2880});
-  if (moe.expert.width % 32 != 0) {
-    throw reader.fault("intermediate_size", "a multiple of 32, since MXFP4 has groups of 32 inputs",
-                       std::to_string(moe.expert.width), "");
-  }
+  check_groups(reader, "intermediate_size", moe.expert.width);
   reader.real("swiglu_limit", kGateLimit, kGateLimit, kGateLimit);
   reader.real("swiglu_alpha", kSlope, kSlope, kSlope);
   moe.expert.activation = Activation::kClampedSwiglu;
@@ -43,10 +46,7 @@ ModelSpec read_gpt_oss_config(const ConfigReader& reader) {
   const DecoderDefaults defaults{.vocab = 201088, .width = 2880, .layers = 36, .heads = 64, .kv_heads = 8,
                                  .context = 131072, .epsilon = 1e-5, .theta = 150000, .head_dim = 64, .rope = kRope};
   ModelSpec spec = read_decoder(reader, defaults);
-  if (spec.width % 32 != 0) {
-    throw reader.fault("hidden_size", "a multiple of 32, since MXFP4 has groups of 32 inputs",
-                       std::to_string(spec.width), "");
-  }
+  check_groups(reader, "hidden_size", spec.width);
   AttentionSpec attention = read_heads(reader, spec.width, defaults, HeadDim::kOwn);
   attention.biased = attention.output_biased = reader.boolean("attention_bias", true);
   attention.sinks = true;

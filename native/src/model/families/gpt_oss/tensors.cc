@@ -6,7 +6,8 @@
 namespace sida {
 namespace {
 
-/// All experts of a layer lie in one tensor of codes and one of scales. Rows of gates and of ups alternate.
+/// All experts of a layer lie in one tensor of codes and one of scales, or in one of numbers, which is transposed. Rows
+/// of gates and of ups alternate.
 TensorSource expert_source(const ModelSpec& spec, const TensorSlot& slot) {
   const MoeSpec& moe = *spec.stacks[slot.stack].layers[slot.layer].moe();
   const std::string experts = "model.layers." + std::to_string(slot.layer) + ".mlp.experts.";
@@ -15,18 +16,21 @@ TensorSource expert_source(const ModelSpec& spec, const TensorSlot& slot) {
   const bool up = role == TensorRole::kExpertUp || role == TensorRole::kExpertUpBias;
   const std::string name = experts + (down ? "down_proj" : "gate_up_proj");
   const uint64_t rows = down ? spec.width : 2 * moe.expert.width, columns = down ? moe.expert.width : spec.width;
-  TensorSource::Candidate candidate;
-  candidate.first_row = slot.expert * rows + (up ? 1 : 0);
-  candidate.row_step = down ? 1 : 2;
+  const uint64_t first = up ? 1 : 0, step = down ? 1 : 2, row = slot.expert * rows + first;
   if (slot.shape.size() == 1) {
-    candidate.name = name + "_bias";
-    candidate.shape = {moe.experts, rows};
-  } else {
-    candidate.name = name + "_blocks";
-    candidate.scales = name + "_scales";
-    candidate.shape = {moe.experts, rows, columns / 32, 16};
+    return {{{.name = name + "_bias", .shape = {moe.experts, rows}, .first_row = row, .row_step = step}}};
   }
-  return {{candidate}};
+  return {{{.name = name + "_blocks",
+            .shape = {moe.experts, rows, columns / 32, 16},
+            .first_row = row,
+            .row_step = step,
+            .scales = name + "_scales"},
+           {.name = name,
+            .shape = {moe.experts, columns, rows},
+            .first_row = slot.expert * columns,
+            .row_step = step,
+            .transposed = true,
+            .first_column = first}}};
 }
 
 TensorSource gpt_oss_source(const ModelSpec& spec, const TensorSlot& slot) {

@@ -13,7 +13,7 @@ ModelSpec read_qwen2_moe_config(const ConfigReader& reader) {
   moe.router.normalized = reader.boolean("norm_topk_prob", false);
   const size_t shared = read_count(reader, "shared_expert_intermediate_size", kMaxFfnWidth, 5632);
   moe.shared = SharedExpertSpec{{shared, Activation::kSwiglu}, SharedGate::kSigmoid};
-  AttentionSpec attention = read_heads(reader, spec.width, defaults, HeadDim::kDerived);
+  AttentionSpec attention = read_heads(reader, spec.width, defaults, HeadDim::kOwn);
   attention.biased = reader.boolean("qkv_bias", true);
   StackSpec stack = decoder_stack(reader, defaults, {attention, std::nullopt, moe});
   make_dense_layers(reader, 5632, stack);
