@@ -35,8 +35,8 @@ size_t PassUploads::bytes(const ModelSpec& spec, const BatchLimits& limits) {
     }
   }
   // Token ids; rows of logits; sequences of self-attention, in each group of layers, and of cross-attention, which
-  // share their tiles; the pages of all, of which parents' are distinct; cosines and sines; positions that are
-  // added, and their frequencies.
+  // share their tiles; the pages of all, of which parents' are distinct; cosines and sines; positions that are added,
+  // and their frequencies.
   size_t once = aligned(tokens * sizeof(int32_t)) + aligned(kMaxLogitRows * sizeof(int32_t)) +
                 (cache.groups.size() + 1) * aligned(tokens * sizeof(cuda::PagedSequence)) +
                 aligned(tokens * sizeof(cuda::RowTile)) + aligned(cache.pages * sizeof(uint32_t)) +

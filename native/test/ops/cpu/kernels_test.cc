@@ -131,33 +131,6 @@ TEST_CASE("softmax and rms_norm: agree with float64 and across instruction sets"
   }
 }
 
-TEST_CASE("layer_norm: agrees with float64 and across instruction sets, in place too") {
-  for (const size_t n : {1, 2, 15, 16, 17, 64, 100}) {
-    auto x = random_floats(2 * n, 6);
-    for (float& value : x) value = value * 20 + 5;
-    const auto weight = random_floats(n, 7), bias = random_floats(n, 8);
-    std::vector<float> first;
-    for (const CpuKernels* kernels : kernel_sets()) {
-      std::vector<float> y(2 * n), in_place = x;
-      kernels->layer_norm(x.data(), weight.data(), bias.data(), 1e-5f, 2, n, y.data());
-      kernels->layer_norm(in_place.data(), weight.data(), bias.data(), 1e-5f, 2, n, in_place.data());
-      CHECK(std::memcmp(y.data(), in_place.data(), 2 * n * 4) == 0);
-      if (first.empty()) first = y;
-      CHECK(std::memcmp(y.data(), first.data(), 2 * n * 4) == 0);
-    }
-    const auto count = static_cast<double>(n);
-    for (size_t row = 0; row < 2; ++row) {
-      double sum = 0, squares = 0;
-      for (size_t i = 0; i < n; ++i) sum += x[row * n + i];
-      for (size_t i = 0; i < n; ++i) squares += std::pow(x[row * n + i] - sum / count, 2);
-      for (size_t i = 0; i < n; ++i) {
-        const double normal = (x[row * n + i] - sum / count) / std::sqrt(squares / count + 1e-5);
-        CHECK(std::abs(first[row * n + i] - (normal * weight[i] + bias[i])) < 2e-5);
-      }
-    }
-  }
-}
-
 /// `count` pages of equal size, one after the other.
 template <class T>
 std::vector<const std::byte*> pages_of(const std::vector<T>& memory, size_t count) {
@@ -204,6 +177,33 @@ TEST_CASE("attention: pages in bf16 give the bits of pages in f32 that hold the 
     }
     CHECK_MESSAGE(outputs[0] == outputs[1], kernels->isa);
     CHECK_MESSAGE(latent_outputs[0] == latent_outputs[1], kernels->isa);
+  }
+}
+
+TEST_CASE("layer_norm: agrees with float64 and across instruction sets, in place too") {
+  for (const size_t n : {1, 2, 15, 16, 17, 64, 100}) {
+    auto x = random_floats(2 * n, 6);
+    for (float& value : x) value = value * 20 + 5;
+    const auto weight = random_floats(n, 7), bias = random_floats(n, 8);
+    std::vector<float> first;
+    for (const CpuKernels* kernels : kernel_sets()) {
+      std::vector<float> y(2 * n), in_place = x;
+      kernels->layer_norm(x.data(), weight.data(), bias.data(), 1e-5f, 2, n, y.data());
+      kernels->layer_norm(in_place.data(), weight.data(), bias.data(), 1e-5f, 2, n, in_place.data());
+      CHECK(std::memcmp(y.data(), in_place.data(), 2 * n * 4) == 0);
+      if (first.empty()) first = y;
+      CHECK(std::memcmp(y.data(), first.data(), 2 * n * 4) == 0);
+    }
+    const auto count = static_cast<double>(n);
+    for (size_t row = 0; row < 2; ++row) {
+      double sum = 0, squares = 0;
+      for (size_t i = 0; i < n; ++i) sum += x[row * n + i];
+      for (size_t i = 0; i < n; ++i) squares += std::pow(x[row * n + i] - sum / count, 2);
+      for (size_t i = 0; i < n; ++i) {
+        const double normal = (x[row * n + i] - sum / count) / std::sqrt(squares / count + 1e-5);
+        CHECK(std::abs(first[row * n + i] - (normal * weight[i] + bias[i])) < 2e-5);
+      }
+    }
   }
 }
 
