@@ -95,7 +95,8 @@ fault('F20', 'slow headers, slow bodies, idle sockets', async (report) => {
   const idleLatencies = await subject.goodUntil(closing);
   clearInterval(watch);
   report.note(`3,500 idle sockets: never more than ${most} connections`);
-  expect(most).toBeLessThanOrEqual(LIMITS.connections);
+  // A new connection is accepted before another is closed for it.
+  expect(most).toBeLessThanOrEqual(LIMITS.connections + 1);
   report.withinTime(
     'idle sockets ended within',
     await closing,
