@@ -68,11 +68,12 @@ export class TokenizerLink implements Encoder {
   #ended = 0;
 
   private constructor(
+    texts: Detokenizer,
     data: Omit<TokenizerThreadData, 'running'>,
     { worker, running }: StartedThread,
     onFailure: (error: Error) => void,
   ) {
-    this.texts = new Detokenizer(readTokenizerFile(Buffer.from(data.json)));
+    this.texts = texts;
     this.#data = data;
     this.#worker = worker;
     this.#running = running;
@@ -89,12 +90,14 @@ export class TokenizerLink implements Encoder {
     limits: TokenizerLimits,
     onFailure: (error: Error) => void,
   ): Promise<TokenizerLink> {
+    // A file that cannot be read is refused before there is a copy of it.
+    const texts = new Detokenizer(readTokenizerFile(json));
     const shared = new SharedArrayBuffer(json.length);
     new Uint8Array(shared).set(json);
     const data = { json: shared, limits };
     const thread = startThread(data);
     await opened(thread.worker);
-    return new TokenizerLink(data, thread, onFailure);
+    return new TokenizerLink(texts, data, thread, onFailure);
   }
 
   get figures(): TokenizerFigures {
