@@ -161,7 +161,9 @@ export const ENGINE_OPTIONS = {
     value: '<type>',
     env: 'SIDA_KV',
     default: 'f32',
-    help: 'element type of the KV cache: f32, or bf16, which takes half of the memory and rounds keys and values to 8 significant bits. Answers have the same bits at every budget with both',
+    help:
+      'element type of the KV cache: f32, or bf16, which takes half of the memory and rounds keys and ' +
+      'values to 8 significant bits. Answers have the same bits at every budget with both',
     parse: oneOf(['f32', 'bf16'] as const),
   }),
   kvWindows: option({
@@ -170,7 +172,10 @@ export const ENGINE_OPTIONS = {
     env: 'SIDA_KV_WINDOWS',
     default: '1',
     unit: 'sequences',
-    help: 'sequences longer than their window for which layers with a window keep pages, beside the tokens of the largest pass; requests beyond that wait. More matter only where many long sequences run at a time, and never to models without windows',
+    help:
+      'sequences longer than their window for which layers with a window keep pages, beside the tokens of ' +
+      'the largest pass; requests beyond that wait. More matter only where many long sequences run at a ' +
+      'time, and never to models without windows',
     parse: wholeNumber(1, 1 << 16, '1'),
   }),
   batchWait: option({
@@ -223,7 +228,10 @@ export const ENGINE_OPTIONS = {
     value: '<type>',
     env: 'SIDA_ACTIVATIONS',
     default: 'f32',
-    help: 'element type of the activations that are multiplied with int8 and int4 weights: f32, or int8, which rounds each row to 8 bits and is faster but less exact. Answers have the same bits at every budget with both',
+    help:
+      'element type of the activations that are multiplied with int8 and int4 weights: f32, or int8, which ' +
+      'rounds each row to 8 bits and is faster but less exact. Answers have the same bits at every budget ' +
+      'with both',
     parse: oneOf(['f32', 'int8'] as const),
   }),
   packDir: option({

@@ -31,7 +31,8 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
 const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
   [
     'sida_hash_table_weight',
-    'Weight of hash tables when experts are loaded and evicted, learned from how often they were right, mean of the layers: 1 as they say, 0 ignored, below 0 the opposite of what they say',
+    'Weight of hash tables when experts are loaded and evicted, learned from how often they were right, ' +
+      'mean of the layers: 1 as they say, 0 ignored, below 0 the opposite of what they say',
     (c) => c.tableWeight,
   ],
   ['sida_hash_tables_queued', 'Hash tables waiting for the inference thread', (c) => c.tablesQueued],
@@ -123,7 +124,9 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
   });
   new Counter({
     name: 'sida_predictor_hits_total',
-    help: 'Routings whose expert was among the first `top` that the hash table named: 1 and 3, or k and 2k for a model that chooses k experts; divided by sida_predictor_routings_total it is recall@top',
+    help:
+      'Routings whose expert was among the first `top` that the hash table named: 1 and 3, or k and 2k for ' +
+      'a model that chooses k experts; divided by sida_predictor_routings_total it is recall@top',
     labelNames: ['top'],
     registers: [registry],
     collect() {

@@ -22,11 +22,13 @@ export const BEAM_FIELDS = {
   }),
   length_penalty: lengthPenalty.nullish().meta({
     description:
-      'A text scores the sum of its log-probabilities divided by its number of tokens to this power: above 0 prefers longer texts, below 0 shorter ones. Default 1',
+      'A text scores the sum of its log-probabilities divided by its number of tokens to this power: above ' +
+      '0 prefers longer texts, below 0 shorter ones. Default 1',
   }),
   early_stopping: earlyStopping.nullish().meta({
     description:
-      'When the search ends, once `num_beams` texts have ended. true: at once; false: when no better one is likely; "never": when no better one is possible. Default false',
+      'When the search ends, once `num_beams` texts have ended. true: at once; false: when no better one ' +
+      'is likely; "never": when no better one is possible. Default false',
   }),
 };
 

@@ -46,7 +46,8 @@ function languageId(code: string, param: string, limits: ModelLimits): number {
   const { languages } = requireTexts(limits, 'input');
   if (languages.size === 0) {
     const message =
-      'This model does not name languages: its tokenizer has no language codes such as eng_Latn among its special tokens, so it serves no translations. Send its prompts to /v1/completions';
+      'This model does not name languages: its tokenizer has no language codes such as eng_Latn among its ' +
+      'special tokens, so it serves no translations. Send its prompts to /v1/completions';
     throw new SidaError({ code: 'invalid_request', message, param: 'model' });
   }
   const id = languages.get(code);

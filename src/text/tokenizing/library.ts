@@ -204,9 +204,8 @@ function replaceUnigram(model: Model, pieces: [string, number][], pace: Pace): v
   model.trie = undefined;
   model.tokenize = (text) => unigram.split(text);
   model.encode = (tokens) => {
-    const [first, ...others] = tokens;
-    // Most texts are one word of many pieces: flatMap would copy them slowly.
-    if (first !== undefined && others.length === 0) return unigram.split(first);
+    // flatMap would copy the pieces of a single long word slowly.
+    if (tokens.length === 1) return unigram.split(tokens[0]!);
     return tokens.flatMap((token) => unigram.split(token));
   };
 }
