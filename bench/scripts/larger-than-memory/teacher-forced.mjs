@@ -143,10 +143,13 @@ if (values.only !== undefined) {
     results.push(result);
     const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
     console.log(
-      `${budget}: ${result.slots} of ${result.experts} slots, RSS grew ${mib(result.rssGrowthBytes)} of ${mib(result.budgetBytes)}, ` +
-        `prefill ${result.prefillTokensPerSecond.toFixed(1)} tokens/s, decode ${result.decodeTokensPerSecond.toFixed(2)} tokens/s, ` +
+      `${budget}: ${result.slots} of ${result.experts} slots, ` +
+        `RSS grew ${mib(result.rssGrowthBytes)} of ${mib(result.budgetBytes)}, ` +
+        `prefill ${result.prefillTokensPerSecond.toFixed(1)} tokens/s, ` +
+        `decode ${result.decodeTokensPerSecond.toFixed(2)} tokens/s, ` +
         `${mib(result.bytesPerToken)} a token, hits ${(100 * result.hits).toFixed(1)} %, ` +
-        `stalled ${(100 * result.stallShare).toFixed(0)} %, ${result.distinct} distinct of ${result.steps} tokens, ${result.used} experts used, logits ${result.logits.slice(0, 16)}`,
+        `stalled ${(100 * result.stallShare).toFixed(0)} %, ${result.distinct} distinct of ${result.steps} tokens, ` +
+        `${result.used} experts used, logits ${result.logits.slice(0, 16)}`,
     );
   }
   const reference = results.at(-1);
