@@ -19,6 +19,9 @@ endif()
 
 file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS src/*/cuda/*.cc)
 file(GLOB_RECURSE cuda_kernels CONFIGURE_DEPENDS src/*/cuda/*.cu)
+# The sources that know whether there is a cuda device; all others compile the same with and without one, which a
+# compiler cache makes use of.
+set(cuda_aware src/engine/devices.cc ${cuda_sources})
 
 if(SIDA_CUDA STREQUAL "EMULATED")
   file(GLOB_RECURSE emulation_sources CONFIGURE_DEPENDS emulation/*.cc)
@@ -26,8 +29,11 @@ if(SIDA_CUDA STREQUAL "EMULATED")
   # Tests run where they were built; without its instructions every fmaf() of a kernel is a call.
   set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX
     COMPILE_OPTIONS "-x;c++;-Wno-unknown-pragmas;-march=native")
-  target_include_directories(sida_core PUBLIC emulation)
-  target_compile_definitions(sida_core PUBLIC SIDA_WITH_CUDA SIDA_CUDA_EMULATED)
+  set_source_files_properties(${cuda_aware} ${cuda_kernels} ${emulation_sources} PROPERTIES
+    INCLUDE_DIRECTORIES "${CMAKE_CURRENT_SOURCE_DIR}/emulation"
+    COMPILE_DEFINITIONS "SIDA_WITH_CUDA;SIDA_CUDA_EMULATED")
+  target_include_directories(sida_core INTERFACE emulation)
+  target_compile_definitions(sida_core INTERFACE SIDA_WITH_CUDA SIDA_CUDA_EMULATED)
 elseif(CMAKE_CUDA_COMPILER AND NOT SIDA_CUDA STREQUAL "OFF")
   # CMake before 3.26 does not know that this compiler speaks C++20.
   if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
@@ -40,8 +46,11 @@ elseif(CMAKE_CUDA_COMPILER AND NOT SIDA_CUDA STREQUAL "OFF")
   target_compile_options(sida_kernels PRIVATE -lineinfo -fmad=false --expt-relaxed-constexpr -Xcompiler=-Wall)
   set_target_properties(sida_kernels PROPERTIES CUDA_RUNTIME_LIBRARY Static CUDA_STANDARD 20)
   target_sources(sida_core PRIVATE ${cuda_sources})
-  target_include_directories(sida_core SYSTEM PUBLIC ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
-  target_compile_definitions(sida_core PUBLIC SIDA_WITH_CUDA)
+  set_source_files_properties(${cuda_aware} PROPERTIES
+    COMPILE_OPTIONS "$<$<BOOL:${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES}>:-isystem;$<JOIN:${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES},;-isystem;>>"
+    COMPILE_DEFINITIONS SIDA_WITH_CUDA)
+  target_include_directories(sida_core SYSTEM INTERFACE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+  target_compile_definitions(sida_core INTERFACE SIDA_WITH_CUDA)
   target_link_libraries(sida_core PUBLIC sida_kernels)
   target_link_libraries(sida_kernels INTERFACE $<LINK_ONLY:sida_core>)  # for its errors
   set_target_properties(sida_core PROPERTIES CUDA_RUNTIME_LIBRARY Static)

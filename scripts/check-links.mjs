@@ -23,19 +23,13 @@ const ROOTS = [...folders].filter((dir) => dir !== '.' && !dir.includes('/'));
 const PATH = new RegExp(`^(?:${ROOTS.map((root) => root.replace('.', '\\.')).join('|')})/[\\w.*{},/@-]*$`);
 const FENCE = /^ {0,3}(```|~~~)/;
 
-/**
- * The lines of a page with their numbers; `code` marks those of fenced and indented blocks, `made` those of generated
- * tables.
- */
+/** The lines of a page with their numbers; `code` marks those of fenced blocks. */
 function linesOf(text) {
   let code = false;
-  let made = false;
   return text.split('\n').map((line, index) => {
     const fence = FENCE.test(line);
     if (fence) code = !code;
-    if (/^<!-- (?!end)[\w-]+/.test(line)) made = true;
-    if (line.startsWith('<!-- end')) made = false;
-    return { number: index + 1, line, code: code || fence, made };
+    return { number: index + 1, line, code: code || fence };
   });
 }
 
@@ -94,7 +88,7 @@ function matches(path) {
 const problems = [];
 const missing = [];
 for (const [page, lines] of texts) {
-  for (const { line, code, made, number } of lines) {
+  for (const { line, code, number } of lines) {
     const where = `${page}:${number}`;
     const spans = code ? [] : [...line.matchAll(/(?<!`)`([^`]+)`(?!`)/g)].map(([, span]) => span);
     const prose = code ? '' : line.replace(/(?<!`)`[^`]+`(?!`)/g, '`');
@@ -106,12 +100,7 @@ for (const [page, lines] of texts) {
       const problem = brokenLink(page, target);
       if (problem !== undefined) problems.push(`${where}: ${problem}`);
     }
-    // Commands that made a table are recorded as they were run; all others must run today.
-    const commands = made
-      ? []
-      : code || line.startsWith('    ')
-        ? [line]
-        : spans.filter((span) => span.includes(' '));
+    const commands = code || line.startsWith('    ') ? [line] : spans.filter((span) => span.includes(' '));
     const named = commands
       .flatMap((command) => command.split(/[\s'"=(),;]+/))
       .filter((word) => /\.\w+$/.test(word));

@@ -7,12 +7,14 @@ import { measureCommand } from '../bench/dist/commands/measure.js';
 import { placementCommand } from '../bench/dist/commands/placement.js';
 import { replayCommand } from '../bench/dist/commands/replay.js';
 import { evalCommand } from '../dist/cli/eval.js';
+import { MODEL_OPTIONS } from '../dist/config/model-options.js';
 import { SERVE_OPTIONS } from '../dist/config/options.js';
 import { ERROR_CODES } from '../dist/errors.js';
 import { TRAINING_OPTIONS } from '../dist/predictor/training/options.js';
 import { noStats } from '../dist/queue/job-queue.js';
 import { ROUTES } from '../dist/server/routes/index.js';
 import { serverMetrics } from '../dist/server/server-metrics.js';
+import { wrapped } from '../dist/text/wrapped.js';
 
 const check = process.argv.includes('--check');
 const stale = [];
@@ -53,6 +55,14 @@ fill(
 
 fill(
   'docs/cli.md',
+  'model options',
+  wrapped(`${[...MODEL_OPTIONS].map((name) => `\`--${SERVE_OPTIONS[name].flag}\``).join(', ')}.`, 120).join(
+    '\n',
+  ),
+);
+
+fill(
+  'docs/cli.md',
   'training',
   table(
     ['flag', 'paper', 'recommended', 'unit', 'what'],
@@ -86,7 +96,7 @@ fill(
 
 // No engine runs: names, types and help texts do not need one.
 const idle = { state: { phase: 'starting', detail: '' }, model: undefined, counters: undefined, restarts: 0 };
-const metrics = serverMetrics(idle, { stats: noStats() });
+const [metrics] = serverMetrics([{ engine: idle, queue: { stats: noStats() } }]);
 const rows = (await metrics.registry.getMetricsAsJSON())
   .filter(({ name }) => !/^sida_(process|nodejs)_/.test(name))
   .map(({ name, type, help, values }) => {

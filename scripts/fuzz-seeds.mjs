@@ -3,8 +3,8 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const MINI = 'models/switch-mini';
-/** A config of each family, with all fields that its reader knows. */
-const CONFIGS = 'native/fuzz/seeds';
+/** A config of each family with all fields that its reader knows, and a GGUF file of those that have such files. */
+const FAMILIES = 'native/fuzz/seeds';
 const TINY = 'test/fixtures/switch-tiny-untied';
 
 /** A safetensors file's header and data. */
@@ -62,8 +62,22 @@ function index() {
   return Buffer.from(JSON.stringify({ metadata: { total_size: 24 }, weight_map: shards }));
 }
 
+function seedFiles(suffix) {
+  const names = readdirSync(FAMILIES).filter((name) => name.endsWith(suffix));
+  return names.map((name) => readFileSync(`${FAMILIES}/${name}`));
+}
+
 /** A fuzzer each; the list of native/fuzz/readers.h. */
-export const READERS = ['safetensors', 'index', 'config', 'manifest', 'stripe', 'weights', 'predictor'];
+export const READERS = [
+  'safetensors',
+  'gguf',
+  'index',
+  'config',
+  'manifest',
+  'stripe',
+  'weights',
+  'predictor',
+];
 
 /** Writes the seeds of each reader into a folder of its own under `folder`. */
 export function writeSeeds(folder) {
@@ -73,8 +87,9 @@ export function writeSeeds(folder) {
       smallest(`${TINY}/cases.safetensors`, 3),
       smallest(`${MINI}/predictor/token.safetensors`, 1),
     ],
+    gguf: seedFiles('.gguf'),
     index: [index()],
-    config: readdirSync(CONFIGS).map((name) => readFileSync(`${CONFIGS}/${name}`)),
+    config: seedFiles('.json'),
     // A valid manifest depends on the fuzzer's model; the archive holds one.
     manifest: [Buffer.from('{"format":"sida-pack","version":2}')],
     stripe: [stripe(1), stripe(0)],

@@ -1,6 +1,7 @@
 /** Every error code of the system, with the HTTP status and the OpenAI-style type of its response. */
 export const ERROR_CODES = {
   invalid_request: { status: 400, type: 'invalid_request_error' },
+  context_length_exceeded: { status: 400, type: 'invalid_request_error' },
   invalid_json: { status: 400, type: 'invalid_request_error' },
   unauthorized: { status: 401, type: 'authentication_error' },
   forbidden: { status: 403, type: 'permission_error' },

@@ -39,7 +39,7 @@ function sectionText(file, { id, title, beside, chart, tables }, page) {
   return [...parts, sourceText(file)].join('\n\n');
 }
 
-/** What a budget costs with the bundled model, for the README. */
+/** What a budget costs with switch-mini, for the README. */
 function budgetsTable(file) {
   const measurements = file.measurements.filter(
     ({ scenario: { model, data, link, batch, arrivals, lookahead } }) =>

@@ -1,8 +1,21 @@
 // How results become Markdown.
-import { readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 
 export const result = (name) => JSON.parse(readFileSync(`bench/results/${name}.json`, 'utf8'));
 export const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(bytes < 2 ** 30 ? 1 : 0)} MiB`;
 export const table = (head, rows) =>
   [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
-export const source = (r) => `\`${r.command}\`\ncommit ${r.commit} · ${r.machine} · ${r.isa}`;
+
+/** The recorded command with the path that its script has today: scripts have moved since. */
+export function commandToday(command) {
+  return command.replace(/\bbench\/\S+\.mjs/, (path) => {
+    if (existsSync(path)) return path;
+    const found = readdirSync('bench/scripts', { recursive: true }).find(
+      (name) => basename(name) === basename(path),
+    );
+    return found === undefined ? path : `bench/scripts/${found}`;
+  });
+}
+
+export const source = (r) => `\`${commandToday(r.command)}\`\ncommit ${r.commit} · ${r.machine} · ${r.isa}`;

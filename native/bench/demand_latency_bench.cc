@@ -31,9 +31,9 @@ class Demands {
   Demands(const Pack& pack, ReadTuning reads)
       : layout_(pack.experts),
         disk_(pack.stripe_layout(), pack.expert_paths()),
-        host_(layout_.block_bytes, 0),
+        host_(layout_.slot_bytes, 0),
         backend_(make_cpu_backend()),
-        memory_(*backend_, kSlots * layout_.block_bytes),
+        memory_(*backend_, kSlots * layout_.slot_bytes),
         store_(layout_, memory_, disk_, host_, {}, reads, kSlots),
         order_(layout_.experts()) {
     std::iota(order_.begin(), order_.end(), 0);

@@ -1,8 +1,12 @@
 #include <string>
+#include <vector>
 
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/checkpoint_index.h"
+#include "checkpoint/gguf_file.h"
 #include "checkpoint/pack.h"
 #include "checkpoint/safetensors_file.h"
+#include "checkpoint/slot_reader.h"
 #include "core/json.h"
 #include "engine/memory_plan.h"
 #include "model/model_config.h"
@@ -38,6 +42,28 @@ void read_safetensors(std::string_view bytes) {
   expect_clean([] { check_tensors(SafetensorsFile::open(scratch.at("model.safetensors"))); });
 }
 
+void read_gguf(std::string_view bytes) {
+  static const Scratch scratch;
+  scratch.write("model.gguf", bytes);
+  expect_clean([] {
+    const GgufFile file = GgufFile::open(scratch.path(), "model.gguf");
+    for (const TensorInfo& tensor : file.tensors()) {
+      require(tensor.offset <= file.file().size(), "a tensor begins in the file");
+      require(tensor.bytes <= file.file().size() - tensor.offset, "a tensor ends in the file");
+      const DtypeBlock block = dtype_block(tensor.dtype);
+      const auto blocks = static_cast<unsigned __int128>(tensor.elements()) / block.elements;
+      require(blocks * block.bytes == tensor.bytes, "a tensor's bytes follow from its shape");
+    }
+    const Checkpoint checkpoint = Checkpoint::open(scratch.at("model.gguf"));
+    checkpoint.check_tensors();
+    for_each_dense_slot(checkpoint.spec(), [&](const TensorSlot& slot) {
+      const SlotData data = checkpoint.source_of(slot);
+      std::vector<float> row;
+      read_rows(checkpoint, data, 0, 1, slot.shape.back(), kF32Format, row);
+    });
+  });
+}
+
 void read_index(std::string_view bytes) {
   static const Scratch scratch;
   static const bool written = [] {
@@ -66,8 +92,8 @@ void read_config(std::string_view bytes) {
     for (const WeightFormat experts : kFormats) {
       const Pack pack = describe_pack("pack", spec, experts, kF32Format);
       const MemoryPlan plan = plan_memory(spec, experts, kF32Format, {});
-      require(pack.experts.block_bytes % 4096 == 0, "a block is whole pages");
-      require(pack.experts.block_bytes <= (uint64_t{1} << 62) / (pack.experts.experts() + 1),
+      require(pack.experts.slot_bytes % 4096 == 0, "a block is whole pages");
+      require(pack.experts.slot_bytes <= (uint64_t{1} << 62) / (pack.experts.experts() + 1),
               "experts fit 62 bits");
       require(plan.smallest() >= plan.fixed() && plan.resident() >= plan.fixed(), "no sum of a plan wraps");
     }

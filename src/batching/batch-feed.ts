@@ -4,6 +4,7 @@ import { profiledFor } from '../profile/thread-events.js';
 import type { QueueGauge } from '../protocol/hash-table-queue.js';
 import type { PromptBatch } from '../protocol/thread-messages.js';
 import type { BatchMaker } from './batcher.js';
+import { ownerOf } from './held-batch.js';
 import type { PendingItem } from './prompt-batch.js';
 
 interface BatchFeedOptions {
@@ -20,6 +21,8 @@ export class BatchFeed {
   readonly #clock: () => number;
   /** Batches sent so far. */
   #handed = 0;
+  /** Owners of the batches that were sent and may not be taken yet, the last batch last. */
+  #owners: string[][] = [];
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: BatchFeedOptions) {
@@ -51,11 +54,14 @@ export class BatchFeed {
 
   #handOn(): void {
     const { batcher, handOn } = this.#options;
-    while (this.#due()) {
-      const { batch, arrivedMs } = batcher.take();
+    for (;;) {
+      const newcomer = this.#newcomer();
+      if (newcomer === undefined && !this.#due()) break;
+      const { batch, arrivedMs } = batcher.take(newcomer);
       const args = { batch: batch.id, tokens: batch.tokens.length };
       profiledFor('batch wait', this.#clock() - arrivedMs, args);
       this.#handed += 1;
+      this.#owners = [...this.#owners, batch.items.map(ownerOf)].slice(-this.#ahead);
       handOn(batch);
     }
     clearTimeout(this.#timer);
@@ -67,6 +73,18 @@ export class BatchFeed {
   /** Batches that were sent and not yet taken by the inference thread. */
   get #ahead(): number {
     return (this.#handed - this.#options.queue.taken) | 0;
+  }
+
+  /**
+   * While inputs wait for KV pages, the thread takes batches of owners that it does not know. A job of an owner that
+   * no batch ahead is of goes on at once then, so that it does not wait for the inputs of others.
+   */
+  #newcomer(): number | undefined {
+    const { batcher, queue } = this.#options;
+    const { consumerBlocked, mostCapacity } = queue;
+    if (!consumerBlocked || this.#ahead >= mostCapacity) return undefined;
+    this.#owners = this.#ahead === 0 ? [] : this.#owners.slice(-this.#ahead);
+    return batcher.jobBeside(new Set(this.#owners.flat()));
   }
 
   #due(): boolean {

@@ -1,6 +1,7 @@
 /** Groups inputs into batches within a token budget. Jobs take turns, so that none waits for all inputs of another. */
 import { labelTokens } from '../protocol/item-work.js';
 import type { PromptBatch } from '../protocol/thread-messages.js';
+import { ownerOf } from './held-batch.js';
 import { type PendingItem, promptBatch } from './prompt-batch.js';
 
 interface BatcherOptions {
@@ -20,6 +21,7 @@ interface WaitingJob {
   /** In order. */
   readonly items: PendingItem[];
   readonly routingK: number;
+  readonly owner: string;
   readonly arrivedMs: number;
 }
 
@@ -56,7 +58,13 @@ export class Batcher {
     for (const item of items) {
       const job = this.#jobs.get(item.job);
       if (job !== undefined) job.items.push(item);
-      else this.#jobs.set(item.job, { items: [item], routingK: item.routingK, arrivedMs: nowMs });
+      else
+        this.#jobs.set(item.job, {
+          items: [item],
+          routingK: item.routingK,
+          owner: ownerOf(item),
+          arrivedMs: nowMs,
+        });
       this.#count(item, 1);
     }
   }
@@ -75,16 +83,24 @@ export class Batcher {
     return Math.max(0, first.arrivedMs + this.#options.waitMs - nowMs);
   }
 
+  /** The first job of an owner that is not among `owners`. */
+  jobBeside(owners: ReadonlySet<string>): number | undefined {
+    for (const [id, { owner }] of this.#jobs) if (!owners.has(owner)) return id;
+    return undefined;
+  }
+
   /**
    * Makes the next batch. At least one item must wait. The batch holds items of the job whose turn it is and of the
    * jobs with the same routing after it, up to the first item that does not fit. What is left of the first job waits
-   * for its next turn.
+   * for its next turn. `turn` is the job whose turn it is, if not the oldest one's.
    */
-  take(): MadeBatch {
-    const [[first, { routingK, arrivedMs }]] = this.#jobs as unknown as [[number, WaitingJob]];
+  take(turn?: number): MadeBatch {
+    const first = turn ?? this.#jobs.keys().next().value!;
+    const { routingK, arrivedMs } = this.#jobs.get(first)!;
     const taken: PendingItem[] = [];
     let tokens = 0;
-    for (const [id, job] of this.#jobs) {
+    for (const id of new Set([first, ...this.#jobs.keys()])) {
+      const job = this.#jobs.get(id)!;
       if (job.routingK !== routingK) continue;
       const { items } = job;
       let count = 0;

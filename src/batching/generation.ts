@@ -1,15 +1,29 @@
 /** The sequences that take one token a pass: the choices of an input, and the beams of a search. */
 import type { GenerateWork } from '../protocol/item-work.js';
 import type { GeneratedToken } from '../protocol/thread-messages.js';
-import type { PageNeed } from './kv-pages.js';
+import type { Matcher } from '../structure/matchers.js';
+import type { PageLease } from './page-leases.js';
 import { type PassSequence, type PickedToken, type TokenPick, tokenOf } from './pass-batch.js';
+import { SeenTokens } from './seen-tokens.js';
 
 /** An input that has started, and the resources it holds until all its parts are done. */
 export interface RunningInput {
   item: number;
   job: number;
+  /** Names the key that sent it. */
+  readonly owner: string;
+  /** Inputs that started later have larger numbers. */
+  readonly order: number;
+  /** Its prompt. */
+  readonly tokens: Int32Array;
   /** KV pages of all its sequences. */
-  pages: PageNeed;
+  lease: PageLease;
+  /** Inputs of one scope may share its pages; null if the prefix cache keeps none. */
+  readonly scope: string | null;
+  /** The most tokens of its sequence, if its pages are taken as it grows; null if it has all pages from the start. */
+  readonly most: number | null;
+  /** Tokens of the prompt whose pages the prefix cache had. */
+  cachedTokens: number;
   /** Experts per token if tables route the input; 0 if the model's routers do. */
   routingK: number;
   /** Sequence of the prompt. Later sequences attend to it (encoder-decoder) or continue it (decoder-only). */
@@ -33,57 +47,109 @@ export function nextStep(running: RunningSequence): PassSequence {
   return { job: input.job, sequence, parent, tokens: [nextToken], picks: [running.pick()] };
 }
 
-export function pickAt({ work, choice }: Pick<Generation, 'work' | 'choice'>, position: number): TokenPick {
-  return { sampling: work.choices[choice]!, position, top: work.logprobs ?? 0 };
+export function pickAt(
+  { work, choice, matcher }: Pick<Generation, 'work' | 'choice' | 'matcher'>,
+  position: number,
+  seen: SeenTokens,
+): TokenPick {
+  const { choices, logprobs, adjustments } = work;
+  return {
+    sampling: choices[choice]!,
+    position,
+    top: logprobs ?? 0,
+    allowed: matcher,
+    ...(adjustments && { adjustments: { ...adjustments, seen: seen.times } }),
+  };
 }
 
 interface GenerationStart extends Pick<RunningSequence, 'input' | 'sequence' | 'parent' | 'nextToken'> {
   choice: number;
   work: GenerateWork;
+  /** Follows the grammar that binds the choice; undefined if none does. */
+  matcher: Matcher | undefined;
   /** Tokens in the sequence. */
   length: number;
+  /** What penalties count beside the generated tokens. */
+  prompt: ArrayLike<number>;
 }
 
 /** The state of one choice of an input while its tokens are generated. */
 export class Generation implements RunningSequence {
   readonly input: RunningInput;
-  readonly sequence: number;
+  /** Changes when the generation is computed again. */
+  sequence: number;
   readonly parent: number;
   /** Index among the input's choices. */
   readonly choice: number;
   readonly work: GenerateWork;
+  readonly matcher: Matcher | undefined;
   nextToken: number;
   #length: number;
-  #generated = 0;
+  /** Tokens generated. */
+  readonly #generated: number[] = [];
+  readonly #seen: SeenTokens;
 
-  constructor({ input, sequence, parent, choice, work, length, nextToken }: GenerationStart) {
+  constructor({
+    input,
+    sequence,
+    parent,
+    choice,
+    work,
+    matcher,
+    length,
+    nextToken,
+    prompt,
+  }: GenerationStart) {
     this.input = input;
     this.sequence = sequence;
     this.parent = parent;
     this.choice = choice;
     this.work = work;
+    this.matcher = matcher;
     this.nextToken = nextToken;
     this.#length = length;
+    this.#seen = new SeenTokens(work.adjustments, prompt);
   }
 
   pick(): TokenPick {
-    return pickAt(this, this.#length + 1);
+    return pickAt(this, this.#length + 1, this.#seen);
   }
 
-  /** Records the token that a pass picked after `nextToken`. Throws nonfinite_output. */
+  /** Whether a pass may pick its next token. */
+  get ready(): boolean {
+    return this.matcher?.ready ?? true;
+  }
+
+  /** Records the token that a pass picked after `nextToken`. Throws nonfinite_output and what its matcher throws. */
   take(picked: PickedToken): GeneratedToken {
     const { input, choice, work } = this;
     const { forcedFirst } = work;
-    const first = this.#generated === 0 && forcedFirst !== undefined;
+    const first = this.#generated.length === 0 && forcedFirst !== undefined;
     const { id, logprob, top } = first ? certain(forcedFirst, work) : { ...picked, id: tokenOf(picked) };
+    this.matcher?.take(id);
     this.#length += 1;
-    this.#generated += 1;
+    this.#generated.push(id);
+    this.#seen.add(id);
     this.nextToken = id;
     return { item: input.item, choice, id, ...(work.logprobs !== null && { logprobs: { logprob, top } }) };
   }
 
+  /** Tokens in the sequence. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** The prompt that it continues, and what it generated. The sequence has not been fed the last token. */
+  get tokens(): Int32Array {
+    const { tokens: prompt } = this.input;
+    const tokens = new Int32Array(prompt.length + this.#generated.length);
+    tokens.set(prompt);
+    tokens.set(this.#generated, prompt.length);
+    return tokens;
+  }
+
   hasEnded(endTokens: readonly number[]): boolean {
-    return this.#generated === this.work.maxTokens || endTokens.includes(this.nextToken);
+    return this.#generated.length === this.work.maxTokens || endTokens.includes(this.nextToken);
   }
 }
 

@@ -8,6 +8,7 @@ import type { StepTables } from '../predictor/step-tables.js';
 import { profiled } from '../profile/thread-events.js';
 import type { HashTable } from '../protocol/hash-table.js';
 import type { GeneratedToken } from '../protocol/thread-messages.js';
+import { type AllowedTokens, settle } from '../structure/matchers.js';
 import { Generation, type RunningSequence } from './generation.js';
 import type { HeldInputs } from './held-inputs.js';
 import type { Outcomes } from './outcomes.js';
@@ -45,6 +46,11 @@ export class Generations {
     return this.#running.size;
   }
 
+  /** Inputs that they belong to. */
+  get inputs(): number {
+    return new Set([...this.#running].map(({ input }) => input)).size;
+  }
+
   /** `context` holds the tokens that the sequence attends to or continues. */
   begin(running: Running, context: Int32Array): void {
     const { planner, stepTables } = this.#options;
@@ -55,10 +61,16 @@ export class Generations {
 
   /**
    * Groups the sequences that may share a pass, by experts per token that tables route; 0 for the model's routers.
+   * Generations whose grammar has not answered sit out. `others` share the time that is waited for grammars.
    */
-  byRouting(): Map<number, Running[]> {
+  byRouting(others: readonly (AllowedTokens | undefined)[] = []): Map<number, Running[]> {
     const groups = new Map<number, Running[]>();
+    const bound = [...this.#running].map((running) =>
+      running instanceof Generation ? running.matcher : undefined,
+    );
+    settle([...bound, ...others]);
     for (const running of this.#running) {
+      if (running instanceof Generation && !running.ready) continue;
       const { routingK } = running.input;
       const group = groups.get(routingK);
       if (group === undefined) groups.set(routingK, [running]);
@@ -125,6 +137,20 @@ export class Generations {
     }
   }
 
+  /** The generations whose pages are taken as they grow, the oldest first. */
+  growing(): Generation[] {
+    const growing = [...this.#running].filter(
+      (running): running is Generation => running instanceof Generation && running.input.lease.grows,
+    );
+    return growing.sort((a, b) => a.input.order - b.input.order);
+  }
+
+  /** Takes the generation out of the passes. Its tokens stay, and `begin` continues it. */
+  suspend(generation: Generation): void {
+    this.#running.delete(generation);
+    this.#options.stepTables?.end(generation.sequence);
+  }
+
   /** Drops the job's sequences. HeldInputs releases the job's inputs. */
   dropJob(job: number): void {
     for (const running of this.#running) if (running.input.job === job) this.#drop(running);
@@ -160,6 +186,8 @@ export class Generations {
 
   #end(ended: Generation | RunningSearch): void {
     if (ended instanceof Generation) {
+      const { input, sequence, tokens, length } = ended;
+      this.#options.inputs.keep(input, sequence, tokens.subarray(0, length));
       this.#drop(ended);
       this.#options.inputs.partDone(ended.input);
     } else {

@@ -1,13 +1,6 @@
-/** Counts KV cache pages before a pass is run, so that no native pass fails because the cache is full. */
+/** The most KV cache pages that an input holds. */
 import { fedTokens, type ItemWork } from '../protocol/item-work.js';
-import {
-  pagesOf,
-  type WindowLayers,
-  type WindowNeed,
-  WindowPages,
-  type WindowSizes,
-  windowNeed,
-} from './window-pages.js';
+import { pagesOf, type WindowLayers, type WindowNeed, type WindowSizes, windowNeed } from './window-pages.js';
 
 /** Most pages that an input holds, for its prompt and everything generated or scored after it. */
 export function itemPages(
@@ -74,49 +67,19 @@ export function windowSizes(
   return { window, pageTokens: room.kvPageTokens, passTokens: room.maxBatchTokens };
 }
 
+/**
+ * What a single generation needs to be fed `tokens` tokens and one more. `most` tokens is the most that its sequence
+ * comes to hold. In layers with a window it needs no more later.
+ */
+export function growingNeed(tokens: number, most: number, room: KvRoom): PageNeed {
+  const work: ItemWork = { kind: 'generate', maxTokens: most - tokens + 1, logprobs: null, choices: [null] };
+  const pages = pagesOf(Math.min(tokens + 1, most), room.kvPageTokens);
+  return { ...pageNeed(tokens, work, room), pages };
+}
+
 export function pageNeed(promptTokens: number, work: ItemWork, room: KvRoom): PageNeed {
   return {
     pages: itemPages(promptTokens, work, room.kvPageTokens, room.encoderDecoder),
     windows: room.kvWindows.map((layers) => windowNeed(promptTokens, work, windowSizes(layers, room))),
   };
-}
-
-export class KvPages {
-  readonly room: KvRoom;
-  readonly #windows: WindowPages[];
-  #free: number;
-
-  constructor(room: KvRoom) {
-    this.room = room;
-    this.#free = room.kvPages;
-    this.#windows = room.kvWindows.map((layers) => new WindowPages(layers.pages, windowSizes(layers, room)));
-  }
-
-  get total(): number {
-    return this.room.kvPages;
-  }
-
-  get free(): number {
-    return this.#free;
-  }
-
-  /** Reserves the pages and returns true, or returns false if fewer are free. */
-  reserve({ pages, windows }: PageNeed): boolean {
-    if (pages > this.#free || !this.#windows.every((layers, i) => layers.fits(windows[i]!))) return false;
-    this.#free -= pages;
-    this.#windows.forEach((layers, i) => {
-      layers.add(windows[i]!, 1);
-    });
-    return true;
-  }
-
-  release({ pages, windows }: PageNeed): void {
-    this.#free += pages;
-    this.#windows.forEach((layers, i) => {
-      layers.add(windows[i]!, -1);
-    });
-    if (this.#free > this.total) {
-      throw new Error(`${this.#free} of ${this.total} KV pages are free. This is a bug.`);
-    }
-  }
 }

@@ -1,7 +1,8 @@
 /** Converts the sequences of a pass into a native batch, and the native result into one answer per sequence. */
 import { SidaError } from '../errors.js';
-import type { NativeBatch, RunResult } from '../native/addon-types.js';
-import type { RankedToken, Sampling } from '../protocol/sampling.js';
+import type { NativeAdjustments, NativeBatch, RunResult } from '../native/addon-types.js';
+import type { LogitAdjustments, RankedToken, Sampling } from '../protocol/sampling.js';
+import type { AllowedTokens } from '../structure/matchers.js';
 
 /** The tokens that a sequence adds in a pass, and the results that the pass must return for them. */
 export interface PassSequence {
@@ -15,6 +16,8 @@ export interface PassSequence {
   picks?: readonly TokenPick[];
   /** Tokens whose log-probabilities to return. `row` is an index into `tokens`, ascending. */
   queries?: readonly TokenQuery[];
+  /** Whether to return the hidden states of its tokens. */
+  states?: boolean;
 }
 
 export interface TokenPick {
@@ -24,6 +27,12 @@ export interface TokenPick {
   position: number;
   /** Number of most likely tokens to return with the picked one. */
   top: number;
+  adjustments?: LogitAdjustments & {
+    /** How often each token of the sequence was generated; 0 if only the prompt has it. Read before the next pass. */
+    seen: ReadonlyMap<number, number>;
+  };
+  /** The tokens that may be picked; undefined for all. */
+  allowed?: AllowedTokens | undefined;
 }
 
 export interface TokenQuery {
@@ -44,6 +53,8 @@ export interface PassAnswer {
   picked: PickedToken[];
   /** Log-probabilities of the sequence's queries; NaN where the logits are not finite. */
   logprobs: Float64Array;
+  /** Last hidden states (tokens, width) of a sequence that asked for them. Read them before the next pass. */
+  states?: Float32Array;
 }
 
 export function passBatch(stack: number, sequences: readonly PassSequence[]): NativeBatch {
@@ -72,6 +83,7 @@ export function passBatch(stack: number, sequences: readonly PassSequence[]): Na
       tokens: Int32Array.from(queries, ({ token }) => token),
     };
   }
+  if (sequences.some(({ states }) => states)) batch.hiddenStates = true;
   return batch;
 }
 
@@ -80,9 +92,13 @@ function nativePicks(picks: readonly (TokenPick & { row: number })[]): NonNullab
   const top = picks.some((pick) => pick.top > 0) && Int32Array.from(picks, (pick) => pick.top);
   const greedy = { temperature: 0, topP: 1, minP: 0, topK: 0, seed: 0n };
   const sampled = picks.map(({ sampling }) => sampling ?? greedy);
+  const adjusted = picks.some(({ adjustments }) => adjustments !== undefined);
+  const allowed = nativeAllowed(picks);
   return {
     rows,
     ...(top && { top }),
+    ...(adjusted && { adjustments: nativeAdjustments(picks) }),
+    ...(allowed && { allowed }),
     ...(picks.some(({ sampling }) => sampling !== null) && {
       sampling: {
         temperature: Float32Array.from(sampled, ({ temperature }) => temperature),
@@ -96,10 +112,46 @@ function nativePicks(picks: readonly (TokenPick & { row: number })[]): NonNullab
   };
 }
 
+function nativeAdjustments(picks: readonly TokenPick[]): NativeAdjustments {
+  const none = { presence: 0, frequency: 0, repetition: 1, biases: [], seen: new Map<number, number>() };
+  const all = picks.map(({ adjustments }) => adjustments ?? none);
+  const seen = all.flatMap((each) => [...each.seen]);
+  const biases = all.flatMap((each) => each.biases);
+  return {
+    presence: Float64Array.from(all, ({ presence }) => presence),
+    frequency: Float64Array.from(all, ({ frequency }) => frequency),
+    repetition: Float64Array.from(all, ({ repetition }) => repetition),
+    seen: Int32Array.from(seen, ([id]) => id),
+    generated: Uint32Array.from(seen, ([, times]) => times),
+    seenEnds: endsOf(all.map((each) => each.seen.size)),
+    biased: Int32Array.from(biases, ([id]) => id),
+    biases: Float64Array.from(biases, ([, bias]) => bias),
+    biasedEnds: endsOf(all.map((each) => each.biases.length)),
+  };
+}
+
+/** Undefined if every pick may take any token. */
+function nativeAllowed(
+  picks: readonly TokenPick[],
+): NonNullable<NativeBatch['picks']>['allowed'] | undefined {
+  const bitmaps = picks.map(({ allowed }) => allowed?.bitmap ?? null);
+  const given = bitmaps.filter((bitmap) => bitmap !== null);
+  if (given.length === 0) return undefined;
+  const words = given[0]!.length;
+  const all = new Uint32Array(given.length * words);
+  given.forEach((bitmap, row) => {
+    all.set(bitmap, row * words);
+  });
+  let next = 0;
+  return { rows: Int32Array.from(bitmaps, (bitmap) => (bitmap === null ? -1 : next++)), bitmaps: all };
+}
+
 /** Splits a native result into the answers of the sequences, in the order of the batch. */
 export function passAnswers(sequences: readonly PassSequence[], result: RunResult): PassAnswer[] {
-  let [pick, ranked, query] = [0, 0, 0];
-  return sequences.map(({ picks = [], queries = [] }) => {
+  let [pick, ranked, query, row] = [0, 0, 0, 0];
+  const rows = sequences.reduce((sum, { tokens }) => sum + tokens.length, 0);
+  const width = (result.hiddenStates?.length ?? 0) / rows;
+  return sequences.map(({ tokens, picks = [], queries = [], states = false }) => {
     const picked = picks.map(({ top }): PickedToken => {
       const tokens = Array.from({ length: top }, (_, i) => {
         return { id: result.topIds![ranked + i]!, logprob: result.topLogprobs![ranked + i]! };
@@ -111,7 +163,9 @@ export function passAnswers(sequences: readonly PassSequence[], result: RunResul
     });
     const logprobs = result.queryLogprobs?.subarray(query, query + queries.length) ?? new Float64Array(0);
     query += queries.length;
-    return { picked, logprobs };
+    const begin = row * width;
+    row += tokens.length;
+    return { picked, logprobs, ...(states && { states: result.hiddenStates!.subarray(begin, row * width) }) };
   });
 }
 
@@ -127,6 +181,10 @@ export function assertFiniteLogprobs(logprobs: Float64Array): void {
 
 function nonfinite(message: string, details: Record<string, number>): SidaError {
   return new SidaError({ code: 'nonfinite_output', message, details });
+}
+
+function endsOf(lengths: readonly number[]): Uint32Array {
+  return Uint32Array.from(offsetsOf(lengths).subarray(1));
 }
 
 export function offsetsOf(lengths: readonly number[]): Int32Array {

@@ -1,4 +1,5 @@
 /** The packs of a cache: what they are, and whether they still serve their checkpoint. */
+
 import { accessSync, constants, existsSync, lstatSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
@@ -8,6 +9,7 @@ import { loadAddon } from '../native/addon.js';
 import { isRemoved, unfinishedPack } from './cache-names.js';
 import { readSource } from './checkpoint-source.js';
 import type { FileHashes } from './file-hashes.js';
+import { isGgufPath } from './gguf/gguf-path.js';
 import { differingParts, modelIdentity } from './identity.js';
 import { MANIFEST, readManifest } from './manifest.js';
 import { isInUse, readUse } from './pack-use.js';
@@ -130,8 +132,12 @@ type Source = Pick<CachedPack, 'state' | 'changed' | 'fault'>;
 async function sourceState(source: string, packed: Identity, options: ListOptions): Promise<Source> {
   const unknown = (fault: string): Source => ({ state: 'unknown', changed: [], fault });
   try {
-    if (readdirSync(source).length === 0) return unknown(`${source} is empty; a disk may not be mounted`);
-    for (const { path } of filesOf(source)) accessSync(path, constants.R_OK);
+    if (isGgufPath(source)) {
+      accessSync(source, constants.R_OK);
+    } else {
+      if (readdirSync(source).length === 0) return unknown(`${source} is empty; a disk may not be mounted`);
+      for (const { path } of filesOf(source)) accessSync(path, constants.R_OK);
+    }
   } catch (error) {
     const gone = isMissing(error) && !existsSync(source) && existsSync(dirname(source));
     return gone ? { state: 'gone', changed: [], fault: null } : unknown((error as Error).message);

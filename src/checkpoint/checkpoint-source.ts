@@ -1,11 +1,14 @@
 /** Reads what a checkpoint's identity covers: the content of its weights, and its other files. */
 import { closeSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { SidaError } from '../errors.js';
 import { openRegularFile } from '../files/regular-file.js';
+import { loadAddon } from '../native/addon.js';
 import type { CheckpointInfo } from '../native/addon-types.js';
 import type { FileHashes } from './file-hashes.js';
-import { readTexts, sha256Of, type Texts } from './texts.js';
+import { isGgufPath } from './gguf/gguf-path.js';
+import { ggufTexts } from './gguf/gguf-texts.js';
+import { readTexts, sha256Of, type TextName, type Texts } from './texts.js';
 
 export interface CheckpointSource {
   /** See ModelIdentity. */
@@ -19,13 +22,18 @@ interface ReadOptions {
   onProgress?: (progress: { phase: 'hash'; done: number; total: number }) => void;
 }
 
-/** Hashes every weight file whose hash is not known. Throws checkpoint_invalid for a file that is missing by now. */
+/**
+ * Hashes every weight file whose hash is not known. `model` is a directory or a GGUF file. Throws checkpoint_invalid
+ * for a file that is missing by now.
+ */
 export async function readSource(
-  directory: string,
+  model: string,
   info: Pick<CheckpointInfo, 'files'>,
   { hashes, signal, onProgress }: ReadOptions,
 ): Promise<CheckpointSource> {
-  const texts = readTexts(directory);
+  const file = isGgufPath(model);
+  const directory = file ? dirname(model) : model;
+  const texts = file ? textsOfGguf(model) : readTexts(directory);
   const config = texts.get('config.json');
   if (config === undefined) throw missing(join(directory, 'config.json'));
   const contents: string[] = [];
@@ -47,6 +55,15 @@ export async function readSource(
   }
   // A file's name says nothing that its header does not say.
   return { weights: sha256Of([sha256Of(config), ...contents.sort()].join('\n')), texts };
+}
+
+/** The configs that the addon makes of a GGUF file's metadata, and the texts that stand there or beside it. */
+function textsOfGguf(file: string): Texts {
+  const info = loadAddon().readGguf(file);
+  const texts: Map<TextName, Buffer> = new Map(ggufTexts(file, info.metadata));
+  texts.set('config.json', Buffer.from(info.config));
+  if (info.generationConfig !== null) texts.set('generation_config.json', Buffer.from(info.generationConfig));
+  return texts;
 }
 
 function missing(path: string): SidaError {

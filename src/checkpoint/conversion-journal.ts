@@ -49,14 +49,11 @@ function readJournal(partial: string): Journal | undefined {
 }
 
 /** The number of experts that an interrupted run with the same settings left complete on the disk. */
-export async function resumable(
-  partial: string,
-  plan: Journal,
-  { layout, expertFiles }: PackWriter,
-): Promise<number> {
+export async function resumable(partial: string, plan: Journal, writer: PackWriter): Promise<number> {
   const journal = readJournal(partial);
   if (journal === undefined || !sameWork(journal, plan)) return 0;
   const { done } = journal;
+  const { layout, expertFiles } = writer;
   const size = (name: string) =>
     stat(join(partial, name)).then(
       (found) => found.size,
@@ -64,9 +61,9 @@ export async function resumable(
     );
   const total = layout.experts.layers.length * layout.experts.experts_per_layer;
   if (done > total || (await size(layout.dense.file)) !== layout.dense.bytes) return 0;
+  const written = writer.expertBytes(done);
   for (const [i, { name }] of expertFiles.entries()) {
-    const blocks = Math.ceil((done - i) / expertFiles.length);
-    if ((await size(name)) < blocks * layout.experts.block_bytes) return 0;
+    if ((await size(name)) < written[i]!) return 0;
   }
   return done;
 }

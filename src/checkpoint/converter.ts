@@ -9,6 +9,7 @@ import { type CheckpointSource, readSource } from './checkpoint-source.js';
 import { JOURNAL, type Journal, resumable, sameWork, writeJournal } from './conversion-journal.js';
 import { exchangeTexts, restoreExchanged } from './exchange-texts.js';
 import { FileHashes } from './file-hashes.js';
+import { modelName } from './gguf/gguf-path.js';
 import { type LockOptions, type LockWait, withLock } from './lock-file.js';
 import {
   isPack,
@@ -24,7 +25,7 @@ import { writeTexts } from './texts.js';
 import { type FormatChoices, formatName, resolveFormat } from './weight-format.js';
 
 interface ConvertOptions extends FormatChoices {
-  /** Hugging Face checkpoint directory. */
+  /** Hugging Face checkpoint directory, or a GGUF file. */
   model: string;
   /** Directory of the pack. It appears complete or not at all. */
   out: string;
@@ -220,7 +221,7 @@ async function describePack(
     }
   }
   files.push(...(await writeTexts(partial, texts)));
-  const source = { name: basename(model), weights };
+  const source = { name: modelName(model), weights };
   await writeManifest(partial, { format: 'sida-pack', version: PACK_VERSION, source, ...layout, files });
   await rm(join(partial, JOURNAL), { force: true });
 }

@@ -1,11 +1,13 @@
 /** Makes a pack of the same weights with other texts, without packing the weights again. */
+
 import { closeSync, constants, existsSync } from 'node:fs';
 import { copyFile, link, lstat, mkdir, readlink, rename, rm, symlink } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { z } from 'zod';
 import { readJsonFile } from '../files/json-file.js';
 import type { CheckpointSource } from './checkpoint-source.js';
 import type { FileHashes } from './file-hashes.js';
+import { modelName } from './gguf/gguf-path.js';
 import { hashOfFiles } from './identity.js';
 import {
   MANIFEST,
@@ -44,7 +46,7 @@ export async function packWithTexts(
       closeSync(fd);
     }
   }
-  const source = { ...manifest.source, name: basename(model) };
+  const source = { ...manifest.source, name: modelName(model) };
   const described = [...weights, ...(await writeTexts(partial, texts))];
   await writeManifest(partial, { ...manifest, source, files: described });
   await rename(partial, out);

@@ -3,12 +3,14 @@ import { basename, join, resolve } from 'node:path';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
 import type { PackFormats } from '../native/addon-types.js';
+import { type ChatTemplates, readChatTemplates } from '../text/chat/template-files.js';
 import { isTemporary } from './cache-names.js';
 import { checkTensors } from './check-tensors.js';
 import { type CheckpointSource, readSource } from './checkpoint-source.js';
 import { convertCheckpoint, lockOptions } from './converter.js';
 import { hashOfTextFiles, hashOfTexts, packWithTexts } from './exchange-texts.js';
 import { FileHashes, READ_AT_START_BYTES } from './file-hashes.js';
+import { modelName } from './gguf/gguf-path.js';
 import { hashOfFiles, type ModelIdentity, modelIdentity } from './identity.js';
 import { withLock } from './lock-file.js';
 import { isPack, readManifest, verifyPack } from './manifest.js';
@@ -24,7 +26,7 @@ import {
 } from './weight-format.js';
 
 export interface PrepareOptions {
-  /** Directory of a checkpoint or a pack. */
+  /** Directory of a checkpoint or a pack, or a GGUF file. */
   model: string;
   /** Directory that caches packs of checkpoints, and hashes. */
   packDir: string;
@@ -49,6 +51,8 @@ export interface PreparedPack {
   tasks: Tasks;
   /** The verified tokenizer.json. Undefined if the model has none. */
   tokenizer: Buffer | undefined;
+  /** Undefined if the model has no chat template. */
+  chatTemplates: ChatTemplates | undefined;
 }
 
 /** The pack that a process serves already. */
@@ -72,7 +76,7 @@ async function preparedPack(
   hashes: FileHashes,
   options: PrepareOptions,
 ): Promise<PreparedPack> {
-  if (!isPack(model)) return { ...(await packOf(model, hashes, options)), name: basename(model) };
+  if (!isPack(model)) return { ...(await packOf(model, hashes, options)), name: modelName(model) };
   const { experts, dense = 'auto' } = options;
   await preparedFormats(model, { experts, dense });
   return openPack(model, hashes, options);
@@ -119,7 +123,7 @@ async function packOf(model: string, hashes: FileHashes, options: PrepareOptions
   const make = async (): Promise<PreparedPack> => {
     const found = await openExact();
     if (found !== undefined) return found;
-    const out = join(packDir, `${basename(model)}-${wanted.names.exact}`);
+    const out = join(packDir, `${modelName(model)}-${wanted.names.exact}`);
     // The pack directory is a cache, so a damaged pack is made again.
     await rm(out, { recursive: true, force: true });
     const shared = await firstSound(wanted, 'weights', async (donor) => {
@@ -252,5 +256,6 @@ async function verifiedPack(
     formats: { experts, dense },
     tasks: parseTasks(texts.get('sida.json'), join(pack, 'sida.json')),
     tokenizer: texts.get('tokenizer.json'),
+    chatTemplates: readChatTemplates(texts.get('chat_template.jinja'), texts.get('tokenizer_config.json')),
   };
 }

@@ -1,8 +1,9 @@
 /** The tasks that a model declares in sida.json. */
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { MOST_SETTINGS, parseJson } from '../text/one-line.js';
+import { isGgufPath } from './gguf/gguf-path.js';
 import { readText } from './texts.js';
 
 const schema = z.object({
@@ -21,8 +22,9 @@ export function parseTasks(json: Buffer | undefined, path: string): Tasks {
   }
 }
 
-/** The tasks of a directory that has not been verified, to check options early. */
-export function readTasks(directory: string): Tasks {
+/** The tasks of a directory, or beside a GGUF file, that have not been verified, to check options early. */
+export function readTasks(model: string): Tasks {
+  const directory = isGgufPath(model) ? dirname(model) : model;
   const json = readText(directory, 'sida.json', 'checkpoint_invalid');
   return parseTasks(json, join(directory, 'sida.json'));
 }

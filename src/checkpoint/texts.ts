@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ErrorCode } from '../errors.js';
+import { type ErrorCode, SidaError } from '../errors.js';
 import { readModelFile } from '../files/model-file.js';
 
 const MIB = 1024 ** 2;
@@ -35,6 +35,14 @@ export function readTexts(directory: string): Texts {
 
 export function readText(directory: string, name: TextName, code: ErrorCode): Buffer | undefined {
   return readModelFile(directory, name, { code, mostBytes: MOST_BYTES[name] });
+}
+
+/** Throws checkpoint_invalid when a text that was made from the file `path` would be larger than such a file may be. */
+export function checkTextSize(path: string, name: TextName, bytes: number): void {
+  const most = MOST_BYTES[name];
+  if (bytes <= most) return;
+  const message = `${path}: its ${name} would have ${bytes} bytes, expected at most ${most}`;
+  throw new SidaError({ code: 'checkpoint_invalid', message });
 }
 
 /** Writes and syncs the files. Returns what a manifest says of them. */

@@ -8,12 +8,27 @@ export const EXPERT_DTYPES = [
   'int8',
   'int4',
   'mxfp4',
+  'q8_0',
+  'q4_0',
+  'q4_k',
+  'q6_k',
 ] as const satisfies readonly ExpertDtype[];
-export const DENSE_DTYPES = ['f32', 'bf16', 'int8'] as const satisfies readonly ExpertDtype[];
+export const DENSE_DTYPES = [
+  'f32',
+  'bf16',
+  'int8',
+  'mxfp4',
+  'q8_0',
+  'q4_0',
+  'q4_k',
+  'q6_k',
+] as const satisfies readonly ExpertDtype[];
+/** Types that sida only copies from files that have them. */
+export const COPIED_DTYPES: readonly string[] = ['q4_k', 'q6_k'];
 export const GROUPS = [32, 64, 128] as const;
 export const DEFAULT_GROUP = 64;
 
-/** `auto` means the checkpoint's lossless type. A bare `int4` has groups of 64. */
+/** `auto` means the checkpoint's lossless types. A bare `int4` has groups of 64. */
 export type FormatChoice = 'auto' | ExpertDtype | WeightFormat;
 
 export interface FormatChoices {
@@ -34,7 +49,7 @@ function formatSchema(dtypes: readonly ExpertDtype[]) {
         context.addIssue({ code: 'custom', path: [field], message });
         return z.NEVER;
       };
-      const dtype = dtypes.find((one) => one === name);
+      const dtype = [...dtypes, 'mixed' as const].find((one) => one === name);
       if (dtype === undefined) return refuse('dtype', dtypes.join(', '), name);
       if (dtype !== 'int4')
         return size === undefined ? { dtype } : refuse('group', `none beside ${dtype}`, size);
@@ -60,5 +75,6 @@ export function formatName({ dtype, group }: WeightFormat): string {
 
 /** The format as the arguments of `sida convert` after `--experts` or `--dense`. */
 export function formatFlags({ dtype, group }: WeightFormat): string {
+  if (dtype === 'mixed') return 'auto';
   return group === undefined ? dtype : `${dtype} --group ${group}`;
 }

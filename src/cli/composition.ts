@@ -1,11 +1,12 @@
 /** The composition root: builds and connects the engine, queue, worker and HTTP server that the options ask for. */
 import { KeyRing } from '../access/key-ring.js';
 import type { ServeOptions } from '../config/options.js';
+import type { ServedModels } from '../config/served-models.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import { EngineProcess } from '../engine/engine-process.js';
 import type { Logger } from '../observability/logger.js';
 import type { Metrics } from '../observability/metrics.js';
-import type { JobQueue, KeptEnd } from '../queue/job-queue.js';
+import type { KeptEnd } from '../queue/job-queue.js';
 import { MemoryQueue } from '../queue/memory/memory-queue.js';
 import { recordKeptJob } from '../queue/queue-metrics.js';
 import { type AnswerSettings, queueNameOf } from '../queue/redis/queue-name.js';
@@ -14,11 +15,14 @@ import { logFaults } from '../queue/redis/redis-client.js';
 import { RedisQueue } from '../queue/redis/redis-queue.js';
 import { checkRedisSettings, type RedisRefused } from '../queue/redis/redis-settings.js';
 import { RemoteEngine } from '../queue/redis/remote-engine.js';
+import { QUEUE_BYTES } from '../queue/refusals.js';
 import { redisLimiter } from '../server/admission/redis-limiter.js';
+import type { ServedModel } from '../server/context.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
 import { SERVICE_ROUTES } from '../server/routes/index.js';
 import type { Route } from '../server/routes/route.js';
 import { serverMetrics } from '../server/server-metrics.js';
+import type { SharedBudget } from '../server/shared-budget.js';
 import { type EngineOptions, engineConfig } from './engine-config.js';
 import { listening } from './listening.js';
 
@@ -28,67 +32,96 @@ const KEPT_JOBS = 10_000;
 type OnKeptEnd = (end: KeptEnd) => void;
 
 interface ServerParts {
-  engine: EngineHandle;
-  queue: JobQueue;
+  models: readonly [ServedModel, ...ServedModel[]];
   keys: KeyRing;
   /** Throws io_error when it cannot listen on the port. */
   listen(): Promise<RunningServer>;
   /** See RedisCheck; undefined without Redis. */
   refused: Promise<RedisRefused> | undefined;
-  /** Closes queue and worker, then the engine. Running jobs of a shared queue get up to `drainMs`. */
+  /** Closes queues and workers, then the engines. Running jobs of a shared queue get up to `drainMs`. */
   close(drainMs: number): Promise<void>;
 }
 
 /**
- * Builds the parts of `sida serve`. Without Redis, the queue lives in this process. With Redis, the queue is shared,
- * and the engine runs in this process or only in workers elsewhere.
+ * Builds the parts of `sida serve`: an engine and a queue for each model. Without Redis, the queues live in this
+ * process. With Redis, the queues are shared, and the engines run in this process or only in workers elsewhere.
  */
-export function composeServer(options: ServeOptions, logger: Logger): ServerParts {
+export function composeServer(
+  served: ServedModels['models'],
+  logger: Logger,
+  sharedBudget?: SharedBudget,
+): ServerParts {
+  const [{ options }] = served as Several<ServedModels['models'][number]>;
   const keys = new KeyRing(options);
-  const onKeptEnd: OnKeptEnd = (end) => recordKeptJob(end, metrics, logger);
   const { redis } = options;
-  const backend =
-    redis === undefined
-      ? backendInMemory(options, onKeptEnd)
-      : options.worker === 'none'
-        ? backendOfWorkers(options, redis, logger, onKeptEnd)
-        : backendInRedis(options, redis, logger, onKeptEnd);
-  const { engine, queue } = backend;
-  const metrics: Metrics = serverMetrics(engine, queue);
+  const metrics: Metrics[] = [];
+  const backends = served.map(({ name, options: own }, i) => {
+    const log = name === undefined ? logger : logger.child({ model: name });
+    const onKeptEnd: OnKeptEnd = (end) => recordKeptJob(end, metrics[i], log);
+    const backend =
+      redis === undefined
+        ? backendInMemory(own, served.length, onKeptEnd)
+        : own.worker === 'none'
+          ? backendOfWorkers(own, redis, logger, onKeptEnd)
+          : backendInRedis(own, redis, logger, onKeptEnd);
+    return { name, options: own, ...backend };
+  });
+  metrics.push(...serverMetrics(backends as Several<(typeof backends)[number]>));
+  const models = backends.map(
+    ({ close: _, ...backend }, i): ServedModel => ({ ...backend, metrics: metrics[i]! }),
+  ) as Several<ServedModel>;
+  const checked = redis === undefined ? undefined : checkRedisSettings(redis, logger);
   const limits =
     redis === undefined || options.rateLimit === undefined
       ? undefined
       : redisLimiter(redis, options.rateLimit, logFaults(logger));
   return {
-    engine,
-    queue,
+    models,
     keys,
-    refused: backend.refused,
+    refused: checked?.refused,
     listen() {
-      const dependencies = { engine, queue, options, keys, logger, metrics, rateLimiter: limits?.limiter };
+      const [shared] = metrics as Several<Metrics>;
+      const dependencies = {
+        models,
+        options,
+        keys,
+        logger,
+        metrics: shared,
+        sharedBudget,
+        rateLimiter: limits?.limiter,
+      };
       return listening(options.host, options.port, '--port', () => startServer(dependencies));
     },
     async close(drainMs) {
-      await backend.close(drainMs);
+      checked?.end();
+      await Promise.all(backends.map((backend) => backend.close(drainMs)));
       limits?.close();
     },
   };
 }
 
-type Backend = Pick<ServerParts, 'engine' | 'queue' | 'refused' | 'close'>;
+type Several<T> = [T, ...T[]];
 
-function backendInMemory(options: ServeOptions, onKeptEnd: OnKeptEnd): Backend {
+type Backend = Pick<ServedModel, 'engine' | 'queue' | 'queueBound'> & {
+  close(drainMs: number): Promise<void>;
+};
+
+/** The bounds of `options` are those of the server: each of its `models` has an equal part of them. */
+function backendInMemory(options: ServeOptions, models: number, onKeptEnd: OnKeptEnd): Backend {
   const engine = new EngineProcess(engineConfig(options));
+  const queueBound = Math.ceil(options.queueBound / models);
   const queue = new MemoryQueue(engine, {
-    bound: options.queueBound,
+    bound: queueBound,
+    boundBytes: QUEUE_BYTES / models,
     engineTokens: engineTokens(options),
     deadlineMs: options.deadline,
     keptDeadlineMs: options.jobDeadline,
     retentionMs: options.jobRetention,
-    answerBytes: options.jobResults,
+    answerBytes: Math.ceil(options.jobResults / models),
+    answers: Math.ceil(KEPT_JOBS / models),
     onKeptEnd,
   });
-  return { engine, queue, refused: undefined, close: () => engine.close(0) };
+  return { engine, queue, queueBound, close: () => engine.close(0) };
 }
 
 /**
@@ -104,13 +137,11 @@ function backendOfWorkers(options: ServeOptions, url: string, logger: Logger, on
   const engine = new RemoteEngine(url, options.model);
   const queueName = () => engine.queueName;
   const queue = producer(options, url, logger, onKeptEnd, queueName, () => engine.state.detail);
-  const checked = checkRedisSettings(url, logger);
   return {
     engine,
     queue,
-    refused: checked.refused,
+    queueBound: options.queueBound,
     async close() {
-      checked.end();
       await queue.close();
       await engine.close();
     },
@@ -122,13 +153,11 @@ function backendInRedis(options: ServeOptions, url: string, logger: Logger, onKe
   const engine = new EngineProcess(engineConfig(options));
   const worker = workerWhenReady(options, url, engine, logger, (end) => queue.keptEnded(end));
   const queue = producer(options, url, logger, onKeptEnd, () => worker.queueName);
-  const checked = checkRedisSettings(url, logger);
   return {
     engine,
     queue,
-    refused: checked.refused,
+    queueBound: options.queueBound,
     async close(drainMs) {
-      checked.end();
       await worker.close(drainMs);
       await queue.close();
       await engine.close(0);
@@ -192,8 +221,10 @@ async function meteredQueue(
   const { host, metricsPort: port = 0 } = options;
   const keys = new KeyRing(options);
   const queue = producer(options, redis, logger, (end) => recordKeptJob(end, metrics, logger), queueName);
-  const metrics: Metrics = serverMetrics(engine, queue);
-  const dependencies = { engine, queue, options: { ...options, port }, keys, logger, metrics };
+  const model = { name: undefined, engine, queue };
+  const [metrics] = serverMetrics([model]);
+  const served: ServedModel = { ...model, queueBound: options.queueBound, options, metrics };
+  const dependencies = { models: [served] as const, options: { ...options, port }, keys, logger, metrics };
   const routes: readonly Route[] = SERVICE_ROUTES;
   try {
     return {

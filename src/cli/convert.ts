@@ -18,8 +18,10 @@ const INTERRUPT_MS = 1500;
 
 export function convertCommand(): Command {
   const command = new Command('convert')
-    .description('Pack a Hugging Face checkpoint into blocks that can be read straight into the device')
-    .argument('<dir>', 'Hugging Face checkpoint')
+    .description(
+      'Pack a Hugging Face checkpoint or a GGUF file into blocks that can be read straight into the device',
+    )
+    .argument('<model>', 'Hugging Face checkpoint, or GGUF file; of a split one any part')
     .requiredOption('--out <dir>', 'directory of the packed model; appears whole or not at all')
     .option(
       '--verify',
@@ -35,6 +37,7 @@ export function convertCommand(): Command {
       '\nStart an interrupted conversion again, and it continues where it stopped.\n' +
         '\nExamples:\n  sida convert models/switch-mini --out packs/switch-mini\n' +
         '  sida convert switch-base-128 --out packs/base-128 --experts int8 --verify\n' +
+        '  sida convert olmoe-7b-Q8_0.gguf --out packs/olmoe-7b\n' +
         '  sida convert switch-base-128 --out packs/base-128-int4 --experts int4 --group 32 --dense int8\n' +
         '  sida convert switch-base-128 --out packs/base-128 --stripes /mnt/a,/mnt/b',
     )

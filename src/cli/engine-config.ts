@@ -1,41 +1,18 @@
 /** Selects the options that the engine process needs. */
 import { existsSync } from 'node:fs';
+import { ENGINE_OPTIONS } from '../config/engine-options.js';
 import type { ServeOptions } from '../config/options.js';
 import { UsageError } from '../config/resolve.js';
 import { weightChoices } from '../config/weight-options.js';
 import type { EngineConfig } from '../protocol/engine-messages.js';
 
 /** Options of the model and its engine, which `sida worker` and `sida serve` share. */
-export const ENGINE_OPTIONS = [
-  'model',
-  'memoryBudget',
-  'hostBudget',
-  'device',
-  'policy',
-  'predictor',
-  'hashFunction',
-  'routing',
-  'routingK',
-  'lookahead',
-  'threads',
-  'maxBatchTokens',
-  'kvTokens',
-  'kv',
-  'kvWindows',
-  'batchWait',
-  'linkBandwidth',
-  'linkLatency',
-  'readDepth',
-  'experts',
-  'group',
-  'dense',
-  'activations',
-  'packDir',
-  'checkTensors',
+export const ENGINE_OPTION_NAMES = [
+  ...(Object.keys(ENGINE_OPTIONS) as (keyof typeof ENGINE_OPTIONS)[]),
   'maxInputBytes',
 ] as const satisfies (keyof ServeOptions)[];
 
-export type EngineOptions = Pick<ServeOptions, (typeof ENGINE_OPTIONS)[number]>;
+export type EngineOptions = Pick<ServeOptions, (typeof ENGINE_OPTION_NAMES)[number]>;
 
 /** Throws UsageError when a file that an option names does not exist. */
 export function engineConfig(options: EngineOptions): EngineConfig {
@@ -66,6 +43,7 @@ export function engineConfig(options: EngineOptions): EngineConfig {
     kvTokens: options.kvTokens,
     kv: options.kv,
     kvWindows: options.kvWindows,
+    prefixCache: options.prefixCache,
     batchWaitMs: options.batchWait,
     maxInputBytes: options.maxInputBytes,
     linkBandwidth: options.linkBandwidth,

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command } from 'commander';
 import { VERSION } from '../version.js';
+import { askCommand, chatCommand } from './ask.js';
 import { benchCommand } from './bench.js';
 import { convertCommand } from './convert.js';
 import { doctorCommand } from './doctor.js';
@@ -30,6 +31,8 @@ const program = new Command('sida')
 for (const command of [
   serveCommand(),
   workerCommand(),
+  askCommand(),
+  chatCommand(),
   convertCommand(),
   packsCommand(),
   planCommand(),

@@ -6,27 +6,26 @@ import { z } from 'zod';
 import { isPack, MANIFEST } from '../checkpoint/manifest.js';
 import { preparedFormats } from '../checkpoint/prepare-pack.js';
 import {
+  COPIED_DTYPES,
   DEFAULT_GROUP,
   EXPERT_DTYPES,
-  type FormatChoices,
+  formatFlags,
   formatName,
   resolveFormat,
   sameFormat,
 } from '../checkpoint/weight-format.js';
 import { budgetBytes } from '../config/budget.js';
-import { resolveOptions } from '../config/resolve.js';
+import { MODEL_OPTIONS } from '../config/model-options.js';
+import type { ServeOptions } from '../config/options.js';
+import { resolveOptions, type Sources } from '../config/resolve.js';
+import { resolveModels } from '../config/served-models.js';
+import { splitBudget } from '../config/split-budget.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
 import { readJsonFile } from '../files/json-file.js';
+import { batchLimits } from '../inference/batch-limits.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
-import type {
-  BatchLimits,
-  KvType,
-  MemoryPlan,
-  ModelShape,
-  PackFormats,
-  WeightFormat,
-} from '../native/addon-types.js';
+import type { KvType, MemoryPlan, ModelShape, PackFormats, WeightFormat } from '../native/addon-types.js';
 import { formatBytes } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
 import { EXIT } from './exit.js';
@@ -71,48 +70,120 @@ interface Budget {
 export function planCommand(): Command {
   const command = new Command('plan')
     .description('Show where every byte would go, and what a budget is worth')
-    .argument('<dir>', 'Hugging Face checkpoint or packed model')
+    .argument('<models...>', 'Hugging Face checkpoints, GGUF files or packed models')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
-      '\nExamples:\n  sida plan models/switch-mini --memory-budget 25%\n  sida plan models/switch-mini --routing predicted --routing-k 3 --json',
+      '\nExamples:\n  sida plan models/switch-mini --memory-budget 25%\n  sida plan models/switch-mini --routing predicted --routing-k 3 --json\n  sida plan models/switch-mini models/olmoe-mini --memory-budget 64MiB',
     )
-    .action(async (dir: string, values: Record<string, unknown>) => {
-      const options = resolveOptions(OPTIONS, { flags: givenFlags(values), env: process.env });
-      const limits: BatchLimits = {
-        maxBatchTokens: options.maxBatchTokens,
-        kvTokens: options.kvTokens,
-        kv: options.kv,
-        kvWindows: options.kvWindows,
-        threads: options.threads,
-        ...(options.routingK !== undefined && { maxRoutingK: options.routingK }),
-        activations: options.activations,
-        device: options.device,
-        routers: options.routing === 'exact',
-      };
-      const planned = await planModel(resolve(dir), limits, weightChoices(options));
-      const bytes = budgetBytes(options.memoryBudget, planned.plan);
-      const slots = slotsWithin(bytes, planned.plan);
-      const budget = { bytes, fits: bytes >= planned.plan.smallest, slots };
-      if (values.json === true) printJson({ ...planned, choices: slotsOfChoices(planned, bytes), budget });
-      else {
-        printLines(
-          ...(planned.shape === null ? [] : [describeShape(planned.shape), '']),
-          ...describe(planned, options.kv),
-          '',
-          ...describeChoices(planned, bytes),
-          verdict(options.memoryBudget, budget, planned.plan),
-        );
-      }
-      if (!budget.fits) process.exitCode = EXIT.failure;
+    .action(async (dirs: string[], values: Record<string, unknown>) => {
+      const sources = { flags: givenFlags(values), env: process.env };
+      const fits =
+        dirs.length === 1
+          ? await planOne(dirs[0]!, sources, values)
+          : await planSeveral(dirs, sources, values);
+      if (!fits) process.exitCode = EXIT.failure;
     });
-  return addFlags(command, OPTIONS);
+  return addFlags(command, OPTIONS, MODEL_OPTIONS);
+}
+
+type PlanOptions = Pick<ServeOptions, (typeof OPTIONS)[number]>;
+
+function resolvePlanOptions(sources: Sources): PlanOptions {
+  return resolveOptions(OPTIONS, sources);
+}
+
+/** Prints the plan of one model, and resolves with whether its budget suffices. */
+async function planOne(dir: string, sources: Sources, values: Record<string, unknown>): Promise<boolean> {
+  const options = resolvePlanOptions(sources);
+  const planned = await planModel(resolve(dir), options);
+  const budget = budgetOf(options.memoryBudget, planned);
+  if (values.json === true) printJson(asJson(planned, budget));
+  else printLines(...describeAll(planned, options, budget));
+  return budget.fits;
+}
+
+/** Prints the plans of models that one server serves, and how they split a budget that they share. */
+async function planSeveral(
+  dirs: readonly string[],
+  sources: Sources,
+  values: Record<string, unknown>,
+): Promise<boolean> {
+  const { models, sharedBudget } = resolveModels(dirs, sources, false, resolvePlanOptions);
+  const planned = await Promise.all(models.map(({ options }, i) => planModel(resolve(dirs[i]!), options)));
+  const named = models.map(({ name }, i) => ({ name, plan: planned[i]!.plan }));
+  const split = sharedBudget === undefined ? undefined : splitBudget(sharedBudget, named);
+  const plans = models.map(({ name, options }, i) => {
+    const memoryBudget = split === undefined ? options.memoryBudget : String(split[i]);
+    return {
+      name,
+      options: { ...options, memoryBudget },
+      planned: planned[i]!,
+      budget: budgetOf(memoryBudget, planned[i]!),
+    };
+  });
+  const bytes = plans.reduce((sum, { budget }) => sum + budget.bytes, 0);
+  if (values.json === true) {
+    const each = plans.map(({ name, planned, budget }) => ({ name, ...asJson(planned, budget) }));
+    printJson({ models: each, budget: { bytes: sharedBudget ?? bytes, shared: sharedBudget !== undefined } });
+  } else {
+    for (const { name, planned, options, budget } of plans) {
+      printLines(name, '', ...describeAll(planned, options, budget), '');
+    }
+    printLines(...describeSplit(plans, sharedBudget));
+  }
+  return plans.every(({ budget }) => budget.fits);
+}
+
+function describeSplit(
+  plans: readonly { name: string; planned: Planned; budget: Budget }[],
+  sharedBudget: number | undefined,
+): string[] {
+  const rows = plans.map(({ name, planned: { plan }, budget }) => [
+    name,
+    formatBytes(plan.smallest),
+    formatBytes(allExperts(plan)),
+    formatBytes(budget.bytes),
+    String(budget.bytes),
+    `${budget.slots} of ${plan.experts}`,
+  ]);
+  const total = plans.reduce((sum, { budget }) => sum + budget.bytes, 0);
+  const verdict =
+    sharedBudget === undefined
+      ? `The budgets are ${formatBytes(total)} together.`
+      : `A budget of ${formatBytes(sharedBudget)} is split: the smallest for each model, and the rest in proportion to the bytes of its experts.`;
+  return [
+    ...tableLines('lrrrrr', [['', 'smallest', 'all experts', 'budget', 'bytes', 'slots'], ...rows]),
+    '',
+    verdict,
+  ];
+}
+
+function budgetOf(memoryBudget: string, { plan }: Planned): Budget {
+  const bytes = budgetBytes(memoryBudget, plan);
+  return { bytes, fits: bytes >= plan.smallest, slots: slotsWithin(bytes, plan) };
+}
+
+function asJson(planned: Planned, budget: Budget) {
+  return { ...planned, choices: slotsOfChoices(planned, budget.bytes), budget };
+}
+
+function describeAll(planned: Planned, { kv, memoryBudget }: PlanOptions, budget: Budget): string[] {
+  return [
+    ...(planned.shape === null ? [] : [describeShape(planned.shape), '']),
+    ...describe(planned, kv),
+    '',
+    ...describeChoices(planned, budget.bytes),
+    verdict(memoryBudget, budget, planned.plan),
+  ];
 }
 
 /** The names of the MoE layers in a pack's manifest. */
 const layersSchema = z.object({ experts: z.object({ layers: z.array(z.string()) }) });
 
-async function planModel(dir: string, limits: BatchLimits, wanted: FormatChoices): Promise<Planned> {
+async function planModel(dir: string, options: PlanOptions): Promise<Planned> {
+  const limits = batchLimits(options);
+  const wanted = weightChoices(options);
   const addon = loadAddon();
   if (isPack(dir)) {
     const formats = await preparedFormats(dir, wanted);
@@ -128,10 +199,12 @@ async function planModel(dir: string, limits: BatchLimits, wanted: FormatChoices
   const planOf = (experts: WeightFormat) =>
     addon.planMemory({ checkpoint: dir, experts, dense: formats.dense }, limits);
   const group = formats.experts.group ?? DEFAULT_GROUP;
-  const choices = EXPERT_DTYPES.map((dtype) => {
-    const experts = dtype === 'int4' ? { dtype, group } : { dtype };
-    return { experts, plan: planOf(experts) };
-  });
+  const packable: WeightFormat[] = EXPERT_DTYPES.filter((dtype) => !COPIED_DTYPES.includes(dtype)).map(
+    (dtype) => (dtype === 'int4' ? { dtype, group } : { dtype }),
+  );
+  // A type that the checkpoint has and sida does not make comes first.
+  if (!packable.some((format) => format.dtype === lossless.experts.dtype)) packable.unshift(lossless.experts);
+  const choices = packable.map((experts) => ({ experts, plan: planOf(experts) }));
   return { shape, plan: planOf(formats.experts), layers: shape.moeLayers, formats, choices };
 }
 
@@ -152,6 +225,7 @@ function describeShape(shape: ModelShape): string {
 function describe({ plan, layers, formats }: Planned, kv: KvType): string[] {
   const row = (name: string, bytes: number, note = '') => [name, formatBytes(bytes), String(bytes), note];
   const perLayer = plan.experts / layers.length;
+  const slotOf = new Set(plan.blockBytes).size > 1 ? 'the largest expert' : 'one expert';
   const tokenSlots = plan.tokenDemand / plan.slot;
   return tableLines('lrrl', [
     ['', 'size', 'bytes', ''],
@@ -159,13 +233,20 @@ function describe({ plan, layers, formats }: Planned, kv: KvType): string[] {
     row('routers', plan.routers),
     row('KV cache', plan.kvCache, kv),
     row('workspace', plan.workspace),
-    row('one slot', plan.slot, `one expert, ${formatName(formats.experts)}`),
-    ...layers.map((layer) => row(`experts ${layer}`, perLayer * plan.slot, `${perLayer} experts`)),
+    row('one slot', plan.slot, `${slotOf}, ${formatName(formats.experts)}`),
+    ...layers.map((layer, i) =>
+      row(`experts ${layer}`, perLayer * plan.blockBytes[i]!, `${perLayer} experts`),
+    ),
     row("one token's demand", plan.tokenDemand, `${tokenSlots} slots for its experts`),
     row('recency floor', plan.recencyFloor, 'below it an LRU cache never hits for a lone generation'),
     row('smallest', plan.smallest, 'everything but the experts, and one slot'),
     row('resident', plan.resident, 'every expert in a slot'),
   ]);
+}
+
+/** Bytes of every expert. A GGUF file can have larger ones in some layers; a slot for each would be more bytes. */
+function allExperts({ experts, blockBytes }: MemoryPlan): number {
+  return blockBytes.reduce((sum, bytes) => sum + bytes * (experts / blockBytes.length), 0);
 }
 
 function slotsOfChoices({ choices }: Planned, bytes: number): (Choice & { slots: number })[] {
@@ -175,9 +256,9 @@ function slotsOfChoices({ choices }: Planned, bytes: number): (Choice & { slots:
 function describeChoices(planned: Planned, bytes: number): string[] {
   if (planned.choices.length === 0) return [];
   const rows = slotsOfChoices(planned, bytes).map(({ experts, plan, slots }) => [
-    `--experts ${experts.dtype}${experts.group === undefined ? '' : ` --group ${experts.group}`}`,
+    `--experts ${formatFlags(experts)}`,
     formatBytes(plan.slot),
-    formatBytes(plan.expertBytes),
+    formatBytes(allExperts(plan)),
     formatBytes(plan.smallest),
     formatBytes(plan.resident),
     String(slots),

@@ -1,11 +1,14 @@
 /** Builds a curl command that works with the served model. */
+import { isEncoderDecoder } from '../model/model-shape.js';
 import type { ModelInfo } from '../protocol/engine-messages.js';
 import { shellQuote } from '../text/shell-quote.js';
 import { Template } from '../text/template.js';
 import { visibleJson } from '../text/visible.js';
 
-export function exampleCurl(model: ModelInfo, url: string, withKey: boolean): string {
-  const { path, body } = exampleRequest(model);
+/** `name` chooses the model where there are several. */
+export function exampleCurl(model: ModelInfo, url: string, withKey: boolean, name?: string): string {
+  const { path, body: request } = exampleRequest(model);
+  const body = name === undefined ? request : { model: name, ...request };
   const key = withKey ? ' -H "authorization: Bearer $SIDA_API_KEY"' : '';
   return `curl ${shellQuote(url + path)}${key} -H 'content-type: application/json' -d '${quotable(body)}'`;
 }
@@ -15,11 +18,20 @@ function quotable(body: object): string {
   return visibleJson(JSON.stringify(body)).replaceAll("'", '\\u0027').replaceAll('!', '\\u0021');
 }
 
-function exampleRequest({ tasks, hasTokenizer }: ModelInfo): { path: string; body: object } {
+function exampleRequest({ tasks, hasTokenizer, chat, shape }: ModelInfo): { path: string; body: object } {
   const [task] = Object.entries(tasks);
   if (!hasTokenizer)
     return { path: '/v1/completions', body: { prompt: [100, 101, 1], return_token_ids: true } };
-  if (task === undefined) return { path: '/v1/completions', body: { prompt: 'A fine <extra_id_0>.' } };
+  if (task === undefined && chat !== null) {
+    return {
+      path: '/v1/chat/completions',
+      body: { messages: [{ role: 'user', content: 'What kind of thing is a violin?' }] },
+    };
+  }
+  if (task === undefined) {
+    const prompt = isEncoderDecoder(shape) ? 'A fine <extra_id_0>.' : 'The name of';
+    return { path: '/v1/completions', body: { prompt } };
+  }
   const [name, { template }] = task;
   const { fields } = new Template(template);
   const input =

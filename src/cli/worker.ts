@@ -10,14 +10,14 @@ import { formatBytes } from '../text/bytes.js';
 import { printLines, warnLines } from '../text/print.js';
 import { VERSION } from '../version.js';
 import { composeWorker } from './composition.js';
-import { ENGINE_OPTIONS } from './engine-config.js';
+import { ENGINE_OPTION_NAMES } from './engine-config.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { Progress } from './progress.js';
 import { endOnSignals } from './signals.js';
 
 const OPTIONS = [
-  ...ENGINE_OPTIONS,
+  ...ENGINE_OPTION_NAMES,
   'redis',
   'concurrency',
   'attempts',

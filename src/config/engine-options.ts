@@ -2,9 +2,15 @@
 
 import { availableParallelism, homedir } from 'node:os';
 import { join } from 'node:path';
-import { DEFAULT_GROUP, DENSE_DTYPES, EXPERT_DTYPES, GROUPS } from '../checkpoint/weight-format.js';
+import {
+  COPIED_DTYPES,
+  DEFAULT_GROUP,
+  DENSE_DTYPES,
+  EXPERT_DTYPES,
+  GROUPS,
+} from '../checkpoint/weight-format.js';
 import { DEVICES } from '../native/engine-types.js';
-import { EVICTION_POLICY_NAMES } from '../protocol/engine-messages.js';
+import { EVICTION_POLICY_NAMES, PREFIX_CACHE_MODES } from '../protocol/engine-messages.js';
 import type { HashFunctionName } from '../protocol/predictor-messages.js';
 
 import { option } from './option.js';
@@ -27,11 +33,11 @@ const group: Parser<number> = (value) => {
 export const ENGINE_OPTIONS = {
   model: option({
     flag: 'model',
-    value: '<dir>',
+    value: '<path>',
     env: 'SIDA_MODEL',
     default: undefined,
-    help: 'Hugging Face checkpoint or packed model to serve',
-    parse: text('a model directory', 'models/switch-mini'),
+    help: 'Hugging Face checkpoint, GGUF file or packed model to serve; for several models, repeat the flag or separate them by commas in the variable',
+    parse: text('a model directory or a GGUF file', 'models/switch-mini'),
   }),
   memoryBudget: option({
     flag: 'memory-budget',
@@ -39,7 +45,7 @@ export const ENGINE_OPTIONS = {
     env: 'SIDA_MEMORY_BUDGET',
     default: '50%',
     unit: "bytes, or a share of the experts' bytes plus what the rest needs",
-    help: 'hard limit of device memory. It counts everything: weights, slots, KV cache and workspace',
+    help: 'hard limit of device memory. It counts everything: weights, slots, KV cache and workspace. A size is shared by several models',
     parse: size({ share: true, zero: false }),
   }),
   hostBudget: option({
@@ -178,6 +184,17 @@ export const ENGINE_OPTIONS = {
       'time, and never to models without windows',
     parse: wholeNumber(1, 1 << 16, '1'),
   }),
+  prefixCache: option({
+    flag: 'prefix-cache',
+    value: '<who>',
+    env: 'SIDA_PREFIX_CACHE',
+    default: 'per-key',
+    help:
+      'KV pages of finished requests that stay while no running request needs the room, so that a prompt which ' +
+      'begins with the same tokens is not computed again. per-key: only for the API key that sent them; shared: for ' +
+      'all keys, which lets a client measure what others have sent; off: none stay. Answers have the same bits',
+    parse: oneOf(PREFIX_CACHE_MODES),
+  }),
   batchWait: option({
     flag: 'batch-wait-ms',
     value: '<time>',
@@ -202,7 +219,7 @@ export const ENGINE_OPTIONS = {
     value: '<type>',
     env: 'SIDA_EXPERTS',
     default: 'auto',
-    help: `element type of packed experts: ${EXPERT_DTYPES.join(', ')}; auto keeps the checkpoint's type`,
+    help: `element type of packed experts: ${EXPERT_DTYPES.join(', ')}; auto keeps the checkpoint's types. Only files that have them give ${COPIED_DTYPES.join(' and ')}`,
     parse: oneOf(['auto', ...EXPERT_DTYPES]),
   }),
   group: option({
@@ -220,7 +237,7 @@ export const ENGINE_OPTIONS = {
     value: '<type>',
     env: 'SIDA_DENSE',
     default: 'auto',
-    help: `element type of the other packed weights, embeddings and head included: ${DENSE_DTYPES.join(', ')}; auto keeps the checkpoint's type. Routers, norms and position biases are always f32`,
+    help: `element type of the other packed weights, embeddings and head included: ${DENSE_DTYPES.join(', ')}; auto keeps the checkpoint's types. Routers, norms and position biases are always f32`,
     parse: oneOf(['auto', ...DENSE_DTYPES]),
   }),
   activations: option({
@@ -229,7 +246,7 @@ export const ENGINE_OPTIONS = {
     env: 'SIDA_ACTIVATIONS',
     default: 'f32',
     help:
-      'element type of the activations that are multiplied with int8 and int4 weights: f32, or int8, which ' +
+      'element type of the activations that are multiplied with int8, int4 and q4_0 weights: f32, or int8, which ' +
       'rounds each row to 8 bits and is faster but less exact. Answers have the same bits at every budget ' +
       'with both',
     parse: oneOf(['f32', 'int8'] as const),

@@ -1,6 +1,9 @@
 /** Merges flags, environment, configuration file and defaults, in this order of precedence, into checked options. */
+import { existsSync } from 'node:fs';
 import { readTextFile } from '../files/text-file.js';
+import { listed } from '../text/listed.js';
 import { nearest } from '../text/nearest.js';
+import { MODEL_OPTIONS, type ModelNames, unknownName, valueFor } from './model-options.js';
 import type { Option } from './option.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from './options.js';
 import { Expected, isLoopback } from './parsers.js';
@@ -14,14 +17,24 @@ const SECRET_FLAGS = ['api-key', 'redis'];
 const MOST_CONFIG_BYTES = 1 << 20;
 
 interface Given {
+  /** Several where the option was repeated or is a list. */
+  values: readonly string[];
+  source: string;
+}
+
+interface Chosen {
   value: string;
   source: string;
+  /** Whether the value was written for one model, as NAME=VALUE. */
+  named: boolean;
 }
 
 export interface Sources {
   /** Values from the command line, by option name. `config` names the configuration file. */
-  flags: Partial<Record<OptionName | 'config', string>>;
+  flags: Partial<Record<OptionName | 'config', string | readonly string[]>>;
   env: NodeJS.ProcessEnv;
+  /** Set where options may be given for one model. */
+  names?: ModelNames;
 }
 
 export function resolveServeOptions(sources: Sources): ServeOptions {
@@ -32,11 +45,8 @@ export function resolveServeOptions(sources: Sources): ServeOptions {
         'set SIDA_API_KEY or --api-keys, or listen on 127.0.0.1',
     );
   }
-  if (options.profileSeconds !== undefined && options.profile === undefined) {
-    throw new UsageError(
-      `The "--profile-seconds" option is ${options.profileSeconds}, but there is no file to write: add --profile profile.json`,
-    );
-  }
+  // Of several models, one may be profiled and another not.
+  if (sources.names === undefined) checkProfile([options]);
   if (options.worker === 'none' && options.redis === undefined) {
     throw new UsageError(
       'The "--worker" option is none, and there is no queue that workers could share: add --redis redis://127.0.0.1:6379',
@@ -50,51 +60,131 @@ export function resolveServeOptions(sources: Sources): ServeOptions {
   return options;
 }
 
+/** Throws UsageError when a time is given for a profile, and no model has a file for it. */
+export function checkProfile(models: readonly Pick<ServeOptions, 'profile' | 'profileSeconds'>[]): void {
+  const seconds = models[0]?.profileSeconds;
+  if (seconds === undefined || models.some(({ profile }) => profile !== undefined)) return;
+  throw new UsageError(
+    `The "--profile-seconds" option is ${seconds}, but there is no file to write: add --profile profile.json`,
+  );
+}
+
 /** Resolves the options named by `names`, in the order of the option table. Throws UsageError. */
 export function resolveOptions<K extends OptionName>(
   names: readonly K[],
-  { flags, env }: Sources,
+  sources: Sources,
 ): Pick<ServeOptions, K> {
-  const file = flags.config ?? (env.SIDA_CONFIG || undefined);
-  const fromFile = file === undefined ? {} : readConfigFile(file);
+  const { env } = sources;
+  const fromFile = configOf(sources);
   const resolved: Record<string, unknown> = {};
   for (const [name, option] of Object.entries(SERVE_OPTIONS) as [K, Option<unknown>][]) {
     if (!names.includes(name)) continue;
-    const given = find(name, option, flags, env, fromFile) ?? fallback(option, resolved, env);
+    const given = find(name, option, sources, fromFile) ?? fallback(option, resolved, env);
     resolved[name] = given === undefined ? undefined : parse(option, given);
   }
   return resolved as Pick<ServeOptions, K>;
 }
 
+/** The model directories that the sources name, in order; empty without any. */
+export function givenModels(sources: Sources): readonly string[] {
+  const { model: option } = SERVE_OPTIONS;
+  const [given] = givenFor('model', option, sources, configOf(sources), true);
+  if (given === undefined) return [];
+  const { values, source } = given;
+  return values.map((value) => parse(option, { value, source, named: false }) as string);
+}
+
+/** The value of an option of one model, as it is written. Undefined when no source has one. */
+export function writtenFor(name: OptionName, sources: Sources): Omit<Chosen, 'source'> | undefined {
+  return find(name, SERVE_OPTIONS[name], sources, configOf(sources));
+}
+
+function configOf({ flags, env }: Sources): Record<string, Given> {
+  const file = flags.config ?? (env.SIDA_CONFIG || undefined);
+  return file === undefined ? {} : readConfigFile(String(file));
+}
+
 function find(
   name: OptionName,
   option: Option<unknown>,
-  flags: Sources['flags'],
-  env: NodeJS.ProcessEnv,
+  sources: Sources,
   fromFile: Record<string, Given>,
-): Given | undefined {
+): Chosen | undefined {
+  const several = sources.names !== undefined && MODEL_OPTIONS.has(name);
+  for (const given of givenFor(name, option, sources, fromFile, several)) {
+    const found = chosen(name, option, given, sources.names);
+    if (found !== undefined) return { ...found, source: given.source };
+  }
+  return undefined;
+}
+
+function chosen(
+  name: OptionName,
+  { flag }: Option<unknown>,
+  { values, source }: Given,
+  names: ModelNames | undefined,
+): Omit<Chosen, 'source'> | undefined {
+  if (names === undefined || !MODEL_OPTIONS.has(name)) {
+    // Of a repeated flag, the last one counts.
+    if (values.length === 1 || source.startsWith('--')) return { value: values.at(-1)!, named: false };
+    throw new UsageError(
+      `Expected the "--${flag}" option from ${source} to be one value, found ${values.length}`,
+    );
+  }
+  const unknown = unknownName(name, values, names.all);
+  if (unknown !== undefined) {
+    const all = listed(
+      names.all.map((each) => JSON.stringify(each)),
+      'and',
+    );
+    throw new UsageError(
+      `The "--${flag}" option names the model ${JSON.stringify(unknown)}, which is not served: ${all} ${names.all.length === 1 ? 'is' : 'are'}`,
+    );
+  }
+  return valueFor(values, names);
+}
+
+/** What each source says, in the order of precedence. A variable is a list when there may be `several` values. */
+function givenFor(
+  name: OptionName,
+  option: Option<unknown>,
+  { flags, env }: Sources,
+  fromFile: Record<string, Given>,
+  several: boolean,
+): Given[] {
+  const given: Given[] = [];
   const flag = flags[name];
-  if (flag !== undefined) return { value: flag, source: `--${option.flag}` };
+  if (flag !== undefined)
+    given.push({ values: typeof flag === 'string' ? [flag] : flag, source: `--${option.flag}` });
   const variable = env[option.env];
   // Shells and compose files often pass an empty variable to mean an unset one.
-  if (variable !== undefined && variable !== '') return { value: variable, source: option.env };
-  return fromFile[option.flag];
+  if (variable !== undefined && variable !== '') {
+    given.push({ values: several ? separated(variable) : [variable], source: option.env });
+  }
+  const ofFile = fromFile[option.flag];
+  if (ofFile !== undefined) given.push(ofFile);
+  return given;
+}
+
+/** Splits a variable at commas. A path may have commas of its own. */
+function separated(variable: string): string[] {
+  return existsSync(variable) ? [variable] : variable.split(',');
 }
 
 function fallback(
   option: Option<unknown>,
   soFar: Record<string, unknown>,
   env: NodeJS.ProcessEnv,
-): Given | undefined {
+): Chosen | undefined {
   if (option.default === undefined) {
     throw new UsageError(`The "--${option.flag}" option is missing (or set ${option.env}): ${option.help}`);
   }
   if (option.default === null) return undefined;
   const value = typeof option.default === 'function' ? option.default(soFar, env) : option.default;
-  return { value, source: 'default' };
+  return { value, source: 'default', named: false };
 }
 
-function parse(option: Option<unknown>, { value, source }: Given): unknown {
+function parse(option: Option<unknown>, { value, source }: Chosen): unknown {
   try {
     return option.parse(value);
   } catch (error) {
@@ -120,6 +210,7 @@ function readConfigFile(file: string): Record<string, Given> {
     );
   }
   const known = new Set(Object.values(SERVE_OPTIONS).map((option) => option.flag));
+  const takesList = new Set(['model', ...[...MODEL_OPTIONS].map((name) => SERVE_OPTIONS[name].flag)]);
   const given: Record<string, Given> = {};
   for (const [key, value] of Object.entries(parsed)) {
     if (!known.has(key)) {
@@ -128,12 +219,16 @@ function readConfigFile(file: string): Record<string, Given> {
         `The configuration file ${file} has an unknown key ${JSON.stringify(key)}; ${meant === undefined ? `known are ${[...known].join(', ')}` : `did you mean "${meant}"?`}`,
       );
     }
-    if (typeof value !== 'string' && typeof value !== 'number') {
+    const values: unknown[] = Array.isArray(value) && takesList.has(key) ? value : [value];
+    if (
+      values.length === 0 ||
+      !values.every((each) => typeof each === 'string' || typeof each === 'number')
+    ) {
       throw new UsageError(
         `The configuration file ${file} has ${JSON.stringify(key)} as ${JSON.stringify(value)}; a text or a number is right`,
       );
     }
-    given[key] = { value: String(value), source: file };
+    given[key] = { values: values.map(String), source: file };
   }
   return given;
 }

@@ -1,6 +1,6 @@
 /** Options of the HTTP server and of the jobs that it keeps. */
 import { option } from './option.js';
-import { address, bytes, duration, wholeNumber, wholeNumberOrNone } from './parsers.js';
+import { address, bytes, duration, oneOf, wholeNumber, wholeNumberOrNone } from './parsers.js';
 
 export const SERVER_OPTIONS = {
   host: option({
@@ -44,6 +44,15 @@ export const SERVER_OPTIONS = {
     defaultText: '1024; loopback: none',
     help: 'connections that one client address may hold, of 2,048; an IPv6 client is its /64. A further one closes an idle or slow one of its own, or is refused. Behind a reverse proxy on another machine, where all clients have its address: none',
     parse: wholeNumberOrNone(1, 2_048, '64'),
+  }),
+  strict: option({
+    flag: 'strict',
+    value: '[which]',
+    bare: 'on',
+    env: 'SIDA_STRICT',
+    default: 'off',
+    help: "on: the routes that follow OpenAI's API refuse unknown fields; off: they accept them and name them in the header x-ignored-fields",
+    parse: oneOf(['on', 'off'] as const),
   }),
   queueBound: option({
     flag: 'queue-bound',

@@ -1,5 +1,6 @@
 /** The API process's view of the engine process. */
 import type { ErrorBody } from '../errors.js';
+import type { DeviceName, Isa } from '../native/addon-types.js';
 import type {
   ControlReply,
   ControlRequest,
@@ -8,17 +9,20 @@ import type {
   JobResult,
   ModelInfo,
 } from '../protocol/engine-messages.js';
+import type { GrammarFigures } from '../protocol/structure-messages.js';
 import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
 import type { OnDelta } from './delta-taker.js';
 
-export type EnginePhase =
-  | 'starting'
-  | 'converting'
-  | 'loading'
-  | 'ready'
-  | 'restarting'
-  | 'failed'
-  | 'closed';
+export const ENGINE_PHASES = [
+  'starting',
+  'converting',
+  'loading',
+  'ready',
+  'restarting',
+  'failed',
+  'closed',
+] as const;
+export type EnginePhase = (typeof ENGINE_PHASES)[number];
 
 interface EngineProgress {
   phase: 'convert' | 'hash' | 'load';
@@ -47,9 +51,13 @@ export interface EngineHandle {
   readonly state: EngineState;
   /** Kept while the engine restarts; undefined until the engine has been ready once. */
   readonly model: ModelInfo | undefined;
+  /** What the engine computes with; undefined until it has been ready once, and for engines of other processes. */
+  readonly computes: { device: DeviceName; isa: Isa } | undefined;
   readonly counters: EngineCounters | undefined;
   /** Figures of the tokenizer thread; undefined if there is none. */
   readonly tokenizer: TokenizerFigures | undefined;
+  /** Figures of the grammar threads; undefined where there are none, as for engines of other processes. */
+  readonly grammars: GrammarFigures | undefined;
   /** Number of times that the engine process was restarted after a crash. */
   readonly restarts: number;
   start(): void;

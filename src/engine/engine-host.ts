@@ -6,7 +6,12 @@
 import type { Worker } from 'node:worker_threads';
 import { BatchFeed } from '../batching/batch-feed.js';
 import { Batcher } from '../batching/batcher.js';
-import { type PrepareOptions, preparePack, reopenPack } from '../checkpoint/prepare-pack.js';
+import {
+  type PreparedPack,
+  type PrepareOptions,
+  preparePack,
+  reopenPack,
+} from '../checkpoint/prepare-pack.js';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
 import type { ModelShape } from '../native/addon-types.js';
@@ -27,6 +32,8 @@ import { createQueue, QueueGauge } from '../protocol/hash-table-queue.js';
 import type { FromHashBuilder, PredictorInfo } from '../protocol/predictor-messages.js';
 import { ResidentFlag } from '../protocol/resident-flag.js';
 import type { FromInference, ToInference } from '../protocol/thread-messages.js';
+import { GrammarThreads } from '../structure/grammar-threads.js';
+import { controlsOf } from '../text/chat/answer-format.js';
 import { warnLines } from '../text/print.js';
 import type { TokenizerLimits } from '../text/tokenizer.js';
 import { HashBuilderLink } from './hash-builder-link.js';
@@ -91,7 +98,7 @@ async function open(): Promise<void> {
   const { vocabSize } = shape;
   progress('load', 1, 1);
 
-  const { maxBatchTokens, batchWaitMs: waitMs } = config;
+  const { maxBatchTokens, batchWaitMs: waitMs, prefixCache } = config;
   const hashBuilder = new HashBuilderLink({
     queue: queue.producer,
     predictor: choice,
@@ -104,7 +111,7 @@ async function open(): Promise<void> {
   endWithThread(hashBuilder.worker, 'hash-building');
   const [opened, tokenizer] = await Promise.all([
     hashBuilder.opened,
-    openTokenizer(prepared.tokenizer, { vocabSize, maxInputBytes: config.maxInputBytes }),
+    openTokenizer(prepared, { vocabSize, maxInputBytes: config.maxInputBytes }),
   ]);
   const predictor = { ...opened, fingerprint: tablesFingerprint };
 
@@ -120,6 +127,7 @@ async function open(): Promise<void> {
     kvWindows: usage.kvWindows,
     maxInputBytes: config.maxInputBytes,
     texts: tokenizer?.texts,
+    chat: tokenizer?.chat,
     routing: { mode: config.routing, k: mostRoutingK(config, shape), predictor: predictor.name !== null },
   };
   const batches = new BatchFeed({
@@ -129,9 +137,21 @@ async function open(): Promise<void> {
   });
   void batches.follow();
   const toInference = (message: ToInference) => inference.post(message);
-  const jobs = new JobRunner({ limits, encoder: tokenizer, batches, toInference, send });
+  const grammars = tokenizer && grammarThreads(tokenizer, shape, inference);
+  const jobs = new JobRunner({
+    limits,
+    prefixCache,
+    encoder: tokenizer,
+    grammars,
+    batches,
+    toInference,
+    send,
+  });
   hashBuilder.listen(onHashBuilder);
-  inference.listen((message) => onInference(message, jobs));
+  inference.listen((message) => {
+    if (message.type === 'grammar-stuck') grammars?.stuck(message);
+    else onInference(message, jobs);
+  });
   process.on('message', (message: ToEngine) => onParent(message, { jobs, inference, model: name }));
   const hasTokenizer = tokenizer !== undefined;
   const model: ModelInfo = {
@@ -142,19 +162,37 @@ async function open(): Promise<void> {
     formats,
     tasks,
     hasTokenizer,
+    chat: tokenizer?.chat?.format ?? null,
     plan,
     usage,
     predictor,
+    routing: config.routing,
   };
-  send({ type: 'ready', model, pack });
-  setInterval(() => send({ type: 'alive', tokenizer: tokenizer?.figures ?? null }), 1000);
+  send({ type: 'ready', model, pack, isa: loadAddon().cpuFeatures().isa });
+  const alive = () =>
+    send({ type: 'alive', tokenizer: tokenizer?.figures ?? null, grammars: grammars?.figures ?? null });
+  setInterval(alive, 1000);
 }
 
 async function openTokenizer(
-  json: Buffer | undefined,
+  { tokenizer: json, chatTemplates }: Pick<PreparedPack, 'tokenizer' | 'chatTemplates'>,
   limits: TokenizerLimits,
 ): Promise<TokenizerLink | undefined> {
-  return json && TokenizerLink.open(json, limits, (error) => threadFailed(error, 'tokenizer'));
+  const onFailure = (error: Error) => threadFailed(error, 'tokenizer');
+  return json && TokenizerLink.open(json, limits, onFailure, chatTemplates);
+}
+
+/** Threads start with the first request that needs one. */
+function grammarThreads(
+  { json, chat }: TokenizerLink,
+  { vocabSize, tokens }: ModelShape,
+  inference: InferenceLink,
+): GrammarThreads {
+  const controls = controlsOf(chat?.shown ?? new Map());
+  return new GrammarThreads({
+    data: { json, vocabSize, endTokens: tokens.end, controls },
+    connect: (life, port) => inference.post({ type: 'grammar-thread', ...life, port }, [port]),
+  });
 }
 
 /** Most experts that tables may route a token to. Throws cannot_run if tables list fewer. */
@@ -183,9 +221,15 @@ function onInference(message: FromInference, jobs: JobRunner): void {
   switch (message.type) {
     case 'control-reply':
     case 'control-error':
-    case 'counters':
       send(message);
       return;
+    case 'counters': {
+      const { counters } = message;
+      // A job that was cancelled may still hold inputs until the inference thread has read so.
+      const waitingInputs = Math.max(0, jobs.inputs - counters.inputsHeld);
+      send({ type: 'counters', counters: { ...counters, waitingInputs } });
+      return;
+    }
     case 'closed':
       process.exit(0);
       break;

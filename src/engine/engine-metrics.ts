@@ -6,6 +6,7 @@ import type { EngineCounters } from '../protocol/engine-messages.js';
 import { PASS_COUNTERS } from '../protocol/pass-counters.js';
 import { THREAD_COUNTERS } from '../protocol/thread-counters.js';
 import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
+import { VERSION } from '../version.js';
 import type { EngineHandle } from './engine-handle.js';
 
 /** Counters other than those of passes and of the inference thread. */
@@ -36,7 +37,16 @@ const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounter
     (c) => c.tableWeight,
   ],
   ['sida_hash_tables_queued', 'Hash tables waiting for the inference thread', (c) => c.tablesQueued],
-  ['sida_active_sequences', 'Sequences being run', (c) => c.activeSequences],
+  [
+    'sida_active_sequences',
+    'Sequences being run: prompts, and generations with each of their choices and beams',
+    (c) => c.activeSequences,
+  ],
+  [
+    'sida_waiting_sequences',
+    'Inputs in the engine that wait for a batch or for KV pages, those included that gave their pages to older ones',
+    (c) => c.waitingInputs,
+  ],
   ['sida_engine_resident_memory_bytes', 'Resident memory of the engine process in bytes', (c) => c.rssBytes],
   ['sida_device_budget_bytes', 'Limit of device bytes', (c) => c.usage.budgetBytes],
   ['sida_device_used_bytes', 'Device bytes in use', (c) => c.usage.usedBytes],
@@ -45,6 +55,16 @@ const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounter
   ['sida_device_slots', 'Slots for experts on the device', (c) => c.usage.slots],
   ['sida_kv_pages', 'Pages of the KV cache', (c) => c.usage.kvPages],
   ['sida_kv_pages_free', 'Free pages of the KV cache', (c) => c.usage.kvPagesFree],
+  [
+    'sida_kv_pages_used',
+    'Pages of the KV cache that running sequences use',
+    (c) => c.usage.kvPages - c.usage.kvPagesFree - c.kvPagesCached,
+  ],
+  [
+    'sida_kv_pages_cached',
+    'Pages that the prefix cache keeps and no running request uses; they are evicted when one needs them',
+    (c) => c.kvPagesCached,
+  ],
   [
     'sida_kv_window_pages',
     'Pages of layers that see only a window, which they give up behind it; 0 if the model has none',
@@ -83,7 +103,40 @@ function copyTokenizer(registry: Registry, engine: EngineHandle): void {
   );
 }
 
+function copyGrammars(registry: Registry, engine: EngineHandle): void {
+  copyGauge(
+    registry,
+    'sida_grammar_threads',
+    'Threads that compile grammars and follow answers; they start with the first answer that a grammar binds',
+    () => engine.grammars?.threads,
+  );
+  copyGauge(
+    registry,
+    'sida_grammar_bytes',
+    'WebAssembly memory of these threads in bytes',
+    () => engine.grammars?.bytes,
+  );
+}
+
+/** The value is 1. Queries join its labels to other metrics. */
+function copyBuild(registry: Registry, engine: EngineHandle): void {
+  new Gauge({
+    name: 'sida_build_info',
+    help:
+      '1, labelled with the versions of sida and of Node, the device, and the instruction set of the kernels of the CPU; ' +
+      'isa and device are empty before the engine has been ready, and where engines are those of workers',
+    labelNames: ['version', 'node', 'isa', 'device'],
+    registers: [registry],
+    collect() {
+      const { isa = '', device = '' } = engine.computes ?? {};
+      this.reset();
+      this.set({ version: VERSION, node: process.versions.node, isa, device }, 1);
+    },
+  });
+}
+
 export function copyEngine(registry: Registry, engine: EngineHandle): void {
+  copyBuild(registry, engine);
   copyGauge(registry, 'sida_engine_ready', '1 while the engine takes jobs', () =>
     engine.state.phase === 'ready' ? 1 : 0,
   );
@@ -96,6 +149,7 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
   const counter = (read: (counters: EngineCounters) => number) => () =>
     engine.counters === undefined ? undefined : read(engine.counters);
   copyTokenizer(registry, engine);
+  copyGrammars(registry, engine);
   for (const [counted, { name, help }] of THREAD_COUNTERS) {
     copyCounter(
       registry,

@@ -4,6 +4,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import type { Lock } from '../checkpoint/lock-file.js';
 import { holdPack } from '../checkpoint/pack-use.js';
 import { type ErrorBody, SidaError } from '../errors.js';
+import { MARK_ALONE } from '../heap-marking.js';
 import type {
   ControlReply,
   ControlRequest,
@@ -15,9 +16,11 @@ import type {
   ModelInfo,
   ToEngine,
 } from '../protocol/engine-messages.js';
+import type { GrammarFigures } from '../protocol/structure-messages.js';
 import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
 import { warnLines } from '../text/print.js';
 import { DeltaTaker } from './delta-taker.js';
+import { withoutSecrets } from './engine-environment.js';
 import type { EngineHandle, EngineState, RunOptions } from './engine-handle.js';
 import { Watchdog } from './watchdog.js';
 
@@ -41,11 +44,6 @@ const CLOSE_MS = 2000;
 
 const PROGRESS_TEXT = { convert: 'converting', hash: 'verifying', load: 'loading' } as const;
 
-/** The engine needs neither the clients' key nor Redis. A process that reads models from outside must not hold them. */
-function withoutSecrets({ SIDA_API_KEY: _, SIDA_REDIS: __, ...rest }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return rest;
-}
-
 export class EngineProcess implements EngineHandle {
   #config: EngineConfig;
   readonly #listeners = new Set<(state: EngineState) => void>();
@@ -56,8 +54,10 @@ export class EngineProcess implements EngineHandle {
   readonly #watchdog = new Watchdog(this.#killChild);
   #state: EngineState = { phase: 'starting', detail: 'not started' };
   #model: ModelInfo | undefined;
+  #computes: EngineHandle['computes'];
   #counters: EngineCounters | undefined;
   #tokenizer: TokenizerFigures | undefined;
+  #grammars: GrammarFigures | undefined;
   #child: ChildProcess | undefined;
   /** Keeps the served pack from being removed, also between a crash and the restart. */
   #hold: Promise<Lock | undefined> | undefined;
@@ -81,12 +81,20 @@ export class EngineProcess implements EngineHandle {
     return this.#model;
   }
 
+  get computes(): EngineHandle['computes'] {
+    return this.#computes;
+  }
+
   get counters(): EngineCounters | undefined {
     return this.#counters;
   }
 
   get tokenizer(): TokenizerFigures | undefined {
     return this.#tokenizer;
+  }
+
+  get grammars(): GrammarFigures | undefined {
+    return this.#grammars;
   }
 
   get restarts(): number {
@@ -197,7 +205,7 @@ export class EngineProcess implements EngineHandle {
   #spawn(): void {
     const child = fork(new URL('./engine-host.js', import.meta.url), [JSON.stringify(this.#config)], {
       serialization: 'advanced',
-      execArgv: [],
+      execArgv: [MARK_ALONE],
       env: withoutSecrets(process.env),
       // The engine's output goes to stderr: stdout belongs to the command.
       stdio: ['ignore', 2, 2, 'ipc'],
@@ -222,6 +230,7 @@ export class EngineProcess implements EngineHandle {
         return;
       case 'ready':
         this.#model = message.model;
+        this.#computes = { device: this.#config.device, isa: message.isa };
         this.#config = { ...this.#config, served: servedBy(message) };
         this.#holdPack(message.pack);
         this.#readySince = performance.now();
@@ -251,6 +260,7 @@ export class EngineProcess implements EngineHandle {
         return;
       case 'alive':
         this.#tokenizer = message.tokenizer ?? undefined;
+        this.#grammars = message.grammars ?? undefined;
         return;
     }
   }

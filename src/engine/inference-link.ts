@@ -1,5 +1,5 @@
 /** The main thread's end of the inference thread. */
-import { Worker } from 'node:worker_threads';
+import { type MessagePort, Worker } from 'node:worker_threads';
 import { SidaError } from '../errors.js';
 import { StepBacklog } from '../protocol/step-backlog.js';
 import type { FromInference, InferenceThreadData, ToInference } from '../protocol/thread-messages.js';
@@ -37,8 +37,8 @@ export class InferenceLink {
     });
   }
 
-  post(message: ToInference): void {
-    this.worker.postMessage(message);
+  post(message: ToInference, transfer: MessagePort[] = []): void {
+    this.worker.postMessage(message, transfer);
     // The thread sleeps on the wake-up and not on its port.
     this.#wakeUp.signal();
   }

@@ -7,11 +7,19 @@ import type { BatchFeed } from '../batching/batch-feed.js';
 import { clockMs } from '../clock.js';
 import { SidaError } from '../errors.js';
 import { noCost } from '../inference/job-costs.js';
-import type { CompletionDelta, FromEngine, JobRequest, JobResult } from '../protocol/engine-messages.js';
+import type {
+  CompletionDelta,
+  FromEngine,
+  JobRequest,
+  JobResult,
+  PrefixCacheMode,
+} from '../protocol/engine-messages.js';
+import type { GrammarWork, ItemWork } from '../protocol/item-work.js';
 import type { FromInference, JobEnd, ToInference } from '../protocol/thread-messages.js';
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';
+import type { GrammarPreparer, PreparedGrammar } from '../structure/grammar-preparer.js';
 import { taskOf } from '../tasks/registry.js';
-import { checkTexts, type ModelLimits } from '../tasks/shared/prepared-input.js';
+import { checkTexts, type ModelLimits, type PreparedInput } from '../tasks/shared/prepared-input.js';
 import type { JobResults, ModelWork, TokenizerWork } from '../tasks/task.js';
 import { DeltaFlow } from './delta-flow.js';
 import { type RoutingLimits, routingKOf } from './routing.js';
@@ -23,8 +31,11 @@ export interface EngineLimits extends ModelLimits {
 
 interface JobRunnerOptions {
   limits: EngineLimits;
+  prefixCache: PrefixCacheMode;
   /** Undefined if the model has no tokenizer. */
   encoder: Encoder | undefined;
+  /** Undefined if the model has no tokenizer. */
+  grammars?: GrammarPreparer | undefined;
   batches: Pick<BatchFeed, 'add' | 'cancel'>;
   toInference: (message: ToInference) => void;
   send: (message: FromEngine) => void;
@@ -47,8 +58,11 @@ interface RunningJob {
   firstItem: number;
   items: number;
   promptTokens: number;
+  cachedTokens: number;
   tokenizeMs: number;
   tokenizedMs: number;
+  /** Of the grammar that binds its answers, if one does. */
+  grammar: PreparedGrammar | undefined;
   results: JobResults<JobResult>;
 }
 
@@ -56,7 +70,7 @@ export class JobRunner {
   readonly #options: JobRunnerOptions;
   readonly #deltas: DeltaFlow;
   readonly #byId = new Map<string, RunningJob>();
-  /** By job: cancels the encoding of its texts. */
+  /** By job: cancels the encoding of its texts, or the compiling of its grammar. */
   readonly #encoding = new Map<string, () => void>();
   readonly #byNumber = new Map<number, RunningJob>();
   readonly #byItem = new Map<number, RunningJob>();
@@ -70,6 +84,11 @@ export class JobRunner {
 
   get running(): number {
     return this.#byId.size + this.#encoding.size;
+  }
+
+  /** Inputs that are not done. */
+  get inputs(): number {
+    return this.#byItem.size;
   }
 
   start(id: string, request: JobRequest): void {
@@ -154,12 +173,52 @@ export class JobRunner {
   }
 
   #start({ id, request, begin }: StartedJob, work: ModelWork<JobRequest, JobResult>, ids: number[][]): void {
-    const { limits, batches } = this.#options;
-    const inputs = work.inputs(request, limits, ids);
-    const routingK = routingKOf(request.routing, limits.routing);
+    const inputs = work.inputs(request, this.#options.limits, ids);
     if (inputs.length === 0) {
       throw new SidaError({ code: 'invalid_request', message: 'The request has no inputs', param: 'input' });
     }
+    this.#prepare(id, request, inputs, (grammar) => this.#run({ id, request, begin }, work, inputs, grammar));
+  }
+
+  /** Calls `then` with the grammar that binds the inputs, unless the job is cancelled or refused before. */
+  #prepare(
+    id: string,
+    { prefixScope: owner = '' }: JobRequest,
+    inputs: readonly PreparedInput[],
+    then: (grammar: PreparedGrammar | undefined) => void,
+  ): void {
+    // All inputs of a job have the same grammar.
+    const bound = inputs.map(grammarOf).find((grammar) => grammar !== undefined);
+    if (bound === undefined) {
+      then(undefined);
+      return;
+    }
+    this.#encoding.set(id, () => undefined);
+    // Whoever has a grammar has a tokenizer.
+    const { text, param } = bound;
+    const cancel = this.#options.grammars!.prepare({ grammar: text, owner, param }, (found) => {
+      this.#encoding.delete(id);
+      this.#orRefuse(id, () => {
+        if (found instanceof SidaError) throw found;
+        try {
+          then(found);
+        } catch (error) {
+          found.release();
+          throw error;
+        }
+      });
+    });
+    if (this.#encoding.has(id)) this.#encoding.set(id, cancel);
+  }
+
+  #run(
+    { id, request, begin }: StartedJob,
+    { results }: ModelWork<JobRequest, JobResult>,
+    inputs: readonly PreparedInput[],
+    grammar: PreparedGrammar | undefined,
+  ): void {
+    const { limits, batches, prefixCache } = this.#options;
+    const routingK = routingKOf(request.routing, limits.routing);
     const job: RunningJob = {
       id,
       job: this.#nextJob++,
@@ -167,9 +226,11 @@ export class JobRunner {
       firstItem: this.#nextItem,
       items: inputs.length,
       promptTokens: inputs.reduce((sum, { tokens }) => sum + tokens.length, 0),
+      cachedTokens: 0,
       tokenizeMs: clockMs() - begin,
       tokenizedMs: clockMs(),
-      results: work.results(request, limits),
+      grammar,
+      results: results(request, limits, inputs),
     };
     this.#nextItem += inputs.length;
     this.#byId.set(id, job);
@@ -184,7 +245,11 @@ export class JobRunner {
         jobItems: inputs.length,
         explain: request.explain ?? false,
         routingK,
-        work,
+        ...(request.prefixScope !== undefined && { owner: request.prefixScope }),
+        ...(prefixCache !== 'off' && {
+          prefixScope: (prefixCache === 'per-key' && request.prefixScope) || '',
+        }),
+        work: onThread(work, grammar),
         tokens,
       };
     });
@@ -201,11 +266,21 @@ export class JobRunner {
     return job.request.stream ? { id: job.id, delta } : undefined;
   }
 
-  #onDone({ item, scores, beamTokens, end }: Extract<FromInference, { type: 'done' }>): void {
+  #onDone({
+    item,
+    scores,
+    beamTokens,
+    cachedTokens = 0,
+    embedding,
+    end,
+  }: Extract<FromInference, { type: 'done' }>): void {
     const job = this.#byItem.get(item);
     if (job === undefined) return;
+    this.#byItem.delete(item);
+    job.cachedTokens += cachedTokens;
     if (scores !== undefined) job.results.scores?.(item - job.firstItem, scores);
     if (beamTokens !== undefined) job.results.beamTokens?.(beamTokens);
+    if (embedding !== undefined) job.results.embedding?.(item - job.firstItem, embedding);
     if (end === undefined) return;
     this.#deltas.end({ type: 'result', id: job.id, result: result(job, end) });
     this.#forget(job);
@@ -218,6 +293,7 @@ export class JobRunner {
   }
 
   #forget(job: RunningJob): void {
+    job.grammar?.release();
     this.#byId.delete(job.id);
     this.#byNumber.delete(job.job);
     const { firstItem, items } = job;
@@ -226,7 +302,23 @@ export class JobRunner {
 }
 
 function result(job: RunningJob, { cost, startedMs, endedMs }: JobEnd): JobResult {
-  const { request, promptTokens, tokenizeMs, tokenizedMs, results } = job;
+  const { request, promptTokens, cachedTokens, tokenizeMs, tokenizedMs, results } = job;
   const timing = { tokenizeMs, queueMs: startedMs - tokenizedMs, inferenceMs: endedMs - startedMs };
-  return { kind: request.kind, ...results.finish(), promptTokens, experts: cost, timing };
+  return {
+    kind: request.kind,
+    ...results.finish(),
+    promptTokens,
+    ...(cachedTokens > 0 && { cachedTokens }),
+    experts: cost,
+    timing,
+  };
+}
+
+function grammarOf({ work }: PreparedInput): GrammarWork | undefined {
+  return work.kind === 'generate' ? work.grammar : undefined;
+}
+
+function onThread(work: ItemWork, prepared: PreparedGrammar | undefined): ItemWork {
+  if (prepared === undefined || work.kind !== 'generate' || work.grammar === undefined) return work;
+  return { ...work, grammar: { ...work.grammar, thread: prepared.thread } };
 }

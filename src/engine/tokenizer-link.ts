@@ -12,6 +12,8 @@ import {
   type TokenizerThreadData,
   type ToTokenizer,
 } from '../protocol/tokenizer-messages.js';
+import { type ModelChat, modelChat } from '../text/chat/answer-format.js';
+import type { ChatTemplates } from '../text/chat/template-files.js';
 import { Detokenizer } from '../text/detokenizer.js';
 import type { TokenizerLimits } from '../text/tokenizer.js';
 import { readTokenizerFile } from '../text/tokenizing/file.js';
@@ -52,6 +54,8 @@ interface Lane {
 export class TokenizerLink implements Encoder {
   /** What is needed to turn ids into text. It stays on this thread. */
   readonly texts: Detokenizer;
+  /** Undefined if the model has no chat template. */
+  readonly chat: ModelChat | undefined;
   readonly #data: Omit<TokenizerThreadData, 'running'>;
   readonly #onFailure: (error: Error) => void;
   readonly #lanes: readonly Lane[] = [false, true].map((long) => ({
@@ -68,12 +72,13 @@ export class TokenizerLink implements Encoder {
   #ended = 0;
 
   private constructor(
-    texts: Detokenizer,
+    { texts, chat }: { texts: Detokenizer; chat: ModelChat | undefined },
     data: Omit<TokenizerThreadData, 'running'>,
     { worker, running }: StartedThread,
     onFailure: (error: Error) => void,
   ) {
     this.texts = texts;
+    this.chat = chat;
     this.#data = data;
     this.#worker = worker;
     this.#running = running;
@@ -82,22 +87,26 @@ export class TokenizerLink implements Encoder {
   }
 
   /**
-   * `json` is a tokenizer.json. Rejects with checkpoint_invalid when it cannot serve the model. `onFailure` is told
-   * when the thread ends and no text is the cause.
+   * `json` is a tokenizer.json, `templates` are the model's chat templates, if it has any. Rejects with
+   * checkpoint_invalid when the tokenizer cannot serve the model. `onFailure` is told when the thread ends and no text
+   * is the cause.
    */
   static async open(
     json: Buffer,
     limits: TokenizerLimits,
     onFailure: (error: Error) => void,
+    templates?: ChatTemplates,
   ): Promise<TokenizerLink> {
     // A file that cannot be read is refused before there is a copy of it.
-    const texts = new Detokenizer(readTokenizerFile(json));
+    const file = readTokenizerFile(json);
+    const texts = new Detokenizer(file);
+    const chat = templates && modelChat(templates, file);
     const shared = new SharedArrayBuffer(json.length);
     new Uint8Array(shared).set(json);
-    const data = { json: shared, limits };
+    const data = { json: shared, limits, chat: templates };
     const thread = startThread(data);
     await opened(thread.worker);
-    return new TokenizerLink(texts, data, thread, onFailure);
+    return new TokenizerLink({ texts, chat }, data, thread, onFailure);
   }
 
   get figures(): TokenizerFigures {
@@ -111,11 +120,16 @@ export class TokenizerLink implements Encoder {
     };
   }
 
+  /** The bytes of tokenizer.json. */
+  get json(): SharedArrayBuffer {
+    return this.#data.json;
+  }
+
   encode(texts: readonly TextToEncode[], done: Request['done']): () => void {
     const request: Request = { ids: new Array(texts.length), missing: texts.length, done };
-    for (const [index, { text, special }] of texts.entries()) {
-      const bytes = Buffer.byteLength(text);
-      this.#laneOf(bytes).waiting.add({ text, special, owner: request, index, bytes });
+    for (const [index, each] of texts.entries()) {
+      const bytes = Buffer.byteLength(each.text);
+      this.#laneOf(bytes).waiting.add({ ...each, owner: request, index, bytes });
     }
     this.#pump();
     return () => this.#drop(request);
@@ -144,7 +158,7 @@ export class TokenizerLink implements Encoder {
       const texts = lane.waiting.take(lane.long ? 0 : SHORT_BYTES);
       const id = this.#nextTurn++;
       lane.turn = { id, texts, looks: texts.map(() => 0) };
-      const sent = texts.map(({ text, special }) => ({ text, special }));
+      const sent = texts.map(({ text, special, chat }) => ({ text, special, ...(chat && { chat }) }));
       this.#worker.postMessage({ turn: id, long: lane.long, texts: sent } satisfies ToTokenizer);
     }
     const busy = this.#lanes.some(({ turn }) => turn !== undefined);
@@ -269,10 +283,13 @@ async function opened(worker: Worker): Promise<void> {
   throw new Error(`The tokenizer thread began with ${first.type}. This is a bug.`);
 }
 
-function tooLong({ bytes }: Text, limit: number): SidaError {
+function tooLong({ bytes, chat }: Text, limit: number): SidaError {
+  const what = chat
+    ? `A conversation of ${bytes} bytes took the model's chat template and the tokenizer`
+    : `A text of ${bytes} bytes took the tokenizer`;
   return new SidaError({
     code: 'cannot_run',
-    message: `A text of ${bytes} bytes took the tokenizer longer than ${limit} ms`,
+    message: `${what} longer than ${limit} ms`,
     details: { bytes, limit_ms: limit },
   });
 }

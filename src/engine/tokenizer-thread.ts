@@ -7,13 +7,17 @@ import { profiled, recordThread } from '../profile/thread-events.js';
 import {
   type FromTokenizer,
   RunningText,
+  type TextToEncode,
   type TokenizerThreadData,
   type ToTokenizer,
 } from '../protocol/tokenizer-messages.js';
+import { ChatEncoder } from '../text/chat/chat-encoder.js';
+import { controlTokens } from '../text/chat/control-tokens.js';
 import { Tokenizer } from '../text/tokenizer.js';
+import { readTokenizerFile } from '../text/tokenizing/file.js';
 
 const port = parentPort!;
-const { json, limits, running: buffer } = workerData as TokenizerThreadData;
+const { json, limits, running: buffer, chat: templates } = workerData as TokenizerThreadData;
 const running = new RunningText(buffer);
 /** True while a long turn runs and no short one interrupts it. */
 let interruptible = false;
@@ -37,11 +41,11 @@ function pause(): void {
 function run({ turn, long, texts }: ToTokenizer): void {
   const begin = clockMs();
   const found = profiled('tokenize', () =>
-    texts.map(({ text, special }, index) => {
+    texts.map((text, index) => {
       running.set(turn, index);
       interruptible = long;
       try {
-        return special ? tokenizer.encode(text) : tokenizer.encodePlain(text);
+        return encode(text);
       } catch (error) {
         return SidaError.from(error).toBody();
       } finally {
@@ -58,9 +62,24 @@ function run({ turn, long, texts }: ToTokenizer): void {
   send({ type: 'encoded', turn, ids, lengths, seconds: (clockMs() - begin) / 1000 }, [ids.buffer]);
 }
 
-function open(): Tokenizer | undefined {
+function encode({ text, special, chat }: TextToEncode): number[] {
+  const { tokenizer, chats } = opened!;
+  if (!chat) return special ? tokenizer.encode(text) : tokenizer.encodePlain(text);
+  if (chats !== undefined) return chats.encode(text);
+  throw new SidaError({
+    code: 'invalid_request',
+    message: 'This model has no chat template',
+    param: 'messages',
+  });
+}
+
+function open(): { tokenizer: Tokenizer; chats: ChatEncoder | undefined } | undefined {
   try {
-    return new Tokenizer(Buffer.from(json), limits, pause);
+    const bytes = Buffer.from(json);
+    const tokenizer = new Tokenizer(bytes, limits, pause);
+    if (templates === undefined) return { tokenizer, chats: undefined };
+    const controls = controlTokens(readTokenizerFile(bytes), templates);
+    return { tokenizer, chats: new ChatEncoder(tokenizer, controls, templates, pause) };
   } catch (error) {
     send({ type: 'failed', error: SidaError.from(error).toBody() });
     return undefined;
@@ -69,7 +88,6 @@ function open(): Tokenizer | undefined {
 
 recordThread(loadAddon().profile, 'tokenizer');
 const opened = open();
-const tokenizer = opened!;
 if (opened !== undefined) {
   port.on('message', run);
   send({ type: 'opened' });

@@ -69,10 +69,10 @@ export async function evaluate(source: EvaluationSource, options: EvaluationOpti
     totals.add(input);
     await onProgress('evaluate', i + 1, source.inputs.length);
   }
-  const { experts, slot } = engine.plan;
+  const { experts, blockBytes } = engine.plan;
   const moved = await movedBytes(totals.batches, {
     experts,
-    expertBytes: slot,
+    bytesOf: (id) => blockBytes[Math.floor(id / engine.shape.experts)]!,
     budgets,
     lookaheads,
     onReplay: (done, total) => onProgress('replay', done, total),

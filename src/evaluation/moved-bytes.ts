@@ -14,7 +14,8 @@ export interface SlotBudget {
 interface MovedOptions {
   /** Experts of all layers of the model. */
   experts: number;
-  expertBytes: number;
+  /** Bytes of an expert by flat id. */
+  bytesOf: (id: number) => number;
   budgets: readonly SlotBudget[];
   lookaheads: readonly number[];
   /** Awaited after each replay. It may throw to end them. */
@@ -43,7 +44,7 @@ const REACTIVE = ['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering'] as const;
 
 export async function movedBytes(
   batches: readonly ReplayBatch[],
-  { experts, expertBytes, budgets, lookaheads, onReplay }: MovedOptions,
+  { experts, bytesOf, budgets, lookaheads, onReplay }: MovedOptions,
 ): Promise<BudgetMoves[]> {
   const rules = rulesOf(lookaheads);
   const moves: BudgetMoves[] = [];
@@ -52,11 +53,13 @@ export async function movedBytes(
     const policies: Moved[] = [];
     for (const { run, ...rule } of rules) {
       let loads = 0;
-      const load = () => {
+      let bytes = 0;
+      const load = (_: ReplayPass | null, id: number) => {
         loads += 1;
+        bytes += bytesOf(id);
       };
       run(batches, { experts, slots }, { load });
-      policies.push({ ...rule, loads, bytes: loads * expertBytes });
+      policies.push({ ...rule, loads, bytes });
       done += 1;
       await onReplay?.(done, rules.length * budgets.length);
     }

@@ -31,7 +31,8 @@ export function isPresent(directory: string, name: string): boolean {
     lstatSync(join(directory, name));
     return true;
   } catch (error) {
-    if (isMissing(error)) return false;
+    // A directory that is a link in a circle holds nothing either.
+    if (isMissing(error) || (error as NodeJS.ErrnoException).code === 'ELOOP') return false;
     throw error;
   }
 }

@@ -1,11 +1,11 @@
 /** Counters of the inference thread since it started. */
 import type { RunStats } from '../native/addon-types.js';
-import type { EngineCounters } from '../protocol/engine-messages.js';
+import type { InferenceFigures } from '../protocol/engine-messages.js';
 import { addPass, noPasses, type PassCounters } from '../protocol/pass-counters.js';
 import { noThreadCounts, type ThreadCounters } from '../protocol/thread-counters.js';
 
 /** The counters that other parts keep. */
-type CountersNow = Omit<EngineCounters, keyof PassCounters | keyof ThreadCounters | 'rssBytes'>;
+type CountersNow = Omit<InferenceFigures, keyof PassCounters | keyof ThreadCounters | 'rssBytes'>;
 
 export class InferenceCounters {
   readonly thread = noThreadCounts();
@@ -15,7 +15,7 @@ export class InferenceCounters {
     addPass(this.#passes, stats, tokens);
   }
 
-  snapshot(now: CountersNow): EngineCounters {
+  snapshot(now: CountersNow): InferenceFigures {
     return { ...this.thread, ...this.#passes, ...now, rssBytes: process.memoryUsage.rss() };
   }
 }

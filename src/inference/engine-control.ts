@@ -1,18 +1,28 @@
 /** Answers control requests to the open engine between two steps. */
 import { budgetBytes } from '../config/budget.js';
+import { checkShared } from '../config/split-budget.js';
 import { type Engine, RESIDENCY_STATES } from '../native/addon-types.js';
-import type { ControlReply, ExpertState, ModelRequest } from '../protocol/engine-messages.js';
+import type { BudgetShare, ControlReply, ExpertState, ModelRequest } from '../protocol/engine-messages.js';
+import { memorySplit } from './memory-split.js';
 
-export function answerControl(request: ModelRequest, engine: Engine): ControlReply {
+/** `cachedPages` are the KV pages of the prefix cache that no running input uses. */
+export function answerControl(request: ModelRequest, engine: Engine, cachedPages: number): ControlReply {
   switch (request.kind) {
     case 'usage':
-      return { kind: 'usage', usage: engine.usage() };
+      return { kind: 'usage', usage: engine.usage(), split: memorySplit(engine, cachedPages) };
     case 'experts':
       return { kind: 'experts', layers: expertLayers(engine) };
     case 'set-budget':
-      engine.setBudget(budgetBytes(request.device, engine.plan));
-      return { kind: 'set-budget', usage: engine.usage() };
+      changeBudget(request.device, request.shared, engine);
+      return { kind: 'set-budget', usage: engine.usage(), split: memorySplit(engine, cachedPages) };
   }
+}
+
+/** Throws budget_too_small, without a change, where the budget is below the smallest or above what others leave. */
+function changeBudget(device: string, shared: BudgetShare | undefined, engine: Engine): void {
+  const bytes = budgetBytes(device, engine.plan);
+  if (shared !== undefined) checkShared(bytes, shared);
+  engine.setBudget(bytes);
 }
 
 function expertLayers(engine: Engine): { layer: string; experts: ExpertState[] }[] {

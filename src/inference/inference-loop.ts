@@ -1,10 +1,13 @@
 /** The loop of the inference thread: takes batches and runs prompts, scores or generates, pass by pass. */
 
 import { Generations } from '../batching/generations.js';
-import { HeldBatch } from '../batching/held-batch.js';
+import { HeldBatch, ownerOf } from '../batching/held-batch.js';
 import { HeldInputs } from '../batching/held-inputs.js';
-import { KvPages } from '../batching/kv-pages.js';
+import type { KvRoom } from '../batching/kv-pages.js';
 import type { Outcomes } from '../batching/outcomes.js';
+import { PageLeases } from '../batching/page-leases.js';
+import { PrefixCache } from '../batching/prefix-cache.js';
+import { nextOwner, WaitingBatches } from '../batching/waiting-batches.js';
 import { clockMs } from '../clock.js';
 import { SidaError } from '../errors.js';
 import { openKind } from '../model/kinds/index.js';
@@ -17,7 +20,9 @@ import { profiled } from '../profile/thread-events.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { ResidentFlag } from '../protocol/resident-flag.js';
+import type { ThreadLife } from '../protocol/structure-messages.js';
 import type { FromInference, ItemResults, QueuedBatch, ToInference } from '../protocol/thread-messages.js';
+import { Matchers } from '../structure/matchers.js';
 import { Belady } from './belady.js';
 import { InferenceCounters } from './counters.js';
 import { answerControl } from './engine-control.js';
@@ -32,6 +37,8 @@ interface InferenceLoopOptions {
   engine: Engine;
   pageTokens: number;
   maxBatchTokens: number;
+  /** Whether KV pages are kept for later inputs, where the model allows it. */
+  prefixCache: boolean;
   policy: EvictionPolicy;
   lookahead: number;
   /** Bandwidth of a simulated link in bytes per second; 0 means none. */
@@ -54,12 +61,14 @@ export class InferenceLoop {
   readonly #options: InferenceLoopOptions;
   readonly #counters = new InferenceCounters();
   readonly #costs: JobCosts;
-  readonly #pages: KvPages;
+  readonly #pages: PageLeases;
   readonly #planner: PassPlanner;
   readonly #belady: Belady;
+  #beladyBytes = 0;
   readonly #quality: RoutingQuality;
   readonly #tableWait: TableWait;
   readonly #generations: Generations;
+  readonly #matchers: Matchers;
   readonly #inputs: HeldInputs;
   readonly #kind: ModelKind;
   /** Jobs whose items are skipped, and the last batch that may hold any of them. */
@@ -68,8 +77,7 @@ export class InferenceLoop {
    * Jobs that failed in the current turn. They are released at its end, when no step uses their sequences any more.
    */
   readonly #failed = new Map<number, SidaError>();
-  #held: HeldBatch | undefined;
-  #lastFinishedBatch = -1;
+  readonly #waiting = new WaitingBatches();
   #closed = false;
   #countersSentMs = 0;
 
@@ -77,24 +85,23 @@ export class InferenceLoop {
     const { engine, policy, maxBatchTokens, queue, resident, lookahead } = options;
     this.#options = options;
     const { shape, plan } = engine;
-    this.#costs = new JobCosts(shape, plan.slot);
-    const { kvPages, kvWindows } = engine.usage();
-    this.#pages = new KvPages({
-      encoderDecoder: isEncoderDecoder(shape),
-      kvPages,
-      kvPageTokens: options.pageTokens,
-      kvWindows,
-      maxBatchTokens,
-    });
+    this.#costs = new JobCosts(shape, plan.blockBytes);
     const { linkBandwidth } = options;
     this.#planner = new PassPlanner({ engine, policy, queue, resident, linkBandwidth });
-    this.#belady = new Belady(plan.experts, engine.usage().slots, lookahead);
+    this.#belady = new Belady(plan.experts, engine.usage().slots, lookahead, {
+      onLoads: (_, loads) => {
+        for (const id of loads) this.#beladyBytes += plan.blockBytes[Math.floor(id / shape.experts)]!;
+      },
+    });
     const explains = (job: number) => this.#costs.explains(job);
     const { experts: expertsPerLayer, topK } = shape;
     this.#quality = new RoutingQuality({ expertsPerLayer, topK, belady: this.#belady, explains });
     this.#tableWait = new TableWait(queue.arrivals, this.#counters);
     const outcomes: Outcomes = {
-      tokens: (tokens) => options.emit({ type: 'tokens', tokens }),
+      tokens: (tokens) => {
+        this.#counters.thread.generatedTokens += tokens.length;
+        options.emit({ type: 'tokens', tokens });
+      },
       done: (item, job, results) => this.#done(item, job, results),
       failed: (job, error) => this.#failed.set(job, error),
     };
@@ -107,9 +114,12 @@ export class InferenceLoop {
       counters: this.#counters,
       onJobError: outcomes.failed,
     });
+    this.#pages = this.#openPages(() => passes.newId());
     const inputs = new HeldInputs(engine, this.#pages, outcomes);
     const { stepTables } = options;
     const generations = new Generations({ engine, planner: this.#planner, stepTables, inputs, outcomes });
+    const onStuck = (life: ThreadLife) => options.emit({ type: 'grammar-stuck', ...life });
+    this.#matchers = new Matchers(shape.vocabSize, onStuck);
     this.#inputs = inputs;
     this.#generations = generations;
     this.#kind = openKind({
@@ -117,9 +127,29 @@ export class InferenceLoop {
       passes,
       tableWait: this.#tableWait,
       generations,
+      matchers: this.#matchers,
       inputs,
       outcomes,
     });
+  }
+
+  #openPages(newId: () => number): PageLeases {
+    const { engine, pageTokens, maxBatchTokens, prefixCache } = this.#options;
+    const { kvPages, kvWindows } = engine.usage();
+    const encoderDecoder = isEncoderDecoder(engine.shape);
+    const room: KvRoom = { encoderDecoder, kvPages, kvPageTokens: pageTokens, kvWindows, maxBatchTokens };
+    // Layers with a window give up the pages behind it, which a shorter beginning of the same tokens would need.
+    const keeps = prefixCache && !encoderDecoder && kvWindows.length === 0;
+    return new PageLeases(room, keeps ? new PrefixCache({ engine, pageTokens, newId }) : null);
+  }
+
+  /** Times that an input gave up its pages to others. */
+  get preemptions(): number {
+    return this.#inputs.counts.preemptions;
+  }
+
+  get #cachedPages(): number {
+    return this.#pages.cache?.unused ?? 0;
   }
 
   /** Runs until a `close` message arrives. Blocks the thread. */
@@ -138,8 +168,7 @@ export class InferenceLoop {
   turn(): boolean {
     this.#readControl();
     if (this.#closed) return true;
-    let batches = 0;
-    while (this.#kind.takesMore(batches) && this.#startItems()) batches += 1;
+    const batches = this.#startInputs();
     const stepped = this.#inputs.count > 0;
     if (stepped) profiled('step', () => this.#kind.step(), { tokens: this.#generations.count });
     for (const [job, error] of this.#failed) this.#failJob(job, error);
@@ -163,15 +192,18 @@ export class InferenceLoop {
   #sendCounters(): void {
     this.#countersSentMs = clockMs();
     const { queue, engine, emit } = this.#options;
+    Object.assign(this.#counters.thread, this.#inputs.counts);
     const counters = this.#counters.snapshot({
       tablesQueued: queue.length,
-      activeSequences: this.#generations.count,
+      inputsHeld: this.#inputs.count,
+      activeSequences: this.#generations.count + this.#inputs.count - this.#generations.inputs,
+      kvPagesCached: this.#cachedPages,
       usage: engine.usage(),
       routingsPredicted: this.#quality.total.predicted,
       routingHitsNarrow: this.#quality.total.narrow,
       routingHitsWide: this.#quality.total.wide,
       tableWeight: this.#planner.tableWeight,
-      beladyBytes: this.#belady.loads * engine.plan.slot,
+      beladyBytes: this.#beladyBytes,
       tables: this.#options.builderStats.figures(),
     });
     emit({ type: 'counters', counters });
@@ -183,15 +215,21 @@ export class InferenceLoop {
       if (message === undefined) return;
       if (message.type === 'close') this.#closed = true;
       else if (message.type === 'cancel') this.#cancel(message.job, message.lastBatch);
-      else if (message.type === 'stop') this.#generations.stop(message.item, message.choice);
+      else if (message.type === 'stop') this.#stop(message.item, message.choice);
+      else if (message.type === 'grammar-thread') this.#matchers.connect(message, message.port);
       else this.#answer(message);
     }
+  }
+
+  #stop(item: number, choice: number): void {
+    this.#generations.stop(item, choice);
+    this.#kind.stop(item);
   }
 
   #answer({ id, request }: Extract<ToInference, { type: 'control' }>): void {
     const { engine, emit } = this.#options;
     try {
-      const reply = answerControl(request, engine);
+      const reply = answerControl(request, engine, this.#cachedPages);
       this.#planner.slotsChanged();
       this.#belady.slots = engine.usage().slots;
       emit({ type: 'control-reply', id, reply });
@@ -202,45 +240,86 @@ export class InferenceLoop {
     }
   }
 
-  /** Starts inputs of the held batch, or of the next one. Returns false if none can start. */
-  #startItems(): boolean {
-    this.#held ??= this.#takeBatch();
-    const held = this.#held;
-    if (held === undefined) return false;
-    const items = held.admit(this.#pages, (job) => this.#dropped.has(job));
-    if (items.length > 0) {
-      const tokens = items.reduce((sum, { tokens: { length } }) => sum + length, 0);
-      const now = clockMs();
-      for (const item of items) this.#costs.begin(item, now);
-      profiled('batch', () => this.#kind.start(items, held), { batch: held.batch.id, tokens });
+  /**
+   * Inputs that gave way go on, and others start, owner by owner in turn, until one lacks pages. Returns the number of
+   * starts.
+   */
+  #startInputs(): number {
+    const { queue } = this.#options;
+    let starts = 0;
+    let blocked = false;
+    while (!blocked) {
+      const suspended = new Set(this.#kind.suspendedOwners);
+      const owners = new Set([...suspended, ...this.#waiting.owners]);
+      const owner = nextOwner(owners, (each) => this.#inputs.of(each));
+      if (owner !== undefined && suspended.has(owner)) {
+        if (!this.#kind.resume(owner)) blocked = !this.#makesWay(owner, owners);
+      } else if (!this.#kind.takesMore(starts)) break;
+      else if (owner === undefined) {
+        if (!this.#takeBatch()) break;
+      } else if (this.#start(owner, owners.size === 1)) starts += 1;
+      else blocked = !this.#makesWay(owner, owners);
     }
-    if (held.finished) {
-      this.#held = undefined;
-      this.#lastFinishedBatch = held.batch.id;
-      for (const [job, lastBatch] of this.#dropped) if (lastBatch <= held.batch.id) this.#dropped.delete(job);
-      return true;
-    }
-    if (items.length === 0 && this.#inputs.count === 0) {
+    if (blocked && this.#inputs.count === 0) {
       const { free, total } = this.#pages;
       throw new Error(
         `An input waits for KV pages, ${free} of ${total} are free and nothing runs. This is a bug.`,
       );
     }
-    return items.length > 0;
+    queue.blocked = blocked;
+    return starts;
   }
 
-  #takeBatch(): HeldBatch | undefined {
+  /**
+   * For an owner that lacks pages. One of which nothing runs gets those of an owner of which several inputs run.
+   * Otherwise batches of owners that are not known here may have their turn before it. Returns false if nothing helps.
+   */
+  #makesWay(owner: string, owners: ReadonlySet<string>): boolean {
+    if (this.#inputs.of(owner) === 0 && this.#kind.makeWay()) return true;
+    if (isEncoderDecoder(this.#options.engine.shape)) return false;
+    const isNew = ({ batch }: QueuedBatch) => batch.items.some((item) => !owners.has(ownerOf(item)));
+    return this.#options.queue.waiting().some(isNew) && this.#takeBatch();
+  }
+
+  /** Starts inputs of the owner, one if other owners wait too. Returns false if its pages are not available. */
+  #start(owner: string, alone: boolean): boolean {
+    const held = this.#waiting.of(owner)!;
+    const items = held.admit(this.#pages, owner, alone ? undefined : 1);
+    if (items.length === 0) return false;
+    const tokens = items.reduce((sum, { tokens: { length } }) => sum + length, 0);
+    const now = clockMs();
+    for (const item of items) this.#costs.begin(item, now);
+    this.#counters.thread.promptTokens += tokens;
+    profiled('batch', () => this.#kind.start(items, held), { batch: held.batch.id, tokens });
+    this.#forgetFinished();
+    return true;
+  }
+
+  #forgetFinished(): void {
+    this.#waiting.forgetFinished();
+    const last = this.#waiting.lastFinished;
+    for (const [job, lastBatch] of this.#dropped) if (lastBatch <= last) this.#dropped.delete(job);
+  }
+
+  /** Returns false if no batch waits in the queue. */
+  #takeBatch(): boolean {
     const queued = this.#options.queue.tryTake();
-    if (queued === undefined) return undefined;
+    if (queued === undefined) return false;
     this.#counters.thread.batches += 1;
     this.#quality.nextBatch();
     const tables = openTables(queued.tables);
     if (queued.batch.routingK > 0) this.#tableWait.finish(tables);
     else this.#tableWait.settle(tables);
-    return new HeldBatch(queued.batch, tables);
+    // A round of an encoder-decoder model encodes the inputs of a batch together, whoever sent them.
+    const held = new HeldBatch(queued.batch, tables, !isEncoderDecoder(this.#options.engine.shape));
+    for (const job of this.#dropped.keys()) held.drop(job);
+    this.#waiting.add(held);
+    this.#forgetFinished();
+    return true;
   }
 
   #done(item: number, job: number, results: ItemResults): void {
+    this.#matchers.endItem(item);
     if (this.#failed.has(job)) return;
     const end = this.#costs.itemDone(job, clockMs());
     this.#options.emit({ type: 'done', item, job, ...results, ...(end && { end }) });
@@ -248,7 +327,7 @@ export class InferenceLoop {
 
   #cancel(job: number, lastBatch: number): void {
     this.#releaseJob(job);
-    if (lastBatch > this.#lastFinishedBatch) this.#dropped.set(job, lastBatch);
+    if (lastBatch > this.#waiting.lastFinished) this.#dropped.set(job, lastBatch);
     else this.#dropped.delete(job);
   }
 
@@ -261,6 +340,8 @@ export class InferenceLoop {
 
   #releaseJob(job: number): void {
     this.#costs.drop(job);
+    this.#waiting.drop(job);
+    this.#matchers.endJob(job);
     this.#generations.dropJob(job);
     this.#kind.dropJob(job);
     this.#inputs.dropJob(job);

@@ -21,6 +21,7 @@ import type {
   ToInference,
 } from '../protocol/thread-messages.js';
 import { warnLines } from '../text/print.js';
+import { batchLimits } from './batch-limits.js';
 import { EVICTION_POLICIES } from './eviction/index.js';
 import { InferenceLoop } from './inference-loop.js';
 import { openEngine } from './open-engine.js';
@@ -35,21 +36,11 @@ const emit = (message: FromInference): void =>
   });
 
 function engineOf({ config, pack }: InferenceThreadData): Engine {
-  const { memoryBudget, hostBudget, maxBatchTokens, kvTokens, kv, kvWindows, threads, activations, device } =
-    config;
   return openEngine({
+    ...batchLimits(config),
     pack,
-    memoryBudget,
-    hostBudget,
-    maxBatchTokens,
-    kvTokens,
-    kv,
-    kvWindows,
-    threads,
-    activations,
-    device,
-    ...(config.routingK !== null && { maxRoutingK: config.routingK }),
-    routers: config.routing === 'exact',
+    memoryBudget: config.memoryBudget,
+    hostBudget: config.hostBudget,
     linkBandwidth: config.linkBandwidth,
     linkLatency: config.linkLatencyMs / 1000,
     readDepth: config.readDepth,
@@ -107,6 +98,7 @@ if (opened !== undefined) {
     engine: opened.engine,
     pageTokens: opened.kvPageTokens,
     maxBatchTokens: data.config.maxBatchTokens,
+    prefixCache: data.config.prefixCache !== 'off',
     policy: EVICTION_POLICIES[data.config.policy],
     lookahead: data.config.lookahead,
     linkBandwidth: data.config.linkBandwidth,

@@ -48,13 +48,14 @@ interface Entry {
 export class JobCosts {
   readonly #jobs = new Map<number, Entry>();
   readonly #topK: number;
-  readonly #slotBytes: number;
+  readonly #blockBytes: readonly number[];
   readonly #marks: Uint32Array;
   #mark = 0;
 
-  constructor({ experts, topK }: Pick<ModelShape, 'experts' | 'topK'>, slotBytes: number) {
+  /** `blockBytes`: of one expert, by MoE layer. */
+  constructor({ experts, topK }: Pick<ModelShape, 'experts' | 'topK'>, blockBytes: readonly number[]) {
     this.#topK = topK;
-    this.#slotBytes = slotBytes;
+    this.#blockBytes = blockBytes;
     this.#marks = new Uint32Array(experts);
   }
 
@@ -133,6 +134,7 @@ export class JobCosts {
     beladyLoads: Set<number> | null,
   ): void {
     const experts = this.#marks.length;
+    const bytes = this.#blockBytes[result.layers[layer]!]!;
     this.#mark = (this.#mark + 1) >>> 0;
     if (this.#mark === 0) {
       this.#marks.fill(0);
@@ -145,13 +147,13 @@ export class JobCosts {
         const expert = result.dispatch[layer * tokens * k + entry]!;
         if (expert === NO_EXPERT || this.#marks[expert] === this.#mark) continue;
         this.#marks[expert] = this.#mark;
-        this.#count(cost, result.found[layer * experts + expert]!);
-        if (beladyLoads?.has(result.layers[layer]! * experts + expert)) cost.belady_bytes += this.#slotBytes;
+        this.#count(cost, result.found[layer * experts + expert]!, bytes);
+        if (beladyLoads?.has(result.layers[layer]! * experts + expert)) cost.belady_bytes += bytes;
       }
     }
   }
 
-  #count(cost: ExpertCost, found: number): void {
+  #count(cost: ExpertCost, found: number, bytes: number): void {
     cost.needed += 1;
     if (found === EXPERT_RESIDENT) {
       cost.resident += 1;
@@ -161,6 +163,6 @@ export class JobCosts {
     else if (found === EXPERT_LATE) cost.late += 1;
     else if (found === EXPERT_ON_DEMAND) cost.on_demand += 1;
     cost.loaded += 1;
-    cost.bytes += this.#slotBytes;
+    cost.bytes += bytes;
   }
 }

@@ -10,6 +10,7 @@ import type {
   MemoryPlan,
   RESIDENCY_STATES,
 } from './engine-types.js';
+import type { GgufInfo } from './gguf-types.js';
 import type {
   CheckpointInfo,
   PackFormats,
@@ -29,6 +30,7 @@ import type { Recorder } from './profile-types.js';
 import type { WeightlessStore, WeightlessStoreOptions } from './store-types.js';
 
 export * from './engine-types.js';
+export type * from './gguf-types.js';
 export type * from './pack-types.js';
 export type * from './predictor-types.js';
 export type * from './profile-types.js';
@@ -73,8 +75,13 @@ export interface NativeAddon {
   profile: Recorder;
   cpuFeatures(): CpuFeatures;
   cuda(): CudaState;
-  /** Opens a checkpoint, and checks every header and every tensor's name and shape. Throws checkpoint_invalid. */
-  inspectCheckpoint(directory: string): CheckpointInfo;
+  /**
+   * Opens a checkpoint directory or a GGUF file, and checks every header and every tensor's name and shape. Throws
+   * checkpoint_invalid.
+   */
+  inspectCheckpoint(model: string): CheckpointInfo;
+  /** Reads what a GGUF file says beside its weights. Throws checkpoint_invalid. */
+  readGguf(file: string): GgufInfo;
   /** The layout of a pack of the model whose config.json lies in the directory `config`. Reads no weights. */
   describePack(options: { config: string } & PackFormats): PackLayout;
   /**

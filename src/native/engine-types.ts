@@ -17,7 +17,7 @@ export interface BatchLimits {
   /** Whether the model's routers are on the device; default true. Without them, every batch must have a `routing`. */
   routers?: boolean;
   /**
-   * Type of the activations that are multiplied with int8 and int4 weights; default f32. With int8, each row is
+   * Type of the activations that are multiplied with int8, int4 and q4_0 weights; default f32. With int8, each row is
    * rounded at run time, which is faster and less exact. Other weights are always multiplied with f32.
    */
   activations?: Activations;
@@ -42,8 +42,10 @@ export interface MemoryPlan {
   routers: number;
   kvCache: number;
   workspace: number;
-  /** One expert's slot. */
+  /** One expert's slot, which has room for the largest. */
   slot: number;
+  /** What one expert of each MoE layer has in the pack. */
+  blockBytes: number[];
   /** Number of experts in all layers of the model. */
   experts: number;
   /** dense + routers + kvCache + workspace. */
@@ -52,7 +54,7 @@ export interface MemoryPlan {
   smallest: number;
   /** fixed + a slot for every expert. */
   resident: number;
-  /** Bytes of all experts. */
+  /** A slot for every expert. */
   expertBytes: number;
   /** Bytes of the experts that one token needs: MoE layers · top-k slots. */
   tokenDemand: number;
@@ -121,6 +123,33 @@ export interface NativePicks {
   };
   /** Number of most likely tokens to return with each pick. None when absent. */
   top?: Int32Array;
+  /** What changes the logits that tokens are picked from, not the log-probabilities. Nothing when absent. */
+  adjustments?: NativeAdjustments;
+  /**
+   * The tokens that may be picked; all when absent. `rows` gives each pick's row of `bitmaps`, or −1 for all tokens.
+   * `bitmaps` is (bitmaps, ceil(vocab / 32)): bit t % 32 of word t / 32 stands for token t.
+   */
+  allowed?: { rows: Int32Array; bitmaps: Uint32Array };
+}
+
+/** Penalties and biases of picks. A pick's tokens lie between the end of the pick before and its own. */
+export interface NativeAdjustments {
+  /** Taken from the logit of each generated token; (picks). */
+  presence: Float64Array;
+  /** Taken from it once for each time that the token was generated; (picks). */
+  frequency: Float64Array;
+  /** Above 0: positive logits of seen tokens are divided by it, the others multiplied; (picks). */
+  repetition: Float64Array;
+  /** Different tokens of each sequence, and how often each was generated: 0 if only the prompt has it. */
+  seen: Int32Array;
+  generated: Uint32Array;
+  /** (picks). */
+  seenEnds: Uint32Array;
+  /** Tokens with a bias of each pick, and what is added to their logits. */
+  biased: Int32Array;
+  biases: Float64Array;
+  /** (picks). */
+  biasedEnds: Uint32Array;
 }
 
 /**
@@ -276,8 +305,10 @@ export interface DeviceUsage {
   /** Pages of the tokens that all sequences together may have, and those of them that are free in all layers. */
   kvPages: number;
   kvPagesFree: number;
+  /** Bytes of such a page in the layers that see all tokens; 0 if no layer does. */
+  kvPageBytes: number;
   /** Pages of the layers that see only the last `window` tokens; they give up what no later token sees. */
-  kvWindows: { window: number; pages: number; pagesFree: number }[];
+  kvWindows: { window: number; pages: number; pagesFree: number; pageBytes: number }[];
   host: { budgetBytes: number; usedBytes: number; experts: number };
   /** How each expert file is read. A rate of 0 was not measured. */
   disk: { direct: boolean; depth: number; chunkBytes: number; bytesPerSecond: number }[];
@@ -297,6 +328,16 @@ export interface Engine {
   runBatch(batch: NativeBatch, plan: ResidencyPlan | null): RunResult;
   /** Ends sequences and frees the pages that no other sequence uses. Unknown ids are ignored. */
   releaseSequences(ids: Int32Array): void;
+  /**
+   * Begins sequence `to` with the first `tokens` tokens of `from`, whose pages both own. Only of a decoder-only model.
+   * Throws invalid_request where `from` does not have them, or gave up pages that the next token would see.
+   */
+  forkSequence(from: number, to: number, tokens: number): void;
+  /**
+   * Frees the first pages of sequence `id` and gives it those of `from`. Both must hold the same `tokens` tokens, which
+   * are whole pages.
+   */
+  sharePages(id: number, from: number, tokens: number): void;
   residency(): Residency;
   usage(): DeviceUsage;
   /** Blocks until the device holds at most `bytes`. Throws budget_too_small, without a change, below the smallest. */

@@ -1,16 +1,17 @@
 /** Types of the native addon for checkpoints and packed models. */
 
-export type ExpertDtype = 'f32' | 'bf16' | 'int8' | 'int4' | 'mxfp4';
+export type ExpertDtype = 'f32' | 'bf16' | 'int8' | 'int4' | 'mxfp4' | 'q8_0' | 'q4_0' | 'q4_k' | 'q6_k';
 
 export interface WeightFormat {
-  dtype: ExpertDtype;
+  /** `mixed`: matrices have types of their own, those that they have in the checkpoint. */
+  dtype: ExpertDtype | 'mixed';
   /** Inputs that share a scale: 32, 64 or 128 for int4. Absent for the other types. */
   group?: number;
 }
 
 export interface PackFormats {
   experts: WeightFormat;
-  /** Element type of linear weights and embeddings. Never int4 or mxfp4. */
+  /** Element type of linear weights and embeddings. Never int4. */
   dense: WeightFormat;
 }
 
@@ -68,7 +69,7 @@ export interface ModelShape {
 /** A checked Hugging Face checkpoint directory. */
 export interface CheckpointInfo {
   shape: ModelShape;
-  dtype: 'f32' | 'bf16' | 'f16' | 'mixed';
+  dtype: 'f32' | 'bf16' | 'f16' | 'fp8' | 'mixed';
   /** Packed element types that lose nothing of this checkpoint. */
   lossless: PackFormats;
   files: { name: string; bytes: number }[];
@@ -102,15 +103,24 @@ export interface DenseTensor {
   bytes: number;
 }
 
+export interface ExpertMatrix {
+  name: 'gate' | 'up' | 'down';
+  shape: [number, number];
+  offset: number;
+}
+
 export interface PackLayout {
   experts: WeightFormat & {
     /** Absent when there are stripes. */
     file?: string;
     stripes?: Stripes;
-    /** Bytes of one expert, padded to 4 KiB. */
+    /** Bytes of one expert, padded to 4 KiB; of the largest when they differ. */
     block_bytes: number;
-    /** The matrices of a block, each (n, k), in the order of their offsets. */
-    matrices: { name: 'gate' | 'up' | 'down'; shape: [number, number]; offset: number }[];
+    /** The matrices of a block, each (n, k), in the order of their offsets. Absent when the types are mixed. */
+    matrices?: ExpertMatrix[];
+    /** When the types are mixed: the layouts that blocks have, and the index of each layer's. */
+    layouts?: { block_bytes: number; matrices: (ExpertMatrix & WeightFormat)[] }[];
+    layout_of_layer?: number[];
     layers: string[];
     experts_per_layer: number;
   };
@@ -122,6 +132,8 @@ export interface PackWriter {
   readonly layout: PackLayout;
   /** Names and final sizes of the expert files, by stripe. */
   readonly expertFiles: { name: string; bytes: number }[];
+  /** Bytes of each expert file once flat expert ids [0, count) are written. */
+  expertBytes(count: number): number[];
   /** Writes the complete dense file. */
   writeDense(): void;
   /** Writes the blocks of flat expert ids [begin, end) at their offsets in the expert files. */
@@ -134,7 +146,7 @@ export interface PackWriter {
 export interface WeightErrors {
   /** Largest error. 0 when nothing was lost. */
   largest: number;
-  /** Largest error that the element type allows, which is half a step. */
+  /** Largest error that the element types allow, mostly half a step; 0 for weights that are only copied. */
   bound: number;
 }
 

@@ -1,8 +1,8 @@
 /** The server's Prometheus metrics. They count events, and the reader derives ratios. */
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import type { JobTiming } from '../protocol/engine-messages.js';
-
-const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+import { SECONDS } from './buckets.js';
+import type { TokenTimes } from './token-times.js';
 
 interface HttpRequestSample {
   route: string;
@@ -18,22 +18,32 @@ interface JobSample {
   queueMs: number;
 }
 
-export interface Metrics {
+/** How long jobs take. */
+export interface JobTimes {
+  observeOutcome(kind: string, outcome: JobSample): void;
+}
+
+export interface Metrics extends JobTimes, TokenTimes {
   readonly registry: Registry;
+  /** The text of a scrape. */
+  text(): Promise<string>;
   observeRequest(sample: HttpRequestSample): void;
   /** Counts a connection or request that reached no route: malformed, timed out, or over the connection limit. */
   countConnectionError(reason: string): void;
-  observeOutcome(kind: string, outcome: JobSample): void;
   /** Counts a request refused before the queue, because of its caller's tokens or its share of the queue. */
   countRefusal(reason: 'rate' | 'share'): void;
   /** Counts a stream closed because its reader fell too far behind. */
   countSlowReader(): void;
 }
 
-/** Creates the metrics of a server process. serverMetrics adds those of its engine and its queue to the registry. */
-export function createMetrics(): Metrics {
+/** Creates the metrics of a server process. serverMetrics adds those of its models. */
+export function createMetrics(): Omit<Metrics, keyof JobTimes | keyof TokenTimes> {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'sida_' });
+  // Gauges must not be named as totals. These are the sums of metrics that tell the types apart.
+  for (const what of ['handles', 'requests', 'resources']) {
+    registry.removeSingleMetric(`sida_nodejs_active_${what}_total`);
+  }
 
   const registers = [registry];
   const requests = new Counter({
@@ -66,6 +76,21 @@ export function createMetrics(): Metrics {
     labelNames: ['reason'],
     registers,
   });
+
+  return {
+    registry,
+    text: () => registry.metrics(),
+    observeRequest({ route, method, status, seconds }) {
+      requests.inc({ route, method, status });
+      requestSeconds.observe({ route, method }, seconds);
+    },
+    countConnectionError: (reason) => connectionErrors.inc({ reason }),
+    countRefusal: (reason) => refusals.inc({ reason }),
+    countSlowReader: () => slowReaders.inc(),
+  };
+}
+
+export function createJobTimes(registry: Registry): JobTimes {
   const jobSeconds = Object.fromEntries(
     (['queue', 'tokenize', 'inference'] as const).map((part) => [
       part,
@@ -74,20 +99,12 @@ export function createMetrics(): Metrics {
         help: `Seconds of a job spent in ${part === 'queue' ? 'the queue' : part}`,
         labelNames: ['kind'],
         buckets: SECONDS,
-        registers,
+        registers: [registry],
       }),
     ]),
   ) as Record<'queue' | 'tokenize' | 'inference', Histogram>;
 
   return {
-    registry,
-    observeRequest({ route, method, status, seconds }) {
-      requests.inc({ route, method, status });
-      requestSeconds.observe({ route, method }, seconds);
-    },
-    countConnectionError: (reason) => connectionErrors.inc({ reason }),
-    countRefusal: (reason) => refusals.inc({ reason }),
-    countSlowReader: () => slowReaders.inc(),
     observeOutcome(kind, { result, queueMs }) {
       jobSeconds.queue.observe({ kind }, (queueMs + result.timing.queueMs) / 1000);
       jobSeconds.tokenize.observe({ kind }, result.timing.tokenizeMs / 1000);

@@ -8,6 +8,7 @@ import type {
   Activations,
   DeviceName,
   DeviceUsage,
+  Isa,
   KvType,
   MemoryPlan,
   ModelShape,
@@ -15,9 +16,12 @@ import type {
   ResidencyState,
 } from '../native/addon-types.js';
 import type { TraceAbout } from '../profile/chrome-trace.js';
+import type { ChatFormat } from '../text/chat/answer-format.js';
 import type { BuilderFigures } from './builder-stats.js';
+import type { MemorySplit } from './memory-split.js';
 import type { PassCounters } from './pass-counters.js';
 import type { HashFunctionName, PredictorInfo } from './predictor-messages.js';
+import type { GrammarFigures } from './structure-messages.js';
 import type { ThreadCounters } from './thread-counters.js';
 import type { TokenizerFigures } from './tokenizer-messages.js';
 
@@ -55,6 +59,8 @@ export interface EngineConfig extends FormatChoices {
   kvTokens: number;
   /** Sequences for which layers with a window keep pages, beside the tokens of the largest pass. */
   kvWindows: number;
+  /** Whose later requests may use the KV pages of a finished one. */
+  prefixCache: PrefixCacheMode;
   batchWaitMs: number;
   /** Longest text in bytes that is accepted for tokenizing. */
   maxInputBytes: number;
@@ -63,6 +69,9 @@ export interface EngineConfig extends FormatChoices {
   /** Outstanding reads per expert file; 0 means that the engine measures the best depth. */
   readDepth: number;
 }
+
+export const PREFIX_CACHE_MODES = ['per-key', 'shared', 'off'] as const;
+export type PrefixCacheMode = (typeof PREFIX_CACHE_MODES)[number];
 
 export const EVICTION_POLICY_NAMES = [
   'farthest-next-use',
@@ -85,9 +94,13 @@ export interface ModelInfo {
   formats: PackFormats;
   tasks: Tasks;
   hasTokenizer: boolean;
+  /** Null if the model has no chat template, or no tokenizer. */
+  chat: ChatFormat | null;
   plan: MemoryPlan;
   usage: DeviceUsage;
   predictor: PredictorInfo;
+  /** What routes tokens in requests that do not say. */
+  routing: RoutingMode;
 }
 
 /** The cost of an answer in experts. `loaded` counts experts that were not resident when first needed. */
@@ -148,6 +161,8 @@ export interface JobRequest {
   routing?: RoutingWish;
   /** Whether deltas are sent as they arise. */
   stream?: boolean;
+  /** Names the key that sent it: keys take turns in the engine, and may not share a prefix cache. */
+  prefixScope?: string;
 }
 
 /** The extra parts that a request asked its answer to show. Each task defines its own fields. */
@@ -172,6 +187,8 @@ export interface JobTiming {
 export interface JobResult {
   kind: string;
   promptTokens: number;
+  /** Of these, tokens whose KV pages the prefix cache had; absent if there are none. */
+  cachedTokens?: number;
   completionTokens: number;
   experts: ExpertCost;
   timing: JobTiming;
@@ -190,12 +207,18 @@ export interface CompletionDelta {
   finishReason: 'stop' | 'length' | null;
 }
 
+/** Bytes that the models of a server share, and those that the other models have of them. */
+export interface BudgetShare {
+  total: number;
+  others: number;
+}
+
 /** Control requests that the inference thread answers. */
 export type ModelRequest =
   | { kind: 'usage' }
   | { kind: 'experts' }
   /** Answered once the new budget is in effect. */
-  | { kind: 'set-budget'; device: string };
+  | { kind: 'set-budget'; device: string; shared?: BudgetShare };
 
 /** Control requests that the main thread answers. */
 export type ProfileRequest =
@@ -214,9 +237,9 @@ export interface ExpertState {
 }
 
 export type ControlReply =
-  | { kind: 'usage'; usage: DeviceUsage }
+  | { kind: 'usage'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'experts'; layers: { layer: string; experts: ExpertState[] }[] }
-  | { kind: 'set-budget'; usage: DeviceUsage }
+  | { kind: 'set-budget'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'start-profile' }
   | { kind: 'stop-profile'; written: TraceAbout | null };
 
@@ -233,10 +256,20 @@ export interface EngineCounters extends PassCounters, ThreadCounters {
   tables: BuilderFigures;
   /** Batches between the hash-building thread and the inference thread. */
   tablesQueued: number;
+  /** Prompts that run, and generations with each of their choices and beams. */
   activeSequences: number;
+  /** Inputs that these sequences belong to. */
+  inputsHeld: number;
+  /** Inputs in the engine process that have not started, or that gave their KV pages to older ones. */
+  waitingInputs: number;
+  /** KV pages that the prefix cache keeps and no running input uses. */
+  kvPagesCached: number;
   rssBytes: number;
   usage: DeviceUsage;
 }
+
+/** What the inference thread knows of them. */
+export type InferenceFigures = Omit<EngineCounters, 'waitingInputs'>;
 
 export type ToEngine =
   | { type: 'job'; id: string; request: JobRequest }
@@ -250,7 +283,7 @@ export type ToEngine =
 export type FromEngine =
   /** Progress of long work before the engine is ready: conversion, loading. */
   | { type: 'progress'; phase: 'convert' | 'hash' | 'load'; done: number; total: number }
-  | { type: 'ready'; model: ModelInfo; pack: string }
+  | { type: 'ready'; model: ModelInfo; pack: string; isa: Isa }
   /** The model cannot be served; the process exits after this. */
   | { type: 'failed'; error: ErrorBody }
   /** The deltas of one decode step for all jobs. One message per delta would delay the reading of cancel messages. */
@@ -261,4 +294,4 @@ export type FromEngine =
   | { type: 'control-error'; id: number; error: ErrorBody }
   | { type: 'counters'; counters: EngineCounters }
   /** Sent every second by the main thread, which does no long work. Without a tokenizer there are no figures. */
-  | { type: 'alive'; tokenizer: TokenizerFigures | null };
+  | { type: 'alive'; tokenizer: TokenizerFigures | null; grammars: GrammarFigures | null };

@@ -9,6 +9,9 @@ import { WakeUp } from './wake-up.js';
 const PUT = 0;
 const TAKEN = 1;
 const IDLE = 2;
+const BLOCKED = 3;
+/** Entries beyond the capacity, for owners that would otherwise wait behind all others. */
+const NEWCOMERS = 4;
 
 /** One end of a queue, for transfer to its thread. `port` must be in the transfer list. */
 export interface QueueEnd {
@@ -16,16 +19,16 @@ export interface QueueEnd {
   counters: SharedArrayBuffer;
   /** Signalled to the consumer when an entry is put. Other threads may signal it too. */
   arrivals: SharedArrayBuffer;
-  /** Signalled to the main thread when an entry is taken or the consumer becomes idle. */
+  /** Signalled to the main thread when an entry is taken or the consumer becomes idle or blocked. */
   departures: SharedArrayBuffer;
-  /** Most entries between the two threads. It limits the look-ahead. */
+  /** Entries between the two threads. It limits the look-ahead. A few more are for new owners. */
   capacity: number;
 }
 
 export function createQueue(capacity: number): { producer: QueueEnd; consumer: QueueEnd } {
   const { port1, port2 } = new MessageChannel();
   const shared = {
-    counters: new SharedArrayBuffer(12),
+    counters: new SharedArrayBuffer(16),
     arrivals: new WakeUp().buffer,
     departures: new WakeUp().buffer,
     capacity,
@@ -53,7 +56,7 @@ export class QueueProducer<T> {
   /** Does not block. Throws if the queue is full; the main thread checks for room with a QueueGauge. */
   put(entry: T): void {
     const length = lengthOf(this.#counters);
-    const { capacity } = this.#end;
+    const capacity = this.#end.capacity + NEWCOMERS;
     if (length >= capacity) throw new Error(`The queue holds ${length} of ${capacity}. This is a bug.`);
     this.#end.port.postMessage(entry);
     Atomics.add(this.#counters, PUT, 1);
@@ -63,15 +66,18 @@ export class QueueProducer<T> {
 
 /** The main thread's view of the queue. */
 export class QueueGauge {
-  /** Signalled when an entry is taken and when the consumer becomes idle. */
+  /** Signalled when an entry is taken, and when the consumer becomes idle or blocked. */
   readonly departures: WakeUp;
   readonly capacity: number;
+  /** Including places for entries of new owners. */
+  readonly mostCapacity: number;
   readonly #counters: Int32Array;
 
   constructor({ counters, departures, capacity }: Pick<QueueEnd, 'counters' | 'departures' | 'capacity'>) {
     this.#counters = new Int32Array(counters);
     this.departures = new WakeUp(departures);
     this.capacity = capacity;
+    this.mostCapacity = capacity + NEWCOMERS;
   }
 
   /** Entries taken so far, modulo 2^32. */
@@ -82,6 +88,11 @@ export class QueueGauge {
   /** Whether the consumer has nothing to do. */
   get consumerIdle(): boolean {
     return Atomics.load(this.#counters, IDLE) === 1;
+  }
+
+  /** Whether the consumer's next input lacks KV pages, so that it takes entries of new owners only. */
+  get consumerBlocked(): boolean {
+    return Atomics.load(this.#counters, BLOCKED) === 1;
   }
 }
 
@@ -110,6 +121,12 @@ export class QueueConsumer<T> {
   set idle(idle: boolean) {
     Atomics.store(this.#counters, IDLE, idle ? 1 : 0);
     if (idle) this.#departures.signal();
+  }
+
+  /** Publishes whether the next input lacks KV pages. */
+  set blocked(blocked: boolean) {
+    const value = blocked ? 1 : 0;
+    if (Atomics.exchange(this.#counters, BLOCKED, value) !== value && blocked) this.#departures.signal();
   }
 
   /** Entries that were put and not taken, oldest first. They still count toward the capacity. Does not block. */

@@ -1,7 +1,7 @@
-/** The work for one input: score labels, generate tokens, or search for the best texts with beams. */
-import type { Sampling } from './sampling.js';
+/** The work for one input: score labels, generate tokens, search for the best texts with beams, or embed it. */
+import type { LogitAdjustments, Sampling } from './sampling.js';
 
-export type ItemWork = { kind: 'score'; plan: ScoringPlan } | GenerateWork | SearchWork;
+export type ItemWork = { kind: 'score'; plan: ScoringPlan } | GenerateWork | SearchWork | EmbedWork;
 
 export interface GenerateWork {
   kind: 'generate';
@@ -11,8 +11,26 @@ export interface GenerateWork {
   logprobs: number | null;
   /** Sampling of each choice; null picks the most likely token. */
   choices: readonly (Sampling | null)[];
+  /** Penalties and biases of every choice. */
+  adjustments?: LogitAdjustments;
+  /** What every choice must follow. */
+  grammar?: GrammarWork;
   /** Every choice begins with this token, whatever the model prefers. Only for encoder-decoder models. */
   forcedFirst?: number;
+}
+
+/** A grammar, and the grammar thread on which its matchers run. */
+export interface GrammarWork {
+  /** A `Grammar` as text. */
+  text: string;
+  thread: number;
+  /** The field of the request that demands it, which errors name. */
+  param: string;
+}
+
+/** The mean of the input's last hidden states. */
+export interface EmbedWork {
+  kind: 'embed';
 }
 
 export interface BeamSettings {
@@ -45,6 +63,7 @@ export function planTokens({ inputs }: ScoringPlan): number {
 /** Tokens of each sequence after the prompt: of each label's input, choice or beam. */
 export function fedTokens(work: ItemWork): number[] {
   if (work.kind === 'score') return work.plan.inputs.map(({ tokens }) => tokens.length);
+  if (work.kind === 'embed') return [];
   const sequences = work.kind === 'search' ? work.beams : work.choices.length;
   return new Array(sequences).fill(work.maxTokens);
 }

@@ -11,6 +11,18 @@ export interface Sampling {
   seed: bigint;
 }
 
+/** Changes to the logits that the next token is picked from. Its log-probability stays that of the model. */
+export interface LogitAdjustments {
+  /** Taken from the logit of each token that was generated. */
+  presence: number;
+  /** Taken from it once for each time that the token was generated. */
+  frequency: number;
+  /** Above 0. Positive logits of tokens of the prompt or generated are divided by it, the others multiplied. */
+  repetition: number;
+  /** Different tokens, and what is added to their logits. */
+  biases: [id: number, bias: number][];
+}
+
 /** 2^64 divided by the golden ratio, made odd. Its multiples are far apart. */
 const SEED_STEP = 0x9e3779b97f4a7c15n;
 

@@ -18,6 +18,26 @@ const COUNTERS = {
     name: 'sida_hash_table_wait_seconds_total',
     help: 'Seconds the inference thread waited for the table of the batch at hand',
   },
+  promptTokens: {
+    name: 'sida_prompt_tokens_total',
+    help: 'Tokens of the prompts that have started',
+  },
+  generatedTokens: {
+    name: 'sida_generated_tokens_total',
+    help: 'Tokens generated, those after a stop string included; a beam search counts its best beam',
+  },
+  prefixQueriedTokens: {
+    name: 'sida_prefix_cache_queried_tokens_total',
+    help: 'Tokens of the prompts that were looked up in the prefix cache when they started',
+  },
+  prefixHitTokens: {
+    name: 'sida_prefix_cache_hit_tokens_total',
+    help: 'Of these tokens, those whose KV pages it had',
+  },
+  preemptions: {
+    name: 'sida_preemptions_total',
+    help: 'Times that a running generation gave its KV pages to an older one, to be computed again later',
+  },
 } satisfies Record<string, { name: string; help: string }>;
 
 type ThreadCounter = keyof typeof COUNTERS;

@@ -1,18 +1,20 @@
 /** All messages to and from the inference thread. The engine's main thread numbers jobs and items. */
 
+import type { MessagePort } from 'node:worker_threads';
 import type { ErrorBody } from '../errors.js';
 import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
 import type {
   ControlReply,
   EngineConfig,
-  EngineCounters,
   ExpertCost,
+  InferenceFigures,
   ModelRequest,
 } from './engine-messages.js';
 import type { QueueEnd } from './hash-table-queue.js';
 import type { ItemWork } from './item-work.js';
 import type { PredictorChoice } from './predictor-messages.js';
 import type { RankedToken } from './sampling.js';
+import type { ThreadLife } from './structure-messages.js';
 
 /** One input of a job. Its prompt is in the batch. */
 export interface BatchItem {
@@ -22,6 +24,10 @@ export interface BatchItem {
   jobItems: number;
   /** Whether the job's answer reports its cost in experts. */
   explain?: boolean;
+  /** Inputs of one scope may share kept KV pages; undefined if the input shares none. */
+  prefixScope?: string;
+  /** Names the key that sent the job. Keys take turns where KV pages are short; all share one turn without keys. */
+  owner?: string;
   work: ItemWork;
 }
 
@@ -73,6 +79,8 @@ export type ToInference =
   | { type: 'cancel'; job: number; lastBatch: number }
   /** Ends a choice early. The `done` message of its item still follows. */
   | { type: 'stop'; item: number; choice: number }
+  /** A grammar thread has started, or was replaced. */
+  | ({ type: 'grammar-thread'; port: MessagePort } & ThreadLife)
   | { type: 'control'; id: number; request: ModelRequest }
   | { type: 'close' };
 
@@ -91,6 +99,10 @@ export interface ItemResults {
   scores?: number[];
   /** Tokens that all beams of a search were fed. */
   beamTokens?: number;
+  /** Tokens of the prompt whose KV pages the prefix cache had. */
+  cachedTokens?: number;
+  /** Mean of the last hidden states. */
+  embedding?: number[];
 }
 
 /** The cost and times of a whole job. Times are milliseconds of the monotonic clock that all threads share. */
@@ -116,7 +128,9 @@ export type FromInference =
   /** `end` is present with the last item of the job. */
   | ({ type: 'done'; item: number; job: number; end?: JobEnd } & ItemResults)
   | { type: 'job-error'; job: number; error: ErrorBody }
+  /** A grammar thread does not answer. */
+  | ({ type: 'grammar-stuck' } & ThreadLife)
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
-  | { type: 'counters'; counters: EngineCounters }
+  | { type: 'counters'; counters: InferenceFigures }
   | { type: 'closed' };

@@ -1,5 +1,6 @@
 /** All messages between the engine process's main thread and its tokenizer thread. */
 import type { ErrorBody } from '../errors.js';
+import type { ChatTemplates } from '../text/chat/template-files.js';
 import type { TokenizerLimits } from '../text/tokenizer.js';
 
 export interface TokenizerThreadData {
@@ -7,12 +8,16 @@ export interface TokenizerThreadData {
   json: SharedArrayBuffer;
   limits: TokenizerLimits;
   running: SharedArrayBuffer;
+  /** Undefined if the model has no chat template. */
+  chat: ChatTemplates | undefined;
 }
 
 export interface TextToEncode {
   text: string;
   /** Whether to add the model's special tokens, such as the final `</s>` of T5 and Switch. */
   special: boolean;
+  /** The text is a `Conversation` in JSON, which the model's chat template renders. */
+  chat?: true;
 }
 
 /** Texts that the thread encodes one after the other. */

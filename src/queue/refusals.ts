@@ -1,6 +1,9 @@
 /** The errors that both queues refuse and end jobs with. */
 import { SidaError } from '../errors.js';
 
+/** Most bytes of all jobs that wait, by default. */
+export const QUEUE_BYTES = 128 * 1024 ** 2;
+
 /** `seconds` is the expected time until the queue has room. */
 export function queueFull(bound: number, seconds: number): SidaError {
   return new SidaError({

@@ -1,8 +1,10 @@
 /** Creates the Express application: middleware in the order in which it runs, then the route table. */
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
+import type { z } from 'zod';
 import { SidaError } from '../errors.js';
 import type { ServerContext } from './context.js';
+import { withoutIgnored } from './ignored-fields.js';
 import { readJsonBody } from './json-body.js';
 import { accessLog } from './middleware/access-log.js';
 import { auth, requireScope } from './middleware/auth.js';
@@ -33,11 +35,19 @@ export function createApp(context: ServerContext, routes: readonly Route[]): Exp
 }
 
 function handler(context: ServerContext, route: Route): RequestHandler {
+  const strict = context.options.strict === 'on';
   return async (req, res) => {
+    const bodyOf = async ({ ignores }: Route, schema: z.ZodType) => {
+      const given = await readJsonBody(req, res);
+      if (ignores === undefined) return parseBody(schema, given);
+      const { used, ignored } = withoutIgnored(given, schema as z.ZodObject, { ignores, strict });
+      if (ignored.length > 0) res.setHeader('x-ignored-fields', ignored.join(', '));
+      return parseBody(schema, used);
+    };
     requireScope(res, route.scope);
     checkParams(route, req.params);
     checkHeaders(route, req.headers);
-    const body = route.body === undefined ? undefined : parseBody(route.body, await readJsonBody(req, res));
+    const body = route.body === undefined ? undefined : await bodyOf(route, route.body);
     await route.handle(context, req, res, body);
   };
 }

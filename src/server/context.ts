@@ -1,4 +1,4 @@
-/** The dependencies of every route, and functions that query the engine for them. */
+/** The dependencies of every route, and functions that choose a model and query its engine for them. */
 
 import type { RateLimiterAbstract } from 'rate-limiter-flexible';
 import type { KeyRing } from '../access/key-ring.js';
@@ -9,58 +9,134 @@ import type { Logger } from '../observability/logger.js';
 import type { Metrics } from '../observability/metrics.js';
 import type { ControlReply, ControlRequest, ModelInfo } from '../protocol/engine-messages.js';
 import type { JobQueue } from '../queue/job-queue.js';
+import { listed } from '../text/listed.js';
 import type { Admission } from './admission/admission.js';
+import type { SharedBudget } from './shared-budget.js';
 import type { StreamPlaces } from './stream-places.js';
 
-export interface ServerDependencies {
+/** A served model, with what belongs to it alone. */
+export interface ServedModel {
+  /** Undefined for the only model of a server, whose name is known once it is open. */
+  name: string | undefined;
   engine: EngineHandle;
   queue: JobQueue;
+  /** Most jobs that may wait in `queue`. */
+  queueBound: number;
+  /** The options of the server, with the model's own where it has such. */
+  options: ServeOptions;
+  /** Those of the server, with the model's own for its jobs. */
+  metrics: Metrics;
+}
+
+export interface ServerDependencies {
+  /** The first one runs requests that name no model. */
+  models: readonly [ServedModel, ...ServedModel[]];
   options: ServeOptions;
   keys: KeyRing;
   logger: Logger;
   metrics: Metrics;
+  /** Present when the models share a budget. */
+  sharedBudget?: SharedBudget | undefined;
   /** Counts the tokens of --rate-limit. When undefined, this process counts them in memory. */
   rateLimiter?: RateLimiterAbstract | undefined;
 }
 
-export interface ServerContext extends ServerDependencies {
+/** What a request to one model needs. */
+export interface ModelContext extends ServedModel {
+  keys: KeyRing;
+  logger: Logger;
   /** Start of the server in Unix seconds. */
   startedAt: number;
   admission: Admission;
+  streams: StreamPlaces;
+}
+
+export interface ServerContext extends Omit<ServerDependencies, 'models'> {
+  models: readonly [ModelContext, ...ModelContext[]];
   streams: StreamPlaces;
   /** True from the first termination signal on. The server then refuses new requests. */
   draining: boolean;
 }
 
-function notReady({ engine }: ServerContext): SidaError {
+function nameOf({ name, engine }: ServedModel): string | undefined {
+  return name ?? engine.model?.name;
+}
+
+function notReady({ name, engine }: ServedModel): SidaError {
   const { phase } = engine.state;
-  return new SidaError({ code: 'not_ready', message: `The model is not ready: the engine is ${phase}` });
+  const which = name === undefined ? 'The model' : `The model ${JSON.stringify(name)}`;
+  return new SidaError({ code: 'not_ready', message: `${which} is not ready: the engine is ${phase}` });
 }
 
 /**
- * The served model, which stays known while the engine restarts. Throws not_ready before the engine has first opened
- * it, and model_not_found when `asked` is another name.
+ * The context of the model that a request asks for; without a name, that of the first. Throws model_not_found when no
+ * model has the name, and not_ready before the name of the only model is known.
  */
-export function requireModel(context: ServerContext, asked?: string): ModelInfo {
+export function selectModel({ models }: ServerContext, asked: string | undefined): ModelContext {
+  if (asked === undefined) return models[0];
+  const found = models.find((model) => nameOf(model) === asked);
+  if (found !== undefined) return found;
+  const unnamed = models.find((model) => nameOf(model) === undefined);
+  if (unnamed !== undefined) throw notReady(unnamed);
+  const names = models.map((model) => JSON.stringify(nameOf(model)));
+  throw new SidaError({
+    code: 'model_not_found',
+    message: `The model ${JSON.stringify(asked.slice(0, 100))} is not served here; ${listed(names, 'and')} ${names.length === 1 ? 'is' : 'are'}`,
+    param: 'model',
+  });
+}
+
+/** As selectModel, for routes that must not guess: throws invalid_request without a name when there are several. */
+export function selectOneModel(context: ServerContext, asked: string | undefined): ModelContext {
+  const { models } = context;
+  if (asked !== undefined || models.length === 1) return selectModel(context, asked);
+  const queries = models.map((model) => `?model=${encodeURIComponent(nameOf(model)!)}`);
+  throw new SidaError({
+    code: 'invalid_request',
+    message: `This server has ${models.length} models: say which one with ${listed(queries, 'or')}`,
+    param: 'model',
+  });
+}
+
+/**
+ * What the engine says of its model, which stays known while the engine restarts. Throws not_ready before the engine
+ * has first opened it.
+ */
+export function requireModel(context: ModelContext): ModelInfo {
   const { model } = context.engine;
   if (model === undefined) throw notReady(context);
-  if (asked !== undefined && asked !== model.name) {
-    throw new SidaError({
-      code: 'model_not_found',
-      message: `The model ${JSON.stringify(asked.slice(0, 100))} is not served here; ${JSON.stringify(model.name)} is`,
-      param: 'model',
-    });
-  }
   return model;
 }
 
 /**
+ * Looks for something, such as a job, in one model after the other, and resolves with the first that is found. When
+ * nothing is found and a model could not be asked, rejects with the first of these errors.
+ */
+export async function findInModels<T>(
+  { models }: ServerContext,
+  look: (context: ModelContext) => Promise<T | undefined>,
+): Promise<T | undefined> {
+  const errors: unknown[] = [];
+  for (const model of models) {
+    try {
+      const found = await look(model);
+      if (found !== undefined) return found;
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  if (errors.length > 0) throw errors[0];
+  return undefined;
+}
+
+/**
  * Sends a control request to the engine. Rejects with not_ready while the engine is not ready, and with
- * deadline_exceeded after the deadline of requests.
+ * deadline_exceeded after the deadline of requests. `ask` sends it, by default at once.
  */
 export async function control<K extends ControlRequest['kind']>(
-  context: ServerContext,
+  context: ModelContext,
   request: Extract<ControlRequest, { kind: K }>,
+  ask = (own: typeof request): Promise<ControlReply> => context.engine.control(own),
 ): Promise<Extract<ControlReply, { kind: K }>> {
   const { engine, options } = context;
   if (engine.state.phase !== 'ready') throw notReady(context);
@@ -70,7 +146,7 @@ export async function control<K extends ControlRequest['kind']>(
     timer = setTimeout(() => reject(new SidaError({ code: 'deadline_exceeded', message })), options.deadline);
   });
   try {
-    return (await Promise.race([engine.control(request), late])) as Extract<ControlReply, { kind: K }>;
+    return (await Promise.race([ask(request), late])) as Extract<ControlReply, { kind: K }>;
   } finally {
     clearTimeout(timer);
   }

@@ -13,7 +13,7 @@ import { Admission } from './admission/admission.js';
 import { memoryLimiter, TokenLimit } from './admission/token-limit.js';
 import { createApp } from './app.js';
 import { keepRoom } from './connection-room.js';
-import type { ServerContext, ServerDependencies } from './context.js';
+import type { ModelContext, ServerContext, ServerDependencies } from './context.js';
 import { LIMITS } from './limits.js';
 import { errorAnswer } from './middleware/errors.js';
 import { newRequestId } from './middleware/request-id.js';
@@ -39,13 +39,7 @@ export async function startServer(
   dependencies: ServerDependencies,
   routes: readonly Route[] = ROUTES,
 ): Promise<RunningServer> {
-  const context: ServerContext = {
-    ...dependencies,
-    startedAt: Math.floor(Date.now() / 1000),
-    admission: createAdmission(dependencies),
-    streams: new StreamPlaces(),
-    draining: false,
-  };
+  const context = createContext(dependencies);
   const server = createHttpServer(context, routes);
   const inFlight = new InFlight(server, context);
   const { host, port } = context.options;
@@ -67,9 +61,10 @@ export async function startServer(
       const end = performance.now() + drainMs;
       const answered = await inFlight.whenNone(drainMs);
       // Kept jobs are drained last. No client waits for them, and requests about them are still answered.
-      const finished = answered && (await context.queue.drain(Math.max(0, end - performance.now())));
+      const left = Math.max(0, end - performance.now());
+      const finished = answered && (await Promise.all(context.models.map(({ queue }) => queue.drain(left))));
       server.close();
-      return finished;
+      return finished !== false && finished.every(Boolean);
     },
     refuse() {
       context.draining = true;
@@ -83,11 +78,19 @@ export async function startServer(
   };
 }
 
-function createAdmission({ keys, queue, metrics, options, rateLimiter }: ServerDependencies): Admission {
-  const { queueBound, rateLimit } = options;
+function createContext({ models, rateLimiter, ...dependencies }: ServerDependencies): ServerContext {
+  const { keys, logger, options } = dependencies;
+  const { rateLimit } = options;
   const limiter = rateLimit === undefined ? undefined : (rateLimiter ?? memoryLimiter(rateLimit));
   const tokenLimit = limiter && new TokenLimit(limiter);
-  return new Admission({ keys, queue, metrics, queueBound, tokenLimit });
+  const streams = new StreamPlaces();
+  const startedAt = Math.floor(Date.now() / 1000);
+  const [first, ...others] = models.map((model): ModelContext => {
+    const { queue, queueBound, metrics } = model;
+    const admission = new Admission({ keys, queue, metrics, queueBound, tokenLimit });
+    return { ...model, keys, logger, startedAt, admission, streams };
+  });
+  return { ...dependencies, models: [first!, ...others], streams, draining: false };
 }
 
 /** Counts accepted requests, each from its headers to the end of its answer. */

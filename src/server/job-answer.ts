@@ -4,11 +4,11 @@ import type { JobResult } from '../protocol/engine-messages.js';
 import type { JobRecord } from '../queue/job-queue.js';
 import { taskOf } from '../tasks/registry.js';
 import type { Answers } from '../tasks/task.js';
-import { requireModel, type ServerContext } from './context.js';
+import { type ModelContext, requireModel } from './context.js';
 import { errorAnswer } from './middleware/errors.js';
 import type { JobAnswer } from './schemas/jobs.js';
 
-export function jobAnswer(context: ServerContext, record: JobRecord): JobAnswer {
+export function jobAnswer(context: ModelContext, record: JobRecord): JobAnswer {
   const { id, status, createdMs, startedMs, finishedMs, attempts, result, error } = record;
   const common = {
     object: 'job',
@@ -32,7 +32,7 @@ export function jobAnswer(context: ServerContext, record: JobRecord): JobAnswer 
 }
 
 /** Creates the writer of a kept job's answers. One writer writes the chunks of only one run. */
-export function answersOf(context: ServerContext, record: JobRecord): Answers<JobResult> {
+export function answersOf(context: ModelContext, record: JobRecord): Answers<JobResult> {
   const { id, createdMs, form } = record;
   return taskOf(record).answers({ model: requireModel(context).name, id, createdMs, form });
 }

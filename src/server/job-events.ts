@@ -3,19 +3,19 @@ import type { Response } from 'express';
 import type { JobResult } from '../protocol/engine-messages.js';
 import { hasEnded, type JobEvent, type JobRecord } from '../queue/job-queue.js';
 import type { Answers } from '../tasks/task.js';
-import { requireModel, type ServerContext } from './context.js';
+import { type ModelContext, requireModel } from './context.js';
 import { answersOf, jobAnswer } from './job-answer.js';
 import { joinDeltas } from './join-deltas.js';
 import { LIMITS } from './limits.js';
 import { SseStream } from './sse.js';
 
-/** Resolves true when the stream has ended. Resolves false, with nothing sent, when `owner` has no such job. */
+/** Resolves true when the stream has ended. Resolves with undefined, and nothing sent, when `owner` has no such job. */
 export async function streamJob(
-  context: ServerContext,
+  context: ModelContext,
   res: Response,
   id: string,
   owner: string,
-): Promise<boolean> {
+): Promise<true | undefined> {
   // Answers need the model's name. Throws before the model is known; afterwards it stays known.
   requireModel(context);
   const early: JobEvent[] = [];
@@ -23,10 +23,10 @@ export async function streamJob(
   // The queue is watched before the record is read, so an event in between arrives twice rather than never. JobEvents
   // drops the second one.
   const stop = await context.queue.watch(id, owner, (event) => take(event));
-  if (stop === undefined) return false;
+  if (stop === undefined) return undefined;
   try {
     const record = await context.queue.find(id, owner);
-    if (record === undefined) return false;
+    if (record === undefined) return undefined;
     const events = new JobEvents(context, res);
     // A late reader gets joined deltas rather than thousands of single ones.
     for (const event of [{ type: 'status', record } as const, ...joinDeltas(early)]) events.take(event);
@@ -41,7 +41,7 @@ export async function streamJob(
 class JobEvents {
   /** Resolves when the last status has been sent or the reader has gone. */
   readonly ended: Promise<void>;
-  readonly #context: ServerContext;
+  readonly #context: ModelContext;
   readonly #res: Response;
   readonly #sse: SseStream;
   #end = (): void => undefined;
@@ -49,7 +49,7 @@ class JobEvents {
   #attempt = 0;
   #answers: Answers<JobResult> | undefined;
 
-  constructor(context: ServerContext, res: Response) {
+  constructor(context: ModelContext, res: Response) {
     this.#context = context;
     this.#res = res;
     const requestId = res.locals.requestId;
@@ -98,8 +98,7 @@ class JobEvents {
       this.#answers = answersOf(this.#context, this.#record);
       this.#attempt = attempt;
     }
-    const chunk = this.#answers.chunk?.(delta);
-    if (chunk !== undefined) this.#sse.send(chunk, 'piece');
+    for (const chunk of this.#answers.chunks?.(delta) ?? []) this.#sse.send(chunk, 'piece');
   }
 }
 

@@ -3,8 +3,9 @@ import { randomUUID } from 'node:crypto';
 import type { Response } from 'express';
 import { SidaError } from '../errors.js';
 import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
-import type { ServerContext } from './context.js';
+import type { ModelContext } from './context.js';
 import { callerOf } from './middleware/auth.js';
+import { withPrefixScope } from './prefix-scope.js';
 
 interface RunJobOptions {
   onDelta?: (delta: CompletionDelta) => void;
@@ -14,19 +15,20 @@ interface RunJobOptions {
 
 /** Runs a job to its end. Sets the timing headers unless the answer has begun. Rejects with SidaError. */
 export async function runJob(
-  { admission, queue, metrics }: ServerContext,
+  { admission, queue, metrics }: ModelContext,
   res: Response,
   request: JobRequest,
   { onDelta, abort = new AbortController() }: RunJobOptions = {},
 ): Promise<JobResult> {
+  const caller = callerOf(res);
   const ticket = await admission.admit(res, request);
   const onClose = () => abort.abort();
   if (res.destroyed) onClose();
   res.once('close', onClose);
   try {
     const outcome = await queue
-      .submit(randomUUID(), request, {
-        owner: callerOf(res).owner,
+      .submit(randomUUID(), withPrefixScope(request, caller), {
+        owner: caller.owner,
         signal: abort.signal,
         ...(onDelta !== undefined && { onDelta }),
       })

@@ -5,24 +5,26 @@ import { type ErrorBody, SidaError } from '../errors.js';
 import type { JobRequest } from '../protocol/engine-messages.js';
 import { type Accepted, hasEnded, type Idempotency, type JobRecord } from '../queue/job-queue.js';
 import type { Ticket } from './admission/admission.js';
-import type { ServerContext } from './context.js';
+import type { ModelContext } from './context.js';
 import { callerOf } from './middleware/auth.js';
+import { withPrefixScope } from './prefix-scope.js';
 
 /** It is unknown how much of the job ran, so that its tokens stay charged. */
 const UNSEEN: ErrorBody = { code: 'cancelled', message: 'The end of the job was not seen' };
 
 export async function keepJob(
-  context: ServerContext,
+  context: ModelContext,
   res: Response,
   request: JobRequest,
   idempotency: Idempotency | undefined,
 ): Promise<Accepted> {
   const { admission, queue, logger } = context;
-  const { owner } = callerOf(res);
+  const caller = callerOf(res);
+  const { owner } = caller;
   const ticket = await admission.admit(res, request);
   let accepted: Accepted;
   try {
-    accepted = await queue.enqueue(randomUUID(), owner, request, idempotency);
+    accepted = await queue.enqueue(randomUUID(), owner, withPrefixScope(request, caller), idempotency);
   } catch (error) {
     await ticket.failed(SidaError.from(error));
     throw error;
@@ -39,7 +41,7 @@ export async function keepJob(
 }
 
 async function settleAtEnd(
-  { queue }: ServerContext,
+  { queue }: ModelContext,
   { id }: JobRecord,
   owner: string,
   ticket: Ticket,

@@ -8,7 +8,7 @@ export function openApiDocument(routes: readonly Route[]) {
   const registry = new OpenAPIRegistry();
   const bearer = registry.registerComponent('securitySchemes', 'apiKey', { type: 'http', scheme: 'bearer' });
   for (const route of routes) {
-    const { params, headers, body } = route;
+    const { params, query, headers, body } = route;
     registry.registerPath({
       method: route.method,
       path: route.path.replace(/:(\w+)/g, '{$1}'),
@@ -16,6 +16,7 @@ export function openApiDocument(routes: readonly Route[]) {
       security: route.scope === 'public' ? [] : [{ [bearer.name]: [] }],
       request: {
         ...(params !== undefined && { params }),
+        ...(query !== undefined && { query }),
         ...(headers !== undefined && { headers }),
         ...(body !== undefined && {
           body: { required: true, content: { 'application/json': { schema: body } } },

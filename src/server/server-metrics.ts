@@ -1,13 +1,46 @@
-/** Creates all metrics of a server process: its own and those of its engine and queue. */
+/** Creates all metrics of a server process: its own, and those of its engines and queues. */
+import { AggregatorRegistry, Registry } from 'prom-client';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import { copyEngine } from '../engine/engine-metrics.js';
-import { createMetrics, type Metrics } from '../observability/metrics.js';
+import { createJobTimes, createMetrics, type Metrics } from '../observability/metrics.js';
+import { createTokenTimes } from '../observability/token-times.js';
 import type { JobQueue } from '../queue/job-queue.js';
 import { copyQueue } from '../queue/queue-metrics.js';
 
-export function serverMetrics(engine: EngineHandle, queue: Pick<JobQueue, 'stats' | 'outage'>): Metrics {
-  const metrics = createMetrics();
-  copyQueue(metrics.registry, queue);
-  copyEngine(metrics.registry, engine);
-  return metrics;
+interface MeteredModel {
+  /** Value of the label `model`. The only model of a server needs no label. */
+  name?: string | undefined;
+  engine: EngineHandle;
+  queue: Pick<JobQueue, 'stats' | 'outage'>;
+}
+
+/**
+ * Returns the metrics for each model. They share those of the server, and each counts the jobs of its own model. With
+ * several models, the metrics of each carry the label `model`.
+ */
+export function serverMetrics(models: readonly [MeteredModel, ...MeteredModel[]]): [Metrics, ...Metrics[]] {
+  const shared = createMetrics();
+  if (models.length === 1) return [{ ...shared, ...meter(shared.registry, models[0]) }];
+  const registries: Registry[] = [];
+  const text = async () => {
+    const each = await Promise.all(registries.map((registry) => registry.getMetricsAsJSON()));
+    // A name may stand only once in a scrape, with the values of all models below it.
+    const joined = AggregatorRegistry.aggregate(each);
+    return `${await shared.registry.metrics()}\n${await joined.metrics()}`;
+  };
+  const of = (model: MeteredModel): Metrics => {
+    const registry = new Registry();
+    registry.setDefaultLabels({ model: model.name! });
+    registries.push(registry);
+    return { ...shared, text, ...meter(registry, model) };
+  };
+  const [first, ...others] = models;
+  return [of(first), ...others.map(of)];
+}
+
+function meter(registry: Registry, { engine, queue }: MeteredModel) {
+  const times = { ...createJobTimes(registry), ...createTokenTimes(registry) };
+  copyQueue(registry, queue);
+  copyEngine(registry, engine);
+  return times;
 }

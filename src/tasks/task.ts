@@ -50,6 +50,13 @@ interface TaskRoute {
   summary: string;
   /** Describes the answer in the OpenAPI document. */
   answer: string;
+  /**
+   * Present for a route of OpenAI's: fields of its API that have no effect here. They and unknown fields are accepted
+   * and named in a header of the answer; with --strict, unknown ones are refused.
+   */
+  ignores?: readonly string[];
+  /** Whether the events of a stream are named by their `type`, and none marks its end. */
+  namedEvents?: boolean;
 }
 
 export interface PreparedJob<Job> {
@@ -74,12 +81,20 @@ export interface AnswerAbout<Form> {
 }
 
 /** Builds the parts of one answer. */
+/** The `error` of an error answer. */
+export interface AnswerError {
+  message: string;
+  code: string;
+}
+
 export interface Answers<Result> {
   whole(result: Result): object;
-  /** Optional: builds a chunk of a stream. */
-  chunk?(delta: CompletionDelta): object;
-  /** Optional: builds the part after the last chunk of a stream; undefined if the request asked for none. */
-  closing?(result: Result): object | undefined;
+  /** Optional: builds the chunks of a stream that a delta becomes. Call it in the order of the deltas. */
+  chunks?(delta: CompletionDelta): readonly object[];
+  /** Optional: builds the chunks after the last delta. */
+  closing?(result: Result): readonly object[];
+  /** Optional: builds the chunks that end a stream which failed. Default: one with the `error` of an error answer. */
+  failed?(error: AnswerError): readonly object[];
 }
 
 /** Token counts of a job, for admission and for fair shares of the engine. */
@@ -103,7 +118,8 @@ export interface ModelWork<Job, Result extends JobResult> {
   texts(job: Job, limits: ModelLimits): TextToEncode[];
   /** Returns one input per text or prompt, in order. `ids` are those of `texts`. Throws if an input does not fit. */
   inputs(job: Job, limits: ModelLimits, ids: readonly number[][]): PreparedInput[];
-  results(job: Job, limits: ModelLimits): JobResults<Result>;
+  /** `inputs` are those of the job. */
+  results(job: Job, limits: ModelLimits, inputs: readonly PreparedInput[]): JobResults<Result>;
 }
 
 /** Engine part of a task that needs only the tokenizer. It completes when the texts are encoded. */
@@ -125,6 +141,8 @@ export interface JobResults<Result extends JobResult> {
   token?(input: number, token: GeneratedToken): CompletionDelta | undefined;
   /** Optional: takes the summed log-probability of each label. */
   scores?(input: number, scores: readonly number[]): void;
+  /** Optional: takes the mean of an input's last hidden states. */
+  embedding?(input: number, values: readonly number[]): void;
   /** Optional: takes the tokens that all beams of an input's search were fed. */
   beamTokens?(tokens: number): void;
   /** Call it once, after the last input. */
@@ -134,5 +152,5 @@ export interface JobResults<Result extends JobResult> {
 /** The part of a result that the task itself provides. */
 export type OwnResult<Result extends JobResult> = Omit<
   Result,
-  'kind' | 'promptTokens' | 'experts' | 'timing'
+  'kind' | 'promptTokens' | 'cachedTokens' | 'experts' | 'timing'
 >;

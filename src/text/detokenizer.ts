@@ -1,4 +1,5 @@
 /** Token ids to text. It holds the vocabulary of a tokenizer.json, and nothing that encoding needs. */
+import { replaceByteLevelDecoder } from './tokenizing/byte-level-decoder.js';
 import { languageCodes, piecesOf, type TokenizerFile, unusable } from './tokenizing/file.js';
 import { CONFIG, Library, type TokenizerLibrary } from './tokenizing/library.js';
 
@@ -54,6 +55,7 @@ function openDecoder(file: TokenizerFile): TokenizerLibrary {
     },
     CONFIG,
   );
+  replaceByteLevelDecoder(library.decoder);
   // The library has put the added tokens there already.
   for (const [piece, id] of pieces) library.model.vocab[id] ??= piece;
   return library;

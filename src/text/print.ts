@@ -9,6 +9,11 @@ export function printLines(...lines: readonly string[]): void {
   process.stdout.write(joined(lines));
 }
 
+/** Prints text to standard output as it comes. Its line breaks stay. */
+export function printText(text: string): void {
+  process.stdout.write(text.split('\n').map(visible).join('\n'));
+}
+
 /** Prints lines to standard error. A line break within one is escaped. */
 export function warnLines(...lines: readonly string[]): void {
   writeLines(process.stderr, ...lines);

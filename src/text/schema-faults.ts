@@ -44,38 +44,38 @@ function tightest(first: z.core.$ZodIssue, issues: readonly z.core.$ZodIssue[]):
   }, first);
 }
 
+/** The issues that a schema finds in a value, for the `check` of a schema that leaves the value as it is. */
+export function issuesOf(schema: z.ZodType, value: unknown): z.core.$ZodRawIssue[] {
+  const { error } = schema.safeParse(value, { error: describe, reportInput: true });
+  return (error?.issues ?? []).map((issue) => ({ ...issue, continue: true }) as z.core.$ZodRawIssue);
+}
+
 type Issue = Parameters<z.core.$ZodErrorMap>[0];
 
-/** The message of an issue for which the schema itself has none. */
+/** The message of an issue for which the schema itself has none. Every code has one. */
 function describe(issue: Issue): string {
   switch (issue.code) {
     case 'invalid_type':
       return `Expected ${NOUNS[issue.expected] ?? issue.expected}, but got ${found(issue.input)}`;
     case 'too_small':
-      return bound(
-        issue.origin,
-        Number(issue.minimum),
-        issue.inclusive ? 'at least' : 'more than',
-        issue.input,
-      );
+      return bound(issue, Number(issue.minimum), issue.inclusive === false ? 'more than' : 'at least');
     case 'too_big':
-      return bound(
-        issue.origin,
-        Number(issue.maximum),
-        issue.inclusive ? 'at most' : 'less than',
-        issue.input,
-      );
+      return bound(issue, Number(issue.maximum), issue.inclusive === false ? 'less than' : 'at most');
     case 'invalid_value':
       return `Expected ${alternatives(issue.values.map((value) => JSON.stringify(value) ?? String(value)))}, but got ${found(issue.input)}`;
     case 'invalid_format':
-      return `Expected ${FORMATS[issue.format] ?? `a text of the form ${issue.format}`}, but got ${found(issue.input)}`;
+      return `Expected ${form(issue)}, but got ${found(issue.input)}`;
     case 'not_multiple_of':
       return `Expected a multiple of ${issue.divisor}, but got ${found(issue.input)}`;
     case 'unrecognized_keys':
       return unknownField(issue.keys[0]!, issue.inst);
     case 'invalid_union':
       return `Expected a value of another kind than ${found(issue.input)}`;
-    default:
+    case 'invalid_key':
+    case 'invalid_element':
+      // The schema of the name or of the entry has said what is wrong.
+      return issue.issues[0]!.message;
+    case 'custom':
       return `Expected another value than ${found(issue.input)}`;
   }
 }
@@ -91,10 +91,16 @@ const NOUNS: Record<string, string> = {
   null: 'null',
 };
 
-const FORMATS: Record<string, string> = {
-  uuid: 'a UUID',
-  regex: 'a text of another form',
-};
+type FormatIssue = Extract<Issue, { code: 'invalid_format' }>;
+
+function form({ format, pattern, ...own }: FormatIssue): string {
+  if (format === 'uuid') return 'a UUID';
+  if (format === 'regex') return `a text that matches ${pattern}`;
+  if ('prefix' in own) return `a text that begins with ${JSON.stringify(own.prefix)}`;
+  if ('suffix' in own) return `a text that ends with ${JSON.stringify(own.suffix)}`;
+  if ('includes' in own) return `a text that contains ${JSON.stringify(own.includes)}`;
+  return `a text of the form ${format}`;
+}
 
 /** Longest text that a message repeats. */
 const MOST_SHOWN = 60;
@@ -108,15 +114,18 @@ function found(value: unknown): string {
   return value.length > MOST_SHOWN ? `a text of ${value.length} characters` : JSON.stringify(value);
 }
 
-function bound(origin: string, limit: number, how: string, input: unknown): string {
-  if (origin === 'string') {
-    if (how === 'at least' && limit === 1) return 'Expected a text that is not empty';
-    return `Expected a text of ${how} ${counted(limit, 'character')}, but got ${(input as string).length}`;
+type BoundIssue = Extract<Issue, { code: 'too_small' | 'too_big' }>;
+
+function bound({ origin, exact, input }: BoundIssue, limit: number, how: string): string {
+  const of = exact ? '' : `${how} `;
+  if (typeof input === 'string') {
+    if (how === 'at least' && limit === 1 && !exact) return 'Expected a text that is not empty';
+    return `Expected a text of ${of}${counted(limit, 'character')}, but got ${input.length}`;
   }
-  if (origin === 'array') {
-    return `Expected a list of ${how} ${counted(limit, 'entry')}, but got ${(input as unknown[]).length}`;
-  }
-  return `Expected a number of ${how} ${limit}, but got ${found(input)}`;
+  if (Array.isArray(input))
+    return `Expected a list of ${of}${counted(limit, 'entry')}, but got ${input.length}`;
+  if (origin === 'set' || origin === 'map') return `Expected ${of}${counted(limit, 'entry')}`;
+  return `Expected a number of ${of}${limit}, but got ${found(input)}`;
 }
 
 function counted(count: number, noun: 'character' | 'entry'): string {

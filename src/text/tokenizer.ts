@@ -3,7 +3,7 @@ import { Detokenizer, type TokenTexts } from './detokenizer.js';
 import { checkTextBytes } from './text-bytes.js';
 import { withinTime } from './time-bound.js';
 import { checkIds, readTokenizerFile, unusable } from './tokenizing/file.js';
-import { openLibrary, type TokenizerLibrary } from './tokenizing/library.js';
+import { type MarkedEncoder, openLibrary, type TokenizerLibrary } from './tokenizing/library.js';
 
 export interface TokenizerLimits {
   /** Rows of the model's embedding. Every id must be smaller. */
@@ -78,6 +78,11 @@ export class Tokenizer implements TokenTexts {
   /** Ids of the text without special tokens. */
   encodePlain(text: string): number[] {
     return this.#encode(text, false);
+  }
+
+  /** Encodes texts in which a mark keeps what looks like one of the `controls` from being one. */
+  markedEncoder(controls: ReadonlySet<string>): MarkedEncoder {
+    return this.#library.marked_encoder(controls);
   }
 
   get languages(): ReadonlyMap<string, number> {

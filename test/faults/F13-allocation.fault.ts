@@ -5,7 +5,7 @@ import { fault } from './fault.js';
 import { FaultShim } from './shim.js';
 import { Subject } from './subject.js';
 
-/** More than the addon asks for to open the bundled model with a small budget. */
+/** More than the addon asks for to open switch-mini with a small budget. */
 const MOST = 40;
 
 const shim = FaultShim.build();

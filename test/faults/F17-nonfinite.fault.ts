@@ -48,7 +48,7 @@ async function popular(): Promise<number> {
   return most.index;
 }
 
-/** A copy of the bundled model with one weight of the popular expert replaced. */
+/** A copy of switch-mini with one weight of the popular expert replaced. */
 function damaged(name: string, matrix: 'wi' | 'wo', value: number): string {
   const model = join(root, name);
   rmSync(model, { recursive: true, force: true });

@@ -25,7 +25,7 @@ beforeAll(async () => {
   execFileSync('cc', ['-shared', '-fPIC', '-o', library, join(import.meta.dirname, 'open-log.c'), '-ldl']);
   Object.assign(process.env, { LD_PRELOAD: library, SIDA_OPEN_LOG: log });
   try {
-    subject = await Subject.start('--model', join(models, SERVED));
+    subject = await Subject.startWith({ model: join(models, SERVED) });
   } finally {
     delete process.env.LD_PRELOAD;
     delete process.env.SIDA_OPEN_LOG;

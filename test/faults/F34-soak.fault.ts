@@ -101,7 +101,7 @@ async function soak(
     expect(server.enginePids(), `the engine after ${Math.round((next - began) / 1000)} s`).toEqual([engine]);
     if (quiet === 0 && performance.now() > began + QUIET_SHARE * MINUTES * 60_000) {
       quiet = traffic.latencies.length;
-      if (HELD > 0) attackers.begin();
+      if (HELD > 0) await attackers.begin();
     }
     if (performance.now() < began + WARM_SHARE * MINUTES * 60_000) continue;
     samples.hours.push((performance.now() - began) / 3_600_000);

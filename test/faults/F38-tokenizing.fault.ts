@@ -6,7 +6,7 @@ import { Attackers } from './attackers.js';
 import { type FaultReport, fault } from './fault.js';
 import { percentile, Subject } from './subject.js';
 
-const SECONDS = 15;
+const SECONDS = 30;
 const fill = (unit: string, bytes: number) => unit.repeat(Math.floor(bytes / Buffer.byteLength(unit)));
 const many = (unit: string) => Array.from({ length: 32 }, () => fill(unit, 32_600));
 const SENTENCE = sst2()[0]!.text;
@@ -42,7 +42,7 @@ async function beside(report: FaultReport, what: string, path: string, bodies: o
     slowBodies: 0,
     lists: [{ what, path, bodies: texts }],
   });
-  attackers.begin();
+  await attackers.begin();
   const disturbed = await subject.goodUntil(delay(SECONDS * 1_000), 20);
   await attackers.stop();
   const [alone, busy] = [calm, disturbed].map((latencies) => percentile(latencies, 0.99)) as [number, number];

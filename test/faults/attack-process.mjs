@@ -167,6 +167,7 @@ let working = Promise.resolve();
 process.on('message', async (message) => {
   if (message !== 'stop') {
     working = work(message);
+    process.send('attacking');
     return;
   }
   going = false;

@@ -34,11 +34,16 @@ export class Attackers {
     this.#options = options;
   }
 
-  begin(): void {
-    this.#child = fork(new URL('./attack-process.mjs', import.meta.url), { execArgv: [] });
-    this.#exited = new Promise((resolve) => this.#child!.once('exit', resolve));
-    setPriority(this.#child.pid!, LOW_PRIORITY);
-    this.#child.send(this.#options);
+  /** Resolves when they attack: the start of their process and the way of their bodies to it are no attack. */
+  async begin(): Promise<void> {
+    const child = fork(new URL('./attack-process.mjs', import.meta.url), { execArgv: [] });
+    this.#child = child;
+    this.#exited = new Promise((resolve) => child.once('exit', resolve));
+    setPriority(child.pid!, LOW_PRIORITY);
+    const began = new Promise((resolve) => child.once('message', resolve));
+    child.send(this.#options);
+    // A process that ends early is told of by `stop`.
+    await Promise.race([began, this.#exited]);
   }
 
   /** Answers by attack and status, once the attackers have stopped. */

@@ -66,9 +66,6 @@ export const ROWS = [
   {
     id: 'F50',
     what: 'generation: clients that leave, KV pages that run out, grammars, templates and stop strings',
-    missing:
-      'F18 has clients that leave during prefill and decode, and F42 templates; a fault of its own with exhausted KV pages, ' +
-      'compiled grammars and Jinja templates does not exist',
   },
   { id: 'load', what: 'workers, engines and Redis killed at random under load' },
 ];

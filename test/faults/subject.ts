@@ -35,7 +35,7 @@ interface Sample {
 export const TINY = join(REPO, 'test/fixtures/switch-tiny-capacity4');
 
 const SAMPLES = {
-  /** The bundled model. */
+  /** switch-mini. */
   mini: {
     model: MINI,
     path: '/v1/classify',
@@ -59,6 +59,8 @@ const SAMPLES = {
 
 interface SubjectOptions {
   sample?: keyof typeof SAMPLES;
+  /** Another path of the sample's model. */
+  model?: string;
   /** What the subject's own requests carry. */
   headers?: Record<string, string>;
 }
@@ -76,17 +78,17 @@ export class Subject {
     this.#headers = headers;
   }
 
-  /** A ready server of the bundled model; `args` beside the model and the budget. */
+  /** A ready server of switch-mini; `args` beside the model and the budget. */
   static start(...args: string[]): Promise<Subject> {
     return Subject.startWith({}, ...args);
   }
 
   static async startWith(
-    { sample = 'mini', headers = {} }: SubjectOptions,
+    { sample = 'mini', model = SAMPLES[sample].model, headers = {} }: SubjectOptions,
     ...args: string[]
   ): Promise<Subject> {
     const chosen = SAMPLES[sample];
-    const flags = ['--model', chosen.model, '--memory-budget', '100%', '--log-level', 'warn'];
+    const flags = ['--model', model, '--memory-budget', '100%', '--log-level', 'warn'];
     const server = await ServerProcess.start([...flags, ...args], 60_000, COLLECTS_GARBAGE);
     const subject = new Subject(server, chosen, headers);
     subject.#golden.push(...(await subject.#answers()));

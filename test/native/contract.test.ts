@@ -1,8 +1,9 @@
 // Compares the addon with its TypeScript types, which the compiler cannot check: the exported names, the members of
 // classes, the fields of results, the fields that it reads from arguments, and the values of enumerations.
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { brotliDecompressSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
 import { convertCheckpoint } from '../../src/checkpoint/converter.js';
 import type { Engine, EngineOptions } from '../../src/native/addon-types.js';
@@ -22,7 +23,7 @@ import {
 
 const REPO = join(import.meta.dirname, '../..');
 const MINI = join(REPO, 'models/switch-mini');
-const FILES = ['addon', 'engine', 'pack', 'predictor', 'profile', 'store'];
+const FILES = ['addon', 'engine', 'gguf', 'pack', 'predictor', 'profile', 'store'];
 const sources = FILES.map((name) => readFileSync(join(REPO, `src/native/${name}-types.ts`), 'utf8'));
 const declared = new Interfaces(sources, types);
 
@@ -85,11 +86,14 @@ describe('the results of the addon', () => {
   it('match the types of its functions', async () => {
     const { pack } = await packed;
     const file = join(MINI, 'model.safetensors');
+    const gguf = join(root, 'olmoe.gguf');
+    writeFileSync(gguf, brotliDecompressSync(readFileSync(join(REPO, 'test/fixtures/gguf/olmoe.gguf.br'))));
     const lock = openSync(join(root, 'lock'), 'w');
     const given = {
       cpuFeatures: addon.cpuFeatures(),
       cuda: addon.cuda(),
       inspectCheckpoint: addon.inspectCheckpoint(MINI),
+      readGguf: addon.readGguf(gguf),
       describePack: addon.describePack({ config: MINI, experts: BF16, dense: BF16 }),
       checkFinite: addon.checkFinite(pack, 0, 1),
       planMemory: addon.planMemory({ pack }, LIMITS),
@@ -213,6 +217,14 @@ describe('the fields that the addon reads', () => {
     const members = declared.members('NativePicks').find(({ name }) => name === 'sampling')!.type;
     for (const field of sampled) expect(members).toMatch(new RegExp(`\\b${field}:`));
     expect(sampled).toHaveLength(Object.keys(sampling).length);
+    const adjustments = {
+      ...{ presence: Float64Array.of(1), frequency: Float64Array.of(1), repetition: Float64Array.of(1.1) },
+      ...{ seen: rows, generated: Uint32Array.of(2), seenEnds: Uint32Array.of(1) },
+      ...{ biased: rows, biases: Float64Array.of(1), biasedEnds: Uint32Array.of(1) },
+    };
+    expect(asked(adjustments, (watching) => engine.runBatch(picks({ adjustments: watching }), null))).toEqual(
+      sorted(names('NativeAdjustments')),
+    );
     const next = { ...BATCH, sequences: Int32Array.of(2) };
     expect(asked(routing, (watching) => engine.runBatch({ ...next, routing: watching }, null))).toEqual(
       sorted(names('NativeRouting')),

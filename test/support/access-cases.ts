@@ -10,7 +10,11 @@ export const withId = (path: string) => path.replace(':id', 'switch-mini');
 /** Valid bodies, so that a request that gets through reaches the engine. */
 const BODIES: Record<string, object> = {
   '/v1/classify': { task: 'sst2', input: 'a' },
+  '/v1/chat/completions': { messages: [{ role: 'user', content: 'a' }] },
   '/v1/completions': { prompt: 'a' },
+  '/v1/responses': { input: 'a' },
+  '/v1/embeddings': { input: 'a' },
+  '/v1/detokenize': { ids: [5] },
   '/v1/translate': { input: 'a', source: 'eng_Latn', target: 'deu_Latn' },
   '/v1/tokenize': { input: 'a' },
   '/v1/jobs': { type: 'completion', prompt: [5] },

@@ -16,8 +16,12 @@ export interface Member {
 export type Faults = string[];
 
 const GLOBALS: Record<string, unknown> = {
+  BigInt64Array,
+  BigUint64Array,
   Float32Array,
   Float64Array,
+  Int8Array,
+  Int16Array,
   Int32Array,
   Uint16Array,
   Uint32Array,
@@ -125,11 +129,14 @@ export class Interfaces {
     }
     if (plain === 'null') return is(value === null);
     if (plain.startsWith("'")) return is(value === plain.slice(1, -1));
-    if (['number', 'string', 'boolean'].includes(plain)) return is(typeof value === plain);
+    if (['number', 'bigint', 'string', 'boolean'].includes(plain)) return is(typeof value === plain);
     if (plain.startsWith('new (')) return is(typeof value === 'function');
     if (plain in GLOBALS) return is(value instanceof (GLOBALS[plain] as typeof Uint8Array));
     if (plain.startsWith('typeof ')) return is(same(value, this.#constants[plain.slice(7)]));
     if (plain.startsWith('(typeof ')) return is(this.#listOf(plain).includes(value));
+    const of = /^Record<string, (.*)>$/.exec(plain)?.[1];
+    if (of !== undefined)
+      return Object.entries(value ?? {}).flatMap(([k, v]) => this.faults(v, of, `${path}.${k}`));
     const alias = this.#aliases.get(plain);
     return alias === undefined ? this.#object(value, plain, path) : this.faults(value, alias, path);
   }

@@ -26,6 +26,7 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
     activations: 'f32',
     kv: 'f32',
     kvWindows: 1,
+    prefixCache: 'per-key',
     device: 'cpu',
     memoryBudget: '50%',
     hostBudget: '0',

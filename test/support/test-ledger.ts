@@ -19,6 +19,7 @@ export function newJob(more: Partial<NewJob> = {}): NewJob {
     request: JSON.stringify(REQUEST),
     deadlineMs: 60_000,
     bound: 1000,
+    boundBytes: 1 << 20,
     key: '',
     digest: '',
     ...more,

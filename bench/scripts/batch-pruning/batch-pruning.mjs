@@ -1,4 +1,4 @@
-// What does it save that finished sequences leave the batch ("batch pruning")? The bundled model decodes batches of
+// What does it save that finished sequences leave the batch ("batch pruning")? switch-mini decodes batches of
 // SST-2 sentences, each with an output of the sentence's own tokens, as a translation has about its length. With
 // pruning a sequence leaves when its output ends; without, it is fed padding until the longest output of its batch has
 // ended. Both ways feed the same outputs and name the same number of candidates in each row. The processor's time is

@@ -17,7 +17,7 @@ import { writeResult } from '../../dist/support/script-result.js';
 
 const { values } = parseArgs({
   options: {
-    model: { type: 'string', default: '../shared/models/olmoe-mini' },
+    model: { type: 'string', default: 'models/olmoe-mini' },
     tokenizer: { type: 'string' },
     text: { type: 'string', default: '../shared/data/wikitext2/test.txt' },
     windows: { type: 'string', default: '16' },

@@ -1,4 +1,4 @@
-// What do quantized weights cost in accuracy? The bundled model, every element type of experts and of dense weights, on
+// What do quantized weights cost in accuracy? switch-mini, every element type of experts and of dense weights, on
 // SST-2's validation set, and on MRPC and MultiRC where DIR has them; by the scoring of `sida eval`, all experts
 // resident.
 //   node bench/scripts/element-types/quantized-accuracy.mjs [--data DIR] [--limit N]

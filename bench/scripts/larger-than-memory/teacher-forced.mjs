@@ -25,7 +25,7 @@ import { median } from '../../dist/support/statistics.js';
 const { values } = parseArgs({
   options: {
     pack: { type: 'string' },
-    tokenizer: { type: 'string', default: '../shared/models/olmoe-mini/tokenizer.json' },
+    tokenizer: { type: 'string', default: 'models/olmoe-mini/tokenizer.json' },
     text: { type: 'string', default: '../shared/data/wikitext2/test.txt' },
     budgets: { type: 'string', default: '1300MB,100%' },
     prompt: { type: 'string', default: '128' },

@@ -1,4 +1,4 @@
-// What does a bad predictor cost? The bundled model at a small budget with a predictor that is always wrong, one that
+// What does a bad predictor cost? switch-mini at a small budget with a predictor that is always wrong, one that
 // is far slower than a pass, and one whose output is not finite, against `--predictor none`: SST-2 in requests of 32
 // and completions, every server in turn in each round. The target is at least 0.9 of the throughput without one.
 //   node bench/scripts/predictor/slow-predictor.mjs [--rounds 5] [--budget 12.5%]

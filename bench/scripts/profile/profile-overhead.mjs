@@ -1,4 +1,4 @@
-// What does a recording cost, and what does it cost not to record? Encoder passes of the bundled model, all experts
+// What does a recording cost, and what does it cost not to record? Encoder passes of switch-mini, all experts
 // resident, in blocks that take turns in one process: without a recording, with one, and with a build of the addon that
 // has no recorder in it.
 //   npx cmake-js compile --CDSIDA_PROFILE=OFF --out build/addon-plain

@@ -1,4 +1,4 @@
-// What does the way over REST add to the engine's own time? `sida serve` on loopback with the bundled model resident,
+// What does the way over REST add to the engine's own time? `sida serve` on loopback with switch-mini resident,
 // SST-2 sentences, one to a request; clients in a process of their own, which shares the cores with the server.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';

@@ -49,7 +49,7 @@ const repeats = values.repeats ?? (quick ? '3' : '10');
 const WIDTH = { dModel: 768, dFf: 3072 };
 const dir = mkdtempSync(join(tmpdir(), 'sida-gating-'));
 
-/** Expert of every token of each encoder layer of the bundled model, sentence after sentence. */
+/** Expert of every token of each encoder layer of switch-mini, sentence after sentence. */
 async function bundledRoutes() {
   const out = join(dir, 'trace');
   // biome-ignore format: a command line

@@ -1,5 +1,5 @@
 // The table that compares our encoder with Hugging Face transformers.
-import { result, table } from '../table-format.mjs';
+import { commandToday, result, table } from '../table-format.mjs';
 
 const percent = (share) => `${(100 * share).toFixed(0)} %`;
 const times = (ratio) => `${ratio.toFixed(2)}×`;
@@ -43,7 +43,7 @@ function encoderPeers() {
   const [{ peer }] = r.comparisons;
   const limits = r.comparisons.map(
     ({ dtype, peerDtype, lengths, limits: l, outputError, commit, command }) =>
-      `${dtype} beside ${peerDtype}, ${TITLES[lengths]}: ${(l.readBytesPerSecond / 1e9).toFixed(1)} GB/s, ${(l.fmaFlopsPerSecond / 1e9).toFixed(0)} GFLOP/s, outputs ${outputError.toExponential(1)} apart:\n\`${command}\` · commit ${commit}`,
+      `${dtype} beside ${peerDtype}, ${TITLES[lengths]}: ${(l.readBytesPerSecond / 1e9).toFixed(1)} GB/s, ${(l.fmaFlopsPerSecond / 1e9).toFixed(0)} GFLOP/s, outputs ${outputError.toExponential(1)} apart:\n\`${commandToday(command)}\` · commit ${commit}`,
   );
   const versions = `${r.shape}, random weights, ${r.threads} threads, batch 1; torch ${peer.torch}, transformers ${peer.transformers}, Python ${peer.python};\n${r.machine} · ${r.isa}.`;
   return `${table(head, rows)}\n\n${versions}  \n${limits.join('  \n')}`;

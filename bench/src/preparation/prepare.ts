@@ -123,7 +123,7 @@ export async function traceOf(
   return directory;
 }
 
-/** The predictor of a pack: the bundled model's own, or one trained on the traces. */
+/** The predictor of a pack: switch-mini's own, or one trained on the traces. */
 export async function predictorOf(
   model: BenchModel,
   { fingerprint }: PreparedModel,

@@ -1,4 +1,4 @@
-/** What predictors are worth on a task: `sida eval` of the bundled model, in its own process. */
+/** What predictors are worth on a task: `sida eval` of switch-mini, in its own process. */
 import type { SourceReport } from '../../../dist/evaluation/evaluate.js';
 import type { DataName } from '../scenarios/scenarios.js';
 

@@ -14,7 +14,7 @@ export function recordedTraces(directory: string | undefined): { name: string; f
   return recorded.map((file) => ({ name: file.replace(/\.csv(\.gz)?$/, ''), file: join(directory!, file) }));
 }
 
-/** Directory of the bundled model's routing of SST-2's validation set, made in `folder`. */
+/** Directory of switch-mini's routing of SST-2's validation set, made in `folder`. */
 export async function tracedSst2(folder: string): Promise<string> {
   const out = join(folder, 'trace');
   const data = ['--data', BUNDLED_SST2, '--template', 'sst2 sentence: {text}'];

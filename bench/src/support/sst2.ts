@@ -1,4 +1,4 @@
-/** SST-2's validation set as bundled: texts, and their tokens by the tokenizer of the bundled model. */
+/** SST-2's validation set as bundled: texts, and their tokens by the tokenizer of switch-mini. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';

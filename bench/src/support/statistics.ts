@@ -8,6 +8,10 @@ export function quantile(values: readonly number[], q: number): number {
 }
 
 /** The mean of the two middle values where their number is even. */
+export function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const half = sorted.length >> 1;

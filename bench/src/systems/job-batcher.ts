@@ -27,6 +27,11 @@ export class JobBatcher implements BatchMaker {
     return this.full ? 0 : Number.POSITIVE_INFINITY;
   }
 
+  /** Jobs of the bench have no owners. */
+  jobBeside(): undefined {
+    return undefined;
+  }
+
   take(): MadeBatch {
     const { items, arrivedMs } = this.#jobs.shift()!;
     this.lastBatch += 1;

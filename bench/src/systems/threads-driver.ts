@@ -9,7 +9,7 @@ import { HashBuilderLink } from '../../../dist/engine/hash-builder-link.js';
 import { InferenceLink } from '../../../dist/engine/inference-link.js';
 import { predictorChoice } from '../../../dist/engine/predictor-choice.js';
 import { BuilderStats } from '../../../dist/protocol/builder-stats.js';
-import type { EngineCounters } from '../../../dist/protocol/engine-messages.js';
+import type { InferenceFigures } from '../../../dist/protocol/engine-messages.js';
 import { createQueue, QueueGauge } from '../../../dist/protocol/hash-table-queue.js';
 import { ResidentFlag } from '../../../dist/protocol/resident-flag.js';
 import type { FromInference } from '../../../dist/protocol/thread-messages.js';
@@ -25,7 +25,7 @@ interface Run {
   scores: number[][];
   milliseconds: number[];
   wallMs: number;
-  counters: EngineCounters;
+  counters: InferenceFigures;
 }
 
 export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
@@ -166,5 +166,5 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
 }
 
 type NumberKey = {
-  [K in keyof EngineCounters]: EngineCounters[K] extends number ? K : never;
-}[keyof EngineCounters];
+  [K in keyof InferenceFigures]: InferenceFigures[K] extends number ? K : never;
+}[keyof InferenceFigures];

@@ -9,6 +9,7 @@
 
 #include "binding/convert.h"
 #include "binding/engine_binding.h"
+#include "binding/gguf_convert.h"
 #include "binding/pack_convert.h"
 #include "binding/pack_verifier_binding.h"
 #include "binding/pack_writer_binding.h"
@@ -19,7 +20,7 @@
 #include "binding/weightless_store_binding.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/finite_weights.h"
-#include "checkpoint/lossless_formats.h"
+#include "checkpoint/gguf_model_files.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/pack.h"
 #include "core/cpu_features.h"
@@ -63,22 +64,23 @@ Napi::Value cuda(const Napi::CallbackInfo& info) {
 Napi::Value inspect_checkpoint(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&] {
-    const std::string directory = info[0].As<Napi::String>().Utf8Value();
-    const Checkpoint checkpoint = Checkpoint::open(directory);
+    const std::string model = info[0].As<Napi::String>().Utf8Value();
+    const Checkpoint checkpoint = Checkpoint::open(model);
+    const std::string directory = is_gguf(model) ? std::filesystem::path(model).parent_path().string() : model;
     checkpoint.check_tensors();
     Napi::Object js = Napi::Object::New(env);
     js.Set("shape", shape_to_js(env, checkpoint.spec()));
     js.Set("dtype", checkpoint.dtype_summary());
-    const LosslessFormats formats = lossless_formats(checkpoint);
+    const PackFormats formats = lossless_formats(checkpoint);
     Napi::Object lossless = Napi::Object::New(env);
-    lossless.Set("experts", weight_format_to_js(env, formats.experts));
-    lossless.Set("dense", weight_format_to_js(env, formats.dense));
+    lossless.Set("experts", weight_format_to_js(env, formats.all_experts));
+    lossless.Set("dense", weight_format_to_js(env, formats.all_dense));
     js.Set("lossless", lossless);
     Napi::Array files = Napi::Array::New(env);
-    for (const SafetensorsFile& file : checkpoint.files()) {
+    for (const WeightFile& file : checkpoint.files()) {
       Napi::Object entry = Napi::Object::New(env);
-      entry.Set("name", std::filesystem::path(file.file().path()).lexically_relative(directory).string());
-      entry.Set("bytes", static_cast<double>(file.file().size()));
+      entry.Set("name", std::filesystem::path(file.file.path()).lexically_relative(directory).string());
+      entry.Set("bytes", static_cast<double>(file.file.size()));
       files.Set(files.Length(), entry);
     }
     js.Set("files", files);
@@ -88,6 +90,11 @@ Napi::Value inspect_checkpoint(const Napi::CallbackInfo& info) {
   });
 }
 
+Napi::Value read_gguf_js(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&] { return gguf_info_to_js(env, info[0].As<Napi::String>().Utf8Value()); });
+}
+
 Napi::Value plan_memory_js(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&] {
@@ -95,17 +102,16 @@ Napi::Value plan_memory_js(const Napi::CallbackInfo& info) {
     const BatchLimits limits = limits_from_js(info[1].As<Napi::Object>());
     if (source.Get("pack").IsString()) {
       const Pack pack = open_pack(source.Get("pack").As<Napi::String>().Utf8Value());
-      return plan_to_js(env, plan_memory(pack.spec, pack.experts.format, pack.dense.format, limits));
+      return plan_to_js(env, plan_memory(pack, limits));
     }
     const Checkpoint checkpoint = Checkpoint::open(source.Get("checkpoint").As<Napi::String>().Utf8Value());
-    const LosslessFormats lossless = lossless_formats(checkpoint);
-    const auto format = [&](const char* name, WeightRole role, WeightFormat fallback) {
+    const auto format = [&](const char* name, WeightRole role) {
       const Napi::Value value = source.Get(name);
-      return value.IsUndefined() ? fallback : weight_format_from_js(value, name, role);
+      return value.IsUndefined() ? std::nullopt : weight_format_from_js(value, name, role);
     };
-    return plan_to_js(
-        env, plan_memory(checkpoint.spec(), format("experts", WeightRole::kExperts, lossless.experts),
-                         format("dense", WeightRole::kDense, lossless.dense), limits));
+    PackFormats formats = chosen_formats(checkpoint, format("experts", WeightRole::kExperts),
+                                         format("dense", WeightRole::kDense));
+    return plan_to_js(env, plan_memory(describe_pack("", checkpoint.spec(), std::move(formats)), limits));
   });
 }
 
@@ -114,8 +120,11 @@ Napi::Value describe_pack_js(const Napi::CallbackInfo& info) {
   return guarded(env, [&] {
     const auto options = info[0].As<Napi::Object>();
     const ModelFiles files = read_model_files(options.Get("config").As<Napi::String>().Utf8Value());
-    const WeightFormat experts = weight_format_from_js(options.Get("experts"), "experts", WeightRole::kExperts);
-    const WeightFormat dense = weight_format_from_js(options.Get("dense"), "dense", WeightRole::kDense);
+    const auto format = [&](const char* name, WeightRole role) {
+      if (const auto one = weight_format_from_js(options.Get(name), name, role)) return *one;
+      throw Error("invalid_request", std::string(name) + ": types of their own need a checkpoint");
+    };
+    const WeightFormat experts = format("experts", WeightRole::kExperts), dense = format("dense", WeightRole::kDense);
     return pack_layout_to_js(env, describe_pack("", files.spec, experts, dense));
   });
 }
@@ -191,6 +200,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("cpuFeatures", Napi::Function::New(env, cpu_features_js, "cpuFeatures"));
   exports.Set("cuda", Napi::Function::New(env, cuda, "cuda"));
   exports.Set("inspectCheckpoint", Napi::Function::New(env, inspect_checkpoint, "inspectCheckpoint"));
+  exports.Set("readGguf", Napi::Function::New(env, read_gguf_js, "readGguf"));
   exports.Set("describePack", Napi::Function::New(env, describe_pack_js, "describePack"));
   exports.Set("checkFinite", Napi::Function::New(env, check_finite_js, "checkFinite"));
   exports.Set("planMemory", Napi::Function::New(env, plan_memory_js, "planMemory"));

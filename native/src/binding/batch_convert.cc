@@ -23,6 +23,13 @@ std::vector<T> copy_of_size(const Napi::Object& object, const char* name, size_t
                                      " elements, found " + std::to_string(values.size()));
 }
 
+/// Where each of `lists` lists ends that lie in one array of `size` elements.
+std::vector<uint32_t> ends_of(const Napi::Object& object, const char* name, size_t lists, size_t size) {
+  std::vector<uint32_t> ends = copy_of_size<uint32_t>(object, name, lists);
+  if (std::is_sorted(ends.begin(), ends.end()) && (lists == 0 ? 0 : ends.back()) == size) return ends;
+  throw Error("invalid_request", std::string("expected \"") + name + "\" to ascend to " + std::to_string(size));
+}
+
 bool wanted(const Napi::Object& batch, const char* name) { return batch.Get(name).ToBoolean().Value(); }
 
 }  // namespace
@@ -65,6 +72,8 @@ void BatchArrays::read_picks(const Napi::Value& value) {
     picks_[i].top = static_cast<uint32_t>(std::max(top[i], 0));
     top_ += picks_[i].top;
   }
+  read_adjustments(js.Get("adjustments"));
+  read_allowed(js.Get("allowed"));
   if (absent(js.Get("sampling"))) return;
   const Napi::Object sampling = object_of(js.Get("sampling"), "sampling");
   const auto temperature = copy_of_size<float>(sampling, "temperature", rows.size());
@@ -76,6 +85,46 @@ void BatchArrays::read_picks(const Napi::Value& value) {
   for (size_t i = 0; i < rows.size(); ++i) {
     picks_[i].sampling = {temperature[i], top_p[i], min_p[i], static_cast<uint32_t>(std::max(top_k[i], 0)),
                           seed[i],        static_cast<uint64_t>(position[i])};
+  }
+}
+
+void BatchArrays::read_adjustments(const Napi::Value& value) {
+  if (absent(value)) return;
+  const Napi::Object js = object_of(value, "adjustments");
+  const auto presence = copy_of_size<double>(js, "presence", picks_.size());
+  const auto frequency = copy_of_size<double>(js, "frequency", picks_.size());
+  const auto repetition = copy_of_size<double>(js, "repetition", picks_.size());
+  const auto ids = copy_of<int32_t>(js, "seen");
+  const auto generated = copy_of_size<uint32_t>(js, "generated", ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) seen_.push_back({ids[i], generated[i]});
+  const auto bias_ids = copy_of<int32_t>(js, "biased");
+  const auto biases = copy_of_size<double>(js, "biases", bias_ids.size());
+  for (size_t i = 0; i < bias_ids.size(); ++i) biases_.push_back({bias_ids[i], biases[i]});
+  const auto seen_ends = ends_of(js, "seenEnds", picks_.size(), seen_.size());
+  const auto bias_ends = ends_of(js, "biasedEnds", picks_.size(), biases_.size());
+  for (size_t i = 0, seen = 0, bias = 0; i < picks_.size(); seen = seen_ends[i], bias = bias_ends[i], ++i) {
+    picks_[i].adjustments = {std::span(seen_).subspan(seen, seen_ends[i] - seen),
+                             std::span(biases_).subspan(bias, bias_ends[i] - bias), presence[i], frequency[i],
+                             repetition[i]};
+  }
+}
+
+/// `bitmaps` has one row of words for each pick whose entry in `rows` is not negative, which is the row's index.
+void BatchArrays::read_allowed(const Napi::Value& value) {
+  if (absent(value) || picks_.empty()) return;
+  const Napi::Object js = object_of(value, "allowed");
+  const auto rows = copy_of_size<int32_t>(js, "rows", picks_.size());
+  bitmaps_ = copy_of<uint32_t>(js, "bitmaps");
+  const auto count = static_cast<size_t>(std::max(0, *std::max_element(rows.begin(), rows.end()) + 1));
+  if (count == 0) return;
+  const size_t words = bitmaps_.size() / count;
+  if (words * count != bitmaps_.size() || words == 0) {
+    throw Error("invalid_request", "expected \"bitmaps\" to have " + std::to_string(count) + " rows of words, found " +
+                                       std::to_string(bitmaps_.size()) + " words");
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] < 0) continue;
+    picks_[i].allowed = TokenBitmap(bitmaps_).subspan(static_cast<size_t>(rows[i]) * words, words);
   }
 }
 

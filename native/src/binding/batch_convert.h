@@ -26,12 +26,17 @@ class BatchArrays {
 
  private:
   void read_picks(const Napi::Value& value);
+  void read_adjustments(const Napi::Value& value);
+  void read_allowed(const Napi::Value& value);
   void read_queries(const Napi::Value& value);
   void read_routing(const Napi::Value& value);
 
   size_t stack_;
   std::vector<int32_t> sequences_, parents_, offsets_, tokens_, logit_rows_;
   std::vector<Pick> picks_;
+  std::vector<SeenToken> seen_;
+  std::vector<TokenBias> biases_;
+  std::vector<uint32_t> bitmaps_;  ///< of picks_
   std::vector<TokenQuery> queries_;
   size_t top_ = 0;
   std::vector<uint16_t> routed_experts_;

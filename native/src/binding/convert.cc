@@ -96,6 +96,9 @@ Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan) {
   set("kvCache", plan.kv_cache);
   set("workspace", plan.workspace);
   set("slot", plan.slot);
+  Napi::Array blocks = Napi::Array::New(env);
+  for (const uint64_t bytes : plan.block_bytes) blocks.Set(blocks.Length(), static_cast<double>(bytes));
+  js.Set("blockBytes", blocks);
   set("experts", plan.experts);
   set("fixed", plan.fixed());
   set("smallest", plan.smallest());
@@ -170,12 +173,13 @@ uint64_t bytes_from_js(const Napi::Value& value, const char* name) {
   return static_cast<uint64_t>(number);
 }
 
-WeightFormat weight_format_from_js(const Napi::Value& value, const char* name, WeightRole role) {
+std::optional<WeightFormat> weight_format_from_js(const Napi::Value& value, const char* name, WeightRole role) {
   if (!value.IsObject()) {
     throw Error("invalid_request", std::string("expected \"") + name + "\" to be an object with a dtype");
   }
   const auto object = value.As<Napi::Object>();
   const Napi::Value dtype = object.Get("dtype");
+  if (dtype.IsString() && dtype.As<Napi::String>().Utf8Value() == kMixedFormats) return std::nullopt;
   const bool has_group = !object.Get("group").IsUndefined();
   return named_weight_format(
       role, dtype.IsString() ? dtype.As<Napi::String>().Utf8Value() : "",
@@ -186,10 +190,10 @@ WeightFormat weight_format_from_js(const Napi::Value& value, const char* name, W
       });
 }
 
-Napi::Object weight_format_to_js(Napi::Env env, WeightFormat format) {
+Napi::Object weight_format_to_js(Napi::Env env, std::optional<WeightFormat> format) {
   Napi::Object js = Napi::Object::New(env);
-  js.Set("dtype", weight_type_name(format.type));
-  if (format.type == WeightType::kInt4) js.Set("group", format.group);
+  js.Set("dtype", format ? weight_type_name(format->type) : kMixedFormats);
+  if (format && format->type == WeightType::kInt4) js.Set("group", format->group);
   return js;
 }
 

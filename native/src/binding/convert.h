@@ -36,8 +36,9 @@ Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan);
 size_t positive_from_js(const Napi::Object& object, const char* name, size_t most);
 BatchLimits limits_from_js(const Napi::Object& object);
 /// Of `{dtype, group}`; group where the type has one. Throws invalid_request naming `name` and the field.
-WeightFormat weight_format_from_js(const Napi::Value& value, const char* name, WeightRole role);
-Napi::Object weight_format_to_js(Napi::Env env, WeightFormat format);
+/// Nothing where the dtype is `mixed`: matrices have types of their own.
+std::optional<WeightFormat> weight_format_from_js(const Napi::Value& value, const char* name, WeightRole role);
+Napi::Object weight_format_to_js(Napi::Env env, std::optional<WeightFormat> format);
 
 /// A byte count: a whole number from 0 to 2^53. Throws invalid_request naming the field.
 uint64_t bytes_from_js(const Napi::Value& value, const char* name);

@@ -1,5 +1,7 @@
 #include "binding/engine_binding.h"
 
+#include <algorithm>
+
 #include "binding/batch_convert.h"
 #include "binding/convert.h"
 #include "binding/residency_convert.h"
@@ -39,6 +41,13 @@ Napi::Array read_settings_to_js(Napi::Env env, Engine& engine) {
   return files;
 }
 
+int32_t id_of(const Napi::Value& value) { return value.ToNumber().Int32Value(); }
+
+/// No sequence has 0 tokens, so the engine refuses what is no count.
+size_t tokens_of(const Napi::Value& value) {
+  return static_cast<size_t>(std::max<int64_t>(0, value.ToNumber().Int64Value()));
+}
+
 }  // namespace
 
 Napi::Function EngineBinding::define(Napi::Env env) {
@@ -48,6 +57,8 @@ Napi::Function EngineBinding::define(Napi::Env env) {
        InstanceAccessor<&EngineBinding::formats>("formats"),
        InstanceMethod<&EngineBinding::run_batch>("runBatch"),
        InstanceMethod<&EngineBinding::release_sequences>("releaseSequences"),
+       InstanceMethod<&EngineBinding::fork_sequence>("forkSequence"),
+       InstanceMethod<&EngineBinding::share_pages>("sharePages"),
        InstanceMethod<&EngineBinding::residency>("residency"), InstanceMethod<&EngineBinding::usage>("usage"),
        InstanceMethod<&EngineBinding::set_budget>("setBudget"), InstanceMethod<&EngineBinding::pin>("pin"),
        InstanceMethod<&EngineBinding::check_integrity>("checkIntegrity"),
@@ -85,8 +96,8 @@ Napi::Value EngineBinding::plan(const Napi::CallbackInfo& info) {
 Napi::Value EngineBinding::formats(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] {
     Napi::Object formats = Napi::Object::New(info.Env());
-    formats.Set("experts", weight_format_to_js(info.Env(), engine().pack().experts.format));
-    formats.Set("dense", weight_format_to_js(info.Env(), engine().pack().dense.format));
+    formats.Set("experts", weight_format_to_js(info.Env(), engine().pack().formats.all_experts));
+    formats.Set("dense", weight_format_to_js(info.Env(), engine().pack().formats.all_dense));
     return formats;
   });
 }
@@ -111,6 +122,18 @@ void EngineBinding::release_sequences(const Napi::CallbackInfo& info) {
   });
 }
 
+void EngineBinding::fork_sequence(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] {
+    engine().fork_sequence(id_of(info[0]), id_of(info[1]), tokens_of(info[2]));
+  });
+}
+
+void EngineBinding::share_pages(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] {
+    engine().share_pages(id_of(info[0]), id_of(info[1]), tokens_of(info[2]));
+  });
+}
+
 Napi::Value EngineBinding::residency(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] { return residency_to_js(info.Env(), engine().store().snapshot()); });
 }
@@ -130,16 +153,22 @@ Napi::Value EngineBinding::usage(const Napi::CallbackInfo& info) {
     set(usage, "slots", engine_ref.store().slots());
     set(usage, "kvPages", engine_ref.cache().pages());
     set(usage, "kvPagesFree", engine_ref.cache().free_pages());
+    uint64_t page_bytes = 0;
     Napi::Array windows = Napi::Array::New(env);
     const std::vector<KvGroup>& groups = engine_ref.cache().groups();
     for (size_t group = 0; group < groups.size(); ++group) {
-      if (!groups[group].windowed()) continue;
+      if (!groups[group].windowed()) {
+        page_bytes = groups[group].page_bytes;
+        continue;
+      }
       Napi::Object entry = Napi::Object::New(env);
       set(entry, "window", groups[group].window);
       set(entry, "pages", groups[group].pages);
       set(entry, "pagesFree", groups[group].pages - engine_ref.cache().pages_in_use(group));
+      set(entry, "pageBytes", groups[group].page_bytes);
       windows.Set(windows.Length(), entry);
     }
+    set(usage, "kvPageBytes", page_bytes);
     usage.Set("kvWindows", windows);
     Napi::Object host = Napi::Object::New(env);
     set(host, "budgetBytes", engine_ref.host().budget());

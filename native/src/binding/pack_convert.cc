@@ -1,5 +1,6 @@
 #include "binding/pack_convert.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "binding/convert.h"
@@ -13,10 +14,46 @@ Napi::Array shape_array(Napi::Env env, const std::vector<uint64_t>& shape) {
   return js;
 }
 
+Napi::Array matrices_to_js(Napi::Env env, const BlockLayout& layout, bool typed) {
+  Napi::Array matrices = Napi::Array::New(env);
+  for (const ExpertMatrix& matrix : layout.matrices) {
+    Napi::Object js = typed ? weight_format_to_js(env, matrix.format) : Napi::Object::New(env);
+    js.Set("name", projection_name(matrix.projection));
+    js.Set("shape", shape_array(env, {matrix.n, matrix.k}));
+    js.Set("offset", static_cast<double>(matrix.offset));
+    matrices.Set(matrices.Length(), js);
+  }
+  return matrices;
+}
+
+bool same_layout(const BlockLayout& a, const BlockLayout& b) {
+  return std::equal(a.matrices.begin(), a.matrices.end(), b.matrices.begin(), b.matrices.end(),
+                    [](const ExpertMatrix& one, const ExpertMatrix& other) { return one.format == other.format; });
+}
+
+/// The layouts of a mixed pack's blocks, and which of them each layer has.
+void set_layouts(Napi::Env env, const ExpertLayout& layout, Napi::Object& experts) {
+  Napi::Array layouts = Napi::Array::New(env), of_layers = Napi::Array::New(env);
+  std::vector<const BlockLayout*> listed;
+  for (const BlockLayout& layer : layout.layers) {
+    const auto found =
+        std::find_if(listed.begin(), listed.end(), [&](const auto* one) { return same_layout(*one, layer); });
+    of_layers.Set(of_layers.Length(), static_cast<double>(found - listed.begin()));
+    if (found != listed.end()) continue;
+    listed.push_back(&layer);
+    Napi::Object js = Napi::Object::New(env);
+    js.Set("block_bytes", static_cast<double>(layer.bytes));
+    js.Set("matrices", matrices_to_js(env, layer, true));
+    layouts.Set(layouts.Length(), js);
+  }
+  experts.Set("layouts", layouts);
+  experts.Set("layout_of_layer", of_layers);
+}
+
 }  // namespace
 
 Napi::Object pack_layout_to_js(Napi::Env env, const Pack& pack) {
-  Napi::Object experts = weight_format_to_js(env, pack.experts.format);
+  Napi::Object experts = weight_format_to_js(env, pack.formats.all_experts);
   if (pack.stripes.count == 1) {
     experts.Set("file", pack.stripe_layout().file_name(0));
   } else {
@@ -25,16 +62,14 @@ Napi::Object pack_layout_to_js(Napi::Env env, const Pack& pack) {
     stripes.Set("stamp", pack.stripes.stamp);
     experts.Set("stripes", stripes);
   }
-  experts.Set("block_bytes", static_cast<double>(pack.experts.block_bytes));
-  Napi::Array matrices = Napi::Array::New(env);
-  for (const ExpertMatrix& matrix : pack.experts.matrices) {
-    Napi::Object js = Napi::Object::New(env);
-    js.Set("name", projection_name(matrix.projection));
-    js.Set("shape", shape_array(env, {matrix.n, matrix.k}));
-    js.Set("offset", static_cast<double>(matrix.offset));
-    matrices.Set(matrices.Length(), js);
+  experts.Set("block_bytes", static_cast<double>(pack.experts.slot_bytes));
+  if (!pack.formats.all_experts) {
+    set_layouts(env, pack.experts, experts);
+  } else if (!pack.experts.layers.empty()) {
+    experts.Set("matrices", matrices_to_js(env, pack.experts.layers.front(), false));
+  } else {
+    experts.Set("matrices", Napi::Array::New(env));
   }
-  experts.Set("matrices", matrices);
   experts.Set("layers", shape_to_js(env, pack.spec).Get("moeLayers"));
   experts.Set("experts_per_layer", static_cast<double>(pack.experts.shape.experts_per_layer));
   Napi::Array tensors = Napi::Array::New(env);
@@ -48,7 +83,7 @@ Napi::Object pack_layout_to_js(Napi::Env env, const Pack& pack) {
     js.Set("bytes", static_cast<double>(tensor.bytes));
     tensors.Set(tensors.Length(), js);
   }
-  Napi::Object dense = weight_format_to_js(env, pack.dense.format);
+  Napi::Object dense = weight_format_to_js(env, pack.formats.all_dense);
   dense.Set("file", kDenseFile);
   dense.Set("bytes", static_cast<double>(pack.dense.bytes));
   dense.Set("tensors", tensors);

@@ -56,17 +56,16 @@ Napi::Value PackVerifierBinding::experts(const Napi::CallbackInfo& info) {
 Napi::Value PackVerifierBinding::report(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] {
     const Napi::Env env = info.Env();
-    const Pack& pack = verifier().pack();
     const PackVerifier::Report& report = verifier().report();
-    const auto compared = [&](double largest, WeightFormat format) {
+    const auto compared = [&](const PackVerifier::Errors& errors) {
       Napi::Object js = Napi::Object::New(env);
-      js.Set("largest", largest);
-      js.Set("bound", error_bound(format));
+      js.Set("largest", errors.largest);
+      js.Set("bound", errors.bound);
       return js;
     };
     Napi::Object js = Napi::Object::New(env);
-    js.Set("experts", compared(report.experts, pack.experts.format));
-    js.Set("dense", compared(report.dense, pack.dense.format));
+    js.Set("experts", compared(report.experts));
+    js.Set("dense", compared(report.dense));
     return js;
   });
 }

@@ -18,6 +18,7 @@ Napi::Function PackWriterBinding::define(Napi::Env env) {
   return DefineClass(env, "PackWriter",
                      {InstanceAccessor<&PackWriterBinding::layout>("layout"),
                       InstanceAccessor<&PackWriterBinding::expert_files>("expertFiles"),
+                      InstanceMethod<&PackWriterBinding::expert_bytes>("expertBytes"),
                       InstanceMethod<&PackWriterBinding::write_dense>("writeDense"),
                       InstanceMethod<&PackWriterBinding::write_experts>("writeExperts"),
                       InstanceMethod<&PackWriterBinding::close>("close")});
@@ -49,6 +50,14 @@ Napi::Value PackWriterBinding::expert_files(const Napi::CallbackInfo& info) {
     files[i] = file;
   }
   return files;
+}
+
+Napi::Value PackWriterBinding::expert_bytes(const Napi::CallbackInfo& info) {
+  const StripeLayout layout = writer_->pack().stripe_layout();
+  const size_t count = info[0].As<Napi::Number>().Uint32Value();
+  Napi::Array bytes = Napi::Array::New(info.Env(), layout.files());
+  for (uint32_t i = 0; i < layout.files(); ++i) bytes[i] = static_cast<double>(layout.blocks_end(i, count));
+  return bytes;
 }
 
 void PackWriterBinding::write_dense(const Napi::CallbackInfo& info) {

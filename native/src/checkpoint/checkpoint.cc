@@ -5,8 +5,10 @@
 
 #include "checkpoint/checkpoint_index.h"
 #include "checkpoint/contained_path.h"
+#include "checkpoint/gguf_model_files.h"
 #include "checkpoint/model_file.h"
 #include "checkpoint/model_files.h"
+#include "checkpoint/safetensors_file.h"
 #include "core/checkpoint_error.h"
 #include "core/file.h"
 
@@ -43,25 +45,41 @@ std::vector<SafetensorsFile> open_files(const std::string& directory) {
 
 }  // namespace
 
-Checkpoint Checkpoint::open(const std::string& directory) {
+Checkpoint Checkpoint::open(const std::string& model) {
   Checkpoint checkpoint;
-  checkpoint.directory_ = directory;
-  checkpoint.model_ = read_model_files(directory);
-  checkpoint.files_ = open_files(directory);
+  checkpoint.path_ = model;
+  checkpoint.gguf_ = is_gguf(model);
+  checkpoint.gguf_ ? checkpoint.open_gguf_file() : checkpoint.open_directory();
   checkpoint.index_tensors();
   return checkpoint;
 }
 
-void Checkpoint::index_tensors() {
+void Checkpoint::open_directory() {
+  model_ = read_model_files(path_);
+  take(open_files(path_));
+}
+
+void Checkpoint::open_gguf_file() {
+  std::vector<GgufFile> files = open_gguf(path_);
+  model_ = read_gguf_model_files(files);
+  take(std::move(files));
+}
+
+template <typename Opened>
+void Checkpoint::take(std::vector<Opened> files) {
   size_t count = 0;
-  for (const SafetensorsFile& file : files_) count += file.tensors().size();
+  for (const Opened& file : files) count += file.tensors().size();
   tensors_.reserve(count);
-  for (uint32_t i = 0; i < files_.size(); ++i) {
-    for (TensorInfo& tensor : files_[i].take_tensors()) {
-      tensor.file = i;
+  for (Opened& file : files) {
+    for (TensorInfo& tensor : file.take_tensors()) {
+      tensor.file = static_cast<uint32_t>(files_.size());
       tensors_.push_back(std::move(tensor));
     }
+    files_.push_back({file.take_file(), file.display()});
   }
+}
+
+void Checkpoint::index_tensors() {
   const auto by_name = [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; };
   std::sort(tensors_.begin(), tensors_.end(), by_name);
   for (size_t i = 1; i < tensors_.size(); ++i) {
@@ -85,6 +103,8 @@ uint64_t Checkpoint::total_bytes() const {
 std::string Checkpoint::dtype_summary() const {
   std::string summary;
   for (const TensorInfo& tensor : tensors_) {
+    if (tensor.dtype == Dtype::kF8E4M3) return "fp8";
+    if (is_blocked(tensor.dtype)) return "mixed";
     if (!is_float(tensor.dtype)) continue;
     const std::string name = tensor.dtype == Dtype::kF32    ? "f32"
                              : tensor.dtype == Dtype::kBF16 ? "bf16"
@@ -96,8 +116,8 @@ std::string Checkpoint::dtype_summary() const {
 }
 
 std::string Checkpoint::file_of(const TensorInfo* tensor) const {
-  if (tensor != nullptr) return files_[tensor->file].display();
-  return files_.size() == 1 ? files_[0].display() : directory_;
+  if (tensor != nullptr) return files_[tensor->file].display;
+  return files_.size() == 1 ? files_[0].display : path_;
 }
 
 }  // namespace sida

@@ -62,13 +62,15 @@ void check_experts_finite(const Pack& pack, size_t begin, size_t end) {
   const ExpertLayout& layout = pack.experts;
   const StripeLayout stripes = pack.stripe_layout();
   const std::vector<File> files = pack.open_experts();
-  std::vector<std::byte> block(layout.block_bytes);
+  std::vector<std::byte> block;
   for (size_t id = begin; id < std::min(end, layout.experts()); ++id) {
     const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
+    block.resize(layout.block_bytes(static_cast<ExpertId>(id)));
     files[file].pread_exact(offset, block.data(), block.size());
     const std::string name = expert_name(pack, static_cast<ExpertId>(id));
-    for (const ExpertMatrix& matrix : layout.matrices) {
-      const PanelMatrix panels = layout.matrix(block.data(), matrix.projection);
+    const BlockLayout& matrices = layout.layers[layout.shape.place(static_cast<ExpertId>(id)).layer];
+    for (const ExpertMatrix& matrix : matrices.matrices) {
+      const PanelMatrix panels = matrices.matrix(block.data(), matrix.projection);
       const std::string what = name + ": " + projection_name(matrix.projection);
       check_panels(panels, 0, pack.expert_path(file), what);
       if (panels.bias == nullptr) continue;

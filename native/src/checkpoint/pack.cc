@@ -19,12 +19,18 @@ class ManifestCheck {
 
   JsonValue at(const char* section, const char* key) const { return root_.at(section).at(key); }
 
-  WeightFormat format(const char* section, WeightRole role) const {
-    const auto group = root_.at(section).find("group");
+  /// The type that `entry` names; nothing where its matrices differ.
+  std::optional<WeightFormat> common_format(const char* section, WeightRole role) const {
+    const JsonValue entry = root_.at(section);
+    if (entry.at("dtype").as_string() == kMixedFormats) return std::nullopt;
+    return format(section, entry, role);
+  }
+  WeightFormat format(const std::string& what, JsonValue entry, WeightRole role) const {
+    const auto group = entry.find("group");
     return named_weight_format(
-        role, at(section, "dtype").as_string(), group ? std::optional(group->as_u64()) : std::nullopt,
+        role, entry.at("dtype").as_string(), group ? std::optional(group->as_u64()) : std::nullopt,
         [&](const std::string& field, const std::string& expected, const std::string& found) {
-          fail(std::string(section) + "." + field, expected, found);
+          fail(what + "." + field, expected, found);
         });
   }
   void equal(const std::string& what, uint64_t expected, uint64_t found) const {
@@ -56,31 +62,96 @@ Stripes read_stripes(const ManifestCheck& check, JsonValue json) {
   return stripes;
 }
 
-void check_experts(const ManifestCheck& check, const Pack& pack) {
-  const ExpertLayout& layout = pack.experts;
-  check.equal("experts.block_bytes", layout.block_bytes, check.at("experts", "block_bytes").as_u64());
-  const JsonValue matrices = check.at("experts", "matrices");
+/// The type of each matrix that `layouts` lists.
+ExpertFormats layout_formats(const ManifestCheck& check, JsonValue layout) {
+  ExpertFormats formats;
+  for (const JsonValue& entry : layout.at("matrices").elements()) {
+    const std::string name = entry.at("name").as_string();
+    for (const Projection projection : {Projection::kGate, Projection::kUp, Projection::kDown}) {
+      if (name != projection_name(projection)) continue;
+      WeightFormat& of = projection == Projection::kGate ? formats.gate
+                         : projection == Projection::kUp ? formats.up
+                                                         : formats.down;
+      of = check.format("experts.layouts.matrices", entry, WeightRole::kExperts);
+    }
+  }
+  return formats;
+}
+
+/// The layouts that `experts` lists, and which of them each MoE layer has.
+std::vector<JsonValue> layer_layouts(const ManifestCheck& check, JsonValue experts, size_t layers) {
+  if (experts.at("dtype").as_string() != kMixedFormats) return std::vector<JsonValue>(layers, experts);
+  std::vector<JsonValue> all, of_layers;
+  for (const JsonValue& layout : experts.at("layouts").elements()) all.push_back(layout);
+  for (const JsonValue& index : experts.at("layout_of_layer").elements()) {
+    const uint64_t number = index.as_u64();
+    if (number >= all.size()) {
+      check.fail("experts.layout_of_layer", "a number below " + std::to_string(all.size()), std::to_string(number));
+    }
+    of_layers.push_back(all[number]);
+  }
+  check.equal("experts.layout_of_layer", layers, of_layers.size());
+  return of_layers;
+}
+
+PackFormats read_formats(const ManifestCheck& check, JsonValue root, const ModelSpec& spec) {
+  PackFormats formats;
+  if (const auto experts = check.common_format("experts", WeightRole::kExperts)) {
+    formats.set_experts(spec, *experts);
+  } else {
+    for (const JsonValue& layout : layer_layouts(check, root.at("experts"), spec.moe_layer_count())) {
+      formats.experts.push_back(layout_formats(check, layout));
+    }
+  }
+  if (const auto dense = check.common_format("dense", WeightRole::kDense)) {
+    formats.set_dense(spec, *dense);
+    return formats;
+  }
+  for (const JsonValue& tensor : root.at("dense").at("tensors").elements()) {
+    formats.dense.push_back(check.format("dense.tensors", tensor, WeightRole::kDense));
+  }
+  size_t slots = 0;
+  for_each_dense_slot(spec, [&](const TensorSlot&) { ++slots; });
+  check.equal("dense.tensors", slots, formats.dense.size());
+  return formats;
+}
+
+void check_inputs(const ManifestCheck& check, const std::string& what, uint64_t k, WeightFormat format) {
+  if (!in_super_blocks(format.type) || k % kSuperInputs == 0) return;
+  check.fail(what, "a type for rows of " + std::to_string(k) + " numbers", weight_type_name(format.type));
+}
+
+void check_block(const ManifestCheck& check, const BlockLayout& layout, JsonValue found) {
+  check.equal("experts.block_bytes", layout.bytes, found.at("block_bytes").as_u64());
+  const JsonValue matrices = found.at("matrices");
   check.equal("experts.matrices", layout.matrices.size(), matrices.size());
   auto matrix = layout.matrices.begin();
   for (const JsonValue& entry : matrices.elements()) {
     check.equal("experts.matrices.name", projection_name(matrix->projection), entry.at("name").as_string());
+    check_inputs(check, "experts.matrices.dtype", matrix->k, matrix->format);
     check.equal("experts.matrices.shape", 2, entry.at("shape").size());
     size_t size = matrix->n;
-    for (const JsonValue& found : entry.at("shape").elements()) {
-      check.equal("experts.matrices.shape", size, found.as_u64());
+    for (const JsonValue& number : entry.at("shape").elements()) {
+      check.equal("experts.matrices.shape", size, number.as_u64());
       size = matrix->k;
     }
     check.equal("experts.matrices.offset", matrix->offset, entry.at("offset").as_u64());
     ++matrix;
   }
-  check.equal("experts.layers", layout.shape.layers, check.at("experts", "layers").size());
+}
+
+void check_experts(const ManifestCheck& check, const Pack& pack, JsonValue experts) {
+  const ExpertLayout& layout = pack.experts;
+  const std::vector<JsonValue> found = layer_layouts(check, experts, layout.shape.layers);
+  for (size_t layer = 0; layer < found.size(); ++layer) check_block(check, layout.layers[layer], found[layer]);
+  check.equal("experts.layers", layout.shape.layers, experts.at("layers").size());
   const std::vector<std::string> layers = pack.spec.moe_layers();
   auto layer = layers.begin();
-  for (const JsonValue& name : check.at("experts", "layers").elements()) {
+  for (const JsonValue& name : experts.at("layers").elements()) {
     check.equal("experts.layers", *layer++, name.as_string());
   }
   check.equal("experts.experts_per_layer", layout.shape.experts_per_layer,
-              check.at("experts", "experts_per_layer").as_u64());
+              experts.at("experts_per_layer").as_u64());
 }
 
 void check_dense(const ManifestCheck& check, const DenseLayout& layout) {
@@ -90,6 +161,7 @@ void check_dense(const ManifestCheck& check, const DenseLayout& layout) {
   for (const JsonValue& entry : check.at("dense", "tensors").elements()) {
     check.equal("dense.tensors.name", tensor->name, entry.at("name").as_string());
     check.equal("dense.tensors.offset", tensor->offset, entry.at("offset").as_u64());
+    check_inputs(check, "dense.tensors.dtype", tensor->columns(), tensor->format);
     check.equal("dense.tensors.dtype", weight_type_name(tensor->format.type), entry.at("dtype").as_string());
     ++tensor;
   }
@@ -111,13 +183,19 @@ std::vector<File> Pack::open_experts() const {
   return files;
 }
 
-Pack describe_pack(std::string directory, ModelSpec spec, WeightFormat experts, WeightFormat dense) {
+Pack describe_pack(std::string directory, ModelSpec spec, PackFormats formats) {
   Pack pack;
   pack.directory = std::move(directory);
-  pack.experts = make_expert_layout(expert_shape_of(spec), experts);
-  pack.dense = make_dense_layout(spec, dense);
+  pack.experts = make_expert_layout(expert_shape_of(spec), formats.experts);
+  pack.dense = make_dense_layout(spec, formats.dense);
   pack.spec = std::move(spec);
+  pack.formats = std::move(formats);
   return pack;
+}
+
+Pack describe_pack(std::string directory, ModelSpec spec, WeightFormat experts, WeightFormat dense) {
+  PackFormats formats = uniform_formats(spec, experts, dense);
+  return describe_pack(std::move(directory), std::move(spec), std::move(formats));
 }
 
 Pack open_pack(const std::string& directory) {
@@ -128,13 +206,13 @@ Pack open_pack(const std::string& directory) {
   const std::string format = root.at("format").as_string();
   if (format != "sida-pack") check.fail("format", "sida-pack", escape_text(format));
   check.equal("version", kPackVersion, root.at("version").as_u64());
-  const WeightFormat experts = check.format("experts", WeightRole::kExperts);
-  const WeightFormat dense = check.format("dense", WeightRole::kDense);
-  Pack pack = describe_pack(directory, read_model_files(directory).spec, experts, dense);
+  ModelSpec spec = read_model_files(directory).spec;
+  PackFormats formats = read_formats(check, root, spec);
+  Pack pack = describe_pack(directory, std::move(spec), std::move(formats));
   if (const auto stripes = root.at("experts").find("stripes")) pack.stripes = read_stripes(check, *stripes);
   // Only a stripe may be a link to anywhere, such as another disk.
   if (pack.stripes.count == 1) contained_path(directory, pack.stripe_layout().file_name(0));
-  check_experts(check, pack);
+  check_experts(check, pack, root.at("experts"));
   check_dense(check, pack.dense);
   return pack;
 }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/pack_formats.h"
 #include "core/file.h"
 #include "expert/expert_layout.h"
 #include "expert/stripe_layout.h"
@@ -19,11 +20,12 @@ inline constexpr const char* kDenseFile = "dense.sida";
 struct Pack {
   std::string directory;
   ModelSpec spec;
+  PackFormats formats;
   ExpertLayout experts;
   DenseLayout dense;
   Stripes stripes;
 
-  StripeLayout stripe_layout() const { return {stripes, experts.experts(), experts.block_bytes}; }
+  StripeLayout stripe_layout() const { return {stripes, experts}; }
   std::string dense_path() const { return directory + "/" + kDenseFile; }
   std::string expert_path(size_t stripe = 0) const { return directory + "/" + stripe_layout().file_name(stripe); }
   /// One path for each stripe.
@@ -34,6 +36,7 @@ struct Pack {
 };
 
 /// Layouts of a model with these element types.
+Pack describe_pack(std::string directory, ModelSpec spec, PackFormats formats);
 Pack describe_pack(std::string directory, ModelSpec spec, WeightFormat experts, WeightFormat dense);
 
 /// Reads a pack's manifest and configs, but no weights, and checks that they agree. Throws io_error, pack_invalid or,

@@ -26,12 +26,13 @@ std::pair<size_t, size_t> stack_and_layer(const ModelSpec& spec, size_t moe_laye
 std::vector<ExpertSource> expert_sources(const Checkpoint& checkpoint, const Pack& pack, ExpertId id) {
   const ExpertPlace place = pack.experts.shape.place(id);
   const auto [stack, layer] = stack_and_layer(pack.spec, place.layer);
+  const std::vector<ExpertMatrix>& matrices = pack.experts.layers[place.layer].matrices;
   std::vector<ExpertSource> sources;
   size_t matrix = 0;
   for (const TensorSlot& slot : expert_slots(pack.spec, stack, layer, place.index)) {
     // A bias comes after its matrix.
     const bool bias = slot.shape.size() == 1;
-    sources.push_back({checkpoint.source_of(slot), pack.experts.matrices[bias ? matrix - 1 : matrix++], bias});
+    sources.push_back({checkpoint.source_of(slot), matrices[bias ? matrix - 1 : matrix++], bias});
   }
   return sources;
 }

@@ -13,7 +13,10 @@ namespace sida {
 namespace {
 
 /// Below this a scale is denormal and its steps are coarser.
-constexpr double kDenormal = 0x1p-130;
+double denormal_step(WeightFormat format) {
+  const bool half = format.type == WeightType::kQ8_0 || format.type == WeightType::kQ4_0;
+  return half ? 127 * 0x1p-25 : 0x1p-130;
+}
 
 std::string percent(double share) {
   char text[32];
@@ -37,11 +40,16 @@ double row_error(const float* expected, const float* found, size_t k, WeightForm
       top = std::max(top, std::abs(static_cast<double>(expected[i])));
       error = std::max(error, difference(expected[i], found[i]));
     }
-    if (format != kF32Format) error = std::max(0.0, error - kDenormal);
+    if (format != kF32Format) error = std::max(0.0, error - denormal_step(format));
     if (error > 0)
       largest = std::max(largest, top > 0 ? error / top : std::numeric_limits<double>::infinity());
   }
   return largest;
+}
+
+/// Nothing is lost where a quantized matrix keeps its type.
+double bound_of(const SlotData& source, WeightFormat format) {
+  return quantized(format) && own_format(source) == format ? 0 : error_bound(format);
 }
 
 /// Whether each column's stored sum in an int8 panel equals the sum of its codes.
@@ -72,6 +80,15 @@ double error_bound(WeightFormat format) {
     case WeightType::kInt4:
       // The scale is rounded to bf16.
       return 0.5 / 7 * (1 + 0x1p-7);
+    case WeightType::kQ8_0:
+      // The codes are chosen for the scale before it is rounded to f16.
+      return 0.5 / 127 + 0x1p-11;
+    case WeightType::kQ4_0:
+      // A weight near the negative of the largest one would have code 8, and has 7.
+      return 1.0 / 8 + 0x1p-11;
+    case WeightType::kQ4_K:
+    case WeightType::kQ6_K:
+      return 0;
     case WeightType::kMxfp4:
       break;
   }
@@ -89,22 +106,23 @@ PackVerifier::PackVerifier(const std::string& checkpoint, const std::string& pac
   }
 }
 
-double PackVerifier::compare(const std::byte* data, WeightFormat format, size_t rows, size_t k,
-                             uint64_t first_row, const std::string& file, const std::string& matrix) const {
-  const PanelMatrix packed{data, format, k, rows};
+double PackVerifier::compare(const PanelMatrix& packed, double bound, uint64_t first_row, const std::string& file,
+                             const std::string& matrix) const {
+  const size_t k = packed.k, rows = packed.n;
+  const WeightFormat format = packed.format;
   std::vector<float> found(k);
   double largest = 0;
   for (size_t row = 0; row < rows; ++row) {
     read_panel_row(packed, row, found.data());
     const double error = row_error(rows_.data() + row * k, found.data(), k, format);
-    if (!(error <= error_bound(format))) {
+    if (!(error <= bound)) {
       throw damaged(file, matrix + ": relative error of row " + std::to_string(first_row + row),
-                    "at most " + percent(error_bound(format)), percent(error));
+                    "at most " + percent(bound), percent(error));
     }
     largest = std::max(largest, error);
   }
   for (size_t panel = 0; format.type == WeightType::kInt8 && panel < packed.panels(); ++panel) {
-    if (sums_hold(data + panel * panel_bytes(k, format), k)) continue;
+    if (sums_hold(packed.data + panel * panel_bytes(k, format), k)) continue;
     throw damaged(file, matrix + ": rows from " + std::to_string(first_row + panel * kPanelColumns),
                   "the sums of their codes", "others");
   }
@@ -126,8 +144,9 @@ void PackVerifier::check_dense(size_t begin, size_t end) {
       dense_.pread_exact(offset, block_.data(), block_.size());
       offset += block_.size();
       if (tensor.panels()) {
-        report_.dense = std::max(report_.dense, compare(block_.data(), tensor.format, rows, k, row,
-                                                        pack_.dense_path(), tensor.name));
+        const double bound = bound_of(source, tensor.format);
+        report_.dense.add(bound, compare({block_.data(), tensor.format, k, rows}, bound, row, pack_.dense_path(),
+                                         tensor.name));
         continue;
       }
       const double error =
@@ -143,9 +162,9 @@ void PackVerifier::check_experts(size_t begin, size_t end) {
   const ExpertLayout& layout = pack_.experts;
   const StripeLayout stripes = pack_.stripe_layout();
   for (size_t id = begin; id < end; ++id) {
-    block_.resize(layout.block_bytes);
+    block_.resize(layout.block_bytes(static_cast<ExpertId>(id)));
     const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
-    experts_[file].pread_exact(offset, block_.data(), layout.block_bytes);
+    experts_[file].pread_exact(offset, block_.data(), block_.size());
     for (const ExpertSource& source : expert_sources(checkpoint_, pack_, static_cast<ExpertId>(id))) {
       const ExpertMatrix& matrix = source.matrix;
       const std::string name =
@@ -155,9 +174,10 @@ void PackVerifier::check_experts(size_t begin, size_t end) {
         if (std::memcmp(rows_.data(), block_.data() + *matrix.bias, matrix.n * sizeof(float)) == 0) continue;
         throw damaged(pack_.expert_path(file), name + " bias", "the checkpoint's numbers", "others");
       }
-      read_rows(checkpoint_, source.data, 0, matrix.n, matrix.k, layout.format, rows_);
-      report_.experts = std::max(report_.experts, compare(block_.data() + matrix.offset, layout.format, matrix.n,
-                                                          matrix.k, 0, pack_.expert_path(file), name));
+      read_rows(checkpoint_, source.data, 0, matrix.n, matrix.k, matrix.format, rows_);
+      const double bound = bound_of(source.data, matrix.format);
+      report_.experts.add(bound, compare({block_.data() + matrix.offset, matrix.format, matrix.k, matrix.n}, bound, 0,
+                                         pack_.expert_path(file), name));
     }
   }
 }

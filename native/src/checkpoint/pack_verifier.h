@@ -1,26 +1,37 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/pack.h"
 #include "checkpoint/pack_sources.h"
 #include "core/file.h"
-#include "checkpoint/pack.h"
+#include "ops/panels.h"
 
 namespace sida {
 
-/// The largest error of a format, half a step, relative to the largest weight that shares the scale: of the channel for
-/// int8, of the group for int4, the weight itself for bf16. 0 for f32.
+/// The largest error of a format, mostly half a step, relative to the largest weight that shares the scale: of the
+/// channel for int8, of the group for grouped types, the weight itself for bf16. 0 for f32 and for types that are only
+/// copied.
 double error_bound(WeightFormat format);
 
 /// Compares a pack's weights with those of the checkpoint it was made from, chunk by chunk.
 class PackVerifier {
  public:
-  /// Largest relative errors found so far; see error_bound.
+  /// Largest relative error found so far, and the largest that was allowed; see error_bound.
+  struct Errors {
+    double largest = 0, bound = 0;
+
+    void add(double allowed, double found) {
+      largest = std::max(largest, found);
+      bound = std::max(bound, allowed);
+    }
+  };
   struct Report {
-    double experts = 0, dense = 0;
+    Errors experts, dense;
   };
 
   /// Throws checkpoint_invalid, pack_invalid or io_error.
@@ -34,9 +45,9 @@ class PackVerifier {
   void check_experts(size_t begin, size_t end);
 
  private:
-  /// A (rows, k) chunk of a matrix against rows_; gives its largest error. `first_row` is for messages.
-  double compare(const std::byte* data, WeightFormat format, size_t rows, size_t k, uint64_t first_row,
-                 const std::string& file, const std::string& matrix) const;
+  /// A chunk of a matrix against rows_; gives its largest error, at most `bound`. `first_row` is for messages.
+  double compare(const PanelMatrix& packed, double bound, uint64_t first_row, const std::string& file,
+                 const std::string& matrix) const;
 
   Checkpoint checkpoint_;
   Pack pack_;

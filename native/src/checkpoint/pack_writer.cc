@@ -30,11 +30,21 @@ void sync_and_close(int fd, const std::string& path) {
 
 }  // namespace
 
-PackWriter::PackWriter(const std::string& checkpoint, const std::string& directory, WeightFormat experts,
-                       WeightFormat dense, Stripes stripes)
-    : checkpoint_(Checkpoint::open(checkpoint)),
-      pack_(describe_pack(directory, checkpoint_->spec(), experts, dense)) {
+PackWriter::PackWriter(const std::string& checkpoint, const std::string& directory,
+                       std::optional<WeightFormat> experts, std::optional<WeightFormat> dense, Stripes stripes)
+    : checkpoint_(Checkpoint::open(checkpoint)) {
   checkpoint_->check_tensors();
+  open(directory, chosen_formats(*checkpoint_, experts, dense), std::move(stripes));
+}
+
+PackWriter::PackWriter(Checkpoint checkpoint, const std::string& directory, PackFormats formats, Stripes stripes)
+    : checkpoint_(std::move(checkpoint)) {
+  checkpoint_->check_tensors();
+  open(directory, std::move(formats), std::move(stripes));
+}
+
+void PackWriter::open(const std::string& directory, PackFormats formats, Stripes stripes) {
+  pack_ = describe_pack(directory, checkpoint_->spec(), std::move(formats));
   pack_.stripes = std::move(stripes);
   try {
     for (const std::string& path : pack_.expert_paths()) expert_fds_.push_back(open_for_writing(path, 0));
@@ -91,14 +101,14 @@ void PackWriter::write_dense_tensor(int fd, const std::string& path, const Dense
   uint64_t offset = tensor.offset;
   for (uint64_t row = 0; row < n; row += chunk) {
     const uint64_t rows = std::min(chunk, n - row);
-    read_rows(opened(), source, row, rows, k, tensor.format, rows_);
     if (!tensor.panels()) {
+      read_rows(opened(), source, row, rows, k, tensor.format, rows_);
       write_at(fd, path, offset, reinterpret_cast<const std::byte*>(rows_.data()), rows * k * sizeof(float));
       offset += rows * k * sizeof(float);
       continue;
     }
     block_.resize(panel_matrix_bytes(rows, k, tensor.format));
-    pack_panels(rows_.data(), rows, k, tensor.format, block_.data());
+    pack_rows(opened(), source, row, rows, k, tensor.format, rows_, block_.data());
     write_at(fd, path, offset, block_.data(), block_.size());
     offset += block_.size();
   }
@@ -113,7 +123,7 @@ void PackWriter::write_experts(size_t begin, size_t end) {
   }
   const StripeLayout stripes = pack_.stripe_layout();
   for (size_t id = begin; id < end; ++id) {
-    block_.assign(layout.block_bytes, std::byte{0});
+    block_.assign(layout.block_bytes(static_cast<ExpertId>(id)), std::byte{0});
     for (const ExpertSource& source : expert_sources(checkpoint, pack_, static_cast<ExpertId>(id))) {
       const ExpertMatrix& matrix = source.matrix;
       if (source.bias) {
@@ -121,8 +131,7 @@ void PackWriter::write_experts(size_t begin, size_t end) {
         std::memcpy(block_.data() + *matrix.bias, rows_.data(), matrix.n * sizeof(float));
         continue;
       }
-      read_rows(checkpoint, source.data, 0, matrix.n, matrix.k, layout.format, rows_);
-      pack_panels(rows_.data(), matrix.n, matrix.k, layout.format, block_.data() + matrix.offset);
+      pack_rows(checkpoint, source.data, 0, matrix.n, matrix.k, matrix.format, rows_, block_.data() + matrix.offset);
     }
     const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
     write_at(expert_fds_[file], pack_.expert_path(file), offset, block_.data(), block_.size());

@@ -17,8 +17,11 @@ class PackWriter {
  public:
   /// `directory` exists. Opens the expert files without truncating them. Throws checkpoint_invalid or io_error. Writing
   /// also throws checkpoint_invalid where weights to be quantized are NaN or infinite.
-  PackWriter(const std::string& checkpoint, const std::string& directory, WeightFormat experts,
-             WeightFormat dense, Stripes stripes = {});
+  /// Without a format matrices have types that lose nothing.
+  PackWriter(const std::string& checkpoint, const std::string& directory, std::optional<WeightFormat> experts,
+             std::optional<WeightFormat> dense, Stripes stripes = {});
+  /// The same with these types.
+  PackWriter(Checkpoint checkpoint, const std::string& directory, PackFormats formats, Stripes stripes = {});
   ~PackWriter();
   PackWriter(const PackWriter&) = delete;
   PackWriter& operator=(const PackWriter&) = delete;
@@ -31,6 +34,7 @@ class PackWriter {
   void close();
 
  private:
+  void open(const std::string& directory, PackFormats formats, Stripes stripes);
   const Checkpoint& opened() const;
   void write_dense_tensor(int fd, const std::string& path, const DenseTensor& tensor);
   void write_at(int fd, const std::string& path, uint64_t offset, const std::byte* data, uint64_t bytes);

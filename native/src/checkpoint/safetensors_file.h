@@ -5,25 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/dtype.h"
+#include "checkpoint/tensor_info.h"
 #include "core/file.h"
 #include "core/json.h"
 
 namespace sida {
-
-struct TensorInfo {
-  std::string name;
-  Dtype dtype = Dtype::kF32;
-  std::vector<uint64_t> shape;
-  uint64_t offset = 0;  ///< of the first byte, from the beginning of the file
-  uint64_t bytes = 0;
-  uint32_t file = 0;  ///< which of the checkpoint's files
-
-  uint64_t elements() const;
-};
-
-/// "[64, 128]"
-std::string shape_text(const std::vector<uint64_t>& shape);
 
 /// Longest header that is read; the limit of the reference implementation.
 inline constexpr uint32_t kMaxHeaderBytes = 100'000'000;
@@ -41,6 +27,7 @@ class SafetensorsFile {
   static SafetensorsFile open(const std::string& path, const std::string& display = "");
 
   const File& file() const { return file_; }
+  File take_file() { return std::move(file_); }
   const std::string& display() const { return display_; }
   uint64_t header_bytes() const { return header_bytes_; }
   /// In the order of the header.

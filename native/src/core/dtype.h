@@ -8,7 +8,7 @@
 
 namespace sida {
 
-/// Every element type that safetensors defines.
+/// Every element type that safetensors defines, and behind kC64 the block types of GGUF that are read.
 enum class Dtype : uint8_t {
   kF32,
   kBF16,
@@ -32,15 +32,31 @@ enum class Dtype : uint8_t {
   kF6E3M2,
   kF4,
   kC64,
+  kQ4_0,
+  kQ8_0,
+  kQ4_K,
+  kQ6_K,
+  kGgmlMxfp4,
 };
 
-/// Bits of one element: 4 or 6 for the sub-byte types.
+/// Elements that are stored together, and their bytes: one element of the plain types.
+struct DtypeBlock {
+  uint32_t elements;
+  uint32_t bytes;
+};
+
+DtypeBlock dtype_block(Dtype dtype);
+
+/// Bits of one element of a safetensors type: 4 or 6 for the sub-byte types.
 int dtype_bits(Dtype dtype);
 
-/// Whether checkpoint data of that type is read as numbers: F32, BF16 or F16.
+/// Whether a number has its own bits in checkpoint data of that type: F32, BF16 or F16.
 bool is_float(Dtype dtype);
 
-/// The safetensors name: "F32", "BF16", …
+/// Whether elements share a scale in blocks of the type, as GGUF files hold them.
+bool is_blocked(Dtype dtype);
+
+/// The name in safetensors or GGUF: "F32", "BF16", "Q8_0", …
 const char* dtype_name(Dtype dtype);
 
 /// The type of that safetensors name; nothing where the name is unknown.
@@ -57,6 +73,9 @@ inline uint16_t f32_to_bf16(float value) {
 
 /// Exact, denormals included.
 float f16_to_f32(uint16_t bits);
+
+/// Rounds to nearest even; infinity beyond the largest f16. A NaN stays a quiet NaN of the same sign.
+uint16_t f32_to_f16(float value);
 
 /// Array forms. Input and output do not overlap.
 void bf16_to_f32(const uint16_t* in, size_t count, float* out);

@@ -23,4 +23,14 @@ size_t decode_utf8(std::string_view text, uint32_t* code_point) {
   return length;
 }
 
+bool is_utf8(std::string_view text) {
+  uint32_t code_point = 0;
+  while (!text.empty()) {
+    const size_t length = decode_utf8(text, &code_point);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 }  // namespace sida

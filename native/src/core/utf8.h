@@ -11,4 +11,7 @@ namespace sida {
 /// malformed).
 size_t decode_utf8(std::string_view text, uint32_t* code_point);
 
+/// Whether all of a text is well-formed.
+bool is_utf8(std::string_view text);
+
 }  // namespace sida

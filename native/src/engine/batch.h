@@ -17,6 +17,8 @@ struct Pick {
   int32_t row;
   Sampling sampling;
   uint32_t top = 0;  ///< most likely tokens to name beside it
+  LogitAdjustments adjustments = {};
+  TokenBitmap allowed = {};  ///< empty: all tokens
 };
 
 /// The log-probability wanted of `token` after a row of the pass.

@@ -47,6 +47,17 @@ void check_rows(const char* what, const Entries& entries, size_t tokens, Row row
   }
 }
 
+void check_bitmap(TokenBitmap allowed, size_t vocab) {
+  if (allowed.empty()) return;
+  if (allowed.size() != bitmap_words(vocab)) {
+    refuse("a bitmap of " + std::to_string(allowed.size()) + " words for a vocabulary of " + std::to_string(vocab));
+  }
+  const uint32_t last = vocab % 32 == 0 ? ~0u : (1u << vocab % 32) - 1;
+  const bool any = (allowed.back() & last) != 0 ||
+                   std::any_of(allowed.begin(), allowed.end() - 1, [](uint32_t word) { return word != 0; });
+  if (!any) refuse("a bitmap that allows no token");
+}
+
 void check_answers(const Batch& batch, const ModelSpec& spec) {
   const size_t tokens = batch.tokens.size();
   const bool asked = !batch.picks.empty() || !batch.queries.empty() || !batch.logit_rows.empty();
@@ -60,6 +71,9 @@ void check_answers(const Batch& batch, const ModelSpec& spec) {
     if (pick.top > spec.vocab) {
       refuse(std::to_string(pick.top) + " most likely tokens of " + std::to_string(spec.vocab));
     }
+    for (const SeenToken& token : pick.adjustments.seen) check_token(token.id, spec.vocab);
+    for (const TokenBias& each : pick.adjustments.biases) check_token(each.id, spec.vocab);
+    check_bitmap(pick.allowed, spec.vocab);
   }
 }
 

@@ -14,7 +14,7 @@ namespace sida {
 Engine::Engine(const EngineOptions& options)
     : pack_(open_pack(options.pack)),
       limits_(fit_limits(pack_.spec, options.limits)),
-      plan_(plan_memory(pack_.spec, pack_.experts.format, pack_.dense.format, limits_)),
+      plan_(plan_memory(pack_, limits_)),
       slots_(plan_.slots_in(options.budget_bytes)),
       backend_(make_backend(limits_.device)),
       memory_(*backend_, options.budget_bytes),
@@ -22,7 +22,7 @@ Engine::Engine(const EngineOptions& options)
       dense_(load_dense(memory_, pack_, dense_layout_)),
       cache_(memory_, KvShape::of(pack_.spec, limits_.kv), KvRoom(limits_)),
       disk_(pack_.stripe_layout(), pack_.expert_paths()),
-      host_(pack_.experts.block_bytes, options.host_bytes, backend_->host_memory()),
+      host_(pack_.experts.slot_bytes, options.host_bytes, backend_->host_memory()),
       store_(pack_.experts, memory_, disk_, host_, options.link, options.reads, slots_),
       weights_(view_weights(pack_.spec, dense_layout_, dense_.data())),
       ops_(make_ops(pack_.spec, weights_, memory_, cache_, limits_)),

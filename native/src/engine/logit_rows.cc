@@ -17,9 +17,9 @@ size_t rows_at_a_time(size_t vocab) { return std::clamp<size_t>(kMaxFloats / voc
 
 /// Picks −1 − t where the logit of token t is not finite, because an error would end the pass for the other sequences
 /// too.
-PickedToken pick(std::span<const float> logits, const Sampling& sampling, std::span<RankedToken> top) {
+PickedToken pick(std::span<const float> logits, const Pick& wanted, std::span<RankedToken> top) {
   try {
-    return pick_token(logits, sampling, top);
+    return pick_token(logits, wanted.sampling, top, wanted.adjustments, wanted.allowed);
   } catch (const Error& error) {
     if (error.code() != "nonfinite_output") throw;
     const auto token = static_cast<int32_t>(error.numbers().at("token"));
@@ -76,7 +76,7 @@ void LogitRows::answer_chunk(const Batch& batch, const BatchOutput& output) {
     const std::span<const float> logits(logits_ + i * vocab_, vocab_);
     for (; next_pick_ < batch.picks.size() && batch.picks[next_pick_].row == chunk_[i]; ++next_pick_) {
       const Pick& wanted = batch.picks[next_pick_];
-      output.picked[next_pick_] = pick(logits, wanted.sampling, output.top.subspan(next_top_, wanted.top));
+      output.picked[next_pick_] = pick(logits, wanted, output.top.subspan(next_top_, wanted.top));
       next_top_ += wanted.top;
     }
     const size_t first = next_query_;

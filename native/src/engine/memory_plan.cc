@@ -7,7 +7,6 @@
 #include "device/device_memory.h"
 #include "engine/devices.h"
 #include "engine/logit_rows.h"
-#include "model/expert_shape.h"
 #include "model/dense_layout.h"
 #include "model/kv_cache.h"
 #include "model/layer_widths.h"
@@ -61,23 +60,26 @@ void check_limits(const ModelSpec& spec, const BatchLimits& limits) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const ModelSpec& spec, WeightFormat experts, WeightFormat dense,
-                       const BatchLimits& wanted) {
+MemoryPlan plan_memory(const Pack& pack, const BatchLimits& wanted) {
+  const ModelSpec& spec = pack.spec;
   const BatchLimits limits = fit_limits(spec, wanted);
   check_limits(spec, limits);
-  const DenseLayout file = make_dense_layout(spec, dense);
-  const DenseLayout held = limits.routers ? file : without_routers(file);
-  const ExpertLayout layout = make_expert_layout(expert_shape_of(spec), experts);
+  const DenseLayout held = limits.routers ? pack.dense : without_routers(pack.dense);
   MemoryPlan plan;
   plan.routers = held.router_bytes;
   plan.dense = device_bytes(held.bytes) - plan.routers;
   plan.kv_cache = device_bytes(KvCache::bytes(KvShape::of(spec, limits.kv), KvRoom(limits)));
   plan.workspace = device_bytes(workspace_bytes(spec, limits));
   if (limits.device == DeviceKind::kCpu) plan.workspace += device_bytes(LogitRows::bytes(spec.vocab));
-  plan.slot = device_bytes(layout.block_bytes);
-  plan.experts = layout.experts();
+  plan.slot = device_bytes(pack.experts.slot_bytes);
+  for (const BlockLayout& layer : pack.experts.layers) plan.block_bytes.push_back(layer.bytes);
+  plan.experts = pack.experts.experts();
   plan.token_demand = spec.moe_layer_count() * spec.top_k();
   return plan;
+}
+
+MemoryPlan plan_memory(const ModelSpec& spec, WeightFormat experts, WeightFormat dense, const BatchLimits& limits) {
+  return plan_memory(describe_pack("", spec, experts, dense), limits);
 }
 
 }  // namespace sida

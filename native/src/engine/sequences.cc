@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
 #include "model/token_positions.h"
@@ -66,6 +67,54 @@ void Sequences::release(std::span<const int32_t> ids) {
     release(sequence->second);
     sequences_.erase(sequence);
   }
+}
+
+Sequences::Sequence& Sequences::with_pages(int32_t id, size_t tokens) {
+  const std::string name = "sequence " + std::to_string(id);
+  const auto found = sequences_.find(id);
+  if (found == sequences_.end()) throw Error("invalid_request", "there is no " + name);
+  Sequence& sequence = found->second;
+  if (!spec_.stacks[sequence.stack].causal || sequence.parent_keys > 0 || sequence.padding > 0) {
+    throw Error("invalid_request", name + " cannot be continued in its middle");
+  }
+  if (tokens == 0 || tokens > sequence.length) {
+    throw Error("invalid_request", name + " has " + std::to_string(sequence.length) + " tokens, not " +
+                                       std::to_string(tokens));
+  }
+  for (size_t group = 0; group < sequence.pages.size(); ++group) {
+    const size_t first = sequence.pages[group].first;
+    if (first <= cache_.groups()[group].first_page(tokens)) continue;
+    throw Error("invalid_request", name + " gave up the pages before token " + std::to_string(first * kPageTokens) +
+                                       ", which token " + std::to_string(tokens) + " sees");
+  }
+  return sequence;
+}
+
+void Sequences::fork(int32_t from, int32_t to, size_t tokens) {
+  const Sequence& parent = with_pages(from, tokens);
+  if (sequences_.contains(to)) throw Error("invalid_request", "sequence " + std::to_string(to) + " exists already");
+  Sequence sequence;
+  sequence.stack = parent.stack;
+  sequence.pages = cache_.fork(parent.pages, tokens);
+  sequence.length = tokens;
+  sequences_.emplace(to, std::move(sequence));
+}
+
+void Sequences::share(int32_t id, int32_t from, size_t tokens) {
+  Sequence& sequence = with_pages(id, tokens);
+  const Sequence& other = with_pages(from, tokens);
+  if (tokens % kPageTokens != 0) {
+    throw Error("invalid_request", std::to_string(tokens) + " tokens are not whole pages of " +
+                                       std::to_string(kPageTokens) + " tokens");
+  }
+  KvPages pages = cache_.fork(other.pages, tokens);
+  for (size_t group = 0; group < pages.size(); ++group) {
+    PageRun& own = sequence.pages[group];
+    for (size_t page = std::max(own.first, pages[group].first); page < pages[group].end(); ++page) {
+      std::swap(own.ids[page - own.first], pages[group].ids[page - pages[group].first]);
+    }
+  }
+  cache_.release(pages);
 }
 
 void Sequences::check_integrity() const {

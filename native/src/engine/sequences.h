@@ -22,6 +22,12 @@ class Sequences {
   void check(const Batch& batch) const;
   /// Unknown ids are ignored.
   void release(std::span<const int32_t> ids);
+  /// Begins sequence `to` with the first `tokens` tokens of `from`; both own the pages. Throws invalid_request where
+  /// `from` does not have them, or gave up pages that `to` would see.
+  void fork(int32_t from, int32_t to, size_t tokens);
+  /// Frees the first pages of `id` and gives it those of `from`. Both must hold the same `tokens` tokens, which are
+  /// whole pages. Throws invalid_request where they cannot.
+  void share(int32_t id, int32_t from, size_t tokens);
   size_t live() const { return sequences_.size(); }
   /// Throws internal unless each page is free or has as many owners as sequences name it, and each sequence has the
   /// pages that its next token sees.
@@ -41,6 +47,8 @@ class Sequences {
   };
 
   Sequence begin(size_t stack, int32_t parent);
+  /// Throws invalid_request where the first `tokens` tokens of `id` cannot be continued.
+  Sequence& with_pages(int32_t id, size_t tokens);
   void release(Sequence& sequence);
 
   const ModelSpec& spec_;

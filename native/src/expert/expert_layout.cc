@@ -10,13 +10,32 @@ constexpr uint64_t kPage = 4096;
 
 constexpr uint64_t rounded(uint64_t bytes, uint64_t step) { return (bytes + step - 1) / step * step; }
 
+BlockLayout block_layout(const ExpertShape& shape, const ExpertFormats& formats) {
+  BlockLayout layout;
+  uint64_t end = 0;
+  const auto add = [&](Projection projection, size_t n, size_t k) {
+    const uint64_t offset = rounded(end, kAlignment);
+    const WeightFormat format = formats.of(projection);
+    layout.matrices.push_back({projection, n, k, format, offset});
+    end = offset + panel_matrix_bytes(n, k, format);
+    if (!shape.biased) return;
+    layout.matrices.back().bias = end = rounded(end, kAlignment);
+    end += n * sizeof(float);
+  };
+  if (gated(shape.activation)) add(Projection::kGate, shape.hidden, shape.width);
+  add(Projection::kUp, shape.hidden, shape.width);
+  add(Projection::kDown, shape.width, shape.hidden);
+  layout.bytes = rounded(end, kPage);
+  return layout;
+}
+
 }  // namespace
 
-PanelMatrix ExpertLayout::matrix(const std::byte* block, Projection projection) const {
+PanelMatrix BlockLayout::matrix(const std::byte* block, Projection projection) const {
   for (const ExpertMatrix& matrix : matrices) {
     if (matrix.projection != projection) continue;
     const auto* bias = matrix.bias ? reinterpret_cast<const float*>(block + *matrix.bias) : nullptr;
-    return {block + matrix.offset, format, matrix.k, matrix.n, bias};
+    return {block + matrix.offset, matrix.format, matrix.k, matrix.n, bias};
   }
   return {};
 }
@@ -28,23 +47,19 @@ ExpertPlace ExpertShape::place(ExpertId id) const {
   return {layer, id - first[layer]};
 }
 
-ExpertLayout make_expert_layout(const ExpertShape& shape, WeightFormat format) {
-  ExpertLayout layout{format, shape, {}, 0};
-  uint64_t end = 0;
-  const auto add = [&](Projection projection, size_t n, size_t k) {
-    const uint64_t offset = rounded(end, kAlignment);
-    layout.matrices.push_back({projection, n, k, offset});
-    end = offset + panel_matrix_bytes(n, k, format);
-    if (!shape.biased) return;
-    layout.matrices.back().bias = end = rounded(end, kAlignment);
-    end += n * sizeof(float);
-  };
-  if (gated(shape.activation)) add(Projection::kGate, shape.hidden, shape.width);
-  add(Projection::kUp, shape.hidden, shape.width);
-  add(Projection::kDown, shape.width, shape.hidden);
+ExpertLayout make_expert_layout(const ExpertShape& shape, std::span<const ExpertFormats> formats) {
   // A model without experts has zero blocks, of one page each.
-  layout.block_bytes = std::max(rounded(end, kPage), kPage);
+  ExpertLayout layout{shape, {}, kPage};
+  for (const ExpertFormats& layer : formats) {
+    layout.layers.push_back(block_layout(shape, layer));
+    layout.slot_bytes = std::max(layout.slot_bytes, layout.layers.back().bytes);
+  }
   return layout;
+}
+
+ExpertLayout make_expert_layout(const ExpertShape& shape, WeightFormat format) {
+  const std::vector<ExpertFormats> formats(shape.layers, {format, format, format});
+  return make_expert_layout(shape, formats);
 }
 
 }  // namespace sida

@@ -42,7 +42,7 @@ void ExpertStore::finish_load(ExpertId id, std::exception_ptr error) {
   {
     std::lock_guard lock(mutex_);
     residency_.finish_load(id, error == nullptr);
-    if (!error) stats_.bytes_moved += layout_.block_bytes;
+    if (!error) stats_.bytes_moved += layout_.block_bytes(id);
     // An unneeded prefetch that fails is not an error: the expert is loaded again when a layer needs it.
     if (error && residency_.record(id).leases > 0) load_error_ = std::move(error);
     begin_prefetches();
@@ -87,7 +87,7 @@ void ExpertStore::resize(size_t slots) {
   for (uint32_t slot = 0; residency_.slots() < slots; ++slot) {
     if (slot == slots_.size()) slots_.emplace_back();
     if (slots_[slot].data() != nullptr) continue;
-    slots_[slot] = DeviceBuffer(memory_, layout_.block_bytes);
+    slots_[slot] = DeviceBuffer(memory_, layout_.slot_bytes);
     residency_.add_slot(slot);
   }
 }

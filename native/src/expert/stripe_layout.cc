@@ -1,5 +1,6 @@
 #include "expert/stripe_layout.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -12,8 +13,8 @@ constexpr size_t kSealBytes = 4096;
 
 }  // namespace
 
-StripeLayout::StripeLayout(Stripes stripes, size_t experts, uint64_t block_bytes)
-    : files_(stripes.count), experts_(experts), block_bytes_(block_bytes), stamp_(std::move(stripes.stamp)) {
+StripeLayout::StripeLayout(Stripes stripes)
+    : files_(stripes.count), stamp_(std::move(stripes.stamp)), ends_(std::clamp<size_t>(files_, 1, kMaxStripes)) {
   const size_t files = files_;
   if (files >= 1 && files <= kMaxStripes && stamp_.size() <= kMaxStamp) return;
   throw Error("invalid_request",
@@ -21,6 +22,27 @@ StripeLayout::StripeLayout(Stripes stripes, size_t experts, uint64_t block_bytes
                   std::to_string(kMaxStamp) + " bytes, found " + std::to_string(files) + " and " +
                   std::to_string(stamp_.size()),
               {{"stripes", static_cast<double>(files)}});
+}
+
+StripeLayout::StripeLayout(Stripes stripes, const ExpertLayout& layout) : StripeLayout(std::move(stripes)) {
+  offsets_.reserve(layout.experts());
+  for (ExpertId id = 0; id < layout.experts(); ++id) add(layout.block_bytes(id));
+}
+
+StripeLayout::StripeLayout(Stripes stripes, size_t experts, uint64_t block_bytes) : StripeLayout(std::move(stripes)) {
+  offsets_.reserve(experts);
+  for (size_t id = 0; id < experts; ++id) add(block_bytes);
+}
+
+void StripeLayout::add(uint64_t bytes) {
+  uint64_t& end = ends_[offsets_.size() % files_];
+  offsets_.push_back(end);
+  end += bytes;
+}
+
+uint64_t StripeLayout::blocks_end(size_t file, size_t count) const {
+  const size_t next = count + (file + files_ - count % files_) % files_;
+  return next < offsets_.size() ? offsets_[next] : ends_[file];
 }
 
 std::string StripeLayout::seal(size_t file) const {

@@ -24,17 +24,21 @@ struct Stripes {
 class StripeLayout {
  public:
   /// Of 1 to kMaxStripes files. Throws invalid_request.
+  StripeLayout(Stripes stripes, const ExpertLayout& layout);
+  /// The same of `experts` blocks of one size.
   StripeLayout(Stripes stripes, size_t experts, uint64_t block_bytes);
 
   struct Place {
     size_t file;
     uint64_t offset;
   };
-  Place place(ExpertId id) const { return {id % files_, id / files_ * block_bytes_}; }
+  Place place(ExpertId id) const { return {id % files_, offsets_[id]}; }
 
   size_t files() const { return files_; }
   /// Where a file's blocks end and, with several files, its seal begins.
-  uint64_t blocks_end(size_t file) const { return (experts_ + files_ - 1 - file) / files_ * block_bytes_; }
+  uint64_t blocks_end(size_t file) const { return ends_[file]; }
+  /// Where those of the first `count` experts end.
+  uint64_t blocks_end(size_t file, size_t count) const;
   uint64_t file_bytes(size_t file) const { return blocks_end(file) + seal(file).size(); }
   /// The page at the end of a stripe that says which stripe it is, because stripes have the same size and are easily
   /// confused. Empty where there is one file.
@@ -44,10 +48,14 @@ class StripeLayout {
   std::string file_name(size_t file) const;
 
  private:
+  explicit StripeLayout(Stripes stripes);
+  /// The next expert's block.
+  void add(uint64_t bytes);
+
   size_t files_;
-  size_t experts_;
-  uint64_t block_bytes_;
   std::string stamp_;
+  std::vector<uint64_t> offsets_;  ///< by expert
+  std::vector<uint64_t> ends_;     ///< by file
 };
 
 }  // namespace sida

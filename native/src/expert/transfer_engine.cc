@@ -24,7 +24,7 @@ TransferEngine::TransferEngine(const ExpertLayout& layout, Backend& device, Disk
       host_(host),
       link_(link),
       done_(std::move(done)),
-      settings_(choose_read_settings(disk, layout.block_bytes, tuning)) {
+      settings_(choose_read_settings(disk, layout.slot_bytes, tuning)) {
   try {
     for (size_t i = 0; i < settings_.size(); ++i) add_lane(&disk.file(i), settings_[i].depth, settings_[i].chunk_bytes);
     if (host.on()) {
@@ -75,7 +75,7 @@ void TransferEngine::submit(std::span<const Request> requests, TransferPriority 
     transfer->id = request.id;
     transfer->layer = layout_.shape.place(request.id).layer;
     transfer->offset = place.offset;
-    transfer->bytes = layout_.block_bytes;
+    transfer->bytes = layout_.layers[transfer->layer].bytes;
     transfer->slot = request.slot;
     if (host_.on()) transfer->held = host_.hold(request.id);
     by_lane[transfer->held != nullptr ? lanes_.size() - 1 : place.file].push_back(std::move(transfer));

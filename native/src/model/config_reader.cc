@@ -10,7 +10,8 @@ constexpr size_t kMaxTokenList = 256;
 
 }  // namespace
 
-ConfigReader::ConfigReader(JsonValue root, std::string file) : ConfigReader(root, std::move(file), "") {
+ConfigReader::ConfigReader(JsonValue root, std::string file, const FieldNames* names)
+    : ConfigReader(root, std::move(file), names, "") {
   if (!root_.is_object()) {
     throw checkpoint_error({file_, "", "not a config", "an object", root_.describe(), "", {}});
   }
@@ -134,7 +135,7 @@ std::optional<ConfigReader> ConfigReader::object(const char* name) const {
   const auto value = field(name);
   if (!value) return std::nullopt;
   if (!value->is_object()) throw fault(name, "an object", value->describe(), "");
-  return ConfigReader(*value, file_, prefix_ + name + ".");
+  return ConfigReader(*value, file_, names_, prefix_ + name + ".");
 }
 
 void ConfigReader::require_text(const char* name, const char* only, const char* hint) const {
@@ -149,7 +150,11 @@ void ConfigReader::require_false(const char* name, const char* hint) const {
 
 Error ConfigReader::fault(const char* name, const std::string& expected, const std::string& found,
                           const std::string& hint, std::map<std::string, double> numbers) const {
-  return checkpoint_error({file_, "", "\"" + prefix_ + name + "\"", expected, found, hint, std::move(numbers)});
+  std::string what = "\"" + prefix_ + name + "\"";
+  if (names_ != nullptr) {
+    if (const auto key = names_->find(prefix_ + name); key != names_->end()) what = key->second;
+  }
+  return checkpoint_error({file_, "", what, expected, found, hint, std::move(numbers)});
 }
 
 }  // namespace sida

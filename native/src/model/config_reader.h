@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -13,12 +14,16 @@
 
 namespace sida {
 
+/// What errors call fields of a config that were made of something else, by the fields' whole names.
+using FieldNames = std::map<std::string, std::string, std::less<>>;
+
 /// Fields of a config's JSON object. A field that is missing or null takes the fallback. A value that is out of range
 /// or of another type throws checkpoint_invalid, naming file and field. The document must outlive the reader.
 class ConfigReader {
  public:
-  /// `file` names it in errors. Throws checkpoint_invalid where `root` is no object.
-  ConfigReader(JsonValue root, std::string file);
+  /// `file` names it in errors, and `names`, which must outlive the reader, its fields. Throws checkpoint_invalid where
+  /// `root` is no object.
+  ConfigReader(JsonValue root, std::string file, const FieldNames* names = nullptr);
 
   /// Nothing where the field is missing or null.
   std::optional<JsonValue> field(const char* name) const;
@@ -54,8 +59,8 @@ class ConfigReader {
               std::map<std::string, double> numbers = {}) const;
 
  private:
-  ConfigReader(JsonValue root, std::string file, std::string prefix)
-      : root_(root), file_(std::move(file)), prefix_(std::move(prefix)) {}
+  ConfigReader(JsonValue root, std::string file, const FieldNames* names, std::string prefix)
+      : root_(root), file_(std::move(file)), names_(names), prefix_(std::move(prefix)) {}
   size_t place(const char* name, JsonValue value, std::initializer_list<const char*> known) const;
   int whole_number(const char* name, JsonValue value, int least, int most) const;
   std::optional<JsonValue> list(const char* name, size_t count) const;
@@ -63,6 +68,7 @@ class ConfigReader {
 
   JsonValue root_;
   std::string file_;
+  const FieldNames* names_;
   std::string prefix_;
 };
 

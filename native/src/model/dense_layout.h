@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,15 +27,17 @@ struct DenseTensor {
 };
 
 /// The dense file: every weight except the experts', in the kernels' layout, 64-byte aligned. A pure function of the
-/// model's spec and the dense element type, so a memory plan needs no file.
+/// model's spec and the dense element types, so a memory plan needs no file.
 struct DenseLayout {
   std::vector<DenseTensor> tensors;
-  WeightFormat format;  ///< of linear weights and embeddings
   uint64_t bytes = 0;
   uint64_t router_bytes = 0;
 };
 
-/// `format` applies to linear weights and embeddings; norms, routers and position biases stay f32.
+/// `formats` of the dense slots in their order apply to linear weights and embeddings; norms, routers and position
+/// biases stay f32.
+DenseLayout make_dense_layout(const ModelSpec& spec, std::span<const WeightFormat> formats);
+/// The same with one type for all linear weights and embeddings.
 DenseLayout make_dense_layout(const ModelSpec& spec, WeightFormat format);
 
 /// The same tensors in the same order without the routers, for a device that routes only by tables.

@@ -101,9 +101,10 @@ class Ops {
   virtual void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) = 0;
   /// Passes the sorted choices of a layer to the device, before experts().
   virtual void take_choices(const Dispatch& dispatch, size_t tokens) = 0;
-  /// Runs these experts on their rows of normed and keeps their outputs for combine(). The blocks may be overwritten
-  /// once it returns: a device that computes asynchronously delays later copies into them.
-  virtual void experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) = 0;
+  /// Runs these experts of MoE layer `layer` on their rows of normed and keeps their outputs for combine(). The blocks
+  /// may be overwritten once it returns: a device that computes asynchronously delays later copies into them.
+  virtual void experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
+                       const Dispatch& dispatch) = 0;
   /// hidden += Σ alpha · output over each token's choices, by ascending expert.
   virtual void combine(const Dispatch& dispatch, size_t tokens) = 0;
 

@@ -1,8 +1,10 @@
 #include "ops/pick_tokens.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "core/portable_math.h"
@@ -116,13 +118,44 @@ int32_t draw(std::span<const float> logits, const Extremes& row, const Sampling&
   return order.shortest([&](size_t count, double mass) { return mass > target || count >= kept; }).last;
 }
 
+size_t choose(std::span<const float> logits, const Extremes& row, const Sampling& sampling) {
+  return sampling.temperature == 0 ? row.best : static_cast<size_t>(draw(logits, row, sampling));
+}
+
+// Chooses among the allowed tokens alone, whose order by id decides ties as it does among all.
+size_t choose_allowed(std::span<const float> logits, const Sampling& sampling, TokenBitmap allowed) {
+  if (allowed.size() != bitmap_words(logits.size())) {
+    throw Error("internal", "a bitmap of " + std::to_string(allowed.size()) + " words for " +
+                                std::to_string(logits.size()) + " tokens. This is a bug.");
+  }
+  std::vector<float> own;
+  std::vector<size_t> ids;
+  for (size_t word = 0; word < allowed.size(); ++word) {
+    for (uint32_t bits = allowed[word]; bits != 0; bits &= bits - 1) {
+      const size_t id = word * 32 + static_cast<size_t>(std::countr_zero(bits));
+      if (id >= logits.size()) break;
+      own.push_back(logits[id]);
+      ids.push_back(id);
+    }
+  }
+  if (ids.empty()) throw Error("internal", "a token is picked where none is allowed. This is a bug.");
+  return ids[choose(own, finite_extremes(own), sampling)];
+}
+
 }  // namespace
 
-PickedToken pick_token(std::span<const float> logits, const Sampling& sampling, std::span<RankedToken> top) {
-  const Extremes row = finite_extremes(logits);
+PickedToken pick_token(std::span<const float> logits, const Sampling& sampling, std::span<RankedToken> top,
+                       const LogitAdjustments& adjustments, TokenBitmap allowed) {
+  Extremes row = finite_extremes(logits);
   const double log_sum = log_sum_exp(logits, row.most);
   rank(logits, log_sum, top);
-  const size_t id = sampling.temperature == 0 ? row.best : static_cast<size_t>(draw(logits, row, sampling));
+  std::span<const float> offered = logits;
+  std::vector<float> adjusted;
+  if (!adjustments.empty()) {
+    offered = adjusted = adjusted_logits(logits, adjustments);
+    row = finite_extremes(offered);
+  }
+  const size_t id = allowed.empty() ? choose(offered, row, sampling) : choose_allowed(offered, sampling, allowed);
   return {static_cast<int32_t>(id), logits[id] - log_sum};
 }
 

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+
+#include "ops/logit_adjustments.h"
 
 namespace sida {
 
@@ -27,13 +30,21 @@ struct PickedToken {
   double logprob;
 };
 
+/// A set of tokens: bit t % 32 of word t / 32 stands for token t; (ceil(vocab / 32)). Empty: all tokens.
+using TokenBitmap = std::span<const uint32_t>;
+
+constexpr size_t bitmap_words(size_t vocab) { return (vocab + 31) / 32; }
+
 /// Picks a token from `logits` (vocab). The result depends only on the arguments, to the last bit on every machine.
 /// Logits are divided by the temperature and tokens ordered by descending probability, ties by id. top_k keeps the
 /// first top_k tokens. top_p then keeps the fewest whose probability among those reaches top_p. min_p then removes its
 /// tokens. The most likely token always stays, and one of the remaining tokens is drawn. `top`, at most vocab long,
-/// receives the most likely tokens of the model's own distribution, most likely first, ties by id. Throws
-/// nonfinite_output, naming token and value, where a logit is NaN or infinite.
-PickedToken pick_token(std::span<const float> logits, const Sampling& sampling, std::span<RankedToken> top);
+/// receives the most likely tokens of the model's own distribution, most likely first, ties by id. The token is picked
+/// from the adjusted logits and from the tokens of `allowed` alone, as if there were no others; it must hold one.
+/// Log-probabilities are those of `logits`. Throws nonfinite_output, naming token and value, where a logit is NaN or
+/// infinite.
+PickedToken pick_token(std::span<const float> logits, const Sampling& sampling, std::span<RankedToken> top,
+                       const LogitAdjustments& adjustments = {}, TokenBitmap allowed = {});
 
 /// out[i] = the log-probability of token ids[i] under `logits` (vocab). Throws nonfinite_output.
 void token_logprobs(std::span<const float> logits, std::span<const int32_t> ids, std::span<double> out);

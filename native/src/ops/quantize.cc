@@ -9,6 +9,8 @@
 namespace sida {
 namespace {
 
+constexpr uint16_t kF16Nan = 0x7e00;
+
 /// NaN where a weight is not finite.
 float largest(const float* weight, size_t count) {
   float top = 0;
@@ -17,6 +19,12 @@ float largest(const float* weight, size_t count) {
     top = std::max(top, std::abs(weight[i]));
   }
   return top;
+}
+
+/// 0 where it is not finite: such a scale is 0 as f16.
+float inverse_of(float scale) {
+  const float inverse = 1.0f / scale;
+  return std::isfinite(inverse) ? inverse : 0;
 }
 
 void choose_codes(const float* weight, size_t count, float scale, double limit, int8_t* codes) {
@@ -45,8 +53,8 @@ uint16_t quantize_int4(const float* weight, size_t count, int8_t* codes) {
 }
 
 uint16_t quantize_mxfp4(const float* weight, size_t count, uint8_t* nibbles) {
-  // Below this half of the power would be subnormal as bf16.
-  constexpr int kSmallestPower = -125;
+  // The smallest of OCP's powers. Its half is a subnormal bf16, and exact.
+  constexpr int kSmallestPower = -127;
   const float top = largest(weight, count);
   std::fill_n(nibbles, count, uint8_t{0});
   if (std::isnan(top)) return f32_to_bf16(top);
@@ -64,6 +72,37 @@ uint16_t quantize_mxfp4(const float* weight, size_t count, uint8_t* nibbles) {
     nibbles[i] = static_cast<uint8_t>(nearest | (std::signbit(weight[i]) && nearest != 0 ? 8 : 0));
   }
   return f32_to_bf16(std::ldexp(1.0f, power - 1));
+}
+
+uint16_t quantize_q8_0(const float* weight, size_t count, int8_t* codes) {
+  const float scale = largest(weight, count) / 127.0f;
+  const uint16_t rounded = f32_to_f16(scale);
+  std::fill_n(codes, count, int8_t{0});
+  if (!std::isfinite(f16_to_f32(rounded))) return kF16Nan;
+  const float inverse = inverse_of(scale);
+  for (size_t i = 0; i < count; ++i) {
+    const float code = std::round(weight[i] * inverse);
+    codes[i] = static_cast<int8_t>(std::clamp(code, -127.0f, 127.0f));
+  }
+  return rounded;
+}
+
+uint16_t quantize_q4_0(const float* weight, size_t count, int8_t* codes) {
+  std::fill_n(codes, count, int8_t{0});
+  const float top = largest(weight, count);
+  const float* const most =
+      std::find_if(weight, weight + count, [&](float value) { return std::abs(value) == top; });
+  if (most == weight + count) return kF16Nan;
+  const float scale = *most / -8.0f;
+  const uint16_t rounded = f32_to_f16(scale);
+  if (!std::isfinite(f16_to_f32(rounded))) return kF16Nan;
+  const float inverse = inverse_of(scale);
+  for (size_t i = 0; i < count; ++i) {
+    // In f64, as the reference with fused multiply-adds.
+    const double code = static_cast<double>(weight[i]) * inverse + 8.5;
+    codes[i] = static_cast<int8_t>(std::clamp(std::trunc(static_cast<float>(code)), 0.0f, 15.0f) - 8);
+  }
+  return rounded;
 }
 
 }  // namespace sida

@@ -4,8 +4,11 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "core/checkpoint_error.h"
 #include "checkpoint/pack.h"
+#include "checkpoint/pack_sources.h"
+#include "checkpoint/safetensors_file.h"
+#include "checkpoint/slot_reader.h"
+#include "core/checkpoint_error.h"
 #include "ops/panels.h"
 #include "predictor/safetensors_writer.h"
 
@@ -56,7 +59,12 @@ TokenEmbedding TokenEmbedding::from_checkpoint(const std::string& directory) {
   const TensorSlot slot{TensorRole::kEmbedding, TensorForm::kMatrix, 0, 0, 0, {spec.vocab, spec.width}};
   TokenEmbedding result(spec.vocab, spec.width);
   const SlotData data = checkpoint.source_of(slot);
-  checkpoint.read_f32(*data.tensor, data.first_row * spec.width, spec.vocab * spec.width, result.values_.data());
+  const uint64_t chunk = rows_at_a_time(spec.width);
+  std::vector<float> rows;
+  for (uint64_t first = 0; first < spec.vocab; first += chunk) {
+    read_rows(checkpoint, data, first, std::min(chunk, spec.vocab - first), spec.width, kF32Format, rows);
+    std::copy(rows.begin(), rows.end(), result.values_.begin() + static_cast<ptrdiff_t>(first * spec.width));
+  }
   return result;
 }
 

@@ -40,7 +40,7 @@ TEST_CASE("pack: a manifest names formats that exist, with the layout that follo
            {kInt8Format,
             "\"int8\"",
             "\"int5\"",
-            {"experts.dtype", "expected f32, bf16, int8, int4 or mxfp4", "found int5"}},
+            {"experts.dtype", "expected f32, bf16, int8, int4, mxfp4, q8_0, q4_0, q4_k or q6_k", "found int5"}},
            {kInt4Format, "\"group\":64", "\"group\":0", {"experts.group", "expected 32, 64 or 128", "found 0"}},
            {kInt4Format, "\"group\":64", "\"group\":7", {"experts.group", "expected 32, 64 or 128", "found 7"}},
            {kInt4Format, "\"group\":64", "\"group\":1000000000", {"experts.group", "found 1000000000"}},
@@ -66,7 +66,7 @@ TEST_CASE("pack: a manifest names formats that exist, with the layout that follo
            {kInt8Format,
             "\"dense\":{\"dtype\":\"f32\"",
             "\"dense\":{\"dtype\":\"int4\",\"group\":64",
-            {"dense.dtype", "expected f32, bf16 or int8", "found int4"}},
+            {"dense.dtype", "expected f32, bf16, int8, mxfp4, q8_0, q4_0, q4_k or q6_k", "found int4"}},
            {kInt8Format,
             "embedding\",\"dtype\":\"f32\"",
             "embedding\",\"dtype\":\"int8\"",
@@ -78,6 +78,52 @@ TEST_CASE("pack: a manifest names formats that exist, with the layout that follo
     replace_in(dir.path() + "/manifest.json", c.from, c.to);
     check_has(error_of([&] { open_pack(dir.path()); }, "pack_invalid"), c.parts);
   }
+}
+
+TEST_CASE("pack: a manifest of mixed types is read back, and one that does not fit is refused") {
+  const auto mixed = [](const std::string& directory) {
+    Checkpoint checkpoint = Checkpoint::open(small_checkpoint());
+    PackFormats formats = uniform_formats(checkpoint.spec(), kQ4_0Format, kF32Format);
+    formats.all_experts.reset();
+    formats.all_dense.reset();
+    formats.experts[0].down = kQ8_0Format;
+    PackWriter writer(std::move(checkpoint), directory, std::move(formats));
+    testing::finish_pack(writer, small_checkpoint());
+  };
+  TempDir sound;
+  mixed(sound.path());
+  const Pack pack = open_pack(sound.path());
+  CHECK(!pack.formats.all_experts);
+  CHECK(pack.formats.experts[0].up == kQ4_0Format);
+  CHECK(pack.formats.experts[0].down == kQ8_0Format);
+  CHECK(pack.formats.experts[1].down == kQ4_0Format);
+  CHECK(pack.experts.layers[0].bytes > pack.experts.layers[1].bytes);
+  CHECK(pack.experts.slot_bytes == pack.experts.layers[0].bytes);
+  struct Case {
+    const char *from, *to;
+    std::vector<std::string> parts;
+  };
+  for (const Case& c : std::vector<Case>{
+           {"\"layout_of_layer\":[0,", "\"layout_of_layer\":[9,", {"experts.layout_of_layer", "found 9"}},
+           {"\"layout_of_layer\":[0,", "\"layout_of_layer\":[", {"experts.layout_of_layer: expected"}},
+           {"\"q8_0\"", "\"q4_0\"", {"experts.block_bytes: expected"}},
+           {"\"q8_0\"", "\"q9_0\"", {"experts.layouts.matrices.dtype", "found q9_0"}},
+           {"\"q8_0\"", "\"q6_k\"", {"experts."}},
+           {"embedding\",\"dtype\":\"f32\"", "embedding\",\"dtype\":\"int4\"", {"dense.tensors.dtype", "found int4"}},
+       }) {
+    CAPTURE(std::string(c.to));
+    TempDir dir;
+    mixed(dir.path());
+    replace_in(dir.path() + "/manifest.json", c.from, c.to);
+    check_has(error_of([&] { open_pack(dir.path()); }, "pack_invalid"), c.parts);
+  }
+}
+
+TEST_CASE("pack: types in blocks of 256 need rows of whole blocks") {
+  TempDir dir;
+  testing::write_pack(small_checkpoint(), dir.path(), kQ8_0Format);
+  replace_in(dir.path() + "/manifest.json", "\"dtype\":\"q8_0\"", "\"dtype\":\"q6_k\"");
+  CHECK_FALSE(error_of([&] { open_pack(dir.path()); }, "pack_invalid").empty());
 }
 
 TEST_CASE("pack: stripes are counted and stamped within bounds") {
@@ -100,7 +146,7 @@ TEST_CASE("pack: quantized experts are a fraction of the bytes, in whole pages")
   // Switch-base: 768 x 2048
   const ModelSpec spec = parse_model_config(R"({"model_type":"switch_transformers"})", "config.json").spec;
   const auto bytes = [&](WeightFormat format) {
-    return describe_pack("", spec, format, kF32Format).experts.block_bytes;
+    return describe_pack("", spec, format, kF32Format).experts.slot_bytes;
   };
   const double whole = static_cast<double>(bytes(kF32Format));
   CHECK(static_cast<double>(bytes(kInt8Format)) < 0.26 * whole);

@@ -44,14 +44,18 @@ class Verified {
 };
 
 TEST_CASE("pack verifier: a sound pack is within half a step of its checkpoint, and close to it") {
-  CHECK(Verified(kF32Format, kF32Format).check().experts == 0);
+  CHECK(Verified(kF32Format, kF32Format).check().experts.largest == 0);
   for (const auto& [experts, dense] : std::vector<std::pair<WeightFormat, WeightFormat>>{
-           {kBf16Format, kBf16Format}, {kInt8Format, kInt8Format}, {kInt4Format, kF32Format}}) {
+           {kBf16Format, kBf16Format},
+           {kInt8Format, kInt8Format},
+           {kInt4Format, kF32Format},
+           {kQ8_0Format, kQ4_0Format}}) {
     const PackVerifier::Report report = Verified(experts, dense).check();
-    CHECK(report.experts <= error_bound(experts));
-    CHECK(report.experts > 0.9 * error_bound(experts));
-    CHECK(report.dense <= error_bound(dense));
-    CHECK((report.dense == 0) == (dense == kF32Format));
+    CHECK(report.experts.bound == error_bound(experts));
+    CHECK(report.experts.largest <= error_bound(experts));
+    CHECK(report.experts.largest > 0.9 * error_bound(experts));
+    CHECK(report.dense.largest <= error_bound(dense));
+    CHECK((report.dense.largest == 0) == (dense == kF32Format));
   }
 }
 
@@ -62,9 +66,9 @@ TEST_CASE("pack verifier: a flipped scale, sum or code is found and named with e
   {
     const Verified verified(kInt8Format, kF32Format);
     const ExpertLayout& layout = verified.pack().experts;
-    const ExpertMatrix& down = layout.matrices.back();
+    const ExpertMatrix& down = layout.layers[1].matrices.back();
     // Expert 1 of the second MoE layer; down; the scale of column 33: the second panel's second.
-    const uint64_t panel = (layout.shape.experts_per_layer + 1) * layout.block_bytes + down.offset +
+    const uint64_t panel = (layout.shape.experts_per_layer + 1) * layout.slot_bytes + down.offset +
                            panel_stride(down.k, kInt8Format);
     const uint64_t scale = panel + code_bytes(down.k, WeightType::kInt8) + 4;
     const std::string path = verified.pack().expert_path(0);

@@ -105,7 +105,7 @@ TEST_CASE("pack: gated experts are packed gate, up, down, out of tensors of thei
     testing::write_pack(model.path(), out.path());
     const Pack pack = open_pack(out.path());
     CHECK(pack.spec.tokens.end == std::vector<int32_t>{2, 3});
-    CHECK(pack.experts.matrices.size() == 3);
+    CHECK(pack.experts.layers[0].matrices.size() == 3);
     for (auto [path, to] : {std::pair{pack.expert_path(), &blocks[i]}, std::pair{pack.dense_path(), &dense[i]}}) {
       const File file = File::open(path);
       to->resize(file.size());
@@ -114,14 +114,14 @@ TEST_CASE("pack: gated experts are packed gate, up, down, out of tensors of thei
     PackVerifier verifier(model.path(), out.path());
     verifier.check_dense(0, pack.dense.tensors.size());
     verifier.check_experts(0, pack.experts.experts());
-    CHECK(verifier.report().experts == 0);
+    CHECK(verifier.report().experts.largest == 0);
     CHECK(expert_name(pack, 4) == "decoder.1 expert 1");
     // Row 2 of the up matrix of expert 1 of layer 1.
     const std::string up = data_of("model.layers.1.mlp.experts.1.up_proj.weight");
     std::vector<float> row(8), expected(8);
     std::memcpy(expected.data(), up.data() + 2 * 8 * sizeof(float), 8 * sizeof(float));
-    const auto* block = reinterpret_cast<const std::byte*>(blocks[i].data() + 4 * pack.experts.block_bytes);
-    read_panel_row(pack.experts.matrix(block, Projection::kUp), 2, row.data());
+    const auto* block = reinterpret_cast<const std::byte*>(blocks[i].data() + 4 * pack.experts.slot_bytes);
+    read_panel_row(pack.experts.layers[1].matrix(block, Projection::kUp), 2, row.data());
     CHECK(row == expected);
   }
   CHECK(blocks[0] == blocks[1]);

@@ -59,7 +59,7 @@ TEST_CASE("cuda engine: experts that move between disk, host and device change n
       CAPTURE(share);
       CAPTURE(host_blocks);
       EngineOptions options = testing::options_for(pack.path(), kLimits, share);
-      options.host_bytes = host_blocks * resident.pack().experts.block_bytes;
+      options.host_bytes = host_blocks * resident.pack().experts.slot_bytes;
       options.reads = {2, 4096};  // chunks: what fills a slot comes from two threads
       Engine engine(options);
       for (int pass = 0; pass < 6; ++pass) {

@@ -123,6 +123,58 @@ TEST_CASE("decoder-only: sequences that continue one prompt share its pages unti
   }
 }
 
+/// Log-probability of `token` after tokens [begin, begin + count) of `prompt`, which sequence `id` is fed.
+double fed(Engine& engine, int32_t id, const std::vector<int32_t>& prompt, size_t begin, size_t count, int32_t token) {
+  const std::vector<int32_t> ids{id}, offsets{0, static_cast<int32_t>(count)};
+  const std::vector<int32_t> tokens(prompt.begin() + static_cast<long>(begin),
+                                    prompt.begin() + static_cast<long>(begin + count));
+  const std::vector<TokenQuery> queries{{static_cast<int32_t>(count) - 1, token}};
+  Batch batch = pass_of(0, ids, offsets, tokens);
+  batch.queries = queries;
+  return run(engine, batch).query_logprobs[0];
+}
+
+TEST_CASE("decoder-only: a fork of a sequence's first pages continues it with the same bits, and pages are shared") {
+  const std::string directory = fixture("olmoe-tiny");
+  if (directory.empty()) return;
+  TempDir pack;
+  testing::write_pack(directory, pack.path());
+  const Cases cases(directory);
+  const auto ids = cases.read<int64_t>("c2.input_ids");  // 40 tokens: two pages and a half
+  const std::vector<int32_t> prompt(ids.begin(), ids.end());
+  for (const DeviceKind device : testing::devices()) {
+    for (const KvFormat kv : {KvFormat::kF32, KvFormat::kBf16}) {
+      CAPTURE(testing::device_name(device));
+      BatchLimits limits{320, 1024, 2};
+      limits.device = device;
+      limits.kv = kv;
+      Engine engine(testing::options_for(pack.path(), limits, 0.5));
+      const double whole = fed(engine, 1, prompt, 0, 40, 7);
+      const size_t free = engine.cache().free_pages();
+      engine.fork_sequence(1, 2, 32);
+      CHECK(engine.cache().free_pages() == free);
+      CHECK(fed(engine, 2, prompt, 32, 8, 7) == whole);
+      CHECK(engine.cache().free_pages() == free - 1);
+      // A sequence that ran the same tokens itself gives up its own copy of them.
+      fed(engine, 3, prompt, 0, 39, 7);
+      CHECK(engine.cache().free_pages() == free - 4);
+      engine.share_pages(3, 1, 32);
+      engine.share_pages(3, 1, 32);
+      CHECK(engine.cache().free_pages() == free - 2);
+      engine.check_integrity();
+      engine.release_sequences(std::vector<int32_t>{1, 2});
+      CHECK(fed(engine, 3, prompt, 39, 1, 7) == whole);
+      CHECK_THROWS_WITH(engine.fork_sequence(3, 4, 41), "sequence 3 has 40 tokens, not 41");
+      CHECK_THROWS_WITH(engine.fork_sequence(9, 4, 16), "there is no sequence 9");
+      CHECK_THROWS_WITH(engine.fork_sequence(3, 3, 16), "sequence 3 exists already");
+      CHECK_THROWS_WITH(engine.share_pages(3, 3, 40), "40 tokens are not whole pages of 16 tokens");
+      engine.check_integrity();
+      engine.release_sequences(std::vector<int32_t>{3});
+      CHECK(engine.cache().free_pages() == engine.cache().pages());
+    }
+  }
+}
+
 TEST_CASE("sequences: a pass that does not fit is refused and changes nothing") {
   const std::string directory = fixture("olmoe-tiny");
   if (directory.empty()) return;

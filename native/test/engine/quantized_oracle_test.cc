@@ -67,10 +67,12 @@ void write_twin(const Pack& pack, const Pack& twin) {
   const File experts = File::open(pack.expert_path());
   const ExpertLayout &from = pack.experts, &to = twin.experts;
   for (size_t id = 0; id < from.experts(); ++id) {
-    for (size_t i = 0; i < from.matrices.size(); ++i) {
-      const ExpertMatrix& matrix = from.matrices[i];
-      overwrite(twin.expert_path(), id * to.block_bytes + to.matrices[i].offset,
-                widened(experts, id * from.block_bytes + matrix.offset, from.format, matrix.n, matrix.k));
+    const size_t layer = from.shape.place(static_cast<ExpertId>(id)).layer;
+    for (size_t i = 0; i < from.layers[layer].matrices.size(); ++i) {
+      const ExpertMatrix& matrix = from.layers[layer].matrices[i];
+      const uint64_t begin = pack.stripe_layout().place(static_cast<ExpertId>(id)).offset;
+      overwrite(twin.expert_path(), id * to.slot_bytes + to.layers[layer].matrices[i].offset,
+                widened(experts, begin + matrix.offset, matrix.format, matrix.n, matrix.k));
     }
   }
 }
@@ -100,18 +102,48 @@ std::vector<Answer> answers_of(Engine& engine, const Cases& cases, const JsonDoc
   return answers;
 }
 
-void check_format(DeviceKind device, const std::string& name, WeightFormat experts, WeightFormat dense) {
+/// Each layer's matrices in types of their own, and the dense matrices in turn.
+PackFormats mixed_formats(const ModelSpec& spec) {
+  PackFormats formats = uniform_formats(spec, kF32Format, kF32Format);
+  formats.all_experts.reset();
+  formats.all_dense.reset();
+  const WeightFormat expert_types[] = {kQ4_0Format, kQ8_0Format, kMxfp4Format, int4(64), kBf16Format};
+  size_t next = 0;
+  for (ExpertFormats& layer : formats.experts) {
+    layer.up = expert_types[next++ % 5];
+    layer.down = expert_types[next++ % 5];
+  }
+  const WeightFormat dense_types[] = {kQ8_0Format, kF32Format, kQ4_0Format, kInt8, kBf16Format};
+  for (size_t i = 0; i < formats.dense.size(); ++i) formats.dense[i] = dense_types[i % 5];
+  return formats;
+}
+
+/// Packs a checkpoint; without formats in mixed ones.
+struct Packing {
+  std::optional<WeightFormat> experts, dense;
+
+  void write(const std::string& checkpoint, const std::string& directory) const {
+    if (experts) return testing::write_pack(checkpoint, directory, experts, dense);
+    Checkpoint opened = Checkpoint::open(checkpoint);
+    PackFormats formats = mixed_formats(opened.spec());
+    PackWriter writer(std::move(opened), directory, std::move(formats));
+    testing::finish_pack(writer, checkpoint);
+  }
+};
+
+void check_format(DeviceKind device, const std::string& name, std::optional<WeightFormat> experts = {},
+                  std::optional<WeightFormat> dense = {}) {
   // On cuda weights of bf16, int8 and int4 meet activations of 16 bits; those of the twin meet 24.
   const double tolerance = device == DeviceKind::kCpu ? 2e-5 : 3e-4;
   CAPTURE(testing::device_name(device));
   CAPTURE(name);
-  CAPTURE(std::string(weight_type_name(experts.type)));
-  CAPTURE(experts.group);
+  CAPTURE(std::string(experts ? weight_type_name(experts->type) : kMixedFormats));
+  CAPTURE(experts.value_or(kF32Format).group);
   const std::string directory = fixture(name);
   const Cases cases(directory);
   const auto list = JsonDocument::parse(read_text_file(directory + "/cases.json", 1 << 20), {"cases.json"});
   TempDir packed, twin;
-  testing::write_pack(directory, packed.path(), experts, dense);
+  Packing{experts, dense}.write(directory, packed.path());
   testing::write_pack(directory, twin.path());
   write_twin(open_pack(packed.path()), open_pack(twin.path()));
   const auto answers_at = [&](const std::string& pack, double share) {
@@ -149,7 +181,33 @@ TEST_CASE("quantized packs: an engine computes with the weights that the pack ho
       check_format(device, name, kInt8, kInt8);
       for (const uint32_t group : {32, 64, 128}) check_format(device, name, int4(group), kF32Format);
     }
+    check_format(device, "switch-tiny-capacity4", kQ8_0Format, kQ8_0Format);
+    check_format(device, "switch-tiny-capacity4", kQ4_0Format, kMxfp4Format);
   }
+}
+
+TEST_CASE("quantized packs: layers with blocks of other types and sizes, at every residency") {
+  for (const DeviceKind device : testing::devices()) check_format(device, "switch-tiny-capacity4");
+}
+
+TEST_CASE("quantized packs: loads of mixed blocks are counted with their own bytes") {
+  TempDir packed;
+  Packing{}.write(fixture("switch-tiny-capacity4"), packed.path());
+  const Pack pack = open_pack(packed.path());
+  uint64_t all = 0, largest = 0;
+  for (ExpertId id = 0; id < pack.experts.experts(); ++id) {
+    all += pack.experts.block_bytes(id);
+    largest = std::max(largest, pack.experts.block_bytes(id));
+  }
+  CHECK(pack.experts.slot_bytes == largest);
+  CHECK(all < largest * pack.experts.experts());
+  CHECK(File::open(pack.expert_path()).size() == all);
+  Engine engine(testing::options_for(packed.path(), limits_on(DeviceKind::kCpu), 1.0));
+  // One slot always stays unpinned.
+  std::vector<ExpertId> pinned(pack.experts.experts() - 1);
+  for (ExpertId id = 0; id < pinned.size(); ++id) pinned[id] = id;
+  engine.store().pin(pinned, true);
+  CHECK(engine.store().take_stats().bytes_moved == all - pack.experts.block_bytes(pack.experts.experts() - 1));
 }
 
 /// Of sequences that the encoder routes as transformers does, all tokens in every layer: their number and the

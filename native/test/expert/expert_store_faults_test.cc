@@ -18,7 +18,7 @@ namespace {
 TEST_CASE("expert store: a file that shrinks under it is a typed error and leaves no leases behind") {
   StoreFixture f(2);
   f.visit(0, {0});
-  REQUIRE(truncate(f.paths[0].c_str(), static_cast<long>(f.layout.block_bytes * 4)) == 0);
+  REQUIRE(truncate(f.paths[0].c_str(), static_cast<long>(f.layout.slot_bytes * 4)) == 0);
   std::vector<uint8_t> found(kExperts);
   try {
     const std::vector<uint16_t> needed{3, 5};
@@ -36,16 +36,16 @@ TEST_CASE("expert store: a file that shrinks under it is a typed error and leave
 
 TEST_CASE("expert store: stripes in each other's place, short or missing are refused by name") {
   StoreFixture f(2, 0, {}, 3);
-  const StripeLayout striped({3, "test"}, f.layout.experts(), f.layout.block_bytes);
+  const StripeLayout striped({3, "test"}, f.layout.experts(), f.layout.slot_bytes);
   const auto refusal = [&](const std::vector<std::string>& paths, const char* code) {
     return testing::error_of([&] { DiskTier(striped, paths); }, code);
   };
   testing::check_has(refusal({f.paths[0], f.paths[2], f.paths[1]}, "pack_invalid"),
                      {f.paths[2], "expected stripe 1 of 3 of test, found stripe 2 of 3 of test"});
-  const StripeLayout other({3, "another pack"}, f.layout.experts(), f.layout.block_bytes);
+  const StripeLayout other({3, "another pack"}, f.layout.experts(), f.layout.slot_bytes);
   testing::check_has(testing::error_of([&] { DiskTier(other, f.paths); }, "pack_invalid"),
                      {f.paths[0], "of another pack, found stripe 0 of 3 of test"});
-  REQUIRE(truncate(f.paths[1].c_str(), static_cast<long>(f.layout.block_bytes)) == 0);
+  REQUIRE(truncate(f.paths[1].c_str(), static_cast<long>(f.layout.slot_bytes)) == 0);
   testing::check_has(refusal(f.paths, "pack_invalid"), {f.paths[1], "size"});
   REQUIRE(unlink(f.paths[1].c_str()) == 0);
   testing::check_has(refusal(f.paths, "io_error"), {f.paths[1], "cannot be opened"});
@@ -53,7 +53,7 @@ TEST_CASE("expert store: stripes in each other's place, short or missing are ref
 
 TEST_CASE("expert store: of neighbours read at once, only the unreadable one fails") {
   StoreFixture f(8, 0, {1, 1 << 20});
-  REQUIRE(truncate(f.paths[0].c_str(), static_cast<long>(f.layout.block_bytes * 4)) == 0);
+  REQUIRE(truncate(f.paths[0].c_str(), static_cast<long>(f.layout.slot_bytes * 4)) == 0);
   // One read of three blocks: all are known when the only reader begins.
   std::vector<uint8_t> found(kExperts);
   const std::vector<uint16_t> needed{2, 3, 4};
@@ -88,7 +88,7 @@ void survives_faults(uint64_t host_blocks, ReadTuning reads, size_t stripes) {
   CAPTURE(stripes);
   std::mt19937 random(11);
   const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };
-  const uint64_t block = small_layout(1, 1).block_bytes;
+  const uint64_t block = small_layout(1, 1).slot_bytes;
   size_t failed = 0, answered = 0;
   for (int round = 0; round < 12; ++round) {
     StoreFixture f(3 + below(6), host_blocks * block, reads, stripes);

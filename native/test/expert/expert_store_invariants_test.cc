@@ -20,7 +20,7 @@ void keeps_invariants(const Setup& setup) {
   CAPTURE(setup.stripes);
   std::mt19937 random(7);
   const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };
-  const uint64_t block = small_layout(1, 1).block_bytes;
+  const uint64_t block = small_layout(1, 1).slot_bytes;
   StoreFixture f(12, setup.host_blocks * block, setup.reads, setup.stripes);
   size_t slots = 12;
   std::vector<ExpertId> pinned;

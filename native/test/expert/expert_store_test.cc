@@ -18,13 +18,13 @@ TEST_CASE("expert store: loads on demand, then finds the expert resident") {
   CHECK(stats.needed == 4);
   CHECK(stats.resident == 2);
   CHECK(stats.on_demand == 2);
-  CHECK(stats.bytes_moved == 2 * f.layout.block_bytes);
+  CHECK(stats.bytes_moved == 2 * f.layout.slot_bytes);
 }
 
 TEST_CASE("expert store: one slot serves a layer that needs every expert") {
   StoreFixture f(1);
   for (size_t layer = 0; layer < kLayers; ++layer) f.visit(layer, {0, 1, 2, 3, 4, 5});
-  CHECK(f.store->take_stats().bytes_moved == 18 * f.layout.block_bytes);
+  CHECK(f.store->take_stats().bytes_moved == 18 * f.layout.slot_bytes);
 }
 
 TEST_CASE("expert store: evicts the expert that the ranking names first") {
@@ -87,7 +87,7 @@ TEST_CASE("expert store: a prefetch evicts only what is needed later than itself
   CHECK(f.visit(1, {0, 1})[1] == static_cast<uint8_t>(Found::kPrefetched));
   const StoreStats stats = f.store->take_stats();
   CHECK(stats.prefetches_wasted == 0);
-  CHECK(stats.bytes_moved >= 4 * f.layout.block_bytes);
+  CHECK(stats.bytes_moved >= 4 * f.layout.slot_bytes);
 }
 
 TEST_CASE("expert store: a prefetch evicts only expendable experts, and an expert it brings back is not expendable") {
@@ -152,7 +152,7 @@ TEST_CASE("expert store: prefetches the next plan does not want are cancelled wh
   f.settle();
   const StoreStats stats = f.store->take_stats();
   CHECK(f.state(17) == ResidencyState::kResident);
-  CHECK(stats.bytes_moved == (stats.prefetches_begun - stats.prefetches_cancelled) * f.layout.block_bytes);
+  CHECK(stats.bytes_moved == (stats.prefetches_begun - stats.prefetches_cancelled) * f.layout.slot_bytes);
   const auto states = f.store->snapshot().state;
   CHECK(static_cast<uint64_t>(std::count(states.begin(), states.end(), 2)) ==
         stats.prefetches_begun - stats.prefetches_cancelled);
@@ -186,16 +186,16 @@ TEST_CASE("expert store: shrinking returns memory, growing takes it within the b
   StoreFixture f(6);
   f.visit(0, {0, 1, 2, 3, 4, 5});
   f.store->resize(2);
-  CHECK(f.memory.used() == 2 * f.layout.block_bytes);
+  CHECK(f.memory.used() == 2 * f.layout.slot_bytes);
   f.store->check_integrity();
   f.store->resize(6);
-  CHECK(f.memory.used() == 6 * f.layout.block_bytes);
+  CHECK(f.memory.used() == 6 * f.layout.slot_bytes);
   CHECK_THROWS_AS(f.store->resize(7), Error);
   f.visit(1, {0, 1, 2, 3, 4, 5});
 }
 
 TEST_CASE("expert store: the host tier serves blocks read before and evicts the least recently used") {
-  StoreFixture f(1, small_layout(1, 1).block_bytes * 8);
+  StoreFixture f(1, small_layout(1, 1).slot_bytes * 8);
   for (int round = 0; round < 3; ++round) f.visit(0, {0, 1, 2, 3, 4, 5});
   CHECK(f.host->experts() == 6);
   f.visit(1, {0, 1, 2, 3, 4, 5});
@@ -208,7 +208,7 @@ TEST_CASE("expert store: missing experts that are neighbours in the file are rea
   f.visit(0, {0, 1, 2, 3, 5});
   const StoreStats stats = f.store->take_stats();
   CHECK(stats.disk_reads == 2);
-  CHECK(stats.disk_bytes == 5 * f.layout.block_bytes);
+  CHECK(stats.disk_bytes == 5 * f.layout.slot_bytes);
   CHECK(f.store->take_stats().disk_reads == 0);
 }
 
@@ -217,7 +217,7 @@ TEST_CASE("expert store: a load that a plan names twice, or that is resident, mo
   f.visit(0, {3});
   f.start_pass({3, 1, 2, 1, 2, 1});
   f.visit(0, {1, 2, 3});
-  CHECK(f.store->take_stats().bytes_moved == 3 * f.layout.block_bytes);
+  CHECK(f.store->take_stats().bytes_moved == 3 * f.layout.slot_bytes);
 }
 
 TEST_CASE("expert store: a visit that finds every expert allocates nothing") {

@@ -67,7 +67,7 @@ TEST_CASE("weightless store: loads and evicts what the store with weights does, 
       }
       store.check_integrity();
     }
-    CHECK(f.store->take_stats().bytes_moved == loads * f.layout.block_bytes);
+    CHECK(f.store->take_stats().bytes_moved == loads * f.layout.slot_bytes);
   }
 }
 

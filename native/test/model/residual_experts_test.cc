@@ -78,11 +78,11 @@ std::vector<std::byte> random_dense(const DenseLayout& layout) {
 
 /// The blocks of all experts, one after the other.
 std::vector<std::byte> random_blocks(const ExpertLayout& layout) {
-  std::vector<std::byte> blocks(layout.experts() * layout.block_bytes);
+  std::vector<std::byte> blocks(layout.experts() * layout.slot_bytes);
   unsigned seed = 1000;
   for (size_t id = 0; id < layout.experts(); ++id) {
-    std::byte* block = blocks.data() + id * layout.block_bytes;
-    for (const ExpertMatrix& matrix : layout.matrices) {
+    std::byte* block = blocks.data() + id * layout.slot_bytes;
+    for (const ExpertMatrix& matrix : layout.layers[0].matrices) {
       pack_panels(random_weights(matrix.n, matrix.k, seed++).data(), matrix.n, matrix.k, kF32Format,
                   block + matrix.offset);
       put(random_floats(matrix.n, seed++), block + *matrix.bias);
@@ -146,8 +146,9 @@ Row reference(const ModelSpec& spec, const ModelWeights& weights, const ExpertLa
     const Row p = softmax(product_of(own.router, x));
     const auto best = static_cast<size_t>(std::max_element(p.begin(), p.end()) - p.begin());
     chosen.push_back(static_cast<uint16_t>(best));
-    const std::byte* block = blocks + (first + best) * layout.block_bytes;
-    const Row expert = network(layout.matrix(block, Projection::kUp), layout.matrix(block, Projection::kDown), x);
+    const std::byte* block = blocks + (first + best) * layout.slot_bytes;
+    const BlockLayout& matrices = layout.layers[0];
+    const Row expert = network(matrices.matrix(block, Projection::kUp), matrices.matrix(block, Projection::kDown), x);
     const Row residual = network(own.ffn.up, own.ffn.down, x);
     const Row c = softmax(product_of(own.ffn.output_gate, x));
     for (size_t i = 0; i < h.size(); ++i) h[i] += p[best] * expert[i] * c[0] + residual[i] * c[1];
@@ -178,7 +179,7 @@ struct Files {
   std::vector<std::byte> dense = random_dense(dense_layout);
   std::vector<std::byte> blocks = random_blocks(layout);
   TempDir directory;
-  StripeLayout striped{{1, "test"}, layout.experts(), layout.block_bytes};
+  StripeLayout striped{{1, "test"}, layout.experts(), layout.slot_bytes};
   std::string path = directory.path() + "/" + striped.file_name(0);
 
   Files() {
@@ -199,7 +200,7 @@ struct Files {
     const ModelWeights weights = view_weights(spec, dense_layout, on_device.data());
     KvCache cache(memory, KvShape::of(spec, limits.kv), KvRoom(limits));
     DiskTier disk(striped, {path});
-    HostTier host(layout.block_bytes, 0, backend->host_memory());
+    HostTier host(layout.slot_bytes, 0, backend->host_memory());
     ExpertStore store(layout, memory, disk, host, {}, {}, slots);
     const auto ops = make_ops(spec, weights, memory, cache, limits);
     Model model(spec, weights, *ops, store);

@@ -82,7 +82,7 @@ TEST_CASE("tensors: no two slots of a model share a name, and every one has a so
                                     tiny_olmoe_config(R"("tie_word_embeddings":true)"),
                                     tiny_nllb_config(R"("router_bias":true)")}) {
     CAPTURE(config);
-    const auto [family, spec] = parse_model_config(config, "config.json");
+    const auto [family, spec, fp8] = parse_model_config(config, "config.json");
     std::set<std::string> names, sources;
     size_t slots = 0, experts = 0;
     for_each_slot(spec, [&](const TensorSlot& slot) {
@@ -99,32 +99,32 @@ TEST_CASE("tensors: no two slots of a model share a name, and every one has a so
 
 TEST_CASE("expert layout: a gated expert has three matrices, each at 64 bytes, in whole pages") {
   const ExpertLayout gated = make_expert_layout(expert_shape_of(spec_of(tiny_olmoe_config())), kF32Format);
-  REQUIRE(gated.matrices.size() == 3);
-  CHECK(gated.matrices[0].projection == Projection::kGate);
-  CHECK(gated.matrices[1].projection == Projection::kUp);
-  CHECK(gated.matrices[2].projection == Projection::kDown);
-  CHECK(gated.matrices[0].offset == 0);
+  REQUIRE(gated.layers[0].matrices.size() == 3);
+  CHECK(gated.layers[0].matrices[0].projection == Projection::kGate);
+  CHECK(gated.layers[0].matrices[1].projection == Projection::kUp);
+  CHECK(gated.layers[0].matrices[2].projection == Projection::kDown);
+  CHECK(gated.layers[0].matrices[0].offset == 0);
   // One panel of 32 columns: 8 inputs, then 6.
-  CHECK(gated.matrices[1].offset == 8 * 32 * 4);
-  CHECK(gated.matrices[2].offset == 2 * 8 * 32 * 4);
-  CHECK(gated.matrices[2].n == 8);
-  CHECK(gated.matrices[2].k == 6);
-  CHECK(gated.block_bytes == 4096);
+  CHECK(gated.layers[0].matrices[1].offset == 8 * 32 * 4);
+  CHECK(gated.layers[0].matrices[2].offset == 2 * 8 * 32 * 4);
+  CHECK(gated.layers[0].matrices[2].n == 8);
+  CHECK(gated.layers[0].matrices[2].k == 6);
+  CHECK(gated.slot_bytes == 4096);
   CHECK(gated.experts() == 2 * 3);
   const ExpertLayout plain = make_expert_layout(expert_shape_of(spec_of(tiny_config())), kF32Format);
-  CHECK(plain.matrices.size() == 2);
+  CHECK(plain.layers[0].matrices.size() == 2);
   const auto* block = reinterpret_cast<const std::byte*>(&plain);
-  CHECK(plain.matrix(block, Projection::kGate).data == nullptr);
-  CHECK(plain.matrix(block, Projection::kDown).data == block + plain.matrices[1].offset);
-  CHECK(plain.matrix(block, Projection::kDown).k == 8);
+  CHECK(plain.layers[0].matrix(block, Projection::kGate).data == nullptr);
+  CHECK(plain.layers[0].matrix(block, Projection::kDown).data == block + plain.layers[0].matrices[1].offset);
+  CHECK(plain.layers[0].matrix(block, Projection::kDown).k == 8);
 }
 
 TEST_CASE("expert layout: a model without MoE layers has no experts") {
   const ExpertShape shape = expert_shape_of(spec_of(tiny_config(R"("encoder_sparse_step":0,"decoder_sparse_step":0)")));
   const ExpertLayout layout = make_expert_layout(shape, kBf16Format);
   CHECK(layout.experts() == 0);
-  CHECK(layout.block_bytes % 4096 == 0);
-  CHECK(layout.block_bytes > 0);
+  CHECK(layout.slot_bytes % 4096 == 0);
+  CHECK(layout.slot_bytes > 0);
 }
 
 TEST_CASE("model weights: every view points at its tensor of the dense file") {

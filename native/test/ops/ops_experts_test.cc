@@ -26,8 +26,8 @@ struct Layer {
         networks(kExperts) {
     unsigned seed = 10;
     for (size_t e = 0; e < kExperts; ++e) {
-      std::vector<std::byte> block(layout.block_bytes);
-      for (const ExpertMatrix& matrix : layout.matrices) {
+      std::vector<std::byte> block(layout.slot_bytes);
+      for (const ExpertMatrix& matrix : layout.layers[0].matrices) {
         Network& to = networks[e];
         (matrix.projection == Projection::kGate ? to.gate
          : matrix.projection == Projection::kUp ? to.up
@@ -42,9 +42,9 @@ struct Layer {
       }
       networks[e].activation = activation;
       blocks.push_back(fixture.upload(block));
-      networks[e].gate.panels = layout.matrix(blocks[e], Projection::kGate);
-      networks[e].up.panels = layout.matrix(blocks[e], Projection::kUp);
-      networks[e].down.panels = layout.matrix(blocks[e], Projection::kDown);
+      networks[e].gate.panels = layout.layers[0].matrix(blocks[e], Projection::kGate);
+      networks[e].up.panels = layout.layers[0].matrix(blocks[e], Projection::kUp);
+      networks[e].down.panels = layout.layers[0].matrix(blocks[e], Projection::kDown);
     }
     dispatch.k = k;
     dispatch.alpha = random_floats(tokens * k, 3);
@@ -65,7 +65,7 @@ struct Layer {
     if (reversed) std::reverse(all.begin(), all.end());
     ops.take_choices(dispatch, tokens);
     for (size_t begin = 0; begin < all.size(); begin += group) {
-      ops.experts(layout, std::span(all).subspan(begin, std::min(group, all.size() - begin)), dispatch);
+      ops.experts(layout, 0, std::span(all).subspan(begin, std::min(group, all.size() - begin)), dispatch);
     }
     ops.combine(dispatch, tokens);
   }
@@ -162,7 +162,7 @@ struct WholePass {
     ops.take_choices(dispatch, tokens);
     group.clear();
     for (const uint16_t e : dispatch.needed) group.push_back({e, layer.blocks[e]});
-    ops.experts(layer.layout, group, dispatch);
+    ops.experts(layer.layout, 0, group, dispatch);
     ops.combine(dispatch, tokens);
     ops.norm(a.hidden, {norm}, spec.norm_epsilon, tokens, kWidth, a.normed);
     ops.states(tokens, states.data());

@@ -303,3 +303,52 @@ TEST_CASE("a token outside the vocabulary is an error with numbers") {
   std::vector<RankedToken> top(5);
   check_has(error_of([&] { pick_token(logits, {}, top); }, "internal"), {"5 most likely of 4"});
 }
+
+TEST_CASE("only allowed tokens are picked, as if there were no others") {
+  const size_t vocab = 1003;
+  for (uint32_t seed = 1; seed <= 6; ++seed) {
+    const std::vector<float> logits = row_of(vocab, seed, 97);
+    std::vector<uint32_t> bitmap(bitmap_words(vocab));
+    std::vector<float> own;
+    std::vector<int32_t> ids;
+    for (size_t id = seed; id < vocab; id += 3 * seed) {
+      bitmap[id / 32] |= 1u << id % 32;
+      own.push_back(logits[id]);
+      ids.push_back(static_cast<int32_t>(id));
+    }
+    for (const Sampling& sampling : {Sampling{}, Sampling{.temperature = 1, .seed = seed},
+                                     Sampling{.temperature = 0.7f, .top_p = 0.8f, .min_p = 0.01f, .top_k = 40}}) {
+      for (uint64_t position = 0; position < 50; ++position) {
+        Sampling at = sampling;
+        at.position = position;
+        const PickedToken picked = pick_token(logits, at, {}, {}, bitmap);
+        CHECK(picked.id == ids[static_cast<size_t>(pick(own, at))]);
+        double logprob;
+        token_logprobs(logits, std::span(&picked.id, 1), std::span(&logprob, 1));
+        CHECK(picked.logprob == logprob);
+      }
+    }
+  }
+}
+
+TEST_CASE("a bitmap of all tokens changes nothing, and the most likely tokens are the model's own") {
+  const std::vector<float> logits = row_of(100, 5, 1000);
+  std::vector<uint32_t> all(bitmap_words(100), ~0u);
+  for (uint64_t position = 0; position < 50; ++position) {
+    const Sampling sampling{.temperature = 1, .seed = 9, .position = position};
+    CHECK(pick_token(logits, sampling, {}, {}, all).id == pick(logits, sampling));
+  }
+  std::vector<uint32_t> one(bitmap_words(100));
+  const int32_t least = falling_ids(logits).back();
+  one[static_cast<size_t>(least) / 32] = 1u << least % 32;
+  std::vector<RankedToken> top(3);
+  CHECK(pick_token(logits, {}, top, {}, one).id == least);
+  CHECK(top[0].id == falling_ids(logits)[0]);
+}
+
+TEST_CASE("a bitmap that allows no token, or of another size, is a bug of the caller") {
+  const std::vector<float> logits = row_of(40, 5, 1000);
+  const std::vector<uint32_t> none = {0, 1u << 20};
+  error_of([&] { pick_token(logits, {}, {}, {}, none); }, "internal");
+  error_of([&] { pick_token(logits, {}, {}, {}, std::span(none).first(1)); }, "internal");
+}

@@ -52,7 +52,7 @@ TEST_CASE("quantize: a weight is within half a step, the largest keeps its code"
 
 TEST_CASE("quantize: e2m1 numbers of any power of two keep their values in mxfp4") {
   constexpr float kNumbers[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
-  for (const int power : {-125, -60, -1, 0, 7, 120}) {
+  for (const int power : {-127, -126, -125, -60, -1, 0, 7, 120}) {
     // The largest number of a group decides its scale.
     for (size_t most = 0; most < 8; ++most) {
       std::vector<float> weight;
@@ -72,8 +72,16 @@ TEST_CASE("quantize: mxfp4 takes the nearest number, and NaN as its scale where 
   const std::vector<float> nearest{4, 0, 0.5f, 2, 3, -3, 6, 0, 6, 2, 4, 0};
   CHECK(round_trip(weight, 1, weight.size(), kMxfp4Format) == nearest);
   for (const float odd : {kInf, -kInf, kNan}) {
-    for (const float value : round_trip({1, odd, 3}, 1, 3, kMxfp4Format)) CHECK(std::isnan(value));
+    for (const WeightFormat format : {kMxfp4Format, kQ8_0Format, kQ4_0Format}) {
+      for (const float value : round_trip({1, odd, 3}, 1, 3, format)) CHECK(std::isnan(value));
+    }
   }
+}
+
+TEST_CASE("quantize: weights beyond the largest f16 scale have scale NaN") {
+  CHECK(round_trip({8e6f, 1}, 1, 2, kQ8_0Format)[0] == doctest::Approx(8e6).epsilon(1e-3));
+  CHECK(std::isnan(round_trip({9e6f, 1}, 1, 2, kQ8_0Format)[0]));
+  CHECK(std::isnan(round_trip({-9e5f, 1}, 1, 2, kQ4_0Format)[0]));
 }
 
 TEST_CASE("quantize: zero weights have scale 0, NaN weights have scale NaN") {

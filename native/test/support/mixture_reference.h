@@ -108,10 +108,10 @@ class MixtureReference {
 
   std::vector<double> expert(size_t layer, size_t index, const std::vector<double>& x) const {
     const size_t id = layer * pack_.experts.shape.experts_per_layer + index;
-    const std::byte* block = experts_.data() + id * pack_.experts.block_bytes;
-    std::vector<double> between = product(pack_.experts.matrix(block, Projection::kUp), x);
+    const std::byte* block = experts_.data() + id * pack_.experts.slot_bytes;
+    std::vector<double> between = product(pack_.experts.layers[layer].matrix(block, Projection::kUp), x);
     for (double& value : between) value = std::max(value, 0.0);
-    return product(pack_.experts.matrix(block, Projection::kDown), between);
+    return product(pack_.experts.layers[layer].matrix(block, Projection::kDown), between);
   }
 
   static std::vector<double> product(const PanelMatrix& matrix, const std::vector<double>& x) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors_file.h"
 #include "doctest/doctest.h"
 #include "support/test_pack.h"
 

@@ -8,7 +8,8 @@
 
 namespace sida::testing {
 
-inline std::string repo() { return SIDA_REPO_DIR; }
+/// The root of the repository.
+std::string repo();
 
 /// Reference data beside the repository; empty when it is not there.
 inline std::string shared_dir() {

@@ -29,16 +29,16 @@ class StoreFixture {
   explicit StoreFixture(size_t slots, uint64_t host_bytes = 0, ReadTuning reads = {}, size_t stripes = 1)
       : layout(small_layout(kLayers, kExperts)),
         backend(make_cpu_backend()),
-        memory(*backend, slots * layout.block_bytes) {
-    const StripeLayout striped({stripes, "test"}, layout.experts(), layout.block_bytes);
+        memory(*backend, slots * layout.slot_bytes) {
+    const StripeLayout striped({stripes, "test"}, layout.experts(), layout.slot_bytes);
     for (size_t i = 0; i < stripes; ++i) paths.push_back(dir.path() + "/" + striped.file_name(i));
     std::vector<std::ofstream> files(paths.begin(), paths.end());
     for (uint32_t id = 0; id < layout.experts(); ++id) {
-      const std::vector<uint32_t> block(layout.block_bytes / 4, id);
+      const std::vector<uint32_t> block(layout.slot_bytes / 4, id);
       const auto place = striped.place(id);
       files[place.file].seekp(static_cast<long>(place.offset));
       files[place.file].write(reinterpret_cast<const char*>(block.data()),
-                              static_cast<long>(layout.block_bytes));
+                              static_cast<long>(layout.slot_bytes));
     }
     for (size_t i = 0; i < stripes; ++i) {
       const std::string seal = striped.seal(i);
@@ -47,7 +47,7 @@ class StoreFixture {
     }
     files.clear();
     disk.emplace(striped, paths);
-    host.emplace(layout.block_bytes, host_bytes);
+    host.emplace(layout.slot_bytes, host_bytes);
     store.emplace(layout, memory, *disk, *host, SimulatedLink{}, reads, slots);
   }
 
@@ -62,7 +62,7 @@ class StoreFixture {
         const auto* words = reinterpret_cast<const uint32_t*>(expert->block);
         const uint32_t id = static_cast<uint32_t>(layer * kExperts) + expert->index;
         REQUIRE(
-            std::all_of(words, words + layout.block_bytes / 4, [&](uint32_t word) { return word == id; }));
+            std::all_of(words, words + layout.slot_bytes / 4, [&](uint32_t word) { return word == id; }));
         REQUIRE(memory.used() <= memory.budget());
       }
     }

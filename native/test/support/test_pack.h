@@ -14,29 +14,48 @@ inline std::string format_json(WeightFormat format) {
   return format.type != WeightType::kInt4 ? dtype : dtype + R"(,"group":)" + std::to_string(format.group);
 }
 
-/// Packs a checkpoint into `directory` with the element types given.
-inline void write_pack(const std::string& checkpoint, const std::string& directory,
-                       WeightFormat experts = kF32Format, WeightFormat dense = kF32Format) {
-  PackWriter writer(checkpoint, directory, experts, dense);
+inline std::string block_json(const BlockLayout& layout, bool typed) {
+  std::string json = R"("block_bytes":)" + std::to_string(layout.bytes) + R"(,"matrices":[)";
+  for (const ExpertMatrix& matrix : layout.matrices) {
+    json += (matrix.offset > 0 ? R"(,{"name":")" : R"({"name":")") + std::string(projection_name(matrix.projection)) +
+            R"(","shape":[)" + std::to_string(matrix.n) + ',' + std::to_string(matrix.k) + R"(],"offset":)" +
+            std::to_string(matrix.offset) + (typed ? "," + format_json(matrix.format) : "") + '}';
+  }
+  return json + "]";
+}
+
+/// The `experts` of a manifest up to their layers' names.
+inline std::string experts_json(const Pack& pack) {
+  if (const auto& format = pack.formats.all_experts) {
+    return format_json(*format) + "," + block_json(make_expert_layout(pack.experts.shape, *format).layers.at(0), false);
+  }
+  std::string layouts, of_layers;
+  for (size_t layer = 0; layer < pack.experts.layers.size(); ++layer) {
+    layouts += (layer > 0 ? ",{" : "{") + block_json(pack.experts.layers[layer], true) + "}";
+    of_layers += (layer > 0 ? "," : "") + std::to_string(layer);
+  }
+  return R"("dtype":"mixed","layouts":[)" + layouts + R"(],"layout_of_layer":[)" + of_layers + "]";
+}
+
+/// Writes what is left of a checkpoint's pack into the writer's directory.
+inline void finish_pack(PackWriter& writer, const std::string& checkpoint) {
   writer.write_dense();
   writer.write_experts(0, writer.pack().experts.experts());
   writer.close();
-  for (const char* name : {"/config.json", "/generation_config.json"}) {
-    if (std::filesystem::exists(checkpoint + name)) std::filesystem::copy_file(checkpoint + name, directory + name);
-  }
   const Pack& pack = writer.pack();
-  std::ofstream manifest(directory + "/manifest.json");
-  manifest << R"({"format":"sida-pack","version":3,"experts":{)" << format_json(experts)
-           << R"(,"block_bytes":)" << pack.experts.block_bytes << R"(,"matrices":[)";
-  for (const ExpertMatrix& matrix : pack.experts.matrices) {
-    manifest << (matrix.offset > 0 ? "," : "") << R"({"name":")" << projection_name(matrix.projection)
-             << R"(","shape":[)" << matrix.n << ',' << matrix.k << R"(],"offset":)" << matrix.offset << '}';
+  for (const char* name : {"/config.json", "/generation_config.json"}) {
+    if (std::filesystem::exists(checkpoint + name)) {
+      std::filesystem::copy_file(checkpoint + name, pack.directory + name);
+    }
   }
-  manifest << R"(],"layers":[)";
+  std::ofstream manifest(pack.directory + "/manifest.json");
+  manifest << R"({"format":"sida-pack","version":3,"experts":{)" << experts_json(pack) << R"(,"layers":[)";
   const std::vector<std::string> layers = pack.spec.moe_layers();
   for (size_t i = 0; i < layers.size(); ++i) manifest << (i > 0 ? "," : "") << '"' << layers[i] << '"';
+  const auto& dense = pack.formats.all_dense;
   manifest << R"(],"experts_per_layer":)" << pack.experts.shape.experts_per_layer << R"(},"dense":{)"
-           << format_json(dense) << R"(,"bytes":)" << pack.dense.bytes << R"(,"tensors":[)";
+           << (dense ? format_json(*dense) : R"("dtype":"mixed")") << R"(,"bytes":)" << pack.dense.bytes
+           << R"(,"tensors":[)";
   for (const DenseTensor& tensor : pack.dense.tensors) {
     manifest << (tensor.offset > 0 ? "," : "") << R"({"name":")" << tensor.name << R"(",)"
              << format_json(tensor.format) << R"(,"offset":)" << tensor.offset << '}';
@@ -44,12 +63,20 @@ inline void write_pack(const std::string& checkpoint, const std::string& directo
   manifest << "]}}";
 }
 
+/// Packs a checkpoint into `directory` with the element types given; without one matrices keep their own.
+inline void write_pack(const std::string& checkpoint, const std::string& directory,
+                       std::optional<WeightFormat> experts = kF32Format,
+                       std::optional<WeightFormat> dense = kF32Format) {
+  PackWriter writer(checkpoint, directory, experts, dense);
+  finish_pack(writer, checkpoint);
+}
+
 inline EngineOptions options_for(const std::string& pack, const BatchLimits& limits, double share) {
   EngineOptions options;
   options.pack = pack;
   options.limits = limits;
   const Pack opened = open_pack(pack);
-  const MemoryPlan plan = plan_memory(opened.spec, opened.experts.format, opened.dense.format, limits);
+  const MemoryPlan plan = plan_memory(opened, limits);
   options.budget_bytes =
       std::max(plan.smallest(),
                plan.fixed() + static_cast<uint64_t>(share * static_cast<double>(plan.slot * plan.experts)));

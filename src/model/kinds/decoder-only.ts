@@ -6,8 +6,11 @@
 
 import { Generation, nextStep, pickAt, type RunningInput } from '../../batching/generation.js';
 import type { Running, StepAnswer } from '../../batching/generations.js';
+import { givingWay } from '../../batching/giving-way.js';
 import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
 import { joinSpans, type RowSpan } from '../../batching/row-spans.js';
+import { SeenTokens } from '../../batching/seen-tokens.js';
+import { StateMean } from '../../batching/state-mean.js';
 import { clockMs } from '../../clock.js';
 import { SidaError } from '../../errors.js';
 import { NO_PARENT } from '../../native/addon-types.js';
@@ -16,8 +19,9 @@ import { cannotRoute, tableRows } from '../../predictor/pass-forecast.js';
 import { type HashTable, TABLE_READY } from '../../protocol/hash-table.js';
 import type { GenerateWork, ScoringPlan } from '../../protocol/item-work.js';
 import { type PromptFeed, scoringFeed } from './continued-labels.js';
-import { advanced, type Chunk, chunkSequence, type Feed, fillRoom, tokensLeft } from './feed.js';
+import { advanced, type Chunk, chunkSequence, type Feed, fillRoom, isReady, tokensLeft } from './feed.js';
 import type { KindOptions, ModelKind } from './model-kind.js';
+import { SuspendedFeeds } from './suspended-feeds.js';
 
 const STACK = 0;
 
@@ -27,6 +31,9 @@ export class DecoderOnly implements ModelKind {
   #feeds: Feed[] = [];
   /** Feeds of labels whose prompts finished in the current pass. */
   #labels: Feed[] = [];
+  /** Inputs that gave way to others. */
+  readonly #suspended = new SuspendedFeeds();
+  #started = 0;
   /** Tokens picked in the current round. */
   #answers: StepAnswer[] = [];
 
@@ -34,9 +41,10 @@ export class DecoderOnly implements ModelKind {
     this.#options = options;
   }
 
-  /** Returns true until the started prompts, with their labels, fill the next pass. */
+  /** Returns true until the started prompts that do not wait for grammars, with their labels, fill the next pass. */
   takesMore(): boolean {
-    const waiting = this.#feeds.reduce((sum, feed) => sum + tokensLeft(feed) + feed.behind, 0);
+    const feeds = this.#feeds.filter(isReady);
+    const waiting = feeds.reduce((sum, feed) => sum + tokensLeft(feed) + feed.behind, 0);
     return waiting < this.#options.passes.maxBatchTokens;
   }
 
@@ -44,24 +52,60 @@ export class DecoderOnly implements ModelKind {
     const { passes, inputs, outcomes } = this.#options;
     const { routingK } = batch;
     const [table = null] = tables;
-    for (const { item, job, pages, work, tokens, begin, labelBegin } of items) {
-      const input: RunningInput = { item, job, pages, routingK, prompt: passes.newId() };
+    for (const { item, job, owner, lease, scope, most, work, tokens, begin, labelBegin } of items) {
+      const prompt = passes.newId();
+      const order = this.#started++;
+      const held = { lease, scope, most, cachedTokens: 0, routingK, prompt };
+      const input: RunningInput = { item, job, owner, order, tokens, ...held };
       inputs.hold(input, work.kind === 'generate' ? work.choices.length : 1);
       if (routingK > 0 && table?.state !== TABLE_READY) {
         outcomes.failed(job, cannotRoute());
         continue;
       }
-      const prompt = { input, sequence: input.prompt, parent: NO_PARENT, tokens, fed: 0, table, row: begin };
-      if (work.kind === 'generate') this.#feeds.push(this.#generating(prompt, work));
+      const fed = inputs.start(input);
+      const feed = { input, sequence: prompt, parent: NO_PARENT, tokens, fed, table, row: begin };
+      if (work.kind === 'generate') this.#feeds.push(this.#generating(feed, work));
       else if (work.kind === 'score')
-        this.#feeds.push(this.#scoring(prompt, work.plan, batch.tokens.length + labelBegin));
+        this.#feeds.push(this.#scoring(feed, work.plan, batch.tokens.length + labelBegin));
+      else if (work.kind === 'embed') this.#feeds.push(this.#embedding(feed));
       else throw new Error('A decoder-only model got a beam search. This is a bug.');
     }
   }
 
+  get suspendedOwners(): Iterable<string> {
+    return this.#suspended.owners;
+  }
+
+  resume(owner: string): boolean {
+    const { passes, inputs } = this.#options;
+    const resumes = ({ input, tokens }: Feed) => inputs.resume(input, tokens, passes.newId());
+    const feed = this.#suspended.take(owner, resumes);
+    if (feed === undefined) return false;
+    this.#feeds.push({ ...feed, sequence: feed.input.prompt, fed: inputs.begin(feed.input, feed.tokens) });
+    return true;
+  }
+
+  makeWay(): boolean {
+    const way = givingWay(this.#growing());
+    if (way === undefined || way.ofOwner < 2) return false;
+    this.#suspend(way.input);
+    return true;
+  }
+
+  stop(item: number): void {
+    const { inputs } = this.#options;
+    const stops = ({ input }: Feed) => input.item === item && input.lease.grows;
+    for (const { input } of this.#suspended.drop((input) => input.item === item)) inputs.done(input);
+    for (const { input } of this.#feeds.filter(stops)) inputs.partDone(input);
+    this.#feeds = this.#feeds.filter((feed) => !stops(feed));
+  }
+
   step(): void {
     const { generations } = this.#options;
-    const running = generations.byRouting();
+    this.#makeRoom();
+    const running = generations.byRouting(
+      this.#feeds.flatMap(({ picks }) => picks.map(({ allowed }) => allowed)),
+    );
     const routings = new Set([...running.keys(), ...this.#feeds.map(({ input }) => input.routingK)]);
     for (const routingK of routings) this.#stepRouting(running.get(routingK) ?? [], routingK);
     generations.take(this.#answers);
@@ -69,9 +113,46 @@ export class DecoderOnly implements ModelKind {
   }
 
   dropJob(job: number): void {
+    this.#suspended.drop((input) => input.job === job);
     const dropped = this.#feeds.filter(({ input }) => input.job === job);
     this.#feeds = this.#feeds.filter(({ input }) => input.job !== job);
     this.#options.engine.releaseSequences(Int32Array.from(dropped, ({ sequence }) => sequence));
+  }
+
+  /** Takes the pages of the next step, for the oldest inputs first. Where they are not available, others give way. */
+  #makeRoom(): void {
+    const { generations, inputs } = this.#options;
+    for (const { input, length } of generations.growing()) {
+      while (inputs.runs(input) && !inputs.cover(input, length + 1)) {
+        this.#suspend(givingWay(this.#growing())!.input);
+      }
+    }
+  }
+
+  /** Running inputs whose pages are taken as they grow. */
+  #growing(): RunningInput[] {
+    const prompts = this.#feeds.filter(({ input }) => input.lease.grows);
+    return [...this.#options.generations.growing(), ...prompts].map(({ input }) => input);
+  }
+
+  #suspend(input: RunningInput): void {
+    const feed = this.#feeds.find((each) => each.input === input);
+    if (feed !== undefined) this.#suspendFeed(feed);
+    else this.#suspendGeneration(this.#options.generations.growing().find((each) => each.input === input)!);
+  }
+
+  #suspendFeed(feed: Feed): void {
+    this.#feeds = this.#feeds.filter((other) => other !== feed);
+    this.#options.inputs.suspend(feed.input, feed.tokens.subarray(0, feed.fed));
+    this.#suspended.add(feed);
+  }
+
+  #suspendGeneration(generation: Generation): void {
+    const { generations, inputs } = this.#options;
+    const { input, tokens, length } = generation;
+    generations.suspend(generation);
+    inputs.suspend(input, tokens.subarray(0, length));
+    this.#suspended.add(this.#continuing(generation, tokens));
   }
 
   /** Splits generations that do not fit into one pass. Prompts fill the last of these passes. */
@@ -85,7 +166,8 @@ export class DecoderOnly implements ModelKind {
   }
 
   #pass(generations: readonly Running[], chunks: readonly Chunk[], routingK: number): void {
-    const { passes, tableWait, outcomes } = this.#options;
+    if (generations.length + chunks.length === 0) return;
+    const { passes, tableWait, inputs, outcomes } = this.#options;
     const stepTable = this.#options.generations.stepTable(generations);
     if (routingK > 0 && stepTable === null && generations.length > 0) {
       for (const { input } of generations) outcomes.failed(input.job, cannotRoute());
@@ -114,6 +196,7 @@ export class DecoderOnly implements ModelKind {
     });
     chunks.forEach(({ feed, count }, i) => {
       try {
+        if (endsPrompt({ feed, count })) inputs.ran(feed.input, feed.tokens);
         feed.take(feed.fed, count, answers[generations.length + i]!);
         feed.fed += count;
       } catch (error) {
@@ -133,17 +216,60 @@ export class DecoderOnly implements ModelKind {
 
   #generating(prompt: PromptFeed, work: GenerateWork): Feed {
     const { length } = prompt.tokens;
+    const { matchers } = this.#options;
+    const seen = new SeenTokens(work.adjustments, prompt.tokens);
+    const bound = work.choices.map(() => work.grammar && matchers.open(work.grammar, prompt.input));
     return {
       ...prompt,
       behind: 0,
-      picks: work.choices.map((_, choice) => pickAt({ work, choice }, length)),
+      picks: work.choices.map((_, choice) => pickAt({ work, choice, matcher: bound[choice] }, length, seen)),
       queries: () => [],
       take: (_begin, _count, { picked }) => {
         picked.forEach((token, choice) => {
-          const generation = this.#generation(prompt.input, work, choice, prompt.tokens);
+          const own = { work, choice, matcher: bound[choice] };
+          const generation = this.#generation(prompt.input, own, prompt.tokens);
           this.#options.generations.begin(generation, prompt.tokens);
           this.#answers.push({ running: generation, picked: token });
         });
+      },
+    };
+  }
+
+  /** Feeds a generation that gave way what it had, and goes on with its next token. */
+  #continuing(generation: Generation, tokens: Int32Array): Feed {
+    const { input } = generation;
+    return {
+      input,
+      sequence: input.prompt,
+      parent: NO_PARENT,
+      tokens,
+      fed: 0,
+      behind: 0,
+      table: null,
+      row: 0,
+      picks: [generation.pick()],
+      queries: () => [],
+      take: (_begin, _count, { picked: [picked] }) => {
+        if (picked === undefined) return;
+        generation.sequence = input.prompt;
+        this.#options.generations.begin(generation, tokens);
+        this.#answers.push({ running: generation, picked });
+      },
+    };
+  }
+
+  #embedding(prompt: PromptFeed): Feed {
+    const mean = new StateMean();
+    return {
+      ...prompt,
+      behind: 0,
+      picks: [],
+      states: true,
+      queries: () => [],
+      take: (begin, count, { states }) => {
+        mean.add(states!, count);
+        if (begin + count < prompt.tokens.length) return;
+        this.#options.inputs.partDone(prompt.input, { embedding: mean.values() });
       },
     };
   }
@@ -168,21 +294,24 @@ export class DecoderOnly implements ModelKind {
    */
   #generation(
     input: RunningInput,
-    work: GenerateWork,
-    choice: number,
+    own: Pick<Generation, 'work' | 'choice' | 'matcher'>,
     tokens: ArrayLike<number>,
   ): Generation {
-    const alone = work.choices.length === 1;
+    const alone = own.work.choices.length === 1;
     return new Generation({
       input,
-      choice,
-      work,
+      ...own,
       sequence: alone ? input.prompt : this.#options.passes.newId(),
       parent: alone ? NO_PARENT : input.prompt,
       length: tokens.length - 1,
       nextToken: tokens[tokens.length - 1]!,
+      prompt: tokens,
     });
   }
+}
+
+function endsPrompt({ feed, count }: Chunk): boolean {
+  return feed.sequence === feed.input.prompt && count === tokensLeft(feed);
 }
 
 function spanOf({ feed, count }: Chunk): RowSpan {

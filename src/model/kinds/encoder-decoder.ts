@@ -7,8 +7,9 @@ import { Generation, nextStep, type RunningInput } from '../../batching/generati
 import type { Running, StepAnswer } from '../../batching/generations.js';
 import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
 import { LabelScoring, targetsWithin } from '../../batching/label-scoring.js';
-import type { PassSequence } from '../../batching/pass-batch.js';
+import type { PassAnswer, PassSequence } from '../../batching/pass-batch.js';
 import { RunningSearch } from '../../batching/running-search.js';
+import { StateMean } from '../../batching/state-mean.js';
 import { clockMs } from '../../clock.js';
 import { SidaError } from '../../errors.js';
 import { NO_PARENT } from '../../native/addon-types.js';
@@ -53,17 +54,25 @@ export class EncoderDecoder implements ModelKind {
       const input: RunningInput = {
         item: item.item,
         job: item.job,
-        pages: item.pages,
+        owner: item.owner,
+        order: 0,
+        tokens: item.tokens,
+        lease: item.lease,
+        scope: null,
+        most: null,
+        cachedTokens: 0,
         routingK,
         prompt: passes.newId(),
       };
       inputs.hold(input, item.work.kind === 'generate' ? item.work.choices.length : 1);
       return { ...item, input };
     });
-    if (!this.#encode(started, batch)) return;
+    const answers = this.#encode(started, batch);
+    if (answers === null) return;
     const scored: ScoredInput[] = [];
-    for (const { input, work, tokens, labelBegin } of started) {
+    for (const [at, { input, work, tokens, labelBegin }] of started.entries()) {
       if (work.kind === 'score') scored.push({ input, plan: work.plan, labelBegin });
+      else if (work.kind === 'embed') this.#embed(input, answers[at]!, tokens.length);
       else if (work.kind === 'search') this.#search(input, work, tokens);
       else for (const choice of work.choices.keys()) this.#generate(input, work, choice, tokens);
     }
@@ -82,14 +91,27 @@ export class EncoderDecoder implements ModelKind {
     generations.take(answers);
   }
 
+  /** An input has all its pages from the start, so that none gives way. */
+  readonly suspendedOwners = [];
+
+  resume(): boolean {
+    return false;
+  }
+
+  makeWay(): boolean {
+    return false;
+  }
+
+  stop(): void {}
+
   /** Does nothing, because no input waits between two rounds. */
   dropJob(): void {}
 
-  #encode(items: readonly (AdmittedItem & { input: RunningInput })[], batch: HeldBatch): boolean {
+  #encode(items: readonly (AdmittedItem & { input: RunningInput })[], batch: HeldBatch): PassAnswer[] | null {
     const [encoder = null, decoder = null] = batch.tables;
     const rows = items.flatMap(({ begin, tokens }) => Array.from(tokens, (_, t) => begin + t));
-    const sequences = items.map(({ input: { job, prompt }, tokens }): PassSequence => {
-      return { job, sequence: prompt, parent: NO_PARENT, tokens };
+    const sequences = items.map(({ input: { job, prompt }, tokens, work }): PassSequence => {
+      return { job, sequence: prompt, parent: NO_PARENT, tokens, states: work.kind === 'embed' };
     });
     const begin = clockMs();
     const answers = this.#options.passes.run(ENCODER, sequences, {
@@ -99,19 +121,33 @@ export class EncoderDecoder implements ModelKind {
       routingK: batch.batch.routingK,
     });
     if (answers !== null) this.#options.tableWait.passTook(clockMs() - begin);
-    return answers !== null;
+    return answers;
+  }
+
+  /** The encoder's states are the embedding. */
+  #embed(input: RunningInput, { states }: PassAnswer, tokens: number): void {
+    const { inputs, outcomes } = this.#options;
+    try {
+      const mean = new StateMean();
+      mean.add(states!, tokens);
+      inputs.partDone(input, { embedding: mean.values() });
+    } catch (error) {
+      outcomes.failed(input.job, SidaError.from(error));
+    }
   }
 
   #generate(input: RunningInput, work: GenerateWork, choice: number, context: Int32Array): void {
-    const { engine, passes, generations } = this.#options;
+    const { engine, passes, generations, matchers } = this.#options;
     const generation = new Generation({
       input,
       choice,
       work,
+      matcher: work.grammar && matchers.open(work.grammar, input),
       sequence: passes.newId(),
       parent: input.prompt,
       length: 0,
       nextToken: engine.shape.tokens.start!,
+      prompt: [engine.shape.tokens.start!],
     });
     generations.begin(generation, context);
   }

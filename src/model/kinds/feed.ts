@@ -18,6 +18,8 @@ export interface Feed {
   row: number;
   /** Tokens to pick after the last token. */
   picks: readonly TokenPick[];
+  /** Whether `take` needs the hidden states. */
+  states?: boolean;
   /** Returns the queries for the tokens [begin, begin + count). */
   queries(begin: number, count: number): TokenQuery[];
   /** Takes a pass's results for the tokens [begin, begin + count). Throws nonfinite_output. */
@@ -34,13 +36,18 @@ export function tokensLeft({ tokens, fed }: Feed): number {
   return tokens.length - fed;
 }
 
-/** Cuts feeds, in order, into chunks that fit into `room` tokens. Skips feeds with another routing. */
+/** Whether the grammars of its picks have answered. */
+export function isReady({ picks }: Feed): boolean {
+  return picks.every(({ allowed }) => allowed?.ready ?? true);
+}
+
+/** Cuts feeds, in order, into chunks that fit into `room` tokens. Skips feeds that wait or have another routing. */
 export function fillRoom(feeds: readonly Feed[], room: number, routingK: number): Chunk[] {
   const chunks: Chunk[] = [];
   let left = room;
   for (const feed of feeds) {
     if (left === 0) break;
-    if (feed.input.routingK !== routingK) continue;
+    if (feed.input.routingK !== routingK || !isReady(feed)) continue;
     const count = Math.min(left, tokensLeft(feed));
     chunks.push({ feed, count });
     left -= count;
@@ -57,7 +64,7 @@ export function advanced(feeds: readonly Feed[], chunks: readonly Chunk[]): Feed
 }
 
 export function chunkSequence({ feed, count }: Chunk): PassSequence {
-  const { input, sequence, parent, tokens, fed, picks } = feed;
+  const { input, sequence, parent, tokens, fed, picks, states = false } = feed;
   return {
     job: input.job,
     sequence,
@@ -65,5 +72,6 @@ export function chunkSequence({ feed, count }: Chunk): PassSequence {
     tokens: tokens.subarray(fed, fed + count),
     picks: fed + count === tokens.length ? picks : [],
     queries: feed.queries(fed, count),
+    states,
   };
 }

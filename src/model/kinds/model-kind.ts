@@ -7,6 +7,7 @@ import type { Outcomes } from '../../batching/outcomes.js';
 import type { PassAnswer, PassSequence } from '../../batching/pass-batch.js';
 import type { Engine } from '../../native/addon-types.js';
 import type { PassForecast } from '../../predictor/pass-forecast.js';
+import type { Matchers } from '../../structure/matchers.js';
 
 /** Runs native passes and accounts for them. */
 export interface PassRunner {
@@ -37,6 +38,7 @@ export interface KindOptions {
   /** Records how long passes over prompts take. */
   tableWait: { passTook(ms: number): void };
   generations: Generations;
+  matchers: Matchers;
   inputs: HeldInputs;
   outcomes: Outcomes;
 }
@@ -48,6 +50,14 @@ export interface ModelKind {
   start(items: readonly AdmittedItem[], batch: HeldBatch): void;
   /** Runs one round, in which every running generation takes a step. */
   step(): void;
+  /** Owners of inputs that gave way, the owner of the oldest first. No new input of an owner may pass these. */
+  readonly suspendedOwners: Iterable<string>;
+  /** Resumes the oldest input of the owner that gave way. Returns false if its pages are not available. */
+  resume(owner: string): boolean;
+  /** Lets an input of an owner with several give way. Returns false if there is none. */
+  makeWay(): boolean;
+  /** Ends a generation early that does not run at present. Does nothing if there is none of the item. */
+  stop(item: number): void;
   /** Drops the parts of the job that have not run. */
   dropJob(job: number): void;
 }

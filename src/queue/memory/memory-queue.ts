@@ -12,7 +12,7 @@ import type {
   JobRecord,
   QueueStats,
 } from '../job-queue.js';
-import { cancelled, clientGone } from '../refusals.js';
+import { cancelled, clientGone, QUEUE_BYTES } from '../refusals.js';
 import { type EndJob, JobScheduler } from './job-scheduler.js';
 import { KeptJobs } from './kept-jobs.js';
 
@@ -57,7 +57,7 @@ export class MemoryQueue implements JobQueue {
     this.#keptDeadlineMs = options.keptDeadlineMs ?? HOUR_MS / 6;
     this.#scheduler = new JobScheduler(engine, {
       bound: options.bound,
-      boundBytes: options.boundBytes ?? 128 * 1024 ** 2,
+      boundBytes: options.boundBytes ?? QUEUE_BYTES,
       concurrency: options.concurrency ?? 64,
       tokens: options.engineTokens ?? Number.POSITIVE_INFINITY,
       attempts: options.attempts ?? 3,

@@ -13,17 +13,19 @@
     ARGV[8]  bound: most jobs that may wait
     ARGV[9]  idempotency key, hashed with the owner; empty means none
     ARGV[10] digest of the request, compared with that of an earlier request with the same key
+    ARGV[11] most bytes of all requests that wait. A request that is larger may wait alone.
 
   Returns
     {'accepted'}
     {'exists', id}: an earlier request with this key created job id
     {'conflict'}: the key belongs to a different request
     {'full'}: the bound is reached
+    {'full-bytes', bytes}: the requests that wait would have so many bytes together
     {'taken'}: another job has the id
 ]]
 local id, kind, owner, sync, form, request = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local deadline, bound = tonumber(ARGV[7]), tonumber(ARGV[8])
-local key, digest = ARGV[9], ARGV[10]
+local key, digest, boundBytes = ARGV[9], ARGV[10], tonumber(ARGV[11])
 
 if key ~= '' then
   local other = redis.call('GET', base .. 'key:' .. key)
@@ -34,6 +36,14 @@ if key ~= '' then
 end
 if redis.call('EXISTS', jobKey(id)) == 1 then return {'taken'} end
 if redis.call('ZCARD', base .. 'queued') >= bound then return {'full'} end
+-- The bound on their number also bounds the bytes of small requests, so only a large one pays for the sum.
+if #request > 4096 then
+  local waits = 0
+  for _, other in ipairs(redis.call('ZRANGE', base .. 'queued', 0, -1)) do
+    waits = waits + redis.call('HSTRLEN', jobKey(other), 'request')
+  end
+  if waits > 0 and waits + #request > boundBytes then return {'full-bytes', waits + #request} end
+end
 
 if deadline > 0 and sync == '1' then deadline = deadline + 10000 end
 local due = deadline > 0 and now + deadline or 0

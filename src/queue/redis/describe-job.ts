@@ -11,7 +11,7 @@ export function describeJob(
   request: JobRequest,
   owner = '',
   idempotency?: Idempotency,
-): Omit<NewJob, 'bound' | 'deadlineMs'> {
+): Omit<NewJob, 'bound' | 'boundBytes' | 'deadlineMs'> {
   return {
     id,
     kind: request.kind,

@@ -2,6 +2,7 @@
 import type { Redis } from 'ioredis';
 import { z } from 'zod';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
+import { storedChatFormat } from '../../tasks/shared/stored.js';
 import { type AnswerSettings, KEY_PREFIX, PROTOCOL } from './queue-name.js';
 
 export interface PublishedModel {
@@ -43,6 +44,7 @@ const published = z.object({
     }),
     tasks: z.record(z.string(), z.object({ template: z.string(), labels: z.array(z.string()).min(2) })),
     hasTokenizer: z.boolean(),
+    chat: storedChatFormat.nullable(),
     predictor: z.looseObject({ name: z.string().nullable(), fingerprint: z.string().nullable() }),
   }),
   settings: z.object({
@@ -70,7 +72,9 @@ export async function publishedModels(client: Redis): Promise<PublishedModel[]> 
 function parse(text: string): PublishedModel | undefined {
   try {
     const parsed = published.safeParse(JSON.parse(text));
-    return parsed.success ? (parsed.data as unknown as PublishedModel) : undefined;
+    if (!parsed.success) return undefined;
+    const entry = parsed.data as unknown as PublishedModel;
+    return { ...entry, model: { ...entry.model, routing: entry.settings.routing } };
   } catch {
     return undefined;
   }

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { EngineConfig, ModelInfo } from '../../protocol/engine-messages.js';
 
 /** Version of the ledger. It increases whenever jobs, results or keys change their form or meaning. */
-export const PROTOCOL = 4;
+export const PROTOCOL = 5;
 
 /** The first part of every key. */
 export const KEY_PREFIX = 'sida';

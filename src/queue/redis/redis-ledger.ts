@@ -42,13 +42,22 @@ export interface NewJob {
   deadlineMs: number;
   /** Most jobs that may wait. */
   bound: number;
+  /** Most bytes of all requests that wait. */
+  boundBytes: number;
   /** Idempotency key, hashed with the owner; empty without a key. */
   key: string;
   /** Digest of the request; empty without a key. */
   digest: string;
 }
 
-export type Acceptance = { as: 'accepted' | 'conflict' | 'full' | 'taken' } | { as: 'exists'; id: string };
+export type Acceptance =
+  | { as: 'accepted' }
+  | { as: 'conflict' }
+  | { as: 'full' }
+  | { as: 'taken' }
+  | { as: 'exists'; id: string }
+  /** The requests that wait would have these bytes together. */
+  | { as: 'full-bytes'; bytes: number };
 
 export interface Claim {
   /** Token of the runs that this claim starts. */
@@ -109,11 +118,13 @@ export class RedisLedger {
   }
 
   async accept(job: NewJob): Promise<Acceptance> {
-    const { id, kind, owner, sync, form, request, deadlineMs, bound, key, digest } = job;
-    const rest = [deadlineMs, bound, key, digest];
+    const { id, kind, owner, sync, form, request, deadlineMs, bound, boundBytes, key, digest } = job;
+    const rest = [deadlineMs, bound, key, digest, boundBytes];
     const answer = await this.#run('ledger-accept', id, kind, owner, sync ? 1 : 0, form, request, ...rest);
-    const [as, other] = answer as [Acceptance['as'], string];
-    return as === 'exists' ? { as, id: other } : { as };
+    const [as, more] = answer as [Acceptance['as'], string | number];
+    if (as === 'exists') return { as, id: String(more) };
+    if (as === 'full-bytes') return { as, bytes: Number(more) };
+    return { as };
   }
 
   /**

@@ -18,7 +18,15 @@ import {
   noStats,
   type QueueStats,
 } from '../job-queue.js';
-import { cancelled, clientGone, keyConflict, queueFull, shuttingDown } from '../refusals.js';
+import {
+  cancelled,
+  clientGone,
+  keyConflict,
+  QUEUE_BYTES,
+  queueBytesFull,
+  queueFull,
+  shuttingDown,
+} from '../refusals.js';
 import { describeJob } from './describe-job.js';
 import { LedgerNews } from './ledger-news.js';
 import type { LedgerTotals } from './ledger-replies.js';
@@ -39,6 +47,8 @@ interface RedisQueueOptions extends LedgerLimits {
   url: string;
   /** Most jobs that may wait. */
   bound: number;
+  /** Most bytes of all jobs that wait. */
+  boundBytes?: number;
   /** Milliseconds from submission to the answer, for jobs whose client waits. */
   deadlineMs: number;
   /** Milliseconds from acceptance to the end, for kept jobs. */
@@ -98,7 +108,7 @@ export class RedisQueue implements JobQueue {
         this.stats.accepted += 1;
       },
       onTotals: (totals) => this.#take(totals),
-      refused: (as) => this.#refused(as),
+      refused: (answer) => this.#refused(answer),
     });
     this.#open.add(submission);
     try {
@@ -126,7 +136,7 @@ export class RedisQueue implements JobQueue {
     const ledger = this.#accepting();
     const job = this.#newJob(id, request, owner, idempotency);
     const answer = await soon(ledger.accept(job));
-    if (answer.as !== 'accepted' && answer.as !== 'exists') throw this.#refused(answer.as);
+    if (answer.as !== 'accepted' && answer.as !== 'exists') throw this.#refused(answer);
     const record = await this.#read(ledger, answer.as === 'exists' ? answer.id : id);
     if (answer.as === 'accepted') this.stats.accepted += 1;
     else this.stats.kept.repeated += 1;
@@ -215,8 +225,8 @@ export class RedisQueue implements JobQueue {
   }
 
   #newJob(id: string, request: JobRequest, owner?: string, idempotency?: Idempotency): NewJob {
-    const { bound, keptDeadlineMs: deadlineMs } = this.#options;
-    return { ...describeJob(id, request, owner, idempotency), bound, deadlineMs };
+    const { bound, boundBytes = QUEUE_BYTES, keptDeadlineMs: deadlineMs } = this.#options;
+    return { ...describeJob(id, request, owner, idempotency), bound, boundBytes, deadlineMs };
   }
 
   async #read(ledger: RedisLedger, id: string): Promise<LedgerRecord | undefined> {
@@ -225,18 +235,21 @@ export class RedisQueue implements JobQueue {
     return record;
   }
 
-  #refused(as: Acceptance['as']): SidaError {
-    if (as === 'conflict') {
+  #refused(answer: Acceptance): SidaError {
+    if (answer.as === 'conflict') {
       this.stats.kept.conflicts += 1;
       return keyConflict();
     }
-    if (as !== 'full')
+    if (answer.as !== 'full' && answer.as !== 'full-bytes')
       return new SidaError({ code: 'internal', message: 'The job id is taken. This is a bug.' });
     this.stats.refused += 1;
-    const { bound } = this.#options;
+    const { bound, boundBytes = QUEUE_BYTES } = this.#options;
     const { queued = bound, running = 0, workers = 1 } = this.#status ?? {};
     // A worker runs 64 jobs at a time by default.
-    return queueFull(bound, (this.#runMs * (queued + running)) / (64 * Math.max(1, workers)) / 1000);
+    const seconds = (this.#runMs * (queued + running)) / (64 * Math.max(1, workers)) / 1000;
+    return answer.as === 'full'
+      ? queueFull(bound, seconds)
+      : queueBytesFull(answer.bytes, boundBytes, seconds);
   }
 
   #count(outcome: JobOutcome | SidaError): void {

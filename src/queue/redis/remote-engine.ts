@@ -1,8 +1,10 @@
 /**
  * Replaces the engine of a server whose jobs run on workers. It provides the model that the workers have published.
  */
-import { basename, resolve } from 'node:path';
+
+import { resolve } from 'node:path';
 import type { Redis } from 'ioredis';
+import { modelName } from '../../checkpoint/gguf/gguf-path.js';
 import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
 import { SidaError } from '../../errors.js';
 import type { ControlReply, JobResult, ModelInfo } from '../../protocol/engine-messages.js';
@@ -15,8 +17,10 @@ import { SILENT_MS } from './redis-ledger.js';
 const LOOK_MS = 1_000;
 
 export class RemoteEngine implements EngineHandle {
+  readonly computes = undefined;
   readonly counters = undefined;
   readonly tokenizer = undefined;
+  readonly grammars = undefined;
   readonly restarts = 0;
   readonly #url: string;
   readonly #name: string;
@@ -29,7 +33,7 @@ export class RemoteEngine implements EngineHandle {
   /** `model` is the path given to workers. Its last part is the model's name. */
   constructor(url: string, model: string) {
     this.#url = url;
-    this.#name = basename(resolve(model));
+    this.#name = modelName(resolve(model));
     this.#state = {
       phase: 'starting',
       detail: `No worker has announced the model ${JSON.stringify(this.#name)} yet`,

@@ -13,7 +13,7 @@ interface SubmissionEvents {
   onAccepted: () => void;
   onTotals: (totals: LedgerTotals) => void;
   /** Creates the error of a job that was not accepted. */
-  refused: (as: Acceptance['as']) => SidaError;
+  refused: (answer: Acceptance) => SidaError;
 }
 
 export class Submission {
@@ -65,13 +65,13 @@ export class Submission {
   async #begin(news: LedgerNews, events: SubmissionEvents): Promise<void> {
     try {
       // The subscription is sent first, so that no signal is missed.
-      const [, { as }] = await soon(
+      const [, answer] = await soon(
         Promise.all([this.#follower.start(news), this.#ledger.accept(this.#job)]),
       );
-      if (as === 'accepted') {
+      if (answer.as === 'accepted') {
         this.#accepted = true;
         events.onAccepted();
-      } else this.#settle(() => this.#reject(events.refused(as)));
+      } else this.#settle(() => this.#reject(events.refused(answer)));
     } catch (error) {
       // Redis may have accepted the job before it went away.
       this.#stop(clientGone());

@@ -8,12 +8,16 @@ export function auth(keys: KeyRing, publicPaths: ReadonlySet<string>): RequestHa
   return (req, res, next) => {
     if (keys.size > 0 && !publicPaths.has(req.path)) {
       const header = req.headers.authorization ?? '';
-      res.locals.caller = keys.find(header.startsWith('Bearer ') ? header.slice('Bearer '.length) : '');
+      const key = header.startsWith('Bearer ') ? header.slice('Bearer '.length) : '';
+      res.locals.caller = keys.find(key);
       if (res.locals.caller === undefined) {
         res.setHeader('www-authenticate', 'Bearer');
         throw new SidaError({
           code: 'unauthorized',
-          message: 'Expected the authorization header to be "Bearer" and an API key',
+          message:
+            key === ''
+              ? 'Expected the authorization header to be "Bearer" and an API key'
+              : 'This server does not know the API key of the authorization header',
         });
       }
     }

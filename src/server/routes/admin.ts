@@ -1,5 +1,7 @@
 import type { DeviceUsage } from '../../native/addon-types.js';
+import type { MemorySplit } from '../../protocol/memory-split.js';
 import { control } from '../context.js';
+import { chosenModel, ModelQuery } from '../model-query.js';
 import { BudgetAnswer, BudgetRequest, ExpertsAnswer } from '../schemas/admin.js';
 import { ErrorAnswer } from '../schemas/error.js';
 import { bodyRoute, type Route } from './route.js';
@@ -10,8 +12,9 @@ export const getExperts: Route = {
   scope: 'admin',
   summary: 'Where each expert is, by MoE layer',
   answers: { 200: { description: 'Residency of every expert', schema: ExpertsAnswer } },
-  async handle(context, _req, res) {
-    const { layers } = await control(context, { kind: 'experts' });
+  query: ModelQuery,
+  async handle(context, req, res) {
+    const { layers } = await control(chosenModel(context, req), { kind: 'experts' });
     res.json({ layers } satisfies typeof ExpertsAnswer._output);
   },
 };
@@ -22,9 +25,10 @@ export const getBudget: Route = {
   scope: 'admin',
   summary: 'The budgets and their use',
   answers: { 200: { description: 'Budgets in bytes', schema: BudgetAnswer } },
-  async handle(context, _req, res) {
-    const { usage } = await control(context, { kind: 'usage' });
-    res.json(budgetAnswer(usage));
+  query: ModelQuery,
+  async handle(context, req, res) {
+    const { usage, split } = await control(chosenModel(context, req), { kind: 'usage' });
+    res.json(budgetAnswer(usage, split));
   },
 };
 
@@ -36,25 +40,49 @@ export const putBudget = bodyRoute({
   body: BudgetRequest,
   answers: {
     200: { description: 'The new budget holds', schema: BudgetAnswer },
-    422: { description: 'It is below the smallest workable budget; nothing changed', schema: ErrorAnswer },
+    422: {
+      description:
+        'It is below the smallest workable budget, or above what other models leave of a shared one; nothing changed',
+      schema: ErrorAnswer,
+    },
   },
-  async handle(context, _req, res, { device }) {
-    const { usage } = await control(context, { kind: 'set-budget', device });
+  query: ModelQuery,
+  async handle(context, req, res, { device }) {
+    const served = chosenModel(context, req);
+    const { name: model } = served;
+    const { sharedBudget } = context;
+    const request = { kind: 'set-budget' as const, device };
+    const { usage, split } =
+      sharedBudget === undefined || model === undefined
+        ? await control(served, request)
+        : await control(served, request, () =>
+            sharedBudget.change(model, request, (own) => served.engine.control(own)),
+          );
     context.logger.info(
-      { requestId: res.locals.requestId, device, bytes: usage.budgetBytes },
+      {
+        requestId: res.locals.requestId,
+        ...(model !== undefined && { model }),
+        device,
+        bytes: usage.budgetBytes,
+      },
       'budget changed',
     );
-    res.json(budgetAnswer(usage));
+    res.json(budgetAnswer(usage, split));
   },
 });
 
-function budgetAnswer({ host, ...device }: DeviceUsage): typeof BudgetAnswer._output {
+function budgetAnswer(
+  { host, ...device }: DeviceUsage,
+  { kv, experts }: MemorySplit,
+): typeof BudgetAnswer._output {
   return {
     device: {
       budget_bytes: device.budgetBytes,
       used_bytes: device.usedBytes,
       peak_bytes: device.peakBytes,
       smallest_bytes: device.smallestBytes,
+      kv: { used_bytes: kv.used, cached_bytes: kv.cached, free_bytes: kv.free },
+      experts: { slot_bytes: experts.slots, resident_bytes: experts.resident },
     },
     host: { budget_bytes: host.budgetBytes, used_bytes: host.usedBytes },
   };

@@ -1,5 +1,5 @@
 import type { EnginePhase } from '../../engine/engine-handle.js';
-import type { ServerContext } from '../context.js';
+import type { ModelContext, ServerContext } from '../context.js';
 import { LiveAnswer, ReadyAnswer } from '../schemas/service.js';
 import type { Route } from './route.js';
 
@@ -20,12 +20,12 @@ export const ready: Route = {
   scope: 'public',
   summary: 'Whether requests are run now',
   answers: {
-    200: { description: 'They are', schema: ReadyAnswer },
+    200: { description: 'They are; `degraded`: those to some of several models are', schema: ReadyAnswer },
     503: { description: 'They are not, and why', schema: ReadyAnswer },
   },
   handle(context, _req, res) {
     const answer = readiness(context);
-    if (answer.status !== 'ready') res.status(503).setHeader('retry-after', '2');
+    if (answer.status === 'not_ready') res.status(503).setHeader('retry-after', '2');
     res.json(answer);
   },
 };
@@ -40,15 +40,51 @@ const REASONS: Record<Exclude<EnginePhase, 'ready'>, string> = {
   closed: 'The engine is closed',
 };
 
-function readiness({ engine, queue, draining }: ServerContext): typeof ReadyAnswer._output {
-  const { phase, progress, error } = engine.state;
+type Readiness = typeof ReadyAnswer._output;
+type ModelReadiness = Omit<Readiness, 'models'>;
+
+function readiness({ models, draining }: ServerContext): Readiness {
   if (draining) {
     return { status: 'not_ready', phase: 'draining', reason: 'The server is shutting down', progress: null };
   }
+  const [first, ...others] = models;
+  if (others.length === 0) return readinessOf(first);
+  return combined(
+    models.map((model) => ({
+      id: model.name!,
+      opened: model.engine.model !== undefined,
+      ...readinessOf(model),
+    })),
+  );
+}
+
+function readinessOf({ engine, queue }: ModelContext): ModelReadiness {
+  const { phase, progress, error } = engine.state;
   if (queue.outage !== undefined) {
     return { status: 'not_ready', phase: 'queue_unavailable', reason: queue.outage, progress: null };
   }
   if (phase === 'ready') return { status: 'ready', phase, reason: null, progress: null };
   const reason = error === undefined ? REASONS[phase] : `${REASONS[phase]} (${error.code})`;
   return { status: 'not_ready', phase, reason, progress: progress ?? null };
+}
+
+/**
+ * A server of several models becomes ready when every one has been opened, so that a deployment waits for all. From
+ * then on one ready model suffices: a restart of another engine must not take the whole server out of service.
+ */
+function combined(models: (ModelReadiness & { id: string; opened: boolean })[]): Readiness {
+  const waiting = models.filter(({ status }) => status !== 'ready');
+  const listed = models.map(({ id, status, phase, reason }) => ({ id, status, phase, reason }));
+  const [first] = waiting;
+  if (first === undefined)
+    return { status: 'ready', phase: 'ready', reason: null, progress: null, models: listed };
+  const degraded = waiting.length < models.length && models.every(({ opened }) => opened);
+  const { id, phase, reason, progress } = models.find(({ opened }) => !opened) ?? first;
+  return {
+    status: degraded ? 'degraded' : 'not_ready',
+    phase,
+    reason: `${id}: ${reason}`,
+    progress,
+    models: listed,
+  };
 }

@@ -1,10 +1,16 @@
 /** The routes of jobs whose answers are kept, so that clients can ask for them later. */
 import { createHash } from 'node:crypto';
-import type { Request } from 'express';
+import type { Request, Response } from 'express';
 import { SidaError } from '../../errors.js';
 import type { Idempotency, JobRecord } from '../../queue/job-queue.js';
 import { clientOf } from '../client-address.js';
-import { requireModel } from '../context.js';
+import {
+  findInModels,
+  type ModelContext,
+  requireModel,
+  type ServerContext,
+  selectModel,
+} from '../context.js';
 import { jobAnswer } from '../job-answer.js';
 import { streamJob } from '../job-events.js';
 import { keepJob } from '../keep-job.js';
@@ -28,12 +34,12 @@ export const postJob = bodyRoute({
   },
   async handle(context, req, res, body) {
     const { type, ...request } = body as unknown as JobBody;
-    const model = requireModel(context, request.model);
-    const { job, asked = job } = taskOfType(type).prepare(request, model, context.options);
-    const { record, created } = await keepJob(context, res, job, idempotencyOf(req, asked));
+    const served = selectModel(context, request.model);
+    const { job, asked = job } = taskOfType(type).prepare(request, requireModel(served), served.options);
+    const { record, created } = await keepJob(served, res, job, idempotencyOf(req, asked));
     if (!created) res.setHeader('idempotent-replayed', 'true');
     res.status(202).setHeader('location', `/v1/jobs/${record.id}`);
-    res.json(jobAnswer(context, record));
+    res.json(jobAnswer(served, record));
   },
 });
 
@@ -45,7 +51,7 @@ export const getJob: Route = {
   params: JobPath,
   answers: { 200: { description: 'The job', schema: JobAnswer }, 404: notFound },
   async handle(context, req, res) {
-    res.json(jobAnswer(context, known(await context.queue.find(idOf(req), callerOf(res).owner))));
+    await answerJob(context, res, ({ queue }) => queue.find(idOf(req), callerOf(res).owner));
   },
 };
 
@@ -57,7 +63,7 @@ export const deleteJob: Route = {
   params: JobPath,
   answers: { 200: { description: 'The job', schema: JobAnswer }, 404: notFound },
   async handle(context, req, res) {
-    res.json(jobAnswer(context, known(await context.queue.cancel(idOf(req), callerOf(res).owner))));
+    await answerJob(context, res, ({ queue }) => queue.cancel(idOf(req), callerOf(res).owner));
   },
 };
 
@@ -81,7 +87,8 @@ export const getJobEvents: Route = {
     const who = context.keys.size > 0 ? owner : clientOf(req.socket.remoteAddress ?? '');
     const free = context.streams.take(idOf(req), who);
     try {
-      if (!(await streamJob(context, res, idOf(req), owner))) throw unknown();
+      const found = await findInModels(context, (served) => streamJob(served, res, idOf(req), owner));
+      if (found === undefined) throw unknown();
     } finally {
       free();
     }
@@ -92,9 +99,18 @@ function idOf(req: Request): string {
   return String(req.params.id);
 }
 
-function known(record: JobRecord | undefined): JobRecord {
-  if (record !== undefined) return record;
-  throw unknown();
+/** Answers with the job that `look` finds in one of the models. */
+async function answerJob(
+  context: ServerContext,
+  res: Response,
+  look: (served: ModelContext) => Promise<JobRecord | undefined>,
+): Promise<void> {
+  const found = await findInModels(context, async (served) => {
+    const record = await look(served);
+    return record && jobAnswer(served, record);
+  });
+  if (found === undefined) throw unknown();
+  res.json(found);
 }
 
 function unknown(): SidaError {

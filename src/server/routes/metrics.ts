@@ -6,9 +6,9 @@ export const metrics: Route = {
   scope: 'metrics',
   summary: 'Metrics in the text format of Prometheus',
   answers: { 200: { description: 'Metrics', contentType: 'text/plain' } },
-  async handle({ metrics: { registry } }, _req, res) {
-    const text = await registry.metrics();
-    res.setHeader('content-type', registry.contentType);
+  async handle({ metrics }, _req, res) {
+    const text = await metrics.text();
+    res.setHeader('content-type', metrics.registry.contentType);
     res.end(text);
   },
 };

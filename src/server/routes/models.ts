@@ -1,6 +1,5 @@
 import { isEncoderDecoder } from '../../model/model-shape.js';
-import type { ModelInfo } from '../../protocol/engine-messages.js';
-import { requireModel, type ServerContext } from '../context.js';
+import { type ModelContext, requireModel, selectModel } from '../context.js';
 import { ModelAnswer, ModelPath, ModelsAnswer } from '../schemas/service.js';
 import type { Route } from './route.js';
 
@@ -8,11 +7,11 @@ export const listModels: Route = {
   method: 'get',
   path: '/v1/models',
   scope: 'infer',
-  summary: 'The served model; an empty list until it is open',
+  summary: 'The served models; each is listed once it is open',
   answers: { 200: { description: 'Models', schema: ModelsAnswer } },
   handle(context, _req, res) {
-    const { model } = context.engine;
-    res.json({ object: 'list', data: model === undefined ? [] : [describe(context, model)] });
+    const open = context.models.filter(({ engine }) => engine.model !== undefined);
+    res.json({ object: 'list', data: open.map(describe) });
   },
 };
 
@@ -24,11 +23,13 @@ export const getModel: Route = {
   params: ModelPath,
   answers: { 200: { description: 'The model', schema: ModelAnswer } },
   handle(context, req, res) {
-    res.json(describe(context, requireModel(context, String(req.params.id))));
+    res.json(describe(selectModel(context, String(req.params.id))));
   },
 };
 
-function describe({ startedAt }: ServerContext, model: ModelInfo): typeof ModelAnswer._output {
+function describe(served: ModelContext): typeof ModelAnswer._output {
+  const { startedAt, engine } = served;
+  const model = requireModel(served);
   return {
     id: model.name,
     object: 'model',
@@ -44,6 +45,7 @@ function describe({ startedAt }: ServerContext, model: ModelInfo): typeof ModelA
     },
     tasks: model.tasks,
     has_tokenizer: model.hasTokenizer,
+    chat: model.chat !== null,
     expert_dtype: model.formats.experts.dtype,
     expert_group: model.formats.experts.group ?? null,
     dense_dtype: model.formats.dense.dtype,
@@ -53,5 +55,8 @@ function describe({ startedAt }: ServerContext, model: ModelInfo): typeof ModelA
     experts_per_layer: model.shape.experts,
     experts_per_token: model.shape.topK,
     moe_layers: model.shape.moeLayers,
+    predictor: model.predictor.name,
+    routing: model.routing,
+    state: engine.state.phase,
   };
 }

@@ -7,6 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { SidaError } from '../../errors.js';
 import { control } from '../context.js';
+import { chosenModel, ModelQuery } from '../model-query.js';
 import { ProfileRequest } from '../schemas/admin.js';
 import { ErrorAnswer } from '../schemas/error.js';
 import { bodyRoute } from './route.js';
@@ -24,7 +25,9 @@ export const postProfile = bodyRoute({
     },
     422: { description: 'A profile is being recorded already', schema: ErrorAnswer },
   },
-  async handle(context, _req, res, { seconds }) {
+  query: ModelQuery,
+  async handle(server, req, res, { seconds }) {
+    const context = chosenModel(server, req);
     const { deadline, profileBytes: bytes } = context.options;
     if (seconds * 1000 > deadline) {
       const message = `Expected "seconds" to be at most the deadline of ${deadline / 1000} s, found ${seconds}`;

@@ -19,9 +19,13 @@ export interface Route {
   summary: string;
   /** Schema of the parameters in the path. A path that does not match it gives 404. */
   params?: z.ZodObject;
+  /** Schema of the query that the route reads. Other fields are ignored. */
+  query?: z.ZodObject;
   /** Schema of the headers that the route reads, by lower-case names. */
   headers?: z.ZodObject;
   body?: z.ZodType;
+  /** Present if fields that have no effect are named in a header, unknown ones too: the known ones. */
+  ignores?: readonly string[];
   answers: Record<number, RouteAnswer>;
   /**
    * Handles a request. `body` has been parsed if the route has a body schema. A rejection becomes an error answer.

@@ -1,6 +1,6 @@
 /** Builds the route of a task. The response carries the answer, whole or as a stream. */
 import type { AnyTask, TaskBody } from '../../tasks/task.js';
-import { requireModel } from '../context.js';
+import { requireModel, selectModel } from '../context.js';
 import { runJob } from '../jobs.js';
 import { streamAnswer } from '../stream-answer.js';
 import type { Route } from './route.js';
@@ -13,11 +13,13 @@ export function taskRoute(task: AnyTask): Route {
     scope: 'infer',
     summary: route.summary,
     body: schemas.request,
+    ...(route.ignores !== undefined && { ignores: route.ignores }),
     answers: { 200: { description: route.answer, schema: schemas.answer } },
     async handle(context, _req, res, body) {
       const request = body as TaskBody;
-      const model = requireModel(context, request.model);
-      const { job, streamUsage = false } = task.prepare(request, model, context.options);
+      const served = selectModel(context, request.model);
+      const model = requireModel(served);
+      const { job, streamUsage = false } = task.prepare(request, model, served.options);
       const answers = task.answers({
         model: model.name,
         id: res.locals.requestId as string,
@@ -25,8 +27,8 @@ export function taskRoute(task: AnyTask): Route {
         form: task.form(job),
         streamUsage,
       });
-      if (job.stream) await streamAnswer(context, res, job, answers);
-      else res.json(answers.whole(await runJob(context, res, job)));
+      if (job.stream) await streamAnswer(served, res, job, answers, route.namedEvents);
+      else res.json(answers.whole(await runJob(served, res, job)));
     },
   };
 }

@@ -27,6 +27,17 @@ export const BudgetAnswer = z
       used_bytes: z.int(),
       peak_bytes: z.int(),
       smallest_bytes: z.int(),
+      kv: z
+        .object({
+          used_bytes: z.int().meta({ description: 'Pages of running sequences' }),
+          cached_bytes: z.int().meta({ description: 'Pages that only the prefix cache keeps' }),
+          free_bytes: z.int(),
+        })
+        .meta({ description: 'The KV cache' }),
+      experts: z.object({
+        slot_bytes: z.int().meta({ description: 'Room for experts' }),
+        resident_bytes: z.int().meta({ description: 'Experts on the device' }),
+      }),
     }),
     host: z.object({ budget_bytes: z.int(), used_bytes: z.int() }),
   })

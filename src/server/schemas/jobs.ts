@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { JOB_STATUSES } from '../../queue/job-queue.js';
 import { ALL_TASKS } from '../../tasks/registry.js';
 import type { AnyTask, TaskBody } from '../../tasks/task.js';
+import { listed } from '../../text/listed.js';
 import { ErrorAnswer } from './error.js';
 
 type KeptTask = AnyTask & { jobType: string };
@@ -33,15 +34,14 @@ export const JobHeaders = z.object({
 
 export const JobRequest = z
   .discriminatedUnion('type', KEPT.map(jobRequest) as OneOrMore<ReturnType<typeof jobRequest>>, {
-    error: `Expected ${listed(TYPES.map((type) => `"${type}"`))}`,
+    error: `Expected ${listed(
+      TYPES.map((type) => `"${type}"`),
+      'or',
+    )}`,
   })
   .meta({ description: "A type, and beside it the body of the type's own route" });
 
 export type JobBody = TaskBody & { type: string };
-
-function listed(names: string[]): string {
-  return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`;
-}
 
 const milliseconds = z.int().meta({ description: 'Unix milliseconds' });
 

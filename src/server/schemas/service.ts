@@ -1,5 +1,6 @@
 /** Schemas of the answers about the service itself: models and health. */
 import { z } from 'zod';
+import { ENGINE_PHASES } from '../../engine/engine-handle.js';
 
 export const ModelPath = z.object({ id: z.string().meta({ description: "The model's name" }) });
 
@@ -21,6 +22,7 @@ export const ModelAnswer = z
       .meta({ description: 'Hashes of its parts; null: it has no such file' }),
     tasks: z.record(z.string(), z.object({ template: z.string(), labels: z.array(z.string()) })),
     has_tokenizer: z.boolean(),
+    chat: z.boolean().meta({ description: 'Whether it answers conversations: it has a chat template' }),
     expert_dtype: z.string().meta({ description: 'Element type of the packed experts' }),
     expert_group: z.int().nullable().meta({ description: 'Inputs that share a scale; null but beside int4' }),
     dense_dtype: z.string().meta({ description: 'Element type of the other packed weights' }),
@@ -30,6 +32,11 @@ export const ModelAnswer = z
     experts_per_layer: z.int(),
     experts_per_token: z.int().meta({ description: 'Experts that a router chooses for a token' }),
     moe_layers: z.array(z.string()),
+    predictor: z.string().nullable().meta({ description: 'What fills hash tables; null: nothing' }),
+    routing: z
+      .enum(['exact', 'predicted'])
+      .meta({ description: 'What routes tokens in requests that do not say' }),
+    state: z.enum(ENGINE_PHASES),
   })
   .meta({ id: 'Model' });
 
@@ -39,23 +46,28 @@ export const ModelsAnswer = z
 
 export const LiveAnswer = z.object({ status: z.literal('alive') }).meta({ id: 'Live' });
 
+const PHASES = [...ENGINE_PHASES, 'draining', 'queue_unavailable'] as const;
+
 export const ReadyAnswer = z
   .object({
-    status: z.enum(['ready', 'not_ready']),
-    phase: z.enum([
-      'starting',
-      'converting',
-      'loading',
-      'ready',
-      'restarting',
-      'failed',
-      'closed',
-      'draining',
-      'queue_unavailable',
-    ]),
+    status: z.enum(['ready', 'degraded', 'not_ready']).meta({
+      description: '`degraded`: of several models, all of which have been open, some are not ready now',
+    }),
+    phase: z.enum(PHASES),
     reason: z.string().nullable(),
     progress: z
       .object({ phase: z.enum(['convert', 'hash', 'load']), done: z.number(), total: z.number() })
       .nullable(),
+    models: z
+      .array(
+        z.object({
+          id: z.string(),
+          status: z.enum(['ready', 'degraded', 'not_ready']),
+          phase: z.enum(PHASES),
+          reason: z.string().nullable(),
+        }),
+      )
+      .optional()
+      .meta({ description: 'Where several models are served' }),
   })
   .meta({ id: 'Ready' });

@@ -4,7 +4,7 @@ import { SidaError } from '../../errors.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
 import {
   checkedInput,
-  checkLength,
+  checkPass,
   type ModelLimits,
   type PreparedInput,
   requireTexts,
@@ -32,7 +32,7 @@ export function classifyInputs(
   const { start, end } = limits.shape.tokens;
   const tokens = (index: number) => ids[labels.length + index]!;
   const plan = planScoring(labelIds, start, end[0], (fed) => {
-    for (const label of fed) checkLength(label.tokens.length, 'labels', 'A label', limits.maxBatchTokens);
+    for (const label of fed) checkPass(label.tokens.length, 'labels', 'A label', limits);
     const work = { kind: 'score' as const, plan: { labels: labels.length, first: [], inputs: fed } };
     for (const index of inputs.keys())
       checkedInput({ tokens: tokens(index), work }, 'input', `Input ${index}`, limits);

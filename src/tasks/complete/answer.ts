@@ -1,7 +1,7 @@
 /** Builds the answer of a completion, whole or as stream chunks, in OpenAI's format. */
-import { SidaError } from '../../errors.js';
-import type { CompletionDelta } from '../../protocol/engine-messages.js';
-import { expertsAnswer } from '../shared/schema.js';
+import type { CompletionDelta, TokenLogprobs } from '../../protocol/engine-messages.js';
+import { finiteLogprob } from '../shared/logprobs.js';
+import { closingParts, expertsAnswer, openUsage, usageAnswer } from '../shared/schema.js';
 import type { AnswerAbout, Answers } from '../task.js';
 import type { CompleteForm, CompleteResult } from './job.js';
 import type { CompletionAnswer, CompletionLogprobs } from './schema.js';
@@ -17,23 +17,18 @@ export class CompletionAnswers implements Answers<CompleteResult> {
   whole(result: CompleteResult): CompletionAnswer {
     return {
       ...this.#envelope(result.choices),
-      usage: usage(result),
+      usage: usageAnswer(result),
       ...(this.#about.form.experts && { experts: expertsAnswer(result.experts) }),
     };
   }
 
-  chunk(delta: CompletionDelta): CompletionAnswer {
-    return this.#envelope([delta]);
+  chunks(delta: CompletionDelta): CompletionAnswer[] {
+    return [{ ...this.#envelope([delta]), ...openUsage(this.#about) }];
   }
 
-  closing(result: CompleteResult): CompletionAnswer | undefined {
-    const { streamUsage = false, form } = this.#about;
-    if (!streamUsage && !form.experts) return undefined;
-    return {
-      ...this.#envelope([]),
-      ...(streamUsage && { usage: usage(result) }),
-      ...(form.experts && { experts: expertsAnswer(result.experts) }),
-    };
+  closing(result: CompleteResult): CompletionAnswer[] {
+    const cost = closingParts(this.#about, result, usageAnswer(result));
+    return cost === undefined ? [] : [{ ...this.#envelope([]), ...cost }];
   }
 
   #envelope(choices: CompletionDelta[]): CompletionAnswer {
@@ -58,30 +53,16 @@ export class CompletionAnswers implements Answers<CompleteResult> {
     if (shown === null || logprobs === null) return null;
     return {
       tokens: logprobs.map(({ token }) => token),
-      token_logprobs: logprobs.map(({ logprob }) => finite(logprob)),
-      top_logprobs:
-        shown === 0
-          ? null
-          : logprobs.map(({ top }) =>
-              Object.fromEntries(top.map(({ token, logprob }) => [token, finite(logprob)])),
-            ),
+      token_logprobs: logprobs.map(({ logprob }) => finiteLogprob(logprob)),
+      top_logprobs: shown === 0 ? null : logprobs.map(({ top }) => byText(top)),
       text_offset: logprobs.map(({ offset }) => offset),
     };
   }
 }
 
-function finite(logprob: number): number {
-  if (Number.isFinite(logprob)) return logprob;
-  throw new SidaError({
-    code: 'nonfinite_output',
-    message: 'The model gave a log-probability that is not finite',
-  });
-}
-
-function usage({ promptTokens, completionTokens }: CompleteResult) {
-  return {
-    prompt_tokens: promptTokens,
-    completion_tokens: completionTokens,
-    total_tokens: promptTokens + completionTokens,
-  };
+/** Of several tokens with the same text, the most likely one counts. It comes first. */
+function byText(top: TokenLogprobs['top']): Record<string, number> {
+  const found = new Map<string, number>();
+  for (const { token, logprob } of top) if (!found.has(token)) found.set(token, finiteLogprob(logprob));
+  return Object.fromEntries(found);
 }

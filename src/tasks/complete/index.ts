@@ -12,7 +12,7 @@ import {
 } from './job.js';
 import { type CompleteBody, prepareComplete } from './request.js';
 import { CompleteResults } from './results.js';
-import { CompletionAnswer, CompletionRequest } from './schema.js';
+import { CompletionAnswer, CompletionRequest, IGNORED } from './schema.js';
 import { completeTokens } from './tokens.js';
 
 export const complete: Task<CompleteBody, CompleteJob, CompleteResult, CompleteForm> = {
@@ -21,6 +21,7 @@ export const complete: Task<CompleteBody, CompleteJob, CompleteResult, CompleteF
     path: '/v1/completions',
     summary: 'Completes each prompt; with `stream` as server-sent events that end with `[DONE]`',
     answer: 'One choice for each prompt',
+    ignores: IGNORED,
   },
   jobType: 'completion',
   schemas: { request: CompletionRequest, answer: CompletionAnswer },

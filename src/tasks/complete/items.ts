@@ -1,15 +1,18 @@
 /** Converts a completion into the model's inputs: each prompt, with the choices to generate after it. */
 import { SidaError } from '../../errors.js';
 import type { ItemWork } from '../../protocol/item-work.js';
-import { choiceSeed, type Sampling } from '../../protocol/sampling.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
 import { requireEncoder } from '../shared/beams.js';
+import { grammarWork } from '../shared/grammar-work.js';
+import { checkBiases } from '../shared/logit-adjustments.js';
 import {
   checkedInput,
   type ModelLimits,
   type PreparedInput,
   requireTexts,
 } from '../shared/prepared-input.js';
+import { promptTexts, promptTokens } from '../shared/prompts.js';
+import { checkStops, choicesOf } from '../shared/sampling.js';
 import type { CompleteJob } from './job.js';
 
 export function completeTexts(
@@ -20,13 +23,9 @@ export function completeTexts(
     const message = `Expected "max_tokens" to be a positive integer, found ${maxTokens}`;
     throw new SidaError({ code: 'invalid_request', message, param: 'max_tokens' });
   }
-  if (stop.includes('')) {
-    throw new SidaError({ code: 'invalid_request', message: 'A stop string is empty', param: 'stop' });
-  }
+  checkStops(stop);
   if (stop.length > 0) requireTexts(limits, 'stop');
-  const texts = prompts.filter((prompt) => typeof prompt === 'string');
-  if (texts.length > 0) requireTexts(limits, 'prompt');
-  return texts.map((text) => ({ text, special: true }));
+  return promptTexts(prompts, 'prompt', limits);
 }
 
 export function completeInputs(
@@ -34,21 +33,31 @@ export function completeInputs(
   limits: ModelLimits,
   ids: readonly number[][],
 ): PreparedInput[] {
-  const { prompts } = job;
-  let texts = 0;
   const work = workOf(job, limits);
-  return prompts.map((prompt, index) => {
-    const tokens = typeof prompt === 'string' ? ids[texts++]! : prompt;
-    return checkedInput({ tokens, work }, 'prompt', `Prompt ${index}`, limits);
-  });
+  return promptTokens(job.prompts, ids).map((tokens, index) =>
+    checkedInput({ tokens, work }, 'prompt', `Prompt ${index}`, limits),
+  );
 }
 
-function workOf(job: CompleteJob, { shape }: ModelLimits): ItemWork {
-  const { maxTokens, logprobs, search, forcedFirst, choices = 1 } = job;
+function workOf(job: CompleteJob, limits: ModelLimits): ItemWork {
+  const { shape } = limits;
+  const { maxTokens, logprobs, search, forcedFirst, adjustments, structure, choices = 1 } = job;
+  const content = structure?.content;
+  const grammar = content && grammarWork({ kind: 'json', ...content }, 'response_format', limits);
   if (forcedFirst !== undefined) checkForced(forcedFirst, shape);
   const first = forcedFirst === undefined ? {} : { forcedFirst };
-  if (search === undefined)
-    return { kind: 'generate', maxTokens, logprobs, choices: choicesOf(job), ...first };
+  if (adjustments) checkBiases(adjustments, shape);
+  if (search === undefined) {
+    return {
+      kind: 'generate',
+      maxTokens,
+      logprobs,
+      choices: choicesOf(job),
+      ...first,
+      ...(adjustments && { adjustments }),
+      ...(grammar && { grammar }),
+    };
+  }
   requireEncoder(shape, 'num_beams', 'Beam search');
   return { kind: 'search', maxTokens, ...search, best: choices, ...first };
 }
@@ -59,11 +68,4 @@ function checkForced(id: number, shape: ModelLimits['shape']): void {
   if (id < shape.vocabSize) return;
   const message = `The token id ${id} is outside the vocabulary of ${shape.vocabSize}`;
   throw new SidaError({ code: 'invalid_request', message, param: 'forced_bos_token_id' });
-}
-
-/** Returns the sampling of each choice; null picks the most likely token. */
-function choicesOf({ choices = 1, sampling }: CompleteJob): (Sampling | null)[] {
-  return Array.from({ length: choices }, (_, choice) => {
-    return sampling === undefined ? null : { ...sampling, seed: choiceSeed(sampling.seed, choice) };
-  });
 }

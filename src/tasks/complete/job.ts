@@ -1,15 +1,17 @@
 /** The job and the result of a completion, as they are sent between processes and stored in Redis. */
 import { z } from 'zod';
 import { storedBeams } from '../shared/beams.js';
+import { storedAdjustments } from '../shared/logit-adjustments.js';
 import {
   count,
   MOST_STORED,
   resultFields,
   runFields,
   sampling,
+  storedChoice,
   texts,
-  tokenLogprobs,
 } from '../shared/stored.js';
+import { storedStructure } from '../shared/structure.js';
 
 export const storedJob = z.object({
   kind: z.literal('complete'),
@@ -22,6 +24,8 @@ export const storedJob = z.object({
   maxTokens: z.int().min(1),
   /** Absent if every choice takes the most likely tokens. */
   sampling: sampling.exactOptional(),
+  /** Absent if nothing changes the logits. */
+  adjustments: storedAdjustments.exactOptional(),
   /** Present for a beam search. The choices are its best texts. */
   search: storedBeams.exactOptional(),
   /** Token that every choice begins with. */
@@ -30,6 +34,8 @@ export const storedJob = z.object({
   /** Number of most likely tokens to report for each generated token; null for no log-probabilities. */
   logprobs: count.nullable(),
   stream: z.boolean(),
+  /** What every text must be; absent if it may be anything. */
+  structure: storedStructure.exactOptional(),
   /** Whether the text shows special tokens. Default: no. */
   showSpecialTokens: z.boolean().exactOptional(),
   /** Whether the answer shows the token ids. The result always contains them. */
@@ -39,17 +45,7 @@ export const storedJob = z.object({
 
 export const storedResult = z.object({
   kind: z.literal('complete'),
-  choices: z.array(
-    z.object({
-      /** Choices are numbered prompt by prompt. */
-      index: count,
-      text: z.string(),
-      /** Generated tokens only, including the end token. */
-      tokenIds: z.array(count),
-      finishReason: z.enum(['stop', 'length']),
-      logprobs: z.array(tokenLogprobs).nullable(),
-    }),
-  ),
+  choices: z.array(storedChoice),
   /** Tokens that all beams were fed; present after a beam search. */
   beamTokens: count.exactOptional(),
   ...resultFields,
@@ -65,4 +61,3 @@ export const storedForm = z.object({
 export type CompleteJob = z.infer<typeof storedJob>;
 export type CompleteResult = z.infer<typeof storedResult>;
 export type CompleteForm = z.infer<typeof storedForm>;
-export type CompletionChoice = CompleteResult['choices'][number];

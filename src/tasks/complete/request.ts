@@ -1,17 +1,21 @@
 /** Converts a completion request into its job. */
-import { randomInt } from 'node:crypto';
 import type { z } from 'zod';
 import { SidaError } from '../../errors.js';
-import type { ModelInfo, SamplingWish } from '../../protocol/engine-messages.js';
+import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { beamsOf, requireEncoder } from '../shared/beams.js';
+import { formatOf } from '../shared/conversation-schema.js';
+import { adjustmentsOf } from '../shared/logit-adjustments.js';
+import { checkLogprobs } from '../shared/logprobs.js';
 import {
+  checkedPrompts,
   checkMaxTokens,
-  checkText,
   checkTokenIds,
-  inputName,
   type RequestLimits,
   requireTokenizer,
 } from '../shared/request-checks.js';
+import { samplingOf, stopsOf, withoutDrawnSeed } from '../shared/sampling.js';
+import { streamUsageOf } from '../shared/stream-options.js';
+import { contentStructure } from '../shared/structure.js';
 import type { PreparedJob } from '../task.js';
 import type { CompleteJob } from './job.js';
 import type { CompletionRequest } from './schema.js';
@@ -21,69 +25,46 @@ export type CompleteBody = z.infer<typeof CompletionRequest>;
 const DEFAULT_MAX_TOKENS = 16;
 /** Most choices of all prompts of a request together. */
 const MOST_CHOICES_TOGETHER = 64;
-/** Most log-probabilities in one answer. */
-const MOST_LOGPROBS_TOGETHER = 262_144;
-/** Drawn seeds are below this number. */
-const SEEDS = 2 ** 48 - 1;
 
 export function prepareComplete(
   request: CompleteBody,
   model: ModelInfo,
   limits: RequestLimits,
 ): PreparedJob<CompleteJob> {
-  const prompts = checkedPrompts(request, model, limits);
+  const prompts = checkedPrompts(request.prompt, 'prompt', model, limits);
   const choices = request.n ?? 1;
   checkChoices(prompts.length, choices);
   const search = beamsOf(request, model.shape);
   if (search !== undefined) checkBeside(search.beams, request);
   const sampling = samplingOf(request);
+  const adjustments = adjustmentsOf(request, model);
   const forcedFirst = forcedTokenOf(request, model, limits);
   const maxTokens = request.max_tokens ?? DEFAULT_MAX_TOKENS;
-  checkMaxTokens(maxTokens, limits);
-  checkLogprobs(prompts.length * choices * maxTokens, request.logprobs ?? null);
-  const stop = typeof request.stop === 'string' ? [request.stop] : (request.stop ?? []);
+  checkMaxTokens(maxTokens, model, limits);
+  checkLogprobs(prompts.length * choices * maxTokens, request.logprobs ?? null, 'logprobs');
+  const stop = stopsOf(request);
   if (stop.length > 0) requireTokenizer(model, 'stop');
+  const content = contentStructure(formatOf(request.response_format), 'response_format');
+  if (content !== undefined) checkStructured(forcedFirst, model);
   const job: CompleteJob = {
     kind: 'complete',
     prompts,
     ...(choices > 1 && { choices }),
     maxTokens,
     ...(sampling && { sampling }),
+    ...(adjustments && { adjustments }),
     ...(search && { search }),
     ...(forcedFirst !== null && { forcedFirst }),
     stop,
     logprobs: request.logprobs ?? null,
+    ...(content && { structure: { content } }),
     stream: request.stream ?? false,
     ...(request.skip_special_tokens === false && { showSpecialTokens: true }),
     showTokenIds: request.return_token_ids ?? false,
     explain: request.include?.includes('experts') ?? false,
     routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
   };
-  const streamUsage = request.stream_options?.include_usage ?? false;
-  return { job, asked: withoutDrawnSeed(job, request), streamUsage };
-}
-
-function checkedPrompts(
-  { prompt }: CompleteBody,
-  model: ModelInfo,
-  limits: RequestLimits,
-): (string | number[])[] {
-  const list = isPromptList(prompt);
-  const prompts = isPromptList(prompt) ? prompt : [prompt];
-  for (const [index, each] of prompts.entries()) {
-    const param = inputName('prompt', index, list);
-    if (typeof each === 'string') {
-      requireTokenizer(model, param);
-      checkText(each, limits, param);
-    } else {
-      checkTokenIds(each, model, limits, param);
-    }
-  }
-  return prompts;
-}
-
-function isPromptList(prompt: CompleteBody['prompt']): prompt is (string | number[])[] {
-  return Array.isArray(prompt) && typeof prompt[0] !== 'number';
+  return { job, asked: withoutDrawnSeed(job, request), streamUsage: streamUsageOf(request) };
 }
 
 function checkChoices(prompts: number, choices: number): void {
@@ -102,10 +83,15 @@ const BESIDE_BEAMS = {
   top_p: (value) => value === 1,
   top_k: (value) => value === 0,
   min_p: (value) => value === 0,
+  presence_penalty: (value) => value === 0,
+  frequency_penalty: (value) => value === 0,
+  repetition_penalty: (value) => value === 1,
+  logit_bias: (value) => Object.keys(value as object).length === 0,
   seed: () => false,
   stream: (value) => value === false,
   stop: (value) => Array.isArray(value) && value.length === 0,
   logprobs: () => false,
+  response_format: (value) => (value as { type?: string }).type === 'text',
 } satisfies { [name in keyof CompleteBody]?: (value: unknown) => boolean };
 
 function checkBeside(beams: number, request: CompleteBody): void {
@@ -126,6 +112,13 @@ function checkBeside(beams: number, request: CompleteBody): void {
   });
 }
 
+function checkStructured(forcedFirst: number | null, model: ModelInfo): void {
+  requireTokenizer(model, 'response_format');
+  if (forcedFirst === null) return;
+  const message = '"forced_bos_token_id" cannot stand beside "response_format"';
+  throw new SidaError({ code: 'invalid_request', message, param: 'forced_bos_token_id' });
+}
+
 function forcedTokenOf(
   { forced_bos_token_id: id = null }: CompleteBody,
   model: ModelInfo,
@@ -135,35 +128,4 @@ function forcedTokenOf(
   requireEncoder(model.shape, 'forced_bos_token_id', 'A forced first token');
   checkTokenIds([id], model, limits, 'forced_bos_token_id');
   return id;
-}
-
-/** Checks the size of the answer: each log-probability takes about a hundred bytes. */
-function checkLogprobs(tokens: number, logprobs: number | null): void {
-  if (logprobs === null) return;
-  const all = tokens * (1 + logprobs);
-  if (all <= MOST_LOGPROBS_TOGETHER) return;
-  throw new SidaError({
-    code: 'cannot_run',
-    message: `Expected at most ${MOST_LOGPROBS_TOGETHER} log-probabilities in one answer, but ${tokens} tokens of all choices with "logprobs" of ${logprobs} are ${all}`,
-    param: 'logprobs',
-    details: { tokens, logprobs: all, limit: MOST_LOGPROBS_TOGETHER },
-  });
-}
-
-/** Returns undefined for greedy decoding. The seed is drawn here, so that a repeated run gives the same text. */
-function samplingOf(request: CompleteBody): SamplingWish | undefined {
-  const temperature = request.temperature ?? 0;
-  if (temperature === 0) return undefined;
-  return {
-    temperature,
-    topP: request.top_p ?? 1,
-    topK: request.top_k ?? 0,
-    minP: request.min_p ?? 0,
-    seed: request.seed ?? randomInt(SEEDS),
-  };
-}
-
-function withoutDrawnSeed(job: CompleteJob, { seed }: CompleteBody): unknown {
-  if (job.sampling === undefined || seed != null) return job;
-  return { ...job, sampling: { ...job.sampling, seed: null } };
 }

@@ -6,6 +6,7 @@ import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { ModelShape } from '../../native/addon-types.js';
 import type { ItemWork } from '../../protocol/item-work.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
+import type { ModelChat } from '../../text/chat/answer-format.js';
 import type { TokenTexts } from '../../text/detokenizer.js';
 
 import { checkTextBytes } from '../../text/text-bytes.js';
@@ -18,14 +19,17 @@ export interface ModelLimits extends Omit<KvRoom, 'encoderDecoder'> {
   maxInputBytes: number;
   /** Texts of token ids. A model without a tokenizer accepts token ids only. */
   texts: TokenTexts | undefined;
+  /** Undefined for a model without a chat template. */
+  chat?: ModelChat | undefined;
 }
 
 /** Throws request_too_large. The server has checked its requests; a job can also come from elsewhere. */
 export function checkTexts(texts: readonly TextToEncode[], { maxInputBytes }: ModelLimits): void {
   let sum = 0;
-  for (const { text } of texts) {
+  for (const { text, chat } of texts) {
     const bytes = Buffer.byteLength(text);
-    checkTextBytes(bytes, maxInputBytes);
+    // A conversation consists of many texts.
+    if (!chat) checkTextBytes(bytes, maxInputBytes);
     sum += bytes;
   }
   checkBytesTogether(sum, 'input');
@@ -43,12 +47,16 @@ export function requireTexts({ texts }: ModelLimits, param: string): TokenTexts 
   throw new SidaError({ code: 'invalid_request', message, param });
 }
 
-/** Returns the input, or throws if the model can never run it. Errors mention `param` and `name`. */
+/**
+ * Returns the input, or throws if the model can never run it. Errors mention `param` and `name`, and the field that
+ * limits the tokens of its output: null if the request has none.
+ */
 export function checkedInput(
   input: PreparedInput,
   param: string,
   name: string,
   limits: ModelLimits,
+  maxTokensField: string | null = 'max_tokens',
 ): PreparedInput {
   const { tokens, work } = input;
   const { vocabSize } = limits.shape;
@@ -56,8 +64,8 @@ export function checkedInput(
     throw new SidaError({ code: 'invalid_request', message: `${name} has no tokens`, param });
   }
   // A decoder-only model runs its prompt in chunks, so the batch size does not limit the prompt.
-  if (isEncoderDecoder(limits.shape)) checkLength(tokens.length, param, name, limits.maxBatchTokens);
-  else checkContext(tokens.length, work, param, name, limits);
+  if (isEncoderDecoder(limits.shape)) checkPass(tokens.length, param, name, limits);
+  else checkContext(tokens.length, tokensBehind(work, maxTokensField), param, name, limits);
   const outside = tokens.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
   if (outside !== undefined) {
     const message = `${name} has the token id ${outside}, the model has ${vocabSize} embedding rows`;
@@ -68,52 +76,107 @@ export function checkedInput(
 }
 
 function checkPages({ tokens, work }: PreparedInput, param: string, name: string, limits: ModelLimits): void {
-  const { kvPages, kvPageTokens, kvWindows } = limits;
-  const room = { ...limits, encoderDecoder: isEncoderDecoder(limits.shape) };
-  const { pages, windows } = pageNeed(tokens.length, work, room);
-  const refuse = (needed: number, there: number, where: string) => {
-    throw new SidaError({
-      code: 'cannot_run',
-      message: `${name} with its output needs ${needed} KV pages of ${kvPageTokens} tokens${where}, the cache has ${there}`,
-      param,
-      details: { needed_pages: needed, kv_pages: there, page_tokens: kvPageTokens },
-    });
-  };
-  if (pages > kvPages) refuse(pages, kvPages, '');
-  kvWindows.forEach((layers, i) => {
-    const needed = leastPages(windows[i]!, windowSizes(layers, limits));
-    if (needed > layers.pages) refuse(needed, layers.pages, ` in layers with a window of ${layers.window}`);
+  const lack = lackOfPages(tokens.length, work, limits);
+  if (lack === undefined) return;
+  const { needed, there, where } = lack;
+  const several = severalOf(work);
+  // Where one of the sequences fits, their number is at fault.
+  const blamed =
+    several && lackOfPages(tokens.length, several.one, limits) === undefined ? several : undefined;
+  const output = blamed === undefined ? 'its output' : `its output in ${blamed.what}`;
+  const { kvPageTokens } = limits;
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `${name} with ${output} needs ${needed} KV pages of ${kvPageTokens} tokens${where}, the cache has ${there}`,
+    param: blamed?.field ?? param,
+    details: { needed_pages: needed, kv_pages: there, page_tokens: kvPageTokens },
   });
 }
 
-export function checkLength(tokens: number, param: string, name: string, limit: number): void {
+/** The sequences that share a prompt, the field with their number, and the same work with one of them. */
+function severalOf(work: ItemWork): { what: string; field: string; one: ItemWork } | undefined {
+  if (work.kind === 'search') {
+    return { what: `${work.beams} beams`, field: 'num_beams', one: { ...work, beams: 1 } };
+  }
+  if (work.kind !== 'generate' || work.choices.length === 1) return undefined;
+  const { choices } = work;
+  return { what: `${choices.length} choices`, field: 'n', one: { ...work, choices: choices.slice(0, 1) } };
+}
+
+interface LackOfPages {
+  needed: number;
+  there: number;
+  /** The words of an error for layers with a window. */
+  where: string;
+}
+
+function lackOfPages(promptTokens: number, work: ItemWork, limits: ModelLimits): LackOfPages | undefined {
+  const { kvPages, kvWindows } = limits;
+  const room = { ...limits, encoderDecoder: isEncoderDecoder(limits.shape) };
+  const { pages, windows } = pageNeed(promptTokens, work, room);
+  if (pages > kvPages) return { needed: pages, there: kvPages, where: '' };
+  for (const [i, layers] of kvWindows.entries()) {
+    const needed = leastPages(windows[i]!, windowSizes(layers, limits));
+    const where = ` in layers with a window of ${layers.window}`;
+    if (needed > layers.pages) return { needed, there: layers.pages, where };
+  }
+  return undefined;
+}
+
+/** Checks a text that an encoder, or a decoder beside it, takes in one pass. */
+export function checkPass(
+  tokens: number,
+  param: string,
+  name: string,
+  { maxBatchTokens: limit }: ModelLimits,
+): void {
   if (tokens <= limit) return;
   throw new SidaError({
-    code: 'cannot_run',
-    message: `${name} has ${tokens} tokens, the limit is ${limit}`,
+    code: 'context_length_exceeded',
+    message: `${name} has ${tokens} tokens; the maximum length is ${limit} tokens, which one pass takes (--max-batch-tokens)`,
     param,
     details: { tokens, limit },
   });
 }
 
-/** Checks all tokens that a sequence is fed against the context. The last token of a generation is not fed. */
+/**
+ * Checks all tokens that a sequence is fed against the context, and against a KV cache that holds nothing else. The
+ * last token of a generation is not fed.
+ */
 function checkContext(
   prompt: number,
-  work: ItemWork,
+  { more, what }: TokensBehind,
   param: string,
   name: string,
-  { shape: { contextTokens } }: ModelLimits,
+  { shape: { contextTokens }, kvPages, kvPageTokens }: ModelLimits,
 ): void {
-  const more =
-    work.kind === 'score'
-      ? work.plan.inputs.reduce((most, { tokens }) => Math.max(most, tokens.length), 0)
-      : work.maxTokens - 1;
-  if (contextTokens === null || prompt + more <= contextTokens) return;
-  const what = work.kind === 'score' ? 'its longest label' : `"max_tokens" of ${work.maxTokens}`;
+  const cache = kvPages * kvPageTokens;
+  const limit = Math.min(contextTokens ?? cache, cache);
+  if (prompt + more <= limit) return;
+  const which = limit === contextTokens ? "the model's" : 'with --kv-tokens of this server, the';
   throw new SidaError({
-    code: 'cannot_run',
-    message: `${name} has ${prompt} tokens, with ${what} the model would see ${prompt + more}; its context is ${contextTokens} tokens`,
+    code: 'context_length_exceeded',
+    message: `${name} has ${prompt} tokens${what === '' ? '' : `, with ${what} the model would see ${prompt + more}`}; ${which} maximum context length is ${limit} tokens`,
     param,
-    details: { tokens: prompt, needed: prompt + more, limit: contextTokens },
+    details: { tokens: prompt, needed: prompt + more, limit },
   });
+}
+
+/** Tokens that a sequence is fed after its prompt, and what an error calls them; empty if it says nothing of them. */
+interface TokensBehind {
+  more: number;
+  what: string;
+}
+
+function tokensBehind(work: ItemWork, maxTokensField: string | null): TokensBehind {
+  if (work.kind === 'embed') return { more: 0, what: '' };
+  if (work.kind !== 'score') {
+    const { maxTokens } = work;
+    return {
+      more: maxTokens - 1,
+      what: maxTokensField === null ? '' : `"${maxTokensField}" of ${maxTokens}`,
+    };
+  }
+  const more = work.plan.inputs.reduce((most, { tokens }) => Math.max(most, tokens.length), 0);
+  return { more, what: 'its longest label' };
 }

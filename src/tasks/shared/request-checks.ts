@@ -22,43 +22,93 @@ export function checkText(text: string, { maxInputBytes }: RequestLimits, param:
   checkTextBytes(Buffer.byteLength(text), maxInputBytes, param);
 }
 
-export function checkTokenIds(ids: number[], model: ModelInfo, limits: RequestLimits, param: string): void {
-  const { vocabSize } = model.shape;
+export function checkVocabulary(ids: readonly number[], { shape }: ModelInfo, param: string): void {
+  const { vocabSize } = shape;
   const outside = ids.find((id) => id >= vocabSize);
-  if (outside !== undefined) {
-    const message = `The token id ${outside} is outside the vocabulary of ${vocabSize}`;
-    throw new SidaError({ code: 'invalid_request', message, param });
-  }
+  if (outside === undefined) return;
+  const message = `The token id ${outside} is outside the vocabulary of ${vocabSize}`;
+  throw new SidaError({ code: 'invalid_request', message, param });
+}
+
+export function checkTokenIds(ids: number[], model: ModelInfo, limits: RequestLimits, param: string): void {
+  checkVocabulary(ids, model, param);
   const { limit, why } = promptLimit(model, limits);
   if (ids.length > limit) {
     throw new SidaError({
-      code: 'cannot_run',
-      message: `The prompt has ${ids.length} tokens; ${why} at most ${limit}`,
+      code: 'context_length_exceeded',
+      message: `The prompt has ${ids.length} tokens; ${why} ${limit} tokens`,
       param,
       details: { tokens: ids.length, limit },
     });
   }
 }
 
-export function checkMaxTokens(maxTokens: number, { kvTokens }: RequestLimits): void {
-  if (maxTokens <= kvTokens) return;
+type Prompts = string | number[] | (string | number[])[];
+
+/** The prompts of a request as a list. `field` names them in errors. */
+export function checkedPrompts(
+  given: Prompts,
+  field: string,
+  model: ModelInfo,
+  limits: RequestLimits,
+): (string | number[])[] {
+  const list = isPromptList(given);
+  const prompts = isPromptList(given) ? given : [given];
+  for (const [index, each] of prompts.entries()) {
+    const param = inputName(field, index, list);
+    if (typeof each === 'string') {
+      requireTokenizer(model, param);
+      checkText(each, limits, param);
+    } else {
+      checkTokenIds(each, model, limits, param);
+    }
+  }
+  return prompts;
+}
+
+function isPromptList(prompts: Prompts): prompts is (string | number[])[] {
+  return Array.isArray(prompts) && typeof prompts[0] !== 'number';
+}
+
+/** Refuses more tokens than the model can have with any prompt. */
+export function checkMaxTokens(
+  maxTokens: number,
+  model: ModelInfo,
+  { kvTokens }: RequestLimits,
+  param = 'max_tokens',
+): void {
+  const { limit, why } = isEncoderDecoder(model.shape)
+    ? { limit: kvTokens, why: KV_BOUND }
+    : contextBound(model, kvTokens);
+  if (maxTokens <= limit) return;
   throw new SidaError({
-    code: 'cannot_run',
-    message: `Expected "max_tokens" to be at most ${kvTokens}, which is what the KV cache holds, but got ${maxTokens}`,
-    param: 'max_tokens',
+    code: 'context_length_exceeded',
+    message: `Expected "${param}" to be at most ${limit}, but got ${maxTokens}; ${why} ${limit} tokens`,
+    param,
+    details: { tokens: maxTokens, limit },
   });
 }
 
+interface LengthBound {
+  limit: number;
+  /** The words before the limit in an error. */
+  why: string;
+}
+
+const KV_BOUND = 'with --kv-tokens of this server, the maximum context length is';
+
 /** An encoder runs its input in one pass. A decoder-only model splits a prompt into as many passes as it needs. */
-function promptLimit(
-  { shape }: ModelInfo,
-  { maxBatchTokens, kvTokens }: RequestLimits,
-): { limit: number; why: string } {
-  if (isEncoderDecoder(shape)) return { limit: maxBatchTokens, why: 'one pass takes' };
-  const { contextTokens } = shape;
-  return contextTokens !== null && contextTokens < kvTokens
-    ? { limit: contextTokens, why: "the model's context holds" }
-    : { limit: kvTokens, why: 'the KV cache holds' };
+function promptLimit(model: ModelInfo, { maxBatchTokens, kvTokens }: RequestLimits): LengthBound {
+  return isEncoderDecoder(model.shape)
+    ? { limit: maxBatchTokens, why: 'one pass (--max-batch-tokens) takes at most' }
+    : contextBound(model, kvTokens);
+}
+
+/** The model's context, or the KV cache where it holds less. */
+function contextBound({ shape: { contextTokens } }: ModelInfo, kvTokens: number): LengthBound {
+  return contextTokens !== null && contextTokens <= kvTokens
+    ? { limit: contextTokens, why: "the model's maximum context length is" }
+    : { limit: kvTokens, why: KV_BOUND };
 }
 
 /** Returns the name of an input in errors: `input`, or `input.3` in a list. */

@@ -1,7 +1,7 @@
 /** Schema parts that several tasks share. A schema's `id` is its name in the OpenAPI document. */
 import { z } from 'zod';
 import { MOST_ROUTING_K } from '../../config/engine-options.js';
-import type { ExpertCost } from '../../protocol/engine-messages.js';
+import type { ExpertCost, JobResult } from '../../protocol/engine-messages.js';
 
 export const Include = z
   .array(z.enum(['experts']))
@@ -18,6 +18,65 @@ export const RoutingK = z.int().min(1).max(MOST_ROUTING_K).nullish().meta({
 });
 
 export const Model = z.string().optional().meta({ description: 'Name of the served model; may be left out' });
+
+/** Fields that are accepted and have no effect. */
+export function ignoredFields<const Name extends string>(names: readonly Name[]) {
+  const field = z.unknown().optional().meta({ description: 'Accepted and not used' });
+  return Object.fromEntries(names.map((name) => [name, field])) as Record<Name, typeof field>;
+}
+
+/** Of a prompt's tokens, those that the prefix cache had. */
+export const CachedTokens = z.object({ cached_tokens: z.int() });
+
+/** Of an answer's tokens, those of its reasoning, with the tags before it. */
+export const ReasoningTokens = z.object({ reasoning_tokens: z.int() });
+
+/** Tokens of an answer. */
+export const Usage = z.object({
+  prompt_tokens: z.int(),
+  completion_tokens: z.int(),
+  total_tokens: z.int(),
+  prompt_tokens_details: CachedTokens,
+});
+
+export function usageAnswer({
+  promptTokens,
+  cachedTokens = 0,
+  completionTokens,
+}: Pick<JobResult, 'promptTokens' | 'cachedTokens' | 'completionTokens'>): z.infer<typeof Usage> {
+  return {
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+    prompt_tokens_details: { cached_tokens: cachedTokens },
+  };
+}
+
+/** Checks all ids in one loop. A schema per id would delay other requests: half a million ids fit in a body. */
+export const TokenIds = z
+  .custom<number[]>((value) => Array.isArray(value) && typeof value[0] === 'number')
+  .check(({ value, issues }) => {
+    const at = value.findIndex((id) => !Number.isSafeInteger(id) || id < 0);
+    if (at < 0) return;
+    const message = 'Expected a token id, a whole number from 0';
+    issues.push({ code: 'custom', message, path: [at], input: value[at], continue: true });
+  })
+  .meta({ type: 'array', items: { type: 'integer', minimum: 0 }, minItems: 1 });
+
+/** A text, a list of token ids, or a list of up to `most` of these. */
+export function promptsField(most: number) {
+  return z.union(
+    [
+      z.string(),
+      TokenIds,
+      z
+        .array(z.union([z.string(), TokenIds]))
+        .min(1)
+        .max(most),
+    ],
+    { error: `Expected a text, a list of token ids, or a list of 1 to ${most} of these` },
+  );
+}
 
 /** An answer has one of the two pairs. The number of experts that the routers choose per token decides which. */
 const HITS = {
@@ -41,7 +100,9 @@ export const Experts = z
     on_demand: z.int(),
     loaded: z.int().meta({ description: 'Experts that were not resident when first needed' }),
     bytes_moved: z.int().meta({ description: 'An expert shared with another request counts for both' }),
-    stall_ms: z.number(),
+    stall_ms: z
+      .number()
+      .meta({ description: 'Milliseconds that the passes waited for experts, to 3 decimals' }),
     predicted: z.int().meta({
       description:
         'Routings, a token to one of its experts in a MoE layer, for which a hash table named experts',
@@ -54,5 +115,23 @@ export const Experts = z
   .meta({ id: 'Experts', description: 'What the answer cost in experts' });
 
 export function expertsAnswer({ bytes, ...cost }: ExpertCost): z.infer<typeof Experts> {
-  return { ...cost, bytes_moved: bytes };
+  return { ...cost, stall_ms: Math.round(cost.stall_ms * 1000) / 1000, bytes_moved: bytes };
+}
+
+/** What the last chunk of a stream reports; undefined if the request asked for nothing. */
+export function closingParts<U extends z.infer<typeof Usage>>(
+  { streamUsage = false, form }: { streamUsage?: boolean; form: { experts: boolean } },
+  { experts }: Pick<JobResult, 'experts'>,
+  usage: U,
+): { usage?: U; experts?: z.infer<typeof Experts> } | undefined {
+  if (!streamUsage && !form.experts) return undefined;
+  return {
+    ...(streamUsage && { usage }),
+    ...(form.experts && { experts: expertsAnswer(experts) }),
+  };
+}
+
+/** What the other chunks of a stream have in its place: clients know by it that the last one is still to come. */
+export function openUsage({ streamUsage = false }: { streamUsage?: boolean }): { usage?: null } {
+  return streamUsage ? { usage: null } : {};
 }

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import type { ExpertCost } from '../../protocol/engine-messages.js';
+import type { AnswerFormat, ChatFormat } from '../../text/chat/answer-format.js';
 
 export const count = z.int().min(0);
 const amount = z.number().min(0);
@@ -18,11 +19,13 @@ export const runFields = {
   routing: z
     .object({ mode: z.enum(['exact', 'predicted']).nullable(), k: z.int().min(1).nullable() })
     .exactOptional(),
+  prefixScope: z.string().exactOptional(),
 };
 
 /** Fields of every result. The names of expert counts are not checked, because an answer only repeats them. */
 export const resultFields = {
   promptTokens: count,
+  cachedTokens: count.exactOptional(),
   completionTokens: count,
   experts: z.record(z.string(), z.number()) as unknown as z.ZodType<ExpertCost>,
   timing: z.object({ tokenizeMs: amount, queueMs: z.number(), inferenceMs: amount }),
@@ -43,6 +46,29 @@ export const tokenLogprobs = z.object({
   logprob: z.number(),
   top: z.array(z.object({ id: count, token: z.string(), logprob: z.number() })),
 });
+
+export const storedAnswerFormat: z.ZodType<AnswerFormat> = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('channels') }),
+  z.object({ kind: z.literal('tags'), reasoning: z.boolean(), toolCalls: z.boolean() }),
+]);
+
+export const storedChatFormat: z.ZodType<ChatFormat> = z.object({
+  answer: storedAnswerFormat,
+  developerRole: z.boolean(),
+  reasoningField: z.enum(['reasoning_content', 'thinking']),
+});
+
+/** A generated text. Choices are numbered prompt by prompt. */
+export const storedChoice = z.object({
+  index: count,
+  text: z.string(),
+  /** Generated tokens only, including the end token. */
+  tokenIds: z.array(count),
+  finishReason: z.enum(['stop', 'length']),
+  logprobs: z.array(tokenLogprobs).nullable(),
+});
+
+export type StoredChoice = z.infer<typeof storedChoice>;
 
 /** A delta of a stream. */
 export const storedDelta = z.object({

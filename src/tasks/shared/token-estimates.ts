@@ -26,7 +26,7 @@ function tokensOf(input: string | readonly number[]): number {
   return typeof input === 'string' ? Math.ceil(Buffer.byteLength(input) / BYTES_PER_TOKEN) : input.length;
 }
 
-/** Bytes that a job's texts and token ids take while it waits. */
+/** Bytes that a job's texts and lists of numbers take while it waits. */
 export function heldBytes(inputs: readonly (string | readonly number[])[]): number {
   return inputs.reduce(
     (sum, input) => sum + (typeof input === 'string' ? Buffer.byteLength(input) : 8 * input.length),

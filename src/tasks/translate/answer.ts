@@ -1,13 +1,14 @@
 /** Builds the answer of a translation. */
-import { expertsAnswer } from '../shared/schema.js';
+import { expertsAnswer, usageAnswer } from '../shared/schema.js';
 import type { AnswerAbout } from '../task.js';
 import type { TranslateForm, TranslateResult } from './job.js';
 import type { TranslateAnswer } from './schema.js';
 
 export function translateAnswer(
   { model, form }: AnswerAbout<TranslateForm>,
-  { data, promptTokens, completionTokens, experts }: TranslateResult,
+  result: TranslateResult,
 ): typeof TranslateAnswer._output {
+  const { data, experts } = result;
   return {
     object: 'translation',
     model,
@@ -17,11 +18,7 @@ export function translateAnswer(
       finish_reason: finishReason,
       ...(form.tokenIds && { token_ids: tokenIds }),
     })),
-    usage: {
-      prompt_tokens: promptTokens,
-      completion_tokens: completionTokens,
-      total_tokens: promptTokens + completionTokens,
-    },
+    usage: usageAnswer(result),
     ...(form.experts && { experts: expertsAnswer(experts) }),
   };
 }

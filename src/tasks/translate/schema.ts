@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { BEAM_FIELDS } from '../shared/beams.js';
 import { MOST_INPUTS } from '../shared/limits.js';
-import { Experts, Include, Model, Routing, RoutingK } from '../shared/schema.js';
+import { Experts, Include, Model, Routing, RoutingK, Usage } from '../shared/schema.js';
 
 /** Longest language code to look up. */
 const CODE_LETTERS = 32;
@@ -45,7 +45,7 @@ export const TranslateAnswer = z
         token_ids: z.array(z.int()).optional(),
       }),
     ),
-    usage: z.object({ prompt_tokens: z.int(), completion_tokens: z.int(), total_tokens: z.int() }),
+    usage: Usage,
     experts: Experts.optional(),
   })
   .meta({ id: 'Translation' });

@@ -3,22 +3,28 @@
  * The ids stay the same.
  */
 import { Tokenizer } from '@huggingface/tokenizers';
+import { byteTokens, inBytes } from './byte-fallback.js';
+import type { ByteLevelDecoder } from './byte-level-decoder.js';
 import { BytePair } from './byte-pair.js';
+import { Charsmap } from './charsmap.js';
 import { inPieces } from './chunks.js';
 import { piecesOf, type TokenizerFile } from './file.js';
 import { orderMarks } from './mark-order.js';
 import { Pace } from './pace.js';
-import { encodeSections, type SectionParts } from './sections.js';
+import { encodeSections, type MarkedText, type SectionParts } from './sections.js';
 import { Unigram } from './unigram.js';
 import { UnknownRuns } from './unknown-runs.js';
 
 /** The parts of the library in use. Its own types do not resolve under `nodenext`. */
 export interface TokenizerLibrary extends SectionParts {
   encode(text: string, options: { add_special_tokens: boolean }): { ids: number[] };
+  /** Not of the library: returns a function that encodes texts with marks, without special tokens of its own. */
+  marked_encoder(controls: ReadonlySet<string>): MarkedEncoder;
   decode(ids: number[], options: { skip_special_tokens: boolean }): string;
   id_to_token(id: number): string | undefined;
   normalizer: Normalizer | null;
   pre_tokenizer: PreTokenizer | null;
+  decoder: ByteLevelDecoder | null;
   splitter_unnormalized: Splitter;
   splitter_normalized: Splitter;
   encode_text(text: string | null): string[] | null;
@@ -28,6 +34,8 @@ export interface TokenizerLibrary extends SectionParts {
   ): { tokens: string[] };
   model: Model;
 }
+
+export type MarkedEncoder = (text: string, mark: string) => number[];
 
 /** Finds added tokens. */
 interface Splitter {
@@ -47,8 +55,8 @@ interface Normalizer {
   normalizers?: (Normalizer | null)[];
   /** Of a Unicode normalizer. */
   form?: 'NFC' | 'NFD' | 'NFKC' | 'NFKD';
-  /** Of a precompiled normalizer. */
-  charsmap?: unknown;
+  /** Of a precompiled normalizer, in base64. */
+  charsmap?: string | null;
   /** Of a BERT normalizer. */
   strip_accents?(text: string): string;
 }
@@ -61,6 +69,8 @@ interface PreTokenizer {
   add_prefix_space: boolean;
   use_regex: boolean;
   pattern: RegExp;
+  /** Of a digit pre-tokenizer, among others. */
+  config?: { type?: string; individual_digits?: boolean };
   pre_tokenize_text(text: string): string[];
 }
 
@@ -106,20 +116,48 @@ export function openLibrary(file: TokenizerFile, pause: () => void): TokenizerLi
   if (model.scores !== undefined) replaceUnigram(model, piecesOf(file), pace);
   else if (model.bpe_ranks !== undefined) replaceBytePair(model, pace);
   const runs = new UnknownRuns(model, pace);
+  const bytes =
+    model.scores && file.model.byte_fallback === true ? byteTokens(model.tokens_to_ids) : undefined;
   model._call = (tokens) => {
     const found = model.encode(tokens);
-    return model.fuse_unk ? runs.fuse(found) : found;
+    const fused = model.fuse_unk ? runs.fuse(found) : found;
+    return bytes === undefined ? fused : inBytes(fused, bytes, model.tokens_to_ids);
   };
   library.encode_text = (text) => (text === null ? null : encodeSections(library, text, pace));
-  library.encode = (text, { add_special_tokens }) => {
-    const { tokens } = library.tokenize_helper(text, { text_pair: null, add_special_tokens });
-    const ids = tokens.map((token) => {
+  const idsOf = (tokens: readonly string[]) =>
+    tokens.map((token) => {
       pace.step();
       return library.added_tokens_map.get(token)?.id ?? model.tokens_to_ids.get(token) ?? model.unk_token_id;
-    });
-    return { ids: ids as number[] };
+    }) as number[];
+  library.encode = (text, { add_special_tokens }) => {
+    const { tokens } = library.tokenize_helper(text, { text_pair: null, add_special_tokens });
+    return { ids: idsOf(tokens) };
+  };
+  library.marked_encoder = (controls) => {
+    const splitters = splittersBeside(library, controls, pace);
+    return (text, mark) => idsOf(encodeSections(library, text, pace, { mark, controls, ...splitters }));
   };
   return library;
+}
+
+/** Splitters of which the first finds the control tokens, too, and the second does not find them. */
+function splittersBeside(
+  { splitter_unnormalized, splitter_normalized }: TokenizerLibrary,
+  controls: ReadonlySet<string>,
+  pace: Pace,
+): Pick<MarkedText, 'unnormalized' | 'normalized'> {
+  const DictionarySplitter = splitter_normalized.constructor as new (words: string[]) => Splitter;
+  const unnormalized = new DictionarySplitter([...wordsOf(splitter_unnormalized.trie), ...controls]);
+  const others = wordsOf(splitter_normalized.trie).filter((word) => !controls.has(word));
+  const normalized = new DictionarySplitter(others);
+  replaceSplitter(unnormalized, pace);
+  replaceSplitter(normalized, pace);
+  return { unnormalized, normalized };
+}
+
+function wordsOf({ end, ...next }: TrieNode): string[] {
+  const longer = Object.values(next).flatMap((node) => wordsOf(node as TrieNode));
+  return end === undefined ? longer : [end, ...longer];
 }
 
 /** The library's search for added tokens, with pauses. */
@@ -159,30 +197,36 @@ function replaceNormalizer(normalizer: Normalizer | null, pace: Pace): void {
     const normalize = normalizer.normalize.bind(normalizer);
     const kind = form.startsWith('NFK') ? 'compatibility' : 'canonical';
     normalizer.normalize = (text) => inPieces(text, (piece) => normalize(orderMarks(piece, kind)), pause);
-  } else if (normalizer.charsmap !== undefined) {
-    const normalize = normalizer.normalize.bind(normalizer);
-    // The library removes these first. They must not stand between marks when the marks are ordered.
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: as in the library
-    const removed = /[\u0001-\u0008\u000B\u000E-\u001F\u007F\u008F\u009F]/g;
-    normalizer.normalize = (text) =>
-      inPieces(text.replace(removed, ''), (piece) => normalize(orderMarks(piece, 'compatibility')), pause);
+  } else if (normalizer.charsmap) {
+    // The library does what the most common table would do.
+    const charsmap = new Charsmap(Buffer.from(normalizer.charsmap, 'base64'), pace);
+    normalizer.normalize = (text) => charsmap.normalize(text);
   } else if (normalizer.strip_accents !== undefined) {
     const strip = normalizer.strip_accents.bind(normalizer);
     normalizer.strip_accents = (text) => strip(orderMarks(text, 'canonical'));
   }
 }
 
+/** GPT-2's words. The library has JavaScript's `\s` here, which lacks U+0085 and has U+FEFF. */
+export const GPT2_WORDS =
+  /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
+
 /** The library makes an array and a joined text for each word. */
 function replacePreTokenizer(part: PreTokenizer | null, pace: Pace): void {
   if (part === null) return;
   for (const each of part.tokenizers ?? []) replacePreTokenizer(each, pace);
-  const { byte_encoder: characters } = part;
+  const { byte_encoder: characters, config } = part;
+  if (config?.type === 'Digits') {
+    // The library's pattern takes only 0 to 9.
+    part.pattern = config.individual_digits ? /[^\p{N}]+|\p{N}/gu : /[^\p{N}]+|\p{N}+/gu;
+    return;
+  }
   if (characters === undefined) return;
   const encoder = new TextEncoder();
   const table = Array.from({ length: 256 }, (_, byte) => characters[byte]!);
   part.pre_tokenize_text = (text) => {
     const whole = part.add_prefix_space && !text.startsWith(' ') ? ` ${text}` : text;
-    const words = part.use_regex ? (whole.match(part.pattern) ?? []) : [whole];
+    const words = part.use_regex ? (whole.match(GPT2_WORDS) ?? []) : [whole];
     return words.map((word) => {
       pace.step();
       let shown = '';

@@ -19,27 +19,62 @@ interface AddedToken {
   rstrip: boolean;
 }
 
-/** The tokens of the text, without those that a template adds. */
-export function encodeSections(library: SectionParts, text: string, pace: Pace): string[] {
+/** For a text with marks, which keep what looks like a control token from being one. */
+export interface MarkedText {
+  mark: string;
+  controls: ReadonlySet<string>;
+  /** As those of the library, but the first one finds every control token, and the second none. */
+  unnormalized: SectionParts['splitter_unnormalized'];
+  normalized: SectionParts['splitter_normalized'];
+}
+
+/** The tokens of the text, without those that a template adds. Of a marked text, those of the text without marks. */
+export function encodeSections(
+  library: SectionParts,
+  text: string,
+  pace: Pace,
+  marked?: MarkedText,
+): string[] {
   const normalize = library.normalizer as ((text: string) => string) | null;
   const words = library.pre_tokenizer as ((text: string, at: { section_index: number }) => string[]) | null;
   const encode = library.model as (words: string[]) => string[];
   const { added_tokens_map: added } = library;
   const tokens: string[] = [];
-  for (const [index, section] of sectionsOf(text, library.splitter_unnormalized, added).entries()) {
-    if (added.has(section)) {
-      tokens.push(section);
-      continue;
-    }
+  const splitter = marked?.unnormalized ?? library.splitter_unnormalized;
+  const inner = marked?.normalized ?? library.splitter_normalized;
+  const encodeText = (section: string, index: number): string[] => {
+    const found: string[] = [];
     const normalized = section === '' || normalize === null ? section : normalize(section);
-    if (normalized === '') continue;
-    for (const part of sectionsOf(normalized, library.splitter_normalized, added)) {
+    if (normalized === '') return found;
+    for (const part of sectionsOf(normalized, inner, added)) {
       if (part === '') continue;
-      if (added.has(part)) tokens.push(part);
-      else append(tokens, encode(words === null ? [part] : words(part, { section_index: index })), pace);
+      if (added.has(part) && !marked?.controls.has(part)) found.push(part);
+      else append(found, encode(words === null ? [part] : words(part, { section_index: index })), pace);
     }
+    return found;
+  };
+  for (const [index, section] of sectionsOf(text, splitter, added).entries()) {
+    if (added.has(section)) tokens.push(section);
+    else if (marked === undefined) append(tokens, encodeText(section, index), pace);
+    else
+      append(
+        tokens,
+        encodeMarked(section, marked, (piece) => encodeText(piece, index)),
+        pace,
+      );
   }
   return tokens;
+}
+
+function encodeMarked(
+  section: string,
+  { mark, controls }: MarkedText,
+  encodeText: (text: string) => string[],
+): string[] {
+  const tokens = encodeText(section.replaceAll(mark, ''));
+  if (!tokens.some((token) => controls.has(token))) return tokens;
+  // The vocabulary itself holds a control token as a word, so nothing less than the mark keeps it away.
+  return section.split(mark).flatMap(encodeText);
 }
 
 function sectionsOf(

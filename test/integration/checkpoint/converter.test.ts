@@ -186,7 +186,11 @@ describe('verification', () => {
   });
 
   it.each([
-    ['experts', { dtype: 'int5' }, /experts\.dtype: expected f32, bf16, int8, int4, mxfp4, found "int5"/],
+    [
+      'experts',
+      { dtype: 'int5' },
+      /experts\.dtype: expected f32, bf16, int8, int4, mxfp4, q8_0, .*, found "int5"/,
+    ],
     ['experts', { dtype: 8 }, /experts\.dtype: expected .*, found 8/],
     ['experts', { group: 0 }, /experts\.group: expected 32, 64, 128, found 0/],
     ['experts', { group: 7 }, /experts\.group: .* found 7/],
@@ -194,7 +198,11 @@ describe('verification', () => {
     ['experts', { group: '64' }, /experts\.group: .* found "64"/],
     ['experts', { group: undefined }, /experts\.group: .* found none/],
     ['experts', { dtype: 'int8' }, /experts\.group: expected none beside int8, found 64/],
-    ['dense', { dtype: 'int4', group: 64 }, /dense\.dtype: expected f32, bf16, int8, found "int4"/],
+    [
+      'dense',
+      { dtype: 'int4', group: 64 },
+      /dense\.dtype: expected f32, bf16, int8, mxfp4, .*, found "int4"/,
+    ],
     ['dense', { group: 64 }, /dense\.group: expected none beside bf16, found 64/],
   ])('refuses a manifest whose %s are %j', async (section, change, message) => {
     await convert({ experts: 'int4' });

@@ -35,7 +35,7 @@ describe('sida', () => {
       stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
       stderr: '',
     });
-    for (const command of ['serve', 'convert', 'plan', 'trace', 'train', 'eval', 'doctor']) {
+    for (const command of ['serve', 'ask', 'chat', 'convert', 'plan', 'trace', 'train', 'eval', 'doctor']) {
       const { code, stdout } = await sida(command, '--help');
       expect([code, stdout]).toEqual([0, expect.stringContaining(`Examples:\n  sida ${command}`)]);
     }
@@ -149,6 +149,8 @@ describe('sida plan --experts', () => {
       { dtype: 'int8' },
       { dtype: 'int4', group: 128 },
       { dtype: 'mxfp4' },
+      { dtype: 'q8_0' },
+      { dtype: 'q4_0' },
     ]);
     expect(choices[3]).toMatchObject({ plan, slots: budget.slots });
   });
@@ -186,7 +188,7 @@ describe('sida convert', () => {
     const { choices, ...planned } = JSON.parse(checkpoint.stdout);
     // A pack's plan is made from its layout, which does not contain the model's shape.
     expect(JSON.parse(packed.stdout)).toEqual({ ...planned, shape: null, choices: [] });
-    expect(choices).toHaveLength(5);
+    expect(choices).toHaveLength(7);
     expect(planned.shape).toMatchObject({ family: 'switch_transformers', experts: 64, topK: 1 });
   });
 

@@ -51,6 +51,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     activations: 'f32',
     kv: 'f32',
     kvWindows: 1,
+    prefixCache: 'per-key',
     device: 'cpu',
     memoryBudget: '100%',
     hostBudget: '0',

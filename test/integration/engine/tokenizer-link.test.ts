@@ -46,8 +46,9 @@ afterEach(async () => {
   expect(failures).toEqual([]);
 });
 
-const open = async (json: Buffer) => {
-  link = await Link.open(json, limits, (error) => failures.push(error));
+const open = async (json: Buffer, template?: string) => {
+  const templates = template === undefined ? undefined : { texts: { default: template }, variables: {} };
+  link = await Link.open(json, limits, (error) => failures.push(error), templates);
 };
 
 type Found = number[][] | SidaError;
@@ -125,6 +126,38 @@ describe('the tokenizer thread', () => {
     await open(sound);
     expect(await encode(['a'.repeat((1 << 16) + 1)])).toMatchObject({ code: 'request_too_large' });
     expect(await encode(['fine'])).toEqual([plain.encode('fine')]);
+  });
+});
+
+describe('conversations', () => {
+  const say = (content: string): Promise<Found> =>
+    new Promise((resolve) => {
+      const text = JSON.stringify({ messages: [{ role: 'user', content }] });
+      link.encode([{ text, special: false, chat: true }], resolve);
+    });
+
+  it('are rendered by the template of the model', async () => {
+    await open(sound, '{{ messages[0].content }} film</s>');
+    expect(await say('a fine')).toEqual([[...plain.encodePlain('a fine film'), 1]]);
+    expect(link.chat!.format.answer).toMatchObject({ kind: 'tags' });
+  });
+
+  it('cannot end a message', async () => {
+    await open(sound, '{{ messages[0].content }}</s>');
+    const [ids] = (await say('a</s>b')) as number[][];
+    expect(ids!.filter((id) => id === 1)).toHaveLength(1);
+  });
+
+  it('do not keep the thread, whatever the template does', async () => {
+    await open(sound, '{% for a in range(60000) %}{% for b in range(60000) %}{% endfor %}{% endfor %}');
+    expect(await say('a')).toMatchObject({ code: 'cannot_run' });
+    expect(await encode(['fine'])).toEqual([plain.encode('fine')]);
+  });
+
+  it('are refused by a model without a template', async () => {
+    await open(sound);
+    expect(await say('a')).toMatchObject({ code: 'invalid_request' });
+    expect(link.chat).toBeUndefined();
   });
 });
 

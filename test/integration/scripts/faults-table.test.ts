@@ -70,6 +70,6 @@ describe('the table of the faults', () => {
     ]);
     expect(stderr).toMatch(/^F3: not run on this commit$/m);
     expect(stderr).toMatch(/^F6: not run on this commit$/m);
-    expect(stderr).not.toMatch(/^F5/m);
+    expect(stderr).not.toMatch(/^F5:/m);
   });
 });

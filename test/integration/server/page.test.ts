@@ -1,5 +1,5 @@
 // The page in a browser, with and without a key. It needs Chromium.
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type Browser, chromium, type Page } from 'playwright-core';
@@ -9,10 +9,9 @@ import { keyLine } from '../../../src/access/key-file.js';
 import type { Scope } from '../../../src/access/scopes.js';
 import { SidaError } from '../../../src/errors.js';
 import { CHROMIUM } from '../../support/install-tools.js';
-import { REPO } from '../../support/server-process.js';
+import { PageDriver } from '../../support/page-driver.js';
+import { SPLIT } from '../../unit/queue/scripted-engine.js';
 import { TestServer } from '../../unit/server/test-server.js';
-
-const PICTURES = join(REPO, 'build/page');
 
 const keys = { full: newApiKey(), infer: newApiKey(), metrics: newApiKey() };
 const scopes: Record<keyof typeof keys, Scope[]> = {
@@ -35,16 +34,15 @@ describe.skipIf(!hasChromium)('the page', () => {
   let browser: Browser;
   let server: TestServer;
   let page: Page;
-  let requested: string[];
-  let broken: string[];
+  let driver: PageDriver;
   beforeAll(async () => {
-    mkdirSync(PICTURES, { recursive: true });
     browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
   });
   afterEach(async () => {
     await page.close();
     await server.close();
     // A key travels in a header only.
+    const { requested, broken } = driver;
     for (const url of requested) for (const name of names) expect(url).not.toContain(keys[name]);
     expect(broken).toEqual([]);
   });
@@ -53,43 +51,39 @@ describe.skipIf(!hasChromium)('the page', () => {
     rmSync(dirname(file), { recursive: true });
   });
 
-  async function open(flags: Parameters<typeof TestServer.start>[0], controls = true): Promise<void> {
-    server = await TestServer.start(flags);
-    server.engine.onControl = ({ kind }) => {
-      if (!controls) throw new SidaError({ code: 'cannot_run', message: 'The workers hold the budget' });
-      if (kind !== 'experts') return { kind: 'usage', usage: server.engine.model!.usage };
-      const experts = [0, 1, 2].map((index) => ({
-        index,
-        state: index === 0 ? ('resident' as const) : ('absent' as const),
-        pinned: false,
-        uses: index,
-      }));
-      return { kind, layers: [{ layer: 'encoder.1', experts }] };
-    };
-    [requested, broken] = [[], []];
-    page = await browser.newPage();
-    page.on('request', (request) => requested.push(request.url()));
-    page.on('pageerror', (error) => broken.push(error.message));
-    page.on('console', (message) => {
-      if (/content security policy/i.test(message.text())) broken.push(message.text());
-    });
-    await page.goto(server.running.url);
+  async function open(
+    flags: Parameters<typeof TestServer.start>[0],
+    controls = true,
+    models?: Parameters<typeof TestServer.start>[1],
+  ): Promise<void> {
+    server = await TestServer.start(flags, models);
+    for (const [i, engine] of server.engines.entries())
+      engine.onControl = ({ kind }) => {
+        if (!controls) throw new SidaError({ code: 'cannot_run', message: 'The workers hold the budget' });
+        if (kind !== 'experts') return { kind: 'usage', usage: engine.model!.usage, split: SPLIT };
+        const experts = [0, 1, 2].slice(i).map((index) => ({
+          index,
+          state: index === 0 ? ('resident' as const) : ('absent' as const),
+          pinned: false,
+          uses: index,
+        }));
+        return { kind, layers: [{ layer: 'encoder.1', experts }] };
+      };
+    driver = await PageDriver.open(browser, server.running.url);
+    page = driver.page;
   }
 
-  const text = (id: string) => page.locator(`#${id}`).innerText();
-  const shows = (id: string, what: string | RegExp) =>
-    expect.poll(() => text(id), { timeout: 10_000 }).toMatch(what);
-  const hidden = (id: string) => expect.poll(() => page.locator(`#${id}`).isHidden()).toBe(true);
-  const use = async (key: string) => {
-    await page.fill('#key', key);
-    await page.click('#access-form button[type=submit]');
-  };
-  const picture = (name: string) => page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
+  const text = (id: string) => driver.text(id);
+  const shows = (id: string, what: string | RegExp) => driver.shows(id, what);
+  const hidden = (id: string) => driver.hidden(id);
+  const use = (key: string) => driver.use(key);
+  const picture = (name: string) => driver.picture(name);
 
   it('needs no key where the server has none', async () => {
     await open({});
     await shows('ready', /^ready$/);
     await shows('budget-text', /smallest workable/);
+    await shows('budget-split', 'KV pages: 30 B in use, 20 B cached, 50 B free. Experts: 350 B of 400 B.');
     await shows('experts-count', '1 of 3');
     await hidden('access');
     await picture('no-key-needed');
@@ -99,7 +93,8 @@ describe.skipIf(!hasChromium)('the page', () => {
     await open({ apiKeys: file });
     await shows('access-text', 'This server asks for an API key.');
     await shows('ready', /^ready$/);
-    for (const id of ['try-text', 'budget-text', 'experts-text']) await shows(id, 'Needs a key.');
+    for (const id of ['chat-text', 'try-text', 'budget-text', 'experts-text'])
+      await shows(id, 'Needs a key.');
     await picture('no-key');
   });
 
@@ -142,6 +137,8 @@ describe.skipIf(!hasChromium)('the page', () => {
     await shows('access-text', 'This server asks');
     await use(keys.metrics);
     await shows('try-text', 'This key may not use the model.');
+    await shows('chat-text', 'This key may not use the model.');
+    await hidden('chat');
   });
 
   it('says where the workers hold the budget', async () => {
@@ -151,6 +148,55 @@ describe.skipIf(!hasChromium)('the page', () => {
     await shows('ready', /^ready$/);
     await shows('model', server.engine.model!.name);
     await picture('no-worker');
+  });
+
+  it('shows the model that is chosen of several', async () => {
+    await open({}, true, ['first', 'second']);
+    await shows('experts-count', '1 of 3');
+    await page.selectOption('#models', 'second');
+    await shows('experts-count', '0 of 2');
+    await page.fill('#fields input', 'a fine film');
+    await page.click('#try button');
+    await shows('answer', 'negative 0.750');
+    expect(server.engines.map(({ started }) => started.length)).toEqual([0, 1]);
+    await picture('several-models');
+  });
+
+  it('shows a model with tasks first, and keeps the one that the visitor chooses', async () => {
+    await open({}, true, ['talker', 'classifier']);
+    const [talker, classifier] = server.engines;
+    talker!.model = { ...talker!.model!, tasks: {} };
+    classifier!.model = { ...classifier!.model!, chat: null };
+    await page.reload();
+    await expect.poll(() => page.inputValue('#models')).toBe('classifier');
+    await shows('task', 'sst2');
+    expect(await page.inputValue('#chat-model')).toBe('talker');
+    await shows('experts-count', '0 of 2');
+    await picture('tasks-first');
+    await page.selectOption('#models', 'talker');
+    await shows('try-text', 'This model declares no tasks. Choose one that does above: classifier.');
+    await shows('experts-count', '1 of 3');
+  });
+
+  it.each([
+    ['goes to a model with tasks that opens later', undefined, 'classifier'],
+    ['stays with the model that the visitor chose', 'other', 'other'],
+  ])('%s', async (_, chosen, expected) => {
+    await open({}, true, ['talker', 'other', 'classifier']);
+    const [talker, other, classifier] = server.engines;
+    for (const engine of [talker!, other!]) engine.model = { ...engine.model!, tasks: {} };
+    const opened = classifier!.model!;
+    classifier!.model = undefined;
+    classifier!.enter('loading');
+    await page.reload();
+    await shows('try-text', /^This model declares no tasks\.$/);
+    expect(await page.inputValue('#models')).toBe('talker');
+    if (chosen !== undefined) await page.selectOption('#models', chosen);
+    classifier!.model = opened;
+    classifier!.enter('ready');
+    await expect.poll(() => page.locator('#models option').count(), { timeout: 10_000 }).toBe(3);
+    await shows('ready', /^ready$/);
+    expect(await page.inputValue('#models')).toBe(expected);
   });
 
   it('says unreachable only when nothing answers', async () => {

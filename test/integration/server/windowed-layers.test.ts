@@ -44,6 +44,9 @@ describe.skipIf(!existsSync(FIXTURE))('a model with windows', () => {
           const { body } = await narrow.get('/metrics');
           return /^sida_kv_window_pages 7$/m.test(body) && /^sida_kv_window_pages_free 7$/m.test(body);
         });
+        const { kv: bytes } = (await narrow.get('/admin/budget')).body.device;
+        expect([bytes.used_bytes, bytes.cached_bytes]).toEqual([0, 0]);
+        expect(bytes.free_bytes).toBeGreaterThan(0);
         const refused = await narrow.post('/v1/completions', { ...REQUESTS[0], n: 4, temperature: 1 });
         expect([refused.status, refused.body.error.code]).toEqual([422, 'cannot_run']);
         expect(refused.body.error.message).toMatch(/layers with a window of 16, the cache has 7/);

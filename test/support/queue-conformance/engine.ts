@@ -52,7 +52,8 @@ const STREAM: TaskJob = {
 function answer(given: JobResult | null): unknown {
   if (given === null) return null;
   const result = given as TaskResult;
-  return result.kind === 'complete' ? result.choices : result.data;
+  if ('choices' in result) return result.choices;
+  return 'data' in result ? result.data : result;
 }
 
 /** Tests of a queue with a real engine and the bundled model. */

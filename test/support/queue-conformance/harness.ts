@@ -11,6 +11,7 @@ import { eventually } from '../eventually.js';
 
 export interface QueueSettings {
   bound: number;
+  boundBytes: number;
   concurrency: number;
   attempts: number;
   deadlineMs: number;
@@ -31,6 +32,7 @@ export type MakeQueue = (settings: QueueSettings) => Promise<QueueUnderTest>;
 
 const SETTINGS: QueueSettings = {
   bound: 200,
+  boundBytes: 1 << 20,
   concurrency: 2,
   attempts: 3,
   deadlineMs: 60_000,
@@ -56,8 +58,9 @@ export function delta(text: string): CompletionDelta {
 }
 
 export function nameOf(request: TaskJob): string {
-  const [first] = request.kind === 'complete' ? request.prompts : request.inputs;
-  return String(first);
+  if (request.kind === 'complete') return String(request.prompts[0]);
+  if ('inputs' in request) return String(request.inputs[0]);
+  throw new Error(`a ${request.kind} has no name`);
 }
 
 /** The name in the answer of `job(name)`. */

@@ -52,6 +52,21 @@ export function runningConformance(make: MakeQueue): void {
       expect(harness.queue.stats.refused).toBe(2);
     });
 
+    it('refuses jobs when the waiting ones have too many bytes, and takes a large one that waits alone', async () => {
+      const harness = await open({ boundBytes: 20_000, concurrency: 1 });
+      const first = await harness.keep('running');
+      await harness.running('running');
+      const large = await harness.keep('large'.repeat(10_000));
+      const refused = await harness.keep('late'.repeat(2_000)).catch((error: SidaError) => error);
+      expect(refused).toMatchObject({ code: 'queue_full', details: { limit: 20_000 } });
+      expect((refused as SidaError).details!.bytes).toBeGreaterThan(58_000);
+      expect(await ending(harness.queue.submit(newId(), job('late'.repeat(2_000))))).toBe('queue_full');
+      harness.finishAll();
+      for (const id of [first, large]) expect((await harness.ended(id)).status).toBe('completed');
+      const later = await harness.keep('later'.repeat(2_000));
+      expect((await harness.ended(later)).status).toBe('completed');
+    });
+
     it('passes on the error of a job that cannot run', async () => {
       const harness = await open();
       harness.runs((run) => run.fail('cannot_run'));

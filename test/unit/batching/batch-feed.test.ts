@@ -33,16 +33,18 @@ function bench({ capacity = 2, waitMs = 0 } = {}) {
     clock: () => Date.now(),
   });
   let nextItem = 0;
-  const item = (tokens: number): PendingItem => {
+  const item = (tokens: number, owner?: string): PendingItem => {
     const id = nextItem++;
     const work = { kind: 'generate', maxTokens: 1, logprobs: null, choices: [null] } as const;
-    return { item: id, job: id, jobItems: 1, routingK: 0, work, tokens: Array(tokens).fill(id) };
+    const own = owner === undefined ? {} : { owner };
+    return { item: id, job: id, jobItems: 1, routingK: 0, work, tokens: Array(tokens).fill(id), ...own };
   };
   void feed.follow();
   return {
     feed,
     queue,
-    add: (...tokens: number[]) => feed.add(tokens.map(item)),
+    add: (...tokens: number[]) => feed.add(tokens.map((each) => item(each))),
+    addOf: (owner: string, ...tokens: number[]) => feed.add(tokens.map((each) => item(each, owner))),
     take: () => queue.tryTake()?.items.map(({ item: id }) => id),
     /** Lets the feed receive the signals of taken batches. */
     heard: async () => {
@@ -56,6 +58,30 @@ describe('batch feed', () => {
     const { add, queue } = bench({ capacity: 3, waitMs: 100 });
     add(...Array(20).fill(2));
     expect(queue.length).toBe(3);
+  });
+
+  it('sends jobs of other owners beyond the capacity while inputs wait for KV pages', async () => {
+    const { addOf, queue, take, heard } = bench({ capacity: 1 });
+    addOf('a', 4, 4, 4);
+    addOf('b', 4, 4);
+    addOf('c', 2);
+    await heard();
+    expect(queue.length).toBe(1);
+    queue.blocked = true;
+    await heard();
+    expect([take(), take(), take(), take()]).toEqual([[0], [3], [5], undefined]);
+    queue.blocked = false;
+    await heard();
+    expect(take()).toEqual([1]);
+  });
+
+  it('sends a few of them at most', async () => {
+    const { addOf, queue, heard } = bench({ capacity: 1 });
+    for (let owner = 0; owner < 20; owner += 1) addOf(`owner ${owner}`, 4);
+    queue.blocked = true;
+    await heard();
+    expect(queue.length).toBeGreaterThan(1);
+    expect(queue.length).toBeLessThan(10);
   });
 
   it('sends the next batch when the inference thread has taken one', async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { KvPages, type KvRoom, pageNeed } from '../../../src/batching/kv-pages.js';
+import { type KvRoom, pageNeed } from '../../../src/batching/kv-pages.js';
+import { PageLeases } from '../../../src/batching/page-leases.js';
 import type { ItemWork } from '../../../src/protocol/item-work.js';
 
 const ROOM: KvRoom = {
@@ -51,24 +52,22 @@ describe('the pages of layers with a window', () => {
   });
 
   it('admit inputs until neither bound holds, and again when some have ended', () => {
-    const pages = new KvPages(ROOM);
+    const pages = new PageLeases(ROOM);
     const long = pageNeed(4000, generate(100), ROOM);
+    const admitted = (need: typeof long, times: number) =>
+      Array.from({ length: times }, () => pages.lease(need)).filter((lease) => lease !== undefined);
     // A pass has 4 pages, of which each input may begin one: 3 + 2 · 3 are within 10, 3 + 3 · 3 are not.
-    expect([1, 2, 3].map(() => pages.reserve(long))).toEqual([true, true, false]);
+    const [first] = admitted(long, 2);
+    expect(admitted(long, 1)).toEqual([]);
     const short = pageNeed(5, generate(3), ROOM);
-    expect([1, 2].map(() => pages.reserve(short))).toEqual([true, false]);
-    pages.release(long);
-    expect([1, 2].map(() => pages.reserve(long))).toEqual([true, false]);
+    expect(admitted(short, 2)).toHaveLength(1);
+    pages.end(first!);
+    expect(admitted(long, 2)).toHaveLength(1);
   });
 
   it('change nothing where no layer has a window', () => {
-    const pages = new KvPages({ ...ROOM, kvPages: 4, kvWindows: [] });
-    expect(pages.reserve(pageNeed(64, generate(1), pages.room))).toBe(true);
-    expect(pages.reserve(pageNeed(1, generate(1), pages.room))).toBe(false);
+    const pages = new PageLeases({ ...ROOM, kvPages: 4, kvWindows: [] });
+    expect(pages.lease(pageNeed(64, generate(1), pages.room))).toBeDefined();
+    expect(pages.lease(pageNeed(1, generate(1), pages.room))).toBeUndefined();
   });
-});
-
-it('releases no more pages than were reserved', () => {
-  const pages = new KvPages(ROOM);
-  expect(() => pages.release(pageNeed(5, generate(3), ROOM))).toThrow('1001 of 1000 KV pages are free');
 });

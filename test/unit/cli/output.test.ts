@@ -110,7 +110,8 @@ describe('the example request', () => {
     expect(curl({ tasks: { mrpc: MODEL.tasks.mrpc! } })).toContain(
       '"input":{"text1":"a text1","text2":"a text2"}',
     );
-    expect(curl({ tasks: {} })).toContain('/v1/completions');
+    expect(curl({ tasks: {} })).toContain('/v1/chat/completions');
+    expect(curl({ tasks: {}, chat: null })).toContain('/v1/completions');
     expect(curl({ hasTokenizer: false })).toContain('"prompt":[100,101,1]');
   });
 

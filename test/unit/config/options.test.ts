@@ -59,6 +59,7 @@ describe('defaults', () => {
       kvTokens: 3072,
       kv: 'f32',
       kvWindows: 1,
+      prefixCache: 'per-key',
       batchWait: 2,
       experts: 'auto',
       group: undefined,

@@ -11,7 +11,8 @@ const CONTRIB = join(import.meta.dirname, '..', '..', '..', 'contrib');
 /** Names as Prometheus sees them, with the labels of each. */
 async function exported(): Promise<Map<string, Set<string>>> {
   const engine = new ScriptedEngine();
-  const { registry } = serverMetrics(engine, new MemoryQueue(engine, { bound: 1, deadlineMs: 1 }));
+  const queue = new MemoryQueue(engine, { bound: 1, deadlineMs: 1 });
+  const [{ registry }] = serverMetrics([{ engine, queue }]);
   const names = new Map<string, Set<string>>();
   for (const { name, type, values } of await registry.getMetricsAsJSON()) {
     const declared =
@@ -28,6 +29,20 @@ async function exported(): Promise<Map<string, Set<string>>> {
   }
   return names;
 }
+
+it('metrics are named as promtool asks', async () => {
+  const [{ registry }] = serverMetrics([
+    {
+      engine: new ScriptedEngine(),
+      queue: new MemoryQueue(new ScriptedEngine(), { bound: 1, deadlineMs: 1 }),
+    },
+  ]);
+  for (const { name, type, help } of await registry.getMetricsAsJSON()) {
+    expect(name.endsWith('_total'), name).toBe(String(type) === 'counter');
+    expect(name, name).toMatch(/^sida_[a-z0-9_]+$/);
+    expect(help, name).not.toBe('');
+  }
+});
 
 const USE = /\b(sida_[a-z0-9_]+)(?:\{([^}]*)\})?/g;
 

@@ -26,6 +26,7 @@ function bench(encoder: Encoder = plainEncoder(mini)) {
   const cancelled: number[] = [];
   const control: ToInference[] = [];
   const jobs = new JobRunner({
+    prefixCache: 'per-key',
     limits: {
       shape: { ...SHAPE, vocabSize: 8000 },
       maxBatchTokens: 64,
@@ -214,7 +215,7 @@ describe('refusals', () => {
     [
       'an input longer than a batch',
       classify(['a '.repeat(100)], ['no', 'yes']),
-      { code: 'cannot_run', param: 'input', details: { tokens: 102, limit: 64 } },
+      { code: 'context_length_exceeded', param: 'input', details: { tokens: 102, limit: 64 } },
     ],
     [
       'a text above the byte limit',
@@ -230,7 +231,7 @@ describe('refusals', () => {
     [
       'a label longer than a batch',
       classify(['a'], ['no', 'a '.repeat(100)]),
-      { code: 'cannot_run', param: 'labels' },
+      { code: 'context_length_exceeded', param: 'labels' },
     ],
     ['a prompt without tokens', complete({ prompts: [[]] }), { code: 'invalid_request', param: 'prompt' }],
     [
@@ -325,6 +326,7 @@ describe('refusals', () => {
     const sent: FromEngine[] = [];
     const items: PendingItem[] = [];
     const jobs = new JobRunner({
+      prefixCache: 'per-key',
       limits: {
         shape: SHAPE,
         maxBatchTokens: 64,

@@ -231,6 +231,30 @@ describe('control', () => {
     expect(of('control-error')).toMatchObject([{ id: 2, error: { code: 'budget_too_small' } }]);
   });
 
+  it('refuses a budget above what other models leave of a shared one, with the numbers', () => {
+    const { engine, loop, control, of } = bench();
+    const before = engine.budget;
+    const shared = { total: 80 * 2 ** 20, others: 66 * 2 ** 20 };
+    control.push({ type: 'control', id: 1, request: { kind: 'set-budget', device: '50MiB', shared } });
+    loop.turn();
+    expect(engine.budget).toBe(before);
+    expect(of('control-error')).toMatchObject([
+      {
+        id: 1,
+        error: {
+          code: 'budget_too_small',
+          param: 'device',
+          message:
+            'A budget of 52428800 bytes (50.0 MiB) does not fit: the models share 83886080 bytes (80.0 MiB), the others have 69206016 bytes (66.0 MiB), and 14680064 bytes (14.0 MiB) are left',
+        },
+      },
+    ]);
+    const room = { total: 3000, others: 1800 };
+    control.push({ type: 'control', id: 2, request: { kind: 'set-budget', device: '1200', shared: room } });
+    loop.turn();
+    expect(engine.budget).toBe(1200);
+  });
+
   it('closes the engine and sends a closed message', () => {
     const { engine, loop, control, out } = bench();
     control.push({ type: 'close' });

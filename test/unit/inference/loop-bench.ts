@@ -22,7 +22,7 @@ export function closeBench(): void {
 }
 
 /** A loop over a scripted engine, driven turn by turn. */
-export function bench(pages = 64, shape = SHAPE) {
+export function bench(pages = 64, shape = SHAPE, prefixCache = false) {
   const engine = new ScriptedEngine(pages, shape);
   const { producer, consumer } = createQueue(8);
   closePort = () => producer.port.close();
@@ -33,6 +33,7 @@ export function bench(pages = 64, shape = SHAPE) {
     engine,
     pageTokens: PAGE_TOKENS,
     maxBatchTokens: 32,
+    prefixCache,
     policy: EVICTION_POLICIES.lru,
     lookahead: 4,
     linkBandwidth: 0,
@@ -45,7 +46,10 @@ export function bench(pages = 64, shape = SHAPE) {
   });
   let batchId = 0;
   const send = (
-    ...items: (Pick<BatchItem, 'item' | 'job' | 'work'> & { tokens: number[]; jobItems?: number })[]
+    ...items: (Pick<BatchItem, 'item' | 'job' | 'work' | 'prefixScope' | 'owner'> & {
+      tokens: number[];
+      jobItems?: number;
+    })[]
   ) => {
     const offsets = [0];
     for (const { tokens } of items) offsets.push(offsets.at(-1)! + tokens.length);
@@ -53,14 +57,16 @@ export function bench(pages = 64, shape = SHAPE) {
     const batch = {
       id: batchId++,
       routingK: 0,
-      items: items.map(({ item, job, work, jobItems = 1 }) => ({ item, job, work, jobItems })),
+      items: items.map(({ item, job, work, jobItems = 1, prefixScope = '', owner = '' }) => {
+        return { item, job, work, jobItems, prefixScope, owner };
+      }),
       offsets: Int32Array.from(offsets),
       tokens,
     };
     queue.put({ batch, tables: null });
   };
-  const settle = () => {
-    for (let turns = 0; loop.turn(); turns++) if (turns > 200) throw new Error('does not settle');
+  const settle = (most = 200) => {
+    for (let turns = 0; loop.turn(); turns++) if (turns > most) throw new Error('does not settle');
   };
   const of = <T extends FromInference['type']>(type: T) =>
     out.filter((m): m is Message<T> => m.type === type);

@@ -62,8 +62,8 @@ interface Sequence {
   tokens: number[];
   /** Tokens of the parent that it attends to; empty without one. */
   context: number[];
-  /** Full pages that it shares with the sequence it continues. */
-  sharedPages: number;
+  /** Its pages. Sequences share a page by holding the same number. */
+  pages: number[];
 }
 
 /**
@@ -80,6 +80,7 @@ export class ScriptedEngine implements Engine {
     kvCache: 0,
     workspace: 0,
     slot: 100,
+    blockBytes: [100, 100, 100, 100],
     experts: 8,
     fixed: 1000,
     smallest: 1100,
@@ -103,6 +104,7 @@ export class ScriptedEngine implements Engine {
   editRow: (row: Float32Array, context: number[], tokens: number[]) => void = () => {};
 
   readonly #pages: number;
+  #nextPage = 0;
 
   constructor(pages: number, shape = SHAPE) {
     this.#pages = pages;
@@ -110,10 +112,7 @@ export class ScriptedEngine implements Engine {
   }
 
   get pagesUsed(): number {
-    let used = 0;
-    for (const { tokens, sharedPages } of this.sequences.values())
-      used += Math.ceil(tokens.length / PAGE_TOKENS) - sharedPages;
-    return used;
+    return new Set([...this.sequences.values()].flatMap(({ pages }) => pages)).size;
   }
 
   runBatch(batch: NativeBatch): RunResult {
@@ -161,6 +160,7 @@ export class ScriptedEngine implements Engine {
       const sequence = this.sequences.get(id) ?? this.#begin(batch, batch.parents?.[i] ?? NO_PARENT);
       this.sequences.set(id, sequence);
       for (const token of batch.tokens.subarray(batch.offsets[i], batch.offsets[i + 1])) {
+        if (sequence.tokens.length % PAGE_TOKENS === 0) sequence.pages.push(this.#nextPage++);
         sequence.tokens.push(token);
         rows.push(this.#row(sequence));
       }
@@ -172,12 +172,41 @@ export class ScriptedEngine implements Engine {
     const crosses = this.shape.stacks[stack]!.crosses;
     if (crosses !== (id !== NO_PARENT) && crosses)
       throw new Error('a sequence that attends across needs a parent');
-    if (id === NO_PARENT) return { stack, tokens: [], context: [], sharedPages: 0 };
+    if (id === NO_PARENT) return { stack, tokens: [], context: [], pages: [] };
     const parent = this.sequences.get(id);
     if (parent === undefined) throw new Error(`no parent ${id}`);
-    if (parent.stack < stack) return { stack, tokens: [], context: parent.tokens, sharedPages: 0 };
-    const sharedPages = Math.floor(parent.tokens.length / PAGE_TOKENS);
-    return { stack, tokens: [...parent.tokens], context: parent.context, sharedPages };
+    if (parent.stack < stack) return { stack, tokens: [], context: parent.tokens, pages: [] };
+    return this.#copy(parent, parent.tokens.length);
+  }
+
+  /** Shares the full pages, and copies the last one. */
+  #copy({ stack, tokens, context, pages }: Sequence, length: number): Sequence {
+    const shared = pages.slice(0, Math.floor(length / PAGE_TOKENS));
+    const last = length % PAGE_TOKENS === 0 ? [] : [this.#nextPage++];
+    return { stack, tokens: tokens.slice(0, length), context, pages: [...shared, ...last] };
+  }
+
+  #get(id: number, tokens: number): Sequence {
+    const found = this.sequences.get(id);
+    if (found === undefined || found.tokens.length < tokens || tokens < 1) {
+      throw new Error(`sequence ${id} has ${found?.tokens.length} tokens, not ${tokens}`);
+    }
+    return found;
+  }
+
+  forkSequence(from: number, to: number, tokens: number): void {
+    if (this.sequences.has(to)) throw new Error(`sequence ${to} exists already`);
+    this.sequences.set(to, this.#copy(this.#get(from, tokens), tokens));
+  }
+
+  sharePages(id: number, from: number, tokens: number): void {
+    const [own, other] = [this.#get(id, tokens), this.#get(from, tokens)];
+    if (tokens % PAGE_TOKENS !== 0) throw new Error(`${tokens} tokens are not whole pages`);
+    if (own.tokens.slice(0, tokens).join() !== other.tokens.slice(0, tokens).join()) {
+      throw new Error(`sequences ${id} and ${from} do not begin with the same ${tokens} tokens`);
+    }
+    const pages = tokens / PAGE_TOKENS;
+    own.pages = [...other.pages.slice(0, pages), ...own.pages.slice(pages)];
   }
 
   #row({ tokens, context }: Sequence): Float32Array {
@@ -206,6 +235,7 @@ export class ScriptedEngine implements Engine {
       slots: 8,
       kvPages: this.#pages,
       kvPagesFree: this.#pages - this.pagesUsed,
+      kvPageBytes: 10,
       kvWindows: [],
       host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
       disk: [],

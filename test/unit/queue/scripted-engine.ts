@@ -13,6 +13,7 @@ import type {
   ExpertCost,
   ModelInfo,
 } from '../../../src/protocol/engine-messages.js';
+import type { MemorySplit } from '../../../src/protocol/memory-split.js';
 import type { AnswerSettings } from '../../../src/queue/redis/queue-name.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 
@@ -64,12 +65,18 @@ export const MODEL: ModelInfo = {
     mrpc: { template: 'mrpc sentence1: {text1} sentence2: {text2}', labels: ['no', 'yes'] },
   },
   hasTokenizer: true,
+  chat: {
+    answer: { kind: 'tags', reasoning: true, toolCalls: true },
+    developerRole: false,
+    reasoningField: 'reasoning_content',
+  },
   plan: {
     dense: 1000,
     routers: 10,
     kvCache: 100,
     workspace: 100,
     slot: 50,
+    blockBytes: [50, 50, 50, 50],
     experts: 8,
     fixed: 1210,
     smallest: 1260,
@@ -86,11 +93,18 @@ export const MODEL: ModelInfo = {
     slots: 8,
     kvPages: 10,
     kvPagesFree: 10,
+    kvPageBytes: 10,
     kvWindows: [],
     host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
     disk: [],
   },
   predictor: { name: null, fingerprint: null, warnings: [] },
+  routing: 'exact',
+};
+
+export const SPLIT: MemorySplit = {
+  kv: { used: 30, cached: 20, free: 50 },
+  experts: { slots: 400, resident: 350 },
 };
 
 export const COST: ExpertCost = {
@@ -126,8 +140,10 @@ export interface ScriptedRun {
 export class ScriptedEngine implements EngineHandle {
   state: EngineState = { phase: 'ready', detail: 'ready' };
   model: ModelInfo | undefined = MODEL;
+  computes: EngineHandle['computes'] = { device: 'cpu', isa: 'scalar' };
   counters: EngineCounters | undefined = undefined;
   tokenizer = undefined;
+  grammars = undefined;
   restarts = 0;
   /** Runs that have not ended, in the order of their start. */
   runs: ScriptedRun[] = [];
@@ -214,10 +230,10 @@ export function answerTo(request: TaskJob): TaskResult {
           : [
               {
                 id: 7,
-                token: '▁good',
+                token: ' good',
                 offset: 0,
                 logprob: -0.5,
-                top: [{ id: 7, token: '▁good', logprob: -0.5 }],
+                top: [{ id: 7, token: ' good', logprob: -0.5 }],
               },
             ];
       return {
@@ -233,6 +249,24 @@ export function answerTo(request: TaskJob): TaskResult {
         })),
       };
     }
+    case 'chat':
+    case 'respond':
+      return {
+        ...TOTALS,
+        kind: request.kind,
+        completionTokens: 1,
+        choices: Array.from({ length: request.choices ?? 1 }, (_, index) => ({
+          index,
+          text: 'good',
+          tokenIds: [7],
+          finishReason: 'stop',
+          logprobs: null,
+        })),
+      };
+    case 'embed':
+      return { ...TOTALS, kind: 'embed', embeddings: request.inputs.map(() => [0.5, -1]) };
+    case 'detokenize':
+      return { ...TOTALS, kind: 'detokenize', texts: request.ids.map((ids) => ids.join(' ')) };
     case 'tokenize':
       return {
         ...TOTALS,

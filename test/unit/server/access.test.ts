@@ -20,6 +20,7 @@ import {
   withId,
   wrongKeys,
 } from '../../support/access-cases.js';
+import { SPLIT } from '../queue/scripted-engine.js';
 import { TestServer } from './test-server.js';
 
 /** What a browser asks for when the official `openai` client sends a request, sorted as browsers sort it. */
@@ -49,7 +50,7 @@ function answerControls(server: TestServer): void {
     if (kind === 'experts') return { kind, layers: [] };
     if (kind === 'start-profile') return { kind };
     if (kind === 'stop-profile') return { kind, written: null };
-    return { kind, usage: server.engine.model!.usage };
+    return { kind, usage: server.engine.model!.usage, split: SPLIT };
   };
 }
 
@@ -103,6 +104,17 @@ describe('F25: with a key', () => {
       expect(answer.json.error.type).toBe('authentication_error');
     },
   );
+
+  it('tells a key that it does not know from none', async () => {
+    const without = await server.ask('/nowhere');
+    const wrong = await server.ask('/nowhere', { headers: { authorization: 'Bearer wrong' } });
+    expect(without.json.error.message).toBe(
+      'Expected the authorization header to be "Bearer" and an API key',
+    );
+    expect(wrong.json.error.message).toBe(
+      'This server does not know the API key of the authorization header',
+    );
+  });
 
   it('accepts the key', async () => {
     const job = await server.post('/v1/jobs', { type: 'completion', prompt: [5] }, bearer(KEY));

@@ -82,7 +82,7 @@ describe('POST /v1/jobs', () => {
       id: `cmpl-${json.id}`,
       created: Math.floor(json.created_ms / 1000),
     });
-    expect(json.answer.choices[1]).toMatchObject({ token_ids: [7], logprobs: { tokens: ['▁good'] } });
+    expect(json.answer.choices[1]).toMatchObject({ token_ids: [7], logprobs: { tokens: [' good'] } });
   });
 
   it.each<[string, object, number, string | null]>([
@@ -94,7 +94,7 @@ describe('POST /v1/jobs', () => {
     ['an unknown task', { ...CLASSIFY, task: 'x' }, 400, 'task'],
     ['no prompt', { type: 'completion' }, 400, 'prompt'],
     ['temperature', { type: 'completion', prompt: 'a', temperature: 3 }, 400, 'temperature'],
-    ['too many tokens', { type: 'completion', prompt: 'a', max_tokens: 3073 }, 422, 'max_tokens'],
+    ['too many tokens', { type: 'completion', prompt: 'a', max_tokens: 3073 }, 400, 'max_tokens'],
     ['another model', { ...CLASSIFY, model: 'gpt-2' }, 404, 'model'],
     ['a list', [], 400, null],
   ])('refuses %s as the route of the type does', async (_, body, status, param) => {
@@ -179,6 +179,10 @@ describe('the idempotency key', () => {
     const first = await post({ type: 'completion', prompt: 'a' }, headers);
     const same = { max_tokens: 16, prompt: ['a'], model: 'switch-mini', temperature: 0, type: 'completion' };
     expect((await post(same, headers)).json.id).toBe(first.json.id);
+    const chat = { type: 'chat', messages: [{ role: 'user', content: 'a' }] };
+    const named = { 'idempotency-key': key() };
+    const limited = await post({ ...chat, max_tokens: 5 }, named);
+    expect((await post({ ...chat, max_completion_tokens: 5 }, named)).json.id).toBe(limited.json.id);
   });
 
   it('ignores the seed that the server draws for a request without one', async () => {

@@ -1,7 +1,7 @@
 // A kept job holds its key's place in the queue and its tokens for as long as the queue has the job.
 import { expect, it, vi } from 'vitest';
 import type { JobEvent, JobQueue, JobRecord } from '../../../src/queue/job-queue.js';
-import type { ServerContext } from '../../../src/server/context.js';
+import type { ModelContext } from '../../../src/server/context.js';
 import { keepJob } from '../../../src/server/keep-job.js';
 import { eventually } from '../../support/eventually.js';
 import { job } from '../../support/queue-conformance/harness.js';
@@ -24,7 +24,7 @@ async function kept(queue: Partial<JobQueue> = {}) {
       ...queue,
     },
     logger: { warn: () => undefined },
-  } as unknown as ServerContext;
+  } as unknown as ModelContext;
   await keepJob(context, { locals: {} } as never, job('a'), undefined);
   await new Promise((resolve) => setTimeout(resolve, 5));
   return { ticket, tell: (event: JobEvent) => tell(event) };

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SidaError } from '../../../src/errors.js';
 import { ROUTES } from '../../../src/server/routes/index.js';
 import type { TaskJob } from '../../../src/tasks/registry.js';
-import { answerTo, MODEL } from '../queue/scripted-engine.js';
+import { answerTo, MODEL, SPLIT } from '../queue/scripted-engine.js';
 import { TestServer } from './test-server.js';
 
 let server: TestServer;
@@ -156,7 +156,12 @@ describe('POST /v1/completions', () => {
       created: expect.any(Number),
       model: 'switch-mini',
       choices: [{ index: 0, text: 'good', logprobs: null, finish_reason: 'length' }],
-      usage: { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 },
+      usage: {
+        prompt_tokens: 9,
+        completion_tokens: 1,
+        total_tokens: 10,
+        prompt_tokens_details: { cached_tokens: 0 },
+      },
     });
     expect(last).toEqual({
       kind: 'complete',
@@ -210,9 +215,9 @@ describe('POST /v1/completions', () => {
     expect(json.choices[0]).toMatchObject({
       token_ids: [7],
       logprobs: {
-        tokens: ['▁good'],
+        tokens: [' good'],
         token_logprobs: [-0.5],
-        top_logprobs: [{ '▁good': -0.5 }],
+        top_logprobs: [{ ' good': -0.5 }],
         text_offset: [0],
       },
     });
@@ -245,17 +250,20 @@ describe('POST /v1/completions', () => {
     ['an id that is not an integer', { prompt: [7, 1.5] }, 'prompt.1', 400],
     ['a text among ids', { prompt: [[7], [7, 'a']] }, 'prompt.1.1', 400],
     ['an id outside the vocabulary', { prompt: [[1], [8000]] }, 'prompt.1', 400],
-    ['more ids than a pass can hold', { prompt: Array(2049).fill(5) }, 'prompt', 422],
+    ['more ids than a pass can hold', { prompt: Array(2049).fill(5) }, 'prompt', 400],
     ['a temperature above 2', { prompt: 'a', temperature: 2.1 }, 'temperature', 400],
     ['a top_p of 0', { prompt: 'a', top_p: 0 }, 'top_p', 400],
     ['a min_p above 1', { prompt: 'a', min_p: 1.5 }, 'min_p', 400],
     ['a fractional top_k', { prompt: 'a', top_k: 1.5 }, 'top_k', 400],
     ['a seed that is not an integer', { prompt: 'a', seed: 0.5 }, 'seed', 400],
+    ['a repetition_penalty of 0', { prompt: 'a', repetition_penalty: 0 }, 'repetition_penalty', 400],
+    ['a frequency_penalty below -2', { prompt: 'a', frequency_penalty: -3 }, 'frequency_penalty', 400],
+    ['a bias of no token', { prompt: 'a', logit_bias: { 99999999: 1 } }, 'logit_bias', 400],
     ['17 choices', { prompt: 'a', n: 17 }, 'n', 400],
     ['65 choices of all prompts', { prompt: Array(13).fill('a'), n: 5 }, 'n', 400],
     ['no tokens', { prompt: 'a', max_tokens: 0 }, 'max_tokens', 400],
     ['2^53 tokens', { prompt: 'a', max_tokens: 2 ** 53 }, 'max_tokens', 400],
-    ['more tokens than the KV cache', { prompt: 'a', max_tokens: 3073 }, 'max_tokens', 422],
+    ['more tokens than the KV cache', { prompt: 'a', max_tokens: 3073 }, 'max_tokens', 400],
     ['five stops', { prompt: 'a', stop: ['1', '2', '3', '4', '5'] }, 'stop', 400],
     ['an empty stop', { prompt: 'a', stop: '' }, 'stop', 400],
     ['six log-probabilities', { prompt: 'a', logprobs: 6 }, 'logprobs', 400],
@@ -294,6 +302,67 @@ describe('POST /v1/completions', () => {
       /no tokenizer/,
     );
     expect((await server.post('/v1/completions', { prompt: [5], stop: 'a' })).status).toBe(400);
+  });
+});
+
+it('names fields without effect in a header, and refuses unknown ones with --strict', async () => {
+  const strict = await TestServer.start({ strict: 'on' });
+  const body = { prompt: 'a', user: 'u', dream: 1, absent: null, 'no\nname': 2 };
+  const answer = await server.post('/v1/completions', body);
+  expect([answer.status, answer.headers['x-ignored-fields']]).toEqual([200, 'user, dream']);
+  expect((await server.post('/v1/completions', { prompt: 'a' })).headers['x-ignored-fields']).toBeUndefined();
+  const refused = await strict.post('/v1/completions', { prompt: 'a', dream: 1 });
+  expect([refused.status, refused.json.error.param]).toEqual([400, 'dream']);
+  const known = await strict.post('/v1/completions', { prompt: 'a', user: 'u' });
+  expect([known.status, known.headers['x-ignored-fields']]).toEqual([200, 'user']);
+  await strict.close();
+});
+
+describe('POST /v1/detokenize', () => {
+  it('gives a text for each list of ids', async () => {
+    const { json } = await server.post('/v1/detokenize', { ids: [[5, 1], [6]] });
+    expect(json).toEqual({
+      object: 'detokenization',
+      model: 'switch-mini',
+      data: [
+        { index: 0, text: '5 1' },
+        { index: 1, text: '6' },
+      ],
+    });
+    expect((await server.post('/v1/detokenize', { ids: [7] })).json.data).toEqual([{ index: 0, text: '7' }]);
+  });
+
+  it.each<[string, unknown, string]>([
+    ['an id outside of the vocabulary', [[5], [8000]], 'ids.1'],
+    ['a text', 'a', 'ids'],
+    ['too many ids', Array(65_537).fill(5), 'ids'],
+  ])('refuses %s', async (_, ids, param) => {
+    const { status, json } = await server.post('/v1/detokenize', { ids });
+    expect([status >= 400 && status < 500, json.error.param]).toEqual([true, param]);
+  });
+});
+
+describe('POST /v1/embeddings', () => {
+  it('has the shape of OpenAI, with numbers or their bytes', async () => {
+    const { json } = await server.post('/v1/embeddings', { input: ['a', 'b'] });
+    expect(json).toEqual({
+      object: 'list',
+      model: 'switch-mini',
+      data: [0, 1].map((index) => ({ object: 'embedding', index, embedding: [0.5, -1] })),
+      usage: { prompt_tokens: 9, total_tokens: 9 },
+    });
+    const bytes = await server.post('/v1/embeddings', { input: [5, 6], encoding_format: 'base64' });
+    const found = Buffer.from(bytes.json.data[0].embedding, 'base64');
+    expect([found.readFloatLE(0), found.readFloatLE(4)]).toEqual([0.5, -1]);
+  });
+
+  it.each<[string, object, string]>([
+    ['no input', {}, 'input'],
+    ['an empty list', { input: [] }, 'input'],
+    ['another width', { input: 'a', dimensions: 64 }, 'dimensions'],
+  ])('refuses %s', async (_, body, param) => {
+    const { status, json } = await server.post('/v1/embeddings', body);
+    expect([status, json.error.param]).toEqual([400, param]);
   });
 });
 
@@ -371,9 +440,16 @@ describe('readiness', () => {
 
 describe('admin', () => {
   it('reports and changes budgets', async () => {
-    server.engine.onControl = ({ kind }) => ({ kind: kind as 'usage', usage: MODEL.usage });
+    server.engine.onControl = ({ kind }) => ({ kind: kind as 'usage', usage: MODEL.usage, split: SPLIT });
     const answer = {
-      device: { budget_bytes: 2 ** 30, used_bytes: 1000, peak_bytes: 2000, smallest_bytes: 500 },
+      device: {
+        budget_bytes: 2 ** 30,
+        used_bytes: 1000,
+        peak_bytes: 2000,
+        smallest_bytes: 500,
+        kv: { used_bytes: 30, cached_bytes: 20, free_bytes: 50 },
+        experts: { slot_bytes: 400, resident_bytes: 350 },
+      },
       host: { budget_bytes: 0, used_bytes: 0 },
     };
     expect((await server.ask('/admin/budget')).json).toEqual(answer);

@@ -53,6 +53,7 @@ describe('a stream', () => {
     const pieces = found.slice(0, -1).map((event) => JSON.parse(event));
     expect(pieces.map(({ choices }) => choices[0]?.text)).toEqual(['a fine', ' film', undefined]);
     expect(pieces.map(({ choices }) => choices[0]?.finish_reason)).toEqual([null, 'stop', undefined]);
+    expect(pieces.slice(0, 2).map(({ usage }) => usage)).toEqual([null, null]);
     expect(pieces[2]).toMatchObject({ choices: [], usage: { prompt_tokens: 9 }, experts: { needed: 5 } });
     expect(new Set(pieces.map(({ id }) => id)).size).toBe(1);
   });

@@ -2,56 +2,74 @@
 import { pino } from 'pino';
 import { KeyRing } from '../../../src/access/key-ring.js';
 import { resolveServeOptions, type Sources } from '../../../src/config/resolve.js';
-import type { Metrics } from '../../../src/observability/metrics.js';
 import { MemoryQueue } from '../../../src/queue/memory/memory-queue.js';
 import { recordKeptJob } from '../../../src/queue/queue-metrics.js';
+import type { ServedModel } from '../../../src/server/context.js';
 import { type RunningServer, startServer } from '../../../src/server/http-server.js';
 import { serverMetrics } from '../../../src/server/server-metrics.js';
+import type { SharedBudget } from '../../../src/server/shared-budget.js';
 import { type Answer, type Asked, ask, raw } from '../../support/http-client.js';
-import { ScriptedEngine } from '../queue/scripted-engine.js';
+import { MODEL, ScriptedEngine } from '../queue/scripted-engine.js';
 
 export type { Answer };
 
 export class TestServer {
+  /** Those of the first model. */
   readonly engine: ScriptedEngine;
   readonly queue: MemoryQueue;
+  /** One for each model. */
+  readonly engines: ScriptedEngine[];
+  readonly queues: MemoryQueue[];
   readonly log: Record<string, unknown>[];
   readonly running: RunningServer;
 
   private constructor(
-    engine: ScriptedEngine,
-    queue: MemoryQueue,
+    engines: ScriptedEngine[],
+    queues: MemoryQueue[],
     log: Record<string, unknown>[],
     running: RunningServer,
   ) {
-    this.engine = engine;
-    this.queue = queue;
+    this.engine = engines[0]!;
+    this.queue = queues[0]!;
+    this.engines = engines;
+    this.queues = queues;
     this.log = log;
     this.running = running;
   }
 
-  static async start(flags: Sources['flags'] = {}): Promise<TestServer> {
+  /** `names` are those of several models. */
+  static async start(
+    flags: Sources['flags'] = {},
+    names: (string | undefined)[] = [undefined],
+    sharedBudget?: SharedBudget,
+  ): Promise<TestServer> {
     const options = resolveServeOptions({ flags: { model: 'm', port: '0', ...flags }, env: {} });
     const keys = new KeyRing(options);
-    const engine = new ScriptedEngine();
-    engine.script = (run) => run.finish();
-    const queue = new MemoryQueue(engine, {
-      bound: options.queueBound,
-      deadlineMs: options.deadline,
-      concurrency: 2,
-      keptDeadlineMs: options.jobDeadline,
-      retentionMs: options.jobRetention,
-      answerBytes: options.jobResults,
-      onKeptEnd: (record) => recordKeptJob(record, metrics, logger),
-    });
     const log: Record<string, unknown>[] = [];
     const logger = pino({ level: 'info' }, { write: (line: string) => log.push(JSON.parse(line)) });
-    const metrics: Metrics = serverMetrics(engine, queue);
+    const { queueBound } = options;
+    const parts = names.map((name, i) => {
+      const engine = new ScriptedEngine();
+      if (name !== undefined) engine.model = { ...MODEL, name };
+      engine.script = (run) => run.finish();
+      const queue = new MemoryQueue(engine, {
+        bound: queueBound,
+        deadlineMs: options.deadline,
+        concurrency: 2,
+        keptDeadlineMs: options.jobDeadline,
+        retentionMs: options.jobRetention,
+        answerBytes: options.jobResults,
+        onKeptEnd: (record) => recordKeptJob(record, metrics[i], logger),
+      });
+      return { name, engine, queue, queueBound, options };
+    });
+    const metrics = serverMetrics(parts as [(typeof parts)[number]]);
+    const models = parts.map((part, i) => ({ ...part, metrics: metrics[i]! })) as unknown as [ServedModel];
     return new TestServer(
-      engine,
-      queue,
+      parts.map(({ engine }) => engine),
+      parts.map(({ queue }) => queue),
       log,
-      await startServer({ engine, queue, options, keys, logger, metrics }),
+      await startServer({ models, options, keys, logger, metrics: metrics[0], sharedBudget }),
     );
   }
 

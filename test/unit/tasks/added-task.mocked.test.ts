@@ -40,6 +40,7 @@ it('runs in the engine process', () => {
   const sent: FromEngine[] = [];
   const items: PendingItem[] = [];
   const jobs = new JobRunner({
+    prefixCache: 'per-key',
     limits: {
       shape: { ...SHAPE, vocabSize: 8000 },
       maxBatchTokens: 64,

@@ -79,9 +79,23 @@ describe('a decoder-only model', () => {
   it('accepts prompts longer than a pass, up to its context', () => {
     expect(inputsOf(complete(126), limits())[0]!.tokens).toHaveLength(126);
     expect(refusal(complete(127)).toBody()).toMatchObject({
-      code: 'cannot_run',
-      message: expect.stringMatching(/127 tokens.*"max_tokens" of 3.*129.*128/),
+      code: 'context_length_exceeded',
+      message: expect.stringMatching(
+        /127 tokens.*"max_tokens" of 3.*129; the model's maximum context length is 128 tokens/,
+      ),
       details: { tokens: 127, needed: 129, limit: 128 },
+    });
+  });
+
+  it('has no longer context than its KV cache', () => {
+    const small = { ...limits(), kvPages: 4 };
+    expect(inputsOf(complete(62), small)).toHaveLength(1);
+    expect(refusal(complete(63), small).toBody()).toMatchObject({
+      code: 'context_length_exceeded',
+      message: expect.stringMatching(
+        /63 tokens.*65; with --kv-tokens of this server, the maximum context length is 64 tokens/,
+      ),
+      details: { tokens: 63, needed: 65, limit: 64 },
     });
   });
 
@@ -104,6 +118,8 @@ describe('a decoder-only model', () => {
     expect(inputsOf(complete(96, long), limits())).toHaveLength(1);
     expect(refusal(complete(96, { ...long, choices: 4 })).toBody()).toMatchObject({
       code: 'cannot_run',
+      message: 'Prompt 0 with its output in 4 choices needs 14 KV pages of 16 tokens, the cache has 12',
+      param: 'n',
       details: { needed_pages: 14, kv_pages: 12 },
     });
   });
@@ -123,14 +139,17 @@ describe('a decoder-only model', () => {
       [no, not].map((ids) => ids.slice(0, -1)).filter((ids) => ids.length > 0),
     );
     expect(refusal(classify('a '.repeat(126))).toBody()).toMatchObject({
-      code: 'cannot_run',
+      code: 'context_length_exceeded',
       message: expect.stringContaining('its longest label'),
     });
   });
 });
 
 it('an encoder accepts no input longer than a pass', () => {
-  expect(refusal(complete(33), limits(SHAPE)).toBody()).toMatchObject({ details: { tokens: 33, limit: 32 } });
+  expect(refusal(complete(33), limits(SHAPE)).toBody()).toMatchObject({
+    code: 'context_length_exceeded',
+    details: { tokens: 33, limit: 32 },
+  });
 });
 
 describe('the tokens of labels', () => {

@@ -40,7 +40,7 @@ export const nextToken: Task<z.infer<typeof request>, Job, Result, { experts: bo
       ids: found.map(({ id }) => id),
       lengths: found.map(({ length }) => length),
     }),
-    chunk: ({ index, tokenIds }) => ({ index, id: tokenIds[0] }),
+    chunks: ({ index, tokenIds }) => [{ index, id: tokenIds[0] }],
   }),
   tokens: {
     input: (job) => inputTokens(job.texts),

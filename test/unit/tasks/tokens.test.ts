@@ -13,6 +13,14 @@ it('counts token ids exactly, and estimates texts from their bytes', () => {
   expect(input({ kind: 'tokenize', inputs: ['x'.repeat(900)], addSpecialTokens: true })).toBe(300);
 });
 
+it('counts the bytes of biases beside those of the prompts', () => {
+  const job = {
+    ...complete(['abc', [1, 2]], 5),
+    adjustments: { presence: 0, frequency: 0, repetition: 1, biases: [[5, 1]] as [number, number][] },
+  } as TaskJob;
+  expect(taskOf(job).tokens.bytes(job)).toBe(3 + 16 + 16);
+});
+
 const complete = (prompts: (string | number[])[], maxTokens: number): TaskJob => ({
   kind: 'complete',
   prompts,

@@ -126,7 +126,7 @@ describe('is refused', () => {
 it('the answer has the text without special tokens, and counts the tokens that are shown', () => {
   const { engine } = translate;
   if (engine.runs !== 'model') throw new Error('it has no results');
-  const results = engine.results(jobOf({ input: ['a', 'b'], num_beams: 2 }), limits());
+  const results = engine.results(jobOf({ input: ['a', 'b'], num_beams: 2 }), limits(), []);
   const film = languages.encodePlain('the film was');
   for (const id of [GERMAN, ...film, EOS]) results.token!(0, { item: 0, choice: 0, id });
   results.token!(1, { item: 1, choice: 0, id: GERMAN });

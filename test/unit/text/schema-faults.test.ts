@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { nearest } from '../../../src/text/nearest.js';
-import { checkAgainst } from '../../../src/text/schema-faults.js';
+import { checkAgainst, issuesOf } from '../../../src/text/schema-faults.js';
 
 const SCHEMA = z.strictObject({
   text: z.string().min(1).max(5).optional(),
@@ -19,6 +19,14 @@ const SCHEMA = z.strictObject({
   either: z.union([z.string(), z.boolean()]).optional(),
   inner: z.strictObject({ deep: z.number() }).optional(),
   map: z.record(z.string(), z.number()).optional(),
+  named: z.record(z.string().regex(/^a/), z.number()).optional(),
+  two: z.tuple([z.string(), z.string()]).optional(),
+  code: z.string().length(3).optional(),
+  begun: z.string().startsWith('a').optional(),
+  ended: z.string().endsWith('z').optional(),
+  holds: z.string().includes('-').optional(),
+  mail: z.email().optional(),
+  any: z.custom((value) => value === 1).optional(),
 });
 
 describe('the message of a fault', () => {
@@ -48,7 +56,15 @@ describe('the message of a fault', () => {
     [{ kind: 'd' }, 'kind', 'Expected "a", "b" or "c", but got "d"'],
     [{ one: 2 }, 'one', 'Expected 1, but got 2'],
     [{ id: 'x' }, 'id', 'Expected a UUID, but got "x"'],
-    [{ shape: 'y' }, 'shape', 'Expected a text of another form, but got "y"'],
+    [{ shape: 'y' }, 'shape', 'Expected a text that matches /^x$/, but got "y"'],
+    [{ begun: 'b' }, 'begun', 'Expected a text that begins with "a", but got "b"'],
+    [{ ended: 'b' }, 'ended', 'Expected a text that ends with "z", but got "b"'],
+    [{ holds: 'b' }, 'holds', 'Expected a text that contains "-", but got "b"'],
+    [{ mail: 'b' }, 'mail', 'Expected a text of the form email, but got "b"'],
+    [{ code: 'ab' }, 'code', 'Expected a text of 3 characters, but got 2'],
+    [{ two: ['a', 'b', 'c'] }, 'two', 'Expected a list of at most 2 entries, but got 3'],
+    [{ named: { b: 1 } }, 'named.b', 'Expected a text that matches /^a/, but got "b"'],
+    [{ any: 2 }, 'any', 'Expected another value than 2'],
     [{ either: 7 }, 'either', 'Expected a value of another kind than 7'],
     [{ inner: {} }, 'inner.deep', 'Expected a number, but got nothing'],
     [{ map: { a: 'b' } }, 'map.a', 'Expected a number, but got "b"'],
@@ -72,6 +88,29 @@ describe('the message of a fault', () => {
     const schema = z.object({ a: z.string({ error: 'Expected a name' }) });
     expect(checkAgainst(schema, {})).toMatchObject({ fault: { message: 'Expected a name', missing: true } });
   });
+});
+
+// A code that zod adds fails the build: describe would end without a message.
+it.each<[code: string, schema: z.ZodType, value: unknown, message: string]>([
+  ['invalid_type', z.string(), 1, 'Expected a text, but got 1'],
+  ['too_big', z.set(z.number()).max(1), new Set([1, 2]), 'Expected at most 1 entry'],
+  ['too_small', z.string().min(2), 'a', 'Expected a text of at least 2 characters, but got 1'],
+  ['invalid_format', z.uuid(), 'a', 'Expected a UUID, but got "a"'],
+  ['not_multiple_of', z.number().multipleOf(2), 3, 'Expected a multiple of 2, but got 3'],
+  ['unrecognized_keys', z.strictObject({}), { a: 1 }, 'Unknown field "a"'],
+  ['invalid_union', z.union([z.string(), z.boolean()]), 1, 'Expected a value of another kind than 1'],
+  [
+    'invalid_key',
+    z.record(z.string().min(2), z.number()),
+    { a: 1 },
+    'Expected a text of at least 2 characters, but got 1',
+  ],
+  ['invalid_element', z.map(z.boolean(), z.string()), new Map([[true, 1]]), 'Expected a text, but got 1'],
+  ['invalid_value', z.literal(1), 2, 'Expected 1, but got 2'],
+  ['custom', z.custom(() => false), 1, 'Expected another value than 1'],
+])('says what is wrong with the code %s', (code, schema, value, message) => {
+  const issues = issuesOf(schema, value);
+  expect(issues).toMatchObject([{ code, message }]);
 });
 
 it.each([

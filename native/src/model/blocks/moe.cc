@@ -25,7 +25,7 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
       rows += static_cast<int32_t>(count);
     }
     const ProfileScope computing(ProfileOp::kExperts, {.layer = layer, .tokens = rows});
-    ops_.experts(experts_.layout(), group_, dispatch_);
+    ops_.experts(experts_.layout(), weights.moe_layer, group_, dispatch_);
   }
   {
     const ProfileScope combining(ProfileOp::kCombine);

@@ -130,9 +130,13 @@ TensorSource decoder_source(const ModelSpec& spec, const TensorSlot& slot) {
 bool owns_decoder_tensor(const ModelSpec& spec, std::string_view name) {
   constexpr std::string_view kLayers = "model.layers.";
   if (!name.starts_with(kLayers) || name.ends_with(".rotary_emb.inv_freq")) return false;
+  return owns_layer(spec, name.substr(kLayers.size()));
+}
+
+bool owns_layer(const ModelSpec& spec, std::string_view number) {
   size_t layer = 0;
-  const char* begin = name.data() + kLayers.size();
-  const auto [end, error] = std::from_chars(begin, name.data() + name.size(), layer);
+  const char* begin = number.data();
+  const auto [end, error] = std::from_chars(begin, begin + number.size(), layer);
   if (error != std::errc() || end == begin) return true;
   const size_t layers = spec.last().layers.size();
   return layer < layers || layer >= layers + spec.extra_layers;

@@ -28,4 +28,7 @@ TensorSource decoder_source(const ModelSpec& spec, const TensorSlot& slot);
 /// config; the layers of multi-token prediction after the last one are not read.
 bool owns_decoder_tensor(const ModelSpec& spec, std::string_view name);
 
+/// The same of what stands behind the prefix of all layers, such as "12.mlp.gate.weight".
+bool owns_layer(const ModelSpec& spec, std::string_view number);
+
 }  // namespace sida

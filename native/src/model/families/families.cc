@@ -5,6 +5,7 @@
 #include "model/families/deepseek_v2/deepseek_v2.h"
 #include "model/families/deepseek_v3/deepseek_v3.h"
 #include "model/families/family.h"
+#include "model/families/gguf_model.h"
 #include "model/families/glm4_moe/glm4_moe.h"
 #include "model/families/gpt_oss/gpt_oss.h"
 #include "model/families/mixtral/mixtral.h"
@@ -35,6 +36,20 @@ const Family& family_of(const ConfigReader& config) {
   }
   throw config.fault("model_type", known, found ? found->describe() : "none",
                      "only checkpoints of these families are supported");
+}
+
+const Family& family_of(const GgufModel& model) {
+  std::string known;
+  for (const Family* family : kFamilies) {
+    if (family->gguf == nullptr) continue;
+    const std::string architecture = family->gguf->architecture;
+    const bool same = model.architecture() == architecture;
+    if (same && (family->gguf->matches == nullptr || family->gguf->matches(model))) return *family;
+    const std::string quoted = "\"" + architecture + "\"";
+    if (!known.ends_with(quoted)) known += (known.empty() ? "" : " or ") + quoted;
+  }
+  throw model.fault("general.architecture", known, "\"" + escape_text(model.architecture()) + "\"",
+                    "only models of these architectures are supported");
 }
 
 }  // namespace sida

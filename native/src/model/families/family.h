@@ -12,6 +12,7 @@
 namespace sida {
 
 class ConfigReader;
+class GgufModel;
 
 /// Where a checkpoint may hold a slot's tensor.
 struct TensorSource {
@@ -29,8 +30,21 @@ struct TensorSource {
     /// Not empty: the tensor holds MXFP4 codes (.., k / 32, 16) in U8, low nibble first, and the one of this name their
     /// scales (.., k / 32), powers of two above 127. `shape` is that of the codes.
     std::string scales = {};
+    /// Not 0: in each span of this many rows the tensor alternates between rows of the slot's first and second half.
+    uint64_t paired_rows = 0;
   };
   std::vector<Candidate> candidates;  ///< in order of preference: the first that the checkpoint has is used
+};
+
+/// A family's models in GGUF, as llama.cpp's converter writes them.
+struct GgufForm {
+  const char* architecture;  ///< general.architecture
+  /// Whether a model of this architecture is of the family; null: all are.
+  bool (*matches)(const GgufModel& model);
+  /// The text of the config.json that a Hugging Face checkpoint of this model has. Throws checkpoint_invalid naming the
+  /// key that is missing, out of range or asks for something unsupported.
+  std::string (*config)(const GgufModel& model);
+  TensorSource (*source)(const ModelSpec& spec, const TensorSlot& slot);
 };
 
 /// A model family: how its config becomes a spec, and where its checkpoints hold each slot. Each family has a folder;
@@ -43,6 +57,7 @@ struct Family {
   /// Whether a tensor of this name is a weight, so that a checkpoint may hold it only where the config has a slot for
   /// it.
   bool (*owns)(const ModelSpec& spec, std::string_view name);
+  const GgufForm* gguf = nullptr;  ///< null: llama.cpp has no such architecture
 };
 
 /// All families that this build knows.
@@ -50,5 +65,7 @@ std::span<const Family* const> families();
 /// The family that a config's `model_type` names. Throws checkpoint_invalid with the known families where there is
 /// none.
 const Family& family_of(const ConfigReader& config);
+/// The family of a GGUF file's model. Throws checkpoint_invalid with the known architectures where there is none.
+const Family& family_of(const GgufModel& model);
 
 }  // namespace sida

@@ -58,13 +58,15 @@ void CpuOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, s
   });
 }
 
-void CpuOps::experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) {
+void CpuOps::experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
+                     const Dispatch& dispatch) {
+  const BlockLayout& matrices = layout.layers[layer];
   group_.clear();
   for (const ExpertBlock& expert : experts) {
     const size_t begin = dispatch.begin[expert.index], rows = dispatch.begin[expert.index + 1] - begin;
     if (rows == 0) continue;
-    group_.push_back({layout.matrix(expert.block, Projection::kGate), layout.matrix(expert.block, Projection::kUp),
-                      layout.matrix(expert.block, Projection::kDown), dispatch.order.data() + begin, rows,
+    group_.push_back({matrices.matrix(expert.block, Projection::kGate), matrices.matrix(expert.block, Projection::kUp),
+                      matrices.matrix(expert.block, Projection::kDown), dispatch.order.data() + begin, rows,
                       work_.outputs + begin * spec_.width});
   }
   expert_ffn(pool_, group_, work_.normed, dispatch.k, layout.shape.activation, work_.expert_scratch());

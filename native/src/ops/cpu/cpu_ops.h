@@ -45,7 +45,8 @@ class CpuOps final : public Ops {
               Dispatch& dispatch) override;
   void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) override;
   void take_choices(const Dispatch&, size_t) override {}
-  void experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) override;
+  void experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
+               const Dispatch& dispatch) override;
   void combine(const Dispatch& dispatch, size_t tokens) override;
 
   void logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) override;

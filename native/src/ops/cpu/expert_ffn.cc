@@ -121,7 +121,10 @@ void run_batch(ThreadPool& pool, const Batch& batch, const float* x, size_t k, A
   const ExpertRows& some = *parts.front().expert;
   const WeightFormat format = some.up.format;
   const size_t width = some.up.k, hidden = some.up.n, stride = scratch.hidden_stride;
-  const bool has_gate = gated(activation), int8 = in_int8(format, scratch.int8);
+  const bool has_gate = gated(activation);
+  // Gate and up share the quantized rows.
+  const bool int8 = in_int8(format, scratch.int8) && (!has_gate || some.gate.format == format);
+  const bool down_int8 = in_int8(some.down.format, scratch.int8);
 
   std::array<const float*, kMaxGroupExperts> inputs;
   for (size_t i = 0; i < parts.size(); ++i) inputs[i] = gather(parts[i], x, k, width, scratch.inputs);
@@ -144,18 +147,18 @@ void run_batch(ThreadPool& pool, const Batch& batch, const float* x, size_t k, A
     product(part.expert->up, activation_epilogue(activation));
   });
   for (const Part& part : parts) scale_rows(pool, part, hidden, scratch);
-  if (int8) {
-    codes = quantized_rows(scratch.int8.data(), batch.rows(), hidden, format);
-    quantize(pool, {scratch.hidden, stride, batch.rows(), hidden, format}, codes);
+  if (down_int8) {
+    codes = quantized_rows(scratch.int8.data(), batch.rows(), hidden, some.down.format);
+    quantize(pool, {scratch.hidden, stride, batch.rows(), hidden, some.down.format}, codes);
   }
   share_panels(pool, parts, &ExpertRows::down, 1, [&](size_t i, size_t begin, size_t end) {
     const Part& part = parts[i];
     const PanelMatrix& w = part.expert->down;
-    const QuantizedRows rows = int8 ? codes.from(part.at) : codes;
+    const QuantizedRows rows = down_int8 ? codes.from(part.at) : codes;
     const float* from = scratch.hidden + part.at * stride;
     float* y = part.expert->y + part.begin * width;
     multiply({from, stride, part.rows, w.data, w.format, w.k, w.n, begin, end, y, width, epilogue, w.bias},
-             int8 ? &rows : nullptr);
+             down_int8 ? &rows : nullptr);
   });
 }
 

@@ -2,13 +2,14 @@
 // namespace.
 //
 // What one output element is, in every instruction set and for any number of rows. int8: the exact sum of
-// activation code · weight code, rounded to f32, times the channel's scale, times the row's. int4: a chain of
+// activation code · weight code, rounded to f32, times the channel's scale, times the row's. int4 and q4_0: a chain of
 // fused multiply-adds over the groups, ascending, of the group's exact sum and its scale; then times the
 // row's.
 
 #include <cstring>
 #include <limits>
 
+#include "ops/cpu/gemm_impl.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/tile_impl.h"
 
@@ -104,6 +105,7 @@ struct Int8Tile {
   }
 };
 
+template <WeightType kType>
 struct Int4Tile {
   template <size_t kRows>
   static void run(const GemmTask& t, const QuantizedRows& x, size_t row, const std::byte* panel, float* y,
@@ -136,12 +138,12 @@ struct Int4Tile {
         }
         codes.advance(8);
       }
-      const V scale0 = V::load_bf16(p), scale1 = V::load_bf16(p + 32);
+      const GroupScales scales = kType == WeightType::kInt4 ? GroupScales::bf16(p) : GroupScales::f16(p);
       p += kGroupScaleBytes;
 #pragma GCC unroll 16
       for (size_t r = 0; r < kRows; ++r) {
-        total[r][0] = V::fma(I::to_float(acc[r][0]), scale0, total[r][0]);
-        total[r][1] = V::fma(I::to_float(acc[r][1]), scale1, total[r][1]);
+        total[r][0] = V::fma(I::to_float(acc[r][0]), scales.of[0], total[r][0]);
+        total[r][1] = V::fma(I::to_float(acc[r][1]), scales.of[1], total[r][1]);
       }
     }
 #pragma GCC unroll 16
@@ -165,7 +167,8 @@ void int8_panels(const GemmTask& t, const QuantizedRows& x) {
 
 void gemm_int8(const GemmTask& t, const QuantizedRows& x) {
   if (t.format.type == WeightType::kInt8) return int8_panels<Int8Tile, 12>(t, x);
-  int8_panels<Int4Tile, 6>(t, x);
+  if (t.format.type == WeightType::kQ4_0) return int8_panels<Int4Tile<WeightType::kQ4_0>, 6>(t, x);
+  int8_panels<Int4Tile<WeightType::kInt4>, 6>(t, x);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ struct QuantizedRows {
   uint8_t* codes;  ///< (rows, stride): x / scale, for int8 weights plus 128
   size_t stride;
   float* scales;  ///< (rows)
-  int32_t* sums;  ///< (rows, groups) for int4 weights: -8 · sum of the group's codes
+  int32_t* sums;  ///< (rows, groups) for int4 and q4_0 weights: -8 · sum of the group's codes
   size_t groups;
 
   QuantizedRows from(size_t row) const {
@@ -103,7 +103,7 @@ struct CpuKernels {
   const char* isa;
   void (*gemm)(const GemmTask&);
   void (*quantize_rows)(const QuantizeTask&, const QuantizedRows& out);
-  /// The GEMM of int8 or int4 weights with x in 8 bits; `x` and `x_stride` of the task are not read. The sums of
+  /// The GEMM of int8, int4 or q4_0 weights with x in 8 bits; `x` and `x_stride` of the task are not read. The sums of
   /// products are exact integers, for int4 of each group, and are scaled once each.
   void (*gemm_int8)(const GemmTask&, const QuantizedRows& x);
   void (*attention)(const AttentionTask&);

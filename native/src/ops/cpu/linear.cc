@@ -48,7 +48,9 @@ void run(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, std::sp
 }  // namespace
 
 bool in_int8(WeightFormat format, Int8Scratch scratch) {
-  return !scratch.empty() && (format.type == WeightType::kInt8 || format.type == WeightType::kInt4);
+  if (scratch.empty()) return false;
+  const WeightType type = format.type;
+  return type == WeightType::kInt8 || type == WeightType::kInt4 || type == WeightType::kQ4_0;
 }
 
 void linear(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, std::span<const LinearOutput> outputs,

@@ -14,7 +14,7 @@ size_t stride_of(size_t k) { return (k + 63) / 64 * 64 + 64; }
 size_t line(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 size_t groups_of(size_t k, WeightFormat format) {
-  return format.type == WeightType::kInt4 ? (k + format.group - 1) / format.group : 0;
+  return grouped(format.type) ? (k + format.group - 1) / format.group : 0;
 }
 
 }  // namespace

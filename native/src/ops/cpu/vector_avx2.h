@@ -56,17 +56,61 @@ struct V {
                  _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(hi, up), 24))};
     }
   }
-  static __m256 nibble(__m256i lane, int shift) {
-    const __m256i code = _mm256_and_si256(_mm256_srli_epi32(lane, shift), _mm256_set1_epi32(15));
-    return _mm256_cvtepi32_ps(_mm256_sub_epi32(code, _mm256_set1_epi32(8)));
+  static V load_f16(const void* p) {
+    const __m256i both = _mm256_loadu_si256(static_cast<const __m256i*>(p));
+    return {_mm256_cvtph_ps(_mm256_castsi256_si128(both)), _mm256_cvtph_ps(_mm256_extracti128_si256(both, 1))};
   }
-  static void load_int4(const void* p, V (&code)[8]) {
+  // Sixteen columns of 16 bits.
+  static void load_half_words(const void* p, __m256i& a, __m256i& b) {
+    const __m256i both = _mm256_loadu_si256(static_cast<const __m256i*>(p));
+    a = _mm256_cvtepu16_epi32(_mm256_castsi256_si128(both));
+    b = _mm256_cvtepu16_epi32(_mm256_extracti128_si256(both, 1));
+  }
+  // Sixteen pairs of unsigned bytes.
+  static void load_byte_pairs(const void* p, V& first, V& second) {
+    const __m256i mask = _mm256_set1_epi32(255);
+    __m256i a, b;
+    load_half_words(p, a, b);
+    first = {_mm256_cvtepi32_ps(_mm256_and_si256(a, mask)), _mm256_cvtepi32_ps(_mm256_and_si256(b, mask))};
+    second = {_mm256_cvtepi32_ps(_mm256_srli_epi32(a, 8)), _mm256_cvtepi32_ps(_mm256_srli_epi32(b, 8))};
+  }
+  // Byte `which` of each of sixteen pairs of signed bytes.
+  static V load_signed_bytes(const void* p, size_t which) {
+    const int up = which == 0 ? 24 : 16;
+    __m256i a, b;
+    load_half_words(p, a, b);
+    return {_mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(a, up), 24)),
+            _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(b, up), 24))};
+  }
+  /// The number in `mask` of each lane, from bit `shift` on, less `zero`.
+  static __m256 bits(__m256i lane, int shift, int mask, int zero) {
+    const __m256i code = _mm256_and_si256(_mm256_srli_epi32(lane, shift), _mm256_set1_epi32(mask));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(code, _mm256_set1_epi32(zero)));
+  }
+  static void load_nibbles(const void* p, int zero, V (&code)[8]) {
     const __m256i lo = _mm256_loadu_si256(static_cast<const __m256i*>(p));
     const __m256i hi = _mm256_loadu_si256(static_cast<const __m256i*>(p) + 1);
     for (int i = 0; i < 4; ++i) {
-      code[i] = {nibble(lo, 8 * i), nibble(hi, 8 * i)};
-      code[i + 4] = {nibble(lo, 8 * i + 4), nibble(hi, 8 * i + 4)};
+      code[i] = {bits(lo, 8 * i, 15, zero), bits(hi, 8 * i, 15, zero)};
+      code[i + 4] = {bits(lo, 8 * i + 4, 15, zero), bits(hi, 8 * i + 4, 15, zero)};
     }
+  }
+  static void load_int4(const void* p, V (&code)[8]) { load_nibbles(p, 8, code); }
+  static void load_uint4(const void* p, V (&code)[8]) { load_nibbles(p, 0, code); }
+  static __m256i join_int6(const __m256i* low, const __m256i* high, int part, int step) {
+    const __m256i lane = _mm256_srl_epi32(_mm256_loadu_si256(low), _mm_cvtsi32_si128(4 * part));
+    const __m256i wide = _mm256_srl_epi32(_mm256_loadu_si256(high), _mm_cvtsi32_si128(2 * step));
+    return _mm256_or_si256(_mm256_and_si256(lane, _mm256_set1_epi8(15)),
+                           _mm256_slli_epi32(_mm256_and_si256(wide, _mm256_set1_epi8(3)), 4));
+  }
+  // Sixteen columns of four codes of 6 bits: their low 4 bits are nibble `part` of the bytes at `low`, their high 2
+  // bits number `step` of those at `high`.
+  static void load_int6(const void* low, const void* high, unsigned part, unsigned step, V (&code)[4]) {
+    const auto* from = static_cast<const __m256i*>(low);
+    const auto* top = static_cast<const __m256i*>(high);
+    const __m256i a = join_int6(from, top, static_cast<int>(part), static_cast<int>(step));
+    const __m256i b = join_int6(from + 1, top + 1, static_cast<int>(part), static_cast<int>(step));
+    for (int i = 0; i < 4; ++i) code[i] = {bits(a, 8 * i, 63, 32), bits(b, 8 * i, 63, 32)};
   }
   /// Sixteen e2m1 nibbles from bit `shift` on of each lane: a table of the eight magnitudes, and the sign bit.
   static __m256 e2m1(__m256i lane, int shift) {

@@ -37,32 +37,57 @@ struct V {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
   }
-  // Sixteen columns of four codes: byte i of a lane plus 128 becomes the low byte of a float 2^23 + that.
-  static void load_int8(const void* p, V (&code)[4]) {
-    const __m512i lane = _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_set1_epi8(-128));
+  static V load_f16(const void* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))}; }
+  // Sixteen pairs of unsigned bytes.
+  static void load_byte_pairs(const void* p, V& first, V& second) {
+    const __m512i pair = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+    first.v = _mm512_cvtepi32_ps(_mm512_and_si512(pair, _mm512_set1_epi32(255)));
+    second.v = _mm512_cvtepi32_ps(_mm512_srli_epi32(pair, 8));
+  }
+  // Byte `which` of each of sixteen pairs of signed bytes.
+  static V load_signed_bytes(const void* p, size_t which) {
+    const __m512i pair = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+    return {_mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(pair, which == 0 ? 24 : 16), 24))};
+  }
+  // Byte i of a lane becomes the low byte of a float 2^23 + that.
+  static void load_bytes(__m512i lane, float zero, V (&code)[4]) {
     const __m512i power = _mm512_set1_epi32(0x4b000000);
     for (int i = 0; i < 4; ++i) {
       const __m512i pick = _mm512_set4_epi32(12 + i, 8 + i, 4 + i, i);
       const __m512i bits = _mm512_mask_shuffle_epi8(power, 0x1111111111111111u, lane, pick);
-      code[i].v = _mm512_sub_ps(_mm512_castsi512_ps(bits), _mm512_set1_ps(8388608.0f + 128.0f));
+      code[i].v = _mm512_sub_ps(_mm512_castsi512_ps(bits), _mm512_set1_ps(8388608.0f + zero));
     }
+  }
+  // Sixteen columns of four codes: made unsigned by adding 128.
+  static void load_int8(const void* p, V (&code)[4]) {
+    load_bytes(_mm512_xor_si512(_mm512_loadu_si512(p), _mm512_set1_epi8(-128)), 128, code);
+  }
+  // Sixteen columns of four codes of 6 bits: their low 4 bits are nibble `part` of the bytes at `low`, their high 2
+  // bits number `step` of those at `high`.
+  static void load_int6(const void* low, const void* high, unsigned part, unsigned step, V (&code)[4]) {
+    const auto shifted = [](const void* from, unsigned by) {
+      return _mm512_srl_epi32(_mm512_loadu_si512(from), _mm_cvtsi32_si128(static_cast<int>(by)));
+    };
+    const __m512i bottom = _mm512_and_si512(shifted(low, 4 * part), _mm512_set1_epi8(15));
+    const __m512i top = _mm512_and_si512(shifted(high, 2 * step), _mm512_set1_epi8(3));
+    load_bytes(_mm512_or_si512(bottom, _mm512_slli_epi32(top, 4)), 32, code);
   }
   // The permutation reads only the four low bits of a lane, so it is a table from nibble to code.
-  static void load_int4(const void* p, V (&code)[8]) {
-    const __m512 codes = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+  static void look_up(const void* p, __m512 table, V (&code)[8]) {
     const __m512i lane = _mm512_loadu_si512(p);
     for (int i = 0; i < 4; ++i) {
-      code[i].v = _mm512_permutexvar_ps(_mm512_srli_epi32(lane, static_cast<unsigned>(8 * i)), codes);
-      code[i + 4].v = _mm512_permutexvar_ps(_mm512_srli_epi32(lane, static_cast<unsigned>(8 * i + 4)), codes);
+      code[i].v = _mm512_permutexvar_ps(_mm512_srli_epi32(lane, static_cast<unsigned>(8 * i)), table);
+      code[i + 4].v = _mm512_permutexvar_ps(_mm512_srli_epi32(lane, static_cast<unsigned>(8 * i + 4)), table);
     }
   }
+  static void load_int4(const void* p, V (&code)[8]) {
+    look_up(p, _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7), code);
+  }
+  static void load_uint4(const void* p, V (&code)[8]) {
+    look_up(p, _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), code);
+  }
   static void load_mxfp4(const void* p, V (&code)[8]) {
-    const __m512 codes = _mm512_setr_ps(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
-    const __m512i lane = _mm512_loadu_si512(p);
-    for (int i = 0; i < 4; ++i) {
-      code[i].v = _mm512_permutexvar_ps(_mm512_srli_epi32(lane, static_cast<unsigned>(8 * i)), codes);
-      code[i + 4].v = _mm512_permutexvar_ps(_mm512_srli_epi32(lane, static_cast<unsigned>(8 * i + 4)), codes);
-    }
+    look_up(p, _mm512_setr_ps(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12), code);
   }
 };
 

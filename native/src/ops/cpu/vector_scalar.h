@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/dtype.h"
 #include "ops/quantize.h"
 
 namespace {
@@ -92,6 +93,41 @@ struct V {
       code[i % 4].lane[i / 4] = static_cast<float>((byte[i] & 15) - 8);
       code[i % 4 + 4].lane[i / 4] = static_cast<float>((byte[i] >> 4) - 8);
     }
+  }
+  static void load_uint4(const void* p, V (&code)[8]) {
+    const auto* byte = static_cast<const uint8_t*>(p);
+    for (int i = 0; i < 64; ++i) {
+      code[i % 4].lane[i / 4] = static_cast<float>(byte[i] & 15);
+      code[i % 4 + 4].lane[i / 4] = static_cast<float>(byte[i] >> 4);
+    }
+  }
+  // Sixteen columns of four codes of 6 bits: their low 4 bits are nibble `part` of the bytes at `low`, their high 2
+  // bits number `step` of those at `high`.
+  static void load_int6(const void* low, const void* high, unsigned part, unsigned step, V (&code)[4]) {
+    const auto* bits = static_cast<const uint8_t*>(low);
+    const auto* top = static_cast<const uint8_t*>(high);
+    for (int i = 0; i < 64; ++i) {
+      const int bottom = bits[i] >> 4 * part & 15;
+      code[i % 4].lane[i / 4] = static_cast<float>((bottom | (top[i] >> 2 * step & 3) << 4) - 32);
+    }
+  }
+  static V load_f16(const void* p) {
+    return map([&](int i) {
+      uint16_t bits;
+      std::memcpy(&bits, static_cast<const std::byte*>(p) + 2 * i, 2);
+      return sida::f16_to_f32(bits);
+    });
+  }
+  // Sixteen pairs of unsigned bytes.
+  static void load_byte_pairs(const void* p, V& first, V& second) {
+    const auto* byte = static_cast<const uint8_t*>(p);
+    first = map([&](int i) { return static_cast<float>(byte[2 * i]); });
+    second = map([&](int i) { return static_cast<float>(byte[2 * i + 1]); });
+  }
+  // Byte `which` of each of sixteen pairs of signed bytes.
+  static V load_signed_bytes(const void* p, size_t which) {
+    const auto* byte = static_cast<const int8_t*>(p) + which;
+    return map([&](int i) { return static_cast<float>(byte[2 * i]); });
   }
   static void load_mxfp4(const void* p, V (&code)[8]) {
     const auto* byte = static_cast<const uint8_t*>(p);

@@ -8,7 +8,7 @@
 // mma are the high parts of 8 rows and below them their low parts, so that 8 rows cost one mma and the two sums of an
 // output element are in the same lane.
 //
-// A lane (row lane / 4, quarter q = lane % 4) holds 8 neighbours of its row out of every 32 inputs, 8q to 8q
+// A lane (row lane / 4, quarter q = lane % 4) holds 8 inputs of its row out of every 32, mostly the neighbours 8q to 8q
 // + 7: two steps of 16 inputs, 4 of each to the lane. Which inputs a step's k stands for is free as long as
 // weights agree.
 namespace sida::cuda {
@@ -18,18 +18,21 @@ inline constexpr uint32_t kTileRowsOfMma = 8;
 /// Inputs of a step pair, which the four quarters hold together.
 inline constexpr uint32_t kStepPairInputs = 32;
 
-/// Eight inputs of a row from `x` on, which is 16-byte aligned.
-__device__ inline void load_vectors(const float* x, float (&inputs)[8]) {
+/// Four inputs of a row from `x` on, which is 16-byte aligned, and four `further` ones.
+__device__ inline void load_vectors(const float* x, uint32_t further, float (&inputs)[8]) {
   const float4 head = *reinterpret_cast<const float4*>(x);
-  const float4 tail = *reinterpret_cast<const float4*>(x + 4);
+  const float4 tail = *reinterpret_cast<const float4*>(x + further);
   inputs[0] = head.x, inputs[1] = head.y, inputs[2] = head.z, inputs[3] = head.w;
   inputs[4] = tail.x, inputs[5] = tail.y, inputs[6] = tail.z, inputs[7] = tail.w;
 }
 
-/// Inputs [first, first + 8) of a row of k; those past k are 0.
-__device__ inline void load_floats(const float* row, uint32_t first, uint32_t k, float (&inputs)[8]) {
+/// The same inputs of a row of k, from `first` on; those past k are 0.
+__device__ inline void load_floats(const float* row, uint32_t first, uint32_t further, uint32_t k, float (&inputs)[8]) {
 #pragma unroll
-  for (uint32_t i = 0; i < 8; ++i) inputs[i] = first + i < k ? row[first + i] : 0.0f;
+  for (uint32_t i = 0; i < 8; ++i) {
+    const uint32_t input = first + i % 4 + i / 4 * further;
+    inputs[i] = input < k ? row[input] : 0.0f;
+  }
 }
 
 /// Two floats as bf16, rounded to nearest even, in the two halves of a word.

@@ -94,14 +94,17 @@ void CudaOps::take_choices(const Dispatch& dispatch, size_t tokens) {
   alpha_ = reinterpret_cast<const float*>(positions_ + tokens * k);
 }
 
-void CudaOps::experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) {
+void CudaOps::experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
+                      const Dispatch& dispatch) {
   for (size_t begin = 0; begin < experts.size(); begin += cuda::kMaxProducts) {
     const size_t count = std::min(cuda::kMaxProducts, experts.size() - begin);
-    run_experts(layout, experts.subspan(begin, count), dispatch);
+    run_experts(layout, layer, experts.subspan(begin, count), dispatch);
   }
 }
 
-void CudaOps::run_experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) {
+void CudaOps::run_experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
+                          const Dispatch& dispatch) {
+  const BlockLayout& matrices = layout.layers[layer];
   const size_t width = layout.shape.width, hidden = layout.shape.hidden;
   for (const ExpertBlock& expert : experts) device_.compute_after_fill(expert.block);
   const auto from_normed = [&](Projection projection, Epilogue epilogue) {
@@ -109,7 +112,7 @@ void CudaOps::run_experts(const ExpertLayout& layout, std::span<const ExpertBloc
     for (const auto& [index, block] : experts) {
       const uint32_t at = dispatch.begin[index], rows = dispatch.begin[index + 1] - at;
       products_.push_back({work_.activations.normed, order_ + at, static_cast<uint32_t>(dispatch.k), rows,
-                           layout.matrix(block, projection), work_.up + at * hidden});
+                           matrices.matrix(block, projection), work_.up + at * hidden});
     }
     cuda::gemm(products_, {width, hidden, epilogue}, stream());
   };
@@ -118,7 +121,7 @@ void CudaOps::run_experts(const ExpertLayout& layout, std::span<const ExpertBloc
   for (size_t i = 0; i < experts.size(); ++i) {
     const uint32_t at = dispatch.begin[experts[i].index];
     products_[i] = {products_[i].y,         nullptr, 1, products_[i].rows,
-                    layout.matrix(experts[i].block, Projection::kDown), work_.outputs + at * width};
+                    matrices.matrix(experts[i].block, Projection::kDown), work_.outputs + at * width};
   }
   cuda::gemm(products_, {hidden, width, Epilogue::kStore}, stream());
   for (const ExpertBlock& expert : experts) device_.used(expert.block);

@@ -48,7 +48,8 @@ class CudaOps final : public Ops {
               Dispatch& dispatch) override;
   void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) override;
   void take_choices(const Dispatch& dispatch, size_t tokens) override;
-  void experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) override;
+  void experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
+               const Dispatch& dispatch) override;
   void combine(const Dispatch& dispatch, size_t tokens) override;
 
   void logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) override;
@@ -81,7 +82,8 @@ class CudaOps final : public Ops {
   /// For routers that the kernel does not know; the host needs the choices anyway.
   void choose_on_host(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                       Dispatch& dispatch);
-  void run_experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch);
+  void run_experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
+                   const Dispatch& dispatch);
 
   const ModelSpec& spec_;
   CudaBackend& device_;

@@ -31,9 +31,9 @@ struct GemmShape {
 /// Most products of one launch.
 inline constexpr size_t kMaxProducts = 64;
 
-/// Starts all `products` (at most kMaxProducts, of one k, n and format) on `stream`. Sums are f32. Weights of bf16,
-/// int8 and int4 are multiplied on tensor cores with x split into two bf16 parts, x = high + low + O(2^-17 x); f32
-/// weights with x in f32. A row's bits depend only on its x and on W, not on the number of rows or on other products.
+/// Starts all `products` (at most kMaxProducts, of one k, n and format) on `stream`. Sums are f32. Weights of f32 are
+/// multiplied with x in f32, those of other types on tensor cores with x split into two bf16 parts, x = high + low +
+/// O(2^-17 x). A row's bits depend only on its x and on W, not on the number of rows or on other products.
 void gemm(std::span<const Product> products, const GemmShape& shape, cudaStream_t stream);
 
 }  // namespace sida::cuda

@@ -20,8 +20,10 @@ constexpr size_t kManyBlocks = 256;
 template <class Weights, int kPanels>
 struct SliceWeights {
   uint4 words[kPanels][kStepPairs][Weights::kLoads];
-  /// int4: of panel lane / 16, group lane / 4 % 4 of the slice, the scales of columns 8 (lane % 4) and on.
+  /// Of panel lane / 16, group lane / 4 % 4 of the slice, the scales of columns 8 (lane % 4) and on.
   uint4 scales;
+  /// The numbers `lane / 4 % 4` for 256 inputs, of the same panel and columns.
+  uint4 supers;
 
   template <bool kWhole>
   __device__ void load(const GemmArguments& t, const std::byte* panel, uint32_t panels, uint32_t begin,
@@ -49,18 +51,35 @@ struct SliceWeights {
         const size_t offset = lane / 16 * t.panel_stride + Weights::scales_offset(first, t.k) + lane % 4 * 16;
         scales = load_once_16(panel + offset);
       }
+      if constexpr (Weights::kSupers > 0) {
+        supers = make_uint4(0, 0, 0, 0);
+        const uint32_t which = lane / 4 % 4;
+        if (which < Weights::kSupers && lane / 16 < panels && begin < t.k) {
+          const size_t offset = lane / 16 * t.panel_stride + Weights::super_offset(begin, which) + lane % 4 * 16;
+          supers = load_once_16(panel + offset);
+        }
+      }
     }
   }
 
-  /// int4: the scales of this lane's columns in panel `p`, for the group that ends with `pair`.
-  __device__ void group_scales(uint32_t p, uint32_t pair, uint32_t lane, float (&scale)[8]) const {
-    const int source = static_cast<int>(p * 16 + pair * kStepPairInputs / Weights::kGroup * 4 + lane % 4);
-    uint4 mine;
-    mine.x = __shfl_sync(kAllLanes, scales.x, source);
-    mine.y = __shfl_sync(kAllLanes, scales.y, source);
-    mine.z = __shfl_sync(kAllLanes, scales.z, source);
-    mine.w = __shfl_sync(kAllLanes, scales.w, source);
-    unpack_scales(mine, scale);
+  /// For this lane's columns in panel `p`, of the group that ends with `pair`.
+  __device__ GroupWords group_words(uint32_t p, uint32_t pair, uint32_t lane) const {
+    GroupWords mine;
+    mine.scales = taken(scales, p * 16 + pair * kStepPairInputs / Weights::kGroup * 4 + lane % 4);
+    if constexpr (Weights::kSupers > 0) {
+#pragma unroll
+      for (uint32_t which = 0; which < Weights::kSupers; ++which) {
+        mine.supers[which] = taken(supers, p * 16 + which * 4 + lane % 4);
+      }
+    }
+    return mine;
+  }
+
+  /// The words of another lane.
+  __device__ static uint4 taken(const uint4& words, uint32_t lane) {
+    const int source = static_cast<int>(lane);
+    return make_uint4(__shfl_sync(kAllLanes, words.x, source), __shfl_sync(kAllLanes, words.y, source),
+                      __shfl_sync(kAllLanes, words.z, source), __shfl_sync(kAllLanes, words.w, source));
   }
 };
 
@@ -90,14 +109,22 @@ __device__ void sum_slice(const GemmArguments& t, const ProductRows& product, co
     uint32_t a[kRowTiles][2][4];
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) {
-      const uint32_t first = begin + pair * kStepPairInputs + lane % 4 * 8;
+      const uint32_t first = begin + pair * kStepPairInputs + lane % 4 * Weights::kHead;
       float x[8];
       if constexpr (kWhole) {
-        load_vectors(rows[r] + first, x);
+        load_vectors(rows[r] + first, Weights::kTail, x);
       } else {
-        load_floats(rows[r], first, t.k, x);
+        load_floats(rows[r], first, Weights::kTail, t.k, x);
       }
       split_inputs<Weights::kAlternate>(x, a[r]);
+    }
+    InputSums inputs[kRowTiles];
+    if constexpr (has_minimum<Weights>()) {
+#pragma unroll
+      for (int r = 0; r < kRowTiles; ++r) {
+        add_inputs(inputs[r], a[r][0]);
+        add_inputs(inputs[r], a[r][1]);
+      }
     }
 #pragma unroll
     for (int p = 0; p < kPanels; ++p) {
@@ -106,18 +133,20 @@ __device__ void sum_slice(const GemmArguments& t, const ProductRows& product, co
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
           uint32_t b[2];
-          Weights::fragment(weights.words[p][pair], tile, step, b);
+          Weights::fragment(weights.words[p][pair], tile, step, lane % 4, b);
 #pragma unroll
           for (int r = 0; r < kRowTiles; ++r)
             mma_bf16((kGroups ? group[p][r] : sums[p][r]).of[tile], a[r][step], b);
         }
-      }
-      if constexpr (kGroups) {
-        if (ends_group<Weights>(begin, pair, kWhole ? UINT32_MAX : t.k)) {
-          float scale[8];
-          weights.group_scales(static_cast<uint32_t>(p), pair, lane, scale);
+        if constexpr (kGroups) {
+          if (ends_part<Weights>(begin, pair, step, kWhole ? UINT32_MAX : t.k)) {
+            GroupFactors factors;
+            Weights::factors(weights.group_words(static_cast<uint32_t>(p), pair, lane), step, factors);
 #pragma unroll
-          for (int r = 0; r < kRowTiles; ++r) add_group(sums[p][r], group[p][r], scale);
+            for (int r = 0; r < kRowTiles; ++r) {
+              add_group<Weights::kMinimum>(sums[p][r], group[p][r], inputs[r], factors);
+            }
+          }
         }
       }
     }
@@ -212,8 +241,9 @@ void start(const GemmArguments& t, cudaStream_t stream) {
 template <class Weights>
 void start_few_rows(const GemmArguments& t, cudaStream_t stream) {
   if (t.max_rows > kTileRowsOfMma) return start<Weights, 1, 2>(t, stream);
-  if constexpr (Weights::kType != WeightType::kBf16) {
-    // Two panels share the split of x, and have as many bytes in flight as one bf16 panel.
+  if constexpr (Weights::kLoads == 1 || Weights::kType == WeightType::kInt8) {
+    // Two panels share the split of x, and have as many bytes in flight as one bf16 panel. The sums of groups beside
+    // words of more loads would not fit into the registers.
     if (divided_up(t.n, 2 * kPanelColumns) * size_t{t.count} >= kManyBlocks)
       return start<Weights, 2, 1>(t, stream);
   }

@@ -17,12 +17,23 @@ constexpr uint32_t kStages = 4;
 /// With at least this many blocks, blocks of four panels keep the device busy; otherwise blocks have two.
 constexpr size_t kManyBlocks = 132;
 
+/// Kinds of scales.
+template <class Weights>
+constexpr uint32_t scale_chunks() {
+  if constexpr (grouped(Weights::kType)) {
+    return 1 + Weights::kSupers;
+  } else {
+    return 0;
+  }
+}
+
 /// 16-byte chunks of shared memory. A stage's weights lie as the lanes take them: [panel][load][lane].
 template <class Weights, uint32_t kPanels>
 struct Chunks {
   static constexpr uint32_t kThreads = kRowGroups * kPanels * kWarp;
   static constexpr uint32_t kWeights = kPanels * Weights::kLoads * kWarp;
-  static constexpr uint32_t kScales = grouped(Weights::kType) ? kPanels * 4 : 0;
+  /// Of each panel the group's scales, then the numbers for 256 inputs.
+  static constexpr uint32_t kScales = scale_chunks<Weights>() * kPanels * 4;
   /// f32: [half of a lane's 8 inputs][row tile][lane].
   static constexpr uint32_t kInputs = 2 * kBlockTiles * kWarp;
   static constexpr uint32_t kStage = kWeights + kScales + kInputs;
@@ -49,7 +60,7 @@ struct Block {
     return product.weights + (first_panel + p) * t.panel_stride;
   }
 
-  /// Starts loading the weights, and int4's scales, of step pair `pair`.
+  /// Starts loading the weights of step pair `pair`, and the scales of a group that ends with it.
   __device__ void fetch_weights(uint32_t pair) const {
     uint4* to = stage(pair);
 #pragma unroll
@@ -65,9 +76,10 @@ struct Block {
     }
     if constexpr (grouped(Weights::kType)) {
       const uint32_t slice = pair / kStepPairs * kSliceInputs;
-      const uint32_t p = threadIdx.x / 4;
-      if (p < panels && ends_group<Weights>(slice, pair % kStepPairs, t.k)) {
-        const size_t offset = Weights::scales_offset((pair + 1) * kStepPairInputs - Weights::kGroup, t.k);
+      const uint32_t p = threadIdx.x / 4 % kPanels, kind = threadIdx.x / (kPanels * 4);
+      if (p < panels && kind < scale_chunks<Weights>() && ends_group<Weights>(slice, pair % kStepPairs, t.k)) {
+        const size_t offset = kind == 0 ? Weights::scales_offset((pair + 1) * kStepPairInputs - Weights::kGroup, t.k)
+                                        : Weights::super_offset(pair * kStepPairInputs, kind - 1);
         copy_async_16(to + Shared::kWeights + threadIdx.x, panel(p) + offset + threadIdx.x % 4 * 16);
       }
     }
@@ -77,18 +89,18 @@ struct Block {
   template <uint32_t kTurns>
   __device__ void fetch_inputs(uint32_t pair, const float* const (&rows)[kTurns]) const {
     uint4* to = stage(pair) + Shared::kWeights + Shared::kScales;
-    const uint32_t first = pair * kStepPairInputs + threadIdx.x % 4 * 8;
+    const uint32_t first = pair * kStepPairInputs + threadIdx.x % 4 * Weights::kHead;
 #pragma unroll
     for (uint32_t turn = 0; turn < kTurns; ++turn) {
       uint4* head = to + turn * Shared::kThreads + threadIdx.x;
       uint4* tail = head + kBlockTiles * kWarp;
-      if (rows[turn] != nullptr && t.x_vectors && first + 8 <= t.k) {
+      if (rows[turn] != nullptr && t.x_vectors && first + Weights::kTail + 4 <= t.k) {
         copy_async_16(head, rows[turn] + first);
-        copy_async_16(tail, rows[turn] + first + 4);
+        copy_async_16(tail, rows[turn] + first + Weights::kTail);
         continue;
       }
       float x[8] = {};
-      if (rows[turn] != nullptr) load_floats(rows[turn], first, t.k, x);
+      if (rows[turn] != nullptr) load_floats(rows[turn], first, Weights::kTail, t.k, x);
       memcpy(head, x, sizeof *head);
       memcpy(tail, x + 4, sizeof *tail);
     }
@@ -113,10 +125,13 @@ struct Block {
     }
   }
 
-  /// sums += x · W of step pair `pair`, for the warp's row tiles from `tile` on and its panel.
-  __device__ void multiply(uint32_t pair, uint32_t first_tile, uint32_t p,
-                           TileSums (&sums)[kWarpTiles]) const {
+  /// sums += x · W of step pair `pair`, for the warp's row tiles from `tile` on and its panel. Groups are summed in
+  /// `group`.
+  __device__ void multiply(uint32_t pair, uint32_t first_tile, uint32_t p, TileSums (&sums)[kWarpTiles],
+                           TileSums (&group)[kWarpTiles]) const {
+    constexpr bool kGroups = grouped(Weights::kType);
     const uint32_t lane = threadIdx.x % kWarp;
+    InputSums inputs[kWarpTiles];
     uint4 words[Weights::kLoads];
 #pragma unroll
     for (uint32_t i = 0; i < Weights::kLoads; ++i)
@@ -129,22 +144,42 @@ struct Block {
         const uint32_t row_tile = static_cast<uint32_t>(step) * kBlockTiles + first_tile + r;
         const uint4 fragment = fragments(pair)[row_tile * kWarp + lane];
         a[r][0] = fragment.x, a[r][1] = fragment.y, a[r][2] = fragment.z, a[r][3] = fragment.w;
+        if constexpr (has_minimum<Weights>()) add_inputs(inputs[r], a[r]);
       }
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
         uint32_t b[2];
-        Weights::fragment(words, tile, step, b);
+        Weights::fragment(words, tile, step, lane % 4, b);
 #pragma unroll
-        for (uint32_t r = 0; r < kWarpTiles; ++r) mma_bf16(sums[r].of[tile], a[r], b);
+        for (uint32_t r = 0; r < kWarpTiles; ++r) mma_bf16((kGroups ? group : sums)[r].of[tile], a[r], b);
+      }
+      if constexpr (kGroups) {
+        if (ends_part<Weights>(pair / kStepPairs * kSliceInputs, pair % kStepPairs, step, t.k)) {
+          GroupFactors factors;
+          Weights::factors(group_words(pair, p, lane), step, factors);
+#pragma unroll
+          for (uint32_t r = 0; r < kWarpTiles; ++r) {
+            add_group<Weights::kMinimum>(sums[r], group[r], inputs[r], factors);
+          }
+        }
       }
     }
+  }
+
+  /// For a lane's columns in panel `p`, of the group that ends with `pair`.
+  __device__ GroupWords group_words(uint32_t pair, uint32_t p, uint32_t lane) const {
+    const uint4* from = stage(pair) + Shared::kWeights + p * 4 + lane % 4;
+    GroupWords words;
+    words.scales = from[0];
+#pragma unroll
+    for (uint32_t i = 1; i < scale_chunks<Weights>(); ++i) words.supers[i - 1] = from[i * kPanels * 4];
+    return words;
   }
 };
 
 template <class Weights, uint32_t kPanels>
 __global__ void __launch_bounds__(Chunks<Weights, kPanels>::kThreads) many_rows(const GemmArguments t) {
   using Shared = Chunks<Weights, kPanels>;
-  constexpr bool kGroups = grouped(Weights::kType);
   const Block<Weights, kPanels> block{t,
                                       t.products[blockIdx.z],
                                       blockIdx.x * kBlockRows,
@@ -191,15 +226,7 @@ __global__ void __launch_bounds__(Chunks<Weights, kPanels>::kThreads) many_rows(
     }
     copy_async_commit();
     if (idle) continue;
-    block.multiply(pair, first_tile, p, kGroups ? group : sums);
-    if constexpr (kGroups) {
-      if (ends_group<Weights>(pair / kStepPairs * kSliceInputs, pair % kStepPairs, t.k)) {
-        float scale[8];
-        unpack_scales(block.stage(pair)[Shared::kWeights + p * 4 + lane % 4], scale);
-#pragma unroll
-        for (uint32_t r = 0; r < kWarpTiles; ++r) add_group(sums[r], group[r], scale);
-      }
-    }
+    block.multiply(pair, first_tile, p, sums, group);
     if (pair % kStepPairs != kStepPairs - 1) continue;
 #pragma unroll
     for (uint32_t r = 0; r < kWarpTiles; ++r) {

@@ -1,5 +1,6 @@
 #include "ops/cuda/rows.h"
 #include "ops/cuda/warp.h"
+#include "ops/cuda/weight_fragments.cuh"
 
 namespace sida::cuda {
 namespace {
@@ -97,7 +98,7 @@ __device__ float byte_value(uint32_t word, unsigned byte) {
 template <WeightType kType>
 __device__ float nibble_value(uint32_t word, unsigned shift) {
   const uint32_t nibble = word >> shift & 15;
-  if constexpr (kType == WeightType::kInt4) return static_cast<float>(static_cast<int>(nibble) - 8);
+  if constexpr (kType != WeightType::kMxfp4) return static_cast<float>(static_cast<int>(nibble) - 8);
   const auto magnitude = static_cast<float>(0x0c08060403020100ULL >> (8 * (nibble & 7)) & 15);
   return nibble < 8 ? magnitude : -magnitude;
 }
@@ -108,7 +109,7 @@ __device__ Step<kType> decoded(uint32_t word, float scale) {
     return {{__uint_as_float(word)}};
   } else if constexpr (kType == WeightType::kBf16) {
     return {{bf16_value(word & 0xffffU), bf16_value(word >> 16)}};
-  } else if constexpr (kType == WeightType::kInt8) {
+  } else if constexpr (kType == WeightType::kInt8 || kType == WeightType::kQ8_0) {
     return {{byte_value(word, 0) * scale, byte_value(word, 1) * scale, byte_value(word, 2) * scale,
              byte_value(word, 3) * scale}};
   } else {
@@ -131,14 +132,15 @@ struct StepPlace {
 template <WeightType kType>
 __device__ StepPlace find_step(const std::byte* panel, const PanelMatrix& w, size_t step, size_t column) {
   if constexpr (grouped(kType)) {
-    const size_t group = w.format.group, steps = (group + 7) / 8;
+    constexpr size_t kInputs = Step<kType>::kInputs;
+    const size_t group = w.format.group, steps = (group + kInputs - 1) / kInputs;
     const size_t first = step / steps * group, inputs = min(group, w.k - first);
-    const std::byte* codes = panel + int4_group_offset(first, group);
-    const std::byte* scales = codes + code_bytes(inputs, kType);
-    const size_t begin = first + step % steps * 8;
+    const std::byte* codes = panel + group_offset(first, w.format);
+    const uint16_t bits = reinterpret_cast<const uint16_t*>(codes + code_bytes(inputs, kType))[column];
+    const bool half = kType == WeightType::kQ8_0 || kType == WeightType::kQ4_0;
+    const size_t begin = first + step % steps * kInputs;
     return {reinterpret_cast<const uint32_t*>(codes) + step % steps * kPanelColumns + column,
-            bf16_value(reinterpret_cast<const uint16_t*>(scales)[column]), begin,
-            min(begin + 8, first + inputs)};
+            half ? f16_value(bits) : bf16_value(bits), begin, min(begin + kInputs, first + inputs)};
   } else {
     constexpr size_t kInputs = Step<kType>::kInputs;
     float scale = 1;
@@ -179,10 +181,52 @@ void read_all(const PanelMatrix& w, const int32_t* ids, size_t count, float scal
   size_t steps = (w.k + kInputs - 1) / kInputs;
   if constexpr (grouped(kType)) {
     const size_t group = w.format.group;
-    steps = w.k / group * ((group + 7) / 8) + (w.k % group + 7) / 8;
+    steps = w.k / group * ((group + kInputs - 1) / kInputs) + (w.k % group + kInputs - 1) / kInputs;
   }
   launch(read_rows<kType>, {{static_cast<unsigned>(count), blocks_of(steps, kThreads)}, kThreads}, stream, w,
          ids, steps, scale, y);
+}
+
+/// Rows of q4_k or q6_k: four inputs a thread.
+template <WeightType kType>
+__global__ void read_super_rows(PanelMatrix w, const int32_t* ids, float scale, float* y) {
+  constexpr bool kQ4 = kType == WeightType::kQ4_K;
+  const size_t first = (blockIdx.y * size_t{kThreads} + threadIdx.x) * 4;
+  if (first >= w.k) return;
+  const auto id = static_cast<size_t>(ids[blockIdx.x]), column = id % kPanelColumns;
+  const std::byte* panel = w.data + id / kPanelColumns * panel_stride(w.k, w.format);
+  const std::byte* group = panel + group_offset(first / 32 * 32, w.format);
+  const auto* super = reinterpret_cast<const uint16_t*>(
+      panel + group_offset(first / kSuperInputs * kSuperInputs, w.format) - super_bytes(kType));
+  const auto* words = reinterpret_cast<const uint32_t*>(group) + column;
+  const uint16_t bytes = reinterpret_cast<const uint16_t*>(group + code_bytes(32, kType))[column];
+  const size_t in_group = first % 32;
+  uint32_t codes;
+  float of, less = 0;
+  if constexpr (kQ4) {
+    codes = words[in_group / 8 * kPanelColumns] >> (in_group % 8) & 0x0f0f0f0fU;
+    of = f16_value(super[column]) * static_cast<float>(bytes & 255U);
+    less = f16_value(super[kPanelColumns + column]) * static_cast<float>(bytes >> 8);
+  } else {
+    const size_t part = in_group / 16, word = in_group % 16 / 4;
+    codes = (words[word * kPanelColumns] >> (4 * part) & 0x0f0f0f0fU) |
+            (words[(4 + part) * kPanelColumns] >> (2 * word) & 0x03030303U) << 4;
+    of = f16_value(super[column]) * static_cast<float>(static_cast<int8_t>(bytes >> (8 * part)));
+  }
+  float values[4];
+  for (unsigned i = 0; i < 4; ++i) {
+    const int code = static_cast<int>(codes >> 8 * i & 255U);
+    values[i] = kQ4 ? static_cast<float>(code) * of - less : static_cast<float>(code - 32) * of;
+  }
+  *reinterpret_cast<float4*>(y + blockIdx.x * w.k + first) = {values[0] * scale, values[1] * scale,
+                                                                values[2] * scale, values[3] * scale};
+}
+
+template <WeightType kType>
+void read_all_super(const PanelMatrix& w, const int32_t* ids, size_t count, float scale, float* y,
+                    cudaStream_t stream) {
+  launch(read_super_rows<kType>, {{static_cast<unsigned>(count), blocks_of(w.k / 4, kThreads)}, kThreads}, stream, w,
+         ids, scale, y);
 }
 
 }  // namespace
@@ -217,6 +261,14 @@ void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float scale, 
       return read_all<WeightType::kInt4>(w, ids, count, scale, y, stream);
     case WeightType::kMxfp4:
       return read_all<WeightType::kMxfp4>(w, ids, count, scale, y, stream);
+    case WeightType::kQ8_0:
+      return read_all<WeightType::kQ8_0>(w, ids, count, scale, y, stream);
+    case WeightType::kQ4_0:
+      return read_all<WeightType::kQ4_0>(w, ids, count, scale, y, stream);
+    case WeightType::kQ4_K:
+      return read_all_super<WeightType::kQ4_K>(w, ids, count, scale, y, stream);
+    case WeightType::kQ6_K:
+      return read_all_super<WeightType::kQ6_K>(w, ids, count, scale, y, stream);
   }
 }
 

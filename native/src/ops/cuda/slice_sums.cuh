@@ -5,7 +5,8 @@
 #include "ops/cuda/weight_fragments.cuh"
 
 // A slice's sum on tensor cores. All kernels use these functions, so that the sum has the same bits in each: all step
-// pairs in ascending order, with zeros for inputs past k. int4 sums each group by itself and adds it times its scale.
+// pairs in ascending order, with zeros for inputs past k. Types in groups sum each by itself and add it times its
+// scale; q4_k also adds the sum of the group's inputs times its minimum.
 namespace sida::cuda {
 
 /// Step pairs of a slice.
@@ -25,13 +26,28 @@ __device__ inline void clear(TileSums& sums) {
   }
 }
 
-/// sums += group · scale, and clears the group's.
-__device__ inline void add_group(TileSums& sums, TileSums& group, const float (&scale)[8]) {
+/// A lane's sums of the inputs of 8 rows, in the layout of a tile.
+struct InputSums {
+  float of[4] = {};
+};
+
+/// sums += the inputs of one step.
+__device__ inline void add_inputs(InputSums& sums, const uint32_t (&a)[4]) {
+  constexpr uint32_t kOnes[2] = {0x3f803f80U, 0x3f803f80U};
+  mma_bf16(sums.of, a, kOnes);
+}
+
+/// sums += group · scale, with a minimum also the inputs' sum · less; clears the group's.
+template <bool kMinimum>
+__device__ inline void add_group(TileSums& sums, TileSums& group, const InputSums& inputs,
+                                 const GroupFactors& factors) {
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      sums.of[tile][i] = fmaf(group.of[tile][i], scale[4 * (i % 2) + tile], sums.of[tile][i]);
+      float& sum = sums.of[tile][i];
+      sum = fmaf(group.of[tile][i], factors.scale[4 * (i % 2) + tile], sum);
+      if constexpr (kMinimum) sum = fmaf(inputs.of[i], factors.less[4 * (i % 2) + tile], sum);
     }
   }
   clear(group);
@@ -49,14 +65,29 @@ __device__ inline void slice_sums(const TileSums& sums, float (&columns)[8]) {
 /// Whether the panel holds the bytes of load `i` of inputs [first, first + 8).
 template <class Weights>
 __device__ inline bool in_panel(uint32_t first, uint32_t i, uint32_t k) {
-  return first + i * static_cast<uint32_t>(inputs_per_step(Weights::kType)) < k;
+  return first + i * Weights::kLoadInputs < k;
 }
 
-/// Whether an int4 group that has any inputs ends with step pair `pair` of the slice.
+/// Whether a group that has any inputs ends with step pair `pair` of the slice.
 template <class Weights>
 __device__ inline bool ends_group(uint32_t slice_begin, uint32_t pair, uint32_t k) {
   const uint32_t end = (pair + 1) * kStepPairInputs;
   return end % Weights::kGroup == 0 && slice_begin + end - Weights::kGroup < k;
+}
+
+/// Whether a part of a group that has scales of its own ends with `step` of the pair.
+template <class Weights>
+__device__ inline bool ends_part(uint32_t slice_begin, uint32_t pair, int step, uint32_t k) {
+  return (Weights::kParts == 2 || step == 1) && ends_group<Weights>(slice_begin, pair, k);
+}
+
+template <class Weights>
+constexpr bool has_minimum() {
+  if constexpr (grouped(Weights::kType)) {
+    return Weights::kMinimum;
+  } else {
+    return false;
+  }
 }
 
 }  // namespace sida::cuda

@@ -9,7 +9,8 @@
 // 8q to 8q + 7 of every 32 and of these rows of the panel the 16 bytes of columns 4g to 4g + 3: tile j of the
 // panel's four (8 columns each) is columns j, 4 + j, 8 + j, ... So loads are of 16 bytes and whole 128-byte
 // rows, and of the sums a lane holds 8 neighbours of a row: columns 8q to 8q + 7, of tile j 8q + j and 8q + 4
-// + j.
+// + j. For q6_k a lane takes inputs 4q to 4q + 3 and 16 + 4q to 16 + 4q + 3 of every 32, because a group of 16 ends
+// with each step.
 namespace sida::cuda {
 
 /// Column tiles of a panel.
@@ -30,11 +31,17 @@ __device__ inline uint32_t difference_of_pairs(uint32_t a, uint32_t b) {
   return bits;
 }
 
-// A format: kLoads 16-byte loads of a lane per step pair (32 inputs of one panel), where they lie, the words
-// of inputs that a panel does not hold, and the b-fragment of `step` (0 or 1) in a tile. kAlternate: see
-// split_inputs().
+// A format: kLoads 16-byte loads of a lane per step pair (32 inputs of one panel), each of the inputs kLoadInputs after
+// those of the load before, where they lie, the words of inputs that a panel does not hold, and the b-fragment of
+// `step` (0 or 1) in a tile of quarter q. A lane's inputs are four from kHead · q on and four kTail after them.
+// kAlternate: see split_inputs().
 
-struct Bf16Weights {
+struct Neighbours {
+  static constexpr uint32_t kHead = 8, kTail = 4;
+};
+
+struct Bf16Weights : Neighbours {
+  static constexpr uint32_t kLoadInputs = 2;
   static constexpr WeightType kType = WeightType::kBf16;
   static constexpr int kLoads = 4;
   static constexpr bool kAlternate = false;
@@ -43,13 +50,14 @@ struct Bf16Weights {
   __device__ static size_t offset(uint32_t first, int i) {
     return (first / 2 + static_cast<uint32_t>(i)) * kPanelStepBytes;
   }
-  __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t (&b)[2]) {
+  __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t, uint32_t (&b)[2]) {
     b[0] = word_of(words[2 * step], tile);
     b[1] = word_of(words[2 * step + 1], tile);
   }
 };
 
-struct Int8Weights {
+struct Int8Weights : Neighbours {
+  static constexpr uint32_t kLoadInputs = 4;
   static constexpr WeightType kType = WeightType::kInt8;
   static constexpr int kLoads = 2;
   static constexpr bool kAlternate = true;
@@ -63,44 +71,175 @@ struct Int8Weights {
     return difference_of_pairs(masked_or(codes, 0x007f007fU, 0x43004300U),
                                masked_or(codes, 0x00800080U, 0x43004300U));
   }
-  __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t (&b)[2]) {
+  __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t, uint32_t (&b)[2]) {
     const uint32_t codes = word_of(words[step], tile);
     b[0] = pair(codes);
     b[1] = pair(codes >> 8);
   }
 };
 
-/// kGroup inputs share a scale; all groups but the panel's last hold as many.
-template <uint32_t kGroupInputs>
-struct Int4Weights {
-  static constexpr uint32_t kGroup = kGroupInputs;
-  static constexpr uint32_t kGroupBytes = int4_group_offset(kGroup, kGroup);
-  static constexpr WeightType kType = WeightType::kInt4;
-  static constexpr int kLoads = 1;
+/// The bits of an f16 in the low half of a word, as f32.
+__device__ inline float f16_value(uint32_t half) {
+  if ((half & 0x7c00U) == 0x7c00U) return __uint_as_float((half & 0x8000U) << 16 | 0x7f800000U | (half & 0x3ffU) << 13);
+  // The product moves the exponent's bias from 15 to 127; it also normalizes a subnormal number.
+  const float magnitude = __uint_as_float((half & 0x7fffU) << 13) * 0x1p112f;
+  return half & 0x8000U ? -magnitude : magnitude;
+}
+
+/// What the bytes behind a group's codes, and those for 256 inputs, say of columns 8q to 8q + 7.
+struct GroupWords {
+  uint4 scales;
+  uint4 supers[2];
+};
+
+/// Factors of the sums of 8 columns' codes, and of the sum of the inputs.
+struct GroupFactors {
+  float scale[8];
+  float less[8];
+};
+
+/// Of each group of kGroup inputs the bytes lie together; all groups but the panel's last hold as many. It has kParts
+/// parts with scales of their own, and with kMinimum a number to be subtracted from all its weights.
+template <WeightType kStored, uint32_t kGroupInputs>
+struct GroupedWeights : Neighbours {
+  static constexpr WeightType kType = kStored;
+  static constexpr uint32_t kGroup = kGroupInputs, kParts = 1;
+  static constexpr bool kMinimum = false;
+  static constexpr uint32_t kLoadInputs = inputs_per_step(kType);
+  static constexpr uint32_t kGroupBytes = code_bytes(kGroup, kType) + kGroupScaleBytes;
+  static constexpr uint32_t kSuperBytes = super_bytes(kType), kSupers = kSuperBytes / kGroupScaleBytes;
+  static constexpr uint32_t kBlockBytes = kSuperBytes + kSuperInputs / kGroup * kGroupBytes;
   static constexpr bool kAlternate = true;
+
+  /// Where the group lies that holds input `first`.
+  __device__ static size_t group_begin(uint32_t first) {
+    return size_t{first / kSuperInputs} * kBlockBytes + kSuperBytes + first % kSuperInputs / kGroup * kGroupBytes;
+  }
+  __device__ static size_t scales_offset(uint32_t first, uint32_t k) {
+    return group_begin(first) + code_bytes(min(k - first / kGroup * kGroup, kGroup), kType);
+  }
+  /// Where numbers `which` of the 256 inputs lie that hold input `first`.
+  __device__ static size_t super_offset(uint32_t first, uint32_t which) {
+    return size_t{first / kSuperInputs} * kBlockBytes + which * kGroupScaleBytes;
+  }
+};
+
+/// Nibbles 8 above their codes.
+template <WeightType kStored, uint32_t kGroupInputs>
+struct NibbleWeights : GroupedWeights<kStored, kGroupInputs> {
+  using Base = GroupedWeights<kStored, kGroupInputs>;
+  static constexpr int kLoads = 1;
   static constexpr uint32_t kZeroes = 0x88888888U;
   __device__ static size_t offset(uint32_t first, int) {
-    return size_t{first / kGroup} * kGroupBytes + first % kGroup / 8 * kPanelStepBytes;
-  }
-  /// Where the scales of the group lie that holds input `first`.
-  __device__ static size_t scales_offset(uint32_t first, uint32_t k) {
-    const uint32_t inputs = min(k - first / kGroup * kGroup, kGroup);
-    return size_t{first / kGroup} * kGroupBytes + (inputs + 7) / 8 * kPanelStepBytes;
+    return Base::group_begin(first) + first % Base::kGroup / 8 * kPanelStepBytes;
   }
   /// Two codes, 8 above their value in bits 0 to 3 and 16 to 19, as bf16: 128 + 8 + code, less 136.
   __device__ static uint32_t pair(uint32_t codes) {
     return difference_of_pairs(masked_or(codes, 0x000f000fU, 0x43004300U), 0x43084308U);
   }
-  __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t (&b)[2]) {
+  __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t, uint32_t (&b)[2]) {
     const uint32_t codes = word_of(words[0], tile) >> (4 * step);
     b[0] = pair(codes);
     b[1] = pair(codes >> 8);
   }
 };
 
+__device__ inline void bf16_scales(const GroupWords& words, GroupFactors& factors) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    factors.scale[2 * i] = __uint_as_float(word_of(words.scales, i) << 16);
+    factors.scale[2 * i + 1] = __uint_as_float(word_of(words.scales, i) & 0xffff0000U);
+  }
+}
+
+__device__ inline void f16_scales(const uint4& words, float (&scale)[8]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    scale[2 * i] = f16_value(word_of(words, i) & 0xffffU);
+    scale[2 * i + 1] = f16_value(word_of(words, i) >> 16);
+  }
+}
+
+template <uint32_t kGroupInputs>
+struct Int4Weights : NibbleWeights<WeightType::kInt4, kGroupInputs> {
+  __device__ static void factors(const GroupWords& words, int, GroupFactors& out) { bf16_scales(words, out); }
+};
+
+struct Q4_0Weights : NibbleWeights<WeightType::kQ4_0, 32> {
+  __device__ static void factors(const GroupWords& words, int, GroupFactors& out) {
+    f16_scales(words.scales, out.scale);
+  }
+};
+
+struct Q8_0Weights : GroupedWeights<WeightType::kQ8_0, 32> {
+  static constexpr int kLoads = 2;
+  static constexpr uint32_t kZeroes = 0;
+  __device__ static size_t offset(uint32_t first, int i) {
+    return group_begin(first) + (first % kGroup / 4 + static_cast<uint32_t>(i)) * kPanelStepBytes;
+  }
+  __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t q, uint32_t (&b)[2]) {
+    Int8Weights::fragment(words, tile, step, q, b);
+  }
+  __device__ static void factors(const GroupWords& words, int, GroupFactors& out) {
+    f16_scales(words.scales, out.scale);
+  }
+};
+
+/// Nibbles that are the codes.
+struct Q4_KWeights : NibbleWeights<WeightType::kQ4_K, 32> {
+  static constexpr bool kMinimum = true;
+  static constexpr uint32_t kZeroes = 0;
+  __device__ static uint32_t pair(uint32_t codes) {
+    return difference_of_pairs(masked_or(codes, 0x000f000fU, 0x43004300U), 0x43004300U);
+  }
+  __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t, uint32_t (&b)[2]) {
+    const uint32_t codes = word_of(words[0], tile) >> (4 * step);
+    b[0] = pair(codes);
+    b[1] = pair(codes >> 8);
+  }
+  __device__ static void factors(const GroupWords& words, int, GroupFactors& out) {
+    f16_scales(words.supers[0], out.scale);
+    f16_scales(words.supers[1], out.less);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const uint32_t bytes = word_of(words.scales, i / 2) >> 16 * (i % 2);
+      out.scale[i] *= static_cast<float>(bytes & 255U);
+      out.less[i] *= -static_cast<float>(bytes >> 8 & 255U);
+    }
+  }
+};
+
+struct Q6_KWeights : GroupedWeights<WeightType::kQ6_K, 32> {
+  static constexpr uint32_t kParts = 2, kHead = 4, kTail = 16;
+  /// The low bits of a lane's inputs, then the high bits of its first four and of the others. Never past k.
+  static constexpr int kLoads = 3;
+  static constexpr uint32_t kLoadInputs = 0;
+  static constexpr uint32_t kZeroes = 0;
+  __device__ static size_t offset(uint32_t first, int i) {
+    return group_begin(first) + (i == 0 ? first % kGroup / 8 : 3 + static_cast<uint32_t>(i)) * kPanelStepBytes;
+  }
+  /// Two codes, 32 above their value in bits 0 to 5 and 16 to 21, as bf16: 128 + 32 + code, less 160.
+  __device__ static uint32_t pair(uint32_t codes) {
+    return difference_of_pairs(masked_or(codes, 0x003f003fU, 0x43004300U), 0x43204320U);
+  }
+  __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t q, uint32_t (&b)[2]) {
+    const uint32_t low = word_of(words[0], tile) >> (4 * step), high = word_of(words[1 + step], tile) >> (2 * q);
+    const uint32_t codes = (low & 0x0f0f0f0fU) | (high & 0x03030303U) << 4;
+    b[0] = pair(codes);
+    b[1] = pair(codes >> 8);
+  }
+  __device__ static void factors(const GroupWords& words, int part, GroupFactors& out) {
+    f16_scales(words.supers[0], out.scale);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const uint32_t byte = word_of(words.scales, i / 2) >> (16 * (i % 2) + 8 * part);
+      out.scale[i] *= static_cast<float>(static_cast<int8_t>(byte));
+    }
+  }
+};
+
 /// As int4 in groups of 32; nibbles are e2m1 and stand for twice their value.
-struct Mxfp4Weights : Int4Weights<32> {
-  static constexpr WeightType kType = WeightType::kMxfp4;
+struct Mxfp4Weights : NibbleWeights<WeightType::kMxfp4, 32> {
   static constexpr uint32_t kZeroes = 0;
   __device__ static uint32_t magnitude(uint32_t nibble) {
     return static_cast<uint32_t>(0x0c08060403020100ULL >> (8 * (nibble & 7U))) & 15U;
@@ -110,21 +249,13 @@ struct Mxfp4Weights : Int4Weights<32> {
     const uint32_t magnitudes = magnitude(nibbles) | magnitude(nibbles >> 16) << 16;
     return difference_of_pairs(magnitudes | 0x43004300U, 0x43004300U) ^ (nibbles & 0x00080008U) << 12;
   }
-  __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t (&b)[2]) {
+  __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t, uint32_t (&b)[2]) {
     const uint32_t nibbles = word_of(words[0], tile) >> (4 * step);
     b[0] = pair(nibbles);
     b[1] = pair(nibbles >> 8);
   }
+  __device__ static void factors(const GroupWords& words, int, GroupFactors& out) { bf16_scales(words, out); }
 };
-
-/// Unpacks the scales of columns 8q to 8q + 7 from 16 bytes.
-__device__ inline void unpack_scales(const uint4& words, float (&scale)[8]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    scale[2 * i] = __uint_as_float(word_of(words, i) << 16);
-    scale[2 * i + 1] = __uint_as_float(word_of(words, i) & 0xffff0000U);
-  }
-}
 
 /// Calls f with the Weights of a format other than f32.
 template <class F>
@@ -132,6 +263,10 @@ void with_weights(WeightFormat format, const F& f) {
   if (format.type == WeightType::kBf16) return f(Bf16Weights{});
   if (format.type == WeightType::kInt8) return f(Int8Weights{});
   if (format.type == WeightType::kMxfp4) return f(Mxfp4Weights{});
+  if (format.type == WeightType::kQ8_0) return f(Q8_0Weights{});
+  if (format.type == WeightType::kQ4_0) return f(Q4_0Weights{});
+  if (format.type == WeightType::kQ4_K) return f(Q4_KWeights{});
+  if (format.type == WeightType::kQ6_K) return f(Q6_KWeights{});
   if (format.group == 32) return f(Int4Weights<32>{});
   if (format.group == 64) return f(Int4Weights<64>{});
   f(Int4Weights<128>{});

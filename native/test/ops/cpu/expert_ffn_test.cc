@@ -18,7 +18,8 @@ namespace sida {
 namespace {
 
 constexpr WeightFormat kFormats[] = {
-    kF32Format, kBf16Format, {WeightType::kInt8, 0}, {WeightType::kInt4, 32}, {WeightType::kInt4, 128}};
+    kF32Format, kBf16Format, {WeightType::kInt8, 0}, {WeightType::kInt4, 32}, {WeightType::kInt4, 128},
+    kQ8_0Format, kQ4_0Format};
 
 /// A layer of `experts` experts, and which of `tokens · k` choices each has.
 struct Layer {

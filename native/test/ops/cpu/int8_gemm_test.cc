@@ -18,7 +18,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 constexpr WeightFormat kFormats[] = {
-    {WeightType::kInt8, 0}, {WeightType::kInt4, 32}, {WeightType::kInt4, 64}, {WeightType::kInt4, 128}};
+    {WeightType::kInt8, 0}, {WeightType::kInt4, 32}, {WeightType::kInt4, 64}, {WeightType::kInt4, 128}, kQ4_0Format};
 
 struct Product {
   size_t rows, n, k;

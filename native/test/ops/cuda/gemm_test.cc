@@ -34,18 +34,12 @@ struct Matrix {
   std::vector<float> weights;
 
   Matrix(WeightFormat format, size_t n, size_t k, unsigned seed)
-      : panels(packed(format, n, k, seed)),
+      : panels(random_panels(format, n, k, seed)),
         copy(panels),
         host{panels.data(), format, k, n},
         device{copy.data(), format, k, n},
         weights(n * k) {
     for (size_t j = 0; j < n; ++j) read_panel_row(host, j, &weights[j * k]);
-  }
-
-  static std::vector<std::byte> packed(WeightFormat format, size_t n, size_t k, unsigned seed) {
-    std::vector<std::byte> out(panel_matrix_bytes(n, k, format));
-    pack_panels(random_floats(n * k, seed).data(), n, k, format, out.data());
-    return out;
   }
 };
 
@@ -85,10 +79,10 @@ TEST_CASE("cuda gemm: every format agrees with the CPU's scalar kernel on all ta
   struct Shape {
     size_t n, k;
   };
-  for (const WeightFormat format : kFormats) {
+  for (const WeightFormat format : all_formats()) {
     for (const Shape shape : {Shape{1, 1}, {31, 7}, {32, 64}, {33, 129}, {72, 100}, {40, 300}}) {
       for (const size_t rows : {1, 2, 7, 16, 17, 40}) {
-        const auto [n, k] = shape;
+        const size_t n = shape.n, k = inputs_for(format, shape.k);
         const auto epilogue = static_cast<Epilogue>((n + k + rows) % 3);
         CAPTURE(std::string(weight_type_name(format.type)));
         CAPTURE(format.group);
@@ -107,8 +101,9 @@ TEST_CASE("cuda gemm: every format agrees with the CPU's scalar kernel on all ta
 
 TEST_CASE("cuda gemm: long sums, whose slices take several turns") {
   if (!testing::have_cuda_device()) return;
-  constexpr size_t n = 32, k = 4500;
-  for (const WeightFormat format : kFormats) {
+  constexpr size_t n = 32;
+  for (const WeightFormat format : all_formats()) {
+    const size_t k = inputs_for(format, 4500);
     for (const size_t rows : {1, 9}) {
       CAPTURE(std::string(weight_type_name(format.type)));
       CAPTURE(rows);
@@ -189,11 +184,11 @@ void check_rows(const Launch& launch, size_t step) {
 
 TEST_CASE("cuda gemm: a row alone has the bits it has among others and in other products") {
   if (!testing::have_cuda_device()) return;
-  for (const WeightFormat format : kFormats) {
+  for (const WeightFormat format : all_formats()) {
     CAPTURE(std::string(weight_type_name(format.type)));
     CAPTURE(format.group);
     for (const size_t k : {260, 96}) {
-      check_rows({format, 50, k, 11, {3, 0, 1, 16, 70, 8}}, 3);
+      check_rows({format, 50, inputs_for(format, k), 11, {3, 0, 1, 16, 70, 8}}, 3);
     }
   }
 }
@@ -208,29 +203,30 @@ TEST_CASE("cuda gemm: as many products as a launch takes") {
 
 TEST_CASE("cuda gemm: many rows have the bits of a row alone") {
   if (!testing::have_cuda_device()) return;
-  for (const WeightFormat format : kFormats) {
+  for (const WeightFormat format : all_formats()) {
     CAPTURE(std::string(weight_type_name(format.type)));
     CAPTURE(format.group);
     // Enough blocks for many rows at a time. Vectors of x and y, but for the tails; then none.
-    check_rows({format, 1031, 161, 20, {17, 70, 5, 33}}, 23);
-    check_rows({format, 1028, 34, 20, {17, 70, 33}}, 47);
+    check_rows({format, 1031, inputs_for(format, 161), 20, {17, 70, 5, 33}}, 23);
+    check_rows({format, 1028, inputs_for(format, 34), 20, {17, 70, 33}}, 47);
   }
 }
 
 TEST_CASE("cuda gemm: many rows in many blocks have the bits of a row alone") {
   if (!testing::have_cuda_device()) return;
-  for (const WeightFormat format : kFormats) {
+  for (const WeightFormat format : all_formats()) {
     CAPTURE(std::string(weight_type_name(format.type)));
     CAPTURE(format.group);
-    check_rows({format, 1027, 33, 40, {150, 17, 449}}, 97);
+    check_rows({format, 1027, inputs_for(format, 33), 40, {150, 17, 449}}, 97);
   }
 }
 
 TEST_CASE("cuda gemm: a NaN stays NaN, in its own row only") {
   if (!testing::have_cuda_device()) return;
-  constexpr size_t n = 40, k = 70, rows = 3;
+  constexpr size_t n = 40, rows = 3;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  for (const WeightFormat format : kFormats) {
+  for (const WeightFormat format : all_formats()) {
+    const size_t k = inputs_for(format, 70);
     for (const float bad : {NAN, kInfinity, -kInfinity}) {
       CAPTURE(std::string(weight_type_name(format.type)));
       CAPTURE(bad);

@@ -9,6 +9,7 @@
 #include "support/kernel_sets.h"
 #include "support/random_floats.h"
 #include "support/same_bits.h"
+#include "support/weight_formats.h"
 
 namespace sida {
 namespace {
@@ -75,15 +76,13 @@ TEST_CASE("cuda rows: a NaN in a row makes the whole row NaN, and no other") {
 TEST_CASE("cuda rows: embed gives the bits of read_panel_row, in every format") {
   if (!testing::have_cuda_device()) return;
   constexpr size_t n = 70;
-  for (const WeightFormat format :
-       {kF32Format, kBf16Format, WeightFormat{WeightType::kInt8, 0}, WeightFormat{WeightType::kInt4, 32},
-        WeightFormat{WeightType::kInt4, 128}}) {
-    for (const size_t k : {1, 2, 5, 7, 12, 30, 64, 100, 131, 768}) {
+  for (const WeightFormat format : all_formats()) {
+    for (const size_t any : {1, 2, 5, 7, 12, 30, 64, 100, 131, 768}) {
+      const size_t k = inputs_for(format, any);
       CAPTURE(weight_type_name(format.type));
       CAPTURE(format.group);
       CAPTURE(k);
-      std::vector<std::byte> packed(panel_matrix_bytes(n, k, format));
-      pack_panels(random_floats(n * k, 3).data(), n, k, format, packed.data());
+      const std::vector<std::byte> packed = random_panels(format, n, k, 3);
       const std::vector<int32_t> ids = {0, 69, 31, 32, 5, 5, 64, 63};
       std::vector<float> expected(ids.size() * k);
       for (size_t i = 0; i < ids.size(); ++i) {

@@ -45,6 +45,7 @@ describeWithRedis('with Redis', () => {
         {
           url: server.url,
           bound: settings.bound,
+          boundBytes: settings.boundBytes,
           deadlineMs: settings.deadlineMs,
           keptDeadlineMs: settings.keptDeadlineMs,
           queueName: () => queueName,

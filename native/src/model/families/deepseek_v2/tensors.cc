@@ -3,6 +3,7 @@
 
 namespace sida {
 
-constexpr Family kDeepseekV2{"deepseek_v2", read_deepseek_v2_config, latent_source, owns_decoder_tensor};
+constexpr Family kDeepseekV2{"deepseek_v2", read_deepseek_v2_config, latent_source, owns_decoder_tensor,
+                            &kDeepseekV2Gguf};
 
 }  // namespace sida

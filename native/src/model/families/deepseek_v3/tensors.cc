@@ -3,6 +3,7 @@
 
 namespace sida {
 
-constexpr Family kDeepseekV3{"deepseek_v3", read_deepseek_v3_config, latent_source, owns_decoder_tensor};
+constexpr Family kDeepseekV3{"deepseek_v3", read_deepseek_v3_config, latent_source, owns_decoder_tensor,
+                            &kDeepseekV3Gguf};
 
 }  // namespace sida

@@ -10,6 +10,6 @@ TensorSource glm4_moe_source(const ModelSpec& spec, const TensorSlot& slot) {
 
 }  // namespace
 
-constexpr Family kGlm4Moe{"glm4_moe", read_glm4_moe_config, glm4_moe_source, owns_decoder_tensor};
+constexpr Family kGlm4Moe{"glm4_moe", read_glm4_moe_config, glm4_moe_source, owns_decoder_tensor, &kGlm4MoeGguf};
 
 }  // namespace sida

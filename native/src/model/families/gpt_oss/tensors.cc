@@ -43,6 +43,6 @@ TensorSource gpt_oss_source(const ModelSpec& spec, const TensorSlot& slot) {
 
 }  // namespace
 
-constexpr Family kGptOss{"gpt_oss", read_gpt_oss_config, gpt_oss_source, owns_decoder_tensor};
+constexpr Family kGptOss{"gpt_oss", read_gpt_oss_config, gpt_oss_source, owns_decoder_tensor, &kGptOssGguf};
 
 }  // namespace sida

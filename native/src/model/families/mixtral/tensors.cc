@@ -11,6 +11,6 @@ TensorSource mixtral_source(const ModelSpec& spec, const TensorSlot& slot) {
 
 }  // namespace
 
-constexpr Family kMixtral{"mixtral", read_mixtral_config, mixtral_source, owns_decoder_tensor};
+constexpr Family kMixtral{"mixtral", read_mixtral_config, mixtral_source, owns_decoder_tensor, &kMixtralGguf};
 
 }  // namespace sida

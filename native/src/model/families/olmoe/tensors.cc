@@ -3,6 +3,6 @@
 
 namespace sida {
 
-constexpr Family kOlmoe{"olmoe", read_olmoe_config, decoder_source, owns_decoder_tensor};
+constexpr Family kOlmoe{"olmoe", read_olmoe_config, decoder_source, owns_decoder_tensor, &kOlmoeGguf};
 
 }  // namespace sida

@@ -3,6 +3,6 @@
 
 namespace sida {
 
-constexpr Family kQwen2Moe{"qwen2_moe", read_qwen2_moe_config, decoder_source, owns_decoder_tensor};
+constexpr Family kQwen2Moe{"qwen2_moe", read_qwen2_moe_config, decoder_source, owns_decoder_tensor, &kQwen2MoeGguf};
 
 }  // namespace sida

@@ -3,6 +3,6 @@
 
 namespace sida {
 
-constexpr Family kQwen3Moe{"qwen3_moe", read_qwen3_moe_config, decoder_source, owns_decoder_tensor};
+constexpr Family kQwen3Moe{"qwen3_moe", read_qwen3_moe_config, decoder_source, owns_decoder_tensor, &kQwen3MoeGguf};
 
 }  // namespace sida

@@ -1,0 +1,114 @@
+// How fast are streamed generations, and what does the server take from the engine? `sida serve` on loopback with all
+// experts resident; 1 to 16 clients in a process of their own, which shares the cores with the server. The bare engine
+// generates as many tokens after the same prompts, with as many sequences at a time.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
+import { LineProcess } from '../../dist/support/line-process.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { writeResult } from '../../dist/support/script-result.js';
+import { ServeProcess } from '../../dist/support/serve-process.js';
+import { mean, medians, quantile } from '../../dist/support/statistics.js';
+import { StepProgress } from '../../dist/support/step-progress.js';
+import { engineConfig } from '../../dist/systems/engine-config.js';
+
+const HELP = `node bench/scripts/streams/streams.mjs [options]
+  --model models/olmoe-mini    a decoder-only model with a tokenizer
+  --clients 1,4,8,16
+  --streams 32           of each round, for any number of clients
+  --max-tokens 64
+  --rounds 5             server and bare engine in turn
+  --threads N
+  --quick                one round of 4 streams; the result goes to build/
+The result is bench/results/streams.json.`;
+
+const { values } = parseArgs({
+  options: {
+    help: { type: 'boolean', default: false },
+    quick: { type: 'boolean', default: false },
+    model: { type: 'string', default: 'models/olmoe-mini' },
+    clients: { type: 'string', default: '1,4,8,16' },
+    streams: { type: 'string' },
+    'max-tokens': { type: 'string', default: '64' },
+    rounds: { type: 'string' },
+    threads: { type: 'string', default: String(availableParallelism()) },
+  },
+});
+if (values.help) {
+  console.log(HELP);
+  process.exit(0);
+}
+const { quick, model, threads } = values;
+const streams = Number(values.streams ?? (quick ? 4 : 32));
+const rounds = Number(values.rounds ?? (quick ? 1 : 5));
+const maxTokens = Number(values['max-tokens']);
+const BUDGET = '100%';
+
+const prompts = readFileSync('test/data/sst2-validation.jsonl', 'utf8')
+  .split('\n', streams)
+  .map((line) => JSON.parse(line).text);
+
+async function measure(pack) {
+  // No stream may find the pages of an earlier round.
+  const flags = ['--model', pack, '--memory-budget', BUDGET, '--threads', threads, '--prefix-cache', 'off'];
+  const server = await ServeProcess.start(flags);
+  const client = new LineProcess('the clients', 'node', ['bench/scripts/streams/stream-client.mjs']);
+  const config = engineConfig({ model: pack, memoryBudget: BUDGET, threads });
+  const bare = new LineProcess('the bare engine', 'node', [
+    'bench/scripts/streams/bare-engine-process.mjs',
+    JSON.stringify({ config, pack }),
+  ]);
+  try {
+    const tokenized = prompts.map((input) => server.post('/v1/tokenize', { input }));
+    const ids = (await Promise.all(tokenized)).map(({ data }) => data[0].ids);
+    const round = async (clients) => {
+      const served = await client.ask({ port: server.port, prompts, clients, maxTokens });
+      const said = served.streams.map(({ tokens }) => tokens);
+      const alone = await bare.ask({ prompts: ids, lengths: said.map(({ length }) => length), clients });
+      if (JSON.stringify(alone.tokens) !== JSON.stringify(said))
+        throw new Error('The server and the bare engine say different tokens. This is a bug.');
+      const tokens = said.flat().length;
+      const first = served.streams.map(({ firstMs }) => firstMs);
+      const between = served.streams.flatMap(({ betweenMs }) => betweenMs);
+      return {
+        firstP50Ms: quantile(first, 0.5),
+        firstP99Ms: quantile(first, 0.99),
+        betweenMeanMs: mean(between),
+        betweenP99Ms: quantile(between, 0.99),
+        tokens,
+        perSecond: (1000 * tokens) / served.wallMs,
+        barePerSecond: (1000 * tokens) / alone.wallMs,
+        shareOfBare: alone.wallMs / served.wallMs,
+      };
+    };
+    const counts = values.clients.split(',').map(Number);
+    for (const clients of counts) await round(clients);
+    const samples = counts.map(() => []);
+    const progress = new StepProgress('streams', rounds);
+    for (let i = 0; i < rounds; i += 1) {
+      for (const [at, clients] of counts.entries()) samples[at].push(await round(clients));
+      progress.step();
+    }
+    return counts.map((clients, i) => ({ clients, ...medians(samples[i]) }));
+  } finally {
+    await Promise.all([bare.close(), client.close(), server.stop()]);
+  }
+}
+
+const dir = mkdtempSync(join(tmpdir(), 'sida-streams-'));
+try {
+  const pack = join(dir, basename(model));
+  await convertCheckpoint({ model, out: pack, experts: 'auto', dense: 'auto' });
+  const runs = await measure(pack);
+  const result = {
+    question: 'How fast are streamed generations, and what does the server take from the engine?',
+    ...scriptProvenance(),
+    ...{ model: basename(model), budget: BUDGET, threads: Number(threads), streams, maxTokens, rounds, runs },
+  };
+  writeResult('streams', result, quick);
+  console.log(JSON.stringify(result, null, 1));
+} finally {
+  rmSync(dir, { recursive: true, force: true });
+}

@@ -1,0 +1,227 @@
+// Models in GGUF files: configs from metadata, split files, and what is refused by name.
+#include "checkpoint/gguf_model_files.h"
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "doctest/doctest.h"
+#include "support/error_checks.h"
+#include "support/gguf_builder.h"
+#include "support/repo_paths.h"
+#include "support/safetensors_builder.h"
+
+namespace sida {
+namespace {
+
+using testing::check_has;
+using testing::error_of;
+using testing::GgufBuilder;
+using testing::TempDir;
+using testing::write_file;
+
+constexpr uint64_t kWidth = 8, kHidden = 4, kVocab = 6, kExperts = 2;
+
+/// A model of one layer whose metadata has these values under "head_count" and the key of the experts' inner width.
+GgufBuilder model(const std::string& architecture, const std::string& width_key, uint32_t heads = 2) {
+  GgufBuilder file;
+  file.text("general.architecture", architecture);
+  const std::string prefix = architecture + ".";
+  file.u32(prefix + "block_count", 1).u32(prefix + "context_length", 64);
+  file.u32(prefix + "embedding_length", kWidth).u32(prefix + width_key, kHidden);
+  file.u32(prefix + "attention.head_count", heads).f32(prefix + "attention.layer_norm_rms_epsilon", 1e-5f);
+  file.u32(prefix + "expert_count", kExperts).u32(prefix + "expert_used_count", 1);
+  file.u32("tokenizer.ggml.eos_token_id", 2);
+  file.zeros("token_embd.weight", {kWidth, kVocab}).zeros("output.weight", {kWidth, kVocab});
+  file.zeros("output_norm.weight", {kWidth});
+  for (const char* name : {"attn_norm", "ffn_norm"}) file.zeros(std::string("blk.0.") + name + ".weight", {kWidth});
+  for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output"}) {
+    file.zeros(std::string("blk.0.") + name + ".weight", {kWidth, kWidth});
+  }
+  file.zeros("blk.0.ffn_gate_inp.weight", {kWidth, kExperts});
+  file.zeros("blk.0.ffn_gate_exps.weight", {kWidth, kHidden, kExperts});
+  file.zeros("blk.0.ffn_up_exps.weight", {kWidth, kHidden, kExperts});
+  return file.zeros("blk.0.ffn_down_exps.weight", {kHidden, kWidth, kExperts});
+}
+
+GgufBuilder olmoe(const std::string& width_key = "feed_forward_length", uint32_t heads = 2) {
+  GgufBuilder file = model("olmoe", width_key, heads);
+  return file.zeros("blk.0.attn_q_norm.weight", {kWidth}).zeros("blk.0.attn_k_norm.weight", {kWidth});
+}
+
+Checkpoint open(const GgufBuilder& file) {
+  const TempDir directory;
+  write_file(directory.path() + "/m.gguf", file.build());
+  Checkpoint checkpoint = Checkpoint::open(directory.path() + "/m.gguf");
+  checkpoint.check_tensors();
+  return checkpoint;
+}
+
+std::string refused(const GgufBuilder& file) {
+  return error_of([&] { open(file); });
+}
+
+void drop(GgufBuilder& file, const std::string& name) {
+  std::erase_if(file.tensors, [&](const GgufBuilder::Tensor& tensor) { return tensor.name == name; });
+}
+
+TEST_CASE("gguf models: sizes, tokens and tied heads follow from metadata and tensors") {
+  const Checkpoint whole = open(olmoe());
+  CHECK(whole.spec().family == "olmoe");
+  CHECK(whole.spec().vocab == kVocab);
+  CHECK_FALSE(whole.spec().head.tied);
+  CHECK(whole.spec().tokens.end == std::vector<int32_t>{2});
+  GgufBuilder tied = olmoe();
+  drop(tied, "output.weight");
+  CHECK(open(tied).spec().head.tied);
+}
+
+TEST_CASE("gguf models: experts may have a width of their own, or that of the feed-forward network") {
+  for (const char* key : {"feed_forward_length", "expert_feed_forward_length"}) {
+    CAPTURE(std::string(key));
+    for (const Checkpoint& checkpoint : {open(olmoe(key)), open(model("llama", key))}) {
+      CHECK(checkpoint.spec().last().layers[0].moe()->expert.width == kHidden);
+    }
+  }
+  GgufBuilder both = model("llama", "expert_feed_forward_length");
+  CHECK(open(both.u32("llama.feed_forward_length", 7)).spec().last().layers[0].moe()->expert.width == kHidden);
+  check_has(refused(olmoe("other_length")), {"metadata \"olmoe.feed_forward_length\"", "found none"});
+}
+
+TEST_CASE("gguf models: errors about sizes name the file and its keys") {
+  const std::string heads = refused(olmoe("feed_forward_length", 3));
+  check_has(heads, {"/m.gguf: metadata \"olmoe.attention.head_count\": expected heads", "found 3"});
+  CHECK(heads.find("config.json") == std::string::npos);
+  GgufBuilder ends = olmoe();
+  check_has(refused(ends.u32("tokenizer.ggml.eot_token_id", kVocab)),
+            {"/m.gguf: an end token of the metadata: expected", "0 to 5", "found 6"});
+  GgufBuilder pad = olmoe();
+  check_has(refused(pad.u32("tokenizer.ggml.padding_token_id", kVocab)),
+            {"metadata \"tokenizer.ggml.padding_token_id\"", "0 to 5", "found 6"});
+  GgufBuilder theta = olmoe();
+  check_has(refused(theta.f32("olmoe.rope.freq_base", 0.5f)), {"metadata \"olmoe.rope.freq_base\"", "found 0.5"});
+  GgufBuilder other = olmoe();
+  check_has(refused(other.zeros("blk.7.attn_q.weight", {2})), {"not of the model in the metadata"});
+}
+
+TEST_CASE("gguf models: tokens end a generation by their keys and by texts that models use for it") {
+  GgufBuilder file = olmoe();
+  file.u32("tokenizer.ggml.eot_token_id", 4);
+  file.texts("tokenizer.ggml.tokens", {"a", "<|im_end|>", "b", "<|end|>", "c", "d"});
+  CHECK(open(file).spec().tokens.end == std::vector<int32_t>{2, 4, 1, 3});
+  GgufBuilder messages = olmoe();
+  messages.texts("tokenizer.ggml.tokens", {"<|end|>", "<|return|>", "b", "c", "d", "e"});
+  CHECK(open(messages).spec().tokens.end == std::vector<int32_t>{2, 1});
+}
+
+TEST_CASE("gguf models: what is missing or not supported is refused by its key") {
+  const auto with = [](auto change) {
+    GgufBuilder file = olmoe();
+    change(file);
+    return refused(file);
+  };
+  check_has(refused(GgufBuilder().u32("k", 1)), {"\"general.architecture\"", "none"});
+  check_has(refused(GgufBuilder().text("general.architecture", "mamba")), {"\"olmoe\" or \"llama\"", "\"mamba\""});
+  check_has(refused(GgufBuilder().text("general.architecture", "olmoe")), {"token_embd.weight"});
+  check_has(with([](auto& f) { f.text("olmoe.rope.scaling.type", "longrope"); }),
+            {"olmoe.rope.scaling.type", "\"longrope\""});
+  check_has(with([](auto& f) { f.u32("olmoe.rope.dimension_count", 2); }), {"olmoe.rope.dimension_count", "found 2"});
+  check_has(with([](auto& f) { f.u32("olmoe.attention.value_length", 2); }), {"olmoe.attention.value_length"});
+  check_has(with([](auto& f) { f.text("olmoe.attention.head_count_kv", "2"); }),
+            {"olmoe.attention.head_count_kv", "a whole number", "\"2\""});
+  check_has(with([](auto& f) { f.zeros("rope_freqs.weight", {2}); }), {"rope_freqs.weight", "not supported"});
+  check_has(with([](auto& f) { f.zeros("blk.0.other.weight", {2}); }), {"blk.0.other.weight", "not of the model"});
+  check_has(with([](auto& f) { f.zeros("output.bias", {kVocab}); }), {"output.bias", "not of the model"});
+  check_has(with([](auto& f) { drop(f, "blk.0.attn_q.weight"); }), {"blk.0.attn_q.weight", "missing tensor"});
+  check_has(with([](auto& f) { f.tensors[0].dimensions = {4, 2 * kVocab}; }), {"token_embd.weight", "shape"});
+}
+
+TEST_CASE("gguf models: scaled positions that no config can say are refused by their keys") {
+  const auto scaled = [](const char* type, const char* key, float value) {
+    GgufBuilder file = olmoe();
+    file.text("olmoe.rope.scaling.type", type);
+    return file.f32(std::string("olmoe.rope.") + key, value);
+  };
+  check_has(refused(scaled("yarn", "freq_base", 500)), {"metadata \"olmoe.rope.scaling.factor\"", "YaRN", "found none"});
+  check_has(refused(scaled("yarn", "scaling.factor", 0)), {"olmoe.rope.scaling.factor", "found 0"});
+  check_has(refused(scaled("yarn", "scaling.factor", 0.5f)), {"metadata \"olmoe.rope.scaling.factor\"", "found 0.5"});
+  const auto with_factor = [&](const char* type, const char* key, float value) {
+    return scaled(type, key, value).f32("olmoe.rope.scaling.factor", 4);
+  };
+  const char *attention = "scaling.attn_factor", *ramp = "scaling.yarn_ext_factor";
+  for (const char* type : {"none", "linear", "yarn"}) {
+    CAPTURE(std::string(type));
+    check_has(refused(with_factor(type, attention, 0.5f)),
+              {"metadata \"olmoe.rope.scaling.attn_factor\"", "expected 1, found 0.5", "not supported"});
+    check_has(refused(with_factor(type, ramp, 0.25f)),
+              {"metadata \"olmoe.rope.scaling.yarn_ext_factor\"", "found 0.25", "not supported"});
+    CHECK_NOTHROW(open(with_factor(type, attention, 1)));
+    CHECK_NOTHROW(open(with_factor(type, ramp, type == std::string("yarn") ? 1 : 0)));
+    CHECK_NOTHROW(open(with_factor(type, ramp, -1)));
+  }
+}
+
+TEST_CASE("gguf models: positions are scaled as the metadata says") {
+  GgufBuilder file = olmoe();
+  file.f32("olmoe.rope.freq_base", 500.0f).text("olmoe.rope.scaling.type", "linear");
+  file.f32("olmoe.rope.scaling.factor", 4.0f);
+  const Checkpoint checkpoint = open(file);
+  const Rope& rope = std::get<Rope>(checkpoint.spec().last().positions);
+  REQUIRE(rope.inverse_frequencies.size() == 2);
+  CHECK(rope.inverse_frequencies[0] == 0.25f);
+}
+
+/// `file` as parts 1 to 2, the tensors from `first` on in the second.
+std::vector<GgufBuilder> split(const GgufBuilder& file, size_t first) {
+  GgufBuilder head = file, rest;
+  rest.tensors.assign(file.tensors.begin() + static_cast<long>(first), file.tensors.end());
+  head.tensors.resize(first);
+  const auto count = static_cast<uint32_t>(file.tensors.size());
+  uint16_t number = 0;
+  for (GgufBuilder* part : {&head, &rest}) {
+    part->raw("split.no", 2, testing::bytes_of(number++)).raw("split.count", 2, testing::bytes_of<uint16_t>(2));
+    part->raw("split.tensors.count", 5, testing::bytes_of(count));
+  }
+  return {head, rest};
+}
+
+std::string part_name(const TempDir& directory, int number) {
+  return directory.path() + "/m-0000" + std::to_string(number) + "-of-00002.gguf";
+}
+
+TEST_CASE("gguf models: any part of a split model names all of them") {
+  const std::vector<GgufBuilder> parts = split(olmoe(), 4);
+  const TempDir directory;
+  for (int i = 1; i <= 2; ++i) write_file(part_name(directory, i), parts[i - 1].build());
+  for (int i = 1; i <= 2; ++i) {
+    const Checkpoint checkpoint = Checkpoint::open(part_name(directory, i));
+    checkpoint.check_tensors();
+    CHECK(checkpoint.files().size() == 2);
+  }
+}
+
+TEST_CASE("gguf models: parts that are missing, of other models or under other names are refused") {
+  const std::vector<GgufBuilder> parts = split(olmoe(), 4);
+  const TempDir directory;
+  const auto opened = [&] { return error_of([&] { Checkpoint::open(part_name(directory, 1)); }); };
+  write_file(part_name(directory, 1), parts[0].build());
+  check_has(opened(), {"m-00002-of-00002.gguf", "missing file"});
+  write_file(part_name(directory, 2), parts[0].build());
+  check_has(opened(), {"\"split.no\"", "expected 1, found 0"});
+  write_file(part_name(directory, 2), olmoe().build());
+  check_has(opened(), {"\"split.no\"", "found none"});
+  GgufBuilder other = parts[1];
+  write_file(part_name(directory, 2), other.text("general.architecture", "llama").build());
+  check_has(opened(), {"general.architecture", "different models"});
+  GgufBuilder more = parts[1];
+  write_file(part_name(directory, 2), more.zeros("blk.0.attn_q.bias", {kWidth}).build());
+  check_has(opened(), {"\"split.tensors.count\""});
+  write_file(directory.path() + "/m.gguf", parts[0].build());
+  check_has(error_of([&] { Checkpoint::open(directory.path() + "/m.gguf"); }),
+            {"name of a part", "-00001-of-00002.gguf"});
+  write_file(directory.path() + "/m-00003-of-00002.gguf", parts[0].build());
+  check_has(error_of([&] { Checkpoint::open(directory.path() + "/m-00003-of-00002.gguf"); }), {"found 3 of 2"});
+}
+
+}  // namespace
+}  // namespace sida

@@ -1,0 +1,203 @@
+// Packs of GGUF files whose layers and matrices have types of their own, as llama.cpp's Q4_K_M has them.
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "checkpoint/pack_verifier.h"
+#include "doctest/doctest.h"
+#include "support/devices.h"
+#include "support/error_checks.h"
+#include "support/gguf_builder.h"
+#include "support/oracle_cases.h"
+#include "support/repo_paths.h"
+#include "support/safetensors_builder.h"
+#include "support/same_bits.h"
+#include "support/test_pack.h"
+#include "support/text_file.h"
+#include "support/weight_formats.h"
+
+namespace sida {
+namespace {
+
+using testing::GgufBuilder;
+using testing::Run;
+using testing::same_bits;
+using testing::TempDir;
+
+constexpr uint64_t kWidth = 256, kVocab = 70, kExperts = 4;
+
+/// GGUF's number of a type.
+uint32_t number_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kQ4_0:
+      return 2;
+    case Dtype::kQ8_0:
+      return 8;
+    case Dtype::kQ4_K:
+      return 12;
+    case Dtype::kQ6_K:
+      return 14;
+    case Dtype::kGgmlMxfp4:
+      return 39;
+    default:
+      return 0;
+  }
+}
+
+void add(GgufBuilder& file, const std::string& name, std::vector<uint64_t> dimensions, Dtype dtype = Dtype::kF32) {
+  const uint64_t count = std::accumulate(dimensions.begin(), dimensions.end(), uint64_t{1}, std::multiplies<>());
+  const auto seed = static_cast<unsigned>(file.tensors.size() + 1);
+  std::string data;
+  if (dtype == Dtype::kF32) {
+    std::vector<float> numbers = random_floats(count, seed);
+    // Norms about 1, routers of any size.
+    if (dimensions.size() == 1) {
+      for (float& number : numbers) number = 1 + number / 8;
+    }
+    data.assign(reinterpret_cast<const char*>(numbers.data()), count * sizeof(float));
+  } else {
+    const auto blocks = random_blocks(dtype, count / kWidth, kWidth, seed);
+    data.assign(reinterpret_cast<const char*>(blocks.data()), blocks.size());
+  }
+  file.tensors.push_back({name, std::move(dimensions), number_of(dtype), std::move(data)});
+}
+
+/// An OLMoE of two layers. The value projections and half of the down projections have more bits than the others.
+GgufBuilder mixed_model() {
+  GgufBuilder file;
+  file.text("general.architecture", "olmoe").u32("olmoe.block_count", 2).u32("olmoe.context_length", 64);
+  file.u32("olmoe.embedding_length", kWidth).u32("olmoe.feed_forward_length", kWidth);
+  file.u32("olmoe.attention.head_count", 4).f32("olmoe.attention.layer_norm_rms_epsilon", 1e-5f);
+  file.u32("olmoe.expert_count", kExperts).u32("olmoe.expert_used_count", 2);
+  file.u32("tokenizer.ggml.eos_token_id", 2);
+  add(file, "token_embd.weight", {kWidth, kVocab}, Dtype::kQ4_K);
+  add(file, "output.weight", {kWidth, kVocab}, Dtype::kQ6_K);
+  add(file, "output_norm.weight", {kWidth});
+  const Dtype types[2][7] = {
+      {Dtype::kQ4_K, Dtype::kQ4_K, Dtype::kQ6_K, Dtype::kQ4_K, Dtype::kQ4_K, Dtype::kQ4_K, Dtype::kQ6_K},
+      {Dtype::kQ8_0, Dtype::kQ4_0, Dtype::kQ4_K, Dtype::kGgmlMxfp4, Dtype::kQ8_0, Dtype::kQ4_0, Dtype::kGgmlMxfp4}};
+  for (size_t layer = 0; layer < 2; ++layer) {
+    const std::string prefix = "blk." + std::to_string(layer) + ".";
+    for (const char* name : {"attn_norm", "ffn_norm", "attn_q_norm", "attn_k_norm"}) {
+      add(file, prefix + name + ".weight", {kWidth});
+    }
+    size_t type = 0;
+    for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output"}) {
+      add(file, prefix + name + ".weight", {kWidth, kWidth}, types[layer][type++]);
+    }
+    add(file, prefix + "ffn_gate_inp.weight", {kWidth, kExperts});
+    for (const char* name : {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"}) {
+      add(file, prefix + name + ".weight", {kWidth, kWidth, kExperts}, types[layer][type++]);
+    }
+  }
+  return file;
+}
+
+/// The file, and its pack with these types; without one matrices keep their own.
+struct PackedFile {
+  TempDir directory;
+  std::string model = directory.path() + "/m.gguf";
+  std::string pack = directory.path() + "/pack";
+
+  explicit PackedFile(const GgufBuilder& file, std::optional<WeightFormat> format = {}) {
+    testing::write_file(model, file.build());
+    std::filesystem::create_directory(pack);
+    testing::write_pack(model, pack, format, format);
+    testing::write_file(
+        pack + "/config.json",
+        R"({"model_type":"olmoe","vocab_size":70,"hidden_size":256,"intermediate_size":256,"num_hidden_layers":2,)"
+        R"("num_attention_heads":4,"num_key_value_heads":4,"num_experts":4,"num_experts_per_tok":2,)"
+        R"("norm_topk_prob":false,"rms_norm_eps":1e-05,"max_position_embeddings":64,"eos_token_id":2})");
+  }
+};
+
+/// A prompt, and a pass after it that takes one token.
+std::vector<Run> answers_of(const std::string& pack, DeviceKind device, double share) {
+  BatchLimits limits{64, 128, 2};
+  limits.device = device;
+  Engine engine(testing::options_for(pack, limits, share));
+  const std::vector<int32_t> sequence{1}, prompt{5, 69, 31, 32, 0, 7, 7, 64}, offsets{0, 8}, next{9}, one{0, 1};
+  const std::vector<int32_t> rows{7}, row{0};
+  Batch first = testing::pass_of(0, sequence, offsets, prompt), second = testing::pass_of(0, sequence, one, next);
+  first.logit_rows = rows;
+  second.logit_rows = row;
+  std::vector<Run> runs{testing::run(engine, first)};
+  runs.push_back(testing::run(engine, second));
+  CHECK(engine.memory().peak() <= engine.memory().budget());
+  return runs;
+}
+
+TEST_CASE("gguf packs: matrices keep their own types, and a comparison with the file finds no difference") {
+  const PackedFile packed(mixed_model());
+  const Pack pack = open_pack(packed.pack);
+  CHECK(!pack.formats.all_experts);
+  CHECK(!pack.formats.all_dense);
+  CHECK(pack.formats.experts[0] == ExpertFormats{kQ4_KFormat, kQ4_KFormat, kQ6_KFormat});
+  CHECK(pack.formats.experts[1] == ExpertFormats{kQ8_0Format, kQ4_0Format, kMxfp4Format});
+  for (const DenseTensor& tensor : pack.dense.tensors) {
+    if (tensor.name == "decoder.embedding") CHECK(tensor.format == kQ4_KFormat);
+    if (tensor.name == "head") CHECK(tensor.format == kQ6_KFormat);
+    if (tensor.name == "decoder.1.output") CHECK(tensor.format == kMxfp4Format);
+  }
+  PackVerifier verifier(packed.model, packed.pack);
+  verifier.check_dense(0, pack.dense.tensors.size());
+  verifier.check_experts(0, pack.experts.experts());
+  for (const PackVerifier::Errors& errors : {verifier.report().experts, verifier.report().dense}) {
+    CHECK(errors.largest == 0);
+    CHECK(errors.bound == 0);
+  }
+}
+
+TEST_CASE("gguf packs: answers have the same bits at every budget, on the cpu those of the same numbers in f32") {
+  const GgufBuilder file = mixed_model();
+  const PackedFile packed(file), wide(file, kF32Format);
+  const std::vector<Run> expected = answers_of(wide.pack, DeviceKind::kCpu, 1.0);
+  for (const DeviceKind device : testing::devices()) {
+    CAPTURE(testing::device_name(device));
+    const std::vector<Run> resident = answers_of(packed.pack, device, 1.0);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      CHECK(resident[i].dispatch == expected[i].dispatch);
+      if (device == DeviceKind::kCpu) {
+        CHECK(same_bits(resident[i].logits, expected[i].logits));
+      } else {
+        CHECK(testing::relative_error(resident[i].logits, expected[i].logits) < 3e-4);
+      }
+    }
+    for (const double share : testing::shares_on(device)) {
+      CAPTURE(share);
+      const std::vector<Run> found = answers_of(packed.pack, device, share);
+      for (size_t i = 0; i < expected.size(); ++i) CHECK(same_bits(found[i].logits, resident[i].logits));
+    }
+  }
+}
+
+TEST_CASE("gguf packs: a scale that is no number is refused with its tensor and block, whatever type is packed") {
+  struct Damage {
+    const char *name, *type;
+    size_t row_bytes, at;  // of the scale in its row
+    int row;
+    const char* columns;
+  };
+  for (const Damage& damage : {Damage{"blk.0.ffn_down_exps.weight", "Q6_K", 210, 208, 300, "0 to 255"},
+                               {"blk.0.attn_q.weight", "Q4_K", 144, 2, 9, "0 to 255"},
+                               {"blk.1.ffn_gate_exps.weight", "Q8_0", 8 * 34, 2 * 34, 700, "64 to 95"},
+                               {"blk.1.attn_k.weight", "Q4_0", 8 * 18, 7 * 18, 3, "224 to 255"}}) {
+    CAPTURE(std::string(damage.name));
+    for (const auto& [bits, found] : {std::pair{uint16_t{0x7c00}, "infinity"}, {uint16_t{0x7e01}, "NaN"}}) {
+      GgufBuilder file = mixed_model();
+      for (GgufBuilder::Tensor& tensor : file.tensors) {
+        if (tensor.name != damage.name) continue;
+        std::memcpy(tensor.data.data() + static_cast<size_t>(damage.row) * damage.row_bytes + damage.at, &bits, 2);
+      }
+      for (const std::optional<WeightFormat> format : {std::optional<WeightFormat>{}, {kF32Format}, {kBf16Format}}) {
+        testing::check_has(testing::error_of([&] { const PackedFile packed(file, format); }),
+                           {"m.gguf: tensor \"" + std::string(damage.name) + "\": a scale of " + damage.type +
+                                ": block of row " + std::to_string(damage.row) + ", columns " + damage.columns,
+                            std::string("expected a finite number, found ") + found});
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sida

@@ -1,0 +1,96 @@
+/** An engine that answers conversations for commands, without a server. */
+import { randomUUID } from 'node:crypto';
+import type { ServeOptions } from '../config/options.js';
+import { resolveServeOptions, UsageError } from '../config/resolve.js';
+import { EngineProcess } from '../engine/engine-process.js';
+import { SidaError } from '../errors.js';
+import { chat } from '../tasks/chat/index.js';
+import type { ChatChunk } from '../tasks/chat/schema.js';
+import { ChatRequest } from '../tasks/chat/schema.js';
+import { checkAgainst } from '../text/schema-faults.js';
+import { engineConfig } from './engine-config.js';
+import { givenFlags } from './flags.js';
+import { Progress } from './progress.js';
+
+export interface Said {
+  role: 'system' | 'user' | 'assistant';
+  content: string;
+}
+
+/** Flags of the commands beside those of the engine. */
+interface AskFlags {
+  maxTokens?: string;
+  temperature?: string;
+  seed?: string;
+}
+
+export class ChatEngine {
+  readonly #engine: EngineProcess;
+  readonly #options: ServeOptions;
+  readonly #settings: object;
+
+  private constructor(engine: EngineProcess, options: ServeOptions, settings: object) {
+    this.#engine = engine;
+    this.#options = options;
+    this.#settings = settings;
+  }
+
+  /** Resolves when the model is open. */
+  static async open(model: string, values: Record<string, unknown>): Promise<ChatEngine> {
+    const { maxTokens, temperature, seed, ...flags } = values as AskFlags & Record<string, unknown>;
+    const options = resolveServeOptions({ flags: givenFlags({ ...flags, model }), env: process.env });
+    const engine = new EngineProcess(engineConfig(options));
+    const settings = {
+      ...(maxTokens !== undefined && { max_completion_tokens: Number(maxTokens) }),
+      ...(temperature !== undefined && { temperature: Number(temperature) }),
+      ...(seed !== undefined && { seed: Number(seed) }),
+    };
+    try {
+      await ready(engine);
+    } catch (error) {
+      await engine.close(0);
+      throw error;
+    }
+    return new ChatEngine(engine, options, settings);
+  }
+
+  /** Passes the text of the answer on as it is generated, and resolves with all of it. */
+  async answer(messages: readonly Said[], onText: (text: string) => void): Promise<string> {
+    const checked = checkAgainst(ChatRequest, { ...this.#settings, messages, stream: true });
+    if ('fault' in checked) throw new UsageError(`${checked.fault.path.join('.')}: ${checked.fault.message}`);
+    const model = this.#engine.model!;
+    const { job } = chat.prepare(checked.data, model, this.#options);
+    const id = randomUUID();
+    const answers = chat.answers({ model: model.name, id, createdMs: Date.now(), form: chat.form(job) });
+    let whole = '';
+    await this.#engine.run(id, job, {
+      signal: new AbortController().signal,
+      onDelta: (delta) => {
+        for (const chunk of answers.chunks?.(delta) ?? []) {
+          const text = (chunk as ChatChunk).choices[0]?.delta.content ?? '';
+          whole += text;
+          onText(text);
+        }
+      },
+    });
+    return whole;
+  }
+
+  close(): Promise<void> {
+    return this.#engine.close(0);
+  }
+}
+
+function ready(engine: EngineProcess): Promise<void> {
+  const progress = new Progress();
+  return new Promise((resolve, reject) => {
+    engine.onState((state) => {
+      if (state.progress !== undefined && state.phase !== 'ready') progress.show(state.progress);
+      if (state.phase !== 'ready' && state.phase !== 'failed') return;
+      progress.stop();
+      if (state.phase === 'ready') resolve();
+      else reject(new SidaError(state.error ?? { code: 'internal', message: state.detail }));
+    });
+    engine.start();
+  });
+}

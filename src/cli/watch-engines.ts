@@ -1,0 +1,91 @@
+/** Reports the engines of a server from start to readiness: progress, log, the line that says how to try it. */
+import type { EngineState } from '../engine/engine-handle.js';
+import { SidaError } from '../errors.js';
+import type { Logger } from '../observability/logger.js';
+import type { ModelInfo } from '../protocol/engine-messages.js';
+import { redisAddress } from '../queue/redis/redis-client.js';
+import type { ServedModel } from '../server/context.js';
+import { formatBytes } from '../text/bytes.js';
+import { printLines } from '../text/print.js';
+import { VERSION } from '../version.js';
+import { Progress } from './progress.js';
+import { exampleCurl } from './try-it.js';
+
+/**
+ * Calls `onFailure` when the server cannot go on: a model cannot be opened, or no model can be served any more. A model
+ * that fails later does not end the server of the others.
+ */
+export function watchEngines(
+  models: readonly ServedModel[],
+  url: string,
+  logger: Logger,
+  onFailure: (error: SidaError) => void,
+): void {
+  const progress = new Progress();
+  let announced = false;
+  const isOpen = ({ engine }: ServedModel) => engine.model !== undefined;
+  const onPhase = (model: ServedModel, { phase, detail, error }: EngineState, log: Logger) => {
+    if (phase === 'restarting') log.warn({ restarts: model.engine.restarts, detail }, 'engine restarts');
+    else if (phase !== 'failed') log.info({ phase, detail }, 'engine');
+    if (phase === 'ready') {
+      progress.stop();
+      if (!announced && models.every(isOpen)) {
+        announced = true;
+        printLines(...announcement(models, url));
+      }
+    } else if (phase === 'failed') {
+      progress.stop();
+      const failure = new SidaError(error ?? { code: 'internal', message: detail });
+      const others = models.some(({ engine }) => engine.state.phase !== 'failed');
+      if (isOpen(model) && others)
+        log.error({ err: failure }, 'engine failed; the other models are served on');
+      else onFailure(failure);
+    }
+  };
+  for (const model of models) {
+    const log = model.name === undefined ? logger : logger.child({ model: model.name });
+    let before: EngineState['phase'] | undefined;
+    model.engine.onState((state) => {
+      // Several models start at a time, and one line has room for one of them.
+      const shown = models.find((each) => !isOpen(each)) === model;
+      if (state.progress !== undefined && shown) progress.show(state.progress);
+      if (state.phase === before) return;
+      before = state.phase;
+      onPhase(model, state, log);
+    });
+  }
+}
+
+function announcement(models: readonly ServedModel[], url: string): string[] {
+  const [first] = models;
+  if (models.length === 1) {
+    const model = first!.engine.model!;
+    return [
+      `sida ${VERSION} serves ${model.name} at ${url} ${means(first!)}. Try it:`,
+      `  ${curl(first!, url)}`,
+    ];
+  }
+  return [
+    `sida ${VERSION} serves ${models.length} models at ${url}. Try them:`,
+    ...models.flatMap((model) => [`  ${model.name} ${means(model)}:`, `    ${curl(model, url)}`]),
+  ];
+}
+
+function curl({ name, engine, options: { apiKey, apiKeys } }: ServedModel, url: string): string {
+  return exampleCurl(engine.model!, url, (apiKey ?? apiKeys) !== undefined, name);
+}
+
+function means({ engine, options: { redis, worker } }: ServedModel): string {
+  const model = engine.model!;
+  const { slots, budgetBytes } = model.usage;
+  return worker === 'none'
+    ? `by the workers at ${redisAddress(redis!)}`
+    : `within ${formatBytes(budgetBytes)}: ${slots} slots for ${model.plan.experts} experts, ${predictorOf(model)}`;
+}
+
+function predictorOf({ predictor: { name, warnings } }: ModelInfo): string {
+  if (name !== null) return `predicted by ${name}`;
+  return warnings.length === 0
+    ? 'without a predictor'
+    : 'WITHOUT the predictor that was asked for (see above)';
+}

@@ -1,0 +1,97 @@
+/** Resolves the options of several models, and of a server that has one or several. */
+import { servedName } from '../checkpoint/served-name.js';
+import { parseBytes } from '../text/bytes.js';
+import { listed } from '../text/listed.js';
+import type { ServeOptions } from './options.js';
+import {
+  checkProfile,
+  givenModels,
+  resolveOptions,
+  resolveServeOptions,
+  type Sources,
+  UsageError,
+  writtenFor,
+} from './resolve.js';
+
+export interface ModelOptions<T> {
+  name: string;
+  /** Options of the command, with the model's own where it has such. */
+  options: T;
+}
+
+export interface SeveralModels<T> {
+  models: ModelOptions<T>[];
+  /** Bytes that all models share. Undefined when each has a budget. */
+  sharedBudget: number | undefined;
+}
+
+/** The only model of a server has the name that its engine finds. */
+export interface ServedModels extends Omit<SeveralModels<ServeOptions>, 'models'> {
+  models: (Omit<ModelOptions<ServeOptions>, 'name'> & { name: string | undefined })[];
+}
+
+/** Throws UsageError for options that are wrong, also together, and for two models of one name. */
+export function resolveServedModels(sources: Sources): ServedModels {
+  const directories = givenModels(sources);
+  if (directories.length < 2) {
+    return { models: [{ name: undefined, options: resolveServeOptions(sources) }], sharedBudget: undefined };
+  }
+  const elsewhere = resolveOptions(['worker'], sources).worker === 'none';
+  const several = resolveModels(directories, sources, elsewhere, resolveServeOptions);
+  checkProfile(several.models.map(({ options }) => options));
+  const files = several.models.flatMap(({ options }) => options.profile ?? []);
+  if (new Set(files).size < files.length) {
+    throw new UsageError(
+      `The "--profile" option has one file for several models: name the model, such as --profile ${several.models[0]!.name}=profile.json`,
+    );
+  }
+  return several;
+}
+
+/**
+ * Resolves the options of each model with `resolve`. `elsewhere` means that workers hold the models. Throws UsageError
+ * as resolveServedModels does.
+ */
+export function resolveModels<T>(
+  directories: readonly string[],
+  sources: Sources,
+  elsewhere: boolean,
+  resolve: (sources: Sources) => T,
+): SeveralModels<T> {
+  const all = directories.map((directory) => servedName(directory, elsewhere));
+  checkNames(all, directories);
+  const models = all.map((own, i) => {
+    const ofModel = { ...sources, flags: { ...sources.flags, model: directories[i]! }, names: { all, own } };
+    return { name: own, options: resolve(ofModel), budget: writtenFor('memoryBudget', ofModel) };
+  });
+  const sharedBudget = sharedBudgetOf(models);
+  return { models: models.map(({ name, options }) => ({ name, options })), sharedBudget };
+}
+
+function checkNames(names: readonly string[], directories: readonly string[]): void {
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice === undefined) return;
+  const same = directories.filter((_, i) => names[i] === twice);
+  throw new UsageError(
+    `The models ${listed(same, 'and')} have the same name, ${JSON.stringify(twice)}, and requests choose a model by its name. That is the name of its directory or file: rename one, or link to it under another name`,
+  );
+}
+
+/**
+ * A size without a name is the budget of all models together, so no model may have one of its own beside it. A share
+ * is of each model's own experts.
+ */
+function sharedBudgetOf(
+  models: { name: string; budget: { value: string; named: boolean } | undefined }[],
+): number | undefined {
+  const sizes = models.map(({ budget }) =>
+    budget === undefined || budget.named ? undefined : parseBytes(budget.value),
+  );
+  const total = sizes.find((size) => size !== undefined);
+  if (total === undefined || sizes.every((size) => size === total)) return total;
+  const own = models.filter((_, i) => sizes[i] === undefined).map(({ name }) => name);
+  const each = models.map(({ name }) => `--memory-budget ${name}=1GiB`);
+  throw new UsageError(
+    `The "--memory-budget" option is a size for all models together, and ${listed(own, 'and')} has another one of its own: give one size for all, or one for each model, such as ${each.join(' ')}`,
+  );
+}

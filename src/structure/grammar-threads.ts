@@ -1,0 +1,298 @@
+/**
+ * The engine main thread's end of the grammar threads. It bounds the time of compiling, keeps the outcomes, and
+ * replaces threads that needed too long, broke, or hold too much memory.
+ */
+import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
+import { SidaError } from '../errors.js';
+import type {
+  FromStructure,
+  GrammarFigures,
+  StructureThreadData,
+  ThreadLife,
+} from '../protocol/structure-messages.js';
+import { oneLine } from '../text/one-line.js';
+import { CompiledCache } from './compiled-cache.js';
+import type { GrammarPreparer, GrammarRequest, PreparedGrammar } from './grammar-preparer.js';
+import { GrammarTurns } from './grammar-turns.js';
+import { KEPT_GRAMMARS } from './matcher-table.js';
+
+export interface GrammarThreadsOptions {
+  data: Omit<StructureThreadData, 'matchers' | 'memoryBytes'>;
+  /** Takes the inference thread's port to a thread that has started. */
+  connect: (life: ThreadLife, port: MessagePort) => void;
+  compileMs?: number;
+  memoryBytes?: number;
+  /** Most MiB of JavaScript's heap in a thread. */
+  heapMb?: number;
+  threads?: number;
+}
+
+/** Time for compiling: ten times what usual schemas need with a large vocabulary. */
+const COMPILE_MS = 5_000;
+const MEMORY_BYTES = 512 << 20;
+/** Room for the largest tokenizers while they are read, and for a grammar's text of 16 MiB. */
+const HEAP_MB = 512;
+/** So that a grammar can be compiled where no generation waits for its tokens. */
+const THREADS = 2;
+/** Why grammars were refused, kept so that they are not tried again. */
+const KEPT_REFUSALS = { count: 256, bytes: 4 << 20 };
+
+/** Grammars of one owner that wait. */
+const MOST_WAITING = 32;
+/** Grammars of all owners that wait, but each owner may have one. */
+const MOST_WAITING_ALL = 64;
+
+interface Waiting extends GrammarRequest {
+  /** Undefined once nobody waits for it. */
+  done: ((found: PreparedGrammar | SidaError) => void) | undefined;
+}
+
+interface Thread {
+  index: number;
+  incarnation: number;
+  worker: Worker;
+  /** Ended threads start again when there is work. */
+  state: 'starting' | 'opened' | 'ended';
+  /** The grammar that it compiles, or compiles once it has started. */
+  current: Waiting | undefined;
+  /** Of prepared grammars that are in use. */
+  used: number;
+  bytes: number;
+  timer: NodeJS.Timeout | undefined;
+}
+
+export class GrammarThreads implements GrammarPreparer {
+  readonly #options: Required<GrammarThreadsOptions>;
+  readonly #threads: Thread[] = [];
+  readonly #waiting = new GrammarTurns<Waiting>();
+  /** The thread of each compiled grammar. */
+  readonly #compiled = new CompiledCache<Thread>(KEPT_GRAMMARS);
+  readonly #refused = new CompiledCache<string>(KEPT_REFUSALS);
+  #started = 0;
+
+  constructor(options: GrammarThreadsOptions) {
+    const limits = { compileMs: COMPILE_MS, memoryBytes: MEMORY_BYTES, heapMb: HEAP_MB, threads: THREADS };
+    this.#options = { ...limits, ...options };
+  }
+
+  get figures(): GrammarFigures {
+    const running = this.#threads.filter(({ state }) => state !== 'ended');
+    return { threads: running.length, bytes: running.reduce((sum, { bytes }) => sum + bytes, 0) };
+  }
+
+  prepare(request: GrammarRequest, done: NonNullable<Waiting['done']>): () => void {
+    const waiting: Waiting = { ...request, done };
+    if (this.#answers(waiting)) return () => undefined;
+    const [own, all] = [this.#waiting.of(request.owner), this.#waiting.count];
+    if (own >= MOST_WAITING || (all >= MOST_WAITING_ALL && own > 0)) {
+      const message = `${own} other structures of this key wait to be compiled: try again later`;
+      done(new SidaError({ code: 'queue_full', message }));
+      return () => undefined;
+    }
+    this.#waiting.add(waiting);
+    this.#compileNext();
+    return () => {
+      waiting.done = undefined;
+      this.#waiting.remove(waiting);
+    };
+  }
+
+  /** The thread has not answered the inference thread: it is replaced, unless it has been since. */
+  stuck({ thread: index, incarnation }: ThreadLife): void {
+    const thread = this.#threads[index];
+    if (thread?.incarnation === incarnation && thread.state !== 'ended') this.#replace(thread);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(
+      this.#threads.map(({ worker, timer }) => {
+        clearTimeout(timer);
+        worker.removeAllListeners();
+        return worker.terminate();
+      }),
+    );
+  }
+
+  /** Calls `done` if the outcome of the grammar is known. */
+  #answers({ grammar, param, done }: Waiting): boolean {
+    const refused = this.#refused.get(grammar);
+    const known = this.#compiled.get(grammar);
+    if (refused !== undefined) done?.(refusal(refused, param));
+    else if (known !== undefined) done?.(this.#use(known));
+    return refused !== undefined || known !== undefined;
+  }
+
+  /** Gives waiting grammars to threads that compile none. */
+  #compileNext(): void {
+    while (this.#threads.length < this.#options.threads || this.#threads.some(({ current }) => !current)) {
+      const compiling = this.#threads.flatMap(({ current }) => current ?? []);
+      const next = this.#waiting.take(compiling);
+      if (next === undefined) return;
+      if (this.#answers(next)) continue;
+      const thread = this.#idlest();
+      thread.current = next;
+      if (thread.state === 'ended') this.#start(thread);
+      else this.#compile(thread);
+    }
+  }
+
+  #compile({ worker, state, current }: Thread): void {
+    if (state === 'opened' && current) worker.postMessage({ type: 'compile', grammar: current.grammar });
+  }
+
+  /** The thread that compiles none and is used least; a new one while all are used and there may be more. */
+  #idlest(): Thread {
+    const [least] = this.#threads.filter(({ current }) => !current).toSorted((a, b) => a.used - b.used);
+    if (least !== undefined && (least.used === 0 || this.#threads.length === this.#options.threads))
+      return least;
+    const index = this.#threads.length;
+    const own = { current: undefined, used: 0, bytes: 0, timer: undefined };
+    const thread: Thread = { index, ...this.#worker(index), state: 'starting', ...own };
+    this.#threads.push(thread);
+    this.#listen(thread);
+    return thread;
+  }
+
+  #start(thread: Thread): void {
+    Object.assign(thread, this.#worker(thread.index));
+    thread.state = 'starting';
+    this.#listen(thread);
+  }
+
+  #worker(thread: number): Pick<Thread, 'worker' | 'incarnation'> {
+    const { data, connect, memoryBytes, heapMb } = this.#options;
+    const { port1, port2 } = new MessageChannel();
+    const worker = new Worker(new URL('grammar-thread.js', import.meta.url), {
+      name: 'grammar',
+      workerData: { ...data, memoryBytes, matchers: port1 } satisfies StructureThreadData,
+      transferList: [port1],
+      resourceLimits: { maxOldGenerationSizeMb: heapMb },
+    });
+    const incarnation = this.#started++;
+    connect({ thread, incarnation }, port2);
+    return { worker, incarnation };
+  }
+
+  #listen(thread: Thread): void {
+    const { worker } = thread;
+    worker.on('message', (message: FromStructure) => this.#onMessage(thread, message));
+    worker.on('error', (error) => this.#onBroken(thread, error.message, { compiling: true, own: false }));
+    worker.on('exit', () => this.#onBroken(thread, 'its thread ended', { compiling: true, own: false }));
+  }
+
+  #onMessage(thread: Thread, message: FromStructure): void {
+    switch (message.type) {
+      case 'opened':
+        thread.state = 'opened';
+        this.#compile(thread);
+        return;
+      case 'failed':
+        this.#onFailed(thread, new SidaError(message.error));
+        return;
+      case 'compiling':
+        this.#limitCompiling(thread);
+        return;
+      case 'compiled':
+        thread.bytes = message.bytes;
+        this.#onCompiled(thread);
+        return;
+      case 'refused':
+        this.#refuseCurrent(thread, message.reason, true);
+        this.#compileNext();
+        return;
+      case 'broken':
+        // Other grammars may have filled the memory.
+        this.#onBroken(thread, message.reason, { compiling: message.compiling, own: thread.used === 0 });
+    }
+  }
+
+  #onCompiled(thread: Thread): void {
+    clearTimeout(thread.timer);
+    const { grammar, done } = thread.current!;
+    thread.current = undefined;
+    this.#compiled.set(grammar, thread);
+    if (done === undefined) this.#released(thread);
+    else done(this.#use(thread));
+    this.#compileNext();
+  }
+
+  /** The time of a grammar does not count what the thread did before it. */
+  #limitCompiling(thread: Thread): void {
+    const { compileMs } = this.#options;
+    const reason = `it took longer than ${compileMs} ms`;
+    const end = () => this.#onBroken(thread, reason, { compiling: true, own: true });
+    thread.timer = setTimeout(end, compileMs);
+  }
+
+  /** `own`: the reason lies in the grammar alone, so it is refused again. */
+  #refuseCurrent(thread: Thread, reason: string, own: boolean): void {
+    clearTimeout(thread.timer);
+    const { current } = thread;
+    thread.current = undefined;
+    if (current === undefined) return;
+    if (own) this.#refused.set(current.grammar, reason);
+    current.done?.(refusal(reason, current.param));
+  }
+
+  #onBroken(thread: Thread, reason: string, { compiling, own }: { compiling: boolean; own: boolean }): void {
+    if (thread.state === 'starting') {
+      this.#onFailed(
+        thread,
+        new SidaError({ code: 'internal', message: `The grammar thread failed: ${reason}` }),
+      );
+      return;
+    }
+    this.#replace(thread);
+    if (compiling) this.#refuseCurrent(thread, reason, own);
+    this.#compileNext();
+  }
+
+  /** The thread starts again for the next grammar that it is given. */
+  #onFailed(thread: Thread, error: SidaError): void {
+    this.#end(thread);
+    const { current } = thread;
+    thread.current = undefined;
+    current?.done?.(error);
+    this.#compileNext();
+  }
+
+  /** The inference thread opens its matchers again. */
+  #replace(thread: Thread): void {
+    this.#end(thread);
+    this.#start(thread);
+  }
+
+  #end(thread: Thread): void {
+    clearTimeout(thread.timer);
+    thread.worker.removeAllListeners();
+    thread.worker.on('error', () => undefined);
+    void thread.worker.terminate();
+    thread.bytes = 0;
+    thread.state = 'ended';
+    this.#compiled.remove((of) => of === thread);
+  }
+
+  #use(thread: Thread): PreparedGrammar {
+    thread.used += 1;
+    let used = true;
+    const release = () => {
+      if (!used) return;
+      used = false;
+      thread.used -= 1;
+      this.#released(thread);
+    };
+    return { thread: thread.index, release };
+  }
+
+  /** Its memory never shrinks, so a thread that holds much is replaced once nothing uses it. */
+  #released(thread: Thread): void {
+    const works = thread.used > 0 || thread.current !== undefined;
+    if (works || thread.bytes <= this.#options.memoryBytes / 2) return;
+    this.#replace(thread);
+  }
+}
+
+function refusal(reason: string, param: string): SidaError {
+  const message = `The answer cannot be held to this structure: ${oneLine(reason, 300)}`;
+  return new SidaError({ code: 'invalid_request', message, param });
+}

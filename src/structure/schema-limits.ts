@@ -1,0 +1,10 @@
+/** Limits of a schema, which keep the time of compiling it short. */
+export const SCHEMA_LIMITS = {
+  bytes: 128 << 10,
+  depth: 24,
+  schemas: 2_000,
+  enumValues: 2_000,
+  repeats: 1_000,
+  /** Characters of a name, where other names may stand beside it. */
+  name: 256,
+};

@@ -1,0 +1,170 @@
+/**
+ * Opens @mlc-ai/web-xgrammar, which is WebAssembly. It needs a thread of its own: it is a script that takes `require`
+ * from the global object, and an error in it ends in an abort that may leave its memory in any state.
+ */
+import { createRequire } from 'node:module';
+import type * as Library from '@mlc-ai/web-xgrammar';
+
+/** Bytes of a page of WebAssembly memory. */
+const PAGE = 65_536;
+
+/** The reason why a grammar was not compiled. The library must not be used any more. */
+export class GrammarFault extends Error {}
+
+export interface GrammarMatcher {
+  /** Returns false if the grammar does not allow the token. */
+  accept(token: number): boolean;
+  /** Whether the end token was accepted: nothing may follow. */
+  readonly ended: boolean;
+  /** The tokens that may follow; (ceil(vocab / 32)). */
+  allowed(): Promise<Int32Array>;
+  /** Frees it. */
+  close(): void;
+}
+
+export interface CompiledGrammar {
+  matcher(): GrammarMatcher;
+  /** Frees it. Its matchers go on. */
+  close(): void;
+}
+
+interface OpenOptions {
+  vocabulary: string[];
+  endTokens: readonly number[];
+  /** Most bytes of WebAssembly memory. */
+  memoryBytes: number;
+}
+
+/** Handles of the library's binding, which its declarations leave untyped. */
+interface MatcherHandle {
+  AcceptToken(token: number, verbose: boolean): boolean;
+  IsTerminated(): boolean;
+  delete(): void;
+}
+type MatcherClass = new (
+  compiled: unknown,
+  stops: undefined,
+  withoutStop: boolean,
+  rollback: number,
+) => MatcherHandle;
+type WrappedMatcher = Pick<Library.GrammarMatcher, 'getNextTokenBitmask'>;
+
+export class GrammarLibrary {
+  readonly #library: typeof Library;
+  readonly #compiler: Library.GrammarCompiler;
+  readonly #memory: () => number;
+  readonly #lastError: () => string;
+  readonly #vocabSize: number;
+  #matcherClass: MatcherClass | undefined;
+
+  private constructor(
+    library: typeof Library,
+    compiler: Library.GrammarCompiler,
+    vocabSize: number,
+    { memory, lastError }: { memory: () => number; lastError: () => string },
+  ) {
+    this.#library = library;
+    this.#compiler = compiler;
+    this.#vocabSize = vocabSize;
+    this.#memory = memory;
+    this.#lastError = lastError;
+  }
+
+  static async open({ vocabulary, endTokens, memoryBytes }: OpenOptions): Promise<GrammarLibrary> {
+    const watch = watchLibrary(memoryBytes);
+    const library = await loadLibrary();
+    const size = vocabulary.length;
+    const info = await library.TokenizerInfo.createTokenizerInfo(vocabulary, 'byte_level', false, size, [
+      ...endTokens,
+    ]);
+    // Its own cache has no bound.
+    const compiler = await library.GrammarCompiler.createGrammarCompiler(info, false);
+    return new GrammarLibrary(library, compiler, size, watch);
+  }
+
+  /** Bytes of WebAssembly memory, which never shrinks. */
+  get bytes(): number {
+    return this.#memory();
+  }
+
+  /** Throws a GrammarFault. */
+  async compile(ebnf: string): Promise<CompiledGrammar> {
+    try {
+      const rules = await this.#library.Grammar.fromEBNF(ebnf);
+      const compiled = await this.#compiler.compileGrammar(rules);
+      rules.dispose();
+      this.#matcherClass ??= await this.#classOf(compiled);
+      return { matcher: () => this.#matcher(compiled), close: () => compiled.dispose() };
+    } catch (error) {
+      throw new GrammarFault(this.#lastError() || (error as Error).message, { cause: error });
+    }
+  }
+
+  /** The class of matchers' handles. The library's own constructor leaks a handle each time. */
+  async #classOf(compiled: Library.CompiledGrammar): Promise<MatcherClass> {
+    const matcher = await this.#library.GrammarMatcher.createGrammarMatcher(compiled);
+    matcher.dispose();
+    return (matcher as unknown as { handle: { constructor: MatcherClass } }).handle.constructor;
+  }
+
+  #matcher(compiled: Library.CompiledGrammar): GrammarMatcher {
+    const handle = new this.#matcherClass!(compiled.handle, undefined, false, -1);
+    const Wrapper = this.#library.GrammarMatcher as unknown as new (
+      handle: unknown,
+      size: number,
+    ) => WrappedMatcher;
+    const wrapped = new Wrapper(handle, this.#vocabSize);
+    return {
+      accept: (token) => handle.AcceptToken(token, false),
+      get ended() {
+        return handle.IsTerminated();
+      },
+      allowed: () => wrapped.getNextTokenBitmask(),
+      close: () => handle.delete(),
+    };
+  }
+}
+
+async function loadLibrary(): Promise<typeof Library> {
+  const require = createRequire(import.meta.url);
+  const global = globalThis as unknown as Record<string, unknown>;
+  global.require = require;
+  global.__filename = require.resolve('@mlc-ai/web-xgrammar');
+  await import('@mlc-ai/web-xgrammar');
+  return global.xgrammar as typeof Library;
+}
+
+interface WasmMemory {
+  readonly buffer: ArrayBuffer;
+  grow(this: WasmMemory, pages: number): number;
+}
+
+/** What is used of it; the compiler does not know it without the declarations of browsers. */
+interface Wasm {
+  instantiate(...given: unknown[]): Promise<{ instance: { exports: Record<string, unknown> } }>;
+  Memory: { prototype: WasmMemory; new (...given: unknown[]): WasmMemory };
+}
+
+/** Bounds the library's memory, and keeps the reason that it writes before it aborts. */
+function watchLibrary(memoryBytes: number): { memory: () => number; lastError: () => string } {
+  const wasm = (globalThis as unknown as { WebAssembly: Wasm }).WebAssembly;
+  let memory: WasmMemory | undefined;
+  let error = '';
+  const { instantiate } = wasm;
+  wasm.instantiate = async (...given) => {
+    const made = await instantiate(...given);
+    memory = Object.values(made.instance.exports).find((each) => each instanceof wasm.Memory);
+    return made;
+  };
+  const { grow } = wasm.Memory.prototype;
+  wasm.Memory.prototype.grow = function (pages) {
+    if (this.buffer.byteLength + pages * PAGE <= memoryBytes) return grow.call(this, pages);
+    error = `it needs more than ${memoryBytes} bytes of memory`;
+    throw new RangeError(error);
+  };
+  console.error = (text: unknown) => {
+    const found = /^\[FATAL\] \S+ (.*)$/s.exec(String(text))?.[1];
+    if (found !== undefined) error = found;
+  };
+  return { memory: () => memory?.buffer.byteLength ?? 0, lastError: () => error };
+}

@@ -1,0 +1,90 @@
+/** Converts the request of a conversation into what the engine runs. Chats and responses share it. */
+import type { ModelInfo } from '../../protocol/engine-messages.js';
+import type { AnswerStructure } from '../../structure/answer-grammar.js';
+import type { AnswerFormat } from '../../text/chat/answer-format.js';
+import { type ChatWork, USUAL_TOKENS } from './chat-work.js';
+import { conversationOf, requireChat } from './conversation.js';
+import type { ChatMessage, ChatTool, ToolChoice } from './conversation-schema.js';
+import { type AdjustmentRequest, adjustmentsOf } from './logit-adjustments.js';
+import { checkLogprobs } from './logprobs.js';
+import { checkMaxTokens, type RequestLimits } from './request-checks.js';
+import { type SamplingRequest, samplingOf } from './sampling.js';
+import { contentStructure, type StructureFormat, structureOf } from './structure.js';
+import { checkBytesTogether } from './text-limits.js';
+
+/** Fields of requests, and what the tasks make of the others. */
+interface ConversationRequest extends SamplingRequest, AdjustmentRequest {
+  messages: readonly ChatMessage[];
+  /** The field that the messages come from, and those of their contents. Errors name them. */
+  messagesField: string;
+  contentFields: readonly string[];
+  tools: readonly ChatTool[];
+  /** Of each tool, the field that describes its function. */
+  toolFields: readonly string[];
+  tool_choice?: ToolChoice;
+  reasoning_effort?: string | null | undefined;
+  chat_template_kwargs?: Record<string, unknown> | null | undefined;
+  n?: number | null | undefined;
+  stream?: boolean | null | undefined;
+  include?: readonly string[] | null | undefined;
+  routing?: 'exact' | 'predicted' | null | undefined;
+  routing_k?: number | null | undefined;
+  maxTokens: number | null;
+  /** The field that `maxTokens` comes from. */
+  maxTokensField: string;
+  logprobs: number | null;
+  stop: string[];
+  /** What the answer must be, and the field that says so. */
+  format: { value: StructureFormat | null | undefined; param: string };
+}
+
+export function prepareConversation(
+  request: ConversationRequest,
+  model: ModelInfo,
+  limits: RequestLimits,
+): ChatWork {
+  const { messages, contentFields, maxTokens, logprobs, stop, n, tool_choice: choice } = request;
+  const format = requireChat(model);
+  const tools = choice === 'none' ? [] : request.tools;
+  const structure = structureOf({
+    content: contentStructure(request.format.value, request.format.param),
+    choice,
+    tools: tools.map((tool, at) => ({ tool, field: request.toolFields[at]! })),
+    calls: format.answer.kind === 'channels' || format.answer.toolCalls,
+  });
+  const parts = {
+    messages,
+    contentFields,
+    tools,
+    reasoningEffort: request.reasoning_effort,
+    variables: request.chat_template_kwargs,
+  };
+  const conversation = JSON.stringify(conversationOf(parts, format, limits));
+  checkBytesTogether(Buffer.byteLength(conversation), request.messagesField);
+  checkMaxTokens(maxTokens ?? 1, model, limits, request.maxTokensField);
+  const choices = n ?? 1;
+  checkLogprobs(choices * (maxTokens ?? USUAL_TOKENS), logprobs, 'top_logprobs');
+  const sampling = samplingOf(request);
+  const adjustments = adjustmentsOf(request, model);
+  return {
+    conversation,
+    answer: answerFormat(format.answer, structure),
+    tools: tools.length > 0,
+    ...(structure && { structure }),
+    ...(choices > 1 && { choices }),
+    maxTokens,
+    ...(maxTokens !== null && { maxTokensField: request.maxTokensField }),
+    ...(sampling && { sampling }),
+    ...(adjustments && { adjustments }),
+    stop,
+    logprobs,
+    stream: request.stream ?? false,
+    explain: request.include?.includes('experts') ?? false,
+    routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
+  };
+}
+
+/** A model without a format of calls is made to write the most common one. */
+function answerFormat(format: AnswerFormat, structure: AnswerStructure | undefined): AnswerFormat {
+  return format.kind === 'tags' && structure?.calls !== undefined ? { ...format, toolCalls: true } : format;
+}

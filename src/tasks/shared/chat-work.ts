@@ -1,0 +1,197 @@
+/** The engine's part of a conversation: its prompt, its generation and its texts. */
+import { z } from 'zod';
+import { SidaError } from '../../errors.js';
+import type { CompletionDelta } from '../../protocol/engine-messages.js';
+import type { GrammarWork } from '../../protocol/item-work.js';
+import type { GeneratedToken } from '../../protocol/thread-messages.js';
+import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
+import { answerGrammar } from '../../structure/answer-grammar.js';
+import { controlsOf } from '../../text/chat/answer-format.js';
+import { answerPrefix } from '../../text/chat/answer-prefix.js';
+import { shownText } from '../../text/chat/shown-text.js';
+import { tokenText } from '../../text/chat/token-text.js';
+import { GeneratedChoices } from './generated-choices.js';
+import { grammarWork } from './grammar-work.js';
+import { checkBiases, storedAdjustments } from './logit-adjustments.js';
+import { checkedInput, type ModelLimits, type PreparedInput, requireTexts } from './prepared-input.js';
+import { ReasoningCount } from './reasoning-count.js';
+import { checkStops, choicesOf } from './sampling.js';
+import {
+  count,
+  MOST_STORED,
+  resultFields,
+  runFields,
+  sampling,
+  storedAnswerFormat,
+  storedChoice,
+  texts,
+} from './stored.js';
+import { type StoredStructure, storedStructure } from './structure.js';
+import { heldBytes, inputTokens, reservedTokens } from './token-estimates.js';
+
+/** Most tokens of an answer, if the request sets no limit and the context has room for them. */
+export const USUAL_TOKENS = 1024;
+
+/** What a job holds of its conversation. */
+export const chatFields = {
+  /** A `Conversation` in JSON. */
+  conversation: z.string(),
+  /** How the model writes its answer. */
+  answer: storedAnswerFormat,
+  /** Whether the model may call tools. */
+  tools: z.boolean(),
+  /** What the answer must be; absent if it may be any text. */
+  structure: storedStructure.exactOptional(),
+  /** Choices. Default: 1. */
+  choices: z.int().min(1).max(MOST_STORED).exactOptional(),
+  /** Null: `USUAL_TOKENS`, or what the context has left. */
+  maxTokens: z.int().min(1).nullable(),
+  /** The field of the request that `maxTokens` comes from, which errors name. */
+  maxTokensField: z.string().exactOptional(),
+  /** Absent if every choice takes the most likely tokens. */
+  sampling: sampling.exactOptional(),
+  /** Absent if nothing changes the logits. */
+  adjustments: storedAdjustments.exactOptional(),
+  stop: texts,
+  /** Number of most likely tokens to report for each generated token; null for no log-probabilities. */
+  logprobs: count.nullable(),
+  stream: z.boolean(),
+  ...runFields,
+};
+
+const chatJob = z.object(chatFields);
+export type ChatWork = z.infer<typeof chatJob>;
+
+export const chatResultFields = {
+  choices: z.array(storedChoice),
+  /** Those of `completionTokens` that are reasoning; absent if none are. */
+  reasoningTokens: count.exactOptional(),
+  ...resultFields,
+};
+
+/** Texts of the choices are as the model wrote them; `parseAnswer` splits them. */
+const chatResult = z.object(chatResultFields);
+type ChatWorkResult = z.infer<typeof chatResult>;
+
+export function chatTexts(job: ChatWork, limits: ModelLimits): TextToEncode[] {
+  const { conversation, maxTokens, maxTokensField: param = 'max_tokens', stop } = job;
+  requireTexts(limits, 'messages');
+  checkStops(stop);
+  if (maxTokens !== null && !(Number.isSafeInteger(maxTokens) && maxTokens >= 1)) {
+    const message = `Expected "${param}" to be a positive integer, found ${maxTokens}`;
+    throw new SidaError({ code: 'invalid_request', message, param });
+  }
+  return [{ text: conversation, special: false, chat: true }];
+}
+
+/** Fields of a request, which errors name. */
+interface ConversationFields {
+  conversation: string;
+  /** Of the answer. */
+  format: string;
+}
+
+export function chatInputs(
+  job: ChatWork,
+  limits: ModelLimits,
+  ids: readonly number[][],
+  fields: ConversationFields,
+): PreparedInput[] {
+  const tokens = ids[0]!;
+  const choices = choicesOf(job);
+  const maxTokens =
+    job.maxTokens ?? Math.max(1, Math.min(USUAL_TOKENS, tokensLeft(tokens.length, choices.length, limits)));
+  const { logprobs, adjustments } = job;
+  if (adjustments) checkBiases(adjustments, limits.shape);
+  const grammar = chatGrammar(job, limits, tokens, fields.format);
+  const work = {
+    kind: 'generate' as const,
+    maxTokens,
+    logprobs,
+    choices,
+    ...(adjustments && { adjustments }),
+    ...(grammar && { grammar }),
+  };
+  const field = job.maxTokens === null ? null : (job.maxTokensField ?? 'max_tokens');
+  return [checkedInput({ tokens, work }, fields.conversation, 'The conversation', limits, field)];
+}
+
+/** The grammar of the answer; undefined if it may be any text. */
+function chatGrammar(
+  { structure, answer: format }: ChatWork,
+  limits: ModelLimits,
+  tokens: readonly number[],
+  formatField: string,
+): GrammarWork | undefined {
+  if (structure === undefined) return undefined;
+  const shown = limits.chat?.shown ?? new Map<number, string>();
+  const prefix = answerPrefix(format, tokens, shownText(requireTexts(limits, 'messages'), shown));
+  const controls = controlsOf(shown).values();
+  const param = demandingField(structure, formatField);
+  return grammarWork(answerGrammar(structure, { format, controls, prefix }), param, limits);
+}
+
+/** The field that demands it. Where a format and tools bind the answer, tools do so because of the format. */
+function demandingField({ content, calls = [] }: StoredStructure, formatField: string): string {
+  if (content !== undefined) return formatField;
+  return calls.length === 1 ? calls[0]!.param : 'tools';
+}
+
+/** Tokens that each choice may have beside a prompt. The last token of a generation is not fed. */
+function tokensLeft(prompt: number, choices: number, limits: ModelLimits): number {
+  const { kvPages, kvPageTokens, shape } = limits;
+  // The choices share the whole pages of the prompt.
+  const pages = kvPages - Math.ceil(prompt / kvPageTokens);
+  const cache = (Math.floor(pages / choices) - 1) * kvPageTokens;
+  return shape.contextTokens === null ? cache : Math.min(cache, shape.contextTokens - prompt + 1);
+}
+
+/** Collects the choices of a conversation. */
+export class ChatChoices {
+  readonly #choices: GeneratedChoices;
+  /** Of each choice. */
+  readonly #reasoning: ReasoningCount[];
+
+  constructor(job: ChatWork, limits: ModelLimits, inputs: readonly PreparedInput[]) {
+    const texts = requireTexts(limits, 'messages');
+    const shown = limits.chat?.shown ?? new Map();
+    const [{ tokens, work } = { tokens: [], work: undefined }] = inputs;
+    const decode = shownText(texts, shown);
+    const options = {
+      maxTokens: work?.kind === 'generate' ? work.maxTokens : 1,
+      stop: job.stop,
+      endTokens: limits.shape.tokens.end,
+      decode,
+      tokenText: tokenText(texts),
+      logprobs: job.logprobs !== null,
+      prefix: answerPrefix(job.answer, tokens, decode),
+    };
+    const choices = job.choices ?? 1;
+    this.#choices = new GeneratedChoices(1, choices, () => options);
+    this.#reasoning = Array.from({ length: choices }, () => new ReasoningCount(job.answer, job.tools));
+  }
+
+  token(input: number, token: GeneratedToken): CompletionDelta | undefined {
+    const delta = this.#choices.token(input, token);
+    if (delta !== undefined) this.#reasoning[delta.index]!.push(delta.text, delta.finishReason !== null);
+    return delta;
+  }
+
+  finish(): Pick<ChatWorkResult, 'choices' | 'completionTokens' | 'reasoningTokens'> {
+    const reasoningTokens = this.#reasoning.reduce((sum, { tokens }) => sum + tokens, 0);
+    return { ...this.#choices.finish(), ...(reasoningTokens > 0 && { reasoningTokens }) };
+  }
+}
+
+export const chatTokens = {
+  input: ({ conversation }: ChatWork) => inputTokens([conversation]),
+  bytes: ({ conversation, adjustments }: ChatWork) =>
+    heldBytes([conversation, ...(adjustments?.biases ?? [])]),
+  cost: ({ conversation, maxTokens, choices = 1 }: ChatWork) => ({
+    known: (maxTokens ?? USUAL_TOKENS) * choices,
+    estimated: reservedTokens([conversation]),
+  }),
+  texts: ({ conversation }: ChatWork) => [conversation],
+  used: (_job: ChatWork, { promptTokens, completionTokens }: ChatWorkResult) =>
+    promptTokens + completionTokens,
+};

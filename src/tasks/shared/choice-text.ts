@@ -1,0 +1,111 @@
+/** Builds one choice of a generation from its tokens: text, stop strings and finish reason. */
+import type { CompletionDelta, TokenLogprobs } from '../../protocol/engine-messages.js';
+import type { GeneratedToken } from '../../protocol/thread-messages.js';
+import type { TokenTexts } from '../../text/detokenizer.js';
+import { IncrementalDecoder } from '../../text/incremental-decoder.js';
+import { StopStrings } from '../../text/stop-strings.js';
+import { tokenName } from '../../text/token-name.js';
+import type { StoredChoice } from './stored.js';
+
+export interface ChoiceTextOptions {
+  index: number;
+  maxTokens: number;
+  stop: readonly string[];
+  endTokens: readonly number[];
+  /** Turns ids into text. */
+  decode: (ids: readonly number[]) => string;
+  /** The token as log-probabilities name it. */
+  tokenText: (id: number) => string;
+  logprobs: boolean;
+  /** What the text begins with, before any token. Default: nothing. */
+  prefix?: string;
+}
+
+/** How the text and the names of tokens are found. Without a tokenizer the text stays empty. */
+export function plainTexts(
+  texts: TokenTexts | undefined,
+  showSpecialTokens: boolean,
+): Pick<ChoiceTextOptions, 'decode' | 'tokenText'> {
+  return {
+    decode: (ids) => texts?.decode([...ids], !showSpecialTokens) ?? '',
+    tokenText: texts === undefined ? (id) => `<${id}>` : tokenName(texts),
+  };
+}
+
+export class ChoiceText {
+  readonly #options: ChoiceTextOptions;
+  readonly #decoder: IncrementalDecoder;
+  readonly #stops: StopStrings;
+  readonly #choice: StoredChoice;
+  /** Sent with the first token. */
+  #prefix: string;
+  /** Characters decoded from the tokens so far. */
+  #decoded = 0;
+  #finished = false;
+
+  constructor(options: ChoiceTextOptions) {
+    const { index, decode, stop, logprobs, prefix = '' } = options;
+    this.#options = options;
+    this.#decoder = new IncrementalDecoder(decode);
+    this.#stops = new StopStrings(stop);
+    this.#prefix = prefix;
+    this.#choice = { index, text: '', tokenIds: [], finishReason: 'length', logprobs: logprobs ? [] : null };
+  }
+
+  get choice(): StoredChoice {
+    return this.#choice;
+  }
+
+  /**
+   * Returns what the token adds. Returns undefined after the end, since tokens may still arrive after a stop string.
+   */
+  push(token: GeneratedToken): CompletionDelta | undefined {
+    if (this.#finished) return undefined;
+    const choice = this.#choice;
+    choice.tokenIds.push(token.id);
+    const offset = this.#decoded;
+    let { text, stopped } = this.#stops.push(this.#decode(token.id));
+    const ended = this.#options.endTokens.includes(token.id);
+    const full = choice.tokenIds.length === this.#options.maxTokens;
+    if (!stopped && (ended || full)) {
+      const rest = this.#stops.push(this.#decoder.finish());
+      text += rest.stopped ? rest.text : rest.text + this.#stops.finish();
+      stopped = rest.stopped;
+    }
+    this.#finished = stopped || ended || full;
+    if (stopped || ended) choice.finishReason = 'stop';
+    text = this.#prefix + text;
+    this.#prefix = '';
+    choice.text += text;
+    const logprobs = token.logprobs === undefined ? null : [this.#named(token.id, offset, token.logprobs)];
+    if (logprobs !== null) choice.logprobs?.push(...logprobs);
+    return {
+      index: choice.index,
+      text,
+      tokenIds: [token.id],
+      logprobs,
+      finishReason: this.#finished ? choice.finishReason : null,
+    };
+  }
+
+  #decode(id: number): string {
+    const text = this.#decoder.push(id);
+    this.#decoded += text.length;
+    return text;
+  }
+
+  #named(
+    id: number,
+    offset: number,
+    { logprob, top }: NonNullable<GeneratedToken['logprobs']>,
+  ): TokenLogprobs {
+    const token = this.#options.tokenText;
+    return {
+      id,
+      token: token(id),
+      offset,
+      logprob,
+      top: top.map((ranked) => ({ id: ranked.id, token: token(ranked.id), logprob: ranked.logprob })),
+    };
+  }
+}

@@ -1,0 +1,123 @@
+/** Converts the messages of a request into what chat templates expect. */
+import { SidaError } from '../../errors.js';
+import type { ModelInfo } from '../../protocol/engine-messages.js';
+import type { ChatFormat } from '../../text/chat/answer-format.js';
+import type { Conversation, Message } from '../../text/chat/chat-encoder.js';
+import type { ChatMessage, ChatTool } from './conversation-schema.js';
+import { checkText, type RequestLimits, requireTokenizer } from './request-checks.js';
+
+/** Variables that a request may not set otherwise. */
+const RESERVED = new Set(['messages', 'tools', 'bos_token', 'eos_token']);
+
+interface ConversationParts {
+  messages: readonly ChatMessage[];
+  /** The field of each message's content, which errors name. */
+  contentFields: readonly string[];
+  /** Those that the model may call. */
+  tools: readonly ChatTool[];
+  reasoningEffort?: string | null | undefined;
+  variables?: Record<string, unknown> | null | undefined;
+}
+
+/** Returns how the model's chat works. Throws invalid_request for a model without one. */
+export function requireChat(model: ModelInfo): ChatFormat {
+  requireTokenizer(model, 'model');
+  if (model.chat !== null) return model.chat;
+  const message =
+    `The model ${JSON.stringify(model.name)} has no chat template, neither in chat_template.jinja nor in ` +
+    'tokenizer_config.json; /v1/completions takes its prompts';
+  throw new SidaError({ code: 'invalid_request', message, param: 'model' });
+}
+
+export function conversationOf(
+  { messages, contentFields, tools, reasoningEffort, variables }: ConversationParts,
+  format: ChatFormat,
+  limits: RequestLimits,
+): Conversation {
+  for (const name of Object.keys(variables ?? {})) {
+    if (!RESERVED.has(name)) continue;
+    const param = `chat_template_kwargs.${name}`;
+    throw invalid(`The variable "${name}" of the chat template belongs to the server`, param);
+  }
+  return {
+    add_generation_prompt: true,
+    ...(reasoningEffort != null && { reasoning_effort: reasoningEffort }),
+    ...variables,
+    messages: messages.map((message, at) => templateMessage(message, contentFields[at]!, format, limits)),
+    ...(tools.length > 0 && { tools: [...tools] }),
+  };
+}
+
+function templateMessage(
+  message: ChatMessage,
+  contentField: string,
+  { developerRole, reasoningField }: ChatFormat,
+  limits: RequestLimits,
+): Message {
+  const { name, tool_calls: calls, tool_call_id: callId, reasoning_content: reasoning } = message;
+  const role = message.role === 'developer' && !developerRole ? 'system' : message.role;
+  const content = contentText(message, contentField);
+  checkText(content, limits, contentField);
+  const called = calls != null && calls.length > 0;
+  // Templates with that field take either it or a content beside calls.
+  const thinks =
+    reasoning != null && reasoning !== '' && !(reasoningField === 'thinking' && called && content !== '');
+  return {
+    role,
+    content,
+    ...(name != null && { name }),
+    ...(thinks && { [reasoningField]: reasoning }),
+    ...(called && { tool_calls: calls.map(templateCall) }),
+    ...(callId != null && { tool_call_id: callId }),
+  };
+}
+
+/** Templates call methods of the content, so a message without one has an empty text. */
+function contentText({ role, content, tool_calls: calls }: ChatMessage, param: string): string {
+  if (typeof content === 'string') return content;
+  if (content == null) {
+    if (role === 'assistant' && calls != null) return '';
+    throw invalid(`The message of the role "${role}" has no content`, param);
+  }
+  return content.map((part, at) => partText(part, `${param}.${at}`)).join('\n');
+}
+
+/** Types of parts that are texts, with the field that holds it. Those of /v1/responses are among them. */
+const TEXT_PARTS = new Map([
+  ['text', 'text'],
+  ['input_text', 'text'],
+  ['output_text', 'text'],
+  ['refusal', 'refusal'],
+]);
+
+function partText(part: { type: string } & Record<string, unknown>, param: string): string {
+  const field = TEXT_PARTS.get(part.type);
+  if (field === undefined) {
+    const type = JSON.stringify(part.type.slice(0, 64));
+    throw invalid(`The content has a part of the type ${type}; this server supports only text`, param);
+  }
+  const text = part[field];
+  if (typeof text === 'string') return text;
+  throw invalid(`Expected a text in the field "${field}"`, `${param}.${field}`);
+}
+
+/** Templates write arguments as JSON of their own, so they get an object wherever the text is one. */
+function templateCall({
+  id,
+  function: { name, arguments: given },
+}: NonNullable<ChatMessage['tool_calls']>[number]) {
+  return { ...(id != null && { id }), type: 'function', function: { name, arguments: objectOr(given) } };
+}
+
+function objectOr(json: string): unknown {
+  try {
+    const value: unknown = JSON.parse(json);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : json;
+  } catch {
+    return json;
+  }
+}
+
+function invalid(message: string, param: string): SidaError {
+  return new SidaError({ code: 'invalid_request', message, param });
+}

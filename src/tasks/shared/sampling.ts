@@ -1,0 +1,119 @@
+/** Request fields of a generation that several tasks share, and what they become. */
+import { randomInt } from 'node:crypto';
+import { z } from 'zod';
+import { SidaError } from '../../errors.js';
+import type { SamplingWish } from '../../protocol/engine-messages.js';
+import { choiceSeed, type Sampling } from '../../protocol/sampling.js';
+
+const MOST_STOPS = 4;
+const STOP_BYTES = 1024;
+/** Most choices of one prompt. */
+const MOST_CHOICES = 16;
+/** Largest accepted `top_k`. */
+const MOST_TOP_K = 1_000_000;
+/** Drawn seeds are below this number. */
+const SEEDS = 2 ** 48 - 1;
+
+const Stop = z
+  .string()
+  .min(1)
+  .refine((stop) => Buffer.byteLength(stop) <= STOP_BYTES, {
+    error: `A stop text may have ${STOP_BYTES} bytes`,
+  });
+
+export const STOP = z
+  .union([Stop, z.array(Stop).max(MOST_STOPS)], {
+    error: `Expected a text, or a list of up to ${MOST_STOPS} texts, each of 1 to ${STOP_BYTES} bytes`,
+  })
+  .nullish();
+
+/** A field of OpenAI's API that is accepted only with values that have no effect. */
+export function neutral<const T extends readonly (number | boolean | null)[]>(...values: T) {
+  const [supported] = values.filter((value) => value !== null);
+  return z
+    .literal(values, {
+      error:
+        supported === undefined
+          ? 'This server does not support it; leave it out'
+          : `This server supports only ${supported}`,
+    })
+    .optional()
+    .meta({ description: 'Accepted for compatibility' });
+}
+
+/** Sampling options. Without a temperature, or with 0, only `n` has an effect. */
+export const SAMPLING_FIELDS = {
+  temperature: z.number().min(0).max(2).nullish().meta({
+    description: 'What logits are divided by before a token is drawn; 0: the likeliest is taken. Default 0',
+  }),
+  top_p: z
+    .number()
+    .gt(0)
+    .max(1)
+    .nullish()
+    .meta({ description: 'Draws from the likeliest tokens that together have this probability. Default 1' }),
+  top_k: z
+    .int()
+    .min(0)
+    .max(MOST_TOP_K)
+    .nullish()
+    .meta({ description: 'Draws from so many likeliest tokens. Default 0: all' }),
+  min_p: z.number().min(0).max(1).nullish().meta({
+    description: "Draws from tokens with at least this share of the likeliest one's probability. Default 0",
+  }),
+  seed: z.int().nullish().meta({
+    description:
+      'The same seed gives the same text at every budget and load. Default: drawn for each request',
+  }),
+  n: z.int().min(1).max(MOST_CHOICES).nullish().meta({
+    description: 'Choices for each prompt; with beams, the best texts, best first. Default 1',
+  }),
+};
+
+export type SamplingRequest = {
+  [Name in 'temperature' | 'top_p' | 'top_k' | 'min_p' | 'seed']?: number | null | undefined;
+};
+
+/** Returns undefined for greedy decoding. The seed is drawn here, so that a repeated run gives the same text. */
+export function samplingOf(request: SamplingRequest): SamplingWish | undefined {
+  const temperature = request.temperature ?? 0;
+  if (temperature === 0) return undefined;
+  return {
+    temperature,
+    topP: request.top_p ?? 1,
+    topK: request.top_k ?? 0,
+    minP: request.min_p ?? 0,
+    seed: request.seed ?? randomInt(SEEDS),
+  };
+}
+
+export function withoutDrawnSeed(
+  job: { sampling?: SamplingWish | undefined },
+  { seed }: SamplingRequest,
+): unknown {
+  if (job.sampling === undefined || seed != null) return job;
+  return { ...job, sampling: { ...job.sampling, seed: null } };
+}
+
+/** Returns the sampling of each choice; null picks the most likely token. */
+export function choicesOf({
+  choices = 1,
+  sampling,
+}: {
+  choices?: number;
+  sampling?: SamplingWish;
+}): (Sampling | null)[] {
+  return Array.from({ length: choices }, (_, choice) => {
+    return sampling === undefined ? null : { ...sampling, seed: choiceSeed(sampling.seed, choice) };
+  });
+}
+
+export function stopsOf({ stop }: { stop?: string | string[] | null | undefined }): string[] {
+  return typeof stop === 'string' ? [stop] : (stop ?? []);
+}
+
+/** The server has checked its requests; a job can also come from elsewhere. */
+export function checkStops(stop: readonly string[]): void {
+  if (!stop.includes('')) return;
+  throw new SidaError({ code: 'invalid_request', message: 'A stop string is empty', param: 'stop' });
+}

@@ -1,0 +1,105 @@
+/** What a request demands of the structure of an answer, from its fields. */
+import { z } from 'zod';
+import { SidaError } from '../../errors.js';
+import type { AnswerStructure } from '../../structure/answer-grammar.js';
+import { checkedSchema } from '../../structure/schema-check.js';
+import { hasOnlyObjects } from '../../structure/schema-objects.js';
+import type { ChatTool, ToolChoice } from './conversation-schema.js';
+import { MOST_STORED } from './stored.js';
+
+const storedSchema = { schema: z.string(), closed: z.boolean() };
+
+export const storedStructure = z.object({
+  content: z.object(storedSchema).exactOptional(),
+  calls: z
+    // `param` is the field of the request that has the schema, which errors name.
+    .array(z.object({ name: z.string(), param: z.string(), ...storedSchema }))
+    .max(MOST_STORED)
+    .exactOptional(),
+}) satisfies z.ZodType<AnswerStructure>;
+
+export type StoredStructure = z.infer<typeof storedStructure>;
+
+const ANY_OBJECT = { schema: '{"type":"object"}', closed: false };
+/** Keywords that say of what type the arguments are. Without them, they are an object. */
+const DECIDES = ['type', '$ref', 'anyOf', 'oneOf', 'allOf', 'const', 'enum'];
+/** Letters that a function's name may have in a call. */
+const NAME = /^[\w.:-]+$/;
+
+/** `response_format` of chats and completions, and `text.format` of responses, whose fields stand side by side. */
+export interface StructureFormat {
+  type: 'text' | 'json_object' | 'json_schema';
+  schema?: unknown;
+  strict?: unknown;
+}
+
+/** Undefined for plain text. `param` names the format in errors. Throws invalid_request. */
+export function contentStructure(
+  format: StructureFormat | null | undefined,
+  param: string,
+): AnswerStructure['content'] {
+  if (format == null || format.type === 'text') return undefined;
+  if (format.type === 'json_object') return ANY_OBJECT;
+  return schemaText(format.schema, param, format.strict);
+}
+
+/** A function, and the field of the request that describes it. */
+export interface OfferedTool {
+  tool: ChatTool;
+  field: string;
+}
+
+interface Demands {
+  content: AnswerStructure['content'];
+  choice: ToolChoice;
+  /** Those that the model may call. */
+  tools: readonly OfferedTool[];
+  /** Whether the model calls tools on its own. */
+  calls: boolean;
+}
+
+/** Undefined if the answer may be any text. Throws invalid_request. */
+export function structureOf({ content, choice, tools, calls }: Demands): StoredStructure | undefined {
+  const forced = forcedTools(choice, tools);
+  if (forced !== undefined) return { calls: forced.map(callStructure) };
+  if (content === undefined) return undefined;
+  return calls && tools.length > 0 ? { content, calls: tools.map(callStructure) } : { content };
+}
+
+/** The tools of which one must be called; undefined if the model may do without. */
+function forcedTools(choice: ToolChoice, tools: readonly OfferedTool[]): readonly OfferedTool[] | undefined {
+  if (choice == null || choice === 'auto' || choice === 'none') return undefined;
+  if (tools.length === 0) throw invalid('"tool_choice" demands a call, but the request has no tools');
+  if (choice === 'required') return tools;
+  const name = choice.function?.name ?? choice.name;
+  const found = tools.filter(({ tool }) => tool.function.name === name);
+  if (choice.type !== 'function' || name === undefined) {
+    throw invalid('Expected "none", "auto", "required" or {"type":"function","function":{"name":…}}');
+  }
+  if (found.length > 0) return found;
+  throw invalid(`"tool_choice" names ${JSON.stringify(name)}, which is not among the tools`);
+}
+
+function callStructure({ tool, field }: OfferedTool) {
+  const { name, parameters, strict } = tool.function;
+  if (!NAME.test(name)) {
+    const message = `The function name ${JSON.stringify(name)} has other characters than letters, digits and "_.:-"`;
+    throw new SidaError({ code: 'invalid_request', message, param: `${field}.name` });
+  }
+  const param = `${field}.parameters`;
+  const schema = parameters ?? { type: 'object', properties: {} };
+  const typed = DECIDES.some((keyword) => schema[keyword] != null) ? schema : { ...schema, type: 'object' };
+  const checked = schemaText(typed, param, strict);
+  if (hasOnlyObjects(typed)) return { name, param, ...checked };
+  const message = `The parameters of the function "${name}" allow values that are no objects: all that they allow must be of the type "object"`;
+  throw new SidaError({ code: 'invalid_request', message, param });
+}
+
+function schemaText(schema: unknown, param: string, strict: unknown) {
+  const closed = strict !== false;
+  return { schema: checkedSchema(schema, param, closed), closed };
+}
+
+function invalid(message: string): SidaError {
+  return new SidaError({ code: 'invalid_request', message, param: 'tool_choice' });
+}

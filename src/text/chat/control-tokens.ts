@@ -1,0 +1,34 @@
+/** Tells which tokens steer a model. A user's text must not contain them, only text that looks like them. */
+import type { TokenizerFile } from '../tokenizing/file.js';
+import type { ChatTemplates } from './template-files.js';
+
+export interface ControlTokens {
+  special: ReadonlySet<string>;
+  /** Those that are not marked as special. A template may look for them in a message, such as `</think>`. */
+  others: ReadonlySet<string>;
+}
+
+/** Tokens such as `<|fim_prefix|>` steer a model, even where its tokenizer does not mark them as special. */
+const SHAPE = /^<[|｜].*[|｜]>$/;
+/** Without any of these it is a word, which may stand in a template for other reasons. */
+const BRACKET = /[<[{|｜]/;
+
+/**
+ * The special tokens, and of the other added tokens those that a template writes or that look like special ones. The
+ * rest is text: words and runs of spaces.
+ */
+export function controlTokens(
+  { added_tokens }: Pick<TokenizerFile, 'added_tokens'>,
+  { texts }: Pick<ChatTemplates, 'texts'>,
+): ControlTokens {
+  const written = (content: string) => Object.values(texts).some((text) => text.includes(content));
+  const special = new Set<string>();
+  const others = new Set<string>();
+  for (const token of added_tokens ?? []) {
+    const { content } = token;
+    if (content.trim().length < 2) continue;
+    if (token.special) special.add(content);
+    else if (SHAPE.test(content) || (BRACKET.test(content) && written(content))) others.add(content);
+  }
+  return { special, others };
+}

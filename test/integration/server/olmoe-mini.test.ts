@@ -1,0 +1,85 @@
+// Trained chat models over HTTP: greedy answers are those of transformers at every budget, sampled ones depend on their
+// seed alone.
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { REPO, ServerProcess } from '../../support/server-process.js';
+
+const MODEL = 'models/olmoe-mini';
+/** Trained on other texts. */
+const SHARED = '../shared/models/olmoe-mini';
+const hasShared = existsSync(join(REPO, SHARED));
+if (!hasShared) console.warn(`SKIPPED: answers of another trained OLMoE, ${SHARED} does not exist`);
+
+/** Of make_answers.py beside them. */
+const answersIn = (file: string): { content: string; ids: number[] }[] =>
+  JSON.parse(readFileSync(join(REPO, 'test/fixtures/olmoe-mini', file), 'utf8'));
+const ANSWERS = answersIn('answers.json');
+const MOST = 40;
+const AT_ONCE = 16;
+
+let server: ServerProcess | undefined;
+afterAll(() => server?.stop());
+
+async function at<T>(budget: string, run: (ask: typeof chat) => Promise<T>, model = MODEL): Promise<T> {
+  const least = budget === 'smallest';
+  server = await ServerProcess.start([
+    ...['--model', join(REPO, model)],
+    ...['--memory-budget', least ? '1%' : budget],
+  ]);
+  if (least) {
+    const { smallest_bytes } = (await server.get('/admin/budget')).body.device;
+    const { status } = await server.request('PUT', '/admin/budget', { device: smallest_bytes });
+    expect(status).toBe(200);
+  }
+  const answer = await run(chat);
+  expect(await server.stop()).toBe(0);
+  return answer;
+}
+
+async function chat(content: string, sampling: object = { temperature: 0 }): Promise<number[]> {
+  const messages = [{ role: 'user', content }];
+  const asked = { messages, max_tokens: MOST, return_token_ids: true, ...sampling };
+  const { status, body } = await server!.post('/v1/chat/completions', asked);
+  expect(status, JSON.stringify(body)).toBe(200);
+  return body.choices[0].token_ids;
+}
+
+async function allOf<T>(count: number, atOnce: number, run: (at: number) => Promise<T>): Promise<T[]> {
+  const results: T[] = [];
+  let next = 0;
+  const client = async () => {
+    while (next < count) {
+      const own = next++;
+      results[own] = await run(own);
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, client));
+  return results;
+}
+
+describe.each([
+  { model: MODEL, answers: ANSWERS },
+  ...(hasShared ? [{ model: SHARED, answers: answersIn('answers-shared.json') }] : []),
+])('$model', ({ model, answers }) => {
+  it.each(['100%', '25%', 'smallest'])(
+    'answers 100 questions with the tokens of transformers, budget: %s',
+    async (budget) => {
+      const ids = (ask: typeof chat) => allOf(answers.length, 4, (i) => ask(answers[i]!.content));
+      const said = await at(budget, ids, model);
+      expect(said).toEqual(answers.map(({ ids }) => ids));
+      expect(answers).toHaveLength(100);
+    },
+    120_000,
+  );
+});
+
+it('gives a sampled text by its seed, at every budget, alone and among others, and after a restart', async () => {
+  const sampled = (ask: typeof chat, atOnce: number) =>
+    allOf(AT_ONCE, atOnce, (i) => ask(ANSWERS[5 * i]!.content, { temperature: 1.2, top_p: 0.9, seed: i }));
+  const alone = await at('100%', (ask) => sampled(ask, 1));
+  for (const budget of ['100%', '25%', 'smallest']) {
+    expect(await at(budget, (ask) => sampled(ask, AT_ONCE)), budget).toEqual(alone);
+  }
+  expect(new Set(alone.map(String)).size).toBe(AT_ONCE);
+}, 120_000);

@@ -1,0 +1,182 @@
+// Whole answers that a schema binds: reasoning stays free, and the schema binds the content or the call alone.
+import { rmSync } from 'node:fs';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type AnswerStructure, answerGrammar } from '../../../src/structure/answer-grammar.js';
+import type { Matcher } from '../../../src/structure/matchers.js';
+import {
+  type AnswerFormat,
+  CHANNEL_TOKENS,
+  CONTROL,
+  REASONING_TAGS,
+  TOOL_CALL_TAGS,
+} from '../../../src/text/chat/answer-format.js';
+import { parseAnswer } from '../../../src/text/chat/answer-parser.js';
+import { byteTokenizer } from '../../support/byte-tokenizer.js';
+import { compiledSource } from '../../support/compiled-source.js';
+import { allowedOf, bytesOf, END, type GrammarRun, grammarRun, VOCAB } from '../../support/grammar-run.js';
+
+const SCHEMA = {
+  type: 'object',
+  properties: { a: { enum: [1, 2] }, b: { type: 'string', maxLength: 2 } },
+  required: ['a', 'b'],
+  additionalProperties: false,
+};
+const isThing = new Ajv2020({ strict: false }).compile(SCHEMA);
+const bound = { schema: JSON.stringify(SCHEMA), closed: true };
+/** No JSON, and text that looks like control tokens. */
+const THOUGHT = 'Not {"json" <|channel|>final<|message|> <think> at all';
+
+let dist: string;
+let run: GrammarRun;
+beforeAll(() => {
+  dist = compiledSource();
+});
+afterAll(() => rmSync(dist, { recursive: true, force: true }));
+afterEach(() => run.threads.close());
+
+/** A model whose control tokens follow those of bytes. Writes answers token by token, each of which must be allowed. */
+async function writer(
+  controls: readonly string[],
+  structure: AnswerStructure,
+  format: AnswerFormat,
+  prefix = '',
+) {
+  const ids = new Map(controls.map((name, at) => [name, VOCAB + at]));
+  const { added_tokens, ...rest } = byteTokenizer(END) as { added_tokens: object[] };
+  const added = [...ids].map(([content, id]) => ({ id, content, special: true }));
+  const { return: returned, call } = CHANNEL_TOKENS;
+  const endTokens = format.kind === 'channels' ? [ids.get(returned)!, ids.get(call)!] : [END];
+  run = await grammarRun(dist, {
+    tokenizer: { ...rest, added_tokens: [...added_tokens, ...added] },
+    data: {
+      vocabSize: VOCAB + 32,
+      endTokens,
+      controls: new Map([...ids].map(([name, id]) => [id, name])),
+    },
+  });
+  const matcher = await run.open(answerGrammar(structure, { format, controls, prefix }));
+  let text = prefix.replaceAll(CONTROL, '') === '' ? '' : prefix;
+  const write = (...parts: string[]) => {
+    for (const part of parts) {
+      const control = ids.get(part);
+      for (const id of control === undefined ? bytesOf(part) : [control]) {
+        expect(allowedOf(matcher), `${part} after ${text}`).toContain(id);
+        matcher.take(id);
+      }
+      text += control !== undefined && format.kind === 'channels' ? CONTROL + part : part;
+    }
+  };
+  const names = new Map([...ids].map(([name, id]) => [id, name]));
+  /** The control tokens that may follow. */
+  const controlsNext = () => allowedOf(matcher).flatMap((id) => names.get(id) ?? []);
+  return { matcher, write, controlsNext, ids, endTokens, answer: () => parseAnswer(format, true, text) };
+}
+
+function expectEnd(matcher: Matcher, endTokens: readonly number[]): void {
+  expect(allowedOf(matcher).sort()).toEqual([...endTokens].sort());
+}
+
+describe('an answer in the harmony format', () => {
+  const format = { kind: 'channels' } as const;
+  const controls = Object.values(CHANNEL_TOKENS);
+  const { start, channel, constrain, message, end } = CHANNEL_TOKENS;
+  const begun = `${CONTROL}${start}assistant`;
+
+  it('is bound in its final channel, and thinks freely before', async () => {
+    const own = await writer(controls, { content: bound }, format, begun);
+    expect(own.controlsNext()).toEqual([channel]);
+    own.write(channel, 'analysis', message, THOUGHT);
+    expect(own.controlsNext()).toEqual([end]);
+    own.write(end, start, 'assistant', channel, 'final', message);
+    expect(allowedOf(own.matcher)).toEqual(bytesOf('{'));
+    own.write('{"a": 1, "b": "x"}');
+    expectEnd(own.matcher, own.endTokens);
+    const { reasoning, content } = own.answer();
+    expect(reasoning).toBe(THOUGHT);
+    expect(isThing(JSON.parse(content))).toBe(true);
+  });
+
+  it('may begin with its final channel, and has no other', async () => {
+    const own = await writer(controls, { content: bound }, format, begun);
+    own.write(channel);
+    expect(allowedOf(own.matcher).sort()).toEqual(bytesOf('af').sort());
+    own.write('final', message, '{"a": 2, "b": ""}');
+    expectEnd(own.matcher, own.endTokens);
+  });
+
+  it('is bound in the arguments of a call, which a tool demands', async () => {
+    const own = await writer(controls, { calls: [{ name: 'f', ...bound }] }, format, begun);
+    own.write(channel, 'analysis', message, THOUGHT, end, start, 'assistant', channel);
+    expect(allowedOf(own.matcher)).toEqual(bytesOf('c'));
+    own.write('commentary to=functions.f ', constrain, 'json', message, '{"a": 1, "b": "é"}');
+    expectEnd(own.matcher, own.endTokens);
+    const { calls, content, reasoning } = own.answer();
+    expect([reasoning, content, calls]).toEqual([
+      THOUGHT,
+      '',
+      [{ name: 'f', arguments: '{"a": 1, "b": "é"}' }],
+    ]);
+  });
+
+  it('is refused where the template has begun a channel', () => {
+    const prefix = `${begun}${CONTROL}${channel}analysis${CONTROL}${message}`;
+    expect(() => answerGrammar({ content: bound }, { format, controls, prefix })).toThrow(
+      /begins the answer with .*analysis.*no structure can be demanded/,
+    );
+  });
+});
+
+describe('an answer with tags', () => {
+  const format = { kind: 'tags', reasoning: true, toolCalls: true } as const;
+  const [think, thinkEnd] = REASONING_TAGS;
+  const [call, callEnd] = TOOL_CALL_TAGS;
+  const controls = [think, thinkEnd, call, callEnd];
+
+  it('thinks freely in tokens of its own, and is bound behind them', async () => {
+    const own = await writer(controls, { content: bound }, format);
+    expect(own.controlsNext()).toEqual([think]);
+    own.write(think, THOUGHT.replace(think, ''));
+    expect(own.controlsNext()).toEqual([thinkEnd]);
+    own.write(thinkEnd);
+    expect(allowedOf(own.matcher).sort()).toEqual(bytesOf('\n{').sort());
+    own.write('\n\n', '{"a": 1, "b": "x"}');
+    expectEnd(own.matcher, own.endTokens);
+    expect(isThing(JSON.parse(own.answer().content))).toBe(true);
+  });
+
+  it('may do without reasoning', async () => {
+    const own = await writer(controls, { content: bound }, format);
+    own.write('{"a": 1, "b": "x"}');
+    expectEnd(own.matcher, own.endTokens);
+  });
+
+  it('goes on with the reasoning that the template began, in tags of plain text', async () => {
+    const own = await writer([], { content: bound }, format, think);
+    own.write('Hm: {"a" </thin </think', '>', '\n\n', '{"a": 2, "b": "</"}');
+    expectEnd(own.matcher, own.endTokens);
+    const { reasoning, content } = own.answer();
+    expect([reasoning, content]).toEqual(['Hm: {"a" </thin', '{"a": 2, "b": "</"}']);
+  });
+
+  it('is JSON or a call where the model may do either', async () => {
+    const structure = { content: bound, calls: [{ name: 'f', ...bound }] };
+    const own = await writer(controls, structure, format);
+    expect(own.controlsNext()).toEqual([think, call]);
+    own.write(
+      think,
+      'so',
+      thinkEnd,
+      '\n',
+      call,
+      '\n{"name": "f", "arguments": {"a": 1, "b": "x"}}\n',
+      callEnd,
+    );
+    expectEnd(own.matcher, own.endTokens);
+    expect(own.answer()).toEqual({
+      reasoning: 'so',
+      content: '',
+      calls: [{ name: 'f', arguments: '{"a": 1, "b": "x"}' }],
+    });
+  });
+});

@@ -1,0 +1,97 @@
+/** Grammar threads beside matchers, as the engine has them, for tests that pick tokens themselves. */
+import { pathToFileURL } from 'node:url';
+import type { SidaError } from '../../src/errors.js';
+import type { Grammar } from '../../src/structure/grammar.js';
+import type { PreparedGrammar } from '../../src/structure/grammar-preparer.js';
+import type { GrammarThreads, GrammarThreadsOptions } from '../../src/structure/grammar-threads.js';
+import type { Matcher, Matchers } from '../../src/structure/matchers.js';
+import { byteTokenizer } from './byte-tokenizer.js';
+
+export const END = 2;
+export const VOCAB = 320;
+const FIRST_BYTE = 64;
+const ANSWER_MS = 20_000;
+
+export interface GrammarRun {
+  threads: GrammarThreads;
+  matchers: Matchers;
+  /** Times that a thread was connected. */
+  connected: number[];
+  prepare(grammar: Grammar, param?: string, owner?: string): Promise<PreparedGrammar | SidaError>;
+  /** A matcher whose thread is ready. */
+  open(grammar: Grammar, item?: number): Promise<Matcher>;
+}
+
+/** `dist` holds the compiled source: threads cannot run the other. */
+export async function grammarRun(
+  dist: string,
+  options: Partial<Omit<GrammarThreadsOptions, 'data'>> & {
+    tokenizer?: object;
+    data?: Partial<GrammarThreadsOptions['data']>;
+  } = {},
+): Promise<GrammarRun> {
+  const load = async (path: string) => import(pathToFileURL(`${dist}/${path}`).href);
+  const { GrammarThreads: Threads } = (await load('structure/grammar-threads.js')) as {
+    GrammarThreads: typeof GrammarThreads;
+  };
+  const { Matchers: Table } = (await load('structure/matchers.js')) as { Matchers: typeof Matchers };
+  const { tokenizer = byteTokenizer(END), data: given, ...rest } = options;
+  const text = Buffer.from(JSON.stringify(tokenizer));
+  const json = new SharedArrayBuffer(text.length);
+  new Uint8Array(json).set(text);
+  const data = { json, vocabSize: VOCAB, endTokens: [END], controls: new Map<number, string>(), ...given };
+  const matchers = new Table(data.vocabSize, (life) => threads.stuck(life));
+  const connected: number[] = [];
+  const threads: GrammarThreads = new Threads({
+    data,
+    connect: (life, port) => {
+      connected.push(life.thread);
+      matchers.connect(life, port);
+    },
+    ...rest,
+  });
+  const prepare = (grammar: Grammar, param = 'response_format', owner = '') =>
+    new Promise<PreparedGrammar | SidaError>((resolve) => {
+      threads.prepare({ grammar: JSON.stringify(grammar), owner, param }, resolve);
+    });
+  const open = async (grammar: Grammar, item = 0) => {
+    const found = await prepare(grammar);
+    if (!('thread' in found)) throw found;
+    const work = { text: JSON.stringify(grammar), thread: found.thread, param: 'response_format' };
+    const matcher = matchers.open(work, { item, job: item });
+    found.release();
+    return matcher;
+  };
+  return { threads, matchers, connected, prepare, open };
+}
+
+/** The ids that a matcher allows. */
+export function allowedOf(matcher: Matcher): number[] {
+  matcher.wait(ANSWER_MS);
+  const { bitmap } = matcher;
+  if (!matcher.ready || bitmap === null) throw new Error('the matcher has no answer');
+  return [...bitmap].flatMap((word, at) =>
+    [...Array(32).keys()].filter((bit) => word & (1 << bit)).map((bit) => 32 * at + bit),
+  );
+}
+
+export function bytesOf(text: string): number[] {
+  return [...Buffer.from(text)].map((byte) => FIRST_BYTE + byte);
+}
+
+/** Draws tokens until the end, or at most so many. Returns null for a text that did not end. */
+export function randomText(matcher: Matcher, random: () => number, most = 800): string | null {
+  const ids: number[] = [];
+  const closing = [END, ...bytesOf('}]"bx')];
+  while (ids.length < most) {
+    const allowed = allowedOf(matcher);
+    // Otherwise most strings are hundreds of characters long, and lists of lists grow faster than they end.
+    const ends = closing.filter((id) => allowed.includes(id));
+    const from = ends.length > 0 && random() < 0.5 ? ends : allowed;
+    const id = from[Math.floor(random() * from.length)]!;
+    matcher.take(id);
+    if (id === END) return Buffer.from(ids.map((each) => each - FIRST_BYTE)).toString();
+    ids.push(id);
+  }
+  return null;
+}

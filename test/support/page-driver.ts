@@ -1,0 +1,52 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Browser, Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { REPO } from './sida-process.js';
+
+const PICTURES = join(REPO, 'build/page');
+
+/** The server's page in a browser. Pictures go to build/page. */
+export class PageDriver {
+  readonly page: Page;
+  readonly requested: string[] = [];
+  /** Exceptions, and what the content security policy has stopped. */
+  readonly broken: string[] = [];
+
+  private constructor(page: Page) {
+    this.page = page;
+    page.on('request', (request) => this.requested.push(request.url()));
+    page.on('pageerror', (error) => this.broken.push(error.message));
+    page.on('console', (message) => {
+      if (/content security policy/i.test(message.text())) this.broken.push(message.text());
+    });
+  }
+
+  static async open(browser: Browser, url: string, size?: { width: number; height: number }) {
+    const driver = new PageDriver(await browser.newPage(size && { viewport: size }));
+    await driver.page.goto(url);
+    return driver;
+  }
+
+  text(id: string): Promise<string> {
+    return this.page.locator(`#${id}`).innerText();
+  }
+
+  async shows(id: string, what: string | RegExp): Promise<void> {
+    await expect.poll(() => this.text(id), { timeout: 10_000 }).toMatch(what);
+  }
+
+  async hidden(id: string): Promise<void> {
+    await expect.poll(() => this.page.locator(`#${id}`).isHidden()).toBe(true);
+  }
+
+  async use(key: string): Promise<void> {
+    await this.page.fill('#key', key);
+    await this.page.click('#access-form button[type=submit]');
+  }
+
+  async picture(name: string): Promise<void> {
+    mkdirSync(PICTURES, { recursive: true });
+    await this.page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
+  }
+}

@@ -1,0 +1,26 @@
+// How the device is shared between KV pages and experts.
+import { expect, it } from 'vitest';
+import { memorySplit } from '../../../src/inference/memory-split.js';
+import { ABSENT, type Engine, LOADING, RESIDENT } from '../../../src/native/addon-types.js';
+
+function engine(usage: Partial<ReturnType<Engine['usage']>>): Engine {
+  return {
+    shape: { experts: 3 },
+    plan: { slot: 100, blockBytes: [70, 100] },
+    usage: () => ({ kvPages: 10, kvPagesFree: 4, kvPageBytes: 1000, kvWindows: [], slots: 5, ...usage }),
+    residency: () => ({ state: Uint8Array.of(RESIDENT, ABSENT, RESIDENT, LOADING, RESIDENT, ABSENT) }),
+  } as unknown as Engine;
+}
+
+it('tells used, cached and free pages apart, and experts by the size of their layer', () => {
+  expect(memorySplit(engine({}), 2)).toEqual({
+    kv: { used: 4000, cached: 2000, free: 4000 },
+    experts: { slots: 500, resident: 2 * 70 + 100 },
+  });
+});
+
+it('counts the pages of layers with a window by their own size', () => {
+  const kvWindows = [{ window: 33, pages: 4, pagesFree: 1, pageBytes: 10 }];
+  const { kv } = memorySplit(engine({ kvWindows }), 0);
+  expect(kv).toEqual({ used: 6030, cached: 0, free: 4010 });
+});

@@ -1,0 +1,184 @@
+// What /v1/chat/completions and /v1/responses refuse, by the field and the words of the error.
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { MODEL } from '../queue/scripted-engine.js';
+import { TestServer } from './test-server.js';
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await TestServer.start();
+});
+afterAll(() => server.close());
+beforeEach(() => {
+  server.engine.model = MODEL;
+  server.engine.script = (run) => run.finish();
+});
+
+type Refused = [what: string, body: object, param: string, message: string];
+
+async function refused(path: string, body: object) {
+  const { status, json } = await server.post(path, body);
+  return [status, json.error?.param, json.error?.message];
+}
+
+const CHAT = { messages: [{ role: 'user', content: 'hi' }] };
+const named = (name: unknown) => ({ tools: [{ type: 'function', function: { name, parameters: {} } }] });
+
+it.each<Refused>([
+  [
+    'a tool without a name',
+    { tools: [{ type: 'function', function: {} }] },
+    'tools.0.function.name',
+    'The field "tools.0.function.name" is missing',
+  ],
+  [
+    'a tool without a function',
+    { tools: [{ type: 'function' }] },
+    'tools.0.function',
+    'The field "tools.0.function" is missing',
+  ],
+  [
+    'a tool whose name is a number',
+    named(5),
+    'tools.0.function.name',
+    'The field "tools.0.function.name" is wrong. Expected a text, but got 5',
+  ],
+  [
+    'a tool with an empty name',
+    named(''),
+    'tools.0.function.name',
+    'The field "tools.0.function.name" is wrong. Expected a text that is not empty',
+  ],
+  [
+    'too many tools',
+    { tools: Array.from({ length: 129 }, () => named('f').tools[0]) },
+    'tools',
+    'The field "tools" is wrong. Expected a list of at most 128 entries, but got 129',
+  ],
+  [
+    'a bias of no token id',
+    { logit_bias: { abc: 1 } },
+    'logit_bias.abc',
+    'The field "logit_bias.abc" is wrong. Expected a token id as the name, but got "abc"',
+  ],
+  [
+    'options of no stream',
+    { stream_options: { include_usage: true } },
+    'stream_options',
+    'Expected "stream" to be true beside "stream_options", but got nothing',
+  ],
+  [
+    'a format without a name',
+    { response_format: { type: 'json_schema', json_schema: { schema: {} } } },
+    'response_format.json_schema.name',
+    'The field "response_format.json_schema.name" is missing',
+  ],
+  [
+    'a format without a schema',
+    { response_format: { type: 'json_schema', json_schema: { name: 'x' } } },
+    'response_format.json_schema.schema',
+    'The field "response_format.json_schema.schema" is missing',
+  ],
+  [
+    'an unknown effort',
+    { reasoning_effort: 'huge' },
+    'reasoning_effort',
+    'The field "reasoning_effort" is wrong. Expected "none", "minimal", "low", "medium", "high" or "xhigh", but got "huge"',
+  ],
+])('a chat with %s is refused', async (_, body, param, message) => {
+  expect(await refused('/v1/chat/completions', { ...CHAT, ...body })).toEqual([400, param, message]);
+});
+
+const forced = (tool: object) => ({ tools: [{ type: 'function', ...tool }], tool_choice: 'required' });
+
+it.each<Refused>([
+  [
+    'a tool without a name',
+    forced({ parameters: {} }),
+    'tools.0.name',
+    'The field "tools.0.name" is missing',
+  ],
+  [
+    'a tool whose name is a number',
+    forced({ name: 5 }),
+    'tools.0.name',
+    'The field "tools.0.name" is wrong. Expected a text, but got 5',
+  ],
+  [
+    'a tool with an empty name after a tool of another type',
+    { tools: [{ type: 'web_search' }, { type: 'function', name: '' }] },
+    'tools.1.name',
+    'The field "tools.1.name" is wrong. Expected a text that is not empty',
+  ],
+  [
+    'parameters that are a text',
+    forced({ name: 'f', parameters: 'a' }),
+    'tools.0.parameters',
+    'The field "tools.0.parameters" is wrong. Expected an object, but got "a"',
+  ],
+  [
+    'a format without a name',
+    { text: { format: { type: 'json_schema', schema: {} } } },
+    'text.format.name',
+    'The field "text.format.name" is missing',
+  ],
+  [
+    'a format without a schema',
+    { text: { format: { type: 'json_schema', name: 'x' } } },
+    'text.format.schema',
+    'The field "text.format.schema" is missing',
+  ],
+  [
+    'an unknown effort',
+    { reasoning: { effort: 'huge' } },
+    'reasoning.effort',
+    'The field "reasoning.effort" is wrong. Expected "none", "minimal", "low", "medium", "high" or "xhigh", but got "huge"',
+  ],
+])('a response with %s is refused', async (_, body, param, message) => {
+  expect(await refused('/v1/responses', { input: 'hi', ...body })).toEqual([400, param, message]);
+});
+
+const user = (content: unknown) => ({ role: 'user', content });
+const CALL = { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' };
+/** Items that become one message. */
+const MERGED = [{ type: 'reasoning', summary: [] }, { role: 'assistant', content: 'a' }, CALL, CALL];
+
+it.each<[what: string, body: object, param: string]>([
+  ['an image', { input: [user([{ type: 'input_image' }])] }, 'input.0.content.0'],
+  ['a part without a text', { input: [user([{ type: 'input_text' }])] }, 'input.0.content.0.text'],
+  ['no content', { input: [user(null)] }, 'input.0.content'],
+  [
+    'an image after items of one message',
+    { input: [...MERGED, user([{ type: 'input_image' }])] },
+    'input.4.content.0',
+  ],
+  ['no content after reasoning', { input: [MERGED[0], { role: 'assistant' }] }, 'input.1.content'],
+  [
+    'an image after instructions',
+    { instructions: 'a', input: [user([{ type: 'input_image' }])] },
+    'input.0.content.0',
+  ],
+  ['an unknown role', { input: [user('a'), { role: 'robot', content: 'a' }] }, 'input.1.role'],
+  ['a call without arguments', { input: [{ ...CALL, arguments: 5 }] }, 'input.0.arguments'],
+  ['a call whose id is a number', { input: [{ ...CALL, call_id: 5 }] }, 'input.0.call_id'],
+  ['no output', { input: [CALL, { type: 'function_call_output', call_id: 'c' }] }, 'input.1.output'],
+  [
+    'an image as output',
+    { input: [CALL, { type: 'function_call_output', call_id: 'c', output: [{ type: 'input_image' }] }] },
+    'input.1.output.0',
+  ],
+  ['reasoning without a text', { input: [{ type: 'reasoning', content: [{}] }] }, 'input.0.content.0.text'],
+  ['a summary without a text', { input: [{ type: 'reasoning', summary: [{}] }] }, 'input.0.summary.0.text'],
+  ['long instructions', { instructions: 'a'.repeat(70_000) }, 'instructions'],
+  ['a long text', { input: 'a'.repeat(70_000) }, 'input'],
+])('a response with %s is refused by the field of the client', async (_, body, param) => {
+  const [status, found] = await refused('/v1/responses', { input: 'hi', ...body });
+  expect(status).toBeGreaterThanOrEqual(400);
+  expect(status).toBeLessThan(500);
+  expect(found).toBe(param);
+});
+
+it('a completion with options of no stream is refused', async () => {
+  const body = { prompt: 'a', stream: false, stream_options: { include_usage: true } };
+  const message = 'Expected "stream" to be true beside "stream_options", but got false';
+  expect(await refused('/v1/completions', body)).toEqual([400, 'stream_options', message]);
+});
