@@ -1,5 +1,6 @@
-// Everything on one commit: tests with a random seed, sanitizers, all faults, fuzzers, and the GPU's tests where there
-// is one. Afterwards test/faults/results.md has the table. A part that fails does not keep the others from running.
+// Everything on one commit: all faults, tests with a random seed, sanitizers, fuzzers, and the GPU's tests where there
+// is one. Faults are first, as they alone need a quiet machine. Afterwards test/faults/results.md has the table. A part
+// that fails does not keep the others from running.
 import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { BESIDE, thisRun } from './fault-words.mjs';
@@ -8,9 +9,9 @@ import { BESIDE, thisRun } from './fault-words.mjs';
 const NOTHING_TESTED = 2;
 
 const parts = [
+  ['test:faults', {}],
   ['test', { SIDA_TEST_SEED: 'random' }],
   ['test:sanitizers', {}],
-  ['test:faults', {}],
   ['test:fuzz', {}],
   ['test:cuda', {}],
 ];
