@@ -1,20 +1,19 @@
 /** The loop of the inference thread: takes batches and runs prompts, scores or generates, pass by pass. */
 
 import { Generations } from '../batching/generations.js';
-import { HeldBatch, ownerOf } from '../batching/held-batch.js';
+import type { AdmittedItem, HeldBatch } from '../batching/held-batch.js';
 import { HeldInputs } from '../batching/held-inputs.js';
 import type { KvRoom } from '../batching/kv-pages.js';
 import type { Outcomes } from '../batching/outcomes.js';
 import { PageLeases } from '../batching/page-leases.js';
 import { PrefixCache } from '../batching/prefix-cache.js';
-import { nextOwner, WaitingBatches } from '../batching/waiting-batches.js';
 import { clockMs } from '../clock.js';
 import { SidaError } from '../errors.js';
 import { openKind } from '../model/kinds/index.js';
 import type { ModelKind } from '../model/kinds/model-kind.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import type { Engine } from '../native/addon-types.js';
-import { openTables } from '../predictor/expected-visits.js';
+import { type OpenTables, openTables } from '../predictor/expected-visits.js';
 import type { StepTables } from '../predictor/step-tables.js';
 import { profiled } from '../profile/thread-events.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
@@ -27,6 +26,7 @@ import { Belady } from './belady.js';
 import { InferenceCounters } from './counters.js';
 import { answerControl } from './engine-control.js';
 import type { EvictionPolicy } from './eviction/policy.js';
+import { InputAdmission } from './input-admission.js';
 import { JobCosts } from './job-costs.js';
 import { NativePasses } from './native-passes.js';
 import { PassPlanner } from './pass-planner.js';
@@ -71,13 +71,11 @@ export class InferenceLoop {
   readonly #matchers: Matchers;
   readonly #inputs: HeldInputs;
   readonly #kind: ModelKind;
-  /** Jobs whose items are skipped, and the last batch that may hold any of them. */
-  readonly #dropped = new Map<number, number>();
+  readonly #admission: InputAdmission;
   /**
    * Jobs that failed in the current turn. They are released at its end, when no step uses their sequences any more.
    */
   readonly #failed = new Map<number, SidaError>();
-  readonly #waiting = new WaitingBatches();
   #closed = false;
   #countersSentMs = 0;
 
@@ -131,6 +129,15 @@ export class InferenceLoop {
       inputs,
       outcomes,
     });
+    this.#admission = new InputAdmission({
+      queue,
+      pages: this.#pages,
+      inputs,
+      kind: this.#kind,
+      encoderDecoder: isEncoderDecoder(shape),
+      onTaken: (queued) => this.#take(queued),
+      onStart: (items, batch) => this.#start(items, batch),
+    });
   }
 
   #openPages(newId: () => number): PageLeases {
@@ -168,12 +175,12 @@ export class InferenceLoop {
   turn(): boolean {
     this.#readControl();
     if (this.#closed) return true;
-    const batches = this.#startInputs();
+    const starts = this.#admission.startInputs();
     const stepped = this.#inputs.count > 0;
     if (stepped) profiled('step', () => this.#kind.step(), { tokens: this.#generations.count });
     for (const [job, error] of this.#failed) this.#failJob(job, error);
     this.#failed.clear();
-    return batches > 0 || stepped;
+    return starts > 0 || stepped;
   }
 
   #idle(seen: number): void {
@@ -214,7 +221,7 @@ export class InferenceLoop {
       const message = this.#options.nextControl();
       if (message === undefined) return;
       if (message.type === 'close') this.#closed = true;
-      else if (message.type === 'cancel') this.#cancel(message.job, message.lastBatch);
+      else if (message.type === 'cancel') this.#releaseJob(message.job, message.lastBatch);
       else if (message.type === 'stop') this.#stop(message.item, message.choice);
       else if (message.type === 'grammar-thread') this.#matchers.connect(message, message.port);
       else this.#answer(message);
@@ -240,82 +247,22 @@ export class InferenceLoop {
     }
   }
 
-  /**
-   * Inputs that gave way go on, and others start, owner by owner in turn, until one lacks pages. Returns the number of
-   * starts.
-   */
-  #startInputs(): number {
-    const { queue } = this.#options;
-    let starts = 0;
-    let blocked = false;
-    while (!blocked) {
-      const suspended = new Set(this.#kind.suspendedOwners);
-      const owners = new Set([...suspended, ...this.#waiting.owners]);
-      const owner = nextOwner(owners, (each) => this.#inputs.of(each));
-      if (owner !== undefined && suspended.has(owner)) {
-        if (!this.#kind.resume(owner)) blocked = !this.#makesWay(owner, owners);
-      } else if (!this.#kind.takesMore(starts)) break;
-      else if (owner === undefined) {
-        if (!this.#takeBatch()) break;
-      } else if (this.#start(owner, owners.size === 1)) starts += 1;
-      else blocked = !this.#makesWay(owner, owners);
-    }
-    if (blocked && this.#inputs.count === 0) {
-      const { free, total } = this.#pages;
-      throw new Error(
-        `An input waits for KV pages, ${free} of ${total} are free and nothing runs. This is a bug.`,
-      );
-    }
-    queue.blocked = blocked;
-    return starts;
+  /** Readies the tables of a batch that is taken. */
+  #take({ batch, tables: queued }: QueuedBatch): OpenTables {
+    this.#counters.thread.batches += 1;
+    this.#quality.nextBatch();
+    const tables = openTables(queued);
+    if (batch.routingK > 0) this.#tableWait.finish(tables);
+    else this.#tableWait.settle(tables);
+    return tables;
   }
 
-  /**
-   * For an owner that lacks pages. One of which nothing runs gets those of an owner of which several inputs run.
-   * Otherwise batches of owners that are not known here may have their turn before it. Returns false if nothing helps.
-   */
-  #makesWay(owner: string, owners: ReadonlySet<string>): boolean {
-    if (this.#inputs.of(owner) === 0 && this.#kind.makeWay()) return true;
-    if (isEncoderDecoder(this.#options.engine.shape)) return false;
-    const isNew = ({ batch }: QueuedBatch) => batch.items.some((item) => !owners.has(ownerOf(item)));
-    return this.#options.queue.waiting().some(isNew) && this.#takeBatch();
-  }
-
-  /** Starts inputs of the owner, one if other owners wait too. Returns false if its pages are not available. */
-  #start(owner: string, alone: boolean): boolean {
-    const held = this.#waiting.of(owner)!;
-    const items = held.admit(this.#pages, owner, alone ? undefined : 1);
-    if (items.length === 0) return false;
+  #start(items: readonly AdmittedItem[], held: HeldBatch): void {
     const tokens = items.reduce((sum, { tokens: { length } }) => sum + length, 0);
     const now = clockMs();
     for (const item of items) this.#costs.begin(item, now);
     this.#counters.thread.promptTokens += tokens;
     profiled('batch', () => this.#kind.start(items, held), { batch: held.batch.id, tokens });
-    this.#forgetFinished();
-    return true;
-  }
-
-  #forgetFinished(): void {
-    this.#waiting.forgetFinished();
-    const last = this.#waiting.lastFinished;
-    for (const [job, lastBatch] of this.#dropped) if (lastBatch <= last) this.#dropped.delete(job);
-  }
-
-  /** Returns false if no batch waits in the queue. */
-  #takeBatch(): boolean {
-    const queued = this.#options.queue.tryTake();
-    if (queued === undefined) return false;
-    this.#counters.thread.batches += 1;
-    this.#quality.nextBatch();
-    const tables = openTables(queued.tables);
-    if (queued.batch.routingK > 0) this.#tableWait.finish(tables);
-    else this.#tableWait.settle(tables);
-    // A round of an encoder-decoder model encodes the inputs of a batch together, whoever sent them.
-    const held = new HeldBatch(queued.batch, tables, !isEncoderDecoder(this.#options.engine.shape));
-    for (const job of this.#dropped.keys()) held.drop(job);
-    this.#waiting.add(held);
-    this.#forgetFinished();
-    return true;
   }
 
   #done(item: number, job: number, results: ItemResults): void {
@@ -325,22 +272,16 @@ export class InferenceLoop {
     this.#options.emit({ type: 'done', item, job, ...results, ...(end && { end }) });
   }
 
-  #cancel(job: number, lastBatch: number): void {
-    this.#releaseJob(job);
-    if (lastBatch > this.#waiting.lastFinished) this.#dropped.set(job, lastBatch);
-    else this.#dropped.delete(job);
-  }
-
   #failJob(job: number, error: SidaError): void {
-    this.#releaseJob(job);
     // The main thread replies with a cancel, which carries the last batch whose items must be skipped.
-    this.#dropped.set(job, Number.POSITIVE_INFINITY);
+    this.#releaseJob(job, Number.POSITIVE_INFINITY);
     this.#options.emit({ type: 'job-error', job, error: error.toBody() });
   }
 
-  #releaseJob(job: number): void {
+  /** Ends a job, whose last items are in `lastBatch`. */
+  #releaseJob(job: number, lastBatch: number): void {
     this.#costs.drop(job);
-    this.#waiting.drop(job);
+    this.#admission.drop(job, lastBatch);
     this.#matchers.endJob(job);
     this.#generations.dropJob(job);
     this.#kind.dropJob(job);
