@@ -1,5 +1,5 @@
-// Ten minutes (SIDA_SOAK_MINUTES) of good requests, bad ones and cancelled jobs while the budget moves, at first
-// without and then beside attacks (SIDA_SOAK_ATTACKERS=0: none). Nothing grows, and good clients hardly notice.
+// Ten minutes (SIDA_SOAK_MINUTES) of good requests, bad ones and cancelled jobs while the budget moves, in turn without
+// and beside attacks (SIDA_SOAK_ATTACKERS=0: none). Nothing grows, and good clients hardly notice.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -25,8 +25,12 @@ const MINUTES = Number(process.env.SIDA_SOAK_MINUTES ?? 10);
 const SEED = Number(process.env.SIDA_SOAK_SEED ?? Date.now() % 1_000_000);
 /** Until heaps and caches have the size that the load gives them. */
 const WARM_SHARE = 0.3;
-/** Of the time, at the beginning: what the good clients' p99 is compared with. */
-const QUIET_SHARE = 0.15;
+/** Attacks come in so many waves, so that what else changes on the machine meets quiet and attacked clients alike. */
+const WAVES = 6;
+/** Of each wave, at its beginning: what the good clients' p99 is compared with. */
+const QUIET_SHARE = 0.25;
+/** Until the server has done what the attackers left behind; not counted as quiet. */
+const SETTLE_MS = 3_000;
 /** Connections of attackers that ping or send bodies slowly; each dear request has one attacker. */
 const HELD = Number(process.env.SIDA_SOAK_ATTACKERS ?? 200);
 const SAMPLE_MS = 1_000;
@@ -94,15 +98,26 @@ async function soak(
   others.catch(() => undefined);
   const samples = { hours: [] as number[], server: [] as number[], engine: [] as number[] };
   const descriptors: number[] = [];
+  const [quiet, attacked]: [number[], number[]] = [[], []];
+  let [attacks, from] = [false, 0];
   const began = performance.now();
-  let quiet = 0;
+  const switchTo = async (attack: boolean) => {
+    (attacks ? attacked : quiet).push(...traffic.latencies.slice(from));
+    attacks = attack;
+    if (attack) {
+      await attackers.begin();
+    } else {
+      await attackers.stop();
+      await delay(SETTLE_MS);
+    }
+    from = traffic.latencies.length;
+  };
   for (let next = began; next < began + MINUTES * 60_000; next += SAMPLE_MS) {
     await delay(Math.max(0, next - performance.now()));
     expect(server.enginePids(), `the engine after ${Math.round((next - began) / 1000)} s`).toEqual([engine]);
-    if (quiet === 0 && performance.now() > began + QUIET_SHARE * MINUTES * 60_000) {
-      quiet = traffic.latencies.length;
-      if (HELD > 0) await attackers.begin();
-    }
+    const wave = (WAVES * (performance.now() - began)) / (MINUTES * 60_000);
+    const attack = HELD > 0 && wave % 1 >= QUIET_SHARE;
+    if (attack !== attacks) await switchTo(attack);
     if (performance.now() < began + WARM_SHARE * MINUTES * 60_000) continue;
     samples.hours.push((performance.now() - began) / 3_600_000);
     samples.server.push(footprint(server.child.pid!).rssBytes / 1024 ** 2);
@@ -111,7 +126,7 @@ async function soak(
   }
   going = false;
   const [refused, moves] = await others;
-  await attackers.stop();
+  if (attacks) await switchTo(false);
   await traffic.stop();
   await heartbeat.stop();
   report.note(`${refused} bad requests refused`);
@@ -137,9 +152,9 @@ async function soak(
   report.withinTime('longest without a sign of life', heartbeat.longestMs / 1000, 2, 's', await aTimer(4));
   if (HELD === 0) return;
   const p99 = (latencies: number[]) => percentile(latencies, 0.99);
-  const [alone, beside] = [p99(traffic.latencies.slice(0, quiet)), p99(traffic.latencies.slice(quiet))];
+  const [alone, beside] = [p99(quiet), p99(attacked)];
   report.note(
-    `p99 of good requests ${alone.toFixed(0)} ms without attacks, ${beside.toFixed(0)} ms beside them`,
+    `p99 of ${quiet.length} good requests ${alone.toFixed(0)} ms without attacks, of ${attacked.length} ${beside.toFixed(0)} ms beside them`,
   );
   report.note(
     `${attackers.sent} attacks: ${[...attackers.answers].map(([as, count]) => `${count} × ${as}`).join(', ')}`,

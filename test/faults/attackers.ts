@@ -27,7 +27,8 @@ interface Figures {
 export class Attackers {
   readonly #options: AttackOptions;
   #child: ChildProcess | undefined;
-  #figures: Figures = { answers: {}, closed: 0 };
+  /** Of all attacks that were stopped. */
+  readonly #figures: Figures = { answers: {}, closed: 0 };
   #exited: Promise<unknown> | undefined;
 
   constructor(options: AttackOptions) {
@@ -71,8 +72,12 @@ export class Attackers {
     if (child === undefined) return;
     if (!child.connected)
       throw new Error(`the attackers ended early, with ${child.exitCode ?? child.signalCode}`);
-    child.on('message', (figures) => {
-      this.#figures = figures as Figures;
+    child.on('message', (message) => {
+      const { answers, closed } = message as Figures;
+      this.#figures.closed += closed;
+      for (const [as, count] of Object.entries(answers)) {
+        this.#figures.answers[as] = (this.#figures.answers[as] ?? 0) + count;
+      }
     });
     child.send('stop');
     await this.#exited;

@@ -171,6 +171,11 @@ export class Subject {
     return () => Math.max(0, statusBytes(pid, 'VmHWM') - rssBytes);
   }
 
+  /** Takes what the server holds now, after a load like the fault's, as what it must come back to. */
+  async settle(): Promise<void> {
+    this.#baseline = await this.#footprint();
+  }
+
   /** The pass line of every fault. */
   async recovered(report: FaultReport): Promise<void> {
     const { child } = this.server;
