@@ -117,13 +117,11 @@ export function sharpnessOptions({ alpha, chance }: Sharpness) {
   return { alphaSharpness: Float32Array.from(alpha), chanceSharpness: Float32Array.from(chance) };
 }
 
-function checkSharpness(path: string, name: string, sharpness: Sharpness, layers: number): void {
+function checkSharpness(path: string, network: string, sharpness: Sharpness, layers: number): void {
   for (const kind of ['alpha', 'chance'] as const) {
     const { length } = sharpness[kind];
     if (length === layers) continue;
-    throw invalid(
-      `${path}: sharpness.${name}.${kind} has ${length} values, the ${name} ${layers} MoE layers`,
-    );
+    throw invalid(`${path}: sharpness.${network}.${kind} has ${length} values, expected ${layers}`);
   }
 }
 

@@ -36,7 +36,6 @@ const networkSchema = z.object({
       stack,
       steps: z.number(),
       epochs: z.number(),
-      minutes: z.number(),
       bestStep: z.number(),
       ending: z.enum(ENDINGS),
     }),

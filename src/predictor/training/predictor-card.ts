@@ -5,6 +5,9 @@ import type { NetworkName } from '../../protocol/predictor-messages.js';
 import { type Ending, type LayerHitShares, type NetworkEntry, networksOf, type PredictorManifest } from './manifest.js';
 import { optionNames, TRAINING_OPTIONS } from './options.js';
 
+/** Minutes of each training, by the kind of network and the stack. */
+export type TrainingMinutes = Partial<Record<NetworkName, Partial<Record<string, number>>>>;
+
 const ENDED_BECAUSE: Record<Ending, string> = {
   epochs: 'all epochs done',
   plateau: 'the held-out loss improved no more',
@@ -74,12 +77,16 @@ function whatCounts(topK: number): string {
 }
 
 /** How one kind of network was made. */
-function networkSection(network: NetworkName, entry: NetworkEntry): string {
-  const trained = entry.training.map(({ stack, steps, epochs, minutes, bestStep, ending }) => [
+function networkSection(
+  network: NetworkName,
+  entry: NetworkEntry,
+  minutes: TrainingMinutes[NetworkName] = {},
+): string {
+  const trained = entry.training.map(({ stack, steps, epochs, bestStep, ending }) => [
     stack,
     String(steps),
     epochs.toFixed(2),
-    minutes.toFixed(1),
+    minutes[stack]?.toFixed(1) ?? '–',
     String(bestStep),
     ENDED_BECAUSE[ending],
   ]);
@@ -101,7 +108,7 @@ ${tableOf(
 `;
 }
 
-export function predictorCard(manifest: PredictorManifest): string {
+export function predictorCard(manifest: PredictorManifest, minutes: TrainingMinutes): string {
   const { model, trainedOn, heldOut } = manifest;
   const tokens = Object.values(heldOut)[0]?.find(({ layer }) => layer === manifest.layers[0])?.tokens ?? 0;
   const networks = networksOf(manifest);
@@ -123,5 +130,5 @@ ${named.join(', ')}, \`token\` the most frequent experts of each token id. \`--h
 
 ${trainedOn.map((trace) => `    ${traceCommandOf(trace)}    # ${trace.sequences} sequences, ${trace.tokens} tokens`).join('\n')}
 
-${networks.map((network) => networkSection(network, manifest.networks[network]!)).join('\n')}`;
+${networks.map((network) => networkSection(network, manifest.networks[network]!, minutes[network])).join('\n')}`;
 }

@@ -1,6 +1,6 @@
 /** Trains a predictor directory from traces: networks, token table, training log, curve and card. */
 import { existsSync } from 'node:fs';
-import { cp, mkdir, rename, rm } from 'node:fs/promises';
+import { cp, mkdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadAddon } from '../../native/addon.js';
 import type { NativeAddon, PredictorShape } from '../../native/addon-types.js';
@@ -11,6 +11,7 @@ import {
   defaultFunction,
   MANIFEST,
   type NetworkEntry,
+  networksOf,
   type PredictorManifest,
   readPredictorManifest,
 } from './manifest.js';
@@ -18,11 +19,13 @@ import type { Evaluation, NetworkState } from './network-state.js';
 import { type TrainingEvents, trainNetwork } from './network-training.js';
 import { ownOptions } from './options.js';
 import { OutputDirectory, saving, writeWhole } from './output-directory.js';
-import { predictorCard } from './predictor-card.js';
+import { predictorCard, type TrainingMinutes } from './predictor-card.js';
 import { openSetup, sequencesOf, type TrainingSetup, type TrainRequest } from './setup.js';
 import { sampleTokens } from './split.js';
 import { trainingCurve } from './training-curve.js';
 
+/** The measurements of a kind's training, one per line. */
+const LOG = 'training.jsonl';
 /** Tokens of an evaluation during training. The final measurement uses everything held out. */
 const MEASURED_TOKENS = 50_000;
 /** The encoder's share of --max-minutes if both networks are trained. Decoders have fewer tokens. */
@@ -140,15 +143,28 @@ export async function trainPredictor(
 
 function writeLog(folder: string, evaluations: readonly Evaluation[]): Promise<void> {
   const text = evaluations.map((evaluation) => `${JSON.stringify(evaluation)}\n`).join('');
-  return saving(folder, text.length, () => writeWhole(join(folder, 'training.jsonl'), text));
+  return saving(folder, text.length, () => writeWhole(join(folder, LOG), text));
+}
+
+/** The minutes of each training, by the last measurement in its log. The manifest has none: they differ every time. */
+async function trainingMinutes(out: string, manifest: PredictorManifest): Promise<TrainingMinutes> {
+  const minutes: TrainingMinutes = {};
+  for (const kind of networksOf(manifest)) {
+    const log = await readFile(join(out, kind, LOG), 'utf8');
+    const evaluations = log
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Evaluation);
+    minutes[kind] = Object.fromEntries(evaluations.map(({ network, seconds }) => [network, seconds / 60]));
+  }
+  return minutes;
 }
 
 function trainingOf(networks: TrainResult['networks']): NetworkEntry['training'] {
-  return networks.map(({ network, state: { step, seconds, evaluations, ending } }) => ({
+  return networks.map(({ network, state: { step, evaluations, ending } }) => ({
     stack: network,
     steps: step,
     epochs: evaluations.at(-1)!.epoch,
-    minutes: seconds / 60,
     bestStep: evaluations.findLast(({ best }) => best)!.step,
     ending: ending!,
   }));
@@ -212,7 +228,7 @@ async function publish(
     ),
   };
   const curve = trainingCurve(evaluations, meta.topK);
-  const card = predictorCard(manifest);
+  const card = predictorCard(manifest, await trainingMinutes(out, manifest));
   const json = `${JSON.stringify(manifest, null, 1)}\n`;
   await saving(out, curve.length + card.length + json.length, async () => {
     await writeWhole(join(folder, 'curve.svg'), curve);
