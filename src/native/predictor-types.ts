@@ -1,5 +1,4 @@
 /** The native expert predictor and its training. */
-import type { NetworkName } from '../protocol/predictor-messages.js';
 
 /**
  * The token embedding of a model, (vocab, dModel), f32. When each stack has its own, this is the encoder's. Objects
@@ -36,8 +35,8 @@ export interface PredictorShape {
   summary: boolean;
 }
 
-/** The shape of an existing network. */
-export type NetworkShape = Required<PredictorShape> & { readonly kind: NetworkName };
+/** The shape of an existing network, and what it is made of: LSTM layers or residual attention blocks. */
+export type NetworkShape = Required<PredictorShape> & { readonly kind: 'lstm' | 'attention' };
 
 /** Token sequences, concatenated. */
 export interface PredictorInput {

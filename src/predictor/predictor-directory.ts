@@ -42,8 +42,8 @@ export interface OpenedPredictor {
 
 /**
  * Opens the predictor in `directory`, or the trace in it for `replay`. Throws cannot_run if the directory does not
- * hold one, and checkpoint_invalid if files are missing, damaged, of another kind or made for a model of other sizes. Other weights
- * only give a warning: their element types do not count, and neither do the tokenizer and the tasks.
+ * hold one, and checkpoint_invalid if files are missing, damaged, of another kind or made for a model of other sizes.
+ * Other weights only give a warning: their element types do not count, and neither do the tokenizer and the tasks.
  */
 export async function openPredictor(
   directory: string,
