@@ -83,7 +83,16 @@ export const READERS = [
 function lstmNetwork() {
   return Buffer.from(
     JSON.stringify({
-      ...{ version: 2, kind: 'lstm', d_in: 8, hidden: 4, layers: 1, experts: 2, causal: true, positions: false },
+      ...{
+        version: 2,
+        kind: 'lstm',
+        d_in: 8,
+        hidden: 4,
+        layers: 1,
+        experts: 2,
+        causal: true,
+        positions: false,
+      },
       ...{ summary: false, lstm_layers: 2, bidirectional: false, attention_weights: 'sparsemax' },
       weights_sha256: '0'.repeat(64),
     }),

@@ -73,10 +73,7 @@ function flagsOf(option: TrainingOption<unknown>): Option[] {
   const { flag, value, unit, help } = option;
   const notes = [unit, defaultsOf(option)].filter(Boolean).join('; ');
   if (value !== undefined) return [new Option(`--${flag} ${value}`, `${help} (${notes})`)];
-  return [
-    new Option(`--${flag}`, `${help} (${notes})`),
-    new Option(`--no-${flag}`, `turns --${flag} off`),
-  ];
+  return [new Option(`--${flag}`, `${help} (${notes})`), new Option(`--no-${flag}`, `turns --${flag} off`)];
 }
 
 /** The training options given on the command line, as text. */
@@ -127,11 +124,7 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
   try {
     if (values.search === true) {
       const grid = values.grid === undefined ? undefined : String(values.grid);
-      return await search(
-        { request, given, grid, out, json: values.json === true },
-        events,
-        progress,
-      );
+      return await search({ request, given, grid, out, json: values.json === true }, events, progress);
     }
     const { manifest, endedBefore } = await trainPredictor(request, out, events);
     progress.stop();

@@ -16,10 +16,14 @@ import type { HashFunctionName } from '../protocol/predictor-messages.js';
 import { option } from './option.js';
 import { bandwidth, duration, Expected, oneOf, type Parser, size, text, wholeNumber } from './parsers.js';
 
-const HASH_FUNCTIONS = ['auto', 'lstm', 'attention', 'token', 'replay', 'shuffled'] as const satisfies readonly (
-  | HashFunctionName
-  | 'auto'
-)[];
+const HASH_FUNCTIONS = [
+  'auto',
+  'lstm',
+  'attention',
+  'token',
+  'replay',
+  'shuffled',
+] as const satisfies readonly (HashFunctionName | 'auto')[];
 
 /** Most experts per token that the native engine accepts. A model's tables may have a lower limit. */
 export const MOST_ROUTING_K = 64;

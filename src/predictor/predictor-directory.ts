@@ -63,7 +63,9 @@ export async function openPredictor(
     const entry = manifest.networks[kind];
     if (entry === undefined) {
       const held = [...networksOf(manifest), 'token'].join(' and ');
-      throw invalid(`${directory} has no ${kind} network: it holds ${held}; \`sida train --network ${kind}\` adds one`);
+      throw invalid(
+        `${directory} has no ${kind} network: it holds ${held}; \`sida train --network ${kind}\` adds one`,
+      );
     }
     opened = openNetworks(directory, kind, entry, shape, options);
     for (const { name, layers } of shape.stacks) {

@@ -82,7 +82,9 @@ async function train(dir, { name, network, flags }) {
   const machine = ['--threads', values.threads, '--seed', values.seed, '--json'];
   await sida(['train', ...data, ...LENGTH, ...SAME, ...flags, ...machine], { showErrors: true });
   const { training, options } = (await readPredictorManifest(out)).networks[network];
-  const log = readFileSync(join(out, network, 'training.jsonl'), 'utf8').trimEnd().split('\n');
+  const log = readFileSync(join(out, network, 'training.jsonl'), 'utf8')
+    .trimEnd()
+    .split('\n');
   const seconds = Object.fromEntries(
     log.map((line) => JSON.parse(line)).map((evaluation) => [evaluation.network, evaluation.seconds]),
   );

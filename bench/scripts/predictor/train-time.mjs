@@ -47,7 +47,14 @@ function compare(layer, hits, token) {
 const dir = mkdtempSync(join(tmpdir(), 'sida-bench-'));
 try {
   const out = values.out ?? join(dir, 'predictor');
-  const options = ['--network', values.network, '--max-minutes', values['max-minutes'], '--seed', values.seed];
+  const options = [
+    '--network',
+    values.network,
+    '--max-minutes',
+    values['max-minutes'],
+    '--seed',
+    values.seed,
+  ];
   const limits = [...options, '--threads', values.threads];
   const begin = performance.now();
   const data = [...values.trace, '--held-out', values['held-out'], '--out', out];
@@ -75,7 +82,9 @@ try {
   const percent = (share) => `${(100 * share).toFixed(1)} %`;
   for (const { layer, token, target, hits } of result.rows) {
     const pair = (shares) => shares.map(percent).join(' / ');
-    console.log(`${layer.padEnd(14)} token ${pair(token)}, target ${pair(target)}, ${values.network} ${pair(hits)}`);
+    console.log(
+      `${layer.padEnd(14)} token ${pair(token)}, target ${pair(target)}, ${values.network} ${pair(hits)}`,
+    );
   }
   console.log(`${minutes.toFixed(1)} minutes with ${values.threads} threads; ${resultFile('train-time')}`);
 } finally {

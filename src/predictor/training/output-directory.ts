@@ -7,8 +7,8 @@ import { z } from 'zod';
 import { type Lock, lockHolder, tryLock } from '../../checkpoint/lock-file.js';
 import { SidaError } from '../../errors.js';
 import { readJsonFile } from '../../files/json-file.js';
-import { formatBytes } from '../../text/bytes.js';
 import type { NetworkName } from '../../protocol/predictor-messages.js';
+import { formatBytes } from '../../text/bytes.js';
 import { MANIFEST, readPredictorManifest } from './manifest.js';
 
 /** Subdirectory with the state of a run that has not ended. */

@@ -1,8 +1,15 @@
 /** README.md of a predictor directory: how the predictor was made and how often it is right. */
+
+import type { NetworkName } from '../../protocol/predictor-messages.js';
 import { shellQuote } from '../../text/shell-quote.js';
 import { hitNames } from '../hit-ranks.js';
-import type { NetworkName } from '../../protocol/predictor-messages.js';
-import { type Ending, type LayerHitShares, type NetworkEntry, networksOf, type PredictorManifest } from './manifest.js';
+import {
+  type Ending,
+  type LayerHitShares,
+  type NetworkEntry,
+  networksOf,
+  type PredictorManifest,
+} from './manifest.js';
 import { optionNames, TRAINING_OPTIONS } from './options.js';
 
 /** Minutes of each training, by the kind of network and the stack. */
@@ -59,9 +66,9 @@ function traceCommandOf({
 /** The command that reproduces a network. */
 function commandOf(network: NetworkName, { options, run }: NetworkEntry): string {
   const flags = optionNames(network).flatMap((name) => {
-    const { flag, [network]: preset } = TRAINING_OPTIONS[name];
+    const { flag, [network]: usual } = TRAINING_OPTIONS[name];
     const value = options[name];
-    if (value === preset) return [];
+    if (value === usual) return [];
     if (typeof value === 'boolean') return [value ? `--${flag}` : `--no-${flag}`];
     return [`--${flag} ${value}`];
   });

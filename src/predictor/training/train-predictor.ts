@@ -4,8 +4,8 @@ import { cp, mkdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadAddon } from '../../native/addon.js';
 import type { NativeAddon, PredictorShape } from '../../native/addon-types.js';
-import type { StackName } from '../hash-function.js';
 import { NETWORK_NAMES } from '../../protocol/predictor-messages.js';
+import type { StackName } from '../hash-function.js';
 import { learnAndMeasure, type TableEvents } from './learned-tables.js';
 import {
   defaultFunction,
@@ -41,7 +41,10 @@ interface TrainResult {
 }
 
 /** Shape of the network of a stack. */
-export function shapeOf({ train, embedding, network, options }: TrainingSetup, stack: number): PredictorShape {
+export function shapeOf(
+  { train, embedding, network, options }: TrainingSetup,
+  stack: number,
+): PredictorShape {
   const causal = train.corpus.stacks[stack] === 'decoder';
   return {
     dIn: embedding.dModel,

@@ -48,7 +48,7 @@ function hitPanel(network: string, own: readonly Evaluation[], topK: number): Li
 }
 
 /** The steps after which the learning rate was lower. */
-function rateFalls(own: readonly Evaluation[]): LineChart['marks'] {
+function rateFalls(own: readonly Evaluation[]): NonNullable<LineChart['marks']> {
   return own
     .filter(({ plateau }, i) => plateau && i + 1 < own.length)
     .map(({ step }) => ({ x: step, text: 'rate ÷ 10' }));

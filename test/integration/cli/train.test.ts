@@ -307,7 +307,8 @@ it('trains a single stack, and stops early when its patience ends', () => {
 });
 
 describe('a network of the other kind', () => {
-  const both = (more: string[] = []) => trainArgs('both', ['--network', 'attention', '--lambda', '1', ...more]);
+  const both = (more: string[] = []) =>
+    trainArgs('both', ['--network', 'attention', '--lambda', '1', ...more]);
 
   it('joins the predictor of the same traces, also after a kill, and a user chooses between them', async () => {
     cpSync(at('whole'), at('both'), { recursive: true });
@@ -326,7 +327,9 @@ describe('a network of the other kind', () => {
     expect(manifest.networks.lstm).toEqual(before.networks.lstm);
     expect(manifest).toMatchObject({
       default: 'lstm',
-      networks: { attention: { options: { hidden: 16, blocks: 2, lambda: 1 }, run: { network: 'attention' } } },
+      networks: {
+        attention: { options: { hidden: 16, blocks: 2, lambda: 1 }, run: { network: 'attention' } },
+      },
     });
     expect(Object.keys(manifest.heldOut)).toEqual(['lstm', 'attention', 'token']);
     expect(manifest.heldOut).toMatchObject(before.heldOut);
@@ -372,13 +375,16 @@ describe('the rule that ends a training', () => {
     expect(training).toMatchObject([{ stack: 'decoder', epochs: 10, ending: 'plateau' }]);
     const curve = readFileSync(join(at('still'), 'lstm', 'curve.svg'), 'utf8');
     expect(curve.match(/>rate ÷ 10</g)).toHaveLength(2);
-    expect(readFileSync(join(at('still'), 'README.md'), 'utf8')).toContain('the held-out loss improved no more');
+    expect(readFileSync(join(at('still'), 'README.md'), 'utf8')).toContain(
+      'the held-out loss improved no more',
+    );
   });
 
   it('gives the same result after a kill in the middle', async () => {
     const { child, exit } = start(still('still-killed'));
     const state = join(at('still-killed'), 'unfinished', 'decoder', 'state.json');
-    const falls = () => (existsSync(state) ? readFileSync(state, 'utf8').split('"plateau":true').length - 1 : 0);
+    const falls = () =>
+      existsSync(state) ? readFileSync(state, 'utf8').split('"plateau":true').length - 1 : 0;
     while (falls() === 0 && child.exitCode === null) await delay(2);
     child.kill('SIGKILL');
     await exit;
@@ -389,7 +395,11 @@ describe('the rule that ends a training', () => {
 });
 
 it.each([
-  ['the cross-entropy alone', ['--distillation', 'none', '--lambda', '1'], { distillation: 'none', lambda: 1 }],
+  [
+    'the cross-entropy alone',
+    ['--distillation', 'none', '--lambda', '1'],
+    { distillation: 'none', lambda: 1 },
+  ],
   ['one layer and softmax', ['--layers', '1', '--attention-weights', 'softmax'], { layers: 1 }],
   ['the plain distillation of few experts', ['--lambda', '0', '--top', '4'], { lambda: 0, top: 4 }],
 ])('trains %s', (name, flags, options) => {

@@ -81,12 +81,15 @@ describe('a predictor that cannot be opened', () => {
     [
       'has a network for another number of experts',
       () =>
-        broken(files, 'network', (directory) => replaceNetwork(networkOf(directory, 'encoder'), { experts: 32 })),
+        broken(files, 'network', (directory) =>
+          replaceNetwork(networkOf(directory, 'encoder'), { experts: 32 }),
+        ),
       /experts is 32, the model's encoder has 64\. Experts are fetched/,
     ],
     [
       'is cut short',
-      () => broken(files, 'cut', (directory) => truncateSync(weightsIn(networkOf(directory, 'encoder')), 3000)),
+      () =>
+        broken(files, 'cut', (directory) => truncateSync(weightsIn(networkOf(directory, 'encoder')), 3000)),
       /predictor-.*safetensors.*Experts are fetched/,
     ],
     [

@@ -14,10 +14,10 @@ import { writeSafetensors } from '../../../src/checkpoint/safetensors.js';
 import { loadAddon } from '../../../src/native/addon.js';
 import { NO_EXPERT, type PredictorShape } from '../../../src/native/addon-types.js';
 import { openPredictor, type PredictorDirectoryOptions } from '../../../src/predictor/predictor-directory.js';
-import type { NetworkName } from '../../../src/protocol/predictor-messages.js';
-import type { PredictorManifest } from '../../../src/predictor/training/manifest.js';
 import { inputOf } from '../../../src/predictor/training/hit-rates.js';
 import { learnTokenTable } from '../../../src/predictor/training/learn-token-table.js';
+import type { PredictorManifest } from '../../../src/predictor/training/manifest.js';
+import type { NetworkName } from '../../../src/protocol/predictor-messages.js';
 import {
   DECODER,
   ENCODER,
@@ -282,8 +282,8 @@ describe('predictor directory', () => {
     ],
     [
       'a manifest of the layout before this one',
-      (path: string) => editManifest(path, () => ({ version: 1 })),
-      'version: Invalid input: expected 2; train the predictor again',
+      (path: string) => editManifest(path, () => ({ version: 1, networks: undefined, default: undefined })),
+      'sida-predictor.json: version: Expected 2, but got 1; train the predictor again',
     ],
     ['another manifest', (path: string) => writeFileSync(join(path, 'sida-predictor.json'), '{}'), 'format'],
     [

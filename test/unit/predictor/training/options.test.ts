@@ -1,5 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { fittedOptions, ownOptions, resolveTrainingOptions } from '../../../../src/predictor/training/options.js';
+import {
+  fittedOptions,
+  ownOptions,
+  resolveTrainingOptions,
+} from '../../../../src/predictor/training/options.js';
 import { candidatesOf } from '../../../../src/predictor/training/search.js';
 
 describe('training options', () => {
@@ -28,7 +32,11 @@ describe('training options', () => {
 
   it('of 0 are replaced to fit the routers: k is their top-k, and a single choice gets a sharp teacher', () => {
     const attention = resolveTrainingOptions('attention', {});
-    expect(fittedOptions(attention, { experts: 64, topK: 1 })).toMatchObject({ k: 1, sharpness: 20, top: 30 });
+    expect(fittedOptions(attention, { experts: 64, topK: 1 })).toMatchObject({
+      k: 1,
+      sharpness: 20,
+      top: 30,
+    });
     expect(fittedOptions(attention, { experts: 64, topK: 8 })).toMatchObject({ k: 8, sharpness: 1 });
     const given = resolveTrainingOptions('attention', { k: '2', sharpness: '3', top: '0' });
     expect(fittedOptions(given, { experts: 64, topK: 8 })).toMatchObject({ k: 2, sharpness: 3, top: 64 });

@@ -2,7 +2,11 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { OutputDirectory, type RunIdentity, saving } from '../../../../src/predictor/training/output-directory.js';
+import {
+  OutputDirectory,
+  type RunIdentity,
+  saving,
+} from '../../../../src/predictor/training/output-directory.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-output-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

@@ -1,16 +1,19 @@
 import { describe, expect, it } from 'vitest';
-import { endsAtPlateau, fallsOf, reachesPlateau } from '../../../../src/predictor/training/plateau.js';
+import {
+  endsAtPlateau,
+  fallsOf,
+  type LossAt,
+  reachesPlateau,
+} from '../../../../src/predictor/training/plateau.js';
 
 const RULE = { until: 1, untilEpochs: 3, schedule: 'plateau' };
 
 /** The epochs at which a run with these held-out losses, one per epoch, reaches a plateau until it ends. */
 function plateaus(losses: readonly number[], rule = RULE): { epochs: number[]; ended: boolean } {
-  const evaluations: { epoch: number; heldOut: { loss: number }; plateau?: true }[] = [];
+  const evaluations: LossAt[] = [];
   for (const [i, loss] of losses.entries()) {
-    const evaluation: (typeof evaluations)[number] = { epoch: i + 1, heldOut: { loss } };
-    if (reachesPlateau(rule, [...evaluations, evaluation] as Parameters<typeof reachesPlateau>[1])) {
-      evaluation.plateau = true;
-    }
+    const evaluation: LossAt = { epoch: i + 1, heldOut: { loss } };
+    if (reachesPlateau(rule, [...evaluations, evaluation])) evaluation.plateau = true;
     evaluations.push(evaluation);
     if (endsAtPlateau(rule, evaluations)) break;
   }
@@ -44,8 +47,7 @@ describe('a plateau of the held-out loss', () => {
 
   it('is looked for at the end of epochs alone, and never when the rule is off', () => {
     const middle = [1, 1.5, 2, 3, 4, 4.5].map((epoch) => ({ epoch, heldOut: { loss: 10 } }));
-    const at = (count: number, until: number) =>
-      reachesPlateau({ ...RULE, until }, middle.slice(0, count) as Parameters<typeof reachesPlateau>[1]);
+    const at = (count: number, until: number) => reachesPlateau({ ...RULE, until }, middle.slice(0, count));
     expect([at(4, 1), at(5, 1), at(6, 1), at(5, 0)]).toEqual([false, true, false, false]);
   });
 });
