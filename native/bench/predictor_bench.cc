@@ -116,8 +116,8 @@ int main(int argc, char** argv) {
                                 .bidirectional = kind == "bidirectional",
                                 .blocks = kind.starts_with("attention") ? size_t{2} : size_t{0},
                                 .lstm_layers = kind == "one layer" ? size_t{1} : size_t{2},
-                                .attention_weights = kind == "softmax" ? AttentionWeights::kSoftmax
-                                                                       : AttentionWeights::kSparsemax});
+                                .attention_weights = kind == "softmax" ? WeightFunction::kSoftmax
+                                                                       : WeightFunction::kSparsemax});
       weights.initialize(1);
       const auto start = std::chrono::steady_clock::now();
       Predictor predictor(weights, embedding, 1);

@@ -83,7 +83,7 @@ PredictorConfig predictor_config_from_js(const Napi::Object& js) {
       throw wanted("attentionWeights", "sparsemax or softmax, found \"" + escape_text(weights) + "\"");
     }
     config.attention_weights =
-        weights == kSoftmax ? AttentionWeights::kSoftmax : AttentionWeights::kSparsemax;
+        weights == kSoftmax ? WeightFunction::kSoftmax : WeightFunction::kSparsemax;
   }
   config.summary = flag_from_js(js, "summary");
   config.check();
@@ -104,7 +104,7 @@ Napi::Object predictor_config_to_js(Napi::Env env, const PredictorConfig& config
   js.Set("blocks", static_cast<double>(config.blocks));
   js.Set("lstmLayers", static_cast<double>(config.lstm_layers));
   js.Set("attentionWeights",
-         config.attention_weights == AttentionWeights::kSoftmax ? kSoftmax : kSparsemax);
+         config.attention_weights == WeightFunction::kSoftmax ? kSoftmax : kSparsemax);
   return js;
 }
 

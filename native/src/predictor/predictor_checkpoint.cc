@@ -72,7 +72,7 @@ std::string config_text(const PredictorConfig& config, const std::string& weight
   text += std::string(",\n  \"positions\": ") + flag(config.positions);
   text += std::string(",\n  \"summary\": ") + flag(config.summary);
   if (lstm) {
-    const bool softmax = config.attention_weights == AttentionWeights::kSoftmax;
+    const bool softmax = config.attention_weights == WeightFunction::kSoftmax;
     text += ",\n  \"lstm_layers\": " + std::to_string(config.lstm_layers);
     text += std::string(",\n  \"bidirectional\": ") + flag(config.bidirectional);
     text += std::string(",\n  \"attention_weights\": \"") + (softmax ? kSoftmax : kSparsemax) + "\"";
@@ -118,7 +118,7 @@ class CheckpointReader {
     } else {
       config.lstm_layers = root_.at("lstm_layers").as_u64();
       config.bidirectional = root_.at("bidirectional").as_bool();
-      if (one_of("attention_weights", kSparsemax, kSoftmax)) config.attention_weights = AttentionWeights::kSoftmax;
+      if (one_of("attention_weights", kSparsemax, kSoftmax)) config.attention_weights = WeightFunction::kSoftmax;
     }
     try {
       config.check();

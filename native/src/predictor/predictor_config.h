@@ -14,7 +14,7 @@ enum class NetworkKind : uint8_t {
 };
 
 /// What turns the scores of an LSTM network's self-attention into weights.
-enum class AttentionWeights : uint8_t { kSparsemax, kSoftmax };
+enum class WeightFunction : uint8_t { kSparsemax, kSoftmax };
 
 /// Shape of a predictor. Everything else follows from it.
 struct PredictorConfig {
@@ -28,7 +28,7 @@ struct PredictorConfig {
   size_t blocks = 0;           ///< residual attention blocks; 0: an LSTM network
   bool summary = false;        ///< takes a summary vector (d_in) with each sequence
   size_t lstm_layers = 2;            ///< LSTM layers; without meaning to an attention network, as the next
-  AttentionWeights attention_weights = AttentionWeights::kSparsemax;
+  WeightFunction attention_weights = WeightFunction::kSparsemax;
 
   NetworkKind kind() const { return blocks > 0 ? NetworkKind::kAttention : NetworkKind::kLstm; }
 

@@ -13,11 +13,11 @@ namespace {
 float score_scale(size_t hidden) { return 1.0f / std::sqrt(static_cast<float>(hidden)); }
 
 // On entry weights (keys) are the products. out (h) = y[row] + weights · y, where zero weights are skipped.
-void attend(const float* y, size_t row, size_t keys, size_t hidden, AttentionWeights form, float* weights,
+void attend(const float* y, size_t row, size_t keys, size_t hidden, WeightFunction form, float* weights,
             float* out) {
   const float scale = score_scale(hidden);
   for (size_t j = 0; j < keys; ++j) weights[j] *= scale;
-  form == AttentionWeights::kSoftmax ? static_cast<void>(softmax(weights, keys, weights))
+  form == WeightFunction::kSoftmax ? static_cast<void>(softmax(weights, keys, weights))
                                      : sparsemax(weights, keys, weights);
   std::copy_n(y + row * hidden, hidden, out);
   const auto axpy = cpu_kernels().axpy;
@@ -42,7 +42,7 @@ void self_attention_forward(const float* y, size_t tokens, size_t hidden, SelfAt
 }
 
 void self_attention_backward(const float* y, const float* weights, const float* dout, size_t tokens,
-                             size_t hidden, AttentionWeights form, float* dy, SelfAttentionScratch* scratch) {
+                             size_t hidden, WeightFunction form, float* dy, SelfAttentionScratch* scratch) {
   if (tokens == 0) return;
   const float scale = score_scale(hidden);
   const auto axpy = cpu_kernels().axpy;
@@ -54,7 +54,7 @@ void self_attention_backward(const float* y, const float* weights, const float* 
     const float* p = weights + row * tokens;
     float* dscore = scores + row * tokens;
     // Keys that a causal row does not see have a weight of zero, and so a slope of zero in both forms.
-    form == AttentionWeights::kSoftmax ? softmax_backward(p, dscore, tokens, dscore)
+    form == WeightFunction::kSoftmax ? softmax_backward(p, dscore, tokens, dscore)
                                        : sparsemax_backward(p, dscore, tokens, dscore);
     for (size_t j = 0; j < tokens; ++j) {
       if (p[j] == 0) continue;
@@ -66,7 +66,7 @@ void self_attention_backward(const float* y, const float* weights, const float* 
   }
 }
 
-void self_attention_step(const float* y, const PanelMatrix& panels, AttentionWeights form, float* weights,
+void self_attention_step(const float* y, const PanelMatrix& panels, WeightFunction form, float* weights,
                          float* out) {
   const size_t row = panels.n - 1;
   multiply(y + row * panels.k, panels.k, 1, panels, weights, panels.n, Epilogue::kStore);

@@ -14,7 +14,7 @@ struct SelfAttentionScratch {
 
 struct SelfAttentionForm {
   bool causal = false;  ///< a row sees the keys up to its own, otherwise all keys
-  AttentionWeights weights = AttentionWeights::kSparsemax;
+  WeightFunction weights = WeightFunction::kSparsemax;
 };
 
 /// Self-attention whose queries, keys and values are the same rows y (tokens, h) of one sequence:
@@ -26,11 +26,11 @@ void self_attention_forward(const float* y, size_t tokens, size_t hidden, SelfAt
 
 /// Overwrites (=) dy with the gradient of y. `dout` (tokens, h) is not dy.
 void self_attention_backward(const float* y, const float* weights, const float* dout, size_t tokens,
-                             size_t hidden, AttentionWeights form, float* dy, SelfAttentionScratch* scratch);
+                             size_t hidden, WeightFunction form, float* dy, SelfAttentionScratch* scratch);
 
 /// One query over the keys y (keys, h); the query is the last key. `panels` are y transposed. Gives the bits of the
 /// last row of a causal pass. `weights` has room for `keys` floats.
-void self_attention_step(const float* y, const PanelMatrix& panels, AttentionWeights form, float* weights,
+void self_attention_step(const float* y, const PanelMatrix& panels, WeightFunction form, float* weights,
                          float* out);
 
 }  // namespace sida

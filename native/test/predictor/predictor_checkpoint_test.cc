@@ -69,7 +69,7 @@ TEST_CASE("predictor checkpoint: what is loaded is what was saved, bit for bit")
   blocks.blocks = 4;
   PredictorConfig variant = kConfig;
   variant.lstm_layers = 1;
-  variant.attention_weights = AttentionWeights::kSoftmax;
+  variant.attention_weights = WeightFunction::kSoftmax;
   for (const PredictorConfig& config : {kConfig, plain, both_ways, blocks, variant}) {
     TempDir directory;
     const PredictorWeights weights = some_weights(3, config);

@@ -70,14 +70,14 @@ const PredictorConfig kTiny[] = {
      .positions = true,
      .summary = true},
     {.d_in = 3, .hidden = 4, .layers = 2, .experts = 3, .lstm_layers = 1},
-    {.d_in = 3, .hidden = 5, .layers = 1, .experts = 3, .attention_weights = AttentionWeights::kSoftmax},
+    {.d_in = 3, .hidden = 5, .layers = 1, .experts = 3, .attention_weights = WeightFunction::kSoftmax},
     {.d_in = 3,
      .hidden = 4,
      .layers = 1,
      .experts = 3,
      .causal = true,
      .lstm_layers = 1,
-     .attention_weights = AttentionWeights::kSoftmax},
+     .attention_weights = WeightFunction::kSoftmax},
     {.d_in = 2, .hidden = 6, .layers = 1, .experts = 3, .bidirectional = true, .lstm_layers = 1},
     {.d_in = 3, .hidden = 16, .layers = 1, .experts = 3, .blocks = 1},
     {.d_in = 3,
@@ -104,7 +104,7 @@ TEST_CASE("predictor network: forward agrees with the reference in double") {
   PredictorConfig blocks = large;
   blocks.blocks = 3;
   PredictorConfig softmax = large;
-  softmax.attention_weights = AttentionWeights::kSoftmax;
+  softmax.attention_weights = WeightFunction::kSoftmax;
   for (const PredictorConfig& config : {large, both_ways, blocks, softmax}) {
     const Case c(config, {36, 2, 70, 150}, 0.2);
     PredictorNetwork network(c.config, NetworkUse::kForward);
@@ -169,7 +169,7 @@ TEST_CASE("predictor network: the LSTM's and the attention's input gradients agr
   };
   CHECK(relative_error(dx.data(), numeric_gradient(x, lstm_loss).data(), x.size()) < 1e-5);
 
-  using enum AttentionWeights;
+  using enum WeightFunction;
   for (const SelfAttentionForm form : {SelfAttentionForm{}, {true, kSparsemax}, {false, kSoftmax}, {true, kSoftmax}}) {
     const Doubles y = random_doubles(tokens * h, 1.5, 6);
     const std::vector<float> y_f = floats(y);
@@ -254,7 +254,7 @@ TEST_CASE("predictor stepper: steps give the bits of the whole causal pass") {
   PredictorConfig single = plain;
   single.lstm_layers = 1;
   PredictorConfig softmax = placed;
-  softmax.attention_weights = AttentionWeights::kSoftmax;
+  softmax.attention_weights = WeightFunction::kSoftmax;
   for (const PredictorConfig& config : {plain, placed, blocks, single, softmax}) {
     const bool summary = config.summary;
     const Case c(config, {70, 33, 36}, 0.3);

@@ -94,7 +94,7 @@ TEST_CASE("predictor trainer: the cross-entropy alone teaches words and context"
   loss.distillation = DistillationLoss::kNone;
   loss.lambda = 1;
   PredictorConfig softmax = kConfig;
-  softmax.attention_weights = AttentionWeights::kSoftmax;
+  softmax.attention_weights = WeightFunction::kSoftmax;
   PredictorTrainer trainer(fresh_weights(5, softmax), {.loss = loss});
   for (uint64_t step = 0; step < 300; ++step) {
     const Task task(step);
@@ -114,7 +114,7 @@ TEST_CASE("predictor trainer: any number of threads gives the same bits") {
   blocks.blocks = 2;
   PredictorConfig variant = kConfig;
   variant.lstm_layers = 1;
-  variant.attention_weights = AttentionWeights::kSoftmax;
+  variant.attention_weights = WeightFunction::kSoftmax;
   for (const PredictorConfig& config : {kConfig, both_ways, blocks, variant}) {
     PredictorTrainer one(fresh_weights(5, config), {.threads = 1});
     PredictorTrainer three(fresh_weights(5, config), {.threads = 3});

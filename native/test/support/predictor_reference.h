@@ -83,7 +83,7 @@ inline Doubles reference_lstm(const double* w_input, const double* w_hidden, con
 
 /// out = y + sparsemax(y · yᵀ / sqrt(h)) · y, or with softmax
 inline Doubles reference_attention(const Doubles& y, size_t tokens, size_t h, bool causal,
-                                   AttentionWeights weights) {
+                                   WeightFunction weights) {
   Doubles out = y;
   for (size_t t = 0; t < tokens; ++t) {
     Doubles scores(causal ? t + 1 : tokens);
@@ -92,7 +92,7 @@ inline Doubles reference_attention(const Doubles& y, size_t tokens, size_t h, bo
       scores[j] /= std::sqrt(static_cast<double>(h));
     }
     const Doubles p =
-        weights == AttentionWeights::kSoftmax ? reference_softmax(scores) : reference_sparsemax(scores);
+        weights == WeightFunction::kSoftmax ? reference_softmax(scores) : reference_sparsemax(scores);
     for (size_t j = 0; j < scores.size(); ++j) {
       for (size_t i = 0; i < h; ++i) out[t * h + i] += p[j] * y[j * h + i];
     }
