@@ -21,8 +21,8 @@ export const GEMV_SHARE = 0.8;
 /** Products with at most so many rows are bound by the weights' bytes. */
 const GEMV_ROWS = 4;
 /**
- * `lstm` and `attention` answer exactly, `predicted` as the SiDA paper does. `replay` knows the routing: no predictor does
- * better.
+ * `lstm` and `attention` answer exactly, `predicted` as the SiDA paper does. `replay` knows the routing: no predictor
+ * does better.
  */
 const OURS = ['lstm', 'attention', 'predicted', 'replay'];
 const SPARSE = ['switch-base-128-bf16', 'switch-base-256-bf16'];
