@@ -65,11 +65,11 @@ fill(
   'docs/cli.md',
   'training',
   table(
-    ['flag', 'paper', 'recommended', 'unit', 'what'],
-    Object.values(TRAINING_OPTIONS).map(({ flag, value, paper, recommended, unit = '', help }) => [
+    ['flag', 'lstm', 'attention', 'unit', 'what'],
+    Object.values(TRAINING_OPTIONS).map(({ flag, value, lstm, attention, only, unit = '', help }) => [
       value === undefined ? `\`--${flag}\`, \`--no-${flag}\`` : `\`--${flag} ${value}\``,
-      paper,
-      recommended,
+      only === 'attention' ? '–' : lstm,
+      only === 'lstm' ? '–' : attention,
       unit,
       help,
     ]),

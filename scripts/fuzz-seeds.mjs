@@ -79,6 +79,26 @@ export const READERS = [
   'predictor',
 ];
 
+/** A network's config of the kind that switch-mini lacks. */
+function lstmNetwork() {
+  return Buffer.from(
+    JSON.stringify({
+      ...{
+        version: 2,
+        kind: 'lstm',
+        d_in: 8,
+        hidden: 4,
+        layers: 1,
+        experts: 2,
+        causal: true,
+        positions: false,
+      },
+      ...{ summary: false, lstm_layers: 2, bidirectional: false, attention_weights: 'sparsemax' },
+      weights_sha256: '0'.repeat(64),
+    }),
+  );
+}
+
 /** Writes the seeds of each reader into a folder of its own under `folder`. */
 export function writeSeeds(folder) {
   const seeds = {
@@ -94,7 +114,12 @@ export function writeSeeds(folder) {
     manifest: [Buffer.from('{"format":"sida-pack","version":2}')],
     stripe: [stripe(1), stripe(0)],
     weights: weights(),
-    predictor: ['encoder', 'decoder'].map((side) => readFileSync(`${MINI}/predictor/${side}/predictor.json`)),
+    predictor: [
+      ...['encoder', 'decoder'].map((side) =>
+        readFileSync(`${MINI}/predictor/attention/${side}/predictor.json`),
+      ),
+      lstmNetwork(),
+    ],
   };
   for (const reader of READERS) {
     const files = seeds[reader];

@@ -51,7 +51,8 @@ function budgetsTable(file) {
       lookahead === LOOKAHEAD,
   );
   const resident = measurements.find(({ system }) => system === 'resident');
-  const own = measurements.filter(({ system }) => system === 'lstm');
+  const network = measurements.some(({ system }) => system === 'lstm') ? 'lstm' : 'attention';
+  const own = measurements.filter(({ system }) => system === network);
   const rows = [resident, ...own].map((measurement) => [
     shareName(measurement.scenario.share),
     bytes(measurement.budgetBytes),

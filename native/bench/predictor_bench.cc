@@ -104,7 +104,8 @@ int main(int argc, char** argv) {
   std::printf("%-16s %6s %9s %9s %9s %9s %9s %9s\n", "network", "h", "open ms", "16 ms", "36 ms", "64 ms",
               "step ms", "train ms");
   for (const size_t h : {64, 128, 192, 256}) {
-    for (const char* name : {"lstm", "lstm causal", "bidirectional", "2 blocks", "2 blocks causal"}) {
+    for (const char* name :
+         {"lstm", "lstm causal", "one layer", "softmax", "bidirectional", "attention", "attention causal"}) {
       const std::string_view kind = name;
       const bool causal = kind.ends_with("causal");
       PredictorWeights weights({.d_in = kWidth,
@@ -113,7 +114,10 @@ int main(int argc, char** argv) {
                                 .experts = kExperts,
                                 .causal = causal,
                                 .bidirectional = kind == "bidirectional",
-                                .blocks = kind.starts_with("2 blocks") ? size_t{2} : size_t{0}});
+                                .blocks = kind.starts_with("attention") ? size_t{2} : size_t{0},
+                                .lstm_layers = kind == "one layer" ? size_t{1} : size_t{2},
+                                .attention_weights = kind == "softmax" ? WeightFunction::kSoftmax
+                                                                       : WeightFunction::kSparsemax});
       weights.initialize(1);
       const auto start = std::chrono::steady_clock::now();
       Predictor predictor(weights, embedding, 1);

@@ -16,6 +16,8 @@ export interface LineChart {
   series: readonly Series[];
   /** Whether the vertical axis begins at 0. */
   zero: boolean;
+  /** Places on the horizontal axis that get an upright line and a text. */
+  marks?: readonly { x: number; text: string }[];
 }
 
 /** Size of a panel in points, including its axes and legend. */
@@ -23,7 +25,7 @@ export const PANEL = { width: 640, height: 320 };
 const PLOT = { left: 66, top: 34, right: 486, bottom: 264 };
 const LEGEND = { left: 500, line: 20 };
 
-export function drawLines({ title, xTitle, yTitle, series, zero }: LineChart): string[] {
+export function drawLines({ title, xTitle, yTitle, series, zero, marks = [] }: LineChart): string[] {
   const points = series.flatMap((one) => one.points);
   const xs = points.map(({ x }) => x);
   const [left, right] = niceRange(xs, true, 6);
@@ -38,6 +40,7 @@ export function drawLines({ title, xTitle, yTitle, series, zero }: LineChart): s
     text(title, PLOT.left, 18, { 'font-size': 15, 'font-weight': 'bold' }),
     ...horizontalAxis(x, PLOT.bottom, PLOT.top, xTitle, 6),
     ...verticalAxis(y, PLOT.left, PLOT.right, yTitle, 50),
+    ...marks.flatMap((mark) => drawMark(mark.text, place(x, mark.x))),
     ...series.flatMap((one, i) => drawSeries(one, COLOURS[i % COLOURS.length]!, x, y)),
     ...series.flatMap(({ name }, i) => {
       const at = PLOT.top + 8 + i * LEGEND.line;
@@ -49,6 +52,13 @@ export function drawLines({ title, xTitle, yTitle, series, zero }: LineChart): s
         text(name, LEGEND.left + 24, at + 4),
       ];
     }),
+  ];
+}
+
+function drawMark(mark: string, at: number): string[] {
+  return [
+    line(at, PLOT.top, at, PLOT.bottom, { stroke: '#666666', 'stroke-dasharray': '4 3' }),
+    text(mark, at + 3, PLOT.top + 10, { 'font-size': 10 }),
   ];
 }
 

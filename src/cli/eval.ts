@@ -22,6 +22,7 @@ import { openEngine } from '../inference/open-engine.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine } from '../native/addon-types.js';
 import { openPredictor, TOKEN_TABLE } from '../predictor/predictor-directory.js';
+import { MANIFEST, networksOf, readPredictorManifest } from '../predictor/training/manifest.js';
 import { tableK } from '../protocol/hash-table.js';
 import type { HashFunctionName } from '../protocol/predictor-messages.js';
 import { printJson, printLines, warnLines } from '../text/print.js';
@@ -225,7 +226,7 @@ interface Opened {
   path: string;
 }
 
-/** Opens the chosen hash function, and the predictor's token table if it has one, for comparison. */
+/** Opens the chosen hash function, and the others that the predictor holds, for comparison. */
 async function openFunctions(
   { pack, identity }: PreparedPack,
   { shape: model }: Engine,
@@ -255,10 +256,17 @@ async function openFunctions(
     return { own, warnings };
   };
   const { own, warnings } = await open(choice.kind);
-  if (own.name === 'token' || !isPresent(path, TOKEN_TABLE)) {
-    return { functions: [own], warnings, path };
+  const functions: Opened['functions'] = [own];
+  for (const kind of await trainedFunctions(path)) {
+    if (kind !== own.name) functions.push((await open(kind)).own);
   }
-  return { functions: [own, (await open('token')).own], warnings, path };
+  return { functions, warnings, path };
+}
+
+/** The trained functions in a predictor's directory. There are none in the trace that `replay` reads. */
+async function trainedFunctions(path: string): Promise<HashFunctionName[]> {
+  const networks = isPresent(path, MANIFEST) ? networksOf(await readPredictorManifest(path)) : [];
+  return [...networks, ...(isPresent(path, TOKEN_TABLE) ? (['token'] as const) : [])];
 }
 
 /** The number of slots that `sida serve` would have within each budget under exact routing. */

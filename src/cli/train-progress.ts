@@ -47,12 +47,13 @@ export class TrainProgress {
   }
 
   /** Prints an evaluation as one line, unless standard error is a terminal. */
-  measured({ network, step, epoch, train, heldOut, best }: Evaluation): void {
+  measured({ network, step, epoch, train, heldOut, best, plateau }: Evaluation): void {
     if (this.#out.isTTY) return;
     const parts = [
       `${network} step ${step} (epoch ${epoch.toFixed(2)})`,
       train && `loss ${train.loss.toFixed(4)}, hits ${hits(train)}`,
       `held out ${heldOut.loss.toFixed(4)}, ${hits(heldOut)}${best ? ', the best so far' : ''}`,
+      plateau && 'the held-out loss has almost stopped improving',
       this.#left && `${this.#left} left at most`,
     ];
     writeLines(this.#out, parts.filter(Boolean).join('; '));

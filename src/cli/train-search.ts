@@ -1,12 +1,12 @@
 /** `sida train --search`: trains each candidate and prints its hit rates and its cost. */
 
-import type { Preset, TrainingOptionName } from '../predictor/training/options.js';
+import type { TrainingOptionName } from '../predictor/training/options.js';
 import { TRAINING_OPTIONS } from '../predictor/training/options.js';
 import { percent } from '../predictor/training/predictor-card.js';
 import {
   type CandidateResult,
   candidatesOf,
-  DEFAULT_GRID,
+  DEFAULT_GRIDS,
   type SearchEvents,
   searchOptions,
 } from '../predictor/training/search.js';
@@ -18,7 +18,6 @@ import type { TrainProgress } from './train-progress.js';
 
 interface SearchCommand {
   request: TrainRequest;
-  preset: Preset;
   given: Partial<Record<TrainingOptionName, string>>;
   grid: string | undefined;
   out: string;
@@ -32,11 +31,11 @@ function optionsText(varied: CandidateResult['varied']): string {
 }
 
 export async function search(
-  { request, preset, given, grid = DEFAULT_GRID, out, json }: SearchCommand,
+  { request, given, grid = DEFAULT_GRIDS[request.network], out, json }: SearchCommand,
   events: SearchEvents,
   progress: TrainProgress,
 ): Promise<void> {
-  const candidates = candidatesOf(grid, preset, given);
+  const candidates = candidatesOf(grid, request.network, given);
   const results = await searchOptions(request, candidates, out, {
     ...events,
     onCandidate: ({ varied }, i) => progress.say(`${i + 1} of ${candidates.length}: ${optionsText(varied)}`),

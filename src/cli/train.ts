@@ -6,8 +6,6 @@ import { resolveOptions, UsageError } from '../config/resolve.js';
 import type { StackName } from '../predictor/hash-function.js';
 import { hitNames } from '../predictor/hit-ranks.js';
 import {
-  PRESETS,
-  type Preset,
   resolveTrainingOptions,
   TRAINING_OPTIONS,
   type TrainingOption,
@@ -16,6 +14,7 @@ import {
 import { heldOutRows } from '../predictor/training/predictor-card.js';
 import type { TrainRequest } from '../predictor/training/setup.js';
 import { trainPredictor } from '../predictor/training/train-predictor.js';
+import { NETWORK_NAMES, type NetworkName } from '../protocol/predictor-messages.js';
 import { printJson, printLines } from '../text/print.js';
 import { givenFlags } from './flags.js';
 import { Progress } from './progress.js';
@@ -29,9 +28,9 @@ with the same result. The best weights are chosen by the hit rates on held-out s
 
 Examples:
   sida train traces/sst2 --out predictors/sst2
-  sida train traces/sst2 --held-out traces/sst2-validation --out predictors/sst2 --preset recommended --max-minutes 10
-  sida train traces/sst2 traces/mrpc --out predictors/both --hidden 128 --blocks 2 --lr 5e-3 --schedule cosine
-  sida train traces/sst2 --out searches/sst2 --preset recommended --search --grid 'blocks=0,2 hidden=64,128' --max-minutes 2`;
+  sida train traces/sst2 --held-out traces/sst2-validation --out predictors/sst2 --network attention --max-minutes 10
+  sida train traces/sst2 traces/mrpc --out predictors/both --hidden 128 --lr 5e-3 --schedule cosine --epochs 5
+  sida train traces/sst2 --out searches/sst2 --search --grid 'layers=1,2 hidden=64,128' --max-minutes 2`;
 
 export function trainCommand(): Command {
   const command = new Command('train')
@@ -40,9 +39,12 @@ export function trainCommand(): Command {
     .requiredOption('--out <dir>', 'directory of the predictor; sida-predictor.json appears in it last')
     .option('--held-out <trace...>', 'traces to measure on; otherwise a share of the sequences is held out')
     .addOption(
-      new Option('--preset <name>', 'defaults of the options below; paper is that of SiDA-MoE')
-        .choices(PRESETS)
-        .default('paper'),
+      new Option(
+        '--network <kind>',
+        'lstm: the network of SiDA-MoE; attention: residual attention blocks. An --out with the other kind gets this one too',
+      )
+        .choices(NETWORK_NAMES)
+        .default('lstm'),
     )
     .addOption(
       new Option('--only <stack>', 'train the network of one stack alone').choices(['encoder', 'decoder']),
@@ -62,14 +64,16 @@ export function trainCommand(): Command {
     .action(train);
 }
 
-function flagsOf({ flag, value, paper, recommended, unit, help }: TrainingOption<unknown>): Option[] {
-  const defaults = paper === recommended ? `${paper}` : `paper ${paper}, recommended ${recommended}`;
-  const notes = [unit, `default ${defaults}`].filter(Boolean).join('; ');
+function defaultsOf({ lstm, attention, only }: TrainingOption<unknown>): string {
+  if (only !== undefined) return `${only} alone, default ${only === 'lstm' ? lstm : attention}`;
+  return `default ${lstm === attention ? lstm : `${lstm}, of attention ${attention}`}`;
+}
+
+function flagsOf(option: TrainingOption<unknown>): Option[] {
+  const { flag, value, unit, help } = option;
+  const notes = [unit, defaultsOf(option)].filter(Boolean).join('; ');
   if (value !== undefined) return [new Option(`--${flag} ${value}`, `${help} (${notes})`)];
-  return [
-    new Option(`--${flag}`, `${help} (${notes})`),
-    new Option(`--no-${flag}`, `turns --${flag} of a preset off`),
-  ];
+  return [new Option(`--${flag}`, `${help} (${notes})`), new Option(`--no-${flag}`, `turns --${flag} off`)];
 }
 
 /** The training options given on the command line, as text. */
@@ -83,11 +87,12 @@ function givenOptions(values: Record<string, unknown>): Partial<Record<TrainingO
 
 async function train(traces: string[], values: Record<string, unknown>): Promise<void> {
   const given = givenOptions(values);
-  const preset = values.preset as Preset;
+  const network = values.network as NetworkName;
   const request: TrainRequest = {
     traces: traces.map((trace) => resolve(trace)),
     heldOut: ((values.heldOut as string[] | undefined) ?? []).map((trace) => resolve(trace)),
-    options: resolveTrainingOptions(preset, given),
+    network,
+    options: resolveTrainingOptions(network, given),
     ...(values.only !== undefined && { only: values.only as StackName }),
     threads: resolveOptions(['threads'], { flags: givenFlags(values), env: process.env }).threads,
   };
@@ -119,11 +124,7 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
   try {
     if (values.search === true) {
       const grid = values.grid === undefined ? undefined : String(values.grid);
-      return await search(
-        { request, preset, given, grid, out, json: values.json === true },
-        events,
-        progress,
-      );
+      return await search({ request, given, grid, out, json: values.json === true }, events, progress);
     }
     const { manifest, endedBefore } = await trainPredictor(request, out, events);
     progress.stop();
@@ -138,7 +139,7 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
     printLines(
       `${out}${endedBefore ? ' (was trained before)' : ''}`,
       ...tableLines(`l${'r'.repeat(rows[0]!.length - 1)}`, rows),
-      `curve: ${join(out, 'curve.svg')}`,
+      `curve: ${join(out, network, 'curve.svg')}`,
     );
   } finally {
     progress.stop();

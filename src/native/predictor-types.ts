@@ -23,13 +23,20 @@ export interface PredictorShape {
   /** Whether the compressing layer adds a position input. */
   positions: boolean;
   /**
-   * Number of residual attention blocks that replace the LSTMs, 0 (default) to 4. Above 0, `hidden` must be a
-   * multiple of 16 and `bidirectional` must be false.
+   * Number of residual attention blocks of an `attention` network, 1 to 4. `hidden` must then be a multiple of 16 and
+   * `bidirectional` must be false. 0 (default) makes an `lstm` network.
    */
   blocks?: number;
+  /** LSTM layers, 1 or 2 (default). No meaning with blocks, as `attentionWeights`. */
+  lstmLayers?: number;
+  /** What makes weights of the scores of the attention behind the LSTM layers. Default: `sparsemax`. */
+  attentionWeights?: 'sparsemax' | 'softmax';
   /** Whether each sequence has a summary of the encoder's tokens (the mean of their embeddings) as an input. */
   summary: boolean;
 }
+
+/** The shape of an existing network, and what it is made of: LSTM layers or residual attention blocks. */
+export type NetworkShape = Required<PredictorShape> & { readonly kind: 'lstm' | 'attention' };
 
 /** Token sequences, concatenated. */
 export interface PredictorInput {
@@ -44,7 +51,7 @@ export interface PredictorInput {
 
 /** A predictor for inference. Not thread-safe. It holds products of the embedding instead of the embedding. */
 export interface Predictor {
-  readonly shape: PredictorShape;
+  readonly shape: NetworkShape;
   /** Bytes of memory, including scratch space and live sequences. */
   readonly bytes: number;
   /**
@@ -102,7 +109,8 @@ export interface TrainerSettings {
   choices?: number;
   /** Ranks k at which recall@k is counted; default 1, 2 and 3. */
   ranks?: Int32Array;
-  distillation: 'kl' | 'l1';
+  /** `none`: the cross-entropy alone teaches. */
+  distillation: 'kl' | 'l1' | 'none';
   /** Whether the student's probabilities are normalized over the distilled experts only. */
   studentOverTop: boolean;
   /** Largest norm of a step's gradient. 0 means no limit. */
@@ -132,7 +140,7 @@ export interface TrainingReport {
 
 /** Not thread-safe. */
 export interface PredictorTrainer {
-  readonly shape: PredictorShape;
+  readonly shape: NetworkShape;
   /** Number of optimizer steps so far. */
   readonly steps: number;
   step(batch: TrainingBatch, learningRate: number): TrainingReport;

@@ -4,31 +4,28 @@ import { join } from 'node:path';
 import { SidaError } from '../errors.js';
 import { holdsDirectory } from '../files/model-file.js';
 import type { ModelShape, NativeAddon, Predictor, TokenEmbedding } from '../native/addon-types.js';
-import type { HashFunctionName } from '../protocol/predictor-messages.js';
+import type { HashFunctionName, NetworkName } from '../protocol/predictor-messages.js';
 import { readMeta } from '../trace/trace-file.js';
-import { LstmFunction } from './functions/lstm.js';
+import { NetworkFunction } from './functions/network.js';
 import { ReplayFunction } from './functions/replay.js';
 import { ShuffledFunction } from './functions/shuffled.js';
 import { TokenTable } from './functions/token-table.js';
-import { type HashFunction, type RoutingShape, routingShape, type StackName } from './hash-function.js';
+import { type HashFunction, type RoutingShape, routingShape } from './hash-function.js';
 import { Teacher } from './teacher.js';
-import { MANIFEST, type PredictorManifest, readPredictorManifest } from './training/manifest.js';
+import { MANIFEST, type NetworkEntry, networksOf, readPredictorManifest } from './training/manifest.js';
 import type { Sharpness } from './training/sharpness.js';
 
 export const TOKEN_TABLE = 'token.safetensors';
-
-/** The kinds of hash function that `sida train` produces. */
-type Trained = Exclude<HashFunctionName, 'replay' | 'shuffled'>;
 
 export interface PredictorDirectoryOptions {
   /** The model that will be served. */
   model: Pick<ModelShape, 'stacks' | 'moeLayers' | 'experts' | 'topK' | 'normalized' | 'vocabSize' | 'width'>;
   /** Identity of its weights. */
   weights: string;
-  /** Default: `lstm` if the directory holds a network, else `token`. */
+  /** Default: the one that the manifest names. */
   kind?: HashFunctionName;
   addon: Pick<NativeAddon, 'Predictor'>;
-  /** Called only for `lstm`. */
+  /** Called only for networks. */
   embedding: () => TokenEmbedding;
   /** Stacks whose networks are opened. Default: all. */
   stacks?: readonly number[];
@@ -45,8 +42,8 @@ export interface OpenedPredictor {
 
 /**
  * Opens the predictor in `directory`, or the trace in it for `replay`. Throws cannot_run if the directory does not
- * hold one, and checkpoint_invalid if files are missing, damaged or made for a model of other sizes. Other weights
- * only give a warning: their element types do not count, and neither do the tokenizer and the tasks.
+ * hold one, and checkpoint_invalid if files are missing, damaged, of another kind or made for a model of other sizes.
+ * Other weights only give a warning: their element types do not count, and neither do the tokenizer and the tasks.
  */
 export async function openPredictor(
   directory: string,
@@ -57,21 +54,28 @@ export async function openPredictor(
   const manifest = await readPredictorManifest(directory);
   checkSizes(join(directory, MANIFEST), manifest, options.model);
   const warnings = weightsWarnings(directory, manifest.model, options.weights);
-  const open = (kind: Trained) => openFunction(directory, kind, shape, options, manifest.sharpness);
-  const best = shape.stacks.some(({ name }) => holdsDirectory(directory, name)) ? 'lstm' : 'token';
-  const { kind = best } = options;
-  if (kind === 'shuffled') {
-    return { function: new ShuffledFunction(open(best), shape, options.seed), warnings };
-  }
-  const opened = open(kind);
-  if (kind === 'lstm') {
+  const wanted = options.kind ?? manifest.default;
+  const kind = wanted === 'shuffled' ? manifest.default : wanted;
+  let opened: HashFunction;
+  if (kind === 'token') {
+    opened = TokenTable.read(join(directory, TOKEN_TABLE), shape);
+  } else {
+    const entry = manifest.networks[kind];
+    if (entry === undefined) {
+      const held = [...networksOf(manifest), 'token'].join(' and ');
+      throw invalid(
+        `${directory} has no ${kind} network: it holds ${held}; \`sida train --network ${kind}\` adds one`,
+      );
+    }
+    opened = openNetworks(directory, kind, entry, shape, options);
     for (const { name, layers } of shape.stacks) {
-      if (layers > 0 && !holdsDirectory(directory, name)) {
-        warnings.push(`${directory} has no ${name} network: experts of the ${name} are not predicted`);
+      if (layers > 0 && !holdsDirectory(join(directory, kind), name)) {
+        warnings.push(`${directory} has no ${kind} network of the ${name}: its experts are not predicted`);
       }
     }
   }
-  return { function: opened, warnings };
+  if (wanted !== 'shuffled') return { function: opened, warnings };
+  return { function: new ShuffledFunction(opened, shape, options.seed), warnings };
 }
 
 function invalid(message: string): SidaError {
@@ -110,59 +114,52 @@ function weightsWarnings(
   ];
 }
 
-function openFunction(
-  directory: string,
-  kind: Trained,
-  shape: RoutingShape,
-  options: PredictorDirectoryOptions,
-  sharpness: PredictorManifest['sharpness'],
-): HashFunction {
-  if (kind === 'lstm') return openLstm(directory, shape, options, sharpness);
-  return TokenTable.read(join(directory, TOKEN_TABLE), shape);
-}
-
 /** The sharpness as options of the addon's Predictor. */
 export function sharpnessOptions({ alpha, chance }: Sharpness) {
   return { alphaSharpness: Float32Array.from(alpha), chanceSharpness: Float32Array.from(chance) };
 }
 
-function checkSharpness(path: string, name: StackName, sharpness: Sharpness, layers: number): void {
+function checkSharpness(path: string, network: string, sharpness: Sharpness, layers: number): void {
   for (const kind of ['alpha', 'chance'] as const) {
     const { length } = sharpness[kind];
     if (length === layers) continue;
-    throw invalid(
-      `${path}: sharpness.${name}.${kind} has ${length} values, the ${name} ${layers} MoE layers`,
-    );
+    throw invalid(`${path}: sharpness.${network}.${kind} has ${length} values, expected ${layers}`);
   }
 }
 
-function openLstm(
+function openNetworks(
   directory: string,
+  kind: NetworkName,
+  { sharpness }: NetworkEntry,
   shape: RoutingShape,
   { addon, embedding, threads = 1, model, stacks = [...shape.stacks.keys()] }: PredictorDirectoryOptions,
-  sharpness: PredictorManifest['sharpness'],
-): LstmFunction {
+): NetworkFunction {
   const networks: (Predictor | null)[] = shape.stacks.map(() => null);
-  const close = () => new LstmFunction(shape, networks).close();
-  if (!shape.stacks.some(({ name }) => holdsDirectory(directory, name))) {
-    throw invalid(`${directory} has no network of ${shape.stacks.map(({ name }) => name).join(' or ')}`);
+  const opened = new NetworkFunction(kind, shape, networks);
+  const own = holdsDirectory(directory, kind) ? join(directory, kind) : null;
+  if (own === null || !shape.stacks.some(({ name }) => holdsDirectory(own, name))) {
+    const wanted = shape.stacks.map(({ name }) => name).join(' or ');
+    throw invalid(`${join(directory, kind)} has no network of ${wanted}`);
   }
   const shared = embedding();
   try {
     for (const stack of stacks) {
       const { name, layers, causal, crosses } = shape.stacks[stack]!;
-      if (!holdsDirectory(directory, name)) continue;
-      const path = join(directory, name);
-      const own = sharpness?.[name];
-      if (own) checkSharpness(join(directory, MANIFEST), name, own, layers);
+      if (!holdsDirectory(own, name)) continue;
+      const path = join(own, name);
+      const fitted = sharpness?.[name];
+      if (fitted) checkSharpness(join(directory, MANIFEST), `${kind}.${name}`, fitted, layers);
       const network = new addon.Predictor({
         directory: path,
         embedding: shared,
         threads,
         choices: shape.topK,
-        ...(own && sharpnessOptions(own)),
+        ...(fitted && sharpnessOptions(fitted)),
       });
       networks[stack] = network;
+      if (network.shape.kind !== kind) {
+        throw invalid(`${path}: a network of kind ${network.shape.kind} in the folder of ${kind}`);
+      }
       const expected = { layers, experts: shape.experts, dIn: model.width, causal, summary: crosses };
       for (const [field, wanted] of Object.entries(expected) as [keyof typeof expected, number | boolean][]) {
         if (network.shape[field] === wanted) continue;
@@ -170,10 +167,10 @@ function openLstm(
       }
     }
   } catch (error) {
-    close();
+    opened.close();
     throw SidaError.from(error);
   }
-  return new LstmFunction(shape, networks);
+  return opened;
 }
 
 async function openReplay(

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { readJsonFile } from '../files/json-file.js';
 import { holdsDirectory, openModelFile } from '../files/model-file.js';
-import type { PredictorChoice } from '../protocol/predictor-messages.js';
+import { NETWORK_NAMES, type PredictorChoice } from '../protocol/predictor-messages.js';
 import { openRecords, RECORDS, TRACE_META } from '../trace/trace-file.js';
 import { TRACE_STACKS } from '../trace/trace-record.js';
 import { TOKEN_TABLE } from './predictor-directory.js';
@@ -32,14 +32,20 @@ export async function predictorFingerprint({ directory, kind }: PredictorChoice)
   return hash.digest('hex');
 }
 
-/** Names within the directory. Those of a network begin with the name of its stack. */
+/** Names within the directory. Those of a network begin with its kind and the name of its stack. */
 function predictorFiles(directory: string): string[] {
-  const networks = TRACE_STACKS.filter((stack) => holdsDirectory(directory, stack)).flatMap((stack) => {
-    const network = readJsonFile(join(directory, stack), NETWORK, networkSchema, {
+  const kinds = NETWORK_NAMES.filter((kind) => holdsDirectory(directory, kind));
+  const folders = kinds.flatMap((kind) =>
+    TRACE_STACKS.filter((stack) => holdsDirectory(join(directory, kind), stack)).map(
+      (stack) => `${kind}/${stack}`,
+    ),
+  );
+  const networks = folders.flatMap((folder) => {
+    const network = readJsonFile(join(directory, folder), NETWORK, networkSchema, {
       code: 'checkpoint_invalid',
     });
     const tensors = network && `predictor-${network.weights_sha256.slice(0, 16)}.safetensors`;
-    return [NETWORK, ...(tensors === undefined ? [] : [tensors])].map((name) => `${stack}/${name}`);
+    return [NETWORK, ...(tensors === undefined ? [] : [tensors])].map((name) => `${folder}/${name}`);
   });
   return [MANIFEST, TOKEN_TABLE, ...networks];
 }

@@ -2,12 +2,16 @@
 import type { ModelShape } from '../native/addon-types.js';
 import type { QueueEnd } from './hash-table-queue.js';
 
-export type HashFunctionName = 'lstm' | 'token' | 'replay' | 'shuffled';
+/** The kinds of predictor network: LSTM layers, or residual attention blocks. */
+export const NETWORK_NAMES = ['lstm', 'attention'] as const;
+export type NetworkName = (typeof NETWORK_NAMES)[number];
+
+export type HashFunctionName = NetworkName | 'token' | 'replay' | 'shuffled';
 
 export interface PredictorChoice {
   /** A directory made by `sida train`, or a trace for `replay`. */
   directory: string;
-  /** Default: the best kind that the directory holds. */
+  /** Default: the kind that the directory's manifest names. */
   kind?: HashFunctionName;
 }
 

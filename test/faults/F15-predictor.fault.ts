@@ -9,6 +9,7 @@ import {
   makeOverflow,
   makeSlow,
   makeSure,
+  networkOf,
   replaceNetwork,
 } from '../support/broken-predictors.js';
 import { makePredictor, type PredictorFiles } from '../support/predictor-files.js';
@@ -86,12 +87,12 @@ const BROKEN: Broken[] = [
   },
   {
     what: 'has the wrong shape',
-    flags: directory('shape', (path) => replaceNetwork(join(path, 'encoder'), { experts: 32 })),
+    flags: directory('shape', (path) => replaceNetwork(networkOf(path, 'encoder'), { experts: 32 })),
     shows: down,
   },
   {
     what: 'has weights that are NaN',
-    flags: directory('nan', (path) => fillWeights(join(path, 'encoder'), Number.NaN)),
+    flags: directory('nan', (path) => fillWeights(networkOf(path, 'encoder'), Number.NaN)),
     shows: down,
   },
   {

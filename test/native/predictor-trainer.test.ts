@@ -18,9 +18,12 @@ import {
   WORDS,
 } from './predictor-fixture.js';
 
+/** One LSTM layer, and softmax in the place of SparseMax. */
+const VARIANT = { lstmLayers: 1, attentionWeights: 'softmax' } as const;
+
 describe('training', () => {
   it('learns words, neighbours and contexts, and predicts as it evaluates', () => {
-    for (const overrides of [{}, { summary: true }, { summary: true, hidden: 48, blocks: 2 }]) {
+    for (const overrides of [{}, { summary: true }, { summary: true, hidden: 48, blocks: 2 }, VARIANT]) {
       const { summary } = { summary: false, ...overrides };
       const trainer = trained(overrides, 0);
       const heldOut = task(1000, summary, 64);
@@ -54,7 +57,7 @@ describe('training', () => {
     trained({}, 3).save(directory, true);
     const rest = new addon.PredictorTrainer({ embedding, directory, settings: { ...settings, threads: 2 } });
     expect(rest.steps).toBe(3);
-    expect(rest.shape).toEqual(shape);
+    expect(rest.shape).toEqual({ ...shape, kind: 'lstm', lstmLayers: 2, attentionWeights: 'sparsemax' });
     for (let i = 3; i < 6; i += 1) rest.step(task(i), 1e-2);
     const saved = [whole, rest].map((trainer) => {
       const path = fresh();
@@ -117,6 +120,9 @@ describe('training', () => {
       ['layers', '2'],
       ['causal', 1],
       ['blocks', 5],
+      ['lstmLayers', 3],
+      ['lstmLayers', 0],
+      ['attentionWeights', 'entmax'],
       ['positions', undefined],
       ['summary', undefined],
     ]) {

@@ -82,6 +82,7 @@ describe('prediction', () => {
       {},
       { summary: true, positions: true },
       { summary: true, hidden: 32, blocks: 2 },
+      { lstmLayers: 1, attentionWeights: 'softmax' } as const,
     ]) {
       const { summary } = { summary: false, ...overrides };
       const predictor = openPredictor(savedPredictor({ ...overrides, causal: true }));

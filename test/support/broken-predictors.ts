@@ -6,6 +6,8 @@ import { loadAddon } from '../../src/native/addon.js';
 import type { PredictorFiles } from './predictor-files.js';
 import { MINI } from './server-process.js';
 
+const STACKS = ['encoder', 'decoder'] as const;
+
 /** Copies the predictor, damages the copy with `breakIt`, and returns its directory. */
 export function broken(
   { root, predictor }: PredictorFiles,
@@ -24,6 +26,11 @@ export function editJson(path: string, change: object): void {
 
 export function weightsIn(stack: string): string {
   return join(stack, readdirSync(stack).find((file) => file.endsWith('.safetensors'))!);
+}
+
+/** The folder of a stack's lstm network. */
+export function networkOf(directory: string, stack: 'encoder' | 'decoder'): string {
+  return join(directory, 'lstm', stack);
 }
 
 /** Sets every weight to `value`, and updates the digest. */
@@ -66,15 +73,18 @@ export function replaceNetwork(stack: string, change: { hidden?: number; experts
 /** Sets a sharpness that makes the predictor always certain. */
 export function makeSure(directory: string): void {
   const stack = { alpha: [1, 1], chance: [300, 300] };
-  editJson(join(directory, 'sida-predictor.json'), { sharpness: { encoder: stack, decoder: stack } });
+  const file = join(directory, 'sida-predictor.json');
+  const { networks } = JSON.parse(readFileSync(file, 'utf8'));
+  const sharpness = { encoder: stack, decoder: stack };
+  editJson(file, { networks: { ...networks, lstm: { ...networks.lstm, sharpness } } });
 }
 
 /** Replaces the networks by wide ones, whose predictions take longer than a pass. */
 export function makeSlow(directory: string): void {
-  for (const stack of ['encoder', 'decoder']) replaceNetwork(join(directory, stack), { hidden: 896 });
+  for (const stack of STACKS) replaceNetwork(networkOf(directory, stack), { hidden: 896 });
 }
 
 /** Sets weights that make the outputs of the networks infinite or NaN. */
 export function makeOverflow(directory: string): void {
-  for (const stack of ['encoder', 'decoder']) fillWeights(join(directory, stack), 3e38);
+  for (const stack of STACKS) fillWeights(networkOf(directory, stack), 3e38);
 }

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { NetworkName } from '../../src/protocol/predictor-messages.js';
 import { MINI, REPO, type Sentence } from './server-process.js';
 
 const MAIN = join(REPO, 'dist/cli/main.js');
@@ -21,8 +22,11 @@ function sida(...args: string[]): void {
   if (status !== 0) throw new Error(`sida ${args[0]} ended with ${status}:\n${stderr}`);
 }
 
-/** Traces the sentences and trains for two epochs, which gives some right predictions. */
-export function makePredictor(sentences: readonly Sentence[]): PredictorFiles {
+/** Traces the sentences and trains networks for two epochs, which gives some right predictions. */
+export function makePredictor(
+  sentences: readonly Sentence[],
+  networks: readonly NetworkName[] = ['lstm'],
+): PredictorFiles {
   const root = mkdtempSync(join(tmpdir(), 'sida-predictor-'));
   const [data, trace, predictor] = ['data.jsonl', 'trace', 'predictor'].map((name) => join(root, name)) as [
     string,
@@ -32,8 +36,10 @@ export function makePredictor(sentences: readonly Sentence[]): PredictorFiles {
   writeFileSync(data, sentences.map((sentence) => JSON.stringify(sentence)).join('\n'));
   const template = ['--template', 'sst2 sentence: {text}'];
   sida('trace', MINI, '--data', data, ...template, '--out', trace, '--pack-dir', join(root, 'packs'));
-  const network = ['--hidden', '16', '--lr', '5e-3', '--clip-norm', '1', '--batch', '16'];
+  const network = ['--hidden', '16', '--lr', '5e-3', '--warmup', '0', '--batch', '16'];
   const length = ['--epochs', '2', '--evaluate-every', '5', '--patience', '0', '--threads', '1'];
-  sida('train', trace, '--out', predictor, ...network, ...length);
+  for (const kind of networks) {
+    sida('train', trace, '--out', predictor, '--network', kind, ...network, ...length);
+  }
   return { root, trace, predictor, remove: () => rmSync(root, { recursive: true, force: true }) };
 }

@@ -27,6 +27,9 @@ const sentences = readFileSync('test/data/sst2-validation.jsonl', 'utf8')
 const dir = mkdtempSync(join(tmpdir(), 'sida-bench-'));
 const at = (name) => join(dir, name);
 
+/** The folder of a stack's network. */
+const network = (name, stack) => join(at(name), 'lstm', stack);
+
 /** The predictor with untrained networks of another width. */
 function untrained(name, hidden) {
   cpSync(at('predictor'), at(name), { recursive: true });
@@ -34,9 +37,9 @@ function untrained(name, hidden) {
   const embedding = new addon.TokenEmbedding({ checkpoint: MODEL });
   for (const stack of ['encoder', 'decoder']) {
     const { layers, experts, causal, summary } = JSON.parse(
-      readFileSync(join(at('predictor'), stack, 'predictor.json'), 'utf8'),
+      readFileSync(join(network('predictor', stack), 'predictor.json'), 'utf8'),
     );
-    const kind = { bidirectional: false, positions: false, summary, blocks: 0 };
+    const kind = { bidirectional: false, positions: false, summary };
     const settings = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0, top: 1, lambda: 1, k: 1 };
     const trainer = new addon.PredictorTrainer({
       embedding,
@@ -44,9 +47,9 @@ function untrained(name, hidden) {
       shape: { dIn: embedding.dModel, hidden, layers, experts, causal, ...kind },
       seed: 1,
     });
-    rmSync(join(at(name), stack), { recursive: true });
-    mkdirSync(join(at(name), stack));
-    trainer.save(join(at(name), stack), false);
+    rmSync(network(name, stack), { recursive: true });
+    mkdirSync(network(name, stack));
+    trainer.save(network(name, stack), false);
     trainer.close();
   }
 }
@@ -55,7 +58,7 @@ function untrained(name, hidden) {
 function overflowing(name) {
   cpSync(at('predictor'), at(name), { recursive: true });
   for (const stack of ['encoder', 'decoder']) {
-    const path = join(at(name), stack);
+    const path = network(name, stack);
     const old = join(
       path,
       readdirSync(path).find((file) => file.endsWith('.safetensors')),
@@ -75,8 +78,10 @@ function overflowing(name) {
 function sure(name) {
   cpSync(at('predictor'), at(name), { recursive: true });
   const path = join(at(name), 'sida-predictor.json');
-  const sharpness = { encoder: [300, 300], decoder: [300, 300] };
-  writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), sharpness }));
+  const own = { alpha: [1, 1], chance: [300, 300] };
+  const manifest = JSON.parse(readFileSync(path, 'utf8'));
+  manifest.networks.lstm.sharpness = { encoder: own, decoder: own };
+  writeFileSync(path, JSON.stringify(manifest));
 }
 
 /** Eight clients take the bodies in turn; milliseconds, and a digest of the answers. */
@@ -119,8 +124,8 @@ try {
   const template = ['--template', 'sst2 sentence: {text}'];
   const paths = ['--data', at('data.jsonl'), '--out', at('trace'), '--pack-dir', at('packs')];
   await sida(['trace', MODEL, ...paths, ...template]);
-  const network = ['--hidden', '32', '--lr', '5e-3', '--clip-norm', '1', '--batch', '16', '--epochs', '6'];
-  await sida(['train', at('trace'), '--out', at('predictor'), ...network]);
+  const training = ['--hidden', '32', '--lr', '5e-3', '--warmup', '0', '--batch', '16', '--epochs', '6'];
+  await sida(['train', at('trace'), '--out', at('predictor'), ...training]);
   untrained('slow', SLOW_HIDDEN);
   overflowing('overflow');
   sure('sure');

@@ -1,5 +1,6 @@
 // The tables of docs/predictor.md about training, from bench/results/.
-import { mib, result, source, table } from '../table-format.mjs';
+import { result, source, table } from '../table-format.mjs';
+import { TOKEN, VARIANTS } from './ablation-variants.mjs';
 
 const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
 const verdict = (reached) => (reached ? 'reached' : 'missed');
@@ -8,39 +9,39 @@ export const predictorTables = {
   'train-time': () => {
     const r = result('train-time');
     const pair = ([top1, top3]) => `${percent(top1)} / ${percent(top3)}`;
-    const rows = r.rows.map(({ layer, token, target, lstm, way, reached }) => [
+    const rows = r.rows.map(({ layer, token, target, hits, way, reached }) => [
       layer,
       pair(token),
       pair(target),
-      pair(lstm),
+      pair(hits),
       pair(way),
       reached.map(verdict).join(' / '),
     ]);
-    const head = ['layer', 'token', 'target', 'lstm', 'way from token to 100 %', 'top-1 / top-3'];
+    const head = ['layer', 'token', 'target', r.network, 'way from token to 100 %', 'top-1 / top-3'];
     return `${r.minutes.toFixed(1)} minutes with ${r.threads} threads (target: at most 10).\n\n${table(head, rows)}\n\n${source(r)}`;
   },
-  'predictor-presets': () => {
-    const r = result('predictor-presets');
-    const rows = r.runs.map((run) => [
-      run.name,
-      `\`${run.options}\``,
-      percent(run.hits[0]),
-      percent(run.hits[2]),
-      `${run.microsecondsPerToken.toFixed(1)} µs`,
-      mib(run.bytes),
-      run.steps,
-      run.minutes.toFixed(1),
-    ]);
-    const head = [
-      'network',
-      'options',
-      'top-1',
-      'top-3',
-      'a token, one thread',
-      'memory',
-      'steps',
-      'minutes',
-    ];
-    return `${table(head, rows)}\n\n${source(r)}`;
-  },
+  ...Object.fromEntries(
+    ['switch-mini', 'olmoe-mini'].map((model) => [`ablation-${model}`, () => ablationTable(model)]),
+  ),
 };
+
+/** One row per variant, in the order of the grid; the token table last. */
+function ablationTable(model) {
+  const r = result(`ablation-${model}`);
+  const [first, last] = r.names;
+  const order = [...VARIANTS.map(({ name }) => name), TOKEN];
+  const rows = r.rows.toSorted((a, b) => order.indexOf(a.name) - order.indexOf(b.name));
+  const cells = rows.map((row) => [
+    row.network === TOKEN ? `\`${TOKEN}\`` : row.name,
+    percent(row.first),
+    percent(row.last),
+    row.alphaError.toFixed(3),
+    row.tableMs.toFixed(2),
+    row.parameters.toLocaleString('en'),
+    row.steps?.toLocaleString('en') ?? '',
+    row.minutes?.toFixed(1) ?? '',
+  ]);
+  const head = ['variant', first, last, '\\|Δα\\|', 'ms a table', 'parameters', 'steps', 'minutes'];
+  const { alpha } = rows[0];
+  return `Means over layers; mean α ${alpha.toFixed(3)}.\n\n${table(head, cells)}\n\n${source(r)}`;
+}

@@ -67,13 +67,16 @@ async function trace(name, rows) {
 async function makePredictors() {
   await trace('served', lines.slice(0, served));
   await trace('train', lines.slice(served, served + Number(values['train-sentences'])));
-  const out = ['--out', at('predictor'), '--preset', 'recommended', '--max-minutes', values.minutes];
-  await sida(['train', at('trace-train'), ...out]);
+  for (const network of ['lstm', 'attention']) {
+    const out = ['--out', at('predictor'), '--network', network, '--max-minutes', values.minutes];
+    await sida(['train', at('trace-train'), ...out]);
+  }
 }
 
 const SYSTEMS = {
   none: ['--predictor', 'none'],
   lstm: ['--predictor', at('predictor'), '--hash-function', 'lstm'],
+  attention: ['--predictor', at('predictor'), '--hash-function', 'attention'],
   replay: ['--predictor', at('trace-served'), '--hash-function', 'replay'],
 };
 

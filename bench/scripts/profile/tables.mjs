@@ -8,6 +8,7 @@ const LEAST = 0.002;
 const PREDICTORS = {
   none: 'none: every load on demand',
   lstm: 'learnt on other sentences (`lstm`)',
+  attention: 'learnt on other sentences (`attention`)',
   replay: 'right tables (`replay`)',
 };
 

@@ -7,7 +7,8 @@ import { hashOfFiles } from '../../../dist/checkpoint/identity.js';
 import { isPack, readManifest } from '../../../dist/checkpoint/manifest.js';
 import { SidaError } from '../../../dist/errors.js';
 import type { DeviceName } from '../../../dist/native/addon-types.js';
-import { MANIFEST as PREDICTOR_MANIFEST } from '../../../dist/predictor/training/manifest.js';
+import { readPredictorManifest } from '../../../dist/predictor/training/manifest.js';
+import { NETWORK_NAMES } from '../../../dist/protocol/predictor-messages.js';
 import { formatBytes } from '../../../dist/text/bytes.js';
 import { readMeta } from '../../../dist/trace/trace-file.js';
 import { type BenchModel, diskNeed, SWITCH_MINI } from '../scenarios/models.js';
@@ -36,6 +37,7 @@ export interface Maker {
 }
 
 /** Bytes. Smaller checkpoints stay in the page cache. */
+const MINI_PREDICTOR = join(MINI_DIRECTORY, 'predictor');
 const BIG_CHECKPOINT = 4e9;
 
 /** Throws cannot_run with the bytes needed and free. */
@@ -123,7 +125,15 @@ export async function traceOf(
   return directory;
 }
 
-/** The predictor of a pack: switch-mini's own, or one trained on the traces. */
+/** Why a system cannot run: it needs a kind of network that the model's own predictor lacks. */
+export async function missingNetwork(model: BenchModel, system: string): Promise<string | undefined> {
+  const kind = NETWORK_NAMES.find((name) => name === system);
+  if (kind === undefined || model.name !== SWITCH_MINI.name) return undefined;
+  const { networks } = await readPredictorManifest(MINI_PREDICTOR);
+  return networks[kind] === undefined ? `${model.name}'s predictor has no ${kind} network` : undefined;
+}
+
+/** The predictor of a pack: switch-mini's own, or one of both kinds trained on the traces. */
 export async function predictorOf(
   model: BenchModel,
   { fingerprint }: PreparedModel,
@@ -131,16 +141,18 @@ export async function predictorOf(
   minutes: number,
   { work, threads, seed, signal, onStep }: Maker,
 ): Promise<string> {
-  if (model.name === SWITCH_MINI.name) return join(MINI_DIRECTORY, 'predictor');
+  if (model.name === SWITCH_MINI.name) return MINI_PREDICTOR;
   const key = shortHash(fingerprint, String(minutes), String(seed), ...traces);
   const directory = join(work, model.name, `predictor-${key}`);
-  if (existsSync(join(directory, PREDICTOR_MANIFEST))) return directory;
-  onStep(`${model.name}: training a predictor, at most ${minutes} minutes`);
-  const args = [
-    ...['train', ...traces, '--out', directory, '--preset', 'recommended', '--seed', String(seed)],
-    ...['--max-minutes', String(minutes), '--threads', String(threads)],
-  ];
-  await sida(args, { signal });
+  for (const network of NETWORK_NAMES) {
+    onStep(`${model.name}: training ${network} networks, at most ${minutes} minutes`);
+    const args = [
+      ...['train', ...traces, '--out', directory, '--network', network, '--seed', String(seed)],
+      ...['--max-minutes', String(minutes), '--threads', String(threads)],
+    ];
+    // Ends at once where the directory holds them.
+    await sida(args, { signal });
+  }
   return directory;
 }
 

@@ -20,8 +20,11 @@ export const OVER_TRANSFORMERS = 4;
 export const GEMV_SHARE = 0.8;
 /** Products with at most so many rows are bound by the weights' bytes. */
 const GEMV_ROWS = 4;
-/** `lstm` answers exactly, `predicted` as the SiDA paper does; `replay` knows the routing: no predictor does better. */
-const OURS = ['lstm', 'predicted', 'replay'];
+/**
+ * `lstm` and `attention` answer exactly, `predicted` as the SiDA paper does. `replay` knows the routing: no predictor
+ * does better.
+ */
+const OURS = ['lstm', 'attention', 'predicted', 'replay'];
 const SPARSE = ['switch-base-128-bf16', 'switch-base-256-bf16'];
 
 export function met({ value, limit }: TargetRow): boolean | undefined {
@@ -75,7 +78,7 @@ function overPeer(measurements: readonly MeasurementSummary[]): TargetRow[] {
       ({ scenario: { model, data, batch } }) => model === name && data === 'sst2' && batch === 1,
     );
     const peer = at.find(({ system }) => system === 'transformers-gpu');
-    const wanted = ['resident', 'lstm', 'predicted'].map((system) => ({
+    const wanted = ['resident', 'lstm', 'attention', 'predicted'].map((system) => ({
       system,
       measurement: at.find(
         (measurement) => measurement.system === system && [1, 0.2].includes(measurement.scenario.share),

@@ -1,6 +1,7 @@
 /** Quality of predictions, and how much routing depends on the rest of the input. */
 
 import type { LayerReport } from '../../../dist/evaluation/evaluate.js';
+import { NETWORK_NAMES } from '../../../dist/protocol/predictor-messages.js';
 import type { DependencyReport } from '../studies/dependency.js';
 import type { TaskFidelity } from '../studies/task-fidelity.js';
 import type { BenchFile } from './bench-file.js';
@@ -9,6 +10,7 @@ import { DASH, dataTitle, percent, times } from './format.js';
 import { PAPER_FIDELITY, PAPER_HITS, PAPER_PERPLEXITY, SIDA } from './paper.js';
 import type { Section } from './section.js';
 
+const FUNCTIONS = [...NETWORK_NAMES, 'token'];
 const TASKS = ['sst2', 'mrpc', 'multirc'] as const;
 const ofHundred = (value: number | undefined) => (value === undefined ? DASH : `${value.toFixed(2)} %`);
 
@@ -53,8 +55,9 @@ function hitsSection(tasks: readonly TaskFidelity[]): Section {
             `${model} fine-tuned, paper`,
             ...TASKS.map((task) => ofHundred(hits[task])),
           ]),
-          ['switch-mini, `lstm`', ...ours('lstm')],
-          ['switch-mini, `token`', ...ours('token')],
+          ...FUNCTIONS.filter((name) => tasks.some(({ layers }) => hitsOf(layers, name) !== undefined)).map(
+            (name) => [`switch-mini, \`${name}\``, ...ours(name)],
+          ),
         ],
       },
     ],

@@ -18,7 +18,7 @@ interface Target {
   show?: (value: number) => string;
 }
 
-const SYSTEMS = ['lstm', 'replay'];
+const SYSTEMS = ['lstm', 'attention', 'replay'];
 const scarce = ({ scenario }: MeasurementSummary) => scenario.share < 1;
 const usualAhead = (measurement: MeasurementSummary) =>
   scarce(measurement) && measurement.scenario.lookahead === LOOKAHEAD;

@@ -4,7 +4,7 @@
 import { SidaError } from '../../../dist/errors.js';
 import { missingInputs } from '../preparation/inputs.js';
 import { type DiskRates, diskRates } from '../preparation/link-rates.js';
-import { type Maker, removeModel } from '../preparation/prepare.js';
+import { type Maker, missingNetwork, removeModel } from '../preparation/prepare.js';
 import type { Sizes } from '../preparation/sizes.js';
 import { type BenchModel, modelNamed } from '../scenarios/models.js';
 import { type Measurement, measurementName } from '../scenarios/scenarios.js';
@@ -110,7 +110,10 @@ class Run {
 
   async runModel(model: BenchModel, measurements: readonly Measurement[]): Promise<void> {
     const { sizes, prepareOnly } = this.#options;
-    const runnable = measurements.filter((measurement) => this.#canRun(measurement, model));
+    const runnable: Measurement[] = [];
+    for (const measurement of measurements) {
+      if (await this.#canRun(measurement, model)) runnable.push(measurement);
+    }
     if (runnable.length === 0) return;
     let bench: ModelBench;
     const begun = performance.now();
@@ -142,10 +145,11 @@ class Run {
     for (const { model } of this.#models.values()) removeModel(model, this.#options.work);
   }
 
-  #canRun(measurement: Measurement, model: BenchModel): boolean {
+  async #canRun(measurement: Measurement, model: BenchModel): Promise<boolean> {
     const { data, gpu, limit } = this.#options;
     const reason =
       missingInputs(measurement.scenario.data, data) ??
+      (await missingNetwork(model, measurement.system)) ??
       (measurement.scenario.device === 'cuda' && gpu !== undefined
         ? tooLarge(measurement, model, gpu.totalBytes, availableHostBytes())
         : undefined) ??

@@ -154,6 +154,7 @@ export const MAIN_SYSTEMS: readonly SystemName[] = [
   'lru',
   'static-hot',
   'lstm',
+  'attention',
   'replay',
   'shuffled',
 ];
@@ -172,7 +173,7 @@ export const QUICK: readonly ScenarioBlock[] = [
     data: ['sst2'],
     shares: [0.2],
     links: ['simulated-12GBps'],
-    systems: ['resident', 'layer-streaming', 'lru', 'lstm'],
+    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'attention'],
   },
   {
     models: ['switch-mini'],
@@ -180,14 +181,14 @@ export const QUICK: readonly ScenarioBlock[] = [
     shares: [0.2],
     links: [DISK],
     arrivals: [100],
-    systems: ['resident', 'lru', 'lstm'],
+    systems: ['resident', 'lru', 'lstm', 'attention'],
   },
   {
     models: ['switch-base-8-4-layers-bf16'],
     data: ['sst2'],
     shares: [0.4, 0.2],
     links: [DISK],
-    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'replay'],
+    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'attention', 'replay'],
   },
 ];
 
@@ -227,7 +228,7 @@ export const FULL: readonly ScenarioBlock[] = [
     shares: [0.4, 0.2],
     links: [DISK],
     arrivals: [25, 50, 100, 200, 400],
-    systems: ['resident', 'lru', 'lstm'],
+    systems: ['resident', 'lru', 'lstm', 'attention'],
   },
   {
     models: ['switch-mini'],
@@ -235,7 +236,7 @@ export const FULL: readonly ScenarioBlock[] = [
     shares: [0.4, 0.2, 0.1],
     links: [DISK],
     lookaheads: [1],
-    systems: ['resident', 'lstm', 'replay'],
+    systems: ['resident', 'lstm', 'attention', 'replay'],
   },
   ...(['f32', 'bf16', 'int8', 'int4'] as const).map((dtype) => ({
     models: [`switch-base-8-${dtype}`],
@@ -243,21 +244,21 @@ export const FULL: readonly ScenarioBlock[] = [
     shares: [0.4],
     links: [DISK],
     batches: [1, 8, 32],
-    systems: ['resident', 'lru', 'lstm'] as const,
+    systems: ['resident', 'lru', 'lstm', 'attention'] as const,
   })),
   ...['switch-base-64-bf16', 'switch-base-128-int8', 'switch-base-256-6-layers-int4'].map((model) => ({
     models: [model],
     data: ['sst2'] as const,
     shares: [0.6, 0.4, 0.2, 0.1],
     links: [DISK],
-    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'replay'] as const,
+    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'attention', 'replay'] as const,
   })),
   ...['switch-base-64-bf16', 'switch-base-128-int8', 'switch-base-256-6-layers-int4'].map((model) => ({
     models: [model],
     data: ['mrpc', 'multirc'] as const,
     shares: [0.2],
     links: [DISK],
-    systems: ['resident', 'layer-streaming', 'lru', 'lstm'] as const,
+    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'attention'] as const,
   })),
   ...['switch-base-64-bf16', 'switch-base-128-int8', 'switch-base-256-6-layers-int4'].map((model) => ({
     models: [model],
@@ -272,7 +273,7 @@ export const FULL: readonly ScenarioBlock[] = [
     shares: [0.2],
     links: [DISK],
     batches: [8],
-    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'replay'],
+    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'attention', 'replay'],
   },
   {
     models: ['switch-base-64-bf16'],
@@ -280,6 +281,6 @@ export const FULL: readonly ScenarioBlock[] = [
     shares: [0.2],
     links: [DISK],
     arrivals: [0.5, 1, 2, 4],
-    systems: ['resident', 'lru', 'lstm'],
+    systems: ['resident', 'lru', 'lstm', 'attention'],
   },
 ];

@@ -11,6 +11,7 @@ export type SystemName =
   | 'static-hot'
   | 'token'
   | 'lstm'
+  | 'attention'
   | 'predicted'
   | 'replay'
   | 'shuffled'
@@ -67,11 +68,15 @@ export const SYSTEMS: readonly BenchSystem[] = [
     needs: ['hot-trace'],
   }),
   system('token', 'hash tables from what each token was routed to before', { needs: ['predictor'] }),
-  system('lstm', 'hash tables from the LSTM predictor', { needs: ['predictor'] }),
-  system('predicted', 'hash tables route in place of the routers, as in the SiDA paper: answers may differ', {
-    exact: false,
+  system('lstm', "hash tables from LSTM networks, the predictor's `lstm`", { needs: ['predictor'] }),
+  system('attention', "hash tables from residual attention blocks, the predictor's `attention`", {
     needs: ['predictor'],
   }),
+  system(
+    'predicted',
+    "tables of the predictor's default network route in place of the routers, as in the SiDA paper: answers may differ",
+    { exact: false, needs: ['predictor'] },
+  ),
   system('replay', 'oracle: hash tables hold the true routing', { needs: ['trace'] }),
   system('shuffled', 'control: hash tables name random experts', { needs: ['predictor'] }),
   system('transformers', 'Hugging Face transformers, every expert resident: the outside peer', {
@@ -108,12 +113,12 @@ export function systemFlags(name: SystemName, { predictor, trace }: SystemPaths)
     case 'lifo':
       return { policy: name, predictor: 'none' };
     case 'token':
+    case 'lstm':
+    case 'attention':
     case 'shuffled':
       return { policy, predictor, hashFunction: name };
-    case 'lstm':
-      return { policy, predictor, hashFunction: 'lstm' };
     case 'predicted':
-      return { policy, predictor, hashFunction: 'lstm', routing: 'predicted' };
+      return { policy, predictor, routing: 'predicted' };
     case 'replay':
       return { policy, predictor: trace, hashFunction: 'replay' };
     default:

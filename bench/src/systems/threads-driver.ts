@@ -96,7 +96,8 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   builder.listen((message) => {
     if (message.type === 'warning') warnings.push(message.message);
   });
-  const expected = predictor?.kind ?? null;
+  // A predictor without a chosen kind opens its default.
+  const expected = predictor === null ? null : (predictor.kind ?? name ?? 'a network');
   if (name !== expected)
     throw new Error(`${work.system}: ${name} opened, not ${expected}: ${warnings.join('; ')}`);
 

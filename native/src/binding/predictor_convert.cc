@@ -6,6 +6,9 @@
 namespace sida {
 namespace {
 
+constexpr const char* kSparsemax = "sparsemax";
+constexpr const char* kSoftmax = "softmax";
+
 Error wanted(const char* name, const std::string& what) {
   return Error("invalid_request", std::string("expected \"") + name + "\" to be " + what);
 }
@@ -73,6 +76,15 @@ PredictorConfig predictor_config_from_js(const Napi::Object& js) {
   config.bidirectional = flag_from_js(js, "bidirectional");
   config.positions = flag_from_js(js, "positions");
   if (!js.Get("blocks").IsUndefined()) config.blocks = whole_from_js(js, "blocks", 0, kMaxPredictorBlocks);
+  if (!js.Get("lstmLayers").IsUndefined()) config.lstm_layers = whole_from_js(js, "lstmLayers", 1, kMaxLstmLayers);
+  if (!js.Get("attentionWeights").IsUndefined()) {
+    const std::string weights = text_from_js(js, "attentionWeights");
+    if (weights != kSparsemax && weights != kSoftmax) {
+      throw wanted("attentionWeights", "sparsemax or softmax, found \"" + escape_text(weights) + "\"");
+    }
+    config.attention_weights =
+        weights == kSoftmax ? WeightFunction::kSoftmax : WeightFunction::kSparsemax;
+  }
   config.summary = flag_from_js(js, "summary");
   config.check();
   return config;
@@ -87,8 +99,12 @@ Napi::Object predictor_config_to_js(Napi::Env env, const PredictorConfig& config
   js.Set("causal", config.causal);
   js.Set("bidirectional", config.bidirectional);
   js.Set("positions", config.positions);
-  js.Set("blocks", static_cast<double>(config.blocks));
   js.Set("summary", config.summary);
+  js.Set("kind", config.kind() == NetworkKind::kLstm ? "lstm" : "attention");
+  js.Set("blocks", static_cast<double>(config.blocks));
+  js.Set("lstmLayers", static_cast<double>(config.lstm_layers));
+  js.Set("attentionWeights",
+         config.attention_weights == WeightFunction::kSoftmax ? kSoftmax : kSparsemax);
   return js;
 }
 
@@ -109,10 +125,15 @@ TrainerOptions trainer_options_from_js(const Napi::Object& js) {
     options.loss.ranks.assign(ranks.begin(), ranks.end());
   }
   const std::string distillation = text_from_js(js, "distillation");
-  if (distillation != "kl" && distillation != "l1") {
-    throw wanted("distillation", "kl or l1, found \"" + escape_text(distillation) + "\"");
+  if (distillation == "kl") {
+    options.loss.distillation = DistillationLoss::kKl;
+  } else if (distillation == "l1") {
+    options.loss.distillation = DistillationLoss::kL1;
+  } else if (distillation == "none") {
+    options.loss.distillation = DistillationLoss::kNone;
+  } else {
+    throw wanted("distillation", "kl, l1 or none, found \"" + escape_text(distillation) + "\"");
   }
-  options.loss.distillation = distillation == "kl" ? DistillationLoss::kKl : DistillationLoss::kL1;
   options.loss.student_over_top = flag_from_js(js, "studentOverTop");
   options.clip_norm = number_from_js(js, "clipNorm", 0, std::numeric_limits<double>::max());
   options.threads = whole_from_js(js, "threads", 1, kMaxPredictorThreads);

@@ -74,18 +74,19 @@ void PredictorNetwork::backward_recurrent(std::span<const uint32_t> lengths, Pre
   multiply(dresidual, h, rows, residual_back_, dlayer, h, Epilogue::kAdd);
 
   // Attention.
+  const float* y = act->lstm_output[config().lstm_layers - 1].data();
   float* dy = dresidual;
   size_t row = 0;
   const float* weights = act->weights.data();
   for (const size_t length : lengths) {
-    sparse_attention_backward(act->lstm_output.back().data() + row * h, weights, dlayer + row * h, length, h,
-                              dy + row * h, &act->attention);
+    self_attention_backward(y + row * h, weights, dlayer + row * h, length, h, config().attention_weights,
+                            dy + row * h, &act->attention);
     weights += length * length;
     row += length;
   }
 
   // LSTMs.
-  for (size_t l = kPredictorLstmLayers; l-- > 0;) {
+  for (size_t l = config().lstm_layers; l-- > 0;) {
     RecurrentGradients lstm;
     for (size_t d = 0; d < recurrent_[l].count; ++d) {
       const LstmParts parts = lstm_parts(l, d);

@@ -19,11 +19,15 @@
 namespace sida {
 namespace {
 
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kVersion = 2;
 constexpr uint64_t kMaxConfigBytes = 1 << 16;
 constexpr size_t kNameDigits = 16;
 
 constexpr const char* kConfig = "predictor.json";
+constexpr const char* kLstm = "lstm";
+constexpr const char* kAttention = "attention";
+constexpr const char* kSparsemax = "sparsemax";
+constexpr const char* kSoftmax = "softmax";
 
 std::string config_path(const std::string& directory) { return directory + "/" + kConfig; }
 
@@ -58,16 +62,23 @@ std::string config_text(const PredictorConfig& config, const std::string& weight
                         const std::string& optimizer_sha256, uint64_t steps) {
   const auto flag = [](bool value) { return value ? "true" : "false"; };
   std::string text = "{\n  \"version\": " + std::to_string(kVersion);
-  text += ",\n  \"kind\": \"lstm\"";
+  const bool lstm = config.kind() == NetworkKind::kLstm;
+  text += std::string(",\n  \"kind\": \"") + (lstm ? kLstm : kAttention) + "\"";
   text += ",\n  \"d_in\": " + std::to_string(config.d_in);
   text += ",\n  \"hidden\": " + std::to_string(config.hidden);
   text += ",\n  \"layers\": " + std::to_string(config.layers);
   text += ",\n  \"experts\": " + std::to_string(config.experts);
   text += std::string(",\n  \"causal\": ") + flag(config.causal);
-  text += std::string(",\n  \"bidirectional\": ") + flag(config.bidirectional);
   text += std::string(",\n  \"positions\": ") + flag(config.positions);
-  text += ",\n  \"blocks\": " + std::to_string(config.blocks);
   text += std::string(",\n  \"summary\": ") + flag(config.summary);
+  if (lstm) {
+    const bool softmax = config.attention_weights == WeightFunction::kSoftmax;
+    text += ",\n  \"lstm_layers\": " + std::to_string(config.lstm_layers);
+    text += std::string(",\n  \"bidirectional\": ") + flag(config.bidirectional);
+    text += std::string(",\n  \"attention_weights\": \"") + (softmax ? kSoftmax : kSparsemax) + "\"";
+  } else {
+    text += ",\n  \"blocks\": " + std::to_string(config.blocks);
+  }
   text += ",\n  \"weights_sha256\": \"" + weights_sha256 + "\"";
   if (!optimizer_sha256.empty()) {
     text += ",\n  \"optimizer_sha256\": \"" + optimizer_sha256 + "\"";
@@ -91,20 +102,24 @@ class CheckpointReader {
   PredictorConfig config() const {
     const JsonValue version = root_.at("version");
     if (version.try_u64() != kVersion) {
-      throw fault("\"version\"", std::to_string(kVersion), version.describe());
+      throw fault("\"version\"", std::to_string(kVersion), version.describe(), "train the predictor again");
     }
-    const JsonValue kind = root_.at("kind");
-    if (kind.try_string() != "lstm") throw fault("\"kind\"", "\"lstm\"", kind.describe());
     PredictorConfig config;
     config.d_in = root_.at("d_in").as_u64();
     config.hidden = root_.at("hidden").as_u64();
     config.layers = root_.at("layers").as_u64();
     config.experts = root_.at("experts").as_u64();
     config.causal = root_.at("causal").as_bool();
-    config.bidirectional = root_.at("bidirectional").as_bool();
     config.positions = root_.at("positions").as_bool();
-    config.blocks = root_.at("blocks").as_u64();
     config.summary = root_.at("summary").as_bool();
+    if (one_of("kind", kLstm, kAttention)) {
+      config.blocks = root_.at("blocks").as_u64();
+      if (config.blocks == 0) throw fault("\"blocks\"", "1 or more", "0");
+    } else {
+      config.lstm_layers = root_.at("lstm_layers").as_u64();
+      config.bidirectional = root_.at("bidirectional").as_bool();
+      if (one_of("attention_weights", kSparsemax, kSoftmax)) config.attention_weights = WeightFunction::kSoftmax;
+    }
     try {
       config.check();
     } catch (const Error& error) {
@@ -142,6 +157,16 @@ class CheckpointReader {
   }
 
  private:
+  // Whether the text of a field is the second of two.
+  bool one_of(const char* name, const char* first, const char* second) const {
+    const JsonValue value = root_.at(name);
+    const auto text = value.try_string();
+    if (text == second) return true;
+    if (text == first) return false;
+    const std::string expected = "\"" + std::string(first) + "\" or \"" + second + "\"";
+    throw fault("\"" + std::string(name) + "\"", expected, value.describe());
+  }
+
   static void read_tensor(const SafetensorsFile& file, const std::string& name, const PredictorTensor& wanted,
                           float* out) {
     for (const TensorInfo& tensor : file.tensors()) {
@@ -183,8 +208,9 @@ class CheckpointReader {
         {file.display(), "", "sha256", digest, found, "the file was changed or damaged", {}});
   }
 
-  Error fault(const std::string& what, const std::string& expected, const std::string& found) const {
-    return checkpoint_error({path_, "", what, expected, found, "", {}});
+  Error fault(const std::string& what, const std::string& expected, const std::string& found,
+              const std::string& hint = "") const {
+    return checkpoint_error({path_, "", what, expected, found, hint, {}});
   }
 
   std::string directory_;

@@ -5,8 +5,16 @@
 
 namespace sida {
 
-inline constexpr size_t kPredictorLstmLayers = 2;
+inline constexpr size_t kMaxLstmLayers = 2;
 inline constexpr size_t kMaxPredictorBlocks = 4;
+
+enum class NetworkKind : uint8_t {
+  kLstm,       ///< LSTM layers, then self-attention
+  kAttention,  ///< residual attention blocks
+};
+
+/// What turns the scores of an LSTM network's self-attention into weights.
+enum class WeightFunction : uint8_t { kSparsemax, kSoftmax };
 
 /// Shape of a predictor. Everything else follows from it.
 struct PredictorConfig {
@@ -17,8 +25,12 @@ struct PredictorConfig {
   bool causal = false;         ///< a token attends to itself and earlier tokens, as in a decoder
   bool bidirectional = false;  ///< each LSTM layer runs in both directions with h / 2 units each; not with `causal`
   bool positions = false;      ///< the compressing layer also takes the position
-  size_t blocks = 0;           ///< residual attention blocks in place of the LSTMs; 0: LSTMs
+  size_t blocks = 0;           ///< residual attention blocks; 0: an LSTM network
   bool summary = false;        ///< takes a summary vector (d_in) with each sequence
+  size_t lstm_layers = 2;            ///< LSTM layers; without meaning to an attention network, as the next
+  WeightFunction attention_weights = WeightFunction::kSparsemax;
+
+  NetworkKind kind() const { return blocks > 0 ? NetworkKind::kAttention : NetworkKind::kLstm; }
 
   /// LSTMs of a layer, and the units of each.
   size_t directions() const { return bidirectional ? 2 : 1; }

@@ -6,7 +6,7 @@ namespace sida {
 namespace {
 
 // Panel matrices of a predictor with all blocks, forward and backward.
-constexpr size_t kMaxPacked = 8 + 8 * (kMaxPredictorBlocks + kPredictorLstmLayers);
+constexpr size_t kMaxPacked = 8 + 8 * (kMaxPredictorBlocks + kMaxLstmLayers);
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void PredictorNetwork::load_recurrent(const float* weights, PackTasks* tasks) {
   using P = PredictorPart;
   const size_t h = config().hidden;
   const size_t units = config().units();
-  for (size_t l = 0; l < kPredictorLstmLayers; ++l) {
+  for (size_t l = 0; l < config().lstm_layers; ++l) {
     recurrent_[l].count = config().directions();
     for (size_t d = 0; d < recurrent_[l].count; ++d) {
       const LstmParts parts = lstm_parts(l, d);

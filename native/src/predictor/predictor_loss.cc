@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "predictor/gate_functions.h"
+#include "predictor/softmax.h"
 
 namespace sida {
 namespace {
@@ -17,17 +17,6 @@ struct TokenLoss {
 
   TokenLoss(size_t experts, size_t top) : student(experts), target(top), picked(top) {}
 };
-
-// out = softmax(x); returns log Σ eˣ.
-double softmax(const float* x, size_t n, float* out) {
-  const float top = *std::max_element(x, x + n);
-  for (size_t i = 0; i < n; ++i) out[i] = gate_exp(x[i] - top);
-  double sum = 0;
-  for (size_t i = 0; i < n; ++i) sum += out[i];
-  const float scale = static_cast<float>(1 / sum);
-  for (size_t i = 0; i < n; ++i) out[i] *= scale;
-  return top + std::log(sum);
-}
 
 // Experts ranked ahead of `target`: those with greater logits, and those with equal logits and smaller index.
 size_t rank_of(const float* logits, size_t experts, size_t target) {
@@ -60,13 +49,24 @@ class TokenGradient {
       for (size_t i = 0; i < top_; ++i) token_.picked[i] = token_.student[ids[i]];
     }
     if (dlogits != nullptr) std::fill_n(dlogits, experts_, 0.0f);
-    sums->distillation += options_.distillation == DistillationLoss::kKl
-                              ? kl(logits, ids, picked_log_sum, scale, dlogits)
-                              : l1(ids, scale, dlogits);
+    sums->distillation += distillation(logits, ids, picked_log_sum, scale, dlogits);
     sums->cross_entropy += cross_entropy(logits, ids, log_sum, scale * options_.lambda, dlogits);
   }
 
  private:
+  double distillation(const float* logits, const uint16_t* ids, double log_sum, float scale,
+                      float* dlogits) {
+    switch (options_.distillation) {
+      case DistillationLoss::kKl:
+        return kl(logits, ids, log_sum, scale, dlogits);
+      case DistillationLoss::kL1:
+        return l1(ids, scale, dlogits);
+      case DistillationLoss::kNone:
+        return 0;
+    }
+    return 0;
+  }
+
   double kl(const float* logits, const uint16_t* ids, double log_sum, float scale, float* dlogits) {
     double loss = 0;
     for (size_t i = 0; i < top_; ++i) {

@@ -9,8 +9,9 @@
 namespace sida {
 
 enum class DistillationLoss : uint8_t {
-  kKl,  ///< Σ p · log(p / q)
-  kL1,  ///< Σ |p - q|
+  kKl,    ///< Σ p · log(p / q)
+  kL1,    ///< Σ |p - q|
+  kNone,  ///< 0: the cross-entropy alone teaches
 };
 
 /// Truncated knowledge distillation plus λ · cross-entropy. p is the softmax of the teacher's best `top`

@@ -131,7 +131,7 @@ void PredictorNetwork::forward_recurrent(std::span<const uint32_t> lengths, Pred
   const size_t h = config().hidden;
   const size_t rows = act->orders[0].rows();
   const float* y = act->compressed.data();
-  for (size_t l = 0; l < kPredictorLstmLayers; ++l) {
+  for (size_t l = 0; l < config().lstm_layers; ++l) {
     float* outputs = grow(&act->lstm_output[l], rows * h);
     recurrent_forward(recurrent_[l], act->orders, y, &act->recurrent[l], outputs);
     y = outputs;
@@ -141,7 +141,8 @@ void PredictorNetwork::forward_recurrent(std::span<const uint32_t> lengths, Pred
   float* weights = grow(&act->weights, squares);
   float* attended = grow(&act->attended, rows * h);
   for (const size_t length : lengths) {
-    sparse_attention_forward(y, length, h, config().causal, weights, attended, &act->attention);
+    self_attention_forward(y, length, h, {config().causal, config().attention_weights}, weights, attended,
+                           &act->attention);
     weights += length * length;
     attended += length * h;
     y += length * h;

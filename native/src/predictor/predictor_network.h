@@ -12,7 +12,7 @@
 #include "predictor/predictor_weights.h"
 #include "predictor/recurrent_layer.h"
 #include "predictor/residual_block.h"
-#include "predictor/sparse_attention.h"
+#include "predictor/self_attention.h"
 
 namespace sida {
 
@@ -32,8 +32,8 @@ struct PredictorActivations {
   AlignedFloats features_of_positions;  ///< (longest, kPositionFeatures)
   AlignedFloats positions;              ///< (longest, h) products of the features with W
   AlignedFloats compressed;  ///< (rows, h) x · W + b + position · W + summary · W; relu of it before LSTMs
-  std::array<RecurrentActivations, kPredictorLstmLayers> recurrent;
-  std::array<AlignedFloats, kPredictorLstmLayers> lstm_output;  ///< (rows, h)
+  std::array<RecurrentActivations, kMaxLstmLayers> recurrent;
+  std::array<AlignedFloats, kMaxLstmLayers> lstm_output;  ///< (rows, h)
   AlignedFloats weights;   ///< (length, length) attention weights of each sequence in turn
   AlignedFloats attended;  ///< (rows, h) r = y + attention
   AlignedFloats residual;  ///< (rows, h) relu(r · W + b)
@@ -46,7 +46,7 @@ struct PredictorActivations {
   AlignedFloats layer_gradient;   ///< (rows, h) gradient passed from layer to layer
   AlignedFloats branch_gradient;  ///< (rows, h) gradient of the branch beside it
   AlignedFloats gradient_sums;    ///< (longest, h) or (sequences, h) sums over rows
-  SparseAttentionScratch attention;
+  SelfAttentionScratch attention;
   RecurrentScratch recurrent_scratch;
   BlockScratch block_scratch;
   ProductScratch product;
@@ -64,7 +64,7 @@ enum class NetworkUse : uint8_t {
 
 /// The predictor's maths over packed weights:
 ///   c = FC(x) [+ FC(position)] [+ FC(summary)], before LSTMs its relu
-///   y = LSTM(LSTM(c)), r = y + sparse attention(y), u = r + relu(FC(r)); with blocks: u = norm(blocks(c))
+///   y = LSTM(LSTM(c)), r = y + self-attention(y), u = r + relu(FC(r)); with blocks: u = norm(blocks(c))
 ///   logits of MoE layer l = head l (u)
 /// Const methods may run on several threads, each with its own activations.
 class PredictorNetwork {
@@ -141,7 +141,7 @@ class PredictorNetwork {
   PanelMatrix compress_;
   PanelMatrix position_;
   PanelMatrix summary_;
-  std::array<RecurrentLayer, kPredictorLstmLayers> recurrent_;
+  std::array<RecurrentLayer, kMaxLstmLayers> recurrent_;
   std::vector<ResidualBlock> blocks_;
   std::vector<float> final_norm_;  ///< (h) 1 + gain
   PanelMatrix residual_;

@@ -40,8 +40,10 @@ void PredictorStepper::begin(PredictorState* state, const float* summary_product
   state->length = 0;
   const size_t blocks = network_->config().blocks;
   if (blocks == 0) {
-    for (AlignedFloats& layer : state->hidden) layer.assign(h, 0.0f);
-    for (AlignedFloats& layer : state->cells) layer.assign(h, 0.0f);
+    for (size_t l = 0; l < network_->config().lstm_layers; ++l) {
+      state->hidden[l].assign(h, 0.0f);
+      state->cells[l].assign(h, 0.0f);
+    }
   }
   state->pages.resize(blocks);
   for (HeadPages& pages : state->pages) pages.begin(h / kHeadWidth);
@@ -93,13 +95,15 @@ void PredictorStepper::run_recurrent(std::span<PredictorState* const> states, fl
   const size_t h = network_->config().hidden;
   const size_t rows = states.size();
   float* output = grow(&lstm_output_, rows * h);
-  run_lstm(0, states, products, output);
-  std::copy_n(output, rows * h, products);
-  run_lstm(1, states, products, output);
+  for (size_t l = 0; l < network_->config().lstm_layers; ++l) {
+    if (l > 0) std::copy_n(output, rows * h, products);
+    run_lstm(l, states, products, output);
+  }
   float* attended = grow(&attended_, rows * h);
   for (size_t r = 0; r < rows; ++r) {
     const PanelMatrix keys = append_output(output + r * h, h, states[r]);
-    sparse_attention_step(states[r]->outputs.data(), keys, grow(&weights_, keys.n), attended + r * h);
+    self_attention_step(states[r]->outputs.data(), keys, network_->config().attention_weights,
+                        grow(&weights_, keys.n), attended + r * h);
   }
   network_->recurrent_features(attended, rows, grow(&residual_, rows * h), grow(&features_, rows * h));
 }

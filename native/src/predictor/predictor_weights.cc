@@ -38,6 +38,7 @@ void PredictorConfig::check() const {
   check_range("layers", layers, kMaxLayers);
   check_range("experts", experts, kMaxExperts);
   check_range("layers × experts", layers * experts, kMaxHeads);
+  check_range("lstm_layers", lstm_layers, kMaxLstmLayers);
   if (blocks > 0) {
     check_range("blocks", blocks, kMaxPredictorBlocks);
     if (hidden % kHeadWidth != 0) {
@@ -82,11 +83,12 @@ PredictorLayout::PredictorLayout(const PredictorConfig& config) : config_(config
   add("position.weight", {h, kPositionFeatures}, config.positions);
   add("summary.weight", {h, config.d_in}, config.summary);
   const uint64_t units = config.units();
-  const bool recurrent = config.blocks == 0;
-  for (size_t layer = 0; layer < kPredictorLstmLayers; ++layer) {
+  const bool recurrent = config.kind() == NetworkKind::kLstm;
+  for (size_t layer = 0; layer < kMaxLstmLayers; ++layer) {
     const std::string name = "lstm." + std::to_string(layer);
     for (const char* direction : {".", ".reverse."}) {
-      const bool present = recurrent && (config.bidirectional || direction[1] == '\0');
+      const bool present =
+          recurrent && layer < config.lstm_layers && (config.bidirectional || direction[1] == '\0');
       add(name + direction + "input.weight", {4 * units, h}, present);
       add(name + direction + "hidden.weight", {4 * units, units}, present);
       add(name + direction + "bias", {4 * units}, present);
@@ -119,9 +121,9 @@ void PredictorWeights::initialize(uint64_t seed) {
     const double bound = zero ? 0 : 1 / std::sqrt(static_cast<double>(tensor.shape.back()));
     for (size_t i = 0; i < tensor.count; ++i) out[i] = static_cast<float>(bound * symmetric(random));
   }
-  if (layout.config().blocks > 0) return;
+  if (layout.config().kind() == NetworkKind::kAttention) return;
   const size_t units = layout.config().units();
-  for (size_t layer = 0; layer < kPredictorLstmLayers; ++layer) {
+  for (size_t layer = 0; layer < layout.config().lstm_layers; ++layer) {
     for (size_t direction = 0; direction < layout.config().directions(); ++direction) {
       std::fill_n(at(lstm_parts(layer, direction).bias) + units, units, 1.0f);
     }

@@ -23,7 +23,7 @@ enum class PredictorPart : uint8_t {
   kLstm0ReverseInput,  ///< of the LSTM that runs backward; empty where there is none, as the next two
   kLstm0ReverseHidden,
   kLstm0ReverseBias,
-  kLstm1Input,
+  kLstm1Input,  ///< of the second LSTM layer; empty where there is one, as the next five
   kLstm1Hidden,
   kLstm1Bias,
   kLstm1ReverseInput,

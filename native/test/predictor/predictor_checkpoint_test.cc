@@ -67,7 +67,10 @@ TEST_CASE("predictor checkpoint: what is loaded is what was saved, bit for bit")
   PredictorConfig blocks = kConfig;
   blocks.hidden = 16;
   blocks.blocks = 4;
-  for (const PredictorConfig& config : {kConfig, plain, both_ways, blocks}) {
+  PredictorConfig variant = kConfig;
+  variant.lstm_layers = 1;
+  variant.attention_weights = WeightFunction::kSoftmax;
+  for (const PredictorConfig& config : {kConfig, plain, both_ways, blocks, variant}) {
     TempDir directory;
     const PredictorWeights weights = some_weights(3, config);
     save_predictor(directory.path(), weights, nullptr);
@@ -122,7 +125,7 @@ TEST_CASE("predictor checkpoint: a later save replaces the earlier and leaves no
 TEST_CASE("predictor checkpoint: a save that stopped halfway leaves the old predictor") {
   TempDir directory;
   save_predictor(directory.path(), some_weights(1), nullptr);
-  write(directory.path() + "/predictor.json.partial", "{\"version\": 1,");
+  write(directory.path() + "/predictor.json.partial", "{\"version\": 2,");
   write(directory.path() + "/predictor-0123456789abcdef.safetensors", "half");
   CHECK(same_bits(load_predictor(directory.path(), true).weights.values, some_weights(1).values));
   save_predictor(directory.path(), some_weights(2), nullptr);
@@ -163,15 +166,29 @@ TEST_CASE("predictor checkpoint: damage is refused with a typed error that names
   // Config: no JSON, other versions and kinds, sizes of another predictor, sizes out of range.
   fault_after("config", [](std::string* bytes) { bytes->resize(bytes->size() / 2); });
   fault_after("config", [](std::string* bytes) { *bytes = "[]"; });
-  CHECK(has(fault_after("config", replace("\"version\": 1", "\"version\": 2")), "expected 1, found 2"));
-  fault_after("config", replace("\"lstm\"", "\"gru\""));
+  CHECK(has(fault_after("config", replace("\"version\": 2", "\"version\": 1")), "expected 2, found 1"));
+  CHECK(has(fault_after("config", replace("\"lstm\"", "\"gru\"")), "\"lstm\" or \"attention\""));
+  CHECK(has(fault_after("config", replace("\"lstm\"", "\"attention\"")), "blocks"));
   fault_after("config", replace("\"hidden\": 5", "\"hidden\": 0"));
   fault_after("config", replace("\"hidden\": 5", "\"hidden\": -5"));
   fault_after("config", replace("\"hidden\": 5", "\"hidden\": 99999999"));
   fault_after("config", replace("\"experts\": 4", "\"expert\": 4"));
   fault_after("config", replace("\"causal\": true", "\"causal\": 1"));
-  fault_after("config", replace("\"blocks\": 0", "\"blocks\": 5"));
-  CHECK(has(fault_after("config", replace("\"blocks\": 0", "\"blocks\": 1")), "multiple of 16"));
+  fault_after("config", replace("\"lstm_layers\": 2", "\"lstm_layers\": 3"));
+  fault_after("config", replace("\"lstm_layers\": 2", "\"lstm_layers\": 0"));
+  CHECK(has(fault_after("config", replace("\"sparsemax\"", "\"entmax\"")), "\"sparsemax\" or \"softmax\""));
+  const auto as_blocks = [](const std::string& blocks) {
+    return [blocks](std::string* bytes) {
+      for (const auto& [from, to] : {std::pair<std::string, std::string>{"\"lstm\"", "\"attention\""},
+                                     {"\"lstm_layers\": 2", "\"blocks\": " + blocks}}) {
+        REQUIRE(has(*bytes, from));
+        bytes->replace(bytes->find(from), from.size(), to);
+      }
+    };
+  };
+  fault_after("config", as_blocks("0"));
+  fault_after("config", as_blocks("5"));
+  CHECK(has(fault_after("config", as_blocks("1")), "multiple of 16"));
   fault_after("config", replace("\"positions\"", "\"position\""));
   CHECK(has(fault_after("config", replace("\"bidirectional\": false", "\"bidirectional\": true")), "causal"));
   fault_after("config", replace("\"weights_sha256\": \"", "\"weights_sha256\": \"../"));

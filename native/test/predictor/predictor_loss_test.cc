@@ -63,8 +63,8 @@ std::pair<double, double> reference_loss(const LossOptions& options, const Recor
     const Doubles p = softmax(taught);
     const Doubles q = options.student_over_top ? softmax(picked) : picked;
     for (size_t i = 0; i < top; ++i) {
-      distillation += options.distillation == DistillationLoss::kKl ? p[i] * std::log(p[i] / q[i])
-                                                                    : std::abs(p[i] - q[i]);
+      if (options.distillation == DistillationLoss::kKl) distillation += p[i] * std::log(p[i] / q[i]);
+      if (options.distillation == DistillationLoss::kL1) distillation += std::abs(p[i] - q[i]);
     }
     for (size_t i = 0; i < options.k; ++i) {
       cross_entropy -= std::log(all[record.experts[row * kTop + i]]) / static_cast<double>(options.k);
@@ -76,7 +76,8 @@ std::pair<double, double> reference_loss(const LossOptions& options, const Recor
 TEST_CASE("predictor loss: value and gradient of every form agree with finite differences") {
   const Record record;
   const Doubles logits = random_doubles(kConfig.layers * kRows * kConfig.experts, 2, 4);
-  for (const DistillationLoss distillation : {DistillationLoss::kKl, DistillationLoss::kL1}) {
+  for (const DistillationLoss distillation :
+       {DistillationLoss::kKl, DistillationLoss::kL1, DistillationLoss::kNone}) {
     for (const bool over_top : {false, true}) {
       for (const size_t top : {1, 3, 30}) {
         for (const size_t k : {1, 3}) {

@@ -69,6 +69,16 @@ const PredictorConfig kTiny[] = {
      .bidirectional = true,
      .positions = true,
      .summary = true},
+    {.d_in = 3, .hidden = 4, .layers = 2, .experts = 3, .lstm_layers = 1},
+    {.d_in = 3, .hidden = 5, .layers = 1, .experts = 3, .attention_weights = WeightFunction::kSoftmax},
+    {.d_in = 3,
+     .hidden = 4,
+     .layers = 1,
+     .experts = 3,
+     .causal = true,
+     .lstm_layers = 1,
+     .attention_weights = WeightFunction::kSoftmax},
+    {.d_in = 2, .hidden = 6, .layers = 1, .experts = 3, .bidirectional = true, .lstm_layers = 1},
     {.d_in = 3, .hidden = 16, .layers = 1, .experts = 3, .blocks = 1},
     {.d_in = 3,
      .hidden = 32,
@@ -93,7 +103,9 @@ TEST_CASE("predictor network: forward agrees with the reference in double") {
   both_ways.bidirectional = both_ways.positions = true;
   PredictorConfig blocks = large;
   blocks.blocks = 3;
-  for (const PredictorConfig& config : {large, both_ways, blocks}) {
+  PredictorConfig softmax = large;
+  softmax.attention_weights = WeightFunction::kSoftmax;
+  for (const PredictorConfig& config : {large, both_ways, blocks, softmax}) {
     const Case c(config, {36, 2, 70, 150}, 0.2);
     PredictorNetwork network(c.config, NetworkUse::kForward);
     network.load(c.weights_f.data());
@@ -157,20 +169,27 @@ TEST_CASE("predictor network: the LSTM's and the attention's input gradients agr
   };
   CHECK(relative_error(dx.data(), numeric_gradient(x, lstm_loss).data(), x.size()) < 1e-5);
 
-  for (const bool causal : {false, true}) {
+  using enum WeightFunction;
+  for (const SelfAttentionForm form : {SelfAttentionForm{}, {true, kSparsemax}, {false, kSoftmax}, {true, kSoftmax}}) {
     const Doubles y = random_doubles(tokens * h, 1.5, 6);
     const std::vector<float> y_f = floats(y);
     std::vector<float> weights(tokens * tokens), out(y.size()), gradient(y.size());
-    SparseAttentionScratch attention;
-    sparse_attention_forward(y_f.data(), tokens, h, causal, weights.data(), out.data(), &attention);
-    sparse_attention_backward(y_f.data(), weights.data(), floats(dy).data(), tokens, h, gradient.data(),
-                              &attention);
-    CHECK(std::count(weights.begin(), weights.end(), 0.0f) > (causal ? 15 : 0));
+    SelfAttentionScratch attention;
+    self_attention_forward(y_f.data(), tokens, h, form, weights.data(), out.data(), &attention);
+    self_attention_backward(y_f.data(), weights.data(), floats(dy).data(), tokens, h, form.weights,
+                            gradient.data(), &attention);
+    // A causal pass sees 21 of the 36 pairs. SparseMax drops more of them, softmax none.
+    const auto zeros = std::count(weights.begin(), weights.end(), 0.0f);
+    const auto unseen = form.causal ? 15 : 0;
+    CHECK((form.weights == kSoftmax ? zeros == unseen : zeros > unseen));
+    const auto attended_of = [&](const Doubles& at) {
+      return reference_attention(at, tokens, h, form.causal, form.weights);
+    };
     const auto attention_loss = [&](const Doubles& at) {
-      const Doubles attended = reference_attention(at, tokens, h, causal);
+      const Doubles attended = attended_of(at);
       return std::inner_product(attended.begin(), attended.end(), dy.begin(), 0.0);
     };
-    CHECK(relative_error(out.data(), reference_attention(y, tokens, h, causal).data(), out.size()) < 1e-6);
+    CHECK(relative_error(out.data(), attended_of(y).data(), out.size()) < 1e-6);
     CHECK(relative_error(gradient.data(), numeric_gradient(y, attention_loss).data(), y.size()) < 1e-5);
   }
 }
@@ -232,7 +251,11 @@ TEST_CASE("predictor stepper: steps give the bits of the whole causal pass") {
   placed.positions = placed.summary = true;
   PredictorConfig blocks = placed;
   blocks.blocks = 2;
-  for (const PredictorConfig& config : {plain, placed, blocks}) {
+  PredictorConfig single = plain;
+  single.lstm_layers = 1;
+  PredictorConfig softmax = placed;
+  softmax.attention_weights = WeightFunction::kSoftmax;
+  for (const PredictorConfig& config : {plain, placed, blocks, single, softmax}) {
     const bool summary = config.summary;
     const Case c(config, {70, 33, 36}, 0.3);
     PredictorNetwork network(config, NetworkUse::kForward);

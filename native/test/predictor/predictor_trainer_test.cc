@@ -89,12 +89,33 @@ TEST_CASE("predictor trainer: the loss falls by 30 % in 30 steps; words and cont
   }
 }
 
+TEST_CASE("predictor trainer: the cross-entropy alone teaches words and context") {
+  LossOptions loss;
+  loss.distillation = DistillationLoss::kNone;
+  loss.lambda = 1;
+  PredictorConfig softmax = kConfig;
+  softmax.attention_weights = WeightFunction::kSoftmax;
+  PredictorTrainer trainer(fresh_weights(5, softmax), {.loss = loss});
+  for (uint64_t step = 0; step < 300; ++step) {
+    const Task task(step);
+    trainer.step(task.batch(), task.teacher(), 1e-2f);
+  }
+  const Task held_out(999);
+  const TrainingReport after = trainer.evaluate(held_out.batch(), held_out.teacher());
+  CHECK(after.distillation == 0);
+  CHECK(after.loss == after.cross_entropy);
+  for (const LayerHits& layer : after.layers) CHECK(layer.hits[0] > layer.tokens * 95 / 100);
+}
+
 TEST_CASE("predictor trainer: any number of threads gives the same bits") {
   PredictorConfig both_ways = kConfig;
   both_ways.bidirectional = both_ways.positions = true;
   PredictorConfig blocks = kConfig;
   blocks.blocks = 2;
-  for (const PredictorConfig& config : {kConfig, both_ways, blocks}) {
+  PredictorConfig variant = kConfig;
+  variant.lstm_layers = 1;
+  variant.attention_weights = WeightFunction::kSoftmax;
+  for (const PredictorConfig& config : {kConfig, both_ways, blocks, variant}) {
     PredictorTrainer one(fresh_weights(5, config), {.threads = 1});
     PredictorTrainer three(fresh_weights(5, config), {.threads = 3});
     for (uint64_t step = 0; step < 5; ++step) {

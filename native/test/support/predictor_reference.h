@@ -42,6 +42,15 @@ inline Doubles reference_sparsemax(const Doubles& z) {
   return p;
 }
 
+inline Doubles reference_softmax(const Doubles& z) {
+  const double top = *std::max_element(z.begin(), z.end());
+  double sum = 0;
+  Doubles p(z.size());
+  for (size_t i = 0; i < z.size(); ++i) sum += p[i] = std::exp(z[i] - top);
+  for (double& v : p) v /= sum;
+  return p;
+}
+
 /// y (n) = w (n, k) · x (k) + b; b may be null.
 inline Doubles reference_linear(const double* w, const double* b, const double* x, size_t n, size_t k) {
   Doubles y(n);
@@ -72,8 +81,9 @@ inline Doubles reference_lstm(const double* w_input, const double* w_hidden, con
   return y;
 }
 
-/// out = y + sparsemax(y · yᵀ / sqrt(h)) · y
-inline Doubles reference_attention(const Doubles& y, size_t tokens, size_t h, bool causal) {
+/// out = y + sparsemax(y · yᵀ / sqrt(h)) · y, or with softmax
+inline Doubles reference_attention(const Doubles& y, size_t tokens, size_t h, bool causal,
+                                   WeightFunction weights) {
   Doubles out = y;
   for (size_t t = 0; t < tokens; ++t) {
     Doubles scores(causal ? t + 1 : tokens);
@@ -81,7 +91,8 @@ inline Doubles reference_attention(const Doubles& y, size_t tokens, size_t h, bo
       for (size_t i = 0; i < h; ++i) scores[j] += y[t * h + i] * y[j * h + i];
       scores[j] /= std::sqrt(static_cast<double>(h));
     }
-    const Doubles p = reference_sparsemax(scores);
+    const Doubles p =
+        weights == WeightFunction::kSoftmax ? reference_softmax(scores) : reference_sparsemax(scores);
     for (size_t j = 0; j < scores.size(); ++j) {
       for (size_t i = 0; i < h; ++i) out[t * h + i] += p[j] * y[j * h + i];
     }
@@ -200,8 +211,8 @@ inline Doubles reference_features(const PredictorLayout& layout, const Doubles& 
   const auto w = [&](P part) { return weights.data() + layout.offset(part); };
   for (size_t b = 0; b < c.blocks; ++b) x = reference_block(layout, weights, b, x, tokens);
   if (c.blocks > 0) return reference_norm(w(P::kFinalNorm), x, h);
-  for (size_t l = 0; l < 2; ++l) x = reference_recurrent(layout, weights, l, x, tokens);
-  Doubles r = reference_attention(x, tokens, h, c.causal);
+  for (size_t l = 0; l < c.lstm_layers; ++l) x = reference_recurrent(layout, weights, l, x, tokens);
+  Doubles r = reference_attention(x, tokens, h, c.causal, c.attention_weights);
   for (size_t t = 0; t < tokens; ++t) {
     const Doubles u = reference_linear(w(P::kResidualWeight), w(P::kResidualBias), r.data() + t * h, h, h);
     for (size_t i = 0; i < h; ++i) r[t * h + i] += std::max(u[i], 0.0);

@@ -12,6 +12,8 @@ export interface LayerHits {
   tokens: number;
   /** Choices among the first predicted experts, for each rank of hitRanks(), out of tokens · topK. */
   hits: number[];
+  /** Mean α of the router's first choice. */
+  alpha: number;
   /** Mean |α − the router's α| over the tokens whose first predicted expert is the router's first. */
   alphaError: number;
   /** Tokens of batches that the function could not predict; their choices count as missed. */
@@ -58,6 +60,8 @@ class Counter {
   unknown = 0;
   readonly hits: number[];
   readonly ranks: readonly number[];
+  /** Sum of the router's α of its first choice over the tokens that are not unknown. */
+  alpha = 0;
   /** Tokens whose first predicted expert is the router's first, and the sum of their absolute errors in α. */
   firsts = 0;
   error = 0;
@@ -69,7 +73,8 @@ class Counter {
 
   result(layer: string): LayerHits {
     const { tokens, hits, unknown, firsts, error } = this;
-    return { layer, tokens, hits, alphaError: firsts === 0 ? 0 : error / firsts, unknown };
+    const alpha = tokens === unknown ? 0 : this.alpha / (tokens - unknown);
+    return { layer, tokens, hits, alpha, alphaError: firsts === 0 ? 0 : error / firsts, unknown };
   }
 }
 
@@ -138,6 +143,7 @@ function countBatch(
   counters.forEach((counter, layer) => {
     for (let row = layer * tokens; row < (layer + 1) * tokens; row++) {
       const named = experts.subarray(row * k, (row + 1) * k);
+      counter.alpha += scale[row * topK]!;
       countHits(counter.hits, counter.ranks, routed.subarray(row * topK, (row + 1) * topK), named);
       if (named[0] !== routed[row * topK]) continue;
       counter.firsts += 1;

@@ -1,16 +1,16 @@
-/** Learns the token table of a run and measures all its hash functions on held-out traces. */
+/** Learns the token table of a run, and measures it and the run's networks on held-out traces. */
 import { join } from 'node:path';
 import type { NativeAddon, Predictor } from '../../native/addon-types.js';
-import { LstmFunction } from '../functions/lstm.js';
+import { NetworkFunction } from '../functions/network.js';
 import type { TokenTable } from '../functions/token-table.js';
 import type { HashFunction, StackName } from '../hash-function.js';
 import { sharpnessOptions, TOKEN_TABLE } from '../predictor-directory.js';
 import { Teacher, type TeacherRecord, type TeacherSource } from '../teacher.js';
 import { hitRates } from './hit-rates.js';
 import { learnTokenTable } from './learn-token-table.js';
-import type { LayerHitShares, PredictorManifest } from './manifest.js';
+import type { LayerHitShares, NetworkEntry, PredictorManifest } from './manifest.js';
 import type { SequenceSet } from './network-training.js';
-import type { TrainingSetup } from './setup.js';
+import type { TrainingSetup, TrainRequest } from './setup.js';
 import { fitSharpness, type Sharpness } from './sharpness.js';
 import { sampleTokens } from './split.js';
 
@@ -22,7 +22,7 @@ export interface TableEvents {
   onPhase?: (text: string) => void;
 }
 
-type NetworkSharpness = NonNullable<PredictorManifest['sharpness']>;
+type NetworkSharpness = NonNullable<NetworkEntry['sharpness']>;
 
 /** Most tokens of the records that the networks' sharpness is fitted on, approximately. */
 const TUNING_TOKENS = 32_768;
@@ -79,7 +79,7 @@ export async function learnAndMeasure(
   addon: NativeAddon,
   setup: TrainingSetup,
   directory: string,
-  threads: number,
+  { network: kind, threads }: Pick<TrainRequest, 'network' | 'threads'>,
   events: TableEvents,
 ): Promise<Pick<PredictorManifest, 'heldOut'> & { sharpness: NetworkSharpness }> {
   const table = await learnTable(setup, events);
@@ -88,7 +88,7 @@ export async function learnAndMeasure(
   const { shape } = table;
   const open = (name: StackName, sharpness?: Sharpness) =>
     new addon.Predictor({
-      directory: join(directory, name),
+      directory: join(directory, kind, name),
       embedding,
       threads,
       choices: shape.topK,
@@ -104,17 +104,17 @@ export async function learnAndMeasure(
     sharpness[name] = fitted;
     networks[stack] = open(name, fitted);
   }
-  const lstm = new LstmFunction(shape, networks);
+  const trained = new NetworkFunction(kind, shape, networks);
   try {
     table.save(join(directory, TOKEN_TABLE));
     events.onPhase?.(`Measuring on ${setup.heldOut.sequences.length} held-out sequences`);
     const teacher = await teacherOf(setup.heldOut, embedding.vocab);
     const heldOut = {
-      lstm: await sharesOf(lstm, teacher),
+      [kind]: await sharesOf(trained, teacher),
       token: await sharesOf(table, teacher),
     };
     return { heldOut, sharpness };
   } finally {
-    lstm.close();
+    trained.close();
   }
 }

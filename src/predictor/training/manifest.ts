@@ -2,8 +2,13 @@
 import { z } from 'zod';
 import { SidaError } from '../../errors.js';
 import { readJsonFile } from '../../files/json-file.js';
+import { NETWORK_NAMES, type NetworkName } from '../../protocol/predictor-messages.js';
 
 export const MANIFEST = 'sida-predictor.json';
+
+/** Why the training of a network ended. */
+export const ENDINGS = ['epochs', 'plateau', 'patience', 'minutes'] as const;
+export type Ending = (typeof ENDINGS)[number];
 
 /** Wider than the range that fitSharpness() returns. The addon accepts these values. */
 const LEAST_SHARPNESS = 1e-4;
@@ -19,9 +24,32 @@ export type LayerHitShares = z.infer<typeof layerHits>;
 
 const sharpness = z.array(z.number().min(LEAST_SHARPNESS).max(MOST_SHARPNESS));
 
+const stack = z.enum(['encoder', 'decoder']);
+
+const networkSchema = z.object({
+  /** Sharpness of the layers of each stack's network, as fitSharpness() returns it. */
+  sharpness: z.partialRecord(stack, z.object({ alpha: sharpness, chance: sharpness })).exactOptional(),
+  options: z.record(z.string(), z.unknown()),
+  /** The training of each stack's network. */
+  training: z.array(
+    z.object({
+      stack,
+      steps: z.number(),
+      epochs: z.number(),
+      bestStep: z.number(),
+      ending: z.enum(ENDINGS),
+    }),
+  ),
+  /** All settings that decide the outcome. A run with equal settings is the same run. */
+  run: z.record(z.string(), z.unknown()),
+});
+export type NetworkEntry = z.infer<typeof networkSchema>;
+
+const VERSION = 2;
+
 const manifestSchema = z.object({
   format: z.literal('sida-predictor'),
-  version: z.literal(1),
+  version: z.literal(VERSION),
   /** `weights` as ModelIdentity says. */
   model: z.object({ name: z.string(), weights: z.string() }),
   /** MoE layers, stack by stack. */
@@ -40,18 +68,24 @@ const manifestSchema = z.object({
       tokens: z.number(),
     }),
   ),
-  /** Sharpness of each network's layers, as fitSharpness() returns it. */
-  sharpness: z
-    .partialRecord(z.enum(['encoder', 'decoder']), z.object({ alpha: sharpness, chance: sharpness }))
-    .exactOptional(),
-  options: z.record(z.string(), z.unknown()),
+  /** The hash function that `auto` takes. */
+  default: z.enum([...NETWORK_NAMES, 'token']),
+  /** The networks in the folder of each kind. */
+  networks: z.partialRecord(z.enum(NETWORK_NAMES), networkSchema),
   /** Hit rates of each hash function, by its name. */
   heldOut: z.record(z.string(), z.array(layerHits)),
-  /** All settings that decide the outcome. A run with equal settings is the same run. */
-  run: z.record(z.string(), z.unknown()),
 });
 
 export type PredictorManifest = z.infer<typeof manifestSchema>;
+
+/** The kinds of network that the directory holds, the default first. */
+export function networksOf({ networks }: Pick<PredictorManifest, 'networks'>): NetworkName[] {
+  return NETWORK_NAMES.filter((name) => networks[name] !== undefined);
+}
+
+export function defaultFunction(manifest: Pick<PredictorManifest, 'networks'>): PredictorManifest['default'] {
+  return networksOf(manifest)[0] ?? 'token';
+}
 
 /** Throws cannot_run if the directory holds no finished predictor, and checkpoint_invalid if its file is damaged. */
 export async function readPredictorManifest(directory: string): Promise<PredictorManifest> {

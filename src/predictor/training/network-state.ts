@@ -3,8 +3,9 @@ import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { readJsonFile } from '../../files/json-file.js';
-import type { PredictorShape, PredictorTrainer } from '../../native/addon-types.js';
+import type { NetworkShape, PredictorTrainer } from '../../native/addon-types.js';
 import type { StackName } from '../hash-function.js';
+import type { Ending } from './manifest.js';
 import { emptySums, type MeasureSums, type Measures } from './measures.js';
 import { STATE, saving, writeWhole } from './output-directory.js';
 
@@ -21,9 +22,9 @@ export interface Evaluation {
   train?: Measures & { gradientNorm: number };
   heldOut: Measures;
   best: boolean;
+  /** Whether the held-out loss had almost stopped improving: the learning rate falls here, or training ends. */
+  plateau?: true;
 }
-
-export type Ending = 'epochs' | 'patience' | 'minutes';
 
 export interface NetworkState {
   /** Position of the next batch. */
@@ -65,10 +66,10 @@ export async function loadState(directory: string): Promise<NetworkState> {
 }
 
 /** Approximate bytes of a save: weights and the optimizer's two moments, in float32. */
-function bytesOf({ dIn, hidden, layers, experts, summary, blocks = 0 }: PredictorShape): number {
+function bytesOf({ dIn, hidden, layers, experts, summary, blocks, lstmLayers }: NetworkShape): number {
   const weights =
     hidden * (dIn * (summary ? 2 : 1) + 1) +
-    (blocks || 2) * hidden * (8 * hidden + 8) +
+    (blocks || lstmLayers) * hidden * (8 * hidden + 8) +
     hidden * (hidden + 1) +
     layers * experts * (hidden + 1);
   return 12 * weights;

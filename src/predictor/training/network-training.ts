@@ -15,9 +15,11 @@ import type { StackName } from '../hash-function.js';
 import { hitRanks } from '../hit-ranks.js';
 import { epochBatches, evaluationBatches } from './batches.js';
 import type { Corpus } from './corpus.js';
+import type { Ending } from './manifest.js';
 import { addReport, emptySums, type Measures, meansOf, scoreOf } from './measures.js';
-import { type Ending, type Evaluation, loadState, type NetworkState, saveState } from './network-state.js';
+import { type Evaluation, loadState, type NetworkState, saveState } from './network-state.js';
 import type { TrainingOptions } from './options.js';
+import { endsAtPlateau, fallsOf, reachesPlateau } from './plateau.js';
 import { learningRateAt } from './schedule.js';
 
 const SAVE_SECONDS = 60;
@@ -159,8 +161,9 @@ class NetworkTraining {
       const ending = this.#ending();
       if (ending !== null) return this.#end(ending);
       this.#step();
-      const { step, seconds } = this.#state;
-      if (step % this.#job.options.evaluateEvery === 0) await this.#evaluate();
+      const { step, batch, seconds } = this.#state;
+      // An epoch ends where the next batch is its first.
+      if (batch === 0 || step % this.#job.options.evaluateEvery === 0) await this.#evaluate();
       else if (seconds - this.#savedAt > SAVE_SECONDS) await this.#save(false);
       this.#report();
       await yieldToEvents();
@@ -188,6 +191,7 @@ class NetworkTraining {
     const { options, maxSeconds } = this.#job;
     if (epoch >= options.epochs) return 'epochs';
     if (maxSeconds > 0 && seconds >= maxSeconds) return 'minutes';
+    if (endsAtPlateau(options, evaluations)) return 'plateau';
     const bestAt = evaluations.findLastIndex(({ best }) => best);
     const waited = evaluations.length - 1 - bestAt;
     return options.patience > 0 && waited >= options.patience ? 'patience' : null;
@@ -197,7 +201,11 @@ class NetworkTraining {
     const state = this.#state;
     const { train, stack, name, options, top } = this.#job;
     const sequences = this.#batches[state.batch]!.map((place) => train.sequences[place]!);
-    this.#learningRate = learningRateAt(options, state.step, this.#done());
+    this.#learningRate = learningRateAt(options, {
+      step: state.step,
+      progress: this.#done(),
+      falls: fallsOf(state.evaluations),
+    });
     const report = this.#trainer.step(train.corpus.batch(sequences, stack, top), this.#learningRate);
     addReport(state.running, report);
     state.refused = report.applied ? 0 : state.refused + 1;
@@ -235,6 +243,7 @@ class NetworkTraining {
       heldOut: measured,
       best,
     };
+    if (reachesPlateau(this.#job.options, [...state.evaluations, evaluation])) evaluation.plateau = true;
     state.evaluations.push(evaluation);
     state.running = emptySums();
     await this.#save(best);

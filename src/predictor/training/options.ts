@@ -1,14 +1,18 @@
-/** The training options in one table: flag, value of each preset, unit and reason. */
+/** The training options in one table: flag, default for each kind of network, unit and reason. */
 import { Expected, oneOf, type Parser, wholeNumber } from '../../config/parsers.js';
 import { UsageError } from '../../config/resolve.js';
+import type { NetworkName } from '../../protocol/predictor-messages.js';
 import { SCHEDULES } from './schedule.js';
 
 export interface TrainingOption<T> {
   flag: string;
   /** Placeholder of the value in help texts; absent for a switch. */
   value?: string;
-  paper: T;
-  recommended: T;
+  /** Defaults. Those of the `lstm` network are SiDA-MoE's network and loss. */
+  lstm: T;
+  attention: T;
+  /** The kind of network that has this option. Default: both. */
+  only?: NetworkName;
   unit?: string;
   help: string;
   parse: Parser<T>;
@@ -31,6 +35,8 @@ const yesNo: Parser<boolean> = (text) => {
   throw new Expected('true or false', 'true');
 };
 
+const DISTILLATIONS = ['kl', 'l1', 'none'] as const;
+
 /** For routers that choose one expert. A sharper teacher gives its first choice more weight against the others. */
 const ONE_CHOICE_SHARPNESS = 20;
 
@@ -38,48 +44,68 @@ export const TRAINING_OPTIONS = {
   hidden: option({
     flag: 'hidden',
     value: '<n>',
-    paper: 256,
-    recommended: 128,
+    lstm: 256,
+    attention: 128,
     unit: 'units',
-    help: 'width of the layers; the cost grows with its square. With --blocks a multiple of 16',
+    help: 'width of the layers; the cost grows with its square. Of an attention network a multiple of 16',
     parse: wholeNumber(8, 4096, '128'),
+  }),
+  layers: option({
+    flag: 'layers',
+    value: '<n>',
+    lstm: 2,
+    attention: 0,
+    only: 'lstm',
+    help: 'LSTM layers: 1 or 2',
+    parse: wholeNumber(1, 2, '2'),
+  }),
+  attentionWeights: option({
+    flag: 'attention-weights',
+    value: '<name>',
+    lstm: 'sparsemax' as 'sparsemax' | 'softmax',
+    attention: 'softmax' as 'sparsemax' | 'softmax',
+    only: 'lstm',
+    help: 'what makes weights of the attention scores behind the LSTM layers: sparsemax or softmax',
+    parse: oneOf(['sparsemax', 'softmax'] as const),
+  }),
+  bidirectional: option({
+    flag: 'bidirectional',
+    lstm: false,
+    attention: false,
+    only: 'lstm',
+    help: 'LSTM layers of the encoder network read both ways, each with half the width; those of the decoder never do',
+    parse: yesNo,
   }),
   blocks: option({
     flag: 'blocks',
     value: '<n>',
-    paper: 0,
-    recommended: 2,
-    help: 'residual attention blocks in place of the LSTM layers; 0 keeps the LSTM layers',
-    parse: wholeNumber(0, 4, '2'),
-  }),
-  bidirectional: option({
-    flag: 'bidirectional',
-    paper: false,
-    recommended: false,
-    help: 'LSTM layers of the encoder network read both ways, each with half the width; those of the decoder never do',
-    parse: yesNo,
+    lstm: 0,
+    attention: 2,
+    only: 'attention',
+    help: 'residual attention blocks',
+    parse: wholeNumber(1, 4, '2'),
   }),
   positions: option({
     flag: 'positions',
-    paper: false,
-    recommended: false,
+    lstm: false,
+    attention: false,
     help: 'a position input beside the embedding',
     parse: yesNo,
   }),
   top: option({
     flag: 'top',
     value: '<n>',
-    paper: 30,
-    recommended: 30,
-    unit: 'experts',
-    help: "T: distillation covers the teacher's best T experts",
-    parse: wholeNumber(1, 65_535, '30'),
+    lstm: 30,
+    attention: 30,
+    unit: 'experts; 0 is all',
+    help: "T: distillation covers the teacher's best T experts. The traces must hold as many",
+    parse: wholeNumber(0, 65_535, '30'),
   }),
   sharpness: option({
     flag: 'sharpness',
     value: '<x>',
-    paper: 1,
-    recommended: 0,
+    lstm: 1,
+    attention: 0,
     unit: `0 is ${ONE_CHOICE_SHARPNESS} where the routers choose one expert a token, else 1`,
     help: "factor on the teacher's logits before their softmax. Routers are often nearly undecided, and unsharpened logits then teach little about which expert wins",
     parse: number(0, 1000, '20'),
@@ -87,16 +113,16 @@ export const TRAINING_OPTIONS = {
   lambda: option({
     flag: 'lambda',
     value: '<x>',
-    paper: 0.005,
-    recommended: 0.3,
+    lstm: 0.005,
+    attention: 0.3,
     help: 'λ: weight of the cross-entropy beside the distillation',
     parse: number(0, 1000, '0.005'),
   }),
   k: option({
     flag: 'k',
     value: '<n>',
-    paper: 0,
-    recommended: 0,
+    lstm: 0,
+    attention: 0,
     unit: "experts; 0 is as many as the model's routers choose",
     help: "the cross-entropy covers the teacher's best k experts",
     parse: wholeNumber(0, 64, '1'),
@@ -104,39 +130,39 @@ export const TRAINING_OPTIONS = {
   distillation: option({
     flag: 'distillation',
     value: '<loss>',
-    paper: 'kl' as 'kl' | 'l1',
-    recommended: 'kl' as 'kl' | 'l1',
-    help: 'distance of the distillation: kl or l1',
-    parse: oneOf(['kl', 'l1'] as const),
+    lstm: 'kl' as (typeof DISTILLATIONS)[number],
+    attention: 'kl' as (typeof DISTILLATIONS)[number],
+    help: 'distance of the distillation: kl or l1; none leaves the cross-entropy alone',
+    parse: oneOf(DISTILLATIONS),
   }),
   studentOverTop: option({
     flag: 'student-over-top',
-    paper: false,
-    recommended: false,
+    lstm: false,
+    attention: false,
     help: "normalize the student's probabilities over the distilled experts alone and not over all",
     parse: yesNo,
   }),
   lr: option({
     flag: 'lr',
     value: '<x>',
-    paper: 5e-5,
-    recommended: 1e-2,
+    lstm: 2e-3,
+    attention: 1e-2,
     help: 'learning rate of AdamW; with a schedule its highest value',
     parse: number(1e-9, 10, '1e-3'),
   }),
   schedule: option({
     flag: 'schedule',
     value: '<name>',
-    paper: 'constant' as (typeof SCHEDULES)[number],
-    recommended: 'cosine' as (typeof SCHEDULES)[number],
-    help: `course of the learning rate: ${SCHEDULES.join(' or ')}, which falls to 0 at the end of --epochs or --max-minutes`,
+    lstm: 'plateau' as (typeof SCHEDULES)[number],
+    attention: 'cosine' as (typeof SCHEDULES)[number],
+    help: 'course of the learning rate: constant; cosine, which falls to 0 at the end of --epochs or --max-minutes; or plateau, which falls to a tenth where --until is met, twice at most',
     parse: oneOf(SCHEDULES),
   }),
   warmup: option({
     flag: 'warmup',
     value: '<n>',
-    paper: 0,
-    recommended: 100,
+    lstm: 100,
+    attention: 100,
     unit: 'steps',
     help: 'steps over which the learning rate rises from 0',
     parse: wholeNumber(0, 1_000_000, '100'),
@@ -144,16 +170,16 @@ export const TRAINING_OPTIONS = {
   weightDecay: option({
     flag: 'weight-decay',
     value: '<x>',
-    paper: 0.01,
-    recommended: 0.01,
+    lstm: 0.01,
+    attention: 0.01,
     help: 'decoupled weight decay of AdamW',
     parse: number(0, 10, '0.01'),
   }),
   clipNorm: option({
     flag: 'clip-norm',
     value: '<x>',
-    paper: 0,
-    recommended: 1,
+    lstm: 1,
+    attention: 1,
     unit: '0 is off',
     help: "largest norm of a step's gradient",
     parse: number(0, 1e6, '1'),
@@ -161,8 +187,8 @@ export const TRAINING_OPTIONS = {
   batch: option({
     flag: 'batch',
     value: '<n>',
-    paper: 64,
-    recommended: 64,
+    lstm: 64,
+    attention: 64,
     unit: 'sequences',
     help: 'most sequences of a minibatch',
     parse: wholeNumber(1, 65_536, '64'),
@@ -170,8 +196,8 @@ export const TRAINING_OPTIONS = {
   batchTokens: option({
     flag: 'batch-tokens',
     value: '<n>',
-    paper: 0,
-    recommended: 1024,
+    lstm: 0,
+    attention: 1024,
     unit: 'tokens; 0 is no limit',
     help: 'most tokens of a minibatch. It bounds memory for long texts; more and smaller steps learn faster',
     parse: wholeNumber(0, 1 << 24, '1024'),
@@ -179,8 +205,8 @@ export const TRAINING_OPTIONS = {
   epochs: option({
     flag: 'epochs',
     value: '<n>',
-    paper: 10,
-    recommended: 10,
+    lstm: 200,
+    attention: 10,
     unit: 'passes over the traces',
     help: 'longest training of each network',
     parse: wholeNumber(1, 100_000, '10'),
@@ -188,8 +214,8 @@ export const TRAINING_OPTIONS = {
   maxMinutes: option({
     flag: 'max-minutes',
     value: '<x>',
-    paper: 0,
-    recommended: 0,
+    lstm: 0,
+    attention: 0,
     unit: 'minutes; 0 is no limit',
     help: 'time for both networks together, four fifths of it for the encoder. The result then depends on the speed of the machine',
     parse: number(0, 1e6, '10'),
@@ -197,17 +223,35 @@ export const TRAINING_OPTIONS = {
   evaluateEvery: option({
     flag: 'evaluate-every',
     value: '<n>',
-    paper: 250,
-    recommended: 250,
+    lstm: 250,
+    attention: 250,
     unit: 'steps',
-    help: 'steps between two measurements on held-out sequences',
+    help: 'steps between two measurements on held-out sequences, beside the one at the end of each epoch',
     parse: wholeNumber(1, 1_000_000, '250'),
+  }),
+  until: option({
+    flag: 'until',
+    value: '<x>',
+    lstm: 0.1,
+    attention: 0,
+    unit: '%; 0 is off',
+    help: 'training ends when the lowest held-out loss has improved by less than this over --until-epochs; with the plateau schedule the learning rate falls first',
+    parse: number(0, 100, '0.1'),
+  }),
+  untilEpochs: option({
+    flag: 'until-epochs',
+    value: '<n>',
+    lstm: 3,
+    attention: 3,
+    unit: 'epochs',
+    help: 'epochs over which --until looks',
+    parse: wholeNumber(1, 100_000, '3'),
   }),
   patience: option({
     flag: 'patience',
     value: '<n>',
-    paper: 10,
-    recommended: 10,
+    lstm: 0,
+    attention: 10,
     unit: 'measurements; 0 is off',
     help: 'training stops after this many measurements without a better held-out hit rate',
     parse: wholeNumber(0, 1_000_000, '10'),
@@ -215,36 +259,49 @@ export const TRAINING_OPTIONS = {
   heldOutShare: option({
     flag: 'held-out-share',
     value: '<x>',
-    paper: 0.02,
-    recommended: 0.02,
+    lstm: 0.02,
+    attention: 0.02,
     help: 'share of the sequences held out when --held-out names no traces',
     parse: number(0.0001, 0.9, '0.02'),
   }),
   seed: option({
     flag: 'seed',
     value: '<n>',
-    paper: 1,
-    recommended: 1,
+    lstm: 1,
+    attention: 1,
     help: 'seed of the weights, the order of the data and the held-out share',
     parse: wholeNumber(0, 2 ** 31 - 1, '1'),
   }),
 };
 
 export type TrainingOptionName = keyof typeof TRAINING_OPTIONS;
-export type TrainingOptions = { [K in TrainingOptionName]: (typeof TRAINING_OPTIONS)[K]['paper'] };
+export type TrainingOptions = { [K in TrainingOptionName]: (typeof TRAINING_OPTIONS)[K]['lstm'] };
 
-export const PRESETS = ['paper', 'recommended'] as const;
-export type Preset = (typeof PRESETS)[number];
+/** The names of the options that a kind of network has. */
+export function optionNames(network: NetworkName): TrainingOptionName[] {
+  return (Object.entries(TRAINING_OPTIONS) as [TrainingOptionName, TrainingOption<unknown>][])
+    .filter(([, { only = network }]) => only === network)
+    .map(([name]) => name);
+}
 
-/** Returns the preset's options, overridden by those given. Throws UsageError in the words of the flag. */
+/** Returns the options that a kind of network has. */
+export function ownOptions(network: NetworkName, options: TrainingOptions): Record<string, unknown> {
+  return Object.fromEntries(optionNames(network).map((name) => [name, options[name]]));
+}
+
+/** Returns the defaults of a kind of network, overridden by the options given. Throws UsageError in their words. */
 export function resolveTrainingOptions(
-  preset: Preset,
+  network: NetworkName,
   given: Partial<Record<TrainingOptionName, string>>,
 ): TrainingOptions {
+  const own = optionNames(network);
   const entries = (Object.entries(TRAINING_OPTIONS) as [TrainingOptionName, TrainingOption<unknown>][]).map(
     ([name, option]) => {
       const text = given[name];
-      if (text === undefined) return [name, option[preset]];
+      if (text === undefined) return [name, option[network]];
+      if (!own.includes(name)) {
+        throw new UsageError(`--${option.flag} is an option of --network ${option.only}, not of ${network}`);
+      }
       try {
         return [name, option.parse(text)];
       } catch (error) {
@@ -255,13 +312,28 @@ export function resolveTrainingOptions(
       }
     },
   );
-  return Object.fromEntries(entries) as TrainingOptions;
+  const options = Object.fromEntries(entries) as TrainingOptions;
+  checkTogether(options);
+  return options;
+}
+
+function checkTogether({ distillation, lambda, schedule, until }: TrainingOptions): void {
+  if (distillation === 'none' && lambda === 0) {
+    throw new UsageError('--distillation none with --lambda 0 leaves nothing to learn from');
+  }
+  if (schedule === 'plateau' && until === 0) {
+    throw new UsageError('--schedule plateau needs an --until above 0');
+  }
 }
 
 /** Replaces zeros by the values that depend on the model. */
-export function fittedOptions(options: TrainingOptions, topK: number): TrainingOptions {
+export function fittedOptions(
+  options: TrainingOptions,
+  { experts, topK }: { experts: number; topK: number },
+): TrainingOptions {
   return {
     ...options,
+    top: options.top || experts,
     sharpness: options.sharpness || (topK === 1 ? ONE_CHOICE_SHARPNESS : 1),
     k: options.k || topK,
   };

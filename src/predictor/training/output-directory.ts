@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { type Lock, lockHolder, tryLock } from '../../checkpoint/lock-file.js';
 import { SidaError } from '../../errors.js';
 import { readJsonFile } from '../../files/json-file.js';
+import type { NetworkName } from '../../protocol/predictor-messages.js';
 import { formatBytes } from '../../text/bytes.js';
 import { MANIFEST, readPredictorManifest } from './manifest.js';
 
@@ -18,9 +19,17 @@ const LOCK = 'lock';
 export const STATE = 'state.json';
 
 /** All settings that decide the outcome of a run, by name. */
-export type RunIdentity = Record<string, unknown>;
+export interface RunIdentity {
+  network: NetworkName;
+  [setting: string]: unknown;
+}
 
-export function digestOf(identity: RunIdentity): string {
+/** The settings that the networks of one directory share. */
+const SHARED = ['model', 'traces', 'held-out'] as const;
+
+type Settings = Record<string, unknown>;
+
+export function digestOf(identity: Settings): string {
   return createHash('sha256').update(JSON.stringify(identity)).digest('hex');
 }
 
@@ -41,13 +50,39 @@ function cannotRun(message: string): SidaError {
 }
 
 /** Lists the settings in which two runs differ. */
-function difference(before: RunIdentity, now: RunIdentity): string {
+function difference(before: Settings, now: Settings): string {
   const show = (value: unknown) => JSON.stringify(value) ?? 'nothing';
   const names = [...new Set([...Object.keys(before), ...Object.keys(now)])];
   const differing = names.filter((name) => show(before[name]) !== show(now[name]));
   return differing
     .map((name) => `${name} is ${show(before[name])} there and ${show(now[name])} here`)
     .join(', ');
+}
+
+const ELSEWHERE = 'name another --out, or remove it';
+
+/**
+ * Whether the directory holds the predictor of this run. Throws cannot_run if it holds one that the run cannot join:
+ * a network of the same kind, or networks of other traces.
+ */
+async function holdsRun(path: string, identity: RunIdentity): Promise<boolean> {
+  if (!existsSync(join(path, MANIFEST))) return false;
+  const { model, networks } = await readPredictorManifest(path);
+  const { network } = identity;
+  const same = networks[network];
+  if (same !== undefined) {
+    if (digestOf(same.run) === digestOf(identity)) return true;
+    throw cannotRun(
+      `${path} holds the ${network} network of another run: ${difference(same.run, identity)}; ${ELSEWHERE}`,
+    );
+  }
+  const shared = (run: Settings) => Object.fromEntries(SHARED.map((name) => [name, run[name]]));
+  for (const { run } of Object.values(networks)) {
+    const [before, now] = [shared({ ...run, model: model.weights }), shared(identity)];
+    if (digestOf(before) === digestOf(now)) continue;
+    throw cannotRun(`${path} holds a predictor of other traces: ${difference(before, now)}; ${ELSEWHERE}`);
+  }
+  return false;
 }
 
 export class OutputDirectory {
@@ -64,28 +99,26 @@ export class OutputDirectory {
   }
 
   /**
-   * Claims and locks the directory for this run. Throws cannot_run, and changes nothing, if the directory holds the
-   * state or predictor of another run or unrelated files, or if another process is training into it.
+   * Claims and locks the directory for this run. A predictor of the same traces that lacks this kind of network may be
+   * there. Throws cannot_run, and changes nothing, if the directory holds the state of another run, a predictor that
+   * the run cannot join or unrelated files, or if another process is training into it.
    */
   static async claim(path: string, identity: RunIdentity): Promise<OutputDirectory> {
-    const elsewhere = 'name another --out, or remove it';
-    if (existsSync(join(path, MANIFEST))) {
-      const { run } = await readPredictorManifest(path);
-      if (digestOf(run) === digestOf(identity)) return new OutputDirectory(path, true);
-      throw cannotRun(`${path} holds a predictor of another run: ${difference(run, identity)}; ${elsewhere}`);
-    }
+    if (await holdsRun(path, identity)) return new OutputDirectory(path, true);
     const unfinished = join(path, UNFINISHED);
     const before = readJsonFile(unfinished, RUN, z.record(z.string(), z.unknown()), { code: 'cannot_run' });
+    const other = before !== undefined && digestOf(before) !== digestOf(identity);
+    const published = other && (await isPublished(path, before));
     if (before !== undefined) {
-      if (digestOf(before) !== digestOf(identity) && (await hasSaves(unfinished))) {
+      if (other && !published && (await hasSaves(unfinished))) {
         throw cannotRun(
-          `${path} holds the state of another run: ${difference(before, identity)}; start that one again, or ${elsewhere}`,
+          `${path} holds the state of another run: ${difference(before, identity)}; start that one again, or ${ELSEWHERE}`,
         );
       }
     } else {
       await mkdir(path, { recursive: true });
       const others = (await readdir(path)).filter((name) => name !== UNFINISHED);
-      if (others.length > 0) {
+      if (others.length > 0 && !others.includes(MANIFEST)) {
         throw cannotRun(
           `${path} is not empty and not of sida train: it holds ${others.slice(0, 3).join(', ')}; name another --out`,
         );
@@ -94,6 +127,7 @@ export class OutputDirectory {
     }
     const lock = lockOrRefuse(join(unfinished, LOCK), path);
     try {
+      if (published) await removeSaves(unfinished);
       await writeWhole(join(unfinished, RUN), `${JSON.stringify(identity, null, 1)}\n`);
     } catch (error) {
       lock.release();
@@ -126,6 +160,19 @@ function lockOrRefuse(path: string, directory: string): Lock {
   throw cannotRun(
     `Process ${lockHolder(path) ?? ''} trains into ${directory}; wait for its end, or name another --out`,
   );
+}
+
+/** Whether a run ended and was stopped just before it removed its state. */
+async function isPublished(path: string, run: Settings): Promise<boolean> {
+  if (!existsSync(join(path, MANIFEST))) return false;
+  const { networks } = await readPredictorManifest(path);
+  return Object.values(networks).some((entry) => digestOf(entry.run) === digestOf(run));
+}
+
+async function removeSaves(unfinished: string): Promise<void> {
+  for (const name of await readdir(unfinished)) {
+    if (name !== LOCK) await rm(join(unfinished, name), { recursive: true, force: true });
+  }
 }
 
 /** Whether any network has saved its state. */

@@ -1,15 +1,31 @@
 /** README.md of a predictor directory: how the predictor was made and how often it is right. */
+
+import type { NetworkName } from '../../protocol/predictor-messages.js';
 import { shellQuote } from '../../text/shell-quote.js';
 import { hitNames } from '../hit-ranks.js';
-import type { LayerHitShares, PredictorManifest } from './manifest.js';
-import type { NetworkState } from './network-state.js';
-import { TRAINING_OPTIONS, type TrainingOptionName } from './options.js';
+import {
+  type Ending,
+  type LayerHitShares,
+  type NetworkEntry,
+  networksOf,
+  type PredictorManifest,
+} from './manifest.js';
+import { optionNames, TRAINING_OPTIONS } from './options.js';
 
-const ENDINGS = {
+/** Minutes of each training, by the kind of network and the stack. */
+export type TrainingMinutes = Partial<Record<NetworkName, Partial<Record<string, number>>>>;
+
+const ENDED_BECAUSE: Record<Ending, string> = {
   epochs: 'all epochs done',
+  plateau: 'the held-out loss improved no more',
   patience: 'no better for as long as the patience',
   minutes: 'the time was up',
-} as const;
+};
+
+const MADE_OF: Record<NetworkName, string> = {
+  lstm: 'networks of LSTM layers',
+  attention: 'networks of residual attention blocks',
+};
 
 export function tableOf(head: string[], rows: string[][]): string {
   return [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
@@ -47,19 +63,19 @@ function traceCommandOf({
   ].join(' ');
 }
 
-/** The command that reproduces this predictor. */
-function commandOf(manifest: PredictorManifest): string {
-  const flags = (Object.keys(TRAINING_OPTIONS) as TrainingOptionName[]).flatMap((name) => {
-    const { flag, paper } = TRAINING_OPTIONS[name];
-    const value = manifest.options[name];
-    if (value === paper) return [];
+/** The command that reproduces a network. */
+function commandOf(network: NetworkName, { options, run }: NetworkEntry): string {
+  const flags = optionNames(network).flatMap((name) => {
+    const { flag, [network]: usual } = TRAINING_OPTIONS[name];
+    const value = options[name];
+    if (value === usual) return [];
     if (typeof value === 'boolean') return [value ? `--${flag}` : `--no-${flag}`];
     return [`--${flag} ${value}`];
   });
-  const { networks, 'held-out': heldOut } = manifest.run;
-  const only = Array.isArray(networks) && networks.length === 1 ? [`--only ${networks[0]}`] : [];
+  const { stacks, 'held-out': heldOut } = run;
+  const only = Array.isArray(stacks) && stacks.length === 1 ? [`--only ${stacks[0]}`] : [];
   const measured = Array.isArray(heldOut) ? ['--held-out HELD_OUT_TRACE…'] : [];
-  return ['sida train TRACE… --out P', ...measured, ...only, ...flags].join(' ');
+  return [`sida train TRACE… --out P --network ${network}`, ...measured, ...only, ...flags].join(' ');
 }
 
 function whatCounts(topK: number): string {
@@ -67,23 +83,43 @@ function whatCounts(topK: number): string {
   return `Share of the routers' experts that are among the first ${topK} / ${2 * topK} named (${hitNames(topK).join(' / ')})`;
 }
 
-export function predictorCard(
-  manifest: PredictorManifest,
-  networks: readonly { network: string; state: NetworkState }[],
+/** How one kind of network was made. */
+function networkSection(
+  network: NetworkName,
+  entry: NetworkEntry,
+  minutes: TrainingMinutes[NetworkName] = {},
 ): string {
-  const { model, trainedOn, options, heldOut } = manifest;
+  const trained = entry.training.map(({ stack, steps, epochs, bestStep, ending }) => [
+    stack,
+    String(steps),
+    epochs.toFixed(2),
+    minutes[stack]?.toFixed(1) ?? '–',
+    String(bestStep),
+    ENDED_BECAUSE[ending],
+  ]);
+  return `## The \`${network}\` networks
+
+    ${commandOf(network, entry)}
+
+[curve.svg](${network}/curve.svg) shows loss and hit rates over the steps, and [training.jsonl](${network}/training.jsonl) holds every measurement.
+
+${tableOf(['stack', 'steps', 'epochs', 'minutes', 'best step', 'ended because'], trained)}
+
+${tableOf(
+  ['option', 'value'],
+  optionNames(network).map((name) => [
+    `\`--${TRAINING_OPTIONS[name].flag}\``,
+    String(entry.options[name] ?? '–'),
+  ]),
+)}
+`;
+}
+
+export function predictorCard(manifest: PredictorManifest, minutes: TrainingMinutes): string {
+  const { model, trainedOn, heldOut } = manifest;
   const tokens = Object.values(heldOut)[0]?.find(({ layer }) => layer === manifest.layers[0])?.tokens ?? 0;
-  const trained = networks.map(({ network, state }) => {
-    const best = state.evaluations.findLast((evaluation) => evaluation.best);
-    return [
-      network,
-      String(state.step),
-      state.evaluations.at(-1)?.epoch.toFixed(2) ?? '',
-      (state.seconds / 60).toFixed(1),
-      String(best?.step ?? ''),
-      ENDINGS[state.ending ?? 'epochs'],
-    ];
-  });
+  const networks = networksOf(manifest);
+  const named = networks.map((name) => `\`${name}\` is ${MADE_OF[name]}`);
   return `# Predictor of ${model.name}
 
 This predictor names the experts that ${model.name} will use before it runs. Serve with it: \`sida serve --predictor\` and this directory.
@@ -95,21 +131,11 @@ ${whatCounts(manifest.topK)}, ${tokens} held-out ${manifest.layers[0]!.split('.'
 
 ${tableOf(['layer', ...Object.keys(heldOut)], heldOutRows(manifest))}
 
-\`lstm\` is the networks, \`token\` the most frequent experts of each token id. [curve.svg](curve.svg) shows loss and hit rates over the steps, and \`training.jsonl\` holds every measurement.
+${named.join(', ')}, \`token\` the most frequent experts of each token id. \`--hash-function\` chooses one; \`auto\` takes \`${manifest.default}\`.
 
-## How it was made
+## The traces
 
 ${trainedOn.map((trace) => `    ${traceCommandOf(trace)}    # ${trace.sequences} sequences, ${trace.tokens} tokens`).join('\n')}
-    ${commandOf(manifest)}
 
-${tableOf(['network', 'steps', 'epochs', 'minutes', 'best step', 'ended because'], trained)}
-
-${tableOf(
-  ['option', 'value'],
-  (Object.keys(TRAINING_OPTIONS) as TrainingOptionName[]).map((name) => [
-    `\`--${TRAINING_OPTIONS[name].flag}\``,
-    String(options[name]),
-  ]),
-)}
-`;
+${networks.map((network) => networkSection(network, manifest.networks[network]!, minutes[network])).join('\n')}`;
 }

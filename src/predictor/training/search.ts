@@ -2,11 +2,12 @@
 import { join } from 'node:path';
 import { UsageError } from '../../config/resolve.js';
 import { loadAddon } from '../../native/addon.js';
+import type { NetworkName } from '../../protocol/predictor-messages.js';
 import { hitNames } from '../hit-ranks.js';
 import type { Evaluation } from './network-state.js';
 import type { TrainingEvents } from './network-training.js';
 import {
-  type Preset,
+  optionNames,
   resolveTrainingOptions,
   TRAINING_OPTIONS,
   type TrainingOptionName,
@@ -17,7 +18,10 @@ import { openSetup, type TrainingSetup, type TrainRequest } from './setup.js';
 import { runNetwork } from './train-predictor.js';
 
 /** The options that most often make a difference; the search takes about a quarter of an hour. */
-export const DEFAULT_GRID = 'blocks=0,1,2 hidden=64,128';
+export const DEFAULT_GRIDS: Record<NetworkName, string> = {
+  lstm: 'layers=1,2 hidden=64,128,256',
+  attention: 'blocks=1,2 hidden=64,128,192',
+};
 /** Time limit of each candidate, unless the user gives another. */
 const DEFAULT_MINUTES = '2';
 /** Least tokens over which the forward time is measured. */
@@ -48,8 +52,8 @@ export interface CandidateResult {
 }
 
 /** Expands `hidden=64,128 lr=1e-3` to every combination; the last option varies fastest. */
-export function candidatesOf(grid: string, preset: Preset, given: Given): Candidate[] {
-  const names = Object.keys(TRAINING_OPTIONS) as TrainingOptionName[];
+export function candidatesOf(grid: string, network: NetworkName, given: Given): Candidate[] {
+  const names = optionNames(network);
   let combinations: Given[] = [{}];
   for (const part of grid.split(/\s+/).filter(Boolean)) {
     const [flag, list = ''] = part.split('=', 2);
@@ -65,7 +69,7 @@ export function candidatesOf(grid: string, preset: Preset, given: Given): Candid
   if (grid.trim() === '') throw new UsageError('Expected --grid to name an option at least');
   return combinations.map((varied) => ({
     varied,
-    options: resolveTrainingOptions(preset, { maxMinutes: DEFAULT_MINUTES, ...given, ...varied }),
+    options: resolveTrainingOptions(network, { maxMinutes: DEFAULT_MINUTES, ...given, ...varied }),
   }));
 }
 
@@ -117,7 +121,7 @@ export async function searchOptions(
     const network = setup.train.corpus.stacks[stack]!;
     try {
       events.onCandidate?.(candidates[i]!, i);
-      const identity: RunIdentity = { search: true, ...setup.identity };
+      const identity: RunIdentity = { ...setup.identity, search: true };
       const output = await OutputDirectory.claim(join(out, `candidate-${i}`), identity);
       try {
         const directory = await output.stateOf(network);

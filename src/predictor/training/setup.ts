@@ -3,11 +3,12 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { SidaError } from '../../errors.js';
 import type { NativeAddon, TokenEmbedding } from '../../native/addon-types.js';
+import type { NetworkName } from '../../protocol/predictor-messages.js';
 import { EMBEDDING } from '../../trace/embedding.js';
 import type { StackName } from '../hash-function.js';
 import { Corpus, checkSameModel } from './corpus.js';
 import type { SequenceSet } from './network-training.js';
-import { fittedOptions, type TrainingOptions } from './options.js';
+import { fittedOptions, ownOptions, type TrainingOptions } from './options.js';
 import type { RunIdentity } from './output-directory.js';
 import { splitHeldOut } from './split.js';
 
@@ -16,6 +17,8 @@ export interface TrainRequest {
   traces: readonly string[];
   /** Trace directories to measure on; empty: a share of `traces` is held out. */
   heldOut: readonly string[];
+  /** The kind of network. */
+  network: NetworkName;
   options: TrainingOptions;
   /** Trains only the network of this stack. */
   only?: StackName;
@@ -28,6 +31,8 @@ export interface TrainingSetup {
   embedding: TokenEmbedding;
   /** Indices of the stacks whose networks are trained. These stacks have MoE layers. */
   stacks: number[];
+  /** The kind of network. */
+  network: NetworkName;
   /** The request's options, with values that depend on the model filled in. */
   options: TrainingOptions;
   /** Experts that the model's routers choose for a token. */
@@ -45,7 +50,8 @@ function cannotRun(message: string): SidaError {
 /** Experts per token that training needs. Throws cannot_run if a trace recorded fewer. */
 function topOf(options: TrainingOptions, corpora: readonly Corpus[]): number {
   const { experts, topK } = corpora[0]!.traces[0]!.meta;
-  const wanted = Math.min(experts, Math.max(options.top, options.k, topK));
+  const distilled = options.distillation === 'none' ? 0 : options.top;
+  const wanted = Math.min(experts, Math.max(distilled, options.k, topK));
   for (const trace of corpora.flatMap((corpus) => corpus.traces)) {
     if (trace.meta.top < wanted) {
       throw cannotRun(
@@ -117,7 +123,7 @@ export async function openSetup(
       .slice(0, most);
     if (stacks.length === 0)
       throw cannotRun(`${meta.model.name} has no MoE layers in its ${only ?? 'stacks'}`);
-    const own = fittedOptions(options, meta.topK);
+    const own = fittedOptions(options, meta);
     return {
       train: { corpus, sequences: split.train },
       heldOut: heldOutCorpus
@@ -125,15 +131,19 @@ export async function openSetup(
         : { corpus, sequences: split.heldOut },
       embedding: loadEmbedding(addon, corpus),
       stacks,
+      network: request.network,
       options: own,
       topK: meta.topK,
       top: topOf(own, open),
       identity: {
         model: meta.model.weights,
         traces: describe(corpus),
-        'held-out': heldOutCorpus ? describe(heldOutCorpus) : 'a share of the traces',
-        networks: stacks.map((stack) => corpus.stacks[stack]),
-        ...own,
+        'held-out': heldOutCorpus
+          ? describe(heldOutCorpus)
+          : { share: options.heldOutShare, seed: options.seed },
+        network: request.network,
+        stacks: stacks.map((stack) => corpus.stacks[stack]),
+        ...ownOptions(request.network, own),
       },
       close,
     };

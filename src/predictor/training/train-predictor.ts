@@ -1,19 +1,31 @@
 /** Trains a predictor directory from traces: networks, token table, training log, curve and card. */
-import { cp, rename, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { cp, mkdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadAddon } from '../../native/addon.js';
 import type { NativeAddon, PredictorShape } from '../../native/addon-types.js';
+import { NETWORK_NAMES } from '../../protocol/predictor-messages.js';
 import type { StackName } from '../hash-function.js';
 import { learnAndMeasure, type TableEvents } from './learned-tables.js';
-import { MANIFEST, type PredictorManifest, readPredictorManifest } from './manifest.js';
+import {
+  defaultFunction,
+  MANIFEST,
+  type NetworkEntry,
+  networksOf,
+  type PredictorManifest,
+  readPredictorManifest,
+} from './manifest.js';
 import type { Evaluation, NetworkState } from './network-state.js';
 import { type TrainingEvents, trainNetwork } from './network-training.js';
+import { ownOptions } from './options.js';
 import { OutputDirectory, saving, writeWhole } from './output-directory.js';
-import { predictorCard } from './predictor-card.js';
+import { predictorCard, type TrainingMinutes } from './predictor-card.js';
 import { openSetup, sequencesOf, type TrainingSetup, type TrainRequest } from './setup.js';
 import { sampleTokens } from './split.js';
 import { trainingCurve } from './training-curve.js';
 
+/** The measurements of a kind's training, one per line. */
+const LOG = 'training.jsonl';
 /** Tokens of an evaluation during training. The final measurement uses everything held out. */
 const MEASURED_TOKENS = 50_000;
 /** The encoder's share of --max-minutes if both networks are trained. Decoders have fewer tokens. */
@@ -29,7 +41,10 @@ interface TrainResult {
 }
 
 /** Shape of the network of a stack. */
-export function shapeOf({ train, embedding, options }: TrainingSetup, stack: number) {
+export function shapeOf(
+  { train, embedding, network, options }: TrainingSetup,
+  stack: number,
+): PredictorShape {
   const causal = train.corpus.stacks[stack] === 'decoder';
   return {
     dIn: embedding.dModel,
@@ -37,11 +52,16 @@ export function shapeOf({ train, embedding, options }: TrainingSetup, stack: num
     layers: train.corpus.layers(stack).length,
     experts: train.corpus.traces[0]!.meta.experts,
     causal,
-    bidirectional: options.bidirectional && !causal,
     positions: options.positions,
-    blocks: options.blocks,
     summary: stack > 0,
-  } satisfies PredictorShape;
+    ...(network === 'lstm'
+      ? {
+          lstmLayers: options.layers,
+          attentionWeights: options.attentionWeights,
+          bidirectional: options.bidirectional && !causal,
+        }
+      : { blocks: options.blocks, bidirectional: false }),
+  };
 }
 
 /** Trains the network of a stack and keeps its state in `directory`. */
@@ -83,8 +103,8 @@ export async function runNetwork(
 }
 
 /**
- * Trains into `out`, or resumes an earlier run of the same request. sida-predictor.json is written last: a directory
- * without it is not a predictor.
+ * Trains into `out`, or resumes an earlier run of the same request. A predictor of the same traces in `out` gets this
+ * kind of network beside its own. sida-predictor.json is written last: a directory without it is not a predictor.
  */
 export async function trainPredictor(
   request: TrainRequest,
@@ -99,6 +119,8 @@ export async function trainPredictor(
       return { manifest: await readPredictorManifest(out), endedBefore: true, networks: [] };
     }
     try {
+      const folder = join(out, setup.network);
+      await mkdir(folder, { recursive: true });
       const networks: TrainResult['networks'] = [];
       for (const stack of setup.stacks) {
         const earlier = networks.flatMap(({ state }) => state.evaluations);
@@ -106,7 +128,7 @@ export async function trainPredictor(
         const state = await runNetwork(addon, setup, request, stack, await output.stateOf(network), {
           ...events,
           onEvaluation: async (evaluation, all) => {
-            await writeLog(out, [...earlier, ...all]);
+            await writeLog(folder, [...earlier, ...all]);
             await events.onEvaluation?.(evaluation, all);
           },
         });
@@ -122,9 +144,33 @@ export async function trainPredictor(
   }
 }
 
-function writeLog(out: string, evaluations: readonly Evaluation[]): Promise<void> {
+function writeLog(folder: string, evaluations: readonly Evaluation[]): Promise<void> {
   const text = evaluations.map((evaluation) => `${JSON.stringify(evaluation)}\n`).join('');
-  return saving(out, text.length, () => writeWhole(join(out, 'training.jsonl'), text));
+  return saving(folder, text.length, () => writeWhole(join(folder, LOG), text));
+}
+
+/** The minutes of each training, by the last measurement in its log. The manifest has none: they differ every time. */
+async function trainingMinutes(out: string, manifest: PredictorManifest): Promise<TrainingMinutes> {
+  const minutes: TrainingMinutes = {};
+  for (const kind of networksOf(manifest)) {
+    const log = await readFile(join(out, kind, LOG), 'utf8');
+    const evaluations = log
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Evaluation);
+    minutes[kind] = Object.fromEntries(evaluations.map(({ network, seconds }) => [network, seconds / 60]));
+  }
+  return minutes;
+}
+
+function trainingOf(networks: TrainResult['networks']): NetworkEntry['training'] {
+  return networks.map(({ network, state: { step, evaluations, ending } }) => ({
+    stack: network,
+    steps: step,
+    epochs: evaluations.at(-1)!.epoch,
+    bestStep: evaluations.findLast(({ best }) => best)!.step,
+    ending: ending!,
+  }));
 }
 
 async function publish(
@@ -136,23 +182,33 @@ async function publish(
   events: PredictorEvents,
 ): Promise<PredictorManifest> {
   const out = output.path;
+  const folder = join(out, setup.network);
   const evaluations = networks.flatMap(({ state }) => state.evaluations);
-  await writeLog(out, evaluations);
+  await writeLog(folder, evaluations);
   for (const { network, state } of networks) {
     const best = join(await output.stateOf(network), state.best!);
-    const copy = join(out, `${network}.tmp`);
+    const copy = join(folder, `${network}.tmp`);
     await rm(copy, { recursive: true, force: true });
     await saving(out, 1 << 20, () => cp(best, copy, { recursive: true }));
-    await rm(join(out, network), { recursive: true, force: true });
-    await rename(copy, join(out, network));
+    await rm(join(folder, network), { recursive: true, force: true });
+    await rename(copy, join(folder, network));
   }
   const { heldOut, sharpness } = await saving(out, 16 << 20, () =>
-    learnAndMeasure(addon, setup, out, request.threads, events),
+    learnAndMeasure(addon, setup, out, request, events),
   );
   const { meta } = setup.train.corpus.traces[0]!;
+  const before = existsSync(join(out, MANIFEST)) ? await readPredictorManifest(out) : undefined;
+  const own: NetworkEntry = {
+    sharpness,
+    options: ownOptions(setup.network, setup.options),
+    training: trainingOf(networks),
+    run: setup.identity,
+  };
+  const all = { ...before?.networks, [setup.network]: own };
+  const measured = { ...before?.heldOut, ...heldOut };
   const manifest: PredictorManifest = {
     format: 'sida-predictor',
-    version: 1,
+    version: 2,
     model: meta.model,
     layers: meta.layers,
     experts: meta.experts,
@@ -168,16 +224,17 @@ async function publish(
         tokens: lengths.reduce((sum, own) => sum + own.reduce((total, n) => total + n, 0), 0),
       }),
     ),
-    sharpness,
-    options: setup.options,
-    heldOut,
-    run: setup.identity,
+    default: defaultFunction({ networks: all }),
+    networks: all,
+    heldOut: Object.fromEntries(
+      [...NETWORK_NAMES, 'token'].flatMap((name) => (measured[name] ? [[name, measured[name]]] : [])),
+    ),
   };
   const curve = trainingCurve(evaluations, meta.topK);
-  const card = predictorCard(manifest, networks);
+  const card = predictorCard(manifest, await trainingMinutes(out, manifest));
   const json = `${JSON.stringify(manifest, null, 1)}\n`;
   await saving(out, curve.length + card.length + json.length, async () => {
-    await writeWhole(join(out, 'curve.svg'), curve);
+    await writeWhole(join(folder, 'curve.svg'), curve);
     await writeWhole(join(out, 'README.md'), card);
     await writeWhole(join(out, MANIFEST), json);
   });

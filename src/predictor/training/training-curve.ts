@@ -25,6 +25,7 @@ function lossPanel(network: string, own: readonly Evaluation[]): LineChart {
       { name: 'held out', points: own.map(({ step, heldOut }) => ({ x: step, y: heldOut.loss })) },
       { name: 'training', points: trained(own).map(({ step, train }) => ({ x: step, y: train.loss })) },
     ].filter(({ points }) => points.length > 0),
+    marks: rateFalls(own),
   };
 }
 
@@ -44,6 +45,13 @@ function hitPanel(network: string, own: readonly Evaluation[], topK: number): Li
       { name: `${first}, training`, points: points(training, 0) },
     ].filter((one) => one.points.length > 0),
   };
+}
+
+/** The steps after which the learning rate was lower. */
+function rateFalls(own: readonly Evaluation[]): NonNullable<LineChart['marks']> {
+  return own
+    .filter(({ plateau }, i) => plateau && i + 1 < own.length)
+    .map(({ step }) => ({ x: step, text: 'rate ÷ 10' }));
 }
 
 /** Keeps the evaluations that also measured the training set. */

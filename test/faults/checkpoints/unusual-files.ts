@@ -70,5 +70,5 @@ export const UNUSUAL_IN_PACK: CheckpointCase[] = unusual([
 
 export const UNUSUAL_IN_PREDICTOR: CheckpointCase[] = [
   ...unusual(['sida-predictor.json', 'token.safetensors']),
-  ...unusual(['encoder/predictor.json']),
+  ...unusual(['attention/encoder/predictor.json']),
 ];

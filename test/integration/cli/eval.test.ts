@@ -33,6 +33,8 @@ beforeAll(() => {
       '16',
       '--lr',
       '5e-3',
+      '--warmup',
+      '0',
       '--epochs',
       '2',
       '--threads',

@@ -28,7 +28,7 @@ function traceArgs(name: string, from: number, to: number, more: string[] = []):
   return ['trace', MINI, '--data', data, ...template, '--out', at(name), '--pack-dir', at('packs'), ...more];
 }
 
-const SMALL = ['--hidden', '16', '--batch', '16', '--lr', '5e-3', '--clip-norm', '1', '--threads', '1'];
+const SMALL = ['--hidden', '16', '--batch', '16', '--lr', '5e-3', '--warmup', '0', '--threads', '1'];
 const trainArgs = (out: string, more: string[] = []) => [
   'train',
   at('a'),
@@ -57,8 +57,8 @@ beforeAll(() => {
 });
 
 /** The evaluations of a run without their times, which differ between runs. */
-function measurements(out: string): Record<string, unknown>[] {
-  const lines = readFileSync(join(at(out), 'training.jsonl'), 'utf8')
+function measurements(out: string, network = 'lstm'): Record<string, unknown>[] {
+  const lines = readFileSync(join(at(out), network, 'training.jsonl'), 'utf8')
     .trim()
     .split('\n');
   return lines.map((line) => ({ ...JSON.parse(line), seconds: 0 }));
@@ -69,7 +69,7 @@ const manifestOf = (out: string) => JSON.parse(readFileSync(join(at(out), 'sida-
 /** Expects the weights' hashes, the evaluations and the held-out hits of an uninterrupted run. */
 function expectSameAsWhole(out: string): void {
   for (const stack of ['encoder', 'decoder']) {
-    const weights = (name: string) => readFileSync(join(at(name), stack, 'predictor.json'), 'utf8');
+    const weights = (name: string) => readFileSync(join(at(name), 'lstm', stack, 'predictor.json'), 'utf8');
     expect(weights(out)).toBe(weights('whole'));
   }
   expect(measurements(out)).toEqual(measurements('whole'));
@@ -97,23 +97,28 @@ describe('a trained predictor', () => {
   it('has all its files, a manifest and a card, and can be opened', async () => {
     expect(readdirSync(at('whole')).sort()).toEqual([
       'README.md',
+      'lstm',
+      'sida-predictor.json',
+      'token.safetensors',
+    ]);
+    expect(readdirSync(join(at('whole'), 'lstm')).sort()).toEqual([
       'curve.svg',
       'decoder',
       'encoder',
-      'sida-predictor.json',
-      'token.safetensors',
       'training.jsonl',
     ]);
     const manifest = manifestOf('whole');
     expect(manifest).toMatchObject({
       format: 'sida-predictor',
-      version: 1,
+      version: 2,
       layers: ['encoder.1', 'encoder.3', 'decoder.1', 'decoder.3'],
       experts: 64,
       vocab: 8000,
-      options: { hidden: 16, top: 30, lambda: 0.005, lr: 0.005 },
+      default: 'lstm',
+      networks: { lstm: { options: { hidden: 16, top: 30, lambda: 0.005, lr: 0.005 } } },
     });
-    const { encoder, decoder } = manifest.sharpness;
+    expect(Object.keys(manifest.networks)).toEqual(['lstm']);
+    const { encoder, decoder } = manifest.networks.lstm.sharpness;
     for (const { alpha, chance } of [encoder, decoder]) {
       expect([alpha.length, chance.length]).toEqual([2, 2]);
     }
@@ -130,7 +135,7 @@ describe('a trained predictor', () => {
     opened.function.close();
     const card = readFileSync(join(at('whole'), 'README.md'), 'utf8');
     expect(card).toMatch(/\| encoder\.1 \| [\d.]+ % \/ [\d.]+ % \| /);
-    expect(card).toContain('sida train TRACE… --out P --held-out HELD_OUT_TRACE… --hidden 16');
+    expect(card).toContain('sida train TRACE… --out P --network lstm --held-out HELD_OUT_TRACE… --hidden 16');
   });
 
   it('has learnt: its loss fell, and the best weights were kept', () => {
@@ -183,7 +188,7 @@ describe('a run that was ended', () => {
   });
 
   it('by SIGTERM while it learns the tables ends at once and continues when started again', async () => {
-    const published = join(at('tables'), 'decoder', 'predictor.json');
+    const published = join(at('tables'), 'lstm', 'decoder', 'predictor.json');
     const endedInTables = async () => {
       rmSync(at('tables'), { recursive: true, force: true });
       const { child, exit } = start(trainArgs('tables'));
@@ -243,6 +248,18 @@ describe('sida train refuses', () => {
       1,
       /at once/,
     ],
+    [
+      'an option of the other network',
+      () => trainArgs('x', ['--blocks', '2']),
+      2,
+      /--blocks is an option of --network attention, not of lstm/,
+    ],
+    [
+      'a network of other traces beside the one there',
+      () => ['train', at('b'), '--out', at('whole'), '--network', 'attention'],
+      1,
+      /whole holds a predictor of other traces: traces is .* there and .* here/,
+    ],
     ['a wrong number', () => trainArgs('x', ['--lr', 'fast']), 2, /"--lr" option to be a number/],
     ['an unknown stack', () => trainArgs('x', ['--only', 'both']), 2, /encoder, decoder/],
     ['a grid without a search', () => trainArgs('x', ['--grid', 'hidden=8']), 2, /--grid needs --search/],
@@ -270,18 +287,130 @@ it('trains a single stack, and stops early when its patience ends', () => {
       '2',
       '--lr',
       '0.05',
+      '--schedule',
+      'constant',
+      '--until',
+      '0',
       '--json',
     ]),
   );
   expect(run.status, run.stderr).toBe(0);
   const { heldOut } = JSON.parse(run.stdout);
   expect(heldOut.lstm.map(({ layer }: { layer: string }) => layer)).toEqual(['decoder.1', 'decoder.3']);
-  expect(existsSync(join(at('alone'), 'encoder'))).toBe(false);
+  expect(existsSync(join(at('alone'), 'lstm', 'encoder'))).toBe(false);
   const all = measurements('alone');
   expect(all.slice(-2).map(({ best }) => best)).toEqual([false, false]);
   expect(all.at(-3)).toMatchObject({ best: true });
   expect(readFileSync(join(at('alone'), 'README.md'), 'utf8')).toContain(
     'no better for as long as the patience',
+  );
+});
+
+describe('a network of the other kind', () => {
+  const both = (more: string[] = []) =>
+    trainArgs('both', ['--network', 'attention', '--lambda', '1', ...more]);
+
+  it('joins the predictor of the same traces, also after a kill, and a user chooses between them', async () => {
+    cpSync(at('whole'), at('both'), { recursive: true });
+    const { child, exit } = start(both());
+    await savedBy('both', 'encoder', exit);
+    child.kill('SIGKILL');
+    expect(await exit).toBe('SIGKILL');
+    // The predictor that was there serves meanwhile.
+    expect(manifestOf('both')).toEqual(manifestOf('whole'));
+    const again = sida(...both());
+    expect(again.status, again.stderr).toBe(0);
+    expect(existsSync(join(at('both'), 'unfinished'))).toBe(false);
+
+    const before = manifestOf('whole');
+    const manifest = manifestOf('both');
+    expect(manifest.networks.lstm).toEqual(before.networks.lstm);
+    expect(manifest).toMatchObject({
+      default: 'lstm',
+      networks: {
+        attention: { options: { hidden: 16, blocks: 2, lambda: 1 }, run: { network: 'attention' } },
+      },
+    });
+    expect(Object.keys(manifest.heldOut)).toEqual(['lstm', 'attention', 'token']);
+    expect(manifest.heldOut).toMatchObject(before.heldOut);
+    expect(measurements('both', 'lstm')).toEqual(measurements('whole'));
+    expect(measurements('both', 'attention')[0]).toMatchObject({ network: 'encoder', step: 5 });
+    const card = readFileSync(join(at('both'), 'README.md'), 'utf8');
+    expect(card).toMatch(/^\| layer \| lstm \| attention \| token \|$/m);
+    for (const kind of ['lstm', 'attention'] as const) {
+      const { shape } = loadAddon().inspectCheckpoint(MINI);
+      const opened = await openPredictor(at('both'), {
+        model: shape,
+        weights: manifest.model.weights,
+        addon: loadAddon(),
+        embedding: () => new (loadAddon().TokenEmbedding)({ checkpoint: MINI }),
+        kind,
+      });
+      expect([opened.function.name, opened.warnings]).toEqual([kind, []]);
+      opened.function.close();
+    }
+  });
+
+  it('does not change when its command is started again', () => {
+    const again = sida(...both(['--json']));
+    expect(JSON.parse(again.stdout)).toMatchObject({ endedBefore: true });
+  });
+});
+
+describe('the rule that ends a training', () => {
+  // Steps of 0 learn nothing, so every third epoch is a plateau.
+  const still = (out: string) =>
+    trainArgs(out, ['--only', 'decoder', '--epochs', '500', '--lr', '1e-9', '--until', '50']);
+
+  it('lowers the rate twice, then ends; the curve and the card tell so', () => {
+    const run = sida(...still('still'));
+    expect(run.status, run.stderr).toBe(0);
+    const fell = measurements('still').filter(({ plateau }) => plateau);
+    expect(fell.map(({ epoch }) => epoch)).toEqual([4, 7, 10]);
+    const rates = fell.map(({ learningRate }) => learningRate as number);
+    [1e-9, 1e-10, 1e-11].forEach((rate, i) => {
+      expect(rates[i]! / rate).toBeCloseTo(1);
+    });
+    const { training } = manifestOf('still').networks.lstm;
+    expect(training).toMatchObject([{ stack: 'decoder', epochs: 10, ending: 'plateau' }]);
+    const curve = readFileSync(join(at('still'), 'lstm', 'curve.svg'), 'utf8');
+    expect(curve.match(/>rate ÷ 10</g)).toHaveLength(2);
+    expect(readFileSync(join(at('still'), 'README.md'), 'utf8')).toContain(
+      'the held-out loss improved no more',
+    );
+  });
+
+  it('gives the same result after a kill in the middle', async () => {
+    const { child, exit } = start(still('still-killed'));
+    const state = join(at('still-killed'), 'unfinished', 'decoder', 'state.json');
+    const falls = () =>
+      existsSync(state) ? readFileSync(state, 'utf8').split('"plateau":true').length - 1 : 0;
+    while (falls() === 0 && child.exitCode === null) await delay(2);
+    child.kill('SIGKILL');
+    await exit;
+    expect(sida(...still('still-killed')).status).toBe(0);
+    expect(measurements('still-killed')).toEqual(measurements('still'));
+    expect(manifestOf('still-killed')).toEqual(manifestOf('still'));
+  });
+});
+
+it.each([
+  [
+    'the cross-entropy alone',
+    ['--distillation', 'none', '--lambda', '1'],
+    { distillation: 'none', lambda: 1 },
+  ],
+  ['one layer and softmax', ['--layers', '1', '--attention-weights', 'softmax'], { layers: 1 }],
+  ['the plain distillation of few experts', ['--lambda', '0', '--top', '4'], { lambda: 0, top: 4 }],
+])('trains %s', (name, flags, options) => {
+  const run = sida(...trainArgs(name, ['--only', 'decoder', '--epochs', '1', '--json', ...flags]));
+  expect(run.status, run.stderr).toBe(0);
+  expect(JSON.parse(run.stdout).networks.lstm.options).toMatchObject(options);
+  const config = JSON.parse(readFileSync(join(at(name), 'lstm/decoder/predictor.json'), 'utf8'));
+  expect(config).toMatchObject(
+    'layers' in options
+      ? { kind: 'lstm', lstm_layers: 1, attention_weights: 'softmax' }
+      : { kind: 'lstm', lstm_layers: 2, attention_weights: 'sparsemax' },
   );
 });
 

@@ -152,7 +152,7 @@ describe('predicted routing without a complete predictor', () => {
   it('is refused if only the encoder has a network, and exact answers stay the same', async () => {
     const encoder = join(files.root, 'encoder-alone');
     cpSync(files.predictor, encoder, { recursive: true });
-    rmSync(join(encoder, 'decoder'), { recursive: true });
+    rmSync(join(encoder, 'lstm', 'decoder'), { recursive: true });
     const server = await ServerProcess.start([...SERVER, '--predictor', encoder]);
     const exact = await ask(server, {});
     expect(exact.status).toBe(200);
@@ -168,7 +168,7 @@ describe('predicted routing without a complete predictor', () => {
     ]);
     expect(again.map(({ status }) => status)).toEqual([200, 422, 200]);
     expect(again[0]!.body.data).toEqual(exact.body.data);
-    expect(server.output).toMatch(/no decoder network/);
+    expect(server.output).toMatch(/no lstm network of the decoder/);
     expect(await server.stop()).toBe(0);
   });
 });

@@ -41,7 +41,7 @@ async function setBudget(server: ServerProcess, budget: string): Promise<void> {
 }
 
 beforeAll(async () => {
-  files = makePredictor(sentences);
+  files = makePredictor(sentences, ['lstm', 'attention']);
   const server = await ServerProcess.start([...SERVER, '--memory-budget', '100%', '--predictor', 'none']);
   reference = await answersOf(server);
   expect(await server.stop()).toBe(0);
@@ -54,6 +54,7 @@ const rows = [
   ['token', 'farthest-next-use', '1'],
   ['lstm', 'farthest-next-use', '4'],
   ['lstm', 'lru', '1'],
+  ['attention', 'farthest-next-use', '4'],
   ['replay', 'farthest-next-use', '1'],
   ['replay', 'farthest-next-use', '4'],
   ['shuffled', 'farthest-next-use', '4'],

@@ -9,6 +9,7 @@ import {
   makeOverflow,
   makeSlow,
   makeSure,
+  networkOf,
   replaceNetwork,
   weightsIn,
 } from '../../support/broken-predictors.js';
@@ -80,17 +81,20 @@ describe('a predictor that cannot be opened', () => {
     [
       'has a network for another number of experts',
       () =>
-        broken(files, 'network', (directory) => replaceNetwork(join(directory, 'encoder'), { experts: 32 })),
+        broken(files, 'network', (directory) =>
+          replaceNetwork(networkOf(directory, 'encoder'), { experts: 32 }),
+        ),
       /experts is 32, the model's encoder has 64\. Experts are fetched/,
     ],
     [
       'is cut short',
-      () => broken(files, 'cut', (directory) => truncateSync(weightsIn(join(directory, 'encoder')), 3000)),
+      () =>
+        broken(files, 'cut', (directory) => truncateSync(weightsIn(networkOf(directory, 'encoder')), 3000)),
       /predictor-.*safetensors.*Experts are fetched/,
     ],
     [
       'has weights that are not numbers',
-      () => broken(files, 'nan', (directory) => fillWeights(join(directory, 'encoder'), Number.NaN)),
+      () => broken(files, 'nan', (directory) => fillWeights(networkOf(directory, 'encoder'), Number.NaN)),
       /expected a finite number.*Experts are fetched/,
     ],
   ])('because it %s: the server runs, logs why and reports 0 in its metrics', async (_, make, reason) => {

@@ -46,7 +46,7 @@ beforeAll(() => {
     ...['--top', '3', '--max-new-tokens', '5'],
   );
   sida(
-    ...['train', at('trace'), '--out', at('p'), '--hidden', '32', '--lr', '1e-2', '--clip-norm', '1'],
+    ...['train', at('trace'), '--out', at('p'), '--hidden', '32', '--lr', '1e-2', '--warmup', '0'],
     ...['--epochs', '6', '--batch', '16', '--top', '8', '--threads', '1', '--evaluate-every', '10'],
   );
 });
@@ -90,7 +90,7 @@ describe('a predictor', () => {
   };
 
   it('records its top-k and its recall@4 and recall@8', () => {
-    expect(manifest()).toMatchObject({ layers: LAYERS, topK: 4, options: { k: 4 } });
+    expect(manifest()).toMatchObject({ layers: LAYERS, topK: 4, networks: { lstm: { options: { k: 4 } } } });
     for (const layers of Object.values<{ hits: number[] }[]>(manifest().heldOut)) {
       expect(layers).toHaveLength(3);
       for (const { hits } of layers) {

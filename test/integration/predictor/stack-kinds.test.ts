@@ -100,7 +100,7 @@ for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, deco
       const rows = texts().map((text, i) => JSON.stringify({ text, label: 'ab'[i % 2] }));
       writeFileSync(at('data.jsonl'), rows.join('\n'));
       sida('trace', model, ...data, '--out', trace, ...packs, '--max-new-tokens', '5');
-      const network = ['--hidden', '32', '--lr', '1e-2', '--clip-norm', '1', '--batch', '16', '--top', '8'];
+      const network = ['--hidden', '32', '--lr', '1e-2', '--warmup', '0', '--batch', '16', '--top', '8'];
       const length = ['--epochs', '4', '--evaluate-every', '10', '--threads', '1'];
       sida('train', trace, '--out', predictor, ...network, ...length);
     });

@@ -16,6 +16,8 @@ import { NO_EXPERT, type PredictorShape } from '../../../src/native/addon-types.
 import { openPredictor, type PredictorDirectoryOptions } from '../../../src/predictor/predictor-directory.js';
 import { inputOf } from '../../../src/predictor/training/hit-rates.js';
 import { learnTokenTable } from '../../../src/predictor/training/learn-token-table.js';
+import type { PredictorManifest } from '../../../src/predictor/training/manifest.js';
+import type { NetworkName } from '../../../src/protocol/predictor-messages.js';
 import {
   DECODER,
   ENCODER,
@@ -64,10 +66,11 @@ writeSafetensors(
 const embedding = () => new addon.TokenEmbedding({ file: embeddingFile });
 const options: PredictorDirectoryOptions = { model, weights: WEIGHTS, addon, embedding };
 
+/** Saves an untrained network into a folder of the directory, which is that of its own kind unless another is given. */
 function saveNetwork(
   directory: string,
   side: 'encoder' | 'decoder',
-  shape: Partial<PredictorShape> = {},
+  { folder = 'lstm', ...shape }: Partial<PredictorShape> & { folder?: NetworkName } = {},
 ): void {
   const trainer = new addon.PredictorTrainer({
     embedding: embedding(),
@@ -97,32 +100,41 @@ function saveNetwork(
     },
     seed: 1,
   });
-  mkdirSync(join(directory, side), { recursive: true });
-  trainer.save(join(directory, side), false);
+  mkdirSync(join(directory, folder, side), { recursive: true });
+  trainer.save(join(directory, folder, side), false);
   trainer.close();
 }
 
 async function predictorDirectory(): Promise<string> {
   const directory = freshPath();
   const table = await learnTokenTable(sourceOf(records));
-  for (const side of ['encoder', 'decoder'] as const) saveNetwork(directory, side);
+  for (const side of ['encoder', 'decoder'] as const) {
+    saveNetwork(directory, side);
+    saveNetwork(directory, side, { folder: 'attention', blocks: 1 });
+  }
+  const entry = { options: {}, training: [], run: {} };
   writeFileSync(
     join(directory, 'sida-predictor.json'),
     JSON.stringify({
       format: 'sida-predictor',
-      version: 1,
+      version: 2,
       model: { name: 'small', weights: WEIGHTS },
       layers: LAYERS,
       experts: SHAPE.experts,
       vocab: SHAPE.vocab,
       trainedOn: [],
-      sharpness: {
-        encoder: { alpha: [0.5, 1, 2], chance: [0.5, 2, 3] },
-        decoder: { alpha: [1, 0.1], chance: [4, 0.5] },
+      default: 'lstm',
+      networks: {
+        lstm: {
+          ...entry,
+          sharpness: {
+            encoder: { alpha: [0.5, 1, 2], chance: [0.5, 2, 3] },
+            decoder: { alpha: [1, 0.1], chance: [4, 0.5] },
+          },
+        },
+        attention: entry,
       },
-      options: {},
       heldOut: {},
-      run: {},
     }),
   );
   table.save(join(directory, 'token.safetensors'));
@@ -144,20 +156,45 @@ function copy(change: (directory: string) => void): string {
   return directory;
 }
 
-function sharpen(path: string, encoder: { alpha: number[]; chance: number[] }): void {
+function editManifest(path: string, change: (manifest: PredictorManifest) => object): void {
   const file = join(path, 'sida-predictor.json');
   const manifest = JSON.parse(readFileSync(file, 'utf8'));
-  writeFileSync(file, JSON.stringify({ ...manifest, sharpness: { encoder } }));
+  writeFileSync(file, JSON.stringify({ ...manifest, ...change(manifest) }));
+}
+
+function sharpen(path: string, encoder: { alpha: number[]; chance: number[] }): void {
+  editManifest(path, ({ networks }) => ({
+    networks: { ...networks, lstm: { ...networks.lstm, sharpness: { encoder } } },
+  }));
 }
 
 describe('predictor directory', () => {
-  it.each(['lstm', 'token'] as const)('opens %s', async (kind) => {
+  it.each(['lstm', 'attention', 'token'] as const)('opens %s', async (kind) => {
     const opened = await openPredictor(made, { ...options, kind });
     expect(opened).toMatchObject({ warnings: [], function: { name: kind } });
     opened.function.close();
   });
 
-  it('opens the networks by default, and lists every expert once', async () => {
+  it.each(['lstm', 'attention', 'token'] as const)('opens %s where the manifest names it', async (kind) => {
+    const opened = await openPredictor(
+      copy((path) => editManifest(path, () => ({ default: kind }))),
+      options,
+    );
+    expect(opened.function.name).toBe(kind);
+    opened.function.close();
+  });
+
+  it('refuses a kind that it does not hold, and says how to add it', async () => {
+    const directory = copy((path) =>
+      editManifest(path, ({ networks: { lstm } }) => ({ networks: { lstm } })),
+    );
+    await expect(openPredictor(directory, { ...options, kind: 'attention' })).rejects.toMatchObject({
+      code: 'checkpoint_invalid',
+      message: `${directory} has no attention network: it holds lstm and token; \`sida train --network attention\` adds one`,
+    });
+  });
+
+  it('opens the default networks, and lists every expert once', async () => {
     const { function: lstm } = await openPredictor(made, options);
     expect(lstm.name).toBe('lstm');
     for (const [side, layers] of [
@@ -183,25 +220,22 @@ describe('predictor directory', () => {
   });
 
   it('warns that a stack is not predicted if its network is missing', async () => {
-    const directory = copy((path) => rmSync(join(path, 'decoder'), { recursive: true }));
+    const directory = copy((path) => rmSync(join(path, 'lstm', 'decoder'), { recursive: true }));
     const { function: lstm, warnings } = await openPredictor(directory, options);
-    expect(warnings).toEqual([expect.stringContaining('no decoder network')]);
+    expect(warnings).toEqual([expect.stringContaining('no lstm network of the decoder')]);
     const input = inputOf(records.slice(0, 1), DECODER, SHAPE);
     expect(lstm.fill(DECODER, input, 1, ...rows())).toBe(false);
     lstm.close();
     const without = copy((path) => {
-      for (const side of ['encoder', 'decoder']) rmSync(join(path, side), { recursive: true });
+      for (const side of ['encoder', 'decoder']) rmSync(join(path, 'lstm', side), { recursive: true });
     });
-    expect((await openPredictor(without, options)).function.name).toBe('token');
-    await expect(openPredictor(without, { ...options, kind: 'lstm' })).rejects.toThrow(
-      'no network of encoder or decoder',
-    );
+    await expect(openPredictor(without, options)).rejects.toThrow('no network of encoder or decoder');
   });
 
   it('follows no link of a network out of the predictor', async () => {
     const directory = copy((path) => {
-      renameSync(join(path, 'encoder'), `${path}-encoder`);
-      symlinkSync(`${path}-encoder`, join(path, 'encoder'));
+      renameSync(join(path, 'lstm', 'encoder'), `${path}-encoder`);
+      symlinkSync(`${path}-encoder`, join(path, 'lstm', 'encoder'));
     });
     await expect(openPredictor(directory, options)).rejects.toMatchObject({
       code: 'checkpoint_invalid',
@@ -246,11 +280,16 @@ describe('predictor directory', () => {
       (path: string) => rmSync(join(path, 'sida-predictor.json')),
       'it has no sida-predictor.json',
     ],
+    [
+      'a manifest of the layout before this one',
+      (path: string) => editManifest(path, () => ({ version: 1, networks: undefined, default: undefined })),
+      'sida-predictor.json: version: Expected 2, but got 1; train the predictor again',
+    ],
     ['another manifest', (path: string) => writeFileSync(join(path, 'sida-predictor.json'), '{}'), 'format'],
     [
       'a sharpness of 0',
       (path: string) => sharpen(path, { alpha: [1, 0, 2], chance: [1, 2, 3] }),
-      'sida-predictor.json: sharpness',
+      'sida-predictor.json: networks.lstm.sharpness',
     ],
   ] as const)('refuses %s', async (what, damage, message) => {
     await expect(openPredictor(copy(damage), options)).rejects.toMatchObject({
@@ -270,7 +309,7 @@ describe('predictor directory', () => {
     [
       'an empty network',
       'lstm',
-      (path: string) => writeFileSync(join(path, 'encoder', 'predictor.json'), ''),
+      (path: string) => writeFileSync(join(path, 'lstm', 'encoder', 'predictor.json'), ''),
       'predictor.json',
     ],
     [
@@ -278,6 +317,18 @@ describe('predictor directory', () => {
       'lstm',
       (path: string) => saveNetwork(path, 'encoder', { causal: true }),
       'causal',
+    ],
+    [
+      'a network of the other kind in the folder of lstm',
+      'lstm',
+      (path: string) => saveNetwork(path, 'encoder', { blocks: 1 }),
+      'lstm/encoder: a network of kind attention in the folder of lstm',
+    ],
+    [
+      'a network of the other kind in the folder of attention',
+      'attention',
+      (path: string) => saveNetwork(path, 'decoder', { folder: 'attention' }),
+      'attention/decoder: a network of kind lstm in the folder of attention',
     ],
     [
       'a network of fewer layers',
@@ -289,13 +340,13 @@ describe('predictor directory', () => {
       'alpha sharpness of fewer layers',
       'lstm',
       (path: string) => sharpen(path, { alpha: [1, 2], chance: [1, 2, 3] }),
-      'sida-predictor.json: sharpness.encoder.alpha has 2 values, the encoder 3 MoE layers',
+      'sida-predictor.json: sharpness.lstm.encoder.alpha has 2 values, expected 3',
     ],
     [
       'chance sharpness of more layers',
       'lstm',
       (path: string) => sharpen(path, { alpha: [1, 2, 3], chance: [1, 2, 3, 4] }),
-      'sida-predictor.json: sharpness.encoder.chance has 4 values, the encoder 3 MoE layers',
+      'sida-predictor.json: sharpness.lstm.encoder.chance has 4 values, expected 3',
     ],
   ] as const)('refuses %s', async (_, kind, damage, message) => {
     await expect(openPredictor(copy(damage), { ...options, kind })).rejects.toMatchObject({

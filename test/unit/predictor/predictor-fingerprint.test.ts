@@ -24,16 +24,17 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 const fingerprint = () => predictorFingerprint({ directory });
+const folder = (stack: string) => join(directory, 'attention', stack);
 const tensors = (stack: string) =>
-  join(directory, stack, readdirSync(join(directory, stack)).find((name) => name.endsWith('.safetensors'))!);
+  join(folder(stack), readdirSync(folder(stack)).find((name) => name.endsWith('.safetensors'))!);
 
 describe('the fingerprint of a predictor', () => {
   it('changes with each file that it reads, and with no other', async () => {
     const before = await fingerprint();
     writeFileSync(join(directory, 'notes'), 'x');
     // Hashing this file would take minutes.
-    writeFileSync(join(directory, 'encoder', 'extra'), '');
-    truncateSync(join(directory, 'encoder', 'extra'), 2 ** 42);
+    writeFileSync(join(folder('encoder'), 'extra'), '');
+    truncateSync(join(folder('encoder'), 'extra'), 2 ** 42);
     expect(await fingerprint()).toBe(before);
     truncateSync(tensors('decoder'), 1000);
     const cut = await fingerprint();
@@ -44,11 +45,11 @@ describe('the fingerprint of a predictor', () => {
 
   it('tells the networks of the stacks apart', async () => {
     const before = await fingerprint();
-    renameSync(join(directory, 'encoder'), join(root, 'encoder'));
-    renameSync(join(directory, 'decoder'), join(directory, 'encoder'));
+    renameSync(folder('encoder'), join(root, 'encoder'));
+    renameSync(folder('decoder'), folder('encoder'));
     const moved = await fingerprint();
     expect(moved).not.toBe(before);
-    renameSync(join(directory, 'encoder'), join(directory, 'decoder'));
+    renameSync(folder('encoder'), folder('decoder'));
     expect(await fingerprint()).not.toBe(moved);
   });
 
@@ -62,11 +63,11 @@ describe('the fingerprint of a predictor', () => {
 
   it('follows no link of a network out of the predictor', async () => {
     const elsewhere = join(root, 'elsewhere');
-    renameSync(join(directory, 'encoder'), elsewhere);
-    symlinkSync(elsewhere, join(directory, 'encoder'));
+    renameSync(folder('encoder'), elsewhere);
+    symlinkSync(elsewhere, folder('encoder'));
     await expect(fingerprint()).rejects.toMatchObject({
       code: 'checkpoint_invalid',
-      message: `${join(directory, 'encoder')}: expected a directory that is no link`,
+      message: `${folder('encoder')}: expected a directory that is no link`,
     });
   });
 });

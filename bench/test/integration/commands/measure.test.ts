@@ -27,7 +27,7 @@ function bench(...args: string[]): Promise<{ code: number; stdout: string; stder
   });
 }
 
-const SYSTEMS = ['lru', 'layer-streaming', 'lstm', 'replay', 'shuffled', 'static-hot'];
+const SYSTEMS = ['lru', 'layer-streaming', 'attention', 'replay', 'shuffled', 'static-hot'];
 const measurement = (system: string) => `switch-mini/sst2/20%/disk/${system}`;
 const TINY = [
   ...['--quick', '--sentences', '6', '--rounds', '2', '--threads', '1'],
@@ -86,10 +86,10 @@ describe('sida bench', () => {
   });
 
   it('runs through a real server under random arrivals', async () => {
-    const own = ['--only', 'switch-mini/sst2/20%/disk/rest-100/lstm'];
+    const own = ['--only', 'switch-mini/sst2/20%/disk/rest-100/attention'];
     const { code, stderr } = await bench('--quick', '--sentences', '6', '--rounds', '1', ...own);
     expect([code, stderr]).toEqual([0, expect.stringContaining('2/2 ')]);
-    const served = benchFile().measurements.find(({ system }) => system === 'lstm')!;
+    const served = benchFile().measurements.find(({ system }) => system === 'attention')!;
     expect(served).toMatchObject({ refused: 0, sentences: 300 });
     expect(served.p99Ms).toBeGreaterThanOrEqual(served.p50Ms);
   });

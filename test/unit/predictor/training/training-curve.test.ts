@@ -21,9 +21,17 @@ it('draws loss and hit rates of each network, with units', async () => {
   ]) {
     expect(both).toContain(`>${text}</text>`);
   }
+  expect(both).not.toContain('rate ÷ 10');
   expect(await trainingCurve([evaluation('encoder', 100)], 1)).not.toContain('decoder');
   const four = await trainingCurve([evaluation('decoder', 100)], 4);
   for (const text of ['recall@4, held out', 'recall@8, held out', '% of choices']) {
     expect(four).toContain(`>${text}</text>`);
   }
+});
+
+it('marks where the learning rate fell, and not where the training ended', () => {
+  const [first, second, last] = [100, 200, 300].map((step) => evaluation('encoder', step));
+  const curve = trainingCurve([first!, { ...second!, plateau: true }, { ...last!, plateau: true }], 1);
+  expect(curve.match(/>rate ÷ 10<\/text>/g)).toHaveLength(1);
+  expect(curve).toContain('stroke-dasharray');
 });

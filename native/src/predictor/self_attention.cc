@@ -1,9 +1,10 @@
-#include "predictor/sparse_attention.h"
+#include "predictor/self_attention.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "ops/cpu/kernels.h"
+#include "predictor/softmax.h"
 #include "predictor/sparsemax.h"
 
 namespace sida {
@@ -11,11 +12,13 @@ namespace {
 
 float score_scale(size_t hidden) { return 1.0f / std::sqrt(static_cast<float>(hidden)); }
 
-// On entry weights (keys) are the products. out (h) = y[row] + weights · y, where only the support is read.
-void attend(const float* y, size_t row, size_t keys, size_t hidden, float* weights, float* out) {
+// On entry weights (keys) are the products. out (h) = y[row] + weights · y, where zero weights are skipped.
+void attend(const float* y, size_t row, size_t keys, size_t hidden, WeightFunction form, float* weights,
+            float* out) {
   const float scale = score_scale(hidden);
   for (size_t j = 0; j < keys; ++j) weights[j] *= scale;
-  sparsemax(weights, keys, weights);
+  form == WeightFunction::kSoftmax ? static_cast<void>(softmax(weights, keys, weights))
+                                     : sparsemax(weights, keys, weights);
   std::copy_n(y + row * hidden, hidden, out);
   const auto axpy = cpu_kernels().axpy;
   for (size_t j = 0; j < keys; ++j) {
@@ -25,21 +28,21 @@ void attend(const float* y, size_t row, size_t keys, size_t hidden, float* weigh
 
 }  // namespace
 
-void sparse_attention_forward(const float* y, size_t tokens, size_t hidden, bool causal, float* weights,
-                              float* out, SparseAttentionScratch* scratch) {
+void self_attention_forward(const float* y, size_t tokens, size_t hidden, SelfAttentionForm form,
+                            float* weights, float* out, SelfAttentionScratch* scratch) {
   if (tokens == 0) return;
   const PanelMatrix keys = pack_transposed(y, tokens, hidden, &scratch->panels);
   multiply(y, hidden, tokens, keys, weights, tokens, Epilogue::kStore);
   for (size_t row = 0; row < tokens; ++row) {
-    const size_t seen = causal ? row + 1 : tokens;
+    const size_t seen = form.causal ? row + 1 : tokens;
     float* row_weights = weights + row * tokens;
     std::fill(row_weights + seen, row_weights + tokens, 0.0f);
-    attend(y, row, seen, hidden, row_weights, out + row * hidden);
+    attend(y, row, seen, hidden, form.weights, row_weights, out + row * hidden);
   }
 }
 
-void sparse_attention_backward(const float* y, const float* weights, const float* dout, size_t tokens,
-                               size_t hidden, float* dy, SparseAttentionScratch* scratch) {
+void self_attention_backward(const float* y, const float* weights, const float* dout, size_t tokens,
+                             size_t hidden, WeightFunction form, float* dy, SelfAttentionScratch* scratch) {
   if (tokens == 0) return;
   const float scale = score_scale(hidden);
   const auto axpy = cpu_kernels().axpy;
@@ -50,7 +53,9 @@ void sparse_attention_backward(const float* y, const float* weights, const float
   for (size_t row = 0; row < tokens; ++row) {
     const float* p = weights + row * tokens;
     float* dscore = scores + row * tokens;
-    sparsemax_backward(p, dscore, tokens, dscore);
+    // Keys that a causal row does not see have a weight of zero, and so a slope of zero in both forms.
+    form == WeightFunction::kSoftmax ? softmax_backward(p, dscore, tokens, dscore)
+                                       : sparsemax_backward(p, dscore, tokens, dscore);
     for (size_t j = 0; j < tokens; ++j) {
       if (p[j] == 0) continue;
       const float d = scale * dscore[j];
@@ -61,10 +66,11 @@ void sparse_attention_backward(const float* y, const float* weights, const float
   }
 }
 
-void sparse_attention_step(const float* y, const PanelMatrix& panels, float* weights, float* out) {
+void self_attention_step(const float* y, const PanelMatrix& panels, WeightFunction form, float* weights,
+                         float* out) {
   const size_t row = panels.n - 1;
   multiply(y + row * panels.k, panels.k, 1, panels, weights, panels.n, Epilogue::kStore);
-  attend(y, row, panels.n, panels.k, weights, out);
+  attend(y, row, panels.n, panels.k, form, weights, out);
 }
 
 }  // namespace sida

@@ -1,17 +1,19 @@
-/** The `lstm` hash function: one trained network per stack. */
+/** The hash functions `lstm` and `attention`: one trained network per stack. */
 import { NO_EXPERT, type Predictor } from '../../native/addon-types.js';
+import type { NetworkName } from '../../protocol/predictor-messages.js';
 import type { DecoderStepper, HashFunction, HashInput, RoutingShape } from '../hash-function.js';
 import { rowsBehind, withContexts } from '../sequence-contexts.js';
 import { takeRows } from '../table-rows.js';
 import { NetworkStepper, normalize } from './network-stepper.js';
 
-export class LstmFunction implements HashFunction {
-  readonly name = 'lstm';
+export class NetworkFunction implements HashFunction {
+  readonly name: NetworkName;
   readonly #shape: RoutingShape;
   readonly #networks: readonly (Predictor | null)[];
 
   /** One network per stack; a stack whose entry is null is not predicted. `close` closes the networks. */
-  constructor(shape: RoutingShape, networks: readonly (Predictor | null)[]) {
+  constructor(name: NetworkName, shape: RoutingShape, networks: readonly (Predictor | null)[]) {
+    this.name = name;
     this.#shape = shape;
     this.#networks = networks;
   }
