@@ -4,6 +4,7 @@ export type SystemName =
   | 'resident'
   | 'layer-streaming'
   | 'lru'
+  | 'none'
   | 'fifo'
   | 'lfu'
   | 'lifo'
@@ -12,6 +13,7 @@ export type SystemName =
   | 'token'
   | 'lstm'
   | 'predicted'
+  | 'paper'
   | 'replay'
   | 'shuffled'
   | 'transformers'
@@ -54,6 +56,10 @@ export const SYSTEMS: readonly BenchSystem[] = [
     { driver: 'engine' },
   ),
   system('lru', 'on demand, the least recently used expert goes'),
+  system(
+    'none',
+    'the default settings of `sida serve` with `--predictor none`: on demand, and not as `lru`: the expert used least often goes',
+  ),
   system('fifo', 'on demand, the expert loaded first goes'),
   system('lfu', 'on demand, the least frequently used expert goes'),
   system('lifo', 'on demand, the expert loaded last goes'),
@@ -69,6 +75,10 @@ export const SYSTEMS: readonly BenchSystem[] = [
   system('token', 'hash tables from what each token was routed to before', { needs: ['predictor'] }),
   system('lstm', 'hash tables from the LSTM predictor', { needs: ['predictor'] }),
   system('predicted', 'hash tables route in place of the routers, as in the SiDA paper: answers may differ', {
+    exact: false,
+    needs: ['predictor'],
+  }),
+  system('paper', 'the system of the SiDA paper: `predicted`, and the expert loaded first goes', {
     exact: false,
     needs: ['predictor'],
   }),
@@ -90,6 +100,15 @@ export const SYSTEMS: readonly BenchSystem[] = [
   ),
 ];
 
+/** Trained predictors with exact answers. */
+export const TRAINED: readonly SystemName[] = ['lstm'];
+
+/** The systems whose tables come from the trained predictor. */
+export const PREDICTING: readonly SystemName[] = [...TRAINED, 'predicted', 'paper'];
+
+/** What predicts nothing and stands beside every row of those. */
+export const UNPREDICTED = ['lru', 'none'] as const satisfies readonly SystemName[];
+
 export function systemNamed(name: string): BenchSystem {
   const found = SYSTEMS.find((each) => each.name === name);
   if (found === undefined) throw new Error(`No system ${name}. This is a bug.`);
@@ -107,6 +126,8 @@ export function systemFlags(name: SystemName, { predictor, trace }: SystemPaths)
     case 'lfu':
     case 'lifo':
       return { policy: name, predictor: 'none' };
+    case 'none':
+      return { predictor: 'none' };
     case 'token':
     case 'shuffled':
       return { policy, predictor, hashFunction: name };
@@ -114,6 +135,8 @@ export function systemFlags(name: SystemName, { predictor, trace }: SystemPaths)
       return { policy, predictor, hashFunction: 'lstm' };
     case 'predicted':
       return { policy, predictor, hashFunction: 'lstm', routing: 'predicted' };
+    case 'paper':
+      return { ...systemFlags('predicted', { predictor, trace }), policy: 'fifo' };
     case 'replay':
       return { policy, predictor: trace, hashFunction: 'replay' };
     default:
