@@ -13,7 +13,9 @@ export function times(ratio: number | null | undefined): string {
 }
 
 export function percent(share: number | null | undefined, digits = 1): string {
-  return share == null || !Number.isFinite(share) ? DASH : `${(100 * share).toFixed(digits)} %`;
+  return share == null || !Number.isFinite(share)
+    ? DASH
+    : `${(100 * share).toFixed(digits).replace('-', '−')} %`;
 }
 
 export function ms(value: number): string {

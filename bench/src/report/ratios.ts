@@ -73,20 +73,23 @@ export function overTrueTables(measurement: MeasurementSummary, group: Group): n
   return measurement.system === 'resident' ? undefined : bytesOver(measurement, 'replay', group);
 }
 
-/** Bytes saved over the best that predicts nothing, as a share of what true tables save; of rows where they save. */
+/** A smaller gain of true tables lies within noise, and shares of it say nothing. */
+export const WORTH = 0.15;
+
+/** Bytes saved over the best that predicts nothing, as a share of what true tables save, where that is worth it. */
 export function savedShare(measurement: MeasurementSummary, group: Group): number | undefined {
   const blind = blindBytes(group, measurement.scenario.share);
   const known = beside(measurement, 'replay', group)?.bytesMoved;
-  if (blind === undefined || known === undefined || known >= blind) return undefined;
+  if (blind === undefined || known === undefined || known > (1 - WORTH) * blind) return undefined;
   return (blind - measurement.bytesMoved) / (blind - known);
 }
 
-/** Throughput gained over LRU, as a share of what true tables gain; of rows where they gain. */
+/** Throughput gained over LRU, as a share of what true tables gain, where that is worth it. */
 export function gainedShare(measurement: MeasurementSummary, group: Group): number | undefined {
   const own = overSystem(measurement, 'lru', group);
   const known = beside(measurement, 'replay', group);
   const most = known && overSystem(known, 'lru', group);
-  return own === undefined || most === undefined || most <= 1 ? undefined : (own - 1) / (most - 1);
+  return own === undefined || most === undefined || most < 1 + WORTH ? undefined : (own - 1) / (most - 1);
 }
 
 /** Bytes over those of the best system of the group that predicts nothing, at the same budget. */
