@@ -82,33 +82,56 @@ function hitTable(layers: readonly LayerReport[], named: [string, string]): stri
   return [...table, ...unknown];
 }
 
-function labelTable({ exact, predicted }: LabelFidelity): string[] {
-  const f1 = (value: number | null) => (value === null ? DASH : share(value));
-  return tableLines('lrrrrr', [
-    ['labels, %', 'accuracy', 'F1', 'fidelity', 'agreement', 'unrouted'],
-    ['exact', share(exact.accuracy), f1(exact.f1), '', '', ''],
-    ...predicted.map(({ k, accuracy, f1: own, fidelity, agreement, unrouted }) => [
-      `predicted, k = ${k}`,
-      share(accuracy),
-      f1(own),
-      fidelity === null ? DASH : share(fidelity),
-      share(agreement),
-      String(unrouted),
-    ]),
-  ]);
+const CONTROLS = ['exact', 'predicted', 'random tables', 'experts of zeros', 'share of the way, %'];
+const CANNOT_TELL = 'cannot tell';
+
+/** What the experts are worth, and whether these inputs can tell. */
+function gainLine({ gain, told, inputs }: LabelFidelity | Perplexity, unit: string, scale: number): string {
+  const number = (value: number) => (scale * value).toFixed(scale === 1 ? 3 : 1);
+  const interval =
+    gain === null
+      ? 'one input has no interval'
+      : `${number(gain.mean)} ${unit} an input, 95 % interval ${number(gain.low)} to ${number(gain.high)}`;
+  return `exact − experts of zeros over ${inputs} inputs: ${interval}${told ? '' : `: ${CANNOT_TELL}`}`;
 }
 
-function perplexityTable({ tokens, exact, predicted }: Perplexity): string[] {
-  return tableLines('lrrr', [
-    [`perplexity of ${tokens} target tokens`, '', 'ratio', 'unrouted'],
-    ['exact', exact.toFixed(2), '', ''],
-    ...predicted.map(({ k, perplexity, ratio, unrouted }) => [
-      `predicted, k = ${k}`,
-      perplexity?.toFixed(2) ?? DASH,
-      ratio?.toFixed(3) ?? DASH,
-      String(unrouted),
-    ]),
+function wayText(way: number | null, told: boolean): string {
+  if (!told) return CANNOT_TELL;
+  return way === null ? DASH : share(way);
+}
+
+function labelTable(fidelity: LabelFidelity): string[] {
+  const { exact, zeros, predicted, told } = fidelity;
+  const cell = (value: number | null) => (value === null ? DASH : share(value));
+  const rows = predicted.flatMap(({ k, accuracy, f1, random, way, ...own }) => [
+    [
+      `accuracy, k = ${k}`,
+      ...[exact.accuracy, accuracy, random.accuracy, zeros.accuracy].map(cell),
+      wayText(way, told),
+      cell(own.fidelity),
+      share(own.agreement),
+      String(own.unrouted),
+    ],
+    ...(f1 === null
+      ? []
+      : [[`F1, k = ${k}`, ...[exact.f1, f1, random.f1, zeros.f1].map(cell), '', '', '', '']]),
   ]);
+  const head = ['labels, %', ...CONTROLS, 'fidelity', 'agreement', 'unrouted'];
+  return [...tableLines('lrrrrrrrr', [head, ...rows]), gainLine(fidelity, 'points', 100)];
+}
+
+function perplexityTable(perplexity: Perplexity): string[] {
+  const { tokens, exact, zeros, predicted, told } = perplexity;
+  const cell = (value: number | null) => value?.toFixed(2) ?? DASH;
+  const rows = predicted.map(({ k, perplexity: own, random, way, ratio, unrouted }) => [
+    `perplexity, k = ${k}`,
+    ...[exact, own, random, zeros].map(cell),
+    wayText(way, told),
+    ratio?.toFixed(3) ?? DASH,
+    String(unrouted),
+  ]);
+  const head = [`${tokens} target tokens`, ...CONTROLS, 'ratio', 'unrouted'];
+  return [...tableLines('lrrrrrrr', [head, ...rows]), gainLine(perplexity, 'nats', 1)];
 }
 
 /** One row per policy, with two columns per budget: bytes loaded, and their ratio to the least possible bytes. */

@@ -1,5 +1,6 @@
 /** Measures hash functions on the inputs of one source: hits, fidelity of predicted mode, and bytes moved. */
 import type { Engine } from '../native/addon-types.js';
+import { ExpertNames } from '../predictor/functions/shuffled.js';
 import {
   firstLayerOf,
   type HashFunction,
@@ -12,9 +13,10 @@ import type { HashTable } from '../protocol/hash-table.js';
 import { LabelCounts, type LabelFidelity, type Perplexity, PerplexityCounts } from './fidelity.js';
 import { HitCounts, type LayerHits } from './hit-counts.js';
 import { type EvaluationInput, passesOf } from './input-passes.js';
-import { type ExactRun, runExact, runPredicted } from './model-runner.js';
+import { type ExactRun, type RunPart, runExact, runRouted } from './model-runner.js';
 import { type BudgetMoves, movedBytes, type SlotBudget } from './moved-bytes.js';
 import type { ReplayBatch } from './replay.js';
+import { renamed, routingBy, routingToNothing } from './routings.js';
 import { batchOf, fillTable } from './tables.js';
 
 export interface MeasuredFunction {
@@ -84,6 +86,8 @@ class Totals {
   readonly batches: ReplayBatch[] = [];
   readonly #options: EvaluationOptions;
   readonly #shape: RoutingShape;
+  /** Of the control with random tables. */
+  readonly #names: ExpertNames;
   readonly #hits: HitCounts[];
   readonly #alpha: Float64Array;
   /** Tokens of each stack; (stacks). */
@@ -95,6 +99,7 @@ class Totals {
     this.#options = options;
     const { engine, functions, ks } = options;
     this.#shape = routingShape(engine.shape);
+    this.#names = new ExpertNames(this.#shape);
     this.#hits = functions.map(() => new HitCounts(this.#shape));
     this.#tokens = this.#shape.stacks.map(() => 0);
     this.#alpha = new Float64Array(engine.shape.moeLayers.length);
@@ -128,22 +133,40 @@ class Totals {
 
   #compare(
     input: EvaluationInput & { label?: number },
-    { scores }: ExactRun,
+    { scores, parts }: ExactRun,
     tables: readonly (HashTable | null)[],
   ): void {
     if (scores === null) return;
     const { engine, ks } = this.#options;
-    const told = tables.filter((table) => table !== null);
-    const predicted = ks.map((k) =>
-      told.length === tables.length ? runPredicted(engine, input, told, k) : null,
+    const nothing = parts.map((part) =>
+      routingToNothing(this.#shape.stacks[part.stack]!.layers, part.input.tokens.length),
     );
-    if (input.label !== undefined) this.#labels?.add(input.label, scores, predicted);
+    const zeros = runRouted(engine, input, nothing);
+    const predicted = ks.map((k) => this.#predicted(input, parts, tables, k));
+    if (input.label !== undefined) this.#labels?.add(input.label, { exact: scores, zeros, predicted });
     const targets = passesOf(input, engine.shape.stacks.length > 1).flatMap((pass) => pass.targets);
-    this.#perplexity?.add(
-      targets.length,
-      scores[0]!,
-      predicted.map((own) => own?.[0] ?? null),
+    this.#perplexity?.add(targets.length, {
+      exact: scores[0]!,
+      zeros: zeros[0]!,
+      predicted: predicted.map(({ own, random }) => ({ own: own?.[0] ?? null, random: random?.[0] ?? null })),
+    });
+  }
+
+  /** Scores with the tables, and with the control. Null if the tables do not cover the input. */
+  #predicted(
+    input: EvaluationInput,
+    parts: readonly RunPart[],
+    tables: readonly (HashTable | null)[],
+    k: number,
+  ): { own: number[] | null; random: number[] | null } {
+    const told = tables.filter((table) => table !== null);
+    if (told.length < tables.length) return { own: null, random: null };
+    const { engine } = this.#options;
+    const routings = told.map((table) => routingBy(table, k));
+    const random = routings.map((routing, p) =>
+      renamed(routing, parts[p]!.stack, told[p]!.layers, this.#names),
     );
+    return { own: runRouted(engine, input, routings), random: runRouted(engine, input, random) };
   }
 
   result(): Omit<SourceReport, 'moved'> {

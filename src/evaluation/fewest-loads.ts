@@ -1,19 +1,27 @@
 /** Belady's rule (MIN) over the whole run. No other rule loads less. */
 
+interface FewestOptions {
+  /** Flat ids of the experts that the device holds before the first visit, at most as many as its slots. */
+  begin?: readonly number[];
+  /** Called for each load with the expert and the index of the visit. */
+  onLoad?: (id: number, visit: number) => void;
+}
+
 /**
  * Counts the experts that a device with `slots` slots loads. A visit is the list of flat ids that a layer needs. As
  * in the expert store, a visit runs resident experts first, and an expert may be evicted once it has run. `experts`
- * counts the experts of all layers. `onLoad` receives the expert and the index of the visit.
+ * counts the experts of all layers.
  */
 export function fewestLoads(
   visits: readonly (readonly number[])[],
   experts: number,
   slots: number,
-  onLoad?: (id: number, visit: number) => void,
+  { begin = [], onLoad }: FewestOptions = {},
 ): number {
   const future = new Future(visits, experts);
   const held = new Uint8Array(experts);
-  let [size, loads] = [0, 0];
+  for (const id of begin) held[id] = 1;
+  let [size, loads] = [begin.length, 0];
   for (const [visit, ids] of visits.entries()) {
     for (const id of ids) future.used(id);
     // Load the next victim first, so that later loads can evict it.
@@ -27,6 +35,35 @@ export function fewestLoads(
     }
   }
   return loads;
+}
+
+interface LeastBytesOptions {
+  /** Experts of all layers. */
+  experts: number;
+  slots: number;
+  /** Bytes of an expert by flat id. */
+  bytesOf: (id: number) => number;
+  begin?: readonly number[];
+}
+
+/**
+ * Bytes that no rule can go below. Every slot holds an expert of any size, so the experts of at least some size never
+ * load less often than they would with all slots to themselves. The bound adds up these loads, size by size. Where all
+ * experts have the same size, it is what Belady's rule loads.
+ */
+export function leastBytes(
+  visits: readonly (readonly number[])[],
+  { experts, slots, bytesOf, begin = [] }: LeastBytesOptions,
+): number {
+  const sizes = [...new Set(Array.from({ length: experts }, (_, id) => bytesOf(id)))].sort((a, b) => a - b);
+  let [bytes, below] = [0, 0];
+  for (const size of sizes) {
+    const large = (id: number) => bytesOf(id) >= size;
+    const needs = visits.map((ids) => ids.filter(large));
+    bytes += (size - below) * fewestLoads(needs, experts, slots, { begin: begin.filter(large) });
+    below = size;
+  }
+  return bytes;
 }
 
 /** The remaining uses of each expert. */

@@ -1,10 +1,21 @@
-/** Compares predicted mode with the exact model: accuracy on labels, perplexity on targets. */
+/**
+ * Compares predicted mode with the exact model: accuracy on labels, perplexity on targets. Two controls stand beside
+ * every figure: random tables, and experts of zeros. Without them a model whose experts do not matter looks faithful.
+ */
+import { type Interval, intervalOf, isTold, shareOfWay } from './paired-difference.js';
 
 interface LabelQuality {
   /** Share of the inputs with the right answer. */
   accuracy: number;
   /** F1 score of the second of two labels. Null when there are more than two. */
   f1: number | null;
+}
+
+interface Controls {
+  /** The exact figure less that of experts of zeros, by input; above 0 the experts help. Null for a single input. */
+  gain: Interval | null;
+  /** Whether that is more than chance. Otherwise no share of the way can be told. */
+  told: boolean;
 }
 
 interface PredictedQuality extends LabelQuality {
@@ -15,12 +26,27 @@ interface PredictedQuality extends LabelQuality {
   agreement: number;
   /** Inputs that the tables could not route. They count as wrong. */
   unrouted: number;
+  /** The same tables with the experts of each layer renamed. */
+  random: LabelQuality;
+  /** Share of the way from experts of zeros to exact, in accuracy; null where it cannot be told. */
+  way: number | null;
 }
 
-export interface LabelFidelity {
+export interface LabelFidelity extends Controls {
   labels: string[];
+  inputs: number;
   exact: LabelQuality;
+  /** The model with experts of zeros. */
+  zeros: LabelQuality;
   predicted: PredictedQuality[];
+}
+
+/** What an input got in each way of running it: scores of its labels, or the log-probability of its targets. */
+export interface Outcomes<T> {
+  exact: T;
+  zeros: T;
+  /** One entry per k. Both are null when the tables could not route the input. */
+  predicted: readonly { own: T | null; random: T | null }[];
 }
 
 class Answers {
@@ -63,78 +89,128 @@ export class LabelCounts {
   readonly #labels: readonly string[];
   readonly #ks: readonly number[];
   readonly #exact: Answers;
-  readonly #predicted: Answers[];
+  readonly #zeros: Answers;
+  readonly #predicted: { own: Answers; random: Answers }[];
+  /** By input: right in exact mode less right with experts of zeros. */
+  readonly #gains: number[] = [];
 
   constructor(labels: readonly string[], ks: readonly number[]) {
+    const answers = () => new Answers(labels.length === 2);
     this.#labels = labels;
     this.#ks = ks;
-    this.#exact = new Answers(labels.length === 2);
-    this.#predicted = ks.map(() => new Answers(labels.length === 2));
+    this.#exact = answers();
+    this.#zeros = answers();
+    this.#predicted = ks.map(() => ({ own: answers(), random: answers() }));
   }
 
-  /** `exact` and each entry of `predicted` hold one score per label. An entry is null when tables could not route. */
-  add(truth: number, exact: readonly number[], predicted: readonly (readonly number[] | null)[]): void {
+  /** One score per label. */
+  add(truth: number, { exact, zeros, predicted }: Outcomes<readonly number[]>): void {
     const answer = bestOf(exact);
+    const without = bestOf(zeros);
     this.#exact.add(answer, truth, answer);
-    predicted.forEach((scores, i) => {
-      this.#predicted[i]!.add(bestOf(scores), truth, answer);
+    this.#zeros.add(without, truth, answer);
+    this.#gains.push(Number(answer === truth) - Number(without === truth));
+    predicted.forEach(({ own, random }, i) => {
+      this.#predicted[i]!.own.add(bestOf(own), truth, answer);
+      this.#predicted[i]!.random.add(bestOf(random), truth, answer);
     });
   }
 
   result(): LabelFidelity {
     const exact = this.#exact.quality;
-    const predicted = this.#predicted.map((answers, i) => ({
+    const zeros = this.#zeros.quality;
+    const gain = intervalOf(this.#gains);
+    const told = isTold(gain);
+    const predicted = this.#predicted.map(({ own, random }, i) => ({
       k: this.#ks[i]!,
-      ...answers.quality,
-      fidelity: exact.accuracy === 0 ? null : answers.quality.accuracy / exact.accuracy,
-      agreement: answers.agreeing / answers.total,
-      unrouted: answers.unrouted,
+      ...own.quality,
+      fidelity: exact.accuracy === 0 ? null : own.quality.accuracy / exact.accuracy,
+      agreement: own.agreeing / own.total,
+      unrouted: own.unrouted,
+      random: random.quality,
+      way: shareOfWay(own.quality.accuracy, zeros.accuracy, exact.accuracy, told),
     }));
-    return { labels: [...this.#labels], exact, predicted };
+    return { labels: [...this.#labels], inputs: this.#gains.length, exact, zeros, gain, told, predicted };
   }
 }
 
-export interface Perplexity {
+interface PredictedPerplexity {
+  k: number;
+  /** Null, as are the ratio and the share, when the tables could not route some inputs, which `unrouted` counts. */
+  perplexity: number | null;
+  ratio: number | null;
+  unrouted: number;
+  random: number | null;
+  /** Share of the way from experts of zeros to exact, in perplexity; null also where it cannot be told. */
+  way: number | null;
+}
+
+export interface Perplexity extends Controls {
+  inputs: number;
   /** Target tokens. */
   tokens: number;
   exact: number;
-  /** One entry per k. `perplexity` is null when the tables could not route some inputs, which `unrouted` counts. */
-  predicted: { k: number; perplexity: number | null; ratio: number | null; unrouted: number }[];
+  zeros: number;
+  /** One entry per k. */
+  predicted: PredictedPerplexity[];
+}
+
+class Logprobs {
+  sum = 0;
+  unrouted = 0;
+
+  add(logprob: number | null): void {
+    if (logprob === null) this.unrouted += 1;
+    else this.sum += logprob;
+  }
+
+  perplexity(tokens: number): number | null {
+    return this.unrouted > 0 ? null : Math.exp(-this.sum / tokens);
+  }
 }
 
 export class PerplexityCounts {
   readonly #ks: readonly number[];
   #tokens = 0;
-  #exact = 0;
-  readonly #predicted: { logprob: number; unrouted: number }[];
+  readonly #exact = new Logprobs();
+  readonly #zeros = new Logprobs();
+  readonly #predicted: { own: Logprobs; random: Logprobs }[];
+  /** By input: log-probability in exact mode less that with experts of zeros. */
+  readonly #gains: number[] = [];
 
   constructor(ks: readonly number[]) {
     this.#ks = ks;
-    this.#predicted = ks.map(() => ({ logprob: 0, unrouted: 0 }));
+    this.#predicted = ks.map(() => ({ own: new Logprobs(), random: new Logprobs() }));
   }
 
-  /** Adds the log-probability of a target of `tokens` tokens. `predicted` has one entry per k, null when unrouted. */
-  add(tokens: number, exact: number, predicted: readonly (number | null)[]): void {
+  /** Adds the log-probability of a target of `tokens` tokens. */
+  add(tokens: number, { exact, zeros, predicted }: Outcomes<number>): void {
     this.#tokens += tokens;
-    this.#exact += exact;
-    predicted.forEach((logprob, i) => {
-      const sums = this.#predicted[i]!;
-      if (logprob === null) sums.unrouted += 1;
-      else sums.logprob += logprob;
+    this.#exact.add(exact);
+    this.#zeros.add(zeros);
+    this.#gains.push(exact - zeros);
+    predicted.forEach(({ own, random }, i) => {
+      this.#predicted[i]!.own.add(own);
+      this.#predicted[i]!.random.add(random);
     });
   }
 
   result(): Perplexity {
-    const exact = Math.exp(-this.#exact / this.#tokens);
-    const predicted = this.#predicted.map(({ logprob, unrouted }, i) => {
-      const perplexity = unrouted > 0 ? null : Math.exp(-logprob / this.#tokens);
+    const exact = this.#exact.perplexity(this.#tokens)!;
+    const zeros = this.#zeros.perplexity(this.#tokens)!;
+    const gain = intervalOf(this.#gains);
+    const told = isTold(gain);
+    const predicted = this.#predicted.map(({ own, random }, i) => {
+      const perplexity = own.perplexity(this.#tokens);
       return {
         k: this.#ks[i]!,
         perplexity,
         ratio: perplexity === null ? null : perplexity / exact,
-        unrouted,
+        unrouted: own.unrouted,
+        random: random.perplexity(this.#tokens),
+        way: perplexity === null ? null : shareOfWay(perplexity, zeros, exact, told),
       };
     });
-    return { tokens: this.#tokens, exact, predicted };
+    return { inputs: this.#gains.length, tokens: this.#tokens, exact, zeros, gain, told, predicted };
   }
 }

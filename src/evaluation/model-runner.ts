@@ -2,10 +2,14 @@
 
 import { assertFiniteLogprobs, passBatch } from '../batching/pass-batch.js';
 import { LabelScores } from '../batching/scoring-plan.js';
-import { type Engine, type ModelShape, NO_PARENT, type RunResult } from '../native/addon-types.js';
+import {
+  type Engine,
+  type ModelShape,
+  type NativeRouting,
+  NO_PARENT,
+  type RunResult,
+} from '../native/addon-types.js';
 import type { HashInput } from '../predictor/hash-function.js';
-import { routingOf } from '../predictor/pass-forecast.js';
-import type { HashTable } from '../protocol/hash-table.js';
 import type { ScoringTarget } from '../protocol/item-work.js';
 import { continueGreedily, pickedBy } from '../trace/greedy-continuation.js';
 import { RouterRanking } from '../trace/router-ranking.js';
@@ -71,20 +75,17 @@ export function runExact(engine: Engine, input: EvaluationInput): ExactRun {
   }
 }
 
-/** Scores the labels, or the text, with the first `k` entries of the parts' tables instead of the routers. */
-export function runPredicted(
+/** Scores the labels, or the text, with a routing of each part instead of the routers. */
+export function runRouted(
   engine: Engine,
   input: EvaluationInput,
-  tables: readonly HashTable[],
-  k: number,
+  routings: readonly NativeRouting[],
 ): number[] {
   const passes = passesOf(input, engine.shape.stacks.length > 1);
   const scores = new LabelScores(labelsOf(input.work));
   try {
     passes.forEach(({ stack, sequences, targets }, i) => {
-      const table = tables[i]!;
-      const rows = Int32Array.from({ length: table.tokens }, (_, t) => t);
-      const batch = { ...passBatch(stack, sequences), routing: routingOf({ table, rows }, k) };
+      const batch = { ...passBatch(stack, sequences), routing: routings[i]! };
       take(scores, targets, engine.runBatch(batch, null));
     });
     return scores.sums();

@@ -2,8 +2,9 @@
 
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
 import type { EvictionPolicyName } from '../protocol/engine-messages.js';
+import { fewestLoads, leastBytes } from './fewest-loads.js';
 import type { ReplayBatch, ReplayPass } from './replay.js';
-import { type Device, type PassWatch, replayBelady, replayFewest, replayStore } from './replay-rules.js';
+import { type Device, type PassWatch, replayBelady, replayStore } from './replay-rules.js';
 
 export interface SlotBudget {
   /** The budget as the user wrote it. */
@@ -47,6 +48,7 @@ export async function movedBytes(
   { experts, bytesOf, budgets, lookaheads, onReplay }: MovedOptions,
 ): Promise<BudgetMoves[]> {
   const rules = rulesOf(lookaheads);
+  const visits = batches.flatMap(({ passes }) => passes.flatMap((pass) => pass.visits));
   const moves: BudgetMoves[] = [];
   let done = 0;
   for (const { budget, slots } of budgets) {
@@ -63,6 +65,13 @@ export async function movedBytes(
       done += 1;
       await onReplay?.(done, rules.length * budgets.length);
     }
+    policies.push({
+      policy: 'belady',
+      tables: false,
+      lookahead: null,
+      loads: fewestLoads(visits, experts, slots),
+      bytes: leastBytes(visits, { experts, slots, bytesOf }),
+    });
     moves.push({ budget, slots, policies });
   }
   return moves;
@@ -75,7 +84,6 @@ function rulesOf(lookaheads: readonly number[]): Rule[] {
     storeRule('fifo', 0),
     ...lookaheads.map((lookahead) => storeRule('farthest-next-use', lookahead)),
     ...lookaheads.map((lookahead) => beladyRule(lookahead)),
-    { policy: 'belady', tables: false, lookahead: null, run: replayFewest },
   ];
 }
 

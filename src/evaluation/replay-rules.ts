@@ -73,7 +73,9 @@ export function replayFewest<Pass extends Needs>(
     passes.flatMap((pass) => pass.visits.map((ids) => ({ pass, ids }))),
   );
   const needs = visits.map(({ ids }) => ids);
-  fewestLoads(needs, experts, slots, (id, visit) => watch.load(visits[visit]!.pass, id, true));
+  fewestLoads(needs, experts, slots, {
+    onLoad: (id, visit) => watch.load(visits[visit]!.pass, id, true),
+  });
 }
 
 /** The experts in use, sorted by the number of visits that need them, most first. */

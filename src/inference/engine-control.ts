@@ -4,14 +4,26 @@ import { checkShared } from '../config/split-budget.js';
 import { type Engine, RESIDENCY_STATES } from '../native/addon-types.js';
 import type { BudgetShare, ControlReply, ExpertState, ModelRequest } from '../protocol/engine-messages.js';
 import { memorySplit } from './memory-split.js';
+import type { NeedsRecord } from './needs-record.js';
 
-/** `cachedPages` are the KV pages of the prefix cache that no running input uses. */
-export function answerControl(request: ModelRequest, engine: Engine, cachedPages: number): ControlReply {
+interface ControlledThread {
+  engine: Engine;
+  /** KV pages of the prefix cache that no running input uses. */
+  cachedPages: number;
+  needs: NeedsRecord;
+}
+
+export function answerControl(
+  request: ModelRequest,
+  { engine, cachedPages, needs }: ControlledThread,
+): ControlReply {
   switch (request.kind) {
     case 'usage':
       return { kind: 'usage', usage: engine.usage(), split: memorySplit(engine, cachedPages) };
     case 'experts':
       return { kind: 'experts', layers: expertLayers(engine) };
+    case 'needs':
+      return { kind: 'needs', visits: needs.take() };
     case 'set-budget':
       changeBudget(request.device, request.shared, engine);
       return { kind: 'set-budget', usage: engine.usage(), split: memorySplit(engine, cachedPages) };

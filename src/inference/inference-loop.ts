@@ -29,6 +29,7 @@ import type { EvictionPolicy } from './eviction/policy.js';
 import { InputAdmission } from './input-admission.js';
 import { JobCosts } from './job-costs.js';
 import { NativePasses } from './native-passes.js';
+import { NeedsRecord } from './needs-record.js';
 import { PassPlanner } from './pass-planner.js';
 import { RoutingQuality } from './routing-quality.js';
 import { TableWait } from './table-wait.js';
@@ -66,6 +67,7 @@ export class InferenceLoop {
   readonly #belady: Belady;
   #beladyBytes = 0;
   readonly #quality: RoutingQuality;
+  readonly #needs = new NeedsRecord();
   readonly #tableWait: TableWait;
   readonly #generations: Generations;
   readonly #matchers: Matchers;
@@ -93,7 +95,8 @@ export class InferenceLoop {
     });
     const explains = (job: number) => this.#costs.explains(job);
     const { experts: expertsPerLayer, topK } = shape;
-    this.#quality = new RoutingQuality({ expertsPerLayer, topK, belady: this.#belady, explains });
+    const onVisit = (ids: readonly number[]) => this.#needs.add(ids);
+    this.#quality = new RoutingQuality({ expertsPerLayer, topK, belady: this.#belady, explains, onVisit });
     this.#tableWait = new TableWait(queue.arrivals, this.#counters);
     const outcomes: Outcomes = {
       tokens: (tokens) => {
@@ -236,7 +239,7 @@ export class InferenceLoop {
   #answer({ id, request }: Extract<ToInference, { type: 'control' }>): void {
     const { engine, emit } = this.#options;
     try {
-      const reply = answerControl(request, engine, this.#cachedPages);
+      const reply = answerControl(request, { engine, cachedPages: this.#cachedPages, needs: this.#needs });
       this.#planner.slotsChanged();
       this.#belady.slots = engine.usage().slots;
       emit({ type: 'control-reply', id, reply });

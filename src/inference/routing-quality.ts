@@ -30,6 +30,8 @@ interface RoutingQualityOptions {
   belady: Belady;
   /** Whether the job's answer reports its cost. */
   explains: (job: number) => boolean;
+  /** Called with the flat ids that each layer of a pass needed. */
+  onVisit?: (ids: readonly number[]) => void;
 }
 
 export class RoutingQuality {
@@ -60,7 +62,7 @@ export class RoutingQuality {
     batch: NativeBatch,
     { predicted, routingK }: PassForecast,
   ): Verdict {
-    const { belady, expertsPerLayer: experts, explains } = this.#options;
+    const { belady, expertsPerLayer: experts, explains, onVisit } = this.#options;
     const layers = result.layers.length;
     for (let layer = 0; layer < layers; layer++) {
       const ids: number[] = [];
@@ -68,6 +70,7 @@ export class RoutingQuality {
         if (result.found[layer * experts + e] !== 0) ids.push(result.layers[layer]! * experts + e);
       }
       belady.add({ batch: this.#batch, ids });
+      onVisit?.(ids);
     }
     const beladyLoads = jobs.some(explains) ? new Set(belady.lastLoads(layers).flat()) : null;
     // If the table routes, there is no observed routing to judge it by.

@@ -217,6 +217,8 @@ export interface BudgetShare {
 export type ModelRequest =
   | { kind: 'usage' }
   | { kind: 'experts' }
+  /** The experts that passes needed since the last such request; the first one begins the record. */
+  | { kind: 'needs' }
   /** Answered once the new budget is in effect. */
   | { kind: 'set-budget'; device: string; shared?: BudgetShare };
 
@@ -239,6 +241,8 @@ export interface ExpertState {
 export type ControlReply =
   | { kind: 'usage'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'experts'; layers: { layer: string; experts: ExpertState[] }[] }
+  /** By layer of each pass, in order: flat ids. */
+  | { kind: 'needs'; visits: (readonly number[])[] }
   | { kind: 'set-budget'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'start-profile' }
   | { kind: 'stop-profile'; written: TraceAbout | null };

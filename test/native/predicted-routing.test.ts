@@ -1,9 +1,10 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { convertCheckpoint } from '../../src/checkpoint/converter.js';
+import { routingToNothing } from '../../src/evaluation/routings.js';
 import { loadAddon } from '../../src/native/addon.js';
 import type { NativeBatch, NativeRouting } from '../../src/native/addon-types.js';
 
@@ -23,9 +24,9 @@ const LAYERS = 2;
 const EXPERTS = 64;
 const IDS = Array.from({ length: 40 }, (_, i) => 5 + i * 11);
 
-async function open(limits: object = predicted, share = 1) {
+async function open(limits: object = predicted, share = 1, own?: string) {
   const addon = loadAddon();
-  const { pack } = await packed;
+  const pack = own ?? (await packed).pack;
   const plan = addon.planMemory({ pack }, { ...predicted, ...limits });
   return new addon.Engine({
     pack,
@@ -206,5 +207,31 @@ describe('an engine without routers', () => {
     [{ routers: 'no' }, /"routers" to be true or false/],
   ])('refuses options that are none: %j', async (limits, message) => {
     await expect(open(limits)).rejects.toThrow(message);
+  });
+});
+
+describe('a routing to nothing', () => {
+  it('gives the states of the model with experts of zeros', async () => {
+    const { pack } = await packed;
+    const silent = join(root, 'silent');
+    cpSync(pack, silent, { recursive: true });
+    const experts = join(silent, 'experts.sida');
+    const { size } = statSync(experts);
+    truncateSync(experts, 0);
+    truncateSync(experts, size);
+    const states = async (limits: object, extra: object, own?: string) => {
+      const engine = await open(limits, 1, own);
+      try {
+        return engine.runBatch(encode(extra), null).hiddenStates!.slice();
+      } finally {
+        engine.close();
+      }
+    };
+    const exact = { routers: true };
+    const zeros = await states(exact, {}, silent);
+    const nothing = await states(predicted, { routing: routingToNothing(LAYERS, IDS.length) });
+    // A weight of 0 may give zeros another sign.
+    expect(nothing.map((value) => value + 0)).toEqual(zeros.map((value) => value + 0));
+    expect(await states(exact, {})).not.toEqual(zeros);
   });
 });

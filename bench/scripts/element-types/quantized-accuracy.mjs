@@ -9,13 +9,21 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
+import { readManifest } from '../../../dist/checkpoint/manifest.js';
 import { readTasks } from '../../../dist/checkpoint/tasks.js';
 import { formatName } from '../../../dist/checkpoint/weight-format.js';
+import { passesOf } from '../../../dist/evaluation/input-passes.js';
 import { readLabelled } from '../../../dist/evaluation/labelled-data.js';
-import { runExact } from '../../../dist/evaluation/model-runner.js';
+import { runExact, runRouted } from '../../../dist/evaluation/model-runner.js';
+import { intervalOf } from '../../../dist/evaluation/paired-difference.js';
+import { renamed, routingBy } from '../../../dist/evaluation/routings.js';
 import { corruptedSource, dataSource, readTextLines } from '../../../dist/evaluation/sources.js';
+import { fillTable } from '../../../dist/evaluation/tables.js';
 import { openEngine } from '../../../dist/inference/open-engine.js';
 import { loadAddon } from '../../../dist/native/addon.js';
+import { ExpertNames } from '../../../dist/predictor/functions/shuffled.js';
+import { routingShape } from '../../../dist/predictor/hash-function.js';
+import { openPredictor } from '../../../dist/predictor/predictor-directory.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
@@ -33,8 +41,9 @@ const SETUPS = [
   { experts: f32, dense: f32 },
   ...EXPERTS.map((experts) => ({ experts, dense: bf16 })),
   ...EXPERTS.map((experts) => ({ experts, dense: int8 })),
-  // What is left when experts say nothing: how much there is to lose.
+  // What is left when experts say nothing, or the wrong ones speak: how much there is to lose.
   { experts: bf16, dense: bf16, control: 'experts of zeros' },
+  { experts: bf16, dense: bf16, control: 'random tables' },
 ].flatMap((setup) =>
   ['int8', 'int4'].includes(setup.experts.dtype) || setup.dense === int8
     ? [setup, { ...setup, activations: 'int8' }]
@@ -88,6 +97,27 @@ function silenceExperts(file) {
   truncateSync(file, size);
 }
 
+/** Routes by the predictor's tables with the experts of each layer renamed, one expert a token. */
+async function randomRouter(engine, pack) {
+  const { source } = await readManifest(pack);
+  const options = { model: engine.shape, weights: source.weights, addon };
+  const { function: hash } = await openPredictor(join(MODEL, 'predictor'), {
+    ...options,
+    embedding: () => new addon.TokenEmbedding({ pack }),
+    threads: limits.threads,
+  });
+  const shape = routingShape(engine.shape);
+  const names = new ExpertNames(shape);
+  const score = (input) => {
+    const routings = passesOf(input, true).map(({ stack, input: own }) => {
+      const table = fillTable(hash, shape, stack, own);
+      return renamed(routingBy(table, 1), stack, table.layers, names);
+    });
+    return runRouted(engine, input, routings);
+  };
+  return { score, close: () => hash.close() };
+}
+
 const best = (scores) => scores.indexOf(Math.max(...scores));
 
 /** Of targets: how surprising they are. */
@@ -104,6 +134,10 @@ function compare(inputs, scores, reference) {
     inputs: inputs.length,
     accuracy: share((i) => best(scores[i]) === inputs[i].label),
     flipped: inputs.filter((_, i) => best(scores[i]) !== best(reference[i])).length,
+    /** Right answers of the first setup less these, by input. */
+    lost: intervalOf(
+      inputs.map(({ label }, i) => Number(best(reference[i]) === label) - Number(best(scores[i]) === label)),
+    ),
     largestDifference: Math.max(
       ...scores.flatMap((own, i) => own.map((score, label) => Math.abs(score - reference[i][label]))),
     ),
@@ -119,11 +153,13 @@ try {
     const name = `${formatName(experts)}, dense ${formatName(dense)}, activations ${activations}${control === undefined ? '' : `, ${control}`}`;
     const out = join(work, 'pack');
     await convertCheckpoint({ model: MODEL, out, experts, dense });
-    if (control !== undefined) silenceExperts(join(out, 'experts.sida'));
+    if (control === 'experts of zeros') silenceExperts(join(out, 'experts.sida'));
     const engine = openEngine({ ...limits, activations, pack: out, memoryBudget: '100%', hostBudget: '0' });
+    const router = control === 'random tables' ? await randomRouter(engine, out) : undefined;
+    const score = router?.score ?? ((input) => runExact(engine, input).scores);
     const tasks = {};
     for (const [task, inputs] of Object.entries(data)) {
-      const scores = inputs.map((input) => runExact(engine, input).scores);
+      const scores = inputs.map(score);
       references[task] ??= scores;
       const labelled = inputs[0].label !== undefined;
       tasks[task] = labelled ? compare(inputs, scores, references[task]) : perplexityOf(inputs, scores);
@@ -132,6 +168,7 @@ try {
     const { slot, expertBytes, dense: denseBytes } = engine.plan;
     const bytes = { expertBlockBytes: slot, expertBytes, denseBytes };
     runs.push({ experts, dense, activations, ...(control !== undefined && { control }), ...bytes, tasks });
+    router?.close();
     engine.close();
     rmSync(out, { recursive: true });
   }

@@ -1,4 +1,5 @@
 // The tables of bench/scripts/element-types/quantized-accuracy.mjs.
+import { toldFromZeros } from '../../dist/report/targets/script-targets.js';
 import { result, source, table } from '../table-format.mjs';
 
 const typeName = ({ dtype, group }) => (group === undefined ? dtype : `${dtype}, groups of ${group}`);
@@ -21,6 +22,28 @@ function rowsOf(r, runs, cells) {
   ]);
 }
 
+const CONTROLS = ['experts of zeros', 'random tables'];
+
+/** A row of dashes for each control that the result lacks. */
+function unmeasuredControls(r, cells) {
+  const measured = r.runs.map(({ control }) => control);
+  return CONTROLS.filter((control) => !measured.includes(control)).map((control) => [
+    `control: ${control}`,
+    ...Array(HEAD.length - 1 + cells).fill('–'),
+  ]);
+}
+
+/** What the control says of SST-2's accuracy. */
+function toldText(r) {
+  const zeros = r.runs.find(({ control }) => control === 'experts of zeros');
+  if (zeros === undefined)
+    return 'Without experts of zeros nobody can tell what accuracy says of the experts.';
+  const told = toldFromZeros(r.runs[0].tasks.sst2, zeros.tasks.sst2);
+  return told
+    ? 'SST-2 tells f32 from experts of zeros.'
+    : 'SST-2 cannot tell: f32 and experts of zeros lie within noise (95 % interval of the paired difference).';
+}
+
 const HEAD = ['experts', 'dense weights', 'activations', 'one expert'];
 
 export const quantizedTables = {
@@ -31,7 +54,8 @@ export const quantizedTables = {
       points(sst2, tasks.sst2),
       `${sst2.flipped} of ${sst2.inputs}`,
     ]);
-    return `${table([...HEAD, 'SST-2 accuracy', 'points against f32', 'answers that differ'], rows)}\n\n${source(r)}`;
+    const all = [...rows, ...unmeasuredControls(r, 3)];
+    return `${table([...HEAD, 'SST-2 accuracy', 'points against f32', 'answers that differ'], all)}\n\n${toldText(r)}\n\n${source(r)}`;
   },
   'quantized-accuracy': () => {
     const r = result('quantized-accuracy');
@@ -49,6 +73,6 @@ export const quantizedTables = {
       "largest change of a label's log-probability",
       'perplexity on WikiText-2 (against f32)',
     ];
-    return `${table(head, rows)}\n\n${source(r)}`;
+    return `${table(head, [...rows, ...unmeasuredControls(r, 4)])}\n\n${toldText(r)}\n\n${source(r)}`;
   },
 };

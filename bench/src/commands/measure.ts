@@ -9,7 +9,7 @@ import { formatTable } from '../../../dist/cli/table.js';
 import { UsageError } from '../../../dist/config/resolve.js';
 import { SidaError } from '../../../dist/errors.js';
 import { CUDA_SIZES, FULL_SIZES, QUICK_SIZES } from '../preparation/sizes.js';
-import { BENCH_FILE, type BenchFile, readBenchFile, summarize } from '../report/bench-file.js';
+import { BENCH_FILE, type BenchFile, checkTrees, readBenchFile, summarize } from '../report/bench-file.js';
 import { writeReport } from '../report/write-report.js';
 import { readGpu } from '../runs/gpu.js';
 import { measureAll } from '../runs/measure-all.js';
@@ -44,7 +44,7 @@ Examples:
   sida bench --data data --out bench/results/full --work /var/tmp/sida-bench
   sida bench replay traces/qwen.csv.gz --cache 10%,25% --lookahead 1,4
   sida bench placement traces/qwen.csv.gz --devices 2,4,8
-  sida bench --report --out bench/results/systems
+  sida bench --report --out bench/results/systems --changed-tree
   sida bench --device cuda --minutes 10 --data data
   sida bench --fresh --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
 
@@ -84,6 +84,7 @@ export function measureCommand(name: string): Command {
       .option('--threads <n>', 'threads that compute (default: the cores of this machine)')
       .option('--seed <n>', 'seed of arrivals and of training', '1')
       .option('--report', 'measure nothing: write tables, charts and report anew from bench.json in --out')
+      .option('--changed-tree', 'with --report: accept a result that was measured in a tree with changes')
       .option('--fresh', 'measure again what was measured before')
       .option('--keep', 'leave packs of random-weight models on the disk')
       .option('--json', 'print the result as JSON')
@@ -118,6 +119,7 @@ async function bench(values: Record<string, unknown>): Promise<void> {
       ? readBenchFile(out)
       : await measure(values, { quick, measurements, stages, studies, out });
   if (values.prepare === true) return;
+  if (values.report === true && values.changedTree !== true) checkTrees(file, join(out, BENCH_FILE));
   const files = await writeReport(file, out);
   process.stdout.write(
     json ? `${JSON.stringify(file, null, 1)}\n` : `${files.map((name) => join(out, name)).join('\n')}\n`,
@@ -140,6 +142,8 @@ function onCuda(values: Record<string, unknown>): boolean {
   if (values.device === 'cuda' && values.quick === true) {
     throw new UsageError('--quick is a list of the cpu; --minutes limits --device cuda');
   }
+  if (values.changedTree === true && values.report !== true)
+    throw new UsageError('--changed-tree is of --report');
   if (values.device === 'cpu' && (values.minutes !== undefined || values.prepare === true)) {
     throw new UsageError('--minutes and --prepare are of --device cuda');
   }

@@ -26,8 +26,8 @@ export function describeReplay(report: ReplayReport): string {
       `${layers} layers of ${experts} experts, ${formatBytes(bytes)}; ${scope === 'shared' ? 'one cache for all layers' : 'a cache for each layer'}, empty at first`,
       `${batches} batches; static-hot chooses from the first ${learned}`,
       ...counted,
-      'hit: needed experts found resident; ×B: bytes over Belady with the same look-ahead (without one: with the whole',
-      'trace in view); ×blind: bytes over the best policy that predicts nothing. Simulated: transfers take no time.',
+      'hit: needed experts found resident; ×B: bytes of all phases over Belady’s with the whole trace in view; ×blind:',
+      'bytes over the best policy that predicts nothing. Simulated: transfers take no time.',
     ].join('\n'),
     ...caches.map((cache) => describeCache(cache, layers * experts)),
   ].join('\n\n');

@@ -18,6 +18,11 @@ export interface Sizes {
   study: number;
 }
 
+/** Fewer inputs say little: what one needs differs too much from the next. A pass of 256 experts takes longest. */
+export function leastInputs({ shape }: Pick<BenchModel, 'shape'>): number {
+  return shape.experts >= 256 ? 20 : 50;
+}
+
 /** Inputs of the long task cost about ten times those of the short one. */
 const SHARE_OF: Record<DataName, number> = { sst2: 1, mrpc: 0.75, multirc: 0.25 };
 
@@ -34,8 +39,8 @@ export const FULL_SIZES: Sizes = {
   rounds: 3,
   trainingMinutes: 2,
   training: ({ weights }) => (weights === 'trained' ? 1000 : 300),
-  sentences: ({ weights, shape }, data) =>
-    Math.ceil(SHARE_OF[data] * (weights === 'trained' ? 200 : shape.experts <= 8 ? 32 : 12)),
+  sentences: (model, data) =>
+    Math.max(leastInputs(model), model.weights === 'trained' ? Math.ceil(200 * SHARE_OF[data]) : 0),
   restSeconds: 20,
   study: 400,
 };
@@ -51,19 +56,15 @@ export const CUDA_SIZES: Sizes = {
 };
 
 /**
- * Texts that run before the clock starts, so that first loads are not measured: other texts, and more of them for a
- * large model that is measured with few. If host memory holds the experts: the measured texts, which loads their
- * experts there.
+ * Texts that run before the clock starts, so that first loads are not measured: other texts, the same for all systems.
+ * If host memory holds the experts, the measured texts run before them, which loads their experts there.
  */
 export function warmUpOf(
   { weights }: BenchModel,
-  { scenario: { link, arrivals }, system }: Measurement,
+  { scenario: { link, arrivals } }: Measurement,
   { texts, training }: Pick<BenchInputs, 'texts' | 'training'>,
 ): readonly string[] {
-  if (link !== 'disk') return texts;
-  // Layer streaming keeps nothing from one pass to the next.
-  if (system === 'layer-streaming') return training.slice(0, 4);
-  if (arrivals !== undefined) return training.slice(0, 16);
-  const count = weights === 'trained' ? texts.length >> 2 : 2 * texts.length;
-  return training.slice(0, Math.max(4, count));
+  const count = weights === 'trained' ? texts.length >> 2 : texts.length >> 1;
+  const others = training.slice(0, arrivals === undefined ? Math.max(4, count) : 16);
+  return link === 'disk' ? others : [...texts, ...others];
 }

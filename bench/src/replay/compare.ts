@@ -1,5 +1,6 @@
 /** Replays a trace under every policy, cache size and look-ahead, and puts them beside each other. */
 
+import { leastBytes } from '../../../dist/evaluation/fewest-loads.js';
 import { isBlind, type PolicyName, type PolicyRun, runPolicy, runsOf } from './policies.js';
 import { layerOf, PHASES, type Phase, type RoutingTrace, sizeOf } from './routing-trace.js';
 import { Tally } from './tally.js';
@@ -33,7 +34,10 @@ export interface Counts {
   prefetches: number;
   bytes: number;
   bytesPerToken: number;
-  /** Bytes over Belady's with the same look-ahead; blind policies over Belady's with the whole trace in view. */
+  /**
+   * Bytes over the least that any policy can move: Belady's rule with the whole trace in view. Of all phases alone,
+   * because a policy may move less than that rule in one of them.
+   */
   overBelady: number | null;
   /** Bytes over those of the blind policy that moves fewest. */
   overBlind: number | null;
@@ -87,7 +91,14 @@ export async function compare(trace: RoutingTrace, options: CompareOptions): Pro
       done += 1;
       await onReplay?.(done, runs.length * caches.length);
     }
-    reports.push({ ...size, policies: withRatios(counted) });
+    const bounds = parts.map((part, i) => leastOf(part, partOf(size.slots, parts.length, i)));
+    reports.push({
+      ...size,
+      policies: withRatios(
+        counted,
+        bounds.reduce((sum, bytes) => sum + bytes, 0),
+      ),
+    });
   }
   return {
     trace: trace.name,
@@ -101,6 +112,12 @@ export async function compare(trace: RoutingTrace, options: CompareOptions): Pro
     phases,
     caches: reports,
   };
+}
+
+function leastOf({ layers, experts, expertBytes, batches }: RoutingTrace, slots: number): number {
+  const visits = batches.flatMap(({ passes }) => passes.flatMap((pass) => pass.visits));
+  const bytesOf = (id: number) => expertBytes[Math.floor(id / experts)]!;
+  return leastBytes(visits, { experts: layers.length * experts, slots, bytesOf });
 }
 
 /** The first parts get the remainder. */
@@ -129,17 +146,18 @@ function countsOf(tally: Tally['phases'], phases: ReplayReport['phases']): Recor
   return { all: spanOf('all'), prefill: spanOf('prefill'), decode: spanOf('decode') };
 }
 
-function withRatios(counted: readonly PolicyCounts[]): PolicyCounts[] {
-  const belady = counted.filter(({ policy }) => policy === 'belady');
+function withRatios(counted: readonly PolicyCounts[], bound: number): PolicyCounts[] {
   const blind = counted.filter(({ policy }) => isBlind(policy));
   return counted.map((run) => {
-    const oracle = belady.find(({ lookahead }) => lookahead === run.lookahead);
+    if (run.all.bytes < bound) {
+      throw new Error(`${run.policy} moves ${run.all.bytes} bytes, the bound is ${bound}. This is a bug.`);
+    }
     const spanOf = (span: Span): Counts => {
       const { bytes } = run[span];
       const least = Math.min(...blind.map((other) => other[span].bytes));
       return {
         ...run[span],
-        overBelady: ratio(bytes, oracle?.[span].bytes),
+        overBelady: span === 'all' ? ratio(bytes, bound) : null,
         overBlind: ratio(bytes, Number.isFinite(least) ? least : undefined),
       };
     };

@@ -7,6 +7,7 @@ import { inputsKey, type Measurement } from '../scenarios/scenarios.js';
 import type { DependencyReport } from '../studies/dependency.js';
 import type { GatingResult } from '../studies/gating.js';
 import type { TaskFidelity } from '../studies/task-fidelity.js';
+import { isChangedTree } from '../support/provenance.js';
 import { medians } from '../support/statistics.js';
 
 /** Medians of the rounds, number by number. */
@@ -45,6 +46,22 @@ export function readBenchFile(out: string): BenchFile {
   }
   if (file.format !== 'sida-bench' || file.version !== 1) throw fail('is no result of this version');
   return file;
+}
+
+/** Commits of the result that were measured in a tree with changes, so that nobody can check them out. */
+export function changedTrees({ provenance, measurements }: BenchFile): string[] {
+  const commits = [provenance.commit, ...measurements.flatMap((measurement) => measurement.commits)];
+  return [...new Set(commits)].filter(isChangedTree);
+}
+
+/** Throws cannot_run for a result from a tree with changes. */
+export function checkTrees(file: BenchFile, where: string): void {
+  const changed = changedTrees(file);
+  if (changed.length === 0) return;
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `${where} was measured in a tree with changes (${changed.join(', ')}): measure it at a commit, or name it as such with --changed-tree`,
+  });
 }
 
 export function summarize(

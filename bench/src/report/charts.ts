@@ -4,8 +4,8 @@ import { SYSTEMS } from '../scenarios/systems.js';
 
 /** Okabe and Ito's colours, then others that differ from them. */
 const COLOURS = [
-  '#000000', '#8c564b', '#56b4e9', '#e69f00', '#999999', '#f0e442', '#b8860b', '#cc79a7',
-  '#6a51a3', '#0072b2', '#009e73', '#7f7f00', '#d55e00', '#bdbdbd', '#1b9e77',
+  '#000000', '#8c564b', '#56b4e9', '#17becf', '#e69f00', '#999999', '#f0e442', '#b8860b', '#cc79a7',
+  '#6a51a3', '#0072b2', '#009e73', '#e7298a', '#7f7f00', '#d55e00', '#bdbdbd', '#1b9e77', '#a6761d',
 ]; // biome-ignore format: a palette
 
 /** Not a system: the bound of all policies. */

@@ -4,7 +4,7 @@ import { modelNamed, parametersOf } from '../scenarios/models.js';
 import { type BenchFile, type MeasurementSummary, perSecond } from './bench-file.js';
 import { barChart, lineChart } from './charts.js';
 import { bytes, dataTitle, linkTitle, ms, percent, rate, shareName } from './format.js';
-import { type Group, groupTitle, modelTitle, oneByOne, usualGroups } from './groups.js';
+import { type Group, groupTitle, inputsText, modelTitle, oneByOne, usualGroups } from './groups.js';
 import { ELEPHANTS, ELEPHANTS_CLAIMS, SIDA } from './paper.js';
 import type { Section } from './section.js';
 
@@ -79,6 +79,7 @@ function breakdown(group: Group): Section {
       {
         head: [
           'system',
+          'inputs',
           ...Object.values(PARTS),
           'MoE overhead: waiting ÷ all',
           'hash building, hidden behind passes',
@@ -88,6 +89,7 @@ function breakdown(group: Group): Section {
           const all = measurement.wallMs / measurement.sentences;
           return [
             measurement.system,
+            inputsText(measurement),
             ...Object.values(parts).map((value) => `${ms(value)} ms`),
             percent((parts.stall + parts.table) / all),
             `${ms((1000 * measurement.tableSeconds) / measurement.sentences)} ms`,
@@ -176,6 +178,7 @@ export function dtypeSection(file: BenchFile): Section[] {
         {
           head: [
             'model',
+            'task',
             'inputs',
             'batch',
             'experts at work a pass',
@@ -186,6 +189,7 @@ export function dtypeSection(file: BenchFile): Section[] {
           rows: rows.map(({ measurement, active, tokens }) => [
             modelTitle(measurement.scenario.model),
             dataTitle(measurement.scenario.data),
+            inputsText(measurement),
             String(measurement.scenario.batch),
             active.toFixed(1),
             rate(tokens),
@@ -264,6 +268,7 @@ export function servingSections(file: BenchFile): Section[] {
             'arrive a second',
             'budget',
             'system',
+            'requests answered',
             'answered a second',
             'p50 / p95 / p99, ms',
             'refused',
@@ -273,6 +278,7 @@ export function servingSections(file: BenchFile): Section[] {
             String(measurement.scenario.arrivals),
             shareName(measurement.scenario.share),
             measurement.system,
+            String(measurement.sentences),
             rate(perSecond(measurement)),
             [measurement.p50Ms, measurement.p95Ms, measurement.p99Ms].map(ms).join(' / '),
             String(measurement.refused ?? 0),

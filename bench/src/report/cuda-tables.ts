@@ -7,6 +7,7 @@ import { type MeasurementSummary, perSecond } from './bench-file.js';
 import type { CudaReport } from './cuda-facts.js';
 import { cudaTargets, met } from './cuda-targets.js';
 import { bytes, DASH, dataTitle, ms, percent, rate, shareName, times } from './format.js';
+import { inputsText } from './groups.js';
 import type { Table } from './section.js';
 
 export const CUDA_TABLES = {
@@ -68,6 +69,7 @@ function measurementsTable({ measurements }: CudaReport): Table {
   return {
     head: [
       'model',
+      'task',
       'inputs',
       'batch',
       'budget',
@@ -98,6 +100,7 @@ function measurementRow(measurement: MeasurementSummary, resident: MeasurementSu
   return [
     scenario.model,
     dataTitle(scenario.data),
+    inputsText(measurement),
     String(scenario.batch),
     shareName(scenario.share),
     system,

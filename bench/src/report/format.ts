@@ -4,13 +4,18 @@ import { LINKS } from '../scenarios/links.js';
 import type { Scenario } from '../scenarios/scenarios.js';
 
 export const DASH = '–';
+export const CANNOT_TELL = 'cannot tell' as const;
+export const NOT_MEASURED = 'not measured' as const;
 
 export function times(ratio: number | null | undefined): string {
+  if (ratio === Number.POSITIVE_INFINITY) return '∞';
   return ratio == null || !Number.isFinite(ratio) ? DASH : `${ratio.toFixed(2)}×`;
 }
 
 export function percent(share: number | null | undefined, digits = 1): string {
-  return share == null || !Number.isFinite(share) ? DASH : `${(100 * share).toFixed(digits)} %`;
+  return share == null || !Number.isFinite(share)
+    ? DASH
+    : `${(100 * share).toFixed(digits).replace('-', '−')} %`;
 }
 
 export function ms(value: number): string {

@@ -1,4 +1,5 @@
 /** Measurements that belong on one chart. */
+import { leastInputs } from '../preparation/sizes.js';
 import { modelNamed } from '../scenarios/models.js';
 import { LOOKAHEAD, type Scenario } from '../scenarios/scenarios.js';
 import type { MeasurementSummary } from './bench-file.js';
@@ -46,6 +47,20 @@ export function usualGroups(measurements: readonly MeasurementSummary[]): Group[
 /** One sentence a batch, one batch after the other. */
 export function oneByOne({ scenario }: Pick<Group, 'scenario'>): boolean {
   return scenario.batch === 1 && scenario.arrivals === undefined;
+}
+
+/** `lstm, look-ahead 1`, where that is not the usual one. */
+export function systemTitle({ scenario, system }: Pick<MeasurementSummary, 'scenario' | 'system'>): string {
+  return scenario.lookahead === LOOKAHEAD ? system : `${system}, look-ahead ${scenario.lookahead}`;
+}
+
+/** The number of inputs; with the least that says something of the model, where it lies below. */
+export function inputsText({
+  scenario,
+  sentences,
+}: Pick<MeasurementSummary, 'scenario' | 'sentences'>): string {
+  const least = leastInputs(modelNamed(scenario.model));
+  return sentences < least ? `${sentences} (fewer than ${least})` : String(sentences);
 }
 
 /** `switch-base-8-bf16 (random weights)`. */

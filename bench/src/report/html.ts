@@ -1,7 +1,7 @@
 /** The report as one file with its styles and charts inside. */
 import { formatBytes } from '../../../dist/text/bytes.js';
 import { SYSTEMS } from '../scenarios/systems.js';
-import type { BenchFile } from './bench-file.js';
+import { type BenchFile, changedTrees } from './bench-file.js';
 import type { Section, Table } from './section.js';
 
 const STYLE = `
@@ -46,6 +46,7 @@ export function htmlReport(
 <h1>sida bench</h1>
 <table>${facts.map(([name, value]) => `<tr><th class="text">${name}</th><td class="text">${escapeHtml(value)}</td></tr>`).join('\n')}</table>
 ${verdict(file)}
+${list('note', 'Measured in a tree with changes, which no commit has', changedTrees(file))}
 ${list('note', 'Warnings', file.warnings)}
 ${list(
   'note',
@@ -84,13 +85,14 @@ function list(kind: string, title: string, items: readonly string[]): string {
 }
 
 function sectionHtml(
-  { id, title, beside, about, tables, reading }: Section,
+  { id, title, beside, about, sentences = [], tables, reading }: Section,
   chart: string | undefined,
 ): string {
   const paragraphs = (texts: readonly string[]) => texts.map((text) => `<p>${inline(text)}</p>`).join('\n');
   return `<section id="${id}"><h2>${inline(title)}</h2>
 ${beside === undefined ? '' : `<p class="beside">beside ${inline(beside)}</p>`}
 ${paragraphs(about)}
+${sentences.length === 0 ? '' : `<ol>${sentences.map((text) => `<li>${inline(text)}</li>`).join('\n')}</ol>`}
 ${chart === undefined ? '' : `<div class="chart">${chart}</div>`}
 <div class="tables">${tables.map(tableHtml).join('\n')}</div>
 ${paragraphs(reading)}</section>`;

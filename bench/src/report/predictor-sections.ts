@@ -1,93 +1,91 @@
 /** Quality of predictions, and how much routing depends on the rest of the input. */
 
-import type { LayerReport } from '../../../dist/evaluation/evaluate.js';
-import { NETWORK_NAMES } from '../../../dist/protocol/predictor-messages.js';
+import { SWITCH_MINI } from '../scenarios/models.js';
 import type { DependencyReport } from '../studies/dependency.js';
 import type { TaskFidelity } from '../studies/task-fidelity.js';
 import type { BenchFile } from './bench-file.js';
 import { lineChart } from './charts.js';
 import { DASH, dataTitle, percent, times } from './format.js';
+import { hitsOf } from './hits.js';
 import { PAPER_FIDELITY, PAPER_HITS, PAPER_PERPLEXITY, SIDA } from './paper.js';
+import { QUALITY_HEAD, qualityCells, taskQuality, taskTitle, textQualities } from './quality.js';
 import type { Section } from './section.js';
 
-const FUNCTIONS = [...NETWORK_NAMES, 'token'];
 const TASKS = ['sst2', 'mrpc', 'multirc'] as const;
 const ofHundred = (value: number | undefined) => (value === undefined ? DASH : `${value.toFixed(2)} %`);
 
 export function predictorSections({ fidelity, dependency }: BenchFile): Section[] {
   const tasks = fidelity.filter(({ data }) => data !== 'text');
-  const text = fidelity.find(({ data }) => data === 'text');
+  const texts = fidelity.filter(({ data }) => data === 'text');
   return [
     ...(tasks.length > 0 ? [hitsSection(tasks), fidelitySection(tasks)] : []),
-    ...(text ? [perplexitySection(text)] : []),
+    ...(texts.length > 0 ? [perplexitySection(texts)] : []),
     ...dependency.map(dependencySection),
   ];
 }
 
-/** Token-weighted mean over layers of the top-3 hits. */
-function hitsOf(layers: readonly LayerReport[], name: string): number | undefined {
-  let [tokens, hits] = [0, 0];
-  for (const { tokens: count, functions } of layers) {
-    const own = functions[name];
-    if (own === undefined) return undefined;
-    tokens += count;
-    hits += count * own.hits[2]!;
-  }
-  return hits / tokens;
-}
-
 function hitsSection(tasks: readonly TaskFidelity[]): Section {
-  const ours = (name: string) =>
-    TASKS.map((task) => {
-      const found = tasks.find(({ data }) => data === task);
-      return percent(found && hitsOf(found.layers, name), 2);
-    });
+  const paper = Object.entries(PAPER_HITS).flatMap(([model, hits]) =>
+    TASKS.map((task) => [
+      `${model} fine-tuned, paper`,
+      dataTitle(task),
+      ...[DASH, DASH, DASH],
+      ofHundred(hits[task]),
+    ]),
+  );
+  const ours = TASKS.flatMap((task) => {
+    const found = tasks.find(({ data }) => data === task);
+    return Object.keys(found?.layers[0]?.functions ?? {}).map((name) => [
+      found!.model ?? SWITCH_MINI.name,
+      dataTitle(task),
+      `\`${name}\``,
+      String(found!.inputs),
+      ...[0, 2].map((rank) => percent(hitsOf(found!.layers, name, rank), 2)),
+    ]);
+  });
   return {
     id: 'paper-hits',
     title: 'Hash hits',
     beside: `${SIDA}, table 5`,
     about: [],
     tables: [
-      {
-        head: ['top-3 hash hits', ...TASKS.map(dataTitle)],
-        rows: [
-          ...Object.entries(PAPER_HITS).map(([model, hits]) => [
-            `${model} fine-tuned, paper`,
-            ...TASKS.map((task) => ofHundred(hits[task])),
-          ]),
-          ...FUNCTIONS.filter((name) => tasks.some(({ layers }) => hitsOf(layers, name) !== undefined)).map(
-            (name) => [`switch-mini, \`${name}\``, ...ours(name)],
-          ),
-        ],
-      },
+      { head: ['model', 'task', 'hash function', 'inputs', 'top-1', 'top-3'], rows: [...paper, ...ours] },
     ],
-    reading: [
-      `Ours: ${tasks.map(({ data, inputs }) => `${inputs} inputs of ${dataTitle(data)}`).join(', ')}.`,
-    ],
+    reading: [],
   };
 }
 
+const CONTROLS_READING =
+  'Random tables rename the experts of each layer; experts of zeros add nothing. `cannot tell`: over these inputs the 95 % interval of exact less zeros does not lie above 0, so that predictions could not fail.';
+
 function fidelitySection(tasks: readonly TaskFidelity[]): Section {
-  const measured = TASKS.map((task) => {
-    const labels = tasks.find(({ data }) => data === task)?.labels;
-    if (!labels) return undefined;
-    const predicted = labels.predicted.find(({ k }) => k === (task === 'sst2' ? 1 : 3))!;
-    const key = task === 'sst2' ? 'accuracy' : 'f1';
-    return { exact: labels.exact[key], predicted: predicted[key], agreement: predicted.agreement };
-  });
-  type Own = NonNullable<(typeof measured)[number]>;
-  const row = (name: string, value: (own: Own) => number | null): string[] => [
-    name,
-    ...measured.map((own) => percent(own && value(own), 2)),
-  ];
-  const paper = Object.entries(PAPER_FIDELITY).flatMap(([model, figures]) =>
-    (['exact', 'predicted', 'fidelity'] as const).map((kind) => [
-      { exact: `${model} fine-tuned, paper`, predicted: '… routed by predictions', fidelity: '… fidelity' }[
-        kind
-      ],
-      ...TASKS.map((task) => ofHundred(figures[kind][task])),
+  const paper = Object.entries(PAPER_FIDELITY).flatMap(([model, { exact, predicted, fidelity }]) =>
+    TASKS.map((task) => [
+      `${model} fine-tuned, paper`,
+      taskTitle(task),
+      DASH,
+      ofHundred(exact[task]),
+      ofHundred(predicted[task]),
+      ...[DASH, DASH, DASH],
+      ofHundred(fidelity[task]),
+      DASH,
     ]),
   );
+  const ours = TASKS.flatMap((task) => {
+    const found = tasks.find(({ data }) => data === task);
+    const quality = found && taskQuality(found);
+    if (!quality) return [];
+    const { exact, predicted, agreement } = quality;
+    return [
+      [
+        found.model ?? SWITCH_MINI.name,
+        taskTitle(task),
+        ...qualityCells(quality, (value) => percent(value, 2)),
+        percent(exact && predicted !== null ? predicted / exact : null, 2),
+        percent(agreement, 2),
+      ],
+    ];
+  });
   return {
     id: 'paper-fidelity',
     title: 'Fidelity of predicted routing',
@@ -95,44 +93,43 @@ function fidelitySection(tasks: readonly TaskFidelity[]): Section {
     about: [],
     tables: [
       {
-        head: ['', 'SST-2, accuracy, k = 1', 'MRPC, F1, k = 3', 'MultiRC, F1, k = 3'],
-        rows: [
-          ...paper,
-          row('switch-mini, its routers', ({ exact }) => exact),
-          row('… routed by predictions', ({ predicted }) => predicted),
-          row('… fidelity', ({ exact, predicted }) =>
-            exact === null || predicted === null ? null : predicted / exact,
-          ),
-          row('… same label as exact mode', ({ agreement }) => agreement),
-        ],
+        head: ['model', 'task', ...QUALITY_HEAD, 'fidelity', 'same label as exact'],
+        rows: [...paper, ...ours],
       },
     ],
-    reading: ['Exact mode, the default, has none of this loss: its answers do not depend on predictions.'],
+    reading: [
+      CONTROLS_READING,
+      'Exact mode, the default, has none of this loss: its answers do not depend on predictions.',
+    ],
   };
 }
 
-function perplexitySection({ perplexity, inputs }: TaskFidelity): Section {
+function perplexitySection(texts: readonly TaskFidelity[]): Section {
   const paper = Object.entries(PAPER_PERPLEXITY).map(([model, [exact, predicted]]) => [
     `${model} on C4, paper`,
+    DASH,
     exact.toFixed(2),
     predicted.toFixed(2),
+    ...[DASH, DASH, DASH],
     times(predicted / exact),
   ]);
-  const ours = (perplexity?.predicted ?? []).map(({ k, perplexity: own, ratio }) => [
-    `switch-mini on WikiText-2, k = ${k}`,
-    perplexity!.exact.toFixed(2),
-    own?.toFixed(2) ?? DASH,
-    times(ratio),
-  ]);
+  const ours = texts.flatMap((text) =>
+    textQualities(text).map((quality) => [
+      `${text.model ?? SWITCH_MINI.name} on WikiText-2, k = ${quality.k}`,
+      ...qualityCells(quality, (value) => value.toFixed(2)),
+      times(quality.ratio),
+    ]),
+  );
   return {
     id: 'paper-perplexity',
     title: 'Perplexity of predicted routing',
     beside: `${SIDA}, table 3`,
     about: [],
-    tables: [
-      { head: ['perplexity', 'the model’s routers', 'predicted', 'ratio'], rows: [...paper, ...ours] },
+    tables: [{ head: ['perplexity', ...QUALITY_HEAD, 'ratio'], rows: [...paper, ...ours] }],
+    reading: [
+      CONTROLS_READING,
+      'Ours: span corruption over pieces of text for a model with an encoder, the text as it is for a decoder, by models a thousandth of the size.',
     ],
-    reading: [`Ours: span corruption over ${inputs} pieces of text by a model a thousandth of the size.`],
   };
 }
 
@@ -141,7 +138,7 @@ function dependencySection({ model, data, inputs, layers, corruption, distance }
     x: most > 1e6 ? 2 * least : most,
     name: most > 1e6 ? `≥ ${least}` : least === most ? String(least) : `${least}–${most}`,
   }));
-  const head = (first: string) => [first, 'tokens looked at', ...layers];
+  const head = (first: string) => [first, 'inputs', 'tokens looked at', ...layers];
   return {
     id: `dependency-${model}-${data}`,
     title: `How much a token’s expert depends on the others: ${model}, ${dataTitle(data)}`,
@@ -181,6 +178,7 @@ function dependencySection({ model, data, inputs, layers, corruption, distance }
         head: head('replaced'),
         rows: corruption.map(({ share, probes, changed }) => [
           percent(share, 0),
+          String(inputs),
           String(probes),
           ...changed.map((value) => percent(value)),
         ]),
@@ -190,6 +188,7 @@ function dependencySection({ model, data, inputs, layers, corruption, distance }
         head: head('distance'),
         rows: distance.map(({ probes, changed }, d) => [
           places[d]!.name,
+          String(inputs),
           String(probes),
           ...changed.map((value) => percent(value)),
         ]),

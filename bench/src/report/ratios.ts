@@ -1,10 +1,18 @@
 /** The ratios that targets are set for. */
 import { LINKS } from '../scenarios/links.js';
+import { type SystemName, UNPREDICTED } from '../scenarios/systems.js';
 import { type BenchFile, type MeasurementSummary, perSecond } from './bench-file.js';
 import type { Group } from './groups.js';
 
 /** Systems that predict nothing. */
-const BLIND: readonly string[] = ['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering', 'static-hot'];
+const BLIND: readonly SystemName[] = [
+  ...UNPREDICTED,
+  'fifo',
+  'lfu',
+  'lifo',
+  'expert-buffering',
+  'static-hot',
+];
 
 /** Time over a bound that no run can beat: the time of the resident run, or of moving its bytes over the link. */
 export function overBound(
@@ -19,9 +27,69 @@ export function overBound(
   return wallMs / Math.max(resident.wallMs, (1000 * bytesMoved) / bandwidth);
 }
 
-/** Bytes over those of Belady's rule. */
-export function overBelady({ scenario, bytesMoved, beladyBytes }: MeasurementSummary): number | undefined {
-  return beladyBytes === 0 || scenario.share === 1 ? undefined : bytesMoved / beladyBytes;
+/**
+ * Bytes over the least that any policy could have moved from the same beginning. Never below 1; infinite where nothing
+ * had to move.
+ */
+export function overBelady({ scenario, bytesMoved, leastBytes }: MeasurementSummary): number | undefined {
+  if (leastBytes === undefined || scenario.share === 1 || bytesMoved + leastBytes === 0) return undefined;
+  return bytesMoved / leastBytes;
+}
+
+/** Another system of the group at the same budget, and at the same look-ahead if it has one. */
+export function beside(
+  { scenario }: MeasurementSummary,
+  system: SystemName,
+  { measurements }: Group,
+): MeasurementSummary | undefined {
+  const alike = measurements.filter((own) => own.system === system && own.scenario.share === scenario.share);
+  const ahead = alike.find((own) => own.scenario.lookahead === scenario.lookahead);
+  return ahead ?? (BLIND.includes(system) || system === 'layer-streaming' ? alike[0] : undefined);
+}
+
+/** Throughput over that of another system. */
+export function overSystem(
+  measurement: MeasurementSummary,
+  system: SystemName,
+  group: Group,
+): number | undefined {
+  const other = beside(measurement, system, group);
+  return other === undefined ? undefined : perSecond(measurement) / perSecond(other);
+}
+
+/** Bytes over those of another system; infinite where that moves nothing and this does. */
+export function bytesOver(
+  measurement: MeasurementSummary,
+  system: SystemName,
+  group: Group,
+): number | undefined {
+  const other = beside(measurement, system, group);
+  if (other === undefined || measurement.bytesMoved + other.bytesMoved === 0) return undefined;
+  return measurement.bytesMoved / other.bytesMoved;
+}
+
+/** Bytes over those of the same planner with true tables: same budget, same look-ahead, same warm-up. */
+export function overTrueTables(measurement: MeasurementSummary, group: Group): number | undefined {
+  return measurement.system === 'resident' ? undefined : bytesOver(measurement, 'replay', group);
+}
+
+/** A smaller gain of true tables lies within noise, and shares of it say nothing. */
+export const WORTH = 0.15;
+
+/** Bytes saved over the best that predicts nothing, as a share of what true tables save, where that is worth it. */
+export function savedShare(measurement: MeasurementSummary, group: Group): number | undefined {
+  const blind = blindBytes(group, measurement.scenario.share);
+  const known = beside(measurement, 'replay', group)?.bytesMoved;
+  if (blind === undefined || known === undefined || known > (1 - WORTH) * blind) return undefined;
+  return (blind - measurement.bytesMoved) / (blind - known);
+}
+
+/** Throughput gained over LRU, as a share of what true tables gain, where that is worth it. */
+export function gainedShare(measurement: MeasurementSummary, group: Group): number | undefined {
+  const own = overSystem(measurement, 'lru', group);
+  const known = beside(measurement, 'replay', group);
+  const most = known && overSystem(known, 'lru', group);
+  return own === undefined || most === undefined || most < 1 + WORTH ? undefined : (own - 1) / (most - 1);
 }
 
 /** Bytes over those of the best system of the group that predicts nothing, at the same budget. */
@@ -33,33 +101,12 @@ export function overBlind(
   return least === undefined || system === 'resident' ? undefined : bytesMoved / least;
 }
 
-/** Bytes of Belady's rule over the same: the lower bound. */
-export function beladyOverBlind(
-  { scenario, beladyBytes }: MeasurementSummary,
-  group: Group,
-): number | undefined {
-  const least = blindBytes(group, scenario.share);
-  return least === undefined || beladyBytes === 0 ? undefined : beladyBytes / least;
-}
-
 function blindBytes({ measurements }: Group, share: number): number | undefined {
   const blind = measurements.filter(
     ({ system, scenario }) => BLIND.includes(system) && scenario.share === share,
   );
   const least = Math.min(...blind.map(({ bytesMoved }) => bytesMoved));
   return least > 0 && Number.isFinite(least) ? least : undefined;
-}
-
-/** Throughput over that of another system of the group, at the same budget. */
-export function overSystem(
-  measurement: MeasurementSummary,
-  system: string,
-  { measurements }: Group,
-): number | undefined {
-  const other = measurements.find(
-    (own) => own.system === system && own.scenario.share === measurement.scenario.share,
-  );
-  return other === undefined ? undefined : perSecond(measurement) / perSecond(other);
 }
 
 /** Time of hash building over the time of the passes. */

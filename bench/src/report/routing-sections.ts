@@ -119,6 +119,7 @@ function savingSection(file: BenchFile): Section[] {
         {
           head: [
             'model',
+            'task',
             'inputs',
             'mean tokens',
             'experts needed',
@@ -128,7 +129,8 @@ function savingSection(file: BenchFile): Section[] {
           ],
           rows: rows.map(({ model, name, facts, whole, used }) => [
             modelTitle(model),
-            `${dataTitle(name)}, ${facts.inputs}`,
+            dataTitle(name),
+            String(facts.inputs),
             (facts.tokens / facts.inputs).toFixed(0),
             percent(facts.needed),
             bytes(whole),

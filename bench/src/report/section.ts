@@ -13,6 +13,8 @@ export interface Section {
   title: string;
   /** The table or figure of a paper that it corresponds to. */
   beside?: string;
+  /** A numbered list that stands in the place of tables. */
+  sentences?: string[];
   /** Paragraphs above the tables: what was done. */
   about: string[];
   chart?: TopLevelSpec;

@@ -1,18 +1,27 @@
 /** All parts of the report, in order. */
 import type { BenchFile } from './bench-file.js';
 import { budgetSections, comparisonSections } from './budget-sections.js';
+import { checkBounds } from './check-bounds.js';
 import { breakdownSections, dtypeSection, memorySection, servingSections } from './cost-sections.js';
 import { gatingSection } from './gating-section.js';
 import { headlineSection } from './headline-section.js';
+import { meaningSection } from './meaning-section.js';
 import { predictorSections } from './predictor-sections.js';
 import { routingSections } from './routing-sections.js';
 import type { Section } from './section.js';
+import type { ScriptResults } from './targets/script-targets.js';
 import { targetsSection } from './targets-section.js';
 
-export function sectionsOf(file: BenchFile): Section[] {
+/**
+ * `scripts`: results of smaller measurements for the target table, if they are at hand. Throws cannot_run if a
+ * measurement beats a bound.
+ */
+export function sectionsOf(file: BenchFile, scripts: ScriptResults = {}): Section[] {
+  checkBounds(file.measurements);
   return [
+    meaningSection(file),
     headlineSection(file),
-    ...targetsSection(file),
+    targetsSection(file, scripts),
     ...comparisonSections(file),
     ...budgetSections(file),
     ...breakdownSections(file),

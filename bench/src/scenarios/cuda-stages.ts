@@ -19,9 +19,9 @@ const MIDDLE = 'switch-base-64-bf16';
 const HEADLINE = 'switch-base-128-bf16';
 const LARGEST = 'switch-base-256-bf16';
 /** Reactive, predicted with exact answers, predicted as the SiDA paper does, and with the true routing known. */
-const OURS: readonly SystemName[] = ['resident', 'lru', 'lstm', 'attention', 'predicted', 'replay'];
+const OURS: readonly SystemName[] = ['resident', 'lru', 'none', 'lstm', 'attention', 'predicted', 'replay'];
 const PEERS: readonly SystemName[] = ['transformers-gpu', 'transformers-offload'];
-const BUDGETED: readonly SystemName[] = ['lru', 'lstm', 'attention', 'predicted', 'replay'];
+const BUDGETED: readonly SystemName[] = ['lru', 'none', 'lstm', 'attention', 'predicted', 'replay'];
 const BUDGETS = [0.5, 0.2, 0.1, 0.05];
 
 function block(

@@ -3,7 +3,7 @@
 import type { DeviceName } from '../../../dist/native/addon-types.js';
 import type { LinkName } from './links.js';
 import { fitsName } from './name-pattern.js';
-import { SYSTEMS, type SystemName } from './systems.js';
+import { SYSTEMS, type SystemName, TRAINED, UNPREDICTED } from './systems.js';
 
 export type DataName = 'sst2' | 'mrpc' | 'multirc';
 
@@ -39,6 +39,8 @@ export interface ScenarioBlock {
   arrivals?: readonly number[];
   lookaheads?: readonly number[];
   systems: readonly SystemName[];
+  /** Those that also run where all experts fit. */
+  alsoWhole?: readonly SystemName[];
 }
 
 /** The default look-ahead, in batches. */
@@ -72,18 +74,18 @@ export function isReference({ scenario, system }: Measurement): boolean {
 const WHOLE: readonly SystemName[] = ['resident', 'transformers', 'transformers-gpu'];
 
 /**
- * Every combination once, in the order of the blocks. Only `resident` and the outside peers run where all experts fit:
- * without a shortage, all other systems are the same.
+ * Every combination once, in the order of the blocks. Only `resident`, the outside peers and those that a block names
+ * run where all experts fit: without a shortage, all other systems are the same.
  */
 export function expand(blocks: readonly ScenarioBlock[]): Measurement[] {
   const measurements = new Map<string, Measurement>();
   for (const block of blocks) {
     for (const scenario of scenariosOf(block)) {
       for (const system of block.systems) {
-        const whole = WHOLE.includes(system);
-        if (whole !== (scenario.share === 1)) continue;
+        const fits = scenario.share === 1;
+        if (WHOLE.includes(system) ? !fits : fits && !block.alsoWhole?.includes(system)) continue;
         // Without transfers, the look-ahead does not matter.
-        const measurement = { scenario: whole ? { ...scenario, lookahead: LOOKAHEAD } : scenario, system };
+        const measurement = { scenario: fits ? { ...scenario, lookahead: LOOKAHEAD } : scenario, system };
         measurements.set(measurementName(measurement), measurement);
       }
     }
@@ -152,13 +154,23 @@ export const MAIN_SYSTEMS: readonly SystemName[] = [
   'resident',
   'layer-streaming',
   'lru',
+  'none',
   'static-hot',
-  'lstm',
-  'attention',
+  ...TRAINED,
   'replay',
   'shuffled',
 ];
+/** Where every expert fits, and where they do not without and with prediction. */
+const SERVED: readonly SystemName[] = ['resident', ...UNPREDICTED, ...TRAINED];
 const BUDGETS = [1, 0.6, 0.4, 0.2, 0.1];
+/** Shapes of random weights that do not fit the small ones' caches. */
+const LARGE: readonly string[] = [
+  'switch-base-64-bf16',
+  'switch-base-128-int8',
+  'switch-base-256-6-layers-int4',
+];
+/** The sizes of the SiDA paper. */
+const SIZES: readonly string[] = ['switch-base-8-bf16', ...LARGE];
 
 export const QUICK: readonly ScenarioBlock[] = [
   {
@@ -166,14 +178,14 @@ export const QUICK: readonly ScenarioBlock[] = [
     data: ['sst2'],
     shares: [0.6, 0.2],
     links: [DISK],
-    systems: [...MAIN_SYSTEMS, 'predicted'],
+    systems: [...MAIN_SYSTEMS, 'predicted', 'paper'],
   },
   {
     models: ['switch-mini'],
     data: ['sst2'],
     shares: [0.2],
     links: ['simulated-12GBps'],
-    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'attention'],
+    systems: ['resident', 'layer-streaming', 'lru', 'none', ...TRAINED],
   },
   {
     models: ['switch-mini'],
@@ -181,14 +193,14 @@ export const QUICK: readonly ScenarioBlock[] = [
     shares: [0.2],
     links: [DISK],
     arrivals: [100],
-    systems: ['resident', 'lru', 'lstm', 'attention'],
+    systems: ['resident', 'lru', 'none', ...TRAINED],
   },
   {
     models: ['switch-base-8-4-layers-bf16'],
     data: ['sst2'],
     shares: [0.4, 0.2],
     links: [DISK],
-    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'attention', 'replay'],
+    systems: ['resident', 'layer-streaming', 'lru', 'none', ...TRAINED, 'replay'],
   },
 ];
 
@@ -199,6 +211,7 @@ export const FULL: readonly ScenarioBlock[] = [
     shares: BUDGETS,
     links: ALL_LINKS,
     systems: OUR_SYSTEMS,
+    alsoWhole: [...TRAINED, ...UNPREDICTED],
   },
   {
     models: ['switch-mini'],
@@ -212,7 +225,7 @@ export const FULL: readonly ScenarioBlock[] = [
     data: ['mrpc', 'multirc'],
     shares: BUDGETS,
     links: [DISK],
-    systems: [...MAIN_SYSTEMS, 'predicted'],
+    systems: [...MAIN_SYSTEMS, 'predicted', 'paper'],
   },
   {
     models: ['switch-mini'],
@@ -228,7 +241,7 @@ export const FULL: readonly ScenarioBlock[] = [
     shares: [0.4, 0.2],
     links: [DISK],
     arrivals: [25, 50, 100, 200, 400],
-    systems: ['resident', 'lru', 'lstm', 'attention'],
+    systems: SERVED,
   },
   {
     models: ['switch-mini'],
@@ -236,7 +249,7 @@ export const FULL: readonly ScenarioBlock[] = [
     shares: [0.4, 0.2, 0.1],
     links: [DISK],
     lookaheads: [1],
-    systems: ['resident', 'lstm', 'attention', 'replay'],
+    systems: ['resident', ...TRAINED, 'replay'],
   },
   ...(['f32', 'bf16', 'int8', 'int4'] as const).map((dtype) => ({
     models: [`switch-base-8-${dtype}`],
@@ -244,36 +257,44 @@ export const FULL: readonly ScenarioBlock[] = [
     shares: [0.4],
     links: [DISK],
     batches: [1, 8, 32],
-    systems: ['resident', 'lru', 'lstm', 'attention'] as const,
+    systems: SERVED,
   })),
-  ...['switch-base-64-bf16', 'switch-base-128-int8', 'switch-base-256-6-layers-int4'].map((model) => ({
-    models: [model],
-    data: ['sst2'] as const,
+  {
+    models: SIZES,
+    data: ['sst2'],
     shares: [0.6, 0.4, 0.2, 0.1],
     links: [DISK],
-    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'attention', 'replay'] as const,
-  })),
-  ...['switch-base-64-bf16', 'switch-base-128-int8', 'switch-base-256-6-layers-int4'].map((model) => ({
-    models: [model],
-    data: ['mrpc', 'multirc'] as const,
+    systems: [...SERVED, 'predicted', 'paper', 'replay'],
+  },
+  {
+    models: SIZES,
+    data: ['sst2', 'mrpc', 'multirc'],
     shares: [0.2],
     links: [DISK],
-    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'attention'] as const,
-  })),
-  ...['switch-base-64-bf16', 'switch-base-128-int8', 'switch-base-256-6-layers-int4'].map((model) => ({
-    models: [model],
-    data: ['sst2'] as const,
+    systems: [...SERVED, 'layer-streaming', 'predicted', 'paper', 'replay'],
+  },
+  {
+    models: LARGE,
+    data: ['sst2'],
     shares: [0.2],
     links: ALL_LINKS,
     systems: MAIN_SYSTEMS,
-  })),
+  },
+  {
+    models: LARGE,
+    data: ['sst2'],
+    shares: [0.2, 0.1],
+    links: [DISK],
+    lookaheads: [1],
+    systems: ['resident', ...TRAINED, 'replay'],
+  },
   {
     models: ['switch-base-128-int8'],
     data: ['sst2'],
     shares: [0.2],
     links: [DISK],
     batches: [8],
-    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'attention', 'replay'],
+    systems: [...SERVED, 'layer-streaming', 'replay'],
   },
   {
     models: ['switch-base-64-bf16'],
@@ -281,6 +302,6 @@ export const FULL: readonly ScenarioBlock[] = [
     shares: [0.2],
     links: [DISK],
     arrivals: [0.5, 1, 2, 4],
-    systems: ['resident', 'lru', 'lstm', 'attention'],
+    systems: SERVED,
   },
 ];

@@ -4,6 +4,7 @@ export type SystemName =
   | 'resident'
   | 'layer-streaming'
   | 'lru'
+  | 'none'
   | 'fifo'
   | 'lfu'
   | 'lifo'
@@ -13,6 +14,7 @@ export type SystemName =
   | 'lstm'
   | 'attention'
   | 'predicted'
+  | 'paper'
   | 'replay'
   | 'shuffled'
   | 'transformers'
@@ -55,6 +57,10 @@ export const SYSTEMS: readonly BenchSystem[] = [
     { driver: 'engine' },
   ),
   system('lru', 'on demand, the least recently used expert goes'),
+  system(
+    'none',
+    'the default settings of `sida serve` with `--predictor none`: on demand, and not as `lru`: the expert used least often goes',
+  ),
   system('fifo', 'on demand, the expert loaded first goes'),
   system('lfu', 'on demand, the least frequently used expert goes'),
   system('lifo', 'on demand, the expert loaded last goes'),
@@ -77,6 +83,10 @@ export const SYSTEMS: readonly BenchSystem[] = [
     "tables of the predictor's default network route in place of the routers, as in the SiDA paper: answers may differ",
     { exact: false, needs: ['predictor'] },
   ),
+  system('paper', 'the system of the SiDA paper: `predicted`, and the expert loaded first goes', {
+    exact: false,
+    needs: ['predictor'],
+  }),
   system('replay', 'oracle: hash tables hold the true routing', { needs: ['trace'] }),
   system('shuffled', 'control: hash tables name random experts', { needs: ['predictor'] }),
   system('transformers', 'Hugging Face transformers, every expert resident: the outside peer', {
@@ -95,6 +105,15 @@ export const SYSTEMS: readonly BenchSystem[] = [
   ),
 ];
 
+/** Trained predictors with exact answers. */
+export const TRAINED: readonly SystemName[] = ['lstm', 'attention'];
+
+/** The systems whose tables come from the trained predictor. */
+export const PREDICTING: readonly SystemName[] = [...TRAINED, 'predicted', 'paper'];
+
+/** What predicts nothing and stands beside every row of those. */
+export const UNPREDICTED = ['lru', 'none'] as const satisfies readonly SystemName[];
+
 export function systemNamed(name: string): BenchSystem {
   const found = SYSTEMS.find((each) => each.name === name);
   if (found === undefined) throw new Error(`No system ${name}. This is a bug.`);
@@ -112,6 +131,8 @@ export function systemFlags(name: SystemName, { predictor, trace }: SystemPaths)
     case 'lfu':
     case 'lifo':
       return { policy: name, predictor: 'none' };
+    case 'none':
+      return { predictor: 'none' };
     case 'token':
     case 'lstm':
     case 'attention':
@@ -119,6 +140,8 @@ export function systemFlags(name: SystemName, { predictor, trace }: SystemPaths)
       return { policy, predictor, hashFunction: name };
     case 'predicted':
       return { policy, predictor, routing: 'predicted' };
+    case 'paper':
+      return { ...systemFlags('predicted', { predictor, trace }), policy: 'fifo' };
     case 'replay':
       return { policy, predictor: trace, hashFunction: 'replay' };
     default:

@@ -1,4 +1,4 @@
-/** Studies: untimed figures of the bundled, trained model. Each runs in its own process, and its result is kept. */
+/** Studies: untimed figures of the bundled, trained models. Each runs in its own process, and its result is kept. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type BenchInputs, missingInputs, readBenchInputs } from '../preparation/inputs.js';
@@ -7,14 +7,14 @@ import type { Skipped } from '../runs/result.js';
 import { SWITCH_MINI } from '../scenarios/models.js';
 import { fitsName } from '../scenarios/name-pattern.js';
 import type { DataName } from '../scenarios/scenarios.js';
-import { LABORATORY, MINI_DIRECTORY, SIDA } from '../support/paths.js';
+import { LABORATORY, MINI_DIRECTORY, MODELS_DIRECTORY, SIDA } from '../support/paths.js';
 import { run } from '../support/processes.js';
 import type { DependencyReport } from './dependency.js';
 import { type GatingResult, gatingArgs, gatingMissing } from './gating.js';
 import type { TaskFidelity } from './task-fidelity.js';
 
 export type Study =
-  | { kind: 'fidelity'; data: DataName | 'text' }
+  | { kind: 'fidelity'; data: DataName | 'text'; model?: 'olmoe-mini' }
   | { kind: 'dependency'; data: DataName }
   | { kind: 'gating'; data: 'sst2' };
 
@@ -52,11 +52,17 @@ export const FULL_STUDIES: readonly Study[] = [
     { kind: 'dependency', data },
   ]),
   { kind: 'fidelity', data: 'text' },
+  // Its experts are its only feed-forward layers, so that quality can fail.
+  { kind: 'fidelity', data: 'text', model: 'olmoe-mini' },
   { kind: 'gating', data: 'sst2' },
 ];
 
-export function studyName({ kind, data }: Study): string {
-  return `${SWITCH_MINI.name}/${data}/${kind}`;
+export function studyName(study: Study): string {
+  return `${modelOf(study)}/${study.data}/${study.kind}`;
+}
+
+function modelOf(study: Study): string {
+  return (study.kind === 'fidelity' ? study.model : undefined) ?? SWITCH_MINI.name;
 }
 
 export function selectStudies(studies: readonly Study[], patterns: readonly string[]): Study[] {
@@ -72,9 +78,10 @@ export async function runStudies(studies: readonly Study[], options: StudyOption
       results.skipped.push({ what: studyName(study), why });
       options.onStep(`sida bench: ${studyName(study)} is left out: ${why}`);
     } else if (study.kind === 'fidelity') {
-      const args = [SIDA, ...(await fidelityArgs(study.data, options))];
+      const args = [SIDA, ...(await fidelityArgs(study, options))];
       const { sources } = await kept<{ sources: TaskFidelity[] }>(study, args, options);
-      results.fidelity.push({ ...sources[0]!, data: study.data, file: study.data });
+      const { data } = study;
+      results.fidelity.push({ ...sources[0]!, model: modelOf(study), data, file: data });
     } else if (study.kind === 'gating') {
       results.gating = await kept<GatingResult>(study, gatingArgs(options.data, options.threads), options);
     } else {
@@ -108,14 +115,22 @@ async function kept<T>(study: Study, args: string[], { out, fresh, onStep }: Stu
   return report;
 }
 
-async function fidelityArgs(data: DataName | 'text', options: StudyOptions): Promise<string[]> {
+async function fidelityArgs(
+  study: Extract<Study, { kind: 'fidelity' }>,
+  options: StudyOptions,
+): Promise<string[]> {
   const { threads, inputs, work } = options;
-  const common = ['eval', MINI_DIRECTORY, '--predictor', join(MINI_DIRECTORY, 'predictor'), '--json'];
+  const { data } = study;
+  const model = join(MODELS_DIRECTORY, modelOf(study));
+  const common = ['eval', model, '--predictor', join(model, 'predictor'), '--json'];
   const limits = ['--limit', String(inputs), '--threads', String(threads), '--pack-dir', join(work, 'packs')];
-  const moved = ['--routing-k', '1,3', '--budgets', '20%', '--lookahead', '4'];
-  if (data === 'text') return [...common, ...limits, ...moved, '--text', join(options.data!, TEXT)];
+  const moved = ['--budgets', '20%', '--lookahead', '4'];
+  // Routers of the other model choose several experts, whose number is the default.
+  const widths = study.model === undefined ? ['--routing-k', '1,3'] : [];
+  const all = [...common, ...limits, ...widths, ...moved];
+  if (data === 'text') return [...all, '--text', join(options.data!, TEXT)];
   const { file, labels } = await written(data, options);
-  return [...common, ...limits, ...moved, '--data', file, '--template', '{text}', '--labels', labels.join()];
+  return [...all, '--data', file, '--template', '{text}', '--labels', labels.join()];
 }
 
 async function dependencyArgs(data: DataName, options: StudyOptions): Promise<string[]> {

@@ -7,6 +7,7 @@ export const SIDA = path('../../../dist/cli/main.js');
 /** The laboratory's own, as built: TypeScript sources and builds lie at the same depth. */
 export const LABORATORY = path('../../dist/main.js');
 export const SCRIPTS = path('../../scripts/');
+export const MODELS_DIRECTORY = path('../../../models');
 export const MINI_DIRECTORY = path('../../../models/switch-mini');
 /** SST-2's validation set, JSON lines. */
 export const BUNDLED_SST2 = path('../../../test/data/sst2-validation.jsonl');

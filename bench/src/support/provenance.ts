@@ -46,6 +46,13 @@ function scriptCommand(): string {
   return ['node', script, ...args].join(' ');
 }
 
+/** Behind the commit of a tree that had changes. */
+const CHANGES = '+changes';
+
+export function isChangedTree(named: string): boolean {
+  return named.endsWith(CHANGES);
+}
+
 /** Of the tree that the laboratory lies in; marked where that has changes. */
 function commit(): string {
   const git = (...args: string[]) =>
@@ -56,7 +63,7 @@ function commit(): string {
     }).trim();
   try {
     const changed = git('status', '--porcelain', '--untracked-files=no') !== '';
-    return git('rev-parse', '--short', 'HEAD') + (changed ? '+changes' : '');
+    return git('rev-parse', '--short', 'HEAD') + (changed ? CHANGES : '');
   } catch {
     return 'unknown';
   }

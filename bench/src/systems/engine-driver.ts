@@ -12,6 +12,7 @@ import { groupsOf } from './batches.js';
 import { answersOf } from './digest.js';
 import { engineConfig } from './engine-config.js';
 import { streamingPlan } from './layer-streaming.js';
+import { heldBy, leastBytesOf, visitsOf } from './least-bytes.js';
 import { openServedEngine } from './open-engine.js';
 import { type Pass, scoreGroup, scoringInputs } from './scoring.js';
 import type { MeasurementWork, Sample } from './work.js';
@@ -58,10 +59,18 @@ function passOf(engine: Engine, { system, hot }: MeasurementWork): Pass {
 function measure(engine: Engine, work: MeasurementWork): Sample {
   const { pack, texts, labels, warmUp, right, batch } = work;
   const { inputs, encode, plan } = scoringInputs(pack, engine.shape, texts, labels);
-  const pass = passOf(engine, work);
+  const run = passOf(engine, work);
+  const visits: number[][] = [];
+  const pass: Pass = (batch) => {
+    const result = run(batch);
+    visits.push(...visitsOf(result, engine.shape.experts));
+    return result;
+  };
   const answer = (group: readonly Int32Array[]) => scoreGroup(engine, pass, group, plan);
   const warm = warmUp.map(encode);
   for (const group of groupsOf(warm, batch)) answer(group);
+  const begun = heldBy(engine.residency().state);
+  visits.length = 0;
 
   const totals = Object.fromEntries(COUNTED.map((key) => [key, 0])) as Record<
     (typeof COUNTED)[number],
@@ -105,7 +114,7 @@ function measure(engine: Engine, work: MeasurementWork): Sample {
     passes,
     tableSeconds: 0,
     tableWaitSeconds: 0,
-    beladyBytes: 0,
+    leastBytes: leastBytesOf({ begin: begun, visits }, engine.plan, usage.slots),
     routingsPredicted: 0,
     routingHitsTop1: 0,
     routingHitsTop3: 0,

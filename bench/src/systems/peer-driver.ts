@@ -26,7 +26,6 @@ export const NOTHING_COUNTED = {
   stallSeconds: 0,
   tableSeconds: 0,
   tableWaitSeconds: 0,
-  beladyBytes: 0,
   prefetchesBegun: 0,
   prefetchesWasted: 0,
   routingsPredicted: 0,

@@ -73,7 +73,6 @@ export async function runOverRest(work: MeasurementWork, arrivals: ArrivalWork):
       passes: since('sida_passes_total'),
       tableSeconds: since('sida_hash_build_seconds_total'),
       tableWaitSeconds: since('sida_hash_table_wait_seconds_total'),
-      beladyBytes: since('sida_belady_bytes_total'),
       prefetchesBegun: since('sida_prefetches_total'),
       prefetchesWasted: since('sida_prefetches_wasted_total'),
       routingsPredicted: since('sida_predictor_routings_total'),

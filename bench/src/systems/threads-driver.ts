@@ -9,7 +9,7 @@ import { HashBuilderLink } from '../../../dist/engine/hash-builder-link.js';
 import { InferenceLink } from '../../../dist/engine/inference-link.js';
 import { predictorChoice } from '../../../dist/engine/predictor-choice.js';
 import { BuilderStats } from '../../../dist/protocol/builder-stats.js';
-import type { InferenceFigures } from '../../../dist/protocol/engine-messages.js';
+import type { ControlReply, InferenceFigures, ModelRequest } from '../../../dist/protocol/engine-messages.js';
 import { createQueue, QueueGauge } from '../../../dist/protocol/hash-table-queue.js';
 import { ResidentFlag } from '../../../dist/protocol/resident-flag.js';
 import type { FromInference } from '../../../dist/protocol/thread-messages.js';
@@ -19,6 +19,7 @@ import { groupsOf } from './batches.js';
 import { answersOf } from './digest.js';
 import { engineConfig } from './engine-config.js';
 import { JobBatcher } from './job-batcher.js';
+import { leastBytesOf } from './least-bytes.js';
 import type { MeasurementWork, Sample } from './work.js';
 
 interface Run {
@@ -90,8 +91,16 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   let onInference: (message: FromInference) => void = () => {};
   inference.listen((message) => {
     if (message.type === 'job-error') fail(new Error(message.error.message));
+    else if (message.type === 'control-error') fail(new Error(message.error.message));
     else onInference(message);
   });
+  const ask = (request: ModelRequest) =>
+    new Promise<ControlReply>((resolve) => {
+      onInference = (message) => {
+        if (message.type === 'control-reply') resolve(message.reply);
+      };
+      inference.post({ type: 'control', id: 0, request });
+    });
   const { name, warnings } = await Promise.race([builder.opened, failed]);
   builder.listen((message) => {
     if (message.type === 'warning') warnings.push(message.message);
@@ -129,7 +138,10 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   const before = (await Promise.race([run(warm), failed])).counters;
   // The warm-up texts are not in the trace, which `replay` warns about.
   if (work.system === 'replay') warnings.length = 0;
+  await Promise.race([ask({ kind: 'needs' }), failed]);
+  const begin = heldIn(await Promise.race([ask({ kind: 'experts' }), failed]));
   const { scores, milliseconds, wallMs, counters: after } = await Promise.race([run(inputs), failed]);
+  const visits = needsIn(await Promise.race([ask({ kind: 'needs' }), failed]));
   const since = (key: NumberKey) => after[key] - before[key];
   return {
     sentences: inputs.length,
@@ -155,7 +167,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     passes: since('passes'),
     tableSeconds: after.tables.seconds - before.tables.seconds,
     tableWaitSeconds: since('tableWaitSeconds'),
-    beladyBytes: since('beladyBytes'),
+    leastBytes: leastBytesOf({ begin, visits }, plan, usage.slots),
     prefetchesBegun: since('prefetchesBegun'),
     prefetchesWasted: since('prefetchesWasted'),
     routingsPredicted: since('routingsPredicted'),
@@ -164,6 +176,19 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     ...answersOf(scores, work.right),
     warnings: [...new Set(warnings)],
   };
+}
+
+/** Flat ids of the experts that hold a slot. */
+function heldIn(reply: ControlReply): number[] {
+  if (reply.kind !== 'experts') throw new Error(`${reply.kind} answers for experts. This is a bug.`);
+  return reply.layers
+    .flatMap(({ experts }) => experts)
+    .flatMap(({ state }, id) => (state === 'absent' ? [] : [id]));
+}
+
+function needsIn(reply: ControlReply): (readonly number[])[] {
+  if (reply.kind !== 'needs') throw new Error(`${reply.kind} answers for needs. This is a bug.`);
+  return reply.visits;
 }
 
 type NumberKey = {

@@ -68,8 +68,11 @@ export interface Sample {
   /** Busy seconds of the hash-building thread. */
   tableSeconds: number;
   tableWaitSeconds: number;
-  /** Bytes that Belady's rule with the same look-ahead would have moved; 0 if not counted. */
-  beladyBytes: number;
+  /**
+   * The least bytes that any policy could have moved: Belady's rule over the needs of the measured passes, from what
+   * this run's device held when they began. Absent where needs are not known.
+   */
+  leastBytes?: number;
   prefetchesBegun: number;
   prefetchesWasted: number;
   /** (MoE layer, token) pairs that tables predicted, and hits among them. */

@@ -2,10 +2,14 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type BenchFile, readBenchFile, summarize } from '../../src/report/bench-file.js';
+import { type BenchFile, checkTrees, readBenchFile, summarize } from '../../src/report/bench-file.js';
+import { budgetsTable } from '../../src/report/budgets-table.js';
+import { htmlReport } from '../../src/report/html.js';
 import { markdownTable } from '../../src/report/markdown.js';
 import { sectionsOf } from '../../src/report/sections.js';
+import { targetsSection } from '../../src/report/targets-section.js';
 import { writeReport } from '../../src/report/write-report.js';
+import type { TaskFidelity } from '../../src/studies/task-fidelity.js';
 import { resultOf } from '../support/fixture.js';
 
 const out = mkdtempSync(join(tmpdir(), 'sida-report-'));
@@ -87,6 +91,7 @@ describe('tables', () => {
     expect(value('budget')).toBe('40 %');
     expect(value('sentences/s')).toBe('100');
     expect(value('× resident')).toBe('0.50×');
+    expect(value('bytes / true tables')).toBe('1.25×');
     expect(value('bytes / Belady')).toBe('1.25×');
     expect(value('bytes / best without prediction')).toBe('1.00×');
     // The resident run takes 50 ms, 5 MB take 2.5 ms of the disk.
@@ -94,18 +99,49 @@ describe('tables', () => {
     expect(value('answers')).toBe('identical bits');
   });
 
+  it('end where a measurement moved fewer bytes than any policy can', () => {
+    const [first, ...rest] = file.measurements.filter(({ system }) => system === 'lru');
+    const beaten = { ...file, measurements: [{ ...first!, bytesMoved: 3e6 }, ...rest] };
+    expect(() => sectionsOf(beaten)).toThrow('switch-mini/sst2/40%/disk/lru (0.750 of it)');
+    // A result without bounds shows none.
+    const old = { ...file, measurements: file.measurements.map(({ leastBytes: _, ...one }) => one) };
+    const table = sectionsOf(old).find(({ id }) => id === 'systems-switch-mini-sst2-disk')!.tables[0]!;
+    for (const row of table.rows) expect(row[table.head.indexOf('bytes / Belady')]).toBe('–');
+  });
+
   it('say of answers that may differ how many labels are the same', () => {
     expect(columnsOf('systems-switch-mini-sst2-disk', 'predicted')[0]!.at(-1)).toBe('100.0 % the same label');
   });
 
-  it('put the headline ratios over layer streaming beside the paper’s', () => {
-    const [paper, ours] = section('headlines').tables;
+  it('put what predicts nothing first in the headline, and the paper’s ratios behind', () => {
+    const [ours, paper] = section('headlines').tables;
     expect(paper!.rows.map(([, value]) => value)).toEqual(['2.60×', '3.93×', '28 %', '80 %']);
-    expect(ours!.rows.map((row) => row.slice(1, 5))).toEqual(
+    expect(ours!.head.slice(6, 10)).toEqual([
+      'throughput over on-demand LRU',
+      'throughput over `--predictor none`',
+      'bytes over LRU',
+      'throughput over layer streaming',
+    ]);
+    expect(ours!.rows.map((row) => row.slice(2, 10))).toEqual(
       ['disk', 'simulated link, 12 GB/s'].flatMap((link) =>
-        ['40 %', '20 %'].map((budget) => [link, budget, 'lstm', '4.00×']),
+        ['40 %', '20 %'].flatMap((budget) => [
+          [link, budget, 'lstm', '10 (fewer than 50)', '0.80×', '0.64×', '1.00×', '3.20×'],
+          [link, budget, 'predicted', '10 (fewer than 50)', '1.00×', '0.80×', '1.00×', '4.00×'],
+          [link, budget, 'paper', '10 (fewer than 50)', '1.00×', '0.80×', '1.00×', '4.00×'],
+        ]),
       ),
     );
+  });
+
+  it('say how many inputs each row is from', () => {
+    for (const { id, tables } of sectionsOf(file).filter((own) => own.id !== 'targets')) {
+      for (const { head, rows } of tables) {
+        const at = head.findIndex((name) => ['inputs', 'requests answered'].includes(name));
+        const measured = /^(systems|headlines|breakdown|rest|element-types)/.test(id) && rows[0]!.length > 2;
+        if (measured) expect([id, at >= 0]).toEqual([id, true]);
+        if (at >= 0) for (const row of rows) expect(row[at], id).toMatch(/^\d+( \(fewer than \d+\))?$|^–$/);
+      }
+    }
   });
 
   it('set static gating over dynamic gating, dropped tokens beside it', () => {
@@ -120,6 +156,203 @@ describe('tables', () => {
     expect(markdownTable({ caption: 'c', head: ['a', 'b'], rows: [['1|2', '3']] })).toBe(
       'c:\n\n| a | b |\n| --- | --- |\n| 1\\|2 | 3 |',
     );
+  });
+});
+
+describe('what it means', () => {
+  it('is five sentences from the figures, losses first', () => {
+    const { sentences = [] } = sectionsOf(file)[0]!;
+    expect(sentences).toHaveLength(5);
+    const [exact, routed, moved, building, quality] = sentences;
+    expect(exact).toContain('`lstm`; disk; simulated link, 12 GB/s');
+    expect(exact).toContain('less throughput than on-demand LRU in 4 of 4 rows, and it has less');
+    expect(exact).toContain(
+      'than `--predictor none` in 4 of 4 rows; LRU’s throughput times 0.80× (switch-mini',
+    );
+    expect(routed).toContain('`paper`: it has less throughput than on-demand LRU in 0 of 4 rows');
+    expect(moved).toContain(
+      'more than LRU’s in 0 of 4 rows (1.00×); over the same planner with true tables 1.25×',
+    );
+    expect(building).toContain('takes 5.0 % of the passes’ time, more than 5 % in 0 of 4 rows');
+    expect(quality).toContain('of 0 figures');
+  });
+
+  it('says what was not measured', () => {
+    const few = file.measurements.filter(({ system }) => ['resident', 'lru', 'lstm'].includes(system));
+    const { sentences = [] } = sectionsOf({ ...file, measurements: few })[0]!;
+    expect(sentences[0]).toContain('the throughput beside `--predictor none` is not measured');
+    expect(sentences[2]).toContain('over the same planner with true tables not measured');
+  });
+});
+
+describe('quality', () => {
+  const labels = (zeros: number, told: boolean): TaskFidelity => ({
+    model: 'switch-mini',
+    data: 'sst2',
+    file: 'sst2',
+    inputs: 400,
+    tokens: { encoder: 9 },
+    hitNames: ['top-1', 'top-3'],
+    layers: [],
+    moved: [],
+    perplexity: null,
+    labels: {
+      ...{ labels: ['no', 'yes'], inputs: 400, told, gain: null },
+      exact: { accuracy: 0.9, f1: 0.9 },
+      zeros: { accuracy: zeros, f1: zeros },
+      predicted: [
+        {
+          ...{ k: 1, accuracy: 0.86, f1: 0.8, fidelity: 0.956, agreement: 0.9, unrouted: 0 },
+          ...{ random: { accuracy: 0.72, f1: 0.7 }, way: null },
+        },
+      ],
+    },
+  });
+  const rowsOf = (fidelity: TaskFidelity) => {
+    const sections = sectionsOf({ ...file, fidelity: [fidelity] });
+    const table = sections.find(({ id }) => id === 'paper-fidelity')!.tables[0]!;
+    const target = sections.find(({ id }) => id === 'targets')!.tables[0]!.rows;
+    return {
+      ours: table.rows.at(-1)!.slice(2, 8),
+      p11: target.find(([name]) => name === 'P11')!,
+      sentence: sections[0]!.sentences![4]!,
+    };
+  };
+
+  it('stands between its controls, with the share of the way', () => {
+    const { ours, p11, sentence } = rowsOf(labels(0.5, true));
+    expect(ours).toEqual(['400', '90.00 %', '86.00 %', '72.00 %', '50.00 %', '90.0 %']);
+    expect(p11.slice(3, 7)).toEqual([
+      '90.0 % (predicted 86.00 %, exact 90.00 %)',
+      'missed',
+      '400',
+      'random tables 72.00 %, experts of zeros 50.00 %',
+    ]);
+    expect(sentence).toContain('of 1 figures of accuracy and perplexity 0 come 95 % of the way');
+    expect(rowsOf(labels(0, true)).p11[4]).toBe('reached');
+  });
+
+  it('cannot tell where the controls lie within noise, and has dashes for results without them', () => {
+    const { ours, p11 } = rowsOf(labels(0.89, false));
+    expect([ours.at(-1), p11[4]]).toEqual(['cannot tell', 'cannot tell']);
+    const { zeros: _, told: __, inputs: ___, ...old } = labels(0.5, true).labels!;
+    const without = rowsOf({ ...labels(0.5, true), labels: old });
+    expect(without.ours.slice(-2)).toEqual(['–', '–']);
+    expect(without.p11[4]).toBe('not measured');
+    expect(without.sentence).toContain('1 were measured without controls');
+  });
+});
+
+describe('the targets', () => {
+  const rows = (scripts = {}) => targetsSection(file, scripts).tables[0]!.rows;
+  const of = (name: string, scripts = {}) => rows(scripts).filter(([target]) => target === name);
+
+  it('are P6 to P13 and P16, each with a verdict and a command or a dash', () => {
+    expect([...new Set(rows().map(([name]) => name))]).toEqual([
+      ...['P6', 'P7', 'P8', 'P9', 'P10', 'P12', 'P13', 'P16'],
+    ]);
+    for (const row of rows()) {
+      expect(row).toHaveLength(8);
+      expect(['reached', 'missed', 'cannot tell', 'not measured']).toContain(row[4]);
+      expect(row[7]).toMatch(/^`.+`$|^–$/);
+    }
+  });
+
+  it('judge every row at its worst', () => {
+    const [bytes] = of('P6');
+    expect(bytes!.slice(2, 6)).toEqual([
+      '≤ 1.10×',
+      '1.25× in 4 rows; over Belady’s bound 1.25×',
+      'missed',
+      '10',
+    ]);
+    const [streaming, gained] = of('P8');
+    expect(streaming!.slice(3, 5)).toEqual(['3.20× in 4 rows', 'missed']);
+    // True tables are as fast as LRU: there is nothing to gain.
+    expect(gained!.slice(3, 5)).toEqual(['–', 'not measured']);
+    expect(of('P12')[0]!.slice(3, 6)).toEqual(['0 of 30', 'reached', '30 runs']);
+  });
+
+  it('leave out rows where true tables gain next to nothing', () => {
+    const near = file.measurements.map((one) =>
+      one.system === 'replay' ? { ...one, bytesMoved: 4.9e6 } : one,
+    );
+    const rows = targetsSection({ ...file, measurements: near }, {}).tables[0]!.rows;
+    expect(rows.filter(([target]) => target === 'P7').map((row) => row[3])).toEqual(['–', '–']);
+    const fast = file.measurements.map((one) => (one.system === 'replay' ? { ...one, wallMs: 50 } : one));
+    const [, gained] = targetsSection({ ...file, measurements: fast }, {}).tables[0]!.rows.filter(
+      ([target]) => target === 'P8',
+    );
+    // LRU takes 100 ms, true tables 50, ours 125: a fifth is lost where the throughput could double.
+    expect(gained!.slice(3, 5)).toEqual(['−20 % in 4 rows', 'missed']);
+  });
+
+  it('count saved bytes only where experts are known to matter', () => {
+    const [, four] = of('P7');
+    // LRU moves 5 MB, true tables 4 MB, ours 5 MB, at 20 % over both links.
+    expect(four!.slice(3, 5)).toEqual(['–; elsewhere 0 % in 2 rows', 'not measured']);
+  });
+
+  it('cannot tell of quantized experts where experts of zeros answer as well', () => {
+    const run = (dtype: string, accuracy: number, flipped: number, control?: string) => ({
+      ...{ experts: { dtype }, dense: { dtype: dtype === 'f32' ? 'f32' : 'bf16' }, activations: 'f32' },
+      ...(control !== undefined && { control }),
+      tasks: { sst2: { inputs: 1000, accuracy, flipped } },
+    });
+    const runs = [run('f32', 0.9, 0), run('int8', 0.897, 5), run('int4', 0.895, 9)];
+    const zeros = (accuracy: number, flipped: number) => [
+      ...runs,
+      run('bf16', accuracy, flipped, 'experts of zeros'),
+    ];
+    const verdicts = (all: typeof runs) => of('P16', { quantized: { runs: all } }).map((row) => row[4]);
+    expect(verdicts(zeros(0.897, 11))).toEqual(['cannot tell', 'cannot tell']);
+    expect(verdicts(zeros(0.7, 240))).toEqual(['missed', 'reached']);
+    expect(verdicts(runs)).toEqual(['not measured', 'not measured']);
+  });
+
+  it('say that another network than the paper’s was trained', () => {
+    const trained = {
+      minutes: 7,
+      rows: [{ layer: 'all', reached: [true, true] }],
+      trainedOn: [{ sequences: 5 }],
+    };
+    expect(of('P13', { trainTime: trained })[0]!.slice(3, 6)).toEqual([
+      '7.0 min, all hits reached (another network than the paper’s)',
+      'not measured',
+      '5',
+    ]);
+    expect(of('P13', { trainTime: { ...trained, network: 'lstm' } })[0]![4]).toBe('reached');
+  });
+});
+
+describe('a tree with changes', () => {
+  it('is refused unless named', () => {
+    const changed = {
+      ...file,
+      measurements: file.measurements.map((one) => ({ ...one, commits: ['abc1234+changes'] })),
+    };
+    expect(() => checkTrees(changed, 'bench.json')).toThrow(
+      /bench\.json was measured in a tree with changes \(abc1234\+changes\)/,
+    );
+    expect(() => checkTrees(file, 'bench.json')).not.toThrow();
+    expect(htmlReport(changed, [], new Map())).toContain('no commit has');
+  });
+});
+
+describe('the table of budgets', () => {
+  it('names the system of every row, its own 100 % too, and what predicts nothing beside it', () => {
+    const [table] = budgetsTable(file).tables;
+    expect(table!.rows.map((row) => row.slice(0, 3))).toEqual([
+      ['100 %', '`resident`', '10 (fewer than 50)'],
+      ['100 %', '`lstm`', '–'],
+      ['40 %', '`lstm`', '10 (fewer than 50)'],
+      ['20 %', '`lstm`', '10 (fewer than 50)'],
+    ]);
+    expect(table!.rows.at(-1)!.slice(6)).toEqual([
+      'identical',
+      '1.00×, 1.00×, 1.00×',
+      '488 KiB, 488 KiB, 488 KiB',
+    ]);
   });
 });
 

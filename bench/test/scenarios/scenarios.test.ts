@@ -1,15 +1,21 @@
 import { describe, expect, it } from 'vitest';
-import { MODELS } from '../../src/scenarios/models.js';
+import { resolveServeOptions } from '../../../dist/config/resolve.js';
+import { FULL_SIZES, leastInputs, warmUpOf } from '../../src/preparation/sizes.js';
+import { MODELS, modelNamed } from '../../src/scenarios/models.js';
 import {
   expand,
   FULL,
   isReference,
+  LOOKAHEAD,
+  type Measurement,
   measurementName,
   QUICK,
   referenceKey,
   type ScenarioBlock,
+  scenarioName,
   select,
 } from '../../src/scenarios/scenarios.js';
+import { PREDICTING, SYSTEMS, systemFlags, UNPREDICTED } from '../../src/scenarios/systems.js';
 
 const BLOCK: ScenarioBlock = {
   models: ['switch-mini'],
@@ -18,6 +24,7 @@ const BLOCK: ScenarioBlock = {
   links: ['disk'],
   systems: ['resident', 'lru', 'lstm'],
 };
+const SYSTEM_NAMES = SYSTEMS.map(({ name }) => name);
 const names = (blocks: readonly ScenarioBlock[]) => expand(blocks).map(measurementName);
 
 describe('expand', () => {
@@ -28,6 +35,15 @@ describe('expand', () => {
       'switch-mini/sst2/40%/disk/lstm',
       'switch-mini/sst2/12.5%/disk/lru',
       'switch-mini/sst2/12.5%/disk/lstm',
+    ]);
+  });
+
+  it('runs a system where all experts fit if a block says so', () => {
+    expect(names([{ ...BLOCK, data: ['sst2'], shares: [0.4], alsoWhole: ['lstm'] }])).toEqual([
+      'switch-mini/sst2/100%/disk/resident',
+      'switch-mini/sst2/100%/disk/lstm',
+      'switch-mini/sst2/40%/disk/lru',
+      'switch-mini/sst2/40%/disk/lstm',
     ]);
   });
 
@@ -61,6 +77,83 @@ describe('expand', () => {
     for (const measurement of measurements) {
       expect(references, measurementName(measurement)).toContain(referenceKey(measurement.scenario));
       expect(MODELS.map(({ name }) => name)).toContain(measurement.scenario.model);
+    }
+  });
+});
+
+describe('the full list', () => {
+  const measurements = expand(FULL);
+
+  it('has LRU and `none` beside every row of ours', () => {
+    const place = ({ scenario }: Measurement) => scenarioName({ ...scenario, lookahead: LOOKAHEAD });
+    for (const list of [measurements, expand(QUICK)]) {
+      const of = (name: string) => new Set(list.filter(({ system }) => system === name).map(place));
+      const [lru, none] = UNPREDICTED.map(of);
+      for (const measurement of list) {
+        if (!PREDICTING.includes(measurement.system)) continue;
+        expect(lru, measurementName(measurement)).toContain(place(measurement));
+        expect(none, measurementName(measurement)).toContain(place(measurement));
+      }
+    }
+  });
+
+  it('measures enough inputs of every model and task', () => {
+    for (const { scenario } of measurements) {
+      const model = modelNamed(scenario.model);
+      const least = { 256: 20 }[model.shape.experts] ?? 50;
+      expect(leastInputs(model)).toBe(least);
+      expect(FULL_SIZES.sentences(model, scenario.data), scenario.model).toBeGreaterThanOrEqual(least);
+    }
+  });
+
+  it('has the paper’s system beside predicted routing at 8, 64, 128 and 256 experts, on its three tasks', () => {
+    for (const experts of [8, 64, 128, 256]) {
+      const own = measurements.filter(
+        ({ scenario }) => scenario.model.startsWith(`switch-base-${experts}-`) && scenario.share === 0.2,
+      );
+      for (const system of ['paper', 'predicted', 'lstm', 'replay', 'layer-streaming']) {
+        const tasks = own.filter((one) => one.system === system).map(({ scenario }) => scenario.data);
+        expect([...new Set(tasks)].sort(), `${experts} ${system}`).toEqual(['mrpc', 'multirc', 'sst2']);
+      }
+    }
+  });
+
+  it('measures the predicting system of the README where all experts fit too', () => {
+    expect(measurements.map(measurementName)).toContain('switch-mini/sst2/100%/disk/lstm');
+  });
+});
+
+describe('the systems', () => {
+  const paths = { predictor: 'p', trace: 't' };
+
+  it('has the paper’s system as predicted routing with FIFO, and `none` as the defaults without a predictor', () => {
+    expect(systemFlags('paper', paths)).toEqual({ ...systemFlags('predicted', paths), policy: 'fifo' });
+    expect(systemFlags('paper', paths)).toMatchObject({ routing: 'predicted', predictor: 'p' });
+    expect(systemFlags('none', paths)).toEqual({ predictor: 'none' });
+    // The default policy is not LRU, so both are measured.
+    expect(
+      resolveServeOptions({ flags: { model: 'm', ...systemFlags('none', paths) }, env: {} }).policy,
+    ).not.toBe('lru');
+  });
+});
+
+describe('warm-up', () => {
+  it('is the same for all systems of a scenario, and other text than is measured', () => {
+    const inputs = { texts: ['a', 'b', 'c', 'd'], training: ['e', 'f', 'g', 'h', 'i'] };
+    for (const link of ['disk', 'simulated-12GBps'] as const) {
+      const block = {
+        ...BLOCK,
+        data: ['sst2'],
+        shares: [0.4],
+        links: [link],
+        systems: SYSTEM_NAMES,
+      } as const;
+      const all = expand([block])
+        .filter(({ scenario }) => scenario.share < 1)
+        .map((measurement) => warmUpOf(modelNamed('switch-mini'), measurement, inputs));
+      expect(all.length).toBeGreaterThan(10);
+      expect(new Set(all.map((texts) => texts.join())).size).toBe(1);
+      expect(all[0]!.slice(-4)).toEqual(['e', 'f', 'g', 'h']);
     }
   });
 });

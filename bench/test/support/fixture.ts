@@ -1,8 +1,9 @@
-/** A small made-up result of `sida bench`: four systems on disk, two over a simulated link, three over REST. */
+/** A small made-up result of `sida bench`: systems on disk and over a simulated link, two of them over REST. */
 
 import type { BenchResult, MeasurementResult, Sample } from '../../src/runs/result.js';
 import { modelNamed } from '../../src/scenarios/models.js';
 import { expand, measurementName, type ScenarioBlock } from '../../src/scenarios/scenarios.js';
+import type { SystemName } from '../../src/scenarios/systems.js';
 
 const BLOCKS: readonly ScenarioBlock[] = [
   {
@@ -10,7 +11,7 @@ const BLOCKS: readonly ScenarioBlock[] = [
     data: ['sst2'],
     shares: [0.4, 0.2],
     links: ['disk', 'simulated-12GBps'],
-    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'predicted'],
+    systems: ['resident', 'layer-streaming', 'lru', 'none', 'lstm', 'predicted', 'paper', 'replay'],
   },
   {
     models: ['switch-mini'],
@@ -47,7 +48,7 @@ export function sampleOf(changes: Partial<Sample> = {}): Sample {
     passes: 20,
     tableSeconds: 0.004,
     tableWaitSeconds: 0.001,
-    beladyBytes: 4e6,
+    leastBytes: 4e6,
     prefetchesBegun: 30,
     prefetchesWasted: 2,
     routingsPredicted: 1000,
@@ -63,20 +64,28 @@ export function sampleOf(changes: Partial<Sample> = {}): Sample {
 
 /** Over REST answers are probabilities: their digest is another. */
 function digestOf(measurement: Pick<MeasurementResult, 'scenario' | 'system'>): string {
-  if (measurement.system === 'predicted') return 'c'.repeat(64);
+  if (['predicted', 'paper'].includes(measurement.system)) return 'c'.repeat(64);
   return (measurement.scenario.arrivals === undefined ? 'a' : 'b').repeat(64);
 }
 
+/** Times over those of LRU. */
+const SLOWNESS: Partial<Record<SystemName, number>> = {
+  'layer-streaming': 4,
+  resident: 0.5,
+  none: 0.8,
+  lstm: 1.25,
+};
+
 export function resultOf(): BenchResult {
   const measurements = expand(BLOCKS).map((measurement): MeasurementResult => {
-    const slow = measurement.system === 'layer-streaming' ? 4 : measurement.system === 'resident' ? 0.5 : 1;
-    const wall = [100, 110, 90].map((wallMs) => wallMs * slow);
+    const wall = [100, 110, 90].map((wallMs) => wallMs * (SLOWNESS[measurement.system] ?? 1));
+    const bytesMoved = measurement.system === 'replay' ? 4e6 : 5e6;
     return {
       ...measurement,
       name: measurementName(measurement),
       spec: { sentences: 10, warmUp: 2, lookahead: 4, threads: 2, seed: 1, inputs: 'x' },
       commits: ['abc1234'],
-      samples: wall.map((wallMs) => sampleOf({ wallMs, digest: digestOf(measurement) })),
+      samples: wall.map((wallMs) => sampleOf({ wallMs, bytesMoved, digest: digestOf(measurement) })),
     };
   });
   return {

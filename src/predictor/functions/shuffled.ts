@@ -8,15 +8,11 @@ import { randomOf } from '../random.js';
 export class ShuffledFunction implements HashFunction {
   readonly name = 'shuffled';
   readonly #inner: HashFunction;
-  /** A permutation of the expert indices for each layer of each stack. */
-  readonly #names: readonly Uint16Array[][];
+  readonly #names: ExpertNames;
 
   constructor(inner: HashFunction, shape: RoutingShape, seed = 1) {
     this.#inner = inner;
-    const random = randomOf(seed);
-    this.#names = shape.stacks.map(({ layers }) =>
-      Array.from({ length: layers }, () => cyclicPermutation(shape.experts, random)),
-    );
+    this.#names = new ExpertNames(shape, seed);
   }
 
   fill(
@@ -28,17 +24,34 @@ export class ShuffledFunction implements HashFunction {
     chance: Float32Array,
   ): boolean {
     if (!this.#inner.fill(stack, input, k, experts, alpha, chance)) return false;
-    const rows = input.tokens.length * k;
-    this.#names[stack]!.forEach((names, layer) => {
-      const end = (layer + 1) * rows;
-      // NO_EXPERT is not in the permutation and stays as it is.
-      for (let i = layer * rows; i < end; i++) experts[i] = names[experts[i]!] ?? experts[i]!;
-    });
+    this.#names.rename(stack, experts, input.tokens.length * k);
     return true;
   }
 
   close(): void {
     this.#inner.close();
+  }
+}
+
+/** Another name for each expert of each layer, which is never its own. */
+export class ExpertNames {
+  /** A permutation of the expert indices for each layer of each stack. */
+  readonly #names: readonly Uint16Array[][];
+
+  constructor({ stacks, experts }: RoutingShape, seed = 1) {
+    const random = randomOf(seed);
+    this.#names = stacks.map(({ layers }) =>
+      Array.from({ length: layers }, () => cyclicPermutation(experts, random)),
+    );
+  }
+
+  /** Renames the experts in place: `entries` of each layer of the stack, layer by layer. */
+  rename(stack: number, experts: Uint16Array, entries: number): void {
+    this.#names[stack]!.forEach((names, layer) => {
+      const end = (layer + 1) * entries;
+      // NO_EXPERT is not in the permutation and stays as it is.
+      for (let i = layer * entries; i < end; i++) experts[i] = names[experts[i]!] ?? experts[i]!;
+    });
   }
 }
 

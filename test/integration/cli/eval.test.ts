@@ -62,8 +62,16 @@ interface Report {
       alpha: number;
       functions: Record<string, { hits: number[]; alphaError: number | null; unknown: number }>;
     }[];
-    labels: { exact: { accuracy: number }; predicted: Record<string, number>[] } | null;
-    perplexity: { exact: number; predicted: { perplexity: number; ratio: number }[] } | null;
+    labels: {
+      exact: { accuracy: number };
+      zeros: { accuracy: number };
+      predicted: (Record<string, number> & { random: { accuracy: number } })[];
+    } | null;
+    perplexity: {
+      exact: number;
+      zeros: number;
+      predicted: { perplexity: number; ratio: number; random: number }[];
+    } | null;
     moved: {
       slots: number;
       policies: { policy: string; lookahead: number | null; tables: boolean; bytes: number }[];
@@ -109,7 +117,11 @@ describe('sida eval', () => {
     }
     const table = sida(...evalArgs('--data', data, ...TASK, '--limit', '5', '--budgets', '25%'));
     expect(table.stdout).toMatch(/^encoder\.1 +\d+ +0\.\d+ +[\d.]+ \/ [\d.]+ \/ [\d.]+ +0\.\d+/m);
-    expect(table.stdout).toMatch(/^predicted, k = 3 +[\d.]+/m);
+    expect(table.stdout).toMatch(
+      /^labels, % +exact +predicted +random tables +experts of zeros +share of the way, %/m,
+    );
+    expect(table.stdout).toMatch(/^accuracy, k = 3( +[\d.]+){4} +/m);
+    expect(table.stdout).toMatch(/^exact − experts of zeros over 5 inputs: .*95 % interval/m);
     expect(table.stdout).toMatch(/^Belady, all batches +[\d.]+ MiB +1\.00$/m);
     expect(table.stderr).toContain('Evaluating: 100 % (5/5 inputs)');
   });
@@ -166,6 +178,11 @@ describe('sida eval', () => {
     expect(exact).toBeGreaterThan(10);
     expect(exact).toBeLessThan(2000);
     expect(predicted[0]!.ratio).toBeCloseTo(predicted[0]!.perplexity / exact);
+    // Wrong experts and none at all are other models.
+    for (const control of [predicted[0]!.random, text[0]!.perplexity!.zeros]) {
+      expect(control).toBeGreaterThan(10);
+      expect(control).not.toBeCloseTo(exact, 6);
+    }
     expect(sources[0]!.labels).toBeNull();
   });
 

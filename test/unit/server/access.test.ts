@@ -48,6 +48,7 @@ const KEY = 'correct horse battery staple';
 function answerControls(server: TestServer): void {
   server.engine.onControl = ({ kind }) => {
     if (kind === 'experts') return { kind, layers: [] };
+    if (kind === 'needs') return { kind, visits: [] };
     if (kind === 'start-profile') return { kind };
     if (kind === 'stop-profile') return { kind, written: null };
     return { kind, usage: server.engine.model!.usage, split: SPLIT };

@@ -27,7 +27,7 @@ function bench(...args: string[]): Promise<{ code: number; stdout: string; stder
   });
 }
 
-const SYSTEMS = ['lru', 'layer-streaming', 'attention', 'replay', 'shuffled', 'static-hot'];
+const SYSTEMS = ['lru', 'none', 'layer-streaming', 'attention', 'replay', 'shuffled', 'static-hot'];
 const measurement = (system: string) => `switch-mini/sst2/20%/disk/${system}`;
 const TINY = [
   ...['--quick', '--sentences', '6', '--rounds', '2', '--threads', '1'],
@@ -53,6 +53,9 @@ describe('sida bench', () => {
       expect(one.sentences).toBe(6);
       expect(one.peakBytes).toBeLessThanOrEqual(one.budgetBytes);
       expect(one.resident + one.prefetched + one.late + one.onDemand, one.name).toBe(one.needed);
+      // From what its own device held after the warm-up, nothing could have moved less.
+      expect(one.leastBytes, one.name).toBeGreaterThanOrEqual(0);
+      expect(one.bytesMoved, one.name).toBeGreaterThanOrEqual(one.leastBytes!);
       expect(Math.min(one.wallMs, one.p50Ms, one.passSeconds, one.needed)).toBeGreaterThan(0);
     }
     const moved = (system: string) => file.measurements.find((one) => one.system === system)!.bytesMoved;
@@ -81,8 +84,23 @@ describe('sida bench', () => {
 
   it('writes the report again without measuring', async () => {
     rmSync(join(out, 'report.html'));
-    expect((await bench('--report')).code).toBe(1);
+    expect((await bench('--report', '--changed-tree')).code).toBe(1);
     expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('Answers differ');
+  });
+
+  it('runs the system of the paper, whose bound follows its own routing', async () => {
+    const own = ['--only', measurement('paper'), '--only', measurement('predicted')];
+    const { code, stderr } = await bench('--quick', '--sentences', '6', '--rounds', '1', ...own);
+    expect([code, stderr]).toEqual([0, expect.stringContaining('3/3 ')]);
+    const [paper, predicted] = ['paper', 'predicted'].map(
+      (system) => benchFile().measurements.find((one) => one.system === system)!,
+    );
+    for (const one of [paper!, predicted!]) {
+      expect(one.leastBytes).toBeGreaterThan(0);
+      expect(one.bytesMoved).toBeGreaterThanOrEqual(one.leastBytes!);
+    }
+    // The same tables route, so the answers are the same.
+    expect([paper!.digest, paper!.needed]).toEqual([predicted!.digest, predicted!.needed]);
   });
 
   it('runs through a real server under random arrivals', async () => {

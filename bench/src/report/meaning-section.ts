@@ -1,0 +1,99 @@
+/** What the figures mean, in five sentences from the figures alone, losses first. */
+import { PREDICTING, TRAINED, UNPREDICTED } from '../scenarios/systems.js';
+import type { BenchFile } from './bench-file.js';
+import { type ComparedRow, comparedRows, rangeText, withValue } from './compared-rows.js';
+import { linkTitle, percent, shareName, times } from './format.js';
+import { groupTitle } from './groups.js';
+import { qualities, wayOf } from './quality.js';
+import { bytesOver, hashBuilding, overBelady, overSystem, overTrueTables } from './ratios.js';
+import type { Section } from './section.js';
+
+/** A larger share of the pass is more than hash building may take. */
+const HASH_BUILDING = 0.05;
+const WAY = 0.95;
+
+const NAMES: Record<(typeof UNPREDICTED)[number], string> = {
+  lru: 'on-demand LRU',
+  none: '`--predictor none`',
+};
+
+export function meaningSection(file: BenchFile): Section {
+  return {
+    id: 'meaning',
+    title: 'What it means',
+    about: [],
+    sentences: [exactLosses(file), routedLosses(file), bytesMoved(file), building(file), quality(file)],
+    tables: [],
+    reading: [],
+  };
+}
+
+const countOf = (ratios: readonly { value: number }[], limit: (value: number) => boolean) =>
+  `${ratios.filter(({ value }) => limit(value)).length} of ${ratios.length} rows`;
+
+/** The trained predictors of which there are rows. */
+function named(rows: readonly ComparedRow[]): string {
+  const names = TRAINED.filter((name) => rows.some(({ measurement }) => measurement.system === name));
+  return (names.length > 0 ? names : TRAINED).map((name) => `\`${name}\``).join(', ');
+}
+
+function behind(rows: readonly ComparedRow[]): string {
+  const parts = UNPREDICTED.map((other) => {
+    const ratios = withValue(rows, (measurement, group) => overSystem(measurement, other, group));
+    if (ratios.length === 0) return `the throughput beside ${NAMES[other]} is not measured`;
+    return `it has less throughput than ${NAMES[other]} in ${countOf(ratios, (value) => value < 1)}`;
+  });
+  return parts.join(', and ');
+}
+
+function exactLosses(file: BenchFile): string {
+  const rows = comparedRows(file, TRAINED);
+  const ratios = withValue(rows, (measurement, group) => overSystem(measurement, 'lru', group));
+  const ends = [...ratios].sort((a, b) => a.value - b.value);
+  const place = (row: (typeof ends)[number]) =>
+    `${times(row.value)} (${groupTitle(row.group)}, ${shareName(row.measurement.scenario.share)})`;
+  const span =
+    ends.length === 0 ? '' : `; LRU’s throughput times ${place(ends[0]!)} to ${place(ends.at(-1)!)}`;
+  const links = [...new Set(rows.map(({ group }) => linkTitle(group.scenario)))];
+  return `Prediction with exact answers (${named(rows)}; ${links.join('; ')}): ${behind(rows)}${span}.`;
+}
+
+function routedLosses(file: BenchFile): string {
+  const parts = PREDICTING.filter((name) => !TRAINED.includes(name)).map(
+    (name) => `\`${name}\`: ${behind(comparedRows(file, [name]))}`,
+  );
+  return `Prediction that routes, of which \`paper\` is the SiDA paper’s system (tables route, FIFO evicts): ${parts.join('; ')}.`;
+}
+
+function bytesMoved(file: BenchFile): string {
+  const rows = comparedRows(file, TRAINED);
+  const lru = withValue(rows, (measurement, group) => bytesOver(measurement, 'lru', group));
+  const known = withValue(rows, overTrueTables);
+  const least = withValue(rows, overBelady);
+  const range = (ratios: readonly { value: number }[]) =>
+    ratios.length === 0
+      ? 'not measured'
+      : rangeText(
+          ratios.map(({ value }) => value),
+          times,
+        );
+  return `Bytes of ${named(rows)}: more than LRU’s in ${countOf(lru, (value) => value > 1)} (${range(lru)}); over the same planner with true tables ${range(known)}; over Belady’s bound ${range(least)}.`;
+}
+
+function building(file: BenchFile): string {
+  const rows = comparedRows(file, TRAINED);
+  const shares = withValue(rows, hashBuilding);
+  const range = rangeText(
+    shares.map(({ value }) => value),
+    percent,
+  );
+  return `Hash building of ${named(rows)} takes ${range} of the passes’ time, more than ${percent(HASH_BUILDING, 0)} in ${countOf(shares, (value) => value > HASH_BUILDING)}.`;
+}
+
+function quality(file: BenchFile): string {
+  const ways = qualities(file).map(({ quality: own }) => wayOf(own));
+  const near = ways.filter((way) => typeof way === 'number' && way >= WAY).length;
+  const lost = ways.filter((way) => way === null).length;
+  const alone = ways.filter((way) => way === undefined).length;
+  return `Quality of predicted routing: of ${ways.length} figures of accuracy and perplexity ${near} come ${percent(WAY, 0)} of the way from experts of zeros to exact, for ${lost} these controls cannot tell, and ${alone} were measured without controls.`;
+}

@@ -1,0 +1,129 @@
+// No policy moves fewer bytes than the bound of its own run: the same needs, from what its device held at their begin.
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type ReplayBatch, type ReplayRule, replay } from '../../../dist/evaluation/replay.js';
+import { WatchedStore } from '../../../dist/evaluation/watched-store.js';
+import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
+import type { RoutingTrace } from '../../src/replay/routing-trace.js';
+import { type TracedPass, withoutTables, withTables } from '../../src/replay/tables.js';
+import { heldBy, leastBytesOf } from '../../src/systems/least-bytes.js';
+import { traceOf } from './small-traces.js';
+
+const LAYERS = 2;
+const EXPERTS = 4;
+/** Experts of the second layer are larger. */
+const MIXED = [2, 5];
+const EQUAL = [3, 3];
+
+interface Run {
+  name: string;
+  rule: ReplayRule;
+  batches: (trace: RoutingTrace) => Iterable<ReplayBatch<TracedPass>>;
+}
+
+const RUNS: readonly Run[] = [
+  ...(['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering'] as const).map((name) => ({
+    name,
+    rule: { policy: EVICTION_POLICIES[name], lookahead: null },
+    batches: withoutTables,
+  })),
+  ...(['true', 'shuffled', 'repeat'] as const).flatMap((kind) =>
+    [0, 1, 4].map((lookahead) => ({
+      name: `${kind} tables, look-ahead ${lookahead}`,
+      rule: { policy: EVICTION_POLICIES['farthest-next-use'], lookahead },
+      batches: (trace: RoutingTrace) => withTables(trace, kind, lookahead),
+    })),
+  ),
+  {
+    name: 'fifo with true tables',
+    rule: { policy: EVICTION_POLICIES.fifo, lookahead: 0 },
+    batches: (trace) => withTables(trace, 'true', 0),
+  },
+];
+
+/** Replays warm-up and measured steps, and counts the latter alone, as a measurement does. */
+function measured(
+  { rule, batches }: Run,
+  trace: RoutingTrace,
+  warm: number,
+  slots: number,
+  blockBytes: number[],
+) {
+  const experts = LAYERS * EXPERTS;
+  let [bytes, steps] = [0, 0];
+  const store = new WatchedStore<TracedPass>(
+    { experts, slots },
+    {
+      load: (_, id) => {
+        if (steps > warm) bytes += blockBytes[Math.floor(id / EXPERTS)]!;
+      },
+    },
+  );
+  let begin: number[] = [];
+  const watched = {
+    residency: () => store.residency(),
+    run: (...[pass, plan]: Parameters<typeof store.run>) => {
+      if (steps === warm) begin = heldBy(store.residency().state);
+      steps += 1;
+      store.run(pass, plan);
+    },
+  };
+  replay(batches(trace), watched, rule);
+  const counted = trace.batches.slice(warm).flatMap(({ passes }) => passes);
+  const visits = counted.flatMap((pass) => pass.visits);
+  return { bytes, least: leastBytesOf({ begin, visits }, { experts, blockBytes }, slots) };
+}
+
+const ids = fc
+  .uniqueArray(fc.nat(EXPERTS - 1), { minLength: 1, maxLength: EXPERTS })
+  .map((list) => list.sort((a, b) => a - b));
+const steps = fc.array(fc.array(ids, { minLength: LAYERS, maxLength: LAYERS }), {
+  minLength: 2,
+  maxLength: 14,
+});
+const slots = fc.integer({ min: 1, max: LAYERS * EXPERTS });
+const blocks = fc.constantFrom(EQUAL, MIXED);
+
+describe('the least bytes', () => {
+  it.each(RUNS)('$name moves no fewer', (run) => {
+    fc.assert(
+      fc.property(steps, slots, fc.nat(6), blocks, (all, size, before, blockBytes) => {
+        const warm = Math.min(before, all.length - 1);
+        const { bytes, least } = measured(run, traceOf(all, EXPERTS), warm, size, blockBytes);
+        expect(bytes).toBeGreaterThanOrEqual(least);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('are what a policy moves that can do no better, and nothing where all is there', () => {
+    const lru = RUNS[0]!;
+    const trace = traceOf(
+      [
+        [[0], [1]],
+        [[0], [1]],
+        [[2], [1]],
+        [[0], [1]],
+      ],
+      EXPERTS,
+    );
+    // After the warm-up 0 and 1 are held. 2 must come, 0 must come again where there are two slots only.
+    expect(measured(lru, trace, 2, 2, EQUAL)).toEqual({ bytes: 6, least: 6 });
+    expect(measured(lru, trace, 2, 3, EQUAL)).toEqual({ bytes: 3, least: 3 });
+    expect(
+      measured(
+        lru,
+        traceOf(
+          [
+            [[0], [1]],
+            [[0], [1]],
+          ],
+          EXPERTS,
+        ),
+        1,
+        2,
+        EQUAL,
+      ),
+    ).toEqual({ bytes: 0, least: 0 });
+  });
+});
