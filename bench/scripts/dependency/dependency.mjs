@@ -36,7 +36,9 @@ const folder = mkdtempSync(join(tmpdir(), 'sida-dependency-'));
 
 /** Lines of running text as JSON lines. */
 function linesOf(file) {
-  const lines = readFileSync(file, 'utf8').split('\n').filter((line) => line.trim() !== '');
+  const lines = readFileSync(file, 'utf8')
+    .split('\n')
+    .filter((line) => line.trim() !== '');
   const out = join(folder, `${basename(file)}.jsonl`);
   writeFileSync(out, lines.map((line) => JSON.stringify({ text: line })).join('\n'));
   return out;

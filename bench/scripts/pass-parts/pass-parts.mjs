@@ -108,7 +108,10 @@ try {
   };
   writeResult('pass-parts', result, quick);
   mkdirSync(dirname(CHART), { recursive: true });
-  writeFileSync(CHART, await renderSvg(passPartsChart(runs, `${about}; SST-2, budget ${budget} but for resident`)));
+  writeFileSync(
+    CHART,
+    await renderSvg(passPartsChart(runs, `${about}; SST-2, budget ${budget} but for resident`)),
+  );
 } finally {
   if (values.dir === undefined) rmSync(dir, { recursive: true, force: true });
 }

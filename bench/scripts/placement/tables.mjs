@@ -46,8 +46,7 @@ export const placementTables = {
     const rows = r.reports.flatMap(({ name, passes, runs }) =>
       runs.map(({ devices, cache, policy, placements: own }) => {
         const of = (placedBy) => own.find((one) => one.placedBy === placedBy);
-        const ratio = (placedBy) =>
-          (of(placedBy).busiestLoads / of('round-robin').busiestLoads).toFixed(2);
+        const ratio = (placedBy) => (of(placedBy).busiestLoads / of('round-robin').busiestLoads).toFixed(2);
         return [
           NAMES[name] ?? name,
           passes,

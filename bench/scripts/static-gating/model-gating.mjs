@@ -77,11 +77,16 @@ const inputs = cut(
 ).slice(0, count);
 if (inputs.length < count) throw new Error(`SST-2 has ${inputs.length} inputs of ${length} tokens`);
 
-const limitsOf = (batch) => ({ maxBatchTokens: batch * length, kvTokens: 2 * batch * (length + steps + 16), threads });
+const limitsOf = (batch) => ({
+  maxBatchTokens: batch * length,
+  kvTokens: 2 * batch * (length + steps + 16),
+  threads,
+});
 
 /** Runs every input in batches; `each` gets the stack and the result of each pass in turn. */
 function runAll(engine, batch, { policy, routerLogits = false }, each) {
-  const plan = () => (policy === undefined ? null : planOnDemand(engine.residency(), EVICTION_POLICIES[policy]));
+  const plan = () =>
+    policy === undefined ? null : planOnDemand(engine.residency(), EVICTION_POLICIES[policy]);
   for (let at = 0; at < inputs.length; at += batch) {
     const group = inputs.slice(at, at + batch);
     const prompts = Int32Array.from(group, (_, i) => i);
@@ -126,10 +131,12 @@ const dir = mkdtempSync(join(tmpdir(), 'sida-model-gating-'));
 try {
   const pack = join(dir, 'pack');
   await sida(['convert', model, '--out', pack, '--experts', DTYPE]);
-  const open = (batch, memoryBudget) => openEngine({ pack, ...limitsOf(batch), memoryBudget, hostBudget: '0' });
+  const open = (batch, memoryBudget) =>
+    openEngine({ pack, ...limitsOf(batch), memoryBudget, hostBudget: '0' });
   const traced = open(Math.max(...batches), '100%');
   const { shape } = traced;
-  if (shape.family !== 'switch_transformers') throw new Error(`${shape.family}: the bench computes Switch's experts`);
+  if (shape.family !== 'switch_transformers')
+    throw new Error(`${shape.family}: the bench computes Switch's experts`);
   const routes = routesOf(traced);
   traced.close();
 
@@ -141,7 +148,18 @@ try {
       writeFileSync(file, Uint16Array.from(list));
       const sizes = batches.map((batch) => batch * (stack === 0 ? length : 1));
       const { topK, experts, width, expertWidth } = shape;
-      const args = [file, topK, experts, width, expertWidth, DTYPE, threads, 10 * repeats, sizes.join(), factors];
+      const args = [
+        file,
+        topK,
+        experts,
+        width,
+        expertWidth,
+        DTYPE,
+        threads,
+        10 * repeats,
+        sizes.join(),
+        factors,
+      ];
       return runNativeBench(bench, args);
     }),
   );
@@ -167,7 +185,11 @@ try {
       const pass = { ms: dynamic[stack].ms, bytes, tokens };
       runs.push({
         ...{ stack: name, batch, ...pass },
-        static: staticPasses(pass, gated[stack].map((sizes) => sizes[b]), shape.experts),
+        static: staticPasses(
+          pass,
+          gated[stack].map((sizes) => sizes[b]),
+          shape.experts,
+        ),
         buffered: buffered.map(({ stacks, ...own }) => ({ ...own, ...stacks[stack] })),
       });
     }
@@ -177,8 +199,18 @@ try {
     {
       question: 'What does static gating cost a whole model, and what does Expert Buffering?',
       ...scriptProvenance(),
-      ...{ model: basename(model), dtype: DTYPE, experts: shape.experts, inputs: count, length, steps, threads, repeats },
-      control: 'LRU at the budgets of Expert Buffering; outputs of both gatings are compared bit by bit where none drops',
+      ...{
+        model: basename(model),
+        dtype: DTYPE,
+        experts: shape.experts,
+        inputs: count,
+        length,
+        steps,
+        threads,
+        repeats,
+      },
+      control:
+        'LRU at the budgets of Expert Buffering; outputs of both gatings are compared bit by bit where none drops',
       runs,
     },
     quick,

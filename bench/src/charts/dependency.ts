@@ -35,7 +35,13 @@ export function dependencyChart(reports: readonly DependencyReport[]): TopLevelS
     ...computed.map((_, i) => GREYS[i % GREYS.length]!),
   ];
   const dashes = domain.map((name) => (computed.includes(name) ? [4, 3] : [1, 0]));
-  const legend = { title: null, symbolType: 'stroke', symbolSize: 500, symbolStrokeWidth: 2.5, labelLimit: 0 };
+  const legend = {
+    title: null,
+    symbolType: 'stroke',
+    symbolSize: 500,
+    symbolStrokeWidth: 2.5,
+    labelLimit: 0,
+  };
   return {
     title: { text: 'Tokens sent to another expert, and what a number of critical tokens would give' },
     data: { values },

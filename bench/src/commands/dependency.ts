@@ -56,7 +56,8 @@ async function dependency(model: string, values: Record<string, unknown>): Promi
   const shares = sharesOf(String(values.shares));
   const singles = number('singles', String(values.singles), 0, 1024);
   const seed = number('seed', String(values.seed), 0, 2 ** 31 - 1);
-  const length = values.length === undefined ? undefined : number('length', String(values.length), 4, 2 ** 20);
+  const length =
+    values.length === undefined ? undefined : number('length', String(values.length), 4, 2 ** 20);
   const file = String(values.data);
   const template = await templateOf(directory, values);
   const joins = parseJoins(values.join as string[] | undefined);
@@ -77,7 +78,9 @@ async function dependency(model: string, values: Record<string, unknown>): Promi
     try {
       const encode = (text: string) => Int32Array.from(tokenizer.encode(text));
       const inputs =
-        length === undefined ? texts.slice(0, limit).map(encode) : cut(texts.map(encode), length).slice(0, limit);
+        length === undefined
+          ? texts.slice(0, limit).map(encode)
+          : cut(texts.map(encode), length).slice(0, limit);
       // An input of one word has no other token to replace.
       const usable = inputs.filter((tokens) => tokens.length > 2 && tokens.length <= maxBatchTokens);
       if (usable.length === 0) {

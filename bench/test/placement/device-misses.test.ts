@@ -22,7 +22,11 @@ describe('misses of devices', () => {
       worstDevice: 1,
       busiestLoads: 4,
     });
-    expect(deviceMisses(trace, 'round-robin', options)).toMatchObject({ loads: 2, mostLoads: 1, worstDevice: 0.5 });
+    expect(deviceMisses(trace, 'round-robin', options)).toMatchObject({
+      loads: 2,
+      mostLoads: 1,
+      worstDevice: 0.5,
+    });
     // History parts 0 and 1.
     expect(deviceMisses(trace, 'greedy', options)).toMatchObject({ loads: 2, mostLoads: 1 });
   });
@@ -31,7 +35,10 @@ describe('misses of devices', () => {
     const step = [[0, 1], [0]];
     const trace = traceOf([step, step], 4);
     // 0 and 1 of layer 0 and 0 of layer 1 lie on the first device by index.
-    expect(deviceMisses(trace, 'index', { ...options, slots: 8 })).toMatchObject({ loads: 3, busiestLoads: 3 });
+    expect(deviceMisses(trace, 'index', { ...options, slots: 8 })).toMatchObject({
+      loads: 3,
+      busiestLoads: 3,
+    });
     expect(deviceMisses(trace, 'round-robin', { ...options, slots: 8 })).toMatchObject({
       loads: 3,
       busiestLoads: 2,
@@ -65,7 +72,12 @@ describe('misses of devices', () => {
         const learn = 0.5;
         const rest = { ...trace, batches: trace.batches.slice(Math.ceil(learn * all.length)) };
         const report = await compare(rest, {
-          ...{ caches: [{ cache: String(slots), slots }], lookaheads: [], policies: ['lru'], scope: 'shared' },
+          ...{
+            caches: [{ cache: String(slots), slots }],
+            lookaheads: [],
+            policies: ['lru'],
+            scope: 'shared',
+          },
           learn,
         });
         const alone = deviceMisses(trace, 'index', { devices: 1, slots, policy: 'lru', learn });

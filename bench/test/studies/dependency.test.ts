@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { randomOf } from '../../../dist/predictor/random.js';
 import type { Engine, NativeBatch, RunResult } from '../../../dist/native/addon-types.js';
+import { randomOf } from '../../../dist/predictor/random.js';
 import { corrupt, cut, swap } from '../../src/studies/corruption.js';
 import { measureDependency } from '../../src/studies/dependency.js';
 
@@ -90,7 +90,7 @@ function engineWith(critical: number): Engine {
 
 describe('the dependency of a model that is known', () => {
   const random = randomOf(7);
-  const inputs = Array.from({ length: 6 }, () =>
+  const inputs = Array.from({ length: 24 }, () =>
     Int32Array.from([...Array.from({ length: 60 }, () => 2 + Math.floor(random() * 5000)), END]),
   );
   const options = { shares: [0.1, 0.3, 0.6], swaps: true, singles: 2, seed: 1, onProgress: async () => {} };
@@ -109,8 +109,14 @@ describe('the dependency of a model that is known', () => {
 
   it('has no equation where tokens do not see those behind them', async () => {
     const engine = engineWith(1);
-    const causal = { ...engine, shape: { ...engine.shape, stacks: [{ ...engine.shape.stacks[0]!, causal: true }] } };
-    const { corruption, swaps } = await measureDependency(causal as Engine, inputs, { ...options, swaps: false });
+    const causal = {
+      ...engine,
+      shape: { ...engine.shape, stacks: [{ ...engine.shape.stacks[0]!, causal: true }] },
+    };
+    const { corruption, swaps } = await measureDependency(causal as Engine, inputs, {
+      ...options,
+      swaps: false,
+    });
     expect(corruption.every(({ equation }) => equation === undefined)).toBe(true);
     expect(swaps).toBeUndefined();
   });

@@ -4,7 +4,13 @@ import { passParts } from '../../src/studies/pass-parts.js';
 
 type Op = ProfileSummary['ops'][number];
 
-const op = (name: string, category: string, selfMs: number, shareOfPasses: number | null, thread = 'inference'): Op => ({
+const op = (
+  name: string,
+  category: string,
+  selfMs: number,
+  shareOfPasses: number | null,
+  thread = 'inference',
+): Op => ({
   ...{ thread, name, category, count: 1, totalMs: selfMs, selfMs, shareOfPasses },
   ...{ p50Ms: selfMs, p99Ms: selfMs },
 });

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, expect, it } from 'vitest';
-import { LABORATORY, REPOSITORY } from '../../../src/support/paths.js';
 import type { DependencyReport } from '../../../src/studies/dependency.js';
+import { LABORATORY, REPOSITORY } from '../../../src/support/paths.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-dependency-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
