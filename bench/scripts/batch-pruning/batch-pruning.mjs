@@ -53,7 +53,7 @@ function decode(engine, group, beams, pruned) {
   const prompt = { stack: ENCODER, sequences: prompts, offsets: Int32Array.from(offsets) };
   engine.runBatch({ ...prompt, tokens: Int32Array.from(group.flat()) }, null);
   const longest = Math.max(...group.map(({ length }) => length));
-  const sequenceOf = (i, beam) => group.length * (1 + i) + beam + 1_000;
+  const sequenceOf = (i, beam) => beams * i + beam + 1_000;
   const begun = process.cpuUsage();
   const started = performance.now();
   let [rows, bytes] = [0, 0];
