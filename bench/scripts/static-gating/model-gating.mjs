@@ -20,7 +20,7 @@ import { sida } from '../../dist/support/processes.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
 import { sst2Texts } from '../../dist/support/sst2.js';
-import { median } from '../../dist/support/statistics.js';
+import { mean, median } from '../../dist/support/statistics.js';
 
 const HELP = `node bench/scripts/static-gating/model-gating.mjs [options]
   --model DIR                checkpoint of Switch Transformers, such as one of pad-experts.mjs; default switch-mini
@@ -117,14 +117,16 @@ function routesOf(engine) {
   return routes;
 }
 
-/** Medians of the passes of each stack. */
+/** Median time and mean bytes of the passes of each stack. */
 function measured(engine, batch, policy) {
   const passes = STACKS.map(() => []);
   runAll(engine, batch, { policy }, () => {});
   for (let round = 0; round < repeats; round++)
     runAll(engine, batch, { policy }, (stack, { stats }) => passes[stack].push(stats));
-  const of = (stack, name) => median(passes[stack].map((stats) => stats[name]));
-  return STACKS.map((_, stack) => ({ ms: of(stack, 'passNs') / 1e6, bytesMoved: of(stack, 'bytesMoved') }));
+  return passes.map((own) => ({
+    ms: median(own.map(({ passNs }) => passNs)) / 1e6,
+    bytesMoved: mean(own.map(({ bytesMoved }) => bytesMoved)),
+  }));
 }
 
 const dir = mkdtempSync(join(tmpdir(), 'sida-model-gating-'));
