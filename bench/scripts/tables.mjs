@@ -1,12 +1,15 @@
 // Writes the tables of README.md, docs/ and bench/notes/ from bench/results/, between <!-- table NAME --> marks.
 //   node bench/scripts/tables.mjs
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { activeExpertTables } from './active-experts/tables.mjs';
 import { pruningTables } from './batch-pruning/tables.mjs';
 import { cudaTables } from './cuda/tables.mjs';
+import { dependencyTables } from './dependency/tables.mjs';
 import { diskTables } from './disk/tables.mjs';
 import { quantizedTables } from './element-types/tables.mjs';
 import { kernelTables } from './kernels/tables.mjs';
 import { largeModelTables } from './larger-than-memory/tables.mjs';
+import { passPartTables } from './pass-parts/tables.mjs';
 import { placementTables } from './placement/tables.mjs';
 import { predictorTables } from './predictor/tables.mjs';
 import { profileTables } from './profile/tables.mjs';
@@ -20,6 +23,9 @@ const tables = {
   ...predictorTables,
   ...profileTables,
   ...pruningTables,
+  ...activeExpertTables,
+  ...dependencyTables,
+  ...passPartTables,
   ...cudaTables,
   ...diskTables,
   ...kernelTables,

@@ -3,7 +3,6 @@
 //   expert_bench [--threads N] [--rounds N] [--megabytes N of each format] [--only SUBSTRING] [--json]
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <numeric>
 #include <random>
 #include <string>
@@ -12,8 +11,7 @@
 #include "bench_options.h"
 #include "device/backend.h"
 #include "machine_limits.h"
-#include "ops/cpu/expert_ffn.h"
-#include "support/random_floats.h"
+#include "packed_experts.h"
 
 namespace {
 
@@ -23,31 +21,8 @@ constexpr size_t kD = 768, kFf = 3072, kMaxRows = 256;
 // Experts of one call, as a resident layer gives them.
 constexpr size_t kGroup = 8;
 
-/// Copies of one packed expert, far more than the caches hold.
-struct Experts {
-  WeightFormat format;
-  uint64_t wi_bytes = 0, bytes = 0;
-  std::byte* memory = nullptr;
-  std::vector<uint32_t> shuffled;
-
-  Experts(Backend& backend, WeightFormat format_, size_t max_bytes) : format(format_) {
-    wi_bytes = panel_matrix_bytes(kFf, kD, format);
-    bytes = (wi_bytes + panel_matrix_bytes(kD, kFf, format) + 4095) / 4096 * 4096;
-    shuffled.resize(std::max<size_t>(max_bytes / bytes, 1));
-    std::iota(shuffled.begin(), shuffled.end(), 0);
-    memory = backend.allocate(shuffled.size() * bytes);
-    pack_panels(random_floats(kFf * kD, 1).data(), kFf, kD, format, memory);
-    pack_panels(random_floats(kFf * kD, 2).data(), kD, kFf, format, memory + wi_bytes);
-    for (size_t i = 1; i < shuffled.size(); ++i) std::memcpy(memory + i * bytes, memory, bytes);
-  }
-  ExpertRows rows(size_t i, const uint32_t* order, size_t count, float* y) const {
-    const std::byte* block = memory + i * bytes;
-    return {{}, {block, format, kD, kFf}, {block + wi_bytes, format, kFf, kD}, order, count, y};
-  }
-};
-
 struct Case {
-  const Experts* experts;
+  const PackedExperts* experts;
   bool int8;
   size_t rows;
   std::vector<double> read_share, fma_share, vnni_share, bytes, operations;
@@ -57,11 +32,6 @@ struct Case {
   }
 };
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -69,13 +39,13 @@ int main(int argc, char** argv) {
   ThreadPool pool(options.threads);
   const auto backend = make_cpu_backend();
   const size_t max_bytes = options.megabytes << 20;
-  std::vector<Experts> formats;
+  std::vector<PackedExperts> formats;
   for (const WeightFormat format :
        {kF32Format, kBf16Format, WeightFormat{WeightType::kInt8, 0}, WeightFormat{WeightType::kInt4, 64}}) {
-    formats.emplace_back(*backend, format, max_bytes);
+    formats.emplace_back(*backend, format, kD, kFf, max_bytes);
   }
   std::vector<Case> cases;
-  for (const Experts& experts : formats) {
+  for (const PackedExperts& experts : formats) {
     for (const bool int8 : {false, true}) {
       if (int8 && experts.format.type != WeightType::kInt8 && experts.format.type != WeightType::kInt4)
         continue;

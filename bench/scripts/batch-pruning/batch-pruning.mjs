@@ -1,9 +1,10 @@
 // What does it save that finished sequences leave the batch ("batch pruning")? switch-mini decodes batches of
 // SST-2 sentences, each with an output of the sentence's own tokens, as a translation has about its length. With
 // pruning a sequence leaves when its output ends; without, it is fed padding until the longest output of its batch has
-// ended. Both ways feed the same outputs and name the same number of candidates in each row. The processor's time is
-// what the process used on all cores, which other work on the machine hardly changes.
-//   node bench/scripts/batch-pruning/batch-pruning.mjs [--batch 32] [--batches 4] [--beams 1,4]
+// ended. Both ways feed the same outputs and name the same number of candidates in each row; with a batch of one they
+// do the same. Every batch size decodes the same sentences, in the order of the data. The processor's time is what the
+// process used on all cores, which other work on the machine hardly changes.
+//   node bench/scripts/batch-pruning/batch-pruning.mjs [--batch 1,2,4,8,16,32] [--sentences 128] [--beams 1,4]
 //     [--budgets 100%,25%] [--rounds 3] [--threads 2] [--quick]
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,12 +17,12 @@ import { sida } from '../../dist/support/processes.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
 import { sst2Texts } from '../../dist/support/sst2.js';
-import { median } from '../../dist/support/statistics.js';
+import { medians } from '../../dist/support/statistics.js';
 
 const { values } = parseArgs({
   options: {
-    batch: { type: 'string', default: '32' },
-    batches: { type: 'string', default: '4' },
+    batch: { type: 'string', default: '1,2,4,8,16,32' },
+    sentences: { type: 'string', default: '128' },
     beams: { type: 'string', default: '1,4' },
     budgets: { type: 'string', default: '100%,25%' },
     rounds: { type: 'string', default: '3' },
@@ -32,9 +33,9 @@ const { values } = parseArgs({
 // `sida bench` starts it from anywhere.
 process.chdir(REPOSITORY);
 const { quick } = values;
-const [batch, threads] = [Number(values.batch), Number(values.threads)];
-const [batches, rounds] = quick ? [2, 1] : [Number(values.batches), Number(values.rounds)];
-const beamCounts = values.beams.split(',').map(Number);
+const threads = Number(values.threads);
+const [count, rounds] = quick ? [64, 1] : [Number(values.sentences), Number(values.rounds)];
+const [batches, beamCounts] = [values.batch, values.beams].map((list) => list.split(',').map(Number));
 
 const [ENCODER, DECODER] = [0, 1];
 const MODEL = 'models/switch-mini';
@@ -42,9 +43,7 @@ const tokenizer = new Tokenizer(readFileSync(join(MODEL, 'tokenizer.json')), {
   vocabSize: 1 << 30,
   maxInputBytes: 1 << 20,
 });
-const sentences = sst2Texts()
-  .slice(0, batch * batches)
-  .map((text) => tokenizer.encode(text));
+const sentences = sst2Texts(count).map((text) => tokenizer.encode(text));
 
 /** Decodes one batch and returns what its decoder passes cost. */
 function decode(engine, group, beams, pruned) {
@@ -54,8 +53,9 @@ function decode(engine, group, beams, pruned) {
   const prompt = { stack: ENCODER, sequences: prompts, offsets: Int32Array.from(offsets) };
   engine.runBatch({ ...prompt, tokens: Int32Array.from(group.flat()) }, null);
   const longest = Math.max(...group.map(({ length }) => length));
-  const sequenceOf = (i, beam) => group.length * (1 + i) + beam + 1_000;
+  const sequenceOf = (i, beam) => beams * i + beam + 1_000;
   const begun = process.cpuUsage();
+  const started = performance.now();
   let [rows, bytes] = [0, 0];
   for (let step = 0; step < longest; step++) {
     const sequences = [];
@@ -92,57 +92,60 @@ function decode(engine, group, beams, pruned) {
     );
     if (ended.length > 0) engine.releaseSequences(Int32Array.from(ended));
   }
-  const { user, system } = process.cpuUsage(begun);
-  const cpuMs = (user + system) / 1000;
   const all = group.flatMap((_, i) => Array.from({ length: beams }, (_, beam) => sequenceOf(i, beam)));
   engine.releaseSequences(Int32Array.from([...all, ...prompts]));
-  return { cpuMs, rows, bytes };
+  const { user, system } = process.cpuUsage(begun);
+  const [cpuMs, wallMs] = [(user + system) / 1000, performance.now() - started];
+  return { cpuMs, wallMs, rows, bytes };
+}
+
+/** Every sentence once, in batches; what decoding them costs together. */
+function decodeAll(engine, batch, beams, pruned) {
+  const sum = { cpuMs: 0, wallMs: 0, rows: 0, bytes: 0 };
+  for (let at = 0; at < sentences.length; at += batch) {
+    const cost = decode(engine, sentences.slice(at, at + batch), beams, pruned);
+    for (const name of Object.keys(sum)) sum[name] += cost[name];
+  }
+  return sum;
 }
 
 const dir = mkdtempSync(join(tmpdir(), 'sida-batch-pruning-'));
 try {
   const pack = join(dir, 'pack');
   await sida(['convert', MODEL, '--out', pack]);
+  const outputTokens = sentences.reduce((sum, { length }) => sum + length, 0);
   const runs = [];
   for (const budget of values.budgets.split(',')) {
     for (const beams of beamCounts) {
-      const kvTokens = batch * (1 + beams) * 96;
+      const kvTokens = Math.max(...batches) * (1 + beams) * 96;
       const limits = { maxBatchTokens: 4096, kvTokens, threads };
       const engine = openEngine({ ...limits, pack, memoryBudget: budget, hostBudget: '0' });
-      const measured = { pruned: [], whole: [] };
-      decode(engine, sentences.slice(0, batch), beams, true);
+      const measured = batches.map((batch) => ({ batch, pruned: [], whole: [] }));
+      decodeAll(engine, Math.max(...batches), beams, true);
       for (let round = 0; round < rounds; round++) {
-        for (const way of ['pruned', 'whole']) {
-          const sum = { cpuMs: 0, rows: 0, bytes: 0 };
-          for (let at = 0; at < sentences.length; at += batch) {
-            const cost = decode(engine, sentences.slice(at, at + batch), beams, way === 'pruned');
-            for (const name of Object.keys(sum)) sum[name] += cost[name];
-          }
-          measured[way].push(sum);
+        for (const own of measured) {
+          // What runs second finds warmer caches.
+          const ways = round % 2 === 0 ? ['pruned', 'whole'] : ['whole', 'pruned'];
+          for (const way of ways) own[way].push(decodeAll(engine, own.batch, beams, way === 'pruned'));
         }
       }
       engine.close();
-      const figures = (way) => ({
-        cpuMs: median(measured[way].map(({ cpuMs }) => cpuMs)),
-        rows: measured[way][0].rows,
-        bytes: median(measured[way].map(({ bytes }) => bytes)),
-      });
-      const outputTokens = sentences.reduce((sum, { length }) => sum + length, 0);
-      const [pruned, whole] = [figures('pruned'), figures('whole')];
-      runs.push({ budget, beams, outputTokens, pruned, whole });
-      console.error(
-        `${budget}, ${beams} beams: ${(whole.cpuMs / pruned.cpuMs).toFixed(2)} times the throughput`,
-      );
+      for (const { batch, ...ways } of measured) {
+        const [pruned, whole] = [medians(ways.pruned), medians(ways.whole)];
+        runs.push({ budget, beams, batch, outputTokens, pruned, whole });
+        const times = (whole.cpuMs / pruned.cpuMs).toFixed(2);
+        console.error(`${budget}, ${beams} beams, batch ${batch}: ${times} times the throughput`);
+      }
     }
   }
   const result = {
     question: 'What does it save that finished sequences leave the batch?',
     ...scriptProvenance(),
     threads,
-    batch,
-    batches,
+    inputs: sentences.length,
     rounds,
     model: 'switch-mini',
+    control: 'batch 1, where both ways do the same',
     runs,
   };
   writeResult('batch-pruning', result, quick);

@@ -5,12 +5,14 @@ const times = (ratio) => `${ratio.toFixed(2)}×`;
 
 function pruning() {
   const r = result('batch-pruning');
-  const rows = r.runs.map(({ budget, beams, outputTokens, pruned, whole }) => [
+  const rows = r.runs.map(({ budget, beams, batch, outputTokens, pruned, whole }) => [
     budget,
     beams,
+    batch,
     times(whole.rows / pruned.rows),
-    (outputTokens / (pruned.cpuMs / 1000)).toFixed(0),
-    (outputTokens / (whole.cpuMs / 1000)).toFixed(0),
+    (outputTokens / (pruned.wallMs / 1000)).toFixed(0),
+    (outputTokens / (whole.wallMs / 1000)).toFixed(0),
+    times(whole.wallMs / pruned.wallMs),
     times(whole.cpuMs / pruned.cpuMs),
     mib(pruned.bytes),
     mib(whole.bytes),
@@ -18,14 +20,17 @@ function pruning() {
   const head = [
     'experts in memory',
     'beams',
+    'batch',
     'rows without / with',
-    'output tokens per second of processor time, with',
+    'generated tokens/s, with',
     'without',
-    'throughput with / without',
+    'with / without',
+    'the same by processor time',
     'experts loaded with',
     'without',
   ];
-  return `${table(head, rows)}\n\n${source(r)}`;
+  const about = `${r.inputs} sentences of SST-2, ${r.threads} threads, medians of ${r.rounds} rounds.`;
+  return `${table(head, rows)}\n\n${about}\n\n${source(r)}`;
 }
 
 export const pruningTables = { 'batch-pruning': pruning };

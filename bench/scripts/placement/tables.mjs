@@ -1,4 +1,4 @@
-// The table of `bench/scripts/placement/placement.mjs`.
+// The tables of `bench/scripts/placement/placement.mjs` and of `misses.mjs` beside it.
 import { result, source, table } from '../table-format.mjs';
 
 const NAMES = {
@@ -39,5 +39,30 @@ export const placementTables = {
       .map(({ strategy }) => `${strategy}: max / average max`);
     const head = ['trace', 'batches', 'measured on', 'devices', 'ideal', ...strategies];
     return `${table([...head, 'average max, greedy / anti-correlation over index'], rows)}\n\n${source(r)}`;
+  },
+  'placement-misses': () => {
+    const r = result('placement-misses');
+    const placements = r.reports[0].runs[0].placements.map(({ placedBy }) => placedBy);
+    const rows = r.reports.flatMap(({ name, passes, runs }) =>
+      runs.map(({ devices, cache, policy, placements: own }) => {
+        const of = (placedBy) => own.find((one) => one.placedBy === placedBy);
+        const ratio = (placedBy) => (of(placedBy).busiestLoads / of('round-robin').busiestLoads).toFixed(2);
+        return [
+          NAMES[name] ?? name,
+          passes,
+          devices,
+          cache,
+          policy,
+          ...own.map(
+            ({ loads, needs, worstDevice, busiestLoads }) =>
+              `${percent(loads / needs)} / ${percent(worstDevice)} / ${(busiestLoads / passes).toFixed(1)}`,
+          ),
+          `${ratio('greedy')}× / ${ratio('anti-correlation')}×`,
+        ];
+      }),
+    );
+    const head = ['trace', 'passes', 'devices', 'all caches', 'policy', ...placements];
+    const busiest = 'busiest device, greedy / anti-correlation over round-robin';
+    return `${table([...head, busiest], rows)}\n\n${source(r)}`;
   },
 };

@@ -23,7 +23,7 @@ import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
 import { makeSwitchCheckpoint, sida } from '../../dist/support/processes.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
-import { ServeProcess } from '../../dist/support/serve-process.js';
+import { serveRecorded, TEMPLATE } from './serve-recorded.mjs';
 
 const { values } = parseArgs({
   options: {
@@ -38,7 +38,6 @@ const { values } = parseArgs({
   },
 });
 const PICTURE = 'docs/pictures/overlap.svg';
-const TEMPLATE = 'sst2 sentence: {text}';
 const dir = values.dir ?? mkdtempSync(join(tmpdir(), 'sida-bench-'));
 mkdirSync(dir, { recursive: true });
 const at = (name) => join(dir, name);
@@ -80,25 +79,6 @@ const SYSTEMS = {
   replay: ['--predictor', at('trace-served'), '--hash-function', 'replay'],
 };
 
-/** Every sentence once; the recording lies in profile-NAME.json. */
-async function serve(name) {
-  // biome-ignore format: a command line
-  const server = await ServeProcess.start(['--model', at('pack'), ...SYSTEMS[name], '--memory-budget', values.budget,
-    '--max-batch-tokens', '256', '--batch-wait-ms', '0', '--log-level', 'error', '--profile', at(`profile-${name}.json`)]);
-  try {
-    const left = [...sentences];
-    const client = async () => {
-      for (let text = left.shift(); text !== undefined; text = left.shift()) {
-        const labels = ['negative', 'positive'];
-        await server.post('/v1/classify', { template: TEMPLATE, labels, input: text });
-      }
-    };
-    await Promise.all(Array.from({ length: Number(values.clients) }, client));
-  } finally {
-    await server.stop();
-  }
-}
-
 try {
   if (!existsSync(at('pack/manifest.json'))) await makePack();
   if (!existsSync(at('predictor'))) await makePredictors();
@@ -110,8 +90,10 @@ try {
 async function measure() {
   const summaries = {};
   for (const name of Object.keys(SYSTEMS)) {
-    await serve(name);
-    summaries[name] = JSON.parse(await sida(['profile', at(`profile-${name}.json`), '--json']));
+    const profile = at(`profile-${name}.json`);
+    const flags = ['--model', at('pack'), ...SYSTEMS[name], '--memory-budget', values.budget];
+    await serveRecorded({ flags, sentences, clients: Number(values.clients), profile });
+    summaries[name] = JSON.parse(await sida(['profile', profile, '--json']));
   }
   mkdirSync('docs/pictures', { recursive: true });
   console.log(await sida(['profile', at('profile-replay.json'), '--svg', PICTURE]));

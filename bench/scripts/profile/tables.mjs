@@ -1,4 +1,5 @@
 // The tables of recorded profiles and of what recording costs.
+import { PART_NAMES, passParts } from '../../dist/studies/pass-parts.js';
 import { mib, result, source, table } from '../table-format.mjs';
 
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
@@ -48,6 +49,15 @@ export const profileTables = {
       .map((op) => [op.name, op.category, op.count, percent(op.shareOfPasses), ms(op.p50Ms), ms(op.p99Ms)]);
     rows.push(['all others', '', '', percent(rest), '', '']);
     return `${table(['op', 'category', 'count', 'of passes', 'p50 ms', 'p99 ms'], rows)}\n\n${source(r)}`;
+  },
+  'profile-parts': () => {
+    const r = result('profile-overlap');
+    const rows = Object.entries(r.summaries).map(([name, summary]) => {
+      const parts = passParts(summary);
+      const all = PART_NAMES.reduce((sum, part) => sum + parts[part], 0);
+      return [PREDICTORS[name], ...PART_NAMES.map((part) => percent(parts[part] / all))];
+    });
+    return `${table(['tables', ...PART_NAMES], rows)}\n\n${source(r)}`;
   },
   'profile-overhead': () => {
     const r = result('profile-overhead');

@@ -61,6 +61,37 @@ function targetRows({ trace, shared }) {
 const MISS = ['fifo', 'lru', 'lfu', 'lifo', 'expert-buffering', 'static-hot', 'belady'];
 const missOf = ({ needs, misses, prefetches }) => percent((misses + prefetches) / needs);
 
+/** Policies of the table of regret: those that see nothing ahead, then the others, each with its horizons. */
+const REGRET = ['lru', 'lfu', 'expert-buffering', 'static-hot', 'shuffled-tables', 'true-tables', 'belady'];
+const HORIZONS = [1, 4, 16];
+
+function regretRows({ trace, shared }) {
+  const span = spanOf(trace);
+  return ['10%', '25%', '50%'].flatMap((size) => {
+    const cache = cacheOf(shared, size);
+    const floor = runOf(cache, 'belady')[span].bytes;
+    const runs = REGRET.flatMap((policy) =>
+      runOf(cache, policy) === undefined || policy === 'belady'
+        ? HORIZONS.map((horizon) => runOf(cache, policy, horizon))
+        : [runOf(cache, policy)],
+    );
+    return [...runs, runOf(cache, 'belady')].map((run) => {
+      const { hits, needs, bytes, bytesPerToken, overBelady } = run[span];
+      const whole = run.policy === 'belady' && run.lookahead === null;
+      return [
+        nameOf(trace, shared),
+        size,
+        run.policy,
+        run.lookahead ?? (whole ? 'whole trace' : '–'),
+        percent(hits / needs),
+        mib(bytesPerToken),
+        run.lookahead === null || overBelady === null ? '–' : `${percent(overBelady - 1)} %`,
+        `${percent(bytes / floor - 1)} %`,
+      ];
+    });
+  });
+}
+
 const PREDICTED = ['repeat', 'frequency', 'transition', 'shuffled'];
 
 export const replayTables = {
@@ -92,6 +123,12 @@ export const replayTables = {
       'best that predicts nothing',
     ];
     return `${table(head, all.flatMap(targetRows))}\n\n${sources(all)}`;
+  },
+  'replay-regret': () => {
+    const all = reports();
+    const head = ['trace', 'cache', 'policy', 'look-ahead', 'hits %', 'MiB a token'];
+    const regrets = ['regret, Belady with the same look-ahead', 'regret, Belady with the whole trace'];
+    return `${table([...head, ...regrets], all.flatMap(regretRows))}\n\n${sources(all)}`;
   },
   'replay-miss': () => {
     const all = reports();

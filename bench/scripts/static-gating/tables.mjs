@@ -1,5 +1,5 @@
-// The table that compares static with dynamic gating.
-import { result, source, table } from '../table-format.mjs';
+// The tables that compare static with dynamic gating: of a layer, and of a whole model.
+import { mib, result, source, table } from '../table-format.mjs';
 
 const percent = (share) => `${(100 * share).toFixed(0)} %`;
 const times = (ratio) => `${ratio.toFixed(2)}×`;
@@ -35,4 +35,42 @@ function gating() {
   return `${table(head, rows)}\n\n${source(r)}`;
 }
 
-export const gatingTables = { gating };
+const factorName = (factor) => (factor === 0 ? 'static, drops none' : `static, factor ${factor}`);
+
+/** Throughput and memory of each way, beside dynamic gating with every expert in memory. */
+function modelGating() {
+  const r = result('model-gating');
+  const rows = r.runs.flatMap(({ stack, batch, tokens, ms, bytes, static: padded, buffered }) => {
+    const ways = [
+      { name: 'dynamic', ms, memory: mib(bytes), note: '' },
+      ...padded.map((own) => ({
+        name: factorName(own.factor),
+        ms: own.ms,
+        memory: `${mib(own.bytes)}, mask ${mib(own.maskBytes)}`,
+        note: own.dropped === 0 ? '' : `drops ${percent(own.dropped)}`,
+      })),
+      ...buffered.map((own) => ({
+        name: `dynamic, ${own.policy}, ${own.budget.replace('%', ' %')}`,
+        ms: own.ms,
+        memory: mib(own.peakBytes),
+        note: `loads ${mib(own.bytesMoved)} a pass`,
+      })),
+    ];
+    return ways.map((way, i) => [
+      i === 0 ? `${stack}, batch ${batch}` : '',
+      way.name,
+      way.ms.toFixed(2),
+      (tokens / (way.ms / 1000)).toFixed(0),
+      times(ms / way.ms),
+      way.memory,
+      way.note,
+    ]);
+  });
+  const head = ['passes', 'gating', 'ms', 'tokens/s', 'throughput / dynamic', 'memory', ''];
+  const about =
+    `${r.model}, ${r.experts} experts a layer, ${r.dtype}: ${r.inputs} inputs of ${r.length} tokens, ` +
+    `${r.steps} decoder steps, ${r.threads} threads, medians of ${r.repeats} rounds. Static rows are composed.`;
+  return `${table(head, rows)}\n\n${about}\n\n${source(r)}`;
+}
+
+export const gatingTables = { gating, 'model-gating': modelGating };

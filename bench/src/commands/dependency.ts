@@ -12,18 +12,21 @@ import { resolveOptions, UsageError } from '../../../dist/config/resolve.js';
 import { openModel } from '../../../dist/engine/open-model.js';
 import { SidaError } from '../../../dist/errors.js';
 import { readInputs } from '../../../dist/trace/data-file.js';
-import { type DependencyReport, measureDependency } from '../studies/dependency.js';
+import { cut } from '../studies/corruption.js';
+import { type CorruptionChanges, type DependencyReport, measureDependency } from '../studies/dependency.js';
 
 const OPTIONS = ['memoryBudget', 'hostBudget', 'maxBatchTokens', 'threads', 'experts', 'packDir'] as const;
 
 const HELP = `
 Replaces a share of the tokens of each input, and counts by layer how many of the unchanged tokens go to another expert.
 Then replaces single tokens, and counts the same by distance. A small predictor can learn routing that depends on few other
-tokens (SiDA-MoE, figures 6 and 7).
+tokens (SiDA-MoE, figures 6 and 7). "c = 1" to "c = 4" is the paper's equation 2: the share that would change if that
+many other tokens of each token were critical.
 
 Examples:
   sida bench dependency models/switch-mini --data test/data/sst2-validation.jsonl --task sst2
-  sida bench dependency models/switch-mini --data reviews.jsonl --template 'sst2 sentence: {text}' --shares 25%,50%,100% --limit 200 --json`;
+  sida bench dependency models/switch-mini --data reviews.jsonl --template 'sst2 sentence: {text}' --shares 25%,50%,100% --limit 200 --json
+  sida bench dependency models/switch-mini --data reviews.jsonl --template '{text}' --length 512 --swaps`;
 
 export function dependencyCommand(): Command {
   const command = new Command('dependency')
@@ -37,8 +40,10 @@ export function dependencyCommand(): Command {
       'replace the key in this field by the `text` of the row with the same key in another file of JSON lines; repeatable',
       (join: string, joins: string[] = []) => [...joins, join],
     )
-    .option('--limit <n>', 'use only the first lines')
+    .option('--limit <n>', 'use only the first lines, or with --length the first inputs')
     .option('--shares <list>', 'shares of the other tokens to replace', '10%,25%,50%,75%,100%')
+    .option('--swaps', 'also let the same shares of the other tokens change their places')
+    .option('--length <n>', 'join the inputs and cut them into inputs of this many tokens')
     .option('--singles <n>', 'number of tokens of each input that are replaced alone', '4')
     .option('--seed <n>', 'seed of which tokens are replaced and by which', '1')
     .option('--json', 'print JSON');
@@ -51,11 +56,13 @@ async function dependency(model: string, values: Record<string, unknown>): Promi
   const shares = sharesOf(String(values.shares));
   const singles = number('singles', String(values.singles), 0, 1024);
   const seed = number('seed', String(values.seed), 0, 2 ** 31 - 1);
+  const length =
+    values.length === undefined ? undefined : number('length', String(values.length), 4, 2 ** 20);
   const file = String(values.data);
   const template = await templateOf(directory, values);
   const joins = parseJoins(values.join as string[] | undefined);
   const limit = values.limit === undefined ? undefined : number('limit', String(values.limit), 1, 2 ** 31);
-  const texts = (await readInputs({ file, template, joins })).slice(0, limit);
+  const texts = await readInputs({ file, template, joins });
   const progress = new Progress();
   let stopped = false;
   const stop = () => {
@@ -69,17 +76,22 @@ async function dependency(model: string, values: Record<string, unknown>): Promi
       ...{ newTokens: 0, sequences: 0, onProgress: progress.show.bind(progress) },
     });
     try {
-      const inputs = texts.map((text) => Int32Array.from(tokenizer.encode(text)));
+      const encode = (text: string) => Int32Array.from(tokenizer.encode(text));
+      const inputs =
+        length === undefined
+          ? texts.slice(0, limit).map(encode)
+          : cut(texts.map(encode), length).slice(0, limit);
       // An input of one word has no other token to replace.
-      const usable = inputs.filter(({ length }) => length > 2 && length <= maxBatchTokens);
+      const usable = inputs.filter((tokens) => tokens.length > 2 && tokens.length <= maxBatchTokens);
       if (usable.length === 0) {
         throw new SidaError({
           code: 'cannot_run',
-          message: `${file} has no input of 3 to ${maxBatchTokens} tokens`,
+          message: `${file} has no input of ${length ?? 3} to ${maxBatchTokens} tokens`,
         });
       }
       const measured = await measureDependency(engine, usable, {
         shares,
+        swaps: values.swaps === true,
         singles,
         seed,
         onProgress: async (done, total) => {
@@ -121,19 +133,28 @@ function sharesOf(text: string): number[] {
   });
 }
 
-function describe({ model, data, inputs, tokens, layers, corruption, distance }: DependencyReport): string {
+function describe(report: DependencyReport): string {
+  const { model, data, inputs, tokens, layers, corruption, swaps, controls, distance } = report;
   const percent = (value: number) => (100 * value).toFixed(1);
-  const rows = (label: string, entries: [string, number, number[]][]) =>
-    formatTable(`lr${'r'.repeat(layers.length)}`, [
-      [label, 'looked at', ...layers.map((layer) => `${layer}, %`)],
-      ...entries.map(([name, probes, changed]) => [name, String(probes), ...changed.map(percent)]),
+  const rows = (label: string, entries: [string, number, number[]][], more: string[] = []) =>
+    formatTable(`lr${'r'.repeat(layers.length + more.length)}`, [
+      [label, 'looked at', ...layers.map((layer) => `${layer}, %`), ...more],
+      ...entries.map(([name, probes, shares]) => [name, String(probes), ...shares.map(percent)]),
     ]);
+  const byShare = (label: string, changes: readonly CorruptionChanges[]) =>
+    rows(
+      label,
+      changes.map(({ share, probes, changed, equation }) => [
+        `${percent(share)} %`,
+        probes,
+        [...changed, ...(equation?.expected ?? [])],
+      ]),
+      changes[0]?.equation?.expected.map((_, c) => `c = ${c + 1}, %`),
+    );
   return [
     `${model} on ${data}: ${inputs} inputs, ${tokens} tokens; tokens routed to another expert`,
-    rows(
-      'others replaced',
-      corruption.map(({ share, probes, changed }) => [`${percent(share)} %`, probes, changed]),
-    ),
+    byShare('others replaced', corruption),
+    ...(swaps === undefined ? [] : [byShare('others moved', swaps)]),
     rows(
       'one replaced, at a distance of',
       distance.map(({ least, most, probes, changed }) => [
@@ -142,5 +163,13 @@ function describe({ model, data, inputs, tokens, layers, corruption, distance }:
         changed,
       ]),
     ),
+    ...(controls === undefined
+      ? []
+      : [
+          rows('control', [
+            ['the same input again', controls.again.probes, controls.again.changed],
+            ['another token of the input', controls.anotherToken.probes, controls.anotherToken.changed],
+          ]),
+        ]),
   ].join('\n\n');
 }

@@ -1,15 +1,20 @@
 /**
- * Cross-embedding dependency: how often does a token go to other experts when other tokens of its input are replaced?
- * After the corruption experiment of SiDA-MoE (MLSys 2024, figures 6 and 7), on the model's own routers.
+ * Cross-embedding dependency: how often does a token go to other experts when other tokens of its input are replaced,
+ * or change their places? After the corruption experiment of SiDA-MoE (MLSys 2024, figures 6 and 7), on the model's own
+ * routers.
  */
 
 import { trueRouting } from '../../../dist/evaluation/model-runner.js';
 import { type Engine, NO_PARENT } from '../../../dist/native/addon-types.js';
-import { randomOf, shuffle } from '../../../dist/predictor/random.js';
+import { randomOf } from '../../../dist/predictor/random.js';
+import { type Corrupted, corrupt, positions, swap } from './corruption.js';
+import { CRITICAL, ExpectedChanges } from './critical-tokens.js';
 
 export interface DependencyOptions {
   /** Shares of the other tokens that are replaced, above 0, at most 1. */
   shares: readonly number[];
+  /** Whether the same shares of the other tokens also change their places. */
+  swaps: boolean;
   /** Tokens of each input that are replaced alone, to see how far that reaches. */
   singles: number;
   seed: number;
@@ -24,6 +29,16 @@ export interface ChangeShares {
   changed: number[];
 }
 
+export interface CorruptionChanges extends ChangeShares {
+  share: number;
+  /**
+   * Equation 2 of the paper at the places that were changed, for 1 to 4 critical tokens, and for each layer the number
+   * of critical tokens that comes nearest to what was measured. Not of a causal stack: its tokens do not see those
+   * behind them.
+   */
+  equation?: { expected: number[]; nearest: number[] };
+}
+
 export interface DependencyReport {
   /** Name of the model, and of the data. */
   model: string;
@@ -34,7 +49,14 @@ export interface DependencyReport {
   /** `encoder.1`, … */
   layers: string[];
   /** By the share of the other tokens that was replaced. */
-  corruption: ({ share: number } & ChangeShares)[];
+  corruption: CorruptionChanges[];
+  /** By the share of the other tokens that changed their places. */
+  swaps?: CorruptionChanges[];
+  /**
+   * What any figure lies between: the same input again, and another token of the same input, drawn at random, in the
+   * place of the token itself.
+   */
+  controls?: { again: ChangeShares; anotherToken: ChangeShares };
   /** By the distance, in tokens, to the only one that was replaced. */
   distance: ({ least: number; most: number } & ChangeShares)[];
 }
@@ -53,16 +75,17 @@ class Changes {
     this.#topK = topK;
   }
 
-  /** The token at `t` of (layers, tokens, topK) each. */
-  add(before: Uint16Array, after: Uint16Array, t: number): void {
+  /** The token at `t`, and in `after` that at `u`, of (layers, tokens, topK) each. */
+  add(before: Uint16Array, after: Uint16Array, t: number, u = t): void {
     const k = this.#topK;
     const tokens = before.length / this.#changed.length / k;
     this.probes += 1;
     for (let layer = 0; layer < this.#changed.length; layer++) {
       const at = (layer * tokens + t) * k;
-      const now = after.subarray(at, at + k);
+      const now = (layer * tokens + u) * k;
+      const chosen = after.subarray(now, now + k);
       for (const expert of before.subarray(at, at + k))
-        if (!now.includes(expert)) this.#changed[layer]! += 1 / k;
+        if (!chosen.includes(expert)) this.#changed[layer]! += 1 / k;
     }
   }
 
@@ -74,6 +97,33 @@ class Changes {
   }
 }
 
+/** One share of the others changed in one way: what happened, and what equation 2 expects. */
+class CorruptionTally {
+  readonly #share: number;
+  readonly #changes: Changes;
+  readonly #expected = new ExpectedChanges();
+
+  constructor(share: number, layers: number, topK: number) {
+    this.#share = share;
+    this.#changes = new Changes(layers, topK);
+  }
+
+  add(before: Uint16Array, after: Uint16Array, { corrupted, kept }: Corrupted): void {
+    const words = corrupted.length - 1;
+    this.#expected.add(kept.length, words - 1, words - kept.length);
+    for (const t of kept) this.#changes.add(before, after, t);
+  }
+
+  result(causal: boolean): CorruptionChanges {
+    const changes = this.#changes.result();
+    const equation = {
+      expected: CRITICAL.map((critical) => this.#expected.of(critical)),
+      nearest: changes.changed.map((share) => this.#expected.nearest(share)),
+    };
+    return { share: this.#share, ...changes, ...(!causal && { equation }) };
+  }
+}
+
 /**
  * `inputs`: token ids, the last of each the end token, which is never replaced. Replacements are tokens of the inputs
  * themselves, drawn at random, so that they are as common as in real text.
@@ -81,7 +131,7 @@ class Changes {
 export async function measureDependency(
   engine: Engine,
   inputs: readonly Int32Array[],
-  { shares, singles, seed, onProgress }: DependencyOptions,
+  { shares, swaps, singles, seed, onProgress }: DependencyOptions,
 ): Promise<Omit<DependencyReport, 'model' | 'data'>> {
   const { stacks, topK } = engine.shape;
   const { causal, moeLayers } = stacks[0]!;
@@ -95,15 +145,28 @@ export async function measureDependency(
     }
     return than === 0 ? 1 : 0;
   };
-  const byShare = shares.map(() => new Changes(layers.length, topK));
+  const tallies = () => shares.map((share) => new CorruptionTally(share, layers.length, topK));
+  const [replaced, moved] = [tallies(), swaps ? tallies() : []];
   const byDistance = DISTANCES.map(() => new Changes(layers.length, topK));
+  const [again, anotherToken] = [new Changes(layers.length, topK), new Changes(layers.length, topK)];
   for (const [i, tokens] of inputs.entries()) {
     const before = routesOf(engine, tokens);
-    shares.forEach((share, s) => {
-      const { corrupted, kept } = corrupt(tokens, share, random, other);
-      const after = routesOf(engine, corrupted);
-      for (const t of kept) byShare[s]!.add(before, after, t);
+    const places = positions(tokens.length - 1, tokens.length - 1, random);
+    const repeated = routesOf(engine, tokens);
+    places.forEach((t, p) => {
+      again.add(before, repeated, t);
+      anotherToken.add(before, before, t, places[(p + 1) % places.length]);
     });
+    replaced.forEach((tally, s) => {
+      const input = corrupt(tokens, shares[s]!, random, other);
+      tally.add(before, routesOf(engine, input.corrupted), input);
+    });
+    for (const [s, tally] of moved.entries()) {
+      // Of two words one would have to stay and the other to move.
+      if (tokens.length < 4) continue;
+      const input = swap(tokens, shares[s]!, random);
+      tally.add(before, routesOf(engine, input.corrupted), input);
+    }
     for (const at of positions(tokens.length - 1, singles, random)) {
       const changed = tokens.slice();
       changed[at] = other(tokens[at]!);
@@ -122,34 +185,15 @@ export async function measureDependency(
     tokens: words.length,
     seed,
     layers,
-    corruption: shares.map((share, s) => ({ share, ...byShare[s]!.result() })),
+    corruption: replaced.map((tally) => tally.result(causal)),
+    ...(swaps && { swaps: moved.map((tally) => tally.result(causal)) }),
+    controls: { again: again.result(), anotherToken: anotherToken.result() },
     distance: DISTANCES.map((most, d) => ({
       least: (DISTANCES[d - 1] ?? 0) + 1,
       most,
       ...byDistance[d]!.result(),
     })).filter(({ probes }) => probes > 0),
   };
-}
-
-/** Replaces a share of the tokens but the end token. At least one token stays, to be compared. */
-export function corrupt(
-  tokens: Int32Array,
-  share: number,
-  random: () => number,
-  other: (than: number) => number,
-): { corrupted: Int32Array; kept: number[] } {
-  const words = tokens.length - 1;
-  const count = Math.min(Math.max(0, words - 1), Math.max(1, Math.round(share * (words - 1))));
-  const order = positions(words, words, random);
-  const corrupted = tokens.slice();
-  for (const at of order.slice(0, count)) corrupted[at] = other(tokens[at]!);
-  return { corrupted, kept: order.slice(count) };
-}
-
-/** `count` different places below `length`, in random order. */
-function positions(length: number, count: number, random: () => number): number[] {
-  const all = Array.from({ length: Math.max(0, length) }, (_, t) => t);
-  return shuffle(all, random).slice(0, count);
 }
 
 /**

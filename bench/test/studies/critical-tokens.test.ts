@@ -1,0 +1,49 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { changeProbability, ExpectedChanges } from '../../src/studies/critical-tokens.js';
+
+/** n over k. */
+function over(n: number, k: number): number {
+  return k < 0 || k > n ? 0 : k === 0 ? 1 : (over(n - 1, k - 1) * n) / k;
+}
+
+describe('equation 2', () => {
+  it('is 1 − C(L − 1 − c, n) / C(L − 1, n)', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 30 }), fc.nat(30), fc.nat(6), (others, some, critical) => {
+        const changed = Math.min(others, some);
+        fc.pre(critical <= others);
+        const expected = 1 - over(others - critical, changed) / over(others, changed);
+        expect(changeProbability(others, changed, critical)).toBeCloseTo(expected, 9);
+      }),
+    );
+  });
+
+  it('is 0 without critical tokens, and 1 where more are changed than can miss them', () => {
+    expect(changeProbability(511, 511, 0)).toBe(0);
+    expect(changeProbability(511, 511, 1)).toBe(1);
+    expect(changeProbability(10, 8, 3)).toBe(1);
+    // One of 511 at a half: the share itself.
+    expect(changeProbability(511, 256, 1)).toBeCloseTo(256 / 511);
+    // More critical tokens than there are others: all are.
+    expect(changeProbability(2, 1, 9)).toBe(1);
+  });
+});
+
+describe('expected changes', () => {
+  it('are means over tokens of inputs of several lengths', () => {
+    const expected = new ExpectedChanges();
+    expected.add(3, 10, 5);
+    expected.add(1, 4, 1);
+    expect(expected.of(1)).toBeCloseTo((3 * 0.5 + 0.25) / 4);
+    expect(expected.of(0)).toBe(0);
+  });
+
+  it('find the number of critical tokens that explains a share', () => {
+    const expected = new ExpectedChanges();
+    expected.add(100, 511, 51);
+    for (const critical of [0, 1, 4, 9])
+      expect(expected.nearest(expected.of(critical) + 0.01)).toBe(critical);
+    expect(expected.nearest(1)).toBe(32);
+  });
+});

@@ -1,0 +1,47 @@
+// Copies of one packed expert, d → ff → d, far more than the caches hold.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "device/backend.h"
+#include "ops/cpu/expert_ffn.h"
+#include "support/random_floats.h"
+
+namespace sida {
+
+struct PackedExperts {
+  WeightFormat format;
+  size_t d, ff;
+  uint64_t wi_bytes = 0, bytes = 0;
+  /// Of `backend`, which must outlive it; never given back.
+  std::byte* memory = nullptr;
+  std::vector<uint32_t> shuffled;
+
+  PackedExperts(Backend& backend, WeightFormat format_, size_t d_, size_t ff_, size_t max_bytes)
+      : format(format_), d(d_), ff(ff_), wi_bytes(panel_matrix_bytes(ff_, d_, format_)) {
+    bytes = (wi_bytes + panel_matrix_bytes(d, ff, format) + 4095) / 4096 * 4096;
+    shuffled.resize(std::max<size_t>(max_bytes / bytes, 1));
+    std::iota(shuffled.begin(), shuffled.end(), 0);
+    memory = backend.allocate(shuffled.size() * bytes);
+    pack_panels(random_floats(ff * d, 1).data(), ff, d, format, memory);
+    pack_panels(random_floats(ff * d, 2).data(), d, ff, format, memory + wi_bytes);
+    for (size_t i = 1; i < shuffled.size(); ++i) std::memcpy(memory + i * bytes, memory, bytes);
+  }
+
+  /// The rows `order` (count) of the inputs through expert `i`, to `y` (count, d).
+  ExpertRows rows(size_t i, const uint32_t* order, size_t count, float* y) const {
+    const std::byte* block = memory + i * bytes;
+    return {{}, {block, format, d, ff}, {block + wi_bytes, format, ff, d}, order, count, y};
+  }
+};
+
+inline double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace sida
