@@ -19,9 +19,11 @@ export const passPartTables = {
       ];
     });
     const head = ['experts of a layer', 'tables, experts in memory', 'ms per sentence', ...PART_NAMES];
+    const clients = `${r.clients} client${r.clients === 1 ? '' : 's'}`;
     const about =
       `Switch-base shape with ${r.layers} + ${r.decoderLayers} layers, feed-forward width ${r.dFf}, ${r.dtype} experts, ` +
-      `routing of random weights; ${r.inputs} sentences of SST-2 from ${r.clients} client${r.clients === 1 ? '' : 's'}.`;
+      `routing of random weights; ${r.inputs} sentences of SST-2 from ${clients}, each once. ` +
+      'What resident loads are the first loads of experts.';
     return `${table([...head, 'loaded per sentence', 'passes'], rows)}\n\n${about}\n\n${source(r)}`;
   },
 };

@@ -117,16 +117,20 @@ function routesOf(engine) {
   return routes;
 }
 
-/** Median time and mean bytes of the passes of each stack. */
-function measured(engine, batch, policy) {
-  const passes = STACKS.map(() => []);
-  runAll(engine, batch, { policy }, () => {});
-  for (let round = 0; round < repeats; round++)
-    runAll(engine, batch, { policy }, (stack, { stats }) => passes[stack].push(stats));
-  return passes.map((own) => ({
-    ms: median(own.map(({ passNs }) => passNs)) / 1e6,
-    bytesMoved: mean(own.map(({ bytesMoved }) => bytesMoved)),
-  }));
+/** Median time and mean bytes of the passes of each stack, for each system. The systems take turns. */
+function measured(systems, batch) {
+  const passes = systems.map(() => STACKS.map(() => []));
+  for (const { engine, policy } of systems) runAll(engine, batch, { policy }, () => {});
+  for (let round = 0; round < repeats; round++) {
+    for (const [s, { engine, policy }] of systems.entries())
+      runAll(engine, batch, { policy }, (stack, { stats }) => passes[s][stack].push(stats));
+  }
+  return passes.map((stacks) =>
+    stacks.map((own) => ({
+      ms: median(own.map(({ passNs }) => passNs)) / 1e6,
+      bytesMoved: mean(own.map(({ bytesMoved }) => bytesMoved)),
+    })),
+  );
 }
 
 const dir = mkdtempSync(join(tmpdir(), 'sida-model-gating-'));
@@ -169,19 +173,20 @@ try {
   const runs = [];
   for (const [b, batch] of batches.entries()) {
     console.error(`batches of ${batch}`);
-    const resident = open(batch, '100%');
-    const bytes = resident.plan.resident;
-    const dynamic = measured(resident, batch);
-    resident.close();
-    const buffered = budgets.split(',').flatMap((budget) =>
-      ['expert-buffering', 'lru'].map((policy) => {
-        const engine = open(batch, budget);
-        const stacks = measured(engine, batch, policy);
-        const { peakBytes } = engine.usage();
-        engine.close();
-        return { budget, policy, peakBytes, stacks };
-      }),
-    );
+    const resident = { engine: open(batch, '100%') };
+    const tight = budgets
+      .split(',')
+      .flatMap((budget) =>
+        ['expert-buffering', 'lru'].map((policy) => ({ budget, policy, engine: open(batch, budget) })),
+      );
+    const systems = [resident, ...tight];
+    const [dynamic, ...others] = measured(systems, batch);
+    const bytes = resident.engine.plan.resident;
+    const buffered = tight.map(({ budget, policy, engine }, i) => ({
+      ...{ budget, policy, peakBytes: engine.usage().peakBytes },
+      stacks: others[i],
+    }));
+    for (const { engine } of systems) engine.close();
     for (const [stack, name] of STACKS.entries()) {
       const tokens = batch * (stack === 0 ? length : 1);
       const pass = { ms: dynamic[stack].ms, bytes, tokens };
