@@ -37,7 +37,8 @@ function hitTargets({ fidelity }: BenchFile): TargetRow[] {
     command: STUDY,
   };
   const what = 'hash hits of the paper’s network, held-out text';
-  const sources = fidelity.filter(({ data, hitNames }) => data !== 'text' && hitNames[0] === 'top-1');
+  // Earlier results do not name the ranks of their hits.
+  const sources = fidelity.filter(({ data, hitNames }) => data !== 'text' && hitNames?.[0] === 'top-1');
   const rows = sources.flatMap(({ model, data, layers, inputs }) =>
     [0, 2].flatMap((rank): TargetRow[] => {
       const hits = hitsOf(layers, PAPER_NETWORK, rank);
