@@ -36,7 +36,12 @@ export interface PredictorShape {
 }
 
 /** The shape of an existing network, and what it is made of: LSTM layers or residual attention blocks. */
-export type NetworkShape = Required<PredictorShape> & { readonly kind: 'lstm' | 'attention' };
+export interface NetworkShape extends PredictorShape {
+  readonly kind: 'lstm' | 'attention';
+  blocks: number;
+  lstmLayers: number;
+  attentionWeights: 'sparsemax' | 'softmax';
+}
 
 /** Token sequences, concatenated. */
 export interface PredictorInput {

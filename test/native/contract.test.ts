@@ -165,7 +165,7 @@ describe('the results of the addon', () => {
       [writer.layout, 'PackLayout'],
       [writer.expertFiles, '{ name: string; bytes: number }[]'],
       [verifier.report, 'VerifiedWeights'],
-      [trainer.shape, 'PredictorShape'],
+      [trainer.shape, 'NetworkShape'],
       [trainer.step(task(1), 1e-3), 'TrainingReport'],
       [trainer.evaluate(task(1)), 'TrainingReport'],
       [addon.profile.stop(), 'NativeProfile'],

@@ -71,7 +71,7 @@ function write(row) {
   writeResult(NAME, result, values.quick);
   const percent = (share) => `${(100 * share).toFixed(1)} %`;
   const { name, first, last, tableMs } = row;
-  console.error(`${name}: ${percent(first)} / ${percent(last)}, ${tableMs.toFixed(2)} ms a table`);
+  console.error(`${name}: ${percent(first)} / ${percent(last)}, ${tableMs.toPrecision(2)} ms a table`);
 }
 
 /** Trains a variant; returns its directory, and the steps and minutes of all its stacks. */

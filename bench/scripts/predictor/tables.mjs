@@ -36,7 +36,7 @@ function ablationTable(model) {
     percent(row.first),
     percent(row.last),
     row.alphaError.toFixed(3),
-    row.tableMs.toFixed(2),
+    row.tableMs.toPrecision(2),
     row.parameters.toLocaleString('en'),
     row.steps?.toLocaleString('en') ?? '',
     row.minutes?.toFixed(1) ?? '',

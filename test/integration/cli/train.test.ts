@@ -351,6 +351,18 @@ describe('a network of the other kind', () => {
     }
   });
 
+  it.each([
+    ['auto', ['lstm', 'attention', 'token']],
+    ['attention', ['attention', 'lstm', 'token']],
+  ])('stands beside the others in an evaluation with --hash-function %s', (kind, names) => {
+    const data = ['--data', at('b.jsonl'), '--task', 'sst2', '--limit', '2', '--budgets', '50%'];
+    const chosen = ['--predictor', at('both'), '--hash-function', kind, '--pack-dir', at('packs')];
+    const { status, stdout, stderr } = sida('eval', MINI, ...chosen, ...data, '--json');
+    expect(status, stderr).toBe(0);
+    const [source] = JSON.parse(stdout).sources;
+    for (const { functions } of source.layers) expect(Object.keys(functions)).toEqual(names);
+  });
+
   it('does not change when its command is started again', () => {
     const again = sida(...both(['--json']));
     expect(JSON.parse(again.stdout)).toMatchObject({ endedBefore: true });
