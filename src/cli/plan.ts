@@ -74,7 +74,10 @@ export function planCommand(): Command {
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
-      '\nExamples:\n  sida plan models/switch-mini --memory-budget 25%\n  sida plan models/switch-mini --routing predicted --routing-k 3 --json\n  sida plan models/switch-mini models/olmoe-mini --memory-budget 64MiB',
+      '\nExamples:\n' +
+        '  sida plan models/switch-mini --memory-budget 25%\n' +
+        '  sida plan models/switch-mini --routing predicted --routing-k 3 --json\n' +
+        '  sida plan models/switch-mini models/olmoe-mini --memory-budget 64MiB',
     )
     .action(async (dirs: string[], values: Record<string, unknown>) => {
       const sources = { flags: givenFlags(values), env: process.env };

@@ -91,7 +91,7 @@ fault('F19', 'slow readers of streams', async (report) => {
   expect(fast.filter(whole)).toHaveLength(fast.length);
   const slowReaders = async () => (await subject.metrics())('sida_http_slow_readers_total');
   expect(await slowReaders()).toBe(0);
-  // The same streams, read slowly, must leave no more behind than these.
+  // The same streams, read slowly and then fast again, must leave no more behind than these.
   await subject.settle();
 
   const risen = await subject.watchMemory();
@@ -112,6 +112,10 @@ fault('F19', 'slow readers of streams', async (report) => {
   for (const reader of slow) read(reader);
   await Promise.all(slow.map(({ closed }) => closed));
   expect(slow.filter(whole)).toEqual([]);
+  const again = await readers();
+  for (const reader of again) read(reader);
+  await Promise.all(again.map(({ closed }) => closed));
+  expect(again.filter(whole)).toHaveLength(again.length);
 
   report.note(
     `${slow.length} readers of a byte a second: all closed without an end, ${fast.length} fast ones served whole`,
