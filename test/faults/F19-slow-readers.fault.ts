@@ -112,6 +112,7 @@ fault('F19', 'slow readers of streams', async (report) => {
   for (const reader of slow) read(reader);
   await Promise.all(slow.map(({ closed }) => closed));
   expect(slow.filter(whole)).toEqual([]);
+  await eventually(async () => jobsIn(await subject.metrics()) === 0, 'the end of their jobs', 60_000);
   const again = await readers();
   for (const reader of again) read(reader);
   await Promise.all(again.map(({ closed }) => closed));
