@@ -3,7 +3,7 @@
 import { modelNamed, parametersOf } from '../scenarios/models.js';
 import { type BenchFile, type MeasurementSummary, perSecond } from './bench-file.js';
 import { barChart, lineChart } from './charts.js';
-import { bytes, dataTitle, linkTitle, ms, percent, rate, shareName } from './format.js';
+import { bytes, DASH, dataTitle, linkTitle, ms, percent, rate, shareName } from './format.js';
 import { type Group, groupTitle, inputsText, modelTitle, oneByOne, usualGroups } from './groups.js';
 import { ELEPHANTS, ELEPHANTS_CLAIMS, SIDA } from './paper.js';
 import type { Section } from './section.js';
@@ -103,6 +103,14 @@ function breakdown(group: Group): Section {
   };
 }
 
+/** By number of experts: the paper's GB of a whole model and of its MoE layers (table 2). */
+const PAPER_MEMORY: Record<number, string> = {
+  8: '2.298 / 1.7932',
+  64: '14.112 / 13.608',
+  128: '27.614 / 27.11',
+  256: '54.62 / 54.114',
+};
+
 /** Table 2: by arithmetic from the shapes, at the paper's element type. */
 export function memorySection(file: BenchFile): Section {
   const rows = [8, 64, 128, 256].map((experts) => {
@@ -114,6 +122,7 @@ export function memorySection(file: BenchFile): Section {
       bytes(4 * sparse),
       percent(sparse / all),
       'computed from the shape, vocabulary 32128',
+      PAPER_MEMORY[experts]!,
     ];
   });
   const packed = file.models.map(({ model, bytes: size }) => {
@@ -124,6 +133,7 @@ export function memorySection(file: BenchFile): Section {
       bytes(size.experts),
       percent(size.experts / all),
       'as packed here',
+      DASH,
     ];
   });
   return {
@@ -131,8 +141,13 @@ export function memorySection(file: BenchFile): Section {
     title: 'Memory by model, and the share of its experts',
     beside: `${SIDA}, table 2`,
     about: [],
-    tables: [{ head: ['model', 'weights', 'of them experts', 'share', 'how'], rows: [...rows, ...packed] }],
-    reading: ['The paper’s own figures of this table could not be looked up.'],
+    tables: [
+      {
+        head: ['model', 'weights', 'of them experts', 'share', 'how', 'the paper, GB'],
+        rows: [...rows, ...packed],
+      },
+    ],
+    reading: ['The paper’s GB are of 2³⁰ bytes: so its figures of whole models agree with these to one percent.'],
   };
 }
 

@@ -1,4 +1,5 @@
 /** The rule that finds the end of learning: the held-out loss has almost stopped improving. */
+
 /** Times that the `plateau` schedule lowers the learning rate instead of ending the training. */
 const PLATEAU_FALLS = 2;
 
