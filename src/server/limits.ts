@@ -21,8 +21,11 @@ export const LIMITS = {
   probesPerSecond: 250,
   /** Longest rest: shorter than `keepAliveTimeoutMs`. */
   longestRestMs: 4_000,
-  /** Time for which a connection is held before it is closed; see connection-room.ts. */
-  heldMs: 30_000,
+  /**
+   * Time for which a connection is held before it is closed; see connection-room.ts. That its client has gone shows
+   * only then, and all that clients have left must be gone 30 s after them.
+   */
+  heldMs: 20_000,
   /** Connections that wait in the kernel to be accepted. More would be dropped, and come back after a second. */
   backlog: 2_048,
   /** Near the limit of connections, requests whose bodies arrive slower make way for new clients. */

@@ -29,9 +29,9 @@ fault('F9', 'SIGTERM under load', async (report) => {
   const staying = await Subject.start('--redis', redis.url, ...SMALL, ...FAST);
   try {
     const port = portOf(leaving);
-    // Nothing ends while the engine is frozen: all of them are in flight at the signal.
-    const engine = leaving.enginePids()[0]!;
-    process.kill(engine, 'SIGSTOP');
+    // Nothing ends while both engines are frozen: all of them are in flight at the signal.
+    const engines = [leaving, staying.server].map((server) => server.enginePids()[0]!);
+    for (const engine of engines) process.kill(engine, 'SIGSTOP');
     const kept = await keepAll({ port }, golden);
     const inFlight = golden.map((question) => send(port, question));
     await leaving.until(
@@ -42,7 +42,7 @@ fault('F9', 'SIGTERM under load', async (report) => {
     const exited = leaving.exit.then((code) => ({ code, ms: performance.now() - told }));
     await delay(200);
     const late = await Promise.all(golden.slice(0, 20).map((question) => send(port, question)));
-    process.kill(engine, 'SIGCONT');
+    for (const engine of engines) process.kill(engine, 'SIGCONT');
     for (const answer of late) {
       expect([answer?.status, answer?.headers.connection, answer?.json.error.code]).toEqual([
         503,

@@ -43,6 +43,7 @@ async function gather({ first, drip, everyMs }: Member, addressOf: (member: numb
   const ends: (() => void)[] = [];
   let [open, connections] = [0, 0];
   const join = (member: number) => {
+    if (!going) return;
     const socket = connect({ host: '127.0.0.1', port: subject.port, localAddress: addressOf(member) });
     const timer = setInterval(
       () => socket.writable && socket.write(drip),
@@ -59,7 +60,7 @@ async function gather({ first, drip, everyMs }: Member, addressOf: (member: numb
     socket.on('error', () => undefined).resume();
     socket.on('close', () => {
       clearInterval(timer);
-      if (going) setTimeout(join, 200 + (member % 10) * 20, member);
+      setTimeout(join, 200 + (member % 10) * 20, member);
     });
     ends[member] = () => socket.destroy();
   };
