@@ -9,7 +9,7 @@ import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/opt
 import { resolveServedModels, type ServedModels } from '../config/served-models.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import { SidaError } from '../errors.js';
-import { MARK_ALONE } from '../heap-marking.js';
+import { HEAP_FLAGS } from '../heap-flags.js';
 import { createLogger, type Logger } from '../observability/logger.js';
 import { printLines, warnLines } from '../text/print.js';
 import { wrapped } from '../text/wrapped.js';
@@ -66,7 +66,7 @@ const EXAMPLES = [
 
 /** Resolves with the exit code after the server has ended. */
 async function serve(served: ServedModels): Promise<number> {
-  setFlagsFromString(MARK_ALONE);
+  for (const flag of HEAP_FLAGS) setFlagsFromString(flag);
   const profiles = served.models.map(({ options: { profile } }) =>
     profile === undefined ? undefined : resolve(profile),
   );

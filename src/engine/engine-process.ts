@@ -4,7 +4,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import type { Lock } from '../checkpoint/lock-file.js';
 import { holdPack } from '../checkpoint/pack-use.js';
 import { type ErrorBody, SidaError } from '../errors.js';
-import { MARK_ALONE } from '../heap-marking.js';
+import { HEAP_FLAGS } from '../heap-flags.js';
 import type {
   ControlReply,
   ControlRequest,
@@ -205,7 +205,7 @@ export class EngineProcess implements EngineHandle {
   #spawn(): void {
     const child = fork(new URL('./engine-host.js', import.meta.url), [JSON.stringify(this.#config)], {
       serialization: 'advanced',
-      execArgv: [MARK_ALONE],
+      execArgv: HEAP_FLAGS,
       env: withoutSecrets(process.env),
       // The engine's output goes to stderr: stdout belongs to the command.
       stdio: ['ignore', 2, 2, 'ipc'],

@@ -2,21 +2,22 @@
  * The main thread's end of the tokenizer thread. Short texts pass long ones. A thread that needs too long for a text is
  * ended: the text is refused, and a new thread takes up the others.
  */
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import { SidaError } from '../errors.js';
-import {
-  type FromTokenizer,
+import type {
+  FromTokenizer,
   RunningText,
-  type TextToEncode,
-  type TokenizerFigures,
-  type TokenizerThreadData,
-  type ToTokenizer,
+  TextToEncode,
+  TokenizerFigures,
+  TokenizerThreadData,
+  ToTokenizer,
 } from '../protocol/tokenizer-messages.js';
 import { type ModelChat, modelChat } from '../text/chat/answer-format.js';
 import type { ChatTemplates } from '../text/chat/template-files.js';
 import { Detokenizer } from '../text/detokenizer.js';
 import type { TokenizerLimits } from '../text/tokenizer.js';
 import { readTokenizerFile } from '../text/tokenizing/file.js';
+import { opened, type StartedThread, startThread } from './start-tokenizer.js';
 import { TextQueue, type WaitingText } from './text-queue.js';
 
 /** Gives the ids of texts. */
@@ -48,6 +49,8 @@ type Text = WaitingText<Request>;
 interface Lane {
   long: boolean;
   waiting: TextQueue<Request>;
+  /** Long texts wait for its end. */
+  rest: NodeJS.Timeout | undefined;
   turn: { id: number; texts: Text[] /** Looks that found each text running. */; looks: number[] } | undefined;
 }
 
@@ -61,8 +64,11 @@ export class TokenizerLink implements Encoder {
   readonly #lanes: readonly Lane[] = [false, true].map((long) => ({
     long,
     waiting: new TextQueue<Request>(),
+    rest: undefined,
     turn: undefined,
   }));
+  /** Short texts since the last long turn began. */
+  #shorts = 0;
   #worker: Worker;
   #ready = true;
   #running: RunningText;
@@ -137,6 +143,7 @@ export class TokenizerLink implements Encoder {
 
   async close(): Promise<void> {
     clearInterval(this.#looks);
+    for (const { rest } of this.#lanes) clearTimeout(rest);
     this.#worker.removeAllListeners();
     await this.#worker.terminate();
   }
@@ -154,8 +161,9 @@ export class TokenizerLink implements Encoder {
   #pump(): void {
     if (!this.#ready) return;
     for (const lane of this.#lanes) {
-      if (lane.turn !== undefined || lane.waiting.size === 0) continue;
+      if (lane.turn !== undefined || lane.rest !== undefined || lane.waiting.size === 0) continue;
       const texts = lane.waiting.take(lane.long ? 0 : SHORT_BYTES);
+      this.#shorts = lane.long ? 0 : this.#shorts + texts.length;
       const id = this.#nextTurn++;
       lane.turn = { id, texts, looks: texts.map(() => 0) };
       const sent = texts.map(({ text, special, chat }) => ({ text, special, ...(chat && { chat }) }));
@@ -187,16 +195,25 @@ export class TokenizerLink implements Encoder {
     const lane = this.#lanes.find((each) => each.turn?.id === turn)!;
     const { texts } = lane.turn!;
     lane.turn = undefined;
+    if (lane.long && this.#shorts > 0) this.#rest(lane, seconds * 1_000);
     let begin = 0;
     for (const [at, length] of lengths.entries()) {
       if (typeof length === 'number') {
-        this.#take(texts[at]!, Array.from(ids.subarray(begin, begin + length)));
+        this.#take(texts[at]!, listOf(ids, begin, length));
         begin += length;
       } else {
         this.#refuse(texts[at]!, new SidaError(length));
       }
     }
     this.#pump();
+  }
+
+  /** Beside short texts, long ones take half of the thread's time: a core of two is much to lose for the passes. */
+  #rest(lane: Lane, ms: number): void {
+    lane.rest = setTimeout(() => {
+      lane.rest = undefined;
+      this.#pump();
+    }, ms);
   }
 
   #take({ owner, index }: Text, ids: number[]): void {
@@ -256,31 +273,11 @@ export class TokenizerLink implements Encoder {
   }
 }
 
-interface StartedThread {
-  worker: Worker;
-  running: RunningText;
-}
-
-function startThread(data: Omit<TokenizerThreadData, 'running'>): StartedThread {
-  const running = new RunningText();
-  const worker = new Worker(new URL('tokenizer-thread.js', import.meta.url), {
-    name: 'tokenizer',
-    workerData: { ...data, running: running.buffer } satisfies TokenizerThreadData,
-  });
-  return { worker, running };
-}
-
-/** Resolves when the thread can encode. Ends the thread and rejects when it cannot. */
-async function opened(worker: Worker): Promise<void> {
-  const first = await new Promise<FromTokenizer>((resolve, reject) => {
-    worker.once('message', resolve);
-    worker.once('error', reject);
-  });
-  worker.removeAllListeners('error');
-  if (first.type === 'opened') return;
-  await worker.terminate();
-  if (first.type === 'failed') throw new SidaError(first.error);
-  throw new Error(`The tokenizer thread began with ${first.type}. This is a bug.`);
+/** Many times as fast as Array.from, for which small requests would wait. */
+function listOf(ids: Int32Array, begin: number, length: number): number[] {
+  const list = new Array<number>(length);
+  for (let at = 0; at < length; at += 1) list[at] = ids[begin + at]!;
+  return list;
 }
 
 function tooLong({ bytes, chat }: Text, limit: number): SidaError {

@@ -53,13 +53,20 @@ function run({ turn, long, texts }: ToTokenizer): void {
       }
     }),
   );
-  // A tokenizer without an unknown token has no id for some texts.
-  const ids = Int32Array.from(
-    found.flatMap((each) => (Array.isArray(each) ? each : [])),
-    (id) => id ?? -1,
-  );
   const lengths = found.map((each) => (Array.isArray(each) ? each.length : each));
+  const ids = joined(found.filter((each) => Array.isArray(each)));
   send({ type: 'encoded', turn, ids, lengths, seconds: (clockMs() - begin) / 1000 }, [ids.buffer]);
+}
+
+/** A plain loop: nothing else of a long turn may take milliseconds without a pause. */
+function joined(found: readonly number[][]): Int32Array<ArrayBuffer> {
+  const ids = new Int32Array(found.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const each of found) {
+    // A tokenizer without an unknown token has no id for some texts.
+    for (const id of each) ids[at++] = id ?? -1;
+  }
+  return ids;
 }
 
 function encode({ text, special, chat }: TextToEncode): number[] {

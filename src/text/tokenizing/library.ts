@@ -196,14 +196,15 @@ function replaceNormalizer(normalizer: Normalizer | null, pace: Pace): void {
   if (form !== undefined) {
     const normalize = normalizer.normalize.bind(normalizer);
     const kind = form.startsWith('NFK') ? 'compatibility' : 'canonical';
-    normalizer.normalize = (text) => inPieces(text, (piece) => normalize(orderMarks(piece, kind)), pause);
+    normalizer.normalize = (text) =>
+      inPieces(text, (piece) => normalize(orderMarks(piece, kind, pace)), pause);
   } else if (normalizer.charsmap) {
     // The library does what the most common table would do.
     const charsmap = new Charsmap(Buffer.from(normalizer.charsmap, 'base64'), pace);
     normalizer.normalize = (text) => charsmap.normalize(text);
   } else if (normalizer.strip_accents !== undefined) {
     const strip = normalizer.strip_accents.bind(normalizer);
-    normalizer.strip_accents = (text) => strip(orderMarks(text, 'canonical'));
+    normalizer.strip_accents = (text) => strip(orderMarks(text, 'canonical', pace));
   }
 }
 

@@ -4,6 +4,8 @@
  * the normalized text is the same.
  */
 
+import type { Pace } from './pace.js';
+
 /** Runs that are worth sorting. Text has one to three marks in a row. */
 const LONG_RUN = /[\p{M}\uff9e\uff9f]{16,}/gu;
 
@@ -17,31 +19,33 @@ const DECOMPOSED: Record<string, string> = {
 const COMPATIBLE: Record<string, string> = { '\uff9e': '\u3099', '\uff9f': '\u309a' };
 
 /** The text with long runs of marks in order. Only the given kind of normalization is unchanged by it. */
-export function orderMarks(text: string, kind: 'canonical' | 'compatibility'): string {
+export function orderMarks(text: string, kind: 'canonical' | 'compatibility', pace: Pace): string {
   const replaced = kind === 'canonical' ? DECOMPOSED : { ...DECOMPOSED, ...COMPATIBLE };
   return text.replace(LONG_RUN, (run) => {
-    const marks = [...run.replace(/[\u0f73\u0f75\u0f81\uff9e\uff9f]/g, (mark) => replaced[mark] ?? mark)];
-    const ordered: string[][] = [];
-    for (let at = 0; at < marks.length; at += 1) {
-      const begin = at;
-      while (at < marks.length && moves(marks[at]!)) at += 1;
-      // The mark after these does not move, and no other mark passes it.
-      ordered.push(byClass(marks.slice(begin, at)), marks.slice(at, at + 1));
+    let ordered = '';
+    /** The marks since the last one that does not move, which no mark passes. */
+    const moving = new Map<CombiningClass, string>();
+    for (const mark of run.replace(/[\u0f73\u0f75\u0f81\uff9e\uff9f]/g, (each) => replaced[each] ?? each)) {
+      pace.step();
+      if (!moves(mark)) {
+        ordered += byClass(moving) + mark;
+        moving.clear();
+        continue;
+      }
+      const own = classOf(mark);
+      moving.set(own, (moving.get(own) ?? '') + mark);
     }
-    return ordered.flat().join('');
+    return ordered + byClass(moving);
   });
 }
 
-/** Sorts by combining class. Marks of the same class keep their order. */
-function byClass(marks: string[]): string[] {
-  const members = new Map<CombiningClass, string[]>();
-  for (const mark of marks) {
-    const own = classOf(mark);
-    const others = members.get(own);
-    if (others === undefined) members.set(own, [mark]);
-    else others.push(mark);
-  }
-  return [...members].sort(([a], [b]) => a.rank - b.rank).flatMap(([, found]) => found);
+/** Marks of the same class keep their order. */
+function byClass(marks: ReadonlyMap<CombiningClass, string>): string {
+  if (marks.size === 0) return '';
+  return [...marks]
+    .sort(([a], [b]) => a.rank - b.rank)
+    .map(([, found]) => found)
+    .join('');
 }
 
 /** JavaScript does not tell a mark's class, only how normalization orders two marks. */
@@ -77,14 +81,14 @@ function classOf(mark: string): CombiningClass {
   return found;
 }
 
-const moving = new Map<string, boolean>();
+const movers = new Map<string, boolean>();
 
 /** Whether the mark's combining class is above 0. Then it exchanges with a mark of class 230 or of class 1. */
 function moves(mark: string): boolean {
-  const before = moving.get(mark);
+  const before = movers.get(mark);
   if (before !== undefined) return before;
   const found = exchanged('\u0301', mark) || exchanged(mark, '\u0334');
-  moving.set(mark, found);
+  movers.set(mark, found);
   return found;
 }
 

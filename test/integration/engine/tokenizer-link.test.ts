@@ -61,6 +61,29 @@ const encode = (texts: string[], special = true): Promise<Found> =>
   });
 
 describe('the tokenizer thread', () => {
+  it('gives long texts half of its time beside short ones, and all of it alone', async () => {
+    await open(sound);
+    const long = 'y '.repeat(30_000);
+    const busyShare = async (texts: number) => {
+      const before = link.figures.seconds;
+      const began = performance.now();
+      for (let i = 0; i < texts; i += 1) await encode([long]);
+      return (1_000 * (link.figures.seconds - before)) / (performance.now() - began);
+    };
+    await busyShare(5);
+    const alone = await busyShare(20);
+    let going = true;
+    const shorts = (async () => {
+      while (going) await encode(['a fine film']);
+    })();
+    const beside = await busyShare(20);
+    going = false;
+    await shorts;
+    // What the short texts take themselves is small.
+    expect(beside).toBeLessThan(0.75);
+    expect(beside / alone).toBeLessThan(0.8);
+  });
+
   it('gives the ids of each text in the order of the request, with and without special tokens', async () => {
     await open(sound);
     const texts = ['a fine film', '', 'x'.repeat(9_000), 'ш'.repeat(9_000), 'dull', 'y '.repeat(3_000)];

@@ -15,6 +15,7 @@ import {
   type TokenizerLibrary,
 } from '../../../src/text/tokenizing/library.js';
 import { orderMarks } from '../../../src/text/tokenizing/mark-order.js';
+import { Pace } from '../../../src/text/tokenizing/pace.js';
 
 const Original = JsTokenizer as unknown as new (file: object, config: object) => TokenizerLibrary;
 const root = new URL('../../../', import.meta.url);
@@ -284,6 +285,8 @@ it('normalizes a long text in pieces as it does the whole', () => {
 });
 
 describe('marks in canonical order', () => {
+  const unpaused = new Pace(() => undefined);
+
   it('are ordered without normalizing each mark of each run', () => {
     const all = Array.from({ length: 0x360 - 0x300 }, (_, at) => String.fromCodePoint(0x300 + at));
     const run = [...all].sort((a, b) => ((a + b).normalize('NFD') === a + b ? 1 : -1)).join('');
@@ -291,7 +294,7 @@ describe('marks in canonical order', () => {
     try {
       const calls = (text: string) => {
         normalize.mockClear();
-        orderMarks(text, 'canonical');
+        orderMarks(text, 'canonical', unpaused);
         return normalize.mock.calls.length;
       };
       const first = calls(`x${run}`);
@@ -300,6 +303,18 @@ describe('marks in canonical order', () => {
     } finally {
       normalize.mockRestore();
     }
+  });
+
+  it('are put in order with pauses, in which other marks may be', () => {
+    const marks = (count: number) => `x${'\u0301\u0323'.repeat(count)}`;
+    let pauses = 0;
+    const pace: Pace = new Pace(() => {
+      pauses += 1;
+      expect(orderMarks(marks(20), 'canonical', unpaused).normalize('NFC')).toBe(marks(20).normalize('NFC'));
+    });
+    const ordered = orderMarks(marks(4_000), 'canonical', pace);
+    expect(pauses).toBeGreaterThanOrEqual(7);
+    expect(ordered.normalize('NFD')).toBe(`x${'\u0323'.repeat(4_000)}${'\u0301'.repeat(4_000)}`);
   });
 
   it('have the same normal forms', () => {
@@ -314,10 +329,10 @@ describe('marks in canonical order', () => {
       fc.property(letters, fc.array(mark, { maxLength: 60 }), letters, (before, run, after) => {
         const sample = before + run.join('') + after;
         for (const form of ['NFC', 'NFD'] as const) {
-          expect(orderMarks(sample, 'canonical').normalize(form)).toBe(sample.normalize(form));
+          expect(orderMarks(sample, 'canonical', unpaused).normalize(form)).toBe(sample.normalize(form));
         }
         for (const form of ['NFKC', 'NFKD'] as const) {
-          expect(orderMarks(sample, 'compatibility').normalize(form)).toBe(sample.normalize(form));
+          expect(orderMarks(sample, 'compatibility', unpaused).normalize(form)).toBe(sample.normalize(form));
         }
       }),
       { numRuns: 2_000 },
