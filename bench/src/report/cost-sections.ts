@@ -147,7 +147,9 @@ export function memorySection(file: BenchFile): Section {
         rows: [...rows, ...packed],
       },
     ],
-    reading: ['The paper’s GB are of 2³⁰ bytes: so its figures of whole models agree with these to one percent.'],
+    reading: [
+      'The paper’s GB are of 2³⁰ bytes: so its figures of whole models agree with these to one percent.',
+    ],
   };
 }
 
