@@ -54,7 +54,7 @@ export class KeyRing {
   find(key: string): Caller | undefined {
     const given = key.length > MOST_CHARACTERS ? '' : key;
     let found: Caller | undefined;
-    // Compares all keys, so that the time reveals neither which key matched nor whether one did.
+    // Compares all keys, so that the time reveals neither which key matched nor how much of one.
     for (const stored of [...this.#single, ...this.#named]) if (isKey(given, stored.hash)) found = stored;
     return found;
   }
