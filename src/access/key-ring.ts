@@ -53,10 +53,12 @@ export class KeyRing {
   /** The caller whose key this is; undefined for an unknown key. */
   find(key: string): Caller | undefined {
     const given = key.length > MOST_CHARACTERS ? '' : key;
-    let found: Caller | undefined;
-    // Compares all keys, so that the time reveals neither which key matched nor how much of one.
-    for (const stored of [...this.#single, ...this.#named]) if (isKey(given, stored.hash)) found = stored;
-    return found;
+    const keys = [...this.#single, ...this.#named];
+    // Compares all keys, and counts instead of branching, so that the time reveals neither which key matched nor
+    // whether one did: a branch at the key that matched took 20 ns (F25).
+    let found = keys.length;
+    for (const [at, { hash }] of keys.entries()) found += (at - found) * Number(isKey(given, hash));
+    return keys[found];
   }
 
   /** Reads the file again. Throws UsageError and keeps the present keys when the file cannot be used. */
