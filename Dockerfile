@@ -10,7 +10,7 @@ RUN npm ci --workspaces=false && npm prune --omit=dev --workspaces=false --ignor
   && find build/addon -mindepth 1 -maxdepth 1 ! -name Release -exec rm -rf {} +
 
 FROM node:22-bookworm-slim
-ENV NODE_ENV=production SIDA_HOST=0.0.0.0 SIDA_PORT=8080 SIDA_PACK_DIR=/var/cache/sida/packs SIDA_MODEL=models/switch-mini
+ENV NODE_ENV=production SIDA_HOST=0.0.0.0 SIDA_PORT=8080 SIDA_PACK_DIR=/var/cache/sida/packs SIDA_MODEL=models/switch-words
 WORKDIR /opt/sida
 COPY --from=build /opt/sida /opt/sida
 RUN install -d -m 0700 -o node -g node /var/cache/sida /var/cache/sida/packs

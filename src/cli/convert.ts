@@ -35,7 +35,7 @@ export function convertCommand(): Command {
     .addHelpText(
       'after',
       '\nStart an interrupted conversion again, and it continues where it stopped.\n' +
-        '\nExamples:\n  sida convert models/switch-mini --out packs/switch-mini\n' +
+        '\nExamples:\n  sida convert models/switch-words --out packs/switch-words\n' +
         '  sida convert switch-base-128 --out packs/base-128 --experts int8 --verify\n' +
         '  sida convert olmoe-7b-Q8_0.gguf --out packs/olmoe-7b\n' +
         '  sida convert switch-base-128 --out packs/base-128-int4 --experts int4 --group 32 --dense int8\n' +

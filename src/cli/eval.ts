@@ -56,10 +56,10 @@ exact model's accuracy (--labels, --task) or perplexity (--text, or data without
 policy would load. docs/evaluation.md says how each figure is computed.
 
 Examples:
-  sida eval models/switch-mini --predictor predictors/sst2 --data test/data/sst2-validation.jsonl --task sst2
-  sida eval models/switch-mini --predictor predictors/sst2 --text wikitext2/test.txt --routing-k 1,2,3 --json
-  sida eval --model models/switch-mini --data reviews.jsonl --template 'sst2 sentence: {text}' --labels negative,positive --budgets 10%,20% --lookahead 0,2,8
-  sida eval models/switch-mini --hash-function shuffled --data reviews.jsonl --task sst2 --limit 100`;
+  sida eval models/switch-words --predictor predictors/words --data models/switch-words/words/known-held-out.jsonl --task category
+  sida eval models/olmoe-mini --predictor predictors/chats --text wikitext2/test.txt --routing-k 1,2,3 --json
+  sida eval --model MODEL --data reviews.jsonl --template 'sentence: {text}' --labels negative,positive --budgets 10%,20% --lookahead 0,2,8
+  sida eval models/switch-words --hash-function shuffled --data models/switch-words/words/unknown.jsonl --task category --limit 100`;
 
 export function evalCommand(): Command {
   const command = new Command('eval')

@@ -25,7 +25,7 @@ const program = new Command('sida')
   .addHelpText(
     'after',
     '\nExit codes: 0 ok, 1 failure, 2 wrong usage, 4 bad checkpoint or pack' +
-      '\n\nExample:\n  sida serve --model models/switch-mini --memory-budget 50%',
+      '\n\nExample:\n  sida serve --model models/switch-words --memory-budget 50%',
   );
 
 for (const command of [

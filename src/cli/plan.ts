@@ -75,9 +75,9 @@ export function planCommand(): Command {
     .addHelpText(
       'after',
       '\nExamples:\n' +
-        '  sida plan models/switch-mini --memory-budget 25%\n' +
-        '  sida plan models/switch-mini --routing predicted --routing-k 3 --json\n' +
-        '  sida plan models/switch-mini models/olmoe-mini --memory-budget 64MiB',
+        '  sida plan models/switch-words --memory-budget 25%\n' +
+        '  sida plan models/switch-words --routing predicted --routing-k 3 --json\n' +
+        '  sida plan models/switch-words models/olmoe-mini --memory-budget 64MiB',
     )
     .action(async (dirs: string[], values: Record<string, unknown>) => {
       const sources = { flags: givenFlags(values), env: process.env };

@@ -46,22 +46,22 @@ export function serveCommand(): Command {
 const MODELS_HELP = [
   'Several models: repeat --model, or list them in the configuration file or, with commas, in SIDA_MODEL. Each has',
   'an engine process. A --memory-budget that is a size is then shared by all. These options may be given for one',
-  'model as NAME=VALUE, such as --predictor switch-mini=none:',
+  'model as NAME=VALUE, such as --predictor switch-words=none:',
   ...wrapped([...MODEL_OPTIONS].map((name) => SERVE_OPTIONS[name].flag).join(', '), 110).map(
     (line) => `  ${line}`,
   ),
 ];
 
 const EXAMPLES = [
-  'sida serve --model models/switch-mini --memory-budget 50%',
+  'sida serve --model models/switch-words --memory-budget 50%',
   'SIDA_API_KEY=… sida serve --model switch-base-128 --memory-budget 2GiB --host 0.0.0.0',
-  'sida serve --model models/switch-mini --predictor predictors/sst2 --memory-budget 25% --lookahead 8',
-  'sida serve --model models/switch-mini --routing predicted --routing-k 3',
-  'sida serve --model models/switch-mini --model models/olmoe-mini --memory-budget 64MiB',
-  'sida serve models/switch-mini models/olmoe-mini --memory-budget 50% --routing switch-mini=predicted',
-  'SIDA_REDIS=redis://10.0.0.5:6379 sida serve --model switch-mini --no-worker',
+  'sida serve --model models/switch-words --predictor predictors/words --memory-budget 25% --lookahead 8',
+  'sida serve --model models/switch-words --routing predicted --routing-k 3',
+  'sida serve --model models/switch-words --model models/olmoe-mini --memory-budget 64MiB',
+  'sida serve models/switch-words models/olmoe-mini --memory-budget 50% --routing switch-words=predicted',
+  'SIDA_REDIS=redis://10.0.0.5:6379 sida serve --model switch-words --no-worker',
   'sida serve --config sida.json --link-bandwidth 12GB/s',
-  'sida serve --model models/switch-mini --profile profile.json --profile-seconds 10',
+  'sida serve --model models/switch-words --profile profile.json --profile-seconds 10',
 ];
 
 /** Resolves with the exit code after the server has ended. */

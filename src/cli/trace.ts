@@ -63,8 +63,8 @@ export function traceCommand(): Command {
     .addHelpText(
       'after',
       '\nStart an interrupted run again, and it continues after its last whole record.\n' +
-        "\nExamples:\n  sida trace models/switch-mini --data test/data/sst2-validation.jsonl --template 'sst2 sentence: {text}' --out traces/sst2" +
-        "\n  sida trace models/switch-mini --data multirc/train.jsonl --join passage=multirc/train.passages.jsonl --template 'multirc question: {question} answer: {answer} paragraph: {passage}' --out traces/multirc",
+        "\nExamples:\n  sida trace models/switch-words --data models/switch-words/words/known.jsonl --template 'category of: {text}' --out traces/words" +
+        "\n  sida trace MODEL --data multirc/train.jsonl --join passage=multirc/train.passages.jsonl --template 'multirc question: {question} answer: {answer} paragraph: {passage}' --out traces/multirc",
     )
     .action(trace);
   return addFlags(command, OPTIONS as unknown as OptionName[]);

@@ -41,7 +41,7 @@ export function workerCommand(): Command {
     .description('Run jobs of servers that share a queue in Redis')
     .addHelpText(
       'after',
-      '\nExamples:\n  sida worker --redis redis://10.0.0.5:6379 --model models/switch-mini --memory-budget 50%\n' +
+      '\nExamples:\n  sida worker --redis redis://10.0.0.5:6379 --model models/switch-words --memory-budget 50%\n' +
         '  SIDA_REDIS=rediss://:secret@queue.example:6379 sida worker --model switch-base-128 --memory-budget 2GiB',
     )
     .action(async (values: Record<string, unknown>) => {

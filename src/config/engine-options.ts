@@ -41,7 +41,7 @@ export const ENGINE_OPTIONS = {
     env: 'SIDA_MODEL',
     default: undefined,
     help: 'Hugging Face checkpoint, GGUF file or packed model to serve; for several models, repeat the flag or separate them by commas in the variable',
-    parse: text('a model directory or a GGUF file', 'models/switch-mini'),
+    parse: text('a model directory or a GGUF file', 'models/switch-words'),
   }),
   memoryBudget: option({
     flag: 'memory-budget',
@@ -83,7 +83,7 @@ export const ENGINE_OPTIONS = {
     env: 'SIDA_PREDICTOR',
     default: 'auto',
     help: "predictor that names the experts of a batch before it runs: a directory of `sida train`, `auto` for the model's own, or `none`",
-    parse: text('`auto`, `none` or a predictor directory', 'models/switch-mini/predictor'),
+    parse: text('`auto`, `none` or a predictor directory', 'models/switch-words/predictor'),
   }),
   hashFunction: option({
     flag: 'hash-function',

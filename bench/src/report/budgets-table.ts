@@ -66,18 +66,16 @@ export function budgetsTable(file: BenchFile): { tables: Table[]; notes: string[
   };
 }
 
-/** Whether right answers say anything of the experts. */
+/** Whether right answers say anything of the experts: of the model above, and of the bundled one. */
 function controls({ fidelity }: BenchFile): Table[] {
-  const source = fidelity.find(
-    ({ model, data }) => data === 'sst2' && (model ?? SWITCH_MINI.name) === SWITCH_MINI.name,
-  );
-  const quality = source && taskQuality(source);
-  if (!quality) return [];
-  return [
-    {
-      caption: 'What the experts have to do with right answers',
-      head: ['task', ...QUALITY_HEAD],
-      rows: [[taskTitle('sst2'), ...qualityCells(quality, (value) => percent(value))]],
-    },
-  ];
+  const rows = (['sst2', 'words'] as const).flatMap((task) => {
+    const source = fidelity.find(({ data }) => data === task);
+    const quality = source && taskQuality(source);
+    if (!quality) return [];
+    const model = source.model ?? SWITCH_MINI.name;
+    return [[model, taskTitle(task), ...qualityCells(quality, (value) => percent(value))]];
+  });
+  if (rows.length === 0) return [];
+  const head = ['model', 'task', ...QUALITY_HEAD];
+  return [{ caption: 'What the experts have to do with right answers', head, rows }];
 }

@@ -33,7 +33,7 @@ export function shareName(share: number): string {
 }
 
 export function dataTitle(data: string): string {
-  return { sst2: 'SST-2', mrpc: 'MRPC', multirc: 'MultiRC' }[data] ?? data;
+  return { sst2: 'SST-2', mrpc: 'MRPC', multirc: 'MultiRC', words: 'categories of nouns' }[data] ?? data;
 }
 
 /** Names a simulated link wherever one was used, and a GPU. */

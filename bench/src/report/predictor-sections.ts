@@ -12,6 +12,7 @@ import { QUALITY_HEAD, qualityCells, taskQuality, taskTitle, textQualities } fro
 import type { Section } from './section.js';
 
 const TASKS = ['sst2', 'mrpc', 'multirc'] as const;
+const OUR_TASKS = [...TASKS, 'words'] as const;
 const ofHundred = (value: number | undefined) => (value === undefined ? DASH : `${value.toFixed(2)} %`);
 
 export function predictorSections({ fidelity, dependency }: BenchFile): Section[] {
@@ -33,7 +34,7 @@ function hitsSection(tasks: readonly TaskFidelity[]): Section {
       ofHundred(hits[task]),
     ]),
   );
-  const ours = TASKS.flatMap((task) => {
+  const ours = OUR_TASKS.flatMap((task) => {
     const found = tasks.find(({ data }) => data === task);
     return Object.keys(found?.layers[0]?.functions ?? {}).map((name) => [
       found!.model ?? SWITCH_MINI.name,
@@ -71,7 +72,7 @@ function fidelitySection(tasks: readonly TaskFidelity[]): Section {
       DASH,
     ]),
   );
-  const ours = TASKS.flatMap((task) => {
+  const ours = OUR_TASKS.flatMap((task) => {
     const found = tasks.find(({ data }) => data === task);
     const quality = found && taskQuality(found);
     if (!quality) return [];

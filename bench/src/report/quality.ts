@@ -45,11 +45,12 @@ function wayText(quality: Quality): string {
   return way === null ? CANNOT_TELL : percent(way);
 }
 
-/** The measure and the experts a token that the paper has for each task. */
+/** The measure and the experts a token that the paper has for each of its tasks, and those of `words`. */
 const MEASURES = {
   sst2: { key: 'accuracy', k: 1, name: 'accuracy' },
   mrpc: { key: 'f1', k: 3, name: 'F1' },
   multirc: { key: 'f1', k: 3, name: 'F1' },
+  words: { key: 'accuracy', k: 1, name: 'accuracy' },
 } as const;
 
 /** The figure of a task beside its controls. */

@@ -11,10 +11,10 @@ import { LABORATORY, MINI_DIRECTORY, MODELS_DIRECTORY, SIDA } from '../support/p
 import { run } from '../support/processes.js';
 import type { DependencyReport } from './dependency.js';
 import { type GatingResult, gatingArgs, gatingMissing } from './gating.js';
-import type { TaskFidelity } from './task-fidelity.js';
+import type { FidelityData, TaskFidelity } from './task-fidelity.js';
 
 export type Study =
-  | { kind: 'fidelity'; data: DataName | 'text'; model?: 'olmoe-mini' }
+  | { kind: 'fidelity'; data: FidelityData; model?: 'olmoe-mini' | 'switch-words' }
   | { kind: 'dependency'; data: DataName }
   | { kind: 'gating'; data: 'sst2' };
 
@@ -41,6 +41,10 @@ export interface StudyOptions {
 /** Running text, in the directory of the tasks. */
 const TEXT = 'wikitext2/test.txt';
 
+/** Words that switch-words knows and that its predictor did not learn from. */
+const WORDS: Study = { kind: 'fidelity', data: 'words', model: 'switch-words' };
+const WORDS_FILE = 'switch-words/words/known-held-out.jsonl';
+
 export const QUICK_STUDIES: readonly Study[] = [
   { kind: 'fidelity', data: 'sst2' },
   { kind: 'dependency', data: 'sst2' },
@@ -52,6 +56,7 @@ export const FULL_STUDIES: readonly Study[] = [
     { kind: 'dependency', data },
   ]),
   { kind: 'fidelity', data: 'text' },
+  WORDS,
   // Its experts are its only feed-forward layers, so that quality can fail.
   { kind: 'fidelity', data: 'text', model: 'olmoe-mini' },
   { kind: 'gating', data: 'sst2' },
@@ -95,6 +100,7 @@ export async function runStudies(studies: readonly Study[], options: StudyOption
 
 function missing({ kind, data }: Study, directory: string | undefined): string | undefined {
   if (kind === 'gating') return gatingMissing();
+  if (data === 'words') return undefined;
   if (data !== 'text') return missingInputs(data, directory);
   if (directory !== undefined && existsSync(join(directory, TEXT))) return undefined;
   return `running text needs ${TEXT} in --data`;
@@ -125,10 +131,13 @@ async function fidelityArgs(
   const common = ['eval', model, '--predictor', join(model, 'predictor'), '--json'];
   const limits = ['--limit', String(inputs), '--threads', String(threads), '--pack-dir', join(work, 'packs')];
   const moved = ['--budgets', '20%', '--lookahead', '4'];
-  // Routers of the other model choose several experts, whose number is the default.
-  const widths = study.model === undefined ? ['--routing-k', '1,3'] : [];
+  // olmoe-mini's routers choose several experts, whose number is the default.
+  const widths = study.model === 'olmoe-mini' ? [] : ['--routing-k', '1,3'];
   const all = [...common, ...limits, ...widths, ...moved];
   if (data === 'text') return [...all, '--text', join(options.data!, TEXT)];
+  if (data === 'words') {
+    return [...all, '--data', join(MODELS_DIRECTORY, WORDS_FILE), '--task', 'category'];
+  }
   const { file, labels } = await written(data, options);
   return [...all, '--data', file, '--template', '{text}', '--labels', labels.join()];
 }

@@ -10,12 +10,14 @@ type Recorded<T extends LabelFidelity | Perplexity> = Omit<
   'predicted'
 > & { predicted: Lacking<T['predicted'][number], 'random' | 'way'>[] };
 
+/** A task of switch-mini, `text` for running text, or `words`, switch-words' task. */
+export type FidelityData = DataName | 'text' | 'words';
+
 /** A source of `sida eval --json`. */
 export interface TaskFidelity extends Omit<SourceReport, 'labels' | 'perplexity'> {
   /** Default: switch-mini. */
   model?: string;
-  /** A task, or `text` for running text. */
-  data: DataName | 'text';
+  data: FidelityData;
   file: string;
   labels: Recorded<LabelFidelity> | null;
   perplexity: Recorded<Perplexity> | null;

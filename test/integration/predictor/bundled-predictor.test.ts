@@ -1,4 +1,4 @@
-// The default model of `npm start`: switch-mini finds the predictor in its own directory without any option.
+// The models of `npm start` find the predictor in their own directories without any option.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
