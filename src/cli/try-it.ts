@@ -35,6 +35,6 @@ function exampleRequest({ tasks, hasTokenizer, chat, shape }: ModelInfo): { path
   const [name, { template }] = task;
   const { fields } = new Template(template);
   const input =
-    fields.length === 1 ? 'a fine film' : Object.fromEntries(fields.map((field) => [field, `a ${field}`]));
+    fields.length === 1 ? 'violin' : Object.fromEntries(fields.map((field) => [field, `a ${field}`]));
   return { path: '/v1/classify', body: { task: name, input } };
 }

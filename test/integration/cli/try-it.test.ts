@@ -50,7 +50,7 @@ describe.each(SHELLS)('in %s', (shell) => {
     const given = run(shell, line);
     expect(given[0]).toBe('http://[::1]:8080/v1/classify');
     expect(given).toContain('authorization: Bearer k');
-    expect(JSON.parse(given.at(-1)!)).toEqual({ task: name, input: 'a fine film' });
+    expect(JSON.parse(given.at(-1)!)).toEqual({ task: name, input: 'violin' });
   });
 
   it.each(NAMES.filter((name) => !name.includes('!') && visible(name) === name))(
