@@ -33,14 +33,21 @@ function costText(experts) {
   return found + (predicted === 0 ? 'No predictions.' : 'Of ' + predicted + ' predicted routings, '
     + narrow + ' and ' + wide + ' were to an expert among the first ' + k + ' names.');
 }
+const MOST_SCORES = 6;
 function showScores({ label, scores }, experts) {
-  const rows = Object.entries(scores).sort((a, b) => b[1] - a[1]).flatMap(([name, score]) => {
+  const ordered = Object.entries(scores).sort((a, b) => b[1] - a[1]);
+  const others = ordered.slice(MOST_SCORES);
+  const rows = ordered.slice(0, MOST_SCORES).flatMap(([name, score]) => {
     const bar = make('div', 'bar');
     const fill = make('div');
     fill.style.width = 100 * score + '%';
     bar.append(fill);
     return [make(name === label ? 'strong' : 'span', '', name + ' ' + score.toFixed(3)), bar];
   });
+  if (others.length > 0) {
+    const rest = others.reduce((sum, [, score]) => sum + score, 0);
+    rows.push(make('p', 'quiet', 'and ' + others.length + ' others: ' + rest.toFixed(3)));
+  }
   byId('answer').replaceChildren(...rows, make('p', 'quiet', costText(experts)));
 }
 byId('task').addEventListener('change', showFields);
