@@ -89,6 +89,7 @@ export function textQualities({
 
 export interface NamedQuality {
   model: string;
+  data: TaskFidelity['data'];
   /** Task or text, measure, experts a token. */
   what: string;
   quality: Quality;
@@ -100,16 +101,15 @@ export function qualities({ fidelity }: Pick<BenchFile, 'fidelity'>): NamedQuali
   return fidelity.flatMap((source): NamedQuality[] => {
     const model = source.model ?? SWITCH_MINI.name;
     const own = taskQuality(source);
+    const { data } = source;
     const texts = textQualities(source).map((quality) => ({
-      model,
-      what: `WikiText-2, perplexity, k = ${quality.k}`,
+      ...{ model, data },
+      what: `${dataTitle(data)}, perplexity, k = ${quality.k}`,
       quality,
       show: (value: number) => value.toFixed(2),
     }));
-    if (own === null || source.data === 'text') return texts;
-    return [
-      { model, what: taskTitle(source.data), quality: own, show: (value: number) => percent(value, 2) },
-    ];
+    if (own === null || data === 'text') return texts;
+    return [{ model, data, what: taskTitle(data), quality: own, show: (value: number) => percent(value, 2) }];
   });
 }
 
