@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { type BenchFile, summarize } from '../../src/report/bench-file.js';
+import { type BenchFile, type MeasurementSummary, summarize } from '../../src/report/bench-file.js';
 import { targetsSection } from '../../src/report/targets-section.js';
+import { fitsName } from '../../src/scenarios/name-pattern.js';
 import type { TaskFidelity } from '../../src/studies/task-fidelity.js';
 import { resultOf } from '../support/fixture.js';
 
@@ -8,6 +9,14 @@ const FILE = summarize(resultOf(), { fidelity: [], dependency: [] });
 
 const of = (target: string, file: Partial<BenchFile> = {}) =>
   targetsSection({ ...FILE, ...file }, {}).tables[0]!.rows.filter(([name]) => name === target);
+
+/** The measurements of one system changed. */
+const changed = (system: string, changes: Partial<MeasurementSummary>, name = '') =>
+  FILE.measurements.map((one) =>
+    one.system === system && one.name.startsWith(name) ? { ...one, ...changes } : one,
+  );
+
+const patternsOf = (command: string) => [...command.matchAll(/--only '([^']+)'/g)].map(([, name]) => name!);
 
 describe('hash hits', () => {
   const source = (
@@ -55,5 +64,54 @@ describe('hash hits', () => {
   it('name the study that measures them', () => {
     const [row] = of('P10', { fidelity: [source('olmoe-mini', 'text', ['recall@4', 'recall@8'], [1, 1], [0, 0])] }); // biome-ignore format: one line
     expect(row!.at(-1)).toBe("`npm run bench -- --data DIR --only 'olmoe-mini/text/fidelity'`");
+  });
+});
+
+describe('what hash building takes away', () => {
+  // Every system computes for 60 ms of the fixture's passes.
+  const cells = (measurements = FILE.measurements) => of('P9', { measurements })[1]!.slice(3, 7);
+
+  it('is computing time over that of `none`, waiting left out', () => {
+    expect(cells()).toEqual(['0.0 % in 4 rows', 'reached', '10', 'replay: 0.0 %']);
+    const slower = changed('lstm', { passSeconds: 0.0818 });
+    expect(cells(slower).slice(0, 2)).toEqual(['3.0 % in 4 rows', 'missed']);
+    expect(cells(changed('lstm', { passSeconds: 0.0818, stallSeconds: 0.0218 }))[1]).toBe('reached');
+  });
+
+  it('cannot be told where a planner without tables to compute takes as much', () => {
+    const both = changed('lstm', { passSeconds: 0.083 }).map((one) =>
+      one.system === 'replay' ? { ...one, passSeconds: 0.082 } : one,
+    );
+    expect(cells(both)).toEqual(['5.0 % in 4 rows', 'cannot tell', '10', 'replay: 3.3 %']);
+  });
+
+  it('is not measured without `none` beside it', () => {
+    const without = FILE.measurements.filter(({ system }) => system !== 'none');
+    expect(cells(without)[1]).toBe('not measured');
+  });
+});
+
+describe('the commands', () => {
+  const command = (measurements = FILE.measurements) => of('P6', { measurements })[0]!.at(-1)!;
+
+  it('measure the row that decides and what it is compared with', () => {
+    const worst = changed('lstm', { bytesMoved: 9e6 }, 'switch-mini/sst2/40%/simulated');
+    expect(command(worst)).toBe(
+      "`npm run bench -- --data DIR --only 'switch-mini/sst2/40%/simulated-12GBps/lstm' --only 'switch-mini/sst2/40%/simulated-12GBps/replay'`",
+    );
+  });
+
+  it('never ask for a system of every scenario', () => {
+    for (const measurements of [FILE.measurements, []]) {
+      for (const target of ['P6', 'P7', 'P8', 'P9']) {
+        for (const row of of(target, { measurements })) {
+          const patterns = patternsOf(row.at(-1)!);
+          expect(patterns.length, target).toBeGreaterThan(0);
+          for (const pattern of patterns) {
+            expect(fitsName(pattern, 'switch-base-128-int8/sst2/20%/disk/lstm'), pattern).toBe(false);
+          }
+        }
+      }
+    }
   });
 });
