@@ -32,8 +32,17 @@ export function shareName(share: number): string {
   return `${Math.round(share * 1000) / 10} %`;
 }
 
+const TITLES: Record<string, string> = {
+  sst2: 'SST-2',
+  mrpc: 'MRPC',
+  multirc: 'MultiRC',
+  words: 'categories of nouns',
+  category: 'categories of nouns',
+  text: 'WikiText-2',
+};
+
 export function dataTitle(data: string): string {
-  return { sst2: 'SST-2', mrpc: 'MRPC', multirc: 'MultiRC', words: 'categories of nouns' }[data] ?? data;
+  return TITLES[data] ?? data;
 }
 
 /** Names a simulated link wherever one was used, and a GPU. */

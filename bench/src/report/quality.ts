@@ -103,7 +103,7 @@ export function qualities({ fidelity }: Pick<BenchFile, 'fidelity'>): NamedQuali
     const own = taskQuality(source);
     const texts = textQualities(source).map((quality) => ({
       ...about,
-      what: `WikiText-2, perplexity, k = ${quality.k}`,
+      what: `${dataTitle(source.data)}, perplexity, k = ${quality.k}`,
       quality,
       show: (value: number) => value.toFixed(2),
     }));

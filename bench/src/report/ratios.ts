@@ -113,3 +113,16 @@ function blindBytes({ measurements }: Group, share: number): number | undefined 
 export function hashBuilding({ tableSeconds, passSeconds }: MeasurementSummary): number | undefined {
   return tableSeconds === 0 ? undefined : tableSeconds / passSeconds;
 }
+
+/**
+ * How much longer passes compute than those of `none`, which builds no tables, as a share; waiting for experts left
+ * out. There are no tables to build where every expert has a slot.
+ */
+export function takenFromPasses(measurement: MeasurementSummary, group: Group): number | undefined {
+  const none = beside(measurement, 'none', group);
+  return none === undefined ? undefined : computing(measurement) / computing(none) - 1;
+}
+
+function computing({ passSeconds, stallSeconds }: MeasurementSummary): number {
+  return passSeconds - stallSeconds;
+}

@@ -1,0 +1,168 @@
+import { describe, expect, it } from 'vitest';
+import { type BenchFile, type MeasurementSummary, summarize } from '../../src/report/bench-file.js';
+import { targetsSection } from '../../src/report/targets-section.js';
+import { fitsName } from '../../src/scenarios/name-pattern.js';
+import type { TaskFidelity } from '../../src/studies/task-fidelity.js';
+import { resultOf } from '../support/fixture.js';
+
+const FILE = summarize(resultOf(), { fidelity: [], dependency: [] });
+
+const of = (target: string, file: Partial<BenchFile> = {}) =>
+  targetsSection({ ...FILE, ...file }, {}).tables[0]!.rows.filter(([name]) => name === target);
+
+/** The measurements of one system changed. */
+const changed = (system: string, changes: Partial<MeasurementSummary>, name = '') =>
+  FILE.measurements.map((one) =>
+    one.system === system && one.name.startsWith(name) ? { ...one, ...changes } : one,
+  );
+
+const patternsOf = (command: string) => [...command.matchAll(/--only '([^']+)'/g)].map(([, name]) => name!);
+
+describe('hash hits', () => {
+  const source = (
+    model: string,
+    data: TaskFidelity['data'],
+    hitNames: [string, string],
+    lstm: number[],
+    token: number[],
+  ): TaskFidelity => ({
+    ...{ model, data, file: data, inputs: 40, tokens: { decoder: 9 }, hitNames },
+    ...{ moved: [], labels: null, perplexity: null },
+    layers: [
+      {
+        ...{ layer: 'decoder.0', tokens: 9, alpha: 0.5 },
+        functions: {
+          lstm: { hits: lstm, alphaError: 0, unknown: 0 },
+          token: { hits: token, alphaError: 0, unknown: 0 },
+        },
+      },
+    ],
+  });
+  const cells = (fidelity: TaskFidelity[]) => of('P10', { fidelity }).map((row) => row.slice(1, 5));
+  const what = 'hash hits of the paper’s network, held-out text';
+
+  it('of several experts a token are judged on text, at k and at 2k', () => {
+    const names: [string, string] = ['recall@4', 'recall@8'];
+    expect(cells([source('olmoe-mini', 'text', names, [0.77, 0.91], [0.68, 0.85])])).toEqual([
+      [`${what}: olmoe-mini, WikiText-2, recall@4`, '≥ 76.0 %', '77.0 %', 'reached'],
+      [`${what}: olmoe-mini, WikiText-2, recall@8`, '≥ 92.0 %', '91.0 %', 'missed'],
+    ]);
+    const other = cells([source('olmoe-mini', 'text', names, [0.75, 0.93], [0.68, 0.85])]);
+    expect(other.map((row) => row[3])).toEqual(['missed', 'reached']);
+  });
+
+  it('of one expert a token are judged on tasks alone, halfway to 100 %', () => {
+    const names: [string, string] = ['top-1', 'top-3'];
+    const hits = [0.7, 0.8, 0.79];
+    const own = (data: TaskFidelity['data']) => source('switch-mini', data, names, hits, [0.4, 0.5, 0.6]);
+    expect(cells([own('sst2'), own('text')])).toEqual([
+      [`${what}: switch-mini, SST-2, top-1`, '≥ 70.0 %', '70.0 %', 'reached'],
+      [`${what}: switch-mini, SST-2, top-3`, '≥ 80.0 %', '79.0 %', 'missed'],
+    ]);
+  });
+
+  it('name the study that measures them', () => {
+    const [row] = of('P10', { fidelity: [source('olmoe-mini', 'text', ['recall@4', 'recall@8'], [1, 1], [0, 0])] }); // biome-ignore format: one line
+    expect(row!.at(-1)).toBe("`npm run bench -- --data DIR --only 'olmoe-mini/text/fidelity'`");
+  });
+});
+
+describe('what hash building takes away', () => {
+  // Every system computes for 60 ms of the fixture's passes.
+  const cells = (measurements = FILE.measurements) => of('P9', { measurements })[1]!.slice(3, 7);
+
+  it('is computing time over that of `none`, waiting left out', () => {
+    expect(cells()).toEqual(['0.0 % in 4 rows', 'reached', '10', 'replay: 0.0 %']);
+    const slower = changed('lstm', { passSeconds: 0.0818 });
+    expect(cells(slower).slice(0, 2)).toEqual(['3.0 % in 4 rows', 'missed']);
+    expect(cells(changed('lstm', { passSeconds: 0.0818, stallSeconds: 0.0218 }))[1]).toBe('reached');
+  });
+
+  it('cannot be told where a planner without tables to compute takes as much', () => {
+    const both = changed('lstm', { passSeconds: 0.083 }).map((one) =>
+      one.system === 'replay' ? { ...one, passSeconds: 0.082 } : one,
+    );
+    expect(cells(both)).toEqual(['5.0 % in 4 rows', 'cannot tell', '10', 'replay: 3.3 %']);
+  });
+
+  it('is not measured without `none` beside it', () => {
+    const without = FILE.measurements.filter(({ system }) => system !== 'none');
+    expect(cells(without)[1]).toBe('not measured');
+  });
+});
+
+describe('quantized experts', () => {
+  const result = (model: string, task: string, lost: number) => ({
+    ...{ model, task },
+    runs: [
+      { dtype: 'f32', accuracy: 0.94 },
+      { dtype: 'int8', accuracy: 0.939 },
+      { dtype: 'int4', accuracy: 0.92 },
+      { dtype: 'bf16', accuracy: 0.74, control: 'experts of zeros' },
+      { dtype: 'bf16', accuracy: 0.61, control: 'random tables' },
+    ].map(({ dtype, accuracy, control }) => ({
+      ...{ experts: { dtype }, dense: { dtype: dtype === 'f32' ? 'f32' : 'bf16' }, activations: 'f32' },
+      ...(control !== undefined && { control }),
+      tasks: {
+        [task]: {
+          inputs: 5600,
+          accuracy,
+          flipped: 9,
+          lost: { mean: lost, low: lost - 0.01, high: lost + 0.01 },
+        },
+      },
+    })),
+  });
+  const p16 = (quantized: ReturnType<typeof result>[]) =>
+    targetsSection(FILE, { quantized })
+      .tables[0]!.rows.filter(([name]) => name === 'P16')
+      .map((row) => row.slice(3, 7));
+
+  it('are judged on the model whose experts matter', () => {
+    const [mini, words] = [result('switch-mini', 'sst2', 0.005), result('switch-words', 'category', 0.2)];
+    const controls = 'experts of zeros 74.00 %, random tables 61.00 %';
+    const expected = [
+      [
+        '−0.10 points at worst of 1 (switch-words, categories of nouns, f32 94.00 %)',
+        'reached',
+        '5600',
+        controls,
+      ],
+      [
+        '−2.00 points at worst of 1 (switch-words, categories of nouns, f32 94.00 %)',
+        'missed',
+        '5600',
+        controls,
+      ],
+    ];
+    expect(p16([mini, words])).toEqual(expected);
+    expect(p16([words, mini])).toEqual(expected);
+    expect(p16([mini]).map((row) => row[1])).toEqual(['cannot tell', 'cannot tell']);
+    expect(p16([]).map((row) => row[1])).toEqual(['not measured', 'not measured']);
+  });
+});
+
+describe('the commands', () => {
+  const command = (measurements = FILE.measurements) => of('P6', { measurements })[0]!.at(-1)!;
+
+  it('measure the row that decides and what it is compared with', () => {
+    const worst = changed('lstm', { bytesMoved: 9e6 }, 'switch-mini/sst2/40%/simulated');
+    expect(command(worst)).toBe(
+      "`npm run bench -- --data DIR --only 'switch-mini/sst2/40%/simulated-12GBps/lstm' --only 'switch-mini/sst2/40%/simulated-12GBps/replay'`",
+    );
+  });
+
+  it('never ask for a system of every scenario', () => {
+    for (const measurements of [FILE.measurements, []]) {
+      for (const target of ['P6', 'P7', 'P8', 'P9']) {
+        for (const row of of(target, { measurements })) {
+          const patterns = patternsOf(row.at(-1)!);
+          expect(patterns.length, target).toBeGreaterThan(0);
+          for (const pattern of patterns) {
+            expect(fitsName(pattern, 'switch-base-128-int8/sst2/20%/disk/lstm'), pattern).toBe(false);
+          }
+        }
+      }
+    }
+  });
+});
