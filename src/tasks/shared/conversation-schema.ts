@@ -1,16 +1,24 @@
 /** Request fields of a conversation, in the shapes of OpenAI's chat completions. */
 import { z } from 'zod';
+import { listOf } from '../../text/list-schema.js';
 import { issuesOf } from '../../text/schema-faults.js';
 
 /** More than fit into a request. */
 const MOST_MESSAGES = 4096;
 const MOST_TOOLS = 128;
+/** Of one message. */
+const MOST_CALLS = 1024;
+export const MOST_PARTS = 1024;
 const NAME_LETTERS = 128;
 
 const ROLES = ['system', 'developer', 'user', 'assistant', 'tool'] as const;
 
 /** Checked by `partsText`, which says what is not supported. */
 const Part = z.looseObject({ type: z.string() });
+
+export const Content = z.union([z.string(), listOf(Part, MOST_PARTS)], {
+  error: `Expected a text or a list of at most ${MOST_PARTS} parts`,
+});
 
 const ToolCall = z.looseObject({
   id: z.string().nullish(),
@@ -21,18 +29,16 @@ const ToolCall = z.looseObject({
 export const Message = z
   .looseObject({
     role: z.enum(ROLES),
-    content: z.union([z.string(), z.array(Part)], { error: 'Expected a text or a list of parts' }).nullish(),
+    content: Content.nullish(),
     name: z.string().nullish(),
     reasoning_content: z.string().nullish(),
-    tool_calls: z.array(ToolCall).nullish(),
+    tool_calls: listOf(ToolCall, MOST_CALLS).nullish(),
     tool_call_id: z.string().nullish(),
   })
   .meta({ id: 'ChatMessage' });
 
-export const Messages = z
-  .array(Message)
+export const Messages = listOf(Message, MOST_MESSAGES)
   .min(1, { error: 'Expected at least one message' })
-  .max(MOST_MESSAGES)
   .meta({ example: [{ role: 'user', content: 'What kind of thing is a violin?' }] });
 
 const FunctionName = z.string().min(1).max(NAME_LETTERS);
@@ -58,8 +64,11 @@ export function asGiven<S extends z.ZodType>(schema: S, description: string) {
     .meta({ type: 'array', items: { type: 'object' }, description });
 }
 
+/** What `Tools` checks. */
+export const ToolList = listOf(Tool, MOST_TOOLS);
+
 export const Tools = asGiven(
-  z.array(Tool).max(MOST_TOOLS),
+  ToolList,
   'Functions that the model may call, with JSON schemas of their arguments',
 );
 
