@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { SidaError } from '../../errors.js';
 import { listOf } from '../../text/list-schema.js';
 import { checkAgainst } from '../../text/schema-faults.js';
-import { type ChatMessage, Content, Message, MOST_PARTS } from '../shared/conversation-schema.js';
+import { Arguments, type ChatMessage, Content, Message, MOST_PARTS } from '../shared/conversation-schema.js';
 import { TurnMessages } from './turn-messages.js';
 
 type Item = { type?: string | null | undefined } & Record<string, unknown>;
@@ -24,7 +24,7 @@ const ReasoningItem = z.looseObject({ summary: Texts.nullish(), content: Texts.n
 const CallItem = z.looseObject({
   call_id: z.string().nullish(),
   name: z.string().min(1),
-  arguments: z.string(),
+  arguments: Arguments,
 });
 
 const OutputItem = z.looseObject({ call_id: z.string().nullish(), output: Content });

@@ -1,5 +1,6 @@
 /** Request fields of a conversation, in the shapes of OpenAI's chat completions. */
 import { z } from 'zod';
+import { REQUEST_BOUNDS, shapeFault } from '../../text/json-shape.js';
 import { listOf } from '../../text/list-schema.js';
 import { issuesOf } from '../../text/schema-faults.js';
 
@@ -20,10 +21,29 @@ export const Content = z.union([z.string(), listOf(Part, MOST_PARTS)], {
   error: `Expected a text or a list of at most ${MOST_PARTS} parts`,
 });
 
+/** JSON that the model wrote. Templates get the object that it is, so it may be no larger than that of a body. */
+export const Arguments = z.string().check(({ value, issues }) => {
+  if (!isObject(value)) return;
+  // A model may write a key twice. Templates then get the last one, as in transformers.
+  const fault = shapeFault(Buffer.from(value), { ...REQUEST_BOUNDS, duplicates: true });
+  if (fault === undefined) return;
+  const { depth, fields } = REQUEST_BOUNDS;
+  const message =
+    fault.kind === 'depth'
+      ? `Expected JSON of at most ${depth} levels`
+      : `Expected JSON with at most ${fields} fields`;
+  issues.push({ code: 'custom', message, input: value });
+});
+
+/** Whether the text, if it is JSON, is an object. */
+function isObject(json: string): boolean {
+  return /^\s*\{/.test(json);
+}
+
 const ToolCall = z.looseObject({
   id: z.string().nullish(),
   type: z.literal('function').nullish(),
-  function: z.looseObject({ name: z.string().min(1), arguments: z.string() }),
+  function: z.looseObject({ name: z.string().min(1), arguments: Arguments }),
 });
 
 export const Message = z
