@@ -21,6 +21,16 @@ export const storedStructure = z.object({
 
 export type StoredStructure = z.infer<typeof storedStructure>;
 
+/** Schemas that a job holds. Those of calls stand among the tools of its conversation, too. */
+export function heldSchemas({ content, calls = [] }: StoredStructure = {}): string[] {
+  return [...(content ? [content.schema] : []), ...calls.map(({ schema }) => schema)];
+}
+
+/** Schemas that the engine compiles and that stand in no text of the job. */
+export function ownSchemas({ content }: StoredStructure = {}): string[] {
+  return content ? [content.schema] : [];
+}
+
 const ANY_OBJECT = { schema: '{"type":"object"}', closed: false };
 /** Keywords that say of what type the arguments are. Without them, they are an object. */
 const DECIDES = ['type', '$ref', 'anyOf', 'oneOf', 'allOf', 'const', 'enum'];
