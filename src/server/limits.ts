@@ -1,3 +1,5 @@
+import { REQUEST_BOUNDS } from '../text/json-shape.js';
+
 /** Limits on what any client can cost the server. Each task in src/tasks limits its own requests. */
 export const LIMITS = {
   headersTimeoutMs: 10_000,
@@ -32,9 +34,8 @@ export const LIMITS = {
   crowdedBytesPerSecond: 16 * 1024,
   headerBytes: 16 * 1024,
   bodyBytes: 1024 * 1024,
-  jsonDepth: 32,
-  /** Fields of all objects in a body. The largest classification, 32 inputs with 64 fields, has half as many. */
-  jsonFields: 4096,
+  jsonDepth: REQUEST_BOUNDS.depth,
+  jsonFields: REQUEST_BOUNDS.fields,
   /** Event streams of one kept job, and of all kept jobs of one key; without keys, of one client address. */
   streamsOfJob: 128,
   streamsOfOwner: 512,

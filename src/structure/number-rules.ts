@@ -55,37 +55,59 @@ export function integerRange(least: number | null, most: number | null): string 
 
 /** Numbers within whole bounds, without exponents; undefined if there is none. */
 export function numberRange(given: NumberBounds): string | undefined {
+  const parts = signedBounds(given).map(([sign, bounds]) => within(sign, bounds));
+  return parts.length === 0 ? undefined : choice(parts);
+}
+
+/** Whether bounds leave a number. They must be whole. */
+export function hasNumbers(given: NumberBounds): boolean {
+  return signedBounds(given).length > 0;
+}
+
+/** Whether bounds leave a whole number. */
+export function hasIntegers(given: NumberBounds): boolean {
+  const { least, most } = wholeBounds(given);
+  return least === null || most === null || least <= most;
+}
+
+/** The magnitudes that the bounds leave, behind each sign. */
+function signedBounds(given: NumberBounds): [sign: string, Bounds][] {
   const least = larger(given.minimum, given.exclusiveMinimum);
   const most = smaller(given.maximum, given.exclusiveMaximum);
-  const parts: (string | undefined)[] = [];
+  const found: [string, Bounds][] = [];
   if (least.value === null || least.value < 0) {
     const negative = most.value !== null && most.value < 0;
-    parts.push(
-      within('"-" ', {
+    found.push([
+      '"-" ',
+      {
         from: negative ? -most.value! : 0,
         aboveFrom: negative ? most.exclusive : true,
         to: least.value === null ? null : -least.value,
         belowTo: least.exclusive,
-      }),
-    );
+      },
+    ]);
   }
   if (most.value === null || most.value >= 0) {
     const positive = least.value !== null && least.value >= 0;
-    parts.push(
-      within('', {
+    found.push([
+      '',
+      {
         from: positive ? least.value! : 0,
         aboveFrom: positive && least.exclusive,
         to: most.value,
         belowTo: most.exclusive,
-      }),
-    );
+      },
+    ]);
   }
-  const found = parts.filter((part) => part !== undefined);
-  return found.length === 0 ? undefined : choice(found);
+  return found.filter(([, bounds]) => !isEmpty(bounds));
 }
 
-function within(sign: string, { from, to, aboveFrom, belowTo }: Bounds): string | undefined {
-  if (to !== null && (from > to || (from === to && (aboveFrom || belowTo)))) return undefined;
+function isEmpty({ from, to, aboveFrom, belowTo }: Bounds): boolean {
+  return to !== null && (from > to || (from === to && (aboveFrom || belowTo)));
+}
+
+/** The bounds must leave a number. */
+function within(sign: string, { from, to, aboveFrom, belowTo }: Bounds): string {
   const parts: string[] = [];
   if (to !== null && !belowTo) parts.push(`${sign}"${to}"`);
   if (from !== to) {

@@ -32,6 +32,7 @@ const LINE_ENDS: CodeRange[] = [
   [10, 10],
   [13, 13],
 ];
+const NO_LINE_ENDS = inverted(LINE_ENDS);
 
 /** The body of a rule for the contents of matching strings. Throws an Error with the reason. */
 export function patternRule(pattern: string): string {
@@ -42,6 +43,8 @@ export function patternRule(pattern: string): string {
 
 class PatternReader {
   readonly #text: readonly string[];
+  /** Bodies of single characters and classes, by how the pattern writes them. */
+  readonly #known = new Map<string, string>();
   #at = 0;
   #depth = 0;
   #unbounded = 0;
@@ -82,12 +85,20 @@ class PatternReader {
   }
 
   #atom(): string {
+    const begin = this.#at;
     const character = this.#text[this.#at++]!;
     if (character === '(') return this.#group();
-    if (character === '[') return this.#oneOf(this.#set());
-    if (character === '.') return this.#oneOf(inverted(LINE_ENDS));
-    if (character === '\\') return this.#oneOf(this.#escape());
-    return this.#oneOf([codeRange(character)]);
+    const ranges = this.#ranges(character);
+    const written = this.#text.slice(begin, this.#at).join('');
+    const body = this.#known.get(written) ?? stringCharacter(ranges);
+    this.#known.set(written, body);
+    return body;
+  }
+
+  #ranges(character: string): readonly CodeRange[] {
+    if (character === '[') return this.#set();
+    if (character === '.') return NO_LINE_ENDS;
+    return character === '\\' ? this.#escape() : [codeRange(character)];
   }
 
   #group(): string {
@@ -166,10 +177,6 @@ class PatternReader {
     const code = Number.parseInt(this.#text.slice(this.#at, this.#at + digits).join(''), 16);
     this.#at += digits;
     return [[code, code]];
-  }
-
-  #oneOf(ranges: readonly CodeRange[]): string {
-    return stringCharacter(ranges);
   }
 }
 

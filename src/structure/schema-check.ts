@@ -1,11 +1,12 @@
 /** Refuses what is no JSON schema, and schemas that a grammar cannot express: an answer would not follow them. */
 import { SidaError } from '../errors.js';
 import { isSchema, KEYWORDS, resolvedReference, type Schema, typesOf } from './schema.js';
-import { disjoint } from './schema-disjoint.js';
+import { Disjoint } from './schema-disjoint.js';
 import { endlessSchemas } from './schema-ends.js';
 import { refuse, SchemaFault, shown } from './schema-fault.js';
 import { SCHEMA_LIMITS } from './schema-limits.js';
 import { checkCounts, checkNumbers, checkText } from './schema-values.js';
+import { SchemaWork } from './schema-work.js';
 
 /** Keywords that describe a value and bind nothing. */
 const NOTES = [
@@ -37,12 +38,17 @@ const MOST_BRANCHES = 64;
 
 /**
  * Throws invalid_request, which names the place within `param`. Returns the schema as text. `closed`: whether objects
- * have only the properties that the schema names, where it does not say.
+ * have only the properties that the schema names, where it does not say. `work` counts for all schemas of a request.
  */
-export function checkedSchema(schema: unknown, param: string, closed = true): string {
+export function checkedSchema(
+  schema: unknown,
+  param: string,
+  closed = true,
+  work = new SchemaWork(),
+): string {
   try {
     const text = textOf(schema);
-    new SchemaCheck(schema, closed).run();
+    new SchemaCheck(schema, closed, work).run();
     return text;
   } catch (error) {
     if (!(error instanceof SchemaFault)) throw error;
@@ -66,6 +72,8 @@ function textOf(schema: unknown): string {
 class SchemaCheck {
   readonly #root: unknown;
   readonly #open: boolean;
+  readonly #work: SchemaWork;
+  readonly #disjoint = new Disjoint();
   #schemas = 0;
   /** With the place of each. */
   readonly #checked = new Map<Schema, readonly string[]>();
@@ -73,9 +81,10 @@ class SchemaCheck {
   readonly #straight = new Set<unknown>();
   readonly #references: { schema: unknown; path: readonly string[] }[] = [];
 
-  constructor(root: unknown, closed: boolean) {
+  constructor(root: unknown, closed: boolean, work: SchemaWork) {
     this.#root = root;
     this.#open = !closed;
+    this.#work = work;
   }
 
   run(): void {
@@ -122,13 +131,15 @@ class SchemaCheck {
   }
 
   /** Refuses a schema that is its own alternative, because a value of it would never begin. */
-  #checkCircle(schema: unknown, path: readonly string[], above: ReadonlySet<unknown> = new Set()): void {
+  #checkCircle(schema: unknown, path: readonly string[], above = new Set<unknown>()): void {
     if (!isSchema(schema) || this.#straight.has(schema)) return;
     if (above.has(schema)) refuse(path, 'it refers to itself without a property or an item between');
     const { $ref, anyOf, oneOf, allOf } = schema;
     const next =
       typeof $ref === 'string' ? [resolvedReference(this.#root, $ref)] : (anyOf ?? oneOf ?? allOf ?? []);
-    for (const each of next as unknown[]) this.#checkCircle(each, path, new Set([...above, schema]));
+    above.add(schema);
+    for (const each of next as unknown[]) this.#checkCircle(each, path, above);
+    above.delete(schema);
     this.#straight.add(schema);
   }
 
@@ -157,7 +168,7 @@ class SchemaCheck {
     const branches = value.map((each) =>
       isSchema(each) && typeof each.$ref === 'string' ? resolvedReference(this.#root, each.$ref) : each,
     );
-    if (!disjoint(branches))
+    if (!this.#disjoint.every(branches, (count) => this.#work.compared(count, path)))
       refuse(
         path,
         'its schemas must differ in their types, or in the constant of a required property; "anyOf" needs neither',
@@ -173,7 +184,7 @@ class SchemaCheck {
     }
     const allowed = new Set(types.flatMap((type) => KEYWORDS[type]!));
     this.#onlyKeywords(schema, ['type', ...allowed], path, `for the type ${types.join(' or ')}`);
-    if (types.includes('string')) checkText(schema, path);
+    if (types.includes('string')) checkText(schema, path, this.#work);
     if (types.includes('array')) this.#checkArray(schema, path, depth);
     if (types.includes('object')) this.#checkObject(schema, path, depth);
     if (types.includes('integer') || types.includes('number')) checkNumbers(schema, types, path);
@@ -181,6 +192,8 @@ class SchemaCheck {
 
   #types(value: unknown, path: readonly string[]): string[] {
     const types = Array.isArray(value) ? value : [value];
+    if (types.length > TYPES.length)
+      refuse(path, `${types.length} types are more than the ${TYPES.length} that there are`);
     const unknown = types.find((type) => !TYPES.includes(type));
     if (types.length === 0 || unknown !== undefined)
       refuse(path, `expected one of ${TYPES.join(', ')}, found ${shown(unknown)}`);

@@ -1,32 +1,83 @@
 /** Whether no value can follow two of some schemas, as far as their types and constants tell. */
+import { isSchema, type Schema } from './schema.js';
 
-type Schema = { [keyword: string]: unknown };
-
-export function disjoint(schemas: readonly unknown[]): boolean {
-  return schemas.every((a, at) => schemas.slice(at + 1).every((b) => differ(a, b)));
+/** What tells a schema from others. Values are in JSON. */
+interface Facts {
+  types: ReadonlySet<string> | undefined;
+  values: ReadonlySet<string> | undefined;
+  /** The values of each required property that has a list of them. */
+  properties: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-function differ(a: unknown, b: unknown): boolean {
-  if (!isObject(a) || !isObject(b)) return false;
-  return noneShared(typesOf(a), typesOf(b)) || noneShared(valuesOf(a), valuesOf(b)) || differInProperty(a, b);
+export class Disjoint {
+  readonly #facts = new Map<Schema, Facts>();
+
+  /** `compared` is told how many values and properties each comparison of two schemas takes, at least 1. */
+  every(schemas: readonly unknown[], compared: (count: number) => void): boolean {
+    if (schemas.length < 2) return true;
+    if (!schemas.every(isSchema)) return false;
+    const facts = schemas.map((schema) => this.#factsOf(schema));
+    return facts.every((a, at) => facts.slice(at + 1).every((b) => differ(a, b, compared)));
+  }
+
+  /** Many lists may refer to the same schema. */
+  #factsOf(schema: Schema): Facts {
+    const known = this.#facts.get(schema);
+    if (known !== undefined) return known;
+    const facts = factsOf(schema);
+    this.#facts.set(schema, facts);
+    return facts;
+  }
 }
 
-/** A property that both require, with other constants in each. */
-function differInProperty(a: Schema, b: Schema): boolean {
-  const [own, other] = [requiredProperties(a), requiredProperties(b)];
-  return [...own].some(([name, schema]) => noneShared(valuesOf(schema), valuesOf(other.get(name) ?? {})));
+function factsOf(schema: Schema): Facts {
+  const values = valuesOf(schema);
+  return {
+    types: typesOf(schema, values),
+    values: values && inJson(values),
+    properties: requiredValues(schema),
+  };
 }
 
-function requiredProperties({ required, properties }: Schema): Map<string, Schema> {
-  if (!Array.isArray(required) || !isObject(properties)) return new Map();
-  const named = required.map((name): [string, unknown] => [name, properties[name]]);
-  return new Map(named.filter((entry): entry is [string, Schema] => isObject(entry[1])));
+function differ(a: Facts, b: Facts, compared: (count: number) => void): boolean {
+  let count = 1;
+  const noneShared = (own: ReadonlySet<string> | undefined, other: ReadonlySet<string> | undefined) => {
+    if (own === undefined || other === undefined) return false;
+    const [few, many] = own.size <= other.size ? [own, other] : [other, own];
+    for (const each of few) {
+      count += 1;
+      if (many.has(each)) return false;
+    }
+    return true;
+  };
+  /** A property that both require, with other constants in each. */
+  const differInProperty = () => {
+    for (const [name, values] of a.properties) {
+      count += 1;
+      if (noneShared(values, b.properties.get(name))) return true;
+    }
+    return false;
+  };
+  const found = noneShared(a.types, b.types) || noneShared(a.values, b.values) || differInProperty();
+  compared(count);
+  return found;
 }
 
-function typesOf(schema: Schema): string[] | undefined {
+function requiredValues({ required, properties }: Schema): Map<string, Set<string>> {
+  const found = new Map<string, Set<string>>();
+  if (!Array.isArray(required) || !isSchema(properties)) return found;
+  for (const name of new Set(required)) {
+    const schema = properties[name];
+    const values = isSchema(schema) ? valuesOf(schema) : undefined;
+    if (values !== undefined) found.set(name, inJson(values));
+  }
+  return found;
+}
+
+function typesOf(schema: Schema, values: readonly unknown[] | undefined): Set<string> | undefined {
   const types = Array.isArray(schema.type) ? schema.type : [schema.type];
-  if (types.includes(undefined)) return valuesOf(schema)?.map((value) => typeOfJson(JSON.parse(value)));
-  return types.includes('number') ? [...types, 'integer'] : types;
+  if (types.includes(undefined)) return values && new Set(values.map(typeOfJson));
+  return new Set(types.includes('number') ? [...types, 'integer'] : types);
 }
 
 function typeOfJson(value: unknown): string {
@@ -35,17 +86,11 @@ function typeOfJson(value: unknown): string {
   return Number.isInteger(value) ? 'integer' : typeof value;
 }
 
-function valuesOf({ const: only, enum: values }: Schema): string[] | undefined {
-  if (only !== undefined) return [JSON.stringify(only)];
-  return Array.isArray(values) ? values.map((value) => JSON.stringify(value)) : undefined;
+function valuesOf({ const: only, enum: values }: Schema): readonly unknown[] | undefined {
+  if (only !== undefined) return [only];
+  return Array.isArray(values) ? values : undefined;
 }
 
-function noneShared(a: readonly string[] | undefined, b: readonly string[] | undefined): boolean {
-  if (a === undefined || b === undefined) return false;
-  const other = new Set(b);
-  return !a.some((each) => other.has(each));
-}
-
-function isObject(value: unknown): value is Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+function inJson(values: readonly unknown[]): Set<string> {
+  return new Set(values.map((value) => JSON.stringify(value)));
 }

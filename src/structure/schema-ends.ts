@@ -1,21 +1,35 @@
 /** Finds schemas without a finite value: each value would hold another one of the same schema, and so on. */
 import { isSchema, resolvedReference, type Schema, typesOf } from './schema.js';
 
-/** Of `schemas`, which must be all that `root` has, and must be checked otherwise. */
+/** A way to write a value of a schema. */
+interface Way {
+  schema: Schema;
+  /** Schemas whose values it holds and that may be endless. */
+  missing: number;
+}
+
+/** Of `schemas`, which must be all that `root` has, and must be checked otherwise. Takes time in proportion to them. */
 export function endlessSchemas(schemas: Iterable<Schema>, root: unknown): Schema[] {
-  const ways = new Map([...schemas].map((schema) => [schema, waysOf(schema, root)] as const));
-  const users = new Map([...ways.keys()].map((schema) => [schema as unknown, [] as Schema[]] as const));
-  for (const [schema, own] of ways) for (const part of own.flat()) users.get(part)?.push(schema);
-  const endless = new Set<unknown>(ways.keys());
-  // Most schemas stand behind those that use them.
-  const waiting = [...ways.keys()];
-  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-    if (!endless.has(next) || !ways.get(next)!.some((way) => way.every((part) => !endless.has(part))))
-      continue;
-    endless.delete(next);
-    waiting.push(...users.get(next)!);
+  const endless = new Set<unknown>(schemas);
+  const all = [...endless] as Schema[];
+  const users = new Map(all.map((schema) => [schema as unknown, [] as Way[]]));
+  const ending: Schema[] = [];
+  for (const schema of all) {
+    for (const parts of waysOf(schema, root)) {
+      const known = parts.filter((part) => endless.has(part));
+      const way = { schema, missing: known.length };
+      for (const part of known) users.get(part)!.push(way);
+      if (way.missing === 0) ending.push(schema);
+    }
   }
-  return [...ways.keys()].filter((schema) => endless.has(schema));
+  for (let next = ending.pop(); next !== undefined; next = ending.pop()) {
+    if (!endless.delete(next)) continue;
+    for (const way of users.get(next)!) {
+      way.missing -= 1;
+      if (way.missing === 0) ending.push(way.schema);
+    }
+  }
+  return all.filter((schema) => endless.has(schema));
 }
 
 /** The ways to write a value: the schemas whose values each of them holds. */

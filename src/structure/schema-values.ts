@@ -1,9 +1,10 @@
 /** Checks what a schema says of texts and numbers, and how many characters or items there may be. */
-import { integerRange, type NumberBounds, numberRange, wholeBounds } from './number-rules.js';
+import { hasIntegers, hasNumbers, type NumberBounds } from './number-rules.js';
 import { patternRule } from './pattern-rules.js';
 import type { Schema } from './schema.js';
 import { refuse, shown } from './schema-fault.js';
 import { SCHEMA_LIMITS } from './schema-limits.js';
+import type { SchemaWork } from './schema-work.js';
 import { STRING_FORMATS } from './string-formats.js';
 
 const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'];
@@ -11,7 +12,7 @@ const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'];
 const MOST_BOUND = 1e12;
 const FORMATS = Object.keys(STRING_FORMATS);
 
-export function checkText(schema: Schema, path: readonly string[]): void {
+export function checkText(schema: Schema, path: readonly string[], work: SchemaWork): void {
   checkCounts(schema, 'minLength', 'maxLength', path);
   const { pattern, format } = schema;
   const binding = ['pattern', 'format', 'minLength', 'maxLength'].filter(
@@ -21,11 +22,12 @@ export function checkText(schema: Schema, path: readonly string[]): void {
     refuse(path, `a grammar can follow only one of ${binding.join(', ')}`);
   if (format !== undefined && !FORMATS.includes(format as string))
     refuse([...path, 'format'], `expected one of ${FORMATS.join(', ')}, found ${shown(format)}`);
-  if (pattern !== undefined) checkPattern(pattern, [...path, 'pattern']);
+  if (pattern !== undefined) checkPattern(pattern, [...path, 'pattern'], work);
 }
 
-function checkPattern(pattern: unknown, path: readonly string[]): void {
+function checkPattern(pattern: unknown, path: readonly string[], work: SchemaWork): void {
   if (typeof pattern !== 'string') refuse(path, `expected a regular expression, found ${shown(pattern)}`);
+  work.pattern(pattern.length, path);
   try {
     patternRule(pattern);
   } catch (error) {
@@ -43,9 +45,8 @@ export function checkNumbers(schema: Schema, types: readonly string[], path: rea
     if (types.includes('number') && !Number.isInteger(value))
       refuse(at, `a grammar can follow only whole bounds, found ${value}`);
   }
-  const { least, most } = wholeBounds(schema as NumberBounds);
-  const there = types.includes('number') ? numberRange(schema as NumberBounds) : integerRange(least, most);
-  if (there === undefined) refuse(path, 'its bounds leave no number');
+  const there = types.includes('number') ? hasNumbers : hasIntegers;
+  if (!there(schema as NumberBounds)) refuse(path, 'its bounds leave no number');
 }
 
 export function checkCounts(schema: Schema, least: string, most: string, path: readonly string[]): void {

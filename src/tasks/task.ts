@@ -105,7 +105,7 @@ export interface TaskTokens<Job, Result> {
   bytes(job: Job): number;
   /** Tokens to reserve before the job runs. */
   cost(job: Job): TokenCost;
-  /** Texts that the engine encodes for the job. */
+  /** Texts that the engine works on: those that it encodes, and schemas of answers. */
   texts(job: Job): readonly string[];
   /** Tokens to charge once the job has run. */
   used(job: Job, result: Result): number;

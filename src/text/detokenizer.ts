@@ -56,6 +56,9 @@ function openDecoder(file: TokenizerFile): TokenizerLibrary {
     CONFIG,
   );
   replaceByteLevelDecoder(library.decoder);
+  const special = new Set(library.special_tokens);
+  // The library searches the whole list for each token.
+  library.special_tokens.includes = (token) => special.has(token);
   // The library has put the added tokens there already.
   for (const [piece, id] of pieces) library.model.vocab[id] ??= piece;
   return library;

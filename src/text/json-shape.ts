@@ -6,7 +6,16 @@ interface JsonBounds {
   fields: number;
   /** Commas, which follow every member and element but the last of its object or list. Default: no bound. */
   commas?: number;
+  /** Whether an object may have a key twice. Default: no. */
+  duplicates?: boolean;
 }
+
+/** Bounds of what a request holds: of its body, and of JSON in its texts. */
+export const REQUEST_BOUNDS = {
+  depth: 32,
+  /** Fields of all objects. The largest classification, 32 inputs with 64 fields, has half as many. */
+  fields: 4096,
+} as const;
 
 export type JsonFault =
   | { kind: 'depth' | 'fields' | 'commas' }
@@ -15,7 +24,7 @@ export type JsonFault =
 
 /** What the walk knows of an object or a list that it is in. */
 interface Level {
-  /** Keys so far; undefined for a list. */
+  /** Keys so far; undefined where they do not matter. */
   keys: Set<string> | undefined;
   /** Key or index of the present value. */
   at: string | number;
@@ -45,7 +54,10 @@ export function shapeFault(json: Uint8Array, most: JsonBounds): JsonFault | unde
       at = closingQuote(json, at);
       textEnd = at + 1;
     } else if (code === 0x5b || code === 0x7b) {
-      level = code === 0x7b ? { keys: new Set(), at: '' } : { keys: undefined, at: 0 };
+      level =
+        code === 0x7b
+          ? { keys: most.duplicates ? undefined : new Set(), at: '' }
+          : { keys: undefined, at: 0 };
       levels.push(level);
       if (levels.length > most.depth) return { kind: 'depth' };
     } else if (code === 0x5d || code === 0x7d) {

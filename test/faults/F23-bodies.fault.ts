@@ -14,8 +14,8 @@ beforeAll(async () => {
 });
 afterAll(() => subject.stop());
 
-const post = (body: string | Buffer, headers: Record<string, string> = {}) =>
-  subject.ask('/v1/classify', { method: 'POST', body, headers });
+const post = (body: string | Buffer, headers: Record<string, string> = {}, path = '/v1/classify') =>
+  subject.ask(path, { method: 'POST', body, headers });
 
 /** Streams up to a GiB in chunks; how much the server took, and what it said. */
 function endless(): Promise<{ sent: number; answer: string }> {
@@ -60,8 +60,8 @@ fault('F23', 'hostile bodies', async (report) => {
   }
   report.note('3 compressed bombs: 415');
 
-  for (const [what, body, status, code] of MALFORMED_BODIES) {
-    const { status: found, json } = await post(body, { 'content-type': 'application/json' });
+  for (const [what, body, status, code, path] of MALFORMED_BODIES) {
+    const { status: found, json } = await post(body, { 'content-type': 'application/json' }, path);
     expect([what, found, json?.error.code]).toEqual([what, status, code]);
   }
   report.note(`${MALFORMED_BODIES.length} malformed bodies: 400 or 413`);

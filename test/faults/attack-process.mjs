@@ -12,6 +12,10 @@ const many = (count, text) => Array.from({ length: count }, () => text);
 /** As many of `text` as a body of 1 MiB has room for beside `rest` bytes. */
 const fill = (text, bytes) => text.repeat(Math.floor(bytes / Buffer.byteLength(text)));
 
+const named = (count, of) => Object.fromEntries(many(count, '').map((_, i) => [`p${i}`, of(i)]));
+const format = (schema) => ({ type: 'json_schema', json_schema: { name: 'a', schema } });
+const privateAt = (_, i) => String.fromCharCode(0xe000 + i);
+
 /** A body differs from time to time, so that no cache serves it. */
 const ATTACKS = [
   {
@@ -79,6 +83,35 @@ const ATTACKS = [
         ...Object.fromEntries(many(3_000, 'k').map((k, i) => [`${k}${time}${i}`, 0])),
       }),
   },
+  {
+    what: 'a schema of many alternatives',
+    path: '/v1/completions',
+    body: (time) =>
+      json({
+        prompt: `a${time}`,
+        response_format: format({
+          type: 'object',
+          properties: named(29, () => ({ oneOf: many(64, '').map((_, i) => ({ $ref: `#/$defs/p${i}` })) })),
+          $defs: named(64, (i) => ({ enum: many(220, '').map((_, value) => i * 220 + value) })),
+        }),
+      }),
+  },
+  {
+    what: 'a pattern of many dots',
+    path: '/v1/completions',
+    body: (time) =>
+      json({ prompt: `a${time}`, response_format: format({ type: 'string', pattern: fill('.', 110_000) }) }),
+  },
+  {
+    what: 'a chat of many private characters',
+    path: '/v1/chat/completions',
+    body: (time) =>
+      json({
+        messages: [...many(15, fill(`a${time}`, 60_000)), many(6_399, '').map(privateAt).join('')].map(
+          (content) => ({ role: 'user', content }),
+        ),
+      }),
+  },
 ];
 
 const ADDRESS = '127.0.0.2';
@@ -115,9 +148,9 @@ async function pause(ms) {
   while (going && performance.now() < end) await delay(Math.min(100, ms));
 }
 
-async function send({ what, path, body }, { port, headers, pauseMs }) {
+async function send({ what, path, body, name = () => what }, { port, headers, pauseMs }) {
   for (let time = 0; going; time += 1) {
-    const as = `${what}: ${await status(port, path, headers, body(time))}`;
+    const as = `${name(time)}: ${await status(port, path, headers, body(time))}`;
     answers[as] = (answers[as] ?? 0) + 1;
     await pause(pauseMs * (0.5 + Math.random()));
   }
@@ -154,7 +187,8 @@ async function work(options) {
   const given = lists?.map(({ what, path, bodies }) => ({
     what,
     path,
-    body: (time) => bodies[time % bodies.length],
+    name: (time) => `${what}, ${bodies[time % bodies.length].name}`,
+    body: (time) => bodies[time % bodies.length].body,
   }));
   await Promise.all([
     ...(given ?? ATTACKS).map((attack) => send(attack, options)),

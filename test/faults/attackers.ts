@@ -7,6 +7,12 @@ const ALLOWED = [200, 400, 408, 413, 422, 429, 503, 504];
 /** Attackers have machines of their own; here they only get what the server leaves. */
 const LOW_PRIORITY = 10;
 
+export interface AttackBody {
+  /** Answers are counted by it. */
+  name: string;
+  body: string;
+}
+
 export interface AttackOptions {
   port: number;
   headers: Record<string, string>;
@@ -16,7 +22,7 @@ export interface AttackOptions {
   pingers: number;
   slowBodies: number;
   /** The bodies of each attacker, sent again and again. Default: one attacker of each kind that is known. */
-  lists?: { what: string; path: string; bodies: string[] }[];
+  lists?: { what: string; path: string; bodies: AttackBody[] }[];
 }
 
 interface Figures {
@@ -60,6 +66,13 @@ export class Attackers {
   /** Answers that no attack may get. */
   get failures(): string[] {
     return [...this.answers.keys()].filter((as) => !ALLOWED.includes(Number(as.split(' ').at(-1))));
+  }
+
+  /** Statuses of the answers to one body of a list. */
+  statusesOf(what: string, name: string): number[] {
+    const begin = `${what}, ${name}: `;
+    const own = [...this.answers.keys()].filter((as) => as.startsWith(begin));
+    return own.map((as) => Number(as.slice(begin.length)));
   }
 
   get sent(): number {

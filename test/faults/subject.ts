@@ -44,6 +44,15 @@ const SAMPLES = {
       .map(({ text }) => ({ task: 'sst2', input: text })),
     told: ({ data }) => data,
   },
+  /** olmoe-mini, which has a chat template. */
+  chat: {
+    model: join(REPO, 'models/olmoe-mini'),
+    path: '/v1/completions',
+    bodies: sst2()
+      .slice(0, 20)
+      .map(({ text }) => ({ prompt: text, max_tokens: 4, return_token_ids: true })),
+    told: ({ choices }) => choices,
+  },
   /** Random weights, without a tokenizer: its completions do not end by themselves. */
   tiny: {
     model: TINY,

@@ -3,8 +3,27 @@
 const deep = (levels: number) =>
   `{"task":"sst2","input":${'['.repeat(levels - 1)}"a"${']'.repeat(levels - 1)}}`;
 
+/** A list of as many zeros as a body has room for. */
+const zeros = (count = 500_000) => `[${'0,'.repeat(count - 1)}0]`;
+const message = (fields: string) => `{"messages":[{"role":"assistant",${fields}}]}`;
+const called = (args: string) =>
+  message(`"tool_calls":[{"function":{"name":"f","arguments":${JSON.stringify(args)}}}]`);
+const manyMessages = `{"messages":[${Array.from(
+  { length: 4_000 },
+  () => `{"role":"assistant","tool_calls":${zeros(100)}}`,
+).join()}]}`;
+const CHAT = '/v1/chat/completions';
+const RESPONSES = '/v1/responses';
+
 /** Malformed bodies, with the status and the error code of their responses. */
-export const MALFORMED_BODIES: [what: string, body: string | Buffer, status: number, code: string][] = [
+export const MALFORMED_BODIES: [
+  what: string,
+  body: string | Buffer,
+  status: number,
+  code: string,
+  /** Default: /v1/classify. */
+  path?: string,
+][] = [
   ['nothing', '', 400, 'invalid_json'],
   ['half of an object', '{"task":', 400, 'invalid_json'],
   ['NaN', '{"input":NaN}', 400, 'invalid_json'],
@@ -36,6 +55,40 @@ export const MALFORMED_BODIES: [what: string, body: string | Buffer, status: num
     JSON.stringify({ task: 'sst2', input: 'a'.repeat(65_537) }),
     413,
     'request_too_large',
+  ],
+  ['half a million calls', message(`"tool_calls":${zeros()}`), 400, 'invalid_request', CHAT],
+  ['half a million parts', message(`"content":${zeros()}`), 400, 'invalid_request', CHAT],
+  ['4,000 times 100 calls', manyMessages, 400, 'invalid_request', CHAT],
+  ['half a million tools', `{"messages":[],"tools":${zeros()}}`, 400, 'invalid_request', CHAT],
+  ['half a million modalities', `{"messages":[],"modalities":${zeros()}}`, 400, 'invalid_request', CHAT],
+  [
+    'half a million parts of an item',
+    `{"input":[{"type":"function_call_output","output":${zeros()}}]}`,
+    400,
+    'invalid_request',
+    RESPONSES,
+  ],
+  [
+    'half a million texts of reasoning',
+    `{"input":[{"type":"reasoning","content":${zeros()}}]}`,
+    400,
+    'invalid_request',
+    RESPONSES,
+  ],
+  ['deep arguments', called('{"a":'.repeat(120_000)), 400, 'invalid_request', CHAT],
+  [
+    'whole deep arguments',
+    called(`{"a":1,"a":${'{"a":'.repeat(90_000)}0${'}'.repeat(90_001)}`),
+    400,
+    'invalid_request',
+    CHAT,
+  ],
+  [
+    'deep arguments of an item',
+    JSON.stringify({ input: [{ type: 'function_call', name: 'f', arguments: '{"a":'.repeat(120_000) }] }),
+    400,
+    'invalid_request',
+    RESPONSES,
   ],
 ];
 

@@ -1,5 +1,6 @@
 /** The request and the answer of /v1/chat/completions. */
 import { z } from 'zod';
+import { listOf } from '../../text/list-schema.js';
 import {
   CONVERSATION_FIELDS,
   Messages,
@@ -25,6 +26,7 @@ import { StreamOptions } from '../shared/stream-options.js';
 /** As many as OpenAI allows. */
 const MOST_TOP_LOGPROBS = 20;
 const MOST_TOKENS = 1_000_000;
+const MOST_MODALITIES = 8;
 
 /** Fields of OpenAI's API that have no effect here. */
 export const IGNORED = [
@@ -70,7 +72,10 @@ export const ChatRequest = z
     return_token_ids: z.boolean().nullish(),
     functions: neutral(null),
     function_call: neutral(null),
-    modalities: z.array(z.literal('text', { error: 'This server makes only text' })).nullish(),
+    modalities: listOf(
+      z.literal('text', { error: 'This server makes only text' }),
+      MOST_MODALITIES,
+    ).nullish(),
     ...ignoredFields(IGNORED),
   })
   .meta({ id: 'ChatRequest' });

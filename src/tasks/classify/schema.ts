@@ -1,5 +1,6 @@
 /** The request and the answer of /v1/classify. */
 import { z } from 'zod';
+import { listOf } from '../../text/list-schema.js';
 import { MOST_INPUTS } from '../shared/limits.js';
 import { Experts, Include, Model, Routing, RoutingK } from '../shared/schema.js';
 
@@ -21,6 +22,13 @@ const Fields = z
 
 const Input = z.union([z.string(), Fields], { error: `Expected ${ONE_INPUT}` });
 
+const Label = z
+  .string()
+  .min(1)
+  .refine((label) => Buffer.byteLength(label) <= LABEL_BYTES, {
+    error: `A label may have ${LABEL_BYTES} bytes`,
+  });
+
 export const ClassifyRequest = z
   .strictObject({
     model: Model,
@@ -29,23 +37,14 @@ export const ClassifyRequest = z
       .string()
       .optional()
       .meta({ description: 'Instead of a task, with `labels`', example: 'category of: {text}' }),
-    labels: z
-      .array(
-        z
-          .string()
-          .min(1)
-          .refine((label) => Buffer.byteLength(label) <= LABEL_BYTES, {
-            error: `A label may have ${LABEL_BYTES} bytes`,
-          }),
-      )
+    labels: listOf(Label, MOST_LABELS)
       .min(2)
-      .max(MOST_LABELS)
       .refine((labels) => new Set(labels).size === labels.length, {
         error: 'Each label may stand there once',
       })
       .optional(),
     input: z
-      .union([Input, z.array(Input).min(1).max(MOST_INPUTS)], {
+      .union([Input, listOf(Input, MOST_INPUTS).min(1)], {
         error: `Expected ${ONE_INPUT}, or a list of 1 to ${MOST_INPUTS} of these`,
       })
       .meta({ example: 'a fine film' }),

@@ -1,12 +1,13 @@
 /** The request and the answer of /v1/detokenize. */
 import { z } from 'zod';
+import { listOf } from '../../text/list-schema.js';
 import { MOST_INPUTS } from '../shared/limits.js';
 import { Model, TokenIds } from '../shared/schema.js';
 
 export const DetokenizeRequest = z
   .strictObject({
     model: Model,
-    ids: z.union([TokenIds, z.array(TokenIds).min(1).max(MOST_INPUTS)], {
+    ids: z.union([TokenIds, listOf(TokenIds, MOST_INPUTS).min(1)], {
       error: `Expected a list of token ids, or a list of 1 to ${MOST_INPUTS} such lists`,
     }),
     skip_special_tokens: z.boolean().default(true),

@@ -1,5 +1,6 @@
 /** Answers conversations in the format of OpenAI's responses. They run as a chat does. */
 import { ChatChoices, chatInputs, chatTexts, chatTokens } from '../shared/chat-work.js';
+import { heldBytes } from '../shared/token-estimates.js';
 import type { Task } from '../task.js';
 import { ResponseAnswers } from './answer.js';
 import {
@@ -30,7 +31,10 @@ export const respond: Task<RespondBody, RespondJob, RespondResult, RespondForm> 
   prepare: prepareRespond,
   form: ({ answer, tools, echo, explain = false }) => ({ answer, tools, echo, experts: explain }),
   answers: (about) => new ResponseAnswers(about),
-  tokens: chatTokens,
+  tokens: {
+    ...chatTokens,
+    bytes: (job) => chatTokens.bytes(job) + heldBytes([JSON.stringify(job.echo)]),
+  },
   engine: {
     runs: 'model',
     texts: chatTexts,

@@ -1,8 +1,9 @@
 /** Converts the input items of /v1/responses into the messages of a chat. */
 import { z } from 'zod';
 import { SidaError } from '../../errors.js';
+import { listOf } from '../../text/list-schema.js';
 import { checkAgainst } from '../../text/schema-faults.js';
-import { type ChatMessage, Message } from '../shared/conversation-schema.js';
+import { Arguments, type ChatMessage, Content, Message, MOST_PARTS } from '../shared/conversation-schema.js';
 import { TurnMessages } from './turn-messages.js';
 
 type Item = { type?: string | null | undefined } & Record<string, unknown>;
@@ -15,8 +16,7 @@ interface ItemMessages {
 
 const MessageItem = Message.pick({ role: true, content: true });
 
-const Parts = z.array(z.looseObject({ type: z.string() }));
-const Texts = z.array(z.looseObject({ text: z.string() }));
+const Texts = listOf(z.looseObject({ text: z.string() }), MOST_PARTS);
 
 /** Of reasoning that is encrypted, nothing can be read. */
 const ReasoningItem = z.looseObject({ summary: Texts.nullish(), content: Texts.nullish() });
@@ -24,13 +24,18 @@ const ReasoningItem = z.looseObject({ summary: Texts.nullish(), content: Texts.n
 const CallItem = z.looseObject({
   call_id: z.string().nullish(),
   name: z.string().min(1),
-  arguments: z.string(),
+  arguments: Arguments,
 });
 
-const OutputItem = z.looseObject({
-  call_id: z.string().nullish(),
-  output: z.union([z.string(), Parts], { error: 'Expected a text or a list of parts' }),
-});
+const OutputItem = z.looseObject({ call_id: z.string().nullish(), output: Content });
+
+/** What is checked of an item, by its type. */
+export const ITEMS = {
+  message: MessageItem,
+  reasoning: ReasoningItem,
+  function_call: CallItem,
+  function_call_output: OutputItem,
+};
 
 export function messagesOf(input: string | Item[], instructions: string | null | undefined): ItemMessages {
   const messages = new TurnMessages();
@@ -43,23 +48,23 @@ export function messagesOf(input: string | Item[], instructions: string | null |
 function addItem(messages: TurnMessages, item: Item, param: string): void {
   switch (item.type ?? 'message') {
     case 'message': {
-      const { role, content } = checked(MessageItem, item, param);
+      const { role, content } = checked(ITEMS.message, item, param);
       messages.add({ role, content }, `${param}.content`);
       break;
     }
     case 'reasoning': {
-      const { content, summary } = checked(ReasoningItem, item, param);
+      const { content, summary } = checked(ITEMS.reasoning, item, param);
       const texts = content != null && content.length > 0 ? content : (summary ?? []);
       messages.addReasoning(texts.map(({ text }) => text).join('\n'));
       break;
     }
     case 'function_call': {
-      const { call_id: id, name, arguments: given } = checked(CallItem, item, param);
+      const { call_id: id, name, arguments: given } = checked(ITEMS.function_call, item, param);
       messages.addCall({ id, type: 'function', function: { name, arguments: given } }, param);
       break;
     }
     case 'function_call_output': {
-      const { call_id: id, output } = checked(OutputItem, item, param);
+      const { call_id: id, output } = checked(ITEMS.function_call_output, item, param);
       messages.add({ role: 'tool', tool_call_id: id, content: output }, `${param}.output`);
       break;
     }

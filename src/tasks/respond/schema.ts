@@ -1,5 +1,6 @@
 /** The request and the answer of /v1/responses. */
 import { z } from 'zod';
+import { listOf } from '../../text/list-schema.js';
 import { issuesOf } from '../../text/schema-faults.js';
 import {
   asGiven,
@@ -50,6 +51,9 @@ const Tool = z.looseObject({ type: z.string() }).check(({ value, issues }) => {
   if (value.type === 'function') issues.push(...issuesOf(FunctionTool, value));
 });
 
+/** What `tools` checks. */
+export const ToolList = listOf(Tool, MOST_TOOLS);
+
 /** This server keeps no conversation, so a request that builds on one must be refused. */
 const notKept = z
   .null({ error: 'This server keeps no responses: send the whole conversation as "input"' })
@@ -61,15 +65,12 @@ export const ResponsesRequest = z
   .strictObject({
     model: Model,
     input: z
-      .union([z.string(), z.array(Item).min(1).max(MOST_ITEMS)], {
-        error: 'Expected a text or a list of items',
+      .union([z.string(), listOf(Item, MOST_ITEMS).min(1)], {
+        error: `Expected a text or a list of 1 to ${MOST_ITEMS} items`,
       })
       .meta({ example: 'What kind of thing is a violin?' }),
     instructions: z.string().nullish().meta({ description: 'Becomes the first message, of the role system' }),
-    tools: asGiven(
-      z.array(Tool).max(MOST_TOOLS),
-      'Tools of the type "function"; others are not offered to the model',
-    ).nullish(),
+    tools: asGiven(ToolList, 'Tools of the type "function"; others are not offered to the model').nullish(),
     tool_choice: ToolChoice,
     ...CONVERSATION_FIELDS,
     reasoning: z
@@ -83,9 +84,7 @@ export const ResponsesRequest = z
       description: 'Most tokens, reasoning included. Default: 1024, or what the context has left',
     }),
     stream: z.boolean().nullish(),
-    include: z
-      .array(z.string().max(64))
-      .max(MOST_INCLUDES)
+    include: listOf(z.string().max(64), MOST_INCLUDES)
       .nullish()
       .meta({ description: '`experts` is what the answer cost in experts; others have no effect' }),
     routing: Routing,

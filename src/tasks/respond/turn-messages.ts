@@ -28,7 +28,10 @@ export class TurnMessages {
     const turn = this.#reasoning === undefined ? this.#turn : undefined;
     if (turn === undefined)
       this.#push({ role: 'assistant', ...this.#takeReasoning(), tool_calls: [call] }, field);
-    else turn.tool_calls = [...(turn.tool_calls ?? []), call];
+    else {
+      turn.tool_calls ??= [];
+      turn.tool_calls.push(call);
+    }
   }
 
   finish(): { messages: ChatMessage[]; contentFields: string[] } {

@@ -26,7 +26,7 @@ import {
   storedChoice,
   texts,
 } from './stored.js';
-import { type StoredStructure, storedStructure } from './structure.js';
+import { heldSchemas, ownSchemas, type StoredStructure, storedStructure } from './structure.js';
 import { heldBytes, inputTokens, reservedTokens } from './token-estimates.js';
 
 /** Most tokens of an answer, if the request sets no limit and the context has room for them. */
@@ -185,13 +185,14 @@ export class ChatChoices {
 
 export const chatTokens = {
   input: ({ conversation }: ChatWork) => inputTokens([conversation]),
-  bytes: ({ conversation, adjustments }: ChatWork) =>
-    heldBytes([conversation, ...(adjustments?.biases ?? [])]),
-  cost: ({ conversation, maxTokens, choices = 1 }: ChatWork) => ({
+  bytes: ({ conversation, structure, adjustments }: ChatWork) =>
+    heldBytes([conversation, ...heldSchemas(structure), ...(adjustments?.biases ?? [])]),
+  cost: ({ conversation, structure, maxTokens, choices = 1 }: ChatWork) => ({
     known: (maxTokens ?? USUAL_TOKENS) * choices,
-    estimated: reservedTokens([conversation]),
+    estimated: reservedTokens([conversation, ...ownSchemas(structure)]),
   }),
-  texts: ({ conversation }: ChatWork) => [conversation],
+  // The conversation has the schemas of the tools.
+  texts: ({ conversation, structure }: ChatWork) => [conversation, ...ownSchemas(structure)],
   used: (_job: ChatWork, { promptTokens, completionTokens }: ChatWorkResult) =>
     promptTokens + completionTokens,
 };

@@ -1,10 +1,15 @@
 /** Request fields of a conversation, in the shapes of OpenAI's chat completions. */
 import { z } from 'zod';
+import { REQUEST_BOUNDS, shapeFault } from '../../text/json-shape.js';
+import { listOf } from '../../text/list-schema.js';
 import { issuesOf } from '../../text/schema-faults.js';
 
 /** More than fit into a request. */
 const MOST_MESSAGES = 4096;
 const MOST_TOOLS = 128;
+/** Of one message. */
+const MOST_CALLS = 1024;
+export const MOST_PARTS = 1024;
 const NAME_LETTERS = 128;
 
 const ROLES = ['system', 'developer', 'user', 'assistant', 'tool'] as const;
@@ -12,27 +17,48 @@ const ROLES = ['system', 'developer', 'user', 'assistant', 'tool'] as const;
 /** Checked by `partsText`, which says what is not supported. */
 const Part = z.looseObject({ type: z.string() });
 
+export const Content = z.union([z.string(), listOf(Part, MOST_PARTS)], {
+  error: `Expected a text or a list of at most ${MOST_PARTS} parts`,
+});
+
+/** JSON that the model wrote. Templates get the object that it is, so it may be no larger than that of a body. */
+export const Arguments = z.string().check(({ value, issues }) => {
+  if (!isObject(value)) return;
+  // A model may write a key twice. Templates then get the last one, as in transformers.
+  const fault = shapeFault(Buffer.from(value), { ...REQUEST_BOUNDS, duplicates: true });
+  if (fault === undefined) return;
+  const { depth, fields } = REQUEST_BOUNDS;
+  const message =
+    fault.kind === 'depth'
+      ? `Expected JSON of at most ${depth} levels`
+      : `Expected JSON with at most ${fields} fields`;
+  issues.push({ code: 'custom', message, input: value });
+});
+
+/** Whether the text, if it is JSON, is an object. */
+function isObject(json: string): boolean {
+  return /^\s*\{/.test(json);
+}
+
 const ToolCall = z.looseObject({
   id: z.string().nullish(),
   type: z.literal('function').nullish(),
-  function: z.looseObject({ name: z.string().min(1), arguments: z.string() }),
+  function: z.looseObject({ name: z.string().min(1), arguments: Arguments }),
 });
 
 export const Message = z
   .looseObject({
     role: z.enum(ROLES),
-    content: z.union([z.string(), z.array(Part)], { error: 'Expected a text or a list of parts' }).nullish(),
+    content: Content.nullish(),
     name: z.string().nullish(),
     reasoning_content: z.string().nullish(),
-    tool_calls: z.array(ToolCall).nullish(),
+    tool_calls: listOf(ToolCall, MOST_CALLS).nullish(),
     tool_call_id: z.string().nullish(),
   })
   .meta({ id: 'ChatMessage' });
 
-export const Messages = z
-  .array(Message)
+export const Messages = listOf(Message, MOST_MESSAGES)
   .min(1, { error: 'Expected at least one message' })
-  .max(MOST_MESSAGES)
   .meta({ example: [{ role: 'user', content: 'What kind of thing is a violin?' }] });
 
 const FunctionName = z.string().min(1).max(NAME_LETTERS);
@@ -58,8 +84,11 @@ export function asGiven<S extends z.ZodType>(schema: S, description: string) {
     .meta({ type: 'array', items: { type: 'object' }, description });
 }
 
+/** What `Tools` checks. */
+export const ToolList = listOf(Tool, MOST_TOOLS);
+
 export const Tools = asGiven(
-  z.array(Tool).max(MOST_TOOLS),
+  ToolList,
   'Functions that the model may call, with JSON schemas of their arguments',
 );
 

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { SidaError } from '../../errors.js';
 import type { SamplingWish } from '../../protocol/engine-messages.js';
 import { choiceSeed, type Sampling } from '../../protocol/sampling.js';
+import { listOf } from '../../text/list-schema.js';
 
 const MOST_STOPS = 4;
 const STOP_BYTES = 1024;
@@ -22,7 +23,7 @@ const Stop = z
   });
 
 export const STOP = z
-  .union([Stop, z.array(Stop).max(MOST_STOPS)], {
+  .union([Stop, listOf(Stop, MOST_STOPS)], {
     error: `Expected a text, or a list of up to ${MOST_STOPS} texts, each of 1 to ${STOP_BYTES} bytes`,
   })
   .nullish();

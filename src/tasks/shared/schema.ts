@@ -2,10 +2,9 @@
 import { z } from 'zod';
 import { MOST_ROUTING_K } from '../../config/engine-options.js';
 import type { ExpertCost, JobResult } from '../../protocol/engine-messages.js';
+import { listOf } from '../../text/list-schema.js';
 
-export const Include = z
-  .array(z.enum(['experts']))
-  .max(8)
+export const Include = listOf(z.enum(['experts']), 8)
   .optional()
   .meta({ description: 'Extra parts of the answer: `experts` is what it cost in experts' });
 
@@ -65,17 +64,9 @@ export const TokenIds = z
 
 /** A text, a list of token ids, or a list of up to `most` of these. */
 export function promptsField(most: number) {
-  return z.union(
-    [
-      z.string(),
-      TokenIds,
-      z
-        .array(z.union([z.string(), TokenIds]))
-        .min(1)
-        .max(most),
-    ],
-    { error: `Expected a text, a list of token ids, or a list of 1 to ${most} of these` },
-  );
+  return z.union([z.string(), TokenIds, listOf(z.union([z.string(), TokenIds]), most).min(1)], {
+    error: `Expected a text, a list of token ids, or a list of 1 to ${most} of these`,
+  });
 }
 
 /** An answer has one of the two pairs. The number of experts that the routers choose per token decides which. */

@@ -4,6 +4,7 @@ import { SidaError } from '../../errors.js';
 import type { AnswerStructure } from '../../structure/answer-grammar.js';
 import { checkedSchema } from '../../structure/schema-check.js';
 import { hasOnlyObjects } from '../../structure/schema-objects.js';
+import { SchemaWork } from '../../structure/schema-work.js';
 import type { ChatTool, ToolChoice } from './conversation-schema.js';
 import { MOST_STORED } from './stored.js';
 
@@ -20,6 +21,16 @@ export const storedStructure = z.object({
 
 export type StoredStructure = z.infer<typeof storedStructure>;
 
+/** Schemas that a job holds. Those of calls stand among the tools of its conversation, too. */
+export function heldSchemas({ content, calls = [] }: StoredStructure = {}): string[] {
+  return [...(content ? [content.schema] : []), ...calls.map(({ schema }) => schema)];
+}
+
+/** Schemas that the engine compiles and that stand in no text of the job. */
+export function ownSchemas({ content }: StoredStructure = {}): string[] {
+  return content ? [content.schema] : [];
+}
+
 const ANY_OBJECT = { schema: '{"type":"object"}', closed: false };
 /** Keywords that say of what type the arguments are. Without them, they are an object. */
 const DECIDES = ['type', '$ref', 'anyOf', 'oneOf', 'allOf', 'const', 'enum'];
@@ -33,14 +44,18 @@ export interface StructureFormat {
   strict?: unknown;
 }
 
-/** Undefined for plain text. `param` names the format in errors. Throws invalid_request. */
+/**
+ * Undefined for plain text. `param` names the format in errors. `work` counts for all schemas of the request. Throws
+ * invalid_request.
+ */
 export function contentStructure(
   format: StructureFormat | null | undefined,
   param: string,
+  work = new SchemaWork(),
 ): AnswerStructure['content'] {
   if (format == null || format.type === 'text') return undefined;
   if (format.type === 'json_object') return ANY_OBJECT;
-  return schemaText(format.schema, param, format.strict);
+  return schemaText(format.schema, param, format.strict, work);
 }
 
 /** A function, and the field of the request that describes it. */
@@ -56,14 +71,23 @@ interface Demands {
   tools: readonly OfferedTool[];
   /** Whether the model calls tools on its own. */
   calls: boolean;
+  /** Of all schemas of the request. */
+  work?: SchemaWork;
 }
 
 /** Undefined if the answer may be any text. Throws invalid_request. */
-export function structureOf({ content, choice, tools, calls }: Demands): StoredStructure | undefined {
+export function structureOf({
+  content,
+  choice,
+  tools,
+  calls,
+  work = new SchemaWork(),
+}: Demands): StoredStructure | undefined {
   const forced = forcedTools(choice, tools);
-  if (forced !== undefined) return { calls: forced.map(callStructure) };
+  const callOf = (tool: OfferedTool) => callStructure(tool, work);
+  if (forced !== undefined) return { calls: forced.map(callOf) };
   if (content === undefined) return undefined;
-  return calls && tools.length > 0 ? { content, calls: tools.map(callStructure) } : { content };
+  return calls && tools.length > 0 ? { content, calls: tools.map(callOf) } : { content };
 }
 
 /** The tools of which one must be called; undefined if the model may do without. */
@@ -80,7 +104,7 @@ function forcedTools(choice: ToolChoice, tools: readonly OfferedTool[]): readonl
   throw invalid(`"tool_choice" names ${JSON.stringify(name)}, which is not among the tools`);
 }
 
-function callStructure({ tool, field }: OfferedTool) {
+function callStructure({ tool, field }: OfferedTool, work: SchemaWork) {
   const { name, parameters, strict } = tool.function;
   if (!NAME.test(name)) {
     const message = `The function name ${JSON.stringify(name)} has other characters than letters, digits and "_.:-"`;
@@ -89,15 +113,15 @@ function callStructure({ tool, field }: OfferedTool) {
   const param = `${field}.parameters`;
   const schema = parameters ?? { type: 'object', properties: {} };
   const typed = DECIDES.some((keyword) => schema[keyword] != null) ? schema : { ...schema, type: 'object' };
-  const checked = schemaText(typed, param, strict);
+  const checked = schemaText(typed, param, strict, work);
   if (hasOnlyObjects(typed)) return { name, param, ...checked };
   const message = `The parameters of the function "${name}" allow values that are no objects: all that they allow must be of the type "object"`;
   throw new SidaError({ code: 'invalid_request', message, param });
 }
 
-function schemaText(schema: unknown, param: string, strict: unknown) {
+function schemaText(schema: unknown, param: string, strict: unknown, work: SchemaWork) {
   const closed = strict !== false;
-  return { schema: checkedSchema(schema, param, closed), closed };
+  return { schema: checkedSchema(schema, param, closed, work), closed };
 }
 
 function invalid(message: string): SidaError {

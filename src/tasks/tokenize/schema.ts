@@ -1,12 +1,13 @@
 /** The request and the answer of /v1/tokenize. */
 import { z } from 'zod';
+import { listOf } from '../../text/list-schema.js';
 import { MOST_INPUTS } from '../shared/limits.js';
 import { Model } from '../shared/schema.js';
 
 export const TokenizeRequest = z
   .strictObject({
     model: Model,
-    input: z.union([z.string(), z.array(z.string()).min(1).max(MOST_INPUTS)], {
+    input: z.union([z.string(), listOf(z.string(), MOST_INPUTS).min(1)], {
       error: `Expected a text, or a list of 1 to ${MOST_INPUTS} texts`,
     }),
     add_special_tokens: z.boolean().default(true),

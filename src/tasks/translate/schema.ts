@@ -1,5 +1,6 @@
 /** The request and the answer of /v1/translate. */
 import { z } from 'zod';
+import { listOf } from '../../text/list-schema.js';
 import { BEAM_FIELDS } from '../shared/beams.js';
 import { MOST_INPUTS } from '../shared/limits.js';
 import { Experts, Include, Model, Routing, RoutingK, Usage } from '../shared/schema.js';
@@ -13,7 +14,7 @@ export const TranslateRequest = z
   .strictObject({
     model: Model,
     input: z
-      .union([z.string(), z.array(z.string()).min(1).max(MOST_INPUTS)], {
+      .union([z.string(), listOf(z.string(), MOST_INPUTS).min(1)], {
         error: `Expected a text, or a list of 1 to ${MOST_INPUTS} texts`,
       })
       .meta({ example: 'The film was good.' }),

@@ -38,9 +38,13 @@ export class ChatEncoder {
   readonly #all: Lookalikes;
   readonly #encode: MarkedEncoder;
   readonly #opened = new Map<string, ChatTemplate>();
+  readonly #pause: () => void;
   #fault: string | undefined;
 
-  /** A template that cannot be read is a reason to refuse conversations, not to refuse the model. */
+  /**
+   * A template that cannot be read is a reason to refuse conversations, not to refuse the model. `pause` is called
+   * every few milliseconds while a conversation is rendered.
+   */
   constructor(
     tokenizer: Pick<Tokenizer, 'markedEncoder'>,
     controls: ControlTokens,
@@ -48,6 +52,7 @@ export class ChatEncoder {
     pause: () => void = () => undefined,
   ) {
     this.#templates = templates;
+    this.#pause = pause;
     const all = new Set([...controls.special, ...controls.others]);
     this.#special = new Lookalikes(controls.special);
     this.#all = new Lookalikes(all);
@@ -84,12 +89,15 @@ export class ChatEncoder {
     const conversation = JSON.parse(json) as Conversation;
     const template = this.#template(conversation);
     const plain = template.render(conversation);
-    const mark = unusedMark(json + plain);
+    this.#pause();
+    const mark = unusedMark(json, plain);
+    this.#pause();
     if (mark === undefined) throw invalid('The messages use every private character of Unicode');
     let marked = plain;
     for (const rule of RULES) {
       const input = this.#marked(conversation, mark, rule);
       if (!JSON.stringify(input).includes(mark)) return { text: plain, mark };
+      this.#pause();
       marked = template.render(input);
       if (marked.replaceAll(mark, '') === plain) break;
     }
@@ -101,8 +109,10 @@ export class ChatEncoder {
     mark: string,
     guardsAll: (role: string) => boolean,
   ): Conversation {
-    const marked = (value: unknown, role: string) =>
-      markedValue(value, guardsAll(role) ? this.#all : this.#special, mark);
+    const marked = (value: unknown, role: string) => {
+      this.#pause();
+      return markedValue(value, guardsAll(role) ? this.#all : this.#special, mark);
+    };
     const rest = Object.entries(variables).map(([name, value]) => [name, marked(value, NO_ROLE)]);
     return {
       ...Object.fromEntries(rest),

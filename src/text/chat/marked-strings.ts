@@ -62,11 +62,15 @@ function escaped(text: string): string {
 const FIRST_MARK = 0xe000;
 const LAST_MARK = 0xf8ff;
 
-/** A private character that is not in the text. */
-export function unusedMark(text: string): string | undefined {
-  for (let code = FIRST_MARK; code <= LAST_MARK; code += 1) {
-    const mark = String.fromCharCode(code);
-    if (!text.includes(mark)) return mark;
+/** A private character that is in none of the texts. Reads each of them once, however many such characters it has. */
+export function unusedMark(...texts: readonly string[]): string | undefined {
+  const used = new Uint8Array(LAST_MARK - FIRST_MARK + 1);
+  for (const text of texts) {
+    for (let at = 0; at < text.length; at += 1) {
+      const code = text.charCodeAt(at);
+      if (code >= FIRST_MARK && code <= LAST_MARK) used[code - FIRST_MARK] = 1;
+    }
   }
-  return undefined;
+  const free = used.indexOf(0);
+  return free < 0 ? undefined : String.fromCharCode(FIRST_MARK + free);
 }

@@ -22,6 +22,7 @@ export interface TokenizerLibrary extends SectionParts {
   marked_encoder(controls: ReadonlySet<string>): MarkedEncoder;
   decode(ids: number[], options: { skip_special_tokens: boolean }): string;
   id_to_token(id: number): string | undefined;
+  special_tokens: string[];
   normalizer: Normalizer | null;
   pre_tokenizer: PreTokenizer | null;
   decoder: ByteLevelDecoder | null;

@@ -21,6 +21,13 @@ async function refused(path: string, body: object) {
 }
 
 const CHAT = { messages: [{ role: 'user', content: 'hi' }] };
+/** A message with calls of these arguments. */
+const called = (...args: string[]) => ({
+  messages: [
+    { role: 'assistant', tool_calls: args.map((each) => ({ function: { name: 'f', arguments: each } })) },
+  ],
+});
+const nested = (levels: number) => `${'{"a":'.repeat(levels)}0${'}'.repeat(levels)}`;
 const named = (name: unknown) => ({ tools: [{ type: 'function', function: { name, parameters: {} } }] });
 
 it.each<Refused>([
@@ -55,6 +62,40 @@ it.each<Refused>([
     'The field "tools" is wrong. Expected a list of at most 128 entries, but got 129',
   ],
   [
+    'deep arguments',
+    called('{}', nested(33)),
+    'messages.0.tool_calls.1.function.arguments',
+    'The field "messages.0.tool_calls.1.function.arguments" is wrong. Expected JSON of at most 32 levels',
+  ],
+  [
+    'deep arguments behind a key that stands twice',
+    called(`{"a":1,"a":${nested(33)}}`),
+    'messages.0.tool_calls.0.function.arguments',
+    'The field "messages.0.tool_calls.0.function.arguments" is wrong. Expected JSON of at most 32 levels',
+  ],
+  [
+    'arguments of many fields',
+    called(JSON.stringify(Object.fromEntries(Array.from({ length: 4_097 }, (_, at) => [at, 0])))),
+    'messages.0.tool_calls.0.function.arguments',
+    'The field "messages.0.tool_calls.0.function.arguments" is wrong. Expected JSON with at most 4096 fields',
+  ],
+  [
+    'too many calls in a message',
+    called(...Array.from({ length: 1_025 }, () => '{}')),
+    'messages.0.tool_calls',
+    'The field "messages.0.tool_calls" is wrong. Expected a list of at most 1024 entries, but got 1025',
+  ],
+  [
+    'too many parts in a message',
+    {
+      messages: [
+        { role: 'user', content: Array.from({ length: 1_025 }, () => ({ type: 'text', text: '' })) },
+      ],
+    },
+    'messages.0.content',
+    'The field "messages.0.content" is wrong. Expected a text or a list of at most 1024 parts',
+  ],
+  [
     'a bias of no token id',
     { logit_bias: { abc: 1 } },
     'logit_bias.abc',
@@ -86,6 +127,18 @@ it.each<Refused>([
   ],
 ])('a chat with %s is refused', async (_, body, param, message) => {
   expect(await refused('/v1/chat/completions', { ...CHAT, ...body })).toEqual([400, param, message]);
+});
+
+it.each([
+  ['a key that stands twice', '{"a":1,"a":2}'],
+  ['as many levels as are allowed', nested(32)],
+  ['a list, which stays a text,', '['.repeat(100_000)],
+  ['no object', '"a"'],
+  ['no JSON', 'no JSON'],
+  ['nothing', ''],
+])('a chat with calls whose arguments are %s is taken', async (_, args) => {
+  const { status, text } = await server.post('/v1/chat/completions', called(args));
+  expect(status, text).toBe(200);
 });
 
 const forced = (tool: object) => ({ tools: [{ type: 'function', ...tool }], tool_choice: 'required' });
@@ -160,6 +213,12 @@ it.each<[what: string, body: object, param: string]>([
   ['an unknown role', { input: [user('a'), { role: 'robot', content: 'a' }] }, 'input.1.role'],
   ['a call without arguments', { input: [{ ...CALL, arguments: 5 }] }, 'input.0.arguments'],
   ['a call whose id is a number', { input: [{ ...CALL, call_id: 5 }] }, 'input.0.call_id'],
+  ['deep arguments', { input: [user('a'), { ...CALL, arguments: nested(33) }] }, 'input.1.arguments'],
+  [
+    'too much reasoning',
+    { input: [{ type: 'reasoning', content: Array.from({ length: 1_025 }, () => ({ text: '' })) }] },
+    'input.0.content',
+  ],
   ['no output', { input: [CALL, { type: 'function_call_output', call_id: 'c' }] }, 'input.1.output'],
   [
     'an image as output',

@@ -88,8 +88,8 @@ describe('error answers', () => {
 });
 
 describe('body', () => {
-  it.each(MALFORMED_BODIES)('is refused: %s', async (_, body, status, code) => {
-    const answer = await server.ask('/v1/classify', { method: 'POST', body, headers: JSON_TYPE });
+  it.each(MALFORMED_BODIES)('is refused: %s', async (_, body, status, code, path = '/v1/classify') => {
+    const answer = await server.ask(path, { method: 'POST', body, headers: JSON_TYPE });
     expect([answer.status, answer.json?.error.code]).toEqual([status, code]);
     expect(answer.json.error.message.length).toBeLessThan(600);
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();

@@ -77,7 +77,7 @@ describe('a JSON schema', () => {
       'a class of thousands of characters',
       {
         type: 'string',
-        pattern: `^[^${Array.from({ length: 20_000 }, (_, i) => String.fromCodePoint(0x4e00 + 2 * i)).join('')}]$`,
+        pattern: `^[^${Array.from({ length: 3_000 }, (_, i) => String.fromCodePoint(0x4e00 + 2 * i)).join('')}]$`,
       },
       /a class has more than 256 ranges/,
     ],

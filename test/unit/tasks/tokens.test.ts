@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type TaskJob, type TaskResult, taskOf } from '../../../src/tasks/registry.js';
+import type { StoredStructure } from '../../../src/tasks/shared/structure.js';
 import { COST } from '../queue/scripted-engine.js';
 
 const input = (job: TaskJob) => taskOf(job).tokens.input(job);
@@ -19,6 +20,53 @@ it('counts the bytes of biases beside those of the prompts', () => {
     adjustments: { presence: 0, frequency: 0, repetition: 1, biases: [[5, 1]] as [number, number][] },
   } as TaskJob;
   expect(taskOf(job).tokens.bytes(job)).toBe(3 + 16 + 16);
+});
+
+describe('the schemas of a request', () => {
+  const bytesOf = (job: TaskJob) => taskOf(job).tokens.bytes(job);
+  const textsOf = (job: TaskJob) => taskOf(job).tokens.texts(job);
+  const schema = JSON.stringify({ description: 'x'.repeat(3_000) });
+  const content = { schema, closed: true };
+  const tools = [{ type: 'function', function: { name: 'f', parameters: JSON.parse(schema) } }];
+  const chat = (conversation: object, structure?: StoredStructure): TaskJob => ({
+    kind: 'chat',
+    conversation: JSON.stringify({ messages: [{ role: 'user', content: 'hi' }], ...conversation }),
+    answer: { kind: 'channels' },
+    tools: true,
+    ...(structure && { structure }),
+    maxTokens: 5,
+    stop: [],
+    logprobs: null,
+    stream: false,
+  });
+
+  it.each<[string, (structure?: StoredStructure) => TaskJob]>([
+    ['a completion', (structure) => ({ ...complete(['hi'], 5), ...(structure && { structure }) }) as TaskJob],
+    ['a chat', (structure) => chat({}, structure)],
+    ['a response', (structure) => ({ ...chat({}, structure), kind: 'respond', echo: {} }) as TaskJob],
+  ])('of %s count as held, as worked on and as charged', (_, jobOf) => {
+    const [plain, bound] = [jobOf(), jobOf({ content })];
+    expect(bytesOf(bound) - bytesOf(plain)).toBe(schema.length);
+    expect(textsOf(bound)).toEqual([...textsOf(plain), schema]);
+    expect(costOf(bound).estimated - costOf(plain).estimated).toBe(Math.ceil(schema.length / 2));
+  });
+
+  it('of tools are held twice, and charged once, with the conversation', () => {
+    const call = { name: 'f', param: 'tools.0.function.parameters', ...content };
+    const [plain, bound] = [chat({ tools }), chat({ tools }, { calls: [call] })];
+    expect(textsOf(plain)[0]).toContain(schema);
+    expect(bytesOf(bound) - bytesOf(plain)).toBe(schema.length);
+    expect(textsOf(bound)).toEqual(textsOf(plain));
+    expect(costOf(bound)).toEqual(costOf(plain));
+  });
+
+  it('and all else that a response repeats is held', () => {
+    const respond = { ...chat({}), kind: 'respond' } as TaskJob;
+    const echo = { metadata: { a: 'x'.repeat(3_000) } };
+    const more = { ...respond, echo } as TaskJob;
+    const less = { ...respond, echo: {} } as TaskJob;
+    expect(bytesOf(more) - bytesOf(less)).toBe(JSON.stringify(echo).length - 2);
+  });
 });
 
 const complete = (prompts: (string | number[])[], maxTokens: number): TaskJob => ({

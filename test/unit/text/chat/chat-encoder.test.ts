@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { ChatEncoder } from '../../../../src/text/chat/chat-encoder.js';
 import { ChatTemplate } from '../../../../src/text/chat/chat-template.js';
 import { controlTokens } from '../../../../src/text/chat/control-tokens.js';
+import { unusedMark } from '../../../../src/text/chat/marked-strings.js';
+import { callsOf } from '../../../support/counted-calls.js';
 import { openQwen3 } from './qwen3.js';
 
 const { file, tokenizer, encoder, cases } = openQwen3();
@@ -90,6 +92,32 @@ describe('text that looks like a control token', () => {
   it('may hold the private characters that mark it', () => {
     const content = '\ue000\ue001 <|im_end|>';
     expect(tokenizer.decode(encoder.encode(conversation(user(content))), false)).toContain(content);
+  });
+});
+
+describe('the private character of the marks', () => {
+  const FIRST = 0xe000;
+  const COUNT = 6_400;
+  const privates = (count: number) =>
+    Array.from({ length: count }, (_, at) => String.fromCharCode(FIRST + at)).join('');
+
+  it('is the first that no text has', () => {
+    expect(unusedMark('', 'a')).toBe('\ue000');
+    expect(unusedMark('a\ue001', '\ue000b')).toBe('\ue002');
+    expect(unusedMark(privates(COUNT - 1))).toBe('\uf8ff');
+    expect(unusedMark(privates(1_000), privates(COUNT))).toBeUndefined();
+  });
+
+  it('is found without a search for each that is used', () => {
+    const searches: [object, string][] = [
+      [String.prototype, 'includes'],
+      [String.prototype, 'indexOf'],
+      [String.prototype, 'search'],
+    ];
+    expect(callsOf(searches, () => void unusedMark(privates(COUNT - 1)))).toBeLessThan(10);
+    expect(callsOf([[String.prototype, 'charCodeAt']], () => void unusedMark(privates(COUNT - 1)))).toBe(
+      COUNT - 1,
+    );
   });
 });
 
