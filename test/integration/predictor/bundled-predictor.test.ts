@@ -21,7 +21,7 @@ describe('the bundled predictor', () => {
   });
 
   it('is found beside the model and reaches the hit rates of its card', async () => {
-    const server = await ServerProcess.start(['--model', MINI, '--memory-budget', '25%']);
+    const server = await ServerProcess.start(['--model', MINI, '--memory-budget', '25%', '--governor', 'off']);
     try {
       const sums = { predicted: 0, hits_top1: 0, hits_top3: 0 };
       for (const { text } of sst2().slice(0, 60)) {
