@@ -37,6 +37,8 @@ export class Generations {
   readonly #options: GenerationsOptions;
   /** In the order of the passes. A new beam stands before the beam that it continues. */
   readonly #running = new Set<Running>();
+  /** Whether the last step ran without a table because forecasts were of no use. */
+  #unforecast = false;
 
   constructor(options: GenerationsOptions) {
     this.#options = options;
@@ -88,11 +90,28 @@ export class Generations {
     const sequences = group.map(({ sequence }) => sequence);
     const routingK = group[0]?.input.routingK ?? 0;
     if (group.length > 0 && (routingK > 0 || planner.needsForecast)) {
+      if (routingK === 0) this.#resumeForecasts();
       const tokens = group.map(({ nextToken }) => nextToken);
       return profiled('step table', () => stepTables?.step(sequences, tokens, routingK) ?? null);
     }
     for (const sequence of sequences) stepTables?.end(sequence);
+    this.#unforecast = true;
     return null;
+  }
+
+  /**
+   * Begins the forecasts of generations again that have run without them. In encoder-decoder models a forecast can only
+   * begin with the generation, so those that run stay without one.
+   */
+  #resumeForecasts(): void {
+    if (!this.#unforecast) return;
+    this.#unforecast = false;
+    const { engine, stepTables } = this.#options;
+    if (engine.shape.stacks.length > 1) return;
+    for (const running of this.#running) {
+      if (!(running instanceof Generation) || running.input.routingK > 0) continue;
+      stepTables?.begin(running.sequence, running.tokens.subarray(0, running.length), false);
+    }
   }
 
   stepTook(ms: number): void {

@@ -1,4 +1,5 @@
 /** Builds the batch that the threads exchange from waiting items. */
+import { clockMs } from '../clock.js';
 import type { BatchItem, PromptBatch } from '../protocol/thread-messages.js';
 
 export interface PendingItem extends BatchItem {
@@ -22,5 +23,6 @@ export function promptBatch(id: number, items: readonly PendingItem[]): PromptBa
     items: items.map(({ tokens: _, routingK: __, ...item }) => item),
     offsets,
     tokens,
+    madeMs: clockMs(),
   };
 }

@@ -35,6 +35,7 @@ export function engineConfig(options: EngineOptions): EngineConfig {
     policy: options.policy,
     predictor: options.predictor,
     hashFunction: options.hashFunction,
+    governor: options.governor,
     routing: options.routing,
     routingK: options.routingK ?? null,
     activations: options.activations,

@@ -13,6 +13,7 @@ import { composeWorker } from './composition.js';
 import { ENGINE_OPTION_NAMES } from './engine-config.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
+import { logGovernor } from './governor-log.js';
 import { Progress } from './progress.js';
 import { endOnSignals } from './signals.js';
 
@@ -64,6 +65,7 @@ async function work(options: Options, redis: string, serving: ServeOptions | und
   const logger = createLogger(options.logLevel);
   const parts = await composeWorker(options, redis, serving, logger);
   const { engine, url } = parts;
+  logGovernor(engine, logger);
   const progress = new Progress();
   let announced = false;
   const failure = new Promise<SidaError>((fail) => {

@@ -93,6 +93,14 @@ export const ENGINE_OPTIONS = {
     help: `which of the predictor's functions fills the hash tables: ${HASH_FUNCTIONS.join(', ')}; auto is the predictor's own default; replay reads a trace directory; shuffled is a control that names wrong experts`,
     parse: oneOf(HASH_FUNCTIONS),
   }),
+  governor: option({
+    flag: 'governor',
+    value: '<switch>',
+    env: 'SIDA_GOVERNOR',
+    default: 'on',
+    help: 'on: measures while serving whether hash tables save more time than they cost, and builds none where they do not; off: builds them whenever experts may have to be loaded. Answers have the same bits',
+    parse: oneOf(['on', 'off'] as const),
+  }),
   routing: option({
     flag: 'routing',
     value: '<mode>',

@@ -31,6 +31,7 @@ import { tableK } from '../protocol/hash-table.js';
 import { createQueue, QueueGauge } from '../protocol/hash-table-queue.js';
 import type { FromHashBuilder, PredictorInfo } from '../protocol/predictor-messages.js';
 import { ResidentFlag } from '../protocol/resident-flag.js';
+import { RestFlag } from '../protocol/rest-flag.js';
 import type { FromInference, ToInference } from '../protocol/thread-messages.js';
 import { GrammarThreads } from '../structure/grammar-threads.js';
 import { controlsOf } from '../text/chat/answer-format.js';
@@ -84,6 +85,7 @@ async function open(): Promise<void> {
   const { weights } = identity;
   const builderStats = new BuilderStats().buffer;
   const resident = new ResidentFlag().buffer;
+  const rest = new RestFlag().buffer;
   const inference = new InferenceLink({
     config,
     pack,
@@ -92,6 +94,7 @@ async function open(): Promise<void> {
     queue: queue.consumer,
     builderStats,
     resident,
+    rest,
   });
   endWithThread(inference.worker, 'inference');
   const { shape, formats, plan, usage, kvPageTokens } = await inference.opened;
@@ -107,6 +110,7 @@ async function open(): Promise<void> {
     pack,
     stats: builderStats,
     resident,
+    rest,
   });
   endWithThread(hashBuilder.worker, 'hash-building');
   const [opened, tokenizer] = await Promise.all([
@@ -114,6 +118,7 @@ async function open(): Promise<void> {
     openTokenizer(prepared, { vocabSize, maxInputBytes: config.maxInputBytes }),
   ]);
   const predictor = { ...opened, fingerprint: tablesFingerprint };
+  if (predictor.name === null) inference.post({ type: 'no-predictor' });
 
   if (config.routing === 'predicted' && predictor.name === null) throw noPredictor(predictor);
   if (config.served !== undefined && config.served.predictor !== tablesFingerprint) throw otherPredictor();
@@ -221,6 +226,7 @@ function onInference(message: FromInference, jobs: JobRunner): void {
   switch (message.type) {
     case 'control-reply':
     case 'control-error':
+    case 'governor':
       send(message);
       return;
     case 'counters': {

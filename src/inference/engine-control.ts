@@ -3,6 +3,7 @@ import { budgetBytes } from '../config/budget.js';
 import { checkShared } from '../config/split-budget.js';
 import { type Engine, RESIDENCY_STATES } from '../native/addon-types.js';
 import type { BudgetShare, ControlReply, ExpertState, ModelRequest } from '../protocol/engine-messages.js';
+import type { GovernorFigures } from '../protocol/governor-figures.js';
 import { memorySplit } from './memory-split.js';
 import type { NeedsRecord } from './needs-record.js';
 
@@ -11,17 +12,20 @@ interface ControlledThread {
   /** KV pages of the prefix cache that no running input uses. */
   cachedPages: number;
   needs: NeedsRecord;
+  governor: GovernorFigures;
 }
 
 export function answerControl(
   request: ModelRequest,
-  { engine, cachedPages, needs }: ControlledThread,
+  { engine, cachedPages, needs, governor }: ControlledThread,
 ): ControlReply {
   switch (request.kind) {
     case 'usage':
       return { kind: 'usage', usage: engine.usage(), split: memorySplit(engine, cachedPages) };
     case 'experts':
       return { kind: 'experts', layers: expertLayers(engine) };
+    case 'predictor':
+      return { kind: 'predictor', governor };
     case 'needs':
       return { kind: 'needs', visits: needs.take() };
     case 'set-budget':

@@ -12,47 +12,24 @@ import { SidaError } from '../errors.js';
 import { openKind } from '../model/kinds/index.js';
 import type { ModelKind } from '../model/kinds/model-kind.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
-import type { Engine } from '../native/addon-types.js';
 import { type OpenTables, openTables } from '../predictor/expected-visits.js';
-import type { StepTables } from '../predictor/step-tables.js';
 import { profiled } from '../profile/thread-events.js';
-import type { BuilderStats } from '../protocol/builder-stats.js';
-import type { QueueConsumer } from '../protocol/hash-table-queue.js';
-import type { ResidentFlag } from '../protocol/resident-flag.js';
+import type { GovernorFigures } from '../protocol/governor-figures.js';
 import type { ThreadLife } from '../protocol/structure-messages.js';
-import type { FromInference, ItemResults, QueuedBatch, ToInference } from '../protocol/thread-messages.js';
+import type { ItemResults, QueuedBatch, ToInference } from '../protocol/thread-messages.js';
 import { Matchers } from '../structure/matchers.js';
 import { Belady } from './belady.js';
 import { InferenceCounters } from './counters.js';
 import { answerControl } from './engine-control.js';
-import type { EvictionPolicy } from './eviction/policy.js';
 import { InputAdmission } from './input-admission.js';
 import { JobCosts } from './job-costs.js';
+import type { InferenceLoopOptions } from './loop-options.js';
 import { NativePasses } from './native-passes.js';
 import { NeedsRecord } from './needs-record.js';
 import { PassPlanner } from './pass-planner.js';
+import { Prediction } from './prediction.js';
 import { RoutingQuality } from './routing-quality.js';
 import { TableWait } from './table-wait.js';
-
-interface InferenceLoopOptions {
-  engine: Engine;
-  pageTokens: number;
-  maxBatchTokens: number;
-  /** Whether KV pages are kept for later inputs, where the model allows it. */
-  prefixCache: boolean;
-  policy: EvictionPolicy;
-  lookahead: number;
-  /** Bandwidth of a simulated link in bytes per second; 0 means none. */
-  linkBandwidth: number;
-  builderStats: BuilderStats;
-  resident: ResidentFlag;
-  /** Null if generations are not predicted. */
-  stepTables: StepTables | null;
-  queue: QueueConsumer<QueuedBatch>;
-  /** Returns the next control message, or undefined if none has arrived. */
-  nextControl: () => ToInference | undefined;
-  emit: (message: FromInference) => void;
-}
 
 /** Interval of the counter messages while there is work, and while there is none. */
 const BUSY_COUNTERS_MS = 100;
@@ -64,6 +41,7 @@ export class InferenceLoop {
   readonly #costs: JobCosts;
   readonly #pages: PageLeases;
   readonly #planner: PassPlanner;
+  readonly #prediction: Prediction;
   readonly #belady: Belady;
   #beladyBytes = 0;
   readonly #quality: RoutingQuality;
@@ -87,7 +65,10 @@ export class InferenceLoop {
     const { shape, plan } = engine;
     this.#costs = new JobCosts(shape, plan.blockBytes);
     const { linkBandwidth } = options;
-    this.#planner = new PassPlanner({ engine, policy, queue, resident, linkBandwidth });
+    const rests = () => this.#prediction.rests;
+    this.#planner = new PassPlanner({ engine, policy, queue, resident, linkBandwidth, rests });
+    const onChange = (governor: GovernorFigures) => options.emit({ type: 'governor', governor });
+    this.#prediction = new Prediction({ ...options, onChange });
     this.#belady = new Belady(plan.experts, engine.usage().slots, lookahead, {
       onLoads: (_, loads) => {
         for (const id of loads) this.#beladyBytes += plan.blockBytes[Math.floor(id / shape.experts)]!;
@@ -109,6 +90,7 @@ export class InferenceLoop {
     const passes = new NativePasses({
       engine,
       planner: this.#planner,
+      prediction: this.#prediction,
       quality: this.#quality,
       maxBatchTokens,
       costs: this.#costs,
@@ -196,7 +178,9 @@ export class InferenceLoop {
       every = IDLE_COUNTERS_MS;
     }
     this.#options.queue.idle = false;
-    this.#counters.thread.idleSeconds += (clockMs() - begin) / 1000;
+    const end = clockMs();
+    this.#prediction.idled(begin, end);
+    this.#counters.thread.idleSeconds += (end - begin) / 1000;
   }
 
   #sendCounters(): void {
@@ -215,6 +199,7 @@ export class InferenceLoop {
       tableWeight: this.#planner.tableWeight,
       beladyBytes: this.#beladyBytes,
       tables: this.#options.builderStats.figures(),
+      governor: this.#prediction.figures,
     });
     emit({ type: 'counters', counters });
   }
@@ -226,6 +211,7 @@ export class InferenceLoop {
       if (message.type === 'close') this.#closed = true;
       else if (message.type === 'cancel') this.#releaseJob(message.job, message.lastBatch);
       else if (message.type === 'stop') this.#stop(message.item, message.choice);
+      else if (message.type === 'no-predictor') this.#prediction.off();
       else if (message.type === 'grammar-thread') this.#matchers.connect(message, message.port);
       else this.#answer(message);
     }
@@ -239,8 +225,14 @@ export class InferenceLoop {
   #answer({ id, request }: Extract<ToInference, { type: 'control' }>): void {
     const { engine, emit } = this.#options;
     try {
-      const reply = answerControl(request, { engine, cachedPages: this.#cachedPages, needs: this.#needs });
-      this.#planner.slotsChanged();
+      const { figures: governor } = this.#prediction;
+      const reply = answerControl(request, {
+        engine,
+        cachedPages: this.#cachedPages,
+        needs: this.#needs,
+        governor,
+      });
+      if (this.#planner.slotsChanged()) this.#prediction.slotsChanged();
       this.#belady.slots = engine.usage().slots;
       emit({ type: 'control-reply', id, reply });
     } catch (cause) {
@@ -254,8 +246,10 @@ export class InferenceLoop {
   #take({ batch, tables: queued }: QueuedBatch): OpenTables {
     this.#counters.thread.batches += 1;
     this.#quality.nextBatch();
+    this.#prediction.took(batch);
     const tables = openTables(queued);
     if (batch.routingK > 0) this.#tableWait.finish(tables);
+    else if (this.#prediction.rests) this.#tableWait.abandon(tables);
     else this.#tableWait.settle(tables);
     return tables;
   }

@@ -13,6 +13,7 @@ import { profiled, recordThread } from '../profile/thread-events.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
 import { QueueConsumer } from '../protocol/hash-table-queue.js';
 import { ResidentFlag } from '../protocol/resident-flag.js';
+import { RestFlag } from '../protocol/rest-flag.js';
 import { StepBacklog } from '../protocol/step-backlog.js';
 import type {
   FromInference,
@@ -25,6 +26,7 @@ import { batchLimits } from './batch-limits.js';
 import { EVICTION_POLICIES } from './eviction/index.js';
 import { InferenceLoop } from './inference-loop.js';
 import { openEngine } from './open-engine.js';
+import { isGoverned } from './prediction.js';
 
 const data = workerData as InferenceThreadData;
 const port = parentPort!;
@@ -104,6 +106,9 @@ if (opened !== undefined) {
     linkBandwidth: data.config.linkBandwidth,
     builderStats: new BuilderStats(data.builderStats),
     resident: new ResidentFlag(data.resident),
+    rest: new RestFlag(data.rest),
+    predicts: data.predictor !== null,
+    governed: isGoverned(data.config),
     stepTables,
     queue: new QueueConsumer<QueuedBatch>(data.queue),
     nextControl: () => receiveMessageOnPort(port)?.message as ToInference | undefined,

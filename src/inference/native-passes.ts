@@ -9,11 +9,13 @@ import { profiled } from '../profile/thread-events.js';
 import type { InferenceCounters } from './counters.js';
 import type { JobCosts } from './job-costs.js';
 import type { PassPlanner } from './pass-planner.js';
+import type { Prediction } from './prediction.js';
 import type { RoutingQuality } from './routing-quality.js';
 
 interface NativePassesOptions {
   engine: Engine;
   planner: PassPlanner;
+  prediction: Prediction;
   quality: RoutingQuality;
   costs: JobCosts;
   counters: InferenceCounters;
@@ -39,8 +41,9 @@ export class NativePasses implements PassRunner {
     return this.#nextId;
   }
 
-  run(stack: number, sequences: readonly PassSequence[], forecast: PassForecast): PassAnswer[] | null {
-    const { engine, planner, quality, costs, counters, onJobError } = this.#options;
+  run(stack: number, sequences: readonly PassSequence[], known: PassForecast): PassAnswer[] | null {
+    const { engine, planner, prediction, quality, costs, counters, onJobError } = this.#options;
+    const forecast = prediction.allowed(known);
     const jobs = sequences.map(({ job }) => job);
     try {
       const batch = passBatch(stack, sequences);
@@ -51,8 +54,11 @@ export class NativePasses implements PassRunner {
       profiled('account', () =>
         costs.add(result, jobs, batch.offsets, quality.judge(result, jobs, batch, forecast)),
       );
-      return passAnswers(sequences, result);
+      const answers = passAnswers(sequences, result);
+      prediction.passEnded(passKind(stack, sequences), batch.tokens.length, forecast);
+      return answers;
     } catch (cause) {
+      prediction.passFailed();
       const error = SidaError.from(cause);
       // After a broken invariant or a device error no answer can be trusted, so the process ends and is replaced.
       if (error.code === 'internal' || error.code === 'device_failed') throw error;
@@ -88,6 +94,11 @@ export class NativePasses implements PassRunner {
     }
     return end;
   }
+}
+
+/** Passes of one kind have one law of how their time grows with their tokens. */
+function passKind(stack: number, sequences: readonly PassSequence[]): number {
+  return 2 * stack + (sequences.every(({ tokens }) => tokens.length === 1) ? 1 : 0);
 }
 
 function routed(batch: NativeBatch, { predicted, routingK }: PassForecast): NativeBatch {

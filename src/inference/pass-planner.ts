@@ -18,6 +18,8 @@ interface PassPlannerOptions {
   resident: ResidentFlag;
   /** Bandwidth of a simulated link in bytes per second; 0 means none. */
   linkBandwidth: number;
+  /** Whether prediction rests, so that queued tables are not read. */
+  rests: () => boolean;
 }
 
 /** The tables' forecast of a pass and of the later passes of its batch. */
@@ -55,6 +57,7 @@ export class PassPlanner {
   readonly #options: PassPlannerOptions;
   readonly #link: LinkLoad;
   readonly #calibration: NeedCalibration;
+  #slots: number | undefined;
 
   constructor(options: PassPlannerOptions) {
     this.#options = options;
@@ -63,15 +66,20 @@ export class PassPlanner {
     this.slotsChanged();
   }
 
-  /** Call it after a change of budget. */
-  slotsChanged(): void {
+  /** Call it after a change of budget. Returns whether the number of slots has changed. */
+  slotsChanged(): boolean {
     const { engine, resident } = this.#options;
-    resident.all = engine.usage().slots >= engine.plan.experts;
+    const { slots } = engine.usage();
+    const changed = slots !== this.#slots;
+    this.#slots = slots;
+    resident.all = slots >= engine.plan.experts;
+    return changed;
   }
 
-  /** Whether forecasts are useful, which they are if experts may have to be evicted. */
+  /** Whether forecasts are useful, which they are if experts may have to be evicted and prediction does not rest. */
   get needsForecast(): boolean {
-    return !this.#options.resident.all;
+    const { resident, rests } = this.#options;
+    return !(resident.all || rests());
   }
 
   /** See `NeedCalibration.tableWeight`. */
@@ -96,7 +104,8 @@ export class PassPlanner {
     const { engine, policy, queue, resident } = this.#options;
     if (resident.all) return null;
     const residency = engine.residency();
-    const upcoming = queue.waiting().map(({ tables }) => {
+    const waiting = this.#options.rests() ? [] : queue.waiting();
+    const upcoming = waiting.map(({ tables }) => {
       const visits = openTables(tables).flatMap((table, stack) =>
         visitsOf(table, firstMoeLayer(engine.shape, stack)),
       );

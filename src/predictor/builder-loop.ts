@@ -4,6 +4,7 @@ import { profiled } from '../profile/thread-events.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import type { QueueProducer } from '../protocol/hash-table-queue.js';
 import type { ResidentFlag } from '../protocol/resident-flag.js';
+import type { RestFlag } from '../protocol/rest-flag.js';
 import type { PromptBatch, QueuedBatch } from '../protocol/thread-messages.js';
 import type { WakeUp } from '../protocol/wake-up.js';
 import { batchInput } from './batch-input.js';
@@ -15,6 +16,7 @@ interface BuilderLoopOptions {
   builder: TableBuilder | null;
   stats: BuilderStats;
   resident: ResidentFlag;
+  rest: RestFlag;
   /** Signalled when a batch has arrived. */
   work: WakeUp;
   /** Returns the next batch, or undefined if none has arrived. */
@@ -41,9 +43,9 @@ export class BuilderLoop {
   turn(): boolean {
     const batch = this.#options.nextBatch();
     if (batch === undefined) return false;
-    const { builder, resident, stats } = this.#options;
+    const { builder, resident, rest, stats } = this.#options;
     stats.add('inputs', batch.items.length);
-    const predicts = batch.routingK > 0 || !resident.all;
+    const predicts = batch.routingK > 0 || !(resident.all || rest.rests);
     if (builder !== null && predicts) this.#fillBehind(batch, builder);
     else this.#put(batch, null);
     return true;

@@ -7,6 +7,7 @@ import { BuilderStats } from '../protocol/builder-stats.js';
 import { QueueProducer } from '../protocol/hash-table-queue.js';
 import type { FromHashBuilder, HashBuilderThreadData } from '../protocol/predictor-messages.js';
 import { ResidentFlag } from '../protocol/resident-flag.js';
+import { RestFlag } from '../protocol/rest-flag.js';
 import type { PromptBatch, QueuedBatch } from '../protocol/thread-messages.js';
 import { WakeUp } from '../protocol/wake-up.js';
 import { BuilderLoop } from './builder-loop.js';
@@ -21,12 +22,14 @@ export async function runHashBuilder(): Promise<never> {
   const emit = (message: FromHashBuilder): void => port.postMessage(message);
   const stats = new BuilderStats(data.stats);
   const resident = new ResidentFlag(data.resident);
+  const rest = new RestFlag(data.rest);
   const builder = await open(data, stats, emit);
   return new BuilderLoop({
     queue: new QueueProducer<QueuedBatch>(data.queue),
     builder,
     stats,
     resident,
+    rest,
     work: new WakeUp(data.work),
     nextBatch: () => receiveMessageOnPort(port)?.message as PromptBatch | undefined,
   }).run();

@@ -18,6 +18,7 @@ import type {
 import type { TraceAbout } from '../profile/chrome-trace.js';
 import type { ChatFormat } from '../text/chat/answer-format.js';
 import type { BuilderFigures } from './builder-stats.js';
+import type { GovernorFigures } from './governor-figures.js';
 import type { MemorySplit } from './memory-split.js';
 import type { PassCounters } from './pass-counters.js';
 import type { HashFunctionName, PredictorInfo } from './predictor-messages.js';
@@ -49,6 +50,8 @@ export interface EngineConfig extends FormatChoices {
   predictor: string;
   /** `auto` selects the best function that the directory holds. */
   hashFunction: HashFunctionName | 'auto';
+  /** Whether the governor lets prediction rest where it does not pay. */
+  governor: 'on' | 'off';
   /** `predicted` leaves the routers off the device. */
   routing: RoutingMode;
   /** Most experts per token that tables may route to, and the default of requests. Null means the model's top-k. */
@@ -217,6 +220,7 @@ export interface BudgetShare {
 export type ModelRequest =
   | { kind: 'usage' }
   | { kind: 'experts' }
+  | { kind: 'predictor' }
   /** The experts that passes needed since the last such request; the first one begins the record. */
   | { kind: 'needs' }
   /** Answered once the new budget is in effect. */
@@ -241,6 +245,7 @@ export interface ExpertState {
 export type ControlReply =
   | { kind: 'usage'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'experts'; layers: { layer: string; experts: ExpertState[] }[] }
+  | { kind: 'predictor'; governor: GovernorFigures }
   /** By layer of each pass, in order: flat ids. */
   | { kind: 'needs'; visits: (readonly number[])[] }
   | { kind: 'set-budget'; usage: DeviceUsage; split: MemorySplit }
@@ -258,6 +263,7 @@ export interface EngineCounters extends PassCounters, ThreadCounters {
   /** Bytes that Belady's rule would have moved; lags by the look-ahead. */
   beladyBytes: number;
   tables: BuilderFigures;
+  governor: GovernorFigures;
   /** Batches between the hash-building thread and the inference thread. */
   tablesQueued: number;
   /** Prompts that run, and generations with each of their choices and beams. */
@@ -297,5 +303,7 @@ export type FromEngine =
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
   | { type: 'counters'; counters: EngineCounters }
+  /** The state of the governor has changed. */
+  | { type: 'governor'; governor: GovernorFigures }
   /** Sent every second by the main thread, which does no long work. Without a tokenizer there are no figures. */
   | { type: 'alive'; tokenizer: TokenizerFigures | null; grammars: GrammarFigures | null };

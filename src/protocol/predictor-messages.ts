@@ -38,9 +38,10 @@ export interface HashBuilderThreadData {
   weights: string;
   /** Packed model directory. Its token embedding is the input of the predictor. */
   pack: string;
-  /** Buffers of BuilderStats and ResidentFlag. */
+  /** Buffers of BuilderStats, ResidentFlag and RestFlag. */
   stats: SharedArrayBuffer;
   resident: SharedArrayBuffer;
+  rest: SharedArrayBuffer;
 }
 
 export type FromHashBuilder =

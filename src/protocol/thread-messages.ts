@@ -10,6 +10,7 @@ import type {
   InferenceFigures,
   ModelRequest,
 } from './engine-messages.js';
+import type { GovernorFigures } from './governor-figures.js';
 import type { QueueEnd } from './hash-table-queue.js';
 import type { ItemWork } from './item-work.js';
 import type { PredictorChoice } from './predictor-messages.js';
@@ -42,6 +43,8 @@ export interface PromptBatch {
   offsets: Int32Array;
   /** (tokens), the items' tokens concatenated. */
   tokens: Int32Array;
+  /** When it was made, in milliseconds of the monotonic clock. */
+  madeMs: number;
 }
 
 /**
@@ -67,9 +70,10 @@ export interface InferenceThreadData {
   weights: string;
   /** The predictor of generations; null if they are not predicted. */
   predictor: PredictorChoice | null;
-  /** Buffers of the predictor's BuilderStats and ResidentFlag. */
+  /** Buffers of the predictor's BuilderStats, ResidentFlag and RestFlag. */
   builderStats: SharedArrayBuffer;
   resident: SharedArrayBuffer;
+  rest: SharedArrayBuffer;
   /** Buffer of a StepBacklog. */
   backlog: SharedArrayBuffer;
 }
@@ -82,6 +86,8 @@ export type ToInference =
   /** A grammar thread has started, or was replaced. */
   | ({ type: 'grammar-thread'; port: MessagePort } & ThreadLife)
   | { type: 'control'; id: number; request: ModelRequest }
+  /** The hash-building thread could open no predictor. */
+  | { type: 'no-predictor' }
   | { type: 'close' };
 
 export interface GeneratedToken {
@@ -133,4 +139,6 @@ export type FromInference =
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
   | { type: 'counters'; counters: InferenceFigures }
+  /** The state of the governor has changed. */
+  | { type: 'governor'; governor: GovernorFigures }
   | { type: 'closed' };

@@ -110,7 +110,7 @@ const BROKEN: Broken[] = [
 
 for (const { what, flags, disturb, shows } of BROKEN) {
   fault('F15', `a predictor that ${what}`, async (report) => {
-    const subject = await Subject.start(...SERVER, ...flags());
+    const subject = await Subject.start(...SERVER, '--governor', 'off', ...flags());
     try {
       await disturb?.(subject);
       const throughput = await share(subject);

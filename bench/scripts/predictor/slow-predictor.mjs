@@ -131,10 +131,10 @@ try {
   sure('sure');
   const setups = {
     none: ['--predictor', 'none'],
-    lstm: ['--predictor', at('predictor')],
+    lstm: ['--predictor', at('predictor'), '--governor', 'off'],
     shuffled: ['--predictor', at('sure'), '--hash-function', 'shuffled'],
-    slow: ['--predictor', at('slow')],
-    overflow: ['--predictor', at('overflow')],
+    slow: ['--predictor', at('slow'), '--governor', 'off'],
+    overflow: ['--predictor', at('overflow'), '--governor', 'off'],
   };
   const common = ['--model', MODEL, '--pack-dir', at('packs'), '--memory-budget', values.budget];
   const servers = await Promise.all(

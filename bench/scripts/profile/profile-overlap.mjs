@@ -74,8 +74,8 @@ async function makePredictors() {
 
 const SYSTEMS = {
   none: ['--predictor', 'none'],
-  lstm: ['--predictor', at('predictor'), '--hash-function', 'lstm'],
-  attention: ['--predictor', at('predictor'), '--hash-function', 'attention'],
+  lstm: ['--predictor', at('predictor'), '--hash-function', 'lstm', '--governor', 'off'],
+  attention: ['--predictor', at('predictor'), '--hash-function', 'attention', '--governor', 'off'],
   replay: ['--predictor', at('trace-served'), '--hash-function', 'replay'],
 };
 

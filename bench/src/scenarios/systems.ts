@@ -137,7 +137,8 @@ export function systemFlags(name: SystemName, { predictor, trace }: SystemPaths)
     case 'lstm':
     case 'attention':
     case 'shuffled':
-      return { policy, predictor, hashFunction: name };
+      // These systems measure tables, also where they do not pay.
+      return { policy, predictor, hashFunction: name, governor: 'off' };
     case 'predicted':
       return { policy, predictor, routing: 'predicted' };
     case 'paper':

@@ -12,6 +12,7 @@ import { BuilderStats } from '../../../dist/protocol/builder-stats.js';
 import type { ControlReply, InferenceFigures, ModelRequest } from '../../../dist/protocol/engine-messages.js';
 import { createQueue, QueueGauge } from '../../../dist/protocol/hash-table-queue.js';
 import { ResidentFlag } from '../../../dist/protocol/resident-flag.js';
+import { RestFlag } from '../../../dist/protocol/rest-flag.js';
 import type { FromInference } from '../../../dist/protocol/thread-messages.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { quantile } from '../support/statistics.js';
@@ -35,6 +36,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   const queue = createQueue(config.lookahead + 1);
   const builderStats = new BuilderStats().buffer;
   const resident = new ResidentFlag().buffer;
+  const rest = new RestFlag().buffer;
   const predictor = predictorChoice(config);
   const inference = new InferenceLink({
     config,
@@ -44,6 +46,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     queue: queue.consumer,
     builderStats,
     resident,
+    rest,
   });
   let fail: (error: unknown) => void = () => {};
   const failed = new Promise<never>((_, reject) => {
@@ -59,6 +62,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     pack,
     stats: builderStats,
     resident,
+    rest,
   });
   builder.worker.on('error', fail);
 

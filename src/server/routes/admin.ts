@@ -2,7 +2,7 @@ import type { DeviceUsage } from '../../native/addon-types.js';
 import type { MemorySplit } from '../../protocol/memory-split.js';
 import { control } from '../context.js';
 import { chosenModel, ModelQuery } from '../model-query.js';
-import { BudgetAnswer, BudgetRequest, ExpertsAnswer } from '../schemas/admin.js';
+import { BudgetAnswer, BudgetRequest, ExpertsAnswer, PredictorAnswer } from '../schemas/admin.js';
 import { ErrorAnswer } from '../schemas/error.js';
 import { bodyRoute, type Route } from './route.js';
 
@@ -16,6 +16,29 @@ export const getExperts: Route = {
   async handle(context, req, res) {
     const { layers } = await control(chosenModel(context, req), { kind: 'experts' });
     res.json({ layers } satisfies typeof ExpertsAnswer._output);
+  },
+};
+
+export const getPredictor: Route = {
+  method: 'get',
+  path: '/admin/predictor',
+  scope: 'admin',
+  summary: 'Whether hash tables are built, and what they save',
+  answers: { 200: { description: 'State of prediction', schema: PredictorAnswer } },
+  query: ModelQuery,
+  async handle(context, req, res) {
+    const model = chosenModel(context, req);
+    const { governor } = await control(model, { kind: 'predictor' });
+    const { on, state, gain, arms, switches, pauseSeconds } = governor;
+    res.json({
+      function: model.engine.model?.predictor.name ?? null,
+      governor: on ? 'on' : 'off',
+      state,
+      gain,
+      measured: arms,
+      switches,
+      pause_seconds: pauseSeconds,
+    } satisfies typeof PredictorAnswer._output);
   },
 };
 

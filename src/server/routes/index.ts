@@ -2,7 +2,7 @@
  * The route table. The tests of keys, methods and the OpenAPI document iterate over it, so they cover every route.
  */
 import { ALL_TASKS } from '../../tasks/registry.js';
-import { getBudget, getExperts, putBudget } from './admin.js';
+import { getBudget, getExperts, getPredictor, putBudget } from './admin.js';
 import { live, ready } from './health.js';
 import { deleteJob, getJob, getJobEvents, postJob } from './jobs.js';
 import { metrics } from './metrics.js';
@@ -31,6 +31,7 @@ export const ROUTES: readonly Route[] = [
   getBudget,
   putBudget,
   getExperts,
+  getPredictor,
   postProfile,
   page,
   pageScript,

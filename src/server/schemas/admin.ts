@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { RESIDENCY_STATES } from '../../native/engine-types.js';
+import { GOVERNOR_STATES } from '../../protocol/governor-figures.js';
 import { parseBytes, parseShare } from '../../text/bytes.js';
 
 const SIZE = 'Expected a size such as 2GiB, 700MB or 50%, or a whole number of bytes';
@@ -42,6 +43,42 @@ export const BudgetAnswer = z
     host: z.object({ budget_bytes: z.int(), used_bytes: z.int() }),
   })
   .meta({ id: 'Budget' });
+
+const Window = z.object({
+  windows: z.int(),
+  passes: z.int(),
+  tokens: z.int(),
+  seconds: z.number().meta({ description: 'Time of the inference thread, waits included' }),
+});
+
+export const PredictorAnswer = z
+  .object({
+    function: z.string().nullable().meta({ description: 'What names experts; null without a predictor' }),
+    governor: z.enum(['on', 'off']).meta({ description: '`--governor`; off where tables route, too' }),
+    state: z.enum(GOVERNOR_STATES).meta({
+      description:
+        'active: hash tables are built; resting: they are not, because they do not pay; probing: both in turn; ' +
+        'not_needed: every expert has a slot; off: there is no predictor',
+    }),
+    gain: z
+      .object({
+        mean: z.number(),
+        low: z.number(),
+        high: z.number(),
+        pairs: z.int().meta({ description: 'Pairs of windows that were compared' }),
+      })
+      .nullable()
+      .meta({
+        description:
+          'Share of time that hash tables save, with its 95 % interval; null before it was measured',
+      }),
+    measured: z.object({ predict: Window, rest: Window }).meta({
+      description: 'Sums over all measured windows, with hash tables and without',
+    }),
+    switches: z.int(),
+    pause_seconds: z.number().meta({ description: 'Working time until the next measurement' }),
+  })
+  .meta({ id: 'Prediction' });
 
 export const ExpertsAnswer = z
   .object({

@@ -48,6 +48,7 @@ describe('defaults', () => {
       policy: 'farthest-next-use',
       predictor: 'auto',
       hashFunction: 'auto',
+      governor: 'on',
       routing: 'exact',
       routingK: undefined,
       activations: 'f32',

@@ -4,6 +4,7 @@ import { InferenceLoop } from '../../../src/inference/inference-loop.js';
 import { BuilderStats } from '../../../src/protocol/builder-stats.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
 import { ResidentFlag } from '../../../src/protocol/resident-flag.js';
+import { RestFlag } from '../../../src/protocol/rest-flag.js';
 import type {
   BatchItem,
   FromInference,
@@ -39,6 +40,9 @@ export function bench(pages = 64, shape = SHAPE, prefixCache = false) {
     linkBandwidth: 0,
     builderStats: new BuilderStats(),
     resident: new ResidentFlag(),
+    rest: new RestFlag(),
+    predicts: false,
+    governed: true,
     stepTables: null,
     queue: new QueueConsumer<QueuedBatch>(consumer),
     nextControl: () => control.shift(),
@@ -62,6 +66,7 @@ export function bench(pages = 64, shape = SHAPE, prefixCache = false) {
       }),
       offsets: Int32Array.from(offsets),
       tokens,
+      madeMs: 0,
     };
     queue.put({ batch, tables: null });
   };

@@ -8,6 +8,7 @@ import { BuilderStats } from '../../../src/protocol/builder-stats.js';
 import { TABLE_FAILED, TABLE_READY } from '../../../src/protocol/hash-table.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
 import { ResidentFlag } from '../../../src/protocol/resident-flag.js';
+import { RestFlag } from '../../../src/protocol/rest-flag.js';
 import type { PromptBatch, QueuedBatch } from '../../../src/protocol/thread-messages.js';
 import { WakeUp } from '../../../src/protocol/wake-up.js';
 
@@ -48,6 +49,7 @@ function bench(hashFunction: HashFunction | null = tens) {
   ports.push(() => producer.port.close());
   const stats = new BuilderStats();
   const resident = new ResidentFlag();
+  const rest = new RestFlag();
   const inbox: PromptBatch[] = [];
   const options = { shape: SHAPE, stats, onError: () => {} };
   const loop = new BuilderLoop({
@@ -55,6 +57,7 @@ function bench(hashFunction: HashFunction | null = tens) {
     builder: hashFunction && new TableBuilder({ hashFunction, ...options }),
     stats,
     resident,
+    rest,
     work: new WakeUp(),
     nextBatch: () => inbox.shift(),
   });
@@ -79,6 +82,7 @@ function bench(hashFunction: HashFunction | null = tens) {
     queue,
     stats,
     resident,
+    rest,
   };
 }
 
@@ -115,6 +119,19 @@ describe('builder loop', () => {
     send([[10]], 1);
     settle();
     expect([take().tables, take().encoder!.state]).toEqual([null, TABLE_READY]);
+  });
+
+  it('builds no table while prediction rests, unless tables route', () => {
+    const { send, settle, take, rest } = bench();
+    rest.rests = true;
+    send([[10]]);
+    send([[10]], 1);
+    settle();
+    expect([take().tables, take().encoder!.state]).toEqual([null, TABLE_READY]);
+    rest.rests = false;
+    send([[10]]);
+    settle();
+    expect(take().encoder!.state).toBe(TABLE_READY);
   });
 
   it('fails the table of a batch that the function cannot predict, and continues', () => {

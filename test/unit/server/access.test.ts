@@ -20,7 +20,7 @@ import {
   withId,
   wrongKeys,
 } from '../../support/access-cases.js';
-import { SPLIT } from '../queue/scripted-engine.js';
+import { GOVERNOR, SPLIT } from '../queue/scripted-engine.js';
 import { TestServer } from './test-server.js';
 
 /** What a browser asks for when the official `openai` client sends a request, sorted as browsers sort it. */
@@ -48,6 +48,7 @@ const KEY = 'correct horse battery staple';
 function answerControls(server: TestServer): void {
   server.engine.onControl = ({ kind }) => {
     if (kind === 'experts') return { kind, layers: [] };
+    if (kind === 'predictor') return { kind, governor: GOVERNOR };
     if (kind === 'needs') return { kind, visits: [] };
     if (kind === 'start-profile') return { kind };
     if (kind === 'stop-profile') return { kind, written: null };

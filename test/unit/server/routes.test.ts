@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SidaError } from '../../../src/errors.js';
 import { ROUTES } from '../../../src/server/routes/index.js';
 import type { TaskJob } from '../../../src/tasks/registry.js';
-import { answerTo, MODEL, SPLIT } from '../queue/scripted-engine.js';
+import { answerTo, GOVERNOR, MODEL, SPLIT } from '../queue/scripted-engine.js';
 import { TestServer } from './test-server.js';
 
 let server: TestServer;
@@ -498,6 +498,19 @@ describe('admin', () => {
     ];
     server.engine.onControl = () => ({ kind: 'experts', layers });
     expect((await server.ask('/admin/experts')).json).toEqual({ layers });
+  });
+
+  it('reports what prediction saves', async () => {
+    server.engine.onControl = () => ({ kind: 'predictor', governor: GOVERNOR });
+    expect((await server.ask('/admin/predictor')).json).toEqual({
+      function: MODEL.predictor.name,
+      governor: 'on',
+      state: 'resting',
+      gain: GOVERNOR.gain,
+      measured: GOVERNOR.arms,
+      switches: 1,
+      pause_seconds: 12.5,
+    });
   });
 
   it('is 503 while the engine restarts', async () => {

@@ -1,0 +1,33 @@
+/** What the inference loop works with. */
+import type { Engine } from '../native/addon-types.js';
+import type { StepTables } from '../predictor/step-tables.js';
+import type { BuilderStats } from '../protocol/builder-stats.js';
+import type { QueueConsumer } from '../protocol/hash-table-queue.js';
+import type { ResidentFlag } from '../protocol/resident-flag.js';
+import type { RestFlag } from '../protocol/rest-flag.js';
+import type { FromInference, QueuedBatch, ToInference } from '../protocol/thread-messages.js';
+import type { EvictionPolicy } from './eviction/policy.js';
+
+export interface InferenceLoopOptions {
+  engine: Engine;
+  pageTokens: number;
+  maxBatchTokens: number;
+  /** Whether KV pages are kept for later inputs, where the model allows it. */
+  prefixCache: boolean;
+  policy: EvictionPolicy;
+  lookahead: number;
+  /** Bandwidth of a simulated link in bytes per second; 0 means none. */
+  linkBandwidth: number;
+  builderStats: BuilderStats;
+  resident: ResidentFlag;
+  rest: RestFlag;
+  /** Whether there is a predictor, and whether the governor may let it rest. */
+  predicts: boolean;
+  governed: boolean;
+  /** Null if generations are not predicted. */
+  stepTables: StepTables | null;
+  queue: QueueConsumer<QueuedBatch>;
+  /** Returns the next control message, or undefined if none has arrived. */
+  nextControl: () => ToInference | undefined;
+  emit: (message: FromInference) => void;
+}

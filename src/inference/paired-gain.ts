@@ -1,0 +1,37 @@
+/**
+ * The gain of prediction from pairs of windows, with a 95 % interval. An eighth of the pairs at each end counts as the
+ * nearest pair that is left (winsorized), so that a window with a rare stall does not hide what the others show.
+ */
+import type { Gain } from '../protocol/governor-figures.js';
+
+/** Share of the pairs at each end that are cut. */
+const CUT = 1 / 8;
+/** The 97.5 % quantile of Student's t by degrees of freedom, and its limit. */
+const T = [12.71, 4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.2, 2.18, 2.16, 2.14, 2.13];
+const T_LIMIT = 2.1;
+
+/** Each difference is the logarithm of a window's time without tables, less that of its pair with tables. */
+export function gainOf(differences: readonly number[]): Gain | null {
+  const pairs = differences.length;
+  const cut = Math.floor(pairs * CUT);
+  const free = pairs - 2 * cut - 1;
+  if (free < 1) return null;
+  const sorted = [...differences].sort((a, b) => a - b);
+  const kept = sorted.slice(cut, pairs - cut);
+  const mean = sum(kept) / kept.length;
+  const clamped = sorted.map((each) => Math.min(Math.max(each, kept[0]!), kept.at(-1)!));
+  const middle = sum(clamped) / pairs;
+  const deviation = Math.sqrt(sum(clamped.map((each) => (each - middle) ** 2)) / (pairs - 1));
+  const error = deviation / ((1 - (2 * cut) / pairs) * Math.sqrt(pairs));
+  const reach = error * (T[free - 1] ?? T_LIMIT);
+  return { mean: share(mean), low: share(mean - reach), high: share(mean + reach), pairs };
+}
+
+/** A difference of logarithms as a share of the time without tables. */
+function share(difference: number): number {
+  return 1 - Math.exp(-difference);
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
