@@ -65,7 +65,16 @@ describe.each(rows)('predictor %s, policy %s, look-ahead %s', (kind, policy, loo
   let server: ServerProcess;
   beforeAll(async () => {
     const directory = { none: 'none', replay: files.trace }[kind as string] ?? files.predictor;
-    const options = ['--governor', 'off', '--predictor', directory, '--policy', policy, '--lookahead', lookahead];
+    const options = [
+      '--governor',
+      'off',
+      '--predictor',
+      directory,
+      '--policy',
+      policy,
+      '--lookahead',
+      lookahead,
+    ];
     const hashFunction = kind === 'none' ? [] : ['--hash-function', kind];
     server = await ServerProcess.start([...SERVER, '--memory-budget', '25%', ...options, ...hashFunction]);
   });

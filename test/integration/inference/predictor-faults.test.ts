@@ -45,7 +45,14 @@ beforeAll(async () => {
 afterAll(() => files.remove());
 
 async function serve(predictor: string, more: string[], check: (server: ServerProcess) => Promise<void>) {
-  const server = await ServerProcess.start([...SERVER, '--governor', 'off', '--predictor', predictor, ...more]);
+  const server = await ServerProcess.start([
+    ...SERVER,
+    '--governor',
+    'off',
+    '--predictor',
+    predictor,
+    ...more,
+  ]);
   expect(await answersOf(server)).toEqual(reference);
   await check(server);
   expect(await server.stop()).toBe(0);
