@@ -12,7 +12,7 @@ import { recordKeptJob } from '../queue/queue-metrics.js';
 import { type AnswerSettings, queueNameOf } from '../queue/redis/queue-name.js';
 import { QueueWorker } from '../queue/redis/queue-worker.js';
 import { logFaults } from '../queue/redis/redis-client.js';
-import { RedisQueue } from '../queue/redis/redis-queue.js';
+import { RedisQueue, type RedisQueueOptions } from '../queue/redis/redis-queue.js';
 import { checkRedisSettings, type RedisRefused } from '../queue/redis/redis-settings.js';
 import { RemoteEngine } from '../queue/redis/remote-engine.js';
 import { QUEUE_BYTES } from '../queue/refusals.js';
@@ -135,8 +135,11 @@ function engineTokens({ lookahead, maxBatchTokens, kvTokens }: ServeOptions): nu
 /** Takes requests in this process and leaves the jobs to engines of other processes. */
 function backendOfWorkers(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {
   const engine = new RemoteEngine(url, options.model);
-  const queueName = () => engine.queueName;
-  const queue = producer(options, url, logger, onKeptEnd, queueName, () => engine.state.detail);
+  const queue = producer(options, url, logger, onKeptEnd, {
+    queueName: () => engine.queueName,
+    routing: () => engine.model?.routing,
+    unnamed: () => engine.state.detail,
+  });
   return {
     engine,
     queue,
@@ -152,7 +155,11 @@ function backendOfWorkers(options: ServeOptions, url: string, logger: Logger, on
 function backendInRedis(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {
   const engine = new EngineProcess(engineConfig(options));
   const worker = workerWhenReady(options, url, engine, logger, (end) => queue.keptEnded(end));
-  const queue = producer(options, url, logger, onKeptEnd, () => worker.queueName);
+  const { routing } = options;
+  const queue = producer(options, url, logger, onKeptEnd, {
+    queueName: () => worker.queueName,
+    routing: () => routing,
+  });
   return {
     engine,
     queue,
@@ -220,7 +227,7 @@ async function meteredQueue(
 ): Promise<{ queue: RedisQueue; server: RunningServer }> {
   const { host, metricsPort: port = 0 } = options;
   const keys = new KeyRing(options);
-  const queue = producer(options, redis, logger, (end) => recordKeptJob(end, metrics, logger), queueName);
+  const queue = producer(options, redis, logger, (end) => recordKeptJob(end, metrics, logger), { queueName });
   const model = { name: undefined, engine, queue };
   const [metrics] = serverMetrics([model]);
   const served: ServedModel = { ...model, queueBound: options.queueBound, options, metrics };
@@ -237,14 +244,13 @@ async function meteredQueue(
   }
 }
 
-/** The producers' side of a shared queue. `unnamed` says why the queue has no name yet. */
+/** The producers' side of a shared queue. */
 function producer(
   options: ServeOptions,
   url: string,
   logger: Logger,
   onKeptEnd: OnKeptEnd,
-  queueName: () => string | undefined,
-  unnamed?: () => string,
+  model: Pick<RedisQueueOptions, 'queueName' | 'routing' | 'unnamed'>,
 ): RedisQueue {
   return new RedisQueue(
     {
@@ -253,9 +259,8 @@ function producer(
       deadlineMs: options.deadline,
       keptDeadlineMs: options.jobDeadline,
       ...ledgerLimits(options),
-      queueName,
       onKeptEnd,
-      ...(unnamed !== undefined && { unnamed }),
+      ...model,
     },
     logFaults(logger),
   );

@@ -1,9 +1,10 @@
 /** Names a queue so that only workers that give the same answers share it. */
 import { createHash } from 'node:crypto';
-import type { EngineConfig, ModelInfo } from '../../protocol/engine-messages.js';
+import { SidaError } from '../../errors.js';
+import type { EngineConfig, JobRequest, ModelInfo, RoutingMode } from '../../protocol/engine-messages.js';
 
 /** Version of the ledger. It increases whenever jobs, results or keys change their form or meaning. */
-export const PROTOCOL = 5;
+export const PROTOCOL = 6;
 
 /** The first part of every key. */
 export const KEY_PREFIX = 'sida';
@@ -16,9 +17,18 @@ export function queueNameOf(
   { fingerprint, predictor }: Pick<ModelInfo, 'fingerprint' | 'predictor'>,
   { activations, kv, device, routing, routingK }: AnswerSettings,
 ): string {
-  // In exact mode the predictor does not change answers, so the name leaves it out.
+  // Where routers decide, the predictor changes no answer: `refuseTables` refuses requests that tables would route.
   const tables = routing === 'predicted' ? [predictor.name, predictor.fingerprint] : null;
   const computed = JSON.stringify([fingerprint, activations, kv, device, routing, routingK, tables]);
   const hash = createHash('sha256').update(computed).digest('hex');
   return `{v${PROTOCOL}-${hash.slice(0, 24)}}`;
+}
+
+/** Throws cannot_run if tables would route the request, and the name of the queue does not say whose tables. */
+export function refuseTables({ routing: wish }: JobRequest, routing: RoutingMode | undefined): void {
+  if (wish?.mode !== 'predicted' || routing === 'predicted') return;
+  const message =
+    'The workers that share this queue in Redis may have different predictors, which would answer differently: ' +
+    'start servers and workers with --routing predicted, so that those of one predictor share a queue';
+  throw new SidaError({ code: 'cannot_run', message, param: 'routing' });
 }

@@ -4,7 +4,7 @@
  */
 import type { Redis } from 'ioredis';
 import { type ErrorCode, SidaError } from '../../errors.js';
-import type { JobRequest } from '../../protocol/engine-messages.js';
+import type { JobRequest, RoutingMode } from '../../protocol/engine-messages.js';
 import {
   type Accepted,
   hasEnded,
@@ -31,6 +31,7 @@ import { describeJob } from './describe-job.js';
 import { LedgerNews } from './ledger-news.js';
 import type { LedgerTotals } from './ledger-replies.js';
 import type { LedgerRecord } from './ledger-values.js';
+import { refuseTables } from './queue-name.js';
 import { producerClient, subscriberClient } from './redis-client.js';
 import {
   type Acceptance,
@@ -43,7 +44,7 @@ import { lost, soon, unreachable } from './redis-outage.js';
 import { Submission } from './submission.js';
 import { shown, visible, watchJob } from './watch-job.js';
 
-interface RedisQueueOptions extends LedgerLimits {
+export interface RedisQueueOptions extends LedgerLimits {
   url: string;
   /** Most jobs that may wait. */
   bound: number;
@@ -55,6 +56,8 @@ interface RedisQueueOptions extends LedgerLimits {
   keptDeadlineMs: number;
   /** Name of the queue; undefined while the served model is unknown. */
   queueName: () => string | undefined;
+  /** The workers' --routing; without it, as `exact`. */
+  routing?: () => RoutingMode | undefined;
   /** Why nothing runs while the name is unknown. Undefined when the engine's state gives the reason. */
   unnamed?: () => string;
   /** Called for each kept job that this process ends. */
@@ -225,6 +228,7 @@ export class RedisQueue implements JobQueue {
   }
 
   #newJob(id: string, request: JobRequest, owner?: string, idempotency?: Idempotency): NewJob {
+    refuseTables(request, this.#options.routing?.());
     const { bound, boundBytes = QUEUE_BYTES, keptDeadlineMs: deadlineMs } = this.#options;
     return { ...describeJob(id, request, owner, idempotency), bound, boundBytes, deadlineMs };
   }

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { ModelInfo } from '../../../../src/protocol/engine-messages.js';
-import { queueNameOf } from '../../../../src/queue/redis/queue-name.js';
+import { queueNameOf, refuseTables } from '../../../../src/queue/redis/queue-name.js';
 
 const model: Pick<ModelInfo, 'fingerprint' | 'predictor'> = {
   fingerprint: 'a'.repeat(64),
@@ -36,4 +36,17 @@ it('differs for another model, arithmetic, routing, or predictor that routes', (
     ),
   ];
   expect(new Set(names).size).toBe(names.length);
+});
+
+it('leaves requests that tables would route to the queues that name the tables', () => {
+  const asking = (mode: 'exact' | 'predicted' | null) => ({ kind: 'classify', routing: { mode, k: null } });
+  for (const mode of ['exact', null] as const) {
+    refuseTables(asking(mode), 'exact');
+    refuseTables(asking(mode), 'predicted');
+  }
+  refuseTables({ kind: 'classify' }, 'exact');
+  refuseTables(asking('predicted'), 'predicted');
+  for (const routing of ['exact', undefined] as const) {
+    expect(() => refuseTables(asking('predicted'), routing)).toThrow(/start .* with --routing predicted/);
+  }
 });
