@@ -1,9 +1,15 @@
-/** Models to measure: the bundled one, and Switch-base shapes with random weights. */
+/** Models to measure: trained ones, and Switch-base shapes with random weights. */
+import { join } from 'node:path';
 import type { ExpertDtype } from '../../../dist/native/addon-types.js';
+import { MODELS_DIRECTORY } from '../support/paths.js';
 
 export interface BenchModel {
   name: string;
   weights: 'trained' | 'random';
+  /** Of a trained model: the folder below models/ with its checkpoint, tasks and predictor. */
+  folder?: string;
+  /** Zeros fill the experts up to this size: the same answers, and transfers that cost what real ones do. */
+  expertBytes?: string;
   /** Element type of the packed experts. */
   dtype: ExpertDtype;
   shape: SwitchShape;
@@ -17,13 +23,15 @@ export interface SwitchShape {
   heads: number;
   /** Columns of a head. */
   dKv: number;
-  /** Layers of each stack; every second one is sparse. */
+  /** Layers of each stack. */
   layers: number;
+  /** One layer in so many is sparse. */
+  sparseStep: number;
   experts: number;
   vocab: number;
 }
 
-const SWITCH_BASE = { dModel: 768, dFf: 3072, heads: 12, dKv: 64, layers: 12, vocab: 8000 };
+const SWITCH_BASE = { dModel: 768, dFf: 3072, heads: 12, dKv: 64, layers: 12, sparseStep: 2, vocab: 8000 };
 
 function switchBase(experts: number, dtype: ExpertDtype, layers = SWITCH_BASE.layers): BenchModel {
   const depth = layers === SWITCH_BASE.layers ? '' : `-${layers}-layers`;
@@ -39,14 +47,35 @@ function switchBase(experts: number, dtype: ExpertDtype, layers = SWITCH_BASE.la
 export const SWITCH_MINI: BenchModel = {
   name: 'switch-mini',
   weights: 'trained',
+  folder: 'switch-mini',
   dtype: 'bf16',
-  shape: { dModel: 128, dFf: 256, heads: 8, dKv: 16, layers: 4, experts: 64, vocab: 8000 },
+  shape: { dModel: 128, dFf: 256, heads: 8, dKv: 16, layers: 4, sparseStep: 2, experts: 64, vocab: 8000 },
   maxBatchTokens: 2048,
+};
+
+/** Its experts hold what it knows. */
+export const SWITCH_WORDS: BenchModel = {
+  name: 'switch-words',
+  weights: 'trained',
+  folder: 'switch-words',
+  dtype: 'bf16',
+  shape: { dModel: 128, dFf: 256, heads: 8, dKv: 16, layers: 4, sparseStep: 1, experts: 32, vocab: 8000 },
+  maxBatchTokens: 2048,
+};
+
+export const SWITCH_WORDS_PADDED: BenchModel = {
+  ...SWITCH_WORDS,
+  name: 'switch-words-padded',
+  expertBytes: '2.65MB',
+  // The least width of whole panels with experts of that size.
+  shape: { ...SWITCH_WORDS.shape, dFf: 5184 },
 };
 
 /** On a CPU the model of 256 experts has half the layers, because its bf16 checkpoint would be 29 GB. */
 export const MODELS: readonly BenchModel[] = [
   SWITCH_MINI,
+  SWITCH_WORDS,
+  SWITCH_WORDS_PADDED,
   switchBase(8, 'bf16', 4),
   ...(['f32', 'bf16', 'int8', 'int4'] as const).map((dtype) => switchBase(8, dtype)),
   switchBase(64, 'bf16'),
@@ -62,9 +91,15 @@ export function modelNamed(name: string): BenchModel {
   return model;
 }
 
+/** The bundled checkpoint of a trained model, from which a padded one is made. */
+export function checkpointOf({ name, folder }: BenchModel): string {
+  if (folder === undefined) throw new Error(`${name} has no bundled checkpoint. This is a bug.`);
+  return join(MODELS_DIRECTORY, folder);
+}
+
 /** MoE layers of both stacks. */
-export function moeLayers({ layers }: SwitchShape): number {
-  return 2 * Math.floor(layers / 2);
+export function moeLayers({ layers, sparseStep }: SwitchShape): number {
+  return 2 * Math.floor(layers / sparseStep);
 }
 
 /** Parameters of a Switch Transformer of both stacks, and those of its experts among them. */
@@ -85,10 +120,17 @@ export function parametersOf(shape: SwitchShape): { all: number; experts: number
   return { all: dense + experts, experts };
 }
 
-/** Most disk that making a random model takes: the checkpoint (bf16, or f32 for an f32 pack) and its pack. */
-export function diskNeed({ weights, dtype, shape }: BenchModel): { checkpoint: number; pack: number } {
+/**
+ * Most disk that making a model takes: its checkpoint, unless that is bundled (bf16, or f32 for an f32 pack), and its
+ * pack. The zeros of a padded checkpoint are holes, where the disk has them.
+ */
+export function diskNeed({ weights, dtype, shape, expertBytes }: BenchModel): {
+  checkpoint: number;
+  pack: number;
+} {
   const { all } = parametersOf(shape);
   const bytes = { f32: 4, bf16: 2, int8: 1, int4: 0.625 }[dtype as string] ?? 4;
-  if (weights === 'trained') return { checkpoint: 0, pack: all * bytes };
+  if (weights === 'trained')
+    return { checkpoint: expertBytes === undefined ? 0 : all * 2, pack: all * bytes };
   return { checkpoint: all * (dtype === 'f32' ? 4 : 2), pack: all * Math.max(bytes, 0.625) * 1.02 };
 }

@@ -1,20 +1,26 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { parseBytes } from '../../../src/text/bytes.js';
 import {
+  type BenchModel,
   diskNeed,
   MODELS,
   modelNamed,
   moeLayers,
   parametersOf,
   SWITCH_MINI,
+  SWITCH_WORDS,
+  SWITCH_WORDS_PADDED,
 } from '../../src/scenarios/models.js';
 
-const MINI = join(import.meta.dirname, '../../../models/switch-mini');
+const BUNDLED = [SWITCH_MINI, SWITCH_WORDS].map((model) => [model.name, model] as const);
+const fileOf = (model: BenchModel, name: string) =>
+  readFileSync(join(import.meta.dirname, '../../../models', model.name, name));
 
 describe('models', () => {
-  it('counts the parameters of the bundled model as its checkpoint has them', () => {
-    const file = readFileSync(join(MINI, 'model.safetensors'));
+  it.each(BUNDLED)('counts the parameters of %s as its checkpoint has them', (_, model) => {
+    const file = fileOf(model, 'model.safetensors');
     const header = JSON.parse(file.subarray(8, 8 + Number(file.readBigUInt64LE(0))).toString()) as Record<
       string,
       { shape?: number[] }
@@ -26,21 +32,36 @@ describe('models', () => {
       all += count;
       if (name.includes('.experts.')) experts += count;
     }
-    expect(parametersOf(SWITCH_MINI.shape)).toEqual({ all, experts });
+    expect(parametersOf(model.shape)).toEqual({ all, experts });
   });
 
-  it('describes the bundled model as its config does', () => {
-    const config = JSON.parse(readFileSync(join(MINI, 'config.json'), 'utf8'));
-    expect(SWITCH_MINI.shape).toEqual({
+  it.each(BUNDLED)('describes %s as its config does', (_, model) => {
+    const config = JSON.parse(fileOf(model, 'config.json').toString());
+    expect(model.shape).toEqual({
       dModel: config.d_model,
       dFf: config.d_ff,
       dKv: config.d_kv,
       heads: config.num_heads,
       layers: config.num_layers,
+      sparseStep: config.encoder_sparse_step,
       experts: config.num_experts,
       vocab: config.vocab_size,
     });
-    expect(moeLayers(SWITCH_MINI.shape)).toBe(4);
+    expect(moeLayers(model.shape)).toBe(config.num_sparse_encoder_layers + config.num_sparse_decoder_layers);
+  });
+
+  it('pads switch-words to the least width, in panels of 32, with experts of the named size', () => {
+    const { shape, expertBytes, folder } = SWITCH_WORDS_PADDED;
+    const bytesOf = (dFf: number) => 2 * shape.dModel * dFf * 2;
+    expect(folder).toBe('switch-words');
+    expect(shape.dFf % 32).toBe(0);
+    expect(bytesOf(shape.dFf)).toBeGreaterThanOrEqual(parseBytes(expertBytes!)!);
+    expect(bytesOf(shape.dFf - 32)).toBeLessThan(parseBytes(expertBytes!)!);
+    expect({ ...shape, dFf: 0 }).toEqual({ ...SWITCH_WORDS.shape, dFf: 0 });
+    // Its checkpoint is made, and its pack takes all of the zeros.
+    expect(diskNeed(SWITCH_WORDS_PADDED).checkpoint).toBeGreaterThan(256 * 2.65e6);
+    expect(diskNeed(SWITCH_WORDS_PADDED).pack).toBeGreaterThan(256 * 2.65e6);
+    expect(diskNeed(SWITCH_WORDS).checkpoint).toBe(0);
   });
 
   it('gives every model a name of its own, and tells the disk it takes while it is made', () => {
