@@ -3,7 +3,6 @@ import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
-import { readTasks } from '../../../dist/checkpoint/tasks.js';
 import { number } from '../../../dist/cli/lists.js';
 import { formatTable } from '../../../dist/cli/table.js';
 import { UsageError } from '../../../dist/config/resolve.js';
@@ -26,7 +25,6 @@ import {
   selectStudies,
   studyName,
 } from '../studies/studies.js';
-import { MINI_DIRECTORY } from '../support/paths.js';
 import { BenchProgress, timeText } from './measure-progress.js';
 
 const HELP = `
@@ -202,10 +200,8 @@ async function measure(
   };
   try {
     const begin = performance.now();
-    const tasks = readTasks(MINI_DIRECTORY);
     const found = await runStudies(studies, {
       ...common,
-      task: (name) => tasks[name]!,
       inputs: sizes.study,
       onStep: (what) => progress.step(what),
     });

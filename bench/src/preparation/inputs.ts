@@ -3,7 +3,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { readLabelled } from '../../../dist/evaluation/labelled-data.js';
 import type { DataName } from '../scenarios/scenarios.js';
-import { BUNDLED_SST2 } from '../support/paths.js';
+import { BUNDLED_SST2, MODELS_DIRECTORY } from '../support/paths.js';
+import { taskOf } from './tasks.js';
 
 export interface BenchInputs {
   name: DataName;
@@ -21,6 +22,8 @@ export interface BenchInputs {
 }
 
 interface Files {
+  /** Where the files lie, if not in the directory of --data. */
+  bundled?: string;
   evaluation: string;
   training: string;
   joins?: { evaluation: Record<string, string>; training: Record<string, string> };
@@ -37,20 +40,25 @@ const FILES: Record<DataName, Files> = {
       training: { passage: 'multirc/train.passages.jsonl' },
     },
   },
+  // switch-words knows all of them, and its predictor did not see those that are measured.
+  words: {
+    bundled: MODELS_DIRECTORY,
+    evaluation: 'switch-words/words/known-held-out.jsonl',
+    training: 'switch-words/words/known.jsonl',
+  },
 };
 
 export interface InputOptions {
   /** Directory of the tasks' files; undefined: only what the repository holds. */
   directory: string | undefined;
-  task: { template: string; labels: readonly string[] };
   sentences: number;
   trainingSentences: number;
 }
 
 /** The reason why a task cannot be measured here, or undefined. */
 export function missingInputs(name: DataName, directory: string | undefined): string | undefined {
-  if (name === 'sst2') return undefined;
-  if (directory === undefined) return `${name} needs --data DIR: only SST-2's validation set is bundled`;
+  if (name === 'sst2' || FILES[name].bundled !== undefined) return undefined;
+  if (directory === undefined) return `${name} needs --data DIR: its texts are not bundled`;
   const { evaluation, training, joins } = FILES[name];
   const wanted = [evaluation, training, ...Object.values({ ...joins?.evaluation, ...joins?.training })];
   const lacking = wanted.filter((file) => !existsSync(join(directory, file)));
@@ -58,8 +66,10 @@ export function missingInputs(name: DataName, directory: string | undefined): st
 }
 
 export async function readBenchInputs(name: DataName, options: InputOptions): Promise<BenchInputs> {
-  const { directory, task, sentences, trainingSentences } = options;
-  const { evaluation, training, joins } = FILES[name];
+  const { sentences, trainingSentences } = options;
+  const { bundled, evaluation, training, joins } = FILES[name];
+  const directory = bundled ?? options.directory;
+  const task = taskOf(name);
   const about = { name, template: task.template, labels: task.labels };
   const read = (file: string, limit: number, joined?: Record<string, string>) =>
     readLabelled({
@@ -74,7 +84,7 @@ export async function readBenchInputs(name: DataName, options: InputOptions): Pr
       }),
     });
   const own = directory === undefined ? undefined : join(directory, evaluation);
-  if (own === undefined || !existsSync(own)) {
+  if (own === undefined || (name === 'sst2' && !existsSync(own))) {
     const lines = await read(BUNDLED_SST2, sentences + trainingSentences);
     const measured = Math.min(sentences, Math.ceil(lines.length / 2));
     const warning = `SST-2: the bundled validation set stands in for --data: ${measured} of its sentences are measured, the ${lines.length - measured} behind them are what predictors of random-weight models and static choices learn from`;

@@ -24,7 +24,7 @@ export function leastInputs({ shape }: Pick<BenchModel, 'shape'>): number {
 }
 
 /** Inputs of the long task cost about ten times those of the short one. */
-const SHARE_OF: Record<DataName, number> = { sst2: 1, mrpc: 0.75, multirc: 0.25 };
+const SHARE_OF: Record<DataName, number> = { sst2: 1, mrpc: 0.75, multirc: 0.25, words: 1 };
 
 export const QUICK_SIZES: Sizes = {
   rounds: 2,
@@ -50,7 +50,7 @@ export const CUDA_SIZES: Sizes = {
   rounds: 1,
   trainingMinutes: 0.2,
   training: ({ weights }) => (weights === 'trained' ? 200 : 160),
-  sentences: (_, data) => ({ sst2: 192, mrpc: 128, multirc: 64 })[data],
+  sentences: (_, data) => ({ sst2: 192, mrpc: 128, multirc: 64, words: 192 })[data],
   restSeconds: 10,
   study: 0,
 };

@@ -1,5 +1,4 @@
 /** Prepares the measurements of one model: pack, inputs, traces, predictor. */
-import { readTasks } from '../../../dist/checkpoint/tasks.js';
 import { hottest } from '../../../dist/evaluation/replay-rules.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { type BenchInputs, readBenchInputs } from '../preparation/inputs.js';
@@ -16,7 +15,6 @@ import { openTrace } from '../replay/open-trace.js';
 import type { BenchModel } from '../scenarios/models.js';
 import type { DataName, Measurement } from '../scenarios/scenarios.js';
 import { systemNamed } from '../scenarios/systems.js';
-import { MINI_DIRECTORY } from '../support/paths.js';
 import { dataFacts } from './data-facts.js';
 import type { Gpu } from './gpu.js';
 import type { ModelFacts } from './result.js';
@@ -49,7 +47,6 @@ export async function prepareBench(
   warn: (message: string) => void,
 ): Promise<ModelBench> {
   const prepared = await prepareModel(model, maker);
-  const tasks = readTasks(MINI_DIRECTORY);
   const needs = new Set(measurements.flatMap(({ system }) => systemNamed(system).needs));
   const training: string[] = [];
   const { maxBatchTokens } = model;
@@ -73,7 +70,6 @@ export async function prepareBench(
   for (const name of sets) {
     const inputs = await readBenchInputs(name, {
       directory: data,
-      task: tasks[name]!,
       sentences: sizes.sentences(model, name),
       trainingSentences: sizes.training(model),
     });

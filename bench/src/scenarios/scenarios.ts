@@ -5,7 +5,7 @@ import type { LinkName } from './links.js';
 import { fitsName } from './name-pattern.js';
 import { SYSTEMS, type SystemName, TRAINED, UNPREDICTED } from './systems.js';
 
-export type DataName = 'sst2' | 'mrpc' | 'multirc';
+export type DataName = 'sst2' | 'mrpc' | 'multirc' | 'words';
 
 export interface Scenario {
   model: string;

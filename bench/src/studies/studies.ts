@@ -29,7 +29,6 @@ export interface StudyOptions {
   out: string;
   work: string;
   data: string | undefined;
-  task: (name: DataName) => { template: string; labels: readonly string[] };
   /** Inputs of each study. */
   inputs: number;
   threads: number;
@@ -40,10 +39,6 @@ export interface StudyOptions {
 
 /** Running text, in the directory of the tasks. */
 const TEXT = 'wikitext2/test.txt';
-
-/** Words that switch-words knows and that its predictor did not learn from. */
-const WORDS: Study = { kind: 'fidelity', data: 'words', model: 'switch-words' };
-const WORDS_FILE = 'switch-words/words/known-held-out.jsonl';
 
 export const QUICK_STUDIES: readonly Study[] = [
   { kind: 'fidelity', data: 'sst2' },
@@ -56,7 +51,7 @@ export const FULL_STUDIES: readonly Study[] = [
     { kind: 'dependency', data },
   ]),
   { kind: 'fidelity', data: 'text' },
-  WORDS,
+  { kind: 'fidelity', data: 'words', model: 'switch-words' },
   // Its experts are its only feed-forward layers, so that quality can fail.
   { kind: 'fidelity', data: 'text', model: 'olmoe-mini' },
   { kind: 'gating', data: 'sst2' },
@@ -100,7 +95,6 @@ export async function runStudies(studies: readonly Study[], options: StudyOption
 
 function missing({ kind, data }: Study, directory: string | undefined): string | undefined {
   if (kind === 'gating') return gatingMissing();
-  if (data === 'words') return undefined;
   if (data !== 'text') return missingInputs(data, directory);
   if (directory !== undefined && existsSync(join(directory, TEXT))) return undefined;
   return `running text needs ${TEXT} in --data`;
@@ -135,9 +129,6 @@ async function fidelityArgs(
   const widths = study.model === 'olmoe-mini' ? [] : ['--routing-k', '1,3'];
   const all = [...common, ...limits, ...widths, ...moved];
   if (data === 'text') return [...all, '--text', join(options.data!, TEXT)];
-  if (data === 'words') {
-    return [...all, '--data', join(MODELS_DIRECTORY, WORDS_FILE), '--task', 'category'];
-  }
   const { file, labels } = await written(data, options);
   return [...all, '--data', file, '--template', '{text}', '--labels', labels.join()];
 }
@@ -154,11 +145,10 @@ async function dependencyArgs(data: DataName, options: StudyOptions): Promise<st
 /** The measured texts of a task with their labels, as a file of one field each. */
 async function written(
   data: DataName,
-  { data: directory, task, inputs, work }: StudyOptions,
+  { data: directory, inputs, work }: StudyOptions,
 ): Promise<{ file: string; labels: readonly string[] }> {
   const read: BenchInputs = await readBenchInputs(data, {
     directory,
-    task: task(data),
     sentences: inputs,
     trainingSentences: inputs,
   });

@@ -10,8 +10,8 @@ type Recorded<T extends LabelFidelity | Perplexity> = Omit<
   'predicted'
 > & { predicted: Lacking<T['predicted'][number], 'random' | 'way'>[] };
 
-/** A task of switch-mini, `text` for running text, or `words`, switch-words' task. */
-export type FidelityData = DataName | 'text' | 'words';
+/** A task, or `text` for running text. */
+export type FidelityData = DataName | 'text';
 
 /** A source of `sida eval --json`. */
 export interface TaskFidelity extends Omit<SourceReport, 'labels' | 'perplexity'> {
