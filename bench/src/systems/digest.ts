@@ -1,6 +1,9 @@
 /** The answers of a run: a digest of their bits, and the label that each sentence got. */
 import { createHash } from 'node:crypto';
 
+/** A label is one letter or digit. */
+const MOST_LABELS = 36;
+
 export function answersOf(
   scores: readonly (readonly number[])[],
   right: readonly number[],
@@ -11,7 +14,7 @@ export function answersOf(
   scores.forEach((own, i) => {
     digest.update(Float64Array.from(own));
     const best = own.indexOf(Math.max(...own));
-    answers += String(best);
+    answers += best.toString(MOST_LABELS);
     if (best === right[i]) rightLabels += 1;
   });
   return { digest: digest.digest('hex'), answers, rightLabels };

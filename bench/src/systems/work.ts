@@ -83,7 +83,7 @@ export interface Sample {
   rightLabels: number;
   /** sha256 of every label score's bits, in the order of the sentences. */
   digest: string;
-  /** The label of each sentence, one digit each. */
+  /** The label of each sentence, one letter or digit each. */
   answers: string;
   warnings: string[];
 }
