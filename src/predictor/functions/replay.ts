@@ -46,8 +46,9 @@ export class ReplayFunction implements HashFunction {
   }
 
   /**
-   * Finds a sequence of a stack with cross-attention by its context, and any other sequence by its own tokens. The
-   * tokens of a causal stack may be a prefix of the recorded ones. Returns false if any sequence was not recorded.
+   * Finds a sequence of a stack with cross-attention by its context and its tokens, and any other sequence by its own
+   * tokens. The tokens of a causal stack may be a prefix of the recorded ones. An input may have been recorded several
+   * times, with other tokens in its decoder. Returns false if any sequence was not recorded.
    */
   fill(
     stack: number,
@@ -62,8 +63,10 @@ export class ReplayFunction implements HashFunction {
     const found: Routing[] = [];
     for (let s = 0; s + 1 < input.offsets.length; s++) {
       const tokens = own.tokens.subarray(own.offsets[s], own.offsets[s + 1]);
-      const routing = crosses ? this.#find(contextOf(input, s), true)?.[stack] : this.#alone(stack, tokens);
-      if (routing === undefined || !begins(routing.tokens, tokens)) return false;
+      const routing = crosses
+        ? this.#find(stack, contextOf(input, s), true, tokens)
+        : this.#find(stack, tokens, !this.#shape.stacks[stack]!.causal, tokens);
+      if (routing === undefined) return false;
       found.push(routing);
     }
     const rows = crosses ? Array.from(input.tokens, (_, t) => t) : rowsBehind(input);
@@ -90,22 +93,24 @@ export class ReplayFunction implements HashFunction {
 
   close(): void {}
 
-  /** For a stack without cross-attention. A stack that is not causal must match the whole recording. */
-  #alone(stack: number, tokens: Int32Array): Routing | undefined {
-    return this.#find(tokens, !this.#shape.stacks[stack]!.causal)?.[stack];
-  }
-
-  /** Returns the first recording whose first stack starts with `tokens`, or equals them if `whole` is set. */
-  #find(tokens: Int32Array, whole: boolean): Routing[] | undefined {
+  /**
+   * Returns the routing of `stack` in the first recording where that stack begins with `tokens`, and the first stack
+   * with `first`; it equals `first` if `whole` is set.
+   */
+  #find(stack: number, first: Int32Array, whole: boolean, tokens: Int32Array): Routing | undefined {
     let [low, high] = [0, this.#recorded.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (order(this.#recorded[middle]![0]!.tokens, tokens) < 0) low = middle + 1;
+      if (order(this.#recorded[middle]![0]!.tokens, first) < 0) low = middle + 1;
       else high = middle;
     }
-    const found = this.#recorded[low];
-    if (found === undefined || (whole && found[0]!.tokens.length !== tokens.length)) return undefined;
-    return begins(found[0]!.tokens, tokens) ? found : undefined;
+    for (; low < this.#recorded.length; low++) {
+      const found = this.#recorded[low]!;
+      const own = found[0]!.tokens;
+      if ((whole && own.length !== first.length) || !begins(own, first)) return undefined;
+      if (begins(found[stack]!.tokens, tokens)) return found[stack];
+    }
+    return undefined;
   }
 }
 

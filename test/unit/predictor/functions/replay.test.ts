@@ -83,6 +83,30 @@ describe('replay', () => {
     expect(fill(DECODER, { tokens: begun.tokens, offsets: begun.offsets }).known).toBe(false);
   });
 
+  it('finds each of the decoder inputs that were recorded with one context', async () => {
+    const context = [5, 6, 7];
+    const labels = [
+      [0, 3, 4],
+      [0, 3, 9, 2],
+      [0, 8],
+    ].map((tokens) => recordOf(0, context, tokens));
+    const own = await ReplayFunction.load(sourceOf([records[0]!, ...labels, records[1]!]));
+    const found = (...batch: typeof labels) => {
+      const input = inputOf(batch, DECODER, SHAPE);
+      const { layers } = SHAPE.stacks[DECODER]!;
+      const experts = new Uint16Array(layers * input.tokens.length);
+      const known = own.fill(
+        ...([DECODER, input, 1, experts] as const),
+        ...[new Float32Array(experts.length), new Float32Array(experts.length)],
+      );
+      return known ? experts : null;
+    };
+    expect(found(...labels)).toEqual(routedOf(labels, DECODER, SHAPE));
+    for (const one of labels) expect(found(one)).toEqual(routedOf([one], DECODER, SHAPE));
+    expect(found(labels[0]!, recordOf(0, context, [0, 9]))).toBeNull();
+    expect(found(recordOf(0, [5, 6], [0, 8]))).toBeNull();
+  });
+
   it('returns all choices of a decoder-only model, for a prefix or for a part after the prompt', async () => {
     const alone = aloneOf(records);
     const own = await ReplayFunction.load(sourceOf(alone, ALONE));
