@@ -14,7 +14,7 @@ const FIRST = 1;
 const DECODER = 2;
 
 /** The first `top` experts of each (layer, token) of a pass: those that the router chose, then the next best. */
-function topExperts(run: RunResult, tokens: Int32Array, shape: ModelShape, top: number): StackRecord {
+export function topExperts(run: RunResult, tokens: Int32Array, shape: ModelShape, top: number): StackRecord {
   const ranking = new RouterRanking(run, shape);
   const rows = run.layers.length * tokens.length;
   const record: StackRecord = {

@@ -1,6 +1,6 @@
 /** Makes the packs, traces and predictors that measurements need in a work directory, and uses existing ones again. */
 import { createHash } from 'node:crypto';
-import { copyFileSync, existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, rmSync, statfsSync } from 'node:fs';
 import { freemem } from 'node:os';
 import { join } from 'node:path';
 import { hashOfFiles } from '../../../dist/checkpoint/identity.js';
@@ -10,11 +10,10 @@ import type { DeviceName } from '../../../dist/native/addon-types.js';
 import { readPredictorManifest } from '../../../dist/predictor/training/manifest.js';
 import { NETWORK_NAMES } from '../../../dist/protocol/predictor-messages.js';
 import { formatBytes } from '../../../dist/text/bytes.js';
-import { readMeta } from '../../../dist/trace/trace-file.js';
-import { type BenchModel, diskNeed, SWITCH_MINI } from '../scenarios/models.js';
-import { MINI_DIRECTORY } from '../support/paths.js';
-import { makeSwitchCheckpoint, sida } from '../support/processes.js';
-import type { BenchInputs } from './inputs.js';
+import { type BenchModel, checkpointOf, diskNeed } from '../scenarios/models.js';
+import { type SystemName, systemNamed } from '../scenarios/systems.js';
+import { MINI_DIRECTORY, SCRIPTS } from '../support/paths.js';
+import { makeSwitchCheckpoint, run, sida } from '../support/processes.js';
 
 export interface PreparedModel {
   pack: string;
@@ -37,7 +36,6 @@ export interface Maker {
 }
 
 /** Bytes. Smaller checkpoints stay in the page cache. */
-const MINI_PREDICTOR = join(MINI_DIRECTORY, 'predictor');
 const BIG_CHECKPOINT = 4e9;
 
 /** Throws cannot_run with the bytes needed and free. */
@@ -59,14 +57,14 @@ export async function prepareModel(model: BenchModel, maker: Maker): Promise<Pre
     const { checkpoint, pack: packed } = diskNeed(model);
     const memory = checkpointInMemory(checkpoint);
     checkRoom(directory, packed + (memory === undefined ? checkpoint : 0), model.name);
-    const trained = model.weights === 'trained';
-    const source = trained ? MINI_DIRECTORY : (memory ?? join(directory, 'checkpoint'));
+    const made = isMade(model);
+    const source = made ? (memory ?? join(directory, 'checkpoint')) : checkpointOf(model);
     try {
-      if (!trained) await makeCheckpoint(model, source, maker);
+      if (made) await makeCheckpoint(model, source, maker);
       onStep(`${model.name}: packing (${formatBytes(packed)})`);
       await sida(['convert', source, '--out', pack, '--experts', model.dtype], { signal });
     } finally {
-      if (!trained) rmSync(source, { recursive: true, force: true });
+      if (made) rmSync(source, { recursive: true, force: true });
     }
   }
   const { files, source } = await readManifest(pack);
@@ -82,13 +80,22 @@ function checkpointInMemory(bytes: number): string | undefined {
   return room >= 1.1 * bytes ? join(files, `sida-bench-${process.pid}`) : undefined;
 }
 
-async function makeCheckpoint(
-  { name, shape, dtype }: BenchModel,
-  out: string,
-  { onStep, signal }: Maker,
-): Promise<void> {
-  onStep(`${name}: writing random weights (${formatBytes(diskNeed({ name, shape, dtype, weights: 'random', maxBatchTokens: 0 }).checkpoint)})`); // biome-ignore format: one line
+/** Whether its checkpoint is made here, and removed with its pack. */
+function isMade({ weights, expertBytes }: BenchModel): boolean {
+  return weights === 'random' || expertBytes !== undefined;
+}
+
+async function makeCheckpoint(model: BenchModel, out: string, { onStep, signal }: Maker): Promise<void> {
+  const { name, shape, dtype, expertBytes } = model;
+  const what = expertBytes === undefined ? 'random weights' : `experts of ${expertBytes} with zeros`;
+  onStep(`${name}: writing ${what} (${formatBytes(diskNeed(model).checkpoint)})`);
   rmSync(out, { recursive: true, force: true });
+  if (expertBytes !== undefined) {
+    const script = `${SCRIPTS}padded/pad-experts.mjs`;
+    const args = ['--model', checkpointOf(model), '--out', out, '--expert-bytes', expertBytes];
+    await run(process.execPath, [script, ...args], { signal });
+    return;
+  }
   const { experts, layers, dModel, dFf, heads, vocab } = shape;
   const flags = { experts, layers, vocab, heads, 'd-model': dModel, 'd-ff': dFf };
   const sizes = Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, String(value)]);
@@ -100,40 +107,22 @@ async function makeCheckpoint(
   }
 }
 
-/** Records where the routers of a pack send the texts. Returns the directory of the trace. */
-export async function traceOf(
-  { pack, fingerprint }: PreparedModel,
-  { name, template }: Pick<BenchInputs, 'name' | 'template'>,
-  texts: readonly string[],
-  maxBatchTokens: number,
-  { work, threads, device, signal, onStep }: Maker,
-): Promise<string> {
-  const key = shortHash(fingerprint, template, ...(device === undefined ? [] : [device]), ...texts);
-  const directory = join(work, 'traces', `${name}-${key}`);
-  if (existsSync(join(directory, 'trace.json')) && (await readMeta(directory)).complete) return directory;
-  rmSync(directory, { recursive: true, force: true });
-  mkdirSync(join(work, 'traces'), { recursive: true });
-  const file = join(work, 'traces', `${name}-${key}.jsonl`);
-  writeFileSync(file, texts.map((text) => JSON.stringify({ text })).join('\n'));
-  onStep(`tracing ${texts.length} inputs of ${name}`);
-  const args = [
-    ...['trace', pack, '--data', file, '--template', '{text}', '--out', directory],
-    ...['--max-new-tokens', '1', '--memory-budget', '100%', '--threads', String(threads)],
-    ...['--max-batch-tokens', String(maxBatchTokens), '--device', device ?? 'cpu'],
-  ];
-  await sida(args, { signal });
-  return directory;
-}
-
-/** Why a system cannot run: it needs a kind of network that the model's own predictor lacks. */
-export async function missingNetwork(model: BenchModel, system: string): Promise<string | undefined> {
+/** Why a system cannot run: the bundled model has no predictor, or one without the network that the system needs. */
+export async function missingNetwork(model: BenchModel, system: SystemName): Promise<string | undefined> {
+  if (model.folder === undefined || !systemNamed(system).needs.includes('predictor')) return undefined;
+  const directory = bundledPredictor(model);
+  if (!existsSync(directory)) return `${model.folder} has no predictor`;
   const kind = NETWORK_NAMES.find((name) => name === system);
-  if (kind === undefined || model.name !== SWITCH_MINI.name) return undefined;
-  const { networks } = await readPredictorManifest(MINI_PREDICTOR);
-  return networks[kind] === undefined ? `${model.name}'s predictor has no ${kind} network` : undefined;
+  if (kind === undefined) return undefined;
+  const { networks } = await readPredictorManifest(directory);
+  return networks[kind] === undefined ? `${model.folder}'s predictor has no ${kind} network` : undefined;
 }
 
-/** The predictor of a pack: switch-mini's own, or one of both kinds trained on the traces. */
+function bundledPredictor(model: BenchModel): string {
+  return join(checkpointOf(model), 'predictor');
+}
+
+/** The predictor of a pack: the bundled one, of a padded model too, or one of both kinds trained on the traces. */
 export async function predictorOf(
   model: BenchModel,
   { fingerprint }: PreparedModel,
@@ -141,7 +130,7 @@ export async function predictorOf(
   minutes: number,
   { work, threads, seed, signal, onStep }: Maker,
 ): Promise<string> {
-  if (model.name === SWITCH_MINI.name) return MINI_PREDICTOR;
+  if (model.folder !== undefined) return bundledPredictor(model);
   const key = shortHash(fingerprint, String(minutes), String(seed), ...traces);
   const directory = join(work, model.name, `predictor-${key}`);
   for (const network of NETWORK_NAMES) {
@@ -156,9 +145,9 @@ export async function predictorOf(
   return directory;
 }
 
-/** Frees the disk that a model of random weights takes. Its traces stay. */
+/** Frees the disk that a made model takes. Its traces stay. */
 export function removeModel(model: BenchModel, work: string): void {
-  if (model.weights === 'random') rmSync(join(work, model.name, 'pack'), { recursive: true, force: true });
+  if (isMade(model)) rmSync(join(work, model.name, 'pack'), { recursive: true, force: true });
 }
 
 export function shortHash(...parts: string[]): string {

@@ -68,3 +68,14 @@ export function warmUpOf(
   const others = training.slice(0, arrivals === undefined ? Math.max(4, count) : 16);
   return link === 'disk' ? others : [...texts, ...others];
 }
+
+/** The measured texts, and behind them those that only warm up: true tables are of both. */
+export function tabledTexts(
+  model: BenchModel,
+  replayed: readonly Measurement[],
+  inputs: Pick<BenchInputs, 'texts' | 'training'>,
+): string[] {
+  const others = new Set(replayed.flatMap((measurement) => warmUpOf(model, measurement, inputs)));
+  for (const text of inputs.texts) others.delete(text);
+  return [...inputs.texts, ...others];
+}

@@ -3,15 +3,11 @@ import { hottest } from '../../../dist/evaluation/replay-rules.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { type BenchInputs, readBenchInputs } from '../preparation/inputs.js';
 import { diskRates } from '../preparation/link-rates.js';
-import {
-  type Maker,
-  type PreparedModel,
-  predictorOf,
-  prepareModel,
-  traceOf,
-} from '../preparation/prepare.js';
-import type { Sizes } from '../preparation/sizes.js';
+import { type Maker, type PreparedModel, predictorOf, prepareModel } from '../preparation/prepare.js';
+import { type Sizes, tabledTexts } from '../preparation/sizes.js';
+import { labelTraceOf, textTraceOf } from '../preparation/traces.js';
 import { openTrace } from '../replay/open-trace.js';
+import { scoredBatches } from '../replay/scored-batches.js';
 import type { BenchModel } from '../scenarios/models.js';
 import type { DataName, Measurement } from '../scenarios/scenarios.js';
 import { systemNamed } from '../scenarios/systems.js';
@@ -75,21 +71,28 @@ export async function prepareBench(
     });
     for (const warning of inputs.warnings) warn(warning);
     bench.inputs.set(name, inputs);
-    const expertBytes = plan.slot;
+    const opened = (trace: string) => openTrace(trace, { expertBytes: plan.slot });
     // Also made if no system replays it, because it shows which experts inputs need. Not on a GPU, whose time is short.
     if (gpu === undefined || needs.has('trace')) {
-      const trace = await traceOf(prepared, inputs, inputs.texts, maxBatchTokens, maker);
+      const replayed = measurements.filter((one) => one.scenario.data === name && one.system === 'replay');
+      const texts = tabledTexts(model, replayed, inputs);
+      const trace = await labelTraceOf(model, prepared, inputs, texts, maker);
       bench.traces.set(name, trace);
       if (gpu === undefined) {
-        facts.data[name] = await dataFacts(await openTrace(trace, { expertBytes }), inputs.source);
+        const recorded = await opened(trace);
+        const batches = scoredBatches(recorded.batches, texts.length).slice(0, inputs.texts.length);
+        facts.data[name] = await dataFacts({ ...recorded, batches }, inputs.source);
       }
     }
     const trains = needs.has('predictor') && model.weights === 'random';
-    if (!trains && !needs.has('hot-trace')) continue;
-    const other = await traceOf(prepared, inputs, inputs.training, maxBatchTokens, maker);
-    training.push(other);
-    const { batches } = await openTrace(other, { expertBytes });
-    bench.hot.set(name, hottest(batches, plan.experts));
+    const learned = trains ? await textTraceOf(model, prepared, inputs, inputs.training, maker) : undefined;
+    if (learned !== undefined) training.push(learned);
+    if (!needs.has('hot-trace')) continue;
+    // Passes of random weights take seconds. What predictors learn from serves there, without the labels' later tokens.
+    const other = learned ?? (await labelTraceOf(model, prepared, inputs, inputs.training, maker));
+    const { batches } = await opened(other);
+    const inputsOf = learned === undefined ? scoredBatches(batches, inputs.training.length) : batches;
+    bench.hot.set(name, hottest(inputsOf, plan.experts));
   }
   if (needs.has('predictor')) {
     bench.predictor = await predictorOf(model, prepared, training, sizes.trainingMinutes, maker);

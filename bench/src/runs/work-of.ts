@@ -3,10 +3,9 @@ import { basename } from 'node:path';
 import { shortHash } from '../preparation/prepare.js';
 import { type Sizes, warmUpOf } from '../preparation/sizes.js';
 import { LINKS } from '../scenarios/links.js';
-import type { BenchModel } from '../scenarios/models.js';
+import { type BenchModel, checkpointOf } from '../scenarios/models.js';
 import type { Measurement } from '../scenarios/scenarios.js';
 import { systemFlags, systemNamed } from '../scenarios/systems.js';
-import { MINI_DIRECTORY } from '../support/paths.js';
 import type { MeasurementWork } from '../systems/work.js';
 import { type Gpu, gpuIdentity } from './gpu.js';
 import type { ModelBench } from './model-bench.js';
@@ -26,8 +25,8 @@ const PEER_SECONDS = 12;
  * Random weights of the same shape and distribution are made on the GPU: loading a checkpoint of 29 GB there is not
  * part of the comparison.
  */
-function peerModel({ weights, shape }: BenchModel): NonNullable<MeasurementWork['peer']> {
-  return weights === 'trained' ? { checkpoint: MINI_DIRECTORY } : { shape };
+function peerModel(model: BenchModel): NonNullable<MeasurementWork['peer']> {
+  return model.weights === 'trained' ? { checkpoint: checkpointOf(model) } : { shape: model.shape };
 }
 
 /** The work of a measurement's process. */
@@ -64,7 +63,8 @@ export function workOf(
     warmUp: warmUpOf(model, measurement, inputs),
     batch: scenario.batch,
     ...(system === 'static-hot' && { hot: hot.get(scenario.data)! }),
-    ...(driver === 'gpu-peer' && { peer: peerModel(model), peerSeconds: PEER_SECONDS }),
+    ...((driver === 'peer' || driver === 'gpu-peer') && { peer: peerModel(model) }),
+    ...(driver === 'gpu-peer' && { peerSeconds: PEER_SECONDS }),
     ...(arrivals !== undefined && {
       arrivals: {
         perSecond: arrivals,

@@ -56,7 +56,9 @@ interface Answer {
 export async function runInTransformersOnGpu(work: MeasurementWork): Promise<Sample> {
   const { pack, texts, labels, warmUp, right, flags, batch, peer, peerSeconds, system } = work;
   const { threads, maxBatchTokens, kvTokens, memoryBudget, device } = engineConfig(flags);
-  const config = JSON.parse(readFileSync(join(MINI_DIRECTORY, 'config.json'), 'utf8'));
+  // Random weights have the tokenizer of switch-mini, and its special tokens.
+  const described = peer !== undefined && 'checkpoint' in peer ? peer.checkpoint : MINI_DIRECTORY;
+  const config = JSON.parse(readFileSync(join(described, 'config.json'), 'utf8'));
   const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
     vocabSize: config.vocab_size,
     maxInputBytes: 1 << 20,

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
-import { MINI_DIRECTORY, REPOSITORY, SCRIPTS } from '../support/paths.js';
+import { REPOSITORY, SCRIPTS } from '../support/paths.js';
 import { run } from '../support/processes.js';
 import { quantile } from '../support/statistics.js';
 import { answersOf } from './digest.js';
@@ -55,9 +55,12 @@ interface Answer {
 }
 
 export async function runInTransformers(work: MeasurementWork): Promise<Sample> {
-  const { pack, texts, labels, warmUp, right, flags } = work;
+  const { pack, texts, labels, warmUp, right, flags, peer } = work;
+  if (peer === undefined || !('checkpoint' in peer))
+    throw new Error('The peer has no checkpoint. This is a bug.');
+  const model = peer.checkpoint;
   const { threads, maxBatchTokens, kvTokens } = engineConfig(flags);
-  const config = JSON.parse(readFileSync(join(MINI_DIRECTORY, 'config.json'), 'utf8'));
+  const config = JSON.parse(readFileSync(join(model, 'config.json'), 'utf8'));
   const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
     vocabSize: config.vocab_size,
     maxInputBytes: 1 << 20,
@@ -65,7 +68,7 @@ export async function runInTransformers(work: MeasurementWork): Promise<Sample> 
   const encoded = (all: readonly string[]) => all.map((text) => [...tokenizer.encode(text)]);
   const inputs = encoded(texts);
   const decoder = labels.map((label) => [config.decoder_start_token_id, ...tokenizer.encodePlain(label)]);
-  const input = JSON.stringify({ model: MINI_DIRECTORY, threads, inputs, decoder, warmUp: encoded(warmUp) });
+  const input = JSON.stringify({ model, threads, inputs, decoder, warmUp: encoded(warmUp) });
   const { ms, logprobs, bytes, versions } = JSON.parse(
     await run(peerPython(), [SCRIPT], { input }),
   ) as Answer;

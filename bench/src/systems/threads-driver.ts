@@ -136,8 +136,6 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
 
   const warm = warmUp.map((text) => tokenizer.encode(text));
   const before = (await Promise.race([run(warm), failed])).counters;
-  // The warm-up texts are not in the trace, which `replay` warns about.
-  if (work.system === 'replay') warnings.length = 0;
   await Promise.race([ask({ kind: 'needs' }), failed]);
   const begin = heldIn(await Promise.race([ask({ kind: 'experts' }), failed]));
   const { scores, milliseconds, wallMs, counters: after } = await Promise.race([run(inputs), failed]);

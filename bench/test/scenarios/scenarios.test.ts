@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { resolveServeOptions } from '../../../dist/config/resolve.js';
-import { FULL_SIZES, leastInputs, warmUpOf } from '../../src/preparation/sizes.js';
+import { FULL_SIZES, leastInputs, tabledTexts, warmUpOf } from '../../src/preparation/sizes.js';
 import { MODELS, modelNamed } from '../../src/scenarios/models.js';
 import {
   expand,
@@ -155,6 +155,26 @@ describe('warm-up', () => {
       expect(new Set(all.map((texts) => texts.join())).size).toBe(1);
       expect(all[0]!.slice(-4)).toEqual(['e', 'f', 'g', 'h']);
     }
+  });
+
+  it('has true tables, whose texts begin with the measured ones, each once', () => {
+    const letters = (first: number, count: number) =>
+      Array.from({ length: count }, (_, i) => `${String.fromCharCode(97 + first)}${i}`);
+    const inputs = { texts: letters(0, 40), training: ['a0', ...letters(1, 60)] };
+    for (const [list, measurements] of [expand(QUICK), expand(FULL)].entries()) {
+      const replayed = measurements.filter(({ system }) => system === 'replay');
+      expect(replayed.length, String(list)).toBeGreaterThan(0);
+      for (const { scenario } of replayed) {
+        const model = modelNamed(scenario.model);
+        const own = replayed.filter((one) => one.scenario.model === scenario.model);
+        const texts = tabledTexts(model, own, inputs);
+        expect(texts.slice(0, 40)).toEqual(inputs.texts);
+        expect(new Set(texts).size).toBe(texts.length);
+        for (const one of own)
+          expect(texts).toEqual(expect.arrayContaining([...warmUpOf(model, one, inputs)]));
+      }
+    }
+    expect(tabledTexts(modelNamed('switch-mini'), [], inputs)).toEqual(inputs.texts);
   });
 });
 

@@ -1,0 +1,73 @@
+/** Traces that tables, predictors and static choices are made from. A trace in the work directory is used again. */
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readMeta } from '../../../dist/trace/trace-file.js';
+import type { BenchModel } from '../scenarios/models.js';
+import { run, sida } from '../support/processes.js';
+import type { BenchInputs } from './inputs.js';
+import type { LabelTraceWork } from './label-trace.js';
+import { type Maker, type PreparedModel, shortHash } from './prepare.js';
+
+/** As built: sources and builds lie at the same depth. */
+const LABEL_TRACE_PROCESS = new URL('../../dist/preparation/label-trace-process.js', import.meta.url)
+  .pathname;
+
+/** Where the routers send the texts, and the first token that the model generates. Returns the trace's directory. */
+export function textTraceOf(
+  { maxBatchTokens }: BenchModel,
+  { pack, fingerprint }: PreparedModel,
+  { name, template }: Pick<BenchInputs, 'name' | 'template'>,
+  texts: readonly string[],
+  maker: Maker,
+): Promise<string> {
+  const { threads, device, signal, onStep } = maker;
+  const key = [fingerprint, template, ...(device === undefined ? [] : [device]), ...texts];
+  return keptTrace(`${name}-${shortHash(...key)}`, maker, async (directory) => {
+    const file = `${directory}.jsonl`;
+    writeFileSync(file, texts.map((text) => JSON.stringify({ text })).join('\n'));
+    onStep(`tracing ${texts.length} inputs of ${name}`);
+    const args = [
+      ...['trace', pack, '--data', file, '--template', '{text}', '--out', directory],
+      ...['--max-new-tokens', '1', '--memory-budget', '100%', '--threads', String(threads)],
+      ...['--max-batch-tokens', String(maxBatchTokens), '--device', device ?? 'cpu'],
+    ];
+    await sida(args, { signal });
+  });
+}
+
+/** Where the routers send the texts and all tokens of their labels. Returns the trace's directory. */
+export function labelTraceOf(
+  { maxBatchTokens }: BenchModel,
+  prepared: PreparedModel,
+  { name, labels }: Pick<BenchInputs, 'name' | 'labels'>,
+  texts: readonly string[],
+  maker: Maker,
+): Promise<string> {
+  const { threads, device = 'cpu', signal, onStep } = maker;
+  const key = shortHash(prepared.fingerprint, device, ...labels, ...texts);
+  return keptTrace(`${name}-labels-${key}`, maker, async (out) => {
+    onStep(`tracing ${texts.length} inputs of ${name} with their labels`);
+    const flags = {
+      model: prepared.pack,
+      memoryBudget: '100%',
+      threads: String(threads),
+      maxBatchTokens: String(maxBatchTokens),
+      device,
+    };
+    const work: LabelTraceWork = { ...prepared, flags, texts, labels, out };
+    await run(process.execPath, [LABEL_TRACE_PROCESS], { input: JSON.stringify(work), signal });
+  });
+}
+
+async function keptTrace(
+  name: string,
+  { work }: Maker,
+  make: (directory: string) => Promise<void>,
+): Promise<string> {
+  const directory = join(work, 'traces', name);
+  if (existsSync(join(directory, 'trace.json')) && (await readMeta(directory)).complete) return directory;
+  rmSync(directory, { recursive: true, force: true });
+  mkdirSync(join(work, 'traces'), { recursive: true });
+  await make(directory);
+  return directory;
+}
