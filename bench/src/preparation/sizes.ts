@@ -26,6 +26,11 @@ export function leastInputs({ shape }: Pick<BenchModel, 'shape'>): number {
 /** Inputs of the long task cost about ten times those of the short one. */
 const SHARE_OF: Record<DataName, number> = { sst2: 1, mrpc: 0.75, multirc: 0.25, words: 1 };
 
+/** Of a trained model. The transfers of a padded one cost what a real one's do. */
+function mostInputs({ expertBytes }: Pick<BenchModel, 'expertBytes'>): number {
+  return expertBytes === undefined ? 200 : 100;
+}
+
 export const QUICK_SIZES: Sizes = {
   rounds: 2,
   trainingMinutes: 0.3,
@@ -40,7 +45,10 @@ export const FULL_SIZES: Sizes = {
   trainingMinutes: 2,
   training: ({ weights }) => (weights === 'trained' ? 1000 : 300),
   sentences: (model, data) =>
-    Math.max(leastInputs(model), model.weights === 'trained' ? Math.ceil(200 * SHARE_OF[data]) : 0),
+    Math.max(
+      leastInputs(model),
+      model.weights === 'trained' ? Math.ceil(mostInputs(model) * SHARE_OF[data]) : 0,
+    ),
   restSeconds: 20,
   study: 400,
 };

@@ -169,6 +169,13 @@ const LARGE: readonly string[] = [
   'switch-base-128-int8',
   'switch-base-256-6-layers-int4',
 ];
+/** The model whose experts matter, and the same with transfers that cost what a real model's do. */
+const WORDS_MODELS: readonly string[] = ['switch-words', 'switch-words-padded'];
+const WORDS_SYSTEMS: readonly SystemName[] = [
+  ...(['resident', 'lru', 'none', 'lfu', 'static-hot'] as const),
+  ...TRAINED,
+  ...(['replay', 'shuffled', 'predicted', 'paper', 'layer-streaming'] as const),
+];
 /** The sizes of the SiDA paper. */
 const SIZES: readonly string[] = ['switch-base-8-bf16', ...LARGE];
 
@@ -201,6 +208,13 @@ export const QUICK: readonly ScenarioBlock[] = [
     shares: [0.4, 0.2],
     links: [DISK],
     systems: ['resident', 'layer-streaming', 'lru', 'none', ...TRAINED, 'replay'],
+  },
+  {
+    models: ['switch-words'],
+    data: ['words'],
+    shares: [0.25],
+    links: [DISK],
+    systems: ['resident', 'lru', 'none', 'lstm', 'replay'],
   },
 ];
 
@@ -251,6 +265,20 @@ export const FULL: readonly ScenarioBlock[] = [
     lookaheads: [1],
     systems: ['resident', ...TRAINED, 'replay'],
   },
+  {
+    models: WORDS_MODELS,
+    data: ['words'],
+    shares: [0.6, 0.4, 0.25, 0.1],
+    links: [DISK],
+    systems: WORDS_SYSTEMS,
+  },
+  {
+    models: ['switch-words-padded'],
+    data: ['words'],
+    shares: [0.25, 0.1],
+    links: ['simulated-12GBps'],
+    systems: WORDS_SYSTEMS,
+  },
   ...(['f32', 'bf16', 'int8', 'int4'] as const).map((dtype) => ({
     models: [`switch-base-8-${dtype}`],
     data: ['sst2'] as const,
@@ -264,14 +292,14 @@ export const FULL: readonly ScenarioBlock[] = [
     data: ['sst2'],
     shares: [0.6, 0.4, 0.2, 0.1],
     links: [DISK],
-    systems: [...SERVED, 'predicted', 'paper', 'replay'],
+    systems: [...SERVED, 'predicted', 'paper', 'replay', 'shuffled'],
   },
   {
     models: SIZES,
     data: ['sst2', 'mrpc', 'multirc'],
     shares: [0.2],
     links: [DISK],
-    systems: [...SERVED, 'layer-streaming', 'predicted', 'paper', 'replay'],
+    systems: [...SERVED, 'layer-streaming', 'predicted', 'paper', 'replay', 'shuffled'],
   },
   {
     models: LARGE,

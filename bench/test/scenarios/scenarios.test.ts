@@ -118,6 +118,38 @@ describe('the full list', () => {
     }
   });
 
+  it('has the words on both beds: every budget on disk, and small ones of the padded bed over a link', () => {
+    const words = measurements.filter(({ scenario }) => scenario.data === 'words');
+    const systems = ['lru', 'none', 'lfu', 'static-hot', 'lstm', 'attention', 'replay', 'shuffled'];
+    const all = [...systems, 'predicted', 'paper', 'layer-streaming'];
+    const expected = (place: string, shares: number[]) => [
+      `${place.replace('*', '100%')}/resident`,
+      ...shares.flatMap((share) => all.map((system) => `${place.replace('*', `${share}%`)}/${system}`)),
+    ];
+    expect(words.map(measurementName).sort()).toEqual(
+      [
+        ...expected('switch-words/words/*/disk', [60, 40, 25, 10]),
+        ...expected('switch-words-padded/words/*/disk', [60, 40, 25, 10]),
+        ...expected('switch-words-padded/words/*/simulated-12GBps', [25, 10]),
+      ].sort(),
+    );
+    const quick = expand(QUICK).filter(({ scenario }) => scenario.data === 'words');
+    expect(quick.map(measurementName)).toEqual([
+      'switch-words/words/100%/disk/resident',
+      ...['lru', 'none', 'lstm', 'replay'].map((system) => `switch-words/words/25%/disk/${system}`),
+    ]);
+  });
+
+  it('has the control of wrong tables wherever true ones stand beside single inputs', () => {
+    const usual = measurements.filter(
+      ({ scenario }) => scenario.batch === 1 && scenario.lookahead === LOOKAHEAD,
+    );
+    const of = (name: string) =>
+      usual.filter(({ system }) => system === name).map(({ scenario }) => scenarioName(scenario));
+    expect(of('replay').length).toBeGreaterThan(30);
+    expect(of('shuffled')).toEqual(expect.arrayContaining(of('replay')));
+  });
+
   it('measures the predicting system of the README where all experts fit too', () => {
     expect(measurements.map(measurementName)).toContain('switch-mini/sst2/100%/disk/lstm');
   });
