@@ -65,8 +65,9 @@ export function inputsText({
 
 /** `switch-base-8-bf16 (random weights)`. */
 export function modelTitle(name: string): string {
-  const { weights } = modelNamed(name);
-  return weights === 'random' ? `${name} (random weights)` : `${name} (trained)`;
+  const { weights, expertBytes } = modelNamed(name);
+  const padded = expertBytes === undefined ? '' : `, experts filled with zeros up to ${expertBytes}`;
+  return weights === 'random' ? `${name} (random weights)` : `${name} (trained${padded})`;
 }
 
 export function groupTitle({ scenario }: Pick<Group, 'scenario'>): string {

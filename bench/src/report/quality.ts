@@ -1,7 +1,7 @@
 /** The columns that every table of accuracy, fidelity or perplexity has: the figure between its controls. */
 import { shareOfWay } from '../../../dist/evaluation/paired-difference.js';
 import { SWITCH_MINI } from '../scenarios/models.js';
-import type { TaskFidelity } from '../studies/task-fidelity.js';
+import type { FidelityData, TaskFidelity } from '../studies/task-fidelity.js';
 import type { BenchFile } from './bench-file.js';
 import { CANNOT_TELL, DASH, dataTitle, percent } from './format.js';
 
@@ -89,6 +89,7 @@ export function textQualities({
 
 export interface NamedQuality {
   model: string;
+  data: FidelityData;
   /** Task or text, measure, experts a token. */
   what: string;
   quality: Quality;
@@ -98,17 +99,17 @@ export interface NamedQuality {
 /** Every figure of accuracy and perplexity of a result. */
 export function qualities({ fidelity }: Pick<BenchFile, 'fidelity'>): NamedQuality[] {
   return fidelity.flatMap((source): NamedQuality[] => {
-    const model = source.model ?? SWITCH_MINI.name;
+    const about = { model: source.model ?? SWITCH_MINI.name, data: source.data };
     const own = taskQuality(source);
     const texts = textQualities(source).map((quality) => ({
-      model,
+      ...about,
       what: `WikiText-2, perplexity, k = ${quality.k}`,
       quality,
       show: (value: number) => value.toFixed(2),
     }));
     if (own === null || source.data === 'text') return texts;
     return [
-      { model, what: taskTitle(source.data), quality: own, show: (value: number) => percent(value, 2) },
+      { ...about, what: taskTitle(source.data), quality: own, show: (value: number) => percent(value, 2) },
     ];
   });
 }

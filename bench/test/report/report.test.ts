@@ -9,6 +9,7 @@ import { markdownTable } from '../../src/report/markdown.js';
 import { sectionsOf } from '../../src/report/sections.js';
 import { targetsSection } from '../../src/report/targets-section.js';
 import { writeReport } from '../../src/report/write-report.js';
+import type { DataName } from '../../src/scenarios/scenarios.js';
 import type { TaskFidelity } from '../../src/studies/task-fidelity.js';
 import { resultOf } from '../support/fixture.js';
 
@@ -291,6 +292,48 @@ describe('the targets', () => {
     const [, four] = of('P7');
     // LRU moves 5 MB, true tables 4 MB, ours 5 MB, at 20 % over both links.
     expect(four!.slice(3, 5)).toEqual(['–; elsewhere 0 % in 2 rows', 'not measured']);
+  });
+
+  it('decide by model and task whether experts matter, for a padded model by its checkpoint', () => {
+    const study = (model: string, data: TaskFidelity['data'], told: boolean): TaskFidelity => ({
+      ...{
+        model,
+        data,
+        file: data,
+        inputs: 400,
+        tokens: {},
+        hitNames: ['top-1', 'top-3'],
+        layers: [],
+        moved: [],
+      },
+      perplexity: null,
+      labels: {
+        ...{ labels: ['a', 'b'], inputs: 400, told, gain: null },
+        exact: { accuracy: 0.9, f1: 0.9 },
+        zeros: { accuracy: 0.5, f1: 0.5 },
+        predicted: [1, 3].map((k) => ({
+          ...{ k, accuracy: 0.8, f1: 0.8, fidelity: 0.9, agreement: 0.9, unrouted: 0 },
+          ...{ random: { accuracy: 0.6, f1: 0.6 }, way: null },
+        })),
+      },
+    });
+    const p7 = (own: Pick<BenchFile, 'fidelity' | 'measurements'>) =>
+      targetsSection({ ...file, ...own }, {}).tables[0]!.rows.filter(([target]) => target === 'P7')[1]![3];
+    const moved = (model: string, data: DataName) =>
+      file.measurements.map((one) => ({ ...one, scenario: { ...one.scenario, model, data } }));
+    const mini = moved('switch-mini', 'sst2');
+    const counted = '0 % in 2 rows';
+    const elsewhere = '–; elsewhere 0 % in 2 rows';
+    const mrpc = study('switch-mini', 'mrpc', true);
+    expect(p7({ measurements: mini, fidelity: [mrpc, study('switch-mini', 'sst2', false)] })).toBe(elsewhere);
+    expect(p7({ measurements: mini, fidelity: [mrpc, study('switch-mini', 'sst2', true)] })).toBe(counted);
+    expect(p7({ measurements: moved('switch-mini', 'mrpc'), fidelity: [mrpc] })).toBe(counted);
+    const words = [study('switch-words', 'words', true)];
+    for (const model of ['switch-words', 'switch-words-padded']) {
+      expect(p7({ measurements: moved(model, 'words'), fidelity: words }), model).toBe(counted);
+      expect(p7({ measurements: moved(model, 'words'), fidelity: [mrpc] }), model).toBe(elsewhere);
+    }
+    expect(p7({ measurements: moved('switch-base-8-bf16', 'words'), fidelity: words })).toBe(elsewhere);
   });
 
   it('cannot tell of quantized experts where experts of zeros answer as well', () => {
