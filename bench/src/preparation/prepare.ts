@@ -3,9 +3,12 @@ import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, rmSync, statfsSync } from 'node:fs';
 import { freemem } from 'node:os';
 import { join } from 'node:path';
+import { readSource } from '../../../dist/checkpoint/checkpoint-source.js';
+import { FileHashes } from '../../../dist/checkpoint/file-hashes.js';
 import { hashOfFiles } from '../../../dist/checkpoint/identity.js';
 import { isPack, readManifest } from '../../../dist/checkpoint/manifest.js';
 import { SidaError } from '../../../dist/errors.js';
+import { loadAddon } from '../../../dist/native/addon.js';
 import type { DeviceName } from '../../../dist/native/addon-types.js';
 import { readPredictorManifest } from '../../../dist/predictor/training/manifest.js';
 import { NETWORK_NAMES } from '../../../dist/protocol/predictor-messages.js';
@@ -18,7 +21,7 @@ import { makeSwitchCheckpoint, run, sida } from '../support/processes.js';
 export interface PreparedModel {
   pack: string;
   fingerprint: string;
-  /** Identity of the model's weights. */
+  /** Identity of the model's weights; of a padded model those of its checkpoint, which route as they do. */
   weights: string;
 }
 
@@ -68,7 +71,15 @@ export async function prepareModel(model: BenchModel, maker: Maker): Promise<Pre
     }
   }
   const { files, source } = await readManifest(pack);
-  return { pack, fingerprint: hashOfFiles(files), weights: source.weights };
+  const weights = model.expertBytes === undefined ? source.weights : await bundledWeights(model);
+  return { pack, fingerprint: hashOfFiles(files), weights };
+}
+
+/** What the bundled predictor names, so that it is opened without a warning for a padded model too. */
+async function bundledWeights(model: BenchModel): Promise<string> {
+  const checkpoint = checkpointOf(model);
+  const info = loadAddon().inspectCheckpoint(checkpoint);
+  return (await readSource(checkpoint, info, { hashes: FileHashes.inMemory() })).weights;
 }
 
 /** A checkpoint is read once. If memory is plentiful, keeping it there saves disk and time. */

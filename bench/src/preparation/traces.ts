@@ -44,7 +44,7 @@ export function labelTraceOf(
   maker: Maker,
 ): Promise<string> {
   const { threads, device = 'cpu', signal, onStep } = maker;
-  const key = shortHash(prepared.fingerprint, device, ...labels, ...texts);
+  const key = shortHash(prepared.fingerprint, prepared.weights, device, ...labels, ...texts);
   return keptTrace(`${name}-labels-${key}`, maker, async (out) => {
     onStep(`tracing ${texts.length} inputs of ${name} with their labels`);
     const flags = {

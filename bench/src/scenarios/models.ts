@@ -8,7 +8,7 @@ export interface BenchModel {
   weights: 'trained' | 'random';
   /** Of a trained model: the folder below models/ with its checkpoint, tasks and predictor. */
   folder?: string;
-  /** Zeros fill the experts of the checkpoint up to this size: same answers, and transfers of a real model's cost. */
+  /** Zeros fill the experts up to this size: the same answers, and transfers that cost what real ones do. */
   expertBytes?: string;
   /** Element type of the packed experts. */
   dtype: ExpertDtype;
