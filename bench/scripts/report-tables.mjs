@@ -7,6 +7,7 @@ import { BENCH_FILE, changedTrees, checkTrees, readBenchFile } from '../dist/rep
 import { budgetsTable } from '../dist/report/budgets-table.js';
 import { markdownTable } from '../dist/report/markdown.js';
 import { sectionsOf } from '../dist/report/sections.js';
+import { QUANTIZED_MODELS } from './element-types/tables.mjs';
 import { result } from './table-format.mjs';
 
 const RESULTS = 'bench/results/systems';
@@ -63,7 +64,7 @@ if (existsSync(join(RESULTS, BENCH_FILE))) {
   };
   const scripts = {
     trainTime: scriptResult('train-time'),
-    quantized: scriptResult('quantized-accuracy'),
+    quantized: QUANTIZED_MODELS.flatMap((model) => scriptResult(`quantized-accuracy-${model}`) ?? []),
   };
   for (const section of sectionsOf(file, scripts))
     benchTables[`bench-${section.id}`] = (page) => sectionText(file, section, page);

@@ -66,6 +66,7 @@ for (const file of [
   ...pagesOf('docs'),
   ...pagesOf('bench/notes'),
   'models/switch-mini/README.md',
+  'models/switch-words/README.md',
 ]) {
   const text = readFileSync(file, 'utf8');
   const filled = text.replace(

@@ -1,12 +1,13 @@
-// What do quantized weights cost in accuracy? switch-mini, every element type of experts and of dense weights, on
-// SST-2's validation set, and on MRPC and MultiRC where DIR has them; by the scoring of `sida eval`, all experts
-// resident.
-//   node bench/scripts/element-types/quantized-accuracy.mjs [--data DIR] [--limit N]
-// DIR holds mrpc/test.jsonl, multirc/validation.jsonl, multirc/validation.passages.jsonl, and wikitext2/test.txt for
-// perplexity by span corruption; N is their first lines only.
+// What do quantized weights cost in accuracy? Every element type of experts and of dense weights, on a task of a model
+// of the repository, by the scoring of `sida eval`, all experts resident.
+//   node bench/scripts/element-types/quantized-accuracy.mjs [--model models/switch-mini] [--task sst2] [--data DIR]
+//     [--limit N]
+//   node bench/scripts/element-types/quantized-accuracy.mjs --model models/switch-words --task category
+// DIR holds mrpc/test.jsonl, multirc/validation.jsonl, multirc/validation.passages.jsonl for a model of these tasks,
+// and wikitext2/test.txt for perplexity by span corruption; N is their first lines only. The result is of the model.
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
 import { readManifest } from '../../../dist/checkpoint/manifest.js';
@@ -28,13 +29,26 @@ import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
 
-const { values } = parseArgs({ options: { data: { type: 'string' }, limit: { type: 'string' } } });
-const MODEL = 'models/switch-mini';
+const { values } = parseArgs({
+  options: {
+    model: { type: 'string', default: 'models/switch-mini' },
+    task: { type: 'string', default: 'sst2' },
+    data: { type: 'string' },
+    limit: { type: 'string' },
+  },
+});
+const { model: MODEL, task: TASK } = values;
+/** Inputs that come with the repository, by task. */
+const BUNDLED = {
+  sst2: 'test/data/sst2-validation.jsonl',
+  category: 'models/switch-words/words/known.jsonl',
+};
 const limits = { maxBatchTokens: 2048, kvTokens: 4096, threads: availableParallelism() };
 const f32 = { dtype: 'f32' };
 const bf16 = { dtype: 'bf16' };
 const int8 = { dtype: 'int8' };
 const int4 = (group) => ({ dtype: 'int4', group });
+const RANDOM = 'random tables';
 /** The first is what the others are compared with. */
 const EXPERTS = [bf16, int8, int4(32), int4(64), int4(128)];
 const SETUPS = [
@@ -43,7 +57,7 @@ const SETUPS = [
   ...EXPERTS.map((experts) => ({ experts, dense: int8 })),
   // What is left when experts say nothing, or the wrong ones speak: how much there is to lose.
   { experts: bf16, dense: bf16, control: 'experts of zeros' },
-  { experts: bf16, dense: bf16, control: 'random tables' },
+  { experts: bf16, dense: bf16, control: RANDOM },
 ].flatMap((setup) =>
   ['int8', 'int4'].includes(setup.experts.dtype) || setup.dense === int8
     ? [setup, { ...setup, activations: 'int8' }]
@@ -55,8 +69,13 @@ const limit = values.limit === undefined ? undefined : Number(values.limit);
 const at = (...parts) => join(values.data ?? '', ...parts);
 
 async function sources() {
+  const tasks = readTasks(MODEL);
+  if (BUNDLED[TASK] === undefined || tasks[TASK] === undefined) {
+    const both = Object.keys(BUNDLED).filter((name) => tasks[name] !== undefined);
+    throw new Error(`--task ${TASK}: expected one of ${both.join(', ') || 'no task'} for ${MODEL}`);
+  }
   const files = {
-    sst2: { file: 'test/data/sst2-validation.jsonl' },
+    [TASK]: { file: BUNDLED[TASK] },
     ...(values.data !== undefined && {
       mrpc: { file: at('mrpc', 'test.jsonl') },
       multirc: {
@@ -65,7 +84,6 @@ async function sources() {
       },
     }),
   };
-  const tasks = readTasks(MODEL);
   const { shape } = addon.inspectCheckpoint(MODEL);
   const tokenizer = new Tokenizer(readFileSync(join(MODEL, 'tokenizer.json')), {
     vocabSize: shape.vocabSize,
@@ -73,12 +91,13 @@ async function sources() {
   });
   const read = {};
   for (const [task, { file, joins = {} }] of Object.entries(files)) {
+    if (tasks[task] === undefined) continue;
     if (!existsSync(file)) {
       console.error(`SKIPPED ${task}: no ${file}`);
       continue;
     }
     const { template, labels } = tasks[task];
-    const first = task !== 'sst2' && limit !== undefined && { limit };
+    const first = task !== TASK && limit !== undefined && { limit };
     const lines = await readLabelled({ file, joins, template, labels, ...first });
     read[task] = dataSource(file, lines, { labels }, { shape, tokenizer, ...limits }).inputs;
   }
@@ -150,12 +169,16 @@ try {
   const references = {};
   const runs = [];
   for (const { experts, dense, activations = 'f32', control } of SETUPS) {
+    if (control === RANDOM && !existsSync(join(MODEL, 'predictor'))) {
+      console.error(`SKIPPED ${control}: ${MODEL} has no predictor`);
+      continue;
+    }
     const name = `${formatName(experts)}, dense ${formatName(dense)}, activations ${activations}${control === undefined ? '' : `, ${control}`}`;
     const out = join(work, 'pack');
     await convertCheckpoint({ model: MODEL, out, experts, dense });
     if (control === 'experts of zeros') silenceExperts(join(out, 'experts.sida'));
     const engine = openEngine({ ...limits, activations, pack: out, memoryBudget: '100%', hostBudget: '0' });
-    const router = control === 'random tables' ? await randomRouter(engine, out) : undefined;
+    const router = control === RANDOM ? await randomRouter(engine, out) : undefined;
     const score = router?.score ?? ((input) => runExact(engine, input).scores);
     const tasks = {};
     for (const [task, inputs] of Object.entries(data)) {
@@ -175,9 +198,11 @@ try {
   const result = {
     question: 'What do quantized weights cost in accuracy?',
     ...scriptProvenance(),
+    model: basename(MODEL),
+    task: TASK,
     runs,
   };
-  writeResult('quantized-accuracy', result);
+  writeResult(`quantized-accuracy-${result.model}`, result);
 } finally {
   rmSync(work, { recursive: true, force: true });
 }

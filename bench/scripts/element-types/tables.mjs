@@ -1,4 +1,5 @@
 // The tables of bench/scripts/element-types/quantized-accuracy.mjs.
+import { dataTitle } from '../../dist/report/format.js';
 import { toldFromZeros } from '../../dist/report/targets/script-targets.js';
 import { result, source, table } from '../table-format.mjs';
 
@@ -33,32 +34,41 @@ function unmeasuredControls(r, cells) {
   ]);
 }
 
-/** What the control says of SST-2's accuracy. */
-function toldText(r) {
+/** Models with a result of their own, by what stands behind the result's name. */
+export const QUANTIZED_MODELS = ['switch-mini', 'switch-words'];
+
+/** What the control says of the task's accuracy. */
+function toldText(r, task) {
   const zeros = r.runs.find(({ control }) => control === 'experts of zeros');
   if (zeros === undefined)
     return 'Without experts of zeros nobody can tell what accuracy says of the experts.';
-  const told = toldFromZeros(r.runs[0].tasks.sst2, zeros.tasks.sst2);
+  const told = toldFromZeros(r.runs[0].tasks[task], zeros.tasks[task]);
   return told
-    ? 'SST-2 tells f32 from experts of zeros.'
-    : 'SST-2 cannot tell: f32 and experts of zeros lie within noise (95 % interval of the paired difference).';
+    ? `Accuracy (${dataTitle(task)}) tells f32 from experts of zeros.`
+    : `Accuracy (${dataTitle(task)}) cannot tell: f32 and experts of zeros lie within noise (95 % interval of the paired difference).`;
 }
 
 const HEAD = ['experts', 'dense weights', 'activations', 'one expert'];
 
+/** Accuracy on the task of a model's card, by element type. */
+function cardTable(model) {
+  const r = result(`quantized-accuracy-${model}`);
+  const { task = 'sst2' } = r;
+  const rows = rowsOf(r, r.runs, ({ tasks }, { tasks: plain }) => [
+    percent(tasks[task].accuracy),
+    points(tasks[task], plain[task]),
+    `${tasks[task].flipped} of ${tasks[task].inputs}`,
+  ]);
+  const all = [...rows, ...unmeasuredControls(r, 3)];
+  const head = [...HEAD, `accuracy, ${dataTitle(task)}`, 'points against f32', 'answers that differ'];
+  return `${table(head, all)}\n\n${toldText(r, task)}\n\n${source(r)}`;
+}
+
 export const quantizedTables = {
-  'quantized-card': () => {
-    const r = result('quantized-accuracy');
-    const rows = rowsOf(r, r.runs, ({ tasks: { sst2 } }, { tasks }) => [
-      percent(sst2.accuracy),
-      points(sst2, tasks.sst2),
-      `${sst2.flipped} of ${sst2.inputs}`,
-    ]);
-    const all = [...rows, ...unmeasuredControls(r, 3)];
-    return `${table([...HEAD, 'SST-2 accuracy', 'points against f32', 'answers that differ'], all)}\n\n${toldText(r)}\n\n${source(r)}`;
-  },
+  'quantized-card': () => cardTable('switch-mini'),
+  'quantized-card-words': () => cardTable('switch-words'),
   'quantized-accuracy': () => {
-    const r = result('quantized-accuracy');
+    const r = result('quantized-accuracy-switch-mini');
     const rows = rowsOf(r, r.runs, ({ tasks: { sst2, mrpc, multirc, wikitext2 } }, { tasks }) => [
       `${percent(sst2.accuracy)} (${points(sst2, tasks.sst2)})`,
       `${sst2.flipped}, ${mrpc.flipped}, ${multirc.flipped}`,
@@ -73,6 +83,6 @@ export const quantizedTables = {
       "largest change of a label's log-probability",
       'perplexity on WikiText-2 (against f32)',
     ];
-    return `${table(head, [...rows, ...unmeasuredControls(r, 4)])}\n\n${toldText(r)}\n\n${source(r)}`;
+    return `${table(head, [...rows, ...unmeasuredControls(r, 4)])}\n\n${toldText(r, 'sst2')}\n\n${source(r)}`;
   },
 };

@@ -304,7 +304,7 @@ describe('the targets', () => {
       ...runs,
       run('bf16', accuracy, flipped, 'experts of zeros'),
     ];
-    const verdicts = (all: typeof runs) => of('P16', { quantized: { runs: all } }).map((row) => row[4]);
+    const verdicts = (all: typeof runs) => of('P16', { quantized: [{ runs: all }] }).map((row) => row[4]);
     expect(verdicts(zeros(0.897, 11))).toEqual(['cannot tell', 'cannot tell']);
     expect(verdicts(zeros(0.7, 240))).toEqual(['missed', 'reached']);
     expect(verdicts(runs)).toEqual(['not measured', 'not measured']);

@@ -91,6 +91,57 @@ describe('what hash building takes away', () => {
   });
 });
 
+describe('quantized experts', () => {
+  const result = (model: string, task: string, lost: number) => ({
+    ...{ model, task },
+    runs: [
+      { dtype: 'f32', accuracy: 0.94 },
+      { dtype: 'int8', accuracy: 0.939 },
+      { dtype: 'int4', accuracy: 0.92 },
+      { dtype: 'bf16', accuracy: 0.74, control: 'experts of zeros' },
+      { dtype: 'bf16', accuracy: 0.61, control: 'random tables' },
+    ].map(({ dtype, accuracy, control }) => ({
+      ...{ experts: { dtype }, dense: { dtype: dtype === 'f32' ? 'f32' : 'bf16' }, activations: 'f32' },
+      ...(control !== undefined && { control }),
+      tasks: {
+        [task]: {
+          inputs: 5600,
+          accuracy,
+          flipped: 9,
+          lost: { mean: lost, low: lost - 0.01, high: lost + 0.01 },
+        },
+      },
+    })),
+  });
+  const p16 = (quantized: ReturnType<typeof result>[]) =>
+    targetsSection(FILE, { quantized })
+      .tables[0]!.rows.filter(([name]) => name === 'P16')
+      .map((row) => row.slice(3, 7));
+
+  it('are judged on the model whose experts matter', () => {
+    const [mini, words] = [result('switch-mini', 'sst2', 0.005), result('switch-words', 'category', 0.2)];
+    const controls = 'experts of zeros 74.00 %, random tables 61.00 %';
+    const expected = [
+      [
+        '−0.10 points at worst of 1 (switch-words, categories of nouns, f32 94.00 %)',
+        'reached',
+        '5600',
+        controls,
+      ],
+      [
+        '−2.00 points at worst of 1 (switch-words, categories of nouns, f32 94.00 %)',
+        'missed',
+        '5600',
+        controls,
+      ],
+    ];
+    expect(p16([mini, words])).toEqual(expected);
+    expect(p16([words, mini])).toEqual(expected);
+    expect(p16([mini]).map((row) => row[1])).toEqual(['cannot tell', 'cannot tell']);
+    expect(p16([]).map((row) => row[1])).toEqual(['not measured', 'not measured']);
+  });
+});
+
 describe('the commands', () => {
   const command = (measurements = FILE.measurements) => of('P6', { measurements })[0]!.at(-1)!;
 

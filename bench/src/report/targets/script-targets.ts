@@ -1,6 +1,6 @@
 /** P13 and P16: what smaller measurements found, from the results of their scripts. */
-import { isTold } from '../../../../dist/evaluation/paired-difference.js';
-import { CANNOT_TELL, DASH, NOT_MEASURED, percent } from '../format.js';
+import { type Interval, isTold } from '../../../../dist/evaluation/paired-difference.js';
+import { CANNOT_TELL, DASH, dataTitle, NOT_MEASURED, percent } from '../format.js';
 import { judged, type TargetRow, type Verdict } from './target-row.js';
 
 /** What the target table reads of bench/results/train-time.json. */
@@ -17,10 +17,15 @@ interface TypedAccuracy {
   accuracy: number;
   /** Answers that differ from the first run's. */
   flipped: number;
+  /** Right answers of the first run less these, by input. Earlier results have none. */
+  lost?: Interval | null;
 }
 
-/** Of bench/results/quantized-accuracy.json. The first run is of f32. */
+/** Of bench/results/quantized-accuracy-MODEL.json. The first run is of f32. */
 interface QuantizedAccuracy {
+  /** Earlier results are of switch-mini and SST-2. */
+  model?: string;
+  task?: string;
   runs: {
     experts: { dtype: string; group?: number };
     dense: { dtype: string };
@@ -32,10 +37,11 @@ interface QuantizedAccuracy {
 
 export interface ScriptResults {
   trainTime?: TrainTime | undefined;
-  quantized?: QuantizedAccuracy | undefined;
+  /** Of every model that was measured. */
+  quantized?: readonly QuantizedAccuracy[] | undefined;
 }
 
-export function scriptTargets({ trainTime, quantized }: ScriptResults): TargetRow[] {
+export function scriptTargets({ trainTime, quantized = [] }: ScriptResults): TargetRow[] {
   return [trainTarget(trainTime), ...quantizedTargets(quantized)];
 }
 
@@ -45,7 +51,7 @@ function trainTarget(found: TrainTime | undefined): TargetRow {
     what: '`sida train` to the hits of P10, 2 cores',
     limit: '≤ 10 min',
     control: DASH,
-    command: '`node bench/scripts/predictor/train-time.mjs`',
+    command: '`node bench/scripts/predictor/train-time.mjs --trace DIR --held-out DIR`',
   };
   if (found === undefined) return { ...row, figure: DASH, verdict: NOT_MEASURED, inputs: DASH };
   const { minutes, network, rows, trainedOn } = found;
@@ -61,41 +67,68 @@ function trainTarget(found: TrainTime | undefined): TargetRow {
   };
 }
 
+const ZEROS = 'experts of zeros';
 const LIMITS = [
   { dtype: 'int8', least: -0.002 },
   { dtype: 'int4', least: -0.01 },
 ] as const;
 
-function quantizedTargets(found: QuantizedAccuracy | undefined): TargetRow[] {
+/** What experts of zeros say of a result: whether its experts matter. */
+type Told = 'told' | typeof CANNOT_TELL | typeof NOT_MEASURED;
+
+interface JudgedAccuracy {
+  model: string;
+  task: string;
+  runs: readonly { dtype: string; dense: string; control: string | undefined; figure: TypedAccuracy }[];
+  plain: TypedAccuracy;
+  told: Told;
+}
+
+function accuracyOf({ model = 'switch-mini', task = 'sst2', runs }: QuantizedAccuracy): JudgedAccuracy[] {
+  const own = runs.map(({ experts, dense, control, tasks }) => ({
+    ...{ dtype: experts.dtype, dense: dense.dtype, control },
+    figure: tasks[task] as TypedAccuracy,
+  }));
+  const plain = own[0]?.figure;
+  if (plain === undefined) return [];
+  const zeros = own.find(({ control }) => control === ZEROS)?.figure;
+  const told = zeros === undefined ? NOT_MEASURED : toldFromZeros(plain, zeros) ? 'told' : CANNOT_TELL;
+  return [{ model, task, runs: own, plain, told }];
+}
+
+/** The result that says most: experts that matter, then experts that do not, then experts of which nothing is known. */
+function mostTelling(results: readonly QuantizedAccuracy[]): JudgedAccuracy | undefined {
+  const order: Told[] = ['told', CANNOT_TELL, NOT_MEASURED];
+  return results.flatMap(accuracyOf).toSorted((a, b) => order.indexOf(a.told) - order.indexOf(b.told))[0];
+}
+
+function quantizedTargets(results: readonly QuantizedAccuracy[]): TargetRow[] {
+  const found = mostTelling(results);
   return LIMITS.map(({ dtype, least }): TargetRow => {
     const row = {
       target: 'P16',
-      what: `accuracy of ${dtype} experts less that of f32, SST-2, a model whose experts matter`,
+      what: `accuracy of ${dtype} experts less that of f32, a model whose experts matter`,
       limit: `≥ −${(-100 * least).toFixed(1)} points`,
-      command: '`node bench/scripts/element-types/quantized-accuracy.mjs`',
+      command: `\`node bench/scripts/element-types/quantized-accuracy.mjs --model models/${found?.model ?? 'switch-words'} --task ${found?.task ?? 'category'}\``,
     };
-    const of = (run: QuantizedAccuracy['runs'][number] | undefined) =>
-      run?.tasks.sst2 as TypedAccuracy | undefined;
-    const plain = of(found?.runs[0]);
-    const zeros = of(found?.runs.find(({ control }) => control === 'experts of zeros'));
-    const own = (found?.runs ?? []).filter(
-      ({ experts, dense, control }) =>
-        experts.dtype === dtype && dense.dtype === 'bf16' && control === undefined,
+    const own = found?.runs.filter(
+      (run) => run.dtype === dtype && run.dense === 'bf16' && run.control === undefined,
     );
-    const changes = own.flatMap((run) => {
-      const accuracy = of(run)?.accuracy;
-      return accuracy === undefined || plain === undefined ? [] : [accuracy - plain.accuracy];
-    });
-    if (plain === undefined || changes.length === 0) {
+    if (found === undefined || own === undefined || own.length === 0) {
       return { ...row, figure: DASH, verdict: NOT_MEASURED, inputs: DASH, control: DASH };
     }
-    const worst = Math.min(...changes);
+    const { model, task, plain, told, runs } = found;
+    const worst = Math.min(...own.map(({ figure }) => figure.accuracy - plain.accuracy));
+    const controls = runs.flatMap(({ control, figure }) =>
+      control === undefined ? [] : [`${control} ${percent(figure.accuracy, 2)}`],
+    );
+    const verdict: Verdict = told === 'told' ? judged([worst], (value) => value >= least) : told;
     return {
       ...row,
-      figure: `${points(worst)} points at worst of ${changes.length} (switch-mini, f32 ${percent(plain.accuracy, 2)})`,
-      verdict: quantizedVerdict(worst, least, plain, zeros),
+      figure: `${points(worst)} points at worst of ${own.length} (${model}, ${dataTitle(task)}, f32 ${percent(plain.accuracy, 2)})`,
+      verdict,
       inputs: String(plain.inputs),
-      control: zeros === undefined ? DASH : `experts of zeros ${percent(zeros.accuracy, 2)}`,
+      control: controls.length === 0 ? DASH : controls.join(', '),
     };
   });
 }
@@ -104,22 +137,12 @@ function points(change: number): string {
   return `${change < 0 ? '−' : '+'}${Math.abs(100 * change).toFixed(2)}`;
 }
 
-function quantizedVerdict(
-  worst: number,
-  least: number,
-  plain: TypedAccuracy,
-  zeros: TypedAccuracy | undefined,
-): Verdict {
-  if (zeros === undefined) return NOT_MEASURED;
-  if (!toldFromZeros(plain, zeros)) return CANNOT_TELL;
-  return judged([worst], (value) => value >= least);
-}
-
 /**
- * Whether inputs of two labels tell the model from one with experts of zeros. Every answer that differs makes one of
- * both right, so that the interval of the paired difference follows from the counts.
+ * Whether the inputs tell the model from one with experts of zeros. Without the interval of the paired difference it
+ * follows from the counts, for two labels: every answer that differs makes one of both right.
  */
 export function toldFromZeros(plain: TypedAccuracy, zeros: TypedAccuracy): boolean {
+  if (zeros.lost !== undefined) return isTold(zeros.lost);
   const { inputs, flipped } = zeros;
   const mean = plain.accuracy - zeros.accuracy;
   const half = 1.96 * Math.sqrt((flipped / inputs - mean ** 2) / (inputs - 1));
