@@ -65,6 +65,7 @@ function write(row) {
     ...scriptProvenance(),
     model: meta.model.name,
     names: hitNames(meta.topK),
+    heldOut: { inputs: heldOut.inputs, tokens: heldOut.tokens },
     conditions,
     rows,
   };
@@ -80,7 +81,8 @@ async function train(dir, { name, network, flags }) {
   mkdirSync(dir, { recursive: true });
   const data = [...values.trace, '--held-out', ...values['held-out'], '--out', out, '--network', network];
   const machine = ['--threads', values.threads, '--seed', values.seed, '--json'];
-  await sida(['train', ...data, ...LENGTH, ...SAME, ...flags, ...machine], { showErrors: true });
+  // The variant's flags are last, since one of them may be another seed.
+  await sida(['train', ...data, ...LENGTH, ...SAME, ...machine, ...flags], { showErrors: true });
   const { training, options } = (await readPredictorManifest(out)).networks[network];
   const log = readFileSync(join(out, network, 'training.jsonl'), 'utf8')
     .trimEnd()

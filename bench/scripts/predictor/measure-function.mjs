@@ -54,12 +54,14 @@ export async function heldOutOf(traces) {
   const embedding = new TokenEmbedding({ file: join(traces[0], EMBEDDING) });
   const teacher = await Teacher.open(traces, embedding.vocab);
   const records = [];
+  let [inputs, tokens] = [0, 0];
   for await (const record of teacher.records()) {
-    if (record.stacks[0].tokens.length > 0) records.push(record);
-    if (records.length === SENTENCES) break;
+    inputs += 1;
+    tokens += record.stacks.reduce((sum, stack) => sum + stack.tokens.length, 0);
+    if (records.length < SENTENCES && record.stacks[0].tokens.length > 0) records.push(record);
   }
   if (records.length < 20) throw new Error(`${traces.join(', ')}: fewer than 20 sentences to time tables of`);
-  return { teacher, embedding, shape: teacher.shape, meta: teacher.metas[0], records };
+  return { teacher, embedding, shape: teacher.shape, meta: teacher.metas[0], records, inputs, tokens };
 }
 
 /** Opens one function of a directory, measures it, and closes it. */

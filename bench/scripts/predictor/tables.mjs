@@ -21,7 +21,10 @@ export const predictorTables = {
     return `${r.minutes.toFixed(1)} minutes with ${r.threads} threads (target: at most 10).\n\n${table(head, rows)}\n\n${source(r)}`;
   },
   ...Object.fromEntries(
-    ['switch-mini', 'olmoe-mini'].map((model) => [`ablation-${model}`, () => ablationTable(model)]),
+    ['switch-mini', 'switch-words', 'olmoe-mini'].map((model) => [
+      `ablation-${model}`,
+      () => ablationTable(model),
+    ]),
   ),
 };
 
@@ -43,5 +46,7 @@ function ablationTable(model) {
   ]);
   const head = ['variant', first, last, '\\|Δα\\|', 'ms a table', 'parameters', 'steps', 'minutes'];
   const { alpha } = rows[0];
-  return `Means over layers; mean α ${alpha.toFixed(3)}.\n\n${table(head, cells)}\n\n${source(r)}`;
+  const { inputs, tokens } = r.heldOut;
+  const measured = `${inputs.toLocaleString('en')} held-out inputs, ${tokens.toLocaleString('en')} tokens`;
+  return `${measured}; means over layers; mean α ${alpha.toFixed(3)}.\n\n${table(head, cells)}\n\n${source(r)}`;
 }

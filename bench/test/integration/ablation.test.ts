@@ -38,9 +38,14 @@ it('writes a row for a variant and for the token table, and continues with the r
   rmSync(RESULT, { force: true });
   trace('train', 0, 80);
   trace('held', 80, 110);
-  const rows = () => JSON.parse(readFileSync(RESULT, 'utf8')).rows;
+  const result = () => JSON.parse(readFileSync(RESULT, 'utf8'));
+  const rows = () => result().rows;
   expect(ablation('--only', 'KD (all experts, λ = 0)')).toMatchObject({ status: 0 });
   const [kd, token] = rows();
+  expect(result().heldOut.inputs).toBe(30);
+  const ofLayers: number[] = kd.layers.map(({ tokens }: { tokens: number }) => tokens);
+  // Two layers of the encoder and two of the decoder, whose tokens are counted once a stack.
+  expect(2 * result().heldOut.tokens).toBe(ofLayers.reduce((sum, own) => sum + own, 0));
   expect(kd).toMatchObject({
     ...{ name: 'KD (all experts, λ = 0)', network: 'lstm', steps: 4 },
     options: { top: 64, lambda: 0, layers: 2, attentionWeights: 'sparsemax' },
@@ -59,6 +64,12 @@ it('writes a row for a variant and for the token table, and continues with the r
   expect(again.status, again.stderr).toBe(0);
   expect(rows().slice(0, 2)).toEqual([kd, token]);
   expect(rows()[2]).toMatchObject({ name: 'attention', network: 'attention', options: { blocks: 2 } });
+
+  expect(ablation('--only', 'lstm: TKD + λ·CE, seed 2')).toMatchObject({ status: 0 });
+  expect(ablation('--only', 'lstm: TKD + λ·CE')).toMatchObject({ status: 0 });
+  const [second, first] = rows().slice(3);
+  expect([second.flags, second.steps]).toEqual(['--seed 2', first.steps]);
+  expect(second.alphaError).not.toBe(first.alphaError);
 
   const other = ablation('--only', 'one layer', '--seed', '2');
   expect([other.status, other.stderr]).toEqual([1, expect.stringContaining('made under other conditions')]);
