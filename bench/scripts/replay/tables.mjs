@@ -2,7 +2,7 @@
 import { result, source, table } from '../table-format.mjs';
 
 const TRACES = ['qwen', 'gemma', 'gptoss', 'switch-mini'];
-const percent = (share) => (100 * share).toFixed(1);
+const percent = (share) => (100 * share).toFixed(1).replace('-', '−');
 const times = (ratio) => (ratio == null ? '–' : `${ratio.toFixed(2)}×`);
 const mib = (bytes) => (bytes / 2 ** 20).toFixed(bytes < 2 ** 20 ? 2 : 1);
 const verdict = (reached) => (reached ? 'reached' : 'missed');
@@ -76,8 +76,9 @@ function regretRows({ trace, shared }) {
         : [runOf(cache, policy)],
     );
     return [...runs, runOf(cache, 'belady')].map((run) => {
-      const { hits, needs, bytes, bytesPerToken, overBelady } = run[span];
+      const { hits, needs, bytes, bytesPerToken } = run[span];
       const whole = run.policy === 'belady' && run.lookahead === null;
+      const alike = run.lookahead === null ? undefined : runOf(cache, 'belady', run.lookahead)[span];
       return [
         nameOf(trace, shared),
         size,
@@ -85,7 +86,7 @@ function regretRows({ trace, shared }) {
         run.lookahead ?? (whole ? 'whole trace' : '–'),
         percent(hits / needs),
         mib(bytesPerToken),
-        run.lookahead === null || overBelady === null ? '–' : `${percent(overBelady - 1)} %`,
+        alike === undefined ? '–' : `${percent(bytes / alike.bytes - 1)} %`,
         `${percent(bytes / floor - 1)} %`,
       ];
     });
@@ -127,7 +128,10 @@ export const replayTables = {
   'replay-regret': () => {
     const all = reports();
     const head = ['trace', 'cache', 'policy', 'look-ahead', 'hits %', 'MiB a token'];
-    const regrets = ['regret, Belady with the same look-ahead', 'regret, Belady with the whole trace'];
+    const regrets = [
+      'over Belady’s rule with the same look-ahead, which is no bound',
+      'regret: over Belady’s rule with the whole trace',
+    ];
     return `${table([...head, ...regrets], all.flatMap(regretRows))}\n\n${sources(all)}`;
   },
   'replay-miss': () => {
