@@ -1,8 +1,9 @@
-// Sections of `sida bench`'s report as Markdown: `bench-<section>` is its chart, copied to docs/charts/, its sentences
+// Sections of `sida bench`'s report as Markdown: `bench-<section>` is its chart, drawn into docs/charts/, its sentences
 // and its tables.
-import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { wrapped } from '../../dist/text/wrapped.js';
+import { renderSvg } from '../dist/charts/svg.js';
 import { BENCH_FILE, changedTrees, checkTrees, readBenchFile } from '../dist/report/bench-file.js';
 import { budgetsTable } from '../dist/report/budgets-table.js';
 import { markdownTable } from '../dist/report/markdown.js';
@@ -34,7 +35,7 @@ function sourceText(file) {
 }
 
 /** `page` is the document that the section stands in: the chart's link starts there. */
-function sectionText(file, { id, title, beside, sentences = [], chart, tables }, page) {
+async function sectionText(file, { id, title, beside, sentences = [], chart, tables }, page) {
   const parts = tables.map(markdownTable);
   if (sentences.length > 0) {
     const lines = sentences.flatMap((text, i) =>
@@ -44,7 +45,7 @@ function sectionText(file, { id, title, beside, sentences = [], chart, tables },
   }
   if (chart !== undefined) {
     mkdirSync(CHARTS, { recursive: true });
-    copyFileSync(join(RESULTS, 'charts', `${id}.svg`), join(CHARTS, `${id}.svg`));
+    writeFileSync(join(CHARTS, `${id}.svg`), await renderSvg(chart));
     parts.unshift(`![${title}](${relative(dirname(page), join(CHARTS, `${id}.svg`))})`);
   }
   if (beside !== undefined) parts.unshift(`Beside ${beside}.`);

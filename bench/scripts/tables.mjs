@@ -1,6 +1,8 @@
-// Writes the tables of README.md, docs/ and bench/notes/ from bench/results/, between <!-- table NAME --> marks.
+// Writes the tables of README.md, docs/, bench/notes/ and the models' cards from bench/results/, between
+// <!-- table NAME --> marks, and their charts.
 //   node bench/scripts/tables.mjs
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { filledPage } from '../dist/report/filled-page.js';
 import { activeExpertTables } from './active-experts/tables.mjs';
 import { pruningTables } from './batch-pruning/tables.mjs';
 import { cudaTables } from './cuda/tables.mjs';
@@ -39,22 +41,8 @@ const tables = {
   ...restTables,
 };
 
-/** What is not measured yet keeps what stands there. */
-function filledTable(name, before, page) {
-  if (tables[name] === undefined && name.startsWith('bench-')) {
-    console.error(`${name}: \`sida bench\` has not measured it`);
-    return before;
-  }
-  if (tables[name] === undefined)
-    throw new Error(`${page} asks for a table "${name}", which no script makes`);
-  try {
-    return `${tables[name](page)}\n`;
-  } catch (error) {
-    if (error.code !== 'ENOENT') throw error;
-    console.error(`${name}: ${error.path} is not there`);
-    return before;
-  }
-}
+/** Old text whose result is gone: nothing keeps it true. */
+const stale = [];
 
 const pagesOf = (folder) =>
   readdirSync(folder, { recursive: true })
@@ -69,9 +57,15 @@ for (const file of [
   'models/switch-words/README.md',
 ]) {
   const text = readFileSync(file, 'utf8');
-  const filled = text.replace(
-    /(<!-- table ([\w-]+) -->\n)([\s\S]*?)(<!-- end -->)/g,
-    (_, begin, name, before, end) => `${begin}${filledTable(name, before, file)}${end}`,
-  );
+  const { text: filled, lacking } = await filledPage(text, file, tables);
   if (filled !== text) writeFileSync(file, filled);
+  for (const { name, why, stale: old } of lacking) {
+    if (old) stale.push(`${file}: ${name}: ${why}`);
+    else console.error(`${name}: ${why}`);
+  }
+}
+
+if (stale.length > 0) {
+  console.error(`Old text whose result is gone; remove it or measure it again:\n  ${stale.join('\n  ')}`);
+  process.exitCode = 1;
 }
