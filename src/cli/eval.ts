@@ -68,7 +68,7 @@ export function evalCommand(): Command {
     )
     .argument('[model]', 'Hugging Face checkpoint or packed model; or --model')
     .option('--data <file>', 'JSON lines')
-    .option('--template <text>', "input made of a line, with its fields in braces: 'sst2 sentence: {text}'")
+    .option('--template <text>', "input made of a line, with its fields in braces: 'category of: {text}'")
     .option(
       '--labels <list>',
       'labels to score; the field `label` of a line holds the name or the index of the right one',

@@ -42,7 +42,7 @@ export function traceCommand(): Command {
     .requiredOption('--data <file>', 'JSON lines')
     .requiredOption(
       '--template <text>',
-      "input made of a line, with its fields in braces: 'sst2 sentence: {text}'",
+      "input made of a line, with its fields in braces: 'category of: {text}'",
     )
     .option(
       '--join <field=file>',

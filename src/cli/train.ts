@@ -27,10 +27,10 @@ Start the same command again after an interruption: the run continues from its l
 with the same result. The best weights are chosen by the hit rates on held-out sequences.
 
 Examples:
-  sida train traces/sst2 --out predictors/sst2
-  sida train traces/sst2 --held-out traces/sst2-validation --out predictors/sst2 --network attention --max-minutes 10
-  sida train traces/sst2 traces/mrpc --out predictors/both --hidden 128 --lr 5e-3 --schedule cosine --epochs 5
-  sida train traces/sst2 --out searches/sst2 --search --grid 'layers=1,2 hidden=64,128' --max-minutes 2`;
+  sida train traces/words --out predictors/words
+  sida train traces/words --held-out traces/words-held-out --out predictors/words --network attention --max-minutes 10
+  sida train traces/words traces/more --out predictors/both --hidden 128 --lr 5e-3 --schedule cosine --epochs 5
+  sida train traces/words --out searches/words --search --grid 'layers=1,2 hidden=64,128' --max-minutes 2`;
 
 export function trainCommand(): Command {
   const command = new Command('train')

@@ -1,4 +1,4 @@
-/** Renders templates such as `sst2 sentence: {text}`. A field is a name in braces. Other braces are literal. */
+/** Renders templates such as `category of: {text}`. A field is a name in braces. Other braces are literal. */
 import { SidaError } from '../errors.js';
 
 type TemplateInput = string | Record<string, string>;

@@ -64,7 +64,7 @@ export async function readInputs({ file, template: text, joins = {} }: DataSourc
   const { fields } = template;
   if (fields.length === 0) {
     throw invalid(
-      `The template ${JSON.stringify(text)} has no field: name one in braces, such as 'sst2 sentence: {text}'`,
+      `The template ${JSON.stringify(text)} has no field: name one in braces, such as 'category of: {text}'`,
     );
   }
   const joined = new Map<string, Map<string, string>>();

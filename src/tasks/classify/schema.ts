@@ -24,11 +24,11 @@ const Input = z.union([z.string(), Fields], { error: `Expected ${ONE_INPUT}` });
 export const ClassifyRequest = z
   .strictObject({
     model: Model,
-    task: z.string().optional().meta({ description: 'A task the model declares', example: 'sst2' }),
+    task: z.string().optional().meta({ description: 'A task the model declares', example: 'category' }),
     template: z
       .string()
       .optional()
-      .meta({ description: 'Instead of a task, with `labels`', example: 'sst2 sentence: {text}' }),
+      .meta({ description: 'Instead of a task, with `labels`', example: 'category of: {text}' }),
     labels: z
       .array(
         z
