@@ -1,5 +1,5 @@
-// What do quantized weights cost in accuracy? Every element type of experts and of dense weights, on a task of a
-// bundled model, by the scoring of `sida eval`, all experts resident.
+// What do quantized weights cost in accuracy? Every element type of experts and of dense weights, on a task of a model
+// of the repository, by the scoring of `sida eval`, all experts resident.
 //   node bench/scripts/element-types/quantized-accuracy.mjs [--model models/switch-mini] [--task sst2] [--data DIR]
 //     [--limit N]
 //   node bench/scripts/element-types/quantized-accuracy.mjs --model models/switch-words --task category
