@@ -68,6 +68,10 @@ const EVERY: readonly CodeRange[] = [[0, LAST_CODE]];
 
 /** One of the characters, as a string holds it. Throws an Error with the reason if a grammar cannot name them. */
 export function stringCharacter(ranges: readonly CodeRange[]): string {
+  const [[first, last]] = ranges.length === 1 ? (ranges as [CodeRange]) : [[0, LAST_CODE]];
+  // A pattern may have thousands of different letters.
+  if (first === last && first > LAST_ASCII && !within(SURROGATES, first))
+    return literal(String.fromCodePoint(first));
   const ascii = without(ranges, [...NOT_PLAIN, [LAST_ASCII + 1, LAST_CODE]]);
   const beyond = without(ranges, [[0, LAST_ASCII], SURROGATES]);
   const parts: string[] = [];
@@ -78,11 +82,15 @@ export function stringCharacter(ranges: readonly CodeRange[]): string {
     parts.push(...singly(beyond));
   }
   for (const code of [8, 9, 10, 12, 13, QUOTE, BACKSLASH]) {
-    if (!ranges.some(([from, to]) => from <= code && code <= to)) continue;
+    if (!ranges.some((range) => within(range, code))) continue;
     parts.push(literal(JSON.stringify(String.fromCodePoint(code)).slice(1, -1)));
   }
   if (parts.length === 0) throw new Error('it needs a character that no JSON has');
   return choice(parts);
+}
+
+function within([from, to]: CodeRange, code: number): boolean {
+  return from <= code && code <= to;
 }
 
 function singly(ranges: readonly CodeRange[]): string[] {
