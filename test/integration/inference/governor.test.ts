@@ -48,7 +48,12 @@ const reported = async (subject: ServerProcess) => ok(await subject.get('/admin/
 it('measures both arms where experts are loaded, says so, and answers as without a predictor', async () => {
   const without = await start('--memory-budget', '20%', '--predictor', 'none');
   const expected = await answersOf(without);
-  expect(await reported(without)).toMatchObject({ function: null, governor: 'off', state: 'off', gain: null });
+  expect(await reported(without)).toMatchObject({
+    function: null,
+    governor: 'off',
+    state: 'off',
+    gain: null,
+  });
   expect(await without.stop()).toBe(0);
 
   const governed = await start('--memory-budget', '20%');
@@ -105,9 +110,13 @@ it('builds no table where every expert has a slot, and begins when the budget sh
 it.each([
   [['--governor', 'off'], 'active'],
   [['--routing', 'predicted'], 'active'],
-])('never rests with %j', async (flags, state) => {
-  const subject = await start('--memory-budget', '20%', ...flags);
-  for (let round = 0; round < 2; round++) await answersOf(subject);
-  expect(await reported(subject)).toMatchObject({ governor: 'off', state, gain: null, pause_seconds: 0 });
-  expect(await subject.stop()).toBe(0);
-}, 240_000);
+])(
+  'never rests with %j',
+  async (flags, state) => {
+    const subject = await start('--memory-budget', '20%', ...flags);
+    for (let round = 0; round < 2; round++) await answersOf(subject);
+    expect(await reported(subject)).toMatchObject({ governor: 'off', state, gain: null, pause_seconds: 0 });
+    expect(await subject.stop()).toBe(0);
+  },
+  240_000,
+);
