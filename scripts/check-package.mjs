@@ -8,6 +8,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
+import { withoutIntegrity } from './lockfile.mjs';
 
 const ROOT = join(import.meta.dirname, '..');
 const OUT = join(ROOT, 'build/package');
@@ -34,10 +35,7 @@ for (const name of Object.keys(dependencies)) {
 }
 
 const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8'));
-for (const [path, { integrity, link }] of Object.entries(packages)) {
-  if (path.startsWith('node_modules/') && link !== true && integrity === undefined)
-    faults.push(`package-lock.json has no integrity of ${path}`);
-}
+for (const path of withoutIntegrity(packages)) faults.push(`package-lock.json has no integrity of ${path}`);
 
 const known = new Set([...Object.keys(dependencies), ...builtinModules]);
 for (const path of paths) {
