@@ -1,9 +1,9 @@
 /** The keys that a server accepts: the key of `--api-key` and the keys of the file of `--api-keys`. */
 import { statSync } from 'node:fs';
 import { UsageError } from '../config/resolve.js';
+import { readPrivateFile } from '../files/private-file.js';
 import { hashKey, isKey, type KeyHash } from './api-key.js';
 import { parseKeyFile } from './key-file.js';
-import { readPrivateFile } from './private-file.js';
 import { SCOPES, type Scope } from './scopes.js';
 
 /** The caller of a request. Jobs and limits belong to the key's name, so a new key with the old name keeps them. */

@@ -5,9 +5,9 @@ import { dirname } from 'node:path';
 import { Command } from 'commander';
 import { hashKey, newApiKey } from '../access/api-key.js';
 import { keyLine, type NamedKey, nameFault, parseKeyFile, parseScopes } from '../access/key-file.js';
-import { readOpenPrivateFile } from '../access/private-file.js';
 import { SCOPES } from '../access/scopes.js';
 import { UsageError } from '../config/resolve.js';
+import { readOpenPrivateFile } from '../files/private-file.js';
 import { printJson, printLines } from '../text/print.js';
 
 export function keyCommand(): Command {

@@ -1,5 +1,6 @@
 /** Merges flags, environment, configuration file and defaults, in this order of precedence, into checked options. */
 import { existsSync } from 'node:fs';
+import { readPrivateFile } from '../files/private-file.js';
 import { readTextFile } from '../files/text-file.js';
 import { listed } from '../text/listed.js';
 import { nearest } from '../text/nearest.js';
@@ -11,7 +12,7 @@ import { Expected, isLoopback } from './parsers.js';
 /** A mistake in the user's options. It is reported without a stack, with exit code 2. */
 export class UsageError extends Error {}
 
-/** Options whose values never appear in messages. */
+/** Options whose values never appear in messages, and that only a private configuration file may hold. */
 const SECRET_FLAGS = ['api-key', 'redis'];
 
 const MOST_CONFIG_BYTES = 1 << 20;
@@ -197,10 +198,16 @@ function parse(option: Option<unknown>, { value, source }: Chosen): unknown {
   }
 }
 
+function holdsSecret(parsed: unknown): boolean {
+  return typeof parsed === 'object' && parsed !== null && SECRET_FLAGS.some((flag) => flag in parsed);
+}
+
 function readConfigFile(file: string): Record<string, Given> {
   let parsed: unknown;
   try {
     parsed = JSON.parse(readTextFile(file, 'invalid_request', MOST_CONFIG_BYTES));
+    // The rights are those of the file that is used, also when it was replaced meanwhile.
+    if (holdsSecret(parsed)) parsed = JSON.parse(readPrivateFile(file));
   } catch (error) {
     throw new UsageError(`Cannot read the configuration file ${file}: ${(error as Error).message}`);
   }

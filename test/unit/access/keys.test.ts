@@ -6,9 +6,9 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { hashKey, isKey, newApiKey } from '../../../src/access/api-key.js';
 import { keyLine, MOST_KEYS, parseKeyFile } from '../../../src/access/key-file.js';
 import { KeyRing } from '../../../src/access/key-ring.js';
-import { mountOf } from '../../../src/access/private-file.js';
 import type { Scope } from '../../../src/access/scopes.js';
 import { UsageError } from '../../../src/config/resolve.js';
+import { mountOf } from '../../../src/files/private-file.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'sida-keys-'));
 afterAll(() => rmSync(folder, { recursive: true }));

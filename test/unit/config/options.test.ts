@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -183,6 +183,27 @@ describe('configuration file', () => {
 
   it('must exist', () => {
     expect(() => resolve({ config: join(folder, 'none.json') })).toThrow(/Cannot read.*none\.json/);
+  });
+
+  it.each([{ 'api-key': 'a secret' }, { redis: 'redis://:password@127.0.0.1:6379' }])(
+    'that holds %j is refused when others may read it',
+    (content) => {
+      const config = configFile(content);
+      for (const mode of [0o644, 0o640, 0o660, 0o602]) {
+        chmodSync(config, mode);
+        expect(() => resolve({ config })).toThrow(`found mode 0${mode.toString(8)}; run: chmod 600`);
+      }
+      for (const mode of [0o600, 0o400]) {
+        chmodSync(config, mode);
+        expect(resolve({ config })).toMatchObject('redis' in content ? content : { apiKey: 'a secret' });
+      }
+    },
+  );
+
+  it('without secrets may be read by others', () => {
+    const config = configFile({ port: 3, 'api-keys': 'keys' });
+    chmodSync(config, 0o644);
+    expect(resolve({ config })).toMatchObject({ port: 3, apiKeys: 'keys' });
   });
 });
 
