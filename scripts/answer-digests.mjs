@@ -10,8 +10,8 @@
 //
 // A digest is over the JSON of `data` (classify) or `choices` (completions), floats with all their digits, in the order
 // of the requests. An answer does not depend on what shares its batch, on the budget, or on the instruction set, so
-// requests go out several at once. Fixtures are those of ../shared/oracle; where one is absent, that is said and its
-// digests are left out.
+// requests go out several at once. A fixture that is too large for the repository is that of ../shared/oracle; where it
+// is absent, that is said and its digests are left out.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -36,7 +36,9 @@ const MODELS = [
   { ...mini, name: 'switch-mini predicted', flags: ['--routing', 'predicted', '--routing-k', '3'] },
   ...FIXTURES.map((name) => ({
     name,
-    dir: `../shared/oracle/fixtures/${name}`,
+    dir: [`test/fixtures/${name}`, `../shared/oracle/fixtures/${name}`].find(
+      (dir, i) => i > 0 || existsSync(dir),
+    ),
     budgets: ['100%', 'smallest'],
     ask: askFixture,
   })),

@@ -2,8 +2,8 @@
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, it } from 'vitest';
-import { oracleFixture, sayMissing } from '../support/oracle-fixture.js';
+import { afterAll } from 'vitest';
+import { oracleFixture } from '../support/oracle-fixture.js';
 import { sida } from './checkpoints/command-line.js';
 import { familyCases } from './checkpoints/families.js';
 import { judgeCases } from './checkpoints/refusals.js';
@@ -18,11 +18,6 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 for (const [turn, name] of FIXTURES.entries()) {
   const fixture = oracleFixture(name);
-  if (fixture === undefined) {
-    sayMissing(`F37 of ${name}`, name);
-    it.skip(`F37 a damaged ${name}: needs ../shared/oracle beside the repository`, () => {});
-    continue;
-  }
   fault('F37', `a damaged ${name}`, (report) => {
     // The sound model is packed beside the others. The oracle's outputs are no part of it.
     const model = join(root, 'sound');

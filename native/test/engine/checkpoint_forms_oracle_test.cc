@@ -31,10 +31,9 @@ struct Fixture {
   std::vector<int32_t> prompt;
 };
 
-/// The fixture's model, cut to numbers of f16, and one of its prompts; no tensors where it is not there.
+/// The fixture's model, cut to numbers of f16, and one of its prompts.
 Fixture read_fixture(const std::string& name) {
   const std::string directory = fixture(name);
-  if (directory.empty()) return {};
   Fixture read{read_text_file(directory + "/config.json", 1 << 20), read_tensors(directory), {}};
   cut_to_f16(read.tensors);
   const auto ids = Cases(directory).read<int64_t>("c2.input_ids");
@@ -46,7 +45,6 @@ TEST_CASE("checkpoint forms: tied, fused and in shards of f16, the logits of an 
   for (const char* name : kDecoderFixtures) {
     CAPTURE(name);
     const auto [config, tensors, prompt] = read_fixture(name);
-    if (tensors.empty()) continue;
     Tensors twice = tensors, tied;
     BuiltTensor* head = nullptr;
     const BuiltTensor* embedding = nullptr;
@@ -77,7 +75,6 @@ TEST_CASE("checkpoint forms: in FP8, fused or not, the logits of the dequantized
   for (const char* name : {"olmoe-tiny", "qwen3-moe-tiny", "deepseek-v3-tiny"}) {
     CAPTURE(name);
     const auto [config, tensors, prompt] = read_fixture(name);
-    if (tensors.empty()) continue;
     for (const Fp8Block block : {Fp8Block{}, Fp8Block{24, 40}}) {
       CAPTURE(block.rows);
       for (const bool fused : {false, true}) {

@@ -32,12 +32,6 @@ using testing::TempDir;
 
 constexpr const char* kFixture = "nllb-moe-tiny";
 
-std::string directory() {
-  const std::string found = fixture(kFixture);
-  if (found.empty()) MESSAGE("SKIPPED: fixture " << kFixture << " needs ../shared/oracle beside the repository");
-  return found;
-}
-
 BatchLimits limits_on(DeviceKind device) {
   BatchLimits limits{320, 1024, 2};
   limits.device = device;
@@ -148,8 +142,7 @@ void check_on(DeviceKind device, const std::string& from) {
 }
 
 TEST_CASE("oracle: NLLB-MoE matches transformers, its greedy translations after a given language too") {
-  const std::string from = directory();
-  if (from.empty()) return;
+  const std::string from = fixture(kFixture);
   for (const DeviceKind device : testing::devices()) check_on(device, from);
 }
 
@@ -177,8 +170,7 @@ std::vector<float> logits_of(Engine& engine, const std::vector<int32_t>& encoder
 }
 
 TEST_CASE("NLLB-MoE: padding inside of a decoder's tokens takes no position, in chunks of any size and in a child") {
-  const std::string from = directory();
-  if (from.empty()) return;
+  const std::string from = fixture(kFixture);
   TempDir pack;
   testing::write_pack(from, pack.path());
   const std::vector<int32_t> encoder{20, 1, 30, 40, 2}, decoder{2, 300, 1, 1, 50, 60, 1, 70};
@@ -211,8 +203,7 @@ struct PackedBound {
 };
 
 TEST_CASE("oracle: packed types of NLLB-MoE stay within their bounds, with the same bits at every budget") {
-  const std::string from = directory();
-  if (from.empty()) return;
+  const std::string from = fixture(kFixture);
   constexpr WeightFormat kInt8{WeightType::kInt8, 0}, kInt4{WeightType::kInt4, 32};
   const PackedBound bounds[] = {
       {kBf16Format, kF32Format, 0.005},        {kBf16Format, kBf16Format, 0.012, "c0."},

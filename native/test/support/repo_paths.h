@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -35,14 +36,24 @@ inline std::vector<std::string> further_fixtures() {
   return names;
 }
 
-/// Oracle fixtures: a further one of this name, the bundled ones of the repository, or the full set beside it.
+/// Where CMake unpacks the archives of test/fixtures/oracle.
+std::string unpacked_fixtures();
+
+/// The one oracle fixture that is too large for the repository.
+inline constexpr const char* kLargeFixture = "switch-tiny-step1";
+
+/// The directory of an oracle fixture: a further one of this name, one of the repository, or of the full set beside it.
+/// Throws where there is none; empty for the large one.
 inline std::string fixture(const std::string& name) {
   const std::string further = further_fixtures_dir() + "/" + name;
   if (!further_fixtures_dir().empty() && std::filesystem::exists(further)) return further;
-  const std::string bundled = repo() + "/test/fixtures/" + name;
-  if (std::filesystem::exists(bundled)) return bundled;
-  const std::string shared = shared_dir() + "/oracle/fixtures/" + name;
-  return std::filesystem::exists(shared) ? shared : "";
+  for (const std::string& folder :
+       {repo() + "/test/fixtures", unpacked_fixtures(), shared_dir() + "/oracle/fixtures"}) {
+    const std::string found = folder + "/" + name;
+    if (std::filesystem::exists(found)) return found;
+  }
+  if (name == kLargeFixture) return "";
+  throw std::runtime_error("no fixture " + name + " in " + unpacked_fixtures() + ": configure this build again");
 }
 
 /// A fresh directory, removed at the end of the scope.

@@ -8,7 +8,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { readMeta } from '../../../src/trace/trace-file.js';
 import { byteTokenizer } from '../../support/byte-tokenizer.js';
-import { oracleFixture, sayMissing } from '../../support/oracle-fixture.js';
+import { oracleFixture } from '../../support/oracle-fixture.js';
 import { metricsOf, REPO, ServerProcess, sst2 } from '../../support/server-process.js';
 
 interface Kind {
@@ -86,16 +86,15 @@ function sida(...args: string[]): string {
 
 for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, decoded } of KINDS) {
   const directory = oracleFixture(fixture);
-  if (directory === undefined) sayMissing(what, fixture);
   const model = at(fixture);
   const trace = at(`${fixture}-trace`);
   const predictor = at(`${fixture}-predictor`);
   const data = ['--data', at('data.jsonl'), '--template', '{text}'];
   const packs = ['--pack-dir', at('packs'), '--threads', '1'];
 
-  describe.skipIf(directory === undefined)(`${what}: ${fixture}`, () => {
+  describe(`${what}: ${fixture}`, () => {
     beforeAll(() => {
-      cpSync(directory!, model, { recursive: true });
+      cpSync(directory, model, { recursive: true });
       writeFileSync(join(model, 'tokenizer.json'), JSON.stringify(byteTokenizer(end)));
       const rows = texts().map((text, i) => JSON.stringify({ text, label: 'ab'[i % 2] }));
       writeFileSync(at('data.jsonl'), rows.join('\n'));

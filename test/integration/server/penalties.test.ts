@@ -3,7 +3,7 @@
 // budget, after sequences gave way, and beside other requests.
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { oracleFixture, sayMissing } from '../../support/oracle-fixture.js';
+import { oracleFixture } from '../../support/oracle-fixture.js';
 import { PlainLogits } from '../../support/plain-logits.js';
 import { type Answer, REPO, ServerProcess } from '../../support/server-process.js';
 
@@ -17,7 +17,7 @@ interface Penalties {
 /** `givesWay`: whether its sequences give their pages to others. Those of encoder-decoders keep what they reserved. */
 interface Model {
   name: string;
-  directory: string | undefined;
+  directory: string;
   end: number;
   givesWay: boolean;
 }
@@ -28,8 +28,6 @@ const MODELS: Model[] = [
   { name: 'switch-tiny', directory: join(FIXTURES, 'switch-tiny'), end: 1, givesWay: false },
   { name: 'nllb-moe-tiny', directory: oracleFixture('nllb-moe-tiny'), end: 2, givesWay: false },
 ];
-for (const { name, directory } of MODELS)
-  if (directory === undefined) sayMissing('penalties of an encoder-decoder with two experts a token', name);
 
 /** The logits that the next token of `text` is picked from. */
 function penalized(plain: PlainLogits, prompt: number[], text: number[], asked: Penalties): number[] {
@@ -57,10 +55,6 @@ const ask = async (server: ServerProcess, request: object) =>
   choices(await server.post('/v1/completions', { return_token_ids: true, ...request }));
 
 describe.each(MODELS)('penalties and biases of $name', ({ directory, end, givesWay }) => {
-  if (directory === undefined) {
-    it.skip('SKIPPED: needs ../shared/oracle beside the repository', () => undefined);
-    return;
-  }
   let plain: PlainLogits;
   let roomy: ServerProcess;
   let crowded: ServerProcess;

@@ -1,11 +1,10 @@
 // A model whose layers see a window of 16 tokens, over HTTP: requests wait until its few pages suffice, and no answer
 // depends on what else runs.
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type Answer, REPO, ServerProcess } from '../../support/server-process.js';
+import { oracleFixture } from '../../support/oracle-fixture.js';
+import { type Answer, ServerProcess } from '../../support/server-process.js';
 
-const FIXTURE = join(REPO, '../shared/oracle/fixtures/gpt-oss-tiny');
+const FIXTURE = oracleFixture('gpt-oss-tiny');
 
 const start = (budget: string, more: string[]) =>
   ServerProcess.start([
@@ -30,7 +29,7 @@ const tokensOf = ({ status, body }: Answer): number[][] => {
 const ask = (server: ServerProcess, request: object) =>
   server.post('/v1/completions', request).then(tokensOf);
 
-describe.skipIf(!existsSync(FIXTURE))('a model with windows', () => {
+describe('a model with windows', () => {
   for (const kv of ['f32', 'bf16']) {
     it(`gives every request the answer that it gets alone, with the pages of two windows: ${kv}`, async () => {
       const wide = await start('100%', ['--kv', kv, '--kv-windows', '64']);
