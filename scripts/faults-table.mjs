@@ -152,8 +152,7 @@ function write(text, commit) {
 /** The row with another word for its result when that is one of another commit. */
 function ofCommit(row, commit) {
   const cells = cellsOf(row);
-  const clean = (text) => text.replace('-dirty', '');
-  if (clean(cells[4].split(',')[0]) === clean(commit)) return row;
+  if (cells[4].split(',')[0] === commit) return row;
   return `| ${[...cells.slice(0, 3), WORDS.OLD, cells[4]].join(' | ')} |`;
 }
 

@@ -28,13 +28,19 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
+type Result = [id: string, fault: string, file: string];
+
 const row = (id: string, fault: string, commit: string) =>
   `| ${id} | ${fault} | 1 | pass | ${commit}, 2026-01-01 |`;
 
-function table(results: [id: string, fault: string, file: string][], ...args: string[]) {
+function table(results: Result[], ...args: string[]) {
+  return tableOf('new2', results, ...args);
+}
+
+function tableOf(commit: string, results: Result[], ...args: string[]) {
   const faults = results.map(([id, fault, file]) => ({
     ...{ id, fault, file, figures: ['1'], limits: [], passed: true, seconds: 1 },
-    ...{ date: '2026-02-02', commit: 'new2-dirty', machine: 'm' },
+    ...{ date: '2026-02-02', commit, machine: 'm' },
   }));
   writeFileSync(join(root, 'build/faults.json'), JSON.stringify({ faults }));
   const command = [join(REPO, 'scripts/faults-table.mjs'), ...args];
@@ -44,7 +50,7 @@ function table(results: [id: string, fault: string, file: string][], ...args: st
   return { status, stderr, text, state };
 }
 
-const RUN: [string, string, string][] = [
+const RUN: Result[] = [
   ['F3', 'a server frozen', 'F03-server-frozen.fault.ts'],
   ['F5', 'Redis absent', 'F05-redis-absent.fault.ts'],
 ];
@@ -54,7 +60,7 @@ describe('the table of the faults', () => {
     const { status, text, state } = table(RUN);
     expect(status).toBe(0);
     expect(text).toContain(row('F3', 'a worker frozen', 'old1'));
-    expect(text).toContain('| F3 | a server frozen | 1 (1 s) | pass | new2-dirty, 2026-02-02 |');
+    expect(text).toContain('| F3 | a server frozen | 1 (1 s) | pass | new2, 2026-02-02 |');
     expect(text).not.toContain('renamed since');
     expect([state('F3'), state('F6')]).toEqual(['pass', 'pass']);
   });
@@ -71,5 +77,10 @@ describe('the table of the faults', () => {
     expect(stderr).toMatch(/^F3: not run on this commit$/m);
     expect(stderr).toMatch(/^F6: not run on this commit$/m);
     expect(stderr).not.toMatch(/^F5:/m);
+  });
+
+  it('takes no result of edited sources for one of the commit', () => {
+    const { status, state } = tableOf('new2-dirty', RUN, '--full', 'new2');
+    expect([status, state('F5')]).toEqual([1, '**not run on this commit**']);
   });
 });
