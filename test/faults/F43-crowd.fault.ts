@@ -22,7 +22,7 @@ beforeAll(async () => {
   subject = await Subject.start();
   capped = await Subject.start('--connections-per-address', String(CAP));
 });
-afterAll(() => Promise.all([subject.stop(), capped.stop()]));
+afterAll(() => Promise.all([subject?.stop(), capped?.stop()]));
 
 /** A good request without an answer after this long has failed. */
 const GOOD_MS = 10_000;

@@ -1,5 +1,5 @@
-// What test:full says of a tree that is not its commit. The parts are commands that do nothing, in a repository of
-// their own.
+// What test:full says of a tree that is not its commit. The parts are commands that do nothing, in a repository of its
+// own.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
