@@ -1,6 +1,6 @@
 /**
- * What changes beside a server that runs: a task of its model is edited (F40), and a conversion is killed and begun again
- * (F41). Both leave the server nearly all of the machine.
+ * What changes beside a server that runs: a task of its model is edited (F40), and a conversion is killed and begun
+ * again (F41). Both leave the server nearly all of the machine.
  */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
