@@ -98,9 +98,9 @@ const ATTACKS: Attack[] = [
       [
         'all but one, behind a long text',
         chatOf(...Array.from({ length: 15 }, () => fill('a', 65_000)), PRIVATE),
-        422,
+        400,
       ],
-      ['all but one', chatOf(PRIVATE), 422],
+      ['all but one', chatOf(PRIVATE), 400],
       ['some', chatOf(PRIVATE.slice(0, 200)), 200],
     ],
   },

@@ -65,7 +65,7 @@ fault('F39', 'labels that are too long', async (report) => {
 
 /** As many long texts as a request takes; each of the requests keeps the tokenizer busy for a while. */
 const LONG = { input: Array.from({ length: 32 }, () => 'a '.repeat(16_000)) };
-const LEAVING = 40;
+const LEAVING = 60;
 
 fault('F39', 'cancels overtake the work of clients that left', async (report) => {
   const subject = await Subject.start();
@@ -96,7 +96,8 @@ fault('F39', 'cancels overtake the work of clients that left', async (report) =>
   report.note(`${LEAVING} clients left, and ${behind} texts waited, which take ${Math.round(backlogMs)} ms`);
   report.note(`none waited ${emptyMs.toFixed(0)} ms later; then a good request took ${after.toFixed(0)} ms`);
   expect(behind).toBeGreaterThan(0);
-  report.atMost('until no text waited, of the time of the texts,', emptyMs / backlogMs, 0.25, '×');
+  // The figures of the engine come once a second.
+  report.atMost('until no text waited, of the time of the texts,', emptyMs / backlogMs, 0.5, '×');
   report.atMost('a good request after clients left, of a usual one,', after / quiet, 20, '×');
   expect((await subject.metrics())('sida_engine_restarts_total')).toBe(0);
   await subject.recovered(report);
