@@ -8,12 +8,14 @@ import { expect, vi } from 'vitest';
 import { hashKey, newApiKey } from '../../src/access/api-key.js';
 import { keyLine } from '../../src/access/key-file.js';
 import { bearer } from '../support/access-cases.js';
+import { copyModel } from '../support/changed-model.js';
 import { MALFORMED_BODIES } from '../support/malformed.js';
 import { randomFrom } from '../support/malformed-requests.js';
 import { RedisServer } from '../support/redis.js';
 import { Attackers } from './attackers.js';
 import { FAST } from './cluster.js';
 import { type FaultReport, fault } from './fault.js';
+import { FileChanges } from './file-changes.js';
 import { goldenQuestions } from './golden.js';
 import { Heartbeat } from './heartbeat.js';
 import { aTimer } from './quiet.js';
@@ -89,9 +91,12 @@ async function soak(
   subject: Subject,
   traffic: Traffic,
   attackers: Attackers,
+  files: FileChanges,
 ): Promise<void> {
   const { port, server } = subject;
   const [engine] = server.enginePids();
+  const about = async () => (await subject.ask('/v1/models')).json.data[0];
+  const served = await about();
   const heartbeat = new Heartbeat(port);
   const others = Promise.all([sendBad(subject, traffic), moveBudget(subject)]);
   // Its failure is told below, even if another comes first.
@@ -106,8 +111,9 @@ async function soak(
     attacks = attack;
     if (attack) {
       await attackers.begin();
+      files.begin();
     } else {
-      await attackers.stop();
+      await Promise.all([attackers.stop(), files.end()]);
       await delay(SETTLE_MS);
     }
     from = traffic.latencies.length;
@@ -162,7 +168,12 @@ async function soak(
   report.note(
     `${HELD} connections that ping or send slowly, of which ${attackers.closed} were closed and came again`,
   );
+  report.note(
+    `a task edited ${files.edited} times; ${files.killed} conversions killed, ${files.converted} made after them`,
+  );
   expect(attackers.failures).toEqual([]);
+  expect(await about()).toEqual(served);
+  expect(files.converted).toBeGreaterThan(0);
   report.atMost('p99 of good requests, of that without attacks,', beside / alone, 2, '×');
 }
 
@@ -179,7 +190,9 @@ fault('F34', 'soak: good and bad requests, cancels, attacks, a moving budget', a
   ];
   writeFileSync(keys, lines.join('\n'), { mode: 0o600 });
   const flags = ['--redis', redis.url, '--threads', '1', '--api-keys', keys, ...FAST];
-  const subject = await Subject.startWith({ headers: bearer(good) }, ...flags);
+  const model = copyModel(folder, { predictor: true });
+  const subject = await Subject.startWith({ model, headers: bearer(good) }, ...flags);
+  const files = new FileChanges(model, folder);
   // One in ten of all requests is cancelled: two in nine of the jobs, which are half of the good ones.
   const headers = bearer(good);
   const half = Math.floor(HELD / 2);
@@ -187,11 +200,12 @@ fault('F34', 'soak: good and bad requests, cancels, attacks, a moving budget', a
   const attackers = new Attackers({ port: subject.port, headers: bearer(bad), pauseMs: 2_000, ...held });
   const options = { port: subject.port, headers, golden, seed: SEED, cancels: 0.22, pauseMs: 100 };
   try {
-    await Traffic.around(options, (traffic) => soak(report, subject, traffic, attackers));
+    await Traffic.around(options, (traffic) => soak(report, subject, traffic, attackers, files));
     await subject.recovered(report);
   } finally {
     going = false;
     await attackers.stop();
+    await files.end();
     await subject.stop();
     await redis.end();
     rmSync(folder, { recursive: true });
