@@ -60,7 +60,7 @@ async function gather({ port }: Subject, { first, drip, everyMs, size, addressOf
     if (!going) return;
     const socket = connect({ host: '127.0.0.1', port, localAddress: addressOf(member) });
     const timer = setInterval(
-      () => socket.writable && socket.write(drip),
+      () => socket.writable && !socket.connecting && socket.write(drip),
       everyMs * (0.8 + (member % 40) / 100),
     );
     socket.on('connect', () => {

@@ -31,7 +31,7 @@ describeWithRedis('requests with predicted routing', () => {
   describeWithRedis('when workers in exact mode have different predictors', () => {
     let embedded: ServerProcess;
     beforeAll(async () => {
-      await serveWith(['--hash-function', 'lstm'], ['--predictor', 'none']);
+      await serveWith(['--hash-function', 'attention'], ['--predictor', 'none']);
       embedded = await ServerProcess.start(['--redis', redis.url, '--model', MINI, ...SMALL], 60_000);
     }, 180_000);
     afterAll(async () => {
@@ -63,7 +63,7 @@ describeWithRedis('requests with predicted routing', () => {
 
   describeWithRedis('when the workers are in predicted mode', () => {
     beforeAll(
-      () => serveWith(...[0, 1].map(() => ['--routing', 'predicted', '--hash-function', 'lstm'])),
+      () => serveWith(...[0, 1].map(() => ['--routing', 'predicted', '--hash-function', 'attention'])),
       180_000,
     );
     afterAll(end);
