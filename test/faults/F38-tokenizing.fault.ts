@@ -31,10 +31,10 @@ interface Attack {
 const UNITS: [name: string, unit: string, answer: 'served' | 'too large' | 'too long'][] = [
   ['unknown letters', 'ш', 'served'],
   ['one letter', 'a', 'too long'],
-  ['unordered marks', '\u0301\u0323', 'served'],
+  ['unordered marks', '\u0301\u0323', 'too long'],
   ['emoji', '👨‍👩‍👧‍👦', 'served'],
   ['digits', '7', 'too long'],
-  ['blanks', ' ', 'too long'],
+  ['blanks', ' ', 'served'],
   ['line ends', '\n', 'too large'],
   ['halves of special tokens', '<extra_id_', 'too long'],
   ['special tokens', '</s>', 'too long'],
