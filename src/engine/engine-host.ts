@@ -30,8 +30,7 @@ import type {
 import { tableK } from '../protocol/hash-table.js';
 import { createQueue, QueueGauge } from '../protocol/hash-table-queue.js';
 import type { FromHashBuilder, PredictorInfo } from '../protocol/predictor-messages.js';
-import { ResidentFlag } from '../protocol/resident-flag.js';
-import { RestFlag } from '../protocol/rest-flag.js';
+import { SharedFlag } from '../protocol/shared-flag.js';
 import type { FromInference, ToInference } from '../protocol/thread-messages.js';
 import { GrammarThreads } from '../structure/grammar-threads.js';
 import { controlsOf } from '../text/chat/answer-format.js';
@@ -84,8 +83,8 @@ async function open(): Promise<void> {
   const { pack, name, fingerprint, identity, tasks } = prepared;
   const { weights } = identity;
   const builderStats = new BuilderStats().buffer;
-  const resident = new ResidentFlag().buffer;
-  const rest = new RestFlag().buffer;
+  const resident = new SharedFlag().buffer;
+  const rest = new SharedFlag().buffer;
   const inference = new InferenceLink({
     config,
     pack,

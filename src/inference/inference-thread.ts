@@ -12,8 +12,7 @@ import { StepTables } from '../predictor/step-tables.js';
 import { profiled, recordThread } from '../profile/thread-events.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
 import { QueueConsumer } from '../protocol/hash-table-queue.js';
-import { ResidentFlag } from '../protocol/resident-flag.js';
-import { RestFlag } from '../protocol/rest-flag.js';
+import { SharedFlag } from '../protocol/shared-flag.js';
 import { StepBacklog } from '../protocol/step-backlog.js';
 import type {
   FromInference,
@@ -105,8 +104,8 @@ if (opened !== undefined) {
     lookahead: data.config.lookahead,
     linkBandwidth: data.config.linkBandwidth,
     builderStats: new BuilderStats(data.builderStats),
-    resident: new ResidentFlag(data.resident),
-    rest: new RestFlag(data.rest),
+    resident: new SharedFlag(data.resident),
+    rest: new SharedFlag(data.rest),
     predicts: data.predictor !== null,
     governed: isGoverned(data.config),
     stepTables,

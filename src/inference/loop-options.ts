@@ -3,8 +3,7 @@ import type { Engine } from '../native/addon-types.js';
 import type { StepTables } from '../predictor/step-tables.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
-import type { ResidentFlag } from '../protocol/resident-flag.js';
-import type { RestFlag } from '../protocol/rest-flag.js';
+import type { SharedFlag } from '../protocol/shared-flag.js';
 import type { FromInference, QueuedBatch, ToInference } from '../protocol/thread-messages.js';
 import type { EvictionPolicy } from './eviction/policy.js';
 
@@ -19,8 +18,10 @@ export interface InferenceLoopOptions {
   /** Bandwidth of a simulated link in bytes per second; 0 means none. */
   linkBandwidth: number;
   builderStats: BuilderStats;
-  resident: ResidentFlag;
-  rest: RestFlag;
+  /** Raised while every expert has a slot. */
+  resident: SharedFlag;
+  /** Raised while prediction rests. */
+  rest: SharedFlag;
   /** Whether there is a predictor, and whether the governor may let it rest. */
   predicts: boolean;
   governed: boolean;

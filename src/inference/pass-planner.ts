@@ -4,7 +4,7 @@ import type { Engine, ResidencyPlan, RunResult } from '../native/addon-types.js'
 import { type ExpectedVisit, openTables, visitsOf } from '../predictor/expected-visits.js';
 import type { PassForecast } from '../predictor/pass-forecast.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
-import type { ResidentFlag } from '../protocol/resident-flag.js';
+import type { SharedFlag } from '../protocol/shared-flag.js';
 import type { QueuedBatch } from '../protocol/thread-messages.js';
 import type { EvictionPolicy } from './eviction/policy.js';
 import { LinkLoad } from './link-load.js';
@@ -15,7 +15,8 @@ interface PassPlannerOptions {
   engine: Engine;
   policy: EvictionPolicy;
   queue: QueueConsumer<QueuedBatch>;
-  resident: ResidentFlag;
+  /** Raised while every expert has a slot. No expert moves then, and tables are of no use. */
+  resident: SharedFlag;
   /** Bandwidth of a simulated link in bytes per second; 0 means none. */
   linkBandwidth: number;
   /** Whether prediction rests, so that queued tables are not read. */
@@ -72,14 +73,14 @@ export class PassPlanner {
     const { slots } = engine.usage();
     const changed = slots !== this.#slots;
     this.#slots = slots;
-    resident.all = slots >= engine.plan.experts;
+    resident.raised = slots >= engine.plan.experts;
     return changed;
   }
 
   /** Whether forecasts are useful, which they are if experts may have to be evicted and prediction does not rest. */
   get needsForecast(): boolean {
     const { resident, rests } = this.#options;
-    return !(resident.all || rests());
+    return !(resident.raised || rests());
   }
 
   /** See `NeedCalibration.tableWeight`. */
@@ -89,7 +90,7 @@ export class PassPlanner {
 
   /** Learns from a finished pass how busy the link was and how good the forecast was. */
   judge({ stats, found }: Pick<RunResult, 'stats' | 'found'>, own: readonly ExpectedVisit[]): void {
-    if (this.#options.resident.all) return;
+    if (this.#options.resident.raised) return;
     this.#link.judge(stats);
     let first = 0;
     for (const visit of own) {
@@ -102,7 +103,7 @@ export class PassPlanner {
   /** Returns null if every expert has a slot, since nothing is ever evicted then. */
   plan(known: ForecastVisits): ResidencyPlan | null {
     const { engine, policy, queue, resident } = this.#options;
-    if (resident.all) return null;
+    if (resident.raised) return null;
     const residency = engine.residency();
     const waiting = this.#options.rests() ? [] : queue.waiting();
     const upcoming = waiting.map(({ tables }) => {

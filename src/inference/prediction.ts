@@ -8,8 +8,7 @@ import type { PassForecast } from '../predictor/pass-forecast.js';
 import type { EngineConfig } from '../protocol/engine-messages.js';
 import type { GovernorFigures, GovernorState } from '../protocol/governor-figures.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
-import type { ResidentFlag } from '../protocol/resident-flag.js';
-import type { RestFlag } from '../protocol/rest-flag.js';
+import type { SharedFlag } from '../protocol/shared-flag.js';
 import type { PromptBatch, QueuedBatch } from '../protocol/thread-messages.js';
 import { Governor } from './governor.js';
 
@@ -19,8 +18,10 @@ interface PredictionOptions {
   /** Whether the governor may let it rest. */
   governed: boolean;
   queue: Pick<QueueConsumer<QueuedBatch>, 'length'>;
-  resident: ResidentFlag;
-  rest: RestFlag;
+  /** Raised while every expert has a slot. */
+  resident: SharedFlag;
+  /** Raised while prediction rests. */
+  rest: SharedFlag;
   /** Called when the state has changed. */
   onChange: (figures: GovernorFigures) => void;
   /** In milliseconds. */
@@ -113,13 +114,13 @@ export class Prediction {
 
   get #measures(): boolean {
     const { governed, resident } = this.#options;
-    return this.#predicts && governed && !resident.all;
+    return this.#predicts && governed && !resident.raised;
   }
 
   get #state(): GovernorState {
     const { governed, resident } = this.#options;
     if (!this.#predicts) return 'off';
-    if (resident.all) return 'not_needed';
+    if (resident.raised) return 'not_needed';
     return governed ? this.#governor.figures.state : 'active';
   }
 
@@ -135,7 +136,7 @@ export class Prediction {
 
   #changed(): void {
     this.#preparedBefore = this.#options.queue.length;
-    this.#options.rest.rests = this.rests;
+    this.#options.rest.raised = this.rests;
     this.#tell();
   }
 

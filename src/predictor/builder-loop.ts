@@ -3,8 +3,7 @@
 import { profiled } from '../profile/thread-events.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import type { QueueProducer } from '../protocol/hash-table-queue.js';
-import type { ResidentFlag } from '../protocol/resident-flag.js';
-import type { RestFlag } from '../protocol/rest-flag.js';
+import type { SharedFlag } from '../protocol/shared-flag.js';
 import type { PromptBatch, QueuedBatch } from '../protocol/thread-messages.js';
 import type { WakeUp } from '../protocol/wake-up.js';
 import { batchInput } from './batch-input.js';
@@ -15,8 +14,10 @@ interface BuilderLoopOptions {
   /** Null if there is no predictor. */
   builder: TableBuilder | null;
   stats: BuilderStats;
-  resident: ResidentFlag;
-  rest: RestFlag;
+  /** Raised while every expert has a slot. */
+  resident: SharedFlag;
+  /** Raised while prediction rests. */
+  rest: SharedFlag;
   /** Signalled when a batch has arrived. */
   work: WakeUp;
   /** Returns the next batch, or undefined if none has arrived. */
@@ -45,7 +46,7 @@ export class BuilderLoop {
     if (batch === undefined) return false;
     const { builder, resident, rest, stats } = this.#options;
     stats.add('inputs', batch.items.length);
-    const predicts = batch.routingK > 0 || !(resident.all || rest.rests);
+    const predicts = batch.routingK > 0 || !(resident.raised || rest.raised);
     if (builder !== null && predicts) this.#fillBehind(batch, builder);
     else this.#put(batch, null);
     return true;

@@ -6,8 +6,7 @@ import { recordThread } from '../profile/thread-events.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
 import { QueueProducer } from '../protocol/hash-table-queue.js';
 import type { FromHashBuilder, HashBuilderThreadData } from '../protocol/predictor-messages.js';
-import { ResidentFlag } from '../protocol/resident-flag.js';
-import { RestFlag } from '../protocol/rest-flag.js';
+import { SharedFlag } from '../protocol/shared-flag.js';
 import type { PromptBatch, QueuedBatch } from '../protocol/thread-messages.js';
 import { WakeUp } from '../protocol/wake-up.js';
 import { BuilderLoop } from './builder-loop.js';
@@ -21,8 +20,8 @@ export async function runHashBuilder(): Promise<never> {
   const port = parentPort!;
   const emit = (message: FromHashBuilder): void => port.postMessage(message);
   const stats = new BuilderStats(data.stats);
-  const resident = new ResidentFlag(data.resident);
-  const rest = new RestFlag(data.rest);
+  const resident = new SharedFlag(data.resident);
+  const rest = new SharedFlag(data.rest);
   const builder = await open(data, stats, emit);
   return new BuilderLoop({
     queue: new QueueProducer<QueuedBatch>(data.queue),

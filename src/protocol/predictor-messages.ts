@@ -38,8 +38,9 @@ export interface HashBuilderThreadData {
   weights: string;
   /** Packed model directory. Its token embedding is the input of the predictor. */
   pack: string;
-  /** Buffers of BuilderStats, ResidentFlag and RestFlag. */
+  /** Buffer of BuilderStats. */
   stats: SharedArrayBuffer;
+  /** Buffers of SharedFlags: every expert has a slot, and no expert moves; prediction rests. No tables then. */
   resident: SharedArrayBuffer;
   rest: SharedArrayBuffer;
 }

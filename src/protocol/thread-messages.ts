@@ -70,8 +70,9 @@ export interface InferenceThreadData {
   weights: string;
   /** The predictor of generations; null if they are not predicted. */
   predictor: PredictorChoice | null;
-  /** Buffers of the predictor's BuilderStats, ResidentFlag and RestFlag. */
+  /** Buffer of the predictor's BuilderStats. */
   builderStats: SharedArrayBuffer;
+  /** Buffers of SharedFlags: every expert has a slot, and no expert moves; prediction rests. No tables then. */
   resident: SharedArrayBuffer;
   rest: SharedArrayBuffer;
   /** Buffer of a StepBacklog. */

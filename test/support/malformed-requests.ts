@@ -51,8 +51,10 @@ const TYPES = [
 // biome-ignore format: one list
 const VALUES = [
   'null', 'true', '-1', '0', '1.5', '1e999', '-0', '9007199254740993', 'NaN', '""', '"\\ud800"', '"\\u0000"',
-  '[]', '[[[]]]', '{}', '{"__proto__":1}', '{"text":5}', '[null]', '[{"role":"assistant","tool_calls":[0]}]', '[{"role":"user","content":[{}]}]', '[{"type":"reasoning","content":[0]}]',
-  `[${'0,'.repeat(20_000)}0]`, '{"type":"json_schema","json_schema":{"name":"a","schema":{"$ref":"#"}}}', '"sst3"', `"${'x'.repeat(5_000)}"`, "'a'", 'undefined',
+  '[]', '[[[]]]', '{}', '{"__proto__":1}', '{"text":5}', '[null]',
+  '[{"role":"assistant","tool_calls":[0]}]', '[{"role":"user","content":[{}]}]', '[{"type":"reasoning","content":[0]}]',
+  `[${'0,'.repeat(20_000)}0]`, '{"type":"json_schema","json_schema":{"name":"a","schema":{"$ref":"#"}}}',
+  '"sst3"', `"${'x'.repeat(5_000)}"`, "'a'", 'undefined',
 ];
 // biome-ignore format: one list
 const FIELDS = [

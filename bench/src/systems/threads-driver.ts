@@ -11,8 +11,7 @@ import { predictorChoice } from '../../../dist/engine/predictor-choice.js';
 import { BuilderStats } from '../../../dist/protocol/builder-stats.js';
 import type { ControlReply, InferenceFigures, ModelRequest } from '../../../dist/protocol/engine-messages.js';
 import { createQueue, QueueGauge } from '../../../dist/protocol/hash-table-queue.js';
-import { ResidentFlag } from '../../../dist/protocol/resident-flag.js';
-import { RestFlag } from '../../../dist/protocol/rest-flag.js';
+import { SharedFlag } from '../../../dist/protocol/shared-flag.js';
 import type { FromInference } from '../../../dist/protocol/thread-messages.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { quantile } from '../support/statistics.js';
@@ -35,8 +34,8 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   const config = engineConfig(work.flags);
   const queue = createQueue(config.lookahead + 1);
   const builderStats = new BuilderStats().buffer;
-  const resident = new ResidentFlag().buffer;
-  const rest = new RestFlag().buffer;
+  const resident = new SharedFlag().buffer;
+  const rest = new SharedFlag().buffer;
   const predictor = predictorChoice(config);
   const inference = new InferenceLink({
     config,

@@ -47,7 +47,7 @@ export const ClassifyRequest = z
       .union([Input, listOf(Input, MOST_INPUTS).min(1)], {
         error: `Expected ${ONE_INPUT}, or a list of 1 to ${MOST_INPUTS} of these`,
       })
-      .meta({ example: 'a fine film' }),
+      .meta({ example: 'river' }),
     routing: Routing,
     routing_k: RoutingK,
     include: Include,

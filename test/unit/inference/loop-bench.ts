@@ -3,8 +3,7 @@ import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
 import { InferenceLoop } from '../../../src/inference/inference-loop.js';
 import { BuilderStats } from '../../../src/protocol/builder-stats.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
-import { ResidentFlag } from '../../../src/protocol/resident-flag.js';
-import { RestFlag } from '../../../src/protocol/rest-flag.js';
+import { SharedFlag } from '../../../src/protocol/shared-flag.js';
 import type {
   BatchItem,
   FromInference,
@@ -39,8 +38,8 @@ export function bench(pages = 64, shape = SHAPE, prefixCache = false) {
     lookahead: 4,
     linkBandwidth: 0,
     builderStats: new BuilderStats(),
-    resident: new ResidentFlag(),
-    rest: new RestFlag(),
+    resident: new SharedFlag(),
+    rest: new SharedFlag(),
     predicts: false,
     governed: true,
     stepTables: null,

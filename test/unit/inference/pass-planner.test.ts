@@ -6,7 +6,7 @@ import type { ExpectedVisit } from '../../../src/predictor/expected-visits.js';
 import { fillNeed } from '../../../src/predictor/expert-need.js';
 import { createHashTable, TABLE_PREDICTED, TABLE_READY } from '../../../src/protocol/hash-table.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
-import { ResidentFlag } from '../../../src/protocol/resident-flag.js';
+import { SharedFlag } from '../../../src/protocol/shared-flag.js';
 import type { QueuedBatch } from '../../../src/protocol/thread-messages.js';
 import { residencyOf } from './residency-fixture.js';
 import { ScriptedEngine } from './scripted-engine.js';
@@ -32,7 +32,7 @@ function setup() {
   const { producer, consumer } = createQueue(4);
   close = () => producer.port.close();
   const queue = new QueueProducer<QueuedBatch>(producer);
-  const resident = new ResidentFlag();
+  const resident = new SharedFlag();
   const prediction = { rests: false };
   const planner = new PassPlanner({
     engine,
@@ -102,10 +102,10 @@ describe('pass planner', () => {
 
   it('plans nothing while every expert has a slot, and follows the budget', () => {
     const { engine, resident, planner } = setup();
-    expect([resident.all, planner.needsForecast]).toEqual([false, true]);
+    expect([resident.raised, planner.needsForecast]).toEqual([false, true]);
     engine.slots = 8;
     planner.slotsChanged();
-    expect([resident.all, planner.needsForecast, planner.plan({ own: [], behind: [] })]).toEqual([
+    expect([resident.raised, planner.needsForecast, planner.plan({ own: [], behind: [] })]).toEqual([
       true,
       false,
       null,

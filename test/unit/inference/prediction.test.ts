@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { isGoverned, Prediction } from '../../../src/inference/prediction.js';
 import type { GovernorFigures } from '../../../src/protocol/governor-figures.js';
-import { ResidentFlag } from '../../../src/protocol/resident-flag.js';
-import { RestFlag } from '../../../src/protocol/rest-flag.js';
+import { SharedFlag } from '../../../src/protocol/shared-flag.js';
 
 const ROUTERS = { routingK: 0 };
 const FORECAST = {
@@ -13,8 +12,8 @@ const FORECAST = {
 };
 
 function setup(more: { predicts?: boolean; governed?: boolean } = {}) {
-  const resident = new ResidentFlag();
-  const rest = new RestFlag();
+  const resident = new SharedFlag();
+  const rest = new SharedFlag();
   const queue = { length: 0 };
   const changes: GovernorFigures[] = [];
   const time = { now: 0 };
@@ -55,7 +54,7 @@ describe('prediction on the inference thread', () => {
   it('rests where tables cost time, and tells the hash-building thread', () => {
     const { prediction, rest, changes, passes } = setup();
     passes(200, 12);
-    expect([prediction.rests, rest.rests]).toEqual([true, true]);
+    expect([prediction.rests, rest.raised]).toEqual([true, true]);
     expect(changes.map(({ state }) => state)).toEqual(['resting']);
     expect(changes[0]!.gain!.mean).toBeCloseTo(-0.2, 5);
     expect(prediction.allowed(FORECAST)).toEqual({ own: [], behind: [], predicted: null, routingK: 0 });
@@ -119,18 +118,18 @@ describe('prediction on the inference thread', () => {
   ] as const)('is %s with %j, and never rests', (state, options) => {
     const { prediction, rest, passes } = setup(options);
     passes(500, 20);
-    expect([prediction.rests, rest.rests, prediction.figures.state]).toEqual([false, false, state]);
+    expect([prediction.rests, rest.raised, prediction.figures.state]).toEqual([false, false, state]);
     expect(prediction.figures).toMatchObject({ on: false, gain: null, pauseSeconds: 0 });
   });
 
   it('is not needed while every expert has a slot, and measures anew when it is', () => {
     const { prediction, resident, rest, changes, passes } = setup();
     passes(200, 12);
-    resident.all = true;
+    resident.raised = true;
     prediction.slotsChanged();
     passes(500, 12);
-    expect([prediction.figures.state, rest.rests]).toEqual(['not_needed', false]);
-    resident.all = false;
+    expect([prediction.figures.state, rest.raised]).toEqual(['not_needed', false]);
+    resident.raised = false;
     prediction.slotsChanged();
     expect(changes.map(({ state }) => state)).toEqual(['resting', 'not_needed', 'probing']);
   });

@@ -7,8 +7,7 @@ import { TableBuilder } from '../../../src/predictor/table-builder.js';
 import { BuilderStats } from '../../../src/protocol/builder-stats.js';
 import { TABLE_FAILED, TABLE_READY } from '../../../src/protocol/hash-table.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
-import { ResidentFlag } from '../../../src/protocol/resident-flag.js';
-import { RestFlag } from '../../../src/protocol/rest-flag.js';
+import { SharedFlag } from '../../../src/protocol/shared-flag.js';
 import type { PromptBatch, QueuedBatch } from '../../../src/protocol/thread-messages.js';
 import { WakeUp } from '../../../src/protocol/wake-up.js';
 
@@ -48,8 +47,8 @@ function bench(hashFunction: HashFunction | null = tens) {
   const { producer, consumer } = createQueue(4);
   ports.push(() => producer.port.close());
   const stats = new BuilderStats();
-  const resident = new ResidentFlag();
-  const rest = new RestFlag();
+  const resident = new SharedFlag();
+  const rest = new SharedFlag();
   const inbox: PromptBatch[] = [];
   const options = { shape: SHAPE, stats, onError: () => {} };
   const loop = new BuilderLoop({
@@ -114,7 +113,7 @@ describe('builder loop', () => {
     unpredicted.settle();
     expect(unpredicted.take().tables).toBeNull();
     const { send, settle, take, resident } = bench();
-    resident.all = true;
+    resident.raised = true;
     send([[10]]);
     send([[10]], 1);
     settle();
@@ -123,12 +122,12 @@ describe('builder loop', () => {
 
   it('builds no table while prediction rests, unless tables route', () => {
     const { send, settle, take, rest } = bench();
-    rest.rests = true;
+    rest.raised = true;
     send([[10]]);
     send([[10]], 1);
     settle();
     expect([take().tables, take().encoder!.state]).toEqual([null, TABLE_READY]);
-    rest.rests = false;
+    rest.raised = false;
     send([[10]]);
     settle();
     expect(take().encoder!.state).toBe(TABLE_READY);

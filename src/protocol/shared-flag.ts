@@ -1,5 +1,5 @@
-/** A shared flag that is set while every expert has a slot. No expert moves then, and tables are of no use. */
-export class ResidentFlag {
+/** A flag that threads share. */
+export class SharedFlag {
   readonly buffer: SharedArrayBuffer;
   readonly #flag: Int32Array;
 
@@ -8,11 +8,11 @@ export class ResidentFlag {
     this.#flag = new Int32Array(buffer);
   }
 
-  get all(): boolean {
+  get raised(): boolean {
     return Atomics.load(this.#flag, 0) === 1;
   }
 
-  set all(all: boolean) {
-    Atomics.store(this.#flag, 0, all ? 1 : 0);
+  set raised(raised: boolean) {
+    Atomics.store(this.#flag, 0, raised ? 1 : 0);
   }
 }
