@@ -157,9 +157,9 @@ function compare(inputs, scores, reference) {
     lost: intervalOf(
       inputs.map(({ label }, i) => Number(best(reference[i]) === label) - Number(best(scores[i]) === label)),
     ),
-    largestDifference: Math.max(
-      ...scores.flatMap((own, i) => own.map((score, label) => Math.abs(score - reference[i][label]))),
-    ),
+    largestDifference: scores
+      .flatMap((own, i) => own.map((score, label) => Math.abs(score - reference[i][label])))
+      .reduce((most, each) => Math.max(most, each), 0),
   };
 }
 
