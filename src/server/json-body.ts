@@ -69,13 +69,13 @@ function readBytes(req: IncomingMessage): Promise<Buffer> {
 }
 
 function checkShape(body: Buffer): void {
-  const { jsonDepth, jsonFields } = LIMITS;
-  const fault = shapeFault(body, { depth: jsonDepth, fields: jsonFields });
+  const { jsonDepth, jsonFields, jsonCommas } = LIMITS;
+  const fault = shapeFault(body, { depth: jsonDepth, fields: jsonFields, commas: jsonCommas });
   if (fault?.kind === 'depth')
     throw invalidJson(`The request body is nested deeper than ${jsonDepth} levels`);
-  if (fault?.kind === 'fields') {
-    const message = `The request body has more than ${jsonFields} fields`;
-    throw new SidaError({ code: 'invalid_request', message });
+  if (fault?.kind === 'fields' || fault?.kind === 'commas') {
+    const most = fault.kind === 'fields' ? `${jsonFields} fields` : `${jsonCommas} list entries`;
+    throw new SidaError({ code: 'invalid_request', message: `The request body has more than ${most}` });
   }
   // JSON.parse would keep the last value, and a proxy in front may have checked the first.
   if (fault?.kind === 'duplicate') throw duplicateKey(fault.path);

@@ -36,6 +36,7 @@ export const LIMITS = {
   bodyBytes: 1024 * 1024,
   jsonDepth: REQUEST_BOUNDS.depth,
   jsonFields: REQUEST_BOUNDS.fields,
+  jsonCommas: REQUEST_BOUNDS.commas,
   /** Event streams of one kept job, and of all kept jobs of one key; without keys, of one client address. */
   streamsOfJob: 128,
   streamsOfOwner: 512,
@@ -53,8 +54,8 @@ export const LIMITS = {
    * Time for which the rest of a refused body is read and dropped, so that the client gets the answer, not a reset.
    */
   unreadBodyMs: 1_000,
-  /** Bytes of it that are read at most: a fast client sends a gigabyte in that time. */
-  unreadBodyBytes: 64 * 1024 * 1024,
+  /** Bytes of it that are read at most: a fast client sends a gigabyte in that time, and each piece is new memory. */
+  unreadBodyBytes: 8 * 1024 * 1024,
   /** After the termination signal, requests are accepted until none arrives for `quietMs`, at most for `settleMs`. */
   quietMs: 20,
   settleMs: 100,

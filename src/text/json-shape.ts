@@ -15,6 +15,8 @@ export const REQUEST_BOUNDS = {
   depth: 32,
   /** Fields of all objects. The largest classification, 32 inputs with 64 fields, has half as many. */
   fields: 4096,
+  /** The longest lists are of token ids: a whole context of a large model. */
+  commas: 262_144,
 } as const;
 
 export type JsonFault =

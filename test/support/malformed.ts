@@ -3,8 +3,8 @@
 const deep = (levels: number) =>
   `{"task":"sst2","input":${'['.repeat(levels - 1)}"a"${']'.repeat(levels - 1)}}`;
 
-/** A list of as many zeros as a body has room for. */
-const zeros = (count = 500_000) => `[${'0,'.repeat(count - 1)}0]`;
+/** A list of nearly as many zeros as a body may have. */
+const zeros = (count = 250_000) => `[${'0,'.repeat(count - 1)}0]`;
 const message = (fields: string) => `{"messages":[{"role":"assistant",${fields}}]}`;
 const called = (args: string) =>
   message(`"tool_calls":[{"function":{"name":"f","arguments":${JSON.stringify(args)}}}]`);
@@ -56,20 +56,21 @@ export const MALFORMED_BODIES: [
     413,
     'request_too_large',
   ],
-  ['half a million calls', message(`"tool_calls":${zeros()}`), 400, 'invalid_request', CHAT],
-  ['half a million parts', message(`"content":${zeros()}`), 400, 'invalid_request', CHAT],
+  ['half a million entries', zeros(500_000), 400, 'invalid_request'],
+  ['250,000 calls', message(`"tool_calls":${zeros()}`), 400, 'invalid_request', CHAT],
+  ['250,000 parts', message(`"content":${zeros()}`), 400, 'invalid_request', CHAT],
   ['4,000 times 100 calls', manyMessages, 400, 'invalid_request', CHAT],
-  ['half a million tools', `{"messages":[],"tools":${zeros()}}`, 400, 'invalid_request', CHAT],
-  ['half a million modalities', `{"messages":[],"modalities":${zeros()}}`, 400, 'invalid_request', CHAT],
+  ['250,000 tools', `{"messages":[],"tools":${zeros()}}`, 400, 'invalid_request', CHAT],
+  ['250,000 modalities', `{"messages":[],"modalities":${zeros()}}`, 400, 'invalid_request', CHAT],
   [
-    'half a million parts of an item',
+    '250,000 parts of an item',
     `{"input":[{"type":"function_call_output","output":${zeros()}}]}`,
     400,
     'invalid_request',
     RESPONSES,
   ],
   [
-    'half a million texts of reasoning',
+    '250,000 texts of reasoning',
     `{"input":[{"type":"reasoning","content":${zeros()}}]}`,
     400,
     'invalid_request',

@@ -19,16 +19,23 @@ function staysOpen({ method, path }: Request): boolean {
 }
 
 /**
- * Reads and drops the rest of the body for LIMITS.unreadBodyMs, and LIMITS.unreadBodyBytes at most. Closing a socket
- * with unread bytes would send a reset, which can overtake the answer.
+ * Reads and drops the rest of the body for LIMITS.unreadBodyMs. Closing a socket with unread bytes would send a reset,
+ * which can overtake the answer. After LIMITS.unreadBodyBytes nothing more is read: the client cannot send on, and has
+ * the rest of the time to read its answer.
  */
 function readOn(req: Request): void {
   const { socket } = req;
   socket.destroySoon = () => socket.end();
+  // Node drops what nobody has read itself, without an end.
+  req.read(0);
+  let left: number = LIMITS.unreadBodyBytes;
+  req.on('data', (chunk: Buffer) => {
+    left -= chunk.length;
+    if (left <= 0) req.pause();
+  });
   const end = performance.now() + LIMITS.unreadBodyMs;
-  const most = socket.bytesRead + LIMITS.unreadBodyBytes;
   const timer = setInterval(() => {
-    if (performance.now() < end && socket.bytesRead < most && !socket.destroyed) return;
+    if (performance.now() < end && !socket.destroyed) return;
     clearInterval(timer);
     Reflect.deleteProperty(socket, 'destroySoon');
     if (!req.complete) socket.destroy();

@@ -27,11 +27,9 @@ export const Arguments = z.string().check(({ value, issues }) => {
   // A model may write a key twice. Templates then get the last one, as in transformers.
   const fault = shapeFault(Buffer.from(value), { ...REQUEST_BOUNDS, duplicates: true });
   if (fault === undefined) return;
-  const { depth, fields } = REQUEST_BOUNDS;
-  const message =
-    fault.kind === 'depth'
-      ? `Expected JSON of at most ${depth} levels`
-      : `Expected JSON with at most ${fields} fields`;
+  const { depth, fields, commas } = REQUEST_BOUNDS;
+  const most = { depth: `${depth} levels`, fields: `${fields} fields`, commas: `${commas} list entries` };
+  const message = `Expected JSON of at most ${most[fault.kind as keyof typeof most]}`;
   issues.push({ code: 'custom', message, input: value });
 });
 
