@@ -11,6 +11,7 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { clientOf, isThisMachine } from './client-address.js';
+import { ConnectionGroups } from './connection-groups.js';
 import { LIMITS } from './limits.js';
 import { type Connection, chooseVictim, isSlow, type ShedReason } from './shedding.js';
 
@@ -36,16 +37,10 @@ const SHEDDING = {
 /** `app` answers the requests of `server`. */
 export function keepRoom(server: Server, app: RequestListener, { perAddress, onClose }: RoomOptions): void {
   const open = new Map<Socket, OpenConnection>();
-  /** In the order of what each began last. */
-  const connections = new Set<OpenConnection>();
+  const connections = new ConnectionGroups<OpenConnection>();
   /** Open connections of each client. */
   const counts = new Map<string, number>();
 
-  const begin = (connection: OpenConnection, doing: Connection['doing']) => {
-    connection.begin(doing);
-    connections.delete(connection);
-    connections.add(connection);
-  };
   /** A destroyed socket closes its descriptor at once, so it is forgotten before its `close` event. */
   const forget = (connection: OpenConnection) => {
     if (!connections.delete(connection)) return;
@@ -70,7 +65,7 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
   };
   /** Closes a connection for the new one; closes the new one when there is none. */
   const shed = (added: OpenConnection, event: RoomEvent, scope: { full: boolean; client?: string }) => {
-    const victim = chooseVictim(connections, SHEDDING, performance.now(), scope);
+    const victim = chooseVictim(connections.groups, SHEDDING, performance.now(), scope);
     if (victim !== undefined && victim.connection !== added) close(victim.connection, victim.reason);
     else if (scope.full) close(added, event);
   };
@@ -79,7 +74,7 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
     const added = new OpenConnection(socket);
     const { client } = added;
     open.set(socket, added);
-    begin(added, 'beginning');
+    connections.begin(added, 'beginning');
     counts.set(client, (counts.get(client) ?? 0) + 1);
     socket.once('close', () => forget(added));
     if (counts.get(client)! > mostOf(client, perAddress)) {
@@ -92,18 +87,21 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
   const restSlow = setInterval(() => {
     if (connections.size <= LIMITS.connectionsAtEase) return;
     const now = performance.now();
-    for (const connection of connections)
+    for (const connection of connections) {
       if (isSlow(connection, SHEDDING, now)) connection.pause(restMs(connections.size));
+      // Looked at this often, it is known since when nothing was read.
+      connection.unread(now);
+    }
   }, LIMITS.connectionGraceMs).unref();
   server.once('close', () => clearInterval(restSlow));
 
   const track = (connection: OpenConnection, req: IncomingMessage, res: ServerResponse) => {
     connection.take(req);
-    begin(connection, 'busy');
+    connections.begin(connection, 'busy');
     res.once('close', () => {
       connection.answered(req, res);
       if (!connections.has(connection)) return;
-      begin(connection, connection.waiting > 0 ? 'busy' : 'idle');
+      connections.begin(connection, connection.waiting > 0 ? 'busy' : connection.idleAs);
       if (connection.pipelined && connection.waiting === 0) hold(connection);
       else if (connection.onlyProbes && crowded(connection)) connection.rest(restMs(connections.size));
     });
@@ -146,7 +144,8 @@ class OpenConnection implements Connection {
   readonly client: string;
   doing: Connection['doing'] = 'beginning';
   since = 0;
-  worked = false;
+  /** What it is once all requests are answered. */
+  idleAs: 'idle' | 'idleAfterWork' = 'idle';
   /** Whether a request came before the previous one was answered, and was dropped. */
   pipelined = false;
   /** Requests that have begun and are not answered. */
@@ -165,11 +164,6 @@ class OpenConnection implements Connection {
     this.client = clientOf(socket.remoteAddress ?? '');
   }
 
-  begin(doing: Connection['doing']): void {
-    this.doing = doing;
-    this.since = performance.now();
-  }
-
   take(req: IncomingMessage): void {
     this.waiting += 1;
     this.#latest = req;
@@ -179,11 +173,11 @@ class OpenConnection implements Connection {
     this.waiting -= 1;
     const asked = req.method === 'POST' || req.url?.startsWith('/v1/jobs/') === true;
     if (asked && res.statusCode < 400) {
-      this.worked = true;
+      this.idleAs = 'idleAfterWork';
       this.#everWorked = true;
       this.#probes = 0;
     } else if (!asked || !this.#everWorked) {
-      this.worked = false;
+      this.idleAs = 'idle';
       this.#probes += 1;
     }
     // A refused request for work on a connection that has worked: it stays what it was.
@@ -196,7 +190,7 @@ class OpenConnection implements Connection {
 
   /** Reads nothing for `ms`, unless it is at work or ends. */
   rest(ms: number): void {
-    if (this.doing !== 'idle' || this.#latest?.complete !== true) return;
+    if (this.doing === 'busy' || this.#latest?.complete !== true) return;
     this.pause(ms);
   }
 

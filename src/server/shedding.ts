@@ -4,18 +4,19 @@
  * unless that answer is the events of a job.
  */
 
+/**
+ * `beginning` until the headers of its first request are complete, `busy` until the last request that has begun is
+ * answered. Between requests `idleAfterWork` when the latest answer was to a request for work, `idle` otherwise: only
+ * the former is worth keeping.
+ */
+export type Doing = 'beginning' | 'busy' | 'idle' | 'idleAfterWork';
+
 export interface Connection {
   /** Its address, or its network; see client-address.ts. */
   client: string;
-  /**
-   * `beginning` until the headers of its first request are complete, `busy` until the last request that has begun is
-   * answered, `idle` between requests.
-   */
-  doing: 'beginning' | 'busy' | 'idle';
+  doing: Doing;
   /** Time at which it began to do that, in milliseconds. */
   since: number;
-  /** Whether the latest answer was to a request for work. Only such a connection is worth keeping while it is idle. */
-  worked: boolean;
   /** Whether a busy connection still sends the body of its request. */
   receiving(): boolean;
   /** Bytes received since the end of the last answer. */
@@ -25,6 +26,9 @@ export interface Connection {
   /** Milliseconds for which the client has read nothing of an answer that waits for it; 0 when nothing waits. */
   unread(now: number): number;
 }
+
+/** The open connections by what they do, each group in the order of `since`. */
+export type Groups<C> = Readonly<Record<Doing, ReadonlySet<C>>>;
 
 export interface SheddingLimits {
   /** Time that a new connection or request has before it is judged. */
@@ -52,46 +56,50 @@ export interface Victim<C> {
  *   5. unread: its client does not read the answer
  *   6. events: it follows a job. Only when `full`.
  *   7. unfinished: it is within `graceMs`. Only when `full`.
- * `connections` are in the order of their `since`. Returns undefined when all are at work.
+ * Returns undefined when all are at work. A crowd that comes back at once asks thousands of times a second, so a kind
+ * is searched for only when there is none of those before it.
  */
 export function chooseVictim<C extends Connection>(
-  connections: ReadonlySet<C>,
+  groups: Groups<C>,
   limits: SheddingLimits,
   now: number,
   { full, client }: { full: boolean; client?: string | undefined },
 ): Victim<C> | undefined {
+  const oldest = (doing: Doing, is: (connection: C) => boolean = () => true): C | undefined => {
+    for (const connection of groups[doing]) {
+      if ((client === undefined || connection.client === client) && is(connection)) return connection;
+    }
+    return undefined;
+  };
   const { graceMs, unreadMs } = limits;
-  const found: Partial<Record<'idle' | 'slow' | 'idleAfterWork' | 'unread' | 'events' | 'unfinished', C>> =
-    {};
-  for (const connection of connections) {
-    if (client !== undefined && connection.client !== client) continue;
-    const { doing, since, worked } = connection;
-    const age = now - since;
-    if (doing === 'beginning') {
-      if (age > graceMs) return { connection, reason: 'silent' };
-      found.unfinished ??= connection;
-    } else if (doing === 'idle') {
-      if (worked) found.idleAfterWork ??= connection;
-      else found.idle ??= connection;
-    } else if (connection.receiving()) {
-      if (isSlow(connection, limits, now)) found.slow ??= connection;
-      else if (age <= graceMs) found.unfinished ??= connection;
-    } else if (connection.unread(now) > unreadMs) found.unread ??= connection;
-    else if (connection.follows()) found.events ??= connection;
+  const beginning = oldest('beginning');
+  if (beginning !== undefined && now - beginning.since > graceMs) {
+    return { connection: beginning, reason: 'silent' };
   }
-  if (found.idle !== undefined) return { connection: found.idle, reason: 'idle' };
-  if (found.slow !== undefined) return { connection: found.slow, reason: 'slow' };
-  if (found.idleAfterWork !== undefined) return { connection: found.idleAfterWork, reason: 'idle' };
-  if (found.unread !== undefined) return { connection: found.unread, reason: 'unread' };
-  if (full && found.events !== undefined) return { connection: found.events, reason: 'events' };
-  const last = full ? found.unfinished : undefined;
-  return last && { connection: last, reason: last.doing === 'beginning' ? 'silent' : 'slow' };
+  const idle = oldest('idle');
+  if (idle !== undefined) return { connection: idle, reason: 'idle' };
+  const slow = oldest('busy', (each) => isSlow(each, limits, now));
+  if (slow !== undefined) return { connection: slow, reason: 'slow' };
+  const idleAfterWork = oldest('idleAfterWork');
+  if (idleAfterWork !== undefined) return { connection: idleAfterWork, reason: 'idle' };
+  const unread = oldest('busy', (each) => !each.receiving() && each.unread(now) > unreadMs);
+  if (unread !== undefined) return { connection: unread, reason: 'unread' };
+  if (!full) return undefined;
+  const events = oldest('busy', (each) => !each.receiving() && each.follows());
+  if (events !== undefined) return { connection: events, reason: 'events' };
+  const uploading = oldest('busy', (each) => each.receiving() && now - each.since <= graceMs);
+  if (uploading === undefined || (beginning !== undefined && beginning.since <= uploading.since)) {
+    return beginning && { connection: beginning, reason: 'silent' };
+  }
+  return { connection: uploading, reason: 'slow' };
 }
 
 /** Whether the connection's request has begun to arrive before `graceMs`, and arrives slower than `leastRate`. */
 export function isSlow(connection: Connection, { graceMs, leastRate }: SheddingLimits, now: number): boolean {
   const age = now - connection.since;
-  if (age <= graceMs || connection.doing === 'idle') return false;
+  if (age <= graceMs) return false;
   if (connection.doing === 'beginning') return true;
-  return connection.receiving() && connection.received() < (leastRate * age) / 1000;
+  return (
+    connection.doing === 'busy' && connection.receiving() && connection.received() < (leastRate * age) / 1000
+  );
 }

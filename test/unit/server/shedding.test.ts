@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { clientOf, isThisMachine } from '../../../src/server/client-address.js';
+import { ConnectionGroups } from '../../../src/server/connection-groups.js';
 import { type Connection, chooseVictim } from '../../../src/server/shedding.js';
 
 const LIMITS = { graceMs: 1_000, leastRate: 16_384, unreadMs: 60_000 };
@@ -21,7 +22,6 @@ function connection({ name, age, body, stalled = 0, events = false, ...given }: 
     name,
     client: '10.0.0.1',
     doing: 'idle' as const,
-    worked: false,
     since: NOW - age,
     receiving: () => body !== undefined,
     received: () => body ?? 0,
@@ -32,15 +32,20 @@ function connection({ name, age, body, stalled = 0, events = false, ...given }: 
 }
 
 function victim(scope: { full: boolean; client?: string }, ...given: Given[]) {
-  const connections = new Set(given.sort((a, b) => b.age - a.age).map(connection));
-  const found = chooseVictim(connections, LIMITS, NOW, scope);
+  const connections = new ConnectionGroups<ReturnType<typeof connection>>();
+  for (const each of given.sort((a, b) => b.age - a.age).map(connection)) {
+    const { since } = each;
+    connections.begin(each, each.doing);
+    each.since = since;
+  }
+  const found = chooseVictim(connections.groups, LIMITS, NOW, scope);
   return found && [found.connection.name, found.reason];
 }
 
 const COMPUTING: Given = { name: 'computing', doing: 'busy', age: 50_000 };
 const UNREAD: Given = { name: 'unread', doing: 'busy', age: 90_000, stalled: 61_000 };
 const EVENTS: Given = { name: 'events', doing: 'busy', age: 60_000, events: true };
-const WORKED: Given = { name: 'worked', worked: true, age: 4_000 };
+const WORKED: Given = { name: 'worked', doing: 'idleAfterWork', age: 4_000 };
 const SLOW: Given = { name: 'slow', doing: 'busy', age: 2_000, body: 30_000 };
 const IDLE: Given = { name: 'idle', age: 10 };
 const SILENT: Given = { name: 'silent', doing: 'beginning', age: 1_001 };
