@@ -4,7 +4,7 @@
  * timeout.
  *
  * Node accepts one connection in each turn of its loop, so a thousand connections that ping in every turn would keep
- * new clients out. While many are open, a connection therefore rests after the third answer in a row that was no work,
+ * new clients out. While many are open, a connection therefore rests after a few answers in a row that were no work,
  * and while its request arrives slowly. One that sends a request before the answer to the previous one is held: nothing
  * more is read from it, and it is closed later. A client whose connection were closed at once would be back at once.
  */
@@ -80,7 +80,7 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
     if (counts.get(client)! > mostOf(client, perAddress)) {
       shed(added, 'too_many_of_address', { full: true, client });
     }
-    if (connections.size <= LIMITS.connections - LIMITS.connectionsKeptFree) return;
+    if (connections.size <= FULL) return;
     shed(added, 'too_many_connections', { full: connections.size > LIMITS.connections });
   });
 
@@ -103,7 +103,9 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
       if (!connections.has(connection)) return;
       connections.begin(connection, connection.waiting > 0 ? 'busy' : connection.idleAs);
       if (connection.pipelined && connection.waiting === 0) hold(connection);
-      else if (connection.onlyProbes && crowded(connection)) connection.rest(restMs(connections.size));
+      else if (connection.probes >= probesBeforeRest(connections.size) && crowded(connection)) {
+        connection.rest(restMs(connections.size));
+      }
     });
   };
   const serve: RequestListener = (req, res) => {
@@ -137,6 +139,17 @@ function restMs(count: number): number {
   return Math.min(LIMITS.longestRestMs, ms) * (0.5 + Math.random() / 2);
 }
 
+/** With so many open connections, each new one makes another one go. */
+const FULL = LIMITS.connections - LIMITS.connectionsKeptFree;
+
+/**
+ * Answers that were no work, after which each of `count` connections rests. Where there is no room, whoever is closed
+ * is back at once, and gets another first answer.
+ */
+function probesBeforeRest(count: number): number {
+  return count < FULL ? LIMITS.probesInARow : 1;
+}
+
 const EVENTS = /^\/v1\/jobs\/[^/?]+\/events(?:\?|$)/;
 
 class OpenConnection implements Connection {
@@ -150,10 +163,10 @@ class OpenConnection implements Connection {
   pipelined = false;
   /** Requests that have begun and are not answered. */
   waiting = 0;
+  /** Answers in a row that were no work. */
+  probes = 0;
   #latest: IncomingMessage | undefined;
   #everWorked = false;
-  /** Answers in a row that were no work. */
-  #probes = 0;
   /** Bytes received when the last answer ended. */
   #receivedBefore = 0;
   /** Bytes that the client had read when this was last looked at, and since when it was so. */
@@ -175,17 +188,13 @@ class OpenConnection implements Connection {
     if (asked && res.statusCode < 400) {
       this.idleAs = 'idleAfterWork';
       this.#everWorked = true;
-      this.#probes = 0;
+      this.probes = 0;
     } else if (!asked || !this.#everWorked) {
       this.idleAs = 'idle';
-      this.#probes += 1;
+      this.probes += 1;
     }
     // A refused request for work on a connection that has worked: it stays what it was.
     this.#receivedBefore = this.socket.bytesRead;
-  }
-
-  get onlyProbes(): boolean {
-    return this.#probes >= LIMITS.probesInARow;
   }
 
   /** Reads nothing for `ms`, unless it is at work or ends. */
