@@ -7,8 +7,8 @@ export const SCHEMA_LIMITS = {
   repeats: 1_000,
   /** Characters of a name, where other names may stand beside it. */
   name: 256,
-  /** Of all schemas of a request: values and properties that are compared, some ten milliseconds of work. */
-  comparisons: 500_000,
+  /** Of all schemas of a request: values and properties that are compared, a few milliseconds of work. */
+  comparisons: 150_000,
   /** Of all patterns of a request. Reading one takes a few microseconds a character. */
   patternCharacters: 8_192,
 };
