@@ -37,7 +37,7 @@ export type * from './profile-types.js';
 export type * from './store-types.js';
 
 /** Instruction sets that have kernels, the widest first. */
-export const ISAS = ['avx512vnni', 'avx512', 'avx2', 'scalar'] as const;
+export const ISAS = ['avx512amx', 'avx512vnni', 'avx512', 'avx2', 'scalar'] as const;
 export type Isa = (typeof ISAS)[number];
 
 export interface CpuFeatures {

@@ -1,4 +1,4 @@
-// Tables of docs/benchmarks.md on the kernels, from bench/results/kernels.json.
+// Tables of bench/notes/kernels.md, from bench/results/kernels.json and kernel-sets.json.
 import { result, source, table } from '../table-format.mjs';
 
 const percent = (share) => `${(100 * share).toFixed(0)} %`;
@@ -28,7 +28,30 @@ function shares(run, rows, share) {
 
 const TARGETS = { f32: '≥ 85 %', bf16: '≥ 85 %', int8: '≥ 85 %', int4: '≥ 70 %' };
 
+/** Integer products of two sets of kernels, the second beside the first, where it may serve them: from 16 rows on. */
+function sets() {
+  const r = result('kernel-sets');
+  const many = [16, 64, 256];
+  const at = (run, format, rows) =>
+    run.cases.find((c) => c.format === format && c.activations === 'int8' && c.rows === rows)
+      ?.operationsPerSecond;
+  const lines = [1, 2].flatMap((threads) => {
+    const [first, second] = r.runs.filter((run) => run.threads === threads);
+    return ['int8', 'int4'].map((format) => [
+      `${format} × int8`,
+      threads,
+      ...many.map((rows) => {
+        const [one, other] = [first, second].map((run) => at(run, format, rows));
+        return `${giga(one)}, ${giga(other)}, ${(other / one).toFixed(2)} ×`;
+      }),
+    ]);
+  });
+  const head = ['weights × activations', 'threads', ...many.map((n) => `${n} rows: ${r.isa} (GOP/s), ratio`)];
+  return `${table(head, lines)}\n\n${source(r)}`;
+}
+
 export const kernelTables = {
+  'kernel-sets': sets,
   'kernels-read': () => {
     const r = result('kernels');
     const few = [1, 2, 3, 4, 8];

@@ -25,16 +25,20 @@ export function buildNativeBench(name: string, { cuda, seconds }: BuildOptions =
   return `${build}/${name}`;
 }
 
-/** What it printed, a value a line. Throws when it takes more than `seconds`. */
+/**
+ * What it printed, a value a line. Throws when it takes more than `seconds`. `isa`: the set of kernels, by default the
+ * widest.
+ */
 export function runNativeBench<Line>(
   path: string,
   args: readonly (string | number)[],
-  { seconds }: { seconds?: number } = {},
+  { seconds, isa }: { seconds?: number; isa?: string } = {},
 ): Line[] {
   const text = execFileSync(path, args.map(String), {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'inherit'],
     maxBuffer: 1 << 26,
+    env: { ...process.env, ...(isa !== undefined && { SIDA_ISA: isa }) },
     timeout: seconds && Math.ceil(seconds * 1000),
   });
   return text

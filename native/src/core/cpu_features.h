@@ -11,4 +11,7 @@ struct CpuFeatures {
 
 CpuFeatures cpu_features();
 
+/// Whether the processor multiplies 8-bit tiles (AMX) and the system lets this process do so.
+bool may_use_tiles();
+
 }  // namespace sida

@@ -11,7 +11,7 @@ namespace sida {
 inline const std::vector<const CpuKernels*>& kernel_sets() {
   static const std::vector<const CpuKernels*> sets = [] {
     std::vector<const CpuKernels*> found;
-    for (const char* isa : {"scalar", "avx2", "avx512", "avx512vnni"}) {
+    for (const char* isa : {"scalar", "avx2", "avx512", "avx512vnni", "avx512amx"}) {
       if (const CpuKernels* kernels = cpu_kernels_named(isa)) {
         found.push_back(kernels);
       } else {

@@ -6,6 +6,8 @@
 // fused multiply-adds over the groups, ascending, of the group's exact sum and its scale; then times the
 // row's.
 
+#pragma once
+
 #include <cstring>
 #include <limits>
 
@@ -67,6 +69,22 @@ I broadcast4(const uint8_t* p) {
   return I::set(word);
 }
 
+/// Behind the codes of an int8 panel: what turns its exact sums into outputs.
+struct Int8Scales {
+  V scale[2];
+  /// The activations' codes are 128 too large.
+  I excess[2];
+
+  explicit Int8Scales(const std::byte* behind_codes)
+      : scale{V::load(reinterpret_cast<const float*>(behind_codes)),
+              V::load(reinterpret_cast<const float*>(behind_codes) + 16)},
+        excess{I::times_128(I::load(behind_codes + 128)), I::times_128(I::load(behind_codes + 192))} {}
+
+  V output(I sum, size_t half, V row_scale) const {
+    return V::mul(V::mul(I::to_float(I::sub(sum, excess[half])), scale[half]), row_scale);
+  }
+};
+
 // The tiles hold their sums in arrays that must become registers, so the loops are unrolled by hand.
 
 struct Int8Tile {
@@ -89,17 +107,13 @@ struct Int8Tile {
       }
       codes.advance(4);
     }
-    const auto* scales = reinterpret_cast<const float*>(end);
-    const V scale[2] = {V::load(scales), V::load(scales + 16)};
-    // The activations' codes are 128 too large.
-    const I excess[2] = {I::times_128(I::load(scales + 32)), I::times_128(I::load(scales + 48))};
+    const Int8Scales scales(end);
 #pragma GCC unroll 16
     for (size_t r = 0; r < kRows; ++r) {
       const V row_scale = V::set(x.scales[row + r]);
 #pragma GCC unroll 2
       for (size_t c = 0; c < 2; ++c) {
-        const V sum = V::mul(I::to_float(I::sub(acc[r][c], excess[c])), scale[c]);
-        store_columns(t.epilogue, t.bias, V::mul(sum, row_scale), y + r * t.y_stride, c, columns);
+        store_columns(t.epilogue, t.bias, scales.output(acc[r][c], c, row_scale), y + r * t.y_stride, c, columns);
       }
     }
   }

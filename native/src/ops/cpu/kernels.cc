@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/cpu_features.h"
+
 namespace sida {
 
 extern const CpuKernels kScalarKernels;
@@ -10,6 +12,7 @@ extern const CpuKernels kScalarKernels;
 extern const CpuKernels kAvx2Kernels;
 extern const CpuKernels kAvx512Kernels;
 extern const CpuKernels kAvx512VnniKernels;
+extern const CpuKernels kAvx512AmxKernels;
 #endif
 
 const CpuKernels* cpu_kernels_named(const char* isa) {
@@ -20,9 +23,9 @@ const CpuKernels* cpu_kernels_named(const char* isa) {
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl");
   if (avx512 && std::strcmp(isa, "avx512") == 0) return &kAvx512Kernels;
-  if (avx512 && __builtin_cpu_supports("avx512vnni") && std::strcmp(isa, "avx512vnni") == 0) {
-    return &kAvx512VnniKernels;
-  }
+  const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+  if (vnni && std::strcmp(isa, "avx512vnni") == 0) return &kAvx512VnniKernels;
+  if (vnni && std::strcmp(isa, "avx512amx") == 0 && may_use_tiles()) return &kAvx512AmxKernels;
 #endif
   return nullptr;
 }

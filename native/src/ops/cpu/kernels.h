@@ -132,7 +132,7 @@ struct CpuKernels {
 };
 
 /// Names of the kernel sets, the widest first.
-inline constexpr std::array<const char*, 4> kKernelSets{"avx512vnni", "avx512", "avx2", "scalar"};
+inline constexpr std::array<const char*, 5> kKernelSets{"avx512amx", "avx512vnni", "avx512", "avx2", "scalar"};
 
 /// Kernels for this machine: the widest set it supports, or the one named by SIDA_ISA.
 const CpuKernels& cpu_kernels();

@@ -85,11 +85,11 @@ inline void gated_tile(Epilogue epilogue, const float* up, size_t rows, size_t c
   }
 }
 
-/// Runs the tiles of panels [t.panel_begin, t.panel_end): run<kRows>(task, row, panel, y, columns), kRows <= kMax,
-/// stores a tile by the task's epilogue to y. The bias of the task that it gets is that of the panel. A gated tile is
-/// finished here, because the activation's registers would displace the tile's.
+/// Runs the blocks of panels [t.panel_begin, t.panel_end): run(task, row, rows, panel, y, columns), rows <= kMax,
+/// stores a block by the task's epilogue to y. The bias of the task that it gets is that of the panel. A gated block is
+/// finished here, because the activation's registers would displace the block's.
 template <size_t kMax, class Run>
-void run_tiles(const GemmTask& t, const Run& run) {
+void run_blocks(const GemmTask& t, const Run& run) {
   const size_t stride = panel_stride(t.k, t.format);
   const bool gated = takes_gate(t.epilogue);
   alignas(64) float up[kMax * kPanelColumns];
@@ -106,16 +106,22 @@ void run_tiles(const GemmTask& t, const Run& run) {
       for (size_t c = 0; c < columns; ++c) bias[c] = t.bias[column + c];
       task.bias = bias;
     }
-    for (size_t row = 0; row < t.rows;) {
+    for (size_t row = 0; row < t.rows; row += kMax) {
       float* y = t.y + row * t.y_stride + column;
-      const size_t rows = with_rows<kMax>(t.rows - row, [&]<size_t kRows>() {
-        run.template operator()<kRows>(task, row, t.panels + p * stride, gated ? up : y,
-                                      gated ? kPanelColumns : columns);
-      });
+      const size_t rows = t.rows - row < kMax ? t.rows - row : kMax;
+      run(task, row, rows, t.panels + p * stride, gated ? up : y, gated ? kPanelColumns : columns);
       if (gated) gated_tile(t.epilogue, up, rows, columns, y, t.y_stride);
-      row += rows;
     }
   }
+}
+
+/// The same with blocks whose rows are known at compile time: run<kRows>(task, row, panel, y, columns).
+template <size_t kMax, class Run>
+void run_tiles(const GemmTask& t, const Run& run) {
+  run_blocks<kMax>(
+      t, [&](const GemmTask& task, size_t row, size_t rows, const std::byte* panel, float* y, size_t columns) {
+        with_rows<kMax>(rows, [&]<size_t kRows>() { run.template operator()<kRows>(task, row, panel, y, columns); });
+      });
 }
 
 }  // namespace

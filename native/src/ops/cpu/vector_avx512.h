@@ -96,6 +96,8 @@ struct I {
 
   static I set(int32_t a) { return {_mm512_set1_epi32(a)}; }
   static I load(const void* p) { return {_mm512_loadu_si512(p)}; }
+  static void store(void* p, I a) { _mm512_storeu_si512(p, a.v); }
+  static I add(I a, I b) { return {_mm512_add_epi32(a.v, b.v)}; }
   static I sub(I a, I b) { return {_mm512_sub_epi32(a.v, b.v)}; }
   static I times_128(I a) { return {_mm512_slli_epi32(a.v, 7)}; }
   static I low_nibbles(I a) { return {_mm512_and_si512(a.v, _mm512_set1_epi8(15))}; }

@@ -104,7 +104,7 @@ class Guarded {
 
 TEST_CASE("gemm: reads and writes nothing beyond the last panel, row and result") {
   for (const WeightFormat format : all_formats()) {
-    for (const size_t rows : {1, 4, 13}) {
+    for (const size_t rows : {1, 4, 13, 33}) {
       for (const size_t n : {1, 17, 32, 40}) {
         for (const size_t any : {1, 5, 33, 100}) {
           const size_t k = inputs_for(format, any);

@@ -70,7 +70,7 @@ struct Product {
 TEST_CASE(
     "int8 gemm: agrees with float64 on the rounded rows, and across instruction sets, on all tail sizes") {
   for (const WeightFormat format : kFormats) {
-    for (const size_t rows : {1, 2, 3, 5, 6, 7, 12, 13, 17}) {
+    for (const size_t rows : {1, 2, 3, 5, 6, 7, 8, 12, 13, 16, 17, 32, 41}) {
       for (const size_t n : {1, 31, 33, 64}) {
         for (const size_t k : {1, 3, 31, 33, 63, 65, 100, 767}) {
           Product p(rows, n, k, format);

@@ -1,0 +1,221 @@
+// The GEMM with 8-bit activations on the tiles of AMX. Integer sums are exact in any order, so it has the bits of the
+// other instruction sets. See kernels_impl.h for `V`, `I` and why everything is in an unnamed namespace.
+//
+// The codes of an int8 panel, [k/4][32][4], are what the instructions take as their second matrix: a row of 16 columns
+// with 4 inputs each. Tiles 0 to 3 hold the sums of two times 16 rows and two times 16 columns, 4 and 5 activations, 6
+// and 7 weights.
+
+#include "ops/cpu/int8_gemm_impl.h"
+
+namespace sida {
+namespace {
+
+constexpr size_t kTileRows = 16;
+constexpr size_t kBlockRows = 2 * kTileRows;
+/// Inputs of one tile of activations, and steps of a panel in one tile of weights.
+constexpr size_t kTileInputs = 64, kTileSteps = kTileInputs / 4;
+
+/// What LDTILECFG reads.
+struct alignas(64) TileShapes {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+};
+
+/// Shapes of the tiles for a block of `rows`, of which the second tile has what the first leaves, and for `inputs` of a
+/// tile.
+void shape_tiles(size_t rows, size_t inputs) {
+  const size_t upper = rows < kTileRows ? rows : kTileRows, lower = rows - upper;
+  TileShapes shapes;
+  for (size_t tile = 0; tile < 8; ++tile) {
+    const bool below = tile == 2 || tile == 3 || tile == 5;
+    const size_t count = tile >= 6 ? inputs / 4 : below ? lower : upper;
+    // A tile without rows would be invalid; nothing uses it.
+    shapes.rows[tile] = static_cast<uint8_t>(count == 0 ? 1 : count);
+    shapes.row_bytes[tile] = static_cast<uint16_t>(tile == 4 || tile == 5 ? inputs : 64);
+  }
+  // GCC's intrinsic tells the compiler of the first eight bytes alone.
+  __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
+}
+
+// What the tiles of a block do; kTwo: it has rows below the first 16.
+
+constexpr size_t kSumBytes = kPanelColumns * sizeof(int32_t);
+
+template <bool kTwo>
+void clear_sums() {
+  _tile_zero(0);
+  _tile_zero(1);
+  if constexpr (kTwo) {
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+}
+
+/// Adds the products of one tile of inputs. kSigned: the activations' codes have signs, the weights' have none;
+/// otherwise it is the other way round.
+template <bool kTwo, bool kSigned>
+void add_products(const uint8_t* codes, size_t stride, const std::byte* weights) {
+  _tile_loadd(4, codes, stride);
+  _tile_loadd(6, weights, kPanelStepBytes);
+  _tile_loadd(7, weights + kPanelStepBytes / 2, kPanelStepBytes);
+  if constexpr (kSigned) {
+    _tile_dpbsud(0, 4, 6);
+    _tile_dpbsud(1, 4, 7);
+  } else {
+    _tile_dpbusd(0, 4, 6);
+    _tile_dpbusd(1, 4, 7);
+  }
+  if constexpr (!kTwo) return;
+  _tile_loadd(5, codes + kTileRows * stride, stride);
+  if constexpr (kSigned) {
+    _tile_dpbsud(2, 5, 6);
+    _tile_dpbsud(3, 5, 7);
+  } else {
+    _tile_dpbusd(2, 5, 6);
+    _tile_dpbusd(3, 5, 7);
+  }
+}
+
+/// `sums`: (rows, kPanelColumns).
+template <bool kTwo>
+void store_sums(int32_t* sums) {
+  _tile_stored(0, sums, kSumBytes);
+  _tile_stored(1, sums + kPanelColumns / 2, kSumBytes);
+  if constexpr (!kTwo) return;
+  int32_t* below = sums + kTileRows * kPanelColumns;
+  _tile_stored(2, below, kSumBytes);
+  _tile_stored(3, below + kPanelColumns / 2, kSumBytes);
+}
+
+/// A block of int8 weights: `rows` rows and one panel.
+template <bool kTwo>
+void int8_block(const GemmTask& t, const QuantizedRows& x, size_t row, size_t rows, const std::byte* panel, float* y,
+                size_t columns) {
+  alignas(64) int32_t sums[kBlockRows * kPanelColumns];
+  const std::byte* end = panel + code_bytes(t.k, WeightType::kInt8);
+  const uint8_t* codes = x.codes + row * x.stride;
+  const size_t tiles = static_cast<size_t>(end - panel) / (kTileSteps * kPanelStepBytes);
+  clear_sums<kTwo>();
+  for (size_t tile = 0; tile < tiles; ++tile) {
+    for (size_t step = 0; step < kTileSteps; ++step) prefetch_step(panel + step * kPanelStepBytes);
+    add_products<kTwo, false>(codes, x.stride, panel);
+    codes += kTileInputs;
+    panel += kTileSteps * kPanelStepBytes;
+  }
+  store_sums<kTwo>(sums);
+  const Int8Scales scales(end);
+  for (size_t r = 0; r < rows; ++r, codes += x.stride, y += t.y_stride) {
+    I acc[2] = {I::load(sums + r * kPanelColumns), I::load(sums + r * kPanelColumns + kPanelColumns / 2)};
+    const uint8_t* rest = codes;
+    for (const std::byte* p = panel; p != end; p += kPanelStepBytes, rest += 4) {
+      const I code = broadcast4(rest);
+      acc[0] = I::dot(acc[0], code, I::load(p));
+      acc[1] = I::dot(acc[1], code, I::load(p + kPanelStepBytes / 2));
+    }
+    const V row_scale = V::set(x.scales[row + r]);
+    for (size_t c = 0; c < 2; ++c) {
+      store_columns(t.epilogue, t.bias, scales.output(acc[c], c, row_scale), y, c, columns);
+    }
+  }
+}
+
+/// Codes of `inputs` inputs at `p` as bytes of a tile of `width` inputs; zeros behind them. Returns what follows them.
+const std::byte* unpack_int4(const std::byte* p, size_t inputs, size_t width, std::byte* weights) {
+  const std::byte* end = p + code_bytes(inputs, WeightType::kInt4);
+  const std::byte* last = weights + code_bytes(width, WeightType::kInt8);
+  for (; p != end; p += kPanelStepBytes, weights += 2 * kPanelStepBytes) {
+    prefetch_step(p);
+    for (size_t half = 0; half < kPanelStepBytes; half += kPanelStepBytes / 2) {
+      const I pairs = I::load(p + half);
+      I::store(weights + half, I::low_nibbles(pairs));
+      I::store(weights + kPanelStepBytes + half, I::high_nibbles(pairs));
+    }
+  }
+  for (; weights != last; weights += 64) I::store(weights, I::set(0));
+  // The intrinsics that load tiles do not tell the compiler that they read memory.
+  __asm__ volatile("" : : : "memory");
+  return end;
+}
+
+/// A block of int4 or q4_0 weights, whose tiles have `width` inputs.
+template <WeightType kType, bool kTwo>
+void int4_block(const GemmTask& t, const QuantizedRows& x, size_t row, size_t rows, size_t width,
+                const std::byte* panel, float* y, size_t columns) {
+  alignas(64) int32_t sums[kBlockRows * kPanelColumns];
+  alignas(64) float totals[kBlockRows * kPanelColumns] = {};
+  alignas(64) std::byte weights[kTileSteps * kPanelStepBytes];
+  const uint8_t* codes = x.codes + row * x.stride;
+  for (size_t g = 0; g < x.groups; ++g) {
+    const size_t begin = g * t.format.group;
+    const size_t end = t.k - begin < t.format.group ? t.k : begin + t.format.group;
+    clear_sums<kTwo>();
+    for (size_t at = begin; at < end; at += width) {
+      panel = unpack_int4(panel, end - at < width ? end - at : width, width, weights);
+      add_products<kTwo, true>(codes + at, x.stride, weights);
+    }
+    store_sums<kTwo>(sums);
+    const GroupScales scales = kType == WeightType::kInt4 ? GroupScales::bf16(panel) : GroupScales::f16(panel);
+    panel += kGroupScaleBytes;
+    for (size_t r = 0; r < rows; ++r) {
+      const I excess = I::set(x.sums[(row + r) * x.groups + g]);
+      for (size_t c = 0; c < 2; ++c) {
+        const size_t place = r * kPanelColumns + c * kPanelColumns / 2;
+        const V sum = I::to_float(I::add(I::load(sums + place), excess));
+        V::store(totals + place, V::fma(sum, scales.of[c], V::load(totals + place)));
+      }
+    }
+  }
+  for (size_t r = 0; r < rows; ++r, y += t.y_stride) {
+    const V row_scale = V::set(x.scales[row + r]);
+    for (size_t c = 0; c < 2; ++c) {
+      const V total = V::load(totals + r * kPanelColumns + c * kPanelColumns / 2);
+      store_columns(t.epilogue, t.bias, V::mul(total, row_scale), y, c, columns);
+    }
+  }
+}
+
+/// A block of `rows` rows and one panel, on tiles of its shape.
+template <bool kTwo>
+void tile_block(const GemmTask& t, const QuantizedRows& x, size_t row, size_t rows, size_t width,
+                const std::byte* panel, float* y, size_t columns) {
+  if (t.format.type == WeightType::kInt8) return int8_block<kTwo>(t, x, row, rows, panel, y, columns);
+  if (t.format.type == WeightType::kInt4) {
+    return int4_block<WeightType::kInt4, kTwo>(t, x, row, rows, width, panel, y, columns);
+  }
+  int4_block<WeightType::kQ4_0, kTwo>(t, x, row, rows, width, panel, y, columns);
+}
+
+/// With fewer rows in a block the vector units are as fast. Tiles of half the inputs spend longer on their sums.
+constexpr size_t least_tile_rows(size_t width) { return width < kTileInputs ? 24 : 12; }
+
+void gemm_int8_tiles(const GemmTask& t, const QuantizedRows& x) {
+  const bool whole = t.format.type == WeightType::kInt8 || t.format.group >= kTileInputs;
+  const size_t width = whole ? kTileInputs : t.format.group;
+  const size_t last = t.rows % kBlockRows, rest = last < least_tile_rows(width) ? last : 0;
+  GemmTask part = t;
+  part.rows = t.rows - rest;
+  if (part.rows > 0) {
+    size_t shaped = 0;
+    run_blocks<kBlockRows>(part, [&](const GemmTask& task, size_t row, size_t rows, const std::byte* panel, float* y,
+                                     size_t columns) {
+      if (rows != shaped) shape_tiles(shaped = rows, width);
+      if (rows > kTileRows) {
+        tile_block<true>(task, x, row, rows, width, panel, y, columns);
+      } else {
+        tile_block<false>(task, x, row, rows, width, panel, y, columns);
+      }
+    });
+    _tile_release();
+  }
+  if (rest == 0) return;
+  const QuantizedRows below = x.from(part.rows);
+  part.y += part.rows * t.y_stride;
+  part.rows = rest;
+  gemm_int8(part, below);
+}
+
+}  // namespace
+}  // namespace sida
