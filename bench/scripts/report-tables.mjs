@@ -13,6 +13,8 @@ import { result } from './table-format.mjs';
 
 const RESULTS = 'bench/results/systems';
 const CHARTS = 'docs/charts';
+/** Results of bench/scripts/governor/governor.mjs. */
+const GOVERNED = ['governor', 'governor-olmoe-mini'];
 /** Results of trees with changes that tables may show, since their sources say so. */
 const CHANGED_TREES = [RESULTS];
 
@@ -65,6 +67,7 @@ if (existsSync(join(RESULTS, BENCH_FILE))) {
   };
   const scripts = {
     trainTime: scriptResult('train-time'),
+    governed: GOVERNED.flatMap((name) => scriptResult(name) ?? []),
     quantized: QUANTIZED_MODELS.flatMap((model) => scriptResult(`quantized-accuracy-${model}`) ?? []),
   };
   for (const section of sectionsOf(file, scripts))

@@ -1,4 +1,4 @@
-/** The targets that the laboratory measures, P6 to P13 and P16, each with its figure, its control and its command. */
+/** The targets that the laboratory measures: P6 to P13, P16 and P17. Each has its figure, its control, its command. */
 import type { BenchFile } from './bench-file.js';
 import type { Section } from './section.js';
 import { measuredTargets } from './targets/measured-targets.js';

@@ -279,6 +279,14 @@ export const FULL: readonly ScenarioBlock[] = [
     links: ['simulated-12GBps'],
     systems: WORDS_SYSTEMS,
   },
+  {
+    models: WORDS_MODELS,
+    data: ['words'],
+    shares: [0.25, 0.1],
+    links: [DISK],
+    lookaheads: [1],
+    systems: ['resident', ...TRAINED, 'replay'],
+  },
   ...(['f32', 'bf16', 'int8', 'int4'] as const).map((dtype) => ({
     models: [`switch-base-8-${dtype}`],
     data: ['sst2'] as const,

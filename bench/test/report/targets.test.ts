@@ -142,6 +142,35 @@ describe('quantized experts', () => {
   });
 });
 
+describe('the defaults beside no prediction', () => {
+  const slower = (mean: number) => ({ mean, low: mean - 0.02, high: mean + 0.02 });
+  const p17 = (...defaults: number[]) =>
+    targetsSection(FILE, {
+      governed: [
+        {
+          ...{ model: 'switch-words', task: 'category' },
+          rows: defaults.map((mean, at) => ({
+            ...{ budget: `${10 + at} %`, requests: 1200 },
+            ...{ defaults: slower(mean), ungoverned: slower(0.2) },
+          })),
+        },
+      ],
+    })
+      .tables[0]!.rows.find(([name]) => name === 'P17')!
+      .slice(3, 7);
+
+  it('are reached where no row is surely slower', () => {
+    expect(p17(0.01, -0.3)).toEqual([
+      'switch-words 10 % 1.01× (from 0.99×), switch-words 11 % 0.70× (from 0.68×)',
+      'reached',
+      '1200',
+      'without the governor: switch-words 10 % 1.20× (from 1.18×), switch-words 11 % 1.20× (from 1.18×)',
+    ]);
+    expect(p17(0.01, 0.03)[1]).toBe('missed');
+    expect(p17()[1]).toBe('not measured');
+  });
+});
+
 describe('the commands', () => {
   const command = (measurements = FILE.measurements) => of('P6', { measurements })[0]!.at(-1)!;
 

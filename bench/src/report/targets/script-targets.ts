@@ -1,6 +1,6 @@
-/** P13 and P16: what smaller measurements found, from the results of their scripts. */
+/** P13, P16 and P17: what smaller measurements found, from the results of their scripts. */
 import { type Interval, isTold } from '../../../../dist/evaluation/paired-difference.js';
-import { CANNOT_TELL, DASH, dataTitle, NOT_MEASURED, percent } from '../format.js';
+import { CANNOT_TELL, DASH, dataTitle, NOT_MEASURED, percent, times } from '../format.js';
 import { judged, type TargetRow, type Verdict } from './target-row.js';
 
 /** What the target table reads of bench/results/train-time.json. */
@@ -35,14 +35,56 @@ interface QuantizedAccuracy {
   }[];
 }
 
+/** Of bench/results/governor*.json: one model, a row for each budget. */
+interface Governed {
+  model: string;
+  task: string;
+  rows: {
+    budget: string;
+    requests: number;
+    /** Time over that of `--predictor none`, less 1: of the defaults, and of prediction that nothing governs. */
+    defaults: Interval;
+    ungoverned: Interval;
+  }[];
+}
+
 export interface ScriptResults {
   trainTime?: TrainTime | undefined;
+  /** Of every model that was measured. */
+  governed?: readonly Governed[] | undefined;
   /** Of every model that was measured. */
   quantized?: readonly QuantizedAccuracy[] | undefined;
 }
 
-export function scriptTargets({ trainTime, quantized = [] }: ScriptResults): TargetRow[] {
-  return [trainTarget(trainTime), ...quantizedTargets(quantized)];
+export function scriptTargets({ trainTime, quantized = [], governed = [] }: ScriptResults): TargetRow[] {
+  return [trainTarget(trainTime), ...quantizedTargets(quantized), governedTarget(governed)];
+}
+
+function governedTarget(results: readonly Governed[]): TargetRow {
+  const row = {
+    target: 'P17',
+    what: 'time of a request with the defaults over that with `--predictor none`: the lowest that it may be, by the 95 % interval of pairs',
+    limit: '≤ 1.00×',
+    command: '`node bench/scripts/governor/governor.mjs --model DIR`',
+  };
+  const all = results.flatMap(({ model, rows }) => rows.map((own) => ({ model, ...own })));
+  if (all.length === 0) return { ...row, figure: DASH, verdict: NOT_MEASURED, inputs: DASH, control: DASH };
+  const shown = (name: 'defaults' | 'ungoverned') =>
+    all
+      .map(
+        (own) => `${own.model} ${own.budget} ${times(1 + own[name].mean)} (from ${times(1 + own[name].low)})`,
+      )
+      .join(', ');
+  return {
+    ...row,
+    figure: shown('defaults'),
+    verdict: judged(
+      all.map(({ defaults }) => defaults.low),
+      (low) => low <= 0,
+    ),
+    inputs: [...new Set(all.map(({ requests }) => requests))].join(', '),
+    control: `without the governor: ${shown('ungoverned')}`,
+  };
 }
 
 function trainTarget(found: TrainTime | undefined): TargetRow {
