@@ -6,38 +6,42 @@ import { wrapped } from '../../dist/text/wrapped.js';
 import { renderSvg } from '../dist/charts/svg.js';
 import { BENCH_FILE, changedTrees, checkTrees, readBenchFile } from '../dist/report/bench-file.js';
 import { budgetsTable } from '../dist/report/budgets-table.js';
+import { joinedFile } from '../dist/report/joined-file.js';
 import { markdownTable } from '../dist/report/markdown.js';
 import { sectionsOf } from '../dist/report/sections.js';
 import { QUANTIZED_MODELS } from './element-types/tables.mjs';
 import { result } from './table-format.mjs';
 
-const RESULTS = 'bench/results/systems';
+/** Of runs that measured a part each; where two measured the same, the later counts. */
+const RESULTS = ['bench/results/systems', 'bench/results/words'];
 const CHARTS = 'docs/charts';
 /** Results of bench/scripts/governor/governor.mjs. */
 const GOVERNED = ['governor', 'governor-olmoe-mini'];
 /** Results of trees with changes that tables may show, since their sources say so. */
-const CHANGED_TREES = [RESULTS];
+const CHANGED_TREES = ['bench/results/systems'];
 
 /** Without the patterns of a run that names many: the JSON has them all. Where the data lay says nothing. */
-function shortCommand(command) {
+function shortCommand(command, folder) {
   const patterns = command.match(/ --only (?:'[^']*'|\S+)/g) ?? [];
   const brief =
     patterns.length > 4 ? patterns.reduce((text, pattern) => text.replace(pattern, ''), command) : command;
   const shown = `\`${brief.replace(/--data \S+/, '--data DIR')}\``;
   return brief === command
     ? shown
-    : `${shown}, ${patterns.length} patterns of \`--only\` as in ${RESULTS}/${BENCH_FILE}`;
+    : `${shown}, ${patterns.length} patterns of \`--only\` as in ${folder}/${BENCH_FILE}`;
 }
 
-function sourceText(file) {
+const sourceText = (files) => files.map(sourceOf).join('\n');
+
+function sourceOf({ folder, file }) {
   const { command, provenance: made, rounds, measurements } = file;
   const commits = [...new Set(measurements.flatMap((measurement) => measurement.commits))].join(', ');
   const tree = changedTrees(file).length > 0 ? ', a tree with changes that no commit has' : '';
-  return `${shortCommand(command)}\ncommit ${commits || made.commit}${tree} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
+  return `${shortCommand(command, folder)}\ncommit ${commits || made.commit}${tree} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
 }
 
 /** `page` is the document that the section stands in: the chart's link starts there. */
-async function sectionText(file, { id, title, beside, sentences = [], chart, tables }, page) {
+async function sectionText(files, { id, title, beside, sentences = [], chart, tables }, page) {
   const parts = tables.map(markdownTable);
   if (sentences.length > 0) {
     const lines = sentences.flatMap((text, i) =>
@@ -51,25 +55,30 @@ async function sectionText(file, { id, title, beside, sentences = [], chart, tab
     parts.unshift(`![${title}](${relative(dirname(page), join(CHARTS, `${id}.svg`))})`);
   }
   if (beside !== undefined) parts.unshift(`Beside ${beside}.`);
-  return [...parts, sourceText(file)].join('\n\n');
+  return [...parts, sourceText(files)].join('\n\n');
 }
 
 const scriptResult = (name) => (existsSync(`bench/results/${name}.json`) ? result(name) : undefined);
 
+const files = RESULTS.filter((folder) => existsSync(join(folder, BENCH_FILE))).map((folder) => {
+  const file = readBenchFile(folder);
+  if (!CHANGED_TREES.includes(folder)) checkTrees(file, join(folder, BENCH_FILE));
+  return { folder, file };
+});
+
 /** Empty where `sida bench` has not run. */
 export const benchTables = {};
-if (existsSync(join(RESULTS, BENCH_FILE))) {
-  const file = readBenchFile(RESULTS);
-  if (!CHANGED_TREES.includes(RESULTS)) checkTrees(file, join(RESULTS, BENCH_FILE));
+if (files.length > 0) {
+  const joined = joinedFile(files.map(({ file }) => file));
   benchTables['bench-budgets'] = () => {
-    const { tables, notes } = budgetsTable(file);
-    return [...tables.map(markdownTable), ...notes, sourceText(file)].join('\n\n');
+    const { tables, notes } = budgetsTable(joined);
+    return [...tables.map(markdownTable), ...notes, sourceText(files)].join('\n\n');
   };
   const scripts = {
     trainTime: scriptResult('train-time'),
     governed: GOVERNED.flatMap((name) => scriptResult(name) ?? []),
     quantized: QUANTIZED_MODELS.flatMap((model) => scriptResult(`quantized-accuracy-${model}`) ?? []),
   };
-  for (const section of sectionsOf(file, scripts))
-    benchTables[`bench-${section.id}`] = (page) => sectionText(file, section, page);
+  for (const section of sectionsOf(joined, scripts))
+    benchTables[`bench-${section.id}`] = (page) => sectionText(files, section, page);
 }

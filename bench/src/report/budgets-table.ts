@@ -1,5 +1,5 @@
-/** What a budget costs with switch-mini, for the README. */
-import { SWITCH_MINI } from '../scenarios/models.js';
+/** What a budget costs with switch-words, for the README. */
+import { SWITCH_MINI, SWITCH_WORDS } from '../scenarios/models.js';
 import { type SystemName, TRAINED, UNPREDICTED } from '../scenarios/systems.js';
 import type { BenchFile, MeasurementSummary } from './bench-file.js';
 import { bytes, DASH, percent, shareName, times } from './format.js';
@@ -24,8 +24,8 @@ export function budgetsTable(file: BenchFile): { tables: Table[]; notes: string[
   const found = groupsOf(file.measurements).find(
     (own) =>
       oneByOne(own) &&
-      own.scenario.model === SWITCH_MINI.name &&
-      own.scenario.data === 'sst2' &&
+      own.scenario.model === SWITCH_WORDS.name &&
+      own.scenario.data === 'words' &&
       own.scenario.link === 'disk',
   );
   const resident = found?.resident;

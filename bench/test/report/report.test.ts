@@ -384,7 +384,11 @@ describe('a tree with changes', () => {
 
 describe('the table of budgets', () => {
   it('names the system of every row, its own 100 % too, and what predicts nothing beside it', () => {
-    const [table] = budgetsTable(file).tables;
+    const words = file.measurements.map((one) => ({
+      ...one,
+      scenario: { ...one.scenario, model: 'switch-words', data: 'words' as const },
+    }));
+    const [table] = budgetsTable({ ...file, measurements: words }).tables;
     expect(table!.rows.map((row) => row.slice(0, 3))).toEqual([
       ['100 %', '`resident`', '10 (fewer than 50)'],
       ['100 %', '`lstm`', '–'],
