@@ -118,7 +118,7 @@ describe('the full list', () => {
     }
   });
 
-  it('has the words on both beds: every budget on disk, and small ones of the padded bed over a link', () => {
+  it('has the words on both beds: every budget on disk, small ones of the padded bed over a link, and look-ahead 1', () => {
     const words = measurements.filter(({ scenario }) => scenario.data === 'words');
     const systems = ['lru', 'none', 'lfu', 'static-hot', 'lstm', 'attention', 'replay', 'shuffled'];
     const all = [...systems, 'predicted', 'paper', 'layer-streaming'];
@@ -131,6 +131,13 @@ describe('the full list', () => {
         ...expected('switch-words/words/*/disk', [60, 40, 25, 10]),
         ...expected('switch-words-padded/words/*/disk', [60, 40, 25, 10]),
         ...expected('switch-words-padded/words/*/simulated-12GBps', [25, 10]),
+        ...['switch-words', 'switch-words-padded'].flatMap((model) =>
+          [25, 10].flatMap((share) =>
+            ['lstm', 'attention', 'replay'].map(
+              (system) => `${model}/words/${share}%/disk/ahead-1/${system}`,
+            ),
+          ),
+        ),
       ].sort(),
     );
     const quick = expand(QUICK).filter(({ scenario }) => scenario.data === 'words');
