@@ -10,6 +10,7 @@
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { ArrivingBodies } from './arriving-bodies.js';
 import { clientOf, isThisMachine } from './client-address.js';
 import { ConnectionGroups } from './connection-groups.js';
 import { LIMITS } from './limits.js';
@@ -108,6 +109,7 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
       }
     });
   };
+  const bodies = new ArrivingBodies(app);
   const serve: RequestListener = (req, res) => {
     const connection = open.get(req.socket);
     if (connection === undefined) return app(req, res);
@@ -118,7 +120,10 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
       return;
     }
     track(connection, req, res);
-    app(req, res);
+    // Who expects 100 Continue sends no body before it is handled.
+    const waits = connections.size >= FULL && hasBody(req) && req.headers.expect === undefined;
+    if (waits) bodies.add(req, res);
+    else app(req, res);
   };
   // The body reader sends 100 Continue after the headers have been checked.
   server.on('request', serve).on('checkContinue', serve);
@@ -137,6 +142,10 @@ function mostOf(client: string, perAddress: RoomOptions['perAddress']): number {
 function restMs(count: number): number {
   const ms = (count * 1000) / LIMITS.probesPerSecond;
   return Math.min(LIMITS.longestRestMs, ms) * (0.5 + Math.random() / 2);
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
 /** With so many open connections, each new one makes another one go. */
