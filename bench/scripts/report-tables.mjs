@@ -35,9 +35,10 @@ const sourceText = (files) => files.map(sourceOf).join('\n');
 
 function sourceOf({ folder, file }) {
   const { command, provenance: made, rounds, measurements } = file;
+  const models = file.models.map(({ model }) => model.name).join(', ');
   const commits = [...new Set(measurements.flatMap((measurement) => measurement.commits))].join(', ');
   const tree = changedTrees(file).length > 0 ? ', a tree with changes that no commit has' : '';
-  return `${shortCommand(command, folder)}\ncommit ${commits || made.commit}${tree} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
+  return `${models}: ${shortCommand(command, folder)}\ncommit ${commits || made.commit}${tree} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
 }
 
 /** `page` is the document that the section stands in: the chart's link starts there. */
@@ -70,10 +71,11 @@ const files = RESULTS.filter((folder) => existsSync(join(folder, BENCH_FILE))).m
 export const benchTables = {};
 if (files.length > 0) {
   const joined = joinedFile(files.map(({ file }) => file));
-  benchTables['bench-budgets'] = () => {
-    const { tables, notes } = budgetsTable(joined);
-    return [...tables.map(markdownTable), ...notes, sourceText(files)].join('\n\n');
-  };
+  const { tables, notes } = budgetsTable(joined);
+  if (tables.length > 0)
+    benchTables['bench-budgets'] = () => {
+      return [...tables.map(markdownTable), ...notes, sourceText(files)].join('\n\n');
+    };
   const scripts = {
     trainTime: scriptResult('train-time'),
     governed: GOVERNED.flatMap((name) => scriptResult(name) ?? []),

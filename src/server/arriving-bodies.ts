@@ -26,6 +26,11 @@ export class ArrivingBodies {
     });
   }
 
+  /** Handles all that wait: a draining server refuses what begins after it. */
+  handOver(): void {
+    this.#handOver(() => true);
+  }
+
   #wait(req: IncomingMessage, res: ServerResponse): void {
     this.#waiting.set(req, { res, due: performance.now() + LIMITS.connectionGraceMs });
     this.#timer ??= setInterval(() => this.#check(), CHECK_MS).unref();
@@ -33,8 +38,12 @@ export class ArrivingBodies {
 
   #check(): void {
     const now = performance.now();
+    this.#handOver((req, due) => hasArrived(req) || now >= due);
+  }
+
+  #handOver(ready: (req: IncomingMessage, due: number) => boolean): void {
     for (const [req, { res, due }] of this.#waiting) {
-      if (!req.destroyed && !hasArrived(req) && now < due) continue;
+      if (!req.destroyed && !ready(req, due)) continue;
       this.#waiting.delete(req);
       if (!req.destroyed) this.#handle(req, res);
     }

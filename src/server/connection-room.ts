@@ -35,8 +35,12 @@ const SHEDDING = {
   unreadMs: LIMITS.streamStallMs,
 };
 
-/** `app` answers the requests of `server`. */
-export function keepRoom(server: Server, app: RequestListener, { perAddress, onClose }: RoomOptions): void {
+/** `app` answers the requests of `server`. `handOver` gives it those whose bodies still arrive. */
+export function keepRoom(
+  server: Server,
+  app: RequestListener,
+  { perAddress, onClose }: RoomOptions,
+): Pick<ArrivingBodies, 'handOver'> {
   const open = new Map<Socket, OpenConnection>();
   const connections = new ConnectionGroups<OpenConnection>();
   /** Open connections of each client. */
@@ -127,6 +131,7 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
   };
   // The body reader sends 100 Continue after the headers have been checked.
   server.on('request', serve).on('checkContinue', serve);
+  return bodies;
 }
 
 function mostOf(client: string, perAddress: RoomOptions['perAddress']): number {
@@ -179,7 +184,7 @@ class OpenConnection implements Connection {
   /** Bytes received when the last answer ended. */
   #receivedBefore = 0;
   /** Bytes that the client had read when this was last looked at, and since when it was so. */
-  #read = { bytes: 0, since: 0 };
+  #read = { bytes: -1, since: 0 };
 
   constructor(socket: Socket) {
     this.socket = socket;

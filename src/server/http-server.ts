@@ -40,7 +40,7 @@ export async function startServer(
   routes: readonly Route[] = ROUTES,
 ): Promise<RunningServer> {
   const context = createContext(dependencies);
-  const server = createHttpServer(context, routes);
+  const { server, room } = createHttpServer(context, routes);
   const inFlight = new InFlight(server, context);
   const { host, port } = context.options;
   await new Promise<void>((resolve, reject) => {
@@ -56,6 +56,7 @@ export async function startServer(
     port: address.port,
     async drain(drainMs) {
       await inFlight.settled();
+      room.handOver();
       context.draining = true;
       // The server keeps listening, so that a new connection gets a refusal. One left in the backlog would be reset.
       const end = performance.now() + drainMs;
@@ -142,7 +143,7 @@ class InFlight {
   }
 }
 
-function createHttpServer(context: ServerContext, routes: readonly Route[]): Server {
+function createHttpServer(context: ServerContext, routes: readonly Route[]) {
   const { metrics, options } = context;
   const server = createServer({
     maxHeaderSize: LIMITS.headerBytes,
@@ -154,7 +155,7 @@ function createHttpServer(context: ServerContext, routes: readonly Route[]): Ser
     // Node's own refusal has no request id. The origin guard refuses such requests instead.
     requireHostHeader: false,
   });
-  keepRoom(server, createApp(context, routes), {
+  const room = keepRoom(server, createApp(context, routes), {
     perAddress: options.connectionsPerAddress,
     onClose(event, socket) {
       metrics.countConnectionError(event);
@@ -179,7 +180,7 @@ function createHttpServer(context: ServerContext, routes: readonly Route[]): Ser
     });
     res.end(body);
   });
-  return server;
+  return { server, room };
 }
 
 function connectionFault({ code }: NodeJS.ErrnoException): {

@@ -1,6 +1,6 @@
 // Are the defaults ever slower than doing without prediction (P17)? Three servers of one model answer the same requests
-// in turn: the defaults, `--predictor none`, and, as the control, prediction that nothing governs. Each block of requests
-// goes to all three, in an order that turns round, so that a drift of the machine favours none.
+// in turn: the defaults, `--predictor none`, and, as the control, prediction that nothing governs. Each block of
+// requests goes to all three, in an order that turns round, so that a drift of the machine favours none.
 import { existsSync, readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { availableParallelism } from 'node:os';
@@ -89,6 +89,9 @@ function ask({ port }, agent, text) {
   });
 }
 
+/** An idle connection is given up before its server closes it, and no answer takes as long. */
+const SERVER_KEEPS_MS = 4_000;
+
 /** Milliseconds of each block, by server. */
 async function blocksOf(servers, agent, progress) {
   const times = servers.map(() => []);
@@ -115,7 +118,7 @@ function slower(own, other) {
 async function measure(budget) {
   const common = ['--model', values.model, '--memory-budget', budget, '--threads', values.threads];
   if (values['link-bandwidth'] !== undefined) common.push('--link-bandwidth', values['link-bandwidth']);
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const agent = new Agent({ keepAlive: true, maxSockets: 1, timeout: SERVER_KEEPS_MS });
   const servers = [];
   try {
     for (const { args } of SERVERS) servers.push(await ServeProcess.start([...common, ...args]));

@@ -4,6 +4,7 @@
 // Sets of kernels beside each other:
 //   node bench/scripts/kernels/kernels.mjs --isa avx512vnni,avx512amx [--only 'x int8']
 import { parseArgs } from 'node:util';
+import { loadAddon } from '../../../dist/native/addon.js';
 import { buildNativeBench, runNativeBench } from '../../dist/support/native-bench.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
@@ -18,7 +19,9 @@ const { values } = parseArgs({
 });
 
 const bench = buildNativeBench('expert_bench');
-const sets = values.isa?.split(',') ?? [undefined];
+// The limits are those of the vector units.
+const usual = loadAddon().cpuFeatures().isa === 'avx512amx' ? 'avx512vnni' : undefined;
+const sets = values.isa?.split(',') ?? [usual];
 const runs = [1, 2].flatMap((threads) =>
   sets.map((isa) => {
     const { rounds, megabytes, only } = values;

@@ -1,4 +1,5 @@
 /** Results of several runs as one. A run of everything takes hours, so that each measures a part, on its own commit. */
+import { SWITCH_MINI } from '../scenarios/models.js';
 import type { BenchFile } from './bench-file.js';
 
 /**
@@ -22,7 +23,7 @@ export function joinedFile(files: readonly BenchFile[]): BenchFile {
     ),
     fidelity: lastOf(
       all(({ fidelity }) => fidelity),
-      ({ model, data, file }) => [model, data, file].join('/'),
+      ({ model = SWITCH_MINI.name, data }) => `${model}/${data}`,
     ),
     dependency: lastOf(
       all(({ dependency }) => dependency),
@@ -31,7 +32,12 @@ export function joinedFile(files: readonly BenchFile[]): BenchFile {
     gating: all(({ gating }) => (gating == null ? [] : [gating])).at(-1) ?? null,
     skipped: all(({ skipped }) => skipped),
     warnings: all(({ warnings }) => warnings),
-    differing: all(({ differing }) => differing),
+    differing: files.flatMap(({ differing }, at) => {
+      const again = new Set(
+        files.slice(at + 1).flatMap(({ measurements }) => measurements.map(({ name }) => name)),
+      );
+      return differing.filter((name) => !again.has(name));
+    }),
     comparisons: files.reduce((sum, { comparisons }) => sum + comparisons, 0),
     seconds: files.reduce((sum, { seconds }) => sum + seconds, 0),
   };

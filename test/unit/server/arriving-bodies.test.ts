@@ -7,6 +7,7 @@ import { LIMITS } from '../../../src/server/limits.js';
 
 let server: Server;
 let client: Socket;
+let bodies: ArrivingBodies;
 afterEach(() => {
   client.destroy();
   server.close();
@@ -16,7 +17,7 @@ afterEach(() => {
 async function handled(begin: string) {
   const found: { ms: number; bytes: number }[] = [];
   let arrived = 0;
-  const bodies = new ArrivingBodies((req: IncomingMessage, res) => {
+  bodies = new ArrivingBodies((req: IncomingMessage, res) => {
     const one = { ms: performance.now() - arrived, bytes: 0 };
     found.push(one);
     req
@@ -70,4 +71,14 @@ it('are forgotten when the client goes', async () => {
   client.destroy();
   await delay(LIMITS.connectionGraceMs * 1.2);
   expect(found).toEqual([]);
+});
+
+it('are handled at once when the server is about to refuse what comes later', async () => {
+  const found = await handled(post(6, 'abc'));
+  await delay(100);
+  expect(found).toEqual([]);
+  bodies.handOver();
+  expect(found).toHaveLength(1);
+  client.write('def');
+  await expect.poll(() => found).toMatchObject([{ bytes: 6 }]);
 });

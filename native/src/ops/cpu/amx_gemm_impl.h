@@ -126,6 +126,8 @@ void int8_block(const GemmTask& t, const QuantizedRows& x, size_t row, size_t ro
 const std::byte* unpack_int4(const std::byte* p, size_t inputs, size_t width, std::byte* weights) {
   const std::byte* end = p + code_bytes(inputs, WeightType::kInt4);
   const std::byte* last = weights + code_bytes(width, WeightType::kInt8);
+  // The intrinsics that load tiles do not tell the compiler that they read memory.
+  __asm__ volatile("" : : : "memory");
   for (; p != end; p += kPanelStepBytes, weights += 2 * kPanelStepBytes) {
     prefetch_step(p);
     for (size_t half = 0; half < kPanelStepBytes; half += kPanelStepBytes / 2) {
@@ -135,7 +137,6 @@ const std::byte* unpack_int4(const std::byte* p, size_t inputs, size_t width, st
     }
   }
   for (; weights != last; weights += 64) I::store(weights, I::set(0));
-  // The intrinsics that load tiles do not tell the compiler that they read memory.
   __asm__ volatile("" : : : "memory");
   return end;
 }

@@ -115,7 +115,7 @@ TEST_CASE(
 TEST_CASE("int8 gemm: the largest codes everywhere do not saturate") {
   for (const WeightFormat format : kFormats) {
     for (const float sign : {1.0f, -1.0f}) {
-      Product p(3, 33, 4096, format);
+      Product p(33, 33, 4096, format);
       for (float& value : p.x) value = 2.0f;
       for (float& value : p.w) value = 7.0f * sign;
       p.pack();
@@ -127,7 +127,7 @@ TEST_CASE("int8 gemm: the largest codes everywhere do not saturate") {
 TEST_CASE(
     "int8 gemm: a row of zeros gives zeros, a row with NaN or infinity gives NaN, neighbours are unaffected") {
   for (const WeightFormat format : kFormats) {
-    Product p(5, 40, 70, format);
+    Product p(29, 40, 70, format);
     p.pack();
     const std::vector<float> sound = p.run();
     for (size_t l = 0; l < p.k; ++l) p.x[l] = p.x[p.k + l] = 0;
@@ -147,7 +147,7 @@ TEST_CASE(
 
 TEST_CASE("int8 gemm: a channel with a NaN weight gives NaN, zero columns give zero") {
   for (const WeightFormat format : kFormats) {
-    Product p(2, 40, 70, format);
+    Product p(26, 40, 70, format);
     p.w[7 * p.k + 69] = kInf;
     for (size_t l = 0; l < p.k; ++l) p.w[8 * p.k + l] = 0;
     p.pack();
