@@ -1,6 +1,7 @@
-// Are the defaults ever slower than doing without prediction (P17)? Three servers of one model answer the same requests
-// in turn: the defaults, `--predictor none`, and, as the control, prediction that nothing governs. Each block of
-// requests goes to all three, in an order that turns round, so that a drift of the machine favours none.
+// Are the defaults ever slower than doing without prediction (P17)? Four servers of one model answer the same requests
+// in turn: the defaults, `--predictor none`, and two controls: prediction that nothing governs, and `--predictor none`
+// started again, since two processes of one kind differ, too. Each block of requests goes to all four, in an order that
+// turns round, so that a drift of the machine favours none.
 import { existsSync, readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { availableParallelism } from 'node:os';
@@ -63,6 +64,7 @@ const SERVERS = [
   { name: 'defaults', args: [] },
   { name: 'none', args: ['--predictor', 'none'] },
   { name: 'ungoverned', args: ['--governor', 'off'] },
+  { name: 'again', args: ['--predictor', 'none'] },
 ];
 
 const [path, bodyOf] =
@@ -97,7 +99,7 @@ async function blocksOf(servers, agent, progress) {
   const times = servers.map(() => []);
   for (let block = 0; block < warmUp + blocks; block += 1) {
     const asked = Array.from({ length: size }, (_, i) => texts[(block * size + i) % texts.length]);
-    // All orders of three in six blocks.
+    // Each server is as often before each other as behind it.
     const turned = servers.map((_, i) => (i + block) % servers.length);
     for (const at of Math.floor(block / servers.length) % 2 === 0 ? turned : turned.reverse()) {
       const begin = performance.now();
@@ -123,7 +125,7 @@ async function measure(budget) {
   try {
     for (const { args } of SERVERS) servers.push(await ServeProcess.start([...common, ...args]));
     const progress = new StepProgress(`${basename(values.model)} with ${budget}`, warmUp + blocks);
-    const [defaults, none, ungoverned] = await blocksOf(servers, agent, progress);
+    const [defaults, none, ungoverned, again] = await blocksOf(servers, agent, progress);
     const governor = await (await fetch(`${servers[0].url}/admin/predictor`)).json();
     return {
       budget,
@@ -131,6 +133,7 @@ async function measure(budget) {
       blocks,
       defaults: slower(defaults, none),
       ungoverned: slower(ungoverned, none),
+      again: slower(again, none),
       governor,
     };
   } finally {
@@ -143,8 +146,10 @@ const rows = [];
 for (const budget of values['memory-budget'].split(',')) rows.push(await measure(budget));
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 const shown = ({ mean, low, high }) => `${percent(mean)} (${percent(low)} to ${percent(high)})`;
-for (const { budget, defaults, ungoverned } of rows) {
-  console.log(`${budget}: slower than none by ${shown(defaults)}, ungoverned by ${shown(ungoverned)}`);
+for (const { budget, defaults, ungoverned, again } of rows) {
+  console.log(
+    `${budget}: slower than none by ${shown(defaults)}; ungoverned by ${shown(ungoverned)}; none again by ${shown(again)}`,
+  );
 }
 writeResult(values.out, {
   question: 'Are the defaults ever slower than --predictor none?',
