@@ -9,6 +9,7 @@ import { budgetsTable } from '../dist/report/budgets-table.js';
 import { joinedFile } from '../dist/report/joined-file.js';
 import { markdownTable } from '../dist/report/markdown.js';
 import { sectionsOf } from '../dist/report/sections.js';
+import { SWITCH_WORDS } from '../dist/scenarios/models.js';
 import { QUANTIZED_MODELS } from './element-types/tables.mjs';
 import { result } from './table-format.mjs';
 
@@ -31,14 +32,20 @@ function shortCommand(command, folder) {
     : `${shown}, ${patterns.length} patterns of \`--only\` as in ${folder}/${BENCH_FILE}`;
 }
 
-const sourceText = (files) => files.map(sourceOf).join('\n');
+/** Of the runs whose models `text` names: tables of several runs say which of them measured what. */
+function sourceText(files, text) {
+  const named = files.filter(({ file }) => file.models.some(({ model }) => text.includes(model.name)));
+  const used = named.length > 0 ? named : files;
+  return used.map((each) => sourceOf(each, used.length > 1)).join('\n');
+}
 
-function sourceOf({ folder, file }) {
+function sourceOf({ folder, file }, withModels) {
   const { command, provenance: made, rounds, measurements } = file;
-  const models = file.models.map(({ model }) => model.name).join(', ');
+  const names = file.models.map(({ model }) => model.name).join(', ');
+  const models = withModels ? `${wrapped(`Of ${names}:`, 120).join('\n')}\n` : '';
   const commits = [...new Set(measurements.flatMap((measurement) => measurement.commits))].join(', ');
   const tree = changedTrees(file).length > 0 ? ', a tree with changes that no commit has' : '';
-  return `${models}: ${shortCommand(command, folder)}\ncommit ${commits || made.commit}${tree} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
+  return `${models}${shortCommand(command, folder)}\ncommit ${commits || made.commit}${tree} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
 }
 
 /** `page` is the document that the section stands in: the chart's link starts there. */
@@ -56,7 +63,7 @@ async function sectionText(files, { id, title, beside, sentences = [], chart, ta
     parts.unshift(`![${title}](${relative(dirname(page), join(CHARTS, `${id}.svg`))})`);
   }
   if (beside !== undefined) parts.unshift(`Beside ${beside}.`);
-  return [...parts, sourceText(files)].join('\n\n');
+  return [...parts, sourceText(files, parts.join('\n'))].join('\n\n');
 }
 
 const scriptResult = (name) => (existsSync(`bench/results/${name}.json`) ? result(name) : undefined);
@@ -74,7 +81,8 @@ if (files.length > 0) {
   const { tables, notes } = budgetsTable(joined);
   if (tables.length > 0)
     benchTables['bench-budgets'] = () => {
-      return [...tables.map(markdownTable), ...notes, sourceText(files)].join('\n\n');
+      const parts = [...tables.map(markdownTable), ...notes];
+      return [...parts, sourceText(files, `${SWITCH_WORDS.name} ${parts.join('\n')}`)].join('\n\n');
     };
   const scripts = {
     trainTime: scriptResult('train-time'),

@@ -14,7 +14,7 @@ import { ServeProcess } from '../../dist/support/serve-process.js';
 import { StepProgress } from '../../dist/support/step-progress.js';
 
 const HELP = `node bench/scripts/governor/governor.mjs [options]
-  --model DIR            models/switch-words, or another model with a task or for completions; may be given again
+  --model DIR            models/switch-words, or another model with a task or for completions
   --memory-budget LIST   10%,25%
   --task NAME            classify by this task; without it, completions of --tokens tokens
   --texts FILE           lines of JSON with a "text", asked one after the other

@@ -32,4 +32,4 @@ const runs = [1, 2].flatMap((threads) =>
   }),
 );
 if (values.isa === undefined) writeResult('kernels', { ...scriptProvenance(), isa: runs[0].isa, runs });
-else writeResult('kernel-sets', { ...scriptProvenance(), isa: values.isa.replace(',', ', '), runs });
+else writeResult('kernel-sets', { ...scriptProvenance(), isa: sets.join(', '), runs });

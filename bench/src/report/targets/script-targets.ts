@@ -69,7 +69,7 @@ function governedTarget(results: readonly Governed[]): TargetRow {
     target: 'P17',
     what: 'time of a request with the defaults over that with `--predictor none`: the least that it may be, by the 95 % interval of pairs, against the most by which another process with `--predictor none` may differ',
     limit: 'no more',
-    command: '`node bench/scripts/governor/governor.mjs --model DIR`',
+    command: '`node bench/scripts/governor/governor.mjs --model models/switch-words --task category`',
   };
   const all = results.flatMap(({ model, rows }) => rows.map((own) => ({ model, ...own })));
   if (all.length === 0) return { ...row, figure: DASH, verdict: NOT_MEASURED, inputs: DASH, control: DASH };
