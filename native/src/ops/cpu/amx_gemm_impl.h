@@ -100,7 +100,6 @@ void int8_block(const GemmTask& t, const QuantizedRows& x, size_t row, size_t ro
   const size_t tiles = static_cast<size_t>(end - panel) / (kTileSteps * kPanelStepBytes);
   clear_sums<kTwo>();
   for (size_t tile = 0; tile < tiles; ++tile) {
-    for (size_t step = 0; step < kTileSteps; ++step) prefetch_step(panel + step * kPanelStepBytes);
     add_products<kTwo, false>(codes, x.stride, panel);
     codes += kTileInputs;
     panel += kTileSteps * kPanelStepBytes;
