@@ -1,0 +1,89 @@
+// Servers of one model that answer the same requests in turn. Each block of requests goes to all of them, in an order
+// that turns round, so that a drift of the machine favours none.
+import { readFileSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import { intervalOf } from '../../dist/evaluation/paired-difference.js';
+import { ServeProcess } from '../dist/support/serve-process.js';
+import { StepProgress } from '../dist/support/step-progress.js';
+
+/** The texts of a file of lines of JSON. */
+export function textsOf(file) {
+  return readFileSync(file, 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line).text);
+}
+
+/** The path and the bodies of requests: classification by `task`, or without one completions of `tokens` tokens. */
+export function requestsOf({ task, tokens }) {
+  return task === undefined
+    ? { path: '/v1/completions', bodyOf: (text) => ({ prompt: text, max_tokens: tokens }) }
+    : { path: '/v1/classify', bodyOf: (text) => ({ task, input: text }) };
+}
+
+function ask({ port }, agent, { path, bodyOf }, text) {
+  const body = JSON.stringify(bodyOf(text));
+  return new Promise((resolve, reject) => {
+    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
+    const call = request({ agent, port, host: '127.0.0.1', path, method: 'POST', headers });
+    call.once('error', reject).once('response', (response) => {
+      let answer = '';
+      response.setEncoding('utf8').on('data', (piece) => {
+        answer += piece;
+      });
+      response.once('error', reject).once('end', () => {
+        if (response.statusCode === 200) resolve();
+        else reject(new Error(`${response.statusCode} ${answer}`));
+      });
+    });
+    call.end(body);
+  });
+}
+
+/** An idle connection is given up before its server closes it, and no answer takes as long. */
+const SERVER_KEEPS_MS = 4_000;
+
+/**
+ * Starts a server for each of `flags` and asks all of them `warmUp + blocks` blocks of `size` requests. Returns the
+ * milliseconds of the measured blocks, by server, and what `after` says of each server at the end; `before` is called
+ * with each once it is warm.
+ */
+export async function pairedBlocks({ label, flags, texts, requests, blocks, warmUp, size, before, after }) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1, timeout: SERVER_KEEPS_MS });
+  const servers = [];
+  try {
+    for (const args of flags) servers.push(await ServeProcess.start(args));
+    const progress = new StepProgress(label, warmUp + blocks);
+    const times = servers.map(() => []);
+    const warm = [];
+    for (let block = 0; block < warmUp + blocks; block += 1) {
+      if (block === warmUp) for (const server of servers) warm.push(await before?.(server));
+      const asked = Array.from({ length: size }, (_, i) => texts[(block * size + i) % texts.length]);
+      // Each server is as often before each other as behind it.
+      const turned = servers.map((_, i) => (i + block) % servers.length);
+      for (const at of Math.floor(block / servers.length) % 2 === 0 ? turned : turned.reverse()) {
+        const begin = performance.now();
+        for (const text of asked) await ask(servers[at], agent, requests, text);
+        if (block >= warmUp) times[at].push(performance.now() - begin);
+      }
+      progress.step();
+    }
+    const said = [];
+    for (const [i, server] of servers.entries()) said.push(await after?.(server, warm[i]));
+    return { times, said };
+  } finally {
+    agent.destroy();
+    await Promise.all(servers.map((server) => server.stop()));
+  }
+}
+
+/** The time of `own` over that of `other`, less 1, by pairs of blocks. */
+export function slower(own, other) {
+  const { mean, low, high } = intervalOf(own.map((ms, i) => Math.log(ms / other[i])));
+  return Object.fromEntries(Object.entries({ mean, low, high }).map(([key, log]) => [key, Math.expm1(log)]));
+}
+
+export function percentOf({ mean, low, high }) {
+  const percent = (share) => `${(100 * share).toFixed(1)} %`;
+  return `${percent(mean)} (${percent(low)} to ${percent(high)})`;
+}
