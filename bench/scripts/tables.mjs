@@ -11,6 +11,7 @@ import { diskTables } from './disk/tables.mjs';
 import { quantizedTables } from './element-types/tables.mjs';
 import { kernelTables } from './kernels/tables.mjs';
 import { largeModelTables } from './larger-than-memory/tables.mjs';
+import { lookAheadTables } from './look-ahead/tables.mjs';
 import { passPartTables } from './pass-parts/tables.mjs';
 import { placementTables } from './placement/tables.mjs';
 import { predictorTables } from './predictor/tables.mjs';
@@ -38,6 +39,7 @@ const tables = {
   ...benchTables,
   ...gatingTables,
   ...largeModelTables,
+  ...lookAheadTables,
   ...restTables,
 };
 

@@ -40,6 +40,7 @@ export function engineConfig(options: EngineOptions): EngineConfig {
     routingK: options.routingK ?? null,
     activations: options.activations,
     lookahead: options.lookahead,
+    lookAheadLayers: options.lookAheadLayers,
     maxBatchTokens: options.maxBatchTokens,
     kvTokens: options.kvTokens,
     kv: options.kv,

@@ -1,18 +1,28 @@
-/** Logs each change of the governor's state. */
+/** Logs each change of a governor's state. */
 import type { EngineHandle } from '../engine/engine-handle.js';
 import type { Logger } from '../observability/logger.js';
-import type { GovernorFigures, GovernorState } from '../protocol/governor-figures.js';
+import type { GovernorState, Source } from '../protocol/governor-figures.js';
 
-const MESSAGES: Record<GovernorState, string> = {
-  active: 'prediction saves time and goes on',
-  resting: 'prediction rests, because it saves no time',
-  probing: 'prediction is compared with none',
-  not_needed: 'prediction is not needed: every expert has a slot',
-  off: 'prediction is off: there is no predictor',
-};
+const NAMES: Record<Source, string> = { tables: 'prediction', look_ahead: 'looking ahead' };
+
+function message(source: Source, state: GovernorState): string {
+  const name = NAMES[source];
+  switch (state) {
+    case 'active':
+      return `${name} saves time and goes on`;
+    case 'resting':
+      return `${name} rests, because it saves no time`;
+    case 'probing':
+      return `${name} is compared with none`;
+    case 'not_needed':
+      return `${name} is not needed: every expert has a slot`;
+    case 'off':
+      return `${name} is off: there is no predictor`;
+  }
+}
 
 export function logGovernor(engine: EngineHandle, logger: Logger): void {
-  engine.onGovernor?.(({ state, gain, arms, switches, pauseSeconds }: GovernorFigures) => {
+  engine.onGovernor?.((source, { state, gain, arms, switches, pauseSeconds }) => {
     const measured = { predict: rounded(arms.predict.seconds), rest: rounded(arms.rest.seconds) };
     const interval = gain && {
       mean: rounded(gain.mean),
@@ -21,7 +31,7 @@ export function logGovernor(engine: EngineHandle, logger: Logger): void {
       pairs: gain.pairs,
     };
     const numbers = { gain: interval, seconds: measured, switches, pauseSeconds: rounded(pauseSeconds) };
-    logger.info({ state, ...numbers }, MESSAGES[state]);
+    logger.info({ source, state, ...numbers }, message(source, state));
   });
 }
 

@@ -98,7 +98,9 @@ export const ENGINE_OPTIONS = {
     value: '<switch>',
     env: 'SIDA_GOVERNOR',
     default: 'on',
-    help: 'on: measures while serving whether hash tables save more time than they cost, and builds none where they do not; off: builds them whenever experts may have to be loaded. Answers have the same bits',
+    help:
+      'on: measures while serving whether hash tables, and looking ahead, save more time than they cost, and lets them ' +
+      'rest where they do not; off: both go on wherever experts may have to be loaded. Answers have the same bits',
     parse: oneOf(['on', 'off'] as const),
   }),
   routing: option({
@@ -127,6 +129,18 @@ export const ENGINE_OPTIONS = {
     unit: 'batches',
     help: 'batches prepared ahead of the running one. A larger number plans further ahead and holds more requests in the engine',
     parse: wholeNumber(1, 64, '4'),
+  }),
+  lookAheadLayers: option({
+    flag: 'look-ahead-layers',
+    value: '<n>',
+    env: 'SIDA_LOOK_AHEAD_LAYERS',
+    default: (soFar) => (soFar.predictor === 'none' ? '0' : '1'),
+    defaultText: '1, or 0 with --predictor none',
+    unit: 'MoE layers; 0 is off',
+    help:
+      'layers whose routers are applied ahead of time, while the layers before them run, in passes of up to 64 ' +
+      'tokens. Experts that they name are prefetched while the link idles. Answers have the same bits',
+    parse: wholeNumber(0, 8, '1'),
   }),
   linkBandwidth: option({
     flag: 'link-bandwidth',

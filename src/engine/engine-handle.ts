@@ -9,7 +9,7 @@ import type {
   JobResult,
   ModelInfo,
 } from '../protocol/engine-messages.js';
-import type { GovernorFigures } from '../protocol/governor-figures.js';
+import type { GovernorFigures, Source } from '../protocol/governor-figures.js';
 import type { GrammarFigures } from '../protocol/structure-messages.js';
 import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
 import type { OnDelta } from './delta-taker.js';
@@ -67,8 +67,8 @@ export interface EngineHandle {
   control(request: ControlRequest): Promise<ControlReply>;
   /** Calls `listener` on every change of state. Returns a function that removes it. */
   onState(listener: (state: EngineState) => void): () => void;
-  /** Calls `listener` on every change of the governor's state. Absent for engines of other processes. */
-  onGovernor?(listener: (governor: GovernorFigures) => void): void;
+  /** Calls `listener` on every change of a governor's state. Absent for engines of other processes. */
+  onGovernor?(listener: (source: Source, governor: GovernorFigures) => void): void;
   /** Refuses new jobs, lets running ones finish for up to `drainMs`, then ends the process. */
   close(drainMs: number): Promise<void>;
 }

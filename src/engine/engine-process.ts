@@ -16,7 +16,7 @@ import type {
   ModelInfo,
   ToEngine,
 } from '../protocol/engine-messages.js';
-import type { GovernorFigures } from '../protocol/governor-figures.js';
+import type { GovernorFigures, Source } from '../protocol/governor-figures.js';
 import type { GrammarFigures } from '../protocol/structure-messages.js';
 import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
 import { warnLines } from '../text/print.js';
@@ -48,7 +48,7 @@ const PROGRESS_TEXT = { convert: 'converting', hash: 'verifying', load: 'loading
 export class EngineProcess implements EngineHandle {
   #config: EngineConfig;
   readonly #listeners = new Set<(state: EngineState) => void>();
-  readonly #governorListeners = new Set<(governor: GovernorFigures) => void>();
+  readonly #governorListeners = new Set<(source: Source, governor: GovernorFigures) => void>();
   readonly #runs = new Map<string, Run>();
   readonly #controls = new Map<number, Control>();
   readonly #killChild = (): void => void this.#child?.kill('SIGKILL');
@@ -161,7 +161,7 @@ export class EngineProcess implements EngineHandle {
     return () => void this.#listeners.delete(listener);
   }
 
-  onGovernor(listener: (governor: GovernorFigures) => void): void {
+  onGovernor(listener: (source: Source, governor: GovernorFigures) => void): void {
     this.#governorListeners.add(listener);
   }
 
@@ -265,7 +265,7 @@ export class EngineProcess implements EngineHandle {
         this.#counters = message.counters;
         return;
       case 'governor':
-        for (const listener of this.#governorListeners) listener(message.governor);
+        for (const listener of this.#governorListeners) listener(message.source, message.governor);
         return;
       case 'alive':
         this.#tokenizer = message.tokenizer ?? undefined;

@@ -1,17 +1,17 @@
-/** The governor's figures as metrics, read at each scrape. */
+/** The governors' figures as metrics, read at each scrape. */
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { copyCounter, copyGauge } from '../observability/copied-metrics.js';
 import {
   ARMS,
   type ArmFigures,
   GOVERNOR_STATES,
-  type GovernorFigures,
+  type Governors,
+  SOURCES,
 } from '../protocol/governor-figures.js';
 
 const BY_ARM: [name: string, help: string, figure: keyof ArmFigures][] = [
   [
     'sida_governor_windows_total',
-    'Windows of passes that the governor of prediction measured, with hash tables (predict) and without (rest)',
+    'Windows of passes that a governor measured, with its source of prediction (predict) and without (rest)',
     'windows',
   ],
   ['sida_governor_passes_total', 'Passes in these windows', 'passes'],
@@ -23,48 +23,66 @@ const BY_ARM: [name: string, help: string, figure: keyof ArmFigures][] = [
   ],
 ];
 
-export function copyGovernor(registry: Registry, read: () => GovernorFigures | undefined): void {
+export function copyGovernors(registry: Registry, read: () => Governors | undefined): void {
   new Gauge({
     name: 'sida_governor_state',
     help:
-      '1 for the state of prediction: active, probing (with and without hash tables in turn), resting (they do not pay), ' +
-      'not_needed (every expert has a slot), off (no predictor)',
-    labelNames: ['state'],
+      "1 for a source's state: active, probing (passes with and without it in turn), resting (it does not pay), " +
+      'not_needed (every expert has a slot), off (no predictor, or no layer looks ahead)',
+    labelNames: ['source', 'state'],
     registers: [registry],
     collect() {
-      const now = read()?.state;
       this.reset();
-      for (const state of GOVERNOR_STATES) this.set({ state }, state === now ? 1 : 0);
+      for (const source of SOURCES) {
+        const now = read()?.[source].state;
+        for (const state of GOVERNOR_STATES) this.set({ source, state }, state === now ? 1 : 0);
+      }
     },
   });
   for (const [name, help, figure] of BY_ARM) {
     new Counter({
       name,
       help,
-      labelNames: ['arm'],
+      labelNames: ['source', 'arm'],
       registers: [registry],
       collect() {
         this.reset();
-        for (const arm of ARMS) this.inc({ arm }, read()?.arms[arm][figure] ?? 0);
+        for (const source of SOURCES)
+          for (const arm of ARMS) this.inc({ source, arm }, read()?.[source].arms[arm][figure] ?? 0);
       },
     });
   }
-  copyCounter(
-    registry,
-    'sida_governor_switches_total',
-    'Times that the governor let prediction rest, or run again, other than after the measurement before',
-    () => read()?.switches,
-  );
-  copyGauge(
-    registry,
-    'sida_governor_gain',
-    'Share of the time of passes that hash tables saved in the latest measurement; below 0 if they cost time',
-    () => read()?.gain?.mean,
-  );
-  copyGauge(
-    registry,
-    'sida_governor_pause_seconds',
-    'Seconds of work until the governor measures again',
-    () => read()?.pauseSeconds,
-  );
+  new Counter({
+    name: 'sida_governor_switches_total',
+    help: 'Times that a governor let its source rest, or run again, other than after the measurement before',
+    labelNames: ['source'],
+    registers: [registry],
+    collect() {
+      this.reset();
+      for (const source of SOURCES) this.inc({ source }, read()?.[source].switches ?? 0);
+    },
+  });
+  new Gauge({
+    name: 'sida_governor_gain',
+    help: 'Share of the time of passes that a source saved in the latest measurement; below 0 if it cost time',
+    labelNames: ['source'],
+    registers: [registry],
+    collect() {
+      this.reset();
+      for (const source of SOURCES) {
+        const gain = read()?.[source].gain;
+        if (gain != null) this.set({ source }, gain.mean);
+      }
+    },
+  });
+  new Gauge({
+    name: 'sida_governor_pause_seconds',
+    help: 'Seconds of work until a governor measures again',
+    labelNames: ['source'],
+    registers: [registry],
+    collect() {
+      this.reset();
+      for (const source of SOURCES) this.set({ source }, read()?.[source].pauseSeconds ?? 0);
+    },
+  });
 }

@@ -3,7 +3,7 @@ import { budgetBytes } from '../config/budget.js';
 import { checkShared } from '../config/split-budget.js';
 import { type Engine, RESIDENCY_STATES } from '../native/addon-types.js';
 import type { BudgetShare, ControlReply, ExpertState, ModelRequest } from '../protocol/engine-messages.js';
-import type { GovernorFigures } from '../protocol/governor-figures.js';
+import type { Governors } from '../protocol/governor-figures.js';
 import { memorySplit } from './memory-split.js';
 import type { NeedsRecord } from './needs-record.js';
 
@@ -12,12 +12,12 @@ interface ControlledThread {
   /** KV pages of the prefix cache that no running input uses. */
   cachedPages: number;
   needs: NeedsRecord;
-  governor: GovernorFigures;
+  governors: Governors;
 }
 
 export function answerControl(
   request: ModelRequest,
-  { engine, cachedPages, needs, governor }: ControlledThread,
+  { engine, cachedPages, needs, governors }: ControlledThread,
 ): ControlReply {
   switch (request.kind) {
     case 'usage':
@@ -25,7 +25,7 @@ export function answerControl(
     case 'experts':
       return { kind: 'experts', layers: expertLayers(engine) };
     case 'predictor':
-      return { kind: 'predictor', governor };
+      return { kind: 'predictor', governors };
     case 'needs':
       return { kind: 'needs', visits: needs.take() };
     case 'set-budget':

@@ -1,9 +1,9 @@
 /**
- * Decides whether prediction runs or rests, by measuring both while serving. A probe compares windows of passes with
- * and without tables in the order A B, B A, A B, and so on, so that a drift of the load favours neither. Each window's
- * time is divided by what its passes are expected to take (`PassExpectation`), and pairs of windows give the gain with
- * an interval (`gainOf`). If the interval is above 0, prediction goes on. If it is below 0, or still holds 0 after
- * the last look, prediction rests. Then the governor pauses until the next probe.
+ * Decides whether a source of prediction runs or rests, by measuring both while serving. A probe compares windows of
+ * passes with and without it in the order A B, B A, A B, and so on, so that a drift of the load favours neither. Each
+ * window's time is divided by what its passes are expected to take (`PassExpectation`), and pairs of windows give the
+ * gain with an interval (`gainOf`). If the interval is above 0, the source goes on. If it is below 0, or still holds 0
+ * after the last look, it rests. Then the governor pauses until the next probe.
  *
  * A pause is long enough that what the probe lost in its worse arm is at most LOSS of the time. Pauses double while
  * probes agree.
@@ -63,7 +63,7 @@ export class Governor {
     this.#window = this.#open(WARM_UP_PASSES);
   }
 
-  /** Whether passes run without tables at present. */
+  /** Whether passes run without the source at present. */
   get rests(): boolean {
     return this.#phase === 'probing' ? this.#window.arm === 'rest' : this.#phase === 'resting';
   }

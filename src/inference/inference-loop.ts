@@ -14,7 +14,7 @@ import type { ModelKind } from '../model/kinds/model-kind.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import { type OpenTables, openTables } from '../predictor/expected-visits.js';
 import { profiled } from '../profile/thread-events.js';
-import type { GovernorFigures } from '../protocol/governor-figures.js';
+import type { GovernorFigures, Source } from '../protocol/governor-figures.js';
 import type { ThreadLife } from '../protocol/structure-messages.js';
 import type { ItemResults, QueuedBatch, ToInference } from '../protocol/thread-messages.js';
 import { Matchers } from '../structure/matchers.js';
@@ -67,7 +67,8 @@ export class InferenceLoop {
     const { linkBandwidth } = options;
     const rests = () => this.#prediction.rests;
     this.#planner = new PassPlanner({ engine, policy, queue, resident, linkBandwidth, rests });
-    const onChange = (governor: GovernorFigures) => options.emit({ type: 'governor', governor });
+    const onChange = (source: Source, governor: GovernorFigures) =>
+      options.emit({ type: 'governor', source, governor });
     this.#prediction = new Prediction({ ...options, onChange });
     this.#belady = new Belady(plan.experts, engine.usage().slots, lookahead, {
       onLoads: (_, loads) => {
@@ -199,7 +200,7 @@ export class InferenceLoop {
       tableWeight: this.#planner.tableWeight,
       beladyBytes: this.#beladyBytes,
       tables: this.#options.builderStats.figures(),
-      governor: this.#prediction.figures,
+      governors: this.#prediction.figures,
     });
     emit({ type: 'counters', counters });
   }
@@ -225,12 +226,12 @@ export class InferenceLoop {
   #answer({ id, request }: Extract<ToInference, { type: 'control' }>): void {
     const { engine, emit } = this.#options;
     try {
-      const { figures: governor } = this.#prediction;
+      const { figures: governors } = this.#prediction;
       const reply = answerControl(request, {
         engine,
         cachedPages: this.#cachedPages,
         needs: this.#needs,
-        governor,
+        governors,
       });
       if (this.#planner.slotsChanged()) this.#prediction.slotsChanged();
       this.#belady.slots = engine.usage().slots;

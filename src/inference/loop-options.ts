@@ -15,16 +15,19 @@ export interface InferenceLoopOptions {
   prefixCache: boolean;
   policy: EvictionPolicy;
   lookahead: number;
+  /** MoE layers whose routers name experts ahead; 0 is off. */
+  lookAheadLayers: number;
   /** Bandwidth of a simulated link in bytes per second; 0 means none. */
   linkBandwidth: number;
   builderStats: BuilderStats;
   /** Raised while every expert has a slot. */
   resident: SharedFlag;
-  /** Raised while prediction rests. */
+  /** Raised while tables rest. */
   rest: SharedFlag;
-  /** Whether there is a predictor, and whether the governor may let it rest. */
+  /** Whether there is a predictor. */
   predicts: boolean;
-  governed: boolean;
+  /** Whether governors may let tables and looking ahead rest. */
+  governed: { tables: boolean; lookAhead: boolean };
   /** Null if generations are not predicted. */
   stepTables: StepTables | null;
   queue: QueueConsumer<QueuedBatch>;

@@ -48,7 +48,10 @@ export class NativePasses implements PassRunner {
     try {
       const batch = passBatch(stack, sequences);
       const plan = profiled('plan', () => planner.plan(forecast));
-      const result: RunResult = engine.runBatch(routed(batch, forecast), plan);
+      const result: RunResult = engine.runBatch(
+        { ...routed(batch, forecast), lookAheadLayers: prediction.lookAheadLayers },
+        plan,
+      );
       planner.judge(result, forecast.own);
       counters.addPass(result.stats, batch.tokens.length);
       profiled('account', () =>

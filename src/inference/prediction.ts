@@ -1,29 +1,40 @@
 /**
- * Prediction as the inference thread uses it: whether passes run with tables at present. Measures for the governor what
- * each pass took of the thread's time. That includes planning, step tables, and waits for tables and experts. It does
- * not include idle time, except where a batch was on its way and tables of earlier ones held it up.
+ * Prediction as the inference thread uses it: whether passes run with tables at present, and whether layers look ahead.
+ * Measures for the governors what each pass took of the thread's time. That includes planning, step tables, and waits
+ * for tables and experts. It does not include idle time, except where a batch was on its way and tables of earlier ones
+ * held it up. Only one governor probes at a time, because another's changes of arm would disturb its windows. At the
+ * start, and after a change of the budget, looking ahead goes on while tables are measured first.
  */
 import { clockMs } from '../clock.js';
 import type { PassForecast } from '../predictor/pass-forecast.js';
 import type { EngineConfig } from '../protocol/engine-messages.js';
-import type { GovernorFigures, GovernorState } from '../protocol/governor-figures.js';
+import {
+  type GovernorFigures,
+  type GovernorState,
+  type Governors,
+  SOURCES,
+  type Source,
+} from '../protocol/governor-figures.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
 import type { PromptBatch, QueuedBatch } from '../protocol/thread-messages.js';
 import { Governor } from './governor.js';
+import type { PassTime } from './probe-window.js';
 
 interface PredictionOptions {
   /** Whether there is a predictor. */
   predicts: boolean;
-  /** Whether the governor may let it rest. */
-  governed: boolean;
+  /** Later MoE layers whose routers name experts; 0 is off. */
+  lookAheadLayers: number;
+  /** Whether governors may let tables and looking ahead rest. */
+  governed: { tables: boolean; lookAhead: boolean };
   queue: Pick<QueueConsumer<QueuedBatch>, 'length'>;
   /** Raised while every expert has a slot. */
   resident: SharedFlag;
-  /** Raised while prediction rests. */
+  /** Raised while tables rest. */
   rest: SharedFlag;
-  /** Called when the state has changed. */
-  onChange: (figures: GovernorFigures) => void;
+  /** Called when the state of a source has changed. */
+  onChange: (source: Source, figures: GovernorFigures) => void;
   /** In milliseconds. */
   clock?: () => number;
 }
@@ -40,14 +51,16 @@ export function isGoverned({
 export class Prediction {
   readonly #options: PredictionOptions;
   readonly #clock: () => number;
-  readonly #governor: Governor;
+  readonly #governors: Record<Source, Governor>;
+  /** The source whose governor may probe. */
+  #turn: Source = 'tables';
   #predicts: boolean;
-  #told: GovernorState;
+  readonly #told: Record<Source, GovernorState>;
   /** When the last pass ended. */
   #endedMs: number;
   /** Idle times since then. */
   #idle: { begin: number; end: number }[] = [];
-  /** Batches in the queue that were prepared before the last change of arm. */
+  /** Batches in the queue that were prepared before the last change of the tables' arm. */
   #preparedBefore = 0;
 
   constructor(options: PredictionOptions) {
@@ -55,31 +68,39 @@ export class Prediction {
     this.#predicts = options.predicts;
     this.#clock = options.clock ?? clockMs;
     this.#endedMs = this.#clock();
-    this.#governor = new Governor(() => this.#tell());
-    this.#told = this.#state;
+    this.#governors = {
+      tables: new Governor(() => this.#tell('tables')),
+      look_ahead: new Governor(() => this.#tell('look_ahead')),
+    };
+    this.#told = { tables: this.#state('tables'), look_ahead: this.#state('look_ahead') };
   }
 
   /** Whether passes whose tables do not route them run without tables. */
   get rests(): boolean {
-    return this.#measures && this.#governor.rests;
+    return this.#measures('tables') && this.#governors.tables.rests;
   }
 
-  get figures(): GovernorFigures {
-    const { gain, arms, switches, pauseSeconds } = this.#governor.figures;
-    const on = this.#predicts && this.#options.governed;
-    return { on, state: this.#state, gain, arms, switches, pauseSeconds: on ? pauseSeconds : 0 };
+  /** Layers that the next pass looks ahead. */
+  get lookAheadLayers(): number {
+    const rests = this.#measures('look_ahead') && this.#governors.look_ahead.rests;
+    return rests ? 0 : this.#options.lookAheadLayers;
+  }
+
+  get figures(): Governors {
+    return { tables: this.#figures('tables'), look_ahead: this.#figures('look_ahead') };
   }
 
   /** No predictor could be opened. */
   off(): void {
     this.#predicts = false;
-    this.#changed();
+    this.#tablesChanged();
   }
 
   /** Call it when the number of slots has changed. */
   slotsChanged(): void {
-    this.#governor.restart();
-    this.#changed();
+    for (const source of SOURCES) this.#governors[source].restart();
+    this.#tablesChanged();
+    this.#tell('look_ahead');
   }
 
   /** The forecast as far as the pass may use it. */
@@ -101,10 +122,10 @@ export class Prediction {
   /** Call it after each pass. `kind` tells passes apart whose times have different laws. */
   passEnded(kind: number, tokens: number, { routingK }: Pick<PassForecast, 'routingK'>): void {
     const ms = this.#restartClock();
-    if (routingK > 0 || !this.#measures) return;
+    if (routingK > 0) return;
     const before = this.rests;
-    this.#governor.passed({ kind, tokens, ms }, this.#preparedBefore <= 0);
-    if (this.rests !== before) this.#changed();
+    this.#tellGovernors({ kind, tokens, ms });
+    if (this.rests !== before) this.#tablesChanged();
   }
 
   /** A pass has failed, and its time says nothing. */
@@ -112,16 +133,49 @@ export class Prediction {
     this.#restartClock();
   }
 
-  get #measures(): boolean {
-    const { governed, resident } = this.#options;
-    return this.#predicts && governed && !resident.raised;
+  #tellGovernors(pass: PassTime): void {
+    const other = this.#turn === 'tables' ? 'look_ahead' : 'tables';
+    if (!this.#probes(this.#turn)) {
+      this.#passed(other, pass);
+      if (this.#probes(other)) this.#turn = other;
+    }
+    if (this.#turn === other) return;
+    this.#passed(this.#turn, pass);
+    if (!this.#probes(this.#turn) && this.#probes(other)) this.#turn = other;
   }
 
-  get #state(): GovernorState {
-    const { governed, resident } = this.#options;
-    if (!this.#predicts) return 'off';
-    if (resident.raised) return 'not_needed';
-    return governed ? this.#governor.figures.state : 'active';
+  #passed(source: Source, pass: PassTime): void {
+    if (this.#measures(source)) this.#governors[source].passed(pass, this.#preparedBefore <= 0);
+  }
+
+  #probes(source: Source): boolean {
+    return this.#measures(source) && this.#governors[source].figures.state === 'probing';
+  }
+
+  #measures(source: Source): boolean {
+    return this.#has(source) && this.#governs(source) && !this.#options.resident.raised;
+  }
+
+  #has(source: Source): boolean {
+    return source === 'tables' ? this.#predicts : this.#options.lookAheadLayers > 0;
+  }
+
+  #governs(source: Source): boolean {
+    const { governed } = this.#options;
+    return source === 'tables' ? governed.tables : governed.lookAhead;
+  }
+
+  #figures(source: Source): GovernorFigures {
+    const { gain, arms, switches, pauseSeconds } = this.#governors[source].figures;
+    const on = this.#has(source) && this.#governs(source);
+    const state = this.#state(source);
+    return { on, state, gain, arms, switches, pauseSeconds: on ? pauseSeconds : 0 };
+  }
+
+  #state(source: Source): GovernorState {
+    if (!this.#has(source)) return 'off';
+    if (this.#options.resident.raised) return 'not_needed';
+    return this.#governs(source) ? this.#governors[source].figures.state : 'active';
   }
 
   /** Returns the thread's time since the last pass, without idle time. */
@@ -134,15 +188,16 @@ export class Prediction {
     return ms;
   }
 
-  #changed(): void {
+  #tablesChanged(): void {
     this.#preparedBefore = this.#options.queue.length;
     this.#options.rest.raised = this.rests;
-    this.#tell();
+    this.#tell('tables');
   }
 
-  #tell(): void {
-    if (this.#state === this.#told) return;
-    this.#told = this.#state;
-    this.#options.onChange(this.figures);
+  #tell(source: Source): void {
+    const state = this.#state(source);
+    if (state === this.#told[source]) return;
+    this.#told[source] = state;
+    this.#options.onChange(source, this.#figures(source));
   }
 }

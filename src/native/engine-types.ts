@@ -183,6 +183,11 @@ export interface NativeBatch {
   routerLogits?: boolean;
   /** Routes all tokens. The model's routers are then not evaluated. */
   routing?: NativeRouting;
+  /**
+   * MoE layers after the running one whose routers name experts ahead, which are prefetched while the link idles; 0 by
+   * default. Not with `routing`, nor in passes of more than 64 tokens. Results stay the same.
+   */
+  lookAheadLayers?: number;
   /** Each MoE layer loads all its experts, as a system that streams whole layers does. Results stay the same. */
   wholeLayers?: boolean;
 }
@@ -202,6 +207,8 @@ export interface RunStats {
   late: number;
   onDemand: number;
   prefetchesBegun: number;
+  /** Of those, prefetches for what routers named ahead. */
+  prefetchesForeseen: number;
   /** Prefetches that were cancelled before their transfer began. */
   prefetchesCancelled: number;
   /** Prefetched experts that were evicted before they were needed. */

@@ -18,7 +18,7 @@ import type {
 import type { TraceAbout } from '../profile/chrome-trace.js';
 import type { ChatFormat } from '../text/chat/answer-format.js';
 import type { BuilderFigures } from './builder-stats.js';
-import type { GovernorFigures } from './governor-figures.js';
+import type { GovernorFigures, Governors, Source } from './governor-figures.js';
 import type { MemorySplit } from './memory-split.js';
 import type { PassCounters } from './pass-counters.js';
 import type { HashFunctionName, PredictorInfo } from './predictor-messages.js';
@@ -50,13 +50,15 @@ export interface EngineConfig extends FormatChoices {
   predictor: string;
   /** `auto` selects the best function that the directory holds. */
   hashFunction: HashFunctionName | 'auto';
-  /** Whether the governor lets prediction rest where it does not pay. */
+  /** Whether governors let hash tables and looking ahead rest where they do not pay. */
   governor: 'on' | 'off';
   /** `predicted` leaves the routers off the device. */
   routing: RoutingMode;
   /** Most experts per token that tables may route to, and the default of requests. Null means the model's top-k. */
   routingK: number | null;
   lookahead: number;
+  /** MoE layers whose routers name experts ahead; 0 is off. */
+  lookAheadLayers: number;
   maxBatchTokens: number;
   /** Tokens in the KV cache. */
   kvTokens: number;
@@ -245,7 +247,7 @@ export interface ExpertState {
 export type ControlReply =
   | { kind: 'usage'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'experts'; layers: { layer: string; experts: ExpertState[] }[] }
-  | { kind: 'predictor'; governor: GovernorFigures }
+  | { kind: 'predictor'; governors: Governors }
   /** By layer of each pass, in order: flat ids. */
   | { kind: 'needs'; visits: (readonly number[])[] }
   | { kind: 'set-budget'; usage: DeviceUsage; split: MemorySplit }
@@ -263,7 +265,7 @@ export interface EngineCounters extends PassCounters, ThreadCounters {
   /** Bytes that Belady's rule would have moved; lags by the look-ahead. */
   beladyBytes: number;
   tables: BuilderFigures;
-  governor: GovernorFigures;
+  governors: Governors;
   /** Batches between the hash-building thread and the inference thread. */
   tablesQueued: number;
   /** Prompts that run, and generations with each of their choices and beams. */
@@ -303,7 +305,7 @@ export type FromEngine =
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
   | { type: 'counters'; counters: EngineCounters }
-  /** The state of the governor has changed. */
-  | { type: 'governor'; governor: GovernorFigures }
+  /** The state of a governor has changed. */
+  | { type: 'governor'; source: Source; governor: GovernorFigures }
   /** Sent every second by the main thread, which does no long work. Without a tokenizer there are no figures. */
   | { type: 'alive'; tokenizer: TokenizerFigures | null; grammars: GrammarFigures | null };

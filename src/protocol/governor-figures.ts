@@ -1,17 +1,21 @@
-/** What the governor of prediction reports. */
+/** What the governors of prediction report. */
 
-/** The two ways to run passes that the governor compares: with hash tables, and without. */
+/** What names experts ahead, each with a governor of its own: hash tables, and the routers of later layers. */
+export const SOURCES = ['tables', 'look_ahead'] as const;
+export type Source = (typeof SOURCES)[number];
+
+/** The two ways to run passes that a governor compares: with the source, and without. */
 export const ARMS = ['predict', 'rest'] as const;
 export type Arm = (typeof ARMS)[number];
 
 /**
- * active: batches get tables. resting: they get none, because tables did not pay. probing: both are tried in turn.
- * not_needed: every expert has a slot. off: there is no predictor.
+ * active: passes use the source. resting: they do not, because it did not pay. probing: both are tried in turn.
+ * not_needed: every expert has a slot. off: there is no predictor, or no layer looks ahead.
  */
 export const GOVERNOR_STATES = ['active', 'probing', 'resting', 'not_needed', 'off'] as const;
 export type GovernorState = (typeof GOVERNOR_STATES)[number];
 
-/** The share of time that tables save, with a 95 % interval. It is negative if they cost time. */
+/** The share of time that a source saves, with a 95 % interval. It is negative if it costs time. */
 export interface Gain {
   mean: number;
   low: number;
@@ -30,7 +34,7 @@ export interface ArmFigures {
 }
 
 export interface GovernorFigures {
-  /** Whether the governor decides. If not, batches get tables whenever experts may have to be loaded. */
+  /** Whether the governor decides. If not, passes use the source whenever experts may have to be loaded. */
   on: boolean;
   state: GovernorState;
   /** Of the latest probe; null before the first one has compared enough pairs. */
@@ -41,3 +45,5 @@ export interface GovernorFigures {
   /** Working time until the next probe. Time without work does not count. */
   pauseSeconds: number;
 }
+
+export type Governors = Record<Source, GovernorFigures>;

@@ -48,6 +48,11 @@ const COUNTERS = {
   ),
   passSeconds: counter('sida_pass_seconds_total', 'Seconds spent in native passes', (s) => s.passNs / 1e9),
   prefetchesBegun: counter('sida_prefetches_total', 'Prefetches of experts begun', (s) => s.prefetchesBegun),
+  prefetchesForeseen: counter(
+    'sida_prefetches_foreseen_total',
+    'Of these, prefetches for later layers of the running pass, whose routers named the experts ahead',
+    (s) => s.prefetchesForeseen,
+  ),
   prefetchesCancelled: counter(
     'sida_prefetches_cancelled_total',
     'Prefetches cancelled before they started',

@@ -10,7 +10,7 @@ import type {
   InferenceFigures,
   ModelRequest,
 } from './engine-messages.js';
-import type { GovernorFigures } from './governor-figures.js';
+import type { GovernorFigures, Source } from './governor-figures.js';
 import type { QueueEnd } from './hash-table-queue.js';
 import type { ItemWork } from './item-work.js';
 import type { PredictorChoice } from './predictor-messages.js';
@@ -140,6 +140,6 @@ export type FromInference =
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
   | { type: 'counters'; counters: InferenceFigures }
-  /** The state of the governor has changed. */
-  | { type: 'governor'; governor: GovernorFigures }
+  /** The state of a governor has changed. */
+  | { type: 'governor'; source: Source; governor: GovernorFigures }
   | { type: 'closed' };

@@ -38,6 +38,7 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
     routing: 'exact',
     routingK: 1,
     lookahead: 4,
+    lookAheadLayers: 1,
     maxBatchTokens: 512,
     kvTokens: 768,
     batchWaitMs: 1,

@@ -48,7 +48,7 @@ const SYSTEMS = {
   'on demand': () => ['--predictor', 'none', '--memory-budget', budget],
   'right tables': (at) => [
     ...['--predictor', at('trace'), '--hash-function', 'replay'],
-    ...['--memory-budget', budget],
+    ...['--memory-budget', budget, '--look-ahead-layers', '0'],
   ],
 };
 

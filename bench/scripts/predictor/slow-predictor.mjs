@@ -137,6 +137,7 @@ try {
     overflow: ['--predictor', at('overflow'), '--governor', 'off'],
   };
   const common = ['--model', MODEL, '--pack-dir', at('packs'), '--memory-budget', values.budget];
+  common.push('--look-ahead-layers', '0');
   const servers = await Promise.all(
     Object.entries(setups).map(async ([name, args]) => ({
       name,

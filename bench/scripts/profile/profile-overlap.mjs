@@ -72,11 +72,13 @@ async function makePredictors() {
   }
 }
 
+/** Tables alone are compared. */
+const STILL = ['--look-ahead-layers', '0'];
 const SYSTEMS = {
   none: ['--predictor', 'none'],
-  lstm: ['--predictor', at('predictor'), '--hash-function', 'lstm', '--governor', 'off'],
-  attention: ['--predictor', at('predictor'), '--hash-function', 'attention', '--governor', 'off'],
-  replay: ['--predictor', at('trace-served'), '--hash-function', 'replay'],
+  lstm: ['--predictor', at('predictor'), '--hash-function', 'lstm', '--governor', 'off', ...STILL],
+  attention: ['--predictor', at('predictor'), '--hash-function', 'attention', '--governor', 'off', ...STILL],
+  replay: ['--predictor', at('trace-served'), '--hash-function', 'replay', ...STILL],
 };
 
 try {

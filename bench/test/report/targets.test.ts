@@ -171,6 +171,38 @@ describe('the defaults beside no prediction', () => {
   });
 });
 
+describe('looking ahead', () => {
+  const slower = (mean: number) => ({ mean, low: mean - 0.02, high: mean + 0.02 });
+  const p22 = (...means: number[]) =>
+    targetsSection(FILE, {
+      lookAhead: {
+        ...{ model: 'olmoe-padded', requests: 80 },
+        rows: means.flatMap((mean, at) => {
+          const budget = `${10 + at}%`;
+          return [
+            { budget, layers: 0, slower: null },
+            { budget, layers: 1, slower: slower(mean) },
+            { budget, layers: 2, slower: slower(-0.5) },
+            { budget, layers: 0, slower: slower(0) },
+          ];
+        }),
+      },
+    })
+      .tables[0]!.rows.find(([name]) => name === 'P22')!
+      .slice(3, 7);
+
+  it('reaches the target where one layer ahead saves 9 % in every row, and shows a second start without', () => {
+    expect(p22(-0.1)).toEqual([
+      'olmoe-padded 10% 10.0 % (8.0 % to 12.0 %)',
+      'reached',
+      '80',
+      'without, again: 10% 0.0 % (−2.0 % to 2.0 %)',
+    ]);
+    expect(p22(-0.1, -0.05)[1]).toBe('missed');
+    expect(p22()[1]).toBe('not measured');
+  });
+});
+
 describe('the commands', () => {
   const command = (measurements = FILE.measurements) => of('P6', { measurements })[0]!.at(-1)!;
 

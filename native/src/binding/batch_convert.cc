@@ -53,6 +53,7 @@ BatchArrays::BatchArrays(const Napi::Object& js)
       logit_rows_(copy_of<int32_t>(js, "logitRows")),
       hidden_states_(wanted(js, "hiddenStates")),
       router_logits_(wanted(js, "routerLogits")),
+      look_ahead_(absent(js.Get("lookAheadLayers")) ? 0 : js.Get("lookAheadLayers").ToNumber().Uint32Value()),
       whole_layers_(wanted(js, "wholeLayers")) {
   if (!js.Get("stack").IsNumber()) throw Error("invalid_request", "expected \"stack\" to be a stack's index");
   read_picks(js.Get("picks"));
@@ -155,6 +156,7 @@ Batch BatchArrays::view() const {
   batch.queries = queries_;
   batch.logit_rows = logit_rows_;
   batch.routing = {routed_experts_, routed_alpha_, routing_k_};
+  batch.look_ahead = look_ahead_;
   batch.whole_layers = whole_layers_;
   return batch;
 }
@@ -229,6 +231,7 @@ Napi::Object BatchAnswers::result(const RunStats& stats) {
   set("onDemand", stats.on_demand);
   set("bytesMoved", stats.bytes_moved);
   set("prefetchesBegun", stats.prefetches_begun);
+  set("prefetchesForeseen", stats.prefetches_foreseen);
   set("prefetchesCancelled", stats.prefetches_cancelled);
   set("prefetchesWasted", stats.prefetches_wasted);
   set("stallNs", stats.stall_ns);

@@ -42,7 +42,9 @@ class BatchArrays {
   std::vector<uint16_t> routed_experts_;
   std::vector<float> routed_alpha_;
   size_t routing_k_ = 0;
-  bool hidden_states_, router_logits_, whole_layers_;
+  bool hidden_states_, router_logits_;
+  size_t look_ahead_;
+  bool whole_layers_;
 };
 
 /// RunResult of engine-types.ts: its arrays, which the engine fills.

@@ -19,6 +19,7 @@ enum class ProfileOp : uint16_t {
   kDense,
   kMoe,
   kRoute,
+  kLookAhead,
   kTakeExpert,
   kExperts,
   kCombine,

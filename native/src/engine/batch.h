@@ -42,6 +42,8 @@ struct Batch {
   std::span<const int32_t> logit_rows;     ///< rows whose logits are wanted whole, ascending; last stack only
   /// Optional: the experts of each token, in place of the model's routers.
   PredictedRouting routing = {};
+  /// MoE layers after the running one whose experts are named ahead by their own routers; 0: none.
+  size_t look_ahead = 0;
   /// Each layer takes all its experts, whether needed or not.
   bool whole_layers = false;
 };

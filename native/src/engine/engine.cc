@@ -53,7 +53,8 @@ RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchO
   const ProfileScope scope(last ? ProfileOp::kDecoderPass : ProfileOp::kEncoderPass,
                            {.tokens = static_cast<int32_t>(batch.tokens.size())});
   store_.start_pass(plan);
-  const RoutingTrace trace{output.dispatch, output.found, output.router_logits, routing, batch.whole_layers};
+  const RoutingTrace trace{output.dispatch, output.found, output.router_logits, routing, batch.look_ahead,
+                           batch.whole_layers};
   SequencePass pass(sequences_, batch);
   model_.run(batch.stack, batch.tokens, pass.spans(), trace);
   logit_rows_.answer(model_, batch, output);

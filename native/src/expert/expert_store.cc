@@ -69,6 +69,12 @@ void ExpertStore::start_pass(const ResidencyPlan& plan) {
   begin_prefetches();
 }
 
+void ExpertStore::foresee(std::span<ForeseenNeed> needs) {
+  std::lock_guard lock(mutex_);
+  residency_.foresee(needs);
+  begin_prefetches();
+}
+
 void ExpertStore::begin_prefetches() {
   while (const auto load = residency_.next_prefetch(transfers_.prefetches_in_flight())) gather(*load);
   begin_gathered(TransferPriority::kPrefetch);

@@ -46,6 +46,12 @@ class ExpertStore {
   /// prefetched. Does not block. Throws invalid_request where the plan does not fit the layout.
   void start_pass(const ResidencyPlan& plan);
 
+  /// Tells what later layers of the running pass will likely need, most urgent first; it replaces what was foreseen
+  /// before, and holds until the next pass begins. Sets `absent` of each need. Likely ones are not evicted
+  /// before what is needed later, and are prefetched while the running layer waits for no expert of its own. Does not
+  /// block.
+  void foresee(std::span<ForeseenNeed> needs);
+
   /// Grows or shrinks to `slots`; evicts by the last plan's keys when it must. Blocks until it holds.
   /// Throws cannot_run when pinned experts would not fit.
   void resize(size_t slots);
@@ -90,6 +96,9 @@ class LayerVisit {
   ~LayerVisit();
   LayerVisit(const LayerVisit&) = delete;
   LayerVisit& operator=(const LayerVisit&) = delete;
+
+  /// Begins the loads of what is missing, as next() does, too. Does not block.
+  void begin_loads();
 
   struct Expert {
     uint16_t index;

@@ -17,6 +17,12 @@ LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_
   for (const ExpertId id : residency_.leased()) {
     if (residency_.record(id).state == ResidencyState::kLoading) store_.transfers_.promote(id);
   }
+  residency_.layer_runs(first_id_, store_.layout_.shape.first_id(layer + 1));
+}
+
+void LayerVisit::begin_loads() {
+  std::lock_guard lock(store_.mutex_);
+  begin_demands();
 }
 
 LayerVisit::~LayerVisit() {

@@ -109,32 +109,80 @@ void ResidencyTable::start_pass(const ResidencyPlan& plan) {
                 "a plan loads expert " + std::to_string(id) + " of " + std::to_string(experts()));
   }
   if (plan.keys.empty()) {
-    std::fill(keys_.begin(), keys_.end(), 0);
-    std::fill(keys_after_.begin(), keys_after_.end(), 0);
+    std::fill(keys_.begin(), keys_.end(), kNever);
+    std::fill(keys_after_.begin(), keys_after_.end(), kNever);
   } else {
     std::copy(plan.keys.begin(), plan.keys.end(), keys_.begin());
     std::copy(plan.keys_after.begin(), plan.keys_after.end(), keys_after_.begin());
   }
+  forget_foreseen();
   expendable_ = plan.expendable;
   newest_first_ = plan.newest_first;
   planned_loads_.assign(plan.loads.begin(), plan.loads.end());
-  for (ExpertRecord& record : records_) record.used = record.planned = false;
+  for (ExpertRecord& record : records_) record.used = record.planned = record.foreseen = false;
   for (const ExpertId id : planned_loads_) records_[id].planned = true;
 }
 
+void ResidencyTable::forget_foreseen() {
+  for (const ExpertId id : foreseen_) foreseen_at_[id] = kNever;
+  foreseen_.clear();
+  foreseen_loads_.clear();
+}
+
+void ResidencyTable::foresee(std::span<ForeseenNeed> needs) {
+  forget_foreseen();
+  for (ForeseenNeed& need : needs) {
+    need.absent = records_.at(need.id).state == ResidencyState::kAbsent;
+    if (need.chance < kLeastForeseenChance) continue;
+    foreseen_.push_back(need.id);
+    foreseen_at_[need.id] = need.time;
+    if (need.absent) foreseen_loads_.push_back(need.id);
+  }
+}
+
+void ResidencyTable::layer_runs(ExpertId first, ExpertId end) {
+  const auto own = [&](ExpertId id) { return id >= first && id < end; };
+  for (const ExpertId id : foreseen_) {
+    if (!own(id)) continue;
+    foreseen_at_[id] = kNever;
+    const bool wrong = std::exchange(records_[id].foreseen, false) && !records_[id].used;
+    // Otherwise the plan's prefetches could not have its slot for the rest of the pass.
+    if (wrong && keys_[id] < expendable_) keys_[id] += expendable_;
+  }
+  std::erase_if(foreseen_, own);
+  std::erase_if(foreseen_loads_, own);
+}
+
+bool ResidencyTable::waits_for_loads() const {
+  return std::any_of(leased_.begin(), leased_.end(),
+                     [&](ExpertId id) { return records_[id].state == ResidencyState::kLoading; });
+}
+
 std::optional<SlotLoad> ResidencyTable::next_prefetch(size_t most) {
-  // More would take slots early. A prefetch that waits in the plan takes no slot and can still be dropped.
-  if (planned_loads_.empty() || prefetching_ >= most || missing() > 0) return std::nullopt;
+  // More would take slots early. A prefetch that waits in a list takes no slot and can still be dropped.
+  if (prefetching_ >= most || missing() > 0) return std::nullopt;
+  if (!foreseen_loads_.empty() && !waits_for_loads()) {
+    if (const auto load = begin_first(foreseen_loads_)) {
+      records_[load->id].foreseen = true;
+      ++stats_.prefetches_foreseen;
+      return load;
+    }
+  }
+  return begin_first(planned_loads_);
+}
+
+std::optional<SlotLoad> ResidencyTable::begin_first(std::vector<ExpertId>& loads) {
+  if (loads.empty()) return std::nullopt;
   const bool free = !free_slots_.empty();
   const ExpertId victim = free ? kNoExpertId : next_victim();
   if (!free && (victim == kNoExpertId || key(victim) < expendable_)) return std::nullopt;
-  const auto load = std::find_if(planned_loads_.begin(), planned_loads_.end(), [&](ExpertId id) {
+  const auto load = std::find_if(loads.begin(), loads.end(), [&](ExpertId id) {
     const ExpertRecord& record = records_[id];
     return record.state == ResidencyState::kAbsent && !record.used && (free || key(id) < key(victim));
   });
-  if (load == planned_loads_.end()) return std::nullopt;
+  if (load == loads.end()) return std::nullopt;
   const ExpertId id = *load;
-  planned_loads_.erase(load);
+  loads.erase(load);
   ++stats_.prefetches_begun;
   const SlotLoad begun = begin_load(id, free ? *take_slot() : evict(victim), true);
   // The expert was brought back for its next use, so it must not be evicted before that.

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -14,8 +16,15 @@ enum class ResidencyState : uint8_t { kAbsent, kLoading, kResident };
 /// In the order of their numbers.
 inline constexpr std::array<const char*, 3> kResidencyStates{"absent", "loading", "resident"};
 
+/// Least chance at which a foreseen need is worth a slot. A wrong one costs a move in time that the link was idle, and
+/// another to reload what it evicted.
+inline constexpr double kLeastForeseenChance = 0.4;
+
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 inline constexpr ExpertId kNoExpertId = UINT32_MAX;
+
+/// The key of an expert of whose next use nothing is known.
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// The table's record of one expert.
 struct ExpertRecord {
@@ -29,6 +38,8 @@ struct ExpertRecord {
   bool used = false;
   /// Its running load began as a prefetch.
   bool prefetching = false;
+  /// Loaded for a foreseen need whose layer has not run.
+  bool foreseen = false;
   uint32_t slot = kNoSlot;
   /// Uses by the running layer; above 0 the expert is never a victim.
   uint32_t leases = 0;
@@ -53,7 +64,8 @@ struct ResidencySnapshot {
 };
 
 /// What to prefetch and evict during a pass. The evictable expert with the largest key is the next victim; of equal
-/// keys, the least recently used one. The key is usually the time of the expert's next use. Without keys all are 0.
+/// keys, the least recently used one. The key is usually the time of the expert's next use. Without keys all are
+/// infinite.
 struct ResidencyPlan {
   std::span<const double> keys;        ///< (experts) until the pass needs the expert
   std::span<const double> keys_after;  ///< (experts) from then on
@@ -63,6 +75,14 @@ struct ResidencyPlan {
   /// a prefetch brings back.
   double expendable = 0;
   bool newest_first = false;  ///< of equal keys, evict the most recently used
+};
+
+/// An expert that a later layer of the running pass will likely need.
+struct ForeseenNeed {
+  ExpertId id;
+  double time;          ///< the layer's place among those of the pass
+  double chance;
+  bool absent = false;  ///< when it was foreseen
 };
 
 /// How a layer found an expert that it needed.
@@ -77,6 +97,7 @@ struct ResidencyStats {
   uint64_t late = 0;
   uint64_t on_demand = 0;
   uint64_t prefetches_begun = 0;
+  uint64_t prefetches_foreseen = 0;   ///< of those begun, for foreseen needs
   uint64_t prefetches_cancelled = 0;  ///< before their transfer began
   uint64_t prefetches_wasted = 0;     ///< evicted before they were needed
 };
@@ -91,7 +112,8 @@ struct SlotLoad {
 /// the end of each load. Not thread-safe; nothing blocks.
 class ResidencyTable {
  public:
-  explicit ResidencyTable(size_t experts) : records_(experts), keys_(experts), keys_after_(experts) {}
+  explicit ResidencyTable(size_t experts)
+      : records_(experts), keys_(experts, kNever), keys_after_(experts, kNever), foreseen_at_(experts, kNever) {}
 
   size_t experts() const { return records_.size(); }
   size_t slots() const { return slots_; }
@@ -111,10 +133,19 @@ class ResidencyTable {
 
   /// Begins a pass with a plan. Throws invalid_request where the plan does not fit the experts.
   void start_pass(const ResidencyPlan& plan);
-  /// The next load of the plan that may take a slot now: a free one, or that of an expendable expert with a larger
-  /// key. Nothing when `most` prefetches are running, or when a visit waits for slots.
+  /// Replaces what is foreseen, and sets `absent` of each need. Until its layer runs, the key of an expert that is
+  /// foreseen with a chance of at least kLeastForeseenChance is at most the time of the need.
+  void foresee(std::span<ForeseenNeed> needs);
+  /// Forgets what was foreseen for the layer of experts [first, end), all of whose needs are known now.
+  void layer_runs(ExpertId first, ExpertId end);
+  /// The next load that may take a slot now: a free one, or that of an expendable expert with a larger key. Foreseen
+  /// needs go before the plan, but wait while a visit waits for loads. Nothing when `most` prefetches are running, or
+  /// when a visit waits for slots.
   std::optional<SlotLoad> next_prefetch(size_t most);
-  void forget_planned_loads() { planned_loads_.clear(); }
+  void forget_planned_loads() {
+    planned_loads_.clear();
+    foreseen_loads_.clear();
+  }
   /// Whether the running load may be taken back: no layer needs it, and the last plan does not name it.
   /// `also_planned`: even when the last plan names it.
   bool may_cancel(ExpertId id, bool also_planned) const;
@@ -152,13 +183,19 @@ class ResidencyTable {
   void check_integrity() const;
 
  private:
-  double key(ExpertId id) const { return (records_[id].used ? keys_after_ : keys_)[id]; }
+  double key(ExpertId id) const {
+    return records_[id].used ? keys_after_[id] : std::min(keys_[id], foreseen_at_[id]);
+  }
   size_t pinned() const;
   /// kNoExpertId: no expert may be evicted.
   ExpertId next_victim() const;
   uint32_t evict(ExpertId id);
   std::optional<uint32_t> take_slot();
   SlotLoad begin_load(ExpertId id, uint32_t slot, bool prefetch);
+  /// Begins the first of `loads` that may take a slot, and removes it from them.
+  std::optional<SlotLoad> begin_first(std::vector<ExpertId>& loads);
+  bool waits_for_loads() const;
+  void forget_foreseen();
   /// Whether to wait for the visit to release an expert that is needed later than the next victim, because the victim
   /// would have to be loaded again. True only while `enough` experts are resident or loading to keep the layer busy.
   bool better_waits(size_t enough) const;
@@ -173,6 +210,9 @@ class ResidencyTable {
   double expendable_ = 0;
   bool newest_first_ = false;
   std::vector<ExpertId> planned_loads_;
+  std::vector<ExpertId> foreseen_;
+  std::vector<ExpertId> foreseen_loads_;
+  std::vector<double> foreseen_at_;  ///< (experts), infinite where no need is foreseen
   uint64_t clock_ = 0;
   uint64_t visits_ = 0;
   ResidencyStats stats_;

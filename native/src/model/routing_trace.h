@@ -8,8 +8,8 @@
 
 namespace sida {
 
-/// What a pass reports of its MoE layers, in order, and how they are routed. `experts` is the most of any layer. A null
-/// pointer: not wanted.
+/// What a pass reports of its MoE layers, in order, and how they are routed and loaded. `experts` is the most of any
+/// layer. A null pointer: not wanted.
 struct RoutingTrace {
   uint16_t* dispatch;    ///< (layers, tokens, k): the experts of each token, kNoExpert over capacity
   uint8_t* found;        ///< (layers, experts): Found
@@ -17,6 +17,8 @@ struct RoutingTrace {
   float* router_logits;
   /// Checked routing of all layers, in place of the routers.
   const PredictedRouting* predicted = nullptr;
+  /// MoE layers whose experts are named ahead (model/blocks/look_ahead.h). Answers stay the same.
+  size_t look_ahead = 0;
   /// Each layer takes all its experts from the store, needed or not. Answers stay the same.
   bool whole_layers = false;
 };

@@ -96,6 +96,10 @@ class Ops {
   /// host has the choices. Unless null, `logits` (tokens, experts) in host memory receive the router's logits.
   virtual void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                       Dispatch& dispatch) = 0;
+  /// Routes hidden by the norm and the router of `later`, a MoE layer that comes after the running one, as choose()
+  /// routes normed. Nothing but `dispatch` changes. Call it before experts().
+  virtual void choose_ahead(const FeedForwardWeights& later, const RouterSpec& spec, size_t tokens,
+                            Dispatch& dispatch) = 0;
   /// Multiplies the factors of each token's choices by the first of the softmax of two output gates. Blocks as choose()
   /// does.
   virtual void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) = 0;

@@ -220,6 +220,83 @@ TEST_CASE("expert store: a load that a plan names twice, or that is resident, mo
   CHECK(f.store->take_stats().bytes_moved == 3 * f.layout.slot_bytes);
 }
 
+TEST_CASE("expert store: likely foreseen experts are prefetched in the place of others, unlikely ones are not") {
+  StoreFixture f(3);
+  f.visit(0, {0, 1, 2});
+  f.start_pass({});
+  std::vector<ForeseenNeed> needs{{6, 1, 0.9}, {7, 1, 0.3}, {0, 2, 0.9}};
+  f.store->foresee(needs);
+  f.settle();
+  CHECK(needs[0].absent);
+  CHECK(needs[1].absent);
+  CHECK_FALSE(needs[2].absent);
+  CHECK(f.state(6) == ResidencyState::kResident);
+  CHECK(f.state(7) == ResidencyState::kAbsent);
+  // 0 is the least recently used, but foreseen.
+  CHECK(f.state(0) == ResidencyState::kResident);
+  CHECK(f.state(1) == ResidencyState::kAbsent);
+  CHECK(f.visit(1, {0})[0] == static_cast<uint8_t>(Found::kPrefetched));
+  const StoreStats stats = f.store->take_stats();
+  CHECK(stats.prefetches_foreseen == 1);
+  CHECK(stats.prefetches_begun == 1);
+}
+
+TEST_CASE("expert store: a foreseen need evicts nothing that is needed sooner, and ends with the pass") {
+  StoreFixture f(2);
+  f.visit(0, {0, 1});
+  f.start_pass({}, {{0, 1}, {1, 2}});
+  std::vector<ForeseenNeed> needs{{6, 3, 0.9}};
+  f.store->foresee(needs);
+  f.settle();
+  CHECK(f.state(6) == ResidencyState::kAbsent);
+  needs = {{0, 1, 0.9}};
+  f.store->foresee(needs);
+  f.start_pass({});
+  f.visit(1, {2});
+  CHECK(f.state(0) == ResidencyState::kAbsent);
+}
+
+TEST_CASE("expert store: what was wrongly foreseen goes first once its layer runs, and is no longer loaded") {
+  StoreFixture f(3);
+  f.visit(0, {0, 1, 2});
+  // Of the resident experts, 0 would be the first victim; 6 is brought in its place.
+  f.start_pass({}, {{0, 150}, {1, 40}, {2, 40}, {6, 8}, {7, 9}, {8, 9}}, {}, 100);
+  std::vector<ForeseenNeed> needs{{6, 1, 0.9}, {7, 1, 0.8}};
+  f.store->foresee(needs);
+  f.settle();
+  CHECK(f.state(6) == ResidencyState::kResident);
+  CHECK(f.state(0) == ResidencyState::kAbsent);
+  CHECK(f.state(7) == ResidencyState::kAbsent);
+  // Layer 1 needs another expert, for which 6 goes, and 7 is not loaded any more.
+  f.visit(1, {2});
+  f.settle();
+  CHECK(f.state(6) == ResidencyState::kAbsent);
+  CHECK(f.state(7) == ResidencyState::kAbsent);
+  CHECK(f.state(8) == ResidencyState::kResident);
+  CHECK(f.state(1) == ResidencyState::kResident);
+  CHECK(f.state(2) == ResidencyState::kResident);
+}
+
+TEST_CASE("expert store: a foreseen need waits while the running layer waits for loads") {
+  StoreFixture f(4, 0, {1, 4096});
+  f.start_pass({});
+  std::vector<uint8_t> found(kExperts);
+  const std::vector<uint16_t> needed{0, 1, 2};
+  LayerVisit visit(*f.store, 0, needed, found.data());
+  std::vector<ForeseenNeed> needs{{6, 1, 1}};
+  f.store->foresee(needs);
+  bool waited = true;
+  while (visit.next()) {
+    const auto state = f.store->snapshot().state;
+    const auto loads = [&](size_t id) { return state[id] == static_cast<uint8_t>(ResidencyState::kLoading); };
+    // The last demand may end between the two looks, after which the prefetch begins.
+    if (loads(6)) waited = waited && !(loads(0) || loads(1) || loads(2));
+  }
+  f.settle();
+  CHECK(waited);
+  CHECK(f.state(6) == ResidencyState::kResident);
+}
+
 TEST_CASE("expert store: a visit that finds every expert allocates nothing") {
   StoreFixture f(6);
   f.visit(0, {0, 1, 2, 3, 4, 5});

@@ -115,6 +115,37 @@ TEST_CASE("ops: experts add up by their alphas, with the same bits in every orde
   }
 }
 
+TEST_CASE("ops: choosing ahead routes hidden by another layer's norm and router, and changes nothing else") {
+  constexpr size_t kTokens = 5;
+  for (const DeviceKind kind : devices()) {
+    for (const RouterScores scores : {RouterScores::kSoftmax, RouterScores::kSigmoid}) {
+      const RouterSpec routing{.top_k = 2, .scores = scores};
+      CAPTURE(device_name(kind));
+      CAPTURE(scores == RouterScores::kSigmoid);
+      const ModelSpec spec = moe_spec(Activation::kSwiglu, routing);
+      OpsFixture fixture(kind, spec, limits_of(kTokens));
+      const TestMatrix router = fixture.matrix(kExperts, kWidth, kF32Format, 6);
+      FeedForwardWeights later{};
+      later.norm = {fixture.upload(random_floats(kWidth, 8))};
+      later.router = router.panels;
+      const Pass pass(fixture, kTokens);
+      const auto hidden = random_floats(kTokens * kWidth, 1), normed = random_floats(kTokens * kWidth, 2);
+      fixture.write(fixture.at().hidden, hidden);
+      fixture.write(fixture.at().normed, normed);
+      Ops& ops = fixture.ops();
+      Dispatch ahead, expected;
+      ops.choose_ahead(later, routing, kTokens, ahead);
+      CHECK(fixture.read(fixture.at().hidden, hidden.size()) == hidden);
+      CHECK(fixture.read(fixture.at().normed, normed.size()) == normed);
+      ops.norm(fixture.at().hidden, later.norm, spec.norm_epsilon, kTokens, kWidth, fixture.at().normed);
+      ops.choose(later, routing, kTokens, nullptr, expected);
+      CHECK(ahead.k == expected.k);
+      CHECK(ahead.expert == expected.expert);
+      CHECK(ahead.alpha == expected.alpha);
+    }
+  }
+}
+
 /// All ops of a MoE layer, over one sequence.
 struct WholePass {
   ModelSpec spec = moe_spec(Activation::kSwiglu, {.top_k = 3, .normalized = true});

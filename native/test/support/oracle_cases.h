@@ -115,6 +115,7 @@ struct Run {
   std::vector<PickedToken> picked;
   std::vector<RankedToken> top;
   std::vector<double> query_logprobs;
+  RunStats stats;
 };
 
 /// MoE layers of a stack.
@@ -145,7 +146,7 @@ inline Run run(Engine& engine, const Batch& batch, const ResidencyPlan& plan = {
   output.router_logits = routed ? nullptr : out.router.data();
   output.dispatch = out.dispatch.data();
   output.found = out.found.data();
-  engine.run(batch, plan, output);
+  out.stats = engine.run(batch, plan, output);
   engine.check_integrity();
   return out;
 }

@@ -1,4 +1,5 @@
 import type { DeviceUsage } from '../../native/addon-types.js';
+import type { GovernorFigures } from '../../protocol/governor-figures.js';
 import type { MemorySplit } from '../../protocol/memory-split.js';
 import { control } from '../context.js';
 import { chosenModel, ModelQuery } from '../model-query.js';
@@ -23,24 +24,24 @@ export const getPredictor: Route = {
   method: 'get',
   path: '/admin/predictor',
   scope: 'admin',
-  summary: 'Whether hash tables are built, and what they save',
+  summary: 'What names experts ahead at present, and what it saves',
   answers: { 200: { description: 'State of prediction', schema: PredictorAnswer } },
   query: ModelQuery,
   async handle(context, req, res) {
     const model = chosenModel(context, req);
-    const { governor } = await control(model, { kind: 'predictor' });
-    const { on, state, gain, arms, switches, pauseSeconds } = governor;
+    const { governors } = await control(model, { kind: 'predictor' });
     res.json({
       function: model.engine.model?.predictor.name ?? null,
-      governor: on ? 'on' : 'off',
-      state,
-      gain,
-      measured: arms,
-      switches,
-      pause_seconds: pauseSeconds,
+      ...governed(governors.tables),
+      look_ahead: governed(governors.look_ahead),
     } satisfies typeof PredictorAnswer._output);
   },
 };
+
+function governed({ on, state, gain, arms, switches, pauseSeconds }: GovernorFigures) {
+  const governor: 'on' | 'off' = on ? 'on' : 'off';
+  return { governor, state, gain, measured: arms, switches, pause_seconds: pauseSeconds };
+}
 
 export const getBudget: Route = {
   method: 'get',

@@ -63,6 +63,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     routing: 'exact',
     routingK: 1,
     lookahead: 4,
+    lookAheadLayers: 1,
     maxBatchTokens: 512,
     kvTokens: 768,
     batchWaitMs: 1,

@@ -72,16 +72,21 @@ it('measures both arms where experts are loaded, says so, and answers as without
   expect(gain.pairs).toBeGreaterThanOrEqual(4);
   expect(pause).toBeGreaterThan(0);
   // The counters come with the last report of the engine.
-  const shown = `sida_governor_state{state="${state}"}`;
+  const shown = `sida_governor_state{source="tables",state="${state}"}`;
   await governed.until(async () => (await metricsOf(governed))(shown) === 1);
   const metric = await metricsOf(governed);
   for (const arm of ['predict', 'rest']) {
     expect(measured[arm].windows).toBeGreaterThanOrEqual(4);
-    expect(metric(`sida_governor_windows_total{arm="${arm}"}`)).toBe(measured[arm].windows);
-    expect(metric(`sida_governor_tokens_total{arm="${arm}"}`)).toBe(measured[arm].tokens);
-    expect(metric(`sida_governor_seconds_total{arm="${arm}"}`)).toBeCloseTo(measured[arm].seconds, 6);
+    expect(metric(`sida_governor_windows_total{source="tables",arm="${arm}"}`)).toBe(measured[arm].windows);
+    expect(metric(`sida_governor_tokens_total{source="tables",arm="${arm}"}`)).toBe(measured[arm].tokens);
+    expect(metric(`sida_governor_seconds_total{source="tables",arm="${arm}"}`)).toBeCloseTo(
+      measured[arm].seconds,
+      6,
+    );
   }
-  expect(governed.output).toMatch(/"state":"(active|resting)".*"pairs":\d+.*prediction (saves|rests)/);
+  expect(governed.output).toMatch(
+    /"source":"tables","state":"(active|resting)".*"pairs":\d+.*prediction (saves|rests)/,
+  );
   // Answers stay the same after the decision.
   expect(await answersOf(governed)).toEqual(expected);
   expect(await governed.stop()).toBe(0);

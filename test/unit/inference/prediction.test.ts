@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { isGoverned, Prediction } from '../../../src/inference/prediction.js';
-import type { GovernorFigures } from '../../../src/protocol/governor-figures.js';
+import type { GovernorFigures, Source } from '../../../src/protocol/governor-figures.js';
 import { SharedFlag } from '../../../src/protocol/shared-flag.js';
 
 const ROUTERS = { routingK: 0 };
@@ -11,26 +11,35 @@ const FORECAST = {
   routingK: 0,
 };
 
-function setup(more: { predicts?: boolean; governed?: boolean } = {}) {
+const GOVERNED = { tables: true, lookAhead: true };
+
+interface Setup {
+  predicts?: boolean;
+  lookAheadLayers?: number;
+  governed?: typeof GOVERNED;
+}
+
+function setup(more: Setup = {}) {
   const resident = new SharedFlag();
   const rest = new SharedFlag();
   const queue = { length: 0 };
-  const changes: GovernorFigures[] = [];
+  const changes: ({ source: Source } & GovernorFigures)[] = [];
   const time = { now: 0 };
   const prediction = new Prediction({
     predicts: true,
-    governed: true,
+    lookAheadLayers: 0,
+    governed: GOVERNED,
     ...more,
     queue,
     resident,
     rest,
-    onChange: (figures) => changes.push(figures),
+    onChange: (source, figures) => changes.push({ source, ...figures }),
     clock: () => time.now,
   });
-  /** Runs passes of 10 ms, or of `slow` ms with tables. */
-  const passes = (count: number, slow = 10) => {
+  /** Runs passes of 10 ms. Those with tables take `tables` times as long, those that look ahead `ahead` times. */
+  const passes = (count: number, tables = 1, ahead = 1) => {
     for (let pass = 0; pass < count; pass++) {
-      time.now += prediction.rests ? 10 : slow;
+      time.now += 10 * (prediction.rests ? 1 : tables) * (prediction.lookAheadLayers === 0 ? 1 : ahead);
       prediction.passEnded(0, 16, ROUTERS);
     }
   };
@@ -53,7 +62,7 @@ describe('the governor', () => {
 describe('prediction on the inference thread', () => {
   it('rests where tables cost time, and tells the hash-building thread', () => {
     const { prediction, rest, changes, passes } = setup();
-    passes(200, 12);
+    passes(200, 1.2);
     expect([prediction.rests, rest.raised]).toEqual([true, true]);
     expect(changes.map(({ state }) => state)).toEqual(['resting']);
     expect(changes[0]!.gain!.mean).toBeCloseTo(-0.2, 5);
@@ -62,7 +71,7 @@ describe('prediction on the inference thread', () => {
 
   it('never takes tables from passes that they route, and does not measure those', () => {
     const { prediction, time, passes } = setup();
-    passes(200, 12);
+    passes(200, 1.2);
     const routed = { ...FORECAST, routingK: 1 };
     expect(prediction.allowed(routed)).toBe(routed);
     const before = prediction.figures;
@@ -84,7 +93,7 @@ describe('prediction on the inference thread', () => {
       prediction.took({ madeMs: time.now });
       prediction.passEnded(0, 16, ROUTERS);
     }
-    expect(prediction.figures.arms.predict.seconds).toBeCloseTo(0.05, 10);
+    expect(prediction.figures.tables.arms.predict.seconds).toBeCloseTo(0.05, 10);
   });
 
   it('measures idle time in which a batch was held up by tables of earlier ones', () => {
@@ -97,7 +106,7 @@ describe('prediction on the inference thread', () => {
       time.now += 10;
       prediction.passEnded(0, 16, ROUTERS);
     }
-    expect(prediction.figures.arms.predict.seconds).toBeCloseTo(4 * 0.03, 10);
+    expect(prediction.figures.tables.arms.predict.seconds).toBeCloseTo(4 * 0.03, 10);
   });
 
   it('does not measure while batches from before a change of arm are queued', () => {
@@ -106,29 +115,29 @@ describe('prediction on the inference thread', () => {
     passes(16 + 5);
     expect(prediction.rests).toBe(true);
     passes(10);
-    expect(prediction.figures.arms.rest.passes).toBe(0);
+    expect(prediction.figures.tables.arms.rest.passes).toBe(0);
     for (let batch = 0; batch < 3; batch++) prediction.took({ madeMs: 0 });
     passes(5);
-    expect(prediction.figures.arms.rest.passes).toBe(5);
+    expect(prediction.figures.tables.arms.rest.passes).toBe(5);
   });
 
   it.each([
     ['off', { predicts: false }],
-    ['active', { governed: false }],
+    ['active', { governed: { tables: false, lookAhead: false } }],
   ] as const)('is %s with %j, and never rests', (state, options) => {
     const { prediction, rest, passes } = setup(options);
-    passes(500, 20);
-    expect([prediction.rests, rest.raised, prediction.figures.state]).toEqual([false, false, state]);
-    expect(prediction.figures).toMatchObject({ on: false, gain: null, pauseSeconds: 0 });
+    passes(500, 2);
+    expect([prediction.rests, rest.raised, prediction.figures.tables.state]).toEqual([false, false, state]);
+    expect(prediction.figures.tables).toMatchObject({ on: false, gain: null, pauseSeconds: 0 });
   });
 
   it('is not needed while every expert has a slot, and measures anew when it is', () => {
     const { prediction, resident, rest, changes, passes } = setup();
-    passes(200, 12);
+    passes(200, 1.2);
     resident.raised = true;
     prediction.slotsChanged();
-    passes(500, 12);
-    expect([prediction.figures.state, rest.raised]).toEqual(['not_needed', false]);
+    passes(500, 1.2);
+    expect([prediction.figures.tables.state, rest.raised]).toEqual(['not_needed', false]);
     resident.raised = false;
     prediction.slotsChanged();
     expect(changes.map(({ state }) => state)).toEqual(['resting', 'not_needed', 'probing']);
@@ -137,7 +146,61 @@ describe('prediction on the inference thread', () => {
   it('is off once no predictor could be opened', () => {
     const { prediction, changes } = setup();
     prediction.off();
-    expect(prediction.figures).toMatchObject({ on: false, state: 'off' });
+    expect(prediction.figures.tables).toMatchObject({ on: false, state: 'off' });
     expect(changes.map(({ state }) => state)).toEqual(['off']);
+  });
+});
+
+describe('looking ahead on the inference thread', () => {
+  const ahead = { predicts: false, lookAheadLayers: 2 };
+
+  it('is measured as tables are, and rests or goes on by itself', () => {
+    const costs = setup(ahead);
+    costs.passes(200, 1, 1.2);
+    expect(costs.prediction.lookAheadLayers).toBe(0);
+    expect(costs.changes.map(({ source, state }) => [source, state])).toEqual([['look_ahead', 'resting']]);
+    const pays = setup(ahead);
+    pays.passes(200, 1, 0.8);
+    expect(pays.prediction.lookAheadLayers).toBe(2);
+    const { look_ahead: figures, tables } = pays.prediction.figures;
+    expect(figures).toMatchObject({ on: true, state: 'active' });
+    expect(figures.gain!.mean).toBeCloseTo(0.2, 5);
+    expect(tables).toMatchObject({ on: false, state: 'off', gain: null });
+  });
+
+  it('is measured after tables, never at the same time, and each figure is its own', () => {
+    const { prediction, changes, time } = setup({ lookAheadLayers: 1 });
+    const both: string[] = [];
+    for (let pass = 0; pass < 5000; pass++) {
+      const before = [prediction.rests, prediction.lookAheadLayers === 0];
+      time.now += 10 * (prediction.rests ? 1 : 0.8) * (prediction.lookAheadLayers === 0 ? 1 : 1.1);
+      prediction.passEnded(0, 16, ROUTERS);
+      const after = [prediction.rests, prediction.lookAheadLayers === 0];
+      if (before[0] !== after[0] && before[1] !== after[1]) both.push(`pass ${pass}`);
+    }
+    expect(both).toEqual([]);
+    expect(changes.slice(0, 2).map(({ source, state }) => [source, state])).toEqual([
+      ['tables', 'active'],
+      ['look_ahead', 'resting'],
+    ]);
+    const { tables, look_ahead: figures } = prediction.figures;
+    expect(tables.gain!.mean).toBeCloseTo(0.2, 2);
+    expect(figures.gain!.mean).toBeCloseTo(-0.1, 2);
+    let probing: Source | undefined;
+    for (const { source, state } of changes.slice(2)) {
+      if (state === 'probing') expect([probing, source]).toEqual([undefined, source]);
+      else expect(probing).toBe(source);
+      probing = state === 'probing' ? source : undefined;
+    }
+  });
+
+  it.each([
+    ['off', { ...ahead, lookAheadLayers: 0 }, 0],
+    ['active', { ...ahead, governed: { tables: true, lookAhead: false } }, 2],
+  ] as const)('is %s with %j', (state, options, layers) => {
+    const { prediction, passes } = setup(options);
+    passes(500, 1, 2);
+    expect(prediction.lookAheadLayers).toBe(layers);
+    expect(prediction.figures.look_ahead).toMatchObject({ on: false, state, gain: null, pauseSeconds: 0 });
   });
 });

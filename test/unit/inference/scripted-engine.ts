@@ -140,6 +140,7 @@ export class ScriptedEngine implements Engine {
       late: 0,
       onDemand: 0,
       prefetchesBegun: 0,
+      prefetchesForeseen: 0,
       prefetchesCancelled: 0,
       prefetchesWasted: 0,
       bytesMoved: 0,

@@ -9,6 +9,7 @@ const STATS: RunStats = {
   late: 8,
   onDemand: 13,
   prefetchesBegun: 7,
+  prefetchesForeseen: 2,
   prefetchesCancelled: 6,
   prefetchesWasted: 5,
   bytesMoved: 4096,
@@ -37,6 +38,7 @@ it('sums passes and converts nanoseconds to seconds', () => {
     stallSeconds: 4,
     passSeconds: 10,
     prefetchesBegun: 14,
+    prefetchesForeseen: 4,
     prefetchesCancelled: 12,
     prefetchesWasted: 10,
   });

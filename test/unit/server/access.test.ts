@@ -48,7 +48,7 @@ const KEY = 'correct horse battery staple';
 function answerControls(server: TestServer): void {
   server.engine.onControl = ({ kind }) => {
     if (kind === 'experts') return { kind, layers: [] };
-    if (kind === 'predictor') return { kind, governor: GOVERNOR };
+    if (kind === 'predictor') return { kind, governors: { tables: GOVERNOR, look_ahead: GOVERNOR } };
     if (kind === 'needs') return { kind, visits: [] };
     if (kind === 'start-profile') return { kind };
     if (kind === 'stop-profile') return { kind, written: null };

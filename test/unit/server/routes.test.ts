@@ -1,6 +1,7 @@
 // The answers of each route.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SidaError } from '../../../src/errors.js';
+import type { GovernorFigures } from '../../../src/protocol/governor-figures.js';
 import { ROUTES } from '../../../src/server/routes/index.js';
 import type { TaskJob } from '../../../src/tasks/registry.js';
 import { answerTo, GOVERNOR, MODEL, SPLIT } from '../queue/scripted-engine.js';
@@ -501,15 +502,18 @@ describe('admin', () => {
   });
 
   it('reports what prediction saves', async () => {
-    server.engine.onControl = () => ({ kind: 'predictor', governor: GOVERNOR });
+    const off: GovernorFigures = { ...GOVERNOR, on: false, state: 'off', gain: null, pauseSeconds: 0 };
+    server.engine.onControl = () => ({ kind: 'predictor', governors: { tables: GOVERNOR, look_ahead: off } });
+    const { arms: measured, switches } = GOVERNOR;
     expect((await server.ask('/admin/predictor')).json).toEqual({
       function: MODEL.predictor.name,
       governor: 'on',
       state: 'resting',
       gain: GOVERNOR.gain,
-      measured: GOVERNOR.arms,
-      switches: 1,
+      measured,
+      switches,
       pause_seconds: 12.5,
+      look_ahead: { governor: 'off', state: 'off', gain: null, measured, switches, pause_seconds: 0 },
     });
   });
 

@@ -1,4 +1,4 @@
-/** P13, P16 and P17: what smaller measurements found, from the results of their scripts. */
+/** P13, P16, P17 and P22: what smaller measurements found, from the results of their scripts. */
 import { type Interval, isTold } from '../../../../dist/evaluation/paired-difference.js';
 import { CANNOT_TELL, DASH, dataTitle, NOT_MEASURED, percent, times } from '../format.js';
 import { judged, type TargetRow, type Verdict } from './target-row.js';
@@ -52,16 +52,69 @@ interface Governed {
   }[];
 }
 
+/** Of bench/results/look-ahead.json: a row for each budget and number of layers, 0 first and again last. */
+interface LookedAhead {
+  model: string;
+  requests: number;
+  rows: {
+    budget: string;
+    layers: number;
+    /** Time over that of the budget's first row, less 1. */
+    slower: Interval | null;
+  }[];
+}
+
 export interface ScriptResults {
   trainTime?: TrainTime | undefined;
+  lookAhead?: LookedAhead | undefined;
   /** Of every model that was measured. */
   governed?: readonly Governed[] | undefined;
   /** Of every model that was measured. */
   quantized?: readonly QuantizedAccuracy[] | undefined;
 }
 
-export function scriptTargets({ trainTime, quantized = [], governed = [] }: ScriptResults): TargetRow[] {
-  return [trainTarget(trainTime), ...quantizedTargets(quantized), governedTarget(governed)];
+export function scriptTargets({
+  trainTime,
+  quantized = [],
+  governed = [],
+  lookAhead,
+}: ScriptResults): TargetRow[] {
+  return [
+    trainTarget(trainTime),
+    ...quantizedTargets(quantized),
+    governedTarget(governed),
+    lookAheadTarget(lookAhead),
+  ];
+}
+
+function lookAheadTarget(found: LookedAhead | undefined): TargetRow {
+  const row = {
+    target: 'P22',
+    what: 'look-ahead in decode, the next layer named: time saved by the pairs of blocks',
+    limit: '≥ 9 %',
+    command: '`node bench/scripts/look-ahead/look-ahead.mjs --model DIR`',
+  };
+  if (found === undefined)
+    return { ...row, figure: DASH, verdict: NOT_MEASURED, inputs: DASH, control: DASH };
+  const measured = found.rows.flatMap(({ slower, ...own }) => (slower === null ? [] : [{ ...own, slower }]));
+  const shown = (layers: number) =>
+    measured
+      .filter((own) => own.layers === layers)
+      .map(
+        ({ budget, slower: { mean, low, high } }) =>
+          `${budget} ${percent(-mean)} (${percent(-high)} to ${percent(-low)})`,
+      )
+      .join(', ');
+  return {
+    ...row,
+    figure: `${found.model} ${shown(1)}`,
+    verdict: judged(
+      measured.filter(({ layers }) => layers === 1).map(({ slower }) => -slower.mean),
+      (saved) => saved >= 0.09,
+    ),
+    inputs: String(found.requests),
+    control: `without, again: ${shown(0)}`,
+  };
 }
 
 function governedTarget(results: readonly Governed[]): TargetRow {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "expert/expert_store.h"
+#include "model/blocks/look_ahead.h"
 #include "model/dispatch.h"
 #include "model/model_weights.h"
 #include "model/routing_trace.h"
@@ -18,7 +19,8 @@ namespace sida {
 /// their outputs in an order that does not depend on residency.
 class MoeBlock {
  public:
-  MoeBlock(Ops& ops, ExpertStore& experts) : ops_(ops), experts_(experts) {}
+  MoeBlock(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts)
+      : ops_(ops), experts_(experts), look_ahead_(spec, weights, ops, experts) {}
 
   /// hidden += moe(normed). `trace_layer`: the layer's place among those of the pass.
   void run(const MoeSpec& spec, const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
@@ -30,6 +32,7 @@ class MoeBlock {
 
   Ops& ops_;
   ExpertStore& experts_;
+  LookAhead look_ahead_;
   // Kept from layer to layer, so that a pass allocates nothing once they have grown.
   Dispatch dispatch_;
   std::vector<ExpertBlock> group_;

@@ -41,9 +41,21 @@ void CpuOps::scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispat
 
 void CpuOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                     Dispatch& dispatch) {
+  choose_for(work_.normed, weights, spec, tokens, logits, dispatch);
+}
+
+void CpuOps::choose_ahead(const FeedForwardWeights& later, const RouterSpec& spec, size_t tokens, Dispatch& dispatch) {
+  // No expert of the running layer has written its outputs yet.
+  float* x = work_.outputs;
+  norm(work_.hidden, later.norm, spec_.norm_epsilon, tokens, spec_.width, x);
+  choose_for(x, later, spec, tokens, nullptr, dispatch);
+}
+
+void CpuOps::choose_for(const float* x, const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens,
+                        float* logits, Dispatch& dispatch) {
   const PanelMatrix& router = weights.router;
   const size_t experts = router.n;
-  sida::linear(pool_, work_.normed, router.k, tokens, router, work_.router, experts, Epilogue::kStore, work_.int8);
+  sida::linear(pool_, x, router.k, tokens, router, work_.router, experts, Epilogue::kStore, work_.int8);
   if (logits != nullptr) std::memcpy(logits, work_.router, tokens * experts * sizeof(float));
   dispatch.k = spec.top_k;
   dispatch.expert.resize(tokens * spec.top_k);

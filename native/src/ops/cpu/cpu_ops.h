@@ -43,6 +43,8 @@ class CpuOps final : public Ops {
 
   void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
               Dispatch& dispatch) override;
+  void choose_ahead(const FeedForwardWeights& later, const RouterSpec& spec, size_t tokens,
+                    Dispatch& dispatch) override;
   void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) override;
   void take_choices(const Dispatch&, size_t) override {}
   void experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
@@ -63,6 +65,9 @@ class CpuOps final : public Ops {
     bool by_head;  ///< rows are heads of one token that share keys; otherwise tokens of one head
   };
 
+  /// choose() for the rows of x (tokens, width).
+  void choose_for(const float* x, const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens,
+                  float* logits, Dispatch& dispatch);
   /// Factors (tokens) of outputs: the sigmoid of one gate, or one of the softmax of two.
   const float* output_factors(const PanelMatrix& gate, size_t tokens, size_t of);
   void split_attention(const AttendTask& task);

@@ -12,8 +12,20 @@ namespace sida {
 
 void CudaOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                      Dispatch& dispatch) {
+  choose_for(work_.activations.normed, weights, spec, tokens, logits, dispatch);
+}
+
+void CudaOps::choose_ahead(const FeedForwardWeights& later, const RouterSpec& spec, size_t tokens, Dispatch& dispatch) {
+  // No expert of the running layer has written its outputs yet.
+  float* x = work_.outputs;
+  norm(work_.activations.hidden, later.norm, spec_.norm_epsilon, tokens, spec_.width, x);
+  choose_for(x, later, spec, tokens, nullptr, dispatch);
+}
+
+void CudaOps::choose_for(const float* x, const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens,
+                         float* logits, Dispatch& dispatch) {
   const size_t experts = weights.router.n, count = tokens * spec.top_k;
-  product(work_.activations.normed, tokens, weights.router, work_.router, Epilogue::kStore);
+  product(x, tokens, weights.router, work_.router, Epilogue::kStore);
   if (spec.scores != RouterScores::kSoftmax || adjusts_choice(spec)) {
     return choose_on_host(weights, spec, tokens, logits, dispatch);
   }

@@ -46,6 +46,8 @@ class CudaOps final : public Ops {
 
   void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
               Dispatch& dispatch) override;
+  void choose_ahead(const FeedForwardWeights& later, const RouterSpec& spec, size_t tokens,
+                    Dispatch& dispatch) override;
   void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) override;
   void take_choices(const Dispatch& dispatch, size_t tokens) override;
   void experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
@@ -79,6 +81,9 @@ class CudaOps final : public Ops {
   /// Each head's rows times its matrix.
   void head_products(const std::vector<PanelMatrix>& heads, const HeadColumns<const float>& from,
                      const HeadColumns<float>& to, uint32_t rows);
+  /// choose() for the rows of x (tokens, width).
+  void choose_for(const float* x, const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens,
+                  float* logits, Dispatch& dispatch);
   /// For routers that the kernel does not know; the host needs the choices anyway.
   void choose_on_host(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                       Dispatch& dispatch);

@@ -1,0 +1,34 @@
+// What looking ahead gains, by budget and layers.
+import { mib, result, source, table } from '../table-format.mjs';
+
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+
+function lookAhead() {
+  const r = result('look-ahead');
+  const rows = r.rows.map(({ budget, layers, slower, ...own }, i) => [
+    budget,
+    i > 0 && r.rows[i - 1].budget === budget && layers === 0 ? '0, again' : layers,
+    slower === null ? '' : `${percent(slower.mean)} (${percent(slower.low)} to ${percent(slower.high)})`,
+    percent(own.stallSeconds / own.seconds),
+    ...['resident', 'prefetched', 'late', 'onDemand'].map((how) => percent(own[how] / own.needed)),
+    own.foreseen === 0 ? '' : percent(own.wasted / own.foreseen),
+    mib(own.bytes / own.passes),
+  ]);
+  const head = [
+    'experts in memory',
+    'layers',
+    'slower than with 0',
+    'of the passes, waits for experts',
+    'resident',
+    'prefetched in time',
+    'late',
+    'on demand',
+    'of the prefetches, wasted',
+    'a pass moves',
+  ];
+  const link = r.linkBandwidth === null ? 'disk' : `simulated link, ${r.linkBandwidth}`;
+  const about = `${r.model}, ${r.task}, ${link}, ${r.threads} threads, ${r.requests} requests of each row.`;
+  return `${table(head, rows)}\n\n${about}\n\n${source(r)}`;
+}
+
+export const lookAheadTables = { 'look-ahead': lookAhead };

@@ -1,0 +1,73 @@
+// Routers of later layers in a real server: the same texts at every budget, with experts that they named ahead.
+import { join } from 'node:path';
+import { afterEach, expect, it } from 'vitest';
+import { type Answer, metricsOf, REPO, ServerProcess } from '../../support/server-process.js';
+
+const MODEL = join(REPO, 'models/olmoe-mini');
+const PROMPTS = [
+  'A violin is an instrument. A violin is an instrument. A violin is',
+  'one two three four one two three four one two',
+  'A river and a lake are',
+];
+
+let server: ServerProcess | undefined;
+// A test that fails leaves no server behind.
+afterEach(async () => {
+  if (server?.alive) await server.stop();
+});
+
+const ok = ({ status, body }: Answer) => {
+  expect(status, JSON.stringify(body)).toBe(200);
+  return body;
+};
+
+async function start(...flags: string[]): Promise<ServerProcess> {
+  server = await ServerProcess.start(['--model', MODEL, '--threads', '2', '--governor', 'off', ...flags]);
+  return server;
+}
+
+/** Greedy and sampled texts, one after the other and side by side. */
+async function textsOf(subject: ServerProcess) {
+  const ask = async (prompt: string, more: object) => {
+    const body = { prompt, max_tokens: 40, logprobs: 2, return_token_ids: true, ...more };
+    const [choice] = ok(await subject.post('/v1/completions', body)).choices;
+    return { ids: choice.token_ids, logprobs: choice.logprobs };
+  };
+  const alone = [];
+  for (const prompt of PROMPTS) alone.push(await ask(prompt, { temperature: 0 }));
+  const sampled = PROMPTS.map((prompt, seed) => ask(prompt, { temperature: 0.7, seed }));
+  return { alone, together: await Promise.all(sampled) };
+}
+
+it('changes no token and no log-probability', async () => {
+  const plain = await start('--predictor', 'none', '--memory-budget', '100%');
+  const expected = await textsOf(plain);
+  expect(await plain.stop()).toBe(0);
+
+  for (const [budget, predictor] of [
+    ['20%', 'none'],
+    ['60%', 'auto'],
+  ] as const) {
+    const ahead = ['--look-ahead-layers', '2'];
+    const subject = await start('--predictor', predictor, '--memory-budget', budget, ...ahead);
+    expect(await textsOf(subject)).toEqual(expected);
+    await subject.until(async () => (await metricsOf(subject))('sida_prefetches_foreseen_total') > 0);
+    expect(ok(await subject.get('/admin/predictor')).look_ahead.state).toBe('active');
+    expect(await subject.stop()).toBe(0);
+  }
+}, 240_000);
+
+it('measures each source in turn where it is governed, and looks ahead of nothing where every expert has a slot', async () => {
+  const subject = await ServerProcess.start(['--model', MODEL, '--memory-budget', '20%', '--threads', '2']);
+  server = subject;
+  const states = async () => {
+    const { state, look_ahead: routers } = ok(await subject.get('/admin/predictor'));
+    return [state, routers.state];
+  };
+  expect(await states()).toEqual(['probing', 'probing']);
+  for (let round = 0; round < 40 && (await states()).includes('probing'); round++) await textsOf(subject);
+  for (const state of await states()) expect(['active', 'resting']).toContain(state);
+  ok(await subject.request('PUT', '/admin/budget', { device: '100%' }));
+  expect(await states()).toEqual(['not_needed', 'not_needed']);
+  expect(await subject.stop()).toBe(0);
+}, 240_000);
