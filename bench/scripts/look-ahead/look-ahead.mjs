@@ -16,6 +16,7 @@ const HELP = `node bench/scripts/look-ahead/look-ahead.mjs [options]
   --texts FILE           lines of JSON with a "text", asked one after the other
   --tokens 16            of a completion
   --link-bandwidth RATE  of the servers
+  --host-budget SIZE     of the servers
   --blocks 40            of each server, measured
   --warm-up 10           blocks before them
   --block 4              requests of a block
@@ -36,6 +37,7 @@ const { values } = parseArgs({
     texts: { type: 'string', default: 'models/switch-words/words/unknown.jsonl' },
     tokens: { type: 'string', default: '16' },
     'link-bandwidth': { type: 'string' },
+    'host-budget': { type: 'string' },
     blocks: { type: 'string', default: '40' },
     'warm-up': { type: 'string', default: '10' },
     block: { type: 'string', default: '4' },
@@ -80,7 +82,9 @@ async function since(server, before) {
 async function measure(budget) {
   const common = ['--model', values.model, '--memory-budget', budget, '--threads', values.threads];
   common.push('--predictor', 'none', '--governor', 'off');
-  if (values['link-bandwidth'] !== undefined) common.push('--link-bandwidth', values['link-bandwidth']);
+  for (const name of ['link-bandwidth', 'host-budget']) {
+    if (values[name] !== undefined) common.push(`--${name}`, values[name]);
+  }
   const { times, said } = await pairedBlocks({
     label: `${basename(values.model)} with ${budget}`,
     flags: LOOKED_AHEAD.map((layers) => [...common, '--look-ahead-layers', String(layers)]),
@@ -117,6 +121,7 @@ writeResult(values.out, {
   model: basename(values.model),
   task: values.task ?? 'completions',
   linkBandwidth: values['link-bandwidth'] ?? null,
+  hostBudget: values['host-budget'] ?? null,
   threads: Number(values.threads),
   requests: blocks * size,
   blocks,

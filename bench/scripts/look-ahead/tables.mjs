@@ -3,8 +3,8 @@ import { mib, result, source, table } from '../table-format.mjs';
 
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
-function lookAhead() {
-  const r = result('look-ahead');
+function lookAhead(name) {
+  const r = result(name);
   const rows = r.rows.map(({ budget, layers, slower, ...own }, i) => [
     budget,
     i > 0 && r.rows[i - 1].budget === budget && layers === 0 ? '0, again' : layers,
@@ -26,9 +26,13 @@ function lookAhead() {
     'of the prefetches, wasted',
     'a pass moves',
   ];
-  const link = r.linkBandwidth === null ? 'disk' : `simulated link, ${r.linkBandwidth}`;
+  const host = r.hostBudget == null ? '' : ` from a host tier of ${r.hostBudget}`;
+  const link = r.linkBandwidth === null ? 'disk' : `simulated link, ${r.linkBandwidth}${host}`;
   const about = `${r.model}, ${r.task}, ${link}, ${r.threads} threads, ${r.requests} requests of each row.`;
   return `${table(head, rows)}\n\n${about}\n\n${source(r)}`;
 }
 
-export const lookAheadTables = { 'look-ahead': lookAhead };
+export const lookAheadTables = {
+  'look-ahead': () => lookAhead('look-ahead'),
+  'look-ahead-link': () => lookAhead('look-ahead-link'),
+};
