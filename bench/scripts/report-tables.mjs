@@ -86,7 +86,7 @@ if (files.length > 0) {
     };
   const scripts = {
     trainTime: scriptResult('train-time'),
-    lookAhead: scriptResult('look-ahead'),
+    lookAhead: scriptResult('look-ahead-link'),
     governed: GOVERNED.flatMap((name) => scriptResult(name) ?? []),
     quantized: QUANTIZED_MODELS.flatMap((model) => scriptResult(`quantized-accuracy-${model}`) ?? []),
   };

@@ -134,13 +134,13 @@ export const ENGINE_OPTIONS = {
     flag: 'look-ahead-layers',
     value: '<n>',
     env: 'SIDA_LOOK_AHEAD_LAYERS',
-    default: (soFar) => (soFar.predictor === 'none' ? '0' : '1'),
-    defaultText: '1, or 0 with --predictor none',
+    default: (soFar) => (soFar.predictor === 'none' ? '0' : '2'),
+    defaultText: '2, or 0 with --predictor none',
     unit: 'MoE layers; 0 is off',
     help:
       'layers whose routers are applied ahead of time, while the layers before them run, in passes of up to 64 ' +
       'tokens. Experts that they name are prefetched while the link idles. Answers have the same bits',
-    parse: wholeNumber(0, 8, '1'),
+    parse: wholeNumber(0, 8, '2'),
   }),
   linkBandwidth: option({
     flag: 'link-bandwidth',

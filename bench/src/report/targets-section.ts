@@ -1,4 +1,4 @@
-/** The targets that the laboratory measures: P6 to P13, P16, P17 and P22. Each has its figure, its control, its command. */
+/** The targets that the laboratory measures: P6 to P13, P16, P17 and P22, with their figures, controls and commands. */
 import type { BenchFile } from './bench-file.js';
 import type { Section } from './section.js';
 import { measuredTargets } from './targets/measured-targets.js';
