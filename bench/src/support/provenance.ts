@@ -1,7 +1,8 @@
 /** What a result was made with: without it a number says nothing. */
 import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { availableParallelism, cpus, totalmem } from 'node:os';
-import { basename, relative } from 'node:path';
+import { basename, isAbsolute, relative, resolve } from 'node:path';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { formatBytes } from '../../../dist/text/bytes.js';
 import { VERSION } from '../../../dist/version.js';
@@ -39,11 +40,16 @@ export function scriptProvenance(): { command: string } & Pick<
   return { command: scriptCommand(), commit, machine: about, isa, node };
 }
 
-/** The command of this process, a script of bench/scripts/; of paths only the names. */
+/** The command of this process, a script of bench/scripts/; of paths outside of the repository only the names. */
 function scriptCommand(): string {
-  const script = relative(REPOSITORY, process.argv[1] ?? '');
-  const args = process.argv.slice(2).map((arg) => (arg.includes('/') ? basename(arg) : arg));
-  return ['node', script, ...args].join(' ');
+  return ['node', ...process.argv.slice(1).map(withoutMachine)].join(' ');
+}
+
+/** A slash alone makes no path: 2GB/s. */
+function withoutMachine(argument: string): string {
+  if (!argument.includes('/') || !(isAbsolute(argument) || existsSync(argument))) return argument;
+  const inside = relative(REPOSITORY, resolve(argument));
+  return inside.startsWith('..') ? basename(argument) : inside;
 }
 
 /** Behind the commit of a tree that had changes. */
