@@ -1,7 +1,7 @@
 /**
  * Requests whose bodies still arrive while there is no room for connections. Each is handled once its body is there or
- * fills its buffer, and after LIMITS.connectionGraceMs in any case. Those that send slowly are closed by then, and have
- * cost no more than their headers.
+ * fills its buffer, and after LIMITS.connectionGraceMs unless it arrives slowly. Slow ones wait until they are closed
+ * or there is room again, and cost no more than their headers.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { LIMITS } from './limits.js';
@@ -10,12 +10,15 @@ const CHECK_MS = 20;
 
 export class ArrivingBodies {
   readonly #handle: RequestListener;
+  readonly #mayWait: (req: IncomingMessage) => boolean;
   /** With the time at which each is handled at the latest. */
   readonly #waiting = new Map<IncomingMessage, { res: ServerResponse; due: number }>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(handle: RequestListener) {
+  /** `mayWait` tells whether a request waits on after its time. */
+  constructor(handle: RequestListener, mayWait: (req: IncomingMessage) => boolean) {
     this.#handle = handle;
+    this.#mayWait = mayWait;
   }
 
   add(req: IncomingMessage, res: ServerResponse): void {
@@ -38,7 +41,7 @@ export class ArrivingBodies {
 
   #check(): void {
     const now = performance.now();
-    this.#handOver((req, due) => hasArrived(req) || now >= due);
+    this.#handOver((req, due) => hasArrived(req) || (now >= due && !this.#mayWait(req)));
   }
 
   #handOver(ready: (req: IncomingMessage, due: number) => boolean): void {

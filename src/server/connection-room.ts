@@ -4,9 +4,10 @@
  * timeout.
  *
  * Node accepts one connection in each turn of its loop, so a thousand connections that ping in every turn would keep
- * new clients out. While many are open, a connection therefore rests after a few answers in a row that were no work,
- * and while its request arrives slowly. One that sends a request before the answer to the previous one is held: nothing
- * more is read from it, and it is closed later. A client whose connection were closed at once would be back at once.
+ * new clients out. While many are open, requests that are no work therefore take turns (probe-turns.ts), and a
+ * connection rests after a few of them in a row, and while its request arrives slowly. One that sends a request before
+ * the answer to the previous one is held: nothing more is read from it, and it is closed later. A client whose
+ * connection were closed at once would be back at once.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -14,6 +15,7 @@ import { ArrivingBodies } from './arriving-bodies.js';
 import { clientOf, isThisMachine } from './client-address.js';
 import { ConnectionGroups } from './connection-groups.js';
 import { LIMITS } from './limits.js';
+import { ProbeTurns } from './probe-turns.js';
 import { type Connection, chooseVictim, isSlow, type ShedReason } from './shedding.js';
 
 /** What `keepRoom` reports: why it closed a connection, or that there was no room for a new one. */
@@ -27,6 +29,8 @@ interface RoomOptions {
   perAddress: number | 'none' | undefined;
   /** Called before the connection is closed. It may still write to the socket. */
   onClose(event: RoomEvent, socket: Socket): void;
+  /** Answers a request of a crowd, if that can be done at next to no cost. */
+  answerAtOnce(req: IncomingMessage, res: ServerResponse): boolean;
 }
 
 const SHEDDING = {
@@ -35,12 +39,12 @@ const SHEDDING = {
   unreadMs: LIMITS.streamStallMs,
 };
 
-/** `app` answers the requests of `server`. `handOver` gives it those whose bodies still arrive. */
+/** `app` answers the requests of `server`. `handOver` gives it those that wait. */
 export function keepRoom(
   server: Server,
   app: RequestListener,
-  { perAddress, onClose }: RoomOptions,
-): Pick<ArrivingBodies, 'handOver'> {
+  { perAddress, onClose, answerAtOnce }: RoomOptions,
+): { handOver(): void } {
   const open = new Map<Socket, OpenConnection>();
   const connections = new ConnectionGroups<OpenConnection>();
   /** Open connections of each client. */
@@ -113,7 +117,20 @@ export function keepRoom(
       }
     });
   };
-  const bodies = new ArrivingBodies(app);
+  const isFull = () => connections.size >= FULL;
+  const bodies = new ArrivingBodies(app, ({ socket }) => {
+    const connection = open.get(socket);
+    return isFull() && connection !== undefined && isSlow(connection, SHEDDING, performance.now());
+  });
+  const hasFew = ({ socket }: IncomingMessage) => {
+    return (counts.get(open.get(socket)?.client ?? '') ?? 0) <= LIMITS.connectionsOfOneAtEase;
+  };
+  const handleProbe: RequestListener = (req, res) => {
+    const connection = open.get(req.socket);
+    if (connection !== undefined) connections.begin(connection, 'busy');
+    app(req, res);
+  };
+  const probes = new ProbeTurns(handleProbe, { isFull, hasFew });
   const serve: RequestListener = (req, res) => {
     const connection = open.get(req.socket);
     if (connection === undefined) return app(req, res);
@@ -124,14 +141,26 @@ export function keepRoom(
       return;
     }
     track(connection, req, res);
-    // Who expects 100 Continue sends no body before it is handled.
-    const waits = connections.size >= FULL && hasBody(req) && req.headers.expect === undefined;
-    if (waits) bodies.add(req, res);
-    else app(req, res);
+    if (!isWork(req) && crowded(connection)) {
+      if (answerAtOnce(req, res)) return;
+      // Until its turn it may be closed for room.
+      connections.begin(connection, 'idle');
+      probes.add(req, res);
+    } else if (isFull() && hasBody(req) && req.headers.expect === undefined) {
+      bodies.add(req, res);
+    } else {
+      // Who expects 100 Continue sends no body before it is handled.
+      app(req, res);
+    }
   };
   // The body reader sends 100 Continue after the headers have been checked.
   server.on('request', serve).on('checkContinue', serve);
-  return bodies;
+  return {
+    handOver() {
+      bodies.handOver();
+      probes.handOver();
+    },
+  };
 }
 
 function mostOf(client: string, perAddress: RoomOptions['perAddress']): number {
@@ -162,6 +191,11 @@ const FULL = LIMITS.connections - LIMITS.connectionsKeptFree;
  */
 function probesBeforeRest(count: number): number {
   return count < FULL ? LIMITS.probesInARow : 1;
+}
+
+/** Whether a request asks for work, or for what became of it. */
+function isWork({ method, url }: IncomingMessage): boolean {
+  return method === 'POST' || url?.startsWith('/v1/jobs/') === true;
 }
 
 const EVENTS = /^\/v1\/jobs\/[^/?]+\/events(?:\?|$)/;
@@ -198,7 +232,7 @@ class OpenConnection implements Connection {
 
   answered(req: IncomingMessage, res: ServerResponse): void {
     this.waiting -= 1;
-    const asked = req.method === 'POST' || req.url?.startsWith('/v1/jobs/') === true;
+    const asked = isWork(req);
     if (asked && res.statusCode < 400) {
       this.idleAs = 'idleAfterWork';
       this.#everWorked = true;

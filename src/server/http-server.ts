@@ -14,6 +14,7 @@ import { memoryLimiter, TokenLimit } from './admission/token-limit.js';
 import { createApp } from './app.js';
 import { keepRoom } from './connection-room.js';
 import type { ModelContext, ServerContext, ServerDependencies } from './context.js';
+import { healthAtOnce } from './health-at-once.js';
 import { LIMITS } from './limits.js';
 import { errorAnswer } from './middleware/errors.js';
 import { newRequestId } from './middleware/request-id.js';
@@ -157,6 +158,7 @@ function createHttpServer(context: ServerContext, routes: readonly Route[]) {
   });
   const room = keepRoom(server, createApp(context, routes), {
     perAddress: options.connectionsPerAddress,
+    answerAtOnce: healthAtOnce(context),
     onClose(event, socket) {
       metrics.countConnectionError(event);
       if (event === 'slow') socket.write(answerText(408, TOO_SLOW));

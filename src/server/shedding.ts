@@ -47,12 +47,15 @@ export interface Victim<C> {
   reason: ShedReason;
 }
 
+/** Part of the grace time after which a slow upload goes before a connection that has just worked. */
+const SHORT_GRACE = 1 / 4;
+
 /**
  * Finds the connection to close, the oldest of the first of these kinds that there is:
  *   1. silent: no complete request since `graceMs`
  *   2. idle, and its latest request was no work, such as a probe
  *   3. slow: its body arrives slower than `leastRate`
- *   4. idle after work
+ *   4. idle after work; when that is not for `graceMs` yet, first those that are slow, judged after a part of it
  *   5. unread: its client does not read the answer
  *   6. events: it follows a job. Only when `full`.
  *   7. unfinished: it is within `graceMs`. Only when `full`.
@@ -65,29 +68,42 @@ export function chooseVictim<C extends Connection>(
   now: number,
   { full, client }: { full: boolean; client?: string | undefined },
 ): Victim<C> | undefined {
-  const oldest = (doing: Doing, is: (connection: C) => boolean = () => true): C | undefined => {
+  /** The oldest that does it since `ageMs` or more. */
+  const oldest = (
+    doing: Doing,
+    ageMs: number,
+    is: (connection: C) => boolean = () => true,
+  ): C | undefined => {
     for (const connection of groups[doing]) {
+      if (now - connection.since < ageMs) return undefined;
       if ((client === undefined || connection.client === client) && is(connection)) return connection;
     }
     return undefined;
   };
+  const slowSince = (ageMs: number) => {
+    return oldest('busy', ageMs, (each) => isSlow(each, { ...limits, graceMs: ageMs }, now));
+  };
   const { graceMs, unreadMs } = limits;
-  const beginning = oldest('beginning');
+  const beginning = oldest('beginning', 0);
   if (beginning !== undefined && now - beginning.since > graceMs) {
     return { connection: beginning, reason: 'silent' };
   }
-  const idle = oldest('idle');
+  const idle = oldest('idle', 0);
   if (idle !== undefined) return { connection: idle, reason: 'idle' };
-  const slow = oldest('busy', (each) => isSlow(each, limits, now));
+  const slow = slowSince(graceMs);
   if (slow !== undefined) return { connection: slow, reason: 'slow' };
-  const idleAfterWork = oldest('idleAfterWork');
-  if (idleAfterWork !== undefined) return { connection: idleAfterWork, reason: 'idle' };
-  const unread = oldest('busy', (each) => !each.receiving() && each.unread(now) > unreadMs);
+  const idleAfterWork = oldest('idleAfterWork', 0);
+  if (idleAfterWork !== undefined) {
+    const sooner = now - idleAfterWork.since > graceMs ? undefined : slowSince(graceMs * SHORT_GRACE);
+    if (sooner !== undefined) return { connection: sooner, reason: 'slow' };
+    return { connection: idleAfterWork, reason: 'idle' };
+  }
+  const unread = oldest('busy', 0, (each) => !each.receiving() && each.unread(now) > unreadMs);
   if (unread !== undefined) return { connection: unread, reason: 'unread' };
   if (!full) return undefined;
-  const events = oldest('busy', (each) => !each.receiving() && each.follows());
+  const events = oldest('busy', 0, (each) => !each.receiving() && each.follows());
   if (events !== undefined) return { connection: events, reason: 'events' };
-  const uploading = oldest('busy', (each) => each.receiving() && now - each.since <= graceMs);
+  const uploading = oldest('busy', 0, (each) => each.receiving() && now - each.since <= graceMs);
   if (uploading === undefined || (beginning !== undefined && beginning.since <= uploading.since)) {
     return beginning && { connection: beginning, reason: 'silent' };
   }

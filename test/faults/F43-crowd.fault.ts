@@ -1,9 +1,12 @@
 // More connections than the server takes, which ask for next to nothing and never stop.
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import { Agent } from 'node:http';
-import { connect } from 'node:net';
+import { setPriority } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { LIMITS } from '../../src/server/limits.js';
+import { LOW_PRIORITY } from './attackers.js';
 import { type FaultReport, fault } from './fault.js';
 import { percentile, Subject } from './subject.js';
 
@@ -37,59 +40,37 @@ interface Member {
   everyMs: number;
 }
 
-const PING = 'GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n';
+const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`;
+const pings = (path: string): Member => ({ first: get(path), drip: get(path), everyMs: 500 });
 const SLOW_BODY =
   'POST /v1/classify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n{';
 const KINDS: [what: string, member: Member][] = [
-  ['that ping on kept connections', { first: PING, drip: PING, everyMs: 500 }],
+  ['that ping on kept connections', pings('/health/live')],
+  ['that ask for what there is not', pings('/nothing')],
+  ['that ask for dear answers', pings('/metrics')],
   ['whose bodies arrive slowly', { first: SLOW_BODY, drip: ' '.repeat(100), everyMs: 500 }],
   ['whose headers arrive slowly', { first: 'GET / HTTP/1.1\r\n', drip: 'x-a: b\r\n', everyMs: 500 }],
 ];
 
 interface Crowd extends Member {
   size: number;
-  addressOf: (member: number) => string;
+  /** Members take them in turn. */
+  addresses: string[];
 }
 
-/** A crowd that connects again whenever it is closed. The returned function ends it. */
-async function gather({ port }: Subject, { first, drip, everyMs, size, addressOf }: Crowd) {
-  let going = true;
-  const ends: (() => void)[] = [];
-  let [open, connections] = [0, 0];
-  const join = (member: number) => {
-    if (!going) return;
-    const socket = connect({ host: '127.0.0.1', port, localAddress: addressOf(member) });
-    const timer = setInterval(
-      () => socket.writable && !socket.connecting && socket.write(drip),
-      everyMs * (0.8 + (member % 40) / 100),
-    );
-    socket.on('connect', () => {
-      open += 1;
-      connections += 1;
-      socket.write(first);
-      socket.once('close', () => {
-        open -= 1;
-      });
-    });
-    socket.on('error', () => undefined).resume();
-    socket.on('close', () => {
-      clearInterval(timer);
-      setTimeout(join, 200 + (member % 10) * 20, member);
-    });
-    ends[member] = () => socket.destroy();
-  };
-  for (let member = 0; member < size; member += 1) {
-    join(member);
-    if (member % 100 === 99) await delay(50);
-  }
-  await delay(1_500);
+/** A crowd that connects again whenever it is closed. The functions tell how often, and end it. */
+async function gather({ port }: Subject, crowd: Crowd) {
+  const child = fork(new URL('./crowd-process.mjs', import.meta.url), { execArgv: [] });
+  setPriority(child.pid!, LOW_PRIORITY);
+  child.send({ port, ...crowd });
+  await once(child, 'message');
   return {
-    open: () => open,
-    connections: () => connections,
-    end() {
-      going = false;
-      for (const end of ends) end();
+    async connections(): Promise<number> {
+      child.send('count');
+      const [count] = (await once(child, 'message')) as [number];
+      return count;
     },
+    end: () => child.kill('SIGKILL'),
   };
 }
 
@@ -136,10 +117,12 @@ async function besides(report: FaultReport, of: Subject, crowd: Crowd, mostOpen:
     const { latencies, failed } = await good(of);
     clearInterval(watch);
     const beside = percentile(latencies, 0.99);
+    const connections = await gathered.connections();
+    gathered.end();
     const closed = (await shed(of)) - before;
     report.note(`${latencies.length} of ${GOOD} good requests answered`);
     report.note(`p99 ${quiet.toFixed(0)} ms alone, ${beside.toFixed(0)} ms beside them`);
-    report.note(`${gathered.connections()} connections of the crowd, never more than ${most} open`);
+    report.note(`${connections} connections of the crowd, never more than ${most} open`);
     report.note(`${closed} closed to make room`);
     expect(failed).toBeLessThanOrEqual(GOOD / 100);
     // Whoever is more than the limit has made another one go.
@@ -154,16 +137,16 @@ async function besides(report: FaultReport, of: Subject, crowd: Crowd, mostOpen:
 }
 
 for (const [what, member] of KINDS) {
-  for (const [from, addressOf] of [
-    ['one address', () => '127.0.0.1'],
-    ['as many addresses', (i: number) => `127.0.${1 + (i >> 8)}.${i & 255}`],
+  for (const [from, addresses] of [
+    ['one address', ['127.0.0.1']],
+    ['as many addresses', Array.from({ length: CROWD }, (_, i) => `127.0.${1 + (i >> 8)}.${i & 255}`)],
   ] as const) {
     fault('F43', `${CROWD} clients of ${from} ${what}`, (report) =>
-      besides(report, subject, { ...member, size: CROWD, addressOf }, LIMITS.connections),
+      besides(report, subject, { ...member, size: CROWD, addresses: [...addresses] }, LIMITS.connections),
     );
   }
   fault('F43', `${CROWD_OF_ONE} clients of one address that may have ${CAP} ${what}`, (report) => {
-    const crowd = { ...member, size: CROWD_OF_ONE, addressOf: () => '127.0.0.2' };
+    const crowd = { ...member, size: CROWD_OF_ONE, addresses: ['127.0.0.2'] };
     return besides(report, capped, crowd, CAP + OWN);
   });
 }

@@ -5,7 +5,7 @@ import { setPriority } from 'node:os';
 /** Beside what was sent rightly: refusals, and a deadline that the attacker's own request misses. */
 const ALLOWED = [200, 400, 408, 413, 422, 429, 503, 504];
 /** Attackers have machines of their own; here they only get what the server leaves. */
-const LOW_PRIORITY = 10;
+export const LOW_PRIORITY = 10;
 
 export interface AttackBody {
   /** Answers are counted by it. */

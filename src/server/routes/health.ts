@@ -3,6 +3,8 @@ import type { ModelContext, ServerContext } from '../context.js';
 import { LiveAnswer, ReadyAnswer } from '../schemas/service.js';
 import type { Route } from './route.js';
 
+export const LIVE = { status: 'alive' };
+
 export const live: Route = {
   method: 'get',
   path: '/health/live',
@@ -10,7 +12,7 @@ export const live: Route = {
   summary: 'Whether the process answers',
   answers: { 200: { description: 'It does', schema: LiveAnswer } },
   handle(_context, _req, res) {
-    res.json({ status: 'alive' });
+    res.json(LIVE);
   },
 };
 
@@ -24,11 +26,16 @@ export const ready: Route = {
     503: { description: 'They are not, and why', schema: ReadyAnswer },
   },
   handle(context, _req, res) {
-    const answer = readiness(context);
-    if (answer.status === 'not_ready') res.status(503).setHeader('retry-after', '2');
-    res.json(answer);
+    const { status, headers, body } = readyAnswer(context);
+    res.status(status).set(headers).json(body);
   },
 };
+
+export function readyAnswer(context: ServerContext) {
+  const body = readiness(context);
+  if (body.status !== 'not_ready') return { status: 200, headers: {}, body };
+  return { status: 503, headers: { 'retry-after': '2' }, body };
+}
 
 /** Fixed texts, because the engine's own may name files and this route is public. */
 const REASONS: Record<Exclude<EnginePhase, 'ready'>, string> = {

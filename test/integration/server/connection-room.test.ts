@@ -20,7 +20,7 @@ beforeEach(async () => {
       res.statusCode = req.url === '/refused' ? 400 : 200;
       res.end('{}');
     },
-    { perAddress: undefined, onClose: () => undefined },
+    { perAddress: undefined, onClose: () => undefined, answerAtOnce: () => false },
   );
   server.on('connection', (socket) => {
     const pause = vi.spyOn(socket, 'pause');

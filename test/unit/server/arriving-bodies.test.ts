@@ -1,13 +1,17 @@
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { createServer, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { ArrivingBodies } from '../../../src/server/arriving-bodies.js';
 import { LIMITS } from '../../../src/server/limits.js';
 
 let server: Server;
 let client: Socket;
 let bodies: ArrivingBodies;
+let mayWait: boolean;
+beforeEach(() => {
+  mayWait = false;
+});
 afterEach(() => {
   client.destroy();
   server.close();
@@ -17,7 +21,7 @@ afterEach(() => {
 async function handled(begin: string) {
   const found: { ms: number; bytes: number }[] = [];
   let arrived = 0;
-  bodies = new ArrivingBodies((req: IncomingMessage, res) => {
+  const handle: RequestListener = (req, res) => {
     const one = { ms: performance.now() - arrived, bytes: 0 };
     found.push(one);
     req
@@ -26,7 +30,8 @@ async function handled(begin: string) {
       })
       .on('error', () => undefined)
       .on('end', () => res.end('ok'));
-  });
+  };
+  bodies = new ArrivingBodies(handle, () => mayWait);
   server = createServer((req, res) => {
     arrived = performance.now();
     bodies.add(req, res);
@@ -56,6 +61,15 @@ it('are handled when the last byte is there, or the time is over', async () => {
   client.write(post(6, 'abc'));
   await expect.poll(() => found.length, { timeout: 2 * LIMITS.connectionGraceMs }).toBe(2);
   expect(found[1]!.ms).toBeGreaterThan(LIMITS.connectionGraceMs * 0.9);
+});
+
+it('wait on after the time while they may', async () => {
+  mayWait = true;
+  const found = await handled(post(6, 'abc'));
+  await delay(LIMITS.connectionGraceMs * 1.2);
+  expect(found).toEqual([]);
+  mayWait = false;
+  await expect.poll(() => found.length).toBe(1);
 });
 
 it('are handled when they fill their buffer, which nobody would empty', async () => {

@@ -91,6 +91,15 @@ describe('the connection that makes way', () => {
     expect(victim({ full: true }, early, NEW)).toEqual(['early', 'slow']);
   });
 
+  it('is a slow upload within its grace rather than a connection that has just worked', () => {
+    const early: Given = { name: 'early', doing: 'busy', age: 300, body: 1 };
+    const justWorked: Given = { ...WORKED, name: 'just worked', age: 100 };
+    expect(victim({ full: false }, early, justWorked)).toEqual(['early', 'slow']);
+    expect(victim({ full: false }, early, WORKED)).toEqual(['worked', 'idle']);
+    expect(victim({ full: false }, { ...early, age: 200 }, justWorked)).toEqual(['just worked', 'idle']);
+    expect(victim({ full: false }, { ...early, body: 30_000 }, justWorked)).toEqual(['just worked', 'idle']);
+  });
+
   it('is of the client that has too many', () => {
     const other: Given = { ...IDLE, name: 'other', client: '10.0.0.2' };
     expect(victim({ full: true, client: '10.0.0.2' }, SILENT, IDLE, other)).toEqual(['other', 'idle']);
