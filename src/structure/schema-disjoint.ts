@@ -11,8 +11,10 @@ interface Facts {
 
 export class Disjoint {
   readonly #facts = new Map<Schema, Facts>();
-  /** Numbers of types and of values in JSON. */
-  readonly #numbers = new Map<string, number>();
+  /** Numbers of types and of values that are no lists or objects. */
+  readonly #numbers = new Map<unknown, number>();
+  /** Those of lists and objects, by their JSON. */
+  readonly #numbersOfJson = new Map<string, number>();
 
   /** `compared` is told how many values and properties each comparison of two schemas takes, at least 1. */
   every(schemas: readonly unknown[], compared: (count: number) => void): boolean {
@@ -27,9 +29,9 @@ export class Disjoint {
 
   /** Whether no number is in two of the sets. In proportion to them, where pairs would take their square. */
   #noneTwice(sets: readonly Facts['values'][], compared: (count: number) => void): boolean {
-    const seen = new Uint8Array(this.#numbers.size);
+    const seen = new Uint8Array(this.#size);
     // Clearing it is work, too.
-    compared(this.#numbers.size >> 6);
+    compared(this.#size >> 6);
     for (const numbers of sets) {
       if (numbers === undefined) return false;
       compared(numbers.size);
@@ -58,15 +60,26 @@ export class Disjoint {
     return facts;
   }
 
+  get #size(): number {
+    return this.#numbers.size + this.#numbersOfJson.size;
+  }
+
   #numbered(values: readonly unknown[]): Set<number> {
-    return new Set(
-      values.map((value) => {
-        const text = JSON.stringify(value);
-        const number = this.#numbers.get(text) ?? this.#numbers.size;
-        this.#numbers.set(text, number);
-        return number;
-      }),
-    );
+    const numbers = new Set<number>();
+    for (const value of values) {
+      if (typeof value === 'object' && value !== null) {
+        numbers.add(this.#numberOf(this.#numbersOfJson, JSON.stringify(value)));
+      } else numbers.add(this.#numberOf(this.#numbers, value));
+    }
+    return numbers;
+  }
+
+  #numberOf<T>(numbers: Map<T, number>, key: T): number {
+    const known = numbers.get(key);
+    if (known !== undefined) return known;
+    const next = this.#size;
+    numbers.set(key, next);
+    return next;
   }
 }
 

@@ -10,7 +10,7 @@ export function isSchema(value: unknown): value is Schema {
 export function resolvedReference(root: unknown, reference: string): unknown {
   let found: unknown = root;
   for (const part of decoded(reference).split('/').slice(1)) {
-    const name = part.replaceAll('~1', '/').replaceAll('~0', '~');
+    const name = part.includes('~') ? part.replaceAll('~1', '/').replaceAll('~0', '~') : part;
     if (Array.isArray(found)) found = found[Number(name)];
     else found = isSchema(found) && Object.hasOwn(found, name) ? found[name] : undefined;
   }
@@ -19,6 +19,7 @@ export function resolvedReference(root: unknown, reference: string): unknown {
 
 /** A reference that is encoded wrongly stands for itself. */
 function decoded(reference: string): string {
+  if (!reference.includes('%')) return reference;
   try {
     return decodeURIComponent(reference);
   } catch {

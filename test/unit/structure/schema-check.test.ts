@@ -49,6 +49,19 @@ describe('a JSON schema', () => {
       { type: ['object', 'null'], properties: { a: { $ref: '#' } }, required: ['a'] },
     ],
     ['kinds told apart by a constant', { oneOf: [{ const: 1 }, { const: 2 }, { type: 'string' }] }],
+    [
+      'constants that are told apart by their type',
+      {
+        oneOf: [
+          { const: 1 },
+          { const: '1' },
+          { const: [1] },
+          { const: '[1]' },
+          { const: null },
+          { const: 'null' },
+        ],
+      },
+    ],
     ['a format of numbers, which binds nothing', { type: 'integer', format: 'int32' }],
     ['lists whose items may be alike', { type: 'array', items: {}, uniqueItems: false }],
     ['objects of at least no property', { type: 'object', minProperties: 0 }],
@@ -141,6 +154,8 @@ describe('a JSON schema', () => {
       { oneOf: [{ type: 'integer' }, { type: 'number' }] },
       /must differ in their types/,
     ],
+    ['lists that are alike', { oneOf: [{ const: [1] }, { enum: [2, [1]] }] }, /must differ in their types/],
+    ['numbers that are alike', { oneOf: [{ const: 0 }, { const: -0 }] }, /must differ in their types/],
     ['no values', { enum: [] }, /at enum .*expected a list/],
     ['a value of another type', { type: 'string', enum: ['a', 1] }, /1 is not of the type string/],
     ['bounds without a number', { type: 'integer', exclusiveMinimum: 3, maximum: 3 }, /leave no number/],
