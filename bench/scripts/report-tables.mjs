@@ -11,7 +11,7 @@ import { markdownTable } from '../dist/report/markdown.js';
 import { sectionsOf } from '../dist/report/sections.js';
 import { SWITCH_WORDS } from '../dist/scenarios/models.js';
 import { QUANTIZED_MODELS } from './element-types/tables.mjs';
-import { result } from './table-format.mjs';
+import { commandToday, result } from './table-format.mjs';
 
 /** Of runs that measured a part each; where two measured the same, the later counts. */
 const RESULTS = ['bench/results/systems', 'bench/results/words'];
@@ -66,7 +66,11 @@ async function sectionText(files, { id, title, beside, sentences = [], chart, ta
   return [...parts, sourceText(files, parts.join('\n'))].join('\n\n');
 }
 
-const scriptResult = (name) => (existsSync(`bench/results/${name}.json`) ? result(name) : undefined);
+function scriptResult(name) {
+  if (!existsSync(`bench/results/${name}.json`)) return undefined;
+  const found = result(name);
+  return { ...found, command: commandToday(found.command) };
+}
 
 const files = RESULTS.filter((folder) => existsSync(join(folder, BENCH_FILE))).map((folder) => {
   const file = readBenchFile(folder);

@@ -5,9 +5,11 @@ import { type ComparedRow, comparedRows, rangeText, withValue } from './compared
 import { linkTitle, percent, shareName, times } from './format.js';
 import { groupTitle } from './groups.js';
 import { qualities, wayOf } from './quality.js';
-import { bytesOver, hashBuilding, overBelady, overSystem, overTrueTables } from './ratios.js';
+import { bytesOver, hashBuilding, overBelady, overBlind, overSystem, overTrueTables } from './ratios.js';
 import type { Section } from './section.js';
 
+/** Throughputs that differ by less count as equal. */
+const EQUAL = 0.1;
 /** A larger share of the pass is more than hash building may take. */
 const HASH_BUILDING = 0.05;
 const WAY = 0.95;
@@ -31,6 +33,15 @@ export function meaningSection(file: BenchFile): Section {
 const countOf = (ratios: readonly { value: number }[], limit: (value: number) => boolean) =>
   `${ratios.filter(({ value }) => limit(value)).length} of ${ratios.length} rows`;
 
+/** How many rows are slower, equal and faster. */
+function standing(ratios: readonly { value: number }[]): string {
+  const count = (is: (value: number) => boolean) => ratios.filter(({ value }) => is(value)).length;
+  const slower = count((value) => value < 1 - EQUAL);
+  const faster = count((value) => value > 1 + EQUAL);
+  const equal = ratios.length - slower - faster;
+  return `slower in ${slower} of ${ratios.length} rows, equal within ${percent(EQUAL, 0)} in ${equal} and faster in ${faster}`;
+}
+
 /** The trained predictors of which there are rows. */
 function named(rows: readonly ComparedRow[]): string {
   const names = TRAINED.filter((name) => rows.some(({ measurement }) => measurement.system === name));
@@ -41,7 +52,7 @@ function behind(rows: readonly ComparedRow[]): string {
   const parts = UNPREDICTED.map((other) => {
     const ratios = withValue(rows, (measurement, group) => overSystem(measurement, other, group));
     if (ratios.length === 0) return `the throughput beside ${NAMES[other]} is not measured`;
-    return `it has less throughput than ${NAMES[other]} in ${countOf(ratios, (value) => value < 1)}`;
+    return `beside ${NAMES[other]} it is ${standing(ratios)}`;
   });
   return parts.join(', and ');
 }
@@ -68,6 +79,8 @@ function routedLosses(file: BenchFile): string {
 function bytesMoved(file: BenchFile): string {
   const rows = comparedRows(file, TRAINED);
   const lru = withValue(rows, (measurement, group) => bytesOver(measurement, 'lru', group));
+  const none = withValue(rows, (measurement, group) => bytesOver(measurement, 'none', group));
+  const blind = withValue(rows, overBlind);
   const known = withValue(rows, overTrueTables);
   const least = withValue(rows, overBelady);
   const range = (ratios: readonly { value: number }[]) =>
@@ -77,7 +90,7 @@ function bytesMoved(file: BenchFile): string {
           ratios.map(({ value }) => value),
           times,
         );
-  return `Bytes of ${named(rows)}: more than LRU’s in ${countOf(lru, (value) => value > 1)} (${range(lru)}); over the same planner with true tables ${range(known)}; over Belady’s bound ${range(least)}.`;
+  return `Bytes of ${named(rows)}: more than LRU’s in ${countOf(lru, (value) => value > 1)} (${range(lru)}), than those of \`--predictor none\` in ${countOf(none, (value) => value > 1)} (${range(none)}), and than those of the best system that predicts nothing in ${countOf(blind, (value) => value > 1)} (${range(blind)}); over the same planner with true tables ${range(known)}; over Belady’s bound ${range(least)}${least.length === 0 ? '' : ` in ${least.length} rows`}.`;
 }
 
 function building(file: BenchFile): string {

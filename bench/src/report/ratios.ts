@@ -115,12 +115,12 @@ export function hashBuilding({ tableSeconds, passSeconds }: MeasurementSummary):
 }
 
 /**
- * How much longer passes compute than those of `none`, which builds no tables, as a share; waiting for experts left
- * out. There are no tables to build where every expert has a slot.
+ * How much longer passes compute than those of `replay`, whose tables are read and not computed, as a share; waiting
+ * for experts left out.
  */
 export function takenFromPasses(measurement: MeasurementSummary, group: Group): number | undefined {
-  const none = beside(measurement, 'none', group);
-  return none === undefined ? undefined : computing(measurement) / computing(none) - 1;
+  const read = beside(measurement, 'replay', group);
+  return read === undefined ? undefined : computing(measurement) / computing(read) - 1;
 }
 
 function computing({ passSeconds, stallSeconds }: MeasurementSummary): number {

@@ -17,7 +17,7 @@ export function targetsSection(file: BenchFile, scripts: ScriptResults): Section
     tables: [{ head: TARGET_HEAD, rows: rows.map(targetCells) }],
     reading: [
       '`replay` has the true routing: what it misses, no predictor can reach. A control should miss the target; where it reaches it too, the figure says nothing. `cannot tell`: the control lies within noise. `not measured`: no result has it. A command measures the row that decides, which is the worst; without `--only` it measures them all.',
-      'What hash building takes away has another control: `replay` computes no tables, so that what it adds to computing is the planner’s and the transfers’. Where every expert has a slot no tables are built, and nothing is taken.',
+      'What hash building takes away is measured against `replay` in the same row, which reads its tables and computes none. Where every expert has a slot no tables are built, and nothing is taken.',
     ],
   };
 }

@@ -39,37 +39,39 @@ interface MeasuredTarget {
   /** Systems whose measurements it needs. */
   systems: readonly SystemName[];
   control?: SystemName;
-  /** The control should reach the target. Where it misses too, a miss says nothing. */
-  floor?: boolean;
+  /** Why rows that were measured have no value. Where there are only such rows, they cannot tell. */
+  silent?: { because: string; is: (row: ComparedRow) => boolean };
 }
 
 const values = (rows: readonly { value: number }[]) => rows.map(({ value }) => value);
 
 function targetRow(file: BenchFile, target: MeasuredTarget): TargetRow {
-  const { keep = () => true, counts = () => true, value, show, more = () => '', within } = target;
-  const { control = CONTROL, floor = false } = target;
-  const ofSystems = (own: readonly SystemName[]) => withValue(comparedRows(file, own).filter(keep), value);
-  const all = ofSystems(TRAINED);
+  const { keep = () => true, counts = () => true, value, show, more = () => '', within, silent } = target;
+  const { control = CONTROL } = target;
+  const compared = comparedRows(file, TRAINED).filter(keep);
+  const all = withValue(compared, value);
   const rows = all.filter(counts);
   const others = all.filter((row) => !counts(row));
-  const wrong = ofSystems([control]).filter(counts);
-  const figure = (own: readonly { value: number }[]) =>
-    `${rangeText(values(own), show)} in ${own.length === 1 ? '1 row' : `${own.length} rows`}`;
-  const verdict = judged(values(rows), within);
-  const cannotTell = floor && verdict === 'missed' && judged(values(wrong), within) === 'missed';
+  const without = rows.length === 0 && silent !== undefined ? compared.filter(counts).filter(silent.is) : [];
+  const wrong = withValue(comparedRows(file, [control]).filter(keep), value).filter(counts);
+  const inRows = ({ length }: readonly unknown[]) => (length === 1 ? 'in 1 row' : `in ${length} rows`);
+  const figure = (own: readonly { value: number }[]) => `${rangeText(values(own), show)} ${inRows(own)}`;
   const parts = [
     rows.length === 0 ? DASH : `${figure(rows)}${more(rows)}`,
+    ...(without.length === 0 ? [] : [`${silent!.because} ${inRows(without)}`]),
     ...(others.length === 0 ? [] : [`elsewhere ${figure(others)}`]),
   ];
+  const shown =
+    rows.length > 0 ? rows : without.length > 0 ? without.map((row) => ({ ...row, value: 0 })) : others;
   return {
     target: target.target,
     what: target.what,
     limit: target.limit,
     figure: parts.join('; '),
-    verdict: cannotTell ? CANNOT_TELL : verdict,
-    inputs: inputsRange(rows),
+    verdict: without.length > 0 ? CANNOT_TELL : judged(values(rows), within),
+    inputs: inputsRange(rows.length > 0 ? rows : without),
     control: wrong.length === 0 ? DASH : `${control}: ${rangeText(values(wrong), show)}`,
-    command: commandFor(target, rows.length > 0 ? rows : others),
+    command: commandFor(target, shown),
   };
 }
 
@@ -110,6 +112,10 @@ export function measuredTargets(file: BenchFile): TargetRow[] {
       show: (value) => percent(value, 0),
       keep: some,
       counts: matter,
+      silent: {
+        because: `true tables save less than ${worth}`,
+        is: ({ measurement, group }) => beside(measurement, 'replay', group) !== undefined,
+      },
       systems: ['replay', 'lru', 'none', 'lfu', 'static-hot'],
     };
   });
@@ -123,7 +129,8 @@ export function measuredTargets(file: BenchFile): TargetRow[] {
       show: times,
       more: (own) => {
         const least = values(withValue(own, overBelady));
-        return `; over Belady’s bound ${least.length === 0 ? NOT_MEASURED : rangeText(least, times)}`;
+        if (least.length === 0) return `; over Belady’s bound ${NOT_MEASURED}`;
+        return `; over Belady’s bound ${rangeText(least, times)} in ${least.length} of them`;
       },
       systems: ['replay'],
     }),
@@ -155,21 +162,14 @@ export function measuredTargets(file: BenchFile): TargetRow[] {
       show: percent,
       systems: [],
     }),
-    takenTarget(file),
+    targetRow(file, {
+      target: 'P9',
+      what: 'what hash building takes away from the computing threads: how much longer passes compute than where the same planner reads true tables, waiting for experts left out',
+      limit: '≤ 2 %',
+      within: (value) => value <= 0.02,
+      value: takenFromPasses,
+      show: percent,
+      systems: ['replay'],
+    }),
   ];
-}
-
-function takenTarget(file: BenchFile): TargetRow {
-  return targetRow(file, {
-    target: 'P9',
-    what: 'what hash building takes away from the computing threads: how much longer passes compute than with `--predictor none`, waiting for experts left out',
-    limit: '≤ 2 %',
-    within: (value) => value <= 0.02,
-    value: takenFromPasses,
-    show: percent,
-    systems: ['none'],
-    // The same planner and prefetches, with tables that are read and not computed.
-    control: 'replay',
-    floor: true,
-  });
 }
