@@ -18,6 +18,8 @@ const RESULTS = ['bench/results/systems', 'bench/results/words'];
 const CHARTS = 'docs/charts';
 /** Results of bench/scripts/governor/governor.mjs. */
 const GOVERNED = ['governor', 'governor-olmoe-mini'];
+/** Recorded routing of decoders. */
+const REPLAYED = ['qwen', 'gemma', 'gptoss'];
 /** Results of trees with changes that tables may show, since their sources say so. */
 const CHANGED_TREES = ['bench/results/systems'];
 
@@ -91,7 +93,9 @@ if (files.length > 0) {
   const scripts = {
     trainTime: scriptResult('train-time'),
     lookAhead: scriptResult('look-ahead-link'),
+    eviction: scriptResult('eviction'),
     governed: GOVERNED.flatMap((name) => scriptResult(name) ?? []),
+    replayed: REPLAYED.flatMap((name) => scriptResult(`replay-${name}`) ?? []),
     quantized: QUANTIZED_MODELS.flatMap((model) => scriptResult(`quantized-accuracy-${model}`) ?? []),
   };
   for (const section of sectionsOf(joined, scripts))

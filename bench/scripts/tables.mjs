@@ -9,11 +9,13 @@ import { cudaTables } from './cuda/tables.mjs';
 import { dependencyTables } from './dependency/tables.mjs';
 import { diskTables } from './disk/tables.mjs';
 import { quantizedTables } from './element-types/tables.mjs';
+import { evictionTables } from './eviction/tables.mjs';
 import { kernelTables } from './kernels/tables.mjs';
 import { largeModelTables } from './larger-than-memory/tables.mjs';
 import { lookAheadTables } from './look-ahead/tables.mjs';
 import { passPartTables } from './pass-parts/tables.mjs';
 import { placementTables } from './placement/tables.mjs';
+import { plannerTables } from './planner/tables.mjs';
 import { predictorTables } from './predictor/tables.mjs';
 import { profileTables } from './profile/tables.mjs';
 import { replayTables } from './replay/tables.mjs';
@@ -40,6 +42,8 @@ const tables = {
   ...gatingTables,
   ...largeModelTables,
   ...lookAheadTables,
+  ...evictionTables,
+  ...plannerTables,
   ...restTables,
 };
 

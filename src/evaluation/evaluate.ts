@@ -74,6 +74,7 @@ export async function evaluate(source: EvaluationSource, options: EvaluationOpti
   const { experts, blockBytes } = engine.plan;
   const moved = await movedBytes(totals.batches, {
     experts,
+    layerExperts: engine.shape.experts,
     bytesOf: (id) => blockBytes[Math.floor(id / engine.shape.experts)]!,
     budgets,
     lookaheads,

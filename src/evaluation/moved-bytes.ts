@@ -15,6 +15,8 @@ export interface SlotBudget {
 interface MovedOptions {
   /** Experts of all layers of the model. */
   experts: number;
+  /** Experts of each layer. */
+  layerExperts: number;
   /** Bytes of an expert by flat id. */
   bytesOf: (id: number) => number;
   budgets: readonly SlotBudget[];
@@ -41,11 +43,11 @@ interface Rule extends Pick<Moved, 'policy' | 'tables' | 'lookahead'> {
   run(batches: readonly ReplayBatch[], device: Device, watch: PassWatch<ReplayPass>): void;
 }
 
-const REACTIVE = ['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering'] as const;
+const REACTIVE = ['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering', 'farthest-next-use'] as const;
 
 export async function movedBytes(
   batches: readonly ReplayBatch[],
-  { experts, bytesOf, budgets, lookaheads, onReplay }: MovedOptions,
+  { experts, layerExperts, bytesOf, budgets, lookaheads, onReplay }: MovedOptions,
 ): Promise<BudgetMoves[]> {
   const rules = rulesOf(lookaheads);
   const visits = batches.flatMap(({ passes }) => passes.flatMap((pass) => pass.visits));
@@ -60,7 +62,7 @@ export async function movedBytes(
         loads += 1;
         bytes += bytesOf(id);
       };
-      run(batches, { experts, slots }, { load });
+      run(batches, { experts, layerExperts, slots }, { load });
       policies.push({ ...rule, loads, bytes });
       done += 1;
       await onReplay?.(done, rules.length * budgets.length);

@@ -6,6 +6,8 @@ import type { ReplayPass, ReplayStore } from './replay.js';
 export interface Device {
   /** Experts of all layers of the model. */
   experts: number;
+  /** Experts of each layer. */
+  layerExperts: number;
   slots: number;
 }
 

@@ -30,7 +30,7 @@ const EXPENDABLE = 2 ** 40;
 
 /**
  * With a forecast, an expert's key is its expected next use, in visits from now:
- * Σ t · P(first needed at t) + P(not needed) · (visits + the policy's estimate).
+ * Σ t · P(first needed at t) + P(not needed) · (the policy's estimate beyond the visits).
  * With certain tables this is Belady's rule. A rehearsal of the visits finds the experts that are evicted before that
  * use; only these make room for prefetches. Without a forecast, only the needs of this pass are protected.
  *
@@ -64,14 +64,18 @@ function planAhead(input: PlanInput): ResidencyPlan {
     nextUse: use.now,
     residency,
   });
-  const [keys, keysAfter] = [use.now, use.afterPass];
+  const { now: keys, afterPass: keysAfter, unneeded: keysUnneeded } = use;
   for (let id = 0; id < keys.length; id++) {
-    if (goesNow[id] === 1) keys[id]! += EXPENDABLE;
+    if (goesNow[id] === 1) {
+      keys[id]! += EXPENDABLE;
+      keysUnneeded[id]! += EXPENDABLE;
+    }
     if (goesAfterUse[id] === 1) keysAfter[id]! += EXPENDABLE;
   }
   return {
     keys,
     keysAfter,
+    keysUnneeded,
     loads: Uint32Array.from(loads),
     expendable: EXPENDABLE,
     newestFirst: policy.newestFirst,
@@ -85,9 +89,10 @@ function likely(need: Float32Array): number[] {
 }
 
 function planThisPass({ visits, passVisits, prefetchVisits, residency, policy }: PlanInput): ResidencyPlan {
-  const { before, after } = policy.rank(residency);
-  const keys = before.map((rank) => EXPENDABLE + rank);
-  const keysAfter = after.map((rank) => EXPENDABLE + rank);
+  const { before, after, unneeded = before } = policy.rank(residency, 0);
+  const [keys, keysAfter, keysUnneeded] = [before, after, unneeded].map((ranks) =>
+    ranks.map((rank) => EXPENDABLE + rank),
+  ) as [Float64Array, Float64Array, Float64Array];
   const loads = new Set<number>();
   visits.slice(0, passVisits).forEach(({ firstId, need }, time) => {
     for (const index of likely(need)) {
@@ -96,25 +101,23 @@ function planThisPass({ visits, passVisits, prefetchVisits, residency, policy }:
       if (time < prefetchVisits && residency.state[id] !== RESIDENT) loads.add(id);
     }
   });
-  return { keys, keysAfter, loads: Uint32Array.from(loads), expendable: 0, newestFirst: policy.newestFirst };
+  const { newestFirst } = policy;
+  return { keys, keysAfter, keysUnneeded, loads: Uint32Array.from(loads), expendable: 0, newestFirst };
 }
 
 interface ExpectedUse {
   /** (experts), time of the next use from now on. */
   now: Float64Array;
-  /** (experts), time of the next use after the pass. */
+  /** (experts), time of the next use after the pass, of experts that it used. */
   afterPass: Float64Array;
+  /** The same, of experts that it did not use. */
+  unneeded: Float64Array;
   /** (visits to prefetch for), (experts per layer), time of the next use after this visit. */
   afterVisit: Float64Array[];
 }
 
 function expectedUse({ visits, passVisits, prefetchVisits, residency, policy }: PlanInput): ExpectedUse {
-  // The policy's estimates count visits beyond the last known one.
-  const { before: now, after: later } = policy.rank(residency);
-  for (let id = 0; id < now.length; id++) {
-    now[id]! += visits.length;
-    later[id]! += visits.length;
-  }
+  const { before: now, after: later, unneeded = now.slice() } = policy.rank(residency, visits.length);
   const afterVisit: Float64Array[] = [];
   let afterPass = passVisits >= visits.length ? later.slice() : later;
   for (let time = visits.length - 1; time >= 0; time--) {
@@ -126,8 +129,9 @@ function expectedUse({ visits, passVisits, prefetchVisits, residency, policy }: 
       const id = firstId + index;
       now[id] = chance * time + (1 - chance) * now[id]!;
       later[id] = chance * time + (1 - chance) * later[id]!;
+      if (time >= passVisits) unneeded[id] = chance * time + (1 - chance) * unneeded[id]!;
     }
     if (time === passVisits) afterPass = later.slice();
   }
-  return { now, afterPass, afterVisit };
+  return { now, afterPass, unneeded, afterVisit };
 }

@@ -263,6 +263,8 @@ export interface ResidencyPlan {
   keys: Float64Array;
   /** Key of each expert from then on, by flat id. */
   keysAfter: Float64Array;
+  /** Key once the expert's layer has run without needing it; `keys` when absent. */
+  keysUnneeded?: Float64Array;
   /**
    * Flat ids to prefetch, most urgent first. Each takes a free slot, or evicts an expert whose key is larger than its
    * own and not below `expendable`.
@@ -297,6 +299,15 @@ export interface Residency {
   /** Tick of the last use and of the last load; 0 is never. */
   lastUse: Float64Array;
   loadedAt: Float64Array;
+  /** Number of times that the expert's layer has run. */
+  turns: Float64Array;
+  /** Which of all `visits` was its layer's last one, from 1; 0 is none. */
+  lastTurn: Float64Array;
+  /** Share of its layer's turns that needed the expert, from 0 to 1, where recent ones weigh more (`use_rate.h`). */
+  useRate: Float64Array;
+  /** What the share would become if the next turn needed the expert, or did not. */
+  useRateNeeded: Float64Array;
+  useRateUnneeded: Float64Array;
   slots: number;
   freeSlots: number;
   /** Number of MoE layers that have run so far. */

@@ -4,6 +4,8 @@ import type { Residency, ResidencyPlan } from './engine-types.js';
 export interface WeightlessStoreOptions {
   /** Experts of all layers of the model. */
   experts: number;
+  /** Experts of each layer. */
+  layerExperts: number;
   /** At least 1. Larger values than the number of experts count as that number. */
   slots: number;
   /**
@@ -28,7 +30,10 @@ export interface StoreLoads {
 export interface WeightlessStore {
   /** Begins a pass, as `Engine.runBatch` does. */
   startPass(plan: ResidencyPlan | null): StoreLoads | null;
-  /** Runs one layer. `ids` are the flat ids of the experts that it needs, ascending. */
+  /**
+   * Runs one layer. `ids` are the flat ids of the experts that it needs, ascending. Throws invalid_request for experts
+   * of several layers.
+   */
   visit(ids: Uint32Array): StoreLoads | null;
   /** Pins or unpins experts, as `Engine.pin` does. */
   pin(ids: Uint32Array, pinned: boolean): StoreLoads | null;

@@ -139,7 +139,7 @@ describe('the results of the addon', () => {
   });
 
   it('match the types of a store without weights', () => {
-    const store = new addon.WeightlessStore({ experts: 4, slots: 2, loadsInFlight: 2 });
+    const store = new addon.WeightlessStore({ experts: 4, layerExperts: 4, slots: 2, loadsInFlight: 2 });
     const keys = new Float64Array(4);
     const plan = { keys, keysAfter: keys, loads: Uint32Array.of(1), expendable: 0, newestFirst: false };
     for (const [method, value] of [
@@ -239,7 +239,7 @@ describe('the fields that the addon reads', () => {
   });
 
   it('match the types of the options and the plan of a store without weights', () => {
-    const options = { experts: 4, slots: 2, loadsInFlight: 2 };
+    const options = { experts: 4, layerExperts: 4, slots: 2, loadsInFlight: 2 };
     expect(asked(options, (watching) => new addon.WeightlessStore(watching))).toEqual(
       sorted(names('WeightlessStoreOptions')),
     );

@@ -9,7 +9,7 @@ import { thrown } from './predictor-fixture.js';
 const EXPERTS = 8;
 
 function openStore(slots: number, loadsInFlight = 4): WeightlessStore {
-  return new (loadAddon().WeightlessStore)({ experts: EXPERTS, slots, loadsInFlight });
+  return new (loadAddon().WeightlessStore)({ experts: EXPERTS, layerExperts: EXPERTS, slots, loadsInFlight });
 }
 
 function planOf(keys: number[], loads: number[], after = keys, expendable = 0): ResidencyPlan {

@@ -17,8 +17,8 @@ const { values } = parseArgs({
   options: { traces: { type: 'string' }, only: { type: 'string' }, svg: { type: 'string' } },
 });
 
-const GRID = ['--cache', '5%,10%,25%,50%', '--lookahead', '0,1,4,16'];
-const BLIND = 'fifo,lru,lfu,lifo,expert-buffering,static-hot,belady';
+const GRID = ['--cache', '5%,10%,20%,25%,50%', '--lookahead', '0,1,4,16'];
+const BLIND = 'fifo,lru,lfu,lifo,expert-buffering,none,static-hot,belady';
 const folder = mkdtempSync(join(tmpdir(), 'sida-replay-'));
 
 /** Recorded traces by name, and ours. */

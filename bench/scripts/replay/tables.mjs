@@ -58,11 +58,20 @@ function targetRows({ trace, shared }) {
   );
 }
 
-const MISS = ['fifo', 'lru', 'lfu', 'lifo', 'expert-buffering', 'static-hot', 'belady'];
+const MISS = ['fifo', 'lru', 'lfu', 'lifo', 'expert-buffering', 'none', 'static-hot', 'belady'];
 const missOf = ({ needs, misses, prefetches }) => percent((misses + prefetches) / needs);
 
 /** Policies of the table of regret: those that see nothing ahead, then the others, each with its horizons. */
-const REGRET = ['lru', 'lfu', 'expert-buffering', 'static-hot', 'shuffled-tables', 'true-tables', 'belady'];
+const REGRET = [
+  'lru',
+  'lfu',
+  'expert-buffering',
+  'none',
+  'static-hot',
+  'shuffled-tables',
+  'true-tables',
+  'belady',
+];
 const HORIZONS = [1, 4, 16];
 
 function regretRows({ trace, shared }) {
@@ -111,6 +120,37 @@ export const replayTables = {
     const counts = ['prefill: tokens / passes / experts needed', 'decode: tokens / passes / experts needed'];
     return `${table([...head, ...counts], rows)}\n\n${sources(all)}`;
   },
+  'replay-short': () => {
+    const all = reports();
+    const rows = all.flatMap(({ trace, shared }) =>
+      ['10%', '25%'].map((size) => {
+        const cache = cacheOf(shared, size);
+        const span = spanOf(trace);
+        const over = (policy, lookahead, other) =>
+          times(runOf(cache, policy, lookahead)[span].bytes / runOf(cache, other)[span].bytes);
+        const best = bestBlind(cache, span);
+        return [
+          nameOf(trace, shared),
+          size.replace('%', ' %'),
+          over('none', null, 'lru'),
+          over('none', null, 'belady'),
+          over('true-tables', 1, 'belady'),
+          over('true-tables', 4, 'belady'),
+          `${times(runOf(cache, 'true-tables', 4)[span].overBlind)} (${best.policy})`,
+        ];
+      }),
+    );
+    const head = [
+      'trace',
+      'experts in memory',
+      'without a predictor / LRU',
+      'without a predictor / Belady',
+      'true tables, 1 ahead / Belady',
+      'true tables, 4 ahead / Belady',
+      'true tables, 4 ahead / best that predicts nothing',
+    ];
+    return `${table(head, rows)}\n\n${sources(all)}`;
+  },
   'replay-targets': () => {
     const all = reports();
     const head = [
@@ -153,6 +193,7 @@ export const replayTables = {
         const runs = [
           ['lru', runOf(cache, 'lru')],
           ['lfu', runOf(cache, 'lfu')],
+          ['none', runOf(cache, 'none')],
           ['true tables, look-ahead 4', runOf(cache, 'true-tables', 4)],
           ['… without prefetch', runOf(cache, 'true-tables-on-demand', 4)],
           ['Belady, look-ahead 4', runOf(cache, 'belady', 4)],

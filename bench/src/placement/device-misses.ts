@@ -84,8 +84,12 @@ export function deviceMisses(
       .reduce((sum, { visits }) => sum + visits.reduce((total, ids) => total + ids.length, 0), 0);
     const own = new Float64Array(passes.length);
     let loads = 0;
-    const room = Math.floor(slots / devices) + (device < slots % devices ? 1 : 0);
-    runPolicy({ policy, lookahead: null }, part, { experts: layers.length * experts, slots: room }, 0, {
+    const memory = {
+      experts: layers.length * experts,
+      layerExperts: experts,
+      slots: Math.floor(slots / devices) + (device < slots % devices ? 1 : 0),
+    };
+    runPolicy({ policy, lookahead: null }, part, memory, 0, {
       load: (pass) => {
         loads += 1;
         own[placeOf.get(pass.visits)!]! += 1;

@@ -82,7 +82,11 @@ export async function compare(trace: RoutingTrace, options: CompareOptions): Pro
     for (const run of runs) {
       const tally = new Tally();
       for (const [i, part] of parts.entries()) {
-        const device = { experts: part.layers.length * experts, slots: partOf(size.slots, parts.length, i) };
+        const device = {
+          experts: part.layers.length * experts,
+          layerExperts: experts,
+          slots: partOf(size.slots, parts.length, i),
+        };
         const bytesOf = (id: number) => part.expertBytes[Math.floor(id / experts)]!;
         runPolicy(run, part, device, learned, tally.watch(bytesOf));
         tally.settle();

@@ -1,4 +1,7 @@
-/** The targets that the laboratory measures: P6 to P13, P16, P17 and P22, with their figures, controls and commands. */
+/**
+ * The targets that the laboratory measures: P6 to P13, P16, P17 and P20 to P22, with their figures, controls and
+ * commands.
+ */
 import type { BenchFile } from './bench-file.js';
 import type { Section } from './section.js';
 import { measuredTargets } from './targets/measured-targets.js';

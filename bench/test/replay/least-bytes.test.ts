@@ -22,7 +22,7 @@ interface Run {
 }
 
 const RUNS: readonly Run[] = [
-  ...(['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering'] as const).map((name) => ({
+  ...(['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering', 'farthest-next-use'] as const).map((name) => ({
     name,
     rule: { policy: EVICTION_POLICIES[name], lookahead: null },
     batches: withoutTables,
@@ -52,7 +52,7 @@ function measured(
   const experts = LAYERS * EXPERTS;
   let [bytes, steps] = [0, 0];
   const store = new WatchedStore<TracedPass>(
-    { experts, slots },
+    { experts, layerExperts: EXPERTS, slots },
     {
       load: (_, id) => {
         if (steps > warm) bytes += blockBytes[Math.floor(id / EXPERTS)]!;

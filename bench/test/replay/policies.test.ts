@@ -63,6 +63,23 @@ describe('by hand', () => {
     expect(await moved(steps, 2, 'lifo')).toBe(6);
   });
 
+  it('none keeps layers of a walk through all experts, where lru finds nothing', async () => {
+    const walk = traceOf(
+      Array.from({ length: 8 }, () => [[0], [0], [0], [0]]),
+      1,
+    );
+    expect(await moved(walk, 3, 'lru')).toBe(32);
+    // In the first round it does not know the walk.
+    expect(await moved(walk, 3, 'none')).toBeLessThanOrEqual(1 + (await moved(walk, 3, 'belady')));
+  });
+
+  it('none follows a change of what is needed, lfu does not', async () => {
+    const once = Array.from({ length: 20 }, () => [0, 1]).flat();
+    const then = Array.from({ length: 6 }, () => [2, 3]).flat();
+    const changed = singles([...once, ...then], 4);
+    expect(await moved(changed, 2, 'none')).toBeLessThan(await moved(changed, 2, 'lfu'));
+  });
+
   it('static-hot learns from the first part, then keeps what was hot there', async () => {
     // 0 is pinned after three steps; 1 and 2 take turns in the slot that is left.
     expect(await moved(singles([0, 0, 1, 2, 0, 1], 4), 2, 'static-hot', { learn: 0.5 })).toBe(4);

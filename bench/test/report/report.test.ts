@@ -248,9 +248,9 @@ describe('the targets', () => {
   const rows = (scripts = {}) => targetsSection(file, scripts).tables[0]!.rows;
   const of = (name: string, scripts = {}) => rows(scripts).filter(([target]) => target === name);
 
-  it('are P6 to P13, P16, P17 and P22, each with a verdict and a command or a dash', () => {
+  it('are P6 to P13, P16, P17 and P20 to P22, each with a verdict and a command or a dash', () => {
     expect([...new Set(rows().map(([name]) => name))]).toEqual([
-      ...['P6', 'P7', 'P8', 'P9', 'P10', 'P12', 'P13', 'P16', 'P17', 'P22'],
+      ...['P6', 'P7', 'P8', 'P9', 'P10', 'P12', 'P13', 'P16', 'P17', 'P20', 'P21', 'P22'],
     ]);
     for (const row of rows()) {
       expect(row).toHaveLength(8);

@@ -232,3 +232,84 @@ describe('the commands', () => {
     }
   });
 });
+
+describe('decoding without a predictor', () => {
+  const RECORDED_STEPS = { tokens: 128, passes: 128, needs: 100 };
+  const run = (policy: string, lookahead: number | null, hits: number) => ({
+    ...{ policy, lookahead },
+    decode: { hits, needs: 100 },
+  });
+  const p20 = (...none: number[]) =>
+    targetsSection(FILE, {
+      replayed: none.map((hits, at) => ({
+        ...RECORDED,
+        shared: {
+          ...{
+            model: `Model-${at}-Q4_K_M.gguf`,
+            phases: { prefill: RECORDED_STEPS, decode: RECORDED_STEPS },
+          },
+          caches: [
+            {
+              cache: '10%',
+              slots: 10,
+              policies: [
+                run('lru', null, 50),
+                run('none', null, hits),
+                run('shuffled-tables', 1, 45),
+                run('true-tables-on-demand', 1, 70),
+                run('belady', 1, 72),
+              ],
+            },
+          ],
+        } as never,
+      })),
+    })
+      .tables[0]!.rows.find(([name]) => name === 'P20')!
+      .slice(3, 7);
+
+  it('reaches the target where it gains 70 % of what knowing the next token gains, and shows wrong tables', () => {
+    expect(p20(65)).toEqual([
+      'Model-0 10%: 75 % (50.0 % to 65.0 %, known 70.0 %)',
+      'reached',
+      '128',
+      'shuffled tables: Model-0 10% −25 %',
+    ]);
+    expect(p20(65, 60)[1]).toBe('missed');
+    expect(p20()[1]).toBe('not measured');
+  });
+});
+
+describe('the prompt of a decoder', () => {
+  const p21 = (bytes: number, ms: number) =>
+    targetsSection(FILE, {
+      eviction: {
+        ...RECORDED,
+        ...{ pack: 'decoder', prompt: 512, slotBytes: 100 },
+        // The second chunk's experts take longer to read than the chunk to compute.
+        chunks: [
+          { ms: 100, bytes: 1000 },
+          { ms: 100, bytes: 3000 },
+        ],
+        rows: [
+          {
+            ...{ budget: '25%', bytesPerSecond: 20_000 },
+            rules: [
+              { rule: 'lru', prefill: { ms: 500, bytes: 4000, needed: 40 } },
+              { rule: 'none', prefill: { ms, bytes, needed: 40 } },
+            ],
+          },
+        ],
+      },
+    })
+      .tables[0]!.rows.filter(([name]) => name === 'P21')
+      .map((row) => row.slice(3, 7));
+
+  it('is compared with computing or one read of its experts, and with LRU', () => {
+    expect(p21(3000, 275)).toEqual([
+      ['decoder 25% 0.75×', 'reached', '512', 'lru: 25% 1.00×'],
+      ['decoder 25% 1.10×', 'reached', '512', 'lru: 25% 2.00×'],
+    ]);
+    expect(p21(4400, 400).map(([, verdict]) => verdict)).toEqual(['missed', 'missed']);
+    expect(targetsSection(FILE, {}).tables[0]!.rows.filter(([name]) => name === 'P21')).toHaveLength(2);
+  });
+});

@@ -10,7 +10,12 @@ const planFrom = (first: number) => streamingPlan(first, LAYERS, EXPERTS);
 
 /** Loads of `rounds` encode and decode passes in which each layer takes all its experts. */
 function loadsOf(slots: number, rounds: number): number {
-  const store = new (loadAddon().WeightlessStore)({ experts: TOTAL, slots, loadsInFlight: 4 });
+  const store = new (loadAddon().WeightlessStore)({
+    experts: TOTAL,
+    layerExperts: EXPERTS,
+    slots,
+    loadsInFlight: 4,
+  });
   const calls = Array.from({ length: rounds }, () =>
     [[0, 1], [2]].flatMap((pass) => [
       store.startPass(planFrom(pass[0]!)),

@@ -22,6 +22,7 @@ PlanCopy::PlanCopy(const Napi::Value& value, size_t experts) {
   const auto js = value.As<Napi::Object>();
   keys_ = copy_of<double>(js, "keys");
   keys_after_ = copy_of<double>(js, "keysAfter");
+  if (!js.Get("keysUnneeded").IsUndefined()) keys_unneeded_ = copy_of<double>(js, "keysUnneeded");
   loads_ = expert_ids_from_js(copy_of<uint32_t>(js, "loads"), experts);
   expendable_ = js.Get("expendable").ToNumber().DoubleValue();
   newest_first_ = js.Get("newestFirst").ToBoolean().Value();
@@ -44,6 +45,11 @@ Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot) {
   doubles("uses", snapshot.uses);
   doubles("lastUse", snapshot.last_use);
   doubles("loadedAt", snapshot.loaded_at);
+  doubles("turns", snapshot.turns);
+  doubles("lastTurn", snapshot.last_turn);
+  doubles("useRate", snapshot.use_rate);
+  doubles("useRateNeeded", snapshot.use_rate_needed);
+  doubles("useRateUnneeded", snapshot.use_rate_unneeded);
   js.Set("slots", snapshot.slots);
   js.Set("freeSlots", snapshot.free_slots);
   js.Set("visits", static_cast<double>(snapshot.visits));

@@ -20,11 +20,12 @@ class PlanCopy {
   /// Throws invalid_request naming a field that is not of its type.
   PlanCopy(const Napi::Value& value, size_t experts);
 
-  ResidencyPlan view() const { return {keys_, keys_after_, loads_, expendable_, newest_first_}; }
+  ResidencyPlan view() const { return {keys_, keys_after_, loads_, expendable_, newest_first_, keys_unneeded_}; }
 
  private:
   std::vector<double> keys_;
   std::vector<double> keys_after_;
+  std::vector<double> keys_unneeded_;
   std::vector<ExpertId> loads_;
   double expendable_ = 0;
   bool newest_first_ = false;

@@ -51,7 +51,10 @@ std::vector<ExpertId> ResidencyTable::pin(std::span<const ExpertId> ids) {
 }
 
 void ResidencyTable::unpin(std::span<const ExpertId> ids) {
-  for (const ExpertId id : ids) records_.at(id).pinned = false;
+  for (const ExpertId id : ids) {
+    records_.at(id).pinned = false;
+    offer(id);
+  }
 }
 
 SlotLoad ResidencyTable::demand(ExpertId id) {

@@ -1,6 +1,7 @@
 #include "expert/residency_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -20,24 +21,44 @@ ResidencySnapshot ResidencyTable::snapshot() const {
     copy.last_use.push_back(static_cast<double>(record.last_use));
     copy.loaded_at.push_back(static_cast<double>(record.loaded_at));
   }
+  for (const UseRate& rate : use_rates_) {
+    copy.turns.push_back(static_cast<double>(rate.turns()));
+    copy.last_turn.push_back(static_cast<double>(rate.last_turn()));
+    copy.use_rate.push_back(rate.value());
+    copy.use_rate_needed.push_back(rate.after(true));
+    copy.use_rate_unneeded.push_back(rate.after(false));
+  }
   return copy;
 }
 
 ResidencyStats ResidencyTable::take_stats() { return std::exchange(stats_, {}); }
 
-ExpertId ResidencyTable::next_victim() const {
-  ExpertId victim = kNoExpertId;
-  for (ExpertId id = 0; id < records_.size(); ++id) {
+ExpertId ResidencyTable::next_victim() {
+  const auto* victim = victims_.first([&](const VictimQueue::Entry& entry) {
+    const ExpertRecord& record = records_[entry.id];
+    return record.evictable() && record.last_use == entry.last_use && key(entry.id) == entry.key;
+  });
+  return victim == nullptr ? kNoExpertId : victim->id;
+}
+
+void ResidencyTable::offer(ExpertId id) {
+  const ExpertRecord& record = records_[id];
+  if (!record.evictable()) return;
+  if (victims_.full()) return offer_all();
+  victims_.push({key(id), record.last_use, id});
+}
+
+void ResidencyTable::offer_all() {
+  victims_.clear();
+  for (ExpertId id = 0; id < experts(); ++id) {
     const ExpertRecord& record = records_[id];
-    if (!record.evictable()) continue;
-    if (victim != kNoExpertId) {
-      if (key(id) < key(victim)) continue;
-      const bool newer = record.last_use > records_[victim].last_use;
-      if (key(id) == key(victim) && newer != newest_first_) continue;
-    }
-    victim = id;
+    if (record.evictable()) victims_.push({key(id), record.last_use, id});
   }
-  return victim;
+}
+
+void ResidencyTable::release(ExpertId id) {
+  --records_.at(id).leases;
+  offer(id);
 }
 
 uint32_t ResidencyTable::evict(ExpertId id) {
@@ -78,6 +99,7 @@ void ResidencyTable::finish_load(ExpertId id, bool moved) {
   if (moved) {
     record.state = ResidencyState::kResident;
     record.planned = false;
+    offer(id);
   } else {
     record.state = ResidencyState::kAbsent;
     free_slots_.push_back(std::exchange(record.slot, kNoSlot));
@@ -103,6 +125,17 @@ void ResidencyTable::start_pass(const ResidencyPlan& plan) {
                     " experts",
                 {{"experts", static_cast<double>(experts())}});
   }
+  const auto is_nan = [](double key) { return std::isnan(key); };
+  const auto& unneeded = plan.keys_unneeded.empty() ? plan.keys : plan.keys_unneeded;
+  if (unneeded.size() != plan.keys.size()) {
+    throw Error("invalid_request",
+                "a plan has " + std::to_string(unneeded.size()) + " keys of unneeded experts and " +
+                    std::to_string(plan.keys.size()) + " others");
+  }
+  if (std::ranges::any_of(plan.keys, is_nan) || std::ranges::any_of(plan.keys_after, is_nan) ||
+      std::ranges::any_of(unneeded, is_nan)) {
+    throw Error("invalid_request", "a key of the plan is not a number");
+  }
   for (const ExpertId id : plan.loads) {
     if (id < experts()) continue;
     throw Error("invalid_request",
@@ -111,20 +144,26 @@ void ResidencyTable::start_pass(const ResidencyPlan& plan) {
   if (plan.keys.empty()) {
     std::fill(keys_.begin(), keys_.end(), kNever);
     std::fill(keys_after_.begin(), keys_after_.end(), kNever);
+    std::fill(keys_unneeded_.begin(), keys_unneeded_.end(), kNever);
   } else {
     std::copy(plan.keys.begin(), plan.keys.end(), keys_.begin());
     std::copy(plan.keys_after.begin(), plan.keys_after.end(), keys_after_.begin());
+    std::copy(unneeded.begin(), unneeded.end(), keys_unneeded_.begin());
   }
   forget_foreseen();
   expendable_ = plan.expendable;
-  newest_first_ = plan.newest_first;
   planned_loads_.assign(plan.loads.begin(), plan.loads.end());
-  for (ExpertRecord& record : records_) record.used = record.planned = record.foreseen = false;
+  for (ExpertRecord& record : records_) record.used = record.unneeded = record.planned = record.foreseen = false;
   for (const ExpertId id : planned_loads_) records_[id].planned = true;
+  victims_.order_by(plan.newest_first);
+  offer_all();
 }
 
 void ResidencyTable::forget_foreseen() {
-  for (const ExpertId id : foreseen_) foreseen_at_[id] = kNever;
+  for (const ExpertId id : foreseen_) {
+    foreseen_at_[id] = kNever;
+    offer(id);
+  }
   foreseen_.clear();
   foreseen_loads_.clear();
 }
@@ -136,18 +175,27 @@ void ResidencyTable::foresee(std::span<ForeseenNeed> needs) {
     if (need.chance < kLeastForeseenChance) continue;
     foreseen_.push_back(need.id);
     foreseen_at_[need.id] = need.time;
+    offer(need.id);
     if (need.absent) foreseen_loads_.push_back(need.id);
   }
 }
 
 void ResidencyTable::layer_runs(ExpertId first, ExpertId end) {
+  for (ExpertId id = first; id < end; ++id) {
+    const bool needed = records_[id].last_use > visit_began_;
+    use_rates_[id].turn(needed, visits_);
+    if (needed) continue;
+    records_[id].unneeded = true;
+    if (keys_unneeded_[id] != keys_[id]) offer(id);
+  }
   const auto own = [&](ExpertId id) { return id >= first && id < end; };
   for (const ExpertId id : foreseen_) {
     if (!own(id)) continue;
     foreseen_at_[id] = kNever;
     const bool wrong = std::exchange(records_[id].foreseen, false) && !records_[id].used;
     // Otherwise the plan's prefetches could not have its slot for the rest of the pass.
-    if (wrong && keys_[id] < expendable_) keys_[id] += expendable_;
+    if (wrong && keys_unneeded_[id] < expendable_) keys_unneeded_[id] += expendable_;
+    offer(id);
   }
   std::erase_if(foreseen_, own);
   std::erase_if(foreseen_loads_, own);
@@ -186,7 +234,9 @@ std::optional<SlotLoad> ResidencyTable::begin_first(std::vector<ExpertId>& loads
   ++stats_.prefetches_begun;
   const SlotLoad begun = begin_load(id, free ? *take_slot() : evict(victim), true);
   // The expert was brought back for its next use, so it must not be evicted before that.
-  if (keys_[id] >= expendable_) keys_[id] -= expendable_;
+  for (auto* keys : {&keys_, &keys_unneeded_}) {
+    if ((*keys)[id] >= expendable_) (*keys)[id] -= expendable_;
+  }
   return begun;
 }
 
@@ -194,6 +244,7 @@ void ResidencyTable::begin_visit() {
   leased_.clear();
   missing_.clear();
   next_missing_ = 0;
+  visit_began_ = clock_;
   ++visits_;
 }
 
@@ -224,7 +275,7 @@ Found ResidencyTable::need(ExpertId id) {
   return how;
 }
 
-bool ResidencyTable::better_waits(size_t enough) const {
+bool ResidencyTable::better_waits(size_t enough) {
   if (!free_slots_.empty() || leased_.size() < enough) return false;
   const ExpertId victim = next_victim();
   if (victim == kNoExpertId || key(victim) >= expendable_) return false;

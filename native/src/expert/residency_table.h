@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "expert/expert_layout.h"
+#include "expert/use_rate.h"
+#include "expert/victim_queue.h"
 
 namespace sida {
 
@@ -36,6 +38,8 @@ struct ExpertRecord {
   bool planned = false;
   /// The running pass has needed it, so `keys_after` holds its key.
   bool used = false;
+  /// Its layer has run in this pass without needing it, so `keys_unneeded` holds its key.
+  bool unneeded = false;
   /// Its running load began as a prefetch.
   bool prefetching = false;
   /// Loaded for a foreseen need whose layer has not run.
@@ -58,6 +62,11 @@ struct ResidencySnapshot {
   std::vector<double> uses;
   std::vector<double> last_use;
   std::vector<double> loaded_at;
+  std::vector<double> turns;             ///< of the expert's layer
+  std::vector<double> last_turn;         ///< of the expert's layer: which visit of all it was, from 1; 0 is none
+  std::vector<double> use_rate;          ///< share of them that needed it, by UseRate
+  std::vector<double> use_rate_needed;   ///< the share if one more turn needed it
+  std::vector<double> use_rate_unneeded; ///< the share if one more turn did not
   uint32_t slots = 0;
   uint32_t free_slots = 0;
   uint64_t visits = 0;
@@ -75,6 +84,8 @@ struct ResidencyPlan {
   /// a prefetch brings back.
   double expendable = 0;
   bool newest_first = false;  ///< of equal keys, evict the most recently used
+  /// (experts) once the expert's layer has run without needing it; `keys` where there are none
+  std::span<const double> keys_unneeded = {};
 };
 
 /// An expert that a later layer of the running pass will likely need.
@@ -113,7 +124,13 @@ struct SlotLoad {
 class ResidencyTable {
  public:
   explicit ResidencyTable(size_t experts)
-      : records_(experts), keys_(experts, kNever), keys_after_(experts, kNever), foreseen_at_(experts, kNever) {}
+      : records_(experts),
+        use_rates_(experts),
+        keys_(experts, kNever),
+        keys_after_(experts, kNever),
+        keys_unneeded_(experts, kNever),
+        victims_(experts),
+        foreseen_at_(experts, kNever) {}
 
   size_t experts() const { return records_.size(); }
   size_t slots() const { return slots_; }
@@ -136,7 +153,8 @@ class ResidencyTable {
   /// Replaces what is foreseen, and sets `absent` of each need. Until its layer runs, the key of an expert that is
   /// foreseen with a chance of at least kLeastForeseenChance is at most the time of the need.
   void foresee(std::span<ForeseenNeed> needs);
-  /// Forgets what was foreseen for the layer of experts [first, end), all of whose needs are known now.
+  /// The visit's layer, of experts [first, end), has named all its needs. Counts its turn, takes the keys of unneeded
+  /// experts, and forgets what was foreseen for it.
   void layer_runs(ExpertId first, ExpertId end);
   /// The next load that may take a slot now: a free one, or that of an expendable expert with a larger key. Foreseen
   /// needs go before the plan, but wait while a visit waits for loads. Nothing when `most` prefetches are running, or
@@ -177,18 +195,23 @@ class ResidencyTable {
   /// Takes a slot for an absent expert outside of any visit and holds the expert until release(). Throws internal where
   /// none can be freed.
   SlotLoad demand(ExpertId id);
-  void release(ExpertId id) { --records_.at(id).leases; }
+  void release(ExpertId id);
 
   /// Throws internal when an invariant is broken. Call between passes.
   void check_integrity() const;
 
  private:
   double key(ExpertId id) const {
-    return records_[id].used ? keys_after_[id] : std::min(keys_[id], foreseen_at_[id]);
+    const ExpertRecord& record = records_[id];
+    if (record.used) return keys_after_[id];
+    return std::min(record.unneeded ? keys_unneeded_[id] : keys_[id], foreseen_at_[id]);
   }
   size_t pinned() const;
   /// kNoExpertId: no expert may be evicted.
-  ExpertId next_victim() const;
+  ExpertId next_victim();
+  /// Call it when the expert has become evictable, or its key has changed.
+  void offer(ExpertId id);
+  void offer_all();
   uint32_t evict(ExpertId id);
   std::optional<uint32_t> take_slot();
   SlotLoad begin_load(ExpertId id, uint32_t slot, bool prefetch);
@@ -198,22 +221,25 @@ class ResidencyTable {
   void forget_foreseen();
   /// Whether to wait for the visit to release an expert that is needed later than the next victim, because the victim
   /// would have to be loaded again. True only while `enough` experts are resident or loading to keep the layer busy.
-  bool better_waits(size_t enough) const;
+  bool better_waits(size_t enough);
 
   std::vector<ExpertRecord> records_;
+  std::vector<UseRate> use_rates_;
   std::vector<uint32_t> free_slots_;
   size_t slots_ = 0;
   size_t loading_ = 0;
   size_t prefetching_ = 0;  ///< prefetches that have not ended, promoted ones included
   std::vector<double> keys_;
   std::vector<double> keys_after_;
+  std::vector<double> keys_unneeded_;
   double expendable_ = 0;
-  bool newest_first_ = false;
+  VictimQueue victims_;
   std::vector<ExpertId> planned_loads_;
   std::vector<ExpertId> foreseen_;
   std::vector<ExpertId> foreseen_loads_;
   std::vector<double> foreseen_at_;  ///< (experts), infinite where no need is foreseen
   uint64_t clock_ = 0;
+  uint64_t visit_began_ = 0;  ///< by the clock
   uint64_t visits_ = 0;
   ResidencyStats stats_;
   /// Lists of the running visit. Kept from visit to visit, so that a visit without loads allocates nothing.

@@ -7,8 +7,8 @@
 
 namespace sida {
 
-WeightlessStore::WeightlessStore(size_t experts, size_t slots, size_t loads_in_flight)
-    : residency_(experts), loads_in_flight_(loads_in_flight) {
+WeightlessStore::WeightlessStore(size_t experts, size_t layer_experts, size_t slots, size_t loads_in_flight)
+    : residency_(experts), layer_experts_(layer_experts), loads_in_flight_(loads_in_flight) {
   for (uint32_t slot = 0; slot < std::min(slots, experts); ++slot) residency_.add_slot(slot);
 }
 
@@ -22,6 +22,13 @@ void WeightlessStore::check_ids(std::span<const ExpertId> ids) const {
                                          std::to_string(ids[i - 1]) + ": expected an ascending order");
     }
   }
+}
+
+void WeightlessStore::check_layer(std::span<const ExpertId> ids) const {
+  if (ids.empty() || ids.front() / layer_experts_ == ids.back() / layer_experts_) return;
+  throw Error("invalid_request", "experts " + std::to_string(ids.front()) + " and " + std::to_string(ids.back()) +
+                                     " are of several layers, which have " + std::to_string(layer_experts_) +
+                                     " experts each");
 }
 
 void WeightlessStore::begin_call() {
@@ -48,9 +55,15 @@ const WeightlessStore::Loads& WeightlessStore::start_pass(const ResidencyPlan& p
 
 const WeightlessStore::Loads& WeightlessStore::visit(std::span<const ExpertId> ids) {
   check_ids(ids);
+  check_layer(ids);
   begin_call();
   residency_.begin_visit();
   for (const ExpertId id : ids) residency_.need(id);
+  if (!ids.empty()) {
+    const size_t first = ids[0] - ids[0] % layer_experts_;
+    const size_t end = std::min(first + layer_experts_, experts());
+    residency_.layer_runs(static_cast<ExpertId>(first), static_cast<ExpertId>(end));
+  }
   do {
     residency_.release_held();
     while (const auto missing = residency_.next_demand(loads_in_flight_)) load(*missing, loads_.demanded);

@@ -11,9 +11,9 @@ namespace sida {
 /// load ends at once. Not thread-safe.
 class WeightlessStore {
  public:
-  /// `loads_in_flight`: loads that the disk of the store it stands for carries at a time, as
-  /// TransferEngine::prefetches_in_flight().
-  WeightlessStore(size_t experts, size_t slots, size_t loads_in_flight);
+  /// `layer_experts`: experts of each layer. `loads_in_flight`: loads that the disk of the store it stands for carries
+  /// at a time, as TransferEngine::prefetches_in_flight().
+  WeightlessStore(size_t experts, size_t layer_experts, size_t slots, size_t loads_in_flight);
 
   /// Loads of one call, each kind in the order of time. Valid until the next call.
   struct Loads {
@@ -22,7 +22,8 @@ class WeightlessStore {
   };
   /// As ExpertStore::start_pass.
   const Loads& start_pass(const ResidencyPlan& plan);
-  /// One layer's use of its experts, in ascending order. Throws invalid_request for other orders and unknown experts.
+  /// One layer's use of its experts, in ascending order. Throws invalid_request for other orders, unknown experts and
+  /// experts of several layers.
   const Loads& visit(std::span<const ExpertId> ids);
   /// As ExpertStore::pin.
   const Loads& pin(std::span<const ExpertId> ids, bool pinned);
@@ -33,11 +34,13 @@ class WeightlessStore {
 
  private:
   void check_ids(std::span<const ExpertId> ids) const;
+  void check_layer(std::span<const ExpertId> ids) const;
   void begin_call();
   void load(SlotLoad load, std::vector<ExpertId>& kind);
   void load_planned();
 
   ResidencyTable residency_;
+  size_t layer_experts_;
   size_t loads_in_flight_;
   Loads loads_;
 };

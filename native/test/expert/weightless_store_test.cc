@@ -29,6 +29,11 @@ void check_same(const ResidencySnapshot& weightless, const ResidencySnapshot& wi
   CHECK(weightless.uses == with_weights.uses);
   CHECK(weightless.last_use == with_weights.last_use);
   CHECK(weightless.loaded_at == with_weights.loaded_at);
+  CHECK(weightless.turns == with_weights.turns);
+  CHECK(weightless.last_turn == with_weights.last_turn);
+  CHECK(weightless.use_rate == with_weights.use_rate);
+  CHECK(weightless.use_rate_needed == with_weights.use_rate_needed);
+  CHECK(weightless.use_rate_unneeded == with_weights.use_rate_unneeded);
   CHECK(weightless.slots == with_weights.slots);
   CHECK(weightless.free_slots == with_weights.free_slots);
   CHECK(weightless.visits == with_weights.visits);
@@ -38,27 +43,30 @@ TEST_CASE("weightless store: loads and evicts what the store with weights does, 
   std::mt19937 random(1);
   for (size_t slots = 1; slots <= kLayers * kExperts; slots += 2) {
     StoreFixture f(slots, 0, {kReaders, 4096});
-    WeightlessStore store(kLayers * kExperts, slots, kInFlight);
+    WeightlessStore store(kLayers * kExperts, kExperts, slots, kInFlight);
     uint64_t loads = 0;
     const auto count = [&](const WeightlessStore::Loads& more) {
       loads += more.demanded.size() + more.planned.size();
     };
     for (int pass = 0; pass < 30; ++pass) {
       std::uniform_real_distribution<double> key(0, 20);
-      std::vector<double> keys(kLayers * kExperts), keys_after(keys.size());
+      std::vector<double> keys(kLayers * kExperts), keys_after(keys.size()), keys_unneeded(keys.size());
       for (double& value : keys) value = key(random);
       for (double& value : keys_after) value = key(random);
+      for (double& value : keys_unneeded) value = key(random);
       // Every third pass has prefetches, and no visit: which of both comes first is a matter of time.
       const bool prefetches = pass % 3 == 2;
       const std::vector<ExpertId> planned = random_ids(random, keys.size(), prefetches ? 0.3 : 0);
       for (const ExpertId id : planned) keys[id] = -1;
-      const ResidencyPlan plan{keys, keys_after, planned, prefetches ? 0.0 : 10.0, pass % 2 == 1};
+      const ResidencyPlan plan{keys, keys_after, planned, prefetches ? 0.0 : 10.0, pass % 2 == 1, keys_unneeded};
       f.store->start_pass(plan);
       f.settle();
       count(store.start_pass(plan));
       check_same(store.snapshot(), f.store->snapshot());
       for (size_t layer = 0; layer < kLayers && !prefetches; ++layer) {
-        const std::vector<ExpertId> needed = random_ids(random, kExperts, 0.5);
+        std::vector<ExpertId> needed = random_ids(random, kExperts, 0.5);
+        // A visit without needs does not tell the store without weights which layer it is of.
+        if (needed.empty()) needed.push_back(0);
         f.visit(layer, {needed.begin(), needed.end()});
         std::vector<ExpertId> ids;
         for (const ExpertId index : needed) ids.push_back(static_cast<ExpertId>(layer * kExperts) + index);
@@ -72,7 +80,7 @@ TEST_CASE("weightless store: loads and evicts what the store with weights does, 
 }
 
 TEST_CASE("weightless store: a call says what it loaded, demanded or planned") {
-  WeightlessStore store(8, 3, kInFlight);
+  WeightlessStore store(8, 8, 3, kInFlight);
   const std::vector<double> keys(8, 1.0);
   const std::vector<ExpertId> planned{6};
   const WeightlessStore::Loads& loads = store.start_pass({keys, keys, planned});
@@ -89,7 +97,7 @@ TEST_CASE("weightless store: a call says what it loaded, demanded or planned") {
 }
 
 TEST_CASE("weightless store: unknown experts, other orders and too many pins are refused, and nothing is changed") {
-  WeightlessStore store(8, 3, kInFlight);
+  WeightlessStore store(8, 8, 3, kInFlight);
   CHECK_THROWS_AS(store.visit(std::vector<ExpertId>{8}), Error);
   CHECK_THROWS_AS(store.visit(std::vector<ExpertId>{3, 2}), Error);
   CHECK_THROWS_AS(store.visit(std::vector<ExpertId>{2, 2}), Error);

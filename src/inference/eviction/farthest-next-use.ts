@@ -1,19 +1,35 @@
 import type { EvictionPolicy } from './policy.js';
 
+/** Added to the share of turns that need an expert, so that its next use is finite: one turn in 50. */
+const SELDOM = 0.02;
+/** Rounding of a sum of turns must not count as one turn more. */
+const ROUNDING = 1e-6;
+
 /**
- * Evicts the expert whose next use is farthest: Belady's rule over the known tables. Beyond them, the time to an
- * expert's next use is estimated as the mean number of visits between its uses so far.
+ * Evicts the expert whose next use is farthest: Belady's rule over the known tables. Beyond them, the next use is
+ * estimated from when the expert's layer will run again, and from the share of its turns that needed the expert, where
+ * recent turns weigh more. Layers run in turn, so of experts that are needed as often, those of layers that have just
+ * run go first: the least recently used ones would be needed soonest.
  */
 export const farthestNextUse: EvictionPolicy = {
   usesForecast: true,
   newestFirst: false,
-  rank: ({ uses, visits }) => {
-    const before = new Float64Array(uses.length);
-    const after = new Float64Array(uses.length);
-    for (let id = 0; id < uses.length; id++) {
-      before[id] = (visits + 1) / (uses[id]! + 1);
-      after[id] = (visits + 2) / (uses[id]! + 2);
+  rank: ({ turns, lastTurn, useRate, useRateNeeded, useRateUnneeded, visits }, known) => {
+    const before = new Float64Array(turns.length);
+    const after = new Float64Array(turns.length);
+    const unneeded = new Float64Array(turns.length);
+    for (let id = 0; id < turns.length; id++) {
+      // Visits from one turn of the expert's layer to the next, on average.
+      const cycle = turns[id] === 0 ? visits + 1 : visits / turns[id]!;
+      const now = visits + 1 - lastTurn[id]!;
+      const nextTurn = (from: number) =>
+        Math.max(1, Math.ceil((from + now) / cycle - ROUNDING)) * cycle - now;
+      const moreTurns = (rate: number) => cycle * ((1 + SELDOM) / (rate + SELDOM) - 1);
+      before[id] = nextTurn(known) + moreTurns(useRate[id]!);
+      const afterPass = nextTurn(Math.max(known, nextTurn(0) + 1));
+      after[id] = afterPass + moreTurns(useRateNeeded[id]!);
+      unneeded[id] = afterPass + moreTurns(useRateUnneeded[id]!);
     }
-    return { before, after };
+    return { before, after, unneeded };
   },
 };

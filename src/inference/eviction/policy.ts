@@ -6,8 +6,11 @@ export interface EvictionPolicy {
   readonly usesForecast: boolean;
   /** Whether the most recently used of equal experts is evicted first; otherwise the least recently used. */
   readonly newestFirst: boolean;
-  /** Returns finite numbers by flat id. The largest is evicted first. */
-  rank(residency: Residency): EvictionRanks;
+  /**
+   * Returns finite numbers by flat id. The largest is evicted first. `known` is the number of coming visits that tables
+   * tell of; policies with a forecast rank what comes after them, in visits from now.
+   */
+  rank(residency: Residency, known: number): EvictionRanks;
 }
 
 export interface EvictionRanks {
@@ -15,4 +18,6 @@ export interface EvictionRanks {
   before: Float64Array;
   /** After the pass has used the expert. */
   after: Float64Array;
+  /** After the expert's layer has run without using it; `before` when absent. */
+  unneeded?: Float64Array;
 }

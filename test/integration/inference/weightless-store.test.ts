@@ -37,6 +37,7 @@ const LIMITS = { maxBatchTokens: 512, kvTokens: 1200, threads: 1 };
 
 /** Experts of the bundled model. */
 const EXPERTS = 256;
+const LAYER_EXPERTS = 64;
 
 async function openEngine(slots: number, readDepth = 4): Promise<Engine> {
   const addon = loadAddon();
@@ -154,7 +155,10 @@ function openWeightless(slots: number) {
   const load = () => {
     loads += 1;
   };
-  const store = new WatchedStore<RealPass>({ experts: EXPERTS, slots }, { load });
+  const store = new WatchedStore<RealPass>(
+    { experts: EXPERTS, layerExperts: LAYER_EXPERTS, slots },
+    { load },
+  );
   return { store, loads: () => loads };
 }
 

@@ -10,7 +10,7 @@ const NAMES = Object.keys(EVICTION_POLICIES) as EvictionPolicyName[];
 /** The resident experts in the order in which the store would evict them, if the pass used none of them. */
 function order(name: EvictionPolicyName, residency: Residency): number[] {
   const { rank, newestFirst } = EVICTION_POLICIES[name];
-  const { before } = rank(residency);
+  const { before } = rank(residency, 0);
   const tie = newestFirst ? -1 : 1;
   return [...residency.state.keys()]
     .filter((id) => residency.state[id] === 2)
@@ -22,7 +22,7 @@ describe.each(NAMES)('%s', (name) => {
     fc.assert(
       fc.property(anyResidency, (residency) => {
         const given = structuredClone(residency);
-        const { before, after } = EVICTION_POLICIES[name].rank(residency);
+        const { before, after } = EVICTION_POLICIES[name].rank(residency, 0);
         expect(residency).toEqual(given);
         expect([before.length, after.length]).toEqual([residency.state.length, residency.state.length]);
         expect([...before, ...after].every(Number.isFinite)).toBe(true);
@@ -32,10 +32,10 @@ describe.each(NAMES)('%s', (name) => {
 });
 
 const residency = residencyOf([
-  { uses: 9, lastUse: 1, loadedAt: 2 },
-  { uses: 8, lastUse: 9, loadedAt: 1 },
-  { uses: 1, lastUse: 8, loadedAt: 3 },
-  { uses: 7, lastUse: 7, loadedAt: 9 },
+  { uses: 9, lastUse: 1, loadedAt: 2, useRate: 0.1 },
+  { uses: 8, lastUse: 9, loadedAt: 1, useRate: 0.4 },
+  { uses: 1, lastUse: 8, loadedAt: 3, useRate: 0.2 },
+  { uses: 7, lastUse: 7, loadedAt: 9, useRate: 0.3 },
 ]);
 
 it.each([
@@ -43,17 +43,17 @@ it.each([
   ['fifo', [1, 0, 2, 3]],
   ['lfu', [2, 3, 1, 0]],
   ['lifo', [3, 2, 0, 1]],
-  ['farthest-next-use', [2, 3, 1, 0]],
+  ['farthest-next-use', [0, 2, 3, 1]],
 ] as const)('%s evicts in its order', (name, wanted) => {
   expect(order(name, residency)).toEqual(wanted);
 });
 
 it('an expert that the pass loads is the newest: fifo evicts it last, lifo first', () => {
   const absent = residencyOf([{ loadedAt: 5 }, { state: 0, loadedAt: 7 }]);
-  expect(EVICTION_POLICIES.fifo.rank(absent).after[1]).toBeLessThan(
-    EVICTION_POLICIES.fifo.rank(absent).after[0]!,
+  expect(EVICTION_POLICIES.fifo.rank(absent, 0).after[1]).toBeLessThan(
+    EVICTION_POLICIES.fifo.rank(absent, 0).after[0]!,
   );
-  expect(EVICTION_POLICIES.lifo.rank(absent).after[1]).toBeGreaterThan(
-    EVICTION_POLICIES.lifo.rank(absent).after[0]!,
+  expect(EVICTION_POLICIES.lifo.rank(absent, 0).after[1]).toBeGreaterThan(
+    EVICTION_POLICIES.lifo.rank(absent, 0).after[0]!,
   );
 });

@@ -7,7 +7,11 @@ export interface ExpertRow {
   uses: number;
   lastUse: number;
   loadedAt: number;
+  useRate: number;
 }
+
+/** Of the one layer. */
+const TURNS = 50;
 
 export function residencyOf(rows: Partial<ExpertRow>[], slots = rows.length): Residency {
   const column = (name: keyof ExpertRow, standard: number) => rows.map((row) => row[name] ?? standard);
@@ -18,16 +22,29 @@ export function residencyOf(rows: Partial<ExpertRow>[], slots = rows.length): Re
     uses: Float64Array.from(column('uses', 0)),
     lastUse: Float64Array.from(column('lastUse', 0)),
     loadedAt: Float64Array.from(column('loadedAt', 0)),
+    turns: new Float64Array(rows.length).fill(TURNS),
+    lastTurn: new Float64Array(rows.length).fill(TURNS),
+    useRate: Float64Array.from(column('useRate', 0)),
+    useRateNeeded: Float64Array.from(column('useRate', 0), (rate) => rate + (1 - rate) / 6),
+    useRateUnneeded: Float64Array.from(column('useRate', 0), (rate) => rate - rate / 6),
     slots,
     freeSlots: slots - state.filter((value) => value !== 0).length,
-    visits: 100,
+    visits: TURNS,
   };
 }
 
 const tick = fc.oneof(fc.nat(5), fc.nat(1_000_000), fc.maxSafeNat());
 
 export const anyResidency = fc
-  .array(fc.record({ state: fc.nat(3), pinned: fc.nat(1), uses: tick, lastUse: tick, loadedAt: tick }), {
-    maxLength: 300,
-  })
+  .array(
+    fc.record({
+      state: fc.nat(3),
+      pinned: fc.nat(1),
+      uses: tick,
+      lastUse: tick,
+      loadedAt: tick,
+      useRate: fc.double({ min: 0, max: 1, noNaN: true }),
+    }),
+    { maxLength: 300 },
+  )
   .map((rows) => residencyOf(rows));

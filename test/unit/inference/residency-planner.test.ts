@@ -124,7 +124,7 @@ describe('residency planner', () => {
         (some, passVisits, any, policy, free) => {
           const rows = Array.from({ length: 8 }, (_, id) => ({
             state: any.state[id] ?? 0,
-            uses: any.uses[id] ?? 0,
+            useRate: any.useRate[id] ?? 0,
           }));
           const held = rows.filter(({ state }) => state !== 0).length;
           const residency = residencyOf(rows, Math.min(8, Math.max(1, held + free)));

@@ -1,14 +1,10 @@
-/** P13, P16, P17 and P22: what smaller measurements found, from the results of their scripts. */
+/** P13, P16, P17 and P20 to P22: what smaller measurements found, from the results of their scripts. */
 import { type Interval, isTold } from '../../../../dist/evaluation/paired-difference.js';
 import { CANNOT_TELL, DASH, dataTitle, NOT_MEASURED, percent, times } from '../format.js';
+import { type Eviction, prefillTargets } from './eviction-target.js';
+import { type Recorded, recorded } from './recorded.js';
+import { type Replayed, replayTarget } from './replay-target.js';
 import { judged, type TargetRow, type Verdict } from './target-row.js';
-
-/** Where a result came from, as its script has recorded it. */
-interface Recorded {
-  command: string;
-  commit: string;
-  isa: string;
-}
 
 /** What the target table reads of bench/results/train-time.json. */
 interface TrainTime extends Recorded {
@@ -78,26 +74,27 @@ export interface ScriptResults {
   governed?: readonly Governed[] | undefined;
   /** Of every model that was measured. */
   quantized?: readonly QuantizedAccuracy[] | undefined;
+  eviction?: Eviction | undefined;
+  /** Of every recorded trace. */
+  replayed?: readonly Replayed[] | undefined;
 }
 
 export function scriptTargets({
   trainTime,
   quantized = [],
   governed = [],
+  replayed = [],
+  eviction,
   lookAhead,
 }: ScriptResults): TargetRow[] {
   return [
     trainTarget(trainTime),
     ...quantizedTargets(quantized),
     governedTarget(governed),
+    replayTarget(replayed),
+    ...prefillTargets(eviction),
     lookAheadTarget(lookAhead),
   ];
-}
-
-/** The commands of the results, with commit and instruction set; `otherwise` where there is none. */
-function recorded(otherwise: string, results: readonly Recorded[]): string {
-  if (results.length === 0) return `\`${otherwise}\``;
-  return results.map(({ command, commit, isa }) => `\`${command}\` (${commit}, ${isa})`).join('; ');
 }
 
 function lookAheadTarget(found: LookedAhead | undefined): TargetRow {

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace sida {
+
+/// The share of its layer's turns that need an expert, where recent turns weigh more: the mean of exponential averages
+/// over windows of several lengths, so that no single one has to suit the text. After LRFU (Lee et al., "LRFU: A
+/// Spectrum of Policies that Subsumes the Least Recently Used and Least Frequently Used Policies", 2001).
+class UseRate {
+ public:
+  /// In turns.
+  static constexpr std::array<double, 4> kWindows{2, 8, 32, 128};
+
+  /// The layer has had a turn, which was the `visit`-th of all layers.
+  void turn(bool needed, uint64_t visit) {
+    ++turns_;
+    last_turn_ = visit;
+    for (size_t i = 0; i < kWindows.size(); ++i) shares_[i] += weight(i) * ((needed ? 1 : 0) - shares_[i]);
+  }
+  uint64_t turns() const { return turns_; }
+  uint64_t last_turn() const { return last_turn_; }
+  /// From 0 to 1.
+  double value() const { return mean([&](size_t i) { return shares_[i]; }); }
+  /// The value if one more turn needed the expert, or did not.
+  double after(bool needed) const {
+    return mean([&](size_t i) { return shares_[i] + ((needed ? 1 : 0) - shares_[i]) / kWindows[i]; });
+  }
+
+ private:
+  /// The first turns are averaged as they are; half a turn stands for what was before them.
+  double weight(size_t i) const { return 1 / std::min(static_cast<double>(turns_) + 0.5, kWindows[i]); }
+  template <typename Share>
+  static double mean(Share share) {
+    double sum = 0;
+    for (size_t i = 0; i < kWindows.size(); ++i) sum += share(i);
+    return sum / kWindows.size();
+  }
+
+  uint64_t turns_ = 0;
+  uint64_t last_turn_ = 0;
+  std::array<double, kWindows.size()> shares_{};
+};
+
+}  // namespace sida

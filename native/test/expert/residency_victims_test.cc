@@ -1,0 +1,174 @@
+// Which expert is evicted next, beside a search of all experts by the rule.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "core/error.h"
+#include "doctest/doctest.h"
+#include "expert/residency_table.h"
+
+namespace sida {
+namespace {
+
+constexpr size_t kLayers = 3;
+constexpr size_t kLayerExperts = 6;
+constexpr size_t kExperts = kLayers * kLayerExperts;
+
+/// A table whose every eviction is compared with a search.
+class Searched {
+ public:
+  explicit Searched(size_t slots) : table_(kExperts) {
+    for (uint32_t slot = 0; slot < slots; ++slot) table_.add_slot(slot);
+  }
+
+  /// Of times [before its layer, after it was needed, after it was not].
+  using Keys = std::array<std::vector<double>, 3>;
+
+  void start_pass(Keys keys, const std::vector<ExpertId>& loads, bool newest_first) {
+    keys_ = std::move(keys);
+    newest_first_ = newest_first;
+    foreseen_.clear();
+    table_.start_pass({keys_[0], keys_[1], loads, kExpendable, newest_first, keys_[2]});
+    prefetch();
+  }
+
+  void foresee(std::vector<ForeseenNeed> needs) {
+    table_.foresee(needs);
+    foreseen_.clear();
+    for (const ForeseenNeed& need : needs) {
+      if (need.chance >= kLeastForeseenChance) foreseen_[need.id] = need.time;
+    }
+  }
+
+  void visit(size_t layer, const std::vector<ExpertId>& ids) {
+    table_.begin_visit();
+    for (const ExpertId id : ids) table_.need(id);
+    const auto first = static_cast<ExpertId>(layer * kLayerExperts);
+    const auto end = static_cast<ExpertId>(first + kLayerExperts);
+    table_.layer_runs(first, end);
+    std::erase_if(foreseen_, [&](const auto& need) { return need.first >= first && need.first < end; });
+    do {
+      table_.release_held();
+      while (move([&] { return table_.next_demand(kExperts); })) {
+      }
+    } while (table_.hand_out());
+    CHECK(table_.missing() == 0);
+    table_.end_visit();
+  }
+
+  void pin(ExpertId id, bool pinned) {
+    if (!pinned) return table_.unpin({&id, 1});
+    if (table_.record(id).state == ResidencyState::kResident) table_.pin({&id, 1});
+  }
+
+  size_t evictions() const { return evictions_; }
+
+ private:
+  static constexpr double kExpendable = 10;
+
+  void prefetch() {
+    while (move([&] { return table_.next_prefetch(1); })) {
+    }
+  }
+
+  double key(ExpertId id) const {
+    const ExpertRecord& record = table_.record(id);
+    if (record.used) return keys_[1][id];
+    const double own = keys_[record.unneeded ? 2 : 0][id];
+    const auto foreseen = foreseen_.find(id);
+    return foreseen == foreseen_.end() ? own : std::min(own, foreseen->second);
+  }
+
+  std::optional<ExpertId> victim() const {
+    std::optional<ExpertId> best;
+    for (ExpertId id = 0; id < kExperts; ++id) {
+      const ExpertRecord& record = table_.record(id);
+      if (!record.evictable()) continue;
+      if (best) {
+        const bool newer = record.last_use > table_.record(*best).last_use;
+        if (key(id) < key(*best) || (key(id) == key(*best) && newer != newest_first_)) continue;
+      }
+      best = id;
+    }
+    return best;
+  }
+
+  /// Whether there was a load. An expert that is brought back gets a smaller key.
+  template <typename Next>
+  bool move(Next next) {
+    const bool full = table_.free_slots().empty();
+    const auto expected = victim();
+    const auto load = next();
+    if (!load) return false;
+    if (full) {
+      REQUIRE(expected);
+      CHECK(table_.record(*expected).state == ResidencyState::kAbsent);
+      ++evictions_;
+    }
+    for (const size_t when : {0, 2}) {
+      double& own = keys_[when][load->id];
+      if (own >= kExpendable && table_.record(load->id).prefetched) own -= kExpendable;
+    }
+    table_.finish_load(load->id, true);
+    return true;
+  }
+
+  ResidencyTable table_;
+  Keys keys_;
+  std::map<ExpertId, double> foreseen_;
+  bool newest_first_ = false;
+  size_t evictions_ = 0;
+};
+
+TEST_CASE("residency table: evicts what a search of all experts finds") {
+  std::mt19937 random(3);
+  size_t evictions = 0;
+  for (const size_t slots : {1, 2, 5, 9, 17}) {
+    Searched table(slots);
+    // Few different keys, so that recency decides often.
+    std::uniform_int_distribution<int> key(0, 5), expert(0, kExperts - 1);
+    for (int pass = 0; pass < 60; ++pass) {
+      Searched::Keys keys;
+      for (auto& values : keys) {
+        for (ExpertId id = 0; id < kExperts; ++id) values.push_back(4.0 * key(random));
+      }
+      std::vector<ExpertId> loads;
+      for (ExpertId id = 0; id < kExperts; ++id) {
+        if (pass % 3 == 1 && key(random) == 0) loads.push_back(id);
+      }
+      table.start_pass(keys, loads, pass % 2 == 1);
+      if (slots > 2) table.pin(static_cast<ExpertId>(expert(random)), key(random) == 0);
+      for (size_t layer = 0; layer < kLayers; ++layer) {
+        std::vector<ExpertId> ids;
+        for (ExpertId id = 0; id < kLayerExperts; ++id) {
+          if (key(random) < 2) ids.push_back(static_cast<ExpertId>(layer * kLayerExperts) + id);
+        }
+        table.visit(layer, ids);
+        if (pass % 3 == 2) {
+          const auto next = static_cast<ExpertId>((layer + 1) % kLayers * kLayerExperts);
+          table.foresee({{next, 0.5, 0.9}, {next + 2, 0.5, 0.1}, {next + 4, 1.5, 0.6}});
+        }
+      }
+    }
+    evictions += table.evictions();
+  }
+  CHECK(evictions > 500);
+}
+
+TEST_CASE("residency table: refuses a plan with a key that is no number") {
+  ResidencyTable table(2);
+  table.add_slot(0);
+  const std::vector<double> keys{0, std::nan("")}, after{0, 0};
+  CHECK_THROWS_AS(table.start_pass({keys, after, {}}), Error);
+  CHECK_THROWS_AS(table.start_pass({after, keys, {}}), Error);
+  CHECK_THROWS_AS(table.start_pass({after, after, {}, 0, false, keys}), Error);
+  const std::vector<double> one{0};
+  CHECK_THROWS_AS(table.start_pass({after, after, {}, 0, false, one}), Error);
+}
+
+}  // namespace
+}  // namespace sida
