@@ -101,8 +101,16 @@ function planThisPass({ visits, passVisits, prefetchVisits, residency, policy }:
       if (time < prefetchVisits && residency.state[id] !== RESIDENT) loads.add(id);
     }
   });
-  const { newestFirst } = policy;
-  return { keys, keysAfter, keysUnneeded, loads: Uint32Array.from(loads), expendable: 0, newestFirst };
+  const { newestFirst, usesForecast: patient } = policy;
+  return {
+    keys,
+    keysAfter,
+    keysUnneeded,
+    loads: Uint32Array.from(loads),
+    expendable: 0,
+    newestFirst,
+    patient,
+  };
 }
 
 interface ExpectedUse {

@@ -277,6 +277,11 @@ export interface ResidencyPlan {
   expendable: number;
   /** On ties, evict the most recently used expert instead. */
   newestFirst: boolean;
+  /**
+   * Whether a layer waits for a better victim among its own experts, which it will release, even if the next one is
+   * expendable; default false.
+   */
+  patient?: boolean;
 }
 
 /** The index that means no expert. */

@@ -26,6 +26,7 @@ PlanCopy::PlanCopy(const Napi::Value& value, size_t experts) {
   loads_ = expert_ids_from_js(copy_of<uint32_t>(js, "loads"), experts);
   expendable_ = js.Get("expendable").ToNumber().DoubleValue();
   newest_first_ = js.Get("newestFirst").ToBoolean().Value();
+  patient_ = js.Get("patient").ToBoolean().Value();
 }
 
 Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot) {

@@ -20,7 +20,7 @@ class PlanCopy {
   /// Throws invalid_request naming a field that is not of its type.
   PlanCopy(const Napi::Value& value, size_t experts);
 
-  ResidencyPlan view() const { return {keys_, keys_after_, loads_, expendable_, newest_first_, keys_unneeded_}; }
+  ResidencyPlan view() const { return {keys_, keys_after_, loads_, expendable_, newest_first_, keys_unneeded_, patient_}; }
 
  private:
   std::vector<double> keys_;
@@ -29,6 +29,7 @@ class PlanCopy {
   std::vector<ExpertId> loads_;
   double expendable_ = 0;
   bool newest_first_ = false;
+  bool patient_ = false;
 };
 
 Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot);

@@ -152,6 +152,7 @@ void ResidencyTable::start_pass(const ResidencyPlan& plan) {
   }
   forget_foreseen();
   expendable_ = plan.expendable;
+  patient_ = plan.patient;
   planned_loads_.assign(plan.loads.begin(), plan.loads.end());
   for (ExpertRecord& record : records_) record.used = record.unneeded = record.planned = record.foreseen = false;
   for (const ExpertId id : planned_loads_) records_[id].planned = true;
@@ -278,7 +279,7 @@ Found ResidencyTable::need(ExpertId id) {
 bool ResidencyTable::better_waits(size_t enough) {
   if (!free_slots_.empty() || leased_.size() < enough) return false;
   const ExpertId victim = next_victim();
-  if (victim == kNoExpertId || key(victim) >= expendable_) return false;
+  if (victim == kNoExpertId || (!patient_ && key(victim) >= expendable_)) return false;
   return std::any_of(leased_.begin(), leased_.end(), [&](ExpertId id) { return key(id) > key(victim); });
 }
 

@@ -86,6 +86,8 @@ struct ResidencyPlan {
   bool newest_first = false;  ///< of equal keys, evict the most recently used
   /// (experts) once the expert's layer has run without needing it; `keys` where there are none
   std::span<const double> keys_unneeded = {};
+  /// A layer also waits for a better victim where the next one is expendable.
+  bool patient = false;
 };
 
 /// An expert that a later layer of the running pass will likely need.
@@ -233,6 +235,7 @@ class ResidencyTable {
   std::vector<double> keys_after_;
   std::vector<double> keys_unneeded_;
   double expendable_ = 0;
+  bool patient_ = false;
   VictimQueue victims_;
   std::vector<ExpertId> planned_loads_;
   std::vector<ExpertId> foreseen_;
