@@ -1,7 +1,7 @@
 /** Plans the moves for a pass. Pure: the inputs are the forecasts of the pass's table and of the queued tables. */
 import { RESIDENT, type Residency, type ResidencyPlan } from '../native/addon-types.js';
 import type { ExpectedVisit } from '../predictor/expected-visits.js';
-import type { EvictionPolicy } from './eviction/policy.js';
+import type { EvictionPolicy, KnownVisits } from './eviction/policy.js';
 import { rehearse } from './rehearsal.js';
 
 export interface PlanInput {
@@ -24,6 +24,8 @@ export interface PlanInput {
  * expert that it evicted.
  */
 export const PREFETCH_CHANCE = 0.95;
+
+const NOTHING_KNOWN: KnownVisits = { count: 0, own: [] };
 
 /** Keys of evictable experts start here, above every time in a plan. */
 const EXPENDABLE = 2 ** 40;
@@ -89,7 +91,7 @@ function likely(need: Float32Array): number[] {
 }
 
 function planThisPass({ visits, passVisits, prefetchVisits, residency, policy }: PlanInput): ResidencyPlan {
-  const { before, after, unneeded = before } = policy.rank(residency, 0);
+  const { before, after, unneeded = before } = policy.rank(residency, NOTHING_KNOWN);
   const [keys, keysAfter, keysUnneeded] = [before, after, unneeded].map((ranks) =>
     ranks.map((rank) => EXPENDABLE + rank),
   ) as [Float64Array, Float64Array, Float64Array];
@@ -125,12 +127,19 @@ interface ExpectedUse {
 }
 
 function expectedUse({ visits, passVisits, prefetchVisits, residency, policy }: PlanInput): ExpectedUse {
-  const { before: now, after: later, unneeded = now.slice() } = policy.rank(residency, visits.length);
+  const {
+    before: now,
+    after: later,
+    unneeded = now.slice(),
+  } = policy.rank(residency, {
+    count: visits.length,
+    own: visits.slice(0, passVisits),
+  });
   const afterVisit: Float64Array[] = [];
   let afterPass = passVisits >= visits.length ? later.slice() : later;
   for (let time = visits.length - 1; time >= 0; time--) {
     const { firstId, need } = visits[time]!;
-    if (time < prefetchVisits) afterVisit[time] = later.slice(firstId, firstId + need.length);
+    if (time < prefetchVisits) afterVisit[time] = now.slice(firstId, firstId + need.length);
     for (let index = 0; index < need.length; index++) {
       const chance = need[index]!;
       if (chance === 0) continue;

@@ -15,6 +15,14 @@ export const farthestNextUse: EvictionPolicy = {
   usesForecast: true,
   newestFirst: false,
   rank: ({ turns, lastTurn, useRate, useRateNeeded, useRateUnneeded, visits }, known) => {
+    const shares = useRate.slice();
+    // The running pass counts as it is forecast. So counted, later passes would say too much of what comes after them:
+    // replays moved more bytes.
+    for (const { firstId, need } of known.own) {
+      for (let id = firstId; id < firstId + need.length; id++) {
+        shares[id] = useRateUnneeded[id]! + need[id - firstId]! * (useRateNeeded[id]! - useRateUnneeded[id]!);
+      }
+    }
     const before = new Float64Array(turns.length);
     const after = new Float64Array(turns.length);
     const unneeded = new Float64Array(turns.length);
@@ -24,9 +32,9 @@ export const farthestNextUse: EvictionPolicy = {
       const now = visits + 1 - lastTurn[id]!;
       const nextTurn = (from: number) =>
         Math.max(1, Math.ceil((from + now) / cycle - ROUNDING)) * cycle - now;
-      const moreTurns = (rate: number) => cycle * ((1 + SELDOM) / (rate + SELDOM) - 1);
-      before[id] = nextTurn(known) + moreTurns(useRate[id]!);
-      const afterPass = nextTurn(Math.max(known, nextTurn(0) + 1));
+      const moreTurns = (share: number) => cycle * ((1 + SELDOM) / (share + SELDOM) - 1);
+      before[id] = nextTurn(known.count) + moreTurns(shares[id]!);
+      const afterPass = nextTurn(Math.max(known.count, nextTurn(0) + 1));
       after[id] = afterPass + moreTurns(useRateNeeded[id]!);
       unneeded[id] = afterPass + moreTurns(useRateUnneeded[id]!);
     }

@@ -1,4 +1,5 @@
 import type { Residency } from '../../native/addon-types.js';
+import type { ExpectedVisit } from '../../predictor/expected-visits.js';
 
 /** Ranks the experts whose next use no forecast predicts. Pure. */
 export interface EvictionPolicy {
@@ -7,10 +8,17 @@ export interface EvictionPolicy {
   /** Whether the most recently used of equal experts is evicted first; otherwise the least recently used. */
   readonly newestFirst: boolean;
   /**
-   * Returns finite numbers by flat id. The largest is evicted first. `known` is the number of coming visits that tables
-   * tell of; policies with a forecast rank what comes after them, in visits from now.
+   * Returns finite numbers by flat id. The largest is evicted first. Policies with a forecast rank what comes after the
+   * visits that tables tell of, in visits from now.
    */
-  rank(residency: Residency, known: number): EvictionRanks;
+  rank(residency: Residency, known: KnownVisits): EvictionRanks;
+}
+
+export interface KnownVisits {
+  /** How many coming visits tables tell of. */
+  count: number;
+  /** Those of the running pass. */
+  own: readonly ExpectedVisit[];
 }
 
 export interface EvictionRanks {

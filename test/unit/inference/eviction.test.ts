@@ -5,12 +5,13 @@ import type { Residency } from '../../../src/native/addon-types.js';
 import type { EvictionPolicyName } from '../../../src/protocol/engine-messages.js';
 import { anyResidency, residencyOf } from './residency-fixture.js';
 
+const NOTHING_KNOWN = { count: 0, own: [] };
 const NAMES = Object.keys(EVICTION_POLICIES) as EvictionPolicyName[];
 
 /** The resident experts in the order in which the store would evict them, if the pass used none of them. */
 function order(name: EvictionPolicyName, residency: Residency): number[] {
   const { rank, newestFirst } = EVICTION_POLICIES[name];
-  const { before } = rank(residency, 0);
+  const { before } = rank(residency, NOTHING_KNOWN);
   const tie = newestFirst ? -1 : 1;
   return [...residency.state.keys()]
     .filter((id) => residency.state[id] === 2)
@@ -22,7 +23,7 @@ describe.each(NAMES)('%s', (name) => {
     fc.assert(
       fc.property(anyResidency, (residency) => {
         const given = structuredClone(residency);
-        const { before, after } = EVICTION_POLICIES[name].rank(residency, 0);
+        const { before, after } = EVICTION_POLICIES[name].rank(residency, NOTHING_KNOWN);
         expect(residency).toEqual(given);
         expect([before.length, after.length]).toEqual([residency.state.length, residency.state.length]);
         expect([...before, ...after].every(Number.isFinite)).toBe(true);
@@ -50,10 +51,10 @@ it.each([
 
 it('an expert that the pass loads is the newest: fifo evicts it last, lifo first', () => {
   const absent = residencyOf([{ loadedAt: 5 }, { state: 0, loadedAt: 7 }]);
-  expect(EVICTION_POLICIES.fifo.rank(absent, 0).after[1]).toBeLessThan(
-    EVICTION_POLICIES.fifo.rank(absent, 0).after[0]!,
+  expect(EVICTION_POLICIES.fifo.rank(absent, NOTHING_KNOWN).after[1]).toBeLessThan(
+    EVICTION_POLICIES.fifo.rank(absent, NOTHING_KNOWN).after[0]!,
   );
-  expect(EVICTION_POLICIES.lifo.rank(absent, 0).after[1]).toBeGreaterThan(
-    EVICTION_POLICIES.lifo.rank(absent, 0).after[0]!,
+  expect(EVICTION_POLICIES.lifo.rank(absent, NOTHING_KNOWN).after[1]).toBeGreaterThan(
+    EVICTION_POLICIES.lifo.rank(absent, NOTHING_KNOWN).after[0]!,
   );
 });
