@@ -12,6 +12,8 @@ const sanitizers = process.argv.includes('--sanitizers');
 const cuda = process.env.SIDA_CUDA ?? 'EMULATED';
 /** TSan follows each thread of each emulated kernel, which takes these many minutes. */
 const KERNELS = 'cuda gemm*,cuda rows*,cuda routing*,cuda attention*';
+/** Of one run of the native tests, which takes a quarter of it under TSan: what hangs must fail. */
+const MOST_MINUTES = 20;
 const kernels = process.argv.includes('--kernels');
 
 function run(command, args, options = {}) {
@@ -38,6 +40,8 @@ function nativeTests(directory, options, leftOut = '') {
   const tests = spawnSync(`${directory}/sida_tests`, [`-tce=${leftOut}`], {
     encoding: 'utf8',
     maxBuffer: 1 << 26,
+    timeout: MOST_MINUTES * 60_000,
+    killSignal: 'SIGKILL',
   });
   process.stdout.write(tests.stdout + tests.stderr);
   const counts = /test cases:\s*(\d+)\s*\|\s*(\d+) passed\s*\|\s*(\d+) failed\s*\|\s*(\d+) skipped/.exec(

@@ -129,14 +129,13 @@ interface ExpectedUse {
 function expectedUse({ visits, passVisits, prefetchVisits, residency, policy }: PlanInput): ExpectedUse {
   const {
     before: now,
-    after: later,
+    after: afterPass,
     unneeded = now.slice(),
   } = policy.rank(residency, {
     count: visits.length,
     own: visits.slice(0, passVisits),
   });
   const afterVisit: Float64Array[] = [];
-  let afterPass = passVisits >= visits.length ? later.slice() : later;
   for (let time = visits.length - 1; time >= 0; time--) {
     const { firstId, need } = visits[time]!;
     if (time < prefetchVisits) afterVisit[time] = now.slice(firstId, firstId + need.length);
@@ -145,10 +144,10 @@ function expectedUse({ visits, passVisits, prefetchVisits, residency, policy }: 
       if (chance === 0) continue;
       const id = firstId + index;
       now[id] = chance * time + (1 - chance) * now[id]!;
-      later[id] = chance * time + (1 - chance) * later[id]!;
-      if (time >= passVisits) unneeded[id] = chance * time + (1 - chance) * unneeded[id]!;
+      if (time < passVisits) continue;
+      afterPass[id] = chance * time + (1 - chance) * afterPass[id]!;
+      unneeded[id] = chance * time + (1 - chance) * unneeded[id]!;
     }
-    if (time === passVisits) afterPass = later.slice();
   }
   return { now, afterPass, unneeded, afterVisit };
 }

@@ -279,7 +279,7 @@ export interface ResidencyPlan {
   newestFirst: boolean;
   /**
    * Whether a layer waits for a better victim among its own experts, which it will release, even if the next one is
-   * expendable; default false.
+   * expendable, while enough loads of its own keep the disk busy; default false.
    */
   patient?: boolean;
 }

@@ -76,6 +76,20 @@ describe('the store without weights', () => {
     expect(evicts7([0, 1, 5], 4)).toBe(true);
   });
 
+  it('makes a patient layer keep an expendable expert for those that it will release, once its loads fill the disk', () => {
+    const evicted = (patient: boolean, needed: number[], loadsInFlight: number) => {
+      const store = openStore(3, loadsInFlight);
+      store.startPass(planOf([], [5, 6, 7]));
+      const after = [50, 50, 50, 50, 50, 0, 0, 0];
+      store.startPass({ ...planOf([0, 0, 0, 0, 0, 11, 12, 13], [], after, 10), patient });
+      visit(store, needed);
+      return [5, 6, 7].filter((id) => !residents(store).includes(id));
+    };
+    expect(evicted(false, [0, 1, 2, 3], 1)).toEqual([5, 6, 7]);
+    expect(evicted(true, [0, 1, 2, 3], 1)).toEqual([7]);
+    expect(evicted(true, [0, 1, 2, 3], 2)).toEqual([6, 7]);
+  });
+
   it('refuses unknown experts, unsorted experts, and pins that leave no slot', () => {
     const store = openStore(2);
     const all = Uint32Array.of(0, 1);

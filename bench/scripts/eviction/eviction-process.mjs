@@ -65,7 +65,7 @@ function phaseOf(runs) {
     ms: sum('ms'),
     bytes: sum('bytesMoved'),
     needed: sum('needed'),
-    hits: sum('resident'),
+    hits: sum('resident') + sum('prefetched'),
     stallShare: sum('stallNs') / sum('passNs'),
   };
 }

@@ -61,7 +61,7 @@ export function budgetsTable(file: BenchFile): { tables: Table[]; notes: string[
   return {
     tables: [{ head: HEAD, rows }, ...controls(file)],
     notes: [
-      '`lru` and `none` (the default settings with `--predictor none`, which evict the expert whose next use they expect last) predict nothing.',
+      '`lru` and `none` (the default settings with `--predictor none`, which evicted the expert used least often when this was measured) predict nothing.',
     ],
   };
 }

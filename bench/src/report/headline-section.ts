@@ -15,7 +15,7 @@ export function headlineSection(file: BenchFile): Section {
     title: 'Headline ratios: same budget, same machine',
     beside: SIDA,
     about: [
-      'Systems that predict nothing come first: on-demand LRU, and the default settings with `--predictor none`, which evict the expert whose next use they expect last. The baseline of the paper moves whole layers under the memory limit; ours is `layer-streaming`. `lstm`, with the paper’s network, and `attention` answer exactly, `predicted` routes by prediction, and `paper` is the paper’s system: predicted routing and FIFO.',
+      'Systems that predict nothing come first: on-demand LRU, and the default settings with `--predictor none`, which evicted the expert used least often when this was measured. The baseline of the paper moves whole layers under the memory limit; ours is `layer-streaming`. `lstm`, with the paper’s network, and `attention` answer exactly, `predicted` routes by prediction, and `paper` is the paper’s system: predicted routing and FIFO.',
     ],
     tables: [
       { caption: 'Measured here, one input a batch', head: HEAD, rows: rows.map(rowOf) },

@@ -237,7 +237,7 @@ describe('decoding without a predictor', () => {
   const RECORDED_STEPS = { tokens: 128, passes: 128, needs: 100 };
   const run = (policy: string, lookahead: number | null, hits: number) => ({
     ...{ policy, lookahead },
-    decode: { hits, needs: 100 },
+    decode: { misses: 90 - hits, prefetches: 10, needs: 100 },
   });
   const p20 = (...none: number[]) =>
     targetsSection(FILE, {

@@ -132,6 +132,7 @@ void ResidencyTable::start_pass(const ResidencyPlan& plan) {
                 "a plan has " + std::to_string(unneeded.size()) + " keys of unneeded experts and " +
                     std::to_string(plan.keys.size()) + " others");
   }
+  if (!std::isfinite(plan.expendable)) throw Error("invalid_request", "the plan's `expendable` is not a finite number");
   if (std::ranges::any_of(plan.keys, is_nan) || std::ranges::any_of(plan.keys_after, is_nan) ||
       std::ranges::any_of(unneeded, is_nan)) {
     throw Error("invalid_request", "a key of the plan is not a number");
@@ -279,7 +280,9 @@ Found ResidencyTable::need(ExpertId id) {
 bool ResidencyTable::better_waits(size_t enough) {
   if (!free_slots_.empty() || leased_.size() < enough) return false;
   const ExpertId victim = next_victim();
-  if (victim == kNoExpertId || (!patient_ && key(victim) >= expendable_)) return false;
+  if (victim == kNoExpertId) return false;
+  // Experts that were here keep the layer busy, but not the disk.
+  if (key(victim) >= expendable_ && !(patient_ && demanded_ >= enough)) return false;
   return std::any_of(leased_.begin(), leased_.end(), [&](ExpertId id) { return key(id) > key(victim); });
 }
 
@@ -289,6 +292,8 @@ std::optional<SlotLoad> ResidencyTable::next_demand(size_t enough) {
   if (!slot) return std::nullopt;
   const ExpertId id = missing_[next_missing_++];
   ++records_[id].leases;
+  records_[id].demanded = true;
+  ++demanded_;
   leased_.push_back(id);
   return begin_load(id, *slot, false);
 }
@@ -300,6 +305,7 @@ std::optional<ExpertId> ResidencyTable::hand_out() {
   if (ready == leased_.end()) return std::nullopt;
   const ExpertId id = *ready;
   leased_.erase(ready);
+  demanded_ -= std::exchange(records_[id].demanded, false);
   held_.push_back(id);
   return id;
 }
@@ -311,7 +317,11 @@ void ResidencyTable::release_held() {
 
 void ResidencyTable::end_visit() {
   release_held();
-  for (const ExpertId id : leased_) release(id);
+  for (const ExpertId id : leased_) {
+    records_[id].demanded = false;
+    release(id);
+  }
+  demanded_ = 0;
   leased_.clear();
   missing_.clear();
   next_missing_ = 0;

@@ -42,6 +42,8 @@ struct ExpertRecord {
   bool unneeded = false;
   /// Its running load began as a prefetch.
   bool prefetching = false;
+  /// Loaded by the running visit, and not handed out yet.
+  bool demanded = false;
   /// Loaded for a foreseen need whose layer has not run.
   bool foreseen = false;
   uint32_t slot = kNoSlot;
@@ -86,7 +88,8 @@ struct ResidencyPlan {
   bool newest_first = false;  ///< of equal keys, evict the most recently used
   /// (experts) once the expert's layer has run without needing it; `keys` where there are none
   std::span<const double> keys_unneeded = {};
-  /// A layer also waits for a better victim where the next one is expendable.
+  /// A layer also waits for a better victim where the next one is expendable, while enough of its own loads are running
+  /// or wait to be handed out.
   bool patient = false;
 };
 
@@ -249,6 +252,7 @@ class ResidencyTable {
   std::vector<ExpertId> leased_;
   std::vector<ExpertId> missing_;
   size_t next_missing_ = 0;
+  size_t demanded_ = 0;  ///< of the leased ones, loaded by the visit
   std::vector<ExpertId> held_;  ///< handed out and not released
 };
 

@@ -17,9 +17,9 @@ class UseRate {
 
   /// The layer has had a turn, which was the `visit`-th of all layers.
   void turn(bool needed, uint64_t visit) {
+    for (size_t i = 0; i < kWindows.size(); ++i) shares_[i] = moved(i, needed);
     ++turns_;
     last_turn_ = visit;
-    for (size_t i = 0; i < kWindows.size(); ++i) shares_[i] += weight(i) * ((needed ? 1 : 0) - shares_[i]);
   }
   uint64_t turns() const { return turns_; }
   uint64_t last_turn() const { return last_turn_; }
@@ -27,12 +27,15 @@ class UseRate {
   double value() const { return mean([&](size_t i) { return shares_[i]; }); }
   /// The value if one more turn needed the expert, or did not.
   double after(bool needed) const {
-    return mean([&](size_t i) { return shares_[i] + ((needed ? 1 : 0) - shares_[i]) / kWindows[i]; });
+    return mean([&](size_t i) { return moved(i, needed); });
   }
 
  private:
-  /// The first turns are averaged as they are; half a turn stands for what was before them.
-  double weight(size_t i) const { return 1 / std::min(static_cast<double>(turns_) + 0.5, kWindows[i]); }
+  /// A share after the next turn. The first turns are averaged as they are; half a turn stands for those before them.
+  double moved(size_t i, bool needed) const {
+    const double window = std::min(static_cast<double>(turns_) + 1.5, kWindows[i]);
+    return shares_[i] + ((needed ? 1 : 0) - shares_[i]) / window;
+  }
   template <typename Share>
   static double mean(Share share) {
     double sum = 0;

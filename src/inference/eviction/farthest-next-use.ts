@@ -16,8 +16,7 @@ export const farthestNextUse: EvictionPolicy = {
   newestFirst: false,
   rank: ({ turns, lastTurn, useRate, useRateNeeded, useRateUnneeded, visits }, known) => {
     const shares = useRate.slice();
-    // The running pass counts as it is forecast. So counted, later passes would say too much of what comes after them:
-    // replays moved more bytes.
+    // The running pass counts as it is forecast. Later passes do not: replays then moved more bytes.
     for (const { firstId, need } of known.own) {
       for (let id = firstId; id < firstId + need.length; id++) {
         shares[id] = useRateUnneeded[id]! + need[id - firstId]! * (useRateNeeded[id]! - useRateUnneeded[id]!);

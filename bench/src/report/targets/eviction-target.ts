@@ -46,7 +46,11 @@ export function prefillTargets(found: Eviction | undefined): TargetRow[] {
     found === undefined ? [] : [found],
   );
   const kinds = [
-    { what: 'reads of each needed expert in a chunk of the prompt', most: 1.05, valuesOf: reads },
+    {
+      what: 'reads of each needed expert in a chunk of the prompt; above 1 only with prefetches',
+      most: 1.05,
+      valuesOf: reads,
+    },
     {
       what: 'time of the prompt over the longer of computing and one read of the needed experts, chunk by chunk',
       most: 1.15,

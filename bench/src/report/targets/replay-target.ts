@@ -22,13 +22,15 @@ interface Gained {
   shuffled: number;
 }
 
-/** Of the steps of the generation. Tables choose only what is evicted: what they prefetch would count as hits. */
+/** Of the steps of the generation. A prefetched expert counts as loaded, and not as a hit. */
 function gainedOf({ shared: { model, caches } }: Replayed): Gained[] {
   return SIZES.flatMap((size) => {
     const cache = caches.find((own) => own.cache === size);
     const hits = (policy: PolicyName, lookahead: number | null) => {
       const run = cache?.policies.find((own) => own.policy === policy && own.lookahead === lookahead);
-      return run === undefined ? Number.NaN : run.decode.hits / run.decode.needs;
+      return run === undefined
+        ? Number.NaN
+        : 1 - (run.decode.misses + run.decode.prefetches) / run.decode.needs;
     };
     const own = {
       ...{ model: shortName(model), cache: size },
