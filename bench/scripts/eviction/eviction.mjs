@@ -55,7 +55,13 @@ function readIds() {
 async function measure(work) {
   const child = fork(new URL('eviction-process.mjs', import.meta.url), { stdio: 'inherit' });
   child.send({ pack: values.pack, threads, prompt, chunk, steps, ids, ...work });
-  const [[result]] = await Promise.all([once(child, 'message'), once(child, 'exit')]);
+  const ended = once(child, 'exit');
+  const failed = ended.then(([code]) =>
+    Promise.reject(new Error(`${work.budget} ${work.rule}: ended with ${code}`)),
+  );
+  const [result] = await Promise.race([once(child, 'message'), failed]);
+  failed.catch(() => {});
+  await ended;
   return result;
 }
 

@@ -33,7 +33,13 @@ function eviction(name) {
     'of the generation, waits for experts',
   ];
   const { prefill, decode } = r.resident;
-  const about = `${r.pack}, ${r.text}: ${r.prompt} tokens in chunks of ${r.chunk}, then ${r.steps} one by one; experts of ${mib(r.slotBytes)} on disk, ${r.threads} threads, medians of ${r.rounds} rounds. With every expert in memory ${((1000 * r.prompt) / prefill.ms).toFixed(1)} and ${((1000 * generated) / decode.ms).toFixed(2)} tokens/s. All logits are the same, bit for bit.`;
+  const [prompt, generation] = [(1000 * r.prompt) / prefill.ms, (1000 * generated) / decode.ms];
+  const about = [
+    `${r.pack}, ${r.text}: ${r.prompt} tokens in chunks of ${r.chunk}, then ${r.steps} one by one;`,
+    `experts of ${mib(r.slotBytes)} on disk, ${r.threads} threads, medians of ${r.rounds} rounds.`,
+    `With every expert in memory ${prompt.toFixed(1)} and ${generation.toFixed(2)} tokens/s.`,
+    'All logits are the same, bit for bit.',
+  ].join(' ');
   return `${table(head, rows)}\n\n${about}\n\n${source(r)}`;
 }
 

@@ -22,7 +22,11 @@ export const plannerTables = {
       'learning',
       'all, ms',
     ];
-    const about = `${r.model}: ${r.layers} layers, ${r.experts} experts, ${r.needsPerStep.toFixed(0)} needed a step; medians of ${r.steps} steps and ${r.rounds} rounds.`;
+    const needs = r.needsPerStep.toFixed(0);
+    const about = [
+      `${r.model}: ${r.layers} layers, ${r.experts} experts, ${needs} needed a step;`,
+      `medians of ${r.steps} steps and ${r.rounds} rounds.`,
+    ].join(' ');
     return `${table(head, rows)}\n\n${about}\n\n${source(r)}`;
   },
 };
