@@ -6,13 +6,20 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { LIMITS } from './limits.js';
 
-const CHECK_MS = 20;
+/** The first check of a request. Each further one comes after as long as the request has waited. */
+const FIRST_CHECK_MS = 20;
+
+interface Waiting {
+  res: ServerResponse;
+  since: number;
+  /** Time of its next check. */
+  next: number;
+}
 
 export class ArrivingBodies {
   readonly #handle: RequestListener;
   readonly #mayWait: (req: IncomingMessage) => boolean;
-  /** With the time at which each is handled at the latest. */
-  readonly #waiting = new Map<IncomingMessage, { res: ServerResponse; due: number }>();
+  readonly #waiting = new Map<IncomingMessage, Waiting>();
   #timer: NodeJS.Timeout | undefined;
 
   /** `mayWait` tells whether a request waits on after its time. */
@@ -35,20 +42,26 @@ export class ArrivingBodies {
   }
 
   #wait(req: IncomingMessage, res: ServerResponse): void {
-    this.#waiting.set(req, { res, due: performance.now() + LIMITS.connectionGraceMs });
-    this.#timer ??= setInterval(() => this.#check(), CHECK_MS).unref();
+    const since = performance.now();
+    this.#waiting.set(req, { res, since, next: since + FIRST_CHECK_MS });
+    this.#timer ??= setInterval(() => this.#check(), FIRST_CHECK_MS).unref();
   }
 
   #check(): void {
     const now = performance.now();
-    this.#handOver((req, due) => hasArrived(req) || (now >= due && !this.#mayWait(req)));
+    this.#handOver((req, waiting) => {
+      if (now < waiting.next) return false;
+      const waitedMs = now - waiting.since;
+      waiting.next = now + waitedMs;
+      return hasArrived(req) || (waitedMs >= LIMITS.connectionGraceMs && !this.#mayWait(req));
+    });
   }
 
-  #handOver(ready: (req: IncomingMessage, due: number) => boolean): void {
-    for (const [req, { res, due }] of this.#waiting) {
-      if (!req.destroyed && !ready(req, due)) continue;
+  #handOver(ready: (req: IncomingMessage, waiting: Waiting) => boolean): void {
+    for (const [req, waiting] of this.#waiting) {
+      if (!req.destroyed && !ready(req, waiting)) continue;
       this.#waiting.delete(req);
-      if (!req.destroyed) this.#handle(req, res);
+      if (!req.destroyed) this.#handle(req, waiting.res);
     }
     if (this.#waiting.size > 0) return;
     clearInterval(this.#timer);

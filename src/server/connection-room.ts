@@ -61,7 +61,7 @@ export function keepRoom(
   const close = (connection: OpenConnection, event: RoomEvent) => {
     forget(connection);
     onClose(event, connection.socket);
-    connection.socket.destroy();
+    destroy(connection.socket);
   };
   /** Whether there are many connections, and the client has its part in that. */
   const crowded = ({ client }: OpenConnection): boolean =>
@@ -141,7 +141,7 @@ export function keepRoom(
       return;
     }
     track(connection, req, res);
-    if (!isWork(req) && crowded(connection)) {
+    if (!isWork(req) && connections.size > LIMITS.connectionsAtEase) {
       if (answerAtOnce(req, res)) return;
       // Until its turn it may be closed for room.
       connections.begin(connection, 'idle');
@@ -161,6 +161,18 @@ export function keepRoom(
       probes.handOver();
     },
   };
+}
+
+/** Node makes an error for each request of a destroyed socket, and reads its stack, which costs as much as the rest. */
+function destroy(socket: Socket): void {
+  const { stackTraceLimit } = Error;
+  socket.prependOnceListener('close', () => {
+    Error.stackTraceLimit = 0;
+  });
+  socket.once('close', () => {
+    Error.stackTraceLimit = stackTraceLimit;
+  });
+  socket.destroy();
 }
 
 function mostOf(client: string, perAddress: RoomOptions['perAddress']): number {

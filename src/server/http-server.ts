@@ -161,7 +161,7 @@ function createHttpServer(context: ServerContext, routes: readonly Route[]) {
     answerAtOnce: healthAtOnce(context),
     onClose(event, socket) {
       metrics.countConnectionError(event);
-      if (event === 'slow') socket.write(answerText(408, TOO_SLOW));
+      if (event === 'slow') socket.write(tooSlow(), 'latin1');
     },
   });
   // A connection without any traffic for this long is closed, so that clients that stop reading hold no memory. A
@@ -200,11 +200,6 @@ function connectionFault({ code }: NodeJS.ErrnoException): {
   return { status: 400, code: 'invalid_request', message: 'The request is not valid HTTP/1.1' };
 }
 
-const TOO_SLOW = new SidaError({
-  code: 'request_timeout',
-  message: `The request arrived slower than ${LIMITS.crowdedBytesPerSecond} bytes per second, and the server needed its connection`,
-});
-
 /** Answers on the socket itself, because a request that cannot be parsed has no response object. */
 function refuse(socket: Socket, status: number, error: SidaError): void {
   // Another answer has begun on this connection, so the error cannot follow it.
@@ -213,11 +208,11 @@ function refuse(socket: Socket, status: number, error: SidaError): void {
     socket.destroy();
     return;
   }
-  socket.end(answerText(status, error), () => socket.destroy());
+  socket.end(answerOf(status, error)(), () => socket.destroy());
 }
 
-/** A whole answer that ends its connection. */
-function answerText(status: number, error: SidaError): string {
+/** Whole answers that end their connections, each with an id of its own. A crowd gets thousands of one a second. */
+function answerOf(status: number, error: SidaError): () => string {
   const body = JSON.stringify(errorAnswer(error));
   const headers = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
@@ -225,7 +220,15 @@ function answerText(status: number, error: SidaError): string {
     `content-length: ${Buffer.byteLength(body)}`,
     'cache-control: no-store',
     'connection: close',
-    `x-request-id: ${newRequestId()}`,
-  ];
-  return `${headers.join('\r\n')}\r\n\r\n${body}`;
+    'x-request-id: ',
+  ].join('\r\n');
+  return () => `${headers}${newRequestId()}\r\n\r\n${body}`;
 }
+
+const tooSlow = answerOf(
+  408,
+  new SidaError({
+    code: 'request_timeout',
+    message: `The request arrived slower than ${LIMITS.crowdedBytesPerSecond} bytes per second, and the server needed its connection`,
+  }),
+);

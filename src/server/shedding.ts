@@ -98,7 +98,7 @@ export function chooseVictim<C extends Connection>(
     if (sooner !== undefined) return { connection: sooner, reason: 'slow' };
     return { connection: idleAfterWork, reason: 'idle' };
   }
-  const unread = oldest('busy', 0, (each) => !each.receiving() && each.unread(now) > unreadMs);
+  const unread = oldest('busy', unreadMs, (each) => !each.receiving() && each.unread(now) > unreadMs);
   if (unread !== undefined) return { connection: unread, reason: 'unread' };
   if (!full) return undefined;
   const events = oldest('busy', 0, (each) => !each.receiving() && each.follows());
