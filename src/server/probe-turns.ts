@@ -6,6 +6,8 @@
  * have read their answer.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
 import { LIMITS } from './limits.js';
 
 /** Length of a pause, in times of the request before it: where there is room, and where there is none. */
@@ -16,9 +18,10 @@ const LONGEST_MS = 100;
 interface Waiting {
   req: IncomingMessage;
   res: ServerResponse;
+  taken: boolean;
 }
 
-const isThere = ({ req }: Waiting): boolean => !req.destroyed;
+const isThere = ({ req }: Waiting): boolean => !req.destroyed && !req.socket.destroyed;
 
 interface Room {
   isFull(): boolean;
@@ -32,6 +35,8 @@ export class ProbeTurns {
   /** Each from the oldest on. */
   #ofFew: Waiting[] = [];
   #ofMany: Waiting[] = [];
+  /** The next one, while it is found out whether its client is there. */
+  #next: Waiting | undefined;
   #going = false;
 
   constructor(handle: RequestListener, room: Room) {
@@ -40,33 +45,60 @@ export class ProbeTurns {
   }
 
   add(req: IncomingMessage, res: ServerResponse): void {
+    const waiting = { req, res, taken: false };
+    if (!this.#going) {
+      this.#going = true;
+      this.#begin(waiting);
+      return;
+    }
     const group = this.#room.hasFew(req) ? this.#ofFew : this.#ofMany;
-    group.push({ req, res });
+    group.push(waiting);
+    // What its connection sends meanwhile stays in the kernel. Node reads on once a request is whole, so not before that.
+    process.nextTick(() => {
+      if (!waiting.taken) req.socket.pause();
+    });
     if (this.#ofFew.length + this.#ofMany.length > 2 * LIMITS.connections) this.#forgetGone();
-    if (!this.#going) this.#next();
   }
 
   /** Handles all that wait: a draining server refuses what begins after it. */
   handOver(): void {
-    const waiting = [...this.#ofFew.splice(0), ...this.#ofMany.splice(0)].filter(isThere);
-    for (const { req, res } of waiting) this.#handle(req, res);
+    const next = this.#next === undefined ? [] : [this.#next];
+    const waiting = [...next, ...this.#ofFew.splice(0), ...this.#ofMany.splice(0)].filter(isThere);
+    for (const each of waiting) this.#handOne(each);
   }
 
-  #next(): void {
-    const next = this.#take();
-    this.#going = next !== undefined;
-    if (next === undefined) return;
-    const { req, res } = next;
+  async #goOn(): Promise<void> {
+    for (;;) {
+      const next = this.#take();
+      if (next === undefined) break;
+      this.#next = next;
+      await readOn(next.req.socket);
+      this.#next = undefined;
+      if (next.taken || !isThere(next)) continue;
+      this.#begin(next);
+      return;
+    }
+    this.#going = false;
+  }
+
+  #begin(waiting: Waiting): void {
+    const { res } = waiting;
     const begun = performance.now();
     const over = () => {
       clearTimeout(late);
       res.off('close', over);
       const times = this.#room.isFull() ? PAUSE.full : PAUSE.room;
-      setTimeout(() => this.#next(), times * (performance.now() - begun)).unref();
+      setTimeout(() => this.#goOn(), times * (performance.now() - begun)).unref();
     };
     const late = setTimeout(over, LONGEST_MS).unref();
     res.once('close', over);
-    this.#handle(req, res);
+    this.#handOne(waiting);
+  }
+
+  #handOne(waiting: Waiting): void {
+    waiting.taken = true;
+    waiting.req.socket.resume();
+    this.#handle(waiting.req, waiting.res);
   }
 
   #take(): Waiting | undefined {
@@ -84,4 +116,11 @@ export class ProbeTurns {
     this.#ofFew = this.#ofFew.filter(isThere);
     this.#ofMany = this.#ofMany.filter(isThere);
   }
+}
+
+/** That a client has gone shows only once all that it has sent is read, and the end is a read of its own. */
+async function readOn(socket: Socket): Promise<void> {
+  socket.resume();
+  await setImmediate();
+  await setImmediate();
 }

@@ -1,5 +1,7 @@
 import { EventEmitter } from 'node:events';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { beforeEach, expect, it } from 'vitest';
 import { LIMITS } from '../../../src/server/limits.js';
 import { ProbeTurns } from '../../../src/server/probe-turns.js';
@@ -21,8 +23,11 @@ beforeEach(() => {
   turns = new ProbeTurns(handle, { isFull: () => full, hasFew });
 });
 
+/** Of requests that are no more than a name. */
+const socket = { pause: () => undefined, resume: () => undefined } as unknown as Socket;
+
 function add(name: string, destroyed = false): void {
-  turns.add({ url: name, destroyed } as IncomingMessage, new EventEmitter() as ServerResponse);
+  turns.add({ url: name, destroyed, socket } as IncomingMessage, new EventEmitter() as ServerResponse);
 }
 const names = () => handled.map(({ name }) => name);
 
@@ -72,6 +77,7 @@ it('keeps no more than the connections there may be', () => {
   let looks = 0;
   const gone = {
     url: 'gone',
+    socket,
     get destroyed() {
       looks += 1;
       return true;
@@ -88,3 +94,62 @@ it('hands over all that wait', () => {
   turns.handOver();
   expect(names().sort()).toEqual(['a', 'b', 'c']);
 });
+
+/** Two connections to a server whose requests all take turns: the first has its turn, the second waits. */
+async function oneWaits(
+  test: (of: {
+    second: Socket;
+    read: () => number;
+    answers: ServerResponse[];
+    /** The server's end of the second. */
+    waits: () => Socket;
+  }) => Promise<void>,
+) {
+  let read = 0;
+  const answers: ServerResponse[] = [];
+  const real = new ProbeTurns((_req, res) => answers.push(res), { isFull: () => false, hasFew: () => true });
+  const sockets: Socket[] = [];
+  const server = createServer((req, res) => {
+    read += 1;
+    // Nobody answers a request that comes before the answer to the one before it.
+    if (!sockets.includes(req.socket)) real.add(req, res);
+    sockets.push(req.socket);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const [first, second] = [connect(port, '127.0.0.1').resume(), connect(port, '127.0.0.1').resume()];
+  try {
+    first.write(GET);
+    await expect.poll(() => answers.length).toBe(1);
+    second.write(GET);
+    await expect.poll(() => read).toBe(2);
+    await test({ second, read: () => read, answers, waits: () => sockets[1]! });
+  } finally {
+    first.destroy();
+    second.destroy();
+    server.close();
+  }
+}
+
+const GET = 'GET / HTTP/1.1\r\nhost: a\r\n\r\n';
+
+it('reads nothing from a connection whose request waits', () =>
+  oneWaits(async ({ second, read, answers }) => {
+    second.write(GET);
+    await delay(5 * MS);
+    expect(read()).toBe(2);
+    answers[0]!.end('ok');
+    await expect.poll(() => answers.length).toBe(2);
+    answers[1]!.end('ok');
+    await expect.poll(() => read()).toBe(3);
+  }));
+
+it('finds out before a turn whether its client has gone, whatever that has sent', () =>
+  oneWaits(async ({ second, answers, waits }) => {
+    await new Promise((sent) => second.write(GET, sent));
+    second.destroy();
+    answers[0]!.end('ok');
+    await expect.poll(() => waits().destroyed, { timeout: 2_000 }).toBe(true);
+    await delay(5 * MS);
+    expect(answers.length).toBe(1);
+  }));
