@@ -53,7 +53,7 @@ export class ProbeTurns {
     }
     const group = this.#room.hasFew(req) ? this.#ofFew : this.#ofMany;
     group.push(waiting);
-    // What its connection sends meanwhile stays in the kernel. Node reads on once it has a whole request, which is later.
+    // What its connection sends meanwhile stays in the kernel. Node reads on after each whole request, which is later.
     process.nextTick(() => {
       if (!waiting.taken) req.socket.pause();
     });
