@@ -3,11 +3,11 @@
  * closes the one that shedding.ts finds. Otherwise clients that do nothing could block all others until their
  * timeout.
  *
- * Node accepts one connection in each turn of its loop, so a thousand connections that ping in every turn would keep
- * new clients out. While many are open, requests that are no work therefore take turns (probe-turns.ts), and a
- * connection rests after a few of them in a row, and while its request arrives slowly. One that sends a request before
- * the answer to the previous one is held: nothing more is read from it, and it is closed later. A client whose
- * connection were closed at once would be back at once.
+ * Node accepts one connection in each turn of its loop, so connections that ping in every turn, or ask for what
+ * takes long, would keep new clients out. While many are open, requests that are no work therefore take turns
+ * (probe-turns.ts), and a connection rests after a few of them in a row, and while its request arrives slowly. One
+ * that sends a request before the answer to the previous one is held: nothing more is read from it, and it is closed
+ * later. A client whose connection were closed at once would be back at once.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';

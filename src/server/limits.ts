@@ -12,7 +12,7 @@ export const LIMITS = {
   connectionsOfOne: 1_024,
   /** Time that a connection has to send a request, and a request to send its body, before it may be closed for room. */
   connectionGraceMs: 1_000,
-  /** Above so many connections, those rest that send nothing but probes; see connection-room.ts. */
+  /** Above so many connections, probes take turns, and those rest that send nothing else; see connection-room.ts. */
   connectionsAtEase: 64,
   /** A client with no more connections than that rests only where all clients together have more than the second. */
   connectionsOfOneAtEase: 8,
