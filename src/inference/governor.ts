@@ -6,15 +6,22 @@
  * after the last look, it rests. Then the governor pauses until the next probe.
  *
  * A pause is long enough that what the probe lost in its worse arm is at most LOSS of the time. Pauses double while
- * probes agree.
+ * probes agree. Within a probe, too, the source rests after a pair of windows until what it has lost is that little, so
+ * that one which does not pay is hardly felt even before the first answer.
  */
-import { ARMS, type ArmFigures, type Gain, type GovernorFigures } from '../protocol/governor-figures.js';
+import {
+  ARMS,
+  type Arm,
+  type ArmFigures,
+  type Gain,
+  type GovernorFigures,
+} from '../protocol/governor-figures.js';
 import { gainOf } from './paired-gain.js';
 import { PassExpectation } from './pass-expectation.js';
 import { type PassTime, ProbeWindow } from './probe-window.js';
 
-/** Most of the time that probes may lose. */
-const LOSS = 0.02;
+/** Most of the time that the probes of one source may lose. There are two sources. */
+const LOSS = 0.01;
 /** Pairs of windows after which a probe may end. Few looks, because each is another chance to be wrong. */
 const LOOKS = [4, 8, 16];
 /** A probe ends after this many pairs even if some of them could not be compared. */
@@ -49,7 +56,13 @@ export class Governor {
   #first: ProbeWindow | undefined;
   #differences: number[] = [];
   #probeMs = { predict: 0, rest: 0 };
-  /** Passes since the arm changed. */
+  /** Time since the probe began, waits between its pairs included, and what its pairs have lost of it. */
+  #sinceMs = 0;
+  #lostMs = 0;
+  /** Whether the source rests between two pairs until the probe may lose more. */
+  #waits = false;
+  /** The arm of the latest pass of this probe, and passes since it changed. */
+  #arm: Arm | undefined;
   #armPasses = 0;
   #gain: Gain | null = null;
   #decision: Phase | undefined;
@@ -65,7 +78,13 @@ export class Governor {
 
   /** Whether passes run without the source at present. */
   get rests(): boolean {
-    return this.#phase === 'probing' ? this.#window.arm === 'rest' : this.#phase === 'resting';
+    if (this.#phase !== 'probing') return this.#phase === 'resting';
+    return this.#waits || this.#window.arm === 'rest';
+  }
+
+  /** Whether the source pays by the latest probe that has ended. */
+  get pays(): boolean {
+    return this.#decision === 'active';
   }
 
   get figures(): Omit<GovernorFigures, 'on'> {
@@ -83,8 +102,9 @@ export class Governor {
     this.#armPasses += 1;
     const settling = !prepared && this.#armPasses <= SETTLING_PASSES;
     if (this.#phase === 'probing') {
-      if (this.#window.add(pass, settling) && this.#window.arm === 'rest') this.#learn(pass);
-      if (this.#window.isFull) this.#close();
+      this.#sinceMs += pass.ms;
+      if (this.#waits) this.#wait(pass, settling);
+      else this.#measure(pass, settling);
       return;
     }
     if (this.rests && !settling) this.#learn(pass);
@@ -100,6 +120,18 @@ export class Governor {
     this.#probe();
   }
 
+  #measure(pass: PassTime, settling: boolean): void {
+    if (this.#window.add(pass, settling) && this.#window.arm === 'rest') this.#learn(pass);
+    if (this.#window.isFull) this.#close();
+  }
+
+  #wait(pass: PassTime, settling: boolean): void {
+    if (!settling) this.#learn(pass);
+    if (this.#lostMs > LOSS * this.#sinceMs) return;
+    this.#waits = false;
+    this.#window = this.#open(this.#scale + 1);
+  }
+
   #learn({ kind, tokens, ms }: PassTime): void {
     this.#expectation.learn(kind, tokens, ms);
   }
@@ -109,6 +141,10 @@ export class Governor {
     this.#first = undefined;
     this.#differences = [];
     this.#probeMs = { predict: 0, rest: 0 };
+    this.#sinceMs = 0;
+    this.#lostMs = 0;
+    this.#waits = false;
+    this.#arm = undefined;
     this.#window = this.#open(this.#scale + 1);
     this.#enter('probing');
   }
@@ -116,14 +152,21 @@ export class Governor {
   /** The windows of a probe: predict, rest, rest, predict, predict, rest, and so on. */
   #open(settlePasses: number): ProbeWindow {
     const arm = ARMS[((this.#windows + 1) >> 1) % 2]!;
-    const same = this.#windows > 0 && this.#windows % 2 === 0;
-    if (!same) this.#armPasses = 0;
+    const same = this.#run(arm);
     return new ProbeWindow(arm, {
       passes: WINDOW_PASSES * this.#scale,
       ms: WINDOW_MS * this.#scale,
       settlePasses: same ? 0 : settlePasses,
       settleMs: same ? 0 : (WINDOW_MS * this.#scale) / 4,
     });
+  }
+
+  /** Returns whether the passes before ran the same arm. */
+  #run(arm: Arm): boolean {
+    const same = arm === this.#arm;
+    if (!same) this.#armPasses = 0;
+    this.#arm = arm;
+    return same;
   }
 
   #close(): void {
@@ -145,6 +188,11 @@ export class Governor {
         this.#settle(decision);
         return;
       }
+      if (this.#lostMs > LOSS * this.#sinceMs) {
+        this.#waits = true;
+        this.#run('rest');
+        return;
+      }
     }
     this.#window = this.#open(this.#scale + 1);
   }
@@ -153,7 +201,9 @@ export class Governor {
     const [predict, rest] = first.arm === 'predict' ? [first, second] : [second, first];
     const ratios = [rest.ratio(this.#expectation), predict.ratio(this.#expectation)] as const;
     if (ratios[0] === undefined || ratios[1] === undefined) return;
-    this.#differences.push(Math.log(ratios[0] / ratios[1]));
+    const difference = Math.log(ratios[0] / ratios[1]);
+    this.#differences.push(difference);
+    this.#lostMs += predict.wholeMs * (1 - Math.exp(difference));
   }
 
   /** Returns undefined if the probe must go on. */
@@ -176,14 +226,14 @@ export class Governor {
     this.#decision = decision;
     const shortest = Math.max(
       PAUSE * (this.#probeMs.predict + this.#probeMs.rest),
-      this.#lostMs(decision) / LOSS,
+      this.#mostLostMs(decision) / LOSS - this.#sinceMs,
     );
     this.#pauseMs = Math.max(shortest, Math.min(shortest * 2 ** this.#repeats, LONGEST_PAUSE_MS));
     this.#enter(decision);
   }
 
   /** The time that the probe lost in its worse arm, at most. */
-  #lostMs(decision: 'active' | 'resting'): number {
+  #mostLostMs(decision: 'active' | 'resting'): number {
     const { low, high } = this.#gain ?? { low: 0, high: 0 };
     if (decision === 'active') return this.#probeMs.rest * Math.max(0, high);
     return this.#probeMs.predict * Math.max(0, -low / (1 - low));

@@ -77,13 +77,12 @@ export class Prediction {
 
   /** Whether passes whose tables do not route them run without tables. */
   get rests(): boolean {
-    return this.#measures('tables') && this.#governors.tables.rests;
+    return this.#rests('tables');
   }
 
   /** Layers that the next pass looks ahead. */
   get lookAheadLayers(): number {
-    const rests = this.#measures('look_ahead') && this.#governors.look_ahead.rests;
-    return rests ? 0 : this.#options.lookAheadLayers;
+    return this.#rests('look_ahead') ? 0 : this.#options.lookAheadLayers;
   }
 
   get figures(): Governors {
@@ -146,6 +145,13 @@ export class Prediction {
 
   #passed(source: Source, pass: PassTime): void {
     if (this.#measures(source)) this.#governors[source].passed(pass, this.#preparedBefore <= 0);
+  }
+
+  /** A source whose probe must wait for the other's runs only if it has paid before. */
+  #rests(source: Source): boolean {
+    if (!this.#measures(source)) return false;
+    const waits = this.#turn !== source && this.#probes(source) && this.#probes(this.#turn);
+    return waits ? !this.#governors[source].pays : this.#governors[source].rests;
   }
 
   #probes(source: Source): boolean {

@@ -4,7 +4,7 @@ import { Governor } from '../../../src/inference/governor.js';
 import { type Load, randomFrom, run } from './simulated-load.js';
 
 /** The bound that src/inference/governor.ts promises. */
-const MOST_LOSS = 0.02;
+const MOST_LOSS = 0.01;
 const SEEDS = Array.from({ length: 10 }, (_, seed) => seed + 1);
 const millisecond: Load = { ms: () => 1, factor: 1, noise: 0.2 };
 
@@ -16,7 +16,7 @@ function states(load: Load, seconds: number, seed = 1) {
 }
 
 describe('the governor', () => {
-  it('keeps prediction that saves 20 %, and loses at most 2 % to probes', () => {
+  it('keeps prediction that saves 20 %, and loses at most 1 % to probes', () => {
     for (const seed of SEEDS) {
       const { governor, seen, loss } = states({ ...millisecond, factor: 0.8 }, 120, seed);
       expect(new Set(seen.filter((state) => state !== 'probing'))).toEqual(new Set(['active']));
@@ -26,7 +26,7 @@ describe('the governor', () => {
     }
   });
 
-  it('lets prediction rest that costs 5 %, within one probe of 32 windows, and loses at most 2 % to probes', () => {
+  it('lets prediction rest that costs 5 %, within one probe of 32 windows, and loses at most 1 % to probes', () => {
     for (const seed of SEEDS) {
       const { seen, governor, loss } = states({ ...millisecond, factor: 1.05 }, 120, seed);
       expect(seen[0]).toBe('resting');
@@ -40,7 +40,7 @@ describe('the governor', () => {
     }
   });
 
-  it('loses at most 2 % after its first probe, however much prediction costs', () => {
+  it('loses at most 1 % after its first probe, however much prediction costs', () => {
     for (const factor of [1.5, 3, 10]) {
       const governor = new Governor();
       const random = randomFrom(3);
@@ -49,10 +49,23 @@ describe('the governor', () => {
     }
   });
 
+  it('loses little more before its first answer, however late that comes', () => {
+    for (const factor of [1.2, 1.5, 3]) {
+      const governor = new Governor();
+      const random = randomFrom(4);
+      const load = { ...millisecond, noise: 1, factor };
+      const first = run(governor, load, 2, random) * 2;
+      for (let lost = first, seconds = 2; seconds < 40; seconds += 2) {
+        expect(lost).toBeLessThan(0.1 + MOST_LOSS * seconds);
+        lost += run(governor, load, 2, random) * 2;
+      }
+    }
+  });
+
   it('does the same where a pass takes a second', () => {
     const slow = { ms: () => 1000, noise: 0.1 };
     const pays = states({ ...slow, factor: 0.8 }, 7200);
-    expect([pays.governor.figures.state, pays.governor.figures.switches]).toEqual(['active', 0]);
+    expect([pays.governor.pays, pays.governor.figures.switches]).toEqual([true, 0]);
     const costs = states({ ...slow, factor: 1.3 }, 7200);
     expect(costs.seen).not.toContain('active');
     expect(costs.loss).toBeLessThan(MOST_LOSS);
@@ -75,11 +88,11 @@ describe('the governor', () => {
     const governor = new Governor();
     const random = randomFrom(5);
     run(governor, { ...millisecond, factor: 1.1 }, 60, random);
-    expect(governor.figures.state).not.toBe('active');
+    expect(governor.pays).toBe(false);
     run(governor, { ...millisecond, factor: 0.7 }, 1200, random);
-    expect(governor.figures).toMatchObject({ state: 'active', switches: 1 });
+    expect([governor.pays, governor.figures.switches]).toEqual([true, 1]);
     run(governor, { ...millisecond, factor: 1.1 }, 1200, random);
-    expect(governor.figures).toMatchObject({ state: 'resting', switches: 2 });
+    expect([governor.pays, governor.figures.switches]).toEqual([false, 2]);
   });
 
   it('is not fooled by passes whose sizes differ by arm', () => {
