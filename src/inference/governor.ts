@@ -202,8 +202,10 @@ export class Governor {
     const ratios = [rest.ratio(this.#expectation), predict.ratio(this.#expectation)] as const;
     if (ratios[0] === undefined || ratios[1] === undefined) return;
     const difference = Math.log(ratios[0] / ratios[1]);
+    // Passes that warm up say nothing, as slots are being filled.
+    const warmedUp = this.#decision !== undefined || this.#differences.length > 0;
+    this.#lostMs += (warmedUp ? predict.wholeMs : predict.ms) * (1 - Math.exp(difference));
     this.#differences.push(difference);
-    this.#lostMs += predict.wholeMs * (1 - Math.exp(difference));
   }
 
   /** Returns undefined if the probe must go on. */

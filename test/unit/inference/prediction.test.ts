@@ -62,7 +62,7 @@ describe('the governor', () => {
 describe('prediction on the inference thread', () => {
   it('rests where tables cost time, and tells the hash-building thread', () => {
     const { prediction, rest, changes, passes } = setup();
-    passes(1_200, 1.2);
+    passes(800, 1.2);
     expect([prediction.rests, rest.raised]).toEqual([true, true]);
     expect(changes.map(({ state }) => state)).toEqual(['resting']);
     expect(changes[0]!.gain!.mean).toBeCloseTo(-0.2, 5);
@@ -71,7 +71,7 @@ describe('prediction on the inference thread', () => {
 
   it('never takes tables from passes that they route, and does not measure those', () => {
     const { prediction, time, passes } = setup();
-    passes(1_200, 1.2);
+    passes(800, 1.2);
     const routed = { ...FORECAST, routingK: 1 };
     expect(prediction.allowed(routed)).toBe(routed);
     const before = prediction.figures;
@@ -133,7 +133,7 @@ describe('prediction on the inference thread', () => {
 
   it('is not needed while every expert has a slot, and measures anew when it is', () => {
     const { prediction, resident, rest, changes, passes } = setup();
-    passes(1_200, 1.2);
+    passes(800, 1.2);
     resident.raised = true;
     prediction.slotsChanged();
     passes(500, 1.2);
@@ -156,7 +156,7 @@ describe('looking ahead on the inference thread', () => {
 
   it('is measured as tables are, and rests or goes on by itself', () => {
     const costs = setup(ahead);
-    costs.passes(1_200, 1, 1.2);
+    costs.passes(800, 1, 1.2);
     expect(costs.prediction.lookAheadLayers).toBe(0);
     expect(costs.changes.map(({ source, state }) => [source, state])).toEqual([['look_ahead', 'resting']]);
     const pays = setup(ahead);
