@@ -6,8 +6,9 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { LIMITS } from './limits.js';
 
-/** The first check of a request. Each further one comes after as long as the request has waited. */
+/** The first check of a request. Each further one comes after as long as the request has waited, up to the longest. */
 const FIRST_CHECK_MS = 20;
+const LONGEST_CHECK_MS = 100;
 
 interface Waiting {
   res: ServerResponse;
@@ -52,7 +53,7 @@ export class ArrivingBodies {
     this.#handOver((req, waiting) => {
       if (now < waiting.next) return false;
       const waitedMs = now - waiting.since;
-      waiting.next = now + waitedMs;
+      waiting.next = now + Math.min(waitedMs, LONGEST_CHECK_MS);
       return hasArrived(req) || (waitedMs >= LIMITS.connectionGraceMs && !this.#mayWait(req));
     });
   }

@@ -165,8 +165,10 @@ export function keepRoom(
 
 /** Node makes an error for each request of a destroyed socket, and reads its stack, which costs as much as the rest. */
 function destroy(socket: Socket): void {
-  const { stackTraceLimit } = Error;
+  let { stackTraceLimit } = Error;
   socket.prependOnceListener('close', () => {
+    // Read here: this close may be within that of another socket.
+    ({ stackTraceLimit } = Error);
     Error.stackTraceLimit = 0;
   });
   socket.once('close', () => {
