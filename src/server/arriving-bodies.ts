@@ -8,7 +8,7 @@ import { LIMITS } from './limits.js';
 
 /** The first check of a request. Each further one comes after as long as the request has waited, up to the longest. */
 const FIRST_CHECK_MS = 20;
-const LONGEST_CHECK_MS = 100;
+const LONGEST_CHECK_MS = 250;
 
 interface Waiting {
   res: ServerResponse;
