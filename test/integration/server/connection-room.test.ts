@@ -2,15 +2,16 @@
 import { once } from 'node:events';
 import { Agent, createServer, type IncomingMessage, request, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { setTimeout } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { keepRoom } from '../../../src/server/connection-room.js';
 import { LIMITS } from '../../../src/server/limits.js';
 
 let server: Server;
 let port: number;
 const others: Socket[] = [];
-/** By client port: how often the server has stopped reading from the connection. */
-const pauses = new Map<number, () => number>();
+/** The server's ends of the connections, by client port. */
+const accepted = new Map<number, Socket>();
 
 beforeEach(async () => {
   server = createServer();
@@ -22,10 +23,7 @@ beforeEach(async () => {
     },
     { perAddress: undefined, onClose: () => undefined, answerAtOnce: () => false },
   );
-  server.on('connection', (socket) => {
-    const pause = vi.spyOn(socket, 'pause');
-    pauses.set(socket.remotePort!, () => pause.mock.calls.length);
-  });
+  server.on('connection', (socket) => accepted.set(socket.remotePort!, socket));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   port = (server.address() as AddressInfo).port;
@@ -35,7 +33,7 @@ afterEach(async () => {
   server.closeAllConnections();
   server.close();
   await once(server, 'close');
-  pauses.clear();
+  accepted.clear();
 });
 
 async function crowd(count: number, addressOf: (i: number) => string) {
@@ -52,19 +50,17 @@ const ownAddress = (i: number) => `127.0.${1 + (i >> 7)}.${1 + (i & 127)}`;
 async function restsAfter(requests: string[]): Promise<number[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const rests: number[] = [];
-  let paused = 0;
   for (const [at, each] of requests.entries()) {
     const [method, path] = each.split(' ');
     const sent = request({ host: '127.0.0.1', port, path: path!, method: method!, agent });
     sent.end();
     const [answer] = (await once(sent, 'response')) as [IncomingMessage];
-    const own = pauses.get(answer.socket.localPort!)!;
+    const own = accepted.get(answer.socket.localPort!)!;
     answer.resume();
     await once(answer, 'end');
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    const now = own();
-    if (now > paused) rests.push(at);
-    paused = now;
+    await setTimeout(5);
+    // A connection that waits for its turn is paused too, but only until its answer.
+    if (own.isPaused()) rests.push(at);
   }
   agent.destroy();
   return rests;
