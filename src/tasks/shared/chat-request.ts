@@ -63,7 +63,8 @@ export function prepareConversation(
     variables: request.chat_template_kwargs,
   };
   const conversation = JSON.stringify(conversationOf(parts, format, limits));
-  checkBytesTogether(Buffer.byteLength(conversation), request.messagesField);
+  const conversationBytes = Buffer.byteLength(conversation);
+  checkBytesTogether(conversationBytes, request.messagesField);
   checkMaxTokens(maxTokens ?? 1, model, limits, request.maxTokensField);
   const choices = n ?? 1;
   checkLogprobs(choices * (maxTokens ?? USUAL_TOKENS), logprobs, 'top_logprobs');
@@ -71,6 +72,7 @@ export function prepareConversation(
   const adjustments = adjustmentsOf(request, model);
   return {
     conversation,
+    conversationBytes,
     answer: answerFormat(format.answer, structure),
     tools: tools.length > 0,
     ...(structure && { structure }),

@@ -27,7 +27,7 @@ import {
   texts,
 } from './stored.js';
 import { heldSchemas, ownSchemas, type StoredStructure, storedStructure } from './structure.js';
-import { heldBytes, inputTokens, reservedTokens } from './token-estimates.js';
+import { heldBytes, inputTokensOf, reservedTokens, reservedTokensOf } from './token-estimates.js';
 
 /** Most tokens of an answer, if the request sets no limit and the context has room for them. */
 export const USUAL_TOKENS = 1024;
@@ -36,6 +36,8 @@ export const USUAL_TOKENS = 1024;
 export const chatFields = {
   /** A `Conversation` in JSON. */
   conversation: z.string(),
+  /** Its UTF-8 bytes, which take milliseconds to count if it is long. Absent: they are counted. */
+  conversationBytes: count.exactOptional(),
   /** How the model writes its answer. */
   answer: storedAnswerFormat,
   /** Whether the model may call tools. */
@@ -183,13 +185,17 @@ export class ChatChoices {
   }
 }
 
+function bytesOf({ conversation, conversationBytes }: ChatWork): number {
+  return conversationBytes ?? Buffer.byteLength(conversation);
+}
+
 export const chatTokens = {
-  input: ({ conversation }: ChatWork) => inputTokens([conversation]),
-  bytes: ({ conversation, structure, adjustments }: ChatWork) =>
-    heldBytes([conversation, ...heldSchemas(structure), ...(adjustments?.biases ?? [])]),
-  cost: ({ conversation, structure, maxTokens, choices = 1 }: ChatWork) => ({
-    known: (maxTokens ?? USUAL_TOKENS) * choices,
-    estimated: reservedTokens([conversation, ...ownSchemas(structure)]),
+  input: (job: ChatWork) => Math.max(1, inputTokensOf(bytesOf(job))),
+  bytes: (job: ChatWork) =>
+    bytesOf(job) + heldBytes([...heldSchemas(job.structure), ...(job.adjustments?.biases ?? [])]),
+  cost: (job: ChatWork) => ({
+    known: (job.maxTokens ?? USUAL_TOKENS) * (job.choices ?? 1),
+    estimated: reservedTokensOf(bytesOf(job)) + reservedTokens(ownSchemas(job.structure)),
   }),
   // The conversation has the schemas of the tools.
   texts: ({ conversation, structure }: ChatWork) => [conversation, ...ownSchemas(structure)],

@@ -23,7 +23,12 @@ export function inputTokens(inputs: readonly (string | readonly number[])[]): nu
 }
 
 function tokensOf(input: string | readonly number[]): number {
-  return typeof input === 'string' ? Math.ceil(Buffer.byteLength(input) / BYTES_PER_TOKEN) : input.length;
+  return typeof input === 'string' ? inputTokensOf(Buffer.byteLength(input)) : input.length;
+}
+
+/** Approximate tokens of an input of so many bytes. */
+export function inputTokensOf(bytes: number): number {
+  return Math.ceil(bytes / BYTES_PER_TOKEN);
 }
 
 /** Bytes that a job's texts and lists of numbers take while it waits. */
@@ -32,6 +37,11 @@ export function heldBytes(inputs: readonly (string | readonly number[])[]): numb
     (sum, input) => sum + (typeof input === 'string' ? Buffer.byteLength(input) : 8 * input.length),
     0,
   );
+}
+
+/** Tokens to reserve for a text of so many bytes. */
+export function reservedTokensOf(bytes: number): number {
+  return Math.ceil(bytes / BYTES_PER_RESERVED_TOKEN);
 }
 
 /** Tokens to reserve for the texts. */

@@ -90,7 +90,7 @@ export class ChatEncoder {
     const template = this.#template(conversation);
     const plain = template.render(conversation);
     this.#pause();
-    const mark = unusedMark(json, plain);
+    const mark = unusedMark([json, plain], this.#pause);
     this.#pause();
     if (mark === undefined) throw invalid('The messages use every private character of Unicode');
     let marked = plain;

@@ -17,6 +17,8 @@ export class BytePair {
   /** Text of each symbol. */
   readonly #texts: string[] = [];
   readonly #symbols = new Map<string, number>();
+  /** Symbols of single UTF-16 units, by the unit. */
+  readonly #ofUnit = new Int32Array(1 << 16).fill(OTHER);
   readonly #pairs: PairTable;
   /** By rank: the symbol that the pair becomes. */
   readonly #merged: Int32Array;
@@ -33,20 +35,35 @@ export class BytePair {
       this.#pairs.set(this.#symbol(left), this.#symbol(right), rank);
       this.#merged[rank] = this.#symbol(left + right);
     }
+    for (const [text, symbol] of this.#symbols) {
+      if (text.length === 1) this.#ofUnit[text.charCodeAt(0)] = symbol;
+    }
   }
 
-  /** The texts that remain of the word's `characters` when no pair can be merged. */
-  merge(characters: readonly string[]): string[] {
+  /** The texts that remain of the word's characters when no pair can be merged. The last one ends with `wordEnd`. */
+  merge(word: string, wordEnd: string): string[] {
     this.#pace.step();
-    const count = characters.length;
-    if (count === 1) return [characters[0]!];
+    // Of each character: where it begins in the word. Then where the word ends.
+    const begins = new Int32Array(word.length + 1);
+    let count = 0;
+    for (let at = 0; at < word.length; count += 1) {
+      this.#stepAt(count);
+      begins[count] = at;
+      at += word.codePointAt(at)! > 0xffff ? 2 : 1;
+    }
+    begins[count] = word.length;
+    const textAt = (place: number) =>
+      word.slice(begins[place], begins[place + 1]) + (place + 1 < count ? '' : wordEnd);
+    if (count === 1) return [textAt(0)];
     const symbols = new Int32Array(count);
     const after = new Int32Array(count);
     const before = new Int32Array(count);
-    // Plain loops with pauses: for a word of 64 KiB, `Int32Array.from` takes tens of milliseconds.
     for (let place = 0; place < count; place += 1) {
       this.#stepAt(place);
-      symbols[place] = this.#symbols.get(characters[place]!) ?? OTHER;
+      const whole = begins[place + 1]! - begins[place]! === 1 && (place + 1 < count || wordEnd === '');
+      symbols[place] = whole
+        ? this.#ofUnit[word.charCodeAt(begins[place]!)]!
+        : (this.#symbols.get(textAt(place)) ?? OTHER);
       after[place] = place + 1 < count ? place + 1 : NONE;
       before[place] = place - 1;
     }
@@ -78,7 +95,7 @@ export class BytePair {
     const texts: string[] = [];
     for (let place = count > 0 ? 0 : NONE; place !== NONE; place = after[place]!) {
       this.#stepAt(texts.length);
-      texts.push(symbols[place] === OTHER ? characters[place]! : this.#texts[symbols[place]!]!);
+      texts.push(symbols[place] === OTHER ? textAt(place) : this.#texts[symbols[place]!]!);
     }
     return texts;
   }

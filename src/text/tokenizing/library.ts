@@ -92,7 +92,7 @@ interface Model {
   bpe_ranks?: Map<string, number>;
   cache?: { get(word: string): string[] | undefined; put(word: string, tokens: string[]): void };
   max_length_to_cache?: number;
-  end_of_word_suffix?: string;
+  end_of_word_suffix?: string | null;
   continuing_subword_suffix?: string | null;
   bpe?(word: string): string[];
 }
@@ -213,6 +213,9 @@ function replaceNormalizer(normalizer: Normalizer | null, pace: Pace): void {
 export const GPT2_WORDS =
   /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
 
+/** In bytes. */
+const LONG_WORD = 256;
+
 /** The library makes an array and a joined text for each word. */
 function replacePreTokenizer(part: PreTokenizer | null, pace: Pace): void {
   if (part === null) return;
@@ -226,14 +229,25 @@ function replacePreTokenizer(part: PreTokenizer | null, pace: Pace): void {
   if (characters === undefined) return;
   const encoder = new TextEncoder();
   const table = Array.from({ length: 256 }, (_, byte) => characters[byte]!);
+  const units = Uint16Array.from(table, (character) => character.charCodeAt(0));
+  const shownOf = (word: string) => {
+    const bytes = encoder.encode(word);
+    if (bytes.length > LONG_WORD) {
+      // A text that grows by single characters is a chain of them, and joining 65,000 takes milliseconds.
+      const codes = new Uint16Array(bytes.length);
+      for (let at = 0; at < codes.length; at += 1) codes[at] = units[bytes[at]!]!;
+      return Buffer.from(codes.buffer).toString('utf16le');
+    }
+    let shown = '';
+    for (const byte of bytes) shown += table[byte]!;
+    return shown;
+  };
   part.pre_tokenize_text = (text) => {
     const whole = part.add_prefix_space && !text.startsWith(' ') ? ` ${text}` : text;
     const words = part.use_regex ? (whole.match(GPT2_WORDS) ?? []) : [whole];
     return words.map((word) => {
       pace.step();
-      let shown = '';
-      for (const byte of encoder.encode(word)) shown += table[byte]!;
-      return shown;
+      return shownOf(word);
     });
   };
 }
@@ -261,15 +275,14 @@ function replaceBytePair(model: Model, pace: Pace): void {
   model.merges = [];
   model.bpe_ranks = new Map();
   const { cache, max_length_to_cache: longest = 0 } = model;
-  const { end_of_word_suffix: wordEnd, continuing_subword_suffix: continued } = model;
+  const { continuing_subword_suffix: continued } = model;
+  const wordEnd = model.end_of_word_suffix ?? '';
   model.bpe = (word) => {
     if (word.length === 0) return [];
     pace.step();
     const cached = cache!.get(word);
     if (cached !== undefined) return cached;
-    const characters = Array.from(word);
-    if (wordEnd) characters[characters.length - 1] += wordEnd;
-    const tokens = pairs.merge(characters);
+    const tokens = pairs.merge(word, wordEnd);
     if (continued) for (let at = 0; at + 1 < tokens.length; at += 1) tokens[at] += continued;
     if (word.length < longest) cache!.put(word, tokens);
     return tokens;

@@ -21,8 +21,26 @@ it.each([
       pauses += 1;
     }),
   );
-  const word = Array.from({ length: LETTERS }, () => 'a');
-  expect(pairs.merge(word).join('')).toBe(word.join(''));
+  const word = 'a'.repeat(LETTERS);
+  expect(pairs.merge(word, '').join('')).toBe(word);
   // Two loops over the letters, with a step for eight of them.
   expect(pauses).toBeGreaterThanOrEqual(2 * Math.floor(LETTERS / 8 / 1024));
+});
+
+it.each([
+  ['a', '', ['a']],
+  ['a', '</w>', ['a</w>']],
+  ['ab', '', ['ab']],
+  ['ab', '</w>', ['a', 'b</w>']],
+  ['aab', '</w>', ['a', 'ab</w>']],
+  ['🎬a\ud800b', '', ['🎬a', '\ud800', 'b']],
+  ['a🎬', '</w>', ['a', '🎬</w>']],
+])('merges %j with the end %j', (word, wordEnd, expected) => {
+  const merges = [
+    ['a', 'b'],
+    ['🎬', 'a'],
+    ...(wordEnd === '' || word !== 'aab' ? [] : [['a', `b${wordEnd}`]]),
+  ];
+  const pairs = new BytePair(merges, new Pace(() => undefined));
+  expect(pairs.merge(word, wordEnd)).toEqual(expected);
 });

@@ -142,10 +142,13 @@ const UNITS = [
   ],
   ...['▁', 'Ġ', '～', 'ﬁ', 'ß', 'İ', '<', 'unk', '>', '<unk>', '<s>', '</s>', '<extra_id_0>', '<|im_end|>'],
 ];
-const run = fc.tuple(fc.constantFrom(...UNITS), fc.integer({ min: 1, max: 24 })).map(([u, n]) => u.repeat(n));
+const runOf = (most: number) =>
+  fc.tuple(fc.constantFrom(...UNITS), fc.integer({ min: 1, max: most })).map(([u, n]) => u.repeat(n));
+const run = runOf(24);
 const text = fc.oneof(
   fc.array(fc.constantFrom(...UNITS), { maxLength: 60 }).map((units) => units.join('')),
   fc.array(run, { maxLength: 12 }).map((runs) => runs.join('')),
+  fc.array(runOf(300), { maxLength: 2 }).map((runs) => runs.join('')),
   fc.string({ unit: 'binary', maxLength: 60 }),
   fc.string({ unit: fc.constantFrom('a', 'b', 'c', ' '), maxLength: 120 }),
 );

@@ -100,12 +100,13 @@ describe('the private character of the marks', () => {
   const COUNT = 6_400;
   const privates = (count: number) =>
     Array.from({ length: count }, (_, at) => String.fromCharCode(FIRST + at)).join('');
+  const markOf = (...texts: string[]) => unusedMark(texts, () => undefined);
 
   it('is the first that no text has', () => {
-    expect(unusedMark('', 'a')).toBe('\ue000');
-    expect(unusedMark('a\ue001', '\ue000b')).toBe('\ue002');
-    expect(unusedMark(privates(COUNT - 1))).toBe('\uf8ff');
-    expect(unusedMark(privates(1_000), privates(COUNT))).toBeUndefined();
+    expect(markOf('', 'a')).toBe('\ue000');
+    expect(markOf('a\ue001', '\ue000b')).toBe('\ue002');
+    expect(markOf(privates(COUNT - 1))).toBe('\uf8ff');
+    expect(markOf(privates(1_000), privates(COUNT))).toBeUndefined();
   });
 
   it('is found without a search for each that is used', () => {
@@ -114,8 +115,8 @@ describe('the private character of the marks', () => {
       [String.prototype, 'indexOf'],
       [String.prototype, 'search'],
     ];
-    expect(callsOf(searches, () => void unusedMark(privates(COUNT - 1)))).toBeLessThan(10);
-    expect(callsOf([[String.prototype, 'charCodeAt']], () => void unusedMark(privates(COUNT - 1)))).toBe(
+    expect(callsOf(searches, () => void markOf(privates(COUNT - 1)))).toBeLessThan(10);
+    expect(callsOf([[String.prototype, 'charCodeAt']], () => void markOf(privates(COUNT - 1)))).toBe(
       COUNT - 1,
     );
   });
