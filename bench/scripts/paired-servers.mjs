@@ -77,9 +77,30 @@ export async function pairedBlocks({ label, flags, texts, requests, blocks, warm
   }
 }
 
+/** The logarithm of each time of `own` over that of `other`. */
+function logRatios(own, other) {
+  return own.map((ms, i) => Math.log(ms / other[i]));
+}
+
 /** The time of `own` over that of `other`, less 1, by pairs of blocks. */
 export function slower(own, other) {
-  const { mean, low, high } = intervalOf(own.map((ms, i) => Math.log(ms / other[i])));
+  return lessOne(logRatios(own, other));
+}
+
+/**
+ * The same by starts, each a pair of lists of blocks: two processes of one kind differ by more than their blocks do,
+ * and keep the difference until they end.
+ */
+export function slowerByStarts(starts) {
+  const means = starts.map(([own, other]) => {
+    const ratios = logRatios(own, other);
+    return ratios.reduce((sum, each) => sum + each, 0) / ratios.length;
+  });
+  return lessOne(means);
+}
+
+function lessOne(logs) {
+  const { mean, low, high } = intervalOf(logs);
   return Object.fromEntries(Object.entries({ mean, low, high }).map(([key, log]) => [key, Math.expm1(log)]));
 }
 

@@ -1,13 +1,15 @@
 // Are the defaults ever slower than doing without prediction (P17)? Four servers of one model answer the same requests
 // in turn: the defaults, `--predictor none`, and two controls: tables and looking ahead that nothing governs, and
-// `--predictor none` started again, since two processes of one kind differ, too.
+// `--predictor none` started again. Two processes of one kind differ for as long as they run, so all are started
+// several times, and the interval is over the starts.
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
-import { pairedBlocks, percentOf, requestsOf, slower, textsOf } from '../paired-servers.mjs';
+import { median } from '../../dist/support/statistics.js';
+import { pairedBlocks, percentOf, requestsOf, slowerByStarts, textsOf } from '../paired-servers.mjs';
 
 const HELP = `node bench/scripts/governor/governor.mjs [options]
   --model DIR            models/switch-words, or another model with a task or for completions
@@ -16,7 +18,8 @@ const HELP = `node bench/scripts/governor/governor.mjs [options]
   --texts FILE           lines of JSON with a "text", asked one after the other
   --tokens 16            of a completion
   --link-bandwidth RATE  of the servers
-  --blocks 60            of each server, measured
+  --starts 8             of all servers
+  --blocks 15            of each server and start, measured
   --warm-up 40           blocks before them, in which the governor finds its first answer
   --block 20             requests of a block
   --threads N
@@ -36,7 +39,8 @@ const { values } = parseArgs({
     texts: { type: 'string', default: 'models/switch-words/words/known-held-out.jsonl' },
     tokens: { type: 'string', default: '16' },
     'link-bandwidth': { type: 'string' },
-    blocks: { type: 'string', default: '60' },
+    starts: { type: 'string', default: '8' },
+    blocks: { type: 'string', default: '15' },
     'warm-up': { type: 'string', default: '40' },
     block: { type: 'string', default: '20' },
     threads: { type: 'string', default: String(availableParallelism()) },
@@ -50,7 +54,10 @@ if (values.help) {
 for (const path of [values.model, values.texts]) {
   if (!existsSync(path)) throw new Error(`${path} does not exist`);
 }
-const [blocks, warmUp, size] = [values.blocks, values['warm-up'], values.block].map(Number);
+const [starts, blocks, warmUp, size] = [values.starts, values.blocks, values['warm-up'], values.block].map(
+  Number,
+);
+if (!(starts >= 2)) throw new Error(`Expected --starts to be 2 or more, found ${values.starts}`);
 
 /** The defaults, none, prediction that nothing governs, and none again. */
 const SERVERS = [[], ['--predictor', 'none'], ['--governor', 'off'], ['--predictor', 'none']];
@@ -58,23 +65,34 @@ const SERVERS = [[], ['--predictor', 'none'], ['--governor', 'off'], ['--predict
 async function measure(budget) {
   const common = ['--model', values.model, '--memory-budget', budget, '--threads', values.threads];
   if (values['link-bandwidth'] !== undefined) common.push('--link-bandwidth', values['link-bandwidth']);
-  const { times, said } = await pairedBlocks({
-    label: `${basename(values.model)} with ${budget}`,
-    flags: SERVERS.map((args) => [...common, ...args]),
-    texts: textsOf(values.texts),
-    requests: requestsOf({ task: values.task, tokens: Number(values.tokens) }),
-    ...{ blocks, warmUp, size },
-    after: async ({ url }) => (await fetch(`${url}/admin/predictor`)).json(),
-  });
-  const [defaults, none, ungoverned, again] = times;
+  const flags = SERVERS.map((args) => [...common, ...args]);
+  const found = [];
+  for (let start = 0; start < starts; start += 1) {
+    // Which server starts first changes, in case that matters.
+    const order = flags.map((_, i) => (i + start) % flags.length);
+    const { times, said } = await pairedBlocks({
+      label: `${basename(values.model)} with ${budget}, start ${start + 1} of ${starts}`,
+      flags: order.map((at) => flags[at]),
+      texts: textsOf(values.texts),
+      requests: requestsOf({ task: values.task, tokens: Number(values.tokens) }),
+      ...{ blocks, warmUp, size },
+      after: async ({ url }) => (await fetch(`${url}/admin/predictor`)).json(),
+    });
+    const inOrder = (list) => flags.map((_, at) => list[order.indexOf(at)]);
+    found.push({ times: inOrder(times), governor: inOrder(said)[0] });
+  }
+  const overNone = (at) => slowerByStarts(found.map(({ times }) => [times[at], times[1]]));
   return {
     budget,
-    requests: blocks * size,
+    starts,
+    requests: starts * blocks * size,
     blocks,
-    defaults: slower(defaults, none),
-    ungoverned: slower(ungoverned, none),
-    again: slower(again, none),
-    governor: said[0],
+    defaults: overNone(0),
+    ungoverned: overNone(2),
+    again: overNone(3),
+    // Median milliseconds of a block, by start: of the defaults, none, ungoverned, and none again.
+    medians: found.map(({ times }) => times.map(median)),
+    governors: found.map(({ governor }) => governor),
   };
 }
 

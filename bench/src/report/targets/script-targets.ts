@@ -45,6 +45,8 @@ interface Governed extends Recorded {
   rows: {
     budget: string;
     requests: number;
+    /** Of all servers. Earlier results are of one, and their intervals over pairs of blocks. */
+    starts?: number;
     /**
      * Time over that of `--predictor none`, less 1: of the defaults, of prediction that nothing governs, and of
      * `--predictor none` in another process.
@@ -133,7 +135,7 @@ function lookAheadTarget(found: LookedAhead | undefined): TargetRow {
 function governedTarget(results: readonly Governed[]): TargetRow {
   const row = {
     target: 'P17',
-    what: 'time of a request with the defaults over that with `--predictor none`, and its 95 % interval over pairs of blocks',
+    what: 'time of a request with the defaults over that with `--predictor none`, and its 95 % interval over starts of the servers',
     limit: 'interval reaches 1.00×',
     command: recorded(
       'node bench/scripts/governor/governor.mjs --model models/switch-words --task category',
