@@ -1,4 +1,5 @@
 /** Whether two ways of running the same inputs differ by more than chance. */
+import { studentT } from '../student-t.js';
 
 /** A mean over inputs with the ends of its 95 % interval. */
 export interface Interval {
@@ -7,28 +8,13 @@ export interface Interval {
   high: number;
 }
 
-/** Of a normal distribution: 95 % lie within so many standard deviations of the mean. */
-const NORMAL = 1.96;
-
-/**
- * The same of Student's t for a mean of `count` values: few values know their own deviation badly. By the expansion of
- * Abramowitz and Stegun, 26.7.5, 3 % too small for three values and exact to 1 % from four on.
- */
-function deviations(count: number): number {
-  const [z, freedom] = [NORMAL, count - 1];
-  const first = (z ** 3 + z) / 4;
-  const second = (5 * z ** 5 + 16 * z ** 3 + 3 * z) / 96;
-  const third = (3 * z ** 7 + 19 * z ** 5 + 17 * z ** 3 - 15 * z) / 384;
-  return z + first / freedom + second / freedom ** 2 + third / freedom ** 3;
-}
-
 /** The interval of the mean of paired differences, one an input. Null for fewer than two inputs. */
 export function intervalOf(differences: readonly number[]): Interval | null {
   const count = differences.length;
   if (count < 2) return null;
   const mean = differences.reduce((sum, value) => sum + value, 0) / count;
   const squares = differences.reduce((sum, value) => sum + (value - mean) ** 2, 0);
-  const half = deviations(count) * Math.sqrt(squares / (count - 1) / count);
+  const half = studentT(count - 1) * Math.sqrt(squares / (count - 1) / count);
   return { mean, low: mean - half, high: mean + half };
 }
 

@@ -6,8 +6,9 @@
  * after the last look, it rests. Then the governor pauses until the next probe.
  *
  * A pause is long enough that what the probe lost in its worse arm is at most LOSS of the time. Pauses double while
- * probes agree. Within a probe, too, the source rests after a pair of windows until what it has lost is that little, so
- * that one which does not pay is hardly felt even before the first answer.
+ * probes agree. Unless the source has paid before, it also rests after a pair of windows until what the probe has lost
+ * is that little, so that one which does not pay is hardly felt even before the first verdict. A pair counts only up to
+ * a bound in this, as it may have met a stall that has other causes.
  */
 import {
   ARMS,
@@ -29,7 +30,7 @@ const MOST_PAIRS = 24;
 /** The shortest window: both at least. */
 const WINDOW_PASSES = 4;
 const WINDOW_MS = 50;
-/** Passes at the start of the first probe that are not measured, because the slots are still being filled. */
+/** Passes at the start, and after a restart, that are not measured, because the slots are still being filled. */
 const WARM_UP_PASSES = 16;
 /** Windows double up to this many times the shortest while probes find nothing, and halve if they find it at once. */
 const LONGEST = 16;
@@ -56,7 +57,7 @@ export class Governor {
   #first: ProbeWindow | undefined;
   #differences: number[] = [];
   #probeMs = { predict: 0, rest: 0 };
-  /** Time since the probe began, waits between its pairs included, and what its pairs have lost of it. */
+  /** Time since the probe began, waits between its pairs included, and what its pairs have lost of it, as counted. */
   #sinceMs = 0;
   #lostMs = 0;
   /** Whether the source rests between two pairs until the probe may lose more. */
@@ -117,6 +118,8 @@ export class Governor {
     this.#expectation.forget();
     this.#scale = 1;
     this.#repeats = 0;
+    this.#decision = undefined;
+    this.#gain = null;
     this.#probe();
   }
 
@@ -145,7 +148,7 @@ export class Governor {
     this.#lostMs = 0;
     this.#waits = false;
     this.#arm = undefined;
-    this.#window = this.#open(this.#scale + 1);
+    this.#window = this.#open(this.#decision === undefined ? WARM_UP_PASSES : this.#scale + 1);
     this.#enter('probing');
   }
 
@@ -188,7 +191,7 @@ export class Governor {
         this.#settle(decision);
         return;
       }
-      if (this.#lostMs > LOSS * this.#sinceMs) {
+      if (!this.pays && this.#lostMs > LOSS * this.#sinceMs) {
         this.#waits = true;
         this.#run('rest');
         return;
@@ -204,7 +207,10 @@ export class Governor {
     const difference = Math.log(ratios[0] / ratios[1]);
     // Passes that warm up say nothing, as slots are being filled.
     const warmedUp = this.#decision !== undefined || this.#differences.length > 0;
-    this.#lostMs += (warmedUp ? predict.wholeMs : predict.ms) * (1 - Math.exp(difference));
+    const ms = warmedUp ? predict.wholeMs : predict.ms;
+    const resting = ms * Math.exp(difference);
+    const most = Math.max(WINDOW_MS * this.#scale, resting);
+    this.#lostMs += Math.max(-most, Math.min(ms - resting, most));
     this.#differences.push(difference);
   }
 

@@ -3,12 +3,10 @@
  * nearest pair that is left (winsorized), so that a window with a rare stall does not hide what the others show.
  */
 import type { Gain } from '../protocol/governor-figures.js';
+import { studentT } from '../student-t.js';
 
 /** Share of the pairs at each end that are cut. */
 const CUT = 1 / 8;
-/** The 97.5 % quantile of Student's t by degrees of freedom, and its limit. */
-const T = [12.71, 4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.2, 2.18, 2.16, 2.14, 2.13];
-const T_LIMIT = 2.1;
 
 /** Each difference is the logarithm of a window's time without tables, less that of its pair with tables. */
 export function gainOf(differences: readonly number[]): Gain | null {
@@ -23,7 +21,7 @@ export function gainOf(differences: readonly number[]): Gain | null {
   const middle = sum(clamped) / pairs;
   const deviation = Math.sqrt(sum(clamped.map((each) => (each - middle) ** 2)) / (pairs - 1));
   const error = deviation / ((1 - (2 * cut) / pairs) * Math.sqrt(pairs));
-  const reach = error * (T[free - 1] ?? T_LIMIT);
+  const reach = error * studentT(free);
   return { mean: share(mean), low: share(mean - reach), high: share(mean + reach), pairs };
 }
 

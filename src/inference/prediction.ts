@@ -3,7 +3,7 @@
  * Measures for the governors what each pass took of the thread's time. That includes planning, step tables, and waits
  * for tables and experts. It does not include idle time, except where a batch was on its way and tables of earlier ones
  * held it up. Only one governor probes at a time, because another's changes of arm would disturb its windows. At the
- * start, and after a change of the budget, looking ahead goes on while tables are measured first.
+ * start, and after a change of the budget, that is the tables' governor, and looking ahead rests until its turn.
  */
 import { clockMs } from '../clock.js';
 import type { PassForecast } from '../predictor/pass-forecast.js';
@@ -98,6 +98,7 @@ export class Prediction {
   /** Call it when the number of slots has changed. */
   slotsChanged(): void {
     for (const source of SOURCES) this.#governors[source].restart();
+    this.#turn = 'tables';
     this.#tablesChanged();
     this.#tell('look_ahead');
   }
@@ -147,7 +148,7 @@ export class Prediction {
     if (this.#measures(source)) this.#governors[source].passed(pass, this.#preparedBefore <= 0);
   }
 
-  /** A source whose probe must wait for the other's runs only if it has paid before. */
+  /** While its probe waits for the end of the other's, a source runs only if it has paid before. */
   #rests(source: Source): boolean {
     if (!this.#measures(source)) return false;
     const waits = this.#turn !== source && this.#probes(source) && this.#probes(this.#turn);

@@ -6,7 +6,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { LIMITS } from './limits.js';
 
-/** The first check of a request. Each further one comes after as long as the request has waited, up to the longest. */
+/** A request is checked first after this time, then each time that its wait has doubled, and at least so often. */
 const FIRST_CHECK_MS = 20;
 const LONGEST_CHECK_MS = 250;
 

@@ -94,10 +94,10 @@ export function keepRoom(
   });
 
   const restSlow = setInterval(() => {
-    if (connections.size <= LIMITS.connectionsAtEase) return;
+    const many = connections.size > LIMITS.connectionsAtEase;
     const now = performance.now();
     for (const connection of connections) {
-      if (isSlow(connection, SHEDDING, now)) connection.pause(restMs(connections.size));
+      if (many && isSlow(connection, SHEDDING, now)) connection.pause(restMs(connections.size));
       // Looked at this often, it is known since when nothing was read.
       connection.unread(now);
     }
@@ -163,12 +163,11 @@ export function keepRoom(
   };
 }
 
+const { stackTraceLimit } = Error;
+
 /** Node makes an error for each request of a destroyed socket, and reads its stack, which costs as much as the rest. */
 function destroy(socket: Socket): void {
-  let { stackTraceLimit } = Error;
   socket.prependOnceListener('close', () => {
-    // Read here: this close may be within that of another socket.
-    ({ stackTraceLimit } = Error);
     Error.stackTraceLimit = 0;
   });
   socket.once('close', () => {

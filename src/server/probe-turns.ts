@@ -1,6 +1,7 @@
 /**
  * Requests that are no work, while many connections are open. They are handled one at a time, each followed by a pause
- * in proportion to its time, so that all of them together take only a share of the event loop, however dear one is.
+ * in proportion to what the event loop was busy with meanwhile, so that all of them together take only a share of it,
+ * however dear one is.
  * Clients with few connections come first, so that a crowd of one address does not keep a monitor out. Where there is
  * no room, the newest comes first: those who came before it are the next to be closed, and would be closed before they
  * have read their answer.
@@ -10,7 +11,7 @@ import type { Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import { LIMITS } from './limits.js';
 
-/** Length of a pause, in times of the request before it: where there is room, and where there is none. */
+/** Length of a pause, in times of the loop's work before it: where there is room, and where there is none. */
 const PAUSE = { room: 3, full: 9 };
 /** A client that reads slowly keeps the others waiting for no longer than this. */
 const LONGEST_MS = 100;
@@ -32,6 +33,7 @@ interface Room {
 export class ProbeTurns {
   readonly #handle: RequestListener;
   readonly #room: Room;
+  readonly #longestMs: number;
   /** Each from the oldest on. */
   #ofFew: Waiting[] = [];
   #ofMany: Waiting[] = [];
@@ -39,9 +41,10 @@ export class ProbeTurns {
   #next: Waiting | undefined;
   #going = false;
 
-  constructor(handle: RequestListener, room: Room) {
+  constructor(handle: RequestListener, room: Room, longestMs = LONGEST_MS) {
     this.#handle = handle;
     this.#room = room;
+    this.#longestMs = longestMs;
   }
 
   add(req: IncomingMessage, res: ServerResponse): void {
@@ -54,8 +57,9 @@ export class ProbeTurns {
     const group = this.#room.hasFew(req) ? this.#ofFew : this.#ofMany;
     group.push(waiting);
     // What its connection sends meanwhile stays in the kernel. Node reads on after each whole request, which is later.
+    // The rest of a body is read, as it must arrive in time.
     process.nextTick(() => {
-      if (!waiting.taken) req.socket.pause();
+      if (!waiting.taken && req.complete) req.socket.pause();
     });
     if (this.#ofFew.length + this.#ofMany.length > 2 * LIMITS.connections) this.#forgetGone();
   }
@@ -83,14 +87,15 @@ export class ProbeTurns {
 
   #begin(waiting: Waiting): void {
     const { res } = waiting;
-    const begun = performance.now();
+    const begun = performance.eventLoopUtilization();
     const over = () => {
       clearTimeout(late);
       res.off('close', over);
       const times = this.#room.isFull() ? PAUSE.full : PAUSE.room;
-      setTimeout(() => this.#goOn(), times * (performance.now() - begun)).unref();
+      const busyMs = performance.eventLoopUtilization(begun).active;
+      setTimeout(() => this.#goOn(), times * busyMs).unref();
     };
-    const late = setTimeout(over, LONGEST_MS).unref();
+    const late = setTimeout(over, this.#longestMs).unref();
     res.once('close', over);
     this.#handOne(waiting);
   }

@@ -37,8 +37,8 @@ export function prepareChat(
   );
   const job: ChatJob = { kind: 'chat', ...work, showTokenIds: request.return_token_ids ?? false };
   const streamUsage = streamUsageOf(request);
-  // The same limit in another field makes the same job.
-  const { maxTokensField: _, ...ran } = job;
+  // The same limit in another field makes the same job, and the bytes follow from the conversation.
+  const { maxTokensField: _, conversationBytes: __, ...ran } = job;
   return { job, asked: withoutDrawnSeed(ran, request), streamUsage };
 }
 

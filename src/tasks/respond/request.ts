@@ -48,7 +48,8 @@ export function prepareRespond(
       offered.map(({ tool }) => tool),
     ),
   };
-  return { job, asked: withoutDrawnSeed(job, request) };
+  const { conversationBytes: _, ...ran } = job;
+  return { job, asked: withoutDrawnSeed(ran, request) };
 }
 
 /** /v1/responses has the fields of a function beside its type. */

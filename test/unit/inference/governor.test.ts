@@ -62,6 +62,32 @@ describe('the governor', () => {
     }
   });
 
+  it('takes a stall of a second for no more than a slow window', () => {
+    for (const seed of SEEDS) {
+      let stalls = 0;
+      const once = (_: unknown, rests: boolean) => (!rests && stalls++ === 30 ? 1_000 : 0);
+      const { seen, loss } = states({ ...millisecond, factor: 0.7, stall: once }, 20, seed);
+      expect(seen[0]).toBe('active');
+      // Of 0.3 at most: it may rest for six seconds.
+      expect(loss).toBeLessThan(0.15);
+    }
+  });
+
+  it('keeps what pays running beside rare stalls', () => {
+    for (const seed of SEEDS) {
+      const governor = new Governor();
+      const random = randomFrom(seed);
+      const load = {
+        ...millisecond,
+        factor: 0.7,
+        stall: (next: () => number) => (next() < 1 / 20_000 ? 300 : 0),
+      };
+      run(governor, load, 60, random);
+      expect(governor.pays).toBe(true);
+      expect(run(governor, load, 600, random)).toBeLessThan(2 * MOST_LOSS);
+    }
+  });
+
   it('does the same where a pass takes a second', () => {
     const slow = { ms: () => 1000, noise: 0.1 };
     const pays = states({ ...slow, factor: 0.8 }, 7200);

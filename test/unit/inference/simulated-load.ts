@@ -8,6 +8,8 @@ export interface Load {
   factor: number;
   /** Standard deviation of a pass's time, as a share of it. */
   noise?: number;
+  /** Milliseconds that the next pass waits for something that has nothing to do with prediction. */
+  stall?: (random: () => number, rests: boolean) => number;
   /** Tokens of the next pass. */
   tokens?: (random: () => number, rests: boolean) => number;
 }
@@ -25,7 +27,7 @@ export function randomFrom(seed: number): () => number {
 
 /** Runs passes for `seconds`. Returns how much longer they took than in the better arm throughout, as a share. */
 export function run(governor: Governor, load: Load, seconds: number, random: () => number): number {
-  const { ms, factor, noise = 0, tokens = () => 16 } = load;
+  const { ms, factor, noise = 0, stall = () => 0, tokens = () => 16 } = load;
   let took = 0;
   let best = 0;
   while (took < seconds * 1000) {
@@ -33,9 +35,10 @@ export function run(governor: Governor, load: Load, seconds: number, random: () 
     const size = tokens(random, rests);
     const chance = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
     const base = ms(size) * Math.max(0.1, 1 + noise * chance);
-    const time = rests ? base : base * factor;
+    const stalled = stall(random, rests);
+    const time = stalled + (rests ? base : base * factor);
     took += time;
-    best += base * Math.min(1, factor);
+    best += stalled + base * Math.min(1, factor);
     governor.passed({ kind: 0, tokens: size, ms: time }, true);
   }
   return took / best - 1;

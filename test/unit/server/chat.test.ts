@@ -80,6 +80,12 @@ describe('a chat', () => {
     expect(last).toMatchObject({ maxTokens: null, tools: false, stop: [], logprobs: null });
   });
 
+  it('counts the bytes of the conversation', async () => {
+    await chat({ messages: [user('é 漢 🎬')] });
+    expect(last.conversationBytes).toBe(Buffer.byteLength(last.conversation));
+    expect(last.conversationBytes).toBeGreaterThan(last.conversation.length);
+  });
+
   it('passes messages on as templates expect them', async () => {
     const calls = [{ id: 'c1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }];
     const messages = [

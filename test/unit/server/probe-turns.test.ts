@@ -17,7 +17,9 @@ beforeEach(() => {
   handled = [];
   const handle = ({ url }: IncomingMessage, res: ServerResponse) => {
     handled.push({ name: url!, at: performance.now() });
-    if (url !== 'unread') setTimeout(() => res.emit('close'), MS);
+    const end = performance.now() + (url === 'waits' ? 0 : MS);
+    while (performance.now() < end);
+    if (url !== 'unread') setTimeout(() => res.emit('close'), url === 'waits' ? 5 * MS : 0);
   };
   const hasFew = ({ url }: IncomingMessage) => !url!.startsWith('many');
   turns = new ProbeTurns(handle, { isFull: () => full, hasFew });
@@ -27,7 +29,10 @@ beforeEach(() => {
 const socket = { pause: () => undefined, resume: () => undefined } as unknown as Socket;
 
 function add(name: string, destroyed = false): void {
-  turns.add({ url: name, destroyed, socket } as IncomingMessage, new EventEmitter() as ServerResponse);
+  turns.add(
+    { url: name, destroyed, complete: true, socket } as IncomingMessage,
+    new EventEmitter() as ServerResponse,
+  );
 }
 const names = () => handled.map(({ name }) => name);
 
@@ -38,6 +43,13 @@ it('handles one at a time, and rests for longer than it took', async () => {
   for (const [at, { at: begun }] of handled.slice(1).entries()) {
     expect(begun - handled[at]!.at).toBeGreaterThan(4 * MS);
   }
+});
+
+it('does not rest for what a request waits for while others run', async () => {
+  add('waits');
+  add('b');
+  await expect.poll(() => handled.length, { interval: 5 }).toBe(2);
+  expect(handled[1]!.at - handled[0]!.at).toBeLessThan(40 * MS);
 });
 
 it('handles the newest first where there is no room, and the oldest first where there is', async () => {
@@ -107,7 +119,8 @@ async function oneWaits(
 ) {
   let read = 0;
   const answers: ServerResponse[] = [];
-  const real = new ProbeTurns((_req, res) => answers.push(res), { isFull: () => false, hasFew: () => true });
+  const room = { isFull: () => false, hasFew: () => true };
+  const real = new ProbeTurns((_req, res) => answers.push(res), room, 60_000);
   const sockets: Socket[] = [];
   const server = createServer((req, res) => {
     read += 1;

@@ -133,9 +133,11 @@ function lookAheadTarget(found: LookedAhead | undefined): TargetRow {
 }
 
 function governedTarget(results: readonly Governed[]): TargetRow {
+  const ofBlocks = results.some(({ rows }) => rows.some(({ starts }) => starts === undefined));
+  const over = ofBlocks ? 'starts of the servers, or pairs of blocks of one start' : 'starts of the servers';
   const row = {
     target: 'P17',
-    what: 'time of a request with the defaults over that with `--predictor none`, and its 95 % interval over starts of the servers',
+    what: `time of a request with the defaults over that with \`--predictor none\`, and its 95 % interval over ${over}`,
     limit: 'interval reaches 1.00×',
     command: recorded(
       'node bench/scripts/governor/governor.mjs --model models/switch-words --task category',

@@ -109,6 +109,14 @@ describe('the private character of the marks', () => {
     expect(markOf(privates(1_000), privates(COUNT))).toBeUndefined();
   });
 
+  it('is found with pauses in long texts', () => {
+    let pauses = 0;
+    unusedMark(['a'.repeat(1 << 20), 'b'.repeat(1 << 20)], () => {
+      pauses += 1;
+    });
+    expect(pauses).toBe(32);
+  });
+
   it('is found without a search for each that is used', () => {
     const searches: [object, string][] = [
       [String.prototype, 'includes'],
