@@ -4,20 +4,11 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { setImmediate } from 'node:timers/promises';
 import { SidaError } from '../errors.js';
 import { shapeFault } from '../text/json-shape.js';
 import { oneLine } from '../text/one-line.js';
 import { decodeUtf8 } from '../text/utf8.js';
 import { LIMITS } from './limits.js';
-
-/** Bytes of a body whose steps together take a millisecond. */
-const ONE_TURN_BYTES = 1 << 17;
-
-/** Lets others have a turn of the event loop between two steps of a large request, or of one of unknown length. */
-export async function othersFirst({ headers }: IncomingMessage): Promise<void> {
-  if (Number(headers['content-length'] ?? Number.POSITIVE_INFINITY) > ONE_TURN_BYTES) await setImmediate();
-}
 
 export async function readJsonBody(req: IncomingMessage, res: ServerResponse): Promise<unknown> {
   checkHeaders(req);
@@ -26,7 +17,6 @@ export async function readJsonBody(req: IncomingMessage, res: ServerResponse): P
   if (body.length === 0) throw invalidJson('The request body is empty; a JSON object is expected');
   if (!isUtf8(body)) throw invalidJson('The request body is not valid UTF-8');
   checkShape(body);
-  await othersFirst(req);
   const text = decodeUtf8(body);
   let value: unknown;
   try {
@@ -35,7 +25,6 @@ export async function readJsonBody(req: IncomingMessage, res: ServerResponse): P
     throw invalidJson('The request body is not valid JSON');
   }
   checkValues(value, SURROGATE_ESCAPE.test(text));
-  await othersFirst(req);
   return value;
 }
 

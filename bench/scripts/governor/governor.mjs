@@ -20,7 +20,7 @@ const HELP = `node bench/scripts/governor/governor.mjs [options]
   --link-bandwidth RATE  of the servers
   --starts 8             of all servers
   --blocks 15            of each server and start, measured
-  --warm-up 40           blocks before them, in which the governor finds its first answer
+  --warm-up 40           blocks before them, not measured; the governor may need more for its first verdict
   --block 20             requests of a block
   --threads N
   --out NAME             of the result, bench/results/governor.json by default

@@ -13,7 +13,6 @@ import {
 } from '../context.js';
 import { jobAnswer } from '../job-answer.js';
 import { streamJob } from '../job-events.js';
-import { othersFirst } from '../json-body.js';
 import { keepJob } from '../keep-job.js';
 import { callerOf } from '../middleware/auth.js';
 import { ErrorAnswer } from '../schemas/error.js';
@@ -37,7 +36,6 @@ export const postJob = bodyRoute({
     const { type, ...request } = body as unknown as JobBody;
     const served = selectModel(context, request.model);
     const { job, asked = job } = taskOfType(type).prepare(request, requireModel(served), served.options);
-    await othersFirst(req);
     const { record, created } = await keepJob(served, res, job, idempotencyOf(req, asked));
     if (!created) res.setHeader('idempotent-replayed', 'true');
     res.status(202).setHeader('location', `/v1/jobs/${record.id}`);

@@ -2,7 +2,6 @@
 import type { AnyTask, TaskBody } from '../../tasks/task.js';
 import { requireModel, selectModel } from '../context.js';
 import { runJob } from '../jobs.js';
-import { othersFirst } from '../json-body.js';
 import { streamAnswer } from '../stream-answer.js';
 import type { Route } from './route.js';
 
@@ -16,12 +15,11 @@ export function taskRoute(task: AnyTask): Route {
     body: schemas.request,
     ...(route.ignores !== undefined && { ignores: route.ignores }),
     answers: { 200: { description: route.answer, schema: schemas.answer } },
-    async handle(context, req, res, body) {
+    async handle(context, _req, res, body) {
       const request = body as TaskBody;
       const served = selectModel(context, request.model);
       const model = requireModel(served);
       const { job, streamUsage = false } = task.prepare(request, model, served.options);
-      await othersFirst(req);
       const answers = task.answers({
         model: model.name,
         id: res.locals.requestId as string,
