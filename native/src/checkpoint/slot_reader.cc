@@ -77,6 +77,10 @@ float half_power(const Checkpoint& checkpoint, const TensorInfo& scales, uint8_t
 }
 
 void read_mxfp4(const Checkpoint& checkpoint, const SlotData& data, const Rows& rows, float* out) {
+  if (rows.k % kGroup != 0) {
+    throw checkpoint_error({checkpoint.files()[data.tensor->file].display, data.tensor->name, "inputs of MXFP4",
+                            "a multiple of " + std::to_string(kGroup), std::to_string(rows.k), "", {}});
+  }
   const uint64_t groups = rows.k / kGroup, span = (rows.count - 1) * data.row_step + 1;
   const uint64_t first = data.first_row + rows.row * data.row_step;
   std::vector<uint8_t> codes(span * groups * kGroupBytes), scales(span * groups);

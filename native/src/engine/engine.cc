@@ -56,9 +56,15 @@ RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchO
   const RoutingTrace trace{output.dispatch, output.found, output.router_logits, routing, batch.look_ahead,
                            batch.whole_layers};
   SequencePass pass(sequences_, batch);
-  model_.run(batch.stack, batch.tokens, pass.spans(), trace);
-  logit_rows_.answer(model_, batch, output);
-  if (output.hidden_states != nullptr) model_.states(batch.tokens.size(), output.hidden_states);
+  try {
+    model_.run(batch.stack, batch.tokens, pass.spans(), trace);
+    logit_rows_.answer(model_, batch, output);
+    if (output.hidden_states != nullptr) model_.states(batch.tokens.size(), output.hidden_states);
+  } catch (...) {
+    // The figures of a pass that failed are not those of the next one.
+    static_cast<void>(store_.take_stats());
+    throw;
+  }
   pass.keep();
   RunStats stats{store_.take_stats()};
   stats.pass_ns = static_cast<uint64_t>(

@@ -84,8 +84,8 @@ void LogitRows::answer_chunk(const Batch& batch, const BatchOutput& output) {
     if (const size_t count = next_query_ - first; count > 0) {
       answer_queries(logits, batch.queries.subspan(first, count), output.query_logprobs.subspan(first, count));
     }
-    if (output.logits != nullptr && next_logits_ < batch.logit_rows.size() &&
-        batch.logit_rows[next_logits_] == chunk_[i]) {
+    while (output.logits != nullptr && next_logits_ < batch.logit_rows.size() &&
+           batch.logit_rows[next_logits_] == chunk_[i]) {
       std::memcpy(output.logits + next_logits_++ * vocab_, logits.data(), logits.size_bytes());
     }
   }

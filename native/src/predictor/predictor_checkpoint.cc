@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <initializer_list>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -131,14 +132,22 @@ class CheckpointReader {
   bool has_optimizer() const { return root_.find("optimizer_sha256").has_value(); }
   uint64_t optimizer_steps() const { return root_.at("optimizer_steps").as_u64(); }
 
+  // Checks that the file whose digest is in the config has the layout's tensors, before there is room for them: a
+  // config of a few bytes can ask for gigabytes.
+  void check(const char* kind, const char* digest_name, const PredictorLayout& layout,
+             std::initializer_list<const char*> prefixes) const {
+    const SafetensorsFile file = SafetensorsFile::open(tensor_path(directory_, kind, digest_of(digest_name)));
+    for (const char* prefix : prefixes) {
+      for (const PredictorTensor& tensor : layout.tensors()) {
+        if (tensor.count > 0) find_tensor(file, prefix + std::string(tensor.name), tensor);
+      }
+    }
+  }
+
   // Reads the tensors of the file whose digest is in the config, into a buffer for each prefix.
   void read(const char* kind, const char* digest_name, const PredictorLayout& layout,
             const std::map<std::string, float*>& buffers) const {
-    const std::string digest = root_.at(digest_name).as_string();
-    if (digest.size() != 64 || digest.find_first_not_of("0123456789abcdef") != std::string::npos) {
-      throw fault("\"" + std::string(digest_name) + "\"", "64 hexadecimal digits",
-                  root_.at(digest_name).describe());
-    }
+    const std::string digest = digest_of(digest_name);
     const SafetensorsFile file = SafetensorsFile::open(tensor_path(directory_, kind, digest));
     size_t expected = 0;
     for (const auto& [prefix, values] : buffers) {
@@ -157,6 +166,12 @@ class CheckpointReader {
   }
 
  private:
+  std::string digest_of(const char* name) const {
+    const std::string digest = root_.at(name).as_string();
+    if (digest.size() == 64 && digest.find_first_not_of("0123456789abcdef") == std::string::npos) return digest;
+    throw fault("\"" + std::string(name) + "\"", "64 hexadecimal digits", root_.at(name).describe());
+  }
+
   // Whether the text of a field is the second of two.
   bool one_of(const char* name, const char* first, const char* second) const {
     const JsonValue value = root_.at(name);
@@ -167,8 +182,8 @@ class CheckpointReader {
     throw fault("\"" + std::string(name) + "\"", expected, value.describe());
   }
 
-  static void read_tensor(const SafetensorsFile& file, const std::string& name, const PredictorTensor& wanted,
-                          float* out) {
+  static const TensorInfo& find_tensor(const SafetensorsFile& file, const std::string& name,
+                                       const PredictorTensor& wanted) {
     for (const TensorInfo& tensor : file.tensors()) {
       if (tensor.name != name) continue;
       if (tensor.dtype != Dtype::kF32) {
@@ -183,20 +198,25 @@ class CheckpointReader {
                                 "is it of another predictor?",
                                 {}});
       }
-      file.file().pread_exact(tensor.offset, out, tensor.bytes);
-      for (size_t i = 0; i < wanted.count; ++i) {
-        if (std::isfinite(out[i])) continue;
-        throw checkpoint_error({file.display(),
-                                name,
-                                "element " + std::to_string(i),
-                                "a finite number",
-                                std::to_string(out[i]),
-                                "train the predictor again",
-                                {}});
-      }
-      return;
+      return tensor;
     }
     throw checkpoint_error({file.display(), name, "missing", "", "", "is it of another predictor?", {}});
+  }
+
+  static void read_tensor(const SafetensorsFile& file, const std::string& name, const PredictorTensor& wanted,
+                          float* out) {
+    const TensorInfo& tensor = find_tensor(file, name, wanted);
+    file.file().pread_exact(tensor.offset, out, tensor.bytes);
+    for (size_t i = 0; i < wanted.count; ++i) {
+      if (std::isfinite(out[i])) continue;
+      throw checkpoint_error({file.display(),
+                              name,
+                              "element " + std::to_string(i),
+                              "a finite number",
+                              std::to_string(out[i]),
+                              "train the predictor again",
+                              {}});
+    }
   }
 
   static void check_digest(const SafetensorsFile& file, const std::string& digest) {
@@ -270,10 +290,12 @@ void save_predictor(const std::string& directory, const PredictorWeights& weight
 
 PredictorCheckpoint load_predictor(const std::string& directory, bool with_optimizer) {
   const CheckpointReader reader(directory);
-  PredictorCheckpoint result{PredictorWeights(reader.config()), std::nullopt};
-  const PredictorLayout& layout = result.weights.layout;
+  const PredictorLayout layout(reader.config());
+  reader.check("predictor", "weights_sha256", layout, {""});
+  PredictorCheckpoint result{PredictorWeights(layout.config()), std::nullopt};
   reader.read("predictor", "weights_sha256", layout, {{"", result.weights.values.data()}});
   if (with_optimizer && reader.has_optimizer()) {
+    reader.check("optimizer", "optimizer_sha256", layout, {"mean.", "square."});
     AdamWState state(layout.count());
     state.steps = reader.optimizer_steps();
     reader.read("optimizer", "optimizer_sha256", layout,

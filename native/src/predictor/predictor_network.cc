@@ -136,14 +136,20 @@ void PredictorNetwork::forward_recurrent(std::span<const uint32_t> lengths, Pred
     recurrent_forward(recurrent_[l], act->orders, y, &act->recurrent[l], outputs);
     y = outputs;
   }
+  const SelfAttentionForm form{config().causal, config().attention_weights};
+  // The gradient needs the weights, which take the square of a sequence.
+  const bool keeps_weights = use_ == NetworkUse::kTraining;
   size_t squares = 0;
   for (const size_t length : lengths) squares += length * length;
-  float* weights = grow(&act->weights, squares);
+  float* weights = keeps_weights ? grow(&act->weights, squares) : nullptr;
   float* attended = grow(&act->attended, rows * h);
   for (const size_t length : lengths) {
-    self_attention_forward(y, length, h, {config().causal, config().attention_weights}, weights, attended,
-                           &act->attention);
-    weights += length * length;
+    if (keeps_weights) {
+      self_attention_forward(y, length, h, form, weights, attended, &act->attention);
+      weights += length * length;
+    } else {
+      self_attention(y, length, h, form, attended, &act->attention);
+    }
     attended += length * h;
     y += length * h;
   }

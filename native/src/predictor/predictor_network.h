@@ -34,7 +34,7 @@ struct PredictorActivations {
   AlignedFloats compressed;  ///< (rows, h) x · W + b + position · W + summary · W; relu of it before LSTMs
   std::array<RecurrentActivations, kMaxLstmLayers> recurrent;
   std::array<AlignedFloats, kMaxLstmLayers> lstm_output;  ///< (rows, h)
-  AlignedFloats weights;   ///< (length, length) attention weights of each sequence in turn
+  AlignedFloats weights;   ///< (length, length) attention weights of each sequence in turn, in training
   AlignedFloats attended;  ///< (rows, h) r = y + attention
   AlignedFloats residual;  ///< (rows, h) relu(r · W + b)
   AlignedFloats stream;    ///< (rows, h) output of the last block

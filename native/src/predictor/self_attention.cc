@@ -26,18 +26,38 @@ void attend(const float* y, size_t row, size_t keys, size_t hidden, WeightFuncti
   }
 }
 
+// Queries of one tile.
+constexpr size_t kTileRows = 64;
+
+// Rows [first, first + rows) of the attention; weights (rows, tokens), out (tokens, h).
+void attend_rows(const float* y, const PanelMatrix& keys, SelfAttentionForm form, size_t first, size_t rows,
+                 float* weights, float* out) {
+  const size_t tokens = keys.n;
+  const size_t hidden = keys.k;
+  multiply(y + first * hidden, hidden, rows, keys, weights, tokens, Epilogue::kStore);
+  for (size_t row = first; row < first + rows; ++row, weights += tokens) {
+    const size_t seen = form.causal ? row + 1 : tokens;
+    std::fill(weights + seen, weights + tokens, 0.0f);
+    attend(y, row, seen, hidden, form.weights, weights, out + row * hidden);
+  }
+}
+
 }  // namespace
 
 void self_attention_forward(const float* y, size_t tokens, size_t hidden, SelfAttentionForm form,
                             float* weights, float* out, SelfAttentionScratch* scratch) {
   if (tokens == 0) return;
   const PanelMatrix keys = pack_transposed(y, tokens, hidden, &scratch->panels);
-  multiply(y, hidden, tokens, keys, weights, tokens, Epilogue::kStore);
-  for (size_t row = 0; row < tokens; ++row) {
-    const size_t seen = form.causal ? row + 1 : tokens;
-    float* row_weights = weights + row * tokens;
-    std::fill(row_weights + seen, row_weights + tokens, 0.0f);
-    attend(y, row, seen, hidden, form.weights, row_weights, out + row * hidden);
+  attend_rows(y, keys, form, 0, tokens, weights, out);
+}
+
+void self_attention(const float* y, size_t tokens, size_t hidden, SelfAttentionForm form, float* out,
+                    SelfAttentionScratch* scratch) {
+  if (tokens == 0) return;
+  const PanelMatrix keys = pack_transposed(y, tokens, hidden, &scratch->panels);
+  float* weights = grow(&scratch->scores, std::min(kTileRows, tokens) * tokens);
+  for (size_t first = 0; first < tokens; first += kTileRows) {
+    attend_rows(y, keys, form, first, std::min(kTileRows, tokens - first), weights, out);
   }
 }
 

@@ -24,6 +24,10 @@ struct SelfAttentionForm {
 void self_attention_forward(const float* y, size_t tokens, size_t hidden, SelfAttentionForm form,
                             float* weights, float* out, SelfAttentionScratch* scratch);
 
+/// The same bits without the weights, which would take the square of the tokens: it holds those of a few rows.
+void self_attention(const float* y, size_t tokens, size_t hidden, SelfAttentionForm form, float* out,
+                    SelfAttentionScratch* scratch);
+
 /// Overwrites (=) dy with the gradient of y. `dout` (tokens, h) is not dy.
 void self_attention_backward(const float* y, const float* weights, const float* dout, size_t tokens,
                              size_t hidden, WeightFunction form, float* dy, SelfAttentionScratch* scratch);

@@ -57,8 +57,8 @@ TokenEmbedding TokenEmbedding::from_checkpoint(const std::string& directory) {
   const Checkpoint checkpoint = Checkpoint::open(directory);
   const ModelSpec& spec = checkpoint.spec();
   const TensorSlot slot{TensorRole::kEmbedding, TensorForm::kMatrix, 0, 0, 0, {spec.vocab, spec.width}};
-  TokenEmbedding result(spec.vocab, spec.width);
   const SlotData data = checkpoint.source_of(slot);
+  TokenEmbedding result(spec.vocab, spec.width);
   const uint64_t chunk = rows_at_a_time(spec.width);
   std::vector<float> rows;
   for (uint64_t first = 0; first < spec.vocab; first += chunk) {

@@ -88,6 +88,14 @@ TEST_CASE("gguf models: experts may have a width of their own, or that of the fe
   check_has(refused(olmoe("other_length")), {"metadata \"olmoe.feed_forward_length\"", "found none"});
 }
 
+TEST_CASE("gguf models: the width of a shared expert is that of its tensor, if that is a matrix") {
+  for (const std::vector<uint64_t>& shape : {std::vector<uint64_t>{}, {kWidth}, {1, 1, 1}}) {
+    GgufBuilder file = model("qwen2moe", "expert_feed_forward_length");
+    file.u32("qwen2moe.feed_forward_length", 7).zeros("blk.0.ffn_gate_shexp.weight", shape);
+    check_has(refused(file), {"metadata \"qwen2moe.expert_shared_feed_forward_length\"", "found none"});
+  }
+}
+
 TEST_CASE("gguf models: errors about sizes name the file and its keys") {
   const std::string heads = refused(olmoe("feed_forward_length", 3));
   check_has(heads, {"/m.gguf: metadata \"olmoe.attention.head_count\": expected heads", "found 3"});

@@ -134,5 +134,25 @@ TEST_CASE("ops: a router's logit that is not finite makes all factors NaN") {
   }
 }
 
+TEST_CASE("ops: a correction that is not a number makes all factors NaN") {
+  for (const DeviceKind kind : devices()) {
+    for (const ExpertGroups groups : {ExpertGroups{}, ExpertGroups{2, 1, 2}}) {
+      CAPTURE(device_name(kind));
+      const RouterSpec spec = router(RouterScores::kSigmoid, 2, true, groups, 1);
+      OpsFixture fixture(kind, moe_spec(Activation::kRelu, spec), limits_of(2));
+      FeedForwardWeights weights{};
+      weights.router = fixture.matrix(kExperts, kWidth, kF32Format, 1).panels;
+      std::vector<float> correction(kExperts);
+      correction[7] = NAN;
+      weights.router_correction = fixture.upload(correction);
+      const Pass pass(fixture, 2);
+      fixture.write(fixture.at().normed, random_floats(2 * kWidth, 2));
+      Dispatch dispatch;
+      fixture.ops().choose(weights, spec, 2, nullptr, dispatch);
+      for (const float alpha : dispatch.alpha) CHECK(std::isnan(alpha));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sida

@@ -194,6 +194,23 @@ TEST_CASE("predictor network: the LSTM's and the attention's input gradients agr
   }
 }
 
+TEST_CASE("self-attention: rows in tiles have the bits of all rows at once, in memory that grows with the tokens") {
+  using enum WeightFunction;
+  for (const size_t tokens : {1, 63, 64, 65, 200}) {
+    const size_t h = 24;
+    const std::vector<float> y = floats(random_doubles(tokens * h, 1.5, 6));
+    for (const SelfAttentionForm form : {SelfAttentionForm{}, {true, kSparsemax}, {false, kSoftmax}, {true, kSoftmax}}) {
+      std::vector<float> weights(tokens * tokens), all(y.size()), tiled(y.size());
+      SelfAttentionScratch scratch;
+      self_attention_forward(y.data(), tokens, h, form, weights.data(), all.data(), &scratch);
+      CHECK(scratch.scores.empty());
+      self_attention(y.data(), tokens, h, form, tiled.data(), &scratch);
+      CHECK(std::memcmp(all.data(), tiled.data(), all.size() * sizeof(float)) == 0);
+      CHECK(scratch.scores.size() <= 64 * tokens);
+    }
+  }
+}
+
 TEST_CASE("predictor network: gradients accumulate, and reused activations do not affect them") {
   const Case c(kTiny[0], {4, 2}, 0.7);
   const Case longer(kTiny[0], {9, 3, 5}, 0.7);

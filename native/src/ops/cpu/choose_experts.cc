@@ -93,11 +93,15 @@ void choose_experts(const TokenLogits& token, const RouterSpec& spec, uint16_t* 
   if (spec.scores == RouterScores::kSoftmax) kernels.softmax(scores, experts, scores);
   if (spec.scores == RouterScores::kSigmoid) kernels.sigmoid(scores, experts);
   // A comparison with NaN is false, so that an expert of a NaN would only seem to be unlikely.
-  const bool invalid = std::any_of(scores, scores + experts, [](float score) { return std::isnan(score); });
+  const auto has_nan = [experts](const float* of) {
+    return std::any_of(of, of + experts, [](float score) { return std::isnan(score); });
+  };
+  bool invalid = has_nan(scores);
   if (adjusts_choice(spec)) {
     for (size_t e = 0; e < experts; ++e) {
       token.scratch[e] = token.correction == nullptr ? scores[e] : scores[e] + token.correction[e];
     }
+    invalid = invalid || has_nan(token.scratch);
     if (spec.groups.count > 1) drop_groups(token.scratch, experts, spec.groups);
     take_largest(token.scratch, experts, spec.top_k, expert, alpha);
     for (size_t i = 0; i < spec.top_k; ++i) alpha[i] = scores[expert[i]];

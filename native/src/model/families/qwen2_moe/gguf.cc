@@ -10,7 +10,7 @@ uint64_t shared_width(const GgufModel& model, uint64_t layers) {
   if (const auto width = model.count("expert_shared_feed_forward_length")) return *width;
   for (uint64_t layer = 0; layer < layers; ++layer) {
     const auto* shape = model.shape("blk." + std::to_string(layer) + ".ffn_gate_shexp.weight");
-    if (shape != nullptr) return shape->front();
+    if (shape != nullptr && shape->size() == 2) return shape->front();
   }
   throw model.fault("expert_shared_feed_forward_length", "a whole number", "none");
 }
