@@ -42,6 +42,8 @@ export interface ErrorBody {
   param?: string;
   /** Numbers behind the message, e.g. `needed_bytes`. */
   details?: Record<string, number | string>;
+  /** True for an error of a job that passes had run for. What it reserved of --rate-limit then stays charged. */
+  ran?: true;
 }
 
 /** Whether the error means that a file or its directory does not exist. */
@@ -54,6 +56,7 @@ export class SidaError extends Error {
   readonly code: ErrorCode;
   readonly param: string | undefined;
   readonly details: Record<string, number | string> | undefined;
+  readonly ran: boolean;
 
   constructor(body: ErrorBody, options?: ErrorOptions) {
     super(body.message, options);
@@ -61,6 +64,7 @@ export class SidaError extends Error {
     this.code = body.code;
     this.param = body.param;
     this.details = body.details;
+    this.ran = body.ran ?? false;
   }
 
   get status(): number {
@@ -73,6 +77,7 @@ export class SidaError extends Error {
       message: this.message,
       ...(this.param !== undefined && { param: this.param }),
       ...(this.details !== undefined && { details: this.details }),
+      ...(this.ran && { ran: true }),
     };
   }
 

@@ -55,7 +55,7 @@ export class KeyRing {
     const given = key.length > MOST_CHARACTERS ? '' : key;
     const keys = [...this.#single, ...this.#named];
     // Compares all keys, and counts instead of branching, so that the time reveals neither which key matched nor
-    // whether one did: a branch at the key that matched took 20 ns (F25).
+    // whether one did: a branch at the key that matched took 20 ns.
     let found = keys.length;
     for (const [at, { hash }] of keys.entries()) found += (at - found) * Number(isKey(given, hash));
     return keys[found];

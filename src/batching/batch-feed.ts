@@ -2,7 +2,7 @@
 
 import { profiledFor } from '../profile/thread-events.js';
 import type { QueueGauge } from '../protocol/hash-table-queue.js';
-import type { PromptBatch } from '../protocol/thread-messages.js';
+import type { PromptBatch } from '../protocol/inference-messages.js';
 import type { BatchMaker } from './batcher.js';
 import { ownerOf } from './held-batch.js';
 import type { PendingItem } from './prompt-batch.js';

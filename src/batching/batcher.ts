@@ -1,6 +1,7 @@
 /** Groups inputs into batches within a token budget. Jobs take turns, so that none waits for all inputs of another. */
+
+import type { PromptBatch } from '../protocol/inference-messages.js';
 import { labelTokens } from '../protocol/item-work.js';
-import type { PromptBatch } from '../protocol/thread-messages.js';
 import { ownerOf } from './held-batch.js';
 import { type PendingItem, promptBatch } from './prompt-batch.js';
 

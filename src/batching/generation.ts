@@ -1,34 +1,11 @@
 /** The sequences that take one token a pass: the choices of an input, and the beams of a search. */
-import type { GenerateWork } from '../protocol/item-work.js';
-import type { GeneratedToken } from '../protocol/thread-messages.js';
-import type { Matcher } from '../structure/matchers.js';
-import type { PageLease } from './page-leases.js';
-import { type PassSequence, type PickedToken, type TokenPick, tokenOf } from './pass-batch.js';
-import { SeenTokens } from './seen-tokens.js';
 
-/** An input that has started, and the resources it holds until all its parts are done. */
-export interface RunningInput {
-  item: number;
-  job: number;
-  /** Names the key that sent it. */
-  readonly owner: string;
-  /** Inputs that started later have larger numbers. */
-  readonly order: number;
-  /** Its prompt. */
-  readonly tokens: Int32Array;
-  /** KV pages of all its sequences. */
-  lease: PageLease;
-  /** Inputs of one scope may share its pages; null if the prefix cache keeps none. */
-  readonly scope: string | null;
-  /** The most tokens of its sequence, if its pages are taken as it grows; null if it has all pages from the start. */
-  readonly most: number | null;
-  /** Tokens of the prompt whose pages the prefix cache had. */
-  cachedTokens: number;
-  /** Experts per token if tables route the input; 0 if the model's routers do. */
-  routingK: number;
-  /** Sequence of the prompt. Later sequences attend to it (encoder-decoder) or continue it (decoder-only). */
-  prompt: number;
-}
+import type { GeneratedToken } from '../protocol/inference-messages.js';
+import type { GenerateWork } from '../protocol/item-work.js';
+import type { Matcher } from '../structure/matchers.js';
+import { type PassSequence, type PickedToken, type TokenPick, tokenOf } from './pass-batch.js';
+import type { RunningInput } from './running-input.js';
+import { SeenTokens } from './seen-tokens.js';
 
 /** A sequence that is fed one token a pass. */
 export interface RunningSequence {
@@ -58,7 +35,7 @@ export function pickAt(
     position,
     top: logprobs ?? 0,
     allowed: matcher,
-    ...(adjustments && { adjustments: { ...adjustments, seen: seen.times } }),
+    ...(adjustments && { adjustments: { ...adjustments, seen: seen.counts } }),
   };
 }
 

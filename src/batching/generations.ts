@@ -7,7 +7,7 @@ import type { Engine } from '../native/addon-types.js';
 import type { StepTables } from '../predictor/step-tables.js';
 import { profiled } from '../profile/thread-events.js';
 import type { HashTable } from '../protocol/hash-table.js';
-import type { GeneratedToken } from '../protocol/thread-messages.js';
+import type { GeneratedToken } from '../protocol/inference-messages.js';
 import { type AllowedTokens, settle } from '../structure/matchers.js';
 import { Generation, type RunningSequence } from './generation.js';
 import type { HeldInputs } from './held-inputs.js';

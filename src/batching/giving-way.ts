@@ -1,5 +1,5 @@
 /** Which running input gives up its KV pages when there are too few. */
-import type { RunningInput } from './generation.js';
+import type { RunningInput } from './running-input.js';
 
 export interface GivingWay {
   input: RunningInput;

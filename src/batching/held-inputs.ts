@@ -1,10 +1,10 @@
 /** The inputs that have started. Each holds its KV pages and its prompt's sequence until its last part is done. */
 import type { Engine } from '../native/addon-types.js';
-import type { ItemResults } from '../protocol/thread-messages.js';
-import type { RunningInput } from './generation.js';
+import type { ItemResults } from '../protocol/inference-messages.js';
 import { growingNeed } from './kv-pages.js';
 import type { Outcomes } from './outcomes.js';
 import type { PageLeases } from './page-leases.js';
+import type { RunningInput } from './running-input.js';
 
 export class HeldInputs {
   readonly #engine: Pick<Engine, 'releaseSequences'>;

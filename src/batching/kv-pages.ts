@@ -1,18 +1,17 @@
 /** The most KV cache pages that an input holds. */
 import { fedTokens, type ItemWork } from '../protocol/item-work.js';
-import { pagesOf, type WindowLayers, type WindowNeed, type WindowSizes, windowNeed } from './window-pages.js';
+import { pagesOf, sequencesOf } from './sequence-pages.js';
+import { type WindowLayers, type WindowNeed, type WindowSizes, windowNeed } from './window-pages.js';
 
 /** Most pages that an input holds, for its prompt and everything generated or scored after it. */
-export function itemPages(
+function itemPages(
   promptTokens: number,
   work: ItemWork,
   pageTokens: number,
   encoderDecoder: boolean,
 ): number {
-  const fed = fedTokens(work);
-  return encoderDecoder
-    ? besidePages(promptTokens, fed, pageTokens)
-    : continuingPages(promptTokens, work.kind, fed, pageTokens);
+  if (encoderDecoder) return besidePages(promptTokens, fedTokens(work), pageTokens);
+  return sequencesOf(promptTokens, work, pageTokens).reduce((sum, { pages }) => sum + pages, 0);
 }
 
 /**
@@ -21,26 +20,6 @@ export function itemPages(
  */
 function besidePages(promptTokens: number, fed: readonly number[], pageTokens: number): number {
   return fed.reduce((sum, tokens) => sum + pagesOf(tokens, pageTokens), pagesOf(promptTokens, pageTokens));
-}
-
-/**
- * For a decoder-only model: a single generation continues in the prompt's pages. Several sequences share the prompt's
- * full pages, and each copies its last page.
- */
-function continuingPages(
-  promptTokens: number,
-  kind: ItemWork['kind'],
-  fed: readonly number[],
-  pageTokens: number,
-): number {
-  // A generation is not fed its last new token.
-  const more = kind === 'generate' ? fed.map((tokens) => tokens - 1) : fed;
-  if (kind === 'generate' && more.length === 1) return pagesOf(promptTokens + more[0]!, pageTokens);
-  const shared = Math.floor(promptTokens / pageTokens);
-  return more.reduce(
-    (sum, tokens) => sum + (tokens > 0 ? pagesOf(promptTokens + tokens, pageTokens) - shared : 0),
-    pagesOf(promptTokens, pageTokens),
-  );
 }
 
 /** What a KV cache has room for. */

@@ -1,5 +1,5 @@
 import type { SidaError } from '../errors.js';
-import type { GeneratedToken, ItemResults } from '../protocol/thread-messages.js';
+import type { GeneratedToken, ItemResults } from '../protocol/inference-messages.js';
 
 /** Receives the results of passes. */
 export interface Outcomes {

@@ -2,7 +2,8 @@
 import { type KvRoom, type PageNeed, windowSizes } from './kv-pages.js';
 import type { PrefixCache } from './prefix-cache.js';
 import type { PageNode } from './prefix-tree.js';
-import { pagesOf, type WindowNeed, WindowPages } from './window-pages.js';
+import { pagesOf } from './sequence-pages.js';
+import { type WindowNeed, WindowPages } from './window-pages.js';
 
 /** The pages of one running input. */
 export interface PageLease {

@@ -2,7 +2,9 @@
 import { SidaError } from '../errors.js';
 import type { NativeAdjustments, NativeBatch, RunResult } from '../native/addon-types.js';
 import type { LogitAdjustments, RankedToken, Sampling } from '../protocol/sampling.js';
+import { concatenated, offsetsOf } from '../ragged.js';
 import type { AllowedTokens } from '../structure/matchers.js';
+import type { TokenCounts } from './seen-tokens.js';
 
 /** The tokens that a sequence adds in a pass, and the results that the pass must return for them. */
 export interface PassSequence {
@@ -29,7 +31,7 @@ export interface TokenPick {
   top: number;
   adjustments?: LogitAdjustments & {
     /** How often each token of the sequence was generated; 0 if only the prompt has it. Read before the next pass. */
-    seen: ReadonlyMap<number, number>;
+    seen: TokenCounts;
   };
   /** The tokens that may be picked; undefined for all. */
   allowed?: AllowedTokens | undefined;
@@ -58,11 +60,7 @@ export interface PassAnswer {
 }
 
 export function passBatch(stack: number, sequences: readonly PassSequence[]): NativeBatch {
-  const offsets = offsetsOf(sequences.map(({ tokens }) => tokens.length));
-  const tokens = new Int32Array(offsets[sequences.length]!);
-  sequences.forEach((sequence, i) => {
-    tokens.set(sequence.tokens, offsets[i]!);
-  });
+  const { values: tokens, offsets } = concatenated(sequences.map((sequence) => sequence.tokens));
   const batch: NativeBatch = {
     stack,
     sequences: Int32Array.from(sequences, ({ sequence }) => sequence),
@@ -113,17 +111,23 @@ function nativePicks(picks: readonly (TokenPick & { row: number })[]): NonNullab
 }
 
 function nativeAdjustments(picks: readonly TokenPick[]): NativeAdjustments {
-  const none = { presence: 0, frequency: 0, repetition: 1, biases: [], seen: new Map<number, number>() };
+  const seen = { ids: new Int32Array(), times: new Uint32Array() };
+  const none = { presence: 0, frequency: 0, repetition: 1, biases: [], seen };
   const all = picks.map(({ adjustments }) => adjustments ?? none);
-  const seen = all.flatMap((each) => [...each.seen]);
+  const seenEnds = endsOf(all.map((each) => each.seen.ids.length));
+  const [ids, times] = [new Int32Array(seenEnds.at(-1)!), new Uint32Array(seenEnds.at(-1)!)];
+  all.forEach((each, i) => {
+    ids.set(each.seen.ids, seenEnds[i - 1] ?? 0);
+    times.set(each.seen.times, seenEnds[i - 1] ?? 0);
+  });
   const biases = all.flatMap((each) => each.biases);
   return {
     presence: Float64Array.from(all, ({ presence }) => presence),
     frequency: Float64Array.from(all, ({ frequency }) => frequency),
     repetition: Float64Array.from(all, ({ repetition }) => repetition),
-    seen: Int32Array.from(seen, ([id]) => id),
-    generated: Uint32Array.from(seen, ([, times]) => times),
-    seenEnds: endsOf(all.map((each) => each.seen.size)),
+    seen: ids,
+    generated: times,
+    seenEnds,
     biased: Int32Array.from(biases, ([id]) => id),
     biases: Float64Array.from(biases, ([, bias]) => bias),
     biasedEnds: endsOf(all.map((each) => each.biases.length)),
@@ -185,12 +189,4 @@ function nonfinite(message: string, details: Record<string, number>): SidaError 
 
 function endsOf(lengths: readonly number[]): Uint32Array {
   return Uint32Array.from(offsetsOf(lengths).subarray(1));
-}
-
-export function offsetsOf(lengths: readonly number[]): Int32Array {
-  const offsets = new Int32Array(lengths.length + 1);
-  lengths.forEach((length, i) => {
-    offsets[i + 1] = offsets[i]! + length;
-  });
-  return offsets;
 }

@@ -1,6 +1,6 @@
 /** Builds the batch that the threads exchange from waiting items. */
 import { clockMs } from '../clock.js';
-import type { BatchItem, PromptBatch } from '../protocol/thread-messages.js';
+import type { BatchItem, PromptBatch } from '../protocol/inference-messages.js';
 
 export interface PendingItem extends BatchItem {
   tokens: readonly number[];

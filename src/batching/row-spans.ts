@@ -1,5 +1,5 @@
 /** Joins rows of several tables into the table of one pass. A pass may mix prompt chunks with single tokens. */
-import { fillNeed, fillRoutedNeed } from '../predictor/expert-need.js';
+import { fillNeed } from '../predictor/expert-need.js';
 import { createHashTable, type HashTable, TABLE_PREDICTED, TABLE_READY } from '../protocol/hash-table.js';
 
 /**
@@ -25,8 +25,7 @@ export function joinSpans(spans: readonly RowSpan[], routingK: number): HashTabl
     if (table?.state === TABLE_READY) copySpan(table, row, count, joined, to);
     to += count;
   }
-  if (routingK > 0) fillRoutedNeed(joined, routingK);
-  else fillNeed(joined);
+  fillNeed(joined, routingK);
   joined.settle(TABLE_READY);
   return joined;
 }

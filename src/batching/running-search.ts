@@ -1,11 +1,12 @@
 /** A running beam search of one input: a sequence for each beam, and what passes pick for them. */
 import type { ModelShape } from '../native/addon-types.js';
+import type { GeneratedToken } from '../protocol/inference-messages.js';
 import type { SearchWork } from '../protocol/item-work.js';
 import type { RankedToken } from '../protocol/sampling.js';
-import type { GeneratedToken } from '../protocol/thread-messages.js';
 import { BeamSearch, candidatesPerBeam } from './beam-search.js';
-import type { RunningInput, RunningSequence } from './generation.js';
+import type { RunningSequence } from './generation.js';
 import { type PickedToken, type TokenPick, tokenOf } from './pass-batch.js';
+import type { RunningInput } from './running-input.js';
 
 export class Beam implements RunningSequence {
   readonly search: RunningSearch;

@@ -16,7 +16,7 @@ export function planScoring(
   endToken: number | undefined,
   check: (inputs: ScoringPlan['inputs']) => void = () => undefined,
 ): ScoringPlan {
-  const prefixes = new PrefixTree();
+  const prefixes = new LabelPrefixes();
   const paths = pathsOf(labels, prefixes);
   const ambiguous = paths.some((path) => prefixes.continues(path.at(-1)!));
   if (ambiguous && endToken === undefined) {
@@ -64,7 +64,7 @@ export function planScoring(
 }
 
 /** The prefixes of each label, the shortest first. Throws if a label is empty or stands there twice. */
-function pathsOf(labels: readonly number[][], prefixes: PrefixTree): number[][] {
+function pathsOf(labels: readonly number[][], prefixes: LabelPrefixes): number[][] {
   const owners = new Map<number, number>();
   return labels.map((ids, label) => {
     if (ids.length === 0) throw invalidLabels(`labels[${label}] has no tokens in this model's vocabulary`);
@@ -86,7 +86,7 @@ const NONE = -1;
  * Numbers the prefixes of token lists. Few prefixes continue in more than one way, so only the second and later ways
  * are in maps: the tree of 65,536 tokens takes a millisecond or two.
  */
-class PrefixTree {
+class LabelPrefixes {
   /** By prefix: the token that was the first to follow it, or NONE, and the longer prefix. */
   readonly #token = [NONE];
   readonly #longer = [NONE];

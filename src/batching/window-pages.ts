@@ -2,11 +2,8 @@
  * Counts the KV pages of layers that see only a window. Between passes a sequence holds the pages of the window - 1
  * tokens that its next token sees, with the page that it began, and in a pass also those of its new tokens.
  */
-import { fedTokens, type ItemWork } from '../protocol/item-work.js';
-
-export function pagesOf(tokens: number, pageTokens: number): number {
-  return Math.ceil(tokens / pageTokens);
-}
+import type { ItemWork } from '../protocol/item-work.js';
+import { pagesOf, sequencesOf } from './sequence-pages.js';
 
 /** The pages of all layers with one window. */
 export interface WindowLayers {
@@ -49,29 +46,6 @@ export function windowNeed(promptTokens: number, work: ItemWork, sizes: WindowSi
 /** Pages that neighbouring tokens touch at most, wherever the first one lies in its page. */
 function pagesTouched(tokens: number, pageTokens: number): number {
   return pagesOf(tokens - 1, pageTokens) + 1;
-}
-
-/**
- * The sequences of an input of a decoder-only model: the pages of all its tokens that are not shared with the prompt,
- * and the most tokens that a pass can feed it.
- */
-function sequencesOf(
-  promptTokens: number,
-  work: ItemWork,
-  pageTokens: number,
-): { pages: number; chunk: number }[] {
-  // A generation is not fed its last new token, and a single one continues in the prompt's pages.
-  const fed = (work.kind === 'score' ? fedTokens(work) : fedTokens(work).map((tokens) => tokens - 1)).map(
-    (tokens) => ({ tokens, chunk: work.kind === 'score' ? tokens : 1 }),
-  );
-  if (work.kind === 'generate' && fed.length === 1) {
-    return [{ pages: pagesOf(promptTokens + fed[0]!.tokens, pageTokens), chunk: promptTokens }];
-  }
-  const shared = Math.floor(promptTokens / pageTokens);
-  const continued = fed
-    .filter(({ tokens }) => tokens > 0)
-    .map(({ tokens, chunk }) => ({ pages: pagesOf(promptTokens + tokens, pageTokens) - shared, chunk }));
-  return [{ pages: pagesOf(promptTokens, pageTokens), chunk: promptTokens }, ...continued];
 }
 
 /** What a sequence beyond its window holds between passes, and a page that its next tokens begin. */

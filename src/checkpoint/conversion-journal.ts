@@ -1,8 +1,9 @@
 /** The journal of an unfinished pack, by which a later run continues an interrupted one. */
-import { rename, stat, writeFile } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { readJsonFile } from '../files/json-file.js';
+import { writeWholeFile } from '../files/whole-file.js';
 import type { PackFormats, PackWriter } from '../native/addon-types.js';
 import { PACK_VERSION } from './manifest.js';
 import { denseFormatSchema, expertFormatSchema, sameFormat } from './weight-format.js';
@@ -69,6 +70,5 @@ export async function resumable(partial: string, plan: Journal, writer: PackWrit
 }
 
 export async function writeJournal(partial: string, journal: Journal): Promise<void> {
-  await writeFile(join(partial, `${JOURNAL}.tmp`), JSON.stringify(journal));
-  await rename(join(partial, `${JOURNAL}.tmp`), join(partial, JOURNAL));
+  await writeWholeFile(join(partial, JOURNAL), JSON.stringify(journal), { durable: false });
 }

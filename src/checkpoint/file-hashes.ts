@@ -1,11 +1,12 @@
 /** Remembers the sha256 of large files, so that a start reads a file again only where it may have changed. */
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { type BigIntStats, createReadStream, fstatSync } from 'node:fs';
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { readModelFile } from '../files/model-file.js';
+import { writeWholeFile } from '../files/whole-file.js';
 import { parseJson } from '../text/one-line.js';
 
 export const HASHES = 'hashes.json';
@@ -120,16 +121,13 @@ export class FileHashes {
     const all = new Map([...readEntries(directory), ...this.#entries]);
     const newest = [...all].sort(([, a], [, b]) => b.usedMs - a.usedMs).slice(0, MOST_ENTRIES);
     const files = Object.fromEntries(newest.reverse());
-    const path = join(directory, HASHES);
-    // Processes in different containers may have the same id.
-    const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
+    const content = JSON.stringify({ version: 1, sum: sumOf(files), files });
     try {
       await mkdir(directory, { recursive: true, mode: 0o700 });
-      await writeFile(temporary, JSON.stringify({ version: 1, sum: sumOf(files), files }), { mode: 0o600 });
-      await rename(temporary, path);
+      await writeWholeFile(join(directory, HASHES), content, { mode: 0o600, durable: false, shared: true });
       this.#changed = false;
     } catch {
-      await rm(temporary, { force: true }).catch(() => undefined);
+      // The files are read again at the next start.
     }
   }
 

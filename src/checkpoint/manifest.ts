@@ -1,11 +1,11 @@
 import { closeSync, existsSync, lstatSync, realpathSync } from 'node:fs';
-import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { readJsonFile } from '../files/json-file.js';
 import { isPresent, openModelFile } from '../files/model-file.js';
 import { type OpenFile, openRegularFile } from '../files/regular-file.js';
+import { writeWholeFile } from '../files/whole-file.js';
 import type { PackLayout } from '../native/addon-types.js';
 import { FileHashes } from './file-hashes.js';
 import { isStripeFile, MAX_STRIPES } from './stripes.js';
@@ -83,15 +83,7 @@ export async function readManifest(directory: string): Promise<z.infer<typeof ma
 
 /** Writes the manifest atomically. Call it last, because a directory with a manifest counts as a pack. */
 export async function writeManifest(directory: string, manifest: Manifest): Promise<void> {
-  const path = join(directory, MANIFEST);
-  const file = await open(`${path}.tmp`, 'w');
-  try {
-    await file.writeFile(`${JSON.stringify(manifest, null, 1)}\n`);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  await rename(`${path}.tmp`, path);
+  await writeWholeFile(join(directory, MANIFEST), `${JSON.stringify(manifest, null, 1)}\n`);
 }
 
 /** Opens a file of a pack. Only a stripe may be a link, since it may lie on another disk, and only to such a stripe. */

@@ -1,10 +1,9 @@
 /** What a cached pack remembers of its use: the checkpoint that it serves, when it was last opened, and by whom now. */
-import { randomBytes } from 'node:crypto';
-import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { isMissing, SidaError } from '../errors.js';
 import { isPresent, readModelFile } from '../files/model-file.js';
+import { writeWholeFile } from '../files/whole-file.js';
 import { parseJson } from '../text/one-line.js';
 import { type Lock, tryLock, waitForLock } from './lock-file.js';
 import { isPack } from './manifest.js';
@@ -19,14 +18,8 @@ export type PackUse = z.infer<typeof schema>;
 
 /** `source` is the checkpoint's directory. A cache that cannot be written does without. */
 export async function recordUse(pack: string, source: string): Promise<void> {
-  const path = join(pack, USE);
-  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
-  try {
-    await writeFile(temporary, `${JSON.stringify({ source, usedMs: Date.now() })}\n`);
-    await rename(temporary, path);
-  } catch {
-    await rm(temporary, { force: true }).catch(() => undefined);
-  }
+  const content = `${JSON.stringify({ source, usedMs: Date.now() })}\n`;
+  await writeWholeFile(join(pack, USE), content, { durable: false, shared: true }).catch(() => undefined);
 }
 
 export function readUse(pack: string): PackUse | undefined {

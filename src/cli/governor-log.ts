@@ -17,7 +17,7 @@ function message(source: Source, state: GovernorState): string {
     case 'not_needed':
       return `${name} is not needed: every expert has a slot`;
     case 'off':
-      return `${name} is off: there is no predictor`;
+      return `${name} is off: ${source === 'tables' ? 'there is no predictor' : 'no layer looks ahead'}`;
   }
 }
 

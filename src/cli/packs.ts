@@ -112,7 +112,7 @@ async function prune(values: Record<string, unknown>): Promise<void> {
 }
 
 /** Why a pack serves nothing any more. Undefined for one that stays. */
-export function reasonToRemove(
+function reasonToRemove(
   { state, changed, usedMs, madeMs }: Pick<CachedPack, 'state' | 'changed' | 'usedMs' | 'madeMs'>,
   now: number,
   olderMs?: number,

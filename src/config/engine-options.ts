@@ -10,7 +10,7 @@ import {
   GROUPS,
 } from '../checkpoint/weight-format.js';
 import { DEVICES } from '../native/engine-types.js';
-import { EVICTION_POLICY_NAMES, PREFIX_CACHE_MODES } from '../protocol/engine-messages.js';
+import { EVICTION_POLICY_NAMES, PREFIX_CACHE_MODES, ROUTING_MODES } from '../protocol/engine-messages.js';
 import type { HashFunctionName } from '../protocol/predictor-messages.js';
 
 import { option } from './option.js';
@@ -109,7 +109,7 @@ export const ENGINE_OPTIONS = {
     env: 'SIDA_ROUTING',
     default: 'exact',
     help: "exact: the model's routers decide, and hash tables only move experts; predicted: hash tables decide, as in the SiDA-MoE paper, and the routers stay off the device",
-    parse: oneOf(['exact', 'predicted'] as const),
+    parse: oneOf(ROUTING_MODES),
   }),
   routingK: option({
     flag: 'routing-k',

@@ -8,9 +8,10 @@ import type {
   JobRequest,
   JobResult,
   ModelInfo,
+  OpeningPhase,
 } from '../protocol/engine-messages.js';
 import type { GovernorFigures, Source } from '../protocol/governor-figures.js';
-import type { GrammarFigures } from '../protocol/structure-messages.js';
+import type { GrammarFigures } from '../protocol/grammar-messages.js';
 import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
 import type { OnDelta } from './delta-taker.js';
 
@@ -26,7 +27,7 @@ export const ENGINE_PHASES = [
 export type EnginePhase = (typeof ENGINE_PHASES)[number];
 
 interface EngineProgress {
-  phase: 'convert' | 'hash' | 'load';
+  phase: OpeningPhase;
   done: number;
   total: number;
 }

@@ -3,7 +3,6 @@
  * connects them with the API process. This main thread makes batches and passes messages on. It does no long work.
  */
 
-import type { Worker } from 'node:worker_threads';
 import { BatchFeed } from '../batching/batch-feed.js';
 import { Batcher } from '../batching/batcher.js';
 import {
@@ -18,26 +17,24 @@ import type { ModelShape } from '../native/addon-types.js';
 import { predictorFingerprint } from '../predictor/predictor-fingerprint.js';
 import { startRecording, stopRecording } from '../profile/recording.js';
 import { recordThread } from '../profile/thread-events.js';
-import { BuilderStats } from '../protocol/builder-stats.js';
 import type {
   ControlReply,
   EngineConfig,
   FromEngine,
   ModelInfo,
+  OpeningPhase,
   ProfileRequest,
   ToEngine,
 } from '../protocol/engine-messages.js';
 import { tableK } from '../protocol/hash-table.js';
-import { createQueue, QueueGauge } from '../protocol/hash-table-queue.js';
+import type { FromInference, ToInference } from '../protocol/inference-messages.js';
 import type { FromHashBuilder, PredictorInfo } from '../protocol/predictor-messages.js';
-import { SharedFlag } from '../protocol/shared-flag.js';
-import type { FromInference, ToInference } from '../protocol/thread-messages.js';
 import { GrammarThreads } from '../structure/grammar-threads.js';
 import { controlsOf } from '../text/chat/answer-format.js';
 import { warnLines } from '../text/print.js';
 import type { TokenizerLimits } from '../text/tokenizer.js';
-import { HashBuilderLink } from './hash-builder-link.js';
-import { InferenceLink } from './inference-link.js';
+import { startThreads } from './engine-threads.js';
+import type { InferenceLink } from './inference-link.js';
 import { type EngineLimits, JobRunner } from './job-runner.js';
 import { predictorChoice } from './predictor-choice.js';
 import { TokenizerLink } from './tokenizer-link.js';
@@ -48,15 +45,11 @@ function send(message: FromEngine): void {
   if (process.connected) process.send!(message);
 }
 
-function progress(phase: 'convert' | 'hash' | 'load', done: number, total: number): void {
+function progress(phase: OpeningPhase, done: number, total: number): void {
   send({ type: 'progress', phase, done, total });
 }
 
 /** A dead thread leaves requests without an answer, so the process ends and its parent replaces it. */
-function endWithThread(worker: Worker, name: string): void {
-  worker.on('error', (error) => threadFailed(error, name));
-}
-
 function threadFailed(error: Error, name: string): void {
   warnLines(...`The ${name} thread failed: ${error.stack ?? error.message}`.split('\n'));
   process.exit(1);
@@ -78,45 +71,23 @@ async function open(): Promise<void> {
   const choice = predictorChoice(config);
   const routes = config.routing === 'predicted' && choice !== null;
   const tablesFingerprint = routes ? await predictorFingerprint(choice) : null;
-  // A batch leaves the queue when it starts, before its pass is planned. The extra entry keeps the look-ahead.
-  const queue = createQueue(config.lookahead + 1);
   const { pack, name, fingerprint, identity, tasks } = prepared;
-  const { weights } = identity;
-  const builderStats = new BuilderStats().buffer;
-  const resident = new SharedFlag().buffer;
-  const rest = new SharedFlag().buffer;
-  const inference = new InferenceLink({
+  const { inference, hashBuilder, queue, opened } = await startThreads({
     config,
     pack,
-    weights,
+    weights: identity.weights,
     predictor: choice,
-    queue: queue.consumer,
-    builderStats,
-    resident,
-    rest,
+    onError: threadFailed,
   });
-  endWithThread(inference.worker, 'inference');
-  const { shape, formats, plan, usage, kvPageTokens } = await inference.opened;
-  const { vocabSize } = shape;
+  const { shape, formats, plan, usage, kvPageTokens } = opened;
   progress('load', 1, 1);
 
   const { maxBatchTokens, batchWaitMs: waitMs, prefixCache } = config;
-  const hashBuilder = new HashBuilderLink({
-    queue: queue.producer,
-    predictor: choice,
-    model: shape,
-    weights,
-    pack,
-    stats: builderStats,
-    resident,
-    rest,
-  });
-  endWithThread(hashBuilder.worker, 'hash-building');
-  const [opened, tokenizer] = await Promise.all([
+  const [chosen, tokenizer] = await Promise.all([
     hashBuilder.opened,
-    openTokenizer(prepared, { vocabSize, maxInputBytes: config.maxInputBytes }),
+    openTokenizer(prepared, { vocabSize: shape.vocabSize, maxInputBytes: config.maxInputBytes }),
   ]);
-  const predictor = { ...opened, fingerprint: tablesFingerprint };
+  const predictor = { ...chosen, fingerprint: tablesFingerprint };
   if (predictor.name === null) inference.post({ type: 'no-predictor' });
 
   if (config.routing === 'predicted' && predictor.name === null) throw noPredictor(predictor);
@@ -136,7 +107,7 @@ async function open(): Promise<void> {
   };
   const batches = new BatchFeed({
     batcher: new Batcher({ maxBatchTokens, waitMs }),
-    queue: new QueueGauge(queue.producer),
+    queue,
     handOn: (batch) => hashBuilder.build(batch),
   });
   void batches.follow();

@@ -17,7 +17,7 @@ import type {
   ToEngine,
 } from '../protocol/engine-messages.js';
 import type { GovernorFigures, Source } from '../protocol/governor-figures.js';
-import type { GrammarFigures } from '../protocol/structure-messages.js';
+import type { GrammarFigures } from '../protocol/grammar-messages.js';
 import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
 import { warnLines } from '../text/print.js';
 import { DeltaTaker } from './delta-taker.js';

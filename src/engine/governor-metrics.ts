@@ -54,7 +54,7 @@ export function copyGovernors(registry: Registry, read: () => Governors | undefi
   }
   new Counter({
     name: 'sida_governor_switches_total',
-    help: 'Times that a governor let its source rest, or run again, other than after the measurement before',
+    help: 'Measurements after which a governor decided otherwise than after the one before',
     labelNames: ['source'],
     registers: [registry],
     collect() {

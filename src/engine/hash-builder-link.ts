@@ -1,12 +1,12 @@
 /** The main thread's end of the hash-building thread. */
 
 import { Worker } from 'node:worker_threads';
+import type { PromptBatch } from '../protocol/inference-messages.js';
 import type {
   ChosenPredictor,
   FromHashBuilder,
   HashBuilderThreadData,
 } from '../protocol/predictor-messages.js';
-import type { PromptBatch } from '../protocol/thread-messages.js';
 import { WakeUp } from '../protocol/wake-up.js';
 
 export class HashBuilderLink {

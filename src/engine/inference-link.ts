@@ -1,16 +1,16 @@
 /** The main thread's end of the inference thread. */
 import { type MessagePort, Worker } from 'node:worker_threads';
 import { SidaError } from '../errors.js';
+import type { FromInference, InferenceThreadData, ToInference } from '../protocol/inference-messages.js';
 import { StepBacklog } from '../protocol/step-backlog.js';
-import type { FromInference, InferenceThreadData, ToInference } from '../protocol/thread-messages.js';
 import { WakeUp } from '../protocol/wake-up.js';
 
-type Opened = Extract<FromInference, { type: 'opened' }>;
+export type OpenedEngine = Extract<FromInference, { type: 'opened' }>;
 
 export class InferenceLink {
   readonly worker: Worker;
   /** Rejects if the model cannot be opened. */
-  readonly opened: Promise<Opened>;
+  readonly opened: Promise<OpenedEngine>;
   readonly #wakeUp: WakeUp;
   readonly #backlog = new StepBacklog();
 

@@ -14,8 +14,8 @@ import type {
   JobResult,
   PrefixCacheMode,
 } from '../protocol/engine-messages.js';
+import type { FromInference, JobEnd, ToInference } from '../protocol/inference-messages.js';
 import type { GrammarWork, ItemWork } from '../protocol/item-work.js';
-import type { FromInference, JobEnd, ToInference } from '../protocol/thread-messages.js';
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';
 import type { GrammarPreparer, PreparedGrammar } from '../structure/grammar-preparer.js';
 import { taskOf } from '../tasks/registry.js';
@@ -70,8 +70,8 @@ export class JobRunner {
   readonly #options: JobRunnerOptions;
   readonly #deltas: DeltaFlow;
   readonly #byId = new Map<string, RunningJob>();
-  /** By job: cancels the encoding of its texts, or the compiling of its grammar. */
-  readonly #encoding = new Map<string, () => void>();
+  /** By job that is being prepared: cancels the encoding of its texts, or the compiling of its grammar. */
+  readonly #preparing = new Map<string, () => void>();
   readonly #byNumber = new Map<number, RunningJob>();
   readonly #byItem = new Map<number, RunningJob>();
   #nextJob = 0;
@@ -83,7 +83,7 @@ export class JobRunner {
   }
 
   get running(): number {
-    return this.#byId.size + this.#encoding.size;
+    return this.#byId.size + this.#preparing.size;
   }
 
   /** Inputs that are not done. */
@@ -106,8 +106,8 @@ export class JobRunner {
 
   /** Cancels the job. Nothing more is sent for it. */
   cancel(id: string): void {
-    this.#encoding.get(id)?.();
-    this.#encoding.delete(id);
+    this.#preparing.get(id)?.();
+    this.#preparing.delete(id);
     this.#deltas.drop(id);
     const job = this.#byId.get(id);
     if (job !== undefined) this.#drop(job);
@@ -146,15 +146,25 @@ export class JobRunner {
       return;
     }
     // A task asks for texts only if there is a tokenizer.
-    this.#encoding.set(id, () => undefined);
-    const cancel = this.#options.encoder!.encode(texts, (found) => {
-      this.#encoding.delete(id);
+    this.#await<number[][]>(id, (done) => this.#options.encoder!.encode(texts, done), then);
+  }
+
+  /** Calls `then` with what `begin` finds, unless the job is cancelled or refused before. `begin` returns a cancel. */
+  #await<Found>(
+    id: string,
+    begin: (done: (found: Found | SidaError) => void) => () => void,
+    then: (found: Found) => void,
+  ): void {
+    // It may be found before `begin` returns.
+    this.#preparing.set(id, () => undefined);
+    const cancel = begin((found) => {
+      this.#preparing.delete(id);
       this.#orRefuse(id, () => {
         if (found instanceof SidaError) throw found;
         then(found);
       });
     });
-    if (this.#encoding.has(id)) this.#encoding.set(id, cancel);
+    if (this.#preparing.has(id)) this.#preparing.set(id, cancel);
   }
 
   #finish(
@@ -183,7 +193,7 @@ export class JobRunner {
   /** Calls `then` with the grammar that binds the inputs, unless the job is cancelled or refused before. */
   #prepare(
     id: string,
-    { prefixScope: owner = '' }: JobRequest,
+    { owner = '' }: JobRequest,
     inputs: readonly PreparedInput[],
     then: (grammar: PreparedGrammar | undefined) => void,
   ): void {
@@ -193,22 +203,18 @@ export class JobRunner {
       then(undefined);
       return;
     }
-    this.#encoding.set(id, () => undefined);
-    // Whoever has a grammar has a tokenizer.
     const { text, param } = bound;
-    const cancel = this.#options.grammars!.prepare({ grammar: text, owner, param }, (found) => {
-      this.#encoding.delete(id);
-      this.#orRefuse(id, () => {
-        if (found instanceof SidaError) throw found;
-        try {
-          then(found);
-        } catch (error) {
-          found.release();
-          throw error;
-        }
-      });
+    // Whoever has a grammar has a tokenizer.
+    const begin = (done: (found: PreparedGrammar | SidaError) => void) =>
+      this.#options.grammars!.prepare({ grammar: text, owner, param }, done);
+    this.#await(id, begin, (found) => {
+      try {
+        then(found);
+      } catch (error) {
+        found.release();
+        throw error;
+      }
     });
-    if (this.#encoding.has(id)) this.#encoding.set(id, cancel);
   }
 
   #run(
@@ -245,9 +251,9 @@ export class JobRunner {
         jobItems: inputs.length,
         explain: request.explain ?? false,
         routingK,
-        ...(request.prefixScope !== undefined && { owner: request.prefixScope }),
+        ...(request.owner !== undefined && { owner: request.owner }),
         ...(prefixCache !== 'off' && {
-          prefixScope: (prefixCache === 'per-key' && request.prefixScope) || '',
+          prefixScope: (prefixCache === 'per-key' && request.owner) || '',
         }),
         work: onThread(work, grammar),
         tokens,

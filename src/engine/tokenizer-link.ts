@@ -16,7 +16,7 @@ import { type ModelChat, modelChat } from '../text/chat/answer-format.js';
 import type { ChatTemplates } from '../text/chat/template-files.js';
 import { Detokenizer } from '../text/detokenizer.js';
 import type { TokenizerLimits } from '../text/tokenizer.js';
-import { readTokenizerFile } from '../text/tokenizing/file.js';
+import { readTokenizerFile } from '../text/tokenizing/tokenizer-file.js';
 import { opened, type StartedThread, startThread } from './start-tokenizer.js';
 import { TextQueue, type WaitingText } from './text-queue.js';
 

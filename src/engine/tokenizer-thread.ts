@@ -14,7 +14,7 @@ import {
 import { ChatEncoder } from '../text/chat/chat-encoder.js';
 import { controlTokens } from '../text/chat/control-tokens.js';
 import { Tokenizer } from '../text/tokenizer.js';
-import { readTokenizerFile } from '../text/tokenizing/file.js';
+import { readTokenizerFile } from '../text/tokenizing/tokenizer-file.js';
 
 const port = parentPort!;
 const { json, limits, running: buffer, chat: templates } = workerData as TokenizerThreadData;

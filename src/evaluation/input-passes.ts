@@ -4,10 +4,11 @@
  */
 
 import { targetsWithin } from '../batching/label-scoring.js';
-import { offsetsOf, type PassSequence } from '../batching/pass-batch.js';
+import type { PassSequence } from '../batching/pass-batch.js';
 import { NO_PARENT } from '../native/addon-types.js';
 import type { HashInput } from '../predictor/hash-function.js';
 import type { ScoringPlan, ScoringTarget } from '../protocol/item-work.js';
+import { offsetsOf } from '../ragged.js';
 
 export interface EvaluationInput {
   /** Line of the file, from 1. */

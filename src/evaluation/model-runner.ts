@@ -9,6 +9,7 @@ import {
   NO_PARENT,
   type RunResult,
 } from '../native/addon-types.js';
+import { neededExperts } from '../native/needed-experts.js';
 import type { HashInput } from '../predictor/hash-function.js';
 import type { ScoringTarget } from '../protocol/item-work.js';
 import { continueGreedily, pickedBy } from '../trace/greedy-continuation.js';
@@ -190,11 +191,6 @@ function joined(passes: readonly (TrueRouting & { layers: number })[]): TrueRout
   return whole;
 }
 
-function passOf({ layers, found }: RunResult, tokens: number, experts: number): TruePass {
-  const needed = Array.from(layers, (flatLayer, layer) => {
-    const ids: number[] = [];
-    for (let e = 0; e < experts; e++) if (found[layer * experts + e] !== 0) ids.push(flatLayer * experts + e);
-    return ids;
-  });
-  return { tokens, needed };
+function passOf(run: RunResult, tokens: number, experts: number): TruePass {
+  return { tokens, needed: neededExperts(run, experts) };
 }

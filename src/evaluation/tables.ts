@@ -1,4 +1,5 @@
 /** Makes the tables of one input, and the visits that the residency planner expects from them. */
+import { joinSpans } from '../batching/row-spans.js';
 import { visitsOf } from '../predictor/expected-visits.js';
 import { fillNeed } from '../predictor/expert-need.js';
 import {
@@ -33,21 +34,6 @@ export function fillTable(
   return table;
 }
 
-/** Copies `tokens` tokens of a table, from token `begin` on, into a new table. */
-function tableOfTokens(table: HashTable, begin: number, tokens: number): HashTable {
-  const { layers, k, kind, expertsPerLayer } = table;
-  const own = createHashTable({ batchId: 0, layers, tokens, k, kind, expertsPerLayer });
-  for (let layer = 0; layer < layers; layer++) {
-    const from = (layer * table.tokens + begin) * k;
-    for (const name of ['experts', 'alpha', 'chance'] as const) {
-      own[name].set(table[name].subarray(from, from + tokens * k), layer * tokens * k);
-    }
-  }
-  fillNeed(own);
-  own.settle(TABLE_READY);
-  return own;
-}
-
 /**
  * Makes a batch of one input. `tables` has one entry per part. The tables of known tokens are ready with the batch.
  * The tables of a continuation become ready one step at a time.
@@ -64,7 +50,7 @@ export function batchOf(
     const table = tables[i]!;
     let token = 0;
     return own.map(({ needed, tokens }) => {
-      const step = table && tableOfTokens(table, token, tokens);
+      const step = table && joinSpans([{ table, row: token, count: tokens }], 0);
       token += tokens;
       return { visits: needed, own: visitsOf(step, firstLayerOf(shape, stack)), behind: [] };
     });

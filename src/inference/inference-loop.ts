@@ -15,8 +15,8 @@ import { isEncoderDecoder } from '../model/model-shape.js';
 import { type OpenTables, openTables } from '../predictor/expected-visits.js';
 import { profiled } from '../profile/thread-events.js';
 import type { GovernorFigures, Source } from '../protocol/governor-figures.js';
-import type { ThreadLife } from '../protocol/structure-messages.js';
-import type { ItemResults, QueuedBatch, ToInference } from '../protocol/thread-messages.js';
+import type { ThreadLife } from '../protocol/grammar-messages.js';
+import type { ItemResults, QueuedBatch, ToInference } from '../protocol/inference-messages.js';
 import { Matchers } from '../structure/matchers.js';
 import { Belady } from './belady.js';
 import { InferenceCounters } from './counters.js';
@@ -271,9 +271,10 @@ export class InferenceLoop {
   }
 
   #failJob(job: number, error: SidaError): void {
+    const body = { ...error.toBody(), ...(this.#costs.ran(job) && { ran: true as const }) };
     // The main thread replies with a cancel, which carries the last batch whose items must be skipped.
     this.#releaseJob(job, Number.POSITIVE_INFINITY);
-    this.#options.emit({ type: 'job-error', job, error: error.toBody() });
+    this.#options.emit({ type: 'job-error', job, error: body });
   }
 
   /** Ends a job, whose last items are in `lastBatch`. */

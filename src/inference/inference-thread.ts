@@ -12,14 +12,14 @@ import { StepTables } from '../predictor/step-tables.js';
 import { profiled, recordThread } from '../profile/thread-events.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
 import { QueueConsumer } from '../protocol/hash-table-queue.js';
-import { SharedFlag } from '../protocol/shared-flag.js';
-import { StepBacklog } from '../protocol/step-backlog.js';
 import type {
   FromInference,
   InferenceThreadData,
   QueuedBatch,
   ToInference,
-} from '../protocol/thread-messages.js';
+} from '../protocol/inference-messages.js';
+import { SharedFlag } from '../protocol/shared-flag.js';
+import { StepBacklog } from '../protocol/step-backlog.js';
 import { warnLines } from '../text/print.js';
 import { batchLimits } from './batch-limits.js';
 import { EVICTION_POLICIES } from './eviction/index.js';

@@ -6,7 +6,7 @@ import { nextOwner, WaitingBatches } from '../batching/waiting-batches.js';
 import type { ModelKind } from '../model/kinds/model-kind.js';
 import type { OpenTables } from '../predictor/expected-visits.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
-import type { QueuedBatch } from '../protocol/thread-messages.js';
+import type { QueuedBatch } from '../protocol/inference-messages.js';
 
 interface AdmissionOptions {
   queue: QueueConsumer<QueuedBatch>;
@@ -67,7 +67,7 @@ export class InputAdmission {
   }
 
   /**
-   * For an owner that lacks pages. One of which nothing runs gets those of an owner of which several inputs run.
+   * For an owner that lacks pages. If nothing of this owner runs, an owner with several running inputs gives one up.
    * Otherwise batches of owners that are not known here may have their turn before it. Returns false if nothing helps.
    */
   #makesWay(owner: string, owners: ReadonlySet<string>): boolean {

@@ -10,7 +10,7 @@ import {
   type RunResult,
 } from '../native/addon-types.js';
 import type { ExpertCost } from '../protocol/engine-messages.js';
-import type { BatchItem, JobEnd } from '../protocol/thread-messages.js';
+import type { BatchItem, JobEnd } from '../protocol/inference-messages.js';
 import type { Hits, Verdict } from './routing-quality.js';
 
 /** `topK` is the number of experts that the model's routers choose for a token. */
@@ -43,6 +43,8 @@ interface Entry {
   itemsLeft: number;
   explain: boolean;
   startedMs: number;
+  /** Whether a pass has run for it. */
+  ran: boolean;
 }
 
 export class JobCosts {
@@ -59,11 +61,6 @@ export class JobCosts {
     this.#marks = new Uint32Array(experts);
   }
 
-  /** Jobs with unfinished items. */
-  get size(): number {
-    return this.#jobs.size;
-  }
-
   /** Call it for every item that starts. The first item starts the job. */
   begin({ job, jobItems, explain }: JobItem, nowMs: number): void {
     if (this.#jobs.has(job)) return;
@@ -73,7 +70,13 @@ export class JobCosts {
       itemsLeft: jobItems,
       explain: explain ?? false,
       startedMs: nowMs,
+      ran: false,
     });
+  }
+
+  /** Whether a pass has run for the job. */
+  ran(job: number): boolean {
+    return this.#jobs.get(job)?.ran ?? false;
   }
 
   /** Whether the job's answer reports its full cost. */
@@ -94,6 +97,7 @@ export class JobCosts {
     for (const [job, list] of spans) {
       const entry = this.#jobs.get(job);
       if (entry === undefined) continue;
+      entry.ran = true;
       for (let layer = 0; layer < result.layers.length; layer++) {
         this.#addLayer(entry.cost, result, layer, tokens, list, verdict.beladyLoads);
       }

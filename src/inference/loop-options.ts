@@ -3,8 +3,8 @@ import type { Engine } from '../native/addon-types.js';
 import type { StepTables } from '../predictor/step-tables.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
+import type { FromInference, QueuedBatch, ToInference } from '../protocol/inference-messages.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
-import type { FromInference, QueuedBatch, ToInference } from '../protocol/thread-messages.js';
 import type { EvictionPolicy } from './eviction/policy.js';
 
 export interface InferenceLoopOptions {

@@ -1,7 +1,4 @@
-/**
- * The needs of passes for who asks: by them a measurement knows what no other policy could have saved. Nothing is kept
- * before the first question.
- */
+/** Records which experts passes needed, for measurements of the lower bound. Keeps nothing before the first request. */
 export class NeedsRecord {
   #visits: (readonly number[])[] | undefined;
 

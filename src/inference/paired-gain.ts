@@ -1,5 +1,5 @@
 /**
- * The gain of prediction from pairs of windows, with a 95 % interval. An eighth of the pairs at each end counts as the
+ * The gain of a source from pairs of windows, with a 95 % interval. An eighth of the pairs at each end counts as the
  * nearest pair that is left (winsorized), so that a window with a rare stall does not hide what the others show.
  */
 import type { Gain } from '../protocol/governor-figures.js';
@@ -8,7 +8,7 @@ import { studentT } from '../student-t.js';
 /** Share of the pairs at each end that are cut. */
 const CUT = 1 / 8;
 
-/** Each difference is the logarithm of a window's time without tables, less that of its pair with tables. */
+/** Each difference is the logarithm of a window's time without the source, less that of its pair with it. */
 export function gainOf(differences: readonly number[]): Gain | null {
   const pairs = differences.length;
   const cut = Math.floor(pairs * CUT);
@@ -25,7 +25,7 @@ export function gainOf(differences: readonly number[]): Gain | null {
   return { mean: share(mean), low: share(mean - reach), high: share(mean + reach), pairs };
 }
 
-/** A difference of logarithms as a share of the time without tables. */
+/** A difference of logarithms as a share of the time without the source. */
 function share(difference: number): number {
   return 1 - Math.exp(-difference);
 }

@@ -1,6 +1,6 @@
 /**
- * The time that a pass is expected to take without prediction, by its kind and its tokens. It is learned only from
- * passes without tables, so that both arms of a comparison are divided by the same scale, whatever sizes each has run.
+ * The time that a pass is expected to take without a source, by its kind and its tokens. It is learned only from passes
+ * without the source, so that both arms of a comparison are divided by the same scale, whatever sizes each has run.
  * Between the sizes that have run, the expectation is interpolated, so it needs no law of how time grows with tokens.
  */
 

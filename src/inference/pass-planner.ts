@@ -4,8 +4,8 @@ import type { Engine, ResidencyPlan, RunResult } from '../native/addon-types.js'
 import { type ExpectedVisit, openTables, visitsOf } from '../predictor/expected-visits.js';
 import type { PassForecast } from '../predictor/pass-forecast.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
+import type { QueuedBatch } from '../protocol/inference-messages.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
-import type { QueuedBatch } from '../protocol/thread-messages.js';
 import type { EvictionPolicy } from './eviction/policy.js';
 import { LinkLoad } from './link-load.js';
 import { NeedCalibration } from './need-calibration.js';

@@ -2,8 +2,9 @@
  * Prediction as the inference thread uses it: whether passes run with tables at present, and whether layers look ahead.
  * Measures for the governors what each pass took of the thread's time. That includes planning, step tables, and waits
  * for tables and experts. It does not include idle time, except where a batch was on its way and tables of earlier ones
- * held it up. Only one governor probes at a time, because another's changes of arm would disturb its windows. At the
- * start, and after a change of the budget, that is the tables' governor, and looking ahead rests until its turn.
+ * held it up. Only one governor measures at a time, because another's changes of arm would disturb its windows. It
+ * keeps its turn until its probe ends, or until its source has to rest between two pairs of windows. At the start, and
+ * after a change of the budget, that is the tables' governor.
  */
 import { clockMs } from '../clock.js';
 import type { PassForecast } from '../predictor/pass-forecast.js';
@@ -16,8 +17,8 @@ import {
   type Source,
 } from '../protocol/governor-figures.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
+import type { PromptBatch, QueuedBatch } from '../protocol/inference-messages.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
-import type { PromptBatch, QueuedBatch } from '../protocol/thread-messages.js';
 import { Governor } from './governor.js';
 import type { PassTime } from './probe-window.js';
 
@@ -52,7 +53,7 @@ export class Prediction {
   readonly #options: PredictionOptions;
   readonly #clock: () => number;
   readonly #governors: Record<Source, Governor>;
-  /** The source whose governor may probe. */
+  /** The source whose governor may measure. */
   #turn: Source = 'tables';
   #predicts: boolean;
   readonly #told: Record<Source, GovernorState>;
@@ -135,31 +136,31 @@ export class Prediction {
 
   #tellGovernors(pass: PassTime): void {
     const other = this.#turn === 'tables' ? 'look_ahead' : 'tables';
-    if (!this.#probes(this.#turn)) {
-      this.#passed(other, pass);
-      if (this.#probes(other)) this.#turn = other;
+    if (this.#isMeasured(this.#turn)) {
+      this.#passed(this.#turn, pass);
+      this.#governors[other].elapsed(pass.ms);
+    } else {
+      for (const source of SOURCES) this.#passed(source, pass);
     }
-    if (this.#turn === other) return;
-    this.#passed(this.#turn, pass);
-    if (!this.#probes(this.#turn) && this.#probes(other)) this.#turn = other;
+    if (!this.#isMeasured(this.#turn) && this.#isMeasured(other)) this.#turn = other;
   }
 
   #passed(source: Source, pass: PassTime): void {
-    if (this.#measures(source)) this.#governors[source].passed(pass, this.#preparedBefore <= 0);
+    if (this.#decides(source)) this.#governors[source].passed(pass, this.#preparedBefore <= 0);
   }
 
-  /** While its probe waits for the end of the other's, a source runs only if it has paid before. */
+  /** While it waits for its turn to be measured, a source runs only if it has paid before. */
   #rests(source: Source): boolean {
-    if (!this.#measures(source)) return false;
-    const waits = this.#turn !== source && this.#probes(source) && this.#probes(this.#turn);
+    if (!this.#decides(source)) return false;
+    const waits = this.#turn !== source && this.#isMeasured(source) && this.#isMeasured(this.#turn);
     return waits ? !this.#governors[source].pays : this.#governors[source].rests;
   }
 
-  #probes(source: Source): boolean {
-    return this.#measures(source) && this.#governors[source].figures.state === 'probing';
+  #isMeasured(source: Source): boolean {
+    return this.#decides(source) && this.#governors[source].measures;
   }
 
-  #measures(source: Source): boolean {
+  #decides(source: Source): boolean {
     return this.#has(source) && this.#governs(source) && !this.#options.resident.raised;
   }
 

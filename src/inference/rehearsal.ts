@@ -8,7 +8,7 @@
  * hold for a whole pass. It may evict an expert within the visit that used it. Its result is when each expert is
  * evicted. Running the native store with new keys before each visit would take 1.5 to 6 times as long, in every pass.
  */
-import { LOADING, type Residency } from '../native/addon-types.js';
+import { ABSENT, LOADING, type Residency } from '../native/addon-types.js';
 
 export interface RehearsedVisit {
   /** Flat id of the layer's first expert. */
@@ -58,7 +58,7 @@ export function rehearse(input: RehearsalInput): Rehearsal {
   let free = freeSlots;
 
   for (let id = 0; id < experts; id++) {
-    if (state[id] !== 0) held.add(id, pinned[id] !== 0, nextUse[id]!, NEVER);
+    if (state[id] !== ABSENT) held.add(id, pinned[id] !== 0, nextUse[id]!, NEVER);
   }
   const evict = () => {
     const victim = held.evict();
@@ -96,13 +96,13 @@ export function rehearse(input: RehearsalInput): Rehearsal {
   return { goesNow, goesAfterUse, loads: [...loads] };
 }
 
-const ABSENT = -1;
+const NOT_HELD = -1;
 const PINNED = -2;
 
 /** Keeps the evictable experts contiguous, because the search for a victim dominates the cost of a rehearsal. */
 class HeldExperts {
   readonly #input: RehearsalInput;
-  /** By flat id: the expert's index in `#ids`, or ABSENT or PINNED. */
+  /** By flat id: the expert's index in `#ids`, or NOT_HELD or PINNED. */
   readonly #at: Int32Array;
   readonly #ids: Int32Array;
   readonly #ranks: Float64Array;
@@ -111,13 +111,13 @@ class HeldExperts {
   constructor(input: RehearsalInput) {
     const experts = input.nextUse.length;
     this.#input = input;
-    this.#at = new Int32Array(experts).fill(ABSENT);
+    this.#at = new Int32Array(experts).fill(NOT_HELD);
     this.#ids = new Int32Array(experts);
     this.#ranks = new Float64Array(experts);
   }
 
   has(id: number): boolean {
-    return this.#at[id] !== ABSENT;
+    return this.#at[id] !== NOT_HELD;
   }
 
   add(id: number, pinned: boolean, nextUse: number, usedAt: number): void {
@@ -142,7 +142,7 @@ class HeldExperts {
     ids[first] = ids[last]!;
     ranks[first] = ranks[last]!;
     this.#at[ids[first]!] = first;
-    this.#at[victim] = ABSENT;
+    this.#at[victim] = NOT_HELD;
     return victim;
   }
 }

@@ -1,5 +1,6 @@
 /** Judges tables by the observed routing: predictor hits and the bytes of Belady's rule. */
 import { type NativeBatch, NO_EXPERT, type RunResult } from '../native/addon-types.js';
+import { neededExperts } from '../native/needed-experts.js';
 import type { PassForecast, TableRows } from '../predictor/pass-forecast.js';
 import type { HashTable } from '../protocol/hash-table.js';
 import type { Belady } from './belady.js';
@@ -47,10 +48,6 @@ export class RoutingQuality {
     return this.#total;
   }
 
-  get beladyLoads(): number {
-    return this.#options.belady.loads;
-  }
-
   /** Assigns the following passes to the next batch. The look-ahead counts batches. */
   nextBatch(): void {
     this.#batch += 1;
@@ -62,17 +59,12 @@ export class RoutingQuality {
     batch: NativeBatch,
     { predicted, routingK }: PassForecast,
   ): Verdict {
-    const { belady, expertsPerLayer: experts, explains, onVisit } = this.#options;
-    const layers = result.layers.length;
-    for (let layer = 0; layer < layers; layer++) {
-      const ids: number[] = [];
-      for (let e = 0; e < experts; e++) {
-        if (result.found[layer * experts + e] !== 0) ids.push(result.layers[layer]! * experts + e);
-      }
+    const { belady, expertsPerLayer, explains, onVisit } = this.#options;
+    for (const ids of neededExperts(result, expertsPerLayer)) {
       belady.add({ batch: this.#batch, ids });
       onVisit?.(ids);
     }
-    const beladyLoads = jobs.some(explains) ? new Set(belady.lastLoads(layers).flat()) : null;
+    const beladyLoads = jobs.some(explains) ? new Set(belady.lastLoads(result.layers.length).flat()) : null;
     // If the table routes, there is no observed routing to judge it by.
     const hits =
       predicted && routingK === 0 ? jobs.map((_, i) => this.#hits(result, batch, i, predicted)) : null;

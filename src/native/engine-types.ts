@@ -72,8 +72,9 @@ export interface EngineOptions extends BatchLimits {
   budgetBytes: number;
   /** Bytes of the host tier; 0 turns it off. */
   hostBudgetBytes: number;
-  /** Bandwidth in bytes per second and latency in seconds of a simulated link; 0 is off. */
+  /** Of a simulated link, in bytes per second; 0 is off. */
   linkBandwidth: number;
+  /** Of a simulated link, in seconds. */
   linkLatency: number;
   /** Reads in flight on each expert file. 0 (default) measures how many saturate its disk, in about 40 ms. */
   readDepth?: number;
@@ -240,7 +241,9 @@ export interface RunResult {
   queryLogprobs?: Float64Array;
   /** (logitRows, vocab). */
   logits?: Float32Array;
+  /** (tokens, width). */
   hiddenStates?: Float32Array;
+  /** (layers, tokens, experts). */
   routerLogits?: Float32Array;
   /** MoE layers of the stack as flat layer numbers, in order; (layers). */
   layers: Int32Array;

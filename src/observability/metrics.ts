@@ -91,13 +91,19 @@ export function createMetrics(): Omit<Metrics, keyof JobTimes | keyof TokenTimes
   };
 }
 
+const PARTS = {
+  queue: 'the queue',
+  tokenize: 'the tokenizer',
+  inference: 'passes, and waits for their experts',
+};
+
 export function createJobTimes(registry: Registry): JobTimes {
   const jobSeconds = Object.fromEntries(
     (['queue', 'tokenize', 'inference'] as const).map((part) => [
       part,
       new Histogram({
         name: `sida_job_${part}_seconds`,
-        help: `Seconds of a job spent in ${part === 'queue' ? 'the queue' : part}`,
+        help: `Seconds that a job spent in ${PARTS[part]}`,
         labelNames: ['kind'],
         buckets: SECONDS,
         registers: [registry],

@@ -1,5 +1,6 @@
 /** Builds the input of a hash function for a batch from the tokens that are known before the batch runs. */
-import type { PromptBatch } from '../protocol/thread-messages.js';
+import type { PromptBatch } from '../protocol/inference-messages.js';
+import { concatenated } from '../ragged.js';
 import type { HashInput, RoutingShape } from './hash-function.js';
 import type { BatchInput } from './table-builder.js';
 
@@ -43,8 +44,8 @@ class Sequences {
 
   input(): HashInput {
     const [own, contexts] = [
-      joined(this.#sequences.map(({ tokens }) => tokens)),
-      joined(this.#sequences.map(({ context }) => context)),
+      concatenated(this.#sequences.map(({ tokens }) => tokens)),
+      concatenated(this.#sequences.map(({ context }) => context)),
     ];
     return {
       tokens: own.values,
@@ -53,16 +54,4 @@ class Sequences {
       contextOffsets: contexts.offsets,
     };
   }
-}
-
-function joined(lists: readonly ArrayLike<number>[]): { values: Int32Array; offsets: Int32Array } {
-  const offsets = new Int32Array(lists.length + 1);
-  lists.forEach(({ length }, i) => {
-    offsets[i + 1] = offsets[i]! + length;
-  });
-  const values = new Int32Array(offsets.at(-1)!);
-  lists.forEach((list, i) => {
-    values.set(list, offsets[i]);
-  });
-  return { values, offsets };
 }

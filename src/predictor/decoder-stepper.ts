@@ -1,4 +1,5 @@
 /** Predicts the experts of the last stack's tokens one at a time, as a generation produces them. */
+import { offsetsOf } from '../ragged.js';
 import type { DecoderStepper, HashFunction, RoutingShape } from './hash-function.js';
 
 /** Steps a stateless hash function: each step calls it with the whole sequence and keeps the last token's row. */
@@ -65,14 +66,6 @@ export class PrefixStepper implements DecoderStepper {
   end(sequence: number): void {
     this.#sequences.delete(sequence);
   }
-}
-
-function offsetsOf(lengths: readonly number[]): Int32Array {
-  const offsets = new Int32Array(lengths.length + 1);
-  lengths.forEach((length, i) => {
-    offsets[i + 1] = offsets[i]! + length;
-  });
-  return offsets;
 }
 
 /** Returns null if the function does not predict the last stack or that stack has no MoE layers. */

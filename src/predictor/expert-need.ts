@@ -2,8 +2,14 @@
 import { NO_EXPERT } from '../native/addon-types.js';
 import type { HashTable } from '../protocol/hash-table.js';
 
-/** Overwrites `need` with 1 - Π (1 - chance) over the tokens that list the expert, or 0 if no token lists it. */
-export function fillNeed({ layers, tokens, k, expertsPerLayer, experts, chance, need }: HashTable): void {
+/** Overwrites `need`. `routingK` is the number of experts that the table routes each token to; 0 if routers do. */
+export function fillNeed(table: HashTable, routingK = 0): void {
+  if (routingK > 0) fillRoutedNeed(table, routingK);
+  else fillPredictedNeed(table);
+}
+
+/** 1 - Π (1 - chance) over the tokens that list the expert, or 0 if no token lists it. */
+function fillPredictedNeed({ layers, tokens, k, expertsPerLayer, experts, chance, need }: HashTable): void {
   // Use doubles: experts differ only by products of many small chances.
   const unneeded = new Float64Array(expertsPerLayer);
   for (let layer = 0; layer < layers; layer++) {
@@ -18,10 +24,8 @@ export function fillNeed({ layers, tokens, k, expertsPerLayer, experts, chance, 
   }
 }
 
-/**
- * Overwrites `need` for a table that routes: 1 for each expert among a token's first `routingK`, 0 for all others.
- */
-export function fillRoutedNeed(table: HashTable, routingK: number): void {
+/** 1 for each expert among a token's first `routingK`, 0 for all others. */
+function fillRoutedNeed(table: HashTable, routingK: number): void {
   const { layers, tokens, k, expertsPerLayer, experts, need } = table;
   need.fill(0);
   for (let row = 0; row < layers * tokens; row++) {

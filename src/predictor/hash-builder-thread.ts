@@ -1,4 +1,69 @@
-/** Thread entry: runs the builder loop until the process ends. */
-import { runHashBuilder } from './hash-builder.js';
+/** Thread entry: opens its predictor, and runs the builder loop until the process ends. */
 
-await runHashBuilder();
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { loadAddon } from '../native/addon.js';
+import { recordThread } from '../profile/thread-events.js';
+import { BuilderStats } from '../protocol/builder-stats.js';
+import { QueueProducer } from '../protocol/hash-table-queue.js';
+import type { PromptBatch, QueuedBatch } from '../protocol/inference-messages.js';
+import type { FromHashBuilder, HashBuilderThreadData } from '../protocol/predictor-messages.js';
+import { SharedFlag } from '../protocol/shared-flag.js';
+import { WakeUp } from '../protocol/wake-up.js';
+import { BuilderLoop } from './builder-loop.js';
+import { routingShape } from './hash-function.js';
+import { openPredictor } from './predictor-directory.js';
+import { TableBuilder } from './table-builder.js';
+
+const data = workerData as HashBuilderThreadData;
+const port = parentPort!;
+const emit = (message: FromHashBuilder): void => port.postMessage(message);
+const stats = new BuilderStats(data.stats);
+
+async function open(): Promise<TableBuilder | null> {
+  const addon = loadAddon();
+  recordThread(addon.profile, 'hash building');
+  if (data.predictor === null) {
+    emit({ type: 'opened', predictor: { name: null, warnings: [] } });
+    return null;
+  }
+  const { directory, kind } = data.predictor;
+  const { model, weights, pack } = data;
+  try {
+    const embedding = () => new addon.TokenEmbedding({ pack });
+    const opened = await openPredictor(directory, {
+      model,
+      weights,
+      addon,
+      embedding,
+      ...(kind && { kind }),
+    });
+    emit({ type: 'opened', predictor: { name: opened.function.name, warnings: opened.warnings } });
+    return new TableBuilder({
+      hashFunction: opened.function,
+      shape: routingShape(model),
+      stats,
+      onError: warnOnce(),
+    });
+  } catch (error) {
+    emit({ type: 'opened', predictor: { name: null, warnings: [(error as Error).message] } });
+    return null;
+  }
+}
+
+function warnOnce(): (error: unknown) => void {
+  let told = false;
+  return (error) => {
+    if (!told) emit({ type: 'warning', message: `The predictor failed: ${(error as Error).message}` });
+    told = true;
+  };
+}
+
+new BuilderLoop({
+  queue: new QueueProducer<QueuedBatch>(data.queue),
+  builder: await open(),
+  stats,
+  resident: new SharedFlag(data.resident),
+  rest: new SharedFlag(data.rest),
+  work: new WakeUp(data.work),
+  nextBatch: () => receiveMessageOnPort(port)?.message as PromptBatch | undefined,
+}).run();

@@ -11,7 +11,7 @@ import {
   TABLE_READY,
   tableK,
 } from '../protocol/hash-table.js';
-import { fillNeed, fillRoutedNeed } from './expert-need.js';
+import { fillNeed } from './expert-need.js';
 import type { DecoderStepper, RoutingShape } from './hash-function.js';
 import { copyRows } from './table-rows.js';
 import { TableWorth } from './table-worth.js';
@@ -100,8 +100,7 @@ export class StepTables {
       return null;
     }
     if (known !== table) copyRows(known, rows, table);
-    if (required) fillRoutedNeed(table, routingK);
-    else fillNeed(table);
+    fillNeed(table, required ? routingK : 0);
     table.settle(TABLE_READY);
     this.#worth.delayedPass(this.#clock() - begin);
     return table;

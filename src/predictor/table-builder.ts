@@ -9,7 +9,7 @@ import {
   TABLE_READY,
   tableK,
 } from '../protocol/hash-table.js';
-import { fillNeed, fillRoutedNeed } from './expert-need.js';
+import { fillNeed } from './expert-need.js';
 import { type HashFunction, type HashInput, type RoutingShape, tableKind } from './hash-function.js';
 import { TableWorth } from './table-worth.js';
 
@@ -20,6 +20,9 @@ export interface BatchInput {
   /** For each stack: the tokens known before the batch runs, or null if there are none. */
   inputs: readonly (HashInput | null)[];
 }
+
+/** Most bytes of a batch's tables and of what a network computes for them: no budget counts either. */
+const MOST_BYTES = 128 * 1024 ** 2;
 
 /** Tables under construction, by stack. Readers may already hold them. */
 export type PendingTables = (HashTable | null)[];
@@ -48,9 +51,9 @@ export class TableBuilder {
     return this.#options.shape;
   }
 
-  /** Creates empty tables for a batch. Returns null while table building is paused. */
+  /** Creates empty tables for a batch. Returns null while table building is paused, and for one that is too large. */
   begin(batch: BatchInput): PendingTables | null {
-    if (batch.routingK === 0 && this.#worth.paused) {
+    if (batch.routingK === 0 && (this.#worth.paused || this.#bytes(batch) > MOST_BYTES)) {
       this.#options.stats.add('skipped', 1);
       return null;
     }
@@ -68,6 +71,13 @@ export class TableBuilder {
     stats.add(ready ? 'ready' : settled ? 'failed' : 'abandoned', 1);
     if (ready) this.#worth.kept();
     else this.#worth.lost(tookMs);
+  }
+
+  #bytes({ inputs }: BatchInput): number {
+    const { stacks, experts } = this.#options.shape;
+    // Three arrays of the table, and a float for each expert.
+    const each = 10 * tableK(this.#options.shape) + 4 * experts;
+    return inputs.reduce((sum, input, s) => sum + (input?.tokens.length ?? 0) * stacks[s]!.layers * each, 0);
   }
 
   #tables({ id, inputs }: BatchInput): PendingTables {
@@ -97,7 +107,7 @@ export class TableBuilder {
     try {
       const { experts, alpha, chance, k } = table;
       if (hashFunction.fill(stack, batch.inputs[stack]!, k, experts, alpha, chance)) {
-        needOf(table, batch.routingK);
+        fillNeed(table, batch.routingK);
         return true;
       }
       onError(new Error(this.#cannotSay(stack, batch.id)));
@@ -115,11 +125,6 @@ export class TableBuilder {
         : 'its output is not finite, or it has no such network';
     return `${hashFunction.name} cannot name the experts of batch ${batch} in the ${shape.stacks[stack]!.name}: ${why}`;
   }
-}
-
-function needOf(table: HashTable, routingK: number): void {
-  if (routingK > 0) fillRoutedNeed(table, routingK);
-  else fillNeed(table);
 }
 
 /** Without the first stack's table, a batch counts as one without tables. */

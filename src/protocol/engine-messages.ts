@@ -19,10 +19,10 @@ import type { TraceAbout } from '../profile/chrome-trace.js';
 import type { ChatFormat } from '../text/chat/answer-format.js';
 import type { BuilderFigures } from './builder-stats.js';
 import type { GovernorFigures, Governors, Source } from './governor-figures.js';
+import type { GrammarFigures } from './grammar-messages.js';
 import type { MemorySplit } from './memory-split.js';
 import type { PassCounters } from './pass-counters.js';
 import type { HashFunctionName, PredictorInfo } from './predictor-messages.js';
-import type { GrammarFigures } from './structure-messages.js';
 import type { ThreadCounters } from './thread-counters.js';
 import type { TokenizerFigures } from './tokenizer-messages.js';
 
@@ -144,7 +144,8 @@ export interface RoutingWish {
 }
 
 /** Whether the model's routers (`exact`) or hash tables (`predicted`) send tokens to experts. */
-export type RoutingMode = 'exact' | 'predicted';
+export const ROUTING_MODES = ['exact', 'predicted'] as const;
+export type RoutingMode = (typeof ROUTING_MODES)[number];
 
 /** How tokens are sampled. */
 export interface SamplingWish {
@@ -167,7 +168,7 @@ export interface JobRequest {
   /** Whether deltas are sent as they arise. */
   stream?: boolean;
   /** Names the key that sent it: keys take turns in the engine, and may not share a prefix cache. */
-  prefixScope?: string;
+  owner?: string;
 }
 
 /** The extra parts that a request asked its answer to show. Each task defines its own fields. */
@@ -292,9 +293,13 @@ export type ToEngine =
   /** Drops unfinished work, closes the model and exits with code 0. */
   | { type: 'close' };
 
+/** What an engine does before it is ready: packs the experts, hashes files, loads the model. */
+export const OPENING_PHASES = ['convert', 'hash', 'load'] as const;
+export type OpeningPhase = (typeof OPENING_PHASES)[number];
+
 export type FromEngine =
   /** Progress of long work before the engine is ready: conversion, loading. */
-  | { type: 'progress'; phase: 'convert' | 'hash' | 'load'; done: number; total: number }
+  | { type: 'progress'; phase: OpeningPhase; done: number; total: number }
   | { type: 'ready'; model: ModelInfo; pack: string; isa: Isa }
   /** The model cannot be served; the process exits after this. */
   | { type: 'failed'; error: ErrorBody }

@@ -68,6 +68,11 @@ export function fedTokens(work: ItemWork): number[] {
   return new Array(sequences).fill(work.maxTokens);
 }
 
+/** Parts of an input that end by themselves: the choices of a generation. */
+export function partsOf(work: ItemWork): number {
+  return work.kind === 'generate' ? work.choices.length : 1;
+}
+
 export function labelTokens(work: ItemWork): number {
   return work.kind === 'score' ? planTokens(work.plan) : 0;
 }

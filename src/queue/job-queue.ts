@@ -126,7 +126,7 @@ export type KeptEnd = Pick<
   'id' | 'status' | 'createdMs' | 'startedMs' | 'finishedMs' | 'attempts' | 'result' | 'error'
 > & { kind: string };
 
-export function hasEnded({ status }: JobRecord): boolean {
+export function hasEnded({ status }: Pick<JobRecord, 'status'>): boolean {
   return status !== 'queued' && status !== 'running';
 }
 

@@ -54,10 +54,23 @@ export function keyConflict(): SidaError {
   });
 }
 
+/** Most bytes of the deltas of one run, as JSON. */
+export const DELTA_BYTES = 16 * 1024 ** 2;
+
+export function deltasTooLarge(): SidaError {
+  return new SidaError({
+    code: 'cannot_run',
+    message: `The stream is larger than ${DELTA_BYTES} bytes, which is its limit; ask for fewer tokens or no log-probabilities`,
+    details: { limit: DELTA_BYTES },
+    ran: true,
+  });
+}
+
 export function answerTooLarge(bytes: number, limit: number): SidaError {
   return new SidaError({
     code: 'cannot_run',
     message: `The answer has ${bytes} bytes, more than all kept answers may have, which is ${limit} bytes`,
     details: { bytes, limit },
+    ran: true,
   });
 }

@@ -28,8 +28,18 @@ export async function streamJob(
     const record = await context.queue.find(id, owner);
     if (record === undefined) return undefined;
     const events = new JobEvents(context, res);
-    // A late reader gets joined deltas rather than thousands of single ones.
-    for (const event of [{ type: 'status', record } as const, ...joinDeltas(early)]) events.take(event);
+    // A late reader gets joined deltas rather than thousands of single ones, as fast as it takes them.
+    let missed: JobEvent[] = [{ type: 'status', record }, ...early.splice(0)];
+    take = (event) => {
+      if (early.push(event) > LIMITS.streamEventsBehind) events.overflow();
+    };
+    while (missed.length > 0) {
+      for (const event of joinDeltas(missed)) {
+        events.take(event);
+        await events.drained();
+      }
+      missed = early.splice(0);
+    }
     take = (event) => events.take(event);
     await events.ended;
   } finally {
@@ -72,6 +82,16 @@ class JobEvents {
     if (res.req.method === 'HEAD') this.#end();
   }
 
+  /** Resolves when the reader has taken most of what was sent, or has gone. */
+  drained(): Promise<void> {
+    return this.#sse.drained();
+  }
+
+  /** Closes the connection of a reader that is too far behind. */
+  overflow(): void {
+    this.#sse.overflow();
+  }
+
   take(event: JobEvent): void {
     try {
       if (event.type === 'status') this.#status(event.record);
@@ -87,8 +107,12 @@ class JobEvents {
   #status(record: JobRecord): void {
     if (this.#record !== undefined && stageOf(record) <= stageOf(this.#record)) return;
     this.#record = record;
-    this.#sse.send(jobAnswer(this.#context, record), 'status');
-    if (hasEnded(record)) this.#end();
+    const { written } = this.#context;
+    const json = written.write(record, () => jobAnswer(this.#context, record));
+    written.inTurn(json, () => {
+      this.#sse.sendWritten(json, 'status');
+      if (hasEnded(record)) this.#end();
+    });
   }
 
   #delta({ attempt, delta }: Extract<JobEvent, { type: 'delta' }>): void {

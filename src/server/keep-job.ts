@@ -7,7 +7,7 @@ import { type Accepted, hasEnded, type Idempotency, type JobRecord } from '../qu
 import type { Ticket } from './admission/admission.js';
 import type { ModelContext } from './context.js';
 import { callerOf } from './middleware/auth.js';
-import { withPrefixScope } from './prefix-scope.js';
+import { withOwner } from './with-owner.js';
 
 /** It is unknown how much of the job ran, so that its tokens stay charged. */
 const UNSEEN: ErrorBody = { code: 'cancelled', message: 'The end of the job was not seen' };
@@ -24,7 +24,7 @@ export async function keepJob(
   const ticket = await admission.admit(res, request);
   let accepted: Accepted;
   try {
-    accepted = await queue.enqueue(randomUUID(), owner, withPrefixScope(request, caller), idempotency);
+    accepted = await queue.enqueue(randomUUID(), owner, withOwner(request, caller), idempotency);
   } catch (error) {
     await ticket.failed(SidaError.from(error));
     throw error;

@@ -7,6 +7,8 @@ export class SseStream {
   readonly #onOverflow: () => void;
   readonly #stallMs: number;
   #largest = 0;
+  /** Bytes of this round of the event loop, which the connection cannot have taken yet. */
+  #fresh = 0;
 
   /** `onOverflow` is called once when the reader falls too far behind; the connection is then closed. */
   constructor(res: ServerResponse, onOverflow: () => void, stallMs: number = LIMITS.streamStallMs) {
@@ -32,8 +34,38 @@ export class SseStream {
 
   /** Sends one event, and the headers before the first one. Without `name`, readers get it as a `message`. */
   send(data: unknown, name?: string): void {
-    const event = name === undefined ? '' : `event: ${name}\n`;
-    this.#write(`${event}data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`);
+    this.#write(`${nameLine(name)}data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`);
+  }
+
+  /** Sends an event whose data is JSON that many readers share. */
+  sendWritten(json: Buffer, name: string): void {
+    this.#write(`${nameLine(name)}data: `);
+    this.#write(json);
+    this.#write('\n\n');
+  }
+
+  /**
+   * Resolves when the reader has taken most of what was sent, or the stream is closed, as it is when the reader takes
+   * nothing for too long.
+   */
+  async drained(): Promise<void> {
+    const res = this.#res;
+    const { socket } = res;
+    if (socket === null || res.writableLength <= LIMITS.streamBufferBytes) return;
+    const before = socket.timeout ?? 0;
+    const stalled = () => this.overflow();
+    res.setTimeout(this.#stallMs, stalled);
+    while (res.writableLength > LIMITS.streamBufferBytes && !res.destroyed) {
+      await new Promise<void>((resolve) => {
+        const done = () => {
+          res.off('drain', done).off('close', done);
+          resolve();
+        };
+        res.on('drain', done).on('close', done);
+      });
+    }
+    res.off('timeout', stalled);
+    socket.setTimeout(before);
   }
 
   /** Sends a comment, which readers ignore. It keeps a quiet connection open. */
@@ -44,25 +76,34 @@ export class SseStream {
   end(): void {
     if (this.#res.destroyed || this.#res.writableEnded) return;
     // No later event would reveal a slow reader, so a timeout takes over.
-    this.#res.setTimeout(this.#stallMs, () => this.#overflow());
+    this.#res.setTimeout(this.#stallMs, () => this.overflow());
     this.#res.end();
   }
 
-  #overflow(): void {
+  /** Closes the connection of a reader that is too far behind. */
+  overflow(): void {
+    if (this.#res.destroyed) return;
     this.#onOverflow();
     this.#res.destroy();
   }
 
-  #write(text: string): void {
+  #write(part: string | Buffer): void {
     if (this.#res.destroyed || this.#res.writableEnded) return;
     this.open();
     // One event may be larger than the bound. The reader is slow if that event is still buffered along with as many
     // bytes as the bound when the next event comes.
-    if (this.#res.writableLength > LIMITS.streamBufferBytes + this.#largest) {
-      this.#overflow();
+    if (this.#res.writableLength - this.#fresh > LIMITS.streamBufferBytes + this.#largest) {
+      this.overflow();
       return;
     }
-    this.#largest = Math.max(this.#largest, Buffer.byteLength(text));
-    this.#res.write(text);
+    const bytes = Buffer.byteLength(part);
+    this.#largest = Math.max(this.#largest, bytes);
+    if (this.#fresh === 0) setImmediate(() => (this.#fresh = 0));
+    this.#fresh += bytes;
+    this.#res.write(part);
   }
+}
+
+function nameLine(name: string | undefined): string {
+  return name === undefined ? '' : `event: ${name}\n`;
 }

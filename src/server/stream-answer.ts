@@ -4,8 +4,8 @@ import { SidaError } from '../errors.js';
 import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
 import type { Answers } from '../tasks/task.js';
 import type { ModelContext } from './context.js';
-import { runJob } from './jobs.js';
 import { errorAnswer } from './middleware/errors.js';
+import { runJob } from './run-job.js';
 import { SseStream } from './sse.js';
 
 /** The events end with `[DONE]`, or are `named` by their `type`. */

@@ -2,21 +2,21 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { SidaError } from '../errors.js';
 import type {
-  FromStructure,
-  StructureThreadData,
+  FromGrammarThread,
+  GrammarThreadData,
+  ToGrammarThread,
   ToMatchers,
-  ToStructure,
-} from '../protocol/structure-messages.js';
+} from '../protocol/grammar-messages.js';
 import { Detokenizer } from '../text/detokenizer.js';
-import { readTokenizerFile } from '../text/tokenizing/file.js';
+import { readTokenizerFile } from '../text/tokenizing/tokenizer-file.js';
 import { MatcherTable } from './matcher-table.js';
 import { grammarVocabulary } from './token-texts.js';
 import { GrammarLibrary } from './xgrammar.js';
 
 const port = parentPort!;
-const { json, vocabSize, endTokens, controls, memoryBytes, matchers } = workerData as StructureThreadData;
+const { json, vocabSize, endTokens, controls, memoryBytes, matchers } = workerData as GrammarThreadData;
 
-function send(message: FromStructure): void {
+function send(message: FromGrammarThread): void {
   port.postMessage(message);
 }
 
@@ -59,7 +59,7 @@ async function compile({ library, table }: Opened, grammar: string): Promise<voi
 try {
   const opened = await open();
   matchers.on('message', (message: ToMatchers) => inTurn(false, () => opened.table.handle(message)));
-  port.on('message', ({ grammar }: ToStructure) => inTurn(true, () => compile(opened, grammar)));
+  port.on('message', ({ grammar }: ToGrammarThread) => inTurn(true, () => compile(opened, grammar)));
   send({ type: 'opened' });
 } catch (error) {
   send({ type: 'failed', error: SidaError.from(error).toBody() });

@@ -5,11 +5,11 @@
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
 import { SidaError } from '../errors.js';
 import type {
-  FromStructure,
+  FromGrammarThread,
   GrammarFigures,
-  StructureThreadData,
+  GrammarThreadData,
   ThreadLife,
-} from '../protocol/structure-messages.js';
+} from '../protocol/grammar-messages.js';
 import { oneLine } from '../text/one-line.js';
 import { CompiledCache } from './compiled-cache.js';
 import type { GrammarPreparer, GrammarRequest, PreparedGrammar } from './grammar-preparer.js';
@@ -17,7 +17,7 @@ import { GrammarTurns } from './grammar-turns.js';
 import { KEPT_GRAMMARS } from './matcher-table.js';
 
 export interface GrammarThreadsOptions {
-  data: Omit<StructureThreadData, 'matchers' | 'memoryBytes'>;
+  data: Omit<GrammarThreadData, 'matchers' | 'memoryBytes'>;
   /** Takes the inference thread's port to a thread that has started. */
   connect: (life: ThreadLife, port: MessagePort) => void;
   compileMs?: number;
@@ -164,7 +164,7 @@ export class GrammarThreads implements GrammarPreparer {
     const { port1, port2 } = new MessageChannel();
     const worker = new Worker(new URL('grammar-thread.js', import.meta.url), {
       name: 'grammar',
-      workerData: { ...data, memoryBytes, matchers: port1 } satisfies StructureThreadData,
+      workerData: { ...data, memoryBytes, matchers: port1 } satisfies GrammarThreadData,
       transferList: [port1],
       resourceLimits: { maxOldGenerationSizeMb: heapMb },
     });
@@ -175,12 +175,12 @@ export class GrammarThreads implements GrammarPreparer {
 
   #listen(thread: Thread): void {
     const { worker } = thread;
-    worker.on('message', (message: FromStructure) => this.#onMessage(thread, message));
+    worker.on('message', (message: FromGrammarThread) => this.#onMessage(thread, message));
     worker.on('error', (error) => this.#onBroken(thread, error.message, { compiling: true, own: false }));
     worker.on('exit', () => this.#onBroken(thread, 'its thread ended', { compiling: true, own: false }));
   }
 
-  #onMessage(thread: Thread, message: FromStructure): void {
+  #onMessage(thread: Thread, message: FromGrammarThread): void {
     switch (message.type) {
       case 'opened':
         thread.state = 'opened';

@@ -5,14 +5,14 @@
 import type { MessagePort } from 'node:worker_threads';
 import { clockMs } from '../clock.js';
 import { SidaError } from '../errors.js';
-import type { GrammarWork } from '../protocol/item-work.js';
 import {
   type MatcherFault,
   MatcherState,
   type ThreadLife,
   TOKEN_MS,
   type ToMatchers,
-} from '../protocol/structure-messages.js';
+} from '../protocol/grammar-messages.js';
+import type { GrammarWork } from '../protocol/item-work.js';
 
 /** Time that the tokens allowed next may take, also while a grammar thread is replaced. */
 const ANSWER_MS = 60_000;
@@ -30,12 +30,12 @@ export interface AllowedTokens {
 }
 
 /** Time that a pass waits for grammars. Most answer before the pass that they belong to has ended. */
-const PATIENCE_MS = 5;
+const SETTLE_MS = 5;
 
 /** Waits until all are ready, but not longer than a step may be held up. */
 export function settle(allowed: readonly (AllowedTokens | undefined)[]): void {
   const missing = allowed.filter((each) => each?.ready === false);
-  const until = clockMs() + PATIENCE_MS;
+  const until = clockMs() + SETTLE_MS;
   for (const each of missing) {
     const left = until - clockMs();
     if (left <= 0) return;

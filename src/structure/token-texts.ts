@@ -3,8 +3,8 @@
 import { tokenText } from '../text/chat/token-text.js';
 import type { TokenTexts } from '../text/detokenizer.js';
 import { BYTE_CHARACTERS, byteLevelBytes, byteOf } from '../text/token-bytes.js';
-import type { TokenizerFile } from '../text/tokenizing/file.js';
-import { piecesOf } from '../text/tokenizing/file.js';
+import type { TokenizerFile } from '../text/tokenizing/tokenizer-file.js';
+import { piecesOf } from '../text/tokenizing/tokenizer-file.js';
 import { CONTROL_MARK } from './grammar.js';
 
 const encoder = new TextEncoder();

@@ -7,7 +7,7 @@ import type {
   JobResult,
   ModelInfo,
 } from '../protocol/engine-messages.js';
-import type { GeneratedToken } from '../protocol/thread-messages.js';
+import type { GeneratedToken } from '../protocol/inference-messages.js';
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';
 import type { ModelLimits, PreparedInput } from './shared/prepared-input.js';
 import type { RequestLimits } from './shared/request-checks.js';
@@ -80,13 +80,13 @@ export interface AnswerAbout<Form> {
   streamUsage?: boolean;
 }
 
-/** Builds the parts of one answer. */
 /** The `error` of an error answer. */
 export interface AnswerError {
   message: string;
   code: string;
 }
 
+/** Builds the parts of one answer. */
 export interface Answers<Result> {
   whole(result: Result): object;
   /** Optional: builds the chunks of a stream that a delta becomes. Call it in the order of the deltas. */

@@ -1,7 +1,7 @@
 /** Token ids to text. It holds the vocabulary of a tokenizer.json, and nothing that encoding needs. */
 import { replaceByteLevelDecoder } from './tokenizing/byte-level-decoder.js';
-import { languageCodes, piecesOf, type TokenizerFile, unusable } from './tokenizing/file.js';
 import { CONFIG, Library, type TokenizerLibrary } from './tokenizing/library.js';
+import { languageCodes, piecesOf, type TokenizerFile, unusable } from './tokenizing/tokenizer-file.js';
 
 export interface TokenTexts {
   /** Ids of the tokens that name a language, such as `eng_Latn`; empty if the tokenizer has none. */

@@ -13,6 +13,8 @@ export class IncrementalDecoder {
   #window: number[] = [];
   #anchor = 0;
   #anchorText = '';
+  /** Tokens of a window that is not too long. */
+  #most = LONG;
 
   constructor(decode: Decode) {
     this.#decode = decode;
@@ -24,7 +26,9 @@ export class IncrementalDecoder {
     const text = this.#decode(this.#window);
     // A replacement character at the end is usually a character whose remaining bytes are in later tokens.
     if (text.endsWith('\ufffd')) return this.#window.length - this.#anchor > LONG ? this.#cut(text) : '';
-    return this.#advance(text);
+    const piece = this.#advance(text);
+    if (this.#window.length > this.#most) this.#shorten(text);
+    return piece;
   }
 
   /** Returns the text that is still held back. Call it when no token follows. */
@@ -48,6 +52,22 @@ export class IncrementalDecoder {
       return piece;
     }
     return '';
+  }
+
+  /**
+   * Shortens a window that tokens without a text of their own have made long, such as special ones, or spaces where a
+   * leading one is stripped: to the last tokens that have a text together, or to those that have one next to others.
+   */
+  #shorten(text: string): void {
+    const ends = [2, 3, MOST_BYTES].map((length) => this.#window.slice(-length));
+    const telling = this.#window.filter((id) => this.#decode([id, id]) !== '');
+    const end = ends.find((ids) => this.#decode(ids) !== '' && text.endsWith(this.#decode(ids)));
+    const shorter = end ?? (this.#decode(telling) === text ? telling : this.#window);
+    this.#window = shorter;
+    this.#anchor = shorter.length;
+    this.#anchorText = this.#decode(shorter);
+    // What cannot be shortened is not tried again with each token.
+    this.#most = Math.max(LONG, 2 * shorter.length);
   }
 
   #advance(text: string): string {

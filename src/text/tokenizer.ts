@@ -2,8 +2,8 @@
 import { Detokenizer, type TokenTexts } from './detokenizer.js';
 import { checkTextBytes } from './text-bytes.js';
 import { withinTime } from './time-bound.js';
-import { checkIds, readTokenizerFile, unusable } from './tokenizing/file.js';
 import { type MarkedEncoder, openLibrary, type TokenizerLibrary } from './tokenizing/library.js';
+import { checkIds, readTokenizerFile, unusable } from './tokenizing/tokenizer-file.js';
 
 export interface TokenizerLimits {
   /** Rows of the model's embedding. Every id must be smaller. */

@@ -1,12 +1,13 @@
 /** A routing trace on disk: a directory with trace.json and records.bin. */
 import { closeSync, existsSync, read } from 'node:fs';
-import { type FileHandle, mkdir, open, rename, truncate, writeFile } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { readJsonFile } from '../files/json-file.js';
 import { type OpenFile, openRegularFile } from '../files/regular-file.js';
+import { writeWholeFile } from '../files/whole-file.js';
 import {
   decodeRecord,
   encodeRecord,
@@ -82,9 +83,8 @@ export async function readMeta(directory: string): Promise<TraceMeta> {
 }
 
 async function writeMeta(directory: string, meta: TraceMeta): Promise<void> {
-  const path = join(directory, TRACE_META);
-  await writeFile(`${path}.tmp`, `${JSON.stringify(meta, null, 1)}\n`, { mode: 0o600 });
-  await rename(`${path}.tmp`, path);
+  const content = `${JSON.stringify(meta, null, 1)}\n`;
+  await writeWholeFile(join(directory, TRACE_META), content, { mode: 0o600, durable: false });
 }
 
 const readBytes = promisify(read);

@@ -15,7 +15,7 @@ const WATCHERS = 90;
 /** Five megabytes of pieces, however they are joined: the buffers of the kernel alone take some. */
 const STREAM = {
   prompt: Array.from({ length: 32 }, (_, i) => [2 + i, 40 + i]),
-  max_tokens: 700,
+  max_tokens: 680,
   logprobs: 5,
   return_token_ids: true,
   stream: true,

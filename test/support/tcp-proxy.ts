@@ -21,19 +21,22 @@ interface Pair {
 
 export class TcpProxy {
   weather: Weather = 'clear';
+  /** Where new connections lead. */
+  target: number;
   readonly #pairs = new Set<Pair>();
   readonly #server: Server;
 
-  private constructor(server: Server) {
+  private constructor(server: Server, target: number) {
     this.#server = server;
+    this.target = target;
   }
 
   /** Starts a proxy to `port`, which listens on a free port. */
   static async to(port: number): Promise<TcpProxy> {
     // Half-closed connections stay half-closed, so that each side sees what the other side did.
     const server = createServer({ allowHalfOpen: true, noDelay: true });
-    const proxy = new TcpProxy(server);
-    server.on('connection', (app) => proxy.#join(app, port));
+    const proxy = new TcpProxy(server, port);
+    server.on('connection', (app) => proxy.#join(app, proxy.target));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     return proxy;
   }

@@ -1,4 +1,4 @@
-import type { Residency } from '../../native/addon-types.js';
+import { ABSENT, type Residency } from '../../native/addon-types.js';
 import type { EvictionRanks } from './policy.js';
 
 /** Later than any load so far. */
@@ -9,6 +9,6 @@ const NOW = 2 ** 39;
  */
 export function loadTimes({ state, loadedAt }: Residency): EvictionRanks {
   const after = Float64Array.from(loadedAt);
-  for (let id = 0; id < after.length; id++) if (state[id] === 0) after[id] = NOW;
+  for (let id = 0; id < after.length; id++) if (state[id] === ABSENT) after[id] = NOW;
   return { before: Float64Array.from(loadedAt), after };
 }

@@ -3,8 +3,8 @@
  * forks of the prompt's sequence score the other tokens.
  */
 
-import type { RunningInput } from '../../batching/generation.js';
 import { LabelScoring, targetsWithin } from '../../batching/label-scoring.js';
+import type { RunningInput } from '../../batching/running-input.js';
 import { planTokens, type ScoringPlan } from '../../protocol/item-work.js';
 
 import type { Feed } from './feed.js';

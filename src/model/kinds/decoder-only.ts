@@ -4,11 +4,12 @@
  * continue the prompt's sequence and share its pages.
  */
 
-import { Generation, nextStep, pickAt, type RunningInput } from '../../batching/generation.js';
+import { Generation, nextStep, pickAt } from '../../batching/generation.js';
 import type { Running, StepAnswer } from '../../batching/generations.js';
 import { givingWay } from '../../batching/giving-way.js';
 import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
 import { joinSpans, type RowSpan } from '../../batching/row-spans.js';
+import { type RunningInput, startInput } from '../../batching/running-input.js';
 import { SeenTokens } from '../../batching/seen-tokens.js';
 import { StateMean } from '../../batching/state-mean.js';
 import { clockMs } from '../../clock.js';
@@ -17,7 +18,7 @@ import { NO_PARENT } from '../../native/addon-types.js';
 import { visitsOf } from '../../predictor/expected-visits.js';
 import { cannotRoute, tableRows } from '../../predictor/pass-forecast.js';
 import { type HashTable, TABLE_READY } from '../../protocol/hash-table.js';
-import type { GenerateWork, ScoringPlan } from '../../protocol/item-work.js';
+import { type GenerateWork, partsOf, type ScoringPlan } from '../../protocol/item-work.js';
 import { type PromptFeed, scoringFeed } from './continued-labels.js';
 import { advanced, type Chunk, chunkSequence, type Feed, fillRoom, isReady, tokensLeft } from './feed.js';
 import type { KindOptions, ModelKind } from './model-kind.js';
@@ -52,18 +53,16 @@ export class DecoderOnly implements ModelKind {
     const { passes, inputs, outcomes } = this.#options;
     const { routingK } = batch;
     const [table = null] = tables;
-    for (const { item, job, owner, lease, scope, most, work, tokens, begin, labelBegin } of items) {
-      const prompt = passes.newId();
-      const order = this.#started++;
-      const held = { lease, scope, most, cachedTokens: 0, routingK, prompt };
-      const input: RunningInput = { item, job, owner, order, tokens, ...held };
-      inputs.hold(input, work.kind === 'generate' ? work.choices.length : 1);
+    for (const item of items) {
+      const { work, tokens, begin, labelBegin } = item;
+      const input = startInput(item, { order: this.#started++, routingK, prompt: passes.newId() });
+      inputs.hold(input, partsOf(work));
       if (routingK > 0 && table?.state !== TABLE_READY) {
-        outcomes.failed(job, cannotRoute());
+        outcomes.failed(item.job, cannotRoute());
         continue;
       }
       const fed = inputs.start(input);
-      const feed = { input, sequence: prompt, parent: NO_PARENT, tokens, fed, table, row: begin };
+      const feed = { input, sequence: input.prompt, parent: NO_PARENT, tokens, fed, table, row: begin };
       if (work.kind === 'generate') this.#feeds.push(this.#generating(feed, work));
       else if (work.kind === 'score')
         this.#feeds.push(this.#scoring(feed, work.plan, batch.tokens.length + labelBegin));

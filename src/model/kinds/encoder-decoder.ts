@@ -3,11 +3,12 @@
  * or the start token and the generated tokens, and attend to their prompt.
  */
 
-import { Generation, nextStep, type RunningInput } from '../../batching/generation.js';
+import { Generation, nextStep } from '../../batching/generation.js';
 import type { Running, StepAnswer } from '../../batching/generations.js';
 import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
 import { LabelScoring, targetsWithin } from '../../batching/label-scoring.js';
 import type { PassAnswer, PassSequence } from '../../batching/pass-batch.js';
+import { type RunningInput, startInput } from '../../batching/running-input.js';
 import { RunningSearch } from '../../batching/running-search.js';
 import { StateMean } from '../../batching/state-mean.js';
 import { clockMs } from '../../clock.js';
@@ -17,6 +18,7 @@ import { visitsOf } from '../../predictor/expected-visits.js';
 import { tableRows } from '../../predictor/pass-forecast.js';
 import {
   type GenerateWork,
+  partsOf,
   planTokens,
   type ScoringPlan,
   type SearchWork,
@@ -51,20 +53,8 @@ export class EncoderDecoder implements ModelKind {
     const { passes, inputs } = this.#options;
     const { routingK } = batch.batch;
     const started = items.map((item) => {
-      const input: RunningInput = {
-        item: item.item,
-        job: item.job,
-        owner: item.owner,
-        order: 0,
-        tokens: item.tokens,
-        lease: item.lease,
-        scope: null,
-        most: null,
-        cachedTokens: 0,
-        routingK,
-        prompt: passes.newId(),
-      };
-      inputs.hold(input, item.work.kind === 'generate' ? item.work.choices.length : 1);
+      const input = startInput(item, { order: 0, routingK, prompt: passes.newId() });
+      inputs.hold(input, partsOf(item.work));
       return { ...item, input };
     });
     const answers = this.#encode(started, batch);

@@ -1,6 +1,7 @@
 /** Tokens that a sequence is fed, over one or more passes. */
-import type { RunningInput } from '../../batching/generation.js';
+
 import type { PassAnswer, PassSequence, TokenPick, TokenQuery } from '../../batching/pass-batch.js';
+import type { RunningInput } from '../../batching/running-input.js';
 import type { HashTable } from '../../protocol/hash-table.js';
 
 export interface Feed {

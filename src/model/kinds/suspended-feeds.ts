@@ -1,5 +1,5 @@
 /** The inputs that gave their KV pages to older ones, each with the tokens that it must be fed again. */
-import type { RunningInput } from '../../batching/generation.js';
+import type { RunningInput } from '../../batching/running-input.js';
 import type { Feed } from './feed.js';
 
 export class SuspendedFeeds {

@@ -1,6 +1,7 @@
 /** The sequences of several traces of one model, read from their files on demand. */
 import { SidaError } from '../../errors.js';
 import type { TrainingBatch } from '../../native/addon-types.js';
+import { concatenated, offsetsOf } from '../../ragged.js';
 import { describeModel, sameModel } from '../../trace/trace-file.js';
 import { TraceIndex } from '../../trace/trace-index.js';
 import type { TRACE_STACKS } from '../../trace/trace-record.js';
@@ -60,10 +61,7 @@ export class Corpus {
   /** Reads tokens, contexts and the teacher's best `top` experts for some sequences of a stack. */
   batch(sequences: Int32Array, stack: number, top: number): TrainingBatch {
     const layers = this.layers(stack).length;
-    const offsets = new Int32Array(sequences.length + 1);
-    sequences.forEach((sequence, i) => {
-      offsets[i + 1] = offsets[i]! + this.length(sequence, stack);
-    });
+    const offsets = offsetsOf(Array.from(sequences, (sequence) => this.length(sequence, stack)));
     const tokens = offsets.at(-1)!;
     const batch: TrainingBatch = {
       tokens: new Int32Array(tokens),
@@ -100,14 +98,7 @@ export class Corpus {
       const { trace, record } = this.#place(sequence);
       return trace.tokens(record, stack);
     });
-    const contextOffsets = new Int32Array(sequences.length + 1);
-    contexts.forEach((context, i) => {
-      contextOffsets[i + 1] = contextOffsets[i]! + context.length;
-    });
-    const contextTokens = new Int32Array(contextOffsets.at(-1)!);
-    contexts.forEach((context, i) => {
-      contextTokens.set(context, contextOffsets[i]!);
-    });
+    const { values: contextTokens, offsets: contextOffsets } = concatenated(contexts);
     return { contextTokens, contextOffsets };
   }
 

@@ -1,6 +1,7 @@
 /** Measures how often a hash function predicts the experts that the model's routers chose. */
 
 import { tableK } from '../../protocol/hash-table.js';
+import { concatenated } from '../../ragged.js';
 import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
 import { countHits, hitRanks } from '../hit-ranks.js';
 import { alphasOf } from '../router-probabilities.js';
@@ -85,12 +86,7 @@ export function inputOf(
   { stacks }: Pick<RoutingShape, 'stacks'>,
 ): HashInput {
   const join = (which: number) => {
-    const offsets = Int32Array.of(0, ...records.map((record) => record.stacks[which]!.tokens.length));
-    for (let i = 1; i < offsets.length; i++) offsets[i]! += offsets[i - 1]!;
-    const tokens = new Int32Array(offsets.at(-1)!);
-    records.forEach((record, i) => {
-      tokens.set(record.stacks[which]!.tokens, offsets[i]);
-    });
+    const { values: tokens, offsets } = concatenated(records.map((record) => record.stacks[which]!.tokens));
     return { tokens, offsets };
   };
   if (!stacks[stack]!.crosses) return join(stack);

@@ -7,7 +7,7 @@ import { NETWORK_NAMES, type NetworkName } from '../../protocol/predictor-messag
 export const MANIFEST = 'sida-predictor.json';
 
 /** Why the training of a network ended. */
-export const ENDINGS = ['epochs', 'plateau', 'patience', 'minutes'] as const;
+const ENDINGS = ['epochs', 'plateau', 'patience', 'minutes'] as const;
 export type Ending = (typeof ENDINGS)[number];
 
 /** Wider than the range that fitSharpness() returns. The addon accepts these values. */

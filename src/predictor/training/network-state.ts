@@ -3,11 +3,12 @@ import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { readJsonFile } from '../../files/json-file.js';
+import { writeWholeFile } from '../../files/whole-file.js';
 import type { NetworkShape, PredictorTrainer } from '../../native/addon-types.js';
 import type { StackName } from '../hash-function.js';
 import type { Ending } from './manifest.js';
 import { emptySums, type MeasureSums, type Measures } from './measures.js';
-import { STATE, saving, writeWhole } from './output-directory.js';
+import { STATE, saving } from './output-directory.js';
 
 /** One measurement on held-out sequences: a line of training.jsonl. */
 export interface Evaluation {
@@ -93,7 +94,7 @@ export async function saveState(
     };
     const last = state.ending === null ? await write(`last-${state.step}`, true) : null;
     const best = isBest ? await write(`best-${state.step}`, false) : state.best;
-    await writeWhole(join(directory, STATE), `${JSON.stringify({ ...state, last, best })}\n`);
+    await writeWholeFile(join(directory, STATE), `${JSON.stringify({ ...state, last, best })}\n`);
     Object.assign(state, { last, best });
     for (const name of await readdir(directory)) {
       if (/^(last|best)-\d+$/.test(name) && name !== last && name !== best) {

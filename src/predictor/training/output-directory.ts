@@ -1,12 +1,13 @@
 /** The directory that a run trains into: the run that owns it, and the run's state until it has ended. */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, open, readdir, rename, rm, statfs } from 'node:fs/promises';
+import { mkdir, readdir, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { type Lock, lockHolder, tryLock } from '../../checkpoint/lock-file.js';
 import { SidaError } from '../../errors.js';
 import { readJsonFile } from '../../files/json-file.js';
+import { writeWholeFile } from '../../files/whole-file.js';
 import type { NetworkName } from '../../protocol/predictor-messages.js';
 import { formatBytes } from '../../text/bytes.js';
 import { MANIFEST, readPredictorManifest } from './manifest.js';
@@ -31,18 +32,6 @@ type Settings = Record<string, unknown>;
 
 export function digestOf(identity: Settings): string {
   return createHash('sha256').update(JSON.stringify(identity)).digest('hex');
-}
-
-/** Writes a file atomically. */
-export async function writeWhole(path: string, content: string): Promise<void> {
-  const file = await open(`${path}.tmp`, 'w');
-  try {
-    await file.writeFile(content);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  await rename(`${path}.tmp`, path);
 }
 
 function cannotRun(message: string): SidaError {
@@ -128,7 +117,7 @@ export class OutputDirectory {
     const lock = lockOrRefuse(join(unfinished, LOCK), path);
     try {
       if (published) await removeSaves(unfinished);
-      await writeWhole(join(unfinished, RUN), `${JSON.stringify(identity, null, 1)}\n`);
+      await writeWholeFile(join(unfinished, RUN), `${JSON.stringify(identity, null, 1)}\n`);
     } catch (error) {
       lock.release();
       throw error;

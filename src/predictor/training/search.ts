@@ -1,6 +1,7 @@
 /** Grid search: short training runs of one network, each with its held-out hit rates and its cost. */
 import { join } from 'node:path';
 import { UsageError } from '../../config/resolve.js';
+import { writeWholeFile } from '../../files/whole-file.js';
 import { loadAddon } from '../../native/addon.js';
 import type { NetworkName } from '../../protocol/predictor-messages.js';
 import { hitNames } from '../hit-ranks.js';
@@ -13,7 +14,7 @@ import {
   type TrainingOptionName,
   type TrainingOptions,
 } from './options.js';
-import { OutputDirectory, type RunIdentity, saving, writeWhole } from './output-directory.js';
+import { OutputDirectory, type RunIdentity, saving } from './output-directory.js';
 import { openSetup, type TrainingSetup, type TrainRequest } from './setup.js';
 import { runNetwork } from './train-predictor.js';
 
@@ -146,6 +147,6 @@ export async function searchOptions(
     }
   }
   const json = `${JSON.stringify(results, null, 1)}\n`;
-  await saving(out, json.length, () => writeWhole(join(out, 'search.json'), json));
+  await saving(out, json.length, () => writeWholeFile(join(out, 'search.json'), json));
   return results;
 }

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { cp, mkdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeWholeFile } from '../../files/whole-file.js';
 import { loadAddon } from '../../native/addon.js';
 import type { NativeAddon, PredictorShape } from '../../native/addon-types.js';
 import { NETWORK_NAMES } from '../../protocol/predictor-messages.js';
@@ -18,7 +19,7 @@ import {
 import type { Evaluation, NetworkState } from './network-state.js';
 import { type TrainingEvents, trainNetwork } from './network-training.js';
 import { ownOptions } from './options.js';
-import { OutputDirectory, saving, writeWhole } from './output-directory.js';
+import { OutputDirectory, saving } from './output-directory.js';
 import { predictorCard, type TrainingMinutes } from './predictor-card.js';
 import { openSetup, sequencesOf, type TrainingSetup, type TrainRequest } from './setup.js';
 import { sampleTokens } from './split.js';
@@ -146,7 +147,7 @@ export async function trainPredictor(
 
 function writeLog(folder: string, evaluations: readonly Evaluation[]): Promise<void> {
   const text = evaluations.map((evaluation) => `${JSON.stringify(evaluation)}\n`).join('');
-  return saving(folder, text.length, () => writeWhole(join(folder, LOG), text));
+  return saving(folder, text.length, () => writeWholeFile(join(folder, LOG), text));
 }
 
 /** The minutes of each training, by the last measurement in its log. The manifest has none: they differ every time. */
@@ -234,9 +235,9 @@ async function publish(
   const card = predictorCard(manifest, await trainingMinutes(out, manifest));
   const json = `${JSON.stringify(manifest, null, 1)}\n`;
   await saving(out, curve.length + card.length + json.length, async () => {
-    await writeWhole(join(folder, 'curve.svg'), curve);
-    await writeWhole(join(out, 'README.md'), card);
-    await writeWhole(join(out, MANIFEST), json);
+    await writeWholeFile(join(folder, 'curve.svg'), curve);
+    await writeWholeFile(join(out, 'README.md'), card);
+    await writeWholeFile(join(out, MANIFEST), json);
   });
   await output.removeState();
   return manifest;

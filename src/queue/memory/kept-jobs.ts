@@ -4,6 +4,7 @@
  */
 
 import { SidaError } from '../../errors.js';
+import { appendDelta, openDelta } from '../../protocol/completion-delta.js';
 import type { CompletionDelta, JobRequest } from '../../protocol/engine-messages.js';
 import { taskOf } from '../../tasks/registry.js';
 import {
@@ -15,7 +16,7 @@ import {
   type JobRecord,
   type KeptStats,
 } from '../job-queue.js';
-import { answerTooLarge, keyConflict } from '../refusals.js';
+import { answerTooLarge, DELTA_BYTES, keyConflict } from '../refusals.js';
 
 interface Retention {
   /** Milliseconds that a job is kept after its end. Queued and running jobs always stay. */
@@ -38,8 +39,10 @@ interface Kept {
   bytes: number;
   idempotency: Idempotency | undefined;
   listeners: Set<Listener>;
-  /** Deltas of the current run, for listeners that arrive later. The KV cache bounds their number. */
-  deltas: Extract<JobEvent, { type: 'delta' }>[];
+  /** Deltas of the current run, joined, for listeners that arrive later; by choice. */
+  deltas: Map<number, Extract<JobEvent, { type: 'delta' }>>;
+  /** Their size as JSON. */
+  deltaBytes: number;
 }
 
 export class KeptJobs {
@@ -99,7 +102,8 @@ export class KeptJobs {
       bytes: 0,
       idempotency,
       listeners: new Set(),
-      deltas: [],
+      deltas: new Map(),
+      deltaBytes: 0,
     });
     if (idempotency !== undefined) this.#byKey.set(keyOf(owner, idempotency.key), id);
     this.#stats.queued += 1;
@@ -114,7 +118,8 @@ export class KeptJobs {
     const kept = this.#find(id, owner);
     if (kept === undefined) return undefined;
     const { listeners } = kept;
-    for (const event of kept.deltas) listener(event);
+    // Those that follow are appended to the kept ones.
+    for (const { delta, ...event } of kept.deltas.values()) listener({ ...event, delta: openDelta(delta) });
     // The set needs a new function for each call, so that one listener can watch twice.
     const own: Listener = (event) => listener(event);
     listeners.add(own);
@@ -131,15 +136,21 @@ export class KeptJobs {
 
   queued(id: string, attempts: number): void {
     const kept = this.#byId.get(id)!;
-    kept.deltas = [];
+    forgetDeltas(kept);
     this.#replace(kept, { status: 'queued', attempts });
   }
 
-  delta(id: string, attempt: number, delta: CompletionDelta): void {
+  /** Returns false when the deltas of the run are larger than DELTA_BYTES, so that the job cannot go on. */
+  delta(id: string, attempt: number, delta: CompletionDelta): boolean {
     const kept = this.#byId.get(id)!;
-    const event = { type: 'delta', attempt, delta } as const;
-    kept.deltas.push(event);
-    tell(kept, event);
+    kept.deltaBytes += Buffer.byteLength(JSON.stringify(delta));
+    if (kept.deltaBytes > DELTA_BYTES) return false;
+    const before = kept.deltas.get(delta.index);
+    if (before === undefined)
+      kept.deltas.set(delta.index, { type: 'delta', attempt, delta: openDelta(delta) });
+    else appendDelta(before.delta, delta);
+    tell(kept, { type: 'delta', attempt, delta });
+    return true;
   }
 
   end(id: string, outcome: JobOutcome | SidaError): void {
@@ -178,7 +189,7 @@ export class KeptJobs {
     this.#stats[figureOf(kept.record)] += 1;
     tell(kept, { type: 'status', record: kept.record });
     if (!hasEnded(kept.record)) return;
-    kept.deltas = [];
+    forgetDeltas(kept);
     this.#stats.watching -= kept.listeners.size;
     kept.listeners.clear();
   }
@@ -225,6 +236,11 @@ function now({ record, createdAt }: Kept): number {
 function figureOf(record: JobRecord): 'queued' | 'running' | 'ended' {
   if (hasEnded(record)) return 'ended';
   return record.status === 'queued' ? 'queued' : 'running';
+}
+
+function forgetDeltas(kept: Kept): void {
+  kept.deltas = new Map();
+  kept.deltaBytes = 0;
 }
 
 function tell({ listeners }: Kept, event: JobEvent): void {

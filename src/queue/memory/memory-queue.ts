@@ -12,7 +12,7 @@ import type {
   JobRecord,
   QueueStats,
 } from '../job-queue.js';
-import { cancelled, clientGone, QUEUE_BYTES } from '../refusals.js';
+import { cancelled, clientGone, deltasTooLarge, QUEUE_BYTES } from '../refusals.js';
 import { type EndJob, JobScheduler } from './job-scheduler.js';
 import { KeptJobs } from './kept-jobs.js';
 
@@ -115,7 +115,9 @@ export class MemoryQueue implements JobQueue {
       owner,
       request,
       deadlineMs: this.#keptDeadlineMs,
-      onDelta: (delta, attempt) => this.#kept.delta(id, attempt, delta),
+      onDelta: (delta, attempt) => {
+        if (!this.#kept.delta(id, attempt, delta)) this.#enders.get(id)?.(deltasTooLarge());
+      },
       repeatsDeltas: true,
       onRun: (attempt) => this.#kept.running(id, attempt),
       onRequeue: (attempts) => this.#kept.queued(id, attempts),

@@ -6,7 +6,7 @@
     ARGV[2]  kind
     ARGV[3]  owner
     ARGV[4]  sync: 1 when a client waits for the job, 0 when its answer is kept
-    ARGV[5]  form: the form of the answer, as JSON
+    ARGV[5]  form: the form of the answer, as JSON; empty when a client waits, whose server knows it
     ARGV[6]  request, as JSON
     ARGV[7]  deadline in ms from now; 0 means none. The server that accepted a job with a waiting client ends it by its
              own clock; the ledger ends the job some seconds later when that server has died.
@@ -54,6 +54,9 @@ redis.call('HSET', jobKey(id), 'order', order, 'kind', kind, 'owner', owner, 'sy
 redis.call('PEXPIRE', jobKey(id), UNUSED_MS)
 redis.call('ZADD', base .. 'queued', order, id)
 if due > 0 then redis.call('ZADD', base .. 'deadlines', due, id) end
-if key ~= '' then redis.call('SET', base .. 'key:' .. key, id, 'PX', UNUSED_MS) end
+if key ~= '' then
+  redis.call('HSET', jobKey(id), 'key', key)
+  redis.call('SET', base .. 'key:' .. key, id, 'PX', UNUSED_MS)
+end
 wake()
 return {'accepted'}

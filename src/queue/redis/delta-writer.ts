@@ -4,17 +4,31 @@
 
 import { SidaError } from '../../errors.js';
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
-import { DELTA_BYTES } from './redis-ledger.js';
+import { deltasTooLarge } from '../refusals.js';
+
+interface DeltaWriterOptions {
+  /**
+   * `from` is the number of deltas before these. Resolves with `full` when the run's deltas exceed DELTA_BYTES.
+   */
+  append: (from: number, deltas: string[]) => Promise<string>;
+  /** Called once, when no more deltas can be written. */
+  onError: () => void;
+}
 
 export class DeltaWriter {
-  readonly #append: (deltas: string[]) => Promise<string>;
+  readonly #options: DeltaWriterOptions;
   #waiting: string[] = [];
+  #written = 0;
   #writing: Promise<void> | undefined;
   #error: SidaError | undefined;
 
-  /** `append` resolves with `full` when the run's deltas exceed DELTA_BYTES. */
-  constructor(append: (deltas: string[]) => Promise<string>) {
-    this.#append = append;
+  constructor(options: DeltaWriterOptions) {
+    this.#options = options;
+  }
+
+  /** Why no more deltas are written. */
+  get error(): SidaError | undefined {
+    return this.#error;
   }
 
   /** Resolves when the delta has been written or, after an error, dropped. Never rejects. */
@@ -33,24 +47,19 @@ export class DeltaWriter {
   }
 
   async #write(): Promise<void> {
+    const { append, onError } = this.#options;
     while (this.#waiting.length > 0 && this.#error === undefined) {
       const deltas = this.#waiting;
       this.#waiting = [];
       try {
-        if ((await this.#append(deltas)) === 'full') this.#error = tooLarge();
+        if ((await append(this.#written, deltas)) === 'full') this.#error = deltasTooLarge();
+        this.#written += deltas.length;
       } catch (error) {
         this.#error = SidaError.from(error);
       }
     }
     this.#waiting = [];
     this.#writing = undefined;
+    if (this.#error !== undefined) onError();
   }
-}
-
-function tooLarge(): SidaError {
-  return new SidaError({
-    code: 'cannot_run',
-    message: `The stream is larger than ${DELTA_BYTES} bytes, which is its limit; ask for fewer tokens or no log-probabilities`,
-    details: { limit: DELTA_BYTES },
-  });
 }

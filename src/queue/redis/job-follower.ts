@@ -1,7 +1,6 @@
 /**
  * Follows one job in the ledger. On each signal it reads the record and the new deltas, each delta once and in order.
  */
-
 import { SidaError } from '../../errors.js';
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import type { LedgerNews } from './ledger-news.js';
@@ -24,7 +23,12 @@ export class JobFollower {
   readonly #ledger: RedisLedger;
   readonly #id: string;
   readonly #followed: Followed;
+  #news: LedgerNews | undefined;
   #unfollow: (() => void) | undefined;
+  #readAt = Number.NEGATIVE_INFINITY;
+  /** Whether the next read must not wait, and what ends a wait that has begun. */
+  #urgent = false;
+  #hurry = (): void => undefined;
   #attempt = 0;
   #known = 0;
   #reading = false;
@@ -39,7 +43,8 @@ export class JobFollower {
 
   /** Resolves once signals can arrive. Does not read the record by itself. */
   async start(news: LedgerNews): Promise<void> {
-    const unfollow = await news.follow(this.#ledger.newsOf(this.#id), () => void this.look());
+    this.#news = news;
+    const unfollow = await news.follow(this.#ledger.newsOf(this.#id), (urgent) => void this.look(urgent));
     if (this.#ended) unfollow();
     else this.#unfollow = unfollow;
   }
@@ -55,18 +60,24 @@ export class JobFollower {
 
   end(): void {
     this.#ended = true;
+    this.#hurry();
     this.#unfollow?.();
   }
 
-  /** Reads the job now, or again after the read in progress. Never rejects. */
-  async look(): Promise<void> {
+  /** Reads the job soon, or again after the read in progress; at once if `urgent`. Never rejects. */
+  async look(urgent = true): Promise<void> {
     this.#again = true;
+    if (urgent) {
+      this.#urgent = true;
+      this.#hurry();
+    }
     if (this.#reading) return;
     this.#reading = true;
     try {
       while (this.#again && !this.#ended) {
         this.#again = false;
-        await this.#read();
+        await this.#turn();
+        if (!this.#ended) await this.#read();
       }
     } catch (error) {
       // Any other error means that Redis is away. A signal follows once it is back.
@@ -76,8 +87,26 @@ export class JobFollower {
     }
   }
 
+  /** Waits until the next read is due, unless a status has changed. */
+  async #turn(): Promise<void> {
+    const left = this.#readAt + (this.#news?.gapMs ?? 0) - performance.now();
+    // A timer would wait for a millisecond at least.
+    if (!this.#urgent && left > 1) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, left);
+        this.#hurry = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    this.#hurry = () => undefined;
+    this.#urgent = false;
+    this.#readAt = performance.now();
+  }
+
   async #read(): Promise<void> {
-    const { record, deltas, totals } = await this.#ledger.read(this.#id, this.#attempt, this.#known);
+    const { record, deltas, totals } = await this.#ledger.news(this.#id, this.#attempt, this.#known);
     this.#followed.onTotals(totals);
     if (this.#ended) return;
     if (record !== undefined && record.attempts !== this.#attempt) {

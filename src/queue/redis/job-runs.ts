@@ -186,8 +186,13 @@ export class JobRuns {
   async #compute(run: Run): Promise<JobResult> {
     const { engine, ledger } = this.#options;
     const request = parseRequest(run.request);
-    const { signal } = run.abort;
-    const deltas = new DeltaWriter((all) => ledger.append(run.id, run.token, all));
+    const full = new AbortController();
+    const signal = AbortSignal.any([run.abort.signal, full.signal]);
+    const deltas = new DeltaWriter({
+      append: (from, all) => ledger.append(run.id, run.token, from, all),
+      // Nobody could read what the run computes from here on.
+      onError: () => full.abort(),
+    });
     for (;;) {
       try {
         // The token distinguishes this run from an earlier run of the same job that may still be in the engine.
@@ -198,6 +203,7 @@ export class JobRuns {
         await deltas.written();
         return result;
       } catch (error) {
+        if (deltas.error !== undefined && !run.abort.signal.aborted) throw deltas.error;
         // The engine was no longer ready when it received the job, so the job never ran.
         if (SidaError.from(error).code !== 'not_ready' || run.abort.signal.aborted) throw error;
         if (!(await this.#engineReady())) {

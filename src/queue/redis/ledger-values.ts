@@ -1,7 +1,7 @@
 /** Checks values read from Redis, because a value edited there must not break a server or a worker. */
 import { z } from 'zod';
 import { ERROR_CODES, type ErrorBody, type ErrorCode, SidaError } from '../../errors.js';
-import type { CompletionDelta, JobRequest, JobResult } from '../../protocol/engine-messages.js';
+import type { AnswerForm, CompletionDelta, JobRequest, JobResult } from '../../protocol/engine-messages.js';
 import { findTask, taskOf } from '../../tasks/registry.js';
 import { storedDelta } from '../../tasks/shared/stored.js';
 import { JOB_STATUSES, type JobRecord } from '../job-queue.js';
@@ -14,6 +14,7 @@ const errorBody = z.object({
   message: z.string(),
   param: z.string().optional(),
   details: z.record(z.string(), z.union([z.number(), z.string()])).optional(),
+  ran: z.literal(true).optional(),
 });
 
 const kind = z.string().refine((name) => findTask(name) !== undefined);
@@ -35,7 +36,9 @@ const record = z.object({
 });
 
 /** A job record with the fields that clients do not see. */
-export interface LedgerRecord extends JobRecord {
+export interface LedgerRecord extends Omit<JobRecord, 'form'> {
+  /** Null where it was not asked for, and of a job whose client waits. */
+  form: AnswerForm | null;
   owner: string;
   /** True when a client waits for the job; no other request can see it. */
   sync: boolean;
@@ -65,7 +68,7 @@ export function parseRecord(id: string, fields: unknown[]): LedgerRecord | undef
   return {
     ...rest,
     id,
-    form: parse(stored.form, form, 'form'),
+    form: form === '' ? null : parse(stored.form, form, 'form'),
     sync: sync === '1',
     result: result === null ? null : parse(stored.result, result, 'result'),
     error: error === null ? null : (parse(errorBody, error, 'error') as ErrorBody),

@@ -9,7 +9,7 @@
 
   Keys under <prefix>:ledger:
     clock          hash: now (the ledger's clock in ms) and wall (Redis's clock when `now` was last stored)
-    job:<id>       hash: order (of acceptance) kind owner sync form digest request status acceptedAt and deadlineAt (of
+    job:<id>       hash: order (of acceptance) kind owner sync form key digest request status acceptedAt and deadlineAt (of
                    the ledger's clock) createdMs startedMs finishedMs (Unix ms) attempts crashes spared (runs that were
                    handed back) token (of the run that counts) over (token of the last run that ended or was requeued)
                    overAs (what that run's command returned) streamed deltaBytes stopped result error
@@ -21,7 +21,7 @@
     leaving        sorted set: ids of ended jobs, by the time at which their deltas are dropped, and their records when
                    a client waits for them
     sizes          hash: bytes of the answer of each job in `ended`
-    key:<hash>     string: the id of the job that an idempotency key created
+    key:<hash>     string: the id of the job that an idempotency key created; goes with that job
     fenced:<token>:<id>  string: set once this run is counted as fenced
     claim:<worker> string: token of the worker's last claim that found a job
     workers        sorted set: ids of workers that take jobs, by their last heartbeat
@@ -88,8 +88,15 @@ local function shown(id)
   return math.max(at, tonumber(job[3]) or 0)
 end
 
+-- Removes the idempotency key that created the job.
+local function dropKey(id)
+  local key = isRecord(id) and redis.call('HGET', jobKey(id), 'key')
+  if key and redis.call('GET', base .. 'key:' .. key) == id then redis.call('DEL', base .. 'key:' .. key) end
+end
+
 -- Removes an ended job. `why` is the counter to increment; nil counts nothing.
 local function drop(id, why)
+  dropKey(id)
   redis.call('ZREM', base .. 'ended', id)
   redis.call('ZREM', base .. 'leaving', id)
   redis.call('HINCRBY', base .. 'counters', 'bytes', 0 - tonumber(redis.call('HGET', base .. 'sizes', id) or 0))

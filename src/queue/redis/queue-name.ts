@@ -4,7 +4,7 @@ import { SidaError } from '../../errors.js';
 import type { EngineConfig, JobRequest, ModelInfo, RoutingMode } from '../../protocol/engine-messages.js';
 
 /** Version of the ledger. It increases whenever jobs, results or keys change their form or meaning. */
-export const PROTOCOL = 6;
+export const PROTOCOL = 7;
 
 /** The first part of every key. */
 export const KEY_PREFIX = 'sida';

@@ -19,6 +19,8 @@ const COMMON = {
   connectTimeout: 2_000,
   retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 5), 1_000),
   socketTimeout: SILENT_MS,
+  // A primary that was made a replica keeps its connections. The address leads to the new primary.
+  reconnectOnError: ({ message }) => /\bREADONLY\b/.test(message),
   scripts: LEDGER_SCRIPTS,
 } satisfies RedisOptions;
 

@@ -5,6 +5,7 @@
 import type { Redis } from 'ioredis';
 import { type ErrorBody, SidaError } from '../../errors.js';
 import type { JobStatus, KeptEnd } from '../job-queue.js';
+import { DELTA_BYTES } from '../refusals.js';
 import {
   type Claimed,
   type ClaimReply,
@@ -35,7 +36,7 @@ export interface NewJob {
   owner: string;
   /** True when a client waits for the job. The result is then kept until the client has it or the deadline passes. */
   sync: boolean;
-  /** Form of the answer, as JSON. Servers read it back with the result. */
+  /** Form of the answer, as JSON. Servers read it back with the result. Empty when a client waits. */
   form: string;
   request: string;
   /** Milliseconds from now; 0 means no deadline. */
@@ -74,6 +75,9 @@ export interface Claim {
  */
 export type RunEnd = 'ended' | 'retry' | 'fenced' | 'stopped';
 
+/** Fields, deltas and totals. */
+type LedgerReply = [unknown[], string[], unknown[]];
+
 export interface LedgerStatus {
   queued: number;
   running: number;
@@ -87,8 +91,6 @@ export interface LedgerStatus {
 
 /** A worker that is silent for this long is dead. ledger.lua has the same constant. */
 export const SILENT_MS = 15_000;
-/** Most bytes of the deltas of one run. */
-export const DELTA_BYTES = 16 << 20;
 /** Time for workers to reconnect and renew their leases once Redis is back. */
 const GRACE_MS = 2_000;
 
@@ -167,9 +169,17 @@ export class RedisLedger {
     return (await this.#run('ledger-hand-back', ...this.#kept, id, token, streamBroken)) as RunEnd;
   }
 
-  /** Appends deltas to the run. `full` means that the run's deltas exceed DELTA_BYTES. */
-  async append(id: string, token: string, deltas: string[]): Promise<'ok' | 'full' | 'fenced' | 'stopped'> {
-    const answer = await this.#run('ledger-append', id, token, DELTA_BYTES, ...deltas);
+  /**
+   * Appends deltas to the run, which has `from` deltas before them: a write that is repeated adds nothing. `full` means
+   * that the run's deltas exceed DELTA_BYTES.
+   */
+  async append(
+    id: string,
+    token: string,
+    from: number,
+    deltas: string[],
+  ): Promise<'ok' | 'full' | 'fenced' | 'stopped'> {
+    const answer = await this.#run('ledger-append', id, token, DELTA_BYTES, from, ...deltas);
     return answer as 'ok' | 'full' | 'fenced' | 'stopped';
   }
 
@@ -208,17 +218,23 @@ export class RedisLedger {
     await this.#run('ledger-take', id);
   }
 
+  /** Reads a job's record; undefined when there is no such job. */
+  async read(id: string): Promise<{ record: LedgerRecord | undefined; totals: LedgerTotals }> {
+    const [fields, , totals] = (await this.#run('ledger-read', id)) as LedgerReply;
+    return { record: parseRecord(id, fields), totals: totalsOf(totals) };
+  }
+
   /**
-   * Reads a job's record and the deltas of its current run. When that run is `attempt`, its first `known` deltas are
-   * left out. `record` is undefined when there is no such job.
+   * Reads a job's record without its form, and the deltas of its current run. When that run is `attempt`, its first
+   * `known` deltas are left out. `record` is undefined when there is no such job.
    */
-  async read(
+  async news(
     id: string,
-    attempt = 0,
-    known = 0,
+    attempt: number,
+    known: number,
   ): Promise<{ record: LedgerRecord | undefined; deltas: string[]; totals: LedgerTotals }> {
     const answer = await this.#run('ledger-read', id, String(attempt), known);
-    const [fields, deltas, totals] = answer as [unknown[], string[], unknown[]];
+    const [fields, deltas, totals] = answer as LedgerReply;
     return { record: parseRecord(id, fields), deltas, totals: totalsOf(totals) };
   }
 

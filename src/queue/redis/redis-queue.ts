@@ -105,7 +105,9 @@ export class RedisQueue implements JobQueue {
   async submit(id: string, request: JobRequest, options: JobOptions = {}): Promise<JobOutcome> {
     if (options.signal?.aborted) throw clientGone();
     const ledger = this.#accepting();
-    const job = { ...this.#newJob(id, request), sync: true, deadlineMs: this.#options.deadlineMs };
+    const { deadlineMs } = this.#options;
+    // This server writes the answer, so it needs no form, which can be as large as the request.
+    const job = { ...this.#newJob(id, request), sync: true, form: '', deadlineMs };
     const submission = new Submission(ledger, this.#news, job, options, {
       onAccepted: () => {
         this.stats.accepted += 1;

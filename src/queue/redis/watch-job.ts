@@ -24,7 +24,7 @@ export async function watchJob(
   listener: (event: JobEvent) => void,
   { onTotals, onEnd }: WatchEvents,
 ): Promise<() => void> {
-  const { id, owner } = record;
+  const { id, owner, form } = record;
   let told = stateOf(record);
   const tell = (state: JobRecord) => {
     if (stateOf(state) === told) return;
@@ -42,10 +42,10 @@ export async function watchJob(
   const follower = new JobFollower(ledger, id, {
     // The job may have ended between two reads. The listener still gets the status `running`.
     onRun: (found) =>
-      tell({ ...shown(found), status: 'running', finishedMs: null, result: null, error: null }),
+      tell({ ...shown(found, form), status: 'running', finishedMs: null, result: null, error: null }),
     onRecord: (found) => {
       if (!visible(found, owner)) return lose();
-      tell(shown(found));
+      tell(shown(found, form));
       if (hasEnded(found)) stop();
     },
     onDelta: (delta, attempt) => listener({ type: 'delta', attempt, delta }),
@@ -63,11 +63,14 @@ export function visible(record: LedgerRecord | undefined, owner: string): record
   return record !== undefined && !record.sync && record.owner === owner;
 }
 
-/** The record without the fields that clients do not see. */
-export function shown({ owner: _owner, sync: _sync, ...record }: LedgerRecord): JobRecord {
-  return record;
+/** The record without the fields that clients do not see. `known` is its form where it was not read again. */
+export function shown(
+  { owner: _owner, sync: _sync, form, ...record }: LedgerRecord,
+  known = form,
+): JobRecord {
+  return { ...record, form: known! };
 }
 
-function stateOf({ status, attempts }: JobRecord): string {
+function stateOf({ status, attempts }: Pick<JobRecord, 'status' | 'attempts'>): string {
   return `${status} ${attempts}`;
 }

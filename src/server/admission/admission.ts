@@ -90,10 +90,11 @@ export class Admission {
 }
 
 /**
- * After a cancellation or a missed deadline it is unknown how much was computed, so the reservation stays charged.
+ * After a cancellation or a missed deadline, and when a run found that the request cannot be answered, it is unknown
+ * how much was computed, so the reservation stays charged.
  */
-function mayHaveRun({ code }: SidaError): boolean {
-  return code === 'cancelled' || code === 'deadline_exceeded';
+function mayHaveRun(error: SidaError): boolean {
+  return error.code === 'cancelled' || error.code === 'deadline_exceeded' || (error.ran && wasRead(error));
 }
 
 /** Whether the engine has encoded the request's texts and then refused them. */

@@ -107,10 +107,11 @@ async function answerJob(
 ): Promise<void> {
   const found = await findInModels(context, async (served) => {
     const record = await look(served);
-    return record && jobAnswer(served, record);
+    return record && served.written.write(record, () => jobAnswer(served, record));
   });
   if (found === undefined) throw unknown();
-  res.json(found);
+  res.setHeader('content-type', 'application/json; charset=utf-8').setHeader('content-length', found.length);
+  res.end(res.req.method === 'HEAD' ? undefined : found);
 }
 
 function unknown(): SidaError {

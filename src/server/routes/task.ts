@@ -1,7 +1,7 @@
 /** Builds the route of a task. The response carries the answer, whole or as a stream. */
 import type { AnyTask, TaskBody } from '../../tasks/task.js';
 import { requireModel, selectModel } from '../context.js';
-import { runJob } from '../jobs.js';
+import { runJob } from '../run-job.js';
 import { streamAnswer } from '../stream-answer.js';
 import type { Route } from './route.js';
 

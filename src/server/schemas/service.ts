@@ -1,6 +1,7 @@
 /** Schemas of the answers about the service itself: models and health. */
 import { z } from 'zod';
 import { ENGINE_PHASES } from '../../engine/engine-handle.js';
+import { OPENING_PHASES, ROUTING_MODES } from '../../protocol/engine-messages.js';
 
 export const ModelPath = z.object({ id: z.string().meta({ description: "The model's name" }) });
 
@@ -33,9 +34,7 @@ export const ModelAnswer = z
     experts_per_token: z.int().meta({ description: 'Experts that a router chooses for a token' }),
     moe_layers: z.array(z.string()),
     predictor: z.string().nullable().meta({ description: 'What fills hash tables; null: nothing' }),
-    routing: z
-      .enum(['exact', 'predicted'])
-      .meta({ description: 'What routes tokens in requests that do not say' }),
+    routing: z.enum(ROUTING_MODES).meta({ description: 'What routes tokens in requests that do not say' }),
     state: z.enum(ENGINE_PHASES),
   })
   .meta({ id: 'Model' });
@@ -55,9 +54,7 @@ export const ReadyAnswer = z
     }),
     phase: z.enum(PHASES),
     reason: z.string().nullable(),
-    progress: z
-      .object({ phase: z.enum(['convert', 'hash', 'load']), done: z.number(), total: z.number() })
-      .nullable(),
+    progress: z.object({ phase: z.enum(OPENING_PHASES), done: z.number(), total: z.number() }).nullable(),
     models: z
       .array(
         z.object({

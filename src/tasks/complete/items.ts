@@ -1,5 +1,4 @@
 /** Converts a completion into the model's inputs: each prompt, with the choices to generate after it. */
-import { SidaError } from '../../errors.js';
 import type { ItemWork } from '../../protocol/item-work.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
 import { requireEncoder } from '../shared/beams.js';
@@ -12,6 +11,7 @@ import {
   requireTexts,
 } from '../shared/prepared-input.js';
 import { promptTexts, promptTokens } from '../shared/prompts.js';
+import { checkVocabulary, requirePositive } from '../shared/request-checks.js';
 import { checkStops, choicesOf } from '../shared/sampling.js';
 import type { CompleteJob } from './job.js';
 
@@ -19,10 +19,7 @@ export function completeTexts(
   { prompts, maxTokens, stop }: CompleteJob,
   limits: ModelLimits,
 ): TextToEncode[] {
-  if (!Number.isSafeInteger(maxTokens) || maxTokens < 1) {
-    const message = `Expected "max_tokens" to be a positive integer, found ${maxTokens}`;
-    throw new SidaError({ code: 'invalid_request', message, param: 'max_tokens' });
-  }
+  requirePositive(maxTokens, 'max_tokens');
   checkStops(stop);
   if (stop.length > 0) requireTexts(limits, 'stop');
   return promptTexts(prompts, 'prompt', limits);
@@ -65,7 +62,5 @@ function workOf(job: CompleteJob, limits: ModelLimits): ItemWork {
 /** The server has checked its requests; a job can also come from elsewhere. */
 function checkForced(id: number, shape: ModelLimits['shape']): void {
   requireEncoder(shape, 'forced_bos_token_id', 'A forced first token');
-  if (id < shape.vocabSize) return;
-  const message = `The token id ${id} is outside the vocabulary of ${shape.vocabSize}`;
-  throw new SidaError({ code: 'invalid_request', message, param: 'forced_bos_token_id' });
+  checkVocabulary([id], shape, 'forced_bos_token_id');
 }

@@ -1,6 +1,6 @@
 /** Converts generated tokens into the choices of a completion. */
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
-import type { GeneratedToken } from '../../protocol/thread-messages.js';
+import type { GeneratedToken } from '../../protocol/inference-messages.js';
 import { plainTexts } from '../shared/choice-text.js';
 import { GeneratedChoices } from '../shared/generated-choices.js';
 import type { ModelLimits } from '../shared/prepared-input.js';

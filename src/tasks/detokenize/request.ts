@@ -25,7 +25,8 @@ export function prepareDetokenize(request: DetokenizeBody, model: ModelInfo): Pr
       details: { tokens, limit: MOST_TOKENS },
     });
   }
-  for (const [index, each] of ids.entries()) checkVocabulary(each, model, inputName('ids', index, list));
+  for (const [index, each] of ids.entries())
+    checkVocabulary(each, model.shape, inputName('ids', index, list));
   return { job: { kind: 'detokenize', ids, skipSpecialTokens: request.skip_special_tokens } };
 }
 

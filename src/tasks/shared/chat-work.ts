@@ -1,9 +1,8 @@
 /** The engine's part of a conversation: its prompt, its generation and its texts. */
 import { z } from 'zod';
-import { SidaError } from '../../errors.js';
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
+import type { GeneratedToken } from '../../protocol/inference-messages.js';
 import type { GrammarWork } from '../../protocol/item-work.js';
-import type { GeneratedToken } from '../../protocol/thread-messages.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
 import { answerGrammar } from '../../structure/answer-grammar.js';
 import { controlsOf } from '../../text/chat/answer-format.js';
@@ -15,6 +14,7 @@ import { grammarWork } from './grammar-work.js';
 import { checkBiases, storedAdjustments } from './logit-adjustments.js';
 import { checkedInput, type ModelLimits, type PreparedInput, requireTexts } from './prepared-input.js';
 import { ReasoningCount } from './reasoning-count.js';
+import { requirePositive } from './request-checks.js';
 import { checkStops, choicesOf } from './sampling.js';
 import {
   count,
@@ -79,10 +79,7 @@ export function chatTexts(job: ChatWork, limits: ModelLimits): TextToEncode[] {
   const { conversation, maxTokens, maxTokensField: param = 'max_tokens', stop } = job;
   requireTexts(limits, 'messages');
   checkStops(stop);
-  if (maxTokens !== null && !(Number.isSafeInteger(maxTokens) && maxTokens >= 1)) {
-    const message = `Expected "${param}" to be a positive integer, found ${maxTokens}`;
-    throw new SidaError({ code: 'invalid_request', message, param });
-  }
+  if (maxTokens !== null) requirePositive(maxTokens, param);
   return [{ text: conversation, special: false, chat: true }];
 }
 

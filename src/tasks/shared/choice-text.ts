@@ -1,6 +1,6 @@
 /** Builds one choice of a generation from its tokens: text, stop strings and finish reason. */
 import type { CompletionDelta, TokenLogprobs } from '../../protocol/engine-messages.js';
-import type { GeneratedToken } from '../../protocol/thread-messages.js';
+import type { GeneratedToken } from '../../protocol/inference-messages.js';
 import type { TokenTexts } from '../../text/detokenizer.js';
 import { IncrementalDecoder } from '../../text/incremental-decoder.js';
 import { StopStrings } from '../../text/stop-strings.js';

@@ -1,6 +1,6 @@
 /** Collects the choices of one job from their tokens. */
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
-import type { GeneratedToken } from '../../protocol/thread-messages.js';
+import type { GeneratedToken } from '../../protocol/inference-messages.js';
 import { ChoiceText, type ChoiceTextOptions } from './choice-text.js';
 import type { StoredChoice } from './stored.js';
 

@@ -1,8 +1,8 @@
 /** Request fields that penalize tokens or favour them, and what they become. */
 import { z } from 'zod';
-import { SidaError } from '../../errors.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import type { LogitAdjustments } from '../../protocol/sampling.js';
+import { checkVocabulary } from './request-checks.js';
 
 const MOST_PENALTY = 2;
 const MOST_BIAS = 100;
@@ -75,10 +75,11 @@ export function adjustmentsOf(
 /** The server has checked its requests; a job can also come from elsewhere. */
 export function checkBiases(
   { biases }: Pick<LogitAdjustments, 'biases'>,
-  { vocabSize }: Pick<ModelInfo['shape'], 'vocabSize'>,
+  shape: Pick<ModelInfo['shape'], 'vocabSize'>,
 ): void {
-  const outside = biases.find(([id]) => id >= vocabSize);
-  if (outside === undefined) return;
-  const message = `The token id ${outside[0]} is outside the vocabulary of ${vocabSize}`;
-  throw new SidaError({ code: 'invalid_request', message, param: 'logit_bias' });
+  checkVocabulary(
+    biases.map(([id]) => id),
+    shape,
+    'logit_bias',
+  );
 }

@@ -22,8 +22,17 @@ export function checkText(text: string, { maxInputBytes }: RequestLimits, param:
   checkTextBytes(Buffer.byteLength(text), maxInputBytes, param);
 }
 
-export function checkVocabulary(ids: readonly number[], { shape }: ModelInfo, param: string): void {
-  const { vocabSize } = shape;
+export function requirePositive(value: number, param: string): void {
+  if (Number.isSafeInteger(value) && value >= 1) return;
+  const message = `Expected "${param}" to be a positive integer, found ${value}`;
+  throw new SidaError({ code: 'invalid_request', message, param });
+}
+
+export function checkVocabulary(
+  ids: readonly number[],
+  { vocabSize }: Pick<ModelInfo['shape'], 'vocabSize'>,
+  param: string,
+): void {
   const outside = ids.find((id) => id >= vocabSize);
   if (outside === undefined) return;
   const message = `The token id ${outside} is outside the vocabulary of ${vocabSize}`;
@@ -31,7 +40,7 @@ export function checkVocabulary(ids: readonly number[], { shape }: ModelInfo, pa
 }
 
 export function checkTokenIds(ids: number[], model: ModelInfo, limits: RequestLimits, param: string): void {
-  checkVocabulary(ids, model, param);
+  checkVocabulary(ids, model.shape, param);
   const { limit, why } = promptLimit(model, limits);
   if (ids.length > limit) {
     throw new SidaError({

@@ -1,14 +1,14 @@
 /** Schema parts that several tasks share. A schema's `id` is its name in the OpenAPI document. */
 import { z } from 'zod';
 import { MOST_ROUTING_K } from '../../config/engine-options.js';
-import type { ExpertCost, JobResult } from '../../protocol/engine-messages.js';
+import { type ExpertCost, type JobResult, ROUTING_MODES } from '../../protocol/engine-messages.js';
 import { listOf } from '../../text/list-schema.js';
 
 export const Include = listOf(z.enum(['experts']), 8)
   .optional()
   .meta({ description: 'Extra parts of the answer: `experts` is what it cost in experts' });
 
-export const Routing = z.enum(['exact', 'predicted']).nullish().meta({
+export const Routing = z.enum(ROUTING_MODES).nullish().meta({
   description:
     'Who sends tokens to experts: the routers of the model, or the hash tables of the predictor. Default: as the server was started',
 });

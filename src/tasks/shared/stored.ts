@@ -3,7 +3,7 @@
  * break a server or a worker.
  */
 import { z } from 'zod';
-import type { ExpertCost } from '../../protocol/engine-messages.js';
+import { type ExpertCost, ROUTING_MODES } from '../../protocol/engine-messages.js';
 import type { AnswerFormat, ChatFormat } from '../../text/chat/answer-format.js';
 
 export const count = z.int().min(0);
@@ -16,10 +16,8 @@ export const texts = z.array(z.string()).max(MOST_STORED);
 /** Fields of every job that runs the model. */
 export const runFields = {
   explain: z.boolean().exactOptional(),
-  routing: z
-    .object({ mode: z.enum(['exact', 'predicted']).nullable(), k: z.int().min(1).nullable() })
-    .exactOptional(),
-  prefixScope: z.string().exactOptional(),
+  routing: z.object({ mode: z.enum(ROUTING_MODES).nullable(), k: z.int().min(1).nullable() }).exactOptional(),
+  owner: z.string().exactOptional(),
 };
 
 /** Fields of every result. The names of expert counts are not checked, because an answer only repeats them. */
@@ -39,7 +37,7 @@ export const sampling = z.object({
   seed: z.int(),
 });
 
-export const tokenLogprobs = z.object({
+const tokenLogprobs = z.object({
   id: count,
   token: z.string(),
   offset: count,

@@ -2,7 +2,7 @@
 import { SidaError } from '../../errors.js';
 
 /** Most bytes of all texts of a request together: as many as fit into a request body without a template. */
-export const MOST_TEXT_BYTES = 1 << 20;
+const MOST_TEXT_BYTES = 1 << 20;
 
 /** Throws request_too_large. `counted` says in the message what else is in the sum. */
 export function checkBytesTogether(bytes: number, param: string, counted = ''): void {

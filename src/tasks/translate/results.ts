@@ -1,5 +1,5 @@
 /** Converts generated tokens into translations. */
-import type { GeneratedToken } from '../../protocol/thread-messages.js';
+import type { GeneratedToken } from '../../protocol/inference-messages.js';
 import { type ModelLimits, requireTexts } from '../shared/prepared-input.js';
 import type { JobResults, OwnResult } from '../task.js';
 import type { TranslateJob, TranslateResult } from './job.js';

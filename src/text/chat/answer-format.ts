@@ -1,5 +1,5 @@
 /** How a model writes an answer with reasoning and tool calls. Its template and its tokenizer tell. */
-import type { TokenizerFile } from '../tokenizing/file.js';
+import type { TokenizerFile } from '../tokenizing/tokenizer-file.js';
 import type { ChatTemplates } from './template-files.js';
 
 export type AnswerFormat =
@@ -64,7 +64,7 @@ function answerFormat(template: string, added: ReadonlySet<string>): AnswerForma
 export const CONTROL = '\ufdd0';
 
 /** The tokens that an answer's text must show, though they may be special: their texts by id. */
-export function shownTokens(
+function shownTokens(
   { answer }: ChatFormat,
   { added_tokens }: Pick<TokenizerFile, 'added_tokens'>,
 ): Map<number, string> {

@@ -1,5 +1,5 @@
 /** Tells which tokens steer a model. A user's text must not contain them, only text that looks like them. */
-import type { TokenizerFile } from '../tokenizing/file.js';
+import type { TokenizerFile } from '../tokenizing/tokenizer-file.js';
 import type { ChatTemplates } from './template-files.js';
 
 export interface ControlTokens {

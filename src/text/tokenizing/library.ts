@@ -8,10 +8,10 @@ import type { ByteLevelDecoder } from './byte-level-decoder.js';
 import { BytePair } from './byte-pair.js';
 import { Charsmap } from './charsmap.js';
 import { inPieces } from './chunks.js';
-import { piecesOf, type TokenizerFile } from './file.js';
 import { orderMarks } from './mark-order.js';
 import { Pace } from './pace.js';
 import { encodeSections, type MarkedText, type SectionParts } from './sections.js';
+import { piecesOf, type TokenizerFile } from './tokenizer-file.js';
 import { Unigram } from './unigram.js';
 import { UnknownRuns } from './unknown-runs.js';
 

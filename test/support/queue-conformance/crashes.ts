@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JobRecord } from '../../../src/queue/job-queue.js';
 import { hasEnded } from '../../../src/queue/job-queue.js';
+import { joinDeltas } from '../../../src/server/join-deltas.js';
 import { eventually } from '../eventually.js';
 import {
   answered,
@@ -55,8 +56,10 @@ export function crashConformance(make: MakeQueue, sequences: number): void {
       expect((await harness.ended(record.id)).status).toBe('completed');
       await eventually(() => late.events.some(({ type }) => type === 'status'), 'the last event');
       expect(
-        late.events.map((e) => (e.type === 'delta' ? e.attempt : e.type === 'status' && e.record.status)),
-      ).toEqual([2, 2, 'completed']);
+        joinDeltas(late.events).map((e) =>
+          e.type === 'delta' ? `${e.attempt} ${e.delta.text}` : e.type === 'status' && e.record.status,
+        ),
+      ).toEqual(['2 onetwo', 'completed']);
       expect(deltas()).toEqual([
         [1, 'one'],
         [2, 'one'],

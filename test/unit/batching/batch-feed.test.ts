@@ -9,7 +9,7 @@ import {
   QueueGauge,
   QueueProducer,
 } from '../../../src/protocol/hash-table-queue.js';
-import type { PromptBatch } from '../../../src/protocol/thread-messages.js';
+import type { PromptBatch } from '../../../src/protocol/inference-messages.js';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Batcher } from '../../../src/batching/batcher.js';
 import type { PendingItem } from '../../../src/batching/prompt-batch.js';
 import { promptBatch } from '../../../src/batching/prompt-batch.js';
-import type { PromptBatch } from '../../../src/protocol/thread-messages.js';
+import type { PromptBatch } from '../../../src/protocol/inference-messages.js';
 
 let nextItem = 0;
 function item(tokens: number, job = 0, routingK = 0): PendingItem {

@@ -1,7 +1,8 @@
 // Forecasts of generations while prediction rests and when it goes on.
 import { expect, it } from 'vitest';
-import { Generation, type RunningInput } from '../../../src/batching/generation.js';
+import { Generation } from '../../../src/batching/generation.js';
 import { Generations } from '../../../src/batching/generations.js';
+import type { RunningInput } from '../../../src/batching/running-input.js';
 import { NO_PARENT } from '../../../src/native/addon-types.js';
 import type { StepTables } from '../../../src/predictor/step-tables.js';
 import { DECODER_ONLY, SHAPE } from '../inference/scripted-engine.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { RunningInput } from '../../../src/batching/generation.js';
 import { givingWay } from '../../../src/batching/giving-way.js';
+import type { RunningInput } from '../../../src/batching/running-input.js';
 
 const chosen = (owners: string) => {
   const inputs = [...owners].map((owner, order) => ({ owner, order }) as RunningInput);

@@ -8,16 +8,18 @@ const penalties = { presence: 0.5, frequency: 0.25, repetition: 1, biases: [] };
 it('counts generated tokens, and the tokens of the prompt for the repetition penalty only', () => {
   const seen = new SeenTokens(penalties, [5, 6]);
   for (const id of [7, 5, 7]) seen.add(id);
-  expect([...seen.times]).toEqual([
-    [7, 2],
-    [5, 1],
-  ]);
+  expect(seen.counts).toEqual({ ids: Int32Array.of(7, 5), times: Uint32Array.of(2, 1) });
   const repeated = new SeenTokens({ ...penalties, repetition: 1.5 }, [5, 6, 5]);
   repeated.add(6);
-  expect([...repeated.times]).toEqual([
-    [5, 0],
-    [6, 1],
-  ]);
+  expect(repeated.counts).toEqual({ ids: Int32Array.of(5, 6), times: Uint32Array.of(0, 1) });
+});
+
+it('counts more tokens than it had room for', () => {
+  const ids = Array.from({ length: 100 }, (_, at) => 3 * at);
+  const seen = new SeenTokens({ ...penalties, repetition: 1.5 }, ids);
+  for (const id of ids.filter((each) => each % 2 === 0)) seen.add(id);
+  expect(Array.from(seen.counts.ids)).toEqual(ids);
+  expect(Array.from(seen.counts.times)).toEqual(ids.map((id) => 1 - (id % 2)));
 });
 
 it('counts nothing without penalties', () => {
@@ -27,7 +29,7 @@ it('counts nothing without penalties', () => {
   ]) {
     const seen = new SeenTokens(adjustments, [5]);
     seen.add(6);
-    expect(seen.times.size).toBe(0);
+    expect(seen.counts.ids).toHaveLength(0);
   }
 });
 
@@ -38,10 +40,7 @@ it('gives a pass the tokens of each pick, and none to picks without penalties', 
     ...penalties,
     repetition: 2,
     biases: [[9, -1]] as [number, number][],
-    seen: new Map([
-      [5, 0],
-      [7, 2],
-    ]),
+    seen: { ids: Int32Array.of(5, 7), times: Uint32Array.of(0, 2) },
   };
   const { picks } = passBatch(0, [
     { ...sequence, sequence: 1, picks: [pick] },

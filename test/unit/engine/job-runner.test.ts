@@ -6,7 +6,7 @@ import { JobRunner } from '../../../src/engine/job-runner.js';
 import type { Encoder } from '../../../src/engine/tokenizer-link.js';
 import { SidaError } from '../../../src/errors.js';
 import type { FromEngine } from '../../../src/protocol/engine-messages.js';
-import type { JobEnd, ToInference } from '../../../src/protocol/thread-messages.js';
+import type { JobEnd, ToInference } from '../../../src/protocol/inference-messages.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { plainEncoder } from '../../support/plain-encoder.js';

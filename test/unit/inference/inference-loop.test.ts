@@ -164,6 +164,7 @@ describe('jobs', () => {
     send({ item: 1, job: 1, work: generate(3), tokens: [13] });
     settle();
     expect(of('job-error')).toMatchObject([{ job: 1, error: { code: 'io_error', message: 'short read' } }]);
+    expect(of('job-error')[0]!.error).not.toHaveProperty('ran');
     control.push({ type: 'cancel', job: 1, lastBatch: 0 });
     send({ item: 2, job: 2, work: generate(1), tokens: [4] });
     settle();
@@ -181,7 +182,11 @@ describe('jobs', () => {
       { item: 2, job: 2, work: generate(9), tokens: [3] },
     );
     settle();
-    expect(of('job-error').map(({ job }) => job)).toEqual([1, 2]);
+    // Their prompts have run.
+    expect(of('job-error').map(({ job, error }) => [job, error.ran])).toEqual([
+      [1, true],
+      [2, true],
+    ]);
     expect(of('done')).toEqual([]);
     clean();
   });

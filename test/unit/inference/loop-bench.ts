@@ -3,13 +3,13 @@ import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
 import { InferenceLoop } from '../../../src/inference/inference-loop.js';
 import { BuilderStats } from '../../../src/protocol/builder-stats.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
-import { SharedFlag } from '../../../src/protocol/shared-flag.js';
 import type {
   BatchItem,
   FromInference,
   QueuedBatch,
   ToInference,
-} from '../../../src/protocol/thread-messages.js';
+} from '../../../src/protocol/inference-messages.js';
+import { SharedFlag } from '../../../src/protocol/shared-flag.js';
 import { PAGE_TOKENS, ScriptedEngine, SHAPE } from './scripted-engine.js';
 
 type Message<T extends FromInference['type']> = Extract<FromInference, { type: T }>;

@@ -6,8 +6,8 @@ import type { ExpectedVisit } from '../../../src/predictor/expected-visits.js';
 import { fillNeed } from '../../../src/predictor/expert-need.js';
 import { createHashTable, TABLE_PREDICTED, TABLE_READY } from '../../../src/protocol/hash-table.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
+import type { QueuedBatch } from '../../../src/protocol/inference-messages.js';
 import { SharedFlag } from '../../../src/protocol/shared-flag.js';
-import type { QueuedBatch } from '../../../src/protocol/thread-messages.js';
 import { residencyOf } from './residency-fixture.js';
 import { ScriptedEngine } from './scripted-engine.js';
 

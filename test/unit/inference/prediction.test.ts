@@ -168,17 +168,38 @@ describe('looking ahead on the inference thread', () => {
     expect(tables).toMatchObject({ on: false, state: 'off', gain: null });
   });
 
-  it('rests until it is its turn to be measured', () => {
-    const { prediction, changes, passes } = setup({ lookAheadLayers: 1 });
-    while (changes.length === 0) {
-      expect(prediction.lookAheadLayers).toBe(0);
-      passes(1, 1.2);
+  it('rests while a window of tables is open, and is measured while tables wait between pairs of windows', () => {
+    const { prediction, changes, time } = setup({ lookAheadLayers: 1 });
+    const turns: string[] = [];
+    while (changes.length < 2) {
+      const arms = `${prediction.rests ? '' : 'tables '}${prediction.lookAheadLayers === 0 ? '' : 'ahead'}`;
+      if (turns.at(-1) !== arms) turns.push(arms);
+      time.now += 10 * (prediction.rests ? 1 : 1.2) * (prediction.lookAheadLayers === 0 ? 1 : 0.8);
+      prediction.passEnded(0, 16, ROUTERS);
     }
-    expect(changes[0]).toMatchObject({ source: 'tables', state: 'resting' });
-    expect(prediction.lookAheadLayers).toBe(1);
+    expect(turns.slice(0, 3)).toEqual(['tables ', '', 'ahead']);
+    expect(changes.map(({ source, state }) => [source, state])).toEqual([
+      ['look_ahead', 'active'],
+      ['tables', 'resting'],
+    ]);
+    expect(changes[0]!.gain!.mean).toBeCloseTo(0.2, 5);
+    expect(changes[1]!.gain!.mean).toBeCloseTo(-0.2, 5);
+    // Once it has a verdict, it keeps to it while tables are measured.
+    expect(turns).toContain('tables ahead');
   });
 
-  it('is measured after tables, never at the same time, and each figure is its own', () => {
+  it('shortens the rest of tables between two pairs while it is measured', () => {
+    const passesToVerdict = (lookAheadLayers: number) => {
+      const { changes, passes } = setup({ lookAheadLayers });
+      let count = 0;
+      for (; !changes.some(({ source }) => source === 'tables'); count++) passes(1, 1.2, 0.8);
+      return count;
+    };
+    const alone = passesToVerdict(0);
+    expect(passesToVerdict(1)).toBeLessThan(1.2 * alone);
+  });
+
+  it('is never measured at the same time as tables, and each figure is its own', () => {
     const { prediction, changes, time } = setup({ lookAheadLayers: 1 });
     const both: string[] = [];
     for (let pass = 0; pass < 5000; pass++) {
@@ -196,12 +217,6 @@ describe('looking ahead on the inference thread', () => {
     const { tables, look_ahead: figures } = prediction.figures;
     expect(tables.gain!.mean).toBeCloseTo(0.2, 2);
     expect(figures.gain!.mean).toBeCloseTo(-0.1, 2);
-    let probing: Source | undefined;
-    for (const { source, state } of changes.slice(2)) {
-      if (state === 'probing') expect([probing, source]).toEqual([undefined, source]);
-      else expect(probing).toBe(source);
-      probing = state === 'probing' ? source : undefined;
-    }
   });
 
   it.each([

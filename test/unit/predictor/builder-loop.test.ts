@@ -7,8 +7,8 @@ import { TableBuilder } from '../../../src/predictor/table-builder.js';
 import { BuilderStats } from '../../../src/protocol/builder-stats.js';
 import { TABLE_FAILED, TABLE_READY } from '../../../src/protocol/hash-table.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
+import type { PromptBatch, QueuedBatch } from '../../../src/protocol/inference-messages.js';
 import { SharedFlag } from '../../../src/protocol/shared-flag.js';
-import type { PromptBatch, QueuedBatch } from '../../../src/protocol/thread-messages.js';
 import { WakeUp } from '../../../src/protocol/wake-up.js';
 
 const SHAPE: RoutingShape = {

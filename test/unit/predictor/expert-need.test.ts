@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
-import { fillNeed, fillRoutedNeed } from '../../../src/predictor/expert-need.js';
+import { fillNeed } from '../../../src/predictor/expert-need.js';
 import { createHashTable, TABLE_EXACT, TABLE_PREDICTED } from '../../../src/protocol/hash-table.js';
 
 const E = 6;
@@ -55,9 +55,9 @@ describe('expert need', () => {
     const made = table(2, 2, 2, [3, 1, 3, NO_EXPERT, NO_EXPERT, NO_EXPERT, 5, 0]);
     made.chance.fill(0.01);
     made.need.fill(9);
-    fillRoutedNeed(made, 1);
+    fillNeed(made, 1);
     expect([...made.need]).toEqual([0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
-    fillRoutedNeed(made, 4);
+    fillNeed(made, 4);
     expect([...made.need]).toEqual([0, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1]);
   });
 

@@ -49,6 +49,15 @@ function withoutLabels(batch: BatchInput): BatchInput {
 }
 
 describe('table builder', () => {
+  it('builds none that would take gigabytes, unless it routes', () => {
+    const { builder, stats } = builderOf(token);
+    const tokens = new Int32Array(3_000_000);
+    const input = { tokens, offsets: Int32Array.of(0, tokens.length) };
+    expect(builder.begin({ id: 1, routingK: 0, inputs: [input, null] })).toBeNull();
+    expect(stats.figures().skipped).toBe(1);
+    expect(builder.begin({ id: 2, routingK: 1, inputs: [input, null] })).not.toBeNull();
+  });
+
   it('returns pending tables, and fills them from the token table', () => {
     const { builder, stats } = builderOf(token);
     const batch = batchOf();

@@ -5,7 +5,7 @@ import type {
   EngineState,
   RunOptions,
 } from '../../../src/engine/engine-handle.js';
-import { type ErrorCode, SidaError } from '../../../src/errors.js';
+import { type ErrorBody, type ErrorCode, SidaError } from '../../../src/errors.js';
 import type {
   ControlReply,
   ControlRequest,
@@ -146,7 +146,7 @@ export interface ScriptedRun {
   request: TaskJob;
   options: RunOptions;
   finish(result?: TaskResult): void;
-  fail(code: ErrorCode): void;
+  fail(code: ErrorCode, more?: Partial<ErrorBody>): void;
 }
 
 export class ScriptedEngine implements EngineHandle {
@@ -184,7 +184,8 @@ export class ScriptedEngine implements EngineHandle {
         request,
         options,
         finish: (result = answerTo(request)) => end(() => resolve(result)),
-        fail: (code) => end(() => reject(new SidaError({ code, message: `scripted ${code}` }))),
+        fail: (code, more) =>
+          end(() => reject(new SidaError({ code, message: `scripted ${code}`, ...more }))),
       };
       options.signal.addEventListener('abort', () => run.fail('cancelled'), { once: true });
       this.runs.push(run);

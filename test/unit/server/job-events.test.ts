@@ -70,6 +70,7 @@ class Reader {
 
   get events(): Event[] {
     return this.text
+      .slice(0, this.text.lastIndexOf('\n\n') + 1)
       .split('\n\n')
       .filter((event) => event.startsWith('event: '))
       .map((event) => {
@@ -127,6 +128,40 @@ describe('the events of a job', () => {
     running.finish();
     await eventually(() => reader.ended);
     expect(reader.told).toEqual(['running 1', 'piece one two', 'piece other', 'piece  three', 'completed 1']);
+  });
+
+  it('give a late reader all that it missed, however much more that is than may be buffered', async () => {
+    const path = await accept();
+    const running = await run();
+    const text = 'x'.repeat(LIMITS.streamBufferBytes);
+    for (let index = 0; index < 8; index += 1) running.options.onDelta!({ ...delta(text), index });
+    const reader = await Reader.open(path);
+    await reader.until(2);
+    running.options.onDelta!(delta(' end'));
+    running.finish();
+    await eventually(() => reader.ended);
+    expect(reader.told).toEqual([
+      'running 1',
+      ...new Array(8).fill(`piece ${text}`),
+      'piece  end',
+      'completed 1',
+    ]);
+    expect((await server.ask('/metrics')).text).toMatch(/sida_http_slow_readers_total 0/);
+  });
+
+  it('end for a late reader that takes nothing of what it missed', async () => {
+    const path = await accept();
+    const running = await run();
+    const text = 'x'.repeat(1 << 20);
+    for (let index = 0; index < 12; index += 1) running.options.onDelta!({ ...delta(text), index });
+    const slow = connect({ host: '127.0.0.1', port: server.running.port });
+    slow.on('error', () => undefined).pause();
+    slow.write(`GET ${path}/events HTTP/1.1\r\nhost: localhost\r\n\r\n`);
+    await eventually(() => server.queue.stats.kept.watching === 1);
+    for (let sent = 0; sent <= LIMITS.streamEventsBehind; sent += 1) running.options.onDelta!(delta('y'));
+    await eventually(() => server.queue.stats.kept.watching === 0, 'its end');
+    expect((await server.ask('/metrics')).text).toMatch(/sida_http_slow_readers_total 1/);
+    slow.destroy();
   });
 
   it('start the deltas again after a crash', async () => {

@@ -85,6 +85,17 @@ describe('--rate-limit', () => {
     expect(after - (await remaining())).toBe(Math.ceil(900 / 8) + 10);
   });
 
+  it('keeps the reservation when a run finds that the request cannot be answered', async () => {
+    server = await TestServer.start({ apiKeys, rateLimit: '100' });
+    server.engine.script = (run) => run.fail('cannot_run', { ran: true });
+    const { status, json } = await complete('noisy', 89);
+    expect([status, json.error.code, 'ran' in json.error]).toEqual([422, 'cannot_run', false]);
+    expect((await complete('noisy', 89)).status).toBe(429);
+    server.engine.script = (run) => run.fail('internal', { ran: true });
+    const quiet = await complete('quiet', 89);
+    expect([quiet.status, (await complete('quiet', 89)).status]).toEqual([500, 500]);
+  });
+
   it('keeps the reservation when the deadline passes', async () => {
     server = await TestServer.start({ apiKeys, rateLimit: '100', deadline: '30ms' });
     server.engine.script = undefined;

@@ -1,7 +1,7 @@
 // Decoding runs on the thread that sends the engine's heartbeat, so its work must be in proportion to the ids.
 import { expect, it } from 'vitest';
 import { Detokenizer } from '../../../src/text/detokenizer.js';
-import { readTokenizerFile } from '../../../src/text/tokenizing/file.js';
+import { readTokenizerFile } from '../../../src/text/tokenizing/tokenizer-file.js';
 import { callsOf } from '../../support/counted-calls.js';
 
 const WORDS = ['a', 'b', 'Ġc', 'Ã', '©', 'ш'];

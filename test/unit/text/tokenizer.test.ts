@@ -134,6 +134,34 @@ describe('incremental decoding', () => {
     );
   });
 
+  it.each([
+    ['special tokens', [1]],
+    ['spaces that are stripped', [3]],
+    ['words among special tokens', [1733, ...new Array(30).fill(1)]],
+    ['words among spaces and special tokens', [53, 3, 3, 3, ...new Array(40).fill(1), 3, 205]],
+    ['tokens that are no characters', [2]],
+  ])('takes as long for a token however many came before it: %s', (_name, some) => {
+    let most = 0;
+    const decoder = new IncrementalDecoder((window) => {
+      most = Math.max(most, window.length);
+      return mini.decode(window, true);
+    });
+    const ids = Array.from({ length: 1_000 }, (_, at) => some[at % some.length]!);
+    const text = ids.map((id) => decoder.push(id)).join('') + decoder.finish();
+    expect(text).toBe(mini.decode(ids, true));
+    expect(most).toBeLessThan(64);
+  });
+
+  it('returns deltas that add up to the decoded text where few tokens have one', () => {
+    const id = fc.oneof({ weight: 8, arbitrary: fc.constantFrom(0, 1, 2, 3) }, fc.nat(7999));
+    fc.assert(
+      fc.property(fc.array(id, { minLength: 20, maxLength: 120 }), (ids) => {
+        expect(pieces(mini, ids)).toBe(mini.decode(ids, true));
+      }),
+      { numRuns: 200 },
+    );
+  });
+
   it('returns each word with its own token', () => {
     const decoder = new IncrementalDecoder((window) => mini.decode(window, true));
     const ids = mini.encode('the acting, all of it');

@@ -7,7 +7,6 @@ import { describe, expect, it, vi } from 'vitest';
 import { Detokenizer } from '../../../src/text/detokenizer.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { inPieces } from '../../../src/text/tokenizing/chunks.js';
-import { readTokenizerFile } from '../../../src/text/tokenizing/file.js';
 import {
   CONFIG,
   GPT2_WORDS,
@@ -16,6 +15,7 @@ import {
 } from '../../../src/text/tokenizing/library.js';
 import { orderMarks } from '../../../src/text/tokenizing/mark-order.js';
 import { Pace } from '../../../src/text/tokenizing/pace.js';
+import { readTokenizerFile } from '../../../src/text/tokenizing/tokenizer-file.js';
 
 const Original = JsTokenizer as unknown as new (file: object, config: object) => TokenizerLibrary;
 const root = new URL('../../../', import.meta.url);

@@ -121,7 +121,7 @@ describeWithRedis("the ledger's clock", () => {
     const open = await accept({ key: 'key', digest: 'digest' });
     const ended = await accept({ sync: true });
     await claim('a');
-    await ledger.append(open, 'a', ['{}']);
+    await ledger.append(open, 'a', 0, ['{}']);
     await ledger.complete(ended, 'a', RESULT);
     const keys = (await client.keys(`${ledger.prefix}:*`)).filter((key) => /:(job|deltas|key):/.test(key));
     expect(keys.length).toBe(4);

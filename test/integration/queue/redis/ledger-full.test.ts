@@ -32,7 +32,7 @@ describeWithRedis('a ledger whose Redis is full', () => {
     expect(await claim('a', 5)).toEqual(ids.slice(0, 5));
     const run = (at: number) => ({ id: ids[at]!, token: 'a' });
     expect((await ledger.beat('worker', true, 60_000, [run(0)])).answers).toEqual(['ok']);
-    expect(await ledger.append(ids[0]!, 'a', ['{}'])).toBe('ok');
+    expect(await ledger.append(ids[0]!, 'a', 0, ['{}'])).toBe('ok');
     expect(await ledger.complete(ids[0]!, 'a', RESULT)).toBe('ended');
     expect(await ledger.fail(ids[1]!, 'a', { code: 'internal', message: 'failed' })).toBe('ended');
     expect(await ledger.crash(ids[2]!, 'a', false)).toBe('retry');

@@ -7,7 +7,7 @@ import { workerClient } from '../../../../src/queue/redis/redis-client.js';
 import { type NewJob, RedisLedger } from '../../../../src/queue/redis/redis-ledger.js';
 import { eventually } from '../../../support/eventually.js';
 import { describeWithRedis, RedisServer } from '../../../support/redis.js';
-import { acceptIn, LEDGER_LIMITS, REQUEST, RESULT } from '../../../support/test-ledger.js';
+import { acceptIn, LEDGER_LIMITS, newJob, REQUEST, RESULT } from '../../../support/test-ledger.js';
 import { answerTo } from '../../../unit/queue/scripted-engine.js';
 
 describeWithRedis('the ledger', () => {
@@ -72,7 +72,7 @@ describeWithRedis('the ledger', () => {
     await loseLease('frozen');
     await begin('next');
     expect(await ledger.crash(id, 'frozen', true)).toBe('fenced');
-    expect(await ledger.append(id, 'frozen', ['{}'])).toBe('fenced');
+    expect(await ledger.append(id, 'frozen', 0, ['{}'])).toBe('fenced');
     expect(await check(id, 'next')).toEqual(['ok']);
     expect((await ledger.read(id)).record).toMatchObject({ status: 'running', attempts: 2 });
   });
@@ -208,12 +208,48 @@ describeWithRedis('the ledger', () => {
   it('never repeats a job whose waiting client has received deltas', async () => {
     const id = await accept({ sync: true, kind: 'complete' });
     await loseLease('a');
-    expect(await ledger.append(id, 'a', ['{}'])).toBe('ok');
+    expect(await ledger.append(id, 'a', 0, ['{}'])).toBe('ok');
     expect((await claim('b')).runs).toEqual([]);
     expect((await ledger.read(id)).record).toMatchObject({
       status: 'failed',
       error: { code: 'engine_crashed' },
     });
+  });
+
+  it('appends deltas once, however often a broken connection sends them', async () => {
+    const id = await accept({ kind: 'complete' });
+    await begin('a');
+    const all = ['{"n":1}', '{"n":2}', '{"n":3}', '{"n":4}'];
+    expect(await ledger.append(id, 'a', 0, all.slice(0, 2))).toBe('ok');
+    expect(await ledger.append(id, 'a', 0, all.slice(0, 2))).toBe('ok');
+    expect(await ledger.append(id, 'a', 2, all.slice(2))).toBe('ok');
+    expect(await ledger.append(id, 'a', 2, all.slice(2))).toBe('ok');
+    expect((await ledger.news(id, 0, 0)).deltas).toEqual(all);
+    expect((await ledger.news(id, 1, 3)).deltas).toEqual(all.slice(3));
+    expect(await client.hget(`${ledger.prefix}:ledger:job:${id}`, 'deltaBytes')).toBe(String(4 * 7));
+    await ledger.complete(id, 'a', RESULT);
+  });
+
+  it('forgets an idempotency key with its job', async () => {
+    const few = new RedisLedger(client, '{few}', { ...LEDGER_LIMITS, keptJobs: 1 });
+    const ids: string[] = [];
+    for (const key of ['first', 'second', 'third']) {
+      ids.push(await acceptIn(few, { key, digest: key }));
+      const { runs } = await few.claim({ token: key, worker: 'worker', room: 1, leaseMs: 60_000 });
+      await few.complete(runs[0]!.id, key, RESULT);
+    }
+    const again = (key: string) => few.accept(newJob({ key, digest: key }));
+    expect(await again('third')).toEqual({ as: 'exists', id: ids[2] });
+    expect(await client.keys('sida:{few}:ledger:key:*')).toEqual(['sida:{few}:ledger:key:third']);
+    expect(await again('first')).toEqual({ as: 'accepted' });
+  });
+
+  it('reads the form of a job for its record, and not again for its news', async () => {
+    const id = await accept();
+    expect((await ledger.read(id)).record!.form).not.toBeNull();
+    expect((await ledger.news(id, 0, 0)).record).toMatchObject({ id, status: 'queued', form: null });
+    const waited = await accept({ sync: true, form: '' });
+    expect((await ledger.read(waited)).record).toMatchObject({ id: waited, sync: true, form: null });
   });
 
   it('ends running and waiting jobs that are past their deadline', async () => {
@@ -265,7 +301,7 @@ describeWithRedis('the ledger', () => {
     const answered = async (deadlineMs: number) => {
       const id = await accept({ sync: true, deadlineMs });
       await begin('a');
-      await ledger.append(id, 'a', ['{}']);
+      await ledger.append(id, 'a', 0, ['{}']);
       await ledger.complete(id, 'a', RESULT);
       return id;
     };

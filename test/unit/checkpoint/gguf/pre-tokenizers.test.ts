@@ -4,8 +4,8 @@ import { brotliDecompressSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { Metadata } from '../../../../src/checkpoint/gguf/metadata.js';
 import { tokenizerTexts } from '../../../../src/checkpoint/gguf/tokenizer-texts.js';
-import { readTokenizerFile } from '../../../../src/text/tokenizing/file.js';
 import { openLibrary } from '../../../../src/text/tokenizing/library.js';
+import { readTokenizerFile } from '../../../../src/text/tokenizing/tokenizer-file.js';
 
 interface Style {
   normalizer: object | null;

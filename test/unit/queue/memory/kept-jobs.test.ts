@@ -1,8 +1,9 @@
 // Behaviour of kept jobs that only the memory queue has.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { JobRecord } from '../../../../src/queue/job-queue.js';
+import type { JobEvent, JobRecord } from '../../../../src/queue/job-queue.js';
 import { MemoryQueue, type MemoryQueueOptions } from '../../../../src/queue/memory/memory-queue.js';
+import { DELTA_BYTES } from '../../../../src/queue/refusals.js';
 import type { TaskJob, TaskResult } from '../../../../src/tasks/registry.js';
 import { eventually } from '../../../support/eventually.js';
 import { answerTo, ScriptedEngine } from '../scripted-engine.js';
@@ -78,6 +79,45 @@ it('reports the last record of each kept job once, and of no other job', async (
   await delay(5);
   expect(last.map(({ id, status }) => `${id} ${status}`)).toEqual(['a completed', 'b cancelled']);
   expect(last).toEqual([await find('a'), await find('b')]);
+});
+
+describe('the deltas of a kept job', () => {
+  const stream: TaskJob = {
+    kind: 'complete',
+    prompts: ['a'],
+    maxTokens: 4,
+    stop: [],
+    logprobs: null,
+    stream: true,
+  };
+  const delta = (index: number, text: string) => {
+    return { index, text, tokenIds: [7], logprobs: null, finishReason: null };
+  };
+
+  it('come to a later listener as one for each choice, which those that follow do not change', async () => {
+    await queue.enqueue('a', '', stream);
+    const { onDelta } = engine.runs[0]!.options;
+    for (const [index, text] of [[0, 'one'], [1, 'other'], [0, ' two']] as const) onDelta!(delta(index, text)); // biome-ignore format: one line
+    const told: JobEvent[] = [];
+    await queue.watch('a', '', (event) => told.push(event));
+    onDelta!(delta(1, ' more'));
+    const texts = told.map((event) =>
+      event.type === 'delta' ? `${event.delta.index} ${event.delta.text}` : '',
+    );
+    expect(texts).toEqual(['0 one two', '1 other', '1  more']);
+  });
+
+  it('end the job and its run when they are too large, and what it reserved stays charged', async () => {
+    await queue.enqueue('a', '', stream);
+    const [run] = engine.runs;
+    const text = 'x'.repeat(DELTA_BYTES / 4);
+    for (let sent = 0; sent < 3; sent += 1) run!.options.onDelta!(delta(0, text));
+    expect((await find('a')).status).toBe('running');
+    run!.options.onDelta!(delta(0, text));
+    expect(run!.options.signal.aborted).toBe(true);
+    const { status, error } = await find('a');
+    expect([status, error]).toMatchObject(['failed', { code: 'cannot_run', details: { limit: DELTA_BYTES }, ran: true }]); // biome-ignore format: one line
+  });
 });
 
 it('drops an answer that arrives after the job was cancelled', async () => {

@@ -4,7 +4,7 @@ import type { ModelLimits } from '../../../../src/tasks/shared/prepared-input.js
 import { type AnswerFormat, CHANNEL_TOKENS, modelChat } from '../../../../src/text/chat/answer-format.js';
 import { parseAnswer } from '../../../../src/text/chat/answer-parser.js';
 import { Detokenizer } from '../../../../src/text/detokenizer.js';
-import { readTokenizerFile } from '../../../../src/text/tokenizing/file.js';
+import { readTokenizerFile } from '../../../../src/text/tokenizing/tokenizer-file.js';
 import { byteTokenizer } from '../../../support/byte-tokenizer.js';
 import { DECODER_ONLY } from '../../inference/scripted-engine.js';
 

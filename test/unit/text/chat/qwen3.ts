@@ -5,7 +5,7 @@ import { ChatEncoder } from '../../../../src/text/chat/chat-encoder.js';
 import { controlTokens } from '../../../../src/text/chat/control-tokens.js';
 import { readChatTemplates } from '../../../../src/text/chat/template-files.js';
 import { Tokenizer } from '../../../../src/text/tokenizer.js';
-import { readTokenizerFile } from '../../../../src/text/tokenizing/file.js';
+import { readTokenizerFile } from '../../../../src/text/tokenizing/tokenizer-file.js';
 
 const folder = new URL('../../../fixtures/tokenizers/qwen3/', import.meta.url);
 const unpacked = (name: string) => brotliDecompressSync(readFileSync(new URL(`${name}.br`, folder)));

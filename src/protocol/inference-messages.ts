@@ -11,11 +11,11 @@ import type {
   ModelRequest,
 } from './engine-messages.js';
 import type { GovernorFigures, Source } from './governor-figures.js';
+import type { ThreadLife } from './grammar-messages.js';
 import type { QueueEnd } from './hash-table-queue.js';
 import type { ItemWork } from './item-work.js';
 import type { PredictorChoice } from './predictor-messages.js';
 import type { RankedToken } from './sampling.js';
-import type { ThreadLife } from './structure-messages.js';
 
 /** One input of a job. Its prompt is in the batch. */
 export interface BatchItem {

@@ -3,7 +3,7 @@ import type { MessagePort } from 'node:worker_threads';
 import { clockMs } from '../clock.js';
 import type { ErrorBody } from '../errors.js';
 
-export interface StructureThreadData {
+export interface GrammarThreadData {
   /** The bytes of tokenizer.json. */
   json: SharedArrayBuffer;
   vocabSize: number;
@@ -30,10 +30,10 @@ export interface ThreadLife {
 }
 
 /** From the engine's main thread. `grammar` is a `Grammar` as text. */
-export type ToStructure = { type: 'compile'; grammar: string };
+export type ToGrammarThread = { type: 'compile'; grammar: string };
 
 /** `bytes` is the library's memory. */
-export type FromStructure =
+export type FromGrammarThread =
   | { type: 'opened' }
   /** The thread cannot serve the model. */
   | { type: 'failed'; error: ErrorBody }
@@ -52,7 +52,7 @@ export type ToMatchers =
   | { type: 'close'; id: number };
 
 /** Why a matcher has no tokens to allow. */
-export const MATCHER_FAULTS = ['', 'rejected', 'stuck', 'broken', 'slow'] as const;
+const MATCHER_FAULTS = ['', 'rejected', 'stuck', 'broken', 'slow'] as const;
 export type MatcherFault = (typeof MATCHER_FAULTS)[number];
 
 /**

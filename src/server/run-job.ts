@@ -5,7 +5,7 @@ import { SidaError } from '../errors.js';
 import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
 import type { ModelContext } from './context.js';
 import { callerOf } from './middleware/auth.js';
-import { withPrefixScope } from './prefix-scope.js';
+import { withOwner } from './with-owner.js';
 
 interface RunJobOptions {
   onDelta?: (delta: CompletionDelta) => void;
@@ -27,7 +27,7 @@ export async function runJob(
   res.once('close', onClose);
   try {
     const outcome = await queue
-      .submit(randomUUID(), withPrefixScope(request, caller), {
+      .submit(randomUUID(), withOwner(request, caller), {
         owner: caller.owner,
         signal: abort.signal,
         ...(onDelta !== undefined && { onDelta }),

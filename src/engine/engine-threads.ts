@@ -1,0 +1,51 @@
+/** Starts the inference and the hash-building thread of an engine, joined by their queue. */
+import { BuilderStats } from '../protocol/builder-stats.js';
+import type { EngineConfig } from '../protocol/engine-messages.js';
+import { createQueue, QueueGauge } from '../protocol/hash-table-queue.js';
+import type { PredictorChoice } from '../protocol/predictor-messages.js';
+import { SharedFlag } from '../protocol/shared-flag.js';
+import { HashBuilderLink } from './hash-builder-link.js';
+import { InferenceLink, type OpenedEngine } from './inference-link.js';
+
+interface EngineThreadsOptions {
+  config: EngineConfig;
+  /** Packed model directory. */
+  pack: string;
+  /** Identity of the model's weights. */
+  weights: string;
+  predictor: PredictorChoice | null;
+  /** A thread has died. */
+  onError: (error: Error, thread: string) => void;
+}
+
+export interface EngineThreads {
+  inference: InferenceLink;
+  hashBuilder: HashBuilderLink;
+  /** The queue between the two, as the main thread sees it. */
+  queue: QueueGauge;
+  opened: OpenedEngine;
+}
+
+/** Resolves once the model is open; the predictor may still be opening. Rejects if the model cannot be opened. */
+export async function startThreads(options: EngineThreadsOptions): Promise<EngineThreads> {
+  const { config, pack, weights, predictor, onError } = options;
+  // A batch leaves the queue when it starts, before its pass is planned. The extra entry keeps the look-ahead.
+  const queue = createQueue(config.lookahead + 1);
+  const builderStats = new BuilderStats().buffer;
+  const shared = {
+    ...{ pack, weights, predictor },
+    resident: new SharedFlag().buffer,
+    rest: new SharedFlag().buffer,
+  };
+  const inference = new InferenceLink({ ...shared, config, queue: queue.consumer, builderStats });
+  inference.worker.on('error', (error) => onError(error as Error, 'inference'));
+  const opened = await inference.opened;
+  const hashBuilder = new HashBuilderLink({
+    ...shared,
+    queue: queue.producer,
+    model: opened.shape,
+    stats: builderStats,
+  });
+  hashBuilder.worker.on('error', (error) => onError(error as Error, 'hash-building'));
+  return { inference, hashBuilder, queue: new QueueGauge(queue.producer), opened };
+}

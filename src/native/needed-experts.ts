@@ -1,0 +1,15 @@
+import { EXPERT_UNUSED, type RunResult } from './engine-types.js';
+
+/** The flat ids of the experts that a pass needed, layer by layer. `experts` is the number of each layer. */
+export function neededExperts(
+  { layers, found }: Pick<RunResult, 'layers' | 'found'>,
+  experts: number,
+): number[][] {
+  return Array.from(layers, (flatLayer, layer) => {
+    const ids: number[] = [];
+    for (let e = 0; e < experts; e++) {
+      if (found[layer * experts + e] !== EXPERT_UNUSED) ids.push(flatLayer * experts + e);
+    }
+    return ids;
+  });
+}
