@@ -74,6 +74,14 @@ function scriptResult(name) {
   return { ...found, command: commandToday(found.command) };
 }
 
+/** Each comparison has a command of its own. */
+function encoderPeers() {
+  if (!existsSync('bench/results/encoder-peers.json')) return undefined;
+  const { comparisons, ...found } = result('encoder-peers');
+  const today = comparisons.map((each) => ({ ...each, command: commandToday(each.command) }));
+  return { ...found, comparisons: today };
+}
+
 const files = RESULTS.filter((folder) => existsSync(join(folder, BENCH_FILE))).map((folder) => {
   const file = readBenchFile(folder);
   if (!CHANGED_TREES.includes(folder)) checkTrees(file, join(folder, BENCH_FILE));
@@ -97,6 +105,14 @@ if (files.length > 0) {
     governed: GOVERNED.flatMap((name) => scriptResult(name) ?? []),
     replayed: REPLAYED.flatMap((name) => scriptResult(`replay-${name}`) ?? []),
     quantized: QUANTIZED_MODELS.flatMap((model) => scriptResult(`quantized-accuracy-${model}`) ?? []),
+    speed: {
+      kernels: scriptResult('kernels'),
+      kernelSets: scriptResult('kernel-sets'),
+      encoderPeers: encoderPeers(),
+      rest: scriptResult('rest-overhead'),
+      streams: scriptResult('streams'),
+      start: scriptResult('start'),
+    },
   };
   for (const section of sectionsOf(joined, scripts))
     benchTables[`bench-${section.id}`] = (page) => sectionText(files, section, page);

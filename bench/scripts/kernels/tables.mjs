@@ -80,7 +80,7 @@ export const kernelTables = {
         run.threads,
         name.endsWith('int8') ? 'VNNI' : 'f32 FMA',
         ...cells,
-        name.startsWith('f32') ? '≥ 70 %' : '',
+        name.startsWith('f32') ? '≥ 85 %' : '',
       ]),
     );
     const head = [

@@ -62,7 +62,7 @@ export function measureCommand(name: string): Command {
         'with --device cuda: start no measurement that would not end by then, and stop one that still runs',
       )
       .option('--prepare', 'with --device cuda: make packs, traces and predictors, and measure nothing')
-      .option('--quick', 'a small part, at most five minutes on two cores with everything that it needs')
+      .option('--quick', 'a small part, five to ten minutes on two cores with everything that it needs')
       .option('--only <pattern>', 'scenario/system to run; repeatable', (one: string, all: string[] = []) => [
         ...all,
         one,

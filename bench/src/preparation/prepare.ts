@@ -42,7 +42,7 @@ export interface Maker {
 const BIG_CHECKPOINT = 4e9;
 
 /** Throws cannot_run with the bytes needed and free. */
-export function checkRoom(directory: string, needed: number, what: string): void {
+function checkRoom(directory: string, needed: number, what: string): void {
   mkdirSync(directory, { recursive: true });
   const { bavail, bsize } = statfsSync(directory);
   if (bavail * bsize >= needed) return;

@@ -54,8 +54,7 @@ export function budgetsTable(file: BenchFile): { tables: Table[]; notes: string[
     const own = measurements.filter((one) => one.system === system && one.scenario.share < 1);
     if (own.length === 0) return [];
     const whole = at(system, 1);
-    const unmeasured = [shareName(1), `\`${system}\``, ...HEAD.slice(2).map(() => DASH)];
-    return [whole === undefined ? unmeasured : row(whole), ...own.map(row)];
+    return [...(whole === undefined ? [] : [whole]), ...own].map(row);
   };
   const rows = [row(resident), ...TRAINED.flatMap(rowsOf)];
   return {

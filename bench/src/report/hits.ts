@@ -12,3 +12,15 @@ export function hitsOf(layers: readonly LayerReport[], name: string, rank: numbe
   }
   return tokens === 0 ? undefined : hits / tokens;
 }
+
+/** Mean error of α over its mean, where the first expert is right, token-weighted; undefined where it is not known. */
+export function alphaErrorOf(layers: readonly LayerReport[], name: string): number | undefined {
+  let [error, alpha] = [0, 0];
+  for (const { tokens, alpha: mean, functions } of layers) {
+    const own = functions[name]?.alphaError;
+    if (own === undefined || own === null) return undefined;
+    error += tokens * own;
+    alpha += tokens * mean;
+  }
+  return alpha === 0 ? undefined : error / alpha;
+}

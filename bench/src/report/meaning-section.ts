@@ -64,7 +64,7 @@ function exactLosses(file: BenchFile): string {
   const place = (row: (typeof ends)[number]) =>
     `${times(row.value)} (${groupTitle(row.group)}, ${shareName(row.measurement.scenario.share)})`;
   const span =
-    ends.length === 0 ? '' : `; LRU’s throughput times ${place(ends[0]!)} to ${place(ends.at(-1)!)}`;
+    ends.length === 0 ? '' : `; it has from ${place(ends[0]!)} to ${place(ends.at(-1)!)} of LRU’s throughput`;
   const links = [...new Set(rows.map(({ group }) => linkTitle(group.scenario)))];
   return `Prediction with exact answers (${named(rows)}; ${links.join('; ')}): ${behind(rows)}${span}.`;
 }

@@ -49,8 +49,6 @@ export const HEADLINES = [
   { what: 'device memory saved, at most', value: '80 %', model: undefined },
 ] as const;
 
-/** Of the abstract of "Toward Efficient Inference for Mixture of Experts": throughput of dynamic over static gating. */
-export const DYNAMIC_GATING = '6.21× to 11.55×';
 /** Of the abstract of "Who Says Elephants Can't Run". */
 export const ELEPHANTS_CLAIMS = {
   throughput: 'up to 26×',

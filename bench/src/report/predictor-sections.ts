@@ -6,7 +6,7 @@ import type { TaskFidelity } from '../studies/task-fidelity.js';
 import type { BenchFile } from './bench-file.js';
 import { lineChart } from './charts.js';
 import { DASH, dataTitle, percent, times } from './format.js';
-import { hitsOf } from './hits.js';
+import { alphaErrorOf, hitsOf } from './hits.js';
 import { PAPER_FIDELITY, PAPER_HITS, PAPER_PERPLEXITY, SIDA } from './paper.js';
 import { QUALITY_HEAD, qualityCells, taskQuality, taskTitle, textQualities } from './quality.js';
 import type { Section } from './section.js';
@@ -32,6 +32,7 @@ function hitsSection(tasks: readonly TaskFidelity[]): Section {
       dataTitle(task),
       ...[DASH, DASH, DASH],
       ofHundred(hits[task]),
+      DASH,
     ]),
   );
   const ours = OUR_TASKS.flatMap((task) => {
@@ -42,6 +43,7 @@ function hitsSection(tasks: readonly TaskFidelity[]): Section {
       `\`${name}\``,
       String(found!.inputs),
       ...[0, 2].map((rank) => percent(hitsOf(found!.layers, name, rank), 2)),
+      percent(alphaErrorOf(found!.layers, name)),
     ]);
   });
   return {
@@ -50,9 +52,12 @@ function hitsSection(tasks: readonly TaskFidelity[]): Section {
     beside: `${SIDA}, table 5`,
     about: [],
     tables: [
-      { head: ['model', 'task', 'hash function', 'inputs', 'top-1', 'top-3'], rows: [...paper, ...ours] },
+      {
+        head: ['model', 'task', 'hash function', 'inputs', 'top-1', 'top-3', 'error of α, of its mean'],
+        rows: [...paper, ...ours],
+      },
     ],
-    reading: [],
+    reading: ['α is the factor of an expert’s output; its error is told where the first expert is right.'],
   };
 }
 

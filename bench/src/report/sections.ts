@@ -9,14 +9,13 @@ import { meaningSection } from './meaning-section.js';
 import { predictorSections } from './predictor-sections.js';
 import { routingSections } from './routing-sections.js';
 import type { Section } from './section.js';
-import type { ScriptResults } from './targets/script-targets.js';
-import { targetsSection } from './targets-section.js';
+import { type TargetResults, targetsSection } from './targets-section.js';
 
 /**
  * `scripts`: results of smaller measurements for the target table, if they are at hand. Throws cannot_run if a
  * measurement beats a bound.
  */
-export function sectionsOf(file: BenchFile, scripts: ScriptResults = {}): Section[] {
+export function sectionsOf(file: BenchFile, scripts: TargetResults = {}): Section[] {
   checkBounds(file.measurements);
   return [
     meaningSection(file),

@@ -174,6 +174,7 @@ const WORDS_MODELS: readonly string[] = ['switch-words', 'switch-words-padded'];
 const WORDS_SYSTEMS: readonly SystemName[] = [
   ...(['resident', 'lru', 'none', 'lfu', 'static-hot'] as const),
   ...TRAINED,
+  'token',
   ...(['replay', 'shuffled', 'predicted', 'paper', 'layer-streaming'] as const),
 ];
 /** The sizes of the SiDA paper. */

@@ -5,14 +5,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BatchFeed } from '../../../dist/batching/batch-feed.js';
 import { planScoring } from '../../../dist/batching/scoring-plan.js';
-import { HashBuilderLink } from '../../../dist/engine/hash-builder-link.js';
-import { InferenceLink } from '../../../dist/engine/inference-link.js';
+import { startThreads } from '../../../dist/engine/engine-threads.js';
 import { predictorChoice } from '../../../dist/engine/predictor-choice.js';
-import { BuilderStats } from '../../../dist/protocol/builder-stats.js';
 import type { ControlReply, InferenceFigures, ModelRequest } from '../../../dist/protocol/engine-messages.js';
-import { createQueue, QueueGauge } from '../../../dist/protocol/hash-table-queue.js';
-import { SharedFlag } from '../../../dist/protocol/shared-flag.js';
-import type { FromInference } from '../../../dist/protocol/thread-messages.js';
+import type { FromInference } from '../../../dist/protocol/inference-messages.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { quantile } from '../support/statistics.js';
 import { groupsOf } from './batches.js';
@@ -32,38 +28,14 @@ interface Run {
 export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   const { pack, weights, texts, labels, warmUp, batch } = work;
   const config = engineConfig(work.flags);
-  const queue = createQueue(config.lookahead + 1);
-  const builderStats = new BuilderStats().buffer;
-  const resident = new SharedFlag().buffer;
-  const rest = new SharedFlag().buffer;
   const predictor = predictorChoice(config);
-  const inference = new InferenceLink({
-    config,
-    pack,
-    weights,
-    predictor,
-    queue: queue.consumer,
-    builderStats,
-    resident,
-    rest,
-  });
   let fail: (error: unknown) => void = () => {};
   const failed = new Promise<never>((_, reject) => {
     fail = (error) => reject(error);
   });
-  inference.worker.on('error', fail);
-  const { shape, plan, usage } = await inference.opened;
-  const builder = new HashBuilderLink({
-    queue: queue.producer,
-    predictor,
-    model: shape,
-    weights,
-    pack,
-    stats: builderStats,
-    resident,
-    rest,
-  });
-  builder.worker.on('error', fail);
+  const starting = startThreads({ config, pack, weights, predictor, onError: fail });
+  const { inference, hashBuilder, queue, opened } = await Promise.race([starting, failed]);
+  const { shape, plan, usage } = opened;
 
   const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
     vocabSize: shape.vocabSize,
@@ -77,8 +49,8 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   let nextItem = 0;
   const batches = new BatchFeed({
     batcher: new JobBatcher(),
-    queue: new QueueGauge(queue.producer),
-    handOn: (made) => builder.build(made),
+    queue,
+    handOn: (made) => hashBuilder.build(made),
   });
   void batches.follow();
   /** A batch is one job with as many items. */
@@ -104,8 +76,8 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
       };
       inference.post({ type: 'control', id: 0, request });
     });
-  const { name, warnings } = await Promise.race([builder.opened, failed]);
-  builder.listen((message) => {
+  const { name, warnings } = await Promise.race([hashBuilder.opened, failed]);
+  hashBuilder.listen((message) => {
     if (message.type === 'warning') warnings.push(message.message);
   });
   // A predictor without a chosen kind opens its default.

@@ -120,7 +120,7 @@ describe('the full list', () => {
 
   it('has the words on both beds: every budget on disk, small ones of the padded bed over a link, and look-ahead 1', () => {
     const words = measurements.filter(({ scenario }) => scenario.data === 'words');
-    const systems = ['lru', 'none', 'lfu', 'static-hot', 'lstm', 'attention', 'replay', 'shuffled'];
+    const systems = ['lru', 'none', 'lfu', 'static-hot', 'lstm', 'attention', 'token', 'replay', 'shuffled'];
     const all = [...systems, 'predicted', 'paper', 'layer-streaming'];
     const expected = (place: string, shares: number[]) => [
       `${place.replace('*', '100%')}/resident`,

@@ -1,0 +1,172 @@
+import { describe, expect, it } from 'vitest';
+import { type MeasurementSummary, summarize } from '../../src/report/bench-file.js';
+import type { SpeedResults } from '../../src/report/targets/speed-targets.js';
+import { targetsSection } from '../../src/report/targets-section.js';
+import { resultOf } from '../support/fixture.js';
+
+const FILE = summarize(resultOf(), { fidelity: [], dependency: [] });
+const RECORDED = { command: 'node script.mjs', commit: 'abc1234' };
+const WITHOUT = 1;
+const WITH = 2;
+
+/** Figure, verdict, inputs and control of a target's rows. */
+const cells = (target: string, table: number, speed: SpeedResults) =>
+  targetsSection(FILE, { speed })
+    .tables[table]!.rows.filter(([name]) => name === target)
+    .map((row) => row.slice(3, 7));
+
+describe('kernels of an expert', () => {
+  const one = (format: string, activations: string, rows: number, ofRead: number) => {
+    return { format, activations, rows, operationsPerSecond: 1e9 * rows, ofRead, ofFma: ofRead };
+  };
+  const all = (share: number) => [
+    one('f32', 'f32', 1, 0.95),
+    one('f32', 'f32', 8, 0.1),
+    one('f32', 'f32', 64, 0.9),
+    one('bf16', 'f32', 4, share),
+    one('int8', 'f32', 2, 0.9),
+    one('int8', 'int8', 1, 0.9),
+    one('int4', 'int8', 1, 0.72),
+  ];
+  const kernels = (cases: ReturnType<typeof all>, isa = 'avx2') => {
+    return { kernels: { ...RECORDED, isa, runs: [{ isa, threads: 2, cases }] } };
+  };
+
+  it('are judged by their worst type, on few tokens beside memory and on many beside the multiply-adds', () => {
+    const figure = (bf16: string) =>
+      `f32 × f32 95 %, bf16 × f32 ${bf16} %, int8 × f32 90 %, int8 × int8 90 %`;
+    expect(cells('P1', WITHOUT, kernels(all(0.86)))[0]).toEqual([figure('86'), 'reached', '2 threads', '–']);
+    expect(cells('P1', WITHOUT, kernels(all(0.84)))[0]).toEqual([figure('84'), 'missed', '2 threads', '–']);
+    expect(cells('P2', WITHOUT, kernels(all(0.86)))).toEqual([
+      ['f32 × f32 90 %', 'reached', '2 threads', '–'],
+    ]);
+  });
+
+  it('are not reached while one type is not measured', () => {
+    expect(cells('P1', WITHOUT, kernels(all(0.86)))[1]).toEqual([
+      'int4 × int8 72 %, mxfp4 × int8 –',
+      'not measured',
+      '2 threads',
+      '–',
+    ]);
+  });
+
+  it('are those of the processor: results with AMX are in its table alone', () => {
+    expect(cells('P1', WITHOUT, kernels(all(0.9), 'avx512amx')).map(([figure]) => figure)).not.toContain(
+      'f32',
+    );
+    expect(cells('P2', WITHOUT, {})).toEqual([['f32 × f32 –', 'not measured', '–', '–']]);
+    const sets = ['avx512vnni', 'avx512amx'].map((isa, at) => ({
+      ...{ isa, threads: 1 },
+      cases: [{ ...one('int8', 'int8', 64, 0.5), operationsPerSecond: 1e9 * (1 + at) }],
+    }));
+    expect(
+      cells('P2', WITH, { kernelSets: { ...RECORDED, isa: 'avx512vnni, avx512amx', runs: sets } }),
+    ).toEqual([['int8 × int8 2.00× the operations of VNNI; no bf16', 'not measured', '–', '–']]);
+  });
+});
+
+describe('the encoder beside transformers', () => {
+  const peers = (isa: string, peerDtype: string, ...ratios: number[]) => ({
+    encoderPeers: {
+      isa,
+      comparisons: [
+        {
+          ...RECORDED,
+          ...{ dtype: 'bf16', peerDtype, lengths: 'sst2' as const, rounds: 10 },
+          classes: ratios.map((ratio) => ({ ratio })),
+        },
+      ],
+    },
+  });
+
+  it('is judged by its worst length, against their fastest type of that kind of processor', () => {
+    const bf16 = (table: number, speed: SpeedResults) => cells('P3', table, speed).at(table === WITH ? 0 : 1);
+    expect(bf16(WITHOUT, peers('avx2', 'float32', 2.6, 3))).toEqual(['2.60× to 3.00×', 'reached', '2 lengths, 10 rounds', '–']); // biome-ignore format: one line
+    expect(bf16(WITHOUT, peers('avx2', 'float32', 2.4, 3))![1]).toBe('missed');
+    expect(bf16(WITHOUT, peers('avx2', 'bfloat16', 3))![1]).toBe('not measured');
+    expect(bf16(WITH, peers('avx512amx', 'bfloat16', 2.1))![1]).toBe('reached');
+  });
+});
+
+describe('REST', () => {
+  const run = (overheadP50Ms: number, throughputShare: number) => ({
+    batchWaitMs: 2,
+    one: { overheadP50Ms },
+    many: { apiCpuMs: 0.3, engineCpuMs: 1.5 },
+    bareMany: { cpuMs: 1.2 },
+    throughputShare,
+  });
+  const rest = (...runs: ReturnType<typeof run>[]) => {
+    return { rest: { ...RECORDED, isa: 'avx2', clients: 32, requests: 300, rounds: 10, runs } };
+  };
+
+  it('is judged in every run', () => {
+    expect(cells('P14', WITHOUT, rest(run(0.9, 0.92)))).toEqual([
+      ['0.90 ms (batches wait 2 ms)', 'reached', '10 rounds of 300', '–'],
+      ['0.60 ms (batches wait 2 ms)', 'missed', '10 rounds of 300', '–'],
+      ['92 % (batches wait 2 ms)', 'reached', '10 rounds of 300', '–'],
+    ]);
+    const both = cells('P14', WITHOUT, rest(run(0.9, 0.92), run(1.1, 0.8)));
+    expect(both.map(([, verdict]) => verdict)).toEqual(['missed', 'missed', 'missed']);
+  });
+
+  it('streams are judged beside one stream and beside the bare engine', () => {
+    const runs = [
+      { clients: 1, perSecond: 100, barePerSecond: 110, shareOfBare: 0.96 },
+      { clients: 8, perSecond: 180, barePerSecond: 220, shareOfBare: 0.94 },
+    ];
+    const speed = { streams: { ...RECORDED, isa: 'avx2', streams: 32, rounds: 3, runs } };
+    expect(cells('P24', WITHOUT, speed)).toEqual([
+      ['1.80×', 'reached', '3 rounds of 32 streams', 'bare engine: 2.00×'],
+      ['1: 96 %, 8: 94 %', 'missed', '3 rounds of 32 streams', '–'],
+    ]);
+  });
+});
+
+describe('the start', () => {
+  const start = (bytes: number, seconds: number) => ({
+    ...{ ...RECORDED, isa: 'avx2', bytes, budget: '5GB', rounds: 3 },
+    ...{ cold: { firstAnswerMs: 1000 * seconds }, warm: { firstAnswerMs: 2000 } },
+  });
+
+  it('is judged with a cold page cache, and only with a large pack', () => {
+    const [row] = cells('P26', WITHOUT, { start: start(17e9, 9.5) });
+    expect(row).toEqual(['9.5 s (15.8 GiB, 5GB)', 'reached', '3 rounds', 'pack in the page cache: 2.0 s']);
+    expect(cells('P26', WITHOUT, { start: start(17e9, 11) })[0]![1]).toBe('missed');
+    expect(cells('P26', WITHOUT, { start: start(1e9, 2) })[0]![1]).toBe('not measured');
+  });
+});
+
+describe('every target of speed', () => {
+  it('has a row for each kind of processor, measured or not', () => {
+    for (const table of [WITHOUT, WITH]) {
+      const names = targetsSection(FILE, {}).tables[table]!.rows.map(([name]) => name!);
+      expect([...new Set(names)]).toEqual(
+        table === WITH
+          ? ['P2', 'P3', 'P4', 'P14', 'P18', 'P19', 'P24', 'P26']
+          : ['P1', 'P2', 'P3', 'P4', 'P14', 'P18', 'P19', 'P24', 'P26'],
+      );
+    }
+  });
+});
+
+describe('long passes', () => {
+  const p5 = (changes: Partial<MeasurementSummary>) => {
+    const measurements = FILE.measurements.map((one) => ({ ...one, passSeconds: 0.3, ...changes }));
+    return targetsSection({ ...FILE, measurements }, {})
+      .tables[0]!.rows.find(([name]) => name === 'P5')!
+      .slice(3, 7);
+  };
+
+  it('are compared with computing or moving their bytes', () => {
+    // The resident run takes 50 ms, `lstm` 125 and LRU 100.
+    expect(p5({})).toEqual(['2.50× in 4 rows', 'missed', '10', 'lru: 2.00×']);
+    // The bytes take 100 ms at 12 GB/s, and 600 at the disk's 2 GB/s.
+    expect(p5({ bytesMoved: 1.2e9 })[0]).toBe('0.21× to 1.25× in 4 rows');
+  });
+
+  it('are not measured where passes are short', () => {
+    expect(p5({ passSeconds: 0.1 })[1]).toBe('not measured');
+  });
+});
