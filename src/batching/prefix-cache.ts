@@ -86,10 +86,7 @@ export class PrefixCache {
     /** The leaves that the keepers of evicted pages still keep. */
     const shortened = new Map<number, PageNode>();
     const released: number[] = [];
-    for (let evicted = 0; evicted < pages; evicted += 1) {
-      const removed = this.#tree.removeLeaf();
-      if (removed === undefined) break;
-      const { keeper, parent } = removed;
+    for (const { keeper, parent } of this.#tree.removeLeaves(pages)) {
       shortened.delete(keeper);
       if (parent.keeper === keeper) shortened.set(keeper, parent);
       else released.push(keeper);

@@ -135,28 +135,39 @@ export class PrefixTree {
     }
   }
 
-  /** Removes the least recently used leaf that no running input uses. */
-  removeLeaf(): RemovedLeaf | undefined {
-    let oldest: PageNode | undefined;
-    for (const leaf of this.#leaves) {
-      if (leaf.users === 0 && (oldest === undefined || leaf.lastUse < oldest.lastUse)) oldest = leaf;
+  /** Removes up to `most` pages that no running input uses, one by one the leaf that was used least recently. */
+  removeLeaves(most: number): RemovedLeaf[] {
+    const unused = [...this.#leaves].filter(({ users }) => users === 0);
+    // The oldest is last. One alone is found faster without an order.
+    if (most === 1) oldestLast(unused);
+    else unused.sort((a, b) => b.lastUse - a.lastUse);
+    const removed: RemovedLeaf[] = [];
+    while (removed.length < most) {
+      const oldest = unused.pop();
+      if (oldest === undefined) break;
+      const parent = this.#remove(oldest);
+      removed.push({ keeper: oldest.keeper, parent });
+      if (this.#leaves.has(parent) && parent.users === 0) unused.splice(placeOf(parent, unused), 0, parent);
     }
-    if (oldest === undefined) return undefined;
-    const { keeper, key } = oldest;
-    const parent = oldest.parent!;
-    this.#leaves.delete(oldest);
+    return removed;
+  }
+
+  /** Returns its parent, which keeps the leaf's keeper if it is a leaf now. */
+  #remove(leaf: PageNode): PageNode {
+    const { keeper, key } = leaf;
+    const parent = leaf.parent!;
+    this.#leaves.delete(leaf);
     parent.children.delete(key);
-    parent.tails.delete(oldest);
+    parent.tails.delete(leaf);
     this.#pages -= 1;
     this.#unused -= 1;
-    if (parent.children.size === 0) {
-      if (parent.parent === null) this.#roots.delete(parent.key);
-      else {
-        parent.keeper = keeper;
-        this.#leaves.add(parent);
-      }
+    if (parent.children.size > 0) return parent;
+    if (parent.parent === null) this.#roots.delete(parent.key);
+    else {
+      parent.keeper = keeper;
+      this.#leaves.add(parent);
     }
-    return { keeper, parent };
+    return parent;
   }
 
   #root(scope: string): PageNode {
@@ -192,6 +203,25 @@ function newNode(parent: PageNode | null, key: string): PageNode {
     lastUse: 0,
     keeper: NO_KEEPER,
   };
+}
+
+/** Swaps the leaf that was used least recently to the end. */
+function oldestLast(leaves: PageNode[]): void {
+  const last = leaves.length - 1;
+  let oldest = last;
+  for (let at = 0; at < last; at += 1) if (leaves[at]!.lastUse < leaves[oldest]!.lastUse) oldest = at;
+  if (last >= 0) [leaves[oldest], leaves[last]] = [leaves[last]!, leaves[oldest]!];
+}
+
+/** Where the leaf belongs among leaves of which the oldest is last. */
+function placeOf({ lastUse }: PageNode, leaves: readonly PageNode[]): number {
+  let [begin, end] = [0, leaves.length];
+  while (begin < end) {
+    const middle = (begin + end) >> 1;
+    if (leaves[middle]!.lastUse > lastUse) begin = middle + 1;
+    else end = middle;
+  }
+  return begin;
 }
 
 function first({ children }: PageNode): PageNode | undefined {
