@@ -18,6 +18,8 @@ const RESULTS = ['bench/results/systems', 'bench/results/words'];
 const CHARTS = 'docs/charts';
 /** Results of bench/scripts/governor/governor.mjs. */
 const GOVERNED = ['governor', 'governor-olmoe-mini'];
+/** Results of bench/scripts/gguf/llama-limited.mjs. */
+const LLAMA_LIMITED = ['llama-limited', 'llama-limited-int8'];
 /** Recorded routing of decoders. */
 const REPLAYED = ['qwen', 'gemma', 'gptoss'];
 /** Results of trees with changes that tables may show, since their sources say so. */
@@ -112,6 +114,7 @@ if (files.length > 0) {
       rest: scriptResult('rest-overhead'),
       streams: scriptResult('streams'),
       start: scriptResult('start'),
+      llamaLimited: LLAMA_LIMITED.flatMap((name) => scriptResult(name) ?? []),
     },
   };
   for (const section of sectionsOf(joined, scripts))

@@ -20,6 +20,8 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 interface ServeOptions {
   /** Of the API process, such as --cpu-prof. */
   nodeArgs?: readonly string[];
+  /** What the command begins with, such as a shell that joins a group of processes first. */
+  through?: readonly string[];
 }
 
 export class ServeProcess {
@@ -29,17 +31,21 @@ export class ServeProcess {
   #words = '';
 
   /** Resolves when it takes requests. `args`: flags of `sida serve` but --port. */
-  static async start(args: readonly string[], { nodeArgs = [] }: ServeOptions = {}): Promise<ServeProcess> {
-    const serve = new ServeProcess(args, nodeArgs, await freePort());
+  static async start(
+    args: readonly string[],
+    { nodeArgs = [], through = [] }: ServeOptions = {},
+  ): Promise<ServeProcess> {
+    const serve = new ServeProcess(args, { nodeArgs, through }, await freePort());
     await serve.#ready();
     return serve;
   }
 
-  private constructor(args: readonly string[], nodeArgs: readonly string[], port: number) {
+  private constructor(args: readonly string[], { nodeArgs, through }: Required<ServeOptions>, port: number) {
     this.port = port;
     this.url = `http://127.0.0.1:${port}`;
-    const command = [...nodeArgs, SIDA, 'serve', '--host', '127.0.0.1', '--port', String(port), ...args];
-    this.#child = spawn(process.execPath, command, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const serve = [...nodeArgs, SIDA, 'serve', '--host', '127.0.0.1', '--port', String(port), ...args];
+    const [command, ...rest] = [...through, process.execPath, ...serve];
+    this.#child = spawn(command!, rest, { stdio: ['ignore', 'pipe', 'pipe'] });
     running.add(this.#child);
     this.#child.once('exit', () => running.delete(this.#child));
     for (const stream of [this.#child.stdout!, this.#child.stderr!]) {

@@ -124,6 +124,31 @@ describe('REST', () => {
   });
 });
 
+describe('decoding beside llama.cpp', () => {
+  const row = (share: number | null, own: number, peer: number) => ({
+    share,
+    sida: { prefillTokensPerSecond: 10 * own, decodeTokensPerSecond: own },
+    peer: { prefillTokensPerSecond: 5 * peer, decodeTokensPerSecond: peer },
+  });
+  const limited = (...rows: ReturnType<typeof row>[]) => {
+    const about = { file: 'm.gguf', readAheadKib: 128, serve: '', promptTokens: 128, steps: 32 };
+    return { llamaLimited: [{ ...RECORDED, isa: 'avx2', ...about, rows }] };
+  };
+
+  it('is judged with all in memory, and at each limit with the read-ahead of the disk', () => {
+    const speed = limited(row(null, 3, 2), row(0.5, 5, 2), row(0.2, 5, 2));
+    expect(cells('P18', WITHOUT, speed)).toEqual([
+      ['1.50× (m.gguf)', 'reached', '128 + 32 tokens', '–'],
+      ['3.00× (m.gguf)', 'reached', '128 + 32 tokens', '–'],
+    ]);
+    expect(cells('P19', WITHOUT, speed).map((each) => each.slice(0, 2))).toEqual([
+      ['2.50× (m.gguf, read-ahead 128 KiB)', 'reached'],
+      ['–', 'not measured'],
+      ['2.50× (m.gguf, read-ahead 128 KiB)', 'missed'],
+    ]);
+  });
+});
+
 describe('the start', () => {
   const start = (bytes: number, seconds: number) => ({
     ...{ ...RECORDED, isa: 'avx2', bytes, budget: '5GB', rounds: 3 },

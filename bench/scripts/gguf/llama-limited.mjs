@@ -1,0 +1,167 @@
+// How fast is decoding beside llama.cpp, from the same GGUF, with all of it in memory and within limits that the kernel
+// enforces? Both run in a memory cgroup of their own, whose limit bounds page cache too, and begin with a cold one.
+// llama.cpp maps the file, so the disk's read-ahead decides how much it reads for a page: the result names it. sida
+// reads a pack past the page cache, through `sida serve` and its streams.
+import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { parseArgs } from 'node:util';
+import { parseBytes } from '../../../dist/text/bytes.js';
+import { MemoryCgroup } from '../../dist/support/memory-cgroup.js';
+import { run } from '../../dist/support/processes.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { writeResult } from '../../dist/support/script-result.js';
+import { ServeProcess } from '../../dist/support/serve-process.js';
+import { StepProgress } from '../../dist/support/step-progress.js';
+
+const HELP = `node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf [options]
+  --file MODEL.gguf      what both read
+  --pack DIR             the same as a pack of sida; default: made by sida serve in its cache
+  --limits none,50%,35%,20%   of the file's bytes; none: no limit
+  --overhead 250MB       of a limit, what sida's processes take beside its budget
+  --serve 'FLAGS'        more flags of sida serve, such as '--activations int8'
+  --prompt 128 --steps 32 --threads 2 --rounds 1
+  --save NAME            the result is bench/results/NAME.json; default: only printed
+Needs root for the limits, and sh bench/scripts/gguf/make-peer.sh for llama.cpp. Where no memory cgroup is to be had,
+limits are skipped. Read-ahead of 128 KiB, which is Linux's default: put the file on a loop device with
+  losetup -f --show --direct-io=on IMAGE; echo 128 > /sys/block/loopN/queue/read_ahead_kb`;
+
+const { values } = parseArgs({
+  options: {
+    help: { type: 'boolean', default: false },
+    file: { type: 'string' },
+    pack: { type: 'string' },
+    limits: { type: 'string', default: 'none,50%,35%,20%' },
+    overhead: { type: 'string', default: '250MB' },
+    serve: { type: 'string', default: '' },
+    prompt: { type: 'string', default: '128' },
+    steps: { type: 'string', default: '32' },
+    threads: { type: 'string', default: '2' },
+    rounds: { type: 'string', default: '1' },
+    save: { type: 'string' },
+  },
+});
+if (values.help || values.file === undefined) {
+  console.log(HELP);
+  process.exit(values.help ? 0 : 2);
+}
+const PEER = 'build/llama-peer';
+if (!existsSync(`${PEER}/node_modules/node-llama-cpp`))
+  throw new Error('no llama.cpp in build/llama-peer: sh bench/scripts/gguf/make-peer.sh');
+const { file, pack = file, serve, threads } = values;
+const [promptTokens, steps, rounds] = ['prompt', 'steps', 'rounds'].map((name) => Number(values[name]));
+const fileBytes = statSync(file).size;
+const overhead = parseBytes(values.overhead);
+if (overhead === undefined) throw new Error(`--overhead is a size such as 250MB, found ${values.overhead}`);
+
+/** Token ids that the seed draws, without the first 300: bytes and special tokens. */
+function drawPrompt(seed) {
+  let state = seed;
+  const random = () => {
+    state = (state * 1103515245 + 12345) % 2147483648;
+    return state / 2147483648;
+  };
+  return Array.from({ length: promptTokens }, () => 300 + Math.floor(random() * 30_000));
+}
+
+/** Of the disk that holds the file, in KiB; null where it does not say. */
+function readAheadKib() {
+  const { dev } = statSync(realpathSync(file));
+  const [major, minor] = [dev >> 8, dev & 255];
+  const of = (path) => (existsSync(path) ? Number(readFileSync(path, 'utf8')) : null);
+  const disk = `/sys/dev/block/${major}:${minor}`;
+  return of(`${disk}/queue/read_ahead_kb`) ?? of(`${disk}/../queue/read_ahead_kb`);
+}
+
+function emptyPageCache() {
+  writeFileSync('/proc/sys/vm/drop_caches', '3');
+}
+
+async function runLlama(prompt, through) {
+  const given = JSON.stringify({ file, prompt, steps, threads: Number(threads), peer: PEER });
+  const [command, ...args] = [...through, 'node', 'bench/scripts/gguf/llama-process.mjs', given];
+  const { prefillTokensPerSecond, decodeTokensPerSecond, llama, systemInfo } = JSON.parse(
+    (await run(command, args)).trim().split('\n').at(-1),
+  );
+  return { prefillTokensPerSecond, decodeTokensPerSecond, llama, systemInfo };
+}
+
+async function runSida(prompt, through, budget) {
+  const flags = ['--model', pack, '--memory-budget', budget, '--threads', threads, '--prefix-cache', 'off'];
+  const more = serve.split(' ').filter(Boolean);
+  const server = await ServeProcess.start([...flags, '--deadline', '10min', ...more], { through });
+  try {
+    const times = await tokenTimes(server, prompt);
+    const [begun, first, last] = [times[0], times[1], times.at(-1)];
+    return {
+      budget,
+      prefillTokensPerSecond: (1000 * prompt.length) / (first - begun),
+      decodeTokensPerSecond: times.length > 2 ? (1000 * (times.length - 2)) / (last - first) : null,
+    };
+  } finally {
+    await server.stop();
+  }
+}
+
+/** When the request was sent, and when each token arrived. */
+async function tokenTimes(server, prompt) {
+  const times = [performance.now()];
+  const answer = await fetch(`${server.url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ prompt, max_tokens: steps, stream: true, return_token_ids: true }),
+  });
+  if (!answer.ok) throw new Error(`/v1/completions: ${answer.status} ${await answer.text()}`);
+  let text = '';
+  for await (const chunk of answer.body.pipeThrough(new TextDecoderStream())) {
+    text += chunk;
+    const lines = text.split('\n\n');
+    text = lines.pop();
+    for (const line of lines.filter((each) => each !== 'data: [DONE]')) {
+      for (const { token_ids: ids = [] } of JSON.parse(line.slice('data: '.length)).choices)
+        times.push(...ids.map(() => performance.now()));
+    }
+  }
+  return times;
+}
+
+const shares = values.limits
+  .split(',')
+  .map((text) => (text === 'none' ? null : Number.parseFloat(text) / 100));
+const progress = new StepProgress('limits', shares.length * rounds);
+const rows = [];
+for (const share of shares) {
+  const limitBytes = share === null ? null : Math.round(share * fileBytes);
+  for (let round = 0; round < rounds; round += 1) {
+    const prompt = drawPrompt(12_345 + round);
+    const within = async (work) => {
+      if (limitBytes === null) return work([]);
+      emptyPageCache();
+      const group = new MemoryCgroup(limitBytes);
+      try {
+        return { ...(await work(group.through)), peakBytes: group.peakBytes };
+      } finally {
+        await group.remove();
+      }
+    };
+    try {
+      const peer = await within((through) => runLlama(prompt, through));
+      const budget = limitBytes === null ? '100%' : String(limitBytes - overhead);
+      const own = await within((through) => runSida(prompt, through, budget));
+      rows.push({ share, limitBytes, sida: own, peer });
+      const [ours, theirs] = [own, peer].map(({ decodeTokensPerSecond: each }) => each?.toFixed(2));
+      progress.step(`${share === null ? 'no limit' : `${100 * share} %`}: ${ours} and ${theirs} tokens/s`);
+    } catch (error) {
+      if (error.code !== 'cannot_run' || !/no memory cgroup/.test(error.message)) throw error;
+      console.error(`SKIPPED: ${error.message}`);
+      progress.step();
+    }
+  }
+}
+const result = {
+  question: 'How fast is decoding beside llama.cpp, within a limit on memory?',
+  ...scriptProvenance(),
+  ...{ file: basename(file), fileBytes, readAheadKib: readAheadKib(), serve, threads: Number(threads) },
+  ...{ promptTokens, steps, rounds, rows },
+};
+if (values.save === undefined) console.log(JSON.stringify(result, null, 1));
+else writeResult(values.save, result);

@@ -1,0 +1,104 @@
+/** P18 and P19: decoding beside llama.cpp, in memory and within limits, from bench/results/llama-limited*.json. */
+import { DASH, NOT_MEASURED, shareName, times } from '../format.js';
+import { type Recorded, recorded } from './recorded.js';
+import { judged, type TargetRow } from './target-row.js';
+
+interface Speed {
+  prefillTokensPerSecond: number;
+  decodeTokensPerSecond: number | null;
+}
+
+export interface LlamaLimited extends Recorded {
+  file: string;
+  /** Of the disk, which decides how much llama.cpp reads for a page; null where the disk does not say. */
+  readAheadKib: number | null;
+  /** More flags of our server. */
+  serve: string;
+  promptTokens: number;
+  steps: number;
+  /** `share` of the file's bytes that memory may hold; null: all. */
+  rows: { share: number | null; sida: Speed; peer: Speed }[];
+}
+
+/** Least ratio, by the share of the file that memory may hold. */
+const DECODE = [
+  { share: 0.5, least: 2.5 },
+  { share: 0.35, least: 2.5 },
+  { share: 0.2, least: 2.8 },
+] as const;
+const RESIDENT_DECODE = 1.5;
+
+const decodeOf = ({ sida, peer }: LlamaLimited['rows'][number]) =>
+  (sida.decodeTokensPerSecond ?? 0) / (peer.decodeTokensPerSecond ?? Number.NaN);
+const prefillOf = ({ sida, peer }: LlamaLimited['rows'][number]) =>
+  sida.prefillTokensPerSecond / peer.prefillTokensPerSecond;
+
+export function llamaTargets(results: readonly LlamaLimited[], amx: boolean): TargetRow[] {
+  const command = recorded(
+    'node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf --save llama-limited',
+    results,
+  );
+  const inputs = [...new Set(results.map(({ promptTokens, steps }) => `${promptTokens} + ${steps} tokens`))];
+  const rowOf = (
+    own: Pick<TargetRow, 'target' | 'what' | 'limit'>,
+    share: number | null,
+    value: (row: LlamaLimited['rows'][number]) => number,
+    least: number,
+  ): TargetRow => {
+    const found = results.flatMap(({ rows, ...result }) =>
+      rows.filter((row) => row.share === share).map((row) => ({ ...result, value: value(row) })),
+    );
+    const ahead = (kib: number | null) => (share === null ? '' : `, read-ahead ${kib ?? 'unknown'} KiB`);
+    return {
+      ...own,
+      figure:
+        found
+          .map(({ file, serve, readAheadKib, value: ratio }) => {
+            return `${times(ratio)} (${[file, serve].filter(Boolean).join(', ')}${ahead(readAheadKib)})`;
+          })
+          .join(', ') || DASH,
+      verdict:
+        found.length === 0
+          ? NOT_MEASURED
+          : judged(
+              found.map((one) => one.value),
+              (ratio) => ratio >= least,
+            ),
+      inputs: inputs.join(', ') || DASH,
+      control: DASH,
+      command,
+    };
+  };
+  const beside = 'tokens a second over those of llama.cpp, one stream';
+  const prompt = amx ? 4 : 1.5;
+  return [
+    rowOf(
+      {
+        target: 'P18',
+        what: `decoding, all in memory: ${beside}`,
+        limit: `≥ ${RESIDENT_DECODE.toFixed(1)}×`,
+      },
+      null,
+      decodeOf,
+      RESIDENT_DECODE,
+    ),
+    rowOf(
+      { target: 'P18', what: `the prompt, all in memory: ${beside}`, limit: `≥ ${prompt.toFixed(1)}×` },
+      null,
+      prefillOf,
+      prompt,
+    ),
+    ...DECODE.map(({ share, least }) =>
+      rowOf(
+        {
+          target: 'P19',
+          what: `decoding, memory for ${shareName(share)} of the file: ${beside}`,
+          limit: `≥ ${least.toFixed(1)}×`,
+        },
+        share,
+        decodeOf,
+        least,
+      ),
+    ),
+  ];
+}
