@@ -24,7 +24,10 @@ export class SeenTokens {
 
   /** Counts a generated token. */
   add(id: number): void {
-    if (this.#counted) this.#times[this.#placeOf(id)]! += 1;
+    if (!this.#counted) return;
+    // The arrays may be replaced by larger ones.
+    const place = this.#placeOf(id);
+    this.#times[place]! += 1;
   }
 
   /** Valid until the next `add`. */

@@ -115,6 +115,8 @@ export class Probe {
   /** Counts the time of a pass that another source is measured by. Only a rest between two pairs gets shorter by it. */
   elapsed(ms: number): void {
     if (!this.#waits) return;
+    // What follows may still feel the other source.
+    this.#arm = undefined;
     this.#sinceMs += ms;
     this.#endRest();
   }

@@ -8,6 +8,7 @@ import { answersOf, jobAnswer } from './job-answer.js';
 import { joinDeltas } from './join-deltas.js';
 import { LIMITS } from './limits.js';
 import { SseStream } from './sse.js';
+import type { StreamPlaces } from './stream-places.js';
 
 /** Resolves true when the stream has ended. Resolves with undefined, and nothing sent, when `owner` has no such job. */
 export async function streamJob(
@@ -29,16 +30,16 @@ export async function streamJob(
     if (record === undefined) return undefined;
     const events = new JobEvents(context, res);
     // A late reader gets joined deltas rather than thousands of single ones, as fast as it takes them.
-    let missed: JobEvent[] = [{ type: 'status', record }, ...early.splice(0)];
-    take = (event) => {
-      if (early.push(event) > LIMITS.streamEventsBehind) events.overflow();
-    };
-    while (missed.length > 0) {
-      for (const event of joinDeltas(missed)) {
-        events.take(event);
+    const missed = new MissedEvents(context.streams, () => events.overflow());
+    for (const event of [{ type: 'status', record } as const, ...early]) missed.add(event);
+    take = (event) => missed.add(event);
+    try {
+      for (let next = missed.take(); next !== undefined; next = missed.take()) {
+        events.take(next);
         await events.drained();
       }
-      missed = early.splice(0);
+    } finally {
+      missed.drop();
     }
     take = (event) => events.take(event);
     await events.ended;
@@ -46,6 +47,56 @@ export async function streamJob(
     stop();
   }
   return true;
+}
+
+/** What a late reader has missed and not taken yet. All late readers together hold a bounded number of bytes. */
+class MissedEvents {
+  readonly #places: StreamPlaces;
+  readonly #onFull: () => void;
+  #events: JobEvent[] = [];
+  #joined: JobEvent[] = [];
+  #bytes = 0;
+
+  constructor(places: StreamPlaces, onFull: () => void) {
+    this.#places = places;
+    this.#onFull = onFull;
+  }
+
+  add(event: JobEvent): void {
+    this.#events.push(event);
+    if (this.#events.length % LIMITS.streamEventsJoined === 0) this.#events = joinDeltas(this.#events);
+    const bytes = bytesOf(event);
+    this.#bytes += bytes;
+    if (!this.#places.hold(bytes)) this.#onFull();
+  }
+
+  take(): JobEvent | undefined {
+    if (this.#joined.length === 0) {
+      this.#joined = joinDeltas(this.#events).reverse();
+      this.#events = [];
+    }
+    const event = this.#joined.pop();
+    if (event === undefined) return undefined;
+    const bytes = bytesOf(event);
+    this.#bytes -= bytes;
+    this.#places.release(bytes);
+    return event;
+  }
+
+  drop(): void {
+    this.#places.release(this.#bytes);
+    this.#bytes = 0;
+    this.#events = [];
+    this.#joined = [];
+  }
+}
+
+/** About what a delta takes in memory. Records are shared. */
+function bytesOf(event: JobEvent): number {
+  if (event.type !== 'delta') return 0;
+  const { text, tokenIds, logprobs } = event.delta;
+  const named = logprobs?.reduce((sum, { top }) => sum + 1 + top.length, 0) ?? 0;
+  return 2 * text.length + 8 * tokenIds.length + 100 * named;
 }
 
 class JobEvents {

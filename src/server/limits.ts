@@ -42,8 +42,10 @@ export const LIMITS = {
   streamsOfOwner: 512,
   /** Answer bytes buffered for a slow reader, in addition to its largest event. */
   streamBufferBytes: 256 * 1024,
-  /** Events that may happen while a late reader still gets what it has missed. */
-  streamEventsBehind: 4_096,
+  /** What all late readers of jobs' events together have missed and not taken yet, about. */
+  missedBytes: 128 * 1024 ** 2,
+  /** Events after which those that a late reader has missed are joined again. */
+  streamEventsJoined: 1_024,
   /**
    * The connection of an ended stream is closed when its reader takes nothing for one to two times this time. A
    * kernel reports progress only after about a third of its buffer, roughly a megabyte, so a reader of 20 KiB/s needs

@@ -5,6 +5,7 @@ import { LIMITS } from './limits.js';
 export class StreamPlaces {
   readonly #ofJob = new Map<string, number>();
   readonly #ofOwner = new Map<string, number>();
+  #missedBytes = 0;
 
   /** Takes a place for a stream, and returns the function that frees it; call that once. Throws too_many_streams. */
   take(job: string, owner: string): () => void {
@@ -16,6 +17,16 @@ export class StreamPlaces {
       add(this.#ofJob, job, -1);
       add(this.#ofOwner, owner, -1);
     };
+  }
+
+  /** Counts bytes that a late reader still has to take. Returns false if all have too many together. */
+  hold(bytes: number): boolean {
+    this.#missedBytes += bytes;
+    return this.#missedBytes <= LIMITS.missedBytes;
+  }
+
+  release(bytes: number): void {
+    this.#missedBytes -= bytes;
   }
 }
 

@@ -22,6 +22,13 @@ it('counts more tokens than it had room for', () => {
   expect(Array.from(seen.counts.times)).toEqual(ids.map((id) => 1 - (id % 2)));
 });
 
+it('counts every new token once while its arrays grow', () => {
+  const seen = new SeenTokens(penalties, []);
+  const ids = Array.from({ length: 100 }, (_, at) => 7 * at);
+  for (const id of ids) seen.add(id);
+  expect(seen.counts).toEqual({ ids: Int32Array.from(ids), times: new Uint32Array(100).fill(1) });
+});
+
 it('counts nothing without penalties', () => {
   for (const adjustments of [
     undefined,

@@ -2,7 +2,7 @@
 import { rangeText } from '../compared-rows.js';
 import { DASH, NOT_MEASURED, percent, times } from '../format.js';
 import { type Recorded, recorded } from './recorded.js';
-import { judged, type TargetRow } from './target-row.js';
+import { judged, type TargetRow, type Verdict } from './target-row.js';
 
 interface KernelCase {
   format: string;
@@ -43,13 +43,7 @@ export function kernelTargets(found: Kernels | undefined): TargetRow[] {
   ): TargetRow => ({
     ...own,
     figure: kinds.length === 0 ? DASH : kinds.map(shown).join(', '),
-    // A kind that was not measured cannot have reached it.
-    verdict: kinds.some(({ values }) => values.length === 0)
-      ? NOT_MEASURED
-      : judged(
-          kinds.flatMap(({ values }) => values),
-          (value) => value >= least,
-        ),
+    verdict: verdictOf(kinds, least),
     inputs: threads === '' ? DASH : `${threads} threads`,
     control: DASH,
     command,
@@ -92,6 +86,15 @@ export function kernelTargets(found: Kernels | undefined): TargetRow[] {
 interface Shares {
   name: string;
   values: readonly number[];
+}
+
+/** A kind that was not measured cannot have reached it, and hides no other that missed it. */
+function verdictOf(kinds: readonly Shares[], least: number): Verdict {
+  const measured = judged(
+    kinds.flatMap(({ values }) => values),
+    (value) => value >= least,
+  );
+  return measured === 'reached' && kinds.some(({ values }) => values.length === 0) ? NOT_MEASURED : measured;
 }
 
 function shown({ name, values }: Shares): string {
