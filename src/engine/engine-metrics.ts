@@ -1,7 +1,7 @@
 /** The engine's counters as metrics, read at each scrape. */
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { recallWidths } from '../inference/recall.js';
 import { copyCounter, copyGauge } from '../observability/copied-metrics.js';
+import { recallWidths } from '../predictor/hit-ranks.js';
 import type { EngineCounters } from '../protocol/engine-messages.js';
 import { PASS_COUNTERS } from '../protocol/pass-counters.js';
 import { THREAD_COUNTERS } from '../protocol/thread-counters.js';

@@ -6,7 +6,6 @@
 import type { BatchFeed } from '../batching/batch-feed.js';
 import { clockMs } from '../clock.js';
 import { SidaError } from '../errors.js';
-import { noCost } from '../inference/job-costs.js';
 import type {
   CompletionDelta,
   FromEngine,
@@ -14,6 +13,7 @@ import type {
   JobResult,
   PrefixCacheMode,
 } from '../protocol/engine-messages.js';
+import { noCost } from '../protocol/expert-cost.js';
 import type { FromInference, JobEnd, ToInference } from '../protocol/inference-messages.js';
 import type { GrammarWork, ItemWork } from '../protocol/item-work.js';
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';

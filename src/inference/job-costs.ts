@@ -9,31 +9,9 @@ import {
   NO_EXPERT,
   type RunResult,
 } from '../native/addon-types.js';
-import type { ExpertCost } from '../protocol/engine-messages.js';
+import { type ExpertCost, hitFields, noCost } from '../protocol/expert-cost.js';
 import type { BatchItem, JobEnd } from '../protocol/inference-messages.js';
 import type { Hits, Verdict } from './routing-quality.js';
-
-/** `topK` is the number of experts that the model's routers choose for a token. */
-export function noCost(topK: number): ExpertCost {
-  return {
-    needed: 0,
-    resident: 0,
-    prefetched: 0,
-    late: 0,
-    on_demand: 0,
-    loaded: 0,
-    bytes: 0,
-    stall_ms: 0,
-    predicted: 0,
-    ...hits(topK, { narrow: 0, wide: 0 }),
-    belady_bytes: 0,
-  };
-}
-
-/** Returns the hits under field names that depend on topK: see `recallWidths`. */
-function hits(topK: number, { narrow, wide }: Pick<Hits, 'narrow' | 'wide'>) {
-  return topK === 1 ? { hits_top1: narrow, hits_top3: wide } : { hits_top_k: narrow, hits_top_2k: wide };
-}
 
 type JobItem = Pick<BatchItem, 'job' | 'jobItems' | 'explain'>;
 
@@ -121,7 +99,7 @@ export class JobCosts {
     this.#jobs.delete(job);
     const { cost, startedMs } = entry;
     const { predicted, ...found } = entry.hits;
-    return { cost: { ...cost, predicted, ...hits(this.#topK, found) }, startedMs, endedMs: nowMs };
+    return { cost: { ...cost, predicted, ...hitFields(this.#topK, found) }, startedMs, endedMs: nowMs };
   }
 
   drop(job: number): void {

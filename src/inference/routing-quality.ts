@@ -1,10 +1,10 @@
 /** Judges tables by the observed routing: predictor hits and the bytes of Belady's rule. */
 import { type NativeBatch, NO_EXPERT, type RunResult } from '../native/addon-types.js';
 import { neededExperts } from '../native/needed-experts.js';
+import { recallWidths } from '../predictor/hit-ranks.js';
 import type { PassForecast, TableRows } from '../predictor/pass-forecast.js';
 import type { HashTable } from '../protocol/hash-table.js';
 import type { Belady } from './belady.js';
-import { recallWidths } from './recall.js';
 
 /**
  * Sums over routings that a table predicted. A routing is one token sent to one of its experts in a MoE layer.

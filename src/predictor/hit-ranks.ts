@@ -12,6 +12,12 @@ export function hitNames(topK: number): [first: string, last: string] {
   return topK === 1 ? ['top-1', 'top-3'] : [`recall@${topK}`, `recall@${2 * topK}`];
 }
 
+/** Numbers of leading table entries to check for a token: the first and the last of hitRanks(). */
+export function recallWidths(topK: number): { narrow: number; wide: number } {
+  const ranks = hitRanks(topK);
+  return { narrow: ranks[0]!, wide: ranks.at(-1)! };
+}
+
 /** For each rank, adds to `hits` the number of `chosen` experts among the first `rank` entries of `named`. */
 export function countHits(
   hits: number[],

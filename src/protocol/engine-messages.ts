@@ -18,6 +18,7 @@ import type {
 import type { TraceAbout } from '../profile/chrome-trace.js';
 import type { ChatFormat } from '../text/chat/answer-format.js';
 import type { BuilderFigures } from './builder-stats.js';
+import type { ExpertCost } from './expert-cost.js';
 import type { GovernorFigures, Governors, Source } from './governor-figures.js';
 import type { GrammarFigures } from './grammar-messages.js';
 import type { MemorySplit } from './memory-split.js';
@@ -106,34 +107,6 @@ export interface ModelInfo {
   predictor: PredictorInfo;
   /** What routes tokens in requests that do not say. */
   routing: RoutingMode;
-}
-
-/** The cost of an answer in experts. `loaded` counts experts that were not resident when first needed. */
-export interface ExpertCost {
-  needed: number;
-  resident: number;
-  prefetched: number;
-  late: number;
-  on_demand: number;
-  loaded: number;
-  /** Bytes moved for this request's experts; an expert shared with another request of the batch counts for both. */
-  bytes: number;
-  stall_ms: number;
-  /** Routings that a table predicted. A routing is one token sent to one of its experts in a MoE layer. */
-  predicted: number;
-  /**
-   * Predicted routings whose expert was the table's first entry, or among its first three. Present for models that
-   * choose one expert.
-   */
-  hits_top1?: number;
-  hits_top3?: number;
-  /**
-   * Predicted routings whose expert was among the first k entries, or the first 2k. Present for models with k > 1.
-   */
-  hits_top_k?: number;
-  hits_top_2k?: number;
-  /** Bytes that Belady's rule with the same look-ahead would have moved; counted if the job asks for its cost. */
-  belady_bytes: number;
 }
 
 /** Routing that a request asks for. Null selects the server's default. */

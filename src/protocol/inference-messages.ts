@@ -3,13 +3,8 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { ErrorBody } from '../errors.js';
 import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
-import type {
-  ControlReply,
-  EngineConfig,
-  ExpertCost,
-  InferenceFigures,
-  ModelRequest,
-} from './engine-messages.js';
+import type { ControlReply, EngineConfig, InferenceFigures, ModelRequest } from './engine-messages.js';
+import type { ExpertCost } from './expert-cost.js';
 import type { GovernorFigures, Source } from './governor-figures.js';
 import type { ThreadLife } from './grammar-messages.js';
 import type { QueueEnd } from './hash-table-queue.js';

@@ -3,7 +3,8 @@
  * break a server or a worker.
  */
 import { z } from 'zod';
-import { type ExpertCost, ROUTING_MODES } from '../../protocol/engine-messages.js';
+import { ROUTING_MODES } from '../../protocol/engine-messages.js';
+import type { ExpertCost } from '../../protocol/expert-cost.js';
 import type { AnswerFormat, ChatFormat } from '../../text/chat/answer-format.js';
 
 export const count = z.int().min(0);

@@ -1,4 +1,5 @@
 /** An engine handle whose runs end by hand in the test or by a script. */
+
 import type {
   EngineHandle,
   EnginePhase,
@@ -10,9 +11,9 @@ import type {
   ControlReply,
   ControlRequest,
   EngineCounters,
-  ExpertCost,
   ModelInfo,
 } from '../../../src/protocol/engine-messages.js';
+import type { ExpertCost } from '../../../src/protocol/expert-cost.js';
 import type { GovernorFigures } from '../../../src/protocol/governor-figures.js';
 import type { MemorySplit } from '../../../src/protocol/memory-split.js';
 import type { AnswerSettings } from '../../../src/queue/redis/queue-name.js';

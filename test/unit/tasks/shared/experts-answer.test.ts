@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { noCost } from '../../../../src/inference/job-costs.js';
+import { noCost } from '../../../../src/protocol/expert-cost.js';
 import { expertsAnswer } from '../../../../src/tasks/shared/schema.js';
 
 it.each([
