@@ -1,7 +1,25 @@
 /** Scores the labels of one input: determines the log-probabilities its passes must return, and sums them. */
 import type { ScoringPlan, ScoringTarget } from '../protocol/item-work.js';
 import { assertFiniteLogprobs, type TokenQuery } from './pass-batch.js';
-import { LabelScores } from './scoring-plan.js';
+
+/** Collects the log-probabilities of one input's labels. */
+export class LabelScores {
+  /** (labels, steps) */
+  readonly #logprobs: number[][];
+
+  constructor(labels: number) {
+    this.#logprobs = Array.from({ length: labels }, () => []);
+  }
+
+  set(target: ScoringTarget, logprob: number): void {
+    this.#logprobs[target.label]![target.step] = logprob;
+  }
+
+  /** Sums each label in token order, so that the result does not depend on how rows were shared. */
+  sums(): number[] {
+    return this.#logprobs.map((steps) => steps.reduce((sum, logprob) => sum + logprob, 0));
+  }
+}
 
 export class LabelScoring {
   readonly plan: ScoringPlan;

@@ -1,7 +1,7 @@
 /** Runs inputs through a model in exact mode, to record where its routers send every token, and in predicted mode. */
 
+import { LabelScores } from '../batching/label-scoring.js';
 import { assertFiniteLogprobs, passBatch } from '../batching/pass-batch.js';
-import { LabelScores } from '../batching/scoring-plan.js';
 import {
   type Engine,
   type ModelShape,

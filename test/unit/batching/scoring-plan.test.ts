@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { LabelScores, planScoring } from '../../../src/batching/scoring-plan.js';
+import { LabelScores } from '../../../src/batching/label-scoring.js';
+import { planScoring } from '../../../src/batching/scoring-plan.js';
 import { SidaError } from '../../../src/errors.js';
 import type { ScoringPlan } from '../../../src/protocol/item-work.js';
 
