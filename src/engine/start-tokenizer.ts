@@ -1,7 +1,8 @@
 /** Starts the tokenizer thread. */
 import { Worker } from 'node:worker_threads';
 import { SidaError } from '../errors.js';
-import { type FromTokenizer, RunningText, type TokenizerThreadData } from '../protocol/tokenizer-messages.js';
+import { RunningText } from '../protocol/running-text.js';
+import type { FromTokenizer, TokenizerThreadData } from '../protocol/tokenizer-messages.js';
 
 export interface StartedThread {
   worker: Worker;

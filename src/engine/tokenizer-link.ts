@@ -4,9 +4,9 @@
  */
 import type { Worker } from 'node:worker_threads';
 import { SidaError } from '../errors.js';
+import type { RunningText } from '../protocol/running-text.js';
 import type {
   FromTokenizer,
-  RunningText,
   TextToEncode,
   TokenizerFigures,
   TokenizerThreadData,

@@ -4,12 +4,12 @@ import { clockMs } from '../clock.js';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
 import { profiled, recordThread } from '../profile/thread-events.js';
-import {
-  type FromTokenizer,
-  RunningText,
-  type TextToEncode,
-  type TokenizerThreadData,
-  type ToTokenizer,
+import { RunningText } from '../protocol/running-text.js';
+import type {
+  FromTokenizer,
+  TextToEncode,
+  TokenizerThreadData,
+  ToTokenizer,
 } from '../protocol/tokenizer-messages.js';
 import { ChatEncoder } from '../text/chat/chat-encoder.js';
 import { controlTokens } from '../text/chat/control-tokens.js';

@@ -1,7 +1,9 @@
 /** The matchers of one grammar thread. Compiled grammars are kept for later ones. */
 import { clockMs } from '../clock.js';
-import type { MatcherFault, ToMatchers } from '../protocol/grammar-messages.js';
-import { MatcherState, TOKEN_MS } from '../protocol/grammar-messages.js';
+import type { ToMatchers } from '../protocol/grammar-messages.js';
+import { TOKEN_MS } from '../protocol/grammar-messages.js';
+import type { MatcherFault } from '../protocol/matcher-state.js';
+import { MatcherState } from '../protocol/matcher-state.js';
 import { CompiledCache } from './compiled-cache.js';
 import type { Grammar } from './grammar.js';
 import { grammarEbnf } from './grammar-ebnf.js';

@@ -5,14 +5,9 @@
 import type { MessagePort } from 'node:worker_threads';
 import { clockMs } from '../clock.js';
 import { SidaError } from '../errors.js';
-import {
-  type MatcherFault,
-  MatcherState,
-  type ThreadLife,
-  TOKEN_MS,
-  type ToMatchers,
-} from '../protocol/grammar-messages.js';
+import { type ThreadLife, TOKEN_MS, type ToMatchers } from '../protocol/grammar-messages.js';
 import type { GrammarWork } from '../protocol/item-work.js';
+import { type MatcherFault, MatcherState } from '../protocol/matcher-state.js';
 
 /** Time that the tokens allowed next may take, also while a grammar thread is replaced. */
 const ANSWER_MS = 60_000;

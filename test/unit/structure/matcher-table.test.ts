@@ -1,7 +1,7 @@
 // The matchers of one grammar thread, beside a library that the test writes.
 import { describe, expect, it, vi } from 'vitest';
 import { clockMs } from '../../../src/clock.js';
-import { MatcherState } from '../../../src/protocol/grammar-messages.js';
+import { MatcherState } from '../../../src/protocol/matcher-state.js';
 import type { Grammar } from '../../../src/structure/grammar.js';
 import { MatcherTable } from '../../../src/structure/matcher-table.js';
 import type { CompiledGrammar } from '../../../src/structure/xgrammar.js';

@@ -2,7 +2,8 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { SidaError } from '../../../src/errors.js';
-import { MatcherState, type ThreadLife, type ToMatchers } from '../../../src/protocol/grammar-messages.js';
+import type { ThreadLife, ToMatchers } from '../../../src/protocol/grammar-messages.js';
+import { MatcherState } from '../../../src/protocol/matcher-state.js';
 import { type Matcher, Matchers } from '../../../src/structure/matchers.js';
 
 const VOCAB = 64;

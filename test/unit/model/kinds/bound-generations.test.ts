@@ -1,8 +1,9 @@
 // Generations that a grammar binds, beside a grammar thread that answers when the test says.
 import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { MatcherState, type ToMatchers } from '../../../../src/protocol/grammar-messages.js';
+import type { ToMatchers } from '../../../../src/protocol/grammar-messages.js';
 import type { ItemWork } from '../../../../src/protocol/item-work.js';
+import { MatcherState } from '../../../../src/protocol/matcher-state.js';
 import { bench, closeBench } from '../../inference/loop-bench.js';
 import { DECODER_ONLY } from '../../inference/scripted-engine.js';
 
