@@ -22,7 +22,7 @@ import {
 } from './manifest.js';
 import { linkStripes, removeUnfinished, requireDirectories } from './stripes.js';
 import { writeTexts } from './texts.js';
-import { type FormatChoices, formatName, resolveFormat } from './weight-format.js';
+import { type FormatChoices, formatName, resolveFormats } from './weight-format.js';
 
 interface ConvertOptions extends FormatChoices {
   /** Hugging Face checkpoint directory, or a GGUF file. */
@@ -94,8 +94,7 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
   const plan: Journal = {
     version: PACK_VERSION,
     weights,
-    experts: resolveFormat(options.experts, info.lossless.experts),
-    dense: resolveFormat(options.dense, info.lossless.dense),
+    ...resolveFormats(options, info.lossless),
     stripes: (options.stripes ?? []).map((directory) => resolve(directory)),
     done: 0,
   };

@@ -22,6 +22,7 @@ import {
   formatFlags,
   formatName,
   resolveFormat,
+  resolveFormats,
   sameFormat,
 } from './weight-format.js';
 
@@ -108,10 +109,7 @@ async function packOf(model: string, hashes: FileHashes, options: PrepareOptions
   });
   // An error in the tasks shows before a conversion that may take minutes.
   parseTasks(source.texts.get('sida.json'), join(model, 'sida.json'));
-  const formats = {
-    experts: resolveFormat(experts, info.lossless.experts),
-    dense: resolveFormat(dense, info.lossless.dense),
-  };
+  const formats = resolveFormats({ experts, dense }, info.lossless);
   const wanted: WantedPack = { packDir, names: packNames(formats, info.lossless, source), formats, source };
   const open = async (pack: string): Promise<PreparedPack> => {
     const prepared = await openPack(pack, hashes, options);

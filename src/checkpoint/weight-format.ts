@@ -1,6 +1,6 @@
 /** Names, chooses and compares the element types of packed weights. */
 import { z } from 'zod';
-import type { ExpertDtype, WeightFormat } from '../native/addon-types.js';
+import type { ExpertDtype, PackFormats, WeightFormat } from '../native/addon-types.js';
 
 export const EXPERT_DTYPES = [
   'f32',
@@ -62,6 +62,13 @@ export function resolveFormat(choice: FormatChoice, lossless: WeightFormat): Wei
   if (choice === 'auto') return lossless;
   if (typeof choice !== 'string') return choice;
   return choice === 'int4' ? { dtype: choice, group: DEFAULT_GROUP } : { dtype: choice };
+}
+
+export function resolveFormats({ experts, dense }: FormatChoices, lossless: PackFormats): PackFormats {
+  return {
+    experts: resolveFormat(experts, lossless.experts),
+    dense: resolveFormat(dense, lossless.dense),
+  };
 }
 
 export function sameFormat(a: WeightFormat, b: WeightFormat): boolean {

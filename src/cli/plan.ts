@@ -11,7 +11,7 @@ import {
   EXPERT_DTYPES,
   formatFlags,
   formatName,
-  resolveFormat,
+  resolveFormats,
   sameFormat,
 } from '../checkpoint/weight-format.js';
 import { budgetBytes } from '../config/budget.js';
@@ -195,10 +195,7 @@ async function planModel(dir: string, options: PlanOptions): Promise<Planned> {
     return { shape: null, plan, layers: experts.layers, formats, choices: [] };
   }
   const { lossless, shape } = addon.inspectCheckpoint(dir);
-  const formats = {
-    experts: resolveFormat(wanted.experts, lossless.experts),
-    dense: resolveFormat(wanted.dense, lossless.dense),
-  };
+  const formats = resolveFormats(wanted, lossless);
   const planOf = (experts: WeightFormat) =>
     addon.planMemory({ checkpoint: dir, experts, dense: formats.dense }, limits);
   const group = formats.experts.group ?? DEFAULT_GROUP;

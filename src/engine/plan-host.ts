@@ -4,7 +4,7 @@
  */
 import { isPack } from '../checkpoint/manifest.js';
 import { preparedFormats } from '../checkpoint/prepare-pack.js';
-import { resolveFormat } from '../checkpoint/weight-format.js';
+import { resolveFormats } from '../checkpoint/weight-format.js';
 import { type ErrorBody, SidaError } from '../errors.js';
 import { batchLimits } from '../inference/batch-limits.js';
 import { loadAddon } from '../native/addon.js';
@@ -23,11 +23,7 @@ async function planOf(config: EngineConfig): Promise<MemoryPlan> {
     return addon.planMemory({ pack: model }, limits);
   }
   const { lossless } = addon.inspectCheckpoint(model);
-  const formats = {
-    experts: resolveFormat(experts, lossless.experts),
-    dense: resolveFormat(dense, lossless.dense),
-  };
-  return addon.planMemory({ checkpoint: model, ...formats }, limits);
+  return addon.planMemory({ checkpoint: model, ...resolveFormats(config, lossless) }, limits);
 }
 
 async function answer(): Promise<FromPlanHost> {
