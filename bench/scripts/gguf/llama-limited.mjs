@@ -2,16 +2,18 @@
 // enforces? Both run in a memory cgroup of their own, whose limit bounds page cache too, and begin with a cold one.
 // llama.cpp maps the file, so the disk's read-ahead decides how much it reads for a page: the result names it. sida
 // reads a pack past the page cache, through `sida serve` and its streams.
-import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
+import { loadAddon } from '../../../dist/native/addon.js';
 import { parseBytes } from '../../../dist/text/bytes.js';
 import { MemoryCgroup } from '../../dist/support/memory-cgroup.js';
-import { run } from '../../dist/support/processes.js';
+import { emptyPageCache } from '../../dist/support/page-cache.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
 import { ServeProcess } from '../../dist/support/serve-process.js';
 import { StepProgress } from '../../dist/support/step-progress.js';
+import { drawPrompt, requireLlama, runLlama } from './llama.mjs';
 
 const HELP = `node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf [options]
   --file MODEL.gguf      what both read
@@ -44,24 +46,13 @@ if (values.help || values.file === undefined) {
   console.log(HELP);
   process.exit(values.help ? 0 : 2);
 }
-const PEER = 'build/llama-peer';
-if (!existsSync(`${PEER}/node_modules/node-llama-cpp`))
-  throw new Error('no llama.cpp in build/llama-peer: sh bench/scripts/gguf/make-peer.sh');
+requireLlama();
 const { file, pack = file, serve, threads } = values;
 const [promptTokens, steps, rounds] = ['prompt', 'steps', 'rounds'].map((name) => Number(values[name]));
 const fileBytes = statSync(file).size;
+const { vocabSize } = loadAddon().inspectCheckpoint(file).shape;
 const overhead = parseBytes(values.overhead);
 if (overhead === undefined) throw new Error(`--overhead is a size such as 250MB, found ${values.overhead}`);
-
-/** Token ids that the seed draws, without the first 300: bytes and special tokens. */
-function drawPrompt(seed) {
-  let state = seed;
-  const random = () => {
-    state = (state * 1103515245 + 12345) % 2147483648;
-    return state / 2147483648;
-  };
-  return Array.from({ length: promptTokens }, () => 300 + Math.floor(random() * 30_000));
-}
 
 /** Of the disk that holds the file, in KiB; null where it does not say. */
 function readAheadKib() {
@@ -72,20 +63,22 @@ function readAheadKib() {
   return of(`${disk}/queue/read_ahead_kb`) ?? of(`${disk}/../queue/read_ahead_kb`);
 }
 
-function emptyPageCache() {
-  writeFileSync('/proc/sys/vm/drop_caches', '3');
+/** Null when the limit killed it, as one below what llama.cpp repacks of a file does. */
+async function decodeWithLlama(prompt, through) {
+  try {
+    const { tokens: _, ...figures } = await runLlama(
+      { file, prompt, steps, threads: Number(threads) },
+      through,
+    );
+    return figures;
+  } catch (error) {
+    if (through.length === 0 || !error.message.includes('ended with SIGKILL')) throw error;
+    console.error('llama.cpp was killed by the limit');
+    return null;
+  }
 }
 
-async function runLlama(prompt, through) {
-  const given = JSON.stringify({ file, prompt, steps, threads: Number(threads), peer: PEER });
-  const [command, ...args] = [...through, 'node', 'bench/scripts/gguf/llama-process.mjs', given];
-  const { prefillTokensPerSecond, decodeTokensPerSecond, llama, systemInfo } = JSON.parse(
-    (await run(command, args)).trim().split('\n').at(-1),
-  );
-  return { prefillTokensPerSecond, decodeTokensPerSecond, llama, systemInfo };
-}
-
-async function runSida(prompt, through, budget) {
+async function decodeWithSida(prompt, through, budget) {
   const flags = ['--model', pack, '--memory-budget', budget, '--threads', threads, '--prefix-cache', 'off'];
   const more = serve.split(' ').filter(Boolean);
   const server = await ServeProcess.start([...flags, '--deadline', '10min', ...more], { through });
@@ -132,23 +125,24 @@ const rows = [];
 for (const share of shares) {
   const limitBytes = share === null ? null : Math.round(share * fileBytes);
   for (let round = 0; round < rounds; round += 1) {
-    const prompt = drawPrompt(12_345 + round);
+    const prompt = drawPrompt(12_345 + round, promptTokens, vocabSize);
     const within = async (work) => {
       if (limitBytes === null) return work([]);
       emptyPageCache();
       const group = new MemoryCgroup(limitBytes);
       try {
-        return { ...(await work(group.through)), peakBytes: group.peakBytes };
+        const figures = await work(group.through);
+        return figures && { ...figures, peakBytes: group.peakBytes };
       } finally {
         await group.remove();
       }
     };
     try {
-      const peer = await within((through) => runLlama(prompt, through));
+      const peer = await within((through) => decodeWithLlama(prompt, through));
       const budget = limitBytes === null ? '100%' : String(limitBytes - overhead);
-      const own = await within((through) => runSida(prompt, through, budget));
+      const own = await within((through) => decodeWithSida(prompt, through, budget));
       rows.push({ share, limitBytes, sida: own, peer });
-      const [ours, theirs] = [own, peer].map(({ decodeTokensPerSecond: each }) => each?.toFixed(2));
+      const [ours, theirs] = [own, peer].map((one) => one?.decodeTokensPerSecond?.toFixed(2) ?? 'none');
       progress.step(`${share === null ? 'no limit' : `${100 * share} %`}: ${ours} and ${theirs} tokens/s`);
     } catch (error) {
       if (error.code !== 'cannot_run' || !/no memory cgroup/.test(error.message)) throw error;

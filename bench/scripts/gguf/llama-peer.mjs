@@ -9,7 +9,6 @@
 // The pack is made where --pack has none, with auto in the types that lose nothing; without --pack it is removed again.
 // llama.cpp rounds activations to 8 bits for quantized matrices, and keys and values to f16; sida computes in f32.
 
-import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
@@ -18,6 +17,7 @@ import { openEngine } from '../../../dist/inference/open-engine.js';
 import { sida } from '../../dist/support/processes.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
+import { drawPrompt, requireLlama, runLlama } from './llama.mjs';
 
 const { values } = parseArgs({
   options: {
@@ -34,29 +34,8 @@ const { values } = parseArgs({
   },
 });
 if (values.file === undefined) throw new Error('--file MODEL.gguf is required');
-const PEER = 'build/llama-peer';
-if (!existsSync(join(PEER, 'node_modules/node-llama-cpp')))
-  throw new Error('no llama.cpp in build/llama-peer: sh bench/scripts/gguf/make-peer.sh');
+requireLlama();
 const [promptTokens, steps, threads] = ['prompt', 'steps', 'threads'].map((name) => Number(values[name]));
-
-/** Token ids that the seed draws, without the first 300: bytes and special tokens. */
-function drawPrompt(vocab) {
-  let state = Number(values.seed);
-  const random = () => {
-    state = (state * 1103515245 + 12345) % 2147483648;
-    return state / 2147483648;
-  };
-  return Array.from({ length: promptTokens }, () => 300 + Math.floor(random() * (vocab - 300)));
-}
-
-function runLlama(prompt) {
-  const given = JSON.stringify({ file: values.file, prompt, steps, threads, peer: PEER });
-  const line = execFileSync('node', ['bench/scripts/gguf/llama-process.mjs', given], {
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  return JSON.parse(line.trim().split('\n').at(-1));
-}
 
 /** Our best token of a row of logits, and how far it is above another one. */
 function compareRow(logits, token) {
@@ -118,8 +97,8 @@ try {
   }
   const { vocab_size: vocab } = JSON.parse(readFileSync(join(pack, 'config.json'), 'utf8'));
   const { experts, dense } = JSON.parse(readFileSync(join(pack, 'manifest.json'), 'utf8'));
-  const prompt = drawPrompt(vocab);
-  const peer = runLlama(prompt);
+  const prompt = drawPrompt(Number(values.seed), promptTokens, vocab);
+  const peer = await runLlama({ file: values.file, prompt, steps, threads });
   const ours = runSida(pack, prompt, peer.tokens);
   const differences = ours.rows
     .map((row, step) => ({ step, theirs: peer.tokens[step], ...row }))

@@ -1,4 +1,4 @@
-// llama.cpp in a process of its own: greedy tokens after a prompt of token ids. Started by llama-peer.mjs.
+// llama.cpp in a process of its own: greedy tokens after a prompt of token ids. Started by llama.mjs.
 import { createRequire } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';

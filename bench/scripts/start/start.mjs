@@ -1,10 +1,11 @@
 // How long does a server take from its start to its first answer? `sida serve` with a pack that is there: until it is
 // ready, and until a prompt of 32 tokens has its first token, with the pack in the page cache and without.
-import { statSync, writeFileSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { readManifest } from '../../../dist/checkpoint/manifest.js';
+import { emptyPageCache } from '../../dist/support/page-cache.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
 import { ServeProcess } from '../../dist/support/serve-process.js';
@@ -47,11 +48,6 @@ async function start() {
   } finally {
     await server.stop();
   }
-}
-
-/** What is dirty stays, so the pack must have been written before. */
-function emptyPageCache() {
-  writeFileSync('/proc/sys/vm/drop_caches', '3');
 }
 
 const { files } = await readManifest(pack);

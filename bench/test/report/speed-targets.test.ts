@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type MeasurementSummary, summarize } from '../../src/report/bench-file.js';
+import type { LlamaLimited } from '../../src/report/targets/llama-targets.js';
 import type { SpeedResults } from '../../src/report/targets/speed-targets.js';
 import { targetsSection } from '../../src/report/targets-section.js';
 import { resultOf } from '../support/fixture.js';
@@ -82,7 +83,8 @@ describe('the encoder beside transformers', () => {
 
   it('is judged by its worst length, against their fastest type of that kind of processor', () => {
     const bf16 = (table: number, speed: SpeedResults) => cells('P3', table, speed).at(table === WITH ? 0 : 1);
-    expect(bf16(WITHOUT, peers('avx2', 'float32', 2.6, 3))).toEqual(['2.60× to 3.00×', 'reached', '2 lengths, 10 rounds', '–']); // biome-ignore format: one line
+    const reached = ['2.60× to 3.00×', 'reached', '2 lengths, 10 rounds', '–'];
+    expect(bf16(WITHOUT, peers('avx2', 'float32', 2.6, 3))).toEqual(reached);
     expect(bf16(WITHOUT, peers('avx2', 'float32', 2.4, 3))![1]).toBe('missed');
     expect(bf16(WITHOUT, peers('avx2', 'bfloat16', 3))![1]).toBe('not measured');
     expect(bf16(WITH, peers('avx512amx', 'bfloat16', 2.1))![1]).toBe('reached');
@@ -130,7 +132,8 @@ describe('decoding beside llama.cpp', () => {
     sida: { prefillTokensPerSecond: 10 * own, decodeTokensPerSecond: own },
     peer: { prefillTokensPerSecond: 5 * peer, decodeTokensPerSecond: peer },
   });
-  const limited = (...rows: ReturnType<typeof row>[]) => {
+  const killed = (share: number) => ({ ...row(share, 5, 2), peer: null });
+  const limited = (...rows: LlamaLimited['rows']) => {
     const about = { file: 'm.gguf', readAheadKib: 128, serve: '', promptTokens: 128, steps: 32 };
     return { llamaLimited: [{ ...RECORDED, isa: 'avx2', ...about, rows }] };
   };
@@ -146,6 +149,10 @@ describe('decoding beside llama.cpp', () => {
       ['–', 'not measured'],
       ['2.50× (m.gguf, read-ahead 128 KiB)', 'missed'],
     ]);
+  });
+
+  it('is not judged where the limit killed llama.cpp', () => {
+    expect(cells('P19', WITHOUT, limited(killed(0.5)))[0]!.slice(0, 2)).toEqual(['–', 'not measured']);
   });
 });
 

@@ -43,10 +43,11 @@ export function encoderTargets(found: EncoderPeers | undefined, amx: boolean): T
       const own = found?.comparisons.find(
         (one) => one.dtype === dtype && one.peerDtype === peerDtype && one.lengths === lengths,
       );
+      const texts = `${dataTitle(lengths)} of ${TOKENS[lengths]} tokens`;
       const ratios = own?.classes.map((one) => one.ratio) ?? [];
       return {
         target: TARGETS[lengths],
-        what: `resident encoder of Switch-base-64, ${dtype}, ${dataTitle(lengths)} of ${TOKENS[lengths]} tokens: time of transformers in ${peerDtype} over ours`,
+        what: `resident encoder of Switch-base-64, ${dtype}, ${texts}: time of transformers in ${peerDtype} over ours`,
         limit: `≥ ${ratio.toFixed(1)}×`,
         figure: rangeText(ratios, times),
         verdict: ratios.length === 0 ? NOT_MEASURED : judged(ratios, (value) => value >= ratio),

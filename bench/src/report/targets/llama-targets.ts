@@ -8,6 +8,13 @@ interface Speed {
   decodeTokensPerSecond: number | null;
 }
 
+interface Compared<Peer> {
+  /** Of the file's bytes, what memory may hold; null: all. */
+  share: number | null;
+  sida: Speed;
+  peer: Peer;
+}
+
 export interface LlamaLimited extends Recorded {
   file: string;
   /** Of the disk, which decides how much llama.cpp reads for a page; null where the disk does not say. */
@@ -16,8 +23,8 @@ export interface LlamaLimited extends Recorded {
   serve: string;
   promptTokens: number;
   steps: number;
-  /** `share` of the file's bytes that memory may hold; null: all. */
-  rows: { share: number | null; sida: Speed; peer: Speed }[];
+  /** Without a peer where the limit killed it. */
+  rows: Compared<Speed | null>[];
 }
 
 /** Least ratio, by the share of the file that memory may hold. */
@@ -28,9 +35,10 @@ const DECODE = [
 ] as const;
 const RESIDENT_DECODE = 1.5;
 
-const decodeOf = ({ sida, peer }: LlamaLimited['rows'][number]) =>
+const hasPeer = (row: Compared<Speed | null>): row is Compared<Speed> => row.peer !== null;
+const decodeOf = ({ sida, peer }: Compared<Speed>) =>
   (sida.decodeTokensPerSecond ?? 0) / (peer.decodeTokensPerSecond ?? Number.NaN);
-const prefillOf = ({ sida, peer }: LlamaLimited['rows'][number]) =>
+const prefillOf = ({ sida, peer }: Compared<Speed>) =>
   sida.prefillTokensPerSecond / peer.prefillTokensPerSecond;
 
 export function llamaTargets(results: readonly LlamaLimited[], amx: boolean): TargetRow[] {
@@ -42,11 +50,14 @@ export function llamaTargets(results: readonly LlamaLimited[], amx: boolean): Ta
   const rowOf = (
     own: Pick<TargetRow, 'target' | 'what' | 'limit'>,
     share: number | null,
-    value: (row: LlamaLimited['rows'][number]) => number,
+    value: (row: Compared<Speed>) => number,
     least: number,
   ): TargetRow => {
     const found = results.flatMap(({ rows, ...result }) =>
-      rows.filter((row) => row.share === share).map((row) => ({ ...result, value: value(row) })),
+      rows
+        .filter((row) => row.share === share)
+        .filter(hasPeer)
+        .map((row) => ({ ...result, value: value(row) })),
     );
     const ahead = (kib: number | null) => (share === null ? '' : `, read-ahead ${kib ?? 'unknown'} KiB`);
     return {

@@ -1,0 +1,28 @@
+// llama.cpp as a peer: the prompts that both get, and a run of it in a process of its own.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { run } from '../../dist/support/processes.js';
+
+const PEER = 'build/llama-peer';
+
+export function requireLlama() {
+  if (existsSync(join(PEER, 'node_modules/node-llama-cpp'))) return;
+  throw new Error(`no llama.cpp in ${PEER}: sh bench/scripts/gguf/make-peer.sh`);
+}
+
+/** `count` token ids that the seed draws, without the first 300: bytes and special tokens. */
+export function drawPrompt(seed, count, vocab) {
+  let state = seed;
+  const random = () => {
+    state = (state * 1103515245 + 12345) % 2147483648;
+    return state / 2147483648;
+  };
+  return Array.from({ length: count }, () => 300 + Math.floor(random() * (vocab - 300)));
+}
+
+/** What llama-process.mjs prints. `through` is the beginning of its command, such as that of a memory cgroup. */
+export async function runLlama({ file, prompt, steps, threads }, through = []) {
+  const given = JSON.stringify({ file, prompt, steps, threads, peer: PEER });
+  const [command, ...args] = [...through, process.execPath, 'bench/scripts/gguf/llama-process.mjs', given];
+  return JSON.parse((await run(command, args)).trim().split('\n').at(-1));
+}
