@@ -19,7 +19,7 @@ const HELP = `node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf [optio
   --file MODEL.gguf      what both read
   --pack DIR             the same as a pack of sida; default: made by sida serve in its cache
   --limits none,50%,35%,20%   of the file's bytes; none: no limit
-  --overhead 250MB       of a limit, what sida's processes take beside its budget
+  --overhead 400MB       of a limit, what sida's processes take beside its budget
   --serve 'FLAGS'        more flags of sida serve, such as '--activations int8'
   --prompt 128 --steps 32 --threads 2 --rounds 1
   --save NAME            the result is bench/results/NAME.json; default: only printed
@@ -33,7 +33,7 @@ const { values } = parseArgs({
     file: { type: 'string' },
     pack: { type: 'string' },
     limits: { type: 'string', default: 'none,50%,35%,20%' },
-    overhead: { type: 'string', default: '250MB' },
+    overhead: { type: 'string', default: '400MB' },
     serve: { type: 'string', default: '' },
     prompt: { type: 'string', default: '128' },
     steps: { type: 'string', default: '32' },
@@ -52,7 +52,7 @@ const [promptTokens, steps, rounds] = ['prompt', 'steps', 'rounds'].map((name) =
 const fileBytes = statSync(file).size;
 const { vocabSize } = loadAddon().inspectCheckpoint(file).shape;
 const overhead = parseBytes(values.overhead);
-if (overhead === undefined) throw new Error(`--overhead is a size such as 250MB, found ${values.overhead}`);
+if (overhead === undefined) throw new Error(`--overhead is a size such as 400MB, found ${values.overhead}`);
 
 /** Of the disk that holds the file, in KiB; null where it does not say. */
 function readAheadKib() {
