@@ -1,20 +1,25 @@
 #!/usr/bin/env node
 import { Command } from 'commander';
 import { VERSION } from '../version.js';
-import { askCommand, chatCommand } from './ask.js';
-import { benchCommand } from './bench.js';
-import { convertCommand } from './convert.js';
-import { doctorCommand } from './doctor.js';
-import { evalCommand } from './eval.js';
-import { keyCommand } from './key.js';
-import { packsCommand } from './packs.js';
-import { planCommand } from './plan.js';
-import { profileCommand } from './profile.js';
 import { runProgram } from './run-program.js';
-import { serveCommand } from './serve.js';
-import { traceCommand } from './trace.js';
-import { trainCommand } from './train.js';
-import { workerCommand } from './worker.js';
+
+/** Imported when named: all together take a second, which a user of one would wait for. */
+const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
+  serve: async () => (await import('./serve.js')).serveCommand(),
+  worker: async () => (await import('./worker.js')).workerCommand(),
+  ask: async () => (await import('./ask.js')).askCommand(),
+  chat: async () => (await import('./ask.js')).chatCommand(),
+  convert: async () => (await import('./convert.js')).convertCommand(),
+  packs: async () => (await import('./packs.js')).packsCommand(),
+  plan: async () => (await import('./plan.js')).planCommand(),
+  trace: async () => (await import('./trace.js')).traceCommand(),
+  train: async () => (await import('./train.js')).trainCommand(),
+  eval: async () => (await import('./eval.js')).evalCommand(),
+  bench: async () => (await import('./bench.js')).benchCommand(),
+  profile: async () => (await import('./profile.js')).profileCommand(),
+  key: async () => (await import('./key.js')).keyCommand(),
+  doctor: async () => (await import('./doctor.js')).doctorCommand(),
+};
 
 const program = new Command('sida')
   .description('Serves Mixture-of-Experts models in a fraction of the memory they need')
@@ -28,23 +33,8 @@ const program = new Command('sida')
       '\n\nExample:\n  sida serve --model models/switch-words --memory-budget 50%',
   );
 
-for (const command of [
-  serveCommand(),
-  workerCommand(),
-  askCommand(),
-  chatCommand(),
-  convertCommand(),
-  packsCommand(),
-  planCommand(),
-  traceCommand(),
-  trainCommand(),
-  evalCommand(),
-  benchCommand(),
-  profileCommand(),
-  keyCommand(),
-  doctorCommand(),
-]) {
-  program.addCommand(command);
-}
+const args = process.argv.slice(2);
+const named = Object.hasOwn(COMMANDS, args[0] ?? '') ? [COMMANDS[args[0]!]!] : Object.values(COMMANDS);
+for (const load of named) program.addCommand(await load());
 
-await runProgram(program, process.argv.slice(2));
+await runProgram(program, args);
