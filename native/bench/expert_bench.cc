@@ -41,14 +41,14 @@ int main(int argc, char** argv) {
   const size_t max_bytes = options.megabytes << 20;
   std::vector<PackedExperts> formats;
   for (const WeightFormat format :
-       {kF32Format, kBf16Format, WeightFormat{WeightType::kInt8, 0}, WeightFormat{WeightType::kInt4, 64}}) {
+       {kF32Format, kBf16Format, WeightFormat{WeightType::kInt8, 0}, WeightFormat{WeightType::kInt4, 64}, kMxfp4Format,
+        kQ8_0Format, kQ4_0Format, kQ4_KFormat, kQ6_KFormat}) {
     formats.emplace_back(*backend, format, kD, kFf, max_bytes);
   }
   std::vector<Case> cases;
   for (const PackedExperts& experts : formats) {
     for (const bool int8 : {false, true}) {
-      if (int8 && experts.format.type != WeightType::kInt8 && experts.format.type != WeightType::kInt4)
-        continue;
+      if (int8 && !quantized(experts.format)) continue;
       for (const size_t rows : {1, 2, 3, 4, 8, 16, 64, 256}) {
         Case c{&experts, int8, rows, {}, {}, {}, {}, {}};
         if (c.name().find(options.only) != std::string::npos) cases.push_back(c);

@@ -10,6 +10,7 @@
 #include "device/backend.h"
 #include "ops/cpu/expert_ffn.h"
 #include "support/random_floats.h"
+#include "support/weight_formats.h"
 
 namespace sida {
 
@@ -27,8 +28,9 @@ struct PackedExperts {
     shuffled.resize(std::max<size_t>(max_bytes / bytes, 1));
     std::iota(shuffled.begin(), shuffled.end(), 0);
     memory = backend.allocate(shuffled.size() * bytes);
-    pack_panels(random_floats(ff * d, 1).data(), ff, d, format, memory);
-    pack_panels(random_floats(ff * d, 2).data(), d, ff, format, memory + wi_bytes);
+    const std::vector<std::byte> wi = random_panels(format, ff, d, 1), wo = random_panels(format, d, ff, 2);
+    std::copy(wi.begin(), wi.end(), memory);
+    std::copy(wo.begin(), wo.end(), memory + wi_bytes);
     for (size_t i = 1; i < shuffled.size(); ++i) std::memcpy(memory + i * bytes, memory, bytes);
   }
 

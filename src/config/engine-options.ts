@@ -272,9 +272,8 @@ export const ENGINE_OPTIONS = {
     env: 'SIDA_ACTIVATIONS',
     default: 'f32',
     help:
-      'element type of the activations that are multiplied with int8, int4 and q4_0 weights: f32, or int8, which ' +
-      'rounds each row to 8 bits and is faster but less exact. Answers have the same bits at every budget ' +
-      'with both',
+      'element type of the activations that are multiplied with quantized weights: f32, or int8, which rounds ' +
+      'each row to 8 bits and is faster but less exact. Answers have the same bits at every budget with both',
     parse: oneOf(['f32', 'int8'] as const),
   }),
   packDir: option({

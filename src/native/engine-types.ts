@@ -17,8 +17,8 @@ export interface BatchLimits {
   /** Whether the model's routers are on the device; default true. Without them, every batch must have a `routing`. */
   routers?: boolean;
   /**
-   * Type of the activations that are multiplied with int8, int4 and q4_0 weights; default f32. With int8, each row is
-   * rounded at run time, which is faster and less exact. Other weights are always multiplied with f32.
+   * Type of the activations that are multiplied with quantized weights; default f32. With int8, each row is rounded at
+   * run time, which is faster and less exact. Other weights are always multiplied with f32.
    */
   activations?: Activations;
   /** The device that holds the weights and computes; default cpu. */

@@ -111,8 +111,8 @@ void int8_block(const GemmTask& t, const QuantizedRows& x, size_t row, size_t ro
     const uint8_t* rest = codes;
     for (const std::byte* p = panel; p != end; p += kPanelStepBytes, rest += 4) {
       const I code = broadcast4(rest);
-      acc[0] = I::dot(acc[0], code, I::load(p));
-      acc[1] = I::dot(acc[1], code, I::load(p + kPanelStepBytes / 2));
+      acc[0] = dot_int8(acc[0], code, I::load(p));
+      acc[1] = dot_int8(acc[1], code, I::load(p + kPanelStepBytes / 2));
     }
     const V row_scale = V::set(x.scales[row + r]);
     for (size_t c = 0; c < 2; ++c) {
@@ -192,7 +192,10 @@ void tile_block(const GemmTask& t, const QuantizedRows& x, size_t row, size_t ro
 constexpr size_t least_tile_rows(size_t width) { return width < kTileInputs ? 24 : 12; }
 
 void gemm_int8_tiles(const GemmTask& t, const QuantizedRows& x) {
-  const bool whole = t.format.type == WeightType::kInt8 || t.format.group >= kTileInputs;
+  // Types of GGUF files but q4_0, and mxfp4, have no tiles yet.
+  const WeightType type = t.format.type;
+  if (type != WeightType::kInt8 && type != WeightType::kInt4 && type != WeightType::kQ4_0) return gemm_int8(t, x);
+  const bool whole = type == WeightType::kInt8 || t.format.group >= kTileInputs;
   const size_t width = whole ? kTileInputs : t.format.group;
   const size_t last = t.rows % kBlockRows, rest = last < least_tile_rows(width) ? last : 0;
   GemmTask part = t;

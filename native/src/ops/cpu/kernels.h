@@ -30,10 +30,10 @@ struct GemmTask {
 /// Rows of activations in 8 bits, with the scales and sums that turn products with them back into floats. A row's scale
 /// is max |x| / 127; 0 where max |x| is below 1e-36, NaN where the row holds a NaN or an infinity.
 struct QuantizedRows {
-  uint8_t* codes;  ///< (rows, stride): x / scale, for int8 weights plus 128
+  uint8_t* codes;  ///< (rows, stride): x / scale, for int8 weights plus what the kernel set adds
   size_t stride;
   float* scales;  ///< (rows)
-  int32_t* sums;  ///< (rows, groups) for int4 and q4_0 weights: -8 · sum of the group's codes
+  int32_t* sums;  ///< (rows, groups), of types with groups: a group's sum of codes, times what its type needs
   size_t groups;
 
   QuantizedRows from(size_t row) const {
@@ -103,8 +103,8 @@ struct CpuKernels {
   const char* isa;
   void (*gemm)(const GemmTask&);
   void (*quantize_rows)(const QuantizeTask&, const QuantizedRows& out);
-  /// The GEMM of int8, int4 or q4_0 weights with x in 8 bits; `x` and `x_stride` of the task are not read. The sums of
-  /// products are exact integers, for int4 of each group, and are scaled once each.
+  /// The GEMM of quantized weights with x in 8 bits; `x` and `x_stride` of the task are not read. The sums of products
+  /// are exact integers, of the inputs that share a scale, and are scaled once each.
   void (*gemm_int8)(const GemmTask&, const QuantizedRows& x);
   void (*attention)(const AttentionTask&);
   void (*latent_attention)(const LatentAttentionTask&);

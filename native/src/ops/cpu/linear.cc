@@ -49,8 +49,7 @@ void run(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, std::sp
 
 bool in_int8(WeightFormat format, Int8Scratch scratch) {
   if (scratch.empty()) return false;
-  const WeightType type = format.type;
-  return type == WeightType::kInt8 || type == WeightType::kInt4 || type == WeightType::kQ4_0;
+  return quantized(format);
 }
 
 void linear(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, std::span<const LinearOutput> outputs,

@@ -26,8 +26,8 @@ struct LinearOutput {
 };
 
 /// Each y (rows, w.n) = epilogue(x (rows, w.k) · W). The pool's threads share the panels of all products. Where there
-/// is scratch memory, int8, int4 and q4_0 weights are multiplied with activations in 8 bits; neighbouring products of
-/// one format share the quantized rows.
+/// is scratch memory, quantized weights are multiplied with activations in 8 bits; neighbouring products of one format
+/// share the quantized rows.
 void linear(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, std::span<const LinearOutput> outputs,
             Epilogue epilogue, Int8Scratch int8 = {});
 /// The same for one product.

@@ -4,6 +4,11 @@
 
 namespace {
 
+// Most rows of a tile, whose sums should stay in the registers.
+constexpr size_t kFloatTileRows = 4, kInt8TileRows = 4, kGroupedTileRows = 4;
+// Rows of a tile of widened weights; 0: there are none.
+constexpr size_t kBlockTileRows = 4;
+
 // In two halves, so that lanes add up in the same order as with AVX-512.
 struct V {
   __m256 a, b;
@@ -132,6 +137,9 @@ struct V {
 struct I {
   __m256i a, b;
 
+  /// How much larger than the code the byte of an activation is, before int8 weights.
+  static constexpr unsigned kZero = 0;
+
   static I set(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
   static I load(const void* p) {
     const auto* half = static_cast<const __m256i*>(p);
@@ -145,15 +153,33 @@ struct I {
   }
   static I high_nibbles(I x) { return low_nibbles({_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)}); }
   static V to_float(I x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
-  // acc + u · s in each lane, with u four unsigned bytes and s four signed ones. Exact: products are added in 32 bits,
-  // because a pair of them may overflow the 16 bits of the byte instruction.
+  /// Values of e2m1 nibbles, doubled, plus 12: no less than 0.
+  static I mxfp4(I nibbles) {
+    const __m256i table =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    return {_mm256_shuffle_epi8(table, nibbles.a), _mm256_shuffle_epi8(table, nibbles.b)};
+  }
+  /// As V::load_int6(), as signed bytes.
+  static I int6(const void* low, const void* high, unsigned part, unsigned step) {
+    const auto code = [&](int half) {
+      const __m256i joined = V::join_int6(static_cast<const __m256i*>(low) + half, static_cast<const __m256i*>(high) + half,
+                                          static_cast<int>(part), static_cast<int>(step));
+      return _mm256_sub_epi8(joined, _mm256_set1_epi8(32));
+    };
+    return {code(0), code(1)};
+  }
+  // acc + u · s in each lane, with u four unsigned bytes and s four signed ones. Exact where the sum of two products
+  // fits into 16 bits.
   static __m256i dot(__m256i acc, __m256i u, __m256i s) {
-    const __m256i even = _mm256_madd_epi16(_mm256_and_si256(u, _mm256_set1_epi16(255)),
-                                           _mm256_srai_epi16(_mm256_slli_epi16(s, 8), 8));
-    const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(u, 8), _mm256_srai_epi16(s, 8));
-    return _mm256_add_epi32(acc, _mm256_add_epi32(even, odd));
+    const __m256i pairs = _mm256_maddubs_epi16(u, s);
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
   static I dot(I acc, I u, I s) { return {dot(acc.a, u.a, s.a), dot(acc.b, u.b, s.b)}; }
+  // acc + a · w in each lane, with four codes of activations, from -127 to 127, and four signed bytes. Exact.
+  static I dot_signed(I acc, I a, I w) {
+    return dot(acc, {_mm256_abs_epi8(w.a), _mm256_abs_epi8(w.b)},
+               {_mm256_sign_epi8(a.a, w.a), _mm256_sign_epi8(a.b, w.b)});
+  }
 };
 
 }  // namespace

@@ -4,6 +4,11 @@
 
 namespace {
 
+// Most rows of a tile, whose sums should stay in the registers.
+constexpr size_t kFloatTileRows = 8, kInt8TileRows = 12, kGroupedTileRows = 6;
+// Rows of a tile of widened weights; 0: there are none.
+constexpr size_t kBlockTileRows = 0;
+
 struct V {
   __m512 v;
 
@@ -64,13 +69,16 @@ struct V {
   }
   // Sixteen columns of four codes of 6 bits: their low 4 bits are nibble `part` of the bytes at `low`, their high 2
   // bits number `step` of those at `high`.
-  static void load_int6(const void* low, const void* high, unsigned part, unsigned step, V (&code)[4]) {
+  static __m512i join_int6(const void* low, const void* high, unsigned part, unsigned step) {
     const auto shifted = [](const void* from, unsigned by) {
       return _mm512_srl_epi32(_mm512_loadu_si512(from), _mm_cvtsi32_si128(static_cast<int>(by)));
     };
     const __m512i bottom = _mm512_and_si512(shifted(low, 4 * part), _mm512_set1_epi8(15));
     const __m512i top = _mm512_and_si512(shifted(high, 2 * step), _mm512_set1_epi8(3));
-    load_bytes(_mm512_or_si512(bottom, _mm512_slli_epi32(top, 4)), 32, code);
+    return _mm512_or_si512(bottom, _mm512_slli_epi32(top, 4));
+  }
+  static void load_int6(const void* low, const void* high, unsigned part, unsigned step, V (&code)[4]) {
+    load_bytes(join_int6(low, high, part, step), 32, code);
   }
   // The permutation reads only the four low bits of a lane, so it is a table from nibble to code.
   static void look_up(const void* p, __m512 table, V (&code)[8]) {
@@ -94,6 +102,13 @@ struct V {
 struct I {
   __m512i v;
 
+  /// How much larger than the code the byte of an activation is, before int8 weights.
+#if defined(__AVX512VNNI__)
+  static constexpr unsigned kZero = 128;
+#else
+  static constexpr unsigned kZero = 0;
+#endif
+
   static I set(int32_t a) { return {_mm512_set1_epi32(a)}; }
   static I load(const void* p) { return {_mm512_loadu_si512(p)}; }
   static void store(void* p, I a) { _mm512_storeu_si512(p, a.v); }
@@ -103,19 +118,32 @@ struct I {
   static I low_nibbles(I a) { return {_mm512_and_si512(a.v, _mm512_set1_epi8(15))}; }
   static I high_nibbles(I a) { return low_nibbles({_mm512_srli_epi16(a.v, 4)}); }
   static V to_float(I a) { return {_mm512_cvtepi32_ps(a.v)}; }
-  // acc + u · s in each lane, u four unsigned bytes and s four signed ones. Exact.
+  /// Values of e2m1 nibbles, doubled, plus 12: no less than 0.
+  static I mxfp4(I nibbles) {
+    const __m512i table = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    return {_mm512_shuffle_epi8(table, nibbles.v)};
+  }
+  /// As V::load_int6(), as signed bytes.
+  static I int6(const void* low, const void* high, unsigned part, unsigned step) {
+    return {_mm512_sub_epi8(V::join_int6(low, high, part, step), _mm512_set1_epi8(32))};
+  }
+  // acc + u · s in each lane, u four unsigned bytes and s four signed ones. Exact; without VNNI where the sum of two
+  // products fits into 16 bits.
   static I dot(I acc, I u, I s) {
 #if defined(__AVX512VNNI__)
     // Inline assembly, because GCC 12 copies and spills the sums around the intrinsic.
     __asm__("vpdpbusd %2, %1, %0" : "+v"(acc.v) : "v"(u.v), "v"(s.v));
     return acc;
 #else
-    // Products are added in 32 bits, because a pair of them may overflow the 16 bits of the byte instruction.
-    const __m512i even = _mm512_madd_epi16(_mm512_and_si512(u.v, _mm512_set1_epi16(255)),
-                                           _mm512_srai_epi16(_mm512_slli_epi16(s.v, 8), 8));
-    const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(u.v, 8), _mm512_srai_epi16(s.v, 8));
-    return {_mm512_add_epi32(acc.v, _mm512_add_epi32(even, odd))};
+    const __m512i pairs = _mm512_maddubs_epi16(u.v, s.v);
+    return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)))};
 #endif
+  }
+  // acc + a · w in each lane, with four codes of activations, from -127 to 127, and four signed bytes. Exact.
+  static I dot_signed(I acc, I a, I w) {
+    const __mmask64 negative = _mm512_movepi8_mask(w.v);
+    return dot(acc, {_mm512_abs_epi8(w.v)}, {_mm512_mask_sub_epi8(a.v, negative, _mm512_setzero_si512(), a.v)});
   }
 };
 

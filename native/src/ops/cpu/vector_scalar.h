@@ -9,6 +9,11 @@
 
 namespace {
 
+// Most rows of a tile: few, because the compiler unrolls lanes as well.
+constexpr size_t kFloatTileRows = 2, kInt8TileRows = 2, kGroupedTileRows = 2;
+// Rows of a tile of widened weights; 0: there are none.
+constexpr size_t kBlockTileRows = 0;
+
 struct V {
   float lane[16];
 
@@ -142,6 +147,9 @@ struct V {
 struct I {
   int32_t lane[16];
 
+  /// How much larger than the code the byte of an activation is, before int8 weights.
+  static constexpr unsigned kZero = 128;
+
   static int32_t wrapped(uint32_t bits) { return static_cast<int32_t>(bits); }
 
   template <class F>
@@ -175,14 +183,47 @@ struct I {
   static V to_float(I a) {
     return V::map([&](int i) { return static_cast<float>(a.lane[i]); });
   }
+  static uint8_t byte(int32_t lane, int which) {
+    return static_cast<uint8_t>(static_cast<uint32_t>(lane) >> (8 * which));
+  }
+  /// Values of e2m1 nibbles, doubled, plus 12: no less than 0.
+  static I mxfp4(I nibbles) {
+    return map([&](int i) {
+      uint32_t bytes = 0;
+      for (int j = 0; j < 4; ++j) {
+        bytes |= static_cast<uint32_t>(sida::kMxfp4Values[byte(nibbles.lane[i], j)] + 12) << (8 * j);
+      }
+      return wrapped(bytes);
+    });
+  }
+  /// As V::load_int6(), as signed bytes.
+  static I int6(const void* low, const void* high, unsigned part, unsigned step) {
+    const auto* bits = static_cast<const uint8_t*>(low);
+    const auto* top = static_cast<const uint8_t*>(high);
+    return map([&](int i) {
+      uint32_t bytes = 0;
+      for (int j = 0; j < 4; ++j) {
+        const int at = 4 * i + j, bottom = bits[at] >> 4 * part & 15;
+        const auto code = static_cast<uint8_t>((bottom | (top[at] >> 2 * step & 3) << 4) - 32);
+        bytes |= static_cast<uint32_t>(code) << (8 * j);
+      }
+      return wrapped(bytes);
+    });
+  }
   // acc + u · s in each lane, u four unsigned bytes and s four signed ones.
   static I dot(I acc, I u, I s) {
     return map([&](int i) {
       int32_t sum = acc.lane[i];
+      for (int j = 0; j < 4; ++j) sum += byte(u.lane[i], j) * static_cast<int8_t>(byte(s.lane[i], j));
+      return sum;
+    });
+  }
+  // acc + a · w in each lane, with four codes of activations, from -127 to 127, and four signed bytes.
+  static I dot_signed(I acc, I a, I w) {
+    return map([&](int i) {
+      int32_t sum = acc.lane[i];
       for (int j = 0; j < 4; ++j) {
-        const auto a = static_cast<uint8_t>(static_cast<uint32_t>(u.lane[i]) >> (8 * j));
-        const auto b = static_cast<int8_t>(static_cast<uint32_t>(s.lane[i]) >> (8 * j));
-        sum += a * b;
+        sum += static_cast<int8_t>(byte(a.lane[i], j)) * static_cast<int8_t>(byte(w.lane[i], j));
       }
       return sum;
     });

@@ -8,8 +8,10 @@
 #include "doctest/doctest.h"
 #include "ops/cpu/linear.h"
 #include "ops/panels.h"
+#include "ops/weight_blocks.h"
 #include "support/kernel_sets.h"
 #include "support/random_floats.h"
+#include "support/weight_formats.h"
 
 namespace sida {
 namespace {
@@ -17,8 +19,14 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-constexpr WeightFormat kFormats[] = {
-    {WeightType::kInt8, 0}, {WeightType::kInt4, 32}, {WeightType::kInt4, 64}, {WeightType::kInt4, 128}, kQ4_0Format};
+/// Those whose panels `of_floats` can be packed from floats, or all that products in 8 bits have.
+std::vector<WeightFormat> formats(bool of_floats) {
+  std::vector<WeightFormat> all = all_formats();
+  std::erase_if(all, [&](WeightFormat format) {
+    return !quantized(format) || (of_floats && in_super_blocks(format.type));
+  });
+  return all;
+}
 
 struct Product {
   size_t rows, n, k;
@@ -29,7 +37,7 @@ struct Product {
   Product(size_t rows_, size_t n_, size_t k_, WeightFormat format_)
       : rows(rows_),
         n(n_),
-        k(k_),
+        k(inputs_for(format_, k_)),
         format(format_),
         x(random_floats(rows * k, 1)),
         w(random_floats(n * k, 2)) {}
@@ -38,6 +46,7 @@ struct Product {
     panels.resize(panel_matrix_bytes(n, k, format));
     pack_panels(w.data(), n, k, format, panels.data());
   }
+  void pack_any() { panels = random_panels(format, n, k, 2); }
   std::vector<float> run(const CpuKernels& kernels, Epilogue epilogue,
                          const std::vector<float>& before) const {
     std::vector<std::byte> memory(quantized_bytes(rows, k, format));
@@ -69,12 +78,13 @@ struct Product {
 
 TEST_CASE(
     "int8 gemm: agrees with float64 on the rounded rows, and across instruction sets, on all tail sizes") {
-  for (const WeightFormat format : kFormats) {
+  const std::vector<size_t> tails{1, 3, 31, 33, 63, 65, 100, 767}, blocks{256, 768};
+  for (const WeightFormat format : formats(false)) {
     for (const size_t rows : {1, 2, 3, 5, 6, 7, 8, 12, 13, 16, 17, 32, 41}) {
       for (const size_t n : {1, 31, 33, 64}) {
-        for (const size_t k : {1, 3, 31, 33, 63, 65, 100, 767}) {
+        for (const size_t k : in_super_blocks(format.type) ? blocks : tails) {
           Product p(rows, n, k, format);
-          p.pack();
+          p.pack_any();
           for (const Epilogue epilogue :
                {Epilogue::kStore, Epilogue::kRelu, Epilogue::kAdd, Epilogue::kSwiglu}) {
             const std::vector<float> y = p.run(epilogue), before = random_floats(rows * n, 3);
@@ -112,23 +122,49 @@ TEST_CASE(
   }
 }
 
+/// A weight whose code is the largest and whose scale has no rounding.
+float largest_weight(WeightType type) {
+  if (type == WeightType::kMxfp4) return 6.0f;
+  return type == WeightType::kInt8 || type == WeightType::kQ8_0 ? 127.0f / 16 : 7.0f;
+}
+
 TEST_CASE("int8 gemm: the largest codes everywhere do not saturate") {
-  for (const WeightFormat format : kFormats) {
+  for (const WeightFormat format : formats(true)) {
+    const float weight = largest_weight(format.type);
     for (const float sign : {1.0f, -1.0f}) {
       Product p(33, 33, 4096, format);
       for (float& value : p.x) value = 2.0f;
-      for (float& value : p.w) value = 7.0f * sign;
+      for (float& value : p.w) value = weight * sign;
       p.pack();
-      for (const float value : p.run()) CHECK(value == doctest::Approx(sign * 2 * 7 * 4096).epsilon(1e-6));
+      for (const float value : p.run()) CHECK(value == doctest::Approx(sign * 2 * weight * 4096).epsilon(1e-6));
     }
+  }
+}
+
+TEST_CASE("int8 gemm: codes of -128, which files may hold") {
+  Product p(3, 33, 64, kQ8_0Format);
+  std::vector<std::byte> blocks = random_blocks(Dtype::kQ8_0, p.n, p.k, 2);
+  for (size_t block = 0; block < blocks.size(); block += 34) {
+    for (size_t code = 2; code < 34; ++code) blocks[block + code] = std::byte{0x80};
+  }
+  p.panels.resize(panel_matrix_bytes(p.n, p.k, p.format));
+  pack_blocks(Dtype::kQ8_0, blocks.data(), p.n, p.k, p.panels.data());
+  for (float& value : p.x) value = -2.0f;
+  const std::vector<float> y = p.run();
+  std::vector<float> weight(p.k);
+  for (size_t j = 0; j < p.n; ++j) {
+    read_panel_row({p.panels.data(), p.format, p.k, p.n}, j, weight.data());
+    double sum = 0;
+    for (const float each : weight) sum -= 2.0 * each;
+    CHECK(y[j] == doctest::Approx(sum).epsilon(1e-6));
   }
 }
 
 TEST_CASE(
     "int8 gemm: a row of zeros gives zeros, a row with NaN or infinity gives NaN, neighbours are unaffected") {
-  for (const WeightFormat format : kFormats) {
+  for (const WeightFormat format : formats(false)) {
     Product p(29, 40, 70, format);
-    p.pack();
+    p.pack_any();
     const std::vector<float> sound = p.run();
     for (size_t l = 0; l < p.k; ++l) p.x[l] = p.x[p.k + l] = 0;
     p.x[p.k + 3] = 1e-39f;
@@ -146,7 +182,7 @@ TEST_CASE(
 }
 
 TEST_CASE("int8 gemm: a channel with a NaN weight gives NaN, zero columns give zero") {
-  for (const WeightFormat format : kFormats) {
+  for (const WeightFormat format : formats(true)) {
     Product p(26, 40, 70, format);
     p.w[7 * p.k + 69] = kInf;
     for (size_t l = 0; l < p.k; ++l) p.w[8 * p.k + l] = 0;
@@ -159,9 +195,9 @@ TEST_CASE("int8 gemm: a channel with a NaN weight gives NaN, zero columns give z
 
 TEST_CASE("int8 gemm: a row's bits do not depend on how many rows there are, nor on the threads") {
   ThreadPool one(1), three(3);
-  for (const WeightFormat format : kFormats) {
+  for (const WeightFormat format : formats(false)) {
     Product p(300, 200, 100, format);
-    p.pack();
+    p.pack_any();
     const PanelMatrix matrix{p.panels.data(), format, p.k, p.n};
     std::vector<std::byte> memory(quantized_bytes(kInt8Rows, p.k, format));
     std::vector<float> all(p.rows * p.n), single(p.n);

@@ -1,0 +1,81 @@
+// Rows of activations in 8 bits. See kernels_impl.h for `I` and why everything is in an unnamed namespace.
+
+#pragma once
+
+#include <cstring>
+#include <limits>
+
+#include "ops/cpu/kernels.h"
+
+namespace sida {
+namespace {
+
+void quantize_row(const float* x, size_t k, size_t padded, unsigned zero, uint8_t* codes, float* scale) {
+  // As integers, magnitudes compare as the floats do, and a NaN is larger than all of them.
+  uint32_t top_bits = 0;
+  for (size_t i = 0; i < k; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, x + i, 4);
+    bits &= 0x7fffffffu;
+    top_bits = bits > top_bits ? bits : top_bits;
+  }
+  float top;
+  std::memcpy(&top, &top_bits, 4);
+  const bool finite = top_bits < 0x7f800000u;
+  // Below this 127 / top overflows; such a row counts as zero.
+  if (!finite || top < 1e-36f) {
+    std::memset(codes, static_cast<int>(zero), padded);
+    *scale = finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+    return;
+  }
+  const float inverse = 127.0f / top;
+  for (size_t i = 0; i < k; ++i) {
+    // Adding 1.5 · 2^23 rounds to the nearest integer, ties to even, and leaves it in the low bits.
+    const float shifted = x[i] * inverse + 12582912.0f;
+    uint32_t bits;
+    std::memcpy(&bits, &shifted, 4);
+    codes[i] = static_cast<uint8_t>(bits + zero);
+  }
+  std::memset(codes + k, static_cast<int>(zero), padded - k);
+  *scale = top / 127.0f;
+}
+
+/// What QuantizedRows::sums multiplies the sums of codes by. Weights of four bits are unsigned in products.
+constexpr int32_t sum_factor(WeightType type) {
+  switch (type) {
+    case WeightType::kInt4:
+    case WeightType::kQ4_0:
+      return -8;
+    case WeightType::kMxfp4:
+      return -12;
+    case WeightType::kQ4_K:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+void quantize_rows(const QuantizeTask& t, const QuantizedRows& out) {
+  const WeightType type = t.format.type;
+  const unsigned zero = type == WeightType::kInt8 ? I::kZero : 0;
+  for (size_t r = 0; r < t.rows; ++r) {
+    uint8_t* codes = out.codes + r * out.stride;
+    quantize_row(t.x + r * t.x_stride, t.k, (t.k + 7) / 8 * 8, zero, codes, out.scales + r);
+    for (size_t g = 0; g < out.groups; ++g) {
+      const size_t begin = g * t.format.group;
+      const size_t end = t.k - begin < t.format.group ? t.k : begin + t.format.group;
+      int32_t sum = 0;
+      for (size_t i = begin; i < end; ++i) sum += static_cast<int8_t>(codes[i]);
+      out.sums[r * out.groups + g] = sum_factor(type) * sum;
+    }
+  }
+}
+
+I broadcast4(const uint8_t* p) {
+  int32_t word;
+  std::memcpy(&word, p, 4);
+  return I::set(word);
+}
+
+}  // namespace
+}  // namespace sida
