@@ -20,7 +20,7 @@ const HELP = `node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf [optio
   --pack DIR             the same as a pack of sida; default: made by sida serve in its cache
   --limits none,50%,35%,20%   of the file's bytes; none: no limit
   --overhead 400MB       of a limit, what sida's processes take beside its budget
-  --serve 'FLAGS'        more flags of sida serve, such as '--activations int8'
+  --serve='FLAGS'        more flags of sida serve, such as '--activations int8'
   --prompt 128 --steps 32 --threads 2 --rounds 1
   --save NAME            the result is bench/results/NAME.json; default: only printed
 Needs root for the limits, and sh bench/scripts/gguf/make-peer.sh for llama.cpp. Where no memory cgroup is to be had,
@@ -78,11 +78,13 @@ async function decodeWithLlama(prompt, through) {
   }
 }
 
+/** Without a limit all experts are in memory before the measured request, as the file is in the page cache. */
 async function decodeWithSida(prompt, through, budget) {
   const flags = ['--model', pack, '--memory-budget', budget, '--threads', threads, '--prefix-cache', 'off'];
   const more = serve.split(' ').filter(Boolean);
   const server = await ServeProcess.start([...flags, '--deadline', '10min', ...more], { through });
   try {
+    if (through.length === 0) await tokenTimes(server, drawPrompt(1, promptTokens, vocabSize));
     const times = await tokenTimes(server, prompt);
     const [begun, first, last] = [times[0], times[1], times.at(-1)];
     return {
