@@ -80,7 +80,9 @@ async function decodeWithLlama(prompt, through) {
 
 /** Without a limit all experts are in memory before the measured request, as the file is in the page cache. */
 async function decodeWithSida(prompt, through, budget) {
-  const flags = ['--model', pack, '--memory-budget', budget, '--threads', threads, '--prefix-cache', 'off'];
+  // Room for this request, as llama.cpp's context has.
+  const room = ['--max-batch-tokens', String(promptTokens), '--kv-tokens', String(promptTokens + steps)];
+  const flags = ['--model', pack, '--memory-budget', budget, '--threads', threads, '--prefix-cache', 'off', ...room];
   const more = serve.split(' ').filter(Boolean);
   const server = await ServeProcess.start([...flags, '--deadline', '10min', ...more], { through });
   try {
