@@ -82,7 +82,17 @@ async function decodeWithLlama(prompt, through) {
 async function decodeWithSida(prompt, through, budget) {
   // Room for this request, as llama.cpp's context has.
   const room = ['--max-batch-tokens', String(promptTokens), '--kv-tokens', String(promptTokens + steps)];
-  const flags = ['--model', pack, '--memory-budget', budget, '--threads', threads, '--prefix-cache', 'off', ...room];
+  const flags = [
+    '--model',
+    pack,
+    '--memory-budget',
+    budget,
+    '--threads',
+    threads,
+    '--prefix-cache',
+    'off',
+    ...room,
+  ];
   const more = serve.split(' ').filter(Boolean);
   const server = await ServeProcess.start([...flags, '--deadline', '10min', ...more], { through });
   try {
