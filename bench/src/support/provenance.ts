@@ -5,6 +5,7 @@ import { availableParallelism, cpus, totalmem } from 'node:os';
 import { basename, isAbsolute, relative, resolve } from 'node:path';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { formatBytes } from '../../../dist/text/bytes.js';
+import { shellQuote } from '../../../dist/text/shell-quote.js';
 import { VERSION } from '../../../dist/version.js';
 import { REPOSITORY } from './paths.js';
 
@@ -42,7 +43,7 @@ export function scriptProvenance(): { command: string } & Pick<
 
 /** The command of this process, a script of bench/scripts/; of paths outside of the repository only the names. */
 function scriptCommand(): string {
-  return ['node', ...process.argv.slice(1).map(withoutMachine)].join(' ');
+  return ['node', ...process.argv.slice(1).map((argument) => shellQuote(withoutMachine(argument)))].join(' ');
 }
 
 /** A slash alone makes no path: 2GB/s. */

@@ -53,26 +53,27 @@ export function llamaTargets(results: readonly LlamaLimited[], amx: boolean): Ta
     value: (row: Compared<Speed>) => number,
     least: number,
   ): TargetRow => {
-    const found = results.flatMap(({ rows, ...result }) =>
-      rows
-        .filter((row) => row.share === share)
-        .filter(hasPeer)
-        .map((row) => ({ ...result, value: value(row) })),
-    );
+    const found = results
+      .map(({ rows, ...result }) => {
+        const own = rows.filter((row) => row.share === share).filter(hasPeer);
+        return { ...result, values: own.map(value) };
+      })
+      .filter(({ values }) => values.length > 0);
     const ahead = (kib: number | null) => (share === null ? '' : `, read-ahead ${kib ?? 'unknown'} KiB`);
     return {
       ...own,
       figure:
         found
-          .map(({ file, serve, readAheadKib, value: ratio }) => {
-            return `${times(ratio)} (${[file, serve].filter(Boolean).join(', ')}${ahead(readAheadKib)})`;
+          .map(({ file, serve, readAheadKib, values }) => {
+            const ratios = values.map((ratio) => times(ratio)).join(', ');
+            return `${ratios} (${[file, serve].filter(Boolean).join(', ')}${ahead(readAheadKib)})`;
           })
           .join(', ') || DASH,
       verdict:
         found.length === 0
           ? NOT_MEASURED
           : judged(
-              found.map((one) => one.value),
+              found.flatMap(({ values }) => values),
               (ratio) => ratio >= least,
             ),
       inputs: inputs.join(', ') || DASH,
