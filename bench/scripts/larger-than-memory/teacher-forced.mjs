@@ -2,12 +2,14 @@
 // fed, so all budgets see the same inputs. Each budget is a process of its own; the last one named is the reference.
 //   node bench/scripts/larger-than-memory/teacher-forced.mjs --pack DIR --tokenizer TOKENIZER.json --text FILE
 //     [--budgets 1300MB,100%]
-//     [--prompt 128] [--steps 96] [--warm 16] [--chunk 64] [--threads 2] [--save NAME]
+//     [--prompt 128] [--steps 96] [--warm 16] [--chunk 64] [--threads 2] [--look-ahead-layers 0,2]
+//     [--device cuda] [--host-budget 100%] [--save NAME]
 // The prompt runs in chunks, then one token a pass. `hits` are needed experts that were in a slot, `distinct` the
 // different tokens among those fed one by one, `used` the different experts that those needed; the first `--warm` of
 // these are left out of times and hits. Ids beyond the vocabulary, of another model's tokenizer, are wrapped into it.
-// Experts come by O_DIRECT and leave by least recent use: no prediction, the floor to beat. Resident memory counts
-// anonymous and mapped pages, not the page cache; the result has both parts.
+// Experts come from disk by O_DIRECT, or from the host tier where --host-budget has them, and leave by least recent
+// use: no tables, the floor to beat. Each number of --look-ahead-layers has a run of its own within each budget.
+// Resident memory counts anonymous and mapped pages, not the page cache; the result has both parts.
 
 import { fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -33,6 +35,9 @@ const { values } = parseArgs({
     warm: { type: 'string', default: '16' },
     chunk: { type: 'string', default: '64' },
     threads: { type: 'string', default: '2' },
+    'look-ahead-layers': { type: 'string', default: '0' },
+    device: { type: 'string', default: 'cpu' },
+    'host-budget': { type: 'string', default: '0' },
     save: { type: 'string' },
     only: { type: 'string' },
   },
@@ -61,14 +66,15 @@ function readIds() {
   return ids.map((id) => id % vocab);
 }
 
-function measure(budget, ids) {
+function measure({ budget, layers }, ids) {
   const addon = loadAddon();
-  const limits = { maxBatchTokens: chunk, kvTokens: promptTokens + steps + 16, threads };
+  const { device, 'host-budget': hostBudget } = values;
+  const limits = { maxBatchTokens: chunk, kvTokens: promptTokens + steps + 16, threads, device };
   const plan = addon.planMemory({ pack: values.pack }, limits);
   globalThis.gc();
   writeFileSync('/proc/self/clear_refs', '5'); // the peak counts from here
   const before = residentBytes('VmRSS');
-  const engine = openEngine({ ...limits, pack: values.pack, memoryBudget: budget, hostBudget: '0' });
+  const engine = openEngine({ ...limits, pack: values.pack, memoryBudget: budget, hostBudget });
   const digest = createHash('sha256');
   const used = new Set();
   const run = (tokens) => {
@@ -80,6 +86,7 @@ function measure(budget, ids) {
         offsets: Int32Array.of(0, tokens.length),
         tokens: Int32Array.from(tokens),
         logitRows: Int32Array.from(tokens.keys()),
+        lookAheadLayers: layers,
       },
       null,
     );
@@ -100,6 +107,7 @@ function measure(budget, ids) {
   const sum = (name, runs) => runs.reduce((total, each) => total + each[name], 0);
   const result = {
     budget,
+    lookAheadLayers: layers,
     budgetBytes: usage.budgetBytes,
     peakBytes: usage.peakBytes,
     slots: usage.slots,
@@ -125,12 +133,19 @@ function measure(budget, ids) {
 }
 
 if (values.only !== undefined) {
-  process.once('message', (ids) => process.send(measure(values.only, ids), () => process.disconnect()));
+  process.once('message', (ids) =>
+    process.send(measure(JSON.parse(values.only), ids), () => process.disconnect()),
+  );
 } else {
   const ids = readIds();
   const results = [];
-  for (const budget of values.budgets.split(',')) {
-    const args = [...process.argv.slice(2), '--only', budget];
+  const lookedAhead = values['look-ahead-layers'].split(',').map(Number);
+  const runs = values.budgets
+    .split(',')
+    .flatMap((budget) => lookedAhead.map((layers) => ({ budget, layers })));
+  for (const run of runs) {
+    const { budget, layers } = run;
+    const args = [...process.argv.slice(2), '--only', JSON.stringify(run)];
     const child = fork(new URL(import.meta.url).pathname, args, {
       stdio: 'inherit',
       execArgv: ['--expose-gc'],
@@ -143,7 +158,7 @@ if (values.only !== undefined) {
     results.push(result);
     const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
     console.log(
-      `${budget}: ${result.slots} of ${result.experts} slots, ` +
+      `${budget}${layers > 0 ? `, ${layers} layers ahead` : ''}: ${result.slots} of ${result.experts} slots, ` +
         `RSS grew ${mib(result.rssGrowthBytes)} of ${mib(result.budgetBytes)}, ` +
         `prefill ${result.prefillTokensPerSecond.toFixed(1)} tokens/s, ` +
         `decode ${result.decodeTokensPerSecond.toFixed(2)} tokens/s, ` +
@@ -160,6 +175,13 @@ if (values.only !== undefined) {
       : `Logits differ from those of ${reference.budget}: ${others.map(({ budget }) => budget).join(', ')}`,
   );
   if (values.save)
-    writeResult(values.save, { ...scriptProvenance(), threads, identical: others.length === 0, results });
+    writeResult(values.save, {
+      ...scriptProvenance(),
+      threads,
+      device: values.device,
+      identical: others.length === 0,
+      ids,
+      results,
+    });
   process.exitCode = others.length === 0 ? 0 : 1;
 }
