@@ -86,10 +86,11 @@ export class Generations {
    * routing.
    */
   stepTable(group: readonly RunningSequence[]): HashTable | null {
+    if (group.length === 0) return null;
     const { planner, stepTables } = this.#options;
     const sequences = group.map(({ sequence }) => sequence);
-    const routingK = group[0]?.input.routingK ?? 0;
-    if (group.length > 0 && (routingK > 0 || planner.needsForecast)) {
+    const { routingK } = group[0]!.input;
+    if (routingK > 0 || planner.needsForecast) {
       if (routingK === 0) this.#resumeForecasts();
       const tokens = group.map(({ nextToken }) => nextToken);
       return profiled('step table', () => stepTables?.step(sequences, tokens, routingK) ?? null);

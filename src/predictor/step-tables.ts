@@ -38,10 +38,10 @@ export class StepTables {
 
   /**
    * `context` is what the sequence attends to or continues. `required` is set if tables route the sequence: it then
-   * begins even while table building is paused.
+   * begins even while table building is paused. Does nothing for a sequence that has begun.
    */
   begin(sequence: number, context: Int32Array, required: boolean): void {
-    if (!required && this.#worth.paused) return;
+    if (this.#sequences.has(sequence) || (!required && this.#worth.paused)) return;
     try {
       this.#options.stepper.begin(sequence, context);
     } catch (error) {

@@ -103,3 +103,11 @@ it('does not begin them again in the middle of a completion of an encoder-decode
   generations.stepTable([generation]);
   expect(told).toEqual(['begin 1 4,5', 'end 1', 'step 1 7']);
 });
+
+it('begins none again after a pass without generations', () => {
+  const { told, generations, running } = setup();
+  generations.stepTable([]);
+  const generation = running(1);
+  generations.stepTable([generation]);
+  expect(told).toEqual(['begin 1 4,5', 'step 1 5']);
+});

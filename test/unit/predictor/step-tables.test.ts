@@ -104,6 +104,20 @@ describe('step tables', () => {
     tables.end(1);
   });
 
+  it('begin a sequence once', () => {
+    const { tables, stepper } = stepTables();
+    const begun: number[][] = [];
+    stepper.begin = (sequence, context) => begun.push([sequence, ...context]);
+    tables.begin(1, CONTEXT, false);
+    tables.begin(1, Int32Array.of(9), false);
+    tables.end(1);
+    tables.begin(1, Int32Array.of(9), false);
+    expect(begun).toEqual([
+      [1, ...CONTEXT],
+      [1, 9],
+    ]);
+  });
+
   it('drop sequences that could not be predicted, and continue with later ones', () => {
     const { tables } = stepTables((tokens) => !tokens.includes(13));
     tables.begin(1, CONTEXT, false);
