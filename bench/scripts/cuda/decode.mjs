@@ -2,7 +2,7 @@
 // experts in page-locked host memory; and Hugging Face transformers with the same checkpoint within the same bytes.
 import { spawn } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { SCRIPTS, SIDA } from '../../dist/support/paths.js';
@@ -17,7 +17,7 @@ const HELP = `node bench/scripts/cuda/decode.mjs [options]
   --experts bf16         of the pack; the peer computes in bf16
   --budgets LIST         20%,35%,50%,100%; the last is the reference for bits
   --look-ahead-layers L  0,2
-  --prompt 512           tokens
+  --prompt 512           tokens, in passes of --chunk 512
   --steps 160            decoded tokens, of which the first --warm are left out of medians
   --warm 64
   --peer-budgets LIST    35%,100%: the bytes that ours took within them; empty: no peer
@@ -37,6 +37,7 @@ const { values } = parseArgs({
     budgets: { type: 'string', default: '20%,35%,50%,100%' },
     'look-ahead-layers': { type: 'string', default: '0,2' },
     prompt: { type: 'string', default: '512' },
+    chunk: { type: 'string', default: '512' },
     steps: { type: 'string', default: '160' },
     warm: { type: 'string', default: '64' },
     'peer-budgets': { type: 'string', default: '35%,100%' },
@@ -87,7 +88,7 @@ async function make() {
 
 await make();
 if (values.make) process.exit(0);
-const passed = ['budgets', 'look-ahead-layers', 'prompt', 'steps', 'warm', 'text', 'device'];
+const passed = ['budgets', 'look-ahead-layers', 'prompt', 'chunk', 'steps', 'warm', 'text', 'device'];
 await run(process.execPath, [
   `${SCRIPTS}larger-than-memory/teacher-forced.mjs`,
   ...[
@@ -99,10 +100,14 @@ await run(process.execPath, [
     join(checkpoint, 'tokenizer.json'),
     '--save',
     save,
+    '--warm-prompt',
   ],
   ...passed.flatMap((name) => [`--${name}`, values[name]]),
 ]);
 const ours = JSON.parse(readFileSync(resultFile(save), 'utf8'));
+const { ids: _, ...rest } = ours;
+const gpu = device === 'cuda' ? loadAddon().cuda().device : undefined;
+const about = { ...rest, ...scriptProvenance(), shape, experts: values.experts, gpu };
 const peers = [];
 for (const budget of values['peer-budgets'].split(',').filter(Boolean)) {
   const { peakBytes } = ours.results.find((result) => result.budget === budget);
@@ -119,15 +124,6 @@ for (const budget of values['peer-budgets'].split(',').filter(Boolean)) {
     prefillTokensPerSecond: (ids.prompt.length / answer.prefillMs) * 1000,
     ...answer,
   });
+  writeResult(save, { ...about, peers });
   console.log(`transformers, ${budget}: decode ${decodeTokensPerSecond.toFixed(2)} tokens/s`, answer);
 }
-const { ids: _, ...rest } = ours;
-const gpu = device === 'cuda' ? loadAddon().cuda().device : undefined;
-writeResult(save, {
-  ...rest,
-  ...scriptProvenance(),
-  shape: basename(shape),
-  experts: values.experts,
-  gpu,
-  peers,
-});

@@ -3,12 +3,13 @@
 //   node bench/scripts/larger-than-memory/teacher-forced.mjs --pack DIR --tokenizer TOKENIZER.json --text FILE
 //     [--budgets 1300MB,100%]
 //     [--prompt 128] [--steps 96] [--warm 16] [--chunk 64] [--threads 2] [--look-ahead-layers 0,2]
-//     [--device cuda] [--host-budget 100%] [--save NAME]
+//     [--device cuda] [--host-budget 100%] [--warm-prompt] [--save NAME]
 // The prompt runs in chunks, then one token a pass. `hits` are needed experts that were in a slot, `distinct` the
 // different tokens among those fed one by one, `used` the different experts that those needed; the first `--warm` of
 // these are left out of times and hits. Ids beyond the vocabulary, of another model's tokenizer, are wrapped into it.
 // Experts come from disk by O_DIRECT, or from the host tier where --host-budget has them, and leave by least recent
-// use: no tables, the floor to beat. Each number of --look-ahead-layers has a run of its own within each budget.
+// use: no tables, the floor to beat. Each number of --look-ahead-layers has a run of its own within each budget. With
+// --warm-prompt the prompt has run once before it is measured.
 // Resident memory counts anonymous and mapped pages, not the page cache; the result has both parts.
 
 import { fork } from 'node:child_process';
@@ -38,6 +39,7 @@ const { values } = parseArgs({
     'look-ahead-layers': { type: 'string', default: '0' },
     device: { type: 'string', default: 'cpu' },
     'host-budget': { type: 'string', default: '0' },
+    'warm-prompt': { type: 'boolean', default: false },
     save: { type: 'string' },
     only: { type: 'string' },
   },
@@ -69,7 +71,7 @@ function readIds() {
 function measure({ budget, layers }, ids) {
   const addon = loadAddon();
   const { device, 'host-budget': hostBudget } = values;
-  const limits = { maxBatchTokens: chunk, kvTokens: promptTokens + steps + 16, threads, device };
+  const limits = { maxBatchTokens: chunk, kvTokens: 2 * promptTokens + steps + 16, threads, device };
   const plan = addon.planMemory({ pack: values.pack }, limits);
   globalThis.gc();
   writeFileSync('/proc/self/clear_refs', '5'); // the peak counts from here
@@ -77,12 +79,12 @@ function measure({ budget, layers }, ids) {
   const engine = openEngine({ ...limits, pack: values.pack, memoryBudget: budget, hostBudget });
   const digest = createHash('sha256');
   const used = new Set();
-  const run = (tokens) => {
+  const run = (tokens, sequence = 1) => {
     const started = performance.now();
     const { logits, stats, found } = engine.runBatch(
       {
         stack: 0,
-        sequences: Int32Array.of(1),
+        sequences: Int32Array.of(sequence),
         offsets: Int32Array.of(0, tokens.length),
         tokens: Int32Array.from(tokens),
         logitRows: Int32Array.from(tokens.keys()),
@@ -97,9 +99,17 @@ function measure({ budget, layers }, ids) {
       if (found[expert] !== EXPERT_UNUSED) used.add(expert);
     return { ms, ...stats };
   };
-  const prefill = [];
-  for (let at = 0; at < promptTokens; at += chunk)
-    prefill.push(run(ids.slice(at, Math.min(at + chunk, promptTokens))));
+  const prompt = (sequence) => {
+    const passes = [];
+    for (let at = 0; at < promptTokens; at += chunk)
+      passes.push(run(ids.slice(at, Math.min(at + chunk, promptTokens)), sequence));
+    return passes;
+  };
+  if (values['warm-prompt']) {
+    prompt(2);
+    engine.releaseSequences(Int32Array.of(2));
+  }
+  const prefill = prompt(1);
   const fed = ids.slice(promptTokens);
   const decoded = fed.map((id) => run([id])).slice(warm);
   engine.checkIntegrity();

@@ -5,7 +5,9 @@ Reads one JSON object on standard input and writes one on standard output:
     or   {"checkpoint": DIR, "device", "prompt": [ids], "fed": [ids, one a pass], "budgetBytes": N or absent}
     out  {"ms": [of each pass with one token], "prefillMs", "weightBytes", "deviceWeightBytes", "peakBytes": of torch's
           allocator on the GPU, "versions"}
-All of it is bfloat16. With "budgetBytes" accelerate places layers on the GPU until that many bytes are full; the others
+All of it is bfloat16. Weights are drawn as bench/scripts/larger-than-memory/make-random-pack.mjs draws them: embeddings
+with the standard deviation 1, matrices that write to the residual stream divided by the square root of twice the layers,
+so that a router sees its token. With "budgetBytes" accelerate places layers on the GPU until that many bytes are full; the others
 stay in host memory and are brought when they run.
 """
 
@@ -24,6 +26,11 @@ def make(work: dict) -> dict:
     torch.manual_seed(work["seed"])
     with torch.device(work["device"]):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    for name, parameter in model.named_parameters():
+        if "embed_tokens" in name:
+            parameter.normal_(0.0, 1.0)
+        elif "o_proj" in name or "down_proj" in name:
+            parameter.div_((2 * config.num_hidden_layers) ** 0.5)
     model.save_pretrained(work["make"], max_shard_size="4GB")
     return {"parameters": sum(parameter.numel() for parameter in model.parameters())}
 

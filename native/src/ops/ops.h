@@ -47,6 +47,13 @@ struct LatentTask {
   size_t cache_layer;
 };
 
+/// A MoE layer that comes after the running one, and where its choices go.
+struct LaterLayer {
+  const FeedForwardWeights* weights;
+  const RouterSpec* router;
+  Dispatch* dispatch;
+};
+
 /// A resident expert: `block` lies in the device's memory.
 struct ExpertBlock {
   uint16_t index;
@@ -96,10 +103,9 @@ class Ops {
   /// host has the choices. Unless null, `logits` (tokens, experts) in host memory receive the router's logits.
   virtual void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                       Dispatch& dispatch) = 0;
-  /// Routes hidden by the norm and the router of `later`, a MoE layer that comes after the running one, as choose()
-  /// routes normed. Nothing but `dispatch` changes. Call it before experts().
-  virtual void choose_ahead(const FeedForwardWeights& later, const RouterSpec& spec, size_t tokens,
-                            Dispatch& dispatch) = 0;
+  /// Routes hidden by the norms and the routers of layers that come after the running one, as choose() routes normed.
+  /// Nothing but their choices changes. Call it before experts().
+  virtual void choose_ahead(std::span<const LaterLayer> later, size_t tokens) = 0;
   /// Multiplies the factors of each token's choices by the first of the softmax of two output gates. Blocks as choose()
   /// does.
   virtual void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) = 0;

@@ -126,22 +126,29 @@ TEST_CASE("ops: choosing ahead routes hidden by another layer's norm and router,
       OpsFixture fixture(kind, spec, limits_of(kTokens));
       const TestMatrix router = fixture.matrix(kExperts, kWidth, kF32Format, 6);
       FeedForwardWeights later{};
-      later.norm = {fixture.upload(random_floats(kWidth, 8))};
       later.router = router.panels;
       const Pass pass(fixture, kTokens);
       const auto hidden = random_floats(kTokens * kWidth, 1), normed = random_floats(kTokens * kWidth, 2);
       fixture.write(fixture.at().hidden, hidden);
       fixture.write(fixture.at().normed, normed);
       Ops& ops = fixture.ops();
-      Dispatch ahead, expected;
-      ops.choose_ahead(later, routing, kTokens, ahead);
+      // More than choose at the same time.
+      std::vector<FeedForwardWeights> layers(6, later);
+      for (size_t i = 0; i < layers.size(); ++i) layers[i].norm = {fixture.upload(random_floats(kWidth, 20 + i))};
+      std::vector<Dispatch> ahead(layers.size());
+      std::vector<LaterLayer> asked;
+      for (size_t i = 0; i < layers.size(); ++i) asked.push_back({&layers[i], &routing, &ahead[i]});
+      ops.choose_ahead(asked, kTokens);
       CHECK(fixture.read(fixture.at().hidden, hidden.size()) == hidden);
       CHECK(fixture.read(fixture.at().normed, normed.size()) == normed);
-      ops.norm(fixture.at().hidden, later.norm, spec.norm_epsilon, kTokens, kWidth, fixture.at().normed);
-      ops.choose(later, routing, kTokens, nullptr, expected);
-      CHECK(ahead.k == expected.k);
-      CHECK(ahead.expert == expected.expert);
-      CHECK(ahead.alpha == expected.alpha);
+      for (size_t i = 0; i < layers.size(); ++i) {
+        ops.norm(fixture.at().hidden, layers[i].norm, spec.norm_epsilon, kTokens, kWidth, fixture.at().normed);
+        Dispatch expected;
+        ops.choose(layers[i], routing, kTokens, nullptr, expected);
+        CHECK(ahead[i].k == expected.k);
+        CHECK(ahead[i].expert == expected.expert);
+        CHECK(ahead[i].alpha == expected.alpha);
+      }
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "device/cuda/cuda_backend.h"
 
+#include <algorithm>
 #include <string>
 
 #include "core/error.h"
@@ -99,26 +100,37 @@ void CudaBackend::filled(std::byte* slot) {
   std::lock_guard lock(mutex_);
   SlotEvents& events = slot_at(slot);
   if (!events.filled) events.filled = make_cuda_event();
+  events.awaited = false;
   cuda_check(cudaEventRecord(events.filled.get(), copies_.get()), "cudaEventRecord");
 }
 
 void CudaBackend::compute_after_fill(const std::byte* slot) {
   std::lock_guard lock(mutex_);
-  const CudaEvent& filled = slot_at(slot).filled;
-  if (filled) cuda_check(cudaStreamWaitEvent(compute_.get(), filled.get(), 0), "cudaStreamWaitEvent");
+  SlotEvents& events = slot_at(slot);
+  if (events.awaited) return;
+  cuda_check(cudaStreamWaitEvent(compute_.get(), events.filled.get(), 0), "cudaStreamWaitEvent");
+  events.awaited = true;
 }
 
-void CudaBackend::used(const std::byte* slot) {
+uint64_t CudaBackend::mark() {
   std::lock_guard lock(mutex_);
-  SlotEvents& events = slot_at(slot);
-  if (!events.used) events.used = make_cuda_event();
-  cuda_check(cudaEventRecord(events.used.get(), compute_.get()), "cudaEventRecord");
+  CudaEvent& event = marks_[++last_mark_ % kMarks];
+  if (!event) event = make_cuda_event();
+  cuda_check(cudaEventRecord(event.get(), compute_.get()), "cudaEventRecord");
+  return last_mark_;
+}
+
+void CudaBackend::used(const std::byte* slot, uint64_t mark) {
+  std::lock_guard lock(mutex_);
+  slot_at(slot).used = mark;
 }
 
 void CudaBackend::copy_after_use(const std::byte* slot) {
   std::lock_guard lock(mutex_);
-  const CudaEvent& used = slot_at(slot).used;
-  if (used) cuda_check(cudaStreamWaitEvent(copies_.get(), used.get(), 0), "cudaStreamWaitEvent");
+  uint64_t mark = slot_at(slot).used;
+  if (mark == 0) return;
+  if (last_mark_ >= kMarks) mark = std::max(mark, last_mark_ - kMarks + 1);
+  cuda_check(cudaStreamWaitEvent(copies_.get(), marks_[mark % kMarks].get(), 0), "cudaStreamWaitEvent");
 }
 
 }  // namespace sida

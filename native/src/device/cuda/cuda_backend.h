@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <mutex>
 #include <string>
@@ -45,17 +46,22 @@ class CudaBackend final : public Backend {
 
   /// Later work in compute() waits until `slot` is filled.
   void compute_after_fill(const std::byte* slot);
-  /// Records that the work in compute() so far reads `slot`; later copies into the slot wait for that work.
-  void used(const std::byte* slot);
+  /// Marks the work in compute() so far; returns the mark.
+  uint64_t mark();
+  /// Records that the work up to `mark` reads `slot`; later copies into the slot wait for that work.
+  void used(const std::byte* slot, uint64_t mark);
   /// Later copies in copies() wait for the work that reads `slot`.
   void copy_after_use(const std::byte* slot);
 
  private:
   struct SlotEvents {
     size_t bytes = 0;
-    CudaEvent filled;  ///< null: never
-    CudaEvent used;
+    CudaEvent filled;     ///< null: never
+    bool awaited = true;  ///< compute() waits for `filled` already
+    uint64_t used = 0;    ///< mark of the last work that reads it; 0: none
   };
+  /// Marks that have an event of their own; the oldest of them stands for all before it.
+  static constexpr size_t kMarks = 256;
 
   /// The allocation that contains `address`. The caller holds the lock.
   SlotEvents& slot_at(const std::byte* address);
@@ -64,6 +70,8 @@ class CudaBackend final : public Backend {
   CudaStream copies_;
   std::mutex mutex_;
   std::map<const std::byte*, SlotEvents> slots_;
+  std::array<CudaEvent, kMarks> marks_;  ///< of mark m at m % kMarks
+  uint64_t last_mark_ = 0;
 };
 
 }  // namespace sida

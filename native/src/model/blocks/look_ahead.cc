@@ -60,10 +60,18 @@ void LookAhead::name(size_t layer, size_t time, size_t tokens, size_t distance) 
   size_t last = layer;
   if (tokens <= kMostTokens && experts_.slots() < absent_.size()) {
     const ProfileScope scope(ProfileOp::kLookAhead);
+    if (dispatches_.size() < distance) dispatches_.resize(distance);
+    later_.clear();
     for (; last < layer + distance && last + 1 < layers_.size() && layers_[last + 1].stack == stack; ++last) {
-      auto& distances = named_[last + 1];
-      if (distances.size() <= last - layer) distances.resize(last - layer + 1);
-      name_layer(last + 1, static_cast<double>(time + last + 1 - layer), tokens, distances[last - layer]);
+      const Layer& next = layers_[last + 1];
+      later_.push_back({next.weights, &next.spec->router, &dispatches_[last - layer]});
+    }
+    ops_.choose_ahead(later_, tokens);
+    for (size_t later = layer + 1; later <= last; ++later) {
+      const size_t ahead = later - layer;
+      auto& distances = named_[later];
+      if (distances.size() < ahead) distances.resize(ahead);
+      name_layer(later, static_cast<double>(time + ahead), dispatches_[ahead - 1], distances[ahead - 1]);
     }
   }
   experts_.foresee(needs_);
@@ -76,12 +84,11 @@ void LookAhead::name(size_t layer, size_t time, size_t tokens, size_t distance) 
   }
 }
 
-void LookAhead::name_layer(size_t layer, double time, size_t tokens, Named& named) {
-  ops_.choose_ahead(*layers_[layer].weights, layers_[layer].spec->router, tokens, dispatch_);
-  named.shares.resize(dispatch_.k);
-  named.experts.assign(dispatch_.expert.begin(), dispatch_.expert.end());
+void LookAhead::name_layer(size_t layer, double time, const Dispatch& chosen, Named& named) {
+  named.shares.resize(chosen.k);
+  named.experts.assign(chosen.expert.begin(), chosen.expert.end());
   for (size_t i = 0; i < named.experts.size(); ++i) {
-    unneeded_[named.experts[i]] *= 1 - named.shares[i % dispatch_.k].value();
+    unneeded_[named.experts[i]] *= 1 - named.shares[i % chosen.k].value();
   }
   const auto begin = static_cast<std::ptrdiff_t>(needs_.size());
   const ExpertId first = experts_.layout().shape.first_id(layer);

@@ -52,14 +52,16 @@ class LookAhead {
     std::vector<Share> shares;      ///< (k), by rank
   };
 
-  void name_layer(size_t layer, double time, size_t tokens, Named& named);
+  /// Adds the needs of a layer's choices.
+  void name_layer(size_t layer, double time, const Dispatch& chosen, Named& named);
 
   Ops& ops_;
   ExpertStore& experts_;
   std::vector<Layer> layers_;               ///< by flat MoE layer
   std::vector<std::vector<Named>> named_;  ///< by flat MoE layer, then by distance - 1
   // Kept from layer to layer, so that a pass allocates nothing once they have grown.
-  Dispatch dispatch_;
+  std::vector<LaterLayer> later_;
+  std::vector<Dispatch> dispatches_;  ///< by distance - 1
   std::vector<double> unneeded_;  ///< (experts of a layer): the chance that no token needs it
   std::vector<uint8_t> absent_;   ///< (experts of all layers), of those that are named
   std::vector<ForeseenNeed> needs_;

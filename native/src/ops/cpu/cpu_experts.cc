@@ -44,11 +44,13 @@ void CpuOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, s
   choose_for(work_.normed, weights, spec, tokens, logits, dispatch);
 }
 
-void CpuOps::choose_ahead(const FeedForwardWeights& later, const RouterSpec& spec, size_t tokens, Dispatch& dispatch) {
+void CpuOps::choose_ahead(std::span<const LaterLayer> later, size_t tokens) {
   // No expert of the running layer has written its outputs yet.
   float* x = work_.outputs;
-  norm(work_.hidden, later.norm, spec_.norm_epsilon, tokens, spec_.width, x);
-  choose_for(x, later, spec, tokens, nullptr, dispatch);
+  for (const LaterLayer& layer : later) {
+    norm(work_.hidden, layer.weights->norm, spec_.norm_epsilon, tokens, spec_.width, x);
+    choose_for(x, *layer.weights, *layer.router, tokens, nullptr, *layer.dispatch);
+  }
 }
 
 void CpuOps::choose_for(const float* x, const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens,

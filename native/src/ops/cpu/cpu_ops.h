@@ -43,8 +43,7 @@ class CpuOps final : public Ops {
 
   void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
               Dispatch& dispatch) override;
-  void choose_ahead(const FeedForwardWeights& later, const RouterSpec& spec, size_t tokens,
-                    Dispatch& dispatch) override;
+  void choose_ahead(std::span<const LaterLayer> later, size_t tokens) override;
   void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) override;
   void take_choices(const Dispatch&, size_t) override {}
   void experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,

@@ -9,39 +9,63 @@
 #include "ops/cuda/routing.h"
 
 namespace sida {
+namespace {
+
+bool chosen_by_kernel(const RouterSpec& spec) {
+  return spec.scores == RouterScores::kSoftmax && !adjusts_choice(spec);
+}
+
+}  // namespace
 
 void CudaOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                      Dispatch& dispatch) {
-  choose_for(work_.activations.normed, weights, spec, tokens, logits, dispatch);
-}
-
-void CudaOps::choose_ahead(const FeedForwardWeights& later, const RouterSpec& spec, size_t tokens, Dispatch& dispatch) {
-  // No expert of the running layer has written its outputs yet.
-  float* x = work_.outputs;
-  norm(work_.activations.hidden, later.norm, spec_.norm_epsilon, tokens, spec_.width, x);
-  choose_for(x, later, spec, tokens, nullptr, dispatch);
-}
-
-void CudaOps::choose_for(const float* x, const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens,
-                         float* logits, Dispatch& dispatch) {
-  const size_t experts = weights.router.n, count = tokens * spec.top_k;
-  product(x, tokens, weights.router, work_.router, Epilogue::kStore);
-  if (spec.scores != RouterScores::kSoftmax || adjusts_choice(spec)) {
-    return choose_on_host(weights, spec, tokens, logits, dispatch);
-  }
-  auto* alpha = reinterpret_cast<float*>(work_.chosen);
-  auto* chosen = reinterpret_cast<uint16_t*>(alpha + count);
-  const cuda::TopChoices top{spec.top_k, spec.normalized, static_cast<float>(spec.scale)};
-  cuda::choose(work_.router, tokens, experts, top, chosen, alpha, stream());
+  product(work_.activations.normed, tokens, weights.router, work_.router, Epilogue::kStore);
+  if (!chosen_by_kernel(spec)) return choose_on_host(weights, spec, tokens, logits, dispatch);
+  const size_t experts = weights.router.n;
+  queue_choices(spec, experts, tokens, 0);
   if (logits != nullptr) download(logits, work_.router, tokens * experts * sizeof(float));
-  // One copy for both, because each copy pauses the kernels.
-  download(chosen_.get(), work_.chosen, cuda::choices_bytes(tokens, spec.top_k));
   cuda_check_launches("router");
   wait();
-  const auto* alphas = reinterpret_cast<const float*>(chosen_.get());
-  const auto* indices = reinterpret_cast<const uint16_t*>(alphas + count);
+  read_choices(spec, tokens, 0, dispatch);
+}
+
+void CudaOps::choose_ahead(std::span<const LaterLayer> later, size_t tokens) {
+  for (; later.size() > kMostChosen; later = later.subspan(kMostChosen)) {
+    choose_ahead(later.first(kMostChosen), tokens);
+  }
+  // No expert of the running layer has written its outputs yet.
+  float* x = work_.outputs;
+  for (size_t place = 0; place < later.size(); ++place) {
+    const auto& [weights, router, dispatch] = later[place];
+    norm(work_.activations.hidden, weights->norm, spec_.norm_epsilon, tokens, spec_.width, x);
+    product(x, tokens, weights->router, work_.router, Epilogue::kStore);
+    if (chosen_by_kernel(*router)) {
+      queue_choices(*router, weights->router.n, tokens, place);
+    } else {
+      choose_on_host(*weights, *router, tokens, nullptr, *dispatch);
+    }
+  }
+  cuda_check_launches("routers of later layers");
+  wait();
+  for (size_t place = 0; place < later.size(); ++place) {
+    const RouterSpec& router = *later[place].router;
+    if (chosen_by_kernel(router)) read_choices(router, tokens, place, *later[place].dispatch);
+  }
+}
+
+void CudaOps::queue_choices(const RouterSpec& spec, size_t experts, size_t tokens, size_t place) {
+  auto* alpha = reinterpret_cast<float*>(place_of_choices(place));
+  auto* expert = reinterpret_cast<uint16_t*>(alpha + tokens * spec.top_k);
+  const cuda::TopChoices top{spec.top_k, spec.normalized, static_cast<float>(spec.scale)};
+  cuda::choose(work_.router, tokens, experts, top, expert, alpha, stream());
+}
+
+void CudaOps::read_choices(const RouterSpec& spec, size_t tokens, size_t place, Dispatch& dispatch) const {
+  const size_t count = tokens * spec.top_k;
+  const auto* alphas = reinterpret_cast<const float*>(place_of_choices(place));
+  const auto* experts = reinterpret_cast<const uint16_t*>(alphas + count);
   dispatch.k = spec.top_k;
-  dispatch.expert.assign(indices, indices + count);
+  dispatch.expert.assign(experts, experts + count);
   dispatch.alpha.assign(alphas, alphas + count);
 }
 
@@ -136,7 +160,8 @@ void CudaOps::run_experts(const ExpertLayout& layout, size_t layer, std::span<co
                     matrices.matrix(experts[i].block, Projection::kDown), work_.outputs + at * width};
   }
   cuda::gemm(products_, {hidden, width, Epilogue::kStore}, stream());
-  for (const ExpertBlock& expert : experts) device_.used(expert.block);
+  const uint64_t mark = device_.mark();
+  for (const ExpertBlock& expert : experts) device_.used(expert.block, mark);
 }
 
 void CudaOps::combine(const Dispatch& dispatch, size_t tokens) {

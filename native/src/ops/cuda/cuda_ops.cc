@@ -21,7 +21,8 @@ CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemor
       work_(memory, spec, limits),
       uploads_(work_.uploads, work_.upload_bytes, device_.compute()),
       biases_(spec.stacks.size()),
-      chosen_(make_cuda_host_array<std::byte>(cuda::choices_bytes(limits.max_batch_tokens, spec.top_k()))),
+      choices_stride_(cuda::choices_bytes(limits.max_batch_tokens, spec.top_k())),
+      chosen_(make_cuda_host_array<std::byte>(kMostChosen * choices_stride_)),
       logits_(make_cuda_host_array<float>(kMaxLogitRows * spec.vocab)) {
   const size_t head_dim = cache.shape().head_dim;
   const size_t most = cache.shape().latent ? cuda::kMaxLatentRow : cuda::kMaxHeadDim;

@@ -46,8 +46,7 @@ class CudaOps final : public Ops {
 
   void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
               Dispatch& dispatch) override;
-  void choose_ahead(const FeedForwardWeights& later, const RouterSpec& spec, size_t tokens,
-                    Dispatch& dispatch) override;
+  void choose_ahead(std::span<const LaterLayer> later, size_t tokens) override;
   void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) override;
   void take_choices(const Dispatch& dispatch, size_t tokens) override;
   void experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
@@ -81,14 +80,18 @@ class CudaOps final : public Ops {
   /// Each head's rows times its matrix.
   void head_products(const std::vector<PanelMatrix>& heads, const HeadColumns<const float>& from,
                      const HeadColumns<float>& to, uint32_t rows);
-  /// choose() for the rows of x (tokens, width).
-  void choose_for(const float* x, const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens,
-                  float* logits, Dispatch& dispatch);
-  /// For routers that the kernel does not know; the host needs the choices anyway.
+  /// The choices of work_.router, at `place` of chosen_ once the stream is there.
+  void queue_choices(const RouterSpec& spec, size_t experts, size_t tokens, size_t place);
+  void read_choices(const RouterSpec& spec, size_t tokens, size_t place, Dispatch& dispatch) const;
+  std::byte* place_of_choices(size_t place) const { return chosen_.get() + place * choices_stride_; }
+  /// The choices of work_.router, for routers that the kernel does not know; the host needs them anyway.
   void choose_on_host(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                       Dispatch& dispatch);
   void run_experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
                    const Dispatch& dispatch);
+
+  /// Layers whose choices are on their way at the same time.
+  static constexpr size_t kMostChosen = 4;
 
   const ModelSpec& spec_;
   CudaBackend& device_;
@@ -96,7 +99,8 @@ class CudaOps final : public Ops {
   CudaWorkspace work_;
   PassUploads uploads_;
   std::vector<cuda::AttentionBias> biases_;  ///< by stack
-  /// Page-locked, so that downloads are not copied twice.
+  /// Page-locked: kernels write choices to it without a copy, and downloads are not copied twice.
+  size_t choices_stride_;
   CudaHostArray<std::byte> chosen_;
   CudaHostArray<float> logits_;
 

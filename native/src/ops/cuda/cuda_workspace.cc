@@ -7,7 +7,6 @@
 #include "model/relative_position.h"
 #include "ops/cuda/attention.h"
 #include "ops/cuda/pass_uploads.h"
-#include "ops/cuda/routing.h"
 
 namespace sida {
 namespace {
@@ -65,7 +64,6 @@ void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimi
   const MoeSpec* moe = spec.moe();
   const bool routers = moe != nullptr && limits.routers;
   arena.take(router, routers ? tokens * moe->experts : 0);
-  arena.take(chosen, routers ? cuda::choices_bytes(tokens, moe->router.top_k) : 0);
   arena.take(gates, tokens * widths.gates);
   arena.take(up, std::max(tokens * widths.dense, choices * widths.expert));
   arena.take(outputs, moe == nullptr ? 0 : choices * spec.width);

@@ -25,7 +25,6 @@ struct CudaWorkspace {
   float* latent_outputs;  ///< the same
 
   float* router;      ///< (tokens, experts): logits
-  std::byte* chosen;  ///< result of choose(): (tokens, top_k) f32 alphas, then as many u16 experts
   float* gates;       ///< (tokens, 1 or 2): of shared experts' outputs
   float* up;          ///< inputs of the down projection: (tokens, dense width) or (choices, expert width)
   float* outputs;     ///< (choices, width), by expert

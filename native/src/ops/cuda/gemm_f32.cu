@@ -1,19 +1,24 @@
-// f32 weights: fused multiply-adds. A warp sums one slice of a panel for up to 8 rows, with one lane for each column.
-// The warps of a block divide the slices among them.
+// f32 weights: fused multiply-adds. A warp sums one slice of a panel for 8 rows or for one, with one lane for each
+// column. The warps of a block divide the slices among them.
 #include "ops/cuda/gemm_kernels.h"
 
 namespace sida::cuda {
 namespace {
 
-constexpr uint32_t kRows = 8;
-constexpr uint32_t kMaxWarps = 8;
-constexpr uint32_t kSums = kRows * kPanelColumns;
-constexpr uint32_t kInputs = kRows * kSliceInputs;
-/// Weights of a column that are loaded ahead.
-constexpr uint32_t kAhead = 32;
+/// A router's product with one row has few blocks and little to compute: its time is that of one warp, which waits for
+/// its loads. So there a block has more warps, and each more loads in flight.
+template <uint32_t kRows>
+struct Form {
+  static constexpr uint32_t kMaxWarps = kRows == 1 ? 16 : 8;
+  /// Weights of a column that are loaded ahead.
+  static constexpr uint32_t kAhead = kRows == 1 ? 64 : 32;
+  static constexpr uint32_t kSums = kRows * kPanelColumns;
+  static constexpr uint32_t kInputs = kRows * kSliceInputs;
+};
 
 /// Copies the slice from `begin` on of the rows to `x`, [kRows][kSliceInputs]; zeros past k and for null
 /// rows.
+template <uint32_t kRows>
 __device__ void load_slice(const GemmArguments& t, const float* const (&rows)[kRows], uint32_t begin,
                            float* x) {
   const uint32_t first = threadIdx.x % kWarp * 4;
@@ -37,10 +42,27 @@ __device__ void load_slice(const GemmArguments& t, const float* const (&rows)[kR
   for (uint32_t r = 0; r < kRows; ++r) *reinterpret_cast<float4*>(x + r * kSliceInputs + first) = inputs[r];
 }
 
+/// The weights of this lane's column for inputs [first, first + kAhead); zeros past k.
+template <uint32_t kAhead>
+__device__ void load_weights(const GemmArguments& t, const float* panel, uint32_t first, float (&w)[kAhead]) {
+  const float* column = panel + size_t{first} * kPanelColumns + threadIdx.x % kWarp;
+  if (first + kAhead <= t.k) {
+#pragma unroll
+    for (uint32_t i = 0; i < kAhead; ++i) w[i] = __ldg(column + i * kPanelColumns);
+    return;
+  }
+#pragma unroll
+  for (uint32_t i = 0; i < kAhead; ++i) w[i] = first + i < t.k ? __ldg(column + i * kPanelColumns) : 0.0f;
+}
+
 /// Writes the sums of one slice, [kRows][32], to `out`. `x`: kInputs floats of scratch memory for this warp.
+template <uint32_t kRows>
 __device__ void sum_slice(const GemmArguments& t, const float* panel, const float* const (&rows)[kRows],
                           uint32_t begin, float* x, float* out) {
+  constexpr uint32_t kAhead = Form<kRows>::kAhead;
   const uint32_t lane = threadIdx.x % kWarp;
+  float w[kAhead];
+  load_weights(t, panel, begin, w);
   // Other lanes may still read the previous slice's x.
   __syncwarp();
   load_slice(t, rows, begin, x);
@@ -48,12 +70,7 @@ __device__ void sum_slice(const GemmArguments& t, const float* panel, const floa
   float sum[kRows] = {};
 #pragma unroll
   for (uint32_t part = 0; part < kSliceInputs; part += kAhead) {
-    float w[kAhead];
-#pragma unroll
-    for (uint32_t i = 0; i < kAhead; ++i) {
-      const uint32_t k = begin + part + i;
-      w[i] = k < t.k ? __ldg(panel + k * kPanelColumns + lane) : 0.0f;
-    }
+    if (part > 0) load_weights(t, panel, begin + part, w);
 #pragma unroll
     for (uint32_t i = 0; i < kAhead; i += 4) {
 #pragma unroll
@@ -70,9 +87,11 @@ __device__ void sum_slice(const GemmArguments& t, const float* panel, const floa
   for (uint32_t r = 0; r < kRows; ++r) out[r * kPanelColumns + lane] = sum[r];
 }
 
-/// Block (x, y, z): rows from 8x on, panel y, product z. Shared memory: each warp's x, each warp's sums, the
+/// Block (x, y, z): rows from kRows · x on, panel y, product z. Shared memory: each warp's x, each warp's sums, the
 /// totals.
-__global__ void __launch_bounds__(kMaxWarps* kWarp) f32_rows(const GemmArguments t) {
+template <uint32_t kRows>
+__global__ void __launch_bounds__(Form<kRows>::kMaxWarps* kWarp) f32_rows(const GemmArguments t) {
+  constexpr uint32_t kSums = Form<kRows>::kSums, kInputs = Form<kRows>::kInputs;
   const ProductRows& product = t.products[blockIdx.z];
   const uint32_t first_row = blockIdx.x * kRows;
   if (first_row >= product.rows) return;
@@ -105,14 +124,20 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp) f32_rows(const GemmArguments
   }
 }
 
+template <uint32_t kRows>
+void start(const GemmArguments& t, cudaStream_t stream) {
+  using Form = Form<kRows>;
+  const uint32_t warps = min(divided_up(t.k, kSliceInputs), Form::kMaxWarps);
+  const LaunchShape shape{{divided_up(t.max_rows, kRows), divided_up(t.n, kPanelColumns), t.count},
+                          warps * kWarp,
+                          (warps * (Form::kInputs + Form::kSums) + Form::kSums) * sizeof(float)};
+  launch(f32_rows<kRows>, shape, stream, t);
+}
+
 }  // namespace
 
 void gemm_f32(const GemmArguments& t, cudaStream_t stream) {
-  const uint32_t warps = min(divided_up(t.k, kSliceInputs), kMaxWarps);
-  const LaunchShape shape{{divided_up(t.max_rows, kRows), divided_up(t.n, kPanelColumns), t.count},
-                          warps * kWarp,
-                          (warps * (kInputs + kSums) + kSums) * sizeof(float)};
-  launch(f32_rows, shape, stream, t);
+  t.max_rows == 1 ? start<1>(t, stream) : start<8>(t, stream);
 }
 
 }  // namespace sida::cuda

@@ -66,6 +66,8 @@ __global__ void choose_tokens(const float* logits, size_t tokens, size_t experts
   sum = warp_sum(sum);
   expert += token * top.k;
   alpha += token * top.k;
+  // Results are written once, as the host's memory is far.
+  auto* chosen = reinterpret_cast<Candidate*>(dynamic_shared()) + threadIdx.x / kWarp * top.k;
   if (sum != sum) {
     for (size_t i = lane; i < top.k; i += kWarp) {
       expert[i] = static_cast<uint16_t>(i);
@@ -89,12 +91,14 @@ __global__ void choose_tokens(const float* logits, size_t tokens, size_t experts
     });
     last = warp_first(best);
     total += last.probability;
-    if (lane != 0) continue;
-    expert[i] = static_cast<uint16_t>(last.index);
-    alpha[i] = last.probability;
+    if (lane == 0) chosen[i] = last;
   }
-  if (lane != 0 || (!top.normalized && top.scale == 1)) return;
-  for (size_t i = 0; i < top.k; ++i) alpha[i] = (top.normalized ? alpha[i] / total : alpha[i]) * top.scale;
+  __syncwarp();
+  for (size_t i = lane; i < top.k; i += kWarp) {
+    expert[i] = static_cast<uint16_t>(chosen[i].index);
+    const float probability = chosen[i].probability;
+    alpha[i] = (top.normalized ? probability / total : probability) * top.scale;
+  }
 }
 
 // Rounded after the product and after the sum, because the reference scales an output before it adds it.
@@ -129,7 +133,8 @@ void choose(const float* logits, size_t tokens, size_t experts, const TopChoices
             cudaStream_t stream) {
   if (tokens == 0) return;
   launch(experts <= kHeld * kWarp ? choose_tokens<true> : choose_tokens<false>,
-         {blocks_of(tokens, kTokenWarps), kTokenWarps * kWarp}, stream, logits, tokens, experts, top, expert, alpha);
+         {blocks_of(tokens, kTokenWarps), kTokenWarps * kWarp, kTokenWarps * top.k * sizeof(Candidate)}, stream, logits,
+         tokens, experts, top, expert, alpha);
 }
 
 void add_expert_outputs(const float* outputs, const uint32_t* positions, const float* alpha, size_t tokens,

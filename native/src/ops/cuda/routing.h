@@ -15,13 +15,16 @@ struct TopChoices {
 
 /// Chooses experts for each token from router logits (tokens, experts): softmax in f32, then the k largest
 /// probabilities in descending order, the lower index first of equal ones. Writes `expert` and `alpha` (tokens, k).
-/// Where a logit is NaN or +inf, or all are -inf, the choices are experts 0 to k - 1 with alphas of NaN. All pointers
-/// are to device memory.
+/// Where a logit is NaN or +inf, or all are -inf, the choices are experts 0 to k - 1 with alphas of NaN. `logits` are in
+/// device memory; the results may go to page-locked memory of the host.
 void choose(const float* logits, size_t tokens, size_t experts, const TopChoices& top, uint16_t* expert, float* alpha,
             cudaStream_t stream);
 
-/// Bytes of `alpha` and `expert` of choose(), one behind the other.
-constexpr size_t choices_bytes(size_t tokens, size_t k) { return tokens * k * (sizeof(float) + sizeof(uint16_t)); }
+/// Bytes of `alpha` and `expert` of choose(), one behind the other; a multiple of 4.
+constexpr size_t choices_bytes(size_t tokens, size_t k) {
+  const size_t bytes = tokens * k * (sizeof(float) + sizeof(uint16_t));
+  return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);
+}
 
 /// Stands for no position in `positions` of add_expert_outputs().
 inline constexpr uint32_t kNoPosition = UINT32_MAX;

@@ -61,6 +61,10 @@ TEST_CASE("cuda writer: chunks staged in its two halves in turn arrive unchanged
 
 TEST_CASE("cuda writer: finish() waits for what another writer has sent since") {
   if (!testing::have_cuda_device()) return;
+  size_t later_marks = 0;
+  SUBCASE("and its slot was used just now") {}
+  // More than have events of their own.
+  SUBCASE("and its slot was used long ago") { later_marks = 1000; }
   CudaBackend device;
   // The other copy waits for milliseconds of work that reads its slot; its source is overwritten at once.
   constexpr size_t kBytes = 4096, kWork = 64 << 20;
@@ -70,7 +74,8 @@ TEST_CASE("cuda writer: finish() waits for what another writer has sent since") 
   const auto ends = device.writer(), other = device.writer();
   ends->send(first.data(), block.data(), kBytes);
   for (int i = 0; i < 20; ++i) device.clear(work.data(), kWork);
-  device.used(slot.data());
+  device.used(slot.data(), device.mark());
+  for (size_t i = 0; i < later_marks; ++i) device.mark();
   other->send(slot.data(), block.data(), kBytes);
   ends->finish();
   std::memset(block.data(), 2, kBytes);
