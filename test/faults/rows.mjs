@@ -47,7 +47,7 @@ export const ROWS = [
     id: 'F36',
     what: 'compute-sanitizer on the kernels; poisoned slots of freed experts',
     where: 'npm run test:cuda',
-    cannot: 'needs a GPU',
+    cannot: 'needs a GPU; on an H100 compute-sanitizer reported nothing (bench/notes/cuda.md)',
     missing: 'slots of freed experts are not poisoned yet',
   },
   { id: 'F37', what: 'damaged checkpoints, indexes, configs, tokenizers and packs' },

@@ -24,6 +24,29 @@ function teacherForced(name) {
   return `${table(head, rows)}\n\n${source(r)}`;
 }
 
+/** The same on a GPU: each number of layers looked ahead in a row of its own. */
+function onGpu(name) {
+  const r = result(name);
+  const resident = r.results.find((run) => run.budget === '100%' && run.lookAheadLayers === 0);
+  const rows = r.results.map((run) => [
+    run.budget,
+    mib(run.peakBytes),
+    `${run.slots} of ${run.experts}`,
+    `${run.lookAheadLayers}`,
+    run.decodeTokensPerSecond.toFixed(1),
+    `${((100 * run.decodeTokensPerSecond) / resident.decodeTokensPerSecond).toFixed(0)} %`,
+    mib(run.bytesPerToken),
+    `${(100 * run.hits).toFixed(1)} %`,
+    `${(100 * run.stallShare).toFixed(0)} %`,
+    r.identical ? 'identical' : 'DIFFERENT',
+  ]);
+  const head = [
+    ...['budget', 'GPU memory', 'slots', 'layers ahead', 'decode, tokens/s', 'of resident', 'copied a token'],
+    ...['hits', 'host waited', 'logits'],
+  ];
+  return `${table(head, rows)}\n\n${source(r)} · ${r.gpu}`;
+}
+
 export const largeModelTables = {
   'switch-base': () => {
     const rows = ['switch-base-8-f32', 'switch-base-128-bf16'].flatMap((name) => {
@@ -60,4 +83,6 @@ export const largeModelTables = {
   'olmoe-7b': () => teacherForced('olmoe-7b'),
   'qwen3-30b-a3b': () => teacherForced('qwen3-30b-a3b'),
   'gpt-oss-20b': () => teacherForced('gpt-oss-20b'),
+  'cuda-decode': () => onGpu('cuda-decode-qwen3-30b'),
+  'cuda-decode-before': () => onGpu('cuda-decode-qwen3-30b-before'),
 };

@@ -19,6 +19,10 @@ export const CUDA_TABLES = {
   'cuda-skipped': skippedTable,
 } as const satisfies Record<string, (report: CudaReport) => Table>;
 
+type CudaCase = NonNullable<CudaReport['gemm']>['cases'][number];
+
+const FEW_ROWS = 16;
+
 const perSecondOf = (value: number | undefined) =>
   value === undefined ? DASH : `${bytes(Math.round(value))}/s`;
 
@@ -135,18 +139,32 @@ function answers(
   return `${percent(agreement)} of the labels`;
 }
 
+/** Few rows are bound by the weights' bytes, so they stand beside a copy; more rows beside the tensor cores. */
 function productsTable({ gemm }: CudaReport): Table {
+  const cases = gemm?.cases ?? [];
+  const rows = [...new Set(cases.map((one) => one.rows))];
+  const few = (count: number) => count <= FEW_ROWS;
+  const kinds = new Map<string, CudaCase[]>();
+  for (const one of cases) {
+    // The largest number of rows has fewer products, so that its activations fit.
+    const name = `${one.format} ${one.k} × ${one.n} ${one.products === 1 ? 'one' : 'many'}`;
+    kinds.set(name, [...(kinds.get(name) ?? []), one]);
+  }
   return {
-    head: ['weights', 'k × n', 'rows', 'products', 'bytes', 'of copy', 'operations', 'of tensor cores'],
-    rows: (gemm?.cases ?? []).map((one) => [
-      one.format,
-      `${one.k} × ${one.n}`,
-      String(one.rows),
-      String(one.products),
-      perSecondOf(one.bytesPerSecond),
-      percent(one.ofCopy),
-      `${(one.operationsPerSecond / 1e12).toFixed(2)} TFLOP/s`,
-      percent(one.ofMma),
+    head: [
+      'weights',
+      'k × n',
+      'products',
+      ...rows.map((count) => `${count} rows, of ${few(count) ? 'a copy' : 'tensor cores'}`),
+    ],
+    rows: [...kinds.values()].map((own) => [
+      own[0]!.format,
+      `${own[0]!.k} × ${own[0]!.n}`,
+      [...new Set(own.map(({ products }) => products))].join(', '),
+      ...rows.map((count) => {
+        const one = own.find((each) => each.rows === count);
+        return percent(one && (few(count) ? one.ofCopy : one.ofMma));
+      }),
     ]),
   };
 }

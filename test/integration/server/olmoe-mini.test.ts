@@ -33,6 +33,7 @@ async function at<T>(budget: string, run: (ask: typeof chat) => Promise<T>, mode
     expect(status).toBe(200);
   }
   const answer = await run(chat);
+  expect(server.output).not.toMatch(/ failed/);
   expect(await server.stop()).toBe(0);
   return answer;
 }

@@ -15,8 +15,8 @@ struct TopChoices {
 
 /// Chooses experts for each token from router logits (tokens, experts): softmax in f32, then the k largest
 /// probabilities in descending order, the lower index first of equal ones. Writes `expert` and `alpha` (tokens, k).
-/// Where a logit is NaN or +inf, or all are -inf, the choices are experts 0 to k - 1 with alphas of NaN. `logits` are in
-/// device memory; the results may go to page-locked memory of the host.
+/// Where a logit is NaN or +inf, or all are -inf, the choices are experts 0 to k - 1 with alphas of NaN. `logits` are
+/// in device memory; the results may go to page-locked memory of the host.
 void choose(const float* logits, size_t tokens, size_t experts, const TopChoices& top, uint16_t* expert, float* alpha,
             cudaStream_t stream);
 
