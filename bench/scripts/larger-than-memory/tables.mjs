@@ -41,7 +41,15 @@ function onGpu(name) {
     r.identical ? 'identical' : 'DIFFERENT',
   ]);
   const head = [
-    ...['budget', 'GPU memory', 'slots', 'layers ahead', 'decode, tokens/s', 'of resident', 'copied a token'],
+    ...[
+      'budget',
+      'memory counted',
+      'slots',
+      'layers ahead',
+      'decode, tokens/s',
+      'of resident',
+      'copied a token',
+    ],
     ...['hits', 'host waited', 'logits'],
   ];
   return `${table(head, rows)}\n\n${source(r)} · ${r.gpu}`;

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+
+#include "device/allocation_bytes.h"
 
 namespace sida {
 
@@ -29,6 +32,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
+  /// Bytes that an allocation of `bytes` takes.
+  virtual uint64_t taken(uint64_t bytes) const { return device_bytes(bytes); }
   /// Page-aligned memory whose pages have been touched; null when no memory is left.
   virtual std::byte* allocate(size_t bytes) = 0;
   virtual void deallocate(std::byte* memory, size_t bytes) = 0;

@@ -8,7 +8,7 @@
 namespace sida {
 
 DeviceBuffer::DeviceBuffer(DeviceMemory& memory, size_t bytes)
-    : memory_(&memory), data_(memory.allocate(device_bytes(bytes))), bytes_(device_bytes(bytes)) {}
+    : memory_(&memory), data_(memory.allocate(memory.taken(bytes))), bytes_(memory.taken(bytes)) {}
 
 DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept { *this = std::move(other); }
 

@@ -4,12 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "device/allocation_bytes.h"
 #include "device/backend.h"
 
 namespace sida {
-
-/// Bytes of the budget that an allocation of `bytes` takes: whole 4 KiB pages.
-constexpr uint64_t device_bytes(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
 class DeviceMemory;
 
@@ -38,6 +36,8 @@ class DeviceMemory {
   DeviceMemory(Backend& backend, uint64_t budget) : backend_(backend), budget_(budget) {}
 
   Backend& backend() { return backend_; }
+  /// Bytes of the budget that an allocation of `bytes` takes.
+  uint64_t taken(uint64_t bytes) const { return backend_.taken(bytes); }
   uint64_t budget() const { return budget_; }
   uint64_t used() const { return used_; }
   uint64_t peak() const { return peak_; }

@@ -65,13 +65,14 @@ MemoryPlan plan_memory(const Pack& pack, const BatchLimits& wanted) {
   const BatchLimits limits = fit_limits(spec, wanted);
   check_limits(spec, limits);
   const DenseLayout held = limits.routers ? pack.dense : without_routers(pack.dense);
+  const auto taken = limits.device == DeviceKind::kCuda ? gpu_bytes : device_bytes;
   MemoryPlan plan;
   plan.routers = held.router_bytes;
-  plan.dense = device_bytes(held.bytes) - plan.routers;
-  plan.kv_cache = device_bytes(KvCache::bytes(KvShape::of(spec, limits.kv), KvRoom(limits)));
-  plan.workspace = device_bytes(workspace_bytes(spec, limits));
+  plan.dense = taken(held.bytes) - plan.routers;
+  plan.kv_cache = taken(KvCache::bytes(KvShape::of(spec, limits.kv), KvRoom(limits)));
+  plan.workspace = taken(workspace_bytes(spec, limits));
   if (limits.device == DeviceKind::kCpu) plan.workspace += device_bytes(LogitRows::bytes(spec.vocab));
-  plan.slot = device_bytes(pack.experts.slot_bytes);
+  plan.slot = taken(pack.experts.slot_bytes);
   for (const BlockLayout& layer : pack.experts.layers) plan.block_bytes.push_back(layer.bytes);
   plan.experts = pack.experts.experts();
   plan.token_demand = spec.moe_layer_count() * spec.top_k();

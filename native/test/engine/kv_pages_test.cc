@@ -97,7 +97,7 @@ TEST_CASE("kv pages: the engine takes the bytes that the plan says, for every fa
           const size_t row = attention.latent ? (attention.latent->row() + 15) / 16 * 16 : 2 * attention.kv_width();
           bytes += tokens * row * kv_element_bytes(format);
         }
-        CHECK(plan.kv_cache == device_bytes(bytes));
+        CHECK(plan.kv_cache == engine.memory().taken(bytes));
         if (format == KvFormat::kF32) wide = bytes;
         CHECK(bytes == (format == KvFormat::kF32 ? wide : wide / 2));
         if (spec.stacks.size() > 1) continue;

@@ -38,7 +38,7 @@ TEST_CASE("ops: a device takes the planned bytes") {
       ModelSpec spec = decoder_spec(kWidth, 4, 2, 24);
       if (moe) spec.stacks[0].layers[1].feed_forward = MoeSpec{8, {40, Activation::kSwiglu}, {.top_k = 3}};
       OpsFixture fixture(kind, spec, limits_of(20));
-      CHECK(fixture.taken() == device_bytes(fixture.planned()));
+      CHECK(fixture.taken() == fixture.backend().taken(fixture.planned()));
     }
   }
 }

@@ -52,6 +52,7 @@ class OpsFixture {
   Ops& ops() { return *ops_; }
   KvCache& cache() { return *cache_; }
   const Activations& at() const { return ops_->activations(); }
+  const Backend& backend() const { return *backend_; }
   /// Bytes that the ops took from the device's memory.
   uint64_t taken() const { return taken_; }
   uint64_t planned() const { return workspace_bytes(spec_, limits_); }

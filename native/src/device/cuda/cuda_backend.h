@@ -32,6 +32,7 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override;
 
   const char* name() const override { return "cuda"; }
+  uint64_t taken(uint64_t bytes) const override { return gpu_bytes(bytes); }
   std::byte* allocate(size_t bytes) override;
   void deallocate(std::byte* memory, size_t bytes) override;
   void clear(std::byte* memory, size_t bytes) override;

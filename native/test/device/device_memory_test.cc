@@ -1,0 +1,36 @@
+// What allocations take of a device's budget.
+#include "device/device_memory.h"
+
+#include "doctest/doctest.h"
+#include "engine/devices.h"
+#include "support/devices.h"
+
+namespace sida {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+TEST_CASE("device memory: an allocation takes whole pages, of 2 MiB on a GPU") {
+  static_assert(device_bytes(1) == 4096 && device_bytes(4096) == 4096 && device_bytes(3 * kMiB + 1) == 3 * kMiB + 4096);
+  static_assert(gpu_bytes(1) == 4096 && gpu_bytes(kMiB) == kMiB);
+  static_assert(gpu_bytes(kMiB + 1) == 2 * kMiB && gpu_bytes(2 * kMiB) == 2 * kMiB && gpu_bytes(2 * kMiB + 1) == 4 * kMiB);
+  for (const DeviceKind kind : testing::devices()) {
+    CAPTURE(testing::device_name(kind));
+    const auto backend = make_backend(kind);
+    DeviceMemory memory(*backend, 7 * kMiB);
+    // As large as an expert of Qwen3-30B-A3B in int4.
+    constexpr uint64_t kExpert = 2654208;
+    const uint64_t each = kind == DeviceKind::kCuda ? 4 * kMiB : kExpert;
+    {
+      const DeviceBuffer one(memory, kExpert);
+      CHECK(memory.used() == each);
+      CHECK(one.bytes() == each);
+      if (kind == DeviceKind::kCuda) CHECK_THROWS(DeviceBuffer(memory, kExpert));
+    }
+    CHECK(memory.used() == 0);
+    CHECK(memory.peak() == each);
+  }
+}
+
+}  // namespace
+}  // namespace sida
