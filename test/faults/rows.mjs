@@ -48,7 +48,7 @@ export const ROWS = [
     what: 'compute-sanitizer on the kernels; poisoned slots of freed experts',
     where: 'npm run test:cuda',
     cannot: 'needs a GPU; on an H100 compute-sanitizer reported nothing (bench/notes/cuda.md)',
-    missing: 'slots of freed experts are not poisoned yet',
+    missing: 'poisoned slots have run in the emulation alone',
   },
   { id: 'F37', what: 'damaged checkpoints, indexes, configs, tokenizers and packs' },
   { id: 'F38', what: 'texts whose tokenizing is dear' },

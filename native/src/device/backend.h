@@ -44,6 +44,8 @@ class Backend {
   virtual std::unique_ptr<DeviceWriter> writer() = 0;
   /// Copies from host_memory() to have in flight, each awaited, to saturate the link to the device.
   virtual size_t copies_in_flight() const = 0;
+  /// Called before any of an expert's bytes is sent to its slot, of which it will fill `bytes`; from any thread.
+  virtual void emptied(std::byte* /*slot*/, size_t /*bytes*/) {}
   /// Called when all of an expert's bytes have been sent to its slot; from any thread.
   virtual void filled(std::byte* slot) = 0;
   /// Host memory from which copies to this device reach full speed.

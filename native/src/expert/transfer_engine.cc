@@ -77,6 +77,7 @@ void TransferEngine::submit(std::span<const Request> requests, TransferPriority 
     transfer->offset = place.offset;
     transfer->bytes = layout_.layers[transfer->layer].bytes;
     transfer->slot = request.slot;
+    device_.emptied(transfer->slot, transfer->bytes);
     if (host_.on()) transfer->held = host_.hold(request.id);
     by_lane[transfer->held != nullptr ? lanes_.size() - 1 : place.file].push_back(std::move(transfer));
   }

@@ -1,5 +1,7 @@
 // Engines on a GPU whose experts move between tiers: whenever they arrive, answers have the bits of the resident
 // engine.
+#include <cstdlib>
+#include <optional>
 #include <random>
 
 #include "doctest/doctest.h"
@@ -38,8 +40,17 @@ std::vector<float> encode(Engine& engine, const Inputs& in, const Table& table,
   return out.hidden;
 }
 
-TEST_CASE("cuda engine: experts that move between disk, host and device change no bit") {
+/// Every slot is filled with NaNs before an expert comes into it, while this lives.
+struct PoisonedSlots {
+  PoisonedSlots() { setenv("SIDA_POISON_SLOTS", "1", 1); }
+  ~PoisonedSlots() { unsetenv("SIDA_POISON_SLOTS"); }
+};
+
+TEST_CASE("cuda engine: experts that move between disk, host and device change no bit, with poisoned slots neither") {
   if (cuda_state().devices == 0) return;
+  std::optional<PoisonedSlots> poisoned;
+  SUBCASE("slots as they are") {}
+  SUBCASE("poisoned slots") { poisoned.emplace(); }
   const std::string directory = fixture("switch-tiny-untied");
   TempDir pack;
   testing::write_pack(directory, pack.path());

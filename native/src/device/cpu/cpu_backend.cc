@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "device/backend.h"
+#include "device/poison.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -40,8 +41,14 @@ class CpuBackend final : public Backend {
   void copy(std::byte* to, const std::byte* from, size_t bytes) override { std::memcpy(to, from, bytes); }
   std::unique_ptr<DeviceWriter> writer() override { return std::make_unique<CpuWriter>(); }
   size_t copies_in_flight() const override { return 1; }
+  void emptied(std::byte* slot, size_t bytes) override {
+    if (poisons_) std::memset(slot, kPoison, bytes);
+  }
   void filled(std::byte*) override {}
   std::unique_ptr<Backend> host_memory() override { return make_cpu_backend(); }
+
+ private:
+  const bool poisons_ = poisons_slots();
 };
 
 }  // namespace

@@ -96,6 +96,12 @@ CudaBackend::SlotEvents& CudaBackend::slot_at(const std::byte* address) {
   throw Error("internal", "an address outside the device's memory. This is a bug.");
 }
 
+void CudaBackend::emptied(std::byte* slot, size_t bytes) {
+  if (!poisons_) return;
+  copy_after_use(slot);
+  cuda_check(cudaMemsetAsync(slot, kPoison, bytes, copies_.get()), "cudaMemsetAsync");
+}
+
 void CudaBackend::filled(std::byte* slot) {
   std::lock_guard lock(mutex_);
   SlotEvents& events = slot_at(slot);

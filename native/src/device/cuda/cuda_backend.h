@@ -7,6 +7,7 @@
 
 #include "device/backend.h"
 #include "device/cuda/cuda_handles.h"
+#include "device/poison.h"
 
 namespace sida {
 
@@ -39,6 +40,7 @@ class CudaBackend final : public Backend {
   void copy(std::byte* to, const std::byte* from, size_t bytes) override;
   std::unique_ptr<DeviceWriter> writer() override;
   size_t copies_in_flight() const override { return 2; }
+  void emptied(std::byte* slot, size_t bytes) override;
   void filled(std::byte* slot) override;
   std::unique_ptr<Backend> host_memory() override;
 
@@ -67,6 +69,7 @@ class CudaBackend final : public Backend {
   /// The allocation that contains `address`. The caller holds the lock.
   SlotEvents& slot_at(const std::byte* address);
 
+  const bool poisons_ = poisons_slots();
   CudaStream compute_;
   CudaStream copies_;
   std::mutex mutex_;

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -81,6 +82,25 @@ TEST_CASE("cuda writer: finish() waits for what another writer has sent since") 
   std::memset(block.data(), 2, kBytes);
   other->finish();
   CHECK(read_back(slot, kBytes).back() == std::byte(1));
+}
+
+TEST_CASE("cuda writer: what is sent to a poisoned slot replaces all NaNs, and no more") {
+  if (!testing::have_cuda_device()) return;
+  setenv("SIDA_POISON_SLOTS", "1", 1);
+  CudaBackend device;
+  unsetenv("SIDA_POISON_SLOTS");
+  constexpr size_t kBytes = 4096;
+  const auto host = device.host_memory();
+  const Memory block(*host, kBytes), slot(device, kBytes);
+  std::memset(block.data(), 1, kBytes);
+  const auto writer = device.writer();
+  device.emptied(slot.data(), kBytes);
+  writer->send(slot.data(), block.data(), kBytes / 2);
+  writer->finish();
+  const std::vector<std::byte> found = read_back(slot, kBytes);
+  CHECK(found[kBytes / 2 - 1] == std::byte(1));
+  CHECK(found[kBytes / 2] == std::byte(0xff));
+  CHECK(found.back() == std::byte(0xff));
 }
 
 }  // namespace
