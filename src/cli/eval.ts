@@ -157,7 +157,7 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
     const report: EvaluationReport = {
       model: { name: prepared.name, fingerprint: prepared.fingerprint },
       predictor: { directory: path, hashFunction: functions[0].name, warnings },
-      expertBytes: engine.plan.slot,
+      expertBytes: engine.plan.block,
       sources: [],
     };
     for (const { file, kind, source } of sourcesOf(request, lines, texts, limits)) {

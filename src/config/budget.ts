@@ -14,7 +14,7 @@ export function budgetBytes(text: string, plan: MemoryPlan): number {
 /** Host budget: bytes, or a share of the experts' bytes. */
 export function hostBudgetBytes(text: string, plan: MemoryPlan): number {
   const share = parseShare(text);
-  return share === undefined ? size(text) : Math.ceil(share * plan.expertBytes);
+  return share === undefined ? size(text) : Math.ceil(share * plan.experts * plan.block);
 }
 
 function size(text: string): number {

@@ -12,9 +12,11 @@ export function memorySplit(engine: Engine, cachedPages: number): MemorySplit {
   const free = bytes(({ pagesFree }) => pagesFree);
   // The prefix cache keeps nothing of models with windows.
   const cached = cachedPages * kvPageBytes;
+  // A slot takes whole pages of the device, and so does the expert in it.
+  const pages = plan.slot / plan.block;
   let resident = 0;
   engine.residency().state.forEach((state, id) => {
-    if (state === RESIDENT) resident += plan.blockBytes[Math.floor(id / shape.experts)]!;
+    if (state === RESIDENT) resident += plan.blockBytes[Math.floor(id / shape.experts)]! * pages;
   });
   return {
     kv: { used: bytes(({ pages }) => pages) - free - cached, cached, free },

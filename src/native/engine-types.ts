@@ -44,6 +44,8 @@ export interface MemoryPlan {
   workspace: number;
   /** One expert's slot, which has room for the largest. */
   slot: number;
+  /** The largest expert in the host's memory, whose pages may be smaller than the device's. */
+  block: number;
   /** What one expert of each MoE layer has in the pack. */
   blockBytes: number[];
   /** Number of experts in all layers of the model. */

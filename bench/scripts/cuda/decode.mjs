@@ -4,7 +4,6 @@ import { spawn } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { loadAddon } from '../../../dist/native/addon.js';
 import { SCRIPTS, SIDA } from '../../dist/support/paths.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { resultFile, writeResult } from '../../dist/support/script-result.js';
@@ -56,6 +55,10 @@ if (values.help) {
 const { device, shape, work } = values;
 const checkpoint = join(work, shape);
 const pack = join(work, `${shape}-${values.experts}.pack`);
+const peerBudgets = values['peer-budgets'].split(',').filter(Boolean);
+const unknown = peerBudgets.filter((budget) => !values.budgets.split(',').includes(budget));
+if (unknown.length > 0)
+  throw new Error(`--peer-budgets ${unknown} are not among --budgets ${values.budgets}`);
 const save = values.save ?? `cuda-decode-${shape}`;
 
 function run(command, args, input) {
@@ -106,10 +109,10 @@ await run(process.execPath, [
 ]);
 const ours = JSON.parse(readFileSync(resultFile(save), 'utf8'));
 const { ids: _, ...rest } = ours;
-const gpu = device === 'cuda' ? loadAddon().cuda().device : undefined;
-const about = { ...rest, ...scriptProvenance(), shape, experts: values.experts, gpu };
+const about = { ...rest, ...scriptProvenance(), shape, experts: values.experts };
 const peers = [];
-for (const budget of values['peer-budgets'].split(',').filter(Boolean)) {
+writeResult(save, { ...about, peers });
+for (const budget of peerBudgets) {
   const { peakBytes } = ours.results.find((result) => result.budget === budget);
   const limit = budget === '100%' ? {} : { budgetBytes: peakBytes };
   const ids = {

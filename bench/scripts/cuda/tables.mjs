@@ -15,10 +15,14 @@ function reports() {
   throw Object.assign(new Error('no result of a GPU'), { code: 'ENOENT', path: `${RESULTS}/*.json` });
 }
 
-function text(table) {
+/** What of a report each table shows. Programs that ran by themselves have a command and a commit of their own. */
+const PARTS = { 'cuda-machine': 'limits', 'cuda-products': 'gemm', 'cuda-kernels': 'rows' };
+
+function text(name, table) {
   return reports()
     .map((report) => {
-      const { command, commit, machine, gpu } = report;
+      const { machine, gpu } = report;
+      const { command, commit } = report.parts?.[PARTS[name]] ?? report;
       const source = `\`${command}\`\ncommit ${commit} · ${gpu.name} · ${machine}`;
       return `${markdownTable(table(report))}\n\n${source}`;
     })
@@ -26,5 +30,5 @@ function text(table) {
 }
 
 export const cudaTables = Object.fromEntries(
-  Object.entries(CUDA_TABLES).map(([name, table]) => [name, () => text(table)]),
+  Object.entries(CUDA_TABLES).map(([name, table]) => [name, () => text(name, table)]),
 );

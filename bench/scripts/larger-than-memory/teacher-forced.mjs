@@ -189,6 +189,7 @@ if (values.only !== undefined) {
       ...scriptProvenance(),
       threads,
       device: values.device,
+      ...(values.device === 'cuda' && { gpu: loadAddon().cuda().device?.name }),
       identical: others.length === 0,
       ids,
       results,

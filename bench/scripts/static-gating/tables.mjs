@@ -69,7 +69,7 @@ function modelGating() {
   const head = ['passes', 'gating', 'ms', 'tokens/s', 'throughput / dynamic', 'memory', ''];
   const about =
     `${r.model}, ${r.experts} experts a layer, ${r.dtype}: ${r.inputs} inputs of ${r.length} tokens, ` +
-    `${r.steps} decoder steps, ${r.threads} threads, medians of ${r.repeats} rounds. Static rows are composed.`;
+    `${r.steps} decoder steps, ${r.threads} threads, medians of ${r.repeats} rounds.\nStatic rows are composed.`;
   return `${table(head, rows)}\n\n${about}\n\n${source(r)}`;
 }
 

@@ -96,6 +96,7 @@ Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan) {
   set("kvCache", plan.kv_cache);
   set("workspace", plan.workspace);
   set("slot", plan.slot);
+  set("block", plan.block);
   Napi::Array blocks = Napi::Array::New(env);
   for (const uint64_t bytes : plan.block_bytes) blocks.Set(blocks.Length(), static_cast<double>(bytes));
   js.Set("blockBytes", blocks);

@@ -73,6 +73,7 @@ MemoryPlan plan_memory(const Pack& pack, const BatchLimits& wanted) {
   plan.workspace = taken(workspace_bytes(spec, limits));
   if (limits.device == DeviceKind::kCpu) plan.workspace += device_bytes(LogitRows::bytes(spec.vocab));
   plan.slot = taken(pack.experts.slot_bytes);
+  plan.block = device_bytes(pack.experts.slot_bytes);
   for (const BlockLayout& layer : pack.experts.layers) plan.block_bytes.push_back(layer.bytes);
   plan.experts = pack.experts.experts();
   plan.token_demand = spec.moe_layer_count() * spec.top_k();

@@ -14,13 +14,14 @@ namespace sida {
 /// The largest `max_routing_k`.
 inline constexpr size_t kMaxRoutingK = 64;
 
-/// How the bytes of the device are used. All sizes are whole 4 KiB pages.
+/// How the bytes of the device are used. All sizes are whole pages of it.
 struct MemoryPlan {
   uint64_t dense = 0;
   uint64_t routers = 0;  ///< part of the dense file, listed apart
   uint64_t kv_cache = 0;
   uint64_t workspace = 0;
   uint64_t slot = 0;  ///< room for the largest expert
+  uint64_t block = 0;  ///< the largest expert in the host's memory
   std::vector<uint64_t> block_bytes;  ///< of an expert in the pack, by MoE layer
   uint64_t experts = 0;
   uint64_t token_demand = 0;  ///< slots that one token needs: MoE layers · top-k

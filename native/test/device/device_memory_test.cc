@@ -12,7 +12,7 @@ constexpr uint64_t kMiB = 1 << 20;
 
 TEST_CASE("device memory: an allocation takes whole pages, of 2 MiB on a GPU") {
   static_assert(device_bytes(1) == 4096 && device_bytes(4096) == 4096 && device_bytes(3 * kMiB + 1) == 3 * kMiB + 4096);
-  static_assert(gpu_bytes(1) == 4096 && gpu_bytes(kMiB) == kMiB);
+  static_assert(gpu_bytes(1) == 4096 && gpu_bytes(kMiB) == kMiB && gpu_bytes(700 << 10) == kMiB);
   static_assert(gpu_bytes(kMiB + 1) == 2 * kMiB && gpu_bytes(2 * kMiB) == 2 * kMiB && gpu_bytes(2 * kMiB + 1) == 4 * kMiB);
   for (const DeviceKind kind : testing::devices()) {
     CAPTURE(testing::device_name(kind));

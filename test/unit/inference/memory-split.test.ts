@@ -3,10 +3,10 @@ import { expect, it } from 'vitest';
 import { memorySplit } from '../../../src/inference/memory-split.js';
 import { ABSENT, type Engine, LOADING, RESIDENT } from '../../../src/native/addon-types.js';
 
-function engine(usage: Partial<ReturnType<Engine['usage']>>): Engine {
+function engine(usage: Partial<ReturnType<Engine['usage']>>, block = 100): Engine {
   return {
     shape: { experts: 3 },
-    plan: { slot: 100, blockBytes: [70, 100] },
+    plan: { slot: 100, block, blockBytes: [70, 100] },
     usage: () => ({ kvPages: 10, kvPagesFree: 4, kvPageBytes: 1000, kvWindows: [], slots: 5, ...usage }),
     residency: () => ({ state: Uint8Array.of(RESIDENT, ABSENT, RESIDENT, LOADING, RESIDENT, ABSENT) }),
   } as unknown as Engine;
@@ -23,4 +23,8 @@ it('counts the pages of layers with a window by their own size', () => {
   const kvWindows = [{ window: 33, pages: 4, pagesFree: 1, pageBytes: 10 }];
   const { kv } = memorySplit(engine({ kvWindows }), 0);
   expect(kv).toEqual({ used: 6030, cached: 0, free: 4010 });
+});
+
+it('counts a resident expert with the pages of its slot, which may be larger than the expert', () => {
+  expect(memorySplit(engine({}, 50), 0).experts).toEqual({ slots: 500, resident: 2 * (2 * 70 + 100) });
 });

@@ -80,6 +80,7 @@ export class ScriptedEngine implements Engine {
     kvCache: 0,
     workspace: 0,
     slot: 100,
+    block: 100,
     blockBytes: [100, 100, 100, 100],
     experts: 8,
     fixed: 1000,

@@ -78,6 +78,7 @@ export const MODEL: ModelInfo = {
     kvCache: 100,
     workspace: 100,
     slot: 50,
+    block: 50,
     blockBytes: [50, 50, 50, 50],
     experts: 8,
     fixed: 1210,

@@ -98,8 +98,12 @@ CudaBackend::SlotEvents& CudaBackend::slot_at(const std::byte* address) {
 
 void CudaBackend::emptied(std::byte* slot, size_t bytes) {
   if (!poisons_) return;
-  copy_after_use(slot);
-  cuda_check(cudaMemsetAsync(slot, kPoison, bytes, copies_.get()), "cudaMemsetAsync");
+  try {
+    copy_after_use(slot);
+    cuda_check(cudaMemsetAsync(slot, kPoison, bytes, copies_.get()), "cudaMemsetAsync");
+  } catch (const Error&) {
+    // A failed device tells it to the copy that follows, whose error reaches the pass.
+  }
 }
 
 void CudaBackend::filled(std::byte* slot) {

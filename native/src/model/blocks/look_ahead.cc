@@ -60,6 +60,7 @@ void LookAhead::name(size_t layer, size_t time, size_t tokens, size_t distance) 
   size_t last = layer;
   if (tokens <= kMostTokens && experts_.slots() < absent_.size()) {
     const ProfileScope scope(ProfileOp::kLookAhead);
+    distance = std::min(distance, layers_.size());
     if (dispatches_.size() < distance) dispatches_.resize(distance);
     later_.clear();
     for (; last < layer + distance && last + 1 < layers_.size() && layers_[last + 1].stack == stack; ++last) {

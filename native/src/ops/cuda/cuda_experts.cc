@@ -33,6 +33,7 @@ void CudaOps::choose_ahead(std::span<const LaterLayer> later, size_t tokens) {
   for (; later.size() > kMostChosen; later = later.subspan(kMostChosen)) {
     choose_ahead(later.first(kMostChosen), tokens);
   }
+  if (later.empty()) return;
   // No expert of the running layer has written its outputs yet.
   float* x = work_.outputs;
   for (size_t place = 0; place < later.size(); ++place) {
