@@ -71,7 +71,7 @@ function readIds() {
 function measure({ budget, layers }, ids) {
   const addon = loadAddon();
   const { device, 'host-budget': hostBudget } = values;
-  const limits = { maxBatchTokens: chunk, kvTokens: 2 * promptTokens + steps + 16, threads, device };
+  const limits = { maxBatchTokens: chunk, kvTokens: promptTokens + steps + 16, threads, device };
   const plan = addon.planMemory({ pack: values.pack }, limits);
   globalThis.gc();
   writeFileSync('/proc/self/clear_refs', '5'); // the peak counts from here

@@ -1,14 +1,14 @@
-"""A decoder-only model in Hugging Face transformers: makes a checkpoint with random weights, or decodes given ids with it.
+"""A decoder-only model in Hugging Face transformers: makes a checkpoint of random weights, or decodes given ids.
 
 Reads one JSON object on standard input and writes one on standard output:
     in   {"make": DIR, "config": {...}, "device", "seed"}
     or   {"checkpoint": DIR, "device", "prompt": [ids], "fed": [ids, one a pass], "budgetBytes": N or absent}
     out  {"ms": [of each pass with one token], "prefillMs", "weightBytes", "deviceWeightBytes", "peakBytes": of torch's
           allocator on the GPU, "versions"}
-All of it is bfloat16. Weights are drawn as bench/scripts/larger-than-memory/make-random-pack.mjs draws them: embeddings
-with the standard deviation 1, matrices that write to the residual stream divided by the square root of twice the layers,
-so that a router sees its token. With "budgetBytes" accelerate places layers on the GPU until that many bytes are full; the others
-stay in host memory and are brought when they run.
+All of it is bfloat16. Weights are scaled as those of bench/scripts/larger-than-memory/make-random-pack.mjs: embeddings
+with the standard deviation 1, matrices that write to the residual stream divided by the square root of twice the
+layers, so that a router sees its token. With "budgetBytes" accelerate places layers on the GPU until that many bytes
+are full; the others stay in host memory and are brought when they run.
 """
 
 import json

@@ -71,7 +71,7 @@ export async function prepareBench(
     });
     for (const warning of inputs.warnings) warn(warning);
     bench.inputs.set(name, inputs);
-    const opened = (trace: string) => openTrace(trace, { expertBytes: plan.slot });
+    const opened = (trace: string) => openTrace(trace, { expertBytes: plan.block });
     // Also made if no system replays it, because it shows which experts inputs need. Not on a GPU, whose time is short.
     if (gpu === undefined || needs.has('trace')) {
       const replayed = measurements.filter((one) => one.scenario.data === name && one.system === 'replay');

@@ -49,13 +49,18 @@ struct PoisonedSlots {
 TEST_CASE("cuda engine: experts that move between disk, host and device change no bit, with poisoned slots neither") {
   if (cuda_state().devices == 0) return;
   std::optional<PoisonedSlots> poisoned;
+  BatchLimits limits = kLimits;
   SUBCASE("slots as they are") {}
   SUBCASE("poisoned slots") { poisoned.emplace(); }
+  SUBCASE("poisoned slots of the cpu device") {
+    poisoned.emplace();
+    limits.device = DeviceKind::kCpu;
+  }
   const std::string directory = fixture("switch-tiny-untied");
   TempDir pack;
   testing::write_pack(directory, pack.path());
   const Inputs in = inputs_of(Cases(directory), "c0.");
-  Engine resident(testing::options_for(pack.path(), kLimits, 1.0));
+  Engine resident(testing::options_for(pack.path(), limits, 1.0));
   const size_t experts = resident.spec().experts();
   const size_t layers = testing::moe_layers_of(resident, 0);
   const Table routers{{}, {}, 0};
@@ -69,7 +74,7 @@ TEST_CASE("cuda engine: experts that move between disk, host and device change n
       if (testing::kFollowsThreads && host_blocks != 3) continue;
       CAPTURE(share);
       CAPTURE(host_blocks);
-      EngineOptions options = testing::options_for(pack.path(), kLimits, share);
+      EngineOptions options = testing::options_for(pack.path(), limits, share);
       options.host_bytes = host_blocks * resident.pack().experts.slot_bytes;
       options.reads = {2, 4096};  // chunks: what fills a slot comes from two threads
       Engine engine(options);

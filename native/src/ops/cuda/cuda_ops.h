@@ -17,8 +17,8 @@
 
 namespace sida {
 
-/// Ops on a GPU. The host runs ahead of the device. It waits in finish(), in choose() for the routers' choices, and in
-/// logits() and states() for the results.
+/// Ops on a GPU. The host runs ahead of the device. It waits in finish(), in choose() and choose_ahead() for the
+/// routers' choices, and in logits() and states() for the results.
 class CudaOps final : public Ops {
  public:
   /// Bytes that the ops take of the device's memory.
