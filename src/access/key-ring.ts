@@ -1,5 +1,6 @@
 /** The keys that a server accepts: the key of `--api-key` and the keys of the file of `--api-keys`. */
 import { statSync } from 'node:fs';
+import { MOST_KEY_CHARACTERS } from '../config/parsers.js';
 import { UsageError } from '../config/resolve.js';
 import { readPrivateFile } from '../files/private-file.js';
 import { hashKey, isKey, type KeyHash } from './api-key.js';
@@ -26,8 +27,6 @@ type Stored = Caller & { hash: KeyHash };
 
 /** Milliseconds between checks for a changed file. */
 const WATCH_MS = 2_000;
-/** Longer than any key. Longer headers are not hashed, since the server would hash them once for each key. */
-const MOST_CHARACTERS = 512;
 
 export class KeyRing {
   readonly #file: string | undefined;
@@ -50,9 +49,14 @@ export class KeyRing {
     return this.#single.length + this.#named.length;
   }
 
+  get hasFile(): boolean {
+    return this.#file !== undefined;
+  }
+
   /** The caller whose key this is; undefined for an unknown key. */
   find(key: string): Caller | undefined {
-    const given = key.length > MOST_CHARACTERS ? '' : key;
+    // A longer text would be hashed once for each key.
+    const given = key.length > MOST_KEY_CHARACTERS ? '' : key;
     const keys = [...this.#single, ...this.#named];
     // Compares all keys, and counts instead of branching, so that the time reveals neither which key matched nor
     // whether one did: a branch at the key that matched took 20 ns.
@@ -84,10 +88,14 @@ export class KeyRing {
   }
 }
 
-/** Differs when the file was replaced or changed; `none` without a file. */
+/** Differs when the file was replaced or changed. The code of the error where it cannot be looked at. */
 function versionOf(file: string): string {
-  const stat = statSync(file, { throwIfNoEntry: false });
-  return stat === undefined ? 'none' : `${stat.ino} ${stat.size} ${stat.mtimeMs} ${stat.ctimeMs}`;
+  try {
+    const { ino, size, mtimeMs, ctimeMs } = statSync(file);
+    return `${ino} ${size} ${mtimeMs} ${ctimeMs}`;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? 'unknown';
+  }
 }
 
 function readKeys(file: string): Stored[] {

@@ -174,6 +174,8 @@ function backendInRedis(options: ServeOptions, url: string, logger: Logger, onKe
 
 interface WorkerParts {
   engine: EngineHandle;
+  /** Keys of the metrics and health routes; undefined without --metrics-port. */
+  keys: KeyRing | undefined;
   /** Base URL of the metrics and health routes. Undefined without --metrics-port. */
   url: string | undefined;
   /** See RedisCheck. */
@@ -203,6 +205,7 @@ export async function composeWorker(
   const checked = checkRedisSettings(redis, logger);
   return {
     engine,
+    keys: metered?.keys,
     url: metered && `${metered.server.url}/metrics`,
     refused: checked.refused,
     refuse() {
@@ -224,7 +227,7 @@ async function meteredQueue(
   redis: string,
   { engine, logger }: { engine: EngineHandle; logger: Logger },
   queueName: () => string | undefined,
-): Promise<{ queue: RedisQueue; server: RunningServer }> {
+): Promise<{ keys: KeyRing; queue: RedisQueue; server: RunningServer }> {
   const { host, metricsPort: port = 0 } = options;
   const keys = new KeyRing(options);
   const queue = producer(options, redis, logger, (end) => recordKeptJob(end, metrics, logger), { queueName });
@@ -235,6 +238,7 @@ async function meteredQueue(
   const routes: readonly Route[] = SERVICE_ROUTES;
   try {
     return {
+      keys,
       queue,
       server: await listening(host, port, '--metrics-port', () => startServer(dependencies, routes)),
     };

@@ -3,19 +3,19 @@
 import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { Command } from 'commander';
-import type { KeyRing } from '../access/key-ring.js';
 import { MODEL_OPTIONS } from '../config/model-options.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/options.js';
 import { resolveServedModels, type ServedModels } from '../config/served-models.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import { SidaError } from '../errors.js';
 import { HEAP_FLAGS } from '../heap-flags.js';
-import { createLogger, type Logger } from '../observability/logger.js';
+import { createLogger } from '../observability/logger.js';
 import { printLines, warnLines } from '../text/print.js';
 import { wrapped } from '../text/wrapped.js';
 import { composeServer } from './composition.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
+import { followKeys } from './follow-keys.js';
 import { checkWritable, ServeProfile } from './serve-profile.js';
 import { withSharedBudget } from './shared-budget.js';
 import { endOnSignals } from './signals.js';
@@ -87,7 +87,7 @@ async function serve(served: ServedModels): Promise<number> {
   const signals = endOnSignals(() => {
     for (const engine of engines) void engine.close(0);
   });
-  const forgetKeys = followKeys(parts.keys, options, logger);
+  const forgetKeys = followKeys(parts.keys, logger);
   const recordings = engines.flatMap((engine, i) =>
     profiles[i] === undefined ? [] : [recordProfile(engine, profiles[i], models[i]!.options)],
   );
@@ -110,25 +110,6 @@ async function serve(served: ServedModels): Promise<number> {
   forgetKeys();
   signals.dispose();
   return cause instanceof SidaError ? exitCodeOfBody(cause) : signals.exitCode;
-}
-
-/** Reloads the key file when it changes and on SIGHUP. An invalid file leaves the keys as they are. */
-function followKeys(keys: KeyRing, { apiKeys }: ServeOptions, logger: Logger): () => void {
-  if (apiKeys === undefined) return () => undefined;
-  const reload = () => {
-    try {
-      keys.reload();
-      logger.info({ keys: keys.size }, 'API keys read again');
-    } catch (error) {
-      logger.error({ err: error }, 'the API keys stay as they were');
-    }
-  };
-  process.on('SIGHUP', reload);
-  const unwatch = keys.watch(reload);
-  return () => {
-    process.off('SIGHUP', reload);
-    unwatch();
-  };
 }
 
 function recordProfile(

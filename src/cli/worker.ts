@@ -13,6 +13,7 @@ import { composeWorker } from './composition.js';
 import { ENGINE_OPTION_NAMES } from './engine-config.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
+import { followKeys } from './follow-keys.js';
 import { logGovernor } from './governor-log.js';
 import { Progress } from './progress.js';
 import { endOnSignals } from './signals.js';
@@ -86,6 +87,7 @@ async function work(options: Options, redis: string, serving: ServeOptions | und
     });
   });
   const signals = endOnSignals(() => void engine.close(0));
+  const forgetKeys = followKeys(parts.keys, logger);
   engine.start();
 
   const cause = await Promise.race([failure, parts.refused, signals.first]);
@@ -93,6 +95,7 @@ async function work(options: Options, redis: string, serving: ServeOptions | und
   else logger.info({ signal: cause, drainMs: options.drain }, 'shutting down');
   parts.refuse();
   await parts.close(cause instanceof SidaError ? 0 : options.drain);
+  forgetKeys();
   signals.dispose();
   return cause instanceof SidaError ? exitCodeOfBody(cause) : signals.exitCode;
 }

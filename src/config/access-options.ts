@@ -1,6 +1,6 @@
 /** Options of access control: API keys, rate limit, allowed hosts and allowed origins. */
 import { option } from './option.js';
-import { hostName, list, text, webOrigin, wholeNumber } from './parsers.js';
+import { apiKey, hostName, list, text, webOrigin, wholeNumber } from './parsers.js';
 
 export const ACCESS_OPTIONS = {
   apiKey: option({
@@ -9,7 +9,7 @@ export const ACCESS_OPTIONS = {
     env: 'SIDA_API_KEY',
     default: null,
     help: 'key that requests must carry as "Authorization: Bearer <key>". Prefer SIDA_API_KEY: flags show in process lists',
-    parse: text('a key', 'a long random text'),
+    parse: apiKey,
   }),
   apiKeys: option({
     flag: 'api-keys',

@@ -22,6 +22,20 @@ export function text(what: string, example: string): Parser<string> {
   };
 }
 
+/** Longest key. */
+export const MOST_KEY_CHARACTERS = 512;
+
+/** A key that clients can send: HTTP trims header values, and reads other characters as Latin-1. */
+export const apiKey: Parser<string> = (value) => {
+  if (value.length > MOST_KEY_CHARACTERS || !/^[!-~]([ -~]*[!-~])?$/.test(value)) {
+    throw new Expected(
+      `a key of 1 to ${MOST_KEY_CHARACTERS} printable ASCII characters without a space or a line break around it`,
+      'what `sida key new` prints',
+    );
+  }
+  return value;
+};
+
 export function wholeNumber(least: number, most: number, example = '8'): Parser<number> {
   return (value) => {
     const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
@@ -32,12 +46,20 @@ export function wholeNumber(least: number, most: number, example = '8'): Parser<
   };
 }
 
+export function number(least: number, most: number, example: string): Parser<number> {
+  return (value) => {
+    const parsed = /^\d*\.?\d+(e[+-]?\d+)?$/i.test(value.trim()) ? Number(value) : Number.NaN;
+    if (parsed >= least && parsed <= most) return parsed;
+    throw new Expected(`a number from ${least} to ${most}`, example);
+  };
+}
+
 export function wholeNumberOrNone(least: number, most: number, example: string): Parser<number | 'none'> {
-  const number = wholeNumber(least, most);
+  const whole = wholeNumber(least, most);
   return (value) => {
     if (value === 'none') return value;
     try {
-      return number(value);
+      return whole(value);
     } catch {
       throw new Expected(`a whole number from ${least} to ${most}, or none`, example);
     }
@@ -134,8 +156,13 @@ export const webOrigin: Parser<string> = (value) => {
 /** URL of a Redis server: `redis://`, or `rediss://` for TLS. It may hold a user, a password and a database. */
 export const redisUrl: Parser<string> = (value) => {
   const url = URL.canParse(value) ? new URL(value) : undefined;
-  if (url === undefined || !['redis:', 'rediss:'].includes(url.protocol) || url.hostname === '') {
-    throw new Expected('the URL of a Redis server', 'redis://127.0.0.1:6379');
+  const isRedis = url !== undefined && ['redis:', 'rediss:'].includes(url.protocol) && url.hostname !== '';
+  // A password with an unescaped slash, number sign or question mark would end the host early.
+  if (!isRedis || !/^(\/\d*)?$/.test(url.pathname) || `${url.search}${url.hash}`.includes('@')) {
+    throw new Expected(
+      'the URL of a Redis server, with special characters of a password written as %XX',
+      'redis://127.0.0.1:6379 or redis://:p%2Fq@127.0.0.1:6379/1',
+    );
   }
   return value;
 };

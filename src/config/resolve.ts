@@ -1,13 +1,15 @@
 /** Merges flags, environment, configuration file and defaults, in this order of precedence, into checked options. */
 import { existsSync } from 'node:fs';
+import { z } from 'zod';
 import { readPrivateFile } from '../files/private-file.js';
 import { readTextFile } from '../files/text-file.js';
 import { listed } from '../text/listed.js';
 import { nearest } from '../text/nearest.js';
+import { MOST_SETTINGS, oneLine, parseJson } from '../text/one-line.js';
 import { MODEL_OPTIONS, type ModelNames, unknownName, valueFor } from './model-options.js';
 import type { Option } from './option.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from './options.js';
-import { Expected, isLoopback } from './parsers.js';
+import { Expected, isLoopback, type Parser } from './parsers.js';
 
 /** A mistake in the user's options. It is reported without a stack, with exit code 2. */
 export class UsageError extends Error {}
@@ -81,7 +83,7 @@ export function resolveOptions<K extends OptionName>(
   for (const [name, option] of Object.entries(SERVE_OPTIONS) as [K, Option<unknown>][]) {
     if (!names.includes(name)) continue;
     const given = find(name, option, sources, fromFile) ?? fallback(option, resolved, env);
-    resolved[name] = given === undefined ? undefined : parse(option, given);
+    resolved[name] = given && parse(option, given);
   }
   return resolved as Pick<ServeOptions, K>;
 }
@@ -92,7 +94,7 @@ export function givenModels(sources: Sources): readonly string[] {
   const [given] = givenFor('model', option, sources, configOf(sources), true);
   if (given === undefined) return [];
   const { values, source } = given;
-  return values.map((value) => parse(option, { value, source, named: false }) as string);
+  return values.map((value) => parse(option, { value, source }));
 }
 
 /** The value of an option of one model, as it is written. Undefined when no source has one. */
@@ -185,7 +187,15 @@ function fallback(
   return { value, source: 'default', named: false };
 }
 
-function parse(option: Option<unknown>, { value, source }: Chosen): unknown {
+/** Parses the value of a flag that is in no option table. Throws UsageError. */
+export function parseFlag<T>(flag: string, parser: Parser<T>, value: string): T {
+  return parse({ flag, parse: parser }, { value, source: `--${flag}` });
+}
+
+function parse<T>(
+  option: Pick<Option<T>, 'flag' | 'parse'>,
+  { value, source }: Pick<Chosen, 'value' | 'source'>,
+): T {
   try {
     return option.parse(value);
   } catch (error) {
@@ -202,12 +212,16 @@ function holdsSecret(parsed: unknown): boolean {
   return typeof parsed === 'object' && parsed !== null && SECRET_FLAGS.some((flag) => flag in parsed);
 }
 
+function parseConfig(text: string): unknown {
+  return parseJson(Buffer.from(text), z.unknown(), MOST_SETTINGS, { secret: true });
+}
+
 function readConfigFile(file: string): Record<string, Given> {
   let parsed: unknown;
   try {
-    parsed = JSON.parse(readTextFile(file, 'invalid_request', MOST_CONFIG_BYTES));
+    parsed = parseConfig(readTextFile(file, 'invalid_request', MOST_CONFIG_BYTES));
     // The rights are those of the file that is used, also when it was replaced meanwhile.
-    if (holdsSecret(parsed)) parsed = JSON.parse(readPrivateFile(file));
+    if (holdsSecret(parsed)) parsed = parseConfig(readPrivateFile(file));
   } catch (error) {
     throw new UsageError(`Cannot read the configuration file ${file}: ${(error as Error).message}`);
   }
@@ -227,12 +241,13 @@ function readConfigFile(file: string): Record<string, Given> {
       );
     }
     const values: unknown[] = Array.isArray(value) && takesList.has(key) ? value : [value];
-    if (
-      values.length === 0 ||
-      !values.every((each) => typeof each === 'string' || typeof each === 'number')
-    ) {
+    const secret = SECRET_FLAGS.includes(key);
+    // A number would have lost digits of a key.
+    const valid = secret ? ['string'] : ['string', 'number'];
+    if (values.length === 0 || !values.every((each) => valid.includes(typeof each))) {
+      const found = secret ? '' : ` as ${oneLine(JSON.stringify(value))}`;
       throw new UsageError(
-        `The configuration file ${file} has ${JSON.stringify(key)} as ${JSON.stringify(value)}; a text or a number is right`,
+        `The configuration file ${file} has ${JSON.stringify(key)}${found}; ${secret ? 'a text' : 'a text or a number'} is right`,
       );
     }
     given[key] = { values: values.map(String), source: file };

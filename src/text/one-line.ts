@@ -8,6 +8,9 @@ const MOST = 300;
 /** More levels than any valid file has. A million levels would take seconds and hundreds of megabytes to parse. */
 const DEPTH = 64;
 
+/** What `JSON.parse` quotes of a text, at the end of its message. */
+const QUOTED_BY_V8 = /, (\.\.\.)?".*is not valid JSON$/s;
+
 /** Escapes invisible characters, and cuts the text after `most` characters. */
 export function oneLine(text: string, most = MOST): string {
   const shown = visible(text.slice(0, most));
@@ -17,11 +20,15 @@ export function oneLine(text: string, most = MOST): string {
 /** Several times the values of the largest manifests. Checking a value may take kilobytes when it is wrong. */
 export const MOST_SETTINGS = 10_000;
 
-/** Parses the bytes of a JSON file and checks them against `schema`. Throws an Error with one line. */
+/**
+ * Parses the bytes of a JSON file and checks them against `schema`. Throws an Error with one line; when the file is
+ * `secret`, the line has nothing of the text around a fault of JSON.
+ */
 export function parseJson<S extends z.ZodType>(
   json: Buffer,
   schema: S,
   mostValues = Number.POSITIVE_INFINITY,
+  { secret = false } = {},
 ): z.infer<S> {
   // Check the shape before decoding the bytes, so that a refused file is not in memory twice.
   const fault = shapeFault(json, { depth: DEPTH, fields: mostValues, commas: mostValues });
@@ -33,7 +40,8 @@ export function parseJson<S extends z.ZodType>(
   try {
     value = JSON.parse(json.toString('utf8'));
   } catch (error) {
-    throw new Error(oneLine((error as Error).message));
+    const { message } = error as Error;
+    throw new Error(oneLine(secret ? message.replace(QUOTED_BY_V8, ' is not valid JSON') : message));
   }
   const checked = checkAgainst(schema, value);
   if ('data' in checked) return checked.data;

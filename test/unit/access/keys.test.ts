@@ -1,5 +1,5 @@
 // API keys, the file of their hashes, and the ring that compares them.
-import { chmodSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -120,6 +120,21 @@ describe('the ring', () => {
     (await changed)();
     ring.reload();
     expect(ring.size).toBe(2);
+  });
+
+  it('outlives a path that cannot be looked at', async () => {
+    const path = join(folder, 'looping');
+    writeFileSync(path, line('ci'), { mode: 0o600 });
+    const ring = new KeyRing({ apiKeys: path });
+    const changed = new Promise<() => void>((resolve) => {
+      const unwatch = ring.watch(() => resolve(unwatch));
+    });
+    rmSync(path);
+    symlinkSync('looping', path);
+    (await changed)();
+    expect(() => ring.reload()).toThrow(/Cannot use the file of keys/);
+    expect(ring.size).toBe(1);
+    expect(() => new KeyRing({ apiKeys: path })).toThrow(UsageError);
   });
 
   it('does not start with a file that it cannot use', () => {

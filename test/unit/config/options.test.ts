@@ -12,7 +12,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 let files = 0;
 function configFile(content: unknown): string {
   const path = join(folder, `${files++}.json`);
-  writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
+  writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content), { mode: 0o600 });
   return path;
 }
 
@@ -160,8 +160,15 @@ describe('values', () => {
     expect(() => resolve({ config })).toThrow(config);
   });
 
+  it.each(['k\n', ' k', 'k ', 'schlüssel', '€', 'x'.repeat(513), 'a\tb'])(
+    'refuses a key that no client can send: %j',
+    (apiKey) => {
+      expect(() => resolve({ apiKey })).toThrow(/printable ASCII characters/);
+    },
+  );
+
   it('never repeats a key', () => {
-    expect(() => resolve({ apiKey: ' ' })).toThrow(/"--api-key" option to be a key; for/);
+    expect(() => resolve({ apiKey: ' ' })).toThrow(/"--api-key" option to be a key of 1 to 512 [^"]*; for/);
   });
 
   it('requires a model', () => {
@@ -178,12 +185,26 @@ describe('configuration file', () => {
     ['an unknown key', { prot: 1 }, /unknown key "prot"; did you mean "port"/],
     ['a prototype key', '{"__proto__": 1}', /unknown key/],
     ['a value that is neither text nor number', { port: [1] }, /a text or a number/],
+    ['a key twice', '{"host": "127.0.0.1", "host": "0.0.0.0"}', /host: the key is there twice/],
+    ['deep nesting', `{"port": ${'['.repeat(100_000)}${']'.repeat(100_000)}}`, /nested deeper than 64/],
+    ['a number as API key', '{"api-key": 12345678901234567890}', /has "api-key"; a text is right/],
   ])('refuses %s', (_, content, message) => {
     expect(() => resolve({ config: configFile(content) })).toThrow(message);
   });
 
   it('must exist', () => {
     expect(() => resolve({ config: join(folder, 'none.json') })).toThrow(/Cannot read.*none\.json/);
+  });
+
+  it.each([
+    ['of another type', { 'api-key': ['hunter2'] }],
+    ['of another type', { redis: { url: 'redis://:hunter2@h' } }],
+    ['without quotes', '{"api-key": hunter2}'],
+    ['before a fault', '{"port": 1, "api-key": "hunter2" "host": "::1"}'],
+  ])('never shows a secret: %s', (_, content) => {
+    const config = configFile(content);
+    expect(() => resolve({ config })).toThrow(UsageError);
+    expect(() => resolve({ config })).not.toThrow(/unter2/);
   });
 
   it.each([{ 'api-key': 'a secret' }, { redis: 'redis://:password@127.0.0.1:6379' }])(
@@ -274,4 +295,18 @@ describe('the URL of Redis', () => {
     expect(() => resolve({ redis: 'http://user:hunter2@host' })).not.toThrow(/hunter2/);
     expect(() => resolve({ redis: 'http://user:hunter2@host' })).toThrow(UsageError);
   });
+
+  it.each(['redis://:p@ss/word@host:6379', 'redis://user:12?3@host', 'redis://user:12#3@host'])(
+    'needs special characters of a password escaped: %s',
+    (redis) => {
+      expect(() => resolve({ redis })).toThrow(/special characters of a password written as %XX/);
+    },
+  );
+
+  it.each(['redis://:p%2Fss@host:6379/1', 'redis://host:6379/', 'redis://host?family=6'])(
+    'may be %s',
+    (redis) => {
+      expect(resolve({ redis })).toMatchObject({ redis });
+    },
+  );
 });
