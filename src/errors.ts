@@ -44,6 +44,8 @@ export interface ErrorBody {
   details?: Record<string, number | string>;
   /** True for an error of a job that passes had run for. What it reserved of --rate-limit then stays charged. */
   ran?: true;
+  /** True for a refusal for other reasons than the request, after the request's texts were encoded. */
+  read?: true;
 }
 
 /** Whether the error means that a file or its directory does not exist. */
@@ -57,6 +59,7 @@ export class SidaError extends Error {
   readonly param: string | undefined;
   readonly details: Record<string, number | string> | undefined;
   readonly ran: boolean;
+  readonly read: boolean;
 
   constructor(body: ErrorBody, options?: ErrorOptions) {
     super(body.message, options);
@@ -65,6 +68,7 @@ export class SidaError extends Error {
     this.param = body.param;
     this.details = body.details;
     this.ran = body.ran ?? false;
+    this.read = body.read ?? false;
   }
 
   get status(): number {
@@ -78,6 +82,7 @@ export class SidaError extends Error {
       ...(this.param !== undefined && { param: this.param }),
       ...(this.details !== undefined && { details: this.details }),
       ...(this.ran && { ran: true }),
+      ...(this.read && { read: true }),
     };
   }
 

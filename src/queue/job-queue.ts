@@ -160,6 +160,11 @@ export interface JobQueue {
    * idempotency_conflict, not_ready or shutting_down. Only `owner` can see the job.
    */
   enqueue(id: string, owner: string, request: JobRequest, idempotency?: Idempotency): Promise<Accepted>;
+  /**
+   * The job that an earlier request of `owner` created with the key, or undefined. Rejects with idempotency_conflict
+   * when that request was a different one.
+   */
+  repeated(owner: string, idempotency: Idempotency): Promise<JobRecord | undefined>;
   /** Resolves with undefined when the job is unknown, belongs to another owner, or is no longer kept. */
   find(id: string, owner: string): Promise<JobRecord | undefined>;
   /** Cancels a job unless it has ended. Resolves with its record, or with undefined as `find` does. */

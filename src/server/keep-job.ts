@@ -21,6 +21,9 @@ export async function keepJob(
   const { admission, queue, logger } = context;
   const caller = callerOf(res);
   const { owner } = caller;
+  // Before admission, so that a client whose answer was lost finds its job whatever it may still send.
+  const earlier = idempotency && (await queue.repeated(owner, idempotency));
+  if (earlier !== undefined) return { record: earlier, created: false };
   const ticket = await admission.admit(res, request);
   let accepted: Accepted;
   try {
@@ -29,7 +32,7 @@ export async function keepJob(
     await ticket.failed(SidaError.from(error));
     throw error;
   }
-  // Only the first request with an idempotency key is charged.
+  // Of requests that came at once with one idempotency key, one is charged.
   if (!accepted.created) await ticket.unused();
   else if (ticket.holds) {
     settleAtEnd(context, accepted.record, owner, ticket).catch(async (error) => {

@@ -85,8 +85,8 @@ export class GrammarThreads implements GrammarPreparer {
     if (this.#answers(waiting)) return () => undefined;
     const [own, all] = [this.#waiting.of(request.owner), this.#waiting.count];
     if (own >= MOST_WAITING || (all >= MOST_WAITING_ALL && own > 0)) {
-      const message = `${own} other structures of this key wait to be compiled: try again later`;
-      done(new SidaError({ code: 'queue_full', message }));
+      const message = `${own} other structures${request.owner === '' ? '' : ' of this key'} wait to be compiled: try again later`;
+      done(new SidaError({ code: 'queue_full', message, read: true }));
       return () => undefined;
     }
     this.#waiting.add(waiting);

@@ -130,6 +130,10 @@ export class MemoryQueue implements JobQueue {
     return { record, created: true };
   }
 
+  async repeated(owner: string, idempotency: Idempotency): Promise<JobRecord | undefined> {
+    return this.#kept.repeated(owner, idempotency);
+  }
+
   async find(id: string, owner: string): Promise<JobRecord | undefined> {
     return this.#kept.find(id, owner);
   }

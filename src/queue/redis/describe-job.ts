@@ -19,13 +19,18 @@ export function describeJob(
     sync: false,
     form: JSON.stringify(taskOf(request).form(request)),
     request: JSON.stringify(request),
-    // The ledger stores a hash, because a key can be as long as a header and readers of Redis need not see clients'
-    // keys.
-    key: idempotency === undefined ? '' : hashOf(owner, idempotency.key),
-    digest: idempotency?.digest ?? '',
+    ...(idempotency === undefined ? { key: '', digest: '' } : ledgerKey(owner, idempotency)),
   };
 }
 
-function hashOf(...parts: string[]): string {
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+/**
+ * The key is a hash, because a client's key can be as long as a header, and readers of Redis need not see it.
+ */
+export function ledgerKey(owner: string, { key, digest }: Idempotency): Pick<NewJob, 'key' | 'digest'> {
+  return {
+    key: createHash('sha256')
+      .update(JSON.stringify([owner, key]))
+      .digest('hex'),
+    digest,
+  };
 }

@@ -15,6 +15,7 @@ const errorBody = z.object({
   param: z.string().optional(),
   details: z.record(z.string(), z.union([z.number(), z.string()])).optional(),
   ran: z.literal(true).optional(),
+  read: z.literal(true).optional(),
 });
 
 const kind = z.string().refine((name) => findTask(name) !== undefined);

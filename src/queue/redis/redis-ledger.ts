@@ -107,6 +107,7 @@ const streamBroken = failure(
 const tooLarge = failure('internal', `The job's request in Redis is larger than ${REQUEST_BYTES} bytes`);
 
 export class RedisLedger {
+  readonly queue: string;
   /** Prefix of every key. */
   readonly prefix: string;
   readonly #client: Redis;
@@ -114,6 +115,7 @@ export class RedisLedger {
 
   /** `queue` is a name from queueNameOf. */
   constructor(client: Redis, queue: string, limits: LedgerLimits) {
+    this.queue = queue;
     this.prefix = `${KEY_PREFIX}:${queue}`;
     this.#client = client;
     this.#limits = limits;
@@ -122,11 +124,15 @@ export class RedisLedger {
   async accept(job: NewJob): Promise<Acceptance> {
     const { id, kind, owner, sync, form, request, deadlineMs, bound, boundBytes, key, digest } = job;
     const rest = [deadlineMs, bound, key, digest, boundBytes];
-    const answer = await this.#run('ledger-accept', id, kind, owner, sync ? 1 : 0, form, request, ...rest);
-    const [as, more] = answer as [Acceptance['as'], string | number];
-    if (as === 'exists') return { as, id: String(more) };
-    if (as === 'full-bytes') return { as, bytes: Number(more) };
-    return { as };
+    return acceptanceOf(
+      await this.#run('ledger-accept', id, kind, owner, sync ? 1 : 0, form, request, ...rest),
+    );
+  }
+
+  /** What an earlier request with the key led to: `exists` or `conflict`, and neither without one. */
+  async earlier({ key, digest }: Pick<NewJob, 'key' | 'digest'>): Promise<Acceptance> {
+    // No job is accepted within a bound of 0.
+    return acceptanceOf(await this.#run('ledger-accept', '', '', '', 0, '', '', 0, 0, key, digest, 0));
   }
 
   /**
@@ -278,6 +284,13 @@ export class RedisLedger {
   #run(script: LedgerScript, ...values: (string | number)[]): Promise<unknown> {
     return callScript(this.#client, script, this.prefix, ...values);
   }
+}
+
+function acceptanceOf(reply: unknown): Acceptance {
+  const [as, more] = reply as [Acceptance['as'], string | number];
+  if (as === 'exists') return { as, id: String(more) };
+  if (as === 'full-bytes') return { as, bytes: Number(more) };
+  return { as };
 }
 
 function failure(code: ErrorBody['code'], message: string): string {

@@ -27,7 +27,7 @@ import {
   queueFull,
   shuttingDown,
 } from '../refusals.js';
-import { describeJob } from './describe-job.js';
+import { describeJob, ledgerKey } from './describe-job.js';
 import { LedgerNews } from './ledger-news.js';
 import type { LedgerTotals } from './ledger-replies.js';
 import type { LedgerRecord } from './ledger-values.js';
@@ -149,6 +149,17 @@ export class RedisQueue implements JobQueue {
     return { record: shown(record), created: answer.as === 'accepted' };
   }
 
+  async repeated(owner: string, idempotency: Idempotency): Promise<JobRecord | undefined> {
+    const ledger = this.#opened();
+    const answer = await soon(ledger.earlier(ledgerKey(owner, idempotency)));
+    if (answer.as === 'conflict') throw this.#refused(answer);
+    if (answer.as !== 'exists') return undefined;
+    const record = await this.#read(ledger, answer.id);
+    if (record === undefined) return undefined;
+    this.stats.kept.repeated += 1;
+    return shown(record);
+  }
+
   async find(id: string, owner: string): Promise<JobRecord | undefined> {
     const ledger = this.#opened();
     const record = await this.#read(ledger, id);
@@ -225,7 +236,7 @@ export class RedisQueue implements JobQueue {
     if (name === undefined) {
       throw new SidaError({ code: 'not_ready', message: 'The model is not known yet; try again later' });
     }
-    this.#ledger ??= new RedisLedger(this.#client, name, this.#options);
+    if (this.#ledger?.queue !== name) this.#ledger = new RedisLedger(this.#client, name, this.#options);
     return this.#ledger;
   }
 

@@ -29,6 +29,8 @@ export class RemoteEngine implements EngineHandle {
   #client: Redis | undefined;
   #timer: NodeJS.Timeout | undefined;
   #found: PublishedModel | undefined;
+  /** Whether workers have served the model since this server looks. */
+  #served = false;
 
   /** `model` is the path given to workers. Its last part is the model's name. */
   constructor(url: string, model: string) {
@@ -91,19 +93,24 @@ export class RemoteEngine implements EngineHandle {
     }
   }
 
-  /** Chooses a model once and keeps it, because answers must not change under a running server. */
+  /**
+   * Chooses a model that workers serve once and keeps it, because answers must not change under a running server. Until
+   * then it is the model that was served last, so that its kept jobs can be read.
+   */
   #choose(named: PublishedModel[], now: number): void {
-    if (this.#found !== undefined || this.#state.phase === 'closed') return;
+    if (this.#served || this.#state.phase === 'closed') return;
     // After Redis's clock was set back, the last publication of a dead worker lies in the future.
     const served = named.filter(({ seenMs }) => Math.abs(now - seenMs) < SILENT_MS);
     if (served.length > 1) {
       const all = served.map(({ model }) => model.fingerprint.slice(0, 12)).join(', ');
       const detail = `Workers serve ${served.length} models or settings named ${JSON.stringify(this.#name)}, which differ in ${differencesOf(served).join(', ')} (fingerprints ${all})`;
+      this.#found = undefined;
       if (detail !== this.#state.detail) this.#setState({ phase: 'starting', detail });
       return;
     }
-    const found = served[0] ?? named[0];
-    if (found === undefined) return;
+    this.#served = served.length === 1;
+    const found = served[0] ?? this.#found ?? named[0];
+    if (found === undefined || (found.queueName === this.queueName && this.#state.phase === 'ready')) return;
     this.#found = found;
     this.#setState({ phase: 'ready', detail: `workers serve ${found.model.name}` });
   }

@@ -62,6 +62,21 @@ export function idempotencyConformance(make: MakeQueue): void {
       expect(harness.began).toEqual(['a', 'running']);
     });
 
+    it('can be looked up by its owner, with the request that it came with', async () => {
+      const harness = await open({ bound: 1, concurrency: 1 });
+      const { queue } = harness;
+      const key = newId();
+      const { record } = await enqueue(harness, 'a', key);
+      await harness.running('a');
+      await harness.keep('waiting');
+      expect((await queue.repeated(OWNER, { key, digest: 'a' }))?.id).toBe(record.id);
+      const conflict = queue.repeated(OWNER, { key, digest: 'b' }).catch((error: SidaError) => error.code);
+      expect(await conflict).toBe('idempotency_conflict');
+      expect(await queue.repeated('b'.repeat(64), { key, digest: 'a' })).toBeUndefined();
+      expect(await queue.repeated(OWNER, { key: newId(), digest: 'a' })).toBeUndefined();
+      expect(queue.stats.kept).toMatchObject({ repeated: 1, conflicts: 1 });
+    });
+
     it('of a cancelled job does not run it again', async () => {
       const harness = await open();
       const key = newId();

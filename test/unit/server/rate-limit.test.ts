@@ -125,6 +125,34 @@ describe('--rate-limit', () => {
     expect(tokensOf(await keep(1, 'f'))).toEqual(['100', '6']);
   });
 
+  it('lets a request be repeated under its idempotency key when nothing more may be sent', async () => {
+    server = await TestServer.start({ apiKeys, rateLimit: '100' });
+    server.engine.script = undefined;
+    const keep = (tokens: number) =>
+      server.post(
+        '/v1/jobs',
+        { type: 'completion', ...ids(tokens) },
+        { ...as('noisy'), 'idempotency-key': 'a' },
+      );
+    const first = await keep(89);
+    const again = await keep(89);
+    expect([first.status, again.status, again.json.id]).toEqual([202, 202, first.json.id]);
+    expect(again.headers['idempotent-replayed']).toBe('true');
+    expect((await keep(88)).status).toBe(422);
+    expect((await complete('noisy', 89)).status).toBe(429);
+  });
+
+  it('charges texts that were encoded before the engine had no room for their grammar', async () => {
+    server = await TestServer.start({ apiKeys, rateLimit: '1000' });
+    const full = () => server.post('/v1/tokenize', { input: 'x'.repeat(1_800) }, as('noisy'));
+    server.engine.script = (run) => run.fail('queue_full', { read: true });
+    const { status, json } = await full();
+    expect([status, 'read' in json.error]).toEqual([429, false]);
+    server.engine.script = (run) => run.finish();
+    // A third of its bytes stays charged; a half is reserved.
+    expect((await full()).json.error.code).toBe('rate_limited');
+  });
+
   it('counts by client address without keys', async () => {
     server = await TestServer.start({ rateLimit: '100' });
     server.engine.script = undefined;
