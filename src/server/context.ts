@@ -13,6 +13,7 @@ import { listed } from '../text/listed.js';
 import type { Admission } from './admission/admission.js';
 import type { SharedBudget } from './shared-budget.js';
 import type { StreamPlaces } from './stream-places.js';
+import type { UnreadAnswers } from './unread-answers.js';
 import type { WrittenJobs } from './written-jobs.js';
 
 /** A served model, with what belongs to it alone. */
@@ -51,6 +52,7 @@ export interface ModelContext extends ServedModel {
   admission: Admission;
   streams: StreamPlaces;
   written: WrittenJobs;
+  unread: UnreadAnswers;
 }
 
 export interface ServerContext extends Omit<ServerDependencies, 'models'> {

@@ -4,20 +4,24 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ServerContext } from './context.js';
+import { hostFault } from './middleware/origin-guard.js';
 import { newRequestId } from './middleware/request-id.js';
 import { LIVE, live, ready, readyAnswer } from './routes/health.js';
 
 /** Answers a request for liveness or readiness; returns false, and does nothing, for any other one. */
 export function healthAtOnce(context: ServerContext) {
+  const faultOf = hostFault(context.options);
   const answers: Record<string, () => { status: number; body: object; headers?: object }> = {
     [live.path]: () => ({ status: 200, body: LIVE }),
     [ready.path]: () => readyAnswer(context),
   };
-  return ({ method, url }: IncomingMessage, res: ServerResponse): boolean => {
+  return (req: IncomingMessage, res: ServerResponse): boolean => {
+    const { url } = req;
     const begun = performance.now();
-    // While it drains, answers end their connections, and the middleware sees to that.
-    const answer = method === 'GET' && !context.draining ? answers[url ?? ''] : undefined;
-    if (answer === undefined) return false;
+    // While it drains, answers end their connections, and the middleware sees to that. Requests with an origin, and
+    // those with a refused host, go there too.
+    const answer = req.method === 'GET' && !context.draining ? answers[url!] : undefined;
+    if (answer === undefined || req.headers.origin !== undefined || faultOf(req) !== undefined) return false;
     const { status, body, headers } = answer();
     const text = JSON.stringify(body);
     res.writeHead(status, {

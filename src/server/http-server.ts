@@ -21,6 +21,7 @@ import { newRequestId } from './middleware/request-id.js';
 import { ROUTES } from './routes/index.js';
 import type { Route } from './routes/route.js';
 import { StreamPlaces } from './stream-places.js';
+import { UnreadAnswers } from './unread-answers.js';
 import { WrittenJobs } from './written-jobs.js';
 
 export interface RunningServer {
@@ -88,11 +89,14 @@ function createContext({ models, rateLimiter, ...dependencies }: ServerDependenc
   const tokenLimit = limiter && new TokenLimit(limiter);
   const streams = new StreamPlaces();
   const written = new WrittenJobs();
+  const unread = new UnreadAnswers(LIMITS.unreadBytes, () =>
+    dependencies.metrics.countConnectionError('unread'),
+  );
   const startedAt = Math.floor(Date.now() / 1000);
   const [first, ...others] = models.map((model): ModelContext => {
     const { queue, queueBound, metrics } = model;
     const admission = new Admission({ keys, queue, metrics, queueBound, tokenLimit });
-    return { ...model, keys, logger, startedAt, admission, streams, written };
+    return { ...model, keys, logger, startedAt, admission, streams, written, unread };
   });
   return { ...dependencies, models: [first!, ...others], streams, draining: false };
 }

@@ -42,6 +42,8 @@ export const LIMITS = {
   streamsOfOwner: 512,
   /** Answer bytes buffered for a slow reader, in addition to its largest event. */
   streamBufferBytes: 256 * 1024,
+  /** Whole answers that their clients have not read yet, together; the largest, of long token ids, are of 8 MiB. */
+  unreadBytes: 128 * 1024 ** 2,
   /** What all late readers of jobs' events together have missed and not taken yet, about. */
   missedBytes: 128 * 1024 ** 2,
   /** Events after which those that a late reader has missed are joined again. */

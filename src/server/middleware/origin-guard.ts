@@ -2,6 +2,7 @@
  * Refuses requests from web pages of other sites. Such a page can make a browser send requests to a local server,
  * with a foreign Origin or, by DNS rebinding, with a foreign Host.
  */
+import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import type { Request, RequestHandler, Response } from 'express';
 import type { ServeOptions } from '../../config/options.js';
@@ -12,34 +13,14 @@ const ANY_ADDRESS = new Set(['0.0.0.0', '::']);
 
 type GuardOptions = Pick<ServeOptions, 'host' | 'allowedHosts' | 'allowedOrigins'>;
 
-export function originGuard({
-  host: listenHost,
-  allowedHosts,
-  allowedOrigins,
-}: GuardOptions): RequestHandler {
-  const configured = listenHost.toLowerCase();
-  const names = new Set(allowedHosts);
-  const origins = new Set(allowedOrigins);
-  const listensEverywhere = ANY_ADDRESS.has(configured);
-  const allowed = (name: string) => {
-    if (isLoopback(name) || name === configured || names.has(name)) return true;
-    // DNS rebinding needs a name, so addresses are safe. The probes of orchestrators use them.
-    if (listensEverywhere && isIP(name) !== 0) return true;
-    // Without --allowed-hosts there is no name to compare with. The server then requires a key, which a foreign page
-    // lacks.
-    return listensEverywhere && names.size === 0;
-  };
-
+export function originGuard(options: GuardOptions): RequestHandler {
+  const faultOf = hostFault(options);
+  const origins = new Set(options.allowedOrigins);
   return (req, res, next) => {
     if (!req.url.startsWith('/')) throw refuse('invalid_request', 'Expected the request target to be a path');
-    const host = req.headers.host;
-    if (host === undefined) throw refuse('invalid_request', 'The host header is missing');
-    // With two host headers, a proxy may have checked the other one.
-    if (req.headersDistinct.host!.length > 1) throw refuse('invalid_request', 'There are two host headers');
-    const name = hostName(host);
-    if (name === undefined || !allowed(name))
-      throw refuse('forbidden', 'The host header names another server');
-    const origin = req.headers.origin;
+    const fault = faultOf(req);
+    if (fault !== undefined) throw fault;
+    const { origin, host } = req.headers;
     if (origin !== undefined && origins.has(origin)) {
       shareWith(origin, req, res);
       // A browser asks first whether it may, and sends no key with that.
@@ -51,6 +32,34 @@ export function originGuard({
       throw refuse('forbidden', 'Requests from pages of another origin are refused');
     }
     next();
+  };
+}
+
+/** Finds what is wrong with the host header of a request. */
+export function hostFault({
+  host: listenHost,
+  allowedHosts,
+}: Pick<GuardOptions, 'host' | 'allowedHosts'>): (req: IncomingMessage) => SidaError | undefined {
+  const configured = listenHost.toLowerCase();
+  const names = new Set(allowedHosts);
+  const listensEverywhere = ANY_ADDRESS.has(configured);
+  const allowed = (name: string) => {
+    if (isLoopback(name) || name === configured || names.has(name)) return true;
+    // DNS rebinding needs a name, so addresses are safe. The probes of orchestrators use them.
+    if (listensEverywhere && isIP(name) !== 0) return true;
+    // Without --allowed-hosts there is no name to compare with. The server then requires a key, which a foreign page
+    // lacks.
+    return listensEverywhere && names.size === 0;
+  };
+
+  return ({ headers, headersDistinct }) => {
+    const { host } = headers;
+    if (host === undefined) return refuse('invalid_request', 'The host header is missing');
+    // With two host headers, a proxy may have checked the other one.
+    if (headersDistinct.host!.length > 1) return refuse('invalid_request', 'There are two host headers');
+    const name = hostName(host);
+    if (name !== undefined && allowed(name)) return undefined;
+    return refuse('forbidden', 'The host header names another server');
   };
 }
 

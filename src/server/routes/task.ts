@@ -28,7 +28,7 @@ export function taskRoute(task: AnyTask): Route {
         streamUsage,
       });
       if (job.stream) await streamAnswer(served, res, job, answers, route.namedEvents);
-      else res.json(answers.whole(await runJob(served, res, job)));
+      else served.unread.send(res, answers.whole(await runJob(served, res, job)));
     },
   };
 }

@@ -56,6 +56,12 @@ it('is what it answers without them', async () => {
   expect(await whileLoading(() => answer('/health/ready'))).toEqual(notReady);
 });
 
+it('is refused to other hosts and origins', async () => {
+  for (const headers of [{ host: 'evil.example' }, { origin: 'https://evil.example' }]) {
+    expect((await server.ask('/health/live', { headers })).status).toBe(403);
+  }
+});
+
 it('counts answers about health', async () => {
   const count = async () => {
     const { text } = await server.ask('/metrics');
