@@ -12,6 +12,8 @@ export class TagsParser implements AnswerParser {
   #state: 'start' | 'reasoning' | 'content' | 'call';
   /** Text that is not yet passed on: it may be the beginning of a tag. */
   #buffer = '';
+  /** White space at the start of the answer, which comes before the buffer. */
+  readonly #blank: string[] = [];
   #trimmed = new TrimmedText(false);
   #call = new ToolCallReader(0);
   #calls = 0;
@@ -31,7 +33,7 @@ export class TagsParser implements AnswerParser {
 
   finish(): AnswerPart[] {
     const parts: AnswerPart[] = [];
-    if (this.#state === 'start') this.#state = 'content';
+    if (this.#state === 'start') this.#beginContent();
     this.#take(this.#buffer, parts);
     this.#buffer = '';
     if (this.#state === 'call') this.#endCall('', parts);
@@ -57,14 +59,23 @@ export class TagsParser implements AnswerParser {
   /** Decides how the answer begins, as soon as its first characters tell. */
   #begin(): boolean {
     const begun = this.#buffer.trimStart();
+    if (begun.length < this.#buffer.length) {
+      this.#blank.push(this.#buffer.slice(0, this.#buffer.length - begun.length));
+      this.#buffer = begun;
+    }
     if (begun.startsWith(THINK)) {
       this.#buffer = begun.slice(THINK.length);
       this.#enter('reasoning', true);
       return true;
     }
     if (THINK.startsWith(begun)) return false;
-    this.#enter('content', false);
+    this.#beginContent();
     return true;
+  }
+
+  #beginContent(): void {
+    this.#buffer = this.#blank.join('') + this.#buffer;
+    this.#enter('content', false);
   }
 
   /** Leaves the present part at its tag. */

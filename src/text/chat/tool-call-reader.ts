@@ -7,6 +7,9 @@ import type { AnswerPart } from './answer-parts.js';
 /** What stands before the arguments; the first group is the name as JSON. */
 const HEAD = /^\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)/;
 
+/** Longer heads are not looked for, since each piece of text looks from the start. Their calls are read at the end. */
+const LONGEST_HEAD = 4096;
+
 export class ToolCallReader {
   readonly #call: number;
   #text = '';
@@ -21,7 +24,8 @@ export class ToolCallReader {
   push(text: string): AnswerPart[] {
     this.#text += text;
     if (this.#scan !== undefined) return this.#more(text);
-    const head = HEAD.exec(this.#text);
+    const looksFor = this.#text.length - text.length <= LONGEST_HEAD;
+    const head = looksFor ? HEAD.exec(this.#text.slice(0, LONGEST_HEAD + 1)) : null;
     const name = head === null ? undefined : parsed(head[1]!);
     if (head === null || typeof name !== 'string') return [];
     this.#scan = new ObjectScan();

@@ -1,7 +1,8 @@
 /** Passes text on without the line breaks before it, and holds the white space at its end back. */
 export class TrimmedText {
   #atStart: boolean;
-  #held = '';
+  /** Joined only once other text follows: a model may write white space without end. */
+  #held: string[] = [];
 
   /** `trimStart`: whether line breaks before the text are left out. */
   constructor(trimStart: boolean) {
@@ -13,16 +14,16 @@ export class TrimmedText {
     const more = this.#atStart ? text.replace(/^[\r\n]+/, '') : text;
     if (more === '') return '';
     this.#atStart = false;
-    const whole = this.#held + more;
-    const end = whole.trimEnd().length;
-    this.#held = whole.slice(end);
-    return whole.slice(0, end);
+    const end = more.trimEnd().length;
+    const certain = end === 0 ? '' : this.rest() + more.slice(0, end);
+    if (end < more.length) this.#held.push(more.slice(end));
+    return certain;
   }
 
   /** Returns the white space that was held back. */
   rest(): string {
-    const rest = this.#held;
-    this.#held = '';
+    const rest = this.#held.join('');
+    this.#held = [];
     return rest;
   }
 }

@@ -39,6 +39,19 @@ const h = (text: string) => text.replace(/<\|/g, `${CONTROL}<|`);
 const tagged: [string, string, Partial<ParsedAnswer>][] = [
   ['plain text', ' Hello.\n', { content: ' Hello.\n' }],
   ['reasoning', '<think>\nadd\n</think>\n\n4', { reasoning: 'add', content: '4' }],
+  ['white space before reasoning', ' \n\n <think>a</think>b', { reasoning: 'a', content: 'b' }],
+  ['white space before text', ' \n\n <thin', { content: ' \n\n <thin' }],
+  ['white space alone', ' \n\n ', { content: ' \n\n ' }],
+  [
+    'white space within text',
+    `a${' \n'.repeat(9)}b${' '.repeat(9)}`,
+    { content: `a${' \n'.repeat(9)}b${' '.repeat(9)}` },
+  ],
+  [
+    'a call whose name is longer than a head',
+    `<tool_call>{"name": "${'f'.repeat(5_000)}", "arguments": {"a": 1}}</tool_call>`,
+    { calls: [call('f'.repeat(5_000), '{"a":1}')] },
+  ],
   ['empty reasoning', '<think>\n\n</think>\n\n4', { content: '4' }],
   ['reasoning that does not end', '<think>\nadd', { reasoning: 'add' }],
   [
