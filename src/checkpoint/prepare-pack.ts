@@ -98,6 +98,17 @@ export async function reopenPack(served: ServedPack, options: PrepareOptions): P
   throw new SidaError({ code: 'cannot_run', message });
 }
 
+/** Throws cannot_run when another pack has taken the place of the one that was prepared. */
+export async function checkSamePack({
+  pack,
+  fingerprint,
+}: Pick<PreparedPack, 'pack' | 'fingerprint'>): Promise<void> {
+  const found = hashOfFiles((await readManifest(pack)).files);
+  if (found === fingerprint) return;
+  const message = `${pack} changed while it was opened: expected fingerprint ${fingerprint}, found ${found}; start again`;
+  throw new SidaError({ code: 'cannot_run', message });
+}
+
 /** Finds or makes the pack of a checkpoint in the cache. */
 async function packOf(model: string, hashes: FileHashes, options: PrepareOptions): Promise<PreparedPack> {
   const { packDir, experts, dense = 'auto', signal, onProgress } = options;

@@ -3,12 +3,21 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { MOST_SETTINGS, parseJson } from '../text/one-line.js';
+import { Template } from '../text/template.js';
 import { isGgufPath } from './gguf/gguf-path.js';
 import { readText } from './texts.js';
 
-const schema = z.object({
-  tasks: z.record(z.string(), z.object({ template: z.string(), labels: z.array(z.string()).min(2) })),
+const task = z.object({
+  template: z.string().refine((text) => new Template(text).fields.length > 0, {
+    error: 'Expected a field in braces, such as {text}',
+  }),
+  labels: z
+    .array(z.string().min(1))
+    .min(2)
+    .refine((labels) => new Set(labels).size === labels.length, { error: 'Each label may stand there once' }),
 });
+
+const schema = z.object({ tasks: z.record(z.string(), task) });
 
 export type Tasks = z.infer<typeof schema>['tasks'];
 

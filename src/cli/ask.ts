@@ -1,7 +1,8 @@
 /** `sida ask` and `sida chat`: a question, or a conversation, without a server. */
 import { createInterface } from 'node:readline/promises';
 import { Command } from 'commander';
-import { printText } from '../text/print.js';
+import { SidaError } from '../errors.js';
+import { printText, warnLines } from '../text/print.js';
 import { ChatEngine, type Said } from './chat-engine.js';
 import { ENGINE_OPTION_NAMES } from './engine-config.js';
 import { EXIT, endProcess } from './exit.js';
@@ -35,17 +36,20 @@ export function chatCommand(): Command {
     .action(async (dir: string, values: Record<string, unknown>) => {
       const { system, ...flags } = values as { system?: string } & Record<string, unknown>;
       const engine = await ChatEngine.open(dir, flags);
+      let answered = false;
       try {
-        await talk(engine, systemMessage(system));
+        answered = await talk(engine, systemMessage(system));
       } finally {
         await engine.close();
       }
-      endProcess(EXIT.ok);
+      endProcess(answered ? EXIT.ok : EXIT.failure);
     });
   return talkFlags(command);
 }
 
-async function talk(engine: ChatEngine, messages: Said[]): Promise<void> {
+/** Resolves with whether all that was said was answered. What the model refuses is left out of the conversation. */
+async function talk(engine: ChatEngine, messages: Said[]): Promise<boolean> {
+  let answered = true;
   const lines = createInterface({ input: process.stdin, terminal: false });
   const prompt = () => {
     if (process.stdin.isTTY) printText('> ');
@@ -54,11 +58,20 @@ async function talk(engine: ChatEngine, messages: Said[]): Promise<void> {
   for await (const line of lines) {
     if (line.trim() !== '') {
       messages.push({ role: 'user', content: line });
-      messages.push({ role: 'assistant', content: await engine.answer(messages, printText) });
-      printText('\n');
+      try {
+        messages.push({ role: 'assistant', content: await engine.answer(messages, printText) });
+        printText('\n');
+      } catch (error) {
+        if (!(error instanceof SidaError) || error.status >= 500) throw error;
+        messages.pop();
+        answered = false;
+        printText('\n');
+        warnLines(`sida: ${error.message}`);
+      }
     }
     prompt();
   }
+  return answered;
 }
 
 function systemMessage(content: string | undefined): Said[] {

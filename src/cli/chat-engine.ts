@@ -1,14 +1,14 @@
 /** An engine that answers conversations for commands, without a server. */
 import { randomUUID } from 'node:crypto';
-import type { ServeOptions } from '../config/options.js';
-import { resolveServeOptions, UsageError } from '../config/resolve.js';
+import { number, wholeNumber } from '../config/parsers.js';
+import { parseFlag, resolveOptions, UsageError } from '../config/resolve.js';
 import { EngineProcess } from '../engine/engine-process.js';
 import { SidaError } from '../errors.js';
 import { chat } from '../tasks/chat/index.js';
 import type { ChatChunk } from '../tasks/chat/schema.js';
 import { ChatRequest } from '../tasks/chat/schema.js';
 import { checkAgainst } from '../text/schema-faults.js';
-import { engineConfig } from './engine-config.js';
+import { ENGINE_OPTION_NAMES, type EngineOptions, engineConfig } from './engine-config.js';
 import { givenFlags } from './flags.js';
 import { Progress } from './progress.js';
 
@@ -26,10 +26,10 @@ interface AskFlags {
 
 export class ChatEngine {
   readonly #engine: EngineProcess;
-  readonly #options: ServeOptions;
+  readonly #options: EngineOptions;
   readonly #settings: object;
 
-  private constructor(engine: EngineProcess, options: ServeOptions, settings: object) {
+  private constructor(engine: EngineProcess, options: EngineOptions, settings: object) {
     this.#engine = engine;
     this.#options = options;
     this.#settings = settings;
@@ -38,13 +38,18 @@ export class ChatEngine {
   /** Resolves when the model is open. */
   static async open(model: string, values: Record<string, unknown>): Promise<ChatEngine> {
     const { maxTokens, temperature, seed, ...flags } = values as AskFlags & Record<string, unknown>;
-    const options = resolveServeOptions({ flags: givenFlags({ ...flags, model }), env: process.env });
-    const engine = new EngineProcess(engineConfig(options));
+    const sources = { flags: givenFlags({ ...flags, model }), env: process.env };
+    const options = resolveOptions(ENGINE_OPTION_NAMES, sources);
     const settings = {
-      ...(maxTokens !== undefined && { max_completion_tokens: Number(maxTokens) }),
-      ...(temperature !== undefined && { temperature: Number(temperature) }),
-      ...(seed !== undefined && { seed: Number(seed) }),
+      ...(maxTokens !== undefined && {
+        max_completion_tokens: parseFlag('max-tokens', wholeNumber(1, 1e6, '200'), maxTokens),
+      }),
+      ...(temperature !== undefined && {
+        temperature: parseFlag('temperature', number(0, 2, '0.7'), temperature),
+      }),
+      ...(seed !== undefined && { seed: parseFlag('seed', wholeNumber(0, 999_999_999_999_999, '7'), seed) }),
     };
+    const engine = new EngineProcess(engineConfig(options));
     try {
       await ready(engine);
     } catch (error) {

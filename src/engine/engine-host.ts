@@ -6,6 +6,7 @@
 import { BatchFeed } from '../batching/batch-feed.js';
 import { Batcher } from '../batching/batcher.js';
 import {
+  checkSamePack,
   type PreparedPack,
   type PrepareOptions,
   preparePack,
@@ -79,6 +80,8 @@ async function open(): Promise<void> {
     predictor: choice,
     onError: threadFailed,
   });
+  // The threads opened the pack by its name, after it was verified.
+  await checkSamePack(prepared);
   const { shape, formats, plan, usage, kvPageTokens } = opened;
   progress('load', 1, 1);
 
