@@ -37,27 +37,32 @@ PackWriterBinding::PackWriterBinding(const Napi::CallbackInfo& info) : ObjectWra
 }
 
 Napi::Value PackWriterBinding::layout(const Napi::CallbackInfo& info) {
-  return pack_layout_to_js(info.Env(), writer_->pack());
+  return guarded(info.Env(), [&]() -> Napi::Value { return pack_layout_to_js(info.Env(), writer_->pack()); });
 }
 
 Napi::Value PackWriterBinding::expert_files(const Napi::CallbackInfo& info) {
-  const StripeLayout layout = writer_->pack().stripe_layout();
-  Napi::Array files = Napi::Array::New(info.Env(), layout.files());
-  for (uint32_t i = 0; i < layout.files(); ++i) {
-    Napi::Object file = Napi::Object::New(info.Env());
-    file.Set("name", layout.file_name(i));
-    file.Set("bytes", static_cast<double>(layout.file_bytes(i)));
-    files[i] = file;
-  }
-  return files;
+  return guarded(info.Env(), [&]() -> Napi::Value {
+    const Pack& pack = writer_->pack();
+    const StripeLayout layout = pack.stripe_layout();
+    Napi::Array files = Napi::Array::New(info.Env(), layout.files());
+    for (uint32_t i = 0; i < layout.files(); ++i) {
+      Napi::Object file = Napi::Object::New(info.Env());
+      file.Set("name", expert_file_name(pack.stripes, i));
+      file.Set("bytes", static_cast<double>(layout.file_bytes(i)));
+      files[i] = file;
+    }
+    return files;
+  });
 }
 
 Napi::Value PackWriterBinding::expert_bytes(const Napi::CallbackInfo& info) {
-  const StripeLayout layout = writer_->pack().stripe_layout();
-  const size_t count = info[0].As<Napi::Number>().Uint32Value();
-  Napi::Array bytes = Napi::Array::New(info.Env(), layout.files());
-  for (uint32_t i = 0; i < layout.files(); ++i) bytes[i] = static_cast<double>(layout.blocks_end(i, count));
-  return bytes;
+  return guarded(info.Env(), [&]() -> Napi::Value {
+    const StripeLayout layout = writer_->pack().stripe_layout();
+    const size_t count = info[0].As<Napi::Number>().Uint32Value();
+    Napi::Array bytes = Napi::Array::New(info.Env(), layout.files());
+    for (uint32_t i = 0; i < layout.files(); ++i) bytes[i] = static_cast<double>(layout.blocks_end(i, count));
+    return bytes;
+  });
 }
 
 void PackWriterBinding::write_dense(const Napi::CallbackInfo& info) {

@@ -24,7 +24,8 @@ Napi::Function PredictorEmbeddingBinding::define(Napi::Env env) {
   return DefineClass(env, "TokenEmbedding",
                      {InstanceAccessor<&PredictorEmbeddingBinding::vocab>("vocab"),
                       InstanceAccessor<&PredictorEmbeddingBinding::d_model>("dModel"),
-                      InstanceMethod<&PredictorEmbeddingBinding::save>("save")});
+                      InstanceMethod<&PredictorEmbeddingBinding::save>("save"),
+                      InstanceMethod<&PredictorEmbeddingBinding::close>("close")});
 }
 
 PredictorEmbeddingBinding::PredictorEmbeddingBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) {
@@ -38,22 +39,29 @@ std::shared_ptr<const TokenEmbedding> PredictorEmbeddingBinding::of(const Napi::
   if (!value.IsObject() || !value.As<Napi::Object>().CheckTypeTag(&kTag)) {
     throw Error("invalid_request", "expected \"embedding\" to be a TokenEmbedding");
   }
-  return Unwrap(value.As<Napi::Object>())->embedding_;
+  return Unwrap(value.As<Napi::Object>())->opened();
+}
+
+const std::shared_ptr<const TokenEmbedding>& PredictorEmbeddingBinding::opened() const {
+  if (embedding_ == nullptr) throw Error("invalid_request", "the token embedding is closed");
+  return embedding_;
 }
 
 Napi::Value PredictorEmbeddingBinding::vocab(const Napi::CallbackInfo& info) {
-  return Napi::Number::New(info.Env(), static_cast<double>(embedding_->vocab()));
+  return guarded(info.Env(), [&] { return Napi::Number::New(info.Env(), static_cast<double>(opened()->vocab())); });
 }
 
 Napi::Value PredictorEmbeddingBinding::d_model(const Napi::CallbackInfo& info) {
-  return Napi::Number::New(info.Env(), static_cast<double>(embedding_->d_model()));
+  return guarded(info.Env(), [&] { return Napi::Number::New(info.Env(), static_cast<double>(opened()->d_model())); });
 }
 
 void PredictorEmbeddingBinding::save(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
     if (!info[0].IsString()) throw Error("invalid_request", "expected \"file\" to be a text");
-    embedding_->save(info[0].As<Napi::String>().Utf8Value());
+    opened()->save(info[0].As<Napi::String>().Utf8Value());
   });
 }
+
+void PredictorEmbeddingBinding::close(const Napi::CallbackInfo&) { embedding_.reset(); }
 
 }  // namespace sida

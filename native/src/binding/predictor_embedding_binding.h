@@ -21,6 +21,9 @@ class PredictorEmbeddingBinding : public Napi::ObjectWrap<PredictorEmbeddingBind
   Napi::Value vocab(const Napi::CallbackInfo& info);
   Napi::Value d_model(const Napi::CallbackInfo& info);
   void save(const Napi::CallbackInfo& info);
+  void close(const Napi::CallbackInfo& info);
+  /// Throws invalid_request once it is closed.
+  const std::shared_ptr<const TokenEmbedding>& opened() const;
 
   std::shared_ptr<const TokenEmbedding> embedding_;
 };

@@ -16,6 +16,9 @@ namespace {
 constexpr float kLargestNumber = 448;
 constexpr float kLargestScale = std::numeric_limits<float>::max() / kLargestNumber;
 
+/// Scales that are in memory at a time.
+constexpr uint64_t kScalesAPart = 1 << 20;
+
 /// Which scales belong to the rows of a tensor. Blocks begin anew with each matrix of a tensor that has several.
 struct ScaleRows {
   uint64_t rows;         ///< of a matrix
@@ -73,8 +76,16 @@ std::vector<float> read_block_scales(const Checkpoint& checkpoint, const SlotDat
 
 bool fits_bf16(const Checkpoint& checkpoint, const TensorSlot& slot, const SlotData& data) {
   const uint64_t rows = data.transposed ? slot.shape.back() : (slot.shape.front() - 1) * data.row_step + 1;
-  const std::vector<float> scales = read_block_scales(checkpoint, data, data.first_row, rows);
-  return std::all_of(scales.begin(), scales.end(), keeps_bf16);
+  // A file may have a scale for every number, so they are read in parts.
+  const ScaleRows scale_rows(data);
+  const uint64_t scale_rows_a_part = std::max<uint64_t>(1, kScalesAPart / data.block_scales->shape.back());
+  const uint64_t part = scale_rows_a_part * std::min(scale_rows.rows, scale_rows.block_rows);
+  for (uint64_t first = 0; first < rows; first += part) {
+    const std::vector<float> scales =
+        read_block_scales(checkpoint, data, data.first_row + first, std::min(part, rows - first));
+    if (!std::all_of(scales.begin(), scales.end(), keeps_bf16)) return false;
+  }
+  return true;
 }
 
 void read_fp8(const Checkpoint& checkpoint, const SlotData& data, uint64_t first, uint64_t count, float* out) {

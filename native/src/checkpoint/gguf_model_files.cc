@@ -152,6 +152,11 @@ std::vector<GgufFile> open_parts(const std::string& directory, const PartName& n
     check_split(files.back(), "split.no", part - 1);
     check_split(files.back(), "split.count", name.count);
     tensors += files.back().tensors().size();
+    if (tensors > kMaxGgufTensors) {
+      throw checkpoint_error({files.back().display(), "", "tensors of the parts so far",
+                              "at most " + std::to_string(kMaxGgufTensors), std::to_string(tensors), "",
+                              expected_found(kMaxGgufTensors, tensors)});
+    }
   }
   for (const GgufFile& file : files) {
     check_split(file, "split.tensors.count", tensors);

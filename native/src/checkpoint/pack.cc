@@ -211,7 +211,7 @@ Pack open_pack(const std::string& directory) {
   Pack pack = describe_pack(directory, std::move(spec), std::move(formats));
   if (const auto stripes = root.at("experts").find("stripes")) pack.stripes = read_stripes(check, *stripes);
   // Only a stripe may be a link to anywhere, such as another disk.
-  if (pack.stripes.count == 1) contained_path(directory, pack.stripe_layout().file_name(0));
+  if (pack.stripes.count == 1) contained_path(directory, expert_file_name(pack.stripes, 0));
   check_experts(check, pack, root.at("experts"));
   check_dense(check, pack.dense);
   return pack;

@@ -27,7 +27,7 @@ struct Pack {
 
   StripeLayout stripe_layout() const { return {stripes, experts}; }
   std::string dense_path() const { return directory + "/" + kDenseFile; }
-  std::string expert_path(size_t stripe = 0) const { return directory + "/" + stripe_layout().file_name(stripe); }
+  std::string expert_path(size_t stripe = 0) const { return directory + "/" + expert_file_name(stripes, stripe); }
   /// One path for each stripe.
   std::vector<std::string> expert_paths() const;
   /// Throw io_error, and checkpoint_invalid where the dense file is missing or no regular file of this directory.

@@ -8,7 +8,10 @@
 namespace sida {
 
 DeviceBuffer::DeviceBuffer(DeviceMemory& memory, size_t bytes)
-    : memory_(&memory), data_(memory.allocate(memory.taken(bytes))), bytes_(memory.taken(bytes)) {}
+    : memory_(&memory),
+      data_(memory.allocate(device_bytes(bytes), memory.taken(bytes))),
+      bytes_(device_bytes(bytes)),
+      taken_(memory.taken(bytes)) {}
 
 DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept { *this = std::move(other); }
 
@@ -16,35 +19,36 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
   std::swap(memory_, other.memory_);
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
+  std::swap(taken_, other.taken_);
   return *this;
 }
 
 DeviceBuffer::~DeviceBuffer() {
-  if (data_ != nullptr) memory_->release(data_, bytes_);
+  if (data_ != nullptr) memory_->release(data_, bytes_, taken_);
 }
 
-std::byte* DeviceMemory::allocate(size_t bytes) {
+std::byte* DeviceMemory::allocate(size_t bytes, uint64_t taken) {
   if (bytes == 0) return nullptr;
-  if (used_ + bytes > budget_) {
+  if (used_ + taken > budget_) {
     throw Error("budget_too_small",
                 "the device budget of " + std::to_string(budget_) + " bytes has no room for " +
-                    std::to_string(bytes) + " more: " + std::to_string(used_) + " are in use",
+                    std::to_string(taken) + " more: " + std::to_string(used_) + " are in use",
                 {{"budget_bytes", static_cast<double>(budget_)},
-                 {"needed_bytes", static_cast<double>(used_ + bytes)}});
+                 {"needed_bytes", static_cast<double>(used_ + taken)}});
   }
   std::byte* data = backend_.allocate(bytes);
   if (data == nullptr) {
     throw Error("out_of_memory", "the machine has no " + std::to_string(bytes) + " bytes left for the device",
                 {{"bytes", static_cast<double>(bytes)}});
   }
-  used_ += bytes;
+  used_ += taken;
   if (used_ > peak_) peak_ = used_.load();
   return data;
 }
 
-void DeviceMemory::release(std::byte* data, size_t bytes) {
+void DeviceMemory::release(std::byte* data, size_t bytes, uint64_t taken) {
   backend_.deallocate(data, bytes);
-  used_ -= bytes;
+  used_ -= taken;
 }
 
 void DeviceMemory::set_budget(uint64_t budget) {

@@ -22,12 +22,14 @@ class DeviceBuffer {
 
   std::byte* data() const { return data_; }
   float* floats() const { return reinterpret_cast<float*>(data_); }
+  /// Whole 4 KiB pages.
   size_t bytes() const { return bytes_; }
 
  private:
   DeviceMemory* memory_ = nullptr;
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
+  uint64_t taken_ = 0;
 };
 
 /// The hard budget of a device. Every byte the device holds is reserved here before it is allocated.
@@ -46,9 +48,10 @@ class DeviceMemory {
 
  private:
   friend class DeviceBuffer;
-  /// Throws budget_too_small when the budget would be exceeded, out_of_memory when the device has no more.
-  std::byte* allocate(size_t bytes);
-  void release(std::byte* data, size_t bytes);
+  /// Allocates `bytes`, which take `taken` bytes of the budget. Throws budget_too_small when it would be exceeded,
+  /// out_of_memory when the device has no more.
+  std::byte* allocate(size_t bytes, uint64_t taken);
+  void release(std::byte* data, size_t bytes, uint64_t taken);
 
   Backend& backend_;
   std::atomic<uint64_t> budget_;

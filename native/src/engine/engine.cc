@@ -52,10 +52,10 @@ RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchO
   const bool last = batch.stack + 1 == pack_.spec.stacks.size();
   const ProfileScope scope(last ? ProfileOp::kDecoderPass : ProfileOp::kEncoderPass,
                            {.tokens = static_cast<int32_t>(batch.tokens.size())});
+  SequencePass pass(sequences_, batch);
   store_.start_pass(plan);
   const RoutingTrace trace{output.dispatch, output.found, output.router_logits, routing, batch.look_ahead,
                            batch.whole_layers};
-  SequencePass pass(sequences_, batch);
   try {
     model_.run(batch.stack, batch.tokens, pass.spans(), trace);
     logit_rows_.answer(model_, batch, output);

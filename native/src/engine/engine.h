@@ -51,8 +51,8 @@ class Engine {
   ExpertStore& store() { return store_; }
 
   /// Throws invalid_request for a malformed batch, cannot_run when the KV cache is full, io_error when an expert cannot
-  /// be read. After an error everything is as before the batch. Where logits are not finite, the pick is −1 − t with t
-  /// the first token that has such a logit, and its log-probability and those of queries are NaN.
+  /// be read. After an error the sequences are as before the batch. Where logits are not finite, the pick is −1 − t
+  /// with t the first token that has such a logit, and its log-probability and those of queries are NaN.
   RunStats run(const Batch& batch, const ResidencyPlan& plan, const BatchOutput& output);
 
   /// Throws invalid_request where `batch` is malformed. run() calls it too.

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/file.h"
 
 #ifndef O_DIRECT
 #define O_DIRECT 0
@@ -41,53 +42,60 @@ std::span<iovec> behind(std::span<iovec> buffers, size_t bytes) {
 }  // namespace
 
 DiskFile::DiskFile(std::string path, uint64_t expected_bytes)
-    : path_(std::move(path)), bytes_(expected_bytes) {
-  direct_fd_ = ::open(path_.c_str(), kFlags | O_DIRECT);
-  fd_ = direct_fd_;
-  if (direct_fd_ < 0) fall_back_to_buffered();
+    : path_(std::move(path)), bytes_(expected_bytes), fd_(::open(path_.c_str(), kFlags | O_DIRECT)), direct_(fd_ >= 0) {
+  if (fd_ < 0) fd_ = ::open(path_.c_str(), kFlags);
+  if (fd_ < 0) throw Error("io_error", path_ + ": cannot be opened: " + std::strerror(errno));
+  try {
+    if (!direct_) read_buffered();
+    check();
+  } catch (...) {
+    ::close(fd_);
+    throw;
+  }
+}
+
+void DiskFile::check() const {
   struct stat status {};
-  if (fstat(fd_, &status) == 0 && S_ISREG(status.st_mode) &&
-      static_cast<uint64_t>(status.st_size) == expected_bytes)
-    return;
-  ::close(fd_);
+  if (fstat(fd_, &status) != 0) throw Error("io_error", path_ + ": cannot be examined: " + std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) {
+    throw Error("pack_invalid", path_ + ": expected a regular file, found " + file_kind(status.st_mode));
+  }
   const auto found = static_cast<uint64_t>(status.st_size);
+  if (found == bytes_) return;
   throw Error(
       "pack_invalid",
-      path_ + ": size: expected " + std::to_string(expected_bytes) + " bytes, found " +
-          std::to_string(found) + "; convert the model again",
-      {{"expected_bytes", static_cast<double>(expected_bytes)}, {"found_bytes", static_cast<double>(found)}});
+      path_ + ": size: expected " + std::to_string(bytes_) + " bytes, found " + std::to_string(found) +
+          "; convert the model again",
+      {{"expected_bytes", static_cast<double>(bytes_)}, {"found_bytes", static_cast<double>(found)}});
 }
 
-DiskFile::~DiskFile() {
-  if (direct_fd_ >= 0) ::close(direct_fd_);
-  if (buffered_fd_ >= 0) ::close(buffered_fd_);
-}
+DiskFile::~DiskFile() { ::close(fd_); }
 
-void DiskFile::fall_back_to_buffered() {
-  std::lock_guard lock(opening_);
-  if (buffered_fd_ >= 0) return;
-  buffered_fd_ = ::open(path_.c_str(), kFlags);
-  if (buffered_fd_ < 0) throw Error("io_error", path_ + ": cannot be opened: " + std::strerror(errno));
+void DiskFile::read_buffered() {
+  const int flags = fcntl(fd_, F_GETFL);
+  if (flags < 0 || fcntl(fd_, F_SETFL, flags & ~O_DIRECT) < 0) {
+    throw Error("io_error", path_ + ": cannot be read through the page cache: " + std::strerror(errno));
+  }
   // Read-ahead of neighbouring blocks would only keep the disk from reading the next expert.
-  posix_fadvise(buffered_fd_, 0, 0, POSIX_FADV_RANDOM);
-  fd_ = buffered_fd_;
+  posix_fadvise(fd_, 0, 0, POSIX_FADV_RANDOM);
+  direct_ = false;
 }
 
 void DiskFile::read(uint64_t offset, std::span<iovec> buffers) {
   const uint64_t bytes = total(buffers);
   uint64_t done = 0;
   while (done < bytes) {
-    const int fd = fd_;
+    const bool direct = direct_;
     const ssize_t got =
-        preadv(fd, buffers.data(), static_cast<int>(buffers.size()), static_cast<off_t>(offset + done));
+        preadv(fd_, buffers.data(), static_cast<int>(buffers.size()), static_cast<off_t>(offset + done));
     if (got > 0) {
       done += static_cast<uint64_t>(got);
       buffers = behind(buffers, static_cast<size_t>(got));
       continue;
     }
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EINVAL && fd == direct_fd_) {
-      fall_back_to_buffered();
+    if (got < 0 && errno == EINVAL && direct) {
+      read_buffered();
       continue;
     }
     const std::string reason = got == 0 ? "the file ends there" : std::strerror(errno);

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <string>
 
@@ -14,7 +13,7 @@ namespace sida {
 /// come from any thread.
 class DiskFile {
  public:
-  /// Throws pack_invalid when the file's size is not `expected_bytes`, io_error when it cannot be opened.
+  /// Throws pack_invalid when it is no regular file of `expected_bytes`, io_error when it cannot be opened.
   DiskFile(std::string path, uint64_t expected_bytes);
   ~DiskFile();
   DiskFile(const DiskFile&) = delete;
@@ -27,18 +26,17 @@ class DiskFile {
 
   const std::string& path() const { return path_; }
   uint64_t bytes() const { return bytes_; }
-  bool direct() const { return fd_ == direct_fd_; }
+  bool direct() const { return direct_; }
 
  private:
-  void fall_back_to_buffered();
+  void check() const;
+  /// Of the same descriptor, as the path may lead to another file by now.
+  void read_buffered();
 
   std::string path_;
   uint64_t bytes_;
-  int direct_fd_ = -1;
-  int buffered_fd_ = -1;
-  std::mutex opening_;
-  /// The descriptor in use, one of the two above. The other stays open: a read may still use it.
-  std::atomic<int> fd_{-1};
+  int fd_;
+  std::atomic<bool> direct_;
 };
 
 }  // namespace sida

@@ -32,7 +32,8 @@ class HostTier {
 
   bool on() const { return budget_ >= block_bytes_; }
   uint64_t budget() const { return budget_; }
-  uint64_t used() const { return experts_.load() * block_bytes_; }
+  /// Also counts blocks that are being filled or wait for an expert.
+  uint64_t used() const { return memory_.used(); }
   uint64_t experts() const { return experts_; }
 
  private:

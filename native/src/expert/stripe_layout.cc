@@ -13,6 +13,11 @@ constexpr size_t kSealBytes = 4096;
 
 }  // namespace
 
+std::string expert_file_name(const Stripes& stripes, size_t file) {
+  const std::string name = "experts.sida";
+  return stripes.count == 1 ? name : name + "." + std::to_string(file);
+}
+
 StripeLayout::StripeLayout(Stripes stripes)
     : files_(stripes.count), stamp_(std::move(stripes.stamp)), ends_(std::clamp<size_t>(files_, 1, kMaxStripes)) {
   const size_t files = files_;
@@ -51,11 +56,6 @@ std::string StripeLayout::seal(size_t file) const {
       "stripe " + std::to_string(file) + " of " + std::to_string(files_) + " of " + stamp_ + "\n";
   page.resize(kSealBytes);
   return page;
-}
-
-std::string StripeLayout::file_name(size_t file) const {
-  const std::string name = "experts.sida";
-  return files_ == 1 ? name : name + "." + std::to_string(file);
 }
 
 }  // namespace sida

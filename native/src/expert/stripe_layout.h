@@ -19,6 +19,9 @@ struct Stripes {
   std::string stamp;
 };
 
+/// `experts.sida`, or `experts.sida.0`, `experts.sida.1`, … of several.
+std::string expert_file_name(const Stripes& stripes, size_t file);
+
 /// Where an expert's block lies when the blocks are dealt out to several files in turn, so that a layer's experts come
 /// from all files. A pack with one file has no stripes.
 class StripeLayout {
@@ -43,9 +46,6 @@ class StripeLayout {
   /// The page at the end of a stripe that says which stripe it is, because stripes have the same size and are easily
   /// confused. Empty where there is one file.
   std::string seal(size_t file) const;
-
-  /// `experts.sida`, or `experts.sida.0`, `experts.sida.1`, … of several.
-  std::string file_name(size_t file) const;
 
  private:
   explicit StripeLayout(Stripes stripes);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "core/error.h"
@@ -44,8 +46,15 @@ void TransferEngine::add_lane(DiskFile* file, size_t depth, uint64_t chunk_bytes
   lane.file = file;
   lane.name = file == nullptr ? "copies from host" : "transfers";
   if (lanes_.size() > 1 && file != nullptr) lane.name += " of file " + std::to_string(lanes_.size() - 1);
-  for (size_t i = 0; i < depth; ++i) {
-    lane.readers.emplace_back([this, &lane, writer = device_.writer()] { work(lane, *writer); });
+  try {
+    for (size_t i = 0; i < depth; ++i) {
+      lane.readers.emplace_back([this, &lane, writer = device_.writer()] { work(lane, *writer); });
+    }
+  } catch (const std::system_error& error) {
+    throw Error("out_of_memory",
+                "reader " + std::to_string(lane.readers.size() + 1) + " of " + std::to_string(depth) +
+                    " could not be started: " + error.what(),
+                {{"threads", static_cast<double>(depth)}});
   }
 }
 

@@ -1,6 +1,10 @@
 #include "model/model_config.h"
 
+#include <string>
+
+#include "core/checkpoint_error.h"
 #include "core/json.h"
+#include "model/families/config_limits.h"
 
 namespace sida {
 
@@ -10,6 +14,11 @@ ModelConfig parse_model_config(std::string_view text, const std::string& file, c
   const Family& family = family_of(reader);
   ModelConfig config{&family, family.read_config(reader), read_quantization(reader)};
   config.spec.family = family.model_type;
+  const size_t experts = config.spec.moe_layer_count() * config.spec.experts();
+  if (experts > kMaxAllExperts) {
+    throw checkpoint_error({file, "", "experts of all layers", "at most " + std::to_string(kMaxAllExperts),
+                            std::to_string(experts), "", {}});
+  }
   return config;
 }
 

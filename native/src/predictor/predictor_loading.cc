@@ -1,4 +1,7 @@
 // The loading part of PredictorNetwork.
+#include <exception>
+#include <vector>
+
 #include "predictor/position_features.h"
 #include "predictor/predictor_network.h"
 
@@ -98,10 +101,21 @@ void PredictorNetwork::load(const float* weights, ThreadPool* pool) {
   config().blocks > 0 ? load_blocks(weights, &tasks) : load_recurrent(weights, &tasks);
   add_forward(weights, P::kHeadWeight, heads, h, &heads_, &tasks);
   add_backward(weights, P::kHeadWeight, heads, h, &heads_back_, &tasks);
-  if (pool != nullptr) {
-    pool->parallel_for(tasks.size(), [&](size_t task, size_t) { tasks[task](); });
-  } else {
+  if (pool == nullptr) {
     for (const auto& task : tasks) task();
+    return;
+  }
+  // Tasks allocate, and the pool's must not throw.
+  std::vector<std::exception_ptr> errors(tasks.size());
+  pool->parallel_for(tasks.size(), [&](size_t task, size_t) {
+    try {
+      tasks[task]();
+    } catch (...) {
+      errors[task] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
   }
 }
 

@@ -86,12 +86,13 @@ void PredictorStepper::step(std::span<PredictorState* const> states, float* prod
     const AlignedFloats& summary = states[r]->summary;
     network_->finish_compress(1, position, summary.empty() ? nullptr : summary.data(), products + r * h);
   }
-  network_->config().blocks > 0 ? run_blocks(states, products) : run_recurrent(states, products);
+  const bool named = head_rows != nullptr;
+  network_->config().blocks > 0 ? run_blocks(states, products) : run_recurrent(states, products, named);
   for (PredictorState* state : states) ++state->length;
-  if (head_rows != nullptr) network_->heads(features_.data(), rows, head_rows);
+  if (named) network_->heads(features_.data(), rows, head_rows);
 }
 
-void PredictorStepper::run_recurrent(std::span<PredictorState* const> states, float* products) {
+void PredictorStepper::run_recurrent(std::span<PredictorState* const> states, float* products, bool named) {
   const size_t h = network_->config().hidden;
   const size_t rows = states.size();
   float* output = grow(&lstm_output_, rows * h);
@@ -102,10 +103,12 @@ void PredictorStepper::run_recurrent(std::span<PredictorState* const> states, fl
   float* attended = grow(&attended_, rows * h);
   for (size_t r = 0; r < rows; ++r) {
     const PanelMatrix keys = append_output(output + r * h, h, states[r]);
+    // No later step reads what a token attends to.
+    if (!named) continue;
     self_attention_step(states[r]->outputs.data(), keys, network_->config().attention_weights,
                         grow(&weights_, keys.n), attended + r * h);
   }
-  network_->recurrent_features(attended, rows, grow(&residual_, rows * h), grow(&features_, rows * h));
+  if (named) network_->recurrent_features(attended, rows, grow(&residual_, rows * h), grow(&features_, rows * h));
 }
 
 void PredictorStepper::run_blocks(std::span<PredictorState* const> states, float* products) {

@@ -40,7 +40,8 @@ class PredictorStepper {
 
  private:
   /// products (states, h) become compressed rows, then features_.
-  void run_recurrent(std::span<PredictorState* const> states, float* products);
+  /// `named`: whether the features of the tokens are computed, for the heads.
+  void run_recurrent(std::span<PredictorState* const> states, float* products, bool named);
   void run_blocks(std::span<PredictorState* const> states, float* products);
   void run_lstm(size_t layer, std::span<PredictorState* const> states, const float* x, float* y);
 

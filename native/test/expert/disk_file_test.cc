@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 #include <vector>
@@ -70,12 +71,15 @@ TEST_CASE("disk file: a read past the end names file, offset, expected and found
             {pages.path(), "expected 16384 bytes at offset 12288", "found 8192", "the file ends there"});
 }
 
-TEST_CASE("disk file: a missing file and one of another size are refused") {
+TEST_CASE("disk file: a missing file, one of another size and a directory are refused") {
   const NumberedPages pages(8);
   check_has(error_of([&] { DiskFile(pages.path() + ".1", 4096); }, "io_error"),
             {"experts.sida.1", "cannot be opened"});
   check_has(error_of([&] { DiskFile(pages.path(), 4096); }, "pack_invalid"),
             {pages.path(), "expected 4096 bytes, found 32768"});
+  const std::string directory = std::filesystem::path(pages.path()).parent_path();
+  check_has(error_of([&] { DiskFile(directory, 4096); }, "pack_invalid"),
+            {directory, "expected a regular file, found a directory"});
 }
 
 TEST_CASE("disk file: a read that O_DIRECT refuses goes through the page cache, from many threads at once") {

@@ -10,7 +10,8 @@ namespace {
 
 TEST_CASE("stripe layout: one file holds the blocks by id, under the name of old packs") {
   const StripeLayout layout({}, 10, 8192);
-  CHECK(layout.file_name(0) == "experts.sida");
+  CHECK(expert_file_name({}, 0) == "experts.sida");
+  CHECK(expert_file_name({2, ""}, 1) == "experts.sida.1");
   CHECK(layout.file_bytes(0) == 10 * 8192);
   CHECK(layout.place(7).file == 0);
   CHECK(layout.place(7).offset == 7 * 8192);

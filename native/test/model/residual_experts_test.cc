@@ -180,7 +180,7 @@ struct Files {
   std::vector<std::byte> blocks = random_blocks(layout);
   TempDir directory;
   StripeLayout striped{{1, "test"}, layout.experts(), layout.slot_bytes};
-  std::string path = directory.path() + "/" + striped.file_name(0);
+  std::string path = directory.path() + "/" + expert_file_name({}, 0);
 
   Files() {
     std::ofstream file(path, std::ios::binary);

@@ -30,8 +30,9 @@ class StoreFixture {
       : layout(small_layout(kLayers, kExperts)),
         backend(make_cpu_backend()),
         memory(*backend, slots * layout.slot_bytes) {
-    const StripeLayout striped({stripes, "test"}, layout.experts(), layout.slot_bytes);
-    for (size_t i = 0; i < stripes; ++i) paths.push_back(dir.path() + "/" + striped.file_name(i));
+    const Stripes dealt{stripes, "test"};
+    const StripeLayout striped(dealt, layout.experts(), layout.slot_bytes);
+    for (size_t i = 0; i < stripes; ++i) paths.push_back(dir.path() + "/" + expert_file_name(dealt, i));
     std::vector<std::ofstream> files(paths.begin(), paths.end());
     for (uint32_t id = 0; id < layout.experts(); ++id) {
       const std::vector<uint32_t> block(layout.slot_bytes / 4, id);

@@ -24,7 +24,7 @@ AttentionSpec read_latent_attention(const ConfigReader& reader, const DecoderDef
                        "pairs of columns are rotated");
   }
   AttentionSpec attention;
-  attention.heads = read_count(reader, "num_attention_heads", kMaxWidth, decoder.heads);
+  attention.heads = read_count(reader, "num_attention_heads", kMaxLatentHeads, decoder.heads);
   attention.kv_heads = 1;
   attention.head_dim = read_count(reader, "qk_nope_head_dim", kMaxWidth, defaults.flat) + latent.rotary;
   attention.biased = attention.output_biased = reader.boolean("attention_bias", false);

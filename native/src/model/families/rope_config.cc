@@ -107,6 +107,10 @@ std::pair<double, double> yarn_ramp(const ConfigReader& rope, double original, d
 }
 
 void scale_yarn(const ConfigReader& reader, const ConfigReader& rope, int context, double theta, Rope& positions) {
+  if (theta <= 1) {
+    const ConfigReader& owner = rope.field("rope_theta") ? rope : reader;
+    throw owner.fault("rope_theta", "more than 1 with \"yarn\"", std::to_string(theta), "");
+  }
   const Contexts contexts = read_contexts(reader, rope, context);
   const double factor = yarn_factor(rope, contexts);
   const auto [low, high] = yarn_ramp(rope, contexts.original, theta, positions.width());

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <unordered_map>
 
 #include "core/error.h"
 #include "model/relative_position.h"
@@ -85,16 +84,18 @@ cuda::PagedBatch CudaOps::paged(std::span<const SequenceSpan> sequences, const c
                                 bool cross) {
   sequences_.clear();
   page_table_.clear();
-  // Sequences of one parent share its pages.
-  std::unordered_map<const KvPages*, uint32_t> first_pages;
+  // Choices of one input follow each other, and share the pages of their parent.
+  size_t latest = 0;
   for (const SequenceSpan& span : sequences) {
     const KvPages* pages = cross ? span.parent_pages : span.pages;
     uint32_t first = 0, first_page = 0;
     if (pages != nullptr) {
       const PageRun& run = (*pages)[group];
-      const auto [known, fresh] = first_pages.try_emplace(pages, static_cast<uint32_t>(page_table_.size()));
-      if (fresh) page_table_.insert(page_table_.end(), run.ids.begin(), run.ids.end());
-      first = known->second;
+      if (!std::ranges::equal(run.ids, std::span(page_table_).subspan(latest))) {
+        latest = page_table_.size();
+        page_table_.insert(page_table_.end(), run.ids.begin(), run.ids.end());
+      }
+      first = static_cast<uint32_t>(latest);
       first_page = static_cast<uint32_t>(run.first);
     }
     const size_t keys = cross ? span.parent_keys : span.past + span.count;

@@ -112,6 +112,7 @@ TEST_CASE("deepseek_v2 config: what is out of range or not supported is named") 
         {"\"topk_group\"", "at least 6 experts", "found 2 of 2"}},
        {k + R"("topk_method":"group_limited_greedy","n_group":8,"topk_group":9)",
         {"\"topk_group\"", "from 1 to 8", "found 9"}},
+       {k + R"("num_attention_heads":513)", {"\"num_attention_heads\"", "512", "found 513"}},
        {k + R"("kv_lora_rank":0)", {"\"kv_lora_rank\"", "from 1", "found 0"}},
        {k + R"("q_lora_rank":0)", {"\"q_lora_rank\"", "from 1", "found 0"}},
        {k + R"("qk_rope_head_dim":7)", {"\"qk_rope_head_dim\"", "an even number", "found 7"}},

@@ -100,6 +100,8 @@ TEST_CASE("olmoe config: what is out of range or not supported is named") {
       {R"("num_hidden_layers":257)", {"\"num_hidden_layers\"", "256", "found 257"}},
       {R"("num_hidden_layers":1.5)", {"\"num_hidden_layers\"", "found 1.5"}},
       {R"("num_experts":65536)", {"\"num_experts\"", "65535", "found 65536"}},
+      {R"("num_experts":65535,"num_hidden_layers":17)", {"experts of all layers", "1048576", "found 1114095"}},
+      {R"("rope_theta":1,"rope_scaling":{"type":"yarn","factor":4})", {"\"rope_theta\"", "more than 1", "found 1"}},
       {R"("num_local_experts":0)", {"\"num_local_experts\"", "found 0"}},
       {R"("num_experts_per_tok":0)", {"\"num_experts_per_tok\"", "from 1 to 64", "found 0"}},
       {R"("num_experts":4)", {"\"num_experts_per_tok\"", "from 1 to 4", "found none, which is 8"}},
