@@ -21,8 +21,10 @@ export interface TrueVisit {
 
 /** Contents of the simulated device. */
 interface Cache {
-  held: Uint8Array;
-  size: number;
+  /** Flat ids, in any order. Each eviction looks at all of them, which are a small part of all experts. */
+  held: number[];
+  /** By flat id: its place in `held`, or -1. */
+  places: Int32Array;
   /** Number of visits that needed the expert; estimates its next use beyond the look-ahead. */
   uses: Float64Array;
 }
@@ -34,6 +36,7 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
   readonly #open: Visit[] = [];
   readonly #batchVisits: number;
   readonly #onLoads: BeladyOptions<Visit>['onLoads'];
+  readonly #future: Future;
   #slots: number;
   #loads = 0;
 
@@ -48,7 +51,8 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
     this.#onLoads = onLoads;
     this.#lookahead = lookahead;
     this.#slots = slots;
-    this.#cache = { held: new Uint8Array(experts), size: 0, uses: new Float64Array(experts) };
+    this.#cache = { held: [], places: new Int32Array(experts).fill(-1), uses: new Float64Array(experts) };
+    this.#future = new Future(experts);
   }
 
   /** Loads of all settled visits. */
@@ -76,64 +80,100 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
    * Returns the loads of the last `count` visits, judged by the visits known so far: an array of flat ids per visit.
    */
   lastLoads(count: number): number[][] {
-    const { held, size, uses } = this.#cache;
-    const copy: Cache = { held: held.slice(), size, uses: uses.slice() };
+    const { held, places, uses } = this.#cache;
+    const copy: Cache = { held: held.slice(), places: places.slice(), uses: uses.slice() };
     return this.#open.map((_, i) => this.#settle(copy, this.#open, i)).slice(-count);
   }
 
   #settle(cache: Cache, visits: readonly TrueVisit[], at: number): number[] {
-    const { held, uses } = cache;
-    const { ids } = visits[at]!;
-    const loads = ids.filter((id) => held[id] === 0);
-    const crowded = cache.size + loads.length > this.#slots;
-    const future = crowded ? this.#future(cache, visits, at) : undefined;
+    const { held, places, uses } = cache;
+    const { ids, batch } = visits[at]!;
+    const loads = ids.filter((id) => places[id]! < 0);
+    if (held.length + loads.length > this.#slots) {
+      const future = this.#future.look(visits, at, batch + this.#lookahead, uses);
+      // Load the next victim first, so that later loads can evict it.
+      loads.sort((a, b) => future.order(b, a));
+      for (const id of loads) {
+        while (held.length > 0 && held.length >= this.#slots) evict(cache, future);
+        hold(cache, id);
+      }
+    } else for (const id of loads) hold(cache, id);
     for (const id of ids) uses[id]! += 1;
-    // Load the next victim first, so that later loads can evict it.
-    if (future !== undefined) loads.sort((a, b) => order(future, b, a));
-    for (const id of loads) {
-      while (future !== undefined && cache.size >= this.#slots) evict(cache, future);
-      held[id] = 1;
-      cache.size += 1;
-    }
     return loads;
   }
+}
 
-  #future({ held, uses }: Cache, visits: readonly TrueVisit[], at: number): Future {
-    const last = visits[at]!.batch + this.#lookahead;
-    const next = new Float64Array(held.length);
-    for (let id = 0; id < next.length; id++) next[id] = visits.length + 1 / (uses[id]! + 1);
-    const second = next.slice();
-    // Resident experts compute first, and each may be evicted once it has computed.
+/** When each expert is needed next, as far as the look-ahead shows. */
+class Future {
+  /** By flat id: indices of the next two visits that need the expert. Only of those that this look has met. */
+  readonly #next: Float64Array;
+  readonly #second: Float64Array;
+  /** By flat id: the last look that has met it. */
+  readonly #met: Float64Array;
+  #looks = 0;
+  #end = 0;
+  #uses: Float64Array = new Float64Array();
+
+  constructor(experts: number) {
+    this.#next = new Float64Array(experts);
+    this.#second = new Float64Array(experts);
+    this.#met = new Float64Array(experts);
+  }
+
+  /** Looks at the visits behind `at` up to batch `last`. `uses` must stay as they are while the look is in use. */
+  look(visits: readonly TrueVisit[], at: number, last: number, uses: Float64Array): this {
+    this.#looks += 1;
+    this.#end = visits.length;
+    this.#uses = uses;
     for (let later = visits.length - 1; later > at; later--) {
       if (visits[later]!.batch > last) continue;
       for (const id of visits[later]!.ids) {
-        second[id] = next[id]!;
-        next[id] = later;
+        this.#second[id] = this.#nextOf(id);
+        this.#next[id] = later;
+        this.#met[id] = this.#looks;
       }
     }
-    return { next, second };
+    return this;
+  }
+
+  /**
+   * Positive if `a` should be evicted before `b`, because its next use is farther. If both have the same next use, the
+   * one whose second use is sooner goes first: it is then loaded again, and the expert loaded last must stay. Resident
+   * experts compute first, and each may be evicted once it has computed.
+   */
+  order(a: number, b: number): number {
+    return this.#nextOf(a) - this.#nextOf(b) || this.#secondOf(b) - this.#secondOf(a);
+  }
+
+  #nextOf(id: number): number {
+    return this.#met[id] === this.#looks ? this.#next[id]! : this.#guess(id);
+  }
+
+  #secondOf(id: number): number {
+    return this.#met[id] === this.#looks ? this.#second[id]! : this.#guess(id);
+  }
+
+  /** Behind the last visit, the sooner the more often it was used. */
+  #guess(id: number): number {
+    return this.#end + 1 / (this.#uses[id]! + 1);
   }
 }
 
-/** By flat id: indices of the next two visits that need the expert, or estimates behind the last visit. */
-interface Future {
-  next: Float64Array;
-  second: Float64Array;
+function hold({ held, places }: Cache, id: number): void {
+  places[id] = held.length;
+  held.push(id);
 }
 
-/**
- * Positive if `a` should be evicted before `b`, because its next use is farther. If both have the same next use, the
- * one whose second use is sooner goes first: it is then loaded again, and the expert loaded last must stay.
- */
-function order({ next, second }: Future, a: number, b: number): number {
-  return next[a]! - next[b]! || second[b]! - second[a]!;
-}
-
-function evict(cache: Cache, future: Future): void {
-  let victim = -1;
-  for (let id = 0; id < cache.held.length; id++) {
-    if (cache.held[id] !== 0 && (victim < 0 || order(future, id, victim) > 0)) victim = id;
+function evict({ held, places }: Cache, future: Future): void {
+  let victim = held[0]!;
+  for (const id of held) {
+    const order = future.order(id, victim);
+    if (order > 0 || (order === 0 && id < victim)) victim = id;
   }
-  cache.held[victim] = 0;
-  cache.size -= 1;
+  const last = held.pop()!;
+  if (last !== victim) {
+    held[places[victim]!] = last;
+    places[last] = places[victim]!;
+  }
+  places[victim] = -1;
 }
