@@ -37,7 +37,7 @@ export class Generations {
   readonly #options: GenerationsOptions;
   /** In the order of the passes. A new beam stands before the beam that it continues. */
   readonly #running = new Set<Running>();
-  /** Whether the last step ran without a table because forecasts were of no use. */
+  /** Whether a step ran without a table because forecasts were of no use, or cost too much. */
   #unforecast = false;
 
   constructor(options: GenerationsOptions) {
@@ -58,6 +58,7 @@ export class Generations {
     const { planner, stepTables } = this.#options;
     this.#running.add(running);
     const required = running.input.routingK > 0;
+    if (!required && stepTables?.paused) this.#unforecast = true;
     if (required || planner.needsForecast) stepTables?.begin(running.sequence, context, required);
   }
 
@@ -91,7 +92,8 @@ export class Generations {
     const sequences = group.map(({ sequence }) => sequence);
     const { routingK } = group[0]!.input;
     if (routingK > 0 || planner.needsForecast) {
-      if (routingK === 0) this.#resumeForecasts();
+      if (routingK === 0 && stepTables?.paused) this.#unforecast = true;
+      else if (routingK === 0) this.#resumeForecasts();
       const tokens = group.map(({ nextToken }) => nextToken);
       return profiled('step table', () => stepTables?.step(sequences, tokens, routingK) ?? null);
     }
@@ -100,18 +102,21 @@ export class Generations {
     return null;
   }
 
-  /**
-   * Begins the forecasts of generations again that have run without them. In encoder-decoder models a forecast can only
-   * begin with the generation, so those that run stay without one.
-   */
+  /** Begins the forecasts of generations again that have run without them. Beams do not keep their tokens. */
   #resumeForecasts(): void {
     if (!this.#unforecast) return;
     this.#unforecast = false;
     const { engine, stepTables } = this.#options;
-    if (engine.shape.stacks.length > 1) return;
+    const { stacks, tokens } = engine.shape;
     for (const running of this.#running) {
       if (!(running instanceof Generation) || running.input.routingK > 0) continue;
-      stepTables?.begin(running.sequence, running.tokens.subarray(0, running.length), false);
+      const { sequence, length, input, tokens: all } = running;
+      if (stacks.length === 1) stepTables?.begin(sequence, all.subarray(0, length), false);
+      else {
+        const generated = all.subarray(input.tokens.length);
+        const fed = Int32Array.of(tokens.start!, ...generated).subarray(0, length);
+        stepTables?.begin(sequence, input.tokens, false, fed);
+      }
     }
   }
 

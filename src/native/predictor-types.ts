@@ -9,6 +9,8 @@ export interface TokenEmbedding {
   readonly dModel: number;
   /** Writes a safetensors file with one f32 tensor `embedding.weight`. */
   save(file: string): void;
+  /** Frees it, unless a predictor or a training still uses it. Its other members then throw. */
+  close(): void;
 }
 
 export interface PredictorShape {

@@ -15,8 +15,8 @@ export class PrefixStepper implements DecoderStepper {
     this.#layers = stacks[this.#stack]!.layers;
   }
 
-  begin(sequence: number, context: Int32Array): void {
-    this.#sequences.set(sequence, { context, tokens: [] });
+  begin(sequence: number, context: Int32Array, fed: Int32Array): void {
+    this.#sequences.set(sequence, { context, tokens: [...fed] });
   }
 
   fork(from: number, sequence: number): void {

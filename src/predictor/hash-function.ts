@@ -38,8 +38,11 @@ export interface HashFunction {
 
 /** Predicts the experts of a generation's tokens, one step at a time. */
 export interface DecoderStepper {
-  /** `context` is what precedes the sequence: the encoder's tokens, or the prompt. The caller chooses the ids. */
-  begin(sequence: number, context: Int32Array): void;
+  /**
+   * `context` is what precedes the sequence: the encoder's tokens, or the prompt. `fed` are the tokens that it has been
+   * fed already. The caller chooses the ids.
+   */
+  begin(sequence: number, context: Int32Array, fed: Int32Array): void;
   /** Begins a sequence as a copy of another one. */
   fork(from: number, sequence: number): void;
   /**

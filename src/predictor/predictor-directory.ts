@@ -25,7 +25,7 @@ export interface PredictorDirectoryOptions {
   /** Default: the one that the manifest names. */
   kind?: HashFunctionName;
   addon: Pick<NativeAddon, 'Predictor'>;
-  /** Called only for networks. */
+  /** Called only for networks, and closed once they are open. */
   embedding: () => TokenEmbedding;
   /** Stacks whose networks are opened. Default: all. */
   stacks?: readonly number[];
@@ -169,6 +169,9 @@ function openNetworks(
   } catch (error) {
     opened.close();
     throw SidaError.from(error);
+  } finally {
+    // The garbage collector would free it late: threads that serve never leave their loop for it.
+    shared.close();
   }
   return opened;
 }

@@ -24,11 +24,17 @@ interface StepTablesOptions {
   clock?: () => number;
 }
 
+/** Steps that are charged with the time of beginning their sequence: as many as a short answer has. */
+const SPREAD = 64;
+
+const NONE = new Int32Array();
+
 export class StepTables {
   readonly #options: StepTablesOptions;
   readonly #clock: () => number;
   readonly #worth: TableWorth;
-  readonly #sequences = new Set<number>();
+  /** By sequence: the part of the time of its beginning that no step has been charged with. */
+  readonly #sequences = new Map<number, number>();
 
   constructor(options: StepTablesOptions) {
     this.#options = options;
@@ -36,19 +42,26 @@ export class StepTables {
     this.#worth = new TableWorth(this.#clock);
   }
 
+  /** Whether no tables are built for a while. */
+  get paused(): boolean {
+    return this.#worth.paused;
+  }
+
   /**
-   * `context` is what the sequence attends to or continues. `required` is set if tables route the sequence: it then
-   * begins even while table building is paused. Does nothing for a sequence that has begun.
+   * `context` is what the sequence attends to or continues, and `fed` what its steps have been fed. `required` is set
+   * if tables route the sequence: it then begins even while table building is paused. Does nothing for a sequence that
+   * has begun.
    */
-  begin(sequence: number, context: Int32Array, required: boolean): void {
+  begin(sequence: number, context: Int32Array, required: boolean, fed = NONE): void {
     if (this.#sequences.has(sequence) || (!required && this.#worth.paused)) return;
+    const begin = this.#clock();
     try {
-      this.#options.stepper.begin(sequence, context);
+      this.#options.stepper.begin(sequence, context, fed);
     } catch (error) {
       this.#options.onError(error);
       return;
     }
-    this.#sequences.add(sequence);
+    this.#sequences.set(sequence, this.#clock() - begin);
   }
 
   /** Begins a sequence as a copy of another one. Does nothing if that one was not begun. */
@@ -60,7 +73,7 @@ export class StepTables {
       this.#options.onError(error);
       return;
     }
-    this.#sequences.add(sequence);
+    this.#sequences.set(sequence, 0);
   }
 
   end(sequence: number): void {
@@ -102,8 +115,19 @@ export class StepTables {
     if (known !== table) copyRows(known, rows, table);
     fillNeed(table, required ? routingK : 0);
     table.settle(TABLE_READY);
-    this.#worth.delayedPass(this.#clock() - begin);
+    this.#worth.delayedPass(this.#clock() - begin + this.#shareOfBegins(ids));
     return table;
+  }
+
+  #shareOfBegins(sequences: Int32Array): number {
+    let sum = 0;
+    for (const sequence of sequences) {
+      const left = this.#sequences.get(sequence)!;
+      const share = left / SPREAD;
+      this.#sequences.set(sequence, left - share);
+      sum += share;
+    }
+    return sum;
   }
 
   #table(tokens: number): HashTable {

@@ -40,11 +40,14 @@ export class TableBuilder {
   readonly #options: TableBuilderOptions;
   readonly #clock: () => number;
   readonly #worth: TableWorth;
+  /** Whether contexts take time and memory, as they do in a network. */
+  readonly #readsContexts: boolean;
 
   constructor(options: TableBuilderOptions) {
     this.#options = options;
     this.#clock = options.clock ?? clockMs;
     this.#worth = new TableWorth(this.#clock);
+    this.#readsContexts = !['token', 'replay'].includes(options.hashFunction.name);
   }
 
   get shape(): RoutingShape {
@@ -77,7 +80,12 @@ export class TableBuilder {
     const { stacks, experts } = this.#options.shape;
     // Three arrays of the table, and a float for each expert.
     const each = 10 * tableK(this.#options.shape) + 4 * experts;
-    return inputs.reduce((sum, input, s) => sum + (input?.tokens.length ?? 0) * stacks[s]!.layers * each, 0);
+    return inputs.reduce((sum, input, s) => {
+      const { layers, crosses } = stacks[s]!;
+      // Without an encoder a sequence continues its context, which is predicted too.
+      const context = this.#readsContexts && !crosses ? (input?.contextTokens?.length ?? 0) : 0;
+      return sum + ((input?.tokens.length ?? 0) + context) * layers * each;
+    }, 0);
   }
 
   #tables({ id, inputs }: BatchInput): PendingTables {

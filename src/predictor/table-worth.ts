@@ -27,6 +27,8 @@ const LOSSES_MS = 100;
 const PAUSE = 16;
 /** Most doublings of a pause: tables of 10 ms are retried about every 10 s. */
 const DOUBLINGS = 6;
+/** No pause is doubled beyond this: one dear table says little about those of later requests. */
+const LONGEST_MS = 60_000;
 
 export class TableWorth {
   readonly #clock: () => number;
@@ -76,7 +78,9 @@ export class TableWorth {
     this.#losses += 1;
     this.#lostMs += tookMs;
     if (this.#losses < LOSSES && this.#lostMs < LOSSES_MS) return;
-    this.#pausedUntil = this.#clock() + tookMs * PAUSE * 2 ** this.#pauses;
+    const shortest = tookMs * PAUSE;
+    const pause = Math.max(shortest, Math.min(shortest * 2 ** this.#pauses, LONGEST_MS));
+    this.#pausedUntil = this.#clock() + pause;
     this.#pauses = Math.min(this.#pauses + 1, DOUBLINGS);
   }
 }

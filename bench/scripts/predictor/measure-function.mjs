@@ -51,8 +51,11 @@ function parametersOf(directory, kind) {
 /** The held-out traces: what every function is measured on. */
 export async function heldOutOf(traces) {
   const { TokenEmbedding } = loadAddon();
-  const embedding = new TokenEmbedding({ file: join(traces[0], EMBEDDING) });
-  const teacher = await Teacher.open(traces, embedding.vocab);
+  const openEmbedding = () => new TokenEmbedding({ file: join(traces[0], EMBEDDING) });
+  const embedding = openEmbedding();
+  const { vocab, dModel } = embedding;
+  embedding.close();
+  const teacher = await Teacher.open(traces, vocab);
   const records = [];
   let [inputs, tokens] = [0, 0];
   for await (const record of teacher.records()) {
@@ -61,22 +64,23 @@ export async function heldOutOf(traces) {
     if (records.length < SENTENCES && record.stacks[0].tokens.length > 0) records.push(record);
   }
   if (records.length < 20) throw new Error(`${traces.join(', ')}: fewer than 20 sentences to time tables of`);
-  return { teacher, embedding, shape: teacher.shape, meta: teacher.metas[0], records, inputs, tokens };
+  const { shape, metas } = teacher;
+  return { teacher, openEmbedding, vocab, dModel, shape, meta: metas[0], records, inputs, tokens };
 }
 
 /** Opens one function of a directory, measures it, and closes it. */
 export async function measureFunction(directory, kind, heldOut) {
-  const { teacher, embedding, shape, meta } = heldOut;
+  const { teacher, openEmbedding, vocab, dModel, shape, meta } = heldOut;
   const { experts, topK, normalized, layers } = meta;
   const { function: hash, warnings } = await openPredictor(directory, {
     model: {
       stacks: shape.stacks.map((stack) => ({ ...stack, moeLayers: Array.from({ length: stack.layers }) })),
       moeLayers: layers,
-      ...{ experts, topK, normalized, vocabSize: embedding.vocab, width: embedding.dModel },
+      ...{ experts, topK, normalized, vocabSize: vocab, width: dModel },
     },
     weights: meta.model.weights,
     addon: loadAddon(),
-    embedding: () => embedding,
+    embedding: openEmbedding,
     kind,
     threads: 1,
   });

@@ -11,8 +11,16 @@ export class NetworkStepper implements DecoderStepper {
     this.#shape = shape;
   }
 
-  begin(sequence: number, context: Int32Array): void {
-    this.#network.begin(Int32Array.of(sequence), context, Int32Array.of(0, context.length));
+  begin(sequence: number, context: Int32Array, fed: Int32Array): void {
+    const ids = Int32Array.of(sequence);
+    this.#network.begin(ids, context, Int32Array.of(0, context.length));
+    const { layers } = this.#shape.stacks.at(-1)!;
+    const [experts, alpha, chance] = [
+      new Uint16Array(layers),
+      new Float32Array(layers),
+      new Float32Array(layers),
+    ];
+    for (const token of fed) this.#network.step(ids, Int32Array.of(token), 1, experts, alpha, chance);
   }
 
   fork(from: number, sequence: number): void {

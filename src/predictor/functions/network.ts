@@ -18,11 +18,6 @@ export class NetworkFunction implements HashFunction {
     this.#networks = networks;
   }
 
-  /** Memory of all networks in bytes. */
-  get bytes(): number {
-    return this.#networks.reduce((sum, network) => sum + (network?.bytes ?? 0), 0);
-  }
-
   fill(
     stack: number,
     input: HashInput,

@@ -40,11 +40,6 @@ export class ReplayFunction implements HashFunction {
     return new ReplayFunction(shape, recorded);
   }
 
-  /** Number of recorded inputs. */
-  get size(): number {
-    return this.#recorded.length;
-  }
-
   /**
    * Finds a sequence of a stack with cross-attention by its context and its tokens, and any other sequence by its own
    * tokens. The tokens of a causal stack may be a prefix of the recorded ones. An input may have been recorded several

@@ -2,7 +2,7 @@
 import { readSafetensors, tensorOf, writeSafetensors } from '../../checkpoint/safetensors.js';
 import { SidaError } from '../../errors.js';
 import { NO_EXPERT } from '../../native/addon-types.js';
-import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
+import type { DecoderStepper, HashFunction, HashInput, RoutingShape } from '../hash-function.js';
 
 const FORMAT = { format: 'sida-token-table', version: '1' };
 /** Relative tolerance for the sum of a row's float32 chances, which is at most topK. */
@@ -91,6 +91,33 @@ export class TokenTable implements HashFunction {
     alpha: Float32Array,
     chance: Float32Array,
   ): boolean {
+    this.#fill(stack, tokens, k, experts, alpha, chance);
+    return true;
+  }
+
+  stepper(): DecoderStepper {
+    const stack = this.stacks.length - 1;
+    return {
+      begin() {},
+      fork() {},
+      step: (_sequences, tokens, k, experts, alpha, chance) => {
+        this.#fill(stack, tokens, k, experts, alpha, chance);
+        return true;
+      },
+      end() {},
+    };
+  }
+
+  close(): void {}
+
+  #fill(
+    stack: number,
+    tokens: Int32Array,
+    k: number,
+    experts: Uint16Array,
+    alpha: Float32Array,
+    chance: Float32Array,
+  ): void {
     const { tokens: known, width, ...best } = this.stacks[stack]!;
     const rows = this.#rows[stack]!;
     const { layers } = this.shape.stacks[stack]!;
@@ -111,10 +138,7 @@ export class TokenTable implements HashFunction {
         }
       }
     }
-    return true;
   }
-
-  close(): void {}
 }
 
 function invalid(path: string, what: string): SidaError {

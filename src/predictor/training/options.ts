@@ -1,5 +1,5 @@
 /** The training options in one table: flag, default for each kind of network, unit and reason. */
-import { Expected, oneOf, type Parser, wholeNumber } from '../../config/parsers.js';
+import { Expected, number, oneOf, type Parser, wholeNumber } from '../../config/parsers.js';
 import { UsageError } from '../../config/resolve.js';
 import type { NetworkName } from '../../protocol/predictor-messages.js';
 import { SCHEDULES } from './schedule.js';
@@ -20,14 +20,6 @@ export interface TrainingOption<T> {
 
 function option<T>(definition: TrainingOption<T>): TrainingOption<T> {
   return definition;
-}
-
-function number(least: number, most: number, example: string): Parser<number> {
-  return (text) => {
-    const value = /^\d*\.?\d+(e[+-]?\d+)?$/i.test(text.trim()) ? Number(text) : Number.NaN;
-    if (value >= least && value <= most) return value;
-    throw new Expected(`a number from ${least} to ${most}`, example);
-  };
 }
 
 const yesNo: Parser<boolean> = (text) => {

@@ -1,4 +1,5 @@
 /** Opens the inputs of a run and checks that they fit together, before anything is written. */
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { SidaError } from '../../errors.js';
@@ -73,12 +74,20 @@ function loadEmbedding(addon: NativeAddon, corpus: Corpus): TokenEmbedding {
 }
 
 function describe(corpus: Corpus) {
-  return corpus.traces.map(({ meta, records }) => ({
+  return corpus.traces.map(({ meta, records, lengths }) => ({
     data: meta.data,
     template: meta.template,
     maxNewTokens: meta.maxNewTokens,
     records,
+    // Files of one name may hold other texts, which most often have other lengths.
+    lengths: hashOfLengths(lengths),
   }));
+}
+
+function hashOfLengths(lengths: readonly Int32Array[]): string {
+  const hash = createHash('sha256');
+  for (const own of lengths) hash.update(own);
+  return hash.digest('hex').slice(0, 16);
 }
 
 function usable({ corpus, sequences }: SequenceSet, stack: number): SequenceSet {

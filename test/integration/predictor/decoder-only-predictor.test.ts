@@ -137,7 +137,9 @@ describe('a predictor', () => {
     const scales = ({ length }: Uint16Array) => [new Float32Array(length), new Float32Array(length)] as const;
     hash.fill(0, { tokens, offsets: Int32Array.of(0, 5) }, 8, whole, ...scales(whole));
     const stepper = hash.stepper!()!;
-    stepper.begin(7, tokens.slice(0, 3));
+    stepper.begin(7, tokens.slice(0, 3), new Int32Array());
+    // Its last token of the prompt was fed in a step.
+    stepper.begin(8, tokens.slice(0, 2), tokens.slice(2, 3));
     const behind = {
       tokens: tokens.slice(3),
       offsets: Int32Array.of(0, 2),
@@ -148,7 +150,16 @@ describe('a predictor', () => {
     hash.fill(0, behind, 8, labels, ...scales(labels));
     for (const [row, t] of [3, 4].entries()) {
       const step = new Uint16Array(3 * 8);
-      expect(stepper.step(Int32Array.of(7), tokens.slice(t, t + 1), 8, step, ...scales(step))).toBe(true);
+      const other = new Uint16Array(3 * 8);
+      for (const [id, named] of [
+        [7, step],
+        [8, other],
+      ] as const) {
+        expect(stepper.step(Int32Array.of(id), tokens.slice(t, t + 1), 8, named, ...scales(named))).toBe(
+          true,
+        );
+      }
+      expect(other).toEqual(step);
       for (const layer of [0, 1, 2]) {
         const named = whole.subarray((layer * 5 + t) * 8, (layer * 5 + t + 1) * 8);
         expect(step.subarray(layer * 8, (layer + 1) * 8)).toEqual(named);

@@ -14,18 +14,21 @@ function setup(shape = DECODER_ONLY) {
   const planner = { needsForecast: true };
   const told: string[] = [];
   const stepTables = {
-    begin: (sequence: number, context: Int32Array, required: boolean) =>
-      told.push(`begin ${sequence} ${[...context]}${required ? ' required' : ''}`),
+    paused: false,
+    begin: (sequence: number, context: Int32Array, required: boolean, fed: Int32Array = new Int32Array()) => {
+      const after = fed.length > 0 ? ` after ${[...fed]}` : '';
+      told.push(`begin ${sequence} ${[...context]}${after}${required ? ' required' : ''}`);
+    },
     step: (sequences: readonly number[], tokens: readonly number[]) => {
       told.push(`step ${sequences} ${tokens}`);
       return null;
     },
     end: (sequence: number) => told.push(`end ${sequence}`),
-  } as unknown as StepTables;
+  };
   const generations = new Generations({
     engine: { shape } as never,
     planner,
-    stepTables,
+    stepTables: stepTables as unknown as StepTables,
     inputs: {} as never,
     outcomes: { tokens: () => {} } as never,
   });
@@ -39,15 +42,16 @@ function setup(shape = DECODER_ONLY) {
       choice: 0,
       work,
       matcher: undefined,
-      length: PROMPT.length - 1,
-      nextToken: PROMPT.at(-1)!,
+      ...(shape.stacks.length === 1
+        ? { length: PROMPT.length - 1, nextToken: PROMPT.at(-1)! }
+        : { length: 0, nextToken: shape.tokens.start! }),
       prompt: PROMPT,
     });
     generations.begin(generation, PROMPT);
     return generation;
   };
   const take = (generation: Generation, id: number) => generation.take({ id, logprob: 0, top: [] } as never);
-  return { planner, told, generations, running, take };
+  return { planner, stepTables, told, generations, running, take };
 }
 
 it('begins forecasts again, with all tokens that the sequence was fed, when prediction goes on', () => {
@@ -78,6 +82,18 @@ it('begins forecasts again, with all tokens that the sequence was fed, when pred
   ]);
 });
 
+it('begins forecasts again after a pause of building tables', () => {
+  const { stepTables, told, generations, running, take } = setup();
+  const generation = running(1);
+  take(generation, 7);
+  stepTables.paused = true;
+  generations.stepTable([generation]);
+  take(generation, 8);
+  stepTables.paused = false;
+  generations.stepTable([generation]);
+  expect(told).toEqual(['begin 1 4,5', 'step 1 7', 'begin 1 4,5,7', 'step 1 8']);
+});
+
 it('leaves sequences alone that tables route', () => {
   const { planner, told, generations, running, take } = setup();
   planner.needsForecast = false;
@@ -93,15 +109,16 @@ it('leaves sequences alone that tables route', () => {
   expect(told).toEqual(['begin 1 4,5 required', 'step 1 7', 'end 2', 'begin 2 4,5', 'step 2 8', 'step 1 7']);
 });
 
-it('does not begin them again in the middle of a completion of an encoder-decoder model', () => {
+it('begins them again in the middle of a completion of an encoder-decoder model', () => {
   const { planner, told, generations, running, take } = setup(SHAPE);
   const generation = running(1);
   planner.needsForecast = false;
   take(generation, 7);
   generations.stepTable([generation]);
+  take(generation, 8);
   planner.needsForecast = true;
   generations.stepTable([generation]);
-  expect(told).toEqual(['begin 1 4,5', 'end 1', 'step 1 7']);
+  expect(told).toEqual(['begin 1 4,5', 'end 1', 'begin 1 4,5 after 0,7', 'step 1 8']);
 });
 
 it('begins none again after a pass without generations', () => {

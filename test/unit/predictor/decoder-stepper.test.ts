@@ -5,6 +5,7 @@ import { DECODER, ENCODER, recordsOf, removeFiles, SHAPE, sourceOf } from './rou
 
 afterAll(removeFiles);
 
+const NONE = new Int32Array();
 const LAYERS = SHAPE.stacks[DECODER]!.layers;
 const records = recordsOf(20);
 const replay = await ReplayFunction.load(sourceOf(records));
@@ -20,8 +21,8 @@ function step(stepper: PrefixStepper, sequences: number[], tokens: number[]): nu
 it('steps several sequences through recorded routing in any order, until one was not recorded', () => {
   const stepper = new PrefixStepper(replay, SHAPE);
   const [a, b] = [records[3]!, records[8]!];
-  stepper.begin(30, a.stacks[ENCODER]!.tokens);
-  stepper.begin(80, b.stacks[ENCODER]!.tokens);
+  stepper.begin(30, a.stacks[ENCODER]!.tokens, NONE);
+  stepper.begin(80, b.stacks[ENCODER]!.tokens, NONE);
   const length = Math.min(a.stacks[DECODER]!.tokens.length, b.stacks[DECODER]!.tokens.length);
   expect(length).toBeGreaterThan(1);
   const truth = ({ stacks, top }: typeof a, layer: number, t: number) =>
@@ -33,7 +34,11 @@ it('steps several sequences through recorded routing in any order, until one was
   }
   stepper.end(80);
   stepper.end(81);
-  stepper.begin(31, a.stacks[ENCODER]!.tokens);
+  stepper.begin(32, a.stacks[ENCODER]!.tokens, a.stacks[DECODER]!.tokens.slice(0, 1));
+  expect(step(stepper, [32], [a.stacks[DECODER]!.tokens[1]!])).toEqual(
+    Array.from({ length: LAYERS }, (_, layer) => truth(a, layer, 1)),
+  );
+  stepper.begin(31, a.stacks[ENCODER]!.tokens, NONE);
   expect(step(stepper, [31], [a.stacks[DECODER]!.tokens[0]!])).toHaveLength(LAYERS);
   expect(step(stepper, [31], [a.stacks[DECODER]!.tokens[1]! + 1])).toBeNull();
 });

@@ -157,6 +157,36 @@ describe('step tables', () => {
     expect(lives(7, false)).toBe(true);
   });
 
+  it('count the time of beginning a sequence with its steps, and forget it with the sequence', () => {
+    const { tables, wait, stepper } = stepTables();
+    const begin = stepper.begin.bind(stepper);
+    stepper.begin = (...all) => {
+      wait(6_400);
+      begin(...all);
+    };
+    tables.stepTook(100);
+    tables.begin(1, CONTEXT, false);
+    // Each step is charged with a 64th of what is left: 100 ms at first, of which it may take 20.
+    for (let i = 0; i < 2; i += 1) tables.step([1], [5], 0);
+    expect(tables.paused).toBe(true);
+    expect(tables.step([1], [5], 0)).toBeNull();
+    stepper.begin = begin;
+    wait(100 * 16 * 2 + 1);
+    tables.begin(2, CONTEXT, false);
+    for (let i = 0; i < 40; i += 1) expect(tables.step([2], [5], 0)).not.toBeNull();
+  });
+
+  it('go on with what a sequence was fed', () => {
+    const seen: number[][] = [];
+    const { tables } = stepTables((tokens) => {
+      seen.push([...tokens]);
+      return true;
+    });
+    tables.begin(1, CONTEXT, false, Int32Array.of(5, 6));
+    expect(firsts(tables.step([1], [9], 0)!, 0)).toEqual(bestOf(9));
+    expect(seen).toEqual([[5, 6, 9]]);
+  });
+
   it('do not pause if they take a fifth of a step', () => {
     const { tables, wait } = stepTables(() => {
       wait(30);

@@ -16,7 +16,16 @@ import {
   TABLE_READY,
   tableK,
 } from '../../../src/protocol/hash-table.js';
-import { DECODER, ENCODER, recordOf, recordsOf, removeFiles, SHAPE, sourceOf } from './routing-fixture.js';
+import {
+  ALONE,
+  DECODER,
+  ENCODER,
+  recordOf,
+  recordsOf,
+  removeFiles,
+  SHAPE,
+  sourceOf,
+} from './routing-fixture.js';
 
 afterAll(removeFiles);
 
@@ -56,6 +65,20 @@ describe('table builder', () => {
     expect(builder.begin({ id: 1, routingK: 0, inputs: [input, null] })).toBeNull();
     expect(stats.figures().skipped).toBe(1);
     expect(builder.begin({ id: 2, routingK: 1, inputs: [input, null] })).not.toBeNull();
+  });
+
+  it('counts the contexts that a network without an encoder predicts too', () => {
+    const contextTokens = new Int32Array(3_000_000);
+    const contextOffsets = Int32Array.of(0, contextTokens.length);
+    const input = { tokens: Int32Array.of(5), offsets: Int32Array.of(0, 1), contextTokens, contextOffsets };
+    const begun = (name: 'lstm' | 'token') => {
+      const hashFunction: HashFunction = { name, fill: () => true, close: () => {} };
+      const stats = new BuilderStats();
+      const builder = new TableBuilder({ hashFunction, shape: ALONE, stats, onError: () => {} });
+      return builder.begin({ id: 1, routingK: 0, inputs: [input] });
+    };
+    expect(begun('lstm')).toBeNull();
+    expect(begun('token')).not.toBeNull();
   });
 
   it('returns pending tables, and fills them from the token table', () => {

@@ -36,6 +36,18 @@ describe('token table', () => {
     expect(chance[0]).toBeCloseTo((5 + 0.5 * ((5 + 1 / 8) / 6)) / 5.5, 6);
   });
 
+  it('steps sequences by their last tokens alone', () => {
+    const table = learned();
+    const stepper = table.stepper();
+    const tokens = Int32Array.of(5, 9);
+    const expected = filled(table, [...tokens], 3, DECODER);
+    const experts = new Uint16Array(expected.experts.length);
+    const [alpha, chance] = [new Float32Array(experts.length), new Float32Array(experts.length)];
+    stepper.begin(1, tokens, tokens);
+    expect(stepper.step(Int32Array.of(1, 2), tokens, 3, experts, alpha, chance)).toBe(true);
+    expect({ experts, alpha, chance }).toEqual(expected);
+  });
+
   it('falls back to the frequencies of the layer for an id it has not seen', () => {
     const records = Array.from({ length: 9 }, (_, i) => recordOf(i * 4, [i < 6 ? 5 : 2], [0]));
     const table = learned(records);
