@@ -11,7 +11,7 @@ import { markdownTable } from '../dist/report/markdown.js';
 import { sectionsOf } from '../dist/report/sections.js';
 import { SWITCH_WORDS } from '../dist/scenarios/models.js';
 import { QUANTIZED_MODELS } from './element-types/tables.mjs';
-import { commandToday, result } from './table-format.mjs';
+import { commandToday, hasResult, result } from './table-format.mjs';
 
 /** Of runs that measured a part each; where two measured the same, the later counts. */
 const RESULTS = ['bench/results/systems', 'bench/results/words'];
@@ -71,15 +71,15 @@ async function sectionText(files, { id, title, beside, sentences = [], chart, ta
 }
 
 function scriptResult(name) {
-  if (!existsSync(`bench/results/${name}.json`)) return undefined;
+  if (!hasResult(name)) return undefined;
   const found = result(name);
   return { ...found, command: commandToday(found.command) };
 }
 
 /** Each comparison has a command of its own. */
-function encoderPeers() {
-  if (!existsSync('bench/results/encoder-peers.json')) return undefined;
-  const { comparisons, ...found } = result('encoder-peers');
+function encoderPeers(name) {
+  if (!hasResult(name)) return undefined;
+  const { comparisons, ...found } = result(name);
   const today = comparisons.map((each) => ({ ...each, command: commandToday(each.command) }));
   return { ...found, comparisons: today };
 }
@@ -110,11 +110,17 @@ if (files.length > 0) {
     speed: {
       kernels: scriptResult('kernels'),
       kernelSets: scriptResult('kernel-sets'),
-      encoderPeers: encoderPeers(),
+      encoderPeers: encoderPeers('encoder-peers'),
       rest: scriptResult('rest-overhead'),
       streams: scriptResult('streams'),
       start: scriptResult('start'),
       llamaLimited: LLAMA_LIMITED.flatMap((name) => scriptResult(name) ?? []),
+    },
+    speedWithAmx: {
+      encoderPeers: encoderPeers('encoder-peers-amx'),
+      rest: scriptResult('rest-overhead-amx'),
+      streams: scriptResult('streams-amx'),
+      start: scriptResult('start-amx'),
     },
   };
   for (const section of sectionsOf(joined, scripts))

@@ -2,7 +2,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 
-export const result = (name) => JSON.parse(readFileSync(`bench/results/${name}.json`, 'utf8'));
+const fileOf = (name) => `bench/results/${name}.json`;
+export const hasResult = (name) => existsSync(fileOf(name));
+export const result = (name) => JSON.parse(readFileSync(fileOf(name), 'utf8'));
 export const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(bytes < 2 ** 30 ? 1 : 0)} MiB`;
 export const table = (head, rows) =>
   [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');

@@ -8,7 +8,7 @@ import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
 import { LineProcess } from '../../dist/support/line-process.js';
 import { MINI_DIRECTORY } from '../../dist/support/paths.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
-import { writeResult } from '../../dist/support/script-result.js';
+import { nameOfSpeed, writeResult } from '../../dist/support/script-result.js';
 import { ServeProcess } from '../../dist/support/serve-process.js';
 import { median, medians, quantile } from '../../dist/support/statistics.js';
 import { StepProgress } from '../../dist/support/step-progress.js';
@@ -25,7 +25,7 @@ const HELP = `node bench/scripts/rest/rest-overhead.mjs [options]
 Engine time is what the server itself reports of the same request (x-inference-time: from the moment the inference
 thread takes the batch up to its last native pass). The bare engine is the native engine in a loop over the same token
 ids, at one sentence a batch and at the mean batch that the server made for many clients.
-The result is bench/results/rest-overhead.json.`;
+The result is bench/results/rest-overhead.json, with AMX rest-overhead-amx.json.`;
 
 const { values } = parseArgs({
   options: {
@@ -149,7 +149,7 @@ try {
   const runs = [];
   for (const batchWait of values['batch-wait'].split(',')) {
     runs.push(await measure(pack, batchWait, profile));
-    writeResult('rest-overhead', { ...about, runs }, quick);
+    writeResult(nameOfSpeed('rest-overhead', about.isa), { ...about, runs }, quick);
   }
 } finally {
   rmSync(dir, { recursive: true, force: true });

@@ -1,10 +1,15 @@
 // The table of what REST adds to the engine alone.
-import { result, source, table } from '../table-format.mjs';
+import { hasResult, result, source, table } from '../table-format.mjs';
 
 const percent = (share) => `${(100 * share).toFixed(0)} %`;
 
+/** One for each kind of processor that was measured. */
 function restOverhead() {
-  const r = result('rest-overhead');
+  return ['rest-overhead', 'rest-overhead-amx'].filter(hasResult).map(overheadOf).join('\n\n');
+}
+
+function overheadOf(name) {
+  const r = result(name);
   const rows = r.runs.map((run) => [
     `${run.batchWaitMs} ms`,
     run.one.latencyP50Ms.toFixed(2),

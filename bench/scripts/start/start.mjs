@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { readManifest } from '../../../dist/checkpoint/manifest.js';
 import { emptyPageCache } from '../../dist/support/page-cache.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
-import { writeResult } from '../../dist/support/script-result.js';
+import { nameOfSpeed, writeResult } from '../../dist/support/script-result.js';
 import { ServeProcess } from '../../dist/support/serve-process.js';
 import { medians } from '../../dist/support/statistics.js';
 import { StepProgress } from '../../dist/support/step-progress.js';
@@ -18,7 +18,8 @@ const HELP = `node bench/scripts/start/start.mjs --pack DIR [options]
   --rounds 3             each of a cold and a warm start
   --threads N
   --quick                one round; the result goes to build/
-A cold start empties the page cache, which needs root. The result is bench/results/start.json.`;
+A cold start empties the page cache, which needs root. The result is bench/results/start.json, with
+AMX start-amx.json.`;
 
 const { values } = parseArgs({
   options: {
@@ -76,4 +77,4 @@ for (const kind of ['cold', 'warm']) {
     `  ${kind}: ${(firstAnswerMs / 1000).toFixed(2)} s, ready after ${(readyMs / 1000).toFixed(2)} s`,
   );
 }
-writeResult('start', result, quick);
+writeResult(nameOfSpeed('start', result.isa), result, quick);

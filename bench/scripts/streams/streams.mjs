@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util';
 import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
 import { LineProcess } from '../../dist/support/line-process.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
-import { writeResult } from '../../dist/support/script-result.js';
+import { nameOfSpeed, writeResult } from '../../dist/support/script-result.js';
 import { ServeProcess } from '../../dist/support/serve-process.js';
 import { mean, medians, quantile } from '../../dist/support/statistics.js';
 import { StepProgress } from '../../dist/support/step-progress.js';
@@ -22,7 +22,7 @@ const HELP = `node bench/scripts/streams/streams.mjs [options]
   --rounds 5             server and bare engine in turn
   --threads N
   --quick                one round of 4 streams; the result goes to build/
-The result is bench/results/streams.json.`;
+The result is bench/results/streams.json, with AMX streams-amx.json.`;
 
 const { values } = parseArgs({
   options: {
@@ -107,7 +107,7 @@ try {
     ...scriptProvenance(),
     ...{ model: basename(model), budget: BUDGET, threads: Number(threads), streams, maxTokens, rounds, runs },
   };
-  writeResult('streams', result, quick);
+  writeResult(nameOfSpeed('streams', result.isa), result, quick);
   console.log(JSON.stringify(result, null, 1));
 } finally {
   rmSync(dir, { recursive: true, force: true });

@@ -12,7 +12,7 @@ import { LineProcess } from '../../dist/support/line-process.js';
 import { buildNativeBench, runNativeBench } from '../../dist/support/native-bench.js';
 import { makeSwitchCheckpoint, sida } from '../../dist/support/processes.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
-import { resultFile, writeResult } from '../../dist/support/script-result.js';
+import { nameOfSpeed, resultFile, writeResult } from '../../dist/support/script-result.js';
 import { median, quantile } from '../../dist/support/statistics.js';
 import { StepProgress } from '../../dist/support/step-progress.js';
 import { passFlops, weightBytes } from './encoder-work.mjs';
@@ -30,7 +30,8 @@ const HELP = `node bench/scripts/transformers/encoder-peers.mjs [options]
   --dir DIR              where checkpoint and packs are made and used again (64 experts: 7.5 GB, a pack of f32 as much)
   --quick                a small shape and three rounds: shows that it runs; the result goes to build/
 Needs Python with PyTorch and transformers: sh bench/scripts/transformers/make-venv.sh, which it calls where there is none.
-Comparisons land one by one in bench/results/encoder-peers.json; those of an earlier run with the same shape stay.`;
+Comparisons land one by one in bench/results/encoder-peers.json, with AMX encoder-peers-amx.json; those of an earlier
+run with the same shape stay.`;
 
 const { values } = parseArgs({
   options: {
@@ -65,7 +66,6 @@ if (unknown !== undefined) throw new Error(`--lengths is ${DATA_SETS.join(', ')}
 if (kinds.includes('multirc') && values.data === undefined)
   throw new Error('--lengths multirc needs --data DIR');
 
-const NAME = 'encoder-peers';
 const PYTHON = 'build/peers-venv/bin/python';
 const MAX_TOKENS = 512;
 const WARM_UP = 2;
@@ -206,12 +206,13 @@ function sameConditions(earlier, about) {
 
 /** Puts a comparison in the place of an earlier one of the same kind. */
 function land(about, comparison) {
-  const file = resultFile(NAME, quick);
+  const name = nameOfSpeed('encoder-peers', about.isa);
+  const file = resultFile(name, quick);
   const earlier = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined;
   const key = ({ dtype, peerDtype, lengths }) => [dtype, peerDtype, lengths].join();
   const others = earlier !== undefined && sameConditions(earlier, about) ? earlier.comparisons : [];
   const comparisons = [...others.filter((other) => key(other) !== key(comparison)), comparison];
-  writeResult(NAME, { ...about, comparisons }, quick);
+  writeResult(name, { ...about, comparisons }, quick);
 }
 
 const limitsBench = buildNativeBench('limits_bench');

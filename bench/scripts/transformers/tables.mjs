@@ -1,5 +1,5 @@
 // The table that compares our encoder with Hugging Face transformers.
-import { commandToday, result, table } from '../table-format.mjs';
+import { commandToday, hasResult, result, table } from '../table-format.mjs';
 
 const percent = (share) => `${(100 * share).toFixed(0)} %`;
 const times = (ratio) => `${ratio.toFixed(2)}×`;
@@ -9,8 +9,13 @@ const gb = (bytes) => `${(bytes / 1e9).toFixed(2)} GB`;
 const TARGETS = { sst2: { f32: 1.4, bf16: 2.5, int8: 4.5, int4: 6 }, multirc: { f32: 1.3, int8: 2.5 } };
 const TITLES = { sst2: 'SST-2', multirc: 'MultiRC' };
 
+/** One for each kind of processor that was measured. */
 function encoderPeers() {
-  const r = result('encoder-peers');
+  return ['encoder-peers', 'encoder-peers-amx'].filter(hasResult).map(peersOf).join('\n\n');
+}
+
+function peersOf(name) {
+  const r = result(name);
   const rows = r.comparisons.flatMap((c) =>
     c.classes.map((k) => {
       const target = c.peerDtype === 'float32' ? TARGETS[c.lengths][c.dtype] : undefined;

@@ -84,11 +84,15 @@ export function savedShare(measurement: MeasurementSummary, group: Group): numbe
   return (blind - measurement.bytesMoved) / (blind - known);
 }
 
-/** Throughput gained over LRU, as a share of what true tables gain, where that is worth it. */
-export function gainedShare(measurement: MeasurementSummary, group: Group): number | undefined {
-  const own = overSystem(measurement, 'lru', group);
+/** Throughput gained over a system without tables, as a share of what true tables gain, where that is worth it. */
+export function gainedShare(
+  measurement: MeasurementSummary,
+  group: Group,
+  base: 'lru' | 'none',
+): number | undefined {
+  const own = overSystem(measurement, base, group);
   const known = beside(measurement, 'replay', group);
-  const most = known && overSystem(known, 'lru', group);
+  const most = known && overSystem(known, base, group);
   return own === undefined || most === undefined || most < 1 + WORTH ? undefined : (own - 1) / (most - 1);
 }
 

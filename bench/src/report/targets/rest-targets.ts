@@ -46,7 +46,7 @@ const REST: readonly RestTarget[] = [
     show: inMs,
   },
   {
-    what: 'REST: processor time of a request outside of the engine’s passes and the clients',
+    what: 'REST, many clients: processor time of a request outside of the engine’s passes and the clients',
     limit: '≤ 0.40 ms',
     within: (value) => value <= 0.4,
     value: ({ many, bareMany }) => many.apiCpuMs + many.engineCpuMs - bareMany.cpuMs,
