@@ -58,14 +58,19 @@ async function talk(engine: ChatEngine, messages: Said[]): Promise<boolean> {
   for await (const line of lines) {
     if (line.trim() !== '') {
       messages.push({ role: 'user', content: line });
+      let begun = false;
+      const show = (text: string) => {
+        begun = true;
+        printText(text);
+      };
       try {
-        messages.push({ role: 'assistant', content: await engine.answer(messages, printText) });
+        messages.push({ role: 'assistant', content: await engine.answer(messages, show) });
         printText('\n');
       } catch (error) {
         if (!(error instanceof SidaError) || error.status >= 500) throw error;
         messages.pop();
         answered = false;
-        printText('\n');
+        if (begun) printText('\n');
         warnLines(`sida: ${error.message}`);
       }
     }
