@@ -155,7 +155,10 @@ local function finish(id, status, field, value, limits)
     local why = nil
     if tonumber(redis.call('HGET', base .. 'counters', 'bytes')) > tonumber(limits[2]) then why = 'dropped-bytes' end
     if redis.call('ZCARD', base .. 'ended') > tonumber(limits[3]) then why = 'number' end
-    local old = why and redis.call('ZRANGE', base .. 'ended', 0, 0)[1]
+    if not why then break end
+    -- Of jobs that ended in one millisecond the order is that of their ids, so this one may come first.
+    local oldest = redis.call('ZRANGE', base .. 'ended', 0, 1)
+    local old = oldest[1] == id and oldest[2] or oldest[1]
     if not old or old == id then break end
     drop(old, why)
   end

@@ -244,6 +244,20 @@ describeWithRedis('the ledger', () => {
     expect(await again('first')).toEqual({ as: 'accepted' });
   });
 
+  it('keeps no more jobs than it may when several end in one millisecond', async () => {
+    const few = new RedisLedger(client, '{tied}', { ...LEDGER_LIMITS, keptJobs: 1 });
+    const ended = 'sida:{tied}:ledger:ended';
+    let latest = '';
+    for (const token of ['a', 'b', 'c', 'd']) {
+      latest = await acceptIn(few, {});
+      const { runs } = await few.claim({ token, worker: 'worker', room: 1, leaseMs: 60_000 });
+      // As if the others had ended at the same time, and their ids came behind.
+      for (const other of await client.zrange(ended, 0, -1)) await client.zadd(ended, 9e15, other);
+      await few.complete(runs[0]!.id, token, RESULT);
+      expect(await client.zrange(ended, 0, -1)).toEqual([latest]);
+    }
+  });
+
   it('reads the form of a job for its record, and not again for its news', async () => {
     const id = await accept();
     expect((await ledger.read(id)).record!.form).not.toBeNull();
