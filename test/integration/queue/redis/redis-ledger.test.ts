@@ -252,9 +252,9 @@ describeWithRedis('the ledger', () => {
       latest = await acceptIn(few, {});
       const { runs } = await few.claim({ token, worker: 'worker', room: 1, leaseMs: 60_000 });
       // As if the others had ended at the same time, and their ids came behind.
-      for (const other of await client.zrange(ended, 0, -1)) await client.zadd(ended, 9e15, other);
+      for (const other of await client.zrange(ended, '0', '-1')) await client.zadd(ended, 9e15, other);
       await few.complete(runs[0]!.id, token, RESULT);
-      expect(await client.zrange(ended, 0, -1)).toEqual([latest]);
+      expect(await client.zrange(ended, '0', '-1')).toEqual([latest]);
     }
   });
 
