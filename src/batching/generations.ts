@@ -113,9 +113,10 @@ export class Generations {
       const { sequence, length, input, tokens: all } = running;
       if (stacks.length === 1) stepTables?.begin(sequence, all.subarray(0, length), false);
       else {
-        const generated = all.subarray(input.tokens.length);
-        const fed = Int32Array.of(tokens.start!, ...generated).subarray(0, length);
-        stepTables?.begin(sequence, input.tokens, false, fed);
+        // It has been fed the start token, and all that it generated but the last.
+        const fed = all.slice(input.tokens.length - 1);
+        fed[0] = tokens.start!;
+        stepTables?.begin(sequence, input.tokens, false, fed.subarray(0, length));
       }
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Measures how busy the link into device memory is. While the link has spare time, prefetches may move extra bytes to
- * reduce waiting.
+ * Measures how busy the way into device memory is: the disk, and a simulated link. Copies to a GPU are not measured.
+ * While the way has spare time, prefetches may move extra bytes to reduce waiting.
  */
 import type { DeviceUsage, RunStats } from '../native/addon-types.js';
 

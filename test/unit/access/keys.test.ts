@@ -72,6 +72,15 @@ describe('the file', () => {
   });
 });
 
+/** Resolves when the ring notices that its file has changed. */
+async function noticedBy(ring: KeyRing): Promise<void> {
+  let unwatch = () => {};
+  await new Promise<void>((resolve) => {
+    unwatch = ring.watch(resolve);
+  });
+  unwatch();
+}
+
 describe('the ring', () => {
   const [infer, admin] = [newApiKey(), newApiKey()];
   const file = join(folder, 'keys');
@@ -112,12 +121,10 @@ describe('the ring', () => {
     const watched = join(folder, 'watched');
     writeFileSync(watched, line('ci'), { mode: 0o600 });
     const ring = new KeyRing({ apiKeys: watched });
-    const changed = new Promise<() => void>((resolve) => {
-      const unwatch = ring.watch(() => resolve(unwatch));
-    });
+    const noticed = noticedBy(ring);
     writeFileSync(`${watched}.new`, `${line('ci')}\n${line('cd')}`, { mode: 0o600 });
     renameSync(`${watched}.new`, watched);
-    (await changed)();
+    await noticed;
     ring.reload();
     expect(ring.size).toBe(2);
   });
@@ -126,12 +133,10 @@ describe('the ring', () => {
     const path = join(folder, 'looping');
     writeFileSync(path, line('ci'), { mode: 0o600 });
     const ring = new KeyRing({ apiKeys: path });
-    const changed = new Promise<() => void>((resolve) => {
-      const unwatch = ring.watch(() => resolve(unwatch));
-    });
+    const noticed = noticedBy(ring);
     rmSync(path);
     symlinkSync('looping', path);
-    (await changed)();
+    await noticed;
     expect(() => ring.reload()).toThrow(/Cannot use the file of keys/);
     expect(ring.size).toBe(1);
     expect(() => new KeyRing({ apiKeys: path })).toThrow(UsageError);
