@@ -33,6 +33,12 @@ const MODELS = [
     name: 'switch-mini int4 with int8 activations',
     flags: ['--experts', 'int4', '--activations', 'int8'],
   },
+  {
+    ...mini,
+    name: 'switch-mini bf16 activations',
+    budgets: ['100%', 'smallest'],
+    flags: ['--experts', 'bf16', '--dense', 'bf16', '--activations', 'bf16'],
+  },
   { ...mini, name: 'switch-mini predicted', flags: ['--routing', 'predicted', '--routing-k', '3'] },
   ...FIXTURES.map((name) => ({
     name,

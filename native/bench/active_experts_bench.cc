@@ -21,7 +21,7 @@ constexpr size_t kGroup = 8;
 
 struct Case {
   const PackedExperts* experts;
-  bool int8;
+  ActivationFormat activations;
   size_t active;
   std::vector<double> ms, read_share;
 };
@@ -52,24 +52,25 @@ int main(int argc, char** argv) {
   }
   std::vector<Case> cases;
   for (const PackedExperts& experts : formats) {
-    const bool quantized =
-        experts.format.type == WeightType::kInt8 || experts.format.type == WeightType::kInt4;
-    for (const bool int8 : {false, true}) {
-      if (int8 && !quantized) continue;
+    const bool bf16 = experts.format == kBf16Format;
+    std::vector<ActivationFormat> kinds{ActivationFormat::kF32};
+    if (bf16 || quantized(experts.format)) kinds.push_back(bf16 ? ActivationFormat::kBf16 : ActivationFormat::kInt8);
+    for (const ActivationFormat activations : kinds) {
       for (const size_t active : numbers(argv[7])) {
         if (active == 0 || active > tokens || active > experts.shuffled.size()) {
           std::fprintf(stderr, "%zu active experts: more than the %zu tokens or the %zu copies\n", active,
                        tokens, experts.shuffled.size());
           return 1;
         }
-        cases.push_back({&experts, int8, active, {}, {}});
+        cases.push_back({&experts, activations, active, {}, {}});
       }
     }
   }
 
   const std::vector<float> x = random_floats(tokens * d, 3);
   std::vector<float> inputs(tokens * d), hidden(tokens * (ff + 16)), y(tokens * d);
-  std::vector<std::byte> codes(quantized_bytes(tokens, std::max(d, ff), {WeightType::kInt4, 32}));
+  std::vector<std::byte> rounded(std::max(rounded_bytes(tokens, std::max(d, ff), {WeightType::kInt4, 32}),
+                                          rounded_bytes(tokens, std::max(d, ff), kBf16Format)));
   std::vector<uint32_t> order(tokens);
   std::iota(order.begin(), order.end(), 0);
   std::mt19937 random(4);
@@ -79,7 +80,7 @@ int main(int argc, char** argv) {
       std::vector<uint32_t> experts = c.experts->shuffled;
       std::shuffle(experts.begin(), experts.end(), random);
       const ExpertScratch scratch{tokens, inputs.data(), hidden.data(), ff + 16,
-                                  c.int8 ? Int8Scratch(codes) : Int8Scratch()};
+                                  {c.activations, rounded}};
       // Layer after layer over other copies, so that no cache holds the weights of the one before.
       const size_t layers = experts.size() / c.active;
       const double seconds = seconds_of([&] {
@@ -104,7 +105,7 @@ int main(int argc, char** argv) {
     std::printf(
         "{\"format\": \"%s\", \"activations\": \"%s\", \"active\": %zu, \"ms\": %.4f, \"ofRead\": %.4f, "
         "\"expertBytes\": %zu}\n",
-        weight_type_name(c.experts->format.type), c.int8 ? "int8" : "f32", c.active, median(c.ms),
+        weight_type_name(c.experts->format.type), activation_format_name(c.activations), c.active, median(c.ms),
         median(c.read_share), static_cast<size_t>(c.experts->bytes));
   }
 }

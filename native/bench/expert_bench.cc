@@ -23,12 +23,12 @@ constexpr size_t kGroup = 8;
 
 struct Case {
   const PackedExperts* experts;
-  bool int8;
+  ActivationFormat activations;
   size_t rows;
-  std::vector<double> read_share, fma_share, vnni_share, bytes, operations;
+  std::vector<double> read_share, fma_share, vnni_share, amx_share, bytes, operations;
 
   std::string name() const {
-    return std::string(weight_type_name(experts->format.type)) + (int8 ? " x int8" : " x f32");
+    return std::string(weight_type_name(experts->format.type)) + " x " + activation_format_name(activations);
   }
 };
 
@@ -47,10 +47,12 @@ int main(int argc, char** argv) {
   }
   std::vector<Case> cases;
   for (const PackedExperts& experts : formats) {
-    for (const bool int8 : {false, true}) {
-      if (int8 && !quantized(experts.format)) continue;
+    const bool bf16 = experts.format == kBf16Format;
+    std::vector<ActivationFormat> kinds{ActivationFormat::kF32};
+    if (bf16 || quantized(experts.format)) kinds.push_back(bf16 ? ActivationFormat::kBf16 : ActivationFormat::kInt8);
+    for (const ActivationFormat activations : kinds) {
       for (const size_t rows : {1, 2, 3, 4, 8, 16, 64, 256}) {
-        Case c{&experts, int8, rows, {}, {}, {}, {}, {}};
+        Case c{&experts, activations, rows, {}, {}, {}, {}, {}, {}};
         if (c.name().find(options.only) != std::string::npos) cases.push_back(c);
       }
     }
@@ -58,22 +60,24 @@ int main(int argc, char** argv) {
 
   const std::vector<float> x = random_floats(kMaxRows * kD, 3);
   std::vector<float> inputs(kMaxRows * kD), hidden(kMaxRows * (kFf + 16)), y(kGroup * kMaxRows * kD);
-  std::vector<std::byte> codes(quantized_bytes(kMaxRows, kFf, {WeightType::kInt4, 32}));
+  std::vector<std::byte> rounded(
+      std::max(rounded_bytes(kMaxRows, kFf, {WeightType::kInt4, 32}), rounded_bytes(kMaxRows, kFf, kBf16Format)));
   std::vector<uint32_t> order(kMaxRows);
   std::iota(order.begin(), order.end(), 0);
   std::reverse(order.begin(), order.end());
   std::mt19937 random(4);
-  std::vector<double> reads, fmas, vnnis;
+  std::vector<double> reads, fmas, vnnis, bf16_tiles, int8_tiles;
   for (size_t round = 0; round <= options.rounds; ++round) {
     const double read = read_bandwidth(pool, formats[0].memory, max_bytes / 4096 * 4096 / 2);
     const double fma = fma_peak(pool), vnni = vnni_peak(pool);
+    const double bf16_tile = bf16_tile_peak(pool), int8_tile = int8_tile_peak(pool);
     for (Case& c : cases) {
       std::vector<uint32_t> experts = c.experts->shuffled;
       std::shuffle(experts.begin(), experts.end(), random);
       // With many rows arithmetic is the limit, which fewer experts show too.
       if (c.rows > 16) experts.resize(std::min(experts.size(), std::max<size_t>(1, 512 / c.rows)));
       const ExpertScratch scratch{kMaxRows, inputs.data(), hidden.data(), kFf + 16,
-                                  c.int8 ? Int8Scratch(codes) : Int8Scratch()};
+                                  {c.activations, rounded}};
       const double seconds = seconds_of([&] {
         for (size_t begin = 0; begin < experts.size(); begin += kGroup) {
           std::vector<ExpertRows> group;
@@ -91,34 +95,43 @@ int main(int argc, char** argv) {
       c.read_share.push_back(c.bytes.back() / read);
       c.fma_share.push_back(fma == 0 ? 0 : c.operations.back() / fma);
       c.vnni_share.push_back(vnni == 0 ? 0 : c.operations.back() / vnni);
+      const double tile = c.activations == ActivationFormat::kBf16 ? bf16_tile : int8_tile;
+      const bool tiles = tile != 0 && c.activations != ActivationFormat::kF32;
+      c.amx_share.push_back(tiles ? c.operations.back() / tile : 0);
     }
     if (round == 0) continue;
     reads.push_back(read);
     fmas.push_back(fma);
     vnnis.push_back(vnni);
+    bf16_tiles.push_back(bf16_tile);
+    int8_tiles.push_back(int8_tile);
   }
 
   if (options.json) {
     std::printf("{\"isa\":\"%s\",\"threads\":%zu,\"rounds\":%zu,\"readBytesPerSecond\":%.4g,",
                 cpu_kernels().isa, options.threads, options.rounds, median(reads));
-    std::printf("\"fmaPerSecond\":%.4g,\"vnniPerSecond\":%.4g,\"cases\":[", median(fmas), median(vnnis));
+    std::printf("\"fmaPerSecond\":%.4g,\"vnniPerSecond\":%.4g,", median(fmas), median(vnnis));
+    std::printf("\"amxBf16PerSecond\":%.4g,\"amxInt8PerSecond\":%.4g,\"cases\":[", median(bf16_tiles),
+                median(int8_tiles));
     for (const Case& c : cases) {
       std::printf("%s{\"format\":\"%s\",\"activations\":\"%s\",\"rows\":%zu,\"bytesPerSecond\":%.4g,",
                   &c == &cases[0] ? "" : ",", weight_type_name(c.experts->format.type),
-                  c.int8 ? "int8" : "f32", c.rows, median(c.bytes));
-      std::printf("\"operationsPerSecond\":%.4g,\"ofRead\":%.4f,\"ofFma\":%.4f,\"ofVnni\":%.4f}",
-                  median(c.operations), median(c.read_share), median(c.fma_share), median(c.vnni_share));
+                  activation_format_name(c.activations), c.rows, median(c.bytes));
+      std::printf("\"operationsPerSecond\":%.4g,\"ofRead\":%.4f,\"ofFma\":%.4f,\"ofVnni\":%.4f,\"ofAmx\":%.4f}",
+                  median(c.operations), median(c.read_share), median(c.fma_share), median(c.vnni_share),
+                  median(c.amx_share));
     }
     std::printf("]}\n");
     return 0;
   }
-  std::printf("isa %s, %zu threads: reads %.1f GB/s, FMA %.0f GFLOP/s, VNNI %.0f GOP/s\n", cpu_kernels().isa,
-              options.threads, median(reads) / 1e9, median(fmas) / 1e9, median(vnnis) / 1e9);
-  std::printf("%-12s %5s %8s %9s %8s %8s %8s\n", "format", "rows", "GB/s", "GOP/s", "of read", "of FMA",
-              "of VNNI");
+  std::printf("isa %s, %zu threads: reads %.1f GB/s, FMA %.0f GFLOP/s, VNNI %.0f GOP/s, AMX %.0f GFLOP/s, %.0f GOP/s\n",
+              cpu_kernels().isa, options.threads, median(reads) / 1e9, median(fmas) / 1e9, median(vnnis) / 1e9,
+              median(bf16_tiles) / 1e9, median(int8_tiles) / 1e9);
+  std::printf("%-12s %5s %8s %9s %8s %8s %8s %8s\n", "format", "rows", "GB/s", "GOP/s", "of read", "of FMA",
+              "of VNNI", "of AMX");
   for (const Case& c : cases) {
-    std::printf("%-12s %5zu %8.1f %9.1f %7.0f%% %7.0f%% %7.0f%%\n", c.name().c_str(), c.rows,
+    std::printf("%-12s %5zu %8.1f %9.1f %7.0f%% %7.0f%% %7.0f%% %7.0f%%\n", c.name().c_str(), c.rows,
                 median(c.bytes) / 1e9, median(c.operations) / 1e9, 100 * median(c.read_share),
-                100 * median(c.fma_share), 100 * median(c.vnni_share));
+                100 * median(c.fma_share), 100 * median(c.vnni_share), 100 * median(c.amx_share));
   }
 }

@@ -1,4 +1,4 @@
-// Peak rates of the machine: reads from memory, f32 fused multiply-adds, 8-bit products.
+// Peak rates of the machine: reads from memory, f32 fused multiply-adds, 8-bit products, tiles of AMX.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/cpu_features.h"
 #include "core/thread_pool.h"
 
 #if defined(__x86_64__)
@@ -73,6 +74,28 @@ SIDA_PEAK(fma_avx2, "avx2,fma", __m256, "vfmadd231ps")
 SIDA_PEAK(dot_vnni, "avx512f,avx512vnni", __m512i, "vpdpbusd")
 #undef SIDA_PEAK
 
+// Four tiles of sums hide the latency, as products of blocks have them. A shape of whole tiles.
+struct alignas(64) WholeTiles {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+#define SIDA_TILE_PEAK(name, isa, instruction)                                    \
+  [[gnu::target(isa)]] inline void name(size_t steps, float*) {                   \
+    const WholeTiles shapes;                                                      \
+    __asm__ volatile("ldtilecfg %0" : : "m"(shapes));                             \
+    for (size_t i = 0; i < steps; ++i) {                                          \
+      __asm__ volatile(instruction " %tmm6, %tmm4, %tmm0\n" instruction           \
+                                   " %tmm7, %tmm4, %tmm1\n" instruction           \
+                                   " %tmm6, %tmm5, %tmm2\n" instruction           \
+                                   " %tmm7, %tmm5, %tmm3");                       \
+    }                                                                             \
+    __asm__ volatile("tilerelease");                                              \
+  }
+SIDA_TILE_PEAK(tiles_bf16, "amx-tile,amx-bf16", "tdpbf16ps")
+SIDA_TILE_PEAK(tiles_int8, "amx-tile,amx-int8", "tdpbusd")
+#undef SIDA_TILE_PEAK
+
 inline double peak(ThreadPool& pool, void (*run)(size_t, float*), double operations_a_step) {
   constexpr size_t kSteps = 2000000;
   std::vector<float> out(pool.threads() * 16);
@@ -96,6 +119,23 @@ inline double fma_peak(ThreadPool& pool) {
 inline double vnni_peak(ThreadPool& pool) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512vnni")) return peak(pool, dot_vnni, 10 * 64 * 2);
+#endif
+  (void)pool;
+  return 0;
+}
+
+/// Of the tiles of AMX.
+inline double bf16_tile_peak(ThreadPool& pool) {
+#if defined(__x86_64__)
+  if (may_use_tiles()) return peak(pool, tiles_bf16, 4 * 16 * 16 * 32 * 2);
+#endif
+  (void)pool;
+  return 0;
+}
+
+inline double int8_tile_peak(ThreadPool& pool) {
+#if defined(__x86_64__)
+  if (may_use_tiles()) return peak(pool, tiles_int8, 4 * 16 * 16 * 64 * 2);
 #endif
   (void)pool;
   return 0;

@@ -26,6 +26,7 @@ constexpr WeightFormat kDense[] = {kF32Format, kBf16Format, {WeightType::kInt8},
 constexpr unsigned kCut = 0x10;
 constexpr unsigned kInt8Activations = 0x20;
 constexpr unsigned kMxfp4Experts = 0x40;
+constexpr unsigned kBf16Activations = 0x80;
 
 /// A checkpoint of zeros and a pack of it.
 class SmallPack {
@@ -122,7 +123,9 @@ void read_weights(std::string_view bytes) {
         std::pair{"experts.sida", pack.experts.experts() * pack.experts.slot_bytes}}) {
     small.files().write(name, (choice & kCut) != 0 ? std::string(weights) : repeated(weights, size));
   }
-  const auto activations = (choice & kInt8Activations) != 0 ? ActivationFormat::kInt8 : ActivationFormat::kF32;
+  const auto activations = (choice & kInt8Activations) != 0   ? ActivationFormat::kInt8
+                           : (choice & kBf16Activations) != 0 ? ActivationFormat::kBf16
+                                                              : ActivationFormat::kF32;
   expect_clean([&] { run(small.files().path(), activations); });
 }
 

@@ -25,7 +25,7 @@ import { readJsonFile } from '../files/json-file.js';
 import { batchLimits } from '../inference/batch-limits.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
-import type { KvType, MemoryPlan, ModelShape, PackFormats, WeightFormat } from '../native/addon-types.js';
+import type { MemoryPlan, ModelShape, PackFormats, WeightFormat } from '../native/addon-types.js';
 import { formatBytes } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
 import { EXIT } from './exit.js';
@@ -101,7 +101,7 @@ async function planOne(dir: string, sources: Sources, values: Record<string, unk
   const options = resolvePlanOptions(sources);
   const planned = await planModel(resolve(dir), options);
   const budget = budgetOf(options.memoryBudget, planned);
-  if (values.json === true) printJson(asJson(planned, budget));
+  if (values.json === true) printJson(asJson(planned, options, budget));
   else printLines(...describeAll(planned, options, budget));
   return budget.fits;
 }
@@ -127,7 +127,10 @@ async function planSeveral(
   });
   const bytes = plans.reduce((sum, { budget }) => sum + budget.bytes, 0);
   if (values.json === true) {
-    const each = plans.map(({ name, planned, budget }) => ({ name, ...asJson(planned, budget) }));
+    const each = plans.map(({ name, planned, options, budget }) => ({
+      name,
+      ...asJson(planned, options, budget),
+    }));
     printJson({ models: each, budget: { bytes: sharedBudget ?? bytes, shared: sharedBudget !== undefined } });
   } else {
     for (const { name, planned, options, budget } of plans) {
@@ -167,17 +170,17 @@ function budgetOf(memoryBudget: string, { plan }: Planned): Budget {
   return { bytes, fits: bytes >= plan.smallest, slots: slotsWithin(bytes, plan) };
 }
 
-function asJson(planned: Planned, budget: Budget) {
-  return { ...planned, choices: slotsOfChoices(planned, budget.bytes), budget };
+function asJson(planned: Planned, { activations }: PlanOptions, budget: Budget) {
+  return { ...planned, activations, choices: slotsOfChoices(planned, budget.bytes), budget };
 }
 
-function describeAll(planned: Planned, { kv, memoryBudget }: PlanOptions, budget: Budget): string[] {
+function describeAll(planned: Planned, options: PlanOptions, budget: Budget): string[] {
   return [
     ...(planned.shape === null ? [] : [describeShape(planned.shape), '']),
-    ...describe(planned, kv),
+    ...describe(planned, options),
     '',
     ...describeChoices(planned, budget.bytes),
-    verdict(memoryBudget, budget, planned.plan),
+    verdict(options.memoryBudget, budget, planned.plan),
   ];
 }
 
@@ -222,7 +225,7 @@ function describeShape(shape: ModelShape): string {
   return `${family}, ${kind}: ${layers}, ${moeLayers.length} of them MoE with ${experts} experts, ${topK} for a token${context}`;
 }
 
-function describe({ plan, layers, formats }: Planned, kv: KvType): string[] {
+function describe({ plan, layers, formats }: Planned, { kv, activations }: PlanOptions): string[] {
   const row = (name: string, bytes: number, note = '') => [name, formatBytes(bytes), String(bytes), note];
   const perLayer = plan.experts / layers.length;
   const slotOf = new Set(plan.blockBytes).size > 1 ? 'the largest expert' : 'one expert';
@@ -232,7 +235,7 @@ function describe({ plan, layers, formats }: Planned, kv: KvType): string[] {
     row('dense weights', plan.dense, formatName(formats.dense)),
     row('routers', plan.routers),
     row('KV cache', plan.kvCache, kv),
-    row('workspace', plan.workspace),
+    row('workspace', plan.workspace, `activations ${activations}`),
     row('one slot', plan.slot, `${slotOf}, ${formatName(formats.experts)}`),
     ...layers.map((layer, i) =>
       row(`experts ${layer}`, perLayer * plan.blockBytes[i]!, `${perLayer} experts`),

@@ -9,7 +9,7 @@ import {
   EXPERT_DTYPES,
   GROUPS,
 } from '../checkpoint/weight-format.js';
-import { DEVICES } from '../native/engine-types.js';
+import { ACTIVATIONS, DEVICES } from '../native/engine-types.js';
 import { EVICTION_POLICY_NAMES, PREFIX_CACHE_MODES, ROUTING_MODES } from '../protocol/engine-messages.js';
 import type { HashFunctionName } from '../protocol/predictor-messages.js';
 
@@ -272,9 +272,10 @@ export const ENGINE_OPTIONS = {
     env: 'SIDA_ACTIVATIONS',
     default: 'f32',
     help:
-      'element type of the activations that are multiplied with quantized weights: f32, or int8, which rounds ' +
-      'each row to 8 bits and is faster but less exact. Answers have the same bits at every budget with both',
-    parse: oneOf(['f32', 'int8'] as const),
+      'element type of activations in products: f32; int8, which rounds them to 8 bits where weights are quantized; ' +
+      'or bf16, which rounds them where weights are bf16 and is faster on processors with AMX alone. Rounding is less ' +
+      'exact. With each type, answers have the same bits at every budget',
+    parse: oneOf(ACTIVATIONS),
   }),
   packDir: option({
     flag: 'pack-dir',

@@ -144,6 +144,7 @@ async function open(): Promise<void> {
     plan,
     usage,
     predictor,
+    activations: config.activations,
     routing: config.routing,
   };
   send({ type: 'ready', model, pack, isa: loadAddon().cpuFeatures().isa });

@@ -17,8 +17,8 @@ export interface BatchLimits {
   /** Whether the model's routers are on the device; default true. Without them, every batch must have a `routing`. */
   routers?: boolean;
   /**
-   * Type of the activations that are multiplied with quantized weights; default f32. With int8, each row is rounded at
-   * run time, which is faster and less exact. Other weights are always multiplied with f32.
+   * Type of activations in products; default f32. Each row is rounded at run time: with int8 where weights are
+   * quantized, with bf16 where they are bf16. Other weights are multiplied with f32. Needs the cpu device, but for f32.
    */
   activations?: Activations;
   /** The device that holds the weights and computes; default cpu. */
@@ -29,7 +29,8 @@ export interface BatchLimits {
   kvWindows?: number;
 }
 
-export type Activations = 'f32' | 'int8';
+export const ACTIVATIONS = ['f32', 'bf16', 'int8'] as const;
+export type Activations = (typeof ACTIVATIONS)[number];
 export type KvType = 'f32' | 'bf16';
 
 export const DEVICES = ['cpu', 'cuda'] as const;

@@ -42,7 +42,7 @@ export interface EngineConfig extends FormatChoices {
   hostBudget: string;
   device: DeviceName;
   threads: number;
-  /** Type of the activations that are multiplied with quantized weights. */
+  /** Type of activations in products whose weights can take it. */
   activations: Activations;
   /** Type of cached keys and values. */
   kv: KvType;
@@ -98,6 +98,7 @@ export interface ModelInfo {
   identity: ModelIdentity;
   shape: ModelShape;
   formats: PackFormats;
+  activations: Activations;
   tasks: Tasks;
   hasTokenizer: boolean;
   /** Null if the model has no chat template, or no tokenizer. */

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { convertCheckpoint } from '../../../src/checkpoint/converter.js';
 import { readSafetensors, writeSafetensors } from '../../../src/checkpoint/safetensors.js';
 import { loadAddon } from '../../../src/native/addon.js';
-import { NO_PARENT, type PackFormats } from '../../../src/native/addon-types.js';
+import { type Activations, NO_PARENT, type PackFormats } from '../../../src/native/addon-types.js';
 import { ServerProcess, sst2 } from '../../../test/support/server-process.js';
 import { REPOSITORY } from '../../src/support/paths.js';
 
@@ -45,7 +45,7 @@ let packs = 0;
 async function logitsOf(
   model: string,
   formats: PackFormats,
-  activations: 'f32' | 'int8',
+  activations: Activations,
   budget: 'all' | 'smallest',
 ) {
   const { pack } = await convertCheckpoint({ model, out: at(`pack-${packs++}`), ...formats });
@@ -80,9 +80,9 @@ describe.each(['switch-tiny', 'olmoe-tiny'])('%s', (name) => {
   });
 
   describe.each(Object.entries(FORMATS))('with experts of %s', (_, formats) => {
-    const activations = ['int8', 'int4'].includes(formats.experts.dtype)
-      ? (['f32', 'int8'] as const)
-      : (['f32'] as const);
+    const { dtype } = formats.experts;
+    const rounded = dtype === 'bf16' ? 'bf16' : 'int8';
+    const activations: Activations[] = ['bf16', 'int8', 'int4'].includes(dtype) ? ['f32', rounded] : ['f32'];
     it.each(activations)('and activations of %s has the logits of the model', async (type) => {
       const plain = await logitsOf(model, formats, type, 'all');
       for (const copy of padded) {

@@ -125,9 +125,10 @@ namespace {
 ActivationFormat activations_from_js(const Napi::Value& value) {
   if (value.IsUndefined()) return ActivationFormat::kF32;
   const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
-  if (name == "f32") return ActivationFormat::kF32;
-  if (name == "int8") return ActivationFormat::kInt8;
-  throw Error("invalid_request", "expected \"activations\" to be f32 or int8");
+  for (const auto format : {ActivationFormat::kF32, ActivationFormat::kBf16, ActivationFormat::kInt8}) {
+    if (name == activation_format_name(format)) return format;
+  }
+  throw Error("invalid_request", "expected \"activations\" to be f32, bf16 or int8");
 }
 
 KvFormat kv_from_js(const Napi::Value& value) {

@@ -47,10 +47,12 @@ void check_limits(const ModelSpec& spec, const BatchLimits& limits) {
                                        " experts a token exceeds the " + std::to_string(spec.experts()) +
                                        " experts of a layer");
   }
-  if (limits.activations != ActivationFormat::kInt8) return;
+  if (limits.activations == ActivationFormat::kF32) return;
   if (limits.device != DeviceKind::kCpu) {
-    throw Error("invalid_request", "int8 activations need the cpu device");
+    throw Error("invalid_request",
+                std::string(activation_format_name(limits.activations)) + " activations need the cpu device");
   }
+  if (limits.activations != ActivationFormat::kInt8) return;
   if (const size_t widest = widest_product(spec); widest > kMaxInt8Inputs) {
     throw Error("invalid_request", "activations of int8: a product over " + std::to_string(widest) +
                                        " inputs exceeds " + std::to_string(kMaxInt8Inputs) +

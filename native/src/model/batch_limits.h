@@ -3,15 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/activation_format.h"
 #include "ops/kv_page.h"
 
 namespace sida {
 
 /// The device that holds a model's weights and computes.
 enum class DeviceKind : uint8_t { kCpu, kCuda };
-
-/// The type of activations in products with quantized weights; cpu only.
-enum class ActivationFormat : uint8_t { kF32, kInt8 };
 
 /// The limits that size the workspace, the KV cache and the dense weights on the device.
 struct BatchLimits {
@@ -20,7 +18,7 @@ struct BatchLimits {
   size_t threads = 1;              ///< each has scratch space of its own
   size_t max_routing_k = 1;        ///< experts that a batch's routing may name for a token
   bool routers = true;             ///< false: routers are not loaded, so every batch must bring its routing
-  ActivationFormat activations = ActivationFormat::kF32;  ///< in products with quantized weights
+  ActivationFormat activations = ActivationFormat::kF32;
   DeviceKind device = DeviceKind::kCpu;
   KvFormat kv = KvFormat::kF32;
   /// Sequences for which layers with a window keep pages beside those of the largest pass.

@@ -217,12 +217,15 @@ struct Closeness {
   size_t routed_alike = 0, greedy_alike = 0;
 };
 
-Closeness closeness(const std::string& directory, WeightFormat experts, WeightFormat dense) {
+Closeness closeness(const std::string& directory, WeightFormat experts, WeightFormat dense,
+                    ActivationFormat activations) {
   const Cases cases(directory);
   const auto list = JsonDocument::parse(read_text_file(directory + "/cases.json", 1 << 20), {"cases.json"});
   TempDir packed;
   testing::write_pack(directory, packed.path(), experts, dense);
-  Engine engine(testing::options_for(packed.path(), limits_on(DeviceKind::kCpu), 1.0));
+  BatchLimits limits = limits_on(DeviceKind::kCpu);
+  limits.activations = activations;
+  Engine engine(testing::options_for(packed.path(), limits, 1.0));
   const std::vector<Answer> answers = answers_of(engine, cases, list);
   const size_t width = engine.spec().width;
   Closeness found;
@@ -274,6 +277,7 @@ struct Kept {
   WeightFormat experts, dense;
   double error;
   size_t routed_alike, greedy_alike;
+  ActivationFormat activations = ActivationFormat::kF32;
 };
 
 TEST_CASE("quantized packs: close to transformers in float32 where the routers agree") {
@@ -290,12 +294,14 @@ TEST_CASE("quantized packs: close to transformers in float32 where the routers a
            Kept{untied, int4(32), kF32Format, 0.2, 2, 0},
            Kept{capacity, int4(64), kF32Format, 0.2, 3, 7},
            Kept{capacity, int4(128), kF32Format, 0.2, 5, 6},
+           Kept{capacity, kBf16Format, kBf16Format, 0.06, 4, 8, ActivationFormat::kBf16},
+           Kept{untied, kBf16Format, kBf16Format, 0.02, 3, 4, ActivationFormat::kBf16},
        }) {
     CAPTURE(std::string(kept.fixture));
     CAPTURE(std::string(weight_type_name(kept.experts.type)));
     CAPTURE(kept.experts.group);
     CAPTURE(std::string(weight_type_name(kept.dense.type)));
-    const Closeness found = closeness(fixture(kept.fixture), kept.experts, kept.dense);
+    const Closeness found = closeness(fixture(kept.fixture), kept.experts, kept.dense, kept.activations);
     CHECK(found.worst < kept.error);
     CHECK(found.routed_alike >= kept.routed_alike);
     CHECK(found.greedy_alike >= kept.greedy_alike);

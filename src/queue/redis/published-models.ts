@@ -74,7 +74,8 @@ function parse(text: string): PublishedModel | undefined {
     const parsed = published.safeParse(JSON.parse(text));
     if (!parsed.success) return undefined;
     const entry = parsed.data as unknown as PublishedModel;
-    return { ...entry, model: { ...entry.model, routing: entry.settings.routing } };
+    const { activations, routing } = entry.settings;
+    return { ...entry, model: { ...entry.model, activations, routing } };
   } catch {
     return undefined;
   }

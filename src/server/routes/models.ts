@@ -49,6 +49,7 @@ function describe(served: ModelContext): typeof ModelAnswer._output {
     expert_dtype: model.formats.experts.dtype,
     expert_group: model.formats.experts.group ?? null,
     dense_dtype: model.formats.dense.dtype,
+    activations: model.activations,
     family: model.shape.family,
     kind: isEncoderDecoder(model.shape) ? 'encoder-decoder' : 'decoder-only',
     context_tokens: model.shape.contextTokens,

@@ -1,6 +1,7 @@
 /** Schemas of the answers about the service itself: models and health. */
 import { z } from 'zod';
 import { ENGINE_PHASES } from '../../engine/engine-handle.js';
+import { ACTIVATIONS } from '../../native/engine-types.js';
 import { OPENING_PHASES, ROUTING_MODES } from '../../protocol/engine-messages.js';
 
 export const ModelPath = z.object({ id: z.string().meta({ description: "The model's name" }) });
@@ -27,6 +28,9 @@ export const ModelAnswer = z
     expert_dtype: z.string().meta({ description: 'Element type of the packed experts' }),
     expert_group: z.int().nullable().meta({ description: 'Inputs that share a scale; null but beside int4' }),
     dense_dtype: z.string().meta({ description: 'Element type of the other packed weights' }),
+    activations: z
+      .enum(ACTIVATIONS)
+      .meta({ description: 'What activations are rounded to where weights can take it' }),
     family: z.string().meta({ description: '`model_type` of its config' }),
     kind: z.enum(['encoder-decoder', 'decoder-only']),
     context_tokens: z.int().nullable().meta({ description: 'Tokens it was made for; null: not said' }),

@@ -11,7 +11,7 @@ describe.each([
   },
   {
     flags: '--experts int8 --dense int8 --activations int8',
-    model: { expert_dtype: 'int8', expert_group: null, dense_dtype: 'int8' },
+    model: { expert_dtype: 'int8', expert_group: null, dense_dtype: 'int8', activations: 'int8' },
   },
   {
     flags: '--experts int4',
@@ -22,8 +22,12 @@ describe.each([
     model: { expert_dtype: 'int4', expert_group: 32, dense_dtype: 'bf16' },
   },
   {
+    flags: '--experts bf16 --dense bf16 --activations bf16',
+    model: { expert_dtype: 'bf16', expert_group: null, dense_dtype: 'bf16', activations: 'bf16' },
+  },
+  {
     flags: '--experts f32 --dense f32',
-    model: { expert_dtype: 'f32', expert_group: null, dense_dtype: 'f32' },
+    model: { expert_dtype: 'f32', expert_group: null, dense_dtype: 'f32', activations: 'f32' },
   },
 ])('sida serve --model … $flags', ({ flags, model }) => {
   let reference: { label: string; scores: object }[];

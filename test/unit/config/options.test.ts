@@ -145,7 +145,7 @@ describe('values', () => {
     ['dense', 'int4', /one of auto, f32, bf16, int8/],
     ['group', '48', /one of 32, 64, 128, but got "48"; for example 64/],
     ['group', '064', /one of 32, 64, 128/],
-    ['activations', 'int4', /one of f32, int8/],
+    ['activations', 'int4', /one of f32, bf16, int8/],
     ['kv', 'int8', /one of f32, bf16/],
     ['kvWindows', '0', /a whole number from 1/],
     ['model', '', /a model directory/],

@@ -62,6 +62,7 @@ export const MODEL: ModelInfo = {
     tokens: { start: 0, end: [1], pad: 0 },
   },
   formats: { experts: { dtype: 'int4', group: 64 }, dense: { dtype: 'f32' } },
+  activations: 'f32',
   tasks: {
     sst2: { template: 'sst2 sentence: {text}', labels: ['negative', 'positive'] },
     mrpc: { template: 'mrpc sentence1: {text1} sentence2: {text2}', labels: ['no', 'yes'] },

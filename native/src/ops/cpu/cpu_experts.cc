@@ -57,7 +57,7 @@ void CpuOps::choose_for(const float* x, const FeedForwardWeights& weights, const
                         float* logits, Dispatch& dispatch) {
   const PanelMatrix& router = weights.router;
   const size_t experts = router.n;
-  sida::linear(pool_, x, router.k, tokens, router, work_.router, experts, Epilogue::kStore, work_.int8);
+  sida::linear(pool_, x, router.k, tokens, router, work_.router, experts, Epilogue::kStore, work_.rounded);
   if (logits != nullptr) std::memcpy(logits, work_.router, tokens * experts * sizeof(float));
   dispatch.k = spec.top_k;
   dispatch.expert.resize(tokens * spec.top_k);

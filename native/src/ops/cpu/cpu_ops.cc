@@ -84,7 +84,7 @@ void CpuOps::norm(const float* x, const NormWeights& weights, float epsilon, siz
 void CpuOps::linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) {
   outputs_.clear();
   for (const Product& product : products) outputs_.push_back({product.w, product.y, product.w.n});
-  sida::linear(pool_, x, products.front().w.k, rows, outputs_, epilogue, work_.int8);
+  sida::linear(pool_, x, products.front().w.k, rows, outputs_, epilogue, work_.rounded);
 }
 
 void CpuOps::clip(float* x, size_t count, float limit) {
@@ -112,7 +112,7 @@ void CpuOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, floa
     const float* state = work_.normed + static_cast<size_t>(rows[i]) * width;
     for (size_t j = 0; j < width; ++j) work_.queries[i * width + j] = state[j] * scale;
   }
-  sida::linear(pool_, work_.queries, width, rows.size(), head, out, head.n, Epilogue::kStore, work_.int8);
+  sida::linear(pool_, work_.queries, width, rows.size(), head, out, head.n, Epilogue::kStore, work_.rounded);
 }
 
 void CpuOps::states(size_t tokens, float* out) {

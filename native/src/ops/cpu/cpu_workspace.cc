@@ -14,7 +14,7 @@ constexpr size_t line(size_t floats) { return (floats + 15) / 16 * 16; }
 
 struct Sizes {
   size_t hidden, queries, keys, values, outputs, feed_forward_rows, feed_forward_stride, feed_forward, router, router_scratch, gates, score_stride,
-      scores, latent, rotary, int8;
+      scores, latent, rotary, rounded;
   std::vector<size_t> bias_positions, biases;
 
   Sizes(const ModelSpec& spec, const BatchLimits& limits) {
@@ -46,14 +46,15 @@ struct Sizes {
       biases.push_back(biased ? line(PositionBias::floats(stack.layers[0].self.heads, bias_positions.back())) : 0);
     }
     const size_t widest = std::max({spec.width, widest_hidden, widths.query, widths.value});
-    // The smallest groups have the most sums.
-    const WeightFormat largest{WeightType::kInt4, 32};
-    int8 = limits.activations == ActivationFormat::kF32
-               ? 0
-               : line(quantized_bytes(std::min(tokens, kInt8Rows), widest, largest) / sizeof(float) + 1);
+    // Of quantized weights, the smallest groups have the most sums.
+    const bool bf16 = limits.activations == ActivationFormat::kBf16;
+    const WeightFormat largest = bf16 ? kBf16Format : WeightFormat{WeightType::kInt4, 32};
+    rounded = limits.activations == ActivationFormat::kF32
+                  ? 0
+                  : line(rounded_bytes(std::min(tokens, kRoundedRows), widest, largest) / sizeof(float) + 1);
   }
   size_t floats() const {
-    size_t sum = 2 * hidden + queries + std::max(keys + values, outputs) + feed_forward + router + router_scratch + gates + scores + latent + rotary + int8;
+    size_t sum = 2 * hidden + queries + std::max(keys + values, outputs) + feed_forward + router + router_scratch + gates + scores + latent + rotary + rounded;
     for (const size_t bias : biases) sum += bias;
     return sum;
   }
@@ -92,7 +93,8 @@ CpuWorkspace::CpuWorkspace(DeviceMemory& device, const ModelSpec& spec, const Ba
   latent = take(sizes.latent);
   rotary = take(sizes.rotary);
   for (const size_t bias : sizes.biases) biases.push_back(bias == 0 ? nullptr : take(bias));
-  int8 = {reinterpret_cast<std::byte*>(take(sizes.int8)), sizes.int8 * sizeof(float)};
+  rounded = {limits.activations,
+             {reinterpret_cast<std::byte*>(take(sizes.rounded)), sizes.rounded * sizeof(float)}};
 }
 
 }  // namespace sida

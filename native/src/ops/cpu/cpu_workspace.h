@@ -42,10 +42,10 @@ struct CpuWorkspace {
   /// By stack: PositionBias over `bias_positions` positions; null where the stack has none.
   std::vector<float*> biases;
   std::vector<size_t> bias_positions;
-  Int8Scratch int8;  ///< empty where activations are f32
+  RoundedScratch rounded;
 
   ExpertScratch expert_scratch() const {
-    return {feed_forward_rows, queries, feed_forward, feed_forward_stride, int8};
+    return {feed_forward_rows, queries, feed_forward, feed_forward_stride, rounded};
   }
 };
 

@@ -97,9 +97,9 @@ const float* gather(const Part& part, const float* x, size_t k, size_t width, fl
   return target;
 }
 
-void multiply(const GemmTask& task, const QuantizedRows* codes) {
+void multiply(const GemmTask& task, const RoundedRows* codes) {
   if (codes != nullptr) {
-    cpu_kernels().gemm_int8(task, *codes);
+    cpu_kernels().gemm_rounded(task, *codes);
   } else {
     cpu_kernels().gemm(task);
   }
@@ -122,43 +122,43 @@ void run_batch(ThreadPool& pool, const Batch& batch, const float* x, size_t k, A
   const WeightFormat format = some.up.format;
   const size_t width = some.up.k, hidden = some.up.n, stride = scratch.hidden_stride;
   const bool has_gate = gated(activation);
-  // Gate and up share the quantized rows.
-  const bool int8 = in_int8(format, scratch.int8) && (!has_gate || some.gate.format == format);
-  const bool down_int8 = in_int8(some.down.format, scratch.int8);
+  // Gate and up share the rounded rows.
+  const bool rounded = takes_rounded(format, scratch.rounded) && (!has_gate || some.gate.format == format);
+  const bool down_rounded = takes_rounded(some.down.format, scratch.rounded);
 
   std::array<const float*, kMaxGroupExperts> inputs;
   for (size_t i = 0; i < parts.size(); ++i) inputs[i] = gather(parts[i], x, k, width, scratch.inputs);
-  QuantizedRows codes{};
-  if (int8) {
-    codes = quantized_rows(scratch.int8.data(), batch.rows(), width, format);
+  RoundedRows codes{};
+  if (rounded) {
+    codes = rounded_rows(scratch.rounded.memory.data(), batch.rows(), width, format);
     for (size_t i = 0; i < parts.size(); ++i) {
-      quantize(pool, {inputs[i], width, parts[i].rows, width, format}, codes.from(parts[i].at));
+      round_rows(pool, {inputs[i], width, parts[i].rows, width, format}, codes.from(parts[i].at));
     }
   }
   share_panels(pool, parts, &ExpertRows::up, has_gate ? 2 : 1, [&](size_t i, size_t begin, size_t end) {
     const Part& part = parts[i];
-    const QuantizedRows rows = int8 ? codes.from(part.at) : codes;
+    const RoundedRows rows = rounded ? codes.from(part.at) : codes;
     const auto product = [&](const PanelMatrix& w, Epilogue into) {
       float* y = scratch.hidden + part.at * stride;
       multiply({inputs[i], width, part.rows, w.data, w.format, w.k, w.n, begin, end, y, stride, into, w.bias},
-               int8 ? &rows : nullptr);
+               rounded ? &rows : nullptr);
     };
     if (has_gate) product(part.expert->gate, Epilogue::kStore);
     product(part.expert->up, activation_epilogue(activation));
   });
   for (const Part& part : parts) scale_rows(pool, part, hidden, scratch);
-  if (down_int8) {
-    codes = quantized_rows(scratch.int8.data(), batch.rows(), hidden, some.down.format);
-    quantize(pool, {scratch.hidden, stride, batch.rows(), hidden, some.down.format}, codes);
+  if (down_rounded) {
+    codes = rounded_rows(scratch.rounded.memory.data(), batch.rows(), hidden, some.down.format);
+    round_rows(pool, {scratch.hidden, stride, batch.rows(), hidden, some.down.format}, codes);
   }
   share_panels(pool, parts, &ExpertRows::down, 1, [&](size_t i, size_t begin, size_t end) {
     const Part& part = parts[i];
     const PanelMatrix& w = part.expert->down;
-    const QuantizedRows rows = down_int8 ? codes.from(part.at) : codes;
+    const RoundedRows rows = down_rounded ? codes.from(part.at) : codes;
     const float* from = scratch.hidden + part.at * stride;
     float* y = part.expert->y + part.begin * width;
     multiply({from, stride, part.rows, w.data, w.format, w.k, w.n, begin, end, y, width, epilogue, w.bias},
-             down_int8 ? &rows : nullptr);
+             down_rounded ? &rows : nullptr);
   });
 }
 
@@ -166,7 +166,8 @@ void run_batch(ThreadPool& pool, const Batch& batch, const float* x, size_t k, A
 
 void expert_ffn(ThreadPool& pool, std::span<const ExpertRows> group, const float* x, size_t k, Activation activation,
                 const ExpertScratch& scratch, Epilogue epilogue) {
-  const size_t most = scratch.int8.empty() ? scratch.rows : std::min(scratch.rows, kInt8Rows);
+  const bool f32 = scratch.rounded.activations == ActivationFormat::kF32;
+  const size_t most = f32 ? scratch.rows : std::min(scratch.rows, kRoundedRows);
   Batch batch(most);
   for (const ExpertRows& expert : group) {
     for (size_t row = 0; row < expert.rows;) {

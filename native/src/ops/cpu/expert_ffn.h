@@ -26,8 +26,7 @@ struct ExpertScratch {
   float* inputs;  ///< (rows, width)
   float* hidden;  ///< (rows, hidden_stride)
   size_t hidden_stride;
-  /// quantized_bytes() of min(rows, kInt8Rows) rows of the wider side; empty: f32 activations
-  Int8Scratch int8;
+  RoundedScratch rounded;  ///< for rows of the wider side
 };
 
 /// y = epilogue(down · activation(gate · x, up · x)) for the rows of each expert of a group; x (tokens, width). The

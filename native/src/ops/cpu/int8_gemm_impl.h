@@ -10,7 +10,7 @@
 #pragma once
 
 #include "ops/cpu/int8_group_impl.h"
-#include "ops/cpu/int8_rows_impl.h"
+#include "ops/cpu/rounded_rows_impl.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/tile_impl.h"
 
@@ -35,7 +35,7 @@ struct Int8Scales {
   }
 };
 
-/// acc + the products of activations, as quantize_rows() leaves them before int8 weights, with such weights.
+/// acc + the products of activations, as round_rows() leaves them before int8 weights, with such weights.
 I dot_int8(I acc, I activations, I weights) {
   if constexpr (I::kZero == 0) return I::dot_signed(acc, activations, weights);
   return I::dot(acc, activations, weights);
@@ -45,7 +45,7 @@ I dot_int8(I acc, I activations, I weights) {
 
 struct Int8Tile {
   template <size_t kRows>
-  static void run(const GemmTask& t, const QuantizedRows& x, size_t row, const std::byte* panel, float* y,
+  static void run(const GemmTask& t, const RoundedRows& x, size_t row, const std::byte* panel, float* y,
                   size_t columns) {
     RowPointers<uint8_t, kRows> codes(x.codes + row * x.stride, x.stride);
     I acc[kRows][2];
@@ -76,14 +76,14 @@ struct Int8Tile {
 };
 
 template <class Tile, size_t kMax>
-void int8_panels(const GemmTask& t, const QuantizedRows& x) {
+void int8_panels(const GemmTask& t, const RoundedRows& x) {
   run_tiles<kMax>(
       t, [&]<size_t kRows>(const GemmTask& task, size_t row, const std::byte* panel, float* y, size_t columns) {
         Tile::template run<kRows>(task, x, row, panel, y, columns);
       });
 }
 
-void gemm_int8(const GemmTask& t, const QuantizedRows& x) {
+void gemm_int8(const GemmTask& t, const RoundedRows& x) {
   switch (t.format.type) {
     case WeightType::kInt8:
       return int8_panels<Int8Tile, kInt8TileRows>(t, x);

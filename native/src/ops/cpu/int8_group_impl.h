@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "ops/cpu/int8_rows_impl.h"
+#include "ops/cpu/rounded_rows_impl.h"
 #include "ops/cpu/weight_steps_impl.h"
 
 namespace sida {
@@ -80,7 +80,7 @@ template <size_t kRows>
 }
 
 template <size_t kRows>
-[[gnu::always_inline]] inline void store_totals(const GemmTask& t, const QuantizedRows& x, size_t row,
+[[gnu::always_inline]] inline void store_totals(const GemmTask& t, const RoundedRows& x, size_t row,
                                                 const V (&total)[kRows][2], float* y, size_t columns) {
 #pragma GCC unroll 16
   for (size_t r = 0; r < kRows; ++r) {
@@ -101,7 +101,7 @@ struct GroupTile {
   }
 
   template <size_t kRows>
-  static void run(const GemmTask& t, const QuantizedRows& x, size_t row, const std::byte* panel, float* y,
+  static void run(const GemmTask& t, const RoundedRows& x, size_t row, const std::byte* panel, float* y,
                   size_t columns) {
     RowPointers<uint8_t, kRows> codes(x.codes + row * x.stride, x.stride);
     const int32_t* sums = x.sums + row * x.groups;
@@ -132,7 +132,7 @@ struct GroupTile {
 template <class Step>
 struct SuperTile {
   template <size_t kRows>
-  static void run(const GemmTask& t, const QuantizedRows& x, size_t row, const std::byte* panel, float* y,
+  static void run(const GemmTask& t, const RoundedRows& x, size_t row, const std::byte* panel, float* y,
                   size_t columns) {
     constexpr size_t kGroup = 32, kCodes = code_bytes(kGroup, Step::kType);
     RowPointers<uint8_t, kRows> codes(x.codes + row * x.stride, x.stride);

@@ -27,22 +27,25 @@ struct GemmTask {
   const float* bias = nullptr;  ///< (n), added to a product before the epilogue; null: none
 };
 
-/// Rows of activations in 8 bits, with the scales and sums that turn products with them back into floats. A row's scale
-/// is max |x| / 127; 0 where max |x| is below 1e-36, NaN where the row holds a NaN or an infinity.
-struct QuantizedRows {
-  uint8_t* codes;  ///< (rows, stride): x / scale, for int8 weights plus what the kernel set adds
+/// Rows of activations as products with one type of weights take them.
+///
+/// For quantized weights in 8 bits, with the scales and sums that turn products with them back into floats. A row's
+/// scale is max |x| / 127; 0 where max |x| is below 1e-36, NaN where the row holds a NaN or an infinity.
+/// For bf16 weights in bf16, rounded to nearest even.
+struct RoundedRows {
+  uint8_t* codes;  ///< (rows, stride bytes): x / scale, for int8 weights plus what the kernel set adds; or bf16
   size_t stride;
-  float* scales;  ///< (rows)
+  float* scales;  ///< (rows); not of bf16
   int32_t* sums;  ///< (rows, groups), of types with groups: a group's sum of codes, times what its type needs
   size_t groups;
 
-  QuantizedRows from(size_t row) const {
+  RoundedRows from(size_t row) const {
     return {codes + row * stride, stride, scales + row, sums + row * groups, groups};
   }
 };
 
-/// Rows (rows, k) to be quantized for weights of `format`.
-struct QuantizeTask {
+/// Rows (rows, k) to be rounded for weights of `format`.
+struct RoundTask {
   const float* x;
   size_t x_stride;
   size_t rows;
@@ -102,10 +105,10 @@ struct LatentAttentionTask {
 struct CpuKernels {
   const char* isa;
   void (*gemm)(const GemmTask&);
-  void (*quantize_rows)(const QuantizeTask&, const QuantizedRows& out);
-  /// The GEMM of quantized weights with x in 8 bits; `x` and `x_stride` of the task are not read. The sums of products
-  /// are exact integers, of the inputs that share a scale, and are scaled once each.
-  void (*gemm_int8)(const GemmTask&, const QuantizedRows& x);
+  void (*round_rows)(const RoundTask&, const RoundedRows& out);
+  /// The GEMM with rounded x; `x` and `x_stride` of the task are not read. Quantized weights: the sums of products are
+  /// exact integers, of the inputs that share a scale, and are scaled once each. bf16: see bf16_gemm_impl.h.
+  void (*gemm_rounded)(const GemmTask&, const RoundedRows& x);
   void (*attention)(const AttentionTask&);
   void (*latent_attention)(const LatentAttentionTask&);
   /// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight; y may be x.

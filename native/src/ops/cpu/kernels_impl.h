@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/cpu/bf16_gemm_impl.h"
 #include "ops/cpu/exp16_impl.h"
 #include "ops/cpu/exp_impl.h"
 #include "ops/cpu/gemm_impl.h"
@@ -331,8 +332,12 @@ void rotate_adjacent(float* x, size_t rows, size_t stride, size_t half, const fl
   }
 }
 
+void gemm_rounded(const GemmTask& t, const RoundedRows& x) {
+  t.format.type == WeightType::kBf16 ? gemm_bf16(t, x) : gemm_int8(t, x);
+}
+
 constexpr CpuKernels make_kernels(const char* isa) {
-  return {isa,      gemm, quantize_rows, gemm_int8, attention, latent_attention, rms_norm,
+  return {isa,      gemm, round_rows, gemm_rounded, attention, latent_attention, rms_norm,
           layer_norm, softmax, axpy, scale, sigmoid, clip, rotate, rotate_adjacent, exp_nonpositive};
 }
 

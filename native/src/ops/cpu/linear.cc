@@ -8,15 +8,15 @@ namespace {
 // Below this many multiply-adds a loop is faster on one thread than shared with others.
 constexpr size_t kInlineWork = 64 * 1024;
 
-/// Whether two products can share the form of x: all f32, or quantized for the same format.
-bool alike(const PanelMatrix& a, const PanelMatrix& b, Int8Scratch int8) {
-  if (in_int8(a.format, int8) != in_int8(b.format, int8)) return false;
-  return !in_int8(a.format, int8) || a.format == b.format;
+/// Whether two products can share the form of x: all f32, or rounded for the same format.
+bool alike(const PanelMatrix& a, const PanelMatrix& b, RoundedScratch rounded) {
+  if (takes_rounded(a.format, rounded) != takes_rounded(b.format, rounded)) return false;
+  return !takes_rounded(a.format, rounded) || a.format == b.format;
 }
 
 /// Computes `outputs` from rows in `codes`, or from x where `codes` is null.
 void run(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, std::span<const LinearOutput> outputs,
-         size_t first_row, Epilogue epilogue, const QuantizedRows* codes) {
+         size_t first_row, Epilogue epilogue, const RoundedRows* codes) {
   const CpuKernels& kernels = cpu_kernels();
   size_t panels = 0, work = 0;
   for (const LinearOutput& output : outputs) {
@@ -34,7 +34,7 @@ void run(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, std::sp
         const GemmTask task{x, x_stride, rows, w.data, w.format, w.k, w.n, begin, last, y, output.y_stride, epilogue,
                             w.bias};
         if (codes != nullptr) {
-          kernels.gemm_int8(task, *codes);
+          kernels.gemm_rounded(task, *codes);
         } else {
           kernels.gemm(task);
         }
@@ -47,37 +47,44 @@ void run(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, std::sp
 
 }  // namespace
 
-bool in_int8(WeightFormat format, Int8Scratch scratch) {
-  if (scratch.empty()) return false;
-  return quantized(format);
+bool takes_rounded(WeightFormat format, RoundedScratch scratch) {
+  switch (scratch.activations) {
+    case ActivationFormat::kBf16:
+      return format.type == WeightType::kBf16;
+    case ActivationFormat::kInt8:
+      return quantized(format);
+    case ActivationFormat::kF32:
+      break;
+  }
+  return false;
 }
 
 void linear(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, std::span<const LinearOutput> outputs,
-            Epilogue epilogue, Int8Scratch int8) {
+            Epilogue epilogue, RoundedScratch rounded) {
   while (!outputs.empty()) {
     const PanelMatrix& w = outputs.front().w;
     const auto other =
-        std::find_if(outputs.begin(), outputs.end(), [&](const auto& output) { return !alike(w, output.w, int8); });
+        std::find_if(outputs.begin(), outputs.end(), [&](const auto& output) { return !alike(w, output.w, rounded); });
     const auto group = outputs.first(static_cast<size_t>(other - outputs.begin()));
     outputs = outputs.subspan(group.size());
-    if (!in_int8(w.format, int8)) {
+    if (!takes_rounded(w.format, rounded)) {
       run(pool, x, x_stride, rows, group, 0, epilogue, nullptr);
       continue;
     }
-    for (size_t row = 0; row < rows; row += kInt8Rows) {
-      const size_t count = std::min(kInt8Rows, rows - row);
-      const QuantizedRows codes = quantized_rows(int8.data(), count, w.k, w.format);
+    for (size_t row = 0; row < rows; row += kRoundedRows) {
+      const size_t count = std::min(kRoundedRows, rows - row);
+      const RoundedRows codes = rounded_rows(rounded.memory.data(), count, w.k, w.format);
       const float* begin = x + row * x_stride;
-      quantize(pool, {begin, x_stride, count, w.k, w.format}, codes);
+      round_rows(pool, {begin, x_stride, count, w.k, w.format}, codes);
       run(pool, begin, x_stride, count, group, row, epilogue, &codes);
     }
   }
 }
 
 void linear(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, const PanelMatrix& w, float* y,
-            size_t y_stride, Epilogue epilogue, Int8Scratch int8) {
+            size_t y_stride, Epilogue epilogue, RoundedScratch rounded) {
   const LinearOutput output{w, y, y_stride};
-  linear(pool, x, x_stride, rows, {&output, 1}, epilogue, int8);
+  linear(pool, x, x_stride, rows, {&output, 1}, epilogue, rounded);
 }
 
 }  // namespace sida

@@ -5,7 +5,7 @@
 namespace {
 
 // Most rows of a tile, whose sums should stay in the registers.
-constexpr size_t kFloatTileRows = 4, kInt8TileRows = 4, kGroupedTileRows = 4;
+constexpr size_t kFloatTileRows = 4, kInt8TileRows = 4, kGroupedTileRows = 4, kBf16TileRows = 1;
 // Rows of a tile of widened weights; 0: there are none.
 constexpr size_t kBlockTileRows = 4;
 

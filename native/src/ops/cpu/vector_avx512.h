@@ -5,7 +5,7 @@
 namespace {
 
 // Most rows of a tile, whose sums should stay in the registers.
-constexpr size_t kFloatTileRows = 8, kInt8TileRows = 12, kGroupedTileRows = 6;
+constexpr size_t kFloatTileRows = 8, kInt8TileRows = 12, kGroupedTileRows = 6, kBf16TileRows = 4;
 // Rows of a tile of widened weights; 0: there are none.
 constexpr size_t kBlockTileRows = 0;
 

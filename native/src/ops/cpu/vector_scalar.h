@@ -10,7 +10,7 @@
 namespace {
 
 // Most rows of a tile: few, because the compiler unrolls lanes as well.
-constexpr size_t kFloatTileRows = 2, kInt8TileRows = 2, kGroupedTileRows = 2;
+constexpr size_t kFloatTileRows = 2, kInt8TileRows = 2, kGroupedTileRows = 2, kBf16TileRows = 1;
 // Rows of a tile of widened weights; 0: there are none.
 constexpr size_t kBlockTileRows = 0;
 

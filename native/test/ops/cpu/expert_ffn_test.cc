@@ -17,6 +17,7 @@
 namespace sida {
 namespace {
 
+constexpr ActivationFormat kActivations[] = {ActivationFormat::kF32, ActivationFormat::kBf16, ActivationFormat::kInt8};
 constexpr WeightFormat kFormats[] = {
     kF32Format, kBf16Format, {WeightType::kInt8, 0}, {WeightType::kInt4, 32}, {WeightType::kInt4, 128},
     kQ8_0Format, kQ4_0Format};
@@ -65,14 +66,14 @@ struct Layer {
 
 struct Scratch {
   std::vector<float> inputs, hidden;
-  std::vector<std::byte> int8;
+  std::vector<std::byte> rounded;
   ExpertScratch view;
 
-  Scratch(const Layer& layer, size_t rows, bool with_int8)
+  Scratch(const Layer& layer, size_t rows, ActivationFormat activations)
       : inputs(rows * layer.d),
         hidden(rows * (layer.ff + 16)),
-        int8(with_int8 ? quantized_bytes(rows, std::max(layer.d, layer.ff), {WeightType::kInt4, 32}) : 0),
-        view{rows, inputs.data(), hidden.data(), layer.ff + 16, int8} {}
+        rounded(rounded_bytes(rows, std::max(layer.d, layer.ff), layer.format)),
+        view{rows, inputs.data(), hidden.data(), layer.ff + 16, {activations, rounded}} {}
 };
 
 Activation activation_of(bool gated) { return gated ? Activation::kSwiglu : Activation::kRelu; }
@@ -80,14 +81,14 @@ Activation activation_of(bool gated) { return gated ? Activation::kSwiglu : Acti
 TEST_CASE("expert ffn: each row as if it were alone, whatever the group, the scratch and the threads") {
   ThreadPool one(1), three(3);
   for (const WeightFormat format : kFormats) {
-    for (const bool int8 : {false, true}) {
+    for (const ActivationFormat activations : kActivations) {
       for (const auto& [k, gated] : {std::pair<size_t, bool>{1, false}, {2, false}, {2, true}}) {
         // 70 experts are more than one batch takes.
         for (const auto& [experts, tokens] :
              std::vector<std::pair<size_t, size_t>>{{1, 1}, {3, 29}, {70, 120}}) {
           Layer layer(48, 100, experts, tokens, k, format, gated);
           for (const size_t rows : {5, 64}) {
-            Scratch scratch(layer, rows, int8);
+            Scratch scratch(layer, rows, activations);
             std::fill(layer.y.begin(), layer.y.end(), -1.0f);
             expert_ffn(three, layer.group, layer.x.data(), k, activation_of(gated), scratch.view);
             std::vector<float> hidden(layer.ff), y(layer.d);
@@ -96,12 +97,12 @@ TEST_CASE("expert ffn: each row as if it were alone, whatever the group, the scr
                 const float* x = &layer.x[expert.order[i] / k * layer.d];
                 if (gated) {
                   linear(one, x, layer.d, 1, expert.gate, hidden.data(), layer.ff, Epilogue::kStore,
-                         scratch.view.int8);
+                         scratch.view.rounded);
                 }
                 linear(one, x, layer.d, 1, expert.up, hidden.data(), layer.ff,
-                       activation_epilogue(activation_of(gated)), scratch.view.int8);
+                       activation_epilogue(activation_of(gated)), scratch.view.rounded);
                 linear(one, hidden.data(), layer.ff, 1, expert.down, y.data(), layer.d, Epilogue::kStore,
-                       scratch.view.int8);
+                       scratch.view.rounded);
                 REQUIRE(std::memcmp(y.data(), expert.y + i * layer.d, layer.d * 4) == 0);
               }
             }
@@ -116,13 +117,13 @@ TEST_CASE("expert ffn: a weight that is not finite shows in every row, also wher
   ThreadPool pool(1);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const WeightFormat format : kFormats) {
-    for (const bool int8 : {false, true}) {
+    for (const ActivationFormat activations : kActivations) {
       for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
         for (const Projection broken : {Projection::kGate, Projection::kUp, Projection::kDown}) {
           for (const bool gated : {false, true}) {
             if (broken == Projection::kGate && !gated) continue;
             CAPTURE(weight_type_name(format.type));
-            CAPTURE(int8);
+            CAPTURE(activation_format_name(activations));
             CAPTURE(bad);
             CAPTURE(projection_name(broken));
             CAPTURE(gated);
@@ -134,7 +135,7 @@ TEST_CASE("expert ffn: a weight that is not finite shows in every row, also wher
             std::vector<float> weights = random_floats(layer.ff * layer.d, 10);
             weights[5 * matrix.k + 7] = bad;
             pack_panels(weights.data(), matrix.n, matrix.k, format, const_cast<std::byte*>(matrix.data));
-            Scratch scratch(layer, 64, int8);
+            Scratch scratch(layer, 64, activations);
             expert_ffn(pool, layer.group, layer.x.data(), 1, activation_of(gated), scratch.view);
             for (size_t row = 0; row < layer.tokens; ++row) {
               const float* y = &layer.y[row * layer.d];
@@ -150,13 +151,13 @@ TEST_CASE("expert ffn: a weight that is not finite shows in every row, also wher
 TEST_CASE("expert ffn: allocates nothing") {
   ThreadPool pool(2);
   for (const WeightFormat format : kFormats) {
-    for (const bool int8 : {false, true}) {
+    for (const ActivationFormat activations : kActivations) {
       Layer layer(256, 512, 8, 40, 1, format);
-      Scratch scratch(layer, 64, int8);
+      Scratch scratch(layer, 64, activations);
       const size_t before = allocations();
       expert_ffn(pool, layer.group, layer.x.data(), 1, Activation::kRelu, scratch.view);
       linear(pool, layer.x.data(), layer.d, layer.tokens, layer.group[0].up, scratch.view.hidden,
-             scratch.view.hidden_stride, Epilogue::kStore, scratch.view.int8);
+             scratch.view.hidden_stride, Epilogue::kStore, scratch.view.rounded);
       CHECK(allocations() == before);
     }
   }

@@ -115,18 +115,17 @@ TEST_CASE("gemm: reads and writes nothing beyond the last panel, row and result"
           std::memcpy(x.data(), values.data(), rows * k * 4);
           auto* rows_in = reinterpret_cast<float*>(x.data());
           auto* out = reinterpret_cast<float*>(y.data());
-          std::byte scratch{};
-          const bool quantized = in_int8(format, {&scratch, 1});
-          Guarded codes(quantized_bytes(rows, k, format));
+          const bool rounded = format != kF32Format;
+          Guarded codes(rounded_bytes(rows, k, format));
           for (const CpuKernels* kernels : kernel_sets()) {
             const size_t count = (n + kPanelColumns - 1) / kPanelColumns;
             const GemmTask task{rows_in, k, rows,  panels.data(), format, k,
                                 n,       0, count, out,           n,      Epilogue::kStore};
             kernels->gemm(task);
-            if (!quantized) continue;
-            const QuantizedRows in = quantized_rows(codes.data(), rows, k, format);
-            kernels->quantize_rows({rows_in, k, rows, k, format}, in);
-            kernels->gemm_int8(task, in);
+            if (!rounded) continue;
+            const RoundedRows in = rounded_rows(codes.data(), rows, k, format);
+            kernels->round_rows({rows_in, k, rows, k, format}, in);
+            kernels->gemm_rounded(task, in);
           }
         }
       }

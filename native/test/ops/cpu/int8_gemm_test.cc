@@ -49,12 +49,12 @@ struct Product {
   void pack_any() { panels = random_panels(format, n, k, 2); }
   std::vector<float> run(const CpuKernels& kernels, Epilogue epilogue,
                          const std::vector<float>& before) const {
-    std::vector<std::byte> memory(quantized_bytes(rows, k, format));
-    const QuantizedRows codes = quantized_rows(memory.data(), rows, k, format);
-    kernels.quantize_rows({x.data(), k, rows, k, format}, codes);
+    std::vector<std::byte> memory(rounded_bytes(rows, k, format));
+    const RoundedRows codes = rounded_rows(memory.data(), rows, k, format);
+    kernels.round_rows({x.data(), k, rows, k, format}, codes);
     std::vector<float> y = before;
     const size_t count = (n + kPanelColumns - 1) / kPanelColumns;
-    kernels.gemm_int8({nullptr, 0, rows, panels.data(), format, k, n, 0, count, y.data(), n, epilogue},
+    kernels.gemm_rounded({nullptr, 0, rows, panels.data(), format, k, n, 0, count, y.data(), n, epilogue},
                       codes);
     return y;
   }
@@ -199,11 +199,12 @@ TEST_CASE("int8 gemm: a row's bits do not depend on how many rows there are, nor
     Product p(300, 200, 100, format);
     p.pack_any();
     const PanelMatrix matrix{p.panels.data(), format, p.k, p.n};
-    std::vector<std::byte> memory(quantized_bytes(kInt8Rows, p.k, format));
+    std::vector<std::byte> memory(rounded_bytes(kRoundedRows, p.k, format));
+    const RoundedScratch scratch{ActivationFormat::kInt8, memory};
     std::vector<float> all(p.rows * p.n), single(p.n);
-    linear(three, p.x.data(), p.k, p.rows, matrix, all.data(), p.n, Epilogue::kStore, memory);
+    linear(three, p.x.data(), p.k, p.rows, matrix, all.data(), p.n, Epilogue::kStore, scratch);
     for (size_t i = 0; i < p.rows; ++i) {
-      linear(one, &p.x[i * p.k], p.k, 1, matrix, single.data(), p.n, Epilogue::kStore, memory);
+      linear(one, &p.x[i * p.k], p.k, 1, matrix, single.data(), p.n, Epilogue::kStore, scratch);
       REQUIRE(std::memcmp(single.data(), &all[i * p.n], p.n * 4) == 0);
     }
   }

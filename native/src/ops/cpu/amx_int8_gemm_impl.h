@@ -1,58 +1,16 @@
 // The GEMM with 8-bit activations on the tiles of AMX. Integer sums are exact in any order, so it has the bits of the
 // other instruction sets. See kernels_impl.h for `V`, `I` and why everything is in an unnamed namespace.
-//
-// The codes of an int8 panel, [k/4][32][4], are what the instructions take as their second matrix: a row of 16 columns
-// with 4 inputs each. Tiles 0 to 3 hold the sums of two times 16 rows and two times 16 columns, 4 and 5 activations, 6
-// and 7 weights.
 
+#pragma once
+
+#include "ops/cpu/amx_tiles_impl.h"
 #include "ops/cpu/int8_gemm_impl.h"
 
 namespace sida {
 namespace {
 
-constexpr size_t kTileRows = 16;
-constexpr size_t kBlockRows = 2 * kTileRows;
 /// Inputs of one tile of activations, and steps of a panel in one tile of weights.
 constexpr size_t kTileInputs = 64, kTileSteps = kTileInputs / 4;
-
-/// What LDTILECFG reads.
-struct alignas(64) TileShapes {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-};
-
-/// Shapes of the tiles for a block of `rows`, of which the second tile has what the first leaves, and for `inputs` of a
-/// tile.
-void shape_tiles(size_t rows, size_t inputs) {
-  const size_t upper = rows < kTileRows ? rows : kTileRows, lower = rows - upper;
-  TileShapes shapes;
-  for (size_t tile = 0; tile < 8; ++tile) {
-    const bool below = tile == 2 || tile == 3 || tile == 5;
-    const size_t count = tile >= 6 ? inputs / 4 : below ? lower : upper;
-    // A tile without rows would be invalid; nothing uses it.
-    shapes.rows[tile] = static_cast<uint8_t>(count == 0 ? 1 : count);
-    shapes.row_bytes[tile] = static_cast<uint16_t>(tile == 4 || tile == 5 ? inputs : 64);
-  }
-  // GCC's intrinsic tells the compiler of the first eight bytes alone.
-  __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
-}
-
-// What the tiles of a block do; kTwo: it has rows below the first 16.
-
-constexpr size_t kSumBytes = kPanelColumns * sizeof(int32_t);
-
-template <bool kTwo>
-void clear_sums() {
-  _tile_zero(0);
-  _tile_zero(1);
-  if constexpr (kTwo) {
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-}
 
 /// Adds the products of one tile of inputs. kSigned: the activations' codes have signs, the weights' have none;
 /// otherwise it is the other way round.
@@ -79,20 +37,9 @@ void add_products(const uint8_t* codes, size_t stride, const std::byte* weights)
   }
 }
 
-/// `sums`: (rows, kPanelColumns).
-template <bool kTwo>
-void store_sums(int32_t* sums) {
-  _tile_stored(0, sums, kSumBytes);
-  _tile_stored(1, sums + kPanelColumns / 2, kSumBytes);
-  if constexpr (!kTwo) return;
-  int32_t* below = sums + kTileRows * kPanelColumns;
-  _tile_stored(2, below, kSumBytes);
-  _tile_stored(3, below + kPanelColumns / 2, kSumBytes);
-}
-
 /// A block of int8 weights: `rows` rows and one panel.
 template <bool kTwo>
-void int8_block(const GemmTask& t, const QuantizedRows& x, size_t row, size_t rows, const std::byte* panel, float* y,
+void int8_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows, const std::byte* panel, float* y,
                 size_t columns) {
   alignas(64) int32_t sums[kBlockRows * kPanelColumns];
   const std::byte* end = panel + code_bytes(t.k, WeightType::kInt8);
@@ -142,7 +89,7 @@ const std::byte* unpack_int4(const std::byte* p, size_t inputs, size_t width, st
 
 /// A block of int4 or q4_0 weights, whose tiles have `width` inputs.
 template <WeightType kType, bool kTwo>
-void int4_block(const GemmTask& t, const QuantizedRows& x, size_t row, size_t rows, size_t width,
+void int4_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows, size_t width,
                 const std::byte* panel, float* y, size_t columns) {
   alignas(64) int32_t sums[kBlockRows * kPanelColumns];
   alignas(64) float totals[kBlockRows * kPanelColumns] = {};
@@ -179,7 +126,7 @@ void int4_block(const GemmTask& t, const QuantizedRows& x, size_t row, size_t ro
 
 /// A block of `rows` rows and one panel, on tiles of its shape.
 template <bool kTwo>
-void tile_block(const GemmTask& t, const QuantizedRows& x, size_t row, size_t rows, size_t width,
+void tile_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows, size_t width,
                 const std::byte* panel, float* y, size_t columns) {
   if (t.format.type == WeightType::kInt8) return int8_block<kTwo>(t, x, row, rows, panel, y, columns);
   if (t.format.type == WeightType::kInt4) {
@@ -191,7 +138,7 @@ void tile_block(const GemmTask& t, const QuantizedRows& x, size_t row, size_t ro
 /// With fewer rows in a block the vector units are as fast. Tiles of half the inputs spend longer on their sums.
 constexpr size_t least_tile_rows(size_t width) { return width < kTileInputs ? 24 : 12; }
 
-void gemm_int8_tiles(const GemmTask& t, const QuantizedRows& x) {
+void gemm_int8_tiles(const GemmTask& t, const RoundedRows& x) {
   // Types of GGUF files but q4_0, and mxfp4, have no tiles yet.
   const WeightType type = t.format.type;
   if (type != WeightType::kInt8 && type != WeightType::kInt4 && type != WeightType::kQ4_0) return gemm_int8(t, x);
@@ -214,7 +161,7 @@ void gemm_int8_tiles(const GemmTask& t, const QuantizedRows& x) {
     _tile_release();
   }
   if (rest == 0) return;
-  const QuantizedRows below = x.from(part.rows);
+  const RoundedRows below = x.from(part.rows);
   part.y += part.rows * t.y_stride;
   part.rows = rest;
   gemm_int8(part, below);

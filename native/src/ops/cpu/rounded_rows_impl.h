@@ -1,4 +1,4 @@
-// Rows of activations in 8 bits. See kernels_impl.h for `I` and why everything is in an unnamed namespace.
+// Rows of activations as products take them. See kernels_impl.h for `I` and why everything is in an unnamed namespace.
 
 #pragma once
 
@@ -40,7 +40,7 @@ void quantize_row(const float* x, size_t k, size_t padded, unsigned zero, uint8_
   *scale = top / 127.0f;
 }
 
-/// What QuantizedRows::sums multiplies the sums of codes by. Weights of four bits are unsigned in products.
+/// What RoundedRows::sums multiplies the sums of codes by. Weights of four bits are unsigned in products.
 constexpr int32_t sum_factor(WeightType type) {
   switch (type) {
     case WeightType::kInt4:
@@ -55,8 +55,26 @@ constexpr int32_t sum_factor(WeightType type) {
   }
 }
 
-void quantize_rows(const QuantizeTask& t, const QuantizedRows& out) {
+/// x (k) in bf16, then a zero where k is odd.
+void round_to_bf16(const float* x, size_t k, uint16_t* to) {
+  for (size_t i = 0; i < k; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, x + i, 4);
+    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1)) >> 16;
+    // Rounding could make an infinity of a NaN.
+    to[i] = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
+  }
+  if (k % 2 != 0) to[k] = 0;
+}
+
+void round_rows(const RoundTask& t, const RoundedRows& out) {
   const WeightType type = t.format.type;
+  if (type == WeightType::kBf16) {
+    for (size_t r = 0; r < t.rows; ++r) {
+      round_to_bf16(t.x + r * t.x_stride, t.k, reinterpret_cast<uint16_t*>(out.codes + r * out.stride));
+    }
+    return;
+  }
   const unsigned zero = type == WeightType::kInt8 ? I::kZero : 0;
   for (size_t r = 0; r < t.rows; ++r) {
     uint8_t* codes = out.codes + r * out.stride;

@@ -1,4 +1,4 @@
-#include "ops/cpu/quantized_rows.h"
+#include "ops/cpu/rounded_rows.h"
 
 #include <algorithm>
 
@@ -8,10 +8,12 @@ namespace {
 // Below this many floats the calling thread alone is faster.
 constexpr size_t kInlineFloats = 16 * 1024;
 
-// Rows a multiple of 4 KiB apart would compete for the same lines of the L1 cache.
-size_t stride_of(size_t k) { return (k + 63) / 64 * 64 + 64; }
-
 size_t line(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Rows a multiple of 4 KiB apart would compete for the same lines of the L1 cache.
+size_t stride_of(size_t k, WeightFormat format) {
+  return line(format.type == WeightType::kBf16 ? k * sizeof(uint16_t) : k) + 64;
+}
 
 size_t groups_of(size_t k, WeightFormat format) {
   return grouped(format.type) ? (k + format.group - 1) / format.group : 0;
@@ -19,26 +21,26 @@ size_t groups_of(size_t k, WeightFormat format) {
 
 }  // namespace
 
-size_t quantized_bytes(size_t rows, size_t k, WeightFormat format) {
-  return rows * stride_of(k) + line(rows * sizeof(float)) +
+size_t rounded_bytes(size_t rows, size_t k, WeightFormat format) {
+  return rows * stride_of(k, format) + line(rows * sizeof(float)) +
          line(rows * groups_of(k, format) * sizeof(int32_t));
 }
 
-QuantizedRows quantized_rows(std::byte* memory, size_t rows, size_t k, WeightFormat format) {
-  std::byte* scales = memory + rows * stride_of(k);
+RoundedRows rounded_rows(std::byte* memory, size_t rows, size_t k, WeightFormat format) {
+  std::byte* scales = memory + rows * stride_of(k, format);
   std::byte* sums = scales + line(rows * sizeof(float));
-  return {reinterpret_cast<uint8_t*>(memory), stride_of(k), reinterpret_cast<float*>(scales),
+  return {reinterpret_cast<uint8_t*>(memory), stride_of(k, format), reinterpret_cast<float*>(scales),
           reinterpret_cast<int32_t*>(sums), groups_of(k, format)};
 }
 
-void quantize(ThreadPool& pool, const QuantizeTask& task, const QuantizedRows& out) {
+void round_rows(ThreadPool& pool, const RoundTask& task, const RoundedRows& out) {
   const size_t chunks = task.rows * task.k < kInlineFloats ? 1 : std::min(task.rows, pool.threads() * 4);
   pool.parallel_for(chunks, [&](size_t chunk, size_t) {
     const size_t begin = task.rows * chunk / chunks;
-    QuantizeTask part = task;
+    RoundTask part = task;
     part.x += begin * task.x_stride;
     part.rows = task.rows * (chunk + 1) / chunks - begin;
-    cpu_kernels().quantize_rows(part, out.from(begin));
+    cpu_kernels().round_rows(part, out.from(begin));
   });
 }
 

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "core/thread_pool.h"
+#include "ops/cpu/kernels.h"
+
+namespace sida {
+
+/// Bytes that `rows` rows of `k` take, rounded for weights of `format`.
+size_t rounded_bytes(size_t rows, size_t k, WeightFormat format);
+
+/// Rows laid out in `memory`, of rounded_bytes().
+RoundedRows rounded_rows(std::byte* memory, size_t rows, size_t k, WeightFormat format);
+
+/// Rounds the rows, shared among the pool's threads.
+void round_rows(ThreadPool& pool, const RoundTask& task, const RoundedRows& out);
+
+}  // namespace sida
