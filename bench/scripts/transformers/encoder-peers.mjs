@@ -19,7 +19,8 @@ import { passFlops, weightBytes } from './encoder-work.mjs';
 import { inputsByLength } from './sentence-lengths.mjs';
 
 const HELP = `node bench/scripts/transformers/encoder-peers.mjs [options]
-  --dtypes f32,bf16,int8,int4   types of our weights, one comparison each
+  --dtypes f32,bf16,int8,int4   types of our weights, one comparison each; bf16:bf16 and int8:int8 also round
+                         activations
   --lengths sst2         sst2, multirc or both: length classes of these data sets
   --data DIR             holds multirc/validation.jsonl and multirc/validation.passages.jsonl; for --lengths multirc
   --rounds 10            measured rounds; each runs every input on both sides
@@ -110,6 +111,12 @@ async function packOf(dtype) {
   return pack;
 }
 
+/** A type of weights, and of activations behind a colon. */
+function typesOf(text) {
+  const [dtype, activations = 'f32'] = text.split(':');
+  return { dtype, activations };
+}
+
 const floats = (file) => new Float32Array(readFileSync(file).buffer.slice(0));
 
 /** Distance of two outputs over the length of the second. */
@@ -124,7 +131,7 @@ function relativeError(ours, theirs) {
 }
 
 /** Largest error over the inputs; throws where f32 is not the peer's f32. */
-async function compareOutputs(ours, peer, classes, dtype) {
+async function compareOutputs(ours, peer, classes, { dtype, activations }) {
   const scratch = mkdtempSync(join(tmpdir(), 'sida-hidden-'));
   try {
     let worst = 0;
@@ -134,7 +141,8 @@ async function compareOutputs(ours, peer, classes, dtype) {
       await peer.ask({ tokens, hidden: b });
       const error = relativeError(floats(a), floats(b));
       worst = Math.max(worst, error);
-      if (dtype !== 'f32' || values['peer-dtype'] !== 'float32' || error <= TOLERANCE) continue;
+      const alike = dtype === 'f32' && activations === 'f32' && values['peer-dtype'] === 'float32';
+      if (!alike || error <= TOLERANCE) continue;
       throw new Error(
         `hidden states of ${tokens.length} tokens differ by ${error.toExponential(2)} of their length`,
       );
@@ -209,7 +217,8 @@ function land(about, comparison) {
   const name = nameOfSpeed('encoder-peers', about.isa);
   const file = resultFile(name, quick);
   const earlier = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined;
-  const key = ({ dtype, peerDtype, lengths }) => [dtype, peerDtype, lengths].join();
+  const key = ({ dtype, activations = 'f32', peerDtype, lengths }) =>
+    [dtype, activations, peerDtype, lengths].join();
   const others = earlier !== undefined && sameConditions(earlier, about) ? earlier.comparisons : [];
   const comparisons = [...others.filter((other) => key(other) !== key(comparison)), comparison];
   writeResult(name, { ...about, comparisons }, quick);
@@ -218,9 +227,10 @@ function land(about, comparison) {
 const limitsBench = buildNativeBench('limits_bench');
 const limitsNow = () => runNativeBench(limitsBench, [threads])[0];
 
-async function compare(dtype) {
+async function compare(types) {
+  const { dtype, activations } = types;
   const pack = await packOf(dtype);
-  const options = JSON.stringify({ pack, threads, maxTokens: MAX_TOKENS });
+  const options = JSON.stringify({ pack, threads, activations, maxTokens: MAX_TOKENS });
   const ours = new LineProcess('our encoder', 'node', [
     'bench/scripts/transformers/encoder-process.mjs',
     options,
@@ -236,9 +246,9 @@ async function compare(dtype) {
     const about = await peer.next();
     for (const kind of kinds) {
       const classes = inputsByLength(kind, values.data, Number(values['per-class']));
-      const outputError = await compareOutputs(ours, peer, classes, dtype);
+      const outputError = await compareOutputs(ours, peer, classes, types);
       const before = limitsNow();
-      const samples = await measure(ours, peer, classes, `${dtype}, ${kind}`);
+      const samples = await measure(ours, peer, classes, `${dtype} × ${activations}, ${kind}`);
       const after = limitsNow();
       const limits = {
         readBytesPerSecond: Math.max(before.readBytesPerSecond, after.readBytesPerSecond),
@@ -256,7 +266,7 @@ async function compare(dtype) {
           shape: `Switch-base-${experts} encoder, ${layers} layers, d 768, ff 3072, vocabulary 8000`,
         },
         {
-          dtype,
+          ...types,
           peerDtype: values['peer-dtype'],
           lengths: kind,
           command,
@@ -278,7 +288,7 @@ async function compare(dtype) {
 
 try {
   await makeCheckpoint();
-  for (const dtype of list(values.dtypes)) await compare(dtype);
+  for (const text of list(values.dtypes)) await compare(typesOf(text));
 } finally {
   if (values.dir === undefined) rmSync(dir, { recursive: true, force: true });
 }

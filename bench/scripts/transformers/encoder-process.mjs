@@ -1,16 +1,16 @@
 // Our encoder of a pack in one process, every expert resident, fed line by line as transformers_encoder.py is.
-//   node bench/scripts/transformers/encoder-process.mjs '{"pack": DIR, "threads": 2, "maxTokens": 512}'
+//   node bench/scripts/transformers/encoder-process.mjs '{"pack": DIR, "threads": 2, "activations": "f32", "maxTokens": 512}'
 import { writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { openEngine } from '../../../dist/inference/open-engine.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 
-const { pack, threads, maxTokens } = JSON.parse(process.argv[2]);
+const { pack, threads, activations, maxTokens } = JSON.parse(process.argv[2]);
 const answer = (fields) => process.stdout.write(`${JSON.stringify(fields)}\n`);
 
 const begun = performance.now();
 const addon = loadAddon();
-const limits = { maxBatchTokens: maxTokens, kvTokens: maxTokens + addon.kvPageTokens, threads };
+const limits = { maxBatchTokens: maxTokens, kvTokens: maxTokens + addon.kvPageTokens, threads, activations };
 const engine = openEngine({ ...limits, pack, memoryBudget: '100%', hostBudget: '0' });
 // A load at a time would leave the disk idle in between; pinning all of them is what waits for all.
 engine.pin(

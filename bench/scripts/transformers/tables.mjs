@@ -18,9 +18,10 @@ function peersOf(name) {
   const r = result(name);
   const rows = r.comparisons.flatMap((c) =>
     c.classes.map((k) => {
-      const target = c.peerDtype === 'float32' ? TARGETS[c.lengths][c.dtype] : undefined;
+      const { activations = 'f32' } = c;
+      const target = activations === 'f32' && c.peerDtype === 'float32' ? TARGETS[c.lengths][c.dtype] : undefined;
       return [
-        c.dtype,
+        `${c.dtype} × ${activations}`,
         c.peerDtype,
         `${TITLES[c.lengths]}, ${k.least}–${k.most}`,
         k.oursMs.toFixed(1),
@@ -34,7 +35,7 @@ function peersOf(name) {
     }),
   );
   const head = [
-    'ours',
+    'weights × activations',
     'transformers',
     'tokens',
     'ours, ms',
@@ -47,8 +48,8 @@ function peersOf(name) {
   ];
   const [{ peer }] = r.comparisons;
   const limits = r.comparisons.map(
-    ({ dtype, peerDtype, lengths, limits: l, outputError, commit, command }) =>
-      `${dtype} beside ${peerDtype}, ${TITLES[lengths]}: ${(l.readBytesPerSecond / 1e9).toFixed(1)} GB/s, ${(l.fmaFlopsPerSecond / 1e9).toFixed(0)} GFLOP/s, outputs ${outputError.toExponential(1)} apart:\n\`${commandToday(command)}\` · commit ${commit}`,
+    ({ dtype, activations = 'f32', peerDtype, lengths, limits: l, outputError, commit, command }) =>
+      `${dtype} × ${activations} beside ${peerDtype}, ${TITLES[lengths]}: ${(l.readBytesPerSecond / 1e9).toFixed(1)} GB/s, ${(l.fmaFlopsPerSecond / 1e9).toFixed(0)} GFLOP/s, outputs ${outputError.toExponential(1)} apart:\n\`${commandToday(command)}\` · commit ${commit}`,
   );
   const versions = `${r.shape}, random weights, ${r.threads} threads, batch 1; torch ${peer.torch}, transformers ${peer.transformers}, Python ${peer.python};\n${r.machine} · ${r.isa}.`;
   return `${table(head, rows)}\n\n${versions}  \n${limits.join('  \n')}`;

@@ -75,6 +75,7 @@ describe('the encoder beside transformers', () => {
         {
           ...RECORDED,
           ...{ dtype: 'bf16', peerDtype, lengths: 'sst2' as const, rounds: 10 },
+          activations: peerDtype === 'bfloat16' ? 'bf16' : 'f32',
           classes: ratios.map((ratio) => ({ ratio })),
         },
       ],
