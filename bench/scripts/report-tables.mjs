@@ -13,8 +13,13 @@ import { SWITCH_WORDS } from '../dist/scenarios/models.js';
 import { QUANTIZED_MODELS } from './element-types/tables.mjs';
 import { commandToday, hasResult, result } from './table-format.mjs';
 
+/** The models that a run measured or studied. */
+const namesOf = ({ models, fidelity }) => [
+  ...new Set([...models.map(({ model }) => model.name), ...fidelity.flatMap(({ model }) => model ?? [])]),
+];
+
 /** Of runs that measured a part each; where two measured the same, the later counts. */
-const RESULTS = ['bench/results/systems', 'bench/results/words'];
+const RESULTS = ['bench/results/systems', 'bench/results/words', 'bench/results/fidelity'];
 const CHARTS = 'docs/charts';
 /** Results of bench/scripts/governor/governor.mjs. */
 const GOVERNED = ['governor', 'governor-olmoe-mini'];
@@ -38,18 +43,18 @@ function shortCommand(command, folder) {
 
 /** Of the runs whose models `text` names: tables of several runs say which of them measured what. */
 function sourceText(files, text) {
-  const named = files.filter(({ file }) => file.models.some(({ model }) => text.includes(model.name)));
+  const named = files.filter(({ file }) => namesOf(file).some((name) => text.includes(name)));
   const used = named.length > 0 ? named : files;
   return used.map((each) => sourceOf(each, used.length > 1)).join('\n');
 }
 
 function sourceOf({ folder, file }, withModels) {
   const { command, provenance: made, rounds, measurements } = file;
-  const names = file.models.map(({ model }) => model.name).join(', ');
+  const names = namesOf(file).join(', ');
   const models = withModels ? `${wrapped(`Of ${names}:`, 120).join('\n')}\n` : '';
   const commits = [...new Set(measurements.flatMap((measurement) => measurement.commits))].join(', ');
   const tree = changedTrees(file).length > 0 ? ', a tree with changes that no commit has' : '';
-  return `${models}${shortCommand(command, folder)}\ncommit ${commits || made.commit}${tree} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
+  return `${models}${shortCommand(command, folder)}\ncommit ${commits || made.commit}${tree} · ${made.machine}, ${made.cores} cores · ${made.isa}${measurements.length > 0 ? ` · medians of ${rounds} rounds` : ''}`;
 }
 
 /** `page` is the document that the section stands in: the chart's link starts there. */
@@ -109,7 +114,6 @@ if (files.length > 0) {
     quantized: QUANTIZED_MODELS.flatMap((model) => scriptResult(`quantized-accuracy-${model}`) ?? []),
     speed: {
       kernels: scriptResult('kernels'),
-      kernelSets: scriptResult('kernel-sets'),
       encoderPeers: encoderPeers('encoder-peers'),
       rest: scriptResult('rest-overhead'),
       streams: scriptResult('streams'),
@@ -117,6 +121,7 @@ if (files.length > 0) {
       llamaLimited: LLAMA_LIMITED.flatMap((name) => scriptResult(name) ?? []),
     },
     speedWithAmx: {
+      kernels: scriptResult('kernels-amx'),
       encoderPeers: encoderPeers('encoder-peers-amx'),
       rest: scriptResult('rest-overhead-amx'),
       streams: scriptResult('streams-amx'),

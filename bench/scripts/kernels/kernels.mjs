@@ -1,13 +1,13 @@
 // How near are the experts' kernels to the machine's limits? Builds native/bench/expert_bench.cc and runs it with one
 // thread and with two; every round measures the limits again beside the kernels.
 //   node bench/scripts/kernels/kernels.mjs [--rounds 12] [--megabytes 256]
+// writes bench/results/kernels.json, with AMX kernels-amx.json.
 // Sets of kernels beside each other:
 //   node bench/scripts/kernels/kernels.mjs --isa avx512vnni,avx512amx [--only 'x int8']
 import { parseArgs } from 'node:util';
-import { loadAddon } from '../../../dist/native/addon.js';
 import { buildNativeBench, runNativeBench } from '../../dist/support/native-bench.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
-import { writeResult } from '../../dist/support/script-result.js';
+import { nameOfSpeed, writeResult } from '../../dist/support/script-result.js';
 
 const { values } = parseArgs({
   options: {
@@ -19,9 +19,7 @@ const { values } = parseArgs({
 });
 
 const bench = buildNativeBench('expert_bench');
-// The limits are those of the vector units.
-const usual = loadAddon().cpuFeatures().isa === 'avx512amx' ? 'avx512vnni' : undefined;
-const sets = values.isa?.split(',') ?? [usual];
+const sets = values.isa?.split(',') ?? [undefined];
 const runs = [1, 2].flatMap((threads) =>
   sets.map((isa) => {
     const { rounds, megabytes, only } = values;
@@ -31,5 +29,6 @@ const runs = [1, 2].flatMap((threads) =>
     return run;
   }),
 );
-if (values.isa === undefined) writeResult('kernels', { ...scriptProvenance(), isa: runs[0].isa, runs });
+const [{ isa }] = runs;
+if (values.isa === undefined) writeResult(nameOfSpeed('kernels', isa), { ...scriptProvenance(), isa, runs });
 else writeResult('kernel-sets', { ...scriptProvenance(), isa: sets.join(', '), runs });

@@ -1,15 +1,18 @@
-// Tables of bench/notes/kernels.md, from bench/results/kernels.json and kernel-sets.json.
-import { result, source, table } from '../table-format.mjs';
+// Tables of bench/notes/kernels.md, from bench/results/kernels.json, kernels-amx.json and kernel-sets.json.
+import { hasResult, result, source, table } from '../table-format.mjs';
 
 const percent = (share) => `${(100 * share).toFixed(0)} %`;
 const giga = (value) => (value / 1e9).toFixed(0);
 
 function limits(r) {
-  return r.runs.map(
-    (run) =>
+  return r.runs.map((run) => {
+    const amx = run.amxBf16PerSecond > 0;
+    const tiles = `, AMX ${giga(run.amxBf16PerSecond)} GFLOP/s and ${giga(run.amxInt8PerSecond)} GOP/s`;
+    return (
       `${run.threads} thread${run.threads > 1 ? 's' : ''}: reads ${(run.readBytesPerSecond / 1e9).toFixed(1)} GB/s, ` +
-      `f32 FMA ${giga(run.fmaPerSecond)} GFLOP/s, VNNI ${giga(run.vnniPerSecond)} GOP/s`,
-  );
+      `f32 FMA ${giga(run.fmaPerSecond)} GFLOP/s, VNNI ${giga(run.vnniPerSecond)} GOP/s${amx ? tiles : ''}`
+    );
+  });
 }
 
 /** A line for each format and kind of activations, a column for each number of rows. */
@@ -50,46 +53,57 @@ function sets() {
   return `${table(head, lines)}\n\n${source(r)}`;
 }
 
+/** A table for each kind of processor that was measured. */
+const eachProcessor = (tableOf) =>
+  ['kernels', 'kernels-amx']
+    .filter(hasResult)
+    .map((name) => tableOf(result(name)))
+    .join('\n\n');
+
+function read(r) {
+  const few = [1, 2, 3, 4, 8];
+  const lines = r.runs.flatMap((run) =>
+    shares(run, few, () => 'ofRead').map(([name, ...cells]) => [
+      name,
+      run.threads,
+      ...cells,
+      TARGETS[name.split(' ')[0]],
+    ]),
+  );
+  const rows = few.map((n) => (n === 1 ? '1 row' : `${n} rows`));
+  const head = ['weights × activations', 'threads', ...rows, 'target at 1 to 4'];
+  return `${table(head, lines)}\n\n${limits(r).join('; ')}.  \n${source(r)}`;
+}
+
+/** The unit that a product is compared with, and its share of that. */
+function bestUnit({ format, activations }, amx) {
+  if (amx && activations === format) return { unit: 'AMX', share: 'ofAmx', target: '≥ 60 %' };
+  if (activations === 'int8') return { unit: 'VNNI', share: 'ofVnni', target: '' };
+  return { unit: 'f32 FMA', share: 'ofFma', target: !amx && format === 'f32' ? '≥ 85 %' : '' };
+}
+
+function compute(r) {
+  const many = [16, 64, 256];
+  const amx = r.isa.includes('amx');
+  const lines = r.runs.flatMap((run) =>
+    shares(run, many, (c) => bestUnit(c, amx).share).map(([name, ...cells]) => {
+      const [format, activations] = name.split(' × ');
+      const { unit, target } = bestUnit({ format, activations }, amx && format !== 'f32');
+      return [name, run.threads, unit, ...cells, target];
+    }),
+  );
+  const head = [
+    'weights × activations',
+    'threads',
+    'peak',
+    ...many.map((n) => `${n} rows`),
+    'target from 64',
+  ];
+  return `${table(head, lines)}\n\n${source(r)}`;
+}
+
 export const kernelTables = {
   'kernel-sets': sets,
-  'kernels-read': () => {
-    const r = result('kernels');
-    const few = [1, 2, 3, 4, 8];
-    const lines = r.runs.flatMap((run) =>
-      shares(run, few, () => 'ofRead').map(([name, ...cells]) => [
-        name,
-        run.threads,
-        ...cells,
-        TARGETS[name.split(' ')[0]],
-      ]),
-    );
-    const head = [
-      'weights × activations',
-      'threads',
-      ...few.map((n) => (n === 1 ? '1 row' : `${n} rows`)),
-      'target at 1 to 4',
-    ];
-    return `${table(head, lines)}\n\n${limits(r).join('; ')}.  \n${source(r)}`;
-  },
-  'kernels-compute': () => {
-    const r = result('kernels');
-    const many = [16, 64, 256];
-    const lines = r.runs.flatMap((run) =>
-      shares(run, many, (c) => (c.activations === 'int8' ? 'ofVnni' : 'ofFma')).map(([name, ...cells]) => [
-        name,
-        run.threads,
-        name.endsWith('int8') ? 'VNNI' : 'f32 FMA',
-        ...cells,
-        name.startsWith('f32') ? '≥ 85 %' : '',
-      ]),
-    );
-    const head = [
-      'weights × activations',
-      'threads',
-      'peak',
-      ...many.map((n) => `${n} rows`),
-      'target from 64',
-    ];
-    return `${table(head, lines)}\n\n${source(r)}`;
-  },
+  'kernels-read': () => eachProcessor(read),
+  'kernels-compute': () => eachProcessor(compute),
 };

@@ -19,7 +19,8 @@ function peersOf(name) {
   const rows = r.comparisons.flatMap((c) =>
     c.classes.map((k) => {
       const { activations = 'f32' } = c;
-      const target = activations === 'f32' && c.peerDtype === 'float32' ? TARGETS[c.lengths][c.dtype] : undefined;
+      const target =
+        activations === 'f32' && c.peerDtype === 'float32' ? TARGETS[c.lengths][c.dtype] : undefined;
       return [
         `${c.dtype} × ${activations}`,
         c.peerDtype,

@@ -1,6 +1,6 @@
 /** P1 to P4, P14, P18, P19, P24 and P26: the targets whose figures depend on the processor. */
 import { type EncoderPeers, encoderTargets } from './encoder-targets.js';
-import { type Kernels, kernelTargets, tileTargets } from './kernel-targets.js';
+import { type Kernels, kernelTargets } from './kernel-targets.js';
 import { type LlamaLimited, llamaTargets } from './llama-targets.js';
 import { type RestOverhead, restTargets, type Streams, streamTargets } from './rest-targets.js';
 import { type Start, startTarget } from './start-target.js';
@@ -9,8 +9,6 @@ import type { TargetRow } from './target-row.js';
 /** Of bench/results, each of the processor that its `isa` names. */
 export interface SpeedResults {
   kernels?: Kernels | undefined;
-  /** Two sets of kernels of one processor beside each other. */
-  kernelSets?: Kernels | undefined;
   encoderPeers?: EncoderPeers | undefined;
   rest?: RestOverhead | undefined;
   streams?: Streams | undefined;
@@ -23,7 +21,7 @@ export function speedTargets(results: SpeedResults, amx: boolean): TargetRow[] {
   const own = <T extends { isa: string }>(result: T | undefined) =>
     result !== undefined && result.isa.includes('amx') === amx ? result : undefined;
   return [
-    ...(amx ? tileTargets(own(results.kernelSets)) : kernelTargets(own(results.kernels))),
+    ...kernelTargets(own(results.kernels), amx),
     ...encoderTargets(own(results.encoderPeers), amx),
     ...restTargets(own(results.rest)),
     ...llamaTargets(
