@@ -1,5 +1,6 @@
 // Our encoder of a pack in one process, every expert resident, fed line by line as transformers_encoder.py is.
-//   node bench/scripts/transformers/encoder-process.mjs '{"pack": DIR, "threads": 2, "activations": "f32", "maxTokens": 512}'
+//   node bench/scripts/transformers/encoder-process.mjs \
+//     '{"pack": DIR, "threads": 2, "activations": "f32", "maxTokens": 512}'
 import { writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { openEngine } from '../../../dist/inference/open-engine.js';

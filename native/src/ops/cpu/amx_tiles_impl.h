@@ -2,8 +2,8 @@
 // namespace.
 //
 // The codes of a panel, [steps][32][4 bytes], are what the instructions take as their second matrix: a row of 16
-// columns with 4 bytes of inputs each. Tiles 0 to 3 hold the sums of two times 16 rows and two times 16 columns, 4 and 5
-// activations, 6 and 7 weights.
+// columns with 4 bytes of inputs each. Tiles 0 to 3 hold the sums of two times 16 rows and two times 16 columns, 4 and
+// 5 activations, 6 and 7 weights.
 
 #pragma once
 
