@@ -59,7 +59,8 @@ const LENGTH =
 const SAME = ['--batch-tokens', '0', '--patience', '0', '--max-minutes', values['max-minutes']];
 
 function write(row) {
-  rows.push({ ...row, commit: scriptProvenance().commit });
+  const { commit, machine, isa } = scriptProvenance();
+  rows.push({ ...row, commit, machine, isa });
   const result = {
     question: 'Which parts of the predictor and of its loss pay, on held-out text?',
     ...scriptProvenance(),

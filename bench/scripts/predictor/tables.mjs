@@ -28,6 +28,15 @@ export const predictorTables = {
   ),
 };
 
+/** The rows that another processor made than the last one: their times do not compare with the others. */
+function elsewhere(rows, { machine }) {
+  const others = rows.filter((row) => row.machine !== machine);
+  if (others.length === 0) return '';
+  const here = rows.filter((row) => !others.includes(row)).map(({ name }) => name);
+  const made = [...new Set(others.map((row) => `${row.machine} · ${row.isa}`))].join(', ');
+  return `  \nAll rows but ${here.join(', ')}: ${made}`;
+}
+
 /** One row per variant, in the order of the grid; the token table last. */
 function ablationTable(model) {
   const r = result(`ablation-${model}`);
@@ -48,5 +57,5 @@ function ablationTable(model) {
   const { alpha } = rows[0];
   const { inputs, tokens } = r.heldOut;
   const measured = `${inputs.toLocaleString('en')} held-out inputs, ${tokens.toLocaleString('en')} tokens`;
-  return `${measured}; means over layers; mean α ${alpha.toFixed(3)}.\n\n${table(head, cells)}\n\n${source(r)}`;
+  return `${measured}; means over layers; mean α ${alpha.toFixed(3)}.\n\n${table(head, cells)}\n\n${source(r)}${elsewhere(rows, r)}`;
 }
