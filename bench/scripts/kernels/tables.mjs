@@ -31,6 +31,9 @@ function shares(run, rows, share) {
 
 const TARGETS = { f32: '≥ 85 %', bf16: '≥ 85 %', int8: '≥ 85 %', int4: '≥ 70 %' };
 
+/** Types whose integer products the tiles of AMX serve. */
+const TILED = ['int8', 'int4', 'mxfp4', 'q8_0', 'q4_0'];
+
 /** Integer products of two sets of kernels, the second beside the first, where it may serve them: from 16 rows on. */
 function sets() {
   const r = result('kernel-sets');
@@ -40,7 +43,8 @@ function sets() {
       ?.operationsPerSecond;
   const lines = [1, 2].flatMap((threads) => {
     const [first, second] = r.runs.filter((run) => run.threads === threads);
-    return ['int8', 'int4'].map((format) => [
+    const formats = TILED.filter((format) => at(first, format, many[0]) !== undefined);
+    return formats.map((format) => [
       `${format} × int8`,
       threads,
       ...many.map((rows) => {

@@ -12,28 +12,32 @@ namespace {
 /// Inputs of one tile of activations, and steps of a panel in one tile of weights.
 constexpr size_t kTileInputs = 64, kTileSteps = kTileInputs / 4;
 
-/// Adds the products of one tile of inputs. kSigned: the activations' codes have signs, the weights' have none;
-/// otherwise it is the other way round.
-template <bool kTwo, bool kSigned>
+/// Adds the products of one tile of inputs with weights of the type. int8 and q8_0 have signs, the others as they are
+/// unpacked have none; activations have signs before all but int8.
+template <WeightType kType, bool kTwo>
 void add_products(const uint8_t* codes, size_t stride, const std::byte* weights) {
   _tile_loadd(4, codes, stride);
   _tile_loadd(6, weights, kPanelStepBytes);
   _tile_loadd(7, weights + kPanelStepBytes / 2, kPanelStepBytes);
-  if constexpr (kSigned) {
-    _tile_dpbsud(0, 4, 6);
-    _tile_dpbsud(1, 4, 7);
-  } else {
+  if constexpr (kTwo) _tile_loadd(5, codes + kTileRows * stride, stride);
+  if constexpr (kType == WeightType::kInt8) {
     _tile_dpbusd(0, 4, 6);
     _tile_dpbusd(1, 4, 7);
-  }
-  if constexpr (!kTwo) return;
-  _tile_loadd(5, codes + kTileRows * stride, stride);
-  if constexpr (kSigned) {
-    _tile_dpbsud(2, 5, 6);
-    _tile_dpbsud(3, 5, 7);
-  } else {
+    if constexpr (!kTwo) return;
     _tile_dpbusd(2, 5, 6);
     _tile_dpbusd(3, 5, 7);
+  } else if constexpr (kType == WeightType::kQ8_0) {
+    _tile_dpbssd(0, 4, 6);
+    _tile_dpbssd(1, 4, 7);
+    if constexpr (!kTwo) return;
+    _tile_dpbssd(2, 5, 6);
+    _tile_dpbssd(3, 5, 7);
+  } else {
+    _tile_dpbsud(0, 4, 6);
+    _tile_dpbsud(1, 4, 7);
+    if constexpr (!kTwo) return;
+    _tile_dpbsud(2, 5, 6);
+    _tile_dpbsud(3, 5, 7);
   }
 }
 
@@ -47,7 +51,7 @@ void int8_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows
   const size_t tiles = static_cast<size_t>(end - panel) / (kTileSteps * kPanelStepBytes);
   clear_sums<kTwo>();
   for (size_t tile = 0; tile < tiles; ++tile) {
-    add_products<kTwo, false>(codes, x.stride, panel);
+    add_products<WeightType::kInt8, kTwo>(codes, x.stride, panel);
     codes += kTileInputs;
     panel += kTileSteps * kPanelStepBytes;
   }
@@ -68,29 +72,35 @@ void int8_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows
   }
 }
 
-/// Codes of `inputs` inputs at `p` as bytes of a tile of `width` inputs; zeros behind them. Returns what follows them.
-const std::byte* unpack_int4(const std::byte* p, size_t inputs, size_t width, std::byte* weights) {
-  const std::byte* end = p + code_bytes(inputs, WeightType::kInt4);
+/// Codes of `inputs` inputs at `p` as bytes of a tile of `width` inputs; zeros behind them.
+template <WeightType kType>
+void unpack(const std::byte* p, size_t inputs, size_t width, std::byte* weights) {
+  const std::byte* end = p + code_bytes(inputs, kType);
   const std::byte* last = weights + code_bytes(width, WeightType::kInt8);
   // The intrinsics that load tiles do not tell the compiler that they read memory.
   __asm__ volatile("" : : : "memory");
-  for (; p != end; p += kPanelStepBytes, weights += 2 * kPanelStepBytes) {
+  for (; p != end; p += kPanelStepBytes) {
     prefetch_step(p);
     for (size_t half = 0; half < kPanelStepBytes; half += kPanelStepBytes / 2) {
-      const I pairs = I::load(p + half);
-      I::store(weights + half, I::low_nibbles(pairs));
-      I::store(weights + kPanelStepBytes + half, I::high_nibbles(pairs));
+      const I codes = I::load(p + half);
+      if constexpr (kType == WeightType::kQ8_0) {
+        I::store(weights + half, codes);
+      } else {
+        const auto value = [](I nibbles) { return kType == WeightType::kMxfp4 ? I::mxfp4(nibbles) : nibbles; };
+        I::store(weights + half, value(I::low_nibbles(codes)));
+        I::store(weights + kPanelStepBytes + half, value(I::high_nibbles(codes)));
+      }
     }
+    weights += inputs_per_step(kType) / 4 * kPanelStepBytes;
   }
   for (; weights != last; weights += 64) I::store(weights, I::set(0));
   __asm__ volatile("" : : : "memory");
-  return end;
 }
 
-/// A block of int4 or q4_0 weights, whose tiles have `width` inputs.
+/// A block of weights whose groups have one scale each, with tiles of `width` inputs.
 template <WeightType kType, bool kTwo>
-void int4_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows, size_t width,
-                const std::byte* panel, float* y, size_t columns) {
+void group_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows, size_t width,
+                 const std::byte* panel, float* y, size_t columns) {
   alignas(64) int32_t sums[kBlockRows * kPanelColumns];
   alignas(64) float totals[kBlockRows * kPanelColumns] = {};
   alignas(64) std::byte weights[kTileSteps * kPanelStepBytes];
@@ -100,11 +110,13 @@ void int4_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows
     const size_t end = t.k - begin < t.format.group ? t.k : begin + t.format.group;
     clear_sums<kTwo>();
     for (size_t at = begin; at < end; at += width) {
-      panel = unpack_int4(panel, end - at < width ? end - at : width, width, weights);
-      add_products<kTwo, true>(codes + at, x.stride, weights);
+      const size_t inputs = end - at < width ? end - at : width;
+      unpack<kType>(panel, inputs, width, weights);
+      panel += code_bytes(inputs, kType);
+      add_products<kType, kTwo>(codes + at, x.stride, weights);
     }
     store_sums<kTwo>(sums);
-    const GroupScales scales = kType == WeightType::kInt4 ? GroupScales::bf16(panel) : GroupScales::f16(panel);
+    const GroupScales scales = GroupTile<kType>::scales_of(panel);
     panel += kGroupScaleBytes;
     for (size_t r = 0; r < rows; ++r) {
       const I excess = I::set(x.sums[(row + r) * x.groups + g]);
@@ -128,23 +140,33 @@ void int4_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows
 template <bool kTwo>
 void tile_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows, size_t width,
                 const std::byte* panel, float* y, size_t columns) {
-  if (t.format.type == WeightType::kInt8) return int8_block<kTwo>(t, x, row, rows, panel, y, columns);
-  if (t.format.type == WeightType::kInt4) {
-    return int4_block<WeightType::kInt4, kTwo>(t, x, row, rows, width, panel, y, columns);
+  switch (t.format.type) {
+    case WeightType::kInt8:
+      return int8_block<kTwo>(t, x, row, rows, panel, y, columns);
+    case WeightType::kInt4:
+      return group_block<WeightType::kInt4, kTwo>(t, x, row, rows, width, panel, y, columns);
+    case WeightType::kMxfp4:
+      return group_block<WeightType::kMxfp4, kTwo>(t, x, row, rows, width, panel, y, columns);
+    case WeightType::kQ8_0:
+      return group_block<WeightType::kQ8_0, kTwo>(t, x, row, rows, width, panel, y, columns);
+    default:
+      return group_block<WeightType::kQ4_0, kTwo>(t, x, row, rows, width, panel, y, columns);
   }
-  int4_block<WeightType::kQ4_0, kTwo>(t, x, row, rows, width, panel, y, columns);
 }
 
-/// With fewer rows in a block the vector units are as fast. Tiles of half the inputs spend longer on their sums.
-constexpr size_t least_tile_rows(size_t width) { return width < kTileInputs ? 24 : 12; }
+/// With fewer rows in a block the vector units are as fast. Tiles of half the inputs spend longer on their sums; vector
+/// units spend longer on weights with signs.
+size_t least_tile_rows(WeightType type, size_t width) {
+  return width < kTileInputs && type != WeightType::kQ8_0 ? 24 : 12;
+}
 
 void gemm_int8_tiles(const GemmTask& t, const RoundedRows& x) {
-  // Types of GGUF files but q4_0, and mxfp4, have no tiles yet.
+  // Types with numbers for 256 inputs have no tiles.
   const WeightType type = t.format.type;
-  if (type != WeightType::kInt8 && type != WeightType::kInt4 && type != WeightType::kQ4_0) return gemm_int8(t, x);
+  if (in_super_blocks(type)) return gemm_int8(t, x);
   const bool whole = type == WeightType::kInt8 || t.format.group >= kTileInputs;
   const size_t width = whole ? kTileInputs : t.format.group;
-  const size_t last = t.rows % kBlockRows, rest = last < least_tile_rows(width) ? last : 0;
+  const size_t last = t.rows % kBlockRows, rest = last < least_tile_rows(type, width) ? last : 0;
   GemmTask part = t;
   part.rows = t.rows - rest;
   if (part.rows > 0) {
