@@ -58,11 +58,14 @@ const SETUPS = [
   // What is left when experts say nothing, or the wrong ones speak: how much there is to lose.
   { experts: bf16, dense: bf16, control: 'experts of zeros' },
   { experts: bf16, dense: bf16, control: RANDOM },
-].flatMap((setup) =>
-  ['int8', 'int4'].includes(setup.experts.dtype) || setup.dense === int8
-    ? [setup, { ...setup, activations: 'int8' }]
-    : [setup],
-);
+].flatMap((setup) => [setup, ...roundedActivations(setup).map((activations) => ({ ...setup, activations }))]);
+
+/** What activations can be rounded to beside these weights. */
+function roundedActivations({ experts, dense, control }) {
+  if (['int8', 'int4'].includes(experts.dtype) || dense === int8) return ['int8'];
+  return experts === bf16 && control === undefined ? ['bf16'] : [];
+}
+
 const addon = loadAddon();
 
 const limit = values.limit === undefined ? undefined : Number(values.limit);
