@@ -70,7 +70,7 @@ export class Governor {
     };
   }
 
-  /** Records a pass. `prepared` says that no batch from before the last change of arm is left. */
+  /** Records a pass. `prepared` says that it ran no batch from before the last change of arm, and that none is left. */
   passed(pass: PassTime, prepared: boolean): void {
     const probe = this.#probe;
     if (probe !== undefined) {

@@ -61,8 +61,10 @@ export class Prediction {
   #endedMs: number;
   /** Idle times since then. */
   #idle: { begin: number; end: number }[] = [];
-  /** Batches in the queue that were prepared before the last change of the tables' arm. */
-  #preparedBefore = 0;
+  /** Id of the next batch that leaves the queue. */
+  #nextBatch = 0;
+  /** The first batch that was not prepared before the last change of the tables' arm. */
+  #preparedFrom = 0;
 
   constructor(options: PredictionOptions) {
     this.#options = options;
@@ -107,7 +109,7 @@ export class Prediction {
   /** The forecast as far as the pass may use it. */
   allowed(forecast: PassForecast): PassForecast {
     if (forecast.routingK > 0 || !this.rests) return forecast;
-    return { own: [], behind: [], predicted: null, routingK: 0 };
+    return { own: [], behind: [], predicted: null, routingK: 0, oldestBatch: Number.POSITIVE_INFINITY };
   }
 
   idled(begin: number, end: number): void {
@@ -115,17 +117,25 @@ export class Prediction {
   }
 
   /** A batch leaves the queue. What the thread idled since it was made was a wait for tables of earlier batches. */
-  took({ madeMs }: Pick<PromptBatch, 'madeMs'>): void {
-    this.#preparedBefore -= 1;
+  took({ id, madeMs }: Pick<PromptBatch, 'id' | 'madeMs'>): void {
+    this.#nextBatch = id + 1;
     this.#idle = this.#idle.map(({ begin, end }) => ({ begin, end: Math.min(end, Math.max(begin, madeMs)) }));
   }
 
-  /** Call it after each pass. `kind` tells passes apart whose times have different laws. */
-  passEnded(kind: number, tokens: number, { routingK }: Pick<PassForecast, 'routingK'>): void {
+  /**
+   * Call it after each pass, with what `allowed` returned. `kind` tells passes apart whose times have different laws.
+   */
+  passEnded(
+    kind: number,
+    tokens: number,
+    { routingK, oldestBatch }: Pick<PassForecast, 'routingK' | 'oldestBatch'>,
+  ): void {
     const ms = this.#restartClock();
     if (routingK > 0) return;
     const before = this.rests;
-    this.#tellGovernors({ kind, tokens, ms });
+    // Inputs that were taken while tables rested have none until they have run.
+    const prepared = Math.min(this.#nextBatch, oldestBatch) >= this.#preparedFrom;
+    this.#tellGovernors({ kind, tokens, ms }, prepared);
     if (this.rests !== before) this.#tablesChanged();
   }
 
@@ -134,19 +144,19 @@ export class Prediction {
     this.#restartClock();
   }
 
-  #tellGovernors(pass: PassTime): void {
+  #tellGovernors(pass: PassTime, prepared: boolean): void {
     const other = this.#turn === 'tables' ? 'look_ahead' : 'tables';
     if (this.#isMeasured(this.#turn)) {
-      this.#passed(this.#turn, pass);
+      this.#passed(this.#turn, pass, prepared);
       this.#governors[other].elapsed(pass.ms);
     } else {
-      for (const source of SOURCES) this.#passed(source, pass);
+      for (const source of SOURCES) this.#passed(source, pass, prepared);
     }
     if (!this.#isMeasured(this.#turn) && this.#isMeasured(other)) this.#turn = other;
   }
 
-  #passed(source: Source, pass: PassTime): void {
-    if (this.#decides(source)) this.#governors[source].passed(pass, this.#preparedBefore <= 0);
+  #passed(source: Source, pass: PassTime, prepared: boolean): void {
+    if (this.#decides(source)) this.#governors[source].passed(pass, prepared);
   }
 
   /** While it waits for its turn to be measured, a source runs only if it has paid before. */
@@ -197,7 +207,7 @@ export class Prediction {
   }
 
   #tablesChanged(): void {
-    this.#preparedBefore = this.#options.queue.length;
+    this.#preparedFrom = this.#nextBatch + this.#options.queue.length;
     this.#options.rest.raised = this.rests;
     this.#tell('tables');
   }

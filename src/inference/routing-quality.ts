@@ -57,7 +57,7 @@ export class RoutingQuality {
     result: RunResult,
     jobs: readonly number[],
     batch: NativeBatch,
-    { predicted, routingK }: PassForecast,
+    { predicted, routingK }: Pick<PassForecast, 'predicted' | 'routingK'>,
   ): Verdict {
     const { belady, expertsPerLayer, explains, onVisit } = this.#options;
     for (const ids of neededExperts(result, expertsPerLayer)) {

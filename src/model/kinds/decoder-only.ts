@@ -9,7 +9,7 @@ import type { Running, StepAnswer } from '../../batching/generations.js';
 import { givingWay } from '../../batching/giving-way.js';
 import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
 import { joinSpans, type RowSpan } from '../../batching/row-spans.js';
-import { type RunningInput, startInput } from '../../batching/running-input.js';
+import { oldestBatch, type RunningInput, startInput } from '../../batching/running-input.js';
 import { SeenTokens } from '../../batching/seen-tokens.js';
 import { StateMean } from '../../batching/state-mean.js';
 import { clockMs } from '../../clock.js';
@@ -55,7 +55,12 @@ export class DecoderOnly implements ModelKind {
     const [table = null] = tables;
     for (const item of items) {
       const { work, tokens, begin, labelBegin } = item;
-      const input = startInput(item, { order: this.#started++, routingK, prompt: passes.newId() });
+      const input = startInput(item, {
+        batch: batch.id,
+        order: this.#started++,
+        routingK,
+        prompt: passes.newId(),
+      });
       inputs.hold(input, partsOf(work));
       if (routingK > 0 && table?.state !== TABLE_READY) {
         outcomes.failed(item.job, cannotRoute());
@@ -186,6 +191,7 @@ export class DecoderOnly implements ModelKind {
       behind: visitsOf(this.#tableBehind(chunks, generations.length, routingK), 0),
       predicted: tableRows(table, [...Array(rows).keys()]),
       routingK,
+      oldestBatch: oldestBatch(chunks.map(({ feed }) => feed.input)),
     });
     if (answers === null) return;
     if (chunks.length > 0) tableWait.passTook(clockMs() - begin);

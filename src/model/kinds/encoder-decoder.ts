@@ -8,8 +8,8 @@ import type { Running, StepAnswer } from '../../batching/generations.js';
 import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
 import { LabelScoring, targetsWithin } from '../../batching/label-scoring.js';
 import type { PassAnswer, PassSequence } from '../../batching/pass-batch.js';
-import { type RunningInput, startInput } from '../../batching/running-input.js';
-import { RunningSearch } from '../../batching/running-search.js';
+import { oldestBatch, type RunningInput, startInput } from '../../batching/running-input.js';
+import { Beam, RunningSearch } from '../../batching/running-search.js';
 import { StateMean } from '../../batching/state-mean.js';
 import { clockMs } from '../../clock.js';
 import { SidaError } from '../../errors.js';
@@ -53,7 +53,7 @@ export class EncoderDecoder implements ModelKind {
     const { passes, inputs } = this.#options;
     const { routingK } = batch.batch;
     const started = items.map((item) => {
-      const input = startInput(item, { order: 0, routingK, prompt: passes.newId() });
+      const input = startInput(item, { batch: batch.batch.id, order: 0, routingK, prompt: passes.newId() });
       inputs.hold(input, partsOf(item.work));
       return { ...item, input };
     });
@@ -109,6 +109,7 @@ export class EncoderDecoder implements ModelKind {
       behind: visitsOf(decoder, this.#decoderFirstLayer),
       predicted: tableRows(encoder, rows),
       routingK: batch.batch.routingK,
+      oldestBatch: batch.batch.id,
     });
     if (answers !== null) this.#options.tableWait.passTook(clockMs() - begin);
     return answers;
@@ -155,6 +156,8 @@ export class EncoderDecoder implements ModelKind {
       behind: [],
       predicted: tableRows(table, [...group.keys()]),
       routingK: group[0]!.input.routingK,
+      // Beams that began without tables, or lost them while tables rested, get none later.
+      oldestBatch: oldestBatch(group.filter((running) => running instanceof Beam).map(({ input }) => input)),
     };
     this.#options.passes.runAll(DECODER, group.map(nextStep), known, (i, { picked: [picked] }) => {
       answers.push({ running: group[i]!, picked: picked! });
@@ -185,6 +188,7 @@ export class EncoderDecoder implements ModelKind {
       behind: [],
       predicted: tableRows(table, scored.flatMap(labelRows)),
       routingK: batch.routingK,
+      oldestBatch: batch.id,
     };
     passes.runAll(DECODER, sequences, known, (i, { logprobs }) => {
       const { state, targets } = labels[i]!;

@@ -3,12 +3,13 @@ import { isGoverned, Prediction } from '../../../src/inference/prediction.js';
 import type { GovernorFigures, Source } from '../../../src/protocol/governor-figures.js';
 import { SharedFlag } from '../../../src/protocol/shared-flag.js';
 
-const ROUTERS = { routingK: 0 };
+const ROUTERS = { routingK: 0, oldestBatch: Number.POSITIVE_INFINITY };
 const FORECAST = {
   own: [{ firstId: 0, need: new Float32Array(4) }],
   behind: [],
   predicted: null,
   routingK: 0,
+  oldestBatch: 3,
 };
 
 const GOVERNED = { tables: true, lookAhead: true };
@@ -66,7 +67,7 @@ describe('prediction on the inference thread', () => {
     expect([prediction.rests, rest.raised]).toEqual([true, true]);
     expect(changes.map(({ state }) => state)).toEqual(['resting']);
     expect(changes[0]!.gain!.mean).toBeCloseTo(-0.2, 5);
-    expect(prediction.allowed(FORECAST)).toEqual({ own: [], behind: [], predicted: null, routingK: 0 });
+    expect(prediction.allowed(FORECAST)).toEqual({ ...ROUTERS, own: [], behind: [], predicted: null });
   });
 
   it('never takes tables from passes that they route, and does not measure those', () => {
@@ -86,11 +87,11 @@ describe('prediction on the inference thread', () => {
     for (let pass = 0; pass < 5; pass++) {
       time.now += 1000;
       prediction.idled(time.now - 900, time.now);
-      prediction.took({ madeMs: time.now });
+      prediction.took({ id: pass, madeMs: time.now });
       prediction.passFailed();
       time.now += 500;
       prediction.idled(time.now - 490, time.now);
-      prediction.took({ madeMs: time.now });
+      prediction.took({ id: pass, madeMs: time.now });
       prediction.passEnded(0, 16, ROUTERS);
     }
     expect(prediction.figures.tables.arms.predict.seconds).toBeCloseTo(0.05, 10);
@@ -102,7 +103,7 @@ describe('prediction on the inference thread', () => {
     for (let pass = 0; pass < 4; pass++) {
       time.now += 100;
       prediction.idled(time.now - 100, time.now);
-      prediction.took({ madeMs: time.now - 20 });
+      prediction.took({ id: pass, madeMs: time.now - 20 });
       time.now += 10;
       prediction.passEnded(0, 16, ROUTERS);
     }
@@ -116,9 +117,29 @@ describe('prediction on the inference thread', () => {
     expect(prediction.rests).toBe(true);
     passes(10);
     expect(prediction.figures.tables.arms.rest.passes).toBe(0);
-    for (let batch = 0; batch < 3; batch++) prediction.took({ madeMs: 0 });
+    for (let id = 0; id < 3; id++) prediction.took({ id, madeMs: 0 });
     passes(5);
     expect(prediction.figures.tables.arms.rest.passes).toBe(5);
+  });
+
+  it('measures no pass with tables that runs a batch which was taken while they rested', () => {
+    const { prediction, queue, time, passes } = setup();
+    while (!prediction.rests) passes(1);
+    queue.length = 1;
+    prediction.took({ id: 0, madeMs: 0 });
+    while (prediction.rests) passes(1);
+    const measured = () => prediction.figures.tables.arms.predict.passes;
+    const before = measured();
+    for (const id of [0, 1]) {
+      prediction.took({ id, madeMs: 0 });
+      for (let pass = 0; pass < 10; pass++) {
+        time.now += 10;
+        prediction.passEnded(0, 16, { routingK: 0, oldestBatch: id });
+      }
+    }
+    expect(measured()).toBe(before);
+    passes(5);
+    expect(measured()).toBe(before + 5);
   });
 
   it.each([

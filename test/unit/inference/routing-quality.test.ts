@@ -54,7 +54,7 @@ it('counts hits of each sequence by the rank in the table, without over-capacity
   // token is over capacity.
   const predicted = tableRows(table(4, named), [3, 0, 1, 2]);
   const { result, batch } = ran([4, 2, 2, NO_EXPERT], [0, 1, 4]);
-  const known = { own: [], behind: [], predicted, routingK: 0 };
+  const known = { predicted, routingK: 0 };
   expect(judge.judge(result, [7, 8], batch, known).hits).toEqual([
     { predicted: 1, narrow: 1, wide: 1 },
     { predicted: 2, narrow: 0, wide: 1 },
@@ -68,7 +68,7 @@ it('looks for each of k chosen experts among the first k and 2k entries of the t
   const predicted = tableRows(table(2, [0, 1, 2, 3, 5, 4, 3, 2]), [0, 1]);
   // Ranks are 1 and 2, then none; the last token is over capacity.
   const { result, batch } = ran([1, 2, 0, NO_EXPERT], [0, 2]);
-  expect(judge.judge(result, [7], batch, { own: [], behind: [], predicted, routingK: 0 }).hits).toEqual([
+  expect(judge.judge(result, [7], batch, { predicted, routingK: 0 }).hits).toEqual([
     { predicted: 3, narrow: 1, wide: 2 },
   ]);
 });
@@ -77,7 +77,7 @@ it('leaves out tokens for which the table lists no expert', () => {
   const { judge } = quality();
   const predicted = tableRows(table(2, [NO_EXPERT, NO_EXPERT, 4, NO_EXPERT]), [0, 1]);
   const { result, batch } = ran([4, 4], [0, 1, 2]);
-  expect(judge.judge(result, [1, 2], batch, { own: [], behind: [], predicted, routingK: 0 }).hits).toEqual([
+  expect(judge.judge(result, [1, 2], batch, { predicted, routingK: 0 }).hits).toEqual([
     { predicted: 0, narrow: 0, wide: 0 },
     { predicted: 1, narrow: 1, wide: 1 },
   ]);
@@ -87,16 +87,14 @@ it('does not judge a table that routes, nor a missing one', () => {
   const { judge } = quality();
   const { result, batch } = ran([4], [0, 1]);
   const predicted = tableRows(table(1, [4]), [0]);
-  expect(judge.judge(result, [1], batch, { own: [], behind: [], predicted, routingK: 1 }).hits).toBeNull();
-  expect(
-    judge.judge(result, [1], batch, { own: [], behind: [], predicted: null, routingK: 0 }).hits,
-  ).toBeNull();
+  expect(judge.judge(result, [1], batch, { predicted, routingK: 1 }).hits).toBeNull();
+  expect(judge.judge(result, [1], batch, { predicted: null, routingK: 0 }).hits).toBeNull();
   expect(judge.total.predicted).toBe(0);
 });
 
 it("passes needs to Belady's rule batch by batch, and returns its loads to a job that asks", () => {
   const { belady, judge } = quality([8]);
-  const nothing = { own: [], behind: [], predicted: null, routingK: 0 };
+  const nothing = { predicted: null, routingK: 0 };
   const pass = (dispatch: number[], job: number) => {
     judge.nextBatch();
     const { result, batch } = ran(dispatch, [0, dispatch.length]);

@@ -1,0 +1,91 @@
+import { Generations } from '../../../../src/batching/generations.js';
+import { HeldBatch } from '../../../../src/batching/held-batch.js';
+import { HeldInputs } from '../../../../src/batching/held-inputs.js';
+import type { Outcomes } from '../../../../src/batching/outcomes.js';
+import { PageLeases } from '../../../../src/batching/page-leases.js';
+import { type PassSequence, passAnswers, passBatch } from '../../../../src/batching/pass-batch.js';
+import { openKind } from '../../../../src/model/kinds/index.js';
+import type { PassRunner } from '../../../../src/model/kinds/model-kind.js';
+import { isEncoderDecoder } from '../../../../src/model/model-shape.js';
+import type { PassForecast } from '../../../../src/predictor/pass-forecast.js';
+import type { StepTables } from '../../../../src/predictor/step-tables.js';
+import type { HashTable } from '../../../../src/protocol/hash-table.js';
+import type { BatchItem } from '../../../../src/protocol/inference-messages.js';
+import { Matchers } from '../../../../src/structure/matchers.js';
+import { PAGE_TOKENS, ScriptedEngine, SHAPE } from '../../inference/scripted-engine.js';
+
+/** A kind of model over a scripted engine, and the forecasts that its passes were given. */
+export function kindBench({
+  pages = 64,
+  shape = SHAPE,
+  stepTables = null,
+}: {
+  pages?: number;
+  shape?: typeof SHAPE;
+  stepTables?: StepTables | null;
+}) {
+  const engine = new ScriptedEngine(pages, shape);
+  const forecasts: PassForecast[] = [];
+  let nextId = 0;
+  const run = (stack: number, sequences: readonly PassSequence[], forecast: PassForecast) => {
+    forecasts.push(forecast);
+    return passAnswers(sequences, engine.runBatch(passBatch(stack, sequences)));
+  };
+  const passes: PassRunner = {
+    maxBatchTokens: 32,
+    newId: () => nextId++,
+    run,
+    runAll: (stack, sequences, forecast, take) => {
+      for (const [i, answer] of run(stack, sequences, forecast).entries()) take(i, answer);
+    },
+  };
+  const leases = new PageLeases({
+    encoderDecoder: isEncoderDecoder(shape),
+    kvPages: pages,
+    kvPageTokens: PAGE_TOKENS,
+    kvWindows: [],
+    maxBatchTokens: 32,
+  });
+  const done: number[] = [];
+  const outcomes: Outcomes = {
+    tokens: () => {},
+    done: (item) => done.push(item),
+    failed: (_, error) => {
+      throw error;
+    },
+  };
+  const inputs = new HeldInputs(engine, leases, outcomes);
+  const planner = { needsForecast: true };
+  const generations = new Generations({ engine, planner, stepTables, inputs, outcomes });
+  const kind = openKind({
+    engine,
+    passes,
+    tableWait: { passTook: () => {} },
+    generations,
+    matchers: new Matchers(shape.vocabSize, () => {}),
+    inputs,
+    outcomes,
+  });
+  /** A batch whose items are taken from the queue together. */
+  const hold = (
+    id: number,
+    items: (Pick<BatchItem, 'work'> & { tokens: number[] })[],
+    tables: (HashTable | null)[] = [],
+  ) => {
+    const offsets = [0];
+    for (const { tokens } of items) offsets.push(offsets.at(-1)! + tokens.length);
+    const tokens = Int32Array.from(items.flatMap((each) => each.tokens));
+    const all = items.map(({ work }, i) => ({ item: 10 * id + i, job: 10 * id + i, jobItems: 1, work }));
+    return new HeldBatch(
+      { id, routingK: 0, items: all, offsets: Int32Array.from(offsets), tokens, madeMs: 0 },
+      tables,
+    );
+  };
+  /** Starts the items that get their pages. Returns their number. */
+  const start = (held: HeldBatch) => {
+    const items = held.admit(leases, '');
+    if (items.length > 0) kind.start(items, held);
+    return items.length;
+  };
+  return { engine, kind, forecasts, done, hold, start };
+}
