@@ -11,8 +11,12 @@ export interface RowSpan {
   count: number;
 }
 
-/** Returns null if no ready table describes any row. A row without a table lists no expert. */
-export function joinSpans(spans: readonly RowSpan[], routingK: number): HashTable | null {
+/**
+ * Returns null if no ready table describes any row. A row without a table lists no expert. Spans that are a whole table
+ * give that table.
+ */
+export function joinSpans(given: readonly RowSpan[], routingK: number): HashTable | null {
+  const spans = merged(given);
   const ready = spans.filter(({ table }) => table?.state === TABLE_READY);
   const like = ready[0]?.table;
   if (!like) return null;
@@ -28,6 +32,19 @@ export function joinSpans(spans: readonly RowSpan[], routingK: number): HashTabl
   fillNeed(joined, routingK);
   joined.settle(TABLE_READY);
   return joined;
+}
+
+/** Makes one span of those that follow each other in a table, and leaves out those without rows. */
+function merged(spans: readonly RowSpan[]): RowSpan[] {
+  const all: RowSpan[] = [];
+  for (const span of spans) {
+    if (span.count === 0) continue;
+    const last = all.at(-1);
+    if (last !== undefined && last.table === span.table && last.row + last.count === span.row) {
+      last.count += span.count;
+    } else all.push({ ...span });
+  }
+  return all;
 }
 
 function copySpan(from: HashTable, row: number, count: number, to: HashTable, toRow: number): void {

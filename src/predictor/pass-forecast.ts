@@ -27,9 +27,13 @@ export interface PassForecast {
   oldestBatch: number;
 }
 
-/** `rows` lists the table's tokens in the order of the pass. Returns null if the table is not ready. */
-export function tableRows(table: HashTable | null, rows: readonly number[]): TableRows | null {
-  return table?.state === TABLE_READY ? { table, rows: Int32Array.from(rows) } : null;
+/**
+ * `rows` lists the table's tokens in the order of the pass, which is their own by default. Returns null if the table is
+ * not ready.
+ */
+export function tableRows(table: HashTable | null, rows?: readonly number[]): TableRows | null {
+  if (table?.state !== TABLE_READY) return null;
+  return { table, rows: Int32Array.from(rows ?? Array(table.tokens).keys()) };
 }
 
 /** Returns the first `k` entries of each token as the pass's routing. */

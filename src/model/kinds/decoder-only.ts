@@ -179,17 +179,13 @@ export class DecoderOnly implements ModelKind {
       return;
     }
     const spans = [{ table: stepTable, row: 0, count: generations.length }, ...chunks.map(spanOf)];
-    const table = joinSpans(
-      spans.filter(({ count }) => count > 0),
-      routingK,
-    );
+    const table = joinSpans(spans, routingK);
     const sequences = [...generations.map(nextStep), ...chunks.map(chunkSequence)];
-    const rows = sequences.reduce((sum, { tokens }) => sum + tokens.length, 0);
     const begin = clockMs();
     const answers = passes.run(STACK, sequences, {
       own: visitsOf(table, 0),
       behind: visitsOf(this.#tableBehind(chunks, generations.length, routingK), 0),
-      predicted: tableRows(table, [...Array(rows).keys()]),
+      predicted: tableRows(table),
       routingK,
       oldestBatch: oldestBatch(chunks.map(({ feed }) => feed.input)),
     });

@@ -8,6 +8,7 @@ import type { Running, StepAnswer } from '../../batching/generations.js';
 import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
 import { LabelScoring, targetsWithin } from '../../batching/label-scoring.js';
 import type { PassAnswer, PassSequence } from '../../batching/pass-batch.js';
+import { joinSpans } from '../../batching/row-spans.js';
 import { oldestBatch, type RunningInput, startInput } from '../../batching/running-input.js';
 import { Beam, RunningSearch } from '../../batching/running-search.js';
 import { StateMean } from '../../batching/state-mean.js';
@@ -16,10 +17,11 @@ import { SidaError } from '../../errors.js';
 import { NO_PARENT } from '../../native/addon-types.js';
 import { visitsOf } from '../../predictor/expected-visits.js';
 import { tableRows } from '../../predictor/pass-forecast.js';
+import type { HashTable } from '../../protocol/hash-table.js';
 import {
   type GenerateWork,
+  labelTokens,
   partsOf,
-  planTokens,
   type ScoringPlan,
   type SearchWork,
 } from '../../protocol/item-work.js';
@@ -32,7 +34,6 @@ const DECODER = 1;
 interface ScoredInput {
   input: RunningInput;
   plan: ScoringPlan;
-  labelBegin: number;
 }
 
 export class EncoderDecoder implements ModelKind {
@@ -57,16 +58,17 @@ export class EncoderDecoder implements ModelKind {
       inputs.hold(input, partsOf(item.work));
       return { ...item, input };
     });
-    const answers = this.#encode(started, batch);
+    const labels = labelTable(items, batch);
+    const answers = this.#encode(started, batch, labels);
     if (answers === null) return;
     const scored: ScoredInput[] = [];
-    for (const [at, { input, work, tokens, labelBegin }] of started.entries()) {
-      if (work.kind === 'score') scored.push({ input, plan: work.plan, labelBegin });
+    for (const [at, { input, work, tokens }] of started.entries()) {
+      if (work.kind === 'score') scored.push({ input, plan: work.plan });
       else if (work.kind === 'embed') this.#embed(input, answers[at]!, tokens.length);
       else if (work.kind === 'search') this.#search(input, work, tokens);
       else for (const choice of work.choices.keys()) this.#generate(input, work, choice, tokens);
     }
-    if (scored.length > 0) this.#score(scored, batch);
+    if (scored.length > 0) this.#score(scored, batch, labels);
   }
 
   step(): void {
@@ -97,19 +99,27 @@ export class EncoderDecoder implements ModelKind {
   /** Does nothing, because no input waits between two rounds. */
   dropJob(): void {}
 
-  #encode(items: readonly (AdmittedItem & { input: RunningInput })[], batch: HeldBatch): PassAnswer[] | null {
-    const [encoder = null, decoder = null] = batch.tables;
-    const rows = items.flatMap(({ begin, tokens }) => Array.from(tokens, (_, t) => begin + t));
+  /** `labels` is the table of the labels that follow. */
+  #encode(
+    items: readonly (AdmittedItem & { input: RunningInput })[],
+    { batch: { id, routingK }, tables: [encoder = null] }: HeldBatch,
+    labels: HashTable | null,
+  ): PassAnswer[] | null {
+    // KV pages may admit only some inputs of the batch.
+    const table = joinSpans(
+      items.map(({ begin, tokens }) => ({ table: encoder, row: begin, count: tokens.length })),
+      routingK,
+    );
     const sequences = items.map(({ input: { job, prompt }, tokens, work }): PassSequence => {
       return { job, sequence: prompt, parent: NO_PARENT, tokens, states: work.kind === 'embed' };
     });
     const begin = clockMs();
     const answers = this.#options.passes.run(ENCODER, sequences, {
-      own: visitsOf(encoder, 0),
-      behind: visitsOf(decoder, this.#decoderFirstLayer),
-      predicted: tableRows(encoder, rows),
-      routingK: batch.batch.routingK,
-      oldestBatch: batch.batch.id,
+      own: visitsOf(table, 0),
+      behind: visitsOf(labels, this.#decoderFirstLayer),
+      predicted: tableRows(table),
+      routingK,
+      oldestBatch: id,
     });
     if (answers !== null) this.#options.tableWait.passTook(clockMs() - begin);
     return answers;
@@ -154,7 +164,7 @@ export class EncoderDecoder implements ModelKind {
     const known = {
       own: visitsOf(table, this.#decoderFirstLayer),
       behind: [],
-      predicted: tableRows(table, [...group.keys()]),
+      predicted: tableRows(table),
       routingK: group[0]!.input.routingK,
       // Beams that began without tables, or lost them while tables rested, get none later.
       oldestBatch: oldestBatch(group.filter((running) => running instanceof Beam).map(({ input }) => input)),
@@ -164,9 +174,8 @@ export class EncoderDecoder implements ModelKind {
     });
   }
 
-  #score(scored: readonly ScoredInput[], { batch, tables }: HeldBatch): void {
+  #score(scored: readonly ScoredInput[], { batch }: HeldBatch, table: HashTable | null): void {
     const { engine, passes, inputs, outcomes } = this.#options;
-    const table = tables[DECODER] ?? null;
     const states = scored.map(({ input, plan }) => {
       return { input, scoring: new LabelScoring(plan), left: plan.inputs.length };
     });
@@ -186,7 +195,7 @@ export class EncoderDecoder implements ModelKind {
     const known = {
       own: visitsOf(table, this.#decoderFirstLayer),
       behind: [],
-      predicted: tableRows(table, scored.flatMap(labelRows)),
+      predicted: tableRows(table),
       routingK: batch.routingK,
       oldestBatch: batch.id,
     };
@@ -205,7 +214,9 @@ export class EncoderDecoder implements ModelKind {
   }
 }
 
-/** Indices of an input's label tokens among those of its batch. */
-function labelRows({ plan, labelBegin }: ScoredInput): number[] {
-  return Array.from({ length: planTokens(plan) }, (_, t) => labelBegin + t);
+/** The rows of the batch's table of labels that describe the labels of these inputs. */
+function labelTable(items: readonly AdmittedItem[], { batch, tables }: HeldBatch): HashTable | null {
+  const table = tables[DECODER] ?? null;
+  const spans = items.map(({ work, labelBegin }) => ({ table, row: labelBegin, count: labelTokens(work) }));
+  return joinSpans(spans, batch.routingK);
 }

@@ -81,11 +81,7 @@ export function kindBench({
       tables,
     );
   };
-  /** Starts the items that get their pages. Returns their number. */
-  const start = (held: HeldBatch) => {
-    const items = held.admit(leases, '');
-    if (items.length > 0) kind.start(items, held);
-    return items.length;
-  };
+  /** Starts the items that get their pages, at most `most` of them. */
+  const start = (held: HeldBatch, most?: number) => kind.start(held.admit(leases, '', most), held);
   return { engine, kind, forecasts, done, hold, start };
 }

@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest';
+import { planScoring } from '../../../../src/batching/scoring-plan.js';
+import { fillNeed } from '../../../../src/predictor/expert-need.js';
+import { createHashTable, TABLE_PREDICTED, TABLE_READY } from '../../../../src/protocol/hash-table.js';
+import type { ItemWork } from '../../../../src/protocol/item-work.js';
+import { kindBench } from './kind-bench.js';
+
+const generate: ItemWork = { kind: 'generate', maxTokens: 3, logprobs: null, choices: [null] };
+const score = (labels: number[][]): ItemWork => ({ kind: 'score', plan: planScoring(labels, 0, 1) });
+
+/** A table that names one expert for each token of a stack with one MoE layer. */
+function tableOf(experts: number[]) {
+  const table = createHashTable({
+    batchId: 0,
+    layers: 1,
+    tokens: experts.length,
+    k: 1,
+    kind: TABLE_PREDICTED,
+    expertsPerLayer: 4,
+  });
+  table.experts.set(experts);
+  table.chance.fill(1);
+  fillNeed(table);
+  table.settle(TABLE_READY);
+  return table;
+}
+
+describe('an encoder-decoder model', () => {
+  it('plans a pass for those inputs of a batch that KV pages admit, and for their labels', () => {
+    const { forecasts, hold, start } = kindBench({});
+    const items = [
+      { work: score([[5, 6], [7]]), tokens: [3, 4] },
+      { work: generate, tokens: [5] },
+      { work: score([[5, 6, 7], [8]]), tokens: [6, 7] },
+      { work: generate, tokens: [2] },
+    ];
+    // The first item's labels take two rows, those of the third three.
+    const held = hold(0, items, [tableOf([0, 1, 1, 2, 0, 3]), tableOf([3, 1, 0, 2, 2])]);
+    for (const most of [2, 1, 1]) start(held, most);
+    const planned = forecasts.map(({ own, behind, predicted }) => {
+      const needs = [own, behind].map((visits) => visits.map(({ firstId, need }) => [firstId, ...need]));
+      return [...needs, [...(predicted?.rows ?? [])].map((row) => predicted!.table.experts[row])];
+    });
+    expect(planned).toEqual([
+      [[[0, 1, 1, 0, 0]], [[4, 0, 1, 0, 1]], [0, 1, 1]],
+      [[[4, 0, 1, 0, 1]], [], [3, 1]],
+      [[[0, 1, 0, 1, 0]], [[4, 1, 0, 1, 0]], [2, 0]],
+      [[[4, 1, 0, 1, 0]], [], [0, 2, 2]],
+      [[[0, 0, 0, 0, 1]], [], [3]],
+    ]);
+  });
+
+  it('takes the whole tables where all inputs of a batch start together', () => {
+    const { forecasts, hold, start } = kindBench({});
+    const tables = [tableOf([0, 1, 2]), tableOf([3, 1, 0, 2])];
+    const items = [[3, 4], [5]].map((tokens) => ({ work: score([[5, 6], [7]]), tokens }));
+    start(hold(0, items, tables));
+    expect(forecasts.map(({ predicted }) => predicted!.table)).toEqual(tables);
+    for (const [i, { predicted }] of forecasts.entries()) expect(predicted!.table).toBe(tables[i]);
+  });
+});
