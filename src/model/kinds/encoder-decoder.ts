@@ -75,11 +75,7 @@ export class EncoderDecoder implements ModelKind {
     const { generations } = this.#options;
     // Collected so that a round sends one message.
     const answers: StepAnswer[] = [];
-    for (const group of generations.byRouting().values()) {
-      const begin = clockMs();
-      this.#stepGroup(group, answers);
-      generations.stepTook(clockMs() - begin);
-    }
+    for (const group of generations.byRouting().values()) this.#stepGroup(group, answers);
     generations.take(answers);
   }
 
@@ -160,7 +156,8 @@ export class EncoderDecoder implements ModelKind {
   }
 
   #stepGroup(group: readonly Running[], answers: StepAnswer[]): void {
-    const table = this.#options.generations.stepTable(group);
+    const { generations, passes } = this.#options;
+    const table = generations.stepTable(group);
     const known = {
       own: visitsOf(table, this.#decoderFirstLayer),
       behind: [],
@@ -169,9 +166,11 @@ export class EncoderDecoder implements ModelKind {
       // Beams that began without tables, or lost them while tables rested, get none later.
       oldestBatch: oldestBatch(group.filter((running) => running instanceof Beam).map(({ input }) => input)),
     };
-    this.#options.passes.runAll(DECODER, group.map(nextStep), known, (i, { picked: [picked] }) => {
+    const begin = clockMs();
+    passes.runAll(DECODER, group.map(nextStep), known, (i, { picked: [picked] }) => {
       answers.push({ running: group[i]!, picked: picked! });
     });
+    generations.stepTook(clockMs() - begin);
   }
 
   #score(scored: readonly ScoredInput[], { batch }: HeldBatch, table: HashTable | null): void {

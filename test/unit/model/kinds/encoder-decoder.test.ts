@@ -1,12 +1,15 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { planScoring } from '../../../../src/batching/scoring-plan.js';
 import { fillNeed } from '../../../../src/predictor/expert-need.js';
+import type { StepTables } from '../../../../src/predictor/step-tables.js';
 import { createHashTable, TABLE_PREDICTED, TABLE_READY } from '../../../../src/protocol/hash-table.js';
 import type { ItemWork } from '../../../../src/protocol/item-work.js';
 import { kindBench } from './kind-bench.js';
 
 const generate: ItemWork = { kind: 'generate', maxTokens: 3, logprobs: null, choices: [null] };
 const score = (labels: number[][]): ItemWork => ({ kind: 'score', plan: planScoring(labels, 0, 1) });
+
+afterEach(() => vi.useRealTimers());
 
 /** A table that names one expert for each token of a stack with one MoE layer. */
 function tableOf(experts: number[]) {
@@ -48,6 +51,25 @@ describe('an encoder-decoder model', () => {
       [[[4, 1, 0, 1, 0]], [], [0, 2, 2]],
       [[[0, 0, 0, 0, 1]], [], [3]],
     ]);
+  });
+
+  it('tells step tables how long the passes of a step take, without the building of their table', () => {
+    const took: number[] = [];
+    const stepTables = {
+      paused: false,
+      begin: () => {},
+      step: () => {
+        vi.advanceTimersByTime(50);
+        return null;
+      },
+      stepTook: (ms: number) => took.push(ms),
+    } as unknown as StepTables;
+    const { engine, kind, hold, start } = kindBench({ stepTables });
+    start(hold(0, [{ work: generate, tokens: [5] }]));
+    vi.useFakeTimers({ toFake: ['hrtime'] });
+    engine.beforeRun = () => vi.advanceTimersByTime(7);
+    kind.step();
+    expect(took.map(Math.round)).toEqual([7]);
   });
 
   it('takes the whole tables where all inputs of a batch start together', () => {
