@@ -35,6 +35,10 @@ export class NeedCalibration {
   readonly #uses: Float64Array;
   /** (experts), the layer's visit that last needed the expert. */
   readonly #usedAt: Float64Array;
+  /** By layer: (experts per layer), the log-odds without the forecast. Dropped when the layer is learned from. */
+  readonly #history = new Map<number, Float64Array>();
+  /** (experts per layer), the forecast in log-odds. The tables of waiting batches are corrected before each pass. */
+  readonly #forecasts = new WeakMap<ExpectedVisit, Float64Array>();
 
   /** `experts` counts the experts of all layers. */
   constructor(experts: number) {
@@ -56,11 +60,15 @@ export class NeedCalibration {
   /** Returns the visit with corrected chances. Returns it unchanged until its layer has been learned from. */
   corrected(visit: ExpectedVisit): ExpectedVisit {
     if (!this.#visits.has(visit.firstId)) return visit;
-    const need = visit.need.slice();
-    this.#chances(visit, (index, chance) => {
-      need[index] = chance;
-    });
-    return { ...visit, need };
+    const { firstId } = visit;
+    const { forecast } = this.#layer(firstId);
+    const forecasts = this.#forecastsOf(visit);
+    const history = this.#historyOf(visit);
+    const need = new Float32Array(visit.need.length);
+    for (let index = 0; index < need.length; index++) {
+      need[index] = chanceOf(forecast * forecasts[index]! + history[index]!);
+    }
+    return { firstId, need };
   }
 
   /** `needed` is (experts per layer): not 0 if the visit needed the expert. */
@@ -69,36 +77,59 @@ export class NeedCalibration {
     const visits = this.#visits.get(firstId) ?? 0;
     const weights = this.#layer(firstId);
     const rate = LAST_RATE + (FIRST_RATE - LAST_RATE) / (1 + visits / SLOWING);
-    this.#chances(visit, (index, chance, frequency, age) => {
+    const forecasts = this.#forecastsOf(visit);
+    for (let index = 0; index < need.length; index++) {
+      const frequency = this.#frequency(firstId + index, visits);
+      const age = this.#age(firstId + index, visits);
+      const history = historyOdds(weights, frequency, age);
+      const chance = chanceOf(weights.forecast * forecasts[index]! + history);
       const step = ((needed[index] === 0 ? 0 : 1) - chance) * rate;
       weights.bias += step;
-      weights.forecast += ODDS_RATE * step * odds(need[index]!);
+      weights.forecast += ODDS_RATE * step * forecasts[index]!;
       weights.frequency += ODDS_RATE * step * frequency;
       weights.age[age]! += step;
-    });
+    }
     for (let index = 0; index < need.length; index++) {
       if (needed[index] === 0) continue;
       this.#uses[firstId + index]! += 1;
       this.#usedAt[firstId + index] = visits;
     }
     this.#visits.set(firstId, visits + 1);
+    this.#history.delete(firstId);
   }
 
-  /** Calls `each` for every expert of the visit. `frequency` is in log-odds. */
-  #chances(
-    { firstId, need }: ExpectedVisit,
-    each: (index: number, chance: number, frequency: number, age: number) => void,
-  ): void {
-    const visits = this.#visits.get(firstId) ?? 0;
-    const weights = this.#layer(firstId);
-    for (let index = 0; index < need.length; index++) {
-      const id = firstId + index;
-      const frequency = odds((this.#uses[id]! + 0.5) / (visits + 1));
-      const age = ageOf(visits - this.#usedAt[id]!);
-      const { bias, forecast, frequency: often, age: recent } = weights;
-      const sum = bias + forecast * odds(need[index]!) + often * frequency + recent[age]!;
-      each(index, 1 / (1 + Math.exp(-sum)), frequency, age);
+  #forecastsOf(visit: ExpectedVisit): Float64Array {
+    let forecasts = this.#forecasts.get(visit);
+    if (forecasts === undefined) {
+      forecasts = Float64Array.from(visit.need, odds);
+      this.#forecasts.set(visit, forecasts);
     }
+    return forecasts;
+  }
+
+  #historyOf({ firstId, need }: ExpectedVisit): Float64Array {
+    let history = this.#history.get(firstId);
+    if (history === undefined) {
+      const visits = this.#visits.get(firstId) ?? 0;
+      const weights = this.#layer(firstId);
+      history = new Float64Array(need.length);
+      for (let index = 0; index < need.length; index++) {
+        const id = firstId + index;
+        history[index] = historyOdds(weights, this.#frequency(id, visits), this.#age(id, visits));
+      }
+      this.#history.set(firstId, history);
+    }
+    return history;
+  }
+
+  /** In log-odds. */
+  #frequency(id: number, visits: number): number {
+    return odds((this.#uses[id]! + 0.5) / (visits + 1));
+  }
+
+  /** The age class. */
+  #age(id: number, visits: number): number {
+    return ageOf(visits - this.#usedAt[id]!);
   }
 
   #layer(firstId: number): LayerWeights {
@@ -109,6 +140,18 @@ export class NeedCalibration {
     }
     return weights;
   }
+}
+
+function historyOdds(
+  { bias, frequency: often, age: recent }: LayerWeights,
+  frequency: number,
+  age: number,
+): number {
+  return bias + often * frequency + recent[age]!;
+}
+
+function chanceOf(odds: number): number {
+  return 1 / (1 + Math.exp(-odds));
 }
 
 function odds(chance: number): number {

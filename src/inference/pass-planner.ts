@@ -3,6 +3,7 @@ import { firstMoeLayer } from '../model/model-shape.js';
 import type { Engine, ResidencyPlan, RunResult } from '../native/addon-types.js';
 import { type ExpectedVisit, openTables, visitsOf } from '../predictor/expected-visits.js';
 import type { PassForecast } from '../predictor/pass-forecast.js';
+import { TABLE_PENDING } from '../protocol/hash-table.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { QueuedBatch } from '../protocol/inference-messages.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
@@ -58,6 +59,8 @@ export class PassPlanner {
   readonly #options: PassPlannerOptions;
   readonly #link: LinkLoad;
   readonly #calibration: NeedCalibration;
+  /** Visits of the batches in the queue whose tables are finished. */
+  readonly #visits = new WeakMap<QueuedBatch, readonly ExpectedVisit[]>();
   #slots: number | undefined;
 
   constructor(options: PassPlannerOptions) {
@@ -106,13 +109,20 @@ export class PassPlanner {
     if (resident.raised) return null;
     const residency = engine.residency();
     const waiting = this.#options.rests() ? [] : queue.waiting();
-    const upcoming = waiting.map(({ tables }) => {
-      const visits = openTables(tables).flatMap((table, stack) =>
-        visitsOf(table, firstMoeLayer(engine.shape, stack)),
-      );
-      return correctedVisits(visits, this.#calibration);
-    });
+    const upcoming = waiting.map((queued) => correctedVisits(this.#visitsOf(queued), this.#calibration));
     const pass = correctedPass(known, this.#calibration);
     return planPass(pass, upcoming, { residency, policy, spareLink: this.#link.spare });
+  }
+
+  #visitsOf(queued: QueuedBatch): readonly ExpectedVisit[] {
+    const known = this.#visits.get(queued);
+    if (known !== undefined) return known;
+    const { shape } = this.#options.engine;
+    const tables = openTables(queued.tables);
+    // Before the tables are read, because the hash-building thread may finish one meanwhile.
+    const finished = tables.every((table) => table?.state !== TABLE_PENDING);
+    const visits = tables.flatMap((table, stack) => visitsOf(table, firstMoeLayer(shape, stack)));
+    if (finished) this.#visits.set(queued, visits);
+    return visits;
   }
 }

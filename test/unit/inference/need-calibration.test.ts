@@ -24,6 +24,17 @@ describe('NeedCalibration', () => {
     expect(second).toBeLessThan(0.01);
   });
 
+  it('corrects the same visit anew after each pass of its layer', () => {
+    const calibration = new NeedCalibration(EXPERTS);
+    const waiting = visit(0, 0.5, 1, 0.25);
+    for (let i = 0; i < 20; i++) {
+      expect([...calibration.corrected(waiting).need]).toEqual(chances(calibration, 0, 0.5, 1, 0.25));
+      calibration.learn(visit(1, 0, 0, 1), [1, i % 2, 0, 0]);
+    }
+    expect(calibration.corrected(waiting).need[0]).toBeGreaterThan(0.9);
+    expect([...waiting.need]).toEqual([0, 0.5, 1, 0.25]);
+  });
+
   it('learns that forecasts are too high or too low', () => {
     const calibration = new NeedCalibration(EXPERTS);
     // A forecast of 0.9 comes true one time in four, one of 0.1 three times in four.

@@ -56,6 +56,7 @@ function setup() {
     fillNeed(table);
     if (ready) table.settle(TABLE_READY);
     queue.put({ batch: {} as never, tables: [table.buffer, null] });
+    return table;
   };
   return { engine, resident, prediction, planner, put };
 }
@@ -98,6 +99,18 @@ describe('pass planner', () => {
     expect([...loads]).toEqual([1, 4, 2]);
     expect([...planner.plan({ own: [visit(4, 0)], behind: [] })!.loads]).toEqual([4, 2]);
     expect([keys[1], keys[4], keys[2], keys[3]]).toEqual([0, 1, 2, 3]);
+  });
+
+  it('reads a table that waits until it is finished, and then once', () => {
+    const { planner, put } = setup();
+    const loads = () => [...planner.plan({ own: [], behind: [] })!.loads];
+    const table = put(2, false);
+    expect(loads()).toEqual([]);
+    table.settle(TABLE_READY);
+    expect(loads()).toEqual([2]);
+    // Nothing could open it now.
+    new Uint32Array(table.buffer)[0] = 0;
+    expect(loads()).toEqual([2]);
   });
 
   it('plans nothing while every expert has a slot, and follows the budget', () => {
