@@ -1,6 +1,6 @@
 /** Joins rows of several tables into the table of one pass. A pass may mix prompt chunks with single tokens. */
 import { fillNeed } from '../predictor/expert-need.js';
-import { createHashTable, type HashTable, TABLE_PREDICTED, TABLE_READY } from '../protocol/hash-table.js';
+import { createHashTable, type HashTable, TABLE_READY } from '../protocol/hash-table.js';
 
 /**
  * `count` rows of a pass, described by a table's tokens from `row` on; `table` is null if no table describes them.
@@ -23,7 +23,7 @@ export function joinSpans(given: readonly RowSpan[], routingK: number): HashTabl
   if (spans.length === 1 && spans[0]!.count === like.tokens) return like;
   const tokens = spans.reduce((sum, { count }) => sum + count, 0);
   const { layers, k, expertsPerLayer } = like;
-  const joined = createHashTable({ batchId: 0, layers, tokens, k, kind: TABLE_PREDICTED, expertsPerLayer });
+  const joined = createHashTable({ batchId: 0, layers, tokens, k, expertsPerLayer });
   let to = 0;
   for (const { table, row, count } of spans) {
     if (table?.state === TABLE_READY) copySpan(table, row, count, joined, to);

@@ -7,7 +7,6 @@ import {
   type HashFunction,
   type HashInput,
   type RoutingShape,
-  tableKind,
 } from '../predictor/hash-function.js';
 import { createHashTable, type HashTable, TABLE_READY, tableK } from '../protocol/hash-table.js';
 import type { ExactRun } from './model-runner.js';
@@ -25,7 +24,6 @@ export function fillTable(
     layers: shape.stacks[stack]!.layers,
     tokens: input.tokens.length,
     k: tableK(shape),
-    kind: tableKind(hash.name),
     expertsPerLayer: shape.experts,
   });
   if (!hash.fill(stack, input, table.k, table.experts, table.alpha, table.chance)) return null;

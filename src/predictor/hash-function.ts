@@ -1,6 +1,5 @@
 /** A hash function predicts experts. It is a predictor network, a learned table, recorded routing, or a control. */
 import type { ModelShape, PredictorInput, StackShape } from '../native/addon-types.js';
-import { TABLE_EXACT, TABLE_PREDICTED, type TableKind } from '../protocol/hash-table.js';
 import type { HashFunctionName } from '../protocol/predictor-messages.js';
 
 export type StackName = StackShape['name'];
@@ -107,9 +106,4 @@ export function routingShape(
     normalized: model.normalized,
     vocab: model.vocabSize,
   };
-}
-
-/** The kind of the tables that a hash function fills. */
-export function tableKind(name: HashFunctionName): TableKind {
-  return name === 'replay' ? TABLE_EXACT : TABLE_PREDICTED;
 }

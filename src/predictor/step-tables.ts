@@ -4,13 +4,7 @@
  */
 
 import { clockMs } from '../clock.js';
-import {
-  createHashTable,
-  type HashTable,
-  TABLE_PREDICTED,
-  TABLE_READY,
-  tableK,
-} from '../protocol/hash-table.js';
+import { createHashTable, type HashTable, TABLE_READY, tableK } from '../protocol/hash-table.js';
 import { fillNeed } from './expert-need.js';
 import type { DecoderStepper, RoutingShape } from './hash-function.js';
 import { copyRows } from './table-rows.js';
@@ -137,7 +131,6 @@ export class StepTables {
       layers: shape.stacks.at(-1)!.layers,
       tokens,
       k: tableK(shape),
-      kind: TABLE_PREDICTED,
       expertsPerLayer: shape.experts,
     });
   }

@@ -10,7 +10,7 @@ import {
   tableK,
 } from '../protocol/hash-table.js';
 import { fillNeed } from './expert-need.js';
-import { type HashFunction, type HashInput, type RoutingShape, tableKind } from './hash-function.js';
+import type { HashFunction, HashInput, RoutingShape } from './hash-function.js';
 import { TableWorth } from './table-worth.js';
 
 export interface BatchInput {
@@ -93,13 +93,12 @@ export class TableBuilder {
   }
 
   #table(stack: number, batchId: number, { tokens }: HashInput): HashTable {
-    const { shape, hashFunction } = this.#options;
+    const { shape } = this.#options;
     return createHashTable({
       batchId,
       layers: shape.stacks[stack]!.layers,
       tokens: tokens.length,
       k: tableK(shape),
-      kind: tableKind(hashFunction.name),
       expertsPerLayer: shape.experts,
     });
   }

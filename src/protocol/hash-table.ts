@@ -2,15 +2,10 @@
 import { NO_EXPERT } from '../native/addon-types.js';
 
 const MAGIC = 0x48444953; // "SIDH" in memory order
-const VERSION = 2;
-const HEADER_WORDS = 12;
+const VERSION = 3;
+const HEADER_WORDS = 8;
 const HEADER_BYTES = HEADER_WORDS * 4;
-const STATE_WORD = 8;
-
-/** Whether the experts of a table are predicted or recorded. */
-export const TABLE_PREDICTED = 1;
-export const TABLE_EXACT = 2;
-export type TableKind = typeof TABLE_PREDICTED | typeof TABLE_EXACT;
+const STATE_WORD = 7;
 
 /**
  * States of a table. The builder changes `pending` to ready or failed, and the reader changes it to abandoned. The
@@ -38,7 +33,6 @@ interface TableShape {
   tokens: number;
   /** Experts listed per token and layer. */
   k: number;
-  kind: TableKind;
   /** Experts per layer. */
   expertsPerLayer: number;
 }
@@ -62,17 +56,8 @@ export interface HashTable extends TableShape {
 /** Creates a pending table. All experts are NO_EXPERT; alpha, chance and need are 0. */
 export function createHashTable(shape: TableShape): HashTable {
   const buffer = new SharedArrayBuffer(layoutOf(shape).bytes);
-  const { batchId, layers, tokens, k, kind, expertsPerLayer } = shape;
-  new Uint32Array(buffer, 0, STATE_WORD).set([
-    MAGIC,
-    VERSION,
-    batchId,
-    layers,
-    tokens,
-    k,
-    kind,
-    expertsPerLayer,
-  ]);
+  const { batchId, layers, tokens, k, expertsPerLayer } = shape;
+  new Uint32Array(buffer, 0, STATE_WORD).set([MAGIC, VERSION, batchId, layers, tokens, k, expertsPerLayer]);
   const table = new View(buffer, shape);
   table.experts.fill(NO_EXPERT);
   return table;
@@ -83,18 +68,15 @@ export function openHashTable(buffer: SharedArrayBuffer): HashTable {
   if (buffer.byteLength < HEADER_BYTES)
     throw broken(`${buffer.byteLength} bytes, a header has ${HEADER_BYTES}`);
   const header = new Uint32Array(buffer, 0, HEADER_WORDS);
-  const [magic, version, batchId, layers, tokens, k, kind, expertsPerLayer, state] =
-    header as unknown as number[];
+  const [magic, version, batchId, layers, tokens, k, expertsPerLayer, state] = header as unknown as number[];
   if (magic !== MAGIC) throw broken(`magic 0x${magic!.toString(16)}, expected 0x${MAGIC.toString(16)}`);
   if (version !== VERSION) throw broken(`version ${version}, expected ${VERSION}`);
-  if (kind !== TABLE_PREDICTED && kind !== TABLE_EXACT) throw broken(`kind ${kind}`);
   if (state! > TABLE_ABANDONED) throw broken(`state ${state}`);
   const shape: TableShape = {
     batchId: batchId!,
     layers: layers!,
     tokens: tokens!,
     k: k!,
-    kind,
     expertsPerLayer: expertsPerLayer!,
   };
   const { bytes } = layoutOf(shape);
@@ -111,7 +93,6 @@ class View implements HashTable {
   readonly layers: number;
   readonly tokens: number;
   readonly k: number;
-  readonly kind: TableKind;
   readonly expertsPerLayer: number;
   readonly buffer: SharedArrayBuffer;
   readonly experts: Uint16Array;
@@ -125,7 +106,6 @@ class View implements HashTable {
     this.layers = shape.layers;
     this.tokens = shape.tokens;
     this.k = shape.k;
-    this.kind = shape.kind;
     this.expertsPerLayer = shape.expertsPerLayer;
     this.buffer = buffer;
     const { entries, alpha, chance, need } = layoutOf(shape);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { HitCounts } from '../../../src/evaluation/hit-counts.js';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import type { RoutingShape } from '../../../src/predictor/hash-function.js';
-import { createHashTable, TABLE_PREDICTED } from '../../../src/protocol/hash-table.js';
+import { createHashTable } from '../../../src/protocol/hash-table.js';
 
 const SHAPE: RoutingShape = {
   stacks: [
@@ -22,7 +22,6 @@ function table() {
     layers: 2,
     tokens: 2,
     k: 3,
-    kind: TABLE_PREDICTED,
     expertsPerLayer: 8,
   });
   made.experts.set([1, 2, 3, 4, 5, 6, 1, 2, NO_EXPERT, 4, 5, 6]);
@@ -49,7 +48,6 @@ describe('hit counts', () => {
       layers: 2,
       tokens: 1,
       k: 4,
-      kind: TABLE_PREDICTED,
       expertsPerLayer: 8,
     });
     wide.experts.set([1, 2, 3, 4, 5, 6, 7, 0]);

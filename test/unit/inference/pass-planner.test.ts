@@ -4,7 +4,7 @@ import { PassPlanner } from '../../../src/inference/pass-planner.js';
 import type { RunStats } from '../../../src/native/addon-types.js';
 import type { ExpectedVisit } from '../../../src/predictor/expected-visits.js';
 import { fillNeed } from '../../../src/predictor/expert-need.js';
-import { createHashTable, TABLE_PREDICTED, TABLE_READY } from '../../../src/protocol/hash-table.js';
+import { createHashTable, TABLE_READY } from '../../../src/protocol/hash-table.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
 import type { QueuedBatch } from '../../../src/protocol/inference-messages.js';
 import { SharedFlag } from '../../../src/protocol/shared-flag.js';
@@ -48,7 +48,6 @@ function setup() {
       layers: 1,
       tokens: 1,
       k: 1,
-      kind: TABLE_PREDICTED,
       expertsPerLayer: 4,
     });
     table.experts[0] = expert;

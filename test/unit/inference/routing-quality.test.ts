@@ -3,7 +3,7 @@ import { Belady } from '../../../src/inference/belady.js';
 import { RoutingQuality } from '../../../src/inference/routing-quality.js';
 import { type NativeBatch, NO_EXPERT, type RunResult } from '../../../src/native/addon-types.js';
 import { tableRows } from '../../../src/predictor/pass-forecast.js';
-import { createHashTable, TABLE_PREDICTED, TABLE_READY } from '../../../src/protocol/hash-table.js';
+import { createHashTable, TABLE_READY } from '../../../src/protocol/hash-table.js';
 
 const EXPERTS = 6;
 
@@ -14,7 +14,6 @@ function table(tokens: number, named: number[]) {
     layers: 1,
     tokens,
     k,
-    kind: TABLE_PREDICTED,
     expertsPerLayer: EXPERTS,
   });
   made.experts.set(named);

@@ -7,7 +7,6 @@ import {
   type HashTable,
   TABLE_ABANDONED,
   TABLE_PENDING,
-  TABLE_PREDICTED,
   TABLE_READY,
 } from '../../../src/protocol/hash-table.js';
 import { WakeUp } from '../../../src/protocol/wake-up.js';
@@ -18,7 +17,6 @@ function pending(): HashTable {
     layers: 1,
     tokens: 1,
     k: 1,
-    kind: TABLE_PREDICTED,
     expertsPerLayer: 2,
   });
 }
@@ -33,7 +31,7 @@ function waiter() {
 function readyAfter(ms: number, table: HashTable, wakeUp: WakeUp): Worker {
   const script = `const { table, wakeUp, ms } = require('node:worker_threads').workerData;
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
-    Atomics.compareExchange(new Int32Array(table), 8, ${TABLE_PENDING}, ${TABLE_READY});
+    Atomics.compareExchange(new Int32Array(table), 7, ${TABLE_PENDING}, ${TABLE_READY});
     Atomics.add(new Int32Array(wakeUp), 0, 1);
     Atomics.notify(new Int32Array(wakeUp), 0);`;
   return new Worker(script, { eval: true, workerData: { table: table.buffer, wakeUp: wakeUp.buffer, ms } });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import { fillNeed } from '../../../src/predictor/expert-need.js';
-import { createHashTable, TABLE_EXACT, TABLE_PREDICTED } from '../../../src/protocol/hash-table.js';
+import { createHashTable } from '../../../src/protocol/hash-table.js';
 
 const E = 6;
 
@@ -12,7 +12,6 @@ function table(layers: number, tokens: number, k: number, experts: number[]) {
     layers,
     tokens,
     k,
-    kind: TABLE_PREDICTED,
     expertsPerLayer: E,
   });
   made.experts.set(experts);
@@ -33,7 +32,6 @@ describe('expert need', () => {
       layers: 1,
       tokens: 3,
       k: 1,
-      kind: TABLE_EXACT,
       expertsPerLayer: E,
     });
     made.experts.set([4, NO_EXPERT, 4]);

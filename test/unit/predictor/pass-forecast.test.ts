@@ -9,7 +9,6 @@ import {
   createHashTable,
   type HashTable,
   TABLE_FAILED,
-  TABLE_PREDICTED,
   TABLE_READY,
 } from '../../../src/protocol/hash-table.js';
 
@@ -22,7 +21,6 @@ function tableOf(layers: number, tokens: number, named: number[], ready = true):
     layers,
     tokens,
     k: 2,
-    kind: TABLE_PREDICTED,
     expertsPerLayer: EXPERTS,
   } as const;
   const table = createHashTable(shape);

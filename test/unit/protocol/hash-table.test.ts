@@ -5,9 +5,7 @@ import {
   createHashTable,
   openHashTable,
   TABLE_ABANDONED,
-  TABLE_EXACT,
   TABLE_PENDING,
-  TABLE_PREDICTED,
   TABLE_READY,
 } from '../../../src/protocol/hash-table.js';
 
@@ -18,7 +16,6 @@ describe('hash table', () => {
       layers: 1,
       tokens: 3,
       k: 1,
-      kind: TABLE_PREDICTED,
       expertsPerLayer: 2,
     });
     table.experts.set([5, 256, NO_EXPERT]);
@@ -26,7 +23,7 @@ describe('hash table', () => {
     table.chance.set([0, 0.5, 1]);
     table.need.set([0, 1]);
     table.settle(TABLE_READY);
-    const words = [2, 7, 1, 3, 1, 1, 2, 1, 0, 0, 0].flatMap((word) => [word, 0, 0, 0]);
+    const words = [3, 7, 1, 3, 1, 2, 1].flatMap((word) => [word, 0, 0, 0]);
     const experts = [5, 0, 0, 1, 255, 255];
     const alpha = [0, 0, 0, 63, 0, 0, 128, 63, 0, 0, 0, 0];
     const chance = [0, 0, 0, 0, 0, 0, 0, 63, 0, 0, 128, 63];
@@ -49,7 +46,6 @@ describe('hash table', () => {
       layers: 1,
       tokens: 1,
       k: 1,
-      kind: TABLE_PREDICTED,
       expertsPerLayer: 1,
     } as const;
     const written = createHashTable(shape);
@@ -69,11 +65,10 @@ describe('hash table', () => {
           layers,
           tokens,
           k,
-          kind: TABLE_EXACT,
           expertsPerLayer: 5,
         });
         const read = openHashTable(written.buffer);
-        expect(read).toMatchObject({ batchId, layers, tokens, k, kind: TABLE_EXACT });
+        expect(read).toMatchObject({ batchId, layers, tokens, k });
         expect(read.experts.every((index) => index === NO_EXPERT)).toBe(true);
         written.experts[written.experts.length - 1] = 3;
         written.alpha[0] = 0.25;
@@ -84,13 +79,12 @@ describe('hash table', () => {
   });
 
   it.each([
-    ['a short buffer', (): SharedArrayBuffer => new SharedArrayBuffer(47), '47 bytes, a header has 48'],
-    ['zeros', () => new SharedArrayBuffer(48), 'magic 0x0'],
-    ['another version', () => edited(1, 1), 'version 1, expected 2'],
+    ['a short buffer', (): SharedArrayBuffer => new SharedArrayBuffer(31), '31 bytes, a header has 32'],
+    ['zeros', () => new SharedArrayBuffer(32), 'magic 0x0'],
+    ['another version', () => edited(1, 2), 'version 2, expected 3'],
     ['more tokens than bytes', () => edited(4, 1000), '(2, 1000, 1) with 3 experts takes'],
-    ['an unknown kind', () => edited(6, 3), 'kind 3'],
-    ['an unknown state', () => edited(8, 4), 'state 4'],
-    ['more experts than bytes', () => edited(7, 100), 'with 100 experts takes'],
+    ['an unknown state', () => edited(7, 4), 'state 4'],
+    ['more experts than bytes', () => edited(6, 100), 'with 100 experts takes'],
   ])('refuses %s', (_, buffer, message) => {
     expect(() => openHashTable(buffer())).toThrow(message);
   });
@@ -102,7 +96,6 @@ function edited(word: number, value: number): SharedArrayBuffer {
     layers: 2,
     tokens: 4,
     k: 1,
-    kind: TABLE_PREDICTED,
     expertsPerLayer: 3,
   });
   new Uint32Array(buffer)[word] = value;

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { planScoring } from '../../../../src/batching/scoring-plan.js';
 import { fillNeed } from '../../../../src/predictor/expert-need.js';
 import type { StepTables } from '../../../../src/predictor/step-tables.js';
-import { createHashTable, TABLE_PREDICTED, TABLE_READY } from '../../../../src/protocol/hash-table.js';
+import { createHashTable, TABLE_READY } from '../../../../src/protocol/hash-table.js';
 import type { ItemWork } from '../../../../src/protocol/item-work.js';
 import { kindBench } from './kind-bench.js';
 
@@ -18,7 +18,6 @@ function tableOf(experts: number[]) {
     layers: 1,
     tokens: experts.length,
     k: 1,
-    kind: TABLE_PREDICTED,
     expertsPerLayer: 4,
   });
   table.experts.set(experts);
