@@ -307,8 +307,7 @@ export interface Residency {
   pinned: Uint8Array;
   /** Number of times that a pass needed the expert. */
   uses: Float64Array;
-  /** Tick of the last use and of the last load; 0 is never. */
-  lastUse: Float64Array;
+  /** Tick of the last load; 0 is never. */
   loadedAt: Float64Array;
   /** Number of times that the expert's layer has run. */
   turns: Float64Array;

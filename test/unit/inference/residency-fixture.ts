@@ -5,7 +5,6 @@ export interface ExpertRow {
   state: number;
   pinned: number;
   uses: number;
-  lastUse: number;
   loadedAt: number;
   useRate: number;
 }
@@ -20,7 +19,6 @@ export function residencyOf(rows: Partial<ExpertRow>[], slots = rows.length): Re
     state,
     pinned: Uint8Array.from(column('pinned', 0)),
     uses: Float64Array.from(column('uses', 0)),
-    lastUse: Float64Array.from(column('lastUse', 0)),
     loadedAt: Float64Array.from(column('loadedAt', 0)),
     turns: new Float64Array(rows.length).fill(TURNS),
     lastTurn: new Float64Array(rows.length).fill(TURNS),
@@ -41,7 +39,6 @@ export const anyResidency = fc
       state: fc.nat(3),
       pinned: fc.nat(1),
       uses: tick,
-      lastUse: tick,
       loadedAt: tick,
       useRate: fc.double({ min: 0, max: 1, noNaN: true }),
     }),
