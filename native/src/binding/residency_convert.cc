@@ -44,7 +44,6 @@ Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot) {
   bytes("state", snapshot.state);
   bytes("pinned", snapshot.pinned);
   doubles("uses", snapshot.uses);
-  doubles("lastUse", snapshot.last_use);
   doubles("loadedAt", snapshot.loaded_at);
   doubles("turns", snapshot.turns);
   doubles("lastTurn", snapshot.last_turn);

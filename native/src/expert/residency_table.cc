@@ -18,7 +18,6 @@ ResidencySnapshot ResidencyTable::snapshot() const {
     copy.state.push_back(static_cast<uint8_t>(record.state));
     copy.pinned.push_back(record.pinned);
     copy.uses.push_back(static_cast<double>(record.uses));
-    copy.last_use.push_back(static_cast<double>(record.last_use));
     copy.loaded_at.push_back(static_cast<double>(record.loaded_at));
   }
   for (const UseRate& rate : use_rates_) {

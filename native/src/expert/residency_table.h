@@ -62,7 +62,6 @@ struct ResidencySnapshot {
   std::vector<uint8_t> state;
   std::vector<uint8_t> pinned;
   std::vector<double> uses;
-  std::vector<double> last_use;
   std::vector<double> loaded_at;
   std::vector<double> turns;             ///< of the expert's layer
   std::vector<double> last_turn;         ///< of the expert's layer: which visit of all it was, from 1; 0 is none

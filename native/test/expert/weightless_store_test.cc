@@ -27,7 +27,6 @@ void check_same(const ResidencySnapshot& weightless, const ResidencySnapshot& wi
   CHECK(weightless.state == with_weights.state);
   CHECK(weightless.pinned == with_weights.pinned);
   CHECK(weightless.uses == with_weights.uses);
-  CHECK(weightless.last_use == with_weights.last_use);
   CHECK(weightless.loaded_at == with_weights.loaded_at);
   CHECK(weightless.turns == with_weights.turns);
   CHECK(weightless.last_turn == with_weights.last_turn);
