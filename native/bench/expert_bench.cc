@@ -70,7 +70,6 @@ int main(int argc, char** argv) {
   for (size_t round = 0; round <= options.rounds; ++round) {
     const double read = read_bandwidth(pool, formats[0].memory, max_bytes / 4096 * 4096 / 2);
     const double fma = fma_peak(pool), vnni = vnni_peak(pool);
-    const double bf16_tile = bf16_tile_peak(pool), int8_tile = int8_tile_peak(pool);
     for (Case& c : cases) {
       std::vector<uint32_t> experts = c.experts->shuffled;
       std::shuffle(experts.begin(), experts.end(), random);
@@ -95,16 +94,20 @@ int main(int argc, char** argv) {
       c.read_share.push_back(c.bytes.back() / read);
       c.fma_share.push_back(fma == 0 ? 0 : c.operations.back() / fma);
       c.vnni_share.push_back(vnni == 0 ? 0 : c.operations.back() / vnni);
-      const double tile = c.activations == ActivationFormat::kBf16 ? bf16_tile : int8_tile;
-      const bool tiles = tile != 0 && c.activations != ActivationFormat::kF32;
-      c.amx_share.push_back(tiles ? c.operations.back() / tile : 0);
+      if (c.activations == ActivationFormat::kF32) {
+        c.amx_share.push_back(0);
+        continue;
+      }
+      // Within seconds the rate of the tiles can change fourfold, so it is measured right after a product.
+      const bool bf16 = c.activations == ActivationFormat::kBf16;
+      const double tile = bf16 ? bf16_tile_peak(pool) : int8_tile_peak(pool);
+      (bf16 ? bf16_tiles : int8_tiles).push_back(tile);
+      c.amx_share.push_back(tile == 0 ? 0 : c.operations.back() / tile);
     }
     if (round == 0) continue;
     reads.push_back(read);
     fmas.push_back(fma);
     vnnis.push_back(vnni);
-    bf16_tiles.push_back(bf16_tile);
-    int8_tiles.push_back(int8_tile);
   }
 
   if (options.json) {

@@ -74,8 +74,8 @@ SIDA_PEAK(fma_avx2, "avx2,fma", __m256, "vfmadd231ps")
 SIDA_PEAK(dot_vnni, "avx512f,avx512vnni", __m512i, "vpdpbusd")
 #undef SIDA_PEAK
 
-// Four tiles of sums hide the latency, as products of blocks have them. The numbers are arbitrary: with zeros a
-// processor multiplies up to four times as fast, since it takes less power.
+// Four tiles of sums hide the latency, as products of blocks have them. The numbers are arbitrary, since zeros may take
+// less power.
 struct alignas(64) WholeTiles {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
   uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};

@@ -41,7 +41,9 @@ struct PackedExperts {
   }
 };
 
+/// 0 without values.
 inline double median(std::vector<double> values) {
+  if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }

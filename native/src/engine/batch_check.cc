@@ -113,7 +113,9 @@ void check_batch(const Batch& batch, const ModelSpec& spec, const BatchLimits& l
   for (const int32_t token : batch.tokens) check_token(token, spec.vocab);
   check_answers(batch, spec);
   check_routing_of(batch, spec, limits);
-  std::vector<int32_t> ids(batch.sequences.begin(), batch.sequences.end());
+  // Kept, so that a pass allocates nothing once it has grown.
+  thread_local std::vector<int32_t> ids;
+  ids.assign(batch.sequences.begin(), batch.sequences.end());
   std::sort(ids.begin(), ids.end());
   if (std::adjacent_find(ids.begin(), ids.end()) != ids.end()) refuse("a sequence is named twice");
 }

@@ -18,22 +18,22 @@ void Sequences::check(const Batch& batch) const {
   const StackSpec& stack = spec_.stacks[batch.stack];
   const bool crosses = stack.layers.front().cross.has_value();
   for (size_t i = 0; i < batch.sequences.size(); ++i) {
-    const std::string name = "sequence " + std::to_string(batch.sequences[i]);
+    const auto name = [&] { return "sequence " + std::to_string(batch.sequences[i]); };
     if (const auto known = sequences_.find(batch.sequences[i]); known != sequences_.end()) {
-      if (known->second.stack != batch.stack) refuse(name + " is of another stack");
-      if (!stack.causal) refuse(name + " exists already");
+      if (known->second.stack != batch.stack) refuse(name() + " is of another stack");
+      if (!stack.causal) refuse(name() + " exists already");
       continue;
     }
     const int32_t id = batch.parents.empty() ? kNoParent : batch.parents[i];
     if (id == kNoParent) {
-      if (crosses) refuse(name + " needs a parent to cross-attend to");
+      if (crosses) refuse(name() + " needs a parent to cross-attend to");
       continue;
     }
     const auto parent = sequences_.find(id);
-    if (parent == sequences_.end()) refuse("there is no sequence " + std::to_string(id) + ", the parent of " + name);
+    if (parent == sequences_.end()) refuse("there is no sequence " + std::to_string(id) + ", the parent of " + name());
     const bool continues = parent->second.stack == batch.stack && stack.causal;
     const bool across = crosses && parent->second.stack + 1 == batch.stack;
-    if (!continues && !across) refuse(name + " can neither continue nor cross-attend to " + std::to_string(id));
+    if (!continues && !across) refuse(name() + " can neither continue nor cross-attend to " + std::to_string(id));
   }
 }
 
@@ -128,8 +128,9 @@ void Sequences::check_integrity() const {
   cache_.check_integrity(all);
 }
 
-SequencePass::SequencePass(Sequences& sequences, const Batch& batch) : sequences_(sequences) {
+SequencePass::SequencePass(Sequences& sequences, const Batch& batch) : sequences_(sequences), pass_(sequences.pass_) {
   const Positions& positions = sequences.spec_.stacks[batch.stack].positions;
+  pass_.clear();
   try {
     for (size_t i = 0; i < batch.sequences.size(); ++i) {
       const int32_t id = batch.sequences[i];
@@ -137,17 +138,17 @@ SequencePass::SequencePass(Sequences& sequences, const Batch& batch) : sequences
       if (known == sequences_.sequences_.end()) {
         const int32_t parent = batch.parents.empty() ? kNoParent : batch.parents[i];
         known = sequences_.sequences_.emplace(id, sequences_.begin(batch.stack, parent)).first;
-        begun_.push_back(id);
+        pass_.begun.push_back(id);
       }
       Sequences::Sequence& sequence = known->second;
-      touched_.push_back(&sequence);
+      pass_.touched.push_back(&sequence);
       const auto begin = static_cast<size_t>(batch.offsets[i]);
       const size_t count = static_cast<size_t>(batch.offsets[i + 1]) - begin;
       sequences_.cache_.grow(sequence.pages, sequence.length, sequence.length + count);
-      spans_.push_back({begin, count, sequence.length, &sequence.pages,
+      pass_.spans.push_back({begin, count, sequence.length, &sequence.pages,
                         sequence.parent_keys > 0 ? &sequence.parent_pages : nullptr, sequence.parent_keys,
                         sequence.padding});
-      padding_.push_back(count_padding(positions, batch.tokens.subspan(begin, count)));
+      pass_.padding.push_back(count_padding(positions, batch.tokens.subspan(begin, count)));
     }
   } catch (...) {
     undo();
@@ -158,21 +159,19 @@ SequencePass::SequencePass(Sequences& sequences, const Batch& batch) : sequences
 SequencePass::~SequencePass() { undo(); }
 
 void SequencePass::keep() {
-  for (size_t i = 0; i < spans_.size(); ++i) {
-    Sequences::Sequence& sequence = *touched_[i];
-    sequence.length += spans_[i].count;
-    sequence.padding += padding_[i];
+  for (size_t i = 0; i < pass_.spans.size(); ++i) {
+    Sequences::Sequence& sequence = *pass_.touched[i];
+    sequence.length += pass_.spans[i].count;
+    sequence.padding += pass_.padding[i];
     sequences_.cache_.drop_unseen(sequence.pages, sequence.length);
   }
-  touched_.clear();
-  begun_.clear();
+  pass_.clear();
 }
 
 void SequencePass::undo() {
-  for (Sequences::Sequence* sequence : touched_) sequences_.cache_.shrink(sequence->pages, sequence->length);
-  sequences_.release(begun_);
-  touched_.clear();
-  begun_.clear();
+  for (Sequences::Sequence* sequence : pass_.touched) sequences_.cache_.shrink(sequence->pages, sequence->length);
+  sequences_.release(pass_.begun);
+  pass_.clear();
 }
 
 }  // namespace sida

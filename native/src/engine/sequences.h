@@ -46,6 +46,21 @@ class Sequences {
     size_t parent_keys = 0;
   };
 
+  /// Of the running pass. Kept, so that a pass allocates nothing once they have grown.
+  struct PassLists {
+    std::vector<Sequence*> touched;
+    std::vector<int32_t> begun;
+    std::vector<SequenceSpan> spans;
+    std::vector<size_t> padding;  ///< of each span's new tokens
+
+    void clear() {
+      touched.clear();
+      begun.clear();
+      spans.clear();
+      padding.clear();
+    }
+  };
+
   Sequence begin(size_t stack, int32_t parent);
   /// Throws invalid_request where the first `tokens` tokens of `id` cannot be continued.
   Sequence& with_pages(int32_t id, size_t tokens);
@@ -54,10 +69,11 @@ class Sequences {
   const ModelSpec& spec_;
   KvCache& cache_;
   std::unordered_map<int32_t, Sequence> sequences_;
+  PassLists pass_;
 };
 
 /// A pass's changes to the sequences: pages for the new tokens, and the spans of all sequences. Unless keep() is
-/// called, the destructor undoes the changes.
+/// called, the destructor undoes the changes. One at a time.
 class SequencePass {
  public:
   /// `batch` has been checked. Throws cannot_run when the KV cache is full.
@@ -66,7 +82,7 @@ class SequencePass {
   SequencePass(const SequencePass&) = delete;
   SequencePass& operator=(const SequencePass&) = delete;
 
-  std::span<const SequenceSpan> spans() const { return spans_; }
+  std::span<const SequenceSpan> spans() const { return pass_.spans; }
   /// Makes the new tokens part of their sequences, after they have been computed, and gives up the pages that no later
   /// token sees.
   void keep();
@@ -75,10 +91,7 @@ class SequencePass {
   void undo();
 
   Sequences& sequences_;
-  std::vector<Sequences::Sequence*> touched_;
-  std::vector<int32_t> begun_;
-  std::vector<SequenceSpan> spans_;
-  std::vector<size_t> padding_;  ///< of each span's new tokens
+  Sequences::PassLists& pass_;
 };
 
 }  // namespace sida

@@ -1,0 +1,64 @@
+// A step of generations whose experts are resident takes no memory from the heap.
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "doctest/doctest.h"
+#include "support/allocation_count.h"
+#include "support/oracle_cases.h"
+#include "support/repo_paths.h"
+#include "support/test_pack.h"
+
+namespace sida {
+namespace {
+
+using testing::fixture;
+using testing::pass_of;
+using testing::TempDir;
+
+constexpr size_t kSequences = 5;
+
+/// One token of each sequence, and the most likely token after it.
+void step(Engine& engine, size_t look_ahead) {
+  static const std::vector<int32_t> sequences{11, 12, 13, 14, 15}, offsets{0, 1, 2, 3, 4, 5}, tokens{3, 4, 5, 6, 7};
+  static const std::vector<Pick> picks{{0, {}}, {1, {}}, {2, {}}, {3, {}}, {4, {}}};
+  static std::vector<PickedToken> picked(kSequences);
+  static std::vector<uint8_t> found(1024);
+  static std::vector<uint16_t> dispatch(1024);
+  Batch batch = pass_of(0, sequences, offsets, tokens);
+  batch.picks = picks;
+  batch.look_ahead = look_ahead;
+  BatchOutput output;
+  output.picked = picked;
+  output.found = found.data();
+  output.dispatch = dispatch.data();
+  engine.run(batch, {}, output);
+}
+
+TEST_CASE("a step whose experts are resident allocates nothing") {
+  for (const char* name : {"olmoe-tiny", "gpt-oss-tiny", "deepseek-v3-tiny"}) {
+    for (const ActivationFormat activations : {ActivationFormat::kF32, ActivationFormat::kBf16}) {
+      CAPTURE(std::string(name));
+      CAPTURE(std::string(activation_format_name(activations)));
+      TempDir packed;
+      testing::write_pack(fixture(name), packed.path(), kBf16Format, kBf16Format);
+      BatchLimits limits{64, 1024, 2};
+      limits.activations = activations;
+      limits.kv_windows = kSequences;
+      Engine engine(testing::options_for(packed.path(), limits, 1));
+      std::vector<ExpertId> all(engine.store().layout().experts());
+      std::iota(all.begin(), all.end(), 0);
+      engine.store().pin(all, true);
+      for (const size_t look_ahead : {0, 1}) {
+        // What is kept from pass to pass has grown, and the next tokens need no further page.
+        for (size_t i = 0; i < kPageTokens + 1; ++i) step(engine, look_ahead);
+        const size_t before = allocations();
+        for (size_t i = 0; i < kPageTokens / 2; ++i) step(engine, look_ahead);
+        CHECK(allocations() == before);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sida
