@@ -11,6 +11,7 @@ import { markdownTable } from '../dist/report/markdown.js';
 import { sectionsOf } from '../dist/report/sections.js';
 import { SWITCH_WORDS } from '../dist/scenarios/models.js';
 import { QUANTIZED_MODELS } from './element-types/tables.mjs';
+import { LLAMA_LIMITED } from './gguf/tables.mjs';
 import { commandToday, hasResult, result } from './table-format.mjs';
 
 /** The models that a run measured or studied. */
@@ -23,8 +24,6 @@ const RESULTS = ['bench/results/systems', 'bench/results/words', 'bench/results/
 const CHARTS = 'docs/charts';
 /** Results of bench/scripts/governor/governor.mjs. */
 const GOVERNED = ['governor', 'governor-olmoe-mini'];
-/** Results of bench/scripts/gguf/llama-limited.mjs. */
-const LLAMA_LIMITED = ['llama-limited', 'llama-limited-int8'];
 /** Recorded routing of decoders. */
 const REPLAYED = ['qwen', 'gemma', 'gptoss'];
 /** Results of trees with changes that tables may show, since their sources say so. */

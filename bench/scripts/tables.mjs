@@ -10,6 +10,7 @@ import { dependencyTables } from './dependency/tables.mjs';
 import { diskTables } from './disk/tables.mjs';
 import { quantizedTables } from './element-types/tables.mjs';
 import { evictionTables } from './eviction/tables.mjs';
+import { llamaTables } from './gguf/tables.mjs';
 import { kernelTables } from './kernels/tables.mjs';
 import { largeModelTables } from './larger-than-memory/tables.mjs';
 import { lookAheadTables } from './look-ahead/tables.mjs';
@@ -34,6 +35,7 @@ const tables = {
   ...cudaTables,
   ...diskTables,
   ...kernelTables,
+  ...llamaTables,
   ...replayTables,
   ...transformersTables,
   ...placementTables,

@@ -1,7 +1,7 @@
-// How fast is decoding beside llama.cpp, from the same GGUF, with all of it in memory and within limits that the kernel
-// enforces? Both run in a memory cgroup of their own, whose limit bounds page cache too, and begin with a cold one.
-// llama.cpp maps the file, so the disk's read-ahead decides how much it reads for a page: the result names it. sida
-// reads a pack past the page cache, through `sida serve` and its streams.
+// How fast is decoding beside llama.cpp and ik_llama.cpp, from the same GGUF, with all of it in memory and within
+// limits that the kernel enforces? Each runs in a memory cgroup of its own, whose limit bounds page cache too, and
+// begins with a cold one. The peers map the file, so the disk's read-ahead decides how much they read for a page: the
+// result names it. sida reads a pack past the page cache, through `sida serve` and its streams.
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -13,18 +13,20 @@ import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
 import { ServeProcess } from '../../dist/support/serve-process.js';
 import { StepProgress } from '../../dist/support/step-progress.js';
+import { ikLlamaBuild, ikLlamaFlags, runIkLlama } from './ik-llama.mjs';
 import { drawPrompt, requireLlama, runLlama } from './llama.mjs';
 
 const HELP = `node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf [options]
-  --file MODEL.gguf      what both read
+  --file MODEL.gguf      what all read
   --pack DIR             the same as a pack of sida; default: made by sida serve in its cache
   --limits none,50%,35%,20%   of the file's bytes; none: no limit
   --overhead 400MB       of a limit, what sida's processes take beside its budget
   --serve='FLAGS'        more flags of sida serve, such as '--activations int8'
+  --ik-llama DIR         the build folder of ik_llama.cpp, a second peer, with --prefetch-experts
   --prompt 128 --steps 32 --threads 2 --rounds 1
   --save NAME            the result is bench/results/NAME.json; default: only printed
 Needs root for the limits, and sh bench/scripts/gguf/make-peer.sh for llama.cpp. Where no memory cgroup is to be had,
-limits are skipped. Read-ahead of 128 KiB, which is Linux's default: put the file on a loop device with
+limits are skipped, and ik_llama.cpp where it does not run. docs/benchmarks/llama-cpp.md says how to build it. Read-ahead of 128 KiB, which is Linux's default: put the file on a loop device with
   losetup -f --show --direct-io=on IMAGE; echo 128 > /sys/block/loopN/queue/read_ahead_kb`;
 
 const { values } = parseArgs({
@@ -35,6 +37,7 @@ const { values } = parseArgs({
     limits: { type: 'string', default: 'none,50%,35%,20%' },
     overhead: { type: 'string', default: '400MB' },
     serve: { type: 'string', default: '' },
+    'ik-llama': { type: 'string' },
     prompt: { type: 'string', default: '128' },
     steps: { type: 'string', default: '32' },
     threads: { type: 'string', default: '2' },
@@ -53,6 +56,18 @@ const fileBytes = statSync(file).size;
 const { vocabSize } = loadAddon().inspectCheckpoint(file).shape;
 const overhead = parseBytes(values.overhead);
 if (overhead === undefined) throw new Error(`--overhead is a size such as 400MB, found ${values.overhead}`);
+
+/** Undefined where it is not asked for or does not run. */
+let ikLlama;
+let ikFailed = false;
+const ikFlags = ikLlamaFlags({ promptTokens, steps, threads });
+if (values['ik-llama'] !== undefined) {
+  try {
+    ikLlama = { ...ikLlamaBuild(values['ik-llama']), flags: ikFlags.join(' ') };
+  } catch (error) {
+    console.error(`SKIPPED: ik_llama.cpp does not run: ${error.message}`);
+  }
+}
 
 /** Of the disk that holds the file, in KiB; null where it does not say. */
 function readAheadKib() {
@@ -75,6 +90,22 @@ async function decodeWithLlama(prompt, through) {
     if (through.length === 0 || !error.message.includes('ended with SIGKILL')) throw error;
     console.error('llama.cpp was killed by the limit');
     return null;
+  }
+}
+
+/** Null when the limit killed it; undefined where it does not run. */
+async function decodeWithIkLlama(prompt, through) {
+  if (ikLlama === undefined || ikFailed) return undefined;
+  // Without a limit its warm-up maps the file's pages; within one, as llama.cpp's, it would only read them in vain.
+  const flags = through.length === 0 ? ikFlags : [...ikFlags, '--no-warmup'];
+  try {
+    const figures = await runIkLlama({ build: values['ik-llama'], file, prompt, steps, flags }, through);
+    if (figures === null) console.error('ik_llama.cpp was killed by the limit');
+    return figures;
+  } catch (error) {
+    console.error(`SKIPPED: ik_llama.cpp does not run: ${error.message}`);
+    ikFailed = true;
+    return undefined;
   }
 }
 
@@ -153,11 +184,12 @@ for (const share of shares) {
     };
     try {
       const peer = await within((through) => decodeWithLlama(prompt, through));
+      const ik = await within((through) => decodeWithIkLlama(prompt, through));
       const budget = limitBytes === null ? '100%' : String(limitBytes - overhead);
       const own = await within((through) => decodeWithSida(prompt, through, budget));
-      rows.push({ share, limitBytes, sida: own, peer });
-      const [ours, theirs] = [own, peer].map((one) => one?.decodeTokensPerSecond?.toFixed(2) ?? 'none');
-      progress.step(`${share === null ? 'no limit' : `${100 * share} %`}: ${ours} and ${theirs} tokens/s`);
+      rows.push({ share, limitBytes, sida: own, peer, ...(ik !== undefined && { ikLlama: ik }) });
+      const speeds = [own, peer, ik].map((one) => one?.decodeTokensPerSecond?.toFixed(2) ?? 'none');
+      progress.step(`${share === null ? 'no limit' : `${100 * share} %`}: ${speeds.join(', ')} tokens/s`);
     } catch (error) {
       if (error.code !== 'cannot_run' || !/no memory cgroup/.test(error.message)) throw error;
       console.error(`SKIPPED: ${error.message}`);
@@ -166,9 +198,10 @@ for (const share of shares) {
   }
 }
 const result = {
-  question: 'How fast is decoding beside llama.cpp, within a limit on memory?',
+  question: 'How fast is decoding beside llama.cpp and ik_llama.cpp, within a limit on memory?',
   ...scriptProvenance(),
   ...{ file: basename(file), fileBytes, readAheadKib: readAheadKib(), serve, threads: Number(threads) },
+  ...(ikLlama !== undefined && { ikLlama }),
   ...{ promptTokens, steps, rounds, rows },
 };
 if (values.save === undefined) console.log(JSON.stringify(result, null, 1));

@@ -128,7 +128,7 @@ describe('REST', () => {
   });
 });
 
-describe('decoding beside llama.cpp', () => {
+describe('decoding beside llama.cpp and ik_llama.cpp', () => {
   const row = (share: number | null, own: number, peer: number) => ({
     share,
     sida: { prefillTokensPerSecond: 10 * own, decodeTokensPerSecond: own },
@@ -150,6 +150,19 @@ describe('decoding beside llama.cpp', () => {
       ['2.50× (m.gguf, read-ahead 128 KiB)', 'reached'],
       ['–', 'not measured'],
       ['2.50× (m.gguf, read-ahead 128 KiB)', 'missed'],
+      ...Array(3).fill(['–', 'not measured']),
+    ]);
+  });
+
+  it('has rows of its own beside ik_llama.cpp, where that was measured', () => {
+    const beside = (share: number, own: number, peer: number) => {
+      return { ...row(share, own, 1), ikLlama: row(share, own, peer).peer };
+    };
+    const speed = limited(beside(0.5, 5, 2), { ...row(0.35, 5, 2), ikLlama: null }, beside(0.2, 5, 2));
+    expect(cells('P19', WITHOUT, speed).slice(3)).toEqual([
+      ['2.50× (m.gguf, read-ahead 128 KiB)', 'reached', '128 + 32 tokens', '–'],
+      ['–', 'not measured', '–', '–'],
+      ['2.50× (m.gguf, read-ahead 128 KiB)', 'missed', '128 + 32 tokens', '–'],
     ]);
   });
 

@@ -1,4 +1,7 @@
-/** P18 and P19: decoding beside llama.cpp, in memory and within limits, from bench/results/llama-limited*.json. */
+/**
+ * P18 and P19: decoding beside llama.cpp and ik_llama.cpp, in memory and within limits, from
+ * bench/results/llama-limited*.json.
+ */
 import { DASH, NOT_MEASURED, shareName, times } from '../format.js';
 import { type Recorded, recorded } from './recorded.js';
 import { judged, type TargetRow } from './target-row.js';
@@ -8,23 +11,25 @@ interface Speed {
   decodeTokensPerSecond: number | null;
 }
 
-interface Compared<Peer> {
+interface Compared {
   /** Of the file's bytes, what memory may hold; null: all. */
   share: number | null;
   sida: Speed;
-  peer: Peer;
+  /** llama.cpp; null where the limit killed it. */
+  peer: Speed | null;
+  /** ik_llama.cpp with --prefetch-experts; absent where it was not measured. */
+  ikLlama?: Speed | null;
 }
 
 export interface LlamaLimited extends Recorded {
   file: string;
-  /** Of the disk, which decides how much llama.cpp reads for a page; null where the disk does not say. */
+  /** Of the disk, which decides how much the peers read for a page; null where the disk does not say. */
   readAheadKib: number | null;
   /** More flags of our server. */
   serve: string;
   promptTokens: number;
   steps: number;
-  /** Without a peer where the limit killed it. */
-  rows: Compared<Speed | null>[];
+  rows: Compared[];
 }
 
 /** Least ratio, by the share of the file that memory may hold. */
@@ -35,33 +40,36 @@ const DECODE = [
 ] as const;
 const RESIDENT_DECODE = 1.5;
 
-const hasPeer = (row: Compared<Speed | null>): row is Compared<Speed> => row.peer !== null;
-const decodeOf = ({ sida, peer }: Compared<Speed>) =>
-  (sida.decodeTokensPerSecond ?? 0) / (peer.decodeTokensPerSecond ?? Number.NaN);
-const prefillOf = ({ sida, peer }: Compared<Speed>) =>
-  sida.prefillTokensPerSecond / peer.prefillTokensPerSecond;
+const PEERS = { peer: 'llama.cpp', ikLlama: 'ik_llama.cpp with expert prefetch' } as const;
+type Ratio = (own: Speed, other: Speed) => number;
+
+const decodeRatio: Ratio = (own, other) =>
+  (own.decodeTokensPerSecond ?? 0) / (other.decodeTokensPerSecond ?? Number.NaN);
+const prefillRatio: Ratio = (own, other) => own.prefillTokensPerSecond / other.prefillTokensPerSecond;
 
 export function llamaTargets(results: readonly LlamaLimited[], amx: boolean): TargetRow[] {
-  const command = recorded(
-    'node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf --save llama-limited',
-    results,
-  );
-  const inputs = [...new Set(results.map(({ promptTokens, steps }) => `${promptTokens} + ${steps} tokens`))];
   const rowOf = (
-    own: Pick<TargetRow, 'target' | 'what' | 'limit'>,
-    share: number | null,
-    value: (row: Compared<Speed>) => number,
-    least: number,
+    target: string,
+    what: string,
+    ratio: Ratio,
+    { share, least, peer }: { share: number | null; least: number; peer: keyof typeof PEERS },
   ): TargetRow => {
     const found = results
       .map(({ rows, ...result }) => {
-        const own = rows.filter((row) => row.share === share).filter(hasPeer);
-        return { ...result, values: own.map(value) };
+        const own = rows.filter((row) => row.share === share);
+        return {
+          ...result,
+          values: own.flatMap(({ sida, [peer]: other }) => (other ? ratio(sida, other) : [])),
+        };
       })
       .filter(({ values }) => values.length > 0);
+    const inputs = new Set(found.map(({ promptTokens, steps }) => `${promptTokens} + ${steps} tokens`));
+    const withPeer = peer === 'ikLlama' ? ' --ik-llama DIR' : '';
     const ahead = (kib: number | null) => (share === null ? '' : `, read-ahead ${kib ?? 'unknown'} KiB`);
     return {
-      ...own,
+      target,
+      what: `${what}: tokens a second over those of ${PEERS[peer]}, one stream`,
+      limit: `≥ ${least.toFixed(1)}×`,
       figure:
         found
           .map(({ file, serve, readAheadKib, values }) => {
@@ -76,41 +84,27 @@ export function llamaTargets(results: readonly LlamaLimited[], amx: boolean): Ta
               found.flatMap(({ values }) => values),
               (ratio) => ratio >= least,
             ),
-      inputs: inputs.join(', ') || DASH,
+      inputs: [...inputs].join(', ') || DASH,
       control: DASH,
-      command,
+      command: recorded(
+        `node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf${withPeer} --save llama-limited`,
+        found,
+      ),
     };
   };
-  const beside = 'tokens a second over those of llama.cpp, one stream';
-  const prompt = amx ? 4 : 1.5;
-  return [
-    rowOf(
-      {
-        target: 'P18',
-        what: `decoding, all in memory: ${beside}`,
-        limit: `≥ ${RESIDENT_DECODE.toFixed(1)}×`,
-      },
-      null,
-      decodeOf,
-      RESIDENT_DECODE,
-    ),
-    rowOf(
-      { target: 'P18', what: `the prompt, all in memory: ${beside}`, limit: `≥ ${prompt.toFixed(1)}×` },
-      null,
-      prefillOf,
-      prompt,
-    ),
-    ...DECODE.map(({ share, least }) =>
-      rowOf(
-        {
-          target: 'P19',
-          what: `decoding, memory for ${shareName(share)} of the file: ${beside}`,
-          limit: `≥ ${least.toFixed(1)}×`,
-        },
+  const inMemory = { share: null, peer: 'peer' } as const;
+  const limited = (peer: keyof typeof PEERS) =>
+    DECODE.map(({ share, least }) =>
+      rowOf('P19', `decoding, memory for ${shareName(share)} of the file`, decodeRatio, {
         share,
-        decodeOf,
         least,
-      ),
-    ),
+        peer,
+      }),
+    );
+  return [
+    rowOf('P18', 'decoding, all in memory', decodeRatio, { ...inMemory, least: RESIDENT_DECODE }),
+    rowOf('P18', 'the prompt, all in memory', prefillRatio, { ...inMemory, least: amx ? 4 : 1.5 }),
+    ...limited('peer'),
+    ...limited('ikLlama'),
   ];
 }
