@@ -3,6 +3,7 @@
 // begins with a cold one. The peers map the file, so the disk's read-ahead decides how much they read for a page: the
 // result names it. sida reads a pack past the page cache, through `sida serve` and its streams.
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { loadavg } from 'node:os';
 import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
 import { loadAddon } from '../../../dist/native/addon.js';
@@ -187,7 +188,9 @@ for (const share of shares) {
       const ik = await within((through) => decodeWithIkLlama(prompt, through));
       const budget = limitBytes === null ? '100%' : String(limitBytes - overhead);
       const own = await within((through) => decodeWithSida(prompt, through, budget));
-      rows.push({ share, limitBytes, sida: own, peer, ...(ik !== undefined && { ikLlama: ik }) });
+      // Of the last minute, this run's own threads included: more than those is other work on the machine.
+      const [load] = loadavg();
+      rows.push({ share, limitBytes, load, sida: own, peer, ...(ik !== undefined && { ikLlama: ik }) });
       const speeds = [own, peer, ik].map((one) => one?.decodeTokensPerSecond?.toFixed(2) ?? 'none');
       progress.step(`${share === null ? 'no limit' : `${100 * share} %`}: ${speeds.join(', ')} tokens/s`);
     } catch (error) {

@@ -50,9 +50,14 @@ export function limitedTable(r) {
   const head = ['memory', 'system', 'prompt', '`sida` over it', 'decoding', '`sida` over it'];
   const llama = r.rows.find(({ peer }) => peer)?.peer.llama;
   const ik = r.ikLlama;
+  const loads = r.rows.flatMap(({ load }) => load ?? []).map((load) => load.toFixed(1));
+  const [least, most] = [Math.min(...loads), Math.max(...loads)];
   const about = [
     `${basename(r.file)}, ${gib(r.fileBytes)}; ${r.threads} threads; ${r.promptTokens} + ${r.steps} tokens; `,
     `${r.rounds} ${r.rounds === 1 ? 'round' : 'rounds'}; read-ahead ${r.readAheadKib ?? 'unknown'} KiB; `,
+    loads.length === 0
+      ? ''
+      : `load average ${least === most ? least : `${least} to ${most}`}, its own included; `,
     `\`sida\` with ${r.serve === '' ? 'its defaults' : `\`${r.serve}\``}, llama.cpp ${llama ?? 'of an unknown version'}`,
     ik === undefined ? '.' : `, ik_llama.cpp ${ik.commit} (${ik.compiler}) with \`${ik.flags}\`.`,
   ].join('');
