@@ -1,4 +1,4 @@
-// ik_llama.cpp as a peer: its server in a process of its own, which reads the experts that a layer chose ahead of use.
+// ik_llama.cpp as a peer: its server in a process of its own, whose threads read experts ahead of their use.
 import { spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
