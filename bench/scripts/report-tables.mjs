@@ -9,7 +9,7 @@ import { budgetsTable } from '../dist/report/budgets-table.js';
 import { joinedFile } from '../dist/report/joined-file.js';
 import { markdownTable } from '../dist/report/markdown.js';
 import { sectionsOf } from '../dist/report/sections.js';
-import { SWITCH_WORDS } from '../dist/scenarios/models.js';
+import { SWITCH_MINI, SWITCH_WORDS } from '../dist/scenarios/models.js';
 import { QUANTIZED_MODELS } from './element-types/tables.mjs';
 import { LLAMA_LIMITED } from './gguf/tables.mjs';
 import { commandToday, hasResult, result } from './table-format.mjs';
@@ -18,6 +18,9 @@ import { commandToday, hasResult, result } from './table-format.mjs';
 const namesOf = ({ models, fidelity }) => [
   ...new Set([...models.map(({ model }) => model.name), ...fidelity.flatMap(({ model }) => model ?? [])]),
 ];
+/** Sections with figures of the studies of fidelity, and those that have no others. */
+const STUDIED = /^(meaning|targets|budgets|paper-)/;
+const OF_STUDIES = /^paper-/;
 
 /** Of runs that measured a part each; where two measured the same, the later counts. */
 const RESULTS = ['bench/results/systems', 'bench/results/words', 'bench/results/fidelity'];
@@ -40,8 +43,19 @@ function shortCommand(command, folder) {
     : `${shown}, ${patterns.length} patterns of \`--only\` as in ${folder}/${BENCH_FILE}`;
 }
 
+/** Whether a later run has not replaced all studies of fidelity of a run. */
+function suppliesStudies(all, at) {
+  const keysOf = ({ file }) => file.fidelity.map(({ model = SWITCH_MINI.name, data }) => `${model}/${data}`);
+  const later = all.slice(at + 1).flatMap(keysOf);
+  return keysOf(all[at]).some((key) => !later.includes(key));
+}
+
 /** Of the runs whose models `text` names: tables of several runs say which of them measured what. */
-function sourceText(files, text) {
+function sourceText(all, text, id) {
+  const files = all.filter(({ file }, at) => {
+    if (OF_STUDIES.test(id)) return suppliesStudies(all, at);
+    return STUDIED.test(id) || file.measurements.length > 0;
+  });
   const named = files.filter(({ file }) => namesOf(file).some((name) => text.includes(name)));
   const used = named.length > 0 ? named : files;
   return used.map((each) => sourceOf(each, used.length > 1)).join('\n');
@@ -71,7 +85,7 @@ async function sectionText(files, { id, title, beside, sentences = [], chart, ta
     parts.unshift(`![${title}](${relative(dirname(page), join(CHARTS, `${id}.svg`))})`);
   }
   if (beside !== undefined) parts.unshift(`Beside ${beside}.`);
-  return [...parts, sourceText(files, parts.join('\n'))].join('\n\n');
+  return [...parts, sourceText(files, parts.join('\n'), id)].join('\n\n');
 }
 
 function scriptResult(name) {
@@ -102,7 +116,9 @@ if (files.length > 0) {
   if (tables.length > 0)
     benchTables['bench-budgets'] = () => {
       const parts = [...tables.map(markdownTable), ...notes];
-      return [...parts, sourceText(files, `${SWITCH_WORDS.name} ${parts.join('\n')}`)].join('\n\n');
+      return [...parts, sourceText(files, `${SWITCH_WORDS.name} ${parts.join('\n')}`, 'budgets')].join(
+        '\n\n',
+      );
     };
   const scripts = {
     trainTime: scriptResult('train-time'),

@@ -34,21 +34,22 @@ const TARGETS = { f32: '≥ 85 %', bf16: '≥ 85 %', int8: '≥ 85 %', int4: '�
 /** Types whose integer products the tiles of AMX serve. */
 const TILED = ['int8', 'int4', 'mxfp4', 'q8_0', 'q4_0'];
 
-/** Integer products of two sets of kernels, the second beside the first, where it may serve them: from 16 rows on. */
+/** Products of two sets of kernels, the second beside the first, where it may serve them: from 16 rows on. */
 function sets() {
   const r = result('kernel-sets');
   const many = [16, 64, 256];
-  const at = (run, format, rows) =>
-    run.cases.find((c) => c.format === format && c.activations === 'int8' && c.rows === rows)
+  const kinds = [...TILED.map((format) => [format, 'int8']), ['bf16', 'bf16']];
+  const at = (run, [format, activations], rows) =>
+    run.cases.find((c) => c.format === format && c.activations === activations && c.rows === rows)
       ?.operationsPerSecond;
   const lines = [1, 2].flatMap((threads) => {
     const [first, second] = r.runs.filter((run) => run.threads === threads);
-    const formats = TILED.filter((format) => at(first, format, many[0]) !== undefined);
-    return formats.map((format) => [
-      `${format} × int8`,
+    const measured = kinds.filter((kind) => at(first, kind, many[0]) !== undefined);
+    return measured.map((kind) => [
+      kind.join(' × '),
       threads,
       ...many.map((rows) => {
-        const [one, other] = [first, second].map((run) => at(run, format, rows));
+        const [one, other] = [first, second].map((run) => at(run, kind, rows));
         return `${giga(one)}, ${giga(other)}, ${(other / one).toFixed(2)} ×`;
       }),
     ]);
@@ -81,7 +82,8 @@ function read(r) {
 
 /** The unit that a product is compared with, and its share of that. */
 function bestUnit({ format, activations }, amx) {
-  if (amx && activations === format) return { unit: 'AMX', share: 'ofAmx', target: '≥ 60 %' };
+  const tiles = activations === 'bf16' || (activations === 'int8' && TILED.includes(format));
+  if (amx && tiles) return { unit: 'AMX', share: 'ofAmx', target: activations === format ? '≥ 60 %' : '' };
   if (activations === 'int8') return { unit: 'VNNI', share: 'ofVnni', target: '' };
   return { unit: 'f32 FMA', share: 'ofFma', target: !amx && format === 'f32' ? '≥ 85 %' : '' };
 }
@@ -92,7 +94,7 @@ function compute(r) {
   const lines = r.runs.flatMap((run) =>
     shares(run, many, (c) => bestUnit(c, amx).share).map(([name, ...cells]) => {
       const [format, activations] = name.split(' × ');
-      const { unit, target } = bestUnit({ format, activations }, amx && format !== 'f32');
+      const { unit, target } = bestUnit({ format, activations }, amx);
       return [name, run.threads, unit, ...cells, target];
     }),
   );

@@ -1,6 +1,7 @@
 // How long is an encoder pass of ours beside Hugging Face transformers? The same checkpoint of a Switch-base shape
 // (random weights), token ids and threads, batch 1, every expert in memory; a process each, sentence by sentence in
-// turn. transformers computes in float32, its faster type on a CPU, and visits the experts of a layer in a Python loop.
+// turn. transformers computes in float32, its faster type on a CPU without AMX, or in bfloat16. It visits the experts
+// of a layer in a Python loop.
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';

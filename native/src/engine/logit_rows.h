@@ -34,6 +34,7 @@ class LogitRows {
   float* logits_;              ///< (max_rows_, vocab_)
   std::vector<int32_t> rows_;  ///< of the pass
   std::vector<int32_t> chunk_;
+  std::vector<int32_t> tokens_;  ///< of one row's queries
   // Where the next chunk continues in the batch's lists.
   size_t next_pick_ = 0, next_top_ = 0, next_query_ = 0, next_logits_ = 0;
 };

@@ -41,6 +41,13 @@ size_t widest_product(const ModelSpec& spec) {
   return std::max({spec.width, widths.query, widths.value, widths.dense, widths.expert});
 }
 
+/// Other processors than x86 flush small numbers by other rules, and answers must not depend on the machine.
+void check_bf16() {
+#if !defined(__x86_64__)
+  throw Error("invalid_request", "bf16 activations need an x86-64 processor");
+#endif
+}
+
 void check_limits(const ModelSpec& spec, const BatchLimits& limits) {
   if (spec.experts() > 0 && limits.max_routing_k > spec.experts()) {
     throw Error("invalid_request", "a routing of " + std::to_string(limits.max_routing_k) +
@@ -52,7 +59,7 @@ void check_limits(const ModelSpec& spec, const BatchLimits& limits) {
     throw Error("invalid_request",
                 std::string(activation_format_name(limits.activations)) + " activations need the cpu device");
   }
-  if (limits.activations != ActivationFormat::kInt8) return;
+  if (limits.activations == ActivationFormat::kBf16) return check_bf16();
   if (const size_t widest = widest_product(spec); widest > kMaxInt8Inputs) {
     throw Error("invalid_request", "activations of int8: a product over " + std::to_string(widest) +
                                        " inputs exceeds " + std::to_string(kMaxInt8Inputs) +

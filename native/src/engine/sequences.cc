@@ -130,6 +130,7 @@ void Sequences::check_integrity() const {
 
 SequencePass::SequencePass(Sequences& sequences, const Batch& batch) : sequences_(sequences), pass_(sequences.pass_) {
   const Positions& positions = sequences.spec_.stacks[batch.stack].positions;
+  if (!pass_.touched.empty()) throw Error("internal", "two passes at a time. This is a bug.");
   pass_.clear();
   try {
     for (size_t i = 0; i < batch.sequences.size(); ++i) {
@@ -137,8 +138,8 @@ SequencePass::SequencePass(Sequences& sequences, const Batch& batch) : sequences
       auto known = sequences_.sequences_.find(id);
       if (known == sequences_.sequences_.end()) {
         const int32_t parent = batch.parents.empty() ? kNoParent : batch.parents[i];
-        known = sequences_.sequences_.emplace(id, sequences_.begin(batch.stack, parent)).first;
         pass_.begun.push_back(id);
+        known = sequences_.sequences_.emplace(id, sequences_.begin(batch.stack, parent)).first;
       }
       Sequences::Sequence& sequence = known->second;
       pass_.touched.push_back(&sequence);
@@ -146,8 +147,8 @@ SequencePass::SequencePass(Sequences& sequences, const Batch& batch) : sequences
       const size_t count = static_cast<size_t>(batch.offsets[i + 1]) - begin;
       sequences_.cache_.grow(sequence.pages, sequence.length, sequence.length + count);
       pass_.spans.push_back({begin, count, sequence.length, &sequence.pages,
-                        sequence.parent_keys > 0 ? &sequence.parent_pages : nullptr, sequence.parent_keys,
-                        sequence.padding});
+                             sequence.parent_keys > 0 ? &sequence.parent_pages : nullptr, sequence.parent_keys,
+                             sequence.padding});
       pass_.padding.push_back(count_padding(positions, batch.tokens.subspan(begin, count)));
     }
   } catch (...) {

@@ -16,20 +16,24 @@ using testing::fixture;
 using testing::pass_of;
 using testing::TempDir;
 
-constexpr size_t kSequences = 5;
+const std::vector<int32_t> kIds{11, 12, 13, 14, 15};
 
-/// One token of each sequence, and the most likely token after it.
+/// One token of each sequence; the most likely token after it, and the chances of two others.
 void step(Engine& engine, size_t look_ahead) {
-  static const std::vector<int32_t> sequences{11, 12, 13, 14, 15}, offsets{0, 1, 2, 3, 4, 5}, tokens{3, 4, 5, 6, 7};
+  static const std::vector<int32_t> offsets{0, 1, 2, 3, 4, 5}, tokens{3, 4, 5, 6, 7};
   static const std::vector<Pick> picks{{0, {}}, {1, {}}, {2, {}}, {3, {}}, {4, {}}};
-  static std::vector<PickedToken> picked(kSequences);
+  static const std::vector<TokenQuery> queries{{0, 5}, {0, 6}, {3, 7}};
+  static std::vector<PickedToken> picked(kIds.size());
+  static std::vector<double> logprobs(3);
   static std::vector<uint8_t> found(1024);
   static std::vector<uint16_t> dispatch(1024);
-  Batch batch = pass_of(0, sequences, offsets, tokens);
+  Batch batch = pass_of(0, kIds, offsets, tokens);
   batch.picks = picks;
+  batch.queries = queries;
   batch.look_ahead = look_ahead;
   BatchOutput output;
   output.picked = picked;
+  output.query_logprobs = logprobs;
   output.found = found.data();
   output.dispatch = dispatch.data();
   engine.run(batch, {}, output);
@@ -44,7 +48,7 @@ TEST_CASE("a step whose experts are resident allocates nothing") {
       testing::write_pack(fixture(name), packed.path(), kBf16Format, kBf16Format);
       BatchLimits limits{64, 1024, 2};
       limits.activations = activations;
-      limits.kv_windows = kSequences;
+      limits.kv_windows = kIds.size();
       Engine engine(testing::options_for(packed.path(), limits, 1));
       std::vector<ExpertId> all(engine.store().layout().experts());
       std::iota(all.begin(), all.end(), 0);
@@ -55,6 +59,7 @@ TEST_CASE("a step whose experts are resident allocates nothing") {
         const size_t before = allocations();
         for (size_t i = 0; i < kPageTokens / 2; ++i) step(engine, look_ahead);
         CHECK(allocations() == before);
+        engine.release_sequences(kIds);
       }
     }
   }

@@ -1,6 +1,7 @@
 /** Workers publish the models that they serve to servers that have no engine of their own. */
 import type { Redis } from 'ioredis';
 import { z } from 'zod';
+import { ACTIVATIONS } from '../../native/engine-types.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { storedChatFormat } from '../../tasks/shared/stored.js';
 import { type AnswerSettings, KEY_PREFIX, PROTOCOL } from './queue-name.js';
@@ -48,7 +49,7 @@ const published = z.object({
     predictor: z.looseObject({ name: z.string().nullable(), fingerprint: z.string().nullable() }),
   }),
   settings: z.object({
-    activations: z.string(),
+    activations: z.enum(ACTIVATIONS),
     kv: z.string(),
     device: z.string(),
     routing: z.string(),

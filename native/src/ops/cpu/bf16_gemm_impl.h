@@ -1,10 +1,10 @@
 // The GEMM of bf16 weights with activations rounded to bf16. See kernels_impl.h for `V` and why everything is in an
 // unnamed namespace.
 //
-// What one output element is, in every instruction set and for any number of rows: for each 32 inputs, ascending, a
-// chain of fused multiply-adds from 0 over the even ones and one over the odd ones, whose sum is added to that of the
-// inputs before. Numbers below 2^-126 count as zero, as operands and as results. This is the arithmetic of TDPBF16PS
-// (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2).
+// What one output element is, in every instruction set of x86-64 and for any number of rows: for each 32 inputs,
+// ascending, a chain of fused multiply-adds from 0 over the even ones and one over the odd ones, whose sum is added to
+// that of the inputs before. Numbers below 2^-126 count as zero, as operands and as results. This is the arithmetic of
+// TDPBF16PS (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2).
 
 #pragma once
 
@@ -21,7 +21,8 @@ namespace {
 /// Steps of a panel, of two inputs each, whose products are summed before they are added.
 constexpr size_t kBf16Steps = 16;
 
-/// While it lives, this thread's arithmetic takes numbers below 2^-126 as zero. Other processors than x86 keep them.
+/// While it lives, this thread's arithmetic takes numbers below 2^-126 as zero. Other processors than x86-64, where no
+/// engine takes bf16 activations, keep them.
 class DenormalsAreZero {
  public:
   DenormalsAreZero() {

@@ -13,8 +13,8 @@ namespace {
 constexpr size_t line(size_t floats) { return (floats + 15) / 16 * 16; }
 
 struct Sizes {
-  size_t hidden, queries, keys, values, outputs, feed_forward_rows, feed_forward_stride, feed_forward, router, router_scratch, gates, score_stride,
-      scores, latent, rotary, rounded;
+  size_t hidden, queries, keys, values, outputs, feed_forward_rows, feed_forward_stride, feed_forward, router,
+      router_scratch, gates, score_stride, scores, latent, rotary, rounded;
   std::vector<size_t> bias_positions, biases;
 
   Sizes(const ModelSpec& spec, const BatchLimits& limits) {
@@ -54,7 +54,8 @@ struct Sizes {
                   : line(rounded_bytes(std::min(tokens, kRoundedRows), widest, largest) / sizeof(float) + 1);
   }
   size_t floats() const {
-    size_t sum = 2 * hidden + queries + std::max(keys + values, outputs) + feed_forward + router + router_scratch + gates + scores + latent + rotary + rounded;
+    size_t sum = 2 * hidden + queries + std::max(keys + values, outputs) + feed_forward + router + router_scratch +
+                 gates + scores + latent + rotary + rounded;
     for (const size_t bias : biases) sum += bias;
     return sum;
   }
