@@ -21,7 +21,8 @@ export function requestsOf({ task, tokens }) {
     : { path: '/v1/classify', bodyOf: (text) => ({ task, input: text }) };
 }
 
-function ask({ port }, agent, { path, bodyOf }, text) {
+/** Asks for the answer as a whole, which only has to be a success. */
+function askWhole({ port }, agent, { path, bodyOf }, text) {
   const body = JSON.stringify(bodyOf(text));
   return new Promise((resolve, reject) => {
     const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
@@ -45,16 +46,18 @@ const SERVER_KEEPS_MS = 4_000;
 
 /**
  * Starts a server for each of `flags` and asks all of them `warmUp + blocks` blocks of `size` requests. Returns the
- * milliseconds of the measured blocks, by server, and what `after` says of each server at the end; `before` is called
- * with each once it is warm.
+ * milliseconds of the measured blocks and what `ask` gave for every text, both by server, and what `after` says of each
+ * server at the end; `before` is called with each once it is warm.
  */
-export async function pairedBlocks({ label, flags, texts, requests, blocks, warmUp, size, before, after }) {
+export async function pairedBlocks(options) {
+  const { label, flags, texts, requests, blocks, warmUp, size, before, after, ask = askWhole } = options;
   const agent = new Agent({ keepAlive: true, maxSockets: 1, timeout: SERVER_KEEPS_MS });
   const servers = [];
   try {
     for (const args of flags) servers.push(await ServeProcess.start(args));
     const progress = new StepProgress(label, warmUp + blocks);
     const times = servers.map(() => []);
+    const answers = servers.map(() => []);
     const warm = [];
     for (let block = 0; block < warmUp + blocks; block += 1) {
       if (block === warmUp) for (const server of servers) warm.push(await before?.(server));
@@ -63,14 +66,14 @@ export async function pairedBlocks({ label, flags, texts, requests, blocks, warm
       const turned = servers.map((_, i) => (i + block) % servers.length);
       for (const at of Math.floor(block / servers.length) % 2 === 0 ? turned : turned.reverse()) {
         const begin = performance.now();
-        for (const text of asked) await ask(servers[at], agent, requests, text);
+        for (const text of asked) answers[at].push(await ask(servers[at], agent, requests, text));
         if (block >= warmUp) times[at].push(performance.now() - begin);
       }
       progress.step();
     }
     const said = [];
     for (const [i, server] of servers.entries()) said.push(await after?.(server, warm[i]));
-    return { times, said };
+    return { times, answers, said };
   } finally {
     agent.destroy();
     await Promise.all(servers.map((server) => server.stop()));
