@@ -6,6 +6,7 @@ import { filledPage } from '../dist/report/filled-page.js';
 import { activeExpertTables } from './active-experts/tables.mjs';
 import { pruningTables } from './batch-pruning/tables.mjs';
 import { cudaTables } from './cuda/tables.mjs';
+import { decodeSystemsTables } from './decode-systems/tables.mjs';
 import { dependencyTables } from './dependency/tables.mjs';
 import { diskTables } from './disk/tables.mjs';
 import { quantizedTables } from './element-types/tables.mjs';
@@ -44,6 +45,7 @@ const tables = {
   ...gatingTables,
   ...largeModelTables,
   ...lookAheadTables,
+  ...decodeSystemsTables,
   ...evictionTables,
   ...plannerTables,
   ...restTables,
