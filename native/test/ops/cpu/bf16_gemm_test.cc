@@ -109,6 +109,31 @@ TEST_CASE("bf16 gemm: numbers below 2^-126 are zero in every set, and only while
   volatile float least = std::numeric_limits<float>::min();
   CHECK(least / 2 > 0);
 }
+
+TEST_CASE("bf16 gemm: sums that round up to 2^-126 stay, those that round below it become zero") {
+  for (const int exponent : {-148, -149, -150, -151, -152, -153, -160}) {
+    Product p(17, 33, 4);
+    std::fill(p.x.begin(), p.x.end(), 0.0f);
+    std::fill(p.w.begin(), p.w.end(), 0.0f);
+    for (size_t row = 0; row < p.rows; ++row) {
+      p.x[row * p.k] = std::ldexp(1.0f, -63);
+      p.x[row * p.k + 2] = -std::ldexp(1.0f, exponent + 76);
+    }
+    for (size_t column = 0; column < p.n; ++column) {
+      p.w[column * p.k] = std::ldexp(1.0f, -63);
+      p.w[column * p.k + 2] = std::ldexp(1.0f, -76);
+    }
+    p.pack();
+    // 2^-126 - 2^exponent, rounded to 24 bits as if there were no least exponent.
+    const double exact = std::ldexp(1.0, -126) - std::ldexp(1.0, exponent);
+    const auto rounded = std::ldexp(static_cast<double>(static_cast<float>(std::ldexp(exact, 100))), -100);
+    const float expected = rounded < std::ldexp(1.0, -126) ? 0.0f : static_cast<float>(rounded);
+    for (const CpuKernels* kernels : kernel_sets()) {
+      CAPTURE(exponent);
+      for (const float y : p.run(*kernels)) REQUIRE_MESSAGE(y == expected, kernels->isa);
+    }
+  }
+}
 #endif
 
 TEST_CASE("bf16 gemm: a NaN or an infinity shows in its row or column and nowhere else") {
