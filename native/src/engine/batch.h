@@ -48,7 +48,7 @@ struct Batch {
   bool whole_layers = false;
 };
 
-/// Where a pass writes its results; null or empty where not wanted.
+/// Where a pass writes its results; null or empty where not wanted. Passes with MoE layers need `dispatch` and `found`.
 struct BatchOutput {
   std::span<PickedToken> picked;      ///< (picks)
   std::span<RankedToken> top;         ///< (Σ picks' top), pick by pick
