@@ -67,7 +67,9 @@ function sourceOf({ folder, file }, withModels) {
   const models = withModels ? `${wrapped(`Of ${names}:`, 120).join('\n')}\n` : '';
   const commits = [...new Set(measurements.flatMap((measurement) => measurement.commits))].join(', ');
   const tree = changedTrees(file).length > 0 ? ', a tree with changes that no commit has' : '';
-  return `${models}${shortCommand(command, folder)}\ncommit ${commits || made.commit}${tree} · ${made.machine}, ${made.cores} cores · ${made.isa}${measurements.length > 0 ? ` · medians of ${rounds} rounds` : ''}`;
+  const medians = measurements.length > 0 ? ` · medians of ${rounds} rounds` : '';
+  const machine = `${made.machine}, ${made.cores} cores · ${made.isa}`;
+  return `${models}${shortCommand(command, folder)}\ncommit ${commits || made.commit}${tree} · ${machine}${medians}`;
 }
 
 /** `page` is the document that the section stands in: the chart's link starts there. */

@@ -11,9 +11,9 @@ import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
 import { median } from '../../dist/support/statistics.js';
 import { pairedBlocks, textsOf } from '../paired-servers.mjs';
+import { countersSince, governorsOf } from '../server-counters.mjs';
 import { beladyLoads, checkSame, checkTokens, rowsOf, timesOf, visitsOf } from './figures.mjs';
 import { PREDICTOR, padded, traced } from './prepare.mjs';
-import { countersSince, governorsOf } from './server-counters.mjs';
 import { streamedCompletion } from './streamed-completion.mjs';
 
 const HELP = `node bench/scripts/decode-systems/decode-systems.mjs [options]

@@ -1,4 +1,5 @@
 // How fast a decoder generates with a quarter of its experts, by system.
+import { wrapped } from '../../../dist/text/wrapped.js';
 import { median } from '../../dist/support/statistics.js';
 import { mib, result, source, table } from '../table-format.mjs';
 
@@ -63,7 +64,7 @@ function decodeSystems(name) {
   return `${table(
     head,
     r.rows.map((row) => cells(row, r)),
-  )}\n\n${about}\n\n${source(r)}`;
+  )}\n\n${wrapped(about, 120).join('\n')}\n\n${source(r)}`;
 }
 
 export const decodeSystemsTables = { 'decode-systems': () => decodeSystems('decode-systems') };

@@ -27,7 +27,8 @@ const HELP = `node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf [optio
   --prompt 128 --steps 32 --threads 2 --rounds 1
   --save NAME            the result is bench/results/NAME.json; default: only printed
 Needs root for the limits, and sh bench/scripts/gguf/make-peer.sh for llama.cpp. Where no memory cgroup is to be had,
-limits are skipped, and ik_llama.cpp where it does not run. docs/benchmarks/llama-cpp.md says how to build it. Read-ahead of 128 KiB, which is Linux's default: put the file on a loop device with
+limits are skipped, and ik_llama.cpp where it does not run. docs/benchmarks/llama-cpp.md says how to build it.
+Read-ahead of 128 KiB, which is Linux's default: put the file on a loop device with
   losetup -f --show --direct-io=on IMAGE; echo 128 > /sys/block/loopN/queue/read_ahead_kb`;
 
 const { values } = parseArgs({

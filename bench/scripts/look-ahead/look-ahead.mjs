@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
 import { pairedBlocks, percentOf, requestsOf, slower, textsOf } from '../paired-servers.mjs';
+import { countersSince } from '../server-counters.mjs';
 
 const HELP = `node bench/scripts/look-ahead/look-ahead.mjs [options]
   --model DIR            a model for completions, or one with a task
@@ -56,27 +57,11 @@ const [blocks, warmUp, size] = [values.blocks, values['warm-up'], values.block].
 /** Without, each number of layers, and without again. */
 const LOOKED_AHEAD = [0, ...values.layers.split(',').map(Number), 0];
 
-/** What a server did since `before`, from its counters. */
-async function since(server, before) {
+/** A server's metrics. */
+async function metricsOf(server) {
   // The engine reports its counters once a second while it is idle.
   await new Promise((resolve) => setTimeout(resolve, 1_200));
-  const now = await server.metrics();
-  const of = (name) => (now.get(name) ?? 0) - (before?.get(name) ?? 0);
-  const found = (how) => of(`sida_experts_found_total{found="${how}"}`);
-  return {
-    metrics: now,
-    passes: of('sida_passes_total'),
-    seconds: of('sida_pass_seconds_total'),
-    stallSeconds: of('sida_experts_stall_seconds_total'),
-    needed: of('sida_experts_needed_total'),
-    resident: found('resident'),
-    prefetched: found('prefetched'),
-    late: found('late'),
-    onDemand: found('on_demand'),
-    foreseen: of('sida_prefetches_foreseen_total'),
-    wasted: of('sida_prefetches_wasted_total'),
-    bytes: of('sida_experts_moved_bytes_total'),
-  };
+  return server.metrics();
 }
 
 async function measure(budget) {
@@ -91,12 +76,11 @@ async function measure(budget) {
     texts: textsOf(values.texts),
     requests: requestsOf({ task: values.task, tokens: Number(values.tokens) }),
     ...{ blocks, warmUp, size },
-    before: async (server) => (await since(server)).metrics,
-    after: since,
+    before: metricsOf,
+    after: async (server, before) => countersSince(await metricsOf(server), before),
   });
   return LOOKED_AHEAD.map((layers, i) => {
-    const { metrics: _, ...figures } = said[i];
-    return { budget, layers, slower: i === 0 ? null : slower(times[i], times[0]), ...figures };
+    return { budget, layers, slower: i === 0 ? null : slower(times[i], times[0]), ...said[i] };
   });
 }
 

@@ -56,8 +56,12 @@ function peersOf(name) {
   ];
   const [{ peer }] = r.comparisons;
   const limits = r.comparisons.map(
-    ({ dtype, activations = 'f32', peerDtype, lengths, limits: l, outputError, commit, command }) =>
-      `${dtype} × ${activations} beside ${peerDtype}, ${TITLES[lengths]}: ${(l.readBytesPerSecond / 1e9).toFixed(1)} GB/s, ${(l.fmaFlopsPerSecond / 1e9).toFixed(0)} GFLOP/s, outputs ${outputError.toExponential(1)} apart:\n\`${commandToday(command)}\` · commit ${commit}`,
+    ({ dtype, activations = 'f32', peerDtype, lengths, limits: l, outputError, commit, command }) => {
+      const rates = `${(l.readBytesPerSecond / 1e9).toFixed(1)} GB/s, ${(l.fmaFlopsPerSecond / 1e9).toFixed(0)} GFLOP/s`;
+      const what = `${dtype} × ${activations} beside ${peerDtype}, ${TITLES[lengths]}`;
+      const made = `\`${commandToday(command)}\` · commit ${commit}`;
+      return `${what}: ${rates}, outputs ${outputError.toExponential(1)} apart:\n${made}`;
+    },
   );
   const versions = `${r.shape}, random weights, ${r.threads} threads, batch 1; torch ${peer.torch}, transformers ${peer.transformers}, Python ${peer.python};\n${r.machine} · ${r.isa}.`;
   return `${table(head, rows)}\n\n${versions}  \n${limits.join('  \n')}`;

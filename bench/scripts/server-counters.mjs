@@ -1,4 +1,4 @@
-// What a server of decode-systems.mjs did between two reads of its metrics, and what its governors found.
+// What a server did between two reads of its metrics, and what its governors found.
 
 export function countersSince(now, before) {
   const of = (name) => (now.get(name) ?? 0) - (before.get(name) ?? 0);
