@@ -20,11 +20,13 @@ const PARTS = { 'cuda-machine': 'limits', 'cuda-products': 'gemm', 'cuda-kernels
 
 function text(name, table) {
   return reports()
-    .map((report) => {
+    .map((report) => ({ report, made: table(report) }))
+    .filter(({ made }) => made.rows.length > 0)
+    .map(({ report, made }) => {
       const { machine, gpu } = report;
       const { command, commit } = report.parts?.[PARTS[name]] ?? report;
       const source = `\`${command}\`\ncommit ${commit} · ${gpu.name} · ${machine}`;
-      return `${markdownTable(table(report))}\n\n${source}`;
+      return `${markdownTable(made)}\n\n${source}`;
     })
     .join('\n\n');
 }

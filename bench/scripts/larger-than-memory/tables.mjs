@@ -92,5 +92,6 @@ export const largeModelTables = {
   'qwen3-30b-a3b': () => teacherForced('qwen3-30b-a3b'),
   'gpt-oss-20b': () => teacherForced('gpt-oss-20b'),
   'cuda-decode': () => onGpu('cuda-decode-qwen3-30b'),
+  'cuda-decode-olmoe-7b': () => onGpu('cuda-decode-olmoe-7b'),
   'cuda-decode-before': () => onGpu('cuda-decode-qwen3-30b-before'),
 };
