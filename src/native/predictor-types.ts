@@ -23,7 +23,6 @@ export interface PredictorShape {
   /** Whether each LSTM layer runs in both directions (hidden/2 each, concatenated). Not with `causal`. */
   bidirectional: boolean;
   /** Whether the compressing layer adds a position input. */
-  positions: boolean;
   /**
    * Number of residual attention blocks of an `attention` network, 1 to 4. `hidden` must then be a multiple of 16 and
    * `bidirectional` must be false. 0 (default) makes an `lstm` network.
@@ -117,9 +116,7 @@ export interface TrainerSettings {
   /** Ranks k at which recall@k is counted; default 1, 2 and 3. */
   ranks?: Int32Array;
   /** `none`: the cross-entropy alone teaches. */
-  distillation: 'kl' | 'l1' | 'none';
-  /** Whether the student's probabilities are normalized over the distilled experts only. */
-  studentOverTop: boolean;
+  distillation: 'kl' | 'none';
   /** Largest norm of a step's gradient. 0 means no limit. */
   clipNorm: number;
   threads: number;

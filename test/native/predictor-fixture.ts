@@ -57,7 +57,6 @@ export const shape: PredictorShape = {
   experts: 6,
   causal: false,
   bidirectional: false,
-  positions: false,
   blocks: 0,
   summary: false,
 };
@@ -70,7 +69,6 @@ export const settings = {
   lambda: 0.005,
   k: 1,
   distillation: 'kl' as const,
-  studentOverTop: false,
   clipNorm: 1,
   threads: 1,
 };

@@ -123,7 +123,6 @@ describe('training', () => {
       ['lstmLayers', 3],
       ['lstmLayers', 0],
       ['attentionWeights', 'entmax'],
-      ['positions', undefined],
       ['summary', undefined],
     ]) {
       expect(open({ [name as string]: value }).message).toContain(`"${name}"`);
@@ -136,7 +135,6 @@ describe('training', () => {
       sharpness: -1,
       lambda: Number.NaN,
       distillation: 'l2',
-      studentOverTop: 0,
       clipNorm: -1,
       threads: 0,
     })) {

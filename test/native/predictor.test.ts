@@ -80,7 +80,7 @@ describe('prediction', () => {
   it('gives the same results step by step as for the whole sequence', () => {
     for (const overrides of [
       {},
-      { summary: true, positions: true },
+      { summary: true },
       { summary: true, hidden: 32, blocks: 2 },
       { lstmLayers: 1, attentionWeights: 'softmax' } as const,
     ]) {

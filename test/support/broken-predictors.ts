@@ -57,11 +57,11 @@ export function replaceNetwork(stack: string, change: { hidden?: number; experts
     shape: {
       dIn: embedding.dModel,
       ...{ layers, experts, hidden, causal, ...change },
-      ...{ bidirectional: false, positions: false, summary },
+      ...{ bidirectional: false, summary },
     },
     settings: {
       ...{ beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0, clipNorm: 1, threads: 1 },
-      ...{ top: 1, lambda: 1, k: 1, distillation: 'kl', studentOverTop: false },
+      ...{ top: 1, lambda: 1, k: 1, distillation: 'kl' },
     },
   });
   rmSync(stack, { recursive: true });

@@ -39,11 +39,11 @@ function untrained(name, hidden) {
     const { layers, experts, causal, summary } = JSON.parse(
       readFileSync(join(network('predictor', stack), 'predictor.json'), 'utf8'),
     );
-    const kind = { bidirectional: false, positions: false, summary };
+    const kind = { bidirectional: false, summary };
     const settings = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0, top: 1, lambda: 1, k: 1 };
     const trainer = new addon.PredictorTrainer({
       embedding,
-      settings: { ...settings, distillation: 'kl', studentOverTop: false, clipNorm: 1, threads: 1 },
+      settings: { ...settings, distillation: 'kl', clipNorm: 1, threads: 1 },
       shape: { dIn: embedding.dModel, hidden, layers, experts, causal, ...kind },
       seed: 1,
     });

@@ -74,7 +74,6 @@ PredictorConfig predictor_config_from_js(const Napi::Object& js) {
   config.experts = whole_from_js(js, "experts", 1, kMax);
   config.causal = flag_from_js(js, "causal");
   config.bidirectional = flag_from_js(js, "bidirectional");
-  config.positions = flag_from_js(js, "positions");
   if (!js.Get("blocks").IsUndefined()) config.blocks = whole_from_js(js, "blocks", 0, kMaxPredictorBlocks);
   if (!js.Get("lstmLayers").IsUndefined()) config.lstm_layers = whole_from_js(js, "lstmLayers", 1, kMaxLstmLayers);
   if (!js.Get("attentionWeights").IsUndefined()) {
@@ -98,7 +97,6 @@ Napi::Object predictor_config_to_js(Napi::Env env, const PredictorConfig& config
   js.Set("experts", static_cast<double>(config.experts));
   js.Set("causal", config.causal);
   js.Set("bidirectional", config.bidirectional);
-  js.Set("positions", config.positions);
   js.Set("summary", config.summary);
   js.Set("kind", config.kind() == NetworkKind::kLstm ? "lstm" : "attention");
   js.Set("blocks", static_cast<double>(config.blocks));
@@ -127,14 +125,11 @@ TrainerOptions trainer_options_from_js(const Napi::Object& js) {
   const std::string distillation = text_from_js(js, "distillation");
   if (distillation == "kl") {
     options.loss.distillation = DistillationLoss::kKl;
-  } else if (distillation == "l1") {
-    options.loss.distillation = DistillationLoss::kL1;
   } else if (distillation == "none") {
     options.loss.distillation = DistillationLoss::kNone;
   } else {
-    throw wanted("distillation", "kl, l1 or none, found \"" + escape_text(distillation) + "\"");
+    throw wanted("distillation", "kl or none, found \"" + escape_text(distillation) + "\"");
   }
-  options.loss.student_over_top = flag_from_js(js, "studentOverTop");
   options.clip_norm = number_from_js(js, "clipNorm", 0, std::numeric_limits<double>::max());
   options.threads = whole_from_js(js, "threads", 1, kMaxPredictorThreads);
   return options;

@@ -1,7 +1,6 @@
 // The backward part of PredictorNetwork.
 #include <algorithm>
 
-#include "predictor/position_features.h"
 #include "predictor/predictor_network.h"
 
 namespace sida {
@@ -45,7 +44,6 @@ void PredictorNetwork::backward(const SequenceBatch& batch, PredictorActivations
   add_weight_gradients(dcompressed, h, rows, h, {{batch.x, d_in, d_in, gradient(P::kCompressWeight)}},
                        &act->product);
   add_rows(dcompressed, h, rows, h, gradient(P::kCompressBias));
-  if (config().positions) position_backward(batch, dcompressed, act, gradient(P::kPositionWeight));
   if (!config().summary || batch.summaries == nullptr) return;
   float* sums = grow(&act->gradient_sums, batch.lengths.size() * h);
   std::fill_n(sums, batch.lengths.size() * h, 0.0f);
@@ -116,21 +114,6 @@ void PredictorNetwork::backward_blocks(std::span<const uint32_t> lengths, Predic
                              gradient(P::kBlockFeedForwardBias), gradient(P::kBlockFeedForwardDown)},
                             dlayer, &act->block_scratch);
   }
-}
-
-void PredictorNetwork::position_backward(const SequenceBatch& batch, const float* dcompressed,
-                                         PredictorActivations* act, float* gradient) const {
-  const size_t h = config().hidden;
-  const size_t longest = act->orders[0].steps();
-  float* sums = grow(&act->gradient_sums, longest * h);
-  std::fill_n(sums, longest * h, 0.0f);
-  for (const size_t length : batch.lengths) {
-    for (size_t i = 0; i < length * h; ++i) sums[i] += dcompressed[i];
-    dcompressed += length * h;
-  }
-  add_weight_gradients(sums, h, longest, h,
-                       {{act->features_of_positions.data(), kPositionFeatures, kPositionFeatures, gradient}},
-                       &act->product);
 }
 
 }  // namespace sida

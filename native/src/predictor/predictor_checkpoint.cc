@@ -70,7 +70,6 @@ std::string config_text(const PredictorConfig& config, const std::string& weight
   text += ",\n  \"layers\": " + std::to_string(config.layers);
   text += ",\n  \"experts\": " + std::to_string(config.experts);
   text += std::string(",\n  \"causal\": ") + flag(config.causal);
-  text += std::string(",\n  \"positions\": ") + flag(config.positions);
   text += std::string(",\n  \"summary\": ") + flag(config.summary);
   if (lstm) {
     const bool softmax = config.attention_weights == WeightFunction::kSoftmax;
@@ -111,7 +110,6 @@ class CheckpointReader {
     config.layers = root_.at("layers").as_u64();
     config.experts = root_.at("experts").as_u64();
     config.causal = root_.at("causal").as_bool();
-    config.positions = root_.at("positions").as_bool();
     config.summary = root_.at("summary").as_bool();
     if (one_of("kind", kLstm, kAttention)) {
       config.blocks = root_.at("blocks").as_u64();

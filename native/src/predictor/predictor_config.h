@@ -24,7 +24,6 @@ struct PredictorConfig {
   size_t experts = 0;          ///< experts of each
   bool causal = false;         ///< a token attends to itself and earlier tokens, as in a decoder
   bool bidirectional = false;  ///< each LSTM layer runs in both directions with h / 2 units each; not with `causal`
-  bool positions = false;      ///< the compressing layer also takes the position
   size_t blocks = 0;           ///< residual attention blocks; 0: an LSTM network
   bool summary = false;        ///< takes a summary vector (d_in) with each sequence
   size_t lstm_layers = 2;            ///< LSTM layers; without meaning to an attention network, as the next

@@ -2,7 +2,6 @@
 #include <exception>
 #include <vector>
 
-#include "predictor/position_features.h"
 #include "predictor/predictor_network.h"
 
 namespace sida {
@@ -94,9 +93,6 @@ void PredictorNetwork::load(const float* weights, ThreadPool* pool) {
   if (use_ != NetworkUse::kFolded) {
     add_forward(weights, P::kCompressWeight, h, config().d_in, &compress_, &tasks);
     if (config().summary) add_forward(weights, P::kSummaryWeight, h, config().d_in, &summary_, &tasks);
-  }
-  if (config().positions) {
-    add_forward(weights, P::kPositionWeight, h, kPositionFeatures, &position_, &tasks);
   }
   config().blocks > 0 ? load_blocks(weights, &tasks) : load_recurrent(weights, &tasks);
   add_forward(weights, P::kHeadWeight, heads, h, &heads_, &tasks);

@@ -13,9 +13,8 @@ namespace {
 struct TokenLoss {
   std::vector<float> student;  // (experts) probabilities
   std::vector<float> target;   // (top) the teacher's
-  std::vector<float> picked;   // (top) the student's at the same experts
 
-  TokenLoss(size_t experts, size_t top) : student(experts), target(top), picked(top) {}
+  TokenLoss(size_t experts, size_t top) : student(experts), target(top) {}
 };
 
 // Experts ranked ahead of `target`: those with greater logits, and those with equal logits and smaller index.
@@ -26,9 +25,6 @@ size_t rank_of(const float* logits, size_t experts, size_t target) {
   }
   return rank;
 }
-
-// Gradient of the sum of |p - q| with respect to q.
-float l1_slope(float p, float q) { return q > p ? 1.0f : (q < p ? -1.0f : 0.0f); }
 
 class TokenGradient {
  public:
@@ -41,32 +37,14 @@ class TokenGradient {
     for (size_t i = 0; i < top_; ++i) token_.target[i] = teacher[i] * options_.sharpness;
     softmax(token_.target.data(), top_, token_.target.data());
     const double log_sum = softmax(logits, experts_, token_.student.data());
-    for (size_t i = 0; i < top_; ++i) token_.picked[i] = logits[ids[i]];
-    double picked_log_sum = log_sum;
-    if (options_.student_over_top) {
-      picked_log_sum = softmax(token_.picked.data(), top_, token_.picked.data());
-    } else {
-      for (size_t i = 0; i < top_; ++i) token_.picked[i] = token_.student[ids[i]];
-    }
     if (dlogits != nullptr) std::fill_n(dlogits, experts_, 0.0f);
-    sums->distillation += distillation(logits, ids, picked_log_sum, scale, dlogits);
+    if (options_.distillation == DistillationLoss::kKl) {
+      sums->distillation += kl(logits, ids, log_sum, scale, dlogits);
+    }
     sums->cross_entropy += cross_entropy(logits, ids, log_sum, scale * options_.lambda, dlogits);
   }
 
  private:
-  double distillation(const float* logits, const uint16_t* ids, double log_sum, float scale,
-                      float* dlogits) {
-    switch (options_.distillation) {
-      case DistillationLoss::kKl:
-        return kl(logits, ids, log_sum, scale, dlogits);
-      case DistillationLoss::kL1:
-        return l1(ids, scale, dlogits);
-      case DistillationLoss::kNone:
-        return 0;
-    }
-    return 0;
-  }
-
   double kl(const float* logits, const uint16_t* ids, double log_sum, float scale, float* dlogits) {
     double loss = 0;
     for (size_t i = 0; i < top_; ++i) {
@@ -75,24 +53,7 @@ class TokenGradient {
     }
     if (dlogits == nullptr) return loss;
     for (size_t i = 0; i < top_; ++i) dlogits[ids[i]] -= scale * token_.target[i];
-    add_student(ids, scale, dlogits);
-    return loss;
-  }
-
-  double l1(const uint16_t* ids, float scale, float* dlogits) {
-    double loss = 0;
-    double mean = 0;  // Σ slope · q
-    for (size_t i = 0; i < top_; ++i) {
-      const float p = token_.target[i];
-      const float q = token_.picked[i];
-      loss += std::abs(static_cast<double>(p) - q);
-      mean += static_cast<double>(l1_slope(p, q)) * q;
-    }
-    if (dlogits == nullptr) return loss;
-    for (size_t i = 0; i < top_; ++i) {
-      dlogits[ids[i]] += scale * l1_slope(token_.target[i], token_.picked[i]) * token_.picked[i];
-    }
-    add_student(ids, -scale * static_cast<float>(mean), dlogits);
+    for (size_t e = 0; e < experts_; ++e) dlogits[e] += scale * token_.student[e];
     return loss;
   }
 
@@ -106,15 +67,6 @@ class TokenGradient {
       for (size_t i = 0; i < k; ++i) dlogits[ids[i]] -= scale / static_cast<float>(k);
     }
     return loss / static_cast<double>(k);
-  }
-
-  // dlogits += factor · q, over the experts that q is normalized over.
-  void add_student(const uint16_t* ids, float factor, float* dlogits) {
-    if (options_.student_over_top) {
-      for (size_t i = 0; i < top_; ++i) dlogits[ids[i]] += factor * token_.picked[i];
-    } else {
-      for (size_t e = 0; e < experts_; ++e) dlogits[e] += factor * token_.student[e];
-    }
   }
 
   const LossOptions& options_;

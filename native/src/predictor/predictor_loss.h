@@ -10,12 +10,11 @@ namespace sida {
 
 enum class DistillationLoss : uint8_t {
   kKl,    ///< Σ p · log(p / q)
-  kL1,    ///< Σ |p - q|
   kNone,  ///< 0: the cross-entropy alone teaches
 };
 
-/// Truncated knowledge distillation plus λ · cross-entropy. p is the softmax of the teacher's best `top`
-/// logits times `sharpness`; q the student's probability of the same experts.
+/// Truncated knowledge distillation plus λ · cross-entropy. p is the softmax of the teacher's best `top` logits times
+/// `sharpness`; q the student's probability of the same experts, normalized over all, which also lowers the others.
 struct LossOptions {
   size_t top = 30;
   float lambda = 0.005f;
@@ -24,9 +23,6 @@ struct LossOptions {
   size_t choices = 1;   ///< experts that the teacher's router chooses for a token: those of the greatest logits
   std::vector<size_t> ranks = {1, 2, 3};  ///< ranks at which hits are counted
   DistillationLoss distillation = DistillationLoss::kKl;
-  /// Whether q is normalized over the same experts only. Otherwise it is normalized over all, which also lowers the
-  /// others.
-  bool student_over_top = false;
 };
 
 /// Router logits of the teacher, best expert first: (layers, rows, top) both.

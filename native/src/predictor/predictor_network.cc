@@ -5,7 +5,6 @@
 #include <numeric>
 #include <vector>
 
-#include "predictor/position_features.h"
 
 namespace sida {
 namespace {
@@ -28,7 +27,7 @@ size_t SequenceBatch::rows() const { return std::accumulate(lengths.begin(), len
 size_t PredictorActivations::bytes() const {
   size_t floats = 0;
   for (const AlignedFloats* buffer :
-       {&stream, &features_of_positions, &positions, &compressed, &lstm_output[0], &lstm_output[1], &weights,
+       {&stream, &compressed, &lstm_output[0], &lstm_output[1], &weights,
         &attended, &residual, &features, &head_rows, &summaries, &layer_gradient, &branch_gradient, &gradient_sums,
         &attention.panels, &attention.scores, &product.transposed, &product.panels}) {
     floats += buffer->capacity();
@@ -43,24 +42,17 @@ void PredictorNetwork::compress(const float* x, size_t rows, float* out) const {
   multiply(x, config().d_in, rows, compress_, out, config().hidden, Epilogue::kStore);
 }
 
-void PredictorNetwork::finish_compress(size_t rows, const float* position_products,
-                                       const float* summary_product, float* out) const {
+void PredictorNetwork::finish_compress(size_t rows, const float* summary_product, float* out) const {
   const size_t h = config().hidden;
   const float* b = bias(PredictorPart::kCompressBias);
   for (size_t r = 0; r < rows; ++r) {
     float* row = out + r * h;
     add(b, h, row);
-    if (position_products != nullptr) add(position_products + r * h, h, row);
     if (summary_product != nullptr) add(summary_product, h, row);
     // With blocks the compressed rows stay linear, because the blocks have activations of their own.
     if (config().blocks > 0) continue;
     for (size_t i = 0; i < h; ++i) row[i] = std::max(row[i], 0.0f);
   }
-}
-
-void PredictorNetwork::position_products(size_t first, size_t count, float* features, float* out) const {
-  position_features(first, count, features);
-  multiply(features, kPositionFeatures, count, position_, out, config().hidden, Epilogue::kStore);
 }
 
 void PredictorNetwork::summary_products(const float* summaries, size_t rows, float* out) const {
@@ -110,16 +102,9 @@ void PredictorNetwork::forward_products(std::span<const uint32_t> lengths, bool 
   act->orders[0].assign(lengths);
   if (config().bidirectional) act->orders[1].assign(lengths, TimeDirection::kBackward);
   const size_t rows = act->orders[0].rows();
-  const float* positions = nullptr;
-  if (config().positions) {
-    const size_t longest = act->orders[0].steps();
-    float* features = grow(&act->features_of_positions, longest * kPositionFeatures);
-    position_products(0, longest, features, grow(&act->positions, longest * h));
-    positions = act->positions.data();
-  }
   float* sequence = act->compressed.data();
   for (size_t s = 0; s < lengths.size(); ++s) {
-    finish_compress(lengths[s], positions, summaries ? act->summaries.data() + s * h : nullptr, sequence);
+    finish_compress(lengths[s], summaries ? act->summaries.data() + s * h : nullptr, sequence);
     sequence += lengths[s] * h;
   }
 

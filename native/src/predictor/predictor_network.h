@@ -29,9 +29,7 @@ struct SequenceBatch {
 /// from call to call, it grows to the size of the largest batch. Rows are sequence-major unless noted.
 struct PredictorActivations {
   RecurrentOrders orders;
-  AlignedFloats features_of_positions;  ///< (longest, kPositionFeatures)
-  AlignedFloats positions;              ///< (longest, h) products of the features with W
-  AlignedFloats compressed;  ///< (rows, h) x · W + b + position · W + summary · W; relu of it before LSTMs
+  AlignedFloats compressed;  ///< (rows, h) x · W + b + summary · W; relu of it before LSTMs
   std::array<RecurrentActivations, kMaxLstmLayers> recurrent;
   std::array<AlignedFloats, kMaxLstmLayers> lstm_output;  ///< (rows, h)
   AlignedFloats weights;   ///< (length, length) attention weights of each sequence in turn, in training
@@ -94,12 +92,9 @@ class PredictorNetwork {
 
   /// out (rows, h) = x · W
   void compress(const float* x, size_t rows, float* out) const;
-  /// Turns products into the compressed input, for `rows` rows (h) of one sequence. The products of their positions
-  /// (rows, h) and of the summary (h) may be null.
-  void finish_compress(size_t rows, const float* position_products, const float* summary_product,
-                       float* out) const;
-  /// out (count, h) = features of positions first, first + 1, … · W; features (count, kPositionFeatures).
-  void position_products(size_t first, size_t count, float* features, float* out) const;
+  /// Turns products into the compressed input, for `rows` rows (h) of one sequence. The product of the summary (h) may
+  /// be null.
+  void finish_compress(size_t rows, const float* summary_product, float* out) const;
   /// out (rows, h) = summaries · W
   void summary_products(const float* summaries, size_t rows, float* out) const;
   /// features (rows, h) = attended rows (rows, h) + their residual (rows, h); with LSTMs.
@@ -130,16 +125,12 @@ class PredictorNetwork {
                           float* gradients) const;
   void backward_blocks(std::span<const uint32_t> lengths, PredictorActivations* act, float* dlayer,
                        float* gradients) const;
-  // gradient (h, kPositionFeatures) +=
-  void position_backward(const SequenceBatch& batch, const float* dcompressed, PredictorActivations* act,
-                         float* gradient) const;
   const float* bias(PredictorPart id) const { return biases_[static_cast<size_t>(id)].data(); }
 
   PredictorLayout layout_;
   NetworkUse use_;
   std::array<std::vector<float>, kPredictorParts> biases_;
   PanelMatrix compress_;
-  PanelMatrix position_;
   PanelMatrix summary_;
   std::array<RecurrentLayer, kMaxLstmLayers> recurrent_;
   std::vector<ResidualBlock> blocks_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "predictor/position_features.h"
 
 namespace sida {
 namespace {
@@ -77,14 +76,9 @@ void PredictorStepper::run_lstm(size_t layer, std::span<PredictorState* const> s
 void PredictorStepper::step(std::span<PredictorState* const> states, float* products, float* head_rows) {
   const size_t h = network_->config().hidden;
   const size_t rows = states.size();
-  float* position = network_->config().positions ? grow(&position_, h) : nullptr;
   for (size_t r = 0; r < rows; ++r) {
-    if (position != nullptr) {
-      float features[kPositionFeatures];
-      network_->position_products(states[r]->length, 1, features, position);
-    }
     const AlignedFloats& summary = states[r]->summary;
-    network_->finish_compress(1, position, summary.empty() ? nullptr : summary.data(), products + r * h);
+    network_->finish_compress(1, summary.empty() ? nullptr : summary.data(), products + r * h);
   }
   const bool named = head_rows != nullptr;
   network_->config().blocks > 0 ? run_blocks(states, products) : run_recurrent(states, products, named);

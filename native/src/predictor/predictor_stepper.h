@@ -46,7 +46,6 @@ class PredictorStepper {
   void run_lstm(size_t layer, std::span<PredictorState* const> states, const float* x, float* y);
 
   const PredictorNetwork* network_;
-  AlignedFloats position_;
   AlignedFloats lstm_output_;
   AlignedFloats gates_;
   AlignedFloats hidden_;

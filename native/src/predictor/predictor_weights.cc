@@ -6,7 +6,6 @@
 
 #include "core/error.h"
 #include "predictor/head_attention.h"
-#include "predictor/position_features.h"
 
 namespace sida {
 namespace {
@@ -80,7 +79,6 @@ PredictorLayout::PredictorLayout(const PredictorConfig& config) : config_(config
   };
   add("compress.weight", {h, config.d_in});
   add("compress.bias", {h});
-  add("position.weight", {h, kPositionFeatures}, config.positions);
   add("summary.weight", {h, config.d_in}, config.summary);
   const uint64_t units = config.units();
   const bool recurrent = config.kind() == NetworkKind::kLstm;

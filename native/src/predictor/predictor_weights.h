@@ -15,7 +15,6 @@ namespace sida {
 enum class PredictorPart : uint8_t {
   kCompressWeight,     ///< (h, d_in)
   kCompressBias,       ///< (h)
-  kPositionWeight,     ///< (h, kPositionFeatures); empty without positions
   kSummaryWeight,      ///< (h, d_in); empty without a summary
   kLstm0Input,         ///< (4u, h), u = h units; h / 2 where the LSTM is bidirectional
   kLstm0Hidden,        ///< (4u, u)

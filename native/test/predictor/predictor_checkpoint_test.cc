@@ -61,7 +61,7 @@ TEST_CASE("predictor checkpoint: what is loaded is what was saved, bit for bit")
   PredictorConfig both_ways = kConfig;
   both_ways.causal = false;
   both_ways.hidden = 6;
-  both_ways.bidirectional = both_ways.positions = true;
+  both_ways.bidirectional = true;
   PredictorConfig plain = kConfig;
   plain.summary = false;
   PredictorConfig blocks = kConfig;
@@ -189,7 +189,6 @@ TEST_CASE("predictor checkpoint: damage is refused with a typed error that names
   fault_after("config", as_blocks("0"));
   fault_after("config", as_blocks("5"));
   CHECK(has(fault_after("config", as_blocks("1")), "multiple of 16"));
-  fault_after("config", replace("\"positions\"", "\"position\""));
   CHECK(has(fault_after("config", replace("\"bidirectional\": false", "\"bidirectional\": true")), "causal"));
   fault_after("config", replace("\"weights_sha256\": \"", "\"weights_sha256\": \"../"));
 }

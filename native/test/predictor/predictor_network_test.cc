@@ -61,14 +61,7 @@ const PredictorConfig kTiny[] = {
     {.d_in = 2, .hidden = 5, .layers = 3, .experts = 3, .causal = true, .summary = true},
     {.d_in = 4, .hidden = 4, .layers = 2, .experts = 4, .summary = true},
     {.d_in = 3, .hidden = 6, .layers = 2, .experts = 3, .bidirectional = true},
-    {.d_in = 3, .hidden = 4, .layers = 1, .experts = 3, .causal = true, .positions = true},
-    {.d_in = 4,
-     .hidden = 4,
-     .layers = 2,
-     .experts = 3,
-     .bidirectional = true,
-     .positions = true,
-     .summary = true},
+    {.d_in = 4, .hidden = 4, .layers = 2, .experts = 3, .bidirectional = true, .summary = true},
     {.d_in = 3, .hidden = 4, .layers = 2, .experts = 3, .lstm_layers = 1},
     {.d_in = 3, .hidden = 5, .layers = 1, .experts = 3, .attention_weights = WeightFunction::kSoftmax},
     {.d_in = 3,
@@ -85,7 +78,6 @@ const PredictorConfig kTiny[] = {
      .layers = 2,
      .experts = 2,
      .causal = true,
-     .positions = true,
      .blocks = 2,
      .summary = true},
 };
@@ -100,7 +92,7 @@ TEST_CASE("predictor network: forward agrees with the reference in double") {
   }
   PredictorConfig large = {.d_in = 24, .hidden = 48, .layers = 3, .experts = 21, .summary = true};
   PredictorConfig both_ways = large;
-  both_ways.bidirectional = both_ways.positions = true;
+  both_ways.bidirectional = true;
   PredictorConfig blocks = large;
   blocks.blocks = 3;
   PredictorConfig softmax = large;
@@ -239,7 +231,7 @@ TEST_CASE("predictor network: gradients accumulate, and reused activations do no
 
 TEST_CASE("predictor network: a sequence's bits do not depend on its batch") {
   const PredictorConfig both_ways = {
-      .d_in = 12, .hidden = 48, .layers = 2, .experts = 9, .bidirectional = true, .positions = true};
+      .d_in = 12, .hidden = 48, .layers = 2, .experts = 9, .bidirectional = true};
   const PredictorConfig blocks = {.d_in = 12, .hidden = 48, .layers = 2, .experts = 9, .blocks = 2};
   for (const PredictorConfig& config : {both_ways, blocks}) {
     const Case all(config, {5, 33, 1, 12}, 0.3);
@@ -264,15 +256,15 @@ TEST_CASE("predictor network: a sequence's bits do not depend on its batch") {
 
 TEST_CASE("predictor stepper: steps give the bits of the whole causal pass") {
   const PredictorConfig plain = {.d_in = 12, .hidden = 48, .layers = 2, .experts = 9, .causal = true};
-  PredictorConfig placed = plain;
-  placed.positions = placed.summary = true;
-  PredictorConfig blocks = placed;
+  PredictorConfig summarized = plain;
+  summarized.summary = true;
+  PredictorConfig blocks = summarized;
   blocks.blocks = 2;
   PredictorConfig single = plain;
   single.lstm_layers = 1;
-  PredictorConfig softmax = placed;
+  PredictorConfig softmax = summarized;
   softmax.attention_weights = WeightFunction::kSoftmax;
-  for (const PredictorConfig& config : {plain, placed, blocks, single, softmax}) {
+  for (const PredictorConfig& config : {plain, summarized, blocks, single, softmax}) {
     const bool summary = config.summary;
     const Case c(config, {70, 33, 36}, 0.3);
     PredictorNetwork network(config, NetworkUse::kForward);

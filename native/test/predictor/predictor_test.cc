@@ -31,7 +31,6 @@ PredictorWeights some_weights(bool causal, size_t blocks, bool summary) {
                             .experts = 20,
                             .causal = causal,
                             .bidirectional = !causal && blocks == 0,
-                            .positions = blocks > 0,
                             .blocks = blocks,
                             .summary = summary});
   weights.initialize(9);

@@ -109,7 +109,7 @@ TEST_CASE("predictor trainer: the cross-entropy alone teaches words and context"
 
 TEST_CASE("predictor trainer: any number of threads gives the same bits") {
   PredictorConfig both_ways = kConfig;
-  both_ways.bidirectional = both_ways.positions = true;
+  both_ways.bidirectional = true;
   PredictorConfig blocks = kConfig;
   blocks.blocks = 2;
   PredictorConfig variant = kConfig;
@@ -170,17 +170,13 @@ TEST_CASE("predictor trainer: one step is AdamW on the clipped mean gradient") {
                        expected.size()) < 1e-6);
 }
 
-TEST_CASE(
-    "predictor trainer: both directions and blocks learn from later words, positions from positions") {
-  // Layer 1 follows the word after, or the position.
+TEST_CASE("predictor trainer: both directions and blocks learn from later words") {
+  // Layer 1 follows the word after.
   PredictorConfig both_ways = kConfig;
   both_ways.bidirectional = true;
-  PredictorConfig placed = kConfig;
-  placed.positions = true;
   PredictorConfig blocks = kConfig;
   blocks.blocks = 1;
-  for (const PredictorConfig& config : {both_ways, placed, blocks}) {
-    const bool positions = config.positions;
+  for (const PredictorConfig& config : {both_ways, blocks}) {
     const auto task = [&](uint64_t seed) {
       Task made(seed);
       const size_t rows = made.teacher().rows;
@@ -189,8 +185,7 @@ TEST_CASE(
         for (size_t t = 0; t < length; ++t, ++row) {
           const size_t after = t + 1 < length ? made.experts[(row + 1) * kTop] : 0;
           for (size_t i = 0; i < kTop; ++i) {
-            const size_t expert = (positions ? t : after) + i;
-            made.experts[(rows + row) * kTop + i] = static_cast<uint16_t>(expert % config.experts);
+            made.experts[(rows + row) * kTop + i] = static_cast<uint16_t>((after + i) % config.experts);
           }
         }
       }

@@ -123,17 +123,6 @@ inline Doubles reference_recurrent(const PredictorLayout& layout, const Doubles&
   return y;
 }
 
-/// The predictor's features of a position.
-inline Doubles reference_position(size_t position) {
-  Doubles features;
-  for (size_t i = 0; i < 16; ++i) {
-    const double angle = static_cast<double>(position) / std::pow(10000.0, static_cast<double>(i) / 16);
-    features.push_back(static_cast<float>(std::sin(angle)));
-    features.push_back(static_cast<float>(std::cos(angle)));
-  }
-  return features;
-}
-
 /// x / sqrt(mean(x²) + 1e-6) · (1 + gain) of rows (·, h)
 inline Doubles reference_norm(const double* gain, const Doubles& x, size_t h) {
   Doubles y(x.size());
@@ -236,11 +225,6 @@ inline Doubles reference_predictor(const PredictorLayout& layout, const Doubles&
     for (size_t t = 0; t < tokens; ++t) {
       Doubles row = reference_linear(w(P::kCompressWeight), w(P::kCompressBias),
                                      x.data() + (first + t) * c.d_in, h, c.d_in);
-      if (c.positions) {
-        const Doubles more =
-            reference_linear(w(P::kPositionWeight), nullptr, reference_position(t).data(), h, 32);
-        for (size_t i = 0; i < h; ++i) row[i] += more[i];
-      }
       if (c.summary && summaries != nullptr) {
         const Doubles more =
             reference_linear(w(P::kSummaryWeight), nullptr, summaries + s * c.d_in, h, c.d_in);

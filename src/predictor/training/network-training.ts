@@ -85,7 +85,6 @@ function settingsOf({ options, threads, top, topK }: NetworkJob): TrainerSetting
     choices: topK,
     ranks: Int32Array.from(hitRanks(topK)),
     distillation: options.distillation,
-    studentOverTop: options.studentOverTop,
     clipNorm: options.clipNorm,
     threads,
   };

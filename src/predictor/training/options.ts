@@ -27,7 +27,7 @@ const yesNo: Parser<boolean> = (text) => {
   throw new Expected('true or false', 'true');
 };
 
-const DISTILLATIONS = ['kl', 'l1', 'none'] as const;
+const DISTILLATIONS = ['kl', 'none'] as const;
 
 /** For routers that choose one expert. A sharper teacher gives its first choice more weight against the others. */
 const ONE_CHOICE_SHARPNESS = 20;
@@ -77,13 +77,6 @@ export const TRAINING_OPTIONS = {
     help: 'residual attention blocks',
     parse: wholeNumber(1, 4, '2'),
   }),
-  positions: option({
-    flag: 'positions',
-    lstm: false,
-    attention: false,
-    help: 'a position input beside the embedding',
-    parse: yesNo,
-  }),
   top: option({
     flag: 'top',
     value: '<n>',
@@ -124,15 +117,8 @@ export const TRAINING_OPTIONS = {
     value: '<loss>',
     lstm: 'kl' as (typeof DISTILLATIONS)[number],
     attention: 'kl' as (typeof DISTILLATIONS)[number],
-    help: 'distance of the distillation: kl or l1; none leaves the cross-entropy alone',
+    help: 'distance of the distillation: kl; none leaves the cross-entropy alone',
     parse: oneOf(DISTILLATIONS),
-  }),
-  studentOverTop: option({
-    flag: 'student-over-top',
-    lstm: false,
-    attention: false,
-    help: "normalize the student's probabilities over the distilled experts alone and not over all",
-    parse: yesNo,
   }),
   lr: option({
     flag: 'lr',

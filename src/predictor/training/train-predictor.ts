@@ -53,7 +53,6 @@ export function shapeOf(
     layers: train.corpus.layers(stack).length,
     experts: train.corpus.traces[0]!.meta.experts,
     causal,
-    positions: options.positions,
     summary: stack > 0,
     ...(network === 'lstm'
       ? {

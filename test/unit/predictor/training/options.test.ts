@@ -22,7 +22,6 @@ describe('training options', () => {
       until: 0.1,
       untilEpochs: 3,
       bidirectional: false,
-      positions: false,
     });
     expect(resolveTrainingOptions('lstm', { lr: '1e-3', bidirectional: 'true' })).toMatchObject({
       lr: 1e-3,
@@ -62,7 +61,7 @@ describe('training options', () => {
   it.each([
     [{ lr: 'fast' }, /"--lr" option to be a number .* "fast"/],
     [{ hidden: '1.5' }, /"--hidden" option to be a whole number/],
-    [{ distillation: 'l2' }, /"--distillation" option to be one of kl, l1, none/],
+    [{ distillation: 'l2' }, /"--distillation" option to be one of kl, none/],
     [{ heldOutShare: '1' }, /"--held-out-share"/],
   ])('are refused in the words of the flag: %j', (given, message) => {
     expect(() => resolveTrainingOptions('lstm', given)).toThrow(message);
