@@ -19,6 +19,14 @@ const ODDS_RATE = 0.3;
 /** Keeps the log-odds of 0 and 1 finite. */
 const EDGE = 1e-4;
 
+/** (experts per layer) each. */
+interface UseHistory {
+  /** Share of the layer's visits that needed the expert, in log-odds. */
+  frequency: Float64Array;
+  /** The age class of its last use. */
+  age: Uint8Array;
+}
+
 interface LayerWeights {
   bias: number;
   forecast: number;
@@ -35,8 +43,8 @@ export class NeedCalibration {
   readonly #uses: Float64Array;
   /** (experts), the layer's visit that last needed the expert. */
   readonly #usedAt: Float64Array;
-  /** By layer: (experts per layer), the log-odds without the forecast. Dropped when the layer is learned from. */
-  readonly #history = new Map<number, Float64Array>();
+  /** By layer: what its uses say. Dropped when the layer is learned from. */
+  readonly #history = new Map<number, UseHistory>();
   /** (experts per layer), the forecast in log-odds. The tables of waiting batches are corrected before each pass. */
   readonly #forecasts = new WeakMap<ExpectedVisit, Float64Array>();
 
@@ -61,12 +69,13 @@ export class NeedCalibration {
   corrected(visit: ExpectedVisit): ExpectedVisit {
     if (!this.#visits.has(visit.firstId)) return visit;
     const { firstId } = visit;
-    const { forecast } = this.#layer(firstId);
+    const weights = this.#layer(firstId);
     const forecasts = this.#forecastsOf(visit);
-    const history = this.#historyOf(visit);
+    const { frequency, age } = this.#historyOf(visit);
     const need = new Float32Array(visit.need.length);
     for (let index = 0; index < need.length; index++) {
-      need[index] = chanceOf(forecast * forecasts[index]! + history[index]!);
+      const history = historyOdds(weights, frequency[index]!, age[index]!);
+      need[index] = chanceOf(weights.forecast * forecasts[index]! + history);
     }
     return { firstId, need };
   }
@@ -78,16 +87,15 @@ export class NeedCalibration {
     const weights = this.#layer(firstId);
     const rate = LAST_RATE + (FIRST_RATE - LAST_RATE) / (1 + visits / SLOWING);
     const forecasts = this.#forecastsOf(visit);
+    const { frequency, age } = this.#historyOf(visit);
     for (let index = 0; index < need.length; index++) {
-      const frequency = this.#frequency(firstId + index, visits);
-      const age = this.#age(firstId + index, visits);
-      const history = historyOdds(weights, frequency, age);
+      const history = historyOdds(weights, frequency[index]!, age[index]!);
       const chance = chanceOf(weights.forecast * forecasts[index]! + history);
       const step = ((needed[index] === 0 ? 0 : 1) - chance) * rate;
       weights.bias += step;
       weights.forecast += ODDS_RATE * step * forecasts[index]!;
-      weights.frequency += ODDS_RATE * step * frequency;
-      weights.age[age]! += step;
+      weights.frequency += ODDS_RATE * step * frequency[index]!;
+      weights.age[age[index]!]! += step;
     }
     for (let index = 0; index < need.length; index++) {
       if (needed[index] === 0) continue;
@@ -101,35 +109,26 @@ export class NeedCalibration {
   #forecastsOf(visit: ExpectedVisit): Float64Array {
     let forecasts = this.#forecasts.get(visit);
     if (forecasts === undefined) {
-      forecasts = Float64Array.from(visit.need, odds);
+      // Not by `from` with a function, which takes several times as long.
+      forecasts = new Float64Array(visit.need.length);
+      for (let index = 0; index < forecasts.length; index++) forecasts[index] = odds(visit.need[index]!);
       this.#forecasts.set(visit, forecasts);
     }
     return forecasts;
   }
 
-  #historyOf({ firstId, need }: ExpectedVisit): Float64Array {
+  #historyOf({ firstId, need }: ExpectedVisit): UseHistory {
     let history = this.#history.get(firstId);
     if (history === undefined) {
       const visits = this.#visits.get(firstId) ?? 0;
-      const weights = this.#layer(firstId);
-      history = new Float64Array(need.length);
+      history = { frequency: new Float64Array(need.length), age: new Uint8Array(need.length) };
       for (let index = 0; index < need.length; index++) {
-        const id = firstId + index;
-        history[index] = historyOdds(weights, this.#frequency(id, visits), this.#age(id, visits));
+        history.frequency[index] = odds((this.#uses[firstId + index]! + 0.5) / (visits + 1));
+        history.age[index] = ageOf(visits - this.#usedAt[firstId + index]!);
       }
       this.#history.set(firstId, history);
     }
     return history;
-  }
-
-  /** In log-odds. */
-  #frequency(id: number, visits: number): number {
-    return odds((this.#uses[id]! + 0.5) / (visits + 1));
-  }
-
-  /** The age class. */
-  #age(id: number, visits: number): number {
-    return ageOf(visits - this.#usedAt[id]!);
   }
 
   #layer(firstId: number): LayerWeights {

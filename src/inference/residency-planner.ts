@@ -92,9 +92,9 @@ function likely(need: Float32Array): number[] {
 
 function planThisPass({ visits, passVisits, prefetchVisits, residency, policy }: PlanInput): ResidencyPlan {
   const { before, after, unneeded = before } = policy.rank(residency, NOTHING_KNOWN);
-  const [keys, keysAfter, keysUnneeded] = [before, after, unneeded].map((ranks) =>
-    ranks.map((rank) => EXPENDABLE + rank),
-  ) as [Float64Array, Float64Array, Float64Array];
+  const keys = expendable(before);
+  const keysAfter = expendable(after);
+  const keysUnneeded = expendable(unneeded);
   const loads = new Set<number>();
   visits.slice(0, passVisits).forEach(({ firstId, need }, time) => {
     for (const index of likely(need)) {
@@ -113,6 +113,12 @@ function planThisPass({ visits, passVisits, prefetchVisits, residency, policy }:
     newestFirst,
     patient,
   };
+}
+
+function expendable(ranks: Float64Array): Float64Array {
+  const keys = new Float64Array(ranks.length);
+  for (let id = 0; id < keys.length; id++) keys[id] = EXPENDABLE + ranks[id]!;
+  return keys;
 }
 
 interface ExpectedUse {

@@ -14,6 +14,11 @@ ResidencySnapshot ResidencyTable::snapshot() const {
   copy.slots = static_cast<uint32_t>(slots_);
   copy.free_slots = static_cast<uint32_t>(free_slots_.size());
   copy.visits = visits_;
+  for (auto* values : {&copy.state, &copy.pinned}) values->reserve(experts());
+  for (auto* values : {&copy.uses, &copy.loaded_at, &copy.turns, &copy.last_turn, &copy.use_rate, &copy.use_rate_needed,
+                       &copy.use_rate_unneeded}) {
+    values->reserve(experts());
+  }
   for (const ExpertRecord& record : records_) {
     copy.state.push_back(static_cast<uint8_t>(record.state));
     copy.pinned.push_back(record.pinned);

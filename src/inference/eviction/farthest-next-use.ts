@@ -25,18 +25,40 @@ export const farthestNextUse: EvictionPolicy = {
     const before = new Float64Array(turns.length);
     const after = new Float64Array(turns.length);
     const unneeded = new Float64Array(turns.length);
+    let turn = layerTurns(turns[0]!, lastTurn[0]!, visits, known.count);
     for (let id = 0; id < turns.length; id++) {
-      // Visits from one turn of the expert's layer to the next, on average.
-      const cycle = turns[id] === 0 ? visits + 1 : visits / turns[id]!;
-      const now = visits + 1 - lastTurn[id]!;
-      const nextTurn = (from: number) =>
-        Math.max(1, Math.ceil((from + now) / cycle - ROUNDING)) * cycle - now;
-      const moreTurns = (share: number) => cycle * ((1 + SELDOM) / (share + SELDOM) - 1);
-      before[id] = nextTurn(known.count) + moreTurns(shares[id]!);
-      const afterPass = nextTurn(Math.max(known.count, nextTurn(0) + 1));
-      after[id] = afterPass + moreTurns(useRateNeeded[id]!);
-      unneeded[id] = afterPass + moreTurns(useRateUnneeded[id]!);
+      // The experts of a layer have the same turns, and lie one behind the other.
+      if (turns[id] !== turn.turns || lastTurn[id] !== turn.last)
+        turn = layerTurns(turns[id]!, lastTurn[id]!, visits, known.count);
+      const { cycle, next, afterPass } = turn;
+      before[id] = next + moreTurns(cycle, shares[id]!);
+      after[id] = afterPass + moreTurns(cycle, useRateNeeded[id]!);
+      unneeded[id] = afterPass + moreTurns(cycle, useRateUnneeded[id]!);
     }
     return { before, after, unneeded };
   },
 };
+
+interface LayerTurns {
+  turns: number;
+  last: number;
+  /** Visits from one turn of the layer to the next, on average. */
+  cycle: number;
+  /** The turn after what tables tell of, in visits from now. */
+  next: number;
+  /** The same after the running pass. */
+  afterPass: number;
+}
+
+function layerTurns(turns: number, last: number, visits: number, known: number): LayerTurns {
+  const cycle = turns === 0 ? visits + 1 : visits / turns;
+  const now = visits + 1 - last;
+  const nextTurn = (from: number) => Math.max(1, Math.ceil((from + now) / cycle - ROUNDING)) * cycle - now;
+  const afterPass = nextTurn(Math.max(known, nextTurn(0) + 1));
+  return { turns, last, cycle, next: nextTurn(known), afterPass };
+}
+
+/** Visits until a turn that needs the expert, behind the next turn. */
+function moreTurns(cycle: number, share: number): number {
+  return cycle * ((1 + SELDOM) / (share + SELDOM) - 1);
+}

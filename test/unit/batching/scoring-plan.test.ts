@@ -23,8 +23,10 @@ describe('scoring plan', () => {
       return (user + system) / 1000;
     };
     costOf(250);
+    // The least of some runs: a collection of garbage may fall into one.
+    const leastOf = (tokens: number) => Math.min(...[1, 2, 3].map(() => costOf(tokens)));
     // Eight times the tokens; the square would be 64 times.
-    expect(costOf(2_000) / Math.max(5, costOf(250))).toBeLessThan(32);
+    expect(leastOf(2_000) / Math.max(5, leastOf(250))).toBeLessThan(32);
   });
 
   it('is checked before its rows are made', () => {
