@@ -4,8 +4,9 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { wrapped } from '../../dist/text/wrapped.js';
 import { renderSvg } from '../dist/charts/svg.js';
-import { BENCH_FILE, changedTrees, checkTrees, readBenchFile } from '../dist/report/bench-file.js';
+import { BENCH_FILE, checkTrees, readBenchFile } from '../dist/report/bench-file.js';
 import { budgetsTable } from '../dist/report/budgets-table.js';
+import { paperSystemsTable } from '../dist/report/headline-section.js';
 import { joinedFile } from '../dist/report/joined-file.js';
 import { markdownTable } from '../dist/report/markdown.js';
 import { sectionsOf } from '../dist/report/sections.js';
@@ -23,14 +24,12 @@ const STUDIED = /^(meaning|targets|budgets|paper-)/;
 const OF_STUDIES = /^paper-/;
 
 /** Of runs that measured a part each; where two measured the same, the later counts. */
-const RESULTS = ['bench/results/systems', 'bench/results/words', 'bench/results/fidelity'];
+const RESULTS = ['bench/results/systems', 'bench/results/fidelity'];
 const CHARTS = 'docs/charts';
 /** Results of bench/scripts/governor/governor.mjs. */
 const GOVERNED = ['governor', 'governor-olmoe-mini'];
 /** Recorded routing of decoders. */
 const REPLAYED = ['qwen', 'gemma', 'gptoss'];
-/** Results of trees with changes that tables may show, since their sources say so. */
-const CHANGED_TREES = ['bench/results/systems'];
 
 /** Without the patterns of a run that names many: the JSON has them all. Where the data lay says nothing. */
 function shortCommand(command, folder) {
@@ -66,10 +65,10 @@ function sourceOf({ folder, file }, withModels) {
   const names = namesOf(file).join(', ');
   const models = withModels ? `${wrapped(`Of ${names}:`, 120).join('\n')}\n` : '';
   const commits = [...new Set(measurements.flatMap((measurement) => measurement.commits))].join(', ');
-  const tree = changedTrees(file).length > 0 ? ', a tree with changes that no commit has' : '';
-  const medians = measurements.length > 0 ? ` · medians of ${rounds} rounds` : '';
+  const medians =
+    measurements.length > 0 ? ` · ${rounds === 1 ? 'one round' : `medians of ${rounds} rounds`}` : '';
   const machine = `${made.machine}, ${made.cores} cores · ${made.isa}`;
-  return `${models}${shortCommand(command, folder)}\ncommit ${commits || made.commit}${tree} · ${machine}${medians}`;
+  return `${models}${shortCommand(command, folder)}\ncommit ${commits || made.commit} · ${machine}${medians}`;
 }
 
 /** `page` is the document that the section stands in: the chart's link starts there. */
@@ -106,7 +105,7 @@ function encoderPeers(name) {
 
 const files = RESULTS.filter((folder) => existsSync(join(folder, BENCH_FILE))).map((folder) => {
   const file = readBenchFile(folder);
-  if (!CHANGED_TREES.includes(folder)) checkTrees(file, join(folder, BENCH_FILE));
+  checkTrees(file, join(folder, BENCH_FILE));
   return { folder, file };
 });
 
@@ -122,6 +121,10 @@ if (files.length > 0) {
         '\n\n',
       );
     };
+  const paperSystems = paperSystemsTable(joined);
+  if (paperSystems.rows.length > 0)
+    benchTables['bench-paper-systems'] = () =>
+      `${markdownTable(paperSystems)}\n\n${sourceText(files, markdownTable(paperSystems), 'headlines')}`;
   const scripts = {
     trainTime: scriptResult('train-time'),
     lookAhead: scriptResult('look-ahead-link'),

@@ -59,9 +59,7 @@ export function budgetsTable(file: BenchFile): { tables: Table[]; notes: string[
   const rows = [row(resident), ...TRAINED.flatMap(rowsOf)];
   return {
     tables: [{ head: HEAD, rows }, ...controls(file)],
-    notes: [
-      '`lru` and `none` (the default settings with `--predictor none`, which evicted the expert used least often when this was measured) predict nothing.',
-    ],
+    notes: ['`lru` and `none` (the default settings with `--predictor none`) predict nothing.'],
   };
 }
 

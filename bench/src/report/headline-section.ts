@@ -1,4 +1,5 @@
 /** Ours beside what predicts nothing, and the SiDA paper's headline ratios beside ours: same budget, same machine. */
+import { LOOKAHEAD } from '../scenarios/scenarios.js';
 import { PREDICTING, type SystemName } from '../scenarios/systems.js';
 import { type BenchFile, perSecond } from './bench-file.js';
 import { type ComparedRow, comparedRows } from './compared-rows.js';
@@ -6,7 +7,10 @@ import { DASH, dataTitle, linkTitle, percent, shareName, times } from './format.
 import { inputsText, modelTitle, systemTitle } from './groups.js';
 import { HEADLINES, SIDA } from './paper.js';
 import { beside, bytesOver, overSystem } from './ratios.js';
-import type { Section } from './section.js';
+import type { Section, Table } from './section.js';
+
+/** Experts on the device in the rows beside the paper. */
+const SHARE = 0.2;
 
 export function headlineSection(file: BenchFile): Section {
   const rows = comparedRows(file, PREDICTING);
@@ -15,7 +19,7 @@ export function headlineSection(file: BenchFile): Section {
     title: 'Headline ratios: same budget, same machine',
     beside: SIDA,
     about: [
-      'Systems that predict nothing come first: on-demand LRU, and the default settings with `--predictor none`, which evicted the expert used least often when this was measured. The baseline of the paper moves whole layers under the memory limit; ours is `layer-streaming`. `lstm`, with the paper’s network, and `attention` answer exactly, `predicted` routes by prediction, and `paper` is the paper’s system: predicted routing and FIFO.',
+      'Systems that predict nothing come first: on-demand LRU, and the default settings with `--predictor none`. The baseline of the paper moves whole layers under the memory limit; ours is `layer-streaming`. `lstm`, with the paper’s network, and `attention` answer exactly, `predicted` routes by prediction, and `paper` is the paper’s system: predicted routing and FIFO.',
     ],
     tables: [
       { caption: 'Measured here, one input a batch', head: HEAD, rows: rows.map(rowOf) },
@@ -49,6 +53,15 @@ const HEAD = [
   'device memory saved',
   'throughput, share of resident',
 ];
+
+/** The paper's system and ours on the paper's task, by the experts of a layer, one input a batch. */
+export function paperSystemsTable(file: BenchFile): Table {
+  const rows = comparedRows(file, ['paper', 'predicted', 'lstm', 'attention', 'replay']).filter(
+    ({ measurement: { scenario } }) =>
+      scenario.data === 'sst2' && scenario.share === SHARE && scenario.lookahead === LOOKAHEAD,
+  );
+  return { head: HEAD, rows: rows.map(rowOf) };
+}
 
 function rowOf({ measurement, group }: ComparedRow): string[] {
   const { scenario } = measurement;

@@ -57,6 +57,17 @@ function behind(rows: readonly ComparedRow[]): string {
   return parts.join(', and ');
 }
 
+/** What the rows say beside the best default that predicts nothing. */
+function worth(rows: readonly ComparedRow[]): string {
+  const ratios = withValue(rows, (measurement, group) => overSystem(measurement, 'none', group));
+  const slower = ratios.filter(({ value }) => value < 1 - EQUAL).length;
+  const faster = ratios.filter(({ value }) => value > 1 + EQUAL).length;
+  if (slower === faster) return 'costs as often as it pays';
+  return slower > faster
+    ? 'costs time more often than it saves any'
+    : 'saves time more often than it costs any';
+}
+
 function exactLosses(file: BenchFile): string {
   const rows = comparedRows(file, TRAINED);
   const ratios = withValue(rows, (measurement, group) => overSystem(measurement, 'lru', group));
@@ -66,7 +77,7 @@ function exactLosses(file: BenchFile): string {
   const span =
     ends.length === 0 ? '' : `; it has from ${place(ends[0]!)} to ${place(ends.at(-1)!)} of LRU’s throughput`;
   const links = [...new Set(rows.map(({ group }) => linkTitle(group.scenario)))];
-  return `Prediction with exact answers (${named(rows)}; ${links.join('; ')}): ${behind(rows)}${span}.`;
+  return `Prediction with exact answers (${named(rows)}; ${links.join('; ')}) ${worth(rows)}: ${behind(rows)}${span}.`;
 }
 
 function routedLosses(file: BenchFile): string {
@@ -105,8 +116,9 @@ function building(file: BenchFile): string {
 
 function quality(file: BenchFile): string {
   const ways = qualities(file).map(({ quality: own }) => wayOf(own));
-  const near = ways.filter((way) => typeof way === 'number' && way >= WAY).length;
+  const told = ways.filter((way) => typeof way === 'number');
+  const short = told.filter((way) => way < WAY).length;
   const lost = ways.filter((way) => way === null).length;
   const alone = ways.filter((way) => way === undefined).length;
-  return `Quality of predicted routing: of ${ways.length} figures of accuracy and perplexity ${near} come ${percent(WAY, 0)} of the way from experts of zeros to exact, for ${lost} these controls cannot tell, and ${alone} were measured without controls.`;
+  return `Quality of predicted routing: of ${ways.length} figures of accuracy and perplexity ${short} miss ${percent(WAY, 0)} of the way from experts of zeros to exact, for ${lost} these controls cannot tell, ${alone} were measured without controls, and ${told.length - short} reach it.`;
 }

@@ -77,10 +77,10 @@ export function overTrueTables(measurement: MeasurementSummary, group: Group): n
 export const WORTH = 0.15;
 
 /** Bytes saved over the best that predicts nothing, as a share of what true tables save, where that is worth it. */
-export function savedShare(measurement: MeasurementSummary, group: Group): number | undefined {
+export function savedShare(measurement: MeasurementSummary, group: Group, least = WORTH): number | undefined {
   const blind = blindBytes(group, measurement.scenario.share);
   const known = beside(measurement, 'replay', group)?.bytesMoved;
-  if (blind === undefined || known === undefined || known > (1 - WORTH) * blind) return undefined;
+  if (blind === undefined || known === undefined || known >= (1 - least) * blind) return undefined;
   return (blind - measurement.bytesMoved) / (blind - known);
 }
 

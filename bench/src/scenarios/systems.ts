@@ -59,7 +59,7 @@ export const SYSTEMS: readonly BenchSystem[] = [
   system('lru', 'on demand, the least recently used expert goes'),
   system(
     'none',
-    'the default settings of `sida serve` with `--predictor none`: on demand, and not as `lru`: the expert whose next use is expected last goes (up to commit a71e1f4c: the one used least often)',
+    'the default settings of `sida serve` with `--predictor none`: on demand, and not as `lru`: the expert whose next use is expected last goes',
   ),
   system('fifo', 'on demand, the expert loaded first goes'),
   system('lfu', 'on demand, the least frequently used expert goes'),

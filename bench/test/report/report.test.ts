@@ -229,7 +229,7 @@ describe('quality', () => {
       '400',
       'random tables 72.00 %, experts of zeros 50.00 %',
     ]);
-    expect(sentence).toContain('of 1 figures of accuracy and perplexity 0 come 95 % of the way');
+    expect(sentence).toContain('of 1 figures of accuracy and perplexity 1 miss 95 % of the way');
     expect(rowsOf(labels(0, true)).p11[4]).toBe('reached');
   });
 
@@ -334,6 +334,37 @@ describe('the targets', () => {
       expect(p7({ measurements: moved(model, 'words'), fidelity: [mrpc] }), model).toBe(elsewhere);
     }
     expect(p7({ measurements: moved('switch-base-8-bf16', 'words'), fidelity: words })).toBe(elsewhere);
+  });
+
+  it('cannot tell where true tables save little, and say what was saved of it', () => {
+    const told = { ...file.measurements[0]!.scenario };
+    const bytes: Record<string, number> = { replay: 4.5e6, lstm: 4.75e6, attention: 4.75e6 };
+    const measurements = file.measurements.map((one) => ({
+      ...one,
+      scenario: { ...one.scenario, model: told.model, data: told.data },
+      bytesMoved: bytes[one.system] ?? 5e6,
+    }));
+    const labels = {
+      ...{ labels: ['a', 'b'], inputs: 400, told: true, gain: null },
+      exact: { accuracy: 0.9, f1: 0.9 },
+      zeros: { accuracy: 0.5, f1: 0.5 },
+      predicted: [1, 3].map((k) => ({
+        ...{ k, accuracy: 0.8, f1: 0.8, fidelity: 0.9, agreement: 0.9, unrouted: 0 },
+        ...{ random: { accuracy: 0.6, f1: 0.6 }, way: null },
+      })),
+    };
+    const fidelity: TaskFidelity = {
+      ...{ model: told.model, data: told.data as TaskFidelity['data'], file: '', inputs: 400, tokens: {} },
+      ...{ hitNames: ['top-1', 'top-3'], layers: [], moved: [], perplexity: null, labels },
+    };
+    const [, four] = targetsSection(
+      { ...file, measurements, fidelity: [fidelity] },
+      {},
+    ).tables[0]!.rows.filter(([target]) => target === 'P7');
+    expect(four!.slice(3, 5)).toEqual([
+      '–; true tables save less than 15 % in 2 rows, of which 50 %',
+      'cannot tell',
+    ]);
   });
 
   it('cannot tell of quantized experts where experts of zeros answer as well', () => {

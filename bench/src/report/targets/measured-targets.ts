@@ -43,7 +43,7 @@ interface MeasuredTarget {
   systems: readonly SystemName[];
   control?: SystemName;
   /** Why rows that were measured have no value. Where there are only such rows, they cannot tell. */
-  silent?: { because: string; is: (row: ComparedRow) => boolean };
+  silent?: { because: string; is: (row: ComparedRow) => boolean; value: MeasuredTarget['value'] };
 }
 
 const values = (rows: readonly { value: number }[]) => rows.map(({ value }) => value);
@@ -58,10 +58,11 @@ function targetRow(file: BenchFile, target: MeasuredTarget): TargetRow {
   const without = rows.length === 0 && silent !== undefined ? compared.filter(counts).filter(silent.is) : [];
   const wrong = withValue(comparedRows(file, [control]).filter(keep), value).filter(counts);
   const inRows = ({ length }: readonly unknown[]) => (length === 1 ? 'in 1 row' : `in ${length} rows`);
+  const heldBack = (own: readonly ComparedRow[]) => rangeText(values(withValue(own, silent!.value)), show);
   const figure = (own: readonly { value: number }[]) => `${rangeText(values(own), show)} ${inRows(own)}`;
   const parts = [
     rows.length === 0 ? DASH : `${figure(rows)}${more(rows)}`,
-    ...(without.length === 0 ? [] : [`${silent!.because} ${inRows(without)}`]),
+    ...(without.length === 0 ? [] : [`${silent!.because} ${inRows(without)}, of which ${heldBack(without)}`]),
     ...(others.length === 0 ? [] : [`elsewhere ${figure(others)}`]),
   ];
   const shown =
@@ -111,13 +112,14 @@ export function measuredTargets(file: BenchFile): TargetRow[] {
       what: `bytes saved over the best that predicts nothing, of what true tables save where that is at least ${worth}; 10–25 % fits, look-ahead ${lookahead}, tasks for which the model’s experts matter`,
       limit: '≥ 70 %',
       within: (value) => value >= 0.7,
-      value: savedShare,
+      value: (measurement, group) => savedShare(measurement, group),
       show: (value) => percent(value, 0),
       keep: some,
       counts: matter,
       silent: {
         because: `true tables save less than ${worth}`,
         is: ({ measurement, group }) => beside(measurement, 'replay', group) !== undefined,
+        value: (measurement, group) => savedShare(measurement, group, 0),
       },
       systems: ['replay', 'lru', 'none', 'lfu', 'static-hot'],
     };

@@ -73,7 +73,7 @@ function hitTargets({ fidelity }: BenchFile): TargetRow[] {
           figure: percent(hits),
           verdict: judged([hits], (value) => value >= least),
           inputs: String(inputs),
-          control: `token: ${percent(token)}`,
+          control: `token: ${percent(token)}; attention: ${percent(hitsOf(layers, 'attention', rank))}`,
           command: studyCommand(model, data),
         },
       ];
