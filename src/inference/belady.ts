@@ -19,7 +19,17 @@ export interface TrueVisit {
   ids: readonly number[];
 }
 
-/** Contents of the simulated device. */
+/** A visit whose look-ahead is not fully known yet. */
+interface OpenVisit<Visit> {
+  visit: Visit;
+  /** Of each id: number of the next open visit that needs it, or NEVER; and its place among that visit's ids. */
+  then: Float64Array;
+  place: Int32Array;
+}
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+/** Contents of the simulated device, and what comes next for each expert. */
 interface Cache {
   /** Flat ids, in any order. Each eviction looks at all of them, which are a small part of all experts. */
   held: number[];
@@ -27,16 +37,23 @@ interface Cache {
   places: Int32Array;
   /** Number of visits that needed the expert; estimates its next use beyond the look-ahead. */
   uses: Float64Array;
+  /** By flat id: number of the first unsettled visit that needs it, or NEVER; and its place among that visit's ids. */
+  next: Float64Array;
+  nextPlace: Int32Array;
 }
 
 export class Belady<Visit extends TrueVisit = TrueVisit> {
   readonly #lookahead: number;
   readonly #cache: Cache;
-  /** Visits whose look-ahead is not fully known yet, oldest first. */
-  readonly #open: Visit[] = [];
+  /** Oldest first, numbered in the order of their arrival. */
+  readonly #open: OpenVisit<Visit>[] = [];
+  /** Number of the oldest open visit. */
+  #first = 0;
+  /** By flat id: number of the last visit that needs it, and its place among that visit's ids. */
+  readonly #last: Float64Array;
+  readonly #lastPlace: Int32Array;
   readonly #batchVisits: number;
   readonly #onLoads: BeladyOptions<Visit>['onLoads'];
-  readonly #future: Future;
   #slots: number;
   #loads = 0;
 
@@ -51,8 +68,15 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
     this.#onLoads = onLoads;
     this.#lookahead = lookahead;
     this.#slots = slots;
-    this.#cache = { held: [], places: new Int32Array(experts).fill(-1), uses: new Float64Array(experts) };
-    this.#future = new Future(experts);
+    this.#cache = {
+      held: [],
+      places: new Int32Array(experts).fill(-1),
+      uses: new Float64Array(experts),
+      next: new Float64Array(experts).fill(NEVER),
+      nextPlace: new Int32Array(experts),
+    };
+    this.#last = new Float64Array(experts).fill(-1);
+    this.#lastPlace = new Int32Array(experts);
   }
 
   /** Loads of all settled visits. */
@@ -64,15 +88,16 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
     this.#slots = slots;
   }
 
-  /** Visits must come in order of time, with ascending batches. */
+  /** Visits must come in order of time, with ascending batches, and name each expert once. */
   add(visit: Visit): void {
-    this.#open.push(visit);
+    this.#append(visit);
     const most = this.#batchVisits * (this.#lookahead + 1);
-    while (this.#open.length > most || this.#open[0]!.batch + this.#lookahead < visit.batch) {
-      const loads = this.#settle(this.#cache, this.#open, 0);
+    while (this.#open.length > most || this.#open[0]!.visit.batch + this.#lookahead < visit.batch) {
+      const loads = this.#settle(this.#cache, 0);
       this.#loads += loads.length;
       const settled = this.#open.shift()!;
-      this.#onLoads?.(settled, loads);
+      this.#first += 1;
+      this.#onLoads?.(settled.visit, loads);
     }
   }
 
@@ -80,17 +105,50 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
    * Returns the loads of the last `count` visits, judged by the visits known so far: an array of flat ids per visit.
    */
   lastLoads(count: number): number[][] {
-    const { held, places, uses } = this.#cache;
-    const copy: Cache = { held: held.slice(), places: places.slice(), uses: uses.slice() };
-    return this.#open.map((_, i) => this.#settle(copy, this.#open, i)).slice(-count);
+    const { held, places, uses, next, nextPlace } = this.#cache;
+    const copy: Cache = {
+      held: held.slice(),
+      places: places.slice(),
+      uses: uses.slice(),
+      next: next.slice(),
+      nextPlace: nextPlace.slice(),
+    };
+    return this.#open.map((_, i) => this.#settle(copy, i)).slice(-count);
   }
 
-  #settle(cache: Cache, visits: readonly TrueVisit[], at: number): number[] {
-    const { held, places, uses } = cache;
-    const { ids, batch } = visits[at]!;
+  /** Makes the visit the next one of each expert that no open visit needs, and else follows the last that does. */
+  #append(visit: Visit): void {
+    const { next, nextPlace } = this.#cache;
+    const number = this.#first + this.#open.length;
+    const count = visit.ids.length;
+    const open = { visit, then: new Float64Array(count).fill(NEVER), place: new Int32Array(count) };
+    for (let place = 0; place < count; place++) {
+      const id = visit.ids[place]!;
+      const before = this.#open[this.#last[id]! - this.#first];
+      if (before === undefined) {
+        next[id] = number;
+        nextPlace[id] = place;
+      } else {
+        before.then[this.#lastPlace[id]!] = number;
+        before.place[this.#lastPlace[id]!] = place;
+      }
+      this.#last[id] = number;
+      this.#lastPlace[id] = place;
+    }
+    this.#open.push(open);
+  }
+
+  #settle(cache: Cache, at: number): number[] {
+    const { held, places, uses, next, nextPlace } = cache;
+    const { visit, then, place } = this.#open[at]!;
+    const { ids, batch } = visit;
+    for (let i = 0; i < ids.length; i++) {
+      next[ids[i]!] = then[i]!;
+      nextPlace[ids[i]!] = place[i]!;
+    }
     const loads = ids.filter((id) => places[id]! < 0);
     if (held.length + loads.length > this.#slots) {
-      const future = this.#future.look(visits, at, batch + this.#lookahead, uses);
+      const future = new Future(cache, this.#open, this.#first, batch + this.#lookahead);
       // Load the next victim first, so that later loads can evict it.
       loads.sort((a, b) => future.order(b, a));
       for (const id of loads) {
@@ -103,37 +161,22 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
   }
 }
 
-/** When each expert is needed next, as far as the look-ahead shows. */
+/** When each expert is needed next, in visits from the oldest open one, as far as the look-ahead shows. */
 class Future {
-  /** By flat id: indices of the next two visits that need the expert. Only of those that this look has met. */
-  readonly #next: Float64Array;
-  readonly #second: Float64Array;
-  /** By flat id: the last look that has met it. */
-  readonly #met: Float64Array;
-  #looks = 0;
-  #end = 0;
-  #uses: Float64Array = new Float64Array();
+  readonly #cache: Cache;
+  readonly #open: readonly OpenVisit<TrueVisit>[];
+  readonly #first: number;
+  /** Number of the last visit in view. */
+  readonly #limit: number;
 
-  constructor(experts: number) {
-    this.#next = new Float64Array(experts);
-    this.#second = new Float64Array(experts);
-    this.#met = new Float64Array(experts);
-  }
-
-  /** Looks at the visits behind `at` up to batch `last`. `uses` must stay as they are while the look is in use. */
-  look(visits: readonly TrueVisit[], at: number, last: number, uses: Float64Array): this {
-    this.#looks += 1;
-    this.#end = visits.length;
-    this.#uses = uses;
-    for (let later = visits.length - 1; later > at; later--) {
-      if (visits[later]!.batch > last) continue;
-      for (const id of visits[later]!.ids) {
-        this.#second[id] = this.#nextOf(id);
-        this.#next[id] = later;
-        this.#met[id] = this.#looks;
-      }
-    }
-    return this;
+  /** Shows visits up to the batch `last`. The uses must stay as they are while it is in use. */
+  constructor(cache: Cache, open: readonly OpenVisit<TrueVisit>[], first: number, last: number) {
+    this.#cache = cache;
+    this.#open = open;
+    this.#first = first;
+    let shown = open.length;
+    while (open[shown - 1]!.visit.batch > last) shown -= 1;
+    this.#limit = first + shown - 1;
   }
 
   /**
@@ -147,16 +190,16 @@ class Future {
 
   /** Which of the experts goes first; the one of the least id among equals. Written out, as it runs for every load. */
   victim(held: readonly number[]): number {
-    const [next, second, met, looks] = [this.#next, this.#second, this.#met, this.#looks];
-    const [end, uses] = [this.#end, this.#uses];
+    const { next, uses } = this.#cache;
+    const [first, limit, end] = [this.#first, this.#limit, this.#open.length];
     let victim = -1;
     let farthest = -1;
     let sooner = 0;
     for (const id of held) {
-      const known = met[id] === looks;
-      const own = known ? next[id]! : end + 1 / (uses[id]! + 1);
+      const known = next[id]! <= limit;
+      const own = known ? next[id]! - first : end + 1 / (uses[id]! + 1);
       if (own < farthest) continue;
-      const again = known ? second[id]! : own;
+      const again = known ? this.#secondOf(id) : own;
       if (own > farthest || again < sooner || (again === sooner && id < victim)) {
         victim = id;
         farthest = own;
@@ -167,16 +210,20 @@ class Future {
   }
 
   #nextOf(id: number): number {
-    return this.#met[id] === this.#looks ? this.#next[id]! : this.#guess(id);
+    const next = this.#cache.next[id]!;
+    return next <= this.#limit ? next - this.#first : this.#guess(id);
   }
 
   #secondOf(id: number): number {
-    return this.#met[id] === this.#looks ? this.#second[id]! : this.#guess(id);
+    const { next, nextPlace } = this.#cache;
+    if (next[id]! > this.#limit) return this.#guess(id);
+    const second = this.#open[next[id]! - this.#first]!.then[nextPlace[id]!]!;
+    return second <= this.#limit ? second - this.#first : this.#guess(id);
   }
 
   /** Behind the last visit, the sooner the more often it was used. */
   #guess(id: number): number {
-    return this.#end + 1 / (this.#uses[id]! + 1);
+    return this.#open.length + 1 / (this.#cache.uses[id]! + 1);
   }
 }
 
