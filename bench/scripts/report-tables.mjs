@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { wrapped } from '../../dist/text/wrapped.js';
 import { renderSvg } from '../dist/charts/svg.js';
-import { BENCH_FILE, checkTrees, readBenchFile } from '../dist/report/bench-file.js';
+import { BENCH_FILE, changedTrees, checkTrees, readBenchFile } from '../dist/report/bench-file.js';
 import { budgetsTable } from '../dist/report/budgets-table.js';
 import { paperSystemsTable } from '../dist/report/headline-section.js';
 import { joinedFile } from '../dist/report/joined-file.js';
@@ -22,14 +22,18 @@ const namesOf = ({ models, fidelity }) => [
 /** Sections with figures of the studies of fidelity, and those that have no others. */
 const STUDIED = /^(meaning|targets|budgets|paper-)/;
 const OF_STUDIES = /^paper-/;
+/** Sections that compare systems one input after the other at the same budget. */
+const COMPARING = /^(meaning|targets|budgets|headlines|throughput|latency|pareto|breakdown)/;
 
 /** Of runs that measured a part each; where two measured the same, the later counts. */
-const RESULTS = ['bench/results/systems', 'bench/results/fidelity'];
+const RESULTS = ['bench/results/older', 'bench/results/systems', 'bench/results/fidelity'];
 const CHARTS = 'docs/charts';
 /** Results of bench/scripts/governor/governor.mjs. */
 const GOVERNED = ['governor', 'governor-olmoe-mini'];
 /** Recorded routing of decoders. */
 const REPLAYED = ['qwen', 'gemma', 'gptoss'];
+/** Results of trees with changes that tables may show, since their sources say so. */
+const CHANGED_TREES = ['bench/results/older'];
 
 /** Without the patterns of a run that names many: the JSON has them all. Where the data lay says nothing. */
 function shortCommand(command, folder) {
@@ -51,7 +55,8 @@ function suppliesStudies(all, at) {
 
 /** Of the runs whose models `text` names: tables of several runs say which of them measured what. */
 function sourceText(all, text, id) {
-  const files = all.filter(({ file }, at) => {
+  const files = all.filter(({ folder, file }, at) => {
+    if (COMPARING.test(id) && CHANGED_TREES.includes(folder)) return false;
     if (OF_STUDIES.test(id)) return suppliesStudies(all, at);
     return STUDIED.test(id) || file.measurements.length > 0;
   });
@@ -65,10 +70,11 @@ function sourceOf({ folder, file }, withModels) {
   const names = namesOf(file).join(', ');
   const models = withModels ? `${wrapped(`Of ${names}:`, 120).join('\n')}\n` : '';
   const commits = [...new Set(measurements.flatMap((measurement) => measurement.commits))].join(', ');
+  const tree = changedTrees(file).length > 0 ? ', a tree with changes that no commit has' : '';
   const medians =
     measurements.length > 0 ? ` · ${rounds === 1 ? 'one round' : `medians of ${rounds} rounds`}` : '';
   const machine = `${made.machine}, ${made.cores} cores · ${made.isa}`;
-  return `${models}${shortCommand(command, folder)}\ncommit ${commits || made.commit} · ${machine}${medians}`;
+  return `${models}${shortCommand(command, folder)}\ncommit ${commits || made.commit}${tree} · ${machine}${medians}`;
 }
 
 /** `page` is the document that the section stands in: the chart's link starts there. */
@@ -105,7 +111,7 @@ function encoderPeers(name) {
 
 const files = RESULTS.filter((folder) => existsSync(join(folder, BENCH_FILE))).map((folder) => {
   const file = readBenchFile(folder);
-  checkTrees(file, join(folder, BENCH_FILE));
+  if (!CHANGED_TREES.includes(folder)) checkTrees(file, join(folder, BENCH_FILE));
   return { folder, file };
 });
 
