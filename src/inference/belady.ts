@@ -23,7 +23,7 @@ export interface TrueVisit {
 interface OpenVisit<Visit> {
   visit: Visit;
   /** Of each id: number of the next open visit that needs it, or NEVER; and its place among that visit's ids. */
-  then: Float64Array;
+  after: Float64Array;
   place: Int32Array;
 }
 
@@ -121,7 +121,7 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
     const { next, nextPlace } = this.#cache;
     const number = this.#first + this.#open.length;
     const count = visit.ids.length;
-    const open = { visit, then: new Float64Array(count).fill(NEVER), place: new Int32Array(count) };
+    const open = { visit, after: new Float64Array(count).fill(NEVER), place: new Int32Array(count) };
     for (let place = 0; place < count; place++) {
       const id = visit.ids[place]!;
       const before = this.#open[this.#last[id]! - this.#first];
@@ -129,7 +129,7 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
         next[id] = number;
         nextPlace[id] = place;
       } else {
-        before.then[this.#lastPlace[id]!] = number;
+        before.after[this.#lastPlace[id]!] = number;
         before.place[this.#lastPlace[id]!] = place;
       }
       this.#last[id] = number;
@@ -140,10 +140,10 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
 
   #settle(cache: Cache, at: number): number[] {
     const { held, places, uses, next, nextPlace } = cache;
-    const { visit, then, place } = this.#open[at]!;
+    const { visit, after, place } = this.#open[at]!;
     const { ids, batch } = visit;
     for (let i = 0; i < ids.length; i++) {
-      next[ids[i]!] = then[i]!;
+      next[ids[i]!] = after[i]!;
       nextPlace[ids[i]!] = place[i]!;
     }
     const loads = ids.filter((id) => places[id]! < 0);
@@ -217,7 +217,7 @@ class Future {
   #secondOf(id: number): number {
     const { next, nextPlace } = this.#cache;
     if (next[id]! > this.#limit) return this.#guess(id);
-    const second = this.#open[next[id]! - this.#first]!.then[nextPlace[id]!]!;
+    const second = this.#open[next[id]! - this.#first]!.after[nextPlace[id]!]!;
     return second <= this.#limit ? second - this.#first : this.#guess(id);
   }
 
