@@ -22,6 +22,7 @@ const namesOf = ({ models, fidelity }) => [
 /** Sections with figures of the studies of fidelity, and those that have no others. */
 const STUDIED = /^(meaning|targets|budgets|paper-)/;
 const OF_STUDIES = /^paper-/;
+const OF_ONE_RUN = /^(element-types|rest-)/;
 /** Sections that compare systems one input after the other at the same budget. */
 const COMPARING = /^(meaning|targets|budgets|headlines|throughput|latency|pareto|breakdown)/;
 
@@ -156,4 +157,8 @@ if (files.length > 0) {
   };
   for (const section of sectionsOf(joined, scripts))
     benchTables[`bench-${section.id}`] = (page) => sectionText(files, section, page);
+  // These compare times, which rows of two machines cannot.
+  const older = files.filter(({ folder }) => CHANGED_TREES.includes(folder));
+  for (const section of older.flatMap(({ file }) => sectionsOf(file)).filter(({ id }) => OF_ONE_RUN.test(id)))
+    benchTables[`bench-${section.id}`] = (page) => sectionText(older, section, page);
 }
