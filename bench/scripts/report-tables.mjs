@@ -22,6 +22,7 @@ const namesOf = ({ models, fidelity }) => [
 /** Sections with figures of the studies of fidelity, and those that have no others. */
 const STUDIED = /^(meaning|targets|budgets|paper-)/;
 const OF_STUDIES = /^paper-/;
+/** Sections that only the older run measured as a whole. */
 const OF_ONE_RUN = /^(element-types|rest-)/;
 /** Sections that compare systems one input after the other at the same budget. */
 const COMPARING = /^(meaning|targets|budgets|headlines|throughput|latency|pareto|breakdown)/;

@@ -1,4 +1,5 @@
 // The table of what a pass spends its time on, by the experts of a layer.
+import { wrapped } from '../../../dist/text/wrapped.js';
 import { PART_NAMES } from '../../dist/studies/pass-parts.js';
 import { mib, result, source, table } from '../table-format.mjs';
 
@@ -24,6 +25,6 @@ export const passPartTables = {
       `Switch-base shape with ${r.layers} + ${r.decoderLayers} layers, feed-forward width ${r.dFf}, ${r.dtype} experts, ` +
       `routing of random weights; ${r.inputs} sentences of SST-2 from ${clients}, each once. ` +
       'What resident loads are the first loads of experts.';
-    return `${table([...head, 'loaded per sentence', 'passes'], rows)}\n\n${about}\n\n${source(r)}`;
+    return `${table([...head, 'loaded per sentence', 'passes'], rows)}\n\n${wrapped(about, 120).join('\n')}\n\n${source(r)}`;
   },
 };

@@ -120,5 +120,7 @@ function quality(file: BenchFile): string {
   const short = told.filter((way) => way < WAY).length;
   const lost = ways.filter((way) => way === null).length;
   const alone = ways.filter((way) => way === undefined).length;
-  return `Quality of predicted routing: of ${ways.length} figures of accuracy and perplexity ${short} miss ${percent(WAY, 0)} of the way from experts of zeros to exact, for ${lost} these controls cannot tell, ${alone} were measured without controls, and ${told.length - short} reach it.`;
+  const missed = `${short} miss ${percent(WAY, 0)} of the way from experts of zeros to exact`;
+  const rest = `for ${lost} these controls cannot tell, ${alone} were measured without controls, and ${told.length - short} reach it`;
+  return `Quality of predicted routing: of ${ways.length} figures of accuracy and perplexity ${missed}, ${rest}.`;
 }
