@@ -286,13 +286,16 @@ describe('the fields that the addon reads', () => {
         shape,
         seed: 1,
       });
+    const distillation = declared
+      .members('TrainerSettings')
+      .find(({ name }) => name === 'distillation')!.type;
     const format = (dtype: string) =>
       addon.planMemory({ checkpoint: MINI, experts: { dtype } as never }, LIMITS);
     for (const [words, call] of [
       [declared.words('Activations'), (activations: string) => plan({ activations })],
       [declared.words('KvType'), (kv: string) => plan({ kv })],
       [declared.words('DeviceName'), (device: string) => plan({ device })],
-      [declared.words("'kl' | 'l1'"), trained],
+      [declared.words(distillation), trained],
       [declared.words('ExpertDtype'), format],
     ] as const) {
       const { message } = thrown(() => call('another'));
