@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { wrapped } from '../../dist/text/wrapped.js';
 import { renderSvg } from '../dist/charts/svg.js';
-import { BENCH_FILE, changedTrees, checkTrees, readBenchFile } from '../dist/report/bench-file.js';
+import { BENCH_FILE, checkTrees, readBenchFile } from '../dist/report/bench-file.js';
 import { budgetsTable } from '../dist/report/budgets-table.js';
 import { paperSystemsTable } from '../dist/report/headline-section.js';
 import { joinedFile } from '../dist/report/joined-file.js';
@@ -22,20 +22,20 @@ const namesOf = ({ models, fidelity }) => [
 /** Sections with figures of the studies of fidelity, and those that have no others. */
 const STUDIED = /^(meaning|targets|budgets|paper-)/;
 const OF_STUDIES = /^paper-/;
-/** Sections that only the older run measured as a whole. */
+/** Sections that compare times, and that one run measured as a whole: rows of two runs would not compare. */
 const OF_ONE_RUN = /^(element-types|rest-)/;
-/** Sections that compare systems one input after the other at the same budget. */
-const COMPARING = /^(meaning|targets|budgets|headlines|throughput|latency|pareto|breakdown)/;
 
+/** Batches, random arrivals and other element types, beside what the systems' run measured. */
+const CONDITIONS = 'bench/results/conditions';
 /** Of runs that measured a part each; where two measured the same, the later counts. */
-const RESULTS = ['bench/results/older', 'bench/results/systems', 'bench/results/fidelity'];
+const RESULTS = [CONDITIONS, 'bench/results/systems', 'bench/results/fidelity'];
 const CHARTS = 'docs/charts';
 /** Results of bench/scripts/governor/governor.mjs. */
-const GOVERNED = ['governor', 'governor-olmoe-mini'];
+const GOVERNED = ['governor', 'governor-link', 'governor-olmoe-mini'];
+/** Results of bench/scripts/look-ahead/look-ahead.mjs over simulated links. */
+const LOOKED_AHEAD = ['look-ahead-link', 'look-ahead-fast-link', 'look-ahead-slow-link'];
 /** Recorded routing of decoders. */
 const REPLAYED = ['qwen', 'gemma', 'gptoss'];
-/** Results of trees with changes that tables may show, since their sources say so. */
-const CHANGED_TREES = ['bench/results/older'];
 
 /** Without the patterns of a run that names many: the JSON has them all. Where the data lay says nothing. */
 function shortCommand(command, folder) {
@@ -57,8 +57,7 @@ function suppliesStudies(all, at) {
 
 /** Of the runs whose models `text` names: tables of several runs say which of them measured what. */
 function sourceText(all, text, id) {
-  const files = all.filter(({ folder, file }, at) => {
-    if (COMPARING.test(id) && CHANGED_TREES.includes(folder)) return false;
+  const files = all.filter(({ file }, at) => {
     if (OF_STUDIES.test(id)) return suppliesStudies(all, at);
     return STUDIED.test(id) || file.measurements.length > 0;
   });
@@ -72,11 +71,10 @@ function sourceOf({ folder, file }, withModels) {
   const names = namesOf(file).join(', ');
   const models = withModels ? `${wrapped(`Of ${names}:`, 120).join('\n')}\n` : '';
   const commits = [...new Set(measurements.flatMap((measurement) => measurement.commits))].join(', ');
-  const tree = changedTrees(file).length > 0 ? ', a tree with changes that no commit has' : '';
   const medians =
     measurements.length > 0 ? ` · ${rounds === 1 ? 'one round' : `medians of ${rounds} rounds`}` : '';
   const machine = `${made.machine}, ${made.cores} cores · ${made.isa}`;
-  return `${models}${shortCommand(command, folder)}\ncommit ${commits || made.commit}${tree} · ${machine}${medians}`;
+  return `${models}${shortCommand(command, folder)}\ncommit ${commits || made.commit} · ${machine}${medians}`;
 }
 
 /** `page` is the document that the section stands in: the chart's link starts there. */
@@ -113,7 +111,7 @@ function encoderPeers(name) {
 
 const files = RESULTS.filter((folder) => existsSync(join(folder, BENCH_FILE))).map((folder) => {
   const file = readBenchFile(folder);
-  if (!CHANGED_TREES.includes(folder)) checkTrees(file, join(folder, BENCH_FILE));
+  checkTrees(file, join(folder, BENCH_FILE));
   return { folder, file };
 });
 
@@ -135,7 +133,8 @@ if (files.length > 0) {
       `${markdownTable(paperSystems)}\n\n${sourceText(files, markdownTable(paperSystems), 'headlines')}`;
   const scripts = {
     trainTime: scriptResult('train-time'),
-    lookAhead: scriptResult('look-ahead-link'),
+    lookAhead: LOOKED_AHEAD.flatMap((name) => scriptResult(name) ?? []),
+    decodeSystems: scriptResult('decode-systems'),
     eviction: scriptResult('eviction'),
     governed: GOVERNED.flatMap((name) => scriptResult(name) ?? []),
     replayed: REPLAYED.flatMap((name) => scriptResult(`replay-${name}`) ?? []),
@@ -158,8 +157,7 @@ if (files.length > 0) {
   };
   for (const section of sectionsOf(joined, scripts))
     benchTables[`bench-${section.id}`] = (page) => sectionText(files, section, page);
-  // These compare times, which rows of two machines cannot.
-  const older = files.filter(({ folder }) => CHANGED_TREES.includes(folder));
-  for (const section of older.flatMap(({ file }) => sectionsOf(file)).filter(({ id }) => OF_ONE_RUN.test(id)))
-    benchTables[`bench-${section.id}`] = (page) => sectionText(older, section, page);
+  const one = files.filter(({ folder }) => folder === CONDITIONS);
+  for (const section of one.flatMap(({ file }) => sectionsOf(file)).filter(({ id }) => OF_ONE_RUN.test(id)))
+    benchTables[`bench-${section.id}`] = (page) => sectionText(one, section, page);
 }

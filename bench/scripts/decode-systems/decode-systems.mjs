@@ -1,7 +1,8 @@
 // How fast does a decoder generate with a quarter of its experts? Servers of the bundled decoder, whose experts are
-// filled with zeros to the size of a real model's, answer the same questions in turn: the defaults, `--predictor none`,
-// LRU, true tables, every expert resident, and `--predictor none` again. Two processes of one kind differ for as long
-// as they run, so all are started several times, and the intervals are over the starts.
+// filled with zeros to the size of a real model's, answer the same questions in turn: the defaults, the same without
+// the governor, with the network's tables and with those of the last token alone, `--predictor none`, LRU, true tables,
+// every expert resident, and `--predictor none` again. Two processes of one kind differ for as long as they run, so all
+// are started several times, and the intervals are over the starts.
 import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -73,10 +74,13 @@ const experts = layers.length * ofLayer;
 
 const NONE = ['--predictor', 'none'];
 const LRU = [...NONE, '--policy', 'lru'];
+const UNGOVERNED = ['--predictor', PREDICTOR, '--governor', 'off'];
 const TRUE_TABLES = 'true tables';
 /** The flags of each. LRU, true tables and resident are those of `sida bench`. */
 const SYSTEMS = {
   defaults: ['--predictor', PREDICTOR],
+  ungoverned: UNGOVERNED,
+  'token, ungoverned': [...UNGOVERNED, '--hash-function', 'token'],
   none: NONE,
   lru: LRU,
   [TRUE_TABLES]: ['--predictor', trace, '--hash-function', 'replay', '--look-ahead-layers', '0'],

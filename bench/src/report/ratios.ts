@@ -84,6 +84,13 @@ export function savedShare(measurement: MeasurementSummary, group: Group, least 
   return (blind - measurement.bytesMoved) / (blind - known);
 }
 
+/** Bytes that true tables save over the best that predicts nothing, as a share; below 0 where they load more. */
+export function savedByTruth(measurement: MeasurementSummary, group: Group): number | undefined {
+  const blind = blindBytes(group, measurement.scenario.share);
+  const known = beside(measurement, 'replay', group)?.bytesMoved;
+  return blind === undefined || known === undefined ? undefined : 1 - known / blind;
+}
+
 /** Throughput gained over a system without tables, as a share of what true tables gain, where that is worth it. */
 export function gainedShare(
   measurement: MeasurementSummary,

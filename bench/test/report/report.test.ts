@@ -362,7 +362,7 @@ describe('the targets', () => {
       {},
     ).tables[0]!.rows.filter(([target]) => target === 'P7');
     expect(four!.slice(3, 5)).toEqual([
-      '–; true tables save less than 15 % in 2 rows, of which 50 %',
+      '–; true tables themselves save too little, 10 % in 2 rows, of which 50 %',
       'cannot tell',
     ]);
   });

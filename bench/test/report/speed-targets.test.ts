@@ -150,7 +150,7 @@ describe('decoding beside llama.cpp and ik_llama.cpp', () => {
       ['2.50× (m.gguf, read-ahead 128 KiB)', 'reached'],
       ['–', 'not measured'],
       ['2.50× (m.gguf, read-ahead 128 KiB)', 'missed'],
-      ...Array(3).fill(['–', 'not measured']),
+      ...Array(5).fill(['–', 'not measured']),
     ]);
   });
 
@@ -159,7 +159,7 @@ describe('decoding beside llama.cpp and ik_llama.cpp', () => {
       return { ...row(share, own, 1), ikLlama: row(share, own, peer).peer };
     };
     const speed = limited(beside(0.5, 5, 2), { ...row(0.35, 5, 2), ikLlama: null }, beside(0.2, 5, 2));
-    expect(cells('P19', WITHOUT, speed).slice(3)).toEqual([
+    expect(cells('P19', WITHOUT, speed).slice(3, 6)).toEqual([
       ['2.50× (m.gguf, read-ahead 128 KiB)', 'reached', '128 + 32 tokens', '–'],
       ['–', 'not measured', '–', '–'],
       ['2.50× (m.gguf, read-ahead 128 KiB)', 'missed', '128 + 32 tokens', '–'],

@@ -1,5 +1,5 @@
-/** P21: the prompt of a decoder that does not fit, from bench/results/eviction.json. */
-import { DASH, NOT_MEASURED, times } from '../format.js';
+/** P20 of a trained decoder, and P21: its prompt where it does not fit, from bench/results/eviction.json. */
+import { DASH, NOT_MEASURED, percent, times } from '../format.js';
 import { type Recorded, recorded } from './recorded.js';
 import { judged, type TargetRow } from './target-row.js';
 
@@ -7,6 +7,7 @@ interface Phase {
   ms: number;
   bytes: number;
   needed: number;
+  hits: number;
 }
 
 export interface Eviction extends Recorded {
@@ -15,10 +16,17 @@ export interface Eviction extends Recorded {
   slotBytes: number;
   /** Of the resident run: time, and bytes of the experts that the chunk needs, each once. */
   chunks: { ms: number; bytes: number }[];
-  rows: { budget: string; bytesPerSecond: number; rules: { rule: string; prefill: Phase }[] }[];
+  rows: {
+    budget: string;
+    bytesPerSecond: number;
+    rules: { rule: string; prefill: Phase; decode: Phase }[];
+  }[];
+  /** Generated tokens. */
+  steps: number;
 }
 
 const NONE = 'none';
+const KNOWN = 'known';
 const CONTROL = 'lru';
 
 /** Time over that of computing alone or of one read of the needed experts, whichever is longer, chunk by chunk. */
@@ -40,11 +48,46 @@ function reads({ slotBytes, rows }: Eviction, rule: string): number[] {
   );
 }
 
-export function prefillTargets(found: Eviction | undefined): TargetRow[] {
-  const command = recorded(
+function commandOf(found: Eviction | undefined): string {
+  return recorded(
     'node bench/scripts/eviction/eviction.mjs --pack DIR --text FILE',
     found === undefined ? [] : [found],
   );
+}
+
+export function decodeHitsTarget(found: Eviction | undefined): TargetRow {
+  const row = {
+    target: 'P20',
+    what: 'the same of a trained decoder that generates; a horizon of four tokens, which drafts would give, was not measured',
+    limit: '≥ 70 %',
+    command: commandOf(found),
+    control: DASH,
+  };
+  if (found === undefined) return { ...row, figure: DASH, verdict: NOT_MEASURED, inputs: DASH };
+  const rows = found.rows.flatMap(({ budget, rules }) => {
+    const hits = (rule: string) => {
+      const decode = rules.find((own) => own.rule === rule)?.decode;
+      return decode === undefined ? Number.NaN : decode.hits / decode.needed;
+    };
+    const own = { budget, lru: hits(CONTROL), none: hits(NONE), known: hits(KNOWN) };
+    return Number.isNaN(own.lru + own.none + own.known) ? [] : [own];
+  });
+  const share = ({ lru, none, known }: (typeof rows)[number]) => (none - lru) / (known - lru);
+  return {
+    ...row,
+    figure: rows
+      .map((own) => {
+        const hits = `${percent(own.lru)} to ${percent(own.none)}, known ${percent(own.known)}`;
+        return `${found.pack} ${own.budget}: ${percent(share(own), 0)} (${hits})`;
+      })
+      .join('; '),
+    verdict: judged(rows.map(share), (value) => value >= 0.7),
+    inputs: String(found.steps),
+  };
+}
+
+export function prefillTargets(found: Eviction | undefined): TargetRow[] {
+  const command = commandOf(found);
   const kinds = [
     {
       what: 'reads of each needed expert in a chunk of the prompt; above 1 only with prefetches',

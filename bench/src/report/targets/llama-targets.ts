@@ -47,6 +47,21 @@ const decodeRatio: Ratio = (own, other) =>
   (own.decodeTokensPerSecond ?? 0) / (other.decodeTokensPerSecond ?? Number.NaN);
 const prefillRatio: Ratio = (own, other) => own.prefillTokensPerSecond / other.prefillTokensPerSecond;
 
+/** What the target names beside the rows that a result is of. */
+const OTHERS: readonly TargetRow[] = [
+  { what: 'OLMoE-7B’s shape in Q4_0, memory for 50, 35 and 20 % of the file', limit: '≥ 2.5×, 2.5×, 2.8×' },
+  { what: 'Qwen3-30B-A3B’s shape in Q4_0, memory for 60 and 25 % of the file', limit: '≥ 1.8×, 2.5×' },
+].map(({ what, limit }) => ({
+  target: 'P19',
+  what: `decoding, ${what}: tokens a second over those of llama.cpp, one stream`,
+  limit,
+  figure: DASH,
+  verdict: NOT_MEASURED,
+  inputs: DASH,
+  control: DASH,
+  command: recorded('node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf --save llama-limited', []),
+}));
+
 export function llamaTargets(results: readonly LlamaLimited[], amx: boolean): TargetRow[] {
   const rowOf = (
     target: string,
@@ -106,5 +121,6 @@ export function llamaTargets(results: readonly LlamaLimited[], amx: boolean): Ta
     rowOf('P18', 'the prompt, all in memory', prefillRatio, { ...inMemory, least: amx ? 4 : 1.5 }),
     ...limited('peer'),
     ...limited('ikLlama'),
+    ...OTHERS,
   ];
 }

@@ -14,6 +14,7 @@ import {
   overBound,
   overSystem,
   overTrueTables,
+  savedByTruth,
   savedShare,
   takenFromPasses,
   WORTH,
@@ -43,7 +44,12 @@ interface MeasuredTarget {
   systems: readonly SystemName[];
   control?: SystemName;
   /** Why rows that were measured have no value. Where there are only such rows, they cannot tell. */
-  silent?: { because: string; is: (row: ComparedRow) => boolean; value: MeasuredTarget['value'] };
+  silent?: {
+    because: string;
+    /** What there was to gain: too little to be a share of. */
+    most: MeasuredTarget['value'];
+    value: MeasuredTarget['value'];
+  };
 }
 
 const values = (rows: readonly { value: number }[]) => rows.map(({ value }) => value);
@@ -55,14 +61,19 @@ function targetRow(file: BenchFile, target: MeasuredTarget): TargetRow {
   const all = withValue(compared, value);
   const rows = all.filter(counts);
   const others = all.filter((row) => !counts(row));
-  const without = rows.length === 0 && silent !== undefined ? compared.filter(counts).filter(silent.is) : [];
+  const without = rows.length === 0 && silent ? withValue(compared.filter(counts), silent.most) : [];
   const wrong = withValue(comparedRows(file, [control]).filter(keep), value).filter(counts);
   const inRows = ({ length }: readonly unknown[]) => (length === 1 ? 'in 1 row' : `in ${length} rows`);
-  const heldBack = (own: readonly ComparedRow[]) => rangeText(values(withValue(own, silent!.value)), show);
+  /** Of rows that have no value: what there was to gain, and the share of it where that is above 0. */
+  const heldBack = (own: readonly (ComparedRow & { value: number })[]) => {
+    const shares = values(withValue(own, silent!.value));
+    const told = `${silent!.because} ${rangeText(values(own), show)} ${inRows(own)}`;
+    return shares.length === 0 ? told : `${told}, of which ${rangeText(shares, show)}`;
+  };
   const figure = (own: readonly { value: number }[]) => `${rangeText(values(own), show)} ${inRows(own)}`;
   const parts = [
     rows.length === 0 ? DASH : `${figure(rows)}${more(rows)}`,
-    ...(without.length === 0 ? [] : [`${silent!.because} ${inRows(without)}, of which ${heldBack(without)}`]),
+    ...(without.length === 0 ? [] : [heldBack(without)]),
     ...(others.length === 0 ? [] : [`elsewhere ${figure(others)}`]),
   ];
   const shown =
@@ -117,8 +128,8 @@ export function measuredTargets(file: BenchFile): TargetRow[] {
       keep: some,
       counts: matter,
       silent: {
-        because: `true tables save less than ${worth}`,
-        is: ({ measurement, group }) => beside(measurement, 'replay', group) !== undefined,
+        because: 'true tables themselves save too little,',
+        most: savedByTruth,
         value: (measurement, group) => savedShare(measurement, group, 0),
       },
       systems: ['replay', 'lru', 'none', 'lfu', 'static-hot'],

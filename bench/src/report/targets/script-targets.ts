@@ -1,7 +1,8 @@
-/** P13, P16, P17 and P20 to P23: what smaller measurements found, from the results of their scripts. */
+/** P13 and P16, and the targets of decoding: what smaller measurements found, from the results of their scripts. */
 import { type Interval, isTold } from '../../../../dist/evaluation/paired-difference.js';
-import { CANNOT_TELL, DASH, dataTitle, NOT_MEASURED, percent, times } from '../format.js';
-import { type Eviction, prefillTargets } from './eviction-target.js';
+import { CANNOT_TELL, DASH, dataTitle, NOT_MEASURED, percent } from '../format.js';
+import { type DecodeResults, decodeTargets } from './decode-targets.js';
+import { decodeHitsTarget, type Eviction, prefillTargets } from './eviction-target.js';
 import { type Recorded, recorded } from './recorded.js';
 import { type Replayed, replayTarget } from './replay-target.js';
 import { judged, type TargetRow, type Verdict } from './target-row.js';
@@ -38,42 +39,8 @@ interface QuantizedAccuracy extends Recorded {
   }[];
 }
 
-/** Of bench/results/governor*.json: one model, a row for each budget. */
-interface Governed extends Recorded {
-  model: string;
-  task: string;
-  rows: {
-    budget: string;
-    requests: number;
-    /** Of all servers. Earlier results are of one, and their intervals over pairs of blocks. */
-    starts?: number;
-    /**
-     * Time over that of `--predictor none`, less 1: of the defaults, of prediction that nothing governs, and of
-     * `--predictor none` in another process.
-     */
-    defaults: Interval;
-    ungoverned: Interval;
-    again: Interval;
-  }[];
-}
-
-/** Of bench/results/look-ahead-link.json: a row for each budget and number of layers, 0 first and again last. */
-interface LookedAhead extends Recorded {
-  model: string;
-  requests: number;
-  rows: {
-    budget: string;
-    layers: number;
-    /** Time over that of the budget's first row, less 1. */
-    slower: Interval | null;
-  }[];
-}
-
-export interface ScriptResults {
+export interface ScriptResults extends DecodeResults {
   trainTime?: TrainTime | undefined;
-  lookAhead?: LookedAhead | undefined;
-  /** Of every model that was measured. */
-  governed?: readonly Governed[] | undefined;
   /** Of every model that was measured. */
   quantized?: readonly QuantizedAccuracy[] | undefined;
   eviction?: Eviction | undefined;
@@ -84,97 +51,18 @@ export interface ScriptResults {
 export function scriptTargets({
   trainTime,
   quantized = [],
-  governed = [],
   replayed = [],
   eviction,
-  lookAhead,
+  ...decoding
 }: ScriptResults): TargetRow[] {
   return [
     trainTarget(trainTime),
     ...quantizedTargets(quantized),
-    governedTarget(governed),
     replayTarget(replayed),
+    decodeHitsTarget(eviction),
     ...prefillTargets(eviction),
-    lookAheadTarget(lookAhead),
-    DRAFTS,
+    ...decodeTargets(decoding),
   ];
-}
-
-/** Nothing is left that could be measured: bench/notes/tried.md has the figures of what was deleted. */
-const DRAFTS: TargetRow = {
-  target: 'P23',
-  what: 'time of a token with drafts from the text so far, starved of memory, where 75 % of them hold',
-  limit: '≤ 0.85×',
-  figure: 'built, measured and deleted: bench/notes/tried.md',
-  verdict: 'missed',
-  inputs: DASH,
-  control: DASH,
-  command: DASH,
-};
-
-function lookAheadTarget(found: LookedAhead | undefined): TargetRow {
-  const row = {
-    target: 'P22',
-    what: 'look-ahead in decode over a simulated link of 2 GB/s, two layers named: time saved by the pairs of blocks',
-    limit: '≥ 9 %',
-    command: recorded(
-      'node bench/scripts/look-ahead/look-ahead.mjs --model DIR --host-budget 100% --link-bandwidth 2GB/s --out look-ahead-link',
-      found === undefined ? [] : [found],
-    ),
-  };
-  if (found === undefined)
-    return { ...row, figure: DASH, verdict: NOT_MEASURED, inputs: DASH, control: DASH };
-  const measured = found.rows.flatMap(({ slower, ...own }) => (slower === null ? [] : [{ ...own, slower }]));
-  const shown = (layers: number) =>
-    measured
-      .filter((own) => own.layers === layers)
-      .map(
-        ({ budget, slower: { mean, low, high } }) =>
-          `${budget} ${percent(-mean)} (${percent(-high)} to ${percent(-low)})`,
-      )
-      .join(', ');
-  return {
-    ...row,
-    figure: `${found.model} ${shown(2)}`,
-    verdict: judged(
-      measured.filter(({ layers }) => layers === 2).map(({ slower }) => -slower.mean),
-      (saved) => saved >= 0.09,
-    ),
-    inputs: String(found.requests),
-    control: `without, again: ${shown(0)}`,
-  };
-}
-
-function governedTarget(results: readonly Governed[]): TargetRow {
-  const ofBlocks = results.some(({ rows }) => rows.some(({ starts }) => starts === undefined));
-  const over = ofBlocks ? 'starts of the servers, or pairs of blocks of one start' : 'starts of the servers';
-  const row = {
-    target: 'P17',
-    what: `time of a request with the defaults over that with \`--predictor none\`, and its 95 % interval over ${over}`,
-    limit: 'interval reaches 1.00×, in every cell of a grid',
-    command: recorded(
-      'node bench/scripts/governor/governor.mjs --model models/switch-words --task category',
-      results,
-    ),
-  };
-  const all = results.flatMap(({ model, rows }) => rows.map((own) => ({ model, ...own })));
-  if (all.length === 0) return { ...row, figure: DASH, verdict: NOT_MEASURED, inputs: DASH, control: DASH };
-  const shown = (name: 'defaults' | 'ungoverned' | 'again') =>
-    all
-      .map(({ model, budget, [name]: { mean, low, high } }) => {
-        return `${model} ${budget} ${times(1 + mean)} (${times(1 + low)} to ${times(1 + high)})`;
-      })
-      .join(', ');
-  return {
-    ...row,
-    figure: shown('defaults'),
-    verdict: judged(
-      all.map(({ defaults }) => defaults.low),
-      (surely) => surely <= 0,
-    ),
-    inputs: [...new Set(all.map(({ requests }) => requests))].join(', '),
-    control: `none again: ${shown('again')}; without the governor: ${shown('ungoverned')}`,
-  };
 }
 
 function trainTarget(found: TrainTime | undefined): TargetRow {
