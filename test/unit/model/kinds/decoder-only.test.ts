@@ -4,6 +4,7 @@ import type { ItemWork } from '../../../../src/protocol/item-work.js';
 import type { Sampling } from '../../../../src/protocol/sampling.js';
 import { bench, closeBench } from '../../inference/loop-bench.js';
 import { DECODER_ONLY } from '../../inference/scripted-engine.js';
+import { kindBench, tableOf } from './kind-bench.js';
 
 afterEach(closeBench);
 
@@ -21,6 +22,26 @@ function continued(prompt: number[], count: number): number[] {
   return tokens.slice(prompt.length);
 }
 const long = (length: number) => Array.from({ length }, (_, i) => 2 + (i % 3));
+
+describe('a prompt in chunks', () => {
+  it('plans each of them with what its tokens and those of the next one need', () => {
+    const { done, forecasts, hold, kind, start } = kindBench({ shape: DECODER_ONLY });
+    // 40 tokens in passes of 32: the last eight need other experts than those before.
+    const named = (first: number, rest: number) =>
+      Array.from({ length: 40 }, (_, t) => (t < 32 ? first : rest));
+    const table = tableOf([...named(0, 1), ...named(2, 3)], 2);
+    start(hold(0, [{ work: generate(1), tokens: long(40) }], [table]));
+    while (done.length === 0) kind.step();
+    const planned = forecasts.map(({ own, behind }) =>
+      [own, behind].map((visits) => visits.map(({ need }) => [...need])),
+    );
+    const of = (...experts: number[]) => experts.map((one) => [0, 1, 2, 3].map((id) => Number(id === one)));
+    expect(planned).toEqual([
+      [of(0, 2), of(1, 3)],
+      [of(1, 3), []],
+    ]);
+  });
+});
 
 describe('generation', () => {
   it('picks the first token from the last row of the prompt, and ends at any end token', () => {

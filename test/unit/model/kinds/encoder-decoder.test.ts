@@ -1,31 +1,13 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { planScoring } from '../../../../src/batching/scoring-plan.js';
-import { fillNeed } from '../../../../src/predictor/expert-need.js';
 import type { StepTables } from '../../../../src/predictor/step-tables.js';
-import { createHashTable, TABLE_READY } from '../../../../src/protocol/hash-table.js';
 import type { ItemWork } from '../../../../src/protocol/item-work.js';
-import { kindBench } from './kind-bench.js';
+import { kindBench, tableOf } from './kind-bench.js';
 
 const generate: ItemWork = { kind: 'generate', maxTokens: 3, logprobs: null, choices: [null] };
 const score = (labels: number[][]): ItemWork => ({ kind: 'score', plan: planScoring(labels, 0, 1) });
 
 afterEach(() => vi.useRealTimers());
-
-/** A table that names one expert for each token of a stack with one MoE layer. */
-function tableOf(experts: number[]) {
-  const table = createHashTable({
-    batchId: 0,
-    layers: 1,
-    tokens: experts.length,
-    k: 1,
-    expertsPerLayer: 4,
-  });
-  table.experts.set(experts);
-  table.chance.fill(1);
-  fillNeed(table);
-  table.settle(TABLE_READY);
-  return table;
-}
 
 describe('an encoder-decoder model', () => {
   it('plans a pass for those inputs of a batch that KV pages admit, and for their labels', () => {

@@ -7,12 +7,29 @@ import { type PassSequence, passAnswers, passBatch } from '../../../../src/batch
 import { openKind } from '../../../../src/model/kinds/index.js';
 import type { PassRunner } from '../../../../src/model/kinds/model-kind.js';
 import { isEncoderDecoder } from '../../../../src/model/model-shape.js';
+import { fillNeed } from '../../../../src/predictor/expert-need.js';
 import type { PassForecast } from '../../../../src/predictor/pass-forecast.js';
 import type { StepTables } from '../../../../src/predictor/step-tables.js';
-import type { HashTable } from '../../../../src/protocol/hash-table.js';
+import { createHashTable, type HashTable, TABLE_READY } from '../../../../src/protocol/hash-table.js';
 import type { BatchItem } from '../../../../src/protocol/inference-messages.js';
 import { Matchers } from '../../../../src/structure/matchers.js';
 import { PAGE_TOKENS, ScriptedEngine, SHAPE } from '../../inference/scripted-engine.js';
+
+/** A table that names one expert for each token, by layer, of a stack with so many MoE layers. */
+export function tableOf(experts: number[], layers = 1) {
+  const table = createHashTable({
+    batchId: 0,
+    layers,
+    tokens: experts.length / layers,
+    k: 1,
+    expertsPerLayer: 4,
+  });
+  table.experts.set(experts);
+  table.chance.fill(1);
+  fillNeed(table);
+  table.settle(TABLE_READY);
+  return table;
+}
 
 /** A kind of model over a scripted engine, and the forecasts that its passes were given. */
 export function kindBench({
