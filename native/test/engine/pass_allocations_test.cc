@@ -6,6 +6,7 @@
 #include "doctest/doctest.h"
 #include "support/allocation_count.h"
 #include "support/oracle_cases.h"
+#include "support/pack_files.h"
 #include "support/repo_paths.h"
 #include "support/test_pack.h"
 
@@ -13,6 +14,7 @@ namespace sida {
 namespace {
 
 using testing::fixture;
+using testing::kInt8Format;
 using testing::pass_of;
 using testing::TempDir;
 
@@ -41,11 +43,13 @@ void step(Engine& engine, size_t look_ahead) {
 
 TEST_CASE("a step whose experts are resident allocates nothing") {
   for (const char* name : {"olmoe-tiny", "gpt-oss-tiny", "deepseek-v3-tiny"}) {
-    for (const ActivationFormat activations : {ActivationFormat::kF32, ActivationFormat::kBf16}) {
+    for (const ActivationFormat activations :
+         {ActivationFormat::kF32, ActivationFormat::kBf16, ActivationFormat::kInt8}) {
       CAPTURE(std::string(name));
       CAPTURE(std::string(activation_format_name(activations)));
       TempDir packed;
-      testing::write_pack(fixture(name), packed.path(), kBf16Format, kBf16Format);
+      const WeightFormat weights = activations == ActivationFormat::kInt8 ? kInt8Format : kBf16Format;
+      testing::write_pack(fixture(name), packed.path(), weights, weights);
       BatchLimits limits{64, 1024, 2};
       limits.activations = activations;
       limits.kv_windows = kIds.size();

@@ -10,7 +10,10 @@ export interface RestOverhead extends Recorded {
   /** One for each `--batch-wait-ms`. */
   runs: {
     batchWaitMs: number;
+    /** Over the engine's own figure for the same request. */
     one: { overheadP50Ms: number };
+    /** Over the median of the bare engine. */
+    overBareP50Ms: number;
     /** Processor time of a request, in milliseconds. */
     many: { apiCpuMs: number; engineCpuMs: number };
     bareMany: { cpuMs: number };
@@ -39,7 +42,14 @@ const inMs = (value: number) => `${value.toFixed(2)} ms`;
 
 const REST: readonly RestTarget[] = [
   {
-    what: 'REST, one client: p50 over the engine’s time',
+    what: 'REST, one client: p50 over that of the bare engine',
+    limit: '≤ 1.00 ms',
+    within: (value) => value <= 1,
+    value: ({ overBareP50Ms }) => overBareP50Ms,
+    show: inMs,
+  },
+  {
+    what: 'the same over the engine’s time of each request',
     limit: '≤ 1.00 ms',
     within: (value) => value <= 1,
     value: ({ one }) => one.overheadP50Ms,

@@ -1,3 +1,4 @@
+import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { LineProcess } from '../../../src/support/line-process.js';
 import { run } from '../../../src/support/processes.js';
@@ -51,7 +52,10 @@ it('a result names its command without folders, and the commit, machine and inst
     '/home/me/out',
   ];
   try {
-    expect(scriptProvenance()).toEqual({
+    const { cpuFlags, ...made } = scriptProvenance();
+    const flags = existsSync('/proc/cpuinfo') ? readFileSync('/proc/cpuinfo', 'utf8') : '';
+    expect(cpuFlags?.includes('avx2') ?? false).toBe(/^flags.* avx2 /m.test(flags));
+    expect(made).toEqual({
       command: 'node bench/scripts/kernels/kernels.mjs --out out',
       commit: expect.stringMatching(/^([0-9a-f]{7,}(\+changes)?|unknown)$/),
       machine: expect.stringMatching(/, \d+ cores, [\d.]+ [KMGT]iB$/),
