@@ -6,7 +6,7 @@ import { wrapped } from '../../dist/text/wrapped.js';
 import { renderSvg } from '../dist/charts/svg.js';
 import { BENCH_FILE, checkTrees, readBenchFile } from '../dist/report/bench-file.js';
 import { budgetsTable } from '../dist/report/budgets-table.js';
-import { paperSystemsTable } from '../dist/report/headline-section.js';
+import { batchesTable, paperSystemsTable } from '../dist/report/headline-section.js';
 import { joinedFile } from '../dist/report/joined-file.js';
 import { markdownTable } from '../dist/report/markdown.js';
 import { sectionsOf } from '../dist/report/sections.js';
@@ -22,6 +22,8 @@ const namesOf = ({ models, fidelity }) => [
 /** Sections with figures of the studies of fidelity, and those that have no others. */
 const STUDIED = /^(meaning|targets|budgets|paper-)/;
 const OF_STUDIES = /^paper-/;
+/** Sections that count every row, whichever they name. */
+const OF_ALL = /^(meaning|targets)$/;
 /** Sections that compare times, and that one run measured as a whole: rows of two runs would not compare. */
 const OF_ONE_RUN = /^(element-types|rest-)/;
 
@@ -61,7 +63,9 @@ function sourceText(all, text, id) {
     if (OF_STUDIES.test(id)) return suppliesStudies(all, at);
     return STUDIED.test(id) || file.measurements.length > 0;
   });
-  const named = files.filter(({ file }) => namesOf(file).some((name) => text.includes(name)));
+  const named = OF_ALL.test(id)
+    ? []
+    : files.filter(({ file }) => namesOf(file).some((name) => text.includes(name)));
   const used = named.length > 0 ? named : files;
   return used.map((each) => sourceOf(each, used.length > 1)).join('\n');
 }
@@ -131,6 +135,10 @@ if (files.length > 0) {
   if (paperSystems.rows.length > 0)
     benchTables['bench-paper-systems'] = () =>
       `${markdownTable(paperSystems)}\n\n${sourceText(files, markdownTable(paperSystems), 'headlines')}`;
+  const batches = batchesTable(joined);
+  if (batches.rows.length > 0)
+    benchTables['bench-batches'] = () =>
+      `${markdownTable(batches)}\n\n${sourceText(files, markdownTable(batches), 'headlines')}`;
   const scripts = {
     trainTime: scriptResult('train-time'),
     lookAhead: LOOKED_AHEAD.flatMap((name) => scriptResult(name) ?? []),

@@ -56,7 +56,7 @@ export function budgetsTable(file: BenchFile): { tables: Table[]; notes: string[
     const whole = at(system, 1);
     return [...(whole === undefined ? [] : [whole]), ...own].map(row);
   };
-  const rows = [row(resident), ...TRAINED.flatMap(rowsOf)];
+  const rows = [row(resident), ...[...TRAINED, 'token' as const].flatMap(rowsOf)];
   return {
     tables: [{ head: HEAD, rows }, ...controls(file)],
     notes: ['`lru` and `none` (the default settings with `--predictor none`) predict nothing.'],

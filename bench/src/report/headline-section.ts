@@ -4,22 +4,24 @@ import { PREDICTING, type SystemName } from '../scenarios/systems.js';
 import { type BenchFile, perSecond } from './bench-file.js';
 import { type ComparedRow, comparedRows } from './compared-rows.js';
 import { DASH, dataTitle, linkTitle, percent, shareName, times } from './format.js';
-import { inputsText, modelTitle, systemTitle } from './groups.js';
+import { groupsOf, inputsText, modelTitle, systemTitle } from './groups.js';
 import { HEADLINES, SIDA } from './paper.js';
 import { beside, bytesOver, overSystem } from './ratios.js';
 import type { Section, Table } from './section.js';
 
 /** Experts on the device in the rows beside the paper. */
 const SHARE = 0.2;
+/** What predicts, and wrong tables of the same size. */
+const SHOWN: readonly SystemName[] = [...PREDICTING, 'token', 'shuffled'];
 
 export function headlineSection(file: BenchFile): Section {
-  const rows = comparedRows(file, PREDICTING);
+  const rows = comparedRows(file, SHOWN);
   return {
     id: 'headlines',
     title: 'Headline ratios: same budget, same machine',
     beside: SIDA,
     about: [
-      'Systems that predict nothing come first: on-demand LRU, and the default settings with `--predictor none`. The baseline of the paper moves whole layers under the memory limit; ours is `layer-streaming`. `lstm`, with the paper’s network, and `attention` answer exactly, `predicted` routes by prediction, and `paper` is the paper’s system: predicted routing and FIFO.',
+      'Systems that predict nothing come first: on-demand LRU, and the default settings with `--predictor none`. The baseline of the paper moves whole layers under the memory limit; ours is `layer-streaming`. `lstm`, with the paper’s network, and `attention` answer exactly, `predicted` routes by prediction, and `paper` is the paper’s system: predicted routing and FIFO. `token` names what each token needed before, `shuffled` is the control with wrong tables.',
     ],
     tables: [
       { caption: 'Measured here, one input a batch', head: HEAD, rows: rows.map(rowOf) },
@@ -56,11 +58,26 @@ const HEAD = [
 
 /** The paper's system and ours on the paper's task, by the experts of a layer, one input a batch. */
 export function paperSystemsTable(file: BenchFile): Table {
-  const rows = comparedRows(file, ['paper', 'predicted', 'lstm', 'attention', 'replay']).filter(
+  const rows = comparedRows(file, [...SHOWN, 'replay']).filter(
     ({ measurement: { scenario } }) =>
       scenario.data === 'sst2' && scenario.share === SHARE && scenario.lookahead === LOOKAHEAD,
   );
   return { head: HEAD, rows: rows.map(rowOf) };
+}
+
+/** Batches of several inputs: what predicts, and what does not. */
+export function batchesTable(file: BenchFile): Table {
+  const rows = groupsOf(file.measurements)
+    .filter(({ scenario }) => scenario.batch > 1 && scenario.arrivals === undefined)
+    .flatMap((group) =>
+      group.measurements
+        .filter(({ scenario }) => scenario.share < 1)
+        .map((measurement) => {
+          const [model, task, link, budget, ...rest] = rowOf({ measurement, group });
+          return [model!, task!, link!, String(group.scenario.batch), budget!, ...rest];
+        }),
+    );
+  return { head: HEAD.toSpliced(3, 0, 'batch'), rows };
 }
 
 function rowOf({ measurement, group }: ComparedRow): string[] {

@@ -5,14 +5,8 @@ import { type BenchFile, type MeasurementSummary, perSecond } from './bench-file
 import type { Group } from './groups.js';
 
 /** Systems that predict nothing. */
-const BLIND: readonly SystemName[] = [
-  ...UNPREDICTED,
-  'fifo',
-  'lfu',
-  'lifo',
-  'expert-buffering',
-  'static-hot',
-];
+const BLIND_SERVERS: readonly SystemName[] = [...UNPREDICTED, 'fifo', 'lfu', 'lifo'];
+const BLIND: readonly SystemName[] = [...BLIND_SERVERS, 'expert-buffering', 'static-hot'];
 
 /** Time over a bound that no run can beat: the time of the resident run, or of moving its bytes over the link. */
 export function overBound(
@@ -55,6 +49,14 @@ export function overSystem(
 ): number | undefined {
   const other = beside(measurement, system, group);
   return other === undefined ? undefined : perSecond(measurement) / perSecond(other);
+}
+
+/** Throughput over that of the best system in a server that predicts nothing: the engine alone has less to do. */
+export function overBestBlind(measurement: MeasurementSummary, { measurements }: Group): number | undefined {
+  const blind = measurements.filter(
+    ({ system, scenario }) => BLIND_SERVERS.includes(system) && scenario.share === measurement.scenario.share,
+  );
+  return blind.length === 0 ? undefined : perSecond(measurement) / Math.max(...blind.map(perSecond));
 }
 
 /** Bytes over those of another system; infinite where that moves nothing and this does. */

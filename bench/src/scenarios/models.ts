@@ -53,7 +53,7 @@ export const SWITCH_MINI: BenchModel = {
   maxBatchTokens: 2048,
 };
 
-/** Its experts hold what it knows. */
+/** Its experts hold a sixth of its right answers. */
 export const SWITCH_WORDS: BenchModel = {
   name: 'switch-words',
   weights: 'trained',

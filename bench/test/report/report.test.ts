@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type BenchFile, checkTrees, readBenchFile, summarize } from '../../src/report/bench-file.js';
 import { budgetsTable } from '../../src/report/budgets-table.js';
+import { batchesTable } from '../../src/report/headline-section.js';
 import { htmlReport } from '../../src/report/html.js';
 import { markdownTable } from '../../src/report/markdown.js';
 import { sectionsOf } from '../../src/report/sections.js';
@@ -167,12 +168,12 @@ describe('what it means', () => {
     const [exact, routed, moved, building, quality] = sentences;
     expect(exact).toContain('`lstm`; disk; simulated link, 12 GB/s');
     expect(exact).toContain(
-      'beside on-demand LRU it is slower in 4 of 4 rows, equal within 10 % in 0 and faster in 0, and beside',
+      'beside `--predictor none` it is slower in 4 of 4 rows, equal within 10 % in 0 and faster in 0, and beside',
     );
     expect(exact).toContain(
-      '`--predictor none` it is slower in 4 of 4 rows, equal within 10 % in 0 and faster in 0; it has from 0.80× (switch-mini',
+      'on-demand LRU it is slower in 4 of 4 rows, equal within 10 % in 0 and faster in 0, and beside the best that predicts nothing in the same server slower in 4 of 4 rows, equal within 10 % in 0 and faster in 0; it has from 0.80× (switch-mini',
     );
-    expect(routed).toContain('`paper`: beside on-demand LRU it is slower in 0 of 4 rows');
+    expect(routed).toContain('`paper`: beside `--predictor none` it is slower in 4 of 4 rows');
     expect(moved).toContain('more than LRU’s in 0 of 4 rows (1.00×), than those of `--predictor none` in ');
     expect(building).toContain('takes 5.0 % of the passes’ time, more than 5 % in 0 of 4 rows');
     expect(quality).toContain('of 0 figures');
@@ -429,6 +430,24 @@ describe('the table of budgets', () => {
       'identical',
       '1.00×, 1.00×, 1.00×',
       '488 KiB, 488 KiB, 488 KiB',
+    ]);
+  });
+});
+
+describe('the table of batches', () => {
+  it('has every system of fewer experts, by batch, beside what predicts nothing', () => {
+    const ofBatches = (batch: number) =>
+      file.measurements
+        .filter(({ scenario }) => scenario.link === 'disk')
+        .map((one) => ({ ...one, scenario: { ...one.scenario, batch } }));
+    const { head, rows } = batchesTable({ ...file, measurements: [...ofBatches(1), ...ofBatches(8)] });
+    const column = (name: string) => rows.map((row) => row[head.indexOf(name)]);
+    expect(new Set(column('batch'))).toEqual(new Set(['8']));
+    expect(new Set(column('budget'))).toEqual(new Set(['40 %', '20 %']));
+    const lstm = rows.filter((row) => row[head.indexOf('system')] === 'lstm');
+    expect(lstm.map((row) => row.slice(7, 9))).toEqual([
+      ['0.80×', '0.64×'],
+      ['0.80×', '0.64×'],
     ]);
   });
 });
