@@ -328,32 +328,42 @@ describe('decoding without a predictor', () => {
   });
 });
 
-describe('the prompt of a decoder', () => {
-  const p21 = (bytes: number, ms: number) =>
-    targetsSection(FILE, {
-      eviction: {
-        ...RECORDED,
-        ...{ pack: 'decoder', prompt: 512, slotBytes: 100 },
-        // The second chunk's experts take longer to read than the chunk to compute.
-        chunks: [
-          { ms: 100, bytes: 1000 },
-          { ms: 100, bytes: 3000 },
-        ],
-        rows: [
-          {
-            ...{ budget: '25%', bytesPerSecond: 20_000 },
-            rules: [
-              { rule: 'lru', prefill: { ms: 500, bytes: 4000, needed: 40 } },
-              { rule: 'none', prefill: { ms, bytes, needed: 40 } },
-            ],
-          },
-        ],
-      },
-    })
-      .tables[0]!.rows.filter(([name]) => name === 'P21')
+describe('a decoder that does not fit', () => {
+  const rowsOf = (target: string, { bytes = 3000, ms = 275, none = 60 }) => {
+    const prefill = (took: number, moved: number) => ({ ms: took, bytes: moved, needed: 40, hits: 0 });
+    const decode = (hits: number) => ({ ms: 900, bytes: 9000, needed: 100, hits });
+    const eviction = {
+      ...RECORDED,
+      ...{ pack: 'decoder', prompt: 512, steps: 128, slotBytes: 100 },
+      // The second chunk's experts take longer to read than the chunk to compute.
+      chunks: [
+        { ms: 100, bytes: 1000 },
+        { ms: 100, bytes: 3000 },
+      ],
+      rows: [
+        {
+          ...{ budget: '25%', bytesPerSecond: 20_000 },
+          rules: [
+            { rule: 'lru', prefill: prefill(500, 4000), decode: decode(40) },
+            { rule: 'none', prefill: prefill(ms, bytes), decode: decode(none) },
+            { rule: 'known', prefill: prefill(ms, bytes), decode: decode(65) },
+          ],
+        },
+      ],
+    };
+    return targetsSection(FILE, { eviction })
+      .tables[0]!.rows.filter(([name, what]) => name === target && !what!.startsWith('decode hits'))
       .map((row) => row.slice(3, 7));
+  };
+  const p21 = (bytes: number, ms: number) => rowsOf('P21', { bytes, ms });
 
-  it('is compared with computing or one read of its experts, and with LRU', () => {
+  it('generates with a share of the hits that knowing the next token would add to LRU', () => {
+    const p20 = (none: number) => rowsOf('P20', { none })[0]!;
+    expect(p20(60)).toEqual(['decoder 25%: 80 % (40.0 % to 60.0 %, known 65.0 %)', 'reached', '128', '–']);
+    expect(p20(55)[1]).toBe('missed');
+  });
+
+  it('reads its prompt in a time that is compared with computing or one read of its experts, and with LRU', () => {
     expect(p21(3000, 275)).toEqual([
       ['decoder 25% 0.75×', 'reached', '512', 'lru: 25% 1.00×'],
       ['decoder 25% 1.10×', 'reached', '512', 'lru: 25% 2.00×'],

@@ -58,7 +58,7 @@ function commandOf(found: Eviction | undefined): string {
 export function decodeHitsTarget(found: Eviction | undefined): TargetRow {
   const row = {
     target: 'P20',
-    what: 'the same of a trained decoder that generates; a horizon of four tokens, which drafts would give, was not measured',
+    what: 'the same of the bundled decoder, trained; a horizon of four tokens, which drafts would give, was not measured',
     limit: '≥ 70 %',
     command: commandOf(found),
     control: DASH,
