@@ -87,7 +87,8 @@ function commit(): string {
       stdio: ['ignore', 'pipe', 'ignore'],
     }).trim();
   try {
-    const changed = git('status', '--porcelain', '--untracked-files=no') !== '';
+    // An earlier result changes nothing in what runs.
+    const changed = git('status', '--porcelain', '--untracked-files=no', '.', ':!bench/results') !== '';
     return git('rev-parse', '--short', 'HEAD') + (changed ? CHANGES : '');
   } catch {
     return 'unknown';
