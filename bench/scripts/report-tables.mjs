@@ -33,9 +33,9 @@ const CONDITIONS = 'bench/results/conditions';
 const RESULTS = [CONDITIONS, 'bench/results/systems', 'bench/results/fidelity'];
 const CHARTS = 'docs/charts';
 /** Results of bench/scripts/governor/governor.mjs. */
-const GOVERNED = ['governor', 'governor-link', 'governor-olmoe-mini'];
+const GOVERNED = ['governor'];
 /** Results of bench/scripts/look-ahead/look-ahead.mjs over simulated links. */
-const LOOKED_AHEAD = ['look-ahead-link', 'look-ahead-fast-link', 'look-ahead-slow-link'];
+const LOOKED_AHEAD = ['look-ahead-link'];
 /** Recorded routing of decoders. */
 const REPLAYED = ['qwen', 'gemma', 'gptoss'];
 
@@ -61,6 +61,7 @@ function suppliesStudies(all, at) {
 function sourceText(all, text, id) {
   const files = all.filter(({ file }, at) => {
     if (OF_STUDIES.test(id)) return suppliesStudies(all, at);
+    if (id === 'budgets') return file.fidelity.length > 0 || namesOf(file).includes(SWITCH_WORDS.name);
     return STUDIED.test(id) || file.measurements.length > 0;
   });
   const named = OF_ALL.test(id)
