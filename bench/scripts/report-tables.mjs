@@ -24,6 +24,8 @@ const STUDIED = /^(meaning|targets|budgets|paper-)/;
 const OF_STUDIES = /^paper-/;
 /** Sections that count every row, whichever they name. */
 const OF_ALL = /^(meaning|targets)$/;
+/** Sections of one group of rows, that only runs with such rows are a source of. */
+const OF_RUNS = /^(systems|throughput|latency|pareto|breakdown)-/;
 /** Sections that compare times, and that one run measured as a whole: rows of two runs would not compare. */
 const OF_ONE_RUN = /^(element-types|rest-)/;
 
@@ -132,14 +134,14 @@ if (files.length > 0) {
         '\n\n',
       );
     };
-  const paperSystems = paperSystemsTable(joined);
-  if (paperSystems.rows.length > 0)
-    benchTables['bench-paper-systems'] = () =>
-      `${markdownTable(paperSystems)}\n\n${sourceText(files, markdownTable(paperSystems), 'headlines')}`;
-  const batches = batchesTable(joined);
-  if (batches.rows.length > 0)
-    benchTables['bench-batches'] = () =>
-      `${markdownTable(batches)}\n\n${sourceText(files, markdownTable(batches), 'headlines')}`;
+  for (const [name, make] of [
+    ['paper-systems', paperSystemsTable],
+    ['batches', batchesTable],
+  ]) {
+    const own = files.filter(({ file }) => make(file).rows.length > 0);
+    const text = markdownTable(make(joined));
+    if (own.length > 0) benchTables[`bench-${name}`] = () => `${text}\n\n${sourceText(own, text, name)}`;
+  }
   const scripts = {
     trainTime: scriptResult('train-time'),
     lookAhead: LOOKED_AHEAD.flatMap((name) => scriptResult(name) ?? []),
@@ -164,8 +166,12 @@ if (files.length > 0) {
       start: scriptResult('start-amx'),
     },
   };
-  for (const section of sectionsOf(joined, scripts))
-    benchTables[`bench-${section.id}`] = (page) => sectionText(files, section, page);
+  for (const section of sectionsOf(joined, scripts)) {
+    const own = OF_RUNS.test(section.id)
+      ? files.filter(({ file }) => sectionsOf(file).some(({ id }) => id === section.id))
+      : files;
+    benchTables[`bench-${section.id}`] = (page) => sectionText(own, section, page);
+  }
   const one = files.filter(({ folder }) => folder === CONDITIONS);
   for (const section of one.flatMap(({ file }) => sectionsOf(file)).filter(({ id }) => OF_ONE_RUN.test(id)))
     benchTables[`bench-${section.id}`] = (page) => sectionText(one, section, page);

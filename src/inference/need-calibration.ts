@@ -133,8 +133,8 @@ export class NeedCalibration {
       for (let index = 0; index < need.length; index++) {
         frequency[index] = odds((this.#uses[firstId + index]! + 0.5) / (visits + 1));
         age[index] = ageOf(visits - this.#usedAt[firstId + index]!);
-        const history = historyOdds(weights, frequency[index]!, age[index]!);
-        unnamed[index] = chanceOf(weights.forecast * UNNAMED + history);
+        const past = historyOdds(weights, frequency[index]!, age[index]!);
+        unnamed[index] = chanceOf(weights.forecast * UNNAMED + past);
       }
       history = { frequency, age, unnamed };
       this.#history.set(firstId, history);

@@ -1,7 +1,7 @@
 /** P8, P17, P22 and P23: what prediction gains and costs servers that answer side by side. */
 import type { Interval } from '../../../../dist/evaluation/paired-difference.js';
 import { parseBytes } from '../../../../dist/text/bytes.js';
-import { DASH, NOT_MEASURED, percent, times } from '../format.js';
+import { CANNOT_TELL, DASH, NOT_MEASURED, percent, times } from '../format.js';
 import { WORTH } from '../ratios.js';
 import { type Recorded, recorded } from './recorded.js';
 import { judged, type TargetRow } from './target-row.js';
@@ -94,6 +94,13 @@ function gainTarget(found: DecodeSystems | undefined): TargetRow {
     if (!own || !none || !most || most.mean < 1 + WORTH) return [];
     return [{ link, own, none, most, share: (of: Ratio) => (of.mean - 1) / (most.mean - 1) }];
   });
+  if (rows.length === 0) {
+    const gains = links
+      .flatMap((link) => over(link, 'true tables') ?? [])
+      .map((most) => interval(most, times));
+    const figure = `–; true tables themselves gain too little, ${gains.join(', ')} of LRU`;
+    return { ...row, figure, verdict: CANNOT_TELL, inputs: tokensOf(found), control: DASH };
+  }
   return {
     ...row,
     figure: rows

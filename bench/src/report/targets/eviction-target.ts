@@ -70,7 +70,7 @@ export function decodeHitsTarget(found: Eviction | undefined): TargetRow {
       return decode === undefined ? Number.NaN : decode.hits / decode.needed;
     };
     const own = { budget, lru: hits(CONTROL), none: hits(NONE), known: hits(KNOWN) };
-    return Number.isNaN(own.lru + own.none + own.known) ? [] : [own];
+    return own.known > own.lru ? [own] : [];
   });
   const share = ({ lru, none, known }: (typeof rows)[number]) => (none - lru) / (known - lru);
   return {
