@@ -18,8 +18,6 @@ const SLOWING = 16;
 const ODDS_RATE = 0.3;
 /** Keeps the log-odds of 0 and 1 finite. */
 const EDGE = 1e-4;
-/** The log-odds of a forecast of 0. */
-const UNNAMED = odds(0);
 
 /** (experts per layer) each. */
 interface UseHistory {
@@ -27,8 +25,6 @@ interface UseHistory {
   frequency: Float64Array;
   /** The age class of its last use. */
   age: Uint8Array;
-  /** The corrected chance of a forecast of 0, which tables have for most experts of a large layer. */
-  unnamed: Float32Array;
 }
 
 interface LayerWeights {
@@ -75,10 +71,9 @@ export class NeedCalibration {
     const { firstId } = visit;
     const weights = this.#layer(firstId);
     const forecasts = this.#forecastsOf(visit);
-    const { frequency, age, unnamed } = this.#historyOf(visit);
-    const need = unnamed.slice();
+    const { frequency, age } = this.#historyOf(visit);
+    const need = new Float32Array(visit.need.length);
     for (let index = 0; index < need.length; index++) {
-      if (visit.need[index] === 0) continue;
       const history = historyOdds(weights, frequency[index]!, age[index]!);
       need[index] = chanceOf(weights.forecast * forecasts[index]! + history);
     }
@@ -126,17 +121,11 @@ export class NeedCalibration {
     let history = this.#history.get(firstId);
     if (history === undefined) {
       const visits = this.#visits.get(firstId) ?? 0;
-      const frequency = new Float64Array(need.length);
-      const age = new Uint8Array(need.length);
-      const unnamed = new Float32Array(need.length);
-      const weights = this.#layer(firstId);
+      history = { frequency: new Float64Array(need.length), age: new Uint8Array(need.length) };
       for (let index = 0; index < need.length; index++) {
-        frequency[index] = odds((this.#uses[firstId + index]! + 0.5) / (visits + 1));
-        age[index] = ageOf(visits - this.#usedAt[firstId + index]!);
-        const past = historyOdds(weights, frequency[index]!, age[index]!);
-        unnamed[index] = chanceOf(weights.forecast * UNNAMED + past);
+        history.frequency[index] = odds((this.#uses[firstId + index]! + 0.5) / (visits + 1));
+        history.age[index] = ageOf(visits - this.#usedAt[firstId + index]!);
       }
-      history = { frequency, age, unnamed };
       this.#history.set(firstId, history);
     }
     return history;
