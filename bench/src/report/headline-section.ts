@@ -21,7 +21,13 @@ export function headlineSection(file: BenchFile): Section {
     title: 'Headline ratios: same budget, same machine',
     beside: SIDA,
     about: [
-      'Systems that predict nothing come first: on-demand LRU, and the default settings with `--predictor none`. The baseline of the paper moves whole layers under the memory limit; ours is `layer-streaming`. `lstm`, with the paper’s network, and `attention` answer exactly, `predicted` routes by prediction, and `paper` is the paper’s system: predicted routing and FIFO. `token` names what each token needed before, `shuffled` is the control with wrong tables.',
+      [
+        'Systems that predict nothing come first: on-demand LRU, and the default settings with `--predictor none`.',
+        'The baseline of the paper moves whole layers under the memory limit; ours is `layer-streaming`.',
+        '`lstm`, with the paper’s network, and `attention` answer exactly, `predicted` routes by prediction, and',
+        '`paper` is the paper’s system: predicted routing and FIFO. `token` names what each token needed before,',
+        '`shuffled` is the control with wrong tables.',
+      ].join(' '),
     ],
     tables: [
       { caption: 'Measured here, one input a batch', head: HEAD, rows: rows.map(rowOf) },

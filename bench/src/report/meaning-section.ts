@@ -99,7 +99,9 @@ function routedLosses(file: BenchFile): string {
   const parts = PREDICTING.filter((name) => !TRAINED.includes(name)).map(
     (name) => `\`${name}\`: ${behind(comparedRows(file, [name]))}`,
   );
-  return `Prediction that routes, of which \`paper\` is the SiDA paper’s system (tables route, FIFO evicts; by \`attention\` where a predictor has no \`lstm\`): ${parts.join('; ')}.`;
+  const paper =
+    '`paper` is the SiDA paper’s system (tables route, FIFO evicts; by `attention` where a predictor has no `lstm`)';
+  return `Prediction that routes, of which ${paper}: ${parts.join('; ')}.`;
 }
 
 function bytesMoved(file: BenchFile): string {

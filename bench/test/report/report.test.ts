@@ -171,7 +171,11 @@ describe('what it means', () => {
       'beside `--predictor none` it is slower in 4 of 4 rows, equal within 10 % in 0 and faster in 0, and beside',
     );
     expect(exact).toContain(
-      'on-demand LRU it is slower in 4 of 4 rows, equal within 10 % in 0 and faster in 0, and beside the best that predicts nothing in the same server slower in 4 of 4 rows, equal within 10 % in 0 and faster in 0; it has from 0.80× (switch-mini',
+      [
+        'on-demand LRU it is slower in 4 of 4 rows, equal within 10 % in 0 and faster in 0, and',
+        'beside the best that predicts nothing in the same server slower in 4 of 4 rows, equal within 10 % in 0',
+        'and faster in 0; it has from 0.80× (switch-mini',
+      ].join(' '),
     );
     expect(routed).toContain('`paper`: beside `--predictor none` it is slower in 4 of 4 rows');
     expect(moved).toContain('more than LRU’s in 0 of 4 rows (1.00×), than those of `--predictor none` in ');
