@@ -37,7 +37,7 @@ const CHARTS = 'docs/charts';
 /** Results of bench/scripts/governor/governor.mjs. */
 const GOVERNED = ['governor'];
 /** Results of bench/scripts/look-ahead/look-ahead.mjs over simulated links. */
-const LOOKED_AHEAD = ['look-ahead-link'];
+const LOOKED_AHEAD = ['look-ahead-link', 'look-ahead-fast-link', 'look-ahead-slow-link'];
 /** Recorded routing of decoders. */
 const REPLAYED = ['qwen', 'gemma', 'gptoss'];
 

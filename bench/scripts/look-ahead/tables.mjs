@@ -1,5 +1,5 @@
-// What looking ahead gains, by budget and layers.
-import { mib, result, source, table } from '../table-format.mjs';
+// What looking ahead gains, by budget and layers, and how well experts can be named ahead at all.
+import { commandToday, mib, result, source, table } from '../table-format.mjs';
 
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
@@ -32,7 +32,36 @@ function lookAhead(name) {
   return `${table(head, rows)}\n\n${about}\n\n${source(r)}`;
 }
 
+function nameExperts() {
+  const r = result('name-experts');
+  const rows = r.rows.map(({ known, layers, recallAtK, recallAt2K, byRank, ofMissingNamed, ofNamedRight }) => [
+    known,
+    layers,
+    ...[recallAtK, recallAt2K].map(percent),
+    byRank.map((share) => (100 * share).toFixed(0)).join(', '),
+    ...[ofMissingNamed, ofNamedRight].map(percent),
+  ]);
+  const head = [
+    'known',
+    'layers',
+    'recall@4',
+    'recall@8',
+    'right by rank, %',
+    'of the missing, named',
+    'of the named, right',
+  ];
+  const { learned, calibrated, judged } = r.tokens;
+  const about =
+    `${r.model}, ${judged} held-out tokens; ${calibrated} others set the chances, ${learned} of other texts trained ` +
+    `tables and linears. *Missing*: not among the ${percent(r.resident)} of a layer's experts that were needed last. ` +
+    `*Named*: with a chance of ${r.leastChance} or more.`;
+  return `${table(head, rows)}\n\n${about}\n\n\`${commandToday(r.command)}\`\ncommit ${r.commit}`;
+}
+
 export const lookAheadTables = {
   'look-ahead': () => lookAhead('look-ahead'),
   'look-ahead-link': () => lookAhead('look-ahead-link'),
+  'look-ahead-fast-link': () => lookAhead('look-ahead-fast-link'),
+  'look-ahead-slow-link': () => lookAhead('look-ahead-slow-link'),
+  'name-experts': () => nameExperts(),
 };
