@@ -65,13 +65,14 @@ void ExpertStore::drain_loads(std::unique_lock<std::mutex>& lock) {
 void ExpertStore::start_pass(const ResidencyPlan& plan) {
   std::lock_guard lock(mutex_);
   residency_.start_pass(plan);
+  idle_.pass_begins();
   cancel_waiting_prefetches(false);
   begin_prefetches();
 }
 
 void ExpertStore::foresee(std::span<ForeseenNeed> needs) {
   std::lock_guard lock(mutex_);
-  residency_.foresee(needs);
+  residency_.foresee(needs, idle_.least_chance());
   begin_prefetches();
 }
 

@@ -10,6 +10,7 @@
 
 #include "device/device_memory.h"
 #include "expert/expert_layout.h"
+#include "expert/link_idle.h"
 #include "expert/residency_table.h"
 #include "expert/transfer_engine.h"
 
@@ -48,8 +49,8 @@ class ExpertStore {
 
   /// Tells what later layers of the running pass will likely need, most urgent first; it replaces what was foreseen
   /// before, and holds until the next pass begins. Sets `absent` of each need. Likely ones are not evicted
-  /// before what is needed later, and are prefetched while the running layer waits for no expert of its own. Does not
-  /// block.
+  /// before what is needed later, and are prefetched while the running layer waits for no expert of its own, as far as
+  /// the link has idled between the layers before. Does not block.
   void foresee(std::span<ForeseenNeed> needs);
 
   /// Grows or shrinks to `slots`; evicts by the last plan's keys when it must. Blocks until it holds.
@@ -81,6 +82,7 @@ class ExpertStore {
   ResidencyTable residency_;
   std::vector<DeviceBuffer> slots_;
   StoreStats stats_;
+  LinkIdle idle_;
   std::exception_ptr load_error_;
   std::vector<TransferEngine::Request> gathered_;
   TransferEngine transfers_;

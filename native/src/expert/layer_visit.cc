@@ -6,6 +6,13 @@
 #include "expert/expert_store.h"
 
 namespace sida {
+namespace {
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
 
 LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed, uint8_t* found)
     : store_(store),
@@ -14,9 +21,13 @@ LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_
   std::lock_guard lock(store_.mutex_);
   residency_.begin_visit();
   for (const uint16_t index : needed) found[index] = static_cast<uint8_t>(residency_.need(first_id_ + index));
+  size_t loads = residency_.missing();
   for (const ExpertId id : residency_.leased()) {
-    if (residency_.record(id).state == ResidencyState::kLoading) store_.transfers_.promote(id);
+    if (residency_.record(id).state != ResidencyState::kLoading) continue;
+    ++loads;
+    store_.transfers_.promote(id);
   }
+  store_.idle_.layer_begins(steady_seconds(), loads);
   residency_.layer_runs(first_id_, store_.layout_.shape.first_id(layer + 1));
 }
 
@@ -67,10 +78,11 @@ std::optional<LayerVisit::Expert> LayerVisit::next() {
     }
     const ProfileScope scope(ProfileOp::kStall,
                              {.layer = static_cast<int32_t>(store_.layout_.shape.place(first_id_).layer)});
-    const auto start = std::chrono::steady_clock::now();
+    const double start = steady_seconds();
     store_.changed_.wait(lock);
-    store_.stats_.stall_ns += static_cast<uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+    const double waited = steady_seconds() - start;
+    store_.stats_.stall_ns += static_cast<uint64_t>(waited * 1e9);
+    store_.idle_.waits(waited);
   }
 }
 

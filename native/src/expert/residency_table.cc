@@ -174,7 +174,7 @@ void ResidencyTable::forget_foreseen() {
   foreseen_loads_.clear();
 }
 
-void ResidencyTable::foresee(std::span<ForeseenNeed> needs) {
+void ResidencyTable::foresee(std::span<ForeseenNeed> needs, double least_load_chance) {
   forget_foreseen();
   for (ForeseenNeed& need : needs) {
     need.absent = records_.at(need.id).state == ResidencyState::kAbsent;
@@ -182,7 +182,7 @@ void ResidencyTable::foresee(std::span<ForeseenNeed> needs) {
     foreseen_.push_back(need.id);
     foreseen_at_[need.id] = need.time;
     offer(need.id);
-    if (need.absent) foreseen_loads_.push_back(need.id);
+    if (need.absent && need.chance >= least_load_chance) foreseen_loads_.push_back(need.id);
   }
 }
 

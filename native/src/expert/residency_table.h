@@ -155,8 +155,9 @@ class ResidencyTable {
   /// Begins a pass with a plan. Throws invalid_request where the plan does not fit the experts.
   void start_pass(const ResidencyPlan& plan);
   /// Replaces what is foreseen, and sets `absent` of each need. Until its layer runs, the key of an expert that is
-  /// foreseen with a chance of at least kLeastForeseenChance is at most the time of the need.
-  void foresee(std::span<ForeseenNeed> needs);
+  /// foreseen with a chance of at least kLeastForeseenChance is at most the time of the need; those of at least
+  /// `least_load_chance` are loaded.
+  void foresee(std::span<ForeseenNeed> needs, double least_load_chance = kLeastForeseenChance);
   /// The visit's layer, of experts [first, end), has named all its needs. Counts its turn, takes the keys of unneeded
   /// experts, and forgets what was foreseen for it.
   void layer_runs(ExpertId first, ExpertId end);

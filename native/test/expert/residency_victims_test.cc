@@ -136,6 +136,18 @@ class Searched {
   size_t evictions_ = 0;
 };
 
+TEST_CASE("a busy link loads no unlikely expert, and keeps one that is there") {
+  ResidencyTable table(kExperts);
+  for (uint32_t slot = 0; slot < 2; ++slot) table.add_slot(slot);
+  std::vector<ForeseenNeed> needs{{0, 1, 0.9}, {1, 1, 0.7}};
+  table.foresee(needs, 0.8);
+  const auto load = table.next_prefetch(2);
+  REQUIRE(load);
+  CHECK(load->id == 0);
+  CHECK(!table.next_prefetch(2));
+  CHECK(needs[1].absent);
+}
+
 TEST_CASE("residency table: evicts what a search of all experts finds") {
   std::mt19937 random(3);
   size_t evictions = 0;
