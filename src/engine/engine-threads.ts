@@ -40,12 +40,10 @@ export async function startThreads(options: EngineThreadsOptions): Promise<Engin
   const inference = new InferenceLink({ ...shared, config, queue: queue.consumer, builderStats });
   inference.worker.on('error', (error) => onError(error as Error, 'inference'));
   const opened = await inference.opened;
-  const hashBuilder = new HashBuilderLink({
-    ...shared,
-    queue: queue.producer,
-    model: opened.shape,
-    stats: builderStats,
-  });
+  const hashBuilder = new HashBuilderLink(
+    { ...shared, queue: queue.producer, model: opened.shape, stats: builderStats },
+    queue.direct,
+  );
   hashBuilder.worker.on('error', (error) => onError(error as Error, 'hash-building'));
   return { inference, hashBuilder, queue: new QueueGauge(queue.producer), opened };
 }

@@ -1,7 +1,8 @@
 /**
- * The bounded queue between the hash-building thread (one producer) and the inference thread (one consumer). Entries
+ * The bounded queue between the hash-building thread (the producer) and the inference thread (the consumer). Entries
  * travel through a MessagePort; their tokens and tables are in SharedArrayBuffers and are not copied. The main thread
- * keeps the bound by reading shared counters. Wake-ups signal the inference thread and the main thread.
+ * keeps the bound by reading shared counters, and while the queue is empty it may put an entry itself, through a port
+ * of its own. Wake-ups signal the inference thread and the main thread.
  */
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { WakeUp } from './wake-up.js';
@@ -13,7 +14,7 @@ const BLOCKED = 3;
 /** Entries beyond the capacity, for owners that would otherwise wait behind all others. */
 const NEWCOMERS = 4;
 
-/** One end of a queue, for transfer to its thread. `port` must be in the transfer list. */
+/** One end of a queue, for transfer to its thread. Its ports must be in the transfer list. */
 export interface QueueEnd {
   port: MessagePort;
   counters: SharedArrayBuffer;
@@ -25,15 +26,30 @@ export interface QueueEnd {
   capacity: number;
 }
 
-export function createQueue(capacity: number): { producer: QueueEnd; consumer: QueueEnd } {
+export interface ConsumerEnd extends QueueEnd {
+  /** Brings the entries that the main thread puts. */
+  direct: MessagePort;
+}
+
+/** `direct` is the main thread's end. */
+export function createQueue(capacity: number): {
+  producer: QueueEnd;
+  direct: QueueEnd;
+  consumer: ConsumerEnd;
+} {
   const { port1, port2 } = new MessageChannel();
+  const { port1: direct, port2: toConsumer } = new MessageChannel();
   const shared = {
     counters: new SharedArrayBuffer(16),
     arrivals: new WakeUp().buffer,
     departures: new WakeUp().buffer,
     capacity,
   };
-  return { producer: { ...shared, port: port1 }, consumer: { ...shared, port: port2 } };
+  return {
+    producer: { ...shared, port: port1 },
+    direct: { ...shared, port: direct },
+    consumer: { ...shared, port: port2, direct: toConsumer },
+  };
 }
 
 function lengthOf(counters: Int32Array): number {
@@ -51,6 +67,15 @@ export class QueueProducer<T> {
     this.#end = end;
     this.#counters = new Int32Array(end.counters);
     this.arrivals = new WakeUp(end.arrivals);
+  }
+
+  /** Entries put so far by all producers, modulo 2^32. */
+  get count(): number {
+    return Atomics.load(this.#counters, PUT);
+  }
+
+  get empty(): boolean {
+    return lengthOf(this.#counters) === 0;
   }
 
   /** Does not block. Throws if the queue is full; the main thread checks for room with a QueueGauge. */
@@ -99,13 +124,13 @@ export class QueueGauge {
 export class QueueConsumer<T> {
   /** Signalled when an entry arrives, and by other threads that wake this one. */
   readonly arrivals: WakeUp;
-  readonly #end: QueueEnd;
+  readonly #end: ConsumerEnd;
   readonly #counters: Int32Array;
   readonly #departures: WakeUp;
   /** Entries received from the port and not taken yet. */
   readonly #waiting: T[] = [];
 
-  constructor(end: QueueEnd) {
+  constructor(end: ConsumerEnd) {
     this.#end = end;
     this.#counters = new Int32Array(end.counters);
     this.arrivals = new WakeUp(end.arrivals);
@@ -133,8 +158,9 @@ export class QueueConsumer<T> {
   waiting(): readonly T[] {
     // Trust the counter: the producer posts an entry before counting it, and an uncounted entry must not be visible.
     while (this.#waiting.length < this.length) {
-      const received = receiveMessageOnPort(this.#end.port) as { message: T };
-      this.#waiting.push(received.message);
+      // A direct entry found the queue empty, so those of the other port came after it.
+      const received = receiveMessageOnPort(this.#end.direct) ?? receiveMessageOnPort(this.#end.port);
+      this.#waiting.push((received as { message: T }).message);
     }
     return this.#waiting;
   }

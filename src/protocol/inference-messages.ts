@@ -7,7 +7,7 @@ import type { ControlReply, EngineConfig, InferenceFigures, ModelRequest } from 
 import type { ExpertCost } from './expert-cost.js';
 import type { GovernorFigures, Source } from './governor-figures.js';
 import type { ThreadLife } from './grammar-messages.js';
-import type { QueueEnd } from './hash-table-queue.js';
+import type { ConsumerEnd } from './hash-table-queue.js';
 import type { ItemWork } from './item-work.js';
 import type { PredictorChoice } from './predictor-messages.js';
 import type { RankedToken } from './sampling.js';
@@ -60,7 +60,7 @@ export interface InferenceThreadData {
   config: EngineConfig;
   /** Packed model directory. */
   pack: string;
-  queue: QueueEnd;
+  queue: ConsumerEnd;
   /** Identity of the model's weights. */
   weights: string;
   /** The predictor of generations; null if they are not predicted. */
