@@ -21,7 +21,7 @@ const HELP = `node bench/scripts/rest/hops.mjs [options]
   --threads N
   --quick                fewer requests; the result goes to build/
 Prints a line for each place where a request changes hands: milliseconds since the place before (median), and since the
-client began. Places that only some requests pass are left out. The stamps themselves add about 0.1 ms.
+client began. Requests that lack a stamp are left out.
 The result is bench/results/rest-hops.json.`;
 
 const { values } = parseArgs({
@@ -39,7 +39,7 @@ if (values.help) {
 }
 const { quick, threads } = values;
 const requests = Number(values.requests ?? (quick ? 500 : 2000));
-/** Of each thread the last stamps stay unwritten, and the first requests find cold caches. */
+/** At both ends: the last stamps of each thread stay unwritten, and the first requests find cold caches. */
 const EDGE = 200;
 
 const agent = new Agent({ keepAlive: true, maxSockets: 1 });
