@@ -1,8 +1,9 @@
 /** Remembers the sha256 of large files, so that a start reads a file again only where it may have changed. */
 import { createHash } from 'node:crypto';
-import { type BigIntStats, createReadStream, fstatSync } from 'node:fs';
+import { type BigIntStats, fstatSync, read } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { readModelFile } from '../files/model-file.js';
@@ -18,6 +19,9 @@ const SETTLED_NS = 2_000_000_000n;
 
 /** Files up to this size are read at every start, larger ones only where they may have changed since. */
 export const READ_AT_START_BYTES = 512 << 20;
+
+const READ_BYTES = 4 << 20;
+const readAt = promisify(read);
 
 interface Entry {
   sha256: string;
@@ -148,18 +152,24 @@ function statusOf(fd: number): BigIntStats {
 
 async function hashOf(fd: number, onBytes: HashOptions['onBytes'], signal?: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
-  const stream = createReadStream('', {
-    fd,
-    start: 0,
-    autoClose: false,
-    highWaterMark: 4 << 20,
-    ...(signal && { signal }),
-  });
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
-    hash.update(chunk);
+  const buffers = [Buffer.allocUnsafeSlow(READ_BYTES), Buffer.allocUnsafeSlow(READ_BYTES)];
+  let reading = readInto(fd, buffers[0]!, 0);
+  for (let at = 0, next = 1; ; next = 1 - next) {
+    const chunk = await reading;
+    signal?.throwIfAborted();
+    if (chunk.length === 0) return hash.digest('hex');
     onBytes?.(chunk.length);
+    at += chunk.length;
+    // The disk fills the other buffer while this one is hashed. What may throw comes before, as the caller then closes
+    // the file.
+    reading = readInto(fd, buffers[next]!, at);
+    hash.update(chunk);
   }
-  return hash.digest('hex');
+}
+
+async function readInto(fd: number, buffer: Buffer, position: number): Promise<Buffer> {
+  const { bytesRead } = await readAt(fd, buffer, 0, buffer.length, position);
+  return buffer.subarray(0, bytesRead);
 }
 
 function readEntries(directory: string): Map<string, Entry> {
