@@ -26,6 +26,12 @@ class DeviceWriter {
   virtual void finish() = 0;
 };
 
+/// Who touches memory for the first time, which may take a second for a GB.
+enum class Touch {
+  kNow,       ///< the allocation
+  kByCaller,  ///< the caller, which fills all of it at once
+};
+
 /// The memory of one kind of device and how bytes get there. Implementations: device/cpu, device/cuda. All calls throw
 /// device_failed when the device fails.
 class Backend {
@@ -34,8 +40,10 @@ class Backend {
   virtual const char* name() const = 0;
   /// Bytes that an allocation of `bytes` takes.
   virtual uint64_t taken(uint64_t bytes) const { return device_bytes(bytes); }
-  /// Page-aligned memory whose pages have been touched; null when no memory is left.
-  virtual std::byte* allocate(size_t bytes) = 0;
+  /// Page-aligned memory; null when no memory is left.
+  virtual std::byte* allocate(size_t bytes, Touch touch = Touch::kNow) = 0;
+  /// Whether memory from allocate() holds zeros.
+  virtual bool allocates_zeros() const { return false; }
   virtual void deallocate(std::byte* memory, size_t bytes) = 0;
   virtual void clear(std::byte* memory, size_t bytes) = 0;
   /// Copies inside the device's memory, in order with its computation.

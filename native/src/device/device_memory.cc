@@ -7,9 +7,9 @@
 
 namespace sida {
 
-DeviceBuffer::DeviceBuffer(DeviceMemory& memory, size_t bytes)
+DeviceBuffer::DeviceBuffer(DeviceMemory& memory, size_t bytes, Touch touch)
     : memory_(&memory),
-      data_(memory.allocate(device_bytes(bytes), memory.taken(bytes))),
+      data_(memory.allocate(device_bytes(bytes), memory.taken(bytes), touch)),
       bytes_(device_bytes(bytes)),
       taken_(memory.taken(bytes)) {}
 
@@ -27,7 +27,7 @@ DeviceBuffer::~DeviceBuffer() {
   if (data_ != nullptr) memory_->release(data_, bytes_, taken_);
 }
 
-std::byte* DeviceMemory::allocate(size_t bytes, uint64_t taken) {
+std::byte* DeviceMemory::allocate(size_t bytes, uint64_t taken, Touch touch) {
   if (bytes == 0) return nullptr;
   if (used_ + taken > budget_) {
     throw Error("budget_too_small",
@@ -36,7 +36,7 @@ std::byte* DeviceMemory::allocate(size_t bytes, uint64_t taken) {
                 {{"budget_bytes", static_cast<double>(budget_)},
                  {"needed_bytes", static_cast<double>(used_ + taken)}});
   }
-  std::byte* data = backend_.allocate(bytes);
+  std::byte* data = backend_.allocate(bytes, touch);
   if (data == nullptr) {
     throw Error("out_of_memory", "the machine has no " + std::to_string(bytes) + " bytes left for the device",
                 {{"bytes", static_cast<double>(bytes)}});

@@ -15,7 +15,7 @@ class DeviceMemory;
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
-  DeviceBuffer(DeviceMemory& memory, size_t bytes);
+  DeviceBuffer(DeviceMemory& memory, size_t bytes, Touch touch = Touch::kNow);
   DeviceBuffer(DeviceBuffer&& other) noexcept;
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
   ~DeviceBuffer();
@@ -50,7 +50,7 @@ class DeviceMemory {
   friend class DeviceBuffer;
   /// Allocates `bytes`, which take `taken` bytes of the budget. Throws budget_too_small when it would be exceeded,
   /// out_of_memory when the device has no more.
-  std::byte* allocate(size_t bytes, uint64_t taken);
+  std::byte* allocate(size_t bytes, uint64_t taken, Touch touch);
   void release(std::byte* data, size_t bytes, uint64_t taken);
 
   Backend& backend_;

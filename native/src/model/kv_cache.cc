@@ -34,7 +34,7 @@ KvCache::KvCache(DeviceMemory& memory, const KvShape& shape, const KvRoom& room)
     : backend_(memory.backend()), shape_(shape), layout_(shape, room), memory_(memory, layout_.bytes) {
   for (const KvGroup& group : layout_.groups) pools_.emplace_back(group.pages);
   // Kernels read the padding lanes of values, so these must be numbers.
-  backend_.clear(memory_.data(), memory_.bytes());
+  if (!backend_.allocates_zeros()) backend_.clear(memory_.data(), memory_.bytes());
 }
 
 size_t KvCache::free_pages() const {

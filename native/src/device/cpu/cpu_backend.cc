@@ -27,16 +27,18 @@ class CpuBackend final : public Backend {
  public:
   const char* name() const override { return "cpu"; }
 
-  std::byte* allocate(size_t bytes) override {
+  std::byte* allocate(size_t bytes, Touch touch) override {
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
     madvise(memory, bytes, MADV_HUGEPAGE);
+    if (touch == Touch::kByCaller) return static_cast<std::byte*>(memory);
     // The first touch of fresh memory is slow. Touch it here, not while a pass runs.
     if (madvise(memory, bytes, MADV_POPULATE_WRITE) != 0) std::memset(memory, 0, bytes);
     return static_cast<std::byte*>(memory);
   }
 
   void deallocate(std::byte* memory, size_t bytes) override { munmap(memory, bytes); }
+  bool allocates_zeros() const override { return true; }
   void clear(std::byte* memory, size_t bytes) override { std::memset(memory, 0, bytes); }
   void copy(std::byte* to, const std::byte* from, size_t bytes) override { std::memcpy(to, from, bytes); }
   std::unique_ptr<DeviceWriter> writer() override { return std::make_unique<CpuWriter>(); }

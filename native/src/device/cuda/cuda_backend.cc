@@ -54,7 +54,7 @@ CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(compute_.get());
 }
 
-std::byte* CudaBackend::allocate(size_t bytes) {
+std::byte* CudaBackend::allocate(size_t bytes, Touch /*touch*/) {
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, bytes);
   if (error == cudaErrorMemoryAllocation) {

@@ -34,7 +34,7 @@ class CudaBackend final : public Backend {
 
   const char* name() const override { return "cuda"; }
   uint64_t taken(uint64_t bytes) const override { return gpu_bytes(bytes); }
-  std::byte* allocate(size_t bytes) override;
+  std::byte* allocate(size_t bytes, Touch touch) override;
   void deallocate(std::byte* memory, size_t bytes) override;
   void clear(std::byte* memory, size_t bytes) override;
   void copy(std::byte* to, const std::byte* from, size_t bytes) override;

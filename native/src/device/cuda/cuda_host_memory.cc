@@ -7,7 +7,7 @@
 
 namespace sida {
 
-std::byte* CudaHostMemory::allocate(size_t bytes) {
+std::byte* CudaHostMemory::allocate(size_t bytes, Touch /*touch*/) {
   try {
     return static_cast<std::byte*>(allocate_page_locked(bytes));
   } catch (const Error& error) {

@@ -8,7 +8,7 @@ namespace sida {
 class CudaHostMemory final : public Backend {
  public:
   const char* name() const override { return "host"; }
-  std::byte* allocate(size_t bytes) override;
+  std::byte* allocate(size_t bytes, Touch touch) override;
   void deallocate(std::byte* memory, size_t bytes) override;
   void clear(std::byte* memory, size_t bytes) override;
   void copy(std::byte* to, const std::byte* from, size_t bytes) override;

@@ -1,0 +1,72 @@
+// Dense weights of many chunks arrive where the layout has them, on each device.
+#include "engine/dense_loader.h"
+
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "doctest/doctest.h"
+#include "model/model_config.h"
+#include "support/devices.h"
+#include "support/repo_paths.h"
+
+namespace sida {
+namespace {
+
+constexpr const char* kConfig = R"({"model_type":"switch_transformers","d_model":256,"d_kv":32,"num_heads":8,"d_ff":512,
+  "vocab_size":50000,"num_layers":4,"num_decoder_layers":4,"num_experts":8})";
+
+/// A dense file of some chunks whose bytes differ from place to place.
+struct RandomDense {
+  testing::TempDir directory;
+  Pack pack = describe_pack(directory.path(), parse_model_config(kConfig, "config.json").spec, kF32Format, kF32Format);
+  std::vector<char> bytes = std::vector<char>(pack.dense.bytes);
+
+  RandomDense() {
+    uint32_t word = 1;
+    for (char& byte : bytes) byte = static_cast<char>((word = word * 1664525 + 1013904223) >> 24);
+    write(bytes.size());
+  }
+  void write(size_t count) const {
+    std::ofstream(pack.dense_path(), std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(count));
+  }
+};
+
+void check_loaded(const RandomDense& file, const DenseLayout& layout, DeviceKind kind) {
+  const auto backend = make_backend(kind);
+  DeviceMemory memory(*backend, uint64_t{1} << 30);
+  const DeviceBuffer dense = load_dense(memory, file.pack, layout);
+  auto source = file.pack.dense.tensors.begin();
+  size_t different = 0;
+  for (const DenseTensor& tensor : layout.tensors) {
+    while (source->name != tensor.name) ++source;
+    different += std::memcmp(dense.data() + tensor.offset, file.bytes.data() + source->offset, tensor.bytes) != 0;
+  }
+  CHECK(different == 0);
+}
+
+TEST_CASE("dense loader: every tensor has its bytes, with routers and without") {
+  const RandomDense file;
+  REQUIRE(file.bytes.size() > size_t{40} << 20);
+  for (const DeviceKind kind : testing::devices()) {
+    // The memory of a GPU cannot be compared from here.
+    if (kind == DeviceKind::kCuda && !testing::emulated(kind)) continue;
+    CAPTURE(testing::device_name(kind));
+    check_loaded(file, file.pack.dense, kind);
+    check_loaded(file, without_routers(file.pack.dense), kind);
+  }
+}
+
+TEST_CASE("dense loader: a file that is too short is refused, and nothing stays allocated") {
+  const RandomDense file;
+  file.write(file.bytes.size() - 1);
+  const auto backend = make_backend(DeviceKind::kCpu);
+  DeviceMemory memory(*backend, uint64_t{1} << 30);
+  CHECK_THROWS_AS(load_dense(memory, file.pack, file.pack.dense), Error);
+  CHECK(memory.used() == 0);
+}
+
+}  // namespace
+}  // namespace sida
