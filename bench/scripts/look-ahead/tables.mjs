@@ -34,13 +34,15 @@ function lookAhead(name) {
 
 function nameExperts() {
   const r = result('name-experts');
-  const rows = r.rows.map(({ known, layers, recallAtK, recallAt2K, byRank, ofMissingNamed, ofNamedRight }) => [
-    known,
-    layers,
-    ...[recallAtK, recallAt2K].map(percent),
-    byRank.map((share) => (100 * share).toFixed(0)).join(', '),
-    ...[ofMissingNamed, ofNamedRight].map(percent),
-  ]);
+  const rows = r.rows.map(
+    ({ known, layers, recallAtK, recallAt2K, byRank, ofMissingNamed, ofNamedRight }) => [
+      known,
+      layers,
+      ...[recallAtK, recallAt2K].map(percent),
+      byRank.map((share) => (100 * share).toFixed(0)).join(', '),
+      ...[ofMissingNamed, ofNamedRight].map(percent),
+    ],
+  );
   const head = [
     'known',
     'layers',
