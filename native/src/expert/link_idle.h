@@ -6,9 +6,10 @@
 namespace sida {
 
 /// From which chance on it pays to load an expert before its layer says whether it needs it. A right load saves the
-/// time for which the link would have idled, a wrong one lets the layer's own loads wait for the rest of it. With idle
-/// time I between the loads of two layers, and time T of a load, chance · min(I, T) must reach (1 - chance) · (T - I),
-/// so the chance 1 - I / T. Both times are learned as layers run, over about the last kMemory that waited. In seconds.
+/// time for which the link would have idled, a wrong one takes the rest of its time from loads that are needed. With
+/// idle time I between the loads of two layers, and time T of a load, chance · min(I, T) must reach
+/// (1 - chance) · (T - I), so the chance 1 - I / T. Both times are learned as layers run, over about the last kMemory
+/// that waited. In seconds.
 class LinkIdle {
  public:
   static constexpr double kMemory = 64;
