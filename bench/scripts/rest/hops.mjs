@@ -98,6 +98,16 @@ function within(all, begin, end) {
   return all.slice(first, lowest(all, end));
 }
 
+/** The requests whose number of places is the most frequent. */
+function largestGroup(found) {
+  const groups = new Map();
+  for (const each of found) {
+    const { size } = each.times;
+    groups.set(size, [...(groups.get(size) ?? []), each]);
+  }
+  return [...groups.values()].sort((a, b) => b.length - a.length)[0];
+}
+
 function lowest(all, ms) {
   let [low, high] = [0, all.length];
   while (low < high) {
@@ -133,8 +143,8 @@ try {
   const found = sent
     .slice(EDGE, -EDGE)
     .map((client) => timesOf(client, within(all, client[0][1], client.at(-1)[1])));
-  const most = Math.max(...found.map(({ times }) => times.size));
-  const whole = found.filter(({ times }) => times.size === most);
+  // Few requests take another way, with other places.
+  const whole = largestGroup(found);
   const median = (of) => quantile(whole.map(of), 0.5);
   const places = [...whole[0].times.keys()]
     .map((place) => ({ place, sinceBeginMs: median(({ times }) => times.get(place)) }))

@@ -74,7 +74,7 @@ class DenseReader {
     } catch (...) {
       next_ = chunks_.size();
       std::lock_guard lock(mutex_);
-      error_ = std::current_exception();
+      if (!error_) error_ = std::current_exception();
     }
   }
 

@@ -42,7 +42,15 @@ TEST_CASE("time between passes is no idle time, and layers without loads are") {
     link.layer_begins(now, 0);
     now += 0.004;
   }
-  CHECK(link.least_chance() < 0);
+  CHECK(link.least_chance() < 0.1);
+}
+
+TEST_CASE("a prompt that computes long says little about the steps after it") {
+  LinkIdle link;
+  double now = 1;
+  run_pass(link, now, 200, 0.004, 0.001);
+  run_pass(link, now, 7, 0.004, 0.1);
+  CHECK(link.least_chance() > 0.6);
 }
 
 TEST_CASE("what the link does now counts more than what it did") {
