@@ -11,6 +11,7 @@ import type {
 } from '../protocol/predictor-messages.js';
 import { SharedFlag } from '../protocol/shared-flag.js';
 import { WakeUp } from '../protocol/wake-up.js';
+import { wantsTables } from '../protocol/wants-tables.js';
 
 export class HashBuilderLink {
   readonly worker: Worker;
@@ -19,8 +20,8 @@ export class HashBuilderLink {
   readonly #wakeUp = new WakeUp();
   readonly #direct: QueueProducer<QueuedBatch>;
   readonly #stats: BuilderStats;
-  /** While one of them is raised, batches that routers route get no tables. */
-  readonly #withoutTables: readonly SharedFlag[];
+  readonly #resident: SharedFlag;
+  readonly #rest: SharedFlag;
   /** False once it is known that there is no predictor. */
   #predicts = true;
   /** Batches so far, modulo 2^32. */
@@ -30,7 +31,8 @@ export class HashBuilderLink {
   constructor(data: Omit<HashBuilderThreadData, 'work'>, direct: QueueEnd) {
     this.#direct = new QueueProducer(direct);
     this.#stats = new BuilderStats(data.stats);
-    this.#withoutTables = [data.resident, data.rest].map((buffer) => new SharedFlag(buffer));
+    this.#resident = new SharedFlag(data.resident);
+    this.#rest = new SharedFlag(data.rest);
     this.worker = new Worker(new URL('../predictor/hash-builder-thread.js', import.meta.url), {
       name: 'hash-builder',
       workerData: { ...data, work: this.#wakeUp.buffer } satisfies HashBuilderThreadData,
@@ -54,8 +56,8 @@ export class HashBuilderLink {
 
   /** Sends the batch to the thread. The queue must have room for it. */
   build(batch: PromptBatch): void {
+    this.#stats.add('inputs', batch.items.length);
     if (this.#needsNothing(batch)) {
-      this.#stats.add('inputs', batch.items.length);
       this.#direct.put({ batch, tables: null });
     } else {
       this.worker.postMessage(batch);
@@ -68,8 +70,8 @@ export class HashBuilderLink {
    * Whether the batch gets no tables, and all batches before it have left the thread and the queue. It then goes
    * straight to the inference thread, which saves the time to wake another thread.
    */
-  #needsNothing({ routingK }: PromptBatch): boolean {
-    if (routingK > 0 || !this.#direct.empty || this.#direct.count !== this.#batches) return false;
-    return !this.#predicts || this.#withoutTables.some(({ raised }) => raised);
+  #needsNothing(batch: PromptBatch): boolean {
+    if (!this.#direct.empty || this.#direct.count !== this.#batches) return false;
+    return !(this.#predicts && wantsTables(batch, this.#resident, this.#rest));
   }
 }

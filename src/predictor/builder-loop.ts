@@ -1,11 +1,11 @@
 /** The loop of the hash-building thread: puts each batch into the queue, then fills the batch's hash tables. */
 
 import { profiled } from '../profile/thread-events.js';
-import type { BuilderStats } from '../protocol/builder-stats.js';
 import type { QueueProducer } from '../protocol/hash-table-queue.js';
 import type { PromptBatch, QueuedBatch } from '../protocol/inference-messages.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
 import type { WakeUp } from '../protocol/wake-up.js';
+import { wantsTables } from '../protocol/wants-tables.js';
 import { batchInput } from './batch-input.js';
 import type { PendingTables, TableBuilder } from './table-builder.js';
 
@@ -13,7 +13,6 @@ interface BuilderLoopOptions {
   queue: QueueProducer<QueuedBatch>;
   /** Null if there is no predictor. */
   builder: TableBuilder | null;
-  stats: BuilderStats;
   /** Raised while every expert has a slot. */
   resident: SharedFlag;
   /** Raised while prediction rests. */
@@ -44,10 +43,8 @@ export class BuilderLoop {
   turn(): boolean {
     const batch = this.#options.nextBatch();
     if (batch === undefined) return false;
-    const { builder, resident, rest, stats } = this.#options;
-    stats.add('inputs', batch.items.length);
-    const predicts = batch.routingK > 0 || !(resident.raised || rest.raised);
-    if (builder !== null && predicts) this.#fillBehind(batch, builder);
+    const { builder, resident, rest } = this.#options;
+    if (builder !== null && wantsTables(batch, resident, rest)) this.#fillBehind(batch, builder);
     else this.#put(batch, null);
     return true;
   }

@@ -61,7 +61,6 @@ function warnOnce(): (error: unknown) => void {
 new BuilderLoop({
   queue: new QueueProducer<QueuedBatch>(data.queue),
   builder: await open(),
-  stats,
   resident: new SharedFlag(data.resident),
   rest: new SharedFlag(data.rest),
   work: new WakeUp(data.work),

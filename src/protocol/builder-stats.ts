@@ -1,6 +1,6 @@
 /**
- * Counters of the hash-building thread in shared memory. That thread writes them and the inference thread reads them.
- * The main thread counts the inputs of a batch that goes past it, and only while that thread has nothing to do.
+ * Counters of hash building in shared memory, which the inference thread reads. The hash-building thread writes them,
+ * but for the inputs, which the main thread counts.
  */
 
 const FIELDS = ['ready', 'failed', 'abandoned', 'skipped', 'seconds', 'inputs'] as const;

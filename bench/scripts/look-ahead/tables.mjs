@@ -54,8 +54,8 @@ function nameExperts() {
   ];
   const { learned, calibrated, judged } = r.tokens;
   const about =
-    `${r.model}, ${judged} held-out tokens; ${calibrated} others set the chances, ${learned} of other texts trained ` +
-    `tables and linears. *Missing*: not among the ${percent(r.resident)} of a layer's experts that were needed last. ` +
+    `${r.model}, ${judged} held-out tokens; ${calibrated} others set the chances, ${learned} of other texts trained\n` +
+    `tables and linears. *Missing*: not among the ${percent(r.resident)} of a layer's experts that were needed\nlast. ` +
     `*Named*: with a chance of ${r.leastChance} or more.`;
   return `${table(head, rows)}\n\n${about}\n\n\`${commandToday(r.command)}\`\ncommit ${r.commit}`;
 }

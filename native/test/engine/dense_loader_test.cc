@@ -1,8 +1,10 @@
 // Dense weights of many chunks arrive where the layout has them, on each device.
 #include "engine/dense_loader.h"
 
+#include <atomic>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -57,6 +59,50 @@ TEST_CASE("dense loader: every tensor has its bytes, with routers and without") 
     check_loaded(file, file.pack.dense, kind);
     check_loaded(file, without_routers(file.pack.dense), kind);
   }
+}
+
+/// The cpu backend, whose writers fail after some sends.
+class FailingBackend final : public Backend {
+ public:
+  const char* name() const override { return cpu_->name(); }
+  std::byte* allocate(size_t bytes, Touch touch) override { return cpu_->allocate(bytes, touch); }
+  void deallocate(std::byte* memory, size_t bytes) override { cpu_->deallocate(memory, bytes); }
+  void clear(std::byte* memory, size_t bytes) override { cpu_->clear(memory, bytes); }
+  void copy(std::byte* to, const std::byte* from, size_t bytes) override { cpu_->copy(to, from, bytes); }
+  std::unique_ptr<DeviceWriter> writer() override { return std::make_unique<Writer>(sends_); }
+  size_t copies_in_flight() const override { return cpu_->copies_in_flight(); }
+  void filled(std::byte* slot) override { cpu_->filled(slot); }
+  std::unique_ptr<Backend> host_memory() override { return cpu_->host_memory(); }
+
+  int sends() const { return sends_; }
+
+ private:
+  class Writer final : public DeviceWriter {
+   public:
+    explicit Writer(std::atomic<int>& sends) : sends_(sends) {}
+    void begin(size_t) override {}
+    std::byte* buffer_for(std::byte* target, size_t) override { return target; }
+    void send(std::byte*, const std::byte*, size_t) override {
+      if (++sends_ > 2) throw Error("device_failed", "no more");
+    }
+    void finish() override {}
+
+   private:
+    std::atomic<int>& sends_;
+  };
+
+  std::unique_ptr<Backend> cpu_ = make_cpu_backend();
+  std::atomic<int> sends_{0};
+};
+
+TEST_CASE("dense loader: a reader that fails ends all of them, and nothing stays allocated") {
+  const RandomDense file;
+  FailingBackend backend;
+  DeviceMemory memory(backend, uint64_t{1} << 30);
+  CHECK_THROWS_WITH_AS(load_dense(memory, file.pack, file.pack.dense), "no more", Error);
+  CHECK(memory.used() == 0);
+  // Each reader has at most one chunk in hand when the first fails.
+  CHECK(backend.sends() <= 2 + 4);
 }
 
 TEST_CASE("dense loader: a file that is too short is refused, and nothing stays allocated") {
