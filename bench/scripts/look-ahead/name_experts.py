@@ -50,7 +50,7 @@ class Record:
                     break
         for hook in hooks:
             hook.remove()
-        join = lambda lists: [torch.cat(parts) for parts in lists]
+        join = lambda lists: [torch.cat(parts).clone() for parts in lists]
         self.ids = torch.tensor(ids)
         self.before_attention, self.before_experts, self.logits = map(join, (before_attention, before_experts, logits))
 
