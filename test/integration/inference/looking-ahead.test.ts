@@ -46,12 +46,16 @@ it('changes no token and no log-probability', async () => {
 
   for (const [budget, predictor] of [
     ['20%', 'none'],
+    ['60%', 'none'],
     ['60%', 'auto'],
   ] as const) {
     const ahead = ['--look-ahead-layers', '2'];
     const subject = await start('--predictor', predictor, '--memory-budget', budget, ...ahead);
     expect(await textsOf(subject)).toEqual(expected);
-    await subject.until(async () => (await metricsOf(subject))('sida_prefetches_foreseen_total') > 0);
+    // Tables name most of it first, so that nothing may be left for the routers to name.
+    if (predictor === 'none') {
+      await subject.until(async () => (await metricsOf(subject))('sida_prefetches_foreseen_total') > 0);
+    }
     expect(ok(await subject.get('/admin/predictor')).look_ahead.state).toBe('active');
     expect(await subject.stop()).toBe(0);
   }
