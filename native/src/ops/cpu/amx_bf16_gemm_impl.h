@@ -35,12 +35,17 @@ void bf16_block(const GemmTask& t, const uint8_t* x, size_t stride, size_t rows,
     panel += kBf16Steps * kPanelStepBytes;
   }
   store_sums<kTwo>(sums);
-  for (size_t r = 0; r < rows; ++r, x += stride, y += t.y_stride) {
-    const float* from = sums + r * kPanelColumns;
-    V row[1][2] = {{V::load(from), V::load(from + kPanelColumns / 2)}};
-    if (steps > 0) add_bf16_steps<1>(x, stride, panel, steps, row);
-    for (size_t c = 0; c < 2; ++c) store_columns(t.epilogue, t.bias, row[0][c], y, c, columns);
+  if (steps > 0) {
+    for (size_t r = 0; r < rows; ++r) {
+      float* at = sums + r * kPanelColumns;
+      V row[1][2] = {{V::load(at), V::load(at + kPanelColumns / 2)}};
+      add_bf16_steps<1>(x + r * stride, stride, panel, steps, row);
+      for (size_t c = 0; c < 2; ++c) V::store(at + c * kPanelColumns / 2, row[0][c]);
+    }
   }
+  store_block(
+      t, rows, [&](size_t r, size_t c) { return V::load(sums + r * kPanelColumns + c * kPanelColumns / 2); }, y,
+      columns);
 }
 
 [[gnu::noinline]] void bf16_blocks(const GemmTask& t, const RoundedRows& x) {

@@ -41,6 +41,21 @@ void add_products(const uint8_t* codes, size_t stride, const std::byte* weights)
   }
 }
 
+/// sums (rows, kPanelColumns) += the products of the inputs behind the last tile.
+void add_int8_steps(const uint8_t* codes, size_t stride, size_t rows, const std::byte* panel, const std::byte* end,
+                    int32_t* sums) {
+  for (size_t r = 0; r < rows; ++r, codes += stride, sums += kPanelColumns) {
+    I acc[2] = {I::load(sums), I::load(sums + kPanelColumns / 2)};
+    const uint8_t* at = codes;
+    for (const std::byte* p = panel; p != end; p += kPanelStepBytes, at += 4) {
+      const I code = broadcast4(at);
+      acc[0] = dot_int8(acc[0], code, I::load(p));
+      acc[1] = dot_int8(acc[1], code, I::load(p + kPanelStepBytes / 2));
+    }
+    for (size_t c = 0; c < 2; ++c) I::store(sums + c * kPanelColumns / 2, acc[c]);
+  }
+}
+
 /// A block of int8 weights: `rows` rows and one panel.
 template <bool kTwo>
 void int8_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows, const std::byte* panel, float* y,
@@ -56,20 +71,13 @@ void int8_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows
     panel += kTileSteps * kPanelStepBytes;
   }
   store_sums<kTwo>(sums);
+  if (panel != end) add_int8_steps(codes, x.stride, rows, panel, end, sums);
   const Int8Scales scales(end);
-  for (size_t r = 0; r < rows; ++r, codes += x.stride, y += t.y_stride) {
-    I acc[2] = {I::load(sums + r * kPanelColumns), I::load(sums + r * kPanelColumns + kPanelColumns / 2)};
-    const uint8_t* rest = codes;
-    for (const std::byte* p = panel; p != end; p += kPanelStepBytes, rest += 4) {
-      const I code = broadcast4(rest);
-      acc[0] = dot_int8(acc[0], code, I::load(p));
-      acc[1] = dot_int8(acc[1], code, I::load(p + kPanelStepBytes / 2));
-    }
-    const V row_scale = V::set(x.scales[row + r]);
-    for (size_t c = 0; c < 2; ++c) {
-      store_columns(t.epilogue, t.bias, scales.output(acc[c], c, row_scale), y, c, columns);
-    }
-  }
+  const auto value = [&](size_t r, size_t c) {
+    const I sum = I::load(sums + r * kPanelColumns + c * kPanelColumns / 2);
+    return scales.output(sum, c, V::set(x.scales[row + r]));
+  };
+  store_block(t, rows, value, y, columns);
 }
 
 /// Codes of `inputs` inputs at `p` as bytes of a tile of `width` inputs; zeros behind them.
@@ -97,43 +105,81 @@ void unpack(const std::byte* p, size_t inputs, size_t width, std::byte* weights)
   __asm__ volatile("" : : : "memory");
 }
 
+/// Adds the products of up to `width` inputs with their codes at `p`, which are unpacked to `weights` unless they are a
+/// tile as they lie.
+template <WeightType kType, bool kTwo>
+void add_codes(const uint8_t* codes, size_t stride, const std::byte* p, size_t inputs, size_t width,
+               std::byte* weights) {
+  if (kType == WeightType::kQ8_0 && inputs == width) {
+    for (size_t at = 0; at < width * kPanelColumns; at += kPanelStepBytes) prefetch_step(p + at);
+    add_products<kType, kTwo>(codes, stride, p);
+  } else {
+    unpack<kType>(p, inputs, width, weights);
+    add_products<kType, kTwo>(codes, stride, weights);
+  }
+}
+
+/// Groups whose exact sums wait in the cache, so that the totals pass through registers once for all of them.
+constexpr size_t kWaitingGroups = 4;
+
+struct WaitingGroups {
+  alignas(64) int32_t sums[kWaitingGroups][kBlockRows * kPanelColumns];
+  V scales[kWaitingGroups][2];
+};
+
+/// totals (rows, kPanelColumns) += the sums of the first kCount groups times their scales, in order. `excess`: what is
+/// to be added to the sums of the first row, with `groups` to a row.
+template <WeightType kType, size_t kCount>
+void add_groups(const WaitingGroups& waiting, size_t rows, const int32_t* excess, size_t groups, float* totals) {
+  for (size_t r = 0; r < rows; ++r, excess += groups) {
+#pragma GCC unroll 2
+    for (size_t c = 0; c < 2; ++c) {
+      const size_t place = r * kPanelColumns + c * kPanelColumns / 2;
+      V total = V::load(totals + place);
+#pragma GCC unroll 4
+      for (size_t g = 0; g < kCount; ++g) {
+        I sum = I::load(waiting.sums[g] + place);
+        if constexpr (sum_factor(kType) != 0) sum = I::add(sum, I::set(excess[g]));
+        total = V::fma(I::to_float(sum), waiting.scales[g][c], total);
+      }
+      V::store(totals + place, total);
+    }
+  }
+}
+
 /// A block of weights whose groups have one scale each, with tiles of `width` inputs.
 template <WeightType kType, bool kTwo>
 void group_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows, size_t width,
                  const std::byte* panel, float* y, size_t columns) {
-  alignas(64) int32_t sums[kBlockRows * kPanelColumns];
   alignas(64) float totals[kBlockRows * kPanelColumns] = {};
   alignas(64) std::byte weights[kTileSteps * kPanelStepBytes];
+  WaitingGroups waiting;
   const uint8_t* codes = x.codes + row * x.stride;
-  for (size_t g = 0; g < x.groups; ++g) {
-    const size_t begin = g * t.format.group;
-    const size_t end = t.k - begin < t.format.group ? t.k : begin + t.format.group;
-    clear_sums<kTwo>();
-    for (size_t at = begin; at < end; at += width) {
-      const size_t inputs = end - at < width ? end - at : width;
-      unpack<kType>(panel, inputs, width, weights);
-      panel += code_bytes(inputs, kType);
-      add_products<kType, kTwo>(codes + at, x.stride, weights);
-    }
-    store_sums<kTwo>(sums);
-    const GroupScales scales = GroupTile<kType>::scales_of(panel);
-    panel += kGroupScaleBytes;
-    for (size_t r = 0; r < rows; ++r) {
-      const I excess = I::set(x.sums[(row + r) * x.groups + g]);
-      for (size_t c = 0; c < 2; ++c) {
-        const size_t place = r * kPanelColumns + c * kPanelColumns / 2;
-        const V sum = I::to_float(I::add(I::load(sums + place), excess));
-        V::store(totals + place, V::fma(sum, scales.of[c], V::load(totals + place)));
+  for (size_t g = 0; g < x.groups;) {
+    const size_t count = x.groups - g < kWaitingGroups ? x.groups - g : kWaitingGroups;
+    for (size_t i = 0; i < count; ++i) {
+      const size_t begin = (g + i) * t.format.group;
+      const size_t end = t.k - begin < t.format.group ? t.k : begin + t.format.group;
+      clear_sums<kTwo>();
+      for (size_t at = begin; at < end; at += width) {
+        const size_t inputs = end - at < width ? end - at : width;
+        add_codes<kType, kTwo>(codes + at, x.stride, panel, inputs, width, weights);
+        panel += code_bytes(inputs, kType);
       }
+      store_sums<kTwo>(waiting.sums[i]);
+      const GroupScales scales = GroupTile<kType>::scales_of(panel);
+      for (size_t c = 0; c < 2; ++c) waiting.scales[i][c] = scales.of[c];
+      panel += kGroupScaleBytes;
     }
+    with_rows<kWaitingGroups>(count, [&]<size_t kCount>() {
+      add_groups<kType, kCount>(waiting, rows, x.sums + row * x.groups + g, x.groups, totals);
+    });
+    g += count;
   }
-  for (size_t r = 0; r < rows; ++r, y += t.y_stride) {
-    const V row_scale = V::set(x.scales[row + r]);
-    for (size_t c = 0; c < 2; ++c) {
-      const V total = V::load(totals + r * kPanelColumns + c * kPanelColumns / 2);
-      store_columns(t.epilogue, t.bias, V::mul(total, row_scale), y, c, columns);
-    }
-  }
+  const auto value = [&](size_t r, size_t c) {
+    return V::mul(V::load(totals + r * kPanelColumns + c * kPanelColumns / 2), V::set(x.scales[row + r]));
+  };
+  store_block(t, rows, value, y, columns);
 }
 
 /// A block of `rows` rows and one panel, on tiles of its shape.

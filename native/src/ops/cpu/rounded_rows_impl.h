@@ -79,6 +79,10 @@ void round_rows(const RoundTask& t, const RoundedRows& out) {
   for (size_t r = 0; r < t.rows; ++r) {
     uint8_t* codes = out.codes + r * out.stride;
     quantize_row(t.x + r * t.x_stride, t.k, (t.k + 7) / 8 * 8, zero, codes, out.scales + r);
+    if (sum_factor(type) == 0) {
+      std::memset(out.sums + r * out.groups, 0, out.groups * sizeof(int32_t));
+      continue;
+    }
     for (size_t g = 0; g < out.groups; ++g) {
       const size_t begin = g * t.format.group;
       const size_t end = t.k - begin < t.format.group ? t.k : begin + t.format.group;

@@ -57,6 +57,39 @@ inline void store_columns(Epilogue epilogue, const float* bias, V value, float* 
   for (size_t c = 0; c < columns - begin; ++c) y[c] = epilogue == Epilogue::kAdd ? y[c] + lane[c] : lane[c];
 }
 
+template <Epilogue kEpilogue, class Value>
+void store_whole_rows(const GemmTask& t, size_t rows, const Value& value, float* y) {
+  const V bias[2] = {t.bias == nullptr ? V::set(0.0f) : V::load(t.bias),
+                     t.bias == nullptr ? V::set(0.0f) : V::load(t.bias + 16)};
+  for (size_t r = 0; r < rows; ++r, y += t.y_stride) {
+#pragma GCC unroll 2
+    for (size_t c = 0; c < 2; ++c) {
+      V of = value(r, c);
+      if (t.bias != nullptr) of = V::add(of, bias[c]);
+      if constexpr (kEpilogue == Epilogue::kRelu) of = V::fma(of, V::set(0.0f), V::max(V::set(0.0f), of));
+      if constexpr (kEpilogue == Epilogue::kAdd) of = V::add(V::loadu(y + 16 * c), of);
+      V::storeu(y + 16 * c, of);
+    }
+  }
+}
+
+/// A block of rows of a panel to y: value(r, c) is row r's half c. Where a panel is whole, the epilogue is chosen once
+/// for the block: chosen for each half it would take as long as the tiles of AMX compute.
+template <class Value>
+void store_block(const GemmTask& t, size_t rows, const Value& value, float* y, size_t columns) {
+  if (columns < kPanelColumns) {
+    for (size_t r = 0; r < rows; ++r, y += t.y_stride) {
+      for (size_t c = 0; c < 2; ++c) store_columns(t.epilogue, t.bias, value(r, c), y, c, columns);
+    }
+  } else if (t.epilogue == Epilogue::kRelu) {
+    store_whole_rows<Epilogue::kRelu>(t, rows, value, y);
+  } else if (t.epilogue == Epilogue::kAdd) {
+    store_whole_rows<Epilogue::kAdd>(t, rows, value, y);
+  } else {
+    store_whole_rows<Epilogue::kStore>(t, rows, value, y);
+  }
+}
+
 /// Calls f<min(rows, kMax)>() and returns that number.
 template <size_t kMax, class F>
 size_t with_rows(size_t rows, const F& f) {
