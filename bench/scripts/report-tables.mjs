@@ -155,6 +155,7 @@ if (files.length > 0) {
       encoderPeers: encoderPeers('encoder-peers'),
       rest: scriptResult('rest-overhead'),
       streams: scriptResult('streams'),
+      streamsOfPack: scriptResult('streams-pack'),
       start: scriptResult('start'),
       llamaLimited: LLAMA_LIMITED.flatMap((name) => scriptResult(name) ?? []),
     },
@@ -163,6 +164,7 @@ if (files.length > 0) {
       encoderPeers: encoderPeers('encoder-peers-amx'),
       rest: scriptResult('rest-overhead-amx'),
       streams: scriptResult('streams-amx'),
+      streamsOfPack: scriptResult('streams-pack-amx'),
       start: scriptResult('start-amx'),
     },
   };

@@ -1,7 +1,7 @@
 // The native engine alone on the prompts that stream-client.mjs sends: token ids in, token ids out, no HTTP, no queue,
 // no other process. Fed line by line by streams.mjs:
 //   in   {"prompts": [[id]], "lengths": [n], "clients"}: each prompt has its number of tokens to generate
-//   out  {"wallMs", "tokens": [[id]]}
+//   out  {"wallMs", "cpuMs", "tokens": [[id]]}
 import { createInterface } from 'node:readline';
 import { openServedEngine } from '../../dist/systems/open-engine.js';
 
@@ -29,6 +29,7 @@ function run({ prompts, lengths, clients }) {
   const waiting = prompts.map((prompt, i) => ({ id: i + 1, prompt, length: lengths[i], said: [] }));
   const all = [...waiting];
   let live = [];
+  const cpu = process.cpuUsage();
   const begin = performance.now();
   while (waiting.length > 0 || live.length > 0) {
     while (live.length < clients && waiting.length > 0) live.push(waiting.shift());
@@ -37,7 +38,9 @@ function run({ prompts, lengths, clients }) {
     if (ended.length > 0) engine.releaseSequences(Int32Array.from(ended.map(({ id }) => id)));
     live = live.filter((each) => !ended.includes(each));
   }
-  return { wallMs: performance.now() - begin, tokens: all.map(({ said }) => said) };
+  const wallMs = performance.now() - begin;
+  const { user, system } = process.cpuUsage(cpu);
+  return { wallMs, cpuMs: (user + system) / 1000, tokens: all.map(({ said }) => said) };
 }
 
 for await (const line of createInterface({ input: process.stdin })) {

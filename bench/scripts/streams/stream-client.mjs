@@ -1,7 +1,7 @@
 // Clients of /v1/completions in a process of their own, each with one stream after another. Fed line by line by
 // streams.mjs:
-//   in   {"port", "model", "prompts": [text], "clients", "maxTokens"}
-//   out  {"wallMs", "streams": [{"firstMs", "betweenMs": [], "tokens": []}]}, in the order of the prompts
+//   in   {"port", "model", "prompts": [text or [id]], "clients", "maxTokens"}
+//   out  {"wallMs", "cpuMs", "streams": [{"firstMs", "betweenMs": [], "tokens": []}]}, in the order of the prompts
 import { Agent, request } from 'node:http';
 import { createInterface } from 'node:readline';
 
@@ -62,11 +62,13 @@ async function run({ port, model, prompts, clients, maxTokens }) {
       streams[at] = await stream(agent, port, { ...body, return_token_ids: true });
     }
   };
+  const cpu = process.cpuUsage();
   const begin = performance.now();
   await Promise.all(Array.from({ length: clients }, client));
   const wallMs = performance.now() - begin;
+  const { user, system } = process.cpuUsage(cpu);
   agent.destroy();
-  return { wallMs, streams };
+  return { wallMs, cpuMs: (user + system) / 1000, streams };
 }
 
 for await (const line of createInterface({ input: process.stdin })) {

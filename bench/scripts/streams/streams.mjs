@@ -6,6 +6,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
+import { loadAddon } from '../../../dist/native/addon.js';
 import { LineProcess } from '../../dist/support/line-process.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { nameOfSpeed, writeResult } from '../../dist/support/script-result.js';
@@ -15,20 +16,23 @@ import { StepProgress } from '../../dist/support/step-progress.js';
 import { engineConfig } from '../../dist/systems/engine-config.js';
 
 const HELP = `node bench/scripts/streams/streams.mjs [options]
-  --model models/olmoe-mini    a decoder-only model with a tokenizer
+  --model models/olmoe-mini    a decoder-only model with a tokenizer; its prompts are SST-2 sentences
+  --pack DIR             in its place a pack, such as make-random-pack.mjs writes; its prompts are 32 drawn tokens
   --clients 1,4,8,16
   --streams 32           of each round, for any number of clients
   --max-tokens 64
   --rounds 5             server and bare engine in turn
   --threads N
   --quick                one round of 4 streams; the result goes to build/
-The result is bench/results/streams.json, with AMX streams-amx.json.`;
+Processor times count all threads of a process. The result is bench/results/streams.json, with AMX streams-amx.json, and
+streams-pack.json of a pack.`;
 
 const { values } = parseArgs({
   options: {
     help: { type: 'boolean', default: false },
     quick: { type: 'boolean', default: false },
     model: { type: 'string', default: 'models/olmoe-mini' },
+    pack: { type: 'string' },
     clients: { type: 'string', default: '1,4,8,16' },
     streams: { type: 'string' },
     'max-tokens': { type: 'string', default: '64' },
@@ -46,9 +50,31 @@ const rounds = Number(values.rounds ?? (quick ? 1 : 5));
 const maxTokens = Number(values['max-tokens']);
 const BUDGET = '100%';
 
-const prompts = readFileSync('test/data/sst2-validation.jsonl', 'utf8')
-  .split('\n', streams)
-  .map((line) => JSON.parse(line).text);
+const DRAWN_TOKENS = 32;
+
+function sentences() {
+  const lines = readFileSync('test/data/sst2-validation.jsonl', 'utf8').split('\n', streams);
+  return lines.map((line) => JSON.parse(line).text);
+}
+
+/** The same at each run: primes, so that the prompts share no beginning. */
+function drawnPrompts(vocabSize) {
+  const draw = (stream, at) => ((stream + 1) * 7919 + (at + 1) * 104_729 + stream * at * 31) % vocabSize;
+  return Array.from({ length: streams }, (_, stream) =>
+    Array.from({ length: DRAWN_TOKENS }, (_, at) => draw(stream, at)),
+  );
+}
+
+/** As clients send them, and as the bare engine takes them. */
+async function promptsOf(pack, server) {
+  if (values.pack !== undefined) {
+    const prompts = drawnPrompts(loadAddon().inspectCheckpoint(pack).shape.vocabSize);
+    return { prompts, ids: prompts };
+  }
+  const prompts = sentences();
+  const tokenized = prompts.map((input) => server.post('/v1/tokenize', { input }));
+  return { prompts, ids: (await Promise.all(tokenized)).map(({ data }) => data[0].ids) };
+}
 
 async function measure(pack) {
   // No stream may find the pages of an earlier round.
@@ -61,10 +87,11 @@ async function measure(pack) {
     JSON.stringify({ config, pack }),
   ]);
   try {
-    const tokenized = prompts.map((input) => server.post('/v1/tokenize', { input }));
-    const ids = (await Promise.all(tokenized)).map(({ data }) => data[0].ids);
+    const { prompts, ids } = await promptsOf(pack, server);
     const round = async (clients) => {
+      const before = server.cpu();
       const served = await client.ask({ port: server.port, prompts, clients, maxTokens });
+      const { apiMs, engineMs } = server.cpu();
       const said = served.streams.map(({ tokens }) => tokens);
       const alone = await bare.ask({ prompts: ids, lengths: said.map(({ length }) => length), clients });
       if (JSON.stringify(alone.tokens) !== JSON.stringify(said))
@@ -81,6 +108,11 @@ async function measure(pack) {
         perSecond: (1000 * tokens) / served.wallMs,
         barePerSecond: (1000 * tokens) / alone.wallMs,
         shareOfBare: alone.wallMs / served.wallMs,
+        // Of a token: what the others take the engine cannot have.
+        clientCpuMs: served.cpuMs / tokens,
+        apiCpuMs: (apiMs - before.apiMs) / tokens,
+        engineCpuMs: (engineMs - before.engineMs) / tokens,
+        bareCpuMs: alone.cpuMs / tokens,
       };
     };
     const counts = values.clients.split(',').map(Number);
@@ -99,15 +131,16 @@ async function measure(pack) {
 
 const dir = mkdtempSync(join(tmpdir(), 'sida-streams-'));
 try {
-  const pack = join(dir, basename(model));
-  await convertCheckpoint({ model, out: pack, experts: 'auto', dense: 'auto' });
+  const pack = values.pack ?? join(dir, basename(model));
+  if (values.pack === undefined) await convertCheckpoint({ model, out: pack, experts: 'auto', dense: 'auto' });
   const runs = await measure(pack);
   const result = {
     question: 'How fast are streamed generations, and what does the server take from the engine?',
     ...scriptProvenance(),
-    ...{ model: basename(model), budget: BUDGET, threads: Number(threads), streams, maxTokens, rounds, runs },
+    ...{ model: basename(values.pack ?? model), budget: BUDGET, threads: Number(threads), streams, maxTokens, rounds, runs },
   };
-  writeResult(nameOfSpeed('streams', result.isa), result, quick);
+  const name = values.pack === undefined ? 'streams' : 'streams-pack';
+  writeResult(nameOfSpeed(name, result.isa), result, quick);
   console.log(JSON.stringify(result, null, 1));
 } finally {
   rmSync(dir, { recursive: true, force: true });

@@ -23,6 +23,7 @@ export interface RestOverhead extends Recorded {
 }
 
 export interface Streams extends Recorded {
+  model: string;
   streams: number;
   rounds: number;
   runs: { clients: number; perSecond: number; barePerSecond: number; shareOfBare: number }[];
@@ -88,12 +89,14 @@ export function restTargets(found: RestOverhead | undefined): TargetRow[] {
 /** Streams at once that the target is of. */
 const EIGHT = 8;
 
-export function streamTargets(found: Streams | undefined): TargetRow[] {
+/** `of` says which model the streams are of where they were not measured. */
+export function streamTargets(found: Streams | undefined, of: string, flags = ''): TargetRow[] {
   const row = {
     target: 'P24',
     inputs: found === undefined ? DASH : `${found.rounds} rounds of ${found.streams} streams`,
-    command: recorded('node bench/scripts/streams/streams.mjs', found === undefined ? [] : [found]),
+    command: recorded(`node bench/scripts/streams/streams.mjs${flags}`, found === undefined ? [] : [found]),
   };
+  const model = found?.model ?? of;
   const [alone, eight] = [1, EIGHT].map((clients) => found?.runs.find((run) => run.clients === clients));
   const measured = alone !== undefined && eight !== undefined;
   const more = measured ? [eight.perSecond / alone.perSecond] : [];
@@ -101,7 +104,7 @@ export function streamTargets(found: Streams | undefined): TargetRow[] {
   return [
     {
       ...row,
-      what: `resident, tokens a second of ${EIGHT} streams at once over those of one`,
+      what: `${model} resident, tokens a second of ${EIGHT} streams at once over those of one`,
       limit: '≥ 1.70×',
       figure: measured ? times(more[0]) : DASH,
       verdict: judged(more, (value) => value >= 1.7),
@@ -109,7 +112,7 @@ export function streamTargets(found: Streams | undefined): TargetRow[] {
     },
     {
       ...row,
-      what: 'streamed tokens a second over those of the bare engine',
+      what: `${model} resident, streamed tokens a second over those of the bare engine`,
       limit: '≥ 95 %',
       figure:
         found === undefined

@@ -12,6 +12,8 @@ export interface SpeedResults {
   encoderPeers?: EncoderPeers | undefined;
   rest?: RestOverhead | undefined;
   streams?: Streams | undefined;
+  /** Of a pack of a published shape, whose steps take as long as those of models that people run. */
+  streamsOfPack?: Streams | undefined;
   start?: Start | undefined;
   /** Of every file that was measured. */
   llamaLimited?: readonly LlamaLimited[] | undefined;
@@ -28,7 +30,8 @@ export function speedTargets(results: SpeedResults, amx: boolean): TargetRow[] {
       (results.llamaLimited ?? []).flatMap((result) => own(result) ?? []),
       amx,
     ),
-    ...streamTargets(own(results.streams)),
+    ...streamTargets(own(results.streams), 'olmoe-mini'),
+    ...streamTargets(own(results.streamsOfPack), 'the shape of OLMoE-7B', ' --pack DIR'),
     startTarget(own(results.start)),
   ];
 }
