@@ -15,7 +15,7 @@ import { writeResult } from '../../dist/support/script-result.js';
 import { ServeProcess } from '../../dist/support/serve-process.js';
 import { StepProgress } from '../../dist/support/step-progress.js';
 import { ikLlamaBuild, ikLlamaFlags, runIkLlama } from './ik-llama.mjs';
-import { drawPrompt, requireLlama, runLlama } from './llama.mjs';
+import { drawPrompt, NO_REPACK, requireLlama, runLlama } from './llama.mjs';
 
 const HELP = `node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf [options]
   --file MODEL.gguf      what all read
@@ -23,6 +23,8 @@ const HELP = `node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf [optio
   --limits none,50%,35%,20%   of the file's bytes; none: no limit
   --overhead 400MB       of a limit, what sida's processes take beside its budget
   --serve='FLAGS'        more flags of sida serve, such as '--activations int8'
+  --no-repack            within limits llama.cpp leaves weights in the mapped file: of Q4_0 it would make copies, which
+                         no limit below them lets live
   --ik-llama DIR         the build folder of ik_llama.cpp, a second peer, with --prefetch-experts
   --prompt 128 --steps 32 --threads 2 --rounds 1
   --save NAME            the result is bench/results/NAME.json; default: only printed
@@ -39,6 +41,7 @@ const { values } = parseArgs({
     limits: { type: 'string', default: 'none,50%,35%,20%' },
     overhead: { type: 'string', default: '400MB' },
     serve: { type: 'string', default: '' },
+    'no-repack': { type: 'boolean', default: false },
     'ik-llama': { type: 'string' },
     prompt: { type: 'string', default: '128' },
     steps: { type: 'string', default: '32' },
@@ -185,7 +188,8 @@ for (const share of shares) {
       }
     };
     try {
-      const peer = await within((through) => decodeWithLlama(prompt, through));
+      const preload = values['no-repack'] && limitBytes !== null ? NO_REPACK : [];
+      const peer = await within((through) => decodeWithLlama(prompt, [...through, ...preload]));
       const ik = await within((through) => decodeWithIkLlama(prompt, through));
       const budget = limitBytes === null ? '100%' : String(limitBytes - overhead);
       const own = await within((through) => decodeWithSida(prompt, through, budget));
@@ -205,6 +209,7 @@ const result = {
   question: 'How fast is decoding beside llama.cpp and ik_llama.cpp, within a limit on memory?',
   ...scriptProvenance(),
   ...{ file: basename(file), fileBytes, readAheadKib: readAheadKib(), serve, threads: Number(threads) },
+  ...(values['no-repack'] && { noRepack: true }),
   ...(ikLlama !== undefined && { ikLlama }),
   ...{ promptTokens, steps, rounds, rows },
 };

@@ -1,9 +1,12 @@
 // llama.cpp as a peer: the prompts that both get, and a run of it in a process of its own.
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { run } from '../../dist/support/processes.js';
 
 const PEER = 'build/llama-peer';
+
+/** Begins the command of a llama.cpp that leaves weights as the file has them. */
+export const NO_REPACK = ['env', `LD_PRELOAD=${resolve(PEER, 'no-repack.so')}`];
 
 export function requireLlama() {
   if (existsSync(join(PEER, 'node_modules/node-llama-cpp'))) return;

@@ -9,6 +9,8 @@ export const LLAMA_LIMITED = [
   'llama-limited-int8',
   'llama-limited-amx',
   'llama-limited-int8-amx',
+  'llama-limited-q4_0-amx',
+  'llama-limited-qwen3-30b-amx',
 ];
 
 const gib = (bytes) => `${(bytes / 2 ** 30).toFixed(2)} GiB`;
@@ -59,6 +61,7 @@ export function limitedTable(r) {
       ? ''
       : `load average ${least === most ? least : `${least} to ${most}`}, its own included; `,
     `\`sida\` with ${r.serve === '' ? 'its defaults' : `\`${r.serve}\``}, llama.cpp ${llama ?? 'of an unknown version'}`,
+    r.noRepack ? ', which leaves weights in the mapped file within limits' : '',
     ik === undefined ? '.' : `, ik_llama.cpp ${ik.commit} (${ik.compiler}) with \`${ik.flags}\`.`,
   ].join('');
   return `${table(head, rows)}\n\n${about}  \n${source(r)}`;

@@ -21,6 +21,7 @@ const HELP = `node bench/scripts/streams/streams.mjs [options]
   --clients 1,4,8,16
   --streams 32           of each round, for any number of clients
   --max-tokens 64
+  --activations f32      of the server and of the bare engine
   --rounds 5             server and bare engine in turn
   --threads N
   --quick                one round of 4 streams; the result goes to build/
@@ -36,6 +37,7 @@ const { values } = parseArgs({
     clients: { type: 'string', default: '1,4,8,16' },
     streams: { type: 'string' },
     'max-tokens': { type: 'string', default: '64' },
+    activations: { type: 'string', default: 'f32' },
     rounds: { type: 'string' },
     threads: { type: 'string', default: String(availableParallelism()) },
   },
@@ -44,7 +46,7 @@ if (values.help) {
   console.log(HELP);
   process.exit(0);
 }
-const { quick, model, threads } = values;
+const { quick, model, threads, activations } = values;
 const streams = Number(values.streams ?? (quick ? 4 : 32));
 const rounds = Number(values.rounds ?? (quick ? 1 : 5));
 const maxTokens = Number(values['max-tokens']);
@@ -78,10 +80,11 @@ async function promptsOf(pack, server) {
 
 async function measure(pack) {
   // No stream may find the pages of an earlier round.
-  const flags = ['--model', pack, '--memory-budget', BUDGET, '--threads', threads, '--prefix-cache', 'off'];
+  const own = ['--memory-budget', BUDGET, '--threads', threads, '--activations', activations];
+  const flags = ['--model', pack, ...own, '--prefix-cache', 'off'];
   const server = await ServeProcess.start(flags);
   const client = new LineProcess('the clients', 'node', ['bench/scripts/streams/stream-client.mjs']);
-  const config = engineConfig({ model: pack, memoryBudget: BUDGET, threads });
+  const config = engineConfig({ model: pack, memoryBudget: BUDGET, threads, activations });
   const bare = new LineProcess('the bare engine', 'node', [
     'bench/scripts/streams/bare-engine-process.mjs',
     JSON.stringify({ config, pack }),
@@ -132,12 +135,22 @@ async function measure(pack) {
 const dir = mkdtempSync(join(tmpdir(), 'sida-streams-'));
 try {
   const pack = values.pack ?? join(dir, basename(model));
-  if (values.pack === undefined) await convertCheckpoint({ model, out: pack, experts: 'auto', dense: 'auto' });
+  if (values.pack === undefined)
+    await convertCheckpoint({ model, out: pack, experts: 'auto', dense: 'auto' });
   const runs = await measure(pack);
   const result = {
     question: 'How fast are streamed generations, and what does the server take from the engine?',
     ...scriptProvenance(),
-    ...{ model: basename(values.pack ?? model), budget: BUDGET, threads: Number(threads), streams, maxTokens, rounds, runs },
+    ...{
+      model: basename(values.pack ?? model),
+      budget: BUDGET,
+      activations,
+      threads: Number(threads),
+      streams,
+      maxTokens,
+      rounds,
+      runs,
+    },
   };
   const name = values.pack === undefined ? 'streams' : 'streams-pack';
   writeResult(nameOfSpeed(name, result.isa), result, quick);

@@ -4,10 +4,10 @@ import type { Engine } from '../../../dist/native/addon-types.js';
 import type { EngineConfig } from '../../../dist/protocol/engine-messages.js';
 
 export function openServedEngine(config: EngineConfig, pack: string): Engine {
-  const { maxBatchTokens, kvTokens, kv, kvWindows, threads, device } = config;
+  const { maxBatchTokens, kvTokens, kv, kvWindows, activations, threads, device } = config;
   const { memoryBudget, hostBudget, linkBandwidth, linkLatencyMs } = config;
   return openEngine({
-    ...{ pack, maxBatchTokens, kvTokens, kv, kvWindows, threads, device },
+    ...{ pack, maxBatchTokens, kvTokens, kv, kvWindows, activations, threads, device },
     ...{ memoryBudget, hostBudget, linkBandwidth, linkLatency: linkLatencyMs / 1000 },
   });
 }

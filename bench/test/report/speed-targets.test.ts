@@ -143,23 +143,24 @@ describe('decoding beside llama.cpp and ik_llama.cpp', () => {
     peer: { prefillTokensPerSecond: 5 * peer, decodeTokensPerSecond: peer },
   });
   const killed = (share: number) => ({ ...row(share, 5, 2), peer: null });
-  const limited = (...rows: LlamaLimited['rows']) => {
-    const about = { file: 'm.gguf', readAheadKib: 128, serve: '', promptTokens: 128, steps: 32 };
+  const limitedOf = (file: string, ...rows: LlamaLimited['rows']) => {
+    const about = { file, readAheadKib: 128, serve: '', promptTokens: 128, steps: 32 };
     return { llamaLimited: [{ ...RECORDED, isa: 'avx2', ...about, rows }] };
   };
+  const limited = (...rows: LlamaLimited['rows']) => limitedOf('m.gguf', ...rows);
 
   it('is judged with all in memory, and at each limit with the read-ahead of the disk', () => {
     const speed = limited(row(null, 3, 2), row(0.5, 5, 2), row(0.2, 5, 2));
     expect(cells('P18', WITHOUT, speed)).toEqual([
       ['1.50× (m.gguf)', 'reached', '128 + 32 tokens', '–'],
       ['3.00× (m.gguf)', 'reached', '128 + 32 tokens', '–'],
-      ['–', 'not measured', '–', '–'],
+      ...Array(2).fill(['–', 'not measured', '–', '–']),
     ]);
     expect(cells('P19', WITHOUT, speed).map((each) => each.slice(0, 2))).toEqual([
       ['2.50× (m.gguf, read-ahead 128 KiB)', 'reached'],
       ['–', 'not measured'],
       ['2.50× (m.gguf, read-ahead 128 KiB)', 'missed'],
-      ...Array(5).fill(['–', 'not measured']),
+      ...Array(8).fill(['–', 'not measured']),
     ]);
   });
 
@@ -172,6 +173,19 @@ describe('decoding beside llama.cpp and ik_llama.cpp', () => {
       ['2.50× (m.gguf, read-ahead 128 KiB)', 'reached', '128 + 32 tokens', '–'],
       ['–', 'not measured', '–', '–'],
       ['2.50× (m.gguf, read-ahead 128 KiB)', 'missed', '128 + 32 tokens', '–'],
+    ]);
+  });
+
+  it('has rows for the other files that the targets name', () => {
+    const small = limitedOf('olmoe-q4_0.gguf', row(null, 3, 2), row(0.5, 6, 2));
+    expect(cells('P18', WITHOUT, small).map(([figure]) => figure)).toEqual([
+      ...['–', '–', '1.50× (olmoe-q4_0.gguf)', '3.00× (olmoe-q4_0.gguf)'],
+    ]);
+    expect(cells('P19', WITHOUT, small)[6]![0]).toMatch(/^3.00×/);
+    const large = limitedOf('qwen3-30b-a3b-q4_0.gguf', row(0.6, 5, 2), row(0.25, 5, 4));
+    expect(cells('P19', WITHOUT, large).map(([, verdict]) => verdict)).toEqual([
+      ...Array(9).fill('not measured'),
+      ...['reached', 'missed'],
     ]);
   });
 

@@ -47,81 +47,114 @@ const decodeRatio: Ratio = (own, other) =>
   (own.decodeTokensPerSecond ?? 0) / (other.decodeTokensPerSecond ?? Number.NaN);
 const prefillRatio: Ratio = (own, other) => own.prefillTokensPerSecond / other.prefillTokensPerSecond;
 
-/** What the targets name beside the rows that a result is of. */
-const OTHERS: readonly TargetRow[] = [
-  ['P18', 'decoding and the prompt, OLMoE-7B’s shape in Q4_0, all in memory', '≥ 1.5×'],
-  ['P19', 'decoding, OLMoE-7B’s shape in Q4_0, memory for 50, 35 and 20 % of the file', '≥ 2.5×, 2.5×, 2.8×'],
-  ['P19', 'decoding, Qwen3-30B-A3B’s shape in Q4_0, memory for 60 and 25 % of the file', '≥ 1.8×, 2.5×'],
-].map(([target, what, limit]) => ({
-  target: target!,
-  what: `${what}: tokens a second over those of llama.cpp, one stream`,
-  limit: limit!,
-  figure: DASH,
-  verdict: NOT_MEASURED,
-  inputs: DASH,
-  control: DASH,
-  command: recorded('node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf --save llama-limited', []),
-}));
+/** What peers are compared with, by the file's name. */
+interface Subject {
+  /** Begins the row's text. */
+  of: string;
+  file: (name: string) => boolean;
+  /** With all in memory. */
+  resident: boolean;
+  limits: readonly { share: number; least: number }[];
+  peers: readonly (keyof typeof PEERS)[];
+}
+
+const isQwen = (name: string) => /qwen3-30b/i.test(name);
+const isQ4 = (name: string) => /q4_0/i.test(name) && !isQwen(name);
+const SUBJECTS: readonly Subject[] = [
+  {
+    of: '',
+    file: (name) => !isQ4(name) && !isQwen(name),
+    resident: true,
+    limits: DECODE,
+    peers: ['peer', 'ikLlama'],
+  },
+  { of: 'OLMoE-7B’s shape in Q4_0, ', file: isQ4, resident: true, limits: DECODE, peers: ['peer'] },
+  {
+    of: 'Qwen3-30B-A3B’s shape in Q4_0, ',
+    file: isQwen,
+    resident: false,
+    limits: [
+      { share: 0.6, least: 1.8 },
+      { share: 0.25, least: 2.5 },
+    ],
+    peers: ['peer'],
+  },
+];
 
 export function llamaTargets(results: readonly LlamaLimited[], amx: boolean): TargetRow[] {
-  const rowOf = (
-    target: string,
-    what: string,
-    ratio: Ratio,
-    { share, least, peer }: { share: number | null; least: number; peer: keyof typeof PEERS },
-  ): TargetRow => {
-    const found = results
-      .map(({ rows, ...result }) => {
-        const own = rows.filter((row) => row.share === share);
-        return {
-          ...result,
-          values: own.flatMap(({ sida, [peer]: other }) => (other ? ratio(sida, other) : [])),
-        };
-      })
-      .filter(({ values }) => values.length > 0);
-    const inputs = new Set(found.map(({ promptTokens, steps }) => `${promptTokens} + ${steps} tokens`));
-    const withPeer = peer === 'ikLlama' ? ' --ik-llama DIR' : '';
-    const ahead = (kib: number | null) => (share === null ? '' : `, read-ahead ${kib ?? 'unknown'} KiB`);
-    return {
-      target,
-      what: `${what}: tokens a second over those of ${PEERS[peer]}, one stream`,
-      limit: `≥ ${least.toFixed(1)}×`,
-      figure:
-        found
-          .map(({ file, serve, readAheadKib, values }) => {
-            const ratios = values.map((ratio) => times(ratio)).join(', ');
-            return `${ratios} (${[file, serve].filter(Boolean).join(', ')}${ahead(readAheadKib)})`;
-          })
-          .join(', ') || DASH,
-      verdict:
-        found.length === 0
-          ? NOT_MEASURED
-          : judged(
-              found.flatMap(({ values }) => values),
-              (ratio) => ratio >= least,
-            ),
-      inputs: [...inputs].join(', ') || DASH,
-      control: DASH,
-      command: recorded(
-        `node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf${withPeer} --save llama-limited`,
-        found,
+  return SUBJECTS.flatMap((subject) => {
+    const own = results.filter(({ file }) => subject.file(file));
+    const row = (target: string, what: string, ratio: Ratio, limit: Limit) =>
+      rowOf(own, target, `${subject.of}${what}`, ratio, limit);
+    const inMemory = { share: null, peer: 'peer' } as const;
+    return [
+      ...(subject.resident
+        ? [
+            row('P18', 'decoding, all in memory', decodeRatio, { ...inMemory, least: RESIDENT_DECODE }),
+            row('P18', 'the prompt, all in memory', prefillRatio, { ...inMemory, least: amx ? 4 : 1.5 }),
+          ]
+        : []),
+      ...subject.peers.flatMap((peer) =>
+        subject.limits.map(({ share, least }) =>
+          row('P19', `decoding, memory for ${shareName(share)} of the file`, decodeRatio, {
+            share,
+            least,
+            peer,
+          }),
+        ),
       ),
-    };
+    ];
+  });
+}
+
+interface Limit {
+  share: number | null;
+  least: number;
+  peer: keyof typeof PEERS;
+}
+
+function rowOf(
+  results: readonly LlamaLimited[],
+  target: string,
+  what: string,
+  ratio: Ratio,
+  { share, least, peer }: Limit,
+): TargetRow {
+  const found = results
+    .map(({ rows, ...result }) => {
+      const own = rows.filter((row) => row.share === share);
+      return {
+        ...result,
+        values: own.flatMap(({ sida, [peer]: other }) => (other ? ratio(sida, other) : [])),
+      };
+    })
+    .filter(({ values }) => values.length > 0);
+  const inputs = new Set(found.map(({ promptTokens, steps }) => `${promptTokens} + ${steps} tokens`));
+  const withPeer = peer === 'ikLlama' ? ' --ik-llama DIR' : '';
+  const ahead = (kib: number | null) => (share === null ? '' : `, read-ahead ${kib ?? 'unknown'} KiB`);
+  return {
+    target,
+    what: `${what}: tokens a second over those of ${PEERS[peer]}, one stream`,
+    limit: `≥ ${least.toFixed(1)}×`,
+    figure:
+      found
+        .map(({ file, serve, readAheadKib, values }) => {
+          const ratios = values.map((value) => times(value)).join(', ');
+          return `${ratios} (${[file, serve].filter(Boolean).join(', ')}${ahead(readAheadKib)})`;
+        })
+        .join(', ') || DASH,
+    verdict:
+      found.length === 0
+        ? NOT_MEASURED
+        : judged(
+            found.flatMap(({ values }) => values),
+            (value) => value >= least,
+          ),
+    inputs: [...inputs].join(', ') || DASH,
+    control: DASH,
+    command: recorded(
+      `node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf${withPeer} --save llama-limited`,
+      found,
+    ),
   };
-  const inMemory = { share: null, peer: 'peer' } as const;
-  const limited = (peer: keyof typeof PEERS) =>
-    DECODE.map(({ share, least }) =>
-      rowOf('P19', `decoding, memory for ${shareName(share)} of the file`, decodeRatio, {
-        share,
-        least,
-        peer,
-      }),
-    );
-  return [
-    rowOf('P18', 'decoding, all in memory', decodeRatio, { ...inMemory, least: RESIDENT_DECODE }),
-    rowOf('P18', 'the prompt, all in memory', prefillRatio, { ...inMemory, least: amx ? 4 : 1.5 }),
-    ...limited('peer'),
-    ...limited('ikLlama'),
-    ...OTHERS,
-  ];
 }
