@@ -107,13 +107,13 @@ it('builds no table where every expert has a slot, and begins when the budget sh
   expect(await tables()).toEqual([0, 0, 0, 0]);
   // Batches without tables go past the hash-building thread; their inputs are counted as those of others are.
   const inputs = async () => (await metricsOf(subject))('sida_batch_inputs_total');
-  await subject.until(async () => (await inputs()) > 0);
-  const each = await inputs();
+  const each = sentences.length + prompts.length;
+  await subject.until(async () => (await inputs()) === each);
   ok(await subject.request('PUT', '/admin/budget', { device: '20%' }));
   expect((await reported(subject)).state).toBe('probing');
   expect(await answersOf(subject)).toEqual(expected);
   await subject.until(async () => (await tables())[0]! > 0);
-  expect(await inputs()).toBe(2 * each);
+  await subject.until(async () => (await inputs()) === 2 * each);
   ok(await subject.request('PUT', '/admin/budget', { device: '100%' }));
   expect((await reported(subject)).state).toBe('not_needed');
   expect(await subject.stop()).toBe(0);
