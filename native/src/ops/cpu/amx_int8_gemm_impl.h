@@ -139,7 +139,8 @@ void add_groups(const WaitingGroups& waiting, size_t rows, const int32_t* excess
 #pragma GCC unroll 4
       for (size_t g = 0; g < kCount; ++g) {
         I sum = I::load(waiting.sums[g] + place);
-        if constexpr (sum_factor(kType) != 0) sum = I::add(sum, I::set(excess[g]));
+        // The tiles take signed weights as they are.
+        if constexpr (kType != WeightType::kQ8_0) sum = I::add(sum, I::set(excess[g]));
         total = V::fma(I::to_float(sum), waiting.scales[g][c], total);
       }
       V::store(totals + place, total);

@@ -40,7 +40,8 @@ void quantize_row(const float* x, size_t k, size_t padded, unsigned zero, uint8_
   *scale = top / 127.0f;
 }
 
-/// What RoundedRows::sums multiplies the sums of codes by. Weights of four bits are unsigned in products.
+/// What RoundedRows::sums multiplies the sums of codes by. Weights of four bits are unsigned in products, and those of
+/// q8_0 where activations before int8 are.
 constexpr int32_t sum_factor(WeightType type) {
   switch (type) {
     case WeightType::kInt4:
@@ -48,6 +49,8 @@ constexpr int32_t sum_factor(WeightType type) {
       return -8;
     case WeightType::kMxfp4:
       return -12;
+    case WeightType::kQ8_0:
+      return -static_cast<int32_t>(I::kZero);
     case WeightType::kQ4_K:
       return 1;
     default:

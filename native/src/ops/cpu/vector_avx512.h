@@ -114,6 +114,8 @@ struct I {
   static void store(void* p, I a) { _mm512_storeu_si512(p, a.v); }
   static I add(I a, I b) { return {_mm512_add_epi32(a.v, b.v)}; }
   static I sub(I a, I b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+  /// Four signed bytes as unsigned ones that are larger by 128.
+  static I plus_128(I a) { return {_mm512_xor_si512(a.v, _mm512_set1_epi8(-128))}; }
   static I times_128(I a) { return {_mm512_slli_epi32(a.v, 7)}; }
   static I low_nibbles(I a) { return {_mm512_and_si512(a.v, _mm512_set1_epi8(15))}; }
   static I high_nibbles(I a) { return low_nibbles({_mm512_srli_epi16(a.v, 4)}); }

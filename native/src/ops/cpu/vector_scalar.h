@@ -170,6 +170,10 @@ struct I {
     return map(
         [&](int i) { return wrapped(static_cast<uint32_t>(a.lane[i]) - static_cast<uint32_t>(b.lane[i])); });
   }
+  /// Four signed bytes as unsigned ones that are larger by 128.
+  static I plus_128(I a) {
+    return map([&](int i) { return wrapped(static_cast<uint32_t>(a.lane[i]) ^ 0x80808080u); });
+  }
   static I times_128(I a) {
     return map([&](int i) { return wrapped(static_cast<uint32_t>(a.lane[i]) * 128u); });
   }
