@@ -45,13 +45,15 @@ function askWhole({ port }, agent, { path, bodyOf }, text) {
 const SERVER_KEEPS_MS = 4_000;
 
 /**
- * Starts a server for each of `flags` and asks all of them `warmUp + blocks` blocks of `size` requests. Returns the
+ * Starts a server for each of `flags` and asks all of them `warmUp + blocks` blocks of `size` requests, `clients` at a
+ * time. Returns the
  * milliseconds of the measured blocks and what `ask` gave for every text, both by server, and what `after` says of each
  * server at the end; `before` is called with each once it is warm.
  */
 export async function pairedBlocks(options) {
   const { label, flags, texts, requests, blocks, warmUp, size, before, after, ask = askWhole } = options;
-  const agent = new Agent({ keepAlive: true, maxSockets: 1, timeout: SERVER_KEEPS_MS });
+  const { clients = 1 } = options;
+  const agent = new Agent({ keepAlive: true, maxSockets: clients, timeout: SERVER_KEEPS_MS });
   const servers = [];
   try {
     for (const args of flags) servers.push(await ServeProcess.start(args));
@@ -66,7 +68,7 @@ export async function pairedBlocks(options) {
       const turned = servers.map((_, i) => (i + block) % servers.length);
       for (const at of Math.floor(block / servers.length) % 2 === 0 ? turned : turned.reverse()) {
         const begin = performance.now();
-        for (const text of asked) answers[at].push(await ask(servers[at], agent, requests, text));
+        answers[at].push(...(await eachOf(asked, clients, (text) => ask(servers[at], agent, requests, text))));
         if (block >= warmUp) times[at].push(performance.now() - begin);
       }
       progress.step();
@@ -78,6 +80,17 @@ export async function pairedBlocks(options) {
     agent.destroy();
     await Promise.all(servers.map((server) => server.stop()));
   }
+}
+
+/** What `work` gives for each of `items`, in their order; at most `clients` run at a time. */
+async function eachOf(items, clients, work) {
+  const found = [];
+  let next = 0;
+  const client = async () => {
+    for (let at = next++; at < items.length; at = next++) found[at] = await work(items[at]);
+  };
+  await Promise.all(Array.from({ length: clients }, client));
+  return found;
 }
 
 /** The logarithm of each time of `own` over that of `other`. */

@@ -35,7 +35,7 @@ const CONDITIONS = 'bench/results/conditions';
 const RESULTS = [CONDITIONS, 'bench/results/systems', 'bench/results/fidelity'];
 const CHARTS = 'docs/charts';
 /** Results of bench/scripts/governor/governor.mjs. */
-const GOVERNED = ['governor', 'governor-link'];
+const GOVERNED = ['governor', 'governor-link', 'governor-batches', 'governor-batches-decoder'];
 /** Results of bench/scripts/look-ahead/look-ahead.mjs over simulated links. */
 const LOOKED_AHEAD = ['look-ahead-link', 'look-ahead-fast-link', 'look-ahead-slow-link'];
 /** Recorded routing of decoders. */

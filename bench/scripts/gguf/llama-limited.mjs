@@ -160,8 +160,9 @@ async function tokenTimes(server, prompt) {
     const lines = text.split('\n\n');
     text = lines.pop();
     for (const line of lines.filter((each) => each !== 'data: [DONE]')) {
-      for (const { token_ids: ids = [] } of JSON.parse(line.slice('data: '.length)).choices)
-        times.push(...ids.map(() => performance.now()));
+      const { choices, error } = JSON.parse(line.slice('data: '.length));
+      if (error !== undefined) throw new Error(`/v1/completions: ${error.message}`);
+      for (const { token_ids: ids = [] } of choices) times.push(...ids.map(() => performance.now()));
     }
   }
   return times;

@@ -15,8 +15,9 @@ const HELP = `node bench/scripts/governor/governor.mjs [options]
   --model DIR            models/switch-words, or another model with a task or for completions
   --memory-budget LIST   10%,25%
   --task NAME            classify by this task; without it, completions of --tokens tokens
-  --texts FILE           lines of JSON with a "text", asked one after the other
+  --texts FILE           lines of JSON with a "text", asked in turn
   --tokens 16            of a completion
+  --clients 1            requests at a time, which share batches
   --link-bandwidth RATE  of the servers
   --starts 8             of all servers
   --blocks 15            of each server and start, measured
@@ -38,6 +39,7 @@ const { values } = parseArgs({
     task: { type: 'string' },
     texts: { type: 'string', default: 'models/switch-words/words/known-held-out.jsonl' },
     tokens: { type: 'string', default: '16' },
+    clients: { type: 'string', default: '1' },
     'link-bandwidth': { type: 'string' },
     starts: { type: 'string', default: '8' },
     blocks: { type: 'string', default: '15' },
@@ -57,6 +59,7 @@ for (const path of [values.model, values.texts]) {
 const [starts, blocks, warmUp, size] = [values.starts, values.blocks, values['warm-up'], values.block].map(
   Number,
 );
+const clients = Number(values.clients);
 if (!(starts >= 2)) throw new Error(`Expected --starts to be 2 or more, found ${values.starts}`);
 
 /** The defaults, none, prediction that nothing governs, and none again. */
@@ -75,7 +78,7 @@ async function measure(budget) {
       flags: order.map((at) => flags[at]),
       texts: textsOf(values.texts),
       requests: requestsOf({ task: values.task, tokens: Number(values.tokens) }),
-      ...{ blocks, warmUp, size },
+      ...{ blocks, warmUp, size, clients },
       after: async ({ url }) => (await fetch(`${url}/admin/predictor`)).json(),
     });
     const inOrder = (list) => flags.map((_, at) => list[order.indexOf(at)]);
@@ -108,6 +111,7 @@ writeResult(values.out, {
   model: basename(values.model),
   task: values.task ?? 'completions',
   linkBandwidth: values['link-bandwidth'] ?? null,
+  clients,
   threads: Number(values.threads),
   rows,
 });

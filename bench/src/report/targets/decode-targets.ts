@@ -11,6 +11,8 @@ interface Governed extends Recorded {
   model: string;
   task: string;
   linkBandwidth?: string | null;
+  /** Requests at a time; absent: one. */
+  clients?: number;
   rows: {
     budget: string;
     requests: number;
@@ -157,9 +159,10 @@ function governedTarget(results: readonly Governed[], decodes: DecodeSystems | u
     ),
   };
   const cells: Cell[] = [
-    ...results.flatMap(({ model, linkBandwidth, rows }) =>
-      rows.map((own) => ({ name: `${model} ${own.budget}, ${linkBandwidth ?? 'disk'}`, ...own })),
-    ),
+    ...results.flatMap(({ model, linkBandwidth, clients = 1, rows }) => {
+      const conditions = [linkBandwidth ?? 'disk', ...(clients > 1 ? [`${clients} requests at a time`] : [])];
+      return rows.map((own) => ({ name: `${model} ${own.budget}, ${conditions.join(', ')}`, ...own }));
+    }),
     ...(decodes === undefined ? [] : decodeCells(decodes)),
   ];
   if (cells.length === 0) return { ...row, ...UNMEASURED };
