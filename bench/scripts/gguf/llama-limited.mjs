@@ -21,7 +21,7 @@ const HELP = `node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf [optio
   --file MODEL.gguf      what all read
   --pack DIR             the same as a pack of sida; default: made by sida serve in its cache
   --limits none,50%,35%,20%   of the file's bytes; none: no limit
-  --overhead 250MB       of a limit, what sida's processes take beside its budget
+  --overhead 300MB       of a limit, what sida's processes take beside its budget
   --serve='FLAGS'        more flags of sida serve, such as '--activations int8'
   --no-repack            within limits llama.cpp leaves weights in the mapped file: of Q4_0 it would make copies, which
                          no limit below them lets live
@@ -39,7 +39,7 @@ const { values } = parseArgs({
     file: { type: 'string' },
     pack: { type: 'string' },
     limits: { type: 'string', default: 'none,50%,35%,20%' },
-    overhead: { type: 'string', default: '250MB' },
+    overhead: { type: 'string', default: '300MB' },
     serve: { type: 'string', default: '' },
     'no-repack': { type: 'boolean', default: false },
     'ik-llama': { type: 'string' },
