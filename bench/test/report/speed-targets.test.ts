@@ -122,13 +122,13 @@ describe('REST', () => {
       { clients: 1, perSecond: 100, barePerSecond: 110, shareOfBare: 0.96 },
       { clients: 8, perSecond: 180, barePerSecond: 220, shareOfBare: 0.94 },
     ];
-    const streams = { ...RECORDED, isa: 'avx2', model: 'olmoe-mini', streams: 32, rounds: 3, runs };
+    const streams = { ...RECORDED, isa: 'avx2', streams: 32, rounds: 3, runs };
     expect(cells('P24', WITHOUT, { streams })).toEqual([
       ['1.80×', 'reached', '3 rounds of 32 streams', 'bare engine: 2.00×'],
       ['1: 96 %, 8: 94 %', 'missed', '3 rounds of 32 streams', '–'],
       ...Array(2).fill(['–', 'not measured', '–', '–']),
     ]);
-    const streamsOfPack = { ...streams, model: 'olmoe-7b', streams: 8, runs: [runs[0]!] };
+    const streamsOfPack = { ...streams, streams: 8, runs: [runs[0]!] };
     expect(cells('P24', WITHOUT, { streams, streamsOfPack }).slice(2)).toEqual([
       ['–', 'not measured', '3 rounds of 8 streams', '–'],
       ['1: 96 %', 'reached', '3 rounds of 8 streams', '–'],

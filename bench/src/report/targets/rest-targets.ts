@@ -23,7 +23,6 @@ export interface RestOverhead extends Recorded {
 }
 
 export interface Streams extends Recorded {
-  model: string;
   streams: number;
   rounds: number;
   runs: { clients: number; perSecond: number; barePerSecond: number; shareOfBare: number }[];
@@ -89,14 +88,12 @@ export function restTargets(found: RestOverhead | undefined): TargetRow[] {
 /** Streams at once that the target is of. */
 const EIGHT = 8;
 
-/** `of` says which model the streams are of where they were not measured. */
-export function streamTargets(found: Streams | undefined, of: string, flags = ''): TargetRow[] {
+export function streamTargets(found: Streams | undefined, model: string, flags = ''): TargetRow[] {
   const row = {
     target: 'P24',
     inputs: found === undefined ? DASH : `${found.rounds} rounds of ${found.streams} streams`,
     command: recorded(`node bench/scripts/streams/streams.mjs${flags}`, found === undefined ? [] : [found]),
   };
-  const model = found?.model ?? of;
   const [alone, eight] = [1, EIGHT].map((clients) => found?.runs.find((run) => run.clients === clients));
   const measured = alone !== undefined && eight !== undefined;
   const more = measured ? [eight.perSecond / alone.perSecond] : [];

@@ -31,7 +31,7 @@ export function speedTargets(results: SpeedResults, amx: boolean): TargetRow[] {
       amx,
     ),
     ...streamTargets(own(results.streams), 'olmoe-mini'),
-    ...streamTargets(own(results.streamsOfPack), 'the shape of OLMoE-7B', ' --pack DIR'),
+    ...streamTargets(own(results.streamsOfPack), 'the shape of OLMoE-7B', ' --pack DIR --activations int8'),
     startTarget(own(results.start)),
   ];
 }
