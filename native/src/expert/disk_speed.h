@@ -9,7 +9,8 @@
 
 namespace sida {
 
-/// How to read a file: the fewest reads in flight that (nearly) saturate its disk, and the rate they reach.
+/// How to read a file: the fewest reads in flight that (nearly) saturate its disk, of reads of 1 MiB and more the most,
+/// and the rate they reach.
 struct DiskSpeed {
   size_t depth = 1;
   double bytes_per_second = 0;
