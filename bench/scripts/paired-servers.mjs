@@ -68,7 +68,9 @@ export async function pairedBlocks(options) {
       const turned = servers.map((_, i) => (i + block) % servers.length);
       for (const at of Math.floor(block / servers.length) % 2 === 0 ? turned : turned.reverse()) {
         const begin = performance.now();
-        answers[at].push(...(await eachOf(asked, clients, (text) => ask(servers[at], agent, requests, text))));
+        answers[at].push(
+          ...(await eachOf(asked, clients, (text) => ask(servers[at], agent, requests, text))),
+        );
         if (block >= warmUp) times[at].push(performance.now() - begin);
       }
       progress.step();

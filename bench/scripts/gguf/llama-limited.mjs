@@ -54,13 +54,13 @@ if (values.help || values.file === undefined) {
   console.log(HELP);
   process.exit(values.help ? 0 : 2);
 }
-requireLlama();
+requireLlama({ noRepack: values['no-repack'] });
 const { file, pack = file, serve, threads } = values;
 const [promptTokens, steps, rounds] = ['prompt', 'steps', 'rounds'].map((name) => Number(values[name]));
 const fileBytes = statSync(file).size;
 const { vocabSize } = loadAddon().inspectCheckpoint(file).shape;
 const overhead = parseBytes(values.overhead);
-if (overhead === undefined) throw new Error(`--overhead is a size such as 400MB, found ${values.overhead}`);
+if (overhead === undefined) throw new Error(`--overhead is a size such as 300MB, found ${values.overhead}`);
 
 /** Undefined where it is not asked for or does not run. */
 let ikLlama;
@@ -210,6 +210,7 @@ const result = {
   question: 'How fast is decoding beside llama.cpp and ik_llama.cpp, within a limit on memory?',
   ...scriptProvenance(),
   ...{ file: basename(file), fileBytes, readAheadKib: readAheadKib(), serve, threads: Number(threads) },
+  overheadBytes: overhead,
   ...(values['no-repack'] && { noRepack: true }),
   ...(ikLlama !== undefined && { ikLlama }),
   ...{ promptTokens, steps, rounds, rows },

@@ -8,9 +8,11 @@ const PEER = 'build/llama-peer';
 /** Begins the command of a llama.cpp that leaves weights as the file has them. */
 export const NO_REPACK = ['env', `LD_PRELOAD=${resolve(PEER, 'no-repack.so')}`];
 
-export function requireLlama() {
-  if (existsSync(join(PEER, 'node_modules/node-llama-cpp'))) return;
-  throw new Error(`no llama.cpp in ${PEER}: sh bench/scripts/gguf/make-peer.sh`);
+export function requireLlama({ noRepack = false } = {}) {
+  const needed = ['node_modules/node-llama-cpp', ...(noRepack ? ['no-repack.so'] : [])];
+  const missing = needed.find((name) => !existsSync(join(PEER, name)));
+  if (missing === undefined) return;
+  throw new Error(`no ${missing} in ${PEER}: sh bench/scripts/gguf/make-peer.sh`);
 }
 
 /** `count` token ids that the seed draws, without the first 300: bytes and special tokens. */

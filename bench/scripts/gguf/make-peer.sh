@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes build/llama-peer with node-llama-cpp and its prebuilt llama.cpp, the peer of llama-peer.mjs.
+# Makes build/llama-peer with node-llama-cpp and its prebuilt llama.cpp, the peer of llama-peer.mjs, and no-repack.so,
+# which llama-limited.mjs --no-repack loads into it.
 #   sh bench/scripts/gguf/make-peer.sh
-# and no-repack.so, which llama-limited.mjs --no-repack loads into it.
 # npm takes its packages from where it is set up to; where it finds none this fails.
 set -eu
 cd "$(dirname "$0")/../../.."

@@ -9,7 +9,9 @@ export const LLAMA_LIMITED = [
   'llama-limited-int8',
   'llama-limited-amx',
   'llama-limited-int8-amx',
+  'llama-limited-q4_0',
   'llama-limited-q4_0-amx',
+  'llama-limited-qwen3-30b',
   'llama-limited-qwen3-30b-amx',
 ];
 

@@ -34,7 +34,7 @@ function run({ prompts, lengths, clients }) {
   while (waiting.length > 0 || live.length > 0) {
     while (live.length < clients && waiting.length > 0) live.push(waiting.shift());
     step(live);
-    const ended = live.filter(({ said, length }) => said.length === length);
+    const ended = live.filter(({ said, length }) => said.length >= length);
     if (ended.length > 0) engine.releaseSequences(Int32Array.from(ended.map(({ id }) => id)));
     live = live.filter((each) => !ended.includes(each));
   }

@@ -160,7 +160,7 @@ describe('decoding beside llama.cpp and ik_llama.cpp', () => {
       ['2.50× (m.gguf, read-ahead 128 KiB)', 'reached'],
       ['–', 'not measured'],
       ['2.50× (m.gguf, read-ahead 128 KiB)', 'missed'],
-      ...Array(8).fill(['–', 'not measured']),
+      ...Array(13).fill(['–', 'not measured']),
     ]);
   });
 
@@ -184,8 +184,8 @@ describe('decoding beside llama.cpp and ik_llama.cpp', () => {
     expect(cells('P19', WITHOUT, small)[6]![0]).toMatch(/^3.00×/);
     const large = limitedOf('qwen3-30b-a3b-q4_0.gguf', row(0.6, 5, 2), row(0.25, 5, 4));
     expect(cells('P19', WITHOUT, large).map(([, verdict]) => verdict)).toEqual([
-      ...Array(9).fill('not measured'),
-      ...['reached', 'missed'],
+      ...Array(12).fill('not measured'),
+      ...['reached', 'missed', 'not measured', 'not measured'],
     ]);
   });
 

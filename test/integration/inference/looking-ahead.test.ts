@@ -53,9 +53,12 @@ it('changes no token and no log-probability', async () => {
     const subject = await start('--predictor', predictor, '--memory-budget', budget, ...ahead);
     expect(await textsOf(subject)).toEqual(expected);
     // Tables name most of it first, so that nothing may be left for the routers to name.
-    if (predictor === 'none') {
-      await subject.until(async () => (await metricsOf(subject))('sida_prefetches_foreseen_total') > 0);
-    }
+    await subject.until(async () => {
+      const metric = await metricsOf(subject);
+      return predictor === 'none'
+        ? metric('sida_prefetches_foreseen_total') > 0
+        : metric('sida_hash_tables_total{state="ready"}') > 0;
+    });
     expect(ok(await subject.get('/admin/predictor')).look_ahead.state).toBe('active');
     expect(await subject.stop()).toBe(0);
   }

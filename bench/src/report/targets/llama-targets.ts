@@ -47,37 +47,48 @@ const decodeRatio: Ratio = (own, other) =>
   (own.decodeTokensPerSecond ?? 0) / (other.decodeTokensPerSecond ?? Number.NaN);
 const prefillRatio: Ratio = (own, other) => own.prefillTokensPerSecond / other.prefillTokensPerSecond;
 
-/** What peers are compared with, by the file's name. */
+/** A kind of file that all systems read. */
 interface Subject {
   /** Begins the row's text. */
   of: string;
   file: (name: string) => boolean;
+  /** Of the command that measures it. */
+  flags: string;
   /** With all in memory. */
   resident: boolean;
   limits: readonly { share: number; least: number }[];
   peers: readonly (keyof typeof PEERS)[];
 }
 
-const isQwen = (name: string) => /qwen3-30b/i.test(name);
-const isQ4 = (name: string) => /q4_0/i.test(name) && !isQwen(name);
+const isQwen = (name: string) => /qwen3-30b.*q4_0/i.test(name);
+const isQ4 = (name: string) => /olmoe.*q4_0/i.test(name);
 const SUBJECTS: readonly Subject[] = [
   {
     of: '',
     file: (name) => !isQ4(name) && !isQwen(name),
+    flags: '--save llama-limited-int8-amx',
     resident: true,
     limits: DECODE,
     peers: ['peer', 'ikLlama'],
   },
-  { of: 'OLMoE-7B’s shape in Q4_0, ', file: isQ4, resident: true, limits: DECODE, peers: ['peer'] },
+  {
+    of: 'OLMoE-7B’s shape in Q4_0, ',
+    file: isQ4,
+    flags: '--no-repack --save llama-limited-q4_0-amx',
+    resident: true,
+    limits: DECODE,
+    peers: ['peer', 'ikLlama'],
+  },
   {
     of: 'Qwen3-30B-A3B’s shape in Q4_0, ',
     file: isQwen,
+    flags: '--no-repack --limits 60%,25% --save llama-limited-qwen3-30b-amx',
     resident: false,
     limits: [
       { share: 0.6, least: 1.8 },
       { share: 0.25, least: 2.5 },
     ],
-    peers: ['peer'],
+    peers: ['peer', 'ikLlama'],
   },
 ];
 
@@ -85,7 +96,10 @@ export function llamaTargets(results: readonly LlamaLimited[], amx: boolean): Ta
   return SUBJECTS.flatMap((subject) => {
     const own = results.filter(({ file }) => subject.file(file));
     const row = (target: string, what: string, ratio: Ratio, limit: Limit) =>
-      rowOf(own, target, `${subject.of}${what}`, ratio, limit);
+      rowOf(own, target, `${subject.of}${what}`, ratio, {
+        ...limit,
+        flags: amx ? subject.flags : subject.flags.replace('-amx', ''),
+      });
     const inMemory = { share: null, peer: 'peer' } as const;
     return [
       ...(subject.resident
@@ -118,7 +132,7 @@ function rowOf(
   target: string,
   what: string,
   ratio: Ratio,
-  { share, least, peer }: Limit,
+  { share, least, peer, flags }: Limit & { flags: string },
 ): TargetRow {
   const found = results
     .map(({ rows, ...result }) => {
@@ -153,7 +167,7 @@ function rowOf(
     inputs: [...inputs].join(', ') || DASH,
     control: DASH,
     command: recorded(
-      `node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf${withPeer} --save llama-limited`,
+      `node bench/scripts/gguf/llama-limited.mjs --file MODEL.gguf '--serve=--activations int8'${withPeer} ${flags}`,
       found,
     ),
   };

@@ -21,16 +21,15 @@ template <size_t kRows>
   }
 }
 
-/// The same of q8_0. Where a product takes unsigned weights without loss, 128 is added to them, once for all rows;
-/// RoundedRows::sums takes it back.
-template <class Integers, size_t kRows>
-[[gnu::always_inline]] inline void add_bytes(Integers (&acc)[kRows][2], const RowPointers<uint8_t, kRows>& codes,
+/// The same of q8_0 at `p`. Where products of unsigned and signed bytes are exact, 128 is added to the weights, once for
+/// all rows, and RoundedRows::sums takes it back.
+template <size_t kRows>
+[[gnu::always_inline]] inline void add_bytes(I (&acc)[kRows][2], const RowPointers<uint8_t, kRows>& codes,
                                              const std::byte* p) {
-  const Integers w[2] = {Integers::load(p), Integers::load(p + 64)};
-  if constexpr (Integers::kZero == 0) {
-    add_signed(acc, codes, w[0], w[1]);
+  if constexpr (I::kZero == 0) {
+    add_signed(acc, codes, I::load(p), I::load(p + 64));
   } else {
-    const Integers w0 = Integers::plus_128(w[0]), w1 = Integers::plus_128(w[1]);
+    const I w0 = I::plus_128(I::load(p)), w1 = I::plus_128(I::load(p + 64));
 #pragma GCC unroll 16
     for (size_t r = 0; r < kRows; ++r) {
       const I a = broadcast4(codes.row(r));

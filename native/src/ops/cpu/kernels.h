@@ -36,7 +36,7 @@ struct RoundedRows {
   uint8_t* codes;  ///< (rows, stride bytes): x / scale, for int8 weights plus what the kernel set adds; or bf16
   size_t stride;
   float* scales;  ///< (rows); not of bf16
-  int32_t* sums;  ///< (rows, groups), of types with groups: a group's sum of codes, times what its type needs
+  int32_t* sums;  ///< (rows, groups), of types with groups: a group's sum of codes, times what type and kernel set need
   size_t groups;
 
   RoundedRows from(size_t row) const {

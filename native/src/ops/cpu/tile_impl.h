@@ -39,15 +39,25 @@ class RowPointers {
   size_t stride_;
 };
 
+/// Adds a bias to a product and applies the activation.
+template <Epilogue kEpilogue>
+[[gnu::always_inline]] inline V finished(V value, const V* bias) {
+  if (bias != nullptr) value = V::add(value, *bias);
+  // 0 · value is 0 and changes no bit of a finite maximum, but makes NaN of an infinity.
+  if constexpr (kEpilogue == Epilogue::kRelu) value = V::fma(value, V::set(0.0f), V::max(V::set(0.0f), value));
+  return value;
+}
+
 /// Columns [16 · half, 16 · half + 16) of a panel's row to y, those below `columns`. `bias`: of the panel's columns, as
 /// many as a panel has; null: none.
 inline void store_columns(Epilogue epilogue, const float* bias, V value, float* y, size_t half, size_t columns) {
   const size_t begin = 16 * half;
   if (columns <= begin) return;
   y += begin;
-  if (bias != nullptr) value = V::add(value, V::load(bias + begin));
-  // 0 · value is 0 and changes no bit of a finite maximum, but makes NaN of an infinity.
-  if (epilogue == Epilogue::kRelu) value = V::fma(value, V::set(0.0f), V::max(V::set(0.0f), value));
+  const V of_half = bias == nullptr ? value : V::load(bias + begin);
+  const V* added = bias == nullptr ? nullptr : &of_half;
+  value = epilogue == Epilogue::kRelu ? finished<Epilogue::kRelu>(value, added)
+                                      : finished<Epilogue::kStore>(value, added);
   if (columns >= begin + 16) {
     V::storeu(y, epilogue == Epilogue::kAdd ? V::add(V::loadu(y), value) : value);
     return;
@@ -59,16 +69,13 @@ inline void store_columns(Epilogue epilogue, const float* bias, V value, float* 
 
 template <Epilogue kEpilogue, class Value>
 void store_whole_rows(const GemmTask& t, size_t rows, const Value& value, float* y) {
-  const V bias[2] = {t.bias == nullptr ? V::set(0.0f) : V::load(t.bias),
-                     t.bias == nullptr ? V::set(0.0f) : V::load(t.bias + 16)};
+  const bool biased = t.bias != nullptr;
+  const V bias[2] = {biased ? V::load(t.bias) : V::set(0.0f), biased ? V::load(t.bias + 16) : V::set(0.0f)};
   for (size_t r = 0; r < rows; ++r, y += t.y_stride) {
 #pragma GCC unroll 2
     for (size_t c = 0; c < 2; ++c) {
-      V of = value(r, c);
-      if (t.bias != nullptr) of = V::add(of, bias[c]);
-      if constexpr (kEpilogue == Epilogue::kRelu) of = V::fma(of, V::set(0.0f), V::max(V::set(0.0f), of));
-      if constexpr (kEpilogue == Epilogue::kAdd) of = V::add(V::loadu(y + 16 * c), of);
-      V::storeu(y + 16 * c, of);
+      const V of = finished<kEpilogue>(value(r, c), biased ? &bias[c] : nullptr);
+      V::storeu(y + 16 * c, kEpilogue == Epilogue::kAdd ? V::add(V::loadu(y + 16 * c), of) : of);
     }
   }
 }

@@ -137,7 +137,8 @@ struct V {
 struct I {
   __m256i a, b;
 
-  /// How much larger than the code the byte of an activation is, before int8 weights.
+  /// How much larger than the code the byte of an activation is, before int8 weights; where it is, bytes of q8_0 weights
+  /// are made unsigned, too.
   static constexpr unsigned kZero = 0;
 
   static I set(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
@@ -146,6 +147,11 @@ struct I {
     return {_mm256_loadu_si256(half), _mm256_loadu_si256(half + 1)};
   }
   static I sub(I x, I y) { return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)}; }
+  /// Four signed bytes as unsigned ones that are larger by 128.
+  static I plus_128(I x) {
+    const __m256i bit = _mm256_set1_epi8(-128);
+    return {_mm256_xor_si256(x.a, bit), _mm256_xor_si256(x.b, bit)};
+  }
   static I times_128(I x) { return {_mm256_slli_epi32(x.a, 7), _mm256_slli_epi32(x.b, 7)}; }
   static I low_nibbles(I x) {
     const __m256i mask = _mm256_set1_epi8(15);

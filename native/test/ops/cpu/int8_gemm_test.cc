@@ -33,6 +33,7 @@ struct Product {
   WeightFormat format;
   std::vector<float> x, w;
   std::vector<std::byte> panels;
+  std::vector<float> bias;  ///< empty: none
 
   Product(size_t rows_, size_t n_, size_t k_, WeightFormat format_)
       : rows(rows_),
@@ -54,8 +55,9 @@ struct Product {
     kernels.round_rows({x.data(), k, rows, k, format}, codes);
     std::vector<float> y = before;
     const size_t count = (n + kPanelColumns - 1) / kPanelColumns;
-    kernels.gemm_rounded({nullptr, 0, rows, panels.data(), format, k, n, 0, count, y.data(), n, epilogue},
-                      codes);
+    kernels.gemm_rounded({nullptr, 0, rows, panels.data(), format, k, n, 0, count, y.data(), n, epilogue,
+                          bias.empty() ? nullptr : bias.data()},
+                         codes);
     return y;
   }
   /// The result of all instruction sets, which must agree.
@@ -142,21 +144,48 @@ TEST_CASE("int8 gemm: the largest codes everywhere do not saturate") {
 }
 
 TEST_CASE("int8 gemm: codes of -128, which files may hold") {
-  Product p(3, 33, 64, kQ8_0Format);
-  std::vector<std::byte> blocks = random_blocks(Dtype::kQ8_0, p.n, p.k, 2);
-  for (size_t block = 0; block < blocks.size(); block += 34) {
-    for (size_t code = 2; code < 34; ++code) blocks[block + code] = std::byte{0x80};
+  for (const size_t rows : {3, 13, 33}) {
+    for (const float sign : {1.0f, -1.0f}) {
+      Product p(rows, 33, 96, kQ8_0Format);
+      std::vector<std::byte> blocks = random_blocks(Dtype::kQ8_0, p.n, p.k, 2);
+      for (size_t block = 0; block < blocks.size(); block += 34) {
+        for (size_t code = 2; code < 34; ++code) blocks[block + code] = std::byte{0x80};
+      }
+      p.panels.resize(panel_matrix_bytes(p.n, p.k, p.format));
+      pack_blocks(Dtype::kQ8_0, blocks.data(), p.n, p.k, p.panels.data());
+      for (float& value : p.x) value = 2 * sign;
+      const std::vector<float> y = p.run();
+      std::vector<float> weight(p.k);
+      for (size_t j = 0; j < p.n; ++j) {
+        read_panel_row({p.panels.data(), p.format, p.k, p.n}, j, weight.data());
+        double sum = 0;
+        for (const float each : weight) sum += 2.0 * sign * each;
+        for (size_t i = 0; i < rows; ++i) CHECK(y[i * p.n + j] == doctest::Approx(sum).epsilon(1e-6));
+      }
+    }
   }
-  p.panels.resize(panel_matrix_bytes(p.n, p.k, p.format));
-  pack_blocks(Dtype::kQ8_0, blocks.data(), p.n, p.k, p.panels.data());
-  for (float& value : p.x) value = -2.0f;
-  const std::vector<float> y = p.run();
-  std::vector<float> weight(p.k);
-  for (size_t j = 0; j < p.n; ++j) {
-    read_panel_row({p.panels.data(), p.format, p.k, p.n}, j, weight.data());
-    double sum = 0;
-    for (const float each : weight) sum -= 2.0 * each;
-    CHECK(y[j] == doctest::Approx(sum).epsilon(1e-6));
+}
+
+TEST_CASE("int8 gemm: a bias is added to the product, before the activation and before what y holds") {
+  for (const WeightFormat format : formats(false)) {
+    for (const size_t rows : {1, 13, 33}) {
+      for (const size_t n : {33, 64}) {
+        Product p(rows, n, 256, format);
+        p.pack_any();
+        const std::vector<float> product = p.run(), before = random_floats(rows * n, 3);
+        p.bias = random_floats(n, 5);
+        const std::vector<float> stored = p.run(), relu = p.run(Epilogue::kRelu), added = p.run(Epilogue::kAdd);
+        for (size_t i = 0; i < product.size(); ++i) {
+          const float sum = product[i] + p.bias[i % n];
+          REQUIRE(stored[i] == sum);
+          REQUIRE(relu[i] == std::max(sum, 0.0f));
+          REQUIRE(added[i] == before[i] + sum);
+        }
+        // Gated products are compared among the sets alone.
+        p.run(Epilogue::kSwiglu);
+        p.run(Epilogue::kClampedSwiglu);
+      }
+    }
   }
 }
 
