@@ -137,8 +137,8 @@ struct V {
 struct I {
   __m256i a, b;
 
-  /// How much larger than the code the byte of an activation is, before int8 weights; where it is, bytes of q8_0 weights
-  /// are made unsigned, too.
+  /// How much larger than the code the byte of an activation is, before int8 weights; where it is, bytes of q8_0
+  /// weights are made unsigned, too.
   static constexpr unsigned kZero = 0;
 
   static I set(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }

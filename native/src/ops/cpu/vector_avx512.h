@@ -102,8 +102,8 @@ struct V {
 struct I {
   __m512i v;
 
-  /// How much larger than the code the byte of an activation is, before int8 weights; where it is, bytes of q8_0 weights
-  /// are made unsigned, too.
+  /// How much larger than the code the byte of an activation is, before int8 weights; where it is, bytes of q8_0
+  /// weights are made unsigned, too.
 #if defined(__AVX512VNNI__)
   static constexpr unsigned kZero = 128;
 #else

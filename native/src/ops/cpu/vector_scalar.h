@@ -147,8 +147,8 @@ struct V {
 struct I {
   int32_t lane[16];
 
-  /// How much larger than the code the byte of an activation is, before int8 weights; where it is, bytes of q8_0 weights
-  /// are made unsigned, too.
+  /// How much larger than the code the byte of an activation is, before int8 weights; where it is, bytes of q8_0
+  /// weights are made unsigned, too.
   static constexpr unsigned kZero = 128;
 
   static int32_t wrapped(uint32_t bits) { return static_cast<int32_t>(bits); }
