@@ -46,13 +46,12 @@ const SERVER_KEEPS_MS = 4_000;
 
 /**
  * Starts a server for each of `flags` and asks all of them `warmUp + blocks` blocks of `size` requests, `clients` at a
- * time. Returns the
- * milliseconds of the measured blocks and what `ask` gave for every text, both by server, and what `after` says of each
- * server at the end; `before` is called with each once it is warm.
+ * time. Returns the milliseconds of the measured blocks and what `ask` gave for every text, both by server, and what
+ * `after` says of each server at the end; `before` is called with each once it is warm.
  */
 export async function pairedBlocks(options) {
-  const { label, flags, texts, requests, blocks, warmUp, size, before, after, ask = askWhole } = options;
-  const { clients = 1 } = options;
+  const { label, flags, texts, requests, blocks, warmUp, size, clients = 1 } = options;
+  const { before, after, ask = askWhole } = options;
   const agent = new Agent({ keepAlive: true, maxSockets: clients, timeout: SERVER_KEEPS_MS });
   const servers = [];
   try {

@@ -166,7 +166,7 @@ export const ENGINE_OPTIONS = {
     env: 'SIDA_READ_DEPTH',
     default: '0',
     unit: 'reads; 0 measures the best number at the start, in about 40 ms',
-    help: 'reads in flight on each file of experts. The smallest number that keeps the disk busy is best; of experts of 1 MiB and more two',
+    help: 'reads in flight on each file of experts. The smallest number that keeps the disk busy is best, of large experts 2',
     parse: wholeNumber(0, 64, '2'),
   }),
   maxBatchTokens: option({

@@ -1,5 +1,6 @@
-// Keeps llama.cpp from copying weights into layouts of its own, so that they stay in the mapped file, as its own tools do
-// with --no-repack; node-llama-cpp has no such option. It answers in place of ggml: no device has extra buffer types.
+// Keeps llama.cpp from copying weights into layouts of its own, so that they stay in the mapped file, as its own tools
+// do with --no-repack; node-llama-cpp has no such option. It answers in place of ggml: no device has extra buffer
+// types.
 #include <string.h>
 
 // The beginning of ggml's struct ggml_backend_reg, of ggml-backend-impl.h.

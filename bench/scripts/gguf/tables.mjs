@@ -1,5 +1,6 @@
 // The table of docs/benchmarks/llama-cpp.md that compares speeds within limits on memory.
 import { basename } from 'node:path';
+import { wrapped } from '../../../dist/text/wrapped.js';
 import { median } from '../../dist/support/statistics.js';
 import { hasResult, result, source, table } from '../table-format.mjs';
 
@@ -66,7 +67,7 @@ export function limitedTable(r) {
     r.noRepack ? ', which leaves weights in the mapped file within limits' : '',
     ik === undefined ? '.' : `, ik_llama.cpp ${ik.commit} (${ik.compiler}) with \`${ik.flags}\`.`,
   ].join('');
-  return `${table(head, rows)}\n\n${about}  \n${source(r)}`;
+  return `${table(head, rows)}\n\n${wrapped(about, 118).join('\n')}  \n${source(r)}`;
 }
 
 /** One for each kind of processor and of activations that was measured. */
