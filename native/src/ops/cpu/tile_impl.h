@@ -39,10 +39,10 @@ class RowPointers {
   size_t stride_;
 };
 
-/// Adds a bias to a product and applies the activation.
+/// Adds a bias of 16 columns, null: none, to a product and applies the activation.
 template <Epilogue kEpilogue>
-[[gnu::always_inline]] inline V finished(V value, const V* bias) {
-  if (bias != nullptr) value = V::add(value, *bias);
+[[gnu::always_inline]] inline V finished(V value, const float* bias) {
+  if (bias != nullptr) value = V::add(value, V::load(bias));
   // 0 · value is 0 and changes no bit of a finite maximum, but makes NaN of an infinity.
   if constexpr (kEpilogue == Epilogue::kRelu) value = V::fma(value, V::set(0.0f), V::max(V::set(0.0f), value));
   return value;
@@ -54,10 +54,9 @@ inline void store_columns(Epilogue epilogue, const float* bias, V value, float* 
   const size_t begin = 16 * half;
   if (columns <= begin) return;
   y += begin;
-  const V of_half = bias == nullptr ? value : V::load(bias + begin);
-  const V* added = bias == nullptr ? nullptr : &of_half;
-  value = epilogue == Epilogue::kRelu ? finished<Epilogue::kRelu>(value, added)
-                                      : finished<Epilogue::kStore>(value, added);
+  if (bias != nullptr) bias += begin;
+  value = epilogue == Epilogue::kRelu ? finished<Epilogue::kRelu>(value, bias)
+                                      : finished<Epilogue::kStore>(value, bias);
   if (columns >= begin + 16) {
     V::storeu(y, epilogue == Epilogue::kAdd ? V::add(V::loadu(y), value) : value);
     return;
@@ -69,12 +68,10 @@ inline void store_columns(Epilogue epilogue, const float* bias, V value, float* 
 
 template <Epilogue kEpilogue, class Value>
 void store_whole_rows(const GemmTask& t, size_t rows, const Value& value, float* y) {
-  const bool biased = t.bias != nullptr;
-  const V bias[2] = {biased ? V::load(t.bias) : V::set(0.0f), biased ? V::load(t.bias + 16) : V::set(0.0f)};
   for (size_t r = 0; r < rows; ++r, y += t.y_stride) {
 #pragma GCC unroll 2
     for (size_t c = 0; c < 2; ++c) {
-      const V of = finished<kEpilogue>(value(r, c), biased ? &bias[c] : nullptr);
+      const V of = finished<kEpilogue>(value(r, c), t.bias == nullptr ? nullptr : t.bias + 16 * c);
       V::storeu(y + 16 * c, kEpilogue == Epilogue::kAdd ? V::add(V::loadu(y + 16 * c), of) : of);
     }
   }
