@@ -65,6 +65,11 @@ static constexpr size_t super_bytes(WeightType type) {
   return type == WeightType::kQ4_K ? 2 * kGroupScaleBytes : type == WeightType::kQ6_K ? kGroupScaleBytes : 0;
 }
 
+/// Inputs that share a scale, of a grouped type.
+static constexpr size_t scaled_inputs(WeightFormat format) {
+  return format.type == WeightType::kQ6_K ? format.group / 2 : format.group;
+}
+
 /// Where input `k` of a grouped panel's group starts; `k` is a multiple of the group.
 static constexpr size_t group_offset(size_t k, WeightFormat format) {
   return k / format.group * (code_bytes(format.group, format.type) + kGroupScaleBytes) +

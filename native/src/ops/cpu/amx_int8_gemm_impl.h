@@ -124,14 +124,15 @@ constexpr size_t kWaitingGroups = 4;
 
 struct WaitingGroups {
   alignas(64) int32_t sums[kWaitingGroups][kBlockRows * kPanelColumns];
-  V scales[kWaitingGroups][2];
+  /// `less`, of q4_k alone: what a sum of activation codes is multiplied by.
+  V scales[kWaitingGroups][2], less[kWaitingGroups][2];
 };
 
-/// totals (rows, kPanelColumns) += the sums of the first kCount groups times their scales, in order. `excess`: what is
-/// to be added to the sums of the first row, with `groups` to a row.
+/// totals (rows, kPanelColumns) += the sums of the first kCount groups times their scales, in order. `code_sums`: those
+/// of the first row, with `groups` to a row.
 template <WeightType kType, size_t kCount>
-void add_groups(const WaitingGroups& waiting, size_t rows, const int32_t* excess, size_t groups, float* totals) {
-  for (size_t r = 0; r < rows; ++r, excess += groups) {
+void add_groups(const WaitingGroups& waiting, size_t rows, const int32_t* code_sums, size_t groups, float* totals) {
+  for (size_t r = 0; r < rows; ++r, code_sums += groups) {
 #pragma GCC unroll 2
     for (size_t c = 0; c < 2; ++c) {
       const size_t place = r * kPanelColumns + c * kPanelColumns / 2;
@@ -140,27 +141,51 @@ void add_groups(const WaitingGroups& waiting, size_t rows, const int32_t* excess
       for (size_t g = 0; g < kCount; ++g) {
         I sum = I::load(waiting.sums[g] + place);
         // The tiles take signed weights as they are.
-        if constexpr (kType != WeightType::kQ8_0) sum = I::add(sum, I::set(excess[g]));
+        constexpr bool kExcess = kType != WeightType::kQ8_0 && kType != WeightType::kQ4_K;
+        if constexpr (kExcess) sum = I::add(sum, I::set(code_sums[g]));
         total = V::fma(I::to_float(sum), waiting.scales[g][c], total);
+        if constexpr (kType == WeightType::kQ4_K) {
+          total = V::fma(V::set(static_cast<float>(code_sums[g])), waiting.less[g][c], total);
+        }
       }
       V::store(totals + place, total);
     }
   }
 }
 
-/// A block of weights whose groups have one scale each, with tiles of `width` inputs.
+/// The numbers behind the codes of a group, which end at `p`. `super`: of q4_k, those of its 256 inputs.
+template <WeightType kType>
+void take_scales(const std::byte* p, const Q4_KStep::Super& super, size_t group, WaitingGroups* waiting) {
+  if constexpr (kType == WeightType::kQ4_K) {
+    const Q4_KStep::Scales scales = Q4_KStep::scales(p, super, 0);
+    for (size_t c = 0; c < 2; ++c) {
+      waiting->scales[group][c] = scales.of[c];
+      waiting->less[group][c] = scales.less[c];
+    }
+  } else {
+    const GroupScales scales = GroupTile<kType>::scales_of(p);
+    for (size_t c = 0; c < 2; ++c) waiting->scales[group][c] = scales.of[c];
+  }
+}
+
+/// A block of weights in groups that have scales, with tiles of `width` inputs.
 template <WeightType kType, bool kTwo>
 void group_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows, size_t width,
                  const std::byte* panel, float* y, size_t columns) {
   alignas(64) float totals[kBlockRows * kPanelColumns] = {};
   alignas(64) std::byte weights[kTileSteps * kPanelStepBytes];
   WaitingGroups waiting;
+  Q4_KStep::Super super;
   const uint8_t* codes = x.codes + row * x.stride;
   for (size_t g = 0; g < x.groups;) {
     const size_t count = x.groups - g < kWaitingGroups ? x.groups - g : kWaitingGroups;
     for (size_t i = 0; i < count; ++i) {
       const size_t begin = (g + i) * t.format.group;
       const size_t end = t.k - begin < t.format.group ? t.k : begin + t.format.group;
+      if (kType == WeightType::kQ4_K && begin % kSuperInputs == 0) {
+        super = Q4_KStep::super(panel);
+        panel += super_bytes(kType);
+      }
       clear_sums<kTwo>();
       for (size_t at = begin; at < end; at += width) {
         const size_t inputs = end - at < width ? end - at : width;
@@ -168,8 +193,7 @@ void group_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t row
         panel += code_bytes(inputs, kType);
       }
       store_sums<kTwo>(waiting.sums[i]);
-      const GroupScales scales = GroupTile<kType>::scales_of(panel);
-      for (size_t c = 0; c < 2; ++c) waiting.scales[i][c] = scales.of[c];
+      take_scales<kType>(panel, super, i, &waiting);
       panel += kGroupScaleBytes;
     }
     with_rows<kWaitingGroups>(count, [&]<size_t kCount>() {
@@ -196,6 +220,8 @@ void tile_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows
       return group_block<WeightType::kMxfp4, kTwo>(t, x, row, rows, width, panel, y, columns);
     case WeightType::kQ8_0:
       return group_block<WeightType::kQ8_0, kTwo>(t, x, row, rows, width, panel, y, columns);
+    case WeightType::kQ4_K:
+      return group_block<WeightType::kQ4_K, kTwo>(t, x, row, rows, width, panel, y, columns);
     default:
       return group_block<WeightType::kQ4_0, kTwo>(t, x, row, rows, width, panel, y, columns);
   }
@@ -208,9 +234,9 @@ size_t least_tile_rows(WeightType type, size_t width) {
 }
 
 void gemm_int8_tiles(const GemmTask& t, const RoundedRows& x) {
-  // Types with numbers for 256 inputs have no tiles.
+  // Scales of 16 inputs would leave three quarters of a tile empty.
   const WeightType type = t.format.type;
-  if (in_super_blocks(type)) return gemm_int8(t, x);
+  if (type == WeightType::kQ6_K) return gemm_int8(t, x);
   const bool whole = type == WeightType::kInt8 || t.format.group >= kTileInputs;
   const size_t width = whole ? kTileInputs : t.format.group;
   const size_t last = t.rows % kBlockRows, rest = last < least_tile_rows(type, width) ? last : 0;

@@ -10,14 +10,15 @@ namespace {
 
 // The tiles hold their sums in arrays that must become registers, so the loops are unrolled by hand.
 
-/// acc += the products of four inputs with signed weights.
+/// acc += the products of four inputs with unsigned weights.
 template <size_t kRows>
-[[gnu::always_inline]] inline void add_signed(I (&acc)[kRows][2], const RowPointers<uint8_t, kRows>& codes, I w0, I w1) {
+[[gnu::always_inline]] inline void add_unsigned(I (&acc)[kRows][2], const RowPointers<uint8_t, kRows>& codes, I w0,
+                                                I w1) {
 #pragma GCC unroll 16
   for (size_t r = 0; r < kRows; ++r) {
     const I a = broadcast4(codes.row(r));
-    acc[r][0] = I::dot_signed(acc[r][0], a, w0);
-    acc[r][1] = I::dot_signed(acc[r][1], a, w1);
+    acc[r][0] = I::dot(acc[r][0], w0, a);
+    acc[r][1] = I::dot(acc[r][1], w1, a);
   }
 }
 
@@ -26,16 +27,13 @@ template <size_t kRows>
 template <size_t kRows>
 [[gnu::always_inline]] inline void add_bytes(I (&acc)[kRows][2], const RowPointers<uint8_t, kRows>& codes,
                                              const std::byte* p) {
-  if constexpr (I::kZero == 0) {
-    add_signed(acc, codes, I::load(p), I::load(p + 64));
-  } else {
-    const I w0 = I::plus_128(I::load(p)), w1 = I::plus_128(I::load(p + 64));
+  const I w0 = I::load(p), w1 = I::load(p + 64);
+  if constexpr (I::kZero != 0) return add_unsigned(acc, codes, I::plus_128(w0), I::plus_128(w1));
 #pragma GCC unroll 16
-    for (size_t r = 0; r < kRows; ++r) {
-      const I a = broadcast4(codes.row(r));
-      acc[r][0] = I::dot(acc[r][0], w0, a);
-      acc[r][1] = I::dot(acc[r][1], w1, a);
-    }
+  for (size_t r = 0; r < kRows; ++r) {
+    const I a = broadcast4(codes.row(r));
+    acc[r][0] = I::dot_signed(acc[r][0], a, w0);
+    acc[r][1] = I::dot_signed(acc[r][1], a, w1);
   }
 }
 
@@ -83,7 +81,7 @@ template <class Step, size_t kRows>
     const auto at = [&](size_t offset) {
       return I::int6(low + offset, high + offset, static_cast<unsigned>(part), static_cast<unsigned>(step));
     };
-    add_signed(acc, codes, at(0), at(64));
+    add_unsigned(acc, codes, at(0), at(64));
   }
 }
 
@@ -162,11 +160,12 @@ struct SuperTile {
     for (size_t begin = 0; begin < t.k; begin += kSuperInputs) {
       const auto super = Step::super(p);
       p += super_bytes(Step::kType);
-      for (size_t group = 0; group < kSuperInputs / kGroup; ++group, ++sums, p += kCodes + kGroupScaleBytes) {
-        for (size_t part = 0; part < Step::kParts; ++part) {
+      for (size_t group = 0; group < kSuperInputs / kGroup; ++group, p += kCodes + kGroupScaleBytes) {
+        for (size_t part = 0; part < Step::kParts; ++part, ++sums) {
+          constexpr bool kMinima = Step::kType == WeightType::kQ4_K;
           I acc[kRows][2];
 #pragma GCC unroll 16
-          for (size_t r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = I::set(0);
+          for (size_t r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = I::set(kMinima ? 0 : sums[r * x.groups]);
 #pragma GCC unroll 1
           for (size_t step = 0; step < Step::kSteps; ++step) {
             const size_t line = (part * Step::kSteps + step) * kPanelStepBytes;
@@ -176,7 +175,7 @@ struct SuperTile {
           }
           const auto scales = Step::scales(p + kCodes, super, part);
           add_scaled(total, acc, scales.of);
-          if constexpr (Step::kType == WeightType::kQ4_K) {
+          if constexpr (kMinima) {
 #pragma GCC unroll 16
             for (size_t r = 0; r < kRows; ++r) {
               const V sum = V::set(static_cast<float>(sums[r * x.groups]));

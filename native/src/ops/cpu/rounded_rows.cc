@@ -16,7 +16,8 @@ size_t stride_of(size_t k, WeightFormat format) {
 }
 
 size_t groups_of(size_t k, WeightFormat format) {
-  return grouped(format.type) ? (k + format.group - 1) / format.group : 0;
+  const size_t group = scaled_inputs(format);
+  return grouped(format.type) ? (k + group - 1) / group : 0;
 }
 
 }  // namespace

@@ -40,8 +40,8 @@ void quantize_row(const float* x, size_t k, size_t padded, unsigned zero, uint8_
   *scale = top / 127.0f;
 }
 
-/// What RoundedRows::sums multiplies the sums of codes by. Weights of four bits are unsigned in products, and so are
-/// those of q8_0 in the kernel sets whose activations are unsigned before int8 weights.
+/// What RoundedRows::sums multiplies the sums of codes by. Weights of four and six bits are unsigned in products, and so
+/// are those of q8_0 in the kernel sets whose activations are unsigned before int8 weights.
 constexpr int32_t sum_factor(WeightType type) {
   switch (type) {
     case WeightType::kInt4:
@@ -53,6 +53,8 @@ constexpr int32_t sum_factor(WeightType type) {
       return -static_cast<int32_t>(I::kZero);
     case WeightType::kQ4_K:
       return 1;
+    case WeightType::kQ6_K:
+      return -32;
     default:
       return 0;
   }
@@ -86,9 +88,10 @@ void round_rows(const RoundTask& t, const RoundedRows& out) {
       std::memset(out.sums + r * out.groups, 0, out.groups * sizeof(int32_t));
       continue;
     }
+    const size_t group = scaled_inputs(t.format);
     for (size_t g = 0; g < out.groups; ++g) {
-      const size_t begin = g * t.format.group;
-      const size_t end = t.k - begin < t.format.group ? t.k : begin + t.format.group;
+      const size_t begin = g * group;
+      const size_t end = t.k - begin < group ? t.k : begin + group;
       int32_t sum = 0;
       for (size_t i = begin; i < end; ++i) sum += static_cast<int8_t>(codes[i]);
       out.sums[r * out.groups + g] = sum_factor(type) * sum;

@@ -165,12 +165,11 @@ struct I {
         _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
     return {_mm256_shuffle_epi8(table, nibbles.a), _mm256_shuffle_epi8(table, nibbles.b)};
   }
-  /// As V::load_int6(), as signed bytes.
+  /// What V::load_int6() reads, plus 32: no less than 0.
   static I int6(const void* low, const void* high, unsigned part, unsigned step) {
     const auto code = [&](int half) {
-      const __m256i joined = V::join_int6(static_cast<const __m256i*>(low) + half, static_cast<const __m256i*>(high) + half,
-                                          static_cast<int>(part), static_cast<int>(step));
-      return _mm256_sub_epi8(joined, _mm256_set1_epi8(32));
+      return V::join_int6(static_cast<const __m256i*>(low) + half, static_cast<const __m256i*>(high) + half,
+                          static_cast<int>(part), static_cast<int>(step));
     };
     return {code(0), code(1)};
   }

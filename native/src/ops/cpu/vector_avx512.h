@@ -127,9 +127,9 @@ struct I {
         _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
     return {_mm512_shuffle_epi8(table, nibbles.v)};
   }
-  /// As V::load_int6(), as signed bytes.
+  /// What V::load_int6() reads, plus 32: no less than 0.
   static I int6(const void* low, const void* high, unsigned part, unsigned step) {
-    return {_mm512_sub_epi8(V::join_int6(low, high, part, step), _mm512_set1_epi8(32))};
+    return {V::join_int6(low, high, part, step)};
   }
   // acc + u · s in each lane, u four unsigned bytes and s four signed ones. Exact; without VNNI where the sum of two
   // products fits into 16 bits.

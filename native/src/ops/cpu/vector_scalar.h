@@ -201,7 +201,7 @@ struct I {
       return wrapped(bytes);
     });
   }
-  /// As V::load_int6(), as signed bytes.
+  /// What V::load_int6() reads, plus 32: no less than 0.
   static I int6(const void* low, const void* high, unsigned part, unsigned step) {
     const auto* bits = static_cast<const uint8_t*>(low);
     const auto* top = static_cast<const uint8_t*>(high);
@@ -209,7 +209,7 @@ struct I {
       uint32_t bytes = 0;
       for (int j = 0; j < 4; ++j) {
         const int at = 4 * i + j, bottom = bits[at] >> 4 * part & 15;
-        const auto code = static_cast<uint8_t>((bottom | (top[at] >> 2 * step & 3) << 4) - 32);
+        const int code = bottom | (top[at] >> 2 * step & 3) << 4;
         bytes |= static_cast<uint32_t>(code) << (8 * j);
       }
       return wrapped(bytes);
