@@ -1,8 +1,8 @@
-// Products with Switch-base's experts (768 → 3072 and back) on a cuda device, each launch with others of so
-// many matrices that no cache holds them, beside what the device gives at most, which every round measures
-// again: a copy inside its memory, reads and writes counted, and the tensor cores' instruction from
-// registers. Bytes are the weights', operations 2 · rows · n · k; formats other than f32 take two of the
-// instruction for each.
+// Products with the experts of Switch-base (768 → 3072 and back) and, in the formats of GGUF files too, of OLMoE-7B
+// (2048 → 1024 and back) on a cuda device, each launch with others of so many matrices that no cache holds them, beside
+// what the device gives at most, which every round measures again: a copy inside its memory, reads and writes counted,
+// and the tensor cores' instruction from registers. Bytes are the weights', operations 2 · rows · n · k; formats other
+// than f32 take two of the instruction for each.
 //   cuda_gemm_bench [--rounds N] [--megabytes N of each format] [--only SUBSTRING] [--json]
 #include <cstdio>
 #include <cstring>
@@ -15,12 +15,17 @@
 #include "device/cuda/mma_peak.h"
 #include "ops/cuda/gemm.h"
 #include "support/random_floats.h"
+#include "support/weight_formats.h"
 
 namespace {
 
 using namespace sida;
 
-constexpr size_t kD = 768, kFf = 3072;
+struct ExpertShape {
+  size_t d, ff;
+};
+constexpr ExpertShape kSwitchBase{768, 3072}, kOlmoe{2048, 1024};
+constexpr size_t kMaxWidth = 3072;
 /// Rows of a launch and of a case: what bounds the time that many rows take.
 constexpr size_t kLaunchRows = 16384, kCaseRows = 65536;
 
@@ -36,8 +41,7 @@ struct Matrices {
         k(k_),
         bytes(panel_matrix_bytes(n, k, format)),
         count(std::max<size_t>(max_bytes / bytes, 1)) {
-    std::vector<std::byte> packed(bytes);
-    pack_panels(random_floats(n * k, 1).data(), n, k, format, packed.data());
+    const std::vector<std::byte> packed = random_panels(format, n, k, 1);
     memory = device_memory(count * bytes);
     for (size_t i = 0; i < count; ++i) {
       require_success(cudaMemcpy(memory + i * bytes, packed.data(), bytes, cudaMemcpyHostToDevice),
@@ -122,14 +126,18 @@ int main(int argc, char** argv) {
   require_success(cudaGetDeviceProperties(&device, 0), "device");
   const size_t max_bytes = options.megabytes << 20;
   std::vector<Matrices> matrices;
-  for (const WeightFormat format :
-       {kF32Format, kBf16Format, WeightFormat{WeightType::kInt8, 0}, WeightFormat{WeightType::kInt4, 64}}) {
-    matrices.emplace_back(format, kFf, kD, max_bytes / 2);
-    matrices.emplace_back(format, kD, kFf, max_bytes / 2);
+  const auto add = [&](WeightFormat format, ExpertShape shape) {
+    matrices.emplace_back(format, shape.ff, shape.d, max_bytes / 2);
+    matrices.emplace_back(format, shape.d, shape.ff, max_bytes / 2);
+  };
+  const WeightFormat int8{WeightType::kInt8, 0}, int4{WeightType::kInt4, 64};
+  for (const WeightFormat format : {kF32Format, kBf16Format, int8, int4}) add(format, kSwitchBase);
+  for (const WeightFormat format : {kBf16Format, kMxfp4Format, kQ8_0Format, kQ4_0Format, kQ4_KFormat, kQ6_KFormat}) {
+    add(format, kOlmoe);
   }
   std::vector<Case> cases = all_cases(matrices, options.only);
-  const float* x = device_copy(random_floats(1024 * kFf, 2));
-  auto* y = reinterpret_cast<float*>(device_memory(kLaunchRows * kFf * sizeof(float)));
+  const float* x = device_copy(random_floats(1024 * kMaxWidth, 2));
+  auto* y = reinterpret_cast<float*>(device_memory(kLaunchRows * kMaxWidth * sizeof(float)));
   std::byte* copied = device_memory(max_bytes);
   require_success(cudaMemset(copied, 1, max_bytes), "memory");
   const auto multiprocessors = static_cast<unsigned>(device.multiProcessorCount);

@@ -96,7 +96,7 @@ function overPeer(measurements: readonly MeasurementSummary[]): TargetRow[] {
   });
 }
 
-/** The smallest share over both matrices of an expert, for row counts that are bound by the weights' bytes. */
+/** The smallest share over all matrices of a format, for row counts that are bound by the weights' bytes. */
 function gemvShares(gemm: GemmLimits | null): TargetRow[] {
   const few = gemm?.cases.filter(({ rows }) => rows <= GEMV_ROWS) ?? [];
   const formats = [...new Set(few.map(({ format }) => format))];

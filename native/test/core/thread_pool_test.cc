@@ -1,7 +1,11 @@
 #include "core/thread_pool.h"
 
+#include <time.h>
+
 #include <algorithm>
+#include <chrono>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "doctest/doctest.h"
@@ -23,6 +27,20 @@ TEST_CASE("thread pool: runs every task of every loop exactly once") {
       REQUIRE(std::count(runs.begin(), runs.end(), 1) == static_cast<long>(tasks));
     }
   }
+}
+
+TEST_CASE("thread pool: workers without a loop leave the cores to others") {
+  ThreadPool pool(4);
+  pool.parallel_for(64, [](size_t, size_t) {});
+  const auto processor_time = [] {
+    timespec now{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  };
+  const double before = processor_time();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  // A worker that spun all the while would take 0.3 s, three of them on one core together as much.
+  CHECK(processor_time() - before < 0.1);
 }
 
 TEST_CASE("thread pool: a loop of more than a million tasks") {

@@ -61,11 +61,12 @@ interface Subject {
 }
 
 const isQwen = (name: string) => /qwen3-30b.*q4_0/i.test(name);
+const isQ8 = (name: string) => /olmoe.*q8_0/i.test(name);
 const isQ4 = (name: string) => /olmoe.*q4_0/i.test(name);
 const SUBJECTS: readonly Subject[] = [
   {
     of: '',
-    file: (name) => !isQ4(name) && !isQwen(name),
+    file: isQ8,
     flags: '--save llama-limited-int8-amx',
     resident: true,
     limits: DECODE,

@@ -17,7 +17,7 @@ namespace {
 
 struct Product {
   size_t rows, n, k;
-  std::vector<float> x, w;
+  std::vector<float> x, w, bias;
   std::vector<std::byte> panels;
 
   Product(size_t rows_, size_t n_, size_t k_)
@@ -37,7 +37,8 @@ struct Product {
     kernels.round_rows({x.data(), k, rows, k, kBf16Format}, rounded);
     std::vector<float> y = random_floats(rows * n, 3);
     const size_t count = (n + kPanelColumns - 1) / kPanelColumns;
-    kernels.gemm_rounded({nullptr, 0, rows, panels.data(), kBf16Format, k, n, 0, count, y.data(), n, epilogue},
+    kernels.gemm_rounded({nullptr, 0, rows, panels.data(), kBf16Format, k, n, 0, count, y.data(), n, epilogue,
+                          bias.empty() ? nullptr : bias.data()},
                          rounded);
     return y;
   }
@@ -147,6 +148,28 @@ TEST_CASE("bf16 gemm: a NaN or an infinity shows in its row or column and nowher
     for (size_t i = 0; i < y.size(); ++i) {
       const size_t row = i / p.n, column = i % p.n;
       CHECK_MESSAGE(std::isfinite(y[i]) == (row != 2 && row != 20 && column != 7), kernels->isa);
+    }
+  }
+}
+
+TEST_CASE("bf16 gemm: a bias is added to the product, before the activation and before what y holds") {
+  for (const size_t rows : {1, 13, 33}) {
+    for (const size_t n : {33, 64}) {
+      const Product plain(rows, n, 96);
+      Product with_bias = plain;
+      with_bias.bias = random_floats(n, 5);
+      const std::vector<float> before = random_floats(rows * n, 3);
+      for (const CpuKernels* kernels : kernel_sets()) {
+        const std::vector<float> product = plain.run(*kernels), stored = with_bias.run(*kernels);
+        const std::vector<float> relu = with_bias.run(*kernels, Epilogue::kRelu);
+        const std::vector<float> added = with_bias.run(*kernels, Epilogue::kAdd);
+        for (size_t i = 0; i < product.size(); ++i) {
+          const float sum = product[i] + with_bias.bias[i % n];
+          REQUIRE(stored[i] == sum);
+          REQUIRE(relu[i] == std::max(sum, 0.0f));
+          REQUIRE(added[i] == before[i] + sum);
+        }
+      }
     }
   }
 }
