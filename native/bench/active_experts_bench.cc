@@ -69,8 +69,8 @@ int main(int argc, char** argv) {
 
   const std::vector<float> x = random_floats(tokens * d, 3);
   std::vector<float> inputs(tokens * d), hidden(tokens * (ff + 16)), y(tokens * d);
-  const size_t rounded_size = std::max(rounded_bytes(tokens, std::max(d, ff), {WeightType::kInt4, 32}),
-                                       rounded_bytes(tokens, std::max(d, ff), kBf16Format));
+  const size_t rounded_size = std::max(rounded_bytes(tokens, std::max(d, ff), ActivationFormat::kInt8),
+                                       rounded_bytes(tokens, std::max(d, ff), ActivationFormat::kBf16));
   // Aligned, as the engine's are: a row of a tile that lies in two cache lines takes twice as long.
   const std::span<std::byte> rounded(backend->allocate(rounded_size), rounded_size);
   std::vector<uint32_t> order(tokens);

@@ -2,8 +2,8 @@
 // (2048 → 1024 and back) on a cuda device, each launch with others of so many matrices that no cache holds them, beside
 // what the device gives at most, which every round measures again: a copy inside its memory, reads and writes counted,
 // and the tensor cores' instruction from registers. Bytes are the weights', operations 2 · rows · n · k; formats other
-// than f32 take two of the instruction for each.
-//   cuda_gemm_bench [--rounds N] [--megabytes N of each format] [--only SUBSTRING] [--json]
+// than f32 take two of the instruction for each, q4_k more for the sums of inputs.
+//   cuda_gemm_bench [--rounds N] [--megabytes N of each format and expert] [--only SUBSTRING] [--json]
 #include <cstdio>
 #include <cstring>
 #include <string>

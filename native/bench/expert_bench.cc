@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
     std::vector<ActivationFormat> kinds{ActivationFormat::kF32};
     if (bf16 || quantized(experts.format)) kinds.push_back(bf16 ? ActivationFormat::kBf16 : ActivationFormat::kInt8);
     for (const ActivationFormat activations : kinds) {
-      for (const size_t rows : {1, 2, 3, 4, 8, 16, 64, 256}) {
+      for (const size_t rows : {1, 2, 3, 4, 8, 16, 32, 64, 256}) {
         Case c{&experts, activations, rows, {}, {}, {}, {}, {}, {}};
         if (c.name().find(options.only) != std::string::npos) cases.push_back(c);
       }
@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   const std::vector<float> x = random_floats(kMaxRows * kD, 3);
   std::vector<float> inputs(kMaxRows * kD), hidden(kMaxRows * (kFf + 16)), y(kGroup * kMaxRows * kD);
   const size_t rounded_size =
-      std::max(rounded_bytes(kMaxRows, kFf, {WeightType::kInt4, 32}), rounded_bytes(kMaxRows, kFf, kBf16Format));
+      std::max(rounded_bytes(kMaxRows, kFf, ActivationFormat::kInt8), rounded_bytes(kMaxRows, kFf, ActivationFormat::kBf16));
   // Aligned, as the engine's are: a row of a tile that lies in two cache lines takes twice as long.
   const std::span<std::byte> rounded(backend->allocate(rounded_size), rounded_size);
   std::vector<uint32_t> order(kMaxRows);

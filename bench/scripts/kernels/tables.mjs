@@ -34,10 +34,10 @@ const TARGETS = { f32: '≥ 85 %', bf16: '≥ 85 %', int8: '≥ 85 %', int4: '�
 /** Types with integer products. */
 const INTEGER = ['int8', 'int4', 'mxfp4', 'q8_0', 'q4_0', 'q4_k', 'q6_k'];
 
-/** Products of two sets of kernels, the second beside the first, where it may serve them: from 16 rows on. */
+/** Products of two sets of kernels, the second beside the first, with as many rows as tiles may serve. */
 function sets() {
   const r = result('kernel-sets');
-  const many = [16, 64, 256];
+  const many = [16, 32, 64, 256];
   const kinds = [...INTEGER.map((format) => [format, 'int8']), ['bf16', 'bf16']];
   const at = (run, [format, activations], rows) =>
     run.cases.find((c) => c.format === format && c.activations === activations && c.rows === rows)
@@ -82,7 +82,8 @@ function read(r) {
 
 /** The unit that a product is compared with, and its share of that. */
 function bestUnit({ format, activations }, amx) {
-  if (amx && activations !== 'f32') return { unit: 'AMX', share: 'ofAmx', target: activations === format ? '≥ 60 %' : '' };
+  if (amx && activations !== 'f32')
+    return { unit: 'AMX', share: 'ofAmx', target: activations === format ? '≥ 60 %' : '' };
   if (activations === 'int8') return { unit: 'VNNI', share: 'ofVnni', target: '' };
   return { unit: 'f32 FMA', share: 'ofFma', target: !amx && format === 'f32' ? '≥ 85 %' : '' };
 }

@@ -147,19 +147,19 @@ describe('decoding beside llama.cpp and ik_llama.cpp', () => {
     const about = { file, readAheadKib: 128, serve: '', promptTokens: 128, steps: 32 };
     return { llamaLimited: [{ ...RECORDED, isa: 'avx2', ...about, rows }] };
   };
-  const limited = (...rows: LlamaLimited['rows']) => limitedOf('m.gguf', ...rows);
+  const limited = (...rows: LlamaLimited['rows']) => limitedOf('olmoe-q8_0.gguf', ...rows);
 
   it('is judged with all in memory, and at each limit with the read-ahead of the disk', () => {
     const speed = limited(row(null, 3, 2), row(0.5, 5, 2), row(0.2, 5, 2));
     expect(cells('P18', WITHOUT, speed)).toEqual([
-      ['1.50× (m.gguf)', 'reached', '128 + 32 tokens', '–'],
-      ['3.00× (m.gguf)', 'reached', '128 + 32 tokens', '–'],
+      ['1.50× (olmoe-q8_0.gguf)', 'reached', '128 + 32 tokens', '–'],
+      ['3.00× (olmoe-q8_0.gguf)', 'reached', '128 + 32 tokens', '–'],
       ...Array(2).fill(['–', 'not measured', '–', '–']),
     ]);
     expect(cells('P19', WITHOUT, speed).map((each) => each.slice(0, 2))).toEqual([
-      ['2.50× (m.gguf, read-ahead 128 KiB)', 'reached'],
+      ['2.50× (olmoe-q8_0.gguf, read-ahead 128 KiB)', 'reached'],
       ['–', 'not measured'],
-      ['2.50× (m.gguf, read-ahead 128 KiB)', 'missed'],
+      ['2.50× (olmoe-q8_0.gguf, read-ahead 128 KiB)', 'missed'],
       ...Array(13).fill(['–', 'not measured']),
     ]);
   });
@@ -170,9 +170,9 @@ describe('decoding beside llama.cpp and ik_llama.cpp', () => {
     };
     const speed = limited(beside(0.5, 5, 2), { ...row(0.35, 5, 2), ikLlama: null }, beside(0.2, 5, 2));
     expect(cells('P19', WITHOUT, speed).slice(3, 6)).toEqual([
-      ['2.50× (m.gguf, read-ahead 128 KiB)', 'reached', '128 + 32 tokens', '–'],
+      ['2.50× (olmoe-q8_0.gguf, read-ahead 128 KiB)', 'reached', '128 + 32 tokens', '–'],
       ['–', 'not measured', '–', '–'],
-      ['2.50× (m.gguf, read-ahead 128 KiB)', 'missed', '128 + 32 tokens', '–'],
+      ['2.50× (olmoe-q8_0.gguf, read-ahead 128 KiB)', 'missed', '128 + 32 tokens', '–'],
     ]);
   });
 

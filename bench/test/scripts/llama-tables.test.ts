@@ -24,5 +24,7 @@ it('names every system at every limit, with the medians of the rounds and how fa
     '|  | llama.cpp | killed by the limit |  |  |  |',
     '|  | ik_llama.cpp | 30.0 | 1.50 to 3.00× | 3.00 | 1.50 to 3.00× |',
   ]);
-  expect(text.replaceAll('\n', ' ')).toContain('llama.cpp v0.5.0, ik_llama.cpp def5678 (cc) with `--prefetch-experts`.');
+  expect(text.replaceAll('\n', ' ')).toContain(
+    'llama.cpp v0.5.0, ik_llama.cpp def5678 (cc) with `--prefetch-experts`.',
+  );
 });

@@ -57,20 +57,27 @@ void tile_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows
       return int8_block<kTwo>(t, x, row, rows, panel, y, columns);
     case WeightType::kInt4:
       return group_block<WeightType::kInt4, kTwo>(t, x, row, rows, width, panel, y, columns);
-    case WeightType::kMxfp4:
-      return group_block<WeightType::kMxfp4, kTwo>(t, x, row, rows, width, panel, y, columns);
     case WeightType::kQ8_0:
       return group_block<WeightType::kQ8_0, kTwo>(t, x, row, rows, width, panel, y, columns);
-    case WeightType::kQ4_K:
-      return group_block<WeightType::kQ4_K, kTwo>(t, x, row, rows, width, panel, y, columns);
-    case WeightType::kQ6_K:
-      return group_block<WeightType::kQ6_K, kTwo>(t, x, row, rows, width, panel, y, columns);
     default:
-      return group_block<WeightType::kQ4_0, kTwo>(t, x, row, rows, width, panel, y, columns);
+      break;
+  }
+  // least_tile_rows() leaves the others no block without rows for the second tile.
+  if constexpr (kTwo) {
+    switch (t.format.type) {
+      case WeightType::kMxfp4:
+        return group_block<WeightType::kMxfp4, true>(t, x, row, rows, width, panel, y, columns);
+      case WeightType::kQ4_K:
+        return group_block<WeightType::kQ4_K, true>(t, x, row, rows, width, panel, y, columns);
+      case WeightType::kQ6_K:
+        return group_block<WeightType::kQ6_K, true>(t, x, row, rows, width, panel, y, columns);
+      default:
+        return group_block<WeightType::kQ4_0, true>(t, x, row, rows, width, panel, y, columns);
+    }
   }
 }
 
-/// With fewer rows in a block the vector units are as fast. Tiles of half the inputs spend longer on their sums, which
+/// With fewer rows in a block the vector units are as fast. Tiles of fewer inputs spend longer on their sums, which
 /// those of q8_0 make up for: its codes need not be unpacked.
 size_t least_tile_rows(WeightType type, size_t width) {
   return width < kTileInputs && type != WeightType::kQ8_0 ? 24 : 12;

@@ -69,9 +69,11 @@ void unpack(const std::byte* p, size_t inputs, size_t width, std::byte* weights)
 /// Codes of one of the two parts of a group of q6_k at `p` as bytes of a tile of 16 inputs.
 inline void unpack_int6(const std::byte* p, size_t part, std::byte* weights) {
   const std::byte* high = p + (4 + part) * kPanelStepBytes;
+  const std::byte* ahead = p + 4 * part * kPanelStepBytes;
   __asm__ volatile("" : : : "memory");
   for (size_t step = 0; step < 4; ++step, p += kPanelStepBytes, weights += kPanelStepBytes) {
-    prefetch_step(p);
+    // The two parts read the same lines, and each prefetches half of the group's seven.
+    if (part == 0 || step < 3) prefetch_step(ahead + step * kPanelStepBytes);
     for (size_t half = 0; half < kPanelStepBytes; half += kPanelStepBytes / 2) {
       const I codes = I::int6(p + half, high + half, static_cast<unsigned>(part), static_cast<unsigned>(step));
       I::store(weights + half, codes);

@@ -46,12 +46,7 @@ struct Sizes {
       biases.push_back(biased ? line(PositionBias::floats(stack.layers[0].self.heads, bias_positions.back())) : 0);
     }
     const size_t widest = std::max({spec.width, widest_hidden, widths.query, widths.value});
-    // Of quantized weights, the smallest groups have the most sums.
-    const bool bf16 = limits.activations == ActivationFormat::kBf16;
-    const WeightFormat largest = bf16 ? kBf16Format : WeightFormat{WeightType::kInt4, 32};
-    rounded = limits.activations == ActivationFormat::kF32
-                  ? 0
-                  : line(rounded_bytes(std::min(tokens, kRoundedRows), widest, largest) / sizeof(float) + 1);
+    rounded = line(rounded_bytes(std::min(tokens, kRoundedRows), widest, limits.activations) / sizeof(float));
   }
   size_t floats() const {
     size_t sum = 2 * hidden + queries + std::max(keys + values, outputs) + feed_forward + router + router_scratch +

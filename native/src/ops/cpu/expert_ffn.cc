@@ -130,7 +130,7 @@ void run_batch(ThreadPool& pool, const Batch& batch, const float* x, size_t k, A
   for (size_t i = 0; i < parts.size(); ++i) inputs[i] = gather(parts[i], x, k, width, scratch.inputs);
   RoundedRows codes{};
   if (rounded) {
-    codes = rounded_rows(scratch.rounded.memory.data(), batch.rows(), width, format);
+    codes = rounded_rows(scratch.rounded.memory, batch.rows(), width, format);
     for (size_t i = 0; i < parts.size(); ++i) {
       round_rows(pool, {inputs[i], width, parts[i].rows, width, format}, codes.from(parts[i].at));
     }
@@ -148,7 +148,7 @@ void run_batch(ThreadPool& pool, const Batch& batch, const float* x, size_t k, A
   });
   for (const Part& part : parts) scale_rows(pool, part, hidden, scratch);
   if (down_rounded) {
-    codes = rounded_rows(scratch.rounded.memory.data(), batch.rows(), hidden, some.down.format);
+    codes = rounded_rows(scratch.rounded.memory, batch.rows(), hidden, some.down.format);
     round_rows(pool, {scratch.hidden, stride, batch.rows(), hidden, some.down.format}, codes);
   }
   share_panels(pool, parts, &ExpertRows::down, 1, [&](size_t i, size_t begin, size_t end) {

@@ -28,12 +28,15 @@ template <size_t kRows>
 [[gnu::always_inline]] inline void add_bytes(I (&acc)[kRows][2], const RowPointers<uint8_t, kRows>& codes,
                                              const std::byte* p) {
   const I w0 = I::load(p), w1 = I::load(p + 64);
-  if constexpr (I::kZero != 0) return add_unsigned(acc, codes, I::plus_128(w0), I::plus_128(w1));
+  if constexpr (I::kZero != 0) {
+    add_unsigned(acc, codes, I::plus_128(w0), I::plus_128(w1));
+  } else {
 #pragma GCC unroll 16
-  for (size_t r = 0; r < kRows; ++r) {
-    const I a = broadcast4(codes.row(r));
-    acc[r][0] = I::dot_signed(acc[r][0], a, w0);
-    acc[r][1] = I::dot_signed(acc[r][1], a, w1);
+    for (size_t r = 0; r < kRows; ++r) {
+      const I a = broadcast4(codes.row(r));
+      acc[r][0] = I::dot_signed(acc[r][0], a, w0);
+      acc[r][1] = I::dot_signed(acc[r][1], a, w1);
+    }
   }
 }
 

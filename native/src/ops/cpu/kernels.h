@@ -36,8 +36,9 @@ struct RoundedRows {
   uint8_t* codes;  ///< (rows, stride bytes): x / scale, for int8 weights plus what the kernel set adds; or bf16
   size_t stride;
   float* scales;  ///< (rows); not of bf16
-  int32_t* sums;  ///< (rows, groups), of grouped types: a group's sum of codes, times what type and kernel set need
-  size_t groups;  ///< of scaled_inputs() each
+  /// (rows, groups), of grouped types: sums of the codes of scaled_inputs(), times what type and kernel set need
+  int32_t* sums;
+  size_t groups;
 
   RoundedRows from(size_t row) const {
     return {codes + row * stride, stride, scales + row, sums + row * groups, groups};

@@ -73,7 +73,7 @@ void linear(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, std:
     }
     for (size_t row = 0; row < rows; row += kRoundedRows) {
       const size_t count = std::min(kRoundedRows, rows - row);
-      const RoundedRows codes = rounded_rows(rounded.memory.data(), count, w.k, w.format);
+      const RoundedRows codes = rounded_rows(rounded.memory, count, w.k, w.format);
       const float* begin = x + row * x_stride;
       round_rows(pool, {begin, x_stride, count, w.k, w.format}, codes);
       run(pool, begin, x_stride, count, group, row, epilogue, &codes);

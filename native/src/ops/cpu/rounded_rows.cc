@@ -1,6 +1,9 @@
 #include "ops/cpu/rounded_rows.h"
 
 #include <algorithm>
+#include <string>
+
+#include "core/error.h"
 
 namespace sida {
 namespace {
@@ -27,10 +30,28 @@ size_t rounded_bytes(size_t rows, size_t k, WeightFormat format) {
          line(rows * groups_of(k, format) * sizeof(int32_t));
 }
 
-RoundedRows rounded_rows(std::byte* memory, size_t rows, size_t k, WeightFormat format) {
-  std::byte* scales = memory + rows * stride_of(k, format);
+size_t rounded_bytes(size_t rows, size_t k, ActivationFormat activations) {
+  switch (activations) {
+    case ActivationFormat::kF32:
+      return 0;
+    case ActivationFormat::kBf16:
+      return rounded_bytes(rows, k, kBf16Format);
+    case ActivationFormat::kInt8:
+      break;
+  }
+  // No type has more scales, and so more sums.
+  return rounded_bytes(rows, k, kQ6_KFormat);
+}
+
+RoundedRows rounded_rows(std::span<std::byte> memory, size_t rows, size_t k, WeightFormat format) {
+  const size_t bytes = rounded_bytes(rows, k, format);
+  if (memory.size() < bytes) {
+    throw Error("internal", "rounded rows take " + std::to_string(bytes) + " bytes and have " +
+                                std::to_string(memory.size()) + ". This is a bug.");
+  }
+  std::byte* scales = memory.data() + rows * stride_of(k, format);
   std::byte* sums = scales + line(rows * sizeof(float));
-  return {reinterpret_cast<uint8_t*>(memory), stride_of(k, format), reinterpret_cast<float*>(scales),
+  return {reinterpret_cast<uint8_t*>(memory.data()), stride_of(k, format), reinterpret_cast<float*>(scales),
           reinterpret_cast<int32_t*>(sums), groups_of(k, format)};
 }
 

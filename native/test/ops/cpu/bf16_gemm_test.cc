@@ -33,7 +33,7 @@ struct Product {
 
   std::vector<float> run(const CpuKernels& kernels, Epilogue epilogue = Epilogue::kStore) const {
     std::vector<std::byte> memory(rounded_bytes(rows, k, kBf16Format));
-    const RoundedRows rounded = rounded_rows(memory.data(), rows, k, kBf16Format);
+    const RoundedRows rounded = rounded_rows(memory, rows, k, kBf16Format);
     kernels.round_rows({x.data(), k, rows, k, kBf16Format}, rounded);
     std::vector<float> y = random_floats(rows * n, 3);
     const size_t count = (n + kPanelColumns - 1) / kPanelColumns;

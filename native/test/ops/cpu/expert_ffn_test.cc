@@ -13,12 +13,13 @@
 #include "support/allocation_count.h"
 #include "support/kernel_sets.h"
 #include "support/random_floats.h"
+#include "support/weight_formats.h"
 
 namespace sida {
 namespace {
 
 constexpr ActivationFormat kActivations[] = {ActivationFormat::kF32, ActivationFormat::kBf16, ActivationFormat::kInt8};
-constexpr WeightFormat kFormats[] = {
+constexpr WeightFormat kLayerFormats[] = {
     kF32Format, kBf16Format, {WeightType::kInt8, 0}, {WeightType::kInt4, 32}, {WeightType::kInt4, 128},
     kQ8_0Format, kQ4_0Format};
 
@@ -80,7 +81,7 @@ Activation activation_of(bool gated) { return gated ? Activation::kSwiglu : Acti
 
 TEST_CASE("expert ffn: each row as if it were alone, whatever the group, the scratch and the threads") {
   ThreadPool one(1), three(3);
-  for (const WeightFormat format : kFormats) {
+  for (const WeightFormat format : kLayerFormats) {
     for (const ActivationFormat activations : kActivations) {
       for (const auto& [k, gated] : {std::pair<size_t, bool>{1, false}, {2, false}, {2, true}}) {
         // 70 experts are more than one batch takes.
@@ -113,10 +114,37 @@ TEST_CASE("expert ffn: each row as if it were alone, whatever the group, the scr
   }
 }
 
+TEST_CASE("expert ffn: projections in the types that GGUF files mix, each row as if it were alone") {
+  ThreadPool one(1), three(3);
+  constexpr size_t kD = 256, kFf = 512, kTokens = 70;
+  for (const ActivationFormat activations : kActivations) {
+    for (const auto& [up, down] : {std::pair{kQ4_KFormat, kQ6_KFormat}, {kQ6_KFormat, kQ4_KFormat}}) {
+      const std::vector<std::byte> ups = random_panels(up, kFf, kD, 1), gates = random_panels(up, kFf, kD, 2);
+      const std::vector<std::byte> downs = random_panels(down, kD, kFf, 3);
+      const std::vector<float> x = random_floats(kTokens * kD, 4);
+      std::vector<float> y(kTokens * kD), inputs(64 * kD), hidden(64 * kFf), alone(kFf), single(kD);
+      std::vector<std::byte> rounded(rounded_bytes(64, kFf, activations));
+      const ExpertScratch scratch{64, inputs.data(), hidden.data(), kFf, {activations, rounded}};
+      std::vector<uint32_t> order(kTokens);
+      std::iota(order.rbegin(), order.rend(), 0);
+      const ExpertRows expert{{gates.data(), up, kD, kFf}, {ups.data(), up, kD, kFf}, {downs.data(), down, kFf, kD},
+                              order.data(),                kTokens,                   y.data()};
+      expert_ffn(three, {&expert, 1}, x.data(), 1, Activation::kSwiglu, scratch);
+      for (size_t i = 0; i < kTokens; ++i) {
+        const float* row = &x[order[i] * kD];
+        linear(one, row, kD, 1, expert.gate, alone.data(), kFf, Epilogue::kStore, scratch.rounded);
+        linear(one, row, kD, 1, expert.up, alone.data(), kFf, Epilogue::kSwiglu, scratch.rounded);
+        linear(one, alone.data(), kFf, 1, expert.down, single.data(), kD, Epilogue::kStore, scratch.rounded);
+        REQUIRE(std::memcmp(single.data(), &y[i * kD], kD * 4) == 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("expert ffn: a weight that is not finite shows in every row, also where ReLU or silu would make 0 of it") {
   ThreadPool pool(1);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  for (const WeightFormat format : kFormats) {
+  for (const WeightFormat format : kLayerFormats) {
     for (const ActivationFormat activations : kActivations) {
       for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
         for (const Projection broken : {Projection::kGate, Projection::kUp, Projection::kDown}) {
@@ -150,7 +178,7 @@ TEST_CASE("expert ffn: a weight that is not finite shows in every row, also wher
 
 TEST_CASE("expert ffn: allocates nothing") {
   ThreadPool pool(2);
-  for (const WeightFormat format : kFormats) {
+  for (const WeightFormat format : kLayerFormats) {
     for (const ActivationFormat activations : kActivations) {
       Layer layer(256, 512, 8, 40, 1, format);
       Scratch scratch(layer, 64, activations);

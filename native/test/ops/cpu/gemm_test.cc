@@ -123,7 +123,7 @@ TEST_CASE("gemm: reads and writes nothing beyond the last panel, row and result"
                                 n,       0, count, out,           n,      Epilogue::kStore};
             kernels->gemm(task);
             if (!rounded) continue;
-            const RoundedRows in = rounded_rows(codes.data(), rows, k, format);
+            const RoundedRows in = rounded_rows({codes.data(), rounded_bytes(rows, k, format)}, rows, k, format);
             kernels->round_rows({rows_in, k, rows, k, format}, in);
             kernels->gemm_rounded(task, in);
           }

@@ -51,7 +51,7 @@ struct Product {
   std::vector<float> run(const CpuKernels& kernels, Epilogue epilogue,
                          const std::vector<float>& before) const {
     std::vector<std::byte> memory(rounded_bytes(rows, k, format));
-    const RoundedRows codes = rounded_rows(memory.data(), rows, k, format);
+    const RoundedRows codes = rounded_rows(memory, rows, k, format);
     kernels.round_rows({x.data(), k, rows, k, format}, codes);
     std::vector<float> y = before;
     const size_t count = (n + kPanelColumns - 1) / kPanelColumns;
@@ -139,6 +139,38 @@ TEST_CASE("int8 gemm: the largest codes everywhere do not saturate") {
       for (float& value : p.w) value = weight * sign;
       p.pack();
       for (const float value : p.run()) CHECK(value == doctest::Approx(sign * 2 * weight * 4096).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("int8 gemm: the largest and the smallest codes of types in blocks of 256 inputs do not saturate") {
+  for (const WeightFormat format : {kQ4_KFormat, kQ6_KFormat}) {
+    const bool q4 = format == kQ4_KFormat;
+    const Dtype dtype = q4 ? Dtype::kQ4_K : Dtype::kQ6_K;
+    const size_t block_bytes = dtype_block(dtype).bytes;
+    // Behind the scales, or in front of them.
+    const size_t first = q4 ? 16 : 0, end = q4 ? block_bytes : 192;
+    for (const std::byte codes : {std::byte{0x00}, std::byte{0xff}}) {
+      for (const size_t rows : {3, 13, 33}) {
+        for (const float sign : {1.0f, -1.0f}) {
+          Product p(rows, 33, 512, format);
+          std::vector<std::byte> blocks = random_blocks(dtype, p.n, p.k, 2);
+          for (size_t block = 0; block < blocks.size(); block += block_bytes) {
+            for (size_t at = first; at < end; ++at) blocks[block + at] = codes;
+          }
+          p.panels.resize(panel_matrix_bytes(p.n, p.k, p.format));
+          pack_blocks(dtype, blocks.data(), p.n, p.k, p.panels.data());
+          for (float& value : p.x) value = 2 * sign;
+          const std::vector<float> y = p.run();
+          std::vector<float> weight(p.k);
+          for (size_t j = 0; j < p.n; ++j) {
+            read_panel_row({p.panels.data(), p.format, p.k, p.n}, j, weight.data());
+            double sum = 0, size = 0;
+            for (const float each : weight) sum += 2.0 * sign * each, size += 2 * std::abs(each);
+            for (size_t i = 0; i < rows; ++i) CHECK(std::abs(y[i * p.n + j] - sum) <= 2e-6 * (size + 1));
+          }
+        }
+      }
     }
   }
 }
