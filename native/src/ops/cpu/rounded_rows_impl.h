@@ -40,8 +40,8 @@ void quantize_row(const float* x, size_t k, size_t padded, unsigned zero, uint8_
   *scale = top / 127.0f;
 }
 
-/// What RoundedRows::sums multiplies the sums of codes by. Weights of four and six bits are unsigned in products, and so
-/// are those of q8_0 in the kernel sets whose activations are unsigned before int8 weights.
+/// What RoundedRows::sums multiplies the sums of codes by. Weights of four and six bits are unsigned in products, and
+/// so are those of q8_0 in the kernel sets whose activations are unsigned before int8 weights.
 constexpr int32_t sum_factor(WeightType type) {
   switch (type) {
     case WeightType::kInt4:
