@@ -31,8 +31,8 @@ inline float reduce_max(V v) {
   return best;
 }
 
-// Chains of fused multiply-adds to compute side by side: one chain alone would wait for each of its own steps.
-constexpr size_t kChains = 4;
+// Rows of attention that share the values that they load.
+constexpr size_t kValueRows = kChains / 4;
 
 // A place in a page, and 16 numbers from there on.
 template <class Element>
@@ -102,34 +102,60 @@ void softmax_scores(float* x, size_t first, size_t end, const float* sink) {
   for (size_t i = begin; i < padded; i += 16) V::storeu(x + i, V::mul(V::loadu(x + i), scale));
 }
 
-/// 16 · kBlocks columns from `d` on of one row's output.
-template <class Element, size_t kBlocks>
-void sum_values(const AttentionTask& t, const float* weight, size_t first, size_t keys, size_t d, float* out) {
-  V acc[kBlocks];
-  for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::set(0.0f);
-  for (size_t j = first; j < keys; ++j) {
-    const Element* v = elements<Element>(t.value_pages[j / kPageTokens], j % kPageTokens * t.head_dim_padded + d);
-    const V w = V::set(weight[j]);
-    for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::fma(w, load16(v + 16 * b), acc[b]);
+/// The keys that kRows neighbouring rows see: row r those in [first[r], end[r]), neither falling with r.
+template <size_t kRows>
+struct KeyRanges {
+  size_t first[kRows], end[kRows];
+};
+
+/// 16 · kBlocks columns from `d` on of the outputs of one row or two; `weight`: their scores, `out`: their outputs.
+template <class Element, size_t kRows, size_t kBlocks>
+void sum_values(const AttentionTask& t, const float* weight, const KeyRanges<kRows>& keys, size_t d, float* out) {
+  V acc[kRows][kBlocks];
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t b = 0; b < kBlocks; ++b) acc[r][b] = V::set(0.0f);
   }
-  for (size_t b = 0; b < kBlocks; ++b, d += 16) {
-    if (t.head_dim - d >= 16) {
-      V::storeu(out + d, acc[b]);
-    } else {
-      alignas(64) float lane[16];
-      V::store(lane, acc[b]);
-      for (size_t i = 0; i < t.head_dim - d; ++i) out[d + i] = lane[i];
+  const auto add = [&]<size_t kBegin, size_t kEnd>(size_t first, size_t end) {
+    for (size_t j = first; j < end; ++j) {
+      const Element* v = elements<Element>(t.value_pages[j / kPageTokens], j % kPageTokens * t.head_dim_padded + d);
+      V value[kBlocks];
+      for (size_t b = 0; b < kBlocks; ++b) value[b] = load16(v + 16 * b);
+      for (size_t r = kBegin; r < kEnd; ++r) {
+        const V w = V::set(weight[r * t.score_stride + j]);
+        for (size_t b = 0; b < kBlocks; ++b) acc[r][b] = V::fma(w, value[b], acc[r][b]);
+      }
+    }
+  };
+  if constexpr (kRows == 1) {
+    add.template operator()<0, 1>(keys.first[0], keys.end[0]);
+  } else {
+    const size_t both = keys.first[1] < keys.end[0] ? keys.first[1] : keys.end[0];
+    const size_t last = keys.first[1] < keys.end[0] ? keys.end[0] : keys.first[1];
+    add.template operator()<0, 1>(keys.first[0], both);
+    add.template operator()<0, 2>(keys.first[1], keys.end[0]);
+    add.template operator()<1, 2>(last, keys.end[1]);
+  }
+  for (size_t r = 0; r < kRows; ++r, out += t.out_stride) {
+    for (size_t b = 0; b < kBlocks; ++b) {
+      const size_t column = d + 16 * b;
+      if (t.head_dim - column >= 16) {
+        V::storeu(out + column, acc[r][b]);
+      } else {
+        alignas(64) float lane[16];
+        V::store(lane, acc[r][b]);
+        for (size_t i = 0; i < t.head_dim - column; ++i) out[column + i] = lane[i];
+      }
     }
   }
 }
 
-template <class Element>
-void attention_values(const AttentionTask& t, const float* weight, size_t first, size_t keys, float* out) {
+template <class Element, size_t kRows>
+void attention_values(const AttentionTask& t, const float* weight, const KeyRanges<kRows>& keys, float* out) {
   const size_t blocks = t.head_dim_padded / 16;
   for (size_t block = 0; block < blocks;) {
-    block += with_rows<kChains>(
+    block += with_rows<kChains / kRows>(
         blocks - block,
-        [&]<size_t kBlocks>() { sum_values<Element, kBlocks>(t, weight, first, keys, 16 * block, out); });
+        [&]<size_t kBlocks>() { sum_values<Element, kRows, kBlocks>(t, weight, keys, 16 * block, out); });
   }
 }
 
@@ -142,11 +168,20 @@ void attention_over(const AttentionTask& t) {
     const size_t rows = t.rows - row < 4 ? t.rows - row : 4;
     const size_t least = t.key_count + row * t.causal_step, most = t.key_count + (row + rows - 1) * t.causal_step;
     with_rows<4>(rows, [&]<size_t kRows>() { attention_scores<Element, kRows>(t, row, first_key(t, least), most); });
-    for (size_t r = 0; r < rows; ++r) {
-      const size_t keys = t.key_count + (row + r) * t.causal_step, first = first_key(t, keys);
+    for (size_t r = 0; r < rows;) {
       float* weight = t.scratch + r * t.score_stride;
-      softmax_scores(weight, first, keys, t.sinks == nullptr ? nullptr : t.sinks + (row + r) * t.sink_step);
-      attention_values<Element>(t, weight, first, keys, t.out + (row + r) * t.out_stride);
+      float* out = t.out + (row + r) * t.out_stride;
+      r += with_rows<kValueRows>(rows - r, [&]<size_t kRows>() {
+        KeyRanges<kRows> keys;
+        for (size_t i = 0; i < kRows; ++i) {
+          const size_t place = row + r + i, end = t.key_count + place * t.causal_step;
+          keys.end[i] = end;
+          keys.first[i] = first_key(t, end);
+          softmax_scores(weight + i * t.score_stride, keys.first[i], end,
+                         t.sinks == nullptr ? nullptr : t.sinks + place * t.sink_step);
+        }
+        attention_values<Element, kRows>(t, weight, keys, out);
+      });
     }
   }
 }

@@ -6,6 +6,8 @@ namespace {
 
 // Most rows of a tile, whose sums should stay in the registers.
 constexpr size_t kFloatTileRows = 4, kInt8TileRows = 4, kGroupedTileRows = 4, kBf16TileRows = 1;
+// Chains of fused multiply-adds to compute side by side: one chain alone would wait for each of its own steps.
+constexpr size_t kChains = 4;
 // Rows of a tile of widened weights; 0: there are none.
 constexpr size_t kBlockTileRows = 4;
 

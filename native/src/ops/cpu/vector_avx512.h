@@ -6,6 +6,8 @@ namespace {
 
 // Most rows of a tile, whose sums should stay in the registers.
 constexpr size_t kFloatTileRows = 8, kInt8TileRows = 12, kGroupedTileRows = 6, kBf16TileRows = 4;
+// Chains of fused multiply-adds to compute side by side: one chain alone would wait for each of its own steps.
+constexpr size_t kChains = 8;
 // Rows of a tile of widened weights; 0: there are none.
 constexpr size_t kBlockTileRows = 0;
 

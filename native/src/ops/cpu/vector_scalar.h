@@ -11,6 +11,8 @@ namespace {
 
 // Most rows of a tile: few, because the compiler unrolls lanes as well.
 constexpr size_t kFloatTileRows = 2, kInt8TileRows = 2, kGroupedTileRows = 2, kBf16TileRows = 1;
+// Chains of fused multiply-adds to compute side by side: one chain alone would wait for each of its own steps.
+constexpr size_t kChains = 4;
 // Rows of a tile of widened weights; 0: there are none.
 constexpr size_t kBlockTileRows = 0;
 
