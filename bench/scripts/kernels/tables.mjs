@@ -1,4 +1,5 @@
 // Tables of bench/notes/kernels.md, from bench/results/kernels.json, kernels-amx.json and kernel-sets.json.
+import { wrapped } from '../../../dist/text/wrapped.js';
 import { hasResult, result, source, table } from '../table-format.mjs';
 
 const percent = (share) => `${(100 * share).toFixed(0)} %`;
@@ -77,7 +78,7 @@ function read(r) {
   );
   const rows = few.map((n) => (n === 1 ? '1 row' : `${n} rows`));
   const head = ['weights × activations', 'threads', ...rows, 'target at 1 to 4'];
-  return `${table(head, lines)}\n\n${limits(r).join('; ')}.  \n${source(r)}`;
+  return `${table(head, lines)}\n\n${wrapped(`${limits(r).join('; ')}.`, 118).join('\n')}  \n${source(r)}`;
 }
 
 /** The unit that a product is compared with, and its share of that. */

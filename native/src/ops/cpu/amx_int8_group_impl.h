@@ -144,7 +144,8 @@ class TileGroups {
  public:
   TileGroups(const GemmTask& t, const std::byte* panel) : t_(t), panel_(panel) {}
 
-  /// Adds the products of inputs [begin, end), with tiles of `width` inputs, and keeps the scales as those of `group`.
+  /// Adds the products of the inputs from `begin` on that share a scale, with tiles of `width` inputs, and keeps the
+  /// scales as those of `group`.
   template <bool kTwo>
   void add(const uint8_t* codes, size_t stride, size_t begin, size_t width, std::byte* weights, size_t group,
            WaitingGroups* waiting) {

@@ -102,7 +102,7 @@ void softmax_scores(float* x, size_t first, size_t end, const float* sink) {
   for (size_t i = begin; i < padded; i += 16) V::storeu(x + i, V::mul(V::loadu(x + i), scale));
 }
 
-/// The keys that kRows neighbouring rows see: row r those in [first[r], end[r]), neither falling with r.
+/// The keys that kRows neighbouring rows see: row r those in [first[r], end[r]). Neither falls with r.
 template <size_t kRows>
 struct KeyRanges {
   size_t first[kRows], end[kRows];
@@ -111,6 +111,7 @@ struct KeyRanges {
 /// 16 · kBlocks columns from `d` on of the outputs of one row or two; `weight`: their scores, `out`: their outputs.
 template <class Element, size_t kRows, size_t kBlocks>
 void sum_values(const AttentionTask& t, const float* weight, const KeyRanges<kRows>& keys, size_t d, float* out) {
+  static_assert(kRows <= 2);
   V acc[kRows][kBlocks];
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t b = 0; b < kBlocks; ++b) acc[r][b] = V::set(0.0f);
