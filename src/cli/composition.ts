@@ -15,7 +15,7 @@ import { logFaults } from '../queue/redis/redis-client.js';
 import { RedisQueue, type RedisQueueOptions } from '../queue/redis/redis-queue.js';
 import { checkRedisSettings, type RedisRefused } from '../queue/redis/redis-settings.js';
 import { RemoteEngine } from '../queue/redis/remote-engine.js';
-import { QUEUE_BYTES } from '../queue/refusals.js';
+import { ANSWER_BYTES, QUEUE_BYTES } from '../queue/refusals.js';
 import { redisLimiter } from '../server/admission/redis-limiter.js';
 import type { ServedModel } from '../server/context.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
@@ -25,9 +25,6 @@ import { serverMetrics } from '../server/server-metrics.js';
 import type { SharedBudget } from '../server/shared-budget.js';
 import { type EngineOptions, engineConfig } from './engine-config.js';
 import { listening } from './listening.js';
-
-/** Limit on the number of kept jobs that have ended, whatever their size. */
-const KEPT_JOBS = 10_000;
 
 type OnKeptEnd = (end: KeptEnd) => void;
 
@@ -117,8 +114,8 @@ function backendInMemory(options: ServeOptions, models: number, onKeptEnd: OnKep
     deadlineMs: options.deadline,
     keptDeadlineMs: options.jobDeadline,
     retentionMs: options.jobRetention,
-    answerBytes: Math.ceil(options.jobResults / models),
-    answers: Math.ceil(KEPT_JOBS / models),
+    answerBytes: Math.ceil(ANSWER_BYTES / models),
+    answers: Math.ceil(options.jobResults / models),
     onKeptEnd,
   });
   return { engine, queue, queueBound, close: () => engine.close(0) };
@@ -128,7 +125,11 @@ function backendInMemory(options: ServeOptions, models: number, onKeptEnd: OnKep
  * Tokens that keep an engine at full speed: those of running generations, the running batch, the prepared batches,
  * and one batch that is filling up.
  */
-function engineTokens({ lookahead, maxBatchTokens, kvTokens }: ServeOptions): number {
+function engineTokens({
+  lookahead,
+  maxBatchTokens,
+  kvTokens,
+}: Pick<ServeOptions, 'lookahead' | 'maxBatchTokens' | 'kvTokens'>): number {
   return kvTokens + (lookahead + 3) * maxBatchTokens;
 }
 
@@ -158,6 +159,7 @@ function backendInRedis(options: ServeOptions, url: string, logger: Logger, onKe
   const { routing } = options;
   const queue = producer(options, url, logger, onKeptEnd, {
     queueName: () => worker.queueName,
+    workerStats: () => worker.stats,
     routing: () => routing,
   });
   return {
@@ -197,7 +199,7 @@ export async function composeWorker(
 ): Promise<WorkerParts> {
   const engine = new EngineProcess(engineConfig(options));
   const worker = workerWhenReady(options, redis, engine, logger, (end) => onKeptEnd(end));
-  const metered = serving && (await meteredQueue(serving, redis, { engine, logger }, () => worker.queueName));
+  const metered = serving && (await meteredQueue(serving, redis, { engine, logger }, worker));
   const onKeptEnd: OnKeptEnd = (end) => {
     if (metered === undefined) recordKeptJob(end, undefined, logger);
     else metered.queue.keptEnded(end);
@@ -226,11 +228,14 @@ async function meteredQueue(
   options: ServeOptions,
   redis: string,
   { engine, logger }: { engine: EngineHandle; logger: Logger },
-  queueName: () => string | undefined,
+  worker: WaitingWorker,
 ): Promise<{ keys: KeyRing; queue: RedisQueue; server: RunningServer }> {
   const { host, metricsPort: port = 0 } = options;
   const keys = new KeyRing(options);
-  const queue = producer(options, redis, logger, (end) => recordKeptJob(end, metrics, logger), { queueName });
+  const queue = producer(options, redis, logger, (end) => recordKeptJob(end, metrics, logger), {
+    queueName: () => worker.queueName,
+    workerStats: () => worker.stats,
+  });
   const model = { name: undefined, engine, queue };
   const [metrics] = serverMetrics([model]);
   const served: ServedModel = { ...model, queueBound: options.queueBound, options, metrics };
@@ -254,7 +259,7 @@ function producer(
   url: string,
   logger: Logger,
   onKeptEnd: OnKeptEnd,
-  model: Pick<RedisQueueOptions, 'queueName' | 'routing' | 'unnamed'>,
+  model: Pick<RedisQueueOptions, 'queueName' | 'workerStats' | 'routing' | 'unnamed'>,
 ): RedisQueue {
   return new RedisQueue(
     {
@@ -262,7 +267,8 @@ function producer(
       bound: options.queueBound,
       deadlineMs: options.deadline,
       keptDeadlineMs: options.jobDeadline,
-      ...ledgerLimits(options),
+      keptMs: Math.round(options.jobRetention),
+      keptJobs: options.jobResults,
       onKeptEnd,
       ...model,
     },
@@ -281,13 +287,15 @@ type WorkerOptions = Pick<
   | 'lockDuration'
   | 'stalledInterval'
   | 'attempts'
-  | 'jobRetention'
-  | 'jobResults'
+  | 'lookahead'
+  | 'maxBatchTokens'
+  | 'kvTokens'
 >;
 
 interface WaitingWorker {
   /** Undefined until the engine is ready for the first time. */
   readonly queueName: string | undefined;
+  readonly stats: QueueWorker['stats'] | undefined;
   close(drainMs: number): Promise<void>;
 }
 
@@ -306,6 +314,9 @@ function workerWhenReady(
   return {
     get queueName() {
       return worker?.queueName;
+    },
+    get stats() {
+      return worker?.stats;
     },
     async close(drainMs) {
       off();
@@ -332,19 +343,12 @@ function startWorker(
       queueName: queueNameOf(model, settings),
       settings,
       concurrency: options.concurrency,
-      leaseMs: options.lockDuration,
-      lookMs: options.stalledInterval,
-      ...ledgerLimits(options),
+      engineTokens: engineTokens(options),
+      attempts: options.attempts,
+      lockMs: options.lockDuration,
+      stalledMs: options.stalledInterval,
       onKeptEnd,
     },
     logger,
   );
-}
-
-function ledgerLimits({
-  attempts,
-  jobRetention,
-  jobResults,
-}: Pick<WorkerOptions, 'attempts' | 'jobRetention' | 'jobResults'>) {
-  return { attempts, keptMs: Math.round(jobRetention), keptBytes: jobResults, keptJobs: KEPT_JOBS };
 }

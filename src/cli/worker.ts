@@ -25,8 +25,6 @@ const OPTIONS = [
   'attempts',
   'lockDuration',
   'stalledInterval',
-  'jobRetention',
-  'jobResults',
   'drain',
   'logLevel',
   'metricsPort',

@@ -92,12 +92,12 @@ export const SERVER_OPTIONS = {
   }),
   jobResults: option({
     flag: 'job-results',
-    value: '<size>',
+    value: '<n>',
     env: 'SIDA_JOB_RESULTS',
-    default: '64MiB',
-    unit: 'bytes',
-    help: 'bytes of kept answers of ended jobs; beyond that the oldest are dropped first',
-    parse: bytes(64 * 1024, 64 * 1024 ** 3),
+    default: '1000',
+    unit: 'jobs',
+    help: 'ended jobs that are kept with their answers; beyond that the oldest are dropped first',
+    parse: wholeNumber(1, 1_000_000, '1000'),
   }),
   drain: option({
     flag: 'drain',

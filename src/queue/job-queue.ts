@@ -54,7 +54,7 @@ export interface KeptStats {
   running: number;
   /** Jobs that have ended and are still kept. */
   ended: number;
-  /** Bytes of the answers of those ended jobs. */
+  /** Bytes of the answers of those ended jobs; 0 for a queue in Redis, which does not count them. */
   answerBytes: number;
   /** Listeners on kept jobs. */
   watching: number;
@@ -62,7 +62,10 @@ export interface KeptStats {
   repeated: number;
   /** Requests since the start refused because their idempotency key belonged to a different request. */
   conflicts: number;
-  /** Ended jobs that the queue dropped, by the limit that was reached: age, bytes of answers, or number of jobs. */
+  /**
+   * Ended jobs that the queue dropped, by the limit that was reached: age, bytes of answers, or number of jobs.
+   * A queue in Redis does not count them.
+   */
   dropped: Record<DropReason, number>;
 }
 

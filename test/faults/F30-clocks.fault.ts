@@ -16,7 +16,6 @@ const JUMPS = [HOUR, -HOUR, -HOUR, HOUR, 7, -7, 26 * HOUR];
 const BACKLOG = 60;
 
 const CASES: [id: string, who: Who, what: string][] = [
-  ['F48', 'redis', 'the clock of Redis jumps'],
   ['F30', 'server', 'the clock of the server jumps'],
   ['F30', 'worker', 'the clock of the workers jumps'],
 ];

@@ -1,13 +1,18 @@
-/** Reads the ledgers of a test's Redis directly, without servers and workers. */
+/** Looks into the queues of a test's Redis directly, without servers and workers. */
 import { Redis } from 'ioredis';
 import { eventually } from './eventually.js';
 import type { RedisServer } from './redis.js';
 
-/** Number of jobs in all ledgers that wait for a run (`queued`), or that run (`leases`). */
+/** Number of jobs in all queues that wait (`queued`), or that workers have (`leases`). */
 export function inLedger(redis: RedisServer, set: 'queued' | 'leases'): Promise<number> {
   return redis.use(async (client) => {
-    const keys = await client.keys(`sida:*:ledger:${set}`);
-    return (await Promise.all(keys.map((key) => client.zcard(key)))).reduce((sum, n) => sum + n, 0);
+    const count = async (part: string, length: (key: string) => Promise<number>) => {
+      const keys = await client.keys(`{sida}:*:${part}`);
+      return (await Promise.all(keys.map(length))).reduce((sum, n) => sum + n, 0);
+    };
+    const list = (part: string) => count(part, (key) => client.llen(key));
+    if (set === 'leases') return list('active');
+    return (await list('wait')) + (await count('prioritized', (key) => client.zcard(key)));
   });
 }
 
@@ -16,23 +21,23 @@ export function someRun(redis: RedisServer, jobs = 1): Promise<void> {
   return eventually(async () => (await inLedger(redis, 'leases')) >= jobs, `${jobs} runs`);
 }
 
-/**
- * Counts the events that the ledger publishes for each job. Events during an outage of Redis are missed, so a count
- * is a lower bound.
- */
+const MEANING: Record<string, 'ended' | 'running'> = {
+  completed: 'ended',
+  failed: 'ended',
+  active: 'running',
+};
+
+/** Counts the events of each job. A count is a lower bound, because events may be removed before they are read. */
 export class LedgerWatch {
   readonly #client: Redis;
-  readonly #told = new Map<string, Map<string, number>>();
+  readonly #told = { ended: new Map<string, number>(), running: new Map<string, number>() };
+  readonly #last = new Map<string, string>();
+  #ended = false;
 
   constructor(url: string) {
     this.#client = new Redis(url, { retryStrategy: () => 50, maxRetriesPerRequest: null });
     this.#client.on('error', () => undefined);
-    this.#client.psubscribe('sida:*:ledger:events:*').catch(() => undefined);
-    this.#client.on('pmessage', (_pattern, channel: string, what: string) => {
-      const counts = this.#told.get(what) ?? new Map<string, number>();
-      counts.set(channel, (counts.get(channel) ?? 0) + 1);
-      this.#told.set(what, counts);
-    });
+    void this.#read();
   }
 
   /**
@@ -40,10 +45,33 @@ export class LedgerWatch {
    * a second run.
    */
   repeated(what: 'ended' | 'running'): number {
-    return [...(this.#told.get(what)?.values() ?? [])].filter((count) => count > 1).length;
+    return [...this.#told[what].values()].filter((count) => count > 1).length;
   }
 
   end(): void {
+    this.#ended = true;
     this.#client.disconnect();
+  }
+
+  async #read(): Promise<void> {
+    while (!this.#ended) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      await this.#readOnce().catch(() => undefined);
+    }
+  }
+
+  async #readOnce(): Promise<void> {
+    for (const key of await this.#client.keys('{sida}:*:events')) {
+      const after = this.#last.get(key);
+      const events = await this.#client.xrange(key, after === undefined ? '-' : `(${after}`, '+');
+      for (const [id, fields] of events) {
+        this.#last.set(key, id);
+        const value = (name: string) => fields[fields.indexOf(name) + 1]!;
+        const meaning = MEANING[value('event')];
+        if (meaning === undefined) continue;
+        const counts = this.#told[meaning];
+        counts.set(value('jobId'), (counts.get(value('jobId')) ?? 0) + 1);
+      }
+    }
   }
 }

@@ -20,13 +20,7 @@ describeWithRedis('with Redis', () => {
     'queue in Redis',
     async (settings) => {
       const engine = new ScriptedEngine();
-      const queueName = `{${randomUUID()}}`;
-      const limits = {
-        attempts: settings.attempts,
-        keptMs: settings.retentionMs,
-        keptBytes: settings.answerBytes,
-        keptJobs: settings.answers,
-      };
+      const queueName = randomUUID();
       const worker = new QueueWorker(
         engine,
         MODEL,
@@ -34,9 +28,10 @@ describeWithRedis('with Redis', () => {
           url: server.url,
           queueName,
           concurrency: settings.concurrency,
-          leaseMs: 5_000,
-          lookMs: 1_000,
-          ...limits,
+          attempts: settings.attempts,
+          lockMs: 5_000,
+          stalledMs: 1_000,
+          answerBytes: settings.answerBytes,
           settings: SETTINGS,
         },
         pino({ level: 'silent' }),
@@ -48,8 +43,10 @@ describeWithRedis('with Redis', () => {
           boundBytes: settings.boundBytes,
           deadlineMs: settings.deadlineMs,
           keptDeadlineMs: settings.keptDeadlineMs,
+          keptMs: settings.retentionMs,
+          keptJobs: settings.answers,
           queueName: () => queueName,
-          ...limits,
+          workerStats: () => worker.stats,
         },
         () => undefined,
       );

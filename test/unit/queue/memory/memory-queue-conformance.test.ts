@@ -1,8 +1,9 @@
 import { MemoryQueue } from '../../../../src/queue/memory/memory-queue.js';
-import { queueConformance } from '../../../support/queue-conformance.js';
+import { answerBytesConformance } from '../../../support/queue-conformance/retention.js';
+import { type MakeQueue, queueConformance } from '../../../support/queue-conformance.js';
 import { ScriptedEngine } from '../scripted-engine.js';
 
-queueConformance('memory queue', async (settings) => {
+const make: MakeQueue = async (settings) => {
   const engine = new ScriptedEngine();
   const queue = new MemoryQueue(engine, settings);
   return {
@@ -12,4 +13,7 @@ queueConformance('memory queue', async (settings) => {
       await queue.drain(0);
     },
   };
-});
+};
+
+queueConformance('memory queue', make);
+answerBytesConformance(make);

@@ -1,51 +1,51 @@
 import { expect, it } from 'vitest';
 import { SidaError } from '../../../../src/errors.js';
 import { DeltaWriter } from '../../../../src/queue/redis/delta-writer.js';
+import { DELTA_BYTES } from '../../../../src/queue/refusals.js';
 
 const delta = (text: string) => ({ index: 0, text, tokenIds: [7], logprobs: null, finishReason: null });
 
-/** A ledger that answers each write when the test says so. */
+/** A Redis that answers each write when the test says so. */
 function setup() {
-  const writes: { from: number; texts: string[]; answer: (as: string | Error) => void }[] = [];
-  let errors = 0;
+  const writes: { seq: number; texts: string[]; answer: (error?: Error) => void }[] = [];
+  const errors: SidaError[] = [];
   const writer = new DeltaWriter({
-    append: (from, deltas) =>
+    write: (seq, deltas) =>
       new Promise((resolve, reject) => {
-        const answer = (as: string | Error) => (as instanceof Error ? reject(as) : resolve(as));
-        writes.push({ from, texts: deltas.map((each) => JSON.parse(each).text), answer });
+        const answer = (error?: Error) => (error === undefined ? resolve() : reject(error));
+        writes.push({ seq, texts: deltas.map(({ text }) => text), answer });
       }),
-    onError: () => {
-      errors += 1;
-    },
+    onError: (error) => errors.push(error),
   });
-  return { writer, writes, errors: () => errors };
+  return { writer, writes, errors };
 }
 
 it('sends what arrives during a write with the next one, and says how many deltas come before', async () => {
   const { writer, writes } = setup();
-  void writer.add(delta('a'));
-  void writer.add(delta('b'));
-  void writer.add(delta('c'));
-  writes[0]!.answer('ok');
-  await Promise.resolve();
-  await Promise.resolve();
-  writes[1]!.answer('ok');
+  for (const text of ['a', 'b', 'c']) writer.add(delta(text));
+  writes[0]!.answer();
+  await new Promise((resolve) => setImmediate(resolve));
+  writes[1]!.answer();
   await writer.written();
-  expect(writes.map(({ from, texts }) => [from, texts])).toEqual([
+  expect(writes.map(({ seq, texts }) => [seq, texts])).toEqual([
     [0, ['a']],
     [1, ['b', 'c']],
   ]);
 });
 
-it.each([
-  ['the ledger has no room', 'full', { code: 'cannot_run', ran: true }],
-  ['a write fails', new SidaError({ code: 'internal', message: 'broken' }), { code: 'internal', ran: false }],
-])('ends the run and writes no more when %s', async (_name, answer, error) => {
+it('ends the run and writes no more when a write fails', async () => {
   const { writer, writes, errors } = setup();
-  void writer.add(delta('a'));
-  void writer.add(delta('b'));
-  writes[0]!.answer(answer);
-  await expect(writer.written()).rejects.toMatchObject(error);
-  await writer.add(delta('c'));
-  expect([writes.length, errors(), writer.error]).toMatchObject([1, 1, error]);
+  writer.add(delta('a'));
+  writer.add(delta('b'));
+  writes[0]!.answer(new SidaError({ code: 'internal', message: 'broken' }));
+  await writer.written();
+  writer.add(delta('c'));
+  expect([writes.length, errors.map(({ code }) => code)]).toEqual([1, ['internal']]);
+});
+
+it('ends the run when its deltas are too large', () => {
+  const { writer, writes, errors } = setup();
+  const large = 'x'.repeat(DELTA_BYTES / 2);
+  for (let i = 0; i < 3; i += 1) writer.add(delta(large));
+  expect([writes.length, errors.map(({ code, ran }) => [code, ran])]).toEqual([1, [['cannot_run', true]]]);
 });

@@ -1,0 +1,170 @@
+/** A server's connection to one queue of BullMQ: its jobs, its events, and the stops that it sends to workers. */
+import { type Job, Queue, QueueEvents, QueueEventsProducer } from 'bullmq';
+import type { Redis } from 'ioredis';
+import { QUEUE_PREFIX } from './queue-name.js';
+import { PATIENT } from './redis-client.js';
+import type { StoredJob } from './stored-job.js';
+
+export type LinkEvent =
+  /** A worker has taken the job. */
+  | { type: 'active' }
+  /** The worker that had the job is gone. */
+  | { type: 'stalled' }
+  | { type: 'progress'; report: unknown }
+  | { type: 'completed'; returned: unknown }
+  | { type: 'failed'; reason: string };
+
+type Listener = (event: LinkEvent) => void;
+
+/** Most events that Redis keeps. A minute of heavy streaming fits. */
+const MOST_EVENTS = 100_000;
+/** Events carry answers. Older ones are removed. */
+export const EVENTS_MS = 60_000;
+/** An answer that is larger goes into the job's log, because events stay for EVENTS_MS. */
+export const INLINE_BYTES = 16 * 1024;
+/** Jobs and servers agree on it, so that a server's stops reach its workers. */
+export const stopsOf = (queueName: string) => `${queueName}-stops`;
+
+export interface Counts {
+  waiting: number;
+  active: number;
+  completed: number;
+  failed: number;
+  /** Lowest priority of the jobs that wait; undefined when none waits. */
+  lowest: number | undefined;
+}
+
+export class QueueLink {
+  readonly name: string;
+  readonly queue: Queue<unknown, unknown, string>;
+  readonly #client: Redis;
+  readonly #events: QueueEvents;
+  readonly #stops: QueueEventsProducer;
+  readonly #listeners = new Map<string, Set<Listener>>();
+
+  /** Events are those after `sinceMs`, in Unix milliseconds of Redis's clock. `onTaken` is told of every job. */
+  constructor(
+    client: Redis,
+    url: string,
+    name: string,
+    sinceMs: number,
+    { onError, onTaken }: { onError: (error: Error) => void; onTaken: (id: string) => void },
+  ) {
+    this.name = name;
+    this.#client = client;
+    const common = { prefix: QUEUE_PREFIX, skipVersionCheck: true };
+    const streams = { events: { maxLen: MOST_EVENTS } };
+    this.queue = new Queue(name, { ...common, connection: client, streams });
+    this.#stops = new QueueEventsProducer(stopsOf(name), { ...common, connection: client });
+    this.#events = new QueueEvents(name, {
+      ...common,
+      connection: { url, ...PATIENT },
+      lastEventId: `${sinceMs}-0`,
+      // BullMQ's watchdog opens a silent connection again a second later.
+      blockingTimeout: 2_000,
+    });
+    this.queue.on('error', onError);
+    this.#stops.on('error', onError);
+    this.#events
+      .on('error', onError)
+      .on('active', ({ jobId }) => {
+        onTaken(jobId);
+        this.#tell(jobId, { type: 'active' });
+      })
+      .on('stalled', ({ jobId }) => this.#tell(jobId, { type: 'stalled' }))
+      .on('progress', ({ jobId, data }) => this.#tell(jobId, { type: 'progress', report: data }))
+      .on('completed', ({ jobId, returnvalue }) =>
+        this.#tell(jobId, { type: 'completed', returned: returnvalue }),
+      )
+      .on('failed', ({ jobId, failedReason }) => this.#tell(jobId, { type: 'failed', reason: failedReason }));
+  }
+
+  /** Calls `listener` for each event of the job until the returned function is called. */
+  listen(id: string, listener: Listener): () => void {
+    const all = this.#listeners.get(id) ?? new Set();
+    this.#listeners.set(id, all.add(listener));
+    return () => {
+      all.delete(listener);
+      if (all.size === 0 && this.#listeners.get(id) === all) this.#listeners.delete(id);
+    };
+  }
+
+  /** Ids of the jobs that have listeners. */
+  get followed(): string[] {
+    return [...this.#listeners.keys()];
+  }
+
+  #tell(id: string, event: LinkEvent): void {
+    for (const listener of [...(this.#listeners.get(id) ?? [])]) listener(event);
+  }
+
+  find(id: string): Promise<StoredJob | undefined> {
+    return this.queue.getJob(id) as Promise<Job<unknown, unknown, string> | undefined>;
+  }
+
+  /** Row `at` of the job's log. */
+  async row(id: string, at: number): Promise<string | undefined> {
+    return (await this.queue.getJobLogs(id, at, at)).logs[0];
+  }
+
+  /** Tells all workers to end the job's run, also a run that has not begun. */
+  async stop(id: string): Promise<void> {
+    await this.#stops.publishEvent({ eventName: 'stop', id }, MOST_EVENTS);
+  }
+
+  async counts(): Promise<Counts> {
+    const [wait, prioritized, active, completed, failed, first] = await this.#read((key) => [
+      ['llen', key('wait')],
+      ['zcard', key('prioritized')],
+      ['llen', key('active')],
+      ['zcard', key('completed')],
+      ['zcard', key('failed')],
+      ['zrange', key('prioritized'), 0, 0, 'WITHSCORES'],
+    ]);
+    const score = (first as string[])[1];
+    return {
+      waiting: Number(wait) + Number(prioritized),
+      active: Number(active),
+      completed: Number(completed),
+      failed: Number(failed),
+      // The lower half counts the jobs of one priority.
+      lowest: score === undefined ? undefined : Math.floor(Number(score) / 2 ** 32),
+    };
+  }
+
+  /** What Redis has of each job: whether it is there, and whether it has ended. */
+  async states(ids: readonly string[]): Promise<('absent' | 'open' | 'ended')[]> {
+    const fields = await this.#read((key) => ids.map((id) => ['hmget', key(id), 'timestamp', 'finishedOn']));
+    return (fields as (string | null)[][]).map(([timestamp, finishedOn]) =>
+      timestamp === null ? 'absent' : finishedOn === null ? 'open' : 'ended',
+    );
+  }
+
+  /** Removes old events, and ended jobs that are older than `keptMs`. */
+  async tidy(keptMs: number, nowMs: number): Promise<void> {
+    const oldest = nowMs - EVENTS_MS;
+    await Promise.all([
+      ...[this.queue.toKey('events'), `${QUEUE_PREFIX}:${stopsOf(this.name)}:events`].map((key) =>
+        this.#client.xtrim(key, 'MINID', '~', oldest),
+      ),
+      this.queue.clean(keptMs, 1_000, 'completed'),
+      this.queue.clean(keptMs, 1_000, 'failed'),
+    ]);
+  }
+
+  async close(): Promise<void> {
+    this.#listeners.clear();
+    await Promise.all(
+      [this.queue, this.#stops, this.#events].map((part) => part.close().catch(() => undefined)),
+    );
+  }
+
+  /** Replies to commands in one round trip. Rejects with the first error. */
+  async #read(commands: (key: (part: string) => string) => (string | number)[][]): Promise<unknown[]> {
+    const replies = await this.#client.pipeline(commands((part) => this.queue.toKey(part))).exec();
+    return replies!.map(([error, reply]) => {
+      if (error !== null) throw error;
+      return reply;
+    });
+  }
+}
