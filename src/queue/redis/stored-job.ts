@@ -70,18 +70,14 @@ const returned = z.object({
 
 export type Returned = z.infer<typeof returned>;
 
-/** An id of a job with an idempotency key. The key may be as long as a header, and readers of Redis need not see it. */
+/**
+ * The id of a job with an idempotency key: a UUID of version 8, made of a hash, because a key may be as long as a header
+ * and readers of Redis need not see it.
+ */
 export function keyedId(owner: string, key: string): string {
-  const hash = createHash('sha256')
-    .update(JSON.stringify([owner, key]))
-    .digest('hex');
-  return [
-    hash.slice(0, 8),
-    hash.slice(8, 12),
-    hash.slice(12, 16),
-    hash.slice(16, 20),
-    hash.slice(20, 32),
-  ].join('-');
+  const text = JSON.stringify([owner, key]);
+  const hash = createHash('sha256').update(text).digest('hex');
+  return hash.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*/, '$1-$2-8$3-a$4-$5');
 }
 
 export function formOf(request: JobRequest): AnswerForm {
