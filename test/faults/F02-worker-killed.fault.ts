@@ -42,7 +42,6 @@ fault('F2', 'kill -9 of one of two workers in the middle of jobs', async (report
     const twice = records.filter(({ attempts }) => attempts === 2).length;
     report.note(`${JOBS} jobs, ${twice} of them run again, each with one result`);
     expect([twice, cluster.told.repeated('running')]).toEqual([JOBS / 2, JOBS / 2]);
-    expect((await subject.metrics())('sida_queue_retries_total')).toBe(JOBS / 2);
     // One worker now runs what two did.
     const limit = (LOCK_MS + 2 * STALLED_MS + 2 * jobMs) / 1000;
     const quiet = { what: 'the lock, two checks and the jobs twice', value: limit, times: 2 };

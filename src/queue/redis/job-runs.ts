@@ -33,6 +33,8 @@ interface RunsOptions {
   answerBytes: number;
   /** Called for each kept job that this worker ends. */
   onKeptEnd: ((end: KeptEnd) => void) | undefined;
+  /** Called for a run that lost its lock. */
+  onLate: (reason: string) => void;
 }
 
 /** A large request of an ended job is removed after this time. Until then, readers of the job's deltas may need it. */
@@ -81,11 +83,17 @@ export class JobRuns {
       // The client has seen a part of another run's answer.
       if (data.sync && streamed) throw streamBroken();
       if (this.#leaving) throw new WaitingError();
-      return await this.#run(job, data, signal);
+      const returned = await this.#run(job, data, signal);
+      if (signal.reason === 'lost') throw new WaitingError();
+      return returned;
     } catch (thrown) {
+      if (signal.reason === 'lost') {
+        // Another worker may have the job. BullMQ leaves a job as it is after this error.
+        this.#options.onLate(`job ${job.id} has lost its lock`);
+        throw new WaitingError();
+      }
       if (thrown instanceof WaitingError) {
-        // A run that has lost its lock has nothing to hand back.
-        if (signal.reason !== 'lost') await job.moveToWait(token);
+        await job.moveToWait(token);
         throw thrown;
       }
       const error = SidaError.from(thrown);
@@ -145,7 +153,7 @@ export class JobRuns {
     const { phase } = engine.state;
     if (outcome instanceof SidaError) {
       const gone = outcome.code === 'not_ready' && (phase === 'failed' || phase === 'closed');
-      if (signal.reason === 'lost' || outcome.code === 'shutting_down' || gone) {
+      if (outcome.code === 'shutting_down' || gone) {
         if (!data.sync) tell({ queued: true });
         throw new WaitingError();
       }

@@ -66,6 +66,7 @@ export class QueueWorker {
   #worker: Worker<unknown, Returned, string> | undefined;
   #stops: QueueEvents | undefined;
   #fenced = 0;
+  #dropped = '';
   #announcing = false;
   #restsUntil = 0;
   #leaving = false;
@@ -88,7 +89,10 @@ export class QueueWorker {
       tokens: engineTokens ?? unlimited,
       attempts,
     });
-    this.#runs = new JobRuns({ engine, scheduler: this.#scheduler, logger, answerBytes, onKeptEnd });
+    this.#runs = new JobRuns({
+      ...{ engine, scheduler: this.#scheduler, logger, answerBytes, onKeptEnd },
+      onLate: (reason) => this.#drop(reason),
+    });
     this.#offState = engine.onState(() => {
       this.#adjust();
       // Servers learn the new state at once.
@@ -202,14 +206,16 @@ export class QueueWorker {
 
   /** Other workers may have the jobs now. */
   #onLost(ids: string[]): void {
-    for (const id of ids) {
-      if (this.#worker!.cancelJob(id, 'lost')) this.#drop(`job ${id} has lost its lock`);
-    }
+    // The lock of a job that has just ended cannot be renewed, either.
+    const lost = ids.filter((id) => this.#worker!.cancelJob(id, 'lost'));
     // The dropped runs must end before this worker takes one of the jobs again.
-    this.#rest();
+    if (lost.length > 0) this.#rest();
   }
 
+  /** BullMQ tells of each refused result twice: it then tries to fail the job. */
   #drop(reason: string): void {
+    if (reason === this.#dropped) return;
+    this.#dropped = reason;
     this.#fenced += 1;
     this.#logger.warn({ reason }, 'a late result was dropped: another run replaced this one');
   }
