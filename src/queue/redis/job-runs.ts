@@ -37,8 +37,7 @@ interface RunsOptions {
   onLate: (reason: string) => void;
 }
 
-/** A large request of an ended job is removed after this time. Until then, readers of the job's deltas may need it. */
-const TRIM_MS = 10_000;
+/** A larger request of an ended job is removed, since whoever reads the job would read it, too. */
 const LARGE_REQUEST = 4_096;
 /** Milliseconds between tries of a write that Redis refused for a while. */
 const AGAIN_MS = 500;
@@ -215,12 +214,9 @@ export class JobRuns {
     this.#trim(job, data);
   }
 
-  /** Removes what nobody reads any more. */
   #trim(job: StoredJob, data: JobData): void {
-    if (Buffer.byteLength(JSON.stringify(data.request)) <= LARGE_REQUEST) return;
-    later(TRIM_MS)
-      .then(() => job.updateData({ ...data, request: null }))
-      .catch(() => undefined);
+    if (Buffer.byteLength(JSON.stringify(data.request)) > LARGE_REQUEST)
+      job.updateData({ ...data, request: null }).catch(() => undefined);
   }
 
   /** Late watchers of a kept job read its log. */

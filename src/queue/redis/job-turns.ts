@@ -11,6 +11,7 @@ interface Waiting {
   owner: string;
   turn: number;
   bytes: number;
+  sinceMs: number;
 }
 
 export class JobTurns {
@@ -30,7 +31,7 @@ export class JobTurns {
       if (other.owner === owner) turn = Math.max(turn, other.turn + 1);
     }
     turn = Math.min(turn, MOST);
-    this.#waiting.set(id, { owner, turn, bytes });
+    this.#waiting.set(id, { owner, turn, bytes, sinceMs: performance.now() });
     this.#bytes += bytes;
     return turn;
   }
@@ -43,9 +44,8 @@ export class JobTurns {
     this.#bytes -= job.bytes;
   }
 
-  /** No job waits. */
-  clear(): void {
-    this.#waiting.clear();
-    this.#bytes = 0;
+  /** Forgets the jobs added before, in milliseconds of the monotonic clock, because Redis says that none waits. */
+  forget(beforeMs: number): void {
+    for (const [id, { sinceMs }] of this.#waiting) if (sinceMs < beforeMs) this.remove(id);
   }
 }

@@ -145,7 +145,7 @@ export class QueueLink {
     const oldest = nowMs - EVENTS_MS;
     await Promise.all([
       ...[this.queue.toKey('events'), `${QUEUE_PREFIX}:${stopsOf(this.name)}:events`].map((key) =>
-        this.#client.xtrim(key, 'MINID', '~', oldest),
+        this.#client.xtrim(key, 'MINID', oldest),
       ),
       this.queue.clean(keptMs, 1_000, 'completed'),
       this.queue.clean(keptMs, 1_000, 'failed'),

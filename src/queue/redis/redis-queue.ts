@@ -67,6 +67,8 @@ export interface RedisQueueOptions {
 
 /** Milliseconds between status queries. */
 const STATUS_MS = 500;
+/** Longer than it takes to add a job. */
+const ADD_MS = 5_000;
 /** Every so many status queries, lost jobs are looked for. A job is lost when it is absent twice. */
 const LOOK_FOR_LOST = 4;
 /** Every so many status queries, old events and jobs are removed. */
@@ -342,7 +344,6 @@ export class RedisQueue implements JobQueue {
   ): Promise<StoredJob> {
     const { bound, boundBytes = QUEUE_BYTES, keptMs, keptJobs } = this.#options;
     const { waiting, lowest } = await link.counts();
-    if (waiting === 0) this.#turns.clear();
     const bytes = taskOf(request).tokens.bytes(request);
     const all = this.#turns.bytes + bytes;
     if (waiting >= bound) throw this.#full((seconds) => queueFull(bound, seconds));
@@ -412,7 +413,7 @@ export class RedisQueue implements JobQueue {
       const { waiting, active, completed, failed } = counts;
       Object.assign(this.#stats, { waiting, active });
       Object.assign(this.#stats.kept, { queued: waiting, running: active, ended: completed + failed });
-      if (waiting === 0) this.#turns.clear();
+      if (waiting === 0) this.#turns.forget(asked - ADD_MS);
       for (const id of this.#unstopped) this.#stop(id);
       this.#looks += 1;
       if (this.#looks % LOOK_FOR_LOST === 0) await this.#lookForLost(link);

@@ -24,6 +24,8 @@ it('starts again when no job waits, and stays within the priorities of BullMQ', 
   expect(turns.add('a', 'one', 5, 2 ** 21 - 1)).toBe(2 ** 21 - 1);
   expect(turns.add('b', 'one', 7)).toBe(2 ** 21 - 1);
   expect(turns.bytes).toBe(12);
-  turns.clear();
+  turns.forget(performance.now() - 1_000);
+  expect(turns.bytes).toBe(12);
+  turns.forget(performance.now() + 1);
   expect([turns.bytes, turns.add('c', 'one', 1)]).toEqual([0, 1]);
 });
