@@ -21,7 +21,6 @@ import {
   type QueueStats,
 } from '../job-queue.js';
 import {
-  cancelled,
   clientGone,
   keyConflict,
   QUEUE_BYTES,
@@ -30,12 +29,14 @@ import {
   shuttingDown,
 } from '../refusals.js';
 import { JobTurns } from './job-turns.js';
+import { KeptRecords } from './kept-records.js';
+import { LostJobs } from './lost-jobs.js';
 import { countWorkers } from './published-models.js';
 import { type Counts, QueueLink } from './queue-link.js';
 import { refuseTables } from './queue-name.js';
 import { producerClient } from './redis-client.js';
 import { lost, soon, unreachable } from './redis-outage.js';
-import { dataOf, formOf, type JobData, keyedId, recordOf, resultOf, type StoredJob } from './stored-job.js';
+import { dataOf, formOf, type JobData, keyedId, type StoredJob } from './stored-job.js';
 import { Submission } from './submission.js';
 import { JobWatch } from './watch-job.js';
 
@@ -69,7 +70,7 @@ export interface RedisQueueOptions {
 const STATUS_MS = 500;
 /** Longer than it takes to add a job. */
 const ADD_MS = 5_000;
-/** Every so many status queries, lost jobs are looked for. A job is lost when it is absent twice. */
+/** Every so many status queries, lost jobs are looked for. */
 const LOOK_FOR_LOST = 4;
 /** Every so many status queries, old events and jobs are removed. */
 const TIDY = 20;
@@ -80,14 +81,14 @@ export class RedisQueue implements JobQueue {
   readonly #onError: (error: Error) => void;
   readonly #client: Redis;
   readonly #timer: NodeJS.Timeout;
+  readonly #records: KeptRecords;
   readonly #turns = new JobTurns();
+  readonly #lost = new LostJobs();
   /** Jobs whose clients wait, by id. */
   readonly #open = new Map<string, Submission>();
   readonly #watches = new Map<JobWatch, string>();
   /** Jobs that must be stopped once Redis is back. */
   readonly #unstopped = new Set<string>();
-  /** Jobs that were absent at the last look. */
-  #absent = new Set<string>();
   /** Undefined until Redis answers and the queue's name is known. */
   #link: QueueLink | undefined;
   /** The last status; undefined while Redis is lost. */
@@ -103,6 +104,7 @@ export class RedisQueue implements JobQueue {
   constructor(options: RedisQueueOptions, onError: (error: Error) => void) {
     this.#options = options;
     this.#onError = onError;
+    this.#records = new KeptRecords(options.keptMs);
     this.#client = producerClient(options.url).on('error', onError);
     this.#client.on('close', () => this.#lose());
     this.#client.on('ready', () => void this.#look());
@@ -185,80 +187,32 @@ export class RedisQueue implements JobQueue {
       return { record, created: false };
     }
     this.#stats.accepted += 1;
-    return { record: await this.#record(link, first), created: true };
+    return { record: await this.#records.read(link, first), created: true };
   }
 
   async repeated(owner: string, idempotency: Idempotency): Promise<JobRecord | undefined> {
     return soon(this.#repeated(this.#opened(), keyedId(owner, idempotency.key), idempotency));
   }
 
-  /** Removes a job that is kept no longer, so that its key can be used again. */
   async #repeated(link: QueueLink, id: string, { digest }: Idempotency): Promise<JobRecord | undefined> {
-    const job = await link.find(id);
-    if (job === undefined) return undefined;
-    if (this.#tooOld(job)) {
-      await link.queue.remove(id);
-      return undefined;
-    }
-    if (dataOf(job).digest !== digest) {
+    const earlier = await this.#records.earlier(link, id);
+    if (earlier === undefined) return undefined;
+    if (earlier.digest !== digest) {
       this.#stats.kept.conflicts += 1;
       throw keyConflict();
     }
     this.#stats.kept.repeated += 1;
-    return this.#record(link, job);
+    return earlier.record;
   }
 
   async find(id: string, owner: string): Promise<JobRecord | undefined> {
-    return soon(this.#find(this.#opened(), id, owner));
-  }
-
-  async #find(link: QueueLink, id: string, owner: string): Promise<JobRecord | undefined> {
-    const job = await this.#visible(link, id, owner);
-    return job && this.#record(link, job);
-  }
-
-  async #visible(link: QueueLink, id: string, owner: string): Promise<StoredJob | undefined> {
-    const job = await link.find(id);
-    if (job === undefined || this.#tooOld(job)) return undefined;
-    const data = dataOf(job);
-    return data.sync || data.owner !== owner ? undefined : job;
-  }
-
-  async #record(link: QueueLink, job: StoredJob): Promise<JobRecord> {
-    const record = recordOf(job, dataOf(job));
-    if (record.status !== 'completed') return record;
-    const returned = await resultOf(record.kind, job.returnvalue, (at) => link.row(record.id, at));
-    return { ...record, attempts: returned.attempts, startedMs: returned.startedMs, result: returned.result };
-  }
-
-  /** BullMQ removes old jobs at times. */
-  #tooOld({ finishedOn }: StoredJob): boolean {
-    return finishedOn !== undefined && Date.now() - finishedOn > this.#options.keptMs;
+    return soon(this.#records.find(this.#opened(), id, owner));
   }
 
   async cancel(id: string, owner: string): Promise<JobRecord | undefined> {
-    return soon(this.#cancel(this.#opened(), id, owner));
-  }
-
-  async #cancel(link: QueueLink, id: string, owner: string): Promise<JobRecord | undefined> {
-    const job = await this.#visible(link, id, owner);
-    if (job === undefined) return undefined;
-    const before = await this.#record(link, job);
-    if (hasEnded(before)) return before;
-    const data = dataOf(job);
-    const stopped = { atMs: Math.max(Date.now(), before.startedMs ?? 0), error: cancelled().toBody() };
-    await job.updateData({ ...data, request: null, stopped });
-    const now = await link.find(id);
-    if (now?.finishedOn !== undefined) {
-      // The job ended before it was marked.
-      await now.updateData(data);
-      return this.#find(link, id, owner);
-    }
-    // A worker ends a running job at once. The next worker with room takes a waiting one and ends it without a run.
-    await Promise.all([link.stop(id), job.changePriority({ lifo: true })]);
-    const record = await this.#find(link, id, owner);
-    if (record !== undefined) this.keptEnded(record);
-    return record;
+    const found = await soon(this.#records.cancel(this.#opened(), id, owner));
+    if (found?.ended) this.keptEnded(found.record);
+    return found?.record;
   }
 
   async watch(
@@ -274,7 +228,7 @@ export class RedisQueue implements JobQueue {
     const watch = new JobWatch(
       {
         link,
-        read: () => this.#find(link, id, owner),
+        read: () => this.#records.find(link, id, owner),
         listener,
         onEnd: () => {
           this.#stats.kept.watching -= 1;
@@ -416,7 +370,7 @@ export class RedisQueue implements JobQueue {
       if (waiting === 0) this.#turns.forget(asked - ADD_MS);
       for (const id of this.#unstopped) this.#stop(id);
       this.#looks += 1;
-      if (this.#looks % LOOK_FOR_LOST === 0) await this.#lookForLost(link);
+      if (this.#looks % LOOK_FOR_LOST === 0) await this.#lost.look(link, this.#open, this.#watches);
       if (this.#looks % TIDY === 0) await link.tidy(this.#options.keptMs, await this.#redisTime());
     } catch (error) {
       if (!this.#closed) this.#lose();
@@ -441,25 +395,6 @@ export class RedisQueue implements JobQueue {
 
   async #redisTime(): Promise<number> {
     return Number((await this.#client.time())[0]) * 1000;
-  }
-
-  /** Ends what waits for jobs that Redis has lost, and for jobs whose ends were not heard. */
-  async #lookForLost(link: QueueLink): Promise<void> {
-    const ids = [...new Set([...this.#open.keys(), ...this.#watches.values()])];
-    if (ids.length === 0) return;
-    const states = await link.states(ids);
-    const absent = new Set(ids.filter((_, i) => states[i] === 'absent'));
-    const ended = new Set(ids.filter((_, i) => states[i] === 'ended'));
-    const isLost = (id: string) => absent.has(id) && this.#absent.has(id);
-    for (const [id, submission] of [...this.#open]) {
-      if (isLost(id)) submission.settle(lost());
-      else if (ended.has(id)) await submission.readEnd();
-    }
-    for (const [watch, id] of [...this.#watches]) {
-      if (isLost(id)) watch.lose();
-      else if (ended.has(id)) watch.look();
-    }
-    this.#absent = absent;
   }
 
   #lose(): void {

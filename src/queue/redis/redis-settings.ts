@@ -15,9 +15,8 @@ export class RedisRefused extends SidaError {
     super({
       code: 'cannot_run',
       message:
-        `The Redis at ${address} is a node of a Redis Cluster, which cannot hold the queue: each script of the queue ` +
-        'changes several keys at once, and a cluster spreads keys over nodes. Use a single Redis (cluster-enabled no), ' +
-        'with replicas if it must survive a failure',
+        `The Redis at ${address} is a node of a Redis Cluster, and sida speaks to one node only. ` +
+        'Use a single Redis (cluster-enabled no), with replicas if it must survive a failure',
     });
   }
 }

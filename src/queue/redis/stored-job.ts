@@ -71,8 +71,8 @@ const returned = z.object({
 export type Returned = z.infer<typeof returned>;
 
 /**
- * The id of a job with an idempotency key: a UUID of version 8, made of a hash, because a key may be as long as a header
- * and readers of Redis need not see it.
+ * The id of a job with an idempotency key: a UUID of version 8, made of a hash. A key may be as long as a header, and
+ * readers of Redis need not see it.
  */
 export function keyedId(owner: string, key: string): string {
   const text = JSON.stringify([owner, key]);

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { SidaError } from '../../../src/errors.js';
 import { eventually } from '../eventually.js';
@@ -125,6 +126,8 @@ export function runningConformance(make: MakeQueue): void {
       harness.engine.crash();
       await eventually(async () => (await harness.record(id)).status === 'queued', 'the second wait');
       expect((await harness.queue.cancel(id, OWNER))?.status).toBe('cancelled');
+      // A worker on another machine hears of it a moment later.
+      await delay(50);
       harness.engine.enter('ready');
       harness.finishAll();
       await harness.ended(await harness.keep('b'));
