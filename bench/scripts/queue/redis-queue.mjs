@@ -21,12 +21,11 @@ import { QueueWorker } from '../../../dist/queue/redis/queue-worker.js';
 import { RedisQueue } from '../../../dist/queue/redis/redis-queue.js';
 import { median } from '../../dist/support/statistics.js';
 
-const QUEUE = '{bench}';
-const LIMITS = { attempts: 3, keptMs: 60_000, keptBytes: 1 << 26, keptJobs: 10_000 };
+const QUEUE = 'bench';
 /** Short times, and the defaults of `sida serve`. */
-const LEASES = [
-  { leaseMs: 5_000, lookMs: 2_000 },
-  { leaseMs: 30_000, lookMs: 5_000 },
+const LOCKS = [
+  { lockMs: 5_000, stalledMs: 2_000 },
+  { lockMs: 30_000, stalledMs: 5_000 },
 ];
 const REQUEST = { kind: 'classify', inputs: ['a fine film'], labels: ['negative', 'positive'] };
 const RESULT = {
@@ -43,14 +42,20 @@ function engineOf(run) {
   return { state: { phase: 'ready', detail: 'ready' }, onState: () => () => undefined, run };
 }
 
-function workerOf(url, run, lease, concurrency = 64) {
+function workerOf(url, run, lock, concurrency = 64) {
   const settings = { activations: 'f32', device: 'cpu', routing: 'exact', routingK: null };
-  const options = { url, queueName: QUEUE, settings, concurrency, ...lease, ...LIMITS };
+  const options = { url, queueName: QUEUE, settings, concurrency, attempts: 3, ...lock };
   return new QueueWorker(engineOf(run), MODEL, options, pino({ level: 'silent' }));
 }
 
 function queueOf(url) {
-  const limits = { bound: 512, deadlineMs: 120_000, keptDeadlineMs: 120_000, ...LIMITS };
+  const limits = {
+    bound: 512,
+    deadlineMs: 120_000,
+    keptDeadlineMs: 120_000,
+    keptMs: 60_000,
+    keptJobs: 1_000,
+  };
   return new RedisQueue({ url, queueName: () => QUEUE, ...limits }, () => undefined);
 }
 
@@ -120,7 +125,7 @@ const round = (value) => Number(value.toPrecision(3));
 
 async function costs(jobs) {
   const redis = await redisServer();
-  const worker = workerOf(redis.url, async () => RESULT, LEASES[1]);
+  const worker = workerOf(redis.url, async () => RESULT, LOCKS[1]);
   const queue = queueOf(redis.url);
   await until(() => queue.outage === undefined);
   const ask = () => queue.submit(randomUUID(), REQUEST);
@@ -160,18 +165,18 @@ async function costs(jobs) {
 }
 
 /** Seconds from the death of a worker (kill -9) to the next run of its job. */
-async function takeOver(lease) {
+async function takeOver(lock) {
   const redis = await redisServer();
-  const first = fork(fileURLToPath(import.meta.url), ['--worker', JSON.stringify({ url: redis.url, lease })]);
+  const first = fork(fileURLToPath(import.meta.url), ['--worker', JSON.stringify({ url: redis.url, lock })]);
   await new Promise((resolve) => first.once('message', resolve));
   const queue = queueOf(redis.url);
   await until(() => queue.outage === undefined);
   const taken = new Promise((resolve) => first.once('message', resolve));
   const answer = queue.submit(randomUUID(), REQUEST);
   await taken;
-  const second = workerOf(redis.url, async () => RESULT, lease);
-  // Leases are renewed meanwhile.
-  await delay(lease.leaseMs * (0.6 + 0.4 * Math.random()));
+  const second = workerOf(redis.url, async () => RESULT, lock);
+  // Locks are renewed meanwhile.
+  await delay(lock.lockMs * (0.6 + 0.4 * Math.random()));
   const killed = performance.now();
   first.kill('SIGKILL');
   const { attempts } = await answer;
@@ -198,22 +203,22 @@ if (values.worker === undefined) {
   const of = (name) => round(median(runs.map((run) => run[name])));
   const result = Object.fromEntries(Object.keys(runs[0] ?? {}).map((name) => [name, of(name)]));
   const deaths = Array.from({ length: Number(values.deaths) });
-  for (const lease of deaths.length > 0 ? LEASES : []) {
-    const times = await Promise.all(deaths.map(() => takeOver(lease)));
-    const name = `take_over_s_${lease.leaseMs / 1000}_${lease.lookMs / 1000}`;
+  for (const lock of deaths.length > 0 ? LOCKS : []) {
+    const times = await Promise.all(deaths.map(() => takeOver(lock)));
+    const name = `take_over_s_${lock.lockMs / 1000}_${lock.stalledMs / 1000}`;
     result[name] = { median: round(median(times)), most: round(Math.max(...times)) };
   }
   console.log(JSON.stringify(result));
 } else {
   // A worker that takes a job and never ends it.
-  const { url, lease } = JSON.parse(values.worker);
+  const { url, lock } = JSON.parse(values.worker);
   workerOf(
     url,
     () => {
       process.send('taken');
       return new Promise(() => undefined);
     },
-    lease,
+    lock,
   );
   process.send('started');
 }

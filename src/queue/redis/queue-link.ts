@@ -30,8 +30,6 @@ export interface Counts {
   active: number;
   completed: number;
   failed: number;
-  /** Lowest priority of the jobs that wait; undefined when none waits. */
-  lowest: number | undefined;
 }
 
 export class QueueLink {
@@ -112,23 +110,30 @@ export class QueueLink {
     await this.#stops.publishEvent({ eventName: 'stop', id }, MOST_EVENTS);
   }
 
-  async counts(): Promise<Counts> {
-    const [wait, prioritized, active, completed, failed, first] = await this.#read((key) => [
+  /** Number of jobs that wait, and the lowest priority of them; undefined when none has one. */
+  async room(): Promise<{ waiting: number; lowest: number | undefined }> {
+    const [wait, prioritized, first] = await this.#read((key) => [
       ['llen', key('wait')],
       ['zcard', key('prioritized')],
-      ['llen', key('active')],
-      ['zcard', key('completed')],
-      ['zcard', key('failed')],
       ['zrange', key('prioritized'), 0, 0, 'WITHSCORES'],
     ]);
     const score = (first as string[])[1];
     return {
       waiting: Number(wait) + Number(prioritized),
-      active: Number(active),
-      completed: Number(completed),
-      failed: Number(failed),
       // The lower half counts the jobs of one priority.
       lowest: score === undefined ? undefined : Math.floor(Number(score) / 2 ** 32),
+    };
+  }
+
+  async counts(): Promise<Counts> {
+    const { wait, prioritized, active, completed, failed } = await this.queue.getJobCounts(
+      ...(['wait', 'prioritized', 'active', 'completed', 'failed'] as const),
+    );
+    return {
+      waiting: wait! + prioritized!,
+      active: active!,
+      completed: completed!,
+      failed: failed!,
     };
   }
 

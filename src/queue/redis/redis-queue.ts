@@ -297,7 +297,7 @@ export class RedisQueue implements JobQueue {
     wanted = () => true,
   ): Promise<StoredJob> {
     const { bound, boundBytes = QUEUE_BYTES, keptMs, keptJobs } = this.#options;
-    const { waiting, lowest } = await link.counts();
+    const { waiting, lowest } = await link.room();
     const bytes = taskOf(request).tokens.bytes(request);
     const all = this.#turns.bytes + bytes;
     if (waiting >= bound) throw this.#full((seconds) => queueFull(bound, seconds));
