@@ -25,6 +25,8 @@ export interface JobOutcome {
 
 export interface QueueStats {
   waiting: number;
+  /** Since when the longest-waiting job waits, by the monotonic clock; in Redis, the job that is next. */
+  waitingSinceMs: number | undefined;
   active: number;
   /** This field and those below, up to `outages`, are totals since the start. */
   accepted: number;
@@ -75,6 +77,7 @@ export type DropReason = (typeof DROP_REASONS)[number];
 export function noStats(): QueueStats {
   return {
     waiting: 0,
+    waitingSinceMs: undefined,
     active: 0,
     accepted: 0,
     completed: 0,

@@ -47,7 +47,9 @@ export class KeptRecords {
     const before = await this.read(link, job);
     if (hasEnded(before)) return { record: before, ended: false };
     const data = dataOf(job);
-    const stopped = { atMs: Math.max(Date.now(), before.startedMs ?? 0), error: cancelled().toBody() };
+    const { attempts, startedMs } = before;
+    const atMs = Math.max(Date.now(), startedMs ?? 0);
+    const stopped = { atMs, error: cancelled().toBody(), attempts, startedMs };
     await job.updateData({ ...data, request: null, stopped });
     const now = await link.find(id);
     if (now === undefined) return undefined;
@@ -57,7 +59,12 @@ export class KeptRecords {
       return { record: await this.read(link, now), ended: false };
     }
     // A worker ends a running job at once. The next worker with room takes a waiting one and ends it without a run.
-    await Promise.all([link.stop(id), job.changePriority({ lifo: true })]);
+    await Promise.all([
+      link.stop(id),
+      job.changePriority({ lifo: true }),
+      // Watchers read the record now.
+      link.queue.updateJobProgress(id, { stopped: true }),
+    ]);
     return { record: await this.read(link, now), ended: true };
   }
 

@@ -125,6 +125,18 @@ export class QueueLink {
     };
   }
 
+  /** Milliseconds since the next job was added; undefined when none waits. */
+  async nextWaitMs(): Promise<number | undefined> {
+    const [[stalled], [first]] = (await this.#read((key) => [
+      ['lrange', key('wait'), -1, -1],
+      ['zrange', key('prioritized'), 0, 0],
+    ])) as [string[], string[]];
+    const next = stalled ?? first;
+    if (next === undefined) return undefined;
+    const added = await this.#client.hget(this.queue.toKey(next), 'timestamp');
+    return added === null ? undefined : Date.now() - Number(added);
+  }
+
   async counts(): Promise<Counts> {
     const { wait, prioritized, active, completed, failed } = await this.queue.getJobCounts(
       ...(['wait', 'prioritized', 'active', 'completed', 'failed'] as const),

@@ -180,14 +180,14 @@ export class RedisQueue implements JobQueue {
     // Of requests that came at the same moment with one key, BullMQ has added the first.
     const first = idempotency === undefined ? job : await link.find(keyed);
     if (first === undefined) throw lost();
-    if (dataOf(first).nonce !== dataOf(job).nonce) {
+    const record = await this.#records.read(link, first);
+    const stored = dataOf(first);
+    if (stored.nonce !== dataOf(job).nonce) {
       this.#turns.remove(keyed);
-      const record = await this.#repeated(link, keyed, idempotency!);
-      if (record === undefined) throw lost();
-      return { record, created: false };
+      return { record: this.#same({ record, digest: stored.digest }, digest), created: false };
     }
     this.#stats.accepted += 1;
-    return { record: await this.#records.read(link, first), created: true };
+    return { record, created: true };
   }
 
   async repeated(owner: string, idempotency: Idempotency): Promise<JobRecord | undefined> {
@@ -196,7 +196,11 @@ export class RedisQueue implements JobQueue {
 
   async #repeated(link: QueueLink, id: string, { digest }: Idempotency): Promise<JobRecord | undefined> {
     const earlier = await this.#records.earlier(link, id);
-    if (earlier === undefined) return undefined;
+    return earlier && this.#same(earlier, digest);
+  }
+
+  /** The record of an earlier request with the same key. Throws idempotency_conflict when it was another request. */
+  #same(earlier: { record: JobRecord; digest: string }, digest: string): JobRecord {
     if (earlier.digest !== digest) {
       this.#stats.kept.conflicts += 1;
       throw keyConflict();
@@ -365,7 +369,9 @@ export class RedisQueue implements JobQueue {
       this.#stats.redisSeconds = (performance.now() - asked) / 1000;
       this.#status = { ...counts, workers };
       const { waiting, active, completed, failed } = counts;
-      Object.assign(this.#stats, { waiting, active });
+      const nextMs = await link.nextWaitMs();
+      const waitingSinceMs = nextMs === undefined ? undefined : asked - nextMs;
+      Object.assign(this.#stats, { waiting, active, waitingSinceMs });
       Object.assign(this.#stats.kept, { queued: waiting, running: active, ended: completed + failed });
       if (waiting === 0) this.#turns.forget(asked - ADD_MS);
       for (const id of this.#unstopped) this.#stop(id);

@@ -37,7 +37,15 @@ const jobData = z.object({
   nonce: z.string(),
   /** Unix milliseconds. */
   deadlineAt: z.number(),
-  stopped: z.object({ atMs: z.number(), error: errorBody }).optional(),
+  /** A cancelled job, as it was then: a worker that takes it later only to end it changes nothing that clients see. */
+  stopped: z
+    .object({
+      atMs: z.number(),
+      error: errorBody,
+      attempts: z.int().min(0),
+      startedMs: z.number().nullable(),
+    })
+    .optional(),
 });
 
 export type JobData = z.infer<typeof jobData>;
@@ -157,7 +165,10 @@ export function recordOf(job: StoredJob, data: JobData): JobRecord {
     finishedMs,
     error,
   });
-  if (data.stopped !== undefined) return failed(data.stopped.atMs, data.stopped.error as ErrorBody);
+  if (data.stopped !== undefined) {
+    const { atMs, error, ...run } = data.stopped;
+    return { ...failed(atMs, error as ErrorBody), ...run };
+  }
   if (job.finishedOn !== undefined) {
     if (job.failedReason !== undefined) return failed(job.finishedOn, errorOf(job.failedReason));
     return { ...record, status: 'completed', finishedMs: job.finishedOn };

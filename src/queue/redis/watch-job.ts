@@ -81,7 +81,8 @@ export class JobWatch {
   }
 
   async #progress(report: Progress | undefined): Promise<void> {
-    if (report === undefined) return;
+    // The job was cancelled.
+    if (report === undefined) return this.#end();
     const { run: attempts, startedMs, queued } = report;
     if (attempts >= this.#record.attempts)
       this.#tell({ ...this.#record, status: queued ? 'queued' : 'running', attempts, startedMs });

@@ -43,6 +43,8 @@ export function runningConformance(make: MakeQueue): void {
       const first = await harness.keep('running');
       await harness.running('running');
       const waiting = [await harness.keep('first'), await harness.keep('second')];
+      await eventually(() => harness.queue.stats.waitingSinceMs !== undefined, 'the wait');
+      expect(harness.queue.stats.waitingSinceMs).toBeLessThanOrEqual(performance.now());
       const refused = await harness.keep('third').catch((error: SidaError) => error);
       expect(refused).toMatchObject({ code: 'queue_full', details: { limit: 2 } });
       expect((refused as SidaError).details!.retry_after_s).toBeGreaterThanOrEqual(1);
