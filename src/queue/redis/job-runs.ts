@@ -14,6 +14,7 @@ import {
   deadlineError,
   errorOf,
   failure,
+  inOrder,
   type JobData,
   type Progress,
   progressOf,
@@ -187,7 +188,7 @@ export class JobRuns {
     const end = this.#ends.get(job);
     const data = dataOf(job);
     if (end === undefined || data.sync) return;
-    this.#options.onKeptEnd?.({ ...end, finishedMs: job.finishedOn ?? Date.now() });
+    this.#options.onKeptEnd?.(inOrder({ ...end, finishedMs: job.finishedOn ?? Date.now() }));
     this.#trim(job, data);
   }
 
@@ -207,10 +208,8 @@ export class JobRuns {
     const { id, kind, status, createdMs, startedMs, finishedMs, attempts } = recordOf(job, data);
     const at = finishedMs ?? job.finishedOn ?? Date.now();
     const ended = status === 'cancelled' ? status : 'failed';
-    this.#options.onKeptEnd?.({
-      ...{ id, kind, status: ended, createdMs, startedMs, attempts },
-      ...{ finishedMs: at, result: null, error },
-    });
+    const about = { id, kind, status: ended, createdMs, startedMs, attempts } as const;
+    this.#options.onKeptEnd?.(inOrder({ ...about, finishedMs: at, result: null, error }));
     this.#trim(job, data);
   }
 

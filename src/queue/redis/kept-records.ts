@@ -2,7 +2,7 @@
 import { hasEnded, type JobRecord } from '../job-queue.js';
 import { cancelled } from '../refusals.js';
 import type { QueueLink } from './queue-link.js';
-import { dataOf, recordOf, resultOf, type StoredJob } from './stored-job.js';
+import { dataOf, inOrder, recordOf, resultOf, type StoredJob } from './stored-job.js';
 
 export class KeptRecords {
   readonly #keptMs: number;
@@ -30,10 +30,10 @@ export class KeptRecords {
 
   async read(link: QueueLink, job: StoredJob): Promise<JobRecord> {
     const record = recordOf(job, dataOf(job));
-    if (record.status !== 'completed') return record;
+    if (record.status !== 'completed') return inOrder(record);
     const { kind, id } = record;
     const { attempts, startedMs, result } = await resultOf(kind, job.returnvalue, (at) => link.row(id, at));
-    return { ...record, attempts, startedMs, result };
+    return inOrder({ ...record, attempts, startedMs, result });
   }
 
   /** Resolves with the record, and whether this call has ended the job. */
@@ -48,8 +48,7 @@ export class KeptRecords {
     if (hasEnded(before)) return { record: before, ended: false };
     const data = dataOf(job);
     const { attempts, startedMs } = before;
-    const atMs = Math.max(Date.now(), startedMs ?? 0);
-    const stopped = { atMs, error: cancelled().toBody(), attempts, startedMs };
+    const stopped = { atMs: Date.now(), error: cancelled().toBody(), attempts, startedMs };
     await job.updateData({ ...data, request: null, stopped });
     const now = await link.find(id);
     if (now === undefined) return undefined;

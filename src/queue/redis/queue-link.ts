@@ -2,7 +2,7 @@
 import { type Job, Queue, QueueEvents, QueueEventsProducer } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { QUEUE_PREFIX } from './queue-name.js';
-import { PATIENT } from './redis-client.js';
+import { later, PATIENT } from './redis-client.js';
 import type { StoredJob } from './stored-job.js';
 
 export type LinkEvent =
@@ -171,9 +171,9 @@ export class QueueLink {
 
   async close(): Promise<void> {
     this.#listeners.clear();
-    await Promise.all(
-      [this.queue, this.#stops, this.#events].map((part) => part.close().catch(() => undefined)),
-    );
+    const parts = [this.queue, this.#stops, this.#events].map((part) => part.close().catch(() => undefined));
+    // A connection that is being opened again never says that it is closed.
+    await Promise.race([Promise.all(parts), later(1_000)]);
   }
 
   /** Replies to commands in one round trip. Rejects with the first error. */

@@ -67,5 +67,5 @@ export function redisAddress(url: string): string {
 }
 
 export function later(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms).unref());
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -183,6 +183,14 @@ export function deadlineError({ timestamp }: StoredJob, { deadlineAt }: JobData)
   return expired(deadlineAt - timestamp);
 }
 
+/** Puts the times of a record in order, which come from the clocks of several machines. */
+export function inOrder<T extends Pick<JobRecord, 'createdMs' | 'startedMs' | 'finishedMs'>>(record: T): T {
+  const { createdMs } = record;
+  const startedMs = record.startedMs && Math.max(record.startedMs, createdMs);
+  const finishedMs = record.finishedMs && Math.max(record.finishedMs, startedMs ?? createdMs);
+  return { ...record, startedMs, finishedMs };
+}
+
 function latestRun(job: StoredJob): { attempts: number; startedMs: number | null; queued: boolean } {
   const last = progressOf(job.progress);
   // A worker has taken the job after that report, or none has reported yet.

@@ -166,7 +166,7 @@ export function runningConformance(make: MakeQueue): void {
     });
 
     it('of kept jobs is separate, and ends a running job in the engine', async () => {
-      const harness = await open({ concurrency: 1, deadlineMs: 60_000, keptDeadlineMs: 150 });
+      const harness = await open({ concurrency: 1, deadlineMs: 60_000, keptDeadlineMs: 700 });
       const running = await harness.keep('running');
       const run = await harness.running('running');
       const waiting = await harness.keep('waiting');

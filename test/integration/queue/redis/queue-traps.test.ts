@@ -227,6 +227,16 @@ describeWithRedis('a queue in Redis', () => {
     expect(told.at(-1)).toMatchObject({ type: 'status', record: { status: 'completed' } });
   });
 
+  it('closes although Redis has gone', async () => {
+    const own = await RedisServer.start();
+    const queue = await server(own.url);
+    await eventually(() => queue.outage === 'No worker serves the model', 'the connection');
+    await own.down('SIGKILL');
+    await eventually(() => queue.outage === 'Redis cannot be reached', 'the outage');
+    await queue.close();
+    await own.end();
+  });
+
   it('gives its clients an error within 5 s when Redis has lost their jobs', async () => {
     const queue = await server();
     await eventually(() => queue.outage === 'No worker serves the model', 'the connection');
