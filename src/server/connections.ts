@@ -63,9 +63,11 @@ export class Connections {
     };
   }
 
-  /** The answer that the connection waits for. */
-  responseOf(socket: Socket): ServerResponse | undefined {
-    return this.#open.get(socket)?.response;
+  /** Parses nothing more of the connection, which must be closed. Returns the answer that it waits for. */
+  forget(socket: Socket): ServerResponse | undefined {
+    const response = this.#open.get(socket)?.response;
+    this.#open.delete(socket);
+    return response;
   }
 
   /** Resolves true when all present requests are answered, false when `limitMs` passes first. */
@@ -76,7 +78,7 @@ export class Connections {
     return Promise.race([Promise.all(closed).then(() => true), delay(limitMs, false, { ref: false })]);
   }
 
-  /** Node's parser emits all requests and chunks of the bytes that it gets, also when the socket is closed meanwhile. */
+  /** Node's parser emits all requests and chunks of the bytes that it gets, even if the socket is closed meanwhile. */
   #parseInSlices(socket: Socket): void {
     const [parse] = socket.listeners('data') as ((bytes: Buffer) => void)[];
     if (parse === undefined) return;
@@ -124,9 +126,7 @@ export class Connections {
   }
 
   #close(socket: Socket, reason: CloseReason): void {
-    const request = this.responseOf(socket)?.req;
-    this.#open.delete(socket);
-    this.#options.onClose(reason, socket, request);
+    this.#options.onClose(reason, socket, this.forget(socket)?.req);
     socket.destroy();
   }
 }

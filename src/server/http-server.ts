@@ -1,5 +1,5 @@
 /** The listening server. It limits connections and times, answers malformed HTTP, and drains before it ends. */
-import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import { createServer, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ErrorCode, SidaError } from '../errors.js';
@@ -123,25 +123,20 @@ function createHttpServer(context: ServerContext, routes: readonly Route[]) {
   // request that waits for its answer is quiet for less.
   server.timeout = options.deadline + LIMITS.requestTimeoutMs;
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    const response = connections.responseOf(socket);
+    const response = connections.forget(socket);
     const { status, code, message } = connectionFault(error);
     metrics.countConnectionError(code);
     // An answer to what follows a request would be taken for the answer to that request.
     if (!socket.writable || response?.headersSent || response?.req.complete) socket.destroy();
-    else socket.end(answerText(status, new SidaError({ code, message })), () => socket.destroy());
+    else end(socket, status, new SidaError({ code, message }));
+  });
+  const unexpected = new SidaError({
+    code: 'invalid_request',
+    message: 'The expect header may only be 100-continue',
   });
   server.on(
     'checkExpectation',
-    connections.oneAtATime((_req: IncomingMessage, res: ServerResponse) => {
-      const message = 'The expect header may only be 100-continue';
-      const body = JSON.stringify(errorAnswer(new SidaError({ code: 'invalid_request', message })));
-      res.writeHead(417, {
-        'content-type': 'application/json; charset=utf-8',
-        'content-length': Buffer.byteLength(body),
-        'x-request-id': newRequestId(),
-      });
-      res.end(body);
-    }),
+    connections.oneAtATime(({ socket }) => end(socket, 417, unexpected)),
   );
   return { server, connections };
 }
@@ -166,7 +161,11 @@ function smallChunks(): SidaError {
   return new SidaError({ code: 'invalid_request', message });
 }
 
-/** A whole answer that ends its connection. A request that cannot be parsed has no response object. */
+/** Answers and closes the connection. A request that cannot be parsed has no response object. */
+function end(socket: Socket, status: number, error: SidaError): void {
+  socket.end(answerText(status, error), () => socket.destroy());
+}
+
 function answerText(status: number, error: SidaError): string {
   const body = JSON.stringify(errorAnswer(error));
   const head = [

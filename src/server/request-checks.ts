@@ -1,4 +1,4 @@
-/** Checks the body, path and headers of a request against the schemas of its route. Fields without effect are left out. */
+/** Checks body, path and headers of a request against the schemas of its route; leaves out fields without effect. */
 import type { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { oneLine } from '../text/one-line.js';

@@ -112,6 +112,16 @@ describe('a second request before the first answer', () => {
   );
 });
 
+it('that send what is not HTTP get one answer, however much it is', async () => {
+  const answer = await server.raw(`${'no HTTP at all '.repeat(4_000)}\r\n\r\n`);
+  expect(answer.match(/HTTP\/1\.1 400/g)).toHaveLength(1);
+  expect(await errors('invalid_request')).toBe(1);
+});
+
+it('that send what is not HTTP behind a request get no answer, which would be taken for that of the request', async () => {
+  expect(await server.raw(`${LIVE}no HTTP at all\r\n\r\n`)).toBe('');
+});
+
 describe('a body in chunks', () => {
   const head =
     'POST /v1/classify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n';
