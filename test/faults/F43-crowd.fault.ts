@@ -119,7 +119,7 @@ for (const [what, member] of LEAVING) {
     const again = size < LARGE_CROWD;
     fault('F43', `${size} clients ${what}${again ? ', again and again' : ''}`, async (report) => {
       const before = await closed(subject, 'pipelined', 'small_chunks');
-      const timer = await aTimer(3, 'ms');
+      const timer = await aTimer(again ? 3 : 5, 'ms');
       const probes = new Heartbeat(subject.port);
       const gathered = await gather(subject, { ...member, size, addresses: ['127.0.0.1'], again });
       const { latencies, failed } = await good(subject);
