@@ -85,7 +85,7 @@ function checkCuda(addon: NativeAddon): Check {
   const { name, capability, totalBytes, freeBytes } = device;
   const found = `${name}, compute capability ${capability}, ${formatBytes(freeBytes)} of ${formatBytes(totalBytes)} free`;
   if (!emulated) return { name: 'CUDA', result: 'ok', found };
-  const hint = "The addon was built with SIDA_CUDA=EMULATED: answers are a GPU's, the speed is not";
+  const hint = "The addon emulates the GPU on the CPU: answers are a GPU's, the speed is not";
   return { name: 'CUDA', result: 'warn', found: `emulated: ${found}`, hint };
 }
 

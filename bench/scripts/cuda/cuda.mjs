@@ -143,7 +143,7 @@ function measureNative(report) {
     try {
       if (left === 0) throw new Error('the time is over');
       console.error(`${title}: ${name}, ${left.toFixed(0)} s left in all`);
-      const path = buildNativeBench(name, { cuda: report.gpu.emulated ? 'EMULATED' : 'ON', seconds: left });
+      const path = buildNativeBench(name, { ...(report.gpu.emulated ? {} : { cuda: 'ON' }), seconds: left });
       if (values.prepare) continue;
       const args = [...sizeOf(name, report.gpu), ...(key === 'limits' ? [] : ['--json'])];
       report[key] = runNativeBench(path, args, {

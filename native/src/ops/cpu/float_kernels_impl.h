@@ -5,11 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/cpu/bf16_gemm_impl.h"
 #include "ops/cpu/exp16_impl.h"
 #include "ops/cpu/exp_impl.h"
 #include "ops/cpu/gemm_impl.h"
-#include "ops/cpu/int8_gemm_impl.h"
 #include "ops/cpu/kernels.h"
 
 namespace sida {
@@ -368,14 +366,10 @@ void rotate_adjacent(float* x, size_t rows, size_t stride, size_t half, const fl
   }
 }
 
-void gemm_rounded(const GemmTask& t, const RoundedRows& x) {
-  t.format.type == WeightType::kBf16 ? gemm_bf16(t, x) : gemm_int8(t, x);
-}
-
-constexpr CpuKernels make_kernels(const char* isa) {
-  return {isa,      gemm, round_rows, gemm_rounded, attention, latent_attention, rms_norm,
-          layer_norm, softmax, axpy, scale, sigmoid, clip, rotate, rotate_adjacent, exp_nonpositive};
-}
+constexpr FloatKernels kFloatKernels{
+    gemm,    attention, latent_attention, rms_norm, layer_norm,      softmax,         axpy,
+    scale,   sigmoid,   clip,             rotate,   rotate_adjacent, exp_nonpositive,
+};
 
 }  // namespace
 }  // namespace sida
