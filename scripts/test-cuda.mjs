@@ -70,7 +70,14 @@ function requireGpu() {
 
 function build() {
   const configure = ['-S', 'native', '-B', values.build, '-DSIDA_CUDA=ON'];
-  const compile = ['--build', values.build, '--target', 'sida_tests', '--parallel', String(availableParallelism())];
+  const compile = [
+    '--build',
+    values.build,
+    '--target',
+    'sida_tests',
+    '--parallel',
+    String(availableParallelism()),
+  ];
   if (run('cmake', configure) === 0 && run('cmake', compile) === 0) return;
   end(1, 'The native tests did not build.');
 }
