@@ -1,6 +1,6 @@
 // The whole test run: native tests (CMake, doctest), then TypeScript tests (vitest). Ends with one countable line.
-// With --sanitizers: the native tests alone, under ASan and UBSan, then under TSan; with --kernels those of single
-// GPU kernels too.
+// With --sanitizers: the native tests alone, under ASan and UBSan, then under TSan; with --only address,undefined or
+// --only thread one of the two; with --kernels those of single GPU kernels too.
 // The cuda device's tests run on the GPU where the addon was built for one, else on the emulation (docs/cuda.md).
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
@@ -78,7 +78,8 @@ function typescriptTests() {
 
 const started = performance.now();
 if (sanitizers) {
-  for (const name of ['address,undefined', 'thread']) {
+  const only = process.argv.indexOf('--only');
+  for (const name of only < 0 ? ['address,undefined', 'thread'] : [process.argv[only + 1]]) {
     const followsThreads = name === 'thread' && !kernels;
     nativeTests(name, followsThreads ? KERNELS : '');
     // A run that CI ends for lack of time must have told of its failures.
