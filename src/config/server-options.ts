@@ -42,7 +42,7 @@ export const SERVER_OPTIONS = {
     env: 'SIDA_CONNECTIONS_PER_ADDRESS',
     default: null,
     defaultText: '1024; loopback: none',
-    help: 'connections that one client address may hold, of 2,048; an IPv6 client is its /64. A further one closes an idle or slow one of its own, or is refused. Behind a reverse proxy on another machine, where all clients have its address: none',
+    help: 'connections that one client address may hold, of 2,048; an IPv6 client is its /64. A further one closes one of its own that waits for a request, or is refused. Behind a reverse proxy on another machine, where all clients have its address: none',
     parse: wholeNumberOrNone(1, 2_048, '64'),
   }),
   strict: option({

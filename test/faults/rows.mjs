@@ -56,7 +56,7 @@ export const ROWS = [
   { id: 'F40', what: 'what decides an answer changed beside a pack or between workers' },
   { id: 'F41', what: 'locks of conversions that died' },
   { id: 'F42', what: 'templates that multiply their fields' },
-  { id: 'F43', what: 'connections that are held by pings and slow bodies' },
+  { id: 'F43', what: 'crowds that pipeline, send chunks of a byte, leave or hold connections' },
   { id: 'F44', what: "a model's files that are links, devices, pipes or endless" },
   { id: 'F45', what: 'headers, indexes, manifests and tokenizers that are small to send and large to read' },
   { id: 'F46', what: 'model text that a terminal or shell would take for commands' },

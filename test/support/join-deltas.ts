@@ -1,5 +1,5 @@
-import { appendDelta, openDelta } from '../protocol/completion-delta.js';
-import type { JobEvent } from '../queue/job-queue.js';
+import { appendDelta, openDelta } from '../../src/protocol/completion-delta.js';
+import type { JobEvent } from '../../src/queue/job-queue.js';
 
 /** Joins the deltas between two statuses into one for each run and choice. The given events stay unchanged. */
 export function joinDeltas(events: readonly JobEvent[]): JobEvent[] {
