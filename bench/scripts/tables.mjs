@@ -19,7 +19,6 @@ import { passPartTables } from './pass-parts/tables.mjs';
 import { placementTables } from './placement/tables.mjs';
 import { plannerTables } from './planner/tables.mjs';
 import { predictorTables } from './predictor/tables.mjs';
-import { profileTables } from './profile/tables.mjs';
 import { replayTables } from './replay/tables.mjs';
 import { benchTables } from './report-tables.mjs';
 import { restTables } from './rest/tables.mjs';
@@ -28,7 +27,6 @@ import { transformersTables } from './transformers/tables.mjs';
 
 const tables = {
   ...predictorTables,
-  ...profileTables,
   ...pruningTables,
   ...activeExpertTables,
   ...dependencyTables,

@@ -16,7 +16,6 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   train: async () => (await import('./train.js')).trainCommand(),
   eval: async () => (await import('./eval.js')).evalCommand(),
   bench: async () => (await import('./bench.js')).benchCommand(),
-  profile: async () => (await import('./profile.js')).profileCommand(),
   key: async () => (await import('./key.js')).keyCommand(),
   doctor: async () => (await import('./doctor.js')).doctorCommand(),
 };

@@ -56,7 +56,9 @@ export class ServeProfile {
       if (reply.kind !== 'stop-profile' || reply.written === null) return;
       const { seconds, events, dropped } = reply.written;
       const loss = dropped === 0 ? 'none dropped' : `${dropped} dropped (--profile-bytes)`;
-      tell(`Profile: ${events} events of ${seconds.toFixed(1)} s in ${file}, ${loss}. sida profile ${file}`);
+      tell(
+        `Profile: ${events} events of ${seconds.toFixed(1)} s in ${file}, ${loss}. ui.perfetto.dev opens it`,
+      );
     } catch (error) {
       tell(`The profile is lost: ${SidaError.from(error).message}`);
     }

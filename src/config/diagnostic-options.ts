@@ -8,7 +8,7 @@ export const DIAGNOSTIC_OPTIONS = {
     value: '<file>',
     env: 'SIDA_PROFILE',
     default: null,
-    help: 'record what every thread does, and write it to this file as a Chrome trace when the server ends; `sida profile <file>` sums it up',
+    help: 'record what every thread does, and write it to this file as a Chrome trace when the server ends; ui.perfetto.dev draws it',
     parse: text('a file', 'profile.json'),
   }),
   profileSeconds: option({
