@@ -13,11 +13,6 @@ import { copyGovernors } from './governor-metrics.js';
 /** Counters other than those of passes and of the inference thread. */
 const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
   [
-    'sida_belady_bytes_total',
-    "Bytes that Belady's rule with the same look-ahead would have moved; lags by the look-ahead",
-    (c) => c.beladyBytes,
-  ],
-  [
     'sida_predictor_routings_total',
     'Routings, a token to one of its experts in a MoE layer, for which a hash table named experts',
     (c) => c.routingsPredicted,

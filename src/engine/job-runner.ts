@@ -249,7 +249,6 @@ export class JobRunner {
         item: job.firstItem + index,
         job: job.job,
         jobItems: inputs.length,
-        explain: request.explain ?? false,
         routingK,
         ...(request.owner !== undefined && { owner: request.owner }),
         ...(prefixCache !== 'off' && {

@@ -5,19 +5,17 @@ import { type Engine, RESIDENCY_STATES } from '../native/addon-types.js';
 import type { BudgetShare, ControlReply, ExpertState, ModelRequest } from '../protocol/engine-messages.js';
 import type { Governors } from '../protocol/governor-figures.js';
 import { memorySplit } from './memory-split.js';
-import type { NeedsRecord } from './needs-record.js';
 
 interface ControlledThread {
   engine: Engine;
   /** KV pages of the prefix cache that no running input uses. */
   cachedPages: number;
-  needs: NeedsRecord;
   governors: Governors;
 }
 
 export function answerControl(
   request: ModelRequest,
-  { engine, cachedPages, needs, governors }: ControlledThread,
+  { engine, cachedPages, governors }: ControlledThread,
 ): ControlReply {
   switch (request.kind) {
     case 'usage':
@@ -26,8 +24,6 @@ export function answerControl(
       return { kind: 'experts', layers: expertLayers(engine) };
     case 'predictor':
       return { kind: 'predictor', governors };
-    case 'needs':
-      return { kind: 'needs', visits: needs.take() };
     case 'set-budget':
       changeBudget(request.device, request.shared, engine);
       return { kind: 'set-budget', usage: engine.usage(), split: memorySplit(engine, cachedPages) };

@@ -18,17 +18,15 @@ import type { GovernorFigures, Source } from '../protocol/governor-figures.js';
 import type { ThreadLife } from '../protocol/grammar-messages.js';
 import type { ItemResults, QueuedBatch, ToInference } from '../protocol/inference-messages.js';
 import { Matchers } from '../structure/matchers.js';
-import { Belady } from './belady.js';
 import { InferenceCounters } from './counters.js';
 import { answerControl } from './engine-control.js';
 import { InputAdmission } from './input-admission.js';
 import { JobCosts } from './job-costs.js';
 import type { InferenceLoopOptions } from './loop-options.js';
 import { NativePasses } from './native-passes.js';
-import { NeedsRecord } from './needs-record.js';
 import { PassPlanner } from './pass-planner.js';
 import { Prediction } from './prediction.js';
-import { RoutingQuality } from './routing-quality.js';
+import { PredictorHits } from './predictor-hits.js';
 import { TableWait } from './table-wait.js';
 
 /** Interval of the counter messages while there is work, and while there is none. */
@@ -42,10 +40,7 @@ export class InferenceLoop {
   readonly #pages: PageLeases;
   readonly #planner: PassPlanner;
   readonly #prediction: Prediction;
-  readonly #belady: Belady;
-  #beladyBytes = 0;
-  readonly #quality: RoutingQuality;
-  readonly #needs = new NeedsRecord();
+  readonly #hits: PredictorHits;
   readonly #tableWait: TableWait;
   readonly #generations: Generations;
   readonly #matchers: Matchers;
@@ -60,7 +55,7 @@ export class InferenceLoop {
   #countersSentMs = 0;
 
   constructor(options: InferenceLoopOptions) {
-    const { engine, policy, maxBatchTokens, queue, resident, lookahead } = options;
+    const { engine, policy, maxBatchTokens, queue, resident } = options;
     this.#options = options;
     const { shape, plan } = engine;
     this.#costs = new JobCosts(shape, plan.blockBytes);
@@ -70,15 +65,7 @@ export class InferenceLoop {
     const onChange = (source: Source, governor: GovernorFigures) =>
       options.emit({ type: 'governor', source, governor });
     this.#prediction = new Prediction({ ...options, onChange });
-    this.#belady = new Belady(plan.experts, engine.usage().slots, lookahead, {
-      onLoads: (_, loads) => {
-        for (const id of loads) this.#beladyBytes += plan.blockBytes[Math.floor(id / shape.experts)]!;
-      },
-    });
-    const explains = (job: number) => this.#costs.explains(job);
-    const { experts: expertsPerLayer, topK } = shape;
-    const onVisit = (ids: readonly number[]) => this.#needs.add(ids);
-    this.#quality = new RoutingQuality({ expertsPerLayer, topK, belady: this.#belady, explains, onVisit });
+    this.#hits = new PredictorHits(shape.topK);
     this.#tableWait = new TableWait(queue.arrivals, this.#counters);
     const outcomes: Outcomes = {
       tokens: (tokens) => {
@@ -92,7 +79,7 @@ export class InferenceLoop {
       engine,
       planner: this.#planner,
       prediction: this.#prediction,
-      quality: this.#quality,
+      hits: this.#hits,
       maxBatchTokens,
       costs: this.#costs,
       counters: this.#counters,
@@ -194,11 +181,10 @@ export class InferenceLoop {
       activeSequences: this.#generations.count + this.#inputs.count - this.#generations.inputs,
       kvPagesCached: this.#cachedPages,
       usage: engine.usage(),
-      routingsPredicted: this.#quality.total.predicted,
-      routingHitsNarrow: this.#quality.total.narrow,
-      routingHitsWide: this.#quality.total.wide,
+      routingsPredicted: this.#hits.total.predicted,
+      routingHitsNarrow: this.#hits.total.narrow,
+      routingHitsWide: this.#hits.total.wide,
       tableWeight: this.#planner.tableWeight,
-      beladyBytes: this.#beladyBytes,
       tables: this.#options.builderStats.figures(),
       governors: this.#prediction.figures,
     });
@@ -227,14 +213,8 @@ export class InferenceLoop {
     const { engine, emit } = this.#options;
     try {
       const { figures: governors } = this.#prediction;
-      const reply = answerControl(request, {
-        engine,
-        cachedPages: this.#cachedPages,
-        needs: this.#needs,
-        governors,
-      });
+      const reply = answerControl(request, { engine, cachedPages: this.#cachedPages, governors });
       if (this.#planner.slotsChanged()) this.#prediction.slotsChanged();
-      this.#belady.slots = engine.usage().slots;
       emit({ type: 'control-reply', id, reply });
     } catch (cause) {
       const error = SidaError.from(cause);
@@ -246,7 +226,6 @@ export class InferenceLoop {
   /** Readies the tables of a batch that is taken. */
   #take({ batch, tables: queued }: QueuedBatch): OpenTables {
     this.#counters.thread.batches += 1;
-    this.#quality.nextBatch();
     this.#prediction.took(batch);
     const tables = openTables(queued);
     if (batch.routingK > 0) this.#tableWait.finish(tables);

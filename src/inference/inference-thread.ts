@@ -101,7 +101,6 @@ if (opened !== undefined) {
     maxBatchTokens: data.config.maxBatchTokens,
     prefixCache: data.config.prefixCache !== 'off',
     policy: EVICTION_POLICIES[data.config.policy],
-    lookahead: data.config.lookahead,
     // Without the routers no layer can look ahead.
     lookAheadLayers: data.config.routing === 'predicted' ? 0 : data.config.lookAheadLayers,
     linkBandwidth: data.config.linkBandwidth,

@@ -14,7 +14,6 @@ export interface InferenceLoopOptions {
   /** Whether KV pages are kept for later inputs, where the model allows it. */
   prefixCache: boolean;
   policy: EvictionPolicy;
-  lookahead: number;
   /** MoE layers whose routers name experts ahead; 0 is off. */
   lookAheadLayers: number;
   /** Bandwidth of a simulated link in bytes per second; 0 means none. */

@@ -10,13 +10,13 @@ import type { InferenceCounters } from './counters.js';
 import type { JobCosts } from './job-costs.js';
 import type { PassPlanner } from './pass-planner.js';
 import type { Prediction } from './prediction.js';
-import type { RoutingQuality } from './routing-quality.js';
+import type { PredictorHits } from './predictor-hits.js';
 
 interface NativePassesOptions {
   engine: Engine;
   planner: PassPlanner;
   prediction: Prediction;
-  quality: RoutingQuality;
+  hits: PredictorHits;
   costs: JobCosts;
   counters: InferenceCounters;
   maxBatchTokens: number;
@@ -42,7 +42,7 @@ export class NativePasses implements PassRunner {
   }
 
   run(stack: number, sequences: readonly PassSequence[], known: PassForecast): PassAnswer[] | null {
-    const { engine, planner, prediction, quality, costs, counters, onJobError } = this.#options;
+    const { engine, planner, prediction, hits, costs, counters, onJobError } = this.#options;
     const forecast = prediction.allowed(known);
     const jobs = sequences.map(({ job }) => job);
     try {
@@ -54,9 +54,7 @@ export class NativePasses implements PassRunner {
       );
       planner.judge(result, forecast.own);
       counters.addPass(result.stats, batch.tokens.length);
-      profiled('account', () =>
-        costs.add(result, jobs, batch.offsets, quality.judge(result, jobs, batch, forecast)),
-      );
+      profiled('account', () => costs.add(result, jobs, batch.offsets, hits.count(result, batch, forecast)));
       const answers = passAnswers(sequences, result);
       prediction.passEnded(passKind(stack, sequences), batch.tokens.length, forecast);
       return answers;

@@ -198,8 +198,6 @@ export type ModelRequest =
   | { kind: 'usage' }
   | { kind: 'experts' }
   | { kind: 'predictor' }
-  /** The experts that passes needed since the last such request; the first one begins the record. */
-  | { kind: 'needs' }
   /** Answered once the new budget is in effect. */
   | { kind: 'set-budget'; device: string; shared?: BudgetShare };
 
@@ -223,8 +221,6 @@ export type ControlReply =
   | { kind: 'usage'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'experts'; layers: { layer: string; experts: ExpertState[] }[] }
   | { kind: 'predictor'; governors: Governors }
-  /** By layer of each pass, in order: flat ids. */
-  | { kind: 'needs'; visits: (readonly number[])[] }
   | { kind: 'set-budget'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'start-profile' }
   | { kind: 'stop-profile'; written: TraceAbout | null };
@@ -237,8 +233,6 @@ export interface EngineCounters extends PassCounters, ThreadCounters {
   routingHitsWide: number;
   /** Weight of the tables' forecast in planning: 1 trusts the tables, 0 ignores them, and below 0 inverts them. */
   tableWeight: number;
-  /** Bytes that Belady's rule would have moved; lags by the look-ahead. */
-  beladyBytes: number;
   tables: BuilderFigures;
   governors: Governors;
   /** Batches between the hash-building thread and the inference thread. */

@@ -18,8 +18,6 @@ export interface BatchItem {
   job: number;
   /** Number of the job's items in all batches. */
   jobItems: number;
-  /** Whether the job's answer reports its cost in experts. */
-  explain?: boolean;
   /** Inputs of one scope may share kept KV pages; undefined if the input shares none. */
   prefixScope?: string;
   /** Names the key that sent the job. Keys take turns where KV pages are short; all share one turn without keys. */

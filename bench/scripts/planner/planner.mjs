@@ -1,12 +1,10 @@
 // What do planning and choosing victims cost a decode step of a large model? Recorded routing of a generation runs
 // through the expert store without weights, with the tables of each step and without, and every part is timed: the
-// snapshot of the experts, the plan, the store's choice of victims, learning from what was needed, and the loads of
-// Belady's rule, which the metrics report.
+// snapshot of the experts, the plan, the store's choice of victims, and learning from what was needed.
 //   node bench/scripts/planner/planner.mjs --trace FILE [--cache 10%,25%,50%] [--warm 16] [--rounds 5] [--quick]
 // A model with more experts or more needs a token costs as much more: the result says both.
 import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
-import { Belady } from '../../../dist/inference/belady.js';
 import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
 import { NeedCalibration } from '../../../dist/inference/need-calibration.js';
 import { correctedPass, planPass } from '../../../dist/inference/pass-planner.js';
@@ -31,9 +29,7 @@ const trace = await openTrace(values.trace, { onBytes: () => {} });
 const { experts: layerExperts } = trace;
 const experts = trace.layers.length * layerExperts;
 const steps = trace.batches.flatMap(({ passes }) => passes).filter(({ phase }) => phase === 'decode');
-const PARTS = ['snapshot', 'plan', 'victims', 'learn', 'belady'];
-/** The default of --lookahead. */
-const LOOKAHEAD = 4;
+const PARTS = ['snapshot', 'plan', 'victims', 'learn'];
 
 /** The needs of a step as tables that are right but not sure, so that nothing is left out. */
 function forecastOf({ visits }) {
@@ -49,7 +45,6 @@ function forecastOf({ visits }) {
 function measure(slots, tables) {
   const store = new (loadAddon().WeightlessStore)({ experts, layerExperts, slots, loadsInFlight: 4 });
   const calibration = new NeedCalibration(experts);
-  const belady = new Belady(experts, slots, LOOKAHEAD);
   const policy = EVICTION_POLICIES['farthest-next-use'];
   const forecasts = steps.map(forecastOf);
   const times = Object.fromEntries(PARTS.map((part) => [part, []]));
@@ -69,8 +64,6 @@ function measure(slots, tables) {
       for (const id of visits[layer]) needed[id - visit.firstId] = 1;
       calibration.learn(visit, needed);
     }
-    marks.push(performance.now());
-    for (const ids of visits) belady.add({ batch: at, ids });
     marks.push(performance.now());
     if (at < warm) continue;
     for (const found of visited) loads += found === null ? 0 : found.demanded.length;

@@ -6,11 +6,11 @@ const ms = (value) => value.toFixed(2);
 export const plannerTables = {
   planner: () => {
     const r = result('planner');
-    const rows = r.rows.map(({ cache, slots, tables, loads, snapshot, plan, victims, learn, belady }) => [
+    const rows = r.rows.map(({ cache, slots, tables, loads, snapshot, plan, victims, learn }) => [
       `${cache} (${slots})`,
       tables ? 'with tables' : 'without',
       loads.toFixed(0),
-      ...[snapshot, plan, victims, learn, belady, snapshot + plan + victims + learn + belady].map(ms),
+      ...[snapshot, plan, victims, learn, snapshot + plan + victims + learn].map(ms),
     ]);
     const head = [
       'experts in memory',
@@ -20,7 +20,6 @@ export const plannerTables = {
       'plan',
       'victims',
       'learning',
-      'Belady',
       'all, ms',
     ];
     const needs = r.needsPerStep.toFixed(0);

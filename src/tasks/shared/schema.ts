@@ -100,9 +100,6 @@ export const Experts = z
         'Routings, a token to one of its experts in a MoE layer, for which a hash table named experts',
     }),
     ...HITS,
-    belady_bytes: z.int().meta({
-      description: "Bytes that Belady's rule with the same look-ahead would have moved for this request",
-    }),
   })
   .meta({ id: 'Experts', description: 'What the answer cost in experts' });
 

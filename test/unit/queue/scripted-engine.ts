@@ -134,7 +134,6 @@ export const COST: ExpertCost = {
   predicted: 0,
   hits_top1: 0,
   hits_top3: 0,
-  belady_bytes: 0,
 };
 
 const TOTALS = {
