@@ -1,5 +1,7 @@
 /** The composition root: builds and connects the engine, queue, worker and HTTP server that the options ask for. */
+
 import { KeyRing } from '../access/key-ring.js';
+import { type EngineOptions, engineConfig } from '../config/engine-config.js';
 import type { ServeOptions } from '../config/options.js';
 import type { ServedModels } from '../config/served-models.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
@@ -23,7 +25,6 @@ import { SERVICE_ROUTES } from '../server/routes/index.js';
 import type { Route } from '../server/routes/route.js';
 import { serverMetrics } from '../server/server-metrics.js';
 import type { SharedBudget } from '../server/shared-budget.js';
-import { type EngineOptions, engineConfig } from './engine-config.js';
 import { listening } from './listening.js';
 
 /** Limit on the number of kept jobs that have ended, whatever their size. */
@@ -323,7 +324,7 @@ function startWorker(
 ): QueueWorker {
   const model = engine.model!;
   const { activations, kv, device, routing, routingK } = options;
-  const settings: AnswerSettings = { activations, kv, device, routing, routingK: routingK ?? null };
+  const settings: AnswerSettings = { activations, kv, device, routing, routingK };
   return new QueueWorker(
     engine,
     model,

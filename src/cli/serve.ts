@@ -2,7 +2,7 @@
 
 import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
-import { Command } from 'commander';
+import { Command, Option as Flag } from 'commander';
 import { MODEL_OPTIONS } from '../config/model-options.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/options.js';
 import { resolveServedModels, type ServedModels } from '../config/served-models.js';
@@ -31,38 +31,31 @@ export function serveCommand(): Command {
   const command = new Command('serve')
     .description('Serve models over HTTP within a memory budget')
     .argument('[models...]', 'the same as --model')
-    .addHelpText(
-      'after',
-      `\n${[...MODELS_HELP, '', 'Examples:', ...EXAMPLES.map((line) => `  ${line}`)].join('\n')}`,
-    )
+    .addHelpText('after', `\nExamples:\n${EXAMPLES.map((line) => `  ${line}`).join('\n')}`)
     .action(async (directories: string[], values: Record<string, unknown>) => {
       const flags = { ...givenFlags(values.worker === false ? { ...values, worker: 'none' } : values) };
       if (directories.length > 0) flags.model = [...(flags.model ?? []), ...directories];
       endProcess(await serve(resolveServedModels({ flags, env: process.env })));
     });
-  return addFlags(command, OPTIONS, REPEATED).option('--no-worker', 'the same as --worker none');
+  const noWorker = new Flag('--no-worker', 'leave jobs of --redis to `sida worker`').helpGroup('Queue:');
+  return addFlags(command, OPTIONS, { repeated: REPEATED, notes: SEVERAL_MODELS }).addOption(noWorker);
 }
 
-const MODELS_HELP = [
+const EXAMPLES = [
+  'sida serve models/switch-words --memory-budget 50%',
+  'SIDA_API_KEY=… sida serve model.gguf --memory-budget 2GiB --host 0.0.0.0',
+  'sida serve models/switch-words models/olmoe-mini --memory-budget 64MiB',
+  'SIDA_REDIS=redis://10.0.0.5:6379 sida serve switch-words --no-worker',
+];
+
+const SEVERAL_MODELS = [
   'Several models: repeat --model, or list them in the configuration file or, with commas, in SIDA_MODEL. Each has',
   'an engine process. A --memory-budget that is a size is then shared by all. These options may be given for one',
   'model as NAME=VALUE, such as --predictor switch-words=none:',
   ...wrapped([...MODEL_OPTIONS].map((name) => SERVE_OPTIONS[name].flag).join(', '), 110).map(
     (line) => `  ${line}`,
   ),
-];
-
-const EXAMPLES = [
-  'sida serve --model models/switch-words --memory-budget 50%',
-  'SIDA_API_KEY=… sida serve --model switch-base-128 --memory-budget 2GiB --host 0.0.0.0',
-  'sida serve --model models/switch-words --predictor predictors/words --memory-budget 25% --lookahead 8',
-  'sida serve --model models/switch-words --routing predicted --routing-k 3',
-  'sida serve --model models/switch-words --model models/olmoe-mini --memory-budget 64MiB',
-  'sida serve models/switch-words models/olmoe-mini --memory-budget 50% --routing switch-words=predicted',
-  'SIDA_REDIS=redis://10.0.0.5:6379 sida serve --model switch-words --no-worker',
-  'sida serve --config sida.json --link-bandwidth 12GB/s',
-  'sida serve --model models/switch-words --profile profile.json --profile-seconds 10',
-];
+].join('\n');
 
 /** Resolves with the exit code after the server has ended. */
 async function serve(served: ServedModels): Promise<number> {

@@ -1,9 +1,10 @@
 /** Gives each model of a server its part of a budget that they share. */
+
+import { splitBudget } from '../config/budget.js';
+import { engineConfig } from '../config/engine-config.js';
 import type { ServedModels } from '../config/served-models.js';
-import { splitBudget } from '../config/split-budget.js';
 import { memoryPlans } from '../engine/memory-plans.js';
 import { SharedBudget } from '../server/shared-budget.js';
-import { engineConfig } from './engine-config.js';
 
 interface BudgetedModels extends Pick<ServedModels, 'models'> {
   /** Undefined where each model has a budget of its own. */

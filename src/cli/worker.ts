@@ -1,6 +1,7 @@
 /** `sida worker`: takes jobs from a queue in Redis and runs them in its own engine. */
 
 import { Command } from 'commander';
+import { ENGINE_OPTION_NAMES } from '../config/engine-config.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, resolveServeOptions, UsageError } from '../config/resolve.js';
 import { SidaError } from '../errors.js';
@@ -10,7 +11,6 @@ import { formatBytes } from '../text/bytes.js';
 import { printLines, warnLines } from '../text/print.js';
 import { VERSION } from '../version.js';
 import { composeWorker } from './composition.js';
-import { ENGINE_OPTION_NAMES } from './engine-config.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { followKeys } from './follow-keys.js';

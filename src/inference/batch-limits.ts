@@ -1,11 +1,11 @@
 /** Selects what decides the memory of an engine beside its model. */
+import type { EngineConfig } from '../config/engine-config.js';
 import type { BatchLimits } from '../native/addon-types.js';
-import type { EngineConfig } from '../protocol/engine-messages.js';
 
 type Sized = Pick<
   EngineConfig,
   'maxBatchTokens' | 'kvTokens' | 'kv' | 'kvWindows' | 'threads' | 'activations' | 'device' | 'routing'
-> & { routingK?: number | null | undefined };
+> & Partial<Pick<EngineConfig, 'routingK'>>;
 
 export function batchLimits(config: Sized): BatchLimits {
   const { maxBatchTokens, kvTokens, kv, kvWindows, threads, activations, device, routing, routingK } = config;
@@ -17,7 +17,7 @@ export function batchLimits(config: Sized): BatchLimits {
     threads,
     activations,
     device,
-    ...(typeof routingK === 'number' && { maxRoutingK: routingK }),
+    ...(routingK !== undefined && { maxRoutingK: routingK }),
     routers: routing === 'exact',
   };
 }

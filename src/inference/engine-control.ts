@@ -1,8 +1,7 @@
 /** Answers control requests to the open engine between two steps. */
-import { budgetBytes } from '../config/budget.js';
-import { checkShared } from '../config/split-budget.js';
+import { type BudgetShare, budgetBytes, checkShared } from '../config/budget.js';
 import { type Engine, RESIDENCY_STATES } from '../native/addon-types.js';
-import type { BudgetShare, ControlReply, ExpertState, ModelRequest } from '../protocol/engine-messages.js';
+import type { ControlReply, ExpertState, ModelRequest } from '../protocol/engine-messages.js';
 import type { Governors } from '../protocol/governor-figures.js';
 import { memorySplit } from './memory-split.js';
 

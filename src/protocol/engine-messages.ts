@@ -1,15 +1,14 @@
 /** All messages between the API process and the engine process. */
+
 import type { ModelIdentity } from '../checkpoint/identity.js';
-import type { ServedPack } from '../checkpoint/prepare-pack.js';
 import type { Tasks } from '../checkpoint/tasks.js';
-import type { FormatChoices } from '../checkpoint/weight-format.js';
+import type { BudgetShare } from '../config/budget.js';
+import type { RoutingMode } from '../config/engine-options.js';
 import type { ErrorBody } from '../errors.js';
 import type {
   Activations,
-  DeviceName,
   DeviceUsage,
   Isa,
-  KvType,
   MemoryPlan,
   ModelShape,
   PackFormats,
@@ -23,64 +22,9 @@ import type { GovernorFigures, Governors, Source } from './governor-figures.js';
 import type { GrammarFigures } from './grammar-messages.js';
 import type { MemorySplit } from './memory-split.js';
 import type { PassCounters } from './pass-counters.js';
-import type { HashFunctionName, PredictorInfo } from './predictor-messages.js';
+import type { PredictorInfo } from './predictor-messages.js';
 import type { ThreadCounters } from './thread-counters.js';
 import type { TokenizerFigures } from './tokenizer-messages.js';
-
-/** The configuration that the engine process starts with. */
-export interface EngineConfig extends FormatChoices {
-  /** Hugging Face checkpoint directory or packed model directory. */
-  model: string;
-  /** Set for a replacement engine: the pack that its predecessor served, and its predictor's fingerprint. */
-  served?: ServedPack & { predictor: PredictorInfo['fingerprint'] };
-  /** Directory for automatically converted packs. */
-  packDir: string;
-  /** Whether to read every weight at start-up and refuse one that is NaN or infinite. */
-  checkTensors: boolean;
-  /** As the user wrote it (`2GiB`, `50%`). A share is resolved once the model is known. */
-  memoryBudget: string;
-  hostBudget: string;
-  device: DeviceName;
-  threads: number;
-  /** Type of activations in products whose weights can take it. */
-  activations: Activations;
-  /** Type of cached keys and values. */
-  kv: KvType;
-  policy: EvictionPolicyName;
-  /** `auto` (the model's own predictor, if there is one), `none`, or a directory. */
-  predictor: string;
-  /** `auto` selects the best function that the directory holds. */
-  hashFunction: HashFunctionName | 'auto';
-  /** Whether governors let hash tables and looking ahead rest where they do not pay. */
-  governor: 'on' | 'off';
-  /** `predicted` leaves the routers off the device. */
-  routing: RoutingMode;
-  /** Most experts per token that tables may route to, and the default of requests. Null means the model's top-k. */
-  routingK: number | null;
-  lookahead: number;
-  /** MoE layers whose routers name experts ahead; 0 is off. */
-  lookAheadLayers: number;
-  maxBatchTokens: number;
-  /** Tokens in the KV cache. */
-  kvTokens: number;
-  /** Sequences for which layers with a window keep pages, beside the tokens of the largest pass. */
-  kvWindows: number;
-  /** Whose later requests may use the KV pages of a finished one. */
-  prefixCache: PrefixCacheMode;
-  batchWaitMs: number;
-  /** Longest text in bytes that is accepted for tokenizing. */
-  maxInputBytes: number;
-  linkBandwidth: number;
-  linkLatencyMs: number;
-  /** Outstanding reads per expert file; 0 means that the engine measures the best depth. */
-  readDepth: number;
-}
-
-export const PREFIX_CACHE_MODES = ['per-key', 'shared', 'off'] as const;
-export type PrefixCacheMode = (typeof PREFIX_CACHE_MODES)[number];
-
-export const EVICTION_POLICY_NAMES = ['farthest-next-use', 'lru', 'fifo', 'lfu', 'expert-buffering'] as const;
-export type EvictionPolicyName = (typeof EVICTION_POLICY_NAMES)[number];
 
 /** The served model; sent once it is open. */
 export interface ModelInfo {
@@ -109,10 +53,6 @@ export interface RoutingWish {
   /** Experts per token if tables route. */
   k: number | null;
 }
-
-/** Whether the model's routers (`exact`) or hash tables (`predicted`) send tokens to experts. */
-export const ROUTING_MODES = ['exact', 'predicted'] as const;
-export type RoutingMode = (typeof ROUTING_MODES)[number];
 
 /** How tokens are sampled. */
 export interface SamplingWish {
@@ -178,12 +118,6 @@ export interface CompletionDelta {
   tokenIds: number[];
   logprobs: TokenLogprobs[] | null;
   finishReason: 'stop' | 'length' | null;
-}
-
-/** Bytes that the models of a server share, and those that the other models have of them. */
-export interface BudgetShare {
-  total: number;
-  others: number;
 }
 
 /** Control requests that the inference thread answers. */

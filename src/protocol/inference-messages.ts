@@ -1,9 +1,10 @@
 /** All messages to and from the inference thread. The engine's main thread numbers jobs and items. */
 
 import type { MessagePort } from 'node:worker_threads';
+import type { EngineConfig } from '../config/engine-config.js';
 import type { ErrorBody } from '../errors.js';
 import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
-import type { ControlReply, EngineConfig, InferenceFigures, ModelRequest } from './engine-messages.js';
+import type { ControlReply, InferenceFigures, ModelRequest } from './engine-messages.js';
 import type { ExpertCost } from './expert-cost.js';
 import type { GovernorFigures, Source } from './governor-figures.js';
 import type { ThreadLife } from './grammar-messages.js';

@@ -44,7 +44,7 @@ function engineOf(run) {
 }
 
 function workerOf(url, run, lease, concurrency = 64) {
-  const settings = { activations: 'f32', device: 'cpu', routing: 'exact', routingK: null };
+  const settings = { activations: 'f32', device: 'cpu', routing: 'exact', routingK: undefined };
   const options = { url, queueName: QUEUE, settings, concurrency, ...lease, ...LIMITS };
   return new QueueWorker(engineOf(run), MODEL, options, pino({ level: 'silent' }));
 }

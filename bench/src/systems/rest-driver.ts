@@ -43,7 +43,7 @@ export async function runOverRest(work: MeasurementWork, arrivals: ArrivalWork):
       kv,
       kvWindows,
       threads,
-      ...(routingK !== null && { maxRoutingK: routingK }),
+      ...(routingK !== undefined && { maxRoutingK: routingK }),
       routers: routing === 'exact',
     };
     const plan = loadAddon().planMemory({ pack }, limits);

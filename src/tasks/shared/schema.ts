@@ -1,7 +1,8 @@
 /** Schema parts that several tasks share. A schema's `id` is its name in the OpenAPI document. */
+
 import { z } from 'zod';
-import { MOST_ROUTING_K } from '../../config/engine-options.js';
-import { type JobResult, ROUTING_MODES } from '../../protocol/engine-messages.js';
+import { MOST_ROUTING_K, ROUTING_MODES } from '../../config/engine-options.js';
+import type { JobResult } from '../../protocol/engine-messages.js';
 import type { ExpertCost } from '../../protocol/expert-cost.js';
 import { listOf } from '../../text/list-schema.js';
 

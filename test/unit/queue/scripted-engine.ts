@@ -26,7 +26,7 @@ export const SETTINGS: AnswerSettings = {
   kv: 'f32',
   device: 'cpu',
   routing: 'exact',
-  routingK: null,
+  routingK: undefined,
 };
 
 export const MODEL: ModelInfo = {
