@@ -4,19 +4,18 @@ import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { Command, Option as Flag } from 'commander';
 import { MODEL_OPTIONS } from '../config/model-options.js';
-import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/options.js';
+import { type OptionName, SERVE_OPTIONS } from '../config/options.js';
 import { resolveServedModels, type ServedModels } from '../config/served-models.js';
-import type { EngineHandle } from '../engine/engine-handle.js';
 import { SidaError } from '../errors.js';
 import { HEAP_FLAGS } from '../heap-flags.js';
 import { createLogger } from '../observability/logger.js';
-import { printLines, warnLines } from '../text/print.js';
+import { warnLines } from '../text/print.js';
 import { wrapped } from '../text/wrapped.js';
 import { composeServer } from './composition.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { followKeys } from './follow-keys.js';
-import { checkWritable, ServeProfile } from './serve-profile.js';
+import { checkWritable, recordProfile } from './serve-profile.js';
 import { withSharedBudget } from './shared-budget.js';
 import { endOnSignals } from './signals.js';
 import { watchEngines } from './watch-engines.js';
@@ -82,7 +81,7 @@ async function serve(served: ServedModels): Promise<number> {
   });
   const forgetKeys = followKeys(parts.keys, logger);
   const recordings = engines.flatMap((engine, i) =>
-    profiles[i] === undefined ? [] : [recordProfile(engine, profiles[i], models[i]!.options)],
+    profiles[i] === undefined ? [] : [recordProfile(engine, profiles[i])],
   );
   for (const engine of engines) engine.start();
 
@@ -97,22 +96,10 @@ async function serve(served: ServedModels): Promise<number> {
       await server.drain(FLUSH_MS);
     }
   }
-  await Promise.all(recordings.map((recording) => recording.end()));
+  await Promise.all(recordings.map((end) => end()));
   await parts.close(Math.max(0, drainEnd - performance.now()));
   await server.close();
   forgetKeys();
   signals.dispose();
   return cause instanceof SidaError ? exitCodeOfBody(cause) : signals.exitCode;
-}
-
-function recordProfile(
-  engine: EngineHandle,
-  file: string,
-  { profileSeconds: seconds, profileBytes: bytes }: ServeOptions,
-): ServeProfile {
-  const recording = new ServeProfile(engine, { file, seconds, bytes, tell: printLines });
-  engine.onState(({ phase }) => {
-    if (phase === 'ready') void recording.start();
-  });
-  return recording;
 }

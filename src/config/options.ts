@@ -24,7 +24,6 @@ type Unset =
   | 'group'
   | 'metricsPort'
   | 'profile'
-  | 'profileSeconds'
   | 'rateLimit'
   | 'redis'
   | 'routingK';

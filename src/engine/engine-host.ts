@@ -255,7 +255,7 @@ function control(id: number, request: ProfileRequest, model: string): void {
 
 async function answerProfile(request: ProfileRequest, model: string): Promise<ControlReply> {
   if (request.kind === 'start-profile') {
-    startRecording(request.bytes);
+    startRecording();
     return { kind: 'start-profile' };
   }
   return { kind: 'stop-profile', written: await stopRecording(request.file, model) };

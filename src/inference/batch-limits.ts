@@ -5,7 +5,8 @@ import type { BatchLimits } from '../native/addon-types.js';
 type Sized = Pick<
   EngineConfig,
   'maxBatchTokens' | 'kvTokens' | 'kv' | 'kvWindows' | 'threads' | 'activations' | 'device' | 'routing'
-> & Partial<Pick<EngineConfig, 'routingK'>>;
+> &
+  Partial<Pick<EngineConfig, 'routingK'>>;
 
 export function batchLimits(config: Sized): BatchLimits {
   const { maxBatchTokens, kvTokens, kv, kvWindows, threads, activations, device, routing, routingK } = config;

@@ -130,8 +130,8 @@ export type ModelRequest =
 
 /** Control requests that the main thread answers. */
 export type ProfileRequest =
-  /** `bytes` limits the memory of the recording. Fails with cannot_run while another recording runs. */
-  | { kind: 'start-profile'; bytes: number }
+  /** Fails with cannot_run while another recording runs. */
+  | { kind: 'start-profile' }
   /** Answered once the file is written. If `file` is null, the recording is discarded. */
   | { kind: 'stop-profile'; file: string | null };
 

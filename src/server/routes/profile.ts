@@ -28,14 +28,14 @@ export const postProfile = bodyRoute({
   query: ModelQuery,
   async handle(server, req, res, { seconds }) {
     const context = chosenModel(server, req);
-    const { deadline, profileBytes: bytes } = context.options;
+    const { deadline } = context.options;
     if (seconds * 1000 > deadline) {
       const message = `Expected "seconds" to be at most the deadline of ${deadline / 1000} s, found ${seconds}`;
       throw new SidaError({ code: 'invalid_request', message, param: 'seconds' });
     }
     const gone = new AbortController();
     res.once('close', () => gone.abort());
-    await control(context, { kind: 'start-profile', bytes });
+    await control(context, { kind: 'start-profile' });
     try {
       await delay(seconds * 1000, undefined, { signal: gone.signal });
     } catch {

@@ -75,27 +75,6 @@ describe('a profile of the whole run', () => {
     );
   });
 
-  it('is written after --profile-seconds, while the server continues', async () => {
-    const file = join(folder, 'seconds.json');
-    const server = await serve('--profile', file, '--profile-seconds', '1');
-    await server.until(() => existsSync(file));
-    expect(read(file).otherData.seconds).toBeGreaterThanOrEqual(0.9);
-    const before = readFileSync(file, 'utf8');
-    expect((await server.post('/v1/classify', { task: 'sst2', input: 'fine' })).status).toBe(200);
-    expect(await server.stop()).toBe(0);
-    expect(readFileSync(file, 'utf8')).toBe(before);
-  });
-
-  it('counts dropped events', async () => {
-    const file = join(folder, 'small.json');
-    const server = await serve('--profile', file, '--profile-bytes', '64KiB');
-    await classifyAll(server, sentences);
-    expect(await server.stop()).toBe(0);
-    const { dropped } = read(file).otherData;
-    expect(dropped).toBeGreaterThan(0);
-    expect(server.output).toContain(`${dropped} dropped`);
-  });
-
   it('is refused at the start when it cannot be written', () => {
     const file = join(folder, 'none', 'p.json');
     const args = [join(REPO, 'dist/cli/main.js'), 'serve', '--model', MINI, '--profile', file];

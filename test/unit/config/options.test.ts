@@ -268,11 +268,6 @@ describe('element types', () => {
 });
 
 describe('options that need one another', () => {
-  it('are --profile-seconds and --profile', () => {
-    expect(() => resolve({ profileSeconds: '5' })).toThrow(UsageError);
-    expect(resolve({ profileSeconds: '5', profile: 'p.json' }).profileSeconds).toBe(5);
-  });
-
   it('are --worker none and --redis', () => {
     expect(() => resolve({ worker: 'none' })).toThrow(/"--worker" option is none.*--redis/);
     const redis = 'rediss://user:secret@queue.example:6380/2';
