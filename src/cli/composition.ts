@@ -6,6 +6,7 @@ import type { ServeOptions } from '../config/options.js';
 import type { ServedModels } from '../config/served-models.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import { EngineProcess } from '../engine/engine-process.js';
+import { SidaError } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
 import type { Metrics } from '../observability/metrics.js';
 import type { KeptEnd } from '../queue/job-queue.js';
@@ -25,7 +26,6 @@ import { SERVICE_ROUTES } from '../server/routes/index.js';
 import type { Route } from '../server/routes/route.js';
 import { serverMetrics } from '../server/server-metrics.js';
 import type { SharedBudget } from '../server/shared-budget.js';
-import { listening } from './listening.js';
 
 /** Limit on the number of kept jobs that have ended, whatever their size. */
 const KEPT_JOBS = 10_000;
@@ -348,4 +348,15 @@ function ledgerLimits({
   jobResults,
 }: Pick<WorkerOptions, 'attempts' | 'jobRetention' | 'jobResults'>) {
   return { attempts, keptMs: Math.round(jobRetention), keptBytes: jobResults, keptJobs: KEPT_JOBS };
+}
+
+/** Calls `start`. Throws io_error when it fails. `flag` is the flag that chooses the port. */
+async function listening<T>(host: string, port: number, flag: string, start: () => Promise<T>): Promise<T> {
+  try {
+    return await start();
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const reason = code === 'EADDRINUSE' ? `another program listens there; choose another ${flag}` : message;
+    throw new SidaError({ code: 'io_error', message: `Cannot listen on ${host}:${port}: ${reason}` });
+  }
 }

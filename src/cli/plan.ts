@@ -21,7 +21,7 @@ import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, type Sources } from '../config/resolve.js';
 import { resolveModels } from '../config/served-models.js';
 import { readJsonFile } from '../files/json-file.js';
-import { batchLimits } from '../inference/batch-limits.js';
+import { batchLimits } from '../inference/open-engine.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type { MemoryPlan, ModelShape, PackFormats, WeightFormat } from '../native/addon-types.js';

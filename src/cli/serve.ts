@@ -3,21 +3,23 @@
 import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { Command, Option as Flag } from 'commander';
+import { splitBudget } from '../config/budget.js';
+import { engineConfig } from '../config/engine-config.js';
 import { MODEL_OPTIONS } from '../config/model-options.js';
 import { type OptionName, SERVE_OPTIONS } from '../config/options.js';
 import { resolveServedModels, type ServedModels } from '../config/served-models.js';
+import { memoryPlans } from '../engine/memory-plans.js';
 import { SidaError } from '../errors.js';
 import { HEAP_FLAGS } from '../heap-flags.js';
 import { createLogger } from '../observability/logger.js';
+import { SharedBudget } from '../server/shared-budget.js';
 import { warnLines } from '../text/print.js';
 import { wrapped } from '../text/wrapped.js';
 import { composeServer } from './composition.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
-import { followKeys } from './follow-keys.js';
 import { checkWritable, recordProfile } from './serve-profile.js';
-import { withSharedBudget } from './shared-budget.js';
-import { endOnSignals } from './signals.js';
+import { endOnSignals, followKeys } from './signals.js';
 import { watchEngines } from './watch-engines.js';
 
 const OPTIONS = (Object.keys(SERVE_OPTIONS) as OptionName[]).filter((name) => name !== 'metricsPort');
@@ -102,4 +104,28 @@ async function serve(served: ServedModels): Promise<number> {
   forgetKeys();
   signals.dispose();
   return cause instanceof SidaError ? exitCodeOfBody(cause) : signals.exitCode;
+}
+
+interface BudgetedModels extends Pick<ServedModels, 'models'> {
+  /** Undefined where each model has a budget of its own. */
+  sharedBudget: SharedBudget | undefined;
+}
+
+/** Rejects with budget_too_small when the budget is below the sum of the models' smallest. */
+async function withSharedBudget({ models, sharedBudget }: ServedModels): Promise<BudgetedModels> {
+  // Without engines here, the budgets are those of the workers.
+  if (sharedBudget === undefined || models[0]!.options.worker === 'none')
+    return { models, sharedBudget: undefined };
+  const plans = await memoryPlans(models.map(({ options }) => engineConfig(options)));
+  const budgets = splitBudget(
+    sharedBudget,
+    models.map(({ name }, i) => ({ name: name!, plan: plans[i]! })),
+  );
+  return {
+    models: models.map(({ name, options }, i) => ({
+      name,
+      options: { ...options, memoryBudget: String(budgets[i]) },
+    })),
+    sharedBudget: new SharedBudget(sharedBudget, new Map(models.map(({ name }, i) => [name!, budgets[i]!]))),
+  };
 }

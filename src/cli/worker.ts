@@ -13,10 +13,9 @@ import { VERSION } from '../version.js';
 import { composeWorker } from './composition.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
-import { followKeys } from './follow-keys.js';
 import { logGovernor } from './governor-log.js';
 import { Progress } from './progress.js';
-import { endOnSignals } from './signals.js';
+import { endOnSignals, followKeys } from './signals.js';
 
 const OPTIONS = [
   ...ENGINE_OPTION_NAMES,

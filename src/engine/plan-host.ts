@@ -8,7 +8,7 @@ import { preparedFormats } from '../checkpoint/prepare-pack.js';
 import { resolveFormats } from '../checkpoint/weight-format.js';
 import type { EngineConfig } from '../config/engine-config.js';
 import { type ErrorBody, SidaError } from '../errors.js';
-import { batchLimits } from '../inference/batch-limits.js';
+import { batchLimits } from '../inference/open-engine.js';
 import { loadAddon } from '../native/addon.js';
 import type { MemoryPlan } from '../native/addon-types.js';
 

@@ -12,17 +12,22 @@ import { SidaError } from '../errors.js';
 import { openKind } from '../model/kinds/index.js';
 import type { ModelKind } from '../model/kinds/model-kind.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
+import type { Engine } from '../native/addon-types.js';
 import { type OpenTables, openTables } from '../predictor/expected-visits.js';
+import type { StepTables } from '../predictor/step-tables.js';
 import { profiled } from '../profile/thread-events.js';
+import type { BuilderStats } from '../protocol/builder-stats.js';
 import type { GovernorFigures, Source } from '../protocol/governor-figures.js';
 import type { ThreadLife } from '../protocol/grammar-messages.js';
-import type { ItemResults, QueuedBatch, ToInference } from '../protocol/inference-messages.js';
+import type { QueueConsumer } from '../protocol/hash-table-queue.js';
+import type { FromInference, ItemResults, QueuedBatch, ToInference } from '../protocol/inference-messages.js';
+import type { SharedFlag } from '../protocol/shared-flag.js';
 import { Matchers } from '../structure/matchers.js';
 import { InferenceCounters } from './counters.js';
 import { answerControl } from './engine-control.js';
+import type { EvictionPolicy } from './eviction/policy.js';
 import { InputAdmission } from './input-admission.js';
 import { JobCosts } from './job-costs.js';
-import type { InferenceLoopOptions } from './loop-options.js';
 import { NativePasses } from './native-passes.js';
 import { PassPlanner } from './pass-planner.js';
 import { Prediction } from './prediction.js';
@@ -32,6 +37,34 @@ import { TableWait } from './table-wait.js';
 /** Interval of the counter messages while there is work, and while there is none. */
 const BUSY_COUNTERS_MS = 100;
 const IDLE_COUNTERS_MS = 1000;
+
+interface InferenceLoopOptions {
+  engine: Engine;
+  pageTokens: number;
+  maxBatchTokens: number;
+  /** Whether KV pages are kept for later inputs, where the model allows it. */
+  prefixCache: boolean;
+  policy: EvictionPolicy;
+  /** MoE layers whose routers name experts ahead; 0 is off. */
+  lookAheadLayers: number;
+  /** Bandwidth of a simulated link in bytes per second; 0 means none. */
+  linkBandwidth: number;
+  builderStats: BuilderStats;
+  /** Raised while every expert has a slot. */
+  resident: SharedFlag;
+  /** Raised while tables rest. */
+  rest: SharedFlag;
+  /** Whether there is a predictor. */
+  predicts: boolean;
+  /** Whether governors may let tables and looking ahead rest. */
+  governed: { tables: boolean; lookAhead: boolean };
+  /** Null if generations are not predicted. */
+  stepTables: StepTables | null;
+  queue: QueueConsumer<QueuedBatch>;
+  /** Returns the next control message, or undefined if none has arrived. */
+  nextControl: () => ToInference | undefined;
+  emit: (message: FromInference) => void;
+}
 
 export class InferenceLoop {
   readonly #options: InferenceLoopOptions;

@@ -20,7 +20,6 @@ import type { BuilderFigures } from './builder-stats.js';
 import type { ExpertCost } from './expert-cost.js';
 import type { GovernorFigures, Governors, Source } from './governor-figures.js';
 import type { GrammarFigures } from './grammar-messages.js';
-import type { MemorySplit } from './memory-split.js';
 import type { PassCounters } from './pass-counters.js';
 import type { PredictorInfo } from './predictor-messages.js';
 import type { ThreadCounters } from './thread-counters.js';
@@ -118,6 +117,42 @@ export interface CompletionDelta {
   tokenIds: number[];
   logprobs: TokenLogprobs[] | null;
   finishReason: 'stop' | 'length' | null;
+}
+
+/** Copies the delta, so that further deltas can be appended to the copy. */
+export function openDelta(delta: CompletionDelta): CompletionDelta {
+  const { tokenIds, logprobs } = delta;
+  return { ...delta, tokenIds: [...tokenIds], logprobs: logprobs && [...logprobs] };
+}
+
+/** Appends the next delta of the same choice. */
+export function appendDelta(
+  to: CompletionDelta,
+  { text, tokenIds, logprobs, finishReason }: CompletionDelta,
+): void {
+  to.text += text;
+  to.tokenIds.push(...tokenIds);
+  to.logprobs?.push(...(logprobs ?? []));
+  to.finishReason = finishReason;
+}
+
+/**
+ * How KV pages and experts share the device at a moment. All figures are bytes. The KV cache takes
+ * `used + cached + free`, and experts may take `slots`.
+ */
+export interface MemorySplit {
+  kv: {
+    /** Pages of running sequences. */
+    used: number;
+    /** Pages that only the prefix cache keeps. */
+    cached: number;
+    free: number;
+  };
+  experts: {
+    slots: number;
+    /** Experts on the device. */
+    resident: number;
+  };
 }
 
 /** Control requests that the inference thread answers. */

@@ -12,6 +12,7 @@ import type { ConsumerEnd } from './hash-table-queue.js';
 import type { ItemWork } from './item-work.js';
 import type { PredictorChoice } from './predictor-messages.js';
 import type { RankedToken } from './sampling.js';
+import type { SharedFlag } from './shared-flag.js';
 
 /** One input of a job. Its prompt is in the batch. */
 export interface BatchItem {
@@ -39,6 +40,14 @@ export interface PromptBatch {
   tokens: Int32Array;
   /** When it was made, in milliseconds of the monotonic clock. */
   madeMs: number;
+}
+
+/**
+ * Whether tables of the batch would serve anything: they always do where they route. `resident` is raised while every
+ * expert has a slot, `rest` while prediction rests.
+ */
+export function wantsTables({ routingK }: PromptBatch, resident: SharedFlag, rest: SharedFlag): boolean {
+  return routingK > 0 || !(resident.raised || rest.raised);
 }
 
 /**

@@ -1,4 +1,4 @@
-import { appendDelta, openDelta } from '../protocol/completion-delta.js';
+import { appendDelta, openDelta } from '../protocol/engine-messages.js';
 import type { JobEvent } from '../queue/job-queue.js';
 
 /** Joins the deltas between two statuses into one for each run and choice. The given events stay unchanged. */

@@ -1,6 +1,6 @@
 import type { DeviceUsage } from '../../native/addon-types.js';
+import type { MemorySplit } from '../../protocol/engine-messages.js';
 import type { GovernorFigures } from '../../protocol/governor-figures.js';
-import type { MemorySplit } from '../../protocol/memory-split.js';
 import { control } from '../context.js';
 import { chosenModel, ModelQuery } from '../model-query.js';
 import { BudgetAnswer, BudgetRequest, ExpertsAnswer, PredictorAnswer } from '../schemas/admin.js';

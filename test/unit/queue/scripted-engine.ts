@@ -11,11 +11,11 @@ import type {
   ControlReply,
   ControlRequest,
   EngineCounters,
+  MemorySplit,
   ModelInfo,
 } from '../../../src/protocol/engine-messages.js';
 import type { ExpertCost } from '../../../src/protocol/expert-cost.js';
 import type { GovernorFigures } from '../../../src/protocol/governor-figures.js';
-import type { MemorySplit } from '../../../src/protocol/memory-split.js';
 import type { AnswerSettings } from '../../../src/queue/redis/queue-name.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 
