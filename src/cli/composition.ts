@@ -1,7 +1,7 @@
 /** The composition root: builds and connects the engine, queue, worker and HTTP server that the options ask for. */
 
 import { KeyRing } from '../access/key-ring.js';
-import { type EngineOptions, engineConfig } from '../config/engine-config.js';
+import { ENGINE_OPTION_NAMES, engineConfig } from '../config/engine-config.js';
 import type { ServeOptions } from '../config/options.js';
 import type { ServedModels } from '../config/served-models.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
@@ -29,6 +29,27 @@ import type { SharedBudget } from '../server/shared-budget.js';
 
 /** Limit on the number of kept jobs that have ended, whatever their size. */
 const KEPT_JOBS = 10_000;
+/** Times that workers look for jobs of dead workers within the time after which a silent worker counts as dead. */
+const LOOKS_A_LEASE = 6;
+
+export const WORKER_OPTIONS = [
+  ...ENGINE_OPTION_NAMES,
+  'redis',
+  'concurrency',
+  'attempts',
+  'lockDuration',
+  'jobRetention',
+  'jobResults',
+  'drain',
+  'logLevel',
+  'metricsPort',
+  'host',
+  'allowedHosts',
+  'apiKey',
+  'apiKeys',
+] as const satisfies (keyof ServeOptions)[];
+
+export type WorkerOptions = Pick<ServeOptions, (typeof WORKER_OPTIONS)[number]>;
 
 type OnKeptEnd = (end: KeptEnd) => void;
 
@@ -191,7 +212,7 @@ interface WorkerParts {
  * of the worker's own HTTP server. It is undefined for a worker without one.
  */
 export async function composeWorker(
-  options: WorkerOptions & EngineOptions,
+  options: WorkerOptions,
   redis: string,
   serving: ServeOptions | undefined,
   logger: Logger,
@@ -271,21 +292,6 @@ function producer(
   );
 }
 
-type WorkerOptions = Pick<
-  ServeOptions,
-  | 'activations'
-  | 'kv'
-  | 'device'
-  | 'routing'
-  | 'routingK'
-  | 'concurrency'
-  | 'lockDuration'
-  | 'stalledInterval'
-  | 'attempts'
-  | 'jobRetention'
-  | 'jobResults'
->;
-
 interface WaitingWorker {
   /** Undefined until the engine is ready for the first time. */
   readonly queueName: string | undefined;
@@ -301,8 +307,20 @@ function workerWhenReady(
   onKeptEnd: OnKeptEnd,
 ): WaitingWorker {
   let worker: QueueWorker | undefined;
+  const { activations, kv, device, routing, routingK, concurrency, lockDuration: leaseMs } = options;
+  const settings: AnswerSettings = { activations, kv, device, routing, routingK };
   const off = engine.onState(({ phase }) => {
-    if (phase === 'ready') worker ??= startWorker(options, url, engine, logger, onKeptEnd);
+    if (phase !== 'ready' || worker !== undefined) return;
+    const model = engine.model!;
+    const queueName = queueNameOf(model, settings);
+    const lease = { leaseMs, lookMs: leaseMs / LOOKS_A_LEASE };
+    const limits = ledgerLimits(options);
+    worker = new QueueWorker(
+      engine,
+      model,
+      { url, queueName, settings, concurrency, ...lease, ...limits, onKeptEnd },
+      logger,
+    );
   });
   return {
     get queueName() {
@@ -313,33 +331,6 @@ function workerWhenReady(
       await worker?.close(drainMs);
     },
   };
-}
-
-function startWorker(
-  options: WorkerOptions,
-  url: string,
-  engine: EngineHandle,
-  logger: Logger,
-  onKeptEnd: OnKeptEnd,
-): QueueWorker {
-  const model = engine.model!;
-  const { activations, kv, device, routing, routingK } = options;
-  const settings: AnswerSettings = { activations, kv, device, routing, routingK };
-  return new QueueWorker(
-    engine,
-    model,
-    {
-      url,
-      queueName: queueNameOf(model, settings),
-      settings,
-      concurrency: options.concurrency,
-      leaseMs: options.lockDuration,
-      lookMs: options.stalledInterval,
-      ...ledgerLimits(options),
-      onKeptEnd,
-    },
-    logger,
-  );
 }
 
 function ledgerLimits({
