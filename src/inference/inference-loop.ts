@@ -17,13 +17,13 @@ import { type OpenTables, openTables } from '../predictor/expected-visits.js';
 import type { StepTables } from '../predictor/step-tables.js';
 import { profiled } from '../profile/thread-events.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
+import { type Counters, noCounts } from '../protocol/counters.js';
 import type { GovernorFigures, Source } from '../protocol/governor-figures.js';
 import type { ThreadLife } from '../protocol/grammar-messages.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { FromInference, ItemResults, QueuedBatch, ToInference } from '../protocol/inference-messages.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
 import { Matchers } from '../structure/matchers.js';
-import { InferenceCounters } from './counters.js';
 import { answerControl } from './engine-control.js';
 import type { EvictionPolicy } from './eviction/policy.js';
 import { InputAdmission } from './input-admission.js';
@@ -68,7 +68,7 @@ interface InferenceLoopOptions {
 
 export class InferenceLoop {
   readonly #options: InferenceLoopOptions;
-  readonly #counters = new InferenceCounters();
+  readonly #counters: Counters = noCounts();
   readonly #costs: JobCosts;
   readonly #pages: PageLeases;
   readonly #planner: PassPlanner;
@@ -102,7 +102,7 @@ export class InferenceLoop {
     this.#tableWait = new TableWait(queue.arrivals, this.#counters);
     const outcomes: Outcomes = {
       tokens: (tokens) => {
-        this.#counters.thread.generatedTokens += tokens.length;
+        this.#counters.generatedTokens += tokens.length;
         options.emit({ type: 'tokens', tokens });
       },
       done: (item, job, results) => this.#done(item, job, results),
@@ -191,7 +191,7 @@ export class InferenceLoop {
 
   #idle(seen: number): void {
     const begin = clockMs();
-    this.#counters.thread.idleWaits += 1;
+    this.#counters.idleWaits += 1;
     let every = BUSY_COUNTERS_MS;
     this.#options.queue.idle = true;
     while (!this.#options.queue.arrivals.wait(seen, Math.max(0, this.#countersSentMs + every - clockMs()))) {
@@ -201,14 +201,15 @@ export class InferenceLoop {
     this.#options.queue.idle = false;
     const end = clockMs();
     this.#prediction.idled(begin, end);
-    this.#counters.thread.idleSeconds += (end - begin) / 1000;
+    this.#counters.idleSeconds += (end - begin) / 1000;
   }
 
   #sendCounters(): void {
     this.#countersSentMs = clockMs();
     const { queue, engine, emit } = this.#options;
-    Object.assign(this.#counters.thread, this.#inputs.counts);
-    const counters = this.#counters.snapshot({
+    Object.assign(this.#counters, this.#inputs.counts);
+    const counters = {
+      ...this.#counters,
       tablesQueued: queue.length,
       inputsHeld: this.#inputs.count,
       activeSequences: this.#generations.count + this.#inputs.count - this.#generations.inputs,
@@ -220,7 +221,8 @@ export class InferenceLoop {
       tableWeight: this.#planner.tableWeight,
       tables: this.#options.builderStats.figures(),
       governors: this.#prediction.figures,
-    });
+      rssBytes: process.memoryUsage.rss(),
+    };
     emit({ type: 'counters', counters });
   }
 
@@ -258,7 +260,7 @@ export class InferenceLoop {
 
   /** Readies the tables of a batch that is taken. */
   #take({ batch, tables: queued }: QueuedBatch): OpenTables {
-    this.#counters.thread.batches += 1;
+    this.#counters.batches += 1;
     this.#prediction.took(batch);
     const tables = openTables(queued);
     if (batch.routingK > 0) this.#tableWait.finish(tables);
@@ -271,7 +273,7 @@ export class InferenceLoop {
     const tokens = items.reduce((sum, { tokens: { length } }) => sum + length, 0);
     const now = clockMs();
     for (const item of items) this.#costs.begin(item, now);
-    this.#counters.thread.promptTokens += tokens;
+    this.#counters.promptTokens += tokens;
     profiled('batch', () => this.#kind.start(items, held), { batch: held.batch.id, tokens });
   }
 

@@ -6,7 +6,7 @@ import type { PassRunner } from '../model/kinds/model-kind.js';
 import type { Engine, NativeBatch, RunResult } from '../native/addon-types.js';
 import { cannotRoute, type PassForecast, partOf, routingOf } from '../predictor/pass-forecast.js';
 import { profiled } from '../profile/thread-events.js';
-import type { InferenceCounters } from './counters.js';
+import { addPass, type Counters } from '../protocol/counters.js';
 import type { JobCosts } from './job-costs.js';
 import type { PassPlanner } from './pass-planner.js';
 import type { Prediction } from './prediction.js';
@@ -18,7 +18,7 @@ interface NativePassesOptions {
   prediction: Prediction;
   hits: PredictorHits;
   costs: JobCosts;
-  counters: InferenceCounters;
+  counters: Counters;
   maxBatchTokens: number;
   /** Called when a pass fails, once for each job in it. */
   onJobError: (job: number, error: SidaError) => void;
@@ -53,7 +53,7 @@ export class NativePasses implements PassRunner {
         plan,
       );
       planner.judge(result, forecast.own);
-      counters.addPass(result.stats, batch.tokens.length);
+      addPass(counters, result.stats, batch.tokens.length);
       profiled('account', () => costs.add(result, jobs, batch.offsets, hits.count(result, batch, forecast)));
       const answers = passAnswers(sequences, result);
       prediction.passEnded(passKind(stack, sequences), batch.tokens.length, forecast);

@@ -17,12 +17,11 @@ import type {
 import type { TraceAbout } from '../profile/chrome-trace.js';
 import type { ChatFormat } from '../text/chat/answer-format.js';
 import type { BuilderFigures } from './builder-stats.js';
+import type { Counters } from './counters.js';
 import type { ExpertCost } from './expert-cost.js';
 import type { GovernorFigures, Governors, Source } from './governor-figures.js';
 import type { GrammarFigures } from './grammar-messages.js';
-import type { PassCounters } from './pass-counters.js';
 import type { PredictorInfo } from './predictor-messages.js';
-import type { ThreadCounters } from './thread-counters.js';
 import type { TokenizerFigures } from './tokenizer-messages.js';
 
 /** The served model; sent once it is open. */
@@ -188,7 +187,7 @@ export type ControlReply =
   | { kind: 'stop-profile'; written: TraceAbout | null };
 
 /** Counters since the engine process started. Sent about every 100 ms while busy, else about once a second. */
-export interface EngineCounters extends PassCounters, ThreadCounters {
+export interface EngineCounters extends Counters {
   /** Routings that tables predicted, and those among the tables' first entries: see `recallWidths`. */
   routingsPredicted: number;
   routingHitsNarrow: number;
