@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { FOUND, type RunStats } from '../../../src/native/addon-types.js';
-import { addPass, noPasses, PASS_COUNTERS } from '../../../src/protocol/pass-counters.js';
+import { addPass, COUNTERS, noCounts } from '../../../src/protocol/counters.js';
 
 const STATS: RunStats = {
   needed: 40,
@@ -21,10 +21,11 @@ const STATS: RunStats = {
 };
 
 it('sums passes and converts nanoseconds to seconds', () => {
-  const sums = noPasses();
+  const sums = noCounts();
   addPass(sums, STATS, 20);
   addPass(sums, STATS, 1);
   expect(sums).toEqual({
+    ...noCounts(),
     passes: 2,
     tokens: 21,
     expertsNeeded: 80,
@@ -45,7 +46,7 @@ it('sums passes and converts nanoseconds to seconds', () => {
 });
 
 it('exports each counter in one metric, and covers each way of finding a needed expert', () => {
-  const metrics = PASS_COUNTERS.map(([, { metric }]) => ('name' in metric ? metric.name : metric.found));
+  const metrics = COUNTERS.map(([, { metric }]) => ('name' in metric ? metric.name : metric.found));
   expect(new Set(metrics).size).toBe(metrics.length);
   const [, ...used] = FOUND;
   expect(metrics.filter((metric) => !metric.startsWith('sida_'))).toEqual(used);
