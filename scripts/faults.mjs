@@ -13,7 +13,7 @@ const file = 'build/faults.json';
 rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
 
-const { status } = spawnSync('npx', ['vitest', 'run', '--config', 'vitest.faults.config.ts', ...names], {
+const { status } = spawnSync('npx', ['vitest', 'run', '--project', 'faults', ...names], {
   stdio: 'inherit',
 });
 

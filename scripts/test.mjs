@@ -63,6 +63,7 @@ function typescriptTests() {
   const tests = run('npx', [
     'vitest',
     'run',
+    '--project=!faults',
     '--reporter=default',
     '--reporter=json',
     `--outputFile.json=${report}`,
