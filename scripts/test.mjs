@@ -90,7 +90,7 @@ if (sanitizers) {
     if (totals.failed > 0) break;
   }
   leaveBeside({
-    id: 'F35',
+    file: 'sanitizers',
     fault: 'native tests under ASan, UBSan and TSan',
     figures: [
       `${totals.passed} tests passed, ${totals.failed} failed or reported, ${totals.skipped} skipped`,
