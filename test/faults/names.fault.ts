@@ -39,7 +39,7 @@ function waysOf(name: string): [path: string, method: string, body?: object][] {
 }
 
 fault('names that lead elsewhere', async (report) => {
-  /** What a name could be taken for lies beside the served model: a way to a folder outside, a pipe, an endless file. */
+  /** Beside the served model lies what a name could be taken for: a folder outside, a pipe, an endless file. */
   const folder = mkdtempSync(join(tmpdir(), 'sida-names-'));
   const [models, log, library] = ['models', 'opened', 'open-log.so'].map((name) => join(folder, name));
   mkdirSync(models!);

@@ -12,7 +12,7 @@ const keys = keyFile({ quiet: ['infer', 'metrics'], noisy: ['infer'] });
 afterAll(() => keys.remove());
 const SENTENCES = sst2().map(({ text }) => text);
 
-/** Clients of the noisy key, each asking again at once, or after a second where it was refused; its answers by status. */
+/** Clients of the noisy key ask again at once, or after a second where they were refused; its answers by status. */
 async function flood(port: number, clients: number, seconds: number): Promise<Map<number, number>> {
   const statuses = new Map<number, number>();
   const until = performance.now() + seconds * 1_000;

@@ -1,5 +1,5 @@
-// Redis goes away under load in three ways, for 2, 15 and 60 seconds (SIDA_OUTAGE_SECONDS=2 for a short run). Between it
-// and the processes lie a slow way, resets, connections that fall silent, and writes of one byte.
+// Redis goes away under load in three ways, for 2, 15 and 60 seconds (SIDA_OUTAGE_SECONDS=2 for a short run). Then the
+// network to it is slow, resets connections, lets them fall silent, or passes single bytes.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, vi } from 'vitest';
 import { eventually } from '../support/eventually.js';

@@ -14,7 +14,7 @@ export function buildPreload(source: string, out: string): void {
   execFileSync('cc', ['-shared', '-fPIC', '-O1', '-o', out, path, '-ldl']);
 }
 
-/** Processes that start within `start` are preloaded with `library` and get these variables, and so do their children. */
+/** Processes that start within `start`, and their children, are preloaded with `library` and get these variables. */
 export async function preloaded<T>(
   library: string,
   variables: { [name: string]: string },

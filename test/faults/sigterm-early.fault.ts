@@ -25,7 +25,7 @@ async function whole(args: string[]): Promise<number> {
   return performance.now() - started;
 }
 
-/** Ends `args` at moments spread over `wholeMs`. `clear` is removed before every `every`th; `check` sees what is left. */
+/** Ends `args` at moments spread over `wholeMs`. `clear` goes before every `every`th; `check` looks afterwards. */
 async function endEarly(
   report: FaultReport,
   wholeMs: number,

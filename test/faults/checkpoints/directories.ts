@@ -14,7 +14,7 @@ const first = names[0]!;
 
 type Index = Record<string, unknown> & { weight_map: Record<string, string> };
 
-/** Splits the checkpoint into two shards, of which the second may have `more`; `change` gives other fields of the index. */
+/** Splits the checkpoint into two shards; the second may have `more`. `change` gives other fields of the index. */
 const sharded =
   (
     change: (map: Index['weight_map'], directory: string) => Partial<Index> = () => ({}),

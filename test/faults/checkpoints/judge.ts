@@ -34,7 +34,7 @@ export interface Ended {
   peakBytes: number;
 }
 
-/** `sida` as a process. `during` sees it while it runs, and what it has said so far. `peak` is a file for its memory. */
+/** `sida` as a process. `during` sees it, and what it has said so far. `peak` is a file for its memory. */
 export function sida(
   args: string[],
   peak: string,
