@@ -1,47 +1,13 @@
-// Labels that are too long to score: refused at once and charged. Clients that leave take their work with them.
+// Clients that leave take their work with them.
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, expect } from 'vitest';
-import { ask } from '../support/http-client.js';
-import { keyFile } from '../support/key-file.js';
+import { expect } from 'vitest';
 import { percentile, serverFault } from './subject.js';
-
-const keys = keyFile({ good: ['infer', 'metrics'], bad: ['infer'] });
-afterAll(() => keys.remove());
-const { good, bad } = keys.headers;
 
 async function took(run: () => Promise<unknown>): Promise<number> {
   const started = performance.now();
   await run();
   return performance.now() - started;
 }
-
-/** 64 labels of about a thousand tokens each. */
-const labels = Array.from(
-  { length: 64 },
-  (_, label) => `${String.fromCharCode(97 + (label % 26))}${label}${'1.'.repeat(500)}`,
-);
-const args = ['--api-keys', keys.path, '--rate-limit', '200000'];
-
-serverFault('labels that are too long', { headers: good, args }, async (subject, report) => {
-  const quiet = percentile(await subject.goodUntil(delay(3_000), 20), 0.5);
-  const remaining: number[] = [];
-  let slowest = 0;
-  for (const input of ['a', ['a', 'b'], 'a']) {
-    const body = { template: '{text}', labels, input };
-    const ms = await took(async () => {
-      const asked = { method: 'POST', headers: bad, body };
-      const { status, json, headers } = await ask(subject.port, '/v1/classify', asked);
-      expect([status, json.error.code], JSON.stringify(json)).toEqual([422, 'cannot_run']);
-      expect(json.error.message).toMatch(/\d+ .*\d+/);
-      remaining.push(Number(headers['x-ratelimit-remaining-tokens']));
-    });
-    slowest = Math.max(slowest, ms);
-  }
-  // What the header tells is after this reservation: a refund of everything would leave the first and third alike.
-  expect(remaining[2]).toBeLessThan(remaining[0]! - 20_000);
-  report.note(`3 refused with 422; a minute's tokens left ${remaining.join(', ')}`);
-  report.atMost('the slowest refusal, of a usual answer,', slowest / quiet, 100, '×');
-});
 
 /** As many long texts as a request takes; each of the requests keeps the tokenizer busy for a while. */
 const LONG = { input: Array.from({ length: 32 }, () => 'a '.repeat(16_000)) };
