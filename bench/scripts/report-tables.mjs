@@ -11,9 +11,6 @@ import { joinedFile } from '../dist/report/joined-file.js';
 import { markdownTable } from '../dist/report/markdown.js';
 import { sectionsOf } from '../dist/report/sections.js';
 import { SWITCH_MINI, SWITCH_WORDS } from '../dist/scenarios/models.js';
-import { QUANTIZED_MODELS } from './element-types/tables.mjs';
-import { LLAMA_LIMITED } from './gguf/tables.mjs';
-import { commandToday, hasResult, result } from './table-format.mjs';
 
 /** The models that a run measured or studied. */
 const namesOf = ({ models, fidelity }) => [
@@ -34,13 +31,6 @@ const CONDITIONS = 'bench/results/conditions';
 /** Of runs that measured a part each; where two measured the same, the later counts. */
 const RESULTS = [CONDITIONS, 'bench/results/systems', 'bench/results/fidelity'];
 const CHARTS = 'docs/charts';
-/** Results of bench/scripts/governor/governor.mjs. */
-const GOVERNED = ['governor', 'governor-link', 'governor-batches', 'governor-batches-decoder'];
-/** Results of bench/scripts/look-ahead/look-ahead.mjs over simulated links. */
-const LOOKED_AHEAD = ['look-ahead-link', 'look-ahead-fast-link', 'look-ahead-slow-link'];
-/** Recorded routing of decoders. */
-const REPLAYED = ['qwen', 'gemma', 'gptoss'];
-
 /** Without the patterns of a run that names many: the JSON has them all. Where the data lay says nothing. */
 function shortCommand(command, folder) {
   const patterns = command.match(/ --only (?:'[^']*'|\S+)/g) ?? [];
@@ -102,20 +92,6 @@ async function sectionText(files, { id, title, beside, sentences = [], chart, ta
   return [...parts, sourceText(files, parts.join('\n'), id)].join('\n\n');
 }
 
-function scriptResult(name) {
-  if (!hasResult(name)) return undefined;
-  const found = result(name);
-  return { ...found, command: commandToday(found.command) };
-}
-
-/** Each comparison has a command of its own. */
-function encoderPeers(name) {
-  if (!hasResult(name)) return undefined;
-  const { comparisons, ...found } = result(name);
-  const today = comparisons.map((each) => ({ ...each, command: commandToday(each.command) }));
-  return { ...found, comparisons: today };
-}
-
 const files = RESULTS.filter((folder) => existsSync(join(folder, BENCH_FILE))).map((folder) => {
   const file = readBenchFile(folder);
   checkTrees(file, join(folder, BENCH_FILE));
@@ -142,33 +118,7 @@ if (files.length > 0) {
     const text = markdownTable(make(joined));
     if (own.length > 0) benchTables[`bench-${name}`] = () => `${text}\n\n${sourceText(own, text, name)}`;
   }
-  const scripts = {
-    trainTime: scriptResult('train-time'),
-    lookAhead: LOOKED_AHEAD.flatMap((name) => scriptResult(name) ?? []),
-    decodeSystems: scriptResult('decode-systems'),
-    eviction: scriptResult('eviction'),
-    governed: GOVERNED.flatMap((name) => scriptResult(name) ?? []),
-    replayed: REPLAYED.flatMap((name) => scriptResult(`replay-${name}`) ?? []),
-    quantized: QUANTIZED_MODELS.flatMap((model) => scriptResult(`quantized-accuracy-${model}`) ?? []),
-    speed: {
-      kernels: scriptResult('kernels'),
-      encoderPeers: encoderPeers('encoder-peers'),
-      rest: scriptResult('rest-overhead'),
-      streams: scriptResult('streams'),
-      streamsOfPack: scriptResult('streams-pack'),
-      start: scriptResult('start'),
-      llamaLimited: LLAMA_LIMITED.flatMap((name) => scriptResult(name) ?? []),
-    },
-    speedWithAmx: {
-      kernels: scriptResult('kernels-amx'),
-      encoderPeers: encoderPeers('encoder-peers-amx'),
-      rest: scriptResult('rest-overhead-amx'),
-      streams: scriptResult('streams-amx'),
-      streamsOfPack: scriptResult('streams-pack-amx'),
-      start: scriptResult('start-amx'),
-    },
-  };
-  for (const section of sectionsOf(joined, scripts)) {
+  for (const section of sectionsOf(joined)) {
     const own = OF_RUNS.test(section.id)
       ? files.filter(({ file }) => sectionsOf(file).some(({ id }) => id === section.id))
       : files;

@@ -6,20 +6,15 @@ import { filledPage } from '../dist/report/filled-page.js';
 import { activeExpertTables } from './active-experts/tables.mjs';
 import { pruningTables } from './batch-pruning/tables.mjs';
 import { cudaTables } from './cuda/tables.mjs';
-import { decodeSystemsTables } from './decode-systems/tables.mjs';
 import { dependencyTables } from './dependency/tables.mjs';
-import { diskTables } from './disk/tables.mjs';
 import { quantizedTables } from './element-types/tables.mjs';
-import { evictionTables } from './eviction/tables.mjs';
 import { llamaTables } from './gguf/tables.mjs';
 import { kernelTables } from './kernels/tables.mjs';
 import { largeModelTables } from './larger-than-memory/tables.mjs';
-import { lookAheadTables } from './look-ahead/tables.mjs';
 import { passPartTables } from './pass-parts/tables.mjs';
 import { placementTables } from './placement/tables.mjs';
 import { plannerTables } from './planner/tables.mjs';
 import { predictorTables } from './predictor/tables.mjs';
-import { profileTables } from './profile/tables.mjs';
 import { replayTables } from './replay/tables.mjs';
 import { benchTables } from './report-tables.mjs';
 import { restTables } from './rest/tables.mjs';
@@ -28,13 +23,11 @@ import { transformersTables } from './transformers/tables.mjs';
 
 const tables = {
   ...predictorTables,
-  ...profileTables,
   ...pruningTables,
   ...activeExpertTables,
   ...dependencyTables,
   ...passPartTables,
   ...cudaTables,
-  ...diskTables,
   ...kernelTables,
   ...llamaTables,
   ...replayTables,
@@ -44,9 +37,6 @@ const tables = {
   ...benchTables,
   ...gatingTables,
   ...largeModelTables,
-  ...lookAheadTables,
-  ...decodeSystemsTables,
-  ...evictionTables,
   ...plannerTables,
   ...restTables,
 };

@@ -1,6 +1,6 @@
 // The tables of bench/scripts/element-types/quantized-accuracy.mjs.
+import { isTold } from '../../../dist/evaluation/paired-difference.js';
 import { dataTitle } from '../../dist/report/format.js';
-import { toldFromZeros } from '../../dist/report/targets/script-targets.js';
 import { result, source, table } from '../table-format.mjs';
 
 const typeName = ({ dtype, group }) => (group === undefined ? dtype : `${dtype}, groups of ${group}`);
@@ -42,7 +42,7 @@ function toldText(r, task) {
   const zeros = r.runs.find(({ control }) => control === 'experts of zeros');
   if (zeros === undefined)
     return 'Without experts of zeros nobody can tell what accuracy says of the experts.';
-  const told = toldFromZeros(r.runs[0].tasks[task], zeros.tasks[task]);
+  const told = isTold(zeros.tasks[task].lost);
   return told
     ? `Accuracy (${dataTitle(task)}) tells f32 from experts of zeros.`
     : `Accuracy (${dataTitle(task)}) cannot tell: f32 and experts of zeros lie within noise (95 % interval of the paired difference).`;

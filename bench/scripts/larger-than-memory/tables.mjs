@@ -56,42 +56,9 @@ function onGpu(name) {
 }
 
 export const largeModelTables = {
-  'switch-base': () => {
-    const rows = ['switch-base-8-f32', 'switch-base-128-bf16'].flatMap((name) => {
-      const r = result(`budget-${name}`);
-      return [
-        ['reference', r.reference],
-        ['budgeted', r.budgeted],
-      ].map(([label, run]) => [
-        `${name}, ${label}`,
-        mib(run.budgetBytes),
-        `${run.slots} of ${r.plan.experts}`,
-        mib(run.peakDeviceBytes),
-        `${mib(run.rssGrowthBytes)} (${(run.rssGrowthBytes / run.budgetBytes).toFixed(3)}× budget)`,
-        mib(run.bytesMoved),
-        `${(run.runMs / r.reference.runMs).toFixed(2)}×`,
-        r.identical ? 'identical' : 'DIFFERENT',
-      ]);
-    });
-    const head = [
-      'model, run',
-      'budget',
-      'slots',
-      'device peak',
-      'growth of RSS, peak',
-      'moved',
-      'time / reference',
-      'hidden states and logits',
-    ];
-    const sources = ['switch-base-8-f32', 'switch-base-128-bf16'].map((name) =>
-      source(result(`budget-${name}`)),
-    );
-    return `${table(head, rows)}\n\n${sources.join('  \n')}`;
-  },
   'olmoe-7b': () => teacherForced('olmoe-7b'),
   'qwen3-30b-a3b': () => teacherForced('qwen3-30b-a3b'),
   'gpt-oss-20b': () => teacherForced('gpt-oss-20b'),
   'cuda-decode': () => onGpu('cuda-decode-qwen3-30b'),
   'cuda-decode-olmoe-7b': () => onGpu('cuda-decode-olmoe-7b'),
-  'cuda-decode-before': () => onGpu('cuda-decode-qwen3-30b-before'),
 };

@@ -5,14 +5,12 @@ import { referenceKey } from '../scenarios/scenarios.js';
 import { systemNamed } from '../scenarios/systems.js';
 import { type MeasurementSummary, perSecond } from './bench-file.js';
 import type { CudaReport } from './cuda-facts.js';
-import { cudaTargets, met } from './cuda-targets.js';
-import { bytes, DASH, dataTitle, ms, percent, rate, shareName, times } from './format.js';
+import { bytes, DASH, dataTitle, ms, percent, rate, shareName } from './format.js';
 import { inputsText } from './groups.js';
 import type { Table } from './section.js';
 
 export const CUDA_TABLES = {
   'cuda-machine': machineTable,
-  'cuda-targets': targetsTable,
   'cuda-measurements': measurementsTable,
   'cuda-products': productsTable,
   'cuda-kernels': kernelsTable,
@@ -43,24 +41,6 @@ function machineTable({ gpu, machine, limits, gemm }: CudaReport): Table {
       ['tensor cores, bf16 from registers', gemm ? `${(gemm.mmaPerSecond / 1e12).toFixed(1)} TFLOP/s` : DASH],
     ],
   };
-}
-
-function targetsTable({ measurements, gemm }: CudaReport): Table {
-  const rows = cudaTargets(measurements?.measurements ?? [], gemm).map((row) => {
-    const show = row.unit === 'times' ? times : percent;
-    const verdict = { true: 'met', false: 'MISSED', undefined: 'not measured' }[String(met(row))]!;
-    return [row.what, row.where, `≥ ${show(row.limit)}`, show(row.value), verdict];
-  });
-  const compared = measurements?.comparisons ?? 0;
-  const differing = measurements?.differing ?? [];
-  rows.push([
-    `exact runs whose answers are not the resident run's, bit for bit, of ${compared}`,
-    'all',
-    '0',
-    String(differing.length),
-    compared === 0 ? 'not measured' : differing.length === 0 ? 'met' : `MISSED: ${differing.join(', ')}`,
-  ]);
-  return { head: ['target', 'where', 'limit', 'measured', ''], rows };
 }
 
 function measurementsTable({ measurements }: CudaReport): Table {
