@@ -6,7 +6,7 @@ import type { CompletionDelta, FromEngine } from '../../../src/protocol/engine-m
 import { describeJob } from '../../../src/queue/redis/describe-job.js';
 import { parseRecord, parseRequest } from '../../../src/queue/redis/ledger-values.js';
 import { plainEncoder } from '../../support/plain-encoder.js';
-import { SHAPE } from '../inference/scripted-engine.js';
+import { SHAPE } from '../inference/scripted-native-engine.js';
 import { COST } from '../queue/scripted-engine.js';
 import { TestServer } from '../server/test-server.js';
 import type { Job, Result } from './next-token-task.js';
