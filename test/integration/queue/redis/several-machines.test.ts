@@ -5,7 +5,7 @@ import { describeWithRedis, RedisServer } from '../../../support/redis.js';
 import { type Answer, classifyAll, MINI, ServerProcess, sst2 } from '../../../support/server-process.js';
 import { WorkerProcess } from '../../../support/worker-process.js';
 
-const sentences = sst2().slice(0, 320);
+const sentences = sst2().slice(0, 160);
 const COMPLETION = { prompt: 'The film was <extra_id_0>.', max_tokens: 40, return_token_ids: true };
 // Short times keep the tests fast.
 const FAST = ['--lock-duration', '2s', '--stalled-interval', '500ms'];
@@ -15,8 +15,7 @@ const workerArgs = (redis: RedisServer) => ['--redis', redis.url, '--model', MIN
 
 /** Sends one request for each sentence. Resolves with the statuses and answers in order. */
 function askOneByOne(server: ServerProcess, count: number): Promise<Answer[]> {
-  const ask = (i: number) =>
-    server.post('/v1/classify', { task: 'sst2', input: sentences[i % sentences.length]!.text });
+  const ask = (i: number) => server.post('/v1/classify', { task: 'sst2', input: sentences[i]!.text });
   return Promise.all(Array.from({ length: count }, (_, i) => ask(i)));
 }
 
@@ -77,8 +76,8 @@ describeWithRedis('a server without an engine and two workers', () => {
   });
 
   it('answers every request rightly when a worker is killed, and another told to end, under load', async () => {
-    const golden = await askOneByOne(embedded, 200);
-    const running = askOneByOne(server, 200);
+    const golden = await askOneByOne(embedded, 160);
+    const running = askOneByOne(server, 160);
     await someRun(redis);
     await workers[0]!.kill();
     const answers = await running;
@@ -91,7 +90,7 @@ describeWithRedis('a server without an engine and two workers', () => {
     expect(statuses(await ending)).toEqual([200]);
   });
 
-  it('requeues a job that a worker cannot finish in time, and another worker runs it', async () => {
+  it('requeues a job that a worker cannot finish in time, says that none is left, and the next one runs it', async () => {
     const completion = { ...COMPLETION, max_tokens: 300 };
     const golden = await embedded.post('/v1/completions', completion);
     await Promise.all(workers.map((worker) => worker.stop()));
@@ -100,19 +99,13 @@ describeWithRedis('a server without an engine and two workers', () => {
     await someRun(redis);
     expect(await workers[0].stop()).toBe(0);
     expect(await inLedger(redis, 'queued')).toBe(1);
-    workers = [await WorkerProcess.start(workerArgs(redis))];
-    const answer = await running;
-    expect([answer.status, answer.body.choices]).toEqual([200, golden.body.choices]);
-  });
-
-  it('reports that no worker serves the model when all have gone, and continues with the next one', async () => {
-    await workers[0]!.stop();
     await server.until(async () => (await server.get('/health/ready')).status === 503);
     const { body } = await server.get('/health/ready');
     expect(body).toMatchObject({ phase: 'queue_unavailable', reason: 'No worker serves the model' });
     workers = [await WorkerProcess.start(workerArgs(redis))];
+    const answer = await running;
+    expect([answer.status, answer.body.choices]).toEqual([200, golden.body.choices]);
     await server.ready(10_000);
-    expect(statuses(await askOneByOne(server, 4))).toEqual([200]);
   });
 });
 
