@@ -139,7 +139,7 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
     printLines(
       `${out}${endedBefore ? ' (was trained before)' : ''}`,
       ...tableLines(`l${'r'.repeat(rows[0]!.length - 1)}`, rows),
-      `curve: ${join(out, network, 'curve.svg')}`,
+      `measurements: ${join(out, network, 'training.jsonl')}`,
     );
   } finally {
     progress.stop();

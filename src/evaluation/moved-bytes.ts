@@ -1,7 +1,7 @@
 /** Replays the routing of a data set's batches to count the bytes that each policy would move. */
 
+import type { EvictionPolicyName } from '../config/engine-options.js';
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
-import type { EvictionPolicyName } from '../protocol/engine-messages.js';
 import { fewestLoads, leastBytes } from './fewest-loads.js';
 import type { ReplayBatch, ReplayPass } from './replay.js';
 import { type Device, type PassWatch, replayBelady, replayStore } from './replay-rules.js';
@@ -43,7 +43,7 @@ interface Rule extends Pick<Moved, 'policy' | 'tables' | 'lookahead'> {
   run(batches: readonly ReplayBatch[], device: Device, watch: PassWatch<ReplayPass>): void;
 }
 
-const REACTIVE = ['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering', 'farthest-next-use'] as const;
+const REACTIVE = ['lru', 'fifo', 'lfu', 'expert-buffering', 'farthest-next-use'] as const;
 
 export async function movedBytes(
   batches: readonly ReplayBatch[],

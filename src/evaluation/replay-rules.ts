@@ -1,5 +1,4 @@
 /** The rules that a replay compares. Each reports the experts that it would load in each pass. */
-import { Belady, type TrueVisit } from '../inference/belady.js';
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
 import { fewestLoads } from './fewest-loads.js';
 import { type ReplayBatch, type ReplayPass, type ReplayRule, replay } from './replay.js';
@@ -42,25 +41,63 @@ export function replayPinned<Pass extends ReplayPass>(
   replay(rest, store, { policy: lru, lookahead: null });
 }
 
-/** Belady's rule over the true routing of the running batch and the next `lookahead` batches. It loads on demand. */
+/**
+ * Belady's rule (MIN) over the true routing of the running batch and the next `lookahead` batches. It loads on demand.
+ * Beyond the look-ahead, an expert that was used more often counts as needed sooner. Of experts with the same next use,
+ * the one whose second use is sooner goes first: it is then loaded again, and the expert loaded last must stay.
+ */
 export function replayBelady<Pass extends Needs>(
   batches: readonly NeedsBatch<Pass>[],
-  { experts, slots }: Device,
+  { experts, slots }: Pick<Device, 'experts' | 'slots'>,
   lookahead: number,
   watch: PassWatch<NoInfer<Pass>>,
 ): void {
-  const lengths = batches.map(({ passes }) => passes.reduce((sum, { visits }) => sum + visits.length, 0));
-  const belady = new Belady<TrueVisit & { pass?: Pass }>(experts, slots, lookahead, {
-    batchVisits: lengths.reduce((most, length) => Math.max(most, length), 1),
-    onLoads: ({ pass }, ids) => {
-      for (const id of ids) watch.load(pass!, id, true);
-    },
-  });
-  batches.forEach(({ passes }, batch) => {
-    for (const pass of passes) for (const ids of pass.visits) belady.add({ batch, ids, pass });
-  });
-  // A batch beyond every look-ahead makes Belady process the batches before it.
-  belady.add({ batch: batches.length + lookahead, ids: [] });
+  const visits = batches.flatMap(({ passes }, batch) =>
+    passes.flatMap((pass) => pass.visits.map((ids) => ({ pass, ids, batch }))),
+  );
+  /** By flat id: the visits that need the expert, how many of them are behind, and how many counted as uses. */
+  const visitsOf = Array.from({ length: experts }, (): number[] => []);
+  const behind = new Int32Array(experts);
+  const uses = new Int32Array(experts);
+  for (const [at, { ids }] of visits.entries()) for (const id of ids) visitsOf[id]!.push(at);
+  let shown = 0;
+  const visitOr = (id: number, nth: number, unknown: number) => {
+    const at = visitsOf[id]![behind[id]! + nth] ?? shown;
+    return at < shown ? at : unknown;
+  };
+  const guess = (id: number) => visits.length + 1 / (uses[id]! + 1);
+  const nextOf = (id: number) => visitOr(id, 0, guess(id));
+  const secondOf = (id: number) => (visitOr(id, 0, -1) < 0 ? guess(id) : visitOr(id, 1, guess(id)));
+  const held: number[] = [];
+  const places = new Int32Array(experts).fill(-1);
+  const evict = () => {
+    let victim = held[0]!;
+    for (const id of held) {
+      const later = nextOf(id) - nextOf(victim);
+      if (later > 0 || (later === 0 && (secondOf(victim) - secondOf(id) || victim - id) > 0)) victim = id;
+    }
+    const last = held.pop()!;
+    if (last !== victim) {
+      held[places[victim]!] = last;
+      places[last] = places[victim]!;
+    }
+    places[victim] = -1;
+  };
+  for (const { pass, ids, batch } of visits) {
+    while (shown < visits.length && visits[shown]!.batch <= batch + lookahead) shown += 1;
+    for (const id of ids) behind[id]! += 1;
+    const loads = ids.filter((id) => places[id]! < 0);
+    // The next victim is loaded first, so that later loads can evict it.
+    if (held.length + loads.length > slots)
+      loads.sort((a, b) => nextOf(b) - nextOf(a) || secondOf(a) - secondOf(b));
+    for (const id of loads) {
+      while (held.length > 0 && held.length >= slots) evict();
+      places[id] = held.length;
+      held.push(id);
+      watch.load(pass, id, true);
+    }
+    for (const id of ids) uses[id]! += 1;
+  }
 }
 
 /** Belady's rule over the whole run. No other rule loads less. */

@@ -9,6 +9,8 @@ export class SseStream {
   #largest = 0;
   /** Bytes of this round of the event loop, which the connection cannot have taken yet. */
   #fresh = 0;
+  /** Whether an event is being sent in pieces. */
+  #within = false;
 
   /** `onOverflow` is called once when the reader falls too far behind; the connection is then closed. */
   constructor(res: ServerResponse, onOverflow: () => void, stallMs: number = LIMITS.streamStallMs) {
@@ -37,11 +39,16 @@ export class SseStream {
     this.#write(`${nameLine(name)}data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`);
   }
 
-  /** Sends an event whose data is JSON that many readers share. */
-  sendWritten(json: Buffer, name: string): void {
+  /** Sends an event whose data is JSON in pieces, as fast as the reader takes them. Send nothing else meanwhile. */
+  async sendPieces(pieces: readonly Buffer[], name?: string): Promise<void> {
+    this.#within = true;
     this.#write(`${nameLine(name)}data: `);
-    this.#write(json);
+    for (const piece of pieces) {
+      this.#write(piece);
+      await this.drained();
+    }
     this.#write('\n\n');
+    this.#within = false;
   }
 
   /**
@@ -70,7 +77,7 @@ export class SseStream {
 
   /** Sends a comment, which readers ignore. It keeps a quiet connection open. */
   comment(): void {
-    this.#write(':\n\n');
+    if (!this.#within) this.#write(':\n\n');
   }
 
   end(): void {

@@ -27,6 +27,7 @@ afterAll(() => subject.stop());
 
 const random = randomFrom(18);
 const answer = (prompt: number[]) => ({ prompt, max_tokens: TOKENS, stream: true });
+const PIPELINED = postText(PATH, answer([5, 9]));
 const LONG_PROMPT = Array.from({ length: 2_000 }, (_, i) => 2 + (i % 400));
 
 function dropWhileUploading(): Promise<void> {
@@ -90,6 +91,14 @@ fault('F18', 'clients that go away', async (report) => {
       'decode',
       () => dropAtPiece(subject.port, postText(PATH, answer([5, 9])), 2 + Math.floor(random() * 40)),
     ],
+    ['a pipelined request', () => dropAfter(subject.port, PIPELINED.repeat(3), random() * prefillMs)],
+    [
+      'decode, with a pipelined request',
+      () =>
+        openStream(subject.port, PIPELINED, (_, socket) => {
+          socket.write(PIPELINED.repeat(2), () => socket.destroy());
+        }),
+    ],
   ];
   const latencies: number[] = [];
   let slowest = 0;
@@ -123,7 +132,9 @@ fault('F18', 'clients that go away', async (report) => {
   slowest = Math.max(slowest, await slotsFree());
   expect(await metric('sida_engine_restarts_total')).toBe(0);
 
-  report.note(`${EACH} each at upload, in the queue, at prefill, at the first byte and while decoding`);
+  report.note(
+    `${EACH} each at upload, in the queue, at prefill, at the first byte, while decoding, and with pipelined requests`,
+  );
   report.note(`no slot and no KV page left in use, ${latencies.length} answers to others right`);
   report.withinTime('slots free within', slowest, 1_000, 'ms', await aTimer(3, 'ms'));
   report.note(
@@ -154,5 +165,22 @@ fault('F18', 'compute after the client went away', async (report) => {
   }
   report.note(`steps beyond those of a whole answer: ${steps.join(', ')}`);
   report.atMost('most steps after the client went away', Math.max(...steps), 1, '');
+
+  const before = await passes();
+  const [accepted, active] = ['sida_queue_accepted_total', 'sida_queue_active_jobs'];
+  const acceptedBefore = (await metricsOf(server))(accepted);
+  // The first one begins alone. The others would each run for hundreds of steps.
+  await openStream(Number(port), postText(PATH, answer([5, 9])), (_, socket) => {
+    socket.write(postText(PATH, answer([5, 9])).repeat(29), () => setTimeout(() => socket.destroy(), 200));
+  });
+  await dropAfter(Number(port), postText(PATH, answer([5, 9])).repeat(30), 200);
+  const steps30 = (await passes()) - before;
+  report.note(`${steps30} steps for two connections with 30 requests each`);
+  expect((await metricsOf(server))(accepted)).toBe(acceptedBefore + 1);
+  expect((await metricsOf(server))(active)).toBe(0);
+  report.atMost('steps of the first of them', steps30, TOKENS / 4, '');
+  const timer = await aTimer(2);
+  const started = performance.now();
   expect(await server.stop()).toBe(0);
+  report.withinTime('SIGTERM ended it after', (performance.now() - started) / 1_000, 1, 's', timer);
 });

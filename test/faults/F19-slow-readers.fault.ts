@@ -1,5 +1,6 @@
-// Readers of streams that take a byte a second.
+// Readers of streams that take a byte a second, and large answers that are read fast.
 import { connect, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { LIMITS } from '../../src/server/limits.js';
 import { eventually } from '../support/eventually.js';
@@ -131,4 +132,38 @@ fault('F19', 'slow readers of streams', async (report) => {
   report.ratio('p99 of others, of that beside fast readers,', p99 / fastP99, 1.1, 2, '×');
   expect(jobsIn(await subject.metrics())).toBe(0);
   await subject.recovered(report);
+});
+
+/** As many as a request may have: five megabytes of numbers. */
+const EMBEDDINGS = { input: Array.from({ length: 2_048 }, (_, i) => [2 + (i % 400)]) };
+
+/** The event loop's lag since the last scrape, at p99. */
+async function lagMs(of: Subject): Promise<number> {
+  return 1_000 * (await of.metrics())('sida_nodejs_eventloop_lag_p99_seconds');
+}
+
+fault('F19', 'large answers', async (report) => {
+  const words = await Subject.start();
+  // The first answer is written by code that is not compiled yet.
+  const whole = (await words.ask('/v1/embeddings', { method: 'POST', body: EMBEDDINGS })).json.data;
+  expect(whole).toHaveLength(EMBEDDINGS.input.length);
+  await lagMs(words);
+  await words.goodUntil(delay(3_000));
+  const quiet = await lagMs(words);
+  const request = postText('/v1/embeddings', EMBEDDINGS, 'connection: close');
+  const answers = Promise.all(Array.from({ length: 8 }, () => words.raw(request, 60_000)));
+  const latencies = await words.goodUntil(answers, 10);
+  const lag = await lagMs(words);
+  const lengths = (await answers).map(({ length }) => length);
+  expect(Math.min(...lengths)).toBeGreaterThan(4 * MIB);
+  report.note(
+    `8 answers of ${(lengths[0]! / MIB).toFixed(1)} MiB, ${latencies.length} answers to others right`,
+  );
+  report.withinTime('event loop lag p99', lag, 50, 'ms', {
+    what: 'the lag without them',
+    value: quiet,
+    times: 10,
+  });
+  await words.recovered(report);
+  await words.stop();
 });

@@ -71,15 +71,12 @@ fault('F20', 'slow headers, slow bodies, idle sockets', async (report) => {
   const both = Promise.all([longest(headers), longest(bodies)]);
   const latencies = await subject.goodUntil(both);
   const [headerMs, bodyMs] = await both;
-  // Near the limit of connections those that have said least make way for others, unanswered.
-  const shed = headers.length - answered(headers);
   const seconds = (ms: number) => (ms / 1000).toFixed(1);
   report.note(
     `1,000 slow clients: headers ended within ${seconds(headerMs)} s, bodies within ${seconds(bodyMs)} s`,
   );
-  report.note(`${1_000 - shed} with 408, ${shed} made way for others`);
-  expect(answered(bodies)).toBe(bodies.length);
-  expect(shed).toBeLessThan(100);
+  report.note('1,000 with 408');
+  expect([answered(headers), answered(bodies)]).toEqual([headers.length, bodies.length]);
   report.withinTime('slow headers ended within', headerMs, LIMITS.headersTimeoutMs + SLACK_MS, 'ms', timer);
   const slower = { ...timer, times: (1.5 * LIMITS.requestTimeoutMs) / 1000 };
   report.withinTime('slow bodies ended within', bodyMs, LIMITS.requestTimeoutMs + SLACK_MS, 'ms', slower);
@@ -106,7 +103,7 @@ fault('F20', 'slow headers, slow bodies, idle sockets', async (report) => {
   );
   report.withinTime(`p99 of ${idleLatencies.length} good requests`, p99(idleLatencies), 1_000, 'ms', quiet);
   const metric = await subject.metrics();
-  expect(metric('sida_http_connection_errors_total{reason="silent"}')).toBeGreaterThan(1_000);
+  expect(metric('sida_http_connection_errors_total{reason="too_many_connections"}')).toBeGreaterThan(1_000);
   expect(metric('sida_http_connection_errors_total{reason="request_timeout"}')).toBeGreaterThan(900);
   await subject.recovered(report);
 });

@@ -1,23 +1,31 @@
-// More connections than the server takes, which ask for next to nothing and never stop.
+// Crowds of connections that ask for much and leave, or hold more connections than they may.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { Agent } from 'node:http';
 import { setPriority } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect } from 'vitest';
-import { LIMITS } from '../../src/server/limits.js';
 import { LOW_PRIORITY } from './attackers.js';
 import { type FaultReport, fault } from './fault.js';
+import { Heartbeat } from './heartbeat.js';
+import { aTimer } from './quiet.js';
 import { percentile, Subject } from './subject.js';
 
-/** Above `LIMITS.connections`, so that room must be made. */
-const CROWD = 2_500;
+/** Crowds whose members come back again and again, and one that comes once. */
+const CROWDS = [40, 100];
+const LARGE_CROWD = 2_500;
 /** What one address may hold where there is an option for it, and the crowd that comes from it. */
 const CAP = 256;
-const CROWD_OF_ONE = 600;
+const CROWD_OF_ONE = 400;
 const GOOD = 200;
 /** Good connections and those of the looks at the metrics, beside the crowd's. */
 const OWN = 8;
+/** A good request without an answer after this long has failed. */
+const GOOD_MS = 10_000;
+/** How much slower the slowest good requests may be beside a crowd of one address that holds what it may. */
+const MOST_SLOWER = 10;
+/** A probe asks this often, so that answers are so far apart without a crowd. */
+const PROBE_EVERY_MS = 200;
 
 let subject: Subject;
 let capped: Subject;
@@ -27,28 +35,30 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([subject?.stop(), capped?.stop()]));
 
-/** A good request without an answer after this long has failed. */
-const GOOD_MS = 10_000;
-/** How much slower the slowest good requests may be beside the crowd. */
-const MOST_SLOWER = 10;
-
 interface Member {
   /** Sent when the connection is open. */
   first: string;
   /** Sent again and again. */
-  drip: string;
-  everyMs: number;
+  drip?: string;
+  everyMs?: number;
+  /** It leaves after this time. */
+  leaveMs?: number;
 }
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`;
-const pings = (path: string): Member => ({ first: get(path), drip: get(path), everyMs: 500 });
-const SLOW_BODY =
-  'POST /v1/classify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n{';
-const KINDS: [what: string, member: Member][] = [
-  ['that ping on kept connections', pings('/health/live')],
-  ['that ask for what there is not', pings('/nothing')],
-  ['that ask for dear answers', pings('/metrics')],
-  ['whose bodies arrive slowly', { first: SLOW_BODY, drip: ' '.repeat(100), everyMs: 500 }],
+const post = (header: string) =>
+  `POST /v1/classify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n${header}\r\n\r\n`;
+const PIPELINE = get('/health/live').repeat(1_400);
+const CHUNKS = post('transfer-encoding: chunked') + '1\r\n \r\n'.repeat(2_000);
+
+const LEAVING: [what: string, member: Member][] = [
+  ['that pipeline 1,400 requests and leave', { first: PIPELINE, leaveMs: 300 }],
+  ['that send chunks of a byte and leave', { first: CHUNKS, leaveMs: 300 }],
+  ['that ask for something and leave at once', { first: get('/health/live'), leaveMs: 0 }],
+];
+const HOLDING: [what: string, member: Member][] = [
+  ['that ping on kept connections', { first: get('/health/live'), drip: get('/health/live'), everyMs: 500 }],
+  ['whose bodies arrive slowly', { first: post('content-length: 1000'), drip: ' ', everyMs: 500 }],
   ['whose headers arrive slowly', { first: 'GET / HTTP/1.1\r\n', drip: 'x-a: b\r\n', everyMs: 500 }],
 ];
 
@@ -56,9 +66,11 @@ interface Crowd extends Member {
   size: number;
   /** Members take them in turn. */
   addresses: string[];
+  /** Whether members connect again whenever they are closed. */
+  again: boolean;
 }
 
-/** A crowd that connects again whenever it is closed. The functions tell how often, and end it. */
+/** The functions tell how often the members have connected, and end the crowd. */
 async function gather({ port }: Subject, crowd: Crowd) {
   const child = fork(new URL('./crowd-process.mjs', import.meta.url), { execArgv: [] });
   setPriority(child.pid!, LOW_PRIORITY);
@@ -95,58 +107,68 @@ async function good(of: Subject): Promise<{ latencies: number[]; failed: number 
   return { latencies, failed };
 }
 
-/** Connections that were closed so far to make room, or for want of room. */
-async function shed(of: Subject): Promise<number> {
+/** Connections that were closed so far, for one of the reasons. */
+async function closed(of: Subject, ...reasons: string[]): Promise<number> {
   const { text } = await of.ask('/metrics');
-  const reasons = 'silent|idle|slow|too_many_connections|too_many_of_address';
-  const counts = text.matchAll(
-    new RegExp(`^sida_http_connection_errors_total\\{reason="(?:${reasons})"\\} (\\d+)$`, 'gm'),
+  const pattern = `^sida_http_connection_errors_total\\{reason="(?:${reasons.join('|')})"\\} (\\d+)$`;
+  return [...text.matchAll(new RegExp(pattern, 'gm'))].reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
+for (const [what, member] of LEAVING) {
+  for (const size of [...CROWDS, LARGE_CROWD]) {
+    const again = size < LARGE_CROWD;
+    fault('F43', `${size} clients ${what}${again ? ', again and again' : ''}`, async (report) => {
+      const before = await closed(subject, 'pipelined', 'small_chunks');
+      const timer = await aTimer(3, 'ms');
+      const probes = new Heartbeat(subject.port);
+      const gathered = await gather(subject, { ...member, size, addresses: ['127.0.0.1'], again });
+      const { latencies, failed } = await good(subject);
+      const connections = await gathered.connections();
+      gathered.end();
+      await probes.stop();
+      report.note(`${connections} connections of the crowd`);
+      report.note(`${latencies.length} of ${GOOD} good requests answered`);
+      expect(failed).toBe(0);
+      report.withinTime('probes answered within', probes.longestMs, 1_000 + PROBE_EVERY_MS, 'ms', timer);
+      if (member.first.length > 1_000) {
+        // A client that leaves before its request was read is closed by nobody.
+        const refused = (await closed(subject, 'pipelined', 'small_chunks')) - before;
+        report.note(`${refused} of them closed`);
+        expect(refused).toBeGreaterThan(connections / 2);
+      }
+      await subject.recovered(report);
+    });
+  }
+}
+
+async function besides(report: FaultReport, crowd: Crowd): Promise<void> {
+  const quiet = percentile((await good(capped)).latencies, 0.99);
+  const before = await closed(capped, 'too_many_of_address');
+  const gathered = await gather(capped, crowd);
+  let most = 0;
+  const watch = setInterval(() => {
+    most = Math.max(most, capped.descriptors());
+  }, 20);
+  const { latencies, failed } = await good(capped);
+  clearInterval(watch);
+  const beside = percentile(latencies, 0.99);
+  const connections = await gathered.connections();
+  gathered.end();
+  const shed = (await closed(capped, 'too_many_of_address')) - before;
+  report.note(`${latencies.length} of ${GOOD} good requests answered`);
+  report.note(`p99 ${quiet.toFixed(0)} ms alone, ${beside.toFixed(0)} ms beside them`);
+  report.note(`${connections} connections of the crowd, never more than ${most} open`);
+  report.note(`${shed} closed to make room`);
+  expect(failed).toBeLessThanOrEqual(GOOD / 100);
+  expect(shed).toBeGreaterThanOrEqual(CROWD_OF_ONE - CAP - OWN);
+  expect(most).toBeGreaterThan(CAP / 2);
+  expect(most).toBeLessThanOrEqual(CAP + OWN);
+  expect(beside / quiet).toBeLessThan(MOST_SLOWER);
+  await capped.recovered(report);
+}
+
+for (const [what, member] of HOLDING) {
+  fault('F43', `${CROWD_OF_ONE} clients of one address that may have ${CAP} ${what}`, (report) =>
+    besides(report, { ...member, size: CROWD_OF_ONE, addresses: ['127.0.0.2'], again: true }),
   );
-  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
-}
-
-async function besides(report: FaultReport, of: Subject, crowd: Crowd, mostOpen: number): Promise<void> {
-  const quiet = percentile((await good(of)).latencies, 0.99);
-  const before = await shed(of);
-  const gathered = await gather(of, crowd);
-  try {
-    let most = 0;
-    const watch = setInterval(() => {
-      most = Math.max(most, of.descriptors());
-    }, 20);
-    const { latencies, failed } = await good(of);
-    clearInterval(watch);
-    const beside = percentile(latencies, 0.99);
-    const connections = await gathered.connections();
-    gathered.end();
-    const closed = (await shed(of)) - before;
-    report.note(`${latencies.length} of ${GOOD} good requests answered`);
-    report.note(`p99 ${quiet.toFixed(0)} ms alone, ${beside.toFixed(0)} ms beside them`);
-    report.note(`${connections} connections of the crowd, never more than ${most} open`);
-    report.note(`${closed} closed to make room`);
-    expect(failed).toBeLessThanOrEqual(GOOD / 100);
-    // Whoever is more than the limit has made another one go.
-    expect(closed).toBeGreaterThanOrEqual(crowd.size - mostOpen);
-    expect(most).toBeGreaterThan(mostOpen / 2);
-    expect(most).toBeLessThanOrEqual(mostOpen);
-    expect(beside / quiet).toBeLessThan(MOST_SLOWER);
-  } finally {
-    gathered.end();
-  }
-  await of.recovered(report);
-}
-
-for (const [what, member] of KINDS) {
-  for (const [from, addresses] of [
-    ['one address', ['127.0.0.1']],
-    ['as many addresses', Array.from({ length: CROWD }, (_, i) => `127.0.${1 + (i >> 8)}.${i & 255}`)],
-  ] as const) {
-    fault('F43', `${CROWD} clients of ${from} ${what}`, (report) =>
-      besides(report, subject, { ...member, size: CROWD, addresses: [...addresses] }, LIMITS.connections),
-    );
-  }
-  fault('F43', `${CROWD_OF_ONE} clients of one address that may have ${CAP} ${what}`, (report) => {
-    const crowd = { ...member, size: CROWD_OF_ONE, addresses: ['127.0.0.2'] };
-    return besides(report, capped, crowd, CAP + OWN);
-  });
 }

@@ -11,8 +11,9 @@ import { footprint, Subject } from './subject.js';
 
 /** Shorter than the usual 30 s and 5 s, so that the suite does not wait for them. */
 export const LOCK_MS = 2_000;
-export const STALLED_MS = 500;
-export const FAST = ['--lock-duration', `${LOCK_MS}ms`, '--stalled-interval', `${STALLED_MS}ms`];
+/** How often workers look for jobs of dead workers, at most. */
+export const STALLED_MS = LOCK_MS / 6;
+export const FAST = ['--lock-duration', `${LOCK_MS}ms`];
 /** Few experts fit, so that the workers move some for every job. */
 export const SMALL = ['--memory-budget', '20%', '--threads', '1', '--log-level', 'warn'];
 

@@ -15,7 +15,7 @@ import {
 } from './place-experts.js';
 
 export const PLACED_BY = ['index', 'round-robin', 'greedy', 'anti-correlation'] as const;
-export type PlacedBy = (typeof PLACED_BY)[number];
+type PlacedBy = (typeof PLACED_BY)[number];
 
 type Place = (experts: number, devices: number, history: () => LoadMatrix) => Placement;
 
@@ -27,9 +27,9 @@ const PLACE: Record<PlacedBy, Place> = {
 };
 
 /** Those that need no table: a table is about all experts of a layer, and a device holds a part of them. */
-export type DevicePolicy = Exclude<(typeof BLIND)[number], 'static-hot'> | 'belady';
+type DevicePolicy = (typeof BLIND)[number] | 'belady';
 
-export interface DeviceMissOptions {
+interface DeviceMissOptions {
   devices: number;
   /** Experts that all caches hold together; each device has an equal part. */
   slots: number;
@@ -89,7 +89,7 @@ export function deviceMisses(
       layerExperts: experts,
       slots: Math.floor(slots / devices) + (device < slots % devices ? 1 : 0),
     };
-    runPolicy({ policy, lookahead: null }, part, memory, 0, {
+    runPolicy({ policy, lookahead: null }, part, memory, {
       load: (pass) => {
         loads += 1;
         own[placeOf.get(pass.visits)!]! += 1;

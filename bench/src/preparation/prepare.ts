@@ -102,7 +102,7 @@ async function makeCheckpoint(model: BenchModel, out: string, { onStep, signal }
   onStep(`${name}: writing ${what} (${formatBytes(diskNeed(model).checkpoint)})`);
   rmSync(out, { recursive: true, force: true });
   if (expertBytes !== undefined) {
-    const script = `${SCRIPTS}padded/pad-experts.mjs`;
+    const script = `${SCRIPTS}pad-experts.mjs`;
     const args = ['--model', checkpointOf(model), '--out', out, '--expert-bytes', expertBytes];
     await run(process.execPath, [script, ...args], { signal });
     return;

@@ -12,8 +12,6 @@ export interface Sizes {
   training(model: BenchModel): number;
   /** Measured texts of a task. */
   sentences(model: BenchModel, data: DataName): number;
-  /** Seconds of requests over REST. */
-  restSeconds: number;
   /** Inputs of a study. */
   study: number;
 }
@@ -36,7 +34,6 @@ export const QUICK_SIZES: Sizes = {
   trainingMinutes: 0.3,
   training: ({ weights }) => (weights === 'trained' ? 200 : 120),
   sentences: ({ weights }) => (weights === 'trained' ? 64 : 16),
-  restSeconds: 3,
   study: 48,
 };
 
@@ -49,7 +46,6 @@ export const FULL_SIZES: Sizes = {
       leastInputs(model),
       model.weights === 'trained' ? Math.ceil(mostInputs(model) * SHARE_OF[data]) : 0,
     ),
-  restSeconds: 20,
   study: 400,
 };
 
@@ -59,7 +55,6 @@ export const CUDA_SIZES: Sizes = {
   trainingMinutes: 0.2,
   training: ({ weights }) => (weights === 'trained' ? 200 : 160),
   sentences: (_, data) => ({ sst2: 192, mrpc: 128, multirc: 64, words: 192 })[data],
-  restSeconds: 10,
   study: 0,
 };
 
@@ -69,11 +64,11 @@ export const CUDA_SIZES: Sizes = {
  */
 export function warmUpOf(
   { weights }: BenchModel,
-  { scenario: { link, arrivals } }: Measurement,
+  { scenario: { link } }: Measurement,
   { texts, training }: Pick<BenchInputs, 'texts' | 'training'>,
 ): readonly string[] {
   const count = weights === 'trained' ? texts.length >> 2 : texts.length >> 1;
-  const others = training.slice(0, arrivals === undefined ? Math.max(4, count) : 16);
+  const others = training.slice(0, Math.max(4, count));
   return link === 'disk' ? others : [...texts, ...others];
 }
 

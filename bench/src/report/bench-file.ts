@@ -4,9 +4,7 @@ import { join } from 'node:path';
 import { SidaError } from '../../../dist/errors.js';
 import type { BenchResult, Sample } from '../runs/result.js';
 import { inputsKey, type Measurement } from '../scenarios/scenarios.js';
-import type { DependencyReport } from '../studies/dependency.js';
-import type { GatingResult } from '../studies/gating.js';
-import type { TaskFidelity } from '../studies/task-fidelity.js';
+import type { TaskFidelity } from '../studies/studies.js';
 import { isChangedTree } from '../support/provenance.js';
 import { medians } from '../support/statistics.js';
 
@@ -23,9 +21,6 @@ export interface MeasurementSummary extends Measurement, Omit<Sample, 'answers' 
 export interface BenchFile extends Omit<BenchResult, 'measurements'> {
   measurements: MeasurementSummary[];
   fidelity: TaskFidelity[];
-  dependency: DependencyReport[];
-  /** Null or absent if it did not run. */
-  gating?: GatingResult | null;
 }
 
 export const BENCH_FILE = 'bench.json';
@@ -48,15 +43,10 @@ export function readBenchFile(out: string): BenchFile {
   return file;
 }
 
-/** Commits of the result that were measured in a tree with changes, so that nobody can check them out. */
-export function changedTrees({ provenance, measurements }: BenchFile): string[] {
+/** Throws cannot_run for a result from a tree with changes, which nobody can check out. */
+export function checkTrees({ provenance, measurements }: BenchFile, where: string): void {
   const commits = [provenance.commit, ...measurements.flatMap((measurement) => measurement.commits)];
-  return [...new Set(commits)].filter(isChangedTree);
-}
-
-/** Throws cannot_run for a result from a tree with changes. */
-export function checkTrees(file: BenchFile, where: string): void {
-  const changed = changedTrees(file);
+  const changed = [...new Set(commits)].filter(isChangedTree);
   if (changed.length === 0) return;
   throw new SidaError({
     code: 'cannot_run',
@@ -64,10 +54,27 @@ export function checkTrees(file: BenchFile, where: string): void {
   });
 }
 
-export function summarize(
-  result: BenchResult,
-  studies: Pick<BenchFile, 'fidelity' | 'dependency' | 'gating'>,
-): BenchFile {
+/** Bytes are counted, so only the rounding of their median may lie below the bound. */
+const ROUNDING = 1e-6;
+
+/** Throws cannot_run if a measurement moved fewer bytes than any policy can: every row beside it may be wrong. */
+export function checkBounds(
+  measurements: readonly Pick<MeasurementSummary, 'name' | 'bytesMoved' | 'leastBytes'>[],
+): void {
+  const beaten = measurements.filter(
+    ({ bytesMoved, leastBytes = 0 }) => bytesMoved < (1 - ROUNDING) * leastBytes,
+  );
+  if (beaten.length === 0) return;
+  const named = beaten.map(
+    ({ name, bytesMoved, leastBytes }) => `${name} (${(bytesMoved / leastBytes!).toFixed(3)} of it)`,
+  );
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `Fewer bytes than any policy can move: ${named.join(', ')}. This is a bug in the measurement.`,
+  });
+}
+
+export function summarize(result: BenchResult, fidelity: TaskFidelity[]): BenchFile {
   const reference = new Map<string, string>();
   for (const { scenario, system, samples } of result.measurements) {
     if (system === 'resident' && samples.length > 0) reference.set(inputsKey(scenario), samples[0]!.answers);
@@ -87,8 +94,7 @@ export function summarize(
       };
     },
   );
-  const { fidelity, dependency, gating } = studies;
-  return { ...result, measurements, fidelity, dependency, gating: gating ?? null };
+  return { ...result, measurements, fidelity };
 }
 
 function sameShare(a: string, b: string): number | null {
@@ -97,8 +103,4 @@ function sameShare(a: string, b: string): number | null {
   let same = 0;
   for (let i = 0; i < length; i++) if (a[i] === b[i]) same += 1;
   return same / length;
-}
-
-export function perSecond({ sentences, wallMs }: Pick<MeasurementSummary, 'sentences' | 'wallMs'>): number {
-  return (1000 * sentences) / wallMs;
 }

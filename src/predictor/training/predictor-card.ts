@@ -101,7 +101,7 @@ function networkSection(
 
     ${commandOf(network, entry)}
 
-[curve.svg](${network}/curve.svg) shows loss and hit rates over the steps, and [training.jsonl](${network}/training.jsonl) holds every measurement.
+[training.jsonl](${network}/training.jsonl) holds the loss and the hit rates over the steps.
 
 ${tableOf(['stack', 'steps', 'epochs', 'minutes', 'best step', 'ended because'], trained)}
 

@@ -1,4 +1,4 @@
-/** Trains a predictor directory from traces: networks, token table, training log, curve and card. */
+/** Trains a predictor directory from traces: networks, token table, training log and card. */
 import { existsSync } from 'node:fs';
 import { cp, mkdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -23,7 +23,6 @@ import { OutputDirectory, saving } from './output-directory.js';
 import { predictorCard, type TrainingMinutes } from './predictor-card.js';
 import { openSetup, sequencesOf, type TrainingSetup, type TrainRequest } from './setup.js';
 import { sampleTokens } from './split.js';
-import { trainingCurve } from './training-curve.js';
 
 /** The measurements of a kind's training, one per line. */
 const LOG = 'training.jsonl';
@@ -230,11 +229,9 @@ async function publish(
       [...NETWORK_NAMES, 'token'].flatMap((name) => (measured[name] ? [[name, measured[name]]] : [])),
     ),
   };
-  const curve = trainingCurve(evaluations, meta.topK);
   const card = predictorCard(manifest, await trainingMinutes(out, manifest));
   const json = `${JSON.stringify(manifest, null, 1)}\n`;
-  await saving(out, curve.length + card.length + json.length, async () => {
-    await writeWholeFile(join(folder, 'curve.svg'), curve);
+  await saving(out, card.length + json.length, async () => {
     await writeWholeFile(join(out, 'README.md'), card);
     await writeWholeFile(join(out, MANIFEST), json);
   });

@@ -25,7 +25,7 @@ it('reaches the accuracy of the card with every expert resident', () => {
   expect(Math.abs(right / reference.length - CARD_ACCURACY)).toBeLessThan(0.001);
 });
 
-describe.each(['lru', 'fifo', 'lfu', 'lifo'])('policy %s', (policy) => {
+describe.each(['lru', 'fifo', 'lfu'])('policy %s', (policy) => {
   let server: ServerProcess;
   beforeAll(async () => {
     server = await ServerProcess.start(['--model', MINI, '--memory-budget', '100%', '--policy', policy]);

@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JobRecord } from '../../../src/queue/job-queue.js';
 import { hasEnded } from '../../../src/queue/job-queue.js';
-import { joinDeltas } from '../../../src/server/join-deltas.js';
 import { eventually } from '../eventually.js';
+import { joinDeltas } from '../join-deltas.js';
 import {
   answered,
   completion,

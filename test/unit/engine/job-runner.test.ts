@@ -63,7 +63,6 @@ const cost = {
   predicted: 0,
   hits_top1: 0,
   hits_top3: 0,
-  belady_bytes: 0,
 };
 const end: JobEnd = { cost, startedMs: 2, endedMs: 5 };
 const complete = (more: Partial<Extract<TaskJob, { kind: 'complete' }>> = {}): TaskJob => {

@@ -35,7 +35,6 @@ export function bench(pages = 64, shape = SHAPE, prefixCache = false) {
     maxBatchTokens: 32,
     prefixCache,
     policy: EVICTION_POLICIES.lru,
-    lookahead: 4,
     lookAheadLayers: 0,
     linkBandwidth: 0,
     builderStats: new BuilderStats(),

@@ -8,7 +8,7 @@ import { WorkerProcess } from '../../../support/worker-process.js';
 const sentences = sst2().slice(0, 160);
 const COMPLETION = { prompt: 'The film was <extra_id_0>.', max_tokens: 40, return_token_ids: true };
 // Short times keep the tests fast.
-const FAST = ['--lock-duration', '2s', '--stalled-interval', '500ms'];
+const FAST = ['--lock-duration', '2s'];
 const SMALL = ['--memory-budget', '20%', '--threads', '1', '--log-level', 'warn'];
 
 const workerArgs = (redis: RedisServer) => ['--redis', redis.url, '--model', MINI, ...SMALL, ...FAST];
