@@ -1,4 +1,4 @@
-// Exact mode over HTTP: the answers are the same for every policy and at four budgets that change while the server runs.
+// Exact mode over HTTP: the answers are the same for every policy and at four budgets that change meanwhile.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { classifyAll, MINI, ServerProcess, sst2 } from '../../support/server-process.js';
 
