@@ -117,7 +117,7 @@ async function closed(of: Subject, ...reasons: string[]): Promise<number> {
 for (const [what, member] of LEAVING) {
   for (const size of [...CROWDS, LARGE_CROWD]) {
     const again = size < LARGE_CROWD;
-    fault('F43', `${size} clients ${what}${again ? ', again and again' : ''}`, async (report) => {
+    fault(`${size} clients ${what}${again ? ', again and again' : ''}`, async (report) => {
       const before = await closed(subject, 'pipelined', 'small_chunks');
       const timer = await aTimer(3, 'ms');
       const probes = new Heartbeat(subject.port);
@@ -168,7 +168,7 @@ async function besides(report: FaultReport, crowd: Crowd): Promise<void> {
 }
 
 for (const [what, member] of HOLDING) {
-  fault('F43', `${CROWD_OF_ONE} clients of one address that may have ${CAP} ${what}`, (report) =>
+  fault(`${CROWD_OF_ONE} clients of one address that may have ${CAP} ${what}`, (report) =>
     besides(report, { ...member, size: CROWD_OF_ONE, addresses: ['127.0.0.2'], again: true }),
   );
 }

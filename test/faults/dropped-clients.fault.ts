@@ -77,7 +77,7 @@ async function slotsFree(): Promise<number> {
   return ms;
 }
 
-fault('F18', 'clients that go away', async (report) => {
+fault('clients that go away', async (report) => {
   const metric = async (name: string) => (await subject.metrics())(name);
   const cancelled = () => metric('sida_queue_jobs_total{outcome="cancelled"}');
   const prefillMs = await timeOfPrefill();
@@ -146,7 +146,7 @@ fault('F18', 'clients that go away', async (report) => {
   await subject.recovered(report);
 });
 
-fault('F18', 'compute after the client went away', async (report) => {
+fault('compute after the client went away', async (report) => {
   // Each step waits for experts, for longer than a message takes.
   const slow = ['--memory-budget', '1%', '--link-latency', '20ms', '--predictor', 'none'];
   const server = await ServerProcess.start(['--model', TINY, ...slow]);

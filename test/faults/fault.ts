@@ -44,12 +44,7 @@ export interface FaultReport {
   withinTime(what: string, value: number, limit: number, unit: 's' | 'ms', quiet: Quiet): void;
 }
 
-type Run = (report: FaultReport) => Promise<void>;
-
-export function fault(what: string, run: Run): void;
-export function fault(id: string, what: string, run: Run): void;
-export function fault(...given: [string, Run] | [string, string, Run]): void {
-  const [what, run] = given.slice(-2) as [string, Run];
+export function fault(what: string, run: (report: FaultReport) => Promise<void>): void {
   it(what, async ({ task }) => {
     const file = basename(task.file.name, '.fault.ts');
     const figures: string[] = [];

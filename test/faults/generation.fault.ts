@@ -70,7 +70,7 @@ async function nothingHeld(server: ServerProcess): Promise<void> {
   expect(value('sida_engine_restarts_total')).toBe(0);
 }
 
-fault('F50', 'a client leaves during the prefill of 8,000 tokens', async (report) => {
+fault('a client leaves during the prefill of 8,000 tokens', async (report) => {
   // A pass of some seconds, which are those of loading experts, so that the server has heard of each before the next.
   const slow = ['--memory-budget', '1%', '--link-latency', '40ms', '--predictor', 'none'];
   const size = ['--max-batch-tokens', String(PASS_TOKENS), '--kv-tokens', '16384', '--prefix-cache', 'off'];
@@ -94,7 +94,7 @@ fault('F50', 'a client leaves during the prefill of 8,000 tokens', async (report
   expect(await server.stop()).toBe(0);
 });
 
-fault('F50', '200 streams dropped at random tokens while KV pages run out', async (report) => {
+fault('200 streams dropped at random tokens while KV pages run out', async (report) => {
   const model = makeModel();
   const requests = Array.from({ length: GENERATIONS }, (_, i) => ({
     prompt: promptOf(i, 20 + i),
@@ -131,64 +131,60 @@ fault('F50', '200 streams dropped at random tokens while KV pages run out', asyn
   expect(await server.stop()).toBe(0);
 });
 
-fault(
-  'F50',
-  'chat templates without an end, dear grammars, and stop strings beyond measure',
-  async (report) => {
-    const endless = [
-      '{% for i in range(1000000000) %}x{% endfor %}',
-      '{% for a in range(10000) %}{% for b in range(10000) %}{% for c in range(10000) %}{% endfor %}{% endfor %}{% endfor %}',
-      "{% set t = namespace(x='x') %}{% for i in range(100) %}{% set t.x = t.x + t.x %}{% endfor %}{{ t.x }}",
-    ];
-    const messages = [{ role: 'user', content: 'Hello' }];
-    let slowest = 0;
-    for (const template of endless) {
-      const server = await start(makeModel(template), '--memory-budget', '100%');
-      const good = () => server.post(PATH, { prompt: promptOf(1, 5), max_tokens: 4, return_token_ids: true });
-      const { body: before } = await good();
-      const begin = performance.now();
-      const asked = Array.from({ length: 4 }, () => server.post('/v1/chat/completions', { messages }));
-      const { body: beside } = await good();
-      expect(beside.choices).toEqual(before.choices);
-      for (const { status, body } of await Promise.all(asked)) {
-        expect([status, body.error.message], template).toEqual([422, expect.stringContaining('template')]);
-      }
-      slowest = Math.max(slowest, performance.now() - begin);
-      await nothingHeld(server);
-      expect(await server.stop()).toBe(0);
-    }
-    report.note(`${endless.length} templates, four requests each: refused within ${Math.round(slowest)} ms`);
-
-    const server = await start(makeModel(), '--memory-budget', '100%');
+fault('chat templates without an end, dear grammars, and stop strings beyond measure', async (report) => {
+  const endless = [
+    '{% for i in range(1000000000) %}x{% endfor %}',
+    '{% for a in range(10000) %}{% for b in range(10000) %}{% for c in range(10000) %}{% endfor %}{% endfor %}{% endfor %}',
+    "{% set t = namespace(x='x') %}{% for i in range(100) %}{% set t.x = t.x + t.x %}{% endfor %}{{ t.x }}",
+  ];
+  const messages = [{ role: 'user', content: 'Hello' }];
+  let slowest = 0;
+  for (const template of endless) {
+    const server = await start(makeModel(template), '--memory-budget', '100%');
+    const good = () => server.post(PATH, { prompt: promptOf(1, 5), max_tokens: 4, return_token_ids: true });
+    const { body: before } = await good();
     const begin = performance.now();
-    const asked = Array.from({ length: 4 }, () =>
-      server.post('/v1/chat/completions', { messages, response_format: DEAR_FORMAT }),
-    );
-    const beside = server.post(PATH, { prompt: promptOf(1, 5), max_tokens: 4 });
-    expect((await beside).status).toBe(200);
-    const besideMs = performance.now() - begin;
+    const asked = Array.from({ length: 4 }, () => server.post('/v1/chat/completions', { messages }));
+    const { body: beside } = await good();
+    expect(beside.choices).toEqual(before.choices);
     for (const { status, body } of await Promise.all(asked)) {
-      expect([status, body.error.code], JSON.stringify(body)).toEqual([400, 'invalid_request']);
+      expect([status, body.error.message], template).toEqual([422, expect.stringContaining('template')]);
     }
-    const refusedMs = performance.now() - begin;
-    report.note(`a grammar of minutes, asked four times: refused within ${Math.round(refusedMs)} ms`);
-    expect(besideMs).toBeLessThan(refusedMs / 2);
-    const stops = [
-      Array.from({ length: 10_000 }, (_, i) => `stop ${i}`),
-      ['x'.repeat(100_000)],
-      Array.from({ length: 10_000 }, () => ''),
-    ];
-    for (const stop of stops) {
-      for (const [path, asked] of [
-        [PATH, { prompt: 'Hello' }],
-        ['/v1/chat/completions', { messages }],
-      ] as const) {
-        const { status, body } = await server.post(path, { ...asked, stop });
-        expect([status, body.error.param]).toEqual([400, expect.stringContaining('stop')]);
-        expect(body.error.message.length).toBeLessThan(500);
-      }
-    }
+    slowest = Math.max(slowest, performance.now() - begin);
     await nothingHeld(server);
     expect(await server.stop()).toBe(0);
-  },
-);
+  }
+  report.note(`${endless.length} templates, four requests each: refused within ${Math.round(slowest)} ms`);
+
+  const server = await start(makeModel(), '--memory-budget', '100%');
+  const begin = performance.now();
+  const asked = Array.from({ length: 4 }, () =>
+    server.post('/v1/chat/completions', { messages, response_format: DEAR_FORMAT }),
+  );
+  const beside = server.post(PATH, { prompt: promptOf(1, 5), max_tokens: 4 });
+  expect((await beside).status).toBe(200);
+  const besideMs = performance.now() - begin;
+  for (const { status, body } of await Promise.all(asked)) {
+    expect([status, body.error.code], JSON.stringify(body)).toEqual([400, 'invalid_request']);
+  }
+  const refusedMs = performance.now() - begin;
+  report.note(`a grammar of minutes, asked four times: refused within ${Math.round(refusedMs)} ms`);
+  expect(besideMs).toBeLessThan(refusedMs / 2);
+  const stops = [
+    Array.from({ length: 10_000 }, (_, i) => `stop ${i}`),
+    ['x'.repeat(100_000)],
+    Array.from({ length: 10_000 }, () => ''),
+  ];
+  for (const stop of stops) {
+    for (const [path, asked] of [
+      [PATH, { prompt: 'Hello' }],
+      ['/v1/chat/completions', { messages }],
+    ] as const) {
+      const { status, body } = await server.post(path, { ...asked, stop });
+      expect([status, body.error.param]).toEqual([400, expect.stringContaining('stop')]);
+      expect(body.error.message.length).toBeLessThan(500);
+    }
+  }
+  await nothingHeld(server);
+  expect(await server.stop()).toBe(0);
+});

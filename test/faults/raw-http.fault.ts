@@ -67,7 +67,7 @@ const REQUESTS: [what: string, bytes: string | Buffer][] = [
   ['upgrade', head('GET /v1/classify HTTP/1.1', 'connection: upgrade', 'upgrade: websocket')],
 ];
 
-fault('F22', 'raw HTTP', async (report) => {
+fault('raw HTTP', async (report) => {
   const accepted = async () => (await subject.metrics())('sida_queue_accepted_total');
   const before = await accepted();
   let [refused, ended] = [0, 0];
@@ -95,7 +95,7 @@ fault('F22', 'raw HTTP', async (report) => {
   await subject.recovered(report);
 });
 
-fault('F22', 'pipelined requests whose clients leave', async (report) => {
+fault('pipelined requests whose clients leave', async (report) => {
   const metric = async (name: string) => (await subject.metrics())(name);
   const accepted = await metric('sida_queue_accepted_total');
   const body = JSON.stringify({ task: 'sst2', input: 'a fine film' });

@@ -62,7 +62,7 @@ async function hold(count: number, first: string, drip: string): Promise<Held[]>
 const longest = async (held: Held[]) => Math.max(...(await Promise.all(held.map(({ lasted }) => lasted))));
 const answered = (held: Held[]) => held.filter(({ text }) => text.startsWith('HTTP/1.1 408 ')).length;
 
-fault('F20', 'slow headers, slow bodies, idle sockets', async (report) => {
+fault('slow headers, slow bodies, idle sockets', async (report) => {
   const alone = percentile(await subject.goodUntil(delay(3_000)), 0.99);
   const quiet = { what: 'the p99 without them', value: alone, times: 25 };
   const timer = await aTimer((1.5 * LIMITS.headersTimeoutMs) / 1000, 'ms');

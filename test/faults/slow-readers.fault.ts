@@ -85,7 +85,7 @@ function jobsIn(metric: Metric): number {
   return metric('sida_queue_active_jobs') + metric('sida_queue_waiting_jobs');
 }
 
-fault('F19', 'slow readers of streams', async (report) => {
+fault('slow readers of streams', async (report) => {
   const fast = await readers();
   for (const reader of fast) read(reader);
   const fastLatencies = await subject.goodUntil(Promise.all(fast.map(({ closed }) => closed)), 10);
@@ -142,7 +142,7 @@ async function lagMs(of: Subject): Promise<number> {
   return 1_000 * (await of.metrics())('sida_nodejs_eventloop_lag_p99_seconds');
 }
 
-fault('F19', 'large answers', async (report) => {
+fault('large answers', async (report) => {
   const words = await Subject.start();
   // The first answer is written by code that is not compiled yet.
   const whole = (await words.ask('/v1/embeddings', { method: 'POST', body: EMBEDDINGS })).json.data;

@@ -147,5 +147,5 @@ async function beside(report: FaultReport, { what, path, bodies, sample = 'mini'
 }
 
 for (const attack of ATTACKS) {
-  fault('F38', attack.what, (report) => beside(report, attack));
+  fault(attack.what, (report) => beside(report, attack));
 }
