@@ -135,7 +135,7 @@ function sanitizer() {
       failures.push(`compute-sanitizer ${tool}: a test failed or it cannot run here (status ${status})`);
   }
   leaveBeside({
-    id: 'F36',
+    file: 'gpu',
     fault: `compute-sanitizer over the tests ${values.cases}`,
     figures: reports,
     passed: reports.every((report) => report.endsWith('no report')),

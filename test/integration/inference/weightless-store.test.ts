@@ -29,7 +29,7 @@ import { MINI, sst2 } from '../../support/server-process.js';
 
 let files: PredictorFiles;
 beforeAll(() => {
-  files = makePredictor(sst2().slice(0, 300));
+  files = makePredictor(sst2().slice(0, 100));
 });
 afterAll(() => files.remove());
 

@@ -10,7 +10,7 @@ import type { JobEnd, ToInference } from '../../../src/protocol/inference-messag
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { plainEncoder } from '../../support/plain-encoder.js';
-import { ScriptedEngine, SHAPE } from '../inference/scripted-engine.js';
+import { ScriptedEngine, SHAPE } from '../inference/scripted-native-engine.js';
 
 const miniDirectory = new URL('../../../models/switch-mini/', import.meta.url).pathname;
 const mini = new Tokenizer(readFileSync(`${miniDirectory}tokenizer.json`), {

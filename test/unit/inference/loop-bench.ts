@@ -10,7 +10,7 @@ import type {
   ToInference,
 } from '../../../src/protocol/inference-messages.js';
 import { SharedFlag } from '../../../src/protocol/shared-flag.js';
-import { PAGE_TOKENS, ScriptedEngine, SHAPE } from './scripted-engine.js';
+import { PAGE_TOKENS, ScriptedEngine, SHAPE } from './scripted-native-engine.js';
 
 type Message<T extends FromInference['type']> = Extract<FromInference, { type: T }>;
 
