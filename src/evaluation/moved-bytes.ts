@@ -43,7 +43,7 @@ interface Rule extends Pick<Moved, 'policy' | 'tables' | 'lookahead'> {
   run(batches: readonly ReplayBatch[], device: Device, watch: PassWatch<ReplayPass>): void;
 }
 
-const REACTIVE = ['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering', 'farthest-next-use'] as const;
+const REACTIVE = ['lru', 'fifo', 'lfu', 'expert-buffering', 'farthest-next-use'] as const;
 
 export async function movedBytes(
   batches: readonly ReplayBatch[],

@@ -79,14 +79,7 @@ export interface EngineConfig extends FormatChoices {
 export const PREFIX_CACHE_MODES = ['per-key', 'shared', 'off'] as const;
 export type PrefixCacheMode = (typeof PREFIX_CACHE_MODES)[number];
 
-export const EVICTION_POLICY_NAMES = [
-  'farthest-next-use',
-  'lru',
-  'fifo',
-  'lfu',
-  'lifo',
-  'expert-buffering',
-] as const;
+export const EVICTION_POLICY_NAMES = ['farthest-next-use', 'lru', 'fifo', 'lfu', 'expert-buffering'] as const;
 export type EvictionPolicyName = (typeof EVICTION_POLICY_NAMES)[number];
 
 /** The served model; sent once it is open. */

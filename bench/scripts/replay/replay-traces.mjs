@@ -18,7 +18,7 @@ const { values } = parseArgs({
 });
 
 const GRID = ['--cache', '5%,10%,20%,25%,50%', '--lookahead', '0,1,4,16'];
-const BLIND = 'fifo,lru,lfu,lifo,expert-buffering,none,static-hot,belady';
+const BLIND = 'fifo,lru,lfu,expert-buffering,none,static-hot,belady';
 const folder = mkdtempSync(join(tmpdir(), 'sida-replay-'));
 
 /** Recorded traces by name, and ours. */

@@ -58,7 +58,7 @@ function targetRows({ trace, shared }) {
   );
 }
 
-const MISS = ['fifo', 'lru', 'lfu', 'lifo', 'expert-buffering', 'none', 'static-hot', 'belady'];
+const MISS = ['fifo', 'lru', 'lfu', 'expert-buffering', 'none', 'static-hot', 'belady'];
 const missOf = ({ needs, misses, prefetches }) => percent((misses + prefetches) / needs);
 
 /** Policies of the table of regret: those that see nothing ahead, then the others, each with its horizons. */

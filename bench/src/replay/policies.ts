@@ -18,7 +18,7 @@ import { TABLES, type TableKind, withoutTables, withTables } from './tables.js';
 const ON_DEMAND = 'true-tables-on-demand';
 
 /** Policies that know the past only. */
-export const BLIND = ['fifo', 'lru', 'lfu', 'lifo', 'expert-buffering', 'none', 'static-hot'] as const;
+export const BLIND = ['fifo', 'lru', 'lfu', 'expert-buffering', 'none', 'static-hot'] as const;
 /** Policies that plan with tables of the running batch and of those behind it. */
 export const FORECASTING = TABLES.map((kind) => `${kind}-tables` as const);
 export const POLICIES = [...BLIND, ...FORECASTING, ON_DEMAND, 'belady'] as const;
@@ -28,7 +28,6 @@ const EVICTION: Partial<Record<PolicyName, EvictionPolicy>> = {
   fifo: EVICTION_POLICIES.fifo,
   lru: EVICTION_POLICIES.lru,
   lfu: EVICTION_POLICIES.lfu,
-  lifo: EVICTION_POLICIES.lifo,
   'expert-buffering': EVICTION_POLICIES['expert-buffering'],
   none: EVICTION_POLICIES['farthest-next-use'],
 };

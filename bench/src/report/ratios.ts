@@ -5,7 +5,7 @@ import { type BenchFile, type MeasurementSummary, perSecond } from './bench-file
 import type { Group } from './groups.js';
 
 /** Systems that predict nothing. */
-const BLIND_SERVERS: readonly SystemName[] = [...UNPREDICTED, 'fifo', 'lfu', 'lifo'];
+const BLIND_SERVERS: readonly SystemName[] = [...UNPREDICTED, 'fifo', 'lfu'];
 const BLIND: readonly SystemName[] = [...BLIND_SERVERS, 'expert-buffering', 'static-hot'];
 
 /** Time over a bound that no run can beat: the time of the resident run, or of moving its bytes over the link. */

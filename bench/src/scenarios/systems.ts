@@ -7,7 +7,6 @@ export type SystemName =
   | 'none'
   | 'fifo'
   | 'lfu'
-  | 'lifo'
   | 'expert-buffering'
   | 'static-hot'
   | 'token'
@@ -63,7 +62,6 @@ export const SYSTEMS: readonly BenchSystem[] = [
   ),
   system('fifo', 'on demand, the expert loaded first goes'),
   system('lfu', 'on demand, the least frequently used expert goes'),
-  system('lifo', 'on demand, the expert loaded last goes'),
   system(
     'expert-buffering',
     'on demand; experts known to be inactive in the running batch go first, then the one loaded last ("Towards MoE Deployment")',
@@ -129,7 +127,6 @@ export function systemFlags(name: SystemName, { predictor, trace }: SystemPaths)
     case 'lru':
     case 'fifo':
     case 'lfu':
-    case 'lifo':
       return { policy: name, predictor: 'none' };
     case 'none':
       return { predictor: 'none' };

@@ -22,7 +22,7 @@ interface Run {
 }
 
 const RUNS: readonly Run[] = [
-  ...(['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering', 'farthest-next-use'] as const).map((name) => ({
+  ...(['lru', 'fifo', 'lfu', 'expert-buffering', 'farthest-next-use'] as const).map((name) => ({
     name,
     rule: { policy: EVICTION_POLICIES[name], lookahead: null },
     batches: withoutTables,

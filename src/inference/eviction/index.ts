@@ -3,7 +3,6 @@ import { expertBuffering } from './expert-buffering.js';
 import { farthestNextUse } from './farthest-next-use.js';
 import { fifo } from './fifo.js';
 import { lfu } from './lfu.js';
-import { lifo } from './lifo.js';
 import { lru } from './lru.js';
 import type { EvictionPolicy } from './policy.js';
 
@@ -12,6 +11,5 @@ export const EVICTION_POLICIES: Record<EvictionPolicyName, EvictionPolicy> = {
   lru,
   fifo,
   lfu,
-  lifo,
   'expert-buffering': expertBuffering,
 };

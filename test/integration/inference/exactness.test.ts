@@ -9,7 +9,7 @@ let reference: { label: string; scores: object }[];
 /** Accuracy on the model card: transformers, float32, 872 sentences. */
 const CARD_ACCURACY = 0.8154;
 
-describe.each(['lru', 'fifo', 'lfu', 'lifo'])('policy %s', (policy) => {
+describe.each(['lru', 'fifo', 'lfu'])('policy %s', (policy) => {
   let server: ServerProcess;
   beforeAll(async () => {
     server = await ServerProcess.start(['--model', MINI, '--memory-budget', '100%', '--policy', policy]);

@@ -126,7 +126,7 @@ describe('values', () => {
     [
       'policy',
       'random',
-      /one of farthest-next-use, lru, fifo, lfu, lifo, expert-buffering, but got "random"/,
+      /one of farthest-next-use, lru, fifo, lfu, expert-buffering, but got "random"/,
     ],
     ['policy', 'constructor', /one of farthest-next-use, lru/],
     ['lookahead', '0', /whole number from 1 to 64/],
