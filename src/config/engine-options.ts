@@ -16,14 +16,10 @@ import type { HashFunctionName } from '../protocol/predictor-messages.js';
 import { option } from './option.js';
 import { bandwidth, duration, Expected, oneOf, type Parser, size, text, wholeNumber } from './parsers.js';
 
-const HASH_FUNCTIONS = [
-  'auto',
-  'lstm',
-  'attention',
-  'token',
-  'replay',
-  'shuffled',
-] as const satisfies readonly (HashFunctionName | 'auto')[];
+const HASH_FUNCTIONS = ['auto', 'lstm', 'attention', 'token'] as const satisfies readonly (
+  | HashFunctionName
+  | 'auto'
+)[];
 
 /** Most experts per token that the native engine accepts. A model's tables may have a lower limit. */
 export const MOST_ROUTING_K = 64;
@@ -90,7 +86,7 @@ export const ENGINE_OPTIONS = {
     value: '<name>',
     env: 'SIDA_HASH_FUNCTION',
     default: 'auto',
-    help: `which of the predictor's functions fills the hash tables: ${HASH_FUNCTIONS.join(', ')}; auto is the predictor's own default; replay reads a trace directory; shuffled is a control that names wrong experts`,
+    help: `which of the predictor's functions fills the hash tables: ${HASH_FUNCTIONS.join(', ')}; auto is the predictor's own default`,
     parse: oneOf(HASH_FUNCTIONS),
   }),
   governor: option({

@@ -1,6 +1,5 @@
 /** Measures hash functions on the inputs of one source: hits, fidelity of predicted mode, and bytes moved. */
 import type { Engine } from '../native/addon-types.js';
-import { ExpertNames } from '../predictor/functions/shuffled.js';
 import {
   firstLayerOf,
   type HashFunction,
@@ -8,15 +7,15 @@ import {
   routingShape,
   type StackName,
 } from '../predictor/hash-function.js';
+import { HitCounts, type LayerHits } from '../predictor/hit-counts.js';
 import { hitNames } from '../predictor/hit-ranks.js';
 import type { HashTable } from '../protocol/hash-table.js';
 import { LabelCounts, type LabelFidelity, type Perplexity, PerplexityCounts } from './fidelity.js';
-import { HitCounts, type LayerHits } from './hit-counts.js';
 import { type EvaluationInput, passesOf } from './input-passes.js';
 import { type ExactRun, type RunPart, runExact, runRouted } from './model-runner.js';
 import { type BudgetMoves, movedBytes, type SlotBudget } from './moved-bytes.js';
 import type { ReplayBatch } from './replay.js';
-import { renamed, routingBy, routingToNothing } from './routings.js';
+import { ExpertNames, renamed, routingBy, routingToNothing } from './routings.js';
 import { batchOf, fillTable } from './tables.js';
 
 export interface MeasuredFunction {
@@ -164,9 +163,7 @@ class Totals {
     if (told.length < tables.length) return { own: null, random: null };
     const { engine } = this.#options;
     const routings = told.map((table) => routingBy(table, k));
-    const random = routings.map((routing, p) =>
-      renamed(routing, parts[p]!.stack, told[p]!.layers, this.#names),
-    );
+    const random = routings.map((routing, p) => renamed(routing, parts[p]!.stack, this.#names));
     return { own: runRouted(engine, input, routings), random: runRouted(engine, input, random) };
   }
 
@@ -174,11 +171,13 @@ class Totals {
     const { engine, functions } = this.#options;
     const { stacks, topK } = this.#shape;
     const hits = this.#hits.map((counts) => counts.result());
-    const tokensOf = stacks.flatMap(({ layers }, s) => new Array<number>(layers).fill(this.#tokens[s]!));
     const layers = engine.shape.moeLayers.map((layer, i) => {
-      const tokens = tokensOf[i]!;
-      const own = Object.fromEntries(functions.map(({ name }, f) => [name, hits[f]![i]!]));
-      return { layer, tokens, alpha: this.#alpha[i]! / tokens, functions: own };
+      const own = functions.map(({ name }, f) => {
+        const { tokens: _, ...shares } = hits[f]![i]!;
+        return [name, shares];
+      });
+      const { tokens } = hits[0]![i]!;
+      return { layer, tokens, alpha: this.#alpha[i]! / tokens, functions: Object.fromEntries(own) };
     });
     return {
       inputs: this.batches.length,

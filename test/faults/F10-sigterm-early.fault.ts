@@ -105,7 +105,7 @@ fault('F10', 'SIGTERM while a predictor is trained', async (report) => {
   try {
     const train = (out: string) => {
       const network = ['--hidden', '16', '--lr', '5e-3', '--batch', '16', '--epochs', '3', '--threads', '1'];
-      return ['train', trace, '--out', at(out), ...network, '--evaluate-every', '5', '--patience', '0'];
+      return ['train', trace, '--out', at(out), ...network];
     };
     const wholeMs = await whole(train('trained'));
     const manifest = (out: string) => JSON.parse(readFileSync(join(at(out), 'sida-predictor.json'), 'utf8'));

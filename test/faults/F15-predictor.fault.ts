@@ -12,7 +12,7 @@ import {
   networkOf,
   replaceNetwork,
 } from '../support/broken-predictors.js';
-import { makePredictor, type PredictorFiles } from '../support/predictor-files.js';
+import { makePredictor, type PredictorFiles, withTables } from '../support/predictor-files.js';
 import { classifyAll, metricsOf, sst2 } from '../support/server-process.js';
 import { fault } from './fault.js';
 import { percentile, Subject } from './subject.js';
@@ -59,6 +59,8 @@ async function share(subject: Subject): Promise<number> {
 interface Broken {
   what: string;
   flags: () => string[];
+  /** What the laboratory fills its tables with. */
+  tables?: 'shuffled';
   /** Done once the server is ready. */
   disturb?: (subject: Subject) => Promise<void>;
   /** More than 0 where the metrics tell of it. */
@@ -102,15 +104,17 @@ const BROKEN: Broken[] = [
   },
   {
     what: 'is always wrong',
-    flags: () => ['--hash-function', 'shuffled', '--predictor', broken(files, 'sure', makeSure)],
+    flags: directory('sure', makeSure),
+    tables: 'shuffled',
     shows: (metric) => BELIEVED - metric('sida_hash_table_weight'),
   },
   { what: 'is too slow', flags: directory('slow', makeSlow), shows: tables('abandoned') },
 ];
 
-for (const { what, flags, disturb, shows } of BROKEN) {
+for (const { what, flags, tables, disturb, shows } of BROKEN) {
   fault('F15', `a predictor that ${what}`, async (report) => {
-    const subject = await Subject.start(...SERVER, '--governor', 'off', ...flags());
+    const start = () => Subject.start(...SERVER, '--governor', 'off', ...flags());
+    const subject = await (tables === undefined ? start() : withTables(tables, start));
     try {
       await disturb?.(subject);
       const throughput = await share(subject);
@@ -127,7 +131,8 @@ for (const { what, flags, disturb, shows } of BROKEN) {
 }
 
 fault('F15', 'hash tables that are true, beside them', async (report) => {
-  const subject = await Subject.start(...SERVER, '--hash-function', 'replay', '--predictor', files.trace);
+  const flags = [...SERVER, '--governor', 'off', '--predictor', files.trace];
+  const subject = await withTables('replay', () => Subject.start(...flags));
   try {
     for (let round = 0; round < 3; round += 1)
       expect(await classifyAll(subject.server, learned)).toEqual(reference.slice(0, learned.length));

@@ -17,12 +17,11 @@ import { passesOf } from '../../../dist/evaluation/input-passes.js';
 import { readLabelled } from '../../../dist/evaluation/labelled-data.js';
 import { runExact, runRouted } from '../../../dist/evaluation/model-runner.js';
 import { intervalOf } from '../../../dist/evaluation/paired-difference.js';
-import { renamed, routingBy } from '../../../dist/evaluation/routings.js';
+import { ExpertNames, renamed, routingBy } from '../../../dist/evaluation/routings.js';
 import { corruptedSource, dataSource, readTextLines } from '../../../dist/evaluation/sources.js';
 import { fillTable } from '../../../dist/evaluation/tables.js';
 import { openEngine } from '../../../dist/inference/open-engine.js';
 import { loadAddon } from '../../../dist/native/addon.js';
-import { ExpertNames } from '../../../dist/predictor/functions/shuffled.js';
 import { routingShape } from '../../../dist/predictor/hash-function.js';
 import { openPredictor } from '../../../dist/predictor/predictor-directory.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
@@ -133,7 +132,7 @@ async function randomRouter(engine, pack) {
   const score = (input) => {
     const routings = passesOf(input, true).map(({ stack, input: own }) => {
       const table = fillTable(hash, shape, stack, own);
-      return renamed(routingBy(table, 1), stack, table.layers, names);
+      return renamed(routingBy(table, 1), stack, names);
     });
     return runRouted(engine, input, routings);
   };

@@ -13,7 +13,7 @@ import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
 import { passPartsChart } from '../../dist/charts/pass-parts.js';
 import { renderSvg } from '../../dist/charts/svg.js';
 import { passParts } from '../../dist/studies/pass-parts.js';
-import { BUNDLED_SST2, MINI_DIRECTORY, REPOSITORY } from '../../dist/support/paths.js';
+import { BUNDLED_SST2, hashFunctionModule, MINI_DIRECTORY, REPOSITORY } from '../../dist/support/paths.js';
 import { makeSwitchCheckpoint, sida } from '../../dist/support/processes.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
@@ -47,7 +47,7 @@ const SYSTEMS = {
   resident: () => ['--predictor', 'none', '--memory-budget', '100%'],
   'on demand': () => ['--predictor', 'none', '--memory-budget', budget],
   'right tables': (at) => [
-    ...['--predictor', at('trace'), '--hash-function', 'replay'],
+    ...['--predictor', at('trace'), '--governor', 'off'],
     ...['--memory-budget', budget, '--look-ahead-layers', '0'],
   ],
 };
@@ -75,6 +75,9 @@ async function measure(experts) {
     const runs = [];
     for (const [system, flags] of Object.entries(SYSTEMS)) {
       console.error(`${experts} experts, ${system}`);
+      // Servers inherit it.
+      delete process.env.SIDA_HASH_FUNCTION_MODULE;
+      if (system === 'right tables') process.env.SIDA_HASH_FUNCTION_MODULE = hashFunctionModule('replay');
       const profile = at('profile.json');
       const options = { flags: ['--model', at('pack'), ...flags(at)], profile };
       await serveRecorded({ ...options, sentences, clients: Number(values.clients) });

@@ -1,7 +1,7 @@
 // How long does a good predictor take on this machine? `sida train` with the defaults of a kind of network, from traces
 // to a finished directory, against its targets: half of the way from the token table to 100 %, top-1 and top-3.
 //   node bench/scripts/predictor/train-time.mjs --trace DIR --held-out DIR [--network lstm] [--threads 2]
-//     [--max-minutes 8] [--out DIR]
+//     [--out DIR]
 // --max-minutes bounds the networks' training; what is reported is the whole command. --out keeps the predictor.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,6 @@ const { values } = parseArgs({
     'held-out': { type: 'string' },
     network: { type: 'string', default: 'lstm' },
     threads: { type: 'string', default: '2' },
-    'max-minutes': { type: 'string', default: '8' },
     seed: { type: 'string', default: '1' },
     out: { type: 'string' },
   },
@@ -47,14 +46,7 @@ function compare(layer, hits, token) {
 const dir = mkdtempSync(join(tmpdir(), 'sida-bench-'));
 try {
   const out = values.out ?? join(dir, 'predictor');
-  const options = [
-    '--network',
-    values.network,
-    '--max-minutes',
-    values['max-minutes'],
-    '--seed',
-    values.seed,
-  ];
+  const options = ['--network', values.network, '--seed', values.seed];
   const limits = [...options, '--threads', values.threads];
   const begin = performance.now();
   const data = [...values.trace, '--held-out', values['held-out'], '--out', out];

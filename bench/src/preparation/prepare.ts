@@ -145,10 +145,10 @@ export async function predictorOf(
   const key = shortHash(fingerprint, String(minutes), String(seed), ...traces);
   const directory = join(work, model.name, `predictor-${key}`);
   for (const network of NETWORK_NAMES) {
-    onStep(`${model.name}: training ${network} networks, at most ${minutes} minutes`);
+    onStep(`${model.name}: training ${network} networks`);
     const args = [
       ...['train', ...traces, '--out', directory, '--network', network, '--seed', String(seed)],
-      ...['--max-minutes', String(minutes), '--threads', String(threads)],
+      ...['--threads', String(threads)],
     ];
     // Ends at once where the directory holds them.
     await sida(args, { signal });

@@ -1,8 +1,7 @@
 /** Recorded routing of either kind: a directory of `sida trace`, or a CSV file. */
 import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
 import { SidaError } from '../../../dist/errors.js';
-import { RECORDS, readMeta, readTrace, shapeOf } from '../../../dist/trace/trace-file.js';
+import { readMeta, readTrace, shapeOf } from '../../../dist/trace/trace-file.js';
 import type { StackRecord } from '../../../dist/trace/trace-record.js';
 import { readCsvTrace } from './csv-trace.js';
 import type { RecordedBatch, RecordedPass, RoutingTrace, TraceReading } from './routing-trace.js';
@@ -19,10 +18,7 @@ export async function openTrace(path: string, reading: TraceReading): Promise<Ro
  * A record is a batch: its text in one pass, then each token of the continuation in one. An expert is needed by the
  * tokens that it was chosen for, over capacity or not.
  */
-async function readSidaTrace(
-  directory: string,
-  { expertBytes, onBytes }: TraceReading,
-): Promise<RoutingTrace> {
+async function readSidaTrace(directory: string, { expertBytes }: TraceReading): Promise<RoutingTrace> {
   const meta = await readMeta(directory);
   if (!meta.complete) {
     const message = `${directory} is incomplete; start its \`sida trace\` again to finish it`;
@@ -32,7 +28,6 @@ async function readSidaTrace(
     const message = `${directory} does not tell the bytes of an expert: give --expert-bytes, the slot of \`sida plan\``;
     throw new SidaError({ code: 'invalid_request', message });
   }
-  const { size } = await stat(join(directory, RECORDS));
   const { stacks, top } = shapeOf(meta);
   const passOf = (stack: number, routed: StackRecord, from: number, to: number): RecordedPass => {
     const first = stacks.slice(0, stack).reduce((sum, { layers }) => sum + layers, 0);
@@ -57,7 +52,7 @@ async function readSidaTrace(
   };
   const batches: RecordedBatch[] = [];
   const last = stacks.length - 1;
-  for await (const { input, stacks: recorded, end } of readTrace(directory)) {
+  for await (const { input, stacks: recorded } of readTrace(directory)) {
     const [first] = recorded;
     const generated = last === 0 ? input : 0;
     const passes = [
@@ -67,7 +62,6 @@ async function readSidaTrace(
       ),
     ];
     batches.push({ passes: passes.filter(({ tokens, visits }) => tokens > 0 && visits.length > 0) });
-    onBytes?.(end, size);
   }
   return {
     name: directory,

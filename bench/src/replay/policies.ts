@@ -1,14 +1,18 @@
 /** The policies that a replay compares, by name. */
-import type { ReplayRule } from '../../../dist/evaluation/replay.js';
+import {
+  type ReplayBatch,
+  type ReplayPass,
+  type ReplayRule,
+  replay,
+} from '../../../dist/evaluation/replay.js';
 import {
   type Device,
-  hottest,
+  type NeedsBatch,
   type PassWatch,
-  replayBelady,
   replayFewest,
-  replayPinned,
   replayStore,
 } from '../../../dist/evaluation/replay-rules.js';
+import { WatchedStore } from '../../../dist/evaluation/watched-store.js';
 import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
 import type { EvictionPolicy } from '../../../dist/inference/eviction/policy.js';
 import type { RecordedPass, RoutingTrace } from './routing-trace.js';
@@ -41,9 +45,8 @@ export interface PolicyRun {
 /** Every name with its look-aheads. */
 export function runsOf(policies: readonly PolicyName[], lookaheads: readonly number[]): PolicyRun[] {
   return POLICIES.filter((name) => policies.includes(name)).flatMap((policy): PolicyRun[] => {
-    if (isBlind(policy)) return [{ policy, lookahead: null }];
-    const seen = lookaheads.map((lookahead) => ({ policy, lookahead }));
-    return policy === 'belady' ? [...seen, { policy, lookahead: null }] : seen;
+    if (isBlind(policy) || policy === 'belady') return [{ policy, lookahead: null }];
+    return lookaheads.map((lookahead) => ({ policy, lookahead }));
   });
 }
 
@@ -61,8 +64,7 @@ export function runPolicy(
 ): void {
   const { batches } = trace;
   if (policy === 'belady') {
-    if (lookahead === null) replayFewest(batches, device, watch);
-    else replayBelady(batches, device, lookahead, watch);
+    replayFewest(batches, device, watch);
   } else if (policy === 'static-hot') {
     const hot = hottest(batches.slice(0, learned), device.experts);
     replayPinned(withoutTables(trace), device, { hot, learned }, watch);
@@ -78,4 +80,32 @@ export function runPolicy(
     };
     replayStore(withTables(trace, kind, lookahead), device, rule, watch);
   }
+}
+
+/**
+ * Runs the first `learned` batches under LFU and then pins the `hot` experts, hottest first. One slot stays free for
+ * the other experts, which replace each other there.
+ */
+function replayPinned<Pass extends ReplayPass>(
+  batches: readonly ReplayBatch<Pass>[],
+  device: Device,
+  { hot, learned }: { hot: readonly number[]; learned: number },
+  watch: PassWatch<NoInfer<Pass>>,
+): void {
+  const { experts, slots } = device;
+  const store = new WatchedStore(device, watch);
+  const { lfu, lru } = EVICTION_POLICIES;
+  replay(batches.slice(0, learned), store, { policy: lfu, lookahead: null });
+  const rest = batches.slice(learned);
+  store.pin(hot.slice(0, slots < experts ? slots - 1 : experts), rest[0]?.passes[0]);
+  replay(rest, store, { policy: lru, lookahead: null });
+}
+
+/** The experts in use, sorted by the number of visits that need them, most first. */
+export function hottest(batches: readonly NeedsBatch[], experts: number): number[] {
+  const uses = new Float64Array(experts);
+  for (const { passes } of batches) {
+    for (const { visits } of passes) for (const ids of visits) for (const id of ids) uses[id]! += 1;
+  }
+  return [...uses.keys()].filter((id) => uses[id]! > 0).sort((a, b) => uses[b]! - uses[a]! || a - b);
 }

@@ -1,5 +1,4 @@
 /** Prepares the measurements of one model: pack, inputs, traces, predictor. */
-import { hottest } from '../../../dist/evaluation/replay-rules.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { type BenchInputs, readBenchInputs } from '../preparation/inputs.js';
 import { diskRates } from '../preparation/link-rates.js';
@@ -7,6 +6,7 @@ import { type Maker, type PreparedModel, predictorOf, prepareModel } from '../pr
 import { type Sizes, tabledTexts } from '../preparation/sizes.js';
 import { labelTraceOf, textTraceOf } from '../preparation/traces.js';
 import { openTrace } from '../replay/open-trace.js';
+import { hottest } from '../replay/policies.js';
 import { scoredBatches } from '../replay/scored-batches.js';
 import type { BenchModel } from '../scenarios/models.js';
 import type { DataName, Measurement } from '../scenarios/scenarios.js';
