@@ -1,7 +1,6 @@
 /** Measures hash functions on the inputs of one source: hits, fidelity of predicted mode, and bytes moved. */
 import type { Engine } from '../native/addon-types.js';
 import {
-  firstLayerOf,
   type HashFunction,
   type RoutingShape,
   routingShape,
@@ -89,7 +88,6 @@ class Totals {
   /** Of the control with random tables. */
   readonly #names: ExpertNames;
   readonly #hits: HitCounts[];
-  readonly #alpha: Float64Array;
   /** Tokens of each stack; (stacks). */
   readonly #tokens: number[];
   readonly #labels: LabelCounts | undefined;
@@ -102,7 +100,6 @@ class Totals {
     this.#names = new ExpertNames(this.#shape);
     this.#hits = functions.map(() => new HitCounts(this.#shape));
     this.#tokens = this.#shape.stacks.map(() => 0);
-    this.#alpha = new Float64Array(engine.shape.moeLayers.length);
     if (scored?.kind === 'labels') this.#labels = new LabelCounts(scored.labels, ks);
     if (scored?.kind === 'targets') this.#perplexity = new PerplexityCounts(ks);
   }
@@ -118,17 +115,9 @@ class Totals {
       tables.forEach((own, f) => {
         this.#hits[f]!.add(stack, own[p]!, routing, tokens.length);
       });
-      this.#addAlpha(stack, routing.alpha, tokens.length);
     });
     this.#compare(input, exact, tables[0]!);
     this.batches.push(batchOf(exact, tables[0]!, this.#shape));
-  }
-
-  #addAlpha(stack: number, alpha: Float32Array, tokens: number): void {
-    const first = firstLayerOf(this.#shape, stack);
-    for (let row = 0; row * this.#shape.topK < alpha.length; row++) {
-      this.#alpha[first + Math.floor(row / tokens)]! += alpha[row * this.#shape.topK]!;
-    }
   }
 
   #compare(
@@ -173,11 +162,11 @@ class Totals {
     const hits = this.#hits.map((counts) => counts.result());
     const layers = engine.shape.moeLayers.map((layer, i) => {
       const own = functions.map(({ name }, f) => {
-        const { tokens: _, ...shares } = hits[f]![i]!;
+        const { tokens: _, alpha: __, ...shares } = hits[f]![i]!;
         return [name, shares];
       });
-      const { tokens } = hits[0]![i]!;
-      return { layer, tokens, alpha: this.#alpha[i]! / tokens, functions: Object.fromEntries(own) };
+      const { tokens, alpha } = hits[0]![i]!;
+      return { layer, tokens, alpha, functions: Object.fromEntries(own) };
     });
     return {
       inputs: this.batches.length,

@@ -29,6 +29,9 @@ class Counter {
   tokens = 0;
   unknown = 0;
   readonly hits: number[];
+  /** Sum of the router's α of its first choice. */
+  alpha = 0;
+  /** Tokens whose first predicted expert is the router's first, and the sum of their absolute errors in α. */
   firsts = 0;
   error = 0;
 
@@ -61,6 +64,7 @@ export class HitCounts {
     for (let row = 0; row < stacks[stack]!.layers * tokens; row++) {
       const counter = this.#counters[first + Math.floor(row / tokens)]!;
       counter.tokens += 1;
+      counter.alpha += alpha?.[row * topK] ?? 0;
       if (named === null) {
         counter.unknown += 1;
         continue;
@@ -73,11 +77,12 @@ export class HitCounts {
     }
   }
 
-  /** One result per MoE layer of the model. */
-  result(): (LayerHits & { tokens: number })[] {
+  /** One result per MoE layer of the model, with the mean α of the router's first choice. */
+  result(): (LayerHits & { tokens: number; alpha: number })[] {
     const { topK } = this.#shape;
-    return this.#counters.map(({ tokens, hits, firsts, error, unknown }) => ({
+    return this.#counters.map(({ tokens, hits, alpha, firsts, error, unknown }) => ({
       tokens,
+      alpha: alpha / tokens,
       hits: hits.map((count) => (tokens === 0 ? 0 : count / (tokens * topK))),
       alphaError: firsts === 0 ? null : error / firsts,
       unknown,

@@ -16,8 +16,8 @@ import type {
   OpenedPredictor,
   PredictorDirectoryOptions,
 } from '../../../dist/predictor/predictor-directory.js';
+import { routerAlphas } from '../../../dist/predictor/router-probabilities.js';
 import { Corpus, type TeacherRecord } from '../../../dist/predictor/training/corpus.js';
-import { routerAlphas } from '../../../dist/predictor/training/router-probabilities.js';
 import { concatenated } from '../../../dist/ragged.js';
 
 export async function open(

@@ -1,6 +1,6 @@
 /** Fits the factors on a network's logits whose softmax best gives α, and the chance, of each expert. */
 import type { Predictor, TrainingBatch } from '../../native/addon-types.js';
-import { probabilitiesOf } from './router-probabilities.js';
+import { probabilitiesOf } from '../router-probabilities.js';
 
 const LEAST = 0.001;
 const MOST = 1000;

@@ -4,8 +4,8 @@ import { tableK } from '../../protocol/hash-table.js';
 import type { StackRecord } from '../../trace/trace-record.js';
 import { type TokenRows, TokenTable } from '../functions/token-table.js';
 import type { RoutingShape } from '../hash-function.js';
+import { routerAlphas } from '../router-probabilities.js';
 import type { TeacherRecord } from './corpus.js';
-import { routerAlphas } from './router-probabilities.js';
 
 /** Fewest experts kept per token and layer. */
 const LEAST_WIDTH = 8;

@@ -36,8 +36,8 @@ describe('hit counts', () => {
     const counts = new HitCounts(SHAPE);
     counts.add(0, table(), TRUTH, 2);
     expect(counts.result().slice(0, 2)).toEqual([
-      { tokens: 2, hits: [0.5, 0.5, 1], alphaError: 0.25, unknown: 0 },
-      { tokens: 2, hits: [0, 0.5, 0.5], alphaError: null, unknown: 0 },
+      { tokens: 2, alpha: 0.375, hits: [0.5, 0.5, 1], alphaError: 0.25, unknown: 0 },
+      { tokens: 2, alpha: 0.5, hits: [0, 0.5, 0.5], alphaError: null, unknown: 0 },
     ]);
   });
 
@@ -55,8 +55,8 @@ describe('hit counts', () => {
     const alpha = Float32Array.of(0.5, 0.25, 0.5, 0.25);
     counts.add(0, wide, { experts: Uint16Array.of(1, 4, 7, 3), alpha }, 1);
     expect(counts.result().slice(0, 2)).toEqual([
-      { tokens: 1, hits: [0.5, 1], alphaError: 0.25, unknown: 0 },
-      { tokens: 1, hits: [0, 0.5], alphaError: null, unknown: 0 },
+      { tokens: 1, alpha: 0.5, hits: [0.5, 1], alphaError: 0.25, unknown: 0 },
+      { tokens: 1, alpha: 0.5, hits: [0, 0.5], alphaError: null, unknown: 0 },
     ]);
   });
 
@@ -66,6 +66,7 @@ describe('hit counts', () => {
     counts.add(0, null, TRUTH, 2);
     expect(counts.result()[0]).toEqual({
       tokens: 4,
+      alpha: 0.375,
       hits: [0.25, 0.25, 0.5],
       alphaError: 0.25,
       unknown: 2,

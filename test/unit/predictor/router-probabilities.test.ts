@@ -1,10 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import {
-  probabilitiesOf,
-  routerProbabilities,
-} from '../../../../src/predictor/training/router-probabilities.js';
-import { TokenTableLearner } from '../../../../src/predictor/training/token-table-learning.js';
-import { ENCODER, recordsOf, SHAPE, TOP } from '../routing-fixture.js';
+import { probabilitiesOf, routerProbabilities } from '../../../src/predictor/router-probabilities.js';
+import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
+import { ENCODER, recordsOf, SHAPE, TOP } from './routing-fixture.js';
 
 function softmax(logits: number[]): number[] {
   const sum = logits.reduce((total, z) => total + Math.exp(z), 0);

@@ -1,6 +1,6 @@
 /** Estimates the router's probabilities over all experts of a layer; a trace records only the best logits. */
-import type { TrainingBatch } from '../../native/addon-types.js';
-import type { RoutingShape } from '../hash-function.js';
+import type { TrainingBatch } from '../native/addon-types.js';
+import type { RoutingShape } from './hash-function.js';
 
 /**
  * Writes to `out` the probabilities of the `top` recorded logits that start at `from`, best first. Returns the mean
