@@ -2,10 +2,7 @@
 //   node scripts/docs.mjs [--check]
 // --check writes nothing and fails where a table is not what the code says.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { dependencyCommand } from '../bench/dist/commands/dependency.js';
 import { measureCommand } from '../bench/dist/commands/measure.js';
-import { placementCommand } from '../bench/dist/commands/placement.js';
-import { replayCommand } from '../bench/dist/commands/replay.js';
 import { evalCommand } from '../dist/cli/eval.js';
 import { MODEL_OPTIONS } from '../dist/config/model-options.js';
 import { SERVE_OPTIONS } from '../dist/config/options.js';
@@ -85,14 +82,7 @@ const flagTable = (options) =>
     }),
   );
 fill('docs/cli.md', 'evaluation', flagTable(evalCommand().options.filter(({ long }) => ownsFlag(long))));
-fill('bench/README.md', 'replay', flagTable(replayCommand().options));
-fill('bench/README.md', 'placement', flagTable(placementCommand().options));
 fill('bench/README.md', 'bench', flagTable(measureCommand('sida bench').options));
-fill(
-  'bench/README.md',
-  'dependency',
-  flagTable(dependencyCommand().options.filter(({ long }) => ownsFlag(long))),
-);
 
 // No engine runs: names, types and help texts do not need one.
 const idle = { state: { phase: 'starting', detail: '' }, model: undefined, counters: undefined, restarts: 0 };

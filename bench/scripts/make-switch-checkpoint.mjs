@@ -1,24 +1,23 @@
 // Writes a random-weight Switch Transformers checkpoint of a Switch-base shape, in shards, for experiments whose
 // model is too big to ship.
-//   node bench/scripts/make-switch-checkpoint.mjs --out DIR [--experts 8] [--dtype f32|bf16] [--layers 12]
-//     [--decoder-layers 12] [--vocab 32128]
-// Every second layer is sparse: a decoder of one layer has no experts.
 import { closeSync, mkdirSync, openSync, renameSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { scriptOptions } from '../dist/support/script.js';
 
-const { values } = parseArgs({
-  options: {
-    out: { type: 'string' },
-    experts: { type: 'string', default: '8' },
-    dtype: { type: 'string', default: 'f32' },
-    layers: { type: 'string', default: '12' },
-    'decoder-layers': { type: 'string' },
-    vocab: { type: 'string', default: '32128' },
-    'd-model': { type: 'string', default: '768' },
-    'd-ff': { type: 'string', default: '3072' },
-    heads: { type: 'string', default: '12' },
-  },
+const HELP = `node bench/scripts/make-switch-checkpoint.mjs --out DIR [--experts 8] [--dtype f32|bf16] [--layers 12]
+  [--decoder-layers 12] [--vocab 32128] [--d-model 768] [--d-ff 3072] [--heads 12]
+Every second layer is sparse: a decoder of one layer has no experts.`;
+
+const values = scriptOptions(HELP, {
+  out: undefined,
+  experts: '8',
+  dtype: 'f32',
+  layers: '12',
+  'decoder-layers': undefined,
+  vocab: '32128',
+  'd-model': '768',
+  'd-ff': '3072',
+  heads: '12',
 });
 if (values.out === undefined) throw new Error('--out DIR is required');
 const layers = Number(values.layers);

@@ -8,7 +8,7 @@ export type SystemName =
   | 'fifo'
   | 'lfu'
   | 'expert-buffering'
-  | 'static-hot'
+  | 'default'
   | 'token'
   | 'lstm'
   | 'attention'
@@ -16,7 +16,6 @@ export type SystemName =
   | 'paper'
   | 'replay'
   | 'shuffled'
-  | 'transformers'
   | 'transformers-gpu'
   | 'transformers-offload';
 
@@ -25,13 +24,13 @@ export interface BenchSystem {
   about: string;
   /**
    * threads: the inference and hash-building threads of `sida serve`. engine: the native engine alone, driven by the
-   * measuring process. peer: another program. gpu-peer: another program on the same GPU.
+   * measuring process. gpu-peer: another program on the same GPU.
    */
-  driver: 'threads' | 'engine' | 'peer' | 'gpu-peer';
+  driver: 'threads' | 'engine' | 'gpu-peer';
   /** Whether its answers must have the bits of the resident run. */
   exact: boolean;
   /** What it needs before it can run. */
-  needs: readonly ('predictor' | 'trace' | 'hot-trace')[];
+  needs: readonly ('predictor' | 'trace')[];
 }
 
 export interface SystemPaths {
@@ -67,10 +66,7 @@ export const SYSTEMS: readonly BenchSystem[] = [
     'on demand; experts known to be inactive in the running batch go first, then the one loaded last ("Towards MoE Deployment")',
     { driver: 'engine' },
   ),
-  system('static-hot', 'the experts hottest in other text are pinned, one slot serves the rest', {
-    driver: 'engine',
-    needs: ['hot-trace'],
-  }),
+  system('default', 'the default settings of `sida serve` with the predictor', { needs: ['predictor'] }),
   system('token', 'hash tables from what each token was routed to before', { needs: ['predictor'] }),
   system('lstm', "hash tables from LSTM networks, the predictor's `lstm`", { needs: ['predictor'] }),
   system('attention', "hash tables from residual attention blocks, the predictor's `attention`", {
@@ -87,10 +83,6 @@ export const SYSTEMS: readonly BenchSystem[] = [
   }),
   system('replay', 'oracle: hash tables hold the true routing', { needs: ['trace'] }),
   system('shuffled', 'control: hash tables name random experts', { needs: ['predictor'] }),
-  system('transformers', 'Hugging Face transformers, every expert resident: the outside peer', {
-    driver: 'peer',
-    exact: false,
-  }),
   system(
     'transformers-gpu',
     'Hugging Face transformers on the same GPU in bfloat16, every expert resident: the outside peer',
@@ -105,9 +97,6 @@ export const SYSTEMS: readonly BenchSystem[] = [
 
 /** Trained predictors with exact answers. */
 export const TRAINED: readonly SystemName[] = ['lstm', 'attention'];
-
-/** The systems whose tables come from the trained predictor. */
-export const PREDICTING: readonly SystemName[] = [...TRAINED, 'predicted', 'paper'];
 
 /** What predicts nothing and stands beside every row of those. */
 export const UNPREDICTED = ['lru', 'none'] as const satisfies readonly SystemName[];
@@ -130,6 +119,8 @@ export function systemFlags(name: SystemName, { predictor, trace }: SystemPaths)
       return { policy: name, predictor: 'none' };
     case 'none':
       return { predictor: 'none' };
+    case 'default':
+      return { predictor };
     case 'token':
     case 'lstm':
     case 'attention':

@@ -3,21 +3,42 @@
  * installed.
  */
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { budgetBytes } from '../../../dist/config/budget.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import type { SystemName } from '../scenarios/systems.js';
-import { MINI_DIRECTORY, SCRIPTS } from '../support/paths.js';
+import { MINI_DIRECTORY, REPOSITORY, SCRIPTS } from '../support/paths.js';
 import { run } from '../support/processes.js';
 import { quantile } from '../support/statistics.js';
 import { answersOf } from './digest.js';
 import { engineConfig } from './engine-config.js';
-import { NOTHING_COUNTED, peerPython } from './peer-driver.js';
 import type { MeasurementWork, Sample } from './work.js';
 
-const SCRIPT = `${SCRIPTS}transformers/transformers_gpu.py`;
+const SCRIPT = `${SCRIPTS}peers/transformers_gpu.py`;
+
+/** What `bench/scripts/peers/make-venv.sh` makes; SIDA_PEERS_PYTHON names another. */
+const VENV = `${REPOSITORY}build/peers-venv/bin/python`;
+
+/** Counts that a peer does not report. */
+const NOTHING_COUNTED = {
+  needed: 0,
+  resident: 0,
+  prefetched: 0,
+  late: 0,
+  onDemand: 0,
+  bytesMoved: 0,
+  stallSeconds: 0,
+  tableSeconds: 0,
+  tableWaitSeconds: 0,
+  routingsPredicted: 0,
+  routingHitsTop1: 0,
+};
+
+export function peerPython(): string {
+  return process.env.SIDA_PEERS_PYTHON ?? (existsSync(VENV) ? VENV : 'python3');
+}
 
 /** SIDA_PEERS_DEVICE=cpu tries the script on a machine without a GPU; its figures mean nothing. */
 const DEVICE = process.env.SIDA_PEERS_DEVICE ?? 'cuda';
@@ -47,18 +68,15 @@ interface Answer {
   sentences: number;
   scores: number[][];
   weightBytes: number;
-  /** Bytes on the GPU according to torch's allocator. */
-  deviceWeightBytes: number;
   peakBytes: number;
   versions: string;
 }
 
 export async function runInTransformersOnGpu(work: MeasurementWork): Promise<Sample> {
-  const { pack, texts, labels, warmUp, right, flags, batch, peer, peerSeconds, system } = work;
+  const { pack, texts, labels, warmUp, right, flags, batch, shape, peerSeconds, system } = work;
   const { threads, maxBatchTokens, kvTokens, memoryBudget, device } = engineConfig(flags);
   // Random weights have the tokenizer of switch-mini, and its special tokens.
-  const described = peer !== undefined && 'checkpoint' in peer ? peer.checkpoint : MINI_DIRECTORY;
-  const config = JSON.parse(readFileSync(join(described, 'config.json'), 'utf8'));
+  const config = JSON.parse(readFileSync(join(MINI_DIRECTORY, 'config.json'), 'utf8'));
   const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
     vocabSize: config.vocab_size,
     maxInputBytes: 1 << 20,
@@ -68,12 +86,12 @@ export async function runInTransformersOnGpu(work: MeasurementWork): Promise<Sam
   const budget = system === 'transformers-offload' ? budgetBytes(memoryBudget, plan) : undefined;
   const inputs = encoded(texts);
   const input = JSON.stringify({
-    ...{ model: peer, device: DEVICE, threads, batch, seconds: peerSeconds, inputs, warmUp: encoded(warmUp) },
+    ...{ shape, device: DEVICE, threads, batch, seconds: peerSeconds, inputs, warmUp: encoded(warmUp) },
     labels: labels.map((label) => [config.decoder_start_token_id, ...tokenizer.encodePlain(label)]),
     budgetBytes: budget,
   });
   const answer = JSON.parse(await run(peerPython(), [SCRIPT], { input })) as Answer;
-  const { ms, wallMs, sentences, scores, peakBytes, deviceWeightBytes, weightBytes, versions } = answer;
+  const { ms, wallMs, sentences, scores, peakBytes, weightBytes, versions } = answer;
   const cut =
     sentences < inputs.length ? [`its time ended after ${sentences} of ${inputs.length} inputs`] : [];
   return {
@@ -82,13 +100,11 @@ export async function runInTransformersOnGpu(work: MeasurementWork): Promise<Sam
     wallMs,
     p50Ms: quantile(ms, 0.5),
     p95Ms: quantile(ms, 0.95),
-    p99Ms: quantile(ms, 0.99),
     slots: budget === undefined ? plan.experts : 0,
     experts: plan.experts,
     slotBytes: plan.slot,
     budgetBytes: budget ?? weightBytes,
     peakBytes,
-    fixedBytes: deviceWeightBytes,
     ...NOTHING_COUNTED,
     passSeconds: wallMs / 1000,
     passes: 2 * ms.length,

@@ -5,15 +5,11 @@ import { systemNamed } from '../scenarios/systems.js';
 import { runOnEngine } from './engine-driver.js';
 import { GpuMemoryWatch } from './gpu-memory.js';
 import { runInTransformersOnGpu } from './gpu-peer-driver.js';
-import { runInTransformers } from './peer-driver.js';
-import { runOverRest } from './rest-driver.js';
 import { runOnThreads } from './threads-driver.js';
 import type { MeasurementWork, Sample } from './work.js';
 
 async function measure(work: MeasurementWork): Promise<Sample> {
-  if (work.arrivals !== undefined) return runOverRest(work, work.arrivals);
   const { driver } = systemNamed(work.system);
-  if (driver === 'peer') return runInTransformers(work);
   if (driver === 'gpu-peer') return runInTransformersOnGpu(work);
   return driver === 'threads' ? runOnThreads(work) : runOnEngine(work);
 }
