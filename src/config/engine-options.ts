@@ -10,10 +10,14 @@ import {
   GROUPS,
 } from '../checkpoint/weight-format.js';
 import { ACTIVATIONS, DEVICES } from '../native/engine-types.js';
+import type { HashFunctionName } from '../protocol/predictor-messages.js';
 import { option } from './option.js';
 import { bandwidth, duration, Expected, oneOf, type Parser, size, text, wholeNumber } from './parsers.js';
 
-const HASH_FUNCTIONS = ['auto', 'lstm', 'attention', 'token', 'replay', 'shuffled'] as const;
+const HASH_FUNCTIONS = ['auto', 'lstm', 'attention', 'token'] as const satisfies readonly (
+  | HashFunctionName
+  | 'auto'
+)[];
 
 export const EVICTION_POLICY_NAMES = ['farthest-next-use', 'lru', 'fifo', 'lfu', 'expert-buffering'] as const;
 export type EvictionPolicyName = (typeof EVICTION_POLICY_NAMES)[number];
@@ -99,7 +103,7 @@ export const ENGINE_OPTIONS = {
     expert: true,
     default: 'auto',
     help: "which of the predictor's functions fills the hash tables",
-    more: `One of ${HASH_FUNCTIONS.join(', ')}. auto is the predictor's own default; replay reads a trace directory; shuffled is a control that names wrong experts`,
+    more: `One of ${HASH_FUNCTIONS.join(', ')}. auto is the predictor's own default`,
     parse: oneOf(HASH_FUNCTIONS),
   }),
   governor: option({

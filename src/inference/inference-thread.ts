@@ -5,7 +5,6 @@ import { SidaError } from '../errors.js';
 import { lastStack } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine, ModelShape } from '../native/addon-types.js';
-import { openStepper } from '../predictor/decoder-stepper.js';
 import { routingShape } from '../predictor/hash-function.js';
 import { openPredictor } from '../predictor/predictor-directory.js';
 import { StepTables } from '../predictor/step-tables.js';
@@ -76,7 +75,7 @@ async function openStepTables(shape: ModelShape): Promise<StepTables | null> {
     const options = { model: shape, weights, addon, embedding, ...(kind && { kind }) };
     const opened = await openPredictor(directory, { ...options, stacks: [lastStack(shape)] });
     const routing = routingShape(shape);
-    const stepper = openStepper(opened.function, routing);
+    const stepper = opened.function.stepper();
     return stepper && new StepTables({ stepper, shape: routing, onError: warnOnce() });
   } catch {
     return null;

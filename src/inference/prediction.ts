@@ -41,13 +41,9 @@ interface PredictionOptions {
   clock?: () => number;
 }
 
-/** Tables that route are always needed. True and wrong tables are built to be measured, also where they do not pay. */
-export function isGoverned({
-  governor,
-  routing,
-  hashFunction,
-}: Pick<EngineConfig, 'governor' | 'routing' | 'hashFunction'>): boolean {
-  return governor === 'on' && routing === 'exact' && hashFunction !== 'replay' && hashFunction !== 'shuffled';
+/** Tables that route are always needed. */
+export function isGoverned({ governor, routing }: Pick<EngineConfig, 'governor' | 'routing'>): boolean {
+  return governor === 'on' && routing === 'exact';
 }
 
 export class Prediction {

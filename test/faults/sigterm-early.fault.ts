@@ -88,9 +88,7 @@ fault('SIGTERM while a predictor is trained', async (report) => {
   const { trace, remove } = makePredictor(sst2().slice(0, 240));
   try {
     const network = ['--hidden', '16', '--lr', '5e-3', '--batch', '16', '--epochs', '3', '--threads', '1'];
-    const train = (out: string) => [
-      ...['train', trace, '--out', at(out), ...network, '--evaluate-every', '5', '--patience', '0'],
-    ];
+    const train = (out: string) => [...['train', trace, '--out', at(out), ...network]];
     const wholeMs = await whole(train('trained'));
     const path = (out: string) => join(at(out), 'sida-predictor.json');
     const manifest = (out: string) => JSON.parse(readFileSync(path(out), 'utf8'));

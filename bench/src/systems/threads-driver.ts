@@ -10,6 +10,7 @@ import { predictorChoice } from '../../../dist/engine/predictor-choice.js';
 import type { InferenceFigures } from '../../../dist/protocol/engine-messages.js';
 import type { FromInference } from '../../../dist/protocol/inference-messages.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
+import { hashFunctionModule } from '../support/paths.js';
 import { quantile } from '../support/statistics.js';
 import { groupsOf } from './batches.js';
 import { answersOf } from './digest.js';
@@ -28,6 +29,9 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   const { pack, weights, texts, labels, warmUp, batch } = work;
   const config = engineConfig(work.flags);
   const predictor = predictorChoice(config);
+  if (work.system === 'replay' || work.system === 'shuffled') {
+    process.env.SIDA_HASH_FUNCTION_MODULE = hashFunctionModule(work.system);
+  }
   let fail: (error: unknown) => void = () => {};
   const failed = new Promise<never>((_, reject) => {
     fail = (error) => reject(error);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { HitCounts } from '../../../src/evaluation/hit-counts.js';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import type { RoutingShape } from '../../../src/predictor/hash-function.js';
+import { HitCounts } from '../../../src/predictor/hit-counts.js';
 import { createHashTable } from '../../../src/protocol/hash-table.js';
 
 const SHAPE: RoutingShape = {
@@ -36,8 +36,8 @@ describe('hit counts', () => {
     const counts = new HitCounts(SHAPE);
     counts.add(0, table(), TRUTH, 2);
     expect(counts.result().slice(0, 2)).toEqual([
-      { hits: [0.5, 0.5, 1], alphaError: 0.25, unknown: 0 },
-      { hits: [0, 0.5, 0.5], alphaError: null, unknown: 0 },
+      { tokens: 2, alpha: 0.375, hits: [0.5, 0.5, 1], alphaError: 0.25, unknown: 0 },
+      { tokens: 2, alpha: 0.5, hits: [0, 0.5, 0.5], alphaError: null, unknown: 0 },
     ]);
   });
 
@@ -55,8 +55,8 @@ describe('hit counts', () => {
     const alpha = Float32Array.of(0.5, 0.25, 0.5, 0.25);
     counts.add(0, wide, { experts: Uint16Array.of(1, 4, 7, 3), alpha }, 1);
     expect(counts.result().slice(0, 2)).toEqual([
-      { hits: [0.5, 1], alphaError: 0.25, unknown: 0 },
-      { hits: [0, 0.5], alphaError: null, unknown: 0 },
+      { tokens: 1, alpha: 0.5, hits: [0.5, 1], alphaError: 0.25, unknown: 0 },
+      { tokens: 1, alpha: 0.5, hits: [0, 0.5], alphaError: null, unknown: 0 },
     ]);
   });
 
@@ -64,6 +64,12 @@ describe('hit counts', () => {
     const counts = new HitCounts(SHAPE);
     counts.add(0, table(), TRUTH, 2);
     counts.add(0, null, TRUTH, 2);
-    expect(counts.result()[0]).toEqual({ hits: [0.25, 0.25, 0.5], alphaError: 0.25, unknown: 2 });
+    expect(counts.result()[0]).toEqual({
+      tokens: 4,
+      alpha: 0.375,
+      hits: [0.25, 0.25, 0.5],
+      alphaError: 0.25,
+      unknown: 2,
+    });
   });
 });
