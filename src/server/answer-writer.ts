@@ -5,14 +5,21 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Response } from 'express';
 import { jsonPieces } from '../text/json-pieces.js';
+import { payerOf } from './middleware/auth.js';
 import { nextDrain } from './sse.js';
 import type { UnreadBytes, Waiting } from './unread-bytes.js';
 
 /** The text of an answer, and who reads it. */
 class Text implements Waiting {
-  bytes = 0;
+  readonly client: string;
   readonly readers = new Set<Response>();
+  bytes = 0;
   pieces: Promise<Buffer[]> = Promise.resolve([]);
+
+  constructor(first: Response) {
+    this.client = payerOf(first);
+    this.readers.add(first);
+  }
 
   get isRead(): boolean {
     return [...this.readers].some(({ destroyed }) => !destroyed);
@@ -63,8 +70,7 @@ export class AnswerWriter {
     let text = this.#texts.get(key);
     if (text === undefined) {
       const value = answer();
-      text = new Text();
-      text.readers.add(res);
+      text = new Text(res);
       this.#texts.set(key, text);
       text.pieces = this.#piecesOf(value, text);
     }

@@ -11,7 +11,7 @@ import { Connections } from './connections.js';
 import type { ModelContext, ServerContext, ServerDependencies } from './context.js';
 import { LIMITS } from './limits.js';
 import { errorAnswer } from './middleware/errors.js';
-import { newRequestId } from './middleware/request-id.js';
+import { newRequestId } from './middleware/request-log.js';
 import { ROUTES } from './routes/index.js';
 import type { Route } from './routes/route.js';
 import { StreamPlaces } from './stream-places.js';

@@ -6,6 +6,7 @@ import type { Answers } from '../tasks/task.js';
 import { type ModelContext, requireModel } from './context.js';
 import { answersOf, jobAnswer, jobKey } from './job-answer.js';
 import { LIMITS } from './limits.js';
+import { payerOf } from './middleware/auth.js';
 import { SseStream } from './sse.js';
 import type { UnreadBytes, Waiting } from './unread-bytes.js';
 
@@ -22,7 +23,7 @@ export async function streamJob(
     context.metrics.countSlowReader();
     context.logger.warn({ requestId: res.locals.requestId }, 'stream closed: its reader fell too far behind');
   });
-  const missed = new MissedEvents(context.unread, () => sse.overflow());
+  const missed = new MissedEvents(payerOf(res), context.unread, () => sse.overflow());
   // The queue is watched before the record is read, so an event in between arrives twice rather than never. sendEvents
   // drops the second one.
   const stop = await context.queue.watch(id, owner, (event) => missed.add(event));
@@ -85,6 +86,7 @@ async function sendEvents(
 
 /** Events that the reader has not taken yet. */
 class MissedEvents implements Waiting {
+  readonly client: string;
   bytes = 0;
   readonly #unread: UnreadBytes;
   readonly #close: () => void;
@@ -97,7 +99,8 @@ class MissedEvents implements Waiting {
   #wake = (): void => undefined;
 
   /** `close` closes the connection of the reader. */
-  constructor(unread: UnreadBytes, close: () => void) {
+  constructor(client: string, unread: UnreadBytes, close: () => void) {
+    this.client = client;
     this.#unread = unread;
     this.#close = close;
   }

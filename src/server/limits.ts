@@ -8,8 +8,11 @@ export const LIMITS = {
   connections: 2_048,
   /** Connections of one client address, without an option that says otherwise. */
   connectionsOfOne: 1_024,
-  /** Connections that wait in the kernel to be accepted. More would be dropped, and come back after a second. */
-  backlog: 2_048,
+  /**
+   * Connections that wait in the kernel to be accepted, which takes no more (net.core.somaxconn). Further ones are
+   * dropped, and come back after one second or three.
+   */
+  backlog: 4_096,
   /** Bytes that Node's parser gets at once. */
   sliceBytes: 512,
   /** A body may have so many chunks, and one more for every `smallChunkBytes`. */

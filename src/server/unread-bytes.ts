@@ -1,10 +1,12 @@
 /**
  * Bounds the bytes that wait for clients to read them, of all clients together. Beyond the bound, the client that has
- * waited longest loses its connection.
+ * most of them loses the connection that has waited longest.
  */
 
 /** Something that waits for its readers. */
 export interface Waiting {
+  /** A key or an address. */
+  readonly client: string;
   /** Only UnreadBytes changes them. */
   bytes: number;
   /** Closes the connections of its readers. */
@@ -30,11 +32,18 @@ export class UnreadBytes {
     waiting.bytes += bytes;
     this.#bytes += bytes;
     while (this.#bytes > this.#most) {
-      const oldest = this.#waiting.values().next().value!;
+      const oldest = this.#oldestOfMost();
       this.#onClose();
       this.read(oldest);
       oldest.close();
     }
+  }
+
+  #oldestOfMost(): Waiting {
+    const bytes = new Map<string, number>();
+    for (const each of this.#waiting) bytes.set(each.client, (bytes.get(each.client) ?? 0) + each.bytes);
+    const most = Math.max(...bytes.values());
+    return [...this.#waiting].find(({ client }) => bytes.get(client) === most)!;
   }
 
   /** They were read, or nobody reads them any more; by default all. */

@@ -16,7 +16,7 @@ const CROWDS = [40, 100];
 const LARGE_CROWD = 2_500;
 /** What one address may hold where there is an option for it, and the crowd that comes from it. */
 const CAP = 256;
-const CROWD_OF_ONE = 400;
+const CROWD_OF_ONE = 300;
 const GOOD = 200;
 /** Good connections and those of the looks at the metrics, beside the crowd's. */
 const OWN = 8;
@@ -57,7 +57,10 @@ const LEAVING: [what: string, member: Member][] = [
   ['that ask for something and leave at once', { first: get('/health/live'), leaveMs: 0 }],
 ];
 const HOLDING: [what: string, member: Member][] = [
-  ['that ping on kept connections', { first: get('/health/live'), drip: get('/health/live'), everyMs: 500 }],
+  [
+    'that ping on kept connections',
+    { first: get('/health/live'), drip: get('/health/live'), everyMs: 2_000 },
+  ],
   ['whose bodies arrive slowly', { first: post('content-length: 1000'), drip: ' ', everyMs: 500 }],
   ['whose headers arrive slowly', { first: 'GET / HTTP/1.1\r\n', drip: 'x-a: b\r\n', everyMs: 500 }],
 ];
@@ -119,7 +122,7 @@ for (const [what, member] of LEAVING) {
     const again = size < LARGE_CROWD;
     fault(`${size} clients ${what}${again ? ', again and again' : ''}`, async (report) => {
       const before = await closed(subject, 'pipelined', 'small_chunks');
-      const timer = await aTimer(3, 'ms');
+      const timer = await aTimer(5, 'ms');
       const probes = new Heartbeat(subject.port);
       const gathered = await gather(subject, { ...member, size, addresses: ['127.0.0.1'], again });
       const { latencies, failed } = await good(subject);

@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import type { Request, Response } from 'express';
 import { SidaError } from '../../errors.js';
 import type { Idempotency, JobRecord } from '../../queue/job-queue.js';
-import { clientOf } from '../client-address.js';
 import {
   findInModels,
   type ModelContext,
@@ -13,7 +12,7 @@ import {
 } from '../context.js';
 import { jobAnswer, jobKey } from '../job-answer.js';
 import { streamJob } from '../job-events.js';
-import { callerOf } from '../middleware/auth.js';
+import { callerOf, payerOf } from '../middleware/auth.js';
 import { keepJob } from '../run-job.js';
 import { JobAnswer, type JobBody, JobHeaders, JobPath, JobRequest, taskOfType } from '../schemas/jobs.js';
 import { ErrorAnswer } from '../schemas/service.js';
@@ -84,8 +83,7 @@ export const getJobEvents: Route = {
   },
   async handle(context, req, res) {
     const { owner } = callerOf(res);
-    const who = context.keys.size > 0 ? owner : clientOf(req.socket.remoteAddress ?? '');
-    const free = context.streams.take(who);
+    const free = context.streams.take(payerOf(res));
     try {
       const found = await findInModels(context, (served) => streamJob(served, res, idOf(req), owner));
       if (found === undefined) throw unknown();

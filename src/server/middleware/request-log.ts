@@ -1,7 +1,21 @@
-/** Logs and counts each request once, when its answer has ended or its client has gone away. */
+/** Gives each request an id, and logs and counts it once, when its answer has ended or its client has gone away. */
+import { randomUUID } from 'node:crypto';
 import type { RequestHandler } from 'express';
 import type { ServerContext } from '../context.js';
 import { callerOf } from './auth.js';
+
+export function newRequestId(): string {
+  return `req_${randomUUID().replaceAll('-', '')}`;
+}
+
+/** An answer leads to its log lines by its id. A valid `x-request-id` of the client is kept. */
+export const requestId: RequestHandler = (req, res, next) => {
+  const given = req.headers['x-request-id'];
+  const id = typeof given === 'string' && /^[\w.:-]{1,128}$/.test(given) ? given : newRequestId();
+  res.locals.requestId = id;
+  res.setHeader('x-request-id', id);
+  next();
+};
 
 export function accessLog({ logger, metrics }: ServerContext): RequestHandler {
   return (req, res, next) => {
