@@ -5,7 +5,8 @@ import type { EvictionPolicy } from './policy.js';
 const INACTIVE = 2 ** 40;
 
 /**
- * Expert Buffering ("Towards MoE Deployment", 2023): evicts experts that the running pass has not used, then the newest.
+ * Expert Buffering ("Towards MoE Deployment", 2023): evicts experts that the running pass has not used, then the
+ * newest.
  */
 export const expertBuffering: EvictionPolicy = {
   usesForecast: false,
