@@ -1,7 +1,7 @@
 /** Replays the routing of a data set's batches to count the bytes that each policy would move. */
 
+import type { EvictionPolicyName } from '../config/engine-options.js';
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
-import type { EvictionPolicyName } from '../protocol/engine-messages.js';
 import { fewestLoads, leastBytes } from './fewest-loads.js';
 import type { ReplayBatch, ReplayPass } from './replay.js';
 import { replayStore } from './replay-rules.js';

@@ -20,10 +20,9 @@ import type {
 import { SharedFlag } from '../protocol/shared-flag.js';
 import { StepBacklog } from '../protocol/step-backlog.js';
 import { warnLines } from '../text/print.js';
-import { batchLimits } from './batch-limits.js';
 import { EVICTION_POLICIES } from './eviction/index.js';
 import { InferenceLoop } from './inference-loop.js';
-import { openEngine } from './open-engine.js';
+import { batchLimits, openEngine } from './open-engine.js';
 import { isGoverned } from './prediction.js';
 
 const data = workerData as InferenceThreadData;
@@ -100,7 +99,6 @@ if (opened !== undefined) {
     maxBatchTokens: data.config.maxBatchTokens,
     prefixCache: data.config.prefixCache !== 'off',
     policy: EVICTION_POLICIES[data.config.policy],
-    lookahead: data.config.lookahead,
     // Without the routers no layer can look ahead.
     lookAheadLayers: data.config.routing === 'predicted' ? 0 : data.config.lookAheadLayers,
     linkBandwidth: data.config.linkBandwidth,

@@ -6,9 +6,10 @@
  * keeps its turn until its probe ends, or until its source has to rest between two pairs of windows. At the start, and
  * after a change of the budget, that is the tables' governor.
  */
+
 import { clockMs } from '../clock.js';
+import type { EngineConfig } from '../config/engine-config.js';
 import type { PassForecast } from '../predictor/pass-forecast.js';
-import type { EngineConfig } from '../protocol/engine-messages.js';
 import {
   type GovernorFigures,
   type GovernorState,

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makePredictor, type PredictorFiles, withTables } from '../../support/predictor-files.js';
 import { type Answer, MINI, metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
 
-const sentences = sst2().slice(0, 100);
+const sentences = sst2().slice(0, 60);
 const prompts = sentences.slice(0, 6).map(({ text }) => `sst2 sentence: ${text}`);
 /** Small batches, so that several wait while one runs. */
 const SERVER = ['--model', MINI, '--max-batch-tokens', '256', '--kv-tokens', '1536', '--log-level', 'warn'];

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { EvictionPolicyName } from '../../../src/config/engine-options.js';
 import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
 import type { Residency } from '../../../src/native/addon-types.js';
-import type { EvictionPolicyName } from '../../../src/protocol/engine-messages.js';
 import { anyResidency, residencyOf } from './residency-fixture.js';
 
 const NOTHING_KNOWN = { count: 0, own: [] };
