@@ -55,7 +55,7 @@ Examples:
   sida eval models/switch-words --predictor predictors/words --data models/switch-words/words/known-held-out.jsonl --task category
   sida eval models/olmoe-mini --predictor predictors/chats --text wikitext2/test.txt --routing-k 1,2,3 --json
   sida eval --model MODEL --data reviews.jsonl --template 'sentence: {text}' --labels negative,positive --budgets 10%,20% --lookahead 0,2,8
-  sida eval models/switch-words --hash-function shuffled --data models/switch-words/words/unknown.jsonl --task category --limit 100`;
+  sida eval models/switch-words --hash-function token --data models/switch-words/words/unknown.jsonl --task category --limit 100`;
 
 export function evalCommand(): Command {
   const command = new Command('eval')
@@ -259,7 +259,7 @@ async function openFunctions(
   return { functions, warnings, path };
 }
 
-/** The trained functions in a predictor's directory. There are none in the trace that `replay` reads. */
+/** The trained functions in a predictor's directory. */
 async function trainedFunctions(path: string): Promise<HashFunctionName[]> {
   const networks = isPresent(path, MANIFEST) ? networksOf(await readPredictorManifest(path)) : [];
   return [...networks, ...(isPresent(path, TOKEN_TABLE) ? (['token'] as const) : [])];

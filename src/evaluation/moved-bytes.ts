@@ -3,8 +3,8 @@
 import type { EvictionPolicyName } from '../config/engine-options.js';
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
 import { fewestLoads, leastBytes } from './fewest-loads.js';
-import type { ReplayBatch, ReplayPass } from './replay.js';
-import { replayStore } from './replay-rules.js';
+import { type ReplayBatch, type ReplayPass, replay } from './replay.js';
+import { WatchedStore } from './watched-store.js';
 
 export interface SlotBudget {
   /** The budget as the user wrote it. */
@@ -63,7 +63,7 @@ export async function movedBytes(
         moved.bytes += bytesOf(id);
       };
       const rule = { policy: EVICTION_POLICIES[policy], lookahead };
-      replayStore(batches, { experts, layerExperts, slots }, rule, { load });
+      replay(batches, new WatchedStore({ experts, layerExperts, slots }, { load }), rule);
       policies.push(moved);
       done += 1;
       await onReplay?.(done, rules.length * budgets.length);

@@ -29,17 +29,13 @@ export interface ReplayRule {
   policy: EvictionPolicy;
   /** Batches after the running one whose tables are ready. Null means no tables, and therefore no prefetches. */
   lookahead: number | null;
-  /** False means that tables guide eviction, but experts are loaded only on demand. */
-  prefetch?: boolean;
 }
-
-const NO_LOADS = new Uint32Array();
 
 /** Reads each batch from `batches` when it enters the queue, so that its tables may depend on earlier batches. */
 export function replay<Pass extends ReplayPass>(
   batches: Iterable<ReplayBatch<Pass>>,
   store: ReplayStore<Pass>,
-  { policy, lookahead, prefetch = true }: ReplayRule,
+  { policy, lookahead }: ReplayRule,
 ): void {
   const { slots, state } = store.residency();
   const calibration = new NeedCalibration(state.length);
@@ -47,8 +43,7 @@ export function replay<Pass extends ReplayPass>(
     if (slots >= state.length) return null;
     const known = correctedPass(lookahead === null ? { own: [], behind: [] } : pass, calibration);
     const upcoming = queue.map(({ forecast }) => correctedVisits(forecast, calibration));
-    const planned = planPass(known, upcoming, { residency: store.residency(), policy });
-    return prefetch ? planned : { ...planned, loads: NO_LOADS };
+    return planPass(known, upcoming, { residency: store.residency(), policy });
   };
   for (const [batch, ...queue] of queued(batches, lookahead ?? 0)) {
     for (const pass of batch!.passes) {

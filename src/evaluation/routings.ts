@@ -35,7 +35,7 @@ export class ExpertNames {
 }
 
 /** Sattolo's algorithm: the result is one cycle, so no element of two or more keeps its place. */
-export function cyclicPermutation(size: number, random: () => number): Uint16Array {
+function cyclicPermutation(size: number, random: () => number): Uint16Array {
   const permutation = Uint16Array.from({ length: size }, (_, i) => i);
   for (let i = size - 1; i > 0; i--) {
     const j = Math.floor(random() * i);

@@ -16,7 +16,6 @@ import {
   type PredictorManifest,
   readPredictorManifest,
 } from './training/manifest.js';
-import type { Sharpness } from './training/sharpness.js';
 
 export const TOKEN_TABLE = 'token.safetensors';
 
@@ -116,11 +115,6 @@ function checkSizes(path: string, found: PredictorManifest, model: PredictorDire
   }
 }
 
-/** The sharpness as options of the addon's Predictor. */
-export function sharpnessOptions({ alpha, chance }: Sharpness) {
-  return { alphaSharpness: Float32Array.from(alpha), chanceSharpness: Float32Array.from(chance) };
-}
-
 function openNetworks(
   directory: string,
   kind: NetworkName,
@@ -147,7 +141,10 @@ function openNetworks(
         embedding: shared,
         threads,
         choices: shape.topK,
-        ...(fitted && sharpnessOptions(fitted)),
+        ...(fitted && {
+          alphaSharpness: Float32Array.from(fitted.alpha),
+          chanceSharpness: Float32Array.from(fitted.chance),
+        }),
       });
       networks[stack] = network;
       if (network.shape.kind !== kind) {

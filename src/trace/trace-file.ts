@@ -50,7 +50,7 @@ const metaSchema = z.object({
   complete: z.boolean(),
 });
 
-export type TraceMeta = z.infer<typeof metaSchema>;
+type TraceMeta = z.infer<typeof metaSchema>;
 /** Settings of a run. Absent settings get the defaults of older traces. */
 export type TraceWork = Omit<z.input<typeof metaSchema>, 'complete'>;
 
@@ -65,7 +65,7 @@ export function describeModel({ name, weights, tokenizer }: TraceMeta['model']):
 }
 
 const TRACE_META = 'trace.json';
-export const RECORDS = 'records.bin';
+const RECORDS = 'records.bin';
 
 export function shapeOf({ stacks, layers, top }: Pick<TraceMeta, 'stacks' | 'layers' | 'top'>): TraceShape {
   const own = (name: string) => layers.filter((layer) => layer.startsWith(`${name}.`));

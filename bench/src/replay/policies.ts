@@ -1,11 +1,7 @@
 /** The policies that a replay compares, by name. */
-import type { ReplayBatch, ReplayPass } from '../../../dist/evaluation/replay.js';
-import {
-  type Device,
-  type PassWatch,
-  replayFewest,
-  replayStore,
-} from '../../../dist/evaluation/replay-rules.js';
+import { fewestLoads } from '../../../dist/evaluation/fewest-loads.js';
+import { type ReplayBatch, type ReplayPass, replay } from '../../../dist/evaluation/replay.js';
+import { type Device, type PassWatch, WatchedStore } from '../../../dist/evaluation/watched-store.js';
 import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
 import type { ExpectedVisit } from '../../../dist/predictor/expected-visits.js';
 import type { RecordedPass, RoutingTrace } from './routing-trace.js';
@@ -28,12 +24,18 @@ export function runPolicy(
   watch: PassWatch<RecordedPass>,
 ): void {
   if (policy === 'belady') {
-    replayFewest(trace.batches, device, watch);
+    const visits = trace.batches.flatMap(({ passes }) =>
+      passes.flatMap((pass) => pass.visits.map((ids) => ({ pass, ids }))),
+    );
+    const needs = visits.map(({ ids }) => ids);
+    const onLoad = (id: number, visit: number) => watch.load(visits[visit]!.pass, id, true);
+    fewestLoads(needs, device.experts, device.slots, { onLoad });
     return;
   }
   const rule = policy === 'none' || policy === 'true-tables' ? 'farthest-next-use' : policy;
   const batches = tabled(trace, policy === 'true-tables');
-  replayStore(batches, device, { policy: EVICTION_POLICIES[rule], lookahead }, watch);
+  const store = new WatchedStore<RecordedPass & ReplayPass>(device, watch);
+  replay(batches, store, { policy: EVICTION_POLICIES[rule], lookahead });
 }
 
 /** Batches with the recorded routing as their tables, or without tables. */

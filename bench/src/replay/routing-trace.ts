@@ -1,5 +1,4 @@
 /** Recorded routing for a replay: the experts of every layer's turn. */
-import type { NeedsBatch } from '../../../dist/evaluation/replay-rules.js';
 
 export const PHASES = ['prefill', 'decode'] as const;
 export type Phase = (typeof PHASES)[number];
@@ -14,7 +13,9 @@ export interface RecordedPass {
 }
 
 /** A unit of the queue: a prompt, a step of a generation, or an input with its continuation. */
-export type RecordedBatch = NeedsBatch<RecordedPass>;
+export interface RecordedBatch {
+  passes: readonly RecordedPass[];
+}
 
 export interface RoutingTrace {
   /** From the file, if it names one. */

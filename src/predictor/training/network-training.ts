@@ -33,7 +33,7 @@ const MOST_REFUSED = 20;
 export const EVALUATION_LIMITS = { batch: 64, batchTokens: 8192 };
 const ADAMW = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0.01, clipNorm: 1 };
 
-export interface NetworkJob {
+interface NetworkJob {
   run: RunIdentity;
   stack: number;
   shape: PredictorShape;

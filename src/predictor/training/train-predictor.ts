@@ -35,7 +35,7 @@ const FITTED_TOKENS = 8192;
 /** Share of the sequences held out if no traces are. */
 const HELD_OUT_SHARE = 0.02;
 
-export interface TrainRequest {
+interface TrainRequest {
   /** Trace directories to learn from. */
   traces: readonly string[];
   /** Trace directories to measure on; empty: a share of `traces` is held out. */
