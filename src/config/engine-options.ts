@@ -15,10 +15,10 @@ import { bandwidth, duration, Expected, oneOf, type Parser, size, text, wholeNum
 
 const HASH_FUNCTIONS = ['auto', 'lstm', 'attention', 'token', 'replay', 'shuffled'] as const;
 
-export const EVICTION_POLICY_NAMES = ['farthest-next-use', 'lru', 'fifo', 'lfu', 'expert-buffering'] as const;
+const EVICTION_POLICY_NAMES = ['farthest-next-use', 'lru', 'fifo', 'lfu', 'expert-buffering'] as const;
 export type EvictionPolicyName = (typeof EVICTION_POLICY_NAMES)[number];
 
-export const PREFIX_CACHE_MODES = ['per-key', 'shared', 'off'] as const;
+const PREFIX_CACHE_MODES = ['per-key', 'shared', 'off'] as const;
 export type PrefixCacheMode = (typeof PREFIX_CACHE_MODES)[number];
 
 /** Whether the model's routers (`exact`) or hash tables (`predicted`) send tokens to experts. */
