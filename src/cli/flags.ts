@@ -21,7 +21,7 @@ export function addFlags(
       options.push({ option, flag });
     }
   }
-  command.option('--config <file>', 'JSON file of options, keyed by flags');
+  command.option('--config <file>', 'JSON file, keyed by flags (SIDA_CONFIG)');
   if (!options.some(({ flag }) => flag.hidden)) return command;
   return command
     .option('--help-all', 'every option, with units and environment names')

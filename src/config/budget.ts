@@ -25,7 +25,7 @@ function size(text: string): number {
   throw new SidaError({ code: 'invalid_request', message, param: 'device' });
 }
 
-export interface PlannedModel {
+interface PlannedModel {
   name: string;
   plan: Pick<MemoryPlan, 'smallest' | 'expertBytes'>;
 }

@@ -19,10 +19,10 @@ const HASH_FUNCTIONS = ['auto', 'lstm', 'attention', 'token'] as const satisfies
   | 'auto'
 )[];
 
-export const EVICTION_POLICY_NAMES = ['farthest-next-use', 'lru', 'fifo', 'lfu', 'expert-buffering'] as const;
+const EVICTION_POLICY_NAMES = ['farthest-next-use', 'lru', 'fifo', 'lfu', 'expert-buffering'] as const;
 export type EvictionPolicyName = (typeof EVICTION_POLICY_NAMES)[number];
 
-export const PREFIX_CACHE_MODES = ['per-key', 'shared', 'off'] as const;
+const PREFIX_CACHE_MODES = ['per-key', 'shared', 'off'] as const;
 export type PrefixCacheMode = (typeof PREFIX_CACHE_MODES)[number];
 
 /** Whether the model's routers (`exact`) or hash tables (`predicted`) send tokens to experts. */

@@ -12,13 +12,13 @@ import {
   writtenFor,
 } from './resolve.js';
 
-export interface ModelOptions<T> {
+interface ModelOptions<T> {
   name: string;
   /** Options of the command, with the model's own where it has such. */
   options: T;
 }
 
-export interface SeveralModels<T> {
+interface SeveralModels<T> {
   models: ModelOptions<T>[];
   /** Bytes that all models share. Undefined when each has a budget. */
   sharedBudget: number | undefined;

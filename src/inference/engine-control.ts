@@ -47,7 +47,7 @@ function expertLayers(engine: Engine): { layer: string; experts: ExpertState[] }
   }));
 }
 
-/** How KV pages and experts share the device. `cachedPages` are those of the prefix cache that no running input uses. */
+/** How KV pages and experts share the device. `cachedPages`: of the prefix cache, that no running input uses. */
 export function memorySplit(engine: Engine, cachedPages: number): MemorySplit {
   const { shape, plan } = engine;
   const { kvPages, kvPagesFree, kvPageBytes, kvWindows, slots } = engine.usage();
