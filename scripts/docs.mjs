@@ -5,6 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { measureCommand } from '../bench/dist/commands/measure.js';
 import { evalCommand } from '../dist/cli/eval.js';
 import { MODEL_OPTIONS } from '../dist/config/model-options.js';
+import { OPTION_GROUPS, shownDefault } from '../dist/config/option.js';
 import { SERVE_OPTIONS } from '../dist/config/options.js';
 import { ERROR_CODES } from '../dist/errors.js';
 import { TRAINING_OPTIONS } from '../dist/predictor/training/options.js';
@@ -38,16 +39,28 @@ const table = (head, rows) =>
     .map((cells) => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`)
     .join('\n');
 
+/** The options of a group, those of `--help` first. */
+function groupTable(group) {
+  const own = Object.values(SERVE_OPTIONS).filter((o) => o.group === group);
+  const ordered = [...own.filter((o) => !o.expert), ...own.filter((o) => o.expert)];
+  return table(
+    ['flag', 'default', 'unit', 'what and why'],
+    ordered.map((o) => {
+      const what = o.more === undefined ? o.help : `${o.help}. ${o.more}`;
+      const flag = `\`--${o.flag} ${o.value}\`${o.expert ? ' *' : ''}`;
+      return [flag, shownDefault(o) ?? 'none', o.unit ?? '', what];
+    }),
+  );
+}
+
 fill(
   'docs/cli.md',
   'options',
-  table(
-    ['flag', 'environment', 'default', 'unit', 'what and why'],
-    Object.values(SERVE_OPTIONS).map((o) => {
-      const fallback = o.defaultText ?? (o.default === undefined ? 'required' : (o.default ?? 'none'));
-      return [`\`--${o.flag} ${o.value}\``, `\`${o.env}\``, fallback, o.unit ?? '', o.help];
-    }),
-  ),
+  [
+    'The environment name of `--memory-budget` is `SIDA_MEMORY_BUDGET`, and so on. `--help` leaves out the options marked',
+    'with *; `--help-all` shows all.',
+    ...Object.entries(OPTION_GROUPS).flatMap(([group, title]) => ['', `### ${title}`, '', groupTable(group)]),
+  ].join('\n'),
 );
 
 fill(

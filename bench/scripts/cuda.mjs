@@ -85,7 +85,7 @@ function measureNative(report) {
     if (report[part] !== null) continue;
     try {
       console.error(`${name}, ${secondsLeft().toFixed(0)} s left in all`);
-      const cuda = report.gpu.emulated ? 'EMULATED' : 'ON';
+      const cuda = report.gpu.emulated ? undefined : 'ON';
       const path = buildNativeBench(name, { cuda, seconds: secondsLeft() });
       if (values.prepare) continue;
       // Several times what any cache holds. Emulated kernels take a millionth of the speed.

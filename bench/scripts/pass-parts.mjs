@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { convertCheckpoint } from '../../dist/checkpoint/converter.js';
 import { passParts } from '../dist/studies/pass-parts.js';
-import { BUNDLED_SST2, MINI_DIRECTORY } from '../dist/support/paths.js';
+import { BUNDLED_SST2, hashFunctionModule, MINI_DIRECTORY } from '../dist/support/paths.js';
 import { makeSwitchCheckpoint, sida } from '../dist/support/processes.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
 import { scriptOptions, writeResult } from '../dist/support/script.js';
@@ -41,7 +41,7 @@ const SYSTEMS = {
   resident: () => ['--predictor', 'none', '--memory-budget', '100%'],
   'on demand': () => ['--predictor', 'none', '--memory-budget', budget],
   'right tables': (at) => [
-    ...['--predictor', at('trace'), '--hash-function', 'replay'],
+    ...['--predictor', at('trace'), '--governor', 'off'],
     ...['--memory-budget', budget, '--look-ahead-layers', '0'],
   ],
 };
@@ -82,6 +82,9 @@ async function measure(experts) {
     const runs = [];
     for (const [system, flags] of Object.entries(SYSTEMS)) {
       console.error(`${experts} experts, ${system}`);
+      // The server inherits it.
+      delete process.env.SIDA_HASH_FUNCTION_MODULE;
+      if (system === 'right tables') process.env.SIDA_HASH_FUNCTION_MODULE = hashFunctionModule('replay');
       const profile = at('profile.json');
       await serve(['--model', at('pack'), ...flags(at), '--profile', profile]);
       const trace = JSON.parse(readFileSync(profile, 'utf8'));

@@ -8,16 +8,15 @@ import { scriptProvenance } from '../dist/support/provenance.js';
 import { scriptOptions, writeResult } from '../dist/support/script.js';
 
 const HELP = `node bench/scripts/train-time.mjs --trace DIR --held-out DIR [--network lstm] [--threads 2]
-  [--max-minutes 8] [--seed 1] [--out DIR]
-The traces are those of \`sida trace\`. --max-minutes bounds the networks' training; what is reported is the whole
-command. --out keeps the predictor. The result is bench/results/train-time.json.`;
+  [--seed 1] [--out DIR]
+The traces are those of \`sida trace\`. What is reported is the whole command. --out keeps the predictor. The result
+is bench/results/train-time.json.`;
 
 const {
   trace,
   'held-out': heldOut,
   network,
   threads,
-  'max-minutes': most,
   seed,
   out,
 } = scriptOptions(HELP, {
@@ -25,7 +24,6 @@ const {
   'held-out': undefined,
   network: 'lstm',
   threads: '2',
-  'max-minutes': '8',
   seed: '1',
   out: undefined,
 });
@@ -38,7 +36,7 @@ try {
   const begin = performance.now();
   // biome-ignore format: a command line
   const printed = await sida(['train', ...trace, '--held-out', heldOut, '--out', directory, '--network', network,
-    '--max-minutes', most, '--seed', seed, '--threads', threads, '--json'], { showErrors: true });
+    '--seed', seed, '--threads', threads, '--json'], { showErrors: true });
   const minutes = (performance.now() - begin) / 60_000;
   const { heldOut: measured, trainedOn, endedBefore } = JSON.parse(printed);
   if (endedBefore) throw new Error(`${directory} was trained before: its time is not known`);

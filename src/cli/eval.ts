@@ -7,9 +7,9 @@ import { Command } from 'commander';
 import { type PreparedPack, preparePack } from '../checkpoint/prepare-pack.js';
 import { readTasks } from '../checkpoint/tasks.js';
 import { budgetBytes } from '../config/budget.js';
+import { WEIGHT_OPTIONS, weightChoices } from '../config/engine-config.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
-import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
 import { requireTokenizer } from '../engine/open-model.js';
 import { predictorChoice } from '../engine/predictor-choice.js';
 import { SidaError } from '../errors.js';
@@ -51,10 +51,6 @@ const OPTIONS = [
 type Options = Pick<ServeOptions, (typeof OPTIONS)[number]>;
 
 const HELP = `
-Measures how often the predictor names the experts that the model's routers choose, what predicted mode keeps of the
-exact model's accuracy (--labels, --task) or perplexity (--text, or data without labels), and the bytes that each eviction
-policy would load. docs/evaluation.md says how each figure is computed.
-
 Examples:
   sida eval models/switch-words --predictor predictors/words --data models/switch-words/words/known-held-out.jsonl --task category
   sida eval models/olmoe-mini --predictor predictors/chats --text wikitext2/test.txt --routing-k 1,2,3 --json

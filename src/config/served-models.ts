@@ -4,7 +4,6 @@ import { parseBytes } from '../text/bytes.js';
 import { listed } from '../text/listed.js';
 import type { ServeOptions } from './options.js';
 import {
-  checkProfile,
   givenModels,
   resolveOptions,
   resolveServeOptions,
@@ -38,7 +37,6 @@ export function resolveServedModels(sources: Sources): ServedModels {
   }
   const elsewhere = resolveOptions(['worker'], sources).worker === 'none';
   const several = resolveModels(directories, sources, elsewhere, resolveServeOptions);
-  checkProfile(several.models.map(({ options }) => options));
   const files = several.models.flatMap(({ options }) => options.profile ?? []);
   if (new Set(files).size < files.length) {
     throw new UsageError(

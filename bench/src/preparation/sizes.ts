@@ -6,8 +6,8 @@ import type { BenchInputs } from './inputs.js';
 
 export interface Sizes {
   rounds: number;
-  /** Minutes that the predictor of a random-weight model may train. */
-  trainingMinutes: number;
+  /** Epochs that the predictor of a random-weight model trains. */
+  trainingEpochs: number;
   /** Texts to learn from. */
   training(model: BenchModel): number;
   /** Measured texts of a task. */
@@ -31,7 +31,7 @@ function mostInputs({ expertBytes }: Pick<BenchModel, 'expertBytes'>): number {
 
 export const QUICK_SIZES: Sizes = {
   rounds: 2,
-  trainingMinutes: 0.3,
+  trainingEpochs: 2,
   training: ({ weights }) => (weights === 'trained' ? 200 : 120),
   sentences: ({ weights }) => (weights === 'trained' ? 64 : 16),
   study: 48,
@@ -39,7 +39,7 @@ export const QUICK_SIZES: Sizes = {
 
 export const FULL_SIZES: Sizes = {
   rounds: 3,
-  trainingMinutes: 2,
+  trainingEpochs: 10,
   training: ({ weights }) => (weights === 'trained' ? 1000 : 300),
   sentences: (model, data) =>
     Math.max(
@@ -52,7 +52,7 @@ export const FULL_SIZES: Sizes = {
 /** GPU time is short, and a pass takes milliseconds: few rounds. */
 export const CUDA_SIZES: Sizes = {
   rounds: 1,
-  trainingMinutes: 0.2,
+  trainingEpochs: 1,
   training: ({ weights }) => (weights === 'trained' ? 200 : 160),
   sentences: (_, data) => ({ sst2: 192, mrpc: 128, multirc: 64, words: 192 })[data],
   study: 0,

@@ -83,7 +83,7 @@ export async function prepareBench(
     }
   }
   if (needs.has('predictor')) {
-    bench.predictor = await predictorOf(model, prepared, training, sizes.trainingMinutes, maker);
+    bench.predictor = await predictorOf(model, prepared, training, sizes.trainingEpochs, maker);
   }
   return bench;
 }

@@ -55,7 +55,7 @@ export interface Sample {
   tableWaitSeconds: number;
   /**
    * The least bytes that any policy could have moved: Belady's rule over the needs of the measured passes, from what
-   * this run's device held when they began. Absent where needs are not known.
+   * this run's device held when they began. Absent for runs on the threads of `sida serve`, which do not tell needs.
    */
   leastBytes?: number;
   /** (MoE layer, token) pairs that tables predicted, and hits among them. */

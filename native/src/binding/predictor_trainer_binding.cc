@@ -10,7 +10,7 @@
 namespace sida {
 namespace {
 
-constexpr const char* kName = "the predictor's trainer";
+constexpr const char* kTrainerName = "the predictor's trainer";
 constexpr uint64_t kMaxSeed = uint64_t{1} << 53;
 
 std::unique_ptr<PredictorTrainer> open_trainer(const Napi::Object& options, const TrainerOptions& settings) {
@@ -87,7 +87,7 @@ TrainingReport PredictorTrainerBinding::run(const Napi::Object& batch, const flo
 
 Napi::Value PredictorTrainerBinding::step(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] {
-    const ExclusiveUse held(&busy_, kName);
+    const ExclusiveUse held(&busy_, kTrainerName);
     const double rate = info[1].IsNumber() ? info[1].As<Napi::Number>().DoubleValue() : -1;
     if (!(rate >= 0 && std::isfinite(rate))) {
       throw Error("invalid_request", "expected \"learningRate\" to be a number of at least 0");
@@ -99,14 +99,14 @@ Napi::Value PredictorTrainerBinding::step(const Napi::CallbackInfo& info) {
 
 Napi::Value PredictorTrainerBinding::evaluate(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] {
-    const ExclusiveUse held(&busy_, kName);
+    const ExclusiveUse held(&busy_, kTrainerName);
     return report_to_js(info.Env(), run(object_from_js(info[0], "batch"), nullptr));
   });
 }
 
 void PredictorTrainerBinding::save(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const ExclusiveUse held(&busy_, kName);
+    const ExclusiveUse held(&busy_, kTrainerName);
     if (!info[0].IsString()) throw Error("invalid_request", "expected \"directory\" to be a text");
     const std::string directory = info[0].As<Napi::String>().Utf8Value();
     save_predictor(directory, trainer().weights(),
@@ -116,7 +116,7 @@ void PredictorTrainerBinding::save(const Napi::CallbackInfo& info) {
 
 void PredictorTrainerBinding::close(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const ExclusiveUse held(&busy_, kName);
+    const ExclusiveUse held(&busy_, kTrainerName);
     trainer_.reset();
     batch_ = {};
     embedding_.reset();

@@ -11,7 +11,7 @@ namespace {
 // PyTorch's limit on dimensions.
 constexpr size_t kMaxRank = 64;
 // Several times the longest published name.
-constexpr size_t kMaxName = 1024;
+constexpr size_t kMaxTensorName = 1024;
 // Names and shapes of kMaxHeaderObjects tensors of the usual kind are about as much.
 constexpr size_t kMaxHeaderHeld = 24 << 20;
 constexpr const char* kDownload = "download the file again";
@@ -24,9 +24,9 @@ class HeaderReader {
   void visit(std::string name, JsonValue value) {
     if (name == "__metadata__") return read_metadata(value);
     name_ = name;
-    if (name.size() > kMaxName) {
-      throw fault("name too long", "at most " + std::to_string(kMaxName) + " bytes", std::to_string(name.size()), "",
-                  expected_found(kMaxName, name.size()));
+    if (name.size() > kMaxTensorName) {
+      throw fault("name too long", "at most " + std::to_string(kMaxTensorName) + " bytes", std::to_string(name.size()), "",
+                  expected_found(kMaxTensorName, name.size()));
     }
     TensorInfo tensor;
     read_entry(value, &tensor);

@@ -12,7 +12,8 @@ namespace {
 
 #ifndef SIDA_WITH_CUDA
 constexpr const char* kNoCuda =
-    "this build has no cuda device: no CUDA compiler (nvcc) was found when it was built";
+    "this build has no cuda device: no CUDA compiler (nvcc) or no GPU was found when it was built; "
+    "SIDA_CUDA=ON npm run build:native adds the device";
 [[noreturn]] void no_cuda() { throw Error("device_unavailable", kNoCuda); }
 #endif
 

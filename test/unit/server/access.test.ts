@@ -49,7 +49,6 @@ function answerControls(server: TestServer): void {
   server.engine.onControl = ({ kind }) => {
     if (kind === 'experts') return { kind, layers: [] };
     if (kind === 'predictor') return { kind, governors: { tables: GOVERNOR, look_ahead: GOVERNOR } };
-    if (kind === 'needs') return { kind, visits: [] };
     if (kind === 'start-profile') return { kind };
     if (kind === 'stop-profile') return { kind, written: null };
     return { kind, usage: server.engine.model!.usage, split: SPLIT };

@@ -65,6 +65,6 @@ describe('a trace of texts and labels', () => {
 
   it('leads to a warning where the warm-up was not recorded', async () => {
     const { warnings } = await replayed(inputs.texts);
-    expect(warnings.join()).toContain('it was not recorded');
+    expect(warnings.join()).toContain('replay cannot name the experts');
   });
 });

@@ -8,8 +8,8 @@
 namespace sida {
 namespace {
 
-constexpr const char* kEmbedding = "token_embd.weight";
-constexpr const char* kHead = "output.weight";
+constexpr const char* kGgufEmbedding = "token_embd.weight";
+constexpr const char* kGgufHead = "output.weight";
 
 /// The names that a layer's tensor may have, behind "blk.N.".
 std::vector<const char*> names_in_layer(TensorRole role) {
@@ -105,9 +105,9 @@ std::string layer_prefix(const TensorSlot& slot) { return "blk." + std::to_strin
 TensorSource gguf_source(const ModelSpec& spec, const TensorSlot& slot) {
   switch (slot.role) {
     case TensorRole::kEmbedding:
-      return {{{kEmbedding}}};
+      return {{{kGgufEmbedding}}};
     case TensorRole::kHead:
-      return {{{kHead}}};
+      return {{{kGgufHead}}};
     case TensorRole::kFinalNorm:
       return {{{"output_norm.weight"}}};
     default:

@@ -1,5 +1,4 @@
-// The GEMM with bf16 activations on the tiles of AMX. See kernels_impl.h for `V` and why everything is in an unnamed
-// namespace.
+// The GEMM with bf16 activations on the tiles of AMX. See float_kernels_impl.h.
 
 #pragma once
 

@@ -1,5 +1,5 @@
 // The GEMM with 8-bit activations on the tiles of AMX. Integer sums are exact in any order, so it has the bits of the
-// other instruction sets. See kernels_impl.h for `V`, `I` and why everything is in an unnamed namespace.
+// other instruction sets. See float_kernels_impl.h.
 
 #pragma once
 

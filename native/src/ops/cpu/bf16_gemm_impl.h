@@ -1,5 +1,4 @@
-// The GEMM of bf16 weights with activations rounded to bf16. See kernels_impl.h for `V` and why everything is in an
-// unnamed namespace.
+// The GEMM of bf16 weights with activations rounded to bf16. See float_kernels_impl.h.
 //
 // What one output element is, in every instruction set of x86-64 and for any number of rows: for each 32 inputs,
 // ascending, a chain of fused multiply-adds from 0 over the even ones and one over the odd ones, whose sum is added to

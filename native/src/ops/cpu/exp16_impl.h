@@ -1,4 +1,4 @@
-// exp and functions built from it. See kernels_impl.h for `V`.
+// exp and functions built from it. See float_kernels_impl.h.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// The GEMM with f32 activations. See kernels_impl.h for `V` and why everything is in an unnamed namespace.
+// The GEMM with f32 activations. See float_kernels_impl.h.
 //
 // What one output element is, in every instruction set and for any number of rows: one chain of fused
 // multiply-adds over k, ascending, from 0. Its weights are the stored floats for f32 and bf16, and code · scale for the

@@ -1,5 +1,4 @@
-// The GEMM with 8-bit activations. See kernels_impl.h for `V`, `I` and why everything is in an unnamed
-// namespace.
+// The GEMM with 8-bit activations. See float_kernels_impl.h.
 //
 // What one output element is, in every instruction set and for any number of rows. int8: the exact sum of
 // activation code · weight code, rounded to f32, times the channel's scale, times the row's. Types whose groups have

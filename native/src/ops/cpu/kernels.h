@@ -101,15 +101,10 @@ struct LatentAttentionTask {
   KvFormat format = KvFormat::kF32;  ///< of the pages
 };
 
-/// The kernels of one instruction set. Every set performs the same floating-point operations in the same
-/// order on each output element, so all sets, and all batch shapes, agree bit for bit.
-struct CpuKernels {
-  const char* isa;
+/// The kernels of one instruction set that take rows as floats. Every set performs the same floating-point operations
+/// in the same order on each output element, so all sets, and all batch shapes, agree bit for bit.
+struct FloatKernels {
   void (*gemm)(const GemmTask&);
-  void (*round_rows)(const RoundTask&, const RoundedRows& out);
-  /// The GEMM with rounded x; `x` and `x_stride` of the task are not read. Quantized weights: the sums of products are
-  /// exact integers, of the inputs that share a scale, and are scaled once each. bf16: see bf16_gemm_impl.h.
-  void (*gemm_rounded)(const GemmTask&, const RoundedRows& x);
   void (*attention)(const AttentionTask&);
   void (*latent_attention)(const LatentAttentionTask&);
   /// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight; y may be x.
@@ -133,6 +128,19 @@ struct CpuKernels {
   void (*rotate_adjacent)(float* x, size_t rows, size_t stride, size_t half, const float* cosines, const float* sines);
   /// out (n) = portable_exp(x), each x at most 0. `out` may be `x`.
   void (*exp_nonpositive)(const double* x, size_t n, double* out);
+};
+
+/// The kernels of one instruction set that take rounded rows; round_rows() prepares the rows for the same set's GEMM.
+struct RoundedKernels {
+  void (*round_rows)(const RoundTask&, const RoundedRows& out);
+  /// The GEMM with rounded x; `x` and `x_stride` of the task are not read. Quantized weights: the sums of products are
+  /// exact integers, of the inputs that share a scale, and are scaled once each. bf16: see bf16_gemm_impl.h.
+  void (*gemm_rounded)(const GemmTask&, const RoundedRows& x);
+};
+
+/// A kernel set. VNNI and AMX change the rounded kernels alone and share the float kernels of AVX-512.
+struct CpuKernels : FloatKernels, RoundedKernels {
+  const char* isa;
 };
 
 /// Names of the kernel sets, the widest first.

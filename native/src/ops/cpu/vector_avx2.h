@@ -1,5 +1,5 @@
 // Sixteen floats, and sixteen 32-bit integers, in two AVX2 registers.
-// Included by one file an instruction set, never twice: see kernels_impl.h.
+// Included by one file an instruction set, never twice: see float_kernels_impl.h.
 #include <immintrin.h>
 
 namespace {

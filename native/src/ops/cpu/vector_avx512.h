@@ -1,5 +1,5 @@
 // Sixteen floats and sixteen 32-bit integers in one AVX-512 register. With VNNI where the including file is
-// compiled for it. Included by one file an instruction set, never twice: see kernels_impl.h.
+// compiled for it. Included by one file an instruction set, never twice: see float_kernels_impl.h.
 #include <immintrin.h>
 
 namespace {

@@ -1,5 +1,5 @@
 // The reference: sixteen floats or integers in a plain array, one IEEE operation at a time.
-// Included by one file an instruction set, never twice: see kernels_impl.h.
+// Included by one file an instruction set, never twice: see float_kernels_impl.h.
 #include <cmath>
 #include <cstdint>
 #include <cstring>

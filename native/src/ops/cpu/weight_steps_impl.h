@@ -1,5 +1,5 @@
-// The weights of a panel as floats, step by step: kInputs inputs of 32 columns, kPanelStepBytes of codes. See
-// kernels_impl.h for `V` and why everything is in an unnamed namespace.
+// The weights of a panel as floats, step by step: kInputs inputs of 32 columns, kPanelStepBytes of codes.
+// See float_kernels_impl.h.
 
 #pragma once
 

@@ -6,12 +6,12 @@
 namespace sida {
 namespace {
 
-constexpr double kMaxScale = 1e6;
+constexpr double kMaxRoutedScale = 1e6;
 
 void read_router(const ConfigReader& reader, MoeSpec& moe) {
   reader.require_text("scoring_func", "softmax", "other scores of the router are not of this family");
   // transformers reads "norm_topk_prob" and does not use it.
-  moe.router.scale = reader.real("routed_scaling_factor", 0, kMaxScale, 1);
+  moe.router.scale = reader.real("routed_scaling_factor", 0, kMaxRoutedScale, 1);
   const auto method = reader.choice("topk_method", {"greedy", "group_limited_greedy"}).value_or(0);
   if (method == 1) moe.router.groups = read_groups(reader, moe, 1, 1, 1);
 }

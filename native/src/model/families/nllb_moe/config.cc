@@ -10,7 +10,7 @@
 namespace sida {
 namespace {
 
-void check_kind(const ConfigReader& reader) {
+void check_nllb_kind(const ConfigReader& reader) {
   reader.require_text("activation_function", "relu", "other activations are not supported");
   reader.require_text("router_dtype", "float32", "routers run in float32");
   reader.require_text("second_expert_policy", "all", "a second expert that is drawn at random is not supported");
@@ -87,7 +87,7 @@ struct StackSizes {
 }  // namespace
 
 ModelSpec read_nllb_moe_config(const ConfigReader& reader) {
-  check_kind(reader);
+  check_nllb_kind(reader);
   ModelSpec spec;
   spec.vocab = static_cast<size_t>(reader.integer("vocab_size", 1, kMaxVocab, 128112));
   // The frequencies' exponents are divided by half of it less one.

@@ -10,7 +10,7 @@
 namespace sida {
 namespace {
 
-void check_kind(const ConfigReader& reader) {
+void check_switch_kind(const ConfigReader& reader) {
   reader.require_text("dense_act_fn", "relu", "gated feed-forward layers are not supported");
   reader.require_text("router_dtype", "float32", "routers run in float32");
   reader.require_false("router_bias", "a bias in the router is not supported");
@@ -65,7 +65,7 @@ TokenSpec read_tokens(const ConfigReader& reader, size_t vocab) {
 }  // namespace
 
 ModelSpec read_switch_config(const ConfigReader& reader) {
-  check_kind(reader);
+  check_switch_kind(reader);
   ModelSpec spec;
   spec.vocab = static_cast<size_t>(reader.integer("vocab_size", 1, kMaxVocab, 32128));
   spec.width = static_cast<size_t>(reader.integer("d_model", 1, kMaxWidth, 768));
