@@ -12,7 +12,7 @@ export const times = (ratio) => `${ratio.toFixed(2)}×`;
 export const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(bytes < 2 ** 30 ? 1 : 0)} MiB`;
 export const fixed = (digits) => (value) => value.toFixed(digits);
 
-/** The recorded command with the path that its script has today: scripts have moved since. */
+/** The recorded command with the path that its script has today. One that is gone keeps its path. */
 function commandToday(command) {
   return command.replace(/\bbench\/\S+\.mjs/, (path) => {
     if (existsSync(path)) return path;

@@ -13,7 +13,7 @@ import { scriptProvenance } from '../dist/support/provenance.js';
 import { scriptOptions, writeResult } from '../dist/support/script.js';
 import { median } from '../dist/support/statistics.js';
 
-const HELP = `node bench/scripts/decode.mjs --pack DIR [options]
+const HELP = `node bench/scripts/decoder-budgets.mjs --pack DIR [options]
   --budgets 1300MB,100%  the last one is the reference, whose logits all others must have
   --text FILE --tokenizer FILE   what is fed; ids beyond the vocabulary are wrapped into it
   --prompt 128 --chunk 64        tokens of the prompt, and of a pass of it
