@@ -1,49 +1,28 @@
-// How even is the load of devices when experts are placed by what they did before, and what does that do to the misses
-// of their caches? "Towards MoE Deployment", sections VI and VII, over recorded traces and our own model's routing.
+// How even is the load of devices when experts are placed by what they did before? "Towards MoE Deployment", section VII,
+// over recorded traces and our own model's routing.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { comparePlacements } from '../dist/placement/compare-placements.js';
-import { deviceMisses, PLACED_BY } from '../dist/placement/device-misses.js';
 import { openTrace } from '../dist/replay/open-trace.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
 import { recordedTraces, tracedSst2 } from '../dist/support/routing-traces.js';
 import { scriptOptions, writeResult } from '../dist/support/script.js';
 
-const HELP = `node bench/scripts/placement.mjs [--traces DIR] [--only qwen] [--devices 2,4,8] [--cache 10,25] [--quick]
-DIR holds route_trace CSV files, gzipped or not; switch-mini's routing of SST-2 is traced here. --cache: percent of all
-experts that all devices hold together. The result is bench/results/placement.json.`;
+const HELP = `node bench/scripts/placement.mjs [--traces DIR] [--only qwen] [--devices 2,4,8] [--quick]
+DIR holds route_trace CSV files, gzipped or not; switch-mini's routing of SST-2 is traced here. The result is
+bench/results/placement.json.`;
 
 const options = scriptOptions(HELP, {
   traces: undefined,
   only: undefined,
   devices: '2,4,8',
-  cache: '10,25',
   quick: false,
 });
 const devices = options.devices.split(',').map(Number);
 /** The first half of a trace places the experts, the second is measured. */
 const LEARN = 0.5;
-const POLICIES = ['lru', 'expert-buffering', 'belady'];
 const folder = mkdtempSync(join(tmpdir(), 'sida-placement-'));
-
-function missesOf(trace) {
-  const all = trace.layers.length * trace.experts;
-  return devices.flatMap((count) =>
-    options.cache.split(',').flatMap((cache) =>
-      POLICIES.map((policy) => {
-        const slots = Math.round((Number(cache) / 100) * all);
-        const given = { devices: count, slots, policy, learn: LEARN };
-        return {
-          devices: count,
-          cache,
-          policy,
-          placements: PLACED_BY.map((by) => deviceMisses(trace, by, given)),
-        };
-      }),
-    ),
-  );
-}
 
 try {
   // A recorded step is one token: 8 leave the shortest trace, with 64 steps, four batches to measure on.
@@ -56,12 +35,9 @@ try {
     if (options.only !== undefined && !options.only.split(',').includes(name)) continue;
     console.error(name);
     const trace = await openTrace(await open());
-    const measured = trace.batches.slice(Math.ceil(LEARN * trace.batches.length));
     reports.push({
       name,
-      passes: measured.reduce((sum, { passes }) => sum + passes.length, 0),
       loads: sizes.map((batchTokens) => comparePlacements(trace, { devices, learn: LEARN, batchTokens })),
-      misses: missesOf(trace),
     });
   }
   const question = 'How even is the load of devices when experts are placed by what they did before?';

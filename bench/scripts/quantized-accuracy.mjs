@@ -4,21 +4,14 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync }
 import { availableParallelism, tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { convertCheckpoint } from '../../dist/checkpoint/converter.js';
-import { readManifest } from '../../dist/checkpoint/manifest.js';
 import { readTasks } from '../../dist/checkpoint/tasks.js';
 import { formatName } from '../../dist/checkpoint/weight-format.js';
-import { passesOf } from '../../dist/evaluation/input-passes.js';
 import { readLabelled } from '../../dist/evaluation/labelled-data.js';
-import { runExact, runRouted } from '../../dist/evaluation/model-runner.js';
+import { runExact } from '../../dist/evaluation/model-runner.js';
 import { intervalOf } from '../../dist/evaluation/paired-difference.js';
-import { renamed, routingBy } from '../../dist/evaluation/routings.js';
 import { corruptedSource, dataSource, readTextLines } from '../../dist/evaluation/sources.js';
-import { fillTable } from '../../dist/evaluation/tables.js';
 import { openEngine } from '../../dist/inference/open-engine.js';
 import { loadAddon } from '../../dist/native/addon.js';
-import { ExpertNames } from '../../dist/predictor/functions/shuffled.js';
-import { routingShape } from '../../dist/predictor/hash-function.js';
-import { openPredictor } from '../../dist/predictor/predictor-directory.js';
 import { Tokenizer } from '../../dist/text/tokenizer.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
 import { scriptOptions, writeResult } from '../dist/support/script.js';
@@ -45,16 +38,14 @@ const f32 = { dtype: 'f32' };
 const bf16 = { dtype: 'bf16' };
 const int8 = { dtype: 'int8' };
 const int4 = (group) => ({ dtype: 'int4', group });
-const RANDOM = 'random tables';
 /** The first is what the others are compared with. */
 const EXPERTS = [bf16, int8, int4(32), int4(64), int4(128)];
 const SETUPS = [
   { experts: f32, dense: f32 },
   ...EXPERTS.map((experts) => ({ experts, dense: bf16 })),
   ...EXPERTS.map((experts) => ({ experts, dense: int8 })),
-  // What is left when experts say nothing, or the wrong ones speak: how much there is to lose.
+  // What is left when experts say nothing: how much there is to lose.
   { experts: bf16, dense: bf16, control: 'experts of zeros' },
-  { experts: bf16, dense: bf16, control: RANDOM },
 ].flatMap((setup) => [setup, ...roundedActivations(setup).map((activations) => ({ ...setup, activations }))]);
 
 /** What activations can be rounded to beside these weights. */
@@ -116,27 +107,6 @@ function silenceExperts(file) {
   truncateSync(file, size);
 }
 
-/** Routes by the predictor's tables with the experts of each layer renamed, one expert a token. */
-async function randomRouter(engine, pack) {
-  const { source } = await readManifest(pack);
-  const options = { model: engine.shape, weights: source.weights, addon };
-  const { function: hash } = await openPredictor(join(MODEL, 'predictor'), {
-    ...options,
-    embedding: () => new addon.TokenEmbedding({ pack }),
-    threads: limits.threads,
-  });
-  const shape = routingShape(engine.shape);
-  const names = new ExpertNames(shape);
-  const score = (input) => {
-    const routings = passesOf(input, true).map(({ stack, input: own }) => {
-      const table = fillTable(hash, shape, stack, own);
-      return renamed(routingBy(table, 1), stack, table.layers, names);
-    });
-    return runRouted(engine, input, routings);
-  };
-  return { score, close: () => hash.close() };
-}
-
 const best = (scores) => scores.indexOf(Math.max(...scores));
 
 /** Of targets: how surprising they are. */
@@ -169,17 +139,12 @@ try {
   const references = {};
   const runs = [];
   for (const { experts, dense, activations = 'f32', control } of SETUPS) {
-    if (control === RANDOM && !existsSync(join(MODEL, 'predictor'))) {
-      console.error(`SKIPPED ${control}: ${MODEL} has no predictor`);
-      continue;
-    }
     const name = `${formatName(experts)}, dense ${formatName(dense)}, activations ${activations}${control === undefined ? '' : `, ${control}`}`;
     const out = join(work, 'pack');
     await convertCheckpoint({ model: MODEL, out, experts, dense });
     if (control === 'experts of zeros') silenceExperts(join(out, 'experts.sida'));
     const engine = openEngine({ ...limits, activations, pack: out, memoryBudget: '100%', hostBudget: '0' });
-    const router = control === RANDOM ? await randomRouter(engine, out) : undefined;
-    const score = router?.score ?? ((input) => runExact(engine, input).scores);
+    const score = (input) => runExact(engine, input).scores;
     const tasks = {};
     for (const [task, inputs] of Object.entries(data)) {
       const scores = inputs.map(score);
@@ -191,7 +156,6 @@ try {
     const { slot, expertBytes, dense: denseBytes } = engine.plan;
     const bytes = { expertBlockBytes: slot, expertBytes, denseBytes };
     runs.push({ experts, dense, activations, ...(control !== undefined && { control }), ...bytes, tasks });
-    router?.close();
     engine.close();
     rmSync(out, { recursive: true });
   }

@@ -16,7 +16,7 @@ import { freePort } from '../dist/support/serve-process.js';
 import { median, medians } from '../dist/support/statistics.js';
 
 const HELP = `node bench/scripts/redis-queue.mjs [--jobs 2000] [--repeats 5] [--quick]
-Needs redis-server. Round trips, commands and processor time of Redis for each job, the latency of one job at a time,
+Needs redis-server. Commands and processor time of Redis for each job, the latency of one job at a time,
 and the jobs a second with 64 clients. The result is bench/results/redis-queue.json.`;
 
 const options = scriptOptions(HELP, { jobs: '2000', repeats: '5', quick: false });
@@ -83,21 +83,6 @@ async function figuresOf(client) {
   return { calls, cpuMs: 1000 * (figure('used_cpu_sys') + figure('used_cpu_user')) };
 }
 
-/** Commands that clients sent while `work` ran, those inside scripts not counted. */
-async function roundTrips(client, work) {
-  const own = client.duplicate();
-  const monitor = await own.monitor();
-  let sent = 0;
-  monitor.on('monitor', (_time, _args, source) => {
-    if (source !== 'lua') sent += 1;
-  });
-  await work();
-  await delay(50);
-  monitor.disconnect();
-  own.disconnect();
-  return sent;
-}
-
 async function costs() {
   const redis = await redisServer();
   const worker = workerOf(redis.url);
@@ -117,7 +102,6 @@ async function costs() {
     await Promise.all(Array.from({ length: count }, client));
   };
   await clients(CLIENTS, jobs);
-  const trips = await roundTrips(redis.client, () => clients(1, 200));
   const before = await figuresOf(redis.client);
   times.length = 0;
   await clients(1, jobs / 4);
@@ -131,7 +115,6 @@ async function costs() {
   await queue.close();
   await redis.end();
   return {
-    roundTrips: trips / 200,
     commands: (between.calls - before.calls) / (jobs / 4),
     redisCpuMs: (between.cpuMs - before.cpuMs) / (jobs / 4),
     redisCpuMsOfMany: (after.cpuMs - between.cpuMs) / jobs,

@@ -13,7 +13,7 @@ const tables = { ...benchTables, ...paperTables, ...machineTables };
 /** Pages with the results of scripts: title, and the tables in order. */
 const PAGES = {
   replay: ['Policies over recorded routing, beside Belady’s rule', ['replay-short', 'replay-misses']],
-  placement: ['Load and misses of several devices', ['placement', 'placement-misses']],
+  placement: ['Load of several devices', ['placement']],
   gating: ['Static and dynamic gating, Expert Buffering', ['gating']],
   dependency: ['How much a token’s expert depends on the other tokens', ['dependency']],
   'pass-parts': ['What a pass spends its time on', ['pass-parts']],

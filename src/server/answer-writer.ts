@@ -5,6 +5,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Response } from 'express';
 import { jsonPieces } from '../text/json-pieces.js';
+import { nextDrain } from './sse.js';
 import type { UnreadBytes, Waiting } from './unread-bytes.js';
 
 /** The text of an answer, and who reads it. */
@@ -38,10 +39,13 @@ export class AnswerWriter {
       if (res.destroyed) return;
       const bytes = pieces.reduce((sum, { length }) => sum + length, 0);
       res.setHeader('content-type', 'application/json; charset=utf-8').setHeader('content-length', bytes);
-      if (res.req.method !== 'HEAD') {
-        for (const piece of pieces) await taken(res, piece);
+      if (res.req.method === 'HEAD') return void res.end();
+      for (const piece of pieces.slice(0, -1)) {
+        if (res.write(piece)) await setImmediate();
+        else await nextDrain(res);
+        if (res.destroyed) return;
       }
-      res.end();
+      res.end(pieces.at(-1));
     };
     return this.write(res, answer, write, key);
   }
@@ -93,17 +97,4 @@ export class AnswerWriter {
     this.#turn = this.#turn.then(() => setImmediate());
     return this.#turn;
   }
-}
-
-/** Resolves when the connection takes more, or is closed. */
-async function taken(res: Response, piece: Buffer): Promise<void> {
-  if (res.destroyed) return;
-  if (res.write(piece)) return setImmediate();
-  await new Promise<void>((resolve) => {
-    const done = () => {
-      res.off('drain', done).off('close', done);
-      resolve();
-    };
-    res.on('drain', done).on('close', done);
-  });
 }

@@ -62,15 +62,7 @@ export class SseStream {
     const before = socket.timeout ?? 0;
     const stalled = () => this.overflow();
     res.setTimeout(this.#stallMs, stalled);
-    while (res.writableLength > LIMITS.streamBufferBytes && !res.destroyed) {
-      await new Promise<void>((resolve) => {
-        const done = () => {
-          res.off('drain', done).off('close', done);
-          resolve();
-        };
-        res.on('drain', done).on('close', done);
-      });
-    }
+    while (res.writableLength > LIMITS.streamBufferBytes && !res.destroyed) await nextDrain(res);
     res.off('timeout', stalled);
     socket.setTimeout(before);
   }
@@ -113,4 +105,15 @@ export class SseStream {
 
 function nameLine(name: string | undefined): string {
   return name === undefined ? '' : `event: ${name}\n`;
+}
+
+/** Resolves when the reader has taken all that was written, or has gone. */
+export function nextDrain(res: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      res.off('drain', done).off('close', done);
+      resolve();
+    };
+    res.on('drain', done).on('close', done);
+  });
 }

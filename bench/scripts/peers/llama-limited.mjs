@@ -62,7 +62,7 @@ let ikFailed = false;
 const ikFlags = ikLlamaFlags({ promptTokens, steps, threads });
 if (values['ik-llama'] !== undefined) {
   try {
-    ikLlama = { ...ikLlamaBuild(values['ik-llama']), flags: ikFlags.join(' ') };
+    ikLlama = { ...ikLlamaBuild(values['ik-llama']), flags: ikFlags };
   } catch (error) {
     console.error(`SKIPPED: ik_llama.cpp does not run: ${error.message}`);
   }
@@ -94,7 +94,7 @@ async function decodeWithLlama(prompt, through) {
 async function decodeWithIkLlama(prompt, through) {
   if (ikLlama === undefined || ikFailed) return undefined;
   // Without a limit its warm-up maps the file's pages; within one, as llama.cpp's, it would only read them in vain.
-  const flags = through.length === 0 ? ikFlags : [...ikFlags, '--no-warmup'];
+  const flags = through.length === 0 ? ikFlags : `${ikFlags} --no-warmup`;
   try {
     const figures = await runIkLlama({ build: values['ik-llama'], file, prompt, steps, flags }, through);
     if (figures === null) console.error('ik_llama.cpp was killed by the limit');

@@ -1,10 +1,10 @@
 """Scores labels with Switch Transformers in Hugging Face transformers on a GPU, in bfloat16: a measurement of `sida bench`.
 
 Reads one JSON object on standard input and writes one on standard output:
-    in   {"model": {"checkpoint": DIR} or {"shape": {...}}, "device": "cuda", "threads": N, "batch": N, "seconds": S,
+    in   {"shape": {...}, "device": "cuda", "threads": N, "batch": N, "seconds": S,
           "inputs": [[ids]], "warmUp": [[ids]], "labels": [[start token, ids]], "budgetBytes": N or absent}
     out  {"ms": [of each batch], "wallMs", "sentences": measured, "scores": [[log-probability of each label]],
-          "weightBytes": of all parameters, "deviceWeightBytes", "peakBytes": of torch's allocator on the GPU, "versions"}
+          "weightBytes": of all parameters, "peakBytes": of torch's allocator on the GPU, "versions"}
 A shape is filled with random weights of the distribution of bench/scripts/make-switch-checkpoint.mjs, on the device.
 With "budgetBytes" accelerate places layers on the GPU until that many bytes are full; the others stay in host memory
 and are brought when they run, of a MoE layer the experts that tokens went to. Warm-up and measured batches stop after
@@ -83,11 +83,7 @@ def random_model(shape: dict, device: str, home: str) -> SwitchTransformersForCo
 def load(work: dict) -> SwitchTransformersForConditionalGeneration:
     device, budget = work["device"], work.get("budgetBytes")
     home = device if budget is None else "cpu"
-    if "shape" in work["model"]:
-        model = random_model(work["model"]["shape"], device, home)
-    else:
-        source = work["model"]["checkpoint"]
-        model = SwitchTransformersForConditionalGeneration.from_pretrained(source, dtype=torch.bfloat16).to(home)
+    model = random_model(work["shape"], device, home)
     model.eval()
     for name, module in model.named_modules():
         # In float32 whatever the model computes in: converting it in every pass is not what is compared.
@@ -185,7 +181,6 @@ def main() -> None:
                 "sentences": len(scores),
                 "scores": scores,
                 "weightBytes": sum(p.numel() * p.element_size() for p in model.parameters()),
-                "deviceWeightBytes": total,
                 "peakBytes": torch.cuda.max_memory_allocated() if on_gpu else total,
                 "versions": ", ".join(versions),
             }

@@ -1,10 +1,10 @@
 // Tables of `sida bench`, from its results on a processor: systems one input a batch, then batches and element types,
 // then the quality of predictions.
-import { readBenchFile } from '../../dist/report/bench-file.js';
 import { sectionsOf, sectionText, sourceOf } from '../../dist/report/report.js';
+import { result } from './format.mjs';
 
 const [systems, conditions, fidelity] = ['systems', 'conditions', 'fidelity'].map((name) =>
-  readBenchFile(`bench/results/${name}`),
+  result(`${name}/bench`),
 );
 
 /** The models of both runs; of a model that both have, the tasks of both. */

@@ -94,23 +94,6 @@ function placementLoads() {
   return text(r, [...head, ...strategies.map((name) => `${name}: max / average max load`)], rows);
 }
 
-function placementMisses() {
-  const r = result('placement');
-  const rows = r.reports.flatMap(({ name, passes, misses }) =>
-    misses.map(({ devices, cache, policy, placements }) => [
-      ...[NAMES[name] ?? name, devices, `${cache} %`, policy],
-      ...placements.map(
-        ({ loads, needs, busiestLoads }) =>
-          `${percent(loads / needs)} / ${(busiestLoads / passes).toFixed(1)}`,
-      ),
-    ]),
-  );
-  const placed = r.reports[0].misses[0].placements.map(
-    ({ placedBy }) => `${placedBy}: misses / busiest a pass`,
-  );
-  return text(r, ['trace', 'devices', 'all caches', 'policy', ...placed], rows);
-}
-
 function gating() {
   const r = result('model-gating');
   const rows = r.runs.flatMap(({ stack, batch, tokens, ms, bytes, static: padded, buffered }) =>
@@ -260,7 +243,6 @@ export const paperTables = {
   'replay-misses': replayMisses,
   'replay-short': replayShort,
   placement: placementLoads,
-  'placement-misses': placementMisses,
   gating,
   dependency,
   'pass-parts': passParts,

@@ -8,7 +8,7 @@ import { formatTable } from '../../../dist/cli/table.js';
 import { UsageError } from '../../../dist/config/resolve.js';
 import { SidaError } from '../../../dist/errors.js';
 import { CUDA_SIZES, FULL_SIZES, QUICK_SIZES } from '../preparation/sizes.js';
-import { BENCH_FILE, type BenchFile, checkTrees, readBenchFile, summarize } from '../report/bench-file.js';
+import { BENCH_FILE, type BenchFile, summarize } from '../report/bench-file.js';
 import { writeReport } from '../report/report.js';
 import { readGpu } from '../runs/gpu.js';
 import { measureAll } from '../runs/measure-all.js';
@@ -39,7 +39,6 @@ Examples:
   sida bench --list
   sida bench --quick --only 'switch-mini/*/lru' --only 'switch-mini/*/lstm'
   sida bench --data data --out bench/results/full --work /var/tmp/sida-bench
-  sida bench --report --out bench/results/systems --changed-tree
   sida bench --device cuda --minutes 10 --data data
   sida bench --fresh --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
 
@@ -75,18 +74,14 @@ export function measureCommand(name: string): Command {
     .option('--sentences <n>', 'texts in each measurement, in place of the default of its model and task')
     .option('--threads <n>', 'threads that compute (default: the cores of this machine)')
     .option('--seed <n>', 'seed of training', '1')
-    .option('--report', 'measure nothing: write the report anew from bench.json in --out')
-    .option('--changed-tree', 'with --report: accept a result that was measured in a tree with changes')
     .option('--fresh', 'measure again what was measured before')
     .option('--keep', 'leave packs of random-weight models on the disk')
-    .option('--json', 'print the result as JSON')
     .addHelpText('after', HELP)
     .action(bench);
 }
 
 async function bench(values: Record<string, unknown>): Promise<void> {
   const quick = values.quick === true;
-  const json = values.json === true;
   const patterns = (values.only as string[] | undefined) ?? [];
   const cuda = onCuda(values);
   const stages = cuda ? cudaStages(patterns) : undefined;
@@ -99,22 +94,16 @@ async function bench(values: Record<string, unknown>): Promise<void> {
   }
   if (values.list === true) {
     const names = [...measurements.map(measurementName), ...studies.map(studyName)];
-    process.stdout.write(json ? `${JSON.stringify(names, null, 1)}\n` : listText(names));
+    process.stdout.write(listText(names));
     return;
   }
   const out = resolve(
     String(values.out ?? join('bench/results', cuda ? 'cuda' : quick ? 'quick' : 'systems')),
   );
-  const file =
-    values.report === true
-      ? readBenchFile(out)
-      : await measure(values, { quick, measurements, stages, studies, out });
+  const file = await measure(values, { quick, measurements, stages, studies, out });
   if (values.prepare === true) return;
-  if (values.report === true && values.changedTree !== true) checkTrees(file, join(out, BENCH_FILE));
   const files = await writeReport(file, out);
-  process.stdout.write(
-    json ? `${JSON.stringify(file, null, 1)}\n` : `${files.map((name) => join(out, name)).join('\n')}\n`,
-  );
+  process.stdout.write(`${files.map((name) => join(out, name)).join('\n')}\n`);
   const failed = file.failed ?? [];
   if (file.differing.length + failed.length === 0) return;
   throw new SidaError({
@@ -133,8 +122,6 @@ function onCuda(values: Record<string, unknown>): boolean {
   if (values.device === 'cuda' && values.quick === true) {
     throw new UsageError('--quick is a list of the cpu; --minutes limits --device cuda');
   }
-  if (values.changedTree === true && values.report !== true)
-    throw new UsageError('--changed-tree is of --report');
   if (values.device === 'cpu' && (values.minutes !== undefined || values.prepare === true)) {
     throw new UsageError('--minutes and --prepare are of --device cuda');
   }

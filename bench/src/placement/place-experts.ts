@@ -16,11 +16,6 @@ export function placeByIndex(experts: number, devices: number): Placement {
   return roomsOf(experts, devices).flatMap((room, device) => new Array<number>(room).fill(device));
 }
 
-/** One expert to each device in turn. */
-export function placeInTurn(experts: number, devices: number): Placement {
-  return Array.from({ length: experts }, (_, expert) => expert % devices);
-}
-
 /** Each expert, the most loaded first, goes to the device whose experts have the least load together. */
 export function placeGreedily(history: LoadMatrix, devices: number): Placement {
   return place(averageLoads(history), devices, () => 0);

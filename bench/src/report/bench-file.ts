@@ -1,11 +1,8 @@
 /** bench.json: a result with summed-up samples of each measurement. The report is generated from it alone. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { SidaError } from '../../../dist/errors.js';
 import type { BenchResult, Sample } from '../runs/result.js';
 import { inputsKey, type Measurement } from '../scenarios/scenarios.js';
 import type { TaskFidelity } from '../studies/studies.js';
-import { isChangedTree } from '../support/provenance.js';
 import { medians } from '../support/statistics.js';
 
 /** Medians of the rounds, number by number. */
@@ -24,35 +21,6 @@ export interface BenchFile extends Omit<BenchResult, 'measurements'> {
 }
 
 export const BENCH_FILE = 'bench.json';
-
-/** Throws cannot_run if there is none, or if its version differs. */
-export function readBenchFile(out: string): BenchFile {
-  const path = join(out, BENCH_FILE);
-  const fail = (why: string) =>
-    new SidaError({
-      code: 'cannot_run',
-      message: `${path} ${why}; run \`sida bench\` without --report first`,
-    });
-  let file: BenchFile;
-  try {
-    file = JSON.parse(readFileSync(path, 'utf8')) as BenchFile;
-  } catch (error) {
-    throw fail(`cannot be read: ${(error as Error).message}`);
-  }
-  if (file.format !== 'sida-bench' || file.version !== 1) throw fail('is no result of this version');
-  return file;
-}
-
-/** Throws cannot_run for a result from a tree with changes, which nobody can check out. */
-export function checkTrees({ provenance, measurements }: BenchFile, where: string): void {
-  const commits = [provenance.commit, ...measurements.flatMap((measurement) => measurement.commits)];
-  const changed = [...new Set(commits)].filter(isChangedTree);
-  if (changed.length === 0) return;
-  throw new SidaError({
-    code: 'cannot_run',
-    message: `${where} was measured in a tree with changes (${changed.join(', ')}): measure it at a commit, or name it as such with --changed-tree`,
-  });
-}
 
 /** Bytes are counted, so only the rounding of their median may lie below the bound. */
 const ROUNDING = 1e-6;

@@ -53,7 +53,7 @@ export function budgetsSection(measurements: readonly MeasurementSummary[]): Sec
           ...LOADED.map((system) => `bytes loaded per input, \`${system}\``),
           'answers',
         ],
-        rows: [...(whole ? [whole] : []), ...rows],
+        rows: whole && rows.length > 0 ? [whole, ...rows] : [],
       },
     ],
   };

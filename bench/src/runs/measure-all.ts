@@ -14,7 +14,7 @@ import { provenance } from '../support/provenance.js';
 import { missingOnGpu } from '../systems/gpu-peer-driver.js';
 import type { MeasurementWork } from '../systems/work.js';
 import { judgeExactness } from './exactness.js';
-import { availableHostBytes, type Gpu, tooLarge } from './gpu.js';
+import type { Gpu } from './gpu.js';
 import { type ModelBench, prepareBench } from './model-bench.js';
 import type { BenchResult, MeasurementResult, ModelFacts, Sample, Skipped } from './result.js';
 import { ResultStore } from './result-store.js';
@@ -130,13 +130,10 @@ class Run {
   }
 
   async #canRun(measurement: Measurement, model: BenchModel): Promise<boolean> {
-    const { data, gpu, limit } = this.#options;
+    const { data, limit } = this.#options;
     const reason =
       missingInputs(measurement.scenario.data, data) ??
       (await missingNetwork(model, measurement.system)) ??
-      (measurement.scenario.device === 'cuda' && gpu !== undefined
-        ? tooLarge(measurement, model, gpu.totalBytes, availableHostBytes())
-        : undefined) ??
       this.#peerReason(measurement) ??
       (limit?.over ? 'the time is over' : undefined);
     if (reason === undefined) return true;

@@ -3,7 +3,6 @@ import { basename } from 'node:path';
 import { shortHash } from '../preparation/prepare.js';
 import { warmUpOf } from '../preparation/sizes.js';
 import { LINKS } from '../scenarios/links.js';
-import { type BenchModel, checkpointOf } from '../scenarios/models.js';
 import type { Measurement } from '../scenarios/scenarios.js';
 import { systemFlags, systemNamed } from '../scenarios/systems.js';
 import type { MeasurementWork } from '../systems/work.js';
@@ -19,14 +18,6 @@ interface Settings {
 
 /** transformers may need seconds for a batch if it fetches layers. */
 const PEER_SECONDS = 12;
-
-/**
- * Random weights of the same shape and distribution are made on the GPU: loading a checkpoint of 29 GB there is not
- * part of the comparison.
- */
-function peerModel(model: BenchModel): NonNullable<MeasurementWork['peer']> {
-  return model.weights === 'trained' ? { checkpoint: checkpointOf(model) } : { shape: model.shape };
-}
 
 /** The work of a measurement's process. */
 export function workOf(
@@ -59,7 +50,8 @@ export function workOf(
     right,
     warmUp: warmUpOf(model, measurement, inputs),
     batch: scenario.batch,
-    ...(driver === 'gpu-peer' && { peer: peerModel(model), peerSeconds: PEER_SECONDS }),
+    // Loading a checkpoint of 29 GB on the GPU is not part of the comparison.
+    ...(driver === 'gpu-peer' && { shape: model.shape, peerSeconds: PEER_SECONDS }),
   };
 }
 

@@ -53,13 +53,6 @@ function withoutMachine(argument: string): string {
   return inside.startsWith('..') ? basename(argument) : inside;
 }
 
-/** Behind the commit of a tree that had changes. */
-const CHANGES = '+changes';
-
-export function isChangedTree(named: string): boolean {
-  return named.endsWith(CHANGES);
-}
-
 /** Of the tree that the laboratory lies in; marked where that has changes. */
 function commit(): string {
   const git = (...args: string[]) =>
@@ -71,7 +64,7 @@ function commit(): string {
   try {
     // An earlier result changes nothing in what runs.
     const changed = git('status', '--porcelain', '--untracked-files=no', '.', ':!bench/results') !== '';
-    return git('rev-parse', '--short', 'HEAD') + (changed ? CHANGES : '');
+    return git('rev-parse', '--short', 'HEAD') + (changed ? '+changes' : '');
   } catch {
     return 'unknown';
   }

@@ -73,11 +73,10 @@ interface Answer {
 }
 
 export async function runInTransformersOnGpu(work: MeasurementWork): Promise<Sample> {
-  const { pack, texts, labels, warmUp, right, flags, batch, peer, peerSeconds, system } = work;
+  const { pack, texts, labels, warmUp, right, flags, batch, shape, peerSeconds, system } = work;
   const { threads, maxBatchTokens, kvTokens, memoryBudget, device } = engineConfig(flags);
   // Random weights have the tokenizer of switch-mini, and its special tokens.
-  const described = peer !== undefined && 'checkpoint' in peer ? peer.checkpoint : MINI_DIRECTORY;
-  const config = JSON.parse(readFileSync(join(described, 'config.json'), 'utf8'));
+  const config = JSON.parse(readFileSync(join(MINI_DIRECTORY, 'config.json'), 'utf8'));
   const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
     vocabSize: config.vocab_size,
     maxInputBytes: 1 << 20,
@@ -87,7 +86,7 @@ export async function runInTransformersOnGpu(work: MeasurementWork): Promise<Sam
   const budget = system === 'transformers-offload' ? budgetBytes(memoryBudget, plan) : undefined;
   const inputs = encoded(texts);
   const input = JSON.stringify({
-    ...{ model: peer, device: DEVICE, threads, batch, seconds: peerSeconds, inputs, warmUp: encoded(warmUp) },
+    ...{ shape, device: DEVICE, threads, batch, seconds: peerSeconds, inputs, warmUp: encoded(warmUp) },
     labels: labels.map((label) => [config.decoder_start_token_id, ...tokenizer.encodePlain(label)]),
     budgetBytes: budget,
   });

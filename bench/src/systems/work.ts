@@ -18,8 +18,8 @@ export interface MeasurementWork {
   warmUp: readonly string[];
   /** Sentences of one batch. */
   batch: number;
-  /** The peer's model: a checkpoint, or a shape that it fills with random weights. */
-  peer?: { checkpoint: string } | { shape: SwitchShape };
+  /** The peer fills it with random weights. */
+  shape?: SwitchShape;
   /** Seconds after which a peer's warm-up, and its measuring, stop after the current batch. */
   peerSeconds?: number;
 }

@@ -31,7 +31,7 @@ it.each(['f32', 'bf16', 'int8', 'int4', 'mxfp4'])(
     writeFileSync(config, JSON.stringify(CONFIG));
     node(join(SCRIPTS, 'make-random-pack.mjs'), '--config', config, '--out', pack, '--experts', type);
     const output = node(
-      ...['--expose-gc', join(SCRIPTS, 'decode.mjs'), '--pack', pack, '--budgets', '1%,100%'],
+      ...[join(SCRIPTS, 'decode.mjs'), '--pack', pack, '--budgets', '1%,100%'],
       ...['--tokenizer', join(REPOSITORY, 'models/switch-mini/tokenizer.json')],
       ...['--text', join(REPOSITORY, 'README.md')],
       ...['--prompt', '24', '--steps', '8', '--warm', '2', '--chunk', '16', '--threads', '1'],
