@@ -9,27 +9,24 @@ const answers = {};
 let going = true;
 
 /** The status of the answer, whose body is not kept. */
-function statusOf(port, path, headers, body) {
+function statusOf(port, path, body) {
   const asked = { port, path, agent, method: 'POST' };
   return new Promise((resolve) => {
-    const sent = request(
-      { ...asked, headers: { ...headers, 'content-type': 'application/json' } },
-      (answer) => {
-        answer
-          .resume()
-          .on('end', () => resolve(answer.statusCode))
-          .on('error', () => resolve(408));
-      },
-    );
+    const sent = request({ ...asked, headers: { 'content-type': 'application/json' } }, (answer) => {
+      answer
+        .resume()
+        .on('end', () => resolve(answer.statusCode))
+        .on('error', () => resolve(408));
+    });
     // A large body may meet the end of its connection before its refusal is read.
     sent.on('error', () => resolve(408)).end(body);
   });
 }
 
-async function attack({ what, path, bodies }, { port, headers, pauseMs }) {
+async function attack({ what, path, bodies }, { port, pauseMs }) {
   for (let time = 0; going; time += 1) {
     const { name, body } = bodies[time % bodies.length];
-    const as = `${what}, ${name}: ${await statusOf(port, path, headers, body)}`;
+    const as = `${what}, ${name}: ${await statusOf(port, path, body)}`;
     answers[as] = (answers[as] ?? 0) + 1;
     await delay(pauseMs * (0.5 + Math.random()));
   }

@@ -8,13 +8,10 @@ const ALLOWED = [200, 400, 408, 413, 422, 429, 503, 504];
 /** Attackers have machines of their own; here they only get what the server leaves. */
 export const LOW_PRIORITY = 10;
 
-export interface AttackOptions {
+interface AttackOptions {
   port: number;
-  headers: Record<string, string>;
   /** Between two requests of one attacker. */
   pauseMs: number;
-  pingers?: number;
-  slowBodies?: number;
   /** The bodies of each attacker, sent again and again. Answers are counted by their names. */
   lists: { what: string; path: string; bodies: { name: string; body: string }[] }[];
 }

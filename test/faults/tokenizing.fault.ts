@@ -113,10 +113,7 @@ async function beside(report: FaultReport, { what, path, bodies, sample = 'mini'
   const texts = bodies.map(([name, body]) => ({ name, body: JSON.stringify(body) }));
   const attackers = new Attackers({
     port: subject.port,
-    headers: {},
     pauseMs: 10,
-    pingers: 0,
-    slowBodies: 0,
     lists: [{ what, path, bodies: texts }],
   });
   await attackers.begin();
