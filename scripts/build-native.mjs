@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Provides the native addon when the package is installed. Takes the prebuilt package of this platform if its version
-// matches and its self-test passes. Otherwise builds build/addon: checks the tools first, shows the compiler's progress,
-// and says at the end what was built and how long it took.
+// matches and its self-test passes. Otherwise builds build/addon: checks the tools, shows the compiler's progress, and
+// says at the end what was built and how long it took.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';

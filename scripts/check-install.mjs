@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
  * Installs a packed package into an empty directory, with every package of the product as package-lock.json has it. Its
- * addon is the packed one that the second argument names, and without one it is compiled. It compares what was installed
- * with the lockfile, runs `sida --version` and `sida doctor`, and has the bundled models answer a classification and a
- * chat.
+ * addon is the packed one that the second argument names, and without one it is compiled. It compares what was
+ * installed with the lockfile, runs `sida --version` and `sida doctor`, and has the bundled models answer a
+ * classification and a chat.
  *   node scripts/check-install.mjs sida-0.1.0.tgz [sida-addon-linux-x64-0.1.0.tgz]
  */
 import { execFileSync, spawn } from 'node:child_process';
