@@ -10,14 +10,10 @@ import {
   GROUPS,
 } from '../checkpoint/weight-format.js';
 import { ACTIVATIONS, DEVICES } from '../native/engine-types.js';
-import type { HashFunctionName } from '../protocol/predictor-messages.js';
 import { option } from './option.js';
 import { bandwidth, duration, Expected, oneOf, type Parser, size, text, wholeNumber } from './parsers.js';
 
-const HASH_FUNCTIONS = ['auto', 'lstm', 'attention', 'token'] as const satisfies readonly (
-  | HashFunctionName
-  | 'auto'
-)[];
+const HASH_FUNCTIONS = ['auto', 'lstm', 'attention', 'token'] as const;
 
 const EVICTION_POLICY_NAMES = ['farthest-next-use', 'lru', 'fifo', 'lfu', 'expert-buffering'] as const;
 export type EvictionPolicyName = (typeof EVICTION_POLICY_NAMES)[number];
