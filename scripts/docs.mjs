@@ -4,11 +4,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { measureCommand } from '../bench/dist/commands/measure.js';
 import { evalCommand } from '../dist/cli/eval.js';
+import { trainCommand } from '../dist/cli/train.js';
 import { MODEL_OPTIONS } from '../dist/config/model-options.js';
 import { OPTION_GROUPS, shownDefault } from '../dist/config/option.js';
 import { SERVE_OPTIONS } from '../dist/config/options.js';
 import { ERROR_CODES } from '../dist/errors.js';
-import { TRAINING_OPTIONS } from '../dist/predictor/training/options.js';
 import { noStats } from '../dist/queue/job-queue.js';
 import { ROUTES } from '../dist/server/routes/index.js';
 import { serverMetrics } from '../dist/server/server-metrics.js';
@@ -71,21 +71,6 @@ fill(
   ),
 );
 
-fill(
-  'docs/cli.md',
-  'training',
-  table(
-    ['flag', 'lstm', 'attention', 'unit', 'what'],
-    Object.values(TRAINING_OPTIONS).map(({ flag, value, lstm, attention, only, unit = '', help }) => [
-      value === undefined ? `\`--${flag}\`, \`--no-${flag}\`` : `\`--${flag} ${value}\``,
-      only === 'attention' ? '–' : lstm,
-      only === 'lstm' ? '–' : attention,
-      unit,
-      help,
-    ]),
-  ),
-);
-
 const flagTable = (options) =>
   table(
     ['flag', 'default', 'what'],
@@ -94,6 +79,7 @@ const flagTable = (options) =>
       return [`\`${flags}\``, fallback, description];
     }),
   );
+fill('docs/cli.md', 'training', flagTable(trainCommand().options.filter(({ long }) => ownsFlag(long))));
 fill('docs/cli.md', 'evaluation', flagTable(evalCommand().options.filter(({ long }) => ownsFlag(long))));
 fill('bench/README.md', 'bench', flagTable(measureCommand('sida bench').options));
 

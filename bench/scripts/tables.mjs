@@ -1,5 +1,5 @@
-// Writes the pages of bench/results/, and the tables between <!-- table NAME --> and <!-- end --> of README.md, docs/ and
-// the models' cards, all from the results.
+// Writes the pages of bench/results/, and the tables between <!-- table NAME --> and <!-- end --> of README.md, docs/
+// and the models' cards, all from the results.
 //   node bench/scripts/tables.mjs
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { renderSvg } from '../dist/report/charts.js';
