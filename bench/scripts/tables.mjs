@@ -42,7 +42,9 @@ for (const [name, [title, own]] of Object.entries(PAGES)) {
 rmSync(CHARTS, { recursive: true, force: true });
 mkdirSync(CHARTS, { recursive: true });
 const page = ['# Systems under memory budgets: `sida bench`', NOTE];
-for (const section of benchSections) {
+// Of the tables of all systems those over several budgets; a run's own report.md has the others.
+const shown = benchSections.filter(({ id, chart }) => !id.startsWith('systems-') || chart !== undefined);
+for (const section of shown) {
   page.push(`## ${section.title}`);
   if (section.chart !== undefined) {
     writeFileSync(`${CHARTS}/${section.id}.svg`, await renderSvg(section.chart));
