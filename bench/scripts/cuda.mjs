@@ -21,8 +21,8 @@ const HELP = `npm run bench:cuda -- [options]
   --out DIR        results (bench/results/cuda)
   --skip-native    neither machine limits nor kernels
   --fresh          measure again what an earlier run on this GPU has
-A run that ended continues where it stopped when it is started again. Needs Node, cmake, nvcc and a driver; for the peers
-Python with torch (CUDA), transformers and accelerate, which SIDA_PEERS_PYTHON names. Ends with 2 where there is no GPU.`;
+A run that ended continues where it stopped when it is started again. Needs cmake, nvcc and
+a driver. Ends with 2 where there is no GPU.`;
 
 const values = scriptOptions(HELP, {
   minutes: undefined,

@@ -1,5 +1,5 @@
-// Does a decoder give the same bits within every budget, and how fast? A pack reads real text: the prompt in chunks, then
-// one token a pass, the text's own tokens, so that all budgets see the same inputs. Each budget is a process of its own.
+// Does a decoder give the same bits within every budget, and how fast? A pack reads real text: the prompt in chunks,
+// then one token a pass, the text's own, so that all budgets see the same inputs. Each budget is a process of its own.
 import { fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';

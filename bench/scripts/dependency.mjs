@@ -1,5 +1,5 @@
 // How much does a token's expert depend on the other tokens, and how many critical tokens would explain it? Figures 6
-// and 7 of SiDA-MoE and its equation 2: tokens replaced and places swapped, on sentences as they are and on long inputs.
+// and 7 of SiDA-MoE and its equation 2: tokens replaced and places swapped, on sentences and on long inputs.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';

@@ -157,36 +157,18 @@ writeFileSync(
   join(values.out, 'model.safetensors.index.json'),
   JSON.stringify({ metadata: { total_size: total }, weight_map: weightMap }),
 );
-writeFileSync(
-  join(values.out, 'config.json'),
-  JSON.stringify(
-    {
-      architectures: ['SwitchTransformersForConditionalGeneration'],
-      model_type: 'switch_transformers',
-      d_model: d,
-      d_kv: dKv,
-      d_ff: ff,
-      num_heads: heads,
-      num_layers: layers,
-      num_decoder_layers: decoderLayers,
-      num_sparse_encoder_layers: Math.floor(layers / 2),
-      num_sparse_decoder_layers: Math.floor(decoderLayers / 2),
-      encoder_sparse_step: 2,
-      decoder_sparse_step: 2,
-      num_experts: experts,
-      expert_capacity: 64,
-      vocab_size: vocab,
-      relative_attention_num_buckets: 32,
-      relative_attention_max_distance: 128,
-      layer_norm_epsilon: 1e-6,
-      dense_act_fn: 'relu',
-      tie_word_embeddings: true,
-      decoder_start_token_id: 0,
-      eos_token_id: 1,
-      pad_token_id: 0,
-      router_bias: false,
-    },
-    null,
-    1,
-  ),
-);
+const config = {
+  architectures: ['SwitchTransformersForConditionalGeneration'],
+  model_type: 'switch_transformers',
+  ...{ d_model: d, d_kv: dKv, d_ff: ff, num_heads: heads, vocab_size: vocab },
+  ...{ num_layers: layers, num_decoder_layers: decoderLayers, num_experts: experts, expert_capacity: 64 },
+  ...{
+    num_sparse_encoder_layers: Math.floor(layers / 2),
+    num_sparse_decoder_layers: Math.floor(decoderLayers / 2),
+  },
+  ...{ encoder_sparse_step: 2, decoder_sparse_step: 2, router_bias: false },
+  ...{ relative_attention_num_buckets: 32, relative_attention_max_distance: 128, layer_norm_epsilon: 1e-6 },
+  ...{ dense_act_fn: 'relu', tie_word_embeddings: true },
+  ...{ decoder_start_token_id: 0, eos_token_id: 1, pad_token_id: 0 },
+};
+writeFileSync(join(values.out, 'config.json'), JSON.stringify(config, null, 1));

@@ -1,5 +1,5 @@
-// How even is the load of devices when experts are placed by what they did before? "Towards MoE Deployment", section VII,
-// over recorded traces and our own model's routing.
+// How even is the load of devices when experts are placed by what they did before? "Towards MoE Deployment",
+// section VII, over recorded traces and our own model's routing.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -7,7 +7,7 @@ import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
 import { intervalOf } from '../../dist/evaluation/paired-difference.js';
 import { LineProcess } from '../dist/support/line-process.js';
-import { SCRIPTS } from '../dist/support/paths.js';
+import { hashFunctionModule, SCRIPTS } from '../dist/support/paths.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
 import { scriptOptions, writeResult } from '../dist/support/script.js';
 import { ServeProcess } from '../dist/support/serve-process.js';
@@ -19,6 +19,7 @@ const HELP = `node bench/scripts/prediction.mjs [options]
   --memory-budget LIST   10%,25%
   --link LIST            disk,12GB/s: experts on disk, or in host memory behind a link of that rate
   --system NAME=FLAGS    one more server, such as 'lstm=--hash-function lstm --governor off'; repeatable
+  --trace DIR            one more server with true tables: a trace (sida trace) of the texts that are asked
   --task NAME            classify by this task; without it, completions of --tokens tokens
   --texts FILE           lines of JSON with a "text", asked in turn
   --tokens 16 --clients 1
@@ -35,6 +36,7 @@ const options = scriptOptions(HELP, {
   'memory-budget': '10%,25%',
   link: 'disk,12GB/s',
   system: [],
+  trace: undefined,
   task: undefined,
   texts: 'models/switch-words/words/known-held-out.jsonl',
   tokens: '16',
@@ -63,6 +65,7 @@ const SYSTEMS = {
       return [name, flags.join('=').split(' ')];
     }),
   ),
+  ...(options.trace !== undefined && { 'true tables': ['--predictor', options.trace, '--governor', 'off'] }),
   'none again': ['--predictor', 'none'],
 };
 const texts = readFileSync(options.texts, 'utf8')
@@ -78,7 +81,12 @@ async function start(label, common, order) {
   const servers = [];
   const client = new LineProcess('the clients', 'node', [`${SCRIPTS}rest/clients.mjs`]);
   try {
-    for (const name of order) servers.push(await ServeProcess.start([...common, ...SYSTEMS[name]]));
+    for (const name of order) {
+      // The server inherits it.
+      delete process.env.SIDA_HASH_FUNCTION_MODULE;
+      if (name === 'true tables') process.env.SIDA_HASH_FUNCTION_MODULE = hashFunctionModule('replay');
+      servers.push(await ServeProcess.start([...common, ...SYSTEMS[name]]));
+    }
     const moved = async (server) => (await server.metrics()).get('sida_experts_moved_bytes_total');
     const progress = new StepProgress(label, warmUp + blocks);
     const times = servers.map(() => []);

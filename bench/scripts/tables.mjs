@@ -1,5 +1,5 @@
-// Writes the pages of bench/results/, and the tables between <!-- table NAME --> and <!-- end --> of README.md, docs/ and
-// the models' cards, all from the results.
+// Writes the pages of bench/results/, and the tables between <!-- table NAME --> and <!-- end --> of README.md, docs/
+// and the models' cards, all from the results.
 //   node bench/scripts/tables.mjs
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { renderSvg } from '../dist/report/charts.js';
@@ -42,7 +42,9 @@ for (const [name, [title, own]] of Object.entries(PAGES)) {
 rmSync(CHARTS, { recursive: true, force: true });
 mkdirSync(CHARTS, { recursive: true });
 const page = ['# Systems under memory budgets: `sida bench`', NOTE];
-for (const section of benchSections) {
+// Of the tables of all systems those over several budgets; a run's own report.md has the others.
+const shown = benchSections.filter(({ id, chart }) => !id.startsWith('systems-') || chart !== undefined);
+for (const section of shown) {
   page.push(`## ${section.title}`);
   if (section.chart !== undefined) {
     writeFileSync(`${CHARTS}/${section.id}.svg`, await renderSvg(section.chart));

@@ -9,13 +9,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { readBenchInputs } from '../../dist/preparation/inputs.js';
 import { LineProcess } from '../../dist/support/line-process.js';
-import { MINI_DIRECTORY, SCRIPTS } from '../../dist/support/paths.js';
+import { MINI_DIRECTORY, REPOSITORY, SCRIPTS } from '../../dist/support/paths.js';
 import { makeSwitchCheckpoint, sida } from '../../dist/support/processes.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { nameOfSpeed, resultFile, scriptOptions, writeResult } from '../../dist/support/script.js';
 import { median, quantile } from '../../dist/support/statistics.js';
 import { StepProgress } from '../../dist/support/step-progress.js';
-import { peerPython } from '../../dist/systems/gpu-peer-driver.js';
 
 const HELP = `node bench/scripts/peers/encoder-peers.mjs [options]
   --dtypes f32,bf16,int8,int4   types of our weights, one comparison each; bf16:bf16 and int8:int8 also round
@@ -50,6 +49,8 @@ const rounds = Number(options.rounds ?? (quick ? 3 : 10));
 const experts = options.experts ?? (quick ? '4' : '64');
 const layers = options.layers ?? (quick ? '4' : '12');
 const threads = Number(options.threads);
+const VENV = `${REPOSITORY}build/peers-venv/bin/python`;
+const python = process.env.SIDA_PEERS_PYTHON ?? (existsSync(VENV) ? VENV : 'python3');
 const MAX_TOKENS = 512;
 const WARM_UP = 2;
 /** Both sides' threads spin for a while after their work: the other side must not pay for it. */
@@ -180,7 +181,7 @@ async function compare(text, classes) {
   const peerArgs = ['--model', checkpoint, '--dtype', peerDtype, '--threads', String(threads)];
   const peer = new LineProcess(
     'transformers',
-    peerPython(),
+    python,
     [`${SCRIPTS}peers/transformers_encoder.py`, ...peerArgs],
     {
       env: { ...process.env, HF_HUB_DISABLE_PROGRESS_BARS: '1', HF_HUB_OFFLINE: '1' },
@@ -207,7 +208,7 @@ async function compare(text, classes) {
   }
 }
 
-if (spawnSync(peerPython(), ['-c', 'import torch, transformers'], { stdio: 'ignore' }).status !== 0) {
+if (spawnSync(python, ['-c', 'import torch, transformers'], { stdio: 'ignore' }).status !== 0) {
   console.error('SKIPPED: no transformers to compare with: sh bench/scripts/peers/make-venv.sh');
   process.exit(0);
 }

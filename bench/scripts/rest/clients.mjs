@@ -1,4 +1,4 @@
-// Clients in a process of their own, each with a connection that stays open and one request at a time. Fed line by line:
+// Clients in a process of their own, each with a connection that stays open and one request at a time. By lines:
 //   in   {"port", "clients", "path", "bodies": [], "requests"}: `requests` in all, the bodies again and again
 //   out  {"wallMs", "cpuMs", "answers": [{"ms", "inferenceMs", "queueMs", "firstMs", "betweenMs": [], "tokens": []}]}
 // Of an answer that streams: the time to its first token and between the others, and the ids of the tokens.

@@ -12,13 +12,16 @@ export const times = (ratio) => `${ratio.toFixed(2)}×`;
 export const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(bytes < 2 ** 30 ? 1 : 0)} MiB`;
 export const fixed = (digits) => (value) => value.toFixed(digits);
 
-/** The recorded command with the path that its script has today. One that is gone keeps its path. */
+/** What scripts are called today whose options are those of old. */
+const RENAMED = { 'teacher-forced.mjs': 'decoder-budgets.mjs', 'model-gating.mjs': 'gating.mjs' };
+
+/** The recorded command with the path that its script has today. One that is gone keeps its name alone. */
 function commandToday(command) {
   return command.replace(/\bbench\/\S+\.mjs/, (path) => {
     if (existsSync(path)) return path;
-    const all = readdirSync('bench/scripts', { recursive: true });
-    const found = all.find((name) => basename(name) === basename(path));
-    return found === undefined ? path : `bench/scripts/${found}`;
+    const name = RENAMED[basename(path)] ?? basename(path);
+    const found = readdirSync('bench/scripts', { recursive: true }).find((own) => basename(own) === name);
+    return found === undefined ? name : `bench/scripts/${found}`;
   });
 }
 

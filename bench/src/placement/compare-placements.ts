@@ -26,10 +26,7 @@ export function deviceLoad(placement: Placement, devices: number, batches: LoadM
   return { maxLoad, averageMaxLoad: sum / batches.length };
 }
 
-const STRATEGIES = ['index', 'greedy', 'anti-correlation', 'hindsight'] as const;
-/**
- * `hindsight`: the better of the other two, placed by the measured part itself. It shows what relying on history costs.
- */
+const STRATEGIES = ['index', 'greedy', 'anti-correlation'] as const;
 type Strategy = (typeof STRATEGIES)[number];
 
 interface PlacementOptions {
@@ -46,8 +43,7 @@ interface StrategyLoad {
   strategy: Strategy;
   /** The value of the layer where it is largest. */
   maxLoad: number;
-  /** Both averaged over the layers. */
-  meanMaxLoad: number;
+  /** Mean of the layers. */
   averageMaxLoad: number;
 }
 
@@ -105,7 +101,6 @@ function summary(strategy: Strategy, devices: number, layers: readonly Layer[]):
     devices,
     strategy,
     maxLoad: Math.max(...loads.map(({ maxLoad }) => maxLoad)),
-    meanMaxLoad: mean(({ maxLoad }) => maxLoad),
     averageMaxLoad: mean(({ averageMaxLoad }) => averageMaxLoad),
   };
 }
@@ -119,9 +114,5 @@ function loadOf(strategy: Strategy, devices: number, { history, measured }: Laye
       return load(placeGreedily(history, devices));
     case 'anti-correlation':
       return load(placeAntiCorrelated(history, devices));
-    case 'hindsight':
-      return [placeGreedily(measured, devices), placeAntiCorrelated(measured, devices)]
-        .map(load)
-        .reduce((best, other) => (other.averageMaxLoad < best.averageMaxLoad ? other : best));
   }
 }

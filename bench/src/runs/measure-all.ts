@@ -8,10 +8,8 @@ import { type Maker, missingNetwork, removeModel } from '../preparation/prepare.
 import type { Sizes } from '../preparation/sizes.js';
 import { type BenchModel, modelNamed } from '../scenarios/models.js';
 import { type Measurement, measurementName } from '../scenarios/scenarios.js';
-import { systemNamed } from '../scenarios/systems.js';
 import { run } from '../support/processes.js';
 import { provenance } from '../support/provenance.js';
-import { missingOnGpu } from '../systems/gpu-peer-driver.js';
 import type { MeasurementWork } from '../systems/work.js';
 import { judgeExactness } from './exactness.js';
 import type { Gpu } from './gpu.js';
@@ -79,7 +77,6 @@ class Run {
   /** Measurements whose process failed. */
   readonly #failed: string[] = [];
   readonly #begun = performance.now();
-  readonly #peers = new Map<string, string | undefined>();
   #done = 0;
 
   constructor(options: MeasureOptions, say: (text: string) => void) {
@@ -134,18 +131,10 @@ class Run {
     const reason =
       missingInputs(measurement.scenario.data, data) ??
       (await missingNetwork(model, measurement.system)) ??
-      this.#peerReason(measurement) ??
       (limit?.over ? 'the time is over' : undefined);
     if (reason === undefined) return true;
     this.#skip(measurement, reason);
     return false;
-  }
-
-  /** Asked once, because Python starts slowly. */
-  #peerReason({ system }: Measurement): string | undefined {
-    if (systemNamed(system).driver !== 'gpu-peer') return undefined;
-    if (!this.#peers.has(system)) this.#peers.set(system, missingOnGpu(system));
-    return this.#peers.get(system);
   }
 
   #skip(measurement: Measurement, why: string, rounds = this.#options.sizes.rounds): void {

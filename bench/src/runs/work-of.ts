@@ -16,9 +16,6 @@ interface Settings {
   seed: number;
 }
 
-/** transformers may need seconds for a batch if it fetches layers. */
-const PEER_SECONDS = 12;
-
 /** The work of a measurement's process. */
 export function workOf(
   measurement: Measurement,
@@ -50,8 +47,6 @@ export function workOf(
     right,
     warmUp: warmUpOf(model, measurement, inputs),
     batch: scenario.batch,
-    // Loading a checkpoint of 29 GB on the GPU is not part of the comparison.
-    ...(driver === 'gpu-peer' && { shape: model.shape, peerSeconds: PEER_SECONDS }),
   };
 }
 

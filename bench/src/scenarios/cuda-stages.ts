@@ -15,7 +15,6 @@ const HEADLINE = 'switch-base-128-bf16';
 const LARGEST = 'switch-base-256-bf16';
 const BUDGETED: readonly SystemName[] = ['lru', 'none', 'lstm', 'attention', 'predicted', 'replay'];
 const OURS: readonly SystemName[] = ['resident', ...BUDGETED];
-const PEERS: readonly SystemName[] = ['transformers-gpu', 'transformers-offload'];
 const BUDGETS = [0.5, 0.2, 0.1, 0.05];
 const LONGER: readonly DataName[] = ['mrpc', 'multirc'];
 
@@ -30,10 +29,10 @@ function block(
 
 const BLOCKS: readonly (readonly ScenarioBlock[])[] = [
   [block(['switch-mini'], OURS)],
-  ...[SMALL, HEADLINE, LARGEST, MIDDLE].flatMap((model) => [[block([model], OURS)], [block([model], PEERS)]]),
+  ...[SMALL, HEADLINE, LARGEST, MIDDLE].map((model) => [block([model], OURS)]),
   [block([HEADLINE], BUDGETED, { shares: BUDGETS })],
   [
-    block([HEADLINE], [...OURS, ...PEERS], { data: LONGER }),
+    block([HEADLINE], OURS, { data: LONGER }),
     block(['switch-mini'], OURS, { data: LONGER }),
     block([HEADLINE], ['layer-streaming'], { batches: [16] }),
   ],

@@ -59,11 +59,8 @@ export function isReference({ scenario, system }: Measurement): boolean {
   return system === 'resident' && scenario.share === 1;
 }
 
-/** Systems that hold every expert on the device. */
-const WHOLE: readonly SystemName[] = ['resident', 'transformers-gpu'];
-
 /**
- * Every combination once, in the order of the blocks. Only systems that hold every expert, and those that a block
+ * Every combination once, in the order of the blocks. Only the resident one, and those that a block
  * names, run where all experts fit: without a shortage, all other systems are the same.
  */
 export function expand(blocks: readonly ScenarioBlock[]): Measurement[] {
@@ -72,7 +69,7 @@ export function expand(blocks: readonly ScenarioBlock[]): Measurement[] {
     for (const scenario of scenariosOf(block)) {
       for (const system of block.systems) {
         const fits = scenario.share === 1;
-        if (WHOLE.includes(system) ? !fits : fits && !block.alsoWhole?.includes(system)) continue;
+        if (system === 'resident' ? !fits : fits && !block.alsoWhole?.includes(system)) continue;
         measurements.set(measurementName({ scenario, system }), { scenario, system });
       }
     }
@@ -123,7 +120,7 @@ const BUDGETS = [0.6, 0.4, 0.2, 0.1];
 const SERVED: readonly SystemName[] = ['resident', ...UNPREDICTED, ...TRAINED];
 const MAIN: readonly SystemName[] = [...SERVED, 'layer-streaming', 'replay', 'shuffled'];
 const PAPER: readonly SystemName[] = [...MAIN, 'predicted', 'paper'];
-const OURS = SYSTEMS.filter(({ driver }) => driver !== 'gpu-peer').map(({ name }) => name);
+const ALL = SYSTEMS.map(({ name }) => name);
 /** Shapes of random weights that do not fit the small ones' caches. */
 const LARGE = ['switch-base-64-bf16', 'switch-base-128-int8', 'switch-base-256-6-layers-int4'];
 /** The sizes of the SiDA paper. */
@@ -158,7 +155,7 @@ export const FULL: readonly ScenarioBlock[] = [
     data: ['sst2'],
     shares: BUDGETS,
     links: ['disk', 'simulated-12GBps'],
-    systems: OURS,
+    systems: ALL,
     alsoWhole: [...TRAINED, ...UNPREDICTED],
   },
   { ...SST2, models: ['switch-mini'], data: ['mrpc', 'multirc'], shares: BUDGETS, systems: PAPER },

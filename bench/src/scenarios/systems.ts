@@ -15,18 +15,16 @@ export type SystemName =
   | 'predicted'
   | 'paper'
   | 'replay'
-  | 'shuffled'
-  | 'transformers-gpu'
-  | 'transformers-offload';
+  | 'shuffled';
 
 export interface BenchSystem {
   name: SystemName;
   about: string;
   /**
    * threads: the inference and hash-building threads of `sida serve`. engine: the native engine alone, driven by the
-   * measuring process. gpu-peer: another program on the same GPU.
+   * measuring process.
    */
-  driver: 'threads' | 'engine' | 'gpu-peer';
+  driver: 'threads' | 'engine';
   /** Whether its answers must have the bits of the resident run. */
   exact: boolean;
   /** What it needs before it can run. */
@@ -83,16 +81,6 @@ export const SYSTEMS: readonly BenchSystem[] = [
   }),
   system('replay', 'oracle: hash tables hold the true routing', { needs: ['trace'] }),
   system('shuffled', 'control: hash tables name random experts', { needs: ['predictor'] }),
-  system(
-    'transformers-gpu',
-    'Hugging Face transformers on the same GPU in bfloat16, every expert resident: the outside peer',
-    { driver: 'gpu-peer', exact: false },
-  ),
-  system(
-    'transformers-offload',
-    'the same with as many bytes of the GPU as ours, the other layers in host memory by accelerate, which brings them when they run',
-    { driver: 'gpu-peer', exact: false },
-  ),
 ];
 
 /** Trained predictors with exact answers. */

@@ -1,5 +1,4 @@
 /** Input and output of a measurement's process. */
-import type { SwitchShape } from '../scenarios/models.js';
 import type { SystemName } from '../scenarios/systems.js';
 
 export interface MeasurementWork {
@@ -18,10 +17,6 @@ export interface MeasurementWork {
   warmUp: readonly string[];
   /** Sentences of one batch. */
   batch: number;
-  /** The peer fills it with random weights. */
-  shape?: SwitchShape;
-  /** Seconds after which a peer's warm-up, and its measuring, stop after the current batch. */
-  peerSeconds?: number;
 }
 
 /** One run of a measurement. Times are milliseconds where the name does not say seconds. */
