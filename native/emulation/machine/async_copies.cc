@@ -36,11 +36,17 @@ void AsyncCopies::clear() {
 
 void copy_async_16(void* shared, const void* global) {
   Block& block = Block::current();
-  if (reinterpret_cast<uintptr_t>(shared) % kBytes != 0 ||
-      reinterpret_cast<uintptr_t>(global) % kBytes != 0) {
+  if (reinterpret_cast<uintptr_t>(shared) % kBytes != 0 || reinterpret_cast<uintptr_t>(global) % kBytes != 0) {
     block.fail(cudaErrorMisalignedAddress, "an address of copy_async_16() is not a multiple of 16");
   }
   block.copies().begin(shared, global);
+}
+
+uint4 load_once_16(const void* global) {
+  if (reinterpret_cast<uintptr_t>(global) % kBytes != 0) {
+    Block::current().fail(cudaErrorMisalignedAddress, "an address of load_once_16() is not a multiple of 16");
+  }
+  return *static_cast<const uint4*>(global);
 }
 
 void copy_async_commit() { Block::current().copies().commit(); }

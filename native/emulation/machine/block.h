@@ -18,9 +18,7 @@ namespace sida::emulation {
 /// Why a kernel ended early. Without memory of its own: what is allocated unobserved must not be freed
 /// observed.
 struct Failure {
-  Failure(cudaError_t kind, const std::string& text) : error(kind) {
-    text.copy(message, sizeof(message) - 1);
-  }
+  Failure(cudaError_t kind, const std::string& text) : error(kind) { text.copy(message, sizeof(message) - 1); }
 
   cudaError_t error;
   char message[256] = {};

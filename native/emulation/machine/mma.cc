@@ -7,14 +7,11 @@
 namespace sida::emulation {
 namespace {
 
-constexpr unsigned kRows = 16;
-constexpr unsigned kColumns = 8;
-constexpr unsigned kDepth = 16;
+constexpr unsigned kRows = 16, kColumns = 8, kDepth = 16;
 
 struct Fragments {
   float* c;
-  const uint32_t* a;
-  const uint32_t* b;
+  const uint32_t *a, *b;
 };
 
 /// Puts the two values of a word at `to` and `stride` further.
@@ -26,13 +23,10 @@ void put(uint32_t word, float* to, size_t stride) {
 /// The layouts are those of mma.m16n8k16 for .bf16 (PTX ISA, "Matrix fragments for mma.m16n8k16 with floating
 /// point type"): group = lane / 4, place = lane % 4.
 void multiply(unsigned, void* const* operands) {
-  float a[kRows][kDepth];
-  float b[kDepth][kColumns];
-  float c[kRows][kColumns];
+  float a[kRows][kDepth], b[kDepth][kColumns], c[kRows][kColumns];
   for (unsigned lane = 0; lane < 32; ++lane) {
     const auto& own = *static_cast<const Fragments*>(operands[lane]);
-    const unsigned group = lane / 4;
-    const unsigned place = lane % 4 * 2;
+    const unsigned group = lane / 4, place = lane % 4 * 2;
     put(own.a[0], &a[group][place], 1);
     put(own.a[1], &a[group + 8][place], 1);
     put(own.a[2], &a[group][place + 8], 1);
@@ -51,8 +45,7 @@ void multiply(unsigned, void* const* operands) {
   }
   for (unsigned lane = 0; lane < 32; ++lane) {
     const auto& own = *static_cast<const Fragments*>(operands[lane]);
-    const unsigned group = lane / 4;
-    const unsigned place = lane % 4 * 2;
+    const unsigned group = lane / 4, place = lane % 4 * 2;
     own.c[0] = c[group][place];
     own.c[1] = c[group][place + 1];
     own.c[2] = c[group + 8][place];

@@ -58,10 +58,10 @@ class Multiprocessors {
         const uint64_t i = grid.next.fetch_add(1, std::memory_order_relaxed);
         if (i >= grid.blocks) break;
         const auto rows = i / grid.shape.grid.x;
-        failure = block.run(
-            grid.kernel, grid.shape,
-            {static_cast<unsigned>(i % grid.shape.grid.x), static_cast<unsigned>(rows % grid.shape.grid.y),
-             static_cast<unsigned>(rows / grid.shape.grid.y)});
+        failure =
+            block.run(grid.kernel, grid.shape,
+                      {static_cast<unsigned>(i % grid.shape.grid.x), static_cast<unsigned>(rows % grid.shape.grid.y),
+                       static_cast<unsigned>(rows / grid.shape.grid.y)});
         if (failure) grid.next = grid.blocks;
       }
       release(&grid.end_order);

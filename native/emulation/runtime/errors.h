@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "emulation_control.h"
 #include "runtime/types.h"
 
 namespace sida::emulation {
@@ -11,8 +10,6 @@ namespace sida::emulation {
 cudaError_t sticky_error();
 /// Ends the device. The first error stays.
 void end_device(cudaError_t error, const std::string& why);
-/// Counts an operation; the error that was injected into it, or cudaSuccess.
-cudaError_t injected(Operation operation);
 /// Keeps a call's error for cudaGetLastError() on this thread, and returns it.
 cudaError_t keep(cudaError_t error);
 void clear_errors();
@@ -21,8 +18,6 @@ void clear_errors();
 enum class On { kLivingDevice, kAnyDevice };
 template <class Body>
 cudaError_t call(Body&& body, On on = On::kLivingDevice) {
-  if (const cudaError_t error = injected(Operation::kCall); error != cudaSuccess)
-    end_device(error, "injected");
   if (sticky_error() != cudaSuccess && on == On::kLivingDevice) return keep(sticky_error());
   const cudaError_t error = body();
   return keep(sticky_error() != cudaSuccess ? sticky_error() : error);

@@ -7,10 +7,7 @@
 #include "runtime/errors.h"
 #include "runtime/streams.h"
 
-using sida::emulation::call;
-using sida::emulation::Marker;
-using sida::emulation::On;
-using sida::emulation::with_stream;
+using namespace sida::emulation;
 
 struct CUevent_st {
   explicit CUevent_st(bool is_timed) : timed(is_timed) {}
@@ -60,8 +57,6 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlag
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* handle, unsigned flags) {
   return call([&] {
-    if (handle == nullptr || flags > (cudaEventBlockingSync | cudaEventDisableTiming))
-      return cudaErrorInvalidValue;
     auto event = std::make_unique<CUevent_st>((flags & cudaEventDisableTiming) == 0);
     *handle = event.get();
     const std::lock_guard lock(events().mutex);
@@ -88,13 +83,12 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
   });
 }
 
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t handle, unsigned flags) {
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t handle, unsigned) {
   return call([&] {
-    if (flags != cudaEventWaitDefault) return cudaErrorInvalidValue;
     std::shared_ptr<Marker> marker;
     if (const cudaError_t error = last_record(handle, marker); error != cudaSuccess) return error;
     return with_stream(stream, [&](CUstream_st& work) {
-      if (marker != nullptr) work.wait_for(marker);
+      if (marker != nullptr) work.push([marker] { marker->wait(); });
     });
   });
 }
@@ -108,19 +102,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   });
 }
 
-cudaError_t cudaEventQuery(cudaEvent_t handle) {
-  return call([&] {
-    std::shared_ptr<Marker> marker;
-    const cudaError_t error = last_record(handle, marker);
-    return marker != nullptr && !marker->reached() ? cudaErrorNotReady : error;
-  });
-}
-
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   return call([&] {
-    if (milliseconds == nullptr) return cudaErrorInvalidValue;
-    std::shared_ptr<Marker> first;
-    std::shared_ptr<Marker> last;
+    std::shared_ptr<Marker> first, last;
     if (const cudaError_t error = timed_record(start, first); error != cudaSuccess) return error;
     if (const cudaError_t error = timed_record(end, last); error != cudaSuccess) return error;
     *milliseconds = std::chrono::duration<float, std::milli>(last->time() - first->time()).count();

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -10,71 +8,41 @@
 #include "runtime/memory.h"
 #include "runtime/streams.h"
 
-using sida::emulation::allocate;
-using sida::emulation::call;
-using sida::emulation::On;
-using sida::emulation::Place;
-using sida::emulation::place_of;
-using sida::emulation::push_device_work;
-using sida::emulation::release_memory;
-using sida::emulation::wait_for_all_streams;
+using namespace sida::emulation;
 
 namespace {
 
-/// Whether `kind` fits the places. Host memory that is pinned can be the device's argument too, which nobody
-/// needs here.
-bool fits(cudaMemcpyKind kind, Place from, Place to) {
-  const bool from_device = from == Place::kDevice;
-  const bool to_device = to == Place::kDevice;
-  switch (kind) {
-    case cudaMemcpyHostToHost:
-      return !from_device && !to_device;
-    case cudaMemcpyHostToDevice:
-      return !from_device && to_device;
-    case cudaMemcpyDeviceToHost:
-      return from_device && !to_device;
-    case cudaMemcpyDeviceToDevice:
-      return from_device && to_device;
-    case cudaMemcpyDefault:
-      return true;
-  }
-  return false;
-}
-
-/// A copy that an injected error may befall, decided now and shown when it runs.
-std::function<void()> copy_work(std::function<void()> copy) {
-  const cudaError_t error = sida::emulation::injected(sida::emulation::Operation::kCopy);
-  if (error == cudaSuccess) return copy;
-  return [error] { sida::emulation::end_device(error, "injected into a copy"); };
-}
-
-/// Queues a copy as CUDA does: pageable memory is read before the call returns, and written before it
-/// returns.
+/// Queues a copy as CUDA does: pageable memory is read before the call returns, and written before it returns.
 cudaError_t queue_copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
-  const Place source = place_of(from, bytes);
-  const Place target = place_of(to, bytes);
-  if (from == nullptr || to == nullptr || !fits(kind, source, target)) return cudaErrorInvalidValue;
+  const Place source = place_of(from, bytes), target = place_of(to, bytes);
+  const bool fits = (source == Place::kDevice) == (kind != cudaMemcpyHostToDevice) &&
+                    (target == Place::kDevice) == (kind != cudaMemcpyDeviceToHost);
+  if (from == nullptr || to == nullptr || !fits) return cudaErrorInvalidValue;
   if (source == Place::kPageable) {
     const auto* first = static_cast<const std::byte*>(from);
     auto staged = std::make_shared<const std::vector<std::byte>>(first, first + bytes);
-    const cudaError_t error =
-        push_device_work(stream, copy_work([=] { std::memcpy(to, staged->data(), bytes); }));
-    if (error != cudaSuccess || target == Place::kDevice) return error;
-  } else {
-    const cudaError_t error = push_device_work(stream, copy_work([=] { std::memcpy(to, from, bytes); }));
-    if (error != cudaSuccess || target != Place::kPageable) return error;
+    return push_device_work(stream, [=] { std::memcpy(to, staged->data(), bytes); });
   }
-  return cudaStreamSynchronize(stream);
+  const cudaError_t error = push_device_work(stream, [=] { std::memcpy(to, from, bytes); });
+  return error != cudaSuccess || target != Place::kPageable ? error : cudaStreamSynchronize(stream);
+}
+
+cudaError_t free_memory(Place place, void* address) {
+  return call(
+      [&] {
+        wait_for_all_streams();
+        return release_memory(place, address);
+      },
+      On::kAnyDevice);
 }
 
 }  // namespace
 
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return call([&] {
-    if (free_bytes == nullptr || total_bytes == nullptr) return cudaErrorInvalidValue;
-    *total_bytes = sida::emulation::total_memory();
-    *free_bytes = *total_bytes - std::min(*total_bytes, sida::emulation::allocated_memory());
+    *total_bytes = kTotalMemory;
+    *free_bytes = kTotalMemory - allocated_memory();
     return cudaSuccess;
   });
 }
@@ -83,56 +51,22 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
   return call([&] { return allocate(Place::kDevice, bytes, address); });
 }
 
-cudaError_t cudaFree(void* address) {
-  return call(
-      [&] {
-        wait_for_all_streams();
-        return release_memory(Place::kDevice, address);
-      },
-      On::kAnyDevice);
-}
+cudaError_t cudaFree(void* address) { return free_memory(Place::kDevice, address); }
 
 cudaError_t cudaMallocHost(void** address, size_t bytes) {
-  return cudaHostAlloc(address, bytes, cudaHostAllocDefault);
+  return call([&] { return allocate(Place::kPinned, bytes, address); });
 }
 
-cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned flags) {
-  return call([&] { return flags > 7 ? cudaErrorInvalidValue : allocate(Place::kPinned, bytes, address); });
-}
-
-cudaError_t cudaFreeHost(void* address) {
-  return call(
-      [&] {
-        wait_for_all_streams();
-        return release_memory(Place::kPinned, address);
-      },
-      On::kAnyDevice);
-}
-
-cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned) {
-  return call([&] { return sida::emulation::pin(address, bytes); });
-}
-
-cudaError_t cudaHostUnregister(void* address) {
-  return call(
-      [&] {
-        wait_for_all_streams();
-        return sida::emulation::unpin(address);
-      },
-      On::kAnyDevice);
-}
+cudaError_t cudaFreeHost(void* address) { return free_memory(Place::kPinned, address); }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   return call([&] {
-    if (const cudaError_t error = queue_copy(to, from, bytes, kind, nullptr); error != cudaSuccess)
-      return error;
-    const bool on_device = place_of(to, bytes) == Place::kDevice && place_of(from, bytes) == Place::kDevice;
-    return on_device ? cudaSuccess : cudaStreamSynchronize(nullptr);
+    const cudaError_t error = queue_copy(to, from, bytes, kind, nullptr);
+    return error != cudaSuccess || kind == cudaMemcpyDeviceToDevice ? error : cudaStreamSynchronize(nullptr);
   });
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   return call([&] { return queue_copy(to, from, bytes, kind, stream); });
 }
 

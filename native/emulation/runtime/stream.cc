@@ -44,13 +44,10 @@ std::chrono::steady_clock::time_point Marker::time() {
 
 }  // namespace sida::emulation
 
-using sida::emulation::acquire;
-using sida::emulation::Marker;
-using sida::emulation::release;
-using sida::emulation::Unobserved;
+using namespace sida::emulation;
 
-std::shared_ptr<CUstream_st> CUstream_st::open(bool waits_for_default) {
-  std::shared_ptr<CUstream_st> stream(new CUstream_st(waits_for_default));
+std::shared_ptr<CUstream_st> CUstream_st::open() {
+  auto stream = std::make_shared<CUstream_st>();
   std::thread([stream] { stream->work(); }).detach();
   return stream;
 }
@@ -70,10 +67,6 @@ std::shared_ptr<Marker> CUstream_st::mark() {
   return marker;
 }
 
-void CUstream_st::wait_for(std::shared_ptr<Marker> marker) {
-  push([marker = std::move(marker)] { marker->wait(); });
-}
-
 void CUstream_st::close() {
   const Unobserved own_work;
   const std::lock_guard lock(mutex_);
@@ -84,9 +77,7 @@ void CUstream_st::close() {
 std::unique_ptr<CUstream_st::Work> CUstream_st::take() {
   const Unobserved own_work;
   std::unique_lock lock(mutex_);
-  busy_ = false;
   came_.wait(lock, [&] { return closed_ || !queue_.empty(); });
-  busy_ = true;
   if (queue_.empty()) return nullptr;
   auto work = std::move(queue_.front());
   queue_.pop_front();
@@ -97,16 +88,5 @@ void CUstream_st::work() {
   while (const auto next = take()) {
     acquire(&next->order);
     next->run();
-    release(&done_order_);
   }
-}
-
-bool CUstream_st::idle() {
-  {
-    const Unobserved own_work;
-    const std::lock_guard lock(mutex_);
-    if (busy_ || !queue_.empty()) return false;
-  }
-  acquire(&done_order_);
-  return true;
 }

@@ -32,15 +32,11 @@ class Marker {
 /// Work done in order by a thread of its own, which ends when the stream is closed and its work done.
 struct CUstream_st {
  public:
-  static std::shared_ptr<CUstream_st> open(bool waits_for_default);
+  static std::shared_ptr<CUstream_st> open();
 
   void push(std::function<void()> work);
   std::shared_ptr<sida::emulation::Marker> mark();
-  void wait_for(std::shared_ptr<sida::emulation::Marker> marker);
   void close();
-  bool idle();
-
-  const bool waits_for_default;  ///< takes turns with the default stream
 
  private:
   struct Work {
@@ -48,7 +44,6 @@ struct CUstream_st {
     char order = 0;  ///< its address alone matters, to the thread sanitizer
   };
 
-  explicit CUstream_st(bool waits) : waits_for_default(waits) {}
   void work();
   std::unique_ptr<Work> take();
 
@@ -56,6 +51,4 @@ struct CUstream_st {
   std::condition_variable came_;
   std::list<std::unique_ptr<Work>> queue_;  ///< an empty list holds no memory that was allocated unobserved
   bool closed_ = false;
-  bool busy_ = false;
-  char done_order_ = 0;
 };

@@ -1,6 +1,5 @@
 #include "runtime/streams.h"
 
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <map>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "emulation_control.h"
+#include "runtime/api.h"
 #include "runtime/errors.h"
 
 namespace sida::emulation {
@@ -19,66 +19,31 @@ namespace {
 
 struct Streams {
   std::mutex mutex;
-  std::shared_ptr<CUstream_st> default_stream = CUstream_st::open(false);
+  std::shared_ptr<CUstream_st> default_stream = CUstream_st::open();
   std::map<cudaStream_t, std::shared_ptr<CUstream_st>> others;
-  std::atomic<unsigned> longest_delay_us = 0;
 };
 
 // Streams may run until the process ends.
 Streams& streams() {
-  static auto& all = *[] {
-    auto* made = new Streams();
-    const char* delay = std::getenv("SIDA_EMULATION_DELAY_US");
-    if (delay != nullptr) made->longest_delay_us = static_cast<unsigned>(std::strtoul(delay, nullptr, 10));
-    return made;
-  }();
+  static auto& all = *new Streams();
   return all;
 }
 
 void delay() {
-  const unsigned longest = streams().longest_delay_us.load(std::memory_order_relaxed);
-  if (longest == 0) return;
+  static const char* const longest = std::getenv("SIDA_EMULATION_DELAY_US");
+  if (longest == nullptr) return;
   thread_local std::mt19937 random(static_cast<unsigned>(shuffle_seed()));
-  std::this_thread::sleep_for(
-      std::chrono::microseconds(std::uniform_int_distribution<unsigned>(0, longest)(random)));
+  std::uniform_int_distribution<unsigned long> microseconds(0, std::strtoul(longest, nullptr, 10));
+  std::this_thread::sleep_for(std::chrono::microseconds(microseconds(random)));
 }
 
 }  // namespace
 
-cudaError_t open_stream(cudaStream_t* handle, unsigned flags) {
-  if (handle == nullptr || flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
-  auto stream = CUstream_st::open(flags == cudaStreamDefault);
-  *handle = stream.get();
-  const std::lock_guard lock(streams().mutex);
-  streams().others[*handle] = std::move(stream);
-  return cudaSuccess;
-}
-
-cudaError_t close_stream(cudaStream_t handle) {
-  const std::lock_guard lock(streams().mutex);
-  const auto found = streams().others.find(handle);
-  if (found == streams().others.end()) return cudaErrorInvalidResourceHandle;
-  found->second->close();
-  streams().others.erase(found);
-  return cudaSuccess;
-}
-
 cudaError_t with_stream(cudaStream_t handle, const std::function<void(CUstream_st&)>& use) {
   const std::lock_guard lock(streams().mutex);
-  CUstream_st& first = *streams().default_stream;
-  if (handle == nullptr) {
-    for (const auto& [other, stream] : streams().others) {
-      if (stream->waits_for_default) first.wait_for(stream->mark());
-    }
-    use(first);
-    for (const auto& [other, stream] : streams().others) {
-      if (stream->waits_for_default) stream->wait_for(first.mark());
-    }
-    return cudaSuccess;
-  }
   const auto found = streams().others.find(handle);
-  if (found == streams().others.end()) return cudaErrorInvalidResourceHandle;
-  use(*found->second);
+  if (handle != nullptr && found == streams().others.end()) return cudaErrorInvalidResourceHandle;
+  use(handle == nullptr ? *streams().default_stream : *found->second);
   return cudaSuccess;
 }
 
@@ -102,6 +67,56 @@ cudaError_t push_device_work(cudaStream_t handle, std::function<void()> work) {
   });
 }
 
-void set_longest_delay(unsigned microseconds) { streams().longest_delay_us = microseconds; }
-
 }  // namespace sida::emulation
+
+using namespace sida::emulation;
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned flags) {
+  return call([&] {
+    if (flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;
+    auto stream = CUstream_st::open();
+    *handle = stream.get();
+    const std::lock_guard lock(streams().mutex);
+    streams().others[*handle] = std::move(stream);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t handle) {
+  return call(
+      [&] {
+        const std::lock_guard lock(streams().mutex);
+        const auto found = streams().others.find(handle);
+        if (found == streams().others.end()) return cudaErrorInvalidResourceHandle;
+        found->second->close();
+        streams().others.erase(found);
+        return cudaSuccess;
+      },
+      On::kAnyDevice);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  return call([&] {
+    std::shared_ptr<Marker> marker;
+    const cudaError_t error = with_stream(handle, [&](CUstream_st& stream) { marker = stream.mark(); });
+    if (error == cudaSuccess) marker->wait();
+    return error;
+  });
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  return call([] {
+    wait_for_all_streams();
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* argument) {
+  return call([&] {
+    return with_stream(handle, [&](CUstream_st& stream) {
+      stream.push([=] {
+        if (sticky_error() == cudaSuccess) function(argument);
+      });
+    });
+  });
+}

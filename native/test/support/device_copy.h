@@ -2,12 +2,7 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "doctest/doctest.h"
+#include "support/test.h"
 
 namespace sida::testing {
 

@@ -1,20 +1,12 @@
 #pragma once
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
-#include <memory>
-#include <random>
-#include <vector>
-
 #include "device/device_memory.h"
 #include "model/kv_cache.h"
 #include "model/relative_position.h"
 #include "ops/cuda/attention.h"
 #include "support/device_copy.h"
 #include "support/kernel_sets.h"
-#include "support/random_floats.h"
+#include "support/test.h"
 
 namespace sida::testing {
 
@@ -29,7 +21,7 @@ struct PagedCase {
   };
   static constexpr size_t kLayer = 1;
 
-  size_t heads;   ///< of queries
+  size_t heads;  ///< of queries
   KvShape shape;
   float scale = 1;
   std::unique_ptr<Backend> backend = make_cpu_backend();
@@ -163,28 +155,26 @@ struct DeviceBatch {
     sequences = std::make_unique<DeviceCopy<cuda::PagedSequence>>(sequence_list);
     tiles = std::make_unique<DeviceCopy<cuda::RowTile>>(tile_list);
     page_table = std::make_unique<DeviceCopy<uint32_t>>(table);
-    cache = {reinterpret_cast<std::byte*>(memory.data()) +
-                 (c.cache->keys(0, PagedCase::kLayer, 0) - c.cache->keys(0, 0, 0)),
-             c.cache->page_elements(PagedCase::kLayer),
-             c.cache->key_elements(),
-             static_cast<uint32_t>(c.shape.heads),
-             static_cast<uint32_t>(c.shape.head_dim),
-             static_cast<uint32_t>(c.cache->head_dim_padded()),
-             c.shape.format};
+    cache = {
+        reinterpret_cast<std::byte*>(memory.data()) + (c.cache->keys(0, PagedCase::kLayer, 0) - c.cache->keys(0, 0, 0)),
+        c.cache->page_elements(PagedCase::kLayer),
+        c.cache->key_elements(),
+        static_cast<uint32_t>(c.shape.heads),
+        static_cast<uint32_t>(c.shape.head_dim),
+        static_cast<uint32_t>(c.cache->head_dim_padded()),
+        c.shape.format};
     heads = static_cast<uint32_t>(c.heads);
     scale = c.scale;
     bias = {biases.data() + (c.bias->head(0) - c.bias_memory.data()),
             static_cast<size_t>(c.bias->head(1) - c.bias->head(0))};
   }
 
-  cuda::PagedBatch view() const {
-    return {sequences->data(), tiles->data(), tile_list.size(), page_table->data()};
-  }
+  cuda::PagedBatch view() const { return {sequences->data(), tiles->data(), tile_list.size(), page_table->data()}; }
 
   std::vector<float> attention(const std::vector<float>& q, bool biased, bool causal) const {
     const DeviceCopy<float> rows(q);
-    cuda::attention(cache, view(), rows.data(),
-                    {heads, scale, biased ? bias : cuda::AttentionBias{nullptr, 0}, causal}, nullptr);
+    cuda::attention(cache, view(), rows.data(), {heads, scale, biased ? bias : cuda::AttentionBias{nullptr, 0}, causal},
+                    nullptr);
     return rows.read();
   }
 };

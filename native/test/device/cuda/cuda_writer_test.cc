@@ -2,17 +2,10 @@
 #ifdef SIDA_WITH_CUDA
 #include <cuda_runtime.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
-#include <vector>
-
 #include "device/cuda/cuda_backend.h"
-#include "doctest/doctest.h"
 #include "support/device_copy.h"
+#include "support/test.h"
 
-namespace sida {
 namespace {
 
 /// Memory of a backend, freed at the end of the scope.
@@ -35,12 +28,12 @@ class Memory {
 
 std::vector<std::byte> read_back(const Memory& memory, size_t bytes) {
   std::vector<std::byte> host(bytes);
-  testing::require_success(cudaMemcpy(host.data(), memory.data(), bytes, cudaMemcpyDeviceToHost));
+  require_success(cudaMemcpy(host.data(), memory.data(), bytes, cudaMemcpyDeviceToHost));
   return host;
 }
 
 TEST_CASE("cuda writer: chunks staged in its two halves in turn arrive unchanged") {
-  if (!testing::have_cuda_device()) return;
+  if (!have_cuda_device()) return;
   CudaBackend device;
   constexpr size_t kChunk = 1 << 20, kChunks = 9;
   const Memory slot(device, kChunk * kChunks);
@@ -61,7 +54,7 @@ TEST_CASE("cuda writer: chunks staged in its two halves in turn arrive unchanged
 }
 
 TEST_CASE("cuda writer: finish() waits for what another writer has sent since") {
-  if (!testing::have_cuda_device()) return;
+  if (!have_cuda_device()) return;
   size_t later_marks = 0;
   SUBCASE("and its slot was used just now") {}
   // More than have events of their own.
@@ -85,7 +78,7 @@ TEST_CASE("cuda writer: finish() waits for what another writer has sent since") 
 }
 
 TEST_CASE("cuda writer: what is sent to a poisoned slot replaces all NaNs, and no more") {
-  if (!testing::have_cuda_device()) return;
+  if (!have_cuda_device()) return;
   setenv("SIDA_POISON_SLOTS", "1", 1);
   CudaBackend device;
   unsetenv("SIDA_POISON_SLOTS");
@@ -104,5 +97,4 @@ TEST_CASE("cuda writer: what is sent to a poisoned slot replaces all NaNs, and n
 }
 
 }  // namespace
-}  // namespace sida
 #endif

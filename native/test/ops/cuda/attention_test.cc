@@ -1,22 +1,12 @@
 // Paged attention on the device against the CPU's, and its rows against themselves in other company.
 #ifdef SIDA_WITH_CUDA
-#include <cmath>
-#include <utility>
-#include <vector>
 
-#include "doctest/doctest.h"
 #include "ops/cuda/attention.h"
-#include "support/error_checks.h"
+
 #include "support/paged_batches.h"
-#include "support/random_floats.h"
-#include "support/same_bits.h"
+#include "support/test.h"
 
-namespace sida {
 namespace {
-
-using testing::DeviceBatch;
-using testing::PagedCase;
-using testing::same_bits;
 
 using Sequences = std::vector<PagedCase::Sequence>;
 
@@ -27,8 +17,7 @@ constexpr float kTolerance = 5e-5f;
 // Around the ends of pages and tiles; `keys` as an encoder has them, the second sequence's tail padding.
 const Sequences kRagged = {{1, 0, 1, {}}, {17, 0, 14, {}}, {16, 0, 16, {}}, {33, 0, 33, {}}, {15, 0, 15, {}}};
 // A pass that goes on, one row among the parts.
-const Sequences kContinued = {
-    {3, 14, 17, {}}, {1, 31, 32, {}}, {1, 32, 33, {}}, {40, 5, 45, {}}, {16, 16, 32, {}}};
+const Sequences kContinued = {{3, 14, 17, {}}, {1, 31, 32, {}}, {1, 32, 33, {}}, {40, 5, 45, {}}, {16, 16, 32, {}}};
 const Sequences kContexts = {{2, 3, 15, {}}, {1, 40, 16, {}}, {18, 0, 17, {}}, {5, 9, 33, {}}, {1, 0, 1, {}}};
 
 void check_near(const std::vector<float>& found, const std::vector<float>& expected) {
@@ -43,11 +32,7 @@ void check_near(const std::vector<float>& found, const std::vector<float>& expec
 float* floats(std::byte* place) { return reinterpret_cast<float*>(place); }
 
 void check_case(PagedCase& c, bool biased, bool causal) {
-  CAPTURE(c.heads);
-  CAPTURE(c.shape.heads);
-  CAPTURE(c.shape.head_dim);
-  CAPTURE(biased);
-  CAPTURE(causal);
+  CASE(c.heads, c.shape.heads, c.shape.head_dim, biased, causal);
   c.fill(1);
   const auto q = random_floats(c.tokens * c.width(), 9);
   auto expected = q;
@@ -56,7 +41,7 @@ void check_case(PagedCase& c, bool biased, bool causal) {
 }
 
 TEST_CASE("cuda attention: agrees with the CPU's on ragged batches, widths and both kinds") {
-  if (!testing::have_cuda_device()) return;
+  if (!have_cuda_device()) return;
   for (const size_t head_dim : {2, 10, 16, 30, 64, 80, 128, 200}) {
     PagedCase encoder(2, head_dim, kRagged), decoder(2, head_dim, kContinued), cross(2, head_dim, kContexts);
     check_case(encoder, true, false);
@@ -66,7 +51,7 @@ TEST_CASE("cuda attention: agrees with the CPU's on ragged batches, widths and b
 }
 
 TEST_CASE("cuda attention: query heads share heads of keys, and scores are scaled before the bias") {
-  if (!testing::have_cuda_device()) return;
+  if (!have_cuda_device()) return;
   for (const size_t head_dim : {16, 64, 128}) {
     for (const auto [heads, kv_heads] : {std::pair<size_t, size_t>{4, 1}, {6, 2}, {4, 4}}) {
       PagedCase encoder(heads, head_dim, kRagged, kv_heads), decoder(heads, head_dim, kContinued, kv_heads);
@@ -79,7 +64,7 @@ TEST_CASE("cuda attention: query heads share heads of keys, and scores are scale
 }
 
 TEST_CASE("cuda attention: every number of keys around the ends of pages") {
-  if (!testing::have_cuda_device()) return;
+  if (!have_cuda_device()) return;
   Sequences one, some;
   for (const size_t keys : {1, 15, 16, 17, 31, 32, 33, 127, 128, 129, 145}) {
     one.push_back({1, keys - 1, keys, {}});
@@ -91,39 +76,35 @@ TEST_CASE("cuda attention: every number of keys around the ends of pages") {
 }
 
 TEST_CASE("cuda attention: thousands of keys") {
-  if (!testing::have_cuda_device()) return;
+  if (!have_cuda_device()) return;
   PagedCase c(2, 64, {{1, 5000, 5001, {}}, {3, 2998, 3001, {}}});
   check_case(c, true, true);
   check_case(c, false, false);
 }
 
-TEST_CASE(
-    "cuda attention: a row alone has the bits of the same row among others, however a sequence is divided") {
-  if (!testing::have_cuda_device()) return;
-  for (const size_t head_dim : {10, 64, 128, 144}) {
-    for (const bool causal : {false, true}) {
-      CAPTURE(head_dim);
-      CAPTURE(causal);
-      PagedCase c(4, head_dim, kContinued, 2);
-      c.scale = 0.3f;
-      c.fill(3);
-      const auto q = random_floats(c.tokens * c.width(), 10);
-      const auto whole = DeviceBatch(c).attention(q, true, causal);
-      std::vector<DeviceBatch::Part> rows, halves;
-      for (size_t i = 0; i < c.sequences.size(); ++i) {
-        const size_t count = c.sequences[i].count, half = count / 2;
-        for (size_t row = 0; row < count; ++row) rows.push_back({i, row, 1});
-        halves.push_back({i, half, count - half});
-        if (half > 0) halves.push_back({i, 0, half});
-      }
-      CHECK(same_bits(DeviceBatch(c, rows).attention(q, true, causal), whole));
-      CHECK(same_bits(DeviceBatch(c, halves).attention(q, true, causal), whole));
+TEST_CASE("cuda attention: a row alone has the bits of the same row among others, however a sequence is divided") {
+  if (!have_cuda_device()) return;
+  for (const auto& [head_dim, causal] : grid(Sizes{10, 64, 128, 144}, kBoth)) {
+    CASE(head_dim, causal);
+    PagedCase c(4, head_dim, kContinued, 2);
+    c.scale = 0.3f;
+    c.fill(3);
+    const auto q = random_floats(c.tokens * c.width(), 10);
+    const auto whole = DeviceBatch(c).attention(q, true, causal);
+    std::vector<DeviceBatch::Part> rows, halves;
+    for (size_t i = 0; i < c.sequences.size(); ++i) {
+      const size_t count = c.sequences[i].count, half = count / 2;
+      for (size_t row = 0; row < count; ++row) rows.push_back({i, row, 1});
+      halves.push_back({i, half, count - half});
+      if (half > 0) halves.push_back({i, 0, half});
     }
+    CHECK(same_bits(DeviceBatch(c, rows).attention(q, true, causal), whole));
+    CHECK(same_bits(DeviceBatch(c, halves).attention(q, true, causal), whole));
   }
 }
 
 TEST_CASE("cuda attention: a NaN reaches the rows that see it, and no other") {
-  if (!testing::have_cuda_device()) return;
+  if (!have_cuda_device()) return;
   PagedCase c(2, 16, {{20, 2, 22, {}}, {4, 0, 4, {}}});
   c.fill(4);
   auto q = random_floats(c.tokens * c.width(), 11);
@@ -152,7 +133,7 @@ TEST_CASE("cuda attention: a NaN reaches the rows that see it, and no other") {
 }
 
 TEST_CASE("cuda attention: bf16 agrees with the CPU's, and rows by themselves have the bits of rows in tiles") {
-  if (!testing::have_cuda_device()) return;
+  if (!have_cuda_device()) return;
   for (const size_t head_dim : {10, 64, 80, 128}) {
     PagedCase c(4, head_dim, kContinued, 2, KvFormat::kBf16);
     check_case(c, true, true);
@@ -166,44 +147,39 @@ TEST_CASE("cuda attention: bf16 agrees with the CPU's, and rows by themselves ha
 }
 
 TEST_CASE("cuda attention: keys and values are written where the CPU's cache has them, with its rounding") {
-  if (!testing::have_cuda_device()) return;
-  for (const size_t head_dim : {2, 10, 16, 64, 72}) {
-    for (const KvFormat format : {KvFormat::kF32, KvFormat::kBf16}) {
-      const size_t heads = head_dim % 3 + 1;
-      CAPTURE(head_dim);
-      CAPTURE(heads);
-      PagedCase c(2 * heads, head_dim, kContinued, heads, format);
-      const auto keys = random_floats(c.tokens * c.kv_width(), 12),
-                 values = random_floats(c.tokens * c.kv_width(), 13);
-      const DeviceBatch batch(c);
-      const testing::DeviceCopy<float> key_rows(keys), value_rows(values);
-      cuda::write_keys(batch.cache, batch.view(), key_rows.data(), nullptr);
-      cuda::write_values(batch.cache, batch.view(), value_rows.data(), nullptr);
-      size_t row = 0;
-      for (const PagedCase::Sequence& s : c.sequences) {
-        c.cache->write_keys(s.pages, PagedCase::kLayer, s.past, &keys[row * c.kv_width()], s.count);
-        c.cache->write_values(s.pages, PagedCase::kLayer, s.past, &values[row * c.kv_width()], s.count);
-        row += s.count;
-      }
-      CHECK(same_bits(batch.memory.read(), c.cache_copy()));
+  if (!have_cuda_device()) return;
+  for (const auto& [head_dim, format] :
+       grid(Sizes{2, 10, 16, 64, 72}, std::vector<KvFormat>{KvFormat::kF32, KvFormat::kBf16})) {
+    const size_t heads = head_dim % 3 + 1;
+    CASE(head_dim, heads);
+    PagedCase c(2 * heads, head_dim, kContinued, heads, format);
+    const auto keys = random_floats(c.tokens * c.kv_width(), 12), values = random_floats(c.tokens * c.kv_width(), 13);
+    const DeviceBatch batch(c);
+    const DeviceCopy<float> key_rows(keys), value_rows(values);
+    cuda::write_keys(batch.cache, batch.view(), key_rows.data(), nullptr);
+    cuda::write_values(batch.cache, batch.view(), value_rows.data(), nullptr);
+    size_t row = 0;
+    for (const PagedCase::Sequence& s : c.sequences) {
+      c.cache->write_keys(s.pages, PagedCase::kLayer, s.past, &keys[row * c.kv_width()], s.count);
+      c.cache->write_values(s.pages, PagedCase::kLayer, s.past, &values[row * c.kv_width()], s.count);
+      row += s.count;
     }
+    CHECK(same_bits(batch.memory.read(), c.cache_copy()));
   }
 }
 
 TEST_CASE("cuda attention: a head that is too wide is refused, an empty batch launches nothing") {
-  if (!testing::have_cuda_device()) return;
+  if (!have_cuda_device()) return;
   const PagedCase c(2, 300, kRagged);
   const DeviceBatch batch(c);
-  testing::check_has(testing::error_of([&] { batch.attention({}, false, false); }, "cannot_run"),
-                     {"300", "256"});
+  check_error([&] { batch.attention({}, false, false); }, {"300", "256"}, "cannot_run");
   cuda::PagedBatch empty = batch.view();
   empty.tile_count = 0;
   cuda::attention(batch.cache, empty, nullptr, {2, 1, batch.bias, false}, nullptr);
   cuda::write_keys(batch.cache, empty, nullptr, nullptr);
   cuda::write_values(batch.cache, empty, nullptr, nullptr);
-  testing::require_success(cudaGetLastError());
+  require_success(cudaGetLastError());
 }
 
 }  // namespace
-}  // namespace sida
 #endif
