@@ -1,5 +1,3 @@
-#include "machine/multiprocessors.h"
-
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -7,6 +5,7 @@
 #include <thread>
 
 #include "emulation_control.h"
+#include "machine/block.h"
 #include "machine/sanitizers.h"
 
 namespace sida::emulation {

@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "emulated_instructions.h"
-#include "machine/multiprocessors.h"
-#include "runtime/errors.h"
-#include "runtime/streams.h"
+#include "machine/block.h"
+#include "runtime/runtime.h"
 
 namespace sida::emulation {
 namespace {

@@ -1,24 +1,17 @@
 // The emulated device shows what a GPU would: data before it is there is NaN, and what a GPU refuses ends the kernel.
 #ifdef SIDA_CUDA_EMULATED
 
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <condition_variable>
 #include <mutex>
-#include <string>
-#include <vector>
 
 #include "device/cuda/cuda_handles.h"
 #include "device/cuda/kernel_language.h"
-#include "doctest/doctest.h"
 #include "emulation_control.h"
 #include "support/device_copy.h"
 
-namespace sida::cuda {
 namespace {
 
-using namespace testing;
+using namespace sida::cuda;
 
 constexpr size_t kCount = 1000, kBytes = kCount * sizeof(float);
 
@@ -262,6 +255,4 @@ TEST_CASE("cuda emulation: pinned memory is read when the copy runs, pageable me
 }
 
 }  // namespace
-}  // namespace sida::cuda
-
 #endif

@@ -20,10 +20,11 @@ TEST_CASE("ops: a device takes the planned bytes") {
 
 TEST_CASE("ops: norms divide rows by their root mean square, with a bias less their mean, in place and alone too") {
   for (const auto& [kind, biased] : grid(devices(), kBoth)) {
-    OpsFixture fixture(kind, decoder_spec(kWidth, 3, 3, 24), limits_of(20));
+    OpsFixture fixture(kind, decoder_spec(kWidth, 3, 3, 24), limits_of(200));
     const Activations& a = fixture.at();
-    // All of a row, each head of it, and widths that are no whole vectors.
-    for (const auto& [rows, width] : {std::pair<size_t, size_t>{20, kWidth}, {60, 24}, {19, 75}, {1, kWidth}}) {
+    // Widths of whole vectors and others.
+    for (const auto& [width, rows] : grid(Sizes{1, 3, 4, 24, 33, kWidth, 75, 768, 1028, 4100}, Sizes{1, 3, 18})) {
+      if (rows * width > 200 * kWidth) continue;
       CASE(device_name(kind), biased, rows, width);
       auto x = random_floats(rows * width, 1);
       for (float& value : x) value += biased ? 3 : 0;
@@ -41,6 +42,14 @@ TEST_CASE("ops: norms divide rows by their root mean square, with a bias less th
       fixture.write(a.hidden, part_of(x, (rows - 1) * width, width));
       fixture.ops().norm(a.hidden, on_device, 1e-5f, 1, width, a.normed);
       CHECK(same_bits(fixture.read(a.normed, width), part_of(apart, (rows - 1) * width, width)));
+      x[x.size() / 2] = NAN;
+      fixture.write(a.hidden, x);
+      fixture.ops().norm(a.hidden, on_device, 1e-5f, rows, width, a.normed);
+      const auto broken = fixture.read(a.normed, rows * width);
+      for (size_t i = 0; i < x.size(); ++i) {
+        const bool beside = i / width == x.size() / 2 / width;
+        REQUIRE((beside ? std::isnan(broken[i]) : broken[i] == apart[i]));
+      }
     }
   }
 }
@@ -108,23 +117,27 @@ TEST_CASE("ops: each product of the same rows, and each row, has the bits it has
   }
 }
 
-TEST_CASE("ops: clip clamps") {
+TEST_CASE("ops: clip clamps, and what is not finite becomes NaN") {
   for (const DeviceKind kind : devices()) {
     CASE(device_name(kind));
     OpsFixture fixture(kind, decoder_spec(kWidth, 4, 2, 24), limits_of(20));
-    const auto x = random_floats(19 * kWidth + 5, 1);
+    auto x = random_floats(19 * kWidth + 5, 1);
+    x[7] = kInfinity, x[8] = -kInfinity, x[9] = NAN;
     fixture.write(fixture.at().hidden, x);
     fixture.ops().clip(fixture.at().hidden, x.size(), 0.75f);
     const auto found = fixture.read(fixture.at().hidden, x.size());
-    for (size_t i = 0; i < x.size(); ++i) REQUIRE(found[i] == std::clamp(x[i], -0.75f, 0.75f));
+    for (size_t i = 0; i < x.size(); ++i) {
+      REQUIRE((std::isfinite(x[i]) ? found[i] == std::clamp(x[i], -0.75f, 0.75f) : std::isnan(found[i])));
+    }
   }
 }
 
 TEST_CASE("ops: rotate turns the halves of each head by its token's position, and leaves the rest") {
   // All of a head, and a part of it.
-  for (const auto& [kind, half] : grid(devices(), Sizes{12, 5})) {
-    CASE(device_name(kind), half);
-    ModelSpec spec = decoder_spec(kWidth, 3, 1, 24);
+  for (const auto& [kind, heads, dim, part] : grid(devices(), Sizes{1, 3, 40}, Sizes{2, 10, 24, 128}, Sizes{1, 2})) {
+    const size_t half = (dim / 2 + part - 1) / part, width = heads * dim;
+    CASE(device_name(kind), heads, dim, half);
+    ModelSpec spec = decoder_spec(kWidth, heads, 1, dim);
     Rope rope;
     for (size_t j = 0; j < half; ++j) {
       rope.inverse_frequencies.push_back(std::pow(10000.0f, -static_cast<float>(j) / static_cast<float>(half)));
@@ -137,14 +150,14 @@ TEST_CASE("ops: rotate turns the halves of each head by its token's position, an
     KvPages pages[3];
     const SequenceSpan spans[] = {{0, 7, 0, &pages[0]}, {7, 1, 3000, &pages[1]}, {8, 12, 41, &pages[2]}};
     for (size_t i = 0; i < 3; ++i) fixture.cache().grow(pages[i], 0, spans[i].past + spans[i].count);
-    const auto x = random_floats(20 * kWidth, 1);
+    const auto x = random_floats(20 * width, 1);
     fixture.ops().start(0, spans, 20);
     fixture.write(fixture.at().queries, x);
-    fixture.ops().rotate(fixture.at().queries, 3, 24);
+    fixture.ops().rotate(fixture.at().queries, heads, dim);
     Doubles expected(x.begin(), x.end());
     for (const SequenceSpan& span : spans) {
-      for (const auto& [i, head, j] : grid(first_numbers(span.count), first_numbers(3), first_numbers(half))) {
-        const size_t first = (span.begin + i) * kWidth + head * 24 + j, second = first + half;
+      for (const auto& [i, head, j] : grid(first_numbers(span.count), first_numbers(heads), first_numbers(half))) {
+        const size_t first = (span.begin + i) * width + head * dim + j, second = first + half;
         const double angle = static_cast<float>(span.past + i) * rope.inverse_frequencies[j];
         const double c = 1.25 * std::cos(angle), s = 1.25 * std::sin(angle);
         expected[first] = x[first] * c - x[second] * s;
@@ -155,36 +168,47 @@ TEST_CASE("ops: rotate turns the halves of each head by its token's position, an
   }
 }
 
-TEST_CASE("ops: rows of the embedding, of logits and of states") {
+TEST_CASE("ops: embeddings have the bits of their rows, scaled") {
+  for (const auto& [kind, format, any] : grid(devices(), all_formats(), Sizes{1, 2, 5, 7, 12, 30, 64, 100, 131, 768})) {
+    const size_t width = inputs_for(format, any);
+    CASE(device_name(kind), format, width);
+    OpsFixture fixture(kind, decoder_spec(width, 1, 1, 8), limits_of(20));
+    const TestMatrix embedding = fixture.matrix(70, width, format, 1);
+    const std::vector<int32_t> tokens = {0, 69, 31, 32, 5, 5, 64, 63};
+    const Pass pass(fixture, tokens.size());
+    for (const float scale : {1.0f, 8.5f}) {
+      fixture.ops().start(0, {&pass.span, 1}, tokens.size());
+      fixture.ops().embed(embedding.panels, tokens, scale);
+      const auto hidden = fixture.read(fixture.at().hidden, tokens.size() * width);
+      for (size_t i = 0; i < hidden.size(); ++i) {
+        REQUIRE(hidden[i] == embedding.rows[static_cast<size_t>(tokens[i / width]) * width + i % width] * scale);
+      }
+    }
+  }
+}
+
+TEST_CASE("ops: rows of logits and of states") {
   for (const auto& [kind, format] : grid(devices(), kThreeFormats)) {
     CASE(device_name(kind), format);
     // Fewer tokens than rows of logits.
     OpsFixture fixture(kind, decoder_spec(kWidth, 4, 2, 24), limits_of(20));
-    const TestMatrix embedding = fixture.matrix(100, kWidth, format, 1);
-    const std::vector<int32_t> tokens = {99, 0, 31, 32, 0}, rows = {0, 3, 3, 19};
+    const TestMatrix head = fixture.matrix(100, kWidth, format, 1);
+    const std::vector<int32_t> rows = {0, 3, 3, 19};
     const Pass pass(fixture, 5);
-    for (const float scale : {1.0f, 8.5f}) {
-      fixture.ops().start(0, {&pass.span, 1}, 5);
-      fixture.ops().embed(embedding.panels, tokens, scale);
-      const auto hidden = fixture.read(fixture.at().hidden, 5 * kWidth);
-      for (size_t i = 0; i < hidden.size(); ++i) {
-        REQUIRE(hidden[i] == embedding.rows[static_cast<size_t>(tokens[i / kWidth]) * kWidth + i % kWidth] * scale);
-      }
-    }
     const auto states = random_floats(20 * kWidth, 2);
     fixture.write(fixture.at().normed, states);
     std::vector<float> copy(20 * kWidth), logits(rows.size() * 100), alone(100);
     fixture.ops().states(20, copy.data());
     CHECK(copy == states);
-    fixture.ops().logits(embedding.panels, rows, 0.5f, logits.data());
+    fixture.ops().logits(head.panels, rows, 0.5f, logits.data());
     Doubles expected;
     for (const int32_t row : rows) {
-      for (const double y : embedding.times(doubles(&states[static_cast<size_t>(row) * kWidth], kWidth))) {
+      for (const double y : head.times(doubles(&states[static_cast<size_t>(row) * kWidth], kWidth))) {
         expected.push_back(y / 2);
       }
     }
     check_near(logits, expected, product_tolerance(kind, format, 2e-6));
-    fixture.ops().logits(embedding.panels, std::span(rows).subspan(3), 0.5f, alone.data());
+    fixture.ops().logits(head.panels, std::span(rows).subspan(3), 0.5f, alone.data());
     CHECK(same_bits(alone, part_of(logits, 300, 100)));
   }
 }

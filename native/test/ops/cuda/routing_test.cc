@@ -7,11 +7,11 @@
 #include "ops/cpu/choose_experts.h"
 #include "support/device_copy.h"
 #include "support/kernel_sets.h"
-#include "support/test.h"
 
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+TEST_SUITE_BEGIN("cuda" * needs_cuda_device());
+
 // Two exponentials below 2 ulp each, and sums of up to 300 of them in other orders.
 constexpr float kAlphaTolerance = 2e-6f;
 
@@ -54,7 +54,6 @@ void check_alike(const std::vector<float>& logits, size_t experts, const RouterS
 }
 
 TEST_CASE("cuda routing: choose is choose_experts(), and a token alone as among others") {
-  if (!have_cuda_device()) return;
   for (const auto& [experts, top_k] : grid(Sizes{1, 2, 8, 31, 32, 33, 64, 128, 256, 257, 300}, Sizes{1, 2, 8})) {
     if (top_k > experts) continue;
     for (const size_t tokens : {1, 4, 9}) {
@@ -63,17 +62,15 @@ TEST_CASE("cuda routing: choose is choose_experts(), and a token alone as among 
       check_alike(logits, experts, spec);
       const Choices among = device_choices(logits, experts, spec);
       for (size_t token = 0; token < tokens; ++token) {
-        const auto first = logits.begin() + static_cast<long>(token * experts);
-        const Choices alone = device_choices({first, first + static_cast<long>(experts)}, experts, spec);
-        CHECK(std::memcmp(alone.expert.data(), &among.expert[token * top_k], top_k * sizeof(uint16_t)) == 0);
-        CHECK(std::memcmp(alone.alpha.data(), &among.alpha[token * top_k], top_k * sizeof(float)) == 0);
+        const Choices alone = device_choices(part_of(logits, token * experts, experts), experts, spec);
+        CHECK(alone.expert == part_of(among.expert, token * top_k, top_k));
+        CHECK(same_bits(alone.alpha, part_of(among.alpha, token * top_k, top_k)));
       }
     }
   }
 }
 
 TEST_CASE("cuda routing: the first of equal probabilities is chosen, logits of a hair's difference among them") {
-  if (!have_cuda_device()) return;
   for (const size_t experts : {8, 128, 300}) {
     for (const auto& [first, hair] : grid(Sizes{0, 3, experts / 2}, std::vector<float>{0.0f, 1e-9f})) {
       // A difference of 1e-9 is none to exp(), or on a GPU, whose exp() is off by 2 ulp, may be one.
@@ -94,35 +91,21 @@ TEST_CASE("cuda routing: the first of equal probabilities is chosen, logits of a
 }
 
 TEST_CASE("cuda routing: NaN logits give the choices of the CPU") {
-  if (!have_cuda_device()) return;
-  for (const size_t experts : {8, 128, 300}) {
-    const auto random = random_floats(experts, 5);
-    for (const size_t top_k : {1, 3}) {
-      const RouterSpec spec{.top_k = top_k, .normalized = false};
-      for (const size_t place : {size_t{0}, size_t{5}, experts - 1}) {
-        for (const float broken : {NAN, -NAN, kInfinity}) {
-          auto logits = random;
-          logits[place] = broken;
-          const Choices found = device_choices(logits, experts, spec);
-          for (size_t i = 0; i < top_k; ++i) {
-            CHECK(found.expert[i] == i);
-            CHECK(std::isnan(found.alpha[i]));
-          }
-          check_alike(logits, experts, spec);
-        }
-        auto logits = random;
-        logits[place] = -kInfinity;
-        check_alike(logits, experts, spec);
-      }
-      check_alike(std::vector<float>(experts, -kInfinity), experts, spec);
-      check_alike(std::vector<float>(experts, NAN), experts, spec);
-      check_alike(std::vector<float>(experts, -3e38f), experts, spec);
+  for (const auto& [experts, top_k] : grid(Sizes{8, 128, 300}, Sizes{1, 3})) {
+    const RouterSpec spec{.top_k = top_k, .normalized = false};
+    for (const auto& [place, value] : grid(Sizes{0, 5, experts - 1}, std::vector{NAN, -NAN, kInfinity, -kInfinity})) {
+      auto logits = random_floats(experts, 5);
+      logits[place] = value;
+      check_alike(logits, experts, spec);
+      if (value == -kInfinity) continue;
+      const Choices found = device_choices(logits, experts, spec);
+      for (size_t i = 0; i < top_k; ++i) CHECK((found.expert[i] == i && std::isnan(found.alpha[i])));
     }
+    for (const float all : {-kInfinity, NAN, -3e38f}) check_alike(std::vector<float>(experts, all), experts, spec);
   }
 }
 
 TEST_CASE("cuda routing: add_expert_outputs gives the bits of axpy in the order of a token's choices") {
-  if (!have_cuda_device()) return;
   constexpr size_t tokens = 9, outputs = 20;
   for (const auto& [d, k] : grid(Sizes{1, 7, 16, 130, 768}, Sizes{1, 2, 8})) {
     CASE(d, k);
@@ -148,6 +131,8 @@ TEST_CASE("cuda routing: add_expert_outputs gives the bits of axpy in the order 
     CHECK(same_bits(hidden.read(), expected));
   }
 }
+
+TEST_SUITE_END();
 
 }  // namespace
 #endif
