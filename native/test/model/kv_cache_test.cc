@@ -1,11 +1,7 @@
 #include "model/kv_cache.h"
 
-#include <random>
+#include "support/test.h"
 
-#include "core/error.h"
-#include "doctest/doctest.h"
-
-namespace sida {
 namespace {
 
 struct Room {
@@ -188,37 +184,34 @@ TEST_CASE("kv cache: windowed pages suffice for every division of passes among a
   const auto backend = make_cpu_backend();
   DeviceMemory memory{*backend, 64 << 20};
   std::mt19937 random(7);
-  for (const size_t window : {size_t{1}, size_t{2}, size_t{16}, size_t{17}, size_t{20}}) {
-    for (const size_t sequences : {size_t{1}, size_t{3}}) {
-      CAPTURE(window);
-      CAPTURE(sequences);
-      constexpr size_t kPass = 24;
-      KvCache cache(memory, {1, 1, 16, false, KvFormat::kF32, {window}}, {4096, kPass, sequences});
-      std::vector<KvPages> pages(sequences);
-      std::vector<size_t> lengths(sequences, 0);
-      size_t most = 0;
-      for (int pass = 0; pass < 400; ++pass) {
-        size_t room = pass % 2 == 0 ? kPass : sequences + random() % (kPass - sequences);
-        for (size_t i = 0; i < sequences; ++i) {
-          const size_t left = sequences - 1 - i;
-          const size_t count = i + 1 == sequences ? room : 1 + random() % (room - left);
-          cache.grow(pages[i], lengths[i], lengths[i] + count);
-          lengths[i] += count;
-          room -= count;
-        }
-        most = std::max(most, cache.pages_in_use(0));
-        for (size_t i = 0; i < sequences; ++i) {
-          cache.drop_unseen(pages[i], lengths[i]);
-          if (lengths[i] + kPass > 4096) {
-            cache.release(pages[i]);
-            pages[i].clear();
-            lengths[i] = 0;
-          }
+  for (const auto& [window, sequences] : grid(Sizes{1, 2, 16, 17, 20}, Sizes{1, 3})) {
+    CASE(window, sequences);
+    constexpr size_t kPass = 24;
+    KvCache cache(memory, {1, 1, 16, false, KvFormat::kF32, {window}}, {4096, kPass, sequences});
+    std::vector<KvPages> pages(sequences);
+    std::vector<size_t> lengths(sequences, 0);
+    size_t most = 0;
+    for (int pass = 0; pass < 400; ++pass) {
+      size_t room = pass % 2 == 0 ? kPass : sequences + random() % (kPass - sequences);
+      for (size_t i = 0; i < sequences; ++i) {
+        const size_t left = sequences - 1 - i;
+        const size_t count = i + 1 == sequences ? room : 1 + random() % (room - left);
+        cache.grow(pages[i], lengths[i], lengths[i] + count);
+        lengths[i] += count;
+        room -= count;
+      }
+      most = std::max(most, cache.pages_in_use(0));
+      for (size_t i = 0; i < sequences; ++i) {
+        cache.drop_unseen(pages[i], lengths[i]);
+        if (lengths[i] + kPass > 4096) {
+          cache.release(pages[i]);
+          pages[i].clear();
+          lengths[i] = 0;
         }
       }
-      if (sequences == 1) CHECK(most == cache.groups()[0].pages);
-      for (KvPages& each : pages) cache.release(each);
     }
+    if (sequences == 1) CHECK(most == cache.groups()[0].pages);
+    for (KvPages& each : pages) cache.release(each);
   }
 }
 
@@ -243,4 +236,3 @@ TEST_CASE("kv cache: bf16 holds keys, values and latent rows rounded to the near
 }
 
 }  // namespace
-}  // namespace sida

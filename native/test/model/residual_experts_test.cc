@@ -1,25 +1,12 @@
 // Layers with different numbers of experts, each expert beside a network that all tokens use (PR-MoE): a whole model of
 // them against float64, on every device and at several numbers of expert slots.
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <fstream>
-#include <string>
-#include <vector>
-
-#include "doctest/doctest.h"
 #include "expert/expert_store.h"
 #include "model/dense_layout.h"
 #include "model/expert_shape.h"
 #include "model/model.h"
-#include "support/devices.h"
 #include "support/ops_fixture.h"
-#include "support/repo_paths.h"
 
-namespace sida {
 namespace {
-
-using namespace testing;
 
 constexpr size_t kModelWidth = 24, kHiddenWidth = 20, kVocab = 40;
 constexpr size_t kCounts[] = {2, 5, 3};
@@ -91,80 +78,30 @@ std::vector<std::byte> random_blocks(const ExpertLayout& layout) {
   return blocks;
 }
 
-using Row = std::vector<double>;
-
-Row product_of(const PanelMatrix& matrix, const Row& x) {
-  Row y;
-  std::vector<float> row(matrix.k);
-  for (size_t n = 0; n < matrix.n; ++n) {
-    read_panel_row(matrix, n, row.data());
-    double sum = matrix.bias == nullptr ? 0 : static_cast<double>(matrix.bias[n]);
-    for (size_t k = 0; k < matrix.k; ++k) sum += static_cast<double>(row[k]) * x[k];
-    y.push_back(sum);
-  }
-  return y;
-}
-
-Row network(const PanelMatrix& up, const PanelMatrix& down, const Row& x) {
-  Row hidden = product_of(up, x);
-  for (double& value : hidden) value = std::max(value, 0.0);
-  return product_of(down, hidden);
-}
-
-Row layer_norm(const Row& x, const NormWeights& weights, double epsilon) {
-  const auto n = static_cast<double>(x.size());
-  double sum = 0, squares = 0;
-  for (const double value : x) sum += value;
-  for (const double value : x) squares += (value - sum / n) * (value - sum / n);
-  Row y;
-  for (size_t i = 0; i < x.size(); ++i) {
-    y.push_back((x[i] - sum / n) / std::sqrt(squares / n + epsilon) * static_cast<double>(weights.weight[i]) +
-                static_cast<double>(weights.bias[i]));
-  }
-  return y;
-}
-
-Row softmax(Row x) {
-  double sum = 0;
-  for (double& value : x) sum += value = std::exp(value);
-  for (double& value : x) value /= sum;
-  return x;
-}
-
 /// The final state of a token: h += p · expert(x) · c0 + network(x) · c1 in each layer, the expert that of the largest
 /// router probability p, (c0, c1) = softmax(W · x + b). `chosen` receives each layer's expert.
-Row reference(const ModelSpec& spec, const ModelWeights& weights, const ExpertLayout& layout, const std::byte* blocks,
-              int32_t token, std::vector<uint16_t>& chosen) {
+Doubles reference(const ModelSpec& spec, const ModelWeights& weights, const ExpertLayout& layout,
+                  const std::byte* blocks, int32_t token, std::vector<uint16_t>& chosen) {
   const StackWeights& stack = weights.stacks[0];
-  std::vector<float> embedded(kModelWidth);
-  read_panel_row(stack.embedding, static_cast<size_t>(token), embedded.data());
-  Row h(embedded.begin(), embedded.end());
+  const auto norm = [&](const Doubles& x, const NormWeights& with) {
+    return layer_norm64(x, with.weight, with.bias, static_cast<double>(spec.norm_epsilon));
+  };
+  Doubles h = row64(stack.embedding, token);
   size_t first = 0;
   for (size_t layer = 0; layer < std::size(kCounts); ++layer) {
     const FeedForwardWeights& own = stack.layers[layer].feed_forward;
-    const Row x = layer_norm(h, own.norm, static_cast<double>(spec.norm_epsilon));
-    const Row p = softmax(product_of(own.router, x));
-    const auto best = static_cast<size_t>(std::max_element(p.begin(), p.end()) - p.begin());
-    chosen.push_back(static_cast<uint16_t>(best));
-    const std::byte* block = blocks + (first + best) * layout.slot_bytes;
+    const Doubles x = norm(h, own.norm), p = softmax64(product64(own.router, x));
+    chosen.push_back(largest(p, 1)[0]);
+    const std::byte* block = blocks + (first + chosen.back()) * layout.slot_bytes;
     const BlockLayout& matrices = layout.layers[0];
-    const Row expert = network(matrices.matrix(block, Projection::kUp), matrices.matrix(block, Projection::kDown), x);
-    const Row residual = network(own.ffn.up, own.ffn.down, x);
-    const Row c = softmax(product_of(own.ffn.output_gate, x));
-    for (size_t i = 0; i < h.size(); ++i) h[i] += p[best] * expert[i] * c[0] + residual[i] * c[1];
+    const Doubles expert =
+        relu_network64(matrices.matrix(block, Projection::kUp), matrices.matrix(block, Projection::kDown), x);
+    const Doubles residual = relu_network64(own.ffn.up, own.ffn.down, x);
+    const Doubles c = softmax64(product64(own.ffn.output_gate, x));
+    for (size_t i = 0; i < h.size(); ++i) h[i] += p[chosen.back()] * expert[i] * c[0] + residual[i] * c[1];
     first += kCounts[layer];
   }
-  return layer_norm(h, stack.final_norm, static_cast<double>(spec.norm_epsilon));
-}
-
-/// Copies from the host's memory to the device's.
-void send(Backend& backend, std::byte* target, const std::vector<std::byte>& bytes) {
-  const auto writer = backend.writer();
-  writer->begin(bytes.size());
-  std::byte* buffer = writer->buffer_for(target, bytes.size());
-  std::memcpy(buffer, bytes.data(), bytes.size());
-  writer->send(target, buffer, bytes.size());
-  writer->finish();
+  return norm(h, stack.final_norm);
 }
 
 struct PassResult {
@@ -196,7 +133,7 @@ struct Files {
     const auto backend = make_backend(kind);
     DeviceMemory memory(*backend, uint64_t{1} << 30);
     DeviceBuffer on_device(memory, dense.size());
-    send(*backend, on_device.data(), dense);
+    write_to(*backend, on_device.data(), dense.data(), dense.size());
     const ModelWeights weights = view_weights(spec, dense_layout, on_device.data());
     KvCache cache(memory, KvShape::of(spec, limits.kv), KvRoom(limits));
     DiskTier disk(striped, {path});
@@ -234,18 +171,18 @@ TEST_CASE("residual experts: layers of 2, 5 and 3 experts beside a network each 
   std::vector<std::vector<uint16_t>> chosen;
   for (const int32_t token : tokens) {
     chosen.emplace_back();
-    const Row row = reference(files.spec, weights, files.layout, files.blocks.data(), token, chosen.back());
+    const Doubles row = reference(files.spec, weights, files.layout, files.blocks.data(), token, chosen.back());
     expected.insert(expected.end(), row.begin(), row.end());
   }
   for (const DeviceKind kind : devices()) {
-    CAPTURE(device_name(kind));
+    CASE(device_name(kind));
     std::vector<float> resident;
     for (const size_t slots : {files.layout.experts(), size_t{4}, size_t{1}}) {
-      CAPTURE(slots);
+      CASE(slots);
       const PassResult found = files.run(kind, slots, tokens);
       check_near(found.states, expected, 2e-5);
       if (resident.empty()) resident = found.states;
-      CHECK(same_bits(found.states.data(), resident.data(), resident.size()));
+      CHECK(same_bits(found.states, resident));
       for (size_t layer = 0; layer < std::size(kCounts); ++layer) {
         for (size_t t = 0; t < tokens.size(); ++t) {
           CHECK(found.dispatch[layer * tokens.size() + t] == chosen[t][layer]);
@@ -285,4 +222,3 @@ TEST_CASE("residual experts: experts are numbered without gaps, layer after laye
 }
 
 }  // namespace
-}  // namespace sida

@@ -1,21 +1,13 @@
 // The list of a model's tensors, and what walks it: the dense file, the blocks of experts, the views.
 #include "model/tensors.h"
 
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "doctest/doctest.h"
 #include "model/dense_layout.h"
 #include "model/expert_shape.h"
 #include "model/model_weights.h"
+#include "support/test.h"
 #include "support/tiny_model.h"
 
 namespace {
-
-using namespace sida;
-using namespace sida::testing;
 
 ModelSpec spec_of(const std::string& config) { return parse_model_config(config, "config.json").spec; }
 
@@ -28,25 +20,11 @@ std::vector<std::string> labels(const ModelSpec& spec, bool dense) {
 
 TEST_CASE("tensors: the order of an encoder-decoder model's dense file") {
   const std::vector<std::string> expected{
-      "embedding",
-      "encoder.position_bias",
-      "encoder.0.attention_norm",
-      "encoder.0.query",
-      "encoder.0.key",
-      "encoder.0.value",
-      "encoder.0.output",
-      "encoder.0.feed_forward_norm",
-      "encoder.0.up",
-      "encoder.0.down",
-      "encoder.1.attention_norm",
-      "encoder.1.query",
-      "encoder.1.key",
-      "encoder.1.value",
-      "encoder.1.output",
-      "encoder.1.feed_forward_norm",
-      "encoder.1.router",
-      "encoder.final_norm",
-      "decoder.position_bias",
+      "embedding",        "encoder.position_bias", "encoder.0.attention_norm", "encoder.0.query",
+      "encoder.0.key",    "encoder.0.value",       "encoder.0.output",         "encoder.0.feed_forward_norm",
+      "encoder.0.up",     "encoder.0.down",        "encoder.1.attention_norm", "encoder.1.query",
+      "encoder.1.key",    "encoder.1.value",       "encoder.1.output",         "encoder.1.feed_forward_norm",
+      "encoder.1.router", "encoder.final_norm",    "decoder.position_bias",
   };
   const std::vector<std::string> found = labels(spec_of(tiny_config()), true);
   CHECK(std::vector(found.begin(), found.begin() + static_cast<long>(expected.size())) == expected);
@@ -57,12 +35,22 @@ TEST_CASE("tensors: the order of an encoder-decoder model's dense file") {
 }
 
 TEST_CASE("tensors: a decoder-only model's layer has norms of queries and keys, a router and gated experts") {
-  const ModelSpec spec = spec_of(tiny_olmoe_config());
-  const std::vector<std::string> expected{
-      "decoder.embedding", "head",
-      "decoder.0.attention_norm", "decoder.0.query", "decoder.0.key", "decoder.0.value", "decoder.0.output",
-      "decoder.0.query_norm", "decoder.0.key_norm", "decoder.0.feed_forward_norm", "decoder.0.router",
-      "decoder.0.expert.0.gate", "decoder.0.expert.0.up", "decoder.0.expert.0.down", "decoder.0.expert.1.gate"};
+  const ModelSpec spec = spec_of(tiny_family_config("olmoe"));
+  const std::vector<std::string> expected{"decoder.embedding",
+                                          "head",
+                                          "decoder.0.attention_norm",
+                                          "decoder.0.query",
+                                          "decoder.0.key",
+                                          "decoder.0.value",
+                                          "decoder.0.output",
+                                          "decoder.0.query_norm",
+                                          "decoder.0.key_norm",
+                                          "decoder.0.feed_forward_norm",
+                                          "decoder.0.router",
+                                          "decoder.0.expert.0.gate",
+                                          "decoder.0.expert.0.up",
+                                          "decoder.0.expert.0.down",
+                                          "decoder.0.expert.1.gate"};
   const std::vector<std::string> found = labels(spec, false);
   CHECK(std::vector(found.begin(), found.begin() + static_cast<long>(expected.size())) == expected);
   CHECK(found.back() == "decoder.final_norm");
@@ -78,10 +66,11 @@ TEST_CASE("tensors: a decoder-only model's layer has norms of queries and keys, 
 }
 
 TEST_CASE("tensors: no two slots of a model share a name, and every one has a source") {
-  for (const std::string& config : {tiny_config(), tiny_config(R"("tie_word_embeddings":false)"), tiny_olmoe_config(),
-                                    tiny_olmoe_config(R"("tie_word_embeddings":true)"),
-                                    tiny_nllb_config(R"("router_bias":true)")}) {
-    CAPTURE(config);
+  for (const std::string& config :
+       {tiny_config(), tiny_config(R"("tie_word_embeddings":false)"), tiny_family_config("olmoe"),
+        tiny_family_config("olmoe", R"("tie_word_embeddings":true)"),
+        tiny_family_config("nllb-moe", R"("router_bias":true)")}) {
+    CASE(config);
     const auto [family, spec, fp8] = parse_model_config(config, "config.json");
     std::set<std::string> names, sources;
     size_t slots = 0, experts = 0;
@@ -98,7 +87,7 @@ TEST_CASE("tensors: no two slots of a model share a name, and every one has a so
 }
 
 TEST_CASE("expert layout: a gated expert has three matrices, each at 64 bytes, in whole pages") {
-  const ExpertLayout gated = make_expert_layout(expert_shape_of(spec_of(tiny_olmoe_config())), kF32Format);
+  const ExpertLayout gated = make_expert_layout(expert_shape_of(spec_of(tiny_family_config("olmoe"))), kF32Format);
   REQUIRE(gated.layers[0].matrices.size() == 3);
   CHECK(gated.layers[0].matrices[0].projection == Projection::kGate);
   CHECK(gated.layers[0].matrices[1].projection == Projection::kUp);
@@ -129,9 +118,9 @@ TEST_CASE("expert layout: a model without MoE layers has no experts") {
 
 TEST_CASE("model weights: every view points at its tensor of the dense file") {
   for (const std::string& config :
-       {tiny_config(), tiny_config(R"("tie_word_embeddings":false)"), tiny_olmoe_config(),
-        tiny_nllb_config(R"("router_bias":true)")}) {
-    CAPTURE(config);
+       {tiny_config(), tiny_config(R"("tie_word_embeddings":false)"), tiny_family_config("olmoe"),
+        tiny_family_config("nllb-moe", R"("router_bias":true)")}) {
+    CASE(config);
     const ModelSpec spec = spec_of(config);
     const DenseLayout whole = make_dense_layout(spec, kBf16Format);
     for (const DenseLayout& layout : {whole, without_routers(whole)}) {
@@ -154,7 +143,7 @@ TEST_CASE("model weights: every view points at its tensor of the dense file") {
         CHECK(rows(views.position_bias) == at[stack.name + ".position_bias"]);
         for (size_t i = 0; i < stack.layers.size(); ++i) {
           const std::string prefix = stack.name + "." + std::to_string(i) + ".";
-          CAPTURE(prefix);
+          CASE(prefix);
           const LayerWeights& layer = views.layers[i];
           CHECK(rows(layer.self.norm.weight) == at[prefix + "attention_norm"]);
           CHECK(rows(layer.self.norm.bias) == at[prefix + "attention_norm_bias"]);

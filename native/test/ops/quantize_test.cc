@@ -1,16 +1,10 @@
 #include "ops/quantize.h"
 
-#include <cmath>
-#include <limits>
-#include <vector>
-
 #include "core/dtype.h"
-#include "doctest/doctest.h"
 #include "ops/panels.h"
 #include "support/kernel_sets.h"
-#include "support/random_floats.h"
+#include "support/test.h"
 
-namespace sida {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -60,8 +54,7 @@ TEST_CASE("quantize: e2m1 numbers of any power of two keep their values in mxfp4
         const float number = std::ldexp(kNumbers[i % (most + 1)], power);
         weight.push_back(i % 3 == 0 ? -number : number);
       }
-      CAPTURE(power);
-      CAPTURE(most);
+      CASE(power, most);
       CHECK(round_trip(weight, 1, 32, kMxfp4Format) == weight);
     }
   }
@@ -71,10 +64,9 @@ TEST_CASE("quantize: mxfp4 takes the nearest number, and NaN as its scale where 
   const std::vector<float> weight{4, 0.2f, 0.3f, 2.4f, 2.6f, -3.4f, 5.1f, -0.24f, 7.9f, 2.5f, 3.5f, 0.25f};
   const std::vector<float> nearest{4, 0, 0.5f, 2, 3, -3, 6, 0, 6, 2, 4, 0};
   CHECK(round_trip(weight, 1, weight.size(), kMxfp4Format) == nearest);
-  for (const float odd : {kInf, -kInf, kNan}) {
-    for (const WeightFormat format : {kMxfp4Format, kQ8_0Format, kQ4_0Format}) {
-      for (const float value : round_trip({1, odd, 3}, 1, 3, format)) CHECK(std::isnan(value));
-    }
+  for (const auto& [odd, format] :
+       grid(std::vector<float>{kInf, -kInf, kNan}, std::vector<WeightFormat>{kMxfp4Format, kQ8_0Format, kQ4_0Format})) {
+    for (const float value : round_trip({1, odd, 3}, 1, 3, format)) CHECK(std::isnan(value));
   }
 }
 
@@ -152,4 +144,3 @@ TEST_CASE("panels: a row reads back as its codes times its scale, short last gro
 }
 
 }  // namespace
-}  // namespace sida

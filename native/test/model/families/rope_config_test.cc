@@ -1,17 +1,10 @@
 // Rotary frequencies against the formulas of transformers' modeling_rope_utils, computed here in float64.
-#include <algorithm>
-#include <cmath>
 #include <numbers>
-#include <string>
-#include <vector>
 
-#include "doctest/doctest.h"
 #include "support/family_config.h"
+#include "support/test.h"
 
 namespace {
-
-using namespace sida;
-using namespace sida::testing;
 
 /// Rope of a Mixtral model with heads of 64 columns and 8192 positions.
 Rope rope_with(const std::string& fields) {
@@ -72,6 +65,25 @@ constexpr double kRounding = 2e-6;
 
 double magnitude(double factor, double scale = 1) { return 0.1 * scale * std::log(factor) + 1; }
 
+TEST_CASE("rope: frequencies follow from theta, under each of its fields") {
+  const std::string heads = R"("hidden_size":64,"num_attention_heads":8,)";
+  const auto found = [&](const std::string& fields) {
+    return rope_of(parse_family("olmoe", heads + fields)).inverse_frequencies;
+  };
+  // 1.0 / (10000.0 ** (torch.arange(0, 8, 2, dtype=torch.int64).float() / 8))
+  CHECK(found(R"("rope_theta":10000)") == std::vector<float>{1.0f, 0.1f, 0.01f, 0.001f});
+  const std::vector<float> other = found(R"("rope_theta":500000)");
+  CHECK(std::abs(other[1] * std::pow(500000.0, 0.25) - 1) < 1e-7);
+  for (const char* fields :
+       {R"("rope_parameters":{"rope_theta":500000.0,"rope_type":"default"})",
+        R"("rope_theta":10000.0,"rope_parameters":{"rope_theta":500000})", R"("rope_theta":500000,"rope_scaling":null)",
+        R"("rope_theta":500000,"rope_scaling":{"type":"default"})",
+        R"("rope_theta":500000,"rope_parameters":{"rope_type":"default"})"}) {
+    CASE(fields);
+    CHECK(found(fields) == other);
+  }
+}
+
 TEST_CASE("rope: linear frequencies are divided by the factor") {
   const Rope rope = rope_with(R"("rope_theta":10000,"rope_scaling":{"type":"linear","factor":4})");
   std::vector<double> expected = plain(64, 1e4);
@@ -81,9 +93,9 @@ TEST_CASE("rope: linear frequencies are divided by the factor") {
 }
 
 TEST_CASE("rope: llama3 keeps short wavelengths, divides long ones and blends those between") {
-  const Rope rope = rope_with(
-      R"("rope_parameters":{"rope_type":"llama3","rope_theta":500000,"factor":8,"low_freq_factor":1,)"
-      R"("high_freq_factor":4,"original_max_position_embeddings":1024})");
+  const Rope rope =
+      rope_with(R"("rope_parameters":{"rope_type":"llama3","rope_theta":500000,"factor":8,"low_freq_factor":1,)"
+                R"("high_freq_factor":4,"original_max_position_embeddings":1024})");
   const std::vector<double> expected = llama3(64, 5e5, 8, 1, 4, 1024), whole = plain(64, 5e5);
   CHECK(difference(rope, expected) < kRounding);
   CHECK(rope.magnitude == 1);
@@ -126,7 +138,7 @@ TEST_CASE("rope: yarn without a factor, or with null, takes the ratio of the pos
   const std::string original = R"("original_max_position_embeddings":1024)";
   const std::vector<double> expected = yarn(64, 1e4, {8, 1024});
   for (const std::string& factor : {std::string(), std::string(R"(,"factor":null)"), std::string(R"(,"factor":8)")}) {
-    CAPTURE(factor);
+    CASE(factor);
     const Rope rope = rope_with(R"("rope_theta":10000,"rope_scaling":{"type":"yarn",)" + original + factor + "}");
     CHECK(difference(rope, expected) < kRounding);
     CHECK(rope.magnitude == static_cast<float>(magnitude(8)));
