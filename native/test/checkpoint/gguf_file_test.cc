@@ -81,13 +81,19 @@ std::vector<Bad> bad_heads() {
       {"alignment 2^31", changed([](auto& f) { f.u32("general.alignment", 1u << 31); }), {"1048576", "2147483648"}},
       {"alignment of another type", changed([](auto& f) { f.u64("general.alignment", 32); }), {"u32", "found u64"}},
       {"a tensor twice", changed([](auto& f) { f.zeros("a", {4}); }), {"\"a\"", "appears twice"}},
-      {"five dimensions", changed([](auto& f) { f.zeros("c", {1, 1, 1, 1, 1}); }), {"\"c\"", "at most 4", "found 5"}},
+      {"five dimensions",
+       changed([](auto& f) {
+         f.zeros("c", {1, 1, 1, 1, 1});
+       }),
+       {"\"c\"", "at most 4", "found 5"}},
       {"2^32-1 dimensions",
        whole.substr(0, whole.find("olmoe.block_count") + 25) + gguf_text("a") + bytes_of(UINT32_MAX) +
            std::string(64, '\0'),
        {"dimensions", "4294967295"}},
       {"sizes whose product wraps to 0",
-       changed([](auto& f) { f.tensors[1].dimensions = {uint64_t{1} << 32, uint64_t{1} << 32, 4}; }),
+       changed([](auto& f) {
+         f.tensors[1].dimensions = {uint64_t{1} << 32, uint64_t{1} << 32, 4};
+       }),
        {"\"b\"", "less than 2^63 bytes"}},
       {"a size whose bytes wrap",
        changed([](auto& f) { f.tensors[1].dimensions = {uint64_t{1} << 62}; }),

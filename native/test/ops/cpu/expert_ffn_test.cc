@@ -1,10 +1,10 @@
 #include "ops/cpu/expert_ffn.h"
 
-#include "expert/expert_layout.h"
 #include "support/allocation_count.h"
 #include "support/kernel_sets.h"
 #include "support/test.h"
 #include "support/weight_formats.h"
+#include "weights/expert_layout.h"
 
 namespace {
 
