@@ -20,10 +20,8 @@ std::unique_ptr<PredictorTrainer> open_trainer(const Napi::Object& options, cons
     return std::make_unique<PredictorTrainer>(std::move(weights), settings);
   }
   PredictorCheckpoint checkpoint = load_predictor(text_from_js(options, "directory"), true);
-  if (!checkpoint.optimizer)
-    return std::make_unique<PredictorTrainer>(std::move(checkpoint.weights), settings);
-  return std::make_unique<PredictorTrainer>(std::move(checkpoint.weights), std::move(*checkpoint.optimizer),
-                                            settings);
+  if (!checkpoint.optimizer) return std::make_unique<PredictorTrainer>(std::move(checkpoint.weights), settings);
+  return std::make_unique<PredictorTrainer>(std::move(checkpoint.weights), std::move(*checkpoint.optimizer), settings);
 }
 
 }  // namespace
@@ -46,11 +44,10 @@ PredictorTrainerBinding::PredictorTrainerBinding(const Napi::CallbackInfo& info)
     trainer_ = open_trainer(options, settings);
     const size_t d_in = trainer_->weights().layout.config().d_in;
     if (d_in == embedding_->d_model()) return;
-    throw Error(
-        "invalid_request",
-        "The predictor takes token embeddings of width " + std::to_string(d_in) + ", the model's have " +
-            std::to_string(embedding_->d_model()),
-        {{"expected", static_cast<double>(d_in)}, {"found", static_cast<double>(embedding_->d_model())}});
+    throw Error("invalid_request",
+                "The predictor takes token embeddings of width " + std::to_string(d_in) + ", the model's have " +
+                    std::to_string(embedding_->d_model()),
+                {{"expected", static_cast<double>(d_in)}, {"found", static_cast<double>(embedding_->d_model())}});
   });
 }
 
@@ -60,8 +57,7 @@ PredictorTrainer& PredictorTrainerBinding::trainer() {
 }
 
 Napi::Value PredictorTrainerBinding::shape(const Napi::CallbackInfo& info) {
-  return guarded(info.Env(),
-                 [&] { return predictor_config_to_js(info.Env(), trainer().weights().layout.config()); });
+  return guarded(info.Env(), [&] { return predictor_config_to_js(info.Env(), trainer().weights().layout.config()); });
 }
 
 Napi::Value PredictorTrainerBinding::steps(const Napi::CallbackInfo& info) {
@@ -109,8 +105,7 @@ void PredictorTrainerBinding::save(const Napi::CallbackInfo& info) {
     const ExclusiveUse held(&busy_, kTrainerName);
     if (!info[0].IsString()) throw Error("invalid_request", "expected \"directory\" to be a text");
     const std::string directory = info[0].As<Napi::String>().Utf8Value();
-    save_predictor(directory, trainer().weights(),
-                   info[1].ToBoolean().Value() ? &trainer().state() : nullptr);
+    save_predictor(directory, trainer().weights(), info[1].ToBoolean().Value() ? &trainer().state() : nullptr);
   });
 }
 

@@ -60,8 +60,8 @@ uint64_t workspace_bytes(const ModelSpec& spec, const BatchLimits& limits) {
 #endif
 }
 
-std::unique_ptr<Ops> make_ops(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory,
-                              KvCache& cache, const BatchLimits& limits) {
+std::unique_ptr<Ops> make_ops(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory, KvCache& cache,
+                              const BatchLimits& limits) {
   if (limits.device == DeviceKind::kCpu) return std::make_unique<CpuOps>(spec, weights, memory, cache, limits);
 #ifdef SIDA_WITH_CUDA
   return std::make_unique<CudaOps>(spec, weights, memory, cache, limits);

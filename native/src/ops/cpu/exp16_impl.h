@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "ops/epilogue.h"
+#include "spec/epilogue.h"
 
 namespace sida {
 namespace {

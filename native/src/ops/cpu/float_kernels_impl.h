@@ -68,8 +68,8 @@ template <class Element, size_t kRows>
 void attention_scores(const AttentionTask& t, size_t row, size_t first, size_t keys) {
   const size_t pages = (keys + kPageTokens - 1) / kPageTokens;
   for (size_t page = first / kPageTokens; page < pages;) {
-    page += with_rows<kChains / kRows>(
-        pages - page, [&]<size_t kPages>() { score_pages<Element, kRows, kPages>(t, row, page); });
+    page += with_rows<kChains / kRows>(pages - page,
+                                       [&]<size_t kPages>() { score_pages<Element, kRows, kPages>(t, row, page); });
   }
 }
 
@@ -152,9 +152,9 @@ template <class Element, size_t kRows>
 void attention_values(const AttentionTask& t, const float* weight, const KeyRanges<kRows>& keys, float* out) {
   const size_t blocks = t.head_dim_padded / 16;
   for (size_t block = 0; block < blocks;) {
-    block += with_rows<kChains / kRows>(
-        blocks - block,
-        [&]<size_t kBlocks>() { sum_values<Element, kRows, kBlocks>(t, weight, keys, 16 * block, out); });
+    block += with_rows<kChains / kRows>(blocks - block, [&]<size_t kBlocks>() {
+      sum_values<Element, kRows, kBlocks>(t, weight, keys, 16 * block, out);
+    });
   }
 }
 
@@ -367,8 +367,8 @@ void rotate_adjacent(float* x, size_t rows, size_t stride, size_t half, const fl
 }
 
 constexpr FloatKernels kFloatKernels{
-    gemm,    attention, latent_attention, rms_norm, layer_norm,      softmax,         axpy,
-    scale,   sigmoid,   clip,             rotate,   rotate_adjacent, exp_nonpositive,
+    gemm,    attention, latent_attention, rms_norm,        layer_norm,      softmax, axpy, scale,
+    sigmoid, clip,      rotate,           rotate_adjacent, exp_nonpositive,
 };
 
 }  // namespace

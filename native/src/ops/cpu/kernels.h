@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ops/epilogue.h"
-#include "ops/kv_page.h"
-#include "ops/panel_layout.h"
+#include "spec/epilogue.h"
+#include "spec/kv_page.h"
+#include "weights/panel_layout.h"
 
 namespace sida {
 
@@ -65,17 +65,17 @@ struct AttentionTask {
   size_t q_stride;
   size_t rows;
   size_t head_dim;
-  size_t head_dim_padded;           ///< head_dim rounded up to 16: row length of a value page
+  size_t head_dim_padded;               ///< head_dim rounded up to 16: row length of a value page
   const std::byte* const* key_pages;    ///< each [head_dim][16]; null where the window has passed
   const std::byte* const* value_pages;  ///< each [16][head_dim_padded]
-  size_t key_count;                 ///< keys that row 0 sees
-  size_t causal_step;               ///< 1: each further row sees one key more; 0: all rows see key_count
-  float scale = 1;                  ///< of the scores, before the bias
-  const float* bias;                ///< bias of (row 0, key 0); row r, key j at bias[j - r]; null for none
-  float* out;                       ///< (rows, head_dim), row stride out_stride; may be q
+  size_t key_count;                     ///< keys that row 0 sees
+  size_t causal_step;                   ///< 1: each further row sees one key more; 0: all rows see key_count
+  float scale = 1;                      ///< of the scores, before the bias
+  const float* bias;                    ///< bias of (row 0, key 0); row r, key j at bias[j - r]; null for none
+  float* out;                           ///< (rows, head_dim), row stride out_stride; may be q
   size_t out_stride;
-  float* scratch;       ///< 4 × score_stride floats
-  size_t score_stride;  ///< keys of the last row rounded up to 16
+  float* scratch;            ///< 4 × score_stride floats
+  size_t score_stride;       ///< keys of the last row rounded up to 16
   size_t window = SIZE_MAX;  ///< keys that a row sees at most
   /// Row r's sink is at sinks[r·sink_step]: a score that takes part in the softmax and has no value; null for none.
   const float* sinks = nullptr;

@@ -56,8 +56,8 @@ template <Epilogue kEpilogue>
   if (columns <= begin) return;
   y += begin;
   if (bias != nullptr) bias += begin;
-  value = epilogue == Epilogue::kRelu ? finished<Epilogue::kRelu>(value, bias)
-                                      : finished<Epilogue::kStore>(value, bias);
+  value =
+      epilogue == Epilogue::kRelu ? finished<Epilogue::kRelu>(value, bias) : finished<Epilogue::kStore>(value, bias);
   if (columns >= begin + 16) {
     V::storeu(y, epilogue == Epilogue::kAdd ? V::add(V::loadu(y), value) : value);
     return;
