@@ -29,24 +29,7 @@ struct alignas(4) __nv_bfloat162 {
   __nv_bfloat16 x, y;
 };
 
-using nv_bfloat16 = __nv_bfloat16;
-using nv_bfloat162 = __nv_bfloat162;
-
-inline __nv_bfloat16 __float2bfloat16(float value) { return {value}; }
 inline __nv_bfloat16 __float2bfloat16_rn(float value) { return {value}; }
-inline float __bfloat162float(__nv_bfloat16 value) { return value; }
 inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 value) { return value.__x; }
-inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits) { return std::bit_cast<__nv_bfloat16>(bits); }
-
-inline __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 low, __nv_bfloat16 high) { return {low, high}; }
 inline __nv_bfloat162 __floats2bfloat162_rn(float low, float high) { return {low, high}; }
-inline __nv_bfloat162 __float22bfloat162_rn(float2 values) { return {values.x, values.y}; }
-inline float2 __bfloat1622float2(__nv_bfloat162 values) { return {values.x, values.y}; }
-inline __nv_bfloat16 __low2bfloat16(__nv_bfloat162 values) { return values.x; }
-inline __nv_bfloat16 __high2bfloat16(__nv_bfloat162 values) { return values.y; }
-inline float __low2float(__nv_bfloat162 values) { return values.x; }
-inline float __high2float(__nv_bfloat162 values) { return values.y; }
-inline __nv_bfloat162 __hsub2(__nv_bfloat162 a, __nv_bfloat162 b) {
-  return {static_cast<float>(a.x) - static_cast<float>(b.x),
-          static_cast<float>(a.y) - static_cast<float>(b.y)};
-}
+inline __nv_bfloat162 __hsub2(__nv_bfloat162 a, __nv_bfloat162 b) { return {float{a.x} - b.x, float{a.y} - b.y}; }

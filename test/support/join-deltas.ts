@@ -1,4 +1,4 @@
-import { appendDelta, openDelta } from '../../src/protocol/completion-delta.js';
+import { appendDelta, openDelta } from '../../src/protocol/engine-messages.js';
 import type { JobEvent } from '../../src/queue/job-queue.js';
 
 /** Joins the deltas between two statuses into one for each run and choice. The given events stay unchanged. */

@@ -24,8 +24,7 @@ thread_local Block* current_block = nullptr;
 struct Abandoned {};
 
 std::string text(uint3 index) {
-  return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " + std::to_string(index.z) +
-         ")";
+  return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " + std::to_string(index.z) + ")";
 }
 
 }  // namespace
@@ -103,8 +102,7 @@ void Block::wait() {
 /// Changes to a thread that is ready; when all have ended, to the block's own flow. After a failure every
 /// thread is ready, to unwind.
 void Block::run_another() {
-  if (!failure_ && ready_.empty() && ended_ < thread_count_)
-    failure_ = Failure{cudaErrorLaunchFailure, stuck()};
+  if (!failure_ && ready_.empty() && ended_ < thread_count_) failure_ = Failure{cudaErrorLaunchFailure, stuck()};
   if (failure_) {
     ready_.clear();
     for (size_t i = 0; i < thread_count_; ++i) {
@@ -151,8 +149,7 @@ void Block::barrier() {
 
 void Block::together(unsigned mask, const WarpOperation& operation, void* operand) {
   const Unobserved own_work;
-  if ((mask >> lane() & 1) == 0)
-    fail(cudaErrorLaunchFailure, "a warp function without its own lane in the mask");
+  if ((mask >> lane() & 1) == 0) fail(cudaErrorLaunchFailure, "a warp function without its own lane in the mask");
   Thread& self = *running_;
   self.state = State::kTogether;
   self.mask = mask;
@@ -177,8 +174,7 @@ bool Block::all_together(unsigned first, unsigned mask, const WarpOperation& ope
     if ((mask >> i & 1) == 0) continue;
     if (first + i >= thread_count_) return false;
     const Thread& thread = *threads_[first + i];
-    if (thread.state != State::kTogether || thread.mask != mask || thread.operation != &operation)
-      return false;
+    if (thread.state != State::kTogether || thread.mask != mask || thread.operation != &operation) return false;
   }
   return true;
 }
@@ -191,9 +187,7 @@ void Block::fail(cudaError_t error, const char* what) {
   throw Abandoned();
 }
 
-unsigned Block::lane() const {
-  return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % kWarp;
-}
+unsigned Block::lane() const { return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % kWarp; }
 
 AsyncCopies& Block::copies() { return running_->copies; }
 
@@ -201,9 +195,7 @@ void* Block::warp_order() {
   return &warp_order_[(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / kWarp];
 }
 
-std::string Block::name_of(const Thread& thread) const {
-  return text(thread.index) + " of block " + text(blockIdx);
-}
+std::string Block::name_of(const Thread& thread) const { return text(thread.index) + " of block " + text(blockIdx); }
 
 std::string Block::stuck() const {
   std::string report =

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "cuda_runtime.h"
-#include "machine/async_copies.h"
 #include "machine/fiber.h"
 
 namespace sida::emulation {
@@ -18,9 +17,7 @@ namespace sida::emulation {
 /// Why a kernel ended early. Without memory of its own: what is allocated unobserved must not be freed
 /// observed.
 struct Failure {
-  Failure(cudaError_t kind, const std::string& text) : error(kind) {
-    text.copy(message, sizeof(message) - 1);
-  }
+  Failure(cudaError_t kind, const std::string& text) : error(kind) { text.copy(message, sizeof(message) - 1); }
 
   cudaError_t error;
   char message[256] = {};
@@ -36,6 +33,27 @@ struct GridShape {
   dim3 grid;
   dim3 block;
   size_t shared_bytes;
+};
+
+/// A thread's copies from global to shared memory that are under way: done when waited for, and not earlier.
+class AsyncCopies {
+ public:
+  /// Begins to copy 16 bytes; what was at `shared` is lost at once.
+  void begin(void* shared, const void* global);
+  /// Ends a group.
+  void commit();
+  /// Does all groups but the last `groups`.
+  void finish(size_t groups);
+  void clear();
+
+ private:
+  struct Copy {
+    void* shared;
+    const void* global;
+  };
+
+  std::vector<Copy> copies_;
+  std::vector<size_t> group_ends_;  ///< indices into copies_
 };
 
 /// Runs blocks, one after the other, on the thread of the CPU that made it. The threads of a block are
@@ -102,5 +120,9 @@ class Block {
   char barrier_order_[2] = {};
   char warp_order_[32] = {};
 };
+
+/// Runs all blocks of a grid; blocks of this and of other grids run at the same time. Returns why one failed,
+/// if so.
+std::optional<Failure> run_grid(const std::function<void()>& kernel, const GridShape& shape);
 
 }  // namespace sida::emulation

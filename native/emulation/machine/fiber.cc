@@ -47,8 +47,7 @@ Fiber::Fiber() {
 #endif
 }
 
-Fiber::Fiber(std::function<void()> entry)
-    : entry_(std::move(entry)), begun_(false), stack_bytes_(kStackBytes) {
+Fiber::Fiber(std::function<void()> entry) : entry_(std::move(entry)), begun_(false), stack_bytes_(kStackBytes) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   mapping_ = mmap(nullptr, page + stack_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping_ == MAP_FAILED || mprotect(mapping_, page, PROT_NONE) != 0) throw std::bad_alloc();
@@ -74,8 +73,8 @@ Fiber::~Fiber() {
 #ifdef SIDA_THREAD_SANITIZER
   __tsan_destroy_fiber(thread_sanitizer_state_);
 #endif
-  munmap(mapping_, static_cast<size_t>(static_cast<std::byte*>(stack_) - static_cast<std::byte*>(mapping_)) +
-                       stack_bytes_);
+  munmap(mapping_,
+         static_cast<size_t>(static_cast<std::byte*>(stack_) - static_cast<std::byte*>(mapping_)) + stack_bytes_);
 }
 
 void Fiber::change(Fiber& from, Fiber& to) {

@@ -1,5 +1,3 @@
-#include "machine/multiprocessors.h"
-
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -7,6 +5,7 @@
 #include <thread>
 
 #include "emulation_control.h"
+#include "machine/block.h"
 #include "machine/sanitizers.h"
 
 namespace sida::emulation {
@@ -58,10 +57,10 @@ class Multiprocessors {
         const uint64_t i = grid.next.fetch_add(1, std::memory_order_relaxed);
         if (i >= grid.blocks) break;
         const auto rows = i / grid.shape.grid.x;
-        failure = block.run(
-            grid.kernel, grid.shape,
-            {static_cast<unsigned>(i % grid.shape.grid.x), static_cast<unsigned>(rows % grid.shape.grid.y),
-             static_cast<unsigned>(rows / grid.shape.grid.y)});
+        failure =
+            block.run(grid.kernel, grid.shape,
+                      {static_cast<unsigned>(i % grid.shape.grid.x), static_cast<unsigned>(rows % grid.shape.grid.y),
+                       static_cast<unsigned>(rows / grid.shape.grid.y)});
         if (failure) grid.next = grid.blocks;
       }
       release(&grid.end_order);

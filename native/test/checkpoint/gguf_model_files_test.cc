@@ -1,24 +1,12 @@
 // Models in GGUF files: configs from metadata, split files, and what is refused by name.
 #include "checkpoint/gguf_model_files.h"
 
-#include <string>
-#include <vector>
-
 #include "checkpoint/checkpoint.h"
-#include "doctest/doctest.h"
-#include "support/error_checks.h"
 #include "support/gguf_builder.h"
-#include "support/repo_paths.h"
 #include "support/safetensors_builder.h"
+#include "support/test.h"
 
-namespace sida {
 namespace {
-
-using testing::check_has;
-using testing::error_of;
-using testing::GgufBuilder;
-using testing::TempDir;
-using testing::write_file;
 
 constexpr uint64_t kWidth = 8, kHidden = 4, kVocab = 6, kExperts = 2;
 
@@ -78,7 +66,7 @@ TEST_CASE("gguf models: sizes, tokens and tied heads follow from metadata and te
 
 TEST_CASE("gguf models: experts may have a width of their own, or that of the feed-forward network") {
   for (const char* key : {"feed_forward_length", "expert_feed_forward_length"}) {
-    CAPTURE(std::string(key));
+    CASE(key);
     for (const Checkpoint& checkpoint : {open(olmoe(key)), open(model("llama", key))}) {
       CHECK(checkpoint.spec().last().layers[0].moe()->expert.width == kHidden);
     }
@@ -150,7 +138,8 @@ TEST_CASE("gguf models: scaled positions that no config can say are refused by t
     file.text("olmoe.rope.scaling.type", type);
     return file.f32(std::string("olmoe.rope.") + key, value);
   };
-  check_has(refused(scaled("yarn", "freq_base", 500)), {"metadata \"olmoe.rope.scaling.factor\"", "YaRN", "found none"});
+  check_has(refused(scaled("yarn", "freq_base", 500)),
+            {"metadata \"olmoe.rope.scaling.factor\"", "YaRN", "found none"});
   check_has(refused(scaled("yarn", "scaling.factor", 0)), {"olmoe.rope.scaling.factor", "found 0"});
   check_has(refused(scaled("yarn", "scaling.factor", 0.5f)), {"metadata \"olmoe.rope.scaling.factor\"", "found 0.5"});
   const auto with_factor = [&](const char* type, const char* key, float value) {
@@ -158,7 +147,7 @@ TEST_CASE("gguf models: scaled positions that no config can say are refused by t
   };
   const char *attention = "scaling.attn_factor", *ramp = "scaling.yarn_ext_factor";
   for (const char* type : {"none", "linear", "yarn"}) {
-    CAPTURE(std::string(type));
+    CASE(type);
     check_has(refused(with_factor(type, attention, 0.5f)),
               {"metadata \"olmoe.rope.scaling.attn_factor\"", "expected 1, found 0.5", "not supported"});
     check_has(refused(with_factor(type, ramp, 0.25f)),
@@ -187,8 +176,8 @@ std::vector<GgufBuilder> split(const GgufBuilder& file, size_t first) {
   const auto count = static_cast<uint32_t>(file.tensors.size());
   uint16_t number = 0;
   for (GgufBuilder* part : {&head, &rest}) {
-    part->raw("split.no", 2, testing::bytes_of(number++)).raw("split.count", 2, testing::bytes_of<uint16_t>(2));
-    part->raw("split.tensors.count", 5, testing::bytes_of(count));
+    part->raw("split.no", 2, bytes_of(number++)).raw("split.count", 2, bytes_of<uint16_t>(2));
+    part->raw("split.tensors.count", 5, bytes_of(count));
   }
   return {head, rest};
 }
@@ -225,11 +214,9 @@ TEST_CASE("gguf models: parts that are missing, of other models or under other n
   write_file(part_name(directory, 2), more.zeros("blk.0.attn_q.bias", {kWidth}).build());
   check_has(opened(), {"\"split.tensors.count\""});
   write_file(directory.path() + "/m.gguf", parts[0].build());
-  check_has(error_of([&] { Checkpoint::open(directory.path() + "/m.gguf"); }),
-            {"name of a part", "-00001-of-00002.gguf"});
+  check_error([&] { Checkpoint::open(directory.path() + "/m.gguf"); }, {"name of a part", "-00001-of-00002.gguf"});
   write_file(directory.path() + "/m-00003-of-00002.gguf", parts[0].build());
-  check_has(error_of([&] { Checkpoint::open(directory.path() + "/m-00003-of-00002.gguf"); }), {"found 3 of 2"});
+  check_error([&] { Checkpoint::open(directory.path() + "/m-00003-of-00002.gguf"); }, {"found 3 of 2"});
 }
 
 }  // namespace
-}  // namespace sida

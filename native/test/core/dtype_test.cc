@@ -1,17 +1,10 @@
+// Numbers of files: types, their rounding, and the numbers of GGUF's blocks against the public decoder.
 #include "core/dtype.h"
 
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <string>
-
-#include "core/error.h"
-#include "core/sha256.h"
-#include "doctest/doctest.h"
+#include "core/ggml_blocks.h"
+#include "support/gguf_cases.h"
 
 namespace {
-
-using namespace sida;
 
 uint32_t bits(float value) { return std::bit_cast<uint32_t>(value); }
 
@@ -54,11 +47,10 @@ TEST_CASE("dtype: f16 to f32 matches arithmetic for all 65,536 values") {
   for (uint32_t i = 0; i < 65536; ++i) {
     const uint32_t exponent = i >> 10 & 31;
     const double mantissa = i & 0x3ff;
-    double expected = exponent == 0 ? std::ldexp(mantissa, -24)
-                                    : std::ldexp(mantissa + 1024, static_cast<int>(exponent) - 25);
+    double expected =
+        exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(mantissa + 1024, static_cast<int>(exponent) - 25);
     if (exponent == 31) {
-      expected =
-          mantissa == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+      expected = mantissa == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
     }
     if ((i & 0x8000) != 0) expected = -expected;
     const float value = f16_to_f32(static_cast<uint16_t>(i));
@@ -80,29 +72,51 @@ TEST_CASE("dtype: array forms agree with the scalar ones") {
   }
 }
 
-TEST_CASE("error: outside text is escaped and cut") {
-  CHECK(escape_text("plain") == "plain");
-  CHECK(escape_text(std::string_view("a\0b\n\x1b[31m", 9)) == "a\\u0000b\\u000a\\u001b[31m");
-  CHECK(escape_text("\u202egnp") == "\\u202egnp");
-  CHECK(escape_text("\U000e0041") == "\\u{e0041}");
-  CHECK(escape_text("a\"b\\") == "a\\\"b\\\\");
-  CHECK(escape_text("\xff\xc0") == "\\xff\\xc0");
-  CHECK(escape_text("schön") == "schön");
-  const std::string cut = escape_text(std::string(1 << 20, 'x'));
-  CHECK(cut.size() < 160);
-  CHECK(cut.find("(1048576 bytes)") != std::string::npos);
+TEST_CASE("f16: rounds to nearest even, and keeps every number that it has") {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const float value = f16_to_f32(static_cast<uint16_t>(bits));
+    if (!std::isnan(value)) REQUIRE(f32_to_f16(value) == bits);
+  }
+  CHECK(std::isnan(f16_to_f32(f32_to_f16(NAN))));
+  CHECK(f32_to_f16(65519.9f) == 0x7bff);
+  CHECK(f32_to_f16(65520.0f) == 0x7c00);
+  CHECK(f32_to_f16(1.0f + 0x1p-11f) == 0x3c00);
+  CHECK(f32_to_f16(1.0f + 3 * 0x1p-11f) == 0x3c02);
+  CHECK(f32_to_f16(0x1p-25f) == 0);
+  CHECK(f32_to_f16(0x1.8p-24f) == 2);
+  CHECK(f32_to_f16(-0x1.2p-25f) == 0x8001);
 }
 
-TEST_CASE("sha256: known answers") {
-  const auto sha256 = [](std::string_view text) {
-    Sha256 hash;
-    hash.update(text);
-    return hash.finish();
-  };
-  CHECK(sha256("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  CHECK(sha256("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  CHECK(sha256(std::string(1'000'000, 'a')) ==
-        "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+std::vector<float> decode(const TensorInfo& tensor, const std::vector<std::byte>& data) {
+  std::vector<float> numbers(tensor.elements());
+  if (is_blocked(tensor.dtype)) {
+    dequantize(tensor.dtype, data.data(), data.size() / dtype_block(tensor.dtype).bytes, numbers.data());
+  } else if (tensor.dtype == Dtype::kF32) {
+    std::memcpy(numbers.data(), data.data(), data.size());
+  } else {
+    std::vector<uint16_t> halves(tensor.elements());
+    std::memcpy(halves.data(), data.data(), data.size());
+    tensor.dtype == Dtype::kF16 ? f16_to_f32(halves.data(), halves.size(), numbers.data())
+                                : bf16_to_f32(halves.data(), halves.size(), numbers.data());
+  }
+  return numbers;
+}
+
+TEST_CASE("numbers of GGUF: those of the public decoder, bit by bit, for any codes and finite scales") {
+  const GgufCases cases;
+  std::map<Dtype, int> tensors;
+  for (const TensorInfo& tensor : cases.tensors()) {
+    CASE(tensor.name);
+    std::string type = dtype_name(tensor.dtype);
+    for (char& letter : type) letter = static_cast<char>(std::tolower(letter));
+    CHECK(tensor.name.starts_with(type + "."));
+    const std::vector<float> found = decode(tensor, cases.data(tensor)), expected = cases.numbers(tensor);
+    REQUIRE(found.size() == expected.size());
+    CHECK(std::memcmp(found.data(), expected.data(), expected.size() * sizeof(float)) == 0);
+    ++tensors[tensor.dtype];
+  }
+  CHECK(tensors.size() == 8);
+  CHECK(tensors[Dtype::kGgmlMxfp4] == 4);
 }
 
 }  // namespace

@@ -1,14 +1,8 @@
 #include "core/portable_math.h"
 
-#include <cmath>
-#include <limits>
-#include <random>
-
 #include "support/kernel_sets.h"
 #include "support/math_bits.h"
-
-using namespace sida;
-using namespace sida::testing;
+#include "support/test.h"
 
 namespace {
 
@@ -20,7 +14,7 @@ bool same_bits(double a, double b) {
 void check_against_node(const std::string& name, double (*function)(double)) {
   for (const auto& line : math_bits(name)) {
     const double x = double_of_hex(line[0]);
-    CAPTURE(x);
+    CASE(x);
     CHECK(same_bits(function(x), double_of_hex(line[1])));
   }
 }
@@ -51,7 +45,7 @@ TEST_CASE("every kernel set's exp of many has the bits of exp") {
     if (const double value = double_of_hex(line[0]); value <= 0) x.push_back(value);
   }
   for (const CpuKernels* kernels : kernel_sets()) {
-    CAPTURE(kernels->isa);
+    CASE(kernels->isa);
     std::vector<double> out = x;
     kernels->exp_nonpositive(out.data(), out.size(), out.data());
     size_t different = 0;

@@ -2,15 +2,8 @@
 
 #include <time.h>
 
-#include <algorithm>
-#include <chrono>
-#include <numeric>
-#include <thread>
-#include <vector>
+#include "support/test.h"
 
-#include "doctest/doctest.h"
-
-namespace sida {
 namespace {
 
 TEST_CASE("thread pool: runs every task of every loop exactly once") {
@@ -51,4 +44,3 @@ TEST_CASE("thread pool: a loop of more than a million tasks") {
 }
 
 }  // namespace
-}  // namespace sida

@@ -1,22 +1,8 @@
 // A step of generations whose experts are resident takes no memory from the heap.
-#include <numeric>
-#include <string>
-#include <vector>
-
-#include "doctest/doctest.h"
 #include "support/allocation_count.h"
 #include "support/oracle_cases.h"
-#include "support/pack_files.h"
-#include "support/repo_paths.h"
-#include "support/test_pack.h"
 
-namespace sida {
 namespace {
-
-using testing::fixture;
-using testing::kInt8Format;
-using testing::pass_of;
-using testing::TempDir;
 
 const std::vector<int32_t> kIds{11, 12, 13, 14, 15};
 
@@ -42,32 +28,28 @@ void step(Engine& engine, size_t look_ahead) {
 }
 
 TEST_CASE("a step whose experts are resident allocates nothing") {
-  for (const char* name : {"olmoe-tiny", "gpt-oss-tiny", "deepseek-v3-tiny"}) {
-    for (const ActivationFormat activations :
-         {ActivationFormat::kF32, ActivationFormat::kBf16, ActivationFormat::kInt8}) {
-      CAPTURE(std::string(name));
-      CAPTURE(std::string(activation_format_name(activations)));
-      TempDir packed;
-      const WeightFormat weights = activations == ActivationFormat::kInt8 ? kInt8Format : kBf16Format;
-      testing::write_pack(fixture(name), packed.path(), weights, weights);
-      BatchLimits limits{64, 1024, 2};
-      limits.activations = activations;
-      limits.kv_windows = kIds.size();
-      Engine engine(testing::options_for(packed.path(), limits, 1));
-      std::vector<ExpertId> all(engine.store().layout().experts());
-      std::iota(all.begin(), all.end(), 0);
-      engine.store().pin(all, true);
-      for (const size_t look_ahead : {0, 1}) {
-        // What is kept from pass to pass has grown, and the next tokens need no further page.
-        for (size_t i = 0; i < kPageTokens + 1; ++i) step(engine, look_ahead);
-        const size_t before = allocations();
-        for (size_t i = 0; i < kPageTokens / 2; ++i) step(engine, look_ahead);
-        CHECK(allocations() == before);
-        engine.release_sequences(kIds);
-      }
+  for (const auto& [name, activations] :
+       grid(std::vector<const char*>{"olmoe-tiny", "gpt-oss-tiny", "deepseek-v3-tiny"},
+            std::vector{ActivationFormat::kF32, ActivationFormat::kBf16, ActivationFormat::kInt8})) {
+    CASE(name, activation_format_name(activations));
+    const WeightFormat weights = activations == ActivationFormat::kInt8 ? kInt8Format : kBf16Format;
+    BatchLimits limits{64, 1024, 2};
+    limits.activations = activations;
+    limits.kv_windows = kIds.size();
+    const PackedFixture f(name, weights, weights);
+    Engine engine = f.open(limits);
+    std::vector<ExpertId> all(engine.store().layout().experts());
+    std::iota(all.begin(), all.end(), 0);
+    engine.store().pin(all, true);
+    for (const size_t look_ahead : {0, 1}) {
+      // What is kept from pass to pass has grown, and the next tokens need no further page.
+      for (size_t i = 0; i < kPageTokens + 1; ++i) step(engine, look_ahead);
+      const size_t before = allocations();
+      for (size_t i = 0; i < kPageTokens / 2; ++i) step(engine, look_ahead);
+      CHECK(allocations() == before);
+      engine.release_sequences(kIds);
     }
   }
 }
 
 }  // namespace
-}  // namespace sida

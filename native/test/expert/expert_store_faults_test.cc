@@ -1,35 +1,17 @@
 // The expert store where files and memory fail: errors are typed and its invariants hold.
 #include <unistd.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <random>
-
-#include "core/error.h"
-#include "core/file.h"
 #include "expert/expert_store.h"
-#include "support/error_checks.h"
 #include "support/store_fixture.h"
-#include "support/text_file.h"
+#include "support/test.h"
 
-namespace sida {
 namespace {
 
 TEST_CASE("expert store: a file that shrinks under it is a typed error and leaves no leases behind") {
   StoreFixture f(2);
   f.visit(0, {0});
   REQUIRE(truncate(f.paths[0].c_str(), static_cast<long>(f.layout.slot_bytes * 4)) == 0);
-  std::vector<uint8_t> found(kExperts);
-  try {
-    const std::vector<uint16_t> needed{3, 5};
-    LayerVisit visit(*f.store, 2, needed, found.data());
-    while (visit.next()) {
-    }
-    FAIL("the read past the end was not noticed");
-  } catch (const Error& error) {
-    CHECK(error.code() == "io_error");
-    CHECK(std::string(error.what()).find("the file ends there") != std::string::npos);
-  }
+  check_error([&] { f.visit(2, {3, 5}); }, {"the file ends there"}, "io_error");
   f.store->check_integrity();
   f.visit(0, {0, 1, 2});
 }
@@ -38,17 +20,17 @@ TEST_CASE("expert store: stripes in each other's place, short or missing are ref
   StoreFixture f(2, 0, {}, 3);
   const StripeLayout striped({3, "test"}, f.layout.experts(), f.layout.slot_bytes);
   const auto refusal = [&](const std::vector<std::string>& paths, const char* code) {
-    return testing::error_of([&] { DiskTier(striped, paths); }, code);
+    return error_of([&] { DiskTier(striped, paths); }, code);
   };
-  testing::check_has(refusal({f.paths[0], f.paths[2], f.paths[1]}, "pack_invalid"),
-                     {f.paths[2], "expected stripe 1 of 3 of test, found stripe 2 of 3 of test"});
+  check_has(refusal({f.paths[0], f.paths[2], f.paths[1]}, "pack_invalid"),
+            {f.paths[2], "expected stripe 1 of 3 of test, found stripe 2 of 3 of test"});
   const StripeLayout other({3, "another pack"}, f.layout.experts(), f.layout.slot_bytes);
-  testing::check_has(testing::error_of([&] { DiskTier(other, f.paths); }, "pack_invalid"),
-                     {f.paths[0], "of another pack, found stripe 0 of 3 of test"});
+  check_error([&] { DiskTier(other, f.paths); }, {f.paths[0], "of another pack, found stripe 0 of 3 of test"},
+              "pack_invalid");
   REQUIRE(truncate(f.paths[1].c_str(), static_cast<long>(f.layout.slot_bytes)) == 0);
-  testing::check_has(refusal(f.paths, "pack_invalid"), {f.paths[1], "size"});
+  check_has(refusal(f.paths, "pack_invalid"), {f.paths[1], "size"});
   REQUIRE(unlink(f.paths[1].c_str()) == 0);
-  testing::check_has(refusal(f.paths, "io_error"), {f.paths[1], "cannot be opened"});
+  check_has(refusal(f.paths, "io_error"), {f.paths[1], "cannot be opened"});
 }
 
 TEST_CASE("expert store: of neighbours read at once, only the unreadable one fails") {
@@ -83,9 +65,7 @@ TEST_CASE("host tier: a block that the machine has no memory for is not kept, wi
 /// Visits, prefetches and pins while the files shrink and grow again: each fails with a typed error or gives
 /// the right bytes, and the store may close at any time.
 void survives_faults(uint64_t host_blocks, ReadTuning reads, size_t stripes) {
-  CAPTURE(host_blocks);
-  CAPTURE(reads.chunk_bytes);
-  CAPTURE(stripes);
+  CASE(host_blocks, reads.chunk_bytes, stripes);
   std::mt19937 random(11);
   const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };
   const uint64_t block = small_layout(1, 1).slot_bytes;
@@ -93,7 +73,7 @@ void survives_faults(uint64_t host_blocks, ReadTuning reads, size_t stripes) {
   for (int round = 0; round < 12; ++round) {
     StoreFixture f(3 + below(6), host_blocks * block, reads, stripes);
     std::vector<std::string> whole;
-    for (const std::string& path : f.paths) whole.push_back(read_text_file(path, 1 << 24));
+    for (const std::string& path : f.paths) whole.push_back(read_text_file(path));
     for (int step = 0; step < 40; ++step) {
       // A read during a change of its file may return any bytes.
       f.settle();
@@ -144,4 +124,3 @@ TEST_CASE("expert store: files that shrink and grow again, and a close during lo
 }
 
 }  // namespace
-}  // namespace sida

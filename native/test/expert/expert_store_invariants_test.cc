@@ -1,10 +1,8 @@
 // The expert store under any sequence of visits, prefetches, pins and sizes.
-#include <random>
-
 #include "expert/expert_store.h"
 #include "support/store_fixture.h"
+#include "support/test.h"
 
-namespace sida {
 namespace {
 
 struct Setup {
@@ -14,10 +12,7 @@ struct Setup {
 };
 
 void keeps_invariants(const Setup& setup) {
-  CAPTURE(setup.host_blocks);
-  CAPTURE(setup.reads.depth);
-  CAPTURE(setup.reads.chunk_bytes);
-  CAPTURE(setup.stripes);
+  CASE(setup.host_blocks, setup.reads.depth, setup.reads.chunk_bytes, setup.stripes);
   std::mt19937 random(7);
   const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };
   const uint64_t block = small_layout(1, 1).slot_bytes;
@@ -66,12 +61,10 @@ void keeps_invariants(const Setup& setup) {
 }
 
 TEST_CASE("expert store: any sequence of visits, prefetches, pins and sizes keeps the invariants") {
-  for (const Setup& setup :
-       {Setup{0, {}, 1}, Setup{0, {1, 4096}, 1}, Setup{0, {4, 4096}, 1}, Setup{0, {3, 1 << 20}, 1},
-        Setup{5, {2, 4096}, 1}, Setup{0, {2, 8192}, 3}, Setup{7, {2, 4096}, 4}}) {
+  for (const Setup& setup : {Setup{0, {}, 1}, Setup{0, {1, 4096}, 1}, Setup{0, {4, 4096}, 1}, Setup{0, {3, 1 << 20}, 1},
+                             Setup{5, {2, 4096}, 1}, Setup{0, {2, 8192}, 3}, Setup{7, {2, 4096}, 4}}) {
     keeps_invariants(setup);
   }
 }
 
 }  // namespace
-}  // namespace sida

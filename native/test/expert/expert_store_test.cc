@@ -1,13 +1,10 @@
 // The expert store over a real file: residency, eviction, plans, pins, resizing.
 #include "expert/expert_store.h"
 
-#include <algorithm>
-
-#include "core/error.h"
 #include "support/allocation_count.h"
 #include "support/store_fixture.h"
+#include "support/test.h"
 
-namespace sida {
 namespace {
 
 TEST_CASE("expert store: loads on demand, then finds the expert resident") {
@@ -43,8 +40,8 @@ TEST_CASE("expert store: a prefetch makes the expert resident before it is neede
   f.start_pass({0, 1, 2});
   const auto found = f.visit(0, {0, 1, 2, 5});
   for (const size_t i : {0, 1, 2}) {
-    const bool ahead = found[i] == static_cast<uint8_t>(Found::kPrefetched) ||
-                       found[i] == static_cast<uint8_t>(Found::kLate);
+    const bool ahead =
+        found[i] == static_cast<uint8_t>(Found::kPrefetched) || found[i] == static_cast<uint8_t>(Found::kLate);
     CHECK(ahead);
   }
   CHECK(found[5] == static_cast<uint8_t>(Found::kOnDemand));
@@ -313,4 +310,3 @@ TEST_CASE("expert store: a visit that finds every expert allocates nothing") {
 }
 
 }  // namespace
-}  // namespace sida

@@ -1,8 +1,7 @@
 #include "expert/link_idle.h"
 
-#include "doctest/doctest.h"
+#include "support/test.h"
 
-namespace sida {
 namespace {
 
 /// Layers of a pass, each of which waits for two loads.
@@ -62,4 +61,3 @@ TEST_CASE("what the link does now counts more than what it did") {
 }
 
 }  // namespace
-}  // namespace sida

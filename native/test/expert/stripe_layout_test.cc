@@ -1,11 +1,7 @@
 #include "expert/stripe_layout.h"
 
-#include <set>
+#include "support/test.h"
 
-#include "core/error.h"
-#include "doctest/doctest.h"
-
-namespace sida {
 namespace {
 
 TEST_CASE("stripe layout: one file holds the blocks by id, under the name of old packs") {
@@ -18,34 +14,26 @@ TEST_CASE("stripe layout: one file holds the blocks by id, under the name of old
 }
 
 TEST_CASE("stripe layout: every block has a place of its own, and files hold as many as lie in them") {
-  for (const size_t files : {1, 2, 3, 5, 64}) {
-    for (const size_t experts : {1, 4, 17, 96}) {
-      const StripeLayout layout({files, "a pack"}, experts, 4096);
-      std::set<std::pair<size_t, uint64_t>> places;
-      std::vector<uint64_t> ends(files);
-      for (ExpertId id = 0; id < experts; ++id) {
-        const auto [file, offset] = layout.place(id);
-        REQUIRE(file < files);
-        places.insert({file, offset});
-        ends[file] = std::max(ends[file], offset + 4096);
-      }
-      CHECK(places.size() == experts);
-      for (size_t file = 0; file < files; ++file) CHECK(layout.blocks_end(file) == ends[file]);
+  for (const auto& [files, experts] : grid(Sizes{1, 2, 3, 5, 64}, Sizes{1, 4, 17, 96})) {
+    const StripeLayout layout({files, "a pack"}, experts, 4096);
+    std::set<std::pair<size_t, uint64_t>> places;
+    std::vector<uint64_t> ends(files);
+    for (ExpertId id = 0; id < experts; ++id) {
+      const auto [file, offset] = layout.place(id);
+      REQUIRE(file < files);
+      places.insert({file, offset});
+      ends[file] = std::max(ends[file], offset + 4096);
     }
+    CHECK(places.size() == experts);
+    for (size_t file = 0; file < files; ++file) CHECK(layout.blocks_end(file) == ends[file]);
   }
 }
 
 TEST_CASE("stripe layout: a number of files out of range is refused with the number") {
   for (const size_t files : {0, 65}) {
-    try {
-      const StripeLayout layout({files, ""}, 4, 4096);
-      FAIL("made");
-    } catch (const Error& error) {
-      CHECK(error.code() == "invalid_request");
-      CHECK(error.numbers().at("stripes") == static_cast<double>(files));
-    }
+    const auto numbers = numbers_of([&] { StripeLayout({files, ""}, 4, 4096); }, "invalid_request");
+    CHECK(numbers.at("stripes") == static_cast<double>(files));
   }
 }
 
 }  // namespace
-}  // namespace sida

@@ -1,10 +1,7 @@
 #include "expert/use_rate.h"
 
-#include <vector>
+#include "support/test.h"
 
-#include "doctest/doctest.h"
-
-namespace sida {
 namespace {
 
 UseRate rate_of(const std::vector<bool>& turns) {
@@ -59,4 +56,3 @@ TEST_CASE("use rate: after() is the value after one more turn") {
 }
 
 }  // namespace
-}  // namespace sida

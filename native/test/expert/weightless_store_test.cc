@@ -1,12 +1,9 @@
 // The store without weights: decides as the store with weights does, and every load ends at once.
 #include "expert/weightless_store.h"
 
-#include <random>
-
-#include "core/error.h"
 #include "support/store_fixture.h"
+#include "support/test.h"
 
-namespace sida {
 namespace {
 
 /// One reader: with more, chance decides which of a layer's experts arrives first, and so which slot is free next.
@@ -44,9 +41,7 @@ TEST_CASE("weightless store: loads and evicts what the store with weights does, 
     StoreFixture f(slots, 0, {kReaders, 4096});
     WeightlessStore store(kLayers * kExperts, kExperts, slots, kInFlight);
     uint64_t loads = 0;
-    const auto count = [&](const WeightlessStore::Loads& more) {
-      loads += more.demanded.size() + more.planned.size();
-    };
+    const auto count = [&](const WeightlessStore::Loads& more) { loads += more.demanded.size() + more.planned.size(); };
     for (int pass = 0; pass < 30; ++pass) {
       std::uniform_real_distribution<double> key(0, 20);
       std::vector<double> keys(kLayers * kExperts), keys_after(keys.size()), keys_unneeded(keys.size());
@@ -108,4 +103,3 @@ TEST_CASE("weightless store: unknown experts, other orders and too many pins are
 }
 
 }  // namespace
-}  // namespace sida

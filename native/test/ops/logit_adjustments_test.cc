@@ -1,19 +1,9 @@
 // Penalties and biases against a plain reference in float64.
 #include "ops/logit_adjustments.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <map>
-#include <random>
-#include <vector>
-
-#include "doctest/doctest.h"
 #include "ops/pick_tokens.h"
-#include "support/random_floats.h"
+#include "support/test.h"
 
-namespace sida {
 namespace {
 
 constexpr size_t kVocab = 500;
@@ -75,17 +65,15 @@ TEST_CASE("logit adjustments: each logit is that of the reference, rounded once"
   };
   for (const double repetition : {1.0, 1.3, 0.8}) {
     for (const auto& [presence, frequency] : {std::pair{0.0, 0.0}, {1.7, 0.0}, {0.0, 0.3}, {-2.0, 2.0}}) {
-      CAPTURE(repetition);
-      CAPTURE(presence);
-      CAPTURE(frequency);
-      Request request{tokens(100, kVocab), tokens(60, 40), {{3, 100}, {7, -100}, {499, 0.1}}, presence, frequency,
-                      repetition};
+      CASE(repetition, presence, frequency);
+      Request request{tokens(100, kVocab), tokens(60, 40), {{3, 100}, {7, -100}, {499, 0.1}}, presence,
+                      frequency,           repetition};
       const std::vector<float> logits = random_logits(11), found = adjusted(logits, request);
       const std::vector<double> expected = reference(logits, request);
       REQUIRE(found.size() == kVocab);
       // The reference subtracts in another order, which may move the rounding by one place.
       for (size_t id = 0; id < kVocab; ++id) {
-        CAPTURE(id);
+        CASE(id);
         CHECK(std::abs(found[id] - expected[id]) <= std::abs(expected[id]) * 0x1p-23);
       }
     }
@@ -96,7 +84,7 @@ TEST_CASE("logit adjustments: logits of other tokens keep their bits, and none b
   const std::vector<float> logits = random_logits(5);
   const std::vector<float> found = adjusted(logits, {{1}, {2, 2}, {{3, -100}}, 1, 1, 1.5});
   for (size_t id = 0; id < kVocab; ++id) {
-    CAPTURE(id);
+    CASE(id);
     CHECK((found[id] == logits[id]) == (id == 0 || id > 3));
   }
   constexpr float kMost = std::numeric_limits<float>::max();
@@ -110,7 +98,7 @@ TEST_CASE("logit adjustments: logits of other tokens keep their bits, and none b
 TEST_CASE("logit adjustments: tokens are picked from the adjusted logits, log-probabilities are the model's") {
   const std::vector<float> logits = random_logits(3);
   for (const float temperature : {0.0f, 0.9f}) {
-    CAPTURE(temperature);
+    CASE(temperature);
     const Request request{{}, {}, {{42, 100}}, 0, 0, 1};
     const Arrays arrays(request);
     const Sampling sampling{temperature, 0.9f, 0, 20, 5, 6};
@@ -134,4 +122,3 @@ TEST_CASE("logit adjustments: tokens are picked from the adjusted logits, log-pr
 }
 
 }  // namespace
-}  // namespace sida

@@ -1,11 +1,6 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include "support/test.h"
 
 namespace sida::testing {
 
@@ -58,8 +53,8 @@ struct GgufBuilder {
   }
 
   std::string build() const {
-    std::string head = magic + bytes_of(version) + bytes_of(tensor_count.value_or(tensors.size())) +
-                       bytes_of(entry_count) + entries;
+    std::string head =
+        magic + bytes_of(version) + bytes_of(tensor_count.value_or(tensors.size())) + bytes_of(entry_count) + entries;
     std::string data;
     for (const Tensor& tensor : tensors) {
       head += gguf_text(tensor.name) + bytes_of(static_cast<uint32_t>(tensor.dimensions.size()));

@@ -1,18 +1,7 @@
 #pragma once
 
-#include <algorithm>
-#include <chrono>
-#include <fstream>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "doctest/doctest.h"
 #include "expert/expert_store.h"
-#include "support/repo_paths.h"
+#include "support/test.h"
 
 namespace sida {
 
@@ -38,8 +27,7 @@ class StoreFixture {
       const std::vector<uint32_t> block(layout.slot_bytes / 4, id);
       const auto place = striped.place(id);
       files[place.file].seekp(static_cast<long>(place.offset));
-      files[place.file].write(reinterpret_cast<const char*>(block.data()),
-                              static_cast<long>(layout.slot_bytes));
+      files[place.file].write(reinterpret_cast<const char*>(block.data()), static_cast<long>(layout.slot_bytes));
     }
     for (size_t i = 0; i < stripes; ++i) {
       const std::string seal = striped.seal(i);
@@ -62,8 +50,7 @@ class StoreFixture {
         seen.push_back(expert->index);
         const auto* words = reinterpret_cast<const uint32_t*>(expert->block);
         const uint32_t id = static_cast<uint32_t>(layer * kExperts) + expert->index;
-        REQUIRE(
-            std::all_of(words, words + layout.slot_bytes / 4, [&](uint32_t word) { return word == id; }));
+        REQUIRE(std::all_of(words, words + layout.slot_bytes / 4, [&](uint32_t word) { return word == id; }));
         REQUIRE(memory.used() <= memory.budget());
       }
     }
@@ -93,8 +80,7 @@ class StoreFixture {
   void settle() const {
     for (;;) {
       const auto states = store->snapshot().state;
-      if (std::count(states.begin(), states.end(), static_cast<uint8_t>(ResidencyState::kLoading)) == 0)
-        return;
+      if (std::count(states.begin(), states.end(), static_cast<uint8_t>(ResidencyState::kLoading)) == 0) return;
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   }

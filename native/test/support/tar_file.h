@@ -1,12 +1,6 @@
 #pragma once
 
-#include <cstdlib>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "core/file.h"
-#include "support/text_file.h"
+#include "support/test.h"
 
 namespace sida::testing {
 
@@ -21,7 +15,7 @@ struct TarEntry {
 inline std::vector<TarEntry> read_tar(const std::string& path) {
   // Header fields, each text that ends in a NUL or a blank: name, size and checksum (octal).
   constexpr size_t kBlock = 512, kName = 0, kNameBytes = 100, kSize = 124, kSum = 148, kSumBytes = 8;
-  const std::string archive = read_text_file(path, 64 << 20);
+  const std::string archive = read_text_file(path);
   std::vector<TarEntry> entries;
   for (size_t at = 0; at + kBlock <= archive.size() && archive[at] != '\0';) {
     const std::string_view header = std::string_view(archive).substr(at, kBlock);

@@ -4,8 +4,8 @@
  */
 
 import { SidaError } from '../../errors.js';
-import { appendDelta, openDelta } from '../../protocol/completion-delta.js';
 import type { CompletionDelta, JobRequest } from '../../protocol/engine-messages.js';
+import { appendDelta, openDelta } from '../../protocol/engine-messages.js';
 import { taskOf } from '../../tasks/registry.js';
 import { jsonBytes } from '../../text/json-pieces.js';
 import {

@@ -9,8 +9,8 @@ import type { Request } from 'express';
 import { z } from 'zod';
 import { SidaError } from '../../errors.js';
 import type { DeviceUsage } from '../../native/addon-types.js';
+import type { MemorySplit } from '../../protocol/engine-messages.js';
 import type { GovernorFigures } from '../../protocol/governor-figures.js';
-import type { MemorySplit } from '../../protocol/memory-split.js';
 import { control, type ModelContext, type ServerContext, selectOneModel } from '../context.js';
 import {
   BudgetAnswer,
@@ -160,14 +160,14 @@ export const postProfile = bodyRoute({
   query: ModelQuery,
   async handle(server, req, res, { seconds }) {
     const context = chosenModel(server, req);
-    const { deadline, profileBytes: bytes } = context.options;
+    const { deadline } = context.options;
     if (seconds * 1000 > deadline) {
       const message = `Expected "seconds" to be at most the deadline of ${deadline / 1000} s, found ${seconds}`;
       throw new SidaError({ code: 'invalid_request', message, param: 'seconds' });
     }
     const gone = new AbortController();
     res.once('close', () => gone.abort());
-    await control(context, { kind: 'start-profile', bytes });
+    await control(context, { kind: 'start-profile' });
     try {
       await delay(seconds * 1000, undefined, { signal: gone.signal });
     } catch {
