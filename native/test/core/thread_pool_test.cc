@@ -10,13 +10,9 @@ TEST_CASE("thread pool: runs every task of every loop exactly once") {
   for (const size_t threads : {1, 2, 3, 8}) {
     ThreadPool pool(threads);
     for (size_t loop = 0; loop < 3000; ++loop) {
-      const size_t tasks = loop % 37;
+      const size_t tasks = loop == 999 ? (1u << 20) + 5 : loop % 37;
       std::vector<int> runs(tasks);
-      pool.parallel_for(tasks, [&](size_t task, size_t thread) {
-        REQUIRE(thread < threads);
-        ++runs[task];
-      });
-      REQUIRE(std::accumulate(runs.begin(), runs.end(), size_t{0}) == tasks);
+      pool.parallel_for(tasks, [&](size_t task, size_t thread) { runs[task] += thread < threads ? 1 : 2; });
       REQUIRE(std::count(runs.begin(), runs.end(), 1) == static_cast<long>(tasks));
     }
   }
@@ -34,13 +30,6 @@ TEST_CASE("thread pool: workers without a loop leave the cores to others") {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   // A worker that spun all the while would take 0.3 s, three of them on one core together as much.
   CHECK(processor_time() - before < 0.1);
-}
-
-TEST_CASE("thread pool: a loop of more than a million tasks") {
-  ThreadPool pool(2);
-  std::vector<uint8_t> runs((1u << 20) + 5);
-  pool.parallel_for(runs.size(), [&](size_t task, size_t) { ++runs[task]; });
-  CHECK(std::count(runs.begin(), runs.end(), 1) == static_cast<long>(runs.size()));
 }
 
 }  // namespace
