@@ -6,7 +6,6 @@
 
 #include "support/gguf_builder.h"
 #include "support/safetensors_builder.h"
-#include "support/test.h"
 
 namespace {
 

@@ -4,7 +4,6 @@
 #include "support/gguf_builder.h"
 #include "support/oracle_cases.h"
 #include "support/safetensors_builder.h"
-#include "support/test.h"
 #include "support/test_pack.h"
 #include "support/weight_formats.h"
 

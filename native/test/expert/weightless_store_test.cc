@@ -2,7 +2,6 @@
 #include "expert/weightless_store.h"
 
 #include "support/store_fixture.h"
-#include "support/test.h"
 
 namespace {
 

@@ -3,7 +3,6 @@
 #include "core/portable_math.h"
 #include "ops/random_numbers.h"
 #include "support/math_bits.h"
-#include "support/test.h"
 
 namespace {
 

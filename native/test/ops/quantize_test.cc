@@ -3,7 +3,6 @@
 #include "core/dtype.h"
 #include "ops/panels.h"
 #include "support/kernel_sets.h"
-#include "support/test.h"
 
 namespace {
 

@@ -4,7 +4,6 @@
 #include "core/dtype.h"
 #include "ops/panels.h"
 #include "support/gguf_cases.h"
-#include "support/test.h"
 #include "support/weight_formats.h"
 
 namespace {

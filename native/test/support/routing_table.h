@@ -3,7 +3,6 @@
 #include "model/predicted_routing.h"
 #include "ops/cpu/kernels.h"
 #include "support/oracle_cases.h"
-#include "support/test.h"
 
 namespace sida::testing {
 

@@ -2,7 +2,6 @@
 #include <numbers>
 
 #include "support/family_config.h"
-#include "support/test.h"
 
 namespace {
 
