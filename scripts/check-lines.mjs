@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * Checks that prose ends at 120 columns: comments in code, and lines of Markdown outside of tables, code and
- * generated parts.
+ * generated parts. Refuses words in pages for users that no paper and no other engine uses.
  *   node scripts/check-lines.mjs
  */
 import { execFileSync } from 'node:child_process';
@@ -12,6 +12,18 @@ const CODE = /\.(ts|mjs|cc|h|cu|cuh|lua)$/;
 const COMMENT = /^\s*(\/\/|\*|\/\*|--)/;
 /** Generated, or written by others. */
 const LEFT_OUT = /third_party|^bench\/results|^models\/.*\/predictor\/README\.md$|^native\/emulation/;
+
+const USER_PAGE = /^(docs\/.*|README|CONTRIBUTING|SECURITY|CHANGELOG)\.md$/;
+const DIALECT =
+  /\b(whoever|dear(er|est)?|anew|foretold|told apart|rightly|owes?|gives? way|what is no|of which|beside|(the same|those|that) of)\b/i;
+
+function dialect(file) {
+  if (!USER_PAGE.test(file)) return [];
+  const text = readFileSync(file, 'utf8').replace(/<!-- (?!end)[\s\S]*?<!-- end -->/g, (part) =>
+    part.replace(/[^\n]/g, ''),
+  );
+  return text.split('\n').flatMap((line, i) => (DIALECT.test(line) ? [[i + 1, DIALECT.exec(line)[0]]] : []));
+}
 
 function longLines(file) {
   let fenced = false;
@@ -38,6 +50,10 @@ for (const file of files) {
     console.error(`${file}:${line}: longer than ${MOST} columns`);
     count += 1;
   }
+  for (const [line, word] of file.endsWith('.md') ? dialect(file) : []) {
+    console.error(`${file}:${line}: "${word}": name the thing, in a word of the field`);
+    count += 1;
+  }
 }
-console.log(`lines: ${files.length} files, ${count} too long`);
+console.log(`lines: ${files.length} files, ${count} faults`);
 process.exitCode = count > 0 ? 1 : 0;

@@ -51,7 +51,7 @@ extern constinit thread_local dim3 blockDim;
 extern constinit thread_local dim3 gridDim;
 
 template <class A, class B>
-  requires std::is_integral_v<A> && std::is_integral_v<B>
+requires std::is_integral_v<A> && std::is_integral_v<B>
 constexpr std::common_type_t<A, B> min(A first, B second) {
   using Number = std::common_type_t<A, B>;
   return Number(second) < Number(first) ? Number(second) : Number(first);

@@ -5,14 +5,9 @@
 
 import type { BatchFeed } from '../batching/batch-feed.js';
 import { clockMs } from '../clock.js';
+import type { PrefixCacheMode } from '../config/engine-options.js';
 import { SidaError } from '../errors.js';
-import type {
-  CompletionDelta,
-  FromEngine,
-  JobRequest,
-  JobResult,
-  PrefixCacheMode,
-} from '../protocol/engine-messages.js';
+import type { CompletionDelta, FromEngine, JobRequest, JobResult } from '../protocol/engine-messages.js';
 import { noCost } from '../protocol/expert-cost.js';
 import type { FromInference, JobEnd, ToInference } from '../protocol/inference-messages.js';
 import type { GrammarWork, ItemWork } from '../protocol/item-work.js';
@@ -249,7 +244,6 @@ export class JobRunner {
         item: job.firstItem + index,
         job: job.job,
         jobItems: inputs.length,
-        explain: request.explain ?? false,
         routingK,
         ...(request.owner !== undefined && { owner: request.owner }),
         ...(prefixCache !== 'off' && {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "model/expert_shape.h"
+#include "weights/expert_shape.h"
 
 namespace sida {
 namespace {

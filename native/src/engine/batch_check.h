@@ -1,8 +1,8 @@
 #pragma once
 
 #include "engine/batch.h"
-#include "model/batch_limits.h"
-#include "model/spec.h"
+#include "spec/batch_limits.h"
+#include "spec/spec.h"
 
 namespace sida {
 

@@ -52,8 +52,7 @@ PredictorTrainer::PredictorTrainer(PredictorWeights weights, AdamWState state, c
 
 PredictorTrainer::~PredictorTrainer() = default;
 
-TrainingReport PredictorTrainer::step(const SequenceBatch& batch, const TeacherLogits& teacher,
-                                      float learning_rate) {
+TrainingReport PredictorTrainer::step(const SequenceBatch& batch, const TeacherLogits& teacher, float learning_rate) {
   TrainingReport report = run(batch, teacher, true);
   if (batch.rows() == 0) return report;
   report.gradient_norm = sum_gradients();
@@ -120,10 +119,9 @@ TrainingReport PredictorTrainer::run(const SequenceBatch& batch, const TeacherLo
   const size_t rows = batch.rows();
   if (rows == 0) return report;
   if (teacher.rows != rows) {
-    throw Error(
-        "invalid_request",
-        "Traces of " + std::to_string(teacher.rows) + " tokens for a batch of " + std::to_string(rows),
-        {{"expected", static_cast<double>(rows)}, {"found", static_cast<double>(teacher.rows)}});
+    throw Error("invalid_request",
+                "Traces of " + std::to_string(teacher.rows) + " tokens for a batch of " + std::to_string(rows),
+                {{"expected", static_cast<double>(rows)}, {"found", static_cast<double>(teacher.rows)}});
   }
   teacher.check(config);
   const double scale = 1.0 / static_cast<double>(rows * config.layers);

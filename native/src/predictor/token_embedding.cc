@@ -9,8 +9,8 @@
 #include "checkpoint/safetensors_file.h"
 #include "checkpoint/slot_reader.h"
 #include "core/checkpoint_error.h"
-#include "ops/panels.h"
 #include "predictor/safetensors_writer.h"
+#include "weights/panels.h"
 
 namespace sida {
 namespace {
@@ -78,13 +78,11 @@ TokenEmbedding TokenEmbedding::from_file(const std::string& path) {
         {file.display(), kEmbeddingTensor, "missing", "", "", "is it a token embedding's file?", {}});
   }
   if (found->dtype != Dtype::kF32) {
-    throw checkpoint_error(
-        {file.display(), kEmbeddingTensor, "dtype", "F32", dtype_name(found->dtype), "", {}});
+    throw checkpoint_error({file.display(), kEmbeddingTensor, "dtype", "F32", dtype_name(found->dtype), "", {}});
   }
   const std::vector<uint64_t>& shape = found->shape;
   if (shape.size() != 2 || shape[0] < 1 || shape[0] > kMaxVocab || shape[1] < 1 || shape[1] > kMaxWidth) {
-    throw checkpoint_error(
-        {file.display(), kEmbeddingTensor, "shape", "(vocab, d_model)", shape_text(shape), "", {}});
+    throw checkpoint_error({file.display(), kEmbeddingTensor, "shape", "(vocab, d_model)", shape_text(shape), "", {}});
   }
   TokenEmbedding result(shape[0], shape[1]);
   file.file().pread_exact(found->offset, result.values_.data(), found->bytes);

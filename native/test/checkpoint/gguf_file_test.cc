@@ -79,7 +79,8 @@ std::vector<Bad> bad_heads() {
       {"a tensor twice", [](File f) { f.zeros("a", {4}); }, {"\"a\"", "appears twice"}},
       {"five dimensions", [](File f) { f.zeros("c", {1, 1, 1, 1, 1}); }, {"\"c\"", "at most 4", "found 5"}},
       {"2^32-1 dimensions",
-       whole.substr(0, whole.find("olmoe.block_count") + 25) + gguf_text("a") + bytes_of(UINT32_MAX) + std::string(64, '\0'),
+       whole.substr(0, whole.find("olmoe.block_count") + 25) + gguf_text("a") + bytes_of(UINT32_MAX) +
+           std::string(64, '\0'),
        {"dimensions", "4294967295"}},
       {"sizes whose product wraps to 0",
        [](File f) { f.tensors[1].dimensions = {uint64_t{1} << 32, uint64_t{1} << 32, 4}; },

@@ -2,9 +2,9 @@
 #include "checkpoint/finite_weights.h"
 #include "checkpoint/pack_verifier.h"
 #include "checkpoint/pack_writer.h"
-#include "ops/panel_layout.h"
 #include "support/checkpoint_directory.h"
 #include "support/pack_files.h"
+#include "weights/panel_layout.h"
 
 namespace {
 

@@ -64,8 +64,8 @@ TEST_CASE("safetensors: a sparse 1 TB file is judged by its header") {
 TEST_CASE("safetensors: a 100 MB header of zeros is refused without being read") {
   const OpenFile file(length_prefix(100'000'000));
   REQUIRE(::truncate(file.path().c_str(), 100'000'008) == 0);
-  struct rusage before{};
-  struct rusage after{};
+  struct rusage before {};
+  struct rusage after {};
   getrusage(RUSAGE_SELF, &before);
   const std::string message = error_of([&] { file.open(); }, "checkpoint_invalid");
   getrusage(RUSAGE_SELF, &after);

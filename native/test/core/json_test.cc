@@ -141,8 +141,11 @@ TEST_CASE("json: a file is read in chunks, with positions as of one text") {
 }
 
 TEST_CASE("json: the text, a string and the held values are bounded") {
-  check_error([] { JsonDocument::parse("[1, 2]", {"x.json", "pack_invalid", 5}); },
-              {"x.json", "at most 5 bytes", "found 6"}, "pack_invalid");
+  check_error(
+      [] {
+        JsonDocument::parse("[1, 2]", {"x.json", "pack_invalid", 5});
+      },
+      {"x.json", "at most 5 bytes", "found 6"}, "pack_invalid");
   const auto quoted = [](size_t size) { return "[\"" + std::string(size, 'x') + "\"]"; };
   CHECK(parse(quoted(4'000'000)).root().size() == 1);
   check_error([&] { parse(quoted(5'000'000)); }, {"at most 4194304 bytes in a string", "byte 0"});

@@ -28,9 +28,7 @@ void nested_events() {
   const ProfileScope pass(ProfileOp::kEncoderPass, {.tokens = 7});
   for (int32_t layer = 0; layer < 3; ++layer) {
     const ProfileScope scope(ProfileOp::kLayer, {.layer = layer});
-    {
-      const ProfileScope norm(ProfileOp::kNorm);
-    }
+    { const ProfileScope norm(ProfileOp::kNorm); }
     const ProfileScope expert(ProfileOp::kTakeExpert, {.layer = layer, .expert = 5, .tokens = 2});
   }
 }

@@ -186,7 +186,8 @@ TEST_CASE("cuda emulation: barriers and warp functions that some threads do not 
 class Gate {
  public:
   explicit Gate(cudaStream_t stream) {
-    REQUIRE(cudaLaunchHostFunc(stream, [](void* self) { static_cast<Gate*>(self)->wait(); }, this) == cudaSuccess);
+    REQUIRE(cudaLaunchHostFunc(
+                stream, [](void* self) { static_cast<Gate*>(self)->wait(); }, this) == cudaSuccess);
   }
   ~Gate() { open(); }
   Gate(const Gate&) = delete;

@@ -1,7 +1,7 @@
 // Dense weights of many chunks arrive where the layout has them, on each device.
 #include "engine/dense_loader.h"
 
-#include "model/model_config.h"
+#include "spec/model_config.h"
 #include "support/devices.h"
 
 namespace {

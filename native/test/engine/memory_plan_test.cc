@@ -1,7 +1,7 @@
 #include "engine/memory_plan.h"
 
 #include "engine/devices.h"
-#include "model/model_config.h"
+#include "spec/model_config.h"
 #include "support/test.h"
 
 namespace {

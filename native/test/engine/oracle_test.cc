@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "engine/oracle_table.h"
-#include "model/dispatch.h"
+#include "ops/dispatch.h"
 #include "support/routing_table.h"
 
 namespace {

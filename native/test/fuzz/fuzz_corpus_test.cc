@@ -1,8 +1,8 @@
 // The inputs that the fuzzers keep: those that failed once, and those that reach the most of each reader's code.
 // native/fuzz/corpus has one archive a reader.
-#include "model/families/family.h"
-#include "model/model_config.h"
 #include "readers.h"
+#include "spec/families/family.h"
+#include "spec/model_config.h"
 #include "support/tar_file.h"
 
 namespace {

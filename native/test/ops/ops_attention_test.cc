@@ -1,6 +1,6 @@
 // Attention over the cache, on every device, against float64.
 #include "core/dtype.h"
-#include "model/relative_position.h"
+#include "spec/relative_position.h"
 #include "support/ops_fixture.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include "checkpoint/safetensors_file.h"
 #include "core/dtype.h"
 #include "core/fp8.h"
-#include "model/quantization_config.h"
+#include "spec/quantization_config.h"
 #include "support/checkpoint_directory.h"
 #include "support/test_pack.h"
 

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "model/model_config.h"
+#include "spec/model_config.h"
 #include "support/test.h"
 
 namespace sida::testing {

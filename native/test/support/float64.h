@@ -1,7 +1,7 @@
 #pragma once
 
-#include "ops/panels.h"
 #include "support/test.h"
+#include "weights/panels.h"
 
 // Plain arithmetic in float64, which tests compare with.
 namespace sida::testing {

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "model/kv_cache.h"
-#include "model/model_weights.h"
+#include "kv/kv_cache.h"
 #include "ops/ops.h"
 #include "support/devices.h"
 #include "support/float64.h"
 #include "support/weight_formats.h"
+#include "weights/model_weights.h"
 #ifdef SIDA_WITH_CUDA
 #include "support/device_copy.h"
 #endif

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "model/predicted_routing.h"
 #include "ops/cpu/kernels.h"
+#include "ops/predicted_routing.h"
 #include "support/oracle_cases.h"
 
 namespace sida::testing {

@@ -32,9 +32,9 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "doctest/doctest.h"
-#include "ops/weight_format.h"
 #include "support/random_floats.h"
 #include "support/repo_paths.h"
+#include "weights/weight_format.h"
 
 namespace sida {
 

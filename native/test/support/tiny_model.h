@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/model_config.h"
+#include "spec/model_config.h"
 #include "support/safetensors_builder.h"
 
 namespace sida::testing {

@@ -2,9 +2,11 @@
  * The producers' side of a queue in Redis, which servers and workers on several machines share. A job is accepted
  * once the ledger has stored it; workers claim it from there.
  */
+
 import type { Redis } from 'ioredis';
+import type { RoutingMode } from '../../config/engine-options.js';
 import { type ErrorCode, SidaError } from '../../errors.js';
-import type { JobRequest, RoutingMode } from '../../protocol/engine-messages.js';
+import type { JobRequest } from '../../protocol/engine-messages.js';
 import {
   type Accepted,
   hasEnded,

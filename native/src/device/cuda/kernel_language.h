@@ -38,9 +38,9 @@ using emulation::mma_bf16;
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream,
             std::type_identity_t<Parameters>... arguments) {
-  emulation::launch({reinterpret_cast<const void*>(kernel), (size_t{0} + ... + sizeof(Parameters)),
-                     [=] { kernel(arguments...); }},
-                    shape.grid, shape.block, shape.shared_bytes, stream);
+  emulation::launch(
+      {reinterpret_cast<const void*>(kernel), (size_t{0} + ... + sizeof(Parameters)), [=] { kernel(arguments...); }},
+      shape.grid, shape.block, shape.shared_bytes, stream);
 }
 
 #elif defined(__CUDACC__)
@@ -49,7 +49,7 @@ template <class... Parameters>
 void launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream,
             std::type_identity_t<Parameters>... arguments) {
   // clang-format off: it takes >>> apart, which nvcc does not read.
-  kernel<<<shape.grid, shape.block, shape.shared_bytes, stream>>>(arguments...);
+  kernel<<<shape.grid, shape.block, shape.shared_bytes, stream> > >(arguments...);
   // clang-format on
 }
 

@@ -26,8 +26,7 @@ size_t groups_of(size_t k, WeightFormat format) {
 }  // namespace
 
 size_t rounded_bytes(size_t rows, size_t k, WeightFormat format) {
-  return rows * stride_of(k, format) + line(rows * sizeof(float)) +
-         line(rows * groups_of(k, format) * sizeof(int32_t));
+  return rows * stride_of(k, format) + line(rows * sizeof(float)) + line(rows * groups_of(k, format) * sizeof(int32_t));
 }
 
 size_t rounded_bytes(size_t rows, size_t k, ActivationFormat activations) {

@@ -1,11 +1,11 @@
 #include "ops/cpu/expert_ffn.h"
 
-#include "expert/expert_layout.h"
 #include "ops/cpu/cpu_workspace.h"
 #include "support/allocation_count.h"
 #include "support/kernel_sets.h"
 #include "support/ops_fixture.h"
 #include "support/weight_formats.h"
+#include "weights/expert_layout.h"
 
 namespace {
 

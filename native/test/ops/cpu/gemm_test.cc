@@ -4,10 +4,10 @@
 
 #include "core/dtype.h"
 #include "ops/cpu/linear.h"
-#include "ops/panels.h"
-#include "ops/weight_blocks.h"
 #include "support/kernel_sets.h"
 #include "support/weight_formats.h"
+#include "weights/panels.h"
+#include "weights/weight_blocks.h"
 
 namespace {
 

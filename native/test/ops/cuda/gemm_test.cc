@@ -4,10 +4,10 @@
 
 #include <deque>
 
-#include "ops/panels.h"
 #include "support/device_copy.h"
 #include "support/kernel_sets.h"
 #include "support/weight_formats.h"
+#include "weights/panels.h"
 
 namespace {
 
