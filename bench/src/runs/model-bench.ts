@@ -19,6 +19,8 @@ export interface ModelBench {
   prepared: PreparedModel;
   inputs: Map<DataName, BenchInputs>;
   traces: Map<DataName, string>;
+  /** Flat ids by layer of each pass of the measured inputs, one a batch, from the true routing. */
+  needs: Map<DataName, number[][]>;
   predictor: string | undefined;
   facts: ModelFacts;
 }
@@ -55,6 +57,7 @@ export async function prepareBench(
     prepared,
     inputs: new Map(),
     traces: new Map(),
+    needs: new Map(),
     predictor: undefined,
     facts,
   };
@@ -76,6 +79,11 @@ export async function prepareBench(
         const recorded = await openTrace(trace, plan.block);
         const batches = scoredBatches(recorded.batches, texts.length).slice(0, inputs.texts.length);
         facts.data[name] = dataFacts({ ...recorded, batches }, inputs.source);
+        const passes = batches.flatMap((own) => own.passes);
+        bench.needs.set(
+          name,
+          passes.flatMap(({ visits }) => visits.map((ids) => [...ids])),
+        );
       }
     }
     if (needs.has('predictor') && model.weights === 'random') {

@@ -26,7 +26,8 @@ export function workOf(
   const { model, prepared, traces, predictor } = bench;
   const inputs = bench.inputs.get(scenario.data)!;
   const { texts, labels, right } = inputs;
-  const { driver } = systemNamed(system);
+  const { driver, exact } = systemNamed(system);
+  const needs = driver === 'threads' && exact && scenario.batch === 1 && bench.needs.get(scenario.data);
   const paths = { predictor: predictor ?? 'none', trace: traces.get(scenario.data)! };
   return {
     system,
@@ -47,6 +48,7 @@ export function workOf(
     right,
     warmUp: warmUpOf(model, measurement, inputs),
     batch: scenario.batch,
+    ...(needs && { needs }),
   };
 }
 

@@ -16,6 +16,7 @@ import { groupsOf } from './batches.js';
 import { answersOf } from './digest.js';
 import { engineConfig } from './engine-config.js';
 import { JobBatcher } from './job-batcher.js';
+import { leastBytesOf } from './least-bytes.js';
 import type { MeasurementWork, Sample } from './work.js';
 
 interface Run {
@@ -71,6 +72,16 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     if (message.type === 'job-error') fail(new Error(message.error.message));
     else onInference(message);
   });
+  /** Flat ids of the experts that hold a slot. */
+  const held = () =>
+    new Promise<number[]>((resolve) => {
+      onInference = (message) => {
+        if (message.type !== 'control-reply' || message.reply.kind !== 'experts') return;
+        const states = message.reply.layers.flatMap(({ experts }) => experts);
+        resolve(states.flatMap(({ state }, id) => (state === 'absent' ? [] : [id])));
+      };
+      inference.post({ type: 'control', id: 0, request: { kind: 'experts' } });
+    });
   const { name, warnings } = await Promise.race([hashBuilder.opened, failed]);
   hashBuilder.listen((message) => {
     if (message.type === 'warning') warnings.push(message.message);
@@ -106,6 +117,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
 
   const warm = warmUp.map((text) => tokenizer.encode(text));
   const before = (await Promise.race([run(warm), failed])).counters;
+  const begin = await Promise.race([held(), failed]);
   const { scores, milliseconds, wallMs, counters: after } = await Promise.race([run(inputs), failed]);
   const since = (key: NumberKey) => after[key] - before[key];
   return {
@@ -130,6 +142,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     passes: since('passes'),
     tableSeconds: after.tables.seconds - before.tables.seconds,
     tableWaitSeconds: since('tableWaitSeconds'),
+    ...(work.needs && { leastBytes: leastBytesOf({ begin, visits: work.needs }, plan, usage.slots) }),
     routingsPredicted: since('routingsPredicted'),
     routingHitsTop1: since('routingHitsNarrow'),
     ...answersOf(scores, work.right),

@@ -17,6 +17,8 @@ export interface MeasurementWork {
   warmUp: readonly string[];
   /** Sentences of one batch. */
   batch: number;
+  /** Flat ids by layer of each measured pass, where they are known: for the bound of the bytes. */
+  needs?: number[][];
 }
 
 /** One run of a measurement. Times are milliseconds where the name does not say seconds. */

@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "GGUF files are read a
 
 constexpr uint32_t kMagic = 0x46554747;  // "GGUF"
 constexpr uint64_t kMaxKey = 65535;
-constexpr uint64_t kMaxTensorName = 255;
+constexpr uint64_t kMaxGgufName = 255;
 constexpr uint32_t kMaxDimensions = 4;
 constexpr uint32_t kDefaultAlignment = 32;
 constexpr uint32_t kMaxAlignment = 1 << 20;
@@ -157,7 +157,7 @@ class HeadReader {
   void read_tensor() {
     cursor_.about_file();
     TensorInfo tensor;
-    tensor.name = cursor_.read_text(kMaxTensorName, "a tensor's name");
+    tensor.name = cursor_.read_text(kMaxGgufName, "a tensor's name");
     cursor_.about_tensor(tensor.name);
     const auto dimensions = cursor_.read<uint32_t>("a tensor's shape");
     if (dimensions > kMaxDimensions) {

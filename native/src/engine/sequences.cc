@@ -5,15 +5,10 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/batch_check.h"
 #include "graph/token_positions.h"
 
 namespace sida {
-namespace {
-
-[[noreturn]] void refuse(const std::string& what) { throw Error("invalid_request", "batch: " + what); }
-
-}  // namespace
-
 void Sequences::check(const Batch& batch) const {
   const StackSpec& stack = spec_.stacks[batch.stack];
   const bool crosses = stack.layers.front().cross.has_value();

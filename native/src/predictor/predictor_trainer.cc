@@ -10,9 +10,9 @@
 namespace sida {
 namespace {
 
-constexpr size_t kChunkSequences = 16;
+constexpr size_t kStepSequences = 16;
 // A chunk with at least this many tokens takes no further sequence.
-constexpr size_t kChunkTokens = 256;
+constexpr size_t kStepTokens = 256;
 // Weights that one task sums or updates.
 constexpr size_t kBlock = 1 << 14;
 
@@ -83,7 +83,7 @@ void PredictorTrainer::split(const SequenceBatch& batch, double scale) {
   for (size_t first = 0; first < batch.lengths.size();) {
     size_t last = first;
     size_t rows = 0;
-    for (; last < batch.lengths.size() && last - first < kChunkSequences && rows < kChunkTokens; ++last) {
+    for (; last < batch.lengths.size() && last - first < kStepSequences && rows < kStepTokens; ++last) {
       rows += batch.lengths[last];
     }
     if (chunks_.size() == used_chunks_) chunks_.emplace_back();

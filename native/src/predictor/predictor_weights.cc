@@ -10,7 +10,7 @@
 namespace sida {
 namespace {
 
-constexpr size_t kMaxWidth = 1 << 16;
+constexpr size_t kMaxInputs = 1 << 16;
 constexpr size_t kMaxHidden = 1 << 13;
 constexpr size_t kMaxLayers = 512;
 constexpr size_t kMaxExperts = 65535;
@@ -32,7 +32,7 @@ double symmetric(std::mt19937_64& random) {
 }  // namespace
 
 void PredictorConfig::check() const {
-  check_range("d_in", d_in, kMaxWidth);
+  check_range("d_in", d_in, kMaxInputs);
   check_range("hidden", hidden, kMaxHidden);
   check_range("layers", layers, kMaxLayers);
   check_range("experts", experts, kMaxExperts);

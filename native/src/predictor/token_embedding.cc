@@ -17,8 +17,8 @@ namespace {
 
 constexpr uint64_t kChunkBytes = 4 << 20;
 // Limits of a file's shape: token ids are 31 bits, widths are those of a predictor's input.
-constexpr uint64_t kMaxVocab = 1u << 31;
-constexpr uint64_t kMaxWidth = 1 << 16;
+constexpr uint64_t kMaxEmbeddings = 1u << 31;
+constexpr uint64_t kMaxEmbeddingWidth = 1 << 16;
 
 /// The embedding of a model's first stack.
 const DenseTensor& embedding_of(const Pack& pack) {
@@ -81,7 +81,7 @@ TokenEmbedding TokenEmbedding::from_file(const std::string& path) {
     throw checkpoint_error({file.display(), kEmbeddingTensor, "dtype", "F32", dtype_name(found->dtype), "", {}});
   }
   const std::vector<uint64_t>& shape = found->shape;
-  if (shape.size() != 2 || shape[0] < 1 || shape[0] > kMaxVocab || shape[1] < 1 || shape[1] > kMaxWidth) {
+  if (shape.size() != 2 || shape[0] < 1 || shape[0] > kMaxEmbeddings || shape[1] < 1 || shape[1] > kMaxEmbeddingWidth) {
     throw checkpoint_error({file.display(), kEmbeddingTensor, "shape", "(vocab, d_model)", shape_text(shape), "", {}});
   }
   TokenEmbedding result(shape[0], shape[1]);

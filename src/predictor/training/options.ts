@@ -28,7 +28,7 @@ export interface TrainingOptions {
 /** The defaults of `lstm` are SiDA-MoE's network and loss. */
 export const DEFAULTS: Record<NetworkName, TrainingOptions> = {
   lstm: {
-    ...{ hidden: 256, lr: 2e-3, batch: 64, epochs: 30, seed: 1 },
+    ...{ hidden: 256, lr: 2e-3, batch: 64, epochs: 40, seed: 1 },
     ...{ batchTokens: 0, lambda: 0.005, top: 30, sharpness: 1 },
   },
   attention: {

@@ -27,7 +27,7 @@ function bench(...args: string[]): Promise<{ code: number; stdout: string; stder
   });
 }
 
-const SYSTEMS = ['lru', 'none', 'layer-streaming', 'attention', 'replay', 'shuffled', 'default'];
+const SYSTEMS = ['lru', 'none', 'layer-streaming', 'attention', 'replay', 'shuffled'];
 const measurement = (system: string) => `switch-mini/sst2/20%/disk/${system}`;
 const TINY = [
   ...['--quick', '--sentences', '6', '--rounds', '2', '--threads', '1'],
@@ -54,7 +54,7 @@ describe('sida bench', () => {
       expect(one.peakBytes).toBeLessThanOrEqual(one.budgetBytes);
       expect(one.resident + one.prefetched + one.late + one.onDemand, one.name).toBe(one.needed);
       // From what its own device held after the warm-up, nothing could have moved less.
-      expect(one.bytesMoved, one.name).toBeGreaterThanOrEqual(one.leastBytes ?? 0);
+      expect(one.bytesMoved, one.name).toBeGreaterThanOrEqual(one.leastBytes!);
       expect(Math.min(one.wallMs, one.p50Ms, one.passSeconds, one.needed)).toBeGreaterThan(0);
     }
     const moved = (system: string) => file.measurements.find((one) => one.system === system)!.bytesMoved;
@@ -80,15 +80,13 @@ describe('sida bench', () => {
     expect(readFileSync(join(out, 'report.md'), 'utf8')).toContain('ANSWERS DIFFER');
   });
 
-  it('runs the system of the paper, whose bound follows its own routing', async () => {
+  it('runs the system of the paper, whose answers are those of its routing', async () => {
     const own = ['--only', measurement('paper'), '--only', measurement('predicted')];
     const { code, stderr } = await bench('--quick', '--sentences', '6', '--rounds', '1', ...own);
     expect([code, stderr]).toEqual([0, expect.stringContaining('3/3 ')]);
     const [paper, predicted] = ['paper', 'predicted'].map(
       (system) => benchFile().measurements.find((one) => one.system === system)!,
     );
-    expect(paper!.leastBytes).toBeGreaterThan(0);
-    expect(paper!.bytesMoved).toBeGreaterThanOrEqual(paper!.leastBytes!);
     // The same tables route, so the answers are the same.
     expect([paper!.digest, paper!.needed]).toEqual([predicted!.digest, predicted!.needed]);
   });

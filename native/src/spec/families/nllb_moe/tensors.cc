@@ -6,10 +6,10 @@ namespace sida {
 namespace {
 
 /// A writer that stores the shared tensor once may keep any of its names.
-const TensorSource kEmbedding{{{"model.shared.weight"},
-                               {"model.encoder.embed_tokens.weight"},
-                               {"model.decoder.embed_tokens.weight"},
-                               {"lm_head.weight"}}};
+const TensorSource kNllbEmbedding{{{"model.shared.weight"},
+                                   {"model.encoder.embed_tokens.weight"},
+                                   {"model.decoder.embed_tokens.weight"},
+                                   {"lm_head.weight"}}};
 
 /// The name inside a layer.
 std::string name_in_layer(const TensorSlot& slot) {
@@ -83,7 +83,7 @@ std::string name_in_layer(const TensorSlot& slot) {
 }
 
 TensorSource nllb_moe_source(const ModelSpec& spec, const TensorSlot& slot) {
-  if (slot.role == TensorRole::kEmbedding) return kEmbedding;
+  if (slot.role == TensorRole::kEmbedding) return kNllbEmbedding;
   const std::string stack = "model." + spec.stacks[slot.stack].name + ".";
   if (slot.role == TensorRole::kFinalNorm) return {{{stack + "layer_norm.weight"}}};
   if (slot.role == TensorRole::kFinalNormBias) return {{{stack + "layer_norm.bias"}}};

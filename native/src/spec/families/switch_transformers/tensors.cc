@@ -6,7 +6,7 @@ namespace sida {
 namespace {
 
 constexpr const char* kShared = "shared.weight";
-constexpr const char* kHead = "lm_head.weight";
+constexpr const char* kSwitchHead = "lm_head.weight";
 
 std::string own_embedding(const ModelSpec& spec, size_t stack) {
   return spec.stacks[stack].name + ".embed_tokens.weight";
@@ -14,7 +14,7 @@ std::string own_embedding(const ModelSpec& spec, size_t stack) {
 
 /// A writer that stores a shared tensor once may keep any of its names.
 TensorSource embedding_source(const ModelSpec& spec, const TensorSlot& slot) {
-  if (spec.head.tied) return {{{kShared}, {own_embedding(spec, 0)}, {own_embedding(spec, 1)}, {kHead}}};
+  if (spec.head.tied) return {{{kShared}, {own_embedding(spec, 0)}, {own_embedding(spec, 1)}, {kSwitchHead}}};
   return {{{own_embedding(spec, slot.stack)}, {kShared}}};
 }
 
@@ -51,7 +51,7 @@ const char* name_in_part(TensorRole role) {
 
 TensorSource switch_source(const ModelSpec& spec, const TensorSlot& slot) {
   if (slot.role == TensorRole::kEmbedding) return embedding_source(spec, slot);
-  if (slot.role == TensorRole::kHead) return {{{kHead}}};
+  if (slot.role == TensorRole::kHead) return {{{kSwitchHead}}};
   const std::string stack = spec.stacks[slot.stack].name + ".";
   if (slot.role == TensorRole::kFinalNorm) return {{{stack + "final_layer_norm.weight"}}};
   const std::string layer = stack + "block." + std::to_string(slot.layer) + ".layer.";
