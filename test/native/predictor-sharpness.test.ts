@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { TrainingBatch } from '../../src/native/addon-types.js';
 import { fitSharpness } from '../../src/predictor/training/sharpness.js';
-import { addon, embedding, fresh, openPredictor, settings, shape, TOP, task } from './predictor-fixture.js';
+import { addon, fresh } from './fixture.js';
+import { embedding, openPredictor, settings, shape, TOP, task } from './predictor-fixture.js';
 
 /** Logits of all experts, best first, of a nearly undecided router. The trace records only the best TOP. */
 const FLAT = [0.2, 0.1, 0, -0.1, -0.2, -0.3];

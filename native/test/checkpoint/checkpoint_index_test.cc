@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include "support/checkpoint_directory.h"
-#include "support/test.h"
 
 namespace {
 

@@ -1,6 +1,5 @@
 // A checkpoint's tensors against its config: names, shapes, element types, and tensors that are missing or too many.
 #include "support/checkpoint_directory.h"
-#include "support/test.h"
 
 namespace {
 

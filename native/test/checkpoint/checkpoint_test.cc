@@ -1,7 +1,6 @@
 #include "checkpoint/checkpoint.h"
 
 #include "support/checkpoint_directory.h"
-#include "support/test.h"
 
 namespace {
 

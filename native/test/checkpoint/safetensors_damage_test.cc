@@ -1,7 +1,6 @@
 // Damaged safetensors files: each is refused in one line that names what is wrong, with the numbers.
 #include "core/checkpoint_error.h"
 #include "support/safetensors_files.h"
-#include "support/test.h"
 
 namespace {
 

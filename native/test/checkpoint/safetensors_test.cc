@@ -5,7 +5,6 @@
 #include "checkpoint/safetensors_file.h"
 #include "core/checkpoint_error.h"
 #include "support/safetensors_files.h"
-#include "support/test.h"
 
 namespace {
 

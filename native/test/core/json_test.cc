@@ -10,8 +10,9 @@ JsonDocument parse(const std::string& text) { return JsonDocument::parse(text, {
 std::string nested(int depth) { return std::string(depth, '[') + std::string(depth, ']'); }
 
 TEST_CASE("json: reads values, in order") {
-  const JsonDocument document =
+  JsonDocument parsed =
       parse(" \t\r\n{\"b\": [1, -2, 3.5e1, true, false, null], \"a\": {\"\\u00e9\\ud83d\\ude00\\n\": \"x\\/y\"}} ");
+  const JsonDocument document = std::move(parsed);
   std::string order;
   for (const JsonMember& member : document.root().members()) order += member.key;
   CHECK(order == "ba");
@@ -26,12 +27,6 @@ TEST_CASE("json: reads values, in order") {
   CHECK(list[5].is_null());
   CHECK(document.root().at("a").at("é😀\n").as_string() == "x/y");
   CHECK_FALSE(document.root().find("c").has_value());
-}
-
-TEST_CASE("json: a document may be moved") {
-  JsonDocument first = parse(R"(["short"])");
-  const JsonDocument second = std::move(first);
-  for (const JsonValue value : second.root().elements()) CHECK(value.as_string() == "short");
 }
 
 TEST_CASE("json: refuses what is not strict JSON") {
@@ -161,10 +156,6 @@ TEST_CASE("json: the text, a string and the held values are bounded") {
   check_error([&] { parse("[" + many + "]"); }, {says, "found more at byte"});
   check_error([&] { for_each_json_member("{\"a\":0,\"b\":[" + many + "]}", {"x"}, [](auto, auto) {}); },
               {says, "found more in \"b\""});
-}
-
-TEST_CASE("json: errors carry the code of the source") {
-  error_of([] { JsonDocument::parse("{", {"manifest.json", "pack_invalid"}); }, "pack_invalid");
 }
 
 TEST_CASE("json: members of a large object are visited one by one") {

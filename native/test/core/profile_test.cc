@@ -34,8 +34,16 @@ void nested_events() {
 }
 
 size_t count(const ProfileLane& lane, ProfileOp op) {
-  return static_cast<size_t>(
-      std::count_if(lane.events.begin(), lane.events.end(), [&](const auto& e) { return e.op == op; }));
+  return static_cast<size_t>(std::ranges::count(lane.events, op, &ProfileEvent::op));
+}
+
+/// The events of this thread while `action` ran, and how many were dropped.
+std::pair<std::vector<ProfileEvent>, uint64_t> events_of(const std::function<void()>& action, uint64_t room = kRoom) {
+  profile_start(room);
+  action();
+  const Profile profile = profile_stop();
+  REQUIRE(profile.lanes.size() == 1);
+  return {profile.lanes[0].events, profile.dropped};
 }
 
 TEST_CASE("profile: ops have names of their own, and categories") {
@@ -47,22 +55,17 @@ TEST_CASE("profile: ops have names of their own, and categories") {
   CHECK(profile_ops().size() == static_cast<size_t>(ProfileOp::kCount));
 }
 
-TEST_CASE("profile: nothing is recorded where no recording runs") {
+TEST_CASE("profile: one recording at a time, and nothing is recorded without one") {
   nested_events();
   CHECK_FALSE(profile_on());
+  CHECK(error_of(profile_stop, "cannot_run") == "no profile is being recorded");
   profile_start(kRoom);
   CHECK(profile_on());
+  CHECK(error_of([] { profile_start(kRoom); }, "cannot_run") == "a profile is being recorded already");
   const Profile profile = profile_stop();
   CHECK(profile.lanes.empty());
   CHECK(profile.dropped == 0);
   CHECK(profile.end_ns >= profile.begin_ns);
-}
-
-TEST_CASE("profile: one recording at a time") {
-  CHECK(error_of(profile_stop, "cannot_run") == "no profile is being recorded");
-  profile_start(kRoom);
-  CHECK(error_of([] { profile_start(kRoom); }, "cannot_run") == "a profile is being recorded already");
-  profile_stop();
   error_of(profile_stop, "cannot_run");
 }
 
@@ -96,53 +99,45 @@ TEST_CASE("profile: events of every thread nest, with names and arguments") {
   for (int i = 0; i < 4; ++i) CHECK(events["worker " + std::to_string(i)] == 50 * 10);
 }
 
-TEST_CASE("profile: events without room are counted, and the earliest are kept") {
-  constexpr size_t kEvents = 5000;
-  profile_start(1);
-  for (size_t i = 0; i < kEvents; ++i) const ProfileScope scope(ProfileOp::kNorm, {.tokens = static_cast<int32_t>(i)});
-  const Profile profile = profile_stop();
-  REQUIRE(profile.lanes.size() == 1);
-  const auto& events = profile.lanes[0].events;
-  CHECK(events.size() > 0);
-  CHECK(events.size() + profile.dropped == kEvents);
-  for (size_t i = 0; i < events.size(); ++i) REQUIRE(events[i].args.tokens == static_cast<int32_t>(i));
-}
-
-TEST_CASE("profile: memory stays below the limit") {
-  profile_start(kRoom);
-  for (size_t i = 0; i < 100'000; ++i) const ProfileScope scope(ProfileOp::kNorm);
-  const Profile profile = profile_stop();
-  REQUIRE(profile.lanes.size() == 1);
-  CHECK(profile.dropped > 0);
-  CHECK(profile.lanes[0].events.size() * sizeof(ProfileEvent) <= kRoom);
+TEST_CASE("profile: memory stays below the limit; events without room are counted, and the earliest are kept") {
+  constexpr size_t kEvents = 100'000;
+  for (const uint64_t room : {uint64_t{1}, kRoom}) {
+    const auto [events, dropped] = events_of(
+        [] {
+          for (size_t i = 0; i < kEvents; ++i) {
+            const ProfileScope scope(ProfileOp::kNorm, {.tokens = static_cast<int32_t>(i)});
+          }
+        },
+        room);
+    CHECK(!events.empty());
+    CHECK(dropped > 0);
+    CHECK(events.size() + dropped == kEvents);
+    if (room > 1) CHECK(events.size() * sizeof(ProfileEvent) <= room);
+    for (size_t i = 0; i < events.size(); ++i) REQUIRE(events[i].args.tokens == static_cast<int32_t>(i));
+  }
 }
 
 TEST_CASE("profile: an event that began before the recording is not in it") {
   const uint64_t before = profile_now();
-  profile_start(kRoom);
-  profile_record(ProfileOp::kIdle, before, {});
-  profile_record(ProfileOp::kIdle, profile_now(), {});
-  const Profile profile = profile_stop();
-  REQUIRE(profile.lanes.size() == 1);
-  CHECK(profile.lanes[0].events.size() == 1);
+  const auto events = events_of([&] {
+                        profile_record(ProfileOp::kIdle, before, {});
+                        profile_record(ProfileOp::kIdle, profile_now(), {});
+                      }).first;
+  CHECK(events.size() == 1);
 }
 
 TEST_CASE("profile: only a successful move has bytes") {
-  profile_start(kRoom);
-  {
-    ProfileScope scope(ProfileOp::kDemand, {.layer = 1, .expert = 2});
-    scope.moved(4096);
-  }
-  try {
-    ProfileScope scope(ProfileOp::kDemand);
-    throw Error("io_error", "torn");
-  } catch (const Error&) {
-  }
-  const Profile profile = profile_stop();
-  REQUIRE(profile.lanes.size() == 1);
-  REQUIRE(profile.lanes[0].events.size() == 2);
-  CHECK(profile.lanes[0].events[0].args.bytes == 4096);
-  CHECK(profile.lanes[0].events[1].args.bytes == -1);
+  const auto events = events_of([] {
+                        ProfileScope(ProfileOp::kDemand, {.layer = 1, .expert = 2}).moved(4096);
+                        try {
+                          ProfileScope scope(ProfileOp::kDemand);
+                          throw Error("io_error", "torn");
+                        } catch (const Error&) {
+                        }
+                      }).first;
+  REQUIRE(events.size() == 2);
+  CHECK(events[0].args.bytes == 4096);
+  CHECK(events[1].args.bytes == -1);
 }
 
 TEST_CASE("profile: recordings begin and end while threads record, start and exit") {
@@ -228,11 +223,9 @@ TEST_CASE("profile: events of passes nest, fit into their pass and report every 
         for (const ProfileEvent& inner : lane.events) {
           if (inner.begin_ns < event.begin_ns || end_of(inner) > end_of(event)) continue;
           if (inner.op == ProfileOp::kLayer) layers += inner.duration_ns;
-          const bool leaf = inner.op == ProfileOp::kEmbed || inner.op == ProfileOp::kNorm ||
-                            inner.op == ProfileOp::kAttend || inner.op == ProfileOp::kDense ||
-                            inner.op == ProfileOp::kRoute || inner.op == ProfileOp::kExperts ||
-                            inner.op == ProfileOp::kStall || inner.op == ProfileOp::kCombine;
-          if (leaf) leaves += inner.duration_ns;
+          using enum ProfileOp;
+          const auto all = {kEmbed, kNorm, kAttend, kDense, kRoute, kExperts, kStall, kCombine};
+          if (std::ranges::find(all, inner.op) != all.end()) leaves += inner.duration_ns;
         }
         CHECK(layers > 0);
         CHECK(layers <= event.duration_ns);

@@ -3,7 +3,6 @@
 
 #include "engine/devices.h"
 #include "support/devices.h"
-#include "support/test.h"
 
 namespace {
 

@@ -3,7 +3,6 @@
 
 #include "spec/model_config.h"
 #include "support/devices.h"
-#include "support/test.h"
 
 namespace {
 

@@ -1,34 +1,17 @@
 // Packs of GGUF files whose layers and matrices have types of their own, as llama.cpp's Q4_K_M has them.
 #include "checkpoint/pack_verifier.h"
-#include "support/devices.h"
 #include "support/gguf_builder.h"
 #include "support/oracle_cases.h"
 #include "support/safetensors_builder.h"
-#include "support/test.h"
-#include "support/test_pack.h"
 #include "support/weight_formats.h"
 
 namespace {
 
 constexpr uint64_t kWidth = 256, kVocab = 70, kExperts = 4;
 
-/// GGUF's number of a type.
-uint32_t number_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kQ4_0:
-      return 2;
-    case Dtype::kQ8_0:
-      return 8;
-    case Dtype::kQ4_K:
-      return 12;
-    case Dtype::kQ6_K:
-      return 14;
-    case Dtype::kGgmlMxfp4:
-      return 39;
-    default:
-      return 0;
-  }
-}
+/// GGUF's numbers of types.
+const std::map<Dtype, uint32_t> kNumbers{{Dtype::kF32, 0},   {Dtype::kQ4_0, 2},  {Dtype::kQ8_0, 8},
+                                         {Dtype::kQ4_K, 12}, {Dtype::kQ6_K, 14}, {Dtype::kGgmlMxfp4, 39}};
 
 void add(GgufBuilder& file, const std::string& name, std::vector<uint64_t> dimensions, Dtype dtype = Dtype::kF32) {
   const uint64_t count = std::accumulate(dimensions.begin(), dimensions.end(), uint64_t{1}, std::multiplies<>());
@@ -45,7 +28,7 @@ void add(GgufBuilder& file, const std::string& name, std::vector<uint64_t> dimen
     const auto blocks = random_blocks(dtype, count / kWidth, kWidth, seed);
     data.assign(reinterpret_cast<const char*>(blocks.data()), blocks.size());
   }
-  file.tensors.push_back({name, std::move(dimensions), number_of(dtype), std::move(data)});
+  file.tensors.push_back({name, std::move(dimensions), kNumbers.at(dtype), std::move(data)});
 }
 
 /// An OLMoE of two layers. The value projections and half of the down projections have more bits than the others.

@@ -40,7 +40,6 @@ inline std::vector<OracleRow> oracle_table() {
       {"switch-tiny"},
       {capacity},
       {untied},
-      {kLargeFixture},
       {"nllb-moe-tiny"},
       {"olmoe-tiny", bf16, bf16, 0.02, "c1."},
       {"olmoe-tiny", int8, f32, 0.02, "c1."},

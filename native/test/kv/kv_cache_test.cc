@@ -7,7 +7,9 @@ namespace {
 struct Room {
   std::unique_ptr<Backend> backend = make_cpu_backend();
   DeviceMemory memory{*backend, 64 << 20};
-  KvCache cache{memory, {2, 2, 24}, 160};  // 10 pages
+  KvCache cache;
+
+  explicit Room(const KvShape& shape = {2, 2, 24}, const KvRoom& tokens = 160) : cache(memory, shape, tokens) {}
 };
 
 const float* floats(const std::byte* place) { return reinterpret_cast<const float*>(place); }
@@ -126,9 +128,8 @@ TEST_CASE("kv layout: layers with a window have the pages of a window and of the
 }
 
 TEST_CASE("kv cache: pages behind a window are given up, layers without a window keep theirs") {
-  const auto backend = make_cpu_backend();
-  DeviceMemory memory{*backend, 64 << 20};
-  KvCache cache(memory, mixed_shape(), {160, 32, 1});
+  Room room(mixed_shape(), {160, 32, 1});
+  KvCache& cache = room.cache;
   KvPages pages;
   for (size_t past = 0; past < 160; past += 32) {
     cache.grow(pages, past, past + 32);
@@ -150,9 +151,8 @@ TEST_CASE("kv cache: pages behind a window are given up, layers without a window
 }
 
 TEST_CASE("kv cache: forks keep the pages that their parent gives up, and copy what they share before they write") {
-  const auto backend = make_cpu_backend();
-  DeviceMemory memory{*backend, 64 << 20};
-  KvCache cache(memory, mixed_shape(), {320, 40, 4});
+  Room room(mixed_shape(), {320, 40, 4});
+  KvCache& cache = room.cache;
   KvPages parent;
   cache.grow(parent, 0, 40);
   const std::vector<float> rows(40 * 2 * 24, 3.0f);
@@ -181,13 +181,12 @@ TEST_CASE("kv cache: forks keep the pages that their parent gives up, and copy w
 }
 
 TEST_CASE("kv cache: windowed pages suffice for every division of passes among as many sequences as planned") {
-  const auto backend = make_cpu_backend();
-  DeviceMemory memory{*backend, 64 << 20};
   std::mt19937 random(7);
   for (const auto& [window, sequences] : grid(Sizes{1, 2, 16, 17, 20}, Sizes{1, 3})) {
     CASE(window, sequences);
     constexpr size_t kPass = 24;
-    KvCache cache(memory, {1, 1, 16, false, KvFormat::kF32, {window}}, {4096, kPass, sequences});
+    Room own({1, 1, 16, false, KvFormat::kF32, {window}}, {4096, kPass, sequences});
+    KvCache& cache = own.cache;
     std::vector<KvPages> pages(sequences);
     std::vector<size_t> lengths(sequences, 0);
     size_t most = 0;
@@ -216,10 +215,9 @@ TEST_CASE("kv cache: windowed pages suffice for every division of passes among a
 }
 
 TEST_CASE("kv cache: bf16 holds keys, values and latent rows rounded to the nearest") {
-  const auto backend = make_cpu_backend();
-  DeviceMemory memory{*backend, 64 << 20};
   const auto bits = [](const std::byte* place) { return reinterpret_cast<const uint16_t*>(place); };
-  KvCache cache(memory, {1, 1, 16, false, KvFormat::kBf16}, 32), rows(memory, {1, 1, 24, true, KvFormat::kBf16}, 32);
+  Room paged({1, 1, 16, false, KvFormat::kBf16}, 32), latent_rows({1, 1, 24, true, KvFormat::kBf16}, 32);
+  KvCache &cache = paged.cache, &rows = latent_rows.cache;
   KvPages pages, latent;
   cache.grow(pages, 0, 2);
   rows.grow(latent, 0, 2);

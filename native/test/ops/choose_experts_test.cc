@@ -46,12 +46,12 @@ RouterSpec router(RouterScores scores, size_t top_k, bool corrected = false, Exp
   return spec;
 }
 
-void check_router(DeviceKind kind, const RouterSpec& spec, bool biased) {
-  CASE(device_name(kind), spec.scores, spec.top_k, spec.normalized, spec.groups.count, biased);
-  OpsFixture fixture(kind, moe_spec(Activation::kRelu, spec, kRouted), limits_of(kTokens));
-  const TestMatrix w = fixture.matrix(kRouted, kWidth, kF32Format, 1);
-  const auto bias = biased ? random_floats(kRouted, 3) : std::vector<float>(kRouted);
-  const auto correction = spec.corrected ? random_floats(kRouted, 4) : std::vector<float>{};
+void check_router(DeviceKind kind, const RouterSpec& spec, bool biased, size_t count = kRouted) {
+  CASE(device_name(kind), spec.scores, spec.top_k, spec.normalized, spec.groups.count, biased, count);
+  OpsFixture fixture(kind, moe_spec(Activation::kRelu, spec, count), limits_of(kTokens));
+  const TestMatrix w = fixture.matrix(count, kWidth, kF32Format, 1);
+  const auto bias = biased ? random_floats(count, 3) : std::vector<float>(count);
+  const auto correction = spec.corrected ? random_floats(count, 4) : std::vector<float>{};
   auto x = random_floats(kTokens * kWidth, 2);
   std::fill_n(x.begin() + 5 * kWidth, kWidth, 0.0f);  // without a bias all experts are alike
   FeedForwardWeights weights{};
@@ -61,14 +61,14 @@ void check_router(DeviceKind kind, const RouterSpec& spec, bool biased) {
   const Pass pass(fixture, kTokens);
   fixture.write(fixture.at().normed, x);
   Dispatch dispatch, alone;
-  std::vector<float> logits(kTokens * kRouted);
+  std::vector<float> logits(kTokens * count);
   fixture.ops().choose(weights, spec, kTokens, logits.data(), dispatch);
   REQUIRE(dispatch.k == spec.top_k);
   std::vector<uint16_t> experts;
   Doubles factors;
   const Doubles wanted = by_row(x, kWidth, [&](const Doubles& row) {
     Doubles own = w.times(row);
-    for (size_t e = 0; e < kRouted; ++e) own[e] += static_cast<double>(bias[e]);
+    for (size_t e = 0; e < count; ++e) own[e] += static_cast<double>(bias[e]);
     const Choice choice = reference(own, correction, spec);
     experts.insert(experts.end(), choice.experts.begin(), choice.experts.end());
     factors.insert(factors.end(), choice.factors.begin(), choice.factors.end());
@@ -98,10 +98,12 @@ TEST_CASE("ops: routers by softmax, sigmoid and a softmax of the chosen, with co
          }) {
       check_router(kind, spec, true);
     }
-    for (const auto& [normalized, top_k] : grid(kBoth, Sizes{1, 2, 8, kRouted})) {
+    for (const auto& [normalized, top_k, count] :
+         grid(kBoth, Sizes{1, 2, 8, kRouted}, Sizes{1, 2, 8, kRouted, 31, 32, 33, 64, 128, 256, 257, 300})) {
+      if (top_k > count) continue;
       RouterSpec spec = router(kSoftmax, top_k, false, {}, normalized ? 0.8 : 1);
       spec.normalized = normalized;
-      check_router(kind, spec, false);
+      check_router(kind, spec, false, count);
     }
   }
 }

@@ -1,7 +1,6 @@
 // Experts, on every device, against float64; and a whole MoE layer with any number of threads.
 #include "support/allocation_count.h"
 #include "support/ops_fixture.h"
-#include "support/test.h"
 
 namespace {
 

@@ -56,43 +56,26 @@ inline void narrow(BuiltTensor& tensor, const std::string& dtype) {
   tensor.data = bytes_of(halves);
 }
 
-/// One tensor of a layer's gates and ups and one of its downs instead of three for each expert. Returns whether there
-/// were any.
-inline bool fuse_experts(Tensors& tensors) {
-  struct Expert {
-    const BuiltTensor *gate = nullptr, *up = nullptr, *down = nullptr;
-  };
-  const std::map<std::string, const BuiltTensor * Expert::*> names{
-      {"gate_proj", &Expert::gate}, {"up_proj", &Expert::up}, {"down_proj", &Expert::down},
-      {"w1", &Expert::gate},        {"w3", &Expert::up},      {"w2", &Expert::down}};
-  std::map<std::string, std::map<int, Expert>> layers;
-  Tensors rest;
-  for (const BuiltTensor& tensor : tensors) {
-    const std::string mark = ".experts.";
-    const size_t at = tensor.name.find(mark), number = at + mark.size(), dot = tensor.name.find('.', number);
-    const std::string matrix_name =
-        at == std::string::npos ? "" : tensor.name.substr(dot + 1, tensor.name.rfind('.') - dot - 1);
-    const auto matrix = names.find(matrix_name);
-    if (matrix == names.end()) {
-      rest.push_back(tensor);
-    } else {
-      layers[tensor.name.substr(0, number)][std::stoi(tensor.name.substr(number))].*matrix->second = &tensor;
+/// The numbers of `fused`, which has one tensor of a layer's gates and ups and one of its downs, in the tensors of
+/// `plain`, which has three of each expert.
+inline Tensors unfused(Tensors plain, const Tensors& fused) {
+  for (BuiltTensor& tensor : plain) {
+    const size_t at = tensor.name.find(".experts.");
+    if (at == std::string::npos) {
+      tensor.data = std::ranges::find(fused, tensor.name, &BuiltTensor::name)->data;
+      continue;
     }
+    const auto is = [&](const char* matrix) { return tensor.name.find(matrix, at) != std::string::npos; };
+    const bool down = is(".down_proj") || is(".w2"), up = is(".up_proj") || is(".w3");
+    const std::string layer = tensor.name.substr(0, tensor.name.find('.', sizeof("model.layers.") - 1) + 1);
+    const auto from = std::ranges::find_if(fused, [&](const BuiltTensor& other) {
+      return other.name.starts_with(layer) && other.name.ends_with(down ? ".down_proj" : ".gate_up_proj");
+    });
+    REQUIRE(from != fused.end());
+    const size_t expert = std::stoul(tensor.name.substr(at + sizeof(".experts.") - 1)), bytes = tensor.data.size();
+    tensor.data = from->data.substr((down ? expert : 2 * expert + (up ? 1 : 0)) * bytes, bytes);
   }
-  for (const auto& [prefix, experts] : layers) {
-    const std::vector<uint64_t> up = experts.begin()->second.up->shape, down = experts.begin()->second.down->shape;
-    const std::string& dtype = experts.begin()->second.up->dtype;
-    BuiltTensor both{prefix + "gate_up_proj", dtype, {experts.size(), 2 * up[0], up[1]}, ""};
-    BuiltTensor downs{prefix + "down_proj", dtype, {experts.size(), down[0], down[1]}, ""};
-    for (const auto& [number, expert] : experts) {
-      both.data += expert.gate->data + expert.up->data;
-      downs.data += expert.down->data;
-    }
-    rest.push_back(both);
-    rest.push_back(downs);
-  }
-  tensors = rest;
-  return !layers.empty();
+  return plain;
 }
 
 /// What a matrix of FP8 numbers is made of: codes, and a scale for each block of each of its matrices.

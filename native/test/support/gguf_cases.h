@@ -2,7 +2,6 @@
 
 #include "checkpoint/gguf_file.h"
 #include "support/oracle_cases.h"
-#include "support/test.h"
 
 namespace sida::testing {
 

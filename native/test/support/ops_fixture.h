@@ -4,7 +4,7 @@
 #include "ops/ops.h"
 #include "support/devices.h"
 #include "support/float64.h"
-#include "support/test.h"
+#include "support/weight_formats.h"
 #include "weights/model_weights.h"
 #ifdef SIDA_WITH_CUDA
 #include "support/device_copy.h"
@@ -87,7 +87,7 @@ class OpsFixture {
     return buffers_.back().data();
   }
 
-  /// Random weights, of about 1 / sqrt(k).
+  /// Random weights, of about 1 / sqrt(k) where a type is packed from floats.
   TestMatrix matrix(size_t n, size_t k, WeightFormat format, unsigned seed) {
     std::vector<std::byte> panels(panel_matrix_bytes(n, k, format));
     TestMatrix result = packed(n, k, format, seed, panels.data());
@@ -99,7 +99,11 @@ class OpsFixture {
   static TestMatrix packed(size_t n, size_t k, WeightFormat format, unsigned seed, std::byte* out) {
     std::vector<float> weights = random_floats(n * k, seed);
     for (float& weight : weights) weight /= std::sqrt(static_cast<float>(k));
-    pack_panels(weights.data(), n, k, format, out);
+    if (in_super_blocks(format.type)) {
+      std::ranges::copy(random_panels(format, n, k, seed), out);
+    } else {
+      pack_panels(weights.data(), n, k, format, out);
+    }
     const PanelMatrix matrix{out, format, k, n};
     for (size_t row = 0; row < n; ++row) read_panel_row(matrix, row, &weights[row * k]);
     return {matrix, weights};

@@ -4,7 +4,6 @@
 #include "checkpoint/safetensors_file.h"
 #include "core/json.h"
 #include "support/devices.h"
-#include "support/test.h"
 #include "support/test_pack.h"
 
 namespace sida::testing {

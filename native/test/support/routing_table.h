@@ -3,7 +3,6 @@
 #include "ops/cpu/kernels.h"
 #include "ops/predicted_routing.h"
 #include "support/oracle_cases.h"
-#include "support/test.h"
 
 namespace sida::testing {
 

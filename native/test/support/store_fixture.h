@@ -29,19 +29,15 @@ class StoreFixture {
       files[place.file].seekp(static_cast<long>(place.offset));
       files[place.file].write(reinterpret_cast<const char*>(block.data()), static_cast<long>(layout.slot_bytes));
     }
-    for (size_t i = 0; i < stripes; ++i) {
-      const std::string seal = striped.seal(i);
-      files[i].seekp(static_cast<long>(striped.blocks_end(i)));
-      files[i].write(seal.data(), static_cast<long>(seal.size()));
-    }
+    for (size_t i = 0; i < stripes; ++i) files[i].seekp(static_cast<long>(striped.blocks_end(i))) << striped.seal(i);
     files.clear();
     disk.emplace(striped, paths);
     host.emplace(layout.slot_bytes, host_bytes);
     store.emplace(layout, memory, *disk, *host, SimulatedLink{}, reads, slots);
   }
 
-  /// Uses experts of a layer; checks that each block is the right one. Returns the Found codes.
-  std::vector<uint8_t> visit(size_t layer, std::vector<uint16_t> needed) {
+  /// Uses experts of a layer; checks that each block is the right one. How each was found.
+  std::vector<Found> visit(size_t layer, std::vector<uint16_t> needed) {
     std::vector<uint8_t> found(kExperts);
     std::vector<uint16_t> seen;
     {
@@ -57,7 +53,9 @@ class StoreFixture {
     std::sort(seen.begin(), seen.end());
     CHECK(seen == needed);
     store->check_integrity();
-    return found;
+    std::vector<Found> codes;
+    for (const uint8_t code : found) codes.push_back(static_cast<Found>(code));
+    return codes;
   }
 
   /// A plan by its exceptions: an expert's key is 5, the same before and after its use, where not said
@@ -75,6 +73,15 @@ class StoreFixture {
   }
 
   ResidencyState state(ExpertId id) const { return static_cast<ResidencyState>(store->snapshot().state[id]); }
+  /// The resident experts, once nothing is on its way.
+  std::vector<ExpertId> residents() const {
+    settle();
+    std::vector<ExpertId> ids;
+    for (ExpertId id = 0; id < layout.experts(); ++id) {
+      if (state(id) == ResidencyState::kResident) ids.push_back(id);
+    }
+    return ids;
+  }
 
   /// Waits until nothing is on its way.
   void settle() const {

@@ -2,18 +2,12 @@
 
 #include "core/dtype.h"
 #include "support/kernel_sets.h"
-#include "support/test.h"
 #include "weights/panels.h"
 
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kMax = std::numeric_limits<float>::max();
 constexpr float kTiny = std::numeric_limits<float>::denorm_min();
-
-constexpr WeightFormat kInt8{WeightType::kInt8, 0};
-constexpr WeightFormat kInt4{WeightType::kInt4, 32};
 
 /// `weight`, (n, k), packed and read back.
 std::vector<float> round_trip(const std::vector<float>& weight, size_t n, size_t k, WeightFormat format) {
@@ -64,8 +58,8 @@ TEST_CASE("quantize: mxfp4 takes the nearest number, and NaN as its scale where 
   const std::vector<float> weight{4, 0.2f, 0.3f, 2.4f, 2.6f, -3.4f, 5.1f, -0.24f, 7.9f, 2.5f, 3.5f, 0.25f};
   const std::vector<float> nearest{4, 0, 0.5f, 2, 3, -3, 6, 0, 6, 2, 4, 0};
   CHECK(round_trip(weight, 1, weight.size(), kMxfp4Format) == nearest);
-  for (const auto& [odd, format] :
-       grid(std::vector<float>{kInf, -kInf, kNan}, std::vector<WeightFormat>{kMxfp4Format, kQ8_0Format, kQ4_0Format})) {
+  for (const auto& [odd, format] : grid(std::vector<float>{kInfinity, -kInfinity, NAN},
+                                        std::vector<WeightFormat>{kMxfp4Format, kQ8_0Format, kQ4_0Format})) {
     for (const float value : round_trip({1, odd, 3}, 1, 3, format)) CHECK(std::isnan(value));
   }
 }
@@ -82,7 +76,7 @@ TEST_CASE("quantize: zero weights have scale 0, NaN weights have scale NaN") {
   CHECK(quantize_int8(zero.data(), 4, codes.data()) == 0);
   CHECK(codes == std::vector<int8_t>(4));
   CHECK(quantize_int4(zero.data(), 4, codes.data()) == 0);
-  for (const float odd : {kInf, -kInf, kNan}) {
+  for (const float odd : {kInfinity, -kInfinity, NAN}) {
     const std::vector<float> weight{1, odd, 3, 4};
     CHECK(std::isnan(quantize_int8(weight.data(), 4, codes.data())));
     CHECK(std::isnan(bf16_to_f32(quantize_int4(weight.data(), 4, codes.data()))));
@@ -92,7 +86,7 @@ TEST_CASE("quantize: zero weights have scale 0, NaN weights have scale NaN") {
 TEST_CASE("quantize: the largest and the smallest floats stay finite") {
   for (const float size : {kMax, -kMax, kTiny, 100 * kTiny, 1e-38f}) {
     const std::vector<float> weight{size, size / 2, 0, -size};
-    for (const WeightFormat format : {kInt8, kInt4}) {
+    for (const WeightFormat format : {kInt8Format, int4_format(32)}) {
       const auto back = round_trip(weight, 1, 4, format);
       for (size_t i = 0; i < 4; ++i) {
         CHECK(std::isfinite(back[i]));
@@ -105,16 +99,14 @@ TEST_CASE("quantize: the largest and the smallest floats stay finite") {
 TEST_CASE("quantize: a NaN spoils only its own channel or group") {
   const size_t n = 33, k = 70;
   auto weight = random_floats(n * k, 2);
-  weight[5 * k + 40] = kNan;
-  weight[32 * k + 69] = kInf;
-  for (const WeightFormat format : {kInt8, kInt4}) {
+  weight[5 * k + 40] = NAN;
+  weight[32 * k + 69] = kInfinity;
+  for (const WeightFormat format : {kInt8Format, int4_format(32)}) {
     const auto back = round_trip(weight, n, k, format);
-    for (size_t row = 0; row < n; ++row) {
-      for (size_t i = 0; i < k; ++i) {
-        const bool int8 = format == kInt8;
-        const bool spoiled = (row == 5 && (int8 || i / 32 == 1)) || (row == 32 && (int8 || i / 32 == 2));
-        CHECK(std::isnan(back[row * k + i]) == spoiled);
-      }
+    for (size_t at = 0; at < n * k; ++at) {
+      const size_t row = at / k, group = at % k / 32;
+      const bool int8 = format == kInt8Format;
+      CHECK(std::isnan(back[at]) == ((row == 5 && (int8 || group == 1)) || (row == 32 && (int8 || group == 2))));
     }
   }
 }
@@ -134,7 +126,8 @@ TEST_CASE("panels: a row reads back as its codes times its scale, short last gro
         }
       }
     }
-    const auto back = round_trip(weight, n, k, kInt8);
+    CHECK(round_trip(weight, n, k, kF32Format) == weight);
+    const auto back = round_trip(weight, n, k, kInt8Format);
     std::vector<int8_t> codes(k);
     for (size_t row = 0; row < n; ++row) {
       const float scale = quantize_int8(&weight[row * k], k, codes.data());

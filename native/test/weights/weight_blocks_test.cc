@@ -3,7 +3,6 @@
 
 #include "core/dtype.h"
 #include "support/gguf_cases.h"
-#include "support/test.h"
 #include "support/weight_formats.h"
 #include "weights/panels.h"
 

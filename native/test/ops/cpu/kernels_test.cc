@@ -46,76 +46,45 @@ TEST_CASE("kernels: SwiGLU is silu(y) · x·W over the whole range of y, NaN whe
   }
 }
 
-TEST_CASE("kernels: clip clamps, and an infinity does not become a limit") {
-  for (const size_t n : {1, 16, 37}) {
-    const auto before = random_floats(n, 12);
-    for (const CpuKernels* kernels : kernel_sets()) {
-      CASE(kernels->isa);
-      std::vector<float> x = before;
-      kernels->clip(x.data(), n, 0.5f);
-      for (size_t i = 0; i < n; ++i) CHECK(x[i] == std::clamp(before[i], -0.5f, 0.5f));
-      for (const float bad : {kInfinity, -kInfinity, NAN}) {
-        x[n - 1] = bad;
-        kernels->clip(x.data(), n, 0.5f);
-        CHECK(std::isnan(x[n - 1]));
-      }
-    }
-  }
-}
-
-TEST_CASE("kernels: rotate turns the first columns of each head, the same bits in all sets") {
-  for (const size_t half : {1, 8, 16, 20, 64}) {
-    const size_t rows = 3, stride = 2 * half + 5;
-    const auto before = random_floats(rows * stride, 13), angles = random_floats(half, 14);
-    std::vector<float> cosines, sines;
-    for (const float angle : angles) cosines.push_back(std::cos(angle)), sines.push_back(std::sin(angle));
-    const auto x = of_all_sets([&](const CpuKernels& kernels) {
-      std::vector<float> x = before;
-      kernels.rotate(x.data(), rows, stride, half, cosines.data(), sines.data());
-      return x;
-    });
-    for (const auto& [r, j] : grid(first_numbers(rows), first_numbers(half))) {
-      const float *from = &before[r * stride], *to = &x[r * stride];
-      const double a = from[j], b = from[half + j], c = cosines[j], s = sines[j];
-      CHECK(std::abs(to[j] - (a * c - b * s)) < 1e-6);
-      CHECK(std::abs(to[half + j] - (b * c + a * s)) < 1e-6);
-      CHECK(std::equal(&to[2 * half], &to[stride], &from[2 * half]));
-    }
-  }
-}
-
-TEST_CASE("kernels: softmax and norms agree with float64 and across instruction sets, in place too") {
-  for (const size_t n : {1, 2, 15, 16, 17, 64, 100}) {
+// ../ops_test.cc compares one set with float64.
+TEST_CASE("kernels: clip, rotate, softmax and norms have the same bits in all sets, in place too") {
+  for (const size_t n : {1, 2, 15, 16, 17, 37, 64, 100}) {
     CASE(n);
-    auto x = random_floats(2 * n, 6);
+    auto x = random_floats(3 * (2 * n + 5), 6);
     for (float& value : x) value *= 20;
-    auto shifted = x;
-    for (float& value : shifted) value += 5;
     const auto weight = random_floats(n, 7), bias = random_floats(n, 8);
-    const auto soft = of_all_sets([&](const CpuKernels& kernels) {
-      std::vector<float> p(n);
-      kernels.softmax(x.data(), n, p.data());
-      return p;
-    });
+    const auto in_sets = [&](const std::function<void(const CpuKernels&, const float*, float*)>& run) {
+      return of_all_sets([&](const CpuKernels& kernels) {
+        std::vector<float> y = x, in_place = x;
+        run(kernels, x.data(), y.data());
+        run(kernels, in_place.data(), in_place.data());
+        CHECK(same_bits(y, in_place));
+        return y;
+      });
+    };
+    const auto soft = in_sets([&](const CpuKernels& k, const float* from, float* to) { k.softmax(from, n, to); });
     const Doubles expected = softmax64(doubles(x.data(), n));
     for (size_t i = 0; i < n; ++i) CHECK(std::abs(soft[i] - expected[i]) < 1e-6);
-    const auto rms = of_all_sets([&](const CpuKernels& kernels) {
-      std::vector<float> y(n);
-      kernels.rms_norm(x.data(), weight.data(), 1e-6f, 1, n, y.data());
+    in_sets(
+        [&](const CpuKernels& k, const float* from, float* to) { k.rms_norm(from, weight.data(), 1e-6f, 2, n, to); });
+    in_sets([&](const CpuKernels& k, const float* from, float* to) {
+      k.layer_norm(from, weight.data(), bias.data(), 1e-5f, 2, n, to);
+    });
+    of_all_sets([&](const CpuKernels& kernels) {
+      std::vector<float> y = x;
+      kernels.rotate(y.data(), 3, 2 * n + 5, n, weight.data(), bias.data());
       return y;
     });
-    const Doubles norm = rms_norm64(doubles(x.data(), n), weight.data(), 1e-6);
-    for (size_t i = 0; i < n; ++i) CHECK(rms[i] == doctest::Approx(norm[i]).epsilon(1e-5));
-    const auto layer = of_all_sets([&](const CpuKernels& kernels) {
-      std::vector<float> y(2 * n), in_place = shifted;
-      kernels.layer_norm(shifted.data(), weight.data(), bias.data(), 1e-5f, 2, n, y.data());
-      kernels.layer_norm(in_place.data(), weight.data(), bias.data(), 1e-5f, 2, n, in_place.data());
-      CHECK(same_bits(y, in_place));
-      return y;
-    });
-    const Doubles wanted =
-        by_row(shifted, n, [&](const Doubles& row) { return layer_norm64(row, weight.data(), bias.data(), 1e-5); });
-    for (size_t i = 0; i < 2 * n; ++i) CHECK(std::abs(layer[i] - wanted[i]) < 2e-5);
+    for (const float last : {x[n - 1], kInfinity, -kInfinity, NAN}) {
+      x[n - 1] = last;
+      const auto clipped = of_all_sets([&](const CpuKernels& kernels) {
+        std::vector<float> y = x;
+        kernels.clip(y.data(), n, 0.5f);
+        return y;
+      });
+      for (size_t i = 0; i + 1 < n; ++i) CHECK(clipped[i] == std::clamp(x[i], -0.5f, 0.5f));
+      CHECK((std::isfinite(last) ? clipped[n - 1] == std::clamp(last, -0.5f, 0.5f) : std::isnan(clipped[n - 1])));
+    }
   }
 }
 
@@ -165,38 +134,21 @@ TEST_CASE("kernels: attention over pages in bf16 gives the bits of pages in f32 
   }
 }
 
-TEST_CASE("kernels: attention agrees with float64 and across instruction sets, causal and not, with and without bias") {
+TEST_CASE("kernels: attention has the same bits in all sets, causal and not, with and without bias") {
   constexpr size_t kDim = 24, kPadded = 32;
-  constexpr float kScale = 0.3f;
   for (const auto& [keys, rows, causal, with_bias] : grid(Sizes{1, 5, 16, 17, 50}, Sizes{1, 3, 4, 6}, kBoth, kBoth)) {
     CASE(keys, rows, causal, with_bias);
-    const size_t most = keys + (causal ? rows - 1 : 0), pages = (most + 15) / 16, step = causal ? 1 : 0;
+    const size_t most = keys + (causal ? rows - 1 : 0), pages = (most + 15) / 16;
     const auto q = random_floats(rows * kDim, 8), k = random_floats(pages * kDim * 16, 9);
     const auto v = random_floats(pages * 16 * kPadded, 10), bias = random_floats(rows + pages * 16 + 32, 11);
     const auto k_pages = pages_of(k, pages), v_pages = pages_of(v, pages);
-    const float* center = bias.data() + rows;
-    const auto found = of_all_sets([&](const CpuKernels& kernels) {
+    of_all_sets([&](const CpuKernels& kernels) {
       std::vector<float> out = q, scratch(4 * pages * 16);
-      kernels.attention({out.data(), kDim, rows, kDim, kPadded, k_pages.data(), v_pages.data(), keys, step, kScale,
-                         with_bias ? center : nullptr, out.data(), kDim, scratch.data(), pages * 16});
+      kernels.attention({out.data(), kDim, rows, kDim, kPadded, k_pages.data(), v_pages.data(), keys,
+                         causal ? size_t{1} : 0, 0.3f, with_bias ? bias.data() + rows : nullptr, out.data(), kDim,
+                         scratch.data(), pages * 16});
       return out;
     });
-    for (size_t r = 0; r < rows; ++r) {
-      Doubles scores(keys + step * r);
-      for (size_t j = 0; j < scores.size(); ++j) {
-        for (size_t d = 0; d < kDim; ++d) {
-          scores[j] += static_cast<double>(q[r * kDim + d]) * k[(j / 16 * kDim + d) * 16 + j % 16];
-        }
-        scores[j] *= kScale;
-        if (with_bias) scores[j] += center[static_cast<long>(j) - static_cast<long>(r)];
-      }
-      const Doubles weight = softmax64(scores);
-      for (size_t d = 0; d < kDim; ++d) {
-        double expected = 0;
-        for (size_t j = 0; j < weight.size(); ++j) expected += weight[j] * v[j * kPadded + d];
-        REQUIRE(std::abs(found[r * kDim + d] - expected) < 2e-6);
-      }
-    }
   }
 }
 

@@ -1,4 +1,4 @@
-// The routing kernels against choose_experts() and axpy of the CPU.
+// The routing kernels against choose_experts() and axpy of the CPU; ../choose_experts_test.cc has all routers.
 #ifdef SIDA_WITH_CUDA
 
 #include "ops/cuda/routing.h"
@@ -49,23 +49,6 @@ void check_alike(const std::vector<float>& logits, size_t experts, const RouterS
       CHECK(std::isnan(found.alpha[choice]));
     } else {
       CHECK(std::fabs(found.alpha[choice] - expected.alpha[choice]) <= kAlphaTolerance * expected.alpha[choice]);
-    }
-  }
-}
-
-TEST_CASE("cuda routing: choose is choose_experts(), and a token alone as among others") {
-  for (const auto& [experts, top_k] : grid(Sizes{1, 2, 8, 31, 32, 33, 64, 128, 256, 257, 300}, Sizes{1, 2, 8})) {
-    if (top_k > experts) continue;
-    for (const size_t tokens : {1, 4, 9}) {
-      const RouterSpec spec{.top_k = top_k, .normalized = tokens == 4};
-      const auto logits = random_floats(tokens * experts, static_cast<unsigned>(experts + tokens));
-      check_alike(logits, experts, spec);
-      const Choices among = device_choices(logits, experts, spec);
-      for (size_t token = 0; token < tokens; ++token) {
-        const Choices alone = device_choices(part_of(logits, token * experts, experts), experts, spec);
-        CHECK(alone.expert == part_of(among.expert, token * top_k, top_k));
-        CHECK(same_bits(alone.alpha, part_of(among.alpha, token * top_k, top_k)));
-      }
     }
   }
 }

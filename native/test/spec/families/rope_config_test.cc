@@ -2,7 +2,6 @@
 #include <numbers>
 
 #include "support/family_config.h"
-#include "support/test.h"
 
 namespace {
 
@@ -63,6 +62,10 @@ double difference(const Rope& rope, const std::vector<double>& expected) {
 
 constexpr double kRounding = 2e-6;
 
+void check_rope(const Rope& rope, const std::vector<double>& expected) {
+  CHECK(difference(rope, expected) < kRounding);
+}
+
 double magnitude(double factor, double scale = 1) { return 0.1 * scale * std::log(factor) + 1; }
 
 TEST_CASE("rope: frequencies follow from theta, under each of its fields") {
@@ -88,7 +91,7 @@ TEST_CASE("rope: linear frequencies are divided by the factor") {
   const Rope rope = rope_with(R"("rope_theta":10000,"rope_scaling":{"type":"linear","factor":4})");
   std::vector<double> expected = plain(64, 1e4);
   for (double& one : expected) one /= 4;
-  CHECK(difference(rope, expected) < kRounding);
+  check_rope(rope, expected);
   CHECK(rope.magnitude == 1);
 }
 
@@ -97,7 +100,7 @@ TEST_CASE("rope: llama3 keeps short wavelengths, divides long ones and blends th
       rope_with(R"("rope_parameters":{"rope_type":"llama3","rope_theta":500000,"factor":8,"low_freq_factor":1,)"
                 R"("high_freq_factor":4,"original_max_position_embeddings":1024})");
   const std::vector<double> expected = llama3(64, 5e5, 8, 1, 4, 1024), whole = plain(64, 5e5);
-  CHECK(difference(rope, expected) < kRounding);
+  check_rope(rope, expected);
   CHECK(rope.magnitude == 1);
   CHECK(expected.front() == whole.front());
   CHECK(expected.back() == whole.back() / 8);
@@ -114,24 +117,23 @@ TEST_CASE("rope: yarn ramps between its bounds, which truncate rounds outwards")
                               R"("original_max_position_embeddings":4096)";
   const std::vector<double> rounded = yarn(64, 150000, {32, 4096});
   const std::vector<double> exact = yarn(64, 150000, {32, 4096, 32, 1, false});
-  CHECK(difference(rope_with(scaling + "}"), rounded) < kRounding);
-  CHECK(difference(rope_with(scaling + R"(,"truncate":true})"), rounded) < kRounding);
+  check_rope(rope_with(scaling + "}"), rounded);
+  check_rope(rope_with(scaling + R"(,"truncate":true})"), rounded);
   const Rope rope = rope_with(scaling + R"(,"truncate":false})");
-  CHECK(difference(rope, exact) < kRounding);
+  check_rope(rope, exact);
   CHECK(difference(rope, rounded) > 0.01);
   CHECK(rope.magnitude == static_cast<float>(magnitude(32)));
-  CHECK(difference(rope_with(scaling + R"(,"beta_fast":8,"beta_slow":2})"), yarn(64, 150000, {32, 4096, 8, 2})) <
-        kRounding);
+  check_rope(rope_with(scaling + R"(,"beta_fast":8,"beta_slow":2})"), yarn(64, 150000, {32, 4096, 8, 2}));
   // A ramp of no length, one that begins below the first pair, and one that ends behind the last.
-  CHECK(difference(rope_with(R"("rope_theta":10000,"rope_scaling":{"type":"yarn","factor":4,"truncate":false,)"
-                             R"("beta_fast":4,"beta_slow":2,"original_max_position_embeddings":8})"),
-                   plain(64, 1e4)) < kRounding);
-  CHECK(difference(rope_with(R"("rope_theta":10000,"rope_scaling":{"type":"yarn","factor":4,)"
-                             R"("original_max_position_embeddings":64})"),
-                   yarn(64, 1e4, {4, 64})) < kRounding);
-  CHECK(difference(rope_with(R"("rope_theta":4,"rope_scaling":{"type":"yarn","factor":4,)"
-                             R"("original_max_position_embeddings":8192})"),
-                   yarn(64, 4, {4, 8192})) < kRounding);
+  check_rope(rope_with(R"("rope_theta":10000,"rope_scaling":{"type":"yarn","factor":4,"truncate":false,)"
+                       R"("beta_fast":4,"beta_slow":2,"original_max_position_embeddings":8})"),
+             plain(64, 1e4));
+  check_rope(rope_with(R"("rope_theta":10000,"rope_scaling":{"type":"yarn","factor":4,)"
+                       R"("original_max_position_embeddings":64})"),
+             yarn(64, 1e4, {4, 64}));
+  check_rope(rope_with(R"("rope_theta":4,"rope_scaling":{"type":"yarn","factor":4,)"
+                       R"("original_max_position_embeddings":8192})"),
+             yarn(64, 4, {4, 8192}));
 }
 
 TEST_CASE("rope: yarn without a factor, or with null, takes the ratio of the positions") {
@@ -140,12 +142,12 @@ TEST_CASE("rope: yarn without a factor, or with null, takes the ratio of the pos
   for (const std::string& factor : {std::string(), std::string(R"(,"factor":null)"), std::string(R"(,"factor":8)")}) {
     CASE(factor);
     const Rope rope = rope_with(R"("rope_theta":10000,"rope_scaling":{"type":"yarn",)" + original + factor + "}");
-    CHECK(difference(rope, expected) < kRounding);
+    check_rope(rope, expected);
     CHECK(rope.magnitude == static_cast<float>(magnitude(8)));
   }
   // Without the original positions either, nothing is scaled.
   const Rope rope = rope_with(R"("rope_theta":10000,"rope_scaling":{"type":"yarn"})");
-  CHECK(difference(rope, plain(64, 1e4)) < kRounding);
+  check_rope(rope, plain(64, 1e4));
   CHECK(rope.magnitude == 1);
 }
 
@@ -193,15 +195,14 @@ TEST_CASE("rope: mscale_all_dim scales the scores of latent attention by its squ
 
 TEST_CASE("rope: where a part of a head is rotated, frequencies and ramps are those of that part") {
   const auto glm = [](const std::string& fields) { return rope_of(parse_family("glm4_moe", fields)); };
-  CHECK(difference(glm(R"("head_dim":64,"partial_rotary_factor":0.25)"), plain(16, 1e4)) < kRounding);
-  CHECK(difference(glm(R"("head_dim":64,"rope_parameters":{"partial_rotary_factor":0.75,"rope_theta":500})"),
-                   plain(48, 500)) < kRounding);
+  check_rope(glm(R"("head_dim":64,"partial_rotary_factor":0.25)"), plain(16, 1e4));
+  check_rope(glm(R"("head_dim":64,"rope_parameters":{"partial_rotary_factor":0.75,"rope_theta":500})"), plain(48, 500));
   // 0.32 of 64 columns are 20.5, of which 20 are rotated; of 0.3, 19.2, the frequencies are those of 19.
-  CHECK(difference(glm(R"("head_dim":64,"partial_rotary_factor":0.32)"), plain(20, 1e4)) < kRounding);
-  CHECK(difference(glm(R"("head_dim":64,"partial_rotary_factor":0.3)"), plain(19, 1e4)) < kRounding);
-  CHECK(difference(glm(R"("head_dim":64,"rope_scaling":{"type":"yarn","factor":4,"beta_fast":16,)"
-                       R"("original_max_position_embeddings":1024})"),
-                   yarn(32, 1e4, {4, 1024, 16})) < kRounding);
+  check_rope(glm(R"("head_dim":64,"partial_rotary_factor":0.32)"), plain(20, 1e4));
+  check_rope(glm(R"("head_dim":64,"partial_rotary_factor":0.3)"), plain(19, 1e4));
+  check_rope(glm(R"("head_dim":64,"rope_scaling":{"type":"yarn","factor":4,"beta_fast":16,)"
+                 R"("original_max_position_embeddings":1024})"),
+             yarn(32, 1e4, {4, 1024, 16}));
   check_refused("glm4_moe", {{R"("head_dim":64,"partial_rotary_factor":0.3,"rope_scaling":{"type":"yarn","factor":4})",
                               {"\"partial_rotary_factor\"", "even number of a head's 64 columns", "found 0.3"}}});
 }
@@ -211,13 +212,13 @@ TEST_CASE("rope: the original positions are the config's own field, the rope's, 
   const std::string llama3_type = R"("rope_theta":10000,"rope_parameters":{"type":"llama3","factor":4)";
   const std::string inner = R"(,"original_max_position_embeddings":1024})";
   const std::string outer = R"("original_max_position_embeddings":512,)";
-  CHECK(difference(rope_with(yarn_type + "}"), yarn(64, 1e4, {4, 8192})) < kRounding);
-  CHECK(difference(rope_with(yarn_type + inner), yarn(64, 1e4, {4, 1024})) < kRounding);
-  CHECK(difference(rope_with(outer + yarn_type + inner), yarn(64, 1e4, {4, 512})) < kRounding);
-  CHECK(difference(rope_with(llama3_type + "}"), llama3(64, 1e4, 4, 1, 4, 8192)) < kRounding);
+  check_rope(rope_with(yarn_type + "}"), yarn(64, 1e4, {4, 8192}));
+  check_rope(rope_with(yarn_type + inner), yarn(64, 1e4, {4, 1024}));
+  check_rope(rope_with(outer + yarn_type + inner), yarn(64, 1e4, {4, 512}));
+  check_rope(rope_with(llama3_type + "}"), llama3(64, 1e4, 4, 1, 4, 8192));
   const std::string fewer = R"("head_dim":64,"max_position_embeddings":2048,)" + llama3_type + "}";
-  CHECK(difference(rope_of(parse_family("mixtral", fewer)), llama3(64, 1e4, 4, 1, 4, 2048)) < kRounding);
-  CHECK(difference(rope_with(outer + llama3_type + inner), llama3(64, 1e4, 4, 1, 4, 512)) < kRounding);
+  check_rope(rope_of(parse_family("mixtral", fewer)), llama3(64, 1e4, 4, 1, 4, 2048));
+  check_rope(rope_with(outer + llama3_type + inner), llama3(64, 1e4, 4, 1, 4, 512));
 }
 
 TEST_CASE("rope: rope_scaling counts as a whole before rope_parameters, where it is not empty") {
@@ -227,10 +228,9 @@ TEST_CASE("rope: rope_scaling counts as a whole before rope_parameters, where it
     for (double& one : expected) one /= factor;
     return expected;
   };
-  CHECK(difference(rope_with(parameters + R"(,"rope_scaling":{})"), linear(500, 4)) < kRounding);
-  CHECK(difference(rope_with(parameters + R"(,"rope_scaling":null)"), linear(500, 4)) < kRounding);
-  CHECK(difference(rope_with(parameters + R"(,"rope_scaling":{"type":"linear","factor":8})"), linear(1e6, 8)) <
-        kRounding);
+  check_rope(rope_with(parameters + R"(,"rope_scaling":{})"), linear(500, 4));
+  check_rope(rope_with(parameters + R"(,"rope_scaling":null)"), linear(500, 4));
+  check_rope(rope_with(parameters + R"(,"rope_scaling":{"type":"linear","factor":8})"), linear(1e6, 8));
 }
 
 TEST_CASE("rope: types and factors that are not supported are named") {
