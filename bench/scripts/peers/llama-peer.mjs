@@ -1,7 +1,7 @@
 // Does sida give the tokens of llama.cpp, from the same GGUF and the same prompt? llama.cpp decodes greedily; sida is
 // fed its tokens and says at each step whether its own best logit is that of the same token. The first difference is
-// that of two greedy runs. `margin` is how far our best logit is above the one of llama.cpp's token, `spread` the standard
-// deviation of our logits at that step: a small part of it is a near tie, which roundings decide.
+// that of two greedy runs. `margin` is how far our best logit is above the one of llama.cpp's token, `spread` the
+// standard deviation of our logits at that step: a small part of it is a near tie, which roundings decide.
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
