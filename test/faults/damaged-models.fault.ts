@@ -40,7 +40,7 @@ const convert: Run = (directory) => sida(['convert', directory, '--out', at('pac
 const serve: Run = (directory) => {
   const flags = ['--memory-budget', '100%', '--port', '0', '--predictor', 'none'];
   return sida(['serve', '--model', directory, ...flags], at('peak'), (child, output) => {
-    if (/ serves .* at http/.test(output)) child.kill('SIGTERM');
+    if (!child.killed && / serves .* at http/.test(output)) child.kill('SIGTERM');
   });
 };
 
