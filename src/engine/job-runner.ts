@@ -12,7 +12,7 @@ import { noCost } from '../protocol/expert-cost.js';
 import type { FromInference, JobEnd, ToInference } from '../protocol/inference-messages.js';
 import type { GrammarWork, ItemWork } from '../protocol/item-work.js';
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';
-import type { GrammarPreparer, PreparedGrammar } from '../structure/grammar-preparer.js';
+import type { GrammarPreparer, PreparedGrammar } from '../structure/grammar.js';
 import { taskOf } from '../tasks/registry.js';
 import { checkTexts, type ModelLimits, type PreparedInput } from '../tasks/shared/prepared-input.js';
 import type { JobResults, ModelWork, TokenizerWork } from '../tasks/task.js';

@@ -31,6 +31,9 @@ export function grammarVocabulary({ file, texts, vocabSize, controls }: Vocabula
   for (const { id, content, special } of file.added_tokens ?? []) {
     vocabulary[id] = special ? '' : inCharacters(encoder.encode(content));
   }
+  // A token that begins like a control token would be taken for the beginning of one.
+  const mark = inCharacters(encoder.encode(CONTROL_MARK));
+  for (const [id, token] of vocabulary.entries()) if (token.includes(mark)) vocabulary[id] = '';
   for (const [id, control] of controls) vocabulary[id] = inCharacters(encoder.encode(CONTROL_MARK + control));
   return vocabulary;
 }

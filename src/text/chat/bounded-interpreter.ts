@@ -14,21 +14,17 @@ export interface RenderBounds {
 
 export class BoundedInterpreter extends Interpreter {
   readonly #bounds: RenderBounds;
-  readonly #onStep: () => void;
   #steps = 0;
   #total = 0;
 
-  /** `onStep` is called before each evaluation. */
-  constructor(environment: JinjaEnvironment, bounds: RenderBounds, onStep: () => void) {
+  constructor(environment: JinjaEnvironment, bounds: RenderBounds) {
     super(environment);
     this.#bounds = bounds;
-    this.#onStep = onStep;
   }
 
   override evaluate(node: JinjaNode | undefined, environment: JinjaEnvironment): JinjaValue {
     this.#steps += 1;
     if (this.#steps > this.#bounds.steps) throw new Error(`it takes more than ${this.#bounds.steps} steps`);
-    this.#onStep();
     const result = super.evaluate(node, environment);
     this.#check(result, node?.type);
     return result;

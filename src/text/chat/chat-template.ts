@@ -32,19 +32,12 @@ const GLOBALS: Record<string, unknown> = {
 export class ChatTemplate {
   readonly #template: JinjaTemplate;
   readonly #variables: Record<string, unknown>;
-  readonly #onStep: () => void;
   readonly #bounds: RenderBounds;
 
   /** `variables` are those of the model, such as `bos_token`. Throws an Error for a text that is no template. */
-  constructor(
-    text: string,
-    variables: Record<string, unknown>,
-    onStep: () => void = () => undefined,
-    bounds: RenderBounds = BOUNDS,
-  ) {
+  constructor(text: string, variables: Record<string, unknown>, bounds: RenderBounds = BOUNDS) {
     this.#template = new Template(text);
     this.#variables = variables;
-    this.#onStep = onStep;
     this.#bounds = bounds;
   }
 
@@ -54,9 +47,7 @@ export class ChatTemplate {
       const environment = new Environment();
       const values = { ...GLOBALS, ...this.#variables, ...conversation };
       for (const [name, value] of Object.entries(values)) environment.set(name, value);
-      const { value } = new BoundedInterpreter(environment, this.#bounds, this.#onStep).run(
-        this.#template.parsed,
-      );
+      const { value } = new BoundedInterpreter(environment, this.#bounds).run(this.#template.parsed);
       return String(value);
     } catch (error) {
       throw refusal(error as Error);

@@ -2,7 +2,6 @@
  * Splits text into the pieces of a Unigram model with the highest summed score (Viterbi). It returns what the
  * library's lattice returns, with the same ties and rounding. The lattice holds objects; this holds numbers.
  */
-import type { Pace } from './pace.js';
 import { NO_NODE, PieceTrie } from './piece-trie.js';
 
 export interface UnigramPieces {
@@ -22,13 +21,11 @@ const KEPT_NODES = 1 << 18;
 export class Unigram {
   readonly #pieces: UnigramPieces;
   readonly #trie: PieceTrie;
-  readonly #pace: Pace;
   #kept: Nodes | undefined;
 
   /** A pause may call `split` for another text. */
-  constructor(pieces: UnigramPieces, pace: Pace) {
+  constructor(pieces: UnigramPieces) {
     this.#pieces = pieces;
-    this.#pace = pace;
     this.#trie = new PieceTrie(pieces.texts);
   }
 
@@ -39,13 +36,11 @@ export class Unigram {
     this.#kept = undefined;
     nodes.clear(characters.length);
     for (let at = 0; at < characters.length; at += 1) {
-      this.#pace.step();
       this.#begin(at, characters, nodes);
     }
     const path: string[] = [];
     let node = characters.length === 0 ? NONE : nodes.best(characters.length, 0);
     for (; node !== NONE; node = nodes.before[node]!) {
-      this.#pace.step();
       const piece = nodes.piece[node]!;
       path.push(
         piece === UNKNOWN

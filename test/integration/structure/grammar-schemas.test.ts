@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkedSchema } from '../../../src/structure/schema-check.js';
+import { checkedSchema } from '../../../src/structure/schema.js';
 import { compiledSource } from '../../support/compiled-source.js';
 import { allowedOf, bytesOf, type GrammarRun, grammarRun, randomText } from '../../support/grammar-run.js';
 
@@ -159,7 +159,11 @@ describe('answers that follow a schema', () => {
 
   it.each(Object.entries(SCHEMAS))('have %s', async (_, schema) => {
     const validate = ajv.compile(schema);
-    const grammar = { kind: 'json' as const, schema: checkedSchema(schema, 'x'), closed: true };
+    const grammar = {
+      kind: 'json' as const,
+      schema: checkedSchema(schema, 'x', { closed: true }),
+      closed: true,
+    };
     const texts = new Set<string>();
     let ended = 0;
     for (let seed = 1; seed <= 25; seed += 1) {
@@ -183,7 +187,11 @@ describe('answers that follow a schema', () => {
       properties: { 'b"x': { type: 'null' }, 'c\\': { type: 'null' } },
       additionalProperties: { type: 'boolean' },
     };
-    const grammar = { kind: 'json' as const, schema: checkedSchema(schema, 'x'), closed: true };
+    const grammar = {
+      kind: 'json' as const,
+      schema: checkedSchema(schema, 'x', { closed: true }),
+      closed: true,
+    };
     for (const begun of ['{"b"', '{"c"']) {
       const matcher = await run.open(grammar);
       for (const id of bytesOf(begun)) {

@@ -63,7 +63,7 @@ describe('the parameters of a forced call', () => {
   ])('may not be %s', (_, parameters) => {
     const { code, message, param } = errorOf(() => forced([tool(undefined), tool(parameters)]));
     expect([code, param]).toEqual(['invalid_request', 'tools.1.function.parameters']);
-    expect(message).toMatch(/^The parameters of the function "f" allow values that are no objects/);
+    expect(message).toMatch(/allows values that are no objects/);
   });
 
   it('may have very many ways to the same schema', () => {
