@@ -56,7 +56,7 @@ async function schemaEbnf(
   return text + basic.join('') + rules.text;
 }
 
-/** A name in quotation marks that is none of `names`: of ASCII without escapes, so that none can be written otherwise. */
+/** A quoted name that is none of `names`, of ASCII without escapes, so that no name has a second spelling. */
 function otherName(names: readonly string[], rules: Rules): string {
   const restOf = (own: readonly string[], at: number): string => {
     const next = new Set(own.map((name) => name[at] ?? ''));

@@ -25,7 +25,7 @@ async function all(): Promise<Command[]> {
   const loaded = await Promise.all(Object.values(COMMANDS).map((load) => load()));
   const commands = loaded.flatMap((command) => [command, ...command.commands]);
   // The --help of bench is the laboratory's.
-  return commands.filter((command) => !['bench', 'train'].includes(command.name()));
+  return commands.filter((command) => command.name() !== 'bench');
 }
 
 describe.each([80, 120])('--help of every command on %i columns', (width) => {
