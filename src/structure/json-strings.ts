@@ -9,14 +9,16 @@ const MOST_TEXT = 16 << 20;
 /** Rules behind those of the library. */
 export class Rules {
   readonly #names = new Map<string, string>();
-  #characters = 0;
+  /** Of characters and classes, by how patterns write them. */
+  readonly characters = new Map<string, string>();
+  #length = 0;
 
   /** The name of the rule with this body. */
   add(body: string): string {
     const known = this.#names.get(body);
     if (known !== undefined) return known;
-    this.#characters += body.length;
-    if (this.#characters > MOST_TEXT) throw new Error(`its grammar has more than ${MOST_TEXT} characters`);
+    this.#length += body.length;
+    if (this.#length > MOST_TEXT) throw new Error(`its grammar has more than ${MOST_TEXT} characters`);
     const name = `own_${this.#names.size}`;
     this.#names.set(body, name);
     return name;
@@ -80,7 +82,11 @@ export function textOfPattern(pattern: string, rules: Rules): string {
     else if (/^[(|)]/.test(token)) {
       depth += { '(': 1, ')': -1 }[token[0]!] ?? 0;
       body += ` ${token[0]}`;
-    } else body += ` ${characterRule(token, rules)}`;
+    } else {
+      const known = rules.characters.get(token) ?? characterRule(token, rules);
+      rules.characters.set(token, known);
+      body += ` ${known}`;
+    }
   }
   endBranch();
   const whole = branches.join(' | ').replace(/(^|[(|])(?=\s*(?:[|)]|$))/g, '$1 "" ');

@@ -7,13 +7,15 @@ import { type Bound, INTEGER, NUMBER, numbersWithin } from './json-numbers.js';
 import { escapedText, literal, type Rules, textOfLength, textOfPattern } from './json-strings.js';
 import { STRING_FORMATS } from './string-formats.js';
 
-type Schema = { [keyword: string]: unknown };
+/** Constants of a schema that was read, which is JSON without them. */
+const VALUES = Symbol('values');
+type Schema = { [keyword: string]: unknown; [VALUES]?: readonly unknown[] };
 type Path = readonly string[];
 
 const MOST_CHARACTERS = 128 << 10;
 const MOST_SCHEMAS = 2_000;
-/** Keywords and names on the way to a schema. */
-const MOST_LEVELS = 64;
+/** Schemas within each other, also by references: the library reads them recursively. */
+const MOST_LEVELS = 48;
 /** Characters or items that a bound may name. */
 const MOST_REPEATS = 1_000;
 
@@ -99,6 +101,7 @@ class SchemaReader {
   /** Names among `#defs`. */
   readonly #references = new Map<unknown, string>();
   #schemas = 0;
+  #levels = 0;
 
   constructor(root: unknown, closed: boolean) {
     this.#root = root;
@@ -123,8 +126,15 @@ class SchemaReader {
 
   #schema(schema: unknown, path: Path): Schema {
     this.#schemas += 1;
+    this.#levels += 1;
     if (this.#schemas > MOST_SCHEMAS) refuse([], `it has more than ${MOST_SCHEMAS} schemas`);
-    if (path.length > MOST_LEVELS) refuse(path, 'it is nested too deep');
+    if (this.#levels > MOST_LEVELS) refuse(path, 'it is nested too deep');
+    const read = this.#read(schema, path);
+    this.#levels -= 1;
+    return read;
+  }
+
+  #read(schema: unknown, path: Path): Schema {
     if (schema === true) return {};
     if (!isSchema(schema)) refuse(path, `expected a JSON schema, found ${shown(schema)}`);
     const { nullable, ...own } = binding(schema);
@@ -140,8 +150,7 @@ class SchemaReader {
     if (alone === '$ref') return this.#reference(value, at);
     if (constants) return this.#constants(alone === 'const' ? [value] : listOf(value, at), own.type, at);
     const anyOf = listOf(value, at).map((each, index) => this.#schema(each, [...at, String(index)]));
-    const leaves = anyOf.map((each) => () => this.leaves(each));
-    if (alone === 'oneOf') this.#body(() => checkApart(leaves.map((each) => each())), at);
+    if (alone === 'oneOf') this.#body(() => checkApart(anyOf.map((each) => this.leaves(each))), at);
     return { anyOf };
   }
 
@@ -149,32 +158,29 @@ class SchemaReader {
   #merged({ allOf, ...own }: Schema, path: Path): unknown {
     const parts = listOf(allOf, path);
     if (parts.length === 1 && Object.keys(own).length === 0) return parts[0];
-    const all = [own, ...parts].map((part) => {
+    const all = [own, ...parts].flatMap((part): Schema[] => {
       const { $ref, ...others } = isSchema(part) ? binding(part) : { refused: part };
-      return $ref === undefined ? others : { ...others, ...binding(this.#named($ref, path) as Schema) };
+      return $ref === undefined ? [others] : [others, binding(this.#named($ref, path) as Schema)];
     });
     const entries = all.flatMap(({ properties }) => Object.entries(properties ?? {}));
     const properties = Object.fromEntries(entries);
     const fits = ({ type = 'object', properties: _properties, required: _required, ...others }: Schema) =>
       type === 'object' && Object.keys(others).length === 0;
     if (!all.every(fits) || Object.keys(properties).length < entries.length)
-      refuse(
-        path,
-        'a grammar can follow several schemas only where they are objects with different properties',
-      );
+      refuse(path, 'several schemas must be objects with different properties');
     return { type: 'object', properties, required: all.flatMap(({ required }) => required ?? []) };
   }
 
   #named(reference: unknown, path: Path): unknown {
     const { $id } = this.#root as Schema;
-    const own = String(reference).replace(typeof $id === 'string' ? $id : '', '');
-    let found = /^#(?:\/|$)/.test(own) ? this.#root : undefined;
-    for (const part of decoded(own).split('/').slice(1)) {
+    const given = String(reference);
+    const own = given.startsWith(`${$id}#`) ? given.slice(String($id).length) : given;
+    // A percent sign that encodes nothing stands for itself.
+    const [root, ...names] = decodeURIComponent(own.replace(/%(?![\da-f]{2})/gi, '%25')).split('/');
+    let found = root === '#' ? this.#root : undefined;
+    for (const part of names) {
       const name = part.replaceAll('~1', '/').replaceAll('~0', '~');
-      found =
-        typeof found === 'object' && found !== null && Object.hasOwn(found, name)
-          ? (found as Schema)[name]
-          : undefined;
+      found = Object.hasOwn(Object(found), name) ? (found as Schema)[name] : undefined;
     }
     if (isSchema(found) || found === true) return found;
     return refuse(path, `${shown(reference)} names no schema; expected one such as "#/$defs/name"`);
@@ -195,7 +201,7 @@ class SchemaReader {
     const kept = values.filter((value) => types.some((each) => isOfType(value, each)));
     if (kept.length === 0) refuse(path, `it has no value of the type ${types.join(' or ')}`);
     const body = this.#body(() => kept.map((value) => literal(jsonText(value))).join(' | '), path);
-    return { ...body, values: kept, ...(kept.every(isSchema) && { type: 'object' }) };
+    return { ...body, [VALUES]: kept, ...(kept.every(isSchema) && { type: 'object' }) };
   }
 
   /** A schema with values of our own. */
@@ -217,11 +223,8 @@ class SchemaReader {
     const types = schema.type === undefined ? implied : typesOf(schema.type, [...path, 'type']);
     const allowed = ['type', 'format', ...types.flatMap((type) => KEYWORDS[type]!)];
     const other = Object.keys(schema).find((name) => !allowed.includes(name));
-    if (other !== undefined)
-      refuse(
-        [...path, other],
-        `a grammar cannot follow "${other}" for the type ${types.join(' or ') || 'of any value'}`,
-      );
+    const where = `for the type ${types.join(' or ') || 'of any value'}`;
+    if (other !== undefined) refuse([...path, other], `a grammar cannot follow "${other}" ${where}`);
     const read = types.map((type) => this.#ofType(type, schema, path));
     return read.length === 1 ? read[0]! : read.length === 0 ? {} : { anyOf: read };
   }
@@ -238,18 +241,14 @@ class SchemaReader {
     // Beside a pattern, a format is a note: generators write both. Unknown formats are notes, too.
     const keyword = schema.pattern === undefined ? 'format' : 'pattern';
     const pattern = schema.pattern ?? STRING_FORMATS.get(schema.format);
-    const lengths = least !== undefined || most !== undefined;
-    if (pattern !== undefined && lengths)
-      refuse(path, `a grammar can follow either a length or the ${keyword}`);
-    if (pattern !== undefined)
-      return {
-        type: 'string',
-        ...this.#body((rules) => textOfPattern(String(pattern), rules), [...path, keyword]),
-      };
-    return {
-      type: 'string',
-      ...(lengths && this.#body((rules) => textOfLength(least ?? 0, most, rules), path)),
-    };
+    const own = { type: 'string' };
+    if (least === undefined && most === undefined) {
+      if (pattern === undefined) return own;
+      const at = [...path, keyword];
+      return { ...own, ...this.#body((rules) => textOfPattern(String(pattern), rules), at) };
+    }
+    if (pattern !== undefined) refuse(path, `a grammar can follow either a length or the ${keyword}`);
+    return { ...own, ...this.#body((rules) => textOfLength(least ?? 0, most, rules), path) };
   }
 
   #number(type: string, schema: Schema, path: Path): Schema {
@@ -257,13 +256,12 @@ class SchemaReader {
     if (wrong !== undefined) refuse([...path, wrong], `expected a number, found ${shown(schema[wrong])}`);
     if (BOUNDS.every((name) => schema[name] === undefined))
       return { type, ...this.#body(() => (type === 'integer' ? INTEGER : NUMBER), path) };
-    const [minimum, maximum, above, below, step = 1e-15] = BOUNDS.map(
-      (name) => schema[name] as number | undefined,
-    );
+    const bounds = BOUNDS.map((name) => schema[name] as number | undefined);
+    const [minimum, maximum, above, below, step = 1e-15] = bounds;
     const places = Array.from({ length: 16 }, (_, at) => at).find((at) => step === Number(`1e-${at}`));
     if (places === undefined)
       refuse([...path, 'multipleOf'], `a grammar can follow only 1, 0.1, 0.01 and so on, found ${step}`);
-    const [least, most] = [stricter(minimum, above, 1), stricter(maximum, below, -1)];
+    const [least, most] = [stricter(minimum, above, -Infinity), stricter(maximum, below, Infinity)];
     const body = numbersWithin(least, most, type === 'integer' ? 0 : places);
     if (body === '') refuse(path, 'its bounds leave no number of at most 15 digits');
     return { type, ...this.#body(() => body, path) };
@@ -284,93 +282,69 @@ class SchemaReader {
     const items = more !== false && fixed !== maxItems && this.#schema(more, [...path, others!]);
     if (items === false && minItems > fixed)
       refuse([...path, 'minItems'], `${minItems} items are more than the ${fixed} that it describes`);
-    return {
-      type: 'array',
-      ...(fixed > 0 && { prefixItems }),
-      items,
-      minItems,
-      ...(items !== false && maxItems !== undefined && { maxItems }),
-    };
+    const most = items !== false && maxItems !== undefined && { maxItems };
+    return { type: 'array', ...(fixed > 0 && { prefixItems }), items, minItems, ...most };
   }
 
   #object(schema: Schema, path: Path): Schema {
-    const {
-      properties: named,
-      required = [],
-      additionalProperties: others = !this.#closed || named === undefined,
-    } = schema;
+    const { properties: named, required: must = [], additionalProperties } = schema;
     if (named !== undefined && !isSchema(named))
       refuse([...path, 'properties'], `expected schemas by name, found ${shown(named)}`);
     const names = Object.keys(named ?? {});
-    const missing = [required].flat().find((name) => !names.includes(name as string));
+    const required = [must].flat();
+    const missing = required.find((name) => !names.includes(name as string));
     if (missing !== undefined) refuse([...path, 'required'], `${shown(missing)} is not among the properties`);
-    const properties = names.map((name) => [
-      nameText(name),
-      this.#schema(named![name], [...path, 'properties', name]),
-    ]);
-    const additionalProperties = others !== false && this.#schema(others, [...path, 'additionalProperties']);
-    if (additionalProperties !== false) for (const name of names) this.#names.add(name);
-    return {
-      type: 'object',
-      properties: Object.fromEntries(properties),
-      required: [required].flat().map(nameText),
-      additionalProperties,
-    };
+    const read = names.map((name) => this.#schema(named![name], [...path, 'properties', name]));
+    const properties = Object.fromEntries(read.map((each, at) => [nameText(names[at]!), each]));
+    const more = additionalProperties ?? (named === undefined || !this.#closed);
+    const others = more !== false && this.#schema(more, [...path, 'additionalProperties']);
+    if (others !== false) for (const name of names) this.#names.add(name);
+    return { type: 'object', properties, required: required.map(nameText), additionalProperties: others };
   }
 }
 
 /** Throws where a value could follow two schemas, as far as their types and constants tell. */
 function checkApart(branches: readonly (readonly Schema[])[]): string {
-  const all = branches.flatMap((leaves, branch) => leaves.map((leaf) => ({ leaf, branch })));
+  const why =
+    'its schemas must differ in type or in a constant, that of a required property; "anyOf" needs neither';
   for (const type of ['object', 'array', 'string', 'number', 'boolean', 'null']) {
-    const found = all.filter(({ leaf }) => {
-      const own = leaf.type === 'integer' ? 'number' : leaf.type;
-      return Array.isArray(leaf.values)
-        ? leaf.values.some((value) => isOfType(value, type))
-        : own === undefined || own === type;
-    });
-    const leaves = found.map(({ leaf }) => leaf);
-    const property = (name: string) =>
-      leaves.map(
-        ({ properties = {}, required = [] }) =>
-          ((required as string[]).includes(name) ? (properties as Schema)[name] : {}) as Schema,
-      );
-    const apart =
-      differ(leaves) || ((leaves[0]?.required ?? []) as string[]).some((name) => differ(property(name)));
-    if (new Set(found.map(({ branch }) => branch)).size > 1 && !apart)
-      throw new Error(
-        'its schemas must differ in their types, or in the constant of a required property; "anyOf" needs neither',
-      );
+    const found = branches.map((leaves) => leaves.filter((leaf) => allows(leaf, type)));
+    const leaves = found.flat();
+    const required = (leaves[0]?.required ?? []) as string[];
+    if (found.filter(({ length }) => length > 0).length < 2 || differ(leaves)) continue;
+    if (!required.some((name) => differ(leaves.map((leaf) => requiredProperty(leaf, name)))))
+      throw new Error(why);
   }
   return '""';
 }
 
+function allows({ type: own, [VALUES]: values }: Schema, type: string): boolean {
+  if (values !== undefined) return values.some((value) => isOfType(value, type));
+  return own === undefined || own === type || (own === 'integer' && type === 'number');
+}
+
+function requiredProperty({ properties, required }: Schema, name: string): Schema {
+  return Array.isArray(required) && required.includes(name) ? ((properties as Schema)[name] as Schema) : {};
+}
+
 /** Whether all have lists of constants, and none is in two of them. */
 function differ(schemas: readonly Schema[]): boolean {
-  const lists = schemas.map(({ values }) => values as unknown[] | undefined);
-  const texts = lists.flatMap((values) => [...new Set(values?.map((value) => JSON.stringify(value)))]);
-  return lists.every((values) => values !== undefined) && new Set(texts).size === texts.length;
+  const lists = schemas.map(({ [VALUES]: values }) => new Set(values?.map((value) => JSON.stringify(value))));
+  const all = new Set(lists.flatMap((values) => [...values]));
+  return lists.every(({ size }) => size > 0) && all.size === lists.reduce((sum, { size }) => sum + size, 0);
 }
 
 /** The keywords that bind values. Generators of schemas write others, and some that leave every value as it is. */
 function binding(schema: Schema): Schema {
-  const { required, propertyNames } = schema;
-  const idle: Schema = {
-    uniqueItems: false,
-    nullable: false,
-    propertyNames:
-      isSchema(propertyNames) && propertyNames.type === 'string' && Object.keys(propertyNames).length === 1
-        ? propertyNames
-        : {},
-  };
-  const least = new Set([required ?? []].flat()).size;
-  const binds = ([name, value]: [string, unknown]) =>
-    value !== undefined &&
-    !NOTES.has(name) &&
-    !name.startsWith('x-') &&
-    value !== idle[name] &&
-    !(name === 'minProperties' && Number(value) <= least);
-  return Object.fromEntries(Object.entries(schema).filter(binds));
+  const least = new Set([schema.required ?? []].flat()).size;
+  const idle = ([name, value]: [string, unknown]) =>
+    value === undefined ||
+    NOTES.has(name) ||
+    name.startsWith('x-') ||
+    (value === false && (name === 'uniqueItems' || name === 'nullable')) ||
+    (name === 'minProperties' && Number(value) <= least) ||
+    (name === 'propertyNames' && JSON.stringify(value) === '{"type":"string"}');
+  return Object.fromEntries(Object.entries(schema).filter((entry) => !idle(entry)));
 }
 
 function listOf(value: unknown, path: Path): unknown[] {
@@ -394,37 +368,25 @@ function isOfType(value: unknown, type: string): boolean {
 }
 
 function countsOf(schema: Schema, least: string, most: string, path: Path): (number | undefined)[] {
-  for (const name of [least, most]) {
+  const [from, to] = [least, most].map((name) => {
     const value = schema[name];
     if (
-      value !== undefined &&
-      !(Number.isInteger(value) && 0 <= (value as number) && (value as number) <= MOST_REPEATS)
+      value === undefined ||
+      (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= MOST_REPEATS)
     )
-      refuse(
-        [...path, name],
-        `expected a whole number up to the limit of ${MOST_REPEATS}, found ${shown(value)}`,
-      );
-  }
-  const [from, to] = [schema[least], schema[most]] as (number | undefined)[];
+      return value as number | undefined;
+    const why = `expected a whole number up to the limit of ${MOST_REPEATS}, found ${shown(value)}`;
+    return refuse([...path, name], why);
+  });
   if (from! > to!) refuse(path, `"${least}" of ${from} is above "${most}" of ${to}`);
   return [from, to];
 }
 
-/** `sign` is that of values beyond the bound, within the range. */
-function stricter(inclusive: number | undefined, exclusive: number | undefined, sign: number): Bound {
-  const [own, other] = [inclusive, exclusive].map(
-    (value) => sign * (value ?? -sign * Number.POSITIVE_INFINITY),
-  ) as [number, number];
-  return { value: sign * Math.max(own, other), inclusive: own > other };
-}
-
-/** A reference is a part of a URI. One that is encoded wrongly stands for itself. */
-function decoded(reference: string): string {
-  try {
-    return decodeURIComponent(reference);
-  } catch {
-    return reference;
-  }
+/** `none` is the value of a missing bound. */
+function stricter(inclusive: number | undefined, exclusive: number | undefined, none: number): Bound {
+  const [own = none, other = none] = [inclusive, exclusive];
+  const wins = none < 0 ? own > other : own < other;
+  return { value: wins ? own : other, inclusive: wins };
 }
 
 /** A name as the library puts it into its EBNF: it writes names as they are. */

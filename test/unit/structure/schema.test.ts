@@ -101,7 +101,7 @@ describe('a JSON schema', () => {
     ['a reference with a slash in a name', { $ref: '#/$defs/a~1b~0c', $defs: { 'a/b~c': {} } }],
     ['a reference with an encoded tilde', { $ref: '#/$defs/a%7E1b', $defs: { 'a/b': {} } }],
     ['a reference to a name with a percent sign', { $ref: '#/$defs/50%', $defs: { '50%': {} } }],
-    ['many levels', nested(64)],
+    ['many levels', nested(47)],
     ['many properties', wide(2_000 - 1)],
   ])('may have %s', (_, schema) => {
     expect(reasonOf(schema)).toBe('accepted');
@@ -145,13 +145,9 @@ describe('a JSON schema', () => {
     ],
     ['an anchor inside of a pattern', { type: 'string', pattern: '(^a)' }, /at pattern .*"\^"/],
     ['a word boundary', { type: 'string', pattern: '\\ba' }, /at pattern .*"\\b"/],
-    [
-      'kinds that are alike',
-      { oneOf: [{ type: 'integer' }, { type: 'number' }] },
-      /must differ in their types/,
-    ],
-    ['lists that are alike', { oneOf: [{ const: [1] }, { enum: [2, [1]] }] }, /must differ in their types/],
-    ['numbers that are alike', { oneOf: [{ const: 0 }, { const: -0 }] }, /must differ in their types/],
+    ['kinds that are alike', { oneOf: [{ type: 'integer' }, { type: 'number' }] }, /must differ in type/],
+    ['lists that are alike', { oneOf: [{ const: [1] }, { enum: [2, [1]] }] }, /must differ in type/],
+    ['numbers that are alike', { oneOf: [{ const: 0 }, { const: -0 }] }, /must differ in type/],
     ['no values', { enum: [] }, /at enum .*expected a list/],
     ['bounds without a number', { type: 'integer', exclusiveMinimum: 3, maximum: 3 }, /leave no number/],
     ['a large bound', { type: 'number', minimum: 1e15 }, /leave no number of at most 15 digits/],
@@ -174,7 +170,7 @@ describe('a JSON schema', () => {
       { type: 'array', prefixItems: [{}], minItems: 2 },
       /2 items are more than the 1/,
     ],
-    ['too many levels', nested(65), /it is nested too deep/],
+    ['too many levels', nested(48), /it is nested too deep/],
     [
       'a constant of very many levels',
       { const: JSON.parse('['.repeat(60_000) + ']'.repeat(60_000)) },
