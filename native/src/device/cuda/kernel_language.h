@@ -48,8 +48,9 @@ void launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream,
             std::type_identity_t<Parameters>... arguments) {
-  // clang-format off: it takes >>> apart, which nvcc does not read.
-  kernel<<<shape.grid, shape.block, shape.shared_bytes, stream> > >(arguments...);
+  // The formatter takes >>> apart, which nvcc does not read.
+  // clang-format off
+  kernel<<<shape.grid, shape.block, shape.shared_bytes, stream>>>(arguments...);
   // clang-format on
 }
 
