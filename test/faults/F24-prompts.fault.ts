@@ -43,9 +43,9 @@ fault('F24', 'prompt bombs', async (report) => {
   await subject.goodUntil(delay(3_000));
   const quiet = await lagMs();
   let [served, refused] = [0, 0];
-  const send = async (path: string, body: object | string | Buffer) => {
+  const send = async (path: string, body: object | string | Buffer, others: number[] = []) => {
     const { status, text } = await subject.ask(path, { method: 'POST', body });
-    expect([200, 400, 413, 422], `${path} ${text.slice(0, 300)}`).toContain(status);
+    expect([200, 400, 413, 422, ...others], `${path} ${text.slice(0, 300)}`).toContain(status);
     if (status === 200) served += 1;
     else refused += 1;
   };
@@ -89,12 +89,9 @@ fault('F24', 'prompt bombs', async (report) => {
   [served, refused] = [0, 0];
   for (const [what, schema, allowed] of DEAR_SCHEMAS) {
     const before = refused;
-    await send('/v1/completions', {
-      prompt: 'a',
-      max_tokens: 2,
-      response_format: responseFormat(schema),
-    });
+    const format = { response_format: responseFormat(schema) };
     // The engine may refuse what takes it too long to compile.
+    await send('/v1/completions', { prompt: 'a', max_tokens: 2, ...format }, [503]);
     if (!allowed) expect(refused, what).toBe(before + 1);
   }
   report.note(`${DEAR_SCHEMAS.length} schemas that are dear to check: ${served} served, ${refused} refused`);
