@@ -3,13 +3,11 @@
  * would let through wrongly a body of our own, and refuses by name what no grammar can follow.
  */
 import { SidaError } from '../errors.js';
+import { checkApart, isOfType, isSchema, type Schema, VALUES } from './alternatives.js';
 import { type Bound, INTEGER, NUMBER, numbersWithin } from './json-numbers.js';
 import { escapedText, literal, type Rules, textOfLength, textOfPattern } from './json-strings.js';
 import { STRING_FORMATS } from './string-formats.js';
 
-/** Constants of a schema that was read, which is JSON without them. */
-const VALUES = Symbol('values');
-type Schema = { [keyword: string]: unknown; [VALUES]?: readonly unknown[] };
 type Path = readonly string[];
 
 const MOST_CHARACTERS = 128 << 10;
@@ -46,10 +44,6 @@ function refuse(path: Path, why: string): never {
 
 function shown(value: unknown): string {
   return (JSON.stringify(value) ?? 'nothing').slice(0, 60);
-}
-
-function isSchema(value: unknown): value is Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 interface SchemaOptions {
@@ -303,37 +297,6 @@ class SchemaReader {
   }
 }
 
-/** Throws where a value could follow two schemas, as far as their types and constants tell. */
-function checkApart(branches: readonly (readonly Schema[])[]): string {
-  const why =
-    'its schemas must differ in type or in a constant, that of a required property; "anyOf" needs neither';
-  for (const type of ['object', 'array', 'string', 'number', 'boolean', 'null']) {
-    const found = branches.map((leaves) => leaves.filter((leaf) => allows(leaf, type)));
-    const leaves = found.flat();
-    const required = (leaves[0]?.required ?? []) as string[];
-    if (found.filter(({ length }) => length > 0).length < 2 || differ(leaves)) continue;
-    if (!required.some((name) => differ(leaves.map((leaf) => requiredProperty(leaf, name)))))
-      throw new Error(why);
-  }
-  return '""';
-}
-
-function allows({ type: own, [VALUES]: values }: Schema, type: string): boolean {
-  if (values !== undefined) return values.some((value) => isOfType(value, type));
-  return own === undefined || own === type || (own === 'integer' && type === 'number');
-}
-
-function requiredProperty({ properties, required }: Schema, name: string): Schema {
-  return Array.isArray(required) && required.includes(name) ? ((properties as Schema)[name] as Schema) : {};
-}
-
-/** Whether all have lists of constants, and none is in two of them. */
-function differ(schemas: readonly Schema[]): boolean {
-  const lists = schemas.map(({ [VALUES]: values }) => new Set(values?.map((value) => JSON.stringify(value))));
-  const all = new Set(lists.flatMap((values) => [...values]));
-  return lists.every(({ size }) => size > 0) && all.size === lists.reduce((sum, { size }) => sum + size, 0);
-}
-
 /** The keywords that bind values. Generators of schemas write others, and some that leave every value as it is. */
 function binding(schema: Schema): Schema {
   const least = new Set([schema.required ?? []].flat()).size;
@@ -358,13 +321,6 @@ function typesOf(value: unknown, path: Path): string[] {
   const unknown = types.find((type) => !Object.hasOwn(KEYWORDS, String(type)));
   if (types.length > 0 && unknown === undefined) return types;
   return refuse(path, `expected one of ${Object.keys(KEYWORDS).join(', ')}, found ${shown(unknown)}`);
-}
-
-function isOfType(value: unknown, type: string): boolean {
-  if (type === 'null') return value === null;
-  if (type === 'array') return Array.isArray(value);
-  if (type === 'object') return isSchema(value);
-  return type === 'integer' ? Number.isInteger(value) : typeof value === type;
 }
 
 function countsOf(schema: Schema, least: string, most: string, path: Path): (number | undefined)[] {
