@@ -256,9 +256,7 @@ class SchemaReader {
     if (places === undefined)
       refuse([...path, 'multipleOf'], `a grammar can follow only 1, 0.1, 0.01 and so on, found ${step}`);
     const [least, most] = [stricter(minimum, above, -Infinity), stricter(maximum, below, Infinity)];
-    const body = numbersWithin(least, most, type === 'integer' ? 0 : places);
-    if (body === '') refuse(path, 'its bounds leave no number of at most 15 digits');
-    return { type, ...this.#body(() => body, path) };
+    return { type, ...this.#body(() => numbersWithin(least, most, type === 'integer' ? 0 : places), path) };
   }
 
   #array(schema: Schema, path: Path): Schema {
@@ -286,7 +284,7 @@ class SchemaReader {
       refuse([...path, 'properties'], `expected schemas by name, found ${shown(named)}`);
     const names = Object.keys(named ?? {});
     const required = [must].flat();
-    const missing = required.find((name) => !names.includes(name as string));
+    const missing = required.find((name) => !Object.hasOwn(named ?? {}, String(name)));
     if (missing !== undefined) refuse([...path, 'required'], `${shown(missing)} is not among the properties`);
     const read = names.map((name) => this.#schema(named![name], [...path, 'properties', name]));
     const properties = Object.fromEntries(read.map((each, at) => [nameText(names[at]!), each]));

@@ -1,5 +1,6 @@
 /** Grammars as the structural tags that the library compiles. */
 import type { GrammarFormat, StructuralTagFormat } from '@mlc-ai/web-xgrammar';
+import { overlap } from '../text/stop-strings.js';
 import { CONTROL_MARK, type Grammar } from './grammar.js';
 import { INTEGER, NUMBER } from './json-numbers.js';
 import { escapedText, literal, MARK, Rules, STRING_RULES } from './json-strings.js';
@@ -93,11 +94,4 @@ function textUntil(end: string): string {
     return `${ruleOf(matched)} ::= ${[...next, `[^${NEVER}${escapedText(own.join(''))}] root`].join(' | ')}\n`;
   });
   return rules.join('');
-}
-
-/** Length of the longest end of `text` that `word` begins with. */
-function overlap(text: string, word: string): number {
-  let length = Math.min(text.length, word.length);
-  while (!text.endsWith(word.slice(0, length))) length -= 1;
-  return length;
 }
