@@ -217,7 +217,7 @@ class SchemaReader {
     const types = schema.type === undefined ? implied : typesOf(schema.type, [...path, 'type']);
     const allowed = ['type', 'format', ...types.flatMap((type) => KEYWORDS[type]!)];
     const other = Object.keys(schema).find((name) => !allowed.includes(name));
-    const where = `for the type ${types.join(' or ') || 'of any value'}`;
+    const where = types.length > 0 ? `for the type ${types.join(' or ')}` : 'in a schema without a type';
     if (other !== undefined) refuse([...path, other], `a grammar cannot follow "${other}" ${where}`);
     const read = types.map((type) => this.#ofType(type, schema, path));
     return read.length === 1 ? read[0]! : read.length === 0 ? {} : { anyOf: read };
