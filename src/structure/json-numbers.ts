@@ -12,13 +12,15 @@ export interface Bound {
   inclusive: boolean;
 }
 
-/** `places` is the number of digits that may stand behind the point. Empty if no number is within. */
+/** `places` is the number of digits that may stand behind the point. Throws an Error where no number is within. */
 export function numbersWithin(least: Bound, most: Bound, places: number): string {
   const opposite = ({ value, inclusive }: Bound) => ({ value: -value, inclusive });
   const from = (bound: Bound, inclusive: boolean) => (bound.value < 0 ? { value: 0, inclusive } : bound);
   const negative = magnitudes(from(opposite(most), false), opposite(least), places);
   const positive = magnitudes(from(least, true), most, places);
-  return [...negative.map((body) => `"-" ${body}`), ...positive].join(' | ');
+  const all = [...negative.map((body) => `"-" ${body}`), ...positive];
+  if (all.length === 0) throw new Error(`its bounds leave no number of at most ${DIGITS} digits`);
+  return all.join(' | ');
 }
 
 /** Numbers without a sign. */

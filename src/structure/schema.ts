@@ -3,13 +3,11 @@
  * would let through wrongly a body of our own, and refuses by name what no grammar can follow.
  */
 import { SidaError } from '../errors.js';
+import { checkApart, isOfType, isSchema, type Schema, VALUES } from './alternatives.js';
 import { type Bound, INTEGER, NUMBER, numbersWithin } from './json-numbers.js';
 import { escapedText, literal, type Rules, textOfLength, textOfPattern } from './json-strings.js';
 import { STRING_FORMATS } from './string-formats.js';
 
-/** Constants of a schema that was read, which is JSON without them. */
-const VALUES = Symbol('values');
-type Schema = { [keyword: string]: unknown; [VALUES]?: readonly unknown[] };
 type Path = readonly string[];
 
 const MOST_CHARACTERS = 128 << 10;
@@ -46,10 +44,6 @@ function refuse(path: Path, why: string): never {
 
 function shown(value: unknown): string {
   return (JSON.stringify(value) ?? 'nothing').slice(0, 60);
-}
-
-function isSchema(value: unknown): value is Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 interface SchemaOptions {
@@ -223,7 +217,7 @@ class SchemaReader {
     const types = schema.type === undefined ? implied : typesOf(schema.type, [...path, 'type']);
     const allowed = ['type', 'format', ...types.flatMap((type) => KEYWORDS[type]!)];
     const other = Object.keys(schema).find((name) => !allowed.includes(name));
-    const where = `for the type ${types.join(' or ') || 'of any value'}`;
+    const where = types.length > 0 ? `for the type ${types.join(' or ')}` : 'in a schema without a type';
     if (other !== undefined) refuse([...path, other], `a grammar cannot follow "${other}" ${where}`);
     const read = types.map((type) => this.#ofType(type, schema, path));
     return read.length === 1 ? read[0]! : read.length === 0 ? {} : { anyOf: read };
@@ -262,9 +256,7 @@ class SchemaReader {
     if (places === undefined)
       refuse([...path, 'multipleOf'], `a grammar can follow only 1, 0.1, 0.01 and so on, found ${step}`);
     const [least, most] = [stricter(minimum, above, -Infinity), stricter(maximum, below, Infinity)];
-    const body = numbersWithin(least, most, type === 'integer' ? 0 : places);
-    if (body === '') refuse(path, 'its bounds leave no number of at most 15 digits');
-    return { type, ...this.#body(() => body, path) };
+    return { type, ...this.#body(() => numbersWithin(least, most, type === 'integer' ? 0 : places), path) };
   }
 
   #array(schema: Schema, path: Path): Schema {
@@ -292,7 +284,7 @@ class SchemaReader {
       refuse([...path, 'properties'], `expected schemas by name, found ${shown(named)}`);
     const names = Object.keys(named ?? {});
     const required = [must].flat();
-    const missing = required.find((name) => !names.includes(name as string));
+    const missing = required.find((name) => !Object.hasOwn(named ?? {}, String(name)));
     if (missing !== undefined) refuse([...path, 'required'], `${shown(missing)} is not among the properties`);
     const read = names.map((name) => this.#schema(named![name], [...path, 'properties', name]));
     const properties = Object.fromEntries(read.map((each, at) => [nameText(names[at]!), each]));
@@ -301,37 +293,6 @@ class SchemaReader {
     if (others !== false) for (const name of names) this.#names.add(name);
     return { type: 'object', properties, required: required.map(nameText), additionalProperties: others };
   }
-}
-
-/** Throws where a value could follow two schemas, as far as their types and constants tell. */
-function checkApart(branches: readonly (readonly Schema[])[]): string {
-  const why =
-    'its schemas must differ in type or in a constant, that of a required property; "anyOf" needs neither';
-  for (const type of ['object', 'array', 'string', 'number', 'boolean', 'null']) {
-    const found = branches.map((leaves) => leaves.filter((leaf) => allows(leaf, type)));
-    const leaves = found.flat();
-    const required = (leaves[0]?.required ?? []) as string[];
-    if (found.filter(({ length }) => length > 0).length < 2 || differ(leaves)) continue;
-    if (!required.some((name) => differ(leaves.map((leaf) => requiredProperty(leaf, name)))))
-      throw new Error(why);
-  }
-  return '""';
-}
-
-function allows({ type: own, [VALUES]: values }: Schema, type: string): boolean {
-  if (values !== undefined) return values.some((value) => isOfType(value, type));
-  return own === undefined || own === type || (own === 'integer' && type === 'number');
-}
-
-function requiredProperty({ properties, required }: Schema, name: string): Schema {
-  return Array.isArray(required) && required.includes(name) ? ((properties as Schema)[name] as Schema) : {};
-}
-
-/** Whether all have lists of constants, and none is in two of them. */
-function differ(schemas: readonly Schema[]): boolean {
-  const lists = schemas.map(({ [VALUES]: values }) => new Set(values?.map((value) => JSON.stringify(value))));
-  const all = new Set(lists.flatMap((values) => [...values]));
-  return lists.every(({ size }) => size > 0) && all.size === lists.reduce((sum, { size }) => sum + size, 0);
 }
 
 /** The keywords that bind values. Generators of schemas write others, and some that leave every value as it is. */
@@ -358,13 +319,6 @@ function typesOf(value: unknown, path: Path): string[] {
   const unknown = types.find((type) => !Object.hasOwn(KEYWORDS, String(type)));
   if (types.length > 0 && unknown === undefined) return types;
   return refuse(path, `expected one of ${Object.keys(KEYWORDS).join(', ')}, found ${shown(unknown)}`);
-}
-
-function isOfType(value: unknown, type: string): boolean {
-  if (type === 'null') return value === null;
-  if (type === 'array') return Array.isArray(value);
-  if (type === 'object') return isSchema(value);
-  return type === 'integer' ? Number.isInteger(value) : typeof value === type;
 }
 
 function countsOf(schema: Schema, least: string, most: string, path: Path): (number | undefined)[] {

@@ -1,5 +1,6 @@
 /** Grammars as the structural tags that the library compiles. */
 import type { GrammarFormat, StructuralTagFormat } from '@mlc-ai/web-xgrammar';
+import { overlap } from '../text/stop-strings.js';
 import { CONTROL_MARK, type Grammar } from './grammar.js';
 import { INTEGER, NUMBER } from './json-numbers.js';
 import { escapedText, literal, MARK, Rules, STRING_RULES } from './json-strings.js';
@@ -28,9 +29,10 @@ function ebnf(grammar: string): GrammarFormat {
   return { type: 'grammar', grammar };
 }
 
-const BASIC: Record<string, string> = { ...STRING_RULES, basic_integer: INTEGER, basic_number: NUMBER };
+/** Rules of ours in place of the library's. */
+const OWN: Record<string, string> = { ...STRING_RULES, basic_integer: INTEGER, basic_number: NUMBER };
 
-/** The library's rules of the schema, where some are replaced by ours. */
+/** The schema as EBNF: rules of the library, and ours. */
 async function schemaEbnf(
   { schema, closed }: Grammar & { kind: 'json' },
   write: SchemaWriter,
@@ -38,45 +40,40 @@ async function schemaEbnf(
   const rules = new Rules();
   const read = readSchema(JSON.parse(schema), { closed });
   const bodies = read.bodies(rules);
+  const other = rules.add(otherName(read.names));
   const mended = (body: string) =>
     body
       // Texts of JSON have their quotation marks inside of those of EBNF.
       .replace(/"(\d+)"/g, (_, at: string) => rules.add(bodies[Number(at)]!))
       // Names behind and before those that an object names.
-      .replace(
-        /(^\(", "|\|) basic_string ": "/g,
-        (_, before: string) => `${before} ${otherName(read.names, rules)} ": "`,
-      );
+      .replace(/(^\(", "|\|) basic_string ": "/g, `$1 ${other} ": "`);
   const ruleOf = (_line: string, name: string, body: string) => {
-    if (BASIC[name] !== undefined) return '';
+    if (OWN[name] !== undefined) return '';
     return `${name} ::= ${name.startsWith('basic_') ? body : mended(body)}`;
   };
   const text = (await write(JSON.stringify(read.schema))).replace(/^(\w+) ::= (.*)$/gm, ruleOf);
-  const basic = Object.entries(BASIC).map(([name, body]) => `${name} ::= ${body}\n`);
-  return text + basic.join('') + rules.text;
+  const own = Object.entries(OWN).map(([name, body]) => `${name} ::= ${body}\n`);
+  return text + own.join('') + rules.text;
 }
 
-/** A quoted name that is none of `names`, of ASCII without escapes, so that no name has a second spelling. */
-function otherName(names: readonly string[], rules: Rules): string {
-  const restOf = (own: readonly string[], at: number): string => {
-    const next = new Set(own.map((name) => name[at] ?? ''));
-    const others = PRINTABLE.filter((letter) => !next.has(letter)).join('');
-    const branches = PRINTABLE.filter((letter) => next.has(letter)).map(
-      (letter) =>
-        `${literal(letter)} (${restOf(
-          own.filter((name) => name[at] === letter),
-          at + 1,
-        )})`,
-    );
-    return [...branches, ...(next.has('') ? [] : [MARK]), `[${escapedText(others)}] basic_other`].join(' | ');
-  };
-  return rules.add(`${MARK} (${restOf(names, 0)})`);
-}
-
-/** Characters of names. Those that JSON writes with escapes are none. */
-const PRINTABLE = Array.from({ length: 95 }, (_, at) => String.fromCharCode(0x20 + at)).filter(
+/** Characters of ASCII that JSON writes without escapes. */
+const PLAIN = Array.from({ length: 95 }, (_, at) => String.fromCharCode(0x20 + at)).filter(
   (letter) => letter !== '"' && letter !== '\\',
 );
+
+/** A name in quotation marks that is none of `names`: of ASCII and without escapes, so that it has one spelling. */
+function otherName(names: readonly string[]): string {
+  const restOf = (own: readonly string[], at: number): string => {
+    const next = new Set(own.map((name) => name[at] ?? ''));
+    const others = PLAIN.filter((letter) => !next.has(letter)).join('');
+    const branches = PLAIN.filter((letter) => next.has(letter)).map((letter) => {
+      const longer = own.filter((name) => name[at] === letter);
+      return `${literal(letter)} (${restOf(longer, at + 1)})`;
+    });
+    return [...branches, ...(next.has('') ? [] : [MARK]), `[${escapedText(others)}] basic_other`].join(' | ');
+  };
+  return `${MARK} (${restOf(names, 0)})`;
+}
 
 /** Characters that no free text has: control tokens begin with one of them. */
 const NEVER = '\\u0000-\\u0008';
@@ -97,11 +94,4 @@ function textUntil(end: string): string {
     return `${ruleOf(matched)} ::= ${[...next, `[^${NEVER}${escapedText(own.join(''))}] root`].join(' | ')}\n`;
   });
   return rules.join('');
-}
-
-/** Length of the longest end of `text` that `word` begins with. */
-function overlap(text: string, word: string): number {
-  let length = Math.min(text.length, word.length);
-  while (!text.endsWith(word.slice(0, length))) length -= 1;
-  return length;
 }

@@ -1,8 +1,8 @@
 /** The bytes of every token, in the byte-level alphabet that xgrammar reads: one character for each byte. */
 
-import { tokenText } from '../text/chat/token-text.js';
+import { tokenText } from '../text/chat/shown-text.js';
 import type { TokenTexts } from '../text/detokenizer.js';
-import { BYTE_CHARACTERS, byteLevelBytes, byteOf } from '../text/token-bytes.js';
+import { BYTE_CHARACTERS, byteLevelBytes, byteOf } from '../text/token-name.js';
 import type { TokenizerFile } from '../text/tokenizing/tokenizer-file.js';
 import { piecesOf } from '../text/tokenizing/tokenizer-file.js';
 import { CONTROL_MARK } from './grammar.js';

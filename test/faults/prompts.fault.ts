@@ -37,9 +37,9 @@ serverFault('prompt bombs', {}, async (subject, report) => {
     const ms = (figure: string) => 1000 * value(`sida_nodejs_eventloop_lag_${figure}_seconds`);
     return { p99: ms('p99'), most: ms('max') };
   };
-  const send = async (path: string, body: object | string | Buffer) => {
+  const send = async (path: string, body: object | string | Buffer, others: number[] = []) => {
     const { status, text } = await subject.ask(path, { method: 'POST', body });
-    expect([200, 400, 413, 422], `${path} ${text.slice(0, 300)}`).toContain(status);
+    expect([200, 400, 413, 422, ...others], `${path} ${text.slice(0, 300)}`).toContain(status);
     return status === 200;
   };
   const tell = (what: string, served: boolean[]) =>
@@ -73,8 +73,8 @@ serverFault('prompt bombs', {}, async (subject, report) => {
   );
   for (const [what, schema, allowed] of DEAR_SCHEMAS) {
     const body = { prompt: 'a', max_tokens: 2, response_format: responseFormat(schema) };
-    const served = await send('/v1/completions', body);
     // The engine may refuse what takes it too long to compile.
+    const served = await send('/v1/completions', body, [503]);
     if (!allowed) expect(served, what).toBe(false);
   }
 

@@ -1,8 +1,13 @@
 /** Renders a conversation as the text that the model was trained on. */
 import { SidaError } from '../../errors.js';
 import { oneLine } from '../one-line.js';
-import { BoundedInterpreter, type RenderBounds } from './bounded-interpreter.js';
-import { Environment, type JinjaTemplate, Template } from './jinja.js';
+import {
+  BoundedInterpreter,
+  Environment,
+  type JinjaTemplate,
+  type RenderBounds,
+  Template,
+} from './bounded-interpreter.js';
 
 /** A conversation of a hundred turns with tools takes about fifty thousand steps, some tens of milliseconds. */
 const BOUNDS: RenderBounds = { steps: 500_000, length: 4 << 20, total: 256 << 20, number: 1 << 24 };

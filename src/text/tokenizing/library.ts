@@ -3,7 +3,6 @@
  * The ids stay the same.
  */
 import { Tokenizer } from '@huggingface/tokenizers';
-import { byteTokens, inBytes } from './byte-fallback.js';
 import type { ByteLevelDecoder } from './byte-level-decoder.js';
 import { BytePair } from './byte-pair.js';
 import { Charsmap } from './charsmap.js';
@@ -157,6 +156,29 @@ function fuseUnknown(
   return fused;
 }
 
+const encoder = new TextEncoder();
+
+/** Texts of all 256 byte tokens, or undefined where one is no token: then a text is the unknown token, as ever. */
+function byteTokens(ids: ReadonlyMap<string, number>): readonly string[] | undefined {
+  const tokens = Array.from({ length: 256 }, (_, byte) => byteToken(byte));
+  return tokens.every((token) => ids.has(token)) ? tokens : undefined;
+}
+
+/** Gives the tokens of its bytes for a text that is no token, which the library does for BPE but not for Unigram. */
+function inBytes(
+  tokens: readonly string[],
+  bytes: readonly string[],
+  ids: ReadonlyMap<string, number>,
+): string[] {
+  return tokens.flatMap((token) =>
+    ids.has(token) ? [token] : Array.from(encoder.encode(token), (byte) => bytes[byte]!),
+  );
+}
+
+function byteToken(byte: number): string {
+  return `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
+}
+
 /** Splitters of which the first finds the control tokens, too, and the second does not find them. */
 function splittersBeside(
   { splitter_unnormalized, splitter_normalized }: TokenizerLibrary,
@@ -188,9 +210,6 @@ function replaceNormalizer(normalizer: Normalizer | null): void {
 export const GPT2_WORDS =
   /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
 
-/** In bytes. */
-const LONG_WORD = 256;
-
 /** The library makes an array and a joined text for each word. */
 function replacePreTokenizer(part: PreTokenizer | null): void {
   if (part === null) return;
@@ -202,19 +221,9 @@ function replacePreTokenizer(part: PreTokenizer | null): void {
     return;
   }
   if (characters === undefined) return;
-  const encoder = new TextEncoder();
-  const table = Array.from({ length: 256 }, (_, byte) => characters[byte]!);
-  const units = Uint16Array.from(table, (character) => character.charCodeAt(0));
   const shownOf = (word: string) => {
-    const bytes = encoder.encode(word);
-    if (bytes.length > LONG_WORD) {
-      // A text that grows by single characters is a chain of them, and joining 65,000 takes milliseconds.
-      const codes = new Uint16Array(bytes.length);
-      for (let at = 0; at < codes.length; at += 1) codes[at] = units[bytes[at]!]!;
-      return Buffer.from(codes.buffer).toString('utf16le');
-    }
     let shown = '';
-    for (const byte of bytes) shown += table[byte]!;
+    for (const byte of encoder.encode(word)) shown += characters[byte]!;
     return shown;
   };
   part.pre_tokenize_text = (text) => {
@@ -227,19 +236,13 @@ function replacePreTokenizer(part: PreTokenizer | null): void {
 /** `pieces` are those of the file: the library has put added tokens among its own. */
 function replaceUnigram(model: Model, pieces: [string, number][]): void {
   const texts = pieces.map(([text]) => text);
+  const unknownScore = model.unk_score!;
   // The library looks the score up by the id that the text has now: an added token may have changed it.
-  const scores = Float64Array.from(
-    texts,
-    (text) => model.scores![model.tokens_to_ids.get(text)!] ?? Number.NaN,
-  );
-  const unigram = new Unigram({ texts, scores, unknownScore: model.unk_score! });
+  const scores = texts.map((text) => model.scores![model.tokens_to_ids.get(text)!] ?? unknownScore);
+  const unigram = new Unigram({ texts, scores: Float64Array.from(scores), unknownScore });
   model.trie = undefined;
   model.tokenize = (text) => unigram.split(text);
-  model.encode = (tokens) => {
-    // flatMap would copy the pieces of a single long word slowly.
-    if (tokens.length === 1) return unigram.split(tokens[0]!);
-    return tokens.flatMap((token) => unigram.split(token));
-  };
+  model.encode = (tokens) => tokens.flatMap((token) => unigram.split(token));
 }
 
 function replaceBytePair(model: Model): void {

@@ -24,6 +24,34 @@ const SCHEMAS: Record<string, object> = {
     },
     required: ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'],
   },
+  'numbers with fractions as bounds': {
+    type: 'object',
+    properties: {
+      a: { type: 'number', minimum: 0.25, exclusiveMaximum: 2.5 },
+      b: { type: 'number', multipleOf: 0.01, minimum: -0.5, maximum: 0.5 },
+      c: { type: 'integer', minimum: 2000, maximum: 2025 },
+      d: { type: 'integer', minimum: -5, exclusiveMaximum: 2 ** 53 },
+      e: { type: 'number', exclusiveMinimum: 999.99, maximum: 1000 },
+    },
+    required: ['a', 'b', 'c', 'd', 'e'],
+  },
+  'letters beyond ASCII': {
+    type: 'object',
+    properties: {
+      a: { type: 'string', pattern: '^[а-яё]{2}$' },
+      b: { type: 'string', pattern: '^\\p{Lu}\\S$' },
+      c: { type: 'string', pattern: '^[^\\u0000-\\u00ff]{1,2}$' },
+      d: { type: 'string', pattern: '^(?:ü|😀|漢字){1,2}$' },
+    },
+    required: ['a', 'b', 'c', 'd'],
+  },
+  'objects of several schemas, and the null of OpenAPI': {
+    $defs: { named: { type: 'object', properties: { n: { type: 'boolean' } }, required: ['n'] } },
+    allOf: [
+      { $ref: '#/$defs/named' },
+      { properties: { x: { type: 'integer', maximum: 3, nullable: true } }, required: ['x'] },
+    ],
+  },
   'texts with lengths': {
     type: 'object',
     properties: {
