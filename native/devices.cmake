@@ -63,14 +63,15 @@ endif()
 
 # The kernels' language on the CPU, for tests without a GPU. The package has no emulation. A source has one language in
 # a build.
-if(NOT with_cuda AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/emulation)
-  file(GLOB_RECURSE emulation_sources CONFIGURE_DEPENDS emulation/*.cc)
+set(emulation ${CMAKE_CURRENT_SOURCE_DIR}/test/emulation-runtime)
+if(NOT with_cuda AND EXISTS ${emulation})
+  file(GLOB_RECURSE emulation_sources CONFIGURE_DEPENDS ${emulation}/*.cc)
   add_library(sida_device_emulated OBJECT EXCLUDE_FROM_ALL
     src/engine/devices.cc ${cuda_sources} ${cuda_kernels} ${emulation_sources})
   # Tests run where they were built; without its instructions every fmaf() of a kernel is a call.
   set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX
     COMPILE_OPTIONS "-x;c++;-Wno-unknown-pragmas;-march=native")
-  target_include_directories(sida_device_emulated PUBLIC emulation)
+  target_include_directories(sida_device_emulated PUBLIC ${emulation})
   target_compile_definitions(sida_device_emulated PUBLIC SIDA_WITH_CUDA SIDA_CUDA_EMULATED)
 endif()
 

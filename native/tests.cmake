@@ -28,6 +28,7 @@ foreach(archive ${archives})
 endforeach()
 
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS test/*.cc)
+list(FILTER test_sources EXCLUDE REGEX "/emulation-runtime/")
 # The tests replay the fuzzers' corpus.
 add_executable(sida_tests EXCLUDE_FROM_ALL ${test_sources} ${fuzz_sources} ${unpacked})
 target_include_directories(sida_tests PRIVATE third_party test fuzz)

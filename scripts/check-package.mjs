@@ -13,7 +13,7 @@ import { withoutIntegrity } from './lockfile.mjs';
 
 const ROOT = join(import.meta.dirname, '..');
 const OUT = join(ROOT, 'build/package');
-const UNWANTED = /^(bench|dist\/bench|models|test|native\/(bench|emulation|fuzz|test))\//;
+const UNWANTED = /^(bench|dist\/bench|models|test|native\/(bench|fuzz|test))\//;
 const MOST_BYTES = 3e6;
 const PLOTTING = /^(vega|vega-lite|d3|plotly|chart)/;
 const faults = [];

@@ -157,7 +157,7 @@ for (const attack of ATTACKS) {
 const REPLACED_MS = 5_000;
 const BEYOND = 5;
 
-fault('F38', 'texts that take longer than a text may', async (report) => {
+fault('texts that take longer than a text may', async (report) => {
   const folder = mkdtempSync(join(tmpdir(), 'sida-slow-'));
   const model = copyModel(folder);
   const file = join(model, 'tokenizer.json');

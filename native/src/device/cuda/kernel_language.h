@@ -1,7 +1,8 @@
 #pragma once
 
 // The language of the kernels: CUDA C++, and named functions for instructions that only PTX has. With
-// SIDA_CUDA_EMULATED the headers of native/emulation replace those of the toolkit, and the same kernels run on the CPU.
+// SIDA_CUDA_EMULATED the headers of native/test/emulation-runtime replace those of the toolkit, and the same kernels
+// run on the CPU.
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
