@@ -1,21 +1,22 @@
 #!/usr/bin/env node
 /**
- * Installs a packed package into an empty directory, with every package of the product as package-lock.json has it, and
- * its addon built from the sources in it. It compares what was installed with the lockfile, runs `sida --version` and
- * `sida doctor`, and serves one classification with the bundled model.
- *   node scripts/check-install.mjs sida-0.1.0.tgz
- * SIDA_ADDON names an addon that is built already, and saves the minutes that building takes.
+ * Installs a packed package into an empty directory, with every package of the product as package-lock.json has it. Its
+ * addon is the packed one that the second argument names, and without one it is compiled. It compares what was
+ * installed with the lockfile, runs `sida --version` and `sida doctor`, and has the bundled models answer a
+ * classification and a chat.
+ *   node scripts/check-install.mjs sida-0.1.0.tgz [sida-addon-linux-x64-0.1.0.tgz]
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
 const ROOT = join(import.meta.dirname, '..');
-const tarball = resolve(process.argv[2]);
+const [tarball, prebuilt] = process.argv.slice(2, 4).map((file) => resolve(file));
+const ADDON = `@sida/addon-linux-${process.arch}`;
 const folder = mkdtempSync(join(tmpdir(), 'sida-install-'));
 const started = performance.now();
 const said = (what) => console.log(`${what} (${Math.round((performance.now() - started) / 1000)} s)`);
@@ -54,7 +55,8 @@ const product = productPackages();
 /** A user's package, and a lockfile for it that holds the product's packages as the product's lockfile has them. */
 function writePackageOfUser() {
   const { version, dependencies, bin, engines } = read(join(ROOT, 'package.json'));
-  const user = { name: 'user', version, private: true, dependencies: { sida: `file:${tarball}` } };
+  const addon = prebuilt === undefined ? {} : { [ADDON]: `file:${prebuilt}` };
+  const user = { name: 'user', version, private: true, dependencies: { sida: `file:${tarball}`, ...addon } };
   const sida = { version, resolved: `file:${tarball}`, hasInstallScript: true, dependencies, bin, engines };
   const packages = { '': user, 'node_modules/sida': sida, ...Object.fromEntries(product) };
   const lockfile = { name: 'user', version, lockfileVersion: 3, requires: true, packages };
@@ -75,7 +77,8 @@ function compareInstalled() {
     }
   }
   for (const place of Object.keys(installed)) {
-    if (place !== 'node_modules/sida' && !product.has(place)) faults.push(`${place}: not in the lockfile`);
+    const own = place === 'node_modules/sida' || place === `node_modules/${ADDON}`;
+    if (!own && !product.has(place)) faults.push(`${place}: not in the lockfile`);
   }
   if (faults.length > 0)
     throw new Error(`the installed packages are not those of the lockfile:\n${faults.join('\n')}`);
@@ -91,8 +94,7 @@ async function freePort() {
   return port;
 }
 
-// The cuda device takes minutes to build and is not what is checked.
-const env = { SIDA_CUDA: 'OFF', ...process.env, SIDA_PACK_DIR: join(folder, 'packs') };
+const env = { ...process.env, SIDA_PACK_DIR: join(folder, 'packs') };
 const run = (command, args) =>
   execFileSync(command, args, {
     cwd: folder,
@@ -105,10 +107,12 @@ const run = (command, args) =>
 let server;
 try {
   writePackageOfUser();
-  const built = process.env.SIDA_ADDON === undefined ? [] : ['--ignore-scripts'];
-  run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', '--foreground-scripts', ...built]);
+  run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', '--foreground-scripts']);
   compareInstalled();
-  said(`installed ${built.length === 0 ? 'and built' : 'with the given addon'}`);
+  const compiled = existsSync(join(folder, 'node_modules/sida/build/addon/Release/sida.node'));
+  if (compiled !== (prebuilt === undefined))
+    throw new Error(`the addon was ${compiled ? '' : 'not '}compiled, expected the opposite`);
+  said(`installed, with ${compiled ? 'a compiled' : 'the prebuilt'} addon`);
   const sida = join(folder, 'node_modules/.bin/sida');
   const { version } = read(join(ROOT, 'package.json'));
   const found = run(sida, ['--version']).trim();
@@ -116,28 +120,30 @@ try {
   run(sida, ['doctor']);
   said('sida doctor finds nothing that fails');
 
-  cpSync(join(folder, 'node_modules/sida/models/switch-words'), join(folder, 'model'), { recursive: true });
+  const models = ['switch-words', 'olmoe-mini'];
+  for (const model of models) cpSync(join(ROOT, 'models', model), join(folder, model), { recursive: true });
   const port = String(await freePort());
-  server = spawn(sida, ['serve', '--model', 'model', '--memory-budget', '50%', '--port', port], {
-    cwd: folder,
-    env,
-  });
+  server = spawn(sida, ['serve', ...models, '--memory-budget', '50%', '--port', port], { cwd: folder, env });
   let output = '';
   for (const stream of [server.stdout, server.stderr]) stream.on('data', (text) => (output += text));
   const url = `http://127.0.0.1:${port}`;
-  let answer;
-  for (let tries = 0; tries < 600 && answer === undefined && server.exitCode === null; tries += 1) {
+  const ready = async () => (await fetch(`${url}/health/ready`).catch(() => undefined))?.ok === true;
+  for (let tries = 0; tries < 600 && server.exitCode === null && !(await ready()); tries += 1)
     await delay(100);
-    if (!(await fetch(`${url}/health/ready`).catch(() => undefined))?.ok) continue;
-    answer = await fetch(`${url}/v1/classify`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ task: 'category', input: 'violin' }),
-    });
-  }
-  const label = answer?.ok ? (await answer.json()).data[0].label : undefined;
+  const ask = async (path, body) => {
+    const headers = { 'content-type': 'application/json' };
+    const answer = await fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}\n${output}`);
+    return answer.json();
+  };
+  const classified = await ask('/v1/classify', { model: 'switch-words', task: 'category', input: 'violin' });
+  const { label } = classified.data[0];
   if (label !== 'artifact') throw new Error(`"violin" is of the category ${label}:\n${output}`);
   said('the installed server knows that a violin is an artifact');
+  const messages = [{ role: 'user', content: 'What kind of thing is a violin?' }];
+  const chat = await ask('/v1/chat/completions', { model: 'olmoe-mini', messages, max_tokens: 24 });
+  if (chat.choices[0].message.content === '') throw new Error(`the chat's answer is empty:\n${output}`);
+  said(`and chats: ${chat.choices[0].message.content}`);
 } finally {
   if (server !== undefined && server.exitCode === null) {
     server.kill('SIGTERM');

@@ -11,7 +11,7 @@ const MOST = 120;
 const CODE = /\.(ts|mjs|cc|h|cu|cuh|lua)$/;
 const COMMENT = /^\s*(\/\/|\*|\/\*|--)/;
 /** Generated, or written by others. */
-const LEFT_OUT = /third_party|^bench\/results|^models\/.*\/predictor\/README\.md$|^native\/emulation/;
+const LEFT_OUT = /third_party|^bench\/results|^models\/.*\/predictor\/README\.md$/;
 
 const USER_PAGE = /^(docs\/.*|README|CONTRIBUTING|SECURITY|CHANGELOG)\.md$/;
 const DIALECT =

@@ -100,6 +100,8 @@ for (const [page, lines] of texts) {
       const problem = brokenLink(page, target);
       if (problem !== undefined) problems.push(`${where}: ${problem}`);
     }
+    // A result names the command of its commit.
+    if (page.startsWith('bench/results/')) continue;
     const commands = code || line.startsWith('    ') ? [line] : spans.filter((span) => span.includes(' '));
     const named = commands
       .flatMap((command) => command.split(/[\s'"=(),;]+/))

@@ -1,32 +1,40 @@
 #!/usr/bin/env node
 /**
- * Packs the package as npm publishes it, and checks what a user gets: no laboratory and no tests, every module that
- * the build imports, an integrity of every locked dependency, and a server that runs once it is installed.
+ * Packs the packages as npm publishes them, and checks what a user gets: no laboratory, no tests and no models, every
+ * module that the build imports, an integrity of every locked dependency, and a server that answers once it is
+ * installed, with the prebuilt addon and with a compiled one.
  *   npm run check:package
  */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
 import { withoutIntegrity } from './lockfile.mjs';
 
 const ROOT = join(import.meta.dirname, '..');
 const OUT = join(ROOT, 'build/package');
-const UNWANTED = /^(bench|dist\/bench|test\/(?!data\/)|native\/(bench|emulation|fuzz|test))\//;
+const UNWANTED = /^(bench|dist\/bench|models|test|native\/(bench|fuzz|test))\//;
+const MOST_BYTES = 3e6;
 const PLOTTING = /^(vega|vega-lite|d3|plotly|chart)/;
 const faults = [];
 
-rmSync(OUT, { recursive: true, force: true });
-mkdirSync(OUT, { recursive: true });
 const options = { cwd: ROOT, encoding: 'utf8', maxBuffer: 1 << 26 };
-execFileSync('npm', ['run', '--silent', 'prepack'], { ...options, stdio: 'inherit' });
-const packed = execFileSync(
-  'npm',
-  ['pack', '--ignore-scripts', '--json', '--pack-destination', OUT],
-  options,
+execFileSync(process.execPath, [join(import.meta.dirname, 'prebuild.mjs')], { ...options, stdio: 'inherit' });
+const [addon, product] = ['sida-addon', 'sida-[0-9]'].map((start) =>
+  join(
+    OUT,
+    readdirSync(OUT).find((file) => new RegExp(`^${start}.*\\.tgz$`).test(file)),
+  ),
 );
-const [{ files, filename, size }] = JSON.parse(packed);
-const paths = new Set(files.map(({ path }) => path));
+const { size } = statSync(product);
+if (size > MOST_BYTES) faults.push(`${product} has ${size} bytes, at most ${MOST_BYTES} are wanted`);
+const listed = execFileSync('tar', ['-tzf', product], options);
+const paths = new Set(
+  listed
+    .trim()
+    .split('\n')
+    .map((path) => path.replace(/^package\//, '')),
+);
 for (const path of paths) if (UNWANTED.test(path)) faults.push(`${path} does not belong into the package`);
 
 const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
@@ -54,8 +62,8 @@ for (const path of paths) {
 for (const file of readdirSync(join(ROOT, 'src'), { recursive: true })) {
 }
 
-if (faults.length === 0) {
-  const install = [join(import.meta.dirname, 'check-install.mjs'), join(OUT, filename)];
+for (const addons of faults.length === 0 ? [[addon], []] : []) {
+  const install = [join(import.meta.dirname, 'check-install.mjs'), product, ...addons];
   execFileSync(process.execPath, install, { ...options, stdio: 'inherit' });
 }
 rmSync(OUT, { recursive: true, force: true });

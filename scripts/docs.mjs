@@ -2,15 +2,13 @@
 //   node scripts/docs.mjs [--check]
 // --check writes nothing and fails where a table is not what the code says.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { dependencyCommand } from '../bench/dist/commands/dependency.js';
 import { measureCommand } from '../bench/dist/commands/measure.js';
-import { placementCommand } from '../bench/dist/commands/placement.js';
-import { replayCommand } from '../bench/dist/commands/replay.js';
 import { evalCommand } from '../dist/cli/eval.js';
+import { trainCommand } from '../dist/cli/train.js';
 import { MODEL_OPTIONS } from '../dist/config/model-options.js';
+import { OPTION_GROUPS, shownDefault } from '../dist/config/option.js';
 import { SERVE_OPTIONS } from '../dist/config/options.js';
 import { ERROR_CODES } from '../dist/errors.js';
-import { TRAINING_OPTIONS } from '../dist/predictor/training/options.js';
 import { noStats } from '../dist/queue/job-queue.js';
 import { ROUTES } from '../dist/server/routes/index.js';
 import { serverMetrics } from '../dist/server/server-metrics.js';
@@ -41,16 +39,28 @@ const table = (head, rows) =>
     .map((cells) => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`)
     .join('\n');
 
+/** The options of a group, those of `--help` first. */
+function groupTable(group) {
+  const own = Object.values(SERVE_OPTIONS).filter((o) => o.group === group);
+  const ordered = [...own.filter((o) => !o.expert), ...own.filter((o) => o.expert)];
+  return table(
+    ['flag', 'default', 'unit', 'what and why'],
+    ordered.map((o) => {
+      const what = o.more === undefined ? o.help : `${o.help}. ${o.more}`;
+      const flag = `\`--${o.flag} ${o.value}\`${o.expert ? ' *' : ''}`;
+      return [flag, shownDefault(o) ?? 'none', o.unit ?? '', what];
+    }),
+  );
+}
+
 fill(
   'docs/cli.md',
   'options',
-  table(
-    ['flag', 'environment', 'default', 'unit', 'what and why'],
-    Object.values(SERVE_OPTIONS).map((o) => {
-      const fallback = o.defaultText ?? (o.default === undefined ? 'required' : (o.default ?? 'none'));
-      return [`\`--${o.flag} ${o.value}\``, `\`${o.env}\``, fallback, o.unit ?? '', o.help];
-    }),
-  ),
+  [
+    'The environment name of `--memory-budget` is `SIDA_MEMORY_BUDGET`, and so on. `--help` leaves out the options marked',
+    'with *; `--help-all` shows all.',
+    ...Object.entries(OPTION_GROUPS).flatMap(([group, title]) => ['', `### ${title}`, '', groupTable(group)]),
+  ].join('\n'),
 );
 
 fill(
@@ -58,21 +68,6 @@ fill(
   'model options',
   wrapped(`${[...MODEL_OPTIONS].map((name) => `\`--${SERVE_OPTIONS[name].flag}\``).join(', ')}.`, 120).join(
     '\n',
-  ),
-);
-
-fill(
-  'docs/cli.md',
-  'training',
-  table(
-    ['flag', 'lstm', 'attention', 'unit', 'what'],
-    Object.values(TRAINING_OPTIONS).map(({ flag, value, lstm, attention, only, unit = '', help }) => [
-      value === undefined ? `\`--${flag}\`, \`--no-${flag}\`` : `\`--${flag} ${value}\``,
-      only === 'attention' ? '–' : lstm,
-      only === 'lstm' ? '–' : attention,
-      unit,
-      help,
-    ]),
   ),
 );
 
@@ -84,15 +79,9 @@ const flagTable = (options) =>
       return [`\`${flags}\``, fallback, description];
     }),
   );
+fill('docs/cli.md', 'training', flagTable(trainCommand().options.filter(({ long }) => ownsFlag(long))));
 fill('docs/cli.md', 'evaluation', flagTable(evalCommand().options.filter(({ long }) => ownsFlag(long))));
-fill('bench/README.md', 'replay', flagTable(replayCommand().options));
-fill('bench/README.md', 'placement', flagTable(placementCommand().options));
 fill('bench/README.md', 'bench', flagTable(measureCommand('sida bench').options));
-fill(
-  'bench/README.md',
-  'dependency',
-  flagTable(dependencyCommand().options.filter(({ long }) => ownsFlag(long))),
-);
 
 // No engine runs: names, types and help texts do not need one.
 const idle = { state: { phase: 'starting', detail: '' }, model: undefined, counters: undefined, restarts: 0 };

@@ -13,8 +13,7 @@ export function figuresOf({ figures, limits }) {
 }
 
 function limitWords({ what, value, limit, unit, least, met }) {
-  const digits = Math.abs(value) < 10 ? 2 : 0;
-  const number = Number(value.toFixed(digits));
+  const number = Number(value.toFixed(Math.abs(value) < 10 ? 2 : 0));
   return `${what} ${number} ${unit} (${met ? '' : 'missed: '}${least ? '≥' : '≤'} ${limit})`;
 }
 
@@ -28,15 +27,12 @@ export function thisRun() {
   };
 }
 
-/** Results of rows that other commands than `npm run test:faults` run. */
+/** Results of what other commands than `npm run test:faults` run. */
 export const BESIDE = 'build/faults-beside';
 
-/** Leaves such a result for scripts/faults-table.mjs. */
-export function leaveBeside({ id, fault, figures, passed, seconds }) {
+/** Leaves such a result for scripts/faults-table.mjs. `file` stands for the name of a fault's file. */
+export function leaveBeside(result) {
   mkdirSync(BESIDE, { recursive: true });
-  const result = { id, fault, figures, limits: [], passed, seconds, ...thisRun() };
-  writeFileSync(
-    `${BESIDE}/${`${id} ${fault}`.replaceAll(/\W+/g, '-')}.json`,
-    `${JSON.stringify(result, null, 2)}\n`,
-  );
+  const text = JSON.stringify({ ...result, limits: [], ...thisRun() }, null, 2);
+  writeFileSync(`${BESIDE}/${result.fault.replaceAll(/\W+/g, '-')}.json`, `${text}\n`);
 }

@@ -182,7 +182,7 @@ if (values.help) {
   await native(count);
   if (values.reader === undefined && count.skipped === 0) {
     leaveBeside({
-      id: 'F35',
+      file: 'fuzzers',
       fault: 'fuzzers of the readers of files',
       figures: [
         `${READERS.length} native readers and those in TypeScript: ${count.failed} with a report`,

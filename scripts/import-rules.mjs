@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * Checks how the source folders import each other:
+ * Checks how the source folders import each other, and how those of native/src include each other:
  *   node scripts/import-rules.mjs [--json] [--graph]
  * Fails when files or folders import each other in a circle, and when src/ imports anything of bench/. Imports of
  * types count: a reader follows them like any other.
@@ -12,19 +12,24 @@ const ROOT = resolve(import.meta.dirname, '..');
 const BENCH = join(ROOT, 'bench');
 /** The product and the laboratory, which imports what the product builds. */
 const SOURCES = [join(ROOT, 'src'), join(BENCH, 'src')];
+const NATIVE = join(ROOT, 'native/src');
 
-/** Every file below `directory` that ends in `.ts`. */
+/** Every source file below `directory`. */
 function sourceFiles(directory) {
   return readdirSync(directory, { withFileTypes: true }).flatMap((entry) => {
     const path = join(directory, entry.name);
     if (entry.isDirectory()) return sourceFiles(path);
-    return entry.name.endsWith('.ts') ? [path] : [];
+    return /\.(ts|h|cc|cu)$/.test(entry.name) ? [path] : [];
   });
 }
 
-/** The files that `file` imports by a relative path. */
+/** The files that `file` imports by a relative path, or includes by a path below native/src. */
 function importsOf(file) {
   const text = readFileSync(file, 'utf8');
+  if (!file.endsWith('.ts'))
+    return [...text.matchAll(/^#include "([^"]+)"/gm)]
+      .map(([, path]) => join(NATIVE, path))
+      .filter((path) => existsSync(path));
   const paths = [
     ...text.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g),
     ...text.matchAll(/new URL\(\s*'(\.[^']+\.js)'/g),
@@ -101,7 +106,7 @@ function folderCircles(edges) {
   return circles(folders);
 }
 
-const graph = new Map(SOURCES.flatMap(sourceFiles).map((file) => [file, importsOf(file)]));
+const graph = new Map([...SOURCES, NATIVE].flatMap(sourceFiles).map((file) => [file, importsOf(file)]));
 const found = circles(graph).map((group) => group.map((file) => relative(ROOT, file)).sort());
 const { pairs, edges } = folderPairs(graph);
 const wide = folderCircles(edges);

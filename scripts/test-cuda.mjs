@@ -69,10 +69,16 @@ function requireGpu() {
 }
 
 function build() {
-  const configure = ['-S', 'native', '-B', values.build, '-DSIDA_TESTS=ON', '-DSIDA_CUDA=ON'];
-  const configured = run('cmake', [...configure, '-DCMAKE_BUILD_TYPE=Release']);
-  const parallel = String(availableParallelism());
-  if (configured === 0 && run('cmake', ['--build', values.build, '--parallel', parallel]) === 0) return;
+  const configure = ['-S', 'native', '-B', values.build, '-DSIDA_CUDA=ON'];
+  const compile = [
+    '--build',
+    values.build,
+    '--target',
+    'sida_tests',
+    '--parallel',
+    String(availableParallelism()),
+  ];
+  if (run('cmake', configure) === 0 && run('cmake', compile) === 0) return;
   end(1, 'The native tests did not build.');
 }
 
@@ -129,7 +135,7 @@ function sanitizer() {
       failures.push(`compute-sanitizer ${tool}: a test failed or it cannot run here (status ${status})`);
   }
   leaveBeside({
-    id: 'F36',
+    file: 'gpu',
     fault: `compute-sanitizer over the tests ${values.cases}`,
     figures: reports,
     passed: reports.every((report) => report.endsWith('no report')),

@@ -1,7 +1,7 @@
 // The whole test run: native tests (CMake, doctest), then TypeScript tests (vitest). Ends with one countable line.
-// With --sanitizers: the native tests alone, under ASan and UBSan, then under TSan; with --kernels those of single
-// GPU kernels too.
-// SIDA_CUDA=ON runs the cuda device's tests on a GPU; otherwise they run on the emulation (docs/cuda.md).
+// With --sanitizers: the native tests alone, under ASan and UBSan, then under TSan; with --only address,undefined or
+// --only thread one of the two; with --kernels those of single GPU kernels too.
+// The cuda device's tests run on the GPU where the addon was built for one, else on the emulation (docs/cuda.md).
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -9,7 +9,6 @@ import { leaveBeside } from './fault-words.mjs';
 
 const totals = { passed: 0, failed: 0, skipped: 0 };
 const sanitizers = process.argv.includes('--sanitizers');
-const cuda = process.env.SIDA_CUDA ?? 'EMULATED';
 /** TSan follows each thread of each emulated kernel, which takes these many minutes. */
 const KERNELS = 'cuda gemm*,cuda rows*,cuda routing*,cuda attention*';
 /** Of one run of the native tests, which takes minutes: what hangs must fail. */
@@ -26,17 +25,15 @@ function fail(what) {
   totals.failed += 1;
 }
 
-function nativeTests(directory, options, leftOut = '') {
-  const configured = run('cmake', [
-    ...['-S', 'native', '-B', directory],
-    ...['-DSIDA_TESTS=ON', `-DSIDA_CUDA=${cuda}`, ...options],
-  ]);
+/** `sanitize`: in a build of its own. The addon's build has compiled the library that the tests link. */
+function nativeTests(sanitize, leftOut = '') {
+  const build = sanitize === undefined ? 'build/addon' : `build/native-tests-${sanitize.replace(',', '-')}`;
+  const directory = sanitize === undefined ? `${build}/native` : build;
+  const options = ['-S', 'native', '-B', build, `-DSIDA_SANITIZE=${sanitize}`, '-DSIDA_CUDA=OFF'];
+  const compile = ['--build', build, '--target', 'sida_tests', '--parallel', String(availableParallelism())];
   const built =
-    configured.status === 0 &&
-    run('cmake', ['--build', directory, '--parallel', String(availableParallelism())], {
-      stdio: ['ignore', 'ignore', 'inherit'],
-    }).status === 0;
-  if (!built) return fail(`The native tests in ${directory} did not build.`);
+    (sanitize === undefined || run('cmake', options).status === 0) && run('cmake', compile).status === 0;
+  if (!built) return fail(`The native tests in ${build} did not build.`);
   const tests = spawnSync(`${directory}/sida_tests`, [`-tce=${leftOut}`], {
     encoding: 'utf8',
     maxBuffer: 1 << 26,
@@ -63,6 +60,7 @@ function typescriptTests() {
   const tests = run('npx', [
     'vitest',
     'run',
+    '--project=!faults',
     '--reporter=default',
     '--reporter=json',
     `--outputFile.json=${report}`,
@@ -81,15 +79,15 @@ function typescriptTests() {
 
 const started = performance.now();
 if (sanitizers) {
-  for (const name of ['address,undefined', 'thread']) {
-    const options = ['-DCMAKE_BUILD_TYPE=RelWithDebInfo', `-DSIDA_SANITIZE=${name}`];
+  const only = process.argv.indexOf('--only');
+  for (const name of only < 0 ? ['address,undefined', 'thread'] : [process.argv[only + 1]]) {
     const followsThreads = name === 'thread' && !kernels;
-    nativeTests(`build/native-tests-${name.replace(',', '-')}`, options, followsThreads ? KERNELS : '');
+    nativeTests(name, followsThreads ? KERNELS : '');
     // A run that CI ends for lack of time must have told of its failures.
     if (totals.failed > 0) break;
   }
   leaveBeside({
-    id: 'F35',
+    file: 'sanitizers',
     fault: 'native tests under ASan, UBSan and TSan',
     figures: [
       `${totals.passed} tests passed, ${totals.failed} failed or reported, ${totals.skipped} skipped`,
@@ -98,7 +96,7 @@ if (sanitizers) {
     seconds: (performance.now() - started) / 1000,
   });
 } else {
-  nativeTests('build/native-tests', ['-DCMAKE_BUILD_TYPE=Release']);
+  nativeTests();
   typescriptTests();
 }
 console.log(`\n${totals.passed} passed, ${totals.failed} failed, ${totals.skipped} skipped`);

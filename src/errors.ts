@@ -29,6 +29,7 @@ export const ERROR_CODES = {
   engine_crashed: { status: 503, type: 'server_error' },
   not_ready: { status: 503, type: 'server_error' },
   shutting_down: { status: 503, type: 'server_error' },
+  too_slow: { status: 503, type: 'server_error' },
   deadline_exceeded: { status: 504, type: 'server_error' },
 } as const;
 

@@ -1,24 +1,23 @@
 // Writes a random-weight Switch Transformers checkpoint of a Switch-base shape, in shards, for experiments whose
 // model is too big to ship.
-//   node bench/scripts/make-switch-checkpoint.mjs --out DIR [--experts 8] [--dtype f32|bf16] [--layers 12]
-//     [--decoder-layers 12] [--vocab 32128]
-// Every second layer is sparse: a decoder of one layer has no experts.
 import { closeSync, mkdirSync, openSync, renameSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { scriptOptions } from '../dist/support/script.js';
 
-const { values } = parseArgs({
-  options: {
-    out: { type: 'string' },
-    experts: { type: 'string', default: '8' },
-    dtype: { type: 'string', default: 'f32' },
-    layers: { type: 'string', default: '12' },
-    'decoder-layers': { type: 'string' },
-    vocab: { type: 'string', default: '32128' },
-    'd-model': { type: 'string', default: '768' },
-    'd-ff': { type: 'string', default: '3072' },
-    heads: { type: 'string', default: '12' },
-  },
+const HELP = `node bench/scripts/make-switch-checkpoint.mjs --out DIR [--experts 8] [--dtype f32|bf16] [--layers 12]
+  [--decoder-layers 12] [--vocab 32128] [--d-model 768] [--d-ff 3072] [--heads 12]
+Every second layer is sparse: a decoder of one layer has no experts.`;
+
+const values = scriptOptions(HELP, {
+  out: undefined,
+  experts: '8',
+  dtype: 'f32',
+  layers: '12',
+  'decoder-layers': undefined,
+  vocab: '32128',
+  'd-model': '768',
+  'd-ff': '3072',
+  heads: '12',
 });
 if (values.out === undefined) throw new Error('--out DIR is required');
 const layers = Number(values.layers);
@@ -158,36 +157,18 @@ writeFileSync(
   join(values.out, 'model.safetensors.index.json'),
   JSON.stringify({ metadata: { total_size: total }, weight_map: weightMap }),
 );
-writeFileSync(
-  join(values.out, 'config.json'),
-  JSON.stringify(
-    {
-      architectures: ['SwitchTransformersForConditionalGeneration'],
-      model_type: 'switch_transformers',
-      d_model: d,
-      d_kv: dKv,
-      d_ff: ff,
-      num_heads: heads,
-      num_layers: layers,
-      num_decoder_layers: decoderLayers,
-      num_sparse_encoder_layers: Math.floor(layers / 2),
-      num_sparse_decoder_layers: Math.floor(decoderLayers / 2),
-      encoder_sparse_step: 2,
-      decoder_sparse_step: 2,
-      num_experts: experts,
-      expert_capacity: 64,
-      vocab_size: vocab,
-      relative_attention_num_buckets: 32,
-      relative_attention_max_distance: 128,
-      layer_norm_epsilon: 1e-6,
-      dense_act_fn: 'relu',
-      tie_word_embeddings: true,
-      decoder_start_token_id: 0,
-      eos_token_id: 1,
-      pad_token_id: 0,
-      router_bias: false,
-    },
-    null,
-    1,
-  ),
-);
+const config = {
+  architectures: ['SwitchTransformersForConditionalGeneration'],
+  model_type: 'switch_transformers',
+  ...{ d_model: d, d_kv: dKv, d_ff: ff, num_heads: heads, vocab_size: vocab },
+  ...{ num_layers: layers, num_decoder_layers: decoderLayers, num_experts: experts, expert_capacity: 64 },
+  ...{
+    num_sparse_encoder_layers: Math.floor(layers / 2),
+    num_sparse_decoder_layers: Math.floor(decoderLayers / 2),
+  },
+  ...{ encoder_sparse_step: 2, decoder_sparse_step: 2, router_bias: false },
+  ...{ relative_attention_num_buckets: 32, relative_attention_max_distance: 128, layer_norm_epsilon: 1e-6 },
+  ...{ dense_act_fn: 'relu', tie_word_embeddings: true },
+  ...{ decoder_start_token_id: 0, eos_token_id: 1, pad_token_id: 0 },
+};
+writeFileSync(join(values.out, 'config.json'), JSON.stringify(config, null, 1));

@@ -1,81 +1,68 @@
-// Writes the tables of README.md, docs/, bench/notes/ and the models' cards from bench/results/, between
-// <!-- table NAME --> marks, and their charts.
+// Writes the pages of bench/results/, and the tables between <!-- table NAME --> and <!-- end --> of README.md, docs/
+// and the models' cards, all from the results.
 //   node bench/scripts/tables.mjs
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { filledPage } from '../dist/report/filled-page.js';
-import { activeExpertTables } from './active-experts/tables.mjs';
-import { pruningTables } from './batch-pruning/tables.mjs';
-import { cudaTables } from './cuda/tables.mjs';
-import { decodeSystemsTables } from './decode-systems/tables.mjs';
-import { dependencyTables } from './dependency/tables.mjs';
-import { diskTables } from './disk/tables.mjs';
-import { quantizedTables } from './element-types/tables.mjs';
-import { evictionTables } from './eviction/tables.mjs';
-import { llamaTables } from './gguf/tables.mjs';
-import { kernelTables } from './kernels/tables.mjs';
-import { largeModelTables } from './larger-than-memory/tables.mjs';
-import { lookAheadTables } from './look-ahead/tables.mjs';
-import { passPartTables } from './pass-parts/tables.mjs';
-import { placementTables } from './placement/tables.mjs';
-import { plannerTables } from './planner/tables.mjs';
-import { predictorTables } from './predictor/tables.mjs';
-import { profileTables } from './profile/tables.mjs';
-import { replayTables } from './replay/tables.mjs';
-import { benchTables } from './report-tables.mjs';
-import { restTables } from './rest/tables.mjs';
-import { gatingTables } from './static-gating/tables.mjs';
-import { transformersTables } from './transformers/tables.mjs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { renderSvg } from '../dist/report/charts.js';
+import { benchSections, benchTables } from './tables/bench.mjs';
+import { hasResult } from './tables/format.mjs';
+import { machineTables } from './tables/machines.mjs';
+import { paperTables } from './tables/papers.mjs';
 
-const tables = {
-  ...predictorTables,
-  ...profileTables,
-  ...pruningTables,
-  ...activeExpertTables,
-  ...dependencyTables,
-  ...passPartTables,
-  ...cudaTables,
-  ...diskTables,
-  ...kernelTables,
-  ...llamaTables,
-  ...replayTables,
-  ...transformersTables,
-  ...placementTables,
-  ...quantizedTables,
-  ...benchTables,
-  ...gatingTables,
-  ...largeModelTables,
-  ...lookAheadTables,
-  ...decodeSystemsTables,
-  ...evictionTables,
-  ...plannerTables,
-  ...restTables,
+const tables = { ...benchTables, ...paperTables, ...machineTables };
+
+/** Pages with the results of scripts: title, and the tables in order. */
+const PAGES = {
+  replay: ['Policies over recorded routing, beside Belady’s rule', ['replay-short', 'replay-misses']],
+  placement: ['Load of several devices', ['placement']],
+  gating: ['Static and dynamic gating, Expert Buffering', ['gating']],
+  dependency: ['How much a token’s expert depends on the other tokens', ['dependency']],
+  'pass-parts': ['What a pass spends its time on', ['pass-parts']],
+  'active-experts': ['Time of a layer by active experts', ['active-experts']],
+  'batch-pruning': ['Finished sequences leave the batch', ['batch-pruning']],
+  'element-types': ['Accuracy by element type', ['quantized-card-words', 'quantized-card']],
+  train: ['Training time', ['train-time']],
+  kernels: ['Kernels beside the machine’s limits', ['kernels']],
+  planner: ['What planning costs', ['planner']],
+  decode: ['Decoders within a budget', ['decode', 'cuda-decode-olmoe-7b', 'cuda-decode']],
+  cuda: ['GPUs', ['cuda-machine', 'cuda-measurements', 'cuda-products', 'cuda-kernels']],
+  rest: ['REST, streams and the queue', ['rest-overhead', 'streams', 'redis-queue']],
+  transformers: ['Beside Hugging Face transformers', ['encoder-peers']],
+  llama: ['Beside llama.cpp', ['llama-limited', 'llama-tokens']],
+  prediction: ['Servers with and without prediction', hasResult('prediction') ? ['prediction'] : []],
 };
+const NOTE = 'Written by `node bench/scripts/tables.mjs` from the JSON files here.';
+const CHARTS = 'bench/results/charts';
 
-/** Old text whose result is gone: nothing keeps it true. */
-const stale = [];
-
-const pagesOf = (folder) =>
-  readdirSync(folder, { recursive: true })
-    .filter((name) => name.endsWith('.md'))
-    .map((name) => `${folder}/${name}`);
-
-for (const file of [
-  'README.md',
-  ...pagesOf('docs'),
-  ...pagesOf('bench/notes'),
-  'models/switch-mini/README.md',
-  'models/switch-words/README.md',
-]) {
-  const text = readFileSync(file, 'utf8');
-  const { text: filled, lacking } = await filledPage(text, file, tables);
-  if (filled !== text) writeFileSync(file, filled);
-  for (const { name, why, stale: old } of lacking) {
-    if (old) stale.push(`${file}: ${name}: ${why}`);
-    else console.error(`${name}: ${why}`);
-  }
+for (const [name, [title, own]] of Object.entries(PAGES)) {
+  const parts = own.map((table) => tables[table]()).filter((part) => part !== '');
+  if (parts.length > 0)
+    writeFileSync(`bench/results/${name}.md`, `${[`# ${title}`, NOTE, ...parts].join('\n\n')}\n`);
 }
 
-if (stale.length > 0) {
-  console.error(`Old text whose result is gone; remove it or measure it again:\n  ${stale.join('\n  ')}`);
-  process.exitCode = 1;
+rmSync(CHARTS, { recursive: true, force: true });
+mkdirSync(CHARTS, { recursive: true });
+const page = ['# Systems under memory budgets: `sida bench`', NOTE];
+// Of the tables of all systems those over several budgets; a run's own report.md has the others.
+const shown = benchSections.filter(({ id, chart }) => !id.startsWith('systems-') || chart !== undefined);
+for (const section of shown) {
+  page.push(`## ${section.title}`);
+  if (section.chart !== undefined) {
+    writeFileSync(`${CHARTS}/${section.id}.svg`, await renderSvg(section.chart));
+    page.push(`![${section.title}](charts/${section.id}.svg)`);
+  }
+  page.push(tables[`bench-${section.id}`]());
+}
+writeFileSync('bench/results/systems.md', `${page.join('\n\n')}\n`);
+
+const MARKED = /(?<=<!-- table ([\w-]+) -->\n)[\s\S]*?(?=<!-- end -->)/g;
+const docs = readdirSync('docs', { recursive: true }).filter((name) => name.endsWith('.md'));
+const cards = ['switch-mini', 'switch-words'].map((model) => `models/${model}/README.md`);
+for (const file of ['README.md', ...docs.map((name) => `docs/${name}`), ...cards]) {
+  const before = readFileSync(file, 'utf8');
+  const filled = before.replace(MARKED, (_, name) => {
+    if (tables[name] === undefined)
+      throw new Error(`${file} asks for a table "${name}", which no result makes`);
+    return `${tables[name]()}\n`;
+  });
+  if (filled !== before) writeFileSync(file, filled);
 }

@@ -58,8 +58,8 @@ int main(int argc, char** argv) {
     for (const ActivationFormat activations : kinds) {
       for (const size_t active : numbers(argv[7])) {
         if (active == 0 || active > tokens || active > experts.shuffled.size()) {
-          std::fprintf(stderr, "%zu active experts: more than the %zu tokens or the %zu copies\n", active,
-                       tokens, experts.shuffled.size());
+          std::fprintf(stderr, "%zu active experts: more than the %zu tokens or the %zu copies\n", active, tokens,
+                       experts.shuffled.size());
           return 1;
         }
         cases.push_back({&experts, activations, active, {}, {}});
@@ -81,8 +81,7 @@ int main(int argc, char** argv) {
     for (Case& c : cases) {
       std::vector<uint32_t> experts = c.experts->shuffled;
       std::shuffle(experts.begin(), experts.end(), random);
-      const ExpertScratch scratch{tokens, inputs.data(), hidden.data(), ff + 16,
-                                  {c.activations, rounded}};
+      const ExpertScratch scratch{tokens, inputs.data(), hidden.data(), ff + 16, {c.activations, rounded}};
       // Layer after layer over other copies, so that no cache holds the weights of the one before.
       const size_t layers = experts.size() / c.active;
       const double seconds = seconds_of([&] {
@@ -91,8 +90,7 @@ int main(int argc, char** argv) {
             std::vector<ExpertRows> group;
             for (size_t i = begin; i < std::min(begin + kGroup, c.active); ++i) {
               const size_t from = i * tokens / c.active, to = (i + 1) * tokens / c.active;
-              group.push_back(c.experts->rows(experts[layer * c.active + i], &order[from], to - from,
-                                              &y[from * d]));
+              group.push_back(c.experts->rows(experts[layer * c.active + i], &order[from], to - from, &y[from * d]));
             }
             expert_ffn(pool, group, x.data(), 1, Activation::kRelu, scratch);
           }

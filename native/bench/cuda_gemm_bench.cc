@@ -44,8 +44,7 @@ struct Matrices {
     const std::vector<std::byte> packed = random_panels(format, n, k, 1);
     memory = device_memory(count * bytes);
     for (size_t i = 0; i < count; ++i) {
-      require_success(cudaMemcpy(memory + i * bytes, packed.data(), bytes, cudaMemcpyHostToDevice),
-                      "weights");
+      require_success(cudaMemcpy(memory + i * bytes, packed.data(), bytes, cudaMemcpyHostToDevice), "weights");
     }
   }
 };
@@ -92,24 +91,20 @@ std::vector<Case> all_cases(const std::vector<Matrices>& matrices, const std::st
 void print(const BenchOptions& options, const std::vector<Case>& cases, const cudaDeviceProp& device,
            const std::vector<double>& copies, const std::vector<double>& mmas) {
   if (options.json) {
-    std::printf(
-        "{\"device\":\"%s\",\"rounds\":%zu,\"copyBytesPerSecond\":%.4g,\"mmaPerSecond\":%.4g,\"cases\":[",
-        device.name, options.rounds, median(copies), median(mmas));
+    std::printf("{\"device\":\"%s\",\"rounds\":%zu,\"copyBytesPerSecond\":%.4g,\"mmaPerSecond\":%.4g,\"cases\":[",
+                device.name, options.rounds, median(copies), median(mmas));
     for (const Case& c : cases) {
       const double seconds = median(c.seconds);
-      std::printf("%s{\"format\":\"%s\",\"k\":%zu,\"n\":%zu,\"rows\":%zu,\"products\":%zu,",
-                  &c == &cases[0] ? "" : ",", weight_type_name(c.matrices->format.type), c.matrices->k,
-                  c.matrices->n, c.rows, c.products);
+      std::printf("%s{\"format\":\"%s\",\"k\":%zu,\"n\":%zu,\"rows\":%zu,\"products\":%zu,", &c == &cases[0] ? "" : ",",
+                  weight_type_name(c.matrices->format.type), c.matrices->k, c.matrices->n, c.rows, c.products);
       std::printf("\"bytesPerSecond\":%.4g,\"ofCopy\":%.4f,\"operationsPerSecond\":%.4g,\"ofMma\":%.4f}",
                   c.bytes() / seconds, median(c.copy_share), c.operations() / seconds, median(c.mma_share));
     }
     std::printf("]}\n");
     return;
   }
-  std::printf("%s: copies %.0f GB/s, mma %.1f TFLOP/s\n", device.name, median(copies) / 1e9,
-              median(mmas) / 1e12);
-  std::printf("%-18s %5s %9s %9s %8s %9s %8s\n", "weights", "rows", "products", "GB/s", "of copy", "TFLOP/s",
-              "of mma");
+  std::printf("%s: copies %.0f GB/s, mma %.1f TFLOP/s\n", device.name, median(copies) / 1e9, median(mmas) / 1e12);
+  std::printf("%-18s %5s %9s %9s %8s %9s %8s\n", "weights", "rows", "products", "GB/s", "of copy", "TFLOP/s", "of mma");
   for (const Case& c : cases) {
     const double seconds = median(c.seconds);
     std::printf("%-18s %5zu %9zu %9.1f %7.1f%% %9.2f %7.1f%%\n", c.name().c_str(), c.rows, c.products,
@@ -141,8 +136,7 @@ int main(int argc, char** argv) {
   std::byte* copied = device_memory(max_bytes);
   require_success(cudaMemset(copied, 1, max_bytes), "memory");
   const auto multiprocessors = static_cast<unsigned>(device.multiProcessorCount);
-  auto* sums =
-      reinterpret_cast<float*>(device_memory(cuda::mma_peak_outputs(multiprocessors) * sizeof(float)));
+  auto* sums = reinterpret_cast<float*>(device_memory(cuda::mma_peak_outputs(multiprocessors) * sizeof(float)));
   constexpr size_t kMmaSteps = 2000;
   DeviceTimer timer;
   std::vector<double> copies, mmas;

@@ -58,8 +58,8 @@ int main(int argc, char** argv) {
       "{\"device\":\"%s\",\"rounds\":%zu,\"hostToDeviceBytesPerSecond\":%.4g,"
       "\"deviceToHostBytesPerSecond\":%.4g,\"expertBytes\":%zu,\"expertToDeviceBytesPerSecond\":%.4g,"
       "\"deviceCopyBytesPerSecond\":%.4g}\n",
-      properties.name, options.rounds, median(to_device), median(from_device), expert,
-      median(expert_to_device), median(inside));
+      properties.name, options.rounds, median(to_device), median(from_device), expert, median(expert_to_device),
+      median(inside));
   cudaFreeHost(memory);
   cudaFree(device);
 }

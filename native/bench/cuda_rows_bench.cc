@@ -16,7 +16,7 @@
 #include "ops/cuda/attention.h"
 #include "ops/cuda/routing.h"
 #include "ops/cuda/rows.h"
-#include "ops/kv_page.h"
+#include "spec/kv_page.h"
 
 namespace {
 
@@ -95,14 +95,13 @@ void add_embed_cases(std::vector<Case>& cases, size_t tokens, const int32_t* wor
 void add_routing_cases(std::vector<Case>& cases, size_t tokens, uint16_t* expert, float* alpha,
                        const uint32_t* positions) {
   const size_t logits = tokens * kExperts * sizeof(float), rows = tokens * kRow;
-  cases.push_back({"choose", tokens, logits, static_cast<double>(logits + tokens * 6), 0,
-                   [=](std::byte* part, size_t) {
+  cases.push_back({"choose", tokens, logits, static_cast<double>(logits + tokens * 6), 0, [=](std::byte* part, size_t) {
                      cuda::choose(floats(part), tokens, kExperts, {1, false}, expert, alpha, nullptr);
                    }});
   cases.push_back({"add_expert_outputs", tokens, 2 * rows, static_cast<double>(3 * rows + tokens * 8), 0,
                    [=](std::byte* part, size_t) {
-                     cuda::add_expert_outputs(floats(part), positions, alpha, tokens, 1, kD,
-                                              floats(part + rows), nullptr);
+                     cuda::add_expert_outputs(floats(part), positions, alpha, tokens, 1, kD, floats(part + rows),
+                                              nullptr);
                    }});
 }
 
@@ -174,9 +173,8 @@ void print(const BenchOptions& options, const std::vector<Case>& cases, const st
                 options.rounds, median(copies));
     for (const Case& c : cases) {
       const double seconds = median(c.seconds);
-      std::printf(
-          "%s{\"kernel\":\"%s\",\"tokens\":%zu,\"seconds\":%.4g,\"bytesPerSecond\":%.4g,\"ofCopy\":%.4f",
-          &c == &cases[0] ? "" : ",", c.name.c_str(), c.tokens, seconds, c.bytes / seconds, median(c.share));
+      std::printf("%s{\"kernel\":\"%s\",\"tokens\":%zu,\"seconds\":%.4g,\"bytesPerSecond\":%.4g,\"ofCopy\":%.4f",
+                  &c == &cases[0] ? "" : ",", c.name.c_str(), c.tokens, seconds, c.bytes / seconds, median(c.share));
       std::printf(",\"operationsPerSecond\":%.4g}", c.operations / seconds);
     }
     std::printf("]}\n");

@@ -60,8 +60,7 @@ class DeviceTimer {
 /// Bytes per second of a copy inside the device's memory, reads and writes counted. `memory` holds `bytes`.
 inline double copy_bandwidth(DeviceTimer& timer, std::byte* memory, size_t bytes) {
   const double seconds = timer.seconds_of([&] {
-    require_success(cudaMemcpyAsync(memory, memory + bytes / 2, bytes / 2, cudaMemcpyDeviceToDevice, nullptr),
-                    "copy");
+    require_success(cudaMemcpyAsync(memory, memory + bytes / 2, bytes / 2, cudaMemcpyDeviceToDevice, nullptr), "copy");
   });
   return static_cast<double>(bytes / 2 * 2) / seconds;
 }

@@ -68,8 +68,7 @@ class Demands {
     store_.start_pass({});
     for (;;) {
       const auto states = store_.snapshot().state;
-      if (std::count(states.begin(), states.end(), static_cast<uint8_t>(ResidencyState::kLoading)) == 0)
-        return;
+      if (std::count(states.begin(), states.end(), static_cast<uint8_t>(ResidencyState::kLoading)) == 0) return;
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
   }
@@ -118,7 +117,7 @@ int main(int argc, char** argv) {
   std::printf(R"({"depth":%zu,"pieceBytes":%llu,"idle":{"demands":%zu,"p50":%.3f,"p99":%.3f},)"
               R"("busy":{"demands":%zu,"p50":%.3f,"p99":%.3f,"overtakes":%llu}})"
               "\n",
-              demands.settings().depth, static_cast<unsigned long long>(demands.settings().chunk_bytes),
-              idle.size(), quantile(idle, 0.5), quantile(idle, 0.99), busy.size(), quantile(busy, 0.5),
-              quantile(busy, 0.99), static_cast<unsigned long long>(stats.overtakes));
+              demands.settings().depth, static_cast<unsigned long long>(demands.settings().chunk_bytes), idle.size(),
+              quantile(idle, 0.5), quantile(idle, 0.99), busy.size(), quantile(busy, 0.5), quantile(busy, 0.99),
+              static_cast<unsigned long long>(stats.overtakes));
 }

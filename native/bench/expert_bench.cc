@@ -60,8 +60,8 @@ int main(int argc, char** argv) {
 
   const std::vector<float> x = random_floats(kMaxRows * kD, 3);
   std::vector<float> inputs(kMaxRows * kD), hidden(kMaxRows * (kFf + 16)), y(kGroup * kMaxRows * kD);
-  const size_t rounded_size =
-      std::max(rounded_bytes(kMaxRows, kFf, ActivationFormat::kInt8), rounded_bytes(kMaxRows, kFf, ActivationFormat::kBf16));
+  const size_t rounded_size = std::max(rounded_bytes(kMaxRows, kFf, ActivationFormat::kInt8),
+                                       rounded_bytes(kMaxRows, kFf, ActivationFormat::kBf16));
   // Aligned, as the engine's are: a row of a tile that lies in two cache lines takes twice as long.
   const std::span<std::byte> rounded(backend->allocate(rounded_size), rounded_size);
   std::vector<uint32_t> order(kMaxRows);
@@ -77,14 +77,12 @@ int main(int argc, char** argv) {
       std::shuffle(experts.begin(), experts.end(), random);
       // With many rows arithmetic is the limit, which fewer experts show too.
       if (c.rows > 16) experts.resize(std::min(experts.size(), std::max<size_t>(1, 512 / c.rows)));
-      const ExpertScratch scratch{kMaxRows, inputs.data(), hidden.data(), kFf + 16,
-                                  {c.activations, rounded}};
+      const ExpertScratch scratch{kMaxRows, inputs.data(), hidden.data(), kFf + 16, {c.activations, rounded}};
       const double seconds = seconds_of([&] {
         for (size_t begin = 0; begin < experts.size(); begin += kGroup) {
           std::vector<ExpertRows> group;
           for (size_t i = begin; i < std::min(begin + kGroup, experts.size()); ++i) {
-            group.push_back(
-                c.experts->rows(experts[i], order.data(), c.rows, &y[(i - begin) * kMaxRows * kD]));
+            group.push_back(c.experts->rows(experts[i], order.data(), c.rows, &y[(i - begin) * kMaxRows * kD]));
           }
           expert_ffn(pool, group, x.data(), 1, Activation::kRelu, scratch);
         }
@@ -113,8 +111,8 @@ int main(int argc, char** argv) {
   }
 
   if (options.json) {
-    std::printf("{\"isa\":\"%s\",\"threads\":%zu,\"rounds\":%zu,\"readBytesPerSecond\":%.4g,",
-                cpu_kernels().isa, options.threads, options.rounds, median(reads));
+    std::printf("{\"isa\":\"%s\",\"threads\":%zu,\"rounds\":%zu,\"readBytesPerSecond\":%.4g,", cpu_kernels().isa,
+                options.threads, options.rounds, median(reads));
     std::printf("\"fmaPerSecond\":%.4g,\"vnniPerSecond\":%.4g,", median(fmas), median(vnnis));
     std::printf("\"amxBf16PerSecond\":%.4g,\"amxInt8PerSecond\":%.4g,\"cases\":[", median(bf16_tiles),
                 median(int8_tiles));
@@ -132,8 +130,8 @@ int main(int argc, char** argv) {
   std::printf("isa %s, %zu threads: reads %.1f GB/s, FMA %.0f GFLOP/s, VNNI %.0f GOP/s, AMX %.0f GFLOP/s, %.0f GOP/s\n",
               cpu_kernels().isa, options.threads, median(reads) / 1e9, median(fmas) / 1e9, median(vnnis) / 1e9,
               median(bf16_tiles) / 1e9, median(int8_tiles) / 1e9);
-  std::printf("%-12s %5s %8s %9s %8s %8s %8s %8s\n", "format", "rows", "GB/s", "GOP/s", "of read", "of FMA",
-              "of VNNI", "of AMX");
+  std::printf("%-12s %5s %8s %9s %8s %8s %8s %8s\n", "format", "rows", "GB/s", "GOP/s", "of read", "of FMA", "of VNNI",
+              "of AMX");
   for (const Case& c : cases) {
     std::printf("%-12s %5zu %8.1f %9.1f %7.0f%% %7.0f%% %7.0f%% %7.0f%%\n", c.name().c_str(), c.rows,
                 median(c.bytes) / 1e9, median(c.operations) / 1e9, 100 * median(c.read_share),

@@ -17,8 +17,8 @@
 
 #include "device/backend.h"
 #include "machine_limits.h"
-#include "model/dispatch.h"
 #include "ops/cpu/linear.h"
+#include "ops/dispatch.h"
 
 namespace {
 
@@ -69,15 +69,14 @@ class Layer {
   Layer& operator=(const Layer&) = delete;
 
   /// out (tokens, d) += alpha · E(x) over the choices. Returns the bytes of the buffers it needed.
-  size_t dynamic(const float* x, std::span<const uint16_t> routes, std::span<const float> alpha,
-                 size_t tokens, float* out) {
+  size_t dynamic(const float* x, std::span<const uint16_t> routes, std::span<const float> alpha, size_t tokens,
+                 float* out) {
     const SequenceSpan all{0, tokens, 0, nullptr};
     choose_predicted({routes, alpha, shape_.k}, 0, tokens, 1, dispatch_);
     sort_choices(shape_.experts, tokens * shape_.k, {&all, 1}, dispatch_);
     const Dispatch& dispatch = dispatch_;
     size_t most = 0;
-    for (const uint16_t e : dispatch.needed)
-      most = std::max<size_t>(most, dispatch.begin[e + 1] - dispatch.begin[e]);
+    for (const uint16_t e : dispatch.needed) most = std::max<size_t>(most, dispatch.begin[e + 1] - dispatch.begin[e]);
     const size_t choices = dispatch.order.size(), d = shape_.d;
     grow(in_, most * d);
     grow(hidden_, most * shape_.ff);
@@ -123,8 +122,7 @@ class Layer {
     for (size_t e = 0; e < shape_.experts; ++e) {
       for (size_t choice = 0; choice < tokens * shape_.k; ++choice) {
         if (routes[choice] != e || place_[choice] == SIZE_MAX) continue;
-        cpu_kernels().axpy(alpha[choice], result_.data() + place_[choice] * d, d,
-                           out + choice / shape_.k * d);
+        cpu_kernels().axpy(alpha[choice], result_.data() + place_[choice] * d, d, out + choice / shape_.k * d);
       }
     }
     return (rows * 2 * d + capacity * shape_.ff) * sizeof(float);
@@ -139,8 +137,8 @@ class Layer {
     const std::byte* block = arena_ + e * (wi_bytes_ + wo_bytes_);
     linear(pool_, x, shape_.d, rows, {block, shape_.format, shape_.d, shape_.ff}, hidden_.data(), shape_.ff,
            Epilogue::kRelu);
-    linear(pool_, hidden_.data(), shape_.ff, rows, {block + wi_bytes_, shape_.format, shape_.ff, shape_.d}, y,
-           shape_.d, Epilogue::kStore);
+    linear(pool_, hidden_.data(), shape_.ff, rows, {block + wi_bytes_, shape_.format, shape_.ff, shape_.d}, y, shape_.d,
+           Epilogue::kStore);
   }
 
   Shape shape_;
@@ -174,8 +172,7 @@ struct Static {
 
 int main(int argc, char** argv) {
   if (argc != 11) {
-    std::puts(
-        "gating_bench ROUTES k experts d_model d_ff f32|bf16 threads repeats batch,batch,… factor,factor,…");
+    std::puts("gating_bench ROUTES k experts d_model d_ff f32|bf16 threads repeats batch,batch,… factor,factor,…");
     return argc > 1 && std::strcmp(argv[1], "--help") == 0 ? 0 : 2;
   }
   const auto count = [&](int i) { return static_cast<size_t>(std::atoi(argv[i])); };
@@ -206,8 +203,8 @@ int main(int argc, char** argv) {
       if (repeat > 0) {
         dynamic_ms.push_back(ms);
         dynamic_bytes.push_back(static_cast<double>(bytes));
-        used.push_back(static_cast<double>(shape.experts -
-                                           static_cast<size_t>(std::count(loads.begin(), loads.end(), 0))));
+        used.push_back(
+            static_cast<double>(shape.experts - static_cast<size_t>(std::count(loads.begin(), loads.end(), 0))));
         most.push_back(static_cast<double>(max_load));
       }
       for (Static& each : statics) {
@@ -216,8 +213,8 @@ int main(int argc, char** argv) {
         const size_t capacity = each.factor == 0 ? max_load : static_cast<size_t>(wanted);
         std::fill(b.begin(), b.end(), 0.0f);
         size_t dropped = 0, needed = 0;
-        const double padded_ms = milliseconds(
-            [&] { needed = layer.padded(x.data(), now, alpha, tokens, capacity, b.data(), &dropped); });
+        const double padded_ms =
+            milliseconds([&] { needed = layer.padded(x.data(), now, alpha, tokens, capacity, b.data(), &dropped); });
         if (dropped == 0 && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) != 0) {
           std::fprintf(stderr, "static and dynamic gating differ at %zu tokens\n", tokens);
           return 1;
@@ -236,8 +233,7 @@ int main(int argc, char** argv) {
     for (size_t i = 0; i < statics.size(); ++i) {
       const Static& s = statics[i];
       std::printf("%s{\"factor\": %g, \"capacity\": %.0f, \"ms\": %.4f, \"bytes\": %.0f, \"dropped\": %.4f}",
-                  i ? ", " : "", s.factor, median(s.capacity), median(s.ms), median(s.bytes),
-                  median(s.dropped));
+                  i ? ", " : "", s.factor, median(s.capacity), median(s.ms), median(s.bytes), median(s.dropped));
     }
     std::puts("]}");
     std::fflush(stdout);

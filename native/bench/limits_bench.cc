@@ -29,8 +29,7 @@ int main(int argc, char** argv) {
     std::puts("limits_bench [threads]: DRAM read bytes/s and f32 FMA operations/s as one line of JSON");
     return 0;
   }
-  const size_t threads =
-      argc > 1 ? static_cast<size_t>(std::atoi(argv[1])) : std::thread::hardware_concurrency();
+  const size_t threads = argc > 1 ? static_cast<size_t>(std::atoi(argv[1])) : std::thread::hardware_concurrency();
   ThreadPool pool(threads);
   const auto backend = make_cpu_backend();
   constexpr size_t kBytes = 600u << 20;
@@ -39,7 +38,6 @@ int main(int argc, char** argv) {
   const double read = median_of_five([&] { return read_bandwidth(pool, arena, kBytes); });
   const double fma = median_of_five([&] { return fma_peak(pool); });
   backend->deallocate(arena, kBytes + 8192);
-  std::printf(
-      "{\"isa\": \"%s\", \"threads\": %zu, \"readBytesPerSecond\": %.0f, \"fmaFlopsPerSecond\": %.0f}\n",
-      cpu_kernels().isa, pool.threads(), read, fma);
+  std::printf("{\"isa\": \"%s\", \"threads\": %zu, \"readBytesPerSecond\": %.0f, \"fmaFlopsPerSecond\": %.0f}\n",
+              cpu_kernels().isa, pool.threads(), read, fma);
 }

@@ -54,20 +54,19 @@ inline double read_bandwidth(ThreadPool& pool, const std::byte* data, size_t byt
 #if defined(__x86_64__)
 // Ten chains hide the latency of two units of four cycles each. In assembler, because the compiler would keep the
 // chains in memory.
-#define SIDA_PEAK(name, isa, vector, instruction)                                                        \
-  [[gnu::target(isa)]] inline void name(size_t steps, float* out) {                                      \
-    vector a0{}, a1{}, a2{}, a3{}, a4{}, a5{}, a6{}, a7{}, a8{}, a9{}, x{};                              \
-    for (size_t i = 0; i < steps; ++i) {                                                                 \
-      __asm__ volatile(instruction " %10, %10, %0\n" instruction " %10, %10, %1\n" instruction           \
-                                   " %10, %10, %2\n" instruction " %10, %10, %3\n" instruction           \
-                                   " %10, %10, %4\n" instruction " %10, %10, %5\n" instruction           \
-                                   " %10, %10, %6\n" instruction " %10, %10, %7\n" instruction           \
-                                   " %10, %10, %8\n" instruction " %10, %10, %9\n"                       \
-                       : "+v"(a0), "+v"(a1), "+v"(a2), "+v"(a3), "+v"(a4), "+v"(a5), "+v"(a6), "+v"(a7), \
-                         "+v"(a8), "+v"(a9)                                                              \
-                       : "v"(x));                                                                        \
-    }                                                                                                    \
-    *out = reinterpret_cast<const float*>(&a0)[0];                                                       \
+#define SIDA_PEAK(name, isa, vector, instruction)                                                               \
+  [[gnu::target(isa)]] inline void name(size_t steps, float* out) {                                             \
+    vector a0{}, a1{}, a2{}, a3{}, a4{}, a5{}, a6{}, a7{}, a8{}, a9{}, x{};                                     \
+    for (size_t i = 0; i < steps; ++i) {                                                                        \
+      __asm__ volatile(                                                                                         \
+          instruction " %10, %10, %0\n" instruction " %10, %10, %1\n" instruction " %10, %10, %2\n" instruction \
+                      " %10, %10, %3\n" instruction " %10, %10, %4\n" instruction " %10, %10, %5\n" instruction \
+                      " %10, %10, %6\n" instruction " %10, %10, %7\n" instruction " %10, %10, %8\n" instruction \
+                      " %10, %10, %9\n"                                                                         \
+          : "+v"(a0), "+v"(a1), "+v"(a2), "+v"(a3), "+v"(a4), "+v"(a5), "+v"(a6), "+v"(a7), "+v"(a8), "+v"(a9)  \
+          : "v"(x));                                                                                            \
+    }                                                                                                           \
+    *out = reinterpret_cast<const float*>(&a0)[0];                                                              \
   }
 SIDA_PEAK(fma_avx512, "avx512f", __m512, "vfmadd231ps")
 SIDA_PEAK(fma_avx2, "avx2,fma", __m256, "vfmadd231ps")
@@ -81,35 +80,32 @@ struct alignas(64) WholeTiles {
   uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
-#define SIDA_TILE_PEAK(name, isa, instruction)                                                  \
-  [[gnu::target(isa)]] inline void name(size_t steps, float*) {                                 \
-    const WholeTiles shapes;                                                                    \
-    alignas(64) uint16_t numbers[16 * 32];                                                      \
-    /* As bf16 from 1 to 2, of either sign. */                                                  \
-    for (size_t i = 0; i < 16 * 32; ++i) numbers[i] = 0x3f80 | (i * 40503 >> 3 & 0x807f);       \
-    __asm__ volatile(                                                                           \
-        "ldtilecfg %0\n tileloadd (%1,%2,1), %%tmm4\n tileloadd (%1,%2,1), %%tmm5\n"            \
-        "tileloadd (%1,%2,1), %%tmm6\n tileloadd (%1,%2,1), %%tmm7"                             \
-        :                                                                                       \
-        : "m"(shapes), "r"(numbers), "r"(size_t{64})                                            \
-        : "memory");                                                                            \
-    for (size_t i = 0; i < steps; ++i) {                                                        \
-      __asm__ volatile(instruction " %tmm6, %tmm4, %tmm0\n" instruction                         \
-                                   " %tmm7, %tmm4, %tmm1\n" instruction                         \
-                                   " %tmm6, %tmm5, %tmm2\n" instruction                         \
-                                   " %tmm7, %tmm5, %tmm3");                                     \
-    }                                                                                           \
-    __asm__ volatile("tilerelease");                                                            \
+#define SIDA_TILE_PEAK(name, isa, instruction)                                                               \
+  [[gnu::target(isa)]] inline void name(size_t steps, float*) {                                              \
+    const WholeTiles shapes;                                                                                 \
+    alignas(64) uint16_t numbers[16 * 32];                                                                   \
+    /* As bf16 from 1 to 2, of either sign. */                                                               \
+    for (size_t i = 0; i < 16 * 32; ++i) numbers[i] = 0x3f80 | (i * 40503 >> 3 & 0x807f);                    \
+    __asm__ volatile(                                                                                        \
+        "ldtilecfg %0\n tileloadd (%1,%2,1), %%tmm4\n tileloadd (%1,%2,1), %%tmm5\n"                         \
+        "tileloadd (%1,%2,1), %%tmm6\n tileloadd (%1,%2,1), %%tmm7"                                          \
+        :                                                                                                    \
+        : "m"(shapes), "r"(numbers), "r"(size_t{64})                                                         \
+        : "memory");                                                                                         \
+    for (size_t i = 0; i < steps; ++i) {                                                                     \
+      __asm__ volatile(instruction " %tmm6, %tmm4, %tmm0\n" instruction " %tmm7, %tmm4, %tmm1\n" instruction \
+                                   " %tmm6, %tmm5, %tmm2\n" instruction " %tmm7, %tmm5, %tmm3");             \
+    }                                                                                                        \
+    __asm__ volatile("tilerelease");                                                                         \
   }
 SIDA_TILE_PEAK(tiles_bf16, "amx-tile,amx-bf16", "tdpbf16ps")
 SIDA_TILE_PEAK(tiles_int8, "amx-tile,amx-int8", "tdpbusd")
 #undef SIDA_TILE_PEAK
 
-inline double peak(ThreadPool& pool, void (*run)(size_t, float*), double operations_a_step,
-                   size_t steps = 2000000) {
+inline double peak(ThreadPool& pool, void (*run)(size_t, float*), double operations_a_step, size_t steps = 2000000) {
   std::vector<float> out(pool.threads() * 16);
-  const double seconds = seconds_of(
-      [&] { pool.parallel_for(pool.threads(), [&](size_t task, size_t) { run(steps, &out[task * 16]); }); });
+  const double seconds =
+      seconds_of([&] { pool.parallel_for(pool.threads(), [&](size_t task, size_t) { run(steps, &out[task * 16]); }); });
   return static_cast<double>(pool.threads() * steps) * operations_a_step / seconds;
 }
 #endif

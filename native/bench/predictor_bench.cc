@@ -40,8 +40,7 @@ struct Input {
   std::vector<float> alpha;
 
   Input(size_t sequences, size_t length) {
-    for (size_t i = 0; i < sequences * length; ++i)
-      tokens.push_back(static_cast<int32_t>(i * 2654435761u % kVocab));
+    for (size_t i = 0; i < sequences * length; ++i) tokens.push_back(static_cast<int32_t>(i * 2654435761u % kVocab));
     for (size_t s = 0; s < sequences; ++s) offsets.push_back(offsets.back() + static_cast<int32_t>(length));
     experts.resize(kLayers * tokens.size());
     alpha.resize(experts.size());
@@ -101,30 +100,29 @@ int main(int argc, char** argv) {
   const TokenEmbedding embedding = made_up_embedding();
   std::printf("isa %s, 1 thread, %zu sequence(s); step: %zu sequence(s); train: %zu sequences of 36\n",
               cpu_kernels().isa, sequences, sequences, kTrained);
-  std::printf("%-16s %6s %9s %9s %9s %9s %9s %9s\n", "network", "h", "open ms", "16 ms", "36 ms", "64 ms",
-              "step ms", "train ms");
+  std::printf("%-16s %6s %9s %9s %9s %9s %9s %9s\n", "network", "h", "open ms", "16 ms", "36 ms", "64 ms", "step ms",
+              "train ms");
   for (const size_t h : {64, 128, 192, 256}) {
     for (const char* name :
          {"lstm", "lstm causal", "one layer", "softmax", "bidirectional", "attention", "attention causal"}) {
       const std::string_view kind = name;
       const bool causal = kind.ends_with("causal");
-      PredictorWeights weights({.d_in = kWidth,
-                                .hidden = h,
-                                .layers = kLayers,
-                                .experts = kExperts,
-                                .causal = causal,
-                                .bidirectional = kind == "bidirectional",
-                                .blocks = kind.starts_with("attention") ? size_t{2} : size_t{0},
-                                .lstm_layers = kind == "one layer" ? size_t{1} : size_t{2},
-                                .attention_weights = kind == "softmax" ? WeightFunction::kSoftmax
-                                                                       : WeightFunction::kSparsemax});
+      PredictorWeights weights(
+          {.d_in = kWidth,
+           .hidden = h,
+           .layers = kLayers,
+           .experts = kExperts,
+           .causal = causal,
+           .bidirectional = kind == "bidirectional",
+           .blocks = kind.starts_with("attention") ? size_t{2} : size_t{0},
+           .lstm_layers = kind == "one layer" ? size_t{1} : size_t{2},
+           .attention_weights = kind == "softmax" ? WeightFunction::kSoftmax : WeightFunction::kSparsemax});
       weights.initialize(1);
       const auto start = std::chrono::steady_clock::now();
       Predictor predictor(weights, embedding, 1);
       const std::chrono::duration<double, std::milli> open = std::chrono::steady_clock::now() - start;
       std::printf("%-16s %6zu %9.1f", name, h, open.count());
-      for (const size_t length : {16, 36, 64})
-        std::printf(" %9.3f", predict_ms(&predictor, sequences, length));
+      for (const size_t length : {16, 36, 64}) std::printf(" %9.3f", predict_ms(&predictor, sequences, length));
       causal ? std::printf(" %9.3f", step_ms(&predictor, sequences)) : std::printf(" %9s", "-");
       std::printf(" %9.1f\n", train_ms(weights, embedding));
     }

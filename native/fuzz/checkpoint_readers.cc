@@ -9,10 +9,10 @@
 #include "checkpoint/slot_reader.h"
 #include "core/json.h"
 #include "engine/memory_plan.h"
-#include "model/model_config.h"
 #include "predictor/predictor_checkpoint.h"
 #include "readers.h"
 #include "scratch.h"
+#include "spec/model_config.h"
 #include "support/safetensors_builder.h"
 #include "support/tiny_model.h"
 
@@ -29,8 +29,7 @@ void check_tensors(const SafetensorsFile& file) {
     require(tensor.offset >= begin && tensor.offset <= file.file().size(), "a tensor begins in the data");
     require(tensor.bytes <= file.file().size() - tensor.offset, "a tensor ends in the data");
     const auto bits = static_cast<unsigned __int128>(tensor.elements()) * dtype_bits(tensor.dtype);
-    require(bits == static_cast<unsigned __int128>(tensor.bytes) * 8,
-            "a tensor's bytes follow from its shape");
+    require(bits == static_cast<unsigned __int128>(tensor.bytes) * 8, "a tensor's bytes follow from its shape");
   }
 }
 
@@ -93,8 +92,7 @@ void read_config(std::string_view bytes) {
       const Pack pack = describe_pack("pack", spec, experts, kF32Format);
       const MemoryPlan plan = plan_memory(spec, experts, kF32Format, {});
       require(pack.experts.slot_bytes % 4096 == 0, "a block is whole pages");
-      require(pack.experts.slot_bytes <= (uint64_t{1} << 62) / (pack.experts.experts() + 1),
-              "experts fit 62 bits");
+      require(pack.experts.slot_bytes <= (uint64_t{1} << 62) / (pack.experts.experts() + 1), "experts fit 62 bits");
       require(plan.smallest() >= plan.fixed() && plan.resident() >= plan.fixed(), "no sum of a plan wraps");
     }
   });

@@ -118,9 +118,8 @@ void read_weights(std::string_view bytes) {
   const std::string_view weights = bytes.substr(1);
   const SmallPack& small = pack_of(choice);
   const Pack pack = small.open();
-  for (const auto& [name, size] :
-       {std::pair{"dense.sida", pack.dense.bytes},
-        std::pair{"experts.sida", pack.experts.experts() * pack.experts.slot_bytes}}) {
+  for (const auto& [name, size] : {std::pair{"dense.sida", pack.dense.bytes},
+                                   std::pair{"experts.sida", pack.experts.experts() * pack.experts.slot_bytes}}) {
     small.files().write(name, (choice & kCut) != 0 ? std::string(weights) : repeated(weights, size));
   }
   const auto activations = (choice & kInt8Activations) != 0   ? ActivationFormat::kInt8

@@ -31,8 +31,8 @@ struct Reader {
 };
 
 inline constexpr Reader kReaders[] = {
-    {"safetensors", read_safetensors}, {"gguf", read_gguf},     {"index", read_index},
-    {"config", read_config},           {"manifest", read_manifest}, {"stripe", read_stripe},
+    {"safetensors", read_safetensors}, {"gguf", read_gguf},           {"index", read_index},
+    {"config", read_config},           {"manifest", read_manifest},   {"stripe", read_stripe},
     {"weights", read_weights},         {"predictor", read_predictor},
 };
 

@@ -43,8 +43,7 @@ void Scratch::write(const std::string& name, std::string_view bytes) const {
 }
 
 void expect_clean(const std::function<void()>& read) {
-  static const std::set<std::string> kCodes{"checkpoint_invalid", "pack_invalid", "io_error",
-                                            "budget_too_small"};
+  static const std::set<std::string> kCodes{"checkpoint_invalid", "pack_invalid", "io_error", "budget_too_small"};
   try {
     read();
   } catch (const Error& error) {

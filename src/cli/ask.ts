@@ -1,10 +1,11 @@
 /** `sida ask` and `sida chat`: a question, or a conversation, without a server. */
+
 import { createInterface } from 'node:readline/promises';
 import { Command } from 'commander';
+import { ENGINE_OPTION_NAMES } from '../config/engine-config.js';
 import { SidaError } from '../errors.js';
 import { printText, warnLines } from '../text/print.js';
 import { ChatEngine, type Said } from './chat-engine.js';
-import { ENGINE_OPTION_NAMES } from './engine-config.js';
 import { EXIT, endProcess } from './exit.js';
 import { addFlags } from './flags.js';
 

@@ -1,5 +1,7 @@
 /** An engine that answers conversations for commands, without a server. */
+
 import { randomUUID } from 'node:crypto';
+import { ENGINE_OPTION_NAMES, type EngineOptions, engineConfig } from '../config/engine-config.js';
 import { number, wholeNumber } from '../config/parsers.js';
 import { parseFlag, resolveOptions, UsageError } from '../config/resolve.js';
 import { EngineProcess } from '../engine/engine-process.js';
@@ -8,7 +10,6 @@ import { chat } from '../tasks/chat/index.js';
 import type { ChatChunk } from '../tasks/chat/schema.js';
 import { ChatRequest } from '../tasks/chat/schema.js';
 import { checkAgainst } from '../text/schema-faults.js';
-import { ENGINE_OPTION_NAMES, type EngineOptions, engineConfig } from './engine-config.js';
 import { givenFlags } from './flags.js';
 import { Progress } from './progress.js';
 

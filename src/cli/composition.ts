@@ -1,9 +1,12 @@
 /** The composition root: builds and connects the engine, queue, worker and HTTP server that the options ask for. */
+
 import { KeyRing } from '../access/key-ring.js';
+import { ENGINE_OPTION_NAMES, engineConfig } from '../config/engine-config.js';
 import type { ServeOptions } from '../config/options.js';
 import type { ServedModels } from '../config/served-models.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import { EngineProcess } from '../engine/engine-process.js';
+import { SidaError } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
 import type { Metrics } from '../observability/metrics.js';
 import type { KeptEnd } from '../queue/job-queue.js';
@@ -23,8 +26,26 @@ import { SERVICE_ROUTES } from '../server/routes/index.js';
 import type { Route } from '../server/routes/route.js';
 import { serverMetrics } from '../server/server-metrics.js';
 import type { SharedBudget } from '../server/shared-budget.js';
-import { type EngineOptions, engineConfig } from './engine-config.js';
-import { listening } from './listening.js';
+
+/** Times that workers look for jobs of dead workers within the time after which a silent worker counts as dead. */
+const LOOKS_A_LOCK = 6;
+
+export const WORKER_OPTIONS = [
+  ...ENGINE_OPTION_NAMES,
+  'redis',
+  'concurrency',
+  'attempts',
+  'lockDuration',
+  'drain',
+  'logLevel',
+  'metricsPort',
+  'host',
+  'allowedHosts',
+  'apiKey',
+  'apiKeys',
+] as const satisfies (keyof ServeOptions)[];
+
+export type WorkerOptions = Pick<ServeOptions, (typeof WORKER_OPTIONS)[number]>;
 
 type OnKeptEnd = (end: KeptEnd) => void;
 
@@ -192,7 +213,7 @@ interface WorkerParts {
  * of the worker's own HTTP server. It is undefined for a worker without one.
  */
 export async function composeWorker(
-  options: WorkerOptions & EngineOptions,
+  options: WorkerOptions,
   redis: string,
   serving: ServeOptions | undefined,
   logger: Logger,
@@ -276,22 +297,6 @@ function producer(
   );
 }
 
-type WorkerOptions = Pick<
-  ServeOptions,
-  | 'activations'
-  | 'kv'
-  | 'device'
-  | 'routing'
-  | 'routingK'
-  | 'concurrency'
-  | 'lockDuration'
-  | 'stalledInterval'
-  | 'attempts'
-  | 'lookahead'
-  | 'maxBatchTokens'
-  | 'kvTokens'
->;
-
 interface WaitingWorker {
   /** Undefined until the engine is ready for the first time. */
   readonly queueName: string | undefined;
@@ -308,8 +313,15 @@ function workerWhenReady(
   onKeptEnd: OnKeptEnd,
 ): WaitingWorker {
   let worker: QueueWorker | undefined;
+  const { activations, kv, device, routing, routingK, concurrency, attempts, lockDuration: lockMs } = options;
+  const settings: AnswerSettings = { activations, kv, device, routing, routingK };
   const off = engine.onState(({ phase }) => {
-    if (phase === 'ready') worker ??= startWorker(options, url, engine, logger, onKeptEnd);
+    if (phase !== 'ready' || worker !== undefined) return;
+    const model = engine.model!;
+    const queueName = queueNameOf(model, settings);
+    const times = { lockMs, stalledMs: lockMs / LOOKS_A_LOCK };
+    const limits = { concurrency, attempts, engineTokens: engineTokens(options) };
+    worker = new QueueWorker(engine, model, { url, queueName, settings, ...times, ...limits, onKeptEnd }, logger);
   });
   return {
     get queueName() {
@@ -325,30 +337,13 @@ function workerWhenReady(
   };
 }
 
-function startWorker(
-  options: WorkerOptions,
-  url: string,
-  engine: EngineHandle,
-  logger: Logger,
-  onKeptEnd: OnKeptEnd,
-): QueueWorker {
-  const model = engine.model!;
-  const { activations, kv, device, routing, routingK } = options;
-  const settings: AnswerSettings = { activations, kv, device, routing, routingK: routingK ?? null };
-  return new QueueWorker(
-    engine,
-    model,
-    {
-      url,
-      queueName: queueNameOf(model, settings),
-      settings,
-      concurrency: options.concurrency,
-      engineTokens: engineTokens(options),
-      attempts: options.attempts,
-      lockMs: options.lockDuration,
-      stalledMs: options.stalledInterval,
-      onKeptEnd,
-    },
-    logger,
-  );
+/** Calls `start`. Throws io_error when it fails. `flag` is the flag that chooses the port. */
+async function listening<T>(host: string, port: number, flag: string, start: () => Promise<T>): Promise<T> {
+  try {
+    return await start();
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const reason = code === 'EADDRINUSE' ? `another program listens there; choose another ${flag}` : message;
+    throw new SidaError({ code: 'io_error', message: `Cannot listen on ${host}:${port}: ${reason}` });
+  }
 }

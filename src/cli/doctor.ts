@@ -1,11 +1,34 @@
 /** `sida doctor`: checks what this machine has and lacks, and says what to do about each finding. */
-
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdir, open, rm } from 'node:fs/promises';
+import { freemem, totalmem } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Command } from 'commander';
 import { resolveOptions } from '../config/resolve.js';
+import { loadAddon } from '../native/addon.js';
+import type { NativeAddon } from '../native/addon-types.js';
+import { producerClient, redisAddress } from '../queue/redis/redis-client.js';
+import { RedisRefused, redisSettings } from '../queue/redis/redis-settings.js';
+import { formatBytes } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
-import { type Check, checkMachine } from './doctor-checks.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
+
+/** A check never throws: it reports its failure as its result. */
+interface Check {
+  name: string;
+  result: 'ok' | 'warn' | 'fail';
+  found: string;
+  /** What the user should do. Absent when nothing needs to be done. */
+  hint?: string;
+}
+
+const DISK_TEST_BYTES = 64 << 20;
+const SLOW_DISK = 200e6;
+const LITTLE_MEMORY = 1 << 30;
+const REDIS_MS = 3_000;
 
 export function doctorCommand(): Command {
   const command = new Command('doctor')
@@ -37,4 +60,151 @@ function describe(checks: Check[]): string[] {
     const [first, ...others] = text.split('\n');
     return [`${result.padEnd(4)}  ${name.padEnd(width)}  ${first}`, ...others.map((line) => below + line)];
   });
+}
+
+async function checkMachine(packDir: string, redis?: string): Promise<Check[]> {
+  const { addon, check } = checkAddon();
+  return [
+    checkNode(),
+    check,
+    ...(addon === undefined ? [] : [checkCpu(addon), checkCuda(addon)]),
+    checkMemory(),
+    ...(addon === undefined ? [] : [await checkDisk(addon, packDir)]),
+    await checkRedis(redis),
+  ];
+}
+
+function checkNode(): Check {
+  const [major, minor] = process.versions.node.split('.').map(Number) as [number, number];
+  const enough = major > 20 || (major === 20 && minor >= 19);
+  const check = {
+    name: 'Node',
+    result: enough ? ('ok' as const) : ('fail' as const),
+    found: process.version,
+  };
+  return enough ? check : { ...check, hint: 'Install Node 20.19 or newer' };
+}
+
+function checkAddon(): { addon: NativeAddon | undefined; check: Check } {
+  try {
+    const addon = loadAddon();
+    return { addon, check: { name: 'native addon', result: 'ok', found: `version ${addon.version}` } };
+  } catch (error) {
+    const check: Check = {
+      name: 'native addon',
+      result: 'fail',
+      found: (error as Error).message,
+      hint: 'npm run build:native',
+    };
+    return { addon: undefined, check };
+  }
+}
+
+function checkCpu(addon: NativeAddon): Check {
+  const { isa, avx2, fma, avx512, vnni, cores } = addon.cpuFeatures();
+  const features = Object.entries({ avx2, fma, avx512, vnni })
+    .filter(([, present]) => present)
+    .map(([name]) => name);
+  const check: Check = {
+    name: 'CPU',
+    result: 'ok',
+    found: `kernels for ${isa}; ${features.join(', ') || 'no vector features'}; ${cores} cores`,
+  };
+  if (isa !== 'scalar') return check;
+  return { ...check, result: 'warn', hint: 'Without AVX2 and FMA answers are the same, and slow' };
+}
+
+function checkCuda(addon: NativeAddon): Check {
+  const { compiled, emulated, device, message } = addon.cuda();
+  if (device === undefined) {
+    const found = `${compiled ? 'built in, no device' : 'not built in'}: ${message} (not needed for --device cpu)`;
+    return { name: 'CUDA', result: 'ok', found };
+  }
+  const { name, capability, totalBytes, freeBytes } = device;
+  const found = `${name}, compute capability ${capability}, ${formatBytes(freeBytes)} of ${formatBytes(totalBytes)} free`;
+  if (!emulated) return { name: 'CUDA', result: 'ok', found };
+  const hint = "The addon emulates the GPU on the CPU: answers are a GPU's, the speed is not";
+  return { name: 'CUDA', result: 'warn', found: `emulated: ${found}`, hint };
+}
+
+function checkMemory(): Check {
+  // Newer versions of Node know the container's limit. Older ones only know the machine's free memory.
+  const available = process.availableMemory?.() ?? freemem();
+  const check: Check = {
+    name: 'memory',
+    result: 'ok',
+    found: `${formatBytes(available)} available of ${formatBytes(totalmem())}`,
+  };
+  if (available >= LITTLE_MEMORY) return check;
+  return { ...check, result: 'warn', hint: 'Choose --memory-budget well below what is available' };
+}
+
+async function checkDisk(addon: NativeAddon, packDir: string): Promise<Check> {
+  const name = 'disk';
+  const path = join(packDir, `.doctor-${process.pid}-${randomBytes(4).toString('hex')}`);
+  try {
+    await mkdir(packDir, { recursive: true, mode: 0o700 });
+    const file = await open(path, 'wx');
+    try {
+      // The bytes are random because a compressing file system would not read zeros from the disk.
+      const piece = randomBytes(4 << 20);
+      for (let written = 0; written < DISK_TEST_BYTES; written += piece.length) await file.write(piece);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    const rate = addon.measureDiskRead(path, DISK_TEST_BYTES);
+    const found = `${(rate / 1e6).toFixed(0)} MB/s reading from ${packDir}`;
+    if (rate >= SLOW_DISK) return { name, result: 'ok', found };
+    return {
+      name,
+      result: 'warn',
+      found,
+      hint: 'Experts are read from here: put --pack-dir on a faster disk',
+    };
+  } catch (error) {
+    return {
+      name,
+      result: 'fail',
+      found: (error as Error).message,
+      hint: `Make ${packDir} writable on a local disk, or choose another --pack-dir`,
+    };
+  } finally {
+    await rm(path, { force: true }).catch(() => undefined);
+  }
+}
+
+/** `url` is undefined when no Redis is configured. The check then passes. */
+export async function checkRedis(url: string | undefined): Promise<Check> {
+  const name = 'Redis';
+  if (url === undefined) {
+    return { name, result: 'ok', found: 'not asked for; --redis checks one that machines share' };
+  }
+  const address = redisAddress(url);
+  let reason = 'nothing answers';
+  const client = producerClient(url).on('error', ({ message }) => {
+    reason = message;
+  });
+  try {
+    const answers = await Promise.race([
+      once(client, 'ready').then(() => true),
+      delay(REDIS_MS).then(() => false),
+    ]);
+    if (!answers) throw new Error(`${address}: ${reason}`);
+    const { version, faults } = await redisSettings(client, address);
+    if (faults.length === 0) {
+      const found = `${version} at ${address}; appendonly, noeviction`;
+      return { name, result: 'ok', found };
+    }
+    const found = `${version} at ${address}; ${faults.map((fault) => fault.found).join('; ')}`;
+    return { name, result: 'warn', found, hint: faults.map(({ hint }) => hint).join('\n') };
+  } catch (error) {
+    if (error instanceof RedisRefused) {
+      return { name, result: 'fail', found: error.message, hint: 'Name another Redis with --redis' };
+    }
+    const hint = 'Start Redis there, or name another with --redis; the password belongs into the URL';
+    return { name, result: 'fail', found: (error as Error).message, hint };
+  } finally {
+    client.disconnect();
+  }
 }

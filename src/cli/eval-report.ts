@@ -2,8 +2,8 @@
 
 import type { LayerReport, SourceReport } from '../evaluation/evaluate.js';
 import type { LabelFidelity, Perplexity } from '../evaluation/fidelity.js';
-import type { HitShares } from '../evaluation/hit-counts.js';
 import type { BudgetMoves, Moved } from '../evaluation/moved-bytes.js';
+import type { HitShares } from '../predictor/hit-counts.js';
 import { formatBytes } from '../text/bytes.js';
 import { tableLines } from './table.js';
 
@@ -152,8 +152,7 @@ function movedTable(moved: readonly BudgetMoves[]): string[] {
 }
 
 function nameOf({ policy, tables, lookahead }: Moved): string {
-  if (policy === 'belady')
-    return lookahead === null ? 'Belady, all batches' : `Belady, look-ahead ${lookahead}`;
+  if (policy === 'belady') return 'Belady, all batches';
   if (!tables) return policy;
   if (policy === 'fifo') return 'fifo with tables (SiDA-MoE)';
   return `${policy}, look-ahead ${lookahead}`;

@@ -7,9 +7,9 @@ import { Command } from 'commander';
 import { type PreparedPack, preparePack } from '../checkpoint/prepare-pack.js';
 import { readTasks } from '../checkpoint/tasks.js';
 import { budgetBytes } from '../config/budget.js';
+import { WEIGHT_OPTIONS, weightChoices } from '../config/engine-config.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
-import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
 import { requireTokenizer } from '../engine/open-model.js';
 import { predictorChoice } from '../engine/predictor-choice.js';
 import { SidaError } from '../errors.js';
@@ -51,15 +51,11 @@ const OPTIONS = [
 type Options = Pick<ServeOptions, (typeof OPTIONS)[number]>;
 
 const HELP = `
-Measures how often the predictor names the experts that the model's routers choose, what predicted mode keeps of the
-exact model's accuracy (--labels, --task) or perplexity (--text, or data without labels), and the bytes that each eviction
-policy would load. docs/evaluation.md says how each figure is computed.
-
 Examples:
   sida eval models/switch-words --predictor predictors/words --data models/switch-words/words/known-held-out.jsonl --task category
   sida eval models/olmoe-mini --predictor predictors/chats --text wikitext2/test.txt --routing-k 1,2,3 --json
   sida eval --model MODEL --data reviews.jsonl --template 'sentence: {text}' --labels negative,positive --budgets 10%,20% --lookahead 0,2,8
-  sida eval models/switch-words --hash-function shuffled --data models/switch-words/words/unknown.jsonl --task category --limit 100`;
+  sida eval models/switch-words --hash-function token --data models/switch-words/words/unknown.jsonl --task category --limit 100`;
 
 export function evalCommand(): Command {
   const command = new Command('eval')
@@ -263,7 +259,7 @@ async function openFunctions(
   return { functions, warnings, path };
 }
 
-/** The trained functions in a predictor's directory. There are none in the trace that `replay` reads. */
+/** The trained functions in a predictor's directory. */
 async function trainedFunctions(path: string): Promise<HashFunctionName[]> {
   const networks = isPresent(path, MANIFEST) ? networksOf(await readPredictorManifest(path)) : [];
   return [...networks, ...(isPresent(path, TOKEN_TABLE) ? (['token'] as const) : [])];

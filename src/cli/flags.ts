@@ -1,25 +1,38 @@
-/** Turns rows of the option table into flags of a command. */
+/** Turns rows of the option table into flags of a command, and into its help. */
 import { type Command, Option as Flag } from 'commander';
-import type { Option } from '../config/option.js';
+import { OPTION_GROUPS, type Option, shownDefault } from '../config/option.js';
 import { type OptionName, SERVE_OPTIONS } from '../config/options.js';
 import type { Sources } from '../config/resolve.js';
 
-/** Flags of `repeated` may be given several times. */
+/** Flags of `repeated` may be given several times. `notes` stand at the end of `--help-all`. */
 export function addFlags(
   command: Command,
   names: readonly OptionName[],
-  repeated: ReadonlySet<OptionName> = new Set(),
+  { repeated = new Set(), notes = '' }: { repeated?: ReadonlySet<OptionName>; notes?: string } = {},
 ): Command {
-  for (const name of names) {
-    const flag = flagOf(SERVE_OPTIONS[name]);
-    if (repeated.has(name))
-      flag.argParser((value, before: unknown) => [...(Array.isArray(before) ? before : []), value]);
-    command.addOption(flag);
+  const options: { option: Option<unknown>; flag: Flag }[] = [];
+  for (const group of Object.keys(OPTION_GROUPS)) {
+    for (const name of names.filter((each) => SERVE_OPTIONS[each].group === group)) {
+      const option: Option<unknown> = SERVE_OPTIONS[name];
+      const flag = flagOf(option);
+      if (repeated.has(name))
+        flag.argParser((value, before: unknown) => [...(Array.isArray(before) ? before : []), value]);
+      command.addOption(flag);
+      options.push({ option, flag });
+    }
   }
-  return command.option(
-    '--config <file>',
-    'JSON file of options, keys as the flags without dashes (SIDA_CONFIG)',
-  );
+  command.option('--config <file>', 'JSON file, keyed by flags (SIDA_CONFIG)');
+  if (!options.some(({ flag }) => flag.hidden)) return command;
+  return command
+    .option('--help-all', 'every option, with units and environment names')
+    .on('option:help-all', () => {
+      for (const { option, flag } of options) {
+        flag.hidden = false;
+        flag.description = describe(option);
+      }
+      if (notes !== '') command.addHelpText('after', `\n${notes}`);
+      command.help();
+    });
 }
 
 /** The flags given on the command line, keyed by the names of the option table. */
@@ -35,12 +48,18 @@ export function givenFlags(values: Record<string, unknown>): Sources['flags'] {
 }
 
 function flagOf(option: Option<unknown>): Flag {
-  const fallback =
-    option.defaultText ?? (typeof option.default === 'string' ? option.default : undefined) ?? 'none';
+  const fallback = typeof option.default === 'string' ? ` (${option.default})` : '';
+  const flag = new Flag(`--${option.flag} ${option.value}`, `${option.help}${fallback}`);
+  return flag.helpGroup(`${OPTION_GROUPS[option.group]}:`).hideHelp(option.expert === true);
+}
+
+function describe(option: Option<unknown>): string {
+  const fallback = shownDefault(option);
   const notes = [
     option.unit,
-    option.default === undefined ? 'needed' : `default ${fallback}`,
+    fallback === 'required' ? fallback : `default ${fallback ?? 'none'}`,
     option.env,
-  ].filter(Boolean);
-  return new Flag(`--${option.flag} ${option.value}`, `${option.help} (${notes.join('; ')})`);
+  ];
+  const more = option.more === undefined ? '' : `. ${option.more}`;
+  return `${option.help}${more} (${notes.filter(Boolean).join('; ')})`;
 }

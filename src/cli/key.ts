@@ -11,7 +11,10 @@ import { readOpenPrivateFile } from '../files/private-file.js';
 import { printJson, printLines } from '../text/print.js';
 
 export function keyCommand(): Command {
-  return new Command('key').description('Make API keys').addCommand(newCommand());
+  return new Command('key')
+    .description('Make API keys')
+    .addHelpText('after', '\nExample:\n  sida key new --name ci --file keys')
+    .addCommand(newCommand());
 }
 
 function newCommand(): Command {

@@ -1,25 +1,8 @@
 #!/usr/bin/env node
 import { Command } from 'commander';
 import { VERSION } from '../version.js';
+import { COMMANDS } from './commands.js';
 import { runProgram } from './run-program.js';
-
-/** Imported when named: all together take a second, which a user of one would wait for. */
-const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
-  serve: async () => (await import('./serve.js')).serveCommand(),
-  worker: async () => (await import('./worker.js')).workerCommand(),
-  ask: async () => (await import('./ask.js')).askCommand(),
-  chat: async () => (await import('./ask.js')).chatCommand(),
-  convert: async () => (await import('./convert.js')).convertCommand(),
-  packs: async () => (await import('./packs.js')).packsCommand(),
-  plan: async () => (await import('./plan.js')).planCommand(),
-  trace: async () => (await import('./trace.js')).traceCommand(),
-  train: async () => (await import('./train.js')).trainCommand(),
-  eval: async () => (await import('./eval.js')).evalCommand(),
-  bench: async () => (await import('./bench.js')).benchCommand(),
-  profile: async () => (await import('./profile.js')).profileCommand(),
-  key: async () => (await import('./key.js')).keyCommand(),
-  doctor: async () => (await import('./doctor.js')).doctorCommand(),
-};
 
 const program = new Command('sida')
   .description('Serves Mixture-of-Experts models in a fraction of the memory they need')

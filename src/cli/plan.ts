@@ -14,15 +14,14 @@ import {
   resolveFormats,
   sameFormat,
 } from '../checkpoint/weight-format.js';
-import { budgetBytes } from '../config/budget.js';
+import { budgetBytes, splitBudget } from '../config/budget.js';
+import { WEIGHT_OPTIONS, weightChoices } from '../config/engine-config.js';
 import { MODEL_OPTIONS } from '../config/model-options.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, type Sources } from '../config/resolve.js';
 import { resolveModels } from '../config/served-models.js';
-import { splitBudget } from '../config/split-budget.js';
-import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
 import { readJsonFile } from '../files/json-file.js';
-import { batchLimits } from '../inference/batch-limits.js';
+import { batchLimits } from '../inference/open-engine.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type { MemoryPlan, ModelShape, PackFormats, WeightFormat } from '../native/addon-types.js';
@@ -87,7 +86,7 @@ export function planCommand(): Command {
           : await planSeveral(dirs, sources, values);
       if (!fits) process.exitCode = EXIT.failure;
     });
-  return addFlags(command, OPTIONS, MODEL_OPTIONS);
+  return addFlags(command, OPTIONS, { repeated: MODEL_OPTIONS });
 }
 
 type PlanOptions = Pick<ServeOptions, (typeof OPTIONS)[number]>;

@@ -4,7 +4,7 @@ import { formatBytes } from '../text/bytes.js';
 import { writeLines } from '../text/print.js';
 
 interface ProgressStep {
-  phase: 'convert' | 'hash' | 'verify' | 'load' | 'trace' | 'tables' | 'evaluate' | 'read' | 'replay';
+  phase: 'convert' | 'hash' | 'verify' | 'load' | 'trace' | 'evaluate' | 'read' | 'replay';
   done: number;
   total: number;
 }
@@ -15,7 +15,6 @@ const TITLES = {
   verify: 'Comparing experts',
   load: 'Loading',
   trace: 'Tracing',
-  tables: 'Learning tables',
   evaluate: 'Evaluating',
   read: 'Reading',
   replay: 'Counting bytes',
@@ -84,7 +83,6 @@ function amount(phase: ProgressStep['phase'], done: number, total: number): stri
   if (phase === 'trace') return `${done}/${total} lines`;
   if (phase === 'evaluate') return `${done}/${total} inputs`;
   if (phase === 'replay') return `${done}/${total} replays`;
-  if (phase === 'tables') return `${done}/${total} sequences`;
   return phase === 'convert' || phase === 'verify'
     ? `${done}/${total} experts`
     : `${formatBytes(done)} of ${formatBytes(total)}`;

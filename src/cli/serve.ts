@@ -2,23 +2,24 @@
 
 import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
-import { Command } from 'commander';
+import { Command, Option as Flag } from 'commander';
+import { splitBudget } from '../config/budget.js';
+import { engineConfig } from '../config/engine-config.js';
 import { MODEL_OPTIONS } from '../config/model-options.js';
-import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/options.js';
+import { type OptionName, SERVE_OPTIONS } from '../config/options.js';
 import { resolveServedModels, type ServedModels } from '../config/served-models.js';
-import type { EngineHandle } from '../engine/engine-handle.js';
+import { memoryPlans } from '../engine/memory-plans.js';
 import { SidaError } from '../errors.js';
 import { HEAP_FLAGS } from '../heap-flags.js';
 import { createLogger } from '../observability/logger.js';
-import { printLines, warnLines } from '../text/print.js';
+import { SharedBudget } from '../server/shared-budget.js';
+import { warnLines } from '../text/print.js';
 import { wrapped } from '../text/wrapped.js';
 import { composeServer } from './composition.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
-import { followKeys } from './follow-keys.js';
-import { checkWritable, ServeProfile } from './serve-profile.js';
-import { withSharedBudget } from './shared-budget.js';
-import { endOnSignals } from './signals.js';
+import { checkWritable, recordProfile } from './serve-profile.js';
+import { endOnSignals, followKeys } from './signals.js';
 import { watchEngines } from './watch-engines.js';
 
 const OPTIONS = (Object.keys(SERVE_OPTIONS) as OptionName[]).filter((name) => name !== 'metricsPort');
@@ -31,38 +32,31 @@ export function serveCommand(): Command {
   const command = new Command('serve')
     .description('Serve models over HTTP within a memory budget')
     .argument('[models...]', 'the same as --model')
-    .addHelpText(
-      'after',
-      `\n${[...MODELS_HELP, '', 'Examples:', ...EXAMPLES.map((line) => `  ${line}`)].join('\n')}`,
-    )
+    .addHelpText('after', `\nExamples:\n${EXAMPLES.map((line) => `  ${line}`).join('\n')}`)
     .action(async (directories: string[], values: Record<string, unknown>) => {
       const flags = { ...givenFlags(values.worker === false ? { ...values, worker: 'none' } : values) };
       if (directories.length > 0) flags.model = [...(flags.model ?? []), ...directories];
       endProcess(await serve(resolveServedModels({ flags, env: process.env })));
     });
-  return addFlags(command, OPTIONS, REPEATED).option('--no-worker', 'the same as --worker none');
+  const noWorker = new Flag('--no-worker', 'leave jobs of --redis to `sida worker`').helpGroup('Queue:');
+  return addFlags(command, OPTIONS, { repeated: REPEATED, notes: SEVERAL_MODELS }).addOption(noWorker);
 }
 
-const MODELS_HELP = [
+const EXAMPLES = [
+  'sida serve models/switch-words --memory-budget 50%',
+  'SIDA_API_KEY=… sida serve model.gguf --memory-budget 2GiB --host 0.0.0.0',
+  'sida serve models/switch-words models/olmoe-mini --memory-budget 64MiB',
+  'SIDA_REDIS=redis://10.0.0.5:6379 sida serve switch-words --no-worker',
+];
+
+const SEVERAL_MODELS = [
   'Several models: repeat --model, or list them in the configuration file or, with commas, in SIDA_MODEL. Each has',
   'an engine process. A --memory-budget that is a size is then shared by all. These options may be given for one',
   'model as NAME=VALUE, such as --predictor switch-words=none:',
   ...wrapped([...MODEL_OPTIONS].map((name) => SERVE_OPTIONS[name].flag).join(', '), 110).map(
     (line) => `  ${line}`,
   ),
-];
-
-const EXAMPLES = [
-  'sida serve --model models/switch-words --memory-budget 50%',
-  'SIDA_API_KEY=… sida serve --model switch-base-128 --memory-budget 2GiB --host 0.0.0.0',
-  'sida serve --model models/switch-words --predictor predictors/words --memory-budget 25% --lookahead 8',
-  'sida serve --model models/switch-words --routing predicted --routing-k 3',
-  'sida serve --model models/switch-words --model models/olmoe-mini --memory-budget 64MiB',
-  'sida serve models/switch-words models/olmoe-mini --memory-budget 50% --routing switch-words=predicted',
-  'SIDA_REDIS=redis://10.0.0.5:6379 sida serve --model switch-words --no-worker',
-  'sida serve --config sida.json --link-bandwidth 12GB/s',
-  'sida serve --model models/switch-words --profile profile.json --profile-seconds 10',
-];
+].join('\n');
 
 /** Resolves with the exit code after the server has ended. */
 async function serve(served: ServedModels): Promise<number> {
@@ -89,7 +83,7 @@ async function serve(served: ServedModels): Promise<number> {
   });
   const forgetKeys = followKeys(parts.keys, logger);
   const recordings = engines.flatMap((engine, i) =>
-    profiles[i] === undefined ? [] : [recordProfile(engine, profiles[i], models[i]!.options)],
+    profiles[i] === undefined ? [] : [recordProfile(engine, profiles[i])],
   );
   for (const engine of engines) engine.start();
 
@@ -104,7 +98,7 @@ async function serve(served: ServedModels): Promise<number> {
       await server.drain(FLUSH_MS);
     }
   }
-  await Promise.all(recordings.map((recording) => recording.end()));
+  await Promise.all(recordings.map((end) => end()));
   await parts.close(Math.max(0, drainEnd - performance.now()));
   await server.close();
   forgetKeys();
@@ -112,14 +106,26 @@ async function serve(served: ServedModels): Promise<number> {
   return cause instanceof SidaError ? exitCodeOfBody(cause) : signals.exitCode;
 }
 
-function recordProfile(
-  engine: EngineHandle,
-  file: string,
-  { profileSeconds: seconds, profileBytes: bytes }: ServeOptions,
-): ServeProfile {
-  const recording = new ServeProfile(engine, { file, seconds, bytes, tell: printLines });
-  engine.onState(({ phase }) => {
-    if (phase === 'ready') void recording.start();
-  });
-  return recording;
+interface BudgetedModels extends Pick<ServedModels, 'models'> {
+  /** Undefined where each model has a budget of its own. */
+  sharedBudget: SharedBudget | undefined;
+}
+
+/** Rejects with budget_too_small when the budget is below the sum of the models' smallest. */
+async function withSharedBudget({ models, sharedBudget }: ServedModels): Promise<BudgetedModels> {
+  // Without engines here, the budgets are those of the workers.
+  if (sharedBudget === undefined || models[0]!.options.worker === 'none')
+    return { models, sharedBudget: undefined };
+  const plans = await memoryPlans(models.map(({ options }) => engineConfig(options)));
+  const budgets = splitBudget(
+    sharedBudget,
+    models.map(({ name }, i) => ({ name: name!, plan: plans[i]! })),
+  );
+  return {
+    models: models.map(({ name, options }, i) => ({
+      name,
+      options: { ...options, memoryBudget: String(budgets[i]) },
+    })),
+    sharedBudget: new SharedBudget(sharedBudget, new Map(models.map(({ name }, i) => [name!, budgets[i]!]))),
+  };
 }

@@ -1,5 +1,7 @@
-/** Handles SIGTERM and SIGINT: the first signal shuts down in order, the second ends the process at once. */
+/** Handles signals: SIGTERM and SIGINT end the process, SIGHUP reads the API keys again. */
 import { constants } from 'node:os';
+import type { KeyRing } from '../access/key-ring.js';
+import type { Logger } from '../observability/logger.js';
 
 type Signal = 'SIGTERM' | 'SIGINT';
 
@@ -13,6 +15,7 @@ export interface Signals {
   dispose(): void;
 }
 
+/** The first signal shuts down in order, the second ends the process at once. */
 export function endOnSignals(onHurry: () => void): Signals {
   let seen = false;
   let exitCode = 0;
@@ -39,5 +42,27 @@ export function endOnSignals(onHurry: () => void): Signals {
     dispose() {
       process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
     },
+  };
+}
+
+/**
+ * Reads the keys' file, if there is one, again when it changes and on SIGHUP, until the returned function is called. A
+ * file that cannot be used leaves the keys as they are.
+ */
+export function followKeys(keys: KeyRing | undefined, logger: Logger): () => void {
+  if (!keys?.hasFile) return () => undefined;
+  const reload = () => {
+    try {
+      keys.reload();
+      logger.info({ keys: keys.size }, 'API keys read again');
+    } catch (error) {
+      logger.error({ err: error }, 'the API keys stay as they were');
+    }
+  };
+  process.on('SIGHUP', reload);
+  const unwatch = keys.watch(reload);
+  return () => {
+    process.off('SIGHUP', reload);
+    unwatch();
   };
 }

@@ -9,32 +9,12 @@ import { redisAddress } from '../queue/redis/redis-client.js';
 import { formatBytes } from '../text/bytes.js';
 import { printLines, warnLines } from '../text/print.js';
 import { VERSION } from '../version.js';
-import { composeWorker } from './composition.js';
-import { ENGINE_OPTION_NAMES } from './engine-config.js';
+import { composeWorker, WORKER_OPTIONS, type WorkerOptions } from './composition.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
-import { followKeys } from './follow-keys.js';
 import { logGovernor } from './governor-log.js';
 import { Progress } from './progress.js';
-import { endOnSignals } from './signals.js';
-
-const OPTIONS = [
-  ...ENGINE_OPTION_NAMES,
-  'redis',
-  'concurrency',
-  'attempts',
-  'lockDuration',
-  'stalledInterval',
-  'drain',
-  'logLevel',
-  'metricsPort',
-  'host',
-  'allowedHosts',
-  'apiKey',
-  'apiKeys',
-] as const satisfies (keyof ServeOptions)[];
-
-type Options = Pick<ServeOptions, (typeof OPTIONS)[number]>;
+import { endOnSignals, followKeys } from './signals.js';
 
 export function workerCommand(): Command {
   const command = new Command('worker')
@@ -46,7 +26,7 @@ export function workerCommand(): Command {
     )
     .action(async (values: Record<string, unknown>) => {
       const sources = { flags: givenFlags(values), env: process.env };
-      const options = resolveOptions(OPTIONS, sources);
+      const options = resolveOptions(WORKER_OPTIONS, sources);
       if (options.redis === undefined) {
         throw new UsageError(
           'The "--redis" option is missing (or set SIDA_REDIS): a worker takes its jobs from there; for example redis://127.0.0.1:6379',
@@ -56,11 +36,15 @@ export function workerCommand(): Command {
       const serving = options.metricsPort === undefined ? undefined : resolveServeOptions(sources);
       endProcess(await work(options, options.redis, serving));
     });
-  return addFlags(command, OPTIONS);
+  return addFlags(command, WORKER_OPTIONS);
 }
 
 /** Resolves with the exit code after the worker has ended. */
-async function work(options: Options, redis: string, serving: ServeOptions | undefined): Promise<number> {
+async function work(
+  options: WorkerOptions,
+  redis: string,
+  serving: ServeOptions | undefined,
+): Promise<number> {
   const logger = createLogger(options.logLevel);
   const parts = await composeWorker(options, redis, serving, logger);
   const { engine, url } = parts;

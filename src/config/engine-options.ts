@@ -10,20 +10,20 @@ import {
   GROUPS,
 } from '../checkpoint/weight-format.js';
 import { ACTIVATIONS, DEVICES } from '../native/engine-types.js';
-import { EVICTION_POLICY_NAMES, PREFIX_CACHE_MODES, ROUTING_MODES } from '../protocol/engine-messages.js';
-import type { HashFunctionName } from '../protocol/predictor-messages.js';
-
 import { option } from './option.js';
 import { bandwidth, duration, Expected, oneOf, type Parser, size, text, wholeNumber } from './parsers.js';
 
-const HASH_FUNCTIONS = [
-  'auto',
-  'lstm',
-  'attention',
-  'token',
-  'replay',
-  'shuffled',
-] as const satisfies readonly (HashFunctionName | 'auto')[];
+const HASH_FUNCTIONS = ['auto', 'lstm', 'attention', 'token'] as const;
+
+const EVICTION_POLICY_NAMES = ['farthest-next-use', 'lru', 'fifo', 'lfu', 'expert-buffering'] as const;
+export type EvictionPolicyName = (typeof EVICTION_POLICY_NAMES)[number];
+
+const PREFIX_CACHE_MODES = ['per-key', 'shared', 'off'] as const;
+export type PrefixCacheMode = (typeof PREFIX_CACHE_MODES)[number];
+
+/** Whether the model's routers (`exact`) or hash tables (`predicted`) send tokens to experts. */
+export const ROUTING_MODES = ['exact', 'predicted'] as const;
+export type RoutingMode = (typeof ROUTING_MODES)[number];
 
 /** Most experts per token that the native engine accepts. A model's tables may have a lower limit. */
 export const MOST_ROUTING_K = 64;
@@ -38,123 +38,140 @@ export const ENGINE_OPTIONS = {
   model: option({
     flag: 'model',
     value: '<path>',
-    env: 'SIDA_MODEL',
+    group: 'model',
     default: undefined,
-    help: 'Hugging Face checkpoint, GGUF file or packed model to serve; for several models, repeat the flag or separate them by commas in the variable',
+    help: 'checkpoint, GGUF file or packed model to serve',
+    more: 'A checkpoint is a Hugging Face directory. For several models, repeat the flag, or separate them by commas in the variable',
     parse: text('a model directory or a GGUF file', 'models/switch-words'),
   }),
   memoryBudget: option({
     flag: 'memory-budget',
     value: '<size>',
-    env: 'SIDA_MEMORY_BUDGET',
+    group: 'memory',
     default: '50%',
     unit: "bytes, or a share of the experts' bytes plus what the rest needs",
-    help: 'hard limit of device memory. It counts everything: weights, slots, KV cache and workspace. A size is shared by several models',
+    help: 'hard limit of device memory: 2GiB, 50%',
+    more: 'It counts everything: weights, slots, KV cache and workspace. Several models share a size',
     parse: size({ share: true, zero: false }),
   }),
   hostBudget: option({
     flag: 'host-budget',
     value: '<size>',
-    env: 'SIDA_HOST_BUDGET',
+    group: 'memory',
     default: '0',
     unit: "bytes, or a share of the experts' bytes; 0 is off",
-    help: 'host memory that keeps evicted experts, so that the disk is read less',
+    help: 'host memory for evicted experts',
+    more: 'The disk is then read less',
     parse: size({ share: true, zero: true }),
   }),
   device: option({
     flag: 'device',
     value: '<name>',
-    env: 'SIDA_DEVICE',
+    group: 'model',
     default: 'cpu',
-    help: `where the model runs: ${DEVICES.join(', ')}. cuda uses one NVIDIA GPU, which CUDA_VISIBLE_DEVICES chooses. --memory-budget then limits GPU memory, and --host-budget keeps experts in page-locked host memory`,
+    help: `where the model runs: ${DEVICES.join(', ')}`,
+    more: 'cuda uses one NVIDIA GPU, which CUDA_VISIBLE_DEVICES chooses. --memory-budget then limits GPU memory, and --host-budget keeps experts in page-locked host memory',
     parse: oneOf(DEVICES),
   }),
   policy: option({
     flag: 'policy',
     value: '<name>',
-    env: 'SIDA_POLICY',
+    group: 'speed',
+    expert: true,
     default: 'farthest-next-use',
-    help: `which expert is evicted when a slot is needed: ${EVICTION_POLICY_NAMES.join(', ')}`,
+    help: 'which expert is evicted when a slot is needed',
+    more: `One of ${EVICTION_POLICY_NAMES.join(', ')}`,
     parse: oneOf(EVICTION_POLICY_NAMES),
   }),
   predictor: option({
     flag: 'predictor',
     value: '<what>',
-    env: 'SIDA_PREDICTOR',
+    group: 'speed',
     default: 'auto',
-    help: "predictor that names the experts of a batch before it runs: a directory of `sida train`, `auto` for the model's own, or `none`",
+    help: 'names the experts of coming batches',
+    more: "A directory of `sida train`, auto for the model's own predictor, or none",
     parse: text('`auto`, `none` or a predictor directory', 'models/switch-words/predictor'),
   }),
   hashFunction: option({
     flag: 'hash-function',
     value: '<name>',
-    env: 'SIDA_HASH_FUNCTION',
+    group: 'speed',
+    expert: true,
     default: 'auto',
-    help: `which of the predictor's functions fills the hash tables: ${HASH_FUNCTIONS.join(', ')}; auto is the predictor's own default; replay reads a trace directory; shuffled is a control that names wrong experts`,
+    help: "which of the predictor's functions fills the hash tables",
+    more: `One of ${HASH_FUNCTIONS.join(', ')}. auto is the predictor's own default`,
     parse: oneOf(HASH_FUNCTIONS),
   }),
   governor: option({
     flag: 'governor',
     value: '<switch>',
-    env: 'SIDA_GOVERNOR',
+    group: 'speed',
+    expert: true,
     default: 'on',
-    help:
-      'on: measures while serving whether hash tables, and looking ahead, save more time than they cost, and lets them ' +
-      'rest where they do not; off: both go on wherever experts may have to be loaded. Answers have the same bits',
+    help: 'on: pauses prediction while it costs more time than it saves',
+    more: 'It measures hash tables and looking ahead while serving. off: both run wherever experts may have to be loaded. Answers have the same bits',
     parse: oneOf(['on', 'off'] as const),
   }),
   routing: option({
     flag: 'routing',
     value: '<mode>',
-    env: 'SIDA_ROUTING',
+    group: 'model',
+    expert: true,
     default: 'exact',
-    help: "exact: the model's routers decide, and hash tables only move experts; predicted: hash tables decide, as in the SiDA-MoE paper, and the routers stay off the device",
+    help: "exact: the model's routers choose experts; predicted: hash tables do",
+    more: 'With exact, hash tables only move experts. With predicted, as in the SiDA-MoE paper, the routers stay off the device',
     parse: oneOf(ROUTING_MODES),
   }),
   routingK: option({
     flag: 'routing-k',
     value: '<n>',
-    env: 'SIDA_ROUTING_K',
+    group: 'model',
+    expert: true,
     default: null,
     defaultText: "as many as the model's routers choose",
     unit: 'experts',
-    help: 'most experts per token that a request with predicted routing may ask for; a request that names no number gets this many',
+    help: 'most experts per token that a request with predicted routing may ask for',
+    more: 'A request that names no number gets this many',
     parse: wholeNumber(1, MOST_ROUTING_K, '1'),
   }),
   lookahead: option({
     flag: 'lookahead',
     value: '<n>',
-    env: 'SIDA_LOOKAHEAD',
+    group: 'speed',
+    expert: true,
     default: '4',
     unit: 'batches',
-    help: 'batches prepared ahead of the running one. A larger number plans further ahead and holds more requests in the engine',
+    help: 'batches prepared ahead of the running one',
+    more: 'A larger number plans further ahead and holds more requests in the engine',
     parse: wholeNumber(1, 64, '4'),
   }),
   lookAheadLayers: option({
     flag: 'look-ahead-layers',
     value: '<n>',
-    env: 'SIDA_LOOK_AHEAD_LAYERS',
+    group: 'speed',
+    expert: true,
     default: (soFar) => (soFar.predictor === 'none' ? '0' : '2'),
     defaultText: '2, or 0 with --predictor none',
     unit: 'MoE layers; 0 is off',
-    help:
-      'layers whose routers are applied ahead of time, while the layers before them run, in passes of up to 64 ' +
-      'tokens. Experts that they name are prefetched while the link idles. Answers have the same bits',
+    help: 'layers whose routers are applied ahead of time',
+    more: 'They run while the layers before them run, in passes of up to 64 tokens. Experts that they name are prefetched while the link idles. Answers have the same bits',
     parse: wholeNumber(0, 8, '2'),
   }),
   linkBandwidth: option({
     flag: 'link-bandwidth',
     value: '<rate>',
-    env: 'SIDA_LINK_BANDWIDTH',
+    group: 'speed',
+    expert: true,
     default: '0',
     unit: 'bytes per second; 0 is off',
     help: 'simulated link: slow copies of experts down to this rate, for experiments',
     parse: bandwidth,
   }),
-  linkLatency: option({
+  linkLatencyMs: option({
     flag: 'link-latency',
     value: '<time>',
-    env: 'SIDA_LINK_LATENCY',
+    group: 'speed',
+    expert: true,
     default: '0',
     unit: 'milliseconds when no unit is given',
     help: 'simulated link: time added to each copy of an expert',
@@ -163,137 +180,151 @@ export const ENGINE_OPTIONS = {
   readDepth: option({
     flag: 'read-depth',
     value: '<n>',
-    env: 'SIDA_READ_DEPTH',
+    group: 'speed',
+    expert: true,
     default: '0',
     unit: 'reads; 0 measures the best number at the start, in about 40 ms',
-    help: 'reads in flight on each file of experts. The smallest number that keeps the disk busy is best, of large experts 2',
+    help: 'reads in flight on each file of experts',
+    more: 'The smallest number that keeps the disk busy is best; for large experts, 2',
     parse: wholeNumber(0, 64, '2'),
   }),
   maxBatchTokens: option({
     flag: 'max-batch-tokens',
     value: '<n>',
-    env: 'SIDA_MAX_BATCH_TOKENS',
+    group: 'memory',
     default: '2048',
     unit: 'tokens',
-    help: 'most tokens of one pass; this sizes the workspace. An encoder takes no longer input. A decoder-only model runs a longer prompt in several passes',
+    help: 'most tokens of one pass',
+    more: 'This sizes the workspace. An encoder takes no longer input. A decoder-only model runs a longer prompt in several passes',
     parse: wholeNumber(16, 1 << 20, '2048'),
   }),
   kvTokens: option({
     flag: 'kv-tokens',
     value: '<n>',
-    env: 'SIDA_KV_TOKENS',
+    group: 'memory',
     default: (soFar) => String(Math.ceil(Number(soFar.maxBatchTokens) * 1.5)),
     defaultText: '1.5 × --max-batch-tokens',
     unit: 'tokens',
-    help: 'tokens that the KV cache holds for all running requests together',
+    help: 'tokens of all running requests in the KV cache',
     parse: wholeNumber(16, 1 << 24, '3072'),
   }),
   kv: option({
     flag: 'kv',
     value: '<type>',
-    env: 'SIDA_KV',
+    group: 'memory',
     default: 'f32',
-    help:
-      'element type of the KV cache: f32, or bf16, which takes half of the memory and rounds keys and ' +
-      'values to 8 significant bits. Answers have the same bits at every budget with both',
+    help: 'element type of the KV cache: f32, bf16',
+    more: 'bf16 takes half of the memory and rounds keys and values to 8 significant bits. Answers have the same bits at every budget with both',
     parse: oneOf(['f32', 'bf16'] as const),
   }),
   kvWindows: option({
     flag: 'kv-windows',
     value: '<n>',
-    env: 'SIDA_KV_WINDOWS',
+    group: 'memory',
+    expert: true,
     default: '1',
     unit: 'sequences',
-    help:
-      'sequences longer than their window for which layers with a window keep pages, beside the tokens of ' +
-      'the largest pass; requests beyond that wait. More matter only where many long sequences run at a ' +
-      'time, and never to models without windows',
+    help: 'sequences longer than their window for which layers with a window keep pages',
+    more: 'The tokens of the largest pass come on top. Requests beyond that wait. More matter only where many long sequences run at a time, and never to models without windows',
     parse: wholeNumber(1, 1 << 16, '1'),
   }),
   prefixCache: option({
     flag: 'prefix-cache',
     value: '<who>',
-    env: 'SIDA_PREFIX_CACHE',
+    group: 'memory',
+    expert: true,
     default: 'per-key',
-    help:
-      'KV pages of finished requests that stay while no running request needs the room, so that a prompt which ' +
-      'begins with the same tokens is not computed again. per-key: only for the API key that sent them; shared: for ' +
-      'all keys, which lets a client measure what others have sent; off: none stay. Answers have the same bits',
+    help: 'who may reuse the KV pages of finished requests: per-key, shared, off',
+    more:
+      'Pages stay while no running request needs the room, so that a prompt which begins with the same tokens is not ' +
+      'computed again. per-key: only for the API key that sent them; shared: for all keys, which lets a client ' +
+      'measure what others have sent; off: none stay. Answers have the same bits',
     parse: oneOf(PREFIX_CACHE_MODES),
   }),
-  batchWait: option({
+  batchWaitMs: option({
     flag: 'batch-wait-ms',
     value: '<time>',
-    env: 'SIDA_BATCH_WAIT_MS',
+    group: 'speed',
+    expert: true,
     default: '2',
     unit: 'milliseconds when no unit is given',
-    help: 'how long a request waits for others to share its batch while the engine is busy; an idle engine starts it at once',
+    help: 'how long a request waits for others to share its batch while the engine is busy',
+    more: 'An idle engine starts it at once',
     parse: duration(0, 10_000),
   }),
   threads: option({
     flag: 'threads',
     value: '<n>',
-    env: 'SIDA_THREADS',
+    group: 'speed',
     default: () => String(availableParallelism()),
     defaultText: 'the cores of this machine',
     unit: 'threads',
-    help: 'threads that compute; more threads than cores are slower',
+    help: 'threads that compute',
+    more: 'More threads than cores are slower',
     parse: wholeNumber(1, 1024),
   }),
   experts: option({
     flag: 'experts',
     value: '<type>',
-    env: 'SIDA_EXPERTS',
+    group: 'model',
     default: 'auto',
-    help: `element type of packed experts: ${EXPERT_DTYPES.join(', ')}; auto keeps the checkpoint's types. Only files that have them give ${COPIED_DTYPES.join(' and ')}`,
+    help: 'element type of packed experts',
+    more: `One of ${EXPERT_DTYPES.join(', ')}; auto keeps the checkpoint's types. Only files that have them give ${COPIED_DTYPES.join(' and ')}`,
     parse: oneOf(['auto', ...EXPERT_DTYPES]),
   }),
   group: option({
     flag: 'group',
     value: '<n>',
-    env: 'SIDA_GROUP',
+    group: 'model',
+    expert: true,
     default: null,
     defaultText: `${DEFAULT_GROUP} with --experts int4`,
     unit: 'inputs',
-    help: `inputs that share a scale in int4 experts: ${GROUPS.join(', ')}. Smaller groups are more exact and take more bytes`,
+    help: `inputs that share a scale in int4 experts: ${GROUPS.join(', ')}`,
+    more: 'Smaller groups are more exact and take more bytes',
     parse: group,
   }),
   dense: option({
     flag: 'dense',
     value: '<type>',
-    env: 'SIDA_DENSE',
+    group: 'model',
+    expert: true,
     default: 'auto',
-    help: `element type of the other packed weights, embeddings and head included: ${DENSE_DTYPES.join(', ')}; auto keeps the checkpoint's types. Routers, norms and position biases are always f32`,
+    help: 'element type of the other packed weights, embeddings and head included',
+    more: `One of ${DENSE_DTYPES.join(', ')}; auto keeps the checkpoint's types. Routers, norms and position biases are always f32`,
     parse: oneOf(['auto', ...DENSE_DTYPES]),
   }),
   activations: option({
     flag: 'activations',
     value: '<type>',
-    env: 'SIDA_ACTIVATIONS',
+    group: 'speed',
     default: 'f32',
-    help:
-      'element type of activations in products: f32; int8, which rounds them to 8 bits where weights are quantized; ' +
-      'or bf16, which rounds them where weights are bf16 and is faster on processors with AMX alone. Rounding is less ' +
-      'exact. With each type, answers have the same bits at every budget',
+    help: 'f32, int8 (faster, less exact) or bf16',
+    more:
+      'Element type of activations in products. int8 rounds them to 8 bits where weights are quantized. bf16 rounds them ' +
+      'where weights are bf16, and is faster on processors with AMX alone. With each type, answers have the same bits ' +
+      'at every budget',
     parse: oneOf(ACTIVATIONS),
   }),
   packDir: option({
     flag: 'pack-dir',
     value: '<dir>',
-    env: 'SIDA_PACK_DIR',
+    group: 'model',
     default: (_, env) => join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'sida', 'packs'),
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: shell notation, as the help shows it
-    defaultText: '${XDG_CACHE_HOME:-~/.cache}/sida/packs',
-    help: 'directory for packs that are made on first use; a fast local disk is best',
+    defaultText: '~/.cache/sida/packs',
+    help: 'where packs are made on first use',
+    more: 'A fast local disk is best. The default follows XDG_CACHE_HOME',
     parse: text('a directory', '/var/cache/sida/packs'),
   }),
   checkTensors: option({
     flag: 'check-tensors',
     value: '[which]',
     bare: 'all',
-    env: 'SIDA_CHECK_TENSORS',
+    group: 'model',
+    expert: true,
     default: 'none',
-    help: 'all: read every weight at the start, and refuse a model with a NaN or infinite weight; none: requests to such a model fail with nonfinite_output',
+    help: 'all: read every weight at the start, and refuse a NaN or infinite one',
+    more: 'none: requests to a model with such a weight fail with nonfinite_output',
     parse: oneOf(['all', 'none'] as const),
   }),
 };

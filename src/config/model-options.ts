@@ -25,7 +25,7 @@ export interface ModelNames {
   own: string;
 }
 
-export interface FoundValue {
+interface FoundValue {
   value: string;
   /** Whether the value was written for this model alone. */
   named: boolean;

@@ -1,20 +1,11 @@
 /**
- * Every option of `sida serve`, with its flag, environment name, default, unit and reason. A key of the configuration
- * file is the flag without its dashes. The help lists the options in this order.
+ * Every option of `sida serve`, with its flag, default, unit and reason. A key of the configuration file is the flag
+ * without its dashes.
  */
-import { ACCESS_OPTIONS } from './access-options.js';
-import { DIAGNOSTIC_OPTIONS } from './diagnostic-options.js';
 import { ENGINE_OPTIONS } from './engine-options.js';
-import { QUEUE_OPTIONS } from './queue-options.js';
 import { SERVER_OPTIONS } from './server-options.js';
 
-export const SERVE_OPTIONS = {
-  ...ENGINE_OPTIONS,
-  ...SERVER_OPTIONS,
-  ...QUEUE_OPTIONS,
-  ...ACCESS_OPTIONS,
-  ...DIAGNOSTIC_OPTIONS,
-};
+export const SERVE_OPTIONS = { ...ENGINE_OPTIONS, ...SERVER_OPTIONS };
 
 export type OptionName = keyof typeof SERVE_OPTIONS;
 
@@ -31,7 +22,8 @@ type Unset =
   | 'apiKeys'
   | 'connectionsPerAddress'
   | 'group'
+  | 'metricsPort'
   | 'profile'
-  | 'profileSeconds'
   | 'rateLimit'
-  | 'redis';
+  | 'redis'
+  | 'routingK';

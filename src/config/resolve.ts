@@ -48,8 +48,6 @@ export function resolveServeOptions(sources: Sources): ServeOptions {
         'set SIDA_API_KEY or --api-keys, or listen on 127.0.0.1',
     );
   }
-  // Of several models, one may be profiled and another not.
-  if (sources.names === undefined) checkProfile([options]);
   if (options.worker === 'none' && options.redis === undefined) {
     throw new UsageError(
       'The "--worker" option is none, and there is no queue that workers could share: add --redis redis://127.0.0.1:6379',
@@ -61,15 +59,6 @@ export function resolveServeOptions(sources: Sources): ServeOptions {
     );
   }
   return options;
-}
-
-/** Throws UsageError when a time is given for a profile, and no model has a file for it. */
-export function checkProfile(models: readonly Pick<ServeOptions, 'profile' | 'profileSeconds'>[]): void {
-  const seconds = models[0]?.profileSeconds;
-  if (seconds === undefined || models.some(({ profile }) => profile !== undefined)) return;
-  throw new UsageError(
-    `The "--profile-seconds" option is ${seconds}, but there is no file to write: add --profile profile.json`,
-  );
 }
 
 /** Resolves the options named by `names`, in the order of the option table. Throws UsageError. */

@@ -4,7 +4,6 @@ import { parseBytes } from '../text/bytes.js';
 import { listed } from '../text/listed.js';
 import type { ServeOptions } from './options.js';
 import {
-  checkProfile,
   givenModels,
   resolveOptions,
   resolveServeOptions,
@@ -13,13 +12,13 @@ import {
   writtenFor,
 } from './resolve.js';
 
-export interface ModelOptions<T> {
+interface ModelOptions<T> {
   name: string;
   /** Options of the command, with the model's own where it has such. */
   options: T;
 }
 
-export interface SeveralModels<T> {
+interface SeveralModels<T> {
   models: ModelOptions<T>[];
   /** Bytes that all models share. Undefined when each has a budget. */
   sharedBudget: number | undefined;
@@ -38,7 +37,6 @@ export function resolveServedModels(sources: Sources): ServedModels {
   }
   const elsewhere = resolveOptions(['worker'], sources).worker === 'none';
   const several = resolveModels(directories, sources, elsewhere, resolveServeOptions);
-  checkProfile(several.models.map(({ options }) => options));
   const files = several.models.flatMap(({ options }) => options.profile ?? []);
   if (new Set(files).size < files.length) {
     throw new UsageError(

@@ -3,8 +3,9 @@
  * fewer and larger deltas: the number in flight is bounded, and waiting deltas are joined. Waiting deltas take no
  * more memory than the answer, and the engine never waits for a reader.
  */
-import { appendDelta, openDelta } from '../protocol/completion-delta.js';
+
 import type { CompletionDelta, FromEngine } from '../protocol/engine-messages.js';
+import { appendDelta, openDelta } from '../protocol/engine-messages.js';
 
 /** Most deltas of one stream that may be in flight to the API process. */
 export const DELTAS_IN_FLIGHT = 16;

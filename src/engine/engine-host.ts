@@ -12,6 +12,7 @@ import {
   preparePack,
   reopenPack,
 } from '../checkpoint/prepare-pack.js';
+import type { EngineConfig } from '../config/engine-config.js';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
 import type { ModelShape } from '../native/addon-types.js';
@@ -20,7 +21,6 @@ import { startRecording, stopRecording } from '../profile/recording.js';
 import { recordThread } from '../profile/thread-events.js';
 import type {
   ControlReply,
-  EngineConfig,
   FromEngine,
   ModelInfo,
   OpeningPhase,
@@ -62,7 +62,7 @@ async function open(): Promise<void> {
     packDir: config.packDir,
     experts: config.experts,
     dense: config.dense,
-    checkTensors: config.checkTensors,
+    checkTensors: config.checkTensors === 'all',
     onProgress: ({ phase, done, total }) => progress(phase, done, total),
     onWait: (line: string) => warnLines(line),
   };
@@ -177,7 +177,7 @@ function grammarThreads(
 /** Most experts that tables may route a token to. Throws cannot_run if tables list fewer. */
 function mostRoutingK({ routingK }: EngineConfig, shape: ModelShape): number {
   const named = tableK(shape);
-  if (routingK === null || routingK <= named) return routingK ?? shape.topK;
+  if (routingK === undefined || routingK <= named) return routingK ?? shape.topK;
   const message = `--routing-k ${routingK} is more than the ${named} experts that this model's hash tables name for a token`;
   throw new SidaError({ code: 'cannot_run', message });
 }
@@ -255,7 +255,7 @@ function control(id: number, request: ProfileRequest, model: string): void {
 
 async function answerProfile(request: ProfileRequest, model: string): Promise<ControlReply> {
   if (request.kind === 'start-profile') {
-    startRecording(request.bytes);
+    startRecording();
     return { kind: 'start-profile' };
   }
   return { kind: 'stop-profile', written: await stopRecording(request.file, model) };

@@ -2,9 +2,8 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { copyCounter, copyGauge } from '../observability/copied-metrics.js';
 import { recallWidths } from '../predictor/hit-ranks.js';
+import { COUNTERS } from '../protocol/counters.js';
 import type { EngineCounters } from '../protocol/engine-messages.js';
-import { PASS_COUNTERS } from '../protocol/pass-counters.js';
-import { THREAD_COUNTERS } from '../protocol/thread-counters.js';
 import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
 import { VERSION } from '../version.js';
 import type { EngineHandle } from './engine-handle.js';
@@ -12,11 +11,6 @@ import { copyGovernors } from './governor-metrics.js';
 
 /** Counters other than those of passes and of the inference thread. */
 const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
-  [
-    'sida_belady_bytes_total',
-    "Bytes that Belady's rule with the same look-ahead would have moved; lags by the look-ahead",
-    (c) => c.beladyBytes,
-  ],
   [
     'sida_predictor_routings_total',
     'Routings, a token to one of its experts in a MoE layer, for which a hash table named experts',
@@ -151,15 +145,7 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
     engine.counters === undefined ? undefined : read(engine.counters);
   copyTokenizer(registry, engine);
   copyGrammars(registry, engine);
-  for (const [counted, { name, help }] of THREAD_COUNTERS) {
-    copyCounter(
-      registry,
-      name,
-      help,
-      counter((c) => c[counted]),
-    );
-  }
-  for (const [counted, { metric }] of PASS_COUNTERS) {
+  for (const [counted, { metric }] of COUNTERS) {
     const read = counter((counters) => counters[counted]);
     if ('name' in metric) copyCounter(registry, metric.name, metric.help, read);
   }
@@ -173,7 +159,7 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
     registers: [registry],
     collect() {
       this.reset();
-      for (const [counter, { metric }] of PASS_COUNTERS) {
+      for (const [counter, { metric }] of COUNTERS) {
         if ('found' in metric) this.inc({ found: metric.found }, engine.counters?.[counter] ?? 0);
       }
     },

@@ -3,12 +3,12 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import type { Lock } from '../checkpoint/lock-file.js';
 import { holdPack } from '../checkpoint/pack-use.js';
+import type { EngineConfig } from '../config/engine-config.js';
 import { type ErrorBody, SidaError } from '../errors.js';
 import { HEAP_FLAGS } from '../heap-flags.js';
 import type {
   ControlReply,
   ControlRequest,
-  EngineConfig,
   EngineCounters,
   FromEngine,
   JobRequest,

@@ -1,6 +1,6 @@
 /** Starts the inference and the hash-building thread of an engine, joined by their queue. */
+import type { EngineConfig } from '../config/engine-config.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
-import type { EngineConfig } from '../protocol/engine-messages.js';
 import { createQueue, QueueGauge } from '../protocol/hash-table-queue.js';
 import type { PredictorChoice } from '../protocol/predictor-messages.js';
 import { SharedFlag } from '../protocol/shared-flag.js';

@@ -4,6 +4,7 @@ import { Worker } from 'node:worker_threads';
 import { BuilderStats } from '../protocol/builder-stats.js';
 import { type QueueEnd, QueueProducer } from '../protocol/hash-table-queue.js';
 import type { PromptBatch, QueuedBatch } from '../protocol/inference-messages.js';
+import { wantsTables } from '../protocol/inference-messages.js';
 import type {
   ChosenPredictor,
   FromHashBuilder,
@@ -11,7 +12,6 @@ import type {
 } from '../protocol/predictor-messages.js';
 import { SharedFlag } from '../protocol/shared-flag.js';
 import { WakeUp } from '../protocol/wake-up.js';
-import { wantsTables } from '../protocol/wants-tables.js';
 
 export class HashBuilderLink {
   readonly worker: Worker;

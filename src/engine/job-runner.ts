@@ -5,19 +5,14 @@
 
 import type { BatchFeed } from '../batching/batch-feed.js';
 import { clockMs } from '../clock.js';
+import type { PrefixCacheMode } from '../config/engine-options.js';
 import { SidaError } from '../errors.js';
-import type {
-  CompletionDelta,
-  FromEngine,
-  JobRequest,
-  JobResult,
-  PrefixCacheMode,
-} from '../protocol/engine-messages.js';
+import type { CompletionDelta, FromEngine, JobRequest, JobResult } from '../protocol/engine-messages.js';
 import { noCost } from '../protocol/expert-cost.js';
 import type { FromInference, JobEnd, ToInference } from '../protocol/inference-messages.js';
 import type { GrammarWork, ItemWork } from '../protocol/item-work.js';
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';
-import type { GrammarPreparer, PreparedGrammar } from '../structure/grammar-preparer.js';
+import type { GrammarPreparer, PreparedGrammar } from '../structure/grammar.js';
 import { taskOf } from '../tasks/registry.js';
 import { checkTexts, type ModelLimits, type PreparedInput } from '../tasks/shared/prepared-input.js';
 import type { JobResults, ModelWork, TokenizerWork } from '../tasks/task.js';
@@ -249,7 +244,6 @@ export class JobRunner {
         item: job.firstItem + index,
         job: job.job,
         jobItems: inputs.length,
-        explain: request.explain ?? false,
         routingK,
         ...(request.owner !== undefined && { owner: request.owner }),
         ...(prefixCache !== 'off' && {

@@ -1,8 +1,9 @@
 /** Plans the memory of models in a process of its own, which ends when it has answered. */
+
 import { fork } from 'node:child_process';
+import type { EngineConfig } from '../config/engine-config.js';
 import { SidaError } from '../errors.js';
 import type { MemoryPlan } from '../native/addon-types.js';
-import type { EngineConfig } from '../protocol/engine-messages.js';
 import { withoutSecrets } from './engine-environment.js';
 import type { FromPlanHost } from './plan-host.js';
 

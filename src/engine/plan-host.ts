@@ -2,14 +2,15 @@
  * Entry of the process that plans the memory of models. Their files are read here, because the API process holds
  * secrets and reads no model.
  */
+
 import { isPack } from '../checkpoint/manifest.js';
 import { preparedFormats } from '../checkpoint/prepare-pack.js';
 import { resolveFormats } from '../checkpoint/weight-format.js';
+import type { EngineConfig } from '../config/engine-config.js';
 import { type ErrorBody, SidaError } from '../errors.js';
-import { batchLimits } from '../inference/batch-limits.js';
+import { batchLimits } from '../inference/open-engine.js';
 import { loadAddon } from '../native/addon.js';
 import type { MemoryPlan } from '../native/addon-types.js';
-import type { EngineConfig } from '../protocol/engine-messages.js';
 
 /** One plan for each configuration, in order. */
 export type FromPlanHost = { plans: MemoryPlan[] } | { error: ErrorBody };

@@ -1,9 +1,9 @@
 /** Finds the predictor that the options select. */
 
 import { join } from 'node:path';
+import type { EngineConfig } from '../config/engine-config.js';
 import { isPresent } from '../files/model-file.js';
 import { MANIFEST } from '../predictor/training/manifest.js';
-import type { EngineConfig } from '../protocol/engine-messages.js';
 import type { PredictorChoice } from '../protocol/predictor-messages.js';
 
 /** Subdirectory of a model that may hold its own predictor. */

@@ -1,6 +1,7 @@
 /** Decides whether the model's routers or hash tables route a request. */
+import type { RoutingMode } from '../config/engine-options.js';
 import { SidaError } from '../errors.js';
-import type { RoutingMode, RoutingWish } from '../protocol/engine-messages.js';
+import type { RoutingWish } from '../protocol/engine-messages.js';
 
 export interface RoutingLimits {
   /** Mode of requests that do not set one. With `predicted`, the routers are not on the device. */

@@ -167,7 +167,7 @@ export class TokenizerLink implements Encoder {
       const id = this.#nextTurn++;
       lane.turn = { id, texts, looks: texts.map(() => 0) };
       const sent = texts.map(({ text, special, chat }) => ({ text, special, ...(chat && { chat }) }));
-      this.#worker.postMessage({ turn: id, long: lane.long, texts: sent } satisfies ToTokenizer);
+      this.#worker.postMessage({ turn: id, texts: sent } satisfies ToTokenizer);
     }
     const busy = this.#lanes.some(({ turn }) => turn !== undefined);
     if (!busy) {

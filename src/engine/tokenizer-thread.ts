@@ -1,5 +1,5 @@
-/** Thread entry: encodes texts until the process ends, short ones in the pauses of a long one. */
-import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+/** Thread entry: encodes texts until the process ends. */
+import { parentPort, workerData } from 'node:worker_threads';
 import { clockMs } from '../clock.js';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
@@ -19,37 +19,20 @@ import { readTokenizerFile } from '../text/tokenizing/tokenizer-file.js';
 const port = parentPort!;
 const { json, limits, running: buffer, chat: templates } = workerData as TokenizerThreadData;
 const running = new RunningText(buffer);
-/** True while a long turn runs and no short one interrupts it. */
-let interruptible = false;
 
 function send(message: FromTokenizer, transfer: ArrayBuffer[] = []): void {
   port.postMessage(message, transfer);
 }
 
-/** Takes up one turn, so that the long one goes on after it. */
-function pause(): void {
-  if (!interruptible) return;
-  const received = receiveMessageOnPort(port) as { message: ToTokenizer } | undefined;
-  if (received === undefined) return;
-  const { turn, index } = running.get();
-  interruptible = false;
-  run(received.message);
-  interruptible = true;
-  running.set(turn, index);
-}
-
-function run({ turn, long, texts }: ToTokenizer): void {
+function run({ turn, texts }: ToTokenizer): void {
   const begin = clockMs();
   const found = profiled('tokenize', () =>
     texts.map((text, index) => {
       running.set(turn, index);
-      interruptible = long;
       try {
         return encode(text);
       } catch (error) {
         return SidaError.from(error).toBody();
-      } finally {
-        interruptible = false;
       }
     }),
   );
@@ -58,7 +41,6 @@ function run({ turn, long, texts }: ToTokenizer): void {
   send({ type: 'encoded', turn, ids, lengths, seconds: (clockMs() - begin) / 1000 }, [ids.buffer]);
 }
 
-/** A plain loop: nothing else of a long turn may take milliseconds without a pause. */
 function joined(found: readonly number[][]): Int32Array<ArrayBuffer> {
   const ids = new Int32Array(found.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
@@ -83,10 +65,10 @@ function encode({ text, special, chat }: TextToEncode): number[] {
 function open(): { tokenizer: Tokenizer; chats: ChatEncoder | undefined } | undefined {
   try {
     const bytes = Buffer.from(json);
-    const tokenizer = new Tokenizer(bytes, limits, pause);
+    const tokenizer = new Tokenizer(bytes, limits);
     if (templates === undefined) return { tokenizer, chats: undefined };
     const controls = controlTokens(readTokenizerFile(bytes), templates);
-    return { tokenizer, chats: new ChatEncoder(tokenizer, controls, templates, pause) };
+    return { tokenizer, chats: new ChatEncoder(tokenizer, controls, templates) };
   } catch (error) {
     send({ type: 'failed', error: SidaError.from(error).toBody() });
     return undefined;

@@ -1,22 +1,20 @@
 /** Measures hash functions on the inputs of one source: hits, fidelity of predicted mode, and bytes moved. */
 import type { Engine } from '../native/addon-types.js';
-import { ExpertNames } from '../predictor/functions/shuffled.js';
 import {
-  firstLayerOf,
   type HashFunction,
   type RoutingShape,
   routingShape,
   type StackName,
 } from '../predictor/hash-function.js';
+import { HitCounts, type LayerHits } from '../predictor/hit-counts.js';
 import { hitNames } from '../predictor/hit-ranks.js';
 import type { HashTable } from '../protocol/hash-table.js';
 import { LabelCounts, type LabelFidelity, type Perplexity, PerplexityCounts } from './fidelity.js';
-import { HitCounts, type LayerHits } from './hit-counts.js';
 import { type EvaluationInput, passesOf } from './input-passes.js';
 import { type ExactRun, type RunPart, runExact, runRouted } from './model-runner.js';
 import { type BudgetMoves, movedBytes, type SlotBudget } from './moved-bytes.js';
 import type { ReplayBatch } from './replay.js';
-import { renamed, routingBy, routingToNothing } from './routings.js';
+import { ExpertNames, renamed, routingBy, routingToNothing } from './routings.js';
 import { batchOf, fillTable } from './tables.js';
 
 export interface MeasuredFunction {
@@ -90,7 +88,6 @@ class Totals {
   /** Of the control with random tables. */
   readonly #names: ExpertNames;
   readonly #hits: HitCounts[];
-  readonly #alpha: Float64Array;
   /** Tokens of each stack; (stacks). */
   readonly #tokens: number[];
   readonly #labels: LabelCounts | undefined;
@@ -103,7 +100,6 @@ class Totals {
     this.#names = new ExpertNames(this.#shape);
     this.#hits = functions.map(() => new HitCounts(this.#shape));
     this.#tokens = this.#shape.stacks.map(() => 0);
-    this.#alpha = new Float64Array(engine.shape.moeLayers.length);
     if (scored?.kind === 'labels') this.#labels = new LabelCounts(scored.labels, ks);
     if (scored?.kind === 'targets') this.#perplexity = new PerplexityCounts(ks);
   }
@@ -119,17 +115,9 @@ class Totals {
       tables.forEach((own, f) => {
         this.#hits[f]!.add(stack, own[p]!, routing, tokens.length);
       });
-      this.#addAlpha(stack, routing.alpha, tokens.length);
     });
     this.#compare(input, exact, tables[0]!);
     this.batches.push(batchOf(exact, tables[0]!, this.#shape));
-  }
-
-  #addAlpha(stack: number, alpha: Float32Array, tokens: number): void {
-    const first = firstLayerOf(this.#shape, stack);
-    for (let row = 0; row * this.#shape.topK < alpha.length; row++) {
-      this.#alpha[first + Math.floor(row / tokens)]! += alpha[row * this.#shape.topK]!;
-    }
   }
 
   #compare(
@@ -164,9 +152,7 @@ class Totals {
     if (told.length < tables.length) return { own: null, random: null };
     const { engine } = this.#options;
     const routings = told.map((table) => routingBy(table, k));
-    const random = routings.map((routing, p) =>
-      renamed(routing, parts[p]!.stack, told[p]!.layers, this.#names),
-    );
+    const random = routings.map((routing, p) => renamed(routing, parts[p]!.stack, this.#names));
     return { own: runRouted(engine, input, routings), random: runRouted(engine, input, random) };
   }
 
@@ -174,11 +160,13 @@ class Totals {
     const { engine, functions } = this.#options;
     const { stacks, topK } = this.#shape;
     const hits = this.#hits.map((counts) => counts.result());
-    const tokensOf = stacks.flatMap(({ layers }, s) => new Array<number>(layers).fill(this.#tokens[s]!));
     const layers = engine.shape.moeLayers.map((layer, i) => {
-      const tokens = tokensOf[i]!;
-      const own = Object.fromEntries(functions.map(({ name }, f) => [name, hits[f]![i]!]));
-      return { layer, tokens, alpha: this.#alpha[i]! / tokens, functions: own };
+      const own = functions.map(({ name }, f) => {
+        const { tokens: _, alpha: __, ...shares } = hits[f]![i]!;
+        return [name, shares];
+      });
+      const { tokens, alpha } = hits[0]![i]!;
+      return { layer, tokens, alpha, functions: Object.fromEntries(own) };
     });
     return {
       inputs: this.batches.length,

@@ -11,6 +11,7 @@ import {
 } from '../native/addon-types.js';
 import { neededExperts } from '../native/needed-experts.js';
 import type { HashInput } from '../predictor/hash-function.js';
+import type { TrueRouting } from '../predictor/hit-counts.js';
 import type { ScoringTarget } from '../protocol/item-work.js';
 import { continueGreedily, pickedBy } from '../trace/greedy-continuation.js';
 import { RouterRanking } from '../trace/router-ranking.js';
@@ -22,14 +23,6 @@ import {
   PROMPT,
   passesOf,
 } from './input-passes.js';
-
-/** The routers' choices for some tokens. Both arrays are (layers, tokens, topK). */
-export interface TrueRouting {
-  /** The experts that the routers chose, by falling logit. Expert capacity is ignored. */
-  experts: Uint16Array;
-  /** Top-k weights: probabilities over all experts of the layer, or renormalised over the chosen ones. */
-  alpha: Float32Array;
-}
 
 interface TruePass {
   tokens: number;

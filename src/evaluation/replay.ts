@@ -29,53 +29,29 @@ export interface ReplayRule {
   policy: EvictionPolicy;
   /** Batches after the running one whose tables are ready. Null means no tables, and therefore no prefetches. */
   lookahead: number | null;
-  /** False means that tables guide eviction, but experts are loaded only on demand. */
-  prefetch?: boolean;
 }
-
-const NO_LOADS = new Uint32Array();
 
 /** Reads each batch from `batches` when it enters the queue, so that its tables may depend on earlier batches. */
 export function replay<Pass extends ReplayPass>(
   batches: Iterable<ReplayBatch<Pass>>,
   store: ReplayStore<Pass>,
-  rule: ReplayRule,
+  { policy, lookahead }: ReplayRule,
 ): void {
-  const replayed = new Replay(store, rule);
-  for (const [batch, ...queue] of queued(batches, rule.lookahead ?? 0)) replayed.run(batch!, queue);
-}
-
-/** The state of one store under one rule. */
-class Replay<Pass extends ReplayPass> {
-  readonly #store: ReplayStore<Pass>;
-  readonly #rule: ReplayRule;
-  readonly #calibration: NeedCalibration;
-
-  constructor(store: ReplayStore<Pass>, rule: ReplayRule) {
-    this.#store = store;
-    this.#rule = rule;
-    this.#calibration = new NeedCalibration(store.residency().state.length);
-  }
-
-  /** `queue` holds the batches after this one whose tables are ready, the next one first. */
-  run({ passes }: ReplayBatch<Pass>, queue: readonly ReplayBatch[]): void {
-    const { policy, lookahead, prefetch = true } = this.#rule;
-    const { slots, state } = this.#store.residency();
-    const everything = slots >= state.length;
-    for (const pass of passes) {
-      const upcoming = queue.map(({ forecast }) => correctedVisits(forecast, this.#calibration));
-      const plan = () => {
-        if (everything) return null;
-        const known = lookahead === null ? { own: [], behind: [] } : pass;
-        const residency = this.#store.residency();
-        const planned = planPass(correctedPass(known, this.#calibration), upcoming, { residency, policy });
-        return prefetch ? planned : { ...planned, loads: NO_LOADS };
-      };
-      this.#store.run(pass, plan());
+  const { slots, state } = store.residency();
+  const calibration = new NeedCalibration(state.length);
+  const plan = (pass: Pass, queue: readonly ReplayBatch[]): ResidencyPlan | null => {
+    if (slots >= state.length) return null;
+    const known = correctedPass(lookahead === null ? { own: [], behind: [] } : pass, calibration);
+    const upcoming = queue.map(({ forecast }) => correctedVisits(forecast, calibration));
+    return planPass(known, upcoming, { residency: store.residency(), policy });
+  };
+  for (const [batch, ...queue] of queued(batches, lookahead ?? 0)) {
+    for (const pass of batch!.passes) {
+      store.run(pass, plan(pass, queue));
       pass.own.forEach((visit, layer) => {
         const needed = new Uint8Array(visit.need.length);
         for (const id of pass.visits[layer] ?? []) needed[id - visit.firstId] = 1;
-        this.#calibration.learn(visit, needed);
+        calibration.learn(visit, needed);
       });
     }
   }

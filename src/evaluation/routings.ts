@@ -1,24 +1,53 @@
 /** What routes an input in place of the model's routers: its tables, random tables, or nothing at all. */
 import type { NativeRouting } from '../native/addon-types.js';
-import type { ExpertNames } from '../predictor/functions/shuffled.js';
-import { routingOf } from '../predictor/pass-forecast.js';
+import type { RoutingShape } from '../predictor/hash-function.js';
+import { routingOf, tableRows } from '../predictor/pass-forecast.js';
+import { randomOf } from '../predictor/random.js';
 import type { HashTable } from '../protocol/hash-table.js';
 
 /** The first `k` entries of each token. */
 export function routingBy(table: HashTable, k: number): NativeRouting {
-  const rows = Int32Array.from({ length: table.tokens }, (_, t) => t);
-  return routingOf({ table, rows }, k);
+  return routingOf(tableRows(table)!, k);
+}
+
+/** Another name for each expert of each layer, which is never its own. */
+export class ExpertNames {
+  /** A permutation of the expert indices for each layer of each stack. */
+  readonly #names: readonly Uint16Array[][];
+
+  constructor({ stacks, experts }: RoutingShape, seed = 1) {
+    const random = randomOf(seed);
+    this.#names = stacks.map(({ layers }) =>
+      Array.from({ length: layers }, () => cyclicPermutation(experts, random)),
+    );
+  }
+
+  /** Renames the experts of the stack's layers in place. */
+  rename(stack: number, experts: Uint16Array): void {
+    const names = this.#names[stack]!;
+    const entries = experts.length / names.length;
+    names.forEach((own, layer) => {
+      // NO_EXPERT is not in the permutation and stays as it is.
+      for (let i = layer * entries; i < (layer + 1) * entries; i++)
+        experts[i] = own[experts[i]!] ?? experts[i]!;
+    });
+  }
+}
+
+/** Sattolo's algorithm: the result is one cycle, so no element of two or more keeps its place. */
+function cyclicPermutation(size: number, random: () => number): Uint16Array {
+  const permutation = Uint16Array.from({ length: size }, (_, i) => i);
+  for (let i = size - 1; i > 0; i--) {
+    const j = Math.floor(random() * i);
+    [permutation[i], permutation[j]] = [permutation[j]!, permutation[i]!];
+  }
+  return permutation;
 }
 
 /** The same with the experts of each layer renamed: as many experts with the same weights, but the wrong ones. */
-export function renamed(
-  routing: NativeRouting,
-  stack: number,
-  layers: number,
-  names: ExpertNames,
-): NativeRouting {
+export function renamed(routing: NativeRouting, stack: number, names: ExpertNames): NativeRouting {
   const experts = routing.experts.slice();
-  names.rename(stack, experts, experts.length / layers);
+  names.rename(stack, experts);
   return { ...routing, experts };
 }
 

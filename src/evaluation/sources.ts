@@ -96,7 +96,7 @@ function plainSource(
 export function corruptedSource(
   file: string,
   texts: readonly string[],
-  { shape, tokenizer, maxBatchTokens }: SourceLimits,
+  { shape, tokenizer }: SourceLimits,
 ): EvaluationSource {
   const { vocabSize, tokens } = shape;
   const end = tokens.end[0]!;
@@ -109,12 +109,6 @@ export function corruptedSource(
   const random = randomOf(SEED);
   const inputs = windows.map((ids, i) => {
     const { input, target } = corrupt(ids, random, sentinels, end);
-    const longest = Math.max(input.length, target.length);
-    if (longest > maxBatchTokens) {
-      throw cannotRun(
-        `A window of ${file} has ${longest} tokens, the limit is ${maxBatchTokens}; raise --max-batch-tokens`,
-      );
-    }
     const plan = planScoring([target], tokens.start, end);
     return { line: i + 1, tokens: Int32Array.from(input), work: { kind: 'score', plan } as const };
   });

@@ -26,7 +26,7 @@ export function fillTable(
     k: tableK(shape),
     expertsPerLayer: shape.experts,
   });
-  if (!hash.fill(stack, input, table.k, table.experts, table.alpha, table.chance)) return null;
+  if (!hash.fill(stack, input, table)) return null;
   fillNeed(table);
   table.settle(TABLE_READY);
   return table;

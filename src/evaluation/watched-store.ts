@@ -13,7 +13,7 @@ export interface Device {
 
 /** Callbacks for events of experts, each with the pass in which the event happens. */
 export interface PassWatch<Pass> {
-  /** An expert was loaded. `demanded` means that a layer waited for it. Otherwise a plan or a pin loaded it. */
+  /** An expert was loaded. `demanded` means that a layer waited for it. Otherwise a plan loaded it. */
   load(pass: Pass, id: number, demanded: boolean): void;
   /** A layer needs an expert. Called before a missing one is loaded, and not by rules without prefetches. */
   use?(pass: Pass, id: number): void;
@@ -41,12 +41,6 @@ export class WatchedStore<Pass extends ReplayPass> implements ReplayStore<Pass> 
       if (this.#watch.use !== undefined) for (const id of ids) this.#watch.use(pass, id);
       this.#tell(pass, this.#store.visit(Uint32Array.from(ids)));
     }
-  }
-
-  /** Pins experts. Their loads are reported for `pass`, or not at all when it is undefined. */
-  pin(ids: readonly number[], pass: Pass | undefined): void {
-    const loads = this.#store.pin(Uint32Array.from(ids), true);
-    if (pass !== undefined) this.#tell(pass, loads);
   }
 
   #tell(pass: Pass, loads: StoreLoads | null): void {

@@ -1,23 +1,19 @@
 /** Answers control requests to the open engine between two steps. */
-import { budgetBytes } from '../config/budget.js';
-import { checkShared } from '../config/split-budget.js';
-import { type Engine, RESIDENCY_STATES } from '../native/addon-types.js';
-import type { BudgetShare, ControlReply, ExpertState, ModelRequest } from '../protocol/engine-messages.js';
+import { type BudgetShare, budgetBytes, checkShared } from '../config/budget.js';
+import { type Engine, RESIDENCY_STATES, RESIDENT } from '../native/addon-types.js';
+import type { ControlReply, ExpertState, MemorySplit, ModelRequest } from '../protocol/engine-messages.js';
 import type { Governors } from '../protocol/governor-figures.js';
-import { memorySplit } from './memory-split.js';
-import type { NeedsRecord } from './needs-record.js';
 
 interface ControlledThread {
   engine: Engine;
   /** KV pages of the prefix cache that no running input uses. */
   cachedPages: number;
-  needs: NeedsRecord;
   governors: Governors;
 }
 
 export function answerControl(
   request: ModelRequest,
-  { engine, cachedPages, needs, governors }: ControlledThread,
+  { engine, cachedPages, governors }: ControlledThread,
 ): ControlReply {
   switch (request.kind) {
     case 'usage':
@@ -26,8 +22,6 @@ export function answerControl(
       return { kind: 'experts', layers: expertLayers(engine) };
     case 'predictor':
       return { kind: 'predictor', governors };
-    case 'needs':
-      return { kind: 'needs', visits: needs.take() };
     case 'set-budget':
       changeBudget(request.device, request.shared, engine);
       return { kind: 'set-budget', usage: engine.usage(), split: memorySplit(engine, cachedPages) };
@@ -51,4 +45,26 @@ function expertLayers(engine: Engine): { layer: string; experts: ExpertState[] }
       return { index, state: RESIDENCY_STATES[state[id]!]!, pinned: pinned[id] !== 0, uses: uses[id]! };
     }),
   }));
+}
+
+/** How KV pages and experts share the device. `cachedPages`: of the prefix cache, that no running input uses. */
+export function memorySplit(engine: Engine, cachedPages: number): MemorySplit {
+  const { shape, plan } = engine;
+  const { kvPages, kvPagesFree, kvPageBytes, kvWindows, slots } = engine.usage();
+  const groups = [{ pages: kvPages, pagesFree: kvPagesFree, pageBytes: kvPageBytes }, ...kvWindows];
+  const bytes = (pages: (group: (typeof groups)[number]) => number) =>
+    groups.reduce((sum, group) => sum + pages(group) * group.pageBytes, 0);
+  const free = bytes(({ pagesFree }) => pagesFree);
+  // The prefix cache keeps nothing of models with windows.
+  const cached = cachedPages * kvPageBytes;
+  // A slot takes whole pages of the device, and so does the expert in it.
+  const pages = plan.slot / plan.block;
+  let resident = 0;
+  engine.residency().state.forEach((state, id) => {
+    if (state === RESIDENT) resident += plan.blockBytes[Math.floor(id / shape.experts)]! * pages;
+  });
+  return {
+    kv: { used: bytes(({ pages }) => pages) - free - cached, cached, free },
+    experts: { slots: slots * plan.slot, resident },
+  };
 }

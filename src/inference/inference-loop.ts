@@ -12,40 +12,68 @@ import { SidaError } from '../errors.js';
 import { openKind } from '../model/kinds/index.js';
 import type { ModelKind } from '../model/kinds/model-kind.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
+import type { Engine } from '../native/addon-types.js';
 import { type OpenTables, openTables } from '../predictor/expected-visits.js';
+import type { StepTables } from '../predictor/step-tables.js';
 import { profiled } from '../profile/thread-events.js';
+import type { BuilderStats } from '../protocol/builder-stats.js';
+import { type Counters, noCounts } from '../protocol/counters.js';
 import type { GovernorFigures, Source } from '../protocol/governor-figures.js';
 import type { ThreadLife } from '../protocol/grammar-messages.js';
-import type { ItemResults, QueuedBatch, ToInference } from '../protocol/inference-messages.js';
+import type { QueueConsumer } from '../protocol/hash-table-queue.js';
+import type { FromInference, ItemResults, QueuedBatch, ToInference } from '../protocol/inference-messages.js';
+import type { SharedFlag } from '../protocol/shared-flag.js';
 import { Matchers } from '../structure/matchers.js';
-import { Belady } from './belady.js';
-import { InferenceCounters } from './counters.js';
 import { answerControl } from './engine-control.js';
+import type { EvictionPolicy } from './eviction/policy.js';
 import { InputAdmission } from './input-admission.js';
 import { JobCosts } from './job-costs.js';
-import type { InferenceLoopOptions } from './loop-options.js';
 import { NativePasses } from './native-passes.js';
-import { NeedsRecord } from './needs-record.js';
 import { PassPlanner } from './pass-planner.js';
 import { Prediction } from './prediction.js';
-import { RoutingQuality } from './routing-quality.js';
+import { PredictorHits } from './predictor-hits.js';
 import { TableWait } from './table-wait.js';
 
 /** Interval of the counter messages while there is work, and while there is none. */
 const BUSY_COUNTERS_MS = 100;
 const IDLE_COUNTERS_MS = 1000;
 
+interface InferenceLoopOptions {
+  engine: Engine;
+  pageTokens: number;
+  maxBatchTokens: number;
+  /** Whether KV pages are kept for later inputs, where the model allows it. */
+  prefixCache: boolean;
+  policy: EvictionPolicy;
+  /** MoE layers whose routers name experts ahead; 0 is off. */
+  lookAheadLayers: number;
+  /** Bandwidth of a simulated link in bytes per second; 0 means none. */
+  linkBandwidth: number;
+  builderStats: BuilderStats;
+  /** Raised while every expert has a slot. */
+  resident: SharedFlag;
+  /** Raised while tables rest. */
+  rest: SharedFlag;
+  /** Whether there is a predictor. */
+  predicts: boolean;
+  /** Whether governors may let tables and looking ahead rest. */
+  governed: { tables: boolean; lookAhead: boolean };
+  /** Null if generations are not predicted. */
+  stepTables: StepTables | null;
+  queue: QueueConsumer<QueuedBatch>;
+  /** Returns the next control message, or undefined if none has arrived. */
+  nextControl: () => ToInference | undefined;
+  emit: (message: FromInference) => void;
+}
+
 export class InferenceLoop {
   readonly #options: InferenceLoopOptions;
-  readonly #counters = new InferenceCounters();
+  readonly #counters: Counters = noCounts();
   readonly #costs: JobCosts;
   readonly #pages: PageLeases;
   readonly #planner: PassPlanner;
   readonly #prediction: Prediction;
-  readonly #belady: Belady;
-  #beladyBytes = 0;
-  readonly #quality: RoutingQuality;
-  readonly #needs = new NeedsRecord();
+  readonly #hits: PredictorHits;
   readonly #tableWait: TableWait;
   readonly #generations: Generations;
   readonly #matchers: Matchers;
@@ -60,7 +88,7 @@ export class InferenceLoop {
   #countersSentMs = 0;
 
   constructor(options: InferenceLoopOptions) {
-    const { engine, policy, maxBatchTokens, queue, resident, lookahead } = options;
+    const { engine, policy, maxBatchTokens, queue, resident } = options;
     this.#options = options;
     const { shape, plan } = engine;
     this.#costs = new JobCosts(shape, plan.blockBytes);
@@ -70,19 +98,11 @@ export class InferenceLoop {
     const onChange = (source: Source, governor: GovernorFigures) =>
       options.emit({ type: 'governor', source, governor });
     this.#prediction = new Prediction({ ...options, onChange });
-    this.#belady = new Belady(plan.experts, engine.usage().slots, lookahead, {
-      onLoads: (_, loads) => {
-        for (const id of loads) this.#beladyBytes += plan.blockBytes[Math.floor(id / shape.experts)]!;
-      },
-    });
-    const explains = (job: number) => this.#costs.explains(job);
-    const { experts: expertsPerLayer, topK } = shape;
-    const onVisit = (ids: readonly number[]) => this.#needs.add(ids);
-    this.#quality = new RoutingQuality({ expertsPerLayer, topK, belady: this.#belady, explains, onVisit });
+    this.#hits = new PredictorHits(shape.topK);
     this.#tableWait = new TableWait(queue.arrivals, this.#counters);
     const outcomes: Outcomes = {
       tokens: (tokens) => {
-        this.#counters.thread.generatedTokens += tokens.length;
+        this.#counters.generatedTokens += tokens.length;
         options.emit({ type: 'tokens', tokens });
       },
       done: (item, job, results) => this.#done(item, job, results),
@@ -92,7 +112,7 @@ export class InferenceLoop {
       engine,
       planner: this.#planner,
       prediction: this.#prediction,
-      quality: this.#quality,
+      hits: this.#hits,
       maxBatchTokens,
       costs: this.#costs,
       counters: this.#counters,
@@ -171,7 +191,7 @@ export class InferenceLoop {
 
   #idle(seen: number): void {
     const begin = clockMs();
-    this.#counters.thread.idleWaits += 1;
+    this.#counters.idleWaits += 1;
     let every = BUSY_COUNTERS_MS;
     this.#options.queue.idle = true;
     while (!this.#options.queue.arrivals.wait(seen, Math.max(0, this.#countersSentMs + every - clockMs()))) {
@@ -181,27 +201,28 @@ export class InferenceLoop {
     this.#options.queue.idle = false;
     const end = clockMs();
     this.#prediction.idled(begin, end);
-    this.#counters.thread.idleSeconds += (end - begin) / 1000;
+    this.#counters.idleSeconds += (end - begin) / 1000;
   }
 
   #sendCounters(): void {
     this.#countersSentMs = clockMs();
     const { queue, engine, emit } = this.#options;
-    Object.assign(this.#counters.thread, this.#inputs.counts);
-    const counters = this.#counters.snapshot({
+    Object.assign(this.#counters, this.#inputs.counts);
+    const counters = {
+      ...this.#counters,
       tablesQueued: queue.length,
       inputsHeld: this.#inputs.count,
       activeSequences: this.#generations.count + this.#inputs.count - this.#generations.inputs,
       kvPagesCached: this.#cachedPages,
       usage: engine.usage(),
-      routingsPredicted: this.#quality.total.predicted,
-      routingHitsNarrow: this.#quality.total.narrow,
-      routingHitsWide: this.#quality.total.wide,
+      routingsPredicted: this.#hits.total.predicted,
+      routingHitsNarrow: this.#hits.total.narrow,
+      routingHitsWide: this.#hits.total.wide,
       tableWeight: this.#planner.tableWeight,
-      beladyBytes: this.#beladyBytes,
       tables: this.#options.builderStats.figures(),
       governors: this.#prediction.figures,
-    });
+      rssBytes: process.memoryUsage.rss(),
+    };
     emit({ type: 'counters', counters });
   }
 
@@ -227,14 +248,8 @@ export class InferenceLoop {
     const { engine, emit } = this.#options;
     try {
       const { figures: governors } = this.#prediction;
-      const reply = answerControl(request, {
-        engine,
-        cachedPages: this.#cachedPages,
-        needs: this.#needs,
-        governors,
-      });
+      const reply = answerControl(request, { engine, cachedPages: this.#cachedPages, governors });
       if (this.#planner.slotsChanged()) this.#prediction.slotsChanged();
-      this.#belady.slots = engine.usage().slots;
       emit({ type: 'control-reply', id, reply });
     } catch (cause) {
       const error = SidaError.from(cause);
@@ -245,8 +260,7 @@ export class InferenceLoop {
 
   /** Readies the tables of a batch that is taken. */
   #take({ batch, tables: queued }: QueuedBatch): OpenTables {
-    this.#counters.thread.batches += 1;
-    this.#quality.nextBatch();
+    this.#counters.batches += 1;
     this.#prediction.took(batch);
     const tables = openTables(queued);
     if (batch.routingK > 0) this.#tableWait.finish(tables);
@@ -259,7 +273,7 @@ export class InferenceLoop {
     const tokens = items.reduce((sum, { tokens: { length } }) => sum + length, 0);
     const now = clockMs();
     for (const item of items) this.#costs.begin(item, now);
-    this.#counters.thread.promptTokens += tokens;
+    this.#counters.promptTokens += tokens;
     profiled('batch', () => this.#kind.start(items, held), { batch: held.batch.id, tokens });
   }
 

@@ -5,7 +5,6 @@ import { SidaError } from '../errors.js';
 import { lastStack } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine, ModelShape } from '../native/addon-types.js';
-import { openStepper } from '../predictor/decoder-stepper.js';
 import { routingShape } from '../predictor/hash-function.js';
 import { openPredictor } from '../predictor/predictor-directory.js';
 import { StepTables } from '../predictor/step-tables.js';
@@ -21,10 +20,9 @@ import type {
 import { SharedFlag } from '../protocol/shared-flag.js';
 import { StepBacklog } from '../protocol/step-backlog.js';
 import { warnLines } from '../text/print.js';
-import { batchLimits } from './batch-limits.js';
 import { EVICTION_POLICIES } from './eviction/index.js';
 import { InferenceLoop } from './inference-loop.js';
-import { openEngine } from './open-engine.js';
+import { batchLimits, openEngine } from './open-engine.js';
 import { isGoverned } from './prediction.js';
 
 const data = workerData as InferenceThreadData;
@@ -77,7 +75,7 @@ async function openStepTables(shape: ModelShape): Promise<StepTables | null> {
     const options = { model: shape, weights, addon, embedding, ...(kind && { kind }) };
     const opened = await openPredictor(directory, { ...options, stacks: [lastStack(shape)] });
     const routing = routingShape(shape);
-    const stepper = openStepper(opened.function, routing);
+    const stepper = opened.function.stepper();
     return stepper && new StepTables({ stepper, shape: routing, onError: warnOnce() });
   } catch {
     return null;
@@ -101,7 +99,6 @@ if (opened !== undefined) {
     maxBatchTokens: data.config.maxBatchTokens,
     prefixCache: data.config.prefixCache !== 'off',
     policy: EVICTION_POLICIES[data.config.policy],
-    lookahead: data.config.lookahead,
     // Without the routers no layer can look ahead.
     lookAheadLayers: data.config.routing === 'predicted' ? 0 : data.config.lookAheadLayers,
     linkBandwidth: data.config.linkBandwidth,

@@ -11,15 +11,14 @@ import {
 } from '../native/addon-types.js';
 import { type ExpertCost, hitFields, noCost } from '../protocol/expert-cost.js';
 import type { BatchItem, JobEnd } from '../protocol/inference-messages.js';
-import type { Hits, Verdict } from './routing-quality.js';
+import type { Hits } from './predictor-hits.js';
 
-type JobItem = Pick<BatchItem, 'job' | 'jobItems' | 'explain'>;
+type JobItem = Pick<BatchItem, 'job' | 'jobItems'>;
 
 interface Entry {
   cost: ExpertCost;
   hits: Hits;
   itemsLeft: number;
-  explain: boolean;
   startedMs: number;
   /** Whether a pass has run for it. */
   ran: boolean;
@@ -40,13 +39,12 @@ export class JobCosts {
   }
 
   /** Call it for every item that starts. The first item starts the job. */
-  begin({ job, jobItems, explain }: JobItem, nowMs: number): void {
+  begin({ job, jobItems }: JobItem, nowMs: number): void {
     if (this.#jobs.has(job)) return;
     this.#jobs.set(job, {
       cost: noCost(this.#topK),
       hits: { predicted: 0, narrow: 0, wide: 0 },
       itemsLeft: jobItems,
-      explain: explain ?? false,
       startedMs: nowMs,
       ran: false,
     });
@@ -57,13 +55,11 @@ export class JobCosts {
     return this.#jobs.get(job)?.ran ?? false;
   }
 
-  /** Whether the job's answer reports its full cost. */
-  explains(job: number): boolean {
-    return this.#jobs.get(job)?.explain ?? false;
-  }
-
-  /** Adds one native pass. `jobs` (S) holds the job of each sequence, `offsets` (S + 1) the range of its tokens. */
-  add(result: RunResult, jobs: readonly number[], offsets: Int32Array, verdict: Verdict): void {
+  /**
+   * Adds one native pass. `jobs` (S) holds the job of each sequence, `offsets` (S + 1) the range of its tokens, `hits`
+   * (S) those of its table, if there is one.
+   */
+  add(result: RunResult, jobs: readonly number[], offsets: Int32Array, hits: readonly Hits[] | null): void {
     const spans = new Map<number, [number, number][]>();
     jobs.forEach((job, i) => {
       const span: [number, number] = [offsets[i]!, offsets[i + 1]!];
@@ -77,11 +73,11 @@ export class JobCosts {
       if (entry === undefined) continue;
       entry.ran = true;
       for (let layer = 0; layer < result.layers.length; layer++) {
-        this.#addLayer(entry.cost, result, layer, tokens, list, verdict.beladyLoads);
+        this.#addLayer(entry.cost, result, layer, tokens, list);
       }
       entry.cost.stall_ms += result.stats.stallNs / 1e6;
     }
-    verdict.hits?.forEach(({ predicted, narrow, wide }, i) => {
+    hits?.forEach(({ predicted, narrow, wide }, i) => {
       const sums = this.#jobs.get(jobs[i]!)?.hits;
       if (sums === undefined) return;
       sums.predicted += predicted;
@@ -113,7 +109,6 @@ export class JobCosts {
     layer: number,
     tokens: number,
     spans: [number, number][],
-    beladyLoads: Set<number> | null,
   ): void {
     const experts = this.#marks.length;
     const bytes = this.#blockBytes[result.layers[layer]!]!;
@@ -130,7 +125,6 @@ export class JobCosts {
         if (expert === NO_EXPERT || this.#marks[expert] === this.#mark) continue;
         this.#marks[expert] = this.#mark;
         this.#count(cost, result.found[layer * experts + expert]!, bytes);
-        if (beladyLoads?.has(result.layers[layer]! * experts + expert)) cost.belady_bytes += bytes;
       }
     }
   }

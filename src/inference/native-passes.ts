@@ -6,19 +6,19 @@ import type { PassRunner } from '../model/kinds/model-kind.js';
 import type { Engine, NativeBatch, RunResult } from '../native/addon-types.js';
 import { cannotRoute, type PassForecast, partOf, routingOf } from '../predictor/pass-forecast.js';
 import { profiled } from '../profile/thread-events.js';
-import type { InferenceCounters } from './counters.js';
+import { addPass, type Counters } from '../protocol/counters.js';
 import type { JobCosts } from './job-costs.js';
 import type { PassPlanner } from './pass-planner.js';
 import type { Prediction } from './prediction.js';
-import type { RoutingQuality } from './routing-quality.js';
+import type { PredictorHits } from './predictor-hits.js';
 
 interface NativePassesOptions {
   engine: Engine;
   planner: PassPlanner;
   prediction: Prediction;
-  quality: RoutingQuality;
+  hits: PredictorHits;
   costs: JobCosts;
-  counters: InferenceCounters;
+  counters: Counters;
   maxBatchTokens: number;
   /** Called when a pass fails, once for each job in it. */
   onJobError: (job: number, error: SidaError) => void;
@@ -42,7 +42,7 @@ export class NativePasses implements PassRunner {
   }
 
   run(stack: number, sequences: readonly PassSequence[], known: PassForecast): PassAnswer[] | null {
-    const { engine, planner, prediction, quality, costs, counters, onJobError } = this.#options;
+    const { engine, planner, prediction, hits, costs, counters, onJobError } = this.#options;
     const forecast = prediction.allowed(known);
     const jobs = sequences.map(({ job }) => job);
     try {
@@ -53,10 +53,8 @@ export class NativePasses implements PassRunner {
         plan,
       );
       planner.judge(result, forecast.own);
-      counters.addPass(result.stats, batch.tokens.length);
-      profiled('account', () =>
-        costs.add(result, jobs, batch.offsets, quality.judge(result, jobs, batch, forecast)),
-      );
+      addPass(counters, result.stats, batch.tokens.length);
+      profiled('account', () => costs.add(result, jobs, batch.offsets, hits.count(result, batch, forecast)));
       const answers = passAnswers(sequences, result);
       prediction.passEnded(passKind(stack, sequences), batch.tokens.length, forecast);
       return answers;

@@ -1,7 +1,30 @@
 /** Opens the native engine with budgets in the form that users write. */
 import { budgetBytes, hostBudgetBytes } from '../config/budget.js';
+import type { EngineConfig } from '../config/engine-config.js';
 import { loadAddon } from '../native/addon.js';
-import type { Engine, EngineOptions } from '../native/addon-types.js';
+import type { BatchLimits, Engine, EngineOptions } from '../native/addon-types.js';
+
+/** The options that decide the memory of an engine, besides its model. */
+type Sized = Pick<
+  EngineConfig,
+  'maxBatchTokens' | 'kvTokens' | 'kv' | 'kvWindows' | 'threads' | 'activations' | 'device' | 'routing'
+> &
+  Partial<Pick<EngineConfig, 'routingK'>>;
+
+export function batchLimits(config: Sized): BatchLimits {
+  const { maxBatchTokens, kvTokens, kv, kvWindows, threads, activations, device, routing, routingK } = config;
+  return {
+    maxBatchTokens,
+    kvTokens,
+    kv,
+    kvWindows,
+    threads,
+    activations,
+    device,
+    ...(routingK !== undefined && { maxRoutingK: routingK }),
+    routers: routing === 'exact',
+  };
+}
 
 export interface OpenEngineOptions
   extends Omit<EngineOptions, 'budgetBytes' | 'hostBudgetBytes' | 'linkBandwidth' | 'linkLatency'> {

@@ -6,9 +6,10 @@
  * keeps its turn until its probe ends, or until its source has to rest between two pairs of windows. At the start, and
  * after a change of the budget, that is the tables' governor.
  */
+
 import { clockMs } from '../clock.js';
+import type { EngineConfig } from '../config/engine-config.js';
 import type { PassForecast } from '../predictor/pass-forecast.js';
-import type { EngineConfig } from '../protocol/engine-messages.js';
 import {
   type GovernorFigures,
   type GovernorState,
@@ -40,13 +41,9 @@ interface PredictionOptions {
   clock?: () => number;
 }
 
-/** Tables that route are always needed. True and wrong tables are built to be measured, also where they do not pay. */
-export function isGoverned({
-  governor,
-  routing,
-  hashFunction,
-}: Pick<EngineConfig, 'governor' | 'routing' | 'hashFunction'>): boolean {
-  return governor === 'on' && routing === 'exact' && hashFunction !== 'replay' && hashFunction !== 'shuffled';
+/** Tables that route are always needed. */
+export function isGoverned({ governor, routing }: Pick<EngineConfig, 'governor' | 'routing'>): boolean {
+  return governor === 'on' && routing === 'exact';
 }
 
 export class Prediction {

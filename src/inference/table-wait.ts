@@ -4,17 +4,17 @@ import { clockMs } from '../clock.js';
 import type { OpenTables } from '../predictor/expected-visits.js';
 import { TableWorth } from '../predictor/table-worth.js';
 import { profiled } from '../profile/thread-events.js';
+import type { Counters } from '../protocol/counters.js';
 import { TABLE_ABANDONED, TABLE_PENDING } from '../protocol/hash-table.js';
 import type { WakeUp } from '../protocol/wake-up.js';
-import type { InferenceCounters } from './counters.js';
 
 export class TableWait {
   readonly #arrivals: WakeUp;
-  readonly #counters: InferenceCounters;
+  readonly #counters: Counters;
   readonly #worth = new TableWorth(clockMs);
 
   /** The hash-building thread signals `arrivals` when a table is ready. */
-  constructor(arrivals: WakeUp, counters: InferenceCounters) {
+  constructor(arrivals: WakeUp, counters: Counters) {
     this.#arrivals = arrivals;
     this.#counters = counters;
   }
@@ -55,7 +55,7 @@ export class TableWait {
       if (left <= 0) break;
       this.#arrivals.wait(seen, left);
     }
-    this.#counters.thread.tableWaits += 1;
-    this.#counters.thread.tableWaitSeconds += (clockMs() - begin) / 1000;
+    this.#counters.tableWaits += 1;
+    this.#counters.tableWaitSeconds += (clockMs() - begin) / 1000;
   }
 }

@@ -6,11 +6,18 @@ import type { NativeAddon } from './addon-types.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 
-/** Paths of the addon in order of preference. SIDA_ADDON replaces them. */
+const require = createRequire(import.meta.url);
+
+/** Paths of the addon in order of preference: built here, then prebuilt. SIDA_ADDON replaces them. */
 function candidates(): string[] {
   const override = process.env.SIDA_ADDON;
   if (override !== undefined && override !== '') return [resolve(override)];
-  return ['Release', 'Debug'].map((kind) => join(root, 'build', 'addon', kind, 'sida.node'));
+  const built = ['Release', 'Debug'].map((kind) => join(root, 'build', 'addon', kind, 'sida.node'));
+  try {
+    return [...built, require.resolve(`@sida/addon-${process.platform}-${process.arch}`)];
+  } catch {
+    return built;
+  }
 }
 
 let loaded: NativeAddon | undefined;
@@ -25,7 +32,7 @@ export function loadAddon(): NativeAddon {
       continue;
     }
     try {
-      loaded = createRequire(import.meta.url)(path) as NativeAddon;
+      loaded = require(path) as NativeAddon;
       return loaded;
     } catch (error) {
       tried.push(`  ${path}: ${(error as Error).message}`);

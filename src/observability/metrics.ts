@@ -2,7 +2,6 @@
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import type { JobTiming } from '../protocol/engine-messages.js';
 import { SECONDS } from './buckets.js';
-import { sharedScrape } from './shared-scrape.js';
 import type { TokenTimes } from './token-times.js';
 
 interface HttpRequestSample {
@@ -80,7 +79,7 @@ export function createMetrics(): Omit<Metrics, keyof JobTimes | keyof TokenTimes
 
   return {
     registry,
-    text: sharedScrape(() => registry.metrics()),
+    text: () => registry.metrics(),
     observeRequest({ route, method, status, seconds }) {
       requests.inc({ route, method, status });
       requestSeconds.observe({ route, method }, seconds);

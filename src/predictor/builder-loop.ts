@@ -3,9 +3,9 @@
 import { profiled } from '../profile/thread-events.js';
 import type { QueueProducer } from '../protocol/hash-table-queue.js';
 import type { PromptBatch, QueuedBatch } from '../protocol/inference-messages.js';
+import { wantsTables } from '../protocol/inference-messages.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
 import type { WakeUp } from '../protocol/wake-up.js';
-import { wantsTables } from '../protocol/wants-tables.js';
 import { batchInput } from './batch-input.js';
 import type { PendingTables, TableBuilder } from './table-builder.js';
 

@@ -1,6 +1,5 @@
-/** A hash function predicts experts. It is a predictor network, a learned table, recorded routing, or a control. */
+/** A hash function predicts experts: a predictor network or a learned table. */
 import type { ModelShape, PredictorInput, StackShape } from '../native/addon-types.js';
-import type { HashFunctionName } from '../protocol/predictor-messages.js';
 
 export type StackName = StackShape['name'];
 
@@ -10,28 +9,40 @@ export type StackName = StackShape['name'];
  */
 export type HashInput = PredictorInput;
 
+/**
+ * The experts of some tokens. The arrays are (layers, tokens, k), sorted best first. Entries beyond the known experts
+ * are NO_EXPERT and 0.
+ */
+export interface NamedExperts {
+  /** At most as many as a layer has. */
+  k: number;
+  experts: Uint16Array;
+  /** Scales the expert's output. */
+  alpha: Float32Array;
+  /** Probability that the router chooses the expert among its topK. A token's chances sum to at most topK. */
+  chance: Float32Array;
+}
+
+export function namedExperts(rows: number, k: number): NamedExperts {
+  const entries = rows * k;
+  return {
+    k,
+    experts: new Uint16Array(entries),
+    alpha: new Float32Array(entries),
+    chance: new Float32Array(entries),
+  };
+}
+
 /** Predicts the experts of token sequences. The hash-building thread writes the results into tables. */
 export interface HashFunction {
-  readonly name: HashFunctionName;
+  readonly name: string;
   /**
-   * Overwrites `experts`, `alpha` and `chance`, (layers, tokens, k), for the stack's MoE layers. Experts are sorted
-   * best first; entries beyond the known ones are NO_EXPERT and 0. α scales the expert's output. The chance is the
-   * probability that the router chooses the expert among its topK; a token's chances sum to at most topK. Returns
-   * false if the function cannot predict this input, for example because a network's output is not finite or the
-   * input was not recorded. The arrays are then undefined and the batch runs without a table.
+   * Overwrites `into` for the stack's MoE layers. Returns false if the function cannot predict this input, for example
+   * because a network's output is not finite. `into` is then undefined and the batch runs without a table.
    */
-  fill(
-    stack: number,
-    input: HashInput,
-    k: number,
-    experts: Uint16Array,
-    alpha: Float32Array,
-    chance: Float32Array,
-  ): boolean;
-  /**
-   * Returns a stepper for the last stack if the function keeps state per sequence, or null if it cannot predict it.
-   */
-  stepper?(): DecoderStepper | null;
+  fill(stack: number, input: HashInput, into: NamedExperts): boolean;
+  /** Returns a stepper for the last stack, or null if the function cannot predict that stack. */
+  stepper(): DecoderStepper | null;
   close(): void;
 }
 
@@ -44,18 +55,8 @@ export interface DecoderStepper {
   begin(sequence: number, context: Int32Array, fed: Int32Array): void;
   /** Begins a sequence as a copy of another one. */
   fork(from: number, sequence: number): void;
-  /**
-   * Adds one token to each of S sequences and overwrites `experts`, `alpha` and `chance`, (layers, S, k). Returns
-   * false as HashFunction.fill does.
-   */
-  step(
-    sequences: Int32Array,
-    tokens: Int32Array,
-    k: number,
-    experts: Uint16Array,
-    alpha: Float32Array,
-    chance: Float32Array,
-  ): boolean;
+  /** Adds one token to each of S sequences and overwrites `into`, (layers, S, k). Returns false as `fill` does. */
+  step(sequences: Int32Array, tokens: Int32Array, into: NamedExperts): boolean;
   /** Releases the sequence's state. Ignores an unknown id. */
   end(sequence: number): void;
 }

@@ -1,19 +1,21 @@
 /** Opens the hash functions of a directory that `sida train` made. */
 
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { SidaError } from '../errors.js';
 import { holdsDirectory } from '../files/model-file.js';
 import type { ModelShape, NativeAddon, Predictor, TokenEmbedding } from '../native/addon-types.js';
 import type { HashFunctionName, NetworkName } from '../protocol/predictor-messages.js';
-import { readMeta } from '../trace/trace-file.js';
 import { NetworkFunction } from './functions/network.js';
-import { ReplayFunction } from './functions/replay.js';
-import { ShuffledFunction } from './functions/shuffled.js';
 import { TokenTable } from './functions/token-table.js';
 import { type HashFunction, type RoutingShape, routingShape } from './hash-function.js';
-import { Teacher } from './teacher.js';
-import { MANIFEST, type NetworkEntry, networksOf, readPredictorManifest } from './training/manifest.js';
-import type { Sharpness } from './training/sharpness.js';
+import {
+  MANIFEST,
+  type NetworkEntry,
+  networksOf,
+  type PredictorManifest,
+  readPredictorManifest,
+} from './training/manifest.js';
 
 export const TOKEN_TABLE = 'token.safetensors';
 
@@ -31,8 +33,6 @@ export interface PredictorDirectoryOptions {
   stacks?: readonly number[];
   /** Threads of the networks. Default: 1, which runs them on the calling thread. */
   threads?: number;
-  /** Seed of `shuffled`. */
-  seed?: number;
 }
 
 export interface OpenedPredictor {
@@ -41,52 +41,64 @@ export interface OpenedPredictor {
 }
 
 /**
- * Opens the predictor in `directory`, or the trace in it for `replay`. Throws cannot_run if the directory does not
- * hold one, and checkpoint_invalid if files are missing, damaged, of another kind or made for a model of other sizes.
- * Other weights only give a warning: their element types do not count, and neither do the tokenizer and the tasks.
+ * A module whose `open` makes the hash function in place of openTrained(). Experiments use it to serve with tables that
+ * nobody has trained. It is no option: a user never needs it.
  */
+const MODULE = process.env.SIDA_HASH_FUNCTION_MODULE;
+
 export async function openPredictor(
   directory: string,
   options: PredictorDirectoryOptions,
 ): Promise<OpenedPredictor> {
-  if (options.kind === 'replay') return openReplay(directory, options);
+  if (MODULE === undefined) return openTrained(directory, options);
+  const { open } = (await import(pathToFileURL(resolve(MODULE)).href)) as { open: typeof openTrained };
+  return open(directory, options);
+}
+
+/**
+ * Opens the predictor in `directory`. Throws cannot_run if the directory does not hold one, and checkpoint_invalid if
+ * files are missing, damaged, of another kind or made for a model of other sizes. Other weights only give a warning:
+ * their element types do not count, and neither do the tokenizer and the tasks.
+ */
+export async function openTrained(
+  directory: string,
+  options: PredictorDirectoryOptions,
+): Promise<OpenedPredictor> {
   const shape = routingShape(options.model);
   const manifest = await readPredictorManifest(directory);
   checkSizes(join(directory, MANIFEST), manifest, options.model);
-  const warnings = weightsWarnings(directory, manifest.model, options.weights);
-  const wanted = options.kind ?? manifest.default;
-  const kind = wanted === 'shuffled' ? manifest.default : wanted;
-  let opened: HashFunction;
+  const warnings: string[] = [];
+  const { name, weights } = manifest.model;
+  if (weights !== options.weights) {
+    warnings.push(
+      `${directory} was made for other weights: it names ${name} with weights ${weights}, this model has ${options.weights}; its predictions may be poorer`,
+    );
+  }
+  const kind = options.kind ?? manifest.default;
   if (kind === 'token') {
-    opened = TokenTable.read(join(directory, TOKEN_TABLE), shape);
-  } else {
-    const entry = manifest.networks[kind];
-    if (entry === undefined) {
-      const held = [...networksOf(manifest), 'token'].join(' and ');
-      throw invalid(
-        `${directory} has no ${kind} network: it holds ${held}; \`sida train --network ${kind}\` adds one`,
-      );
-    }
-    opened = openNetworks(directory, kind, entry, shape, options);
-    for (const { name, layers } of shape.stacks) {
-      if (layers > 0 && !holdsDirectory(join(directory, kind), name)) {
-        warnings.push(`${directory} has no ${kind} network of the ${name}: its experts are not predicted`);
-      }
+    return { function: TokenTable.read(join(directory, TOKEN_TABLE), shape), warnings };
+  }
+  const entry = manifest.networks[kind];
+  if (entry === undefined) {
+    const held = [...networksOf(manifest), 'token'].join(' and ');
+    throw invalid(
+      `${directory} has no ${kind} network: it holds ${held}; \`sida train --network ${kind}\` adds one`,
+    );
+  }
+  const opened = openNetworks(directory, kind, entry, shape, options);
+  for (const { name: stack, layers } of shape.stacks) {
+    if (layers > 0 && !holdsDirectory(join(directory, kind), stack)) {
+      warnings.push(`${directory} has no ${kind} network of the ${stack}: its experts are not predicted`);
     }
   }
-  if (wanted !== 'shuffled') return { function: opened, warnings };
-  return { function: new ShuffledFunction(opened, shape, options.seed), warnings };
+  return { function: opened, warnings };
 }
 
 function invalid(message: string): SidaError {
   return new SidaError({ code: 'checkpoint_invalid', message });
 }
 
-function checkSizes(
-  path: string,
-  found: { layers: string[]; experts: number; topK: number; vocab?: number },
-  model: PredictorDirectoryOptions['model'],
-): void {
+function checkSizes(path: string, found: PredictorManifest, model: PredictorDirectoryOptions['model']): void {
   if (found.layers.join() !== model.moeLayers.join()) {
     throw invalid(
       `${path}: made for ${found.layers.length} MoE layers (${found.layers.join(', ')}), the model has ${model.moeLayers.length} (${model.moeLayers.join(', ')})`,
@@ -98,32 +110,8 @@ function checkSizes(
   if (found.topK !== model.topK) {
     throw invalid(`${path}: made for ${found.topK} experts a token, the model chooses ${model.topK}`);
   }
-  if (found.vocab !== undefined && found.vocab !== model.vocabSize) {
+  if (found.vocab !== model.vocabSize) {
     throw invalid(`${path}: made for a vocabulary of ${found.vocab}, the model has ${model.vocabSize}`);
-  }
-}
-
-function weightsWarnings(
-  directory: string,
-  made: { name: string; weights: string },
-  weights: string,
-): string[] {
-  if (made.weights === weights) return [];
-  return [
-    `${directory} was made for other weights: it names ${made.name} with weights ${made.weights}, this model has ${weights}; its predictions may be poorer`,
-  ];
-}
-
-/** The sharpness as options of the addon's Predictor. */
-export function sharpnessOptions({ alpha, chance }: Sharpness) {
-  return { alphaSharpness: Float32Array.from(alpha), chanceSharpness: Float32Array.from(chance) };
-}
-
-function checkSharpness(path: string, network: string, sharpness: Sharpness, layers: number): void {
-  for (const kind of ['alpha', 'chance'] as const) {
-    const { length } = sharpness[kind];
-    if (length === layers) continue;
-    throw invalid(`${path}: sharpness.${network}.${kind} has ${length} values, expected ${layers}`);
   }
 }
 
@@ -148,13 +136,15 @@ function openNetworks(
       if (!holdsDirectory(own, name)) continue;
       const path = join(own, name);
       const fitted = sharpness?.[name];
-      if (fitted) checkSharpness(join(directory, MANIFEST), `${kind}.${name}`, fitted, layers);
       const network = new addon.Predictor({
         directory: path,
         embedding: shared,
         threads,
         choices: shape.topK,
-        ...(fitted && sharpnessOptions(fitted)),
+        ...(fitted && {
+          alphaSharpness: Float32Array.from(fitted.alpha),
+          chanceSharpness: Float32Array.from(fitted.chance),
+        }),
       });
       networks[stack] = network;
       if (network.shape.kind !== kind) {
@@ -174,17 +164,4 @@ function openNetworks(
     shared.close();
   }
   return opened;
-}
-
-async function openReplay(
-  directory: string,
-  { model, weights }: PredictorDirectoryOptions,
-): Promise<OpenedPredictor> {
-  const meta = await readMeta(directory);
-  checkSizes(join(directory, 'trace.json'), meta, model);
-  const teacher = await Teacher.open([directory], model.vocabSize);
-  return {
-    function: await ReplayFunction.load(teacher),
-    warnings: weightsWarnings(directory, meta.model, weights),
-  };
 }

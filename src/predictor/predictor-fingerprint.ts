@@ -7,7 +7,6 @@ import { SidaError } from '../errors.js';
 import { readJsonFile } from '../files/json-file.js';
 import { holdsDirectory, openModelFile } from '../files/model-file.js';
 import { NETWORK_NAMES, type PredictorChoice } from '../protocol/predictor-messages.js';
-import { openRecords, RECORDS, TRACE_META } from '../trace/trace-file.js';
 import { TRACE_STACKS } from '../trace/trace-record.js';
 import { TOKEN_TABLE } from './predictor-directory.js';
 import { MANIFEST } from './training/manifest.js';
@@ -19,13 +18,12 @@ const NETWORK = 'predictor.json';
 const networkSchema = z.object({ weights_sha256: z.string().regex(/^[0-9a-f]{64}$/) });
 
 /**
- * The sha256 of the files that the choice reads: a trace, or a predictor's manifest, networks and token table. Other
- * files in the directory do not count. Throws checkpoint_invalid for files that no predictor can have.
+ * The sha256 of a predictor's manifest, networks and token table. Other files in the directory do not count. Throws
+ * checkpoint_invalid for files that no predictor can have.
  */
-export async function predictorFingerprint({ directory, kind }: PredictorChoice): Promise<string> {
+export async function predictorFingerprint({ directory }: PredictorChoice): Promise<string> {
   const hash = createHash('sha256');
-  const files = kind === 'replay' ? [TRACE_META, RECORDS] : predictorFiles(directory);
-  for (const file of files) {
+  for (const file of predictorFiles(directory)) {
     const content = await contentOf(directory, file);
     if (content !== undefined) hash.update(`${file} ${content}\n`);
   }
@@ -51,11 +49,10 @@ function predictorFiles(directory: string): string[] {
 }
 
 async function contentOf(directory: string, file: string): Promise<string | undefined> {
-  const open =
-    file === RECORDS ? openRecords(directory) : openModelFile(join(directory, dirname(file)), basename(file));
+  const open = openModelFile(join(directory, dirname(file)), basename(file));
   if (open === undefined) return undefined;
   const { fd, size } = open;
-  if (file !== RECORDS && size > MOST_BYTES) {
+  if (size > MOST_BYTES) {
     closeSync(fd);
     const message = `${join(directory, file)}: too large: expected at most ${MOST_BYTES} bytes, found ${size}`;
     throw new SidaError({ code: 'checkpoint_invalid', message });

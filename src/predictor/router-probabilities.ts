@@ -1,6 +1,6 @@
 /** Estimates the router's probabilities over all experts of a layer; a trace records only the best logits. */
+import type { TrainingBatch } from '../native/addon-types.js';
 import type { RoutingShape } from './hash-function.js';
-import type { TeacherRecord } from './teacher.js';
 
 /**
  * Writes to `out` the probabilities of the `top` recorded logits that start at `from`, best first. Returns the mean
@@ -51,33 +51,21 @@ function meanOfPowers(slope: number, n: number): number {
   return slope < 0 ? (Math.exp(slope) * Math.expm1(slope * n)) / Math.expm1(slope) / n : 1;
 }
 
-/** Returns α of the `named` experts, (layers, tokens, k) like `named`. */
-export function alphasOf(
+/** Returns the router's probabilities of the `named` experts, (rows, k) like `named`. */
+export function probabilitiesOf(
   named: Uint16Array,
   k: number,
-  records: readonly TeacherRecord[],
-  stack: number,
-  shape: RoutingShape,
+  { experts, logits, top }: TrainingBatch,
+  perLayer: number,
 ): Float64Array {
-  const alphas = new Float64Array(named.length);
-  const { layers } = shape.stacks[stack]!;
-  const tokens = named.length / layers / k;
-  let at = 0;
-  for (const { top, ...record } of records) {
-    const { experts, logits, tokens: own } = record.stacks[stack]!;
-    const recorded = new Float64Array(top);
-    for (let layer = 0; layer < layers; layer++) {
-      for (let t = 0; t < own.length; t++) {
-        const from = (layer * own.length + t) * top;
-        const unrecorded = routerAlphas(logits, from, top, shape, recorded);
-        const row = (layer * tokens + at + t) * k;
-        for (let i = row; i < row + k; i++) {
-          const rank = experts.subarray(from, from + top).indexOf(named[i]!);
-          alphas[i] = rank < 0 ? unrecorded : recorded[rank]!;
-        }
-      }
+  const probabilities = new Float64Array(named.length);
+  const recorded = new Float64Array(top);
+  for (let row = 0; row * k < named.length; row++) {
+    const unrecorded = routerProbabilities(logits, row * top, top, perLayer, recorded);
+    for (let i = row * k; i < (row + 1) * k; i++) {
+      const rank = experts.subarray(row * top, (row + 1) * top).indexOf(named[i]!);
+      probabilities[i] = rank < 0 ? unrecorded : recorded[rank]!;
     }
-    at += own.length;
   }
-  return alphas;
+  return probabilities;
 }

@@ -96,17 +96,12 @@ export class StepTables {
     const table = this.#table(tokens.length);
     const known = rows.length === tokens.length ? table : this.#table(rows.length);
     const ids = Int32Array.from(rows, (row) => sequences[row]!);
-    if (
-      !this.#step(
-        ids,
-        Int32Array.from(rows, (row) => tokens[row]!),
-        known,
-      )
-    ) {
+    const fed = Int32Array.from(rows, (row) => tokens[row]!);
+    if (!this.#step(ids, fed, known)) {
       for (const sequence of ids) this.end(sequence);
       return null;
     }
-    if (known !== table) copyRows(known, rows, table);
+    if (known !== table) copyRows(known, rows.keys(), table, rows);
     fillNeed(table, required ? routingK : 0);
     table.settle(TABLE_READY);
     this.#worth.delayedPass(this.#clock() - begin + this.#shareOfBegins(ids));
@@ -135,9 +130,9 @@ export class StepTables {
     });
   }
 
-  #step(ids: Int32Array, tokens: Int32Array, { k, experts, alpha, chance }: HashTable): boolean {
+  #step(ids: Int32Array, tokens: Int32Array, table: HashTable): boolean {
     try {
-      return this.#options.stepper.step(ids, tokens, k, experts, alpha, chance);
+      return this.#options.stepper.step(ids, tokens, table);
     } catch (error) {
       this.#options.onError(error);
       return false;

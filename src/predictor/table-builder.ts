@@ -21,7 +21,7 @@ export interface BatchInput {
   inputs: readonly (HashInput | null)[];
 }
 
-/** Most bytes of a batch's tables and of what a network computes for them: no budget counts either. */
+/** Limit for a batch's tables and a network's activations. The memory budget includes neither. */
 const MOST_BYTES = 128 * 1024 ** 2;
 
 /** Tables under construction, by stack. Readers may already hold them. */
@@ -47,7 +47,7 @@ export class TableBuilder {
     this.#options = options;
     this.#clock = options.clock ?? clockMs;
     this.#worth = new TableWorth(this.#clock);
-    this.#readsContexts = !['token', 'replay'].includes(options.hashFunction.name);
+    this.#readsContexts = options.hashFunction.name !== 'token';
   }
 
   get shape(): RoutingShape {
@@ -60,7 +60,7 @@ export class TableBuilder {
       this.#options.stats.add('skipped', 1);
       return null;
     }
-    return this.#tables(batch);
+    return batch.inputs.map((input, stack) => input && this.#table(stack, batch.id, input));
   }
 
   /** Fills the tables, unless the batch starts first. */
@@ -88,10 +88,6 @@ export class TableBuilder {
     }, 0);
   }
 
-  #tables({ id, inputs }: BatchInput): PendingTables {
-    return inputs.map((input, stack) => input && this.#table(stack, id, input));
-  }
-
   #table(stack: number, batchId: number, { tokens }: HashInput): HashTable {
     const { shape } = this.#options;
     return createHashTable({
@@ -110,27 +106,19 @@ export class TableBuilder {
   }
 
   #name(stack: number, batch: BatchInput, table: HashTable): boolean {
-    const { hashFunction, onError } = this.#options;
+    const { hashFunction, onError, shape } = this.#options;
     try {
-      const { experts, alpha, chance, k } = table;
-      if (hashFunction.fill(stack, batch.inputs[stack]!, k, experts, alpha, chance)) {
+      if (hashFunction.fill(stack, batch.inputs[stack]!, table)) {
         fillNeed(table, batch.routingK);
         return true;
       }
-      onError(new Error(this.#cannotSay(stack, batch.id)));
+      const where = `batch ${batch.id} in the ${shape.stacks[stack]!.name}`;
+      const why = 'its output is not finite, or it has no such network';
+      onError(new Error(`${hashFunction.name} cannot name the experts of ${where}: ${why}`));
     } catch (error) {
       onError(error);
     }
     return false;
-  }
-
-  #cannotSay(stack: number, batch: number): string {
-    const { hashFunction, shape } = this.#options;
-    const why =
-      hashFunction.name === 'replay'
-        ? 'it was not recorded'
-        : 'its output is not finite, or it has no such network';
-    return `${hashFunction.name} cannot name the experts of batch ${batch} in the ${shape.stacks[stack]!.name}: ${why}`;
   }
 }
 

@@ -27,7 +27,7 @@ const LOSSES_MS = 100;
 const PAUSE = 16;
 /** Most doublings of a pause: tables of 10 ms are retried about every 10 s. */
 const DOUBLINGS = 6;
-/** No pause is doubled beyond this: one dear table says little about those of later requests. */
+/** Upper bound of a doubled pause. One expensive table says little about later requests. */
 const LONGEST_MS = 60_000;
 
 export class TableWorth {

@@ -5,8 +5,11 @@ import { loadAddon } from '../native/addon.js';
 import type { TraceAbout } from './chrome-trace.js';
 import type { FromWriter, WriterThreadData } from './writer-thread.js';
 
-export function startRecording(bytes: number): void {
-  loadAddon().profile.start(bytes);
+/** Memory for the recording, of about 50 bytes an event. Events that come when it is full are dropped and counted. */
+const RECORDING_BYTES = 64 << 20;
+
+export function startRecording(): void {
+  loadAddon().profile.start(RECORDING_BYTES);
 }
 
 /** Stops the recording and writes it to `file` in a thread. A null `file` discards it, and the result is null. */

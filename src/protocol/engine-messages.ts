@@ -1,15 +1,14 @@
 /** All messages between the API process and the engine process. */
+
 import type { ModelIdentity } from '../checkpoint/identity.js';
-import type { ServedPack } from '../checkpoint/prepare-pack.js';
 import type { Tasks } from '../checkpoint/tasks.js';
-import type { FormatChoices } from '../checkpoint/weight-format.js';
+import type { BudgetShare } from '../config/budget.js';
+import type { RoutingMode } from '../config/engine-options.js';
 import type { ErrorBody } from '../errors.js';
 import type {
   Activations,
-  DeviceName,
   DeviceUsage,
   Isa,
-  KvType,
   MemoryPlan,
   ModelShape,
   PackFormats,
@@ -18,76 +17,12 @@ import type {
 import type { TraceAbout } from '../profile/chrome-trace.js';
 import type { ChatFormat } from '../text/chat/answer-format.js';
 import type { BuilderFigures } from './builder-stats.js';
+import type { Counters } from './counters.js';
 import type { ExpertCost } from './expert-cost.js';
 import type { GovernorFigures, Governors, Source } from './governor-figures.js';
 import type { GrammarFigures } from './grammar-messages.js';
-import type { MemorySplit } from './memory-split.js';
-import type { PassCounters } from './pass-counters.js';
-import type { HashFunctionName, PredictorInfo } from './predictor-messages.js';
-import type { ThreadCounters } from './thread-counters.js';
+import type { PredictorInfo } from './predictor-messages.js';
 import type { TokenizerFigures } from './tokenizer-messages.js';
-
-/** The configuration that the engine process starts with. */
-export interface EngineConfig extends FormatChoices {
-  /** Hugging Face checkpoint directory or packed model directory. */
-  model: string;
-  /** Set for a replacement engine: the pack that its predecessor served, and its predictor's fingerprint. */
-  served?: ServedPack & { predictor: PredictorInfo['fingerprint'] };
-  /** Directory for automatically converted packs. */
-  packDir: string;
-  /** Whether to read every weight at start-up and refuse one that is NaN or infinite. */
-  checkTensors: boolean;
-  /** As the user wrote it (`2GiB`, `50%`). A share is resolved once the model is known. */
-  memoryBudget: string;
-  hostBudget: string;
-  device: DeviceName;
-  threads: number;
-  /** Type of activations in products whose weights can take it. */
-  activations: Activations;
-  /** Type of cached keys and values. */
-  kv: KvType;
-  policy: EvictionPolicyName;
-  /** `auto` (the model's own predictor, if there is one), `none`, or a directory. */
-  predictor: string;
-  /** `auto` selects the best function that the directory holds. */
-  hashFunction: HashFunctionName | 'auto';
-  /** Whether governors let hash tables and looking ahead rest where they do not pay. */
-  governor: 'on' | 'off';
-  /** `predicted` leaves the routers off the device. */
-  routing: RoutingMode;
-  /** Most experts per token that tables may route to, and the default of requests. Null means the model's top-k. */
-  routingK: number | null;
-  lookahead: number;
-  /** MoE layers whose routers name experts ahead; 0 is off. */
-  lookAheadLayers: number;
-  maxBatchTokens: number;
-  /** Tokens in the KV cache. */
-  kvTokens: number;
-  /** Sequences for which layers with a window keep pages, beside the tokens of the largest pass. */
-  kvWindows: number;
-  /** Whose later requests may use the KV pages of a finished one. */
-  prefixCache: PrefixCacheMode;
-  batchWaitMs: number;
-  /** Longest text in bytes that is accepted for tokenizing. */
-  maxInputBytes: number;
-  linkBandwidth: number;
-  linkLatencyMs: number;
-  /** Outstanding reads per expert file; 0 means that the engine measures the best depth. */
-  readDepth: number;
-}
-
-export const PREFIX_CACHE_MODES = ['per-key', 'shared', 'off'] as const;
-export type PrefixCacheMode = (typeof PREFIX_CACHE_MODES)[number];
-
-export const EVICTION_POLICY_NAMES = [
-  'farthest-next-use',
-  'lru',
-  'fifo',
-  'lfu',
-  'lifo',
-  'expert-buffering',
-] as const;
-export type EvictionPolicyName = (typeof EVICTION_POLICY_NAMES)[number];
 
 /** The served model; sent once it is open. */
 export interface ModelInfo {
@@ -116,10 +51,6 @@ export interface RoutingWish {
   /** Experts per token if tables route. */
   k: number | null;
 }
-
-/** Whether the model's routers (`exact`) or hash tables (`predicted`) send tokens to experts. */
-export const ROUTING_MODES = ['exact', 'predicted'] as const;
-export type RoutingMode = (typeof ROUTING_MODES)[number];
 
 /** How tokens are sampled. */
 export interface SamplingWish {
@@ -187,10 +118,40 @@ export interface CompletionDelta {
   finishReason: 'stop' | 'length' | null;
 }
 
-/** Bytes that the models of a server share, and those that the other models have of them. */
-export interface BudgetShare {
-  total: number;
-  others: number;
+/** Copies the delta, so that further deltas can be appended to the copy. */
+export function openDelta(delta: CompletionDelta): CompletionDelta {
+  const { tokenIds, logprobs } = delta;
+  return { ...delta, tokenIds: [...tokenIds], logprobs: logprobs && [...logprobs] };
+}
+
+/** Appends the next delta of the same choice. */
+export function appendDelta(
+  to: CompletionDelta,
+  { text, tokenIds, logprobs, finishReason }: CompletionDelta,
+): void {
+  to.text += text;
+  to.tokenIds.push(...tokenIds);
+  to.logprobs?.push(...(logprobs ?? []));
+  to.finishReason = finishReason;
+}
+
+/**
+ * How KV pages and experts share the device at a moment. All figures are bytes. The KV cache takes
+ * `used + cached + free`, and experts may take `slots`.
+ */
+export interface MemorySplit {
+  kv: {
+    /** Pages of running sequences. */
+    used: number;
+    /** Pages that only the prefix cache keeps. */
+    cached: number;
+    free: number;
+  };
+  experts: {
+    slots: number;
+    /** Experts on the device. */
+    resident: number;
+  };
 }
 
 /** Control requests that the inference thread answers. */
@@ -198,15 +159,13 @@ export type ModelRequest =
   | { kind: 'usage' }
   | { kind: 'experts' }
   | { kind: 'predictor' }
-  /** The experts that passes needed since the last such request; the first one begins the record. */
-  | { kind: 'needs' }
   /** Answered once the new budget is in effect. */
   | { kind: 'set-budget'; device: string; shared?: BudgetShare };
 
 /** Control requests that the main thread answers. */
 export type ProfileRequest =
-  /** `bytes` limits the memory of the recording. Fails with cannot_run while another recording runs. */
-  | { kind: 'start-profile'; bytes: number }
+  /** Fails with cannot_run while another recording runs. */
+  | { kind: 'start-profile' }
   /** Answered once the file is written. If `file` is null, the recording is discarded. */
   | { kind: 'stop-profile'; file: string | null };
 
@@ -223,22 +182,18 @@ export type ControlReply =
   | { kind: 'usage'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'experts'; layers: { layer: string; experts: ExpertState[] }[] }
   | { kind: 'predictor'; governors: Governors }
-  /** By layer of each pass, in order: flat ids. */
-  | { kind: 'needs'; visits: (readonly number[])[] }
   | { kind: 'set-budget'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'start-profile' }
   | { kind: 'stop-profile'; written: TraceAbout | null };
 
 /** Counters since the engine process started. Sent about every 100 ms while busy, else about once a second. */
-export interface EngineCounters extends PassCounters, ThreadCounters {
+export interface EngineCounters extends Counters {
   /** Routings that tables predicted, and those among the tables' first entries: see `recallWidths`. */
   routingsPredicted: number;
   routingHitsNarrow: number;
   routingHitsWide: number;
   /** Weight of the tables' forecast in planning: 1 trusts the tables, 0 ignores them, and below 0 inverts them. */
   tableWeight: number;
-  /** Bytes that Belady's rule would have moved; lags by the look-ahead. */
-  beladyBytes: number;
   tables: BuilderFigures;
   governors: Governors;
   /** Batches between the hash-building thread and the inference thread. */

@@ -22,8 +22,6 @@ export interface ExpertCost {
    */
   hits_top_k?: number;
   hits_top_2k?: number;
-  /** Bytes that Belady's rule with the same look-ahead would have moved; counted if the job asks for its cost. */
-  belady_bytes: number;
 }
 
 /** `topK` is the number of experts that the model's routers choose for a token. */
@@ -39,7 +37,6 @@ export function noCost(topK: number): ExpertCost {
     stall_ms: 0,
     predicted: 0,
     ...hitFields(topK, { narrow: 0, wide: 0 }),
-    belady_bytes: 0,
   };
 }
 

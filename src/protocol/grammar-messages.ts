@@ -33,7 +33,8 @@ export type ToGrammarThread = { type: 'compile'; grammar: string };
 
 /** `bytes` is the library's memory. */
 export type FromGrammarThread =
-  | { type: 'opened' }
+  /** `systemId` is the system's number of the thread; empty where it has none. */
+  | { type: 'opened'; systemId: string }
   /** The thread cannot serve the model. */
   | { type: 'failed'; error: ErrorBody }
   /** The thread begins with the grammar that it was sent. */

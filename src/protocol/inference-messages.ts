@@ -1,9 +1,10 @@
 /** All messages to and from the inference thread. The engine's main thread numbers jobs and items. */
 
 import type { MessagePort } from 'node:worker_threads';
+import type { EngineConfig } from '../config/engine-config.js';
 import type { ErrorBody } from '../errors.js';
 import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
-import type { ControlReply, EngineConfig, InferenceFigures, ModelRequest } from './engine-messages.js';
+import type { ControlReply, InferenceFigures, ModelRequest } from './engine-messages.js';
 import type { ExpertCost } from './expert-cost.js';
 import type { GovernorFigures, Source } from './governor-figures.js';
 import type { ThreadLife } from './grammar-messages.js';
@@ -11,6 +12,7 @@ import type { ConsumerEnd } from './hash-table-queue.js';
 import type { ItemWork } from './item-work.js';
 import type { PredictorChoice } from './predictor-messages.js';
 import type { RankedToken } from './sampling.js';
+import type { SharedFlag } from './shared-flag.js';
 
 /** One input of a job. Its prompt is in the batch. */
 export interface BatchItem {
@@ -18,8 +20,6 @@ export interface BatchItem {
   job: number;
   /** Number of the job's items in all batches. */
   jobItems: number;
-  /** Whether the job's answer reports its cost in experts. */
-  explain?: boolean;
   /** Inputs of one scope may share kept KV pages; undefined if the input shares none. */
   prefixScope?: string;
   /** Names the key that sent the job. Keys take turns where KV pages are short; all share one turn without keys. */
@@ -40,6 +40,14 @@ export interface PromptBatch {
   tokens: Int32Array;
   /** When it was made, in milliseconds of the monotonic clock. */
   madeMs: number;
+}
+
+/**
+ * Whether tables of the batch would serve anything: they always do where they route. `resident` is raised while every
+ * expert has a slot, `rest` while prediction rests.
+ */
+export function wantsTables({ routingK }: PromptBatch, resident: SharedFlag, rest: SharedFlag): boolean {
+  return routingK > 0 || !(resident.raised || rest.raised);
 }
 
 /**

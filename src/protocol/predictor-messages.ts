@@ -6,10 +6,10 @@ import type { QueueEnd } from './hash-table-queue.js';
 export const NETWORK_NAMES = ['lstm', 'attention'] as const;
 export type NetworkName = (typeof NETWORK_NAMES)[number];
 
-export type HashFunctionName = NetworkName | 'token' | 'replay' | 'shuffled';
+export type HashFunctionName = NetworkName | 'token';
 
 export interface PredictorChoice {
-  /** A directory made by `sida train`, or a trace for `replay`. */
+  /** A directory made by `sida train`. */
   directory: string;
   /** Default: the kind that the directory's manifest names. */
   kind?: HashFunctionName;
@@ -17,7 +17,7 @@ export interface PredictorChoice {
 
 export interface ChosenPredictor {
   /** The active hash function. Null if there is none, so that experts are fetched on demand. */
-  name: HashFunctionName | null;
+  name: string | null;
   /** Problems of the predictor, or the reasons why there is none. */
   warnings: string[];
 }

@@ -23,8 +23,6 @@ export interface TextToEncode {
 /** Texts that the thread encodes one after the other. */
 export interface ToTokenizer {
   turn: number;
-  /** While the thread encodes a long turn, it takes up short ones in between. */
-  long: boolean;
   texts: TextToEncode[];
 }
 

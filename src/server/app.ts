@@ -4,15 +4,13 @@ import helmet from 'helmet';
 import type { z } from 'zod';
 import { SidaError } from '../errors.js';
 import type { ServerContext } from './context.js';
-import { withoutIgnored } from './ignored-fields.js';
 import { readJsonBody } from './json-body.js';
-import { accessLog } from './middleware/access-log.js';
 import { auth, requireScope } from './middleware/auth.js';
 import { connection } from './middleware/connection.js';
 import { errors } from './middleware/errors.js';
 import { originGuard } from './middleware/origin-guard.js';
-import { requestId } from './middleware/request-id.js';
-import { checkHeaders, checkParams, parseBody } from './request-checks.js';
+import { accessLog, requestId } from './middleware/request-log.js';
+import { checkHeaders, checkParams, parseBody, withoutIgnored } from './request-checks.js';
 import type { Route } from './routes/route.js';
 
 export function createApp(context: ServerContext, routes: readonly Route[]): Express {

@@ -11,10 +11,10 @@ import type { ControlReply, ControlRequest, ModelInfo } from '../protocol/engine
 import type { JobQueue } from '../queue/job-queue.js';
 import { listed } from '../text/listed.js';
 import type { Admission } from './admission/admission.js';
+import type { AnswerWriter } from './answer-writer.js';
 import type { SharedBudget } from './shared-budget.js';
 import type { StreamPlaces } from './stream-places.js';
-import type { UnreadAnswers } from './unread-answers.js';
-import type { WrittenJobs } from './written-jobs.js';
+import type { UnreadBytes } from './unread-bytes.js';
 
 /** A served model, with what belongs to it alone. */
 export interface ServedModel {
@@ -50,9 +50,8 @@ export interface ModelContext extends ServedModel {
   /** Start of the server in Unix seconds. */
   startedAt: number;
   admission: Admission;
-  streams: StreamPlaces;
-  written: WrittenJobs;
-  unread: UnreadAnswers;
+  writer: AnswerWriter;
+  unread: UnreadBytes;
 }
 
 export interface ServerContext extends Omit<ServerDependencies, 'models'> {

@@ -1,28 +1,21 @@
 /** The listening server. It limits connections and times, answers malformed HTTP, and drains before it ends. */
-import {
-  createServer,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-  STATUS_CODES,
-} from 'node:http';
+import { createServer, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ErrorCode, SidaError } from '../errors.js';
 import { Admission } from './admission/admission.js';
 import { memoryLimiter, TokenLimit } from './admission/token-limit.js';
+import { AnswerWriter } from './answer-writer.js';
 import { createApp } from './app.js';
-import { keepRoom } from './connection-room.js';
+import { Connections } from './connections.js';
 import type { ModelContext, ServerContext, ServerDependencies } from './context.js';
-import { healthAtOnce } from './health-at-once.js';
 import { LIMITS } from './limits.js';
 import { errorAnswer } from './middleware/errors.js';
-import { newRequestId } from './middleware/request-id.js';
+import { newRequestId } from './middleware/request-log.js';
 import { ROUTES } from './routes/index.js';
 import type { Route } from './routes/route.js';
 import { StreamPlaces } from './stream-places.js';
-import { UnreadAnswers } from './unread-answers.js';
-import { WrittenJobs } from './written-jobs.js';
+import { UnreadBytes } from './unread-bytes.js';
 
 export interface RunningServer {
   readonly url: string;
@@ -43,8 +36,7 @@ export async function startServer(
   routes: readonly Route[] = ROUTES,
 ): Promise<RunningServer> {
   const context = createContext(dependencies);
-  const { server, room } = createHttpServer(context, routes);
-  const inFlight = new InFlight(server, context);
+  const { server, connections } = createHttpServer(context, routes);
   const { host, port } = context.options;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen({ host, port, backlog: LIMITS.backlog }, () => {
@@ -58,12 +50,11 @@ export async function startServer(
     url: `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`,
     port: address.port,
     async drain(drainMs) {
-      await inFlight.settled();
-      room.handOver();
+      await delay(LIMITS.settleMs);
       context.draining = true;
       // The server keeps listening, so that a new connection gets a refusal. One left in the backlog would be reset.
       const end = performance.now() + drainMs;
-      const answered = await inFlight.whenNone(drainMs);
+      const answered = await connections.answered(drainMs);
       // Kept jobs are drained last. No client waits for them, and requests about them are still answered.
       const left = Math.max(0, end - performance.now());
       const finished = answered && (await Promise.all(context.models.map(({ queue }) => queue.drain(left))));
@@ -87,71 +78,21 @@ function createContext({ models, rateLimiter, ...dependencies }: ServerDependenc
   const { rateLimit } = options;
   const limiter = rateLimit === undefined ? undefined : (rateLimiter ?? memoryLimiter(rateLimit));
   const tokenLimit = limiter && new TokenLimit(limiter);
-  const streams = new StreamPlaces();
-  const written = new WrittenJobs();
-  const unread = new UnreadAnswers(LIMITS.unreadBytes, () =>
+  const unread = new UnreadBytes(LIMITS.unreadBytes, () =>
     dependencies.metrics.countConnectionError('unread'),
   );
+  const writer = new AnswerWriter(unread);
   const startedAt = Math.floor(Date.now() / 1000);
   const [first, ...others] = models.map((model): ModelContext => {
     const { queue, queueBound, metrics } = model;
     const admission = new Admission({ keys, queue, metrics, queueBound, tokenLimit });
-    return { ...model, keys, logger, startedAt, admission, streams, written, unread };
+    return { ...model, keys, logger, startedAt, admission, writer, unread };
   });
-  return { ...dependencies, models: [first!, ...others], streams, draining: false };
-}
-
-/** Counts accepted requests, each from its headers to the end of its answer. */
-class InFlight {
-  #count = 0;
-  /** Number of connections and requests since the start. */
-  #arrivals = 0;
-  #whenNone: (() => void) | undefined;
-
-  constructor(server: Server, context: ServerContext) {
-    const track = (_req: IncomingMessage, res: ServerResponse) => {
-      this.#arrivals += 1;
-      if (context.draining) return;
-      this.#count += 1;
-      res.once('close', () => {
-        this.#count -= 1;
-        if (this.#count === 0) this.#whenNone?.();
-      });
-    };
-    server.on('request', track).on('checkContinue', track);
-    server.on('connection', () => {
-      this.#arrivals += 1;
-    });
-  }
-
-  /**
-   * Resolves when nothing has arrived for LIMITS.quietMs, or after LIMITS.settleMs. Requests that were on their way
-   * at the termination signal are accepted in this time.
-   */
-  async settled(): Promise<void> {
-    const end = performance.now() + LIMITS.settleMs;
-    let before: number;
-    do {
-      before = this.#arrivals;
-      await delay(LIMITS.quietMs);
-    } while (this.#arrivals !== before && performance.now() < end);
-  }
-
-  /** Resolves true when no accepted request is left, false when `limitMs` passes first. */
-  whenNone(limitMs: number): Promise<boolean> {
-    if (this.#count === 0) return Promise.resolve(true);
-    return new Promise((resolve) => {
-      const timer = setTimeout(() => resolve(false), limitMs);
-      this.#whenNone = () => {
-        clearTimeout(timer);
-        resolve(true);
-      };
-    });
-  }
+  return { ...dependencies, models: [first!, ...others], streams: new StreamPlaces(), draining: false };
 }
 
 function createHttpServer(context: ServerContext, routes: readonly Route[]) {
-  const { metrics, options } = context;
+  const { logger, metrics, options } = context;
   const server = createServer({
     maxHeaderSize: LIMITS.headerBytes,
     headersTimeout: LIMITS.headersTimeoutMs,
@@ -162,33 +103,42 @@ function createHttpServer(context: ServerContext, routes: readonly Route[]) {
     // Node's own refusal has no request id. The origin guard refuses such requests instead.
     requireHostHeader: false,
   });
-  const room = keepRoom(server, createApp(context, routes), {
+  const connections = new Connections(server, {
     perAddress: options.connectionsPerAddress,
-    answerAtOnce: healthAtOnce(context),
-    onClose(event, socket) {
-      metrics.countConnectionError(event);
-      if (event === 'slow') socket.write(tooSlow(), 'latin1');
+    onClose(reason, socket, request) {
+      metrics.countConnectionError(reason);
+      if (request === undefined) return;
+      const { method, url } = request;
+      logger.info(
+        { reason, address: socket.remoteAddress, method, path: url?.slice(0, 200) },
+        'connection closed',
+      );
+      if (reason === 'small_chunks') socket.write(answerText(400, smallChunks()));
     },
   });
+  const serve = connections.oneAtATime(createApp(context, routes));
+  // The body reader sends 100 Continue after the headers have been checked.
+  server.on('request', serve).on('checkContinue', serve);
   // A connection without any traffic for this long is closed, so that clients that stop reading hold no memory. A
   // request that waits for its answer is quiet for less.
   server.timeout = options.deadline + LIMITS.requestTimeoutMs;
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    const response = connections.forget(socket);
     const { status, code, message } = connectionFault(error);
     metrics.countConnectionError(code);
-    refuse(socket, status, new SidaError({ code, message }));
+    // An answer to what follows a request would be taken for the answer to that request.
+    if (!socket.writable || response?.headersSent || response?.req.complete) socket.destroy();
+    else end(socket, status, new SidaError({ code, message }));
   });
-  server.on('checkExpectation', (_req: IncomingMessage, res: ServerResponse) => {
-    const message = 'The expect header may only be 100-continue';
-    const body = JSON.stringify(errorAnswer(new SidaError({ code: 'invalid_request', message })));
-    res.writeHead(417, {
-      'content-type': 'application/json; charset=utf-8',
-      'content-length': Buffer.byteLength(body),
-      'x-request-id': newRequestId(),
-    });
-    res.end(body);
+  const unexpected = new SidaError({
+    code: 'invalid_request',
+    message: 'The expect header may only be 100-continue',
   });
-  return { server, room };
+  server.on(
+    'checkExpectation',
+    connections.oneAtATime(({ socket }) => end(socket, 417, unexpected)),
+  );
+  return { server, connections };
 }
 
 function connectionFault({ code }: NodeJS.ErrnoException): {
@@ -206,35 +156,25 @@ function connectionFault({ code }: NodeJS.ErrnoException): {
   return { status: 400, code: 'invalid_request', message: 'The request is not valid HTTP/1.1' };
 }
 
-/** Answers on the socket itself, because a request that cannot be parsed has no response object. */
-function refuse(socket: Socket, status: number, error: SidaError): void {
-  // Another answer has begun on this connection, so the error cannot follow it.
-  const begun = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage?.headersSent === true;
-  if (!socket.writable || begun) {
-    socket.destroy();
-    return;
-  }
-  socket.end(answerOf(status, error)(), () => socket.destroy());
+function smallChunks(): SidaError {
+  const message = `Expected the chunks of the request body to have ${LIMITS.smallChunkBytes} bytes or more on average`;
+  return new SidaError({ code: 'invalid_request', message });
 }
 
-/** Whole answers that end their connections, each with an id of its own. A crowd gets thousands of one a second. */
-function answerOf(status: number, error: SidaError): () => string {
+/** Answers and closes the connection. A request that cannot be parsed has no response object. */
+function end(socket: Socket, status: number, error: SidaError): void {
+  socket.end(answerText(status, error), () => socket.destroy());
+}
+
+function answerText(status: number, error: SidaError): string {
   const body = JSON.stringify(errorAnswer(error));
-  const headers = [
+  const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     'content-type: application/json; charset=utf-8',
     `content-length: ${Buffer.byteLength(body)}`,
     'cache-control: no-store',
     'connection: close',
-    'x-request-id: ',
-  ].join('\r\n');
-  return () => `${headers}${newRequestId()}\r\n\r\n${body}`;
+    `x-request-id: ${newRequestId()}`,
+  ];
+  return `${head.join('\r\n')}\r\n\r\n${body}`;
 }
-
-const tooSlow = answerOf(
-  408,
-  new SidaError({
-    code: 'request_timeout',
-    message: `The request arrived slower than ${LIMITS.crowdedBytesPerSecond} bytes per second, and the server needed its connection`,
-  }),
-);

@@ -2,7 +2,7 @@
 import { OpenAPIRegistry, OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
 import { VERSION } from '../version.js';
 import type { Route, RouteAnswer } from './routes/route.js';
-import { ErrorAnswer } from './schemas/error.js';
+import { ErrorAnswer } from './schemas/service.js';
 
 export function openApiDocument(routes: readonly Route[]) {
   const registry = new OpenAPIRegistry();

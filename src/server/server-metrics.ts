@@ -3,7 +3,6 @@ import { AggregatorRegistry, Registry } from 'prom-client';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import { copyEngine } from '../engine/engine-metrics.js';
 import { createJobTimes, createMetrics, type Metrics } from '../observability/metrics.js';
-import { sharedScrape } from '../observability/shared-scrape.js';
 import { createTokenTimes } from '../observability/token-times.js';
 import type { JobQueue } from '../queue/job-queue.js';
 import { copyQueue } from '../queue/queue-metrics.js';
@@ -23,12 +22,12 @@ export function serverMetrics(models: readonly [MeteredModel, ...MeteredModel[]]
   const shared = createMetrics();
   if (models.length === 1) return [{ ...shared, ...meter(shared.registry, models[0]) }];
   const registries: Registry[] = [];
-  const text = sharedScrape(async () => {
+  const text = async () => {
     const each = await Promise.all(registries.map((registry) => registry.getMetricsAsJSON()));
     // A name may stand only once in a scrape, with the values of all models below it.
     const joined = AggregatorRegistry.aggregate(each);
     return `${await shared.registry.metrics()}\n${await joined.metrics()}`;
-  });
+  };
   const of = (model: MeteredModel): Metrics => {
     const registry = new Registry();
     registry.setDefaultLabels({ model: model.name! });

@@ -9,6 +9,8 @@ export class SseStream {
   #largest = 0;
   /** Bytes of this round of the event loop, which the connection cannot have taken yet. */
   #fresh = 0;
+  /** Whether an event is being sent in pieces. */
+  #within = false;
 
   /** `onOverflow` is called once when the reader falls too far behind; the connection is then closed. */
   constructor(res: ServerResponse, onOverflow: () => void, stallMs: number = LIMITS.streamStallMs) {
@@ -37,11 +39,16 @@ export class SseStream {
     this.#write(`${nameLine(name)}data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`);
   }
 
-  /** Sends an event whose data is JSON that many readers share. */
-  sendWritten(json: Buffer, name: string): void {
+  /** Sends an event whose data is JSON in pieces, as fast as the reader takes them. Send nothing else meanwhile. */
+  async sendPieces(pieces: readonly Buffer[], name?: string): Promise<void> {
+    this.#within = true;
     this.#write(`${nameLine(name)}data: `);
-    this.#write(json);
+    for (const piece of pieces) {
+      this.#write(piece);
+      await this.drained();
+    }
     this.#write('\n\n');
+    this.#within = false;
   }
 
   /**
@@ -55,22 +62,14 @@ export class SseStream {
     const before = socket.timeout ?? 0;
     const stalled = () => this.overflow();
     res.setTimeout(this.#stallMs, stalled);
-    while (res.writableLength > LIMITS.streamBufferBytes && !res.destroyed) {
-      await new Promise<void>((resolve) => {
-        const done = () => {
-          res.off('drain', done).off('close', done);
-          resolve();
-        };
-        res.on('drain', done).on('close', done);
-      });
-    }
+    while (res.writableLength > LIMITS.streamBufferBytes && !res.destroyed) await nextDrain(res);
     res.off('timeout', stalled);
     socket.setTimeout(before);
   }
 
   /** Sends a comment, which readers ignore. It keeps a quiet connection open. */
   comment(): void {
-    this.#write(':\n\n');
+    if (!this.#within) this.#write(':\n\n');
   }
 
   end(): void {
@@ -106,4 +105,15 @@ export class SseStream {
 
 function nameLine(name: string | undefined): string {
   return name === undefined ? '' : `event: ${name}\n`;
+}
+
+/** Resolves when the reader has taken all that was written, or has gone. */
+export function nextDrain(res: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      res.off('drain', done).off('close', done);
+      resolve();
+    };
+    res.on('drain', done).on('close', done);
+  });
 }

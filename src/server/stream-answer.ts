@@ -23,8 +23,9 @@ export async function streamAnswer(
     context.logger.warn({ requestId: res.locals.requestId }, 'stream closed: its reader fell too far behind');
     abort.abort();
   });
+  const nameOf = (chunk: object) => (named ? (chunk as { type: string }).type : undefined);
   const send = (chunks: readonly object[]) => {
-    for (const chunk of chunks) events.send(chunk, named ? (chunk as { type: string }).type : undefined);
+    for (const chunk of chunks) events.send(chunk, nameOf(chunk));
   };
   let failure: unknown;
   const onDelta = (delta: CompletionDelta) => {
@@ -41,7 +42,11 @@ export async function streamAnswer(
   try {
     const result = await runJob(context, res, job, { abort, onDelta });
     if (failure !== undefined) throw failure;
-    send(answers.closing?.(result) ?? []);
+    // The last event of a response repeats the whole answer.
+    for (const chunk of answers.closing?.(result) ?? []) {
+      const send = (pieces: Buffer[]) => events.sendPieces(pieces, nameOf(chunk));
+      await context.writer.write(res, () => chunk, send);
+    }
     if (!named) events.send('[DONE]');
   } catch (thrown) {
     const error = SidaError.from(failure ?? thrown);

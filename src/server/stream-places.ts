@@ -3,44 +3,21 @@ import { SidaError } from '../errors.js';
 import { LIMITS } from './limits.js';
 
 export class StreamPlaces {
-  readonly #ofJob = new Map<string, number>();
-  readonly #ofOwner = new Map<string, number>();
-  #missedBytes = 0;
+  readonly #open = new Map<string, number>();
 
   /** Takes a place for a stream, and returns the function that frees it; call that once. Throws too_many_streams. */
-  take(job: string, owner: string): () => void {
-    check(this.#ofJob.get(job), LIMITS.streamsOfJob, 'This job');
-    check(this.#ofOwner.get(owner), LIMITS.streamsOfOwner, 'This key or address');
-    add(this.#ofJob, job, 1);
-    add(this.#ofOwner, owner, 1);
+  take(owner: string): () => void {
+    const streams = this.#open.get(owner) ?? 0;
+    const limit = LIMITS.streamsOfOwner;
+    if (streams >= limit) {
+      const message = `This key or address has ${streams} event streams open, and the limit is ${limit}; close one, or ask for the job itself`;
+      throw new SidaError({ code: 'too_many_streams', message, details: { streams, limit } });
+    }
+    this.#open.set(owner, streams + 1);
     return () => {
-      add(this.#ofJob, job, -1);
-      add(this.#ofOwner, owner, -1);
+      const left = this.#open.get(owner)! - 1;
+      if (left > 0) this.#open.set(owner, left);
+      else this.#open.delete(owner);
     };
   }
-
-  /** Counts bytes that a late reader still has to take. Returns false if all have too many together. */
-  hold(bytes: number): boolean {
-    this.#missedBytes += bytes;
-    return this.#missedBytes <= LIMITS.missedBytes;
-  }
-
-  release(bytes: number): void {
-    this.#missedBytes -= bytes;
-  }
-}
-
-function check(held: number | undefined = 0, limit: number, what: string): void {
-  if (held < limit) return;
-  throw new SidaError({
-    code: 'too_many_streams',
-    message: `${what} has ${held} event streams open, and the limit is ${limit}; close one, or ask for the job itself`,
-    details: { streams: held, limit },
-  });
-}
-
-function add(counts: Map<string, number>, name: string, change: number): void {
-  const count = (counts.get(name) ?? 0) + change;
-  if (count > 0) counts.set(name, count);
-  else counts.delete(name);
 }

@@ -1,4 +1,6 @@
 /** Thread entry: compiles grammars and answers which tokens they allow, one message after the other. */
+import { readlinkSync } from 'node:fs';
+import { basename } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
 import { SidaError } from '../errors.js';
 import type {
@@ -56,11 +58,20 @@ async function compile({ library, table }: Opened, grammar: string): Promise<voi
   else send({ type: 'refused', reason: refused });
 }
 
+/** The system's number of this thread; empty where it has none. */
+function systemId(): string {
+  try {
+    return basename(readlinkSync('/proc/thread-self'));
+  } catch {
+    return '';
+  }
+}
+
 try {
   const opened = await open();
   matchers.on('message', (message: ToMatchers) => inTurn(false, () => opened.table.handle(message)));
   port.on('message', ({ grammar }: ToGrammarThread) => inTurn(true, () => compile(opened, grammar)));
-  send({ type: 'opened' });
+  send({ type: 'opened', systemId: systemId() });
 } catch (error) {
   send({ type: 'failed', error: SidaError.from(error).toBody() });
 }

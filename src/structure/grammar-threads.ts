@@ -2,8 +2,10 @@
  * The engine main thread's end of the grammar threads. It bounds the time of compiling, keeps the outcomes, and
  * replaces threads that needed too long, broke, or hold too much memory.
  */
+import { readFileSync } from 'node:fs';
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
-import { SidaError } from '../errors.js';
+import { clockMs } from '../clock.js';
+import { type ErrorBody, SidaError } from '../errors.js';
 import type {
   FromGrammarThread,
   GrammarFigures,
@@ -12,7 +14,7 @@ import type {
 } from '../protocol/grammar-messages.js';
 import { oneLine } from '../text/one-line.js';
 import { CompiledCache } from './compiled-cache.js';
-import type { GrammarPreparer, GrammarRequest, PreparedGrammar } from './grammar-preparer.js';
+import type { GrammarPreparer, GrammarRequest, PreparedGrammar } from './grammar.js';
 import { GrammarTurns } from './grammar-turns.js';
 import { KEPT_GRAMMARS } from './matcher-table.js';
 
@@ -27,13 +29,15 @@ export interface GrammarThreadsOptions {
   threads?: number;
 }
 
-/** Time for compiling: ten times what usual schemas need with a large vocabulary. */
+/** Processor time for compiling: ten times what usual schemas need with a large vocabulary. */
 const COMPILE_MS = 5_000;
 const MEMORY_BYTES = 512 << 20;
 /** Room for the largest tokenizers while they are read, and for a grammar's text of 16 MiB. */
 const HEAP_MB = 512;
 /** So that a grammar can be compiled where no generation waits for its tokens. */
 const THREADS = 2;
+/** Parts of the time for compiling after which it is looked at. */
+const LOOKS = 10;
 /** Why grammars were refused, kept so that they are not tried again. */
 const KEPT_REFUSALS = { count: 256, bytes: 4 << 20 };
 
@@ -53,6 +57,8 @@ interface Thread {
   worker: Worker;
   /** Ended threads start again when there is work. */
   state: 'starting' | 'opened' | 'ended';
+  /** The system's number of the thread; empty where there is none. */
+  systemId: string;
   /** The grammar that it compiles, or compiles once it has started. */
   current: Waiting | undefined;
   /** Of prepared grammars that are in use. */
@@ -67,7 +73,7 @@ export class GrammarThreads implements GrammarPreparer {
   readonly #waiting = new GrammarTurns<Waiting>();
   /** The thread of each compiled grammar. */
   readonly #compiled = new CompiledCache<Thread>(KEPT_GRAMMARS);
-  readonly #refused = new CompiledCache<string>(KEPT_REFUSALS);
+  readonly #refused = new CompiledCache<ErrorBody>(KEPT_REFUSALS);
   #started = 0;
 
   constructor(options: GrammarThreadsOptions) {
@@ -106,7 +112,7 @@ export class GrammarThreads implements GrammarPreparer {
   async close(): Promise<void> {
     await Promise.all(
       this.#threads.map(({ worker, timer }) => {
-        clearTimeout(timer);
+        clearInterval(timer);
         worker.removeAllListeners();
         return worker.terminate();
       }),
@@ -117,7 +123,7 @@ export class GrammarThreads implements GrammarPreparer {
   #answers({ grammar, param, done }: Waiting): boolean {
     const refused = this.#refused.get(grammar);
     const known = this.#compiled.get(grammar);
-    if (refused !== undefined) done?.(refusal(refused, param));
+    if (refused !== undefined) done?.(new SidaError({ ...refused, param }));
     else if (known !== undefined) done?.(this.#use(known));
     return refused !== undefined || known !== undefined;
   }
@@ -146,7 +152,7 @@ export class GrammarThreads implements GrammarPreparer {
     if (least !== undefined && (least.used === 0 || this.#threads.length === this.#options.threads))
       return least;
     const index = this.#threads.length;
-    const own = { current: undefined, used: 0, bytes: 0, timer: undefined };
+    const own = { systemId: '', current: undefined, used: 0, bytes: 0, timer: undefined };
     const thread: Thread = { index, ...this.#worker(index), state: 'starting', ...own };
     this.#threads.push(thread);
     this.#listen(thread);
@@ -184,6 +190,7 @@ export class GrammarThreads implements GrammarPreparer {
     switch (message.type) {
       case 'opened':
         thread.state = 'opened';
+        thread.systemId = message.systemId;
         this.#compile(thread);
         return;
       case 'failed':
@@ -197,7 +204,7 @@ export class GrammarThreads implements GrammarPreparer {
         this.#onCompiled(thread);
         return;
       case 'refused':
-        this.#refuseCurrent(thread, message.reason, true);
+        this.#refuseCurrent(thread, refusal(message.reason), true);
         this.#compileNext();
         return;
       case 'broken':
@@ -207,7 +214,7 @@ export class GrammarThreads implements GrammarPreparer {
   }
 
   #onCompiled(thread: Thread): void {
-    clearTimeout(thread.timer);
+    clearInterval(thread.timer);
     const { grammar, done } = thread.current!;
     thread.current = undefined;
     this.#compiled.set(grammar, thread);
@@ -216,22 +223,27 @@ export class GrammarThreads implements GrammarPreparer {
     this.#compileNext();
   }
 
-  /** The time of a grammar does not count what the thread did before it. */
+  /** The time of a grammar counts neither what the thread did before it nor the work of other threads. */
   #limitCompiling(thread: Thread): void {
     const { compileMs } = this.#options;
-    const reason = `it took longer than ${compileMs} ms`;
-    const end = () => this.#onBroken(thread, reason, { compiling: true, own: true });
-    thread.timer = setTimeout(end, compileMs);
+    const begin = processorMs(thread);
+    const look = () => {
+      if (processorMs(thread) - begin < compileMs) return;
+      this.#replace(thread);
+      this.#refuseCurrent(thread, slowRefusal(compileMs), true);
+      this.#compileNext();
+    };
+    thread.timer = setInterval(look, compileMs / LOOKS);
   }
 
   /** `own`: the reason lies in the grammar alone, so it is refused again. */
-  #refuseCurrent(thread: Thread, reason: string, own: boolean): void {
-    clearTimeout(thread.timer);
+  #refuseCurrent(thread: Thread, refusal: ErrorBody, own: boolean): void {
+    clearInterval(thread.timer);
     const { current } = thread;
     thread.current = undefined;
     if (current === undefined) return;
-    if (own) this.#refused.set(current.grammar, reason);
-    current.done?.(refusal(reason, current.param));
+    if (own) this.#refused.set(current.grammar, refusal);
+    current.done?.(new SidaError({ ...refusal, param: current.param }));
   }
 
   #onBroken(thread: Thread, reason: string, { compiling, own }: { compiling: boolean; own: boolean }): void {
@@ -243,7 +255,7 @@ export class GrammarThreads implements GrammarPreparer {
       return;
     }
     this.#replace(thread);
-    if (compiling) this.#refuseCurrent(thread, reason, own);
+    if (compiling) this.#refuseCurrent(thread, refusal(reason), own);
     this.#compileNext();
   }
 
@@ -263,7 +275,7 @@ export class GrammarThreads implements GrammarPreparer {
   }
 
   #end(thread: Thread): void {
-    clearTimeout(thread.timer);
+    clearInterval(thread.timer);
     thread.worker.removeAllListeners();
     thread.worker.on('error', () => undefined);
     void thread.worker.terminate();
@@ -292,7 +304,26 @@ export class GrammarThreads implements GrammarPreparer {
   }
 }
 
-function refusal(reason: string, param: string): SidaError {
+function refusal(reason: string): ErrorBody {
   const message = `The answer cannot be held to this structure: ${oneLine(reason, 300)}`;
-  return new SidaError({ code: 'invalid_request', message, param });
+  return { code: 'invalid_request', message };
+}
+
+function slowRefusal(ms: number): ErrorBody {
+  const message = `The structure of the answer took longer than ${ms} ms of processor time to compile: try again later or simplify it`;
+  return { code: 'too_slow', message };
+}
+
+/** Processor time of a thread in ms, in steps of 10; the time of day where the system does not tell. */
+function processorMs({ systemId }: Thread): number {
+  try {
+    const [, fields] = readFileSync(`/proc/self/task/${systemId}/stat`, 'utf8').split(') ') as [
+      string,
+      string,
+    ];
+    const [user, system] = fields.split(' ').slice(11, 13).map(Number) as [number, number];
+    return 10 * (user + system);
+  } catch {
+    return clockMs();
+  }
 }

@@ -1,4 +1,6 @@
-/** Grammars of answers, as plain data: what the tasks ask for, and what the grammar threads compile. */
+/** Grammars of answers, as plain data, and what the engine asks of the threads that compile them. */
+import type { SidaError } from '../errors.js';
+import type { WaitingGrammar } from './grammar-turns.js';
 
 export type Grammar =
   | { kind: 'text'; text: string }
@@ -20,4 +22,24 @@ export const NOTHING: Grammar = { kind: 'text', text: '' };
 /** A grammar as text, by which it is kept and sent. */
 export function grammarText(grammar: Grammar): string {
   return JSON.stringify(grammar);
+}
+
+/** Where the matchers of a compiled grammar run, until `release` is called. */
+export interface PreparedGrammar {
+  thread: number;
+  release: () => void;
+}
+
+export interface GrammarRequest extends WaitingGrammar {
+  /** The field of the request that errors name. */
+  param: string;
+}
+
+/** Makes grammars ready for generations. */
+export interface GrammarPreparer {
+  /**
+   * Calls `done` once, with the grammar's thread or with the reason why there is none. The function that it returns
+   * cancels: `done` is then not called.
+   */
+  prepare(request: GrammarRequest, done: (found: PreparedGrammar | SidaError) => void): () => void;
 }

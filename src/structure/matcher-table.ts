@@ -6,8 +6,12 @@ import type { MatcherFault } from '../protocol/matcher-state.js';
 import { MatcherState } from '../protocol/matcher-state.js';
 import { CompiledCache } from './compiled-cache.js';
 import type { Grammar } from './grammar.js';
-import { grammarEbnf } from './grammar-ebnf.js';
-import type { CompiledGrammar, GrammarLibrary, GrammarMatcher } from './xgrammar.js';
+import {
+  type CompiledGrammar,
+  type GrammarLibrary,
+  type GrammarMatcher,
+  RefusedGrammar,
+} from './xgrammar.js';
 
 /** What a thread keeps of the last grammars. */
 export const KEPT_GRAMMARS = { count: 32, bytes: 4 << 20 };
@@ -15,16 +19,11 @@ export const KEPT_GRAMMARS = { count: 32, bytes: 4 << 20 };
 /** The library needed too long for one token. Unlike after other errors, it can be used further. */
 class SlowGrammar extends Error {}
 
-/** It has no EBNF. The library has not been asked. */
-class UnwritableGrammar extends Error {}
-
 interface TableOptions {
   library: Pick<GrammarLibrary, 'compile'>;
   vocabSize: number;
   /** Most time of the library for one token. */
   tokenMs?: number;
-  /** Writes a grammar as EBNF. */
-  write?: (grammar: Grammar) => string;
 }
 
 interface OpenMatcher {
@@ -37,15 +36,13 @@ export class MatcherTable {
   readonly #library: Pick<GrammarLibrary, 'compile'>;
   readonly #vocabSize: number;
   readonly #tokenMs: number;
-  readonly #write: (grammar: Grammar) => string;
   readonly #compiled = new CompiledCache<CompiledGrammar>(KEPT_GRAMMARS, (compiled) => compiled.close());
   readonly #open = new Map<number, OpenMatcher>();
 
-  constructor({ library, vocabSize, tokenMs = TOKEN_MS, write = grammarEbnf }: TableOptions) {
+  constructor({ library, vocabSize, tokenMs = TOKEN_MS }: TableOptions) {
     this.#library = library;
     this.#vocabSize = vocabSize;
     this.#tokenMs = tokenMs;
-    this.#write = write;
   }
 
   get size(): number {
@@ -57,26 +54,17 @@ export class MatcherTable {
     try {
       return await this.#begins(await this.#compiledOf(grammar));
     } catch (error) {
-      if (error instanceof UnwritableGrammar) return error.message;
+      if (error instanceof RefusedGrammar) return error.message;
       throw error;
     }
   }
 
-  /** One that is kept is not even written again. */
   async #compiledOf(grammar: string): Promise<CompiledGrammar> {
     const known = this.#compiled.get(grammar);
     if (known !== undefined) return known;
-    const compiled = await this.#library.compile(this.#written(grammar));
+    const compiled = await this.#library.compile(JSON.parse(grammar) as Grammar);
     this.#compiled.set(grammar, compiled);
     return compiled;
-  }
-
-  #written(grammar: string): string {
-    try {
-      return this.#write(JSON.parse(grammar) as Grammar);
-    } catch (error) {
-      throw new UnwritableGrammar((error as Error).message, { cause: error });
-    }
   }
 
   /** Why no answer of the grammar can begin; empty if one can. */

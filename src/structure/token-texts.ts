@@ -1,8 +1,8 @@
 /** The bytes of every token, in the byte-level alphabet that xgrammar reads: one character for each byte. */
 
-import { tokenText } from '../text/chat/token-text.js';
+import { tokenText } from '../text/chat/shown-text.js';
 import type { TokenTexts } from '../text/detokenizer.js';
-import { BYTE_CHARACTERS, byteLevelBytes, byteOf } from '../text/token-bytes.js';
+import { BYTE_CHARACTERS, byteLevelBytes, byteOf } from '../text/token-name.js';
 import type { TokenizerFile } from '../text/tokenizing/tokenizer-file.js';
 import { piecesOf } from '../text/tokenizing/tokenizer-file.js';
 import { CONTROL_MARK } from './grammar.js';
@@ -31,6 +31,9 @@ export function grammarVocabulary({ file, texts, vocabSize, controls }: Vocabula
   for (const { id, content, special } of file.added_tokens ?? []) {
     vocabulary[id] = special ? '' : inCharacters(encoder.encode(content));
   }
+  // A token that begins like a control token would be taken for the beginning of one.
+  const mark = inCharacters(encoder.encode(CONTROL_MARK));
+  for (const [id, token] of vocabulary.entries()) if (token.includes(mark)) vocabulary[id] = '';
   for (const [id, control] of controls) vocabulary[id] = inCharacters(encoder.encode(CONTROL_MARK + control));
   return vocabulary;
 }

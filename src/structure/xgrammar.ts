@@ -4,12 +4,18 @@
  */
 import { createRequire } from 'node:module';
 import type * as Library from '@mlc-ai/web-xgrammar';
+import type { StructuralTagFormat } from '@mlc-ai/web-xgrammar';
+import type { Grammar } from './grammar.js';
+import { structuralTag } from './structural-tag.js';
 
 /** Bytes of a page of WebAssembly memory. */
 const PAGE = 65_536;
 
 /** The reason why a grammar was not compiled. The library must not be used any more. */
 export class GrammarFault extends Error {}
+
+/** The reason why no grammar can follow a schema. The library can be used further. */
+export class RefusedGrammar extends Error {}
 
 export interface GrammarMatcher {
   /** Returns false if the grammar does not allow the token. */
@@ -87,17 +93,39 @@ export class GrammarLibrary {
     return this.#memory();
   }
 
-  /** Throws a GrammarFault. */
-  async compile(ebnf: string): Promise<CompiledGrammar> {
+  /** Throws a GrammarFault or a RefusedGrammar. */
+  async compile(grammar: Grammar): Promise<CompiledGrammar> {
+    const tag = await this.#tagOf(grammar);
     try {
-      const rules = await this.#library.Grammar.fromEBNF(ebnf);
+      const rules = await this.#library.Grammar.fromStructuralTag(tag);
       const compiled = await this.#compiler.compileGrammar(rules);
       rules.dispose();
       this.#matcherClass ??= await this.#classOf(compiled);
       return { matcher: () => this.#matcher(compiled), close: () => compiled.dispose() };
     } catch (error) {
-      throw new GrammarFault(this.#lastError() || (error as Error).message, { cause: error });
+      throw this.#fault(error);
     }
+  }
+
+  async #tagOf(grammar: Grammar): Promise<StructuralTagFormat> {
+    const { _jsonSchemaToEBNF: write } = this.#library.Testings;
+    try {
+      return await structuralTag(grammar, async (schema) => {
+        try {
+          // On one line, with the usual separators; the schema says itself which objects are closed.
+          return await write(schema, false, -1, undefined, false);
+        } catch (error) {
+          throw this.#fault(error);
+        }
+      });
+    } catch (error) {
+      if (error instanceof GrammarFault) throw error;
+      throw new RefusedGrammar((error as Error).message, { cause: error });
+    }
+  }
+
+  #fault(error: unknown): GrammarFault {
+    return new GrammarFault(this.#lastError() || (error as Error).message, { cause: error });
   }
 
   /** The class of matchers' handles. The library's own constructor leaks a handle each time. */

@@ -41,18 +41,15 @@ export class Tokenizer implements TokenTexts {
   readonly #maxInputBytes: number;
   readonly #textMs: number | undefined;
 
-  /**
-   * `json` is a tokenizer.json. While a text is encoded, `pause` is called every few milliseconds; it may encode
-   * another text. Throws checkpoint_invalid when the file cannot serve this model.
-   */
-  constructor(json: Buffer, limits: TokenizerLimits, pause: () => void = () => {}) {
+  /** `json` is a tokenizer.json. Throws checkpoint_invalid when the file cannot serve this model. */
+  constructor(json: Buffer, limits: TokenizerLimits) {
     const { vocabSize, maxInputBytes, textMs } = limits;
     this.#maxInputBytes = maxInputBytes;
     this.#textMs = textMs;
     const file = readTokenizerFile(json);
     checkIds(file, vocabSize);
     try {
-      this.#library = withinTime(OPEN_MS, 'preparing it', () => openLibrary(file, pause));
+      this.#library = withinTime(OPEN_MS, 'preparing it', () => openLibrary(file));
       this.#texts = new Detokenizer(file);
       withinTime(TRIAL_MS, 'encoding sample texts', () => this.#tryOut(vocabSize));
     } catch (error) {

@@ -1,8 +1,7 @@
 /** A routing trace on disk: a directory with trace.json and records.bin. */
-import { closeSync, existsSync, read } from 'node:fs';
+import { closeSync, existsSync, fstatSync, readSync } from 'node:fs';
 import { type FileHandle, mkdir, open, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { readJsonFile } from '../files/json-file.js';
@@ -13,7 +12,7 @@ import {
   encodeRecord,
   lengthsOfHeader,
   RECORD_HEADER_BYTES,
-  recordPlaces,
+  recordBytes,
   TRACE_STACKS,
   type TraceRecord,
   type TraceShape,
@@ -51,7 +50,7 @@ const metaSchema = z.object({
   complete: z.boolean(),
 });
 
-export type TraceMeta = z.infer<typeof metaSchema>;
+type TraceMeta = z.infer<typeof metaSchema>;
 /** Settings of a run. Absent settings get the defaults of older traces. */
 export type TraceWork = Omit<z.input<typeof metaSchema>, 'complete'>;
 
@@ -65,8 +64,8 @@ export function describeModel({ name, weights, tokenizer }: TraceMeta['model']):
   return `${name} (weights ${weights.slice(0, 12)}, tokenizer ${tokenizer.slice(0, 12)})`;
 }
 
-export const TRACE_META = 'trace.json';
-export const RECORDS = 'records.bin';
+const TRACE_META = 'trace.json';
+const RECORDS = 'records.bin';
 
 export function shapeOf({ stacks, layers, top }: Pick<TraceMeta, 'stacks' | 'layers' | 'top'>): TraceShape {
   const own = (name: string) => layers.filter((layer) => layer.startsWith(`${name}.`));
@@ -87,45 +86,99 @@ async function writeMeta(directory: string, meta: TraceMeta): Promise<void> {
   await writeWholeFile(join(directory, TRACE_META), content, { mode: 0o600, durable: false });
 }
 
-const readBytes = promisify(read);
+/**
+ * The records of a trace, read on demand. Only their lengths and offsets are in memory. Reads block. A record has at
+ * most a few hundred KiB and is usually in the page cache.
+ */
+export class TraceIndex {
+  readonly directory: string;
+  readonly meta: TraceMeta;
+  readonly shape: TraceShape;
+  /** Number of tokens of each record in each stack; (records) of (stacks). */
+  readonly lengths: readonly (readonly number[])[];
+  readonly #file: number;
+  /** Byte offset of each record, and the end of the last; (records + 1). */
+  readonly #offsets: readonly number[];
 
-/** Opens the records of a trace, which may lie on another disk. */
-export function openRecords(directory: string): OpenFile {
-  return openRegularFile(join(directory, RECORDS), { code: 'invalid_request' });
+  private constructor(directory: string, meta: TraceMeta, { fd, size }: OpenFile) {
+    this.directory = directory;
+    this.meta = meta;
+    this.shape = shapeOf(meta);
+    this.#file = fd;
+    const lengths: number[][] = [];
+    const offsets = [0];
+    const header = Buffer.alloc(RECORD_HEADER_BYTES);
+    for (;;) {
+      const read = readSync(fd, header, 0, RECORD_HEADER_BYTES, offsets.at(-1)!);
+      const own = lengthsOfHeader(header.subarray(0, read), this.shape);
+      const end = own && offsets.at(-1)! + recordBytes(own, this.shape);
+      if (end === undefined || end > size) break;
+      lengths.push(own!);
+      offsets.push(end);
+    }
+    this.lengths = lengths;
+    this.#offsets = offsets;
+  }
+
+  /** Opens the whole records of a trace that may be incomplete. Throws invalid_request when there is no trace. */
+  static async openPart(directory: string): Promise<TraceIndex> {
+    const meta = await readMeta(directory);
+    return new TraceIndex(
+      directory,
+      meta,
+      openRegularFile(join(directory, RECORDS), { code: 'invalid_request' }),
+    );
+  }
+
+  /** Throws invalid_request when there is no trace, and cannot_run when it is incomplete or damaged. */
+  static async open(directory: string): Promise<TraceIndex> {
+    const trace = await TraceIndex.openPart(directory);
+    const size = fstatSync(trace.#file).size;
+    if (trace.meta.complete && trace.end === size) return trace;
+    trace.close();
+    const message = trace.meta.complete
+      ? `${join(directory, RECORDS)} is damaged: ${trace.records} records end at byte ${trace.end} of ${size}; remove ${directory} and trace again`
+      : `${directory} is incomplete: it holds ${trace.records} records of ${trace.meta.data} so far; start its \`sida trace\` again to finish it`;
+    throw new SidaError({ code: 'cannot_run', message });
+  }
+
+  get records(): number {
+    return this.lengths.length;
+  }
+
+  /** Where the last whole record ends. */
+  get end(): number {
+    return this.#offsets.at(-1)!;
+  }
+
+  read(record: number): TraceRecord {
+    const [begin, end] = [this.#offsets[record]!, this.#offsets[record + 1]!];
+    const bytes = new Uint8Array(end - begin);
+    for (let done = 0; done < bytes.length; ) {
+      const read = readSync(this.#file, bytes, done, bytes.length - done, begin + done);
+      if (read === 0) {
+        throw new SidaError({
+          code: 'io_error',
+          message: `${join(this.directory, RECORDS)} ends at byte ${begin + done}, ${bytes.length - done} bytes early: it changed while it was read`,
+        });
+      }
+      done += read;
+    }
+    return decodeRecord(bytes.buffer, this.shape);
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
 }
 
-/** Reads a trace record by record, in constant memory. Stops at an incomplete last record. */
-export async function* readTrace(directory: string): AsyncGenerator<TraceRecord & { end: number }> {
-  const shape = shapeOf(await readMeta(directory));
-  const { fd, size } = openRecords(directory);
+/** Reads the whole records of a trace one after the other. */
+export async function* readTrace(directory: string): AsyncGenerator<TraceRecord> {
+  const trace = await TraceIndex.openPart(directory);
   try {
-    let window: Buffer = Buffer.alloc(0);
-    let start = 0;
-    const need = async (offset: number, bytes: number): Promise<Buffer | undefined> => {
-      if (offset + bytes > size) return undefined;
-      if (offset + bytes > start + window.length) {
-        const length = Math.min(size - offset, Math.max(bytes, 8 << 20));
-        window = Buffer.alloc(length);
-        start = offset;
-        for (let done = 0; done < length; ) {
-          const { bytesRead } = await readBytes(fd, window, done, length - done, offset + done);
-          if (bytesRead === 0) return undefined;
-          done += bytesRead;
-        }
-      }
-      return window.subarray(offset - start, offset - start + bytes);
-    };
-    for (let offset = 0; ; ) {
-      const header = await need(offset, RECORD_HEADER_BYTES);
-      const lengths = header && lengthsOfHeader(header, shape);
-      const bytes = lengths && recordPlaces(lengths, shape).at(-1)!;
-      const whole = bytes === undefined ? undefined : await need(offset, bytes);
-      if (whole === undefined) return;
-      offset += bytes!;
-      yield { ...decodeRecord(whole, shape), end: offset };
-    }
+    for (let record = 0; record < trace.records; record++) yield trace.read(record);
   } finally {
-    closeSync(fd);
+    trace.close();
   }
 }
 
@@ -173,7 +226,6 @@ export class TraceWriter {
     // The records hold the tokens of private texts.
     await mkdir(directory, { recursive: true, mode: 0o700 });
     const path = join(directory, RECORDS);
-    let end = 0;
     let last: RecordedLine | undefined;
     if (existsSync(join(directory, TRACE_META))) {
       const { complete: __, ...earlier } = await readMeta(directory);
@@ -181,11 +233,11 @@ export class TraceWriter {
         const message = `${directory} holds another trace: ${difference(earlier, meta)}; name another --out or remove it`;
         throw new SidaError({ code: 'cannot_run', message });
       }
-      for await (const record of readTrace(directory)) {
-        ({ end } = record);
-        last = { line: record.line, tokens: record.stacks[0]!.tokens.subarray(0, record.input) };
-      }
-      await truncate(path, end);
+      const trace = await TraceIndex.openPart(directory);
+      const record = trace.records === 0 ? undefined : trace.read(trace.records - 1);
+      last = record && { line: record.line, tokens: record.stacks[0]!.tokens.subarray(0, record.input) };
+      trace.close();
+      await truncate(path, trace.end);
     } else {
       await writeMeta(directory, { ...meta, complete: false });
       await writeFile(path, '', { mode: 0o600 });

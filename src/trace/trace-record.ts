@@ -42,18 +42,17 @@ function align4(bytes: number): number {
   return (bytes + 3) & ~3;
 }
 
-/** Byte offset of each stack within a record, and then of the record's end. `tokens` has one count per stack. */
-export function recordPlaces(tokens: readonly number[], { stacks, top }: TraceShape): number[] {
-  const places = [RECORD_HEADER_BYTES];
-  stacks.forEach(({ layers }, s) => {
-    places.push(places[s]! + stackBytes(tokens[s]!, layers, top));
-  });
-  return places;
+/** `tokens` has one count per stack. */
+export function recordBytes(tokens: readonly number[], { stacks, top }: TraceShape): number {
+  return stacks.reduce(
+    (sum, { layers }, s) => sum + stackBytes(tokens[s]!, layers, top),
+    RECORD_HEADER_BYTES,
+  );
 }
 
-export function encodeRecord({ line, input, stacks }: TraceRecord, shape: TraceShape): Buffer {
+export function encodeRecord({ line, input, stacks }: TraceRecord, shape: TraceShape): Buffer<ArrayBuffer> {
   const lengths = stacks.map(({ tokens }) => tokens.length);
-  const buffer = Buffer.alloc(recordPlaces(lengths, shape).at(-1)!);
+  const buffer = Buffer.alloc(recordBytes(lengths, shape));
   buffer.writeUInt32LE(RECORD_MAGIC, 0);
   buffer.writeUInt32LE(line, 4);
   buffer.writeUInt32LE(input, INPUT_FIELD);
@@ -86,34 +85,25 @@ export function lengthsOfHeader(header: Buffer, { stacks }: TraceShape): number[
   return stacks.map(({ name }) => header.readUInt32LE(lengthField(name)));
 }
 
-/** The stack that begins at `offset`, as views of `bytes`. The offset must be a multiple of 4. */
-export function decodeStack(
-  bytes: ArrayBuffer,
-  offset: number,
-  tokens: number,
-  layers: number,
-  top: number,
-): StackRecord {
-  const entries = tokens * layers * top;
-  const experts = offset + tokens * 4;
+/** Decodes one complete record, as views of `bytes`. */
+export function decodeRecord(bytes: ArrayBuffer, { stacks, top }: TraceShape): TraceRecord {
+  const header = Buffer.from(bytes);
+  const lengths = lengthsOfHeader(header, { stacks, top })!;
+  let offset = RECORD_HEADER_BYTES;
   return {
-    tokens: new Int32Array(bytes, offset, tokens),
-    experts: new Uint16Array(bytes, experts, entries),
-    logits: new Float32Array(bytes, experts + align4(entries * 2), entries),
-  };
-}
-
-/** Decodes `buffer`, which must hold one complete record. */
-export function decodeRecord(buffer: Buffer, shape: TraceShape): TraceRecord {
-  // Typed arrays need aligned memory. A slice of a read buffer may not be aligned, so copy it.
-  const bytes = new Uint8Array(buffer).buffer;
-  const lengths = lengthsOfHeader(buffer, shape)!;
-  const places = recordPlaces(lengths, shape);
-  return {
-    line: buffer.readUInt32LE(4),
-    input: buffer.readUInt32LE(INPUT_FIELD),
-    stacks: shape.stacks.map(({ layers }, s) =>
-      decodeStack(bytes, places[s]!, lengths[s]!, layers, shape.top),
-    ),
+    line: header.readUInt32LE(4),
+    input: header.readUInt32LE(INPUT_FIELD),
+    stacks: stacks.map(({ layers }, s) => {
+      const tokens = lengths[s]!;
+      const entries = tokens * layers * top;
+      const experts = offset + tokens * 4;
+      const record = {
+        tokens: new Int32Array(bytes, offset, tokens),
+        experts: new Uint16Array(bytes, experts, entries),
+        logits: new Float32Array(bytes, experts + align4(entries * 2), entries),
+      };
+      offset += stackBytes(tokens, layers, top);
+      return record;
+    }),
   };
 }

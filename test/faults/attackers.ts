@@ -1,5 +1,6 @@
 /** Attackers beside good clients. Their requests may be served or refused; no answer may be a failure of the server. */
 import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
 import { setPriority } from 'node:os';
 
 /** Beside what was sent rightly: refusals, and a deadline that the attacker's own request misses. */
@@ -7,35 +8,19 @@ const ALLOWED = [200, 400, 408, 413, 422, 429, 503, 504];
 /** Attackers have machines of their own; here they only get what the server leaves. */
 export const LOW_PRIORITY = 10;
 
-export interface AttackBody {
-  /** Answers are counted by it. */
-  name: string;
-  body: string;
-}
-
-export interface AttackOptions {
+interface AttackOptions {
   port: number;
-  headers: Record<string, string>;
   /** Between two requests of one attacker. */
   pauseMs: number;
-  /** Connections that ping, and those that send a body byte by byte. */
-  pingers: number;
-  slowBodies: number;
-  /** The bodies of each attacker, sent again and again. Default: one attacker of each kind that is known. */
-  lists?: { what: string; path: string; bodies: AttackBody[] }[];
-}
-
-interface Figures {
-  answers: Record<string, number>;
-  closed: number;
+  /** The bodies of each attacker, sent again and again. Answers are counted by their names. */
+  lists: { what: string; path: string; bodies: { name: string; body: string }[] }[];
 }
 
 export class Attackers {
   readonly #options: AttackOptions;
   #child: ChildProcess | undefined;
-  /** Of all attacks that were stopped. */
-  readonly #figures: Figures = { answers: {}, closed: 0 };
-  #exited: Promise<unknown> | undefined;
+  /** Answers by attack and status, once the attackers have stopped. */
+  answers = new Map<string, number>();
 
   constructor(options: AttackOptions) {
     this.#options = options;
@@ -45,22 +30,9 @@ export class Attackers {
   async begin(): Promise<void> {
     const child = fork(new URL('./attack-process.mjs', import.meta.url), { execArgv: [] });
     this.#child = child;
-    this.#exited = new Promise((resolve) => child.once('exit', resolve));
     setPriority(child.pid!, LOW_PRIORITY);
-    const began = new Promise((resolve) => child.once('message', resolve));
     child.send(this.#options);
-    // A process that ends early is told of by `stop`.
-    await Promise.race([began, this.#exited]);
-  }
-
-  /** Answers by attack and status, once the attackers have stopped. */
-  get answers(): Map<string, number> {
-    return new Map(Object.entries(this.#figures.answers));
-  }
-
-  /** Connections of pingers and slow bodies that the server closed. */
-  get closed(): number {
-    return this.#figures.closed;
+    await once(child, 'message');
   }
 
   /** Answers that no attack may get. */
@@ -75,24 +47,11 @@ export class Attackers {
     return own.map((as) => Number(as.slice(begin.length)));
   }
 
-  get sent(): number {
-    return [...this.answers.values()].reduce((sum, count) => sum + count, 0);
-  }
-
   async stop(): Promise<void> {
-    const child = this.#child;
-    this.#child = undefined;
-    if (child === undefined) return;
-    if (!child.connected)
-      throw new Error(`the attackers ended early, with ${child.exitCode ?? child.signalCode}`);
-    child.on('message', (message) => {
-      const { answers, closed } = message as Figures;
-      this.#figures.closed += closed;
-      for (const [as, count] of Object.entries(answers)) {
-        this.#figures.answers[as] = (this.#figures.answers[as] ?? 0) + count;
-      }
-    });
+    const child = this.#child!;
+    if (!child.connected) throw new Error(`the attackers ended early, with ${child.exitCode}`);
     child.send('stop');
-    await this.#exited;
+    const [answers] = (await once(child, 'message')) as [Record<string, number>];
+    this.answers = new Map(Object.entries(answers));
   }
 }

@@ -1,30 +1,31 @@
 /** A server, a Redis and workers, as processes: what the faults of the queue are done to. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { LedgerWatch } from '../support/ledger-look.js';
+import { QueueWatch } from '../support/queue-look.js';
 import { RedisServer } from '../support/redis.js';
 import { MINI } from '../support/server-process.js';
 import { WorkerProcess } from '../support/worker-process.js';
-import type { FaultReport } from './fault.js';
+import { type FaultReport, fault } from './fault.js';
 import { goldenQuestions, type Question } from './golden.js';
 import { footprint, Subject } from './subject.js';
 
 /** Shorter than the usual 30 s and 5 s, so that the suite does not wait for them. */
 export const LOCK_MS = 2_000;
-export const STALLED_MS = 500;
-export const FAST = ['--lock-duration', `${LOCK_MS}ms`, '--stalled-interval', `${STALLED_MS}ms`];
+/** How often workers look for jobs of dead workers, at most. */
+export const STALLED_MS = LOCK_MS / 6;
+export const FAST = ['--lock-duration', `${LOCK_MS}ms`];
 /** Few experts fit, so that the workers move some for every job. */
 export const SMALL = ['--memory-budget', '20%', '--threads', '1', '--log-level', 'warn'];
 
-export type Who = 'redis' | 'worker' | 'server';
+type Who = 'worker' | 'server';
 
-export interface ClusterOptions {
+interface ClusterOptions {
   /** `sida worker` processes; with 0 the server runs jobs itself. */
   workers?: number;
   /** Further flags of each worker, and of the server. */
   workerFlags?: string[];
   serverFlags?: string[];
-  /** Starts a process, or all workers; `start` is called at once. */
+  /** Starts the server, or all workers; `start` is called at once. */
   around?: <T>(who: Who, start: () => Promise<T>) => Promise<T>;
   /** Gives the address at which server and workers reach Redis. */
   through?: (redis: RedisServer) => Promise<string>;
@@ -35,7 +36,7 @@ export class Cluster {
   readonly subject: Subject;
   readonly workers: WorkerProcess[];
   readonly golden: Question[];
-  readonly told: LedgerWatch;
+  readonly told: QueueWatch;
   readonly #workerFlags: string[];
   readonly #descriptors: number;
 
@@ -50,7 +51,7 @@ export class Cluster {
     this.subject = subject;
     this.workers = workers;
     this.golden = golden;
-    this.told = new LedgerWatch(redis.url);
+    this.told = new QueueWatch(redis.url);
     this.#workerFlags = workerFlags;
     this.#descriptors = Math.max(0, ...workers.map((worker) => footprint(worker.child.pid!).descriptors));
   }
@@ -59,7 +60,7 @@ export class Cluster {
     const { workers: count = 2, workerFlags = [], serverFlags = [], through } = options;
     const around = options.around ?? ((_who, start) => start());
     const golden = await goldenQuestions();
-    const redis = await around('redis', () => RedisServer.start());
+    const redis = await RedisServer.start();
     const url = (await through?.(redis)) ?? redis.url;
     const flags = ['--redis', url, '--model', MINI, ...SMALL, ...FAST, ...workerFlags];
     const workers = await around('worker', () =>
@@ -97,4 +98,21 @@ export class Cluster {
     await Promise.all([this.subject.stop(), ...this.workers.map((worker) => worker.stop())]);
     await this.redis.end();
   }
+}
+
+/** A fault that is done to a cluster, which must recover. */
+export function clusterFault(
+  what: string,
+  options: ClusterOptions,
+  run: (cluster: Cluster, report: FaultReport) => Promise<void>,
+): void {
+  fault(what, async (report) => {
+    const cluster = await Cluster.start(options);
+    try {
+      await run(cluster, report);
+      await cluster.recovered(report);
+    } finally {
+      await cluster.end();
+    }
+  });
 }

@@ -1,25 +1,28 @@
-// Entry of a process that is a crowd: each member holds a connection, sends to it again and again, and connects again
-// whenever it is closed. It is a process of its own, so that what it computes does not delay the clients that measure.
+// Entry of a process that is a crowd: each member connects, sends, holds the connection or leaves, and with `again`
+// connects again whenever the connection has ended. It is a process of its own, so that what it computes does not
+// delay the clients that measure.
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
 let connections = 0;
 
 function join(member, options) {
-  const { port, first, drip, everyMs, addresses } = options;
+  const { port, first, drip, everyMs, leaveMs, addresses, again } = options;
   const socket = connect({ host: '127.0.0.1', port, localAddress: addresses[member % addresses.length] });
-  const timer = setInterval(
-    () => socket.writable && !socket.connecting && socket.write(drip),
-    everyMs * (0.8 + (member % 40) / 100),
-  );
+  const timers = [];
+  if (drip !== undefined) {
+    const send = () => socket.writable && !socket.connecting && socket.write(drip);
+    timers.push(setInterval(send, everyMs * (0.8 + (member % 40) / 100)));
+  }
   socket.on('connect', () => {
     connections += 1;
     socket.write(first);
+    if (leaveMs !== undefined) timers.push(setTimeout(() => socket.destroy(), leaveMs));
   });
   socket.on('error', () => undefined).resume();
   socket.on('close', () => {
-    clearInterval(timer);
-    setTimeout(join, 200 + (member % 10) * 20, member, options);
+    for (const timer of timers) clearTimeout(timer);
+    if (again) setTimeout(join, 200 + (member % 10) * 20, member, options);
   });
 }
 

@@ -1,14 +1,14 @@
-/** One fault of the suite: a test that leaves a line and a row for the table, also when it fails. */
+/** One fault of the suite: a test that leaves a row for the table, also when it fails. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { it } from 'vitest';
 import { REPO } from '../support/server-process.js';
 
 /** Each run of the suite begins with this folder empty. */
-export const RESULTS = join(REPO, 'build', 'faults');
+const RESULTS = join(REPO, 'build', 'faults');
 
 /** A measured value and what it may be at most, or with `least` at least. */
-export interface Limit {
+interface Limit {
   what: string;
   value: number;
   limit: number;
@@ -29,19 +29,6 @@ export interface Quiet {
   times: number;
 }
 
-export interface FaultResult {
-  id: string;
-  fault: string;
-  /** Name of the file that runs it. */
-  file: string;
-  /** What was counted, in words. */
-  figures: string[];
-  limits: Limit[];
-  /** Nothing was lost, wrong or dead, and every asserted limit is met. */
-  passed: boolean;
-  seconds: number;
-}
-
 export interface FaultReport {
   /** A figure in words, such as `accepted 1019`. */
   note(figure: string): void;
@@ -53,69 +40,56 @@ export interface FaultReport {
    * bound above the aim makes both of them upper limits.
    */
   ratio(what: string, value: number, aim: number, bound: number, unit: string): void;
-  /**
-   * Of times: a busy machine may miss the limit, and only --strict makes that a failure. The ratio to `quiet` is
-   * asserted.
-   */
+  /** Of times: a busy machine may miss the limit. The ratio to `quiet` is asserted. */
   withinTime(what: string, value: number, limit: number, unit: 's' | 'ms', quiet: Quiet): void;
 }
 
-/** `id` as `F22`. */
-export function fault(id: string, what: string, run: (report: FaultReport) => Promise<void>): void {
-  it(`${id} ${what}`, async ({ task }) => {
-    const file = basename(task.file.name);
+export function fault(what: string, run: (report: FaultReport) => Promise<void>): void {
+  it(what, async ({ task }) => {
+    const file = basename(task.file.name, '.fault.ts');
     const figures: string[] = [];
     const limits: Limit[] = [];
     const started = performance.now();
-    let passed = false;
-    // A fault that runs out of time, or whose process dies, has this result.
-    leave({ id, fault: what, file, figures: ['did not end'], limits: [], passed, seconds: 0 });
-    const add = (limit: Omit<Limit, 'met'>) => {
-      const { value, least } = limit;
-      limits.push({ ...limit, met: least ? value >= limit.limit : value <= limit.limit });
+    const leave = (passed: boolean, told = figures) => {
+      const seconds = Math.round((performance.now() - started) / 100) / 10;
+      const result = { file, fault: what, figures: told, limits, passed, seconds };
+      mkdirSync(RESULTS, { recursive: true });
+      const name = `${file} ${what}`.replaceAll(/[^A-Za-z0-9]+/g, '-');
+      writeFileSync(join(RESULTS, `${name}.json`), `${JSON.stringify(result, null, 2)}\n`);
     };
+    const add = (name: string, value: number, limit: number, unit: string, least = false, asserted = true) =>
+      limits.push({
+        ...{ what: name, value, limit, unit, least, asserted },
+        met: least ? value >= limit : value <= limit,
+      });
+    const missed = () => limits.filter(({ asserted, met }) => asserted && !met);
+    let ended = false;
+    // A fault that runs out of time, or whose process dies, has this result.
+    leave(false, ['did not end']);
     try {
       await run({
         note: (figure) => figures.push(figure),
-        atMost: (name, value, limit, unit) =>
-          add({ what: name, value, limit, unit, least: false, asserted: true }),
-        atLeast: (name, value, limit, unit) =>
-          add({ what: name, value, limit, unit, least: true, asserted: true }),
+        atMost: add,
+        atLeast: (name, value, limit, unit) => add(name, value, limit, unit, true),
         ratio(name, value, aim, bound, unit) {
           const least = bound < aim;
           const reached = least ? value >= aim : value <= aim;
-          if (!reached) add({ what: `${name} (aim)`, value, limit: aim, unit, least, asserted: false });
-          add({ what: name, value, limit: reached ? aim : bound, unit, least, asserted: true });
+          if (!reached) add(`${name} (aim)`, value, aim, unit, least, false);
+          add(name, value, reached ? aim : bound, unit, least);
         },
         withinTime(name, value, limit, unit, quiet) {
-          add({ what: name, value, limit, unit, least: false, asserted: false });
-          const times = value / quiet.value;
-          add({
-            what: `of ${quiet.what}`,
-            value: times,
-            limit: quiet.times,
-            unit: '×',
-            least: false,
-            asserted: true,
-          });
+          add(name, value, limit, unit, false, false);
+          add(`of ${quiet.what}`, value / quiet.value, quiet.times, '×');
         },
       });
-      passed = limits.every(({ asserted, met }) => met || !asserted);
+      ended = true;
     } finally {
-      const seconds = Math.round((performance.now() - started) / 100) / 10;
-      leave({ id, fault: what, file, figures, limits, passed, seconds });
+      leave(ended && missed().length === 0);
     }
-    const missed = limits.filter(({ asserted, met }) => asserted && !met);
-    if (missed.length > 0) throw new Error(`missed: ${missed.map(inWords).join('; ')}`);
+    if (missed().length > 0) throw new Error(`missed: ${missed().map(inWords).join('; ')}`);
   });
 }
 
 function inWords({ what, value, least, limit, unit }: Limit): string {
   return `${what} ${value} ${unit}, where ${least ? 'at least' : 'at most'} ${limit} is allowed`;
-}
-
-function leave(result: FaultResult): void {
-  mkdirSync(RESULTS, { recursive: true });
-  const name = `${result.id} ${result.fault}`.replaceAll(/[^A-Za-z0-9]+/g, '-');
-  writeFileSync(join(RESULTS, `${name}.json`), `${JSON.stringify(result, null, 2)}\n`);
 }

@@ -15,33 +15,13 @@ export function essence(answer: { data?: unknown; choices?: unknown } | null | u
 }
 
 const SENTENCES = sst2().map(({ text }) => text);
+const classify = (input: string | string[]) =>
+  ({ type: 'classify', path: '/v1/classify', body: { task: 'sst2', input } }) as const;
+const complete = (prompt: string, more: object) =>
+  ({ type: 'completion', path: '/v1/completions', body: { prompt, ...more } }) as const;
 
-/** Single sentences, lists of them, and short completions. */
-function unanswered(): Omit<Question, 'right'>[] {
-  const classify = (input: string | string[]) =>
-    ({ type: 'classify', path: '/v1/classify', body: { task: 'sst2', input } }) as const;
-  const complete = (sentence: string) =>
-    ({
-      type: 'completion',
-      path: '/v1/completions',
-      body: {
-        prompt: `The film was <extra_id_0>. ${sentence}`,
-        max_tokens: 24,
-        logprobs: 1,
-        return_token_ids: true,
-      },
-    }) as const;
-  return [
-    ...SENTENCES.slice(0, 40).map(classify),
-    ...Array.from({ length: 8 }, (_, i) => classify(SENTENCES.slice(100 + 8 * i, 108 + 8 * i))),
-    ...SENTENCES.slice(200, 208).map(complete),
-  ];
-}
-
-/** Adds the answer of a server without faults, whose experts are all resident. */
-export async function answered<T extends Omit<Question, 'right'>>(
-  questions: T[],
-): Promise<(T & { right: string })[]> {
+/** The questions with the answers of a server without faults, whose experts are all resident. */
+async function answered(questions: Omit<Question, 'right'>[]): Promise<Question[]> {
   const server = await ServerProcess.start([
     '--model',
     MINI,
@@ -51,7 +31,7 @@ export async function answered<T extends Omit<Question, 'right'>>(
     'warn',
   ]);
   try {
-    const all: (T & { right: string })[] = [];
+    const all: Question[] = [];
     for (const question of questions) {
       const { status, body } = await server.post(question.path, question.body);
       if (status !== 200) throw new Error(`the oracle answered ${status}: ${JSON.stringify(body)}`);
@@ -63,6 +43,19 @@ export async function answered<T extends Omit<Question, 'right'>>(
   }
 }
 
+/** Single sentences, lists of them, and short completions. */
 export function goldenQuestions(): Promise<Question[]> {
-  return answered(unanswered());
+  const more = { max_tokens: 24, logprobs: 1, return_token_ids: true };
+  return answered([
+    ...SENTENCES.slice(0, 40).map(classify),
+    ...Array.from({ length: 8 }, (_, i) => classify(SENTENCES.slice(100 + 8 * i, 108 + 8 * i))),
+    ...SENTENCES.slice(200, 208).map((text) => complete(`The film was <extra_id_0>. ${text}`, more)),
+  ]);
+}
+
+/** Completions that take long. */
+export function longQuestions(count: number, max_tokens = 300): Promise<Question[]> {
+  return answered(
+    Array.from({ length: count }, (_, i) => complete(`${i} The film was <extra_id_0>.`, { max_tokens })),
+  );
 }

@@ -1,7 +1,8 @@
 /** Jobs of /v1/jobs that a fault follows one by one. */
 import { setTimeout as delay } from 'node:timers/promises';
+import { expect } from 'vitest';
 import { type Answer, ask } from '../support/http-client.js';
-import type { Question } from './golden.js';
+import { essence, type Question } from './golden.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: the job as the API tells it
 type Record = any;
@@ -29,6 +30,15 @@ export class KeptJobs {
       }),
     );
   }
+
+  /** As `ended`; each job has its right answer. */
+  async rightly(questions: Question[], port?: number, limitMs?: number): Promise<Record[]> {
+    const records = await this.ended(port, limitMs);
+    expect(records.map(({ status, answer }) => [status, essence(answer)])).toEqual(
+      questions.map(({ right }) => ['completed', right]),
+    );
+    return records;
+  }
 }
 
 export function keep(port: number, { type, body }: Question, key?: string): Promise<Answer> {
@@ -37,13 +47,13 @@ export function keep(port: number, { type, body }: Question, key?: string): Prom
 }
 
 /** All are accepted. */
-export async function keepAll({ port }: { port: number }, questions: Question[]): Promise<KeptJobs> {
-  const answers = await Promise.all(questions.map((question) => keep(port, question)));
+export async function keepAll(port: number, questions: Question[], key?: string): Promise<KeptJobs> {
+  const answers = await Promise.all(
+    questions.map((question, i) => keep(port, question, key && `${key}-${i}`)),
+  );
+  for (const { status, text } of answers) expect(status, text).toBe(202);
   return new KeptJobs(
     port,
-    answers.map(({ status, text, json }) => {
-      if (status !== 202) throw new Error(`not accepted: ${status} ${text}`);
-      return json.id;
-    }),
+    answers.map(({ json }) => json.id),
   );
 }

@@ -1,9 +1,9 @@
-// Ten minutes of load (SIDA_LOAD_MINUTES) on a server, Redis and two workers that are killed at random
-// (SIDA_LOAD_SEED).
+// Ten minutes of load (SIDA_LOAD_MINUTES) on a server, Redis and two workers that are killed and frozen at random
+// (SIDA_LOAD_SEED); each is brought back as a supervisor would.
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, vi } from 'vitest';
-import { Cluster } from './cluster.js';
-import { fault } from './fault.js';
-import { Kills } from './kills.js';
+import { randomFrom } from '../support/malformed-requests.js';
+import { type Cluster, clusterFault } from './cluster.js';
 import { aTimer } from './quiet.js';
 import { Traffic } from './traffic.js';
 
@@ -11,32 +11,73 @@ const MINUTES = Number(process.env.SIDA_LOAD_MINUTES ?? 10);
 const SEED = Number(process.env.SIDA_LOAD_SEED ?? Date.now() % 1_000_000);
 vi.setConfig({ testTimeout: (MINUTES + 6) * 60_000 });
 
+/** Until the time is over; each victim on its own, so that faults meet. Everything is up again when it resolves. */
+async function kill(cluster: Cluster): Promise<Map<string, number>> {
+  const { workers, redis } = cluster;
+  const counts = new Map<string, number>();
+  const count = (what: string) => counts.set(what, (counts.get(what) ?? 0) + 1);
+  const random = randomFrom(SEED);
+  const end = performance.now() + MINUTES * 60_000;
+  const some = (least: number, most: number) => 1000 * (least + (most - least) * random());
+  const repeat = async (least: number, most: number, act: () => Promise<void>) => {
+    for (;;) {
+      const pauseMs = some(least, most);
+      if (performance.now() + pauseMs > end) return;
+      await delay(pauseMs);
+      await act();
+    }
+  };
+  const onWorker = async (at: number) => {
+    const worker = workers[at]!;
+    const [engine] = worker.enginePids();
+    const draw = random();
+    if (draw < 0.4) {
+      count('workers killed');
+      await worker.kill();
+      await cluster.replace(at);
+    } else if (draw >= 0.8) {
+      count('workers frozen');
+      worker.child.kill('SIGSTOP');
+      await delay(some(1, 8));
+      worker.child.kill('SIGCONT');
+    } else if (engine !== undefined) {
+      count('engines killed');
+      process.kill(engine, 'SIGKILL');
+    }
+  };
+  const onRedis = async () => {
+    const draw = random();
+    if (draw < 0.35) {
+      count('Redis frozen');
+      redis.freeze();
+    } else {
+      count(draw < 0.8 ? 'Redis killed' : 'Redis ended');
+      await redis.down(draw < 0.8 ? 'SIGKILL' : 'SIGTERM');
+    }
+    await delay(some(0.2, 6));
+    if (draw < 0.35) redis.thaw();
+    else await redis.up();
+  };
+  await Promise.all([...workers.map((_, at) => repeat(4, 16, () => onWorker(at))), repeat(8, 30, onRedis)]);
+  return counts;
+}
+
 // A job that met `--attempts` kills is given up, and rightly so; here so many of them come that some job would.
 const ATTEMPTS = ['--attempts', '20'];
+const options = { workerFlags: ATTEMPTS, serverFlags: [...ATTEMPTS, '--deadline', '120s'] };
 
-fault('load', 'workers, engines and Redis killed at random under load', async (report) => {
-  report.note(`${MINUTES} minutes`);
-  report.note(`seed ${SEED}`);
-  const cluster = await Cluster.start({
-    workerFlags: ATTEMPTS,
-    serverFlags: [...ATTEMPTS, '--deadline', '120s'],
+clusterFault('workers, engines and Redis killed at random under load', options, async (cluster, report) => {
+  report.note(`${MINUTES} minutes, seed ${SEED}`);
+  const { subject, golden } = cluster;
+  await Traffic.around({ port: subject.port, golden, seed: SEED, pauseMs: 150 }, async (traffic) => {
+    const counts = await kill(cluster);
+    await traffic.stop();
+    traffic.tell(report);
+    for (const [what, count] of counts) report.note(`${count} ${what}`);
+    expect(counts.size, 'kinds of kills').toBeGreaterThan(0);
+    const timer = await aTimer(40);
+    report.withinTime('longest without an answer', traffic.longestGapMs / 1000, 25, 's', timer);
+    report.withinTime('slowest refusal', traffic.slowestRefusalMs / 1000, 1.1, 's', { ...timer, times: 2 });
   });
-  try {
-    const { subject, golden } = cluster;
-    const kills = new Kills(cluster, SEED, 60 * MINUTES);
-    await Traffic.around({ port: subject.port, golden, seed: SEED, pauseMs: 150 }, async (traffic) => {
-      await kills.run();
-      await traffic.stop();
-      traffic.tell(report);
-      const timer = await aTimer(40);
-      report.withinTime('longest without an answer', traffic.longestGapMs / 1000, 25, 's', timer);
-      report.withinTime('slowest refusal', traffic.slowestRefusalMs / 1000, 1.1, 's', { ...timer, times: 2 });
-    });
-    for (const [what, count] of kills.counts) report.note(`${count} ${what}`);
-    report.note(`${cluster.told.repeated('running')} jobs taken again`);
-    expect(kills.counts.size, 'kinds of kills').toBeGreaterThan(0);
-    await cluster.recovered(report);
-  } finally {
-    await cluster.end();
-  }
+  report.note(`${cluster.told.repeated('running')} jobs taken again`);
 });

@@ -1,25 +1,31 @@
 /*
- * Preloaded into the server to make its files and its memory fail. The test decides by a file that both map:
- * int32 read fault, int32 matching reads to let pass, int32 reads that failed, int32 allocation to fail (1: the next; 0: none),
- * int32 allocations that failed, and from byte 64 on what the path of a failing file contains.
+ * Preloaded into a process to make its files and its memory fail, and to set its wall clock forward or back. The test
+ * decides by a file that both map: int32 read fault, int32 matching reads to let pass, int32 reads that failed, int32
+ * allocation to fail (1: the next; 0: none), int32 allocations that failed, from byte 24 on int64 seconds of the wall
+ * clock, and from byte 64 on what the path of a failing file contains. Monotonic clocks go on as they are.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { kNone, kError, kShort, kEnd };
 
 struct Control {
   atomic_int fault, pass, failed, allocation, allocations_failed;
-  char padding[44];
+  _Alignas(8) _Atomic int64_t seconds;
+  char padding[32];
   char match[192];
 };
 
@@ -104,4 +110,27 @@ void* mmap(void* address, size_t bytes, int protection, int flags, int fd, off_t
     return MAP_FAILED;
   }
   return REAL(mmap)(address, bytes, protection, flags, fd, offset);
+}
+
+int clock_gettime(clockid_t clock, struct timespec* out) {
+  const int result = (int)syscall(SYS_clock_gettime, clock, out);
+  const int wall = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
+  if (result == 0 && wall && control != NULL) out->tv_sec += atomic_load(&control->seconds);
+  return result;
+}
+
+int gettimeofday(struct timeval* restrict out, void* restrict zone) {
+  (void)zone;
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  out->tv_sec = now.tv_sec;
+  out->tv_usec = now.tv_nsec / 1000;
+  return 0;
+}
+
+time_t time(time_t* out) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (out != NULL) *out = now.tv_sec;
+  return now.tv_sec;
 }

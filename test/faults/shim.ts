@@ -1,38 +1,50 @@
-/**
- * Makes files and memory of a server fail: a library preloaded into it, built from shim.c, and the file that steers
- * it.
- */
+/** Libraries that are preloaded into a server: one that makes its files, memory and clock fail, and what steers it. */
+import { execFileSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { buildPreload, withEnvironment } from './preload.js';
 
 const FAULTS = { none: 0, error: 1, short: 2, end: 3 } as const;
+const SECONDS_AT = 24;
 const MATCH_AT = 64;
 
+/** Builds the C file `source` of this folder as the library `out`. */
+export function buildPreload(source: string, out: string): void {
+  const path = join(import.meta.dirname, source);
+  execFileSync('cc', ['-shared', '-fPIC', '-O1', '-o', out, path, '-ldl']);
+}
+
+/** Processes that start within `start`, and their children, are preloaded with `library` and get these variables. */
+export async function preloaded<T>(
+  library: string,
+  variables: { [name: string]: string },
+  start: () => T | Promise<T>,
+): Promise<T> {
+  const all = { LD_PRELOAD: library, ...variables };
+  Object.assign(process.env, all);
+  try {
+    return await start();
+  } finally {
+    for (const name of Object.keys(all)) delete process.env[name];
+  }
+}
+
 export class FaultShim {
-  readonly #directory: string;
+  readonly #directory = mkdtempSync(join(tmpdir(), 'sida-shim-'));
+  readonly #library = join(this.#directory, 'shim.so');
+  readonly #path = join(this.#directory, 'control');
   readonly #control: number;
+  #seconds = 0;
 
-  private constructor(directory: string) {
-    this.#directory = directory;
-    const path = join(directory, 'control');
-    writeFileSync(path, Buffer.alloc(4096));
-    this.#control = openSync(path, 'r+');
+  constructor() {
+    buildPreload('shim.c', this.#library);
+    writeFileSync(this.#path, Buffer.alloc(4096));
+    this.#control = openSync(this.#path, 'r+');
   }
 
-  /** Undefined, and said so, where there is no compiler. */
-  static build(): FaultShim | undefined {
-    const directory = mkdtempSync(join(tmpdir(), 'sida-shim-'));
-    if (buildPreload('shim.c', join(directory, 'shim.so'))) return new FaultShim(directory);
-    rmSync(directory, { recursive: true });
-    return undefined;
-  }
-
-  /** Processes that start within `start` are preloaded, and their children. */
+  /** Processes that start within `start` are steered, and their children. */
   during<T>(start: () => T | Promise<T>): Promise<T> {
-    const control = { SIDA_FAULT_CONTROL: join(this.#directory, 'control') };
-    return withEnvironment({ LD_PRELOAD: join(this.#directory, 'shim.so'), ...control }, start);
+    return preloaded(this.#library, { SIDA_FAULT_CONTROL: this.#path }, start);
   }
 
   /** From now on reads of files whose path contains `match` fail, but for the first `pass`. */
@@ -62,6 +74,14 @@ export class FaultShim {
 
   get failedAllocations(): number {
     return this.#get(4);
+  }
+
+  /** Sets the wall clock forward, or back with a negative number. */
+  jump(seconds: number): void {
+    this.#seconds += seconds;
+    const bytes = Buffer.alloc(8);
+    bytes.writeBigInt64LE(BigInt(this.#seconds));
+    writeSync(this.#control, bytes, 0, 8, SECONDS_AT);
   }
 
   remove(): void {

@@ -10,9 +10,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { type Answer, type Asked, ask, raw } from '../support/http-client.js';
 import { type Metric, MINI, metricsIn, REPO, ServerProcess, sst2 } from '../support/server-process.js';
-import type { FaultReport } from './fault.js';
+import { type FaultReport, fault } from './fault.js';
 
-const MIB = 1024 ** 2;
+export const MIB = 1024 ** 2;
 /** So often are the good requests sent before the baseline is taken: a fresh heap grows at anything. */
 const WARM_UP = 20;
 const BACK_MS = 30_000;
@@ -66,7 +66,7 @@ const SAMPLES = {
   },
 } satisfies Record<string, Sample>;
 
-interface SubjectOptions {
+export interface SubjectOptions {
   sample?: keyof typeof SAMPLES;
   /** Another path of the sample's model. */
   model?: string;
@@ -107,16 +107,11 @@ export class Subject {
   }
 
   get port(): number {
-    return Number(new URL(this.server.url).port);
+    return this.server.port;
   }
 
   ask(path: string, { headers, ...asked }: Asked = {}): Promise<Answer> {
     return ask(this.port, path, { ...asked, headers: { ...this.#headers, ...headers } });
-  }
-
-  /** Without the subject's own headers. */
-  askBare(path: string, asked?: Asked): Promise<Answer> {
-    return ask(this.port, path, asked);
   }
 
   raw(bytes: string | Buffer, limitMs?: number): Promise<string> {
@@ -213,6 +208,23 @@ export class Subject {
   async stop(): Promise<void> {
     expect(await this.server.stop()).toBe(0);
   }
+}
+
+/** A fault that is done to one server, which must recover. `args` are flags beside the model and the budget. */
+export function serverFault(
+  what: string,
+  { args = [], ...options }: SubjectOptions & { args?: string[] },
+  run: (subject: Subject, report: FaultReport) => Promise<void>,
+): void {
+  fault(what, async (report) => {
+    const subject = await Subject.startWith(options, ...args);
+    try {
+      await run(subject, report);
+      await subject.recovered(report);
+    } finally {
+      await subject.stop();
+    }
+  });
 }
 
 /** As it stands, garbage and all. */

@@ -21,7 +21,7 @@ it('has a fixture of every family', () => {
     }
     return JSON.parse(readFileSync(join(directory, 'config.json'), 'utf8')).model_type.replace('-', '_');
   });
-  const sources = readdirSync(join(REPO, 'native/src/model/families'), { withFileTypes: true });
+  const sources = readdirSync(join(REPO, 'native/src/spec/families'), { withFileTypes: true });
   const families = sources.filter((entry) => entry.isDirectory()).map(({ name }) => name);
   expect([...new Set(types)].sort()).toEqual(families.sort());
 });

@@ -1,49 +1,14 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { afterAll, describe, expect, it } from 'vitest';
-import { convertCheckpoint } from '../../src/checkpoint/converter.js';
-import { loadAddon } from '../../src/native/addon.js';
-
-const REPO = join(import.meta.dirname, '../..');
-const MINI = join(REPO, 'models/switch-mini');
-const root = mkdtempSync(join(tmpdir(), 'sida-addon-'));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
+import { describe, expect, it } from 'vitest';
+import { addon, MINI, NO_TIERS, openEngine, packOf, passOf, REPO, root, thrown } from './fixture.js';
 
 const limits = { maxBatchTokens: 256, kvTokens: 512, threads: 2 };
-const packed = convertCheckpoint({ model: MINI, out: join(root, 'pack'), experts: 'auto', dense: 'auto' });
-
-async function open(budgetBytes?: number) {
-  const addon = loadAddon();
-  const { pack } = await packed;
-  const plan = addon.planMemory({ pack }, limits);
-  return new addon.Engine({
-    pack,
-    hostBudgetBytes: 0,
-    linkBandwidth: 0,
-    linkLatency: 0,
-    ...limits,
-    budgetBytes: budgetBytes ?? plan.resident,
-  });
-}
-
-function thrown(body: () => unknown): { code?: string; message: string; details?: Record<string, number> } {
-  try {
-    body();
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error('nothing was thrown');
-}
-
-const encode = (ids: number[], context = 1) => ({
-  stack: 0,
-  sequences: Int32Array.of(context),
-  offsets: Int32Array.of(0, ids.length),
-  tokens: Int32Array.from(ids),
-});
+const pack = await packOf(MINI);
+const open = (budgetBytes?: number) =>
+  openEngine(pack, limits, 1, budgetBytes === undefined ? {} : { budgetBytes });
 
 describe('loading', () => {
   it('fails with the paths, their faults and the command to run', () => {
@@ -73,142 +38,94 @@ describe('loading', () => {
         require('node:worker_threads').parentPort.postMessage(loadAddon().cpuFeatures().isa))`,
       { eval: true },
     );
-    expect(await new Promise((resolve) => worker.once('message', resolve))).toBe(
-      loadAddon().cpuFeatures().isa,
-    );
+    expect(await new Promise((resolve) => worker.once('message', resolve))).toBe(addon.cpuFeatures().isa);
     await worker.terminate();
   });
 
   it('reports the absence of CUDA without an error', () => {
-    const { devices, device, message } = loadAddon().cuda();
+    const { devices, device, message } = addon.cuda();
     expect(message === '').toBe(devices > 0);
     expect(device === undefined).toBe(devices === 0);
   });
 
-  it('refuses a missing device with the reason', async ({ skip }) => {
-    const addon = loadAddon();
+  it('refuses a missing device with the reason', ({ skip }) => {
     if (addon.cuda().devices > 0) skip('this machine has a CUDA device');
-    const { pack } = await packed;
-    const limits = { maxBatchTokens: 64, kvTokens: 64, threads: 1, device: 'cuda' } as const;
-    const open = () =>
-      new addon.Engine({
-        pack,
-        budgetBytes: 2 ** 30,
-        hostBudgetBytes: 0,
-        linkBandwidth: 0,
-        linkLatency: 0,
-        ...limits,
-      });
-    expect(open).toThrow(
-      expect.objectContaining({
-        code: 'device_unavailable',
-        message: expect.stringMatching(/no cuda device: ./),
-      }),
-    );
+    expect(
+      thrown(() => openEngine(pack, { ...limits, device: 'cuda' }, 1, { budgetBytes: 2 ** 30 })),
+    ).toMatchObject({
+      code: 'device_unavailable',
+      message: expect.stringMatching(/no cuda device: ./),
+    });
   });
 });
 
 describe('the budget', () => {
-  it('is refused below the smallest workable one, with the bytes needed', async () => {
-    const { pack } = await packed;
-    const { smallest } = loadAddon().planMemory({ pack }, limits);
-    const error = await open(smallest - 1).then(
-      () => undefined,
-      (e) => e,
-    );
+  it('is planned to the byte, and refused below the smallest workable one with the bytes needed', () => {
+    const { smallest } = addon.planMemory({ pack }, limits);
+    const error = thrown(() => open(smallest - 1));
     expect(error.code).toBe('budget_too_small');
-    expect(error.details.needed_bytes).toBe(smallest);
+    expect(error.details).toMatchObject({ needed_bytes: smallest });
     expect(error.message).toContain(String(smallest));
-    const engine = await open(smallest);
-    expect(engine.usage().slots).toBe(1);
-    expect(engine.usage().peakBytes).toBeLessThanOrEqual(smallest);
-    engine.close();
-  });
-
-  it('is planned to the byte', async () => {
-    const engine = await open();
+    const least = open(smallest);
+    expect(least.usage().slots).toBe(1);
+    expect(least.usage().peakBytes).toBeLessThanOrEqual(smallest);
+    least.close();
+    const engine = open();
     expect(engine.usage().usedBytes).toBe(engine.plan.resident);
     engine.close();
   });
 });
 
 describe('runBatch', () => {
-  it('refuses malformed batches with the numbers and stays usable', async () => {
-    const engine = await open();
+  it('refuses malformed batches with the numbers and stays usable', () => {
+    const engine = open();
     const run = (batch: object) => engine.runBatch(batch as never, null);
-    expect(thrown(() => run(encode([8000]))).message).toMatch(/token id 8000 .* vocabulary of 8000/);
-    expect(thrown(() => run(encode([-1]))).code).toBe('invalid_request');
-    expect(thrown(() => run(encode(Array(257).fill(5)))).message).toMatch(
+    expect(thrown(() => run(passOf([8000]))).message).toMatch(/token id 8000 .* vocabulary of 8000/);
+    expect(thrown(() => run(passOf([-1]))).code).toBe('invalid_request');
+    expect(thrown(() => run(passOf(Array(257).fill(5)))).message).toMatch(
       /257 tokens exceed the limit of 256/,
     );
-    expect(thrown(() => run({ ...encode([1, 2]), offsets: Int32Array.of(0, 3) })).message).toMatch(
+    expect(thrown(() => run({ ...passOf([1, 2]), offsets: Int32Array.of(0, 3) })).message).toMatch(
       /2 tokens/,
     );
-    expect(thrown(() => run({ ...encode([1]), stack: 1, parents: Int32Array.of(9) })).message).toMatch(
+    expect(thrown(() => run({ ...passOf([1]), stack: 1, parents: Int32Array.of(9) })).message).toMatch(
       /no sequence 9, the parent of sequence 1/,
     );
-    expect(thrown(() => run({ ...encode([1]), stack: 1 })).message).toMatch(/sequence 1 needs a parent/);
-    expect(thrown(() => run({ ...encode([1]), stack: 2 })).message).toMatch(/stack 2 of 2/);
+    expect(thrown(() => run({ ...passOf([1]), stack: 1 })).message).toMatch(/sequence 1 needs a parent/);
+    expect(thrown(() => run({ ...passOf([1]), stack: 2 })).message).toMatch(/stack 2 of 2/);
     const keys = new Float64Array(engine.plan.experts);
     const plan = { keys, keysAfter: keys, loads: new Uint32Array(), expendable: 0, newestFirst: false };
-    const planned = (more: object) => thrown(() => engine.runBatch(encode([1]), { ...plan, ...more }));
+    const planned = (more: object) => thrown(() => engine.runBatch(passOf([1]), { ...plan, ...more }));
     expect(planned({ keys: keys.subarray(1) }).message).toMatch(/255 and 256 keys for 256 experts/);
     expect(planned({ loads: Uint32Array.of(256) }).message).toMatch(/expert 256 of 256/);
     expect(planned({ keys: new Float32Array(256) }).code).toBe('invalid_request');
-    run(encode([5, 6, 7]));
-    expect(thrown(() => run(encode([5, 6, 7]))).message).toMatch(/sequence 1 exists/);
+    run(passOf([5, 6, 7]));
+    expect(thrown(() => run(passOf([5, 6, 7]))).message).toMatch(/sequence 1 exists/);
     engine.checkIntegrity();
     engine.close();
     expect(thrown(() => engine.usage()).message).toMatch(/closed/);
   });
 
-  it('frees KV pages, also after errors', async () => {
-    const engine = await open();
+  it('frees KV pages, also after errors', () => {
+    const engine = open();
     const pages = engine.usage().kvPages;
-    engine.runBatch(encode(Array(200).fill(5), 1), null);
-    engine.runBatch(encode(Array(200).fill(5), 2), null);
-    const full = thrown(() => engine.runBatch(encode(Array(200).fill(5), 3), null));
+    engine.runBatch(passOf(Array(200).fill(5), 1), null);
+    engine.runBatch(passOf(Array(200).fill(5), 2), null);
+    const full = thrown(() => engine.runBatch(passOf(Array(200).fill(5), 3), null));
     expect(full.code).toBe('cannot_run');
     expect(full.details).toMatchObject({ pages, needed_pages: 13 });
     engine.releaseSequences(Int32Array.of(1, 2, 3, 99));
     expect(engine.usage().kvPagesFree).toBe(pages);
     engine.close();
   });
-
-  it('gives each sequence the same bits alone and in a batch', async () => {
-    const engine = await open();
-    const inputs = [[5, 6, 7, 1], Array.from({ length: 50 }, (_, i) => 10 + i), [1000, 1]];
-    const alone = inputs.map(
-      (ids, i) => engine.runBatch({ ...encode(ids, i + 1), hiddenStates: true }, null).hiddenStates!,
-    );
-    engine.releaseSequences(Int32Array.of(1, 2, 3));
-    const offsets = [0];
-    for (const ids of inputs) offsets.push(offsets.at(-1)! + ids.length);
-    const together = engine.runBatch(
-      {
-        stack: 0,
-        sequences: Int32Array.of(1, 2, 3),
-        offsets: Int32Array.from(offsets),
-        tokens: Int32Array.from(inputs.flat()),
-        hiddenStates: true,
-      },
-      null,
-    ).hiddenStates!;
-    const d = engine.shape.width;
-    inputs.forEach((_, i) => {
-      expect(together.subarray(offsets[i]! * d, offsets[i + 1]! * d)).toEqual(alone[i]);
-    });
-    engine.close();
-  });
 });
 
 describe('pins', () => {
-  it('keep an expert resident, and are refused when no slot would stay free for others', async () => {
-    const { pack } = await packed;
-    const { smallest, slot } = loadAddon().planMemory({ pack }, limits);
-    const engine = await open(smallest + slot);
+  it('keep an expert resident, and are refused when no slot would stay free for others', () => {
+    const { smallest, slot } = addon.planMemory({ pack }, limits);
+    const engine = open(smallest + slot);
     engine.pin(Uint32Array.of(200), true);
-    engine.runBatch(encode(Array.from({ length: 60 }, (_, i) => 20 + i)), null);
+    engine.runBatch(passOf(Array.from({ length: 60 }, (_, i) => 20 + i)), null);
     expect(engine.residency().state[200]).toBe(2);
     expect(thrown(() => engine.pin(Uint32Array.of(3), true)).code).toBe('cannot_run');
     expect(thrown(() => engine.setBudget(smallest)).code).toBe('cannot_run');
@@ -221,26 +138,25 @@ describe('pins', () => {
 });
 
 describe('misuse', () => {
-  it('refuses arrays of another type or length, and invalid stacks and numbers', async () => {
-    const engine = await open();
+  it('refuses arrays of another type or length, and invalid stacks and numbers', () => {
+    const engine = open();
     const run = (batch: object) => thrown(() => engine.runBatch(batch as never, null));
-    expect(run({ ...encode([5]), tokens: Uint8Array.of(5) }).message).toMatch(/"tokens"/);
-    expect(run({ ...encode([5]), offsets: Float64Array.of(0, 1) }).code).toBe('invalid_request');
-    expect(run({ ...encode([5]), stack: 'zzz' }).message).toMatch(/"stack"/);
+    expect(run({ ...passOf([5]), tokens: Uint8Array.of(5) }).message).toMatch(/"tokens"/);
+    expect(run({ ...passOf([5]), offsets: Float64Array.of(0, 1) }).code).toBe('invalid_request');
+    expect(run({ ...passOf([5]), stack: 'zzz' }).message).toMatch(/"stack"/);
     const queries = { rows: Int32Array.of(0), tokens: Int32Array.of(1, 2) };
-    expect(run({ ...encode([5]), queries }).message).toMatch(/"tokens" to have 1 elements, found 2/);
+    expect(run({ ...passOf([5]), queries }).message).toMatch(/"tokens" to have 1 elements, found 2/);
     const picks = { rows: Int32Array.of(0) };
-    expect(run({ ...encode([5]), picks }).message).toMatch(/only the last stack has logits/);
+    expect(run({ ...passOf([5]), picks }).message).toMatch(/only the last stack has logits/);
     expect(thrown(() => engine.releaseSequences(new Uint8Array(3) as never)).code).toBe('invalid_request');
     for (const bytes of [Number.NaN, -1, undefined]) {
       expect(thrown(() => engine.setBudget(bytes as never)).message).toMatch(/bytes/);
     }
     engine.close();
-    await expect(open(Number.NaN)).rejects.toThrow(/budgetBytes/);
+    expect(() => open(Number.NaN)).toThrow(/budgetBytes/);
   });
 
-  it('refuses experts that do not exist in a conversion', async () => {
-    const addon = loadAddon();
+  it('refuses experts that do not exist in a conversion', () => {
     const writer = new addon.PackWriter({
       checkpoint: MINI,
       out: root,
@@ -253,13 +169,12 @@ describe('misuse', () => {
     expect(thrown(() => writer.writeExperts(0, 1)).message).toMatch(/closed/);
   });
 
-  it('ends a process without a core dump while its engine loads experts', async () => {
-    const { pack } = await packed;
+  it('ends a process without a core dump while its engine loads experts', () => {
     const script = `import('${REPO}/dist/native/addon.js').then(({ loadAddon }) => {
       const addon = loadAddon();
       const limits = ${JSON.stringify(limits)};
       const { smallest } = addon.planMemory({ pack: '${pack}' }, limits);
-      const engine = new addon.Engine({ pack: '${pack}', budgetBytes: smallest, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, ...limits });
+      const engine = new addon.Engine({ pack: '${pack}', budgetBytes: smallest, ...${JSON.stringify(NO_TIERS)}, ...limits });
       const keys = Float64Array.from({ length: 256 }, (_, id) => id);
       const plan = { keys, keysAfter: keys, loads: Uint32Array.from(keys), expendable: 0, newestFirst: false };
       engine.runBatch({ stack: 0, sequences: Int32Array.of(1), offsets: Int32Array.of(0, 2), tokens: Int32Array.of(5, 6) }, plan);

@@ -1,52 +1,23 @@
 // Compares the addon with its TypeScript types, which the compiler cannot check: the exported names, the members of
 // classes, the fields of results, the fields that it reads from arguments, and the values of enumerations.
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brotliDecompressSync } from 'node:zlib';
-import { afterAll, describe, expect, it } from 'vitest';
-import { convertCheckpoint } from '../../src/checkpoint/converter.js';
-import type { Engine, EngineOptions } from '../../src/native/addon-types.js';
+import { describe, expect, it } from 'vitest';
 import * as types from '../../src/native/addon-types.js';
 import { THREAD_OPS } from '../../src/profile/thread-events.js';
 import { Interfaces, watched } from '../support/interfaces.js';
-import {
-  addon,
-  embedding,
-  fresh,
-  savedPredictor,
-  settings,
-  shape,
-  task,
-  thrown,
-} from './predictor-fixture.js';
+import { addon, fresh, MINI, NO_TIERS, openEngine, packOf, passOf, REPO, root, thrown } from './fixture.js';
+import { embedding, savedPredictor, settings, shape, task } from './predictor-fixture.js';
 
-const REPO = join(import.meta.dirname, '../..');
-const MINI = join(REPO, 'models/switch-mini');
 const FILES = ['addon', 'engine', 'gguf', 'pack', 'predictor', 'profile', 'store'];
 const sources = FILES.map((name) => readFileSync(join(REPO, `src/native/${name}-types.ts`), 'utf8'));
 const declared = new Interfaces(sources, types);
 
-const root = mkdtempSync(join(tmpdir(), 'sida-contract-'));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
-const packed = convertCheckpoint({ model: MINI, out: join(root, 'pack'), experts: 'auto', dense: 'auto' });
-
+const pack = await packOf(MINI);
 const LIMITS = { maxBatchTokens: 64, kvTokens: 128, threads: 1 };
 const BF16 = { dtype: 'bf16' as const };
-
-async function openEngine(more: Partial<EngineOptions> = {}): Promise<Engine> {
-  const { pack } = await packed;
-  const budgetBytes = addon.planMemory({ pack }, LIMITS).resident;
-  const link = { hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0 };
-  return new addon.Engine({ pack, budgetBytes, ...link, ...LIMITS, ...more });
-}
-
-const BATCH = {
-  stack: 0,
-  sequences: Int32Array.of(1),
-  offsets: Int32Array.of(0, 2),
-  tokens: Int32Array.of(5, 6),
-};
+const BATCH = passOf([5, 6]);
 
 const names = (type: string) => declared.members(type).map(({ name }) => name);
 const sorted = (all: Iterable<string>) => [...all].sort();
@@ -83,8 +54,7 @@ describe('the exports of the addon', () => {
 });
 
 describe('the results of the addon', () => {
-  it('match the types of its functions', async () => {
-    const { pack } = await packed;
+  it('match the types of its functions', () => {
     const file = join(MINI, 'model.safetensors');
     const gguf = join(root, 'olmoe.gguf');
     writeFileSync(gguf, brotliDecompressSync(readFileSync(join(REPO, 'test/fixtures/gguf/olmoe.gguf.br'))));
@@ -109,8 +79,8 @@ describe('the results of the addon', () => {
     }
   });
 
-  it('match the types of an engine', async () => {
-    const engine = await openEngine();
+  it('match the types of an engine', () => {
+    const engine = openEngine(pack, LIMITS);
     const run = engine.runBatch({ ...BATCH, hiddenStates: true, routerLogits: true }, null);
     const rows = Int32Array.of(0);
     const decode = {
@@ -155,8 +125,7 @@ describe('the results of the addon', () => {
     }
   });
 
-  it('match the types of packs, predictors and profiles', async () => {
-    const { pack } = await packed;
+  it('match the types of packs, predictors and profiles', () => {
     const writer = new addon.PackWriter({ checkpoint: MINI, out: fresh(), experts: BF16, dense: BF16 });
     const verifier = new addon.PackVerifier({ checkpoint: MINI, pack });
     const trainer = new addon.PredictorTrainer({ embedding, settings, shape, seed: 1 });
@@ -186,19 +155,18 @@ function asked<T extends object>(object: T, call: (watching: T) => unknown): str
 }
 
 describe('the fields that the addon reads', () => {
-  it('match the type of the options of an engine', async () => {
-    const { pack } = await packed;
+  it('match the type of the options of an engine', () => {
     const limits = asked(LIMITS, (watching) => addon.planMemory({ pack }, watching));
     expect(limits).toEqual(sorted(names('BatchLimits')));
     const { resident: budgetBytes } = addon.planMemory({ pack }, LIMITS);
-    const options = { pack, budgetBytes, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, ...LIMITS };
+    const options = { pack, budgetBytes, ...NO_TIERS, ...LIMITS };
     expect(asked(options, (watching) => new addon.Engine(watching).close())).toEqual(
       sorted(names('EngineOptions')),
     );
   });
 
-  it('match the types of a batch, its routing and its plan', async () => {
-    const engine = await openEngine();
+  it('match the types of a batch, its routing and its plan', () => {
+    const engine = openEngine(pack, LIMITS);
     expect(asked(BATCH, (batch) => engine.runBatch(batch, null))).toEqual(sorted(names('NativeBatch')));
     const entries = 2 * BATCH.tokens.length;
     const routing = { experts: new Uint16Array(entries), alpha: new Float32Array(entries), k: 1 };
@@ -249,7 +217,7 @@ describe('the fields that the addon reads', () => {
     expect(asked(plan, (watching) => store.startPass(watching))).toEqual(sorted(names('ResidencyPlan')));
   });
 
-  it('match the types of the options of packs and predictors', async () => {
+  it('match the types of the options of packs and predictors', () => {
     const pack = { checkpoint: MINI, out: fresh(), experts: BF16, dense: BF16 };
     const stripes = { count: 2, stamp: 'stamp' };
     const directory = savedPredictor();
@@ -276,8 +244,7 @@ describe('the fields that the addon reads', () => {
     expect(opened).toHaveLength(options.match(/\w+\??:/g)!.length - 1);
   });
 
-  it('take the values that the types allow, which the refusal of another value lists', async () => {
-    const { pack } = await packed;
+  it('take the values that the types allow, which the refusal of another value lists', () => {
     const plan = (more: object) => addon.planMemory({ pack }, { ...LIMITS, ...more });
     const trained = (distillation: string) =>
       new addon.PredictorTrainer({

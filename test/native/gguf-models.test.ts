@@ -1,19 +1,16 @@
 // A GGUF file gives the model of the Hugging Face checkpoint that it was written from: the same packed bytes and the
 // same logits, for each family, and for the forms in which converters have written it. The public package wrote the
 // files (test/fixtures/gguf).
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brotliDecompressSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { convertCheckpoint } from '../../src/checkpoint/converter.js';
 import { verifyWeights } from '../../src/checkpoint/verify-weights.js';
-import { loadAddon } from '../../src/native/addon.js';
 import type { PackFormats } from '../../src/native/addon-types.js';
+import { addon, fresh, openEngine, passOf, root } from './fixture.js';
 
 const FIXTURES = join(import.meta.dirname, '../fixtures/gguf');
-const root = mkdtempSync(join(tmpdir(), 'sida-gguf-'));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 const FAMILIES = readdirSync(FIXTURES)
   .filter((name) => name.endsWith('.config.json'))
@@ -35,33 +32,21 @@ beforeAll(() => {
 });
 
 const TOKENS = Int32Array.from({ length: 40 }, (_, i) => 3 + ((i * 7) % 45));
-let packs = 0;
 
 /** The packed bytes of a model, and its logits after each token. */
 async function packed(model: string, formats: PackFormats) {
-  const { pack } = await convertCheckpoint({ model, out: join(root, `pack-${packs++}`), ...formats });
-  const addon = loadAddon();
-  const limits = { maxBatchTokens: 64, kvTokens: 128, threads: 1 };
-  const { resident } = addon.planMemory({ pack }, limits);
-  const store = { budgetBytes: resident, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0 };
-  const engine = new addon.Engine({ pack, ...store, ...limits });
-  try {
-    const batch = {
-      stack: 0,
-      sequences: Int32Array.of(1),
-      offsets: Int32Array.of(0, TOKENS.length),
-      tokens: TOKENS,
-      logitRows: Int32Array.from(TOKENS.keys()),
-    };
-    const { logits } = engine.runBatch(batch, null);
-    const bytes = (name: string) => readFileSync(join(pack, name));
-    return {
-      dense: bytes('dense.sida'),
-      experts: bytes('experts.sida'),
-      logits: Buffer.from(logits!.buffer),
-    };
-  } finally {
-    engine.close();
+  const { pack } = await convertCheckpoint({ model, out: join(fresh(), 'pack'), ...formats });
+  const engine = openEngine(pack, { maxBatchTokens: 64, kvTokens: 128, threads: 1 });
+  const { logits } = engine.runBatch(passOf(TOKENS, 1, { logitRows: Int32Array.from(TOKENS.keys()) }), null);
+  engine.close();
+  const bytes = (name: string) => readFileSync(join(pack, name));
+  return { dense: bytes('dense.sida'), experts: bytes('experts.sida'), logits: Buffer.from(logits!.buffer) };
+}
+
+async function expectSame(model: string, other: string, formats: PackFormats) {
+  const [found, wanted] = [await packed(model, formats), await packed(other, formats)];
+  for (const part of ['dense', 'experts', 'logits'] as const) {
+    expect(found[part].equals(wanted[part]), `${formats.experts.dtype} ${part}`).toBe(true);
   }
 }
 
@@ -74,12 +59,7 @@ const formsOf = (family: string) =>
 describe.each(FAMILIES)('%s as GGUF', (family) => {
   it.each(formsOf(family))('%s has the weights and the logits of the checkpoint', async (file) => {
     for (const dtype of ['f32', 'bf16'] as const) {
-      const formats: PackFormats = { experts: { dtype }, dense: { dtype } };
-      const wanted = await packed(join(root, family), formats);
-      const found = await packed(join(root, file), formats);
-      for (const part of ['dense', 'experts', 'logits'] as const) {
-        expect(found[part].equals(wanted[part]), `${dtype} ${part}`).toBe(true);
-      }
+      await expectSame(join(root, file), join(root, family), { experts: { dtype }, dense: { dtype } });
     }
   });
 });
@@ -88,7 +68,7 @@ describe('quantized GGUF files', () => {
   const QUANTIZED = ['olmoe.q8_0.gguf', 'olmoe.q4_0.gguf', 'olmoe.mxfp4.gguf', 'qwen3_moe.q8_0.gguf'];
   it.each(QUANTIZED)('%s: its numbers are packed', async (file) => {
     const model = join(root, file);
-    const { lossless } = loadAddon().inspectCheckpoint(model);
+    const { lossless } = addon.inspectCheckpoint(model);
     expect(lossless.experts.dtype).toBe(file.split('.')[1]);
     const { pack } = await convertCheckpoint({ model, out: join(root, `${file}-pack`), ...lossless });
     const { experts, dense } = await verifyWeights({ model, pack });
@@ -100,12 +80,8 @@ describe('quantized GGUF files', () => {
     '%s has the weights and the logits of the checkpoint packed in its types',
     async (file) => {
       const [family = ''] = file.split('.');
-      const { lossless } = loadAddon().inspectCheckpoint(join(root, file));
-      const wanted = await packed(join(root, family), lossless);
-      const found = await packed(join(root, file), lossless);
-      for (const part of ['dense', 'experts', 'logits'] as const) {
-        expect(found[part].equals(wanted[part]), part).toBe(true);
-      }
+      const { lossless } = addon.inspectCheckpoint(join(root, file));
+      await expectSame(join(root, file), join(root, family), lossless);
     },
   );
 });

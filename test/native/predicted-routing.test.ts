@@ -1,43 +1,20 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, rmSync, statSync, truncateSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
-import { convertCheckpoint } from '../../src/checkpoint/converter.js';
+import { describe, expect, it } from 'vitest';
 import { routingToNothing } from '../../src/evaluation/routings.js';
-import { loadAddon } from '../../src/native/addon.js';
 import type { NativeBatch, NativeRouting } from '../../src/native/addon-types.js';
+import { addon, fresh, MINI, NO_TIERS, openEngine, packOf, passOf, REPO, thrown } from './fixture.js';
 
-const REPO = join(import.meta.dirname, '../..');
-const root = mkdtempSync(join(tmpdir(), 'sida-predicted-'));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
-
-const packed = convertCheckpoint({
-  model: join(REPO, 'models/switch-mini'),
-  out: join(root, 'pack'),
-  experts: 'auto',
-  dense: 'auto',
-});
+const pack = await packOf(MINI);
 const predicted = { maxBatchTokens: 64, kvTokens: 128, threads: 2, maxRoutingK: 3, routers: false };
 // switch-mini has 64 experts in each of the two MoE layers of its encoder.
 const LAYERS = 2;
 const EXPERTS = 64;
 const IDS = Array.from({ length: 40 }, (_, i) => 5 + i * 11);
 
-async function open(limits: object = predicted, share = 1, own?: string) {
-  const addon = loadAddon();
-  const pack = own ?? (await packed).pack;
-  const plan = addon.planMemory({ pack }, { ...predicted, ...limits });
-  return new addon.Engine({
-    pack,
-    budgetBytes: plan.smallest + Math.floor(share * (plan.resident - plan.smallest)),
-    hostBudgetBytes: 0,
-    linkBandwidth: 0,
-    linkLatency: 0,
-    ...predicted,
-    ...limits,
-  });
-}
+const open = (limits: object = {}, share = 1, own = pack) =>
+  openEngine(own, { ...predicted, ...limits }, share);
 
 /** A routing that spreads the tokens over the experts. The entries of a token are different experts. */
 function routing(k: number): NativeRouting {
@@ -49,27 +26,11 @@ function routing(k: number): NativeRouting {
   };
 }
 
-const encode = (extra: object = {}): NativeBatch => ({
-  stack: 0,
-  sequences: Int32Array.of(1),
-  offsets: Int32Array.of(0, IDS.length),
-  tokens: Int32Array.from(IDS),
-  hiddenStates: true,
-  ...extra,
-});
-
-function thrown(body: () => unknown): { code?: string; message: string; details?: Record<string, number> } {
-  try {
-    body();
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error('nothing was thrown');
-}
+const encode = (extra: object = {}): NativeBatch => passOf(IDS, 1, { hiddenStates: true, ...extra });
 
 describe('a batch with its own routing', () => {
-  it('reports an expert for each entry, and runs no others', async () => {
-    const engine = await open();
+  it('reports an expert for each entry, and runs no others', () => {
+    const engine = open();
     const table = routing(3);
     table.experts[1] = 65535;
     const run = engine.runBatch(encode({ routing: table }), null);
@@ -82,7 +43,7 @@ describe('a batch with its own routing', () => {
     engine.close();
   });
 
-  it('gives the same bits from shared memory, at the smallest budget, and with routers on the device', async () => {
+  it('gives the same bits from shared memory, at the smallest budget, and with routers on the device', () => {
     const table = routing(3);
     const shared = {
       k: 3,
@@ -97,7 +58,7 @@ describe('a batch with its own routing', () => {
       [{}, 0, shared],
       [{ routers: true }, 0.5, table],
     ] as const) {
-      const engine = await open(limits, share);
+      const engine = open(limits, share);
       states.push(engine.runBatch(encode({ routing: given }), null).hiddenStates!);
       engine.close();
     }
@@ -105,12 +66,11 @@ describe('a batch with its own routing', () => {
     expect(states[2]).toEqual(states[0]);
   });
 
-  it('gives the same bits on every instruction set', async () => {
-    const { pack } = await packed;
-    const budgetBytes = loadAddon().planMemory({ pack }, predicted).resident;
+  it('gives the same bits on every instruction set', () => {
+    const budgetBytes = addon.planMemory({ pack }, predicted).resident;
     const table = routing(3);
     const script = `import('${REPO}/dist/native/addon.js').then(({ loadAddon }) => {
-      const engine = new (loadAddon().Engine)(${JSON.stringify({ pack, budgetBytes, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, ...predicted })});
+      const engine = new (loadAddon().Engine)(${JSON.stringify({ pack, budgetBytes, ...NO_TIERS, ...predicted })});
       const run = engine.runBatch({
         stack: 0, sequences: Int32Array.of(1), offsets: Int32Array.of(0, ${IDS.length}),
         tokens: Int32Array.from(${JSON.stringify(IDS)}), hiddenStates: true,
@@ -156,8 +116,8 @@ describe('a malformed routing', () => {
     ['has alphas of another type', bad({ alpha: new Float64Array(160) }), /"alpha" to be a typed array/],
     ['names no expert of the layer', changed(159, 64), /encoder\.3, token 39: expert 64 of 64/],
     ['names an expert twice', changed(1, 0), /encoder\.1, token 0: expert 0 is named twice/],
-  ])('that %s is refused and leaves nothing behind', async (_, table, message) => {
-    const engine = await open();
+  ])('that %s is refused and leaves nothing behind', (_, table, message) => {
+    const engine = open();
     const pages = engine.usage().kvPagesFree;
     const error = thrown(() => engine.runBatch(encode({ routing: table }), null));
     expect([error.code, error.message]).toEqual(['invalid_request', expect.stringMatching(message)]);
@@ -167,8 +127,8 @@ describe('a malformed routing', () => {
     engine.close();
   });
 
-  it('with an alpha that is not finite is refused with its layer and token', async () => {
-    const engine = await open();
+  it('with an alpha that is not finite is refused with its layer and token', () => {
+    const engine = open();
     const table = routing(2);
     table.alpha[2 * (IDS.length + 3)] = Number.NaN;
     const error = thrown(() => engine.runBatch(encode({ routing: table }), null));
@@ -176,8 +136,8 @@ describe('a malformed routing', () => {
     engine.close();
   });
 
-  it('may not ask for router logits, or be absent when the device has no routers', async () => {
-    const engine = await open();
+  it('may not ask for router logits, or be absent when the device has no routers', () => {
+    const engine = open();
     expect(
       thrown(() => engine.runBatch(encode({ routing: routing(1), routerLogits: true }), null)),
     ).toMatchObject({ code: 'invalid_request', message: expect.stringContaining('no router logits') });
@@ -190,48 +150,34 @@ describe('a malformed routing', () => {
 });
 
 describe('an engine without routers', () => {
-  it('is planned to the byte', async () => {
-    const { pack } = await packed;
-    const exact = loadAddon().planMemory({ pack }, { ...predicted, routers: true });
-    const engine = await open();
-    expect(exact.routers).toBeGreaterThan(0);
-    expect(engine.plan.routers).toBe(0);
-    expect(engine.plan.fixed).toBeLessThan(exact.fixed);
-    expect(engine.usage().usedBytes).toBe(engine.plan.resident);
-    engine.close();
-  });
-
   it.each([
     [{ maxRoutingK: 0 }, /"maxRoutingK" to be a whole number from 1 to 64/],
     [{ maxRoutingK: 65 }, /"maxRoutingK"/],
     [{ routers: 'no' }, /"routers" to be true or false/],
-  ])('refuses options that are none: %j', async (limits, message) => {
-    await expect(open(limits)).rejects.toThrow(message);
+  ])('refuses options that are none: %j', (limits, message) => {
+    expect(() => open(limits)).toThrow(message);
   });
 });
 
 describe('a routing to nothing', () => {
-  it('gives the states of the model with experts of zeros', async () => {
-    const { pack } = await packed;
-    const silent = join(root, 'silent');
+  it('gives the states of the model with experts of zeros', () => {
+    const silent = fresh();
     cpSync(pack, silent, { recursive: true });
     const experts = join(silent, 'experts.sida');
     const { size } = statSync(experts);
     truncateSync(experts, 0);
     truncateSync(experts, size);
-    const states = async (limits: object, extra: object, own?: string) => {
-      const engine = await open(limits, 1, own);
-      try {
-        return engine.runBatch(encode(extra), null).hiddenStates!.slice();
-      } finally {
-        engine.close();
-      }
+    const states = (limits: object, extra: object, own?: string) => {
+      const engine = open(limits, 1, own);
+      const { hiddenStates } = engine.runBatch(encode(extra), null);
+      engine.close();
+      return hiddenStates!;
     };
     const exact = { routers: true };
-    const zeros = await states(exact, {}, silent);
-    const nothing = await states(predicted, { routing: routingToNothing(LAYERS, IDS.length) });
+    const zeros = states(exact, {}, silent);
+    const nothing = states({}, { routing: routingToNothing(LAYERS, IDS.length) });
     // A weight of 0 may give zeros another sign.
     expect(nothing.map((value) => value + 0)).toEqual(zeros.map((value) => value + 0));
-    expect(await states(exact, {})).not.toEqual(zeros);
+    expect(states(exact, {})).not.toEqual(zeros);
   });
 });

@@ -1,17 +1,14 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { addon, fresh, root, thrown } from './fixture.js';
 import {
-  addon,
   embedding,
-  fresh,
   openPredictor,
   predictAll,
-  root,
   safetensors,
   savedPredictor,
   task,
-  thrown,
   WIDTH,
   WORDS,
 } from './predictor-fixture.js';

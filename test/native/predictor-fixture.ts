@@ -1,28 +1,13 @@
 // Shared by the predictor's tests: an artificial language that a small predictor learns in seconds.
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll } from 'vitest';
-import { loadAddon } from '../../src/native/addon.js';
 import type { PredictorShape, TrainingBatch } from '../../src/native/addon-types.js';
+import { addon, fresh } from './fixture.js';
 
-export const root = mkdtempSync(join(tmpdir(), 'sida-predictor-'));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
-
-export const addon = loadAddon();
 export const WORDS = 24;
 export const WIDTH = 12;
 export const TOP = 3;
-
-let directories = 0;
-/** A new directory, which is removed after the tests of the file. */
-export function fresh(): string {
-  directories += 1;
-  const path = join(root, String(directories));
-  mkdirSync(path);
-  return path;
-}
 
 /** A generator of numbers in [0, 1), which are the same in every run. */
 function random(seed: number): () => number {
@@ -141,20 +126,6 @@ export function predictAll(predictor: ReturnType<typeof openPredictor>, batch: T
 
 export function openPredictor(directory: string, threads = 1) {
   return new addon.Predictor({ directory, embedding, threads });
-}
-
-/** The error that `body` throws. */
-export function thrown(body: () => unknown): {
-  code?: string;
-  message: string;
-  details?: Record<string, number>;
-} {
-  try {
-    body();
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error('nothing was thrown');
 }
 
 /** Changes the weights of a saved predictor, and updates their digest. */

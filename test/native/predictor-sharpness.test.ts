@@ -1,22 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import type { TrainingBatch } from '../../src/native/addon-types.js';
-import type { RoutingShape } from '../../src/predictor/hash-function.js';
-import type { TeacherRecord } from '../../src/predictor/teacher.js';
 import { fitSharpness } from '../../src/predictor/training/sharpness.js';
-import { addon, embedding, fresh, openPredictor, settings, shape, TOP, task } from './predictor-fixture.js';
+import { addon, fresh } from './fixture.js';
+import { embedding, openPredictor, settings, shape, TOP, task } from './predictor-fixture.js';
 
 /** Logits of all experts, best first, of a nearly undecided router. The trace records only the best TOP. */
 const FLAT = [0.2, 0.1, 0, -0.1, -0.2, -0.3];
 const TRUE_ALPHA = Math.exp(0.2) / FLAT.reduce((sum, z) => sum + Math.exp(z), 0);
 const E = shape.experts;
-const MODEL: RoutingShape = {
-  stacks: [{ name: 'decoder', layers: 2, causal: true, crosses: false }],
-  experts: E,
-  topK: 1,
-  normalized: false,
-  vocab: embedding.vocab,
-};
-
 function flatTask(seed: number, sequences?: number): TrainingBatch {
   const batch = task(seed, false, sequences);
   return { ...batch, logits: batch.logits.map((_, i) => FLAT[i % TOP]!) };
@@ -36,25 +27,10 @@ function sharplyTrained(): string {
   return directory;
 }
 
-/** Converts each sequence of the batch to a record of a trace. */
-function recordsOf({ tokens, offsets, experts, logits }: TrainingBatch): TeacherRecord[] {
-  return Array.from({ length: offsets.length - 1 }, (_, line) => {
-    const [begin, end] = [offsets[line]!, offsets[line + 1]!];
-    const rows = <T extends Uint16Array | Float32Array>(of: T) =>
-      [0, tokens.length].flatMap((layer) => [...of.subarray((layer + begin) * TOP, (layer + end) * TOP)]);
-    const stack = {
-      tokens: tokens.slice(begin, end),
-      experts: Uint16Array.from(rows(experts)),
-      logits: Float32Array.from(rows(logits)),
-    };
-    return { line, input: end - begin, top: TOP, stacks: [stack] };
-  });
-}
-
 describe('a network trained with a sharpened teacher', () => {
   const directory = sharplyTrained();
   const unfitted = openPredictor(directory);
-  const sharpness = fitSharpness(unfitted, 0, recordsOf(flatTask(1000, 100)), MODEL);
+  const sharpness = fitSharpness(unfitted, flatTask(1000, 100), 1);
   const predictor = new addon.Predictor({
     directory,
     embedding,

@@ -1,26 +1,14 @@
 // The planner with the real engine, on random sequences of passes whose routing the test sets.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterAll, describe, expect, it } from 'vitest';
-import { convertCheckpoint } from '../../src/checkpoint/converter.js';
+import { describe, expect, it } from 'vitest';
 import { EVICTION_POLICIES } from '../../src/inference/eviction/index.js';
 import { planResidency } from '../../src/inference/residency-planner.js';
-import { loadAddon } from '../../src/native/addon.js';
 import type { Engine, RunResult } from '../../src/native/addon-types.js';
 import type { ExpectedVisit } from '../../src/predictor/expected-visits.js';
+import { addon, openEngine, packOf, passOf, REPO } from './fixture.js';
 
-const root = mkdtempSync(join(tmpdir(), 'sida-planner-'));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
-
-const addon = loadAddon();
-const { pack } = await convertCheckpoint({
-  model: join(import.meta.dirname, '../fixtures/switch-tiny-untied'),
-  out: join(root, 'pack'),
-  experts: 'auto',
-  dense: 'auto',
-});
+const pack = await packOf(join(REPO, 'test/fixtures/switch-tiny-untied'));
 const LAYERS = 2;
 const EXPERTS = 8;
 const TOKENS = 4;
@@ -35,16 +23,7 @@ const passes = fc.array(
   { minLength: 2, maxLength: 12 },
 );
 
-function open(slots: number): Engine {
-  return new addon.Engine({
-    ...limits,
-    pack,
-    budgetBytes: plan.fixed + slots * plan.slot,
-    hostBudgetBytes: 0,
-    linkBandwidth: 0,
-    linkLatency: 0,
-  });
-}
+const open = (slots: number) => openEngine(pack, limits, 1, { budgetBytes: plan.fixed + slots * plan.slot });
 
 /** The expected visits of a table. It also names the flat encoder ids in `extra`, which the pass does not need. */
 function visitsOf(pass: Pass, extra: readonly number[] = []): ExpectedVisit[] {
@@ -58,17 +37,7 @@ function visitsOf(pass: Pass, extra: readonly number[] = []): ExpectedVisit[] {
 
 function run(engine: Engine, pass: Pass, residencyPlan: ReturnType<typeof planResidency> | null): RunResult {
   const routing = { k: 1, experts: Uint16Array.from(pass), alpha: new Float32Array(pass.length).fill(0.5) };
-  const result = engine.runBatch(
-    {
-      stack: 0,
-      sequences: Int32Array.of(1),
-      offsets: Int32Array.of(0, TOKENS),
-      tokens: Int32Array.of(5, 6, 7, 8),
-      hiddenStates: true,
-      routing,
-    },
-    residencyPlan,
-  );
+  const result = engine.runBatch(passOf([5, 6, 7, 8], 1, { hiddenStates: true, routing }), residencyPlan);
   engine.releaseSequences(Int32Array.of(1));
   return result;
 }

@@ -2,14 +2,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fewestLoads } from '../../src/evaluation/fewest-loads.js';
-import { loadAddon } from '../../src/native/addon.js';
 import type { ResidencyPlan, StoreLoads, WeightlessStore } from '../../src/native/addon-types.js';
-import { thrown } from './predictor-fixture.js';
+import { addon, thrown } from './fixture.js';
 
 const EXPERTS = 8;
 
 function openStore(slots: number, loadsInFlight = 4): WeightlessStore {
-  return new (loadAddon().WeightlessStore)({ experts: EXPERTS, layerExperts: EXPERTS, slots, loadsInFlight });
+  return new addon.WeightlessStore({ experts: EXPERTS, layerExperts: EXPERTS, slots, loadsInFlight });
 }
 
 function planOf(keys: number[], loads: number[], after = keys, expendable = 0): ResidencyPlan {
@@ -38,20 +37,6 @@ describe('the store without weights', () => {
     expect(residents(store)).toEqual([0, 2]);
   });
 
-  it('runs a layer that needs more experts than there are slots', () => {
-    const store = openStore(1);
-    expect(count(visit(store, [1, 3, 5])) + count(visit(store, [5]))).toBe(3);
-    expect(residents(store)).toEqual([5]);
-  });
-
-  it('prefetches into free slots, and then only evicts experts with larger keys', () => {
-    const store = openStore(2);
-    // Expert 3 gets a free slot and is evicted for 1. No resident expert is needed later than 2.
-    const loads = store.startPass(planOf([0, 1, 2, 3], [0, 3, 1, 2]));
-    expect([...loads!.planned]).toEqual([0, 3, 1]);
-    expect(residents(store)).toEqual([0, 1]);
-  });
-
   it('does not change the plan', () => {
     const store = openStore(2);
     store.startPass(planOf([], [0, 1]));
@@ -61,19 +46,6 @@ describe('the store without weights', () => {
     visit(store, [1]);
     expect(residents(store)).toEqual([0, 6]);
     expect(plan).toEqual(given);
-  });
-
-  it('makes a layer with enough resident experts wait for a better victim of its own', () => {
-    const evicts7 = (needed: number[], loadsInFlight: number) => {
-      const store = openStore(6, loadsInFlight);
-      store.startPass(planOf([], [0, 1, 2, 3, 4, 7]));
-      store.startPass(planOf([0, 0, 0, 0, 0, 0, 0, 1], [], [50, 0, 0, 0, 0, 0, 0, 1], 100));
-      visit(store, needed);
-      return !residents(store).includes(7);
-    };
-    expect(evicts7([0, 1, 2, 3, 4, 5], 4)).toBe(false);
-    expect(evicts7([0, 1, 2, 3, 4, 5], 6)).toBe(true);
-    expect(evicts7([0, 1, 5], 4)).toBe(true);
   });
 
   it('makes a patient layer keep an expendable expert for those that it will release, once its loads fill the disk', () => {

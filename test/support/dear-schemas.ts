@@ -1,4 +1,4 @@
-/** JSON schemas that are small and take long to check where the check is not in proportion to them. */
+/** JSON schemas that are small and take long to read where the time is not in proportion to them. */
 
 const listOf = <T>(count: number, of: (at: number) => T) => Array.from({ length: count }, (_, at) => of(at));
 const named = <T>(count: number, of: (at: number) => T) =>
@@ -43,10 +43,10 @@ export const responseFormat = (schema: object) => ({
 
 /** As JSON of a request, with whether a request may have it. */
 export const DEAR_SCHEMAS: [what: string, schema: object, allowed: boolean][] = [
-  ['many alternatives', alternatives(29), false],
+  ['many alternatives', alternatives(29), true],
   ['a pattern of many dots', dots(110_000), false],
-  ['many types', manyTypes(12_000, 2_000), false],
-  ['a chain of references', chain(1_900), true],
+  ['many types', manyTypes(12_000, 2_000), true],
+  ['a chain of references', chain(1_900), false],
   ['required properties', required(1_900), true],
   ['required properties, backwards', required(1_900, true), true],
   ['bounded numbers', boundedNumbers(900), true],

@@ -1,8 +1,7 @@
 /** Grammar threads beside matchers, as the engine has them, for tests that pick tokens themselves. */
 import { pathToFileURL } from 'node:url';
 import type { SidaError } from '../../src/errors.js';
-import type { Grammar } from '../../src/structure/grammar.js';
-import type { PreparedGrammar } from '../../src/structure/grammar-preparer.js';
+import type { Grammar, PreparedGrammar } from '../../src/structure/grammar.js';
 import type { GrammarThreads, GrammarThreadsOptions } from '../../src/structure/grammar-threads.js';
 import type { Matcher, Matchers } from '../../src/structure/matchers.js';
 import { byteTokenizer } from './byte-tokenizer.js';

@@ -10,7 +10,7 @@ const MAIN = join(REPO, 'dist/cli/main.js');
 
 export interface PredictorFiles {
   root: string;
-  /** Directory of the trace, which `--hash-function replay` reads. */
+  /** Directory of the trace, which true tables come from. */
   trace: string;
   /** Directory of the predictor: networks of both stacks, and the token table. */
   predictor: string;
@@ -22,7 +22,7 @@ function sida(...args: string[]): void {
   if (status !== 0) throw new Error(`sida ${args[0]} ended with ${status}:\n${stderr}`);
 }
 
-/** Traces the sentences and trains networks for two epochs, which gives some right predictions. */
+/** Traces the sentences and trains networks for three epochs, which gives some right predictions. */
 export function makePredictor(
   sentences: readonly Sentence[],
   networks: readonly NetworkName[] = ['lstm'],
@@ -36,10 +36,17 @@ export function makePredictor(
   writeFileSync(data, sentences.map((sentence) => JSON.stringify(sentence)).join('\n'));
   const template = ['--template', 'sst2 sentence: {text}'];
   sida('trace', MINI, '--data', data, ...template, '--out', trace, '--pack-dir', join(root, 'packs'));
-  const network = ['--hidden', '16', '--lr', '5e-3', '--warmup', '0', '--batch', '16'];
-  const length = ['--epochs', '2', '--evaluate-every', '5', '--patience', '0', '--threads', '1'];
-  for (const kind of networks) {
-    sida('train', trace, '--out', predictor, '--network', kind, ...network, ...length);
-  }
+  const network = ['--hidden', '16', '--lr', '1e-2', '--batch', '16', '--epochs', '3', '--threads', '1'];
+  for (const kind of networks) sida('train', trace, '--out', predictor, '--network', kind, ...network);
   return { root, trace, predictor, remove: () => rmSync(root, { recursive: true, force: true }) };
+}
+
+/** The processes that `start` begins take their tables from the laboratory: true ones of a trace, or wrong ones. */
+export async function withTables<T>(tables: 'replay' | 'shuffled', start: () => T | Promise<T>): Promise<T> {
+  process.env.SIDA_HASH_FUNCTION_MODULE = join(REPO, `bench/dist/hash-functions/${tables}.js`);
+  try {
+    return await start();
+  } finally {
+    delete process.env.SIDA_HASH_FUNCTION_MODULE;
+  }
 }

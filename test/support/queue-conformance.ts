@@ -11,8 +11,7 @@ import { retentionConformance } from './queue-conformance/retention.js';
 import { runningConformance } from './queue-conformance/running.js';
 import { watchConformance } from './queue-conformance/watching.js';
 
-export { engineConformance, type MakeEngineQueue } from './queue-conformance/engine.js';
-export type { MakeQueue, QueueSettings, QueueUnderTest } from './queue-conformance/harness.js';
+export { engineConformance } from './queue-conformance/engine.js';
 
 /** `sequences` is the number of random sequences of events to test. */
 export function queueConformance(name: string, make: MakeQueue, sequences = 60): void {

@@ -2,8 +2,8 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import type { EngineConfig } from '../../src/config/engine-config.js';
 import type { EngineProcess } from '../../src/engine/engine-process.js';
-import type { EngineConfig } from '../../src/protocol/engine-messages.js';
 import { MINI, REPO } from './server-process.js';
 
 /** Imports a module that `npm run build:ts` compiled. Processes and threads start only from compiled files. */
@@ -20,7 +20,7 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
   const engine = new module.EngineProcess({
     model: MINI,
     packDir,
-    checkTensors: false,
+    checkTensors: 'none',
     experts: 'auto',
     dense: 'auto',
     activations: 'f32',

@@ -26,6 +26,10 @@ export class ServerProcess extends SidaProcess {
     this.url = `http://127.0.0.1:${port}`;
   }
 
+  get port(): number {
+    return Number(new URL(this.url).port);
+  }
+
   /** `nodeArgs` are arguments of Node itself. Does not wait until the server is ready. */
   static async launch(args: string[], nodeArgs: string[] = []): Promise<ServerProcess> {
     return new ServerProcess(await freePort(), args, nodeArgs);

@@ -8,13 +8,13 @@ import { formatTable } from '../../../dist/cli/table.js';
 import { UsageError } from '../../../dist/config/resolve.js';
 import { SidaError } from '../../../dist/errors.js';
 import { CUDA_SIZES, FULL_SIZES, QUICK_SIZES } from '../preparation/sizes.js';
-import { BENCH_FILE, type BenchFile, checkTrees, readBenchFile, summarize } from '../report/bench-file.js';
-import { writeReport } from '../report/write-report.js';
+import { BENCH_FILE, type BenchFile, summarize } from '../report/bench-file.js';
+import { writeReport } from '../report/report.js';
 import { readGpu } from '../runs/gpu.js';
 import { measureAll } from '../runs/measure-all.js';
 import type { BenchResult } from '../runs/result.js';
 import { TimeLimit } from '../runs/time-limit.js';
-import { CUDA_STAGES, selectStages } from '../scenarios/cuda-stages.js';
+import { cudaStages } from '../scenarios/cuda-stages.js';
 import { expand, FULL, type Measurement, measurementName, QUICK, select } from '../scenarios/scenarios.js';
 import { SYSTEMS } from '../scenarios/systems.js';
 import {
@@ -25,7 +25,6 @@ import {
   selectStudies,
   studyName,
 } from '../studies/studies.js';
-import { BenchProgress, timeText } from './measure-progress.js';
 
 const HELP = `
 Every system runs every scenario in its own process, warmed up, round by round, so that a slow minute of the machine
@@ -33,70 +32,59 @@ affects all systems alike. Packs, traces and predictors are made in --work. The 
 a repeated command skips them. Answers of exact systems must have the bits of the resident run; otherwise the command ends
 with 1.
 
-A name is model/data/budget/link[/batch-N][/rest-N]/system; * stands for anything.
+A name is model/data/budget/link[/batch-N]/system; * stands for anything.
 
 Examples:
   sida bench --quick
   sida bench --list
   sida bench --quick --only 'switch-mini/*/lru' --only 'switch-mini/*/lstm'
   sida bench --data data --out bench/results/full --work /var/tmp/sida-bench
-  sida bench replay traces/qwen.csv.gz --cache 10%,25% --lookahead 1,4
-  sida bench placement traces/qwen.csv.gz --devices 2,4,8
-  sida bench --report --out bench/results/systems --changed-tree
   sida bench --device cuda --minutes 10 --data data
   sida bench --fresh --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
 
 export function measureCommand(name: string): Command {
-  return (
-    new Command(name)
-      // Options after `replay`, `placement` or `dependency` belong to that command: all have --json.
-      .enablePositionalOptions()
-      .description('Measure systems side by side under memory budgets, and write tables, charts and a report')
-      .option(
-        '--device <name>',
-        'cpu, or cuda: the measurements for a GPU, the most valuable first (npm run bench:cuda has more)',
-        'cpu',
-      )
-      .option(
-        '--minutes <n>',
-        'with --device cuda: start no measurement that would not end by then, and stop one that still runs',
-      )
-      .option('--prepare', 'with --device cuda: make packs, traces and predictors, and measure nothing')
-      .option('--quick', 'a small part, five to ten minutes on two cores with everything that it needs')
-      .option('--only <pattern>', 'scenario/system to run; repeatable', (one: string, all: string[] = []) => [
-        ...all,
-        one,
-      ])
-      .option('--list', 'print the names of all measurements and end')
-      .option(
-        '--out <dir>',
-        'directory for results; default bench/results/systems, with --quick bench/results/quick',
-      )
-      .option('--work <dir>', 'where packs, traces and predictors are made', 'build/bench')
-      .option(
-        '--data <dir>',
-        'texts of the tasks: sst2/, mrpc/, multirc/ with validation.jsonl or test.jsonl and train.jsonl (default `data` where there is one, else the bundled sentences of SST-2)',
-      )
-      .option('--rounds <n>', 'runs of each measurement (default 3, with --quick 2)')
-      .option('--sentences <n>', 'texts in each measurement, in place of the default of its model and task')
-      .option('--threads <n>', 'threads that compute (default: the cores of this machine)')
-      .option('--seed <n>', 'seed of arrivals and of training', '1')
-      .option('--report', 'measure nothing: write tables, charts and report anew from bench.json in --out')
-      .option('--changed-tree', 'with --report: accept a result that was measured in a tree with changes')
-      .option('--fresh', 'measure again what was measured before')
-      .option('--keep', 'leave packs of random-weight models on the disk')
-      .option('--json', 'print the result as JSON')
-      .addHelpText('after', HELP)
-      .action(bench)
-  );
+  return new Command(name)
+    .description('Measure systems side by side under memory budgets, and write a report')
+    .option(
+      '--device <name>',
+      'cpu, or cuda: the measurements for a GPU, the most valuable first (npm run bench:cuda has more)',
+      'cpu',
+    )
+    .option(
+      '--minutes <n>',
+      'with --device cuda: start no measurement that would not end by then, and stop one that still runs',
+    )
+    .option('--prepare', 'with --device cuda: make packs, traces and predictors, and measure nothing')
+    .option('--quick', 'a small part, five to ten minutes on two cores with everything that it needs')
+    .option('--only <pattern>', 'scenario/system to run; repeatable', (one: string, all: string[] = []) => [
+      ...all,
+      one,
+    ])
+    .option('--list', 'print the names of all measurements and end')
+    .option(
+      '--out <dir>',
+      'directory for results; default bench/results/systems, with --quick bench/results/quick',
+    )
+    .option('--work <dir>', 'where packs, traces and predictors are made', 'build/bench')
+    .option(
+      '--data <dir>',
+      'texts of the tasks: sst2/, mrpc/, multirc/ with validation.jsonl or test.jsonl and train.jsonl (default `data` where there is one, else the bundled sentences of SST-2)',
+    )
+    .option('--rounds <n>', 'runs of each measurement (default 3, with --quick 2)')
+    .option('--sentences <n>', 'texts in each measurement, in place of the default of its model and task')
+    .option('--threads <n>', 'threads that compute (default: the cores of this machine)')
+    .option('--seed <n>', 'seed of training', '1')
+    .option('--fresh', 'measure again what was measured before')
+    .option('--keep', 'leave packs of random-weight models on the disk')
+    .addHelpText('after', HELP)
+    .action(bench);
 }
 
 async function bench(values: Record<string, unknown>): Promise<void> {
   const quick = values.quick === true;
-  const json = values.json === true;
   const patterns = (values.only as string[] | undefined) ?? [];
   const cuda = onCuda(values);
-  const stages = cuda ? selectStages(CUDA_STAGES, patterns) : undefined;
+  const stages = cuda ? cudaStages(patterns) : undefined;
   const measurements = stages?.flat() ?? select(expand(quick ? QUICK : FULL), patterns);
   const studies = cuda ? [] : selectStudies(quick ? QUICK_STUDIES : FULL_STUDIES, patterns);
   if (measurements.length + studies.length === 0) {
@@ -106,22 +94,16 @@ async function bench(values: Record<string, unknown>): Promise<void> {
   }
   if (values.list === true) {
     const names = [...measurements.map(measurementName), ...studies.map(studyName)];
-    process.stdout.write(json ? `${JSON.stringify(names, null, 1)}\n` : listText(names));
+    process.stdout.write(listText(names));
     return;
   }
   const out = resolve(
     String(values.out ?? join('bench/results', cuda ? 'cuda' : quick ? 'quick' : 'systems')),
   );
-  const file =
-    values.report === true
-      ? readBenchFile(out)
-      : await measure(values, { quick, measurements, stages, studies, out });
+  const file = await measure(values, { quick, measurements, stages, studies, out });
   if (values.prepare === true) return;
-  if (values.report === true && values.changedTree !== true) checkTrees(file, join(out, BENCH_FILE));
   const files = await writeReport(file, out);
-  process.stdout.write(
-    json ? `${JSON.stringify(file, null, 1)}\n` : `${files.map((name) => join(out, name)).join('\n')}\n`,
-  );
+  process.stdout.write(`${files.map((name) => join(out, name)).join('\n')}\n`);
   const failed = file.failed ?? [];
   if (file.differing.length + failed.length === 0) return;
   throw new SidaError({
@@ -140,8 +122,6 @@ function onCuda(values: Record<string, unknown>): boolean {
   if (values.device === 'cuda' && values.quick === true) {
     throw new UsageError('--quick is a list of the cpu; --minutes limits --device cuda');
   }
-  if (values.changedTree === true && values.report !== true)
-    throw new UsageError('--changed-tree is of --report');
   if (values.device === 'cpu' && (values.minutes !== undefined || values.prepare === true)) {
     throw new UsageError('--minutes and --prepare are of --device cuda');
   }
@@ -177,16 +157,14 @@ async function measure(
     fresh: values.fresh === true,
   };
   mkdirSync(out, { recursive: true });
-  const progress = new BenchProgress();
+  const say = (text: string) => process.stderr.write(`${text}\n`);
   const limit = stages && timeLimit(values.minutes);
   const gpu = stages && (await readGpu());
   const end = () => limit?.end();
   if (limit !== undefined) {
-    progress.secondsLeft = () => limit.secondsLeft();
     // The first signal ends the measuring and writes what there is. A second one ends the program.
     process.once('SIGINT', end).once('SIGTERM', end);
   }
-  const nothing = { fidelity: [], dependency: [], gating: null };
   const onGpu = gpu && {
     gpu,
     ...(stages && { stages }),
@@ -194,7 +172,7 @@ async function measure(
     prepareOnly: values.prepare === true,
     onResult: (result: BenchResult) => {
       const file = join(out, BENCH_FILE);
-      writeFileSync(`${file}.tmp`, `${JSON.stringify(summarize(result, nothing))}\n`);
+      writeFileSync(`${file}.tmp`, `${JSON.stringify(summarize(result, []))}\n`);
       renameSync(`${file}.tmp`, file);
     },
   };
@@ -203,7 +181,7 @@ async function measure(
     const found = await runStudies(studies, {
       ...common,
       inputs: sizes.study,
-      onStep: (what) => progress.step(what),
+      onStep: say,
     });
     const result = await measureAll(
       {
@@ -211,16 +189,15 @@ async function measure(
         keep: values.keep === true || values.prepare === true,
         ...onGpu,
       },
-      progress,
+      say,
     );
     const seconds = (performance.now() - begin) / 1000;
-    progress.step(
-      `${result.measurements.length} measurements and ${studies.length} studies in ${timeText(seconds)}; answers of ${result.comparisons} exact runs compared, ${result.differing.length} differ`,
+    say(
+      `${result.measurements.length} measurements and ${studies.length} studies in ${Math.ceil(seconds / 60)} min; answers of ${result.comparisons} exact runs compared, ${result.differing.length} differ`,
     );
-    return summarize({ ...result, seconds, skipped: [...found.skipped, ...result.skipped] }, found);
+    return summarize({ ...result, seconds, skipped: [...found.skipped, ...result.skipped] }, found.fidelity);
   } finally {
-    progress.stop();
-    limit?.close();
+    limit?.end();
     process.off('SIGINT', end).off('SIGTERM', end);
   }
 }

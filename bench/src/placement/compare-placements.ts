@@ -1,17 +1,35 @@
 /** Places the experts of a trace's layers by its first part and measures the placements on the rest. */
 import { SidaError } from '../../../dist/errors.js';
 import type { RoutingTrace } from '../replay/routing-trace.js';
-import { type DeviceLoad, deviceLoad } from './device-load.js';
 import { type LoadMatrix, loadMatrix } from './load-matrix.js';
 import { type Placement, placeAntiCorrelated, placeByIndex, placeGreedily } from './place-experts.js';
 
-export const STRATEGIES = ['index', 'greedy', 'anti-correlation', 'hindsight'] as const;
-/**
- * `hindsight`: the better of the other two, placed by the measured part itself. It shows what relying on history costs.
- */
-export type Strategy = (typeof STRATEGIES)[number];
+/** Shares of a batch; both lie between 1 / devices and 1. "Towards MoE Deployment", section VII A. */
+export interface DeviceLoad {
+  /** The largest share that any device gets of any batch: the batch that may run a device out of memory. */
+  maxLoad: number;
+  /**
+   * The largest share that a device gets of a batch, averaged over the batches: the device that all others wait for.
+   */
+  averageMaxLoad: number;
+}
 
-export interface PlacementOptions {
+export function deviceLoad(placement: Placement, devices: number, batches: LoadMatrix): DeviceLoad {
+  let [maxLoad, sum] = [0, 0];
+  for (const batch of batches) {
+    const loads = new Float64Array(devices);
+    for (const [expert, share] of batch.entries()) loads[placement[expert]!]! += share;
+    const largest = Math.max(...loads);
+    maxLoad = Math.max(maxLoad, largest);
+    sum += largest;
+  }
+  return { maxLoad, averageMaxLoad: sum / batches.length };
+}
+
+const STRATEGIES = ['index', 'greedy', 'anti-correlation'] as const;
+type Strategy = (typeof STRATEGIES)[number];
+
+interface PlacementOptions {
   /** Numbers of devices. */
   devices: readonly number[];
   /** Share of the batches, from the first, that placements learn from. */
@@ -20,24 +38,16 @@ export interface PlacementOptions {
   batchTokens: number;
 }
 
-export interface LayerLoad extends DeviceLoad {
-  layer: string;
-}
-
-export interface StrategyLoad {
+interface StrategyLoad {
   devices: number;
   strategy: Strategy;
   /** The value of the layer where it is largest. */
   maxLoad: number;
-  /** Both averaged over the layers. */
-  meanMaxLoad: number;
+  /** Mean of the layers. */
   averageMaxLoad: number;
-  layers: LayerLoad[];
 }
 
 export interface PlacementReport {
-  trace: string;
-  model: string | null;
   layers: number;
   /** Of one layer. */
   experts: number;
@@ -51,7 +61,6 @@ export interface PlacementReport {
 }
 
 interface Layer {
-  name: string;
   history: LoadMatrix;
   measured: LoadMatrix;
 }
@@ -68,14 +77,12 @@ export function comparePlacements(
     throw new SidaError({ code: 'invalid_request', message });
   }
   const learned = Math.ceil(learn * batches.length);
-  const layers = trace.layers.map((name, layer): Layer => {
+  const layers = trace.layers.map((_, layer): Layer => {
     const matrix = (part: typeof batches) => loadMatrix(trace, part, layer, batchTokens);
-    return { name, history: matrix(batches.slice(0, learned)), measured: matrix(batches.slice(learned)) };
+    return { history: matrix(batches.slice(0, learned)), measured: matrix(batches.slice(learned)) };
   });
   const counts = layers.map(({ measured }) => measured.length);
   return {
-    trace: trace.name,
-    model: trace.model,
     layers: layers.length,
     experts,
     batchTokens,
@@ -87,16 +94,14 @@ export function comparePlacements(
 }
 
 function summary(strategy: Strategy, devices: number, layers: readonly Layer[]): StrategyLoad {
-  const loads = layers.map((layer) => ({ layer: layer.name, ...loadOf(strategy, devices, layer) }));
+  const loads = layers.map((layer) => loadOf(strategy, devices, layer));
   const mean = (of: (load: DeviceLoad) => number) =>
     loads.reduce((sum, load) => sum + of(load), 0) / loads.length;
   return {
     devices,
     strategy,
     maxLoad: Math.max(...loads.map(({ maxLoad }) => maxLoad)),
-    meanMaxLoad: mean(({ maxLoad }) => maxLoad),
     averageMaxLoad: mean(({ averageMaxLoad }) => averageMaxLoad),
-    layers: loads,
   };
 }
 
@@ -109,9 +114,5 @@ function loadOf(strategy: Strategy, devices: number, { history, measured }: Laye
       return load(placeGreedily(history, devices));
     case 'anti-correlation':
       return load(placeAntiCorrelated(history, devices));
-    case 'hindsight':
-      return [placeGreedily(measured, devices), placeAntiCorrelated(measured, devices)]
-        .map(load)
-        .reduce((best, other) => (other.averageMaxLoad < best.averageMaxLoad ? other : best));
   }
 }

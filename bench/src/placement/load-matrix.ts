@@ -37,19 +37,11 @@ export function loadMatrix(
   if (rows.length > 0) return rows;
   throw new SidaError({
     code: 'invalid_request',
-    message: `Layer ${layers[layer]} has ${seen} tokens in one part of the trace, a batch has ${batchTokens}: lower --batch-tokens or change --learn`,
+    message: `Layer ${layers[layer]} has ${seen} tokens in one part of the trace, a batch has ${batchTokens}`,
   });
 }
 
 function shares(counts: Float64Array): Float64Array {
   const all = counts.reduce((sum, count) => sum + count, 0);
   return counts.map((count) => count / all);
-}
-
-/** (experts), mean over the batches. */
-export function averageLoads(loads: LoadMatrix): Float64Array {
-  const average = new Float64Array(loads[0]!.length);
-  for (const row of loads)
-    for (const [expert, share] of row.entries()) average[expert]! += share / loads.length;
-  return average;
 }

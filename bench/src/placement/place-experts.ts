@@ -3,23 +3,17 @@
  * Mixture-of-Expert (MoE) Inference", section VII: every device holds the same number of experts (where they do not
  * divide, the first devices one more), chosen from the loads of earlier batches.
  */
-import { correlations } from './correlation.js';
-import { averageLoads, type LoadMatrix } from './load-matrix.js';
+import type { LoadMatrix } from './load-matrix.js';
 
 /** (experts of a layer), number of the device. */
 export type Placement = readonly number[];
 
 /** The paper's. */
-export const CORRELATION_WEIGHT = 0.5;
+const CORRELATION_WEIGHT = 0.5;
 
 /** In the order of their numbers: the first device holds the first experts. Runtimes without knowledge do this. */
 export function placeByIndex(experts: number, devices: number): Placement {
   return roomsOf(experts, devices).flatMap((room, device) => new Array<number>(room).fill(device));
-}
-
-/** One expert to each device in turn. */
-export function placeInTurn(experts: number, devices: number): Placement {
-  return Array.from({ length: experts }, (_, expert) => expert % devices);
 }
 
 /** Each expert, the most loaded first, goes to the device whose experts have the least load together. */
@@ -65,4 +59,36 @@ function roomsOf(experts: number, devices: number): number[] {
     { length: devices },
     (_, device) => Math.floor(experts / devices) + (device < experts % devices ? 1 : 0),
   );
+}
+
+/** (experts), mean over the batches. */
+function averageLoads(loads: LoadMatrix): Float64Array {
+  const average = new Float64Array(loads[0]!.length);
+  for (const row of loads)
+    for (const [expert, share] of row.entries()) average[expert]! += share / loads.length;
+  return average;
+}
+
+/**
+ * (experts, experts), Pearson correlation of the experts' loads over the batches; 0 beside an expert whose load never
+ * changes.
+ */
+export function correlations(loads: LoadMatrix): Float64Array[] {
+  const average = averageLoads(loads);
+  const experts = average.length;
+  const centred = Array.from({ length: experts }, (_, expert) =>
+    Float64Array.from(loads, (row) => row[expert]! - average[expert]!),
+  );
+  const spread = centred.map((own) => Math.sqrt(dot(own, own)));
+  // Rounding errors of a constant load are not a spread.
+  const moves = (expert: number) => spread[expert]! > 1e-12;
+  return centred.map((own, a) =>
+    Float64Array.from(centred, (other, b) =>
+      moves(a) && moves(b) ? dot(own, other) / (spread[a]! * spread[b]!) : 0,
+    ),
+  );
+}
+
+function dot(a: Float64Array, b: Float64Array): number {
+  return a.reduce((sum, value, i) => sum + value * b[i]!, 0);
 }

@@ -102,7 +102,7 @@ async function makeCheckpoint(model: BenchModel, out: string, { onStep, signal }
   onStep(`${name}: writing ${what} (${formatBytes(diskNeed(model).checkpoint)})`);
   rmSync(out, { recursive: true, force: true });
   if (expertBytes !== undefined) {
-    const script = `${SCRIPTS}padded/pad-experts.mjs`;
+    const script = `${SCRIPTS}pad-experts.mjs`;
     const args = ['--model', checkpointOf(model), '--out', out, '--expert-bytes', expertBytes];
     await run(process.execPath, [script, ...args], { signal });
     return;
@@ -138,17 +138,17 @@ export async function predictorOf(
   model: BenchModel,
   { fingerprint }: PreparedModel,
   traces: readonly string[],
-  minutes: number,
+  epochs: number,
   { work, threads, seed, signal, onStep }: Maker,
 ): Promise<string> {
   if (model.folder !== undefined) return bundledPredictor(model);
-  const key = shortHash(fingerprint, String(minutes), String(seed), ...traces);
+  const key = shortHash(fingerprint, String(epochs), String(seed), ...traces);
   const directory = join(work, model.name, `predictor-${key}`);
   for (const network of NETWORK_NAMES) {
-    onStep(`${model.name}: training ${network} networks, at most ${minutes} minutes`);
+    onStep(`${model.name}: training ${network} networks`);
     const args = [
       ...['train', ...traces, '--out', directory, '--network', network, '--seed', String(seed)],
-      ...['--max-minutes', String(minutes), '--threads', String(threads)],
+      ...['--epochs', String(epochs), '--threads', String(threads)],
     ];
     // Ends at once where the directory holds them.
     await sida(args, { signal });

@@ -6,14 +6,12 @@ import type { BenchInputs } from './inputs.js';
 
 export interface Sizes {
   rounds: number;
-  /** Minutes that the predictor of a random-weight model may train. */
-  trainingMinutes: number;
+  /** Epochs that the predictor of a random-weight model trains. */
+  trainingEpochs: number;
   /** Texts to learn from. */
   training(model: BenchModel): number;
   /** Measured texts of a task. */
   sentences(model: BenchModel, data: DataName): number;
-  /** Seconds of requests over REST. */
-  restSeconds: number;
   /** Inputs of a study. */
   study: number;
 }
@@ -33,33 +31,30 @@ function mostInputs({ expertBytes }: Pick<BenchModel, 'expertBytes'>): number {
 
 export const QUICK_SIZES: Sizes = {
   rounds: 2,
-  trainingMinutes: 0.3,
+  trainingEpochs: 2,
   training: ({ weights }) => (weights === 'trained' ? 200 : 120),
   sentences: ({ weights }) => (weights === 'trained' ? 64 : 16),
-  restSeconds: 3,
   study: 48,
 };
 
 export const FULL_SIZES: Sizes = {
   rounds: 3,
-  trainingMinutes: 2,
+  trainingEpochs: 10,
   training: ({ weights }) => (weights === 'trained' ? 1000 : 300),
   sentences: (model, data) =>
     Math.max(
       leastInputs(model),
       model.weights === 'trained' ? Math.ceil(mostInputs(model) * SHARE_OF[data]) : 0,
     ),
-  restSeconds: 20,
   study: 400,
 };
 
 /** GPU time is short, and a pass takes milliseconds: few rounds. */
 export const CUDA_SIZES: Sizes = {
   rounds: 1,
-  trainingMinutes: 0.2,
+  trainingEpochs: 1,
   training: ({ weights }) => (weights === 'trained' ? 200 : 160),
   sentences: (_, data) => ({ sst2: 192, mrpc: 128, multirc: 64, words: 192 })[data],
-  restSeconds: 10,
   study: 0,
 };
 
@@ -69,11 +64,11 @@ export const CUDA_SIZES: Sizes = {
  */
 export function warmUpOf(
   { weights }: BenchModel,
-  { scenario: { link, arrivals } }: Measurement,
+  { scenario: { link } }: Measurement,
   { texts, training }: Pick<BenchInputs, 'texts' | 'training'>,
 ): readonly string[] {
   const count = weights === 'trained' ? texts.length >> 2 : texts.length >> 1;
-  const others = training.slice(0, arrivals === undefined ? Math.max(4, count) : 16);
+  const others = training.slice(0, Math.max(4, count));
   return link === 'disk' ? others : [...texts, ...others];
 }
 

@@ -1,43 +1,32 @@
 /** Recorded routing of either kind: a directory of `sida trace`, or a CSV file. */
-import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { statSync } from 'node:fs';
 import { SidaError } from '../../../dist/errors.js';
-import { RECORDS, readMeta, readTrace, shapeOf } from '../../../dist/trace/trace-file.js';
+import { readMeta, readTrace, shapeOf } from '../../../dist/trace/trace-file.js';
 import type { StackRecord } from '../../../dist/trace/trace-record.js';
 import { readCsvTrace } from './csv-trace.js';
-import type { RecordedBatch, RecordedPass, RoutingTrace, TraceReading } from './routing-trace.js';
+import { type RecordedBatch, type RecordedPass, type RoutingTrace, turnOf } from './routing-trace.js';
 
-export async function openTrace(path: string, reading: TraceReading): Promise<RoutingTrace> {
-  const isDirectory = await stat(path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
-  return isDirectory ? readSidaTrace(path, reading) : readCsvTrace(path, reading);
+/** `expertBytes`: where the trace does not say; a directory never does. */
+export async function openTrace(path: string, expertBytes?: number): Promise<RoutingTrace> {
+  return statSync(path).isDirectory()
+    ? readSidaTrace(path, expertBytes ?? 1)
+    : readCsvTrace(path, expertBytes);
 }
 
 /**
  * A record is a batch: its text in one pass, then each token of the continuation in one. An expert is needed by the
  * tokens that it was chosen for, over capacity or not.
  */
-async function readSidaTrace(
-  directory: string,
-  { expertBytes, onBytes }: TraceReading,
-): Promise<RoutingTrace> {
+async function readSidaTrace(directory: string, expertBytes: number): Promise<RoutingTrace> {
   const meta = await readMeta(directory);
   if (!meta.complete) {
     const message = `${directory} is incomplete; start its \`sida trace\` again to finish it`;
     throw new SidaError({ code: 'cannot_run', message });
   }
-  if (expertBytes === undefined) {
-    const message = `${directory} does not tell the bytes of an expert: give --expert-bytes, the slot of \`sida plan\``;
-    throw new SidaError({ code: 'invalid_request', message });
-  }
-  const { size } = await stat(join(directory, RECORDS));
   const { stacks, top } = shapeOf(meta);
   const passOf = (stack: number, routed: StackRecord, from: number, to: number): RecordedPass => {
     const first = stacks.slice(0, stack).reduce((sum, { layers }) => sum + layers, 0);
-    const { layers } = stacks[stack]!;
-    const turns = Array.from({ length: layers }, (_, layer) => {
+    const turns = Array.from({ length: stacks[stack]!.layers }, (_, layer) => {
       const times = new Map<number, number>();
       for (let t = from; t < to; t++) {
         const entry = (layer * routed.tokens.length + t) * top;
@@ -46,31 +35,28 @@ async function readSidaTrace(
           times.set(id, (times.get(id) ?? 0) + 1);
         }
       }
-      return [...times].sort(([a], [b]) => a - b);
+      return turnOf(times);
     });
     return {
       phase: from === 0 && stack === 0 ? 'prefill' : 'decode',
       tokens: to - from,
-      visits: turns.map((turn) => turn.map(([id]) => id)),
-      choices: turns.map((turn) => turn.map(([, times]) => times)),
+      visits: turns.map(({ ids }) => ids),
+      choices: turns.map(({ choices }) => choices),
     };
   };
   const batches: RecordedBatch[] = [];
   const last = stacks.length - 1;
-  for await (const { input, stacks: recorded, end } of readTrace(directory)) {
-    const [first] = recorded;
+  for await (const { input, stacks: recorded } of readTrace(directory)) {
     const generated = last === 0 ? input : 0;
     const passes = [
-      passOf(0, first!, 0, input),
+      passOf(0, recorded[0]!, 0, input),
       ...Array.from({ length: recorded[last]!.tokens.length - generated }, (_, t) =>
         passOf(last, recorded[last]!, generated + t, generated + t + 1),
       ),
     ];
     batches.push({ passes: passes.filter(({ tokens, visits }) => tokens > 0 && visits.length > 0) });
-    onBytes?.(end, size);
   }
   return {
-    name: directory,
     model: meta.model.name,
     layers: meta.layers,
     experts: meta.experts,

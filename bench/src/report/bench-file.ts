@@ -1,13 +1,8 @@
 /** bench.json: a result with summed-up samples of each measurement. The report is generated from it alone. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { SidaError } from '../../../dist/errors.js';
 import type { BenchResult, Sample } from '../runs/result.js';
 import { inputsKey, type Measurement } from '../scenarios/scenarios.js';
-import type { DependencyReport } from '../studies/dependency.js';
-import type { GatingResult } from '../studies/gating.js';
-import type { TaskFidelity } from '../studies/task-fidelity.js';
-import { isChangedTree } from '../support/provenance.js';
+import type { TaskFidelity } from '../studies/studies.js';
 import { medians } from '../support/statistics.js';
 
 /** Medians of the rounds, number by number. */
@@ -23,51 +18,31 @@ export interface MeasurementSummary extends Measurement, Omit<Sample, 'answers' 
 export interface BenchFile extends Omit<BenchResult, 'measurements'> {
   measurements: MeasurementSummary[];
   fidelity: TaskFidelity[];
-  dependency: DependencyReport[];
-  /** Null or absent if it did not run. */
-  gating?: GatingResult | null;
 }
 
 export const BENCH_FILE = 'bench.json';
 
-/** Throws cannot_run if there is none, or if its version differs. */
-export function readBenchFile(out: string): BenchFile {
-  const path = join(out, BENCH_FILE);
-  const fail = (why: string) =>
-    new SidaError({
-      code: 'cannot_run',
-      message: `${path} ${why}; run \`sida bench\` without --report first`,
-    });
-  let file: BenchFile;
-  try {
-    file = JSON.parse(readFileSync(path, 'utf8')) as BenchFile;
-  } catch (error) {
-    throw fail(`cannot be read: ${(error as Error).message}`);
-  }
-  if (file.format !== 'sida-bench' || file.version !== 1) throw fail('is no result of this version');
-  return file;
-}
+/** Bytes are counted, so only the rounding of their median may lie below the bound. */
+const ROUNDING = 1e-6;
 
-/** Commits of the result that were measured in a tree with changes, so that nobody can check them out. */
-export function changedTrees({ provenance, measurements }: BenchFile): string[] {
-  const commits = [provenance.commit, ...measurements.flatMap((measurement) => measurement.commits)];
-  return [...new Set(commits)].filter(isChangedTree);
-}
-
-/** Throws cannot_run for a result from a tree with changes. */
-export function checkTrees(file: BenchFile, where: string): void {
-  const changed = changedTrees(file);
-  if (changed.length === 0) return;
+/** Throws cannot_run if a measurement moved fewer bytes than any policy can: every row beside it may be wrong. */
+export function checkBounds(
+  measurements: readonly Pick<MeasurementSummary, 'name' | 'bytesMoved' | 'leastBytes'>[],
+): void {
+  const beaten = measurements.filter(
+    ({ bytesMoved, leastBytes = 0 }) => bytesMoved < (1 - ROUNDING) * leastBytes,
+  );
+  if (beaten.length === 0) return;
+  const named = beaten.map(
+    ({ name, bytesMoved, leastBytes }) => `${name} (${(bytesMoved / leastBytes!).toFixed(3)} of it)`,
+  );
   throw new SidaError({
     code: 'cannot_run',
-    message: `${where} was measured in a tree with changes (${changed.join(', ')}): measure it at a commit, or name it as such with --changed-tree`,
+    message: `Fewer bytes than any policy can move: ${named.join(', ')}. This is a bug in the measurement.`,
   });
 }
 
-export function summarize(
-  result: BenchResult,
-  studies: Pick<BenchFile, 'fidelity' | 'dependency' | 'gating'>,
-): BenchFile {
+export function summarize(result: BenchResult, fidelity: TaskFidelity[]): BenchFile {
   const reference = new Map<string, string>();
   for (const { scenario, system, samples } of result.measurements) {
     if (system === 'resident' && samples.length > 0) reference.set(inputsKey(scenario), samples[0]!.answers);
@@ -87,8 +62,7 @@ export function summarize(
       };
     },
   );
-  const { fidelity, dependency, gating } = studies;
-  return { ...result, measurements, fidelity, dependency, gating: gating ?? null };
+  return { ...result, measurements, fidelity };
 }
 
 function sameShare(a: string, b: string): number | null {
@@ -97,8 +71,4 @@ function sameShare(a: string, b: string): number | null {
   let same = 0;
   for (let i = 0; i < length; i++) if (a[i] === b[i]) same += 1;
   return same / length;
-}
-
-export function perSecond({ sentences, wallMs }: Pick<MeasurementSummary, 'sentences' | 'wallMs'>): number {
-  return (1000 * sentences) / wallMs;
 }

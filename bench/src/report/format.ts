@@ -1,11 +1,23 @@
-/** How the report writes numbers. */
+/** Tables, and how they write numbers. */
 import { formatBytes } from '../../../dist/text/bytes.js';
 import { LINKS } from '../scenarios/links.js';
+import { modelNamed } from '../scenarios/models.js';
 import type { Scenario } from '../scenarios/scenarios.js';
 
+export interface Table {
+  caption?: string;
+  head: string[];
+  rows: string[][];
+}
+
+export function markdownTable({ caption, head, rows }: Table): string {
+  const lines = [head, head.map(() => '---'), ...rows].map(
+    (cells) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`,
+  );
+  return [...(caption === undefined ? [] : [`${caption}:`, '']), ...lines].join('\n');
+}
+
 export const DASH = '–';
-export const CANNOT_TELL = 'cannot tell' as const;
-export const NOT_MEASURED = 'not measured' as const;
 
 export function times(ratio: number | null | undefined): string {
   if (ratio === Number.POSITIVE_INFINITY) return '∞';
@@ -18,15 +30,14 @@ export function percent(share: number | null | undefined, digits = 1): string {
     : `${(100 * share).toFixed(digits).replace('-', '−')} %`;
 }
 
-export function ms(value: number): string {
-  return value < 10 ? value.toFixed(2) : value < 100 ? value.toFixed(1) : value.toFixed(0);
+/** Milliseconds, or a rate. */
+export function figure(value: number): string {
+  return value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
 }
 
-export function rate(value: number): string {
-  return value < 10 ? value.toFixed(2) : value < 100 ? value.toFixed(1) : value.toFixed(0);
+export function bytes(count: number): string {
+  return formatBytes(Math.round(count));
 }
-
-export const bytes = formatBytes;
 
 export function shareName(share: number): string {
   return `${Math.round(share * 1000) / 10} %`;
@@ -48,4 +59,11 @@ export function dataTitle(data: string): string {
 /** Names a simulated link wherever one was used, and a GPU. */
 export function linkTitle({ link, device }: Pick<Scenario, 'link' | 'device'>): string {
   return device === 'cuda' ? `${LINKS[link].title} to GPU` : LINKS[link].title;
+}
+
+/** `switch-base-8-bf16 (random weights)`. */
+export function modelTitle(name: string): string {
+  const { weights, expertBytes } = modelNamed(name);
+  const padded = expertBytes === undefined ? '' : `, experts filled with zeros up to ${expertBytes}`;
+  return weights === 'random' ? `${name} (random weights)` : `${name} (trained${padded})`;
 }

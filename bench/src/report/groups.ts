@@ -1,30 +1,23 @@
-/** Measurements that belong on one chart. */
-import { leastInputs } from '../preparation/sizes.js';
-import { modelNamed } from '../scenarios/models.js';
-import { LOOKAHEAD, type Scenario } from '../scenarios/scenarios.js';
+/** Measurements that belong together, and the ratios between them. */
+import { referenceKey, type Scenario } from '../scenarios/scenarios.js';
+import type { SystemName } from '../scenarios/systems.js';
 import type { MeasurementSummary } from './bench-file.js';
-import { dataTitle, linkTitle } from './format.js';
+import { dataTitle, linkTitle, modelTitle } from './format.js';
 
+/** Of one model, inputs, link, device and batch; in the order of the measurements. */
 export interface Group {
-  key: string;
   scenario: Scenario;
   measurements: MeasurementSummary[];
   /** The resident run of the same inputs over the same link. */
   resident: MeasurementSummary | undefined;
 }
 
-/** By model, inputs, link, device, batch and arrivals; in the order of the measurements. */
 export function groupsOf(measurements: readonly MeasurementSummary[]): Group[] {
   const groups = new Map<string, Group>();
   for (const measurement of measurements) {
-    const { model, data, link, device, batch, arrivals } = measurement.scenario;
-    const key = [model, data, link, ...(device === undefined ? [] : [device]), ...(batch === 1 ? [] : [`batch-${batch}`]), ...(arrivals ? [`rest-${arrivals}`] : [])].join('-'); // biome-ignore format: one line
-    const group = groups.get(key) ?? {
-      key,
-      scenario: measurement.scenario,
-      measurements: [],
-      resident: undefined,
-    };
+    const { scenario } = measurement;
+    const key = referenceKey(scenario);
+    const group = groups.get(key) ?? { scenario, measurements: [], resident: undefined };
     group.measurements.push(measurement);
     if (measurement.system === 'resident') group.resident = measurement;
     groups.set(key, group);
@@ -32,44 +25,38 @@ export function groupsOf(measurements: readonly MeasurementSummary[]): Group[] {
   return [...groups.values()];
 }
 
-/** The measurements of a group with the look-ahead that all systems have. */
-export function usual(group: Group): Group {
-  return {
-    ...group,
-    measurements: group.measurements.filter(({ scenario }) => scenario.lookahead === LOOKAHEAD),
-  };
-}
-
-export function usualGroups(measurements: readonly MeasurementSummary[]): Group[] {
-  return groupsOf(measurements).map(usual);
-}
-
-/** One sentence a batch, one batch after the other. */
-export function oneByOne({ scenario }: Pick<Group, 'scenario'>): boolean {
-  return scenario.batch === 1 && scenario.arrivals === undefined;
-}
-
-/** `lstm, look-ahead 1`, where that is not the usual one. */
-export function systemTitle({ scenario, system }: Pick<MeasurementSummary, 'scenario' | 'system'>): string {
-  return scenario.lookahead === LOOKAHEAD ? system : `${system}, look-ahead ${scenario.lookahead}`;
-}
-
-/** The number of inputs; with the least that says something of the model, where it lies below. */
-export function inputsText({
-  scenario,
-  sentences,
-}: Pick<MeasurementSummary, 'scenario' | 'sentences'>): string {
-  const least = leastInputs(modelNamed(scenario.model));
-  return sentences < least ? `${sentences} (fewer than ${least})` : String(sentences);
-}
-
-/** `switch-base-8-bf16 (random weights)`. */
-export function modelTitle(name: string): string {
-  const { weights, expertBytes } = modelNamed(name);
-  const padded = expertBytes === undefined ? '' : `, experts filled with zeros up to ${expertBytes}`;
-  return weights === 'random' ? `${name} (random weights)` : `${name} (trained${padded})`;
-}
-
 export function groupTitle({ scenario }: Pick<Group, 'scenario'>): string {
-  return `${modelTitle(scenario.model)}, ${dataTitle(scenario.data)}, ${linkTitle(scenario)}`;
+  const { model, data, batch } = scenario;
+  const title = `${modelTitle(model)}, ${dataTitle(data)}, ${linkTitle(scenario)}`;
+  return batch === 1 ? title : `${title}, batches of ${batch}`;
+}
+
+export function perSecond({ sentences, wallMs }: Pick<MeasurementSummary, 'sentences' | 'wallMs'>): number {
+  return (1000 * sentences) / wallMs;
+}
+
+/** Another system of the group at the same budget. */
+export function beside(
+  { scenario: { share } }: MeasurementSummary,
+  system: SystemName,
+  { measurements }: Group,
+): MeasurementSummary | undefined {
+  return measurements.find((own) => own.system === system && own.scenario.share === share);
+}
+
+/** Throughput over that of another measurement. */
+export function speedOver(
+  own: MeasurementSummary,
+  other: MeasurementSummary | undefined,
+): number | undefined {
+  return other && perSecond(own) / perSecond(other);
+}
+
+/**
+ * Bytes over the least that any policy could have moved from the same beginning. Never below 1; infinite where nothing
+ * had to move.
+ */
+export function overBelady({ scenario, bytesMoved, leastBytes }: MeasurementSummary): number | undefined {
+  if (leastBytes === undefined || scenario.share === 1 || bytesMoved + leastBytes === 0) return undefined;
+  return bytesMoved / leastBytes;
 }

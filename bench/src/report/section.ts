@@ -1,24 +1,16 @@
-/** A part of the report: a question, a chart, tables, and how to read them. */
 import type { TopLevelSpec } from 'vega-lite';
+import type { Table } from './format.js';
 
-export interface Table {
-  caption?: string;
-  head: string[];
-  rows: string[][];
-}
-
+/** A part of the report: tables that answer one question. */
 export interface Section {
-  /** Names the chart's file and the table's place in the docs. */
+  /** Names the section among the tables of documents, and its chart's file. */
   id: string;
   title: string;
   /** The table or figure of a paper that it corresponds to. */
   beside?: string;
-  /** A numbered list that stands in the place of tables. */
-  sentences?: string[];
-  /** Paragraphs above the tables: what was done. */
-  about: string[];
-  chart?: TopLevelSpec;
+  about?: string;
   tables: Table[];
-  /** Paragraphs below the tables: what they show, and what differs from the paper. */
-  reading: string[];
+  chart?: TopLevelSpec;
 }
+
+export const SIDA = 'SiDA-MoE (Du et al., MLSys 2024, arXiv:2310.18859)';

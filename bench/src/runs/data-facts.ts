@@ -1,22 +1,16 @@
-/** Experts that inputs need, from the true routing: by length of the input, and misses of caches of several sizes. */
-import { compare } from '../replay/compare.js';
-import { BLIND, type PolicyName } from '../replay/policies.js';
+/** Experts that inputs need, from the true routing, by length of the input. */
 import type { RoutingTrace } from '../replay/routing-trace.js';
-import type { CacheMisses, DataFacts, LengthNeeds } from './result.js';
+import type { DataFacts, LengthNeeds } from './result.js';
 
 /** Upper ends of the length classes, in tokens. */
 const CLASSES = [8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024];
-/** Shares of the experts that fit. */
-const CACHES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
-const POLICIES: readonly PolicyName[] = [...BLIND, 'belady'];
-
 interface Row {
   tokens: number;
   needed: number;
   neededOfEncoder: number;
 }
 
-export async function dataFacts(trace: RoutingTrace, source: string): Promise<DataFacts> {
+export function dataFacts(trace: RoutingTrace, source: string): DataFacts {
   const encoderLayers = trace.layers.filter((layer) => layer.startsWith('encoder.')).length;
   const rows = trace.batches.map(({ passes }): Row => {
     const counts = passes.map(({ visits }) => sum(visits.map((ids) => ids.length)));
@@ -32,7 +26,6 @@ export async function dataFacts(trace: RoutingTrace, source: string): Promise<Da
     tokens: sum(rows.map(({ tokens }) => tokens)),
     lengths: byLength(rows),
     needed: mean(rows, 'needed'),
-    misses: await cacheMisses(trace),
   };
 }
 
@@ -52,28 +45,6 @@ function byLength(rows: readonly Row[]): LengthNeeds[] {
       },
     ];
   });
-}
-
-async function cacheMisses(trace: RoutingTrace): Promise<CacheMisses[]> {
-  const experts = trace.layers.length * trace.experts;
-  const caches = CACHES.map((share) => ({
-    cache: String(share),
-    slots: Math.max(1, Math.round(share * experts)),
-  }));
-  const report = await compare(trace, {
-    caches,
-    lookaheads: [],
-    policies: POLICIES,
-    scope: 'shared',
-    learn: 0.2,
-  });
-  return report.caches.flatMap(({ cache, policies }) =>
-    policies.map(({ policy, all }) => ({
-      share: Number(cache),
-      policy,
-      misses: (all.misses + all.prefetches) / all.needs,
-    })),
-  );
 }
 
 function sum(values: readonly number[]): number {

@@ -13,24 +13,19 @@ export interface ExactnessVerdict {
   alone: string[];
 }
 
-/** Answers over REST are probabilities, not log-probabilities, so they have their own reference. */
-function answersKey({ scenario }: MeasurementResult): string {
-  const rest = scenario.arrivals === undefined ? 'batches' : `rest of ${scenario.arrivals}`;
-  return `${inputsKey(scenario)}/${rest}`;
-}
-
 export function judgeExactness(measurements: readonly MeasurementResult[]): ExactnessVerdict {
   const references = new Map<string, string>();
   for (const measurement of measurements) {
     const digest = measurement.samples.find((sample) => sample.digest !== '')?.digest;
-    if (isReference(measurement) && digest !== undefined && !references.has(answersKey(measurement))) {
-      references.set(answersKey(measurement), digest);
+    const key = inputsKey(measurement.scenario);
+    if (isReference(measurement) && digest !== undefined && !references.has(key)) {
+      references.set(key, digest);
     }
   }
   const verdict: ExactnessVerdict = { comparisons: 0, differing: [], alone: [] };
   for (const measurement of measurements) {
     if (!systemNamed(measurement.system).exact) continue;
-    const reference = references.get(answersKey(measurement));
+    const reference = references.get(inputsKey(measurement.scenario));
     const digests = measurement.samples.map(({ digest }) => digest).filter((digest) => digest !== '');
     if (reference === undefined) {
       if (digests.length > 0) verdict.alone.push(measurement.name);

@@ -1,11 +1,7 @@
 /** The GPU that measurements run on, and what fits it. */
 import { execFileSync } from 'node:child_process';
-import { freemem } from 'node:os';
 import { SidaError } from '../../../dist/errors.js';
 import type { CudaState } from '../../../dist/native/addon-types.js';
-import { formatBytes } from '../../../dist/text/bytes.js';
-import { type BenchModel, parametersOf } from '../scenarios/models.js';
-import type { Measurement } from '../scenarios/scenarios.js';
 import { run } from '../support/processes.js';
 import { visibleGpu } from '../systems/gpu-memory.js';
 
@@ -56,35 +52,4 @@ export function gpuIdentity({ name, driver, emulated }: Gpu): string {
   return [emulated && !name.includes('emulated') ? `emulated ${name}` : name, driver]
     .filter(Boolean)
     .join(', driver ');
-}
-
-export function availableHostBytes(): number {
-  // Newer Nodes know the limit of the container; the machine's free memory is the next best.
-  return process.availableMemory?.() ?? freemem();
-}
-
-/** Contexts, workspace and what a peer allocates beside its weights. */
-const BESIDE_WEIGHTS = 2e9;
-
-/**
- * The reason, in bytes, why a measurement does not fit GPU or host, or undefined. Beside the host tier the page cache
- * and one process need memory.
- */
-export function tooLarge(
-  { scenario: { share, link } }: Measurement,
-  { name, shape, dtype }: BenchModel,
-  gpuBytes: number,
-  hostBytes: number,
-): string | undefined {
-  const element = { f32: 4, bf16: 2, int8: 1, int4: 0.625 }[dtype as string] ?? 4;
-  const { all, experts } = parametersOf(shape);
-  const device = (all - experts) * element + share * experts * element + BESIDE_WEIGHTS;
-  if (device > gpuBytes) {
-    return `${name} needs ${formatBytes(Math.ceil(device))} of the GPU at ${Math.round(share * 100)} %, which has ${formatBytes(gpuBytes)}`;
-  }
-  const host = link === 'host' && share < 1 ? experts * element + BESIDE_WEIGHTS : 0;
-  if (host > hostBytes) {
-    return `${name} needs ${formatBytes(Math.ceil(host))} of host memory for its experts, ${formatBytes(hostBytes)} are free`;
-  }
-  return undefined;
 }

@@ -2,20 +2,17 @@
  * Runs measurements model by model, and round by round over a model's systems, so that a slow minute affects all alike.
  */
 import { SidaError } from '../../../dist/errors.js';
+import { formatBytes } from '../../../dist/text/bytes.js';
 import { missingInputs } from '../preparation/inputs.js';
-import { type DiskRates, diskRates } from '../preparation/link-rates.js';
 import { type Maker, missingNetwork, removeModel } from '../preparation/prepare.js';
 import type { Sizes } from '../preparation/sizes.js';
 import { type BenchModel, modelNamed } from '../scenarios/models.js';
 import { type Measurement, measurementName } from '../scenarios/scenarios.js';
-import { systemNamed } from '../scenarios/systems.js';
 import { run } from '../support/processes.js';
 import { provenance } from '../support/provenance.js';
-import { missingOnGpu } from '../systems/gpu-peer-driver.js';
-import { missingPeer } from '../systems/peer-driver.js';
 import type { MeasurementWork } from '../systems/work.js';
 import { judgeExactness } from './exactness.js';
-import { availableHostBytes, type Gpu, tooLarge } from './gpu.js';
+import type { Gpu } from './gpu.js';
 import { type ModelBench, prepareBench } from './model-bench.js';
 import type { BenchResult, MeasurementResult, ModelFacts, Sample, Skipped } from './result.js';
 import { ResultStore } from './result-store.js';
@@ -52,16 +49,9 @@ export interface MeasureOptions {
   onResult?: (result: BenchResult) => void;
 }
 
-export interface MeasureProgress {
-  step(what: string): void;
-  warn(message: string): void;
-  /** A sample was taken, or kept from before. */
-  sample(done: number, total: number, name: string, sample: Sample, kept: boolean): void;
-}
-
-export async function measureAll(options: MeasureOptions, progress: MeasureProgress): Promise<BenchResult> {
+export async function measureAll(options: MeasureOptions, say: (text: string) => void): Promise<BenchResult> {
   const begin = performance.now();
-  const bench = new Run(options, progress);
+  const bench = new Run(options, say);
   for (const measurements of options.stages ?? [options.measurements]) {
     const models = new Set(measurements.map(({ scenario }) => scenario.model));
     for (const name of models) {
@@ -73,14 +63,9 @@ export async function measureAll(options: MeasureOptions, progress: MeasureProgr
   return bench.result((performance.now() - begin) / 1000);
 }
 
-/** A busy moment makes a link look slow, so the best rate counts. */
-function fastest(a: DiskRates, b: DiskRates): DiskRates {
-  return { sequential: Math.max(a.sequential, b.sequential), experts: Math.max(a.experts, b.experts) };
-}
-
 class Run {
   readonly #options: MeasureOptions;
-  readonly #progress: MeasureProgress;
+  readonly #say: (text: string) => void;
   readonly #store: ResultStore;
   readonly #maker: Maker;
   readonly #provenance = provenance();
@@ -92,18 +77,17 @@ class Run {
   /** Measurements whose process failed. */
   readonly #failed: string[] = [];
   readonly #begun = performance.now();
-  readonly #peers = new Map<string, string | undefined>();
   #done = 0;
 
-  constructor(options: MeasureOptions, progress: MeasureProgress) {
+  constructor(options: MeasureOptions, say: (text: string) => void) {
     this.#options = options;
-    this.#progress = progress;
+    this.#say = say;
     this.#store = new ResultStore(options.out);
     if (options.fresh) this.#store.clear();
     const { work, threads, seed, gpu, limit } = options;
     this.#maker = {
       ...{ work, threads, seed, device: gpu && 'cuda', signal: limit?.signal },
-      onStep: (what) => progress.step(what),
+      onStep: say,
     };
     this.#total = options.measurements.length * options.sizes.rounds;
   }
@@ -127,16 +111,13 @@ class Run {
       for (const measurement of runnable) this.#skip(measurement, this.#endedOr(error.message));
       return;
     }
-    this.#progress.step(`${model.name}: prepared in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
-    const { facts, prepared } = bench;
+    this.#say(`${model.name}: prepared in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+    const { facts } = bench;
     const earlier = this.#models.get(model.name);
     if (earlier !== undefined) facts.data = { ...earlier.data, ...facts.data };
     this.#models.set(model.name, facts);
     if (prepareOnly) return;
     for (let round = 0; round < sizes.rounds; round++) {
-      if (this.#options.gpu === undefined) {
-        facts.disk = fastest(facts.disk, diskRates(prepared.pack, facts.bytes.expert));
-      }
       for (const measurement of runnable) await this.#takeSample(measurement, bench, round);
     }
   }
@@ -146,35 +127,21 @@ class Run {
   }
 
   async #canRun(measurement: Measurement, model: BenchModel): Promise<boolean> {
-    const { data, gpu, limit } = this.#options;
+    const { data, limit } = this.#options;
     const reason =
       missingInputs(measurement.scenario.data, data) ??
       (await missingNetwork(model, measurement.system)) ??
-      (measurement.scenario.device === 'cuda' && gpu !== undefined
-        ? tooLarge(measurement, model, gpu.totalBytes, availableHostBytes())
-        : undefined) ??
-      this.#peerReason(measurement) ??
       (limit?.over ? 'the time is over' : undefined);
     if (reason === undefined) return true;
     this.#skip(measurement, reason);
     return false;
   }
 
-  /** Asked once, because Python starts slowly. */
-  #peerReason({ system }: Measurement): string | undefined {
-    const { driver } = systemNamed(system);
-    if (driver !== 'peer' && driver !== 'gpu-peer') return undefined;
-    if (!this.#peers.has(system)) {
-      this.#peers.set(system, driver === 'peer' ? missingPeer() : missingOnGpu(system));
-    }
-    return this.#peers.get(system);
-  }
-
   #skip(measurement: Measurement, why: string, rounds = this.#options.sizes.rounds): void {
     const what = measurementName(measurement);
     this.#skipped.push({ what, why });
     this.#done += rounds;
-    this.#progress.warn(`${what} is left out: ${why}`);
+    this.#say(`${what} is left out: ${why}`);
   }
 
   /** A process that was stopped because the time was over did not fail. */
@@ -191,12 +158,8 @@ class Run {
       this.#store.read(measurement, specOf(measurement, work, bench, this.#options));
     const kept = known.samples.length > round;
     const { model, data, batch } = measurement.scenario;
-    const kinds = [
-      `${model}/${data}/${measurement.system}/${batch}`,
-      `${model}/${measurement.system}`,
-      model,
-    ];
-    const refusal = kept ? undefined : limit?.refusal(...kinds);
+    const kind = `${model}/${data}/${batch}`;
+    const refusal = kept ? undefined : limit?.refusal(kind);
     if (refusal !== undefined) return this.#skip(measurement, refusal, 1);
     const begun = performance.now();
     let result = known;
@@ -211,12 +174,15 @@ class Run {
       if (!limit?.over) this.#failed.push(name);
       return this.#skip(measurement, why, 1);
     }
-    if (!kept) for (const kind of kinds) limit?.took(kind, (performance.now() - begun) / 1000);
+    if (!kept) limit?.took(kind, (performance.now() - begun) / 1000);
     this.#results.set(name, result);
     this.#done += 1;
     const sample = result.samples[round]!;
     for (const warning of sample.warnings) this.#warn(`${name}: ${warning}`);
-    this.#progress.sample(this.#done, this.#total, name, sample, kept);
+    const what = kept
+      ? 'kept from before'
+      : `${sample.p50Ms.toFixed(2)} ms, ${formatBytes(sample.bytesMoved)} loaded`;
+    this.#say(`${this.#done}/${this.#total} ${name}: ${what}`);
     onResult?.(this.result((performance.now() - this.#begun) / 1000));
   }
 
@@ -235,7 +201,7 @@ class Run {
   #warn(message: string): void {
     if (this.#warnings.has(message)) return;
     this.#warnings.add(message);
-    this.#progress.warn(message);
+    this.#say(message);
   }
 
   result(seconds: number): BenchResult {

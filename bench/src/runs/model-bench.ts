@@ -1,8 +1,6 @@
 /** Prepares the measurements of one model: pack, inputs, traces, predictor. */
-import { hottest } from '../../../dist/evaluation/replay-rules.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { type BenchInputs, readBenchInputs } from '../preparation/inputs.js';
-import { diskRates } from '../preparation/link-rates.js';
 import { type Maker, type PreparedModel, predictorOf, prepareModel } from '../preparation/prepare.js';
 import { type Sizes, tabledTexts } from '../preparation/sizes.js';
 import { labelTraceOf, textTraceOf } from '../preparation/traces.js';
@@ -21,7 +19,8 @@ export interface ModelBench {
   prepared: PreparedModel;
   inputs: Map<DataName, BenchInputs>;
   traces: Map<DataName, string>;
-  hot: Map<DataName, number[]>;
+  /** Flat ids by layer of each pass of the measured inputs, one a batch, from the true routing. */
+  needs: Map<DataName, number[][]>;
   predictor: string | undefined;
   facts: ModelFacts;
 }
@@ -51,7 +50,6 @@ export async function prepareBench(
   const facts: ModelFacts = {
     model,
     bytes: { dense: plan.dense, routers: plan.routers, experts: plan.expertBytes, expert: plan.slot },
-    disk: gpu === undefined ? diskRates(prepared.pack, plan.slot) : { sequential: 0, experts: 0 },
     data: {},
   };
   const bench: ModelBench = {
@@ -59,7 +57,7 @@ export async function prepareBench(
     prepared,
     inputs: new Map(),
     traces: new Map(),
-    hot: new Map(),
+    needs: new Map(),
     predictor: undefined,
     facts,
   };
@@ -71,7 +69,6 @@ export async function prepareBench(
     });
     for (const warning of inputs.warnings) warn(warning);
     bench.inputs.set(name, inputs);
-    const opened = (trace: string) => openTrace(trace, { expertBytes: plan.block });
     // Also made if no system replays it, because it shows which experts inputs need. Not on a GPU, whose time is short.
     if (gpu === undefined || needs.has('trace')) {
       const replayed = measurements.filter((one) => one.scenario.data === name && one.system === 'replay');
@@ -79,23 +76,22 @@ export async function prepareBench(
       const trace = await labelTraceOf(model, prepared, inputs, texts, maker);
       bench.traces.set(name, trace);
       if (gpu === undefined) {
-        const recorded = await opened(trace);
+        const recorded = await openTrace(trace, plan.block);
         const batches = scoredBatches(recorded.batches, texts.length).slice(0, inputs.texts.length);
-        facts.data[name] = await dataFacts({ ...recorded, batches }, inputs.source);
+        facts.data[name] = dataFacts({ ...recorded, batches }, inputs.source);
+        const passes = batches.flatMap((own) => own.passes);
+        bench.needs.set(
+          name,
+          passes.flatMap(({ visits }) => visits.map((ids) => [...ids])),
+        );
       }
     }
-    const trains = needs.has('predictor') && model.weights === 'random';
-    const learned = trains ? await textTraceOf(model, prepared, inputs, inputs.training, maker) : undefined;
-    if (learned !== undefined) training.push(learned);
-    if (!needs.has('hot-trace')) continue;
-    // Passes of random weights take seconds. What predictors learn from serves there, without the labels' later tokens.
-    const other = learned ?? (await labelTraceOf(model, prepared, inputs, inputs.training, maker));
-    const { batches } = await opened(other);
-    const inputsOf = learned === undefined ? scoredBatches(batches, inputs.training.length) : batches;
-    bench.hot.set(name, hottest(inputsOf, plan.experts));
+    if (needs.has('predictor') && model.weights === 'random') {
+      training.push(await textTraceOf(model, prepared, inputs, inputs.training, maker));
+    }
   }
   if (needs.has('predictor')) {
-    bench.predictor = await predictorOf(model, prepared, training, sizes.trainingMinutes, maker);
+    bench.predictor = await predictorOf(model, prepared, training, sizes.trainingEpochs, maker);
   }
   return bench;
 }

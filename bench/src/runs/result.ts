@@ -1,6 +1,5 @@
-/** The result of `sida bench`: what its tables, charts and report are generated from. */
+/** The result of `sida bench`: what its report is generated from. */
 
-import type { DiskRates } from '../preparation/link-rates.js';
 import type { BenchModel } from '../scenarios/models.js';
 import type { DataName, Measurement } from '../scenarios/scenarios.js';
 import type { Provenance } from '../support/provenance.js';
@@ -13,12 +12,10 @@ import type { Gpu } from './gpu.js';
 export interface MeasurementSpec {
   sentences: number;
   warmUp: number;
-  lookahead: number;
   threads: number;
   seed: number;
   /** Hash of the texts, the pack and the predictor. */
   inputs: string;
-  requests?: number;
   /** The GPU and its driver, for measurements on cuda. */
   gpu?: string;
 }
@@ -49,15 +46,6 @@ export interface LengthNeeds {
   neededOfEncoder: number;
 }
 
-/** Misses of a cache, from the replay of the true routing. */
-export interface CacheMisses {
-  /** Share of the experts that fits. */
-  share: number;
-  policy: string;
-  /** Share of the experts needed. */
-  misses: number;
-}
-
 export interface DataFacts {
   source: string;
   inputs: number;
@@ -65,15 +53,12 @@ export interface DataFacts {
   lengths: LengthNeeds[];
   /** Mean share of all experts that an input needs. */
   needed: number;
-  misses: CacheMisses[];
 }
 
 export interface ModelFacts {
   model: BenchModel;
   /** Bytes as packed. */
   bytes: { dense: number; routers: number; experts: number; expert: number };
-  /** Zeros if host memory holds the experts. */
-  disk: DiskRates;
   data: Partial<Record<DataName, DataFacts>>;
 }
 

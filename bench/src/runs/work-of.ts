@@ -1,9 +1,8 @@
 /** Makes the work of the process that takes a measurement, from the measurement and its prepared model. */
 import { basename } from 'node:path';
 import { shortHash } from '../preparation/prepare.js';
-import { type Sizes, warmUpOf } from '../preparation/sizes.js';
+import { warmUpOf } from '../preparation/sizes.js';
 import { LINKS } from '../scenarios/links.js';
-import { type BenchModel, checkpointOf } from '../scenarios/models.js';
 import type { Measurement } from '../scenarios/scenarios.js';
 import { systemFlags, systemNamed } from '../scenarios/systems.js';
 import type { MeasurementWork } from '../systems/work.js';
@@ -13,41 +12,28 @@ import type { MeasurementSpec } from './result.js';
 
 interface Settings {
   gpu?: Gpu;
-  sizes: Sizes;
   threads: number;
   seed: number;
-}
-
-/** transformers may need seconds for a batch if it fetches layers. */
-const PEER_SECONDS = 12;
-
-/**
- * Random weights of the same shape and distribution are made on the GPU: loading a checkpoint of 29 GB there is not
- * part of the comparison.
- */
-function peerModel(model: BenchModel): NonNullable<MeasurementWork['peer']> {
-  return model.weights === 'trained' ? { checkpoint: checkpointOf(model) } : { shape: model.shape };
 }
 
 /** The work of a measurement's process. */
 export function workOf(
   measurement: Measurement,
   bench: ModelBench,
-  { threads, seed, sizes }: Settings,
+  { threads }: Pick<Settings, 'threads'>,
 ): MeasurementWork {
   const { scenario, system } = measurement;
-  const { model, prepared, traces, hot, predictor } = bench;
+  const { model, prepared, traces, predictor } = bench;
   const inputs = bench.inputs.get(scenario.data)!;
   const { texts, labels, right } = inputs;
-  const { driver } = systemNamed(system);
+  const { driver, exact } = systemNamed(system);
+  const needs = driver === 'threads' && exact && scenario.batch === 1 && bench.needs.get(scenario.data);
   const paths = { predictor: predictor ?? 'none', trace: traces.get(scenario.data)! };
-  const { arrivals } = scenario;
   return {
     system,
     flags: {
       model: prepared.pack,
       memoryBudget: `${scenario.share * 100}%`,
-      lookahead: String(scenario.lookahead),
       threads: String(threads),
       maxBatchTokens: String(model.maxBatchTokens),
       ...LINKS[scenario.link].flags,
@@ -62,30 +48,20 @@ export function workOf(
     right,
     warmUp: warmUpOf(model, measurement, inputs),
     batch: scenario.batch,
-    ...(system === 'static-hot' && { hot: hot.get(scenario.data)! }),
-    ...((driver === 'peer' || driver === 'gpu-peer') && { peer: peerModel(model) }),
-    ...(driver === 'gpu-peer' && { peerSeconds: PEER_SECONDS }),
-    ...(arrivals !== undefined && {
-      arrivals: {
-        perSecond: arrivals,
-        requests: Math.max(20, Math.ceil(arrivals * sizes.restSeconds)),
-        seed,
-      },
-    }),
+    ...(needs && { needs }),
   };
 }
 
 /** The spec of a measurement: results with another one are measured again. */
 export function specOf(
   { scenario }: Measurement,
-  { texts, warmUp, flags, fingerprint, arrivals }: MeasurementWork,
+  { texts, warmUp, flags, fingerprint }: MeasurementWork,
   bench: ModelBench,
   { threads, seed, gpu }: Settings,
 ): MeasurementSpec {
   return {
     sentences: texts.length,
     warmUp: warmUp.length,
-    lookahead: Number(flags.lookahead),
     threads,
     seed,
     inputs: shortHash(
@@ -95,7 +71,6 @@ export function specOf(
       ...texts,
       ...warmUp,
     ),
-    ...(arrivals !== undefined && { requests: arrivals.requests }),
     ...(scenario.device === 'cuda' && gpu !== undefined && { gpu: gpuIdentity(gpu) }),
   };
 }

@@ -1,8 +1,6 @@
 /** Scenarios × systems: what is measured, in which order, under which name. */
-
 import type { DeviceName } from '../../../dist/native/addon-types.js';
 import type { LinkName } from './links.js';
-import { fitsName } from './name-pattern.js';
 import { SYSTEMS, type SystemName, TRAINED, UNPREDICTED } from './systems.js';
 
 export type DataName = 'sst2' | 'mrpc' | 'multirc' | 'words';
@@ -17,10 +15,6 @@ export interface Scenario {
   device?: DeviceName;
   /** Sentences of one batch. */
   batch: number;
-  /** Requests per second that arrive at `sida serve` at random times. Without it, batches run one after the other. */
-  arrivals?: number;
-  /** Batches seen behind the running one. */
-  lookahead: number;
 }
 
 export interface Measurement {
@@ -36,28 +30,23 @@ export interface ScenarioBlock {
   links: readonly LinkName[];
   device?: DeviceName;
   batches?: readonly number[];
-  arrivals?: readonly number[];
-  lookaheads?: readonly number[];
   systems: readonly SystemName[];
   /** Those that also run where all experts fit. */
   alsoWhole?: readonly SystemName[];
 }
 
-/** The default look-ahead, in batches. */
-export const LOOKAHEAD = 4;
-
-export function scenarioName(scenario: Scenario): string {
-  const { model, data, share, link, device, batch, arrivals, lookahead } = scenario;
+export function measurementName({ scenario, system }: Measurement): string {
+  const { model, data, share, link, device, batch } = scenario;
   const parts = [model, data, `${Math.round(share * 1000) / 10}%`, link];
   if (device !== undefined) parts.push(device);
   if (batch !== 1) parts.push(`batch-${batch}`);
-  if (arrivals !== undefined) parts.push(`rest-${arrivals}`);
-  if (lookahead !== LOOKAHEAD) parts.push(`ahead-${lookahead}`);
-  return parts.join('/');
+  return [...parts, system].join('/');
 }
 
-export function measurementName({ scenario, system }: Measurement): string {
-  return `${scenarioName(scenario)}/${system}`;
+/** A pattern names a measurement or its beginning; `*` in it stands for anything, slashes included. */
+export function fitsName(pattern: string, name: string): boolean {
+  const parts = pattern.split('*').map((part) => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&'));
+  return new RegExp(`^${parts.join('.*')}(/.*)?$`).test(name);
 }
 
 /** Measurements whose answers must be equal: those of one model on the same inputs and the same kind of device. */
@@ -70,12 +59,9 @@ export function isReference({ scenario, system }: Measurement): boolean {
   return system === 'resident' && scenario.share === 1;
 }
 
-/** Systems that hold every expert on the device. */
-const WHOLE: readonly SystemName[] = ['resident', 'transformers', 'transformers-gpu'];
-
 /**
- * Every combination once, in the order of the blocks. Only `resident`, the outside peers and those that a block names
- * run where all experts fit: without a shortage, all other systems are the same.
+ * Every combination once, in the order of the blocks. Only the resident one, and those that a block
+ * names, run where all experts fit: without a shortage, all other systems are the same.
  */
 export function expand(blocks: readonly ScenarioBlock[]): Measurement[] {
   const measurements = new Map<string, Measurement>();
@@ -83,47 +69,32 @@ export function expand(blocks: readonly ScenarioBlock[]): Measurement[] {
     for (const scenario of scenariosOf(block)) {
       for (const system of block.systems) {
         const fits = scenario.share === 1;
-        if (WHOLE.includes(system) ? !fits : fits && !block.alsoWhole?.includes(system)) continue;
-        // Without transfers, the look-ahead does not matter.
-        const measurement = { scenario: fits ? { ...scenario, lookahead: LOOKAHEAD } : scenario, system };
-        measurements.set(measurementName(measurement), measurement);
+        if (system === 'resident' ? !fits : fits && !block.alsoWhole?.includes(system)) continue;
+        measurements.set(measurementName({ scenario, system }), { scenario, system });
       }
     }
   }
   return [...measurements.values()];
 }
 
-function* scenariosOf({
+function scenariosOf({
   models,
   data: sets,
   shares,
   links,
   device,
   batches = [1],
-  arrivals = [undefined] as readonly (number | undefined)[],
-  lookaheads = [LOOKAHEAD],
-}: Omit<ScenarioBlock, 'systems' | 'arrivals'> & {
-  arrivals?: readonly (number | undefined)[];
-}): Generator<Scenario> {
-  for (const model of models) {
-    for (const data of sets) {
-      for (const link of links) {
-        for (const batch of batches) {
-          for (const rate of arrivals) {
-            for (const share of [1, ...shares.filter((each) => each < 1)]) {
-              for (const lookahead of lookaheads) {
-                yield {
-                  ...{ model, data, share, link, batch, lookahead },
-                  ...(device !== undefined && { device }),
-                  ...(rate !== undefined && { arrivals: rate }),
-                };
-              }
-            }
-          }
-        }
-      }
-    }
-  }
+}: ScenarioBlock): Scenario[] {
+  const all = [1, ...shares.filter((share) => share < 1)];
+  return models.flatMap((model) =>
+    sets.flatMap((data) =>
+      links.flatMap((link) =>
+        batches.flatMap((batch) =>
+          all.map((share) => ({ model, data, share, link, batch, ...(device !== undefined && { device }) })),
+        ),
+      ),
+    ),
+  );
 }
 
 /** The measurements whose name fits one of the patterns, and the reference runs that their ratios and digests need. */
@@ -140,82 +111,41 @@ export function select(measurements: readonly Measurement[], patterns: readonly 
   );
 }
 
-export function referenceKey({ model, data, link, device, batch, arrivals }: Scenario): string {
-  return [model, data, link, device ?? 'cpu', batch, arrivals ?? 'batches'].join('/');
+export function referenceKey({ model, data, link, device, batch }: Scenario): string {
+  return [model, data, link, device ?? 'cpu', batch].join('/');
 }
 
-const DISK: LinkName = 'disk';
-const ALL_LINKS: readonly LinkName[] = ['disk', 'simulated-12GBps'];
-const OUR_SYSTEMS = SYSTEMS.filter(({ driver }) => driver === 'threads' || driver === 'engine').map(
-  ({ name }) => name,
-);
-/** The systems that a chart over budgets compares. */
-export const MAIN_SYSTEMS: readonly SystemName[] = [
-  'resident',
-  'layer-streaming',
-  'lru',
-  'none',
-  'static-hot',
-  ...TRAINED,
-  'replay',
-  'shuffled',
-];
+const BUDGETS = [0.6, 0.4, 0.2, 0.1];
 /** Where every expert fits, and where they do not without and with prediction. */
 const SERVED: readonly SystemName[] = ['resident', ...UNPREDICTED, ...TRAINED];
-const BUDGETS = [1, 0.6, 0.4, 0.2, 0.1];
+const MAIN: readonly SystemName[] = [...SERVED, 'layer-streaming', 'replay', 'shuffled'];
+const PAPER: readonly SystemName[] = [...MAIN, 'predicted', 'paper'];
+const ALL = SYSTEMS.map(({ name }) => name);
 /** Shapes of random weights that do not fit the small ones' caches. */
-const LARGE: readonly string[] = [
-  'switch-base-64-bf16',
-  'switch-base-128-int8',
-  'switch-base-256-6-layers-int4',
-];
-/** The model whose experts matter, and the same with transfers that cost what a real model's do. */
-const WORDS_MODELS: readonly string[] = ['switch-words', 'switch-words-padded'];
-const WORDS_SYSTEMS: readonly SystemName[] = [
-  ...(['resident', 'lru', 'none', 'lfu', 'static-hot'] as const),
-  ...TRAINED,
-  'token',
-  ...(['replay', 'shuffled', 'predicted', 'paper', 'layer-streaming'] as const),
-];
+const LARGE = ['switch-base-64-bf16', 'switch-base-128-int8', 'switch-base-256-6-layers-int4'];
 /** The sizes of the SiDA paper. */
-const SIZES: readonly string[] = ['switch-base-8-bf16', ...LARGE];
+const SIZES = ['switch-base-8-bf16', ...LARGE];
+/** The model whose experts matter, and the same with transfers that cost what a real model's do. */
+const WORDS = ['switch-words', 'switch-words-padded'];
+const WORDS_SYSTEMS: readonly SystemName[] = [...PAPER, 'default', 'lfu', 'token'];
+const SST2 = { data: ['sst2'], links: ['disk'] } as const;
+const LINK = { links: ['simulated-12GBps'] } as const;
 
 export const QUICK: readonly ScenarioBlock[] = [
+  { ...SST2, models: ['switch-mini'], shares: [0.6, 0.2], systems: PAPER },
+  { ...SST2, ...LINK, models: ['switch-mini'], shares: [0.2], systems: [...SERVED, 'layer-streaming'] },
   {
-    models: ['switch-mini'],
-    data: ['sst2'],
-    shares: [0.6, 0.2],
-    links: [DISK],
-    systems: [...MAIN_SYSTEMS, 'predicted', 'paper'],
-  },
-  {
-    models: ['switch-mini'],
-    data: ['sst2'],
-    shares: [0.2],
-    links: ['simulated-12GBps'],
-    systems: ['resident', 'layer-streaming', 'lru', 'none', ...TRAINED],
-  },
-  {
-    models: ['switch-mini'],
-    data: ['sst2'],
-    shares: [0.2],
-    links: [DISK],
-    arrivals: [100],
-    systems: ['resident', 'lru', 'none', ...TRAINED],
-  },
-  {
+    ...SST2,
     models: ['switch-base-8-4-layers-bf16'],
-    data: ['sst2'],
     shares: [0.4, 0.2],
-    links: [DISK],
-    systems: ['resident', 'layer-streaming', 'lru', 'none', ...TRAINED, 'replay'],
+    systems: [...SERVED, 'layer-streaming', 'replay'],
   },
   {
     models: ['switch-words'],
     data: ['words'],
     shares: [0.25],
-    links: [DISK],
-    systems: ['resident', 'lru', 'none', 'lstm', 'replay'],
+    links: ['disk'],
+    systems: ['resident', 'lru', 'none', 'default', 'lstm', 'replay'],
   },
 ];
 
@@ -224,121 +154,28 @@ export const FULL: readonly ScenarioBlock[] = [
     models: ['switch-mini'],
     data: ['sst2'],
     shares: BUDGETS,
-    links: ALL_LINKS,
-    systems: OUR_SYSTEMS,
+    links: ['disk', 'simulated-12GBps'],
+    systems: ALL,
     alsoWhole: [...TRAINED, ...UNPREDICTED],
   },
+  { ...SST2, models: ['switch-mini'], data: ['mrpc', 'multirc'], shares: BUDGETS, systems: PAPER },
+  { ...SST2, models: ['switch-mini'], shares: [0.2], batches: [8, 32], systems: MAIN },
+  { models: WORDS, data: ['words'], shares: [0.6, 0.4, 0.25, 0.1], links: ['disk'], systems: WORDS_SYSTEMS },
+  { ...LINK, models: WORDS.slice(1), data: ['words'], shares: [0.25, 0.1], systems: WORDS_SYSTEMS },
   {
-    models: ['switch-mini'],
-    data: ['sst2', 'mrpc', 'multirc'],
-    shares: [],
-    links: [DISK],
-    systems: ['resident', 'transformers'],
-  },
-  {
-    models: ['switch-mini'],
-    data: ['mrpc', 'multirc'],
-    shares: BUDGETS,
-    links: [DISK],
-    systems: [...MAIN_SYSTEMS, 'predicted', 'paper'],
-  },
-  {
-    models: ['switch-mini'],
-    data: ['sst2'],
-    shares: [0.2],
-    links: [DISK],
-    batches: [1, 8, 32],
-    systems: MAIN_SYSTEMS,
-  },
-  {
-    models: ['switch-mini'],
-    data: ['sst2'],
-    shares: [0.4, 0.2],
-    links: [DISK],
-    arrivals: [25, 50, 100, 200, 400],
-    systems: SERVED,
-  },
-  {
-    models: ['switch-mini'],
-    data: ['sst2'],
-    shares: [0.4, 0.2, 0.1],
-    links: [DISK],
-    lookaheads: [1],
-    systems: ['resident', ...TRAINED, 'replay'],
-  },
-  {
-    models: WORDS_MODELS,
-    data: ['words'],
-    shares: [0.6, 0.4, 0.25, 0.1],
-    links: [DISK],
-    systems: WORDS_SYSTEMS,
-  },
-  {
-    models: ['switch-words-padded'],
-    data: ['words'],
-    shares: [0.25, 0.1],
-    links: ['simulated-12GBps'],
-    systems: WORDS_SYSTEMS,
-  },
-  {
-    models: WORDS_MODELS,
-    data: ['words'],
-    shares: [0.25, 0.1],
-    links: [DISK],
-    lookaheads: [1],
-    systems: ['resident', ...TRAINED, 'replay'],
-  },
-  ...(['f32', 'bf16', 'int8', 'int4'] as const).map((dtype) => ({
-    models: [`switch-base-8-${dtype}`],
-    data: ['sst2'] as const,
+    ...SST2,
+    models: ['f32', 'bf16', 'int8', 'int4'].map((dtype) => `switch-base-8-${dtype}`),
     shares: [0.4],
-    links: [DISK],
     batches: [1, 8, 32],
     systems: SERVED,
-  })),
+  },
   {
+    ...SST2,
     models: SIZES,
-    data: ['sst2'],
-    shares: [0.6, 0.4, 0.2, 0.1],
-    links: [DISK],
-    systems: [...SERVED, 'predicted', 'paper', 'replay', 'shuffled'],
+    shares: BUDGETS,
+    systems: PAPER.filter((system) => system !== 'layer-streaming'),
   },
-  {
-    models: SIZES,
-    data: ['sst2', 'mrpc', 'multirc'],
-    shares: [0.2],
-    links: [DISK],
-    systems: [...SERVED, 'layer-streaming', 'predicted', 'paper', 'replay', 'shuffled'],
-  },
-  {
-    models: LARGE,
-    data: ['sst2'],
-    shares: [0.2],
-    links: ALL_LINKS,
-    systems: MAIN_SYSTEMS,
-  },
-  {
-    models: LARGE,
-    data: ['sst2'],
-    shares: [0.2, 0.1],
-    links: [DISK],
-    lookaheads: [1],
-    systems: ['resident', ...TRAINED, 'replay'],
-  },
-  {
-    models: ['switch-base-128-int8'],
-    data: ['sst2'],
-    shares: [0.2],
-    links: [DISK],
-    batches: [8],
-    systems: [...SERVED, 'layer-streaming', 'replay'],
-  },
-  {
-    models: ['switch-base-64-bf16'],
-    data: ['sst2'],
-    shares: [0.2],
-    links: [DISK],
-    arrivals: [0.5, 1, 2, 4],
-    systems: SERVED,
-  },
+  { ...SST2, models: SIZES, data: ['mrpc', 'multirc'], shares: [0.2], systems: PAPER },
+  { ...SST2, models: LARGE, links: ['disk', 'simulated-12GBps'], shares: [0.2], systems: MAIN },
+  { ...SST2, models: ['switch-base-128-int8'], shares: [0.2], batches: [8], systems: MAIN },
 ];

@@ -7,32 +7,28 @@ export type SystemName =
   | 'none'
   | 'fifo'
   | 'lfu'
-  | 'lifo'
   | 'expert-buffering'
-  | 'static-hot'
+  | 'default'
   | 'token'
   | 'lstm'
   | 'attention'
   | 'predicted'
   | 'paper'
   | 'replay'
-  | 'shuffled'
-  | 'transformers'
-  | 'transformers-gpu'
-  | 'transformers-offload';
+  | 'shuffled';
 
 export interface BenchSystem {
   name: SystemName;
   about: string;
   /**
    * threads: the inference and hash-building threads of `sida serve`. engine: the native engine alone, driven by the
-   * measuring process. peer: another program. gpu-peer: another program on the same GPU.
+   * measuring process.
    */
-  driver: 'threads' | 'engine' | 'peer' | 'gpu-peer';
+  driver: 'threads' | 'engine';
   /** Whether its answers must have the bits of the resident run. */
   exact: boolean;
   /** What it needs before it can run. */
-  needs: readonly ('predictor' | 'trace' | 'hot-trace')[];
+  needs: readonly ('predictor' | 'trace')[];
 }
 
 export interface SystemPaths {
@@ -63,16 +59,12 @@ export const SYSTEMS: readonly BenchSystem[] = [
   ),
   system('fifo', 'on demand, the expert loaded first goes'),
   system('lfu', 'on demand, the least frequently used expert goes'),
-  system('lifo', 'on demand, the expert loaded last goes'),
   system(
     'expert-buffering',
     'on demand; experts known to be inactive in the running batch go first, then the one loaded last ("Towards MoE Deployment")',
     { driver: 'engine' },
   ),
-  system('static-hot', 'the experts hottest in other text are pinned, one slot serves the rest', {
-    driver: 'engine',
-    needs: ['hot-trace'],
-  }),
+  system('default', 'the default settings of `sida serve` with the predictor', { needs: ['predictor'] }),
   system('token', 'hash tables from what each token was routed to before', { needs: ['predictor'] }),
   system('lstm', "hash tables from LSTM networks, the predictor's `lstm`", { needs: ['predictor'] }),
   system('attention', "hash tables from residual attention blocks, the predictor's `attention`", {
@@ -89,27 +81,10 @@ export const SYSTEMS: readonly BenchSystem[] = [
   }),
   system('replay', 'oracle: hash tables hold the true routing', { needs: ['trace'] }),
   system('shuffled', 'control: hash tables name random experts', { needs: ['predictor'] }),
-  system('transformers', 'Hugging Face transformers, every expert resident: the outside peer', {
-    driver: 'peer',
-    exact: false,
-  }),
-  system(
-    'transformers-gpu',
-    'Hugging Face transformers on the same GPU in bfloat16, every expert resident: the outside peer',
-    { driver: 'gpu-peer', exact: false },
-  ),
-  system(
-    'transformers-offload',
-    'the same with as many bytes of the GPU as ours, the other layers in host memory by accelerate, which brings them when they run',
-    { driver: 'gpu-peer', exact: false },
-  ),
 ];
 
 /** Trained predictors with exact answers. */
 export const TRAINED: readonly SystemName[] = ['lstm', 'attention'];
-
-/** The systems whose tables come from the trained predictor. */
-export const PREDICTING: readonly SystemName[] = [...TRAINED, 'predicted', 'paper'];
 
 /** What predicts nothing and stands beside every row of those. */
 export const UNPREDICTED = ['lru', 'none'] as const satisfies readonly SystemName[];
@@ -129,22 +104,24 @@ export function systemFlags(name: SystemName, { predictor, trace }: SystemPaths)
     case 'lru':
     case 'fifo':
     case 'lfu':
-    case 'lifo':
       return { policy: name, predictor: 'none' };
     case 'none':
       return { predictor: 'none' };
+    case 'default':
+      return { predictor };
     case 'token':
     case 'lstm':
     case 'attention':
-    case 'shuffled':
       // These systems measure tables, also where they do not pay.
       return { policy, predictor, hashFunction: name, governor: 'off', lookAheadLayers: '0' };
     case 'predicted':
       return { policy, predictor, routing: 'predicted' };
     case 'paper':
       return { ...systemFlags('predicted', { predictor, trace }), policy: 'fifo' };
+    case 'shuffled':
+      return { policy, predictor, governor: 'off', lookAheadLayers: '0' };
     case 'replay':
-      return { policy, predictor: trace, hashFunction: 'replay', lookAheadLayers: '0' };
+      return { policy, predictor: trace, governor: 'off', lookAheadLayers: '0' };
     default:
       throw new Error(`${name} is not run by the threads of sida serve. This is a bug.`);
   }

@@ -13,13 +13,7 @@ import { CRITICAL, ExpectedChanges } from './critical-tokens.js';
 export interface DependencyOptions {
   /** Shares of the other tokens that are replaced, above 0, at most 1. */
   shares: readonly number[];
-  /** Whether the same shares of the other tokens also change their places. */
-  swaps: boolean;
-  /** Tokens of each input that are replaced alone, to see how far that reaches. */
-  singles: number;
   seed: number;
-  /** Awaited after each input. It may throw to stop the experiment. */
-  onProgress: (done: number, total: number) => Promise<void>;
 }
 
 export interface ChangeShares {
@@ -51,18 +45,14 @@ export interface DependencyReport {
   /** By the share of the other tokens that was replaced. */
   corruption: CorruptionChanges[];
   /** By the share of the other tokens that changed their places. */
-  swaps?: CorruptionChanges[];
+  swaps: CorruptionChanges[];
   /**
    * What any figure lies between: the same input again, and another token of the same input, drawn at random, in the
    * place of the token itself.
    */
-  controls?: { again: ChangeShares; anotherToken: ChangeShares };
-  /** By the distance, in tokens, to the only one that was replaced. */
-  distance: ({ least: number; most: number } & ChangeShares)[];
+  controls: { again: ChangeShares; anotherToken: ChangeShares };
 }
 
-/** Upper ends of the distance classes. */
-const DISTANCES = [1, 2, 4, 8, 16, 32, 64, 128, 1 << 20];
 const ONE = Int32Array.of(1);
 
 class Changes {
@@ -128,11 +118,11 @@ class CorruptionTally {
  * `inputs`: token ids, the last of each the end token, which is never replaced. Replacements are tokens of the inputs
  * themselves, drawn at random, so that they are as common as in real text.
  */
-export async function measureDependency(
+export function measureDependency(
   engine: Engine,
   inputs: readonly Int32Array[],
-  { shares, swaps, singles, seed, onProgress }: DependencyOptions,
-): Promise<Omit<DependencyReport, 'model' | 'data'>> {
+  { shares, seed }: DependencyOptions,
+): Omit<DependencyReport, 'model' | 'data'> {
   const { stacks, topK } = engine.shape;
   const { causal, moeLayers } = stacks[0]!;
   const layers = engine.shape.moeLayers.slice(0, moeLayers.length);
@@ -146,10 +136,9 @@ export async function measureDependency(
     return than === 0 ? 1 : 0;
   };
   const tallies = () => shares.map((share) => new CorruptionTally(share, layers.length, topK));
-  const [replaced, moved] = [tallies(), swaps ? tallies() : []];
-  const byDistance = DISTANCES.map(() => new Changes(layers.length, topK));
+  const [replaced, moved] = [tallies(), tallies()];
   const [again, anotherToken] = [new Changes(layers.length, topK), new Changes(layers.length, topK)];
-  for (const [i, tokens] of inputs.entries()) {
+  for (const tokens of inputs) {
     const before = routesOf(engine, tokens);
     const places = positions(tokens.length - 1, tokens.length - 1, random);
     const repeated = routesOf(engine, tokens);
@@ -167,18 +156,6 @@ export async function measureDependency(
       const input = swap(tokens, shares[s]!, random);
       tally.add(before, routesOf(engine, input.corrupted), input);
     }
-    for (const at of positions(tokens.length - 1, singles, random)) {
-      const changed = tokens.slice();
-      changed[at] = other(tokens[at]!);
-      const after = routesOf(engine, changed);
-      for (let t = 0; t + 1 < tokens.length; t++) {
-        // A causal stack's tokens do not see those after them.
-        if (t === at || (causal && t < at)) continue;
-        const distance = Math.abs(t - at);
-        byDistance[DISTANCES.findIndex((most) => distance <= most)]!.add(before, after, t);
-      }
-    }
-    await onProgress(i + 1, inputs.length);
   }
   return {
     inputs: inputs.length,
@@ -186,13 +163,8 @@ export async function measureDependency(
     seed,
     layers,
     corruption: replaced.map((tally) => tally.result(causal)),
-    ...(swaps && { swaps: moved.map((tally) => tally.result(causal)) }),
+    swaps: moved.map((tally) => tally.result(causal)),
     controls: { again: again.result(), anotherToken: anotherToken.result() },
-    distance: DISTANCES.map((most, d) => ({
-      least: (DISTANCES[d - 1] ?? 0) + 1,
-      most,
-      ...byDistance[d]!.result(),
-    })).filter(({ probes }) => probes > 0),
   };
 }
 

@@ -2,7 +2,7 @@
  * What the time of passes goes into, in the parts of SiDA-MoE's figure 3 (MLSys 2024): selecting experts, invoking
  * them, communication, and the rest of the model.
  */
-import type { ProfileSummary } from '../../../dist/profile/summary.js';
+import type { TraceEvent, TraceFile } from '../../../dist/profile/chrome-trace.js';
 
 /** Milliseconds. Together they are the time of the passes and of what the inference thread selects between them. */
 export interface PassParts {
@@ -19,21 +19,51 @@ export interface PassParts {
 export const PART_NAMES = ['selection', 'invocation', 'communication', 'rest'] as const;
 
 const THREAD = 'inference';
+/** Plans for a whole pass and waits for tables lie between passes. */
 const SELECTION = new Set(['router', 'plan']);
-const INVOCATION = new Set(['expert', 'dispatch']);
 const TABLE_WAIT = 'table wait';
+const PARTS: Record<string, 'invocation' | 'communication'> = {
+  expert: 'invocation',
+  dispatch: 'invocation',
+  stall: 'communication',
+};
 
-export function passParts({ passes, ops }: Pick<ProfileSummary, 'passes' | 'ops'>): PassParts {
-  const own = ops.filter(({ thread }) => thread === THREAD);
-  const sum = (list: typeof own, of: (op: (typeof own)[number]) => number) =>
-    list.reduce((total, op) => total + of(op), 0);
-  const inPasses = ({ shareOfPasses }: (typeof own)[number]) => (shareOfPasses ?? 0) * passes.ms;
-  const selecting = own.filter(({ name, category }) => SELECTION.has(category) || name === TABLE_WAIT);
-  const invoking = own.filter(({ category }) => INVOCATION.has(category));
-  const stalls = own.filter(({ category }) => category === 'stall');
-  // Plans for a whole pass and waits for tables lie between passes.
-  const selection = sum(selecting, ({ selfMs }) => selfMs);
-  const [invocation, communication] = [sum(invoking, inPasses), sum(stalls, inPasses)];
-  const rest = passes.ms - sum(selecting, inPasses) - invocation - communication;
-  return { selection, invocation, communication, rest };
+/** `--profile` writes the trace. */
+export function passParts({ traceEvents }: Pick<TraceFile, 'traceEvents'>): PassParts {
+  const thread = traceEvents.find(({ ph, name, args }) => ph === 'M' && name === 'thread_name' && args?.name === THREAD); // biome-ignore format: one line
+  const own = traceEvents.filter(({ ph, tid }) => ph === 'X' && tid === thread?.tid);
+  const parts: PassParts = { selection: 0, invocation: 0, communication: 0, rest: 0 };
+  for (const { event, selfMs, inPass } of withSelfTimes(own)) {
+    const selects = SELECTION.has(event.cat!) || event.name === TABLE_WAIT;
+    if (selects) parts.selection += selfMs;
+    else if (inPass) parts[PARTS[event.cat!] ?? 'rest'] += selfMs;
+  }
+  return parts;
+}
+
+interface OwnTime {
+  event: TraceEvent;
+  /** Time without nested events. */
+  selfMs: number;
+  inPass: boolean;
+}
+
+/** Of one thread, whose events nest. */
+function withSelfTimes(events: readonly TraceEvent[]): OwnTime[] {
+  const open: OwnTime[] = [];
+  return events
+    .toSorted((a, b) => a.ts! - b.ts! || b.dur! - a.dur!)
+    .map((event) => {
+      while (open.length > 0 && endOf(open.at(-1)!.event) <= event.ts!) open.pop();
+      const parent = open.at(-1);
+      const ms = event.dur! / 1000;
+      if (parent !== undefined) parent.selfMs -= ms;
+      const own = { event, selfMs: ms, inPass: event.cat === 'pass' || parent?.inPass === true };
+      open.push(own);
+      return own;
+    });
+}
+
+function endOf({ ts, dur }: TraceEvent): number {
+  return ts! + dur!;
 }

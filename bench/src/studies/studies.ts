@@ -1,28 +1,29 @@
-/** Studies: untimed figures of the bundled, trained models. Each runs in its own process, and its result is kept. */
+/**
+ * What predictions are worth in answers: `sida eval` of the bundled models, each in its own process, with results that
+ * are kept. Tables 3, 4 and 5 of SiDA-MoE.
+ */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { type BenchInputs, missingInputs, readBenchInputs } from '../preparation/inputs.js';
+import type { SourceReport } from '../../../dist/evaluation/evaluate.js';
+import { missingInputs, readBenchInputs } from '../preparation/inputs.js';
 import { shortHash } from '../preparation/prepare.js';
 import type { Skipped } from '../runs/result.js';
-import { SWITCH_MINI } from '../scenarios/models.js';
-import { fitsName } from '../scenarios/name-pattern.js';
-import type { DataName } from '../scenarios/scenarios.js';
-import { LABORATORY, MINI_DIRECTORY, MODELS_DIRECTORY, SIDA } from '../support/paths.js';
+import { type DataName, fitsName } from '../scenarios/scenarios.js';
+import { MODELS_DIRECTORY, SIDA } from '../support/paths.js';
 import { run } from '../support/processes.js';
-import type { DependencyReport } from './dependency.js';
-import { type GatingResult, gatingArgs, gatingMissing } from './gating.js';
-import type { FidelityData, TaskFidelity } from './task-fidelity.js';
 
-export type Study =
-  | { kind: 'fidelity'; data: FidelityData; model?: 'olmoe-mini' | 'switch-words' }
-  | { kind: 'dependency'; data: DataName }
-  | { kind: 'gating'; data: 'sst2' };
+/** A task, or `text` for running text. */
+type FidelityData = DataName | 'text';
 
-export interface StudyResults {
-  fidelity: TaskFidelity[];
-  dependency: DependencyReport[];
-  gating: GatingResult | null;
-  skipped: Skipped[];
+export interface Study {
+  model: 'switch-mini' | 'switch-words' | 'olmoe-mini';
+  data: FidelityData;
+}
+
+/** A source of `sida eval --json`. */
+export interface TaskFidelity extends SourceReport {
+  model: Study['model'];
+  data: FidelityData;
 }
 
 export interface StudyOptions {
@@ -32,7 +33,6 @@ export interface StudyOptions {
   /** Inputs of each study. */
   inputs: number;
   threads: number;
-  seed: number;
   fresh: boolean;
   onStep: (what: string) => void;
 }
@@ -40,29 +40,17 @@ export interface StudyOptions {
 /** Running text, in the directory of the tasks. */
 const TEXT = 'wikitext2/test.txt';
 
-export const QUICK_STUDIES: readonly Study[] = [
-  { kind: 'fidelity', data: 'sst2' },
-  { kind: 'dependency', data: 'sst2' },
-];
+export const QUICK_STUDIES: readonly Study[] = [{ model: 'switch-mini', data: 'sst2' }];
 
 export const FULL_STUDIES: readonly Study[] = [
-  ...(['sst2', 'mrpc', 'multirc'] as const).flatMap((data): Study[] => [
-    { kind: 'fidelity', data },
-    { kind: 'dependency', data },
-  ]),
-  { kind: 'fidelity', data: 'text' },
-  { kind: 'fidelity', data: 'words', model: 'switch-words' },
+  ...(['sst2', 'mrpc', 'multirc', 'text'] as const).map((data): Study => ({ model: 'switch-mini', data })),
+  { model: 'switch-words', data: 'words' },
   // Its experts are its only feed-forward layers, so that quality can fail.
-  { kind: 'fidelity', data: 'text', model: 'olmoe-mini' },
-  { kind: 'gating', data: 'sst2' },
+  { model: 'olmoe-mini', data: 'text' },
 ];
 
-export function studyName(study: Study): string {
-  return `${modelOf(study)}/${study.data}/${study.kind}`;
-}
-
-function modelOf(study: Study): string {
-  return (study.kind === 'fidelity' ? study.model : undefined) ?? SWITCH_MINI.name;
+export function studyName({ model, data }: Study): string {
+  return `${model}/${data}/fidelity`;
 }
 
 export function selectStudies(studies: readonly Study[], patterns: readonly string[]): Study[] {
@@ -70,76 +58,62 @@ export function selectStudies(studies: readonly Study[], patterns: readonly stri
   return studies.filter((study) => patterns.some((pattern) => fitsName(pattern, studyName(study))));
 }
 
-export async function runStudies(studies: readonly Study[], options: StudyOptions): Promise<StudyResults> {
-  const results: StudyResults = { fidelity: [], dependency: [], gating: null, skipped: [] };
+export async function runStudies(
+  studies: readonly Study[],
+  options: StudyOptions,
+): Promise<{ fidelity: TaskFidelity[]; skipped: Skipped[] }> {
+  const fidelity: TaskFidelity[] = [];
+  const skipped: Skipped[] = [];
   for (const study of studies) {
-    const why = missing(study, options.data);
-    if (why !== undefined) {
-      results.skipped.push({ what: studyName(study), why });
-      options.onStep(`sida bench: ${studyName(study)} is left out: ${why}`);
-    } else if (study.kind === 'fidelity') {
-      const args = [SIDA, ...(await fidelityArgs(study, options))];
-      const { sources } = await kept<{ sources: TaskFidelity[] }>(study, args, options);
-      const { data } = study;
-      results.fidelity.push({ ...sources[0]!, model: modelOf(study), data, file: data });
-    } else if (study.kind === 'gating') {
-      results.gating = await kept<GatingResult>(study, gatingArgs(options.data, options.threads), options);
+    const { model, data } = study;
+    const why = missing(data, options.data);
+    if (why === undefined) {
+      const { sources } = await kept(study, [SIDA, ...(await evalArgs(study, options))], options);
+      fidelity.push({ ...sources[0]!, model, data });
     } else {
-      const args = [LABORATORY, ...(await dependencyArgs(study.data, options))];
-      const report = await kept<DependencyReport>(study, args, options);
-      results.dependency.push({ ...report, data: study.data });
+      skipped.push({ what: studyName(study), why });
+      options.onStep(`sida bench: ${studyName(study)} is left out: ${why}`);
     }
   }
-  return results;
+  return { fidelity, skipped };
 }
 
-function missing({ kind, data }: Study, directory: string | undefined): string | undefined {
-  if (kind === 'gating') return gatingMissing();
+function missing(data: FidelityData, directory: string | undefined): string | undefined {
   if (data !== 'text') return missingInputs(data, directory);
   if (directory !== undefined && existsSync(join(directory, TEXT))) return undefined;
   return `running text needs ${TEXT} in --data`;
 }
 
 /** The result of an earlier run of the same command, or of a run now. */
-async function kept<T>(study: Study, args: string[], { out, fresh, onStep }: StudyOptions): Promise<T> {
+async function kept(
+  study: Study,
+  args: string[],
+  { out, fresh, onStep }: StudyOptions,
+): Promise<{ sources: SourceReport[] }> {
   const file = join(out, 'studies', `${studyName(study).replaceAll('/', '-')}.json`);
   const key = shortHash(...args);
   if (!fresh && existsSync(file)) {
-    const earlier = JSON.parse(readFileSync(file, 'utf8')) as { key: string; report: T };
+    const earlier = JSON.parse(readFileSync(file, 'utf8'));
     if (earlier.key === key) return earlier.report;
   }
   onStep(`${studyName(study)}: measuring`);
-  const report = JSON.parse(await run(process.execPath, args)) as T;
+  const report = JSON.parse(await run(process.execPath, args));
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, `${JSON.stringify({ key, report })}\n`);
   return report;
 }
 
-async function fidelityArgs(
-  study: Extract<Study, { kind: 'fidelity' }>,
-  options: StudyOptions,
-): Promise<string[]> {
+async function evalArgs({ model: name, data }: Study, options: StudyOptions): Promise<string[]> {
   const { threads, inputs, work } = options;
-  const { data } = study;
-  const model = join(MODELS_DIRECTORY, modelOf(study));
+  const model = join(MODELS_DIRECTORY, name);
   const common = ['eval', model, '--predictor', join(model, 'predictor'), '--json'];
   const limits = ['--limit', String(inputs), '--threads', String(threads), '--pack-dir', join(work, 'packs')];
-  const moved = ['--budgets', '20%', '--lookahead', '4'];
   // olmoe-mini's routers choose several experts, whose number is the default.
-  const widths = study.model === 'olmoe-mini' ? [] : ['--routing-k', '1,3'];
-  const all = [...common, ...limits, ...widths, ...moved];
+  const widths = name === 'olmoe-mini' ? [] : ['--routing-k', '1,3'];
+  const all = [...common, ...limits, ...widths, '--budgets', '20%', '--lookahead', '4'];
   if (data === 'text') return [...all, '--text', join(options.data!, TEXT)];
   const { file, labels } = await written(data, options);
   return [...all, '--data', file, '--template', '{text}', '--labels', labels.join()];
-}
-
-async function dependencyArgs(data: DataName, options: StudyOptions): Promise<string[]> {
-  const { threads, seed, inputs, work } = options;
-  const { file } = await written(data, options);
-  return [
-    ...['dependency', MINI_DIRECTORY, '--data', file, '--template', '{text}', '--limit', String(inputs)],
-    ...['--seed', String(seed), '--threads', String(threads), '--pack-dir', join(work, 'packs'), '--json'],
-  ];
 }
 
 /** The measured texts of a task with their labels, as a file of one field each. */
@@ -147,11 +121,7 @@ async function written(
   data: DataName,
   { data: directory, inputs, work }: StudyOptions,
 ): Promise<{ file: string; labels: readonly string[] }> {
-  const read: BenchInputs = await readBenchInputs(data, {
-    directory,
-    sentences: inputs,
-    trainingSentences: inputs,
-  });
+  const read = await readBenchInputs(data, { directory, sentences: inputs, trainingSentences: inputs });
   const lines = read.texts.map((text, i) => JSON.stringify({ text, label: read.right[i] }));
   const file = join(work, 'studies', `${data}-${shortHash(...lines)}.jsonl`);
   mkdirSync(dirname(file), { recursive: true });

@@ -2,27 +2,25 @@
 import { execFileSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 
-const BUILD = 'build/native';
-
 interface BuildOptions {
-  /** A build of its own with a cuda device, or one whose device is emulated. */
-  cuda?: 'ON' | 'EMULATED';
+  /** ON: a build of its own with the cuda device. Otherwise benches of the cuda device run on its emulation. */
+  cuda?: 'ON';
   /** The most that it may take. */
   seconds?: number;
 }
 
 /** Builds one bench and returns its path; a build that is up to date costs a second. */
 export function buildNativeBench(name: string, { cuda, seconds }: BuildOptions = {}): string {
-  const build = cuda === undefined ? BUILD : `${BUILD}-cuda-${cuda.toLowerCase()}`;
+  // The addon's build has compiled the library that the benches link.
+  const build = cuda === undefined ? 'build/addon' : 'build/native-cuda';
   const begun = performance.now();
   const cmake = (...args: string[]) => {
     const left = seconds && Math.max(1, Math.ceil(seconds * 1000 - (performance.now() - begun)));
     execFileSync('cmake', args, { stdio: ['ignore', 'ignore', 'inherit'], timeout: left });
   };
-  const device = cuda === undefined ? [] : [`-DSIDA_CUDA=${cuda}`];
-  cmake('-S', 'native', '-B', build, '-DSIDA_BENCHES=ON', '-DCMAKE_BUILD_TYPE=Release', ...device);
+  if (cuda !== undefined) cmake('-S', 'native', '-B', build, `-DSIDA_CUDA=${cuda}`);
   cmake('--build', build, '--target', name, '--parallel', String(availableParallelism()));
-  return `${build}/${name}`;
+  return cuda === undefined ? `${build}/native/${name}` : `${build}/${name}`;
 }
 
 /**

@@ -6,6 +6,9 @@ export const REPOSITORY = path('../../../');
 export const SIDA = path('../../../dist/cli/main.js');
 /** The laboratory's own, as built: TypeScript sources and builds lie at the same depth. */
 export const LABORATORY = path('../../dist/main.js');
+/** What SIDA_HASH_FUNCTION_MODULE names, for a server with true or with wrong tables. */
+export const hashFunctionModule = (name: 'replay' | 'shuffled') =>
+  path(`../../dist/hash-functions/${name}.js`);
 export const SCRIPTS = path('../../scripts/');
 export const MODELS_DIRECTORY = path('../../../models');
 export const MINI_DIRECTORY = path('../../../models/switch-mini');

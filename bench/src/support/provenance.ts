@@ -1,6 +1,6 @@
 /** What a result was made with: without it a number says nothing. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import { basename, isAbsolute, relative, resolve } from 'node:path';
 import { loadAddon } from '../../../dist/native/addon.js';
@@ -15,8 +15,6 @@ export interface Provenance {
   cores: number;
   memoryBytes: number;
   isa: string;
-  /** What of the processor's instruction sets kernels use, as Linux names them; absent elsewhere. */
-  cpuFlags?: string;
   node: string;
   sida: string;
 }
@@ -28,7 +26,6 @@ export function provenance(): Provenance {
     cores: availableParallelism(),
     memoryBytes: totalmem(),
     isa: loadAddon().cpuFeatures().isa,
-    ...cpuFlags(),
     node: process.version,
     sida: VERSION,
   };
@@ -37,26 +34,11 @@ export function provenance(): Provenance {
 /** The same in the words of a script's result, whose tables print them as they are. */
 export function scriptProvenance(): { command: string } & Pick<
   Provenance,
-  'commit' | 'machine' | 'isa' | 'cpuFlags' | 'node'
+  'commit' | 'machine' | 'isa' | 'node'
 > {
-  const { commit, machine, cores, memoryBytes, isa, cpuFlags, node } = provenance();
+  const { commit, machine, cores, memoryBytes, isa, node } = provenance();
   const about = `${machine}, ${cores} cores, ${formatBytes(memoryBytes)}`;
-  return { command: scriptCommand(), commit, machine: about, isa, ...(cpuFlags && { cpuFlags }), node };
-}
-
-const FLAGS = /^(avx2|fma|f16c|avx512[a-z0-9_]*|avx_vnni|amx_[a-z0-9]+)$/;
-
-function cpuFlags(): { cpuFlags?: string } {
-  if (!existsSync('/proc/cpuinfo')) return {};
-  const [, flags] = /^flags\s*: (.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8')) ?? [];
-  return flags === undefined
-    ? {}
-    : {
-        cpuFlags: flags
-          .split(' ')
-          .filter((flag) => FLAGS.test(flag))
-          .join(' '),
-      };
+  return { command: scriptCommand(), commit, machine: about, isa, node };
 }
 
 /** The command of this process, a script of bench/scripts/; of paths outside of the repository only the names. */
@@ -71,13 +53,6 @@ function withoutMachine(argument: string): string {
   return inside.startsWith('..') ? basename(argument) : inside;
 }
 
-/** Behind the commit of a tree that had changes. */
-const CHANGES = '+changes';
-
-export function isChangedTree(named: string): boolean {
-  return named.endsWith(CHANGES);
-}
-
 /** Of the tree that the laboratory lies in; marked where that has changes. */
 function commit(): string {
   const git = (...args: string[]) =>
@@ -89,7 +64,7 @@ function commit(): string {
   try {
     // An earlier result changes nothing in what runs.
     const changed = git('status', '--porcelain', '--untracked-files=no', '.', ':!bench/results') !== '';
-    return git('rev-parse', '--short', 'HEAD') + (changed ? CHANGES : '');
+    return git('rev-parse', '--short', 'HEAD') + (changed ? '+changes' : '');
   } catch {
     return 'unknown';
   }

@@ -24,8 +24,6 @@ const COUNTED = [
   'late',
   'onDemand',
   'bytesMoved',
-  'prefetchesBegun',
-  'prefetchesWasted',
 ] as const satisfies readonly (keyof RunStats)[];
 
 export function runOnEngine(work: MeasurementWork): Sample {
@@ -37,7 +35,7 @@ export function runOnEngine(work: MeasurementWork): Sample {
   }
 }
 
-function passOf(engine: Engine, { system, hot }: MeasurementWork): Pass {
+function passOf(engine: Engine, { system }: MeasurementWork): Pass {
   const { experts, moeLayers } = engine.shape;
   if (system === 'layer-streaming') {
     const planFrom = (first: number) => streamingPlan(first, moeLayers.length, experts);
@@ -47,12 +45,6 @@ function passOf(engine: Engine, { system, hot }: MeasurementWork): Pass {
   if (system === 'expert-buffering')
     return (batch) =>
       engine.runBatch(batch, planOnDemand(engine.residency(), EVICTION_POLICIES['expert-buffering']));
-  if (system === 'static-hot') {
-    const { slots } = engine.usage();
-    const pinned = hot!.slice(0, slots < engine.plan.experts ? slots - 1 : slots);
-    engine.pin(Uint32Array.from(pinned), true);
-    return (batch) => engine.runBatch(batch, planOnDemand(engine.residency(), EVICTION_POLICIES.lru));
-  }
   throw new Error(`${system} is not run by the engine alone. This is a bug.`);
 }
 
@@ -101,13 +93,11 @@ function measure(engine: Engine, work: MeasurementWork): Sample {
     wallMs,
     p50Ms: quantile(milliseconds, 0.5),
     p95Ms: quantile(milliseconds, 0.95),
-    p99Ms: quantile(milliseconds, 0.99),
     slots: usage.slots,
     experts: engine.plan.experts,
     slotBytes: engine.plan.slot,
     budgetBytes: usage.budgetBytes,
     peakBytes: usage.peakBytes,
-    fixedBytes: engine.plan.fixed,
     ...totals,
     stallSeconds: stallNs / 1e9,
     passSeconds: passNs / 1e9,
@@ -117,7 +107,6 @@ function measure(engine: Engine, work: MeasurementWork): Sample {
     leastBytes: leastBytesOf({ begin: begun, visits }, engine.plan, usage.slots),
     routingsPredicted: 0,
     routingHitsTop1: 0,
-    routingHitsTop3: 0,
     ...answersOf(scores, right),
     warnings: [],
   };

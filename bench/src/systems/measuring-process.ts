@@ -4,24 +4,14 @@ import { describeFailure } from '../../../dist/cli/exit.js';
 import { systemNamed } from '../scenarios/systems.js';
 import { runOnEngine } from './engine-driver.js';
 import { GpuMemoryWatch } from './gpu-memory.js';
-import { runInTransformersOnGpu } from './gpu-peer-driver.js';
-import { runInTransformers } from './peer-driver.js';
-import { runOverRest } from './rest-driver.js';
 import { runOnThreads } from './threads-driver.js';
 import type { MeasurementWork, Sample } from './work.js';
-
-async function measure(work: MeasurementWork): Promise<Sample> {
-  if (work.arrivals !== undefined) return runOverRest(work, work.arrivals);
-  const { driver } = systemNamed(work.system);
-  if (driver === 'peer') return runInTransformers(work);
-  if (driver === 'gpu-peer') return runInTransformersOnGpu(work);
-  return driver === 'threads' ? runOnThreads(work) : runOnEngine(work);
-}
 
 try {
   const work = JSON.parse(readFileSync(0, 'utf8')) as MeasurementWork;
   const watch = work.flags.device === 'cuda' ? await GpuMemoryWatch.start() : undefined;
-  const measured = await measure(work);
+  const onThreads = systemNamed(work.system).driver === 'threads';
+  const measured = onThreads ? await runOnThreads(work) : runOnEngine(work);
   const sample: Sample = { ...measured, ...watch?.stop() };
   // The threads of `sida serve` do not end by themselves.
   process.stdout.write(JSON.stringify(sample), () => process.exit(0));

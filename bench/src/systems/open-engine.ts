@@ -1,7 +1,7 @@
 /** The native engine of a pack, as the engine process of `sida serve` opens it. */
+import type { EngineConfig } from '../../../dist/config/engine-config.js';
 import { openEngine } from '../../../dist/inference/open-engine.js';
 import type { Engine } from '../../../dist/native/addon-types.js';
-import type { EngineConfig } from '../../../dist/protocol/engine-messages.js';
 
 export function openServedEngine(config: EngineConfig, pack: string): Engine {
   const { maxBatchTokens, kvTokens, kv, kvWindows, activations, threads, device } = config;

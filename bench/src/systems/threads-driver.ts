@@ -7,9 +7,10 @@ import { BatchFeed } from '../../../dist/batching/batch-feed.js';
 import { planScoring } from '../../../dist/batching/scoring-plan.js';
 import { startThreads } from '../../../dist/engine/engine-threads.js';
 import { predictorChoice } from '../../../dist/engine/predictor-choice.js';
-import type { ControlReply, InferenceFigures, ModelRequest } from '../../../dist/protocol/engine-messages.js';
+import type { InferenceFigures } from '../../../dist/protocol/engine-messages.js';
 import type { FromInference } from '../../../dist/protocol/inference-messages.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
+import { hashFunctionModule } from '../support/paths.js';
 import { quantile } from '../support/statistics.js';
 import { groupsOf } from './batches.js';
 import { answersOf } from './digest.js';
@@ -29,6 +30,9 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   const { pack, weights, texts, labels, warmUp, batch } = work;
   const config = engineConfig(work.flags);
   const predictor = predictorChoice(config);
+  if (work.system === 'replay' || work.system === 'shuffled') {
+    process.env.SIDA_HASH_FUNCTION_MODULE = hashFunctionModule(work.system);
+  }
   let fail: (error: unknown) => void = () => {};
   const failed = new Promise<never>((_, reject) => {
     fail = (error) => reject(error);
@@ -66,15 +70,17 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   let onInference: (message: FromInference) => void = () => {};
   inference.listen((message) => {
     if (message.type === 'job-error') fail(new Error(message.error.message));
-    else if (message.type === 'control-error') fail(new Error(message.error.message));
     else onInference(message);
   });
-  const ask = (request: ModelRequest) =>
-    new Promise<ControlReply>((resolve) => {
+  /** Flat ids of the experts that hold a slot. */
+  const held = () =>
+    new Promise<number[]>((resolve) => {
       onInference = (message) => {
-        if (message.type === 'control-reply') resolve(message.reply);
+        if (message.type !== 'control-reply' || message.reply.kind !== 'experts') return;
+        const states = message.reply.layers.flatMap(({ experts }) => experts);
+        resolve(states.flatMap(({ state }, id) => (state === 'absent' ? [] : [id])));
       };
-      inference.post({ type: 'control', id: 0, request });
+      inference.post({ type: 'control', id: 0, request: { kind: 'experts' } });
     });
   const { name, warnings } = await Promise.race([hashBuilder.opened, failed]);
   hashBuilder.listen((message) => {
@@ -111,10 +117,8 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
 
   const warm = warmUp.map((text) => tokenizer.encode(text));
   const before = (await Promise.race([run(warm), failed])).counters;
-  await Promise.race([ask({ kind: 'needs' }), failed]);
-  const begin = heldIn(await Promise.race([ask({ kind: 'experts' }), failed]));
+  const begin = await Promise.race([held(), failed]);
   const { scores, milliseconds, wallMs, counters: after } = await Promise.race([run(inputs), failed]);
-  const visits = needsIn(await Promise.race([ask({ kind: 'needs' }), failed]));
   const since = (key: NumberKey) => after[key] - before[key];
   return {
     sentences: inputs.length,
@@ -122,13 +126,11 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     wallMs,
     p50Ms: quantile(milliseconds, 0.5),
     p95Ms: quantile(milliseconds, 0.95),
-    p99Ms: quantile(milliseconds, 0.99),
     slots: usage.slots,
     experts: plan.experts,
     slotBytes: plan.slot,
     budgetBytes: usage.budgetBytes,
     peakBytes: after.usage.peakBytes,
-    fixedBytes: plan.fixed,
     needed: since('expertsNeeded'),
     resident: since('expertsResident'),
     prefetched: since('expertsPrefetched'),
@@ -140,28 +142,12 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     passes: since('passes'),
     tableSeconds: after.tables.seconds - before.tables.seconds,
     tableWaitSeconds: since('tableWaitSeconds'),
-    leastBytes: leastBytesOf({ begin, visits }, plan, usage.slots),
-    prefetchesBegun: since('prefetchesBegun'),
-    prefetchesWasted: since('prefetchesWasted'),
+    ...(work.needs && { leastBytes: leastBytesOf({ begin, visits: work.needs }, plan, usage.slots) }),
     routingsPredicted: since('routingsPredicted'),
     routingHitsTop1: since('routingHitsNarrow'),
-    routingHitsTop3: since('routingHitsWide'),
     ...answersOf(scores, work.right),
     warnings: [...new Set(warnings)],
   };
-}
-
-/** Flat ids of the experts that hold a slot. */
-function heldIn(reply: ControlReply): number[] {
-  if (reply.kind !== 'experts') throw new Error(`${reply.kind} answers for experts. This is a bug.`);
-  return reply.layers
-    .flatMap(({ experts }) => experts)
-    .flatMap(({ state }, id) => (state === 'absent' ? [] : [id]));
-}
-
-function needsIn(reply: ControlReply): (readonly number[])[] {
-  if (reply.kind !== 'needs') throw new Error(`${reply.kind} answers for needs. This is a bug.`);
-  return reply.visits;
 }
 
 type NumberKey = {

@@ -1,5 +1,4 @@
 /** Input and output of a measurement's process. */
-import type { SwitchShape } from '../scenarios/models.js';
 import type { SystemName } from '../scenarios/systems.js';
 
 export interface MeasurementWork {
@@ -18,20 +17,8 @@ export interface MeasurementWork {
   warmUp: readonly string[];
   /** Sentences of one batch. */
   batch: number;
-  /** Flat ids, the hottest first; for `static-hot`. */
-  hot?: number[];
-  /** The peer's model: a checkpoint, or a shape that it fills with random weights. */
-  peer?: { checkpoint: string } | { shape: SwitchShape };
-  /** Seconds after which a peer's warm-up, and its measuring, stop after the current batch. */
-  peerSeconds?: number;
-  arrivals?: ArrivalWork;
-}
-
-export interface ArrivalWork {
-  /** Requests per second, on average. */
-  perSecond: number;
-  requests: number;
-  seed: number;
+  /** Flat ids by layer of each measured pass, where they are known: for the bound of the bytes. */
+  needs?: number[][];
 }
 
 /** One run of a measurement. Times are milliseconds where the name does not say seconds. */
@@ -40,12 +27,9 @@ export interface Sample {
   tokens: number;
   /** First batch begun to last answer. */
   wallMs: number;
-  /** Of one batch, from its start on the device to its answer. Through REST: from the arrival. */
+  /** Of one batch, from its start on the device to its answer. */
   p50Ms: number;
   p95Ms: number;
-  p99Ms: number;
-  /** Requests that were refused or failed; REST only. */
-  refused?: number;
   slots: number;
   experts: number;
   slotBytes: number;
@@ -54,8 +38,6 @@ export interface Sample {
   /** Bytes in use on the whole GPU before the measurement, and their maximum during it, according to its driver. */
   gpuBeforeBytes?: number;
   gpuPeakBytes?: number;
-  /** Device bytes other than expert weights. */
-  fixedBytes: number;
   needed: number;
   resident: number;
   prefetched: number;
@@ -70,15 +52,12 @@ export interface Sample {
   tableWaitSeconds: number;
   /**
    * The least bytes that any policy could have moved: Belady's rule over the needs of the measured passes, from what
-   * this run's device held when they began. Absent where needs are not known.
+   * this run's device held when they began. Absent for runs on the threads of `sida serve`, which do not tell needs.
    */
   leastBytes?: number;
-  prefetchesBegun: number;
-  prefetchesWasted: number;
   /** (MoE layer, token) pairs that tables predicted, and hits among them. */
   routingsPredicted: number;
   routingHitsTop1: number;
-  routingHitsTop3: number;
   /** Sentences classified right. */
   rightLabels: number;
   /** sha256 of every label score's bits, in the order of the sentences. */

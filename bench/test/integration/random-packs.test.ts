@@ -1,4 +1,4 @@
-// Packs of random weights straight from a config, and teacher-forced runs over them.
+// Packs of random weights straight from a config, and runs over them within two budgets.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,7 +8,7 @@ import { REPOSITORY } from '../../src/support/paths.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-random-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
-const SCRIPTS = join(REPOSITORY, 'bench/scripts/larger-than-memory');
+const SCRIPTS = join(REPOSITORY, 'bench/scripts');
 
 /** No size is a multiple of a panel's columns or of a group's inputs. */
 const CONFIG = {
@@ -31,7 +31,7 @@ it.each(['f32', 'bf16', 'int8', 'int4', 'mxfp4'])(
     writeFileSync(config, JSON.stringify(CONFIG));
     node(join(SCRIPTS, 'make-random-pack.mjs'), '--config', config, '--out', pack, '--experts', type);
     const output = node(
-      ...['--expose-gc', join(SCRIPTS, 'teacher-forced.mjs'), '--pack', pack, '--budgets', '1%,100%'],
+      ...[join(SCRIPTS, 'decoder-budgets.mjs'), '--pack', pack, '--budgets', '1%,100%'],
       ...['--tokenizer', join(REPOSITORY, 'models/switch-mini/tokenizer.json')],
       ...['--text', join(REPOSITORY, 'README.md')],
       ...['--prompt', '24', '--steps', '8', '--warm', '2', '--chunk', '16', '--threads', '1'],

@@ -34,9 +34,4 @@ describe('scoredBatches', () => {
       },
     ]);
   });
-
-  it('is what a trace of labels of one token holds', () => {
-    const records = [{ passes: [pass('prefill', 2, [0, 1]), pass('decode', 1, [5])] }];
-    expect(scoredBatches(records, 1)).toEqual(records);
-  });
 });

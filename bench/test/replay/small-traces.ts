@@ -4,7 +4,6 @@ import type { RecordedBatch, RoutingTrace } from '../../src/replay/routing-trace
 export function traceOf(steps: readonly (readonly (readonly number[])[])[], experts: number): RoutingTrace {
   const layers = steps[0]!.length;
   return {
-    name: 'small',
     model: null,
     layers: Array.from({ length: layers }, (_, layer) => String(layer)),
     experts,

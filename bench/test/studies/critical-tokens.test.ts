@@ -31,14 +31,6 @@ describe('equation 2', () => {
 });
 
 describe('expected changes', () => {
-  it('are means over tokens of inputs of several lengths', () => {
-    const expected = new ExpectedChanges();
-    expected.add(3, 10, 5);
-    expected.add(1, 4, 1);
-    expect(expected.of(1)).toBeCloseTo((3 * 0.5 + 0.25) / 4);
-    expect(expected.of(0)).toBe(0);
-  });
-
   it('find the number of critical tokens that explains a share', () => {
     const expected = new ExpectedChanges();
     expected.add(100, 511, 51);

@@ -1,46 +1,41 @@
 import { describe, expect, it } from 'vitest';
-import type { ProfileSummary } from '../../../dist/profile/summary.js';
+import type { TraceEvent } from '../../../dist/profile/chrome-trace.js';
 import { passParts } from '../../src/studies/pass-parts.js';
 
-type Op = ProfileSummary['ops'][number];
+const INFERENCE = 7;
 
-const op = (
-  name: string,
-  category: string,
-  selfMs: number,
-  shareOfPasses: number | null,
-  thread = 'inference',
-): Op => ({
-  ...{ thread, name, category, count: 1, totalMs: selfMs, selfMs, shareOfPasses },
-  ...{ p50Ms: selfMs, p99Ms: selfMs },
+const event = (name: string, cat: string, ts: number, dur: number, tid = INFERENCE): TraceEvent => ({
+  ...{ ph: 'X', name, cat, pid: 1, tid, ts: 1000 * ts, dur: 1000 * dur },
 });
 
 describe('the parts of a pass', () => {
-  const ops = [
-    op('route', 'router', 4, 0.04),
-    op('plan', 'plan', 6, 0.05),
-    op('table wait', 'wait', 3, null),
-    op('idle', 'wait', 500, null),
-    op('experts', 'expert', 30, 0.3),
-    op('moe', 'dispatch', 2, 0.02),
-    op('combine', 'dispatch', 1, 0.01),
-    op('stall', 'stall', 20, 0.2),
-    op('self attention', 'attention', 25, 0.25),
-    op('predict', 'predictor', 40, null, 'hash building'),
-    op('demand transfer', 'transfer', 60, null, 'transfers'),
+  const traceEvents: TraceEvent[] = [
+    { ph: 'M', name: 'thread_name', pid: 1, tid: INFERENCE, args: { name: 'inference' } },
+    event('plan', 'plan', 0, 6),
+    event('table wait', 'wait', 6, 3),
+    event('idle', 'wait', 9, 500),
+    event('pass', 'pass', 1000, 100),
+    event('route', 'router', 1000, 4),
+    event('moe', 'dispatch', 1010, 55),
+    event('experts', 'expert', 1011, 30),
+    event('stall', 'stall', 1042, 20),
+    event('self attention', 'attention', 1070, 25),
+    event('predict', 'predictor', 1000, 40, 8),
+    event('demand transfer', 'transfer', 1042, 60, 9),
   ];
+  const parts = passParts({ traceEvents });
 
   it('are told apart by what the inference thread did', () => {
-    const parts = passParts({ passes: { count: 1, ms: 100 }, ops });
-    expect(parts.selection).toBeCloseTo(4 + 6 + 3);
-    expect(parts.invocation).toBeCloseTo(33);
-    expect(parts.communication).toBeCloseTo(20);
-    expect(parts.rest).toBeCloseTo(100 - 9 - 33 - 20);
+    expect(parts).toEqual({
+      selection: 6 + 3 + 4,
+      invocation: 55 - 20,
+      communication: 20,
+      rest: 100 - 4 - 55,
+    });
   });
 
   it('add up to the passes and to what is selected between them', () => {
-    const { selection, invocation, communication, rest } = passParts({ passes: { count: 1, ms: 100 }, ops });
-    // Of the plan 1 ms lies between passes, and all of the wait.
-    expect(selection + invocation + communication + rest).toBeCloseTo(100 + 1 + 3);
+    const { selection, invocation, communication, rest } = parts;
+    expect(selection + invocation + communication + rest).toBe(100 + 6 + 3);
   });
 });

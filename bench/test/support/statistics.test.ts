@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { median, medians, quantile } from '../../src/support/statistics.js';
-import { poissonArrivals } from '../../src/systems/arrivals.js';
 
 describe('quantile', () => {
   it('is the nearest rank', () => {
@@ -36,21 +35,5 @@ describe('median', () => {
       { ms: 2, bytes: 20, name: 'c' },
     ];
     expect(medians(samples)).toEqual({ ms: 2, bytes: 20, name: 'a' });
-  });
-});
-
-describe('poissonArrivals', () => {
-  it('comes at the rate on average, with exponential gaps', () => {
-    const at = poissonArrivals(50, 20_000, 1);
-    const gaps = at.map((time, i) => time - (at[i - 1] ?? 0));
-    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(0);
-    expect(at.at(-1)! / at.length).toBeCloseTo(20, 0);
-    // Of an exponential a share of 1 - 1/e lies below the mean.
-    expect(gaps.filter((gap) => gap < 20).length / gaps.length).toBeCloseTo(1 - Math.exp(-1), 1);
-  });
-
-  it('is the same for a seed and another for another', () => {
-    expect(poissonArrivals(5, 10, 3)).toEqual(poissonArrivals(5, 10, 3));
-    expect(poissonArrivals(5, 10, 3)).not.toEqual(poissonArrivals(5, 10, 4));
   });
 });

@@ -33,13 +33,6 @@ describe('streamingPlan', () => {
     expect([...planFrom(2).loads]).toEqual([8, 9, 10, 11, 0, 1, 2, 3, 4, 5, 6, 7]);
   });
 
-  it('lets go first what is used last', () => {
-    const { keys, keysAfter } = planFrom(1);
-    const ofLayer = (values: Float64Array) => [0, 1, 2].map((layer) => values[layer * EXPERTS]);
-    expect(ofLayer(keys)).toEqual([2, 0, 1]);
-    expect(ofLayer(keysAfter)).toEqual([5, 3, 4]);
-  });
-
   it('moves nothing twice where all layers fit', () => {
     expect(loadsOf(TOTAL, 5)).toBe(TOTAL);
   });

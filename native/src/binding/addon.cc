@@ -26,8 +26,8 @@
 #include "core/cpu_features.h"
 #include "engine/devices.h"
 #include "expert/disk_speed.h"
-#include "model/predicted_routing.h"
 #include "ops/cpu/kernels.h"
+#include "ops/predicted_routing.h"
 
 namespace sida {
 namespace {
@@ -109,8 +109,8 @@ Napi::Value plan_memory_js(const Napi::CallbackInfo& info) {
       const Napi::Value value = source.Get(name);
       return value.IsUndefined() ? std::nullopt : weight_format_from_js(value, name, role);
     };
-    PackFormats formats = chosen_formats(checkpoint, format("experts", WeightRole::kExperts),
-                                         format("dense", WeightRole::kDense));
+    PackFormats formats =
+        chosen_formats(checkpoint, format("experts", WeightRole::kExperts), format("dense", WeightRole::kDense));
     return plan_to_js(env, plan_memory(describe_pack("", checkpoint.spec(), std::move(formats)), limits));
   });
 }
@@ -141,9 +141,8 @@ Napi::Value check_finite_js(const Napi::CallbackInfo& info) {
 
 Napi::Value measure_disk_read_js(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] {
-    return Napi::Number::New(info.Env(),
-                             measure_disk_read(info[0].As<Napi::String>().Utf8Value(),
-                                               static_cast<uint64_t>(info[1].ToNumber().DoubleValue())));
+    return Napi::Number::New(info.Env(), measure_disk_read(info[0].As<Napi::String>().Utf8Value(),
+                                                           static_cast<uint64_t>(info[1].ToNumber().DoubleValue())));
   });
 }
 

@@ -84,7 +84,8 @@ void BatchArrays::read_picks(const Napi::Value& value) {
   const auto seed = copy_of_size<uint64_t>(sampling, "seed", rows.size());
   const auto position = copy_of_size<double>(sampling, "position", rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
-    picks_[i].sampling = {temperature[i], top_p[i], min_p[i], static_cast<uint32_t>(std::max(top_k[i], 0)),
+    picks_[i].sampling = {temperature[i], top_p[i],
+                          min_p[i],       static_cast<uint32_t>(std::max(top_k[i], 0)),
                           seed[i],        static_cast<uint64_t>(position[i])};
   }
 }

@@ -10,9 +10,7 @@ Napi::Error to_js_error(Napi::Env env, const std::exception& error) {
   Napi::Error js = Napi::Error::New(env, error.what());
   const auto* typed = dynamic_cast<const Error*>(&error);
   const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  js.Set("code", Napi::String::New(env, typed != nullptr ? typed->code()
-                                        : no_memory      ? "out_of_memory"
-                                                         : "internal"));
+  js.Set("code", Napi::String::New(env, typed != nullptr ? typed->code() : no_memory ? "out_of_memory" : "internal"));
   if (typed != nullptr && !typed->numbers().empty()) {
     Napi::Object details = Napi::Object::New(env);
     for (const auto& [name, value] : typed->numbers()) details.Set(name, value);
@@ -70,8 +68,8 @@ Napi::Object shape_to_js(Napi::Env env, const ModelSpec& spec) {
   set("experts", spec.experts());
   set("topK", spec.top_k());
   // A softmax over the chosen logits divides the softmax over all by the chosen ones' sum.
-  shape.Set("normalized", moe != nullptr && (moe->router.normalized ||
-                                             moe->router.scores == RouterScores::kSoftmaxOfChosen));
+  shape.Set("normalized",
+            moe != nullptr && (moe->router.normalized || moe->router.scores == RouterScores::kSoftmaxOfChosen));
   shape.Set("sigmoid", moe != nullptr && moe->router.scores == RouterScores::kSigmoid);
   set("expertWidth", moe == nullptr ? 0 : moe->expert.width);
   const bool capacity = moe != nullptr && moe->router.capacity != RouterSpec::kNoCapacity;
@@ -114,8 +112,8 @@ size_t positive_from_js(const Napi::Object& object, const char* name, size_t mos
   const Napi::Value value = object.Get(name);
   const double number = value.IsNumber() ? value.As<Napi::Number>().DoubleValue() : 0;
   if (!(number >= 1 && number <= static_cast<double>(most)) || number != std::floor(number)) {
-    throw Error("invalid_request", std::string("expected \"") + name + "\" to be a whole number from 1 to " +
-                                       std::to_string(most));
+    throw Error("invalid_request",
+                std::string("expected \"") + name + "\" to be a whole number from 1 to " + std::to_string(most));
   }
   return static_cast<size_t>(number);
 }
@@ -187,8 +185,7 @@ std::optional<WeightFormat> weight_format_from_js(const Napi::Value& value, cons
       role, dtype.IsString() ? dtype.As<Napi::String>().Utf8Value() : "",
       has_group ? std::optional<uint64_t>(positive_from_js(object, "group", 1 << 30)) : std::nullopt,
       [&](const std::string& field, const std::string& expected, const std::string& found) {
-        throw Error("invalid_request",
-                    std::string(name) + "." + field + ": expected " + expected + ", found " + found);
+        throw Error("invalid_request", std::string(name) + "." + field + ": expected " + expected + ", found " + found);
       });
 }
 

@@ -10,8 +10,8 @@
 
 #include "core/error.h"
 #include "engine/memory_plan.h"
-#include "model/spec.h"
-#include "ops/weight_format.h"
+#include "spec/spec.h"
+#include "weights/weight_format.h"
 
 namespace sida {
 
@@ -62,8 +62,7 @@ std::span<const T> span_of(const Napi::Value& value, const char* name) {
       return {array.Data(), array.ElementLength()};
     }
   }
-  throw Error("invalid_request",
-              std::string("expected \"") + name + "\" to be a typed array of its element type");
+  throw Error("invalid_request", std::string("expected \"") + name + "\" to be a typed array of its element type");
 }
 
 }  // namespace sida

@@ -14,8 +14,8 @@ size_t read_depth_from_js(const Napi::Value& value) {
   if (value.IsUndefined()) return 0;
   const uint64_t depth = bytes_from_js(value, "readDepth");
   if (depth <= kMaxReadDepth) return depth;
-  throw Error("invalid_request", "expected \"readDepth\" to be at most " + std::to_string(kMaxReadDepth) +
-                                     ", found " + std::to_string(depth));
+  throw Error("invalid_request", "expected \"readDepth\" to be at most " + std::to_string(kMaxReadDepth) + ", found " +
+                                     std::to_string(depth));
 }
 
 uint64_t read_chunk_from_js(const Napi::Value& value) {
@@ -54,8 +54,7 @@ Napi::Function EngineBinding::define(Napi::Env env) {
   return DefineClass(
       env, "Engine",
       {InstanceAccessor<&EngineBinding::shape>("shape"), InstanceAccessor<&EngineBinding::plan>("plan"),
-       InstanceAccessor<&EngineBinding::formats>("formats"),
-       InstanceMethod<&EngineBinding::run_batch>("runBatch"),
+       InstanceAccessor<&EngineBinding::formats>("formats"), InstanceMethod<&EngineBinding::run_batch>("runBatch"),
        InstanceMethod<&EngineBinding::release_sequences>("releaseSequences"),
        InstanceMethod<&EngineBinding::fork_sequence>("forkSequence"),
        InstanceMethod<&EngineBinding::share_pages>("sharePages"),
@@ -117,21 +116,15 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
 }
 
 void EngineBinding::release_sequences(const Napi::CallbackInfo& info) {
-  guarded(info.Env(), [&] {
-    engine().release_sequences(span_of<int32_t>(info[0], "ids"));
-  });
+  guarded(info.Env(), [&] { engine().release_sequences(span_of<int32_t>(info[0], "ids")); });
 }
 
 void EngineBinding::fork_sequence(const Napi::CallbackInfo& info) {
-  guarded(info.Env(), [&] {
-    engine().fork_sequence(id_of(info[0]), id_of(info[1]), tokens_of(info[2]));
-  });
+  guarded(info.Env(), [&] { engine().fork_sequence(id_of(info[0]), id_of(info[1]), tokens_of(info[2])); });
 }
 
 void EngineBinding::share_pages(const Napi::CallbackInfo& info) {
-  guarded(info.Env(), [&] {
-    engine().share_pages(id_of(info[0]), id_of(info[1]), tokens_of(info[2]));
-  });
+  guarded(info.Env(), [&] { engine().share_pages(id_of(info[0]), id_of(info[1]), tokens_of(info[2])); });
 }
 
 Napi::Value EngineBinding::residency(const Napi::CallbackInfo& info) {
@@ -181,29 +174,22 @@ Napi::Value EngineBinding::usage(const Napi::CallbackInfo& info) {
 }
 
 void EngineBinding::set_budget(const Napi::CallbackInfo& info) {
-  guarded(info.Env(), [&] {
-    engine().set_budget(bytes_from_js(info[0], "bytes"));
-  });
+  guarded(info.Env(), [&] { engine().set_budget(bytes_from_js(info[0], "bytes")); });
 }
 
 void EngineBinding::pin(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const std::vector<ExpertId> ids =
-        expert_ids_from_js(span_of<uint32_t>(info[0], "ids"), engine().plan().experts);
+    const std::vector<ExpertId> ids = expert_ids_from_js(span_of<uint32_t>(info[0], "ids"), engine().plan().experts);
     engine().store().pin(ids, info[1].ToBoolean().Value());
   });
 }
 
 void EngineBinding::check_integrity(const Napi::CallbackInfo& info) {
-  guarded(info.Env(), [&] {
-    engine().check_integrity();
-  });
+  guarded(info.Env(), [&] { engine().check_integrity(); });
 }
 
 void EngineBinding::close(const Napi::CallbackInfo& info) {
-  guarded(info.Env(), [&] {
-    engine_.reset();
-  });
+  guarded(info.Env(), [&] { engine_.reset(); });
 }
 
 }  // namespace sida

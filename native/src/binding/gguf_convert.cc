@@ -124,8 +124,8 @@ Napi::Object gguf_info_to_js(Napi::Env env, const std::string& path) {
   Napi::Object metadata = Napi::Object::New(env);
   for (const GgufEntry& entry : files.front().entries()) {
     // A key may be "__proto__".
-    metadata.DefineProperty(Napi::PropertyDescriptor::Value(entry.key, entry_to_js(env, files.front(), entry),
-                                                            napi_default_jsproperty));
+    metadata.DefineProperty(
+        Napi::PropertyDescriptor::Value(entry.key, entry_to_js(env, files.front(), entry), napi_default_jsproperty));
   }
   js.Set("metadata", metadata);
   Napi::Array tensors = Napi::Array::New(env);

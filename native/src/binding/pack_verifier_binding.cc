@@ -10,8 +10,8 @@ std::pair<size_t, size_t> range_from_js(const Napi::CallbackInfo& info, size_t c
   const size_t begin = info[0].As<Napi::Number>().Uint32Value();
   const size_t end = info[1].As<Napi::Number>().Uint32Value();
   if (begin > end || end > count) {
-    throw Error("invalid_request", "from " + std::to_string(begin) + " to " + std::to_string(end) + " of " +
-                                       std::to_string(count));
+    throw Error("invalid_request",
+                "from " + std::to_string(begin) + " to " + std::to_string(end) + " of " + std::to_string(count));
   }
   return {begin, end};
 }

@@ -28,8 +28,7 @@ PackWriterBinding::PackWriterBinding(const Napi::CallbackInfo& info) : ObjectWra
   guarded(info.Env(), [&] {
     const auto options = info[0].As<Napi::Object>();
     writer_ = std::make_unique<PackWriter>(
-        options.Get("checkpoint").As<Napi::String>().Utf8Value(),
-        options.Get("out").As<Napi::String>().Utf8Value(),
+        options.Get("checkpoint").As<Napi::String>().Utf8Value(), options.Get("out").As<Napi::String>().Utf8Value(),
         weight_format_from_js(options.Get("experts"), "experts", WeightRole::kExperts),
         weight_format_from_js(options.Get("dense"), "dense", WeightRole::kDense),
         stripes_from_js(options.Get("stripes")));
@@ -71,8 +70,7 @@ void PackWriterBinding::write_dense(const Napi::CallbackInfo& info) {
 
 void PackWriterBinding::write_experts(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    writer_->write_experts(info[0].As<Napi::Number>().Uint32Value(),
-                           info[1].As<Napi::Number>().Uint32Value());
+    writer_->write_experts(info[0].As<Napi::Number>().Uint32Value(), info[1].As<Napi::Number>().Uint32Value());
   });
 }
 

@@ -14,11 +14,9 @@ constexpr const char* kName = "the predictor";
 Napi::Function PredictorBinding::define(Napi::Env env) {
   return DefineClass(
       env, "Predictor",
-      {InstanceAccessor<&PredictorBinding::shape>("shape"),
-       InstanceAccessor<&PredictorBinding::bytes>("bytes"),
-       InstanceMethod<&PredictorBinding::predict>("predict"),
-       InstanceMethod<&PredictorBinding::begin>("begin"), InstanceMethod<&PredictorBinding::fork>("fork"),
-       InstanceMethod<&PredictorBinding::step>("step"),
+      {InstanceAccessor<&PredictorBinding::shape>("shape"), InstanceAccessor<&PredictorBinding::bytes>("bytes"),
+       InstanceMethod<&PredictorBinding::predict>("predict"), InstanceMethod<&PredictorBinding::begin>("begin"),
+       InstanceMethod<&PredictorBinding::fork>("fork"), InstanceMethod<&PredictorBinding::step>("step"),
        InstanceMethod<&PredictorBinding::end>("end"), InstanceMethod<&PredictorBinding::close>("close")});
 }
 
@@ -31,8 +29,7 @@ PredictorBinding::PredictorBinding(const Napi::CallbackInfo& info) : ObjectWrap(
     const PredictorCheckpoint checkpoint = load_predictor(directory, false);
     const auto alpha = copy_from_js<float>(options.Get("alphaSharpness"), "alphaSharpness");
     const auto chance = copy_from_js<float>(options.Get("chanceSharpness"), "chanceSharpness");
-    const size_t choices =
-        options.Get("choices").IsUndefined() ? 1 : whole_from_js(options, "choices", 1, kMaxTop);
+    const size_t choices = options.Get("choices").IsUndefined() ? 1 : whole_from_js(options, "choices", 1, kMaxTop);
     const PredictorSharpness sharpness{alpha, chance, choices};
     try {
       predictor_ = std::make_unique<Predictor>(checkpoint.weights, *embedding, threads, sharpness);
@@ -52,19 +49,17 @@ Napi::Value PredictorBinding::shape(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value PredictorBinding::bytes(const Napi::CallbackInfo& info) {
-  return guarded(info.Env(),
-                 [&] { return Napi::Number::New(info.Env(), static_cast<double>(predictor().bytes())); });
+  return guarded(info.Env(), [&] { return Napi::Number::New(info.Env(), static_cast<double>(predictor().bytes())); });
 }
 
 ExpertTable PredictorBinding::table_of(const Napi::CallbackInfo& info, size_t first, size_t tokens) {
   const PredictorConfig& config = predictor().config();
   const double k = info[first].IsNumber() ? info[first].As<Napi::Number>().DoubleValue() : 0;
-  if (!(k >= 1 && k <= static_cast<double>(config.experts) &&
-        k == static_cast<double>(static_cast<size_t>(k)))) {
-    throw Error("invalid_request",
-                "expected \"k\" to be a whole number from 1 to the " + std::to_string(config.experts) +
-                    " experts of a layer",
-                {{"most", static_cast<double>(config.experts)}, {"found", k}});
+  if (!(k >= 1 && k <= static_cast<double>(config.experts) && k == static_cast<double>(static_cast<size_t>(k)))) {
+    throw Error(
+        "invalid_request",
+        "expected \"k\" to be a whole number from 1 to the " + std::to_string(config.experts) + " experts of a layer",
+        {{"most", static_cast<double>(config.experts)}, {"found", k}});
   }
   ExpertTable table;
   table.k = static_cast<size_t>(k);

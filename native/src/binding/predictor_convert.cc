@@ -81,8 +81,7 @@ PredictorConfig predictor_config_from_js(const Napi::Object& js) {
     if (weights != kSparsemax && weights != kSoftmax) {
       throw wanted("attentionWeights", "sparsemax or softmax, found \"" + escape_text(weights) + "\"");
     }
-    config.attention_weights =
-        weights == kSoftmax ? WeightFunction::kSoftmax : WeightFunction::kSparsemax;
+    config.attention_weights = weights == kSoftmax ? WeightFunction::kSoftmax : WeightFunction::kSparsemax;
   }
   config.summary = flag_from_js(js, "summary");
   config.check();
@@ -101,8 +100,7 @@ Napi::Object predictor_config_to_js(Napi::Env env, const PredictorConfig& config
   js.Set("kind", config.kind() == NetworkKind::kLstm ? "lstm" : "attention");
   js.Set("blocks", static_cast<double>(config.blocks));
   js.Set("lstmLayers", static_cast<double>(config.lstm_layers));
-  js.Set("attentionWeights",
-         config.attention_weights == WeightFunction::kSoftmax ? kSoftmax : kSparsemax);
+  js.Set("attentionWeights", config.attention_weights == WeightFunction::kSoftmax ? kSoftmax : kSparsemax);
   return js;
 }
 

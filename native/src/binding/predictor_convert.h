@@ -42,8 +42,7 @@ std::span<T> elements_of(const Napi::Value& value, const char* name) {
     auto array = value.As<Napi::TypedArrayOf<T>>();
     return {array.Data(), array.ElementLength()};
   }
-  throw Error("invalid_request",
-              std::string("expected \"") + name + "\" to be a typed array of its element type");
+  throw Error("invalid_request", std::string("expected \"") + name + "\" to be a typed array of its element type");
 }
 
 /// The same, of exactly `count` elements.
@@ -52,8 +51,8 @@ std::span<T> elements_of(const Napi::Value& value, const char* name, uint64_t co
   const std::span<T> elements = elements_of<T>(value, name);
   if (elements.size() == count) return elements;
   throw Error("invalid_request",
-              std::string("expected \"") + name + "\" to hold " + std::to_string(count) +
-                  " elements, found " + std::to_string(elements.size()),
+              std::string("expected \"") + name + "\" to hold " + std::to_string(count) + " elements, found " +
+                  std::to_string(elements.size()),
               {{"expected", static_cast<double>(count)}, {"found", static_cast<double>(elements.size())}});
 }
 

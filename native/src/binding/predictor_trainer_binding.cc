@@ -10,7 +10,7 @@
 namespace sida {
 namespace {
 
-constexpr const char* kName = "the predictor's trainer";
+constexpr const char* kTrainerName = "the predictor's trainer";
 constexpr uint64_t kMaxSeed = uint64_t{1} << 53;
 
 std::unique_ptr<PredictorTrainer> open_trainer(const Napi::Object& options, const TrainerOptions& settings) {
@@ -20,10 +20,8 @@ std::unique_ptr<PredictorTrainer> open_trainer(const Napi::Object& options, cons
     return std::make_unique<PredictorTrainer>(std::move(weights), settings);
   }
   PredictorCheckpoint checkpoint = load_predictor(text_from_js(options, "directory"), true);
-  if (!checkpoint.optimizer)
-    return std::make_unique<PredictorTrainer>(std::move(checkpoint.weights), settings);
-  return std::make_unique<PredictorTrainer>(std::move(checkpoint.weights), std::move(*checkpoint.optimizer),
-                                            settings);
+  if (!checkpoint.optimizer) return std::make_unique<PredictorTrainer>(std::move(checkpoint.weights), settings);
+  return std::make_unique<PredictorTrainer>(std::move(checkpoint.weights), std::move(*checkpoint.optimizer), settings);
 }
 
 }  // namespace
@@ -46,11 +44,10 @@ PredictorTrainerBinding::PredictorTrainerBinding(const Napi::CallbackInfo& info)
     trainer_ = open_trainer(options, settings);
     const size_t d_in = trainer_->weights().layout.config().d_in;
     if (d_in == embedding_->d_model()) return;
-    throw Error(
-        "invalid_request",
-        "The predictor takes token embeddings of width " + std::to_string(d_in) + ", the model's have " +
-            std::to_string(embedding_->d_model()),
-        {{"expected", static_cast<double>(d_in)}, {"found", static_cast<double>(embedding_->d_model())}});
+    throw Error("invalid_request",
+                "The predictor takes token embeddings of width " + std::to_string(d_in) + ", the model's have " +
+                    std::to_string(embedding_->d_model()),
+                {{"expected", static_cast<double>(d_in)}, {"found", static_cast<double>(embedding_->d_model())}});
   });
 }
 
@@ -60,8 +57,7 @@ PredictorTrainer& PredictorTrainerBinding::trainer() {
 }
 
 Napi::Value PredictorTrainerBinding::shape(const Napi::CallbackInfo& info) {
-  return guarded(info.Env(),
-                 [&] { return predictor_config_to_js(info.Env(), trainer().weights().layout.config()); });
+  return guarded(info.Env(), [&] { return predictor_config_to_js(info.Env(), trainer().weights().layout.config()); });
 }
 
 Napi::Value PredictorTrainerBinding::steps(const Napi::CallbackInfo& info) {
@@ -87,7 +83,7 @@ TrainingReport PredictorTrainerBinding::run(const Napi::Object& batch, const flo
 
 Napi::Value PredictorTrainerBinding::step(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] {
-    const ExclusiveUse held(&busy_, kName);
+    const ExclusiveUse held(&busy_, kTrainerName);
     const double rate = info[1].IsNumber() ? info[1].As<Napi::Number>().DoubleValue() : -1;
     if (!(rate >= 0 && std::isfinite(rate))) {
       throw Error("invalid_request", "expected \"learningRate\" to be a number of at least 0");
@@ -99,24 +95,23 @@ Napi::Value PredictorTrainerBinding::step(const Napi::CallbackInfo& info) {
 
 Napi::Value PredictorTrainerBinding::evaluate(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] {
-    const ExclusiveUse held(&busy_, kName);
+    const ExclusiveUse held(&busy_, kTrainerName);
     return report_to_js(info.Env(), run(object_from_js(info[0], "batch"), nullptr));
   });
 }
 
 void PredictorTrainerBinding::save(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const ExclusiveUse held(&busy_, kName);
+    const ExclusiveUse held(&busy_, kTrainerName);
     if (!info[0].IsString()) throw Error("invalid_request", "expected \"directory\" to be a text");
     const std::string directory = info[0].As<Napi::String>().Utf8Value();
-    save_predictor(directory, trainer().weights(),
-                   info[1].ToBoolean().Value() ? &trainer().state() : nullptr);
+    save_predictor(directory, trainer().weights(), info[1].ToBoolean().Value() ? &trainer().state() : nullptr);
   });
 }
 
 void PredictorTrainerBinding::close(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const ExclusiveUse held(&busy_, kName);
+    const ExclusiveUse held(&busy_, kTrainerName);
     trainer_.reset();
     batch_ = {};
     embedding_.reset();

@@ -20,7 +20,9 @@ class PlanCopy {
   /// Throws invalid_request naming a field that is not of its type.
   PlanCopy(const Napi::Value& value, size_t experts);
 
-  ResidencyPlan view() const { return {keys_, keys_after_, loads_, expendable_, newest_first_, keys_unneeded_, patient_}; }
+  ResidencyPlan view() const {
+    return {keys_, keys_after_, loads_, expendable_, newest_first_, keys_unneeded_, patient_};
+  }
 
  private:
   std::vector<double> keys_;

@@ -29,19 +29,17 @@ Napi::Value loads_to_js(Napi::Env env, const WeightlessStore::Loads& loads) {
 
 Napi::Function WeightlessStoreBinding::define(Napi::Env env) {
   using Self = WeightlessStoreBinding;
-  return DefineClass(
-      env, "WeightlessStore",
-      {InstanceMethod<&Self::start_pass>("startPass"), InstanceMethod<&Self::visit>("visit"),
-       InstanceMethod<&Self::pin>("pin"), InstanceMethod<&Self::residency>("residency"),
-       InstanceMethod<&Self::check_integrity>("checkIntegrity")});
+  return DefineClass(env, "WeightlessStore",
+                     {InstanceMethod<&Self::start_pass>("startPass"), InstanceMethod<&Self::visit>("visit"),
+                      InstanceMethod<&Self::pin>("pin"), InstanceMethod<&Self::residency>("residency"),
+                      InstanceMethod<&Self::check_integrity>("checkIntegrity")});
 }
 
 WeightlessStoreBinding::WeightlessStoreBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) {
   guarded(info.Env(), [&] {
     const auto js = info[0].As<Napi::Object>();
     store_.emplace(positive_from_js(js, "experts", kMostExperts), positive_from_js(js, "layerExperts", kMostExperts),
-                   positive_from_js(js, "slots", kMostExperts),
-                   positive_from_js(js, "loadsInFlight", kMostExperts));
+                   positive_from_js(js, "slots", kMostExperts), positive_from_js(js, "loadsInFlight", kMostExperts));
   });
 }
 
@@ -53,9 +51,7 @@ Napi::Value WeightlessStoreBinding::start_pass(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value WeightlessStoreBinding::visit(const Napi::CallbackInfo& info) {
-  return guarded(info.Env(), [&] {
-    return loads_to_js(info.Env(), store_->visit(span_of<uint32_t>(info[0], "ids")));
-  });
+  return guarded(info.Env(), [&] { return loads_to_js(info.Env(), store_->visit(span_of<uint32_t>(info[0], "ids"))); });
 }
 
 Napi::Value WeightlessStoreBinding::pin(const Napi::CallbackInfo& info) {

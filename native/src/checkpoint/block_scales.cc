@@ -46,8 +46,13 @@ void check(const Checkpoint& checkpoint, const TensorInfo& tensor, const std::ve
   if (bad == scales.end()) return;
   const uint64_t at = static_cast<uint64_t>(bad - scales.begin()), width = tensor.shape.back();
   const std::string place = "row " + std::to_string(first + at / width) + ", column " + std::to_string(at % width);
-  throw checkpoint_error({checkpoint.files()[tensor.file].display, tensor.name, "scale of an FP8 block, " + place,
-                          "a positive number up to " + text_of(kLargestScale), text_of(*bad), "", {}});
+  throw checkpoint_error({checkpoint.files()[tensor.file].display,
+                          tensor.name,
+                          "scale of an FP8 block, " + place,
+                          "a positive number up to " + text_of(kLargestScale),
+                          text_of(*bad),
+                          "",
+                          {}});
 }
 
 /// Whether every FP8 number times this power of two is a normal number of bf16: they have 4 bits from 2^-9 to 448.

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "model/tensors.h"
+#include "spec/tensors.h"
 
 namespace sida {
 

@@ -15,9 +15,7 @@
 namespace sida {
 namespace {
 
-bool exists(const std::string& directory, const std::string& name) {
-  return !contained_path(directory, name).empty();
-}
+bool exists(const std::string& directory, const std::string& name) { return !contained_path(directory, name).empty(); }
 
 std::vector<SafetensorsFile> open_files(const std::string& directory) {
   const std::string single = "model.safetensors";
@@ -31,16 +29,10 @@ std::vector<SafetensorsFile> open_files(const std::string& directory) {
     const File file = open_model_file(directory, index);
     return open_shards(directory, JsonInput(file), join_path(directory, index));
   }
-  const bool pickle =
-      exists(directory, "pytorch_model.bin") || exists(directory, "pytorch_model.bin.index.json");
+  const bool pickle = exists(directory, "pytorch_model.bin") || exists(directory, "pytorch_model.bin.index.json");
   const char* hint = pickle ? "convert it: transformers' save_pretrained writes safetensors" : "";
-  throw checkpoint_error({directory,
-                          "",
-                          "no weights",
-                          single + " or " + index,
-                          pickle ? "pytorch_model.bin" : "neither",
-                          hint,
-                          {}});
+  throw checkpoint_error(
+      {directory, "", "no weights", single + " or " + index, pickle ? "pytorch_model.bin" : "neither", hint, {}});
 }
 
 }  // namespace
@@ -106,9 +98,7 @@ std::string Checkpoint::dtype_summary() const {
     if (tensor.dtype == Dtype::kF8E4M3) return "fp8";
     if (is_blocked(tensor.dtype)) return "mixed";
     if (!is_float(tensor.dtype)) continue;
-    const std::string name = tensor.dtype == Dtype::kF32    ? "f32"
-                             : tensor.dtype == Dtype::kBF16 ? "bf16"
-                                                            : "f16";
+    const std::string name = tensor.dtype == Dtype::kF32 ? "f32" : tensor.dtype == Dtype::kBF16 ? "bf16" : "f16";
     if (!summary.empty() && summary != name) return "mixed";
     summary = name;
   }

@@ -5,8 +5,8 @@
 #include <optional>
 #include <set>
 
-#include "core/checkpoint_error.h"
 #include "checkpoint/contained_path.h"
+#include "core/checkpoint_error.h"
 #include "core/json.h"
 
 namespace sida {
@@ -50,14 +50,13 @@ class IndexReader {
     // Some writers give it as a float.
     const auto number = total->try_double();
     if (!number || *number != static_cast<double>(bytes)) {
-      throw fault("", "\"total_size\" is not the size of the tensors", std::to_string(bytes),
-                  total->describe(),
+      throw fault("", "\"total_size\" is not the size of the tensors", std::to_string(bytes), total->describe(),
                   {{"expected", static_cast<double>(bytes)}, {"found", number.value_or(-1)}});
     }
   }
 
-  Error fault(std::string_view tensor, const std::string& what, const std::string& expected,
-              const std::string& found, std::map<std::string, double> numbers = {}) const {
+  Error fault(std::string_view tensor, const std::string& what, const std::string& expected, const std::string& found,
+              std::map<std::string, double> numbers = {}) const {
     return checkpoint_error({file_, tensor, what, expected, found, kHint, std::move(numbers)});
   }
 

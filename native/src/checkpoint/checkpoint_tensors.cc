@@ -5,7 +5,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/gguf_file.h"
 #include "core/checkpoint_error.h"
-#include "model/families/gguf_tensors.h"
+#include "spec/families/gguf_tensors.h"
 
 namespace sida {
 namespace {
@@ -13,9 +13,7 @@ namespace {
 /// What the config of a model is, in errors.
 const char* config_of(bool gguf) { return gguf ? "the metadata" : "config.json"; }
 
-std::string other_model(bool gguf) {
-  return std::string(config_of(gguf)) + " and the weights are of different models";
-}
+std::string other_model(bool gguf) { return std::string(config_of(gguf)) + " and the weights are of different models"; }
 
 /// "2 encoder layers, 2 decoder layers and 3 experts"
 std::string size_text(const ModelSpec& spec) {
@@ -88,16 +86,26 @@ const TensorInfo& Checkpoint::require_numbers(std::string_view name, const std::
   const TensorInfo* found = find(name);
   if (found == nullptr || found->dtype != Dtype::kF8E4M3 || shape.size() < 2) return require(name, shape);
   if (model_.fp8) return find_shaped(name, shape);
-  throw checkpoint_error({file_of(found), name, "dtype", "F32, BF16 or F16", dtype_name(found->dtype),
-                          "config.json has no \"quantization_config\" that says FP8", {}});
+  throw checkpoint_error({file_of(found),
+                          name,
+                          "dtype",
+                          "F32, BF16 or F16",
+                          dtype_name(found->dtype),
+                          "config.json has no \"quantization_config\" that says FP8",
+                          {}});
 }
 
 const TensorInfo* Checkpoint::block_scales_of(const TensorInfo& tensor) const {
   const std::string name = tensor.name + "_scale_inv";
   if (tensor.dtype != Dtype::kF8E4M3) {
     if (const TensorInfo* scales = find(name)) {
-      throw checkpoint_error({file_of(scales), name, "scales of numbers that have none", "a tensor of F8_E4M3",
-                              "\"" + escape_text(tensor.name) + "\" of " + dtype_name(tensor.dtype), "", {}});
+      throw checkpoint_error({file_of(scales),
+                              name,
+                              "scales of numbers that have none",
+                              "a tensor of F8_E4M3",
+                              "\"" + escape_text(tensor.name) + "\" of " + dtype_name(tensor.dtype),
+                              "",
+                              {}});
     }
     return nullptr;
   }
@@ -111,8 +119,7 @@ const TensorInfo* Checkpoint::block_scales_of(const TensorInfo& tensor) const {
 const TensorInfo& Checkpoint::require_codes(std::string_view name, const std::vector<uint64_t>& shape) const {
   const TensorInfo& tensor = find_shaped(name, shape);
   if (tensor.dtype == Dtype::kU8) return tensor;
-  throw checkpoint_error(
-      {file_of(&tensor), name, "dtype", "U8, codes of MXFP4", dtype_name(tensor.dtype), "", {}});
+  throw checkpoint_error({file_of(&tensor), name, "dtype", "U8, codes of MXFP4", dtype_name(tensor.dtype), "", {}});
 }
 
 SlotData Checkpoint::source_of(const TensorSlot& slot) const {
@@ -136,7 +143,7 @@ SlotData Checkpoint::source_of(const TensorSlot& slot) const {
     return data;
   }
   const std::vector<uint64_t> scales(shape.begin(), shape.end() - 1);
-  return {&require_codes(taken->name, shape), taken->first_row, taken->row_step, false, 0,
+  return {&require_codes(taken->name, shape),   taken->first_row, taken->row_step, false, 0,
           &require_codes(taken->scales, scales)};
 }
 

@@ -15,10 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxName = 255;
+constexpr size_t kMaxFileName = 255;
 
 bool is_plain_name(const std::string& name) {
-  if (name.empty() || name == "." || name == ".." || name.size() > kMaxName) return false;
+  if (name.empty() || name == "." || name == ".." || name.size() > kMaxFileName) return false;
   return name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
 }
 

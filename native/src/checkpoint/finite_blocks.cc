@@ -76,11 +76,15 @@ void check_finite_blocks(const std::string& file, const TensorInfo& tensor, uint
   if (!bad) return;
   const uint64_t elements = dtype_block(tensor.dtype).elements, begin = (first + bad->block) * elements;
   const uint64_t width = tensor.shape.back(), row = begin / width, column = begin % width;
-  throw checkpoint_error({file, tensor.name,
+  throw checkpoint_error({file,
+                          tensor.name,
                           "a scale of " + std::string(dtype_name(tensor.dtype)) + ": block of row " +
                               std::to_string(row) + ", columns " + std::to_string(column) + " to " +
                               std::to_string(column + elements - 1),
-                          bad->scale.expected, bad->scale.found, "the file may be damaged: download it again", {}});
+                          bad->scale.expected,
+                          bad->scale.found,
+                          "the file may be damaged: download it again",
+                          {}});
 }
 
 }  // namespace sida

@@ -8,13 +8,12 @@
 #include "checkpoint/pack_sources.h"
 #include "core/error.h"
 #include "core/file.h"
-#include "ops/panels.h"
+#include "weights/panels.h"
 
 namespace sida {
 namespace {
 
-void check_row(const std::vector<float>& row, size_t number, const std::string& file,
-               const std::string& matrix) {
+void check_row(const std::vector<float>& row, size_t number, const std::string& file, const std::string& matrix) {
   const auto bad = std::find_if_not(row.begin(), row.end(), [](float value) { return std::isfinite(value); });
   if (bad == row.end()) return;
   throw Error("pack_invalid", file + ": " + matrix + ": row " + std::to_string(number) + ", column " +
@@ -22,8 +21,7 @@ void check_row(const std::vector<float>& row, size_t number, const std::string& 
                                   std::to_string(*bad) + "; the checkpoint may be damaged");
 }
 
-void check_panels(const PanelMatrix& panels, size_t first_row, const std::string& file,
-                  const std::string& matrix) {
+void check_panels(const PanelMatrix& panels, size_t first_row, const std::string& file, const std::string& matrix) {
   std::vector<float> row(panels.k);
   for (size_t i = 0; i < panels.n; ++i) {
     read_panel_row(panels, i, row.data());

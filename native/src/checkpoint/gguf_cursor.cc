@@ -22,8 +22,7 @@ Error GgufCursor::fault(const std::string& what, const std::string& expected, co
 void GgufCursor::check(uint64_t bytes, const char* what) const {
   if (bytes > left()) {
     throw fault(std::string("file ends in ") + what, std::to_string(bytes) + " bytes at " + std::to_string(position_),
-                std::to_string(left()), "the file may have been cut: download it again",
-                expected_found(bytes, left()));
+                std::to_string(left()), "the file may have been cut: download it again", expected_found(bytes, left()));
   }
   if (position_ > limit_ || bytes > limit_ - position_) {
     throw fault("too much metadata", "at most " + std::to_string(limit_) + " bytes before the tensors",
@@ -46,8 +45,8 @@ void GgufCursor::read_bytes(void* out, size_t bytes, const char* what) {
 std::string GgufCursor::read_text(uint64_t most, const char* what) {
   const auto length = read<uint64_t>(what);
   if (length > most) {
-    throw fault(std::string("length of ") + what, "at most " + std::to_string(most) + " bytes",
-                std::to_string(length), "", expected_found(most, length));
+    throw fault(std::string("length of ") + what, "at most " + std::to_string(most) + " bytes", std::to_string(length),
+                "", expected_found(most, length));
   }
   std::string text(length, '\0');
   read_bytes(text.data(), length, what);

@@ -19,7 +19,8 @@ std::vector<uint64_t> gguf_end_tokens(const GgufFile& file) {
   const auto add = [&](uint64_t token) {
     if (std::ranges::find(ends, token) == ends.end()) ends.push_back(token);
   };
-  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+  for (const char* key :
+       {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
     if (const auto token = gguf_whole_number(file, key)) add(*token);
   }
   const GgufEntry* tokens = file.find("tokenizer.ggml.tokens");

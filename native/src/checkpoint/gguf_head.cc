@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "GGUF files are read a
 
 constexpr uint32_t kMagic = 0x46554747;  // "GGUF"
 constexpr uint64_t kMaxKey = 65535;
-constexpr uint64_t kMaxTensorName = 255;
+constexpr uint64_t kMaxGgufName = 255;
 constexpr uint32_t kMaxDimensions = 4;
 constexpr uint32_t kDefaultAlignment = 32;
 constexpr uint32_t kMaxAlignment = 1 << 20;
@@ -35,8 +35,7 @@ uint64_t aligned(uint64_t offset, uint64_t alignment) { return (offset + alignme
 
 class HeadReader {
  public:
-  HeadReader(const File& file, const std::string& display)
-      : file_(file), cursor_(file, display, kMaxGgufHead) {}
+  HeadReader(const File& file, const std::string& display) : file_(file), cursor_(file, display, kMaxGgufHead) {}
 
   GgufHead read() {
     check_begin();
@@ -120,9 +119,11 @@ class HeadReader {
     } else {
       const uint64_t width = gguf_type_bytes(entry.type);
       if (entry.count > cursor_.left() / width) {
-        throw cursor_.fault("length of the array", "at most " + std::to_string(cursor_.left() / width) + " elements, "
-                            "since the file ends there", std::to_string(entry.count), "",
-                            expected_found(cursor_.left() / width, entry.count));
+        throw cursor_.fault("length of the array",
+                            "at most " + std::to_string(cursor_.left() / width) +
+                                " elements, "
+                                "since the file ends there",
+                            std::to_string(entry.count), "", expected_found(cursor_.left() / width, entry.count));
       }
       cursor_.skip(entry.count * width, "a value");
     }
@@ -156,7 +157,7 @@ class HeadReader {
   void read_tensor() {
     cursor_.about_file();
     TensorInfo tensor;
-    tensor.name = cursor_.read_text(kMaxTensorName, "a tensor's name");
+    tensor.name = cursor_.read_text(kMaxGgufName, "a tensor's name");
     cursor_.about_tensor(tensor.name);
     const auto dimensions = cursor_.read<uint32_t>("a tensor's shape");
     if (dimensions > kMaxDimensions) {
@@ -182,9 +183,9 @@ class HeadReader {
     const DtypeBlock block = dtype_block(tensor.dtype);
     const uint64_t columns = tensor.shape.empty() ? 1 : tensor.shape.back();
     if (columns % block.elements != 0) {
-      throw cursor_.fault("columns", "a multiple of " + std::to_string(block.elements) + ", the block of " +
-                          dtype_name(tensor.dtype), std::to_string(columns), "",
-                          expected_found(block.elements, columns));
+      throw cursor_.fault(
+          "columns", "a multiple of " + std::to_string(block.elements) + ", the block of " + dtype_name(tensor.dtype),
+          std::to_string(columns), "", expected_found(block.elements, columns));
     }
     // No product of the others is too large for a tensor without numbers.
     if (std::ranges::find(tensor.shape, uint64_t{0}) != tensor.shape.end()) return 0;
@@ -193,8 +194,8 @@ class HeadReader {
       const bool last = i + 1 == tensor.shape.size();
       bytes *= last ? tensor.shape[i] / block.elements : tensor.shape[i];
       if (bytes > UINT64_MAX >> 1) {
-        throw cursor_.fault("size", "less than 2^63 bytes", shape_text(tensor.shape) + " of " +
-                            dtype_name(tensor.dtype));
+        throw cursor_.fault("size", "less than 2^63 bytes",
+                            shape_text(tensor.shape) + " of " + dtype_name(tensor.dtype));
       }
     }
     return static_cast<uint64_t>(bytes);

@@ -9,9 +9,9 @@
 
 #include "checkpoint/contained_path.h"
 #include "core/checkpoint_error.h"
-#include "model/families/family.h"
-#include "model/families/gguf_config.h"
-#include "model/families/gguf_field_names.h"
+#include "spec/families/family.h"
+#include "spec/families/gguf_config.h"
+#include "spec/families/gguf_field_names.h"
 
 namespace sida {
 namespace {
@@ -135,15 +135,24 @@ void check_architecture(const GgufFile& first, const GgufFile& part) {
       first.read(*expected) == part.read(*own)) {
     return;
   }
-  throw checkpoint_error({part.display(), "", "metadata \"general.architecture\"", "that of the first part", "another",
-                          "the parts are of different models", {}});
+  throw checkpoint_error({part.display(),
+                          "",
+                          "metadata \"general.architecture\"",
+                          "that of the first part",
+                          "another",
+                          "the parts are of different models",
+                          {}});
 }
 
 std::vector<GgufFile> open_parts(const std::string& directory, const PartName& name) {
   if (name.number == 0 || name.number > name.count || name.count > kMaxParts) {
-    throw checkpoint_error({join_path(directory, name.of(name.number)), "", "number of the part",
+    throw checkpoint_error({join_path(directory, name.of(name.number)),
+                            "",
+                            "number of the part",
                             "from 1 to the count of parts, at most " + std::to_string(kMaxParts),
-                            std::to_string(name.number) + " of " + std::to_string(name.count), "", {}});
+                            std::to_string(name.number) + " of " + std::to_string(name.count),
+                            "",
+                            {}});
   }
   std::vector<GgufFile> files;
   uint64_t tensors = 0;
@@ -187,10 +196,15 @@ std::vector<GgufFile> open_gguf(const std::string& path) {
   files.push_back(GgufFile::open(directory, file));
   const auto count = gguf_whole_number(files.front(), "split.count");
   if (count && *count > 1) {
-    throw checkpoint_error({files.front().display(), "", "name of a part",
-                            "one like NAME-00001-of-" + std::string(5 - std::min<size_t>(5,
-                            std::to_string(*count).size()), '0') + std::to_string(*count) + ".gguf",
-                            "\"" + escape_text(file) + "\"", "all parts are found by their names", {}});
+    throw checkpoint_error({files.front().display(),
+                            "",
+                            "name of a part",
+                            "one like NAME-00001-of-" +
+                                std::string(5 - std::min<size_t>(5, std::to_string(*count).size()), '0') +
+                                std::to_string(*count) + ".gguf",
+                            "\"" + escape_text(file) + "\"",
+                            "all parts are found by their names",
+                            {}});
   }
   return files;
 }

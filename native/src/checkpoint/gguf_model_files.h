@@ -6,7 +6,7 @@
 
 #include "checkpoint/gguf_file.h"
 #include "checkpoint/model_files.h"
-#include "model/families/gguf_model.h"
+#include "spec/families/gguf_model.h"
 
 namespace sida {
 

@@ -5,7 +5,7 @@
 #include "checkpoint/contained_path.h"
 #include "checkpoint/model_file.h"
 #include "core/checkpoint_error.h"
-#include "model/model_config.h"
+#include "spec/model_config.h"
 
 namespace sida {
 namespace {

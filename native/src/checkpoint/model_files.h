@@ -3,10 +3,10 @@
 #include <optional>
 #include <string>
 
-#include "model/config_reader.h"
-#include "model/families/family.h"
-#include "model/quantization_config.h"
-#include "model/spec.h"
+#include "spec/config_reader.h"
+#include "spec/families/family.h"
+#include "spec/quantization_config.h"
+#include "spec/spec.h"
 
 namespace sida {
 

@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/json.h"
-#include "model/expert_shape.h"
+#include "weights/expert_shape.h"
 
 namespace sida {
 namespace {
@@ -27,11 +27,11 @@ class ManifestCheck {
   }
   WeightFormat format(const std::string& what, JsonValue entry, WeightRole role) const {
     const auto group = entry.find("group");
-    return named_weight_format(
-        role, entry.at("dtype").as_string(), group ? std::optional(group->as_u64()) : std::nullopt,
-        [&](const std::string& field, const std::string& expected, const std::string& found) {
-          fail(what + "." + field, expected, found);
-        });
+    return named_weight_format(role, entry.at("dtype").as_string(),
+                               group ? std::optional(group->as_u64()) : std::nullopt,
+                               [&](const std::string& field, const std::string& expected, const std::string& found) {
+                                 fail(what + "." + field, expected, found);
+                               });
   }
   void equal(const std::string& what, uint64_t expected, uint64_t found) const {
     if (expected != found) fail(what, std::to_string(expected), std::to_string(found));
@@ -39,10 +39,9 @@ class ManifestCheck {
   void equal(const std::string& what, const std::string& expected, const std::string& found) const {
     if (expected != found) fail(what, escape_text(expected), escape_text(found));
   }
-  [[noreturn]] void fail(const std::string& what, const std::string& expected,
-                         const std::string& found) const {
-    throw Error("pack_invalid", file_ + ": " + what + ": expected " + expected + ", found " + found +
-                                    "; convert the model again");
+  [[noreturn]] void fail(const std::string& what, const std::string& expected, const std::string& found) const {
+    throw Error("pack_invalid",
+                file_ + ": " + what + ": expected " + expected + ", found " + found + "; convert the model again");
   }
 
  private:
@@ -150,8 +149,7 @@ void check_experts(const ManifestCheck& check, const Pack& pack, JsonValue exper
   for (const JsonValue& name : experts.at("layers").elements()) {
     check.equal("experts.layers", *layer++, name.as_string());
   }
-  check.equal("experts.experts_per_layer", layout.shape.experts_per_layer,
-              experts.at("experts_per_layer").as_u64());
+  check.equal("experts.experts_per_layer", layout.shape.experts_per_layer, experts.at("experts_per_layer").as_u64());
 }
 
 void check_dense(const ManifestCheck& check, const DenseLayout& layout) {

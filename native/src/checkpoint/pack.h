@@ -5,10 +5,10 @@
 
 #include "checkpoint/pack_formats.h"
 #include "core/file.h"
-#include "expert/expert_layout.h"
 #include "expert/stripe_layout.h"
-#include "model/dense_layout.h"
-#include "model/spec.h"
+#include "spec/spec.h"
+#include "weights/dense_layout.h"
+#include "weights/expert_layout.h"
 
 namespace sida {
 

@@ -6,7 +6,7 @@
 #include "checkpoint/block_scales.h"
 #include "checkpoint/slot_reader.h"
 #include "core/error.h"
-#include "model/tensors.h"
+#include "spec/tensors.h"
 
 namespace sida {
 namespace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "expert/expert_layout.h"
-#include "ops/weight_format.h"
+#include "weights/expert_layout.h"
+#include "weights/weight_format.h"
 
 namespace sida {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/checkpoint_error.h"
-#include "ops/panels.h"
+#include "weights/panels.h"
 
 namespace sida {
 

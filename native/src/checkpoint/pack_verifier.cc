@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "core/error.h"
-#include "ops/panels.h"
+#include "weights/panels.h"
 
 namespace sida {
 namespace {
@@ -41,8 +41,7 @@ double row_error(const float* expected, const float* found, size_t k, WeightForm
       error = std::max(error, difference(expected[i], found[i]));
     }
     if (format != kF32Format) error = std::max(0.0, error - denormal_step(format));
-    if (error > 0)
-      largest = std::max(largest, top > 0 ? error / top : std::numeric_limits<double>::infinity());
+    if (error > 0) largest = std::max(largest, top > 0 ? error / top : std::numeric_limits<double>::infinity());
   }
   return largest;
 }
@@ -61,10 +60,9 @@ bool sums_hold(const std::byte* panel, size_t k) {
   return std::equal(sums, sums + kPanelColumns, found);
 }
 
-Error damaged(const std::string& file, const std::string& what, const std::string& expected,
-              const std::string& found) {
-  return Error("pack_invalid", file + ": " + what + ": expected " + expected + ", found " + found +
-                                   "; convert the model again");
+Error damaged(const std::string& file, const std::string& what, const std::string& expected, const std::string& found) {
+  return Error("pack_invalid",
+               file + ": " + what + ": expected " + expected + ", found " + found + "; convert the model again");
 }
 
 }  // namespace
@@ -145,12 +143,11 @@ void PackVerifier::check_dense(size_t begin, size_t end) {
       offset += block_.size();
       if (tensor.panels()) {
         const double bound = bound_of(source, tensor.format);
-        report_.dense.add(bound, compare({block_.data(), tensor.format, k, rows}, bound, row, pack_.dense_path(),
-                                         tensor.name));
+        report_.dense.add(
+            bound, compare({block_.data(), tensor.format, k, rows}, bound, row, pack_.dense_path(), tensor.name));
         continue;
       }
-      const double error =
-          row_error(rows_.data(), reinterpret_cast<const float*>(block_.data()), rows * k, kF32Format);
+      const double error = row_error(rows_.data(), reinterpret_cast<const float*>(block_.data()), rows * k, kF32Format);
       if (error > 0) {
         throw damaged(pack_.dense_path(), tensor.name, "the checkpoint's numbers", "others");
       }

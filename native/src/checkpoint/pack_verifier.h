@@ -9,7 +9,7 @@
 #include "checkpoint/pack.h"
 #include "checkpoint/pack_sources.h"
 #include "core/file.h"
-#include "ops/panels.h"
+#include "weights/panels.h"
 
 namespace sida {
 

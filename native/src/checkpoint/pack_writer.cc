@@ -30,8 +30,8 @@ void sync_and_close(int fd, const std::string& path) {
 
 }  // namespace
 
-PackWriter::PackWriter(const std::string& checkpoint, const std::string& directory,
-                       std::optional<WeightFormat> experts, std::optional<WeightFormat> dense, Stripes stripes)
+PackWriter::PackWriter(const std::string& checkpoint, const std::string& directory, std::optional<WeightFormat> experts,
+                       std::optional<WeightFormat> dense, Stripes stripes)
     : checkpoint_(Checkpoint::open(checkpoint)) {
   checkpoint_->check_tensors();
   open(directory, chosen_formats(*checkpoint_, experts, dense), std::move(stripes));
@@ -58,8 +58,7 @@ PackWriter::~PackWriter() {
   for (const int fd : expert_fds_) ::close(fd);
 }
 
-void PackWriter::write_at(int fd, const std::string& path, uint64_t offset, const std::byte* data,
-                          uint64_t bytes) {
+void PackWriter::write_at(int fd, const std::string& path, uint64_t offset, const std::byte* data, uint64_t bytes) {
   while (bytes > 0) {
     const ssize_t written = pwrite(fd, data, bytes, static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
@@ -118,8 +117,8 @@ void PackWriter::write_experts(size_t begin, size_t end) {
   const Checkpoint& checkpoint = opened();
   const ExpertLayout& layout = pack_.experts;
   if (begin > end || end > layout.experts()) {
-    throw Error("invalid_request", "experts " + std::to_string(begin) + " to " + std::to_string(end) +
-                                       " of " + std::to_string(layout.experts()));
+    throw Error("invalid_request", "experts " + std::to_string(begin) + " to " + std::to_string(end) + " of " +
+                                       std::to_string(layout.experts()));
   }
   const StripeLayout stripes = pack_.stripe_layout();
   for (size_t id = begin; id < end; ++id) {

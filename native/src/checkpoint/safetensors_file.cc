@@ -25,9 +25,9 @@ uint64_t read_header_length(const File& file, const std::string& display) {
   uint64_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) length |= static_cast<uint64_t>(bytes[i]) << (8 * i);
   if (length > kMaxHeaderBytes) {
-    throw checkpoint_error({display, "", "header too long",
-                            "at most " + std::to_string(kMaxHeaderBytes) + " bytes", std::to_string(length),
-                            "is it a safetensors file?", expected_found(kMaxHeaderBytes, length)});
+    throw checkpoint_error({display, "", "header too long", "at most " + std::to_string(kMaxHeaderBytes) + " bytes",
+                            std::to_string(length), "is it a safetensors file?",
+                            expected_found(kMaxHeaderBytes, length)});
   }
   const uint64_t rest = file.size() - kLengthBytes;
   if (length > rest) {
@@ -86,15 +86,14 @@ void check_object_count(const File& file, uint64_t header_bytes, const std::stri
 SafetensorsFile SafetensorsFile::open(const std::string& path, const std::string& display) {
   const std::filesystem::path parts(path);
   const std::string directory = parts.has_parent_path() ? parts.parent_path().string() : ".";
-  SafetensorsFile result(open_model_file(directory, parts.filename().string()),
-                         display.empty() ? path : display);
+  SafetensorsFile result(open_model_file(directory, parts.filename().string()), display.empty() ? path : display);
   const File& file = result.file_;
   result.header_bytes_ = read_header_length(file, result.display_);
   check_begins_object(file, result.header_bytes_, result.display_);
   check_object_count(file, result.header_bytes_, result.display_);
   const uint64_t data_bytes = file.size() - kLengthBytes - result.header_bytes_;
-  result.tensors_ = parse_safetensors_header(JsonInput(file, kLengthBytes, result.header_bytes_), data_bytes,
-                                             result.display_);
+  result.tensors_ =
+      parse_safetensors_header(JsonInput(file, kLengthBytes, result.header_bytes_), data_bytes, result.display_);
   return result;
 }
 

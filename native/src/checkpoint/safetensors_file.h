@@ -45,7 +45,6 @@ class SafetensorsFile {
 
 /// Checks a header (the JSON alone) in front of `data_bytes` of data and gives its tensors, in its order, with
 /// offsets from the beginning of the file. Throws checkpoint_invalid.
-std::vector<TensorInfo> parse_safetensors_header(const JsonInput& header, uint64_t data_bytes,
-                                                 const std::string& file);
+std::vector<TensorInfo> parse_safetensors_header(const JsonInput& header, uint64_t data_bytes, const std::string& file);
 
 }  // namespace sida

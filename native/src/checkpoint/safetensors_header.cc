@@ -2,8 +2,8 @@
 #include <numeric>
 #include <optional>
 
-#include "core/checkpoint_error.h"
 #include "checkpoint/safetensors_file.h"
+#include "core/checkpoint_error.h"
 
 namespace sida {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 // PyTorch's limit on dimensions.
 constexpr size_t kMaxRank = 64;
 // Several times the longest published name.
-constexpr size_t kMaxName = 1024;
+constexpr size_t kMaxTensorName = 1024;
 // Names and shapes of kMaxHeaderObjects tensors of the usual kind are about as much.
 constexpr size_t kMaxHeaderHeld = 24 << 20;
 constexpr const char* kDownload = "download the file again";
@@ -24,9 +24,9 @@ class HeaderReader {
   void visit(std::string name, JsonValue value) {
     if (name == "__metadata__") return read_metadata(value);
     name_ = name;
-    if (name.size() > kMaxName) {
-      throw fault("name too long", "at most " + std::to_string(kMaxName) + " bytes", std::to_string(name.size()), "",
-                  expected_found(kMaxName, name.size()));
+    if (name.size() > kMaxTensorName) {
+      throw fault("name too long", "at most " + std::to_string(kMaxTensorName) + " bytes", std::to_string(name.size()),
+                  "", expected_found(kMaxTensorName, name.size()));
     }
     TensorInfo tensor;
     read_entry(value, &tensor);
@@ -55,8 +55,8 @@ class HeaderReader {
     if (!value.is_object()) throw fault("bad \"__metadata__\"", "an object of strings", value.describe(), "");
     for (const JsonMember& member : value.members()) {
       if (member.value.is_string()) continue;
-      throw fault("bad \"__metadata__\" entry \"" + escape_text(member.key) + "\"", "a string",
-                  member.value.describe(), "");
+      throw fault("bad \"__metadata__\" entry \"" + escape_text(member.key) + "\"", "a string", member.value.describe(),
+                  "");
     }
   }
 
@@ -71,8 +71,7 @@ class HeaderReader {
       } else if (member.key == "data_offsets") {
         offsets = member.value;
       } else {
-        throw fault("unknown field", "dtype, shape and data_offsets", "\"" + escape_text(member.key) + "\"",
-                    "");
+        throw fault("unknown field", "dtype, shape and data_offsets", "\"" + escape_text(member.key) + "\"", "");
       }
     }
     if (!dtype) throw fault("missing field", "\"dtype\"", "none", kDownload);
@@ -94,8 +93,8 @@ class HeaderReader {
   void read_shape(JsonValue value, TensorInfo* tensor) {
     if (!value.is_array()) throw fault("bad shape", "an array", value.describe(), "");
     if (value.size() > kMaxRank) {
-      throw fault("too many dimensions", "at most " + std::to_string(kMaxRank), std::to_string(value.size()),
-                  "", expected_found(kMaxRank, value.size()));
+      throw fault("too many dimensions", "at most " + std::to_string(kMaxRank), std::to_string(value.size()), "",
+                  expected_found(kMaxRank, value.size()));
     }
     uint64_t bits = static_cast<uint64_t>(dtype_bits(tensor->dtype));
     tensor->shape.reserve(value.size());
@@ -132,13 +131,13 @@ class HeaderReader {
     }
     const auto [begin, end] = range;
     if (end < begin) {
-      throw fault("data ends before it begins", "an end of at least " + std::to_string(begin),
-                  std::to_string(end), "", expected_found(begin, end));
+      throw fault("data ends before it begins", "an end of at least " + std::to_string(begin), std::to_string(end), "",
+                  expected_found(begin, end));
     }
     if (end > data_bytes_) {
       throw fault("data past the end of the file",
-                  "an end of at most " + std::to_string(data_bytes_) + " (the bytes of data)",
-                  std::to_string(end), kTruncated, expected_found(data_bytes_, end));
+                  "an end of at most " + std::to_string(data_bytes_) + " (the bytes of data)", std::to_string(end),
+                  kTruncated, expected_found(data_bytes_, end));
     }
     if (end - begin != tensor->bytes) {
       throw fault("size of the data",
@@ -178,8 +177,8 @@ class HeaderReader {
     }
     name_.clear();
     if (end != data_bytes_) {
-      throw fault("bytes after the last tensor", std::to_string(end) + " bytes of data",
-                  std::to_string(data_bytes_), kDownload, expected_found(end, data_bytes_));
+      throw fault("bytes after the last tensor", std::to_string(end) + " bytes of data", std::to_string(data_bytes_),
+                  kDownload, expected_found(end, data_bytes_));
     }
   }
 
@@ -192,8 +191,8 @@ class HeaderReader {
     return order;
   }
 
-  Error fault(const std::string& what, const std::string& expected, const std::string& found,
-              const std::string& hint, std::map<std::string, double> numbers = {}) const {
+  Error fault(const std::string& what, const std::string& expected, const std::string& found, const std::string& hint,
+              std::map<std::string, double> numbers = {}) const {
     return checkpoint_error({file_, name_, what, expected, found, hint, std::move(numbers)});
   }
 

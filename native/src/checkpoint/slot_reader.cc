@@ -10,9 +10,9 @@
 #include "checkpoint/finite_blocks.h"
 #include "core/checkpoint_error.h"
 #include "core/ggml_blocks.h"
-#include "ops/panels.h"
-#include "ops/quantize.h"
-#include "ops/weight_blocks.h"
+#include "weights/panels.h"
+#include "weights/quantize.h"
+#include "weights/weight_blocks.h"
 
 namespace sida {
 namespace {
@@ -72,14 +72,24 @@ constexpr uint64_t kGroupBytes = kGroup / 2;
 /// 2^(scale - 128), half of a group's power: e2m1 values are kept doubled. 255 is no number.
 float half_power(const Checkpoint& checkpoint, const TensorInfo& scales, uint8_t scale) {
   if (scale != 255) return std::ldexp(1.0f, scale - 128);
-  throw checkpoint_error({checkpoint.files()[scales.file].display, scales.name, "a scale of MXFP4",
-                          "a number from 0 to 254", std::to_string(scale), "", {}});
+  throw checkpoint_error({checkpoint.files()[scales.file].display,
+                          scales.name,
+                          "a scale of MXFP4",
+                          "a number from 0 to 254",
+                          std::to_string(scale),
+                          "",
+                          {}});
 }
 
 void read_mxfp4(const Checkpoint& checkpoint, const SlotData& data, const Rows& rows, float* out) {
   if (rows.k % kGroup != 0) {
-    throw checkpoint_error({checkpoint.files()[data.tensor->file].display, data.tensor->name, "inputs of MXFP4",
-                            "a multiple of " + std::to_string(kGroup), std::to_string(rows.k), "", {}});
+    throw checkpoint_error({checkpoint.files()[data.tensor->file].display,
+                            data.tensor->name,
+                            "inputs of MXFP4",
+                            "a multiple of " + std::to_string(kGroup),
+                            std::to_string(rows.k),
+                            "",
+                            {}});
   }
   const uint64_t groups = rows.k / kGroup, span = (rows.count - 1) * data.row_step + 1;
   const uint64_t first = data.first_row + rows.row * data.row_step;
@@ -151,7 +161,9 @@ void read_rows(const Checkpoint& checkpoint, const SlotData& data, uint64_t row,
                           data.tensor->name,
                           "cannot be quantized: " + place_of(data, rows, static_cast<uint64_t>(bad - out.begin())),
                           finite ? "a number up to " + std::to_string(largest) : "a finite number",
-                          finite ? std::to_string(*bad) : std::isnan(*bad) ? "NaN" : "infinity",
+                          finite             ? std::to_string(*bad)
+                          : std::isnan(*bad) ? "NaN"
+                                             : "infinity",
                           "pack it as f32 or bf16",
                           {}});
 }

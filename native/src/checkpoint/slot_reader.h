@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "ops/weight_format.h"
+#include "weights/weight_format.h"
 
 namespace sida {
 

@@ -61,27 +61,19 @@ void read_blocked(const WeightFile& file, const TensorInfo& tensor, uint64_t fir
 
 }  // namespace
 
-void Checkpoint::read_f32(const TensorInfo& tensor, float* out) const {
-  read_f32(tensor, 0, tensor.elements(), out);
-}
+void Checkpoint::read_f32(const TensorInfo& tensor, float* out) const { read_f32(tensor, 0, tensor.elements(), out); }
 
 void Checkpoint::read_f32(const TensorInfo& tensor, uint64_t first, uint64_t count, float* out) const {
   const WeightFile& file = files_.at(tensor.file);
   if (!is_float(tensor.dtype) && !is_blocked(tensor.dtype)) {
-    throw checkpoint_error({file.display,
-                            tensor.name,
-                            "cannot be read as numbers",
-                            "F32, BF16 or F16",
-                            dtype_name(tensor.dtype),
-                            "",
-                            {}});
+    throw checkpoint_error(
+        {file.display, tensor.name, "cannot be read as numbers", "F32, BF16 or F16", dtype_name(tensor.dtype), "", {}});
   }
   const uint64_t elements = tensor.elements();
   if (first > elements || count > elements - first) {
     throw Error("internal",
-                "read past tensor \"" + escape_text(tensor.name) + "\": " + std::to_string(count) +
-                    " elements from " + std::to_string(first) + " of " + std::to_string(elements) +
-                    ". This is a bug.",
+                "read past tensor \"" + escape_text(tensor.name) + "\": " + std::to_string(count) + " elements from " +
+                    std::to_string(first) + " of " + std::to_string(elements) + ". This is a bug.",
                 expected_found(elements, first + count));
   }
   const size_t width = dtype_block(tensor.dtype).bytes;

@@ -16,7 +16,7 @@
 
 namespace sida {
 
-// Unnamed: see kernels_impl.h.
+// Unnamed: see float_kernels_impl.h.
 namespace {
 
 inline double double_of(uint64_t bits) {

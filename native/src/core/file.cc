@@ -84,8 +84,8 @@ void File::pread_exact(uint64_t offset, void* out, size_t bytes) const {
     if (got < 0) fail_errno(path_, "cannot read at byte " + std::to_string(offset + done), errno);
     if (got == 0) {
       fail(path_,
-           "ends early: expected " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) +
-               ", found " + std::to_string(done) + "; the file was cut while it was in use",
+           "ends early: expected " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) + ", found " +
+               std::to_string(done) + "; the file was cut while it was in use",
            {{"offset", static_cast<double>(offset)},
             {"expected", static_cast<double>(bytes)},
             {"found", static_cast<double>(done)}});

@@ -123,8 +123,8 @@ std::string JsonValue::describe() const {
 
 void JsonValue::fail(const char* expected) const {
   throw Error(tree_->source.code,
-              escape_text(tree_->source.name, 512) + ": expected " + expected + ", found " + describe() +
-                  " at byte " + std::to_string(position()),
+              escape_text(tree_->source.name, 512) + ": expected " + expected + ", found " + describe() + " at byte " +
+                  std::to_string(position()),
               {{"position", static_cast<double>(position())}});
 }
 

@@ -136,8 +136,7 @@ class JsonElements {
     uint32_t left_;
   };
 
-  JsonElements(const JsonTree* tree, uint32_t first, uint32_t count)
-      : tree_(tree), first_(first), count_(count) {}
+  JsonElements(const JsonTree* tree, uint32_t first, uint32_t count) : tree_(tree), first_(first), count_(count) {}
   Iterator begin() const { return {tree_, first_, count_}; }
   Iterator end() const { return {tree_, first_, 0}; }
 
@@ -162,8 +161,7 @@ class JsonMembers {
     uint32_t left_;
   };
 
-  JsonMembers(const JsonTree* tree, uint32_t first, uint32_t count)
-      : tree_(tree), first_(first), count_(count) {}
+  JsonMembers(const JsonTree* tree, uint32_t first, uint32_t count) : tree_(tree), first_(first), count_(count) {}
   Iterator begin() const { return {tree_, first_, count_}; }
   Iterator end() const { return {tree_, first_, 0}; }
 

@@ -15,8 +15,7 @@ namespace sida {
 namespace {
 
 // Long double, so that a number beyond a double's range can be read. It is refused where a finite number is asked for.
-using Library =
-    nlohmann::basic_json<std::map, std::vector, std::string, bool, int64_t, uint64_t, long double>;
+using Library = nlohmann::basic_json<std::map, std::vector, std::string, bool, int64_t, uint64_t, long double>;
 
 /// The library's error id for a number that does not fit its own type.
 constexpr int kNumberOverflow = 406;
@@ -24,15 +23,12 @@ constexpr int kNumberOverflow = 406;
 /// Receives the library's events and checks what the library does not: depth, duplicate keys, memory.
 class TreeBuilder {
  public:
-  TreeBuilder(JsonText* text, JsonTree* tree, const JsonVisit* visit)
-      : text_(text), tree_(tree), visit_(visit) {}
+  TreeBuilder(JsonText* text, JsonTree* tree, const JsonVisit* visit) : text_(text), tree_(tree), visit_(visit) {}
 
   bool null() { return add_value(JsonKind::kNull); }
   bool boolean(bool value) { return add_value(value ? JsonKind::kTrue : JsonKind::kFalse); }
   // Numbers with a sign.
-  bool number_integer(int64_t value) {
-    return add_value(JsonKind::kNumber, value == 0 ? "-0" : std::to_string(value));
-  }
+  bool number_integer(int64_t value) { return add_value(JsonKind::kNumber, value == 0 ? "-0" : std::to_string(value)); }
   bool number_unsigned(uint64_t value) { return add_value(JsonKind::kNumber, std::to_string(value)); }
   bool number_float(long double, const std::string& digits) { return add_value(JsonKind::kNumber, digits); }
   bool string(const std::string& value) { return add_value(JsonKind::kString, value); }
@@ -82,9 +78,8 @@ class TreeBuilder {
                   text_->token());
     }
     const uint32_t quote = kind == JsonKind::kString ? 1 : 0;
-    tree_->nodes.push_back({static_cast<uint32_t>(text_->token()) + quote,
-                            static_cast<uint32_t>(held.size()), static_cast<uint32_t>(characters.size()),
-                            kind});
+    tree_->nodes.push_back({static_cast<uint32_t>(text_->token()) + quote, static_cast<uint32_t>(held.size()),
+                            static_cast<uint32_t>(characters.size()), kind});
     held += characters;
     text_->end_token(kind == JsonKind::kString || kind == JsonKind::kNumber);
   }
@@ -103,8 +98,7 @@ class TreeBuilder {
 
   bool open(JsonKind kind) {
     if (open_.size() == kJsonMaxDepth) {
-      text_->fail("expected at most " + std::to_string(kJsonMaxDepth) + " levels of nesting",
-                  text_->token());
+      text_->fail("expected at most " + std::to_string(kJsonMaxDepth) + " levels of nesting", text_->token());
     }
     count_element();
     add(kind, {});

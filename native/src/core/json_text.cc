@@ -18,16 +18,13 @@ constexpr uint64_t kMaxHeldText = 4 << 20;
 
 JsonInput::JsonInput(std::string_view text)
     : size(text.size()),
-      read([text](uint64_t offset, char* out, size_t bytes) {
-        std::memcpy(out, text.data() + offset, bytes);
-      }) {}
+      read([text](uint64_t offset, char* out, size_t bytes) { std::memcpy(out, text.data() + offset, bytes); }) {}
 
 JsonInput::JsonInput(const File& file) : JsonInput(file, 0, file.size()) {}
 
 JsonInput::JsonInput(const File& file, uint64_t offset, uint64_t bytes)
-    : size(bytes), read([&file, offset](uint64_t at, char* out, size_t bytes) {
-        file.pread_exact(offset + at, out, bytes);
-      }) {}
+    : size(bytes),
+      read([&file, offset](uint64_t at, char* out, size_t bytes) { file.pread_exact(offset + at, out, bytes); }) {}
 
 JsonText::JsonText(const JsonInput& input, const JsonSource& source) : input_(input), source_(source) {
   if (input.size > source.max_text) {
@@ -44,8 +41,7 @@ bool JsonText::fill() {
   seen_end_ = filled_ == 0;
   if (seen_end_) return false;
   if (chunk_at_ - held_from_ > kMaxHeldText) {
-    fail("expected at most " + std::to_string(kMaxHeldText) + " bytes in a string or between two", "more",
-         held_from_);
+    fail("expected at most " + std::to_string(kMaxHeldText) + " bytes in a string or between two", "more", held_from_);
   }
   input_.read(chunk_at_, chunk_.data(), filled_);
   return true;
@@ -57,8 +53,8 @@ void JsonText::check_ended() const {
 
 void JsonText::fail(const std::string& fault, const std::string& found, uint64_t position) const {
   throw Error(source_.code,
-              escape_text(source_.name, 512) + ": not sound JSON: " + fault + ", found " + found +
-                  " at byte " + std::to_string(position),
+              escape_text(source_.name, 512) + ": not sound JSON: " + fault + ", found " + found + " at byte " +
+                  std::to_string(position),
               {{"position", static_cast<double>(position)}});
 }
 

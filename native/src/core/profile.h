@@ -49,9 +49,9 @@ extern std::atomic<Arena*> active;
 
 /// Nanoseconds of the monotonic clock, the same for all threads (on Linux also that of process.hrtime).
 inline uint64_t profile_now() {
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                   std::chrono::steady_clock::now().time_since_epoch())
-                                   .count());
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }
 
 /// Whether a recording runs. Costs one load, and nothing in a build without the recorder (SIDA_PROFILE=OFF).

@@ -96,8 +96,7 @@ void ThreadPool::run_tasks(uint64_t loop, size_t thread) {
 void ThreadPool::work(size_t thread) {
   uint64_t seen = 0;
   for (;;) {
-    for (int spin = 0; spin < kSpins && loop_of(state_.load(std::memory_order_acquire)) == seen; ++spin)
-      relax();
+    for (int spin = 0; spin < kSpins && loop_of(state_.load(std::memory_order_acquire)) == seen; ++spin) relax();
     if (loop_of(state_.load()) == seen) {
       std::unique_lock lock(mutex_);
       ++sleepers_;

@@ -31,10 +31,9 @@ std::byte* DeviceMemory::allocate(size_t bytes, uint64_t taken, Touch touch) {
   if (bytes == 0) return nullptr;
   if (used_ + taken > budget_) {
     throw Error("budget_too_small",
-                "the device budget of " + std::to_string(budget_) + " bytes has no room for " +
-                    std::to_string(taken) + " more: " + std::to_string(used_) + " are in use",
-                {{"budget_bytes", static_cast<double>(budget_)},
-                 {"needed_bytes", static_cast<double>(used_ + taken)}});
+                "the device budget of " + std::to_string(budget_) + " bytes has no room for " + std::to_string(taken) +
+                    " more: " + std::to_string(used_) + " are in use",
+                {{"budget_bytes", static_cast<double>(budget_)}, {"needed_bytes", static_cast<double>(used_ + taken)}});
   }
   std::byte* data = backend_.allocate(bytes, touch);
   if (data == nullptr) {

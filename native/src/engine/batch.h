@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "model/predicted_routing.h"
 #include "ops/pick_tokens.h"
+#include "ops/predicted_routing.h"
 
 namespace sida {
 
@@ -37,9 +37,9 @@ struct Batch {
   std::span<const int32_t> parents;    ///< (S), kNoParent: none; empty: none has one
   std::span<const int32_t> offsets;    ///< (S + 1): first 0, last the token count
   std::span<const int32_t> tokens;
-  std::span<const Pick> picks;             ///< rows ascending; last stack only
-  std::span<const TokenQuery> queries;     ///< rows ascending; last stack only
-  std::span<const int32_t> logit_rows;     ///< rows whose logits are wanted whole, ascending; last stack only
+  std::span<const Pick> picks;          ///< rows ascending; last stack only
+  std::span<const TokenQuery> queries;  ///< rows ascending; last stack only
+  std::span<const int32_t> logit_rows;  ///< rows whose logits are wanted whole, ascending; last stack only
   /// Optional: the experts of each token, in place of the model's routers.
   PredictedRouting routing = {};
   /// MoE layers after the running one whose experts are named ahead by their own routers; 0: none.
@@ -50,14 +50,14 @@ struct Batch {
 
 /// Where a pass writes its results; null or empty where not wanted. Passes with MoE layers need `dispatch` and `found`.
 struct BatchOutput {
-  std::span<PickedToken> picked;      ///< (picks)
-  std::span<RankedToken> top;         ///< (Σ picks' top), pick by pick
-  std::span<double> query_logprobs;   ///< (queries)
-  float* logits = nullptr;            ///< (logit_rows, vocab)
-  float* hidden_states = nullptr;     ///< (tokens, width)
-  float* router_logits = nullptr;     ///< (MoE layers of the stack, tokens, experts)
-  uint16_t* dispatch = nullptr;       ///< (MoE layers of the stack, tokens, top_k or routing.k)
-  uint8_t* found = nullptr;           ///< (MoE layers of the stack, experts)
+  std::span<PickedToken> picked;     ///< (picks)
+  std::span<RankedToken> top;        ///< (Σ picks' top), pick by pick
+  std::span<double> query_logprobs;  ///< (queries)
+  float* logits = nullptr;           ///< (logit_rows, vocab)
+  float* hidden_states = nullptr;    ///< (tokens, width)
+  float* router_logits = nullptr;    ///< (MoE layers of the stack, tokens, experts)
+  uint16_t* dispatch = nullptr;      ///< (MoE layers of the stack, tokens, top_k or routing.k)
+  uint8_t* found = nullptr;          ///< (MoE layers of the stack, experts)
 };
 
 }  // namespace sida

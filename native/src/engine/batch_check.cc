@@ -4,12 +4,13 @@
 #include <string>
 
 #include "core/error.h"
-#include "model/expert_shape.h"
+#include "weights/expert_shape.h"
 
 namespace sida {
-namespace {
 
-[[noreturn]] void refuse(const std::string& what) { throw Error("invalid_request", "batch: " + what); }
+void refuse(const std::string& what) { throw Error("invalid_request", "batch: " + what); }
+
+namespace {
 
 void check_offsets(const Batch& batch) {
   const size_t count = batch.sequences.size();

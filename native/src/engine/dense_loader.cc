@@ -104,8 +104,7 @@ DeviceBuffer load_dense(DeviceMemory& memory, const Pack& pack, const DenseLayou
   const File file = pack.open_dense();
   if (file.size() != pack.dense.bytes) {
     throw Error("pack_invalid", pack.dense_path() + ": size: expected " + std::to_string(pack.dense.bytes) +
-                                    " bytes, found " + std::to_string(file.size()) +
-                                    "; convert the model again");
+                                    " bytes, found " + std::to_string(file.size()) + "; convert the model again");
   }
   DeviceBuffer dense(memory, layout.bytes, Touch::kByCaller);
   DenseReader(file, chunks_of(pack.dense, layout), dense, memory.backend()).run();

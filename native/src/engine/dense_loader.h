@@ -1,7 +1,7 @@
 #pragma once
 
-#include "device/device_memory.h"
 #include "checkpoint/pack.h"
+#include "device/device_memory.h"
 
 namespace sida {
 

@@ -12,7 +12,8 @@ namespace {
 
 #ifndef SIDA_WITH_CUDA
 constexpr const char* kNoCuda =
-    "this build has no cuda device: no CUDA compiler (nvcc) was found when it was built";
+    "this build has no cuda device: no CUDA compiler (nvcc) or no GPU was found when it was built; "
+    "SIDA_CUDA=ON npm run build:native adds the device";
 [[noreturn]] void no_cuda() { throw Error("device_unavailable", kNoCuda); }
 #endif
 
@@ -59,8 +60,8 @@ uint64_t workspace_bytes(const ModelSpec& spec, const BatchLimits& limits) {
 #endif
 }
 
-std::unique_ptr<Ops> make_ops(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory,
-                              KvCache& cache, const BatchLimits& limits) {
+std::unique_ptr<Ops> make_ops(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory, KvCache& cache,
+                              const BatchLimits& limits) {
   if (limits.device == DeviceKind::kCpu) return std::make_unique<CpuOps>(spec, weights, memory, cache, limits);
 #ifdef SIDA_WITH_CUDA
   return std::make_unique<CudaOps>(spec, weights, memory, cache, limits);

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "device/backend.h"
-#include "model/batch_limits.h"
-#include "model/model_weights.h"
-#include "model/spec.h"
 #include "ops/ops.h"
+#include "spec/batch_limits.h"
+#include "spec/spec.h"
+#include "weights/model_weights.h"
 
 // Factories for each kind of device. All throw device_unavailable where this build or this machine has no such device.
 namespace sida {
@@ -35,7 +35,7 @@ std::unique_ptr<Backend> make_backend(DeviceKind kind);
 uint64_t workspace_bytes(const ModelSpec& spec, const BatchLimits& limits);
 
 /// The ops of the device of `limits`, over weights in that device's memory. All but `limits` outlive them.
-std::unique_ptr<Ops> make_ops(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory,
-                              KvCache& cache, const BatchLimits& limits);
+std::unique_ptr<Ops> make_ops(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory, KvCache& cache,
+                              const BatchLimits& limits);
 
 }  // namespace sida

@@ -54,8 +54,8 @@ RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchO
                            {.tokens = static_cast<int32_t>(batch.tokens.size())});
   SequencePass pass(sequences_, batch);
   store_.start_pass(plan);
-  const RoutingTrace trace{output.dispatch, output.found, output.router_logits, routing, batch.look_ahead,
-                           batch.whole_layers};
+  const RoutingTrace trace{output.dispatch, output.found,     output.router_logits,
+                           routing,         batch.look_ahead, batch.whole_layers};
   try {
     model_.run(batch.stack, batch.tokens, pass.spans(), trace);
     logit_rows_.answer(model_, batch, output);

@@ -15,10 +15,10 @@
 #include "expert/disk_tier.h"
 #include "expert/expert_store.h"
 #include "expert/host_tier.h"
-#include "model/kv_cache.h"
-#include "model/model.h"
-#include "model/model_weights.h"
+#include "graph/model.h"
+#include "kv/kv_cache.h"
 #include "ops/ops.h"
+#include "weights/model_weights.h"
 
 namespace sida {
 

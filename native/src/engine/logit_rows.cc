@@ -29,8 +29,8 @@ PickedToken pick(std::span<const float> logits, const Pick& wanted, std::span<Ra
 }
 
 /// `tokens`: scratch memory.
-void answer_queries(std::span<const float> logits, std::span<const TokenQuery> queries,
-                    std::vector<int32_t>& tokens, std::span<double> out) {
+void answer_queries(std::span<const float> logits, std::span<const TokenQuery> queries, std::vector<int32_t>& tokens,
+                    std::span<double> out) {
   tokens.clear();
   for (const TokenQuery& query : queries) tokens.push_back(query.token);
   try {
@@ -84,8 +84,7 @@ void LogitRows::answer_chunk(const Batch& batch, const BatchOutput& output) {
     const size_t first = next_query_;
     while (next_query_ < batch.queries.size() && batch.queries[next_query_].row == chunk_[i]) ++next_query_;
     if (const size_t count = next_query_ - first; count > 0) {
-      answer_queries(logits, batch.queries.subspan(first, count), tokens_,
-                     output.query_logprobs.subspan(first, count));
+      answer_queries(logits, batch.queries.subspan(first, count), tokens_, output.query_logprobs.subspan(first, count));
     }
     while (output.logits != nullptr && next_logits_ < batch.logit_rows.size() &&
            batch.logit_rows[next_logits_] == chunk_[i]) {

@@ -6,8 +6,8 @@
 
 #include "device/device_memory.h"
 #include "engine/batch.h"
-#include "model/batch_limits.h"
-#include "model/model.h"
+#include "graph/model.h"
+#include "spec/batch_limits.h"
 
 namespace sida {
 

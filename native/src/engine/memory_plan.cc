@@ -7,23 +7,22 @@
 #include "device/device_memory.h"
 #include "engine/devices.h"
 #include "engine/logit_rows.h"
-#include "model/dense_layout.h"
-#include "model/kv_cache.h"
-#include "model/layer_widths.h"
+#include "kv/kv_cache.h"
 #include "ops/cpu/kernels.h"
+#include "spec/layer_widths.h"
+#include "weights/dense_layout.h"
 
 namespace sida {
 
 uint64_t MemoryPlan::slots_in(uint64_t budget) const {
   if (budget < smallest()) {
-    throw Error(
-        "budget_too_small",
-        "a budget of " + std::to_string(budget) + " bytes is below the smallest workable one of " +
-            std::to_string(smallest()) + " bytes (dense weights and routers " +
-            std::to_string(dense + routers) + ", KV cache " + std::to_string(kv_cache) + ", workspace " +
-            std::to_string(workspace) + ", one expert " + std::to_string(slot) +
-            "); raise the budget, or lower --max-batch-tokens and --kv-tokens",
-        {{"budget_bytes", static_cast<double>(budget)}, {"needed_bytes", static_cast<double>(smallest())}});
+    throw Error("budget_too_small",
+                "a budget of " + std::to_string(budget) + " bytes is below the smallest workable one of " +
+                    std::to_string(smallest()) + " bytes (dense weights and routers " +
+                    std::to_string(dense + routers) + ", KV cache " + std::to_string(kv_cache) + ", workspace " +
+                    std::to_string(workspace) + ", one expert " + std::to_string(slot) +
+                    "); raise the budget, or lower --max-batch-tokens and --kv-tokens",
+                {{"budget_bytes", static_cast<double>(budget)}, {"needed_bytes", static_cast<double>(smallest())}});
   }
   return std::min(experts, (budget - fixed()) / slot);
 }

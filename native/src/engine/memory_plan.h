@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "checkpoint/pack.h"
-#include "model/batch_limits.h"
-#include "model/spec.h"
-#include "ops/weight_format.h"
+#include "spec/batch_limits.h"
+#include "spec/spec.h"
+#include "weights/weight_format.h"
 
 namespace sida {
 
@@ -20,8 +20,8 @@ struct MemoryPlan {
   uint64_t routers = 0;  ///< part of the dense file, listed apart
   uint64_t kv_cache = 0;
   uint64_t workspace = 0;
-  uint64_t slot = 0;  ///< room for the largest expert
-  uint64_t block = 0;  ///< the largest expert in the host's memory
+  uint64_t slot = 0;                  ///< room for the largest expert
+  uint64_t block = 0;                 ///< the largest expert in the host's memory
   std::vector<uint64_t> block_bytes;  ///< of an expert in the pack, by MoE layer
   uint64_t experts = 0;
   uint64_t token_demand = 0;  ///< slots that one token needs: MoE layers · top-k
@@ -43,7 +43,6 @@ BatchLimits fit_limits(const ModelSpec& spec, BatchLimits limits);
 /// where this build does not know the device.
 MemoryPlan plan_memory(const Pack& pack, const BatchLimits& limits);
 /// The same of a pack with one type for its experts and one for its dense matrices.
-MemoryPlan plan_memory(const ModelSpec& spec, WeightFormat experts, WeightFormat dense,
-                       const BatchLimits& limits);
+MemoryPlan plan_memory(const ModelSpec& spec, WeightFormat experts, WeightFormat dense, const BatchLimits& limits);
 
 }  // namespace sida

@@ -5,15 +5,10 @@
 #include <utility>
 
 #include "core/error.h"
-#include "model/token_positions.h"
+#include "engine/batch_check.h"
+#include "graph/token_positions.h"
 
 namespace sida {
-namespace {
-
-[[noreturn]] void refuse(const std::string& what) { throw Error("invalid_request", "batch: " + what); }
-
-}  // namespace
-
 void Sequences::check(const Batch& batch) const {
   const StackSpec& stack = spec_.stacks[batch.stack];
   const bool crosses = stack.layers.front().cross.has_value();
@@ -78,8 +73,8 @@ Sequences::Sequence& Sequences::with_pages(int32_t id, size_t tokens) {
     throw Error("invalid_request", name + " cannot be continued in its middle");
   }
   if (tokens == 0 || tokens > sequence.length) {
-    throw Error("invalid_request", name + " has " + std::to_string(sequence.length) + " tokens, not " +
-                                       std::to_string(tokens));
+    throw Error("invalid_request",
+                name + " has " + std::to_string(sequence.length) + " tokens, not " + std::to_string(tokens));
   }
   for (size_t group = 0; group < sequence.pages.size(); ++group) {
     const size_t first = sequence.pages[group].first;
@@ -104,8 +99,8 @@ void Sequences::share(int32_t id, int32_t from, size_t tokens) {
   Sequence& sequence = with_pages(id, tokens);
   const Sequence& other = with_pages(from, tokens);
   if (tokens % kPageTokens != 0) {
-    throw Error("invalid_request", std::to_string(tokens) + " tokens are not whole pages of " +
-                                       std::to_string(kPageTokens) + " tokens");
+    throw Error("invalid_request",
+                std::to_string(tokens) + " tokens are not whole pages of " + std::to_string(kPageTokens) + " tokens");
   }
   KvPages pages = cache_.fork(other.pages, tokens);
   for (size_t group = 0; group < pages.size(); ++group) {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "engine/batch.h"
-#include "model/kv_cache.h"
-#include "model/sequence_span.h"
-#include "model/spec.h"
+#include "kv/kv_cache.h"
+#include "kv/sequence_span.h"
+#include "spec/spec.h"
 
 namespace sida {
 

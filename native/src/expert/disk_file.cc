@@ -62,11 +62,10 @@ void DiskFile::check() const {
   }
   const auto found = static_cast<uint64_t>(status.st_size);
   if (found == bytes_) return;
-  throw Error(
-      "pack_invalid",
-      path_ + ": size: expected " + std::to_string(bytes_) + " bytes, found " + std::to_string(found) +
-          "; convert the model again",
-      {{"expected_bytes", static_cast<double>(bytes_)}, {"found_bytes", static_cast<double>(found)}});
+  throw Error("pack_invalid",
+              path_ + ": size: expected " + std::to_string(bytes_) + " bytes, found " + std::to_string(found) +
+                  "; convert the model again",
+              {{"expected_bytes", static_cast<double>(bytes_)}, {"found_bytes", static_cast<double>(found)}});
 }
 
 DiskFile::~DiskFile() { ::close(fd_); }

@@ -113,8 +113,8 @@ DiskSpeed measure_disk_speed(DiskFile& file, uint64_t read_bytes, std::chrono::d
   std::vector<double> rates(depths);
   for (int round = 0; round < kRounds; ++round) {
     for (size_t i = 0; i < depths; ++i) {
-      const double rate = rate_at(file, kDepths[i], read_bytes, places, buffers,
-                                  limit / static_cast<double>(kRounds * depths));
+      const double rate =
+          rate_at(file, kDepths[i], read_bytes, places, buffers, limit / static_cast<double>(kRounds * depths));
       rates[i] = std::max(rates[i], rate);
     }
   }
@@ -131,8 +131,7 @@ DiskSpeed measure_disk_speed(DiskFile& file, uint64_t read_bytes, std::chrono::d
   return {kDepths[chosen], rates[chosen], best};
 }
 
-DiskSpeed measure_disk_speed(const std::string& path, uint64_t read_bytes,
-                             std::chrono::duration<double> limit) {
+DiskSpeed measure_disk_speed(const std::string& path, uint64_t read_bytes, std::chrono::duration<double> limit) {
   DiskFile file(path, size_of(path));
   return measure_disk_speed(file, read_bytes, limit);
 }

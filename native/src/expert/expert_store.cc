@@ -124,9 +124,8 @@ void ExpertStore::load_now(std::unique_lock<std::mutex>& lock, std::span<const E
   }
   begin_gathered(TransferPriority::kDemand);
   changed_.wait(lock, [&] {
-    return std::none_of(loading.begin(), loading.end(), [&](ExpertId id) {
-      return residency_.record(id).state == ResidencyState::kLoading;
-    });
+    return std::none_of(loading.begin(), loading.end(),
+                        [&](ExpertId id) { return residency_.record(id).state == ResidencyState::kLoading; });
   });
   for (const ExpertId id : loading) residency_.release(id);
   if (load_error_) std::rethrow_exception(std::exchange(load_error_, nullptr));

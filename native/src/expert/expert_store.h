@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "device/device_memory.h"
-#include "expert/expert_layout.h"
 #include "expert/link_idle.h"
 #include "expert/residency_table.h"
 #include "expert/transfer_engine.h"
+#include "weights/expert_layout.h"
 
 namespace sida {
 
@@ -30,8 +30,8 @@ class ExpertStore {
  public:
   /// Allocates `slots` slots; throws budget_too_small when they do not fit, io_error when the disk cannot be
   /// measured.
-  ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, DiskTier& disk, HostTier& host,
-              SimulatedLink link, ReadTuning tuning, size_t slots);
+  ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, DiskTier& disk, HostTier& host, SimulatedLink link,
+              ReadTuning tuning, size_t slots);
 
   const ExpertLayout& layout() const { return layout_; }
   size_t slots() const { return residency_.slots(); }

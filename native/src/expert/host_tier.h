@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "device/device_memory.h"
-#include "expert/expert_layout.h"
+#include "weights/expert_layout.h"
 
 namespace sida {
 

@@ -15,9 +15,7 @@ double steady_seconds() {
 }  // namespace
 
 LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed, uint8_t* found)
-    : store_(store),
-      residency_(store.residency_),
-      first_id_(store.layout_.shape.first_id(layer)) {
+    : store_(store), residency_(store.residency_), first_id_(store.layout_.shape.first_id(layer)) {
   std::lock_guard lock(store_.mutex_);
   residency_.begin_visit();
   for (const uint16_t index : needed) found[index] = static_cast<uint8_t>(residency_.need(first_id_ + index));

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "expert/expert_layout.h"
 #include "expert/host_tier.h"
+#include "weights/expert_layout.h"
 
 namespace sida {
 

@@ -124,17 +124,15 @@ void ResidencyTable::cancel_load(ExpertId id) {
 void ResidencyTable::start_pass(const ResidencyPlan& plan) {
   if (plan.keys.size() != plan.keys_after.size() || (!plan.keys.empty() && plan.keys.size() != experts())) {
     throw Error("invalid_request",
-                "a plan has " + std::to_string(plan.keys.size()) + " and " +
-                    std::to_string(plan.keys_after.size()) + " keys for " + std::to_string(experts()) +
-                    " experts",
+                "a plan has " + std::to_string(plan.keys.size()) + " and " + std::to_string(plan.keys_after.size()) +
+                    " keys for " + std::to_string(experts()) + " experts",
                 {{"experts", static_cast<double>(experts())}});
   }
   const auto is_nan = [](double key) { return std::isnan(key); };
   const auto& unneeded = plan.keys_unneeded.empty() ? plan.keys : plan.keys_unneeded;
   if (unneeded.size() != plan.keys.size()) {
-    throw Error("invalid_request",
-                "a plan has " + std::to_string(unneeded.size()) + " keys of unneeded experts and " +
-                    std::to_string(plan.keys.size()) + " others");
+    throw Error("invalid_request", "a plan has " + std::to_string(unneeded.size()) + " keys of unneeded experts and " +
+                                       std::to_string(plan.keys.size()) + " others");
   }
   if (!std::isfinite(plan.expendable)) throw Error("invalid_request", "the plan's `expendable` is not a finite number");
   if (std::ranges::any_of(plan.keys, is_nan) || std::ranges::any_of(plan.keys_after, is_nan) ||
@@ -143,8 +141,7 @@ void ResidencyTable::start_pass(const ResidencyPlan& plan) {
   }
   for (const ExpertId id : plan.loads) {
     if (id < experts()) continue;
-    throw Error("invalid_request",
-                "a plan loads expert " + std::to_string(id) + " of " + std::to_string(experts()));
+    throw Error("invalid_request", "a plan loads expert " + std::to_string(id) + " of " + std::to_string(experts()));
   }
   if (plan.keys.empty()) {
     std::fill(keys_.begin(), keys_.end(), kNever);
@@ -303,9 +300,8 @@ std::optional<SlotLoad> ResidencyTable::next_demand(size_t enough) {
 }
 
 std::optional<ExpertId> ResidencyTable::hand_out() {
-  const auto ready = std::find_if(leased_.begin(), leased_.end(), [&](ExpertId id) {
-    return records_[id].state == ResidencyState::kResident;
-  });
+  const auto ready = std::find_if(leased_.begin(), leased_.end(),
+                                  [&](ExpertId id) { return records_[id].state == ResidencyState::kResident; });
   if (ready == leased_.end()) return std::nullopt;
   const ExpertId id = *ready;
   leased_.erase(ready);

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "expert/expert_layout.h"
 #include "expert/use_rate.h"
 #include "expert/victim_queue.h"
+#include "weights/expert_layout.h"
 
 namespace sida {
 
@@ -63,11 +63,11 @@ struct ResidencySnapshot {
   std::vector<uint8_t> pinned;
   std::vector<double> uses;
   std::vector<double> loaded_at;
-  std::vector<double> turns;             ///< of the expert's layer
-  std::vector<double> last_turn;         ///< of the expert's layer: which visit of all it was, from 1; 0 is none
-  std::vector<double> use_rate;          ///< share of them that needed it, by UseRate
-  std::vector<double> use_rate_needed;   ///< the share if one more turn needed it
-  std::vector<double> use_rate_unneeded; ///< the share if one more turn did not
+  std::vector<double> turns;              ///< of the expert's layer
+  std::vector<double> last_turn;          ///< of the expert's layer: which visit of all it was, from 1; 0 is none
+  std::vector<double> use_rate;           ///< share of them that needed it, by UseRate
+  std::vector<double> use_rate_needed;    ///< the share if one more turn needed it
+  std::vector<double> use_rate_unneeded;  ///< the share if one more turn did not
   uint32_t slots = 0;
   uint32_t free_slots = 0;
   uint64_t visits = 0;
@@ -95,7 +95,7 @@ struct ResidencyPlan {
 /// An expert that a later layer of the running pass will likely need.
 struct ForeseenNeed {
   ExpertId id;
-  double time;          ///< the layer's place among those of the pass
+  double time;  ///< the layer's place among those of the pass
   double chance;
   bool absent = false;  ///< when it was foreseen
 };
@@ -252,7 +252,7 @@ class ResidencyTable {
   std::vector<ExpertId> leased_;
   std::vector<ExpertId> missing_;
   size_t next_missing_ = 0;
-  size_t demanded_ = 0;  ///< of the leased ones, loaded by the visit
+  size_t demanded_ = 0;         ///< of the leased ones, loaded by the visit
   std::vector<ExpertId> held_;  ///< handed out and not released
 };
 

@@ -52,8 +52,7 @@ uint64_t StripeLayout::blocks_end(size_t file, size_t count) const {
 
 std::string StripeLayout::seal(size_t file) const {
   if (files_ == 1) return "";
-  std::string page =
-      "stripe " + std::to_string(file) + " of " + std::to_string(files_) + " of " + stamp_ + "\n";
+  std::string page = "stripe " + std::to_string(file) + " of " + std::to_string(files_) + " of " + stamp_ + "\n";
   page.resize(kSealBytes);
   return page;
 }

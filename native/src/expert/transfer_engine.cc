@@ -30,8 +30,7 @@ TransferEngine::TransferEngine(const ExpertLayout& layout, Backend& device, Disk
   try {
     for (size_t i = 0; i < settings_.size(); ++i) add_lane(&disk.file(i), settings_[i].depth, settings_[i].chunk_bytes);
     if (host.on()) {
-      add_lane(nullptr, device.copies_in_flight(),
-               tuning.chunk_bytes > 0 ? tuning.chunk_bytes : kCopiedChunk);
+      add_lane(nullptr, device.copies_in_flight(), tuning.chunk_bytes > 0 ? tuning.chunk_bytes : kCopiedChunk);
     }
   } catch (...) {
     stop();
@@ -200,8 +199,7 @@ void TransferEngine::record(std::span<const TransferChunk> chunks, std::span<con
                             uint64_t begin_ns) const {
   for (size_t i = 0; i < chunks.size(); ++i) {
     const auto& [transfer, begin, bytes, priority] = chunks[i];
-    profile_record(priority == TransferPriority::kDemand ? ProfileOp::kDemand : ProfileOp::kPrefetch,
-                   begin_ns,
+    profile_record(priority == TransferPriority::kDemand ? ProfileOp::kDemand : ProfileOp::kPrefetch, begin_ns,
                    {.layer = static_cast<int32_t>(transfer->layer),
                     .expert = static_cast<int32_t>(layout_.shape.place(transfer->id).index),
                     .bytes = errors[i] ? -1 : static_cast<int64_t>(bytes)});

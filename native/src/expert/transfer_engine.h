@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "expert/disk_tier.h"
-#include "expert/expert_layout.h"
 #include "expert/host_tier.h"
 #include "expert/read_queue.h"
 #include "expert/read_settings.h"
 #include "expert/simulated_link.h"
+#include "weights/expert_layout.h"
 
 namespace sida {
 
@@ -33,8 +33,8 @@ class TransferEngine {
   using Done = std::function<void(ExpertId, std::exception_ptr error)>;
 
   /// Measures the disks where `tuning` does not say how to read them. Throws io_error.
-  TransferEngine(const ExpertLayout& layout, Backend& device, DiskTier& disk, HostTier& host,
-                 SimulatedLink link, ReadTuning tuning, Done done);
+  TransferEngine(const ExpertLayout& layout, Backend& device, DiskTier& disk, HostTier& host, SimulatedLink link,
+                 ReadTuning tuning, Done done);
   ~TransferEngine();
   TransferEngine(const TransferEngine&) = delete;
   TransferEngine& operator=(const TransferEngine&) = delete;

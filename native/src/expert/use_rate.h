@@ -24,7 +24,9 @@ class UseRate {
   uint64_t turns() const { return turns_; }
   uint64_t last_turn() const { return last_turn_; }
   /// From 0 to 1.
-  double value() const { return mean([&](size_t i) { return shares_[i]; }); }
+  double value() const {
+    return mean([&](size_t i) { return shares_[i]; });
+  }
   /// The value if one more turn needed the expert, or did not.
   double after(bool needed) const {
     return mean([&](size_t i) { return moved(i, needed); });

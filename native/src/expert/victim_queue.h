@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "expert/expert_layout.h"
+#include "weights/expert_layout.h"
 
 namespace sida {
 

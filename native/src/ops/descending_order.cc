@@ -20,8 +20,7 @@ constexpr double kFarthestLogits = 100;
 
 DescendingOrder::DescendingOrder(std::span<const float> logits, float most, float least, double temperature)
     : logits_(logits), most_(most), temperature_(temperature) {
-  const double range =
-      std::min(most_ - least, std::max(kFarthestTemperatures * temperature, kFarthestLogits));
+  const double range = std::min(most_ - least, std::max(kFarthestTemperatures * temperature, kFarthestLogits));
   buckets_per_logit_ = range > 0 ? kBuckets / range : 0;
   constexpr size_t kBlock = 256;
   double weight[kBlock];
@@ -73,8 +72,7 @@ DescendingOrder::Beginning DescendingOrder::shortest(FunctionRef<bool(size_t cou
     // Reached where rounding makes the weights in this order add up to less than the bucket's mass.
     return found;
   }
-  throw Error("internal",
-              "no beginning of " + std::to_string(logits_.size()) + " tokens is enough. This is a bug.");
+  throw Error("internal", "no beginning of " + std::to_string(logits_.size()) + " tokens is enough. This is a bug.");
 }
 
 size_t DescendingOrder::bucket_of(float logit) const {

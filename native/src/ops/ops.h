@@ -5,13 +5,13 @@
 #include <optional>
 #include <span>
 
-#include "expert/expert_layout.h"
-#include "model/dispatch.h"
-#include "model/model_weights.h"
-#include "model/sequence_span.h"
-#include "model/spec.h"
-#include "ops/epilogue.h"
-#include "ops/panels.h"
+#include "kv/sequence_span.h"
+#include "ops/dispatch.h"
+#include "spec/epilogue.h"
+#include "spec/spec.h"
+#include "weights/expert_layout.h"
+#include "weights/model_weights.h"
+#include "weights/panels.h"
 
 namespace sida {
 
@@ -34,9 +34,9 @@ struct Product {
 struct AttendTask {
   const AttentionSpec* spec;
   size_t cache_layer;
-  bool cross;   ///< keys of each sequence's parent; otherwise of the sequence itself
-  bool causal;  ///< own keys up to the query's position; otherwise all of the sequence
-  bool biased;  ///< adds the stack's relative bias
+  bool cross;                    ///< keys of each sequence's parent; otherwise of the sequence itself
+  bool causal;                   ///< own keys up to the query's position; otherwise all of the sequence
+  bool biased;                   ///< adds the stack's relative bias
   const float* sinks = nullptr;  ///< (heads); null: none
 };
 
@@ -78,8 +78,7 @@ class Ops {
   /// hidden += the sines and cosines of the tokens' positions (tokens); nothing where a position is 0.
   virtual void add_positions(const Sinusoids& sinusoids, std::span<const uint32_t> positions) = 0;
   /// y (rows, width) = the norm of each row of x, of the kind that `weights` are of; y may be x.
-  virtual void norm(const float* x, const NormWeights& weights, float epsilon, size_t rows, size_t width,
-                    float* y) = 0;
+  virtual void norm(const float* x, const NormWeights& weights, float epsilon, size_t rows, size_t width, float* y) = 0;
   /// All products of the same x (rows, k).
   virtual void linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) = 0;
   /// x (count) clamped to ±limit.

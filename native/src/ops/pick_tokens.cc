@@ -49,8 +49,7 @@ Extremes finite_extremes(std::span<const float> logits) {
   for (size_t id = start; id < logits.size(); ++id) take(id - start, logits[id]);
   for (size_t lane = 0; lane < kLanes; ++lane) {
     if (broken[lane] == 0) continue;
-    const auto found =
-        std::find_if_not(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); });
+    const auto found = std::find_if_not(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); });
     const auto id = found - logits.begin();
     throw Error("nonfinite_output",
                 "The model gave " + name_of(*found) + " as the logit of token " + std::to_string(id),
@@ -80,8 +79,8 @@ double log_sum_exp(std::span<const float> logits, double most) {
 
 void rank(std::span<const float> logits, double log_sum, std::span<RankedToken> top) {
   if (top.size() > logits.size()) {
-    throw Error("internal", "the " + std::to_string(top.size()) + " most likely of " +
-                                std::to_string(logits.size()) + " tokens are asked for. This is a bug.");
+    throw Error("internal", "the " + std::to_string(top.size()) + " most likely of " + std::to_string(logits.size()) +
+                                " tokens are asked for. This is a bug.");
   }
   if (top.empty()) return;
   size_t found = 0;

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "model/spec.h"
+#include "spec/spec.h"
 
 namespace sida {
 

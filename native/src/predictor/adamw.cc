@@ -12,8 +12,8 @@ AdamWStep::AdamWStep(const AdamWOptions& options, uint64_t steps, float learning
   square_scale_ = static_cast<float>(1 / std::sqrt(1 - std::pow(static_cast<double>(options.beta2), t)));
 }
 
-void AdamWStep::update(size_t count, const float* __restrict gradient, float gradient_scale,
-                       float* __restrict weights, float* __restrict mean, float* __restrict square) const {
+void AdamWStep::update(size_t count, const float* __restrict gradient, float gradient_scale, float* __restrict weights,
+                       float* __restrict mean, float* __restrict square) const {
   const float beta1 = options_.beta1;
   const float beta2 = options_.beta2;
   const float epsilon = options_.epsilon;

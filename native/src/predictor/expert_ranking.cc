@@ -73,9 +73,8 @@ class BestFew {
   size_t count_ = 0;
 };
 
-[[gnu::always_inline]] inline bool rank_body(const float* logits, size_t n, size_t k,
-                                             ExpertSharpness sharpness, uint16_t* ids, float* alpha,
-                                             float* chance) {
+[[gnu::always_inline]] inline bool rank_body(const float* logits, size_t n, size_t k, ExpertSharpness sharpness,
+                                             uint16_t* ids, float* alpha, float* chance) {
   const float top = greatest(logits, n);
   const float alpha_sum = sum_of_powers(logits, n, top, sharpness.alpha);
   const float chance_sum = chance != nullptr ? sum_of_powers(logits, n, top, sharpness.chance) : 1.0f;
@@ -97,10 +96,10 @@ class BestFew {
 }
 
 // The same source for each instruction set, as in lstm_cell.cc, so the results have the same bits.
-#define SIDA_RANK(name, attributes)                                                               \
-  attributes bool rank_##name(const float* logits, size_t n, size_t k, ExpertSharpness sharpness, \
-                              uint16_t* ids, float* alpha, float* chance) {                       \
-    return rank_body(logits, n, k, sharpness, ids, alpha, chance);                                \
+#define SIDA_RANK(name, attributes)                                                                              \
+  attributes bool rank_##name(const float* logits, size_t n, size_t k, ExpertSharpness sharpness, uint16_t* ids, \
+                              float* alpha, float* chance) {                                                     \
+    return rank_body(logits, n, k, sharpness, ids, alpha, chance);                                               \
   }
 SIDA_RANK(plain, )
 #if defined(__x86_64__)
@@ -120,8 +119,8 @@ RankExperts* rank_experts_named(const char* isa) {
   return rank_plain;
 }
 
-bool rank_experts(const float* logits, size_t n, size_t k, ExpertSharpness sharpness, uint16_t* ids,
-                  float* alpha, float* chance) {
+bool rank_experts(const float* logits, size_t n, size_t k, ExpertSharpness sharpness, uint16_t* ids, float* alpha,
+                  float* chance) {
   static RankExperts* const rank = rank_experts_named(cpu_kernels().isa);
   return rank(logits, n, k, sharpness, ids, alpha, chance);
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "model/relative_position.h"
 #include "ops/cpu/kernels.h"
+#include "spec/relative_position.h"
 
 namespace sida {
 namespace {
@@ -23,8 +23,7 @@ void put_head(const float* rows, size_t tokens, float* out, size_t stride) {
 // p (tokens, tokens) = the attention weights of one head.
 void weights_of(const float* q, const float* k, const float* bias, bool causal, size_t tokens, float* p,
                 AlignedFloats* panels) {
-  multiply(q, kHeadWidth, tokens, pack_transposed(k, tokens, kHeadWidth, panels), p, tokens,
-           Epilogue::kStore);
+  multiply(q, kHeadWidth, tokens, pack_transposed(k, tokens, kHeadWidth, panels), p, tokens, Epilogue::kStore);
   for (size_t i = 0; i < tokens; ++i) {
     float* row = p + i * tokens;
     const size_t seen = causal ? i + 1 : tokens;
@@ -89,8 +88,8 @@ size_t HeadAttentionScratch::bytes() const {
   return floats * sizeof(float);
 }
 
-void head_attention(const HeadPages& pages, const PositionDiagonals& bias, bool causal, const float* q,
-                    size_t q_stride, size_t first, size_t rows, float* out, HeadAttentionScratch* scratch) {
+void head_attention(const HeadPages& pages, const PositionDiagonals& bias, bool causal, const float* q, size_t q_stride,
+                    size_t first, size_t rows, float* out, HeadAttentionScratch* scratch) {
   const size_t page_count = (pages.length() + kPageTokens - 1) / kPageTokens;
   const size_t score_stride = page_count * kPageTokens;
   AttentionTask task{};
@@ -120,9 +119,8 @@ void head_attention(const HeadPages& pages, const PositionDiagonals& bias, bool 
   }
 }
 
-void head_attention_backward(const float* qkv, const PositionDiagonals& bias, bool causal, size_t tokens,
-                             size_t heads, const float* dout, float* dqkv, float* dtable,
-                             HeadAttentionScratch* scratch) {
+void head_attention_backward(const float* qkv, const PositionDiagonals& bias, bool causal, size_t tokens, size_t heads,
+                             const float* dout, float* dqkv, float* dtable, HeadAttentionScratch* scratch) {
   const size_t width = heads * kHeadWidth;
   const size_t size = tokens * kHeadWidth;
   float* q = grow(&scratch->rows, 7 * size);
@@ -152,15 +150,14 @@ void head_attention_backward(const float* qkv, const PositionDiagonals& bias, bo
       for (size_t j = 0; j < tokens; ++j) mean += weights[j] * slopes[j];
       for (size_t j = 0; j < tokens; ++j) {
         slopes[j] = weights[j] * (slopes[j] - mean);
-        if (weights[j] != 0)
-          table[bias.buckets()[static_cast<ptrdiff_t>(j) - static_cast<ptrdiff_t>(i)]] += slopes[j];
+        if (weights[j] != 0) table[bias.buckets()[static_cast<ptrdiff_t>(j) - static_cast<ptrdiff_t>(i)]] += slopes[j];
       }
     }
     std::fill_n(dk, 2 * size, 0.0f);
     add_weight_gradients(p, tokens, tokens, tokens, {{d, kHeadWidth, kHeadWidth, dv}}, &scratch->product);
     add_weight_gradients(ds, tokens, tokens, tokens, {{q, kHeadWidth, kHeadWidth, dk}}, &scratch->product);
-    multiply(ds, tokens, tokens, pack_rows(k, kHeadWidth, tokens, kHeadWidth, &scratch->panels), dq,
-             kHeadWidth, Epilogue::kStore);
+    multiply(ds, tokens, tokens, pack_rows(k, kHeadWidth, tokens, kHeadWidth, &scratch->panels), dq, kHeadWidth,
+             Epilogue::kStore);
     put_head(dq, tokens, to, 3 * width);
     put_head(dk, tokens, to + width, 3 * width);
     put_head(dv, tokens, to + 2 * width, 3 * width);

@@ -72,13 +72,12 @@ struct HeadAttentionScratch {
 
 /// Overwrites out (rows, heads · kHeadWidth) with softmax(q · kᵀ + bias) · v of the rows at positions first, first + 1,
 /// … Causal: a row sees the keys up to its own, otherwise all keys. Rows of q are `q_stride` apart.
-void head_attention(const HeadPages& pages, const PositionDiagonals& bias, bool causal, const float* q,
-                    size_t q_stride, size_t first, size_t rows, float* out, HeadAttentionScratch* scratch);
+void head_attention(const HeadPages& pages, const PositionDiagonals& bias, bool causal, const float* q, size_t q_stride,
+                    size_t first, size_t rows, float* out, HeadAttentionScratch* scratch);
 
 /// The gradients of a whole sequence, whose queries, keys and values are qkv (tokens, 3 · heads · kHeadWidth).
 /// Overwrites (=) dqkv, same shape; adds (+=) to dtable (heads, kPositionBuckets).
-void head_attention_backward(const float* qkv, const PositionDiagonals& bias, bool causal, size_t tokens,
-                             size_t heads, const float* dout, float* dqkv, float* dtable,
-                             HeadAttentionScratch* scratch);
+void head_attention_backward(const float* qkv, const PositionDiagonals& bias, bool causal, size_t tokens, size_t heads,
+                             const float* dout, float* dqkv, float* dtable, HeadAttentionScratch* scratch);
 
 }  // namespace sida

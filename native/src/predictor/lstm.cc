@@ -19,8 +19,8 @@ void collect_previous(const TimeMajorRows& order, size_t h, const float* values,
 
 }  // namespace
 
-void lstm_step(const LstmLayer& layer, size_t rows, const float* y_before, const float* c_before,
-               float* gates, float* c, float* c_tanh, float* y) {
+void lstm_step(const LstmLayer& layer, size_t rows, const float* y_before, const float* c_before, float* gates,
+               float* c, float* c_tanh, float* y) {
   const size_t h = layer.hidden;
   const size_t stride = lstm_gate_stride(h);
   if (y_before != nullptr) multiply(y_before, h, rows, layer.recurrent, gates, stride, Epilogue::kAdd);
@@ -46,15 +46,13 @@ void lstm_forward(const LstmLayer& layer, const TimeMajorRows& order, const floa
   for (size_t t = 0; t < order.steps(); ++t) {
     const size_t row = order.step_begin(t);
     const size_t before = t == 0 ? 0 : order.step_begin(t - 1);
-    lstm_step(layer, order.step_rows(t), t == 0 ? nullptr : outputs + before * h,
-              t == 0 ? nullptr : cells + before * h, gates + row * stride, cells + row * h,
-              cell_tanh + row * h, outputs + row * h);
+    lstm_step(layer, order.step_rows(t), t == 0 ? nullptr : outputs + before * h, t == 0 ? nullptr : cells + before * h,
+              gates + row * stride, cells + row * h, cell_tanh + row * h, outputs + row * h);
   }
 }
 
-void lstm_backward(const LstmLayer& layer, const TimeMajorRows& order, const float* x,
-                   const LstmActivations& forward, const float* dy, const LstmGradients& gradients, float* dx,
-                   LstmScratch* scratch) {
+void lstm_backward(const LstmLayer& layer, const TimeMajorRows& order, const float* x, const LstmActivations& forward,
+                   const float* dy, const LstmGradients& gradients, float* dx, LstmScratch* scratch) {
   const size_t h = layer.hidden;
   const size_t rows = order.rows();
   if (rows == 0) return;
@@ -72,13 +70,11 @@ void lstm_backward(const LstmLayer& layer, const TimeMajorRows& order, const flo
     const size_t begin = order.step_begin(t);
     for (size_t s = 0; s < order.step_rows(t); ++s) {
       const size_t row = begin + s;
-      cell_backward(h, forward.gates.data() + row * stride, previous + row * h,
-                    forward.cell_tanh.data() + row * h, dy + row * h, carry_hidden + s * h,
-                    carry_cell + s * h, dgates + row * stride);
+      cell_backward(h, forward.gates.data() + row * stride, previous + row * h, forward.cell_tanh.data() + row * h,
+                    dy + row * h, carry_hidden + s * h, carry_cell + s * h, dgates + row * stride);
     }
     if (t == 0) break;
-    multiply(dgates + begin * stride, stride, order.step_rows(t), layer.hidden_back, carry_hidden, h,
-             Epilogue::kStore);
+    multiply(dgates + begin * stride, stride, order.step_rows(t), layer.hidden_back, carry_hidden, h, Epilogue::kStore);
   }
   collect_previous(order, h, forward.outputs.data(), previous);
   const size_t width = layer.input.k;

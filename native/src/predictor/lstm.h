@@ -45,16 +45,15 @@ struct LstmScratch {
 
 /// One step of `rows` sequences. On entry `gates` holds x · W_inputᵀ, on return the gates. y_before and c_before (rows,
 /// h) are null at the beginning of the sequences. c may be c_before.
-void lstm_step(const LstmLayer& layer, size_t rows, const float* y_before, const float* c_before,
-               float* gates, float* c, float* c_tanh, float* y);
+void lstm_step(const LstmLayer& layer, size_t rows, const float* y_before, const float* c_before, float* gates,
+               float* c, float* c_tanh, float* y);
 
 /// Overwrites the activations. x is (rows, input width).
 void lstm_forward(const LstmLayer& layer, const TimeMajorRows& order, const float* x, LstmActivations* out);
 
 /// Adds (+=) to the gradients; overwrites (=) dx (rows, input width). x is the forward pass's, dy (rows, h)
 /// the gradient of its outputs.
-void lstm_backward(const LstmLayer& layer, const TimeMajorRows& order, const float* x,
-                   const LstmActivations& forward, const float* dy, const LstmGradients& gradients, float* dx,
-                   LstmScratch* scratch);
+void lstm_backward(const LstmLayer& layer, const TimeMajorRows& order, const float* x, const LstmActivations& forward,
+                   const float* dy, const LstmGradients& gradients, float* dx, LstmScratch* scratch);
 
 }  // namespace sida

@@ -27,9 +27,8 @@ namespace {
 }
 
 [[gnu::always_inline]] inline void backward_body(size_t h, const float* __restrict gates,
-                                                 const float* __restrict c_before,
-                                                 const float* __restrict c_tanh, const float* __restrict dy,
-                                                 const float* __restrict carry_hidden,
+                                                 const float* __restrict c_before, const float* __restrict c_tanh,
+                                                 const float* __restrict dy, const float* __restrict carry_hidden,
                                                  float* __restrict carry_cell, float* __restrict dgates) {
   for (size_t j = 0; j < h; ++j) {
     const float i = gates[j];
@@ -49,16 +48,15 @@ namespace {
 // ----------------------------------------------------------------------------------------------------------
 
 // Instantiates each function for one instruction set.
-#define SIDA_LSTM_CELL(name, attributes)                                                                     \
-  attributes void forward_##name(size_t h, const float* bias, const float* c_before, float* gates, float* c, \
-                                 float* c_tanh, float* y) {                                                  \
-    forward_body(h, bias, c_before, gates, c, c_tanh, y);                                                    \
-  }                                                                                                          \
-  attributes void backward_##name(size_t h, const float* gates, const float* c_before, const float* c_tanh,  \
-                                  const float* dy, const float* carry_hidden, float* carry_cell,             \
-                                  float* dgates) {                                                           \
-    backward_body(h, gates, c_before, c_tanh, dy, carry_hidden, carry_cell, dgates);                         \
-  }                                                                                                          \
+#define SIDA_LSTM_CELL(name, attributes)                                                                          \
+  attributes void forward_##name(size_t h, const float* bias, const float* c_before, float* gates, float* c,      \
+                                 float* c_tanh, float* y) {                                                       \
+    forward_body(h, bias, c_before, gates, c, c_tanh, y);                                                         \
+  }                                                                                                               \
+  attributes void backward_##name(size_t h, const float* gates, const float* c_before, const float* c_tanh,       \
+                                  const float* dy, const float* carry_hidden, float* carry_cell, float* dgates) { \
+    backward_body(h, gates, c_before, c_tanh, dy, carry_hidden, carry_cell, dgates);                              \
+  }                                                                                                               \
   constexpr LstmCell kCell_##name = {forward_##name, backward_##name};
 
 SIDA_LSTM_CELL(plain, )

@@ -8,8 +8,7 @@ namespace sida {
 struct LstmCell {
   /// gates (4h): on entry the sums of both products, on return σ, σ, tanh and σ of these sums plus the bias. Overwrites
   /// c, c_tanh and y (h). c may be c_before; no other two overlap.
-  void (*forward)(size_t h, const float* bias, const float* c_before, float* gates, float* c, float* c_tanh,
-                  float* y);
+  void (*forward)(size_t h, const float* bias, const float* c_before, float* gates, float* c, float* c_tanh, float* y);
 
   /// Overwrites dgates (4h), the gradient of the sums before the gates' activations, and carry_cell (h): on entry the
   /// gradient of c from later steps, on return that of c_before. dy and carry_hidden (h) are the gradients of y from

@@ -26,8 +26,8 @@ void transpose(const float* m, size_t stride, size_t rows, size_t n, float* out,
 }
 
 // Computes whole groups of panels with the few-rows product; returns the first panel that it leaves.
-size_t multiply_few_rows(const FewRowsProduct& few, const float* x, size_t x_stride, size_t rows,
-                         const PanelMatrix& w, float* y, size_t y_stride, Epilogue epilogue) {
+size_t multiply_few_rows(const FewRowsProduct& few, const float* x, size_t x_stride, size_t rows, const PanelMatrix& w,
+                         float* y, size_t y_stride, Epilogue epilogue) {
   alignas(64) float out[kFewRows * 8 * kPanelColumns];
   const size_t columns = few.panels * kPanelColumns;
   const auto* panels = reinterpret_cast<const float*>(w.data);
@@ -74,8 +74,7 @@ void multiply(const float* x, size_t x_stride, size_t rows, const PanelMatrix& w
 }
 
 PanelMatrix pack_transposed(const float* m, size_t n, size_t k, AlignedFloats* out) {
-  auto* panels =
-      reinterpret_cast<std::byte*>(grow(out, panel_matrix_bytes(n, k, kF32Format) / sizeof(float)));
+  auto* panels = reinterpret_cast<std::byte*>(grow(out, panel_matrix_bytes(n, k, kF32Format) / sizeof(float)));
   pack_panels(m, n, k, kF32Format, panels);
   return {panels, kF32Format, k, n};
 }
@@ -102,8 +101,7 @@ void add_weight_gradients(const float* dy, size_t dy_stride, size_t rows, size_t
     float* transposed = grow(&scratch->transposed, n * stride);
     transpose(dy + begin * dy_stride, dy_stride, block, n, transposed, stride);
     for (const GradientTerm& term : terms) {
-      const PanelMatrix x =
-          pack_rows(term.x + begin * term.stride, term.stride, block, term.width, &scratch->panels);
+      const PanelMatrix x = pack_rows(term.x + begin * term.stride, term.stride, block, term.width, &scratch->panels);
       multiply(transposed, stride, n, x, term.gradient, term.width, Epilogue::kAdd);
     }
   }

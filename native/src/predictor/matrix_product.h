@@ -5,8 +5,8 @@
 #include <new>
 #include <vector>
 
-#include "ops/epilogue.h"
-#include "ops/panels.h"
+#include "spec/epilogue.h"
+#include "weights/panels.h"
 
 namespace sida {
 

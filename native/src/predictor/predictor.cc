@@ -35,11 +35,10 @@ PredictorStepper* stepper_or_refuse(const std::unique_ptr<PredictorStepper>& ste
 
 void check_sharpness(const std::string& name, std::span<const float> sharpness, size_t layers) {
   if (!sharpness.empty() && sharpness.size() != layers) {
-    throw Error(
-        "checkpoint_invalid",
-        "the " + name + " sharpness has " + std::to_string(sharpness.size()) + " values, the predictor " +
-            std::to_string(layers) + " layers",
-        {{"expected", static_cast<double>(layers)}, {"found", static_cast<double>(sharpness.size())}});
+    throw Error("checkpoint_invalid",
+                "the " + name + " sharpness has " + std::to_string(sharpness.size()) + " values, the predictor " +
+                    std::to_string(layers) + " layers",
+                {{"expected", static_cast<double>(layers)}, {"found", static_cast<double>(sharpness.size())}});
   }
   for (const float value : sharpness) {
     if (value > 0 && value <= kMaxSharpness) continue;
@@ -78,12 +77,11 @@ Predictor::Predictor(const PredictorWeights& weights, const TokenEmbedding& embe
       pool_(std::max(threads, size_t{1})),
       activations_(pool_.threads()) {
   if (embedding.d_model() != config().d_in) {
-    throw Error("checkpoint_invalid",
-                "the predictor takes token embeddings of width " + std::to_string(config().d_in) +
-                    ", the model's have " + std::to_string(embedding.d_model()) +
-                    "; is it another model's predictor?",
-                {{"expected", static_cast<double>(config().d_in)},
-                 {"found", static_cast<double>(embedding.d_model())}});
+    throw Error(
+        "checkpoint_invalid",
+        "the predictor takes token embeddings of width " + std::to_string(config().d_in) + ", the model's have " +
+            std::to_string(embedding.d_model()) + "; is it another model's predictor?",
+        {{"expected", static_cast<double>(config().d_in)}, {"found", static_cast<double>(embedding.d_model())}});
   }
   network_.load(weights.values.data(), &pool_);
   fold(weights, embedding);
@@ -110,8 +108,8 @@ void Predictor::fold(const PredictorWeights& weights, const TokenEmbedding& embe
 }
 
 size_t Predictor::bytes() const {
-  size_t bytes = network_.bytes() + (products_.capacity() + summary_products_.capacity() +
-                                     step_products_.capacity() + step_logits_.capacity()) *
+  size_t bytes = network_.bytes() + (products_.capacity() + summary_products_.capacity() + step_products_.capacity() +
+                                     step_logits_.capacity()) *
                                         sizeof(float);
   for (const PredictorActivations& activations : activations_) bytes += activations.bytes();
   for (const auto& [id, state] : states_) bytes += sizeof(state) + state.bytes();
@@ -132,8 +130,7 @@ void Predictor::split(const TokenInput& input) {
   }
 }
 
-bool Predictor::rank(const float* head_rows, size_t rows, const ExpertTable& table, size_t tokens,
-                     size_t first) const {
+bool Predictor::rank(const float* head_rows, size_t rows, const ExpertTable& table, size_t tokens, size_t first) const {
   const size_t experts = config().experts;
   for (size_t r = 0; r < rows; ++r) {
     for (size_t l = 0; l < config().layers; ++l) {
@@ -227,9 +224,8 @@ void Predictor::begin(std::span<const int32_t> ids, std::span<const int32_t> con
 
 void Predictor::fork(std::span<const int32_t> from, std::span<const int32_t> ids) {
   if (from.size() != ids.size()) {
-    throw Error(
-        "invalid_request", std::to_string(from.size()) + " sequences to copy for " + std::to_string(ids.size()),
-        {{"expected", static_cast<double>(ids.size())}, {"found", static_cast<double>(from.size())}});
+    throw Error("invalid_request", std::to_string(from.size()) + " sequences to copy for " + std::to_string(ids.size()),
+                {{"expected", static_cast<double>(ids.size())}, {"found", static_cast<double>(from.size())}});
   }
   for (size_t i = 0; i < ids.size(); ++i) {
     const auto original = states_.find(from[i]);
@@ -239,15 +235,13 @@ void Predictor::fork(std::span<const int32_t> from, std::span<const int32_t> ids
   }
 }
 
-bool Predictor::step(std::span<const int32_t> ids, std::span<const int32_t> tokens,
-                     const ExpertTable& table) {
+bool Predictor::step(std::span<const int32_t> ids, std::span<const int32_t> tokens, const ExpertTable& table) {
   const ProfileScope scope(ProfileOp::kPredictStep, {.tokens = static_cast<int32_t>(tokens.size())});
   PredictorStepper* stepper = stepper_or_refuse(stepper_);
   if (tokens.size() != ids.size()) {
-    throw Error(
-        "invalid_request",
-        std::to_string(tokens.size()) + " tokens for " + std::to_string(ids.size()) + " sequences",
-        {{"expected", static_cast<double>(ids.size())}, {"found", static_cast<double>(tokens.size())}});
+    throw Error("invalid_request",
+                std::to_string(tokens.size()) + " tokens for " + std::to_string(ids.size()) + " sequences",
+                {{"expected", static_cast<double>(ids.size())}, {"found", static_cast<double>(tokens.size())}});
   }
   check_tokens("tokens", tokens, vocab_);
   std::vector<PredictorState*> states;

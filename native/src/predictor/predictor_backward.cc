@@ -41,8 +41,7 @@ void PredictorNetwork::backward(const SequenceBatch& batch, PredictorActivations
   // Compression.
   float* dcompressed = dlayer;
   if (config().blocks == 0) relu_backward(act->compressed.data(), rows * h, dcompressed);
-  add_weight_gradients(dcompressed, h, rows, h, {{batch.x, d_in, d_in, gradient(P::kCompressWeight)}},
-                       &act->product);
+  add_weight_gradients(dcompressed, h, rows, h, {{batch.x, d_in, d_in, gradient(P::kCompressWeight)}}, &act->product);
   add_rows(dcompressed, h, rows, h, gradient(P::kCompressBias));
   if (!config().summary || batch.summaries == nullptr) return;
   float* sums = grow(&act->gradient_sums, batch.lengths.size() * h);
@@ -51,12 +50,12 @@ void PredictorNetwork::backward(const SequenceBatch& batch, PredictorActivations
   for (size_t s = 0; s < batch.lengths.size(); row += batch.lengths[s], ++s) {
     add_rows(dcompressed + row * h, h, batch.lengths[s], h, sums + s * h);
   }
-  add_weight_gradients(sums, h, batch.lengths.size(), h,
-                       {{batch.summaries, d_in, d_in, gradient(P::kSummaryWeight)}}, &act->product);
+  add_weight_gradients(sums, h, batch.lengths.size(), h, {{batch.summaries, d_in, d_in, gradient(P::kSummaryWeight)}},
+                       &act->product);
 }
 
-void PredictorNetwork::backward_recurrent(std::span<const uint32_t> lengths, PredictorActivations* act,
-                                          float* dlayer, float* gradients) const {
+void PredictorNetwork::backward_recurrent(std::span<const uint32_t> lengths, PredictorActivations* act, float* dlayer,
+                                          float* gradients) const {
   using P = PredictorPart;
   const size_t h = config().hidden;
   const size_t rows = act->orders[0].rows();
@@ -77,8 +76,8 @@ void PredictorNetwork::backward_recurrent(std::span<const uint32_t> lengths, Pre
   size_t row = 0;
   const float* weights = act->weights.data();
   for (const size_t length : lengths) {
-    self_attention_backward(y + row * h, weights, dlayer + row * h, length, h, config().attention_weights,
-                            dy + row * h, &act->attention);
+    self_attention_backward(y + row * h, weights, dlayer + row * h, length, h, config().attention_weights, dy + row * h,
+                            &act->attention);
     weights += length * length;
     row += length;
   }
@@ -95,8 +94,8 @@ void PredictorNetwork::backward_recurrent(std::span<const uint32_t> lengths, Pre
   }
 }
 
-void PredictorNetwork::backward_blocks(std::span<const uint32_t> lengths, PredictorActivations* act,
-                                       float* dlayer, float* gradients) const {
+void PredictorNetwork::backward_blocks(std::span<const uint32_t> lengths, PredictorActivations* act, float* dlayer,
+                                       float* gradients) const {
   using P = PredictorPart;
   const size_t h = config().hidden;
   const size_t rows = act->orders[0].rows();
@@ -107,12 +106,12 @@ void PredictorNetwork::backward_blocks(std::span<const uint32_t> lengths, Predic
                     gradients + layout_.offset(P::kFinalNorm));
   for (size_t b = blocks_.size(); b-- > 0;) {
     const auto gradient = [&](P id) { return gradients + layout_.offset(block_part(id, b)); };
-    residual_block_backward(blocks_[b], lengths, config().causal, act->blocks[b],
-                            {gradient(P::kBlockAttentionNorm), gradient(P::kBlockQkv),
-                             gradient(P::kBlockPositions), gradient(P::kBlockAttentionOut),
-                             gradient(P::kBlockFeedForwardNorm), gradient(P::kBlockFeedForwardUp),
-                             gradient(P::kBlockFeedForwardBias), gradient(P::kBlockFeedForwardDown)},
-                            dlayer, &act->block_scratch);
+    residual_block_backward(
+        blocks_[b], lengths, config().causal, act->blocks[b],
+        {gradient(P::kBlockAttentionNorm), gradient(P::kBlockQkv), gradient(P::kBlockPositions),
+         gradient(P::kBlockAttentionOut), gradient(P::kBlockFeedForwardNorm), gradient(P::kBlockFeedForwardUp),
+         gradient(P::kBlockFeedForwardBias), gradient(P::kBlockFeedForwardDown)},
+        dlayer, &act->block_scratch);
   }
 }
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/checkpoint_error.h"
 #include "checkpoint/model_file.h"
 #include "checkpoint/safetensors_file.h"
+#include "core/checkpoint_error.h"
 #include "core/json.h"
 #include "core/sha256.h"
 #include "predictor/safetensors_writer.h"
@@ -94,7 +94,8 @@ class CheckpointReader {
   explicit CheckpointReader(const std::string& directory)
       : directory_(directory),
         path_(config_path(directory)),
-        document_(JsonDocument::parse(read_model_file(directory, kConfig, kMaxConfigBytes), {path_, "checkpoint_invalid"})),
+        document_(
+            JsonDocument::parse(read_model_file(directory, kConfig, kMaxConfigBytes), {path_, "checkpoint_invalid"})),
         root_(document_.root()) {
     if (!root_.is_object()) throw fault("not a predictor's config", "an object", root_.describe());
   }
@@ -222,8 +223,7 @@ class CheckpointReader {
     file.file().pread_exact(0, bytes.data(), bytes.size());
     const std::string found = sha256_of(bytes);
     if (found == digest) return;
-    throw checkpoint_error(
-        {file.display(), "", "sha256", digest, found, "the file was changed or damaged", {}});
+    throw checkpoint_error({file.display(), "", "sha256", digest, found, "the file was changed or damaged", {}});
   }
 
   Error fault(const std::string& what, const std::string& expected, const std::string& found,
@@ -246,8 +246,7 @@ std::vector<std::string> named_files(const std::string& directory) {
     const std::string path = config_path(directory);
     const JsonDocument document =
         JsonDocument::parse(read_model_file(directory, kConfig, kMaxConfigBytes), {path, "checkpoint_invalid"});
-    for (const auto& [kind, name] :
-         {std::pair{"predictor", "weights_sha256"}, {"optimizer", "optimizer_sha256"}}) {
+    for (const auto& [kind, name] : {std::pair{"predictor", "weights_sha256"}, {"optimizer", "optimizer_sha256"}}) {
       const auto value = document.root().find(name);
       const auto digest = value ? value->try_string() : std::nullopt;
       if (digest && digest->find_first_not_of("0123456789abcdef") == std::string::npos) {
@@ -262,8 +261,7 @@ std::vector<std::string> named_files(const std::string& directory) {
 
 }  // namespace
 
-void save_predictor(const std::string& directory, const PredictorWeights& weights,
-                    const AdamWState* optimizer) {
+void save_predictor(const std::string& directory, const PredictorWeights& weights, const AdamWState* optimizer) {
   const std::vector<std::string> before = named_files(directory);
   std::vector<SafetensorsTensor> tensors;
   list_tensors(weights.layout, "", weights.values.data(), &tensors);
@@ -275,9 +273,8 @@ void save_predictor(const std::string& directory, const PredictorWeights& weight
     list_tensors(weights.layout, "square.", optimizer->square.data(), &tensors);
     optimizer_sha256 = write_tensors(directory, "optimizer", tensors);
   }
-  write_file_atomically(config_path(directory),
-                        config_text(weights.layout.config(), weights_sha256, optimizer_sha256,
-                                    optimizer != nullptr ? optimizer->steps : 0));
+  write_file_atomically(config_path(directory), config_text(weights.layout.config(), weights_sha256, optimizer_sha256,
+                                                            optimizer != nullptr ? optimizer->steps : 0));
   const std::vector<std::string> after = named_files(directory);
   for (const std::string& path : before) {
     bool kept = false;

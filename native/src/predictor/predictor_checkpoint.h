@@ -25,8 +25,7 @@ struct PredictorCheckpoint {
 };
 
 /// The directory must exist. `optimizer` may be null. Throws io_error.
-void save_predictor(const std::string& directory, const PredictorWeights& weights,
-                    const AdamWState* optimizer);
+void save_predictor(const std::string& directory, const PredictorWeights& weights, const AdamWState* optimizer);
 
 /// Throws checkpoint_invalid where something is missing, of the wrong shape, damaged or not finite, and io_error.
 /// `with_optimizer`: also reads the optimizer's state where the directory has it.

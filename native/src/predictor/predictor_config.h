@@ -26,7 +26,7 @@ struct PredictorConfig {
   bool bidirectional = false;  ///< each LSTM layer runs in both directions with h / 2 units each; not with `causal`
   size_t blocks = 0;           ///< residual attention blocks; 0: an LSTM network
   bool summary = false;        ///< takes a summary vector (d_in) with each sequence
-  size_t lstm_layers = 2;            ///< LSTM layers; without meaning to an attention network, as the next
+  size_t lstm_layers = 2;      ///< LSTM layers; without meaning to an attention network, as the next
   WeightFunction attention_weights = WeightFunction::kSparsemax;
 
   NetworkKind kind() const { return blocks > 0 ? NetworkKind::kAttention : NetworkKind::kLstm; }

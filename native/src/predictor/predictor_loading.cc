@@ -15,15 +15,15 @@ constexpr size_t kMaxPacked = 8 + 8 * (kMaxPredictorBlocks + kMaxLstmLayers);
 PredictorNetwork::PredictorNetwork(const PredictorConfig& config, NetworkUse use)
     : layout_(config), use_(use), packed_(kMaxPacked) {}
 
-void PredictorNetwork::add_forward(const float* weights, PredictorPart id, size_t n, size_t k,
-                                   PanelMatrix* out, PackTasks* tasks) {
+void PredictorNetwork::add_forward(const float* weights, PredictorPart id, size_t n, size_t k, PanelMatrix* out,
+                                   PackTasks* tasks) {
   const float* from = weights + layout_.offset(id);
   AlignedFloats* room = &packed_[tasks->size()];
   tasks->emplace_back([=] { *out = pack_transposed(from, n, k, room); });
 }
 
-void PredictorNetwork::add_backward(const float* weights, PredictorPart id, size_t n, size_t k,
-                                    PanelMatrix* out, PackTasks* tasks) {
+void PredictorNetwork::add_backward(const float* weights, PredictorPart id, size_t n, size_t k, PanelMatrix* out,
+                                    PackTasks* tasks) {
   if (use_ != NetworkUse::kTraining) return;
   const float* from = weights + layout_.offset(id);
   AlignedFloats* room = &packed_[tasks->size()];

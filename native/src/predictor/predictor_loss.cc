@@ -57,8 +57,7 @@ class TokenGradient {
     return loss;
   }
 
-  double cross_entropy(const float* logits, const uint16_t* ids, double log_sum, float scale,
-                       float* dlogits) {
+  double cross_entropy(const float* logits, const uint16_t* ids, double log_sum, float scale, float* dlogits) {
     const size_t k = std::clamp(options_.k, size_t{1}, top_);
     double loss = 0;
     for (size_t i = 0; i < k; ++i) loss += log_sum - logits[ids[i]];
@@ -103,9 +102,8 @@ void LossSums::add(const LossSums& other) {
   }
 }
 
-LossSums predictor_loss(const PredictorConfig& config, const LossOptions& options, const float* logits,
-                        size_t rows, const TeacherLogits& teacher, size_t first_row, float scale,
-                        float* dlogits) {
+LossSums predictor_loss(const PredictorConfig& config, const LossOptions& options, const float* logits, size_t rows,
+                        const TeacherLogits& teacher, size_t first_row, float scale, float* dlogits) {
   const size_t top = std::min({std::max(options.top, size_t{1}), teacher.top, config.experts});
   TokenGradient token(options, config.experts, top);
   LossSums sums;
@@ -117,8 +115,8 @@ LossSums predictor_loss(const PredictorConfig& config, const LossOptions& option
       const float* z = logits + row * config.experts;
       const size_t record = (l * teacher.rows + first_row + r) * teacher.top;
       const uint16_t* ids = teacher.experts + record;
-      token.run(z, ids, teacher.logits + record, scale,
-                dlogits == nullptr ? nullptr : dlogits + row * config.experts, &sums);
+      token.run(z, ids, teacher.logits + record, scale, dlogits == nullptr ? nullptr : dlogits + row * config.experts,
+                &sums);
       LayerHits& hits = sums.layers[l];
       ++hits.tokens;
       for (size_t c = 0; c < choices; ++c) {

@@ -53,8 +53,7 @@ struct LossSums {
 
 /// The loss of logits (layers, rows, experts), whose rows are the teacher's from `first_row` on. Unless dlogits is
 /// null, overwrites it (same shape) with `scale` times the gradient of the sum of distillation + λ · cross-entropy.
-LossSums predictor_loss(const PredictorConfig& config, const LossOptions& options, const float* logits,
-                        size_t rows, const TeacherLogits& teacher, size_t first_row, float scale,
-                        float* dlogits);
+LossSums predictor_loss(const PredictorConfig& config, const LossOptions& options, const float* logits, size_t rows,
+                        const TeacherLogits& teacher, size_t first_row, float scale, float* dlogits);
 
 }  // namespace sida

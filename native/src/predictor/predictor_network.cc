@@ -5,7 +5,6 @@
 #include <numeric>
 #include <vector>
 
-
 namespace sida {
 namespace {
 
@@ -27,9 +26,9 @@ size_t SequenceBatch::rows() const { return std::accumulate(lengths.begin(), len
 size_t PredictorActivations::bytes() const {
   size_t floats = 0;
   for (const AlignedFloats* buffer :
-       {&stream, &compressed, &lstm_output[0], &lstm_output[1], &weights,
-        &attended, &residual, &features, &head_rows, &summaries, &layer_gradient, &branch_gradient, &gradient_sums,
-        &attention.panels, &attention.scores, &product.transposed, &product.panels}) {
+       {&stream, &compressed, &lstm_output[0], &lstm_output[1], &weights, &attended, &residual, &features, &head_rows,
+        &summaries, &layer_gradient, &branch_gradient, &gradient_sums, &attention.panels, &attention.scores,
+        &product.transposed, &product.panels}) {
     floats += buffer->capacity();
   }
   size_t bytes = floats * sizeof(float) + recurrent_scratch.bytes() + block_scratch.bytes();
@@ -59,8 +58,7 @@ void PredictorNetwork::summary_products(const float* summaries, size_t rows, flo
   multiply(summaries, config().d_in, rows, summary_, out, config().hidden, Epilogue::kStore);
 }
 
-void PredictorNetwork::recurrent_features(const float* attended, size_t rows, float* residual,
-                                          float* features) const {
+void PredictorNetwork::recurrent_features(const float* attended, size_t rows, float* residual, float* features) const {
   const size_t h = config().hidden;
   multiply(attended, h, rows, residual_, residual, h, Epilogue::kStore);
   add_bias_relu(bias(PredictorPart::kResidualBias), rows, h, residual);
@@ -138,8 +136,7 @@ void PredictorNetwork::forward_recurrent(std::span<const uint32_t> lengths, Pred
     attended += length * h;
     y += length * h;
   }
-  recurrent_features(act->attended.data(), rows, grow(&act->residual, rows * h),
-                     grow(&act->features, rows * h));
+  recurrent_features(act->attended.data(), rows, grow(&act->residual, rows * h), grow(&act->features, rows * h));
 }
 
 void PredictorNetwork::forward_blocks(std::span<const uint32_t> lengths, PredictorActivations* act) const {
@@ -149,8 +146,7 @@ void PredictorNetwork::forward_blocks(std::span<const uint32_t> lengths, Predict
   std::copy_n(act->compressed.data(), rows * h, stream);
   act->blocks.resize(blocks_.size());
   for (size_t b = 0; b < blocks_.size(); ++b) {
-    residual_block_forward(blocks_[b], lengths, config().causal, stream, &act->blocks[b],
-                           &act->block_scratch);
+    residual_block_forward(blocks_[b], lengths, config().causal, stream, &act->blocks[b], &act->block_scratch);
   }
   block_features(stream, rows, grow(&act->features, rows * h));
 }

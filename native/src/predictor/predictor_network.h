@@ -85,8 +85,7 @@ class PredictorNetwork {
   void forward_products(std::span<const uint32_t> lengths, bool summaries, PredictorActivations* act) const;
 
   /// Adds (+=) to gradients, a buffer in the weights' layout. `act` is the forward pass's of the same batch.
-  void backward(const SequenceBatch& batch, PredictorActivations* act, const float* dlogits,
-                float* gradients) const;
+  void backward(const SequenceBatch& batch, PredictorActivations* act, const float* dlogits, float* gradients) const;
 
   // The parts that work row by row. A stepwise pass uses them to get the same bits.
 
@@ -110,10 +109,8 @@ class PredictorNetwork {
   using PackTasks = std::vector<std::function<void()>>;
 
   // Parts of load(). Work that any thread can do goes into the tasks.
-  void add_forward(const float* weights, PredictorPart id, size_t n, size_t k, PanelMatrix* out,
-                   PackTasks* tasks);
-  void add_backward(const float* weights, PredictorPart id, size_t n, size_t k, PanelMatrix* out,
-                    PackTasks* tasks);
+  void add_forward(const float* weights, PredictorPart id, size_t n, size_t k, PanelMatrix* out, PackTasks* tasks);
+  void add_backward(const float* weights, PredictorPart id, size_t n, size_t k, PanelMatrix* out, PackTasks* tasks);
   void load_recurrent(const float* weights, PackTasks* tasks);
   void load_blocks(const float* weights, PackTasks* tasks);
 

@@ -52,8 +52,7 @@ void PredictorStepper::begin(PredictorState* state, const float* summary_product
   if (summary_product != nullptr) state->summary.assign(summary_product, summary_product + h);
 }
 
-void PredictorStepper::run_lstm(size_t layer, std::span<PredictorState* const> states, const float* x,
-                                float* y) {
+void PredictorStepper::run_lstm(size_t layer, std::span<PredictorState* const> states, const float* x, float* y) {
   const LstmLayer& lstm = network_->recurrent(layer).directions[0];
   const size_t h = lstm.hidden;
   const size_t rows = states.size();
@@ -99,8 +98,8 @@ void PredictorStepper::run_recurrent(std::span<PredictorState* const> states, fl
     const PanelMatrix keys = append_output(output + r * h, h, states[r]);
     // No later step reads what a token attends to.
     if (!named) continue;
-    self_attention_step(states[r]->outputs.data(), keys, network_->config().attention_weights,
-                        grow(&weights_, keys.n), attended + r * h);
+    self_attention_step(states[r]->outputs.data(), keys, network_->config().attention_weights, grow(&weights_, keys.n),
+                        attended + r * h);
   }
   if (named) network_->recurrent_features(attended, rows, grow(&residual_, rows * h), grow(&features_, rows * h));
 }

@@ -11,13 +11,13 @@ namespace sida {
 
 /// A predictor's state of one sequence between steps.
 struct PredictorState {
-  size_t length = 0;                                     ///< steps taken
+  size_t length = 0;                                 ///< steps taken
   std::array<AlignedFloats, kMaxLstmLayers> hidden;  ///< (h) of each LSTM layer
   std::array<AlignedFloats, kMaxLstmLayers> cells;   ///< (h)
-  AlignedFloats outputs;                                 ///< (length, h) of the last LSTM layer
-  AlignedFloats panels;                                  ///< the outputs transposed, as keys
-  std::vector<HeadPages> pages;                          ///< of each residual block
-  AlignedFloats summary;                                 ///< (h) product with W; empty for none
+  AlignedFloats outputs;                             ///< (length, h) of the last LSTM layer
+  AlignedFloats panels;                              ///< the outputs transposed, as keys
+  std::vector<HeadPages> pages;                      ///< of each residual block
+  AlignedFloats summary;                             ///< (h) product with W; empty for none
 
   /// Bytes held.
   size_t bytes() const;

@@ -10,9 +10,9 @@
 namespace sida {
 namespace {
 
-constexpr size_t kChunkSequences = 16;
+constexpr size_t kStepSequences = 16;
 // A chunk with at least this many tokens takes no further sequence.
-constexpr size_t kChunkTokens = 256;
+constexpr size_t kStepTokens = 256;
 // Weights that one task sums or updates.
 constexpr size_t kBlock = 1 << 14;
 
@@ -52,8 +52,7 @@ PredictorTrainer::PredictorTrainer(PredictorWeights weights, AdamWState state, c
 
 PredictorTrainer::~PredictorTrainer() = default;
 
-TrainingReport PredictorTrainer::step(const SequenceBatch& batch, const TeacherLogits& teacher,
-                                      float learning_rate) {
+TrainingReport PredictorTrainer::step(const SequenceBatch& batch, const TeacherLogits& teacher, float learning_rate) {
   TrainingReport report = run(batch, teacher, true);
   if (batch.rows() == 0) return report;
   report.gradient_norm = sum_gradients();
@@ -84,7 +83,7 @@ void PredictorTrainer::split(const SequenceBatch& batch, double scale) {
   for (size_t first = 0; first < batch.lengths.size();) {
     size_t last = first;
     size_t rows = 0;
-    for (; last < batch.lengths.size() && last - first < kChunkSequences && rows < kChunkTokens; ++last) {
+    for (; last < batch.lengths.size() && last - first < kStepSequences && rows < kStepTokens; ++last) {
       rows += batch.lengths[last];
     }
     if (chunks_.size() == used_chunks_) chunks_.emplace_back();
@@ -120,10 +119,9 @@ TrainingReport PredictorTrainer::run(const SequenceBatch& batch, const TeacherLo
   const size_t rows = batch.rows();
   if (rows == 0) return report;
   if (teacher.rows != rows) {
-    throw Error(
-        "invalid_request",
-        "Traces of " + std::to_string(teacher.rows) + " tokens for a batch of " + std::to_string(rows),
-        {{"expected", static_cast<double>(rows)}, {"found", static_cast<double>(teacher.rows)}});
+    throw Error("invalid_request",
+                "Traces of " + std::to_string(teacher.rows) + " tokens for a batch of " + std::to_string(rows),
+                {{"expected", static_cast<double>(rows)}, {"found", static_cast<double>(teacher.rows)}});
   }
   teacher.check(config);
   const double scale = 1.0 / static_cast<double>(rows * config.layers);

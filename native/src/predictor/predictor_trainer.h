@@ -52,8 +52,7 @@ class PredictorTrainer {
 
   TrainingReport run(const SequenceBatch& batch, const TeacherLogits& teacher, bool learn);
   void split(const SequenceBatch& batch, double scale);
-  void run_chunk(const TeacherLogits& teacher, bool learn, PredictorActivations* activations,
-                 Chunk* chunk) const;
+  void run_chunk(const TeacherLogits& teacher, bool learn, PredictorActivations* activations, Chunk* chunk) const;
   /// Sums the chunks' gradients into the first one's; returns the norm.
   double sum_gradients();
 

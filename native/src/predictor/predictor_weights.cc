@@ -10,7 +10,7 @@
 namespace sida {
 namespace {
 
-constexpr size_t kMaxWidth = 1 << 16;
+constexpr size_t kMaxInputs = 1 << 16;
 constexpr size_t kMaxHidden = 1 << 13;
 constexpr size_t kMaxLayers = 512;
 constexpr size_t kMaxExperts = 65535;
@@ -19,8 +19,8 @@ constexpr size_t kMaxHeads = 1 << 18;  // layers × experts
 void check_range(const char* name, size_t value, size_t most) {
   if (value >= 1 && value <= most) return;
   throw Error("invalid_request",
-              "Expected the predictor's \"" + std::string(name) + "\" to be from 1 to " +
-                  std::to_string(most) + ", found " + std::to_string(value),
+              "Expected the predictor's \"" + std::string(name) + "\" to be from 1 to " + std::to_string(most) +
+                  ", found " + std::to_string(value),
               {{"most", static_cast<double>(most)}, {"found", static_cast<double>(value)}});
 }
 
@@ -32,7 +32,7 @@ double symmetric(std::mt19937_64& random) {
 }  // namespace
 
 void PredictorConfig::check() const {
-  check_range("d_in", d_in, kMaxWidth);
+  check_range("d_in", d_in, kMaxInputs);
   check_range("hidden", hidden, kMaxHidden);
   check_range("layers", layers, kMaxLayers);
   check_range("experts", experts, kMaxExperts);
@@ -46,8 +46,7 @@ void PredictorConfig::check() const {
                       std::to_string(kHeadWidth) + ", found " + std::to_string(hidden),
                   {{"found", static_cast<double>(hidden)}});
     }
-    if (bidirectional)
-      throw Error("invalid_request", "A predictor with blocks has no LSTMs to be bidirectional");
+    if (bidirectional) throw Error("invalid_request", "A predictor with blocks has no LSTMs to be bidirectional");
   }
   if (!bidirectional) return;
   if (causal) {
@@ -85,8 +84,7 @@ PredictorLayout::PredictorLayout(const PredictorConfig& config) : config_(config
   for (size_t layer = 0; layer < kMaxLstmLayers; ++layer) {
     const std::string name = "lstm." + std::to_string(layer);
     for (const char* direction : {".", ".reverse."}) {
-      const bool present =
-          recurrent && layer < config.lstm_layers && (config.bidirectional || direction[1] == '\0');
+      const bool present = recurrent && layer < config.lstm_layers && (config.bidirectional || direction[1] == '\0');
       add(name + direction + "input.weight", {4 * units, h}, present);
       add(name + direction + "hidden.weight", {4 * units, units}, present);
       add(name + direction + "bias", {4 * units}, present);

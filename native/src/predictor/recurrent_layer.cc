@@ -36,9 +36,8 @@ void recurrent_forward(const RecurrentLayer& layer, const RecurrentOrders& order
   }
 }
 
-void recurrent_backward(const RecurrentLayer& layer, const RecurrentOrders& orders,
-                        const RecurrentActivations& act, const float* dy, const RecurrentGradients& gradients,
-                        float* dx, RecurrentScratch* scratch) {
+void recurrent_backward(const RecurrentLayer& layer, const RecurrentOrders& orders, const RecurrentActivations& act,
+                        const float* dy, const RecurrentGradients& gradients, float* dx, RecurrentScratch* scratch) {
   const size_t rows = orders[0].rows();
   const size_t units = layer.directions[0].hidden;
   const size_t width = layer.directions[0].input.k;
@@ -49,8 +48,8 @@ void recurrent_backward(const RecurrentLayer& layer, const RecurrentOrders& orde
   }
   float* inputs = grow(&scratch->inputs, rows * width);
   for (size_t d = 0; d < layer.count; ++d) {
-    lstm_backward(layer.directions[d], orders[d], act.inputs[d].data(), act.lstm[d],
-                  outputs + d * rows * units, gradients[d], inputs, &scratch->lstm);
+    lstm_backward(layer.directions[d], orders[d], act.inputs[d].data(), act.lstm[d], outputs + d * rows * units,
+                  gradients[d], inputs, &scratch->lstm);
     d == 0 ? orders[d].scatter(inputs, width, dx, width) : orders[d].scatter_add(inputs, width, dx, width);
   }
 }

@@ -45,8 +45,7 @@ void recurrent_forward(const RecurrentLayer& layer, const RecurrentOrders& order
                        RecurrentActivations* act, float* y);
 
 /// Adds (+=) to the gradients; overwrites (=) dx (rows, input width), which may be dy (rows, h).
-void recurrent_backward(const RecurrentLayer& layer, const RecurrentOrders& orders,
-                        const RecurrentActivations& act, const float* dy, const RecurrentGradients& gradients,
-                        float* dx, RecurrentScratch* scratch);
+void recurrent_backward(const RecurrentLayer& layer, const RecurrentOrders& orders, const RecurrentActivations& act,
+                        const float* dy, const RecurrentGradients& gradients, float* dx, RecurrentScratch* scratch);
 
 }  // namespace sida

@@ -55,8 +55,7 @@ size_t bytes_of(std::initializer_list<const AlignedFloats*> buffers) {
 }  // namespace
 
 size_t BlockActivations::bytes() const {
-  return bias.bytes() +
-         bytes_of({&input, &attention_normed, &qkv, &attended, &middle, &ffn_normed, &ffn_hidden});
+  return bias.bytes() + bytes_of({&input, &attention_normed, &qkv, &attended, &middle, &ffn_normed, &ffn_hidden});
 }
 
 size_t BlockScratch::bytes() const {
@@ -86,8 +85,8 @@ void rms_norm_backward(const float* x, const float* scale, const float* dy, size
   }
 }
 
-void residual_block_forward(const ResidualBlock& block, std::span<const uint32_t> lengths, bool causal,
-                            float* x, BlockActivations* act, BlockScratch* scratch) {
+void residual_block_forward(const ResidualBlock& block, std::span<const uint32_t> lengths, bool causal, float* x,
+                            BlockActivations* act, BlockScratch* scratch) {
   const size_t h = block.hidden;
   size_t rows = 0;
   size_t longest = 0;
@@ -113,8 +112,8 @@ void residual_block_forward(const ResidualBlock& block, std::span<const uint32_t
   finish(block, rows, x, act);
 }
 
-void residual_block_step(const ResidualBlock& block, std::span<HeadPages* const> pages, float* x,
-                         BlockActivations* act, BlockScratch* scratch) {
+void residual_block_step(const ResidualBlock& block, std::span<HeadPages* const> pages, float* x, BlockActivations* act,
+                         BlockScratch* scratch) {
   const size_t h = block.hidden;
   project(block, pages.size(), x, act);
   float* attended = grow(&act->attended, pages.size() * h);
@@ -123,8 +122,7 @@ void residual_block_step(const ResidualBlock& block, std::span<HeadPages* const>
     const size_t position = pages[s]->length();
     pages[s]->append(qkv + h, qkv + 2 * h);
     reach(block, position + 1, &act->bias);
-    head_attention(*pages[s], act->bias, true, qkv, 3 * h, position, 1, attended + s * h,
-                   &scratch->attention);
+    head_attention(*pages[s], act->bias, true, qkv, 3 * h, position, 1, attended + s * h, &scratch->attention);
   }
   finish(block, pages.size(), x, act);
 }
@@ -139,25 +137,21 @@ void residual_block_backward(const ResidualBlock& block, std::span<const uint32_
   float* narrow = grow(&scratch->narrow, rows * h);
 
   // Feed-forward.
-  add_weight_gradients(dy, h, rows, h, {{act.ffn_hidden.data(), 2 * h, 2 * h, gradients.ffn_down}},
-                       &scratch->product);
+  add_weight_gradients(dy, h, rows, h, {{act.ffn_hidden.data(), 2 * h, 2 * h, gradients.ffn_down}}, &scratch->product);
   multiply(dy, h, rows, block.ffn_down_back, wide, 2 * h, Epilogue::kStore);
   for (size_t i = 0; i < rows * 2 * h; ++i) wide[i] = act.ffn_hidden[i] > 0 ? wide[i] : 0.0f;
-  add_weight_gradients(wide, 2 * h, rows, 2 * h, {{act.ffn_normed.data(), h, h, gradients.ffn_up}},
-                       &scratch->product);
+  add_weight_gradients(wide, 2 * h, rows, 2 * h, {{act.ffn_normed.data(), h, h, gradients.ffn_up}}, &scratch->product);
   add_rows(wide, 2 * h, rows, 2 * h, gradients.ffn_bias);
   multiply(wide, 2 * h, rows, block.ffn_up_back, narrow, h, Epilogue::kStore);
   rms_norm_backward(act.middle.data(), block.ffn_norm.data(), narrow, rows, h, dy, gradients.ffn_norm);
 
   // Attention.
-  add_weight_gradients(dy, h, rows, h, {{act.attended.data(), h, h, gradients.attention_out}},
-                       &scratch->product);
+  add_weight_gradients(dy, h, rows, h, {{act.attended.data(), h, h, gradients.attention_out}}, &scratch->product);
   multiply(dy, h, rows, block.attention_out_back, narrow, h, Epilogue::kStore);
   size_t row = 0;
   for (const size_t length : lengths) {
-    head_attention_backward(act.qkv.data() + row * 3 * h, act.bias, causal, length, block.heads(),
-                            narrow + row * h, wide + row * 3 * h, gradients.position_table,
-                            &scratch->attention);
+    head_attention_backward(act.qkv.data() + row * 3 * h, act.bias, causal, length, block.heads(), narrow + row * h,
+                            wide + row * 3 * h, gradients.position_table, &scratch->attention);
     row += length;
   }
   for (size_t r = 0; r < rows; ++r) {
@@ -166,8 +160,7 @@ void residual_block_backward(const ResidualBlock& block, std::span<const uint32_
   add_weight_gradients(wide, 3 * h, rows, 3 * h, {{act.attention_normed.data(), h, h, gradients.qkv}},
                        &scratch->product);
   multiply(wide, 3 * h, rows, block.qkv_back, narrow, h, Epilogue::kStore);
-  rms_norm_backward(act.input.data(), block.attention_norm.data(), narrow, rows, h, dy,
-                    gradients.attention_norm);
+  rms_norm_backward(act.input.data(), block.attention_norm.data(), narrow, rows, h, dy, gradients.attention_norm);
 }
 
 }  // namespace sida

@@ -26,7 +26,7 @@ struct ResidualBlock {
   PanelMatrix qkv;                    ///< (·, 3h)
   PanelMatrix attention_out;          ///< (·, h)
   PanelMatrix ffn_up;                 ///< (·, 2h)
-  PanelMatrix ffn_down;                ///< (·, h)
+  PanelMatrix ffn_down;               ///< (·, h)
   PanelMatrix qkv_back;
   PanelMatrix attention_out_back;
   PanelMatrix ffn_up_back;
@@ -70,8 +70,8 @@ struct BlockGradients {
 };
 
 /// x (rows, h) becomes y in place.
-void residual_block_forward(const ResidualBlock& block, std::span<const uint32_t> lengths, bool causal,
-                            float* x, BlockActivations* act, BlockScratch* scratch);
+void residual_block_forward(const ResidualBlock& block, std::span<const uint32_t> lengths, bool causal, float* x,
+                            BlockActivations* act, BlockScratch* scratch);
 
 /// Adds (+=) to the gradients; dy (rows, h) becomes dx in place.
 void residual_block_backward(const ResidualBlock& block, std::span<const uint32_t> lengths, bool causal,
@@ -80,7 +80,7 @@ void residual_block_backward(const ResidualBlock& block, std::span<const uint32_
 
 /// Adds one token to each sequence: x (sequences, h) becomes y in place. `pages` hold the earlier tokens and this one
 /// is appended. `act` is scratch space. Gives the bits of a causal pass.
-void residual_block_step(const ResidualBlock& block, std::span<HeadPages* const> pages, float* x,
-                         BlockActivations* act, BlockScratch* scratch);
+void residual_block_step(const ResidualBlock& block, std::span<HeadPages* const> pages, float* x, BlockActivations* act,
+                         BlockScratch* scratch);
 
 }  // namespace sida

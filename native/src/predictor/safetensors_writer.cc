@@ -63,8 +63,8 @@ std::string safetensors_bytes(std::span<const SafetensorsTensor> tensors) {
   for (const SafetensorsTensor& tensor : tensors) {
     const uint64_t end = offset + tensor.elements() * sizeof(float);
     header += (header.size() > 1 ? ",\"" : "\"") + tensor.name + R"(":{"dtype":"F32","shape":)" +
-              shape_json(tensor.shape) + R"(,"data_offsets":[)" + std::to_string(offset) + "," +
-              std::to_string(end) + "]}";
+              shape_json(tensor.shape) + R"(,"data_offsets":[)" + std::to_string(offset) + "," + std::to_string(end) +
+              "]}";
     offset = end;
   }
   header += "}";

@@ -13,12 +13,11 @@ namespace {
 float score_scale(size_t hidden) { return 1.0f / std::sqrt(static_cast<float>(hidden)); }
 
 // On entry weights (keys) are the products. out (h) = y[row] + weights · y, where zero weights are skipped.
-void attend(const float* y, size_t row, size_t keys, size_t hidden, WeightFunction form, float* weights,
-            float* out) {
+void attend(const float* y, size_t row, size_t keys, size_t hidden, WeightFunction form, float* weights, float* out) {
   const float scale = score_scale(hidden);
   for (size_t j = 0; j < keys; ++j) weights[j] *= scale;
   form == WeightFunction::kSoftmax ? static_cast<void>(softmax(weights, keys, weights))
-                                     : sparsemax(weights, keys, weights);
+                                   : sparsemax(weights, keys, weights);
   std::copy_n(y + row * hidden, hidden, out);
   const auto axpy = cpu_kernels().axpy;
   for (size_t j = 0; j < keys; ++j) {
@@ -44,8 +43,8 @@ void attend_rows(const float* y, const PanelMatrix& keys, SelfAttentionForm form
 
 }  // namespace
 
-void self_attention_forward(const float* y, size_t tokens, size_t hidden, SelfAttentionForm form,
-                            float* weights, float* out, SelfAttentionScratch* scratch) {
+void self_attention_forward(const float* y, size_t tokens, size_t hidden, SelfAttentionForm form, float* weights,
+                            float* out, SelfAttentionScratch* scratch) {
   if (tokens == 0) return;
   const PanelMatrix keys = pack_transposed(y, tokens, hidden, &scratch->panels);
   attend_rows(y, keys, form, 0, tokens, weights, out);
@@ -61,8 +60,8 @@ void self_attention(const float* y, size_t tokens, size_t hidden, SelfAttentionF
   }
 }
 
-void self_attention_backward(const float* y, const float* weights, const float* dout, size_t tokens,
-                             size_t hidden, WeightFunction form, float* dy, SelfAttentionScratch* scratch) {
+void self_attention_backward(const float* y, const float* weights, const float* dout, size_t tokens, size_t hidden,
+                             WeightFunction form, float* dy, SelfAttentionScratch* scratch) {
   if (tokens == 0) return;
   const float scale = score_scale(hidden);
   const auto axpy = cpu_kernels().axpy;
@@ -75,7 +74,7 @@ void self_attention_backward(const float* y, const float* weights, const float* 
     float* dscore = scores + row * tokens;
     // Keys that a causal row does not see have a weight of zero, and so a slope of zero in both forms.
     form == WeightFunction::kSoftmax ? softmax_backward(p, dscore, tokens, dscore)
-                                       : sparsemax_backward(p, dscore, tokens, dscore);
+                                     : sparsemax_backward(p, dscore, tokens, dscore);
     for (size_t j = 0; j < tokens; ++j) {
       if (p[j] == 0) continue;
       const float d = scale * dscore[j];
@@ -86,8 +85,7 @@ void self_attention_backward(const float* y, const float* weights, const float* 
   }
 }
 
-void self_attention_step(const float* y, const PanelMatrix& panels, WeightFunction form, float* weights,
-                         float* out) {
+void self_attention_step(const float* y, const PanelMatrix& panels, WeightFunction form, float* weights, float* out) {
   const size_t row = panels.n - 1;
   multiply(y + row * panels.k, panels.k, 1, panels, weights, panels.n, Epilogue::kStore);
   attend(y, row, panels.n, panels.k, form, weights, out);

@@ -24,22 +24,19 @@ void TimeMajorRows::assign(std::span<const uint32_t> lengths, TimeDirection dire
   }
 }
 
-void TimeMajorRows::gather(const float* sequence_major, size_t stride, size_t width,
-                           float* time_major) const {
+void TimeMajorRows::gather(const float* sequence_major, size_t stride, size_t width, float* time_major) const {
   for (size_t row = 0; row < source_.size(); ++row) {
     std::memcpy(time_major + row * width, sequence_major + source_[row] * stride, width * sizeof(float));
   }
 }
 
-void TimeMajorRows::scatter(const float* time_major, size_t width, float* sequence_major,
-                            size_t stride) const {
+void TimeMajorRows::scatter(const float* time_major, size_t width, float* sequence_major, size_t stride) const {
   for (size_t row = 0; row < source_.size(); ++row) {
     std::memcpy(sequence_major + source_[row] * stride, time_major + row * width, width * sizeof(float));
   }
 }
 
-void TimeMajorRows::scatter_add(const float* time_major, size_t width, float* sequence_major,
-                                size_t stride) const {
+void TimeMajorRows::scatter_add(const float* time_major, size_t width, float* sequence_major, size_t stride) const {
   for (size_t row = 0; row < source_.size(); ++row) {
     const float* from = time_major + row * width;
     float* to = sequence_major + source_[row] * stride;

@@ -9,16 +9,16 @@
 #include "checkpoint/safetensors_file.h"
 #include "checkpoint/slot_reader.h"
 #include "core/checkpoint_error.h"
-#include "ops/panels.h"
 #include "predictor/safetensors_writer.h"
+#include "weights/panels.h"
 
 namespace sida {
 namespace {
 
 constexpr uint64_t kChunkBytes = 4 << 20;
 // Limits of a file's shape: token ids are 31 bits, widths are those of a predictor's input.
-constexpr uint64_t kMaxVocab = 1u << 31;
-constexpr uint64_t kMaxWidth = 1 << 16;
+constexpr uint64_t kMaxEmbeddings = 1u << 31;
+constexpr uint64_t kMaxEmbeddingWidth = 1 << 16;
 
 /// The embedding of a model's first stack.
 const DenseTensor& embedding_of(const Pack& pack) {
@@ -78,13 +78,11 @@ TokenEmbedding TokenEmbedding::from_file(const std::string& path) {
         {file.display(), kEmbeddingTensor, "missing", "", "", "is it a token embedding's file?", {}});
   }
   if (found->dtype != Dtype::kF32) {
-    throw checkpoint_error(
-        {file.display(), kEmbeddingTensor, "dtype", "F32", dtype_name(found->dtype), "", {}});
+    throw checkpoint_error({file.display(), kEmbeddingTensor, "dtype", "F32", dtype_name(found->dtype), "", {}});
   }
   const std::vector<uint64_t>& shape = found->shape;
-  if (shape.size() != 2 || shape[0] < 1 || shape[0] > kMaxVocab || shape[1] < 1 || shape[1] > kMaxWidth) {
-    throw checkpoint_error(
-        {file.display(), kEmbeddingTensor, "shape", "(vocab, d_model)", shape_text(shape), "", {}});
+  if (shape.size() != 2 || shape[0] < 1 || shape[0] > kMaxEmbeddings || shape[1] < 1 || shape[1] > kMaxEmbeddingWidth) {
+    throw checkpoint_error({file.display(), kEmbeddingTensor, "shape", "(vocab, d_model)", shape_text(shape), "", {}});
   }
   TokenEmbedding result(shape[0], shape[1]);
   file.file().pread_exact(found->offset, result.values_.data(), found->bytes);

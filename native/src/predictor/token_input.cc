@@ -17,8 +17,8 @@ Error refusal(const std::string& message, double expected, double found) {
 void check_tokens(const char* name, std::span<const int32_t> tokens, size_t vocab) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] >= 0 && static_cast<size_t>(tokens[i]) < vocab) continue;
-    throw refusal("token id " + std::to_string(tokens[i]) + " at position " + std::to_string(i) + " of \"" +
-                      name + "\" is outside the vocabulary of " + std::to_string(vocab),
+    throw refusal("token id " + std::to_string(tokens[i]) + " at position " + std::to_string(i) + " of \"" + name +
+                      "\" is outside the vocabulary of " + std::to_string(vocab),
                   static_cast<double>(vocab), tokens[i]);
   }
 }
@@ -32,8 +32,7 @@ void check_offsets(const char* name, std::span<const int32_t> offsets, size_t se
   const bool ends = offsets.front() == 0 && static_cast<size_t>(offsets.back()) == count;
   if (ends && std::is_sorted(offsets.begin(), offsets.end())) return;
   throw refusal("expected \"" + std::string(name) + "\" to rise from 0 to the " + std::to_string(count) +
-                    " tokens, found " + std::to_string(offsets.front()) + " to " +
-                    std::to_string(offsets.back()),
+                    " tokens, found " + std::to_string(offsets.front()) + " to " + std::to_string(offsets.back()),
                 static_cast<double>(count), offsets.back());
 }
 

@@ -19,9 +19,7 @@ struct TokenInput {
   std::span<const int32_t> context_offsets;  ///< (sequences + 1)
 
   size_t sequences() const { return offsets.size() - 1; }
-  size_t length(size_t sequence) const {
-    return static_cast<size_t>(offsets[sequence + 1] - offsets[sequence]);
-  }
+  size_t length(size_t sequence) const { return static_cast<size_t>(offsets[sequence + 1] - offsets[sequence]); }
   std::span<const int32_t> context(size_t sequence) const;
 
   /// Throws invalid_request, with the numbers.

@@ -2,101 +2,74 @@
 // or f16, with a head of their own or a tied one.
 #include "support/checkpoint_forms.h"
 
-#include <algorithm>
-#include <string>
-#include <vector>
-
-#include "doctest/doctest.h"
-#include "support/checkpoint_directory.h"
-#include "support/test_pack.h"
+#include "support/oracle_cases.h"
 
 namespace {
 
-using namespace sida;
-using namespace sida::testing;
-
-struct Model {
-  std::string name, config;
-  Tensors tensors;
-};
-
-/// A tiny model of each family; gpt-oss's also with experts that are no codes of MXFP4, which are always fused.
-std::vector<Model> models() {
-  std::vector<Model> all{{"switch_transformers", tiny_config(), tiny_tensors()},
-                         {"olmoe", tiny_olmoe_config(), tiny_tensors(tiny_olmoe_config())},
-                         {"nllb-moe", tiny_nllb_config(), tiny_tensors(tiny_nllb_config())}};
-  for (const std::string family :
-       {"mixtral", "qwen2_moe", "qwen3_moe", "gpt_oss", "deepseek_v2", "deepseek_v3", "glm4_moe"}) {
-    const std::string config = tiny_family_config(family);
-    all.push_back({family, config, tiny_tensors(config)});
-    if (family == "gpt_oss") all.push_back({family, config, tiny_tensors(config, true)});
-  }
-  for (Model& model : all) fill_randomly(model.tensors, 7);
-  return all;
-}
-
-std::string packed(const std::string& config, const Tensors& tensors, size_t shards) {
-  const CheckpointDirectory model(config);
-  write_weights(model.path(), tensors, shards);
-  model.open().check_tensors();
-  const TempDir pack;
-  write_pack(model.path(), pack.path());
-  return pack_bytes(pack.path());
-}
-
-/// Checks all forms of the same numbers against the plain one.
-void check_forms(const std::string& config, const Tensors& plain) {
-  const std::string expected = packed(config, plain, 1);
-  for (const bool fused : {false, true}) {
-    CAPTURE(fused);
-    Tensors tensors = plain;
-    // Encoder-decoder models and gpt-oss have one form of their experts.
-    if (fused && !fuse_experts(tensors)) continue;
-    for (const std::string dtype : {"F32", "BF16", "F16"}) {
-      CAPTURE(dtype);
-      Tensors stored = tensors;
-      if (dtype != "F32") narrow(stored, dtype);
-      for (const size_t shards : {1, 3}) {
-        CAPTURE(shards);
-        CHECK(packed(config, stored, shards) == expected);
-      }
+/// Checks that all forms of the same numbers pack to the same bits.
+void check_forms(const std::string& config, const std::vector<Tensors>& forms) {
+  const std::string expected = packed_bytes(config, forms[0]);
+  for (const auto& [form, dtype, shards] :
+       grid(first_numbers(forms.size()), std::vector<std::string>{"F32", "BF16", "F16"}, Sizes{1, 3})) {
+    CASE(form, dtype, shards);
+    Tensors tensors = forms[form];
+    for (BuiltTensor& tensor : tensors) {
+      if (dtype != "F32") narrow(tensor, dtype);
     }
+    CHECK(packed_bytes(config, tensors, kF32Format, shards) == expected);
   }
 }
 
-Tensors without_head(Tensors tensors) {
-  std::erase_if(tensors, [](const BuiltTensor& tensor) { return tensor.name == "lm_head.weight"; });
-  return tensors;
-}
-
-Tensors with_head(Tensors tensors) {
-  tensors = without_head(std::move(tensors));
-  const auto embedding = std::find_if(tensors.begin(), tensors.end(), [](const BuiltTensor& tensor) {
-    return tensor.name == "shared.weight" || tensor.name == "model.embed_tokens.weight";
-  });
-  REQUIRE(embedding != tensors.end());
-  Tensors head{{"lm_head.weight", "F32", embedding->shape, embedding->data}};
+void check_family(const std::string& family, bool transposed) {
+  CASE(family, transposed);
+  // Encoder-decoder models and gpt-oss have one form of their experts.
+  const bool fusible = family != "switch_transformers" && family != "nllb-moe" && family != "gpt_oss";
+  const std::string usual = tiny_family_config(family);
+  std::vector<Tensors> forms{tiny_tensors(usual, fusible || transposed)};
+  fill_randomly(forms[0], 7);
+  if (fusible) forms.push_back(unfused(tiny_tensors(usual), forms[0]));
+  const auto config = [&](const char* tied) {
+    return tiny_family_config(family, std::string(R"("tie_word_embeddings":)") + tied);
+  };
+  for (Tensors& tensors : forms) tensors = without(tensors, "lm_head.weight");
+  check_forms(config("true"), forms);
+  if (family == "nllb-moe") return;  // always tied
+  const BuiltTensor& embedding =
+      tensor_named(forms[0], family == "switch_transformers" ? "shared.weight" : "model.embed_tokens.weight");
+  Tensors head{{"lm_head.weight", "F32", embedding.shape, embedding.data}};
   fill_randomly(head, 8);
-  tensors.push_back(head[0]);
-  return tensors;
+  for (Tensors& tensors : forms) tensors.push_back(head[0]);
+  check_forms(config("false"), forms);
 }
 
 TEST_CASE("checkpoint forms: every family packs to the same bits from every form of the same numbers") {
-  for (const Model& model : models()) {
-    CAPTURE(model.name);
-    check_forms(with_fields(model.config, R"("tie_word_embeddings":true)"), without_head(model.tensors));
-    // The head of nllb-moe is always tied.
-    if (model.name == "nllb-moe") continue;
-    check_forms(with_fields(model.config, R"("tie_word_embeddings":false)"), with_head(model.tensors));
-  }
+  for (const char* family : kFamilies) check_family(family, false);
+  // Experts that are no codes of MXFP4.
+  check_family("gpt_oss", true);
 }
 
-TEST_CASE("checkpoint forms: the experts of eight families may be fused") {
-  for (const Model& model : models()) {
-    CAPTURE(model.name);
-    Tensors tensors = model.tensors;
-    const bool own = model.name == "switch_transformers" || model.name == "nllb-moe" || model.name == "gpt_oss";
-    CHECK(fuse_experts(tensors) != own);
+TEST_CASE("checkpoint forms: a tied head gives the logits of an embedding that is there twice") {
+  for (const char* name : kDecoderFixtures) {
+    CASE(name);
+    const std::string directory = fixture(name), config = read_text_file(directory + "/config.json");
+    const auto logits_of = [&](const std::string& own_config, const Tensors& tensors) {
+      const CheckpointDirectory model(own_config);
+      model.write_tensors(tensors);
+      const TempDir pack;
+      write_pack(model.path(), pack.path());
+      Engine engine(options_for(pack.path(), {64, 64, 2}, 0.5));
+      return feed(engine, 1, Cases(directory).tokens("c2.input_ids")).logits;
+    };
+    const Tensors tensors = read_tensors(directory);
+    Tensors twice = tensors;
+    tensor_named(twice, "lm_head.weight").data = tensor_named(twice, "model.embed_tokens.weight").data;
+    const std::string untied = "\"tie_word_embeddings\": false";
+    std::string tied_config = config;
+    REQUIRE(config.find(untied) != std::string::npos);
+    tied_config.replace(config.find(untied), untied.size(), "\"tie_word_embeddings\": true");
+    const std::vector<float> expected = logits_of(config, twice);
+    CHECK(same_bits(logits_of(tied_config, without(tensors, "lm_head.weight")), expected));
+    CHECK_FALSE(same_bits(logits_of(config, tensors), expected));
   }
 }
 

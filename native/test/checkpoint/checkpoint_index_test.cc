@@ -3,18 +3,9 @@
 
 #include <sys/stat.h>
 
-#include <filesystem>
-#include <string>
-#include <vector>
-
-#include "doctest/doctest.h"
 #include "support/checkpoint_directory.h"
-#include "support/error_checks.h"
 
 namespace {
-
-using namespace sida;
-using namespace sida::testing;
 
 namespace fs = std::filesystem;
 
@@ -44,9 +35,9 @@ TEST_CASE("checkpoint: shards are opened through their index") {
   model.write_index(map, "{\"total_size\":" + total + ".0}");
   CHECK_NOTHROW(model.open());
   model.write_index(map, "{\"total_size\":7}");
-  check_has(error_of([&] { model.open(); }), {"total_size", "expected " + total, "found 7"});
+  check_error([&] { model.open(); }, {"total_size", "expected " + total, "found 7"});
   model.write_index(map, "{\"total_size\":\"7\"}");
-  check_has(error_of([&] { model.open(); }), {"total_size", "found \"7\""});
+  check_error([&] { model.open(); }, {"total_size", "found \"7\""});
 }
 
 TEST_CASE("checkpoint: an index that contradicts its shards is refused") {
@@ -87,16 +78,16 @@ TEST_CASE("checkpoint: an index that contradicts its shards is refused") {
   fs::create_symlink("nothing", model.at("dangling.safetensors"));
   fs::create_symlink("s1.safetensors", model.at("same.safetensors"));
   for (const Row& row : rows) {
-    CAPTURE(row.what);
+    CASE(row.what);
     model.write_index(row.map);
-    check_has(error_of([&] { model.open(); }), row.parts);
+    check_error([&] { model.open(); }, row.parts);
   }
   fs::create_directory(model.at("d.safetensors"));
   model.write_index(R"("a":"d.safetensors")");
-  check_has(error_of([&] { model.open(); }), {"d.safetensors", "a regular file", "a directory"});
+  check_error([&] { model.open(); }, {"d.safetensors", "a regular file", "a directory"});
   REQUIRE(::mkfifo(model.at("f.safetensors").c_str(), 0600) == 0);
   model.write_index(R"("a":"f.safetensors")");
-  check_has(error_of([&] { model.open(); }), {"f.safetensors", "a regular file"});
+  check_error([&] { model.open(); }, {"f.safetensors", "a regular file"});
   for (const char* text : {"[]", "{}", "{\"weight_map\":[]}", "{\"weight_map\":"}) {
     model.write("model.safetensors.index.json", text);
     error_of([&] { model.open(); });
@@ -104,9 +95,9 @@ TEST_CASE("checkpoint: an index that contradicts its shards is refused") {
   std::string many = "\"0\":\"s\"";
   for (int i = 1; i < 2'000'000; ++i) many += ",\"" + std::to_string(i) + "\":\"s\"";
   model.write_index(many);
-  check_has(error_of([&] { model.open(); }), {"at most 41943040 bytes of values"});
+  check_error([&] { model.open(); }, {"at most 41943040 bytes of values"});
   model.write("model.safetensors.index.json", std::string(65 << 20, ' '));
-  check_has(error_of([&] { model.open(); }), {"at most 67108864 bytes", "found 68157440"});
+  check_error([&] { model.open(); }, {"at most 67108864 bytes", "found 68157440"});
   model.write_index(a);
   CHECK_NOTHROW(model.open());
 }
@@ -124,7 +115,7 @@ TEST_CASE("checkpoint: links of the Hugging Face cache are followed, others are 
   fs::remove(snapshot + "/config.json");
   write_file(cache.path() + "/config.json", tiny_config());
   fs::create_symlink("../../config.json", snapshot + "/config.json");
-  check_has(error_of([&] { Checkpoint::open(snapshot); }), {"link out"});
+  check_error([&] { Checkpoint::open(snapshot); }, {"link out"});
 }
 
 }  // namespace

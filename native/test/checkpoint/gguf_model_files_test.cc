@@ -1,24 +1,11 @@
 // Models in GGUF files: configs from metadata, split files, and what is refused by name.
 #include "checkpoint/gguf_model_files.h"
 
-#include <string>
-#include <vector>
-
 #include "checkpoint/checkpoint.h"
-#include "doctest/doctest.h"
-#include "support/error_checks.h"
 #include "support/gguf_builder.h"
-#include "support/repo_paths.h"
 #include "support/safetensors_builder.h"
 
-namespace sida {
 namespace {
-
-using testing::check_has;
-using testing::error_of;
-using testing::GgufBuilder;
-using testing::TempDir;
-using testing::write_file;
 
 constexpr uint64_t kWidth = 8, kHidden = 4, kVocab = 6, kExperts = 2;
 
@@ -34,14 +21,15 @@ GgufBuilder model(const std::string& architecture, const std::string& width_key,
   file.u32("tokenizer.ggml.eos_token_id", 2);
   file.zeros("token_embd.weight", {kWidth, kVocab}).zeros("output.weight", {kWidth, kVocab});
   file.zeros("output_norm.weight", {kWidth});
-  for (const char* name : {"attn_norm", "ffn_norm"}) file.zeros(std::string("blk.0.") + name + ".weight", {kWidth});
-  for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output"}) {
-    file.zeros(std::string("blk.0.") + name + ".weight", {kWidth, kWidth});
-  }
-  file.zeros("blk.0.ffn_gate_inp.weight", {kWidth, kExperts});
-  file.zeros("blk.0.ffn_gate_exps.weight", {kWidth, kHidden, kExperts});
-  file.zeros("blk.0.ffn_up_exps.weight", {kWidth, kHidden, kExperts});
-  return file.zeros("blk.0.ffn_down_exps.weight", {kHidden, kWidth, kExperts});
+  const auto add = [&](const std::string& name, const std::vector<uint64_t>& shape) {
+    file.zeros("blk.0." + name + ".weight", shape);
+  };
+  for (const char* name : {"attn_norm", "ffn_norm"}) add(name, {kWidth});
+  for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output"}) add(name, {kWidth, kWidth});
+  add("ffn_gate_inp", {kWidth, kExperts});
+  for (const char* name : {"ffn_gate_exps", "ffn_up_exps"}) add(name, {kWidth, kHidden, kExperts});
+  add("ffn_down_exps", {kHidden, kWidth, kExperts});
+  return file;
 }
 
 GgufBuilder olmoe(const std::string& width_key = "feed_forward_length", uint32_t heads = 2) {
@@ -57,8 +45,15 @@ Checkpoint open(const GgufBuilder& file) {
   return checkpoint;
 }
 
-std::string refused(const GgufBuilder& file) {
-  return error_of([&] { open(file); });
+void check_refused(const GgufBuilder& file, const std::vector<std::string>& parts) {
+  check_error([&] { open(file); }, parts);
+}
+
+/// A model of OLMoE that `change` changed.
+void check_refused(const std::function<void(GgufBuilder&)>& change, const std::vector<std::string>& parts) {
+  GgufBuilder file = olmoe();
+  change(file);
+  check_refused(file, parts);
 }
 
 void drop(GgufBuilder& file, const std::string& name) {
@@ -78,38 +73,22 @@ TEST_CASE("gguf models: sizes, tokens and tied heads follow from metadata and te
 
 TEST_CASE("gguf models: experts may have a width of their own, or that of the feed-forward network") {
   for (const char* key : {"feed_forward_length", "expert_feed_forward_length"}) {
-    CAPTURE(std::string(key));
+    CASE(key);
     for (const Checkpoint& checkpoint : {open(olmoe(key)), open(model("llama", key))}) {
       CHECK(checkpoint.spec().last().layers[0].moe()->expert.width == kHidden);
     }
   }
   GgufBuilder both = model("llama", "expert_feed_forward_length");
   CHECK(open(both.u32("llama.feed_forward_length", 7)).spec().last().layers[0].moe()->expert.width == kHidden);
-  check_has(refused(olmoe("other_length")), {"metadata \"olmoe.feed_forward_length\"", "found none"});
+  check_refused(olmoe("other_length"), {"metadata \"olmoe.feed_forward_length\"", "found none"});
 }
 
 TEST_CASE("gguf models: the width of a shared expert is that of its tensor, if that is a matrix") {
   for (const std::vector<uint64_t>& shape : {std::vector<uint64_t>{}, {kWidth}, {1, 1, 1}}) {
     GgufBuilder file = model("qwen2moe", "expert_feed_forward_length");
     file.u32("qwen2moe.feed_forward_length", 7).zeros("blk.0.ffn_gate_shexp.weight", shape);
-    check_has(refused(file), {"metadata \"qwen2moe.expert_shared_feed_forward_length\"", "found none"});
+    check_refused(file, {"metadata \"qwen2moe.expert_shared_feed_forward_length\"", "found none"});
   }
-}
-
-TEST_CASE("gguf models: errors about sizes name the file and its keys") {
-  const std::string heads = refused(olmoe("feed_forward_length", 3));
-  check_has(heads, {"/m.gguf: metadata \"olmoe.attention.head_count\": expected heads", "found 3"});
-  CHECK(heads.find("config.json") == std::string::npos);
-  GgufBuilder ends = olmoe();
-  check_has(refused(ends.u32("tokenizer.ggml.eot_token_id", kVocab)),
-            {"/m.gguf: an end token of the metadata: expected", "0 to 5", "found 6"});
-  GgufBuilder pad = olmoe();
-  check_has(refused(pad.u32("tokenizer.ggml.padding_token_id", kVocab)),
-            {"metadata \"tokenizer.ggml.padding_token_id\"", "0 to 5", "found 6"});
-  GgufBuilder theta = olmoe();
-  check_has(refused(theta.f32("olmoe.rope.freq_base", 0.5f)), {"metadata \"olmoe.rope.freq_base\"", "found 0.5"});
-  GgufBuilder other = olmoe();
-  check_has(refused(other.zeros("blk.7.attn_q.weight", {2})), {"not of the model in the metadata"});
 }
 
 TEST_CASE("gguf models: tokens end a generation by their keys and by texts that models use for it") {
@@ -122,50 +101,53 @@ TEST_CASE("gguf models: tokens end a generation by their keys and by texts that 
   CHECK(open(messages).spec().tokens.end == std::vector<int32_t>{2, 1});
 }
 
-TEST_CASE("gguf models: what is missing or not supported is refused by its key") {
-  const auto with = [](auto change) {
-    GgufBuilder file = olmoe();
-    change(file);
-    return refused(file);
-  };
-  check_has(refused(GgufBuilder().u32("k", 1)), {"\"general.architecture\"", "none"});
-  check_has(refused(GgufBuilder().text("general.architecture", "mamba")), {"\"olmoe\" or \"llama\"", "\"mamba\""});
-  check_has(refused(GgufBuilder().text("general.architecture", "olmoe")), {"token_embd.weight"});
-  check_has(with([](auto& f) { f.text("olmoe.rope.scaling.type", "longrope"); }),
-            {"olmoe.rope.scaling.type", "\"longrope\""});
-  check_has(with([](auto& f) { f.u32("olmoe.rope.dimension_count", 2); }), {"olmoe.rope.dimension_count", "found 2"});
-  check_has(with([](auto& f) { f.u32("olmoe.attention.value_length", 2); }), {"olmoe.attention.value_length"});
-  check_has(with([](auto& f) { f.text("olmoe.attention.head_count_kv", "2"); }),
-            {"olmoe.attention.head_count_kv", "a whole number", "\"2\""});
-  check_has(with([](auto& f) { f.zeros("rope_freqs.weight", {2}); }), {"rope_freqs.weight", "not supported"});
-  check_has(with([](auto& f) { f.zeros("blk.0.other.weight", {2}); }), {"blk.0.other.weight", "not of the model"});
-  check_has(with([](auto& f) { f.zeros("output.bias", {kVocab}); }), {"output.bias", "not of the model"});
-  check_has(with([](auto& f) { drop(f, "blk.0.attn_q.weight"); }), {"blk.0.attn_q.weight", "missing tensor"});
-  check_has(with([](auto& f) { f.tensors[0].dimensions = {4, 2 * kVocab}; }), {"token_embd.weight", "shape"});
+TEST_CASE("gguf models: what is missing, wrong or not supported is refused by its file and key") {
+  using File = GgufBuilder&;
+  const std::string heads = error_of([] { open(olmoe("feed_forward_length", 3)); });
+  check_has(heads, {"/m.gguf: metadata \"olmoe.attention.head_count\": expected heads", "found 3"});
+  CHECK(heads.find("config.json") == std::string::npos);
+  check_refused(GgufBuilder().u32("k", 1), {"\"general.architecture\"", "none"});
+  check_refused(GgufBuilder().text("general.architecture", "mamba"), {"\"olmoe\" or \"llama\"", "\"mamba\""});
+  check_refused(GgufBuilder().text("general.architecture", "olmoe"), {"token_embd.weight"});
+  check_refused([](File f) { f.u32("tokenizer.ggml.eot_token_id", kVocab); },
+                {"/m.gguf: an end token of the metadata: expected", "0 to 5", "found 6"});
+  check_refused([](File f) { f.u32("tokenizer.ggml.padding_token_id", kVocab); },
+                {"metadata \"tokenizer.ggml.padding_token_id\"", "0 to 5", "found 6"});
+  check_refused([](File f) { f.f32("olmoe.rope.freq_base", 0.5f); },
+                {"metadata \"olmoe.rope.freq_base\"", "found 0.5"});
+  check_refused([](File f) { f.zeros("blk.7.attn_q.weight", {2}); }, {"not of the model in the metadata"});
+  check_refused([](File f) { f.text("olmoe.rope.scaling.type", "longrope"); },
+                {"olmoe.rope.scaling.type", "\"longrope\""});
+  check_refused([](File f) { f.u32("olmoe.rope.dimension_count", 2); }, {"olmoe.rope.dimension_count", "found 2"});
+  check_refused([](File f) { f.u32("olmoe.attention.value_length", 2); }, {"olmoe.attention.value_length"});
+  check_refused([](File f) { f.text("olmoe.attention.head_count_kv", "2"); },
+                {"olmoe.attention.head_count_kv", "a whole number", "\"2\""});
+  check_refused([](File f) { f.zeros("rope_freqs.weight", {2}); }, {"rope_freqs.weight", "not supported"});
+  check_refused([](File f) { f.zeros("blk.0.other.weight", {2}); }, {"blk.0.other.weight", "not of the model"});
+  check_refused([](File f) { f.zeros("output.bias", {kVocab}); }, {"output.bias", "not of the model"});
+  check_refused([](File f) { drop(f, "blk.0.attn_q.weight"); }, {"blk.0.attn_q.weight", "missing tensor"});
+  check_refused([](File f) { f.tensors[0].dimensions = {4, 2 * kVocab}; }, {"token_embd.weight", "shape"});
 }
 
 TEST_CASE("gguf models: scaled positions that no config can say are refused by their keys") {
-  const auto scaled = [](const char* type, const char* key, float value) {
+  const auto scaled = [](const char* type, const char* key, float value, bool with_factor = false) {
     GgufBuilder file = olmoe();
-    file.text("olmoe.rope.scaling.type", type);
-    return file.f32(std::string("olmoe.rope.") + key, value);
+    file.text("olmoe.rope.scaling.type", type).f32(std::string("olmoe.rope.") + key, value);
+    return with_factor ? file.f32("olmoe.rope.scaling.factor", 4) : file;
   };
-  check_has(refused(scaled("yarn", "freq_base", 500)), {"metadata \"olmoe.rope.scaling.factor\"", "YaRN", "found none"});
-  check_has(refused(scaled("yarn", "scaling.factor", 0)), {"olmoe.rope.scaling.factor", "found 0"});
-  check_has(refused(scaled("yarn", "scaling.factor", 0.5f)), {"metadata \"olmoe.rope.scaling.factor\"", "found 0.5"});
-  const auto with_factor = [&](const char* type, const char* key, float value) {
-    return scaled(type, key, value).f32("olmoe.rope.scaling.factor", 4);
-  };
+  check_refused(scaled("yarn", "freq_base", 500), {"metadata \"olmoe.rope.scaling.factor\"", "YaRN", "found none"});
+  check_refused(scaled("yarn", "scaling.factor", 0), {"olmoe.rope.scaling.factor", "found 0"});
+  check_refused(scaled("yarn", "scaling.factor", 0.5f), {"metadata \"olmoe.rope.scaling.factor\"", "found 0.5"});
   const char *attention = "scaling.attn_factor", *ramp = "scaling.yarn_ext_factor";
   for (const char* type : {"none", "linear", "yarn"}) {
-    CAPTURE(std::string(type));
-    check_has(refused(with_factor(type, attention, 0.5f)),
-              {"metadata \"olmoe.rope.scaling.attn_factor\"", "expected 1, found 0.5", "not supported"});
-    check_has(refused(with_factor(type, ramp, 0.25f)),
-              {"metadata \"olmoe.rope.scaling.yarn_ext_factor\"", "found 0.25", "not supported"});
-    CHECK_NOTHROW(open(with_factor(type, attention, 1)));
-    CHECK_NOTHROW(open(with_factor(type, ramp, type == std::string("yarn") ? 1 : 0)));
-    CHECK_NOTHROW(open(with_factor(type, ramp, -1)));
+    CASE(type);
+    check_refused(scaled(type, attention, 0.5f, true),
+                  {"metadata \"olmoe.rope.scaling.attn_factor\"", "expected 1, found 0.5", "not supported"});
+    check_refused(scaled(type, ramp, 0.25f, true),
+                  {"metadata \"olmoe.rope.scaling.yarn_ext_factor\"", "found 0.25", "not supported"});
+    CHECK_NOTHROW(open(scaled(type, attention, 1, true)));
+    CHECK_NOTHROW(open(scaled(type, ramp, type == std::string("yarn") ? 1 : 0, true)));
+    CHECK_NOTHROW(open(scaled(type, ramp, -1, true)));
   }
 }
 
@@ -187,49 +169,41 @@ std::vector<GgufBuilder> split(const GgufBuilder& file, size_t first) {
   const auto count = static_cast<uint32_t>(file.tensors.size());
   uint16_t number = 0;
   for (GgufBuilder* part : {&head, &rest}) {
-    part->raw("split.no", 2, testing::bytes_of(number++)).raw("split.count", 2, testing::bytes_of<uint16_t>(2));
-    part->raw("split.tensors.count", 5, testing::bytes_of(count));
+    part->raw("split.no", 2, bytes_of(number++)).raw("split.count", 2, bytes_of<uint16_t>(2));
+    part->raw("split.tensors.count", 5, bytes_of(count));
   }
   return {head, rest};
 }
 
-std::string part_name(const TempDir& directory, int number) {
-  return directory.path() + "/m-0000" + std::to_string(number) + "-of-00002.gguf";
-}
-
-TEST_CASE("gguf models: any part of a split model names all of them") {
+TEST_CASE(
+    "gguf models: any part of a split model names all; parts missing, of others or under other names are refused") {
   const std::vector<GgufBuilder> parts = split(olmoe(), 4);
   const TempDir directory;
-  for (int i = 1; i <= 2; ++i) write_file(part_name(directory, i), parts[i - 1].build());
-  for (int i = 1; i <= 2; ++i) {
-    const Checkpoint checkpoint = Checkpoint::open(part_name(directory, i));
+  const auto put = [&](const std::string& name, GgufBuilder file) {
+    write_file(directory.path() + "/" + name, file.build());
+    return directory.path() + "/" + name;
+  };
+  const std::string first = "m-00001-of-00002.gguf", second = "m-00002-of-00002.gguf";
+  const std::string whole = put(first, parts[0]);
+  const auto check = [&](const std::vector<std::string>& words) {
+    check_error([&] { Checkpoint::open(whole); }, words);
+  };
+  check({second, "missing file"});
+  for (const std::string& path : {put(second, parts[1]), whole}) {
+    const Checkpoint checkpoint = Checkpoint::open(path);
     checkpoint.check_tensors();
     CHECK(checkpoint.files().size() == 2);
   }
-}
-
-TEST_CASE("gguf models: parts that are missing, of other models or under other names are refused") {
-  const std::vector<GgufBuilder> parts = split(olmoe(), 4);
-  const TempDir directory;
-  const auto opened = [&] { return error_of([&] { Checkpoint::open(part_name(directory, 1)); }); };
-  write_file(part_name(directory, 1), parts[0].build());
-  check_has(opened(), {"m-00002-of-00002.gguf", "missing file"});
-  write_file(part_name(directory, 2), parts[0].build());
-  check_has(opened(), {"\"split.no\"", "expected 1, found 0"});
-  write_file(part_name(directory, 2), olmoe().build());
-  check_has(opened(), {"\"split.no\"", "found none"});
-  GgufBuilder other = parts[1];
-  write_file(part_name(directory, 2), other.text("general.architecture", "llama").build());
-  check_has(opened(), {"general.architecture", "different models"});
-  GgufBuilder more = parts[1];
-  write_file(part_name(directory, 2), more.zeros("blk.0.attn_q.bias", {kWidth}).build());
-  check_has(opened(), {"\"split.tensors.count\""});
-  write_file(directory.path() + "/m.gguf", parts[0].build());
-  check_has(error_of([&] { Checkpoint::open(directory.path() + "/m.gguf"); }),
-            {"name of a part", "-00001-of-00002.gguf"});
-  write_file(directory.path() + "/m-00003-of-00002.gguf", parts[0].build());
-  check_has(error_of([&] { Checkpoint::open(directory.path() + "/m-00003-of-00002.gguf"); }), {"found 3 of 2"});
+  put(second, parts[0]);
+  check({"\"split.no\"", "expected 1, found 0"});
+  put(second, olmoe());
+  check({"\"split.no\"", "found none"});
+  put(second, GgufBuilder(parts[1]).text("general.architecture", "llama"));
+  check({"general.architecture", "different models"});
+  put(second, GgufBuilder(parts[1]).zeros("blk.0.attn_q.bias", {kWidth}));
+  check({"\"split.tensors.count\""});
+  check_error([&] { Checkpoint::open(put("m.gguf", parts[0])); }, {"name of a part", "-00001-of-00002.gguf"});
+  check_error([&] { Checkpoint::open(put("m-00003-of-00002.gguf", parts[0])); }, {"found 3 of 2"});
 }
 
 }  // namespace
-}  // namespace sida

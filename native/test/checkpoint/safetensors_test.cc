@@ -2,20 +2,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <string>
-#include <vector>
-
 #include "checkpoint/safetensors_file.h"
 #include "core/checkpoint_error.h"
-#include "doctest/doctest.h"
-#include "support/error_checks.h"
 #include "support/safetensors_files.h"
 
 namespace {
-
-using namespace sida;
-using namespace sida::testing;
 
 TEST_CASE("safetensors: accepts sound files") {
   struct Good {
@@ -39,12 +30,11 @@ TEST_CASE("safetensors: accepts sound files") {
       {"trailing blanks", with_header("{}      ", ""), 0},
       {"sub-byte of whole bytes", one_tensor("F4", "[4]", "[0,2]", 2), 1},
       {"huge metadata", with_metadata("{\"a\":\"" + std::string(3'000'000, 'm') + "\"}"), 1},
-      {"a name that looks like a path", with_header("{\"/../x\":" + entry("U8", "[1]", "[0,1]") + "}", "x"),
-       1},
+      {"a name that looks like a path", with_header("{\"/../x\":" + entry("U8", "[1]", "[0,1]") + "}", "x"), 1},
       {"the empty name", with_header("{\"\":" + entry("U8", "[1]", "[0,1]") + "}", "x"), 1},
   };
   for (const Good& good : rows) {
-    CAPTURE(good.what);
+    CASE(good.what);
     const OpenFile file(good.bytes);
     CHECK(file.open().tensors().size() == good.tensors);
   }
@@ -88,7 +78,7 @@ TEST_CASE("safetensors: a shape of 49 million dimensions is refused where it bec
   for (size_t i = 1; i < shape.size(); i += 2) shape[i] = ',';
   shape.back() = ']';
   const OpenFile file(with_header("{\"t\":{\"dtype\":\"F32\",\"shape\":[" + shape + "}}", ""));
-  check_has(error_of([&] { file.open(); }), {"at most 16777216 bytes of values", "in \"t\""});
+  check_error([&] { file.open(); }, {"at most 16777216 bytes of values", "in \"t\""});
 }
 
 TEST_CASE("safetensors: as many tensors as a header may hold are read, and no more") {
@@ -104,8 +94,8 @@ TEST_CASE("safetensors: as many tensors as a header may hold are read, and no mo
   constexpr size_t kMax = kMaxHeaderObjects - 2;
   CHECK(OpenFile(tensors(kMax)).open().tensors().size() == kMax);
   const OpenFile more(tensors(kMax + 1));
-  check_has(error_of([&] { more.open(); }, "checkpoint_invalid"),
-            {"m.safetensors", "too many tensors", "at most 262144", "more"});
+  check_error([&] { more.open(); }, {"m.safetensors", "too many tensors", "at most 262144", "more"},
+              "checkpoint_invalid");
 }
 
 TEST_CASE("safetensors: names are bounded, each and together") {
@@ -127,14 +117,14 @@ TEST_CASE("safetensors: names are bounded, each and together") {
 TEST_CASE("safetensors: only regular files are opened, without blocking") {
   const TempDir directory;
   REQUIRE(::mkdir((directory.path() + "/folder").c_str(), 0700) == 0);
-  check_has(error_of([&] { SafetensorsFile::open(directory.path() + "/folder"); }, "checkpoint_invalid"),
-            {"folder", "regular file", "a directory"});
+  check_error([&] { SafetensorsFile::open(directory.path() + "/folder"); }, {"folder", "regular file", "a directory"},
+              "checkpoint_invalid");
   const std::string fifo = directory.path() + "/fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
-  check_has(error_of([&] { SafetensorsFile::open(fifo); }, "checkpoint_invalid"), {"fifo", "a FIFO"});
-  check_has(error_of([&] { SafetensorsFile::open("/dev/zero"); }, "checkpoint_invalid"), {"zero", "a device"});
-  check_has(error_of([&] { SafetensorsFile::open(directory.path() + "/none"); }, "checkpoint_invalid"),
-            {"none", "missing file"});
+  check_error([&] { SafetensorsFile::open(fifo); }, {"fifo", "a FIFO"}, "checkpoint_invalid");
+  check_error([&] { SafetensorsFile::open("/dev/zero"); }, {"zero", "a device"}, "checkpoint_invalid");
+  check_error([&] { SafetensorsFile::open(directory.path() + "/none"); }, {"none", "missing file"},
+              "checkpoint_invalid");
   error_of([&] { SafetensorsFile::open(std::string("/dev/null\0x", 11)); }, "checkpoint_invalid");
 }
 

@@ -1,17 +1,10 @@
+// Numbers of files: types, their rounding, and the numbers of GGUF's blocks against the public decoder.
 #include "core/dtype.h"
 
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <string>
-
-#include "core/error.h"
-#include "core/sha256.h"
-#include "doctest/doctest.h"
+#include "core/ggml_blocks.h"
+#include "support/gguf_cases.h"
 
 namespace {
-
-using namespace sida;
 
 uint32_t bits(float value) { return std::bit_cast<uint32_t>(value); }
 
@@ -27,15 +20,19 @@ TEST_CASE("dtype: every name is read back") {
   CHECK(dtype_bits(Dtype::kBF16) == 16);
 }
 
+std::vector<uint16_t> all_halves() {
+  std::vector<uint16_t> all(65536);
+  std::iota(all.begin(), all.end(), uint16_t{0});
+  return all;
+}
+
 TEST_CASE("dtype: bf16 round-trips all 65,536 values and keeps NaN") {
-  for (uint32_t i = 0; i < 65536; ++i) {
-    const auto half = static_cast<uint16_t>(i);
+  std::vector<float> values(65536);
+  bf16_to_f32(all_halves().data(), values.size(), values.data());
+  for (const uint16_t half : all_halves()) {
     const float value = bf16_to_f32(half);
-    if (std::isnan(value)) {
-      CHECK(std::isnan(bf16_to_f32(f32_to_bf16(value))));
-    } else if (f32_to_bf16(value) != half) {
-      FAIL("bf16 ", i, " came back as ", f32_to_bf16(value));
-    }
+    REQUIRE(bits(value) == bits(values[half]));
+    REQUIRE((std::isnan(value) ? std::isnan(bf16_to_f32(f32_to_bf16(value))) : f32_to_bf16(value) == half));
   }
 }
 
@@ -50,59 +47,62 @@ TEST_CASE("dtype: f32 to bf16 rounds to nearest even") {
   CHECK((f32_to_bf16(std::bit_cast<float>(0xff800001u)) & 0x7fff) > 0x7f80);
 }
 
-TEST_CASE("dtype: f16 to f32 matches arithmetic for all 65,536 values") {
-  for (uint32_t i = 0; i < 65536; ++i) {
-    const uint32_t exponent = i >> 10 & 31;
-    const double mantissa = i & 0x3ff;
-    double expected = exponent == 0 ? std::ldexp(mantissa, -24)
-                                    : std::ldexp(mantissa + 1024, static_cast<int>(exponent) - 25);
-    if (exponent == 31) {
-      expected =
-          mantissa == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
-    }
-    if ((i & 0x8000) != 0) expected = -expected;
-    const float value = f16_to_f32(static_cast<uint16_t>(i));
-    if (std::isnan(expected) ? !std::isnan(value) : bits(value) != bits(static_cast<float>(expected))) {
-      FAIL("f16 ", i, " reads ", value, ", expected ", expected);
+TEST_CASE("dtype: f16 to f32 matches arithmetic for all 65,536 values, f32 to f16 rounds to nearest even") {
+  std::vector<float> values(65536);
+  f16_to_f32(all_halves().data(), values.size(), values.data());
+  for (const uint16_t half : all_halves()) {
+    const int exponent = half >> 10 & 31, mantissa = half & 0x3ff;
+    double expected = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(mantissa + 1024, exponent - 25);
+    if (exponent == 31) expected = mantissa == 0 ? INFINITY : NAN;
+    if ((half & 0x8000) != 0) expected = -expected;
+    const float value = f16_to_f32(half);
+    REQUIRE(bits(value) == bits(values[half]));
+    if (std::isnan(expected)) {
+      REQUIRE(std::isnan(value));
+    } else {
+      REQUIRE(bits(value) == bits(static_cast<float>(expected)));
+      REQUIRE(f32_to_f16(value) == half);
     }
   }
+  CHECK(std::isnan(f16_to_f32(f32_to_f16(NAN))));
+  CHECK(f32_to_f16(65519.9f) == 0x7bff);
+  CHECK(f32_to_f16(65520.0f) == 0x7c00);
+  CHECK(f32_to_f16(1.0f + 0x1p-11f) == 0x3c00);
+  CHECK(f32_to_f16(1.0f + 3 * 0x1p-11f) == 0x3c02);
+  CHECK(f32_to_f16(0x1p-25f) == 0);
+  CHECK(f32_to_f16(0x1.8p-24f) == 2);
+  CHECK(f32_to_f16(-0x1.2p-25f) == 0x8001);
 }
 
-TEST_CASE("dtype: array forms agree with the scalar ones") {
-  const uint16_t halves[] = {0, 1, 0x3c00, 0x7c00, 0x8001};
-  float from_f16[5];
-  float from_bf16[5];
-  f16_to_f32(halves, 5, from_f16);
-  bf16_to_f32(halves, 5, from_bf16);
-  for (int i = 0; i < 5; ++i) {
-    CHECK(bits(from_f16[i]) == bits(f16_to_f32(halves[i])));
-    CHECK(bits(from_bf16[i]) == bits(bf16_to_f32(halves[i])));
+std::vector<float> decode(const TensorInfo& tensor, const std::vector<std::byte>& data) {
+  std::vector<float> numbers(tensor.elements());
+  if (is_blocked(tensor.dtype)) {
+    dequantize(tensor.dtype, data.data(), data.size() / dtype_block(tensor.dtype).bytes, numbers.data());
+  } else if (tensor.dtype == Dtype::kF32) {
+    std::memcpy(numbers.data(), data.data(), data.size());
+  } else {
+    std::vector<uint16_t> halves(tensor.elements());
+    std::memcpy(halves.data(), data.data(), data.size());
+    tensor.dtype == Dtype::kF16 ? f16_to_f32(halves.data(), halves.size(), numbers.data())
+                                : bf16_to_f32(halves.data(), halves.size(), numbers.data());
   }
+  return numbers;
 }
 
-TEST_CASE("error: outside text is escaped and cut") {
-  CHECK(escape_text("plain") == "plain");
-  CHECK(escape_text(std::string_view("a\0b\n\x1b[31m", 9)) == "a\\u0000b\\u000a\\u001b[31m");
-  CHECK(escape_text("\u202egnp") == "\\u202egnp");
-  CHECK(escape_text("\U000e0041") == "\\u{e0041}");
-  CHECK(escape_text("a\"b\\") == "a\\\"b\\\\");
-  CHECK(escape_text("\xff\xc0") == "\\xff\\xc0");
-  CHECK(escape_text("schön") == "schön");
-  const std::string cut = escape_text(std::string(1 << 20, 'x'));
-  CHECK(cut.size() < 160);
-  CHECK(cut.find("(1048576 bytes)") != std::string::npos);
-}
-
-TEST_CASE("sha256: known answers") {
-  const auto sha256 = [](std::string_view text) {
-    Sha256 hash;
-    hash.update(text);
-    return hash.finish();
-  };
-  CHECK(sha256("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  CHECK(sha256("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  CHECK(sha256(std::string(1'000'000, 'a')) ==
-        "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+TEST_CASE("numbers of GGUF: those of the public decoder, bit by bit, for any codes and finite scales") {
+  const GgufCases cases;
+  std::map<Dtype, int> tensors;
+  for (const TensorInfo& tensor : cases.tensors()) {
+    CASE(tensor.name);
+    std::string type = dtype_name(tensor.dtype);
+    for (char& letter : type) letter = static_cast<char>(std::tolower(letter));
+    CHECK(tensor.name.starts_with(type + "."));
+    const std::vector<float> found = decode(tensor, cases.data(tensor)), expected = cases.numbers(tensor);
+    CHECK(same_bits(found, expected));
+    ++tensors[tensor.dtype];
+  }
+  CHECK(tensors.size() == 8);
+  CHECK(tensors[Dtype::kGgmlMxfp4] == 4);
 }
 
 }  // namespace

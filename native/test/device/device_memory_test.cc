@@ -1,11 +1,9 @@
 // What allocations take of a device's budget.
 #include "device/device_memory.h"
 
-#include "doctest/doctest.h"
 #include "engine/devices.h"
 #include "support/devices.h"
 
-namespace sida {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
@@ -17,9 +15,10 @@ TEST_CASE("device memory: an allocation takes whole pages, of 2 MiB on a GPU") {
   // Three of these share a page, so each counts as a third of it, however many bytes are allocated for it.
   static_assert(3 * gpu_bytes(kPage / 3) >= kPage && 3 * device_bytes(540672) <= kPage);
   static_assert(gpu_bytes(540672) > device_bytes(540672));
-  static_assert(gpu_bytes(kMiB + 1) == 2 * kMiB && gpu_bytes(2 * kMiB) == 2 * kMiB && gpu_bytes(2 * kMiB + 1) == 4 * kMiB);
-  for (const DeviceKind kind : testing::devices()) {
-    CAPTURE(testing::device_name(kind));
+  static_assert(gpu_bytes(kMiB + 1) == 2 * kMiB && gpu_bytes(2 * kMiB) == 2 * kMiB &&
+                gpu_bytes(2 * kMiB + 1) == 4 * kMiB);
+  for (const DeviceKind kind : devices()) {
+    CASE(device_name(kind));
     const auto backend = make_backend(kind);
     DeviceMemory memory(*backend, 7 * kMiB);
     // As large as an expert of Qwen3-30B-A3B in int4.
@@ -37,4 +36,3 @@ TEST_CASE("device memory: an allocation takes whole pages, of 2 MiB on a GPU") {
 }
 
 }  // namespace
-}  // namespace sida

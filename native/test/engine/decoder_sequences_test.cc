@@ -1,54 +1,32 @@
-// Sequences of a decoder-only model side by side: prompts in chunks beside single tokens, shared pages, refused passes.
-#include <algorithm>
-#include <string>
-#include <vector>
-
-#include "doctest/doctest.h"
-#include "support/decoder_prompts.h"
-#include "support/devices.h"
+// Sequences side by side: prompts in chunks beside single tokens, shared pages, refused passes, padding that takes no
+// position.
 #include "support/oracle_cases.h"
-#include "support/repo_paths.h"
-#include "support/test_pack.h"
 
-namespace sida {
 namespace {
-
-using testing::Cases;
-using testing::decoder_prompts;
-using testing::fixture;
-using testing::pass_of;
-using testing::Prompt;
-using testing::Run;
-using testing::run;
-using testing::TempDir;
 
 /// One generation of a mix: chunks of its prompt, then its own picks, one a pass.
 struct Generation {
   int32_t id;
-  const std::vector<int32_t>* prompt;
+  const Case* source;
   size_t chunk;
   size_t given = 0;  ///< prompt tokens
   std::vector<int32_t> picked;
 
+  bool has_prompt() const { return given < source->tokens.size(); }
   std::vector<int32_t> next() const {
-    if (given == prompt->size()) return {picked.back()};
-    const size_t count = std::min(chunk, prompt->size() - given);
-    return {prompt->begin() + static_cast<long>(given), prompt->begin() + static_cast<long>(given + count)};
+    if (!has_prompt()) return {picked.back()};
+    return part_of(source->tokens, given, std::min(chunk, source->tokens.size() - given));
   }
 };
 
 TEST_CASE("decoder-only: a mix of prompt chunks and single tokens gives each sequence the tokens it has alone") {
-  const std::string directory = fixture("olmoe-tiny");
-  TempDir pack;
-  testing::write_pack(directory, pack.path());
-  const Cases cases(directory);
-  const std::vector<Prompt> prompts = decoder_prompts(cases, directory);
+  const PackedFixture f("olmoe-tiny");
   for (const double share : {1.0, 0.0}) {
-    Engine engine(testing::options_for(pack.path(), {64, 1024, 2}, share));
+    Engine engine = f.open({64, 1024, 2}, share);
     std::vector<Generation> running;
     for (int32_t i = 0; i < 8; ++i) {
-      running.push_back(
-          {i, &prompts[static_cast<size_t>(i) % prompts.size()].tokens, 3 + static_cast<size_t>(i) * 5, 0, {}});
+      const auto number = static_cast<size_t>(i);
+      running.push_back({i, &f.list[number % f.list.size()], 3 + number * 5, 0, {}});
     }
     for (size_t pass = 0; pass < 80; ++pass) {
       std::vector<int32_t> ids, offsets{0}, tokens;
@@ -61,8 +39,8 @@ TEST_CASE("decoder-only: a mix of prompt chunks and single tokens gives each seq
         ids.push_back(each.id);
         tokens.insert(tokens.end(), next.begin(), next.end());
         offsets.push_back(static_cast<int32_t>(tokens.size()));
-        if (each.given < each.prompt->size()) each.given += next.size();
-        if (each.given < each.prompt->size()) continue;
+        if (each.has_prompt()) each.given += next.size();
+        if (each.has_prompt()) continue;
         picks.push_back({static_cast<int32_t>(tokens.size()) - 1, {}, 0});
         picking.push_back(&each);
       }
@@ -73,26 +51,20 @@ TEST_CASE("decoder-only: a mix of prompt chunks and single tokens gives each seq
       for (size_t i = 0; i < picking.size(); ++i) picking[i]->picked.push_back(out.picked[i].id);
     }
     for (const Generation& each : running) {
-      CAPTURE(each.id);
-      CHECK(each.picked == prompts[static_cast<size_t>(each.id) % prompts.size()].greedy);
+      CASE(each.id);
+      CHECK(each.picked == each.source->greedy[0]);
     }
   }
 }
 
 TEST_CASE("decoder-only: sequences that continue one prompt share its pages until they write, and outlive it") {
-  const std::string directory = fixture("olmoe-tiny");
-  TempDir pack;
-  testing::write_pack(directory, pack.path());
-  const Cases cases(directory);
-  const auto ids = cases.read<int64_t>("c2.input_ids");  // 40 tokens: two pages and a half
-  const std::vector<int32_t> prompt(ids.begin(), ids.end());
-  for (const DeviceKind device : testing::devices()) {
-    CAPTURE(testing::device_name(device));
-    BatchLimits limits{320, 1024, 2};
-    limits.device = device;
-    Engine engine(testing::options_for(pack.path(), limits, 0.5));
-    const std::vector<int32_t> parent{1}, offsets{0, 40};
-    run(engine, pass_of(0, parent, offsets, prompt));
+  const PackedFixture f("olmoe-tiny");
+  const std::vector<int32_t> prompt = f.list[2].tokens;
+  REQUIRE(prompt.size() == 40);  // two pages and a half
+  for (const DeviceKind device : devices()) {
+    CASE(device_name(device));
+    Engine engine = f.open(limits_on(device), 0.5);
+    feed(engine, 1, prompt);
     const size_t free = engine.cache().free_pages();
     // Two labels of three tokens each, in one pass.
     const std::vector<int32_t> children{2, 3}, parents{1, 1}, starts{0, 3, 6}, labels{5, 6, 7, 9, 8, 7};
@@ -101,99 +73,94 @@ TEST_CASE("decoder-only: sequences that continue one prompt share its pages unti
     batch.queries = queries;
     const Run forked = run(engine, batch);
     CHECK(engine.cache().free_pages() == free - 2);  // each copied the page that was half full
-    engine.release_sequences(parent);
+    release(engine, {1});
     engine.check_integrity();
-    engine.release_sequences(children);
+    release(engine, children);
     CHECK(engine.cache().free_pages() == engine.cache().pages());
     for (size_t child = 0; child < 2; ++child) {
       std::vector<int32_t> whole = prompt;
       whole.insert(whole.end(), labels.begin() + static_cast<long>(child * 3),
                    labels.begin() + static_cast<long>(child * 3 + 3));
-      const std::vector<int32_t> all{0, 43};
-      const std::vector<TokenQuery> asked{{40, queries[child * 2].token}, {41, queries[child * 2 + 1].token}};
-      Batch alone = pass_of(0, parent, all, whole);
-      alone.queries = asked;
-      const Run out = run(engine, alone);
-      engine.release_sequences(parent);
-      CHECK(out.query_logprobs[0] == forked.query_logprobs[child * 2]);
-      CHECK(out.query_logprobs[1] == forked.query_logprobs[child * 2 + 1]);
+      const Run out =
+          feed(engine, 1, whole, kNoParent, {{40, queries[child * 2].token}, {41, queries[child * 2 + 1].token}});
+      release(engine, {1});
+      CHECK(out.query_logprobs == part_of(forked.query_logprobs, child * 2, 2));
     }
   }
 }
 
-/// Log-probability of `token` after tokens [begin, begin + count) of `prompt`, which sequence `id` is fed.
-double fed(Engine& engine, int32_t id, const std::vector<int32_t>& prompt, size_t begin, size_t count, int32_t token) {
-  const std::vector<int32_t> ids{id}, offsets{0, static_cast<int32_t>(count)};
-  const std::vector<int32_t> tokens(prompt.begin() + static_cast<long>(begin),
-                                    prompt.begin() + static_cast<long>(begin + count));
-  const std::vector<TokenQuery> queries{{static_cast<int32_t>(count) - 1, token}};
-  Batch batch = pass_of(0, ids, offsets, tokens);
-  batch.queries = queries;
-  return run(engine, batch).query_logprobs[0];
-}
-
 TEST_CASE("decoder-only: a fork of a sequence's first pages continues it with the same bits, and pages are shared") {
-  const std::string directory = fixture("olmoe-tiny");
-  TempDir pack;
-  testing::write_pack(directory, pack.path());
-  const Cases cases(directory);
-  const auto ids = cases.read<int64_t>("c2.input_ids");  // 40 tokens: two pages and a half
-  const std::vector<int32_t> prompt(ids.begin(), ids.end());
-  for (const DeviceKind device : testing::devices()) {
-    for (const KvFormat kv : {KvFormat::kF32, KvFormat::kBf16}) {
-      CAPTURE(testing::device_name(device));
-      BatchLimits limits{320, 1024, 2};
-      limits.device = device;
-      limits.kv = kv;
-      Engine engine(testing::options_for(pack.path(), limits, 0.5));
-      const double whole = fed(engine, 1, prompt, 0, 40, 7);
-      const size_t free = engine.cache().free_pages();
-      engine.fork_sequence(1, 2, 32);
-      CHECK(engine.cache().free_pages() == free);
-      CHECK(fed(engine, 2, prompt, 32, 8, 7) == whole);
-      CHECK(engine.cache().free_pages() == free - 1);
-      // A sequence that ran the same tokens itself gives up its own copy of them.
-      fed(engine, 3, prompt, 0, 39, 7);
-      CHECK(engine.cache().free_pages() == free - 4);
-      engine.share_pages(3, 1, 32);
-      engine.share_pages(3, 1, 32);
-      CHECK(engine.cache().free_pages() == free - 2);
-      engine.check_integrity();
-      engine.release_sequences(std::vector<int32_t>{1, 2});
-      CHECK(fed(engine, 3, prompt, 39, 1, 7) == whole);
-      CHECK_THROWS_WITH(engine.fork_sequence(3, 4, 41), "sequence 3 has 40 tokens, not 41");
-      CHECK_THROWS_WITH(engine.fork_sequence(9, 4, 16), "there is no sequence 9");
-      CHECK_THROWS_WITH(engine.fork_sequence(3, 3, 16), "sequence 3 exists already");
-      CHECK_THROWS_WITH(engine.share_pages(3, 3, 40), "40 tokens are not whole pages of 16 tokens");
-      engine.check_integrity();
-      engine.release_sequences(std::vector<int32_t>{3});
-      CHECK(engine.cache().free_pages() == engine.cache().pages());
-    }
+  const PackedFixture f("olmoe-tiny");
+  const std::vector<int32_t> prompt = f.list[2].tokens;
+  for (const auto& [device, kv] : grid(devices(), std::vector{KvFormat::kF32, KvFormat::kBf16})) {
+    CASE(device_name(device), kv);
+    BatchLimits limits = limits_on(device);
+    limits.kv = kv;
+    Engine engine = f.open(limits, 0.5);
+    /// Log-probability of 7 after tokens [begin, begin + count) of the prompt, which sequence `id` is fed.
+    const auto fed = [&](int32_t id, size_t begin, size_t count) {
+      return feed(engine, id, part_of(prompt, begin, count), kNoParent, {{static_cast<int32_t>(count) - 1, 7}})
+          .query_logprobs[0];
+    };
+    const double whole = fed(1, 0, 40);
+    const size_t free = engine.cache().free_pages();
+    engine.fork_sequence(1, 2, 32);
+    CHECK(engine.cache().free_pages() == free);
+    CHECK(fed(2, 32, 8) == whole);
+    CHECK(engine.cache().free_pages() == free - 1);
+    // A sequence that ran the same tokens itself gives up its own copy of them.
+    fed(3, 0, 39);
+    CHECK(engine.cache().free_pages() == free - 4);
+    engine.share_pages(3, 1, 32);
+    engine.share_pages(3, 1, 32);
+    CHECK(engine.cache().free_pages() == free - 2);
+    engine.check_integrity();
+    release(engine, {1, 2});
+    CHECK(fed(3, 39, 1) == whole);
+    CHECK_THROWS_WITH(engine.fork_sequence(3, 4, 41), "sequence 3 has 40 tokens, not 41");
+    CHECK_THROWS_WITH(engine.fork_sequence(9, 4, 16), "there is no sequence 9");
+    CHECK_THROWS_WITH(engine.fork_sequence(3, 3, 16), "sequence 3 exists already");
+    CHECK_THROWS_WITH(engine.share_pages(3, 3, 40), "40 tokens are not whole pages of 16 tokens");
+    engine.check_integrity();
+    release(engine, {3});
+    CHECK(engine.cache().free_pages() == engine.cache().pages());
   }
 }
 
 TEST_CASE("sequences: a pass that does not fit is refused and changes nothing") {
-  const std::string directory = fixture("olmoe-tiny");
-  TempDir pack;
-  testing::write_pack(directory, pack.path());
-  Engine engine(testing::options_for(pack.path(), {64, 64, 1}, 0.0));
-  const std::vector<int32_t> one{1}, two{2}, offsets{0, 40}, tokens(40, 5), missing{9}, self{2};
+  const PackedFixture f("olmoe-tiny");
+  Engine engine = f.open({64, 64, 1}, 0);
+  const std::vector<int32_t> one{1}, two{2}, offsets{0, 40}, tokens(40, 5), missing{9};
   CHECK_THROWS_WITH(engine.check(pass_of(0, two, offsets, tokens, missing)),
                     "batch: there is no sequence 9, the parent of sequence 2");
   CHECK_THROWS_WITH(engine.check(pass_of(1, one, offsets, tokens)), "batch: stack 1 of 1");
-  run(engine, pass_of(0, one, offsets, tokens));
+  feed(engine, 1, tokens);
   CHECK(engine.cache().free_pages() == 1);
-  CHECK_THROWS_WITH(run(engine, pass_of(0, two, offsets, tokens)),
-                    "the KV cache of 4 pages has 1 free, 3 are needed");
+  CHECK_THROWS_WITH(feed(engine, 2, tokens), "the KV cache of 4 pages has 1 free, 3 are needed");
   CHECK(engine.cache().free_pages() == 1);
   engine.check_integrity();
   // A fork that cannot grow gives back what it shared.
-  CHECK_THROWS(run(engine, pass_of(0, two, offsets, tokens, one)));
+  CHECK_THROWS(feed(engine, 2, tokens, 1));
   engine.check_integrity();
   CHECK(engine.cache().free_pages() == 1);
-  engine.release_sequences(one);
+  release(engine, one);
   CHECK(engine.cache().free_pages() == 4);
 }
 
+TEST_CASE("NLLB-MoE: padding inside of a decoder's tokens takes no position, in chunks of any size and in a child") {
+  const PackedFixture f("nllb-moe-tiny");
+  const std::vector<int32_t> encoder{20, 1, 30, 40, 2}, decoder{2, 300, 1, 1, 50, 60, 1, 70}, parent{0}, all{0, 5};
+  for (const DeviceKind device : devices()) {
+    CASE(device_name(device));
+    Engine engine = f.open(limits_on(device));
+    run(engine, pass_of(0, parent, all, encoder));
+    const std::vector<float> whole = logits_in_chunks(engine, decoder, decoder.size(), 0);
+    for (const size_t chunk : {1, 3}) CHECK(same_bits(logits_in_chunks(engine, decoder, chunk, 0), whole));
+    // A sequence that continues another one goes on with its count.
+    feed(engine, 1, part_of(decoder, 0, 4), 0);
+    const Run rest = feed(engine, 2, part_of(decoder, 4, 4), 1);
+    CHECK(same_bits(rest.logits, part_of(whole, 4 * engine.spec().vocab, 4 * engine.spec().vocab)));
+  }
+}
+
 }  // namespace
-}  // namespace sida

@@ -1,20 +1,9 @@
 // Dense weights of many chunks arrive where the layout has them, on each device.
 #include "engine/dense_loader.h"
 
-#include <atomic>
-#include <cstring>
-#include <fstream>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "core/error.h"
-#include "doctest/doctest.h"
-#include "model/model_config.h"
+#include "spec/model_config.h"
 #include "support/devices.h"
-#include "support/repo_paths.h"
 
-namespace sida {
 namespace {
 
 constexpr const char* kConfig = R"({"model_type":"switch_transformers","d_model":256,"d_kv":32,"num_heads":8,"d_ff":512,
@@ -22,7 +11,7 @@ constexpr const char* kConfig = R"({"model_type":"switch_transformers","d_model"
 
 /// A dense file of some chunks whose bytes differ from place to place.
 struct RandomDense {
-  testing::TempDir directory;
+  TempDir directory;
   Pack pack = describe_pack(directory.path(), parse_model_config(kConfig, "config.json").spec, kF32Format, kF32Format);
   std::vector<char> bytes = std::vector<char>(pack.dense.bytes);
 
@@ -52,10 +41,10 @@ void check_loaded(const RandomDense& file, const DenseLayout& layout, DeviceKind
 TEST_CASE("dense loader: every tensor has its bytes, with routers and without") {
   const RandomDense file;
   REQUIRE(file.bytes.size() > size_t{40} << 20);
-  for (const DeviceKind kind : testing::devices()) {
+  for (const DeviceKind kind : devices()) {
     // The memory of a GPU cannot be compared from here.
-    if (kind == DeviceKind::kCuda && !testing::emulated(kind)) continue;
-    CAPTURE(testing::device_name(kind));
+    if (kind == DeviceKind::kCuda && !emulated(kind)) continue;
+    CASE(device_name(kind));
     check_loaded(file, file.pack.dense, kind);
     check_loaded(file, without_routers(file.pack.dense), kind);
   }
@@ -115,4 +104,3 @@ TEST_CASE("dense loader: a file that is too short is refused, and nothing stays 
 }
 
 }  // namespace
-}  // namespace sida

@@ -1,48 +1,17 @@
 // Packs of GGUF files whose layers and matrices have types of their own, as llama.cpp's Q4_K_M has them.
-#include <cmath>
-#include <cstring>
-#include <numeric>
-
 #include "checkpoint/pack_verifier.h"
-#include "doctest/doctest.h"
-#include "support/devices.h"
-#include "support/error_checks.h"
 #include "support/gguf_builder.h"
 #include "support/oracle_cases.h"
-#include "support/repo_paths.h"
 #include "support/safetensors_builder.h"
-#include "support/same_bits.h"
-#include "support/test_pack.h"
-#include "support/text_file.h"
 #include "support/weight_formats.h"
 
-namespace sida {
 namespace {
-
-using testing::GgufBuilder;
-using testing::Run;
-using testing::same_bits;
-using testing::TempDir;
 
 constexpr uint64_t kWidth = 256, kVocab = 70, kExperts = 4;
 
-/// GGUF's number of a type.
-uint32_t number_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kQ4_0:
-      return 2;
-    case Dtype::kQ8_0:
-      return 8;
-    case Dtype::kQ4_K:
-      return 12;
-    case Dtype::kQ6_K:
-      return 14;
-    case Dtype::kGgmlMxfp4:
-      return 39;
-    default:
-      return 0;
-  }
-}
+/// GGUF's numbers of types.
+const std::map<Dtype, uint32_t> kNumbers{{Dtype::kF32, 0},   {Dtype::kQ4_0, 2},  {Dtype::kQ8_0, 8},
+                                         {Dtype::kQ4_K, 12}, {Dtype::kQ6_K, 14}, {Dtype::kGgmlMxfp4, 39}};
 
 void add(GgufBuilder& file, const std::string& name, std::vector<uint64_t> dimensions, Dtype dtype = Dtype::kF32) {
   const uint64_t count = std::accumulate(dimensions.begin(), dimensions.end(), uint64_t{1}, std::multiplies<>());
@@ -59,7 +28,7 @@ void add(GgufBuilder& file, const std::string& name, std::vector<uint64_t> dimen
     const auto blocks = random_blocks(dtype, count / kWidth, kWidth, seed);
     data.assign(reinterpret_cast<const char*>(blocks.data()), blocks.size());
   }
-  file.tensors.push_back({name, std::move(dimensions), number_of(dtype), std::move(data)});
+  file.tensors.push_back({name, std::move(dimensions), kNumbers.at(dtype), std::move(data)});
 }
 
 /// An OLMoE of two layers. The value projections and half of the down projections have more bits than the others.
@@ -100,10 +69,10 @@ struct PackedFile {
   std::string pack = directory.path() + "/pack";
 
   explicit PackedFile(const GgufBuilder& file, std::optional<WeightFormat> format = {}) {
-    testing::write_file(model, file.build());
+    write_file(model, file.build());
     std::filesystem::create_directory(pack);
-    testing::write_pack(model, pack, format, format);
-    testing::write_file(
+    write_pack(model, pack, format, format);
+    write_file(
         pack + "/config.json",
         R"({"model_type":"olmoe","vocab_size":70,"hidden_size":256,"intermediate_size":256,"num_hidden_layers":2,)"
         R"("num_attention_heads":4,"num_key_value_heads":4,"num_experts":4,"num_experts_per_tok":2,)"
@@ -113,16 +82,9 @@ struct PackedFile {
 
 /// A prompt, and a pass after it that takes one token.
 std::vector<Run> answers_of(const std::string& pack, DeviceKind device, double share) {
-  BatchLimits limits{64, 128, 2};
-  limits.device = device;
-  Engine engine(testing::options_for(pack, limits, share));
-  const std::vector<int32_t> sequence{1}, prompt{5, 69, 31, 32, 0, 7, 7, 64}, offsets{0, 8}, next{9}, one{0, 1};
-  const std::vector<int32_t> rows{7}, row{0};
-  Batch first = testing::pass_of(0, sequence, offsets, prompt), second = testing::pass_of(0, sequence, one, next);
-  first.logit_rows = rows;
-  second.logit_rows = row;
-  std::vector<Run> runs{testing::run(engine, first)};
-  runs.push_back(testing::run(engine, second));
+  Engine engine(options_for(pack, limits_on(device, {64, 128, 2}), share));
+  std::vector<Run> runs{feed(engine, 1, {5, 69, 31, 32, 0, 7, 7, 64})};
+  runs.push_back(feed(engine, 1, {9}));
   CHECK(engine.memory().peak() <= engine.memory().budget());
   return runs;
 }
@@ -152,19 +114,19 @@ TEST_CASE("gguf packs: answers have the same bits at every budget, on the cpu th
   const GgufBuilder file = mixed_model();
   const PackedFile packed(file), wide(file, kF32Format);
   const std::vector<Run> expected = answers_of(wide.pack, DeviceKind::kCpu, 1.0);
-  for (const DeviceKind device : testing::devices()) {
-    CAPTURE(testing::device_name(device));
+  for (const DeviceKind device : devices()) {
+    CASE(device_name(device));
     const std::vector<Run> resident = answers_of(packed.pack, device, 1.0);
     for (size_t i = 0; i < expected.size(); ++i) {
       CHECK(resident[i].dispatch == expected[i].dispatch);
       if (device == DeviceKind::kCpu) {
         CHECK(same_bits(resident[i].logits, expected[i].logits));
       } else {
-        CHECK(testing::relative_error(resident[i].logits, expected[i].logits) < 3e-4);
+        CHECK(relative_error(resident[i].logits, expected[i].logits) < 3e-4);
       }
     }
-    for (const double share : testing::shares_on(device)) {
-      CAPTURE(share);
+    for (const double share : shares_on(device)) {
+      CASE(share);
       const std::vector<Run> found = answers_of(packed.pack, device, share);
       for (size_t i = 0; i < expected.size(); ++i) CHECK(same_bits(found[i].logits, resident[i].logits));
     }
@@ -182,7 +144,7 @@ TEST_CASE("gguf packs: a scale that is no number is refused with its tensor and 
                                {"blk.0.attn_q.weight", "Q4_K", 144, 2, 9, "0 to 255"},
                                {"blk.1.ffn_gate_exps.weight", "Q8_0", 8 * 34, 2 * 34, 700, "64 to 95"},
                                {"blk.1.attn_k.weight", "Q4_0", 8 * 18, 7 * 18, 3, "224 to 255"}}) {
-    CAPTURE(std::string(damage.name));
+    CASE(damage.name);
     for (const auto& [bits, found] : {std::pair{uint16_t{0x7c00}, "infinity"}, {uint16_t{0x7e01}, "NaN"}}) {
       GgufBuilder file = mixed_model();
       for (GgufBuilder::Tensor& tensor : file.tensors) {
@@ -190,14 +152,13 @@ TEST_CASE("gguf packs: a scale that is no number is refused with its tensor and 
         std::memcpy(tensor.data.data() + static_cast<size_t>(damage.row) * damage.row_bytes + damage.at, &bits, 2);
       }
       for (const std::optional<WeightFormat> format : {std::optional<WeightFormat>{}, {kF32Format}, {kBf16Format}}) {
-        testing::check_has(testing::error_of([&] { const PackedFile packed(file, format); }),
-                           {"m.gguf: tensor \"" + std::string(damage.name) + "\": a scale of " + damage.type +
-                                ": block of row " + std::to_string(damage.row) + ", columns " + damage.columns,
-                            std::string("expected a finite number, found ") + found});
+        check_error([&] { const PackedFile packed(file, format); },
+                    {"m.gguf: tensor \"" + std::string(damage.name) + "\": a scale of " + damage.type +
+                         ": block of row " + std::to_string(damage.row) + ", columns " + damage.columns,
+                     std::string("expected a finite number, found ") + found});
       }
     }
   }
 }
 
 }  // namespace
-}  // namespace sida

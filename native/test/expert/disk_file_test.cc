@@ -3,22 +3,10 @@
 
 #include <unistd.h>
 
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <thread>
-#include <vector>
-
-#include "doctest/doctest.h"
 #include "expert/disk_speed.h"
-#include "support/error_checks.h"
-#include "support/repo_paths.h"
+#include "support/test.h"
 
-namespace sida {
 namespace {
-
-using testing::check_has;
-using testing::error_of;
 
 constexpr uint64_t kPage = 4096;
 
@@ -36,7 +24,7 @@ class NumberedPages {
   uint64_t bytes() const { return pages_ * kPage; }
 
  private:
-  testing::TempDir dir_;
+  TempDir dir_;
   uint32_t pages_;
 };
 
@@ -45,8 +33,7 @@ struct Page {
 };
 
 bool holds(const Page& page, uint32_t number) {
-  return std::all_of(std::begin(page.words), std::end(page.words),
-                     [&](uint32_t word) { return word == number; });
+  return std::all_of(std::begin(page.words), std::end(page.words), [&](uint32_t word) { return word == number; });
 }
 
 TEST_CASE("disk file: one read fills buffers that lie apart") {
@@ -67,19 +54,18 @@ TEST_CASE("disk file: a read past the end names file, offset, expected and found
   REQUIRE(truncate(pages.path().c_str(), 5 * kPage) == 0);
   std::vector<Page> out(4);
   iovec buffers[]{{&out[0], kPage}, {&out[1], 3 * kPage}};
-  check_has(error_of([&] { file.read(3 * kPage, buffers); }, "io_error"),
-            {pages.path(), "expected 16384 bytes at offset 12288", "found 8192", "the file ends there"});
+  check_error([&] { file.read(3 * kPage, buffers); },
+              {pages.path(), "expected 16384 bytes at offset 12288", "found 8192", "the file ends there"}, "io_error");
 }
 
 TEST_CASE("disk file: a missing file, one of another size and a directory are refused") {
   const NumberedPages pages(8);
-  check_has(error_of([&] { DiskFile(pages.path() + ".1", 4096); }, "io_error"),
-            {"experts.sida.1", "cannot be opened"});
-  check_has(error_of([&] { DiskFile(pages.path(), 4096); }, "pack_invalid"),
-            {pages.path(), "expected 4096 bytes, found 32768"});
+  check_error([&] { DiskFile(pages.path() + ".1", 4096); }, {"experts.sida.1", "cannot be opened"}, "io_error");
+  check_error([&] { DiskFile(pages.path(), 4096); }, {pages.path(), "expected 4096 bytes, found 32768"},
+              "pack_invalid");
   const std::string directory = std::filesystem::path(pages.path()).parent_path();
-  check_has(error_of([&] { DiskFile(directory, 4096); }, "pack_invalid"),
-            {directory, "expected a regular file, found a directory"});
+  check_error([&] { DiskFile(directory, 4096); }, {directory, "expected a regular file, found a directory"},
+              "pack_invalid");
 }
 
 TEST_CASE("disk file: a read that O_DIRECT refuses goes through the page cache, from many threads at once") {
@@ -115,10 +101,8 @@ TEST_CASE("disk file: its speed is measured on the file itself, which has to hol
     CHECK(speed.bytes_per_second > 0);
     CHECK(speed.best_bytes_per_second >= speed.bytes_per_second);
   }
-  check_has(
-      error_of([&] { measure_disk_speed(pages.path(), 4 << 20, std::chrono::milliseconds(8)); }, "io_error"),
-      {pages.path(), "too small"});
+  check_error([&] { measure_disk_speed(pages.path(), 4 << 20, std::chrono::milliseconds(8)); },
+              {pages.path(), "too small"}, "io_error");
 }
 
 }  // namespace
-}  // namespace sida

@@ -1,19 +1,17 @@
 // The expert store over a real file: residency, eviction, plans, pins, resizing.
 #include "expert/expert_store.h"
 
-#include <algorithm>
-
-#include "core/error.h"
 #include "support/allocation_count.h"
 #include "support/store_fixture.h"
 
-namespace sida {
 namespace {
+
+using Ids = std::vector<ExpertId>;
 
 TEST_CASE("expert store: loads on demand, then finds the expert resident") {
   StoreFixture f(4);
-  CHECK(f.visit(0, {1, 3})[1] == static_cast<uint8_t>(Found::kOnDemand));
-  CHECK(f.visit(0, {1, 3})[3] == static_cast<uint8_t>(Found::kResident));
+  CHECK(f.visit(0, {1, 3})[1] == Found::kOnDemand);
+  CHECK(f.visit(0, {1, 3})[3] == Found::kResident);
   const StoreStats stats = f.store->take_stats();
   CHECK(stats.needed == 4);
   CHECK(stats.resident == 2);
@@ -33,22 +31,16 @@ TEST_CASE("expert store: evicts the expert that the ranking names first") {
   f.visit(0, {1});
   f.visit(0, {0});  // 1 is now the least recently used
   f.visit(1, {2});
-  const auto snapshot = f.store->snapshot();
-  CHECK(snapshot.state[0] == static_cast<uint8_t>(ResidencyState::kResident));
-  CHECK(snapshot.state[1] == static_cast<uint8_t>(ResidencyState::kAbsent));
+  CHECK(f.residents() == Ids{0, 8});
 }
 
 TEST_CASE("expert store: a prefetch makes the expert resident before it is needed, or late") {
   StoreFixture f(4);
   f.start_pass({0, 1, 2});
   const auto found = f.visit(0, {0, 1, 2, 5});
-  for (const size_t i : {0, 1, 2}) {
-    const bool ahead = found[i] == static_cast<uint8_t>(Found::kPrefetched) ||
-                       found[i] == static_cast<uint8_t>(Found::kLate);
-    CHECK(ahead);
-  }
-  CHECK(found[5] == static_cast<uint8_t>(Found::kOnDemand));
-  CHECK(f.visit(0, {0})[0] == static_cast<uint8_t>(Found::kResident));
+  for (const size_t i : {0, 1, 2}) CHECK((found[i] == Found::kPrefetched || found[i] == Found::kLate));
+  CHECK(found[5] == Found::kOnDemand);
+  CHECK(f.visit(0, {0})[0] == Found::kResident);
 }
 
 TEST_CASE("expert store: prefetches never take more slots than there are") {
@@ -63,28 +55,21 @@ TEST_CASE("expert store: the largest key is evicted first, and a key counts only
   // 1 is needed last; 0 has a near key, but none after this pass.
   f.start_pass({}, {{0, 1}, {1, 9}, {2, 4}}, {{0, 99}, {1, 9}, {2, 4}});
   f.visit(1, {0});
-  CHECK(f.state(1) == ResidencyState::kAbsent);
-  CHECK(f.state(0) == ResidencyState::kResident);
+  CHECK(f.residents() == Ids{0, 2, 6});
   f.visit(0, {0});
   f.visit(1, {1});
-  CHECK(f.state(0) == ResidencyState::kAbsent);
-  CHECK(f.state(2) == ResidencyState::kResident);
+  CHECK(f.residents() == Ids{2, 6, 7});
 }
 
 TEST_CASE("expert store: a prefetch evicts only what is needed later than itself") {
   StoreFixture f(2);
   f.visit(0, {0, 1});
   f.start_pass({6, 7, 8}, {{0, 2}, {1, 9}, {6, 3}, {7, 4}, {8, 5}}, {{0, 8}});
-  f.settle();
-  CHECK(f.state(6) == ResidencyState::kResident);
-  CHECK(f.state(1) == ResidencyState::kAbsent);
   // 7 would have to evict 0 or 6, both nearer; with 0 used and not needed before 8 it may.
-  CHECK(f.state(7) == ResidencyState::kAbsent);
-  CHECK(f.visit(0, {0})[0] == static_cast<uint8_t>(Found::kResident));
-  f.settle();
-  CHECK(f.state(7) == ResidencyState::kResident);
-  CHECK(f.state(6) == ResidencyState::kResident);
-  CHECK(f.visit(1, {0, 1})[1] == static_cast<uint8_t>(Found::kPrefetched));
+  CHECK(f.residents() == Ids{0, 6});
+  CHECK(f.visit(0, {0})[0] == Found::kResident);
+  CHECK(f.residents() == Ids{6, 7});
+  CHECK(f.visit(1, {0, 1})[1] == Found::kPrefetched);
   const StoreStats stats = f.store->take_stats();
   CHECK(stats.prefetches_wasted == 0);
   CHECK(stats.bytes_moved >= 4 * f.layout.slot_bytes);
@@ -95,15 +80,9 @@ TEST_CASE("expert store: a prefetch evicts only expendable experts, and an exper
   f.visit(0, {0, 1});
   // 6 takes the slot of 0, which is needed again at 3; 1 may go once it has been used.
   f.start_pass({6, 0, 7}, {{0, 103}, {1, 9}, {6, 1}, {7, 5}}, {{1, 150}}, 100);
-  f.settle();
-  CHECK(f.state(0) == ResidencyState::kAbsent);
-  CHECK(f.state(1) == ResidencyState::kResident);
-  CHECK(f.state(6) == ResidencyState::kResident);
+  CHECK(f.residents() == Ids{1, 6});
   f.visit(0, {1});
-  f.settle();
-  CHECK(f.state(0) == ResidencyState::kResident);
-  CHECK(f.state(1) == ResidencyState::kAbsent);
-  CHECK(f.state(7) == ResidencyState::kAbsent);
+  CHECK(f.residents() == Ids{0, 6});
   CHECK(f.store->take_stats().prefetches_wasted == 0);
 }
 
@@ -111,9 +90,8 @@ TEST_CASE("expert store: a planned load of an expert that was resident and evict
   StoreFixture f(1);
   f.visit(0, {0});
   f.start_pass({6, 0}, {{0, 103}, {6, 1}}, {}, 100);
-  f.settle();
-  CHECK(f.state(0) == ResidencyState::kAbsent);
-  CHECK(f.visit(0, {0})[0] == static_cast<uint8_t>(Found::kLate));
+  CHECK(f.residents() == Ids{6});
+  CHECK(f.visit(0, {0})[0] == Found::kLate);
 }
 
 TEST_CASE("expert store: a layer with enough resident experts waits for a better victim among its own") {
@@ -137,25 +115,22 @@ TEST_CASE("expert store: a prefetch evicted before its use is wasted; a planned 
   f.start_pass({0}, {{0, 0}});
   f.settle();
   f.start_pass({6}, {{0, 9}, {6, 1}});
-  f.settle();
-  CHECK(f.state(6) == ResidencyState::kResident);
+  CHECK(f.residents() == Ids{6});
   CHECK(f.store->take_stats().prefetches_wasted == 1);
   f.start_pass({7}, {{6, 1}, {7, 2}});
-  CHECK(f.visit(1, {1})[1] == static_cast<uint8_t>(Found::kLate));
-  CHECK(f.visit(1, {2})[2] == static_cast<uint8_t>(Found::kOnDemand));
+  CHECK(f.visit(1, {1})[1] == Found::kLate);
+  CHECK(f.visit(1, {2})[2] == Found::kOnDemand);
 }
 
 TEST_CASE("expert store: prefetches the next plan does not want are cancelled while they wait") {
   StoreFixture f(12);
   f.start_pass({0, 1, 2, 3, 4, 5, 6, 7});
   f.start_pass({17});
-  f.settle();
+  const Ids residents = f.residents();
   const StoreStats stats = f.store->take_stats();
-  CHECK(f.state(17) == ResidencyState::kResident);
-  CHECK(stats.bytes_moved == (stats.prefetches_begun - stats.prefetches_cancelled) * f.layout.slot_bytes);
-  const auto states = f.store->snapshot().state;
-  CHECK(static_cast<uint64_t>(std::count(states.begin(), states.end(), 2)) ==
-        stats.prefetches_begun - stats.prefetches_cancelled);
+  CHECK(residents.back() == 17);
+  CHECK(residents.size() == stats.prefetches_begun - stats.prefetches_cancelled);
+  CHECK(stats.bytes_moved == residents.size() * f.layout.slot_bytes);
 }
 
 TEST_CASE("expert store: a plan of another layout is refused") {
@@ -171,8 +146,7 @@ TEST_CASE("expert store: a pinned expert stays; one slot must remain unpinned") 
   const std::vector<ExpertId> two{0, 7};
   f.store->pin(two, true);
   for (size_t layer = 0; layer < kLayers; ++layer) f.visit(layer, {0, 1, 2, 3, 4, 5});
-  CHECK(f.store->snapshot().state[0] == static_cast<uint8_t>(ResidencyState::kResident));
-  CHECK(f.store->snapshot().state[7] == static_cast<uint8_t>(ResidencyState::kResident));
+  for (const ExpertId id : two) CHECK(f.state(id) == ResidencyState::kResident);
   const std::vector<ExpertId> third{9};
   CHECK_THROWS_AS(f.store->pin(third, true), Error);
   CHECK_THROWS_AS(f.store->resize(2), Error);
@@ -226,16 +200,10 @@ TEST_CASE("expert store: likely foreseen experts are prefetched in the place of 
   f.start_pass({});
   std::vector<ForeseenNeed> needs{{6, 1, 0.9}, {7, 1, 0.3}, {0, 2, 0.9}};
   f.store->foresee(needs);
-  f.settle();
-  CHECK(needs[0].absent);
-  CHECK(needs[1].absent);
-  CHECK_FALSE(needs[2].absent);
-  CHECK(f.state(6) == ResidencyState::kResident);
-  CHECK(f.state(7) == ResidencyState::kAbsent);
+  CHECK((needs[0].absent && needs[1].absent && !needs[2].absent));
   // 0 is the least recently used, but foreseen.
-  CHECK(f.state(0) == ResidencyState::kResident);
-  CHECK(f.state(1) == ResidencyState::kAbsent);
-  CHECK(f.visit(1, {0})[0] == static_cast<uint8_t>(Found::kPrefetched));
+  CHECK(f.residents() == Ids{0, 2, 6});
+  CHECK(f.visit(1, {0})[0] == Found::kPrefetched);
   const StoreStats stats = f.store->take_stats();
   CHECK(stats.prefetches_foreseen == 1);
   CHECK(stats.prefetches_begun == 1);
@@ -247,8 +215,7 @@ TEST_CASE("expert store: a foreseen need evicts nothing that is needed sooner, a
   f.start_pass({}, {{0, 1}, {1, 2}});
   std::vector<ForeseenNeed> needs{{6, 3, 0.9}};
   f.store->foresee(needs);
-  f.settle();
-  CHECK(f.state(6) == ResidencyState::kAbsent);
+  CHECK(f.residents() == Ids{0, 1});
   needs = {{0, 1, 0.9}};
   f.store->foresee(needs);
   f.start_pass({});
@@ -263,18 +230,10 @@ TEST_CASE("expert store: what was wrongly foreseen goes first once its layer run
   f.start_pass({}, {{0, 150}, {1, 40}, {2, 40}, {6, 8}, {7, 9}, {8, 9}}, {}, 100);
   std::vector<ForeseenNeed> needs{{6, 1, 0.9}, {7, 1, 0.8}};
   f.store->foresee(needs);
-  f.settle();
-  CHECK(f.state(6) == ResidencyState::kResident);
-  CHECK(f.state(0) == ResidencyState::kAbsent);
-  CHECK(f.state(7) == ResidencyState::kAbsent);
+  CHECK(f.residents() == Ids{1, 2, 6});
   // Layer 1 needs another expert, for which 6 goes, and 7 is not loaded any more.
   f.visit(1, {2});
-  f.settle();
-  CHECK(f.state(6) == ResidencyState::kAbsent);
-  CHECK(f.state(7) == ResidencyState::kAbsent);
-  CHECK(f.state(8) == ResidencyState::kResident);
-  CHECK(f.state(1) == ResidencyState::kResident);
-  CHECK(f.state(2) == ResidencyState::kResident);
+  CHECK(f.residents() == Ids{1, 2, 8});
 }
 
 TEST_CASE("expert store: a foreseen need waits while the running layer waits for loads") {
@@ -313,4 +272,3 @@ TEST_CASE("expert store: a visit that finds every expert allocates nothing") {
 }
 
 }  // namespace
-}  // namespace sida

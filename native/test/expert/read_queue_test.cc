@@ -1,12 +1,8 @@
 // The order in which a file is read: priorities, offsets, chunks, neighbours.
 #include "expert/read_queue.h"
 
-#include <optional>
+#include "support/test.h"
 
-#include "core/error.h"
-#include "doctest/doctest.h"
-
-namespace sida {
 namespace {
 
 constexpr uint64_t kPage = 4096;
@@ -142,4 +138,3 @@ TEST_CASE("read queue: a failed chunk ends only its transfer, once the transfer'
 }
 
 }  // namespace
-}  // namespace sida

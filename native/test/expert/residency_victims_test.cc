@@ -1,18 +1,7 @@
 // Which expert is evicted next, beside a search of all experts by the rule.
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <limits>
-#include <map>
-#include <optional>
-#include <random>
-#include <vector>
-
-#include "core/error.h"
-#include "doctest/doctest.h"
 #include "expert/residency_table.h"
+#include "support/test.h"
 
-namespace sida {
 namespace {
 
 constexpr size_t kLayers = 3;
@@ -199,4 +188,3 @@ TEST_CASE("residency table: refuses a plan with a key that is no number") {
 }
 
 }  // namespace
-}  // namespace sida

@@ -1,39 +1,29 @@
 // The inputs that the fuzzers keep: those that failed once, and those that reach the most of each reader's code.
 // native/fuzz/corpus has one archive a reader.
-#include <set>
-#include <string>
-#include <vector>
-
-#include "core/error.h"
-#include "doctest/doctest.h"
-#include "model/families/family.h"
-#include "model/model_config.h"
 #include "readers.h"
-#include "support/repo_paths.h"
+#include "spec/families/family.h"
+#include "spec/model_config.h"
 #include "support/tar_file.h"
 
-namespace sida {
 namespace {
 
 TEST_CASE("fuzz corpus: every reader takes or refuses every file of it cleanly") {
   for (const fuzzing::Reader& reader : fuzzing::kReaders) {
-    const auto inputs = testing::read_tar(testing::repo() + "/native/fuzz/corpus/" + reader.name + ".tar");
+    const auto inputs = read_tar(repo() + "/native/fuzz/corpus/" + reader.name + ".tar");
     CHECK_MESSAGE(!inputs.empty(), reader.name);
-    for (const testing::TarEntry& input : inputs) {
+    for (const auto& [name, bytes] : inputs) {
       // A promise that a reader breaks ends the process. The name printed last is then the input.
-      CAPTURE(reader.name);
-      CAPTURE(input.name);
-      reader.read(input.bytes);
-      CHECK(input.sound);
+      CASE(reader.name, name);
+      reader.read(bytes);
     }
   }
 }
 
 TEST_CASE("fuzz corpus: a config of every family is accepted, so that fuzzers begin with all of its fields") {
   std::set<std::string> accepted;
-  for (const testing::TarEntry& input : testing::read_tar(testing::repo() + "/native/fuzz/corpus/config.tar")) {
+  for (const auto& [name, bytes] : read_tar(repo() + "/native/fuzz/corpus/config.tar")) {
     try {
-      accepted.insert(parse_model_config(input.bytes, "config.json").family->model_type);
+      accepted.insert(parse_model_config(bytes, "config.json").family->model_type);
     } catch (const Error&) {
     }
   }
@@ -43,4 +33,3 @@ TEST_CASE("fuzz corpus: a config of every family is accepted, so that fuzzers be
 }
 
 }  // namespace
-}  // namespace sida

@@ -1,19 +1,9 @@
 // Penalties and biases against a plain reference in float64.
 #include "ops/logit_adjustments.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <map>
-#include <random>
-#include <vector>
-
-#include "doctest/doctest.h"
 #include "ops/pick_tokens.h"
-#include "support/random_floats.h"
+#include "support/test.h"
 
-namespace sida {
 namespace {
 
 constexpr size_t kVocab = 500;
@@ -44,9 +34,11 @@ std::vector<double> reference(const std::vector<float>& logits, const Request& r
   return out;
 }
 
+/// What the ops take of a request.
 struct Arrays {
   std::vector<SeenToken> seen;
   std::vector<TokenBias> biases;
+  LogitAdjustments view;
 
   explicit Arrays(const Request& request) {
     std::map<int32_t, uint32_t> times;
@@ -54,16 +46,12 @@ struct Arrays {
     for (const int32_t token : request.generated) ++times[token];
     for (const auto& [id, count] : times) seen.push_back({id, count});
     for (const auto& [id, bias] : request.biases) biases.push_back({id, bias});
+    view = {seen, biases, request.presence, request.frequency, request.repetition};
   }
 };
 
-LogitAdjustments view(const Arrays& arrays, const Request& request) {
-  return {arrays.seen, arrays.biases, request.presence, request.frequency, request.repetition};
-}
-
 std::vector<float> adjusted(const std::vector<float>& logits, const Request& request) {
-  const Arrays arrays(request);
-  return adjusted_logits(logits, view(arrays, request));
+  return adjusted_logits(logits, Arrays(request).view);
 }
 
 TEST_CASE("logit adjustments: each logit is that of the reference, rounded once") {
@@ -73,21 +61,23 @@ TEST_CASE("logit adjustments: each logit is that of the reference, rounded once"
     for (int32_t& token : out) token = static_cast<int32_t>(random() % static_cast<unsigned>(most));
     return out;
   };
-  for (const double repetition : {1.0, 1.3, 0.8}) {
-    for (const auto& [presence, frequency] : {std::pair{0.0, 0.0}, {1.7, 0.0}, {0.0, 0.3}, {-2.0, 2.0}}) {
-      CAPTURE(repetition);
-      CAPTURE(presence);
-      CAPTURE(frequency);
-      Request request{tokens(100, kVocab), tokens(60, 40), {{3, 100}, {7, -100}, {499, 0.1}}, presence, frequency,
-                      repetition};
-      const std::vector<float> logits = random_logits(11), found = adjusted(logits, request);
-      const std::vector<double> expected = reference(logits, request);
-      REQUIRE(found.size() == kVocab);
-      // The reference subtracts in another order, which may move the rounding by one place.
-      for (size_t id = 0; id < kVocab; ++id) {
-        CAPTURE(id);
-        CHECK(std::abs(found[id] - expected[id]) <= std::abs(expected[id]) * 0x1p-23);
-      }
+  using Penalties = std::pair<double, double>;
+  for (const auto& [repetition, penalties] :
+       grid(std::vector{1.0, 1.3, 0.8}, std::vector<Penalties>{{0, 0}, {1.7, 0}, {0, 0.3}, {-2, 2}})) {
+    const auto [presence, frequency] = penalties;
+    CASE(repetition, presence, frequency);
+    const Request request{.prompt = tokens(100, kVocab),
+                          .generated = tokens(60, 40),
+                          .biases = {{3, 100}, {7, -100}, {499, 0.1}},
+                          .presence = presence,
+                          .frequency = frequency,
+                          .repetition = repetition};
+    const std::vector<float> logits = random_logits(11), found = adjusted(logits, request);
+    const std::vector<double> expected = reference(logits, request);
+    REQUIRE(found.size() == kVocab);
+    // The reference subtracts in another order, which may move the rounding by one place.
+    for (size_t id = 0; id < kVocab; ++id) {
+      REQUIRE(std::abs(found[id] - expected[id]) <= std::abs(expected[id]) * 0x1p-23);
     }
   }
 }
@@ -96,7 +86,7 @@ TEST_CASE("logit adjustments: logits of other tokens keep their bits, and none b
   const std::vector<float> logits = random_logits(5);
   const std::vector<float> found = adjusted(logits, {{1}, {2, 2}, {{3, -100}}, 1, 1, 1.5});
   for (size_t id = 0; id < kVocab; ++id) {
-    CAPTURE(id);
+    CASE(id);
     CHECK((found[id] == logits[id]) == (id == 0 || id > 3));
   }
   constexpr float kMost = std::numeric_limits<float>::max();
@@ -110,12 +100,12 @@ TEST_CASE("logit adjustments: logits of other tokens keep their bits, and none b
 TEST_CASE("logit adjustments: tokens are picked from the adjusted logits, log-probabilities are the model's") {
   const std::vector<float> logits = random_logits(3);
   for (const float temperature : {0.0f, 0.9f}) {
-    CAPTURE(temperature);
+    CASE(temperature);
     const Request request{{}, {}, {{42, 100}}, 0, 0, 1};
     const Arrays arrays(request);
     const Sampling sampling{temperature, 0.9f, 0, 20, 5, 6};
     std::vector<RankedToken> top(3), own(3);
-    const PickedToken picked = pick_token(logits, sampling, top, view(arrays, request));
+    const PickedToken picked = pick_token(logits, sampling, top, arrays.view);
     pick_token(logits, sampling, own);
     CHECK(picked.id == 42);
     double logprob;
@@ -127,11 +117,9 @@ TEST_CASE("logit adjustments: tokens are picked from the adjusted logits, log-pr
     }
     // What the adjusted row alone would give.
     const Request penalized{{}, {picked.id, 1, 2, 2}, {}, 1.5, 1, 1.2};
-    const Arrays counts(penalized);
-    CHECK(pick_token(logits, sampling, {}, view(counts, penalized)).id ==
+    CHECK(pick_token(logits, sampling, {}, Arrays(penalized).view).id ==
           pick_token(adjusted(logits, penalized), sampling, {}).id);
   }
 }
 
 }  // namespace
-}  // namespace sida

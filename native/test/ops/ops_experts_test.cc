@@ -1,17 +1,8 @@
 // Experts, on every device, against float64; and a whole MoE layer with any number of threads.
-#include <algorithm>
-#include <cmath>
-#include <random>
-
-#include "doctest/doctest.h"
 #include "support/allocation_count.h"
-#include "support/moe_ops.h"
 #include "support/ops_fixture.h"
 
-namespace sida {
 namespace {
-
-using namespace testing;
 
 /// A layer of experts in blocks, and choices of experts for its tokens.
 struct Layer {
@@ -26,25 +17,23 @@ struct Layer {
         networks(kExperts) {
     unsigned seed = 10;
     for (size_t e = 0; e < kExperts; ++e) {
+      Network& net = networks[e];
       std::vector<std::byte> block(layout.slot_bytes);
       for (const ExpertMatrix& matrix : layout.layers[0].matrices) {
-        Network& to = networks[e];
-        (matrix.projection == Projection::kGate ? to.gate
-         : matrix.projection == Projection::kUp ? to.up
-                                                : to.down) =
-            OpsFixture::packed(matrix.n, matrix.k, format, seed++, block.data() + matrix.offset);
+        const bool gate = matrix.projection == Projection::kGate, up = matrix.projection == Projection::kUp;
+        (gate ? net.gate
+         : up ? net.up
+              : net.down) = OpsFixture::packed(matrix.n, matrix.k, format, seed++, block.data() + matrix.offset);
         if (!matrix.bias) continue;
         const auto bias = random_floats(matrix.n, seed++);
-        std::copy(bias.begin(), bias.end(), reinterpret_cast<float*>(block.data() + *matrix.bias));
-        (matrix.projection == Projection::kGate ? to.gate_bias
-         : matrix.projection == Projection::kUp ? to.up_bias
-                                                : to.down_bias) = bias;
+        std::memcpy(block.data() + *matrix.bias, bias.data(), matrix.n * sizeof(float));
+        (gate ? net.gate_bias : up ? net.up_bias : net.down_bias) = bias;
       }
-      networks[e].activation = activation;
+      net.activation = activation;
       blocks.push_back(fixture.upload(block));
-      networks[e].gate.panels = layout.layers[0].matrix(blocks[e], Projection::kGate);
-      networks[e].up.panels = layout.layers[0].matrix(blocks[e], Projection::kUp);
-      networks[e].down.panels = layout.layers[0].matrix(blocks[e], Projection::kDown);
+      net.gate.panels = layout.layers[0].matrix(blocks[e], Projection::kGate);
+      net.up.panels = layout.layers[0].matrix(blocks[e], Projection::kUp);
+      net.down.panels = layout.layers[0].matrix(blocks[e], Projection::kDown);
     }
     dispatch.k = k;
     dispatch.alpha = random_floats(tokens * k, 3);
@@ -73,82 +62,71 @@ struct Layer {
 
 TEST_CASE("ops: experts add up by their alphas, with the same bits in every order of residency") {
   constexpr size_t kTokens = 40;
-  for (const DeviceKind kind : devices()) {
-    for (const Activation activation : kActivations) {
-      for (const WeightFormat format : {kF32Format, kBf16Format, WeightFormat{WeightType::kInt4, 32}}) {
-        for (const size_t k : {size_t{1}, size_t{2}}) {
-          CAPTURE(device_name(kind));
-          CAPTURE(gated(activation));
-          CAPTURE(weight_type_name(format.type));
-          CAPTURE(k);
-          OpsFixture fixture(kind, moe_spec(activation, {.top_k = k}), limits_of(kTokens));
-          Layer layer(fixture, activation, format, kTokens, k);
-          const Pass pass(fixture, kTokens);
-          sort_choices(kExperts, 9, {&pass.span, 1}, layer.dispatch);
-          const auto x = random_floats(kTokens * kWidth, 1), before = random_floats(kTokens * kWidth, 2);
-          fixture.write(fixture.at().normed, x);
-          std::vector<float> first;
-          for (const auto& [group, reversed] : {std::pair<size_t, bool>{kExperts, false}, {1, false}, {3, true}}) {
-            fixture.write(fixture.at().hidden, before);
-            fixture.ops().start(0, {&pass.span, 1}, kTokens);
-            layer.run(fixture.ops(), kTokens, group, reversed);
-            const auto found = fixture.read(fixture.at().hidden, before.size());
-            if (first.empty()) first = found;
-            CHECK(same_bits(found.data(), first.data(), first.size()));
-          }
-          std::vector<double> expected(before.begin(), before.end());
-          size_t dropped = 0;
-          for (size_t choice = 0; choice < kTokens * k; ++choice) {
-            const size_t t = choice / k;
-            dropped += layer.dispatch.expert[choice] == kNoExpert;
-            if (layer.dispatch.expert[choice] == kNoExpert) continue;
-            const auto y = layer.networks[layer.dispatch.expert[choice]].run(&x[t * kWidth]);
-            for (size_t i = 0; i < kWidth; ++i) expected[t * kWidth + i] += layer.dispatch.alpha[choice] * y[i];
-          }
-          CHECK(dropped > kTokens * k / 11 + 1);
-          // Its outputs are up to 56 times as large.
-          const double tolerance = activation == Activation::kClampedSwiglu ? 2e-5 : 4e-6;
-          check_near(first, expected, product_tolerance(kind, format, tolerance));
-        }
-      }
+  for (const auto& [kind, activation, format, k] :
+       grid(devices(), kActivations, std::vector{kF32Format, kBf16Format, int4_format(32)}, Sizes{1, 2})) {
+    CASE(device_name(kind), gated(activation), format, k);
+    OpsFixture fixture(kind, moe_spec(activation, {.top_k = k}), limits_of(kTokens));
+    Layer layer(fixture, activation, format, kTokens, k);
+    const Pass pass(fixture, kTokens);
+    sort_choices(kExperts, 9, {&pass.span, 1}, layer.dispatch);
+    const auto x = random_floats(kTokens * kWidth, 1), before = random_floats(kTokens * kWidth, 2);
+    fixture.write(fixture.at().normed, x);
+    std::vector<float> first;
+    for (const auto& [group, reversed] : {std::pair<size_t, bool>{kExperts, false}, {1, false}, {3, true}}) {
+      fixture.write(fixture.at().hidden, before);
+      fixture.ops().start(0, {&pass.span, 1}, kTokens);
+      layer.run(fixture.ops(), kTokens, group, reversed);
+      const auto found = fixture.read(fixture.at().hidden, before.size());
+      if (first.empty()) first = found;
+      CHECK(same_bits(found, first));
     }
+    std::vector<double> expected(before.begin(), before.end());
+    size_t dropped = 0;
+    for (size_t choice = 0; choice < kTokens * k; ++choice) {
+      const size_t t = choice / k;
+      dropped += layer.dispatch.expert[choice] == kNoExpert;
+      if (layer.dispatch.expert[choice] == kNoExpert) continue;
+      const auto y = layer.networks[layer.dispatch.expert[choice]].run(doubles(&x[t * kWidth], kWidth));
+      for (size_t i = 0; i < kWidth; ++i) expected[t * kWidth + i] += layer.dispatch.alpha[choice] * y[i];
+    }
+    CHECK(dropped > kTokens * k / 11 + 1);
+    // Its outputs are up to 56 times as large.
+    const double tolerance = activation == Activation::kClampedSwiglu ? 2e-5 : 4e-6;
+    check_near(first, expected, product_tolerance(kind, format, tolerance));
   }
 }
 
 TEST_CASE("ops: choosing ahead routes hidden by another layer's norm and router, and changes nothing else") {
   constexpr size_t kTokens = 5;
-  for (const DeviceKind kind : devices()) {
-    for (const RouterScores scores : {RouterScores::kSoftmax, RouterScores::kSigmoid}) {
-      const RouterSpec routing{.top_k = 2, .scores = scores};
-      CAPTURE(device_name(kind));
-      CAPTURE(scores == RouterScores::kSigmoid);
-      const ModelSpec spec = moe_spec(Activation::kSwiglu, routing);
-      OpsFixture fixture(kind, spec, limits_of(kTokens));
-      const TestMatrix router = fixture.matrix(kExperts, kWidth, kF32Format, 6);
-      FeedForwardWeights later{};
-      later.router = router.panels;
-      const Pass pass(fixture, kTokens);
-      const auto hidden = random_floats(kTokens * kWidth, 1), normed = random_floats(kTokens * kWidth, 2);
-      fixture.write(fixture.at().hidden, hidden);
-      fixture.write(fixture.at().normed, normed);
-      Ops& ops = fixture.ops();
-      // More than choose at the same time.
-      std::vector<FeedForwardWeights> layers(6, later);
-      for (size_t i = 0; i < layers.size(); ++i) layers[i].norm = {fixture.upload(random_floats(kWidth, 20 + i))};
-      std::vector<Dispatch> ahead(layers.size());
-      std::vector<LaterLayer> asked;
-      for (size_t i = 0; i < layers.size(); ++i) asked.push_back({&layers[i], &routing, &ahead[i]});
-      ops.choose_ahead(asked, kTokens);
-      CHECK(fixture.read(fixture.at().hidden, hidden.size()) == hidden);
-      CHECK(fixture.read(fixture.at().normed, normed.size()) == normed);
-      for (size_t i = 0; i < layers.size(); ++i) {
-        ops.norm(fixture.at().hidden, layers[i].norm, spec.norm_epsilon, kTokens, kWidth, fixture.at().normed);
-        Dispatch expected;
-        ops.choose(layers[i], routing, kTokens, nullptr, expected);
-        CHECK(ahead[i].k == expected.k);
-        CHECK(ahead[i].expert == expected.expert);
-        CHECK(ahead[i].alpha == expected.alpha);
-      }
+  for (const auto& [kind, scores] : grid(devices(), std::vector{RouterScores::kSoftmax, RouterScores::kSigmoid})) {
+    const RouterSpec routing{.top_k = 2, .scores = scores};
+    CASE(device_name(kind), scores == RouterScores::kSigmoid);
+    const ModelSpec spec = moe_spec(Activation::kSwiglu, routing);
+    OpsFixture fixture(kind, spec, limits_of(kTokens));
+    const TestMatrix router = fixture.matrix(kExperts, kWidth, kF32Format, 6);
+    FeedForwardWeights later{};
+    later.router = router.panels;
+    const Pass pass(fixture, kTokens);
+    const auto hidden = random_floats(kTokens * kWidth, 1), normed = random_floats(kTokens * kWidth, 2);
+    fixture.write(fixture.at().hidden, hidden);
+    fixture.write(fixture.at().normed, normed);
+    Ops& ops = fixture.ops();
+    // More than choose at the same time.
+    std::vector<FeedForwardWeights> layers(6, later);
+    for (size_t i = 0; i < layers.size(); ++i) layers[i].norm = {fixture.upload(random_floats(kWidth, 20 + i))};
+    std::vector<Dispatch> ahead(layers.size());
+    std::vector<LaterLayer> asked;
+    for (size_t i = 0; i < layers.size(); ++i) asked.push_back({&layers[i], &routing, &ahead[i]});
+    ops.choose_ahead(asked, kTokens);
+    CHECK(fixture.read(fixture.at().hidden, hidden.size()) == hidden);
+    CHECK(fixture.read(fixture.at().normed, normed.size()) == normed);
+    for (size_t i = 0; i < layers.size(); ++i) {
+      ops.norm(fixture.at().hidden, layers[i].norm, spec.norm_epsilon, kTokens, kWidth, fixture.at().normed);
+      Dispatch expected;
+      ops.choose(layers[i], routing, kTokens, nullptr, expected);
+      CHECK(ahead[i].k == expected.k);
+      CHECK(ahead[i].expert == expected.expert);
+      CHECK(ahead[i].alpha == expected.alpha);
     }
   }
 }
@@ -213,7 +191,7 @@ TEST_CASE("cpu ops: any number of threads gives the same bits, and a pass alloca
   constexpr size_t kTokens = 320;
   std::vector<float> first;
   for (const size_t threads : {1, 2, 5}) {
-    CAPTURE(threads);
+    CASE(threads);
     WholePass pass(kTokens, threads);
     const Pass sequence(pass.fixture, kTokens);
     const auto hidden = random_floats(kTokens * kWidth, 7);
@@ -222,10 +200,9 @@ TEST_CASE("cpu ops: any number of threads gives the same bits, and a pass alloca
     pass.run(sequence.span, hidden);
     CHECK(allocations() == before);
     if (first.empty()) first = pass.states;
-    CHECK(same_bits(pass.states.data(), first.data(), first.size()));
+    CHECK(same_bits(pass.states, first));
     CHECK(std::all_of(first.begin(), first.end(), [](float value) { return std::isfinite(value); }));
   }
 }
 
 }  // namespace
-}  // namespace sida

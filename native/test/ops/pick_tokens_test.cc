@@ -1,20 +1,8 @@
 #include "ops/pick_tokens.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <map>
-#include <numeric>
-#include <thread>
-
 #include "core/portable_math.h"
 #include "ops/random_numbers.h"
-#include "support/error_checks.h"
 #include "support/math_bits.h"
-#include "support/random_floats.h"
-
-using namespace sida;
-using namespace sida::testing;
 
 namespace {
 
@@ -29,9 +17,8 @@ std::vector<float> row_of(size_t vocab, uint32_t seed, uint32_t levels) {
 }
 
 std::vector<int32_t> falling_ids(const std::vector<float>& logits) {
-  std::vector<int32_t> ids(logits.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  std::stable_sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
+  std::vector<int32_t> ids = first_numbers(logits.size());
+  std::ranges::stable_sort(ids, [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
   return ids;
 }
 
@@ -75,9 +62,7 @@ int32_t reference_pick(const std::vector<float>& logits, const Sampling& samplin
   return kept.back().id;
 }
 
-int32_t pick(const std::vector<float>& logits, const Sampling& sampling) {
-  return pick_token(logits, sampling, {}).id;
-}
+int32_t pick(const std::vector<float>& logits, const Sampling& sampling) { return pick_token(logits, sampling, {}).id; }
 
 std::map<int32_t, int> picks(const std::vector<float>& logits, Sampling sampling, int count) {
   std::map<int32_t, int> found;
@@ -97,7 +82,7 @@ TEST_CASE("the greedy token, log-probabilities and the most likely tokens have t
   for (const auto& line : math_bits("row")) {
     const auto number = [&](size_t i) { return static_cast<uint32_t>(std::stoul(line[i])); };
     const std::vector<float> logits = row_of(number(0), number(1), number(2));
-    CAPTURE(logits.size());
+    CASE(logits.size());
     std::vector<RankedToken> top(line.size() - 5);
     const PickedToken picked = pick_token(logits, {}, top);
     CHECK(picked.id == std::stoi(line[3]));
@@ -120,14 +105,11 @@ TEST_CASE("the greedy token, log-probabilities and the most likely tokens have t
 }
 
 TEST_CASE("the most likely tokens are ranked like a full sort") {
-  for (uint32_t levels : {3u, 50u, 1u << 24}) {
+  for (const auto& [levels, count] : grid(std::vector{3u, 50u, 1u << 24}, Sizes{1, 2, 20, 500})) {
     const std::vector<float> logits = row_of(500, 9, levels);
-    const std::vector<int32_t> ids = falling_ids(logits);
-    for (size_t count : {1ul, 2ul, 20ul, 500ul}) {
-      std::vector<RankedToken> top(count);
-      pick_token(logits, {}, top);
-      for (size_t i = 0; i < count; ++i) CHECK(top[i].id == ids[i]);
-    }
+    std::vector<RankedToken> top(count);
+    pick_token(logits, {}, top);
+    for (size_t i = 0; i < count; ++i) CHECK(top[i].id == falling_ids(logits)[i]);
   }
 }
 
@@ -156,42 +138,14 @@ TEST_CASE("sampled tokens are those of a plain reference") {
   for (float& logit : peaked) logit *= 3;
   std::vector<float> masked(peaked);
   for (size_t id = 0; id < masked.size(); id += 3) masked[id] = -1e9f;
-  for (const std::vector<float>& logits :
-       {normal, peaked, masked, row_of(2000, 8, 5), row_of(3, 8, 1 << 24)}) {
-    for (Sampling sampling : settings) {
-      CAPTURE(sampling.temperature);
-      CAPTURE(logits.size());
-      sampling.seed = 0x123456789abcdef;
-      for (; sampling.position < 60; ++sampling.position) {
-        CHECK(pick(logits, sampling) == reference_pick(logits, sampling));
-      }
+  for (const auto& [logits, setting] :
+       grid(std::vector{normal, peaked, masked, row_of(2000, 8, 5), row_of(3, 8, 1 << 24)}, settings)) {
+    CASE(setting.temperature, logits.size());
+    Sampling sampling = setting;
+    sampling.seed = 0x123456789abcdef;
+    for (; sampling.position < 60; ++sampling.position) {
+      CHECK(pick(logits, sampling) == reference_pick(logits, sampling));
     }
-  }
-}
-
-TEST_CASE("tokens are drawn as often as they are likely") {
-  const std::vector<float> logits = random_floats(40, 12);
-  for (const Sampling& sampling :
-       std::vector<Sampling>{{.temperature = 1, .seed = 1},
-                             {.temperature = 0.5f, .seed = 2},
-                             {.temperature = 2, .top_p = 0.8f, .top_k = 30, .seed = 3}}) {
-    const std::vector<Candidate> kept = candidates(logits, sampling);
-    double total = 0;
-    for (const Candidate& candidate : kept) total += candidate.weight;
-    constexpr int kDraws = 100000;
-    std::map<int32_t, int> found = picks(logits, sampling, kDraws);
-    double chi_square = 0;
-    int drawn = 0;
-    for (const Candidate& candidate : kept) {
-      const double expected = kDraws * candidate.weight / total;
-      const double difference = found[candidate.id] - expected;
-      chi_square += difference * difference / expected;
-      drawn += found[candidate.id];
-    }
-    CHECK(drawn == kDraws);
-    // Five standard deviations over the mean of chi-square: a sound sampler fails for one seed in 10,000.
-    const double freedom = static_cast<double>(kept.size() - 1);
-    CHECK(chi_square < freedom + 5 * std::sqrt(2 * freedom));
   }
 }
 
@@ -256,9 +210,7 @@ TEST_CASE("a pick depends on logits, settings, seed and position alone") {
   const std::vector<float> logits = random_floats(5000, 3);
   const auto sequence = [&](uint64_t seed) {
     std::vector<int32_t> ids;
-    for (uint64_t i = 0; i < 64; ++i) {
-      ids.push_back(pick(logits, {.temperature = 1, .seed = seed, .position = i}));
-    }
+    for (uint64_t i = 0; i < 64; ++i) ids.push_back(pick(logits, {.temperature = 1, .seed = seed, .position = i}));
     return ids;
   };
   const std::vector<int32_t> expected = sequence(1);
@@ -271,25 +223,18 @@ TEST_CASE("a pick depends on logits, settings, seed and position alone") {
 }
 
 TEST_CASE("a logit that is not finite is an error that names it") {
-  const float infinity = std::numeric_limits<float>::infinity();
-  const std::vector<std::pair<float, std::string>> values = {
-      {std::numeric_limits<float>::quiet_NaN(), "NaN"}, {infinity, "Infinity"}, {-infinity, "-Infinity"}};
-  for (const auto& [value, name] : values) {
-    for (size_t id : {0ul, 17ul, 99ul}) {
-      std::vector<float> logits(100, 1.0f);
-      logits[id] = value;
-      logits[99] = value;
-      const std::string expected = "The model gave " + name + " as the logit of token " + std::to_string(id);
-      CHECK(error_of([&] { pick(logits, {}); }, "nonfinite_output") == expected);
-      CHECK(error_of([&] { pick(logits, {.temperature = 1}); }, "nonfinite_output") == expected);
-      std::vector<double> scores(1);
-      CHECK(error_of([&] { token_logprobs(logits, std::vector<int32_t>{3}, scores); }, "nonfinite_output") ==
-            expected);
-      try {
-        pick(logits, {});
-      } catch (const Error& error) {
-        CHECK(error.numbers() == std::map<std::string, double>{{"token", static_cast<double>(id)}});
-      }
+  using Value = std::pair<float, std::string>;
+  for (const auto& [value, id] :
+       grid(std::vector<Value>{{NAN, "NaN"}, {kInfinity, "Infinity"}, {-kInfinity, "-Infinity"}}, Sizes{0, 17, 99})) {
+    std::vector<float> logits(100, 1.0f);
+    logits[id] = logits[99] = value.first;
+    std::vector<double> scores(1);
+    for (const std::function<void()>& action :
+         std::vector<std::function<void()>>{[&] { pick(logits, {}); }, [&] { pick(logits, {.temperature = 1}); },
+                                            [&] { token_logprobs(logits, std::vector<int32_t>{3}, scores); }}) {
+      const Error error = thrown_by(action, "nonfinite_output");
+      CHECK(error.what() == "The model gave " + value.second + " as the logit of token " + std::to_string(id));
+      CHECK(error.numbers().at("token") == static_cast<double>(id));
     }
   }
 }
@@ -298,10 +243,10 @@ TEST_CASE("a token outside the vocabulary is an error with numbers") {
   const std::vector<float> logits(4, 0.0f);
   std::vector<double> scores(1);
   const auto score = [&](int32_t id) { token_logprobs(logits, std::vector<int32_t>{id}, scores); };
-  check_has(error_of([&] { score(4); }, "internal"), {"token 4", "vocabulary of 4"});
-  check_has(error_of([&] { score(-1); }, "internal"), {"token -1", "vocabulary of 4"});
+  check_error([&] { score(4); }, {"token 4", "vocabulary of 4"}, "internal");
+  check_error([&] { score(-1); }, {"token -1", "vocabulary of 4"}, "internal");
   std::vector<RankedToken> top(5);
-  check_has(error_of([&] { pick_token(logits, {}, top); }, "internal"), {"5 most likely of 4"});
+  check_error([&] { pick_token(logits, {}, top); }, {"5 most likely of 4"}, "internal");
 }
 
 TEST_CASE("only allowed tokens are picked, as if there were no others") {
@@ -351,4 +296,24 @@ TEST_CASE("a bitmap that allows no token, or of another size, is a bug of the ca
   const std::vector<uint32_t> none = {0, 1u << 20};
   error_of([&] { pick_token(logits, {}, {}, {}, none); }, "internal");
   error_of([&] { pick_token(logits, {}, {}, {}, std::span(none).first(1)); }, "internal");
+}
+
+TEST_CASE("philox gives the published answers") {
+  // tests/kat_vectors of Random123, "philox4x32 10".
+  using Block = std::array<uint32_t, 4>;
+  CHECK(philox4x32({0, 0, 0, 0}, {0, 0}) == Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  CHECK(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}) ==
+        Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  CHECK(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
+        Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+}
+
+TEST_CASE("a random number is the first 53 bits of its block, by all bits of seed and position") {
+  // Counter 0 and key 0: the block above, its second word high.
+  CHECK(uniform_number(0, 0) == static_cast<double>(0xe169c58d6627e8d5 >> 11) / 9007199254740992.0);
+  CHECK(uniform_number(0, 1) != uniform_number(1, 0));
+  for (int bit = 0; bit < 64; ++bit) {
+    CHECK(uniform_number(uint64_t{1} << bit, 0) != uniform_number(0, 0));
+    CHECK(uniform_number(0, uint64_t{1} << bit) != uniform_number(0, 0));
+  }
 }

@@ -1,13 +1,9 @@
-#include <cmath>
 
-#include "doctest/doctest.h"
 #include "predictor/adamw.h"
+
 #include "support/predictor_reference.h"
 
-namespace sida {
 namespace {
-
-using namespace sida::testing;
 
 TEST_CASE("AdamW: agrees with the recurrence in double over 50 steps") {
   const size_t n = 37;
@@ -32,30 +28,21 @@ TEST_CASE("AdamW: agrees with the recurrence in double over 50 steps") {
               (std::sqrt(v[i] / (1 - std::pow(b2, t))) + static_cast<double>(options.epsilon));
     }
   }
-  CHECK(relative_error(weights.data(), w.data(), n) < 2e-6);
-  CHECK(relative_error(state.mean.data(), m.data(), n) < 2e-6);
-  CHECK(relative_error(state.square.data(), v.data(), n) < 2e-6);
+  CHECK(relative_error(weights, w) < 2e-6);
+  CHECK(relative_error(state.mean, m) < 2e-6);
+  CHECK(relative_error(state.square, v) < 2e-6);
 }
 
-TEST_CASE("AdamW: the first step moves each weight by the learning rate, against its gradient") {
-  const float gradient[] = {1e-3f, -5, 100};
-  float weights[] = {0, 0, 0};
-  AdamWState state(3);
-  AdamWStep({.weight_decay = 0}, 0, 0.1f)
-      .update(3, gradient, 1, weights, state.mean.data(), state.square.data());
-  CHECK(weights[0] == doctest::Approx(-0.1).epsilon(1e-4));
-  CHECK(weights[1] == doctest::Approx(0.1).epsilon(1e-5));
-  CHECK(weights[2] == doctest::Approx(-0.1).epsilon(1e-5));
-}
-
-TEST_CASE("AdamW: without a gradient only the decay applies") {
-  const float gradient[] = {0};
-  float weights[] = {2};
-  AdamWState state(1);
-  AdamWStep({.weight_decay = 0.5f}, 0, 0.1f)
-      .update(1, gradient, 1, weights, state.mean.data(), state.square.data());
-  CHECK(weights[0] == doctest::Approx(1.9));
+TEST_CASE("AdamW: the first step moves each weight by the learning rate, against its gradient, or decays it alone") {
+  const auto check = [](std::vector<float> weights, const std::vector<float>& gradient, float decay,
+                        const std::vector<float>& expected) {
+    AdamWState state(weights.size());
+    AdamWStep({.weight_decay = decay}, 0, 0.1f)
+        .update(weights.size(), gradient.data(), 1, weights.data(), state.mean.data(), state.square.data());
+    for (size_t i = 0; i < expected.size(); ++i) CHECK(weights[i] == doctest::Approx(expected[i]).epsilon(1e-4));
+  };
+  check({0, 0, 0}, {1e-3f, -5, 100}, 0, {-0.1f, 0.1f, -0.1f});
+  check({2}, {0}, 0.5f, {1.9f});
 }
 
 }  // namespace
-}  // namespace sida

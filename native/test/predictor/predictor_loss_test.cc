@@ -1,16 +1,8 @@
 #include "predictor/predictor_loss.h"
 
-#include <cmath>
-#include <limits>
-
-#include "core/error.h"
-#include "doctest/doctest.h"
 #include "support/predictor_reference.h"
 
-namespace sida {
 namespace {
-
-using namespace sida::testing;
 
 constexpr PredictorConfig kConfig = {.d_in = 1, .hidden = 1, .layers = 2, .experts = 7};
 constexpr size_t kRows = 5;
@@ -37,28 +29,18 @@ struct Record {
   TeacherLogits teacher() const { return {experts.data(), logits_f.data(), kRows, kTop}; }
 };
 
-Doubles softmax(const Doubles& x) {
-  double sum = 0;
-  for (const double v : x) sum += std::exp(v);
-  Doubles p(x.size());
-  for (size_t i = 0; i < x.size(); ++i) p[i] = std::exp(x[i]) / sum;
-  return p;
-}
-
 // The loss as its definition reads: sums of distillation and of cross-entropy.
-std::pair<double, double> reference_loss(const LossOptions& options, const Record& record,
-                                         const Doubles& logits) {
+std::pair<double, double> reference_loss(const LossOptions& options, const Record& record, const Doubles& logits) {
   double distillation = 0;
   double cross_entropy = 0;
   const size_t top = std::min(options.top, kTop);
   for (size_t row = 0; row < kConfig.layers * kRows; ++row) {
-    const Doubles z(&logits[row * kConfig.experts], &logits[row * kConfig.experts] + kConfig.experts);
-    const Doubles all = softmax(z);
+    const Doubles all = softmax64(part_of(logits, row * kConfig.experts, kConfig.experts));
     Doubles taught;
     for (size_t i = 0; i < top; ++i) {
       taught.push_back(record.logits[row * kTop + i] * static_cast<double>(options.sharpness));
     }
-    const Doubles p = softmax(taught);
+    const Doubles p = softmax64(taught);
     for (size_t i = 0; i < top && options.distillation == DistillationLoss::kKl; ++i) {
       distillation += p[i] * std::log(p[i] / all[record.experts[row * kTop + i]]);
     }
@@ -72,30 +54,24 @@ std::pair<double, double> reference_loss(const LossOptions& options, const Recor
 TEST_CASE("predictor loss: value and gradient of every form agree with finite differences") {
   const Record record;
   const Doubles logits = random_doubles(kConfig.layers * kRows * kConfig.experts, 2, 4);
-  for (const DistillationLoss distillation : {DistillationLoss::kKl, DistillationLoss::kNone}) {
-    for (const size_t top : {1, 3, 30}) {
-      for (const size_t k : {1, 3}) {
-        if (k > top) continue;
-        CAPTURE(top);
-        CAPTURE(k);
-        const LossOptions options = {.top = top,
-                                     .lambda = 0.25f,
-                                     .sharpness = k == 1 ? 1.0f : 3.0f,
-                                     .k = k,
-                                     .distillation = distillation};
-        std::vector<float> gradient(logits.size(), -1.0f);
-        const LossSums sums = predictor_loss(kConfig, options, floats(logits).data(), kRows,
-                                             record.teacher(), 0, 0.5f, gradient.data());
-        const auto [expected, expected_ce] = reference_loss(options, record, logits);
-        CHECK(sums.distillation == doctest::Approx(expected).epsilon(1e-5).scale(1));
-        CHECK(sums.cross_entropy == doctest::Approx(expected_ce).epsilon(1e-5));
-        const Doubles numeric = numeric_gradient(logits, [&](const Doubles& at) {
-          const auto [d, ce] = reference_loss(options, record, at);
-          return 0.5 * (d + 0.25 * ce);
-        });
-        CHECK(relative_error(gradient.data(), numeric.data(), numeric.size()) < 1e-5);
-      }
-    }
+  for (const auto& [distillation, top, k] :
+       grid(std::vector<DistillationLoss>{DistillationLoss::kKl, DistillationLoss::kNone}, Sizes{1, 3, 30},
+            Sizes{1, 3})) {
+    if (k > top) continue;
+    CASE(top, k);
+    const LossOptions options = {
+        .top = top, .lambda = 0.25f, .sharpness = k == 1 ? 1.0f : 3.0f, .k = k, .distillation = distillation};
+    std::vector<float> gradient(logits.size(), -1.0f);
+    const LossSums sums =
+        predictor_loss(kConfig, options, floats(logits).data(), kRows, record.teacher(), 0, 0.5f, gradient.data());
+    const auto [expected, expected_ce] = reference_loss(options, record, logits);
+    CHECK(sums.distillation == doctest::Approx(expected).epsilon(1e-5).scale(1));
+    CHECK(sums.cross_entropy == doctest::Approx(expected_ce).epsilon(1e-5));
+    const Doubles numeric = numeric_gradient(logits, [&](const Doubles& at) {
+      const auto [d, ce] = reference_loss(options, record, at);
+      return 0.5 * (d + 0.25 * ce);
+    });
+    CHECK(relative_error(gradient, numeric) < 1e-5);
   }
 }
 
@@ -103,14 +79,13 @@ TEST_CASE("predictor loss: a part of the rows gives that part of the whole") {
   const Record record;
   const LossOptions options;
   const std::vector<float> logits = floats(random_doubles(kConfig.layers * kRows * kConfig.experts, 2, 4));
-  const LossSums whole =
-      predictor_loss(kConfig, options, logits.data(), kRows, record.teacher(), 0, 1, nullptr);
+  const LossSums whole = predictor_loss(kConfig, options, logits.data(), kRows, record.teacher(), 0, 1, nullptr);
   LossSums parts;
   for (const auto& [first, rows] : {std::pair<size_t, size_t>{0, 2}, {2, 3}}) {
     std::vector<float> part;
     for (size_t l = 0; l < kConfig.layers; ++l) {
-      const auto from = logits.begin() + static_cast<ptrdiff_t>((l * kRows + first) * kConfig.experts);
-      part.insert(part.end(), from, from + static_cast<ptrdiff_t>(rows * kConfig.experts));
+      const float* from = &logits[(l * kRows + first) * kConfig.experts];
+      part.insert(part.end(), from, from + rows * kConfig.experts);
     }
     parts.add(predictor_loss(kConfig, options, part.data(), rows, record.teacher(), first, 1, nullptr));
   }
@@ -119,10 +94,16 @@ TEST_CASE("predictor loss: a part of the rows gives that part of the whole") {
   for (size_t l = 0; l < kConfig.layers; ++l) CHECK(parts.layers[l].hits == whole.layers[l].hits);
 }
 
-TEST_CASE("predictor loss: counts hits by rank; of equal logits the lower index is ahead") {
+TEST_CASE("predictor loss: counts hits by rank, of a router's first choice or several; lower indices lead equals") {
   constexpr PredictorConfig config = {.d_in = 1, .hidden = 1, .layers = 1, .experts = 4};
-  const std::vector<uint16_t> best = {0, 1, 2, 3, 3};
-  const std::vector<float> teacher(5, 1.0f);
+  const auto hits = [&](const LossOptions& options, const std::vector<float>& logits, std::vector<uint16_t> best) {
+    const size_t rows = logits.size() / 4;
+    const std::vector<float> teacher(best.size(), 1.0f);
+    const LossSums sums = predictor_loss(config, options, logits.data(), rows,
+                                         {best.data(), teacher.data(), rows, best.size() / rows}, 0, 1, nullptr);
+    CHECK(sums.layers[0].tokens == rows);
+    return sums.layers[0].hits;
+  };
   const std::vector<float> logits = {
       9, 1, 1, 1,  // first
       9, 8, 1, 1,  // second
@@ -130,44 +111,23 @@ TEST_CASE("predictor loss: counts hits by rank; of equal logits the lower index 
       9, 8, 7, 1,  // fourth
       5, 5, 5, 5,  // fourth by index
   };
-  const LossSums sums =
-      predictor_loss(config, {}, logits.data(), 5, {best.data(), teacher.data(), 5, 1}, 0, 1, nullptr);
-  CHECK(sums.layers[0].tokens == 5);
-  CHECK(sums.layers[0].hits == std::vector<uint64_t>{1, 2, 3});
-}
-
-TEST_CASE("predictor loss: counts each of a router's choices at the ranks asked for") {
-  constexpr PredictorConfig config = {.d_in = 1, .hidden = 1, .layers = 1, .experts = 4};
-  const std::vector<uint16_t> best = {0, 1, 2, 3, 2, 0};
-  const std::vector<float> teacher(6, 1.0f);
-  const std::vector<float> logits = {9, 8, 7, 1, 9, 8, 7, 1};  // 0 and 1; 3 and 2
-  LossOptions options;
-  options.choices = 2;
-  options.ranks = {2, 4};
-  const LossSums sums =
-      predictor_loss(config, options, logits.data(), 2, {best.data(), teacher.data(), 2, 3}, 0, 1, nullptr);
-  CHECK(sums.layers[0].tokens == 2);
-  // The second row's choices are 3 and 2: of these four, 0 and 1 are among the best two.
-  CHECK(sums.layers[0].hits == std::vector<uint64_t>{2, 4});
+  CHECK(hits({}, logits, {0, 1, 2, 3, 3}) == std::vector<uint64_t>{1, 2, 3});
+  // The rows' choices are 0 and 1, and 3 and 2: of these four, 0 and 1 are among the best two.
+  LossOptions several;
+  several.choices = 2;
+  several.ranks = {2, 4};
+  CHECK(hits(several, {9, 8, 7, 1, 9, 8, 7, 1}, {0, 1, 2, 3, 2, 0}) == std::vector<uint64_t>{2, 4});
 }
 
 TEST_CASE("predictor loss: traces that do not fit are refused with the numbers") {
   Record record;
-  const auto code_of = [&] {
-    try {
-      record.teacher().check(kConfig);
-    } catch (const Error& error) {
-      return error.code();
-    }
-    return std::string("none");
-  };
-  CHECK(code_of() == "none");
+  const auto check = [&] { record.teacher().check(kConfig); };
+  check();
   record.experts[9] = 7;
-  CHECK(code_of() == "invalid_request");
+  thrown_by(check, "invalid_request");
   record.experts[9] = 6;
-  record.logits_f[3] = std::numeric_limits<float>::quiet_NaN();
-  CHECK(code_of() == "invalid_request");
+  record.logits_f[3] = NAN;
+  thrown_by(check, "invalid_request");
 }
 
 }  // namespace
-}  // namespace sida

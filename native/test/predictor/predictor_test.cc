@@ -1,26 +1,16 @@
 #include "predictor/predictor.h"
 
-#include <cmath>
-#include <cstring>
-#include <vector>
-
-#include "core/error.h"
-#include "doctest/doctest.h"
 #include "predictor/expert_ranking.h"
 #include "support/predictor_reference.h"
 
-namespace sida {
 namespace {
-
-using namespace sida::testing;
 
 constexpr size_t kVocab = 300;
 constexpr size_t kWidth = 12;
 
 TokenEmbedding some_embedding() {
   TokenEmbedding embedding(kVocab, kWidth);
-  const std::vector<float> values = floats(random_doubles(kVocab * kWidth, 1, 21));
-  std::copy(values.begin(), values.end(), embedding.row(0));
+  std::ranges::copy(floats(random_doubles(kVocab * kWidth, 1, 21)), embedding.row(0));
   return embedding;
 }
 
@@ -47,8 +37,7 @@ struct Tokens {
       const size_t length = s == 20 ? 1100 : random() % 30;
       for (size_t t = 0; t < length; ++t) tokens.push_back(static_cast<int32_t>(random() % kVocab));
       offsets.push_back(static_cast<int32_t>(tokens.size()));
-      for (size_t t = random() % 5; t > 0; --t)
-        context_tokens.push_back(static_cast<int32_t>(random() % kVocab));
+      for (size_t t = random() % 5; t > 0; --t) context_tokens.push_back(static_cast<int32_t>(random() % kVocab));
       context_offsets.push_back(static_cast<int32_t>(context_tokens.size()));
     }
   }
@@ -56,46 +45,55 @@ struct Tokens {
 };
 
 struct Table {
+  size_t k;
   std::vector<uint16_t> experts;
   std::vector<float> alpha, chance, logits;
 
-  Table(const PredictorConfig& config, size_t tokens, size_t k)
-      : experts(config.layers * tokens * k),
+  Table(const PredictorConfig& config, size_t tokens, size_t choices)
+      : k(choices),
+        experts(config.layers * tokens * k),
         alpha(experts.size()),
         chance(experts.size()),
         logits(config.layers * tokens * config.experts) {}
-  ExpertTable view(size_t k) { return {k, experts.data(), alpha.data(), chance.data(), logits.data()}; }
+  ExpertTable view() { return {k, experts.data(), alpha.data(), chance.data(), logits.data()}; }
 };
 
-TEST_CASE(
-    "predictor: products of the embedding give the network's logits, in chunks and on several threads") {
+Table predicted(Predictor& predictor, const TokenInput& input, size_t k) {
+  Table table(predictor.config(), input.tokens.size(), k);
+  REQUIRE(predictor.predict(input, table.view()));
+  return table;
+}
+
+Table stepped(Predictor& predictor, const std::vector<int32_t>& ids, const std::vector<int32_t>& tokens) {
+  Table table(predictor.config(), tokens.size(), 3);
+  REQUIRE(predictor.step(ids, tokens, table.view()));
+  return table;
+}
+
+void check_same(const Table& a, const Table& b) {
+  CHECK(a.experts == b.experts);
+  CHECK(a.alpha == b.alpha);
+  CHECK(a.logits == b.logits);
+}
+
+TEST_CASE("predictor: products of the embedding give the network's logits, in chunks and on several threads") {
   const TokenEmbedding embedding = some_embedding();
   const Tokens input;
-  for (const size_t blocks : {0, 2}) {
-    for (const bool summary : {false, true}) {
-      const PredictorWeights weights = some_weights(false, blocks, summary);
-      const PredictorConfig& config = weights.layout.config();
-      Predictor predictor(weights, embedding, 1);
-      Table table(config, input.tokens.size(), 2);
-      REQUIRE(predictor.predict(input.view(), table.view(2)));
+  for (const auto& [blocks, summary] : grid(Sizes{0, 2}, kBoth)) {
+    const PredictorWeights weights = some_weights(false, blocks, summary);
+    const PredictorConfig& config = weights.layout.config();
+    Predictor predictor(weights, embedding, 1), threaded(weights, embedding, 3);
+    const Table table = predicted(predictor, input.view(), 2);
+    check_same(predicted(threaded, input.view(), 2), table);
 
-      PredictorNetwork network(config, NetworkUse::kForward);
-      network.load(weights.values.data());
-      EmbeddedBatch batch;
-      PredictorActivations activations;
-      std::vector<float> expected(table.logits.size());
-      network.forward(batch.assign(input.view(), embedding, summary), &activations, expected.data());
-      // A mean of products is the product of the mean but for rounding; without a summary it is the bits.
-      CHECK(relative_error(table.logits.data(), Doubles(expected.begin(), expected.end()).data(),
-                           expected.size()) < (summary ? 1e-5 : 1e-30));
-
-      Predictor threaded(weights, embedding, 3);
-      Table other(config, input.tokens.size(), 2);
-      REQUIRE(threaded.predict(input.view(), other.view(2)));
-      CHECK(other.logits == table.logits);
-      CHECK(other.experts == table.experts);
-      CHECK(other.alpha == table.alpha);
-    }
+    PredictorNetwork network(config, NetworkUse::kForward);
+    network.load(weights.values.data());
+    EmbeddedBatch batch;
+    PredictorActivations activations;
+    std::vector<float> expected(table.logits.size());
+    network.forward(batch.assign(input.view(), embedding, summary), &activations, expected.data());
+    // A mean of products is the product of the mean but for rounding; without a summary it is the bits.
+    CHECK(relative_error(table.logits, expected) < (summary ? 1e-5 : 1e-30));
   }
 }
 
@@ -106,19 +104,17 @@ TEST_CASE("predictor: alpha and chance are the softmax of the logits times each 
   Predictor predictor(weights, some_embedding(), 2, {alpha, chance});
   const Tokens input;
   const size_t tokens = input.tokens.size();
-  Table table(config, tokens, 3);
-  REQUIRE(predictor.predict(input.view(), table.view(3)));
+  const Table table = predicted(predictor, input.view(), 3);
   for (size_t row = 0; row < 3 * tokens; ++row) {
-    const float* logits = table.logits.data() + row * config.experts;
-    const auto softmax = [&](size_t expert, double sharpness) {
-      double sum = 0;
-      for (size_t e = 0; e < config.experts; ++e) sum += std::exp(logits[e] * sharpness);
-      return std::exp(logits[expert] * sharpness) / sum;
+    const auto softmax = [&](double sharpness) {
+      Doubles sharp = doubles(&table.logits[row * config.experts], config.experts);
+      for (double& logit : sharp) logit *= sharpness;
+      return softmax64(sharp);
     };
+    const Doubles alphas = softmax(alpha[row / tokens]), chances = softmax(chance[row / tokens]);
     for (size_t j = row * 3; j < row * 3 + 3; ++j) {
-      const size_t expert = table.experts[j];
-      REQUIRE(table.alpha[j] == doctest::Approx(softmax(expert, alpha[row / tokens])).epsilon(1e-4));
-      REQUIRE(table.chance[j] == doctest::Approx(softmax(expert, chance[row / tokens])).epsilon(1e-4));
+      REQUIRE(table.alpha[j] == doctest::Approx(alphas[table.experts[j]]).epsilon(1e-4));
+      REQUIRE(table.chance[j] == doctest::Approx(chances[table.experts[j]]).epsilon(1e-4));
     }
   }
   const std::vector<float> few = {1, 1}, none = {1, 0, 1}, nan = {1, 1, std::nanf("")};
@@ -134,9 +130,7 @@ TEST_CASE("predictor: a chance with several choices is that many times the softm
   const std::vector<float> sharp(3, 20.0f);
   const Tokens input;
   Predictor one(weights, embedding, 1, {{}, sharp}), four(weights, embedding, 1, {{}, sharp, 4});
-  Table single(one.config(), input.tokens.size(), 5), several(one.config(), input.tokens.size(), 5);
-  REQUIRE(one.predict(input.view(), single.view(5)));
-  REQUIRE(four.predict(input.view(), several.view(5)));
+  const Table single = predicted(one, input.view(), 5), several = predicted(four, input.view(), 5);
   CHECK(single.experts == several.experts);
   CHECK(single.alpha == several.alpha);
   for (size_t i = 0; i < single.chance.size(); ++i) {
@@ -147,22 +141,16 @@ TEST_CASE("predictor: a chance with several choices is that many times the softm
 TEST_CASE("predictor: a sequence begun with its first tokens continues like one stepped through them") {
   for (const size_t blocks : {0, 2}) {
     Predictor predictor(some_weights(true, blocks, false), some_embedding(), 1);
-    const std::vector<int32_t> prompts = {9, 3, 8, 250, 7}, offsets = {0, 4, 5}, ids = {1, 2}, last = {11, 12};
+    const std::vector<int32_t> prompts = {9, 3, 8, 250, 7}, offsets = {0, 4, 5}, ids = {1, 2};
     predictor.begin(ids, prompts, offsets);
-    Table begun(predictor.config(), 2, 3);
-    REQUIRE(predictor.step(ids, last, begun.view(3)));
+    const Table begun = stepped(predictor, ids, {11, 12});
 
     const std::vector<int32_t> whole = {9, 3, 8, 250, 11, 7, 12}, ends = {0, 5, 7};
-    Table table(predictor.config(), whole.size(), 3);
-    REQUIRE(predictor.predict({whole, ends, {}, {}}, table.view(3)));
-    for (size_t layer = 0; layer < 3; ++layer) {
-      for (const auto& [row, at] : {std::pair<size_t, size_t>{0, 4}, {1, 6}}) {
-        for (size_t j = 0; j < 3; ++j) {
-          const size_t from = (layer * 2 + row) * 3 + j, to = (layer * whole.size() + at) * 3 + j;
-          REQUIRE(begun.experts[from] == table.experts[to]);
-          REQUIRE(begun.alpha[from] == table.alpha[to]);
-        }
-      }
+    const Table table = predicted(predictor, {whole, ends, {}, {}}, 3);
+    for (const auto& [layer, row, j] : grid(Sizes{0, 1, 2}, Sizes{0, 1}, Sizes{0, 1, 2})) {
+      const size_t from = (layer * 2 + row) * 3 + j, to = (layer * whole.size() + (row == 0 ? 4 : 6)) * 3 + j;
+      REQUIRE(begun.experts[from] == table.experts[to]);
+      REQUIRE(begun.alpha[from] == table.alpha[to]);
     }
     const std::vector<int32_t> outside = {static_cast<int32_t>(kVocab)}, one = {0, 1}, three = {3};
     CHECK_THROWS_AS(predictor.begin(three, outside, one), Error);
@@ -173,42 +161,28 @@ TEST_CASE("predictor: a copy of a sequence goes on as the original would, and th
   for (const size_t blocks : {0, 2}) {
     Predictor predictor(some_weights(true, blocks, false), some_embedding(), 1);
     const std::vector<int32_t> original = {1}, copy = {2}, twin = {3}, none = {9};
-    for (const std::vector<int32_t>& ids : {original, twin}) predictor.begin(ids, {}, {});
-    Table table(predictor.config(), 1, 3), expected(predictor.config(), 1, 3);
-    for (int32_t token = 4; token < 40; ++token) {
-      const std::vector<int32_t> tokens = {token};
-      for (const std::vector<int32_t>& ids : {original, twin}) REQUIRE(predictor.step(ids, tokens, table.view(3)));
+    for (const std::vector<int32_t>& ids : {original, twin}) {
+      predictor.begin(ids, {}, {});
+      for (int32_t token = 4; token < 40; ++token) stepped(predictor, ids, {token});
     }
     predictor.fork(original, copy);
     CHECK_THROWS_AS(predictor.fork(original, copy), Error);
     CHECK_THROWS_AS(predictor.fork(none, none), Error);
-    const std::vector<int32_t> aside = {77}, next = {50};
-    REQUIRE(predictor.step(copy, aside, table.view(3)));
-    REQUIRE(predictor.step(original, next, table.view(3)));
-    REQUIRE(predictor.step(twin, next, expected.view(3)));
-    CHECK(table.experts == expected.experts);
-    CHECK(table.alpha == expected.alpha);
+    stepped(predictor, copy, {77});
+    check_same(stepped(predictor, original, {50}), stepped(predictor, twin, {50}));
     predictor.fork(twin, none);
-    for (const std::vector<int32_t>& ids : {none, original}) {
-      REQUIRE(predictor.step(ids, aside, ids == none ? table.view(3) : expected.view(3)));
-    }
-    CHECK(table.alpha == expected.alpha);
+    check_same(stepped(predictor, none, {77}), stepped(predictor, original, {77}));
   }
 }
 
 TEST_CASE("predictor: sequences without tokens have no predictions") {
-  const std::vector<int32_t> offsets = {0, 0, 0}, context = {7};
-  const std::vector<int32_t> context_offsets = {0, 1, 1};
-  for (const bool causal : {false, true}) {
-    for (const size_t blocks : {0, 2}) {
-      Predictor predictor(some_weights(causal, blocks, true), some_embedding(), 1);
-      Table table(predictor.config(), 0, 1);
-      CHECK(predictor.predict({{}, offsets, context, context_offsets}, table.view(1)));
-    }
+  const std::vector<int32_t> offsets = {0, 0, 0}, context = {7}, context_offsets = {0, 1, 1};
+  for (const auto& [causal, blocks] : grid(kBoth, Sizes{0, 2})) {
+    Predictor predictor(some_weights(causal, blocks, true), some_embedding(), 1);
+    predicted(predictor, {{}, offsets, context, context_offsets}, 1);
   }
-  Predictor stepped(some_weights(true, 0, false), some_embedding(), 1);
-  Table table(stepped.config(), 0, 1);
-  CHECK(stepped.step({}, {}, table.view(1)));
+  Predictor predictor(some_weights(true, 0, false), some_embedding(), 1);
+  stepped(predictor, {}, {});
 }
 
 TEST_CASE("predictor: live sequences are counted, and their memory is freed") {
@@ -217,8 +191,7 @@ TEST_CASE("predictor: live sequences are counted, and their memory is freed") {
   CHECK(before >= kVocab * 32 * sizeof(float));
   const std::vector<int32_t> ids = {4, 5};
   predictor.begin(ids, {}, {});
-  Table table(predictor.config(), 2, 1);
-  for (int i = 0; i < 40; ++i) REQUIRE(predictor.step(ids, ids, table.view(1)));
+  for (int i = 0; i < 40; ++i) stepped(predictor, ids, ids);
   const size_t live = predictor.bytes();
   CHECK(live >= before + 2 * 40 * 32 * sizeof(float));
   predictor.end(ids);
@@ -231,9 +204,7 @@ TEST_CASE("predictor: when one sequence cannot begin, none of its call begins") 
   predictor.begin(seven, {}, {});
   CHECK_THROWS_AS(predictor.begin(again, {}, {}), Error);
   predictor.begin(both, {}, {});
-  Table table(predictor.config(), 1, 1);
-  CHECK(predictor.step(seven, seven, table.view(1)));
+  stepped(predictor, seven, seven);
 }
 
 }  // namespace
-}  // namespace sida

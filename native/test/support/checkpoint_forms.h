@@ -1,26 +1,14 @@
 #pragma once
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <map>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "checkpoint/safetensors_file.h"
 #include "core/dtype.h"
 #include "core/fp8.h"
-#include "model/quantization_config.h"
-#include "support/safetensors_builder.h"
-#include "support/text_file.h"
+#include "spec/quantization_config.h"
+#include "support/checkpoint_directory.h"
+#include "support/test_pack.h"
 
 /// Other forms of a checkpoint's tensors: what one writer keeps in many tensors or in f32, others fuse or narrow.
 namespace sida::testing {
-
-using Tensors = std::vector<BuiltTensor>;
 
 inline std::vector<float> floats_of(const BuiltTensor& tensor) {
   std::vector<float> values(tensor.data.size() / sizeof(float));
@@ -55,71 +43,39 @@ inline void fill_randomly(Tensors& tensors, unsigned seed) {
   }
 }
 
-/// Cuts f32 numbers to what f16 holds exactly; those below its normal numbers become 0.
-inline void cut_to_f16(Tensors& tensors) {
-  for (BuiltTensor& tensor : tensors) {
-    if (tensor.dtype != "F32") continue;
-    std::vector<float> values = floats_of(tensor);
-    for (float& value : values) {
-      const float cut = std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0xffffe000u);
-      value = std::abs(cut) < 0x1p-14f ? 0.0f : cut;
-    }
-    tensor.data = bytes_of(values);
-  }
-}
-
 /// Stores numbers that the type holds exactly in 16 bits, as BF16 or F16.
-inline void narrow(Tensors& tensors, const std::string& dtype) {
-  for (BuiltTensor& tensor : tensors) {
-    if (tensor.dtype != "F32") continue;
-    std::vector<uint16_t> halves;
-    for (const float value : floats_of(tensor)) {
-      const uint32_t bits = std::bit_cast<uint32_t>(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
-      const uint32_t half = rest == 0 ? 0 : (rest >> 13) - (112u << 10);
-      halves.push_back(static_cast<uint16_t>(dtype == "BF16" ? bits >> 16 : sign | half));
-    }
-    tensor.dtype = dtype;
-    tensor.data = bytes_of(halves);
+inline void narrow(BuiltTensor& tensor, const std::string& dtype) {
+  if (tensor.dtype != "F32") return;
+  std::vector<uint16_t> halves;
+  for (const float value : floats_of(tensor)) {
+    const uint32_t bits = std::bit_cast<uint32_t>(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+    const uint32_t half = rest == 0 ? 0 : (rest >> 13) - (112u << 10);
+    halves.push_back(static_cast<uint16_t>(dtype == "BF16" ? bits >> 16 : sign | half));
   }
+  tensor.dtype = dtype;
+  tensor.data = bytes_of(halves);
 }
 
-/// One tensor of a layer's gates and ups and one of its downs instead of three for each expert. Returns whether there
-/// were any.
-inline bool fuse_experts(Tensors& tensors) {
-  struct Expert {
-    const BuiltTensor *gate = nullptr, *up = nullptr, *down = nullptr;
-  };
-  const std::map<std::string, const BuiltTensor* Expert::*> names{
-      {"gate_proj", &Expert::gate}, {"up_proj", &Expert::up}, {"down_proj", &Expert::down},
-      {"w1", &Expert::gate},        {"w3", &Expert::up},      {"w2", &Expert::down}};
-  std::map<std::string, std::map<int, Expert>> layers;
-  Tensors rest;
-  for (const BuiltTensor& tensor : tensors) {
-    const std::string mark = ".experts.";
-    const size_t at = tensor.name.find(mark), number = at + mark.size(), dot = tensor.name.find('.', number);
-    const std::string matrix_name =
-        at == std::string::npos ? "" : tensor.name.substr(dot + 1, tensor.name.rfind('.') - dot - 1);
-    const auto matrix = names.find(matrix_name);
-    if (matrix == names.end()) {
-      rest.push_back(tensor);
-    } else {
-      layers[tensor.name.substr(0, number)][std::stoi(tensor.name.substr(number))].*matrix->second = &tensor;
+/// The numbers of `fused`, which has one tensor of a layer's gates and ups and one of its downs, in the tensors of
+/// `plain`, which has three of each expert.
+inline Tensors unfused(Tensors plain, const Tensors& fused) {
+  for (BuiltTensor& tensor : plain) {
+    const size_t at = tensor.name.find(".experts.");
+    if (at == std::string::npos) {
+      tensor.data = std::ranges::find(fused, tensor.name, &BuiltTensor::name)->data;
+      continue;
     }
+    const auto is = [&](const char* matrix) { return tensor.name.find(matrix, at) != std::string::npos; };
+    const bool down = is(".down_proj") || is(".w2"), up = is(".up_proj") || is(".w3");
+    const std::string layer = tensor.name.substr(0, tensor.name.find('.', sizeof("model.layers.") - 1) + 1);
+    const auto from = std::ranges::find_if(fused, [&](const BuiltTensor& other) {
+      return other.name.starts_with(layer) && other.name.ends_with(down ? ".down_proj" : ".gate_up_proj");
+    });
+    REQUIRE(from != fused.end());
+    const size_t expert = std::stoul(tensor.name.substr(at + sizeof(".experts.") - 1)), bytes = tensor.data.size();
+    tensor.data = from->data.substr((down ? expert : 2 * expert + (up ? 1 : 0)) * bytes, bytes);
   }
-  for (const auto& [prefix, experts] : layers) {
-    const std::vector<uint64_t> up = experts.begin()->second.up->shape, down = experts.begin()->second.down->shape;
-    const std::string& dtype = experts.begin()->second.up->dtype;
-    BuiltTensor both{prefix + "gate_up_proj", dtype, {experts.size(), 2 * up[0], up[1]}, ""};
-    BuiltTensor downs{prefix + "down_proj", dtype, {experts.size(), down[0], down[1]}, ""};
-    for (const auto& [number, expert] : experts) {
-      both.data += expert.gate->data + expert.up->data;
-      downs.data += expert.down->data;
-    }
-    rest.push_back(both);
-    rest.push_back(downs);
-  }
-  tensors = rest;
-  return !layers.empty();
+  return plain;
 }
 
 /// What a matrix of FP8 numbers is made of: codes, and a scale for each block of each of its matrices.
@@ -161,9 +117,9 @@ inline Fp8Tensor round_to_fp8(const BuiltTensor& tensor, Fp8Block block, const s
   std::vector<uint64_t> grid = tensor.shape;
   grid[rank - 2] = down;
   grid[rank - 1] = across;
-  Tensors stored{{tensor.name + "_scale_inv", "F32", grid, bytes_of(scales)}};
+  BuiltTensor stored{tensor.name + "_scale_inv", "F32", grid, bytes_of(scales)};
   if (scale_dtype == "BF16") narrow(stored, "BF16");
-  return {{tensor.name, "F8_E4M3", tensor.shape, codes}, stored[0], values};
+  return {{tensor.name, "F8_E4M3", tensor.shape, codes}, stored, values};
 }
 
 /// A checkpoint in FP8 and the same numbers in f32. As in published ones, projections and experts alone are FP8.
@@ -214,22 +170,15 @@ inline void write_weights(const std::string& directory, const Tensors& tensors, 
              R"({"metadata":{"total_size":)" + std::to_string(bytes) + R"(},"weight_map":{)" + map + "}}");
 }
 
-/// A JSON object's text with more fields.
-inline std::string with_fields(std::string json, const std::string& fields) {
-  const size_t end = json.find_last_of('}');
-  return json.substr(0, end) + "," + fields + "}";
-}
-
-/// All weights of a pack, file after file.
-inline std::string pack_bytes(const std::string& directory) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    if (entry.path().extension() != ".sida") continue;
-    files[entry.path().filename().string()] = read_text_file(entry.path().string(), 1 << 28);
-  }
-  std::string bytes;
-  for (const auto& [name, data] : files) bytes += data;
-  return bytes;
+/// All weights of a checkpoint's pack, the dense ones in f32 where experts are quantized.
+inline std::string packed_bytes(const std::string& config, const Tensors& tensors, WeightFormat format = kF32Format,
+                                size_t shards = 1) {
+  const CheckpointDirectory model(config);
+  write_weights(model.path(), tensors, shards);
+  model.open().check_tensors();
+  const TempDir pack;
+  write_pack(model.path(), pack.path(), format, quantized(format) ? kF32Format : format);
+  return read_text_file(pack.path() + "/dense.sida") + read_text_file(pack.path() + "/experts.sida");
 }
 
 }  // namespace sida::testing

@@ -2,22 +2,14 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "doctest/doctest.h"
+#include "support/test.h"
 
 namespace sida::testing {
 
-/// Whether kernels can run here; says so where they cannot.
-inline bool have_cuda_device() {
+/// For suites of tests that need a device.
+inline auto needs_cuda_device() {
   int devices = 0;
-  if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0) return true;
-  cudaGetLastError();
-  MESSAGE("this machine has no cuda device");
-  return false;
+  return doctest::skip(cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0);
 }
 
 inline void require_success(cudaError_t error) {

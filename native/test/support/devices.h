@@ -1,9 +1,7 @@
 #pragma once
 
-#include <vector>
-
-#include "doctest/doctest.h"
 #include "engine/devices.h"
+#include "support/test.h"
 
 namespace sida::testing {
 

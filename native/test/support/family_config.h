@@ -1,12 +1,9 @@
 #pragma once
 
-#include <string>
-#include <variant>
-#include <vector>
+#include <charconv>
 
-#include "doctest/doctest.h"
-#include "model/model_config.h"
-#include "support/error_checks.h"
+#include "spec/model_config.h"
+#include "support/test.h"
 
 namespace sida::testing {
 
@@ -19,23 +16,111 @@ inline ModelSpec parse_family(const std::string& family, const std::string& fiel
 inline const AttentionSpec& attention_of(const ModelSpec& spec) { return spec.stacks[0].layers[0].self; }
 inline const Rope& rope_of(const ModelSpec& spec) { return std::get<Rope>(spec.stacks[0].positions); }
 
-/// One letter a layer: d where it is dense, s where it is sparse.
-inline std::string layer_kinds(const ModelSpec& spec) {
-  std::string kinds;
-  for (const LayerSpec& layer : spec.last().layers) kinds += layer.moe() == nullptr ? 'd' : 's';
-  return kinds;
-}
+/// Everything that a config decides, in words between blanks. Each layer is a d (dense) or an s (sparse).
+class Description {
+ public:
+  explicit Description(const ModelSpec& spec) {
+    out_ << " vocab " << spec.vocab << " width " << spec.width
+         << (spec.norm == NormKind::kRms ? " rms " : " layer-norm ") << exact(spec.norm_epsilon) << " context "
+         << spec.context << (spec.head.tied ? " tied" : " untied");
+    say("embedding-scale", spec.embedding_scale, 1.0f);
+    say("head-scale", spec.head.scale, 1.0f);
+    say("extra-layers", spec.extra_layers, size_t{0});
+    if (spec.tokens.start) out_ << " start " << *spec.tokens.start;
+    for (const int32_t id : spec.tokens.end) out_ << " end " << id;
+    if (spec.tokens.pad) out_ << " pad " << *spec.tokens.pad;
+    for (const StackSpec& stack : spec.stacks) add(stack);
+    if (spec.moe() != nullptr) add(*spec.moe());
+  }
+  std::string text() const { return out_.str() + " "; }
 
-/// The width of a dense layer.
-inline size_t dense_width(const ModelSpec& spec, size_t layer) {
-  return std::get<FfnSpec>(spec.last().layers.at(layer).feed_forward).width;
-}
+ private:
+  /// The shortest number that reads back as this one.
+  template <class T>
+  static std::string exact(T value) {
+    char text[32];
+    return {text, std::to_chars(text, std::end(text), value).ptr};
+  }
+  template <class T>
+  void say(const char* name, T value, T usual) {
+    if (value != usual) out_ << " " << name << " " << exact(value);
+  }
+  void flag(const char* name, bool set) {
+    if (set) out_ << " " << name;
+  }
 
-/// Each layer's window; 0: none.
-inline std::vector<size_t> windows_of(const ModelSpec& spec) {
-  std::vector<size_t> windows;
-  for (const LayerSpec& layer : spec.last().layers) windows.push_back(layer.self.window.value_or(0));
-  return windows;
+  void add(const StackSpec& stack) {
+    out_ << " | " << stack.name << (stack.causal ? " causal " : " ");
+    std::vector<size_t> windows;
+    std::string kinds, dense;
+    for (const LayerSpec& layer : stack.layers) {
+      kinds += layer.moe() == nullptr ? "d" : "s";
+      windows.push_back(layer.self.window.value_or(0));
+      if (layer.moe() == nullptr) dense = " dense" + network(std::get<FfnSpec>(layer.feed_forward));
+    }
+    // A long row of one kind at the end is counted.
+    const size_t last = kinds.size() - (kinds.find_last_not_of(kinds.back()) + 1);
+    out_ << (last < 9 ? kinds : kinds.substr(0, kinds.size() - last + 1) + std::to_string(last)) << dense;
+    if (std::ranges::count(windows, 0) != static_cast<long>(windows.size())) {
+      out_ << " windows";
+      for (const size_t window : windows) out_ << " " << window;
+    }
+    add("attention", stack.layers[0].self);
+    if (stack.layers[0].cross) add("cross-attention", *stack.layers[0].cross);
+    if (const auto* rope = std::get_if<Rope>(&stack.positions)) {
+      out_ << " rope " << rope->width() << " frequency " << exact(rope->inverse_frequencies.at(1));
+      say("magnitude", rope->magnitude, 1.0f);
+      flag("adjacent", rope->adjacent);
+    } else if (const auto* bias = std::get_if<RelativeBias>(&stack.positions)) {
+      out_ << " buckets " << bias->buckets << " distance " << bias->max_distance;
+    } else {
+      const auto& sines = std::get<Sinusoids>(stack.positions);
+      out_ << " sines " << sines.frequencies.size() << " behind " << sines.pad;
+    }
+  }
+
+  void add(const char* name, const AttentionSpec& attention) {
+    out_ << " " << name << " heads " << attention.heads << " of " << attention.head_dim << " kv " << attention.kv_heads
+         << " scale " << exact(attention.scale);
+    flag("row-norms", attention.qk_norm == QkNorm::kRow);
+    flag("head-norms", attention.qk_norm == QkNorm::kHead);
+    flag("biased", attention.biased);
+    flag("output-biased", attention.output_biased);
+    if (attention.clip) out_ << " clip " << exact(*attention.clip);
+    flag("sinks", attention.sinks);
+    if (!attention.latent) return;
+    const LatentSpec& latent = *attention.latent;
+    out_ << " latent " << latent.rank << " query " << latent.query_rank << " rotary " << latent.rotary << " values "
+         << latent.value_dim << " epsilon " << exact(latent.norm_epsilon);
+  }
+
+  void add(const MoeSpec& moe) {
+    const char* const scores[] = {"softmax", "sigmoid", "softmax-of-chosen"};
+    const char* const gates[] = {"", " by sigmoid", " by softmax"};
+    out_ << " | experts " << moe.experts << " top " << moe.router.top_k << " "
+         << scores[static_cast<size_t>(moe.router.scores)];
+    flag("router-biased", moe.router.biased);
+    flag("corrected", moe.router.corrected);
+    flag("normalized", moe.router.normalized);
+    say("factor", moe.router.scale, 1.0);
+    const ExpertGroups& groups = moe.router.groups;
+    if (groups.count > 1) out_ << " groups " << groups.count << " kept " << groups.kept << " by " << groups.best;
+    say("capacity", moe.router.capacity, RouterSpec::kNoCapacity);
+    out_ << " expert" << network(moe.expert);
+    if (moe.shared) out_ << " shared" << network(moe.shared->ffn) << gates[static_cast<size_t>(moe.shared->gate)];
+  }
+
+  static std::string network(const FfnSpec& ffn) {
+    const char* const activations[] = {"relu", "swiglu", "clamped-swiglu"};
+    return " " + std::to_string(ffn.width) + " " + activations[static_cast<size_t>(ffn.activation)] +
+           (ffn.biased ? " biased" : "");
+  }
+
+  std::ostringstream out_;
+};
+
+inline std::string describe(const std::string& family, const std::string& fields = "") {
+  return Description(parse_family(family, fields)).text();
 }
 
 struct RefusedFields {
@@ -45,7 +130,7 @@ struct RefusedFields {
 
 inline void check_refused(const std::string& family, const std::vector<RefusedFields>& rows) {
   for (const RefusedFields& row : rows) {
-    CAPTURE(row.fields);
+    CASE(family, row.fields);
     const std::string message = error_of([&] { parse_family(family, row.fields); });
     CHECK(message.find("config.json: ") == 0);
     check_has(message, row.parts);

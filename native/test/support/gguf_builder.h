@@ -1,11 +1,6 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include "support/test.h"
 
 namespace sida::testing {
 
@@ -42,7 +37,6 @@ struct GgufBuilder {
   GgufBuilder& u32(std::string_view key, uint32_t value) { return raw(key, 4, bytes_of(value)); }
   GgufBuilder& u64(std::string_view key, uint64_t value) { return raw(key, 10, bytes_of(value)); }
   GgufBuilder& f32(std::string_view key, float value) { return raw(key, 6, bytes_of(value)); }
-  GgufBuilder& flag(std::string_view key, bool value) { return raw(key, 7, bytes_of<uint8_t>(value)); }
   GgufBuilder& text(std::string_view key, std::string_view value) { return raw(key, 8, gguf_text(value)); }
   GgufBuilder& texts(std::string_view key, const std::vector<std::string>& values) {
     std::string all = bytes_of<uint32_t>(8) + bytes_of<uint64_t>(values.size());
@@ -58,8 +52,8 @@ struct GgufBuilder {
   }
 
   std::string build() const {
-    std::string head = magic + bytes_of(version) + bytes_of(tensor_count.value_or(tensors.size())) +
-                       bytes_of(entry_count) + entries;
+    std::string head =
+        magic + bytes_of(version) + bytes_of(tensor_count.value_or(tensors.size())) + bytes_of(entry_count) + entries;
     std::string data;
     for (const Tensor& tensor : tensors) {
       head += gguf_text(tensor.name) + bytes_of(static_cast<uint32_t>(tensor.dimensions.size()));

@@ -1,14 +1,7 @@
 #pragma once
 
-#include <algorithm>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "checkpoint/gguf_file.h"
-#include "doctest/doctest.h"
 #include "support/oracle_cases.h"
-#include "support/repo_paths.h"
 
 namespace sida::testing {
 

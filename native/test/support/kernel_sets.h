@@ -1,9 +1,7 @@
 #pragma once
 
-#include <vector>
-
-#include "doctest/doctest.h"
 #include "ops/cpu/kernels.h"
+#include "support/test.h"
 
 namespace sida {
 
@@ -21,6 +19,18 @@ inline const std::vector<const CpuKernels*>& kernel_sets() {
     return found;
   }();
   return sets;
+}
+
+/// What `run` gives, which all sets must agree on bit for bit; the bits of a NaN may differ.
+inline std::vector<float> of_all_sets(const std::function<std::vector<float>(const CpuKernels&)>& run) {
+  std::vector<float> reference;
+  for (const CpuKernels* kernels : kernel_sets()) {
+    std::vector<float> y = run(*kernels);
+    for (float& value : y) value = std::isnan(value) ? NAN : value;
+    if (reference.empty()) reference = y;
+    REQUIRE_MESSAGE(testing::same_bits(y, reference), kernels->isa);
+  }
+  return reference;
 }
 
 }  // namespace sida

@@ -1,14 +1,6 @@
 #pragma once
 
-#include <bit>
-#include <cstdint>
-#include <fstream>
-#include <sstream>
-#include <string>
-#include <vector>
-
-#include "doctest/doctest.h"
-#include "support/repo_paths.h"
+#include "support/test.h"
 
 namespace sida::testing {
 

@@ -1,16 +1,11 @@
 #pragma once
 
-#include <cmath>
-#include <cstring>
-#include <memory>
-#include <span>
-#include <vector>
-
-#include "model/kv_cache.h"
-#include "model/model_weights.h"
+#include "kv/kv_cache.h"
 #include "ops/ops.h"
 #include "support/devices.h"
-#include "support/random_floats.h"
+#include "support/float64.h"
+#include "support/weight_formats.h"
+#include "weights/model_weights.h"
 #ifdef SIDA_WITH_CUDA
 #include "support/device_copy.h"
 #endif
@@ -21,22 +16,30 @@ namespace sida::testing {
 struct TestMatrix {
   PanelMatrix panels;
   std::vector<float> rows;  ///< (n, k), rounded as packed
+
+  Doubles times(const Doubles& x) const {
+    Doubles y(panels.n);
+    for (size_t i = 0; i < rows.size(); ++i) y[i / panels.k] += static_cast<double>(rows[i]) * x[i % panels.k];
+    return y;
+  }
 };
 
-/// x (k) · row `row` in float64.
-inline double product(const TestMatrix& w, size_t row, const double* x) {
-  double sum = 0;
-  for (size_t i = 0; i < w.panels.k; ++i) sum += x[i] * static_cast<double>(w.rows[row * w.panels.k + i]);
-  return sum;
+/// Copies from the host's memory to a device's.
+inline void write_to(Backend& backend, void* device, const void* host, size_t bytes) {
+  const auto writer = backend.writer();
+  auto* target = static_cast<std::byte*>(device);
+  writer->begin(bytes);
+  std::byte* buffer = writer->buffer_for(target, bytes);
+  std::memcpy(buffer, host, bytes);
+  writer->send(target, buffer, bytes);
+  writer->finish();
 }
-
-inline std::vector<double> doubles(const float* x, size_t count) { return {x, x + count}; }
 
 /// Ops of one device, with a cache and memory for their inputs and outputs.
 class OpsFixture {
  public:
   OpsFixture(DeviceKind kind, const ModelSpec& spec, BatchLimits limits,
-         const std::vector<std::vector<float>>& position_biases = {})
+             const std::vector<std::vector<float>>& position_biases = {})
       : spec_(spec), limits_(limits), kind_(kind), backend_(make_backend(kind)), memory_(*backend_, uint64_t{1} << 30) {
     limits_.device = kind;
     weights_.stacks.resize(spec.stacks.size());
@@ -57,15 +60,7 @@ class OpsFixture {
   uint64_t taken() const { return taken_; }
   uint64_t planned() const { return workspace_bytes(spec_, limits_); }
 
-  void write(void* device, const void* host, size_t bytes) {
-    const auto writer = backend_->writer();
-    auto* target = static_cast<std::byte*>(device);
-    writer->begin(bytes);
-    std::byte* buffer = writer->buffer_for(target, bytes);
-    std::memcpy(buffer, host, bytes);
-    writer->send(target, buffer, bytes);
-    writer->finish();
-  }
+  void write(void* device, const void* host, size_t bytes) { write_to(*backend_, device, host, bytes); }
   void write(float* device, const std::vector<float>& host) { write(device, host.data(), host.size() * sizeof(float)); }
 
   /// Waits for what the ops have begun.
@@ -92,7 +87,7 @@ class OpsFixture {
     return buffers_.back().data();
   }
 
-  /// Random weights, of about 1 / sqrt(k).
+  /// Random weights, of about 1 / sqrt(k) where a type is packed from floats.
   TestMatrix matrix(size_t n, size_t k, WeightFormat format, unsigned seed) {
     std::vector<std::byte> panels(panel_matrix_bytes(n, k, format));
     TestMatrix result = packed(n, k, format, seed, panels.data());
@@ -104,7 +99,11 @@ class OpsFixture {
   static TestMatrix packed(size_t n, size_t k, WeightFormat format, unsigned seed, std::byte* out) {
     std::vector<float> weights = random_floats(n * k, seed);
     for (float& weight : weights) weight /= std::sqrt(static_cast<float>(k));
-    pack_panels(weights.data(), n, k, format, out);
+    if (in_super_blocks(format.type)) {
+      std::ranges::copy(random_panels(format, n, k, seed), out);
+    } else {
+      pack_panels(weights.data(), n, k, format, out);
+    }
     const PanelMatrix matrix{out, format, k, n};
     for (size_t row = 0; row < n; ++row) read_panel_row(matrix, row, &weights[row * k]);
     return {matrix, weights};
@@ -123,6 +122,9 @@ class OpsFixture {
   uint64_t taken_ = 0;
 };
 
+inline constexpr size_t kWidth = 72, kHidden = 100, kExperts = 9;
+inline constexpr Activation kActivations[] = {Activation::kRelu, Activation::kSwiglu, Activation::kClampedSwiglu};
+
 /// A causal stack of dense layers with these heads.
 inline ModelSpec decoder_spec(size_t width, size_t heads, size_t kv_heads, size_t head_dim) {
   ModelSpec spec;
@@ -134,23 +136,70 @@ inline ModelSpec decoder_spec(size_t width, size_t heads, size_t kv_heads, size_
   return spec;
 }
 
-/// Checks |found - expected| <= tolerance · (1 + |expected|) of all.
-inline void check_near(const std::vector<float>& found, const std::vector<double>& expected, double tolerance) {
-  REQUIRE(found.size() == expected.size());
-  for (size_t i = 0; i < found.size(); ++i) {
-    INFO(i << ": " << found[i] << ", expected " << expected[i]);
-    REQUIRE(std::abs(static_cast<double>(found[i]) - expected[i]) <= tolerance * (1 + std::abs(expected[i])));
-  }
+/// The same with experts in its second layer.
+inline ModelSpec moe_spec(Activation activation, const RouterSpec& router, size_t experts = kExperts) {
+  ModelSpec spec = decoder_spec(kWidth, 3, 3, 24);
+  spec.stacks[0].layers[0].feed_forward = FfnSpec{kHidden, activation};
+  spec.stacks[0].layers[1].feed_forward = MoeSpec{experts, {kHidden, activation}, router};
+  return spec;
 }
+
+inline BatchLimits limits_of(size_t tokens, size_t threads = 2) {
+  BatchLimits limits;
+  limits.max_batch_tokens = tokens;
+  limits.kv_tokens = (tokens + 15) / 16 * 16;
+  limits.threads = threads;
+  return limits;
+}
+
+/// A pass of one sequence.
+struct Pass {
+  KvPages pages;
+  SequenceSpan span;
+
+  Pass(OpsFixture& fixture, size_t tokens) : span{0, tokens, 0, &pages} {
+    fixture.cache().grow(pages, 0, tokens);
+    fixture.ops().start(0, {&span, 1}, tokens);
+  }
+};
+
+/// A feed-forward network, and what it gives in float64.
+struct Network {
+  TestMatrix gate, up, down;
+  Activation activation = Activation::kRelu;
+  std::vector<float> gate_bias = {}, up_bias = {}, down_bias = {};  ///< or none
+
+  /// Of a random one on a device.
+  static Network random(OpsFixture& fixture, Activation activation, WeightFormat format) {
+    Network net{.activation = activation};
+    if (gated(activation)) net.gate = fixture.matrix(kHidden, kWidth, format, 1);
+    net.up = fixture.matrix(kHidden, kWidth, format, 2);
+    net.down = fixture.matrix(kWidth, kHidden, format, 3);
+    return net;
+  }
+
+  Doubles run(const Doubles& x) const {
+    const auto biased = [](Doubles y, const std::vector<float>& bias) {
+      for (size_t i = 0; i < bias.size(); ++i) y[i] += static_cast<double>(bias[i]);
+      return y;
+    };
+    Doubles hidden = biased(up.times(x), up_bias);
+    const Doubles gates = gate.rows.empty() ? hidden : biased(gate.times(x), gate_bias);
+    for (size_t i = 0; i < hidden.size(); ++i) {
+      const double limited = std::min(gates[i], 7.0);
+      hidden[i] = activation == Activation::kRelu ? std::max(hidden[i], 0.0)
+                  : activation == Activation::kSwiglu
+                      ? gates[i] / (1 + std::exp(-gates[i])) * hidden[i]
+                      : (std::clamp(hidden[i], -7.0, 7.0) + 1) * limited / (1 + std::exp(-1.702 * limited));
+    }
+    return biased(down.times(hidden), down_bias);
+  }
+};
 
 /// What products may be off by where f32 sums are by `tolerance`: tensor cores meet packed weights with x cut after 17
 /// bits.
 inline double product_tolerance(DeviceKind kind, WeightFormat format, double tolerance) {
   return kind == DeviceKind::kCuda && format != kF32Format ? 8 * tolerance : tolerance;
-}
-
-inline bool same_bits(const float* a, const float* b, size_t count) {
-  return std::memcmp(a, b, count * sizeof(float)) == 0;
 }
 
 }  // namespace sida::testing

@@ -1,22 +1,21 @@
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <string>
-#include <vector>
-
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors_file.h"
-#include "doctest/doctest.h"
+#include "core/json.h"
+#include "support/devices.h"
 #include "support/test_pack.h"
 
 namespace sida::testing {
 
+inline constexpr const char* kDecoderFixtures[] = {
+    "olmoe-tiny",   "mixtral-tiny",  "qwen2-moe-tiny",        "qwen3-moe-tiny",
+    "gpt-oss-tiny", "glm4-moe-tiny", "deepseek-v2-lite-tiny", "deepseek-v3-tiny"};
+
 /// Tensors of a fixture's cases.
 class Cases {
  public:
-  explicit Cases(const std::string& directory)
-      : file_(SafetensorsFile::open(directory + "/cases.safetensors")) {}
+  explicit Cases(const std::string& directory) : file_(SafetensorsFile::open(directory + "/cases.safetensors")) {}
 
   bool has(const std::string& name) const { return find(name) != nullptr; }
   std::vector<uint64_t> shape(const std::string& name) const { return find(name)->shape; }
@@ -27,6 +26,10 @@ class Cases {
     std::vector<T> out(info.elements());
     file_.file().pread_exact(info.offset, out.data(), info.bytes);
     return out;
+  }
+  std::vector<int32_t> tokens(const std::string& name) const {
+    const auto ids = read<int64_t>(name);
+    return {ids.begin(), ids.end()};
   }
 
  private:
@@ -39,11 +42,24 @@ class Cases {
   SafetensorsFile file_;
 };
 
-/// Inputs of a case: sequences without the padding that the reference has in rows of `length` tokens. What padding
-/// would do is nothing: it stands behind what it could touch.
-struct Inputs {
-  size_t batch, length;
-  std::vector<int32_t> tokens, offsets, ids;
+inline std::vector<int32_t> ids_of(const JsonValue& list) {
+  std::vector<int32_t> ids;
+  for (const JsonValue& id : list.elements()) ids.push_back(static_cast<int32_t>(id.as_i64()));
+  return ids;
+}
+
+/// A case of a fixture. Sequences count from 0, those of a decoder behind an encoder from 100; they are without the
+/// padding that the reference has in rows of `length` tokens. What padding would do is nothing: it stands behind what
+/// it could touch.
+struct Case {
+  std::string prefix;
+  size_t batch = 1, length = 0;
+  std::vector<int32_t> tokens, offsets{0}, ids;
+  std::vector<int32_t> decoder_tokens, decoder_offsets{0}, decoder_ids;  ///< none in a decoder-only model
+  std::vector<int32_t> rows;                                             ///< of logits: all of the last stack
+  std::vector<std::vector<int32_t>>
+      greedy;                     ///< continuations by transformers, behind an encoder with their first token
+  std::optional<int32_t> forced;  ///< the second token of these
 
   /// Rows of a reference (batch, length, width) that are no padding.
   template <class T>
@@ -51,27 +67,40 @@ struct Inputs {
     const size_t width = reference.size() / (batch * length);
     std::vector<T> rows;
     for (size_t b = 0; b < batch; ++b) {
-      const auto first = reference.begin() + static_cast<long>(b * length * width);
-      rows.insert(rows.end(), first, first + static_cast<long>(width) * (offsets[b + 1] - offsets[b]));
+      const auto own = part_of(reference, b * length * width, width * static_cast<size_t>(offsets[b + 1] - offsets[b]));
+      rows.insert(rows.end(), own.begin(), own.end());
     }
     return rows;
   }
 };
 
-inline Inputs inputs_of(const Cases& cases, const std::string& prefix) {
-  const auto shape = cases.shape(prefix + "input_ids");
-  Inputs in{shape[0], shape[1], {}, {0}, {}};
-  const auto tokens = cases.read<int64_t>(prefix + "input_ids");
-  const std::string mask_name = prefix + "attention_mask";
+inline Case case_of(const Cases& cases, const JsonValue& entry) {
+  Case c;
+  c.prefix = entry.at("case").as_string() + ".";
+  const auto shape = cases.shape(c.prefix + "input_ids");
+  c.batch = shape[0], c.length = shape[1];
+  const auto tokens = cases.tokens(c.prefix + "input_ids");
+  const std::string mask_name = c.prefix + "attention_mask", decoder_name = c.prefix + "decoder_input_ids";
   const auto mask = cases.has(mask_name) ? cases.read<int64_t>(mask_name) : std::vector<int64_t>(tokens.size(), 1);
-  for (size_t b = 0; b < in.batch; ++b) {
-    for (size_t i = b * in.length; i < (b + 1) * in.length; ++i) {
-      if (mask[i] != 0) in.tokens.push_back(static_cast<int32_t>(tokens[i]));
+  if (cases.has(decoder_name)) c.decoder_tokens = cases.tokens(decoder_name);
+  for (size_t b = 0; b < c.batch; ++b) {
+    for (size_t i = b * c.length; i < (b + 1) * c.length; ++i) {
+      if (mask[i] != 0) c.tokens.push_back(tokens[i]);
     }
-    in.offsets.push_back(static_cast<int32_t>(in.tokens.size()));
-    in.ids.push_back(static_cast<int32_t>(b));
+    c.offsets.push_back(static_cast<int32_t>(c.tokens.size()));
+    c.ids.push_back(static_cast<int32_t>(b));
+    c.decoder_offsets.push_back(static_cast<int32_t>((b + 1) * c.decoder_tokens.size() / c.batch));
+    c.decoder_ids.push_back(static_cast<int32_t>(100 + b));
   }
-  return in;
+  c.rows = first_numbers(c.decoder_tokens.empty() ? c.tokens.size() : c.decoder_tokens.size());
+  const JsonValue greedy = entry.at(entry.find("beam1") ? "beam1" : "greedy");
+  // A list of lists, or one list of ids.
+  for (const JsonValue& line : greedy.elements()) {
+    if (line.is_array()) c.greedy.push_back(ids_of(line));
+  }
+  if (c.greedy.empty()) c.greedy.push_back(ids_of(greedy));
+  if (const auto forced = entry.find("forced_bos_token_id")) c.forced = static_cast<int32_t>(forced->as_i64());
+  return c;
 }
 
 /// A pass of a stack; the caller adds what it asks for.
@@ -84,28 +113,6 @@ inline Batch pass_of(size_t stack, const std::vector<int32_t>& sequences, const 
   batch.offsets = offsets;
   batch.tokens = tokens;
   return batch;
-}
-
-/// Decoder tokens of a case, all rows of logits wanted; sequences count from 100.
-struct DecoderInputs {
-  std::vector<int32_t> tokens, offsets, rows, sequences;
-
-  Batch after(const std::vector<int32_t>& parents) const {
-    Batch batch = pass_of(1, sequences, offsets, tokens, parents);
-    batch.logit_rows = rows;
-    return batch;
-  }
-};
-
-inline DecoderInputs decoder_inputs_of(const Cases& cases, const std::string& prefix, size_t batch) {
-  const auto ids = cases.read<int64_t>(prefix + "decoder_input_ids");
-  DecoderInputs in{{ids.begin(), ids.end()}, {0}, {}, {}};
-  for (size_t b = 0; b < batch; ++b) {
-    in.offsets.push_back(static_cast<int32_t>((b + 1) * ids.size() / batch));
-    in.sequences.push_back(static_cast<int32_t>(100 + b));
-  }
-  for (size_t i = 0; i < ids.size(); ++i) in.rows.push_back(static_cast<int32_t>(i));
-  return in;
 }
 
 struct Run {
@@ -151,33 +158,75 @@ inline Run run(Engine& engine, const Batch& batch, const ResidencyPlan& plan = {
   return out;
 }
 
-/// Largest difference over the largest magnitude of the reference.
-inline double relative_error(const std::vector<float>& found, const std::vector<float>& expected) {
-  double worst = 0, scale = 1e-30;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    worst = std::max(worst, std::abs(static_cast<double>(found[i]) - expected[i]));
-    scale = std::max(scale, std::abs(static_cast<double>(expected[i])));
-    if (std::isnan(found[i])) return INFINITY;
-  }
-  return worst / scale;
+/// A pass of one sequence of the last stack, with the logits of all its tokens.
+inline Run feed(Engine& engine, int32_t id, const std::vector<int32_t>& tokens, int32_t parent = kNoParent,
+                const std::vector<TokenQuery>& queries = {}) {
+  const std::vector<int32_t> ids{id}, parents{parent}, offsets{0, static_cast<int32_t>(tokens.size())};
+  const std::vector<int32_t> rows = first_numbers(tokens.size());
+  const Pick pick{offsets[1] - 1, {}, 0};
+  Batch batch = pass_of(engine.spec().stacks.size() - 1, ids, offsets, tokens, parents);
+  batch.logit_rows = rows;
+  batch.picks = {&pick, 1};
+  batch.queries = queries;
+  return run(engine, batch);
 }
 
-/// Greedy continuation of `parent` by a sequence of the last stack that begins with `first`, until an end token or
-/// after `steps`; `first` included.
-inline std::vector<int32_t> greedy(Engine& engine, int32_t parent, int32_t first, size_t steps) {
+inline void release(Engine& engine, const std::vector<int32_t>& ids) { engine.release_sequences(ids); }
+
+/// Greedy tokens after `given`, up to `count` or an end token.
+inline std::vector<int32_t> continuation(Engine& engine, std::vector<int32_t> given, size_t count,
+                                         int32_t parent = kNoParent) {
   const std::vector<int32_t> end = engine.spec().tokens.end;
-  const std::vector<int32_t> sequence{1000}, parents{parent}, offsets{0, 1};
-  std::vector<int32_t> ids{first};
-  for (size_t step = 0; step < steps; ++step) {
-    const std::vector<int32_t> token{ids.back()};
-    Batch batch = pass_of(engine.spec().stacks.size() - 1, sequence, offsets, token, parents);
-    const Pick pick{0, {}, 0};
-    batch.picks = {&pick, 1};
-    ids.push_back(run(engine, batch).picked[0].id);
-    if (std::find(end.begin(), end.end(), ids.back()) != end.end()) break;
+  std::vector<int32_t> ids;
+  while (ids.size() < count) {
+    ids.push_back(feed(engine, 1000, given, parent).picked[0].id);
+    if (std::ranges::find(end, ids.back()) != end.end()) break;
+    given = {ids.back()};
   }
-  engine.release_sequences(sequence);
+  release(engine, {1000});
   return ids;
 }
+
+/// Logits of all rows of a prompt that is run in chunks of `chunk` tokens.
+inline std::vector<float> logits_in_chunks(Engine& engine, const std::vector<int32_t>& prompt, size_t chunk,
+                                           int32_t parent = kNoParent) {
+  std::vector<float> logits;
+  for (size_t begin = 0; begin < prompt.size(); begin += chunk) {
+    const Run out = feed(engine, 1, part_of(prompt, begin, std::min(chunk, prompt.size() - begin)), parent);
+    logits.insert(logits.end(), out.logits.begin(), out.logits.end());
+  }
+  release(engine, {1});
+  return logits;
+}
+
+inline BatchLimits limits_on(DeviceKind device, BatchLimits limits = {320, 1024, 2}) {
+  limits.device = device;
+  return limits;
+}
+
+/// A fixture, and its pack with these types.
+struct PackedFixture {
+  std::string directory;
+  Cases cases;
+  std::vector<Case> list;
+  TempDir pack;
+
+  explicit PackedFixture(const std::string& name, WeightFormat experts = kF32Format, WeightFormat dense = kF32Format)
+      : PackedFixture(name,
+                      [&](const std::string& from, const std::string& to) { write_pack(from, to, experts, dense); }) {}
+  PackedFixture(const std::string& name, const std::function<void(const std::string&, const std::string&)>& write)
+      : directory(fixture(name)), cases(directory) {
+    const auto document = JsonDocument::parse(read_text_file(directory + "/cases.json"), {"cases.json"});
+    for (const JsonValue& entry : document.root().elements()) list.push_back(case_of(cases, entry));
+    write(directory, pack.path());
+  }
+
+  EngineOptions options(const BatchLimits& limits, double share) const {
+    return options_for(pack.path(), limits, share);
+  }
+  Engine open(const BatchLimits& limits = {320, 1024, 2}, double share = 1) const {
+    return Engine(options(limits, share));
+  }
+};
 
 }  // namespace sida::testing

@@ -1,16 +1,10 @@
 #pragma once
 
-#include <fstream>
-#include <string>
-
-#include "core/file.h"
-#include "doctest/doctest.h"
-#include "support/repo_paths.h"
+#include "support/test.h"
 #include "support/test_pack.h"
 
 namespace sida::testing {
 
-inline constexpr WeightFormat kInt8Format{WeightType::kInt8, 0};
 inline constexpr WeightFormat kInt4Format{WeightType::kInt4, 64};
 
 /// The checkpoint that tests of packs convert.

@@ -1,34 +1,26 @@
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <functional>
-#include <random>
-#include <span>
-#include <vector>
-
 #include "predictor/predictor_weights.h"
+#include "support/float64.h"
 
 // The predictor in double precision and plain loops, one sequence at a time: what the packed float32 code is
 // held against, and what finite differences are taken of.
 namespace sida::testing {
 
-using Doubles = std::vector<double>;
+inline std::vector<float> floats(const Doubles& values) { return {values.begin(), values.end()}; }
 
+/// Random values that float32 holds: what it cannot hold would count as an error of the code under test.
 inline Doubles random_doubles(size_t count, double scale, uint64_t seed) {
   std::mt19937_64 random(seed);
   Doubles values(count);
-  for (double& v : values) v = scale * (static_cast<double>(random() >> 40) / (1 << 23) - 1.0);
-  // What float32 cannot hold would count as an error of the code under test.
-  for (double& v : values) v = static_cast<float>(v);
+  for (double& v : values) v = static_cast<float>(scale * (static_cast<double>(random() >> 40) / (1 << 23) - 1.0));
   return values;
 }
 
-inline std::vector<float> floats(const Doubles& values) { return {values.begin(), values.end()}; }
+inline double dot(const Doubles& a, const Doubles& b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); }
 
 /// Sorts, finds the support, subtracts the threshold.
-inline Doubles reference_sparsemax(const Doubles& z) {
+inline Doubles sparsemax64(const Doubles& z) {
   Doubles sorted = z;
   std::sort(sorted.rbegin(), sorted.rend());
   double sum = 0;
@@ -42,97 +34,66 @@ inline Doubles reference_sparsemax(const Doubles& z) {
   return p;
 }
 
-inline Doubles reference_softmax(const Doubles& z) {
-  const double top = *std::max_element(z.begin(), z.end());
-  double sum = 0;
-  Doubles p(z.size());
-  for (size_t i = 0; i < z.size(); ++i) sum += p[i] = std::exp(z[i] - top);
-  for (double& v : p) v /= sum;
-  return p;
-}
-
-/// y (n) = w (n, k) · x (k) + b; b may be null.
-inline Doubles reference_linear(const double* w, const double* b, const double* x, size_t n, size_t k) {
-  Doubles y(n);
-  for (size_t i = 0; i < n; ++i) {
-    y[i] = b != nullptr ? b[i] : 0;
-    for (size_t j = 0; j < k; ++j) y[i] += w[i * k + j] * x[j];
+/// y (·, n) = x (·, k) · wᵀ + b; b may be null.
+inline Doubles reference_linear(const double* w, const double* b, const Doubles& x, size_t n, size_t k) {
+  Doubles y;
+  for (size_t row = 0; row < x.size(); row += k) {
+    for (size_t i = 0; i < n; ++i) {
+      y.push_back(std::inner_product(w + i * k, w + i * k + k, &x[row], b != nullptr ? b[i] : 0.0));
+    }
   }
   return y;
 }
 
+inline void add_to(Doubles* x, const Doubles& y) { std::ranges::transform(*x, y, x->begin(), std::plus<>()); }
+
+inline Doubles relu64(Doubles x) {
+  for (double& v : x) v = std::max(v, 0.0);
+  return x;
+}
+
 /// x (tokens, width) to (tokens, h).
-inline Doubles reference_lstm(const double* w_input, const double* w_hidden, const double* bias,
-                              const Doubles& x, size_t tokens, size_t width, size_t h) {
+inline Doubles reference_lstm(const double* w_input, const double* w_hidden, const double* bias, const Doubles& x,
+                              size_t width, size_t h) {
   const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
-  Doubles y(tokens * h);
-  Doubles state(h, 0.0);
-  Doubles cell(h, 0.0);
-  for (size_t t = 0; t < tokens; ++t) {
-    const Doubles a = reference_linear(w_input, bias, x.data() + t * width, 4 * h, width);
-    const Doubles b = reference_linear(w_hidden, nullptr, state.data(), 4 * h, h);
+  const Doubles inputs = reference_linear(w_input, bias, x, 4 * h, width);
+  Doubles y, state(h), cell(h);
+  for (size_t at = 0; at < inputs.size(); at += 4 * h) {
+    Doubles gates = reference_linear(w_hidden, nullptr, state, 4 * h, h);
+    for (size_t i = 0; i < 4 * h; ++i) gates[i] += inputs[at + i];
     for (size_t j = 0; j < h; ++j) {
-      const auto gate = [&](size_t index) { return a[index * h + j] + b[index * h + j]; };
-      cell[j] = sigmoid(gate(1)) * cell[j] + sigmoid(gate(0)) * std::tanh(gate(2));
-      state[j] = sigmoid(gate(3)) * std::tanh(cell[j]);
-      y[t * h + j] = state[j];
+      cell[j] = sigmoid(gates[h + j]) * cell[j] + sigmoid(gates[j]) * std::tanh(gates[2 * h + j]);
+      state[j] = sigmoid(gates[3 * h + j]) * std::tanh(cell[j]);
     }
+    y.insert(y.end(), state.begin(), state.end());
   }
   return y;
 }
 
 /// out = y + sparsemax(y · yᵀ / sqrt(h)) · y, or with softmax
-inline Doubles reference_attention(const Doubles& y, size_t tokens, size_t h, bool causal,
-                                   WeightFunction weights) {
+inline Doubles reference_attention(const Doubles& y, size_t h, bool causal, WeightFunction weights) {
+  const size_t tokens = y.size() / h;
   Doubles out = y;
   for (size_t t = 0; t < tokens; ++t) {
-    Doubles scores(causal ? t + 1 : tokens);
-    for (size_t j = 0; j < scores.size(); ++j) {
-      for (size_t i = 0; i < h; ++i) scores[j] += y[t * h + i] * y[j * h + i];
-      scores[j] /= std::sqrt(static_cast<double>(h));
-    }
-    const Doubles p =
-        weights == WeightFunction::kSoftmax ? reference_softmax(scores) : reference_sparsemax(scores);
-    for (size_t j = 0; j < scores.size(); ++j) {
+    Doubles p = reference_linear(y.data(), nullptr, part_of(y, t * h, h), causal ? t + 1 : tokens, h);
+    for (double& score : p) score /= std::sqrt(static_cast<double>(h));
+    p = weights == WeightFunction::kSoftmax ? softmax64(p) : sparsemax64(p);
+    for (size_t j = 0; j < p.size(); ++j) {
       for (size_t i = 0; i < h; ++i) out[t * h + i] += p[j] * y[j * h + i];
     }
   }
   return out;
 }
 
-/// One LSTM layer of a predictor over (tokens, h): one way, or both ways side by side.
-inline Doubles reference_recurrent(const PredictorLayout& layout, const Doubles& weights, size_t number,
-                                   const Doubles& x, size_t tokens) {
-  const size_t h = layout.config().hidden;
-  const size_t units = layout.config().units();
-  const auto run = [&](size_t direction, const Doubles& in) {
-    const LstmParts parts = lstm_parts(number, direction);
-    const auto at = [&](PredictorPart part) { return weights.data() + layout.offset(part); };
-    return reference_lstm(at(parts.input), at(parts.hidden), at(parts.bias), in, tokens, h, units);
-  };
-  const Doubles ahead = run(0, x);
-  if (!layout.config().bidirectional) return ahead;
-  Doubles reversed;
-  for (size_t t = tokens; t-- > 0;) reversed.insert(reversed.end(), &x[t * h], &x[t * h] + h);
-  const Doubles back = run(1, reversed);
-  Doubles y;
-  for (size_t t = 0; t < tokens; ++t) {
-    y.insert(y.end(), &ahead[t * units], &ahead[t * units] + units);
-    y.insert(y.end(), &back[(tokens - 1 - t) * units], &back[(tokens - 1 - t) * units] + units);
-  }
-  return y;
-}
-
 /// x / sqrt(mean(x²) + 1e-6) · (1 + gain) of rows (·, h)
-inline Doubles reference_norm(const double* gain, const Doubles& x, size_t h) {
-  Doubles y(x.size());
+inline Doubles reference_norm(const double* gain, Doubles x, size_t h) {
   for (size_t row = 0; row < x.size(); row += h) {
     double squares = 0;
     for (size_t i = 0; i < h; ++i) squares += x[row + i] * x[row + i];
     const double scale = 1 / std::sqrt(squares / static_cast<double>(h) + 1e-6);
-    for (size_t i = 0; i < h; ++i) y[row + i] = x[row + i] * scale * (1 + gain[i]);
+    for (size_t i = 0; i < h; ++i) x[row + i] *= scale * (1 + gain[i]);
   }
-  return y;
+  return x;
 }
 
 /// T5's bucket of key - query, both directions, 32 buckets over distances below 128.
@@ -144,131 +105,112 @@ inline size_t reference_bucket(int distance) {
   return side + std::min<size_t>(15, 8 + static_cast<size_t>(share * 8 + 1e-9));
 }
 
-/// x (tokens, h) through residual block `number`.
-inline Doubles reference_block(const PredictorLayout& layout, const Doubles& weights, size_t number,
-                               Doubles x, size_t tokens) {
+/// The predictor of a layout with its weights as one list.
+struct ReferencePredictor {
   using P = PredictorPart;
-  const size_t h = layout.config().hidden;
-  const auto w = [&](P part) { return weights.data() + layout.offset(block_part(part, number)); };
-  const Doubles normed = reference_norm(w(P::kBlockAttentionNorm), x, h);
-  Doubles qkv;
-  for (size_t t = 0; t < tokens; ++t) {
-    const Doubles row = reference_linear(w(P::kBlockQkv), nullptr, &normed[t * h], 3 * h, h);
-    qkv.insert(qkv.end(), row.begin(), row.end());
+  const PredictorLayout& layout;
+  const Doubles& weights;
+  const PredictorConfig& c = layout.config();
+  const size_t h = c.hidden;
+
+  const double* w(P part) const { return weights.data() + layout.offset(part); }
+
+  /// One LSTM layer over (tokens, h): one way, or both ways side by side.
+  Doubles recurrent(size_t number, const Doubles& x) const {
+    const size_t units = c.units();
+    const auto run = [&](size_t direction, const Doubles& in) {
+      const LstmParts parts = lstm_parts(number, direction);
+      return reference_lstm(w(parts.input), w(parts.hidden), w(parts.bias), in, h, units);
+    };
+    const auto reversed = [](const Doubles& rows, size_t width) {
+      Doubles out;
+      for (size_t at = rows.size(); at > 0; at -= width) out.insert(out.end(), &rows[at - width], &rows[at - 1] + 1);
+      return out;
+    };
+    const Doubles ahead = run(0, x);
+    if (!c.bidirectional) return ahead;
+    const Doubles back = reversed(run(1, reversed(x, h)), units);
+    Doubles y;
+    for (size_t at = 0; at < ahead.size(); at += units) {
+      for (const Doubles* half : {&ahead, &back}) y.insert(y.end(), &(*half)[at], &(*half)[at + units - 1] + 1);
+    }
+    return y;
   }
-  Doubles attended(tokens * h);
-  for (size_t head = 0; head < h / 16; ++head) {
-    for (size_t t = 0; t < tokens; ++t) {
-      Doubles p(layout.config().causal ? t + 1 : tokens);
-      double sum = 0;
-      for (size_t j = 0; j < p.size(); ++j) {
-        double score = 0;
-        for (size_t i = head * 16; i < head * 16 + 16; ++i)
-          score += qkv[t * 3 * h + i] * qkv[j * 3 * h + h + i];
-        const size_t bucket = reference_bucket(static_cast<int>(j) - static_cast<int>(t));
-        p[j] = std::exp(score / 4 + w(P::kBlockPositions)[head * 32 + bucket]);
-        sum += p[j];
+
+  /// x (tokens, h) through residual block `number`.
+  Doubles block(size_t number, Doubles x) const {
+    const size_t tokens = x.size() / h;
+    const auto part = [&](P of) { return w(block_part(of, number)); };
+    const Doubles qkv =
+        reference_linear(part(P::kBlockQkv), nullptr, reference_norm(part(P::kBlockAttentionNorm), x, h), 3 * h, h);
+    Doubles attended(tokens * h);
+    for (const auto& [head, t] : grid(first_numbers(h / 16), first_numbers(tokens))) {
+      const double* q = &qkv[t * 3 * h + head * 16];
+      Doubles p;
+      for (int j = 0; j < (c.causal ? t + 1 : static_cast<int>(tokens)); ++j) {
+        p.push_back(std::inner_product(q, q + 16, &qkv[j * 3 * h + h + head * 16], 0.0) / 4 +
+                    part(P::kBlockPositions)[head * 32 + reference_bucket(j - t)]);
       }
+      p = softmax64(p);
       for (size_t j = 0; j < p.size(); ++j) {
-        for (size_t i = head * 16; i < head * 16 + 16; ++i) {
-          attended[t * h + i] += p[j] / sum * qkv[j * 3 * h + 2 * h + i];
-        }
+        for (int i = head * 16; i < head * 16 + 16; ++i) attended[t * h + i] += p[j] * qkv[j * 3 * h + 2 * h + i];
       }
     }
+    add_to(&x, reference_linear(part(P::kBlockAttentionOut), nullptr, attended, h, h));
+    const Doubles middle = reference_norm(part(P::kBlockFeedForwardNorm), x, h);
+    const Doubles wide =
+        relu64(reference_linear(part(P::kBlockFeedForwardUp), part(P::kBlockFeedForwardBias), middle, 2 * h, h));
+    add_to(&x, reference_linear(part(P::kBlockFeedForwardDown), nullptr, wide, h, 2 * h));
+    return x;
   }
-  for (size_t t = 0; t < tokens; ++t) {
-    const Doubles more = reference_linear(w(P::kBlockAttentionOut), nullptr, &attended[t * h], h, h);
-    for (size_t i = 0; i < h; ++i) x[t * h + i] += more[i];
-  }
-  const Doubles middle = reference_norm(w(P::kBlockFeedForwardNorm), x, h);
-  for (size_t t = 0; t < tokens; ++t) {
-    Doubles wide =
-        reference_linear(w(P::kBlockFeedForwardUp), w(P::kBlockFeedForwardBias), &middle[t * h], 2 * h, h);
-    for (double& v : wide) v = std::max(v, 0.0);
-    const Doubles more = reference_linear(w(P::kBlockFeedForwardDown), nullptr, wide.data(), h, 2 * h);
-    for (size_t i = 0; i < h; ++i) x[t * h + i] += more[i];
-  }
-  return x;
-}
 
-/// From compressed rows (tokens, h) of one sequence to what the heads see.
-inline Doubles reference_features(const PredictorLayout& layout, const Doubles& weights, Doubles x,
-                                  size_t tokens) {
-  using P = PredictorPart;
-  const PredictorConfig& c = layout.config();
-  const size_t h = c.hidden;
-  const auto w = [&](P part) { return weights.data() + layout.offset(part); };
-  for (size_t b = 0; b < c.blocks; ++b) x = reference_block(layout, weights, b, x, tokens);
-  if (c.blocks > 0) return reference_norm(w(P::kFinalNorm), x, h);
-  for (size_t l = 0; l < c.lstm_layers; ++l) x = reference_recurrent(layout, weights, l, x, tokens);
-  Doubles r = reference_attention(x, tokens, h, c.causal, c.attention_weights);
-  for (size_t t = 0; t < tokens; ++t) {
-    const Doubles u = reference_linear(w(P::kResidualWeight), w(P::kResidualBias), r.data() + t * h, h, h);
-    for (size_t i = 0; i < h; ++i) r[t * h + i] += std::max(u[i], 0.0);
+  /// From compressed rows (tokens, h) of one sequence to what the heads see.
+  Doubles features(Doubles x) const {
+    for (size_t b = 0; b < c.blocks; ++b) x = block(b, x);
+    if (c.blocks > 0) return reference_norm(w(P::kFinalNorm), x, h);
+    for (size_t l = 0; l < c.lstm_layers; ++l) x = recurrent(l, x);
+    Doubles r = reference_attention(x, h, c.causal, c.attention_weights);
+    add_to(&r, relu64(reference_linear(w(P::kResidualWeight), w(P::kResidualBias), r, h, h)));
+    return r;
   }
-  return r;
-}
 
-/// Logits (layers, rows, experts) of sequences one after the other; `summaries` may be null.
-inline Doubles reference_predictor(const PredictorLayout& layout, const Doubles& weights, const Doubles& x,
-                                   std::span<const uint32_t> lengths, const double* summaries) {
-  using P = PredictorPart;
-  const PredictorConfig& c = layout.config();
-  const size_t h = c.hidden;
-  const auto w = [&](P part) { return weights.data() + layout.offset(part); };
-  const size_t rows = x.size() / c.d_in;
-  Doubles logits(c.layers * rows * c.experts);
-  size_t first = 0;
-  for (size_t s = 0; s < lengths.size(); first += lengths[s], ++s) {
-    const size_t tokens = lengths[s];
-    Doubles compressed;
-    for (size_t t = 0; t < tokens; ++t) {
-      Doubles row = reference_linear(w(P::kCompressWeight), w(P::kCompressBias),
-                                     x.data() + (first + t) * c.d_in, h, c.d_in);
-      if (c.summary && summaries != nullptr) {
+  /// Logits (layers, rows, experts) of sequences one after the other; `summaries` are read where the layout has them.
+  Doubles logits(const Doubles& x, const std::vector<uint32_t>& lengths, const Doubles& summaries) const {
+    const size_t rows = x.size() / c.d_in;
+    Doubles logits(c.layers * rows * c.experts);
+    size_t first = 0;
+    for (size_t s = 0; s < lengths.size(); first += lengths[s], ++s) {
+      Doubles compressed = reference_linear(w(P::kCompressWeight), w(P::kCompressBias),
+                                            part_of(x, first * c.d_in, lengths[s] * c.d_in), h, c.d_in);
+      if (c.summary) {
         const Doubles more =
-            reference_linear(w(P::kSummaryWeight), nullptr, summaries + s * c.d_in, h, c.d_in);
-        for (size_t i = 0; i < h; ++i) row[i] += more[i];
+            reference_linear(w(P::kSummaryWeight), nullptr, part_of(summaries, s * c.d_in, c.d_in), h, c.d_in);
+        for (size_t i = 0; i < compressed.size(); ++i) compressed[i] += more[i % h];
       }
-      for (const double v : row) compressed.push_back(layout.config().blocks > 0 ? v : std::max(v, 0.0));
-    }
-    const Doubles u = reference_features(layout, weights, compressed, tokens);
-    for (size_t t = 0; t < tokens; ++t) {
-      const Doubles all =
-          reference_linear(w(P::kHeadWeight), w(P::kHeadBias), u.data() + t * h, c.layers * c.experts, h);
-      for (size_t l = 0; l < c.layers; ++l) {
-        std::copy_n(all.data() + l * c.experts, c.experts, &logits[(l * rows + first + t) * c.experts]);
+      const Doubles seen = features(c.blocks > 0 ? compressed : relu64(compressed));
+      const Doubles all = reference_linear(w(P::kHeadWeight), w(P::kHeadBias), seen, c.layers * c.experts, h);
+      for (size_t i = 0; i < all.size(); ++i) {
+        const size_t row = i / (c.layers * c.experts), layer = i / c.experts % c.layers;
+        logits[(layer * rows + first + row) * c.experts + i % c.experts] = all[i];
       }
     }
+    return logits;
   }
-  return logits;
-}
+};
 
 /// Gradient of f at x by central differences.
-inline Doubles numeric_gradient(Doubles x, const std::function<double(const Doubles&)>& f,
-                                double step = 1e-6) {
-  Doubles gradient(x.size());
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double at = x[i];
-    x[i] = at + step;
+inline Doubles numeric_gradient(Doubles x, const std::function<double(const Doubles&)>& f, double step = 1e-6) {
+  Doubles gradient;
+  for (double& v : x) {
+    const double at = v;
+    v = at + step;
     const double above = f(x);
-    x[i] = at - step;
+    v = at - step;
     const double below = f(x);
-    x[i] = at;
-    gradient[i] = (above - below) / (2 * step);
+    v = at;
+    gradient.push_back((above - below) / (2 * step));
   }
   return gradient;
-}
-
-/// Largest |a - b| over `count` elements, relative to the largest |b|.
-inline double relative_error(const float* a, const double* b, size_t count) {
-  double error = 0;
-  double largest = 1e-12;
-  for (size_t i = 0; i < count; ++i) {
-    error = std::max(error, std::abs(a[i] - b[i]));
-    largest = std::max(largest, std::abs(b[i]));
-  }
-  return error / largest;
 }
 
 }  // namespace sida::testing

@@ -12,12 +12,6 @@ namespace sida::testing {
 /// The root of the repository.
 std::string repo();
 
-/// Reference data beside the repository; empty when it is not there.
-inline std::string shared_dir() {
-  const std::string path = repo() + "/../shared";
-  return std::filesystem::exists(path) ? path : "";
-}
-
 /// A folder of further oracle fixtures, of other seeds and shapes, that SIDA_ORACLE_FIXTURES names; empty where it is
 /// not set.
 inline std::string further_fixtures_dir() {
@@ -39,20 +33,13 @@ inline std::vector<std::string> further_fixtures() {
 /// Where CMake unpacks the archives of test/fixtures/oracle.
 std::string unpacked_fixtures();
 
-/// The one oracle fixture that is too large for the repository.
-inline constexpr const char* kLargeFixture = "switch-tiny-step1";
-
-/// The directory of an oracle fixture: a further one of this name, one of the repository, or of the full set beside it.
-/// Throws where there is none; empty for the large one.
+/// The directory of an oracle fixture: a further one of this name, or one of the repository. Throws where there is
+/// none.
 inline std::string fixture(const std::string& name) {
-  const std::string further = further_fixtures_dir() + "/" + name;
-  if (!further_fixtures_dir().empty() && std::filesystem::exists(further)) return further;
-  for (const std::string& folder :
-       {repo() + "/test/fixtures", unpacked_fixtures(), shared_dir() + "/oracle/fixtures"}) {
+  for (const std::string& folder : {further_fixtures_dir(), repo() + "/test/fixtures", unpacked_fixtures()}) {
     const std::string found = folder + "/" + name;
-    if (std::filesystem::exists(found)) return found;
+    if (!folder.empty() && std::filesystem::exists(found)) return found;
   }
-  if (name == kLargeFixture) return "";
   throw std::runtime_error("no fixture " + name + " in " + unpacked_fixtures() + ": configure this build again");
 }
 

@@ -1,14 +1,8 @@
 #pragma once
 
-#include <algorithm>
-#include <numeric>
-#include <random>
-#include <vector>
-
-#include "model/predicted_routing.h"
 #include "ops/cpu/kernels.h"
+#include "ops/predicted_routing.h"
 #include "support/oracle_cases.h"
-#include "support/same_bits.h"
 
 namespace sida::testing {
 

@@ -38,9 +38,9 @@ inline std::string build_safetensors(const std::vector<BuiltTensor>& tensors) {
     for (const uint64_t d : tensor.shape) shape += (shape.empty() ? "" : ",") + std::to_string(d);
     const size_t begin = data.size();
     data += tensor.data;
-    header += ",\"" + tensor.name + "\":" +
-              entry(tensor.dtype, "[" + shape + "]",
-                    "[" + std::to_string(begin) + "," + std::to_string(data.size()) + "]");
+    header +=
+        ",\"" + tensor.name + "\":" +
+        entry(tensor.dtype, "[" + shape + "]", "[" + std::to_string(begin) + "," + std::to_string(data.size()) + "]");
   }
   header += "}";
   while (header.size() % 8 != 0) header += ' ';

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <string>
-
 #include "checkpoint/safetensors_file.h"
-#include "support/repo_paths.h"
 #include "support/safetensors_builder.h"
+#include "support/test.h"
 
 namespace sida::testing {
 

@@ -1,18 +1,7 @@
 #pragma once
 
-#include <algorithm>
-#include <chrono>
-#include <fstream>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "doctest/doctest.h"
 #include "expert/expert_store.h"
-#include "support/repo_paths.h"
+#include "support/test.h"
 
 namespace sida {
 
@@ -38,22 +27,17 @@ class StoreFixture {
       const std::vector<uint32_t> block(layout.slot_bytes / 4, id);
       const auto place = striped.place(id);
       files[place.file].seekp(static_cast<long>(place.offset));
-      files[place.file].write(reinterpret_cast<const char*>(block.data()),
-                              static_cast<long>(layout.slot_bytes));
+      files[place.file].write(reinterpret_cast<const char*>(block.data()), static_cast<long>(layout.slot_bytes));
     }
-    for (size_t i = 0; i < stripes; ++i) {
-      const std::string seal = striped.seal(i);
-      files[i].seekp(static_cast<long>(striped.blocks_end(i)));
-      files[i].write(seal.data(), static_cast<long>(seal.size()));
-    }
+    for (size_t i = 0; i < stripes; ++i) files[i].seekp(static_cast<long>(striped.blocks_end(i))) << striped.seal(i);
     files.clear();
     disk.emplace(striped, paths);
     host.emplace(layout.slot_bytes, host_bytes);
     store.emplace(layout, memory, *disk, *host, SimulatedLink{}, reads, slots);
   }
 
-  /// Uses experts of a layer; checks that each block is the right one. Returns the Found codes.
-  std::vector<uint8_t> visit(size_t layer, std::vector<uint16_t> needed) {
+  /// Uses experts of a layer; checks that each block is the right one. How each was found.
+  std::vector<Found> visit(size_t layer, std::vector<uint16_t> needed) {
     std::vector<uint8_t> found(kExperts);
     std::vector<uint16_t> seen;
     {
@@ -62,15 +46,16 @@ class StoreFixture {
         seen.push_back(expert->index);
         const auto* words = reinterpret_cast<const uint32_t*>(expert->block);
         const uint32_t id = static_cast<uint32_t>(layer * kExperts) + expert->index;
-        REQUIRE(
-            std::all_of(words, words + layout.slot_bytes / 4, [&](uint32_t word) { return word == id; }));
+        REQUIRE(std::all_of(words, words + layout.slot_bytes / 4, [&](uint32_t word) { return word == id; }));
         REQUIRE(memory.used() <= memory.budget());
       }
     }
     std::sort(seen.begin(), seen.end());
     CHECK(seen == needed);
     store->check_integrity();
-    return found;
+    std::vector<Found> codes;
+    for (const uint8_t code : found) codes.push_back(static_cast<Found>(code));
+    return codes;
   }
 
   /// A plan by its exceptions: an expert's key is 5, the same before and after its use, where not said
@@ -88,13 +73,21 @@ class StoreFixture {
   }
 
   ResidencyState state(ExpertId id) const { return static_cast<ResidencyState>(store->snapshot().state[id]); }
+  /// The resident experts, once nothing is on its way.
+  std::vector<ExpertId> residents() const {
+    settle();
+    std::vector<ExpertId> ids;
+    for (ExpertId id = 0; id < layout.experts(); ++id) {
+      if (state(id) == ResidencyState::kResident) ids.push_back(id);
+    }
+    return ids;
+  }
 
   /// Waits until nothing is on its way.
   void settle() const {
     for (;;) {
       const auto states = store->snapshot().state;
-      if (std::count(states.begin(), states.end(), static_cast<uint8_t>(ResidencyState::kLoading)) == 0)
-        return;
+      if (std::count(states.begin(), states.end(), static_cast<uint8_t>(ResidencyState::kLoading)) == 0) return;
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   }

@@ -57,8 +57,8 @@ inline void finish_pack(PackWriter& writer, const std::string& checkpoint) {
            << (dense ? format_json(*dense) : R"("dtype":"mixed")") << R"(,"bytes":)" << pack.dense.bytes
            << R"(,"tensors":[)";
   for (const DenseTensor& tensor : pack.dense.tensors) {
-    manifest << (tensor.offset > 0 ? "," : "") << R"({"name":")" << tensor.name << R"(",)"
-             << format_json(tensor.format) << R"(,"offset":)" << tensor.offset << '}';
+    manifest << (tensor.offset > 0 ? "," : "") << R"({"name":")" << tensor.name << R"(",)" << format_json(tensor.format)
+             << R"(,"offset":)" << tensor.offset << '}';
   }
   manifest << "]}}";
 }
@@ -77,9 +77,8 @@ inline EngineOptions options_for(const std::string& pack, const BatchLimits& lim
   options.limits = limits;
   const Pack opened = open_pack(pack);
   const MemoryPlan plan = plan_memory(opened, limits);
-  options.budget_bytes =
-      std::max(plan.smallest(),
-               plan.fixed() + static_cast<uint64_t>(share * static_cast<double>(plan.slot * plan.experts)));
+  options.budget_bytes = std::max(
+      plan.smallest(), plan.fixed() + static_cast<uint64_t>(share * static_cast<double>(plan.slot * plan.experts)));
   return options;
 }
 

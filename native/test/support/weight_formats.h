@@ -5,9 +5,9 @@
 #include <random>
 #include <vector>
 
-#include "ops/panels.h"
-#include "ops/weight_blocks.h"
 #include "support/random_floats.h"
+#include "weights/panels.h"
+#include "weights/weight_blocks.h"
 
 namespace sida {
 

@@ -2,11 +2,20 @@
 import { readSafetensors, tensorOf, writeSafetensors } from '../../checkpoint/safetensors.js';
 import { SidaError } from '../../errors.js';
 import { NO_EXPERT } from '../../native/addon-types.js';
-import type { DecoderStepper, HashFunction, HashInput, RoutingShape } from '../hash-function.js';
+import type {
+  DecoderStepper,
+  HashFunction,
+  HashInput,
+  NamedExperts,
+  RoutingShape,
+} from '../hash-function.js';
 
 const FORMAT = { format: 'sida-token-table', version: '1' };
 /** Relative tolerance for the sum of a row's float32 chances, which is at most topK. */
 const TOLERANCE = 1e-5;
+
+/** A token table does not depend on where sequences begin. */
+const NO_OFFSETS = new Int32Array();
 
 /** One stack's table. The last row, number n, is the back-off for unknown token ids. */
 export interface TokenRows {
@@ -83,41 +92,7 @@ export class TokenTable implements HashFunction {
     writeSafetensors(path, tensors, FORMAT);
   }
 
-  fill(
-    stack: number,
-    { tokens }: HashInput,
-    k: number,
-    experts: Uint16Array,
-    alpha: Float32Array,
-    chance: Float32Array,
-  ): boolean {
-    this.#fill(stack, tokens, k, experts, alpha, chance);
-    return true;
-  }
-
-  stepper(): DecoderStepper {
-    const stack = this.stacks.length - 1;
-    return {
-      begin() {},
-      fork() {},
-      step: (_sequences, tokens, k, experts, alpha, chance) => {
-        this.#fill(stack, tokens, k, experts, alpha, chance);
-        return true;
-      },
-      end() {},
-    };
-  }
-
-  close(): void {}
-
-  #fill(
-    stack: number,
-    tokens: Int32Array,
-    k: number,
-    experts: Uint16Array,
-    alpha: Float32Array,
-    chance: Float32Array,
-  ): void {
+  fill(stack: number, { tokens }: HashInput, { k, experts, alpha, chance }: NamedExperts): boolean {
     const { tokens: known, width, ...best } = this.stacks[stack]!;
     const rows = this.#rows[stack]!;
     const { layers } = this.shape.stacks[stack]!;
@@ -131,14 +106,26 @@ export class TokenTable implements HashFunction {
           alpha[to + j] = best.alpha[from + j]!;
           chance[to + j] = best.chance[from + j]!;
         }
-        for (let j = count; j < k; j++) {
-          experts[to + j] = NO_EXPERT;
-          alpha[to + j] = 0;
-          chance[to + j] = 0;
-        }
+        experts.fill(NO_EXPERT, to + count, to + k);
+        alpha.fill(0, to + count, to + k);
+        chance.fill(0, to + count, to + k);
       }
     }
+    return true;
   }
+
+  stepper(): DecoderStepper | null {
+    const stack = this.stacks.length - 1;
+    if (this.shape.stacks[stack]!.layers === 0) return null;
+    return {
+      begin() {},
+      fork() {},
+      step: (_sequences, tokens, into) => this.fill(stack, { tokens, offsets: NO_OFFSETS }, into),
+      end() {},
+    };
+  }
+
+  close(): void {}
 }
 
 function invalid(path: string, what: string): SidaError {

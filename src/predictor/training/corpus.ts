@@ -2,66 +2,78 @@
 import { SidaError } from '../../errors.js';
 import type { TrainingBatch } from '../../native/addon-types.js';
 import { concatenated, offsetsOf } from '../../ragged.js';
-import { describeModel, sameModel } from '../../trace/trace-file.js';
-import { TraceIndex } from '../../trace/trace-index.js';
-import type { TRACE_STACKS } from '../../trace/trace-record.js';
+import { describeModel, sameModel, shapeOf, TraceIndex } from '../../trace/trace-file.js';
+import type { TraceRecord } from '../../trace/trace-record.js';
+import type { RoutingShape } from '../hash-function.js';
 
-function cannotRun(message: string): SidaError {
+export function cannotRun(message: string): SidaError {
   return new SidaError({ code: 'cannot_run', message });
+}
+
+export interface TeacherRecord extends TraceRecord {
+  /** Experts recorded per token and layer. */
+  top: number;
 }
 
 export class Corpus {
   readonly traces: readonly TraceIndex[];
+  readonly shape: RoutingShape;
   /** (traces + 1), number of each trace's first sequence, then the number of all sequences. */
-  readonly #starts: number[];
+  readonly starts: readonly number[];
 
-  private constructor(traces: TraceIndex[]) {
+  private constructor(traces: readonly TraceIndex[], vocab: number) {
+    const { meta } = traces[0]!;
     this.traces = traces;
-    this.#starts = [0];
-    for (const trace of traces) this.#starts.push(this.#starts.at(-1)! + trace.records);
+    // The last of several stacks is a decoder that attends to the stack before it.
+    const stacks = shapeOf(meta).stacks.map((stack, s) => {
+      return { ...stack, causal: stack.name === 'decoder', crosses: s > 0 };
+    });
+    const { experts, topK, normalized } = meta;
+    this.shape = { stacks, experts, topK, normalized, vocab };
+    const starts = [0];
+    for (const trace of traces) starts.push(starts.at(-1)! + trace.records);
+    this.starts = starts;
   }
 
-  /** Throws if a trace is missing or incomplete, or if the traces hold no records. */
-  static async open(directories: readonly string[]): Promise<Corpus> {
+  /** Throws if a trace is missing, incomplete, empty or of another model than the first. */
+  static async open(directories: readonly string[], vocab: number): Promise<Corpus> {
     const traces: TraceIndex[] = [];
     try {
-      for (const directory of directories) traces.push(await TraceIndex.open(directory));
-      const corpus = new Corpus(traces);
-      if (corpus.sequences === 0) throw cannotRun(`There are no records in ${directories.join(', ')}`);
-      return corpus;
+      for (const directory of directories) {
+        const trace = await TraceIndex.open(directory);
+        traces.push(trace);
+        if (trace.records === 0) throw cannotRun(`There are no records in ${directory}`);
+        checkSameModel(traces[0]!, trace);
+      }
+      return new Corpus(traces, vocab);
     } catch (error) {
       for (const trace of traces) trace.close();
       throw error;
     }
   }
 
-  get sequences(): number {
-    return this.#starts.at(-1)!;
-  }
-
   /** Experts per token that every trace has recorded. */
   get top(): number {
-    return Math.min(...this.traces.map((trace) => trace.meta.top));
-  }
-
-  /** Names of the model's stacks. */
-  get stacks(): readonly (typeof TRACE_STACKS)[number][] {
-    return this.traces[0]!.meta.stacks;
-  }
-
-  layers(stack: number): string[] {
-    return this.traces[0]!.meta.layers.filter((layer) => layer.startsWith(`${this.stacks[stack]}.`));
+    return Math.min(...this.traces.map(({ meta }) => meta.top));
   }
 
   length(sequence: number, stack: number): number {
     const { trace, record } = this.#place(sequence);
-    return trace.lengths[stack]![record]!;
+    return trace.lengths[record]![stack]!;
   }
 
-  /** Reads tokens, contexts and the teacher's best `top` experts for some sequences of a stack. */
+  /** Throws cannot_run if the record does not fit the model. */
+  record(sequence: number): TeacherRecord {
+    const record = this.#read(sequence);
+    this.#check(record, this.#place(sequence).trace.directory);
+    return record;
+  }
+
+  /** Tokens, contexts and the teacher's best `top` experts for some sequences of a stack. The addon checks them. */
   batch(sequences: Int32Array, stack: number, top: number): TrainingBatch {
-    const layers = this.layers(stack).length;
-    const offsets = offsetsOf(Array.from(sequences, (sequence) => this.length(sequence, stack)));
+    const records = Array.from(sequences, (sequence) => this.#read(sequence));
+    const { layers, crosses } = this.shape.stacks[stack]!;
+    const offsets = offsetsOf(records.map(({ stacks }) => stacks[stack]!.tokens.length));
     const tokens = offsets.at(-1)!;
     const batch: TrainingBatch = {
       tokens: new Int32Array(tokens),
@@ -70,21 +82,19 @@ export class Corpus {
       logits: new Float32Array(layers * tokens * top),
       top,
     };
-    sequences.forEach((sequence, i) => {
-      const { trace, record } = this.#place(sequence);
-      const routed = trace.read(record, stack);
-      const recorded = trace.meta.top;
-      const length = routed.tokens.length;
-      batch.tokens.set(routed.tokens, offsets[i]!);
-      for (let layer = 0; layer < layers; layer++) {
-        const from = layer * length * recorded;
-        const to = (layer * tokens + offsets[i]!) * top;
-        copyRows(routed.experts, from, recorded, batch.experts, to, top, length);
-        copyRows(routed.logits, from, recorded, batch.logits, to, top, length);
-        capUnchosen(batch.logits.subarray(to, to + length * top), top, trace.meta.topK);
+    records.forEach((record, i) => {
+      const own = record.stacks[stack]!;
+      batch.tokens.set(own.tokens, offsets[i]!);
+      for (let row = 0; row < layers * own.tokens.length; row++) {
+        const layer = Math.floor(row / own.tokens.length);
+        const to = layer * tokens + offsets[i]! + (row - layer * own.tokens.length);
+        this.#copyRow(own, row * record.top, batch, to * top);
       }
     });
-    if (stack > 0) Object.assign(batch, this.#contexts(sequences, stack - 1));
+    if (crosses) {
+      const context = concatenated(records.map(({ stacks }) => stacks[stack - 1]!.tokens));
+      Object.assign(batch, { contextTokens: context.values, contextOffsets: context.offsets });
+    }
     return batch;
   }
 
@@ -92,68 +102,60 @@ export class Corpus {
     for (const trace of this.traces) trace.close();
   }
 
-  /** Tokens of `stack` that each sequence attends to. */
-  #contexts(sequences: Int32Array, stack: number): { contextTokens: Int32Array; contextOffsets: Int32Array } {
-    const contexts = Array.from(sequences, (sequence) => {
-      const { trace, record } = this.#place(sequence);
-      return trace.tokens(record, stack);
-    });
-    const { values: contextTokens, offsets: contextOffsets } = concatenated(contexts);
-    return { contextTokens, contextOffsets };
+  /**
+   * Logits behind the first topK of a row become at most the smallest of those. A router may choose experts that do not
+   * have the largest logits. A student that learned the logits alone would then name others.
+   */
+  #copyRow(
+    from: Pick<TrainingBatch, 'experts' | 'logits'>,
+    row: number,
+    to: TrainingBatch,
+    toRow: number,
+  ): void {
+    let least = Number.POSITIVE_INFINITY;
+    for (let i = 0; i < to.top; i++) {
+      const logit = from.logits[row + i]!;
+      if (i < this.shape.topK) least = Math.min(least, logit);
+      to.experts[toRow + i] = from.experts[row + i]!;
+      to.logits[toRow + i] = i < this.shape.topK ? logit : Math.min(logit, least);
+    }
+  }
+
+  #read(sequence: number): TeacherRecord {
+    const { trace, record } = this.#place(sequence);
+    return { ...trace.read(record), top: trace.meta.top };
   }
 
   #place(sequence: number): { trace: TraceIndex; record: number } {
-    let which = 0;
-    while (sequence >= this.#starts[which + 1]!) which++;
-    return { trace: this.traces[which]!, record: sequence - this.#starts[which]! };
+    const which = this.starts.findLastIndex((start) => start <= sequence);
+    return { trace: this.traces[which]!, record: sequence - this.starts[which]! };
+  }
+
+  #check({ line, stacks }: TraceRecord, directory: string): void {
+    const { experts, vocab } = this.shape;
+    stacks.forEach((stack, s) => {
+      const token = stack.tokens.find((id) => id < 0 || id >= vocab);
+      const expert = stack.experts.find((id) => id >= experts);
+      const logit = stack.logits.find((value) => !Number.isFinite(value));
+      const wrong =
+        (token !== undefined && `token ${token}, the vocabulary has ${vocab}`) ||
+        (expert !== undefined && `expert ${expert}, a layer has ${experts}`) ||
+        (logit !== undefined && `router logit ${logit}`);
+      if (wrong) throw cannotRun(`${directory}, line ${line + 1}, ${this.shape.stacks[s]!.name}: ${wrong}`);
+    });
   }
 }
 
-/** Copies the first `top` entries of each of `rows` rows; rows of `from` have `recorded` entries. */
-function copyRows<T extends Uint16Array | Float32Array>(
-  from: T,
-  begin: number,
-  recorded: number,
-  to: T,
-  at: number,
-  top: number,
-  rows: number,
-): void {
-  if (recorded === top) {
-    to.set(from.subarray(begin, begin + rows * top), at);
-    return;
+function checkSameModel(first: TraceIndex, other: TraceIndex): void {
+  const [a, b] = [first.meta, other.meta];
+  if (!sameModel(a.model, b.model)) {
+    throw cannotRun(
+      `The traces are of different models: ${first.directory} of ${describeModel(a.model)}, ${other.directory} of ${describeModel(b.model)}`,
+    );
   }
-  for (let row = 0; row < rows; row++) {
-    const start = begin + row * recorded;
-    to.set(from.subarray(start, start + top), at + row * top);
-  }
-}
-
-/**
- * Lowers logits behind the first `topK` of each row to the smallest of those. A router may choose experts that do not
- * have the largest logits. A student that learned the logits alone would then name others.
- */
-function capUnchosen(logits: Float32Array, top: number, topK: number): void {
-  for (let row = 0; row < logits.length; row += top) {
-    const least = Math.min(...logits.subarray(row, row + topK));
-    for (let i = row + topK; i < row + top; i++) logits[i] = Math.min(logits[i]!, least);
-  }
-}
-
-/** Throws cannot_run if the traces of the corpora are not all of one model. */
-export function checkSameModel(corpora: readonly Corpus[]): void {
-  const [first, ...others] = corpora.flatMap((corpus) => corpus.traces);
-  for (const other of others) {
-    const [a, b] = [first!.meta, other.meta];
-    if (!sameModel(a.model, b.model)) {
-      throw cannotRun(
-        `The traces are of different models: ${first!.directory} of ${describeModel(a.model)}, ${other.directory} of ${describeModel(b.model)}`,
-      );
-    }
-    if (a.experts !== b.experts || a.topK !== b.topK || a.layers.join() !== b.layers.join()) {
-      throw cannotRun(
-        `${first!.directory} has ${a.layers.length} layers of ${a.experts} experts, ${a.topK} a token, ${other.directory} ${b.layers.length} of ${b.experts}, ${b.topK} a token, though both name ${a.model.name}`,
-      );
-    }
+  if (a.experts !== b.experts || a.topK !== b.topK || a.layers.join() !== b.layers.join()) {
+    throw cannotRun(
+      `${first.directory} and ${other.directory} name the same model, but not the same layers and experts`,
+    );
   }
 }

@@ -6,10 +6,6 @@ import { NETWORK_NAMES, type NetworkName } from '../../protocol/predictor-messag
 
 export const MANIFEST = 'sida-predictor.json';
 
-/** Why the training of a network ended. */
-const ENDINGS = ['epochs', 'plateau', 'patience', 'minutes'] as const;
-export type Ending = (typeof ENDINGS)[number];
-
 /** Wider than the range that fitSharpness() returns. The addon accepts these values. */
 const LEAST_SHARPNESS = 1e-4;
 const MOST_SHARPNESS = 1e4;
@@ -31,25 +27,15 @@ const networkSchema = z.object({
   sharpness: z.partialRecord(stack, z.object({ alpha: sharpness, chance: sharpness })).exactOptional(),
   options: z.record(z.string(), z.unknown()),
   /** The training of each stack's network. */
-  training: z.array(
-    z.object({
-      stack,
-      steps: z.number(),
-      epochs: z.number(),
-      bestStep: z.number(),
-      ending: z.enum(ENDINGS),
-    }),
-  ),
+  training: z.array(z.object({ stack, steps: z.number(), epochs: z.number(), bestStep: z.number() })),
   /** All settings that decide the outcome. A run with equal settings is the same run. */
   run: z.record(z.string(), z.unknown()),
 });
 export type NetworkEntry = z.infer<typeof networkSchema>;
 
-const VERSION = 2;
-
 const manifestSchema = z.object({
   format: z.literal('sida-predictor'),
-  version: z.literal(VERSION),
+  version: z.literal(2),
   /** `weights` as ModelIdentity says. */
   model: z.object({ name: z.string(), weights: z.string() }),
   /** MoE layers, stack by stack. */
@@ -83,17 +69,20 @@ export function networksOf({ networks }: Pick<PredictorManifest, 'networks'>): N
   return NETWORK_NAMES.filter((name) => networks[name] !== undefined);
 }
 
-export function defaultFunction(manifest: Pick<PredictorManifest, 'networks'>): PredictorManifest['default'] {
-  return networksOf(manifest)[0] ?? 'token';
-}
-
 /** Throws cannot_run if the directory holds no finished predictor, and checkpoint_invalid if its file is damaged. */
 export async function readPredictorManifest(directory: string): Promise<PredictorManifest> {
-  const rules = { code: 'checkpoint_invalid', hint: 'train the predictor again' } as const;
-  const manifest = readJsonFile(directory, MANIFEST, manifestSchema, rules);
+  const manifest = findManifest(directory);
   if (manifest !== undefined) return manifest;
   throw new SidaError({
     code: 'cannot_run',
     message: `${directory} is no predictor: it has no ${MANIFEST}; \`sida train\` makes one`,
+  });
+}
+
+/** Undefined if the directory holds no finished predictor. */
+export function findManifest(directory: string): PredictorManifest | undefined {
+  return readJsonFile(directory, MANIFEST, manifestSchema, {
+    code: 'checkpoint_invalid',
+    hint: 'train the predictor again',
   });
 }

@@ -1,130 +1,78 @@
-/**
- * Trains one network on the sequences of a stack. Training can resume at any step and stops early by held-out scores.
- */
+/** Trains one network on the sequences of a stack. Training can resume at its last save. */
 import { join } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
-import { SidaError } from '../../errors.js';
 import type {
   NativeAddon,
   PredictorShape,
   PredictorTrainer,
   TokenEmbedding,
-  TrainerSettings,
 } from '../../native/addon-types.js';
-import type { StackName } from '../hash-function.js';
 import { hitRanks } from '../hit-ranks.js';
 import { epochBatches, evaluationBatches } from './batches.js';
-import type { Corpus } from './corpus.js';
-import type { Ending } from './manifest.js';
-import { addReport, emptySums, type Measures, meansOf, scoreOf } from './measures.js';
-import { type Evaluation, loadState, type NetworkState, saveState } from './network-state.js';
+import { type Corpus, cannotRun } from './corpus.js';
+import {
+  type Evaluation,
+  loadState,
+  type Measures,
+  meansOf,
+  type NetworkState,
+  NOTHING,
+  saveState,
+  sumOf,
+} from './network-state.js';
 import type { TrainingOptions } from './options.js';
-import { endsAtPlateau, fallsOf, reachesPlateau } from './plateau.js';
-import { learningRateAt } from './schedule.js';
+import type { RunIdentity } from './output-directory.js';
 
-const SAVE_SECONDS = 60;
+/** Steps between two evaluations, apart from the one at the end of each epoch. */
+const EVALUATE_EVERY = 250;
+/** The learning rate rises from 0 over this many steps, or over this share of a shorter training. */
+const WARM_UP_STEPS = 100;
+const WARM_UP_SHARE = 1 / 8;
 /** Most consecutive steps that may be refused as not finite; a network does not recover after that many. */
 const MOST_REFUSED = 20;
-const EVALUATION_LIMITS = { batch: 64, batchTokens: 8192 };
-
-/** Sequences of a corpus, by number. */
-export interface SequenceSet {
-  corpus: Corpus;
-  sequences: Int32Array;
-}
+export const EVALUATION_LIMITS = { batch: 64, batchTokens: 8192 };
+const ADAMW = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0.01, clipNorm: 1 };
 
 interface NetworkJob {
+  run: RunIdentity;
   stack: number;
-  /** Name of the stack. */
-  name: StackName;
   shape: PredictorShape;
-  train: SequenceSet;
-  heldOut: SequenceSet;
+  corpus: Corpus;
+  /** Sequences of the corpus that have tokens in the stack. */
+  train: Int32Array;
+  heldOut: Int32Array;
   options: TrainingOptions;
-  /** Experts per token in each batch: T, and at least k. */
-  top: number;
-  /** Experts that the model's routers choose for a token. */
-  topK: number;
   threads: number;
-  /** 0 means no limit. */
-  maxSeconds: number;
   embedding: TokenEmbedding;
   /** Directory of the training state. It must exist. */
   directory: string;
 }
 
-export interface TrainingProgress {
-  network: StackName;
-  step: number;
-  epoch: number;
-  /** Fraction of the longest possible training that is done, 0 to 1. */
-  done: number;
-  /** Means since the last evaluation. */
-  train: Measures | undefined;
-  /** Result of the last evaluation. */
-  heldOut: Measures | undefined;
-}
-
 export interface TrainingEvents {
   signal?: AbortSignal;
-  onProgress?: (progress: TrainingProgress) => void;
-  /** Called after each evaluation has been saved. `all` includes the network's earlier evaluations. */
-  onEvaluation?: (evaluation: Evaluation, all: readonly Evaluation[]) => void | Promise<void>;
-}
-
-function settingsOf({ options, threads, top, topK }: NetworkJob): TrainerSettings {
-  return {
-    beta1: 0.9,
-    beta2: 0.999,
-    epsilon: 1e-8,
-    weightDecay: options.weightDecay,
-    top: Math.min(options.top, top),
-    sharpness: options.sharpness,
-    lambda: options.lambda,
-    k: options.k,
-    choices: topK,
-    ranks: Int32Array.from(hitRanks(topK)),
-    distillation: options.distillation,
-    clipNorm: options.clipNorm,
-    threads,
-  };
-}
-
-function lengthsOf({ corpus, sequences }: SequenceSet, stack: number): Int32Array {
-  return sequences.map((sequence) => corpus.length(sequence, stack));
-}
-
-async function measure(trainer: PredictorTrainer, set: SequenceSet, job: NetworkJob): Promise<Measures> {
-  const sums = emptySums();
-  for (const batch of evaluationBatches(lengthsOf(set, job.stack), EVALUATION_LIMITS)) {
-    const sequences = batch.map((place) => set.sequences[place]!);
-    addReport(sums, trainer.evaluate(set.corpus.batch(sequences, job.stack, job.top)));
-    await yieldToEvents();
-  }
-  const means = meansOf(sums, job.topK);
-  if (means !== undefined) return means;
-  throw new SidaError({
-    code: 'cannot_run',
-    message: `The ${job.name} network gives nothing finite on ${set.sequences.length} held-out sequences; a lower --lr than ${job.options.lr} may help`,
-  });
+  /** Called after each evaluation has been saved, with the fraction of the training that is done. */
+  onEvaluation?: (stack: string, evaluation: Evaluation, done: number) => void;
 }
 
 /** Returns the final state. Its `best` names the directory of the weights to keep. */
 export async function trainNetwork(
   addon: NativeAddon,
   job: NetworkJob,
-  events: TrainingEvents = {},
+  events: TrainingEvents,
 ): Promise<NetworkState> {
-  const state = await loadState(job.directory);
-  if (state.ending !== null) return state;
-  const source =
-    state.last === null
-      ? { shape: job.shape, seed: job.options.seed }
-      : { directory: join(job.directory, state.last) };
+  const state = loadState(job.directory, job.run);
+  const { options, corpus, embedding, threads } = job;
+  const { topK } = corpus.shape;
   const trainer = new addon.PredictorTrainer({
-    embedding: job.embedding,
-    settings: settingsOf(job),
-    ...source,
+    embedding,
+    settings: {
+      ...ADAMW,
+      ...{ top: options.top, sharpness: options.sharpness, lambda: options.lambda, threads },
+      ...{ k: topK, choices: topK, ranks: Int32Array.from(hitRanks(topK)), distillation: 'kl' },
+    },
+    ...(state.last === null
+      ? { shape: job.shape, seed: options.seed }
+      : { directory: join(job.directory, state.last) }),
   });
   try {
     await new NetworkTraining(job, state, trainer, events).run();
@@ -142,7 +90,6 @@ class NetworkTraining {
   readonly #lengths: Int32Array;
   #batches: Int32Array[];
   #clock = performance.now();
-  #savedAt: number;
   #learningRate = 0;
 
   constructor(job: NetworkJob, state: NetworkState, trainer: PredictorTrainer, events: TrainingEvents) {
@@ -150,26 +97,21 @@ class NetworkTraining {
     this.#state = state;
     this.#trainer = trainer;
     this.#events = events;
-    this.#lengths = lengthsOf(job.train, job.stack);
+    this.#lengths = job.train.map((sequence) => job.corpus.length(sequence, job.stack));
     this.#batches = this.#epoch();
-    this.#savedAt = state.seconds;
   }
 
   async run(): Promise<void> {
-    for (;;) {
-      const ending = this.#ending();
-      if (ending !== null) return this.#end(ending);
+    const state = this.#state;
+    const { signal } = this.#events;
+    while (state.epoch < this.#job.options.epochs) {
       this.#step();
-      const { step, batch, seconds } = this.#state;
       // An epoch ends where the next batch is its first.
-      if (batch === 0 || step % this.#job.options.evaluateEvery === 0) await this.#evaluate();
-      else if (seconds - this.#savedAt > SAVE_SECONDS) await this.#save(false);
-      this.#report();
+      if (state.batch === 0 || state.step % EVALUATE_EVERY === 0) await this.#evaluate();
       await yieldToEvents();
-      if (this.#events.signal?.aborted) {
-        await this.#save(false);
-        throw this.#events.signal.reason;
-      }
+      if (!signal?.aborted) continue;
+      await saveState(this.#job.directory, state, this.#trainer, false);
+      throw signal.reason;
     }
   }
 
@@ -178,41 +120,34 @@ class NetworkTraining {
     return epochBatches(this.#lengths, options, options.seed, this.#state.epoch);
   }
 
-  #done(): number {
-    const { epoch, batch, seconds } = this.#state;
-    const { options, maxSeconds } = this.#job;
-    const byEpochs = (epoch + batch / this.#batches.length) / options.epochs;
-    return Math.min(1, maxSeconds > 0 ? Math.max(byEpochs, seconds / maxSeconds) : byEpochs);
+  /** Fraction of the training that is done. */
+  get #done(): number {
+    const { epoch, batch } = this.#state;
+    return (epoch + batch / this.#batches.length) / this.#job.options.epochs;
   }
 
-  #ending(): Ending | null {
-    const { epoch, seconds, evaluations } = this.#state;
-    const { options, maxSeconds } = this.#job;
-    if (epoch >= options.epochs) return 'epochs';
-    if (maxSeconds > 0 && seconds >= maxSeconds) return 'minutes';
-    if (endsAtPlateau(options, evaluations)) return 'plateau';
-    const bestAt = evaluations.findLastIndex(({ best }) => best);
-    const waited = evaluations.length - 1 - bestAt;
-    return options.patience > 0 && waited >= options.patience ? 'patience' : null;
+  /** Rises linearly over the warm-up, then falls to 0 along half a cosine. */
+  #nextLearningRate(): number {
+    const { epochs, lr } = this.#job.options;
+    const steps = epochs * this.#batches.length;
+    const warmUp = Math.min(WARM_UP_STEPS, steps * WARM_UP_SHARE);
+    const rise = Math.min(1, (this.#state.step + 1) / Math.max(1, warmUp));
+    return lr * rise * 0.5 * (1 + Math.cos(Math.PI * this.#done));
   }
 
   #step(): void {
     const state = this.#state;
-    const { train, stack, name, options, top } = this.#job;
-    const sequences = this.#batches[state.batch]!.map((place) => train.sequences[place]!);
-    this.#learningRate = learningRateAt(options, {
-      step: state.step,
-      progress: this.#done(),
-      falls: fallsOf(state.evaluations),
-    });
-    const report = this.#trainer.step(train.corpus.batch(sequences, stack, top), this.#learningRate);
-    addReport(state.running, report);
+    const { corpus, train, stack, options } = this.#job;
+    const sequences = this.#batches[state.batch]!.map((place) => train[place]!);
+    this.#learningRate = this.#nextLearningRate();
+    const batch = corpus.batch(sequences, stack, options.top);
+    const report = this.#trainer.step(batch, this.#learningRate);
+    state.running = sumOf(state.running, report, corpus.shape.topK);
     state.refused = report.applied ? 0 : state.refused + 1;
     if (state.refused >= MOST_REFUSED) {
-      throw new SidaError({
-        code: 'cannot_run',
-        message: `Training of the ${name} network went astray: loss or gradient was not finite in ${MOST_REFUSED} steps up to step ${state.step + 1}; a lower --lr than ${options.lr} or a --clip-norm may help, in another --out`,
-      });
+      throw cannotRun(
+        `Training of the ${this.#name} network went astray: loss or gradient was not finite in ${MOST_REFUSED} steps up to step ${state.step + 1}; a lower --lr than ${options.lr} may help, in another --out`,
+      );
     }
     state.step++;
     state.batch++;
@@ -221,61 +156,59 @@ class NetworkTraining {
       state.batch = 0;
       this.#batches = this.#epoch();
     }
-    this.#tick();
   }
 
   async #evaluate(): Promise<void> {
     const state = this.#state;
-    const { name, heldOut, topK } = this.#job;
-    const measured = await measure(this.#trainer, heldOut, this.#job);
-    const train = meansOf(state.running, topK);
-    const score = scoreOf(measured, topK);
-    const best = state.evaluations.every(({ heldOut: earlier }) => score > scoreOf(earlier, topK));
-    this.#tick();
+    const heldOut = await this.#measure();
+    const train = meansOf(state.running);
+    const score = this.#scoreOf(heldOut);
+    const best = state.evaluations.every((earlier) => score > this.#scoreOf(earlier.heldOut));
+    const now = performance.now();
+    state.seconds += (now - this.#clock) / 1000;
+    this.#clock = now;
     const evaluation: Evaluation = {
-      network: name,
       step: state.step,
       epoch: state.epoch + state.batch / this.#batches.length,
       seconds: state.seconds,
       learningRate: this.#learningRate,
-      ...(train && { train: { ...train, gradientNorm: state.running.gradientNorm / state.running.steps } }),
-      heldOut: measured,
+      ...(train && { train }),
+      heldOut,
       best,
     };
-    if (reachesPlateau(this.#job.options, [...state.evaluations, evaluation])) evaluation.plateau = true;
     state.evaluations.push(evaluation);
-    state.running = emptySums();
-    await this.#save(best);
-    await this.#events.onEvaluation?.(evaluation, state.evaluations);
+    state.running = NOTHING;
+    await saveState(this.#job.directory, state, this.#trainer, best);
+    this.#events.onEvaluation?.(this.#name, evaluation, this.#done);
   }
 
-  async #end(ending: Ending): Promise<void> {
-    const { evaluations, step } = this.#state;
-    if (evaluations.at(-1)?.step !== step) await this.#evaluate();
-    this.#state.ending = ending;
-    await this.#save(false);
+  async #measure(): Promise<Measures> {
+    const { corpus, heldOut, stack, options } = this.#job;
+    let sums = NOTHING;
+    const lengths = heldOut.map((sequence) => corpus.length(sequence, stack));
+    for (const batch of evaluationBatches(lengths, EVALUATION_LIMITS)) {
+      const sequences = batch.map((place) => heldOut[place]!);
+      const report = this.#trainer.evaluate(corpus.batch(sequences, stack, options.top));
+      sums = sumOf(sums, report, corpus.shape.topK);
+      await yieldToEvents();
+    }
+    const means = meansOf(sums);
+    if (means !== undefined) return means;
+    throw cannotRun(
+      `The ${this.#name} network gives nothing finite on ${heldOut.length} held-out sequences; a lower --lr than ${options.lr} may help`,
+    );
   }
 
-  async #save(isBest: boolean): Promise<void> {
-    await saveState(this.#job.directory, this.#state, this.#trainer, isBest);
-    this.#savedAt = this.#state.seconds;
+  /**
+   * The score that selects the best weights: recall@k. If the router chooses a single expert, it is the mean over all
+   * ranks, which is less noisy than the first rank alone.
+   */
+  #scoreOf({ hits }: Measures): number {
+    const { topK } = this.#job.corpus.shape;
+    return topK > 1 ? hits[0]! : hits.reduce((sum, rate) => sum + rate, 0) / hits.length;
   }
 
-  #tick(): void {
-    const now = performance.now();
-    this.#state.seconds += (now - this.#clock) / 1000;
-    this.#clock = now;
-  }
-
-  #report(): void {
-    const { step, epoch, batch, running, evaluations } = this.#state;
-    this.#events.onProgress?.({
-      network: this.#job.name,
-      step,
-      epoch: epoch + batch / this.#batches.length,
-      done: this.#done(),
-      train: meansOf(running, this.#job.topK),
-      heldOut: evaluations.at(-1)?.heldOut,
-    });
+  get #name(): string {
+    return this.#job.corpus.shape.stacks[this.#job.stack]!.name;
   }
 }

@@ -1,78 +1,127 @@
-/** Learns the `token` hash function from records. */
+/** Learns the `token` hash function: how often each token id was routed to each expert, and with which α. */
 
 import { tableK } from '../../protocol/hash-table.js';
+import type { StackRecord } from '../../trace/trace-record.js';
 import { type TokenRows, TokenTable } from '../functions/token-table.js';
 import type { RoutingShape } from '../hash-function.js';
-import type { TeacherRecord } from '../teacher.js';
-import { BACK_OFF_WEIGHT, type BackOffWeights, tuneBackOff } from './back-off-tuning.js';
-import { backedOff, TokenCounts } from './token-counts.js';
+import { routerAlphas } from '../router-probabilities.js';
+import type { TeacherRecord } from './corpus.js';
 
 /** Fewest experts kept per token and layer. */
 const LEAST_WIDTH = 8;
+/** The layer's means count as this many extra occurrences of every token. */
+const BACK_OFF = 0.5;
 
-/** A token id that no record has, for the back-off row. */
-const UNKNOWN = -1;
+/** Counts of one token id, or of all: `wins` and `mass` are (layers, experts). */
+interface Counts {
+  occurrences: number;
+  /** Times that the router chose the expert. */
+  wins: Float64Array;
+  /** Sum of the expert's α. */
+  mass: Float64Array;
+}
 
+/** Memory grows with the number of distinct token ids, not with the length of the traces. */
 export class TokenTableLearner {
   readonly #shape: RoutingShape;
-  readonly #counts: readonly TokenCounts[];
+  readonly #stacks: readonly StackCounts[];
 
   constructor(shape: RoutingShape) {
     this.#shape = shape;
-    this.#counts = shape.stacks.map(({ layers }) => new TokenCounts(layers, shape));
+    this.#stacks = shape.stacks.map(({ layers }) => new StackCounts(layers, shape));
   }
 
   add(record: TeacherRecord): void {
-    this.#counts.forEach((counts, stack) => {
+    this.#stacks.forEach((counts, stack) => {
       counts.add(record.stacks[stack]!, record.top);
     });
   }
 
-  /** No record of `heldOut` may have been added. */
-  tuneBackOff(heldOut: readonly TeacherRecord[]): BackOffWeights {
-    return tuneBackOff(this.#shape, this.#counts, heldOut);
-  }
-
   /** Builds the table from all records added so far, with `width` experts per token. */
-  finish({
-    width = Math.max(LEAST_WIDTH, tableK(this.#shape)),
-    backOff,
-  }: {
-    width?: number;
-    backOff?: BackOffWeights;
-  } = {}): TokenTable {
-    const rows = this.#counts.map((_, stack) =>
-      this.#rows(stack, Math.min(width, this.#shape.experts), backOff?.[stack]),
+  finish(width = Math.max(LEAST_WIDTH, tableK(this.#shape))): TokenTable {
+    const most = Math.min(width, this.#shape.experts);
+    return new TokenTable(
+      this.#shape,
+      this.#stacks.map((counts) => counts.rows(most)),
     );
-    return new TokenTable(this.#shape, rows);
+  }
+}
+
+class StackCounts {
+  readonly #tokens = new Map<number, Counts>();
+  /** Sum over all tokens. It starts with one occurrence for which all experts are equally likely. */
+  readonly #all: Counts;
+  readonly #layers: number;
+  readonly #shape: RoutingShape;
+
+  constructor(layers: number, shape: RoutingShape) {
+    this.#layers = layers;
+    this.#shape = shape;
+    const { experts, topK, normalized } = shape;
+    this.#all = this.#counts(1);
+    this.#all.wins.fill(topK / experts);
+    this.#all.mass.fill(normalized ? 1 / topK : 1 / experts);
   }
 
-  #rows(stack: number, width: number, weights: readonly number[] | undefined): TokenRows {
-    const { stacks, experts: perLayer } = this.#shape;
-    const { layers } = stacks[stack]!;
-    const counts = this.#counts[stack]!;
-    const known = [...counts.tokens.keys()].sort((a, b) => a - b);
+  add({ tokens, experts, logits }: StackRecord, top: number): void {
+    const alphas = new Float64Array(top);
+    const { experts: perLayer, topK } = this.#shape;
+    for (let t = 0; t < tokens.length; t++) {
+      const own = this.#tokens.get(tokens[t]!) ?? this.#counts(0);
+      this.#tokens.set(tokens[t]!, own);
+      own.occurrences++;
+      this.#all.occurrences++;
+      for (let layer = 0; layer < this.#layers; layer++) {
+        const from = (layer * tokens.length + t) * top;
+        const base = layer * perLayer;
+        const unrecorded = routerAlphas(logits, from, top, this.#shape, alphas);
+        for (const counts of [own, this.#all]) {
+          for (let i = 0; i < topK; i++) counts.wins[base + experts[from + i]!]!++;
+          const mass = counts.mass.subarray(base, base + perLayer);
+          for (let i = 0; i < top; i++) mass[experts[from + i]!]! += alphas[i]! - unrecorded;
+          for (let e = 0; e < perLayer; e++) mass[e]! += unrecorded;
+        }
+      }
+    }
+  }
+
+  /** One row per known token, then the back-off row, which has the means over all tokens. */
+  rows(width: number): TokenRows {
+    const { experts: perLayer } = this.#shape;
+    const known = [...this.#tokens.keys()].sort((a, b) => a - b);
     const rows = known.length + 1;
-    const experts = new Uint16Array(layers * rows * width);
+    const experts = new Uint16Array(this.#layers * rows * width);
     const alpha = new Float32Array(experts.length);
     const chance = new Float32Array(experts.length);
     const chances = new Float64Array(perLayer);
     const order = Array.from({ length: perLayer }, (_, i) => i);
-    [...known, UNKNOWN].forEach((token, row) => {
-      for (let layer = 0; layer < layers; layer++) {
+    [...known, undefined].forEach((token, row) => {
+      const counts = token === undefined ? undefined : this.#tokens.get(token);
+      for (let layer = 0; layer < this.#layers; layer++) {
         const base = layer * perLayer;
-        const weight = weights?.[layer] ?? BACK_OFF_WEIGHT;
-        for (let e = 0; e < perLayer; e++) chances[e] = backedOff(counts, token, 'wins', base + e, weight);
+        for (let e = 0; e < perLayer; e++) chances[e] = this.#mean(counts, 'wins', base + e);
         order.sort((a, b) => chances[b]! - chances[a]! || a - b);
         const to = (layer * rows + row) * width;
         for (let j = 0; j < width; j++) {
           const e = order[j]!;
           experts[to + j] = e;
-          alpha[to + j] = backedOff(counts, token, 'mass', base + e, BACK_OFF_WEIGHT);
+          alpha[to + j] = this.#mean(counts, 'mass', base + e);
           chance[to + j] = chances[e]!;
         }
       }
     });
     return { tokens: Int32Array.from(known), width, experts, alpha, chance };
+  }
+
+  /** Mean of `entry` for a token, backed off to the mean over all tokens. */
+  #mean(own: Counts | undefined, field: 'wins' | 'mass', entry: number): number {
+    const overall = this.#all[field][entry]! / this.#all.occurrences;
+    if (own === undefined) return overall;
+    return (own[field][entry]! + BACK_OFF * overall) / (own.occurrences + BACK_OFF);
+  }
+
+  #counts(occurrences: number): Counts {
+    const entries = this.#layers * this.#shape.experts;
+    return { occurrences, wins: new Float64Array(entries), mass: new Float64Array(entries) };
   }
 }

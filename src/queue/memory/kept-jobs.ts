@@ -4,9 +4,10 @@
  */
 
 import { SidaError } from '../../errors.js';
-import { appendDelta, openDelta } from '../../protocol/completion-delta.js';
 import type { CompletionDelta, JobRequest } from '../../protocol/engine-messages.js';
+import { appendDelta, openDelta } from '../../protocol/engine-messages.js';
 import { taskOf } from '../../tasks/registry.js';
+import { jsonBytes } from '../../text/json-pieces.js';
 import {
   type DropReason,
   hasEnded,
@@ -35,7 +36,7 @@ interface Kept {
   /** Monotonic times, because the wall clock of the record's times may be set back or forward. */
   createdAt: number;
   endedAt: number;
-  /** Size of the answer as JSON; 0 without an answer. */
+  /** Size of the answer as JSON, about; 0 without an answer. */
   bytes: number;
   idempotency: Idempotency | undefined;
   listeners: Set<Listener>;
@@ -161,7 +162,7 @@ export class KeptJobs {
       const status = outcome.code === 'cancelled' ? 'cancelled' : 'failed';
       this.#replace(kept, { status, finishedMs, error: outcome.toBody() });
     } else {
-      kept.bytes = Buffer.byteLength(JSON.stringify(outcome.result));
+      kept.bytes = jsonBytes(outcome.result);
       if (kept.bytes <= this.#retention.answerBytes) {
         this.#replace(kept, { status: 'completed', finishedMs, result: outcome.result });
       } else {

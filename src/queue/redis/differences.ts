@@ -29,7 +29,7 @@ function choicesOf({ model, settings }: PublishedModel) {
     '--kv': settings.kv,
     '--device': settings.device,
     '--routing': settings.routing,
-    '--routing-k': settings.routingK,
+    '--routing-k': settings.routingK ?? null,
     '--predictor': predicted ? `${model.predictor.name} ${model.predictor.fingerprint}` : null,
   };
 }

@@ -1,7 +1,10 @@
 /** Names a queue so that only workers that give the same answers share it. */
+
 import { createHash } from 'node:crypto';
+import type { EngineConfig } from '../../config/engine-config.js';
+import type { RoutingMode } from '../../config/engine-options.js';
 import { SidaError } from '../../errors.js';
-import type { EngineConfig, JobRequest, ModelInfo, RoutingMode } from '../../protocol/engine-messages.js';
+import type { JobRequest, ModelInfo } from '../../protocol/engine-messages.js';
 
 /** It increases whenever jobs, results or keys change their form or meaning. */
 export const PROTOCOL = 8;

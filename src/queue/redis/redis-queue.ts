@@ -4,8 +4,9 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
+import type { RoutingMode } from '../../config/engine-options.js';
 import { type ErrorCode, SidaError } from '../../errors.js';
-import type { JobRequest, RoutingMode } from '../../protocol/engine-messages.js';
+import type { JobRequest } from '../../protocol/engine-messages.js';
 import { taskOf } from '../../tasks/registry.js';
 import {
   type Accepted,

@@ -9,8 +9,7 @@ import type { JobRequest, JobResult } from '../../protocol/engine-messages.js';
 import type { JobQueue } from '../../queue/job-queue.js';
 import { taskOf } from '../../tasks/registry.js';
 import { leastTokens, refusedTokens } from '../../tasks/shared/token-estimates.js';
-import { clientOf } from '../client-address.js';
-import { callerOf } from '../middleware/auth.js';
+import { payerOf } from '../middleware/auth.js';
 import { QueueShare } from './queue-share.js';
 import { type Allowance, RateLimited, type TokenLimit } from './token-limit.js';
 
@@ -47,8 +46,7 @@ export class Admission {
   /** Sets the headers of the rate limit. Rejects with queue_full, rate_limited or cannot_run. */
   async admit(res: Response, request: JobRequest): Promise<Ticket> {
     const { keys, queue, metrics, tokenLimit } = this.#needs;
-    const who =
-      keys.size > 0 ? callerOf(res).owner : `address ${clientOf(res.req.socket.remoteAddress ?? '')}`;
+    const who = payerOf(res);
     // With a single key there are no other callers to leave room for.
     const leave = keys.size > 1 ? this.#shares.take(who, queue.stats.waiting) : () => undefined;
     if (leave === undefined) {

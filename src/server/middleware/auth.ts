@@ -3,6 +3,7 @@ import type { RequestHandler, Response } from 'express';
 import { ANYONE, type Caller, type KeyRing } from '../../access/key-ring.js';
 import type { RouteScope } from '../../access/scopes.js';
 import { SidaError } from '../../errors.js';
+import { clientOf } from '../client-address.js';
 
 export function auth(keys: KeyRing, publicPaths: ReadonlySet<string>): RequestHandler {
   return (req, res, next) => {
@@ -28,6 +29,12 @@ export function auth(keys: KeyRing, publicPaths: ReadonlySet<string>): RequestHa
 /** The caller that `auth` has found; ANYONE on public paths and without keys. */
 export function callerOf(res: Response): Caller {
   return (res.locals.caller as Caller | undefined) ?? ANYONE;
+}
+
+/** Names whom limits count a request for: its key, or without keys its address. */
+export function payerOf(res: Response): string {
+  const caller = callerOf(res);
+  return caller === ANYONE ? `address ${clientOf(res.req.socket.remoteAddress ?? '')}` : caller.owner;
 }
 
 /** Throws forbidden when the caller lacks the scope. */

@@ -4,12 +4,6 @@ import { SidaError } from '../../errors.js';
 import type { ServerContext } from '../context.js';
 import { LIMITS } from '../limits.js';
 
-/**
- * Time between two checks of a refused body. A thousand connections must cost no more than a few checks a
- * millisecond.
- */
-const CHECK_MS = 100;
-
 /** Paths of probes and scrapes, which a draining server still answers. */
 const OPEN_WHILE_DRAINING = new Set(['/health/live', '/health/ready', '/metrics']);
 
@@ -33,14 +27,11 @@ function readOn(req: Request): void {
     left -= chunk.length;
     if (left <= 0) req.pause();
   });
-  const end = performance.now() + LIMITS.unreadBodyMs;
-  const timer = setInterval(() => {
-    if (performance.now() < end && !socket.destroyed) return;
-    clearInterval(timer);
+  setTimeout(() => {
     Reflect.deleteProperty(socket, 'destroySoon');
     if (!req.complete) socket.destroy();
     else if (socket.writableEnded) socket.destroySoon();
-  }, CHECK_MS).unref();
+  }, LIMITS.unreadBodyMs).unref();
 }
 
 export function connection(context: ServerContext): RequestHandler {

@@ -1,21 +1,14 @@
 /** Answers errors in OpenAI's shape. Messages that may name files or code appear only in the log. */
 import type { ErrorRequestHandler } from 'express';
+import type { z } from 'zod';
 import { ERROR_CODES, type ErrorCode, SidaError } from '../../errors.js';
 import type { ServerContext } from '../context.js';
+import type { ErrorAnswer as ErrorSchema } from '../schemas/service.js';
 
 /** Codes whose messages may contain paths or other internals. */
 const INTERNAL = new Set<ErrorCode>(['internal', 'checkpoint_invalid', 'pack_invalid', 'io_error']);
 
-export interface ErrorAnswer {
-  error: {
-    message: string;
-    type: string;
-    code: string;
-    param: string | null;
-    /** Numbers of the error, such as limits and sizes, by name. */
-    details?: Record<string, number>;
-  };
-}
+export type ErrorAnswer = z.infer<typeof ErrorSchema>;
 
 /** `under` names the id that leads to the error in the log; the message for a hidden error mentions it. */
 export function errorAnswer(error: SidaError, under = 'request id'): ErrorAnswer {

@@ -36,10 +36,10 @@ export function originGuard(options: GuardOptions): RequestHandler {
 }
 
 /** Finds what is wrong with the host header of a request. */
-export function hostFault({
+function hostFault({
   host: listenHost,
   allowedHosts,
-}: Pick<GuardOptions, 'host' | 'allowedHosts'>): (req: IncomingMessage) => SidaError | undefined {
+}: GuardOptions): (req: IncomingMessage) => SidaError | undefined {
   const configured = listenHost.toLowerCase();
   const names = new Set(allowedHosts);
   const listensEverywhere = ANY_ADDRESS.has(configured);

@@ -1,11 +1,41 @@
+/** Routes of operators: memory, prediction and profiles of a running engine. Each is about one model. */
+import { createReadStream } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Request } from 'express';
+import { z } from 'zod';
+import { SidaError } from '../../errors.js';
 import type { DeviceUsage } from '../../native/addon-types.js';
+import type { MemorySplit } from '../../protocol/engine-messages.js';
 import type { GovernorFigures } from '../../protocol/governor-figures.js';
-import type { MemorySplit } from '../../protocol/memory-split.js';
-import { control } from '../context.js';
-import { chosenModel, ModelQuery } from '../model-query.js';
-import { BudgetAnswer, BudgetRequest, ExpertsAnswer, PredictorAnswer } from '../schemas/admin.js';
-import { ErrorAnswer } from '../schemas/error.js';
+import { control, type ModelContext, type ServerContext, selectOneModel } from '../context.js';
+import {
+  BudgetAnswer,
+  BudgetRequest,
+  ExpertsAnswer,
+  PredictorAnswer,
+  ProfileRequest,
+} from '../schemas/admin.js';
+import { ErrorAnswer } from '../schemas/service.js';
 import { bodyRoute, type Route } from './route.js';
+
+const ModelQuery = z.object({
+  model: z.string().optional().meta({ description: 'Name of the model; needed where several are served' }),
+});
+
+/** Throws invalid_request when the query does not name one model of several, and model_not_found for another name. */
+function chosenModel(context: ServerContext, { originalUrl }: Request): ModelContext {
+  const at = originalUrl.indexOf('?');
+  const asked = new URLSearchParams(at < 0 ? '' : originalUrl.slice(at)).getAll('model');
+  if (asked.length > 1) {
+    const message = `Expected one model in the query, found ${asked.length}`;
+    throw new SidaError({ code: 'invalid_request', message, param: 'model' });
+  }
+  return selectOneModel(context, asked[0]);
+}
 
 export const getExperts: Route = {
   method: 'get',
@@ -15,8 +45,9 @@ export const getExperts: Route = {
   answers: { 200: { description: 'Residency of every expert', schema: ExpertsAnswer } },
   query: ModelQuery,
   async handle(context, req, res) {
-    const { layers } = await control(chosenModel(context, req), { kind: 'experts' });
-    res.json({ layers } satisfies typeof ExpertsAnswer._output);
+    const model = chosenModel(context, req);
+    const { layers } = await control(model, { kind: 'experts' });
+    await model.writer.send(res, () => ({ layers }) satisfies typeof ExpertsAnswer._output);
   },
 };
 
@@ -111,3 +142,49 @@ function budgetAnswer(
     host: { budget_bytes: host.budgetBytes, used_bytes: host.usedBytes },
   };
 }
+
+/** Records a profile while the request waits. */
+export const postProfile = bodyRoute({
+  method: 'post',
+  path: '/admin/profile',
+  scope: 'admin',
+  summary: 'Records what every thread of the engine does and answers with a Chrome trace',
+  body: ProfileRequest,
+  answers: {
+    200: {
+      description: 'The Trace Event Format of chrome://tracing and Perfetto',
+      contentType: 'application/json',
+    },
+    422: { description: 'A profile is being recorded already', schema: ErrorAnswer },
+  },
+  query: ModelQuery,
+  async handle(server, req, res, { seconds }) {
+    const context = chosenModel(server, req);
+    const { deadline } = context.options;
+    if (seconds * 1000 > deadline) {
+      const message = `Expected "seconds" to be at most the deadline of ${deadline / 1000} s, found ${seconds}`;
+      throw new SidaError({ code: 'invalid_request', message, param: 'seconds' });
+    }
+    const gone = new AbortController();
+    res.once('close', () => gone.abort());
+    await control(context, { kind: 'start-profile' });
+    try {
+      await delay(seconds * 1000, undefined, { signal: gone.signal });
+    } catch {
+      await control(context, { kind: 'stop-profile', file: null });
+      return;
+    }
+    const directory = await mkdtemp(join(tmpdir(), 'sida-profile-'));
+    try {
+      const file = join(directory, 'profile.json');
+      await control(context, { kind: 'stop-profile', file });
+      res.type('json');
+      await pipeline(createReadStream(file), res).catch((error: NodeJS.ErrnoException) => {
+        // A client that has gone away needs no answer.
+        if (error.code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
+      });
+    } finally {
+      await rm(directory, { recursive: true, force: true });
+    }
+  },
+});

@@ -2,15 +2,11 @@
  * The route table. The tests of keys, methods and the OpenAPI document iterate over it, so they cover every route.
  */
 import { ALL_TASKS } from '../../tasks/registry.js';
-import { getBudget, getExperts, getPredictor, putBudget } from './admin.js';
-import { live, ready } from './health.js';
+import { getBudget, getExperts, getPredictor, postProfile, putBudget } from './admin.js';
 import { deleteJob, getJob, getJobEvents, postJob } from './jobs.js';
-import { metrics } from './metrics.js';
-import { getModel, listModels } from './models.js';
-import { openapiRoute } from './openapi.js';
 import { page, pageScript, pageStyle } from './page.js';
-import { postProfile } from './profile.js';
 import type { Route } from './route.js';
+import { getModel, listModels, live, metrics, openapiRoute, ready } from './service.js';
 import { taskRoute } from './task.js';
 
 /** The routes of a worker, which serves only probes and scrapes. */

@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import type { Request, Response } from 'express';
 import { SidaError } from '../../errors.js';
 import type { Idempotency, JobRecord } from '../../queue/job-queue.js';
-import { clientOf } from '../client-address.js';
 import {
   findInModels,
   type ModelContext,
@@ -11,12 +10,12 @@ import {
   type ServerContext,
   selectModel,
 } from '../context.js';
-import { jobAnswer } from '../job-answer.js';
+import { jobAnswer, jobKey } from '../job-answer.js';
 import { streamJob } from '../job-events.js';
-import { keepJob } from '../keep-job.js';
-import { callerOf } from '../middleware/auth.js';
-import { ErrorAnswer } from '../schemas/error.js';
+import { callerOf, payerOf } from '../middleware/auth.js';
+import { keepJob } from '../run-job.js';
 import { JobAnswer, type JobBody, JobHeaders, JobPath, JobRequest, taskOfType } from '../schemas/jobs.js';
+import { ErrorAnswer } from '../schemas/service.js';
 import { bodyRoute, type Route } from './route.js';
 
 const notFound = { description: 'Unknown, of another key, or no longer kept', schema: ErrorAnswer };
@@ -80,12 +79,11 @@ export const getJobEvents: Route = {
       contentType: 'text/event-stream',
     },
     404: notFound,
-    429: { description: 'The job or the key has too many streams open', schema: ErrorAnswer },
+    429: { description: 'The key has too many streams open', schema: ErrorAnswer },
   },
   async handle(context, req, res) {
     const { owner } = callerOf(res);
-    const who = context.keys.size > 0 ? owner : clientOf(req.socket.remoteAddress ?? '');
-    const free = context.streams.take(idOf(req), who);
+    const free = context.streams.take(payerOf(res));
     try {
       const found = await findInModels(context, (served) => streamJob(served, res, idOf(req), owner));
       if (found === undefined) throw unknown();
@@ -107,11 +105,11 @@ async function answerJob(
 ): Promise<void> {
   const found = await findInModels(context, async (served) => {
     const record = await look(served);
-    return record && served.written.write(record, () => jobAnswer(served, record));
+    return record && { served, record };
   });
   if (found === undefined) throw unknown();
-  res.setHeader('content-type', 'application/json; charset=utf-8').setHeader('content-length', found.length);
-  res.end(res.req.method === 'HEAD' ? undefined : found);
+  const { served, record } = found;
+  await served.writer.send(res, () => jobAnswer(served, record), jobKey(record, res));
 }
 
 function unknown(): SidaError {

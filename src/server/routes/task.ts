@@ -28,7 +28,10 @@ export function taskRoute(task: AnyTask): Route {
         streamUsage,
       });
       if (job.stream) await streamAnswer(served, res, job, answers, route.namedEvents);
-      else served.unread.send(res, answers.whole(await runJob(served, res, job)));
+      else {
+        const result = await runJob(served, res, job);
+        await served.writer.send(res, () => answers.whole(result));
+      }
     },
   };
 }

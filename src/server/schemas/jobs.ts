@@ -4,7 +4,7 @@ import { JOB_STATUSES } from '../../queue/job-queue.js';
 import { ALL_TASKS } from '../../tasks/registry.js';
 import type { AnyTask, TaskBody } from '../../tasks/task.js';
 import { listed } from '../../text/listed.js';
-import { ErrorAnswer } from './error.js';
+import { ErrorAnswer } from './service.js';
 
 type KeptTask = AnyTask & { jobType: string };
 type OneOrMore<T> = [T, ...T[]];

@@ -1,8 +1,21 @@
-/** Schemas of the answers about the service itself: models and health. */
+/** Schemas of the answers about the service itself: errors, models and health. */
 import { z } from 'zod';
+import { ROUTING_MODES } from '../../config/engine-options.js';
 import { ENGINE_PHASES } from '../../engine/engine-handle.js';
 import { ACTIVATIONS } from '../../native/engine-types.js';
-import { OPENING_PHASES, ROUTING_MODES } from '../../protocol/engine-messages.js';
+import { OPENING_PHASES } from '../../protocol/engine-messages.js';
+
+export const ErrorAnswer = z
+  .object({
+    error: z.object({
+      message: z.string(),
+      type: z.string(),
+      code: z.string(),
+      param: z.string().nullable(),
+      details: z.record(z.string(), z.number()).optional(),
+    }),
+  })
+  .meta({ id: 'Error' });
 
 export const ModelPath = z.object({ id: z.string().meta({ description: "The model's name" }) });
 

@@ -19,10 +19,7 @@ export function embeddingAnswer(
   };
 }
 
+/** Little-endian, as every machine that this runs on is. */
 function base64(values: readonly number[]): string {
-  const bytes = Buffer.alloc(4 * values.length);
-  values.forEach((value, i) => {
-    bytes.writeFloatLE(value, 4 * i);
-  });
-  return bytes.toString('base64');
+  return Buffer.from(Float32Array.from(values).buffer).toString('base64');
 }

@@ -1,7 +1,6 @@
 /** Converts the request of a conversation into what the engine runs. Chats and responses share it. */
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import type { AnswerStructure } from '../../structure/answer-grammar.js';
-import { SchemaWork } from '../../structure/schema-work.js';
 import type { AnswerFormat } from '../../text/chat/answer-format.js';
 import { type ChatWork, USUAL_TOKENS } from './chat-work.js';
 import { conversationOf, requireChat } from './conversation.js';
@@ -47,13 +46,11 @@ export function prepareConversation(
   const { messages, contentFields, maxTokens, logprobs, stop, n, tool_choice: choice } = request;
   const format = requireChat(model);
   const tools = choice === 'none' ? [] : request.tools;
-  const work = new SchemaWork();
   const structure = structureOf({
-    content: contentStructure(request.format.value, request.format.param, work),
+    content: contentStructure(request.format.value, request.format.param),
     choice,
     tools: tools.map((tool, at) => ({ tool, field: request.toolFields[at]! })),
     calls: format.answer.kind === 'channels' || format.answer.toolCalls,
-    work,
   });
   const parts = {
     messages,

@@ -1,7 +1,8 @@
 /** Schema parts that several tasks share. A schema's `id` is its name in the OpenAPI document. */
+
 import { z } from 'zod';
-import { MOST_ROUTING_K } from '../../config/engine-options.js';
-import { type JobResult, ROUTING_MODES } from '../../protocol/engine-messages.js';
+import { MOST_ROUTING_K, ROUTING_MODES } from '../../config/engine-options.js';
+import type { JobResult } from '../../protocol/engine-messages.js';
 import type { ExpertCost } from '../../protocol/expert-cost.js';
 import { listOf } from '../../text/list-schema.js';
 
@@ -100,9 +101,6 @@ export const Experts = z
         'Routings, a token to one of its experts in a MoE layer, for which a hash table named experts',
     }),
     ...HITS,
-    belady_bytes: z.int().meta({
-      description: "Bytes that Belady's rule with the same look-ahead would have moved for this request",
-    }),
   })
   .meta({ id: 'Experts', description: 'What the answer cost in experts' });
 

@@ -2,8 +2,9 @@
  * Schema parts of jobs and results that are stored in Redis. Anyone with write access to Redis must not be able to
  * break a server or a worker.
  */
+
 import { z } from 'zod';
-import { ROUTING_MODES } from '../../protocol/engine-messages.js';
+import { ROUTING_MODES } from '../../config/engine-options.js';
 import type { ExpertCost } from '../../protocol/expert-cost.js';
 import type { AnswerFormat, ChatFormat } from '../../text/chat/answer-format.js';
 

@@ -2,9 +2,7 @@
 import { z } from 'zod';
 import { SidaError } from '../../errors.js';
 import type { AnswerStructure } from '../../structure/answer-grammar.js';
-import { checkedSchema } from '../../structure/schema-check.js';
-import { hasOnlyObjects } from '../../structure/schema-objects.js';
-import { SchemaWork } from '../../structure/schema-work.js';
+import { checkedSchema } from '../../structure/schema.js';
 import type { ChatTool, ToolChoice } from './conversation-schema.js';
 import { MOST_STORED } from './stored.js';
 
@@ -44,18 +42,15 @@ export interface StructureFormat {
   strict?: unknown;
 }
 
-/**
- * Undefined for plain text. `param` names the format in errors. `work` counts for all schemas of the request. Throws
- * invalid_request.
- */
+/** Undefined for plain text. `param` names the format in errors. Throws invalid_request. */
 export function contentStructure(
   format: StructureFormat | null | undefined,
   param: string,
-  work = new SchemaWork(),
 ): AnswerStructure['content'] {
   if (format == null || format.type === 'text') return undefined;
   if (format.type === 'json_object') return ANY_OBJECT;
-  return schemaText(format.schema, param, format.strict, work);
+  const closed = format.strict !== false;
+  return { schema: checkedSchema(format.schema, param, { closed }), closed };
 }
 
 /** A function, and the field of the request that describes it. */
@@ -71,23 +66,14 @@ interface Demands {
   tools: readonly OfferedTool[];
   /** Whether the model calls tools on its own. */
   calls: boolean;
-  /** Of all schemas of the request. */
-  work?: SchemaWork;
 }
 
 /** Undefined if the answer may be any text. Throws invalid_request. */
-export function structureOf({
-  content,
-  choice,
-  tools,
-  calls,
-  work = new SchemaWork(),
-}: Demands): StoredStructure | undefined {
+export function structureOf({ content, choice, tools, calls }: Demands): StoredStructure | undefined {
   const forced = forcedTools(choice, tools);
-  const callOf = (tool: OfferedTool) => callStructure(tool, work);
-  if (forced !== undefined) return { calls: forced.map(callOf) };
+  if (forced !== undefined) return { calls: forced.map(callStructure) };
   if (content === undefined) return undefined;
-  return calls && tools.length > 0 ? { content, calls: tools.map(callOf) } : { content };
+  return calls && tools.length > 0 ? { content, calls: tools.map(callStructure) } : { content };
 }
 
 /** The tools of which one must be called; undefined if the model may do without. */
@@ -104,7 +90,7 @@ function forcedTools(choice: ToolChoice, tools: readonly OfferedTool[]): readonl
   throw invalid(`"tool_choice" names ${JSON.stringify(name)}, which is not among the tools`);
 }
 
-function callStructure({ tool, field }: OfferedTool, work: SchemaWork) {
+function callStructure({ tool, field }: OfferedTool) {
   const { name, parameters, strict } = tool.function;
   if (!NAME.test(name)) {
     const message = `The function name ${JSON.stringify(name)} has other characters than letters, digits and "_.:-"`;
@@ -113,15 +99,8 @@ function callStructure({ tool, field }: OfferedTool, work: SchemaWork) {
   const param = `${field}.parameters`;
   const schema = parameters ?? { type: 'object', properties: {} };
   const typed = DECIDES.some((keyword) => schema[keyword] != null) ? schema : { ...schema, type: 'object' };
-  const checked = schemaText(typed, param, strict, work);
-  if (hasOnlyObjects(typed)) return { name, param, ...checked };
-  const message = `The parameters of the function "${name}" allow values that are no objects: all that they allow must be of the type "object"`;
-  throw new SidaError({ code: 'invalid_request', message, param });
-}
-
-function schemaText(schema: unknown, param: string, strict: unknown, work: SchemaWork) {
   const closed = strict !== false;
-  return { schema: checkedSchema(schema, param, closed, work), closed };
+  return { name, param, schema: checkedSchema(typed, param, { closed, objects: true }), closed };
 }
 
 function invalid(message: string): SidaError {

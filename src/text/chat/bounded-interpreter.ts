@@ -1,5 +1,40 @@
 /** Runs a Jinja template within bounds. Templates come with models, which are untrusted. */
-import { Interpreter, type JinjaEnvironment, type JinjaNode, type JinjaValue } from './jinja.js';
+import * as jinja from '@huggingface/jinja';
+
+/** A value of a template; `value` is a text, a number, a list or a map, for example. */
+interface JinjaValue {
+  value: unknown;
+}
+
+interface JinjaEnvironment {
+  /** Takes texts, numbers, lists, objects and functions. */
+  set(name: string, value: unknown): void;
+}
+
+/** A statement or an expression. */
+interface JinjaNode {
+  type: string;
+}
+
+interface JinjaInterpreter {
+  /** Evaluates a node, and itself calls this method for the nodes within. */
+  evaluate(node: JinjaNode | undefined, environment: JinjaEnvironment): JinjaValue;
+  run(program: JinjaNode): JinjaValue;
+}
+
+export interface JinjaTemplate {
+  parsed: JinjaNode;
+  render(variables: Record<string, unknown>): string;
+}
+
+/** The parts of the library in use. Its own types do not resolve under `nodenext`. */
+interface Library {
+  Environment: new () => JinjaEnvironment;
+  Interpreter: new (environment: JinjaEnvironment) => JinjaInterpreter;
+  Template: new (text: string) => JinjaTemplate;
+}
+
+export const { Environment, Interpreter, Template } = jinja as unknown as Library;
 
 export interface RenderBounds {
   /** Statements and expressions to evaluate, all repetitions counted. */
@@ -14,21 +49,17 @@ export interface RenderBounds {
 
 export class BoundedInterpreter extends Interpreter {
   readonly #bounds: RenderBounds;
-  readonly #onStep: () => void;
   #steps = 0;
   #total = 0;
 
-  /** `onStep` is called before each evaluation. */
-  constructor(environment: JinjaEnvironment, bounds: RenderBounds, onStep: () => void) {
+  constructor(environment: JinjaEnvironment, bounds: RenderBounds) {
     super(environment);
     this.#bounds = bounds;
-    this.#onStep = onStep;
   }
 
   override evaluate(node: JinjaNode | undefined, environment: JinjaEnvironment): JinjaValue {
     this.#steps += 1;
     if (this.#steps > this.#bounds.steps) throw new Error(`it takes more than ${this.#bounds.steps} steps`);
-    this.#onStep();
     const result = super.evaluate(node, environment);
     this.#check(result, node?.type);
     return result;

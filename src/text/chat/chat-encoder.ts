@@ -22,9 +22,6 @@ export type Message = { role: string } & Record<string, unknown>;
 /** Time for reading the templates. */
 const OPEN_MS = 2_000;
 
-/** Steps of a template between two pauses. */
-const STEPS = 1024;
-
 /** A rendered conversation. The mark stands where a user's text looks like a control token. */
 interface Rendered {
   text: string;
@@ -38,35 +35,24 @@ export class ChatEncoder {
   readonly #all: Lookalikes;
   readonly #encode: MarkedEncoder;
   readonly #opened = new Map<string, ChatTemplate>();
-  readonly #pause: () => void;
   #fault: string | undefined;
 
-  /**
-   * A template that cannot be read is a reason to refuse conversations, not to refuse the model. `pause` is called
-   * every few milliseconds while a conversation is rendered.
-   */
+  /** A template that cannot be read is a reason to refuse conversations, not to refuse the model. */
   constructor(
     tokenizer: Pick<Tokenizer, 'markedEncoder'>,
     controls: ControlTokens,
     templates: ChatTemplates,
-    pause: () => void = () => undefined,
   ) {
     this.#templates = templates;
-    this.#pause = pause;
     const all = new Set([...controls.special, ...controls.others]);
     this.#special = new Lookalikes(controls.special);
     this.#all = new Lookalikes(all);
     this.#encode = tokenizer.markedEncoder(all);
     this.#fault = templates.fault;
-    let steps = 0;
-    const onStep = () => {
-      steps += 1;
-      if (steps % STEPS === 0) pause();
-    };
     try {
       withinTime(OPEN_MS, 'reading it', () => {
         for (const [name, text] of Object.entries(templates.texts))
-          this.#opened.set(name, new ChatTemplate(text, templates.variables, onStep));
+          this.#opened.set(name, new ChatTemplate(text, templates.variables));
       });
     } catch (error) {
       this.#fault ??= oneLine((error as Error).message);
@@ -89,15 +75,12 @@ export class ChatEncoder {
     const conversation = JSON.parse(json) as Conversation;
     const template = this.#template(conversation);
     const plain = template.render(conversation);
-    this.#pause();
-    const mark = unusedMark([json, plain], this.#pause);
-    this.#pause();
+    const mark = unusedMark([json, plain]);
     if (mark === undefined) throw invalid('The messages use every private character of Unicode');
     let marked = plain;
     for (const rule of RULES) {
       const input = this.#marked(conversation, mark, rule);
       if (!JSON.stringify(input).includes(mark)) return { text: plain, mark };
-      this.#pause();
       marked = template.render(input);
       if (marked.replaceAll(mark, '') === plain) break;
     }
@@ -109,10 +92,8 @@ export class ChatEncoder {
     mark: string,
     guardsAll: (role: string) => boolean,
   ): Conversation {
-    const marked = (value: unknown, role: string) => {
-      this.#pause();
-      return markedValue(value, guardsAll(role) ? this.#all : this.#special, mark);
-    };
+    const marked = (value: unknown, role: string) =>
+      markedValue(value, guardsAll(role) ? this.#all : this.#special, mark);
     const rest = Object.entries(variables).map(([name, value]) => [name, marked(value, NO_ROLE)]);
     return {
       ...Object.fromEntries(rest),

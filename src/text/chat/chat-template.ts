@@ -1,8 +1,13 @@
 /** Renders a conversation as the text that the model was trained on. */
 import { SidaError } from '../../errors.js';
 import { oneLine } from '../one-line.js';
-import { BoundedInterpreter, type RenderBounds } from './bounded-interpreter.js';
-import { Environment, type JinjaTemplate, Template } from './jinja.js';
+import {
+  BoundedInterpreter,
+  Environment,
+  type JinjaTemplate,
+  type RenderBounds,
+  Template,
+} from './bounded-interpreter.js';
 
 /** A conversation of a hundred turns with tools takes about fifty thousand steps, some tens of milliseconds. */
 const BOUNDS: RenderBounds = { steps: 500_000, length: 4 << 20, total: 256 << 20, number: 1 << 24 };
@@ -32,19 +37,12 @@ const GLOBALS: Record<string, unknown> = {
 export class ChatTemplate {
   readonly #template: JinjaTemplate;
   readonly #variables: Record<string, unknown>;
-  readonly #onStep: () => void;
   readonly #bounds: RenderBounds;
 
   /** `variables` are those of the model, such as `bos_token`. Throws an Error for a text that is no template. */
-  constructor(
-    text: string,
-    variables: Record<string, unknown>,
-    onStep: () => void = () => undefined,
-    bounds: RenderBounds = BOUNDS,
-  ) {
+  constructor(text: string, variables: Record<string, unknown>, bounds: RenderBounds = BOUNDS) {
     this.#template = new Template(text);
     this.#variables = variables;
-    this.#onStep = onStep;
     this.#bounds = bounds;
   }
 
@@ -54,9 +52,7 @@ export class ChatTemplate {
       const environment = new Environment();
       const values = { ...GLOBALS, ...this.#variables, ...conversation };
       for (const [name, value] of Object.entries(values)) environment.set(name, value);
-      const { value } = new BoundedInterpreter(environment, this.#bounds, this.#onStep).run(
-        this.#template.parsed,
-      );
+      const { value } = new BoundedInterpreter(environment, this.#bounds).run(this.#template.parsed);
       return String(value);
     } catch (error) {
       throw refusal(error as Error);

@@ -62,15 +62,11 @@ function escaped(text: string): string {
 const FIRST_MARK = 0xe000;
 const LAST_MARK = 0xf8ff;
 
-/** Characters that are read between two pauses. */
-const PAUSE = 1 << 16;
-
 /** A private character that is in none of the texts. Reads each of them once, however many such characters it has. */
-export function unusedMark(texts: readonly string[], pause: () => void): string | undefined {
+export function unusedMark(texts: readonly string[]): string | undefined {
   const used = new Uint8Array(LAST_MARK - FIRST_MARK + 1);
   for (const text of texts) {
     for (let at = 0; at < text.length; at += 1) {
-      if (at % PAUSE === 0) pause();
       const code = text.charCodeAt(at);
       if (code >= FIRST_MARK && code <= LAST_MARK) used[code - FIRST_MARK] = 1;
     }

@@ -1,4 +1,6 @@
+/** Texts of tokens, as answers show them. */
 import type { TokenTexts } from '../detokenizer.js';
+import { type AnswerFormat, CHANNEL_TOKENS, CONTROL, REASONING_TAGS } from './answer-format.js';
 
 /** Decodes ids without special tokens, except those of `shown`, which gives their texts by id. */
 export function shownText(
@@ -16,4 +18,36 @@ export function shownText(
     }
     return text;
   };
+}
+
+/** The text that a token adds to an answer, with the space before a word. */
+export function tokenText(texts: Pick<TokenTexts, 'decode'>): (id: number) => string {
+  return (id) => {
+    const alone = texts.decode([id], false);
+    // Some tokenizers leave out the space before the first word of a text.
+    const twice = texts.decode([id, id], false);
+    return twice.endsWith(alone) && twice.length > 2 * alone.length ? twice.slice(alone.length) : alone;
+  };
+}
+
+/** Tokens at the end of a prompt that may belong to the answer. */
+const TAIL = 24;
+
+const OPEN_REASONING = new RegExp(`${REASONING_TAGS[0]}\\s*$`);
+const { start, end, call, return: returned } = CHANNEL_TOKENS;
+
+/**
+ * What a template has written of the answer already, such as `<think>` or the beginning of a header. `prompt` holds
+ * token ids, and `decode` shows the tokens that an answer shows.
+ */
+export function answerPrefix(
+  format: AnswerFormat,
+  prompt: readonly number[],
+  decode: (ids: readonly number[]) => string,
+): string {
+  const tail = decode(prompt.slice(-TAIL));
+  if (format.kind === 'tags') return format.reasoning && OPEN_REASONING.test(tail) ? REASONING_TAGS[0] : '';
+  const begin = tail.lastIndexOf(CONTROL + start);
+  const message = begin < 0 ? '' : tail.slice(begin);
+  return [end, call, returned].some((token) => message.includes(CONTROL + token)) ? '' : message;
 }

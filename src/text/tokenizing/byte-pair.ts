@@ -3,15 +3,11 @@
  * of equal ones. It returns what the library returns; the library compares and joins texts, this compares numbers.
  */
 
-import type { Pace } from './pace.js';
-
 /** A symbol that no merge has. */
 const OTHER = -1;
 const NONE = -1;
 /** A heap key is rank × PLACES + place, which a double holds exactly. */
 const PLACES = 2 ** 28;
-/** Characters that a loop passes in a step. */
-const STEP = 8;
 
 export class BytePair {
   /** Text of each symbol. */
@@ -22,11 +18,9 @@ export class BytePair {
   readonly #pairs: PairTable;
   /** By rank: the symbol that the pair becomes. */
   readonly #merged: Int32Array;
-  readonly #pace: Pace;
 
-  /** `merges` are pairs of texts in the order of their ranks. A pause may call `merge` for another word. */
-  constructor(merges: readonly (readonly string[])[], pace: Pace) {
-    this.#pace = pace;
+  /** `merges` are pairs of texts in the order of their ranks. */
+  constructor(merges: readonly (readonly string[])[]) {
     this.#pairs = new PairTable(merges.length);
     this.#merged = new Int32Array(merges.length);
     for (const [rank, pair] of merges.entries()) {
@@ -42,12 +36,10 @@ export class BytePair {
 
   /** The texts that remain of the word's characters when no pair can be merged. The last one ends with `wordEnd`. */
   merge(word: string, wordEnd: string): string[] {
-    this.#pace.step();
     // Of each character: where it begins in the word. Then where the word ends.
     const begins = new Int32Array(word.length + 1);
     let count = 0;
     for (let at = 0; at < word.length; count += 1) {
-      this.#stepAt(count);
       begins[count] = at;
       at += word.codePointAt(at)! > 0xffff ? 2 : 1;
     }
@@ -59,7 +51,6 @@ export class BytePair {
     const after = new Int32Array(count);
     const before = new Int32Array(count);
     for (let place = 0; place < count; place += 1) {
-      this.#stepAt(place);
       const whole = begins[place + 1]! - begins[place]! === 1 && (place + 1 < count || wordEnd === '');
       symbols[place] = whole
         ? this.#ofUnit[word.charCodeAt(begins[place]!)]!
@@ -73,10 +64,9 @@ export class BytePair {
       if (rank !== NONE) heap.push(rank * PLACES + place);
     };
     for (let place = 0; place + 1 < count; place += 1) {
-      this.#stepAt(place);
       consider(place);
     }
-    for (; heap.size > 0; this.#pace.step()) {
+    while (heap.size > 0) {
       const key = heap.pop();
       const place = key % PLACES;
       const rank = (key - place) / PLACES;
@@ -94,15 +84,9 @@ export class BytePair {
     }
     const texts: string[] = [];
     for (let place = count > 0 ? 0 : NONE; place !== NONE; place = after[place]!) {
-      this.#stepAt(texts.length);
       texts.push(symbols[place] === OTHER ? textAt(place) : this.#texts[symbols[place]!]!);
     }
     return texts;
-  }
-
-  /** A step for some characters together. */
-  #stepAt(place: number): void {
-    if (place % STEP === STEP - 1) this.#pace.step();
   }
 
   #rank(symbols: Int32Array, place: number, next: number): number {

@@ -3,8 +3,6 @@
  * over the bytes of UTF-8; texts, each ended by a zero, at the places that the trie's leaves name.
  */
 
-import type { Pace } from './pace.js';
-
 /** In a unit of the trie: that the prefix up to here is replaced. */
 const HAS_LEAF = 1 << 8;
 /** That the offset counts in units of 256. */
@@ -16,10 +14,9 @@ export class Charsmap {
   readonly #texts: Buffer;
   /** By the place of their first byte. */
   readonly #replacements = new Map<number, string>();
-  readonly #pace: Pace;
 
   /** Throws for a table that is cut off. */
-  constructor(table: Buffer, pace: Pace) {
+  constructor(table: Buffer) {
     const bytes = table.length < 4 ? 0 : table.readUInt32LE(0);
     if (bytes === 0 || bytes % 4 !== 0 || 4 + bytes >= table.length || table.at(-1) !== 0) {
       throw new Error(
@@ -28,7 +25,6 @@ export class Charsmap {
     }
     this.#units = Uint32Array.from({ length: bytes / 4 }, (_, at) => table.readUInt32LE(4 + 4 * at));
     this.#texts = table.subarray(4 + bytes);
-    this.#pace = pace;
   }
 
   /** The text with each longest prefix that the table has, from left to right, replaced. */
@@ -37,7 +33,6 @@ export class Charsmap {
     let normalized = '';
     let kept = 0;
     for (let at = 0; at < bytes.length; ) {
-      this.#pace.step();
       const { length, leaf } = this.#longest(bytes, at);
       if (length === 0) {
         at += 1;

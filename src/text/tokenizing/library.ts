@@ -3,17 +3,12 @@
  * The ids stay the same.
  */
 import { Tokenizer } from '@huggingface/tokenizers';
-import { byteTokens, inBytes } from './byte-fallback.js';
 import type { ByteLevelDecoder } from './byte-level-decoder.js';
 import { BytePair } from './byte-pair.js';
 import { Charsmap } from './charsmap.js';
-import { inPieces } from './chunks.js';
-import { orderMarks } from './mark-order.js';
-import { Pace } from './pace.js';
 import { encodeSections, type MarkedText, type SectionParts } from './sections.js';
 import { piecesOf, type TokenizerFile } from './tokenizer-file.js';
 import { Unigram } from './unigram.js';
-import { UnknownRuns } from './unknown-runs.js';
 
 /** The parts of the library in use. Its own types do not resolve under `nodenext`. */
 export interface TokenizerLibrary extends SectionParts {
@@ -54,12 +49,8 @@ interface Normalizer {
   normalize(text: string): string;
   /** Of a sequence. */
   normalizers?: (Normalizer | null)[];
-  /** Of a Unicode normalizer. */
-  form?: 'NFC' | 'NFD' | 'NFKC' | 'NFKD';
   /** Of a precompiled normalizer, in base64. */
   charsmap?: string | null;
-  /** Of a BERT normalizer. */
-  strip_accents?(text: string): string;
 }
 
 interface PreTokenizer {
@@ -102,58 +93,103 @@ export const Library = Tokenizer as unknown as new (file: object, config: object
 /** By default, decode removes the space in " ." and " ,", unlike the reference implementation. */
 export const CONFIG = { clean_up_tokenization_spaces: false };
 
-/**
- * While a text is encoded, `pause` is called every few milliseconds; it may encode another text. What is one
- * operation on a whole section of the text, such as a regular expression, has no pause in it.
- */
-export function openLibrary(file: TokenizerFile, pause: () => void): TokenizerLibrary {
+export function openLibrary(file: TokenizerFile): TokenizerLibrary {
   const library = new Library(file, CONFIG);
-  const pace = new Pace(pause);
-  replaceNormalizer(library.normalizer, pace);
-  replacePreTokenizer(library.pre_tokenizer, pace);
-  replaceSplitter(library.splitter_unnormalized, pace);
-  replaceSplitter(library.splitter_normalized, pace);
+  replaceNormalizer(library.normalizer);
+  replacePreTokenizer(library.pre_tokenizer);
   const { model } = library;
-  if (model.scores !== undefined) replaceUnigram(model, piecesOf(file), pace);
-  else if (model.bpe_ranks !== undefined) replaceBytePair(model, pace);
-  const runs = new UnknownRuns(model, pace);
+  if (model.scores !== undefined) replaceUnigram(model, piecesOf(file));
+  else if (model.bpe_ranks !== undefined) replaceBytePair(model);
   const bytes =
     model.scores && file.model.byte_fallback === true ? byteTokens(model.tokens_to_ids) : undefined;
+  const longest = longestUnknown(model);
   model._call = (tokens) => {
     const found = model.encode(tokens);
-    const fused = model.fuse_unk ? runs.fuse(found) : found;
+    const fused = model.fuse_unk ? fuseUnknown(found, model, longest) : found;
     return bytes === undefined ? fused : inBytes(fused, bytes, model.tokens_to_ids);
   };
-  library.encode_text = (text) => (text === null ? null : encodeSections(library, text, pace));
+  library.encode_text = (text) => (text === null ? null : encodeSections(library, text));
   const idsOf = (tokens: readonly string[]) =>
-    tokens.map((token) => {
-      pace.step();
-      return library.added_tokens_map.get(token)?.id ?? model.tokens_to_ids.get(token) ?? model.unk_token_id;
-    }) as number[];
+    tokens.map(
+      (token) =>
+        library.added_tokens_map.get(token)?.id ?? model.tokens_to_ids.get(token) ?? model.unk_token_id,
+    ) as number[];
   library.encode = (text, { add_special_tokens }) => {
     const { tokens } = library.tokenize_helper(text, { text_pair: null, add_special_tokens });
     return { ids: idsOf(tokens) };
   };
   library.marked_encoder = (controls) => {
-    const splitters = splittersBeside(library, controls, pace);
-    return (text, mark) => idsOf(encodeSections(library, text, pace, { mark, controls, ...splitters }));
+    const splitters = splittersBeside(library, controls);
+    return (text, mark) => idsOf(encodeSections(library, text, { mark, controls, ...splitters }));
   };
   return library;
+}
+
+/** Length of the longest text of the unknown token, such as `<unk>`. Without such a token nothing is joined. */
+function longestUnknown({ tokens_to_ids: ids, unk_token_id: unknown }: Model): number {
+  if (unknown === undefined) return Number.POSITIVE_INFINITY;
+  return [...ids].reduce(
+    (longest, [text, id]) => (id === unknown ? Math.max(longest, text.length) : longest),
+    0,
+  );
+}
+
+/**
+ * Joins neighbouring unknown tokens. The library looks the growing text up for each token, which takes quadratic time
+ * for a text in letters that the vocabulary lacks.
+ */
+function fuseUnknown(
+  tokens: readonly string[],
+  { tokens_to_ids: ids, unk_token_id }: Model,
+  longest: number,
+): string[] {
+  const isUnknown = (token: string) => (ids.get(token) ?? unk_token_id) === unk_token_id;
+  const fused: string[] = [];
+  for (let at = 0; at < tokens.length; ) {
+    let text = tokens[at++]!;
+    if (isUnknown(text)) {
+      for (; at < tokens.length && isUnknown(tokens[at]!); at += 1)
+        if (text.length > longest || ids.get(text) !== unk_token_id) text += tokens[at]!;
+    }
+    fused.push(text);
+  }
+  return fused;
+}
+
+const encoder = new TextEncoder();
+
+/** Texts of all 256 byte tokens, or undefined where one is no token: then a text is the unknown token, as ever. */
+function byteTokens(ids: ReadonlyMap<string, number>): readonly string[] | undefined {
+  const tokens = Array.from({ length: 256 }, (_, byte) => byteToken(byte));
+  return tokens.every((token) => ids.has(token)) ? tokens : undefined;
+}
+
+/** Gives the tokens of its bytes for a text that is no token, which the library does for BPE but not for Unigram. */
+function inBytes(
+  tokens: readonly string[],
+  bytes: readonly string[],
+  ids: ReadonlyMap<string, number>,
+): string[] {
+  return tokens.flatMap((token) =>
+    ids.has(token) ? [token] : Array.from(encoder.encode(token), (byte) => bytes[byte]!),
+  );
+}
+
+function byteToken(byte: number): string {
+  return `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
 }
 
 /** Splitters of which the first finds the control tokens, too, and the second does not find them. */
 function splittersBeside(
   { splitter_unnormalized, splitter_normalized }: TokenizerLibrary,
   controls: ReadonlySet<string>,
-  pace: Pace,
 ): Pick<MarkedText, 'unnormalized' | 'normalized'> {
   const DictionarySplitter = splitter_normalized.constructor as new (words: string[]) => Splitter;
-  const unnormalized = new DictionarySplitter([...wordsOf(splitter_unnormalized.trie), ...controls]);
   const others = wordsOf(splitter_normalized.trie).filter((word) => !controls.has(word));
-  const normalized = new DictionarySplitter(others);
-  replaceSplitter(unnormalized, pace);
-  replaceSplitter(normalized, pace);
-  return { unnormalized, normalized };
+  return {
+    unnormalized: new DictionarySplitter([...wordsOf(splitter_unnormalized.trie), ...controls]),
+    normalized: new DictionarySplitter(others),
+  };
 }
 
 function wordsOf({ end, ...next }: TrieNode): string[] {
@@ -161,65 +197,23 @@ function wordsOf({ end, ...next }: TrieNode): string[] {
   return end === undefined ? longer : [end, ...longer];
 }
 
-/** The library's search for added tokens, with pauses. */
-function replaceSplitter(splitter: Splitter, pace: Pace): void {
-  splitter.split = (text) => {
-    const found: string[] = [];
-    let start = 0;
-    for (let at = 0; at < text.length; ) {
-      if (at % 16 === 0) pace.step();
-      let node: TrieNode | undefined = splitter.trie;
-      let match: string | undefined;
-      for (let end = at; end < text.length; end += 1) {
-        node = node[text[end]!] as TrieNode | undefined;
-        if (node === undefined) break;
-        if (node.end) match = node.end;
-      }
-      if (match === undefined) {
-        at += 1;
-        continue;
-      }
-      if (at > start) found.push(text.slice(start, at));
-      found.push(match);
-      at += match.length;
-      start = at;
-    }
-    if (start < text.length) found.push(text.slice(start));
-    return found;
-  };
-}
-
-function replaceNormalizer(normalizer: Normalizer | null, pace: Pace): void {
+function replaceNormalizer(normalizer: Normalizer | null): void {
   if (normalizer === null) return;
-  for (const part of normalizer.normalizers ?? []) replaceNormalizer(part, pace);
-  const pause = () => pace.pause();
-  const { form } = normalizer;
-  if (form !== undefined) {
-    const normalize = normalizer.normalize.bind(normalizer);
-    const kind = form.startsWith('NFK') ? 'compatibility' : 'canonical';
-    normalizer.normalize = (text) =>
-      inPieces(text, (piece) => normalize(orderMarks(piece, kind, pace)), pause);
-  } else if (normalizer.charsmap) {
-    // The library does what the most common table would do.
-    const charsmap = new Charsmap(Buffer.from(normalizer.charsmap, 'base64'), pace);
-    normalizer.normalize = (text) => charsmap.normalize(text);
-  } else if (normalizer.strip_accents !== undefined) {
-    const strip = normalizer.strip_accents.bind(normalizer);
-    normalizer.strip_accents = (text) => strip(orderMarks(text, 'canonical', pace));
-  }
+  for (const part of normalizer.normalizers ?? []) replaceNormalizer(part);
+  if (!normalizer.charsmap) return;
+  // The library does what the most common table would do.
+  const charsmap = new Charsmap(Buffer.from(normalizer.charsmap, 'base64'));
+  normalizer.normalize = (text) => charsmap.normalize(text);
 }
 
 /** GPT-2's words. The library has JavaScript's `\s` here, which lacks U+0085 and has U+FEFF. */
 export const GPT2_WORDS =
   /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
 
-/** In bytes. */
-const LONG_WORD = 256;
-
 /** The library makes an array and a joined text for each word. */
-function replacePreTokenizer(part: PreTokenizer | null, pace: Pace): void {
+function replacePreTokenizer(part: PreTokenizer | null): void {
   if (part === null) return;
-  for (const each of part.tokenizers ?? []) replacePreTokenizer(each, pace);
+  for (const each of part.tokenizers ?? []) replacePreTokenizer(each);
   const { byte_encoder: characters, config } = part;
   if (config?.type === 'Digits') {
     // The library's pattern takes only 0 to 9.
@@ -227,51 +221,32 @@ function replacePreTokenizer(part: PreTokenizer | null, pace: Pace): void {
     return;
   }
   if (characters === undefined) return;
-  const encoder = new TextEncoder();
-  const table = Array.from({ length: 256 }, (_, byte) => characters[byte]!);
-  const units = Uint16Array.from(table, (character) => character.charCodeAt(0));
   const shownOf = (word: string) => {
-    const bytes = encoder.encode(word);
-    if (bytes.length > LONG_WORD) {
-      // A text that grows by single characters is a chain of them, and joining 65,000 takes milliseconds.
-      const codes = new Uint16Array(bytes.length);
-      for (let at = 0; at < codes.length; at += 1) codes[at] = units[bytes[at]!]!;
-      return Buffer.from(codes.buffer).toString('utf16le');
-    }
     let shown = '';
-    for (const byte of bytes) shown += table[byte]!;
+    for (const byte of encoder.encode(word)) shown += characters[byte]!;
     return shown;
   };
   part.pre_tokenize_text = (text) => {
     const whole = part.add_prefix_space && !text.startsWith(' ') ? ` ${text}` : text;
     const words = part.use_regex ? (whole.match(GPT2_WORDS) ?? []) : [whole];
-    return words.map((word) => {
-      pace.step();
-      return shownOf(word);
-    });
+    return words.map(shownOf);
   };
 }
 
 /** `pieces` are those of the file: the library has put added tokens among its own. */
-function replaceUnigram(model: Model, pieces: [string, number][], pace: Pace): void {
+function replaceUnigram(model: Model, pieces: [string, number][]): void {
   const texts = pieces.map(([text]) => text);
+  const unknownScore = model.unk_score!;
   // The library looks the score up by the id that the text has now: an added token may have changed it.
-  const scores = Float64Array.from(
-    texts,
-    (text) => model.scores![model.tokens_to_ids.get(text)!] ?? Number.NaN,
-  );
-  const unigram = new Unigram({ texts, scores, unknownScore: model.unk_score! }, pace);
+  const scores = texts.map((text) => model.scores![model.tokens_to_ids.get(text)!] ?? unknownScore);
+  const unigram = new Unigram({ texts, scores: Float64Array.from(scores), unknownScore });
   model.trie = undefined;
   model.tokenize = (text) => unigram.split(text);
-  model.encode = (tokens) => {
-    // flatMap would copy the pieces of a single long word slowly.
-    if (tokens.length === 1) return unigram.split(tokens[0]!);
-    return tokens.flatMap((token) => unigram.split(token));
-  };
+  model.encode = (tokens) => tokens.flatMap((token) => unigram.split(token));
 }
 
-function replaceBytePair(model: Model, pace: Pace): void {
-  const pairs = new BytePair(model.merges!, pace);
+function replaceBytePair(model: Model): void {
+  const pairs = new BytePair(model.merges!);
   model.merges = [];
   model.bpe_ranks = new Map();
   const { cache, max_length_to_cache: longest = 0 } = model;
@@ -279,7 +254,6 @@ function replaceBytePair(model: Model, pace: Pace): void {
   const wordEnd = model.end_of_word_suffix ?? '';
   model.bpe = (word) => {
     if (word.length === 0) return [];
-    pace.step();
     const cached = cache!.get(word);
     if (cached !== undefined) return cached;
     const tokens = pairs.merge(word, wordEnd);

@@ -1,6 +1,4 @@
-/** Encodes the sections of a text between its added tokens. The library's own walk copies all tokens twice, slowly. */
-import type { Pace } from './pace.js';
-
+/** Encodes the sections of a text between its added tokens, and keeps control tokens apart from texts of users. */
 export interface SectionParts {
   /** Find added tokens, before and after normalization. */
   splitter_unnormalized: { split(text: string): string[] };
@@ -29,41 +27,27 @@ export interface MarkedText {
 }
 
 /** The tokens of the text, without those that a template adds. Of a marked text, those of the text without marks. */
-export function encodeSections(
-  library: SectionParts,
-  text: string,
-  pace: Pace,
-  marked?: MarkedText,
-): string[] {
+export function encodeSections(library: SectionParts, text: string, marked?: MarkedText): string[] {
   const normalize = library.normalizer as ((text: string) => string) | null;
   const words = library.pre_tokenizer as ((text: string, at: { section_index: number }) => string[]) | null;
   const encode = library.model as (words: string[]) => string[];
   const { added_tokens_map: added } = library;
-  const tokens: string[] = [];
   const splitter = marked?.unnormalized ?? library.splitter_unnormalized;
   const inner = marked?.normalized ?? library.splitter_normalized;
   const encodeText = (section: string, index: number): string[] => {
-    const found: string[] = [];
     const normalized = section === '' || normalize === null ? section : normalize(section);
-    if (normalized === '') return found;
-    for (const part of sectionsOf(normalized, inner, added)) {
-      if (part === '') continue;
-      if (added.has(part) && !marked?.controls.has(part)) found.push(part);
-      else append(found, encode(words === null ? [part] : words(part, { section_index: index })), pace);
-    }
-    return found;
+    if (normalized === '') return [];
+    return sectionsOf(normalized, inner, added).flatMap((part) => {
+      if (part === '') return [];
+      if (added.has(part) && !marked?.controls.has(part)) return part;
+      return encode(words === null ? [part] : words(part, { section_index: index }));
+    });
   };
-  for (const [index, section] of sectionsOf(text, splitter, added).entries()) {
-    if (added.has(section)) tokens.push(section);
-    else if (marked === undefined) append(tokens, encodeText(section, index), pace);
-    else
-      append(
-        tokens,
-        encodeMarked(section, marked, (piece) => encodeText(piece, index)),
-        pace,
-      );
-  }
-  return tokens;
+  return sectionsOf(text, splitter, added).flatMap((section, index) => {
+    if (added.has(section)) return section;
+    if (marked === undefined) return encodeText(section, index);
+    return encodeMarked(section, marked, (piece) => encodeText(piece, index));
+  });
 }
 
 function encodeMarked(
@@ -89,11 +73,4 @@ function sectionsOf(
     if (token?.rstrip && at + 1 < sections.length) sections[at + 1] = sections[at + 1]!.trimStart();
   }
   return sections;
-}
-
-function append(tokens: string[], more: readonly string[], pace: Pace): void {
-  for (const token of more) {
-    pace.step();
-    tokens.push(token);
-  }
 }

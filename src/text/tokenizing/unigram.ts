@@ -1,9 +1,4 @@
-/**
- * Splits text into the pieces of a Unigram model with the highest summed score (Viterbi). It returns what the
- * library's lattice returns, with the same ties and rounding. The lattice holds objects; this holds numbers.
- */
-import type { Pace } from './pace.js';
-import { NO_NODE, PieceTrie } from './piece-trie.js';
+/** Splits text into the pieces of a Unigram model with the highest summed score (Viterbi), which are the library's. */
 
 export interface UnigramPieces {
   texts: readonly string[];
@@ -15,137 +10,114 @@ export interface UnigramPieces {
 
 /** Stands for a piece that is one unknown character. */
 const UNKNOWN = -1;
-const NONE = -1;
-/** More nodes than this are not kept for the next text. */
-const KEPT_NODES = 1 << 18;
 
 export class Unigram {
   readonly #pieces: UnigramPieces;
   readonly #trie: PieceTrie;
-  readonly #pace: Pace;
-  #kept: Nodes | undefined;
 
-  /** A pause may call `split` for another text. */
-  constructor(pieces: UnigramPieces, pace: Pace) {
+  constructor(pieces: UnigramPieces) {
     this.#pieces = pieces;
-    this.#pace = pace;
     this.#trie = new PieceTrie(pieces.texts);
   }
 
   /** The pieces in order. A character that is no piece stands alone. */
   split(text: string): string[] {
+    const { texts, scores, unknownScore } = this.#pieces;
     const characters = codePoints(text);
-    const nodes = this.#kept ?? new Nodes(1 << 12);
-    this.#kept = undefined;
-    nodes.clear(characters.length);
-    for (let at = 0; at < characters.length; at += 1) {
-      this.#pace.step();
-      this.#begin(at, characters, nodes);
+    const count = characters.length;
+    // By position: the score of the best path that ends there, and where and with which piece its last step begins.
+    const best = new Float64Array(count + 1).fill(Number.NEGATIVE_INFINITY);
+    const begins = new Int32Array(count + 1);
+    const pieces = new Int32Array(count + 1);
+    best[0] = 0;
+    const reach = (begin: number, end: number, piece: number, score: number) => {
+      // Of equal paths, the one whose last piece is longest.
+      if (!(best[begin]! + score > best[end]!)) return;
+      best[end] = best[begin]! + score;
+      begins[end] = begin;
+      pieces[end] = piece;
+    };
+    for (let at = 0; at < count; at += 1) {
+      let single = false;
+      let branch = 0;
+      for (let end = at + 1; end <= count; end += 1) {
+        branch = this.#trie.step(branch, characters[end - 1]!);
+        if (branch === NO_NODE) break;
+        const piece = this.#trie.pieceAt(branch);
+        if (piece < 0) continue;
+        reach(at, end, piece, scores[piece]!);
+        if (end === at + 1) single = true;
+      }
+      if (!single) reach(at, at + 1, UNKNOWN, unknownScore);
     }
     const path: string[] = [];
-    let node = characters.length === 0 ? NONE : nodes.best(characters.length, 0);
-    for (; node !== NONE; node = nodes.before[node]!) {
-      this.#pace.step();
-      const piece = nodes.piece[node]!;
-      path.push(
-        piece === UNKNOWN
-          ? String.fromCodePoint(characters[nodes.begin[node]!]!)
-          : this.#pieces.texts[piece]!,
-      );
+    for (let end = count; end > 0; end = begins[end]!) {
+      const piece = pieces[end]!;
+      path.push(piece === UNKNOWN ? String.fromCodePoint(characters[begins[end]!]!) : texts[piece]!);
     }
-    if (nodes.capacity <= KEPT_NODES) this.#kept = nodes;
     return path.reverse();
-  }
-
-  /** Adds a node for each piece that begins at the position. */
-  #begin(at: number, characters: Uint32Array, nodes: Nodes): void {
-    const { scores, unknownScore } = this.#pieces;
-    let single = false;
-    let branch = 0;
-    for (let end = at + 1; end <= characters.length; end += 1) {
-      branch = this.#trie.step(branch, characters[end - 1]!);
-      if (branch === NO_NODE) break;
-      const piece = this.#trie.pieceAt(branch);
-      if (piece === NONE) continue;
-      nodes.add(at, end, piece, scores[piece]!);
-      if (end === at + 1) single = true;
-    }
-    if (!single) nodes.add(at, at + 1, UNKNOWN, unknownScore);
   }
 }
 
-/** Pieces at their places in the text, each with the best path of pieces that leads to it. */
-class Nodes {
-  begin: Int32Array;
-  piece: Int32Array;
-  /** The node before this one on its best path, or -1. */
-  before: Int32Array;
-  /** Score of the best path, this node included. */
-  #score: Float64Array;
-  /** The next node with the same end. */
-  #next: Int32Array;
-  #count = 0;
-  /** By position: the nodes that end there, in the order in which they were added. */
-  #first = new Int32Array(0);
-  #last = new Int32Array(0);
+const NO_NODE = -1;
 
-  constructor(capacity: number) {
-    this.begin = new Int32Array(capacity);
-    this.piece = new Int32Array(capacity);
-    this.before = new Int32Array(capacity);
-    this.#score = new Float64Array(capacity);
-    this.#next = new Int32Array(capacity);
+/** A trie over the characters of pieces, in flat arrays: an open-addressed table from (node, character) to node. */
+class PieceTrie {
+  readonly #mask: number;
+  /** Key and value of each slot; a slot without a value is free. */
+  readonly #parent: Int32Array;
+  readonly #character: Uint32Array;
+  readonly #child: Int32Array;
+  /** Piece that ends at each node, or -1. */
+  readonly #piece: Int32Array;
+  #nodes = 1;
+
+  constructor(pieces: readonly string[]) {
+    const characters = pieces.reduce((sum, piece) => sum + piece.length, 1);
+    const slots = 2 ** Math.ceil(Math.log2(2 * characters));
+    this.#mask = slots - 1;
+    this.#parent = new Int32Array(slots);
+    this.#character = new Uint32Array(slots);
+    this.#child = new Int32Array(slots).fill(NO_NODE);
+    this.#piece = new Int32Array(characters).fill(-1);
+    for (const [index, piece] of pieces.entries()) this.#insert(piece, index);
   }
 
-  get capacity(): number {
-    return this.begin.length;
+  /** The node that `character` leads to from `node` (0 is the root), or NO_NODE. */
+  step(node: number, character: number): number {
+    return this.#child[this.#slot(node, character)]!;
   }
 
-  clear(characters: number): void {
-    this.#count = 0;
-    this.#first = new Int32Array(characters + 1).fill(NONE);
-    this.#last = new Int32Array(characters + 1);
+  /** Index of the piece that ends at the node, or -1. Of equal pieces it is the last. */
+  pieceAt(node: number): number {
+    return this.#piece[node]!;
   }
 
-  /** The node before `position` from which a piece with `score` gives the best path; the earliest of equal ones. */
-  best(position: number, score: number): number {
-    let best = this.#first[position]!;
-    // Compare sums, not what precedes the piece: two of them can round to the same sum.
-    for (let node = this.#next[best]!; node !== NONE; node = this.#next[node]!) {
-      if (this.#score[node]! + score > this.#score[best]! + score) best = node;
+  #insert(text: string, piece: number): void {
+    let node = 0;
+    for (const symbol of text) {
+      const character = symbol.codePointAt(0)!;
+      const slot = this.#slot(node, character);
+      if (this.#child[slot] === NO_NODE) {
+        this.#parent[slot] = node;
+        this.#character[slot] = character;
+        this.#child[slot] = this.#nodes++;
+      }
+      node = this.#child[slot]!;
     }
-    return best;
+    this.#piece[node] = piece;
   }
 
-  add(begin: number, end: number, piece: number, score: number): void {
-    if (this.#count === this.capacity) this.#grow();
-    const node = this.#count++;
-    const before = begin === 0 ? NONE : this.best(begin, score);
-    this.begin[node] = begin;
-    this.piece[node] = piece;
-    this.before[node] = before;
-    this.#score[node] = (before === NONE ? 0 : this.#score[before]!) + score;
-    this.#next[node] = NONE;
-    if (this.#first[end] === NONE) this.#first[end] = node;
-    else this.#next[this.#last[end]!] = node;
-    this.#last[end] = node;
-  }
-
-  #grow(): void {
-    const { begin, piece, before } = this;
-    const score = this.#score;
-    const next = this.#next;
-    const capacity = 2 * this.capacity;
-    this.begin = new Int32Array(capacity);
-    this.piece = new Int32Array(capacity);
-    this.before = new Int32Array(capacity);
-    this.#score = new Float64Array(capacity);
-    this.#next = new Int32Array(capacity);
-    this.begin.set(begin);
-    this.piece.set(piece);
-    this.before.set(before);
-    this.#score.set(score);
-    this.#next.set(next);
+  #slot(node: number, character: number): number {
+    let slot = (Math.imul(node, 0x9e3779b1) ^ Math.imul(character, 0x85ebca6b)) >>> 0;
+    slot = (slot ^ (slot >>> 15)) & this.#mask;
+    while (
+      this.#child[slot] !== NO_NODE &&
+      (this.#parent[slot] !== node || this.#character[slot] !== character)
+    ) {
+      slot = (slot + 1) & this.#mask;
+    }
+    return slot;
   }
 }
 

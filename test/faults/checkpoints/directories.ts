@@ -1,155 +1,81 @@
-// Items 40 and 41: what may be wrong with an index and its shards, and with a config that does not fit the weights.
+// What may be wrong with an index and its shards, and with a config that does not fit the weights.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { safetensors, TINY_CONFIG, tinyShapes, zeros } from '../../support/tiny-checkpoint.js';
-import type { CheckpointCase } from './case.js';
+import type { Case, Harm } from './judge.js';
 
 const INDEX = 'model.safetensors.index.json';
 const shapes = tinyShapes();
 const names = Object.keys(shapes);
 const half = names.length >> 1;
-const bytesOf = (of: string[]) => zeros(Object.fromEntries(of.map((name) => [name, shapes[name]!])));
+const first = names[0]!;
 
-/** Splits the checkpoint into two shards; `change` has the last word on the index. */
+type Index = Record<string, unknown> & { weight_map: Record<string, string> };
+
+/** Splits the checkpoint into two shards; the second may have `more`. `change` gives other fields of the index. */
 const sharded =
-  (change: (map: Record<string, string>, directory: string) => object | undefined) => (directory: string) => {
+  (
+    change: (map: Index['weight_map'], directory: string) => Partial<Index> = () => ({}),
+    more: string[] = [],
+  ): Harm =>
+  (directory) => {
     rmSync(join(directory, 'model.safetensors'));
-    const map: Record<string, string> = {};
-    for (const [shard, of] of [
-      ['a.safetensors', names.slice(0, half)],
-      ['b.safetensors', names.slice(half)],
-    ] as const) {
-      const { header, data } = bytesOf(of);
-      writeFileSync(join(directory, shard), safetensors(header, data));
-      for (const name of of) map[name] = shard;
+    const weight_map: Index['weight_map'] = {};
+    for (const [shard, own] of Object.entries({
+      a: names.slice(0, half),
+      b: [...more, ...names.slice(half)],
+    })) {
+      const { header, data } = zeros(Object.fromEntries(own.map((name) => [name, shapes[name]!])));
+      writeFileSync(join(directory, `${shard}.safetensors`), safetensors(header, data));
+      for (const name of own) weight_map[name] ??= `${shard}.safetensors`;
     }
-    const index = change(map, directory) ?? { metadata: {}, weight_map: map };
+    const index = { metadata: {}, weight_map, ...change(weight_map, directory) };
     writeFileSync(join(directory, INDEX), JSON.stringify(index));
   };
 
-/** The index names another file too. */
-const elsewhere = (shard: string, make?: (directory: string) => void) =>
+/** The index names another file too, which `make` makes. */
+const elsewhere = (shard: string, make: (path: string) => void = () => undefined) =>
   sharded((map, directory) => {
-    make?.(directory);
-    map.other = shard;
-    return undefined;
+    make(join(directory, shard));
+    return { weight_map: { ...map, other: shard } };
   });
 
-const linked = (name: string, to: string) => (directory: string) => symlinkSync(to, join(directory, name));
+function linkOut(path: string): void {
+  const outside = join(mkdtempSync(join(tmpdir(), 'sida-outside-')), 'o');
+  writeFileSync(outside, safetensors('{}'));
+  symlinkSync(outside, path);
+}
 
+const more = (fields: object) => sharded((map) => ({ weight_map: { ...map, ...fields } }));
+const manyTensors = () => Object.fromEntries(Array.from({ length: 3e6 }, (_, i) => [`t${i}`, 'a']));
 const config = (change: object) => (directory: string) =>
   writeFileSync(join(directory, 'config.json'), JSON.stringify({ ...TINY_CONFIG, ...change }));
+const PLAIN = ['bad file name', 'expected a plain file name'];
 
-export const DIRECTORY_CASES: CheckpointCase[] = [
-  { item: 40, what: 'two shards and their index', harm: sharded(() => undefined) },
-  ...['../a.safetensors', '/etc/passwd', 'https://x.y/a.safetensors', 'a\0b'].map((shard) => ({
-    item: 40,
-    what: `a shard named ${JSON.stringify(shard)}`,
-    harm: elsewhere(shard),
-    says: ['bad file name', 'expected a plain file name'],
-  })),
-  {
-    item: 40,
-    what: 'a link out of the directory',
-    harm: elsewhere('out.safetensors', (directory) => {
-      const outside = mkdtempSync(join(tmpdir(), 'sida-outside-'));
-      writeFileSync(join(outside, 'o'), safetensors('{}'));
-      linked('out.safetensors', join(outside, 'o'))(directory);
-    }),
-    says: ['link out of the directory', 'out.safetensors'],
-  },
-  {
-    item: 40,
-    what: 'a link in a circle',
-    harm: elsewhere('circle.safetensors', linked('circle.safetensors', 'circle.safetensors')),
-    says: ['cannot follow', 'circle.safetensors'],
-  },
-  {
-    item: 40,
-    what: 'a directory in place of a shard',
-    harm: elsewhere('d.safetensors', (directory) => mkdirSync(join(directory, 'd.safetensors'))),
-    says: ['d.safetensors', 'a directory'],
-  },
-  {
-    item: 40,
-    what: 'a FIFO in place of a shard',
-    harm: elsewhere('f.safetensors', (directory) => {
-      execFileSync('mkfifo', [join(directory, 'f.safetensors')]);
-    }),
-    says: ['f.safetensors', 'regular file'],
-  },
-  {
-    item: 40,
-    what: 'a missing shard',
-    harm: elsewhere('c.safetensors'),
-    says: [INDEX, 'missing shard', 'c.safetensors'],
-  },
-  {
-    item: 40,
-    what: 'a tensor in two shards',
-    harm: sharded((map, directory) => {
-      const { header, data } = bytesOf([names[0]!, ...names.slice(half)]);
-      writeFileSync(join(directory, 'b.safetensors'), safetensors(header, data));
-      return { weight_map: map };
-    }),
-    says: [INDEX, names[0]!, 'does not give it'],
-  },
-  {
-    item: 40,
-    what: 'a shard that lacks a named tensor',
-    harm: sharded((map) => ({ weight_map: { ...map, ghost: 'a.safetensors' } })),
-    says: [INDEX, 'ghost', 'not in its shard'],
-  },
-  {
-    item: 40,
-    what: 'a total size that lies',
-    harm: sharded((map) => ({ metadata: { total_size: 7 }, weight_map: map })),
-    says: [INDEX, 'total_size', 'found 7'],
-  },
-  {
-    item: 40,
-    what: 'an index of 260 MB',
-    harm: sharded((map) => ({ weight_map: map, more: 'x'.repeat(260e6) })),
-    says: [INDEX, 'at most 67108864 bytes', /found 26\d{7}/],
-  },
-  {
-    item: 40,
-    what: 'an index of three million tensors',
-    harm: sharded((map) => ({
-      weight_map: { ...map, ...Object.fromEntries(Array.from({ length: 3e6 }, (_, i) => [`t${i}`, 'a'])) },
-    })),
-    says: [INDEX, 'at most 41943040 bytes of values'],
-  },
-  {
-    item: 41,
-    what: 'a config of 20 MB',
-    harm: config({ note: 'x'.repeat(20e6) }),
-    says: ['config.json', 'at most 8388608 bytes', /found 20\d{6}/],
-  },
-  ...[0, -1, 1e9].map((num_experts) => ({
-    item: 41,
-    what: `${num_experts} experts`,
-    harm: config({ num_experts }),
-    says: ['config.json', 'num_experts', `found ${num_experts}`],
-  })),
-  {
-    item: 41,
-    what: 'another hidden size',
-    harm: config({ d_model: 8 }),
-    says: ['shared.weight', '[10, 8]', '[10, 4]'],
-  },
-  {
-    item: 41,
-    what: 'more layers than weights',
-    harm: config({ num_layers: 4 }),
-    says: ['missing tensor', 'encoder.block.2'],
-  },
-  {
-    item: 41,
-    what: 'more router rows than experts',
-    harm: config({ num_experts: 2 }),
-    says: ['router', 'expected [2, 4]', 'found [3, 4]'],
-  },
+// biome-ignore format: a table
+export const DIRECTORIES: Case[] = [
+  ['two shards and their index', sharded()],
+  ['a shard beside the directory', elsewhere('../a.safetensors'), ...PLAIN],
+  ['a shard by its absolute path', sharded((map) => ({ weight_map: { ...map, other: '/etc/passwd' } })), ...PLAIN],
+  ['a shard by its address', elsewhere('https://x.y/a.safetensors'), ...PLAIN],
+  ['a shard whose name has a NUL', elsewhere('a\0b'), ...PLAIN],
+  ['a link out of the directory', elsewhere('out.safetensors', linkOut), 'link out of the directory', 'out.safetensors'],
+  ['a link in a circle', elsewhere('circle.safetensors', (path) => symlinkSync('circle.safetensors', path)), 'cannot follow', 'circle.safetensors'],
+  ['a directory in place of a shard', elsewhere('d.safetensors', (path) => void mkdirSync(path)), 'd.safetensors', 'a directory'],
+  ['a FIFO in place of a shard', elsewhere('f.safetensors', (path) => void execFileSync('mkfifo', [path])), 'f.safetensors', 'regular file'],
+  ['a missing shard', elsewhere('c.safetensors'), INDEX, 'missing shard', 'c.safetensors'],
+  ['a tensor in two shards', sharded(undefined, [first]), INDEX, first, 'does not give it'],
+  ['a shard that lacks a named tensor', more({ ghost: 'a.safetensors' }), INDEX, 'ghost', 'not in its shard'],
+  ['a total size that lies', sharded(() => ({ metadata: { total_size: 7 } })), INDEX, 'total_size', 'found 7'],
+  ['an index of 260 MB', sharded(() => ({ more: 'x'.repeat(260e6) })), INDEX, 'at most 67108864 bytes', /found 26\d{7}/],
+  ['an index of three million tensors', sharded((map) => ({ weight_map: { ...map, ...manyTensors() } })), INDEX, 'at most 41943040 bytes of values'],
+  ['a config of 20 MB', config({ note: 'x'.repeat(20e6) }), 'config.json', 'at most 8388608 bytes', /found 20\d{6}/],
+  ['no experts', config({ num_experts: 0 }), 'config.json', 'num_experts', 'found 0'],
+  ['-1 experts', config({ num_experts: -1 }), 'config.json', 'num_experts', 'found -1'],
+  ['a billion experts', config({ num_experts: 1e9 }), 'config.json', 'num_experts', 'found 1000000000'],
+  ['another hidden size', config({ d_model: 8 }), 'shared.weight', '[10, 8]', '[10, 4]'],
+  ['more layers than weights', config({ num_layers: 4 }), 'missing tensor', 'encoder.block.2'],
+  ['more router rows than experts', config({ num_experts: 2 }), 'router', 'expected [2, 4]', 'found [3, 4]'],
 ];

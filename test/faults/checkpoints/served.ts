@@ -1,31 +1,34 @@
-// Items 32, 42 and 43: what shows when a model is opened to serve. `directory` is a pack of the tiny checkpoint, with
-// a tokenizer.
+// What shows when a model is opened to serve. `directory` is a pack of the tiny checkpoint, with a tokenizer.
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { CheckpointCase } from './case.js';
+import type { Case, Harm } from './judge.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: files of many shapes, edited
 type Json = any;
 
-const edit = (file: string, change: (json: Json) => void) => (directory: string) => {
-  const path = join(directory, file);
-  const json = JSON.parse(readFileSync(path, 'utf8'));
-  change(json);
-  writeFileSync(path, JSON.stringify(json));
-};
+const changed =
+  (file: string, change: (bytes: Buffer) => Buffer | string): Harm =>
+  (directory) =>
+    writeFileSync(join(directory, file), change(readFileSync(join(directory, file))));
+const edited = (file: string, change: (json: Json) => void) =>
+  changed(file, (bytes) => {
+    const json = JSON.parse(bytes.toString());
+    change(json);
+    return JSON.stringify(json);
+  });
 
-/** A tokenizer of the vocabulary's size; its hash in the manifest is that of the file. */
-export function writeTokenizer(directory: string, tokenizer: object | string): void {
-  const text = typeof tokenizer === 'string' ? tokenizer : JSON.stringify(tokenizer);
-  writeFileSync(join(directory, 'tokenizer.json'), text);
+/** Writes a file of the pack, and its hash into the manifest. */
+function replace(directory: string, file: string, text: string): void {
+  writeFileSync(join(directory, file), text);
   const sha256 = createHash('sha256').update(text).digest('hex');
-  edit('manifest.json', ({ files }) => {
-    const file = files.find(({ name }: Json) => name === 'tokenizer.json');
-    Object.assign(file, { bytes: Buffer.byteLength(text), sha256 });
+  edited('manifest.json', ({ files }) => {
+    const entry = files.find(({ name }: Json) => name === file);
+    Object.assign(entry, { bytes: Buffer.byteLength(text), sha256 });
   })(directory);
 }
 
+/** A tokenizer of the vocabulary's size. */
 export const TOKENIZER = {
   version: '1.0',
   added_tokens: [],
@@ -40,119 +43,57 @@ export const TOKENIZER = {
   },
 };
 
-const tokenizer = (what: string, change: object | string, ...says: string[]): CheckpointCase => ({
-  item: 42,
-  what,
-  harm: (directory) =>
-    writeTokenizer(directory, typeof change === 'string' ? change : { ...TOKENIZER, ...change }),
-  says: ['tokenizer.json', ...says],
-});
-
-const added = (id: number, content: string) => ({ id, content, special: true });
+const file = 'tokenizer.json';
+const tokenizer =
+  (change: object | string): Harm =>
+  (directory) =>
+    replace(
+      directory,
+      file,
+      typeof change === 'string' ? change : JSON.stringify({ ...TOKENIZER, ...change }),
+    );
+const added = (id: number) => tokenizer({ added_tokens: [{ id, content: '<x>', special: true }] });
 const DEEP = 1_000_000;
-const deepList = '{"type":"Sequence","normalizers":['.repeat(DEEP) + ']}'.repeat(DEEP);
+const deep = () => '{"type":"Sequence","normalizers":['.repeat(DEEP) + ']}'.repeat(DEEP);
+const nested: Harm = (directory) =>
+  tokenizer(
+    JSON.stringify({ ...TOKENIZER, normalizer: 0 }).replace('"normalizer":0', `"normalizer":${deep()}`),
+  )(directory);
+const replacing = (Regex: string) => ({ type: 'Replace', pattern: { Regex }, content: 'x' });
+const normalizer = (Regex: string) => tokenizer({ normalizer: replacing(Regex) });
+const splitting = { type: 'Split', pattern: { Regex: '(a+)+$' }, behavior: 'Isolated' };
+const swapped = (bytes: Buffer) =>
+  bytes.toString().replace(/"[ab]"/g, (piece) => (piece === '"a"' ? '"b"' : '"a"'));
+const manifest = (change: (json: Json) => void) => edited('manifest.json', change);
+const flipped = (bytes: Buffer) => {
+  bytes[5000]! ^= 1;
+  return bytes;
+};
+const otherConfig: Harm = (directory) => {
+  const text = readFileSync(join(directory, 'config.json'), 'utf8');
+  replace(directory, 'config.json', JSON.stringify({ ...JSON.parse(text), d_ff: 16 }));
+};
+const HASH = ['sha256', 'expected', 'found'];
+const SLOW = [file, 'cannot be used', 'took longer than'];
 
-/** Swaps the bytes of every 32-bit number. */
-function swapBytes(path: string): void {
-  writeFileSync(path, readFileSync(path).swap32());
-}
-
-const manifest = (what: string, change: (json: Json) => void, ...says: string[]): CheckpointCase => ({
-  item: 43,
-  what,
-  harm: edit('manifest.json', change),
-  says: ['manifest.json', ...says],
-});
-
-export const SERVED_CASES: CheckpointCase[] = [
-  { item: 42, what: 'a sound tokenizer', harm: () => undefined },
-  {
-    item: 32,
-    what: 'a bit flipped in the data',
-    harm: (directory) => {
-      const path = join(directory, 'experts.sida');
-      const bytes = readFileSync(path);
-      bytes[5000]! ^= 1;
-      writeFileSync(path, bytes);
-    },
-    says: ['experts.sida', 'sha256', 'expected', 'found'],
-  },
-  tokenizer(
-    'an id beyond the embedding rows',
-    { added_tokens: [added(10, '<x>')] },
-    '<x>',
-    'id 10',
-    '10 embedding rows',
-  ),
-  tokenizer('an id of two tokens', { added_tokens: [added(4, '<x>')] }, 'the id 4 to two tokens'),
-  tokenizer(
-    'a million normalizers in one another',
-    JSON.stringify({ ...TOKENIZER, normalizer: 0 }).replace('"normalizer":0', `"normalizer":${deepList}`),
-    'cannot be used',
-  ),
-  tokenizer(
-    'a regular expression that backtracks for ever',
-    { normalizer: { type: 'Replace', pattern: { Regex: '(a+)+$' }, content: '' } },
-    'cannot be used',
-    'took longer than',
-  ),
-  tokenizer(
-    'a regular expression in a decoder',
-    { decoder: { type: 'Replace', pattern: { Regex: 'a' }, content: '' } },
-    'cannot be used',
-    'its decoder has a regular expression',
-  ),
-  {
-    item: 42,
-    what: 'another vocabulary under the same hash',
-    harm: (directory) => {
-      const path = join(directory, 'tokenizer.json');
-      const text = readFileSync(path, 'utf8');
-      writeFileSync(
-        path,
-        text.replace(/"[ab]"/g, (piece) => (piece === '"a"' ? '"b"' : '"a"')),
-      );
-    },
-    says: ['tokenizer.json', 'sha256', 'expected', 'found'],
-  },
-  manifest(
-    'a pack of another version',
-    (json) => Object.assign(json, { version: 2 }),
-    'version',
-    'expected 3',
-    'found 2',
-  ),
-  manifest('a pack of something else', (json) => Object.assign(json, { format: 'zip' }), 'format'),
-  manifest(
-    'a manifest of 200 MB',
-    (json) => Object.assign(json, { more: 'x'.repeat(200e6) }),
-    'at most 8388608 bytes',
-    'found 200',
-  ),
-  {
-    item: 43,
-    what: 'a hash that was edited',
-    harm: edit('manifest.json', ({ files }) => Object.assign(files[0], { sha256: 'a'.repeat(64) })),
-    says: ['sha256', `expected ${'a'.repeat(64)}`, 'found'],
-  },
-  {
-    item: 43,
-    what: 'the config of another model',
-    harm: (directory) => {
-      edit('config.json', (json) => Object.assign(json, { d_ff: 16 }))(directory);
-      const text = readFileSync(join(directory, 'config.json'));
-      const sha256 = createHash('sha256').update(text).digest('hex');
-      edit('manifest.json', ({ files }) => {
-        const file = files.find(({ name }: Json) => name === 'config.json');
-        Object.assign(file, { bytes: text.length, sha256 });
-      })(directory);
-    },
-    says: ['manifest.json', 'expected', 'found'],
-  },
-  {
-    item: 43,
-    what: 'weights whose bytes are swapped',
-    harm: (directory) => swapBytes(join(directory, 'dense.sida')),
-    says: ['dense.sida', 'sha256', 'expected', 'found'],
-  },
+// biome-ignore format: a table
+export const SERVED: Case[] = [
+  ['a sound tokenizer', () => undefined],
+  ['an id beyond the embedding rows', added(10), file, '<x>', 'id 10', '10 embedding rows'],
+  ['an id of two tokens', added(4), file, 'the id 4 to two tokens'],
+  ['a million normalizers in one another', nested, file, 'cannot be used'],
+  ['a normalizer that backtracks for ever', normalizer('(a+)+$'), ...SLOW],
+  ['one that backtracks at words', normalizer('(\\w+\\s?)+$'), ...SLOW],
+  ['one that backtracks at blanks', normalizer('(\\s+)+\\S\\d$'), ...SLOW],
+  ['a pre-tokenizer that backtracks', tokenizer({ pre_tokenizer: { type: 'Sequence', pretokenizers: [splitting] } }), ...SLOW],
+  ['a regular expression in a decoder', tokenizer({ decoder: replacing('a') }), file, 'cannot be used', 'its decoder has a regular expression'],
+  ['another vocabulary under the same hash', changed(file, swapped), file, ...HASH],
+  ['a bit flipped in the data', changed('experts.sida', flipped), 'experts.sida', ...HASH],
+  ['weights whose bytes are swapped', changed('dense.sida', (bytes) => bytes.swap32()), 'dense.sida', ...HASH],
+  ['a hash that was edited', manifest(({ files }) => Object.assign(files[0], { sha256: 'a'.repeat(64) })), 'sha256', `expected ${'a'.repeat(64)}`, 'found'],
+  ['the config of another model', otherConfig, 'manifest.json', 'expected', 'found'],
+  ['a pack of another version', manifest((json) => Object.assign(json, { version: 2 })), 'manifest.json', 'version', 'expected 3', 'found 2'],
+  ['a pack of something else', manifest((json) => Object.assign(json, { format: 'zip' })), 'manifest.json', 'format'],
+  ['a manifest of 200 MB', manifest((json) => Object.assign(json, { more: 'x'.repeat(200e6) })), 'manifest.json', 'at most 8388608 bytes', 'found 200'],
+  ['a manifest with a million files', manifest((json) => Object.assign(json, { files: Array(1e6).fill({}) })), 'manifest.json'],
 ];

@@ -19,8 +19,8 @@ function bench(root: string, ...args: string[]): Promise<{ code: number; stdout:
 }
 
 it('runs the laboratory of a checkout, with its arguments and its exit code', async () => {
-  const { code, stdout } = await bench(REPO, 'replay', '--help');
-  expect([code, stdout]).toEqual([0, expect.stringContaining('Usage: sida bench replay [options] <trace>')]);
+  const { code, stdout } = await bench(REPO, '--list');
+  expect([code, stdout]).toEqual([0, expect.stringContaining('switch-words/words/25%/disk/lru\n')]);
   expect(await bench(REPO, '--only', 'no-such-system')).toMatchObject({ code: 2, stdout: '' });
 });
 

@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import { checkRedis } from '../../../src/cli/doctor-checks.js';
+import { checkRedis } from '../../../src/cli/doctor.js';
 import { freePort } from '../../support/free-port.js';
 import { describeWithRedis, RedisServer } from '../../support/redis.js';
 

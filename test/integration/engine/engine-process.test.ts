@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { EngineConfig } from '../../../src/config/engine-config.js';
 import type { EngineProcess } from '../../../src/engine/engine-process.js';
-import type { CompletionDelta, EngineConfig, JobResult } from '../../../src/protocol/engine-messages.js';
+import type { CompletionDelta, JobResult } from '../../../src/protocol/engine-messages.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { compiledSource } from '../../support/compiled-source.js';
 import { alive, otherTokenizer, readInputIds } from './process-fixture.js';
@@ -45,7 +46,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
   const config = (more: Partial<EngineConfig> = {}): EngineConfig => ({
     model: `${root}models/switch-mini`,
     packDir: join(scratch, 'packs'),
-    checkTensors: false,
+    checkTensors: 'none',
     experts: 'auto',
     dense: 'auto',
     activations: 'f32',

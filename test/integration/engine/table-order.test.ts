@@ -1,13 +1,13 @@
 // Hash tables of later batches are built while passes run. Compares the order of events of a real server's profile,
 // not their durations. A simulated link makes every pass much longer than the building of a table.
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { isPass } from '../../../src/profile/summary.js';
-import { readTimeline, type Span } from '../../../src/profile/timeline.js';
+import type { TraceFile } from '../../../src/profile/chrome-trace.js';
 import { classifyAll, MINI, type Sentence, ServerProcess, sst2 } from '../../support/server-process.js';
+import { type Span, traceSpans } from '../../support/trace-spans.js';
 
 /** What the engine did for one batch. */
 interface BatchEvents {
@@ -48,20 +48,19 @@ beforeAll(async () => {
     await server.stop();
   }
 
-  const { about, lanes } = await readTimeline(file);
-  expect(about.dropped).toBe(0);
-  const events = lanes.flatMap(({ name, spans }) => spans.map((span) => ({ thread: name, span })));
-  const tables = events.filter(({ span }) => span.name === 'build table');
-  const inPasses = events.filter(({ span }) => isPass(span));
+  const trace = JSON.parse(readFileSync(file, 'utf8')) as TraceFile;
+  expect(trace.otherData.dropped).toBe(0);
+  const spans = traceSpans(trace);
+  const tables = spans.filter(({ name }) => name === 'build table');
+  passes = spans.filter(({ category }) => category === 'pass');
   tableThreads = new Set(tables.map(({ thread }) => thread));
-  passThreads = new Set(inPasses.map(({ thread }) => thread));
-  passes = inPasses.map(({ span }) => span);
+  passThreads = new Set(passes.map(({ thread }) => thread));
   const ids = [...new Set(passes.map(batchOf))].sort((a, b) => a - b);
   const all = ids.map((id) => ({
-    table: tables.find(({ span }) => span.args.batch === id)?.span,
+    table: tables.find(({ args }) => args.batch === id),
     passes: passes.filter((pass) => batchOf(pass) === id),
   }));
-  const burstMs = (Number(burstNs) - about.beginNs) / 1e6;
+  const burstMs = (Number(burstNs) - trace.otherData.beginNs) / 1e6;
   burst = all.filter(({ passes: [first] }) => first!.begin < burstMs);
   paced = all.slice(burst.length);
 });

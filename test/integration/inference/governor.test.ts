@@ -3,7 +3,7 @@ import { afterEach, expect, it } from 'vitest';
 import { type Answer, MINI, metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
 
 const SERVER = ['--model', MINI, '--max-batch-tokens', '256', '--threads', '1'];
-const sentences = sst2().slice(0, 120);
+const sentences = sst2().slice(0, 64);
 const prompts = sentences.slice(0, 4).map(({ text }) => `sst2 sentence: ${text}`);
 
 let server: ServerProcess | undefined;

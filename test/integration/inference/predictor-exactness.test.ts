@@ -1,9 +1,9 @@
 // Exact mode with hash tables: answers keep their bits for every predictor, right or wrong.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { makePredictor, type PredictorFiles } from '../../support/predictor-files.js';
+import { makePredictor, type PredictorFiles, withTables } from '../../support/predictor-files.js';
 import { type Answer, MINI, metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
 
-const sentences = sst2().slice(0, 100);
+const sentences = sst2().slice(0, 60);
 const prompts = sentences.slice(0, 6).map(({ text }) => `sst2 sentence: ${text}`);
 /** Small batches, so that several wait while one runs. */
 const SERVER = ['--model', MINI, '--max-batch-tokens', '256', '--kv-tokens', '1536', '--log-level', 'warn'];
@@ -75,8 +75,11 @@ describe.each(rows)('predictor %s, policy %s, look-ahead %s', (kind, policy, loo
       '--lookahead',
       lookahead,
     ];
-    const hashFunction = kind === 'none' ? [] : ['--hash-function', kind];
-    server = await ServerProcess.start([...SERVER, '--memory-budget', '25%', ...options, ...hashFunction]);
+    const flags = [...SERVER, '--memory-budget', '25%', ...options];
+    server =
+      kind === 'replay' || kind === 'shuffled'
+        ? await withTables(kind, () => ServerProcess.start(flags))
+        : await ServerProcess.start([...flags, ...(kind === 'none' ? [] : ['--hash-function', kind])]);
   });
   afterAll(async () => {
     expect(await server.stop()).toBe(0);

@@ -13,11 +13,11 @@ import {
   replaceNetwork,
   weightsIn,
 } from '../../support/broken-predictors.js';
-import { makePredictor, type PredictorFiles } from '../../support/predictor-files.js';
+import { makePredictor, type PredictorFiles, withTables } from '../../support/predictor-files.js';
 import { classifyAll, MINI, metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
 import { SidaProcess } from '../../support/sida-process.js';
 
-const sentences = sst2().slice(0, 160);
+const sentences = sst2().slice(0, 96);
 const prompt = `sst2 sentence: ${sentences[0]!.text}`;
 const SERVER = ['--model', MINI, '--memory-budget', '12.5%', '--max-batch-tokens', '256'];
 let files: PredictorFiles;
@@ -44,15 +44,12 @@ beforeAll(async () => {
 });
 afterAll(() => files.remove());
 
-async function serve(predictor: string, more: string[], check: (server: ServerProcess) => Promise<void>) {
-  const server = await ServerProcess.start([
-    ...SERVER,
-    '--governor',
-    'off',
-    '--predictor',
-    predictor,
-    ...more,
-  ]);
+async function serve(
+  predictor: string,
+  start: (args: string[]) => Promise<ServerProcess>,
+  check: (server: ServerProcess) => Promise<void>,
+) {
+  const server = await start([...SERVER, '--governor', 'off', '--predictor', predictor]);
   expect(await answersOf(server)).toEqual(reference);
   await check(server);
   expect(await server.stop()).toBe(0);
@@ -105,7 +102,7 @@ describe('a predictor that cannot be opened', () => {
       /expected a finite number.*Experts are fetched/,
     ],
   ])('because it %s: the server runs, logs why and reports 0 in its metrics', async (_, make, reason) => {
-    await serve(make(), [], async (server) => {
+    await serve(make(), ServerProcess.start, async (server) => {
       expect(server.output).toMatch(reason);
       expect((await metricsOf(server))('sida_predictor_up{function="none"}')).toBe(0);
     });
@@ -115,7 +112,7 @@ describe('a predictor that cannot be opened', () => {
 describe('a predictor that fails at run time', () => {
   it('because its output is not finite: tables are counted as failed, and the reason is logged once', async () => {
     const directory = broken(files, 'overflow', makeOverflow);
-    await serve(directory, [], async (server) => {
+    await serve(directory, ServerProcess.start, async (server) => {
       const metric = await metricsOf(server);
       expect(metric('sida_predictor_up{function="lstm"}')).toBe(1);
       expect(metric('sida_hash_tables_total{state="failed"}')).toBeGreaterThan(0);
@@ -126,7 +123,8 @@ describe('a predictor that fails at run time', () => {
 
   it('because it is always wrong with high chances: prefetching by its tables soon stops', async () => {
     const sure = broken(files, 'sure', makeSure);
-    await serve(sure, ['--hash-function', 'shuffled'], async (server) => {
+    const wrong = (args: string[]) => withTables('shuffled', () => ServerProcess.start(args));
+    await serve(sure, wrong, async (server) => {
       // One request at a time: a large batch needs so many experts that wrong predictions come true by chance.
       const prefetches = async () => {
         for (const { text } of sentences.slice(0, 8)) {
@@ -144,7 +142,7 @@ describe('a predictor that fails at run time', () => {
 
   it('because it is far slower than a pass: tables are abandoned, and then skipped', async () => {
     const directory = broken(files, 'slow', makeSlow);
-    await serve(directory, [], async (server) => {
+    await serve(directory, ServerProcess.start, async (server) => {
       const metric = await metricsOf(server);
       expect(metric('sida_hash_tables_total{state="abandoned"}')).toBeGreaterThan(0);
       expect(metric('sida_hash_tables_total{state="skipped"}')).toBeGreaterThan(0);

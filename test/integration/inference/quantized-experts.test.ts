@@ -1,8 +1,11 @@
 // Quantized packs through a real server: packed on first use, reported to clients, and bit-identical at every budget.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
 import { classifyAll, MINI, ServerProcess, sst2 } from '../../support/server-process.js';
 
-const sentences = sst2().slice(0, 160);
+const sentences = sst2().slice(0, 80);
 
 describe.each([
   {
@@ -30,36 +33,29 @@ describe.each([
     model: { expert_dtype: 'f32', expert_group: null, dense_dtype: 'f32', activations: 'f32' },
   },
 ])('sida serve --model … $flags', ({ flags, model }) => {
-  let reference: { label: string; scores: object }[];
+  const packs = mkdtempSync(join(tmpdir(), 'sida-quantized-'));
+  afterAll(() => rmSync(packs, { recursive: true, force: true }));
+  const start = (...more: string[]) =>
+    ServerProcess.start(['--model', MINI, '--pack-dir', packs, ...flags.split(' '), ...more]);
 
-  describe.each(['farthest-next-use', 'lfu'])('policy %s', (policy) => {
-    let server: ServerProcess;
-    beforeAll(async () => {
-      server = await ServerProcess.start([
-        ...['--model', MINI, '--memory-budget', '100%', '--policy', policy],
-        ...flags.split(' '),
-      ]);
-    });
-    afterAll(async () => {
-      expect(await server.stop()).toBe(0);
-    });
+  it('packs on first use, and gives the same bits at every budget and by another policy', async () => {
+    const server = await start('--memory-budget', '100%');
+    expect(server.output).toMatch(/Packing experts: 100 % \(256\/256 experts\)/);
+    expect((await server.get('/v1/models')).body.data[0]).toMatchObject(model);
+    const reference = await classifyAll(server, sentences);
+    expect(reference).toHaveLength(sentences.length);
+    const { smallest_bytes: smallest } = (await server.get('/admin/budget')).body.device;
+    for (const budget of ['50%', '25%', String(smallest)]) {
+      expect((await server.request('PUT', '/admin/budget', { device: budget })).status).toBe(200);
+      expect(await classifyAll(server, sentences), budget).toEqual(reference);
+      const { device } = (await server.get('/admin/budget')).body;
+      expect(device.used_bytes).toBeLessThanOrEqual(device.budget_bytes);
+    }
+    expect(await server.stop()).toBe(0);
 
-    it('packs on first use with progress, and reports its formats', async () => {
-      expect(server.output).toMatch(/Packing experts: 100 % \(256\/256 experts\)/);
-      expect((await server.get('/v1/models')).body.data[0]).toMatchObject(model);
-    });
-
-    it('gives the same bits with every expert resident and with a budget of 50%, 25% and the smallest', async () => {
-      reference ??= await classifyAll(server, sentences);
-      expect(reference).toHaveLength(sentences.length);
-      for (const budget of ['100%', '50%', '25%', 'smallest']) {
-        const before = await server.get('/admin/budget');
-        const device = budget === 'smallest' ? before.body.device.smallest_bytes : budget;
-        expect((await server.request('PUT', '/admin/budget', { device: String(device) })).status).toBe(200);
-        expect(await classifyAll(server, sentences), budget).toEqual(reference);
-        const after = await server.get('/admin/budget');
-        expect(after.body.device.used_bytes).toBeLessThanOrEqual(after.body.device.budget_bytes);
-      }
-    });
+    const other = await start('--memory-budget', '25%', '--policy', 'lfu');
+    expect(other.output).not.toContain('Packing experts');
+    expect(await classifyAll(other, sentences)).toEqual(reference);
+    expect(await other.stop()).toBe(0);
   });
 });

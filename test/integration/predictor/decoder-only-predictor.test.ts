@@ -5,9 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadAddon } from '../../../src/native/addon.js';
+import { namedExperts } from '../../../src/predictor/hash-function.js';
 import { type OpenedPredictor, openPredictor } from '../../../src/predictor/predictor-directory.js';
 import { readMeta, readTrace } from '../../../src/trace/trace-file.js';
 import { byteTokenizer } from '../../support/byte-tokenizer.js';
+import { withTables } from '../../support/predictor-files.js';
 import { REPO, sst2 } from '../../support/server-process.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-decoder-only-'));
@@ -46,8 +48,8 @@ beforeAll(() => {
     ...['--top', '3', '--max-new-tokens', '5'],
   );
   sida(
-    ...['train', at('trace'), '--out', at('p'), '--hidden', '32', '--lr', '1e-2', '--warmup', '0'],
-    ...['--epochs', '6', '--batch', '16', '--top', '8', '--threads', '1', '--evaluate-every', '10'],
+    ...['train', at('trace'), '--out', at('p'), '--hidden', '32', '--lr', '1e-2'],
+    ...['--epochs', '10', '--batch', '16', '--threads', '1'],
   );
 });
 
@@ -90,7 +92,11 @@ describe('a predictor', () => {
   };
 
   it('records its top-k and its recall@4 and recall@8', () => {
-    expect(manifest()).toMatchObject({ layers: LAYERS, topK: 4, networks: { lstm: { options: { k: 4 } } } });
+    expect(manifest()).toMatchObject({
+      layers: LAYERS,
+      topK: 4,
+      networks: { lstm: { options: { top: 8, sharpness: 1 } } },
+    });
     for (const layers of Object.values<{ hits: number[] }[]>(manifest().heldOut)) {
       expect(layers).toHaveLength(3);
       for (const { hits } of layers) {
@@ -100,9 +106,6 @@ describe('a predictor', () => {
         expect(hits[1]).toBeGreaterThan(0.55);
       }
     }
-    const card = readFileSync(join(at('p'), 'README.md'), 'utf8');
-    expect(card).toContain('16 experts each, 4 per token');
-    expect(card).toContain('(recall@4 / recall@8)');
   });
 
   it.each(['lstm', 'token'] as const)(
@@ -113,8 +116,9 @@ describe('a predictor', () => {
         tokens: Int32Array.from({ length: 30 }, (_, i) => 96 + i),
         offsets: Int32Array.of(0, 30),
       };
-      const [experts, alpha, chance] = [new Uint16Array(720), new Float32Array(720), new Float32Array(720)];
-      expect(hash.fill(0, input, 8, experts, alpha, chance)).toBe(true);
+      const named = namedExperts(90, 8);
+      expect(hash.fill(0, input, named)).toBe(true);
+      const { experts, alpha, chance } = named;
       let most = 0;
       for (let row = 0; row < 720; row += 8) {
         expect(new Set(experts.subarray(row, row + 8)).size).toBe(8);
@@ -133,10 +137,9 @@ describe('a predictor', () => {
   it('predicts the same when stepping from a prompt as for the whole sequence', async () => {
     const { function: hash } = await open('lstm');
     const tokens = Int32Array.of(100, 110, 120, 130, 140);
-    const whole = new Uint16Array(3 * 5 * 8);
-    const scales = ({ length }: Uint16Array) => [new Float32Array(length), new Float32Array(length)] as const;
-    hash.fill(0, { tokens, offsets: Int32Array.of(0, 5) }, 8, whole, ...scales(whole));
-    const stepper = hash.stepper!()!;
+    const whole = namedExperts(3 * 5, 8);
+    hash.fill(0, { tokens, offsets: Int32Array.of(0, 5) }, whole);
+    const stepper = hash.stepper()!;
     stepper.begin(7, tokens.slice(0, 3), new Int32Array());
     // Its last token of the prompt was fed in a step.
     stepper.begin(8, tokens.slice(0, 2), tokens.slice(2, 3));
@@ -146,24 +149,18 @@ describe('a predictor', () => {
       contextTokens: tokens.slice(0, 3),
       contextOffsets: Int32Array.of(0, 3),
     };
-    const labels = new Uint16Array(3 * 2 * 8);
-    hash.fill(0, behind, 8, labels, ...scales(labels));
+    const labels = namedExperts(3 * 2, 8);
+    hash.fill(0, behind, labels);
     for (const [row, t] of [3, 4].entries()) {
-      const step = new Uint16Array(3 * 8);
-      const other = new Uint16Array(3 * 8);
-      for (const [id, named] of [
-        [7, step],
-        [8, other],
-      ] as const) {
-        expect(stepper.step(Int32Array.of(id), tokens.slice(t, t + 1), 8, named, ...scales(named))).toBe(
-          true,
-        );
-      }
-      expect(other).toEqual(step);
+      const [step, other] = [namedExperts(3, 8), namedExperts(3, 8)];
+      expect(stepper.step(Int32Array.of(7), tokens.slice(t, t + 1), step)).toBe(true);
+      expect(stepper.step(Int32Array.of(8), tokens.slice(t, t + 1), other)).toBe(true);
+      expect(other.experts).toEqual(step.experts);
       for (const layer of [0, 1, 2]) {
-        const named = whole.subarray((layer * 5 + t) * 8, (layer * 5 + t + 1) * 8);
-        expect(step.subarray(layer * 8, (layer + 1) * 8)).toEqual(named);
-        expect(labels.subarray((layer * 2 + row) * 8, (layer * 2 + row + 1) * 8)).toEqual(named);
+        const named = whole.experts.subarray((layer * 5 + t) * 8, (layer * 5 + t + 1) * 8);
+        expect(step.experts.subarray(layer * 8, (layer + 1) * 8)).toEqual(named);
+        const at = (layer * 2 + row) * 8;
+        expect(labels.experts.subarray(at, at + 8)).toEqual(named);
       }
     }
     hash.close();
@@ -199,17 +196,11 @@ describe('sida eval', () => {
     expect(table).toMatch(/^decoder\.1 +\d+ +0\.\d+ +[\d.]+ \/ [\d.]+ +0\.\d+/m);
   });
 
-  it('is exact in predicted mode with recorded routing, and finds all of it', () => {
-    const args = [
-      '--predictor',
-      at('trace'),
-      '--hash-function',
-      'replay',
-      '--data',
-      at('data.jsonl'),
-      ...TEMPLATE,
-    ];
-    const [continued] = report(...args, '--max-new-tokens', '5', '--limit', '30');
+  it('is exact in predicted mode with recorded routing, and finds all of it', async () => {
+    const args = ['--predictor', at('trace'), '--data', at('data.jsonl'), ...TEMPLATE];
+    const [continued] = await withTables('replay', () =>
+      report(...args, '--max-new-tokens', '5', '--limit', '30'),
+    );
     expect(continued.kind).toBe('continuations');
     for (const { functions } of continued.layers) {
       expect(functions.replay).toMatchObject({ hits: [1, 1], unknown: 0 });
@@ -217,7 +208,9 @@ describe('sida eval', () => {
       expect(functions.replay.alphaError).toBeLessThan(0.01);
     }
     // Each label has one token, so the prompt's last row scores both.
-    const [labelled] = report(...args, '--labels', 'a,b', '--routing-k', '4');
+    const [labelled] = await withTables('replay', () =>
+      report(...args, '--labels', 'a,b', '--routing-k', '4'),
+    );
     expect(labelled.labels.predicted[0]).toMatchObject({ k: 4, fidelity: 1, agreement: 1, unrouted: 0 });
   });
 

@@ -9,6 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { readMeta } from '../../../src/trace/trace-file.js';
 import { byteTokenizer } from '../../support/byte-tokenizer.js';
 import { oracleFixture } from '../../support/oracle-fixture.js';
+import { withTables } from '../../support/predictor-files.js';
 import { metricsOf, REPO, ServerProcess, sst2 } from '../../support/server-process.js';
 
 interface Kind {
@@ -99,9 +100,8 @@ for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, deco
       const rows = texts().map((text, i) => JSON.stringify({ text, label: 'ab'[i % 2] }));
       writeFileSync(at('data.jsonl'), rows.join('\n'));
       sida('trace', model, ...data, '--out', trace, ...packs, '--max-new-tokens', '5');
-      const network = ['--hidden', '32', '--lr', '1e-2', '--warmup', '0', '--batch', '16', '--top', '8'];
-      const length = ['--epochs', '4', '--evaluate-every', '10', '--threads', '1'];
-      sida('train', trace, '--out', predictor, ...network, ...length);
+      const network = ['--hidden', '32', '--lr', '1e-2', '--batch', '16', '--epochs', '6', '--threads', '1'];
+      sida('train', trace, '--out', predictor, ...network);
     });
 
     it('traces the MoE layers alone, under their numbers in the stack', async () => {
@@ -195,7 +195,7 @@ for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, deco
     );
 
     it('finds every expert with recorded routing', async () => {
-      const server = await serve(trace, '--hash-function', 'replay');
+      const server = await withTables('replay', () => serve(trace));
       for (const { experts: cost } of await completions(server)) {
         expect(cost.predicted).toBeGreaterThan(0);
         expect(cost[hits[0]]).toBe(cost.predicted);

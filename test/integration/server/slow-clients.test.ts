@@ -124,7 +124,7 @@ async function stay(
     sockets.push(socket);
     // More connections at once than the listen backlog holds would wait for the kernel's retries.
     if (sockets.length % 100 === 0) await eventually(() => settled + closed >= sockets.length);
-    // Near the limit, the server would close a connection whose request it has not read yet.
+    // At the limit, the server would close a connection whose request it has not read yet.
     if (sockets.length > LIMITS.connections - 250)
       await eventually(() => heard(Math.min(sockets.length, LIMITS.connections)));
   }
@@ -139,13 +139,13 @@ async function leave({ sockets, closed }: Awaited<ReturnType<typeof stay>>): Pro
 const errorsOf = async (reason: string) =>
   Number(new RegExp(`reason="${reason}"\\} (\\d+)`).exec((await server.ask('/metrics')).text)?.[1] ?? 0);
 
-it('closes silent connections near the limit, the oldest first', async () => {
+it('closes silent connections beyond the limit, the oldest first', async () => {
   const silent = await stay(LIMITS.connections + 200, '');
   await eventually(() => silent.closed() >= 200);
   expect(silent.sockets.slice(0, 200).every(({ destroyed }) => destroyed)).toBe(true);
   expect(silent.sockets.slice(-10).some(({ destroyed }) => destroyed)).toBe(false);
   expect((await server.ask('/health/live')).status).toBe(200);
-  expect(await errorsOf('silent')).toBeGreaterThanOrEqual(200);
+  expect(await errorsOf('too_many_connections')).toBeGreaterThanOrEqual(200);
   await leave(silent);
 });
 

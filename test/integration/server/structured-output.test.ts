@@ -212,7 +212,7 @@ describe('structured output', () => {
     [
       'a circle',
       { $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } }, $ref: '#/$defs/a' },
-      /refers to itself/,
+      /no token of the model begins such an answer/,
     ],
   ])('refuses %s with the reason', async (_, wrong, reason) => {
     const request = {

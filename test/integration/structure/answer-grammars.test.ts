@@ -145,6 +145,13 @@ describe('an answer with tags', () => {
     expect(isThing(JSON.parse(own.answer().content))).toBe(true);
   });
 
+  it('begins no control token with the byte that marks one in grammars', async () => {
+    const own = await writer(controls, { content: bound }, format);
+    expect(allowedOf(own.matcher)).toEqual([...bytesOf('{'), own.ids.get(think)]);
+    own.write(think);
+    expect(allowedOf(own.matcher)).not.toContain(bytesOf('\x01')[0]);
+  });
+
   it('may do without reasoning', async () => {
     const own = await writer(controls, { content: bound }, format);
     own.write('{"a": 1, "b": "x"}');

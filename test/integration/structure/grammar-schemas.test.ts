@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkedSchema } from '../../../src/structure/schema-check.js';
+import { checkedSchema } from '../../../src/structure/schema.js';
 import { compiledSource } from '../../support/compiled-source.js';
 import { allowedOf, bytesOf, type GrammarRun, grammarRun, randomText } from '../../support/grammar-run.js';
 
@@ -23,6 +23,34 @@ const SCHEMAS: Record<string, object> = {
       h: { type: 'integer', minimum: 0.5, maximum: 3.5 },
     },
     required: ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'],
+  },
+  'numbers with fractions as bounds': {
+    type: 'object',
+    properties: {
+      a: { type: 'number', minimum: 0.25, exclusiveMaximum: 2.5 },
+      b: { type: 'number', multipleOf: 0.01, minimum: -0.5, maximum: 0.5 },
+      c: { type: 'integer', minimum: 2000, maximum: 2025 },
+      d: { type: 'integer', minimum: -5, exclusiveMaximum: 2 ** 53 },
+      e: { type: 'number', exclusiveMinimum: 999.99, maximum: 1000 },
+    },
+    required: ['a', 'b', 'c', 'd', 'e'],
+  },
+  'letters beyond ASCII': {
+    type: 'object',
+    properties: {
+      a: { type: 'string', pattern: '^[а-яё]{2}$' },
+      b: { type: 'string', pattern: '^\\p{Lu}\\S$' },
+      c: { type: 'string', pattern: '^[^\\u0000-\\u00ff]{1,2}$' },
+      d: { type: 'string', pattern: '^(?:ü|😀|漢字){1,2}$' },
+    },
+    required: ['a', 'b', 'c', 'd'],
+  },
+  'objects of several schemas, and the null of OpenAPI': {
+    $defs: { named: { type: 'object', properties: { n: { type: 'boolean' } }, required: ['n'] } },
+    allOf: [
+      { $ref: '#/$defs/named' },
+      { properties: { x: { type: 'integer', maximum: 3, nullable: true } }, required: ['x'] },
+    ],
   },
   'texts with lengths': {
     type: 'object',
@@ -159,7 +187,11 @@ describe('answers that follow a schema', () => {
 
   it.each(Object.entries(SCHEMAS))('have %s', async (_, schema) => {
     const validate = ajv.compile(schema);
-    const grammar = { kind: 'json' as const, schema: checkedSchema(schema, 'x'), closed: true };
+    const grammar = {
+      kind: 'json' as const,
+      schema: checkedSchema(schema, 'x', { closed: true }),
+      closed: true,
+    };
     const texts = new Set<string>();
     let ended = 0;
     for (let seed = 1; seed <= 25; seed += 1) {
@@ -183,7 +215,11 @@ describe('answers that follow a schema', () => {
       properties: { 'b"x': { type: 'null' }, 'c\\': { type: 'null' } },
       additionalProperties: { type: 'boolean' },
     };
-    const grammar = { kind: 'json' as const, schema: checkedSchema(schema, 'x'), closed: true };
+    const grammar = {
+      kind: 'json' as const,
+      schema: checkedSchema(schema, 'x', { closed: true }),
+      closed: true,
+    };
     for (const begun of ['{"b"', '{"c"']) {
       const matcher = await run.open(grammar);
       for (const id of bytesOf(begun)) {

@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JobRecord } from '../../../src/queue/job-queue.js';
 import { hasEnded } from '../../../src/queue/job-queue.js';
-import { joinDeltas } from '../../../src/server/join-deltas.js';
 import { eventually } from '../eventually.js';
+import { joinDeltas } from '../join-deltas.js';
 import {
   answered,
   completion,
@@ -65,6 +65,23 @@ export function crashConformance(make: MakeQueue, sequences: number): void {
         [2, 'one'],
         [2, 'two'],
       ]);
+    });
+
+    it('does not run a job again whose waiting client has received deltas', async () => {
+      const harness = await open();
+      const deltas: string[] = [];
+      const onDelta = ({ text }: { text: string }) => void deltas.push(text);
+      const told = ending(harness.queue.submit(newId(), completion('told'), { onDelta }));
+      const untold = ending(harness.queue.submit(newId(), completion('untold'), { onDelta }));
+      (await harness.running('told')).options.onDelta!(delta('one'));
+      await harness.running('untold');
+      await eventually(() => deltas.length === 1, 'the delta');
+      harness.runs(finish);
+      await harness.crash();
+      expect(await told).toBe('engine_crashed');
+      expect(await untold).toBe('an answer');
+      expect(deltas).toEqual(['one']);
+      expect(harness.began.sort()).toEqual(['told', 'untold', 'untold']);
     });
 
     it('fails the job that causes it every time, and completes the others', async () => {

@@ -1,11 +1,11 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JobResult } from '../../../src/protocol/engine-messages.js';
 import { hasEnded, type JobQueue, type JobRecord } from '../../../src/queue/job-queue.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { eventually } from '../eventually.js';
 import { newId, OWNER } from './harness.js';
 
-export interface EngineQueueUnderTest {
+interface EngineQueueUnderTest {
   queue: JobQueue;
   /** Runs a job in the same engine without the queue. */
   run(request: TaskJob): Promise<JobResult>;
@@ -13,8 +13,6 @@ export interface EngineQueueUnderTest {
   kill(): void;
   close(): Promise<void>;
 }
-
-export type MakeEngineQueue = () => Promise<EngineQueueUnderTest>;
 
 const SENTENCES = ['a fine film', 'dreadful and boring', 'it is what it is', 'charming , but far too long'];
 
@@ -57,13 +55,15 @@ function answer(given: JobResult | null): unknown {
 }
 
 /** Tests of a queue with a real engine and the bundled model. */
-export function engineConformance(name: string, make: MakeEngineQueue): void {
+export function engineConformance(name: string, make: () => Promise<EngineQueueUnderTest>): void {
   describe(name, () => {
-    let open: EngineQueueUnderTest | undefined;
-    afterEach(async () => {
-      await open?.close();
-      open = undefined;
+    let open: EngineQueueUnderTest;
+    let golden: unknown[];
+    beforeAll(async () => {
+      open = await make();
+      golden = (await Promise.all(REQUESTS.map(open.run))).map(answer);
     });
+    afterAll(() => open.close());
 
     const ended = async (queue: JobQueue, id: string): Promise<JobRecord> => {
       let record: JobRecord | undefined;
@@ -75,29 +75,24 @@ export function engineConformance(name: string, make: MakeEngineQueue): void {
     };
 
     it('returns the answers of the engine to waiting clients and for kept jobs', async () => {
-      open = await make();
-      const { queue, run } = open;
-      const golden = await Promise.all(REQUESTS.map(run));
+      const { queue } = open;
       const waited = REQUESTS.map((request) => queue.submit(newId(), request));
       const kept = await Promise.all(REQUESTS.map((request) => queue.enqueue(newId(), OWNER, request)));
-      expect((await Promise.all(waited)).map(({ result }) => answer(result))).toEqual(golden.map(answer));
+      expect((await Promise.all(waited)).map(({ result }) => answer(result))).toEqual(golden);
       const records = await Promise.all(kept.map(({ record }) => ended(queue, record.id)));
-      expect(records.map(({ result }) => answer(result))).toEqual(golden.map(answer));
+      expect(records.map(({ result }) => answer(result))).toEqual(golden);
     });
 
     it('returns right answers after a kill -9 of the engine', async () => {
-      open = await make();
-      const { queue, run, kill } = open;
-      const golden = await Promise.all(REQUESTS.map(run));
+      const { queue, kill } = open;
       const kept = await Promise.all(REQUESTS.map((request) => queue.enqueue(newId(), OWNER, request)));
       kill();
       const records = await Promise.all(kept.map(({ record }) => ended(queue, record.id)));
       expect(records.map(({ status }) => status)).toEqual(REQUESTS.map(() => 'completed'));
-      expect(records.map(({ result }) => answer(result))).toEqual(golden.map(answer));
+      expect(records.map(({ result }) => answer(result))).toEqual(golden);
     });
 
     it('reports the deltas of a completion, which add up to its answer', async () => {
-      open = await make();
       const { queue } = open;
       const { record } = await queue.enqueue(newId(), OWNER, STREAM);
       const deltas: string[] = [];
@@ -113,9 +108,7 @@ export function engineConformance(name: string, make: MakeEngineQueue): void {
     });
 
     it('cancels a running completion, and the next answers are right', async () => {
-      open = await make();
-      const { queue, run } = open;
-      const golden = await run(REQUESTS[0]!);
+      const { queue } = open;
       /** Cancels a job at its first delta. On a busy machine the job may end before the delta arrives. */
       const cancelRunning = async () => {
         const { record } = await queue.enqueue(newId(), OWNER, STREAM);
@@ -131,7 +124,7 @@ export function engineConformance(name: string, make: MakeEngineQueue): void {
         record = await cancelRunning();
       expect(record.status).toBe('cancelled');
       const { record: next } = await queue.enqueue(newId(), OWNER, REQUESTS[0]!);
-      expect(answer((await ended(queue, next.id)).result)).toEqual(answer(golden));
+      expect(answer((await ended(queue, next.id)).result)).toEqual(golden[0]);
       expect((await queue.find(record.id, OWNER))?.status).toBe('cancelled');
     });
   });

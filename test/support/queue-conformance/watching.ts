@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { JobEvent } from '../../../src/queue/job-queue.js';
-import { joinDeltas } from '../../../src/server/join-deltas.js';
 import { eventually } from '../eventually.js';
+import { joinDeltas } from '../join-deltas.js';
 import { completion, delta, finish, job, type MakeQueue, newId, OWNER, queues } from './harness.js';
 
 /** An event as a short text. */

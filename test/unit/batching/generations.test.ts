@@ -5,7 +5,7 @@ import { Generations } from '../../../src/batching/generations.js';
 import type { RunningInput } from '../../../src/batching/running-input.js';
 import { NO_PARENT } from '../../../src/native/addon-types.js';
 import type { StepTables } from '../../../src/predictor/step-tables.js';
-import { DECODER_ONLY, SHAPE } from '../inference/scripted-engine.js';
+import { DECODER_ONLY, SHAPE } from '../inference/scripted-native-engine.js';
 
 const PROMPT = Int32Array.of(4, 5);
 

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { planScoring } from '../../../src/batching/scoring-plan.js';
 import type { ItemWork } from '../../../src/protocol/item-work.js';
 import { bench, closeBench } from '../inference/loop-bench.js';
-import { DECODER_ONLY, PAGE_TOKENS } from '../inference/scripted-engine.js';
+import { DECODER_ONLY, PAGE_TOKENS } from '../inference/scripted-native-engine.js';
 
 afterEach(closeBench);
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { budgetBytes, hostBudgetBytes } from '../../../src/config/budget.js';
+import { budgetBytes, hostBudgetBytes, splitBudget } from '../../../src/config/budget.js';
 import type { MemoryPlan } from '../../../src/native/addon-types.js';
 
 /** A GPU's pages are larger than the host's: a slot takes more than the expert in it. */
@@ -22,4 +22,34 @@ it('takes a share of the host from what experts take there', () => {
   expect(hostBudgetBytes('50%', plan)).toBe(12_500);
   expect(hostBudgetBytes('100%', plan)).toBe(25_000);
   expect(hostBudgetBytes('2KiB', plan)).toBe(2048);
+});
+
+const MIB = 1024 ** 2;
+const model = (name: string, smallest: number, expertBytes: number) => ({
+  name,
+  plan: { smallest, expertBytes },
+});
+
+it('gives every model its smallest budget and shares the rest by the bytes of experts', () => {
+  const models = [model('a', 10, 300), model('b', 20, 100), model('c', 5, 0)];
+  expect(splitBudget(135, models)).toEqual([10 + 75, 20 + 25, 5]);
+});
+
+it('gives no more than the total, and each the smallest, at exactly the sum of the smallest', () => {
+  const models = [model('a', 7 * MIB, 3), model('b', 3 * MIB + 1, 7)];
+  expect(splitBudget(10 * MIB + 1, models)).toEqual([7 * MIB, 3 * MIB + 1]);
+  for (let total = 10 * MIB + 1; total < 10 * MIB + 40; total++) {
+    const parts = splitBudget(total, models);
+    const sum = parts.reduce((all, part) => all + part, 0);
+    expect(total - sum).toBeGreaterThanOrEqual(0);
+    expect(total - sum).toBeLessThan(models.length);
+  }
+});
+
+it('refuses a total below the sum of the smallest, with the bytes of each', () => {
+  const split = () => splitBudget(9 * MIB, [model('a', 7 * MIB, 3), model('b', 3 * MIB, 7)]);
+  expect(split).toThrow(
+    'A budget of 9437184 bytes (9.00 MiB) is too small for 2 models, which need 10485760 bytes (10.0 MiB) together: a 7340032 bytes (7.00 MiB) and b 3145728 bytes (3.00 MiB)',
+  );
+  expect(split).toThrow(expect.objectContaining({ code: 'budget_too_small' }));
 });

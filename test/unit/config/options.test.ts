@@ -2,9 +2,9 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { weightChoices } from '../../../src/config/engine-config.js';
 import { type OptionName, SERVE_OPTIONS } from '../../../src/config/options.js';
 import { resolveOptions, resolveServeOptions, UsageError } from '../../../src/config/resolve.js';
-import { weightChoices } from '../../../src/config/weight-options.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'sida-options-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -54,14 +54,14 @@ describe('defaults', () => {
       activations: 'f32',
       lookahead: 4,
       linkBandwidth: 0,
-      linkLatency: 0,
+      linkLatencyMs: 0,
       readDepth: 0,
       maxBatchTokens: 2048,
       kvTokens: 3072,
       kv: 'f32',
       kvWindows: 1,
       prefixCache: 'per-key',
-      batchWait: 2,
+      batchWaitMs: 2,
       experts: 'auto',
       group: undefined,
       dense: 'auto',
@@ -99,21 +99,21 @@ describe('values', () => {
       memoryBudget: '700MB',
       hostBudget: '25%',
       linkBandwidth: '12GB/s',
-      linkLatency: '20us',
+      linkLatencyMs: '20us',
       deadline: '1.5s',
       drain: '2m',
       maxInputBytes: '2KiB',
-      batchWait: '0',
+      batchWaitMs: '0',
     });
     expect(options).toMatchObject({
       memoryBudget: '700MB',
       hostBudget: '25%',
       linkBandwidth: 12e9,
-      linkLatency: 0.02,
+      linkLatencyMs: 0.02,
       deadline: 1500,
       drain: 120_000,
       maxInputBytes: 2048,
-      batchWait: 0,
+      batchWaitMs: 0,
     });
   });
 
@@ -123,11 +123,7 @@ describe('values', () => {
     ['memoryBudget', '-1', /"-1"/],
     ['hostBudget', 'lots', /"--host-budget"/],
     ['device', 'gpu', /cpu, cuda|cpu or cuda/],
-    [
-      'policy',
-      'random',
-      /one of farthest-next-use, lru, fifo, lfu, lifo, expert-buffering, but got "random"/,
-    ],
+    ['policy', 'random', /one of farthest-next-use, lru, fifo, lfu, expert-buffering, but got "random"/],
     ['policy', 'constructor', /one of farthest-next-use, lru/],
     ['lookahead', '0', /whole number from 1 to 64/],
     ['lookahead', '4.5', /whole number/],
@@ -272,11 +268,6 @@ describe('element types', () => {
 });
 
 describe('options that need one another', () => {
-  it('are --profile-seconds and --profile', () => {
-    expect(() => resolve({ profileSeconds: '5' })).toThrow(UsageError);
-    expect(resolve({ profileSeconds: '5', profile: 'p.json' }).profileSeconds).toBe(5);
-  });
-
   it('are --worker none and --redis', () => {
     expect(() => resolve({ worker: 'none' })).toThrow(/"--worker" option is none.*--redis/);
     const redis = 'rediss://user:secret@queue.example:6380/2';

@@ -124,9 +124,6 @@ describe('an option', () => {
   });
 
   it('writes no two profiles into one file', () => {
-    const one = resolve({ model: AB, profile: ['b=p.json'], profileSeconds: '3' });
-    expect(one.models.map(({ options }) => options.profileSeconds)).toEqual([3, 3]);
-    expect(() => resolve({ model: AB, profileSeconds: '3' })).toThrow('there is no file to write');
     expect(() => resolve({ model: AB, profile: 'p.json' })).toThrow('--profile a=profile.json');
     expect(
       resolve({ model: AB, profile: ['b=p.json'] }).models.map(({ options }) => options.profile),

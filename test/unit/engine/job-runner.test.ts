@@ -10,7 +10,7 @@ import type { JobEnd, ToInference } from '../../../src/protocol/inference-messag
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { plainEncoder } from '../../support/plain-encoder.js';
-import { ScriptedEngine, SHAPE } from '../inference/scripted-engine.js';
+import { ScriptedEngine, SHAPE } from '../inference/scripted-native-engine.js';
 
 const miniDirectory = new URL('../../../models/switch-mini/', import.meta.url).pathname;
 const mini = new Tokenizer(readFileSync(`${miniDirectory}tokenizer.json`), {
@@ -63,7 +63,6 @@ const cost = {
   predicted: 0,
   hits_top1: 0,
   hits_top3: 0,
-  belady_bytes: 0,
 };
 const end: JobEnd = { cost, startedMs: 2, endedMs: 5 };
 const complete = (more: Partial<Extract<TaskJob, { kind: 'complete' }>> = {}): TaskJob => {

@@ -37,13 +37,13 @@ describe('the predictor that the options select', () => {
   afterAll(() => rmSync(root, { recursive: true, force: true }));
   const model = join(root, 'model');
   mkdirSync(join(model, 'predictor'), { recursive: true });
-  const choose = (predictor: string, hashFunction: 'auto' | 'shuffled' = 'auto') =>
+  const choose = (predictor: string, hashFunction: 'auto' | 'token' = 'auto') =>
     predictorChoice({ model, predictor, hashFunction });
 
   it("is none, a directory, or the model's own if that is finished", () => {
-    expect(choose('none', 'shuffled')).toBeNull();
+    expect(choose('none', 'token')).toBeNull();
     expect(choose('/elsewhere')).toEqual({ directory: '/elsewhere' });
-    expect(choose('/elsewhere', 'shuffled')).toEqual({ directory: '/elsewhere', kind: 'shuffled' });
+    expect(choose('/elsewhere', 'token')).toEqual({ directory: '/elsewhere', kind: 'token' });
     expect(choose('auto')).toBeNull();
     writeFileSync(join(model, 'predictor', 'sida-predictor.json'), '{}');
     expect(choose('auto')).toEqual({ directory: join(model, 'predictor') });

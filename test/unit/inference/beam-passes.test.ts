@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { BeamSearch, candidatesPerBeam } from '../../../src/batching/beam-search.js';
 import type { ItemWork, SearchWork } from '../../../src/protocol/item-work.js';
 import { bench, closeBench } from './loop-bench.js';
-import { SHAPE } from './scripted-engine.js';
+import { SHAPE } from './scripted-native-engine.js';
 
 afterEach(closeBench);
 

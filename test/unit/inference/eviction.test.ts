@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { EvictionPolicyName } from '../../../src/config/engine-options.js';
 import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
 import type { Residency } from '../../../src/native/addon-types.js';
-import type { EvictionPolicyName } from '../../../src/protocol/engine-messages.js';
 import { anyResidency, residencyOf } from './residency-fixture.js';
 
 const NOTHING_KNOWN = { count: 0, own: [] };
@@ -46,18 +46,18 @@ it.each([
   ['lru', [0, 3, 2, 1]],
   ['fifo', [1, 0, 2, 3]],
   ['lfu', [2, 3, 1, 0]],
-  ['lifo', [3, 2, 0, 1]],
+  ['expert-buffering', [3, 2, 0, 1]],
   ['farthest-next-use', [0, 2, 3, 1]],
 ] as const)('%s evicts in its order', (name, wanted) => {
   expect(order(name, residency, [1, 9, 8, 7])).toEqual(wanted);
 });
 
-it('an expert that the pass loads is the newest: fifo evicts it last, lifo first', () => {
+it('an expert that the pass loads is the newest: fifo evicts it last, expert buffering first', () => {
   const absent = residencyOf([{ loadedAt: 5 }, { state: 0, loadedAt: 7 }]);
   expect(EVICTION_POLICIES.fifo.rank(absent, NOTHING_KNOWN).after[1]).toBeLessThan(
     EVICTION_POLICIES.fifo.rank(absent, NOTHING_KNOWN).after[0]!,
   );
-  expect(EVICTION_POLICIES.lifo.rank(absent, NOTHING_KNOWN).after[1]).toBeGreaterThan(
-    EVICTION_POLICIES.lifo.rank(absent, NOTHING_KNOWN).after[0]!,
+  expect(EVICTION_POLICIES['expert-buffering'].rank(absent, NOTHING_KNOWN).after[1]).toBeGreaterThan(
+    EVICTION_POLICIES['expert-buffering'].rank(absent, NOTHING_KNOWN).after[0]!,
   );
 });

@@ -134,7 +134,6 @@ describe('jobs', () => {
       predicted: 0,
       hits_top1: 0,
       hits_top3: 0,
-      belady_bytes: 0,
     });
   });
 
@@ -234,29 +233,6 @@ describe('control', () => {
       { id: 3, reply: { layers: [{ layer: 'encoder.1' }, { layer: 'decoder.1' }] } },
     ]);
     expect(of('control-error')).toMatchObject([{ id: 2, error: { code: 'budget_too_small' } }]);
-  });
-
-  it('tells what passes needed since it was asked before', () => {
-    const { loop, control, send, settle, of } = bench();
-    const ask = (id: number) => {
-      control.push({ type: 'control', id, request: { kind: 'needs' } });
-      loop.turn();
-    };
-    send({ item: 1, job: 1, work: generate(2), tokens: [2, 3] });
-    settle();
-    ask(1);
-    send({ item: 2, job: 2, work: generate(2), tokens: [2, 3] });
-    settle();
-    ask(2);
-    ask(3);
-    const [before, during, after] = of('control-reply').map(({ reply }) => reply);
-    expect([before, after]).toEqual([
-      { kind: 'needs', visits: [] },
-      { kind: 'needs', visits: [] },
-    ]);
-    const { visits } = during as Extract<typeof during, { kind: 'needs' }>;
-    expect(visits.length).toBeGreaterThan(0);
-    for (const ids of visits) expect(ids).toEqual([...ids].sort((a, b) => a - b));
   });
 
   it('refuses a budget above what other models leave of a shared one, with the numbers', () => {

@@ -10,7 +10,7 @@ import type {
   ToInference,
 } from '../../../src/protocol/inference-messages.js';
 import { SharedFlag } from '../../../src/protocol/shared-flag.js';
-import { PAGE_TOKENS, ScriptedEngine, SHAPE } from './scripted-engine.js';
+import { PAGE_TOKENS, ScriptedEngine, SHAPE } from './scripted-native-engine.js';
 
 type Message<T extends FromInference['type']> = Extract<FromInference, { type: T }>;
 
@@ -35,7 +35,6 @@ export function bench(pages = 64, shape = SHAPE, prefixCache = false) {
     maxBatchTokens: 32,
     prefixCache,
     policy: EVICTION_POLICIES.lru,
-    lookahead: 4,
     lookAheadLayers: 0,
     linkBandwidth: 0,
     builderStats: new BuilderStats(),

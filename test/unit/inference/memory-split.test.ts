@@ -1,6 +1,6 @@
 // How the device is shared between KV pages and experts.
 import { expect, it } from 'vitest';
-import { memorySplit } from '../../../src/inference/memory-split.js';
+import { memorySplit } from '../../../src/inference/engine-control.js';
 import { ABSENT, type Engine, LOADING, RESIDENT } from '../../../src/native/addon-types.js';
 
 function engine(usage: Partial<ReturnType<Engine['usage']>>, block = 100): Engine {

@@ -9,7 +9,7 @@ import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol
 import type { QueuedBatch } from '../../../src/protocol/inference-messages.js';
 import { SharedFlag } from '../../../src/protocol/shared-flag.js';
 import { residencyOf } from './residency-fixture.js';
-import { ScriptedEngine } from './scripted-engine.js';
+import { ScriptedEngine } from './scripted-native-engine.js';
 
 let close = () => {};
 afterEach(() => close());

@@ -48,15 +48,12 @@ function setup(more: Setup = {}) {
 }
 
 describe('the governor', () => {
-  const config = { governor: 'on', routing: 'exact', hashFunction: 'auto' } as const;
+  const config = { governor: 'on', routing: 'exact' } as const;
 
-  it('decides unless it is off, tables route, or tables are those of a control', () => {
+  it('decides unless it is off or tables route', () => {
     expect(isGoverned(config)).toBe(true);
-    expect(isGoverned({ ...config, hashFunction: 'token' })).toBe(true);
     expect(isGoverned({ ...config, governor: 'off' })).toBe(false);
     expect(isGoverned({ ...config, routing: 'predicted' })).toBe(false);
-    for (const hashFunction of ['replay', 'shuffled'] as const)
-      expect(isGoverned({ ...config, hashFunction })).toBe(false);
   });
 });
 

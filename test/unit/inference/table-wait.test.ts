@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { expect, it } from 'vitest';
-import { InferenceCounters } from '../../../src/inference/counters.js';
 import { TableWait } from '../../../src/inference/table-wait.js';
+import { noCounts } from '../../../src/protocol/counters.js';
 import {
   createHashTable,
   type HashTable,
@@ -23,7 +23,7 @@ function pending(): HashTable {
 
 function waiter() {
   const wakeUp = new WakeUp();
-  const counters = new InferenceCounters();
+  const counters = noCounts();
   return { wakeUp, counters, wait: new TableWait(wakeUp, counters) };
 }
 
@@ -44,11 +44,7 @@ it('neither waits nor counts a wait if no table is pending', () => {
   wait.settle([ready, null]);
   wait.settle([null, null]);
   wait.finish([ready, null]);
-  expect([ready.state, counters.thread.tableWaits, counters.thread.tableWaitSeconds]).toEqual([
-    TABLE_READY,
-    0,
-    0,
-  ]);
+  expect([ready.state, counters.tableWaits, counters.tableWaitSeconds]).toEqual([TABLE_READY, 0, 0]);
 });
 
 it('waits a tenth of a usual pass, then abandons the tables', () => {
@@ -57,13 +53,13 @@ it('waits a tenth of a usual pass, then abandons the tables', () => {
   const tables = [pending(), pending()];
   wait.settle(tables);
   expect(tables.map(({ state }) => state)).toEqual([TABLE_ABANDONED, TABLE_ABANDONED]);
-  expect(counters.thread.tableWaits).toBe(1);
-  expect(counters.thread.tableWaitSeconds).toBeGreaterThanOrEqual(0.05);
+  expect(counters.tableWaits).toBe(1);
+  expect(counters.tableWaitSeconds).toBeGreaterThanOrEqual(0.05);
   // Once passes are short, the wait is short too.
   for (let i = 0; i < 100; i++) wait.passTook(1);
-  const before = counters.thread.tableWaitSeconds;
+  const before = counters.tableWaitSeconds;
   wait.settle([pending(), null]);
-  expect(counters.thread.tableWaitSeconds - before).toBeLessThan(0.04);
+  expect(counters.tableWaitSeconds - before).toBeLessThan(0.04);
 });
 
 it('takes a table that is ready in time', async () => {
@@ -83,6 +79,6 @@ it('waits without limit if tables route', async () => {
   const worker = readyAfter(80, table, wakeUp);
   wait.finish([table, null]);
   expect(table.state).toBe(TABLE_READY);
-  expect(counters.thread.tableWaitSeconds).toBeGreaterThan(0.05);
+  expect(counters.tableWaitSeconds).toBeGreaterThan(0.05);
   await worker.terminate();
 });

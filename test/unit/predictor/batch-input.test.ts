@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { promptBatch } from '../../../src/batching/prompt-batch.js';
 import { batchInput } from '../../../src/predictor/batch-input.js';
-import { rowsBehind, withContexts } from '../../../src/predictor/sequence-contexts.js';
 import { ALONE, SHAPE } from './routing-fixture.js';
 
 /** A batch of inputs. `fed` lists the tokens that each label feeds; an input without `fed` generates. */
@@ -43,11 +42,9 @@ describe('the input of a hash function for a batch', () => {
       [1, 2, 3, 7, 8, 9],
       [0, 2, 3, 4, 6],
     ]);
-    const whole = withContexts(input!);
-    expect([plain(whole.tokens), plain(whole.offsets)]).toEqual([
-      [1, 2, 3, 1, 2, 7, 1, 2, 8, 9],
-      [0, 2, 3, 6, 10],
+    expect([plain(input!.contextTokens), plain(input!.contextOffsets)]).toEqual([
+      [1, 2, 1, 2],
+      [0, 0, 0, 2, 4],
     ]);
-    expect(rowsBehind(input!).map((row) => whole.tokens[row])).toEqual(plain(input!.tokens));
   });
 });

@@ -25,7 +25,7 @@ const SHAPE: RoutingShape = {
 /** A hash function that sends each token to the expert of its tens digit. It fails on token 99. */
 const tens: HashFunction = {
   name: 'token',
-  fill: (stack, { tokens }, k, experts, alpha, chance) => {
+  fill: (stack, { tokens }, { k, experts, alpha, chance }) => {
     if (tokens.includes(99)) return false;
     const { layers } = SHAPE.stacks[stack]!;
     for (let row = 0; row < layers * tokens.length; row++) {
@@ -35,6 +35,7 @@ const tens: HashFunction = {
     }
     return true;
   },
+  stepper: () => null,
   close: () => {},
 };
 

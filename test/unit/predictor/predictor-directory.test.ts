@@ -9,26 +9,25 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, vi } from 'vitest';
 import { writeSafetensors } from '../../../src/checkpoint/safetensors.js';
 import { loadAddon } from '../../../src/native/addon.js';
-import { NO_EXPERT, type PredictorShape } from '../../../src/native/addon-types.js';
+import type { PredictorShape } from '../../../src/native/addon-types.js';
 import { openPredictor, type PredictorDirectoryOptions } from '../../../src/predictor/predictor-directory.js';
-import { inputOf } from '../../../src/predictor/training/hit-rates.js';
-import { learnTokenTable } from '../../../src/predictor/training/learn-token-table.js';
 import type { PredictorManifest } from '../../../src/predictor/training/manifest.js';
+import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
 import type { NetworkName } from '../../../src/protocol/predictor-messages.js';
 import {
   DECODER,
   ENCODER,
+  filled,
   freshPath,
+  inputOf,
   LAYERS,
   randomOf,
   recordsOf,
   removeFiles,
   SHAPE,
-  sourceOf,
-  traceOf,
   WEIGHTS,
 } from './routing-fixture.js';
 
@@ -105,7 +104,9 @@ function saveNetwork(
 
 async function predictorDirectory(): Promise<string> {
   const directory = freshPath();
-  const table = await learnTokenTable(sourceOf(records));
+  const learner = new TokenTableLearner(SHAPE);
+  for (const record of records) learner.add(record);
+  const table = learner.finish();
   for (const side of ['encoder', 'decoder'] as const) {
     saveNetwork(directory, side);
     saveNetwork(directory, side, { folder: 'attention', blocks: 1 });
@@ -138,12 +139,6 @@ async function predictorDirectory(): Promise<string> {
   table.save(join(directory, 'token.safetensors'));
   return directory;
 }
-
-const rows = (): [Uint16Array, Float32Array, Float32Array] => [
-  new Uint16Array(99),
-  new Float32Array(99),
-  new Float32Array(99),
-];
 
 const made = await predictorDirectory();
 
@@ -199,19 +194,16 @@ describe('predictor directory', () => {
       [ENCODER, 3],
       [DECODER, 2],
     ] as const) {
-      const input = inputOf(records.slice(0, 3), side, SHAPE);
+      const input = inputOf(records.slice(0, 3), side);
       const rows = layers * input.tokens.length;
-      const experts = new Uint16Array(rows * 10);
-      const alpha = new Float32Array(rows * 10);
-      const chance = new Float32Array(rows * 10);
-      expect(lstm.fill(side, input, 10, experts, alpha, chance)).toBe(true);
+      const { known, experts, alpha, chance } = filled(lstm, side, input, 8);
+      expect(known).toBe(true);
       for (let row = 0; row < rows; row++) {
-        const names = [...experts.subarray(row * 10, row * 10 + 10)];
-        expect([...names].sort((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, NO_EXPERT, NO_EXPERT]);
-        const sum = alpha.subarray(row * 10, row * 10 + 10).reduce((total, value) => total + value, 0);
-        expect(sum).toBeCloseTo(1, 4);
+        const [begin, end] = [row * 8, row * 8 + 8];
+        expect(experts.slice(begin, end).sort()).toEqual(Uint16Array.of(0, 1, 2, 3, 4, 5, 6, 7));
+        expect(alpha.subarray(begin, end).reduce((total, value) => total + value, 0)).toBeCloseTo(1, 4);
         // Both kinds of sharpness are equal only in the encoder's first layer.
-        expect(chance[row * 10] === alpha[row * 10]).toBe(side === ENCODER && row < input.tokens.length);
+        expect(chance[begin] === alpha[begin]).toBe(side === ENCODER && row < input.tokens.length);
       }
     }
     lstm.close();
@@ -221,8 +213,7 @@ describe('predictor directory', () => {
     const directory = copy((path) => rmSync(join(path, 'lstm', 'decoder'), { recursive: true }));
     const { function: lstm, warnings } = await openPredictor(directory, options);
     expect(warnings).toEqual([expect.stringContaining('no lstm network of the decoder')]);
-    const input = inputOf(records.slice(0, 1), DECODER, SHAPE);
-    expect(lstm.fill(DECODER, input, 1, ...rows())).toBe(false);
+    expect(filled(lstm, DECODER, inputOf(records.slice(0, 1), DECODER), 1).known).toBe(false);
     lstm.close();
     const without = copy((path) => {
       for (const side of ['encoder', 'decoder']) rmSync(join(path, 'lstm', side), { recursive: true });
@@ -241,15 +232,17 @@ describe('predictor directory', () => {
     });
   });
 
-  it('opens the controls: shuffled over the best function, replay from a trace', async () => {
-    const shuffled = await openPredictor(made, { ...options, kind: 'shuffled', seed: 4 });
-    expect(shuffled).toMatchObject({ function: { name: 'shuffled' }, warnings: [] });
-    shuffled.function.close();
-    const trace = await traceOf(records);
-    const replay = await openPredictor(trace, { ...options, kind: 'replay', weights: 'beef' });
-    expect(replay.warnings).toEqual([expect.stringContaining('weights f00d, this model has beef')]);
-    const input = inputOf(records.slice(0, 2), ENCODER, SHAPE);
-    expect(replay.function.fill(ENCODER, input, 1, ...rows())).toBe(true);
+  it('opens what a module makes in its place, in an experiment', async () => {
+    const module = `${freshPath()}.mjs`;
+    writeFileSync(
+      module,
+      'export const open = (directory) => ({ function: { name: directory }, warnings: [] });',
+    );
+    vi.stubEnv('SIDA_HASH_FUNCTION_MODULE', module);
+    vi.resetModules();
+    const own = await import('../../../src/predictor/predictor-directory.js');
+    vi.unstubAllEnvs();
+    expect(await own.openPredictor('anywhere', options)).toMatchObject({ function: { name: 'anywhere' } });
   });
 
   it('warns of other weights and opens the predictor', async () => {
@@ -338,13 +331,13 @@ describe('predictor directory', () => {
       'alpha sharpness of fewer layers',
       'lstm',
       (path: string) => sharpen(path, { alpha: [1, 2], chance: [1, 2, 3] }),
-      'sida-predictor.json: sharpness.lstm.encoder.alpha has 2 values, expected 3',
+      'encoder: the alpha sharpness has 2 values, the predictor 3 layers',
     ],
     [
       'chance sharpness of more layers',
       'lstm',
       (path: string) => sharpen(path, { alpha: [1, 2, 3], chance: [1, 2, 3, 4] }),
-      'sida-predictor.json: sharpness.lstm.encoder.chance has 4 values, expected 3',
+      'encoder: the chance sharpness has 4 values, the predictor 3 layers',
     ],
   ] as const)('refuses %s', async (_, kind, damage, message) => {
     await expect(openPredictor(copy(damage), { ...options, kind })).rejects.toMatchObject({

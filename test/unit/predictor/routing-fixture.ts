@@ -1,10 +1,14 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { RoutingShape } from '../../../src/predictor/hash-function.js';
-import type { TeacherRecord, TeacherSource } from '../../../src/predictor/teacher.js';
-import { TraceWriter } from '../../../src/trace/trace-file.js';
-import { tracedModel } from '../../support/traced-model.js';
+import {
+  type HashFunction,
+  type HashInput,
+  namedExperts,
+  type RoutingShape,
+} from '../../../src/predictor/hash-function.js';
+import type { TeacherRecord } from '../../../src/predictor/training/corpus.js';
+import { concatenated } from '../../../src/ragged.js';
 
 export const ENCODER = 0;
 export const DECODER = 1;
@@ -84,14 +88,20 @@ export function recordsOf(count: number, seed = 1): TeacherRecord[] {
   );
 }
 
-export function sourceOf(records: TeacherRecord[], shape = SHAPE): TeacherSource {
-  const layers = LAYERS.filter((layer) => shape.stacks.some(({ name }) => layer.startsWith(name)));
-  return { shape, layers, records: () => records };
+/** The records' sequences of a stack as one input. */
+export function inputOf(records: readonly TeacherRecord[], stack: number): HashInput {
+  const join = (which: number) => concatenated(records.map(({ stacks }) => stacks[which]!.tokens));
+  const { values: tokens, offsets } = join(stack);
+  if (stack === ENCODER) return { tokens, offsets };
+  const context = join(ENCODER);
+  return { tokens, offsets, contextTokens: context.values, contextOffsets: context.offsets };
 }
 
-/** The decoders' part of records, as a decoder-only model would record it. */
-export function aloneOf(records: TeacherRecord[]): TeacherRecord[] {
-  return records.map((record) => ({ ...record, input: 1, stacks: [record.stacks[DECODER]!] }));
+/** What a function fills for an input, over other numbers. */
+export function filled(hash: HashFunction, stack: number, input: HashInput, k: number) {
+  const named = namedExperts(SHAPE.stacks[stack]!.layers * input.tokens.length, k);
+  for (const values of [named.experts, named.alpha, named.chance]) values.fill(77);
+  return { known: hash.fill(stack, input, named), ...named };
 }
 
 /** Temporary directory of one test file. It is created again for the next file, which may share this module. */
@@ -107,26 +117,4 @@ export function freshPath(): string {
 export function removeFiles(): void {
   if (root !== undefined) rmSync(root, { recursive: true, force: true });
   root = undefined;
-}
-
-export async function traceOf(
-  records: TeacherRecord[],
-  { weights = WEIGHTS, finish = true } = {},
-): Promise<string> {
-  const directory = freshPath();
-  const writer = await TraceWriter.open(directory, {
-    format: 'sida-trace',
-    version: 1,
-    model: tracedModel('small', weights),
-    layers: LAYERS,
-    experts: SHAPE.experts,
-    top: TOP,
-    data: 'data.jsonl',
-    template: '{text}',
-    maxNewTokens: 4,
-  });
-  await writer.append(records);
-  if (finish) await writer.finish();
-  await writer.close();
-  return directory;
 }

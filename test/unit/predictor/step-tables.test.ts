@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
-import { PrefixStepper } from '../../../src/predictor/decoder-stepper.js';
-import type { HashFunction } from '../../../src/predictor/hash-function.js';
+import { type DecoderStepper, namedExperts } from '../../../src/predictor/hash-function.js';
 import { StepTables } from '../../../src/predictor/step-tables.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
 import { TABLE_READY } from '../../../src/protocol/hash-table.js';
@@ -12,14 +11,28 @@ for (const record of recordsOf(60)) learner.add(record);
 const token = learner.finish();
 const LAYERS = SHAPE.stacks[1]!.layers;
 const CONTEXT = Int32Array.of(3, 4);
+const NO_OFFSETS = new Int32Array();
 
-/** Step tables over a real token table. `before` runs before each fill and may fail it. */
+/**
+ * Step tables over a real token table. `before` runs before each step, with all tokens of its sequences, and may fail
+ * it.
+ */
 function stepTables(before: (tokens: Int32Array) => boolean = () => true) {
   let now = 0;
   const errors: unknown[] = [];
-  const fill: HashFunction['fill'] = (side, input, ...arrays) =>
-    before(input.tokens) && token.fill(side, input, ...arrays);
-  const stepper = new PrefixStepper({ name: 'token', fill, close: () => {} }, SHAPE);
+  const sequences = new Map<number, number[]>();
+  const stepper: DecoderStepper = {
+    begin: (id, _context, fed) => sequences.set(id, [...fed]),
+    fork: (from, id) => sequences.set(id, [...sequences.get(from)!]),
+    step(ids, tokens, into) {
+      ids.forEach((id, i) => {
+        sequences.get(id)!.push(tokens[i]!);
+      });
+      const all = Int32Array.from([...ids].flatMap((id) => sequences.get(id)!));
+      return before(all) && token.fill(1, { tokens, offsets: NO_OFFSETS }, into);
+    },
+    end: (id) => sequences.delete(id),
+  };
   const tables = new StepTables({
     stepper,
     shape: SHAPE,
@@ -34,11 +47,9 @@ function stepTables(before: (tokens: Int32Array) => boolean = () => true) {
 
 /** First expert of the token table's row for `id`, layer by layer. */
 function bestOf(id: number): number[] {
-  const entries = LAYERS;
-  const experts = new Uint16Array(entries);
-  const input = { tokens: Int32Array.of(id), offsets: Int32Array.of(0, 1) };
-  token.fill(1, input, 1, experts, new Float32Array(entries), new Float32Array(entries));
-  return [...experts];
+  const named = namedExperts(LAYERS, 1);
+  token.fill(1, { tokens: Int32Array.of(id), offsets: NO_OFFSETS }, named);
+  return [...named.experts];
 }
 
 const firsts = (table: { experts: Uint16Array; tokens: number; k: number; layers: number }, row: number) =>

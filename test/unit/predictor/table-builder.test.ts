@@ -1,9 +1,7 @@
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
-import { ReplayFunction } from '../../../src/predictor/functions/replay.js';
-import type { HashFunction } from '../../../src/predictor/hash-function.js';
+import { type HashFunction, namedExperts } from '../../../src/predictor/hash-function.js';
 import { type BatchInput, type PendingTables, TableBuilder } from '../../../src/predictor/table-builder.js';
-import { inputOf, routedOf } from '../../../src/predictor/training/hit-rates.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
 import { BuilderStats } from '../../../src/protocol/builder-stats.js';
 import {
@@ -14,25 +12,15 @@ import {
   TABLE_READY,
   tableK,
 } from '../../../src/protocol/hash-table.js';
-import {
-  ALONE,
-  DECODER,
-  ENCODER,
-  recordOf,
-  recordsOf,
-  removeFiles,
-  SHAPE,
-  sourceOf,
-} from './routing-fixture.js';
-
-afterAll(removeFiles);
+import { ALONE, DECODER, ENCODER, inputOf, recordOf, recordsOf, SHAPE } from './routing-fixture.js';
 
 const TABLE_K = tableK(SHAPE);
 const records = recordsOf(60);
 const learner = new TokenTableLearner(SHAPE);
 for (const record of records) learner.add(record);
 const token = learner.finish();
-const replay = await ReplayFunction.load(sourceOf(records));
+/** Predicts nothing. */
+const silent: HashFunction = { name: 'lstm', fill: () => false, stepper: () => null, close: () => {} };
 
 function builderOf(hashFunction: HashFunction) {
   const stats = new BuilderStats();
@@ -48,7 +36,7 @@ function builderOf(hashFunction: HashFunction) {
 }
 
 function batchOf(some = records.slice(0, 3), id = 5, routingK = 0): BatchInput {
-  return { id, routingK, inputs: [inputOf(some, ENCODER, SHAPE), inputOf(some, DECODER, SHAPE)] };
+  return { id, routingK, inputs: [inputOf(some, ENCODER), inputOf(some, DECODER)] };
 }
 
 function withoutLabels(batch: BatchInput): BatchInput {
@@ -70,7 +58,7 @@ describe('table builder', () => {
     const contextOffsets = Int32Array.of(0, contextTokens.length);
     const input = { tokens: Int32Array.of(5), offsets: Int32Array.of(0, 1), contextTokens, contextOffsets };
     const begun = (name: 'lstm' | 'token') => {
-      const hashFunction: HashFunction = { name, fill: () => true, close: () => {} };
+      const hashFunction: HashFunction = { ...silent, name, fill: () => true };
       const stats = new BuilderStats();
       const builder = new TableBuilder({ hashFunction, shape: ALONE, stats, onError: () => {} });
       return builder.begin({ id: 1, routingK: 0, inputs: [input] });
@@ -91,13 +79,8 @@ describe('table builder', () => {
     builder.fill(batch, tables);
     const read = openHashTable(tables[ENCODER]!.buffer);
     expect([read.state, tables[DECODER]!.state]).toEqual([TABLE_READY, TABLE_READY]);
-    const entries = 3 * tokens * TABLE_K;
-    const said = {
-      experts: new Uint16Array(entries),
-      alpha: new Float32Array(entries),
-      chance: new Float32Array(entries),
-    };
-    token.fill(ENCODER, batch.inputs[ENCODER]!, TABLE_K, said.experts, said.alpha, said.chance);
+    const said = namedExperts(3 * tokens, TABLE_K);
+    token.fill(ENCODER, batch.inputs[ENCODER]!, said);
     expect(read.experts).toEqual(said.experts);
     expect(read.alpha).toEqual(said.alpha);
     for (let layer = 0; layer < 3; layer++) {
@@ -131,36 +114,11 @@ describe('table builder', () => {
     }
   });
 
-  it('makes exact tables from recorded routing, which need only the experts of the batch', () => {
-    const { builder } = builderOf(replay);
-    // First fill a batch with more tokens. Its leftovers in scratch space must not show in the next table.
-    const long = batchOf(records.slice(10, 30));
-    builder.fill(long, builder.begin(long)!);
-    const batch = batchOf();
-    const tables = builder.begin(batch)!;
-    builder.fill(batch, tables);
-    for (const [stack, layers] of [
-      [ENCODER, 3],
-      [DECODER, 2],
-    ] as const) {
-      const table = tables[stack]!;
-      expect(table.state).toBe(TABLE_READY);
-      const routed = routedOf(records.slice(0, 3), stack, SHAPE);
-      const needed = new Float32Array(layers * 8);
-      routed.forEach((expert, i) => {
-        needed[Math.floor(i / table.tokens) * 8 + expert] = 1;
-      });
-      expect(table.need).toEqual(needed);
-      expect([...table.experts.subarray(0, TABLE_K)]).toEqual([
-        routed[0],
-        ...Array(TABLE_K - 1).fill(NO_EXPERT),
-      ]);
-    }
-  });
-
   it('fails tables that the function cannot predict, and begins the next batch', () => {
-    const { builder, stats, errors } = builderOf(replay);
-    const unknown = batchOf([recordOf(0, [9, 9, 9], [0])]);
+    const fill: HashFunction['fill'] = (stack, input, into) =>
+      input.tokens[0] !== 9 && token.fill(stack, input, into);
+    const { builder, stats, errors } = builderOf({ ...silent, fill });
+    const unknown = batchOf([recordOf(0, [9, 9, 9], [9])]);
     const tables = builder.begin(unknown)!;
     builder.fill(unknown, tables);
     expect([tables[ENCODER]!.state, tables[DECODER]!.state]).toEqual([TABLE_FAILED, TABLE_FAILED]);
@@ -169,9 +127,10 @@ describe('table builder', () => {
     builder.fill(known, next);
     expect([next[ENCODER]!.state, next[DECODER]]).toEqual([TABLE_READY, null]);
     expect(stats.figures()).toMatchObject({ ready: 1, failed: 1 });
+    const why = 'its output is not finite, or it has no such network';
     expect(errors.map(String)).toEqual([
-      'Error: replay cannot name the experts of batch 5 in the encoder: it was not recorded',
-      'Error: replay cannot name the experts of batch 5 in the decoder: it was not recorded',
+      `Error: lstm cannot name the experts of batch 5 in the encoder: ${why}`,
+      `Error: lstm cannot name the experts of batch 5 in the decoder: ${why}`,
     ]);
   });
 
@@ -223,7 +182,7 @@ describe('table builder', () => {
   });
 
   it('pauses a function that never predicts, too', () => {
-    const { builder, stats } = builderOf(slowed(replay, 50));
+    const { builder, stats } = builderOf(slowed(silent, 50));
     const unknown = batchOf([recordOf(0, [9, 9, 9], [0])]);
     for (let i = 0; i < 3; i++) {
       const tables = builder.begin(unknown);
@@ -247,7 +206,7 @@ function slowed(inner: HashFunction, ms: number): HashFunction {
     now += ms;
     return inner.fill(...args);
   };
-  return { name: inner.name, fill, close: () => {} };
+  return { ...silent, name: inner.name, fill };
 }
 
 /** A builder whose tables take `ms` and are abandoned by their reader in the meantime. */

@@ -11,11 +11,11 @@ import type {
   ControlReply,
   ControlRequest,
   EngineCounters,
+  MemorySplit,
   ModelInfo,
 } from '../../../src/protocol/engine-messages.js';
 import type { ExpertCost } from '../../../src/protocol/expert-cost.js';
 import type { GovernorFigures } from '../../../src/protocol/governor-figures.js';
-import type { MemorySplit } from '../../../src/protocol/memory-split.js';
 import type { AnswerSettings } from '../../../src/queue/redis/queue-name.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 
@@ -26,7 +26,7 @@ export const SETTINGS: AnswerSettings = {
   kv: 'f32',
   device: 'cpu',
   routing: 'exact',
-  routingK: null,
+  routingK: undefined,
 };
 
 export const MODEL: ModelInfo = {
@@ -134,7 +134,6 @@ export const COST: ExpertCost = {
   predicted: 0,
   hits_top1: 0,
   hits_top3: 0,
-  belady_bytes: 0,
 };
 
 const TOTALS = {

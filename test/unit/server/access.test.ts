@@ -49,7 +49,6 @@ function answerControls(server: TestServer): void {
   server.engine.onControl = ({ kind }) => {
     if (kind === 'experts') return { kind, layers: [] };
     if (kind === 'predictor') return { kind, governors: { tables: GOVERNOR, look_ahead: GOVERNOR } };
-    if (kind === 'needs') return { kind, visits: [] };
     if (kind === 'start-profile') return { kind };
     if (kind === 'stop-profile') return { kind, written: null };
     return { kind, usage: server.engine.model!.usage, split: SPLIT };
@@ -60,7 +59,7 @@ it('every route but those of /health and the page has a scope', () => {
   expect(ROUTES.filter(({ scope }) => scope === 'public').map(({ path }) => path)).toEqual(PUBLIC);
 });
 
-describe('F25: with a key', () => {
+describe('with a key', () => {
   let server: TestServer;
   beforeAll(async () => {
     server = await TestServer.start({ apiKey: KEY, host: '127.0.0.1' });
@@ -174,7 +173,7 @@ describe('keys with scopes', () => {
   });
 });
 
-describe('F26: Host and Origin', () => {
+describe('Host and Origin', () => {
   let server: TestServer;
   beforeAll(async () => {
     server = await TestServer.start();
@@ -219,7 +218,7 @@ describe('F26: Host and Origin', () => {
   });
 });
 
-describe('F26: --allowed-hosts and --allowed-origins', () => {
+describe('--allowed-hosts and --allowed-origins', () => {
   const APP = 'https://app.example';
   let server: TestServer;
   beforeAll(async () => {

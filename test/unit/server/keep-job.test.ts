@@ -2,7 +2,7 @@
 import { expect, it, vi } from 'vitest';
 import type { JobEvent, JobQueue, JobRecord } from '../../../src/queue/job-queue.js';
 import type { ModelContext } from '../../../src/server/context.js';
-import { keepJob } from '../../../src/server/keep-job.js';
+import { keepJob } from '../../../src/server/run-job.js';
 import { eventually } from '../../support/eventually.js';
 import { job } from '../../support/queue-conformance/harness.js';
 

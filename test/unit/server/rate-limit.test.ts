@@ -169,7 +169,7 @@ describe('--rate-limit', () => {
   });
 });
 
-describe('F29: a key that floods', () => {
+describe('a key that floods', () => {
   const flood = (count: number, tokens: number) =>
     Promise.all(Array.from({ length: count }, () => complete('noisy', tokens)));
 

@@ -69,7 +69,6 @@ describe('POST /v1/classify', () => {
       predicted: 0,
       hits_top1: 0,
       hits_top3: 0,
-      belady_bytes: 0,
     });
   });
 

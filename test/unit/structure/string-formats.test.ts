@@ -2,7 +2,7 @@ import { isIPv6 } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { STRING_FORMATS } from '../../../src/structure/string-formats.js';
 
-const follows = (format: string, text: string) => new RegExp(STRING_FORMATS[format]!, 'u').test(text);
+const follows = (format: string, text: string) => new RegExp(STRING_FORMATS.get(format)!, 'u').test(text);
 
 describe('the format ipv6', () => {
   it.each([
@@ -26,6 +26,28 @@ describe('the format ipv6', () => {
       expect(follows('ipv6', text)).toBe(false);
     },
   );
+});
+
+it.each<[string, string, boolean]>([
+  ['date', '2024-02-29', true],
+  ['date', '2023-02-29', false],
+  ['date', '1900-02-29', false],
+  ['date', '2000-02-29', true],
+  ['date', '2024-04-31', false],
+  ['date-time', '2020-06-15T10:00:00.123456789Z', true],
+  ['date-time', '2020-06-15T10:60:00Z', false],
+  ['time', '23:59:59+05:30', true],
+  ['uuid', '2EB8AA08-AA98-11EA-B4AA-73B441D16380', true],
+  ['email', "o'brien@example.com", true],
+  ['email', 'a..b@example.com', false],
+  ['uri', 'https://example.com?query=value#part', true],
+  ['uri', 'mailto:John.Doe@example.com', true],
+  ['uri', 'https://a b', false],
+  ['ipv4', '192.168.0.1', true],
+  ['ipv4', '01.2.3.4', false],
+  ['hostname', '-a.com', false],
+])('the format %s and "%s"', (format, text, right) => {
+  expect(follows(format, text)).toBe(right);
 });
 
 describe('the format duration', () => {

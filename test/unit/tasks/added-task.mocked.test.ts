@@ -1,17 +1,16 @@
 // Adding a task takes only its folder and an entry in the list. Server, queue and engine process need no change.
-import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { PendingItem } from '../../../src/batching/prompt-batch.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
 import type { CompletionDelta, FromEngine } from '../../../src/protocol/engine-messages.js';
 import { requestOf } from '../../../src/queue/redis/stored-job.js';
-import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { plainEncoder } from '../../support/plain-encoder.js';
 import { storedAndRead } from '../../support/stored.js';
-import { SHAPE } from '../inference/scripted-engine.js';
+import { SHAPE } from '../inference/scripted-native-engine.js';
 import { COST } from '../queue/scripted-engine.js';
 import { TestServer } from '../server/test-server.js';
 import type { Job, Result } from './next-token-task.js';
+import { limitsOf, mini } from './task-fixture.js';
 
 vi.mock('../../../src/tasks/index.js', async (original) => {
   const { nextToken } = await import('./next-token-task.js');
@@ -35,23 +34,15 @@ const result: Result = {
 const whole = { object: 'next_tokens', ids: [7, 9], lengths: [5, 11] };
 
 it('runs in the engine process', () => {
-  const json = readFileSync(new URL('../../../models/switch-mini/tokenizer.json', import.meta.url));
-  const tokenizer = new Tokenizer(json, { vocabSize: 8000, maxInputBytes: 1000 });
   const sent: FromEngine[] = [];
   const items: PendingItem[] = [];
   const jobs = new JobRunner({
     prefixCache: 'per-key',
     limits: {
-      shape: { ...SHAPE, vocabSize: 8000 },
-      maxBatchTokens: 64,
-      kvPages: 8,
-      kvPageTokens: 16,
-      kvWindows: [],
-      maxInputBytes: 1000,
-      texts: tokenizer,
+      ...limitsOf({ ...SHAPE, vocabSize: 8000 }, { texts: mini }),
       routing: { mode: 'exact', k: 1, predictor: false },
     },
-    encoder: plainEncoder(tokenizer),
+    encoder: plainEncoder(mini),
     batches: { add: (added) => items.push(...added), cancel: () => -1 },
     toInference: () => undefined,
     send: (message) => sent.push(message),

@@ -1,51 +1,17 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { SidaError } from '../../../src/errors.js';
 import type { ItemWork } from '../../../src/protocol/item-work.js';
-import { type TaskJob, taskOf } from '../../../src/tasks/registry.js';
-import type { ModelLimits, PreparedInput } from '../../../src/tasks/shared/prepared-input.js';
+import type { TaskJob } from '../../../src/tasks/registry.js';
+import { DECODER_ONLY, SHAPE } from '../inference/scripted-native-engine.js';
+import { inputsOf, limitsOf, refusal as refused, mini as tokenizer } from './task-fixture.js';
 
-import { Tokenizer } from '../../../src/text/tokenizer.js';
-import { DECODER_ONLY, SHAPE } from '../inference/scripted-engine.js';
-
-const json = readFileSync(new URL('../../../models/switch-mini/tokenizer.json', import.meta.url));
-const tokenizer = new Tokenizer(json, { vocabSize: 8000, maxInputBytes: 10_000 });
-
-function limits(shape = DECODER_ONLY): ModelLimits {
-  return {
-    shape: { ...shape, vocabSize: 8000 },
-    maxBatchTokens: 32,
-    kvPages: 12,
-    kvPageTokens: 16,
-    kvWindows: [],
-    maxInputBytes: 10_000,
-    texts: tokenizer,
-  };
-}
+const limits = (shape = DECODER_ONLY) => limitsOf({ ...shape, vocabSize: 8000 }, { texts: tokenizer });
+const refusal = (job: TaskJob, of = limits()) => refused(() => inputsOf(job, of));
 
 type Complete = Extract<TaskJob, { kind: 'complete' }>;
 const complete = (tokens: number, more: Partial<Complete> = {}): TaskJob => {
   const prompts = [Array(tokens).fill(5)];
   return { kind: 'complete', prompts, maxTokens: 3, stop: [], logprobs: null, stream: false, ...more };
 };
-
-function inputsOf(job: TaskJob, of: ModelLimits): PreparedInput[] {
-  const { engine } = taskOf(job);
-  if (engine.runs !== 'model') throw new Error('it has no inputs');
-  const ids = engine
-    .texts(job, of)
-    .map(({ text, special }) => (special ? tokenizer.encode(text) : tokenizer.encodePlain(text)));
-  return engine.inputs(job, of, ids);
-}
-
-function refusal(request: TaskJob, of = limits()): SidaError {
-  try {
-    inputsOf(request, of);
-  } catch (error) {
-    if (error instanceof SidaError) return error;
-  }
-  throw new Error('expected a SidaError');
-}
 
 describe('choices of a prompt', () => {
   const sampling = { temperature: 0.5, topP: 0.9, topK: 40, minP: 0, seed: 7 };

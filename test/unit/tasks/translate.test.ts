@@ -1,34 +1,18 @@
 // /v1/translate, from the request to the model's inputs and from its tokens to the answer.
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { SidaError } from '../../../src/errors.js';
 import type { ModelInfo } from '../../../src/protocol/engine-messages.js';
-import type { ModelLimits } from '../../../src/tasks/shared/prepared-input.js';
 import { translate } from '../../../src/tasks/translate/index.js';
 import type { TranslateJob } from '../../../src/tasks/translate/job.js';
 import type { TranslateBody } from '../../../src/tasks/translate/request.js';
-import { Tokenizer } from '../../../src/text/tokenizer.js';
-import { DECODER_ONLY, SHAPE } from '../inference/scripted-engine.js';
+import { DECODER_ONLY, SHAPE } from '../inference/scripted-native-engine.js';
+import { limitsOf, mini, refusal, inputsOf as taskInputs, tokenizerOf } from './task-fixture.js';
 
-const root = new URL('../../../', import.meta.url);
-const tokenizerOf = (path: string, vocabSize: number) =>
-  new Tokenizer(readFileSync(new URL(path, root)), { vocabSize, maxInputBytes: 1000 });
 const languages = tokenizerOf('test/fixtures/tokenizers/languages/tokenizer.json', 512);
-const plain = tokenizerOf('models/switch-mini/tokenizer.json', 8000);
 const [EOS, ENGLISH, GERMAN] = [2, 300, 301];
 
 const shape = { ...SHAPE, vocabSize: 512, tokens: { start: 2, end: [EOS], pad: 1 } };
-const limits = (texts: Tokenizer | undefined = languages): ModelLimits => {
-  return {
-    shape,
-    maxBatchTokens: 64,
-    kvPages: 200,
-    kvPageTokens: 16,
-    kvWindows: [],
-    maxInputBytes: 1000,
-    texts,
-  };
-};
+const limits = (texts = languages) =>
+  limitsOf(shape, { maxBatchTokens: 64, kvPages: 200, maxInputBytes: 1000, texts });
 const body: TranslateBody = { input: 'the film', source: 'eng_Latn', target: 'deu_Latn' };
 
 function jobOf(more: Partial<TranslateBody> = {}, model: Partial<ModelInfo> = {}): TranslateJob {
@@ -37,23 +21,7 @@ function jobOf(more: Partial<TranslateBody> = {}, model: Partial<ModelInfo> = {}
   return translate.prepare(request, info, { maxInputBytes: 1000, maxBatchTokens: 64, kvTokens: 3072 }).job;
 }
 
-function inputsOf(job: TranslateJob, of = limits()) {
-  const { engine } = translate;
-  if (engine.runs !== 'model') throw new Error('it has no inputs');
-  const ids = engine.texts(job, of).map(({ text, special }) => {
-    return special ? languages.encode(text) : languages.encodePlain(text);
-  });
-  return engine.inputs(job, of, ids);
-}
-
-function refusal(run: () => unknown): SidaError {
-  try {
-    run();
-  } catch (error) {
-    if (error instanceof SidaError) return error;
-  }
-  throw new Error('expected a SidaError');
-}
+const inputsOf = (job: TranslateJob, of = limits()) => taskInputs(job, of, languages);
 
 describe('an input', () => {
   it("is the source's code, the text and the end token, and the target's code is forced to be first", () => {
@@ -102,7 +70,7 @@ describe('is refused', () => {
   });
 
   it('by a model whose tokenizer has no language codes', () => {
-    expect(refusal(() => inputsOf(jobOf(), limits(plain)))).toMatchObject({
+    expect(refusal(() => inputsOf(jobOf(), limits(mini)))).toMatchObject({
       code: 'invalid_request',
       param: 'model',
       message: expect.stringContaining('no language codes'),

@@ -1,9 +1,9 @@
-import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
-import { readMeta, readTrace, shapeOf, TraceWriter } from '../../../src/trace/trace-file.js';
+import { readMeta, readTrace, shapeOf, TraceIndex, TraceWriter } from '../../../src/trace/trace-file.js';
 import {
   decodeRecord,
   encodeRecord,
@@ -40,7 +40,7 @@ function recordOf(line: number, n: number, m: number, { stacks, top }: TraceShap
 
 async function all(directory: string): Promise<TraceRecord[]> {
   const records = [];
-  for await (const { end: _, ...record } of readTrace(directory)) records.push(record);
+  for await (const record of readTrace(directory)) records.push(record);
   return records;
 }
 
@@ -63,7 +63,7 @@ describe('a record', () => {
             top,
           };
           const record = recordOf(5, n, m, any);
-          expect(decodeRecord(encodeRecord(record, any), any)).toEqual(record);
+          expect(decodeRecord(encodeRecord(record, any).buffer, any)).toEqual(record);
         },
       ),
     );
@@ -73,7 +73,7 @@ describe('a record', () => {
     const alone: TraceShape = { stacks: [{ name: 'decoder', layers: 2 }], top: 3 };
     const record = { ...recordOf(4, 7, 0, alone), input: 5 };
     expect(record.stacks).toHaveLength(1);
-    expect(decodeRecord(encodeRecord(record, alone), alone)).toEqual(record);
+    expect(decodeRecord(encodeRecord(record, alone).buffer, alone)).toEqual(record);
   });
 });
 
@@ -121,5 +121,41 @@ describe('a trace', () => {
     await expect(TraceWriter.open(out, { ...writable, top: 2 })).rejects.toMatchObject({
       code: 'cannot_run',
     });
+  });
+});
+
+describe('an index', () => {
+  it('reads any record, and knows the lengths of all', async () => {
+    const out = join(root, 'index');
+    const records = [recordOf(0, 5, 1), recordOf(1, 0, 2), recordOf(2, 1, 0), recordOf(3, 7, 4)];
+    const writer = await TraceWriter.open(out, writable);
+    await writer.append(records);
+    await writer.close();
+    await expect(TraceIndex.open(out)).rejects.toThrow(/incomplete: it holds 4 records of d\.jsonl/);
+    const again = await TraceWriter.open(out, writable);
+    await again.finish();
+    await again.close();
+    const index = await TraceIndex.open(out);
+    expect(index.lengths).toEqual([
+      [5, 1],
+      [0, 2],
+      [1, 0],
+      [7, 4],
+    ]);
+    for (const i of [2, 0, 3, 1]) expect(index.read(i)).toEqual(records[i]);
+    index.close();
+  });
+
+  it('says where a complete trace is damaged', async () => {
+    const out = join(root, 'damaged');
+    const writer = await TraceWriter.open(out, writable);
+    await writer.append([recordOf(0, 5, 1), recordOf(1, 5, 1)]);
+    await writer.finish();
+    await writer.close();
+    const records = join(out, 'records.bin');
+    appendFileSync(records, 'x');
+    await expect(TraceIndex.open(out)).rejects.toThrow(/2 records end at byte (\d+) of \d+/);
+    truncateSync(records, 50);
+    await expect(TraceIndex.open(out)).rejects.toThrow('0 records end at byte 0 of 50');
   });
 });

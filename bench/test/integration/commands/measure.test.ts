@@ -27,7 +27,7 @@ function bench(...args: string[]): Promise<{ code: number; stdout: string; stder
   });
 }
 
-const SYSTEMS = ['lru', 'none', 'layer-streaming', 'attention', 'replay', 'shuffled', 'static-hot'];
+const SYSTEMS = ['lru', 'none', 'layer-streaming', 'attention', 'replay', 'shuffled'];
 const measurement = (system: string) => `switch-mini/sst2/20%/disk/${system}`;
 const TINY = [
   ...['--quick', '--sentences', '6', '--rounds', '2', '--threads', '1'],
@@ -40,7 +40,7 @@ describe('sida bench', () => {
   it('measures systems beside the resident one, whose bits all give', async () => {
     const { code, stdout, stderr } = await bench(...TINY);
     expect([code, stderr]).toEqual([0, expect.stringContaining(`${RUNS}/${RUNS} `)]);
-    expect(stdout).toContain(join(out, 'report.html'));
+    expect(stdout).toContain(join(out, 'report.md'));
     expect(stderr).toContain('the bundled validation set stands in');
     const file = benchFile();
     expect(file).toMatchObject({ rounds: 2, comparisons: RUNS, differing: [], skipped: [] });
@@ -54,7 +54,6 @@ describe('sida bench', () => {
       expect(one.peakBytes).toBeLessThanOrEqual(one.budgetBytes);
       expect(one.resident + one.prefetched + one.late + one.onDemand, one.name).toBe(one.needed);
       // From what its own device held after the warm-up, nothing could have moved less.
-      expect(one.leastBytes, one.name).toBeGreaterThanOrEqual(0);
       expect(one.bytesMoved, one.name).toBeGreaterThanOrEqual(one.leastBytes!);
       expect(Math.min(one.wallMs, one.p50Ms, one.passSeconds, one.needed)).toBeGreaterThan(0);
     }
@@ -62,8 +61,7 @@ describe('sida bench', () => {
     // Whole layers move more than what is needed; wrong tables more than right ones.
     expect(moved('layer-streaming')).toBeGreaterThan(2 * moved('lru'));
     expect(moved('shuffled')).toBeGreaterThan(moved('replay'));
-    expect(file.provenance.node).toBe(process.version);
-    expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain(file.provenance.commit);
+    expect(readFileSync(join(out, 'report.md'), 'utf8')).toContain(file.provenance.commit);
   });
 
   it('keeps finished runs and skips them', async () => {
@@ -79,75 +77,17 @@ describe('sida bench', () => {
     writeFileSync(file, JSON.stringify(kept));
     const { code, stderr } = await bench(...TINY);
     expect([code, stderr]).toEqual([1, expect.stringContaining(`bit for bit, in ${measurement('lru')}`)]);
-    expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('Answers differ');
+    expect(readFileSync(join(out, 'report.md'), 'utf8')).toContain('ANSWERS DIFFER');
   });
 
-  it('writes the report again without measuring', async () => {
-    rmSync(join(out, 'report.html'));
-    expect((await bench('--report', '--changed-tree')).code).toBe(1);
-    expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('Answers differ');
-  });
-
-  it('runs the system of the paper, whose bound follows its own routing', async () => {
+  it('runs the system of the paper, whose answers are those of its routing', async () => {
     const own = ['--only', measurement('paper'), '--only', measurement('predicted')];
     const { code, stderr } = await bench('--quick', '--sentences', '6', '--rounds', '1', ...own);
     expect([code, stderr]).toEqual([0, expect.stringContaining('3/3 ')]);
     const [paper, predicted] = ['paper', 'predicted'].map(
       (system) => benchFile().measurements.find((one) => one.system === system)!,
     );
-    for (const one of [paper!, predicted!]) {
-      expect(one.leastBytes).toBeGreaterThan(0);
-      expect(one.bytesMoved).toBeGreaterThanOrEqual(one.leastBytes!);
-    }
     // The same tables route, so the answers are the same.
     expect([paper!.digest, paper!.needed]).toEqual([predicted!.digest, predicted!.needed]);
-  });
-
-  it('runs through a real server under random arrivals', async () => {
-    const own = ['--only', 'switch-mini/sst2/20%/disk/rest-100/attention'];
-    const { code, stderr } = await bench('--quick', '--sentences', '6', '--rounds', '1', ...own);
-    expect([code, stderr]).toEqual([0, expect.stringContaining('2/2 ')]);
-    const served = benchFile().measurements.find(({ system }) => system === 'attention')!;
-    expect(served).toMatchObject({ refused: 0, sentences: 300 });
-    expect(served.p99Ms).toBeGreaterThanOrEqual(served.p50Ms);
-  });
-});
-
-describe('sida bench dependency', () => {
-  it('counts tokens that go elsewhere when others are replaced', async () => {
-    const args = [
-      'dependency',
-      'models/switch-mini',
-      '--data',
-      'test/data/sst2-validation.jsonl',
-      '--task',
-      'sst2',
-    ];
-    const run = () =>
-      new Promise<string>((resolve, reject) => {
-        const all = [
-          ...args,
-          '--limit',
-          '6',
-          '--shares',
-          '20%,100%',
-          '--pack-dir',
-          join(root, 'packs'),
-          '--json',
-        ];
-        execFile(
-          process.execPath,
-          [join(REPO, 'bench/dist/main.js'), ...all],
-          { cwd: REPO },
-          (error, stdout) => (error === null ? resolve(stdout) : reject(error)),
-        );
-      });
-    const report = JSON.parse(await run());
-    expect(report).toMatchObject({ model: 'switch-mini', inputs: 6, layers: ['encoder.1', 'encoder.3'] });
-    const [few, all] = report.corruption;
-    expect(all.probes).toBe(6);
-    for (const layer of [0, 1]) expect(all.changed[layer]).toBeGreaterThan(few.changed[layer] - 0.3);
-    expect(few.changed.every((share: number) => share > 0 && share < 1)).toBe(true);
-    expect(JSON.parse(await run())).toEqual(report);
   });
 });

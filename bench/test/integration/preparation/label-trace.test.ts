@@ -14,8 +14,7 @@ import type { MeasurementWork } from '../../../src/systems/work.js';
 
 const work = mkdtempSync(join(tmpdir(), 'sida-label-trace-'));
 afterAll(() => rmSync(work, { recursive: true, force: true }));
-const steps: string[] = [];
-const maker = { work, threads: 1, seed: 1, onStep: (what: string) => steps.push(what) };
+const maker = { work, threads: 1, seed: 1, onStep: () => {} };
 
 let prepared: PreparedModel;
 let inputs: Awaited<ReturnType<typeof readBenchInputs>>;
@@ -32,7 +31,7 @@ async function replayed(texts: readonly string[]) {
   const measured: MeasurementWork = {
     system: 'replay',
     flags: {
-      ...{ model: prepared.pack, memoryBudget: '25%', lookahead: '4', threads: '1', hostBudget: '0' },
+      ...{ model: prepared.pack, memoryBudget: '25%', threads: '1', hostBudget: '0' },
       ...systemFlags('replay', { predictor: 'none', trace }),
     },
     ...prepared,
@@ -55,9 +54,6 @@ describe('a trace of texts and labels', () => {
     expect(fed.length).toBe(3 * inputs.texts.length);
     expect(new Set(fed).size).toBe(3);
     expect(new Set(fed.map((tokens) => tokens.split(',')[0])).size).toBe(1);
-    steps.length = 0;
-    expect(await traced(inputs.texts)).toBe(trace);
-    expect(steps).toEqual([]);
   });
 
   it('lets `replay` name every expert of warm-up and measured passes, without a warning', async () => {
@@ -69,6 +65,6 @@ describe('a trace of texts and labels', () => {
 
   it('leads to a warning where the warm-up was not recorded', async () => {
     const { warnings } = await replayed(inputs.texts);
-    expect(warnings.join()).toContain('it was not recorded');
+    expect(warnings.join()).toContain('replay cannot name the experts');
   });
 });

@@ -10,10 +10,9 @@ void cuda_check(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return;
   // Clears the error, so that the next check of launches does not find it. An error that ends the device stays.
   cudaGetLastError();
-  throw Error(
-      "device_failed",
-      std::string("cuda: ") + call + ": " + cudaGetErrorName(error) + ": " + cudaGetErrorString(error),
-      {{"cuda_error", static_cast<double>(error)}});
+  throw Error("device_failed",
+              std::string("cuda: ") + call + ": " + cudaGetErrorName(error) + ": " + cudaGetErrorString(error),
+              {{"cuda_error", static_cast<double>(error)}});
 }
 
 void* allocate_page_locked(size_t bytes) {
@@ -21,8 +20,7 @@ void* allocate_page_locked(size_t bytes) {
   const cudaError_t error = cudaMallocHost(&memory, bytes);
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // clears the error
-    throw Error("out_of_memory",
-                "the machine has no " + std::to_string(bytes) + " bytes of page-locked memory left",
+    throw Error("out_of_memory", "the machine has no " + std::to_string(bytes) + " bytes of page-locked memory left",
                 {{"bytes", static_cast<double>(bytes)}});
   }
   cuda_check(error, "cudaMallocHost");

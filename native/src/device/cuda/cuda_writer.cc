@@ -29,8 +29,7 @@ std::byte* CudaWriter::buffer_for(std::byte*, size_t bytes) {
 
 void CudaWriter::send(std::byte* target, const std::byte* from, size_t bytes) {
   device_.copy_after_use(target);
-  cuda_check(cudaMemcpyAsync(target, from, bytes, cudaMemcpyHostToDevice, device_.copies()),
-             "cudaMemcpyAsync");
+  cuda_check(cudaMemcpyAsync(target, from, bytes, cudaMemcpyHostToDevice, device_.copies()), "cudaMemcpyAsync");
   Half& half = halves_[half_];
   if (from < half.memory.get() || from >= half.memory.get() + half.bytes) return;
   if (!half.copied) half.copied = make_cuda_event();

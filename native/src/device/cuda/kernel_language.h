@@ -1,7 +1,8 @@
 #pragma once
 
 // The language of the kernels: CUDA C++, and named functions for instructions that only PTX has. With
-// SIDA_CUDA_EMULATED the headers of native/emulation replace those of the toolkit, and the same kernels run on the CPU.
+// SIDA_CUDA_EMULATED the headers of native/test/emulation-runtime replace those of the toolkit, and the same kernels
+// run on the CPU.
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -38,9 +39,9 @@ using emulation::mma_bf16;
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream,
             std::type_identity_t<Parameters>... arguments) {
-  emulation::launch({reinterpret_cast<const void*>(kernel), (size_t{0} + ... + sizeof(Parameters)),
-                     [=] { kernel(arguments...); }},
-                    shape.grid, shape.block, shape.shared_bytes, stream);
+  emulation::launch(
+      {reinterpret_cast<const void*>(kernel), (size_t{0} + ... + sizeof(Parameters)), [=] { kernel(arguments...); }},
+      shape.grid, shape.block, shape.shared_bytes, stream);
 }
 
 #elif defined(__CUDACC__)
@@ -48,7 +49,8 @@ void launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream,
             std::type_identity_t<Parameters>... arguments) {
-  // clang-format off: it takes >>> apart, which nvcc does not read.
+  // The formatter takes >>> apart, which nvcc does not read.
+  // clang-format off
   kernel<<<shape.grid, shape.block, shape.shared_bytes, stream>>>(arguments...);
   // clang-format on
 }

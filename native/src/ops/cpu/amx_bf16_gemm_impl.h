@@ -1,5 +1,4 @@
-// The GEMM with bf16 activations on the tiles of AMX. See kernels_impl.h for `V` and why everything is in an unnamed
-// namespace.
+// The GEMM with bf16 activations on the tiles of AMX. See float_kernels_impl.h.
 
 #pragma once
 
@@ -50,13 +49,13 @@ void bf16_block(const GemmTask& t, const uint8_t* x, size_t stride, size_t rows,
 
 [[gnu::noinline]] void bf16_blocks(const GemmTask& t, const RoundedRows& x) {
   size_t shaped = 0;
-  run_blocks<kBlockRows>(t, [&](const GemmTask& task, size_t row, size_t rows, const std::byte* panel, float* y,
-                                size_t columns) {
-    if (rows != shaped) shape_tiles(shaped = rows, kBf16TileBytes);
-    const uint8_t* from = x.codes + row * x.stride;
-    const auto block = rows > kTileRows ? bf16_block<true> : bf16_block<false>;
-    block(task, from, x.stride, rows, panel, y, columns);
-  });
+  run_blocks<kBlockRows>(
+      t, [&](const GemmTask& task, size_t row, size_t rows, const std::byte* panel, float* y, size_t columns) {
+        if (rows != shaped) shape_tiles(shaped = rows, kBf16TileBytes);
+        const uint8_t* from = x.codes + row * x.stride;
+        const auto block = rows > kTileRows ? bf16_block<true> : bf16_block<false>;
+        block(task, from, x.stride, rows, panel, y, columns);
+      });
   _tile_release();
 }
 

@@ -1,5 +1,5 @@
 // The GEMM with 8-bit activations on the tiles of AMX. Integer sums are exact in any order, so it has the bits of the
-// other instruction sets. See kernels_impl.h for `V`, `I` and why everything is in an unnamed namespace.
+// other instruction sets. See float_kernels_impl.h.
 
 #pragma once
 
@@ -50,8 +50,8 @@ void int8_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows
 
 /// A block of `rows` rows and one panel, on tiles of its shape.
 template <bool kTwo>
-void tile_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows, size_t width,
-                const std::byte* panel, float* y, size_t columns) {
+void tile_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows, size_t width, const std::byte* panel,
+                float* y, size_t columns) {
   switch (t.format.type) {
     case WeightType::kInt8:
       return int8_block<kTwo>(t, x, row, rows, panel, y, columns);
@@ -92,15 +92,15 @@ void gemm_int8_tiles(const GemmTask& t, const RoundedRows& x) {
   part.rows = t.rows - rest;
   if (part.rows > 0) {
     size_t shaped = 0;
-    run_blocks<kBlockRows>(part, [&](const GemmTask& task, size_t row, size_t rows, const std::byte* panel, float* y,
-                                     size_t columns) {
-      if (rows != shaped) shape_tiles(shaped = rows, width);
-      if (rows > kTileRows) {
-        tile_block<true>(task, x, row, rows, width, panel, y, columns);
-      } else {
-        tile_block<false>(task, x, row, rows, width, panel, y, columns);
-      }
-    });
+    run_blocks<kBlockRows>(
+        part, [&](const GemmTask& task, size_t row, size_t rows, const std::byte* panel, float* y, size_t columns) {
+          if (rows != shaped) shape_tiles(shaped = rows, width);
+          if (rows > kTileRows) {
+            tile_block<true>(task, x, row, rows, width, panel, y, columns);
+          } else {
+            tile_block<false>(task, x, row, rows, width, panel, y, columns);
+          }
+        });
     _tile_release();
   }
   if (rest == 0) return;

@@ -206,8 +206,8 @@ class TileGroups<WeightType::kQ6_K> : public SuperTileGroups<Q6_KStep> {
 
 /// A block of weights in groups that have scales, with tiles of `width` inputs.
 template <WeightType kType, bool kTwo>
-void group_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows, size_t width,
-                 const std::byte* panel, float* y, size_t columns) {
+void group_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows, size_t width, const std::byte* panel,
+                 float* y, size_t columns) {
   alignas(64) float totals[kBlockRows * kPanelColumns] = {};
   alignas(64) std::byte weights[kTileSteps * kPanelStepBytes];
   WaitingGroups waiting;

@@ -1,5 +1,4 @@
-// The tiles of AMX and what they do for one block of a product. See kernels_impl.h for why everything is in an unnamed
-// namespace.
+// The tiles of AMX and what they do for one block of a product. See float_kernels_impl.h.
 //
 // The codes of a panel, [steps][32][4 bytes], are what the instructions take as their second matrix: a row of 16
 // columns with 4 bytes of inputs each. Tiles 0 to 3 hold the sums of two times 16 rows and two times 16 columns, 4 and

@@ -1,5 +1,4 @@
-// The GEMM of bf16 weights with activations rounded to bf16. See kernels_impl.h for `V` and why everything is in an
-// unnamed namespace.
+// The GEMM of bf16 weights with activations rounded to bf16. See float_kernels_impl.h.
 //
 // What one output element is, in every instruction set of x86-64 and for any number of rows: for each 32 inputs,
 // ascending, a chain of fused multiply-adds from 0 over the even ones and one over the odd ones, whose sum is added to
@@ -54,8 +53,8 @@ inline V broadcast_bf16(uint16_t value) {
 
 /// sums += x (kRows, 2 · steps) · the panel's weights of these inputs; x with a stride in bytes.
 template <size_t kRows>
-[[gnu::always_inline]] inline void add_bf16_steps(const uint8_t* x, size_t stride, const std::byte* panel,
-                                                  size_t steps, V (&sums)[kRows][2]) {
+[[gnu::always_inline]] inline void add_bf16_steps(const uint8_t* x, size_t stride, const std::byte* panel, size_t steps,
+                                                  V (&sums)[kRows][2]) {
   V even[kRows][2], odd[kRows][2];
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) even[r][0] = even[r][1] = odd[r][0] = odd[r][1] = V::set(0.0f);

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "model/spec.h"
+#include "spec/spec.h"
 
 namespace sida {
 

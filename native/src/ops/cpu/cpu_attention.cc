@@ -62,9 +62,7 @@ void CpuOps::run_attention(const AttendTask& attend, const AttentionPart& part, 
   task.head_dim_padded = cache_.head_dim_padded();
   task.key_pages = pointers.data();
   task.value_pages = pointers.data() + run.end();
-  task.key_count = attend.cross    ? sequence.parent_keys
-                   : attend.causal ? position + 1
-                                   : sequence.past + sequence.count;
+  task.key_count = attend.cross ? sequence.parent_keys : attend.causal ? position + 1 : sequence.past + sequence.count;
   task.causal_step = attend.causal && !part.by_head ? 1 : 0;
   task.window = spec.window.value_or(SIZE_MAX);
   task.scale = spec.scale;

@@ -2,8 +2,8 @@
 #include <cstring>
 #include <utility>
 
-#include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/choose_experts.h"
+#include "ops/cpu/cpu_ops.h"
 
 namespace sida {
 

@@ -11,7 +11,8 @@ namespace {
 
 /// y = x · W of rows of any strides.
 void multiply(const PanelMatrix& w, const float* x, size_t x_stride, size_t rows, float* y, size_t y_stride) {
-  cpu_kernels().gemm({x, x_stride, rows, w.data, w.format, w.k, w.n, 0, w.panels(), y, y_stride, Epilogue::kStore, w.bias});
+  cpu_kernels().gemm(
+      {x, x_stride, rows, w.data, w.format, w.k, w.n, 0, w.panels(), y, y_stride, Epilogue::kStore, w.bias});
 }
 
 }  // namespace
@@ -69,9 +70,17 @@ void CpuOps::run_latent(const LatentTask& attend, const AttentionPart& part, siz
   pointers.clear();
   const PageRun& run = (*sequence.pages)[cache_.group_of(attend.cache_layer)];
   for (const uint32_t page : run.ids) pointers.push_back(cache_.rows(page, attend.cache_layer));
-  LatentAttentionTask task{queries, part.rows, latent.rank, stride, pointers.data(),
-                           sequence.past + part.row + 1, part.by_head ? 0u : 1u, spec.scale, outputs,
-                           work_.scores + thread * 4 * work_.score_stride, work_.score_stride,
+  LatentAttentionTask task{queries,
+                           part.rows,
+                           latent.rank,
+                           stride,
+                           pointers.data(),
+                           sequence.past + part.row + 1,
+                           part.by_head ? 0u : 1u,
+                           spec.scale,
+                           outputs,
+                           work_.scores + thread * 4 * work_.score_stride,
+                           work_.score_stride,
                            cache_.shape().format};
   cpu_kernels().latent_attention(task);
 

@@ -115,8 +115,6 @@ void CpuOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, floa
   sida::linear(pool_, work_.queries, width, rows.size(), head, out, head.n, Epilogue::kStore, work_.rounded);
 }
 
-void CpuOps::states(size_t tokens, float* out) {
-  std::memcpy(out, work_.normed, tokens * spec_.width * sizeof(float));
-}
+void CpuOps::states(size_t tokens, float* out) { std::memcpy(out, work_.normed, tokens * spec_.width * sizeof(float)); }
 
 }  // namespace sida

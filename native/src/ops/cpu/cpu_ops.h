@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "core/thread_pool.h"
-#include "model/kv_cache.h"
-#include "model/model_weights.h"
-#include "model/relative_position.h"
+#include "kv/kv_cache.h"
 #include "ops/cpu/cpu_workspace.h"
 #include "ops/ops.h"
+#include "spec/relative_position.h"
+#include "weights/model_weights.h"
 
 namespace sida {
 
@@ -102,8 +102,7 @@ inline constexpr size_t kInlineFloats = 16 * 1024;
 template <class Body>
 void CpuOps::share(size_t count, size_t floats, const Body& body) {
   const size_t chunks = floats < kInlineFloats ? 1 : std::min(count, pool_.threads() * 4);
-  pool_.parallel_for(
-      chunks, [&](size_t chunk, size_t) { body(count * chunk / chunks, count * (chunk + 1) / chunks); });
+  pool_.parallel_for(chunks, [&](size_t chunk, size_t) { body(count * chunk / chunks, count * (chunk + 1) / chunks); });
 }
 
 }  // namespace sida

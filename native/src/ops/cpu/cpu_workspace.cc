@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "model/layer_widths.h"
-#include "model/relative_position.h"
 #include "ops/cpu/choose_experts.h"
 #include "ops/ops.h"
+#include "spec/layer_widths.h"
+#include "spec/relative_position.h"
 
 namespace sida {
 namespace {
@@ -89,8 +89,7 @@ CpuWorkspace::CpuWorkspace(DeviceMemory& device, const ModelSpec& spec, const Ba
   latent = take(sizes.latent);
   rotary = take(sizes.rotary);
   for (const size_t bias : sizes.biases) biases.push_back(bias == 0 ? nullptr : take(bias));
-  rounded = {limits.activations,
-             {reinterpret_cast<std::byte*>(take(sizes.rounded)), sizes.rounded * sizeof(float)}};
+  rounded = {limits.activations, {reinterpret_cast<std::byte*>(take(sizes.rounded)), sizes.rounded * sizeof(float)}};
 }
 
 }  // namespace sida

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "device/device_memory.h"
-#include "model/batch_limits.h"
-#include "model/spec.h"
 #include "ops/cpu/expert_ffn.h"
+#include "spec/batch_limits.h"
+#include "spec/spec.h"
 
 namespace sida {
 
@@ -25,20 +25,20 @@ struct CpuWorkspace {
   DeviceBuffer memory;
   size_t feed_forward_rows;
   size_t feed_forward_stride;
-  size_t score_stride;  ///< floats of one query's scores
-  float* hidden;        ///< (tokens, width)
-  float* normed;        ///< (tokens, width)
-  float* queries;       ///< (tokens, query width); also the gathered inputs of experts and of the head
-  float* keys;          ///< (tokens, kv width)
-  float* values;        ///< (tokens, kv width)
-  float* outputs;       ///< of experts, (choices, width); shares its memory with keys and values
-  float* feed_forward;  ///< (feed_forward_rows, feed_forward_stride), the hidden layer of each row in use
-  float* router;        ///< (tokens, experts)
+  size_t score_stride;    ///< floats of one query's scores
+  float* hidden;          ///< (tokens, width)
+  float* normed;          ///< (tokens, width)
+  float* queries;         ///< (tokens, query width); also the gathered inputs of experts and of the head
+  float* keys;            ///< (tokens, kv width)
+  float* values;          ///< (tokens, kv width)
+  float* outputs;         ///< of experts, (choices, width); shares its memory with keys and values
+  float* feed_forward;    ///< (feed_forward_rows, feed_forward_stride), the hidden layer of each row in use
+  float* router;          ///< (tokens, experts)
   float* router_scratch;  ///< (tokens, experts): of choose_experts()
-  float* gates;         ///< (tokens, 1 or 2): of shared experts' outputs
-  float* scores;        ///< (threads, 4, score_stride)
-  float* latent;        ///< (threads, 2, kAttentionRows, latent row in whole lines): queries and outputs of a part
-  float* rotary;        ///< (tokens, rotary width): cosines, then sines of each token
+  float* gates;           ///< (tokens, 1 or 2): of shared experts' outputs
+  float* scores;          ///< (threads, 4, score_stride)
+  float* latent;          ///< (threads, 2, kAttentionRows, latent row in whole lines): queries and outputs of a part
+  float* rotary;          ///< (tokens, rotary width): cosines, then sines of each token
   /// By stack: PositionBias over `bias_positions` positions; null where the stack has none.
   std::vector<float*> biases;
   std::vector<size_t> bias_positions;

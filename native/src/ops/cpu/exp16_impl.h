@@ -1,10 +1,10 @@
-// exp and functions built from it. See kernels_impl.h for `V`.
+// exp and functions built from it. See float_kernels_impl.h.
 
 #pragma once
 
 #include <cstddef>
 
-#include "ops/epilogue.h"
+#include "spec/epilogue.h"
 
 namespace sida {
 namespace {

@@ -1,4 +1,4 @@
-// exp of many doubles, for kernels_impl.h.
+// exp of many doubles, for float_kernels_impl.h.
 
 #include "core/exp_steps.h"
 #include "core/portable_math.h"

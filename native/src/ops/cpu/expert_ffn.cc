@@ -64,13 +64,11 @@ void share_panels(ThreadPool& pool, std::span<const Part> parts, PanelMatrix Exp
   const size_t chunk = std::max(kSmallestChunk, total / chunks + 1);
   for (size_t i = 0; i < parts.size(); ++i) {
     const size_t wanted = (work(parts[i]) + chunk - 1) / chunk;
-    first[i + 1] =
-        first[i] + static_cast<uint32_t>(std::clamp<size_t>(wanted, 1, (parts[i].expert->*matrix).panels()));
+    first[i + 1] = first[i] + static_cast<uint32_t>(std::clamp<size_t>(wanted, 1, (parts[i].expert->*matrix).panels()));
   }
   const uint32_t tasks = first[parts.size()];
   const auto task = [&](size_t index, size_t) {
-    const auto after =
-        std::upper_bound(first.begin(), first.begin() + static_cast<ptrdiff_t>(parts.size()), index);
+    const auto after = std::upper_bound(first.begin(), first.begin() + static_cast<ptrdiff_t>(parts.size()), index);
     const size_t i = static_cast<size_t>(after - first.begin()) - 1;
     const size_t of = first[i + 1] - first[i], panels = (parts[i].expert->*matrix).panels();
     const size_t chunk_index = index - first[i];

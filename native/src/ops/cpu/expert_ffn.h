@@ -4,8 +4,8 @@
 #include <span>
 
 #include "core/thread_pool.h"
-#include "ops/activation.h"
 #include "ops/cpu/linear.h"
+#include "spec/activation.h"
 
 namespace sida {
 
@@ -16,7 +16,7 @@ struct ExpertRows {
   PanelMatrix down;       ///< (width, hidden)
   const uint32_t* order;  ///< its choices: choice c reads row c / k of the layer's input; null: the first rows in order
   size_t rows;
-  float* y;  ///< (rows, width), in the order of `order`
+  float* y;                       ///< (rows, width), in the order of `order`
   const float* scales = nullptr;  ///< (rows): factors of the rows' outputs; null: none
 };
 
@@ -32,7 +32,7 @@ struct ExpertScratch {
 /// y = epilogue(down · activation(gate · x, up · x)) for the rows of each expert of a group; x (tokens, width). The
 /// group's weights are read at most once for every `scratch.rows` rows: first all gate and up projections, then all
 /// down projections, in chunks shared among the threads. A row's bits do not depend on the group.
-void expert_ffn(ThreadPool& pool, std::span<const ExpertRows> group, const float* x, size_t k,
-                Activation activation, const ExpertScratch& scratch, Epilogue epilogue = Epilogue::kStore);
+void expert_ffn(ThreadPool& pool, std::span<const ExpertRows> group, const float* x, size_t k, Activation activation,
+                const ExpertScratch& scratch, Epilogue epilogue = Epilogue::kStore);
 
 }  // namespace sida

@@ -1,7 +1,6 @@
 // The GEMM of many rows on few registers: weights are widened once for a block of rows, and tiles of half a panel's
 // columns read them from the L1 cache. So do copies of the rows: rows themselves may all compete for the same lines.
-// The sums of a tile rest in memory meanwhile. See kernels_impl.h for `V` and why everything is in an unnamed
-// namespace.
+// The sums of a tile rest in memory meanwhile. See float_kernels_impl.h.
 
 #pragma once
 

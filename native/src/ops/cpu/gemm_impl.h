@@ -1,4 +1,4 @@
-// The GEMM with f32 activations. See kernels_impl.h for `V` and why everything is in an unnamed namespace.
+// The GEMM with f32 activations. See float_kernels_impl.h.
 //
 // What one output element is, in every instruction set and for any number of rows: one chain of fused
 // multiply-adds over k, ascending, from 0. Its weights are the stored floats for f32 and bf16, and code · scale for the
@@ -16,8 +16,8 @@ namespace {
 
 /// acc += row r's x of one input times the panel's 32 weights of it.
 template <size_t kRows>
-[[gnu::always_inline]] inline void add_input(V (&acc)[kRows][2], const RowPointers<float, kRows>& x,
-                                             size_t at, const V (&w)[2]) {
+[[gnu::always_inline]] inline void add_input(V (&acc)[kRows][2], const RowPointers<float, kRows>& x, size_t at,
+                                             const V (&w)[2]) {
 #pragma GCC unroll 16
   for (size_t r = 0; r < kRows; ++r) {
     const V a = V::set(x.row(r)[at]);
@@ -50,10 +50,10 @@ template <class Step>
 void gemm_panels(const GemmTask& t) {
   if constexpr (kBlockTileRows > 0) {
     if (t.rows > kFloatTileRows) {
-      return run_blocks<kWidenedRows>(t, [](const GemmTask& task, size_t row, size_t rows, const std::byte* panel,
-                                          float* y, size_t columns) {
-        gemm_block<Step>(task, task.x + row * task.x_stride, rows, panel, y, columns);
-      });
+      return run_blocks<kWidenedRows>(
+          t, [](const GemmTask& task, size_t row, size_t rows, const std::byte* panel, float* y, size_t columns) {
+            gemm_block<Step>(task, task.x + row * task.x_stride, rows, panel, y, columns);
+          });
     }
   }
   run_tiles<kFloatTileRows>(

@@ -1,5 +1,4 @@
-// The GEMM with 8-bit activations. See kernels_impl.h for `V`, `I` and why everything is in an unnamed
-// namespace.
+// The GEMM with 8-bit activations. See float_kernels_impl.h.
 //
 // What one output element is, in every instruction set and for any number of rows. int8: the exact sum of
 // activation code · weight code, rounded to f32, times the channel's scale, times the row's. Types whose groups have
@@ -10,8 +9,8 @@
 #pragma once
 
 #include "ops/cpu/int8_group_impl.h"
-#include "ops/cpu/rounded_rows_impl.h"
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/rounded_rows_impl.h"
 #include "ops/cpu/tile_impl.h"
 
 namespace sida {
@@ -77,10 +76,8 @@ struct Int8Tile {
 
 template <class Tile, size_t kMax>
 void int8_panels(const GemmTask& t, const RoundedRows& x) {
-  run_tiles<kMax>(
-      t, [&]<size_t kRows>(const GemmTask& task, size_t row, const std::byte* panel, float* y, size_t columns) {
-        Tile::template run<kRows>(task, x, row, panel, y, columns);
-      });
+  run_tiles<kMax>(t, [&]<size_t kRows>(const GemmTask& task, size_t row, const std::byte* panel, float* y,
+                                       size_t columns) { Tile::template run<kRows>(task, x, row, panel, y, columns); });
 }
 
 void gemm_int8(const GemmTask& t, const RoundedRows& x) {

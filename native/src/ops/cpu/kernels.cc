@@ -7,25 +7,30 @@
 
 namespace sida {
 
-extern const CpuKernels kScalarKernels;
+extern const FloatKernels kScalarFloat;
+extern const RoundedKernels kScalarRounded;
 #if defined(__x86_64__)
-extern const CpuKernels kAvx2Kernels;
-extern const CpuKernels kAvx512Kernels;
-extern const CpuKernels kAvx512VnniKernels;
-extern const CpuKernels kAvx512AmxKernels;
+extern const FloatKernels kAvx2Float, kAvx512Float;
+extern const RoundedKernels kAvx2Rounded, kAvx512Rounded, kAvx512VnniRounded, kAvx512AmxRounded;
 #endif
 
 const CpuKernels* cpu_kernels_named(const char* isa) {
-  if (std::strcmp(isa, "scalar") == 0) return &kScalarKernels;
+  const auto named = [&](const char* name) { return std::strcmp(isa, name) == 0; };
+  static const CpuKernels scalar{kScalarFloat, kScalarRounded, "scalar"};
+  if (named("scalar")) return &scalar;
 #if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (avx2 && std::strcmp(isa, "avx2") == 0) return &kAvx2Kernels;
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512vl");
-  if (avx512 && std::strcmp(isa, "avx512") == 0) return &kAvx512Kernels;
-  const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
-  if (vnni && std::strcmp(isa, "avx512vnni") == 0) return &kAvx512VnniKernels;
-  if (vnni && std::strcmp(isa, "avx512amx") == 0 && may_use_tiles()) return &kAvx512AmxKernels;
+  static const CpuKernels avx2{kAvx2Float, kAvx2Rounded, "avx2"};
+  static const CpuKernels avx512{kAvx512Float, kAvx512Rounded, "avx512"};
+  static const CpuKernels vnni{kAvx512Float, kAvx512VnniRounded, "avx512vnni"};
+  static const CpuKernels amx{kAvx512Float, kAvx512AmxRounded, "avx512amx"};
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (has_avx2 && named("avx2")) return &avx2;
+  const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512vl");
+  if (has_avx512 && named("avx512")) return &avx512;
+  const bool has_vnni = has_avx512 && __builtin_cpu_supports("avx512vnni");
+  if (has_vnni && named("avx512vnni")) return &vnni;
+  if (has_vnni && named("avx512amx") && may_use_tiles()) return &amx;
 #endif
   return nullptr;
 }
@@ -38,7 +43,7 @@ const CpuKernels& cpu_kernels() {
     for (const char* isa : kKernelSets) {
       if (const CpuKernels* kernels = cpu_kernels_named(isa)) return *kernels;
     }
-    return kScalarKernels;
+    return *cpu_kernels_named("scalar");
   }();
   return chosen;
 }

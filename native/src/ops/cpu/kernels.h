@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ops/epilogue.h"
-#include "ops/kv_page.h"
-#include "ops/panel_layout.h"
+#include "spec/epilogue.h"
+#include "spec/kv_page.h"
+#include "weights/panel_layout.h"
 
 namespace sida {
 
@@ -65,17 +65,17 @@ struct AttentionTask {
   size_t q_stride;
   size_t rows;
   size_t head_dim;
-  size_t head_dim_padded;           ///< head_dim rounded up to 16: row length of a value page
+  size_t head_dim_padded;               ///< head_dim rounded up to 16: row length of a value page
   const std::byte* const* key_pages;    ///< each [head_dim][16]; null where the window has passed
   const std::byte* const* value_pages;  ///< each [16][head_dim_padded]
-  size_t key_count;                 ///< keys that row 0 sees
-  size_t causal_step;               ///< 1: each further row sees one key more; 0: all rows see key_count
-  float scale = 1;                  ///< of the scores, before the bias
-  const float* bias;                ///< bias of (row 0, key 0); row r, key j at bias[j - r]; null for none
-  float* out;                       ///< (rows, head_dim), row stride out_stride; may be q
+  size_t key_count;                     ///< keys that row 0 sees
+  size_t causal_step;                   ///< 1: each further row sees one key more; 0: all rows see key_count
+  float scale = 1;                      ///< of the scores, before the bias
+  const float* bias;                    ///< bias of (row 0, key 0); row r, key j at bias[j - r]; null for none
+  float* out;                           ///< (rows, head_dim), row stride out_stride; may be q
   size_t out_stride;
-  float* scratch;       ///< 4 × score_stride floats
-  size_t score_stride;  ///< keys of the last row rounded up to 16
+  float* scratch;            ///< 4 × score_stride floats
+  size_t score_stride;       ///< keys of the last row rounded up to 16
   size_t window = SIZE_MAX;  ///< keys that a row sees at most
   /// Row r's sink is at sinks[r·sink_step]: a score that takes part in the softmax and has no value; null for none.
   const float* sinks = nullptr;
@@ -101,15 +101,10 @@ struct LatentAttentionTask {
   KvFormat format = KvFormat::kF32;  ///< of the pages
 };
 
-/// The kernels of one instruction set. Every set performs the same floating-point operations in the same
-/// order on each output element, so all sets, and all batch shapes, agree bit for bit.
-struct CpuKernels {
-  const char* isa;
+/// The kernels of one instruction set that take rows as floats. Every set performs the same floating-point operations
+/// in the same order on each output element, so all sets, and all batch shapes, agree bit for bit.
+struct FloatKernels {
   void (*gemm)(const GemmTask&);
-  void (*round_rows)(const RoundTask&, const RoundedRows& out);
-  /// The GEMM with rounded x; `x` and `x_stride` of the task are not read. Quantized weights: the sums of products are
-  /// exact integers, of the inputs that share a scale, and are scaled once each. bf16: see bf16_gemm_impl.h.
-  void (*gemm_rounded)(const GemmTask&, const RoundedRows& x);
   void (*attention)(const AttentionTask&);
   void (*latent_attention)(const LatentAttentionTask&);
   /// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight; y may be x.
@@ -133,6 +128,19 @@ struct CpuKernels {
   void (*rotate_adjacent)(float* x, size_t rows, size_t stride, size_t half, const float* cosines, const float* sines);
   /// out (n) = portable_exp(x), each x at most 0. `out` may be `x`.
   void (*exp_nonpositive)(const double* x, size_t n, double* out);
+};
+
+/// The kernels of one instruction set that take rounded rows; round_rows() prepares the rows for the same set's GEMM.
+struct RoundedKernels {
+  void (*round_rows)(const RoundTask&, const RoundedRows& out);
+  /// The GEMM with rounded x; `x` and `x_stride` of the task are not read. Quantized weights: the sums of products are
+  /// exact integers, of the inputs that share a scale, and are scaled once each. bf16: see bf16_gemm_impl.h.
+  void (*gemm_rounded)(const GemmTask&, const RoundedRows& x);
+};
+
+/// A kernel set. VNNI and AMX change the rounded kernels alone and share the float kernels of AVX-512.
+struct CpuKernels : FloatKernels, RoundedKernels {
+  const char* isa;
 };
 
 /// Names of the kernel sets, the widest first.

@@ -1,10 +1,13 @@
 // The vector type comes before the kernels, which use it.
 // clang-format off
 #include "ops/cpu/vector_avx2.h"
-#include "ops/cpu/kernels_impl.h"
+#include "ops/cpu/float_kernels_impl.h"
+#include "ops/cpu/rounded_kernels_impl.h"
 // clang-format on
 
 namespace sida {
-extern const CpuKernels kAvx2Kernels;
-const CpuKernels kAvx2Kernels = make_kernels("avx2");
+extern const FloatKernels kAvx2Float;
+const FloatKernels kAvx2Float = kFloatKernels;
+extern const RoundedKernels kAvx2Rounded;
+const RoundedKernels kAvx2Rounded = kRoundedKernels;
 }  // namespace sida

@@ -31,8 +31,8 @@ void run(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, std::sp
       const size_t last = std::min(end, w.panels());
       if (begin < last) {
         float* y = output.y + first_row * output.y_stride;
-        const GemmTask task{x, x_stride, rows, w.data, w.format, w.k, w.n, begin, last, y, output.y_stride, epilogue,
-                            w.bias};
+        const GemmTask task{x,     x_stride, rows, w.data,          w.format, w.k,   w.n,
+                            begin, last,     y,    output.y_stride, epilogue, w.bias};
         if (codes != nullptr) {
           kernels.gemm_rounded(task, *codes);
         } else {

@@ -3,9 +3,9 @@
 #include <span>
 
 #include "core/thread_pool.h"
-#include "ops/activation_format.h"
 #include "ops/cpu/rounded_rows.h"
-#include "ops/panels.h"
+#include "spec/activation_format.h"
+#include "weights/panels.h"
 
 namespace sida {
 

@@ -9,13 +9,13 @@ namespace sida {
 namespace {
 
 // Below this many floats the calling thread alone is faster.
-constexpr size_t kInlineFloats = 16 * 1024;
+constexpr size_t kInlineInputs = 16 * 1024;
 
-size_t line(size_t bytes) { return (bytes + 63) / 64 * 64; }
+size_t line_bytes(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Rows a multiple of 4 KiB apart would compete for the same lines of the L1 cache.
 size_t stride_of(size_t k, WeightFormat format) {
-  return line(format.type == WeightType::kBf16 ? k * sizeof(uint16_t) : k) + 64;
+  return line_bytes(format.type == WeightType::kBf16 ? k * sizeof(uint16_t) : k) + 64;
 }
 
 size_t groups_of(size_t k, WeightFormat format) {
@@ -26,8 +26,8 @@ size_t groups_of(size_t k, WeightFormat format) {
 }  // namespace
 
 size_t rounded_bytes(size_t rows, size_t k, WeightFormat format) {
-  return rows * stride_of(k, format) + line(rows * sizeof(float)) +
-         line(rows * groups_of(k, format) * sizeof(int32_t));
+  return rows * stride_of(k, format) + line_bytes(rows * sizeof(float)) +
+         line_bytes(rows * groups_of(k, format) * sizeof(int32_t));
 }
 
 size_t rounded_bytes(size_t rows, size_t k, ActivationFormat activations) {
@@ -50,13 +50,13 @@ RoundedRows rounded_rows(std::span<std::byte> memory, size_t rows, size_t k, Wei
                                 std::to_string(memory.size()) + ". This is a bug.");
   }
   std::byte* scales = memory.data() + rows * stride_of(k, format);
-  std::byte* sums = scales + line(rows * sizeof(float));
+  std::byte* sums = scales + line_bytes(rows * sizeof(float));
   return {reinterpret_cast<uint8_t*>(memory.data()), stride_of(k, format), reinterpret_cast<float*>(scales),
           reinterpret_cast<int32_t*>(sums), groups_of(k, format)};
 }
 
 void round_rows(ThreadPool& pool, const RoundTask& task, const RoundedRows& out) {
-  const size_t chunks = task.rows * task.k < kInlineFloats ? 1 : std::min(task.rows, pool.threads() * 4);
+  const size_t chunks = task.rows * task.k < kInlineInputs ? 1 : std::min(task.rows, pool.threads() * 4);
   pool.parallel_for(chunks, [&](size_t chunk, size_t) {
     const size_t begin = task.rows * chunk / chunks;
     RoundTask part = task;

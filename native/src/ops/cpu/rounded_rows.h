@@ -3,8 +3,8 @@
 #include <span>
 
 #include "core/thread_pool.h"
-#include "ops/activation_format.h"
 #include "ops/cpu/kernels.h"
+#include "spec/activation_format.h"
 
 namespace sida {
 

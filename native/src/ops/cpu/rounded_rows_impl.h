@@ -1,4 +1,4 @@
-// Rows of activations as products take them. See kernels_impl.h for `I` and why everything is in an unnamed namespace.
+// Rows of activations as products take them. See float_kernels_impl.h.
 
 #pragma once
 

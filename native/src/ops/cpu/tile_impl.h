@@ -1,4 +1,4 @@
-// What the tiles of all GEMMs share. See kernels_impl.h for `V`.
+// What the tiles of all GEMMs share. See float_kernels_impl.h.
 
 #pragma once
 
@@ -49,14 +49,15 @@ template <Epilogue kEpilogue>
 }
 
 /// Columns [16 · half, 16 · half + 16) of a panel's row to y, those below `columns`. `bias`: of the panel's columns, as
-/// many as a panel has; null: none.
-inline void store_columns(Epilogue epilogue, const float* bias, V value, float* y, size_t half, size_t columns) {
+/// many as a panel has; null: none. Inlined into every unrolled row it would triple the compile time of the kernels.
+[[gnu::noinline]] void store_columns(Epilogue epilogue, const float* bias, V value, float* y, size_t half,
+                                     size_t columns) {
   const size_t begin = 16 * half;
   if (columns <= begin) return;
   y += begin;
   if (bias != nullptr) bias += begin;
-  value = epilogue == Epilogue::kRelu ? finished<Epilogue::kRelu>(value, bias)
-                                      : finished<Epilogue::kStore>(value, bias);
+  value =
+      epilogue == Epilogue::kRelu ? finished<Epilogue::kRelu>(value, bias) : finished<Epilogue::kStore>(value, bias);
   if (columns >= begin + 16) {
     V::storeu(y, epilogue == Epilogue::kAdd ? V::add(V::loadu(y), value) : value);
     return;

@@ -1,5 +1,5 @@
 // Sixteen floats, and sixteen 32-bit integers, in two AVX2 registers.
-// Included by one file an instruction set, never twice: see kernels_impl.h.
+// Included by one file an instruction set, never twice: see float_kernels_impl.h.
 #include <immintrin.h>
 
 namespace {
@@ -34,9 +34,7 @@ struct V {
     const __m256i bits = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(bits, _mm256_set1_epi32(0x3f800000)));
   }
-  static V scale_by_power(V x, V t) {
-    return {_mm256_mul_ps(x.a, power(t.a)), _mm256_mul_ps(x.b, power(t.b))};
-  }
+  static V scale_by_power(V x, V t) { return {_mm256_mul_ps(x.a, power(t.a)), _mm256_mul_ps(x.b, power(t.b))}; }
   static V zero_below(V x, V limit, V value) {
     return {_mm256_and_ps(_mm256_cmp_ps(x.a, limit.a, _CMP_NLT_UQ), value.a),
             _mm256_and_ps(_mm256_cmp_ps(x.b, limit.b, _CMP_NLT_UQ), value.b)};

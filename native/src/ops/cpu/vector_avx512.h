@@ -1,5 +1,5 @@
 // Sixteen floats and sixteen 32-bit integers in one AVX-512 register. With VNNI where the including file is
-// compiled for it. Included by one file an instruction set, never twice: see kernels_impl.h.
+// compiled for it. Included by one file an instruction set, never twice: see float_kernels_impl.h.
 #include <immintrin.h>
 
 namespace {
@@ -125,8 +125,8 @@ struct I {
   static V to_float(I a) { return {_mm512_cvtepi32_ps(a.v)}; }
   /// Values of e2m1 nibbles, doubled, plus 12: no less than 0.
   static I mxfp4(I nibbles) {
-    const __m512i table = _mm512_broadcast_i32x4(
-        _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    const __m512i table =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
     return {_mm512_shuffle_epi8(table, nibbles.v)};
   }
   /// What V::load_int6() reads, plus 32: no less than 0.

@@ -1,11 +1,11 @@
 // The reference: sixteen floats or integers in a plain array, one IEEE operation at a time.
-// Included by one file an instruction set, never twice: see kernels_impl.h.
+// Included by one file an instruction set, never twice: see float_kernels_impl.h.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
 #include "core/dtype.h"
-#include "ops/quantize.h"
+#include "weights/quantize.h"
 
 namespace {
 
@@ -170,8 +170,7 @@ struct I {
     return out;
   }
   static I sub(I a, I b) {
-    return map(
-        [&](int i) { return wrapped(static_cast<uint32_t>(a.lane[i]) - static_cast<uint32_t>(b.lane[i])); });
+    return map([&](int i) { return wrapped(static_cast<uint32_t>(a.lane[i]) - static_cast<uint32_t>(b.lane[i])); });
   }
   /// Four signed bytes as unsigned ones that are larger by 128.
   static I plus_128(I a) {
@@ -184,8 +183,7 @@ struct I {
     return map([&](int i) { return a.lane[i] & 0x0f0f0f0f; });
   }
   static I high_nibbles(I a) {
-    return map(
-        [&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(a.lane[i]) >> 4 & 0x0f0f0f0fu); });
+    return map([&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(a.lane[i]) >> 4 & 0x0f0f0f0fu); });
   }
   static V to_float(I a) {
     return V::map([&](int i) { return static_cast<float>(a.lane[i]); });

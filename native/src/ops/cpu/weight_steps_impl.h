@@ -1,5 +1,5 @@
-// The weights of a panel as floats, step by step: kInputs inputs of 32 columns, kPanelStepBytes of codes. See
-// kernels_impl.h for `V` and why everything is in an unnamed namespace.
+// The weights of a panel as floats, step by step: kInputs inputs of 32 columns, kPanelStepBytes of codes.
+// See float_kernels_impl.h.
 
 #pragma once
 
@@ -176,8 +176,8 @@ template <class Step, class Take>
 
 /// The same for a type with numbers for 256 inputs.
 template <class Step, class Take>
-  requires(in_super_blocks(Step::kType))
-[[gnu::always_inline]] inline const std::byte* each_step(const GemmTask& t, const std::byte* p, const Take& take) {
+requires(in_super_blocks(Step::kType))
+    [[gnu::always_inline]] inline const std::byte* each_step(const GemmTask& t, const std::byte* p, const Take& take) {
   constexpr size_t kGroup = 32, kCodes = code_bytes(kGroup, Step::kType);
   for (size_t begin = 0; begin < t.k; begin += kSuperInputs) {
     const auto super = Step::super(p);

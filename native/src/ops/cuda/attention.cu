@@ -52,7 +52,8 @@ void attention(const CacheLayer& cache, const PagedBatch& batch, float* q, const
   const LaunchShape shape{dim3(static_cast<unsigned>(batch.tile_count), scores.heads), dim3(kAttentionThreads),
                           sizeof(AttentionShared) + kTileRows * query_stride(cache.head_dim) * sizeof(float)};
   const bool narrow = cache.format == KvFormat::kBf16;
-  launch(narrow ? kernel_of<uint16_t>(cache.head_dim) : kernel_of<float>(cache.head_dim), shape, stream, cache, batch, q, scores);
+  launch(narrow ? kernel_of<uint16_t>(cache.head_dim) : kernel_of<float>(cache.head_dim), shape, stream, cache, batch,
+         q, scores);
 }
 
 }  // namespace sida::cuda

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ops/kv_page.h"
+#include "spec/kv_page.h"
 
 namespace sida::cuda {
 
@@ -24,11 +24,11 @@ struct CacheLayer {
 
 /// One sequence of a ragged pass, on the device.
 struct PagedSequence {
-  uint32_t begin;  ///< its first row of the activations
-  uint32_t count;  ///< rows
-  uint32_t past;   ///< tokens before these
-  uint32_t keys;   ///< keys to attend to where not causal
-  uint32_t pages;  ///< index of its page `first_page` in the page table
+  uint32_t begin;           ///< its first row of the activations
+  uint32_t count;           ///< rows
+  uint32_t past;            ///< tokens before these
+  uint32_t keys;            ///< keys to attend to where not causal
+  uint32_t pages;           ///< index of its page `first_page` in the page table
   uint32_t first_page = 0;  ///< no row sees a page before it
 };
 
@@ -66,7 +66,7 @@ struct AttentionScores {
   uint32_t heads;
   float scale;
   AttentionBias bias;
-  bool causal;  ///< the query at position p sees keys [0, p]; otherwise `keys` of its sequence
+  bool causal;                   ///< the query at position p sees keys [0, p]; otherwise `keys` of its sequence
   uint32_t window = UINT32_MAX;  ///< of those it sees the last ones
   const float* sinks = nullptr;  ///< (heads): scores that take part in the softmax and have no value; null: none
 };

@@ -3,7 +3,7 @@
 #include "ops/cuda/attention.h"
 #include "ops/cuda/kv_elements.cuh"
 #include "ops/cuda/warp.h"
-#include "ops/kv_page.h"
+#include "spec/kv_page.h"
 
 // The work of a block of attention(): a tile of rows of one sequence and one head. Warp p % kSplits takes page p of the
 // keys and runs an online softmax over its pages in order; the warps' results are then added in the order of the warps.
@@ -44,8 +44,8 @@ struct AttentionTile {
 
   const Element* keys;    ///< the head's keys in page 0: [head_dim][16]
   const Element* values;  ///< [16][head_dim_padded]
-  const float* bias;    ///< the head's bias of distance 0; null for none
-  const float* sink;  ///< the head's; null for none
+  const float* bias;      ///< the head's bias of distance 0; null for none
+  const float* sink;      ///< the head's; null for none
   float scale;
   const uint32_t* pages;
   size_t page_elements;
@@ -62,7 +62,7 @@ struct AttentionTile {
   __device__ AttentionTile(const CacheLayer& cache, const PagedBatch& batch, float* q, const AttentionScores& scores,
                            const RowTile& tile, unsigned head)
       : bias(scores.bias.at_distance_0 == nullptr ? nullptr
-                                                : scores.bias.at_distance_0 + head * scores.bias.head_stride),
+                                                  : scores.bias.at_distance_0 + head * scores.bias.head_stride),
         sink(scores.sinks == nullptr ? nullptr : scores.sinks + head),
         scale(scores.scale),
         page_elements(cache.page_elements),
@@ -86,9 +86,7 @@ struct AttentionTile {
   __device__ unsigned head_dim() const { return kWidth == 0 ? width : kWidth; }
   __device__ unsigned head_dim_padded() const { return kWidth == 0 ? width_padded : (kWidth + 15) / 16 * 16; }
   /// Keys that row `row` sees. Rows past the last see what the last row sees.
-  __device__ unsigned visible(unsigned row) const {
-    return causal ? position + min(row, count - 1) + 1 : all_keys;
-  }
+  __device__ unsigned visible(unsigned row) const { return causal ? position + min(row, count - 1) + 1 : all_keys; }
   /// The first key that row `row` sees.
   __device__ unsigned first(unsigned row) const {
     const unsigned end = visible(row);

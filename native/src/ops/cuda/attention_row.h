@@ -13,8 +13,7 @@ struct RowState {
 /// Reads a lane's two columns of every kColumns from `column` on, of the values at `from`. Lanes past the last column
 /// read any numbers, which are not stored.
 template <class Tile, class Element>
-__device__ void read_values(const Tile& tile, const Element* from, unsigned column,
-                            float2 (&value)[Tile::kChunks]) {
+__device__ void read_values(const Tile& tile, const Element* from, unsigned column, float2 (&value)[Tile::kChunks]) {
   const unsigned lane = threadIdx.x % kWarp;
 #pragma unroll
   for (unsigned c = 0; c < Tile::kChunks; ++c) {
@@ -26,8 +25,8 @@ __device__ void read_values(const Tile& tile, const Element* from, unsigned colu
 /// One page of a warp. For the scores a lane has one key and one of the two parts of d; for the outputs it has two
 /// columns of every kColumns from `column` on. `kWhole`: the row sees all keys of the page.
 template <bool kWhole, class Tile>
-__device__ void attend_row_page(const Tile& tile, const float* query, unsigned page, unsigned column,
-                                RowState& state, float2 (&out)[Tile::kChunks]) {
+__device__ void attend_row_page(const Tile& tile, const float* query, unsigned page, unsigned column, RowState& state,
+                                float2 (&out)[Tile::kChunks]) {
   const unsigned lane = threadIdx.x % kWarp, token = lane % kPageTokens;
   const unsigned key = page * kPageTokens + token, visible = tile.visible(0);
   const unsigned tokens = kWhole ? kPageTokens : visible - page * kPageTokens;
@@ -39,8 +38,7 @@ __device__ void attend_row_page(const Tile& tile, const float* query, unsigned p
     if (kWhole || i < tokens) read_values(tile, from + i * tile.head_dim_padded(), column, value[i]);
   }
   const unsigned part = first_part(tile.head_dim());
-  const unsigned begin = lane < kPageTokens ? 0 : part,
-                 count = lane < kPageTokens ? part : tile.head_dim() - part;
+  const unsigned begin = lane < kPageTokens ? 0 : part, count = lane < kPageTokens ? part : tile.head_dim() - part;
   const auto* keys = tile.key_page(page) + begin * kPageTokens + token;
   float score = 0;
 #pragma unroll 32

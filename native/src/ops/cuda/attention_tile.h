@@ -100,8 +100,7 @@ __device__ void add_values(const Tile& tile, unsigned page, unsigned column,
   }
   const auto* values = tile.value_page(page);
   const unsigned first_key = page * kPageTokens;
-  const unsigned tokens =
-      kWhole ? kPageTokens : min(unsigned{kPageTokens}, tile.visible(tile.count - 1) - first_key);
+  const unsigned tokens = kWhole ? kPageTokens : min(unsigned{kPageTokens}, tile.visible(tile.count - 1) - first_key);
 #pragma unroll(kWhole ? 4 : 1)
   for (unsigned token = 0; token < tokens; ++token) {
     const float4 low = load4(&exps[token][row]), high = load4(&exps[token][row + 4]);
@@ -109,8 +108,7 @@ __device__ void add_values(const Tile& tile, unsigned page, unsigned column,
 #pragma unroll
     for (unsigned c = 0; c < Tile::kChunks; ++c) {
       // Lanes past the last column read any numbers, which are not stored.
-      const unsigned at =
-          min(column + c * kColumns + lane % 16 * kLaneColumns, tile.head_dim_padded() - kLaneColumns);
+      const unsigned at = min(column + c * kColumns + lane % 16 * kLaneColumns, tile.head_dim_padded() - kLaneColumns);
       const float4 value = load4(values + token * tile.head_dim_padded() + at);
 #pragma unroll
       for (unsigned r = 0; r < kLaneRows; ++r) {
@@ -137,8 +135,7 @@ __device__ void attend_tile_page(const Tile& tile, const float* queries, unsigne
 
 /// Columns [column, column + Tile::kChunks · kColumns) of the outputs, by the whole block.
 template <class Tile>
-__device__ void attend_tile(const Tile& tile, const float* queries, unsigned column,
-                            AttentionShared& shared) {
+__device__ void attend_tile(const Tile& tile, const float* queries, unsigned column, AttentionShared& shared) {
   const unsigned lane = threadIdx.x % kWarp, split = threadIdx.x / kWarp;
   const unsigned most = tile.visible(tile.count - 1);
   TileState state;

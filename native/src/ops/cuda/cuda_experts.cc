@@ -11,9 +11,7 @@
 namespace sida {
 namespace {
 
-bool chosen_by_kernel(const RouterSpec& spec) {
-  return spec.scores == RouterScores::kSoftmax && !adjusts_choice(spec);
-}
+bool chosen_by_kernel(const RouterSpec& spec) { return spec.scores == RouterScores::kSoftmax && !adjusts_choice(spec); }
 
 }  // namespace
 
@@ -157,8 +155,12 @@ void CudaOps::run_experts(const ExpertLayout& layout, size_t layer, std::span<co
   from_normed(Projection::kUp, activation_epilogue(layout.shape.activation));
   for (size_t i = 0; i < experts.size(); ++i) {
     const uint32_t at = dispatch.begin[experts[i].index];
-    products_[i] = {products_[i].y,         nullptr, 1, products_[i].rows,
-                    matrices.matrix(experts[i].block, Projection::kDown), work_.outputs + at * width};
+    products_[i] = {products_[i].y,
+                    nullptr,
+                    1,
+                    products_[i].rows,
+                    matrices.matrix(experts[i].block, Projection::kDown),
+                    work_.outputs + at * width};
   }
   cuda::gemm(products_, {hidden, width, Epilogue::kStore}, stream());
   const uint64_t mark = device_.mark();
@@ -166,8 +168,8 @@ void CudaOps::run_experts(const ExpertLayout& layout, size_t layer, std::span<co
 }
 
 void CudaOps::combine(const Dispatch& dispatch, size_t tokens) {
-  cuda::add_expert_outputs(work_.outputs, positions_, alpha_, tokens, dispatch.k, spec_.width,
-                           work_.activations.hidden, stream());
+  cuda::add_expert_outputs(work_.outputs, positions_, alpha_, tokens, dispatch.k, spec_.width, work_.activations.hidden,
+                           stream());
 }
 
 }  // namespace sida

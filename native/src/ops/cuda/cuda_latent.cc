@@ -14,10 +14,10 @@ cuda::LatentLayer CudaOps::latent_layer(size_t layer) const {
 
 void CudaOps::write_latent(const LatentSpec& spec, size_t layer) {
   const float* rows = work_.activations.keys;
-  cuda::write_latent(latent_layer(layer), own(layer),
-                     {rows, rows + tokens_ * spec.rank, static_cast<uint32_t>(spec.rank),
-                      static_cast<uint32_t>(spec.rotary)},
-                     stream());
+  cuda::write_latent(
+      latent_layer(layer), own(layer),
+      {rows, rows + tokens_ * spec.rank, static_cast<uint32_t>(spec.rank), static_cast<uint32_t>(spec.rotary)},
+      stream());
 }
 
 void CudaOps::attend_latent(const LatentTask& task) {
@@ -55,8 +55,8 @@ void CudaOps::head_products(const std::vector<PanelMatrix>& heads, const HeadCol
   for (size_t begin = 0; begin < heads.size(); begin += cuda::kMaxProducts) {
     products_.clear();
     for (size_t head = begin; head < std::min(begin + cuda::kMaxProducts, heads.size()); ++head) {
-      products_.push_back({from.first + head * from.head_stride, nullptr, 1, rows, heads[head],
-                           to.first + head * to.head_stride});
+      products_.push_back(
+          {from.first + head * from.head_stride, nullptr, 1, rows, heads[head], to.first + head * to.head_stride});
     }
     cuda::gemm(products_, {from.row_stride, to.row_stride, Epilogue::kStore}, stream());
   }

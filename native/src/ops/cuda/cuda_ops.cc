@@ -5,10 +5,10 @@
 #include <string>
 
 #include "core/error.h"
-#include "model/relative_position.h"
 #include "ops/cuda/routing.h"
 #include "ops/cuda/rows.h"
 #include "ops/rotary_table.h"
+#include "spec/relative_position.h"
 
 namespace sida {
 
@@ -26,8 +26,8 @@ CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemor
   const size_t head_dim = cache.shape().head_dim;
   const size_t most = cache.shape().latent ? cuda::kMaxLatentRow : cuda::kMaxHeadDim;
   if (head_dim > most) {
-    throw Error("cannot_run", "heads of " + std::to_string(head_dim) + " columns exceed the cuda device's " +
-                                  std::to_string(most));
+    throw Error("cannot_run",
+                "heads of " + std::to_string(head_dim) + " columns exceed the cuda device's " + std::to_string(most));
   }
   for (size_t stack = 0; stack < spec.stacks.size(); ++stack) {
     if (work_.biases[stack] != nullptr) upload_bias(stack, limits, weights.stacks[stack].position_bias);
@@ -182,9 +182,9 @@ void CudaOps::write_kv(size_t layer) {
 void CudaOps::attend(const AttendTask& task) {
   const cuda::AttentionBias bias = task.biased ? biases_[stack_] : cuda::AttentionBias{nullptr, 0};
   const auto window = static_cast<uint32_t>(std::min<size_t>(task.spec->window.value_or(UINT32_MAX), UINT32_MAX));
-  cuda::attention(cache_layer(task.cache_layer), task.cross ? parents_ : own(task.cache_layer), work_.activations.queries,
-                  {static_cast<uint32_t>(task.spec->heads), task.spec->scale, bias, task.causal, window, task.sinks},
-                  stream());
+  cuda::attention(
+      cache_layer(task.cache_layer), task.cross ? parents_ : own(task.cache_layer), work_.activations.queries,
+      {static_cast<uint32_t>(task.spec->heads), task.spec->scale, bias, task.causal, window, task.sinks}, stream());
 }
 
 void CudaOps::feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) {

@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "device/cuda/cuda_backend.h"
-#include "model/batch_limits.h"
-#include "model/kv_cache.h"
-#include "model/model_weights.h"
+#include "kv/kv_cache.h"
 #include "ops/cuda/attention.h"
 #include "ops/cuda/cuda_workspace.h"
 #include "ops/cuda/gemm.h"
 #include "ops/cuda/latent_attention.h"
 #include "ops/cuda/pass_uploads.h"
 #include "ops/ops.h"
+#include "spec/batch_limits.h"
+#include "weights/model_weights.h"
 
 namespace sida {
 
@@ -123,8 +123,8 @@ class CudaOps final : public Ops {
   std::vector<float> rotary_;
   std::vector<uint32_t> choices_;
   std::vector<cuda::Product> products_;
-  std::vector<float> router_logits_;   ///< (tokens, experts)
-  std::vector<float> router_scratch_;  ///< (experts)
+  std::vector<float> router_logits_;                                  ///< (tokens, experts)
+  std::vector<float> router_scratch_;                                 ///< (experts)
   std::unordered_map<const float*, std::vector<float>> corrections_;  ///< of routers, copied to the host
 };
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "model/layer_widths.h"
-#include "model/page_pool.h"
-#include "model/relative_position.h"
+#include "kv/page_pool.h"
 #include "ops/cuda/attention.h"
 #include "ops/cuda/pass_uploads.h"
+#include "spec/layer_widths.h"
+#include "spec/relative_position.h"
 
 namespace sida {
 namespace {

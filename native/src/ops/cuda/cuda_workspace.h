@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "device/device_memory.h"
-#include "model/batch_limits.h"
-#include "model/spec.h"
 #include "ops/ops.h"
+#include "spec/batch_limits.h"
+#include "spec/spec.h"
 
 namespace sida {
 
@@ -24,10 +24,10 @@ struct CudaWorkspace {
   float* latent_queries;  ///< (kLatentTiles · kTileRows, heads, cached row)
   float* latent_outputs;  ///< the same
 
-  float* router;      ///< (tokens, experts): logits
-  float* gates;       ///< (tokens, 1 or 2): of shared experts' outputs
-  float* up;          ///< inputs of the down projection: (tokens, dense width) or (choices, expert width)
-  float* outputs;     ///< (choices, width), by expert
+  float* router;   ///< (tokens, experts): logits
+  float* gates;    ///< (tokens, 1 or 2): of shared experts' outputs
+  float* up;       ///< inputs of the down projection: (tokens, dense width) or (choices, expert width)
+  float* outputs;  ///< (choices, width), by expert
 
   float* head_rows;  ///< (kMaxLogitRows, width)
   float* logits;     ///< (kMaxLogitRows, vocab)

@@ -76,8 +76,8 @@ void add_gated_row(const OutputGates& gates, const float* row, size_t n, float* 
 
 void add_sinusoids(const RowPositions& positions, const Frequencies& frequencies, float* x, cudaStream_t stream) {
   if (positions.rows == 0 || frequencies.count == 0) return;
-  launch(add_sines, {{static_cast<unsigned>(positions.rows), blocks_of(frequencies.count, kThreads)}, kThreads},
-         stream, positions, frequencies, x);
+  launch(add_sines, {{static_cast<unsigned>(positions.rows), blocks_of(frequencies.count, kThreads)}, kThreads}, stream,
+         positions, frequencies, x);
 }
 
 void rotate(float* x, const HeadRows& rows, const RotaryTable& table, cudaStream_t stream) {

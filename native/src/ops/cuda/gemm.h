@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "ops/epilogue.h"
-#include "ops/panels.h"
+#include "spec/epilogue.h"
+#include "weights/panels.h"
 
 namespace sida::cuda {
 

@@ -19,8 +19,7 @@ struct Form {
 /// Copies the slice from `begin` on of the rows to `x`, [kRows][kSliceInputs]; zeros past k and for null
 /// rows.
 template <uint32_t kRows>
-__device__ void load_slice(const GemmArguments& t, const float* const (&rows)[kRows], uint32_t begin,
-                           float* x) {
+__device__ void load_slice(const GemmArguments& t, const float* const (&rows)[kRows], uint32_t begin, float* x) {
   const uint32_t first = threadIdx.x % kWarp * 4;
   const bool vectors = t.x_vectors && begin + kSliceInputs <= t.k;
   float4 inputs[kRows];
@@ -57,8 +56,8 @@ __device__ void load_weights(const GemmArguments& t, const float* panel, uint32_
 
 /// Writes the sums of one slice, [kRows][32], to `out`. `x`: kInputs floats of scratch memory for this warp.
 template <uint32_t kRows>
-__device__ void sum_slice(const GemmArguments& t, const float* panel, const float* const (&rows)[kRows],
-                          uint32_t begin, float* x, float* out) {
+__device__ void sum_slice(const GemmArguments& t, const float* panel, const float* const (&rows)[kRows], uint32_t begin,
+                          float* x, float* out) {
   constexpr uint32_t kAhead = Form<kRows>::kAhead;
   const uint32_t lane = threadIdx.x % kWarp;
   float w[kAhead];
@@ -116,8 +115,7 @@ __global__ void __launch_bounds__(Form<kRows>::kMaxWarps* kWarp) f32_rows(const 
       if (first + count < slices) {
         totals[i] = total;
       } else {
-        store_output(t, product, first_row + i / kPanelColumns,
-                     blockIdx.y * kPanelColumns + i % kPanelColumns, total);
+        store_output(t, product, first_row + i / kPanelColumns, blockIdx.y * kPanelColumns + i % kPanelColumns, total);
       }
     }
     __syncthreads();

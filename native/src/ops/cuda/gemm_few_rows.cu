@@ -26,8 +26,7 @@ struct SliceWeights {
   uint4 supers;
 
   template <bool kWhole>
-  __device__ void load(const GemmArguments& t, const std::byte* panel, uint32_t panels, uint32_t begin,
-                       uint32_t lane) {
+  __device__ void load(const GemmArguments& t, const std::byte* panel, uint32_t panels, uint32_t begin, uint32_t lane) {
 #pragma unroll
     for (uint32_t p = 0; p < kPanels; ++p) {
 #pragma unroll
@@ -86,8 +85,8 @@ struct SliceWeights {
 /// Writes the sums of one slice, [kPanels][8 · kRowTiles][32], to `out`. kWhole: the slice does not reach past k and x
 /// may be read in vectors; without branches all loads are in flight at once.
 template <class Weights, int kPanels, int kRowTiles, bool kWhole>
-__device__ void sum_slice(const GemmArguments& t, const ProductRows& product, const std::byte* panel,
-                          uint32_t panels, const uint32_t (&choices)[kRowTiles], uint32_t begin, float* out) {
+__device__ void sum_slice(const GemmArguments& t, const ProductRows& product, const std::byte* panel, uint32_t panels,
+                          const uint32_t (&choices)[kRowTiles], uint32_t begin, float* out) {
   constexpr bool kGroups = grouped(Weights::kType);
   const uint32_t lane = threadIdx.x % kWarp;
   SliceWeights<Weights, kPanels> weights;
@@ -135,8 +134,7 @@ __device__ void sum_slice(const GemmArguments& t, const ProductRows& product, co
           uint32_t b[2];
           Weights::fragment(weights.words[p][pair], tile, step, lane % 4, b);
 #pragma unroll
-          for (int r = 0; r < kRowTiles; ++r)
-            mma_bf16((kGroups ? group[p][r] : sums[p][r]).of[tile], a[r][step], b);
+          for (int r = 0; r < kRowTiles; ++r) mma_bf16((kGroups ? group[p][r] : sums[p][r]).of[tile], a[r][step], b);
         }
         if constexpr (kGroups) {
           if (ends_part<Weights>(begin, pair, step, kWhole ? UINT32_MAX : t.k)) {
@@ -228,13 +226,12 @@ template <class Weights, int kPanels, int kRowTiles>
 void start(const GemmArguments& t, cudaStream_t stream) {
   const uint32_t slices = divided_up(t.k, kSliceInputs);
   const uint32_t waiting = min(slices, kWaitingSums / (kPanels * kRowTiles));
-  const dim3 grid(divided_up(t.max_rows, kRowTiles * kTileRowsOfMma),
-                  divided_up(t.n, kPanels * kPanelColumns), t.count);
+  const dim3 grid(divided_up(t.max_rows, kRowTiles * kTileRowsOfMma), divided_up(t.n, kPanels * kPanelColumns),
+                  t.count);
   const uint32_t most = size_t{grid.x} * grid.y * grid.z <= kOneEach ? kMaxWarps : kUsualWarps;
   // The fewest turns possible, then the fewest warps that need no more turns.
   const uint32_t warps = divided_up(waiting, divided_up(waiting, most));
-  const LaunchShape shape{grid, warps * kWarp,
-                          (waiting + 1) * kPanels * kRowTiles * kSumsPerTile * sizeof(float)};
+  const LaunchShape shape{grid, warps * kWarp, (waiting + 1) * kPanels * kRowTiles * kSumsPerTile * sizeof(float)};
   launch(few_rows<Weights, kPanels, kRowTiles>, shape, stream, t, waiting);
 }
 
@@ -244,8 +241,7 @@ void start_few_rows(const GemmArguments& t, cudaStream_t stream) {
   if constexpr (Weights::kLoads == 1 || Weights::kType == WeightType::kInt8) {
     // Two panels share the split of x, and have as many bytes in flight as one bf16 panel. The sums of groups beside
     // words of more loads would not fit into the registers.
-    if (divided_up(t.n, 2 * kPanelColumns) * size_t{t.count} >= kManyBlocks)
-      return start<Weights, 2, 1>(t, stream);
+    if (divided_up(t.n, 2 * kPanelColumns) * size_t{t.count} >= kManyBlocks) return start<Weights, 2, 1>(t, stream);
   }
   start<Weights, 1, 1>(t, stream);
 }

@@ -56,9 +56,7 @@ struct Block {
   __device__ uint4* fragments(uint32_t pair) const {
     return shared + kStages * Shared::kStage + pair % 2 * Shared::kFragments;
   }
-  __device__ const std::byte* panel(uint32_t p) const {
-    return product.weights + (first_panel + p) * t.panel_stride;
-  }
+  __device__ const std::byte* panel(uint32_t p) const { return product.weights + (first_panel + p) * t.panel_stride; }
 
   /// Starts loading the weights of step pair `pair`, and the scales of a group that ends with it.
   __device__ void fetch_weights(uint32_t pair) const {
@@ -134,8 +132,7 @@ struct Block {
     InputSums inputs[kWarpTiles];
     uint4 words[Weights::kLoads];
 #pragma unroll
-    for (uint32_t i = 0; i < Weights::kLoads; ++i)
-      words[i] = stage(pair)[(p * Weights::kLoads + i) * kWarp + lane];
+    for (uint32_t i = 0; i < Weights::kLoads; ++i) words[i] = stage(pair)[(p * Weights::kLoads + i) * kWarp + lane];
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
       uint32_t a[kWarpTiles][4];
@@ -240,8 +237,7 @@ __global__ void __launch_bounds__(Chunks<Weights, kPanels>::kThreads) many_rows(
   if (idle) return;
   const uint32_t in_panel = lane % 4 * 8, column = (block.first_panel + p) * kPanelColumns + in_panel;
   if constexpr (Weights::kType == WeightType::kInt8) {
-    const auto* scales =
-        reinterpret_cast<const float*>(block.panel(p) + code_bytes(t.k, WeightType::kInt8)) + in_panel;
+    const auto* scales = reinterpret_cast<const float*>(block.panel(p) + code_bytes(t.k, WeightType::kInt8)) + in_panel;
 #pragma unroll
     for (uint32_t r = 0; r < kWarpTiles; ++r) {
 #pragma unroll
@@ -260,10 +256,9 @@ void start(const GemmArguments& t, cudaStream_t stream) {
   // More shared memory than a kernel has by default. Errors show at the launch.
   cudaFuncSetAttribute(many_rows<Weights, kPanels>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                        static_cast<int>(Shared::kBytes));
-  const LaunchShape shape{
-      {divided_up(t.max_rows, kBlockRows), divided_up(t.n, kPanels * kPanelColumns), t.count},
-      Shared::kThreads,
-      Shared::kBytes};
+  const LaunchShape shape{{divided_up(t.max_rows, kBlockRows), divided_up(t.n, kPanels * kPanelColumns), t.count},
+                          Shared::kThreads,
+                          Shared::kBytes};
   launch(many_rows<Weights, kPanels>, shape, stream, t);
 }
 

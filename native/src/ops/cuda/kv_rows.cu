@@ -1,7 +1,7 @@
 #include "ops/cuda/attention.h"
 #include "ops/cuda/kv_elements.cuh"
 #include "ops/cuda/warp.h"
-#include "ops/kv_page.h"
+#include "spec/kv_page.h"
 
 // Writes rows of keys and values into the pages of a cache. A block takes some columns of one tile.
 namespace sida::cuda {
@@ -80,8 +80,8 @@ void write_keys(const CacheLayer& cache, const PagedBatch& batch, const float* r
   if (batch.tile_count == 0) return;
   const size_t width = size_t{cache.heads} * cache.head_dim;
   const auto kernel = cache.format == KvFormat::kBf16 ? put_keys<uint16_t> : put_keys<float>;
-  launch(kernel, {{static_cast<unsigned>(batch.tile_count), blocks_of(width, kColumns)}, kThreads}, stream,
-         cache, batch, rows);
+  launch(kernel, {{static_cast<unsigned>(batch.tile_count), blocks_of(width, kColumns)}, kThreads}, stream, cache,
+         batch, rows);
 }
 
 void write_values(const CacheLayer& cache, const PagedBatch& batch, const float* rows, cudaStream_t stream) {

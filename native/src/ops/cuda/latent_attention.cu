@@ -1,7 +1,7 @@
 #include "ops/cuda/kv_elements.cuh"
 #include "ops/cuda/latent_attention.h"
 #include "ops/cuda/warp.h"
-#include "ops/kv_page.h"
+#include "spec/kv_page.h"
 
 // Latent attention, one block for each row and head. Warp p % kSplits takes page p and runs an online softmax over its
 // pages in order; the warps' results are then added in the order of the warps.
@@ -41,8 +41,8 @@ struct Shared {
 };
 
 template <class Element>
-__global__ void __launch_bounds__(kSplits* kWarp) attend_rows(LatentLayer cache, PagedBatch batch, uint32_t first_tile,
-                                                              LatentQueries task) {
+__global__ void __launch_bounds__(kSplits* kWarp)
+    attend_rows(LatentLayer cache, PagedBatch batch, uint32_t first_tile, LatentQueries task) {
   const RowTile& tile = batch.tiles[first_tile + blockIdx.x];
   const PagedSequence& sequence = batch.sequences[tile.sequence];
   if (tile.row + blockIdx.z >= sequence.count) return;

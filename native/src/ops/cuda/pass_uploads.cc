@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "model/kv_layout.h"
+#include "kv/kv_layout.h"
 #include "ops/cuda/attention.h"
 #include "ops/cuda/cuda_workspace.h"
 

@@ -3,8 +3,8 @@
 #include <span>
 
 #include "device/cuda/cuda_handles.h"
-#include "model/batch_limits.h"
-#include "model/spec.h"
+#include "spec/batch_limits.h"
+#include "spec/spec.h"
 
 namespace sida {
 

@@ -102,19 +102,17 @@ __global__ void choose_tokens(const float* logits, size_t tokens, size_t experts
 }
 
 // Rounded after the product and after the sum, because the reference scales an output before it adds it.
-__device__ float scaled_added(float sum, float scale, float value) {
-  return __fadd_rn(sum, __fmul_rn(scale, value));
-}
+__device__ float scaled_added(float sum, float scale, float value) { return __fadd_rn(sum, __fmul_rn(scale, value)); }
 __device__ float4 scaled_added(float4 sum, float scale, float4 value) {
-  return {scaled_added(sum.x, scale, value.x), scaled_added(sum.y, scale, value.y),
-          scaled_added(sum.z, scale, value.z), scaled_added(sum.w, scale, value.w)};
+  return {scaled_added(sum.x, scale, value.x), scaled_added(sum.y, scale, value.y), scaled_added(sum.z, scale, value.z),
+          scaled_added(sum.w, scale, value.w)};
 }
 
 constexpr unsigned kAddThreads = 128;
 
 template <class Unit>
-__global__ void add_outputs(const float* outputs, const uint32_t* positions, const float* alpha, size_t k,
-                            size_t units, float* hidden) {
+__global__ void add_outputs(const float* outputs, const uint32_t* positions, const float* alpha, size_t k, size_t units,
+                            float* hidden) {
   const size_t token = blockIdx.x;
   const size_t unit = blockIdx.y * size_t{kAddThreads} + threadIdx.x;
   if (unit >= units || positions[token * k] == kNoPosition) return;
@@ -137,14 +135,14 @@ void choose(const float* logits, size_t tokens, size_t experts, const TopChoices
          tokens, experts, top, expert, alpha);
 }
 
-void add_expert_outputs(const float* outputs, const uint32_t* positions, const float* alpha, size_t tokens,
-                        size_t k, size_t d, float* hidden, cudaStream_t stream) {
+void add_expert_outputs(const float* outputs, const uint32_t* positions, const float* alpha, size_t tokens, size_t k,
+                        size_t d, float* hidden, cudaStream_t stream) {
   if (tokens == 0 || k == 0) return;
   const bool whole = d % 4 == 0;
   const size_t units = whole ? d / 4 : d;
   launch(whole ? add_outputs<float4> : add_outputs<float>,
-         {{static_cast<unsigned>(tokens), blocks_of(units, kAddThreads)}, kAddThreads}, stream, outputs,
-         positions, alpha, k, units, hidden);
+         {{static_cast<unsigned>(tokens), blocks_of(units, kAddThreads)}, kAddThreads}, stream, outputs, positions,
+         alpha, k, units, hidden);
 }
 
 }  // namespace sida::cuda

@@ -31,7 +31,7 @@ inline constexpr uint32_t kNoPosition = UINT32_MAX;
 
 /// hidden (tokens, d) += Σ_j alpha[t, j] · outputs[positions[t, j]], in the order of j, up to the first kNoPosition.
 /// `outputs` (.., d), `positions` and `alpha` (tokens, k). All pointers are to device memory.
-void add_expert_outputs(const float* outputs, const uint32_t* positions, const float* alpha, size_t tokens,
-                        size_t k, size_t d, float* hidden, cudaStream_t stream);
+void add_expert_outputs(const float* outputs, const uint32_t* positions, const float* alpha, size_t tokens, size_t k,
+                        size_t d, float* hidden, cudaStream_t stream);
 
 }  // namespace sida::cuda

@@ -14,9 +14,7 @@ __device__ float square_added(float sum, float4 v) {
 }
 __device__ float square_added(float sum, float v) { return fmaf(v, v, sum); }
 
-__device__ float4 scaled(float4 v, float scale) {
-  return {v.x * scale, v.y * scale, v.z * scale, v.w * scale};
-}
+__device__ float4 scaled(float4 v, float scale) { return {v.x * scale, v.y * scale, v.z * scale, v.w * scale}; }
 __device__ float scaled(float v, float scale) { return v * scale; }
 
 __device__ float4 shifted(float4 v, float by) { return {v.x + by, v.y + by, v.z + by, v.w + by}; }
@@ -33,8 +31,7 @@ __device__ float product(float a, float b) { return a * b; }
 
 /// Rows of `units` units: float4 where the row's width is a multiple of 4, else float.
 template <class Unit>
-__global__ void norm_rows(const float* x, const float* weight, float epsilon, size_t rows, size_t units,
-                          float* y) {
+__global__ void norm_rows(const float* x, const float* weight, float epsilon, size_t rows, size_t units, float* y) {
   const unsigned lane = threadIdx.x % kWarp;
   const size_t row = blockIdx.x * size_t{kNormWarps} + threadIdx.x / kWarp;
   if (row >= rows) return;
@@ -167,8 +164,7 @@ __global__ void read_rows(PanelMatrix w, const int32_t* ids, size_t steps, float
   float* out = y + blockIdx.x * w.k + place.begin;
   if (kInputs % 4 == 0 && w.k % 4 == 0 && place.begin + kInputs == place.end) {
     for (size_t i = 0; i + 4 <= kInputs; i += 4) {
-      *reinterpret_cast<float4*>(out + i) = {step.value[i], step.value[i + 1], step.value[i + 2],
-                                             step.value[i + 3]};
+      *reinterpret_cast<float4*>(out + i) = {step.value[i], step.value[i + 1], step.value[i + 2], step.value[i + 3]};
     }
     return;
   }
@@ -183,8 +179,8 @@ void read_all(const PanelMatrix& w, const int32_t* ids, size_t count, float scal
     const size_t group = w.format.group;
     steps = w.k / group * ((group + kInputs - 1) / kInputs) + (w.k % group + kInputs - 1) / kInputs;
   }
-  launch(read_rows<kType>, {{static_cast<unsigned>(count), blocks_of(steps, kThreads)}, kThreads}, stream, w,
-         ids, steps, scale, y);
+  launch(read_rows<kType>, {{static_cast<unsigned>(count), blocks_of(steps, kThreads)}, kThreads}, stream, w, ids,
+         steps, scale, y);
 }
 
 /// Rows of q4_k or q6_k: four inputs a thread.
@@ -218,8 +214,8 @@ __global__ void read_super_rows(PanelMatrix w, const int32_t* ids, float scale, 
     const int code = static_cast<int>(codes >> 8 * i & 255U);
     values[i] = kQ4 ? static_cast<float>(code) * of - less : static_cast<float>(code - 32) * of;
   }
-  *reinterpret_cast<float4*>(y + blockIdx.x * w.k + first) = {values[0] * scale, values[1] * scale,
-                                                                values[2] * scale, values[3] * scale};
+  *reinterpret_cast<float4*>(y + blockIdx.x * w.k + first) = {values[0] * scale, values[1] * scale, values[2] * scale,
+                                                              values[3] * scale};
 }
 
 template <WeightType kType>
@@ -235,17 +231,16 @@ void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, s
               cudaStream_t stream) {
   if (rows == 0) return;
   const bool whole = n % 4 == 0;
-  launch(whole ? norm_rows<float4> : norm_rows<float>, {blocks_of(rows, kNormWarps), kNormWarps * kWarp},
-         stream, x, weight, epsilon, rows, whole ? n / 4 : n, y);
+  launch(whole ? norm_rows<float4> : norm_rows<float>, {blocks_of(rows, kNormWarps), kNormWarps * kWarp}, stream, x,
+         weight, epsilon, rows, whole ? n / 4 : n, y);
 }
 
 void layer_norm(const float* x, const float* weight, const float* bias, float epsilon, size_t rows, size_t n, float* y,
                 cudaStream_t stream) {
   if (rows == 0) return;
   const bool whole = n % 4 == 0;
-  launch(whole ? layer_norm_rows<float4> : layer_norm_rows<float>,
-         {blocks_of(rows, kNormWarps), kNormWarps * kWarp}, stream, x, weight, bias, epsilon, rows,
-         whole ? n / 4 : n, y);
+  launch(whole ? layer_norm_rows<float4> : layer_norm_rows<float>, {blocks_of(rows, kNormWarps), kNormWarps * kWarp},
+         stream, x, weight, bias, epsilon, rows, whole ? n / 4 : n, y);
 }
 
 void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float scale, float* y, cudaStream_t stream) {
@@ -272,14 +267,12 @@ void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float scale, 
   }
 }
 
-void take_rows(const float* x, const int32_t* ids, size_t count, size_t n, float scale, float* y,
-               cudaStream_t stream) {
+void take_rows(const float* x, const int32_t* ids, size_t count, size_t n, float scale, float* y, cudaStream_t stream) {
   if (count == 0) return;
   const bool whole = n % 4 == 0;
   const size_t units = whole ? n / 4 : n;
   launch(whole ? copy_rows<float4> : copy_rows<float>,
-         {{static_cast<unsigned>(count), blocks_of(units, kThreads)}, kThreads}, stream, x, ids, units, scale,
-         y);
+         {{static_cast<unsigned>(count), blocks_of(units, kThreads)}, kThreads}, stream, x, ids, units, scale, y);
 }
 
 }  // namespace sida::cuda

@@ -5,14 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ops/panels.h"
+#include "weights/panels.h"
 
 // Kernels that work on each row of the activations by itself. All pointers are to device memory.
 namespace sida::cuda {
 
 /// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight; y may be x.
-void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y,
-              cudaStream_t stream);
+void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y, cudaStream_t stream);
 
 /// y (rows, n) = (x - mean(x)) / sqrt(variance(x) + epsilon) · weight + bias; y may be x.
 void layer_norm(const float* x, const float* weight, const float* bias, float epsilon, size_t rows, size_t n, float* y,
@@ -37,8 +36,7 @@ struct Frequencies {
 void add_sinusoids(const RowPositions& positions, const Frequencies& frequencies, float* x, cudaStream_t stream);
 
 /// y (count, n): rows `ids` (count) of x (.., n), times `scale`.
-void take_rows(const float* x, const int32_t* ids, size_t count, size_t n, float scale, float* y,
-               cudaStream_t stream);
+void take_rows(const float* x, const int32_t* ids, size_t count, size_t n, float scale, float* y, cudaStream_t stream);
 
 /// x (count) clamped to ±limit; NaN where x is not finite.
 void clip(float* x, size_t count, float limit, cudaStream_t stream);
@@ -65,7 +63,7 @@ struct HeadRows {
 struct RotaryTable {
   const float* cosines;
   const float* sines;
-  size_t half;  ///< at most head_dim / 2
+  size_t half;            ///< at most head_dim / 2
   bool adjacent = false;  ///< pair j is columns 2j and 2j + 1
 };
 

@@ -22,8 +22,6 @@ __device__ inline float warp_max(float value) {
 }
 
 /// Blocks of `size` that hold `count`.
-constexpr unsigned blocks_of(size_t count, size_t size) {
-  return static_cast<unsigned>((count + size - 1) / size);
-}
+constexpr unsigned blocks_of(size_t count, size_t size) { return static_cast<unsigned>((count + size - 1) / size); }
 
 }  // namespace sida::cuda

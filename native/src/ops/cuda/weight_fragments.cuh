@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "device/cuda/kernel_language.h"
-#include "ops/panel_layout.h"
+#include "weights/panel_layout.h"
 
 // Weights as b-fragments, straight from the panels' bytes. A lane (g = lane / 4, q = lane % 4) takes inputs
 // 8q to 8q + 7 of every 32 and of these rows of the panel the 16 bytes of columns 4g to 4g + 3: tile j of the

@@ -1,195 +1,156 @@
 #include "ops/cpu/expert_ffn.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <numeric>
-#include <random>
-#include <vector>
-
-#include "doctest/doctest.h"
-#include "expert/expert_layout.h"
+#include "ops/cpu/cpu_workspace.h"
 #include "support/allocation_count.h"
 #include "support/kernel_sets.h"
-#include "support/random_floats.h"
+#include "support/ops_fixture.h"
 #include "support/weight_formats.h"
+#include "weights/expert_layout.h"
 
-namespace sida {
 namespace {
 
-constexpr ActivationFormat kActivations[] = {ActivationFormat::kF32, ActivationFormat::kBf16, ActivationFormat::kInt8};
-constexpr WeightFormat kLayerFormats[] = {
-    kF32Format, kBf16Format, {WeightType::kInt8, 0}, {WeightType::kInt4, 32}, {WeightType::kInt4, 128},
-    kQ8_0Format, kQ4_0Format};
+constexpr ActivationFormat kFormatsOfRows[] = {ActivationFormat::kF32, ActivationFormat::kBf16,
+                                               ActivationFormat::kInt8};
+constexpr WeightFormat kLayerFormats[] = {kF32Format,       kBf16Format, kInt8Format, int4_format(32),
+                                          int4_format(128), kQ8_0Format, kQ4_0Format};
 
 /// A layer of `experts` experts, and which of `tokens · k` choices each has.
 struct Layer {
   size_t d, ff, k, tokens;
-  WeightFormat format;
-  bool gated;
-  std::vector<float> x, y;
-  std::vector<std::byte> panels;
+  Activation activation;
+  std::vector<float> x, y, inputs, hidden;
+  std::vector<std::byte> panels, rounded;
   std::vector<uint32_t> order;
   std::vector<ExpertRows> group;
 
-  Layer(size_t d_, size_t ff_, size_t experts, size_t tokens_, size_t k_, WeightFormat format_, bool gated_ = false)
+  Layer(size_t d_, size_t ff_, size_t experts, size_t tokens_, size_t k_, WeightFormat up, WeightFormat down,
+        bool gated = false)
       : d(d_),
         ff(ff_),
         k(k_),
         tokens(tokens_),
-        format(format_),
-        gated(gated_),
+        activation(gated ? Activation::kSwiglu : Activation::kRelu),
         x(random_floats(tokens * d, 1)),
-        y(tokens * k * d) {
-    const size_t up = panel_matrix_bytes(ff, d, format), down = panel_matrix_bytes(d, ff, format);
-    panels.resize(experts * (2 * up + down));
+        y(tokens * k * d, -1.0f) {
+    const size_t up_bytes = panel_matrix_bytes(ff, d, up), bytes = 2 * up_bytes + panel_matrix_bytes(d, ff, down);
+    panels.resize(experts * bytes);
     std::mt19937 random(2);
     std::vector<std::vector<uint32_t>> of(experts);
     for (uint32_t choice = 0; choice < tokens * k; ++choice) of[random() % experts].push_back(choice);
     order.reserve(tokens * k);
-    for (size_t e = 0; e < experts; ++e) {
-      std::byte* block = panels.data() + e * (2 * up + down);
-      pack_panels(random_floats(ff * d, static_cast<unsigned>(10 + e)).data(), ff, d, format, block);
-      pack_panels(random_floats(ff * d, static_cast<unsigned>(1000 + e)).data(), d, ff, format, block + up);
-      pack_panels(random_floats(ff * d, static_cast<unsigned>(2000 + e)).data(), ff, d, format, block + up + down);
+    for (unsigned e = 0; e < experts; ++e) {
+      std::byte* const block = panels.data() + e * bytes;
+      std::byte* const parts[] = {block, block + up_bytes, block + 2 * up_bytes};
+      std::ranges::copy(random_panels(up, ff, d, 10 + e), parts[0]);
+      std::ranges::copy(random_panels(up, ff, d, 1000 + e), parts[1]);
+      std::ranges::copy(random_panels(down, d, ff, 2000 + e), parts[2]);
       if (of[e].empty()) continue;
-      group.push_back({gated ? PanelMatrix{block + up + down, format, d, ff} : PanelMatrix{},
-                       {block, format, d, ff},
-                       {block + up, format, ff, d},
+      group.push_back({gated ? PanelMatrix{parts[1], up, d, ff} : PanelMatrix{},
+                       {parts[0], up, d, ff},
+                       {parts[2], down, ff, d},
                        order.data() + order.size(),
                        of[e].size(),
                        y.data() + order.size() * d});
       order.insert(order.end(), of[e].begin(), of[e].end());
     }
   }
+
+  /// Memory for `rows` rows at a time.
+  ExpertScratch scratch(size_t rows, ActivationFormat format) {
+    inputs.resize(rows * d);
+    hidden.resize(rows * (ff + 16));
+    rounded.resize(rounded_bytes(rows, std::max(d, ff), format));
+    return {rows, inputs.data(), hidden.data(), ff + 16, {format, rounded}};
+  }
 };
 
-struct Scratch {
-  std::vector<float> inputs, hidden;
-  std::vector<std::byte> rounded;
-  ExpertScratch view;
-
-  Scratch(const Layer& layer, size_t rows, ActivationFormat activations)
-      : inputs(rows * layer.d),
-        hidden(rows * (layer.ff + 16)),
-        rounded(rounded_bytes(rows, std::max(layer.d, layer.ff), layer.format)),
-        view{rows, inputs.data(), hidden.data(), layer.ff + 16, {activations, rounded}} {}
-};
-
-Activation activation_of(bool gated) { return gated ? Activation::kSwiglu : Activation::kRelu; }
-
-TEST_CASE("expert ffn: each row as if it were alone, whatever the group, the scratch and the threads") {
-  ThreadPool one(1), three(3);
-  for (const WeightFormat format : kLayerFormats) {
-    for (const ActivationFormat activations : kActivations) {
-      for (const auto& [k, gated] : {std::pair<size_t, bool>{1, false}, {2, false}, {2, true}}) {
-        // 70 experts are more than one batch takes.
-        for (const auto& [experts, tokens] :
-             std::vector<std::pair<size_t, size_t>>{{1, 1}, {3, 29}, {70, 120}}) {
-          Layer layer(48, 100, experts, tokens, k, format, gated);
-          for (const size_t rows : {5, 64}) {
-            Scratch scratch(layer, rows, activations);
-            std::fill(layer.y.begin(), layer.y.end(), -1.0f);
-            expert_ffn(three, layer.group, layer.x.data(), k, activation_of(gated), scratch.view);
-            std::vector<float> hidden(layer.ff), y(layer.d);
-            for (const ExpertRows& expert : layer.group) {
-              for (size_t i = 0; i < expert.rows; ++i) {
-                const float* x = &layer.x[expert.order[i] / k * layer.d];
-                if (gated) {
-                  linear(one, x, layer.d, 1, expert.gate, hidden.data(), layer.ff, Epilogue::kStore,
-                         scratch.view.rounded);
-                }
-                linear(one, x, layer.d, 1, expert.up, hidden.data(), layer.ff,
-                       activation_epilogue(activation_of(gated)), scratch.view.rounded);
-                linear(one, hidden.data(), layer.ff, 1, expert.down, y.data(), layer.d, Epilogue::kStore,
-                       scratch.view.rounded);
-                REQUIRE(std::memcmp(y.data(), expert.y + i * layer.d, layer.d * 4) == 0);
-              }
-            }
-          }
-        }
+void check_rows_as_if_alone(Layer layer, size_t rows, ActivationFormat format) {
+  static ThreadPool one(1), three(3);
+  const ExpertScratch scratch = layer.scratch(rows, format);
+  expert_ffn(three, layer.group, layer.x.data(), layer.k, layer.activation, scratch);
+  std::vector<float> hidden(layer.ff), y(layer.d);
+  for (const ExpertRows& expert : layer.group) {
+    for (size_t i = 0; i < expert.rows; ++i) {
+      const float* x = &layer.x[expert.order[i] / layer.k * layer.d];
+      if (expert.gate.data != nullptr) {
+        linear(one, x, layer.d, 1, expert.gate, hidden.data(), layer.ff, Epilogue::kStore, scratch.rounded);
       }
+      linear(one, x, layer.d, 1, expert.up, hidden.data(), layer.ff, activation_epilogue(layer.activation),
+             scratch.rounded);
+      linear(one, hidden.data(), layer.ff, 1, expert.down, y.data(), layer.d, Epilogue::kStore, scratch.rounded);
+      REQUIRE(same_bits(y.data(), expert.y + i * layer.d, layer.d));
     }
   }
 }
 
-TEST_CASE("expert ffn: projections in the types that GGUF files mix, each row as if it were alone") {
-  ThreadPool one(1), three(3);
-  constexpr size_t kD = 256, kFf = 512, kTokens = 70;
-  for (const ActivationFormat activations : kActivations) {
-    for (const auto& [up, down] : {std::pair{kQ4_KFormat, kQ6_KFormat}, {kQ6_KFormat, kQ4_KFormat}}) {
-      const std::vector<std::byte> ups = random_panels(up, kFf, kD, 1), gates = random_panels(up, kFf, kD, 2);
-      const std::vector<std::byte> downs = random_panels(down, kD, kFf, 3);
-      const std::vector<float> x = random_floats(kTokens * kD, 4);
-      std::vector<float> y(kTokens * kD), inputs(64 * kD), hidden(64 * kFf), alone(kFf), single(kD);
-      std::vector<std::byte> rounded(rounded_bytes(64, kFf, activations));
-      const ExpertScratch scratch{64, inputs.data(), hidden.data(), kFf, {activations, rounded}};
-      std::vector<uint32_t> order(kTokens);
-      std::iota(order.rbegin(), order.rend(), 0);
-      const ExpertRows expert{{gates.data(), up, kD, kFf}, {ups.data(), up, kD, kFf}, {downs.data(), down, kFf, kD},
-                              order.data(),                kTokens,                   y.data()};
-      expert_ffn(three, {&expert, 1}, x.data(), 1, Activation::kSwiglu, scratch);
-      for (size_t i = 0; i < kTokens; ++i) {
-        const float* row = &x[order[i] * kD];
-        linear(one, row, kD, 1, expert.gate, alone.data(), kFf, Epilogue::kStore, scratch.rounded);
-        linear(one, row, kD, 1, expert.up, alone.data(), kFf, Epilogue::kSwiglu, scratch.rounded);
-        linear(one, alone.data(), kFf, 1, expert.down, single.data(), kD, Epilogue::kStore, scratch.rounded);
-        REQUIRE(std::memcmp(single.data(), &y[i * kD], kD * 4) == 0);
-      }
+TEST_CASE("expert ffn: each row as if it were alone, whatever the group, the scratch and the threads") {
+  // 70 experts are more than one batch takes.
+  for (const auto& [format, activations, k, rows] : grid(kLayerFormats, kFormatsOfRows, Sizes{1, 2}, Sizes{5, 64})) {
+    for (const auto& [experts, tokens] : std::vector<std::pair<size_t, size_t>>{{1, 1}, {3, 29}, {70, 120}}) {
+      CASE(format, activations, k, rows, experts);
+      check_rows_as_if_alone({48, 100, experts, tokens, k, format, format}, rows, activations);
+      if (k == 2) check_rows_as_if_alone({48, 100, experts, tokens, k, format, format, true}, rows, activations);
     }
+  }
+  // Types that GGUF files mix.
+  for (const ActivationFormat activations : kFormatsOfRows) {
+    check_rows_as_if_alone({256, 512, 1, 70, 1, kQ4_KFormat, kQ6_KFormat, true}, 64, activations);
+    check_rows_as_if_alone({256, 512, 1, 70, 1, kQ6_KFormat, kQ4_KFormat, true}, 64, activations);
   }
 }
 
 TEST_CASE("expert ffn: a weight that is not finite shows in every row, also where ReLU or silu would make 0 of it") {
   ThreadPool pool(1);
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  for (const WeightFormat format : kLayerFormats) {
-    for (const ActivationFormat activations : kActivations) {
-      for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
-        for (const Projection broken : {Projection::kGate, Projection::kUp, Projection::kDown}) {
-          for (const bool gated : {false, true}) {
-            if (broken == Projection::kGate && !gated) continue;
-            CAPTURE(weight_type_name(format.type));
-            CAPTURE(activation_format_name(activations));
-            CAPTURE(bad);
-            CAPTURE(projection_name(broken));
-            CAPTURE(gated);
-            Layer layer(48, 100, 1, 9, 1, format, gated);
-            const ExpertRows& expert = layer.group[0];
-            const PanelMatrix& matrix = broken == Projection::kGate ? expert.gate
-                                        : broken == Projection::kUp ? expert.up
-                                                                    : expert.down;
-            std::vector<float> weights = random_floats(layer.ff * layer.d, 10);
-            weights[5 * matrix.k + 7] = bad;
-            pack_panels(weights.data(), matrix.n, matrix.k, format, const_cast<std::byte*>(matrix.data));
-            Scratch scratch(layer, 64, activations);
-            expert_ffn(pool, layer.group, layer.x.data(), 1, activation_of(gated), scratch.view);
-            for (size_t row = 0; row < layer.tokens; ++row) {
-              const float* y = &layer.y[row * layer.d];
-              CHECK(!std::all_of(y, y + layer.d, [](float value) { return std::isfinite(value); }));
-            }
-          }
-        }
-      }
+  for (const auto& [format, activations, bad, broken, gated] :
+       grid(kLayerFormats, kFormatsOfRows, std::vector{kInfinity, -kInfinity, NAN},
+            std::vector{Projection::kGate, Projection::kUp, Projection::kDown}, kBoth)) {
+    if (broken == Projection::kGate && !gated) continue;
+    CASE(format, activation_format_name(activations), bad, projection_name(broken), gated);
+    Layer layer(48, 100, 1, 9, 1, format, format, gated);
+    const ExpertRows& expert = layer.group[0];
+    const PanelMatrix& matrix = broken == Projection::kGate ? expert.gate
+                                : broken == Projection::kUp ? expert.up
+                                                            : expert.down;
+    std::vector<float> weights = random_floats(layer.ff * layer.d, 10);
+    weights[5 * matrix.k + 7] = bad;
+    pack_panels(weights.data(), matrix.n, matrix.k, format, const_cast<std::byte*>(matrix.data));
+    expert_ffn(pool, layer.group, layer.x.data(), 1, layer.activation, layer.scratch(64, activations));
+    for (size_t row = 0; row < layer.tokens; ++row) {
+      const float* y = &layer.y[row * layer.d];
+      CHECK(!std::all_of(y, y + layer.d, [](float value) { return std::isfinite(value); }));
     }
   }
 }
 
 TEST_CASE("expert ffn: allocates nothing") {
   ThreadPool pool(2);
-  for (const WeightFormat format : kLayerFormats) {
-    for (const ActivationFormat activations : kActivations) {
-      Layer layer(256, 512, 8, 40, 1, format);
-      Scratch scratch(layer, 64, activations);
-      const size_t before = allocations();
-      expert_ffn(pool, layer.group, layer.x.data(), 1, Activation::kRelu, scratch.view);
-      linear(pool, layer.x.data(), layer.d, layer.tokens, layer.group[0].up, scratch.view.hidden,
-             scratch.view.hidden_stride, Epilogue::kStore, scratch.view.rounded);
-      CHECK(allocations() == before);
-    }
+  for (const auto& [format, activations] : grid(kLayerFormats, kFormatsOfRows)) {
+    Layer layer(256, 512, 8, 40, 1, format, format);
+    const ExpertScratch scratch = layer.scratch(64, activations);
+    const size_t before = allocations();
+    expert_ffn(pool, layer.group, layer.x.data(), 1, Activation::kRelu, scratch);
+    linear(pool, layer.x.data(), layer.d, layer.tokens, layer.group[0].up, scratch.hidden, scratch.hidden_stride,
+           Epilogue::kStore, scratch.rounded);
+    CHECK(allocations() == before);
   }
 }
 
+TEST_CASE("cpu workspace: has room for the widest rows, rounded for weights of any format") {
+  const auto backend = make_backend(DeviceKind::kCpu);
+  DeviceMemory memory(*backend, uint64_t{1} << 30);
+  for (const auto& [activations, tokens, format] : grid(kFormatsOfRows, Sizes{1, 37, 300}, all_formats())) {
+    CASE(format, tokens);
+    BatchLimits limits = limits_of(tokens);
+    limits.activations = activations;
+    const CpuWorkspace workspace(memory, decoder_spec(256, 4, 4, 64), limits);
+    if (!takes_rounded(format, workspace.rounded)) continue;
+    // The feed-forward network is the widest: twice the model's width.
+    CHECK(workspace.rounded.memory.size() >= rounded_bytes(std::min(tokens, kRoundedRows), 512, format));
+  }
+  std::vector<std::byte> memory_of_rows(rounded_bytes(4, 256, kQ6_KFormat));
+  CHECK_NOTHROW(rounded_rows(memory_of_rows, 4, 256, kQ6_KFormat));
+  memory_of_rows.pop_back();
+  CHECK_THROWS_AS(rounded_rows(memory_of_rows, 4, 256, kQ6_KFormat), Error);
+}
+
 }  // namespace
-}  // namespace sida

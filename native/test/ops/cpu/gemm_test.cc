@@ -1,87 +1,318 @@
-// GEMM of every format: each instruction set against the scalar reference, bit for bit, and that against
-// float64.
+// GEMM of every type of weights with activations in f32, in 8 bits and in bf16: the sets of instructions against each
+// other, bit for bit, and against float64 or the arithmetic that bf16_gemm_impl.h names.
 #include <sys/mman.h>
 
-#include <cmath>
-#include <cstring>
-#include <vector>
-
-#include "doctest/doctest.h"
+#include "core/dtype.h"
 #include "ops/cpu/linear.h"
-#include "ops/panels.h"
 #include "support/kernel_sets.h"
-#include "support/random_floats.h"
 #include "support/weight_formats.h"
+#include "weights/panels.h"
+#include "weights/weight_blocks.h"
 
-namespace sida {
 namespace {
 
+constexpr ActivationFormat kF32 = ActivationFormat::kF32, kInt8 = ActivationFormat::kInt8,
+                           kBf16 = ActivationFormat::kBf16;
+
+/// The types that activations in this form meet; of `floats`, those whose panels can be packed from floats.
+std::vector<WeightFormat> formats(ActivationFormat activations, bool floats = false) {
+  if (activations == kBf16) return {kBf16Format};
+  std::vector<WeightFormat> all = all_formats();
+  std::erase_if(all, [&](WeightFormat format) {
+    return (activations == kInt8 && !quantized(format)) || (floats && in_super_blocks(format.type));
+  });
+  return all;
+}
+
+/// x (rows, k) · a packed matrix (n, k).
+struct Product {
+  ActivationFormat activations;
+  WeightFormat format;
+  size_t rows, n, k;
+  std::vector<float> x, w, before, bias;
+  std::vector<std::byte> panels;
+
+  Product(ActivationFormat activations_, WeightFormat format_, size_t rows_, size_t n_, size_t k_)
+      : activations(activations_),
+        format(format_),
+        rows(rows_),
+        n(n_),
+        k(inputs_for(format_, k_)),
+        x(random_floats(rows * k, 1)),
+        w(random_floats(n * k, 2)),
+        before(random_floats(rows * n, 3)),
+        panels(random_panels(format, n, k, 2)) {}
+
+  PanelMatrix matrix() const { return {panels.data(), format, k, n}; }
+  /// Packs `w`.
+  void pack() { pack_panels(w.data(), n, k, format, panels.data()); }
+  /// Packs GGUF's blocks.
+  void pack(Dtype dtype, const std::vector<std::byte>& blocks) {
+    pack_blocks(dtype, blocks.data(), n, k, panels.data());
+  }
+
+  std::vector<float> run(const CpuKernels& kernels, Epilogue epilogue) const {
+    std::vector<float> y = before;
+    const float* const biases = bias.empty() ? nullptr : bias.data();
+    const GemmTask task{x.data(),          k,        rows, panels.data(), format, k, n, 0,
+                        matrix().panels(), y.data(), n,    epilogue,      biases};
+    if (activations == kF32) {
+      kernels.gemm(task);
+      return y;
+    }
+    std::vector<std::byte> memory(rounded_bytes(rows, k, format));
+    const RoundedRows rounded = rounded_rows(memory, rows, k, format);
+    kernels.round_rows({x.data(), k, rows, k, format}, rounded);
+    kernels.gemm_rounded(task, rounded);
+    return y;
+  }
+  std::vector<float> run(Epilogue epilogue = Epilogue::kStore) const {
+    return of_all_sets([&](const CpuKernels& kernels) { return run(kernels, epilogue); });
+  }
+
+  /// The weights of all rows.
+  std::vector<float> weights() const {
+    std::vector<float> all(n * k);
+    for (size_t j = 0; j < n; ++j) read_panel_row(matrix(), j, &all[j * k]);
+    return all;
+  }
+};
+
+/// Compares with float64, x rounded to 8 bits where it is.
+void check_float64(const Product& p, const std::vector<float>& weights, Epilogue epilogue) {
+  const std::vector<float> y = p.run(epilogue);
+  for (size_t i = 0; i < p.rows; ++i) {
+    std::vector<double> x(&p.x[i * p.k], &p.x[i * p.k] + p.k);
+    float top = 0;
+    for (const double value : x) top = std::max(top, std::abs(static_cast<float>(value)));
+    for (double& value : x) {
+      if (p.activations == kInt8) value = std::nearbyint(static_cast<float>(value) * (127.0f / top)) * top / 127;
+    }
+    for (size_t j = 0; j < p.n; ++j) {
+      const double gate = p.before[i * p.n + j];
+      double sum = 0, size = 0;
+      for (size_t l = 0; l < p.k; ++l) {
+        sum += x[l] * weights[j * p.k + l];
+        size += std::abs(x[l] * weights[j * p.k + l]);
+      }
+      const double scale = epilogue == Epilogue::kSwiglu ? gate / (1 + std::exp(-gate)) : 1;
+      if (epilogue == Epilogue::kRelu) sum = std::max(sum, 0.0);
+      if (epilogue == Epilogue::kAdd) sum += gate;
+      const double tolerance = p.activations == kInt8 ? 2e-6 : 1e-6;
+      REQUIRE(std::abs(y[i * p.n + j] - scale * sum) <= tolerance * std::abs(scale) * (size + 1));
+    }
+  }
+}
+
+void check_sizes(ActivationFormat activations, const Sizes& rows, const Sizes& columns, const Sizes& inputs) {
+  for (const auto& [format, row_count, n, k] : grid(formats(activations), rows, columns, inputs)) {
+    // Types in blocks of 256 inputs have their sizes, the others theirs.
+    if (in_super_blocks(format.type) != (k % 256 == 0)) continue;
+    CASE(format, row_count, n, k);
+    const Product p(activations, format, row_count, n, k);
+    const std::vector<float> weights = p.weights();
+    for (const Epilogue epilogue : {Epilogue::kStore, Epilogue::kRelu, Epilogue::kAdd, Epilogue::kSwiglu}) {
+      check_float64(p, weights, epilogue);
+    }
+  }
+}
+
 TEST_CASE("gemm: agrees with float64 and across instruction sets on all tail sizes") {
-  for (const WeightFormat format : all_formats()) {
-    for (const size_t rows : {1, 2, 7, 8, 9, 19}) {
-      for (const size_t n : {1, 31, 32, 33, 96}) {
-        for (const size_t any : {1, 2, 7, 64, 100, 129, 300}) {
-          const size_t k = inputs_for(format, any);
-          if (k != any && any != 64 && any != 300) continue;
-          for (const Epilogue epilogue :
-               {Epilogue::kStore, Epilogue::kRelu, Epilogue::kAdd, Epilogue::kSwiglu}) {
-            const auto x = random_floats(rows * k, 1);
-            const auto w = random_floats(n * k, 2);
-            const auto before = random_floats(rows * n, 3);
-            const std::vector<std::byte> panels = random_panels(format, n, k, 2);
-            const PanelMatrix matrix{panels.data(), format, k, n};
-            std::vector<float> row(k), reference;
-            for (const CpuKernels* kernels : kernel_sets()) {
-              std::vector<float> y = before;
-              kernels->gemm({x.data(), k, rows, panels.data(), format, k, n, 0, matrix.panels(), y.data(), n,
-                             epilogue});
-              if (reference.empty()) {
-                reference = y;
-                for (size_t j = 0; j < n; ++j) {
-                  read_panel_row(matrix, j, row.data());
-                  if (format == kF32Format) REQUIRE(std::memcmp(row.data(), &w[j * k], k * 4) == 0);
-                  for (size_t i = 0; i < rows; ++i) {
-                    double sum = 0, size = 0;
-                    for (size_t l = 0; l < k; ++l) {
-                      sum += static_cast<double>(x[i * k + l]) * row[l];
-                      size += std::abs(static_cast<double>(x[i * k + l]) * row[l]);
-                    }
-                    double expected = epilogue == Epilogue::kRelu ? std::max(sum, 0.0) : sum;
-                    double scale = 1;
-                    if (epilogue == Epilogue::kAdd) expected += before[i * n + j];
-                    if (epilogue == Epilogue::kSwiglu) {
-                      scale = before[i * n + j] / (1 + std::exp(-static_cast<double>(before[i * n + j])));
-                      expected *= scale;
-                    }
-                    REQUIRE(std::abs(y[i * n + j] - expected) <= 1e-6 * std::abs(scale) * (size + 1));
-                  }
-                }
-              }
-              REQUIRE_MESSAGE(std::memcmp(y.data(), reference.data(), y.size() * 4) == 0, kernels->isa);
-            }
-          }
+  check_sizes(kF32, {1, 2, 7, 8, 9, 19}, {1, 31, 32, 33, 96}, {1, 2, 7, 64, 100, 129, 256, 300, 512});
+}
+
+TEST_CASE("int8 gemm: agrees with float64 on the rounded rows, and across instruction sets, on all tail sizes") {
+  check_sizes(kInt8, {1, 2, 3, 5, 6, 7, 8, 12, 13, 16, 17, 32, 41}, {1, 31, 33, 64},
+              {1, 3, 31, 33, 63, 65, 100, 256, 767, 768});
+}
+
+TEST_CASE("bf16 gemm: every set computes what it should, bit for bit, on all tail sizes") {
+  for (const auto& [rows, n, k] : grid(Sizes{1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 32, 33, 41}, Sizes{1, 31, 33, 64},
+                                       Sizes{1, 2, 3, 31, 32, 33, 63, 64, 65, 100, 767})) {
+    CASE(rows, n, k);
+    Product p(kBf16, kBf16Format, rows, n, k);
+    p.pack();
+    std::vector<float> wanted;
+    for (size_t i = 0; i < rows * n; ++i) {
+      // One operation at a time; right where no number is below 2^-126.
+      float sum = 0;
+      for (size_t begin = 0; begin < k; begin += 32) {
+        float part[2] = {0, 0};
+        for (size_t l = begin; l < std::min(begin + 32, k); ++l) {
+          const float a = bf16_to_f32(f32_to_bf16(p.x[i / n * k + l])),
+                      b = bf16_to_f32(f32_to_bf16(p.w[i % n * k + l]));
+          part[l % 2] = std::fma(a, b, part[l % 2]);
+        }
+        sum += part[0] + part[1];
+      }
+      wanted.push_back(sum);
+    }
+    REQUIRE(same_bits(p.run(), wanted));
+    const std::vector<float> added = p.run(Epilogue::kAdd), relu = p.run(Epilogue::kRelu);
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      REQUIRE(added[i] == p.before[i] + wanted[i]);
+      REQUIRE(relu[i] == std::max(wanted[i], 0.0f));
+    }
+    p.run(Epilogue::kSwiglu);
+  }
+}
+
+TEST_CASE("gemm: a bias is added to the product, before the activation and before what y holds") {
+  for (const auto& [activations, rows, n] : grid(std::vector{kInt8, kBf16}, Sizes{1, 13, 33}, Sizes{33, 64})) {
+    for (const WeightFormat format : formats(activations)) {
+      CASE(format, rows, n);
+      Product p(activations, format, rows, n, 256);
+      const std::vector<float> product = p.run();
+      p.bias = random_floats(n, 5);
+      const std::vector<float> stored = p.run(), relu = p.run(Epilogue::kRelu), added = p.run(Epilogue::kAdd);
+      for (size_t i = 0; i < product.size(); ++i) {
+        const float sum = product[i] + p.bias[i % n];
+        REQUIRE(stored[i] == sum);
+        REQUIRE(relu[i] == std::max(sum, 0.0f));
+        REQUIRE(added[i] == p.before[i] + sum);
+      }
+      // Gated products are compared among the sets alone.
+      p.run(Epilogue::kSwiglu);
+      p.run(Epilogue::kClampedSwiglu);
+    }
+  }
+}
+
+TEST_CASE("gemm: a row's bits do not depend on how many rows there are, nor on the threads") {
+  ThreadPool one(1), three(3);
+  for (const ActivationFormat activations : {kF32, kInt8, kBf16}) {
+    for (const WeightFormat format : formats(activations)) {
+      CASE(activation_format_name(activations), format);
+      const Product p(activations, format, activations == kF32 ? 37 : 300, 200, 100);
+      std::vector<std::byte> memory(rounded_bytes(kRoundedRows, p.k, format));
+      const RoundedScratch scratch{activations, memory};
+      std::vector<float> all(p.rows * p.n), single(p.n);
+      linear(three, p.x.data(), p.k, p.rows, p.matrix(), all.data(), p.n, Epilogue::kStore, scratch);
+      for (size_t i = 0; i < p.rows; ++i) {
+        linear(one, &p.x[i * p.k], p.k, 1, p.matrix(), single.data(), p.n, Epilogue::kStore, scratch);
+        REQUIRE(same_bits(single.data(), &all[i * p.n], p.n));
+      }
+    }
+  }
+}
+
+TEST_CASE("gemm: a NaN or an infinity shows in its row or column and nowhere else, and zeros give zeros") {
+  for (const ActivationFormat activations : {kInt8, kBf16}) {
+    for (const WeightFormat format : formats(activations)) {
+      CASE(activation_format_name(activations), format);
+      Product p(activations, format, 35, 40, 70);
+      const bool floats = !in_super_blocks(format.type);
+      if (floats) p.pack();
+      const std::vector<float> sound = p.run();
+      std::fill_n(p.x.begin(), 2 * p.k, 0.0f);
+      p.x[p.k + 3] = activations == kInt8 ? 1e-39f : 0;
+      p.x[2 * p.k + 69] = NAN;
+      p.x[20 * p.k] = -kInfinity;
+      p.w[7 * p.k + 68] = kInfinity;
+      std::fill_n(&p.w[8 * p.k], p.k, 0.0f);
+      if (floats) p.pack();
+      for (const CpuKernels* kernels : kernel_sets()) {
+        const std::vector<float> y = p.run(*kernels, Epilogue::kStore);
+        for (size_t i = 0; i < y.size(); ++i) {
+          const size_t row = i / p.n, column = i % p.n;
+          const bool broken = row == 2 || row == 20 || (floats && column == 7);
+          CHECK_MESSAGE(std::isfinite(y[i]) == !broken, kernels->isa);
+          if (activations == kInt8 && broken) CHECK(std::isnan(y[i]));
+          const bool zero = row < 2 || (floats && column == 8);
+          if (!broken) CHECK(y[i] == (zero ? 0 : sound[i]));
         }
       }
     }
   }
 }
 
-TEST_CASE("gemm: a row's result does not depend on how many rows there are, nor on the threads") {
-  const size_t rows = 37, n = 200;
-  ThreadPool one(1), three(3);
-  for (const WeightFormat format : all_formats()) {
-    const size_t k = inputs_for(format, 100);
-    const auto x = random_floats(rows * k, 4);
-    const std::vector<std::byte> panels = random_panels(format, n, k, 5);
-    const PanelMatrix matrix{panels.data(), format, k, n};
-    std::vector<float> all(rows * n), single(n);
-    linear(three, x.data(), k, rows, matrix, all.data(), n, Epilogue::kStore);
-    for (size_t i = 0; i < rows; ++i) {
-      linear(one, x.data() + i * k, k, 1, matrix, single.data(), n, Epilogue::kStore);
-      CHECK(std::memcmp(single.data(), &all[i * n], n * 4) == 0);
+/// Rows of a constant, whatever the codes.
+void check_constant(Product p, float constant) {
+  CASE(p.format, p.rows, constant);
+  std::ranges::fill(p.x, constant);
+  const std::vector<float> y = p.run(), weights = p.weights();
+  for (size_t i = 0; i < y.size(); ++i) {
+    double sum = 0, size = 0;
+    for (size_t l = 0; l < p.k; ++l) {
+      const double term = static_cast<double>(constant) * weights[i % p.n * p.k + l];
+      sum += term, size += std::abs(term);
+    }
+    const double tolerance = in_super_blocks(p.format.type) ? 2e-6 * (size + 1) : 1e-6 * (std::abs(sum) + 1);
+    CHECK(std::abs(y[i] - sum) <= tolerance);
+  }
+}
+
+TEST_CASE("int8 gemm: the largest and the smallest codes do not saturate") {
+  for (const auto& [format, sign] : grid(formats(kInt8, true), std::vector{1.0f, -1.0f})) {
+    Product p(kInt8, format, 33, 33, 4096);
+    // The code is the largest, and its scale has no rounding.
+    const bool eight = format.type == WeightType::kInt8 || format.type == WeightType::kQ8_0;
+    std::ranges::fill(p.w, sign * (format.type == WeightType::kMxfp4 ? 6.0f : eight ? 127.0f / 16 : 7.0f));
+    p.pack();
+    check_constant(p, 2);
+  }
+  struct Codes {
+    Dtype dtype;
+    size_t first, end;  ///< of codes in a block, behind scales or in front of them
+    std::vector<uint8_t> values;
+  };
+  // Files may hold codes of -128.
+  for (const Codes& codes : {Codes{Dtype::kQ4_K, 16, 144, {0, 0xff}}, Codes{Dtype::kQ6_K, 0, 192, {0, 0xff}},
+                             Codes{Dtype::kQ8_0, 2, 34, {0x80}}}) {
+    for (const auto& [value, rows, sign] : grid(codes.values, Sizes{3, 13, 33}, std::vector{2.0f, -2.0f})) {
+      Product p(kInt8, format_of_blocks(codes.dtype), rows, 33, codes.dtype == Dtype::kQ8_0 ? 96 : 512);
+      std::vector<std::byte> blocks = random_blocks(codes.dtype, p.n, p.k, 2);
+      const size_t bytes = dtype_block(codes.dtype).bytes;
+      for (size_t at = 0; at < blocks.size(); ++at) {
+        if (at % bytes >= codes.first && at % bytes < codes.end) blocks[at] = std::byte{value};
+      }
+      p.pack(codes.dtype, blocks);
+      check_constant(p, sign);
     }
   }
 }
+
+#if defined(__x86_64__)
+TEST_CASE("bf16 gemm: numbers below 2^-126 are zero in every set, and only while it runs") {
+  Product p(kBf16, kBf16Format, 20, 40, 70);
+  // Products from 2^-160 to 2^-100, whose sums are partly below 2^-126; every fifth operand is below it itself.
+  for (size_t i = 0; i < p.x.size(); ++i) {
+    p.x[i] = std::ldexp(p.x[i], i % 5 == 0 ? -128 : -50 - static_cast<int>(i % 31));
+  }
+  for (size_t i = 0; i < p.w.size(); ++i) {
+    p.w[i] = std::ldexp(p.w[i], i % 7 == 0 ? -130 : -50 - static_cast<int>(i % 29));
+  }
+  p.pack();
+  const std::vector<float> y = p.run();
+  CHECK(std::ranges::any_of(y, [](float value) { return value != 0; }));
+  CHECK(std::ranges::none_of(y, [](float value) { return std::fpclassify(value) == FP_SUBNORMAL; }));
+  volatile float least = std::numeric_limits<float>::min();
+  CHECK(least / 2 > 0);
+}
+
+TEST_CASE("bf16 gemm: sums that round up to 2^-126 stay, those that round below it become zero") {
+  for (const int exponent : {-148, -149, -150, -151, -152, -153, -160}) {
+    CASE(exponent);
+    Product p(kBf16, kBf16Format, 17, 33, 4);
+    std::ranges::fill(p.x, 0.0f);
+    std::ranges::fill(p.w, 0.0f);
+    for (size_t row = 0; row < p.rows; ++row) {
+      p.x[row * p.k] = std::ldexp(1.0f, -63);
+      p.x[row * p.k + 2] = -std::ldexp(1.0f, exponent + 76);
+    }
+    for (size_t column = 0; column < p.n; ++column) {
+      p.w[column * p.k] = std::ldexp(1.0f, -63);
+      p.w[column * p.k + 2] = std::ldexp(1.0f, -76);
+    }
+    p.pack();
+    // 2^-126 - 2^exponent, rounded to 24 bits as if there were no least exponent.
+    const double exact = std::ldexp(1.0, -126) - std::ldexp(1.0, exponent);
+    const auto rounded = std::ldexp(static_cast<double>(static_cast<float>(std::ldexp(exact, 100))), -100);
+    const float expected = rounded < std::ldexp(1.0, -126) ? 0.0f : static_cast<float>(rounded);
+    for (const float y : p.run()) REQUIRE(y == expected);
+  }
+}
+#endif
 
 /// Bytes that end at the beginning of protected memory.
 class Guarded {
@@ -96,6 +327,7 @@ class Guarded {
   Guarded(const Guarded&) = delete;
   Guarded& operator=(const Guarded&) = delete;
   std::byte* data() const { return memory_ + pages_ - bytes_; }
+  float* floats() const { return reinterpret_cast<float*>(data()); }
 
  private:
   size_t bytes_, pages_;
@@ -103,35 +335,22 @@ class Guarded {
 };
 
 TEST_CASE("gemm: reads and writes nothing beyond the last panel, row and result") {
-  for (const WeightFormat format : all_formats()) {
-    for (const size_t rows : {1, 4, 13, 33}) {
-      for (const size_t n : {1, 17, 32, 40}) {
-        for (const size_t any : {1, 5, 33, 100}) {
-          const size_t k = inputs_for(format, any);
-          const auto values = random_floats(rows * k, 1);
-          const std::vector<std::byte> w = random_panels(format, n, k, 2);
-          Guarded panels(w.size()), x(rows * k * 4), y(rows * n * 4);
-          std::memcpy(panels.data(), w.data(), w.size());
-          std::memcpy(x.data(), values.data(), rows * k * 4);
-          auto* rows_in = reinterpret_cast<float*>(x.data());
-          auto* out = reinterpret_cast<float*>(y.data());
-          const bool rounded = format != kF32Format;
-          Guarded codes(rounded_bytes(rows, k, format));
-          for (const CpuKernels* kernels : kernel_sets()) {
-            const size_t count = (n + kPanelColumns - 1) / kPanelColumns;
-            const GemmTask task{rows_in, k, rows,  panels.data(), format, k,
-                                n,       0, count, out,           n,      Epilogue::kStore};
-            kernels->gemm(task);
-            if (!rounded) continue;
-            const RoundedRows in = rounded_rows({codes.data(), rounded_bytes(rows, k, format)}, rows, k, format);
-            kernels->round_rows({rows_in, k, rows, k, format}, in);
-            kernels->gemm_rounded(task, in);
-          }
-        }
-      }
+  for (const auto& [format, rows, n, k] :
+       grid(all_formats(), Sizes{1, 4, 13, 33}, Sizes{1, 17, 32, 40}, Sizes{1, 5, 33, 100})) {
+    const Product p(kF32, format, rows, n, k);
+    Guarded panels(p.panels.size()), x(rows * p.k * 4), y(rows * n * 4), codes(rounded_bytes(rows, p.k, format));
+    std::memcpy(panels.data(), p.panels.data(), p.panels.size());
+    std::memcpy(x.data(), p.x.data(), rows * p.k * 4);
+    for (const CpuKernels* kernels : kernel_sets()) {
+      const GemmTask task{x.floats(),          p.k,        rows, panels.data(),   format, p.k, n, 0,
+                          p.matrix().panels(), y.floats(), n,    Epilogue::kStore};
+      kernels->gemm(task);
+      if (format == kF32Format) continue;
+      const RoundedRows in = rounded_rows({codes.data(), rounded_bytes(rows, p.k, format)}, rows, p.k, format);
+      kernels->round_rows({x.floats(), p.k, rows, p.k, format}, in);
+      kernels->gemm_rounded(task, in);
     }
   }
 }
 
 }  // namespace
-}  // namespace sida

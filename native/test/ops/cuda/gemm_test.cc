@@ -1,27 +1,17 @@
 // The device's products against the CPU's scalar kernel.
 #ifdef SIDA_WITH_CUDA
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <deque>
-#include <limits>
-#include <string>
-#include <vector>
-
-#include "doctest/doctest.h"
 #include "ops/cuda/gemm.h"
-#include "ops/panels.h"
+
+#include <deque>
+
 #include "support/device_copy.h"
 #include "support/kernel_sets.h"
-#include "support/random_floats.h"
-#include "support/same_bits.h"
 #include "support/weight_formats.h"
+#include "weights/panels.h"
 
-namespace sida {
 namespace {
 
-using testing::DeviceCopy;
-using testing::same_bits;
+TEST_SUITE_BEGIN("cuda" * needs_cuda_device());
 
 /// Of Σ |x · w|. f32: both sum in f32, in other orders. The others: x is cut after 17 bits.
 double tolerance(WeightFormat format) { return format == kF32Format ? 1e-6 : 1e-5; }
@@ -44,8 +34,8 @@ struct Matrix {
 };
 
 /// y (rows, n) of one product on the device; `before` is what y holds at first.
-std::vector<float> on_device(const PanelMatrix& w, const std::vector<float>& x, size_t rows,
-                             Epilogue epilogue, const std::vector<float>& before) {
+std::vector<float> on_device(const PanelMatrix& w, const std::vector<float>& x, size_t rows, Epilogue epilogue,
+                             const std::vector<float>& before) {
   const DeviceCopy<float> inputs(x), y(before);
   const cuda::Product product{inputs.data(), nullptr, 1, static_cast<uint32_t>(rows), w, y.data()};
   cuda::gemm({&product, 1}, {w.k, w.n, epilogue}, nullptr);
@@ -74,44 +64,19 @@ void check_near(const Matrix& w, const std::vector<float>& x, const std::vector<
   CHECK(worst <= tolerance(w.host.format));
 }
 
-TEST_CASE("cuda gemm: every format agrees with the CPU's scalar kernel on all tail sizes") {
-  if (!testing::have_cuda_device()) return;
-  struct Shape {
-    size_t n, k;
-  };
-  for (const WeightFormat format : all_formats()) {
-    for (const Shape shape : {Shape{1, 1}, {31, 7}, {32, 64}, {33, 129}, {72, 100}, {40, 300}}) {
-      for (const size_t rows : {1, 2, 7, 16, 17, 40}) {
-        const size_t n = shape.n, k = inputs_for(format, shape.k);
-        const auto epilogue = static_cast<Epilogue>((n + k + rows) % 3);
-        CAPTURE(std::string(weight_type_name(format.type)));
-        CAPTURE(format.group);
-        CAPTURE(n);
-        CAPTURE(k);
-        CAPTURE(rows);
-        CAPTURE(static_cast<int>(epilogue));
-        const Matrix w(format, n, k, 2);
-        const auto x = random_floats(rows * k, 1), before = random_floats(rows * n, 3);
-        check_near(w, x, on_device(w.device, x, rows, epilogue, before),
-                   on_cpu(w.host, x, rows, epilogue, before));
-      }
-    }
-  }
-}
-
-TEST_CASE("cuda gemm: long sums, whose slices take several turns") {
-  if (!testing::have_cuda_device()) return;
-  constexpr size_t n = 32;
-  for (const WeightFormat format : all_formats()) {
-    const size_t k = inputs_for(format, 4500);
-    for (const size_t rows : {1, 9}) {
-      CAPTURE(std::string(weight_type_name(format.type)));
-      CAPTURE(rows);
-      const Matrix w(format, n, k, 2);
-      const auto x = random_floats(rows * k, 1), before = random_floats(rows * n, 3);
-      check_near(w, x, on_device(w.device, x, rows, Epilogue::kStore, before),
-                 on_cpu(w.host, x, rows, Epilogue::kStore, before));
-    }
+TEST_CASE(
+    "cuda gemm: every format agrees with the CPU's scalar kernel on all tail sizes, and where slices take turns") {
+  using Shape = std::pair<size_t, size_t>;
+  for (const auto& [format, shape, rows] :
+       grid(all_formats(), std::vector<Shape>{{1, 1}, {31, 7}, {32, 64}, {33, 129}, {72, 100}, {40, 300}, {32, 4500}},
+            Sizes{1, 2, 7, 16, 17, 40})) {
+    if (shape.second == 4500 && rows != 1 && rows != 7) continue;
+    const size_t n = shape.first, k = inputs_for(format, shape.second);
+    const auto epilogue = static_cast<Epilogue>((n + k + rows) % 3);
+    CASE(format, n, k, rows, epilogue);
+    const Matrix w(format, n, k, 2);
+    const auto x = random_floats(rows * k, 1), before = random_floats(rows * n, 3);
+    check_near(w, x, on_device(w.device, x, rows, epilogue, before), on_cpu(w.host, x, rows, epilogue, before));
   }
 }
 
@@ -125,17 +90,11 @@ struct Launch {
 
   /// Product i has rows[i] rows; all rows are drawn from `tokens` rows of x.
   Launch(WeightFormat format, size_t n_, size_t k_, size_t tokens, std::vector<uint32_t> rows_)
-      : n(n_),
-        k(k_),
-        x_stride(k + 3),
-        y_stride(n + 5),
-        x(random_floats(tokens * x_stride, 8)),
-        rows(std::move(rows_)) {
+      : n(n_), k(k_), x_stride(k + 3), y_stride(n + 5), x(random_floats(tokens * x_stride, 8)), rows(std::move(rows_)) {
     std::mt19937 random(9);
     for (size_t i = 0; i < rows.size(); ++i) {
       matrices.emplace_back(format, n, k, static_cast<unsigned>(100 + i));
-      for (uint32_t row = 0; row < rows[i]; ++row)
-        gather.push_back(random() % (2 * static_cast<unsigned>(tokens)));
+      for (uint32_t row = 0; row < rows[i]; ++row) gather.push_back(random() % (2 * static_cast<unsigned>(tokens)));
     }
   }
 
@@ -146,20 +105,12 @@ struct Launch {
     std::vector<cuda::Product> products;
     size_t first = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
-      products.push_back({inputs.data(), choices.data() + first, 2, rows[i], matrices[i].device,
-                          y.data() + first * y_stride});
+      products.push_back(
+          {inputs.data(), choices.data() + first, 2, rows[i], matrices[i].device, y.data() + first * y_stride});
       first += rows[i];
     }
     cuda::gemm(products, {x_stride, y_stride, Epilogue::kStore}, nullptr);
     return y.read();
-  }
-
-  std::vector<float> row_of_x(size_t choice) const {
-    const float* row = &x[gather[choice] / 2 * x_stride];
-    return {row, row + k};
-  }
-  std::vector<float> row_of_y(const std::vector<float>& y, size_t choice) const {
-    return {&y[choice * y_stride], &y[choice * y_stride] + n};
   }
 };
 
@@ -169,9 +120,9 @@ void check_rows(const Launch& launch, size_t step) {
   const std::vector<float> nothing(launch.n);
   for (size_t i = 0, choice = 0; i < launch.rows.size(); ++i) {
     for (uint32_t row = 0; row < launch.rows[i]; ++row, ++choice) {
-      CAPTURE(i);
-      CAPTURE(row);
-      const auto x = launch.row_of_x(choice), found = launch.row_of_y(y, choice);
+      CASE(i, row);
+      const auto x = part_of(launch.x, launch.gather[choice] / 2 * launch.x_stride, launch.k);
+      const auto found = part_of(y, choice * launch.y_stride, launch.n);
       const PanelMatrix &host = launch.matrices[i].host, &device = launch.matrices[i].device;
       check_near(launch.matrices[i], x, found, on_cpu(host, x, 1, Epilogue::kStore, nothing));
       if (choice % step == 0) CHECK(same_bits(on_device(device, x, 1, Epilogue::kStore, nothing), found));
@@ -182,118 +133,77 @@ void check_rows(const Launch& launch, size_t step) {
   }
 }
 
-TEST_CASE("cuda gemm: a row alone has the bits it has among others and in other products") {
-  if (!testing::have_cuda_device()) return;
+TEST_CASE("cuda gemm: a row alone has the bits it has among others, in other products and in many blocks") {
   for (const WeightFormat format : all_formats()) {
-    CAPTURE(std::string(weight_type_name(format.type)));
-    CAPTURE(format.group);
-    for (const size_t k : {260, 96}) {
-      check_rows({format, 50, inputs_for(format, k), 11, {3, 0, 1, 16, 70, 8}}, 3);
+    CASE(format);
+    for (const size_t k : {260, 96}) check_rows({format, 50, inputs_for(format, k), 11, {3, 0, 1, 16, 70, 8}}, 3);
+    // As many products as a launch takes.
+    if (!in_super_blocks(format.type)) {
+      check_rows({format, 229, 40, 5, std::vector<uint32_t>(cuda::kMaxProducts, 1)}, 5);
     }
-  }
-}
-
-TEST_CASE("cuda gemm: as many products as a launch takes") {
-  if (!testing::have_cuda_device()) return;
-  for (const WeightFormat format : kFormats) {
-    CAPTURE(std::string(weight_type_name(format.type)));
-    check_rows({format, 229, 40, 5, std::vector<uint32_t>(cuda::kMaxProducts, 1)}, 5);
-  }
-}
-
-TEST_CASE("cuda gemm: many rows have the bits of a row alone") {
-  if (!testing::have_cuda_device()) return;
-  for (const WeightFormat format : all_formats()) {
-    CAPTURE(std::string(weight_type_name(format.type)));
-    CAPTURE(format.group);
     // Enough blocks for many rows at a time. Vectors of x and y, but for the tails; then none.
     check_rows({format, 1031, inputs_for(format, 161), 20, {17, 70, 5, 33}}, 23);
     check_rows({format, 1028, inputs_for(format, 34), 20, {17, 70, 33}}, 47);
-  }
-}
-
-TEST_CASE("cuda gemm: many rows in many blocks have the bits of a row alone") {
-  if (!testing::have_cuda_device()) return;
-  for (const WeightFormat format : all_formats()) {
-    CAPTURE(std::string(weight_type_name(format.type)));
-    CAPTURE(format.group);
     check_rows({format, 1027, inputs_for(format, 33), 40, {150, 17, 449}}, 97);
   }
 }
 
 TEST_CASE("cuda gemm: a NaN stays NaN, in its own row only") {
-  if (!testing::have_cuda_device()) return;
   constexpr size_t n = 40, rows = 3;
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  for (const WeightFormat format : all_formats()) {
+  for (const auto& [format, bad] : grid(all_formats(), std::vector{NAN, kInfinity, -kInfinity})) {
+    CASE(format, bad);
     const size_t k = inputs_for(format, 70);
-    for (const float bad : {NAN, kInfinity, -kInfinity}) {
-      CAPTURE(std::string(weight_type_name(format.type)));
-      CAPTURE(bad);
-      const Matrix w(format, n, k, 2);
-      auto x = random_floats(rows * k, 1);
-      const std::vector<float> nothing(rows * n);
-      const auto sound = on_device(w.device, x, rows, Epilogue::kRelu, nothing);
-      x[k + 5] = bad;
-      const auto expected = on_cpu(w.host, x, rows, Epilogue::kRelu, nothing);
-      const auto found = on_device(w.device, x, rows, Epilogue::kRelu, nothing);
-      for (size_t i = 0; i < rows * n; ++i) {
-        CAPTURE(i);
-        if (i / n != 1) {
-          REQUIRE(found[i] == sound[i]);
-        } else if (std::isnan(expected[i])) {
-          REQUIRE(std::isnan(found[i]));
-        } else {
-          REQUIRE(found[i] == expected[i]);
-        }
-      }
+    const Matrix w(format, n, k, 2);
+    auto x = random_floats(rows * k, 1);
+    const std::vector<float> nothing(rows * n);
+    auto expected = on_device(w.device, x, rows, Epilogue::kRelu, nothing);
+    x[k + 5] = bad;
+    std::ranges::copy(part_of(on_cpu(w.host, x, rows, Epilogue::kRelu, nothing), n, n), &expected[n]);
+    const auto found = on_device(w.device, x, rows, Epilogue::kRelu, nothing);
+    for (size_t i = 0; i < rows * n; ++i) {
+      REQUIRE((std::isnan(expected[i]) ? std::isnan(found[i]) : found[i] == expected[i]));
     }
   }
 }
 
 TEST_CASE("cuda gemm: swiglu scales the product by silu of what y holds, and a gate that is not finite fails") {
-  if (!testing::have_cuda_device()) return;
   constexpr size_t n = 40, k = 70;
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  for (const WeightFormat format : kFormats) {
-    for (const size_t rows : {1, 20}) {
-      CAPTURE(std::string(weight_type_name(format.type)));
-      CAPTURE(rows);
-      const Matrix w(format, n, k, 2);
-      const auto x = random_floats(rows * k, 1);
-      auto gate = random_floats(rows * n, 3);
-      gate[0] = -200, gate[1] = 200, gate[2] = kInfinity, gate[3] = -kInfinity, gate[4] = NAN, gate[5] = 0;
-      const auto up = on_device(w.device, x, rows, Epilogue::kStore, gate);
-      const auto found = on_device(w.device, x, rows, Epilogue::kSwiglu, gate);
-      for (size_t i = 0; i < rows * n; ++i) {
-        CAPTURE(i);
-        if (!std::isfinite(gate[i])) {
-          REQUIRE(std::isnan(found[i]));
-          continue;
-        }
-        const double expected = gate[i] / (1 + std::exp(-static_cast<double>(gate[i]))) * up[i];
-        REQUIRE(std::fabs(found[i] - expected) <= 1e-6 * std::fabs(expected) + 1e-37);
+  for (const auto& [format, rows] : grid(kFormats, Sizes{1, 20})) {
+    CASE(format, rows);
+    const Matrix w(format, n, k, 2);
+    const auto x = random_floats(rows * k, 1);
+    auto gate = random_floats(rows * n, 3);
+    gate[0] = -200, gate[1] = 200, gate[2] = kInfinity, gate[3] = -kInfinity, gate[4] = NAN, gate[5] = 0;
+    const auto up = on_device(w.device, x, rows, Epilogue::kStore, gate);
+    const auto found = on_device(w.device, x, rows, Epilogue::kSwiglu, gate);
+    for (size_t i = 0; i < rows * n; ++i) {
+      CASE(i);
+      if (!std::isfinite(gate[i])) {
+        REQUIRE(std::isnan(found[i]));
+        continue;
       }
+      const double expected = gate[i] / (1 + std::exp(-static_cast<double>(gate[i]))) * up[i];
+      REQUIRE(std::fabs(found[i] - expected) <= 1e-6 * std::fabs(expected) + 1e-37);
     }
   }
 }
 
 TEST_CASE("cuda gemm: a NaN weight makes its column NaN") {
-  if (!testing::have_cuda_device()) return;
   constexpr size_t n = 40, k = 70, column = 33;
   for (const WeightFormat format : kFormats) {
-    CAPTURE(std::string(weight_type_name(format.type)));
+    CASE(format);
     auto weights = random_floats(n * k, 2);
     weights[column * k + 64] = NAN;
     std::vector<std::byte> panels(panel_matrix_bytes(n, k, format));
     pack_panels(weights.data(), n, k, format, panels.data());
     const DeviceCopy<std::byte> copy(panels);
-    const auto y = on_device({copy.data(), format, k, n}, random_floats(k, 1), 1, Epilogue::kRelu,
-                             std::vector<float>(n));
+    const auto y =
+        on_device({copy.data(), format, k, n}, random_floats(k, 1), 1, Epilogue::kRelu, std::vector<float>(n));
     for (size_t j = 0; j < n; ++j) CHECK(std::isnan(y[j]) == (j == column));
   }
 }
 
+TEST_SUITE_END();
+
 }  // namespace
-}  // namespace sida
 #endif

@@ -1,25 +1,17 @@
-// The routing kernels against choose_experts() and axpy of the CPU.
+// The routing kernels against choose_experts() and axpy of the CPU; ../choose_experts_test.cc has all routers.
 #ifdef SIDA_WITH_CUDA
-#include <cmath>
-#include <limits>
-#include <vector>
 
-#include "doctest/doctest.h"
+#include "ops/cuda/routing.h"
+
 #include "engine/devices.h"
 #include "ops/cpu/choose_experts.h"
-#include "ops/cuda/routing.h"
 #include "support/device_copy.h"
 #include "support/kernel_sets.h"
-#include "support/random_floats.h"
-#include "support/same_bits.h"
 
-namespace sida {
 namespace {
 
-using testing::DeviceCopy;
-using testing::same_bits;
+TEST_SUITE_BEGIN("cuda" * needs_cuda_device());
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // Two exponentials below 2 ulp each, and sums of up to 300 of them in other orders.
 constexpr float kAlphaTolerance = 2e-6f;
 
@@ -41,18 +33,18 @@ Choices cpu_choices(std::vector<float> logits, size_t experts, const RouterSpec&
   Choices out{std::vector<uint16_t>(tokens * spec.top_k), std::vector<float>(tokens * spec.top_k)};
   for (size_t token = 0; token < tokens; ++token) {
     float* row = &logits[token * experts];
-    choose_experts({row, experts, nullptr, nullptr}, spec, &out.expert[token * spec.top_k], &out.alpha[token * spec.top_k]);
+    choose_experts({row, experts, nullptr, nullptr}, spec, &out.expert[token * spec.top_k],
+                   &out.alpha[token * spec.top_k]);
   }
   return out;
 }
 
 void check_alike(const std::vector<float>& logits, size_t experts, const RouterSpec& spec = {}) {
-  CAPTURE(experts);
-  CAPTURE(spec.top_k);
+  CASE(experts, spec.top_k);
   const Choices expected = cpu_choices(logits, experts, spec), found = device_choices(logits, experts, spec);
   CHECK(found.expert == expected.expert);
   for (size_t choice = 0; choice < expected.alpha.size(); ++choice) {
-    CAPTURE(choice);
+    CASE(choice);
     if (std::isnan(expected.alpha[choice])) {
       CHECK(std::isnan(found.alpha[choice]));
     } else {
@@ -61,110 +53,69 @@ void check_alike(const std::vector<float>& logits, size_t experts, const RouterS
   }
 }
 
-TEST_CASE("cuda routing: choose is choose_experts(), and a token alone as among others") {
-  if (!testing::have_cuda_device()) return;
-  for (const size_t experts : {1, 2, 8, 31, 32, 33, 64, 128, 256, 257, 300}) {
-    for (const size_t top_k : {1, 2, 8}) {
-      if (top_k > experts) continue;
-      for (const size_t tokens : {1, 4, 9}) {
-        const RouterSpec spec{.top_k = top_k, .normalized = tokens == 4};
-        const auto logits = random_floats(tokens * experts, static_cast<unsigned>(experts + tokens));
-        check_alike(logits, experts, spec);
-        const Choices among = device_choices(logits, experts, spec);
-        for (size_t token = 0; token < tokens; ++token) {
-          const auto first = logits.begin() + static_cast<long>(token * experts);
-          const Choices alone = device_choices({first, first + static_cast<long>(experts)}, experts, spec);
-          CHECK(std::memcmp(alone.expert.data(), &among.expert[token * top_k], top_k * sizeof(uint16_t)) == 0);
-          CHECK(std::memcmp(alone.alpha.data(), &among.alpha[token * top_k], top_k * sizeof(float)) == 0);
-        }
-      }
-    }
-  }
-}
-
 TEST_CASE("cuda routing: the first of equal probabilities is chosen, logits of a hair's difference among them") {
-  if (!testing::have_cuda_device()) return;
   for (const size_t experts : {8, 128, 300}) {
-    for (const size_t first : {size_t{0}, size_t{3}, experts / 2}) {
-      for (const float hair : {0.0f, 1e-9f}) {
-        // A difference of 1e-9 is none to exp(), or on a GPU, whose exp() is off by 2 ulp, may be one.
-        std::vector<float> logits(experts, -1.0f);
-        logits[first] = 0;
-        logits[experts - 1] = logits[experts - 2] = hair;
-        const size_t chosen = device_choices(logits, experts, {}).expert[0];
-        if (hair != 0 && chosen != first) {
-          CHECK(!cuda_state().emulated);
-          CHECK(chosen == experts - 2);
-          continue;
-        }
-        CHECK(chosen == first);
-        check_alike(logits, experts);
-        if (hair == 0) check_alike(logits, experts, {.top_k = 5, .normalized = true});
+    for (const auto& [first, hair] : grid(Sizes{0, 3, experts / 2}, std::vector<float>{0.0f, 1e-9f})) {
+      // A difference of 1e-9 is none to exp(), or on a GPU, whose exp() is off by 2 ulp, may be one.
+      std::vector<float> logits(experts, -1.0f);
+      logits[first] = 0;
+      logits[experts - 1] = logits[experts - 2] = hair;
+      const size_t chosen = device_choices(logits, experts, {}).expert[0];
+      if (hair != 0 && chosen != first) {
+        CHECK(!cuda_state().emulated);
+        CHECK(chosen == experts - 2);
+        continue;
       }
+      CHECK(chosen == first);
+      check_alike(logits, experts);
+      if (hair == 0) check_alike(logits, experts, {.top_k = 5, .normalized = true});
     }
   }
 }
 
 TEST_CASE("cuda routing: NaN logits give the choices of the CPU") {
-  if (!testing::have_cuda_device()) return;
-  for (const size_t experts : {8, 128, 300}) {
-    const auto random = random_floats(experts, 5);
-    for (const size_t top_k : {1, 3}) {
-      const RouterSpec spec{.top_k = top_k, .normalized = false};
-      for (const size_t place : {size_t{0}, size_t{5}, experts - 1}) {
-        for (const float broken : {NAN, -NAN, kInfinity}) {
-          auto logits = random;
-          logits[place] = broken;
-          const Choices found = device_choices(logits, experts, spec);
-          for (size_t i = 0; i < top_k; ++i) {
-            CHECK(found.expert[i] == i);
-            CHECK(std::isnan(found.alpha[i]));
-          }
-          check_alike(logits, experts, spec);
-        }
-        auto logits = random;
-        logits[place] = -kInfinity;
-        check_alike(logits, experts, spec);
-      }
-      check_alike(std::vector<float>(experts, -kInfinity), experts, spec);
-      check_alike(std::vector<float>(experts, NAN), experts, spec);
-      check_alike(std::vector<float>(experts, -3e38f), experts, spec);
+  for (const auto& [experts, top_k] : grid(Sizes{8, 128, 300}, Sizes{1, 3})) {
+    const RouterSpec spec{.top_k = top_k, .normalized = false};
+    for (const auto& [place, value] : grid(Sizes{0, 5, experts - 1}, std::vector{NAN, -NAN, kInfinity, -kInfinity})) {
+      auto logits = random_floats(experts, 5);
+      logits[place] = value;
+      check_alike(logits, experts, spec);
+      if (value == -kInfinity) continue;
+      const Choices found = device_choices(logits, experts, spec);
+      for (size_t i = 0; i < top_k; ++i) CHECK((found.expert[i] == i && std::isnan(found.alpha[i])));
     }
+    for (const float all : {-kInfinity, NAN, -3e38f}) check_alike(std::vector<float>(experts, all), experts, spec);
   }
 }
 
 TEST_CASE("cuda routing: add_expert_outputs gives the bits of axpy in the order of a token's choices") {
-  if (!testing::have_cuda_device()) return;
   constexpr size_t tokens = 9, outputs = 20;
-  for (const size_t d : {1, 7, 16, 130, 768}) {
-    for (const size_t k : {1, 2, 8}) {
-      CAPTURE(d);
-      CAPTURE(k);
-      const auto y = random_floats(outputs * d, 6), alpha = random_floats(tokens * k, 7);
-      const auto before = random_floats(tokens * d, 8);
-      std::vector<uint32_t> positions(tokens * k);
-      auto expected = before;
-      for (size_t token = 0; token < tokens; ++token) {
-        for (size_t j = 0; j < k; ++j) {
-          uint32_t& position = positions[token * k + j];
-          position = static_cast<uint32_t>((token * 7 + j * 11) % outputs);
-          // Token 2 has none, token 4 one less; what follows the end counts no more.
-          if ((token == 2 && j == 0) || (token == 4 && j == k - 1)) position = cuda::kNoPosition;
-        }
-        for (size_t j = 0; j < k && positions[token * k + j] != cuda::kNoPosition; ++j) {
-          cpu_kernels_named("scalar")->axpy(alpha[token * k + j], &y[positions[token * k + j] * d], d,
-                                            &expected[token * d]);
-        }
+  for (const auto& [d, k] : grid(Sizes{1, 7, 16, 130, 768}, Sizes{1, 2, 8})) {
+    CASE(d, k);
+    const auto y = random_floats(outputs * d, 6), alpha = random_floats(tokens * k, 7);
+    const auto before = random_floats(tokens * d, 8);
+    std::vector<uint32_t> positions(tokens * k);
+    auto expected = before;
+    for (size_t token = 0; token < tokens; ++token) {
+      for (size_t j = 0; j < k; ++j) {
+        uint32_t& position = positions[token * k + j];
+        position = static_cast<uint32_t>((token * 7 + j * 11) % outputs);
+        // Token 2 has none, token 4 one less; what follows the end counts no more.
+        if ((token == 2 && j == 0) || (token == 4 && j == k - 1)) position = cuda::kNoPosition;
       }
-      const DeviceCopy<float> from(y), scales(alpha), hidden(before);
-      const DeviceCopy<uint32_t> places(positions);
-      cuda::add_expert_outputs(from.data(), places.data(), scales.data(), tokens, k, d, hidden.data(),
-                               nullptr);
-      CHECK(same_bits(hidden.read(), expected));
+      for (size_t j = 0; j < k && positions[token * k + j] != cuda::kNoPosition; ++j) {
+        cpu_kernels_named("scalar")->axpy(alpha[token * k + j], &y[positions[token * k + j] * d], d,
+                                          &expected[token * d]);
+      }
     }
+    const DeviceCopy<float> from(y), scales(alpha), hidden(before);
+    const DeviceCopy<uint32_t> places(positions);
+    cuda::add_expert_outputs(from.data(), places.data(), scales.data(), tokens, k, d, hidden.data(), nullptr);
+    CHECK(same_bits(hidden.read(), expected));
   }
 }
 
+TEST_SUITE_END();
+
 }  // namespace
-}  // namespace sida
 #endif

@@ -5,7 +5,7 @@ import type { ToMatchers } from '../../../../src/protocol/grammar-messages.js';
 import type { ItemWork } from '../../../../src/protocol/item-work.js';
 import { MatcherState } from '../../../../src/protocol/matcher-state.js';
 import { bench, closeBench } from '../../inference/loop-bench.js';
-import { DECODER_ONLY } from '../../inference/scripted-engine.js';
+import { DECODER_ONLY } from '../../inference/scripted-native-engine.js';
 
 let closePorts = () => {};
 afterEach(() => {

@@ -3,7 +3,7 @@ import { planScoring } from '../../../../src/batching/scoring-plan.js';
 import type { ItemWork } from '../../../../src/protocol/item-work.js';
 import type { Sampling } from '../../../../src/protocol/sampling.js';
 import { bench, closeBench } from '../../inference/loop-bench.js';
-import { DECODER_ONLY } from '../../inference/scripted-engine.js';
+import { DECODER_ONLY } from '../../inference/scripted-native-engine.js';
 import { kindBench, tableOf } from './kind-bench.js';
 
 afterEach(closeBench);

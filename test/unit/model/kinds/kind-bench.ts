@@ -13,7 +13,7 @@ import type { StepTables } from '../../../../src/predictor/step-tables.js';
 import { createHashTable, type HashTable, TABLE_READY } from '../../../../src/protocol/hash-table.js';
 import type { BatchItem } from '../../../../src/protocol/inference-messages.js';
 import { Matchers } from '../../../../src/structure/matchers.js';
-import { PAGE_TOKENS, ScriptedEngine, SHAPE } from '../../inference/scripted-engine.js';
+import { PAGE_TOKENS, ScriptedEngine, SHAPE } from '../../inference/scripted-native-engine.js';
 
 /** A table that names one expert for each token, by layer, of a stack with so many MoE layers. */
 export function tableOf(experts: number[], layers = 1) {

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { planScoring } from '../../../../src/batching/scoring-plan.js';
 import type { ItemWork } from '../../../../src/protocol/item-work.js';
-import { DECODER_ONLY } from '../../inference/scripted-engine.js';
+import { DECODER_ONLY } from '../../inference/scripted-native-engine.js';
 import { kindBench } from './kind-bench.js';
 
 const generate: ItemWork = { kind: 'generate', maxTokens: 3, logprobs: null, choices: [null] };

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { ItemWork } from '../../../../src/protocol/item-work.js';
 import type { Sampling } from '../../../../src/protocol/sampling.js';
 import { bench, closeBench } from '../../inference/loop-bench.js';
-import { DECODER_ONLY } from '../../inference/scripted-engine.js';
+import { DECODER_ONLY } from '../../inference/scripted-native-engine.js';
 
 /** Generations run to their length. */
 const ENDLESS = { ...DECODER_ONLY, tokens: { ...DECODER_ONLY.tokens, end: [] } };

@@ -3,25 +3,32 @@ import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { NO_EXPERT } from '../../../../src/native/addon-types.js';
 import { TokenTable } from '../../../../src/predictor/functions/token-table.js';
+import { namedExperts } from '../../../../src/predictor/hash-function.js';
 import { TokenTableLearner } from '../../../../src/predictor/training/token-table-learning.js';
-import { DECODER, ENCODER, freshPath, recordOf, recordsOf, removeFiles, SHAPE } from '../routing-fixture.js';
+import {
+  DECODER,
+  ENCODER,
+  filled as fillOf,
+  freshPath,
+  recordOf,
+  recordsOf,
+  removeFiles,
+  SHAPE,
+} from '../routing-fixture.js';
 
 afterAll(removeFiles);
 
 function learned(records = recordsOf(60), width?: number): TokenTable {
   const learner = new TokenTableLearner(SHAPE);
   for (const record of records) learner.add(record);
-  return learner.finish({ ...(width && { width }) });
+  return learner.finish(width);
 }
 
 function filled(table: TokenTable, tokens: number[], k: number, stack = ENCODER) {
-  const { layers } = table.shape.stacks[stack]!;
-  const experts = new Uint16Array(layers * tokens.length * k).fill(77);
-  const alpha = new Float32Array(experts.length).fill(77);
-  const chance = new Float32Array(experts.length).fill(77);
   const input = { tokens: Int32Array.from(tokens), offsets: Int32Array.of(0, tokens.length) };
-  expect(table.fill(stack, input, k, experts, alpha, chance)).toBe(true);
-  return { experts, alpha, chance };
+  const { known, ...named } = fillOf(table, stack, input, k);
+  expect(known).toBe(true);
+  return named;
 }
 
 describe('token table', () => {
@@ -38,14 +45,13 @@ describe('token table', () => {
 
   it('steps sequences by their last tokens alone', () => {
     const table = learned();
-    const stepper = table.stepper();
+    const stepper = table.stepper()!;
     const tokens = Int32Array.of(5, 9);
     const expected = filled(table, [...tokens], 3, DECODER);
-    const experts = new Uint16Array(expected.experts.length);
-    const [alpha, chance] = [new Float32Array(experts.length), new Float32Array(experts.length)];
+    const named = namedExperts(SHAPE.stacks[DECODER]!.layers * 2, 3);
     stepper.begin(1, tokens, tokens);
-    expect(stepper.step(Int32Array.of(1, 2), tokens, 3, experts, alpha, chance)).toBe(true);
-    expect({ experts, alpha, chance }).toEqual(expected);
+    expect(stepper.step(Int32Array.of(1, 2), tokens, named)).toBe(true);
+    expect(named).toEqual(expected);
   });
 
   it('falls back to the frequencies of the layer for an id it has not seen', () => {

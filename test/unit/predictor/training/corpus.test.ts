@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Corpus, checkSameModel } from '../../../../src/predictor/training/corpus.js';
+import { Corpus } from '../../../../src/predictor/training/corpus.js';
 import { tracedModel } from '../../../support/traced-model.js';
 import { recordOf, writeTrace } from './trace-fixture.js';
 
@@ -14,18 +14,27 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
+const VOCAB = 30;
+
 describe('a corpus', () => {
   it('numbers the sequences of its traces one after the other', async () => {
-    const corpus = await Corpus.open([a, b]);
-    expect(corpus.sequences).toBe(3);
+    const corpus = await Corpus.open([a, b], VOCAB);
+    expect(corpus.starts).toEqual([0, 2, 3]);
     expect([0, 1, 2].map((i) => corpus.length(i, 0))).toEqual([3, 1, 2]);
     expect([0, 1, 2].map((i) => corpus.length(i, 1))).toEqual([1, 2, 1]);
-    expect(corpus.layers(0)).toEqual(['encoder.1', 'encoder.3']);
+    expect([0, 1, 2].map((i) => corpus.record(i).line)).toEqual([0, 1, 2]);
+    expect(corpus.shape).toEqual({
+      stacks: [
+        { name: 'encoder', layers: 2, causal: false, crosses: false },
+        { name: 'decoder', layers: 1, causal: true, crosses: true },
+      ],
+      ...{ experts: 8, topK: 1, normalized: false, vocab: VOCAB },
+    });
     corpus.close();
   });
 
   it('returns batches layer by layer, cut to the requested number of experts', async () => {
-    const corpus = await Corpus.open([a, b]);
+    const corpus = await Corpus.open([a, b], VOCAB);
     const batch = corpus.batch(Int32Array.of(2, 0), 0, 2);
     expect([...batch.tokens]).toEqual([20, 21, 0, 1, 2]);
     expect([...batch.offsets]).toEqual([0, 2, 5]);
@@ -40,7 +49,7 @@ describe('a corpus', () => {
   });
 
   it('returns decoder batches with the encoder tokens of each sequence as context', async () => {
-    const corpus = await Corpus.open([a, b]);
+    const corpus = await Corpus.open([a, b], VOCAB);
     const batch = corpus.batch(Int32Array.of(1, 2), 1, 3);
     expect([...batch.tokens]).toEqual([10, 11, 20]);
     expect([...batch.contextTokens!]).toEqual([10, 20, 21]);
@@ -53,18 +62,18 @@ describe('a corpus', () => {
     const record = recordOf(0, 1, 1, 4);
     record.stacks[1]!.logits.set([2, 1, 3, 0.5]);
     await writeTrace(directory, [record], { top: 4, topK: 2 });
-    const corpus = await Corpus.open([directory]);
+    const corpus = await Corpus.open([directory], VOCAB);
     expect([...corpus.batch(Int32Array.of(0), 1, 4).logits]).toEqual([2, 1, 1, 0.5]);
     expect([...corpus.batch(Int32Array.of(0), 1, 3).logits]).toEqual([2, 1, 1]);
     corpus.close();
   });
 
   it('refuses missing, empty, incomplete and damaged traces', async () => {
-    await expect(Corpus.open([join(root, 'none')])).rejects.toThrow(/none.*no trace/);
+    await expect(Corpus.open([join(root, 'none')], VOCAB)).rejects.toThrow(/none.*no trace/);
     await writeTrace(join(root, 'empty'), []);
-    await expect(Corpus.open([join(root, 'empty')])).rejects.toThrow('no records');
+    await expect(Corpus.open([a, join(root, 'empty')], VOCAB)).rejects.toThrow('no records');
     await writeTrace(join(root, 'cut'), [recordOf(0, 3, 1)], {}, false);
-    await expect(Corpus.open([join(root, 'cut')])).rejects.toThrow(
+    await expect(Corpus.open([join(root, 'cut')], VOCAB)).rejects.toThrow(
       /incomplete: it holds 1 records of d\.jsonl/,
     );
   });
@@ -72,11 +81,25 @@ describe('a corpus', () => {
   it('must be of one model', async () => {
     const other = join(root, 'other');
     await writeTrace(other, [recordOf(0, 3, 1)], { model: tracedModel('n', '0'.repeat(64)) });
-    const corpora = [await Corpus.open([a, b]), await Corpus.open([other])];
-    expect(() => checkSameModel([corpora[0]!])).not.toThrow();
-    expect(() => checkSameModel(corpora)).toThrow(
+    await expect(Corpus.open([a, other], VOCAB)).rejects.toThrow(
       /different models: .*a of m \(weights ffffffffffff, tokenizer 000000000000\), .*other of n/,
     );
-    for (const corpus of corpora) corpus.close();
+    const deeper = join(root, 'deeper');
+    await writeTrace(deeper, [recordOf(0, 3, 1)], { experts: 9 });
+    await expect(Corpus.open([a, deeper], VOCAB)).rejects.toThrow('not the same layers and experts');
+  });
+
+  it.each([
+    ['token 99, the vocabulary has 30', 'tokens', 99],
+    ['expert 8, a layer has 8', 'experts', 8],
+    ['router logit NaN', 'logits', Number.NaN],
+  ] as const)('refuses a record with %s', async (message, field, value) => {
+    const directory = join(root, field);
+    const record = recordOf(0, 3, 1);
+    record.stacks[1]![field][0] = value;
+    await writeTrace(directory, [record]);
+    const corpus = await Corpus.open([directory], VOCAB);
+    expect(() => corpus.record(0)).toThrow(`line 1, decoder: ${message}`);
+    corpus.close();
   });
 });

@@ -1,50 +1,39 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import {
-  OutputDirectory,
-  type RunIdentity,
-  saving,
-} from '../../../../src/predictor/training/output-directory.js';
+import { loadState } from '../../../../src/predictor/training/network-state.js';
+import { OutputDirectory, type RunIdentity } from '../../../../src/predictor/training/output-directory.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-output-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
+const DATA = { model: 'beef', traces: [{ data: 'a', records: 9 }], heldOut: 1 };
 /** A run of the lstm network. */
-const run = (settings: Record<string, unknown> = {}) => ({ network: 'lstm' as const, ...settings });
-
-async function withSave(path: string, identity: RunIdentity): Promise<string> {
-  const output = await OutputDirectory.claim(path, identity);
-  const state = await output.stateOf('encoder');
-  writeFileSync(join(state, 'state.json'), '{}');
-  await output.release();
-  return state;
-}
+const run = (settings: Record<string, unknown> = {}): RunIdentity => ({
+  network: 'lstm',
+  data: DATA,
+  ...settings,
+});
 
 describe('the directory of a run', () => {
-  it('can be claimed again by the same run', async () => {
+  it('keeps its state for the same run, and refuses it to another one', async () => {
     const path = join(root, 'a');
-    const state = await withSave(path, run({ lr: 1 }));
-    const again = await OutputDirectory.claim(path, run({ lr: 1 }));
+    const output = await OutputDirectory.claim(path, run({ lr: 1, seed: 1 }));
+    const state = await output.stateOf('encoder');
+    const fresh = loadState(state, run({ lr: 1, seed: 1 }));
+    expect(fresh).toMatchObject({ step: 0, last: null });
+    writeFileSync(join(state, 'state.json'), JSON.stringify({ ...fresh, step: 7 }));
+    output.release();
+    const again = await OutputDirectory.claim(path, run({ lr: 1, seed: 1 }));
     expect(again.finished).toBe(false);
-    expect(readFileSync(join(state, 'state.json'), 'utf8')).toBe('{}');
-  });
-
-  it('is refused to another run, with the differing settings, and stays unchanged', async () => {
-    const path = join(root, 'b');
-    const state = await withSave(path, run({ lr: 1, seed: 1 }));
-    await expect(OutputDirectory.claim(path, run({ lr: 2, seed: 1 }))).rejects.toThrow(
+    expect(loadState(state, run({ lr: 1, seed: 1 })).step).toBe(7);
+    expect(() => loadState(state, run({ lr: 2, seed: 1 }))).toThrow(
       /state of another run: lr is 1 there and 2 here; /,
     );
-    expect(readFileSync(join(state, 'state.json'), 'utf8')).toBe('{}');
-  });
-
-  it('is free for another run if nothing was saved', async () => {
-    const path = join(root, 'c');
-    await (await OutputDirectory.claim(path, run({ lr: 1 }))).release();
-    await (await OutputDirectory.claim(path, run({ lr: 2 }))).release();
-    await expect(OutputDirectory.claim(path, run({ lr: 2 }))).resolves.toBeDefined();
+    again.release();
+    await again.removeState();
+    expect(existsSync(state)).toBe(false);
   });
 
   it('is refused if it holds unrelated files', async () => {
@@ -58,24 +47,23 @@ describe('the directory of a run', () => {
     const path = join(root, 'e');
     const output = await OutputDirectory.claim(path, run());
     await expect(OutputDirectory.claim(path, run())).rejects.toThrow(`Process ${process.pid} trains`);
-    await output.release();
+    output.release();
     // A lock file whose holder was killed. Its process id may belong to another process by now.
     writeFileSync(join(path, 'unfinished', 'lock'), String(process.ppid));
-    await (await OutputDirectory.claim(path, run())).release();
+    (await OutputDirectory.claim(path, run())).release();
   });
 });
 
 describe('the directory of a finished predictor', () => {
-  const shared = { model: 'beef', traces: [{ data: 'a', records: 9 }], 'held-out': { share: 0.02, seed: 1 } };
-  const attention = { network: 'attention' as const, ...shared, hidden: 128 };
+  const attention: RunIdentity = { network: 'attention', data: DATA, hidden: 128 };
 
-  function finished(name: string, own: RunIdentity = run({ ...shared, hidden: 256 })): string {
+  function finished(name: string): string {
     const path = join(root, name);
     mkdirSync(path);
     const manifest = {
       ...{ format: 'sida-predictor', version: 2, model: { name: 'm', weights: 'beef' }, layers: [] },
       ...{ experts: 4, vocab: 9, trainedOn: [], default: 'lstm', heldOut: {} },
-      networks: { lstm: { options: {}, training: [], run: own } },
+      networks: { lstm: { options: {}, training: [], run: run({ hidden: 256 }) } },
     };
     writeFileSync(join(path, 'sida-predictor.json'), JSON.stringify(manifest));
     return path;
@@ -83,9 +71,9 @@ describe('the directory of a finished predictor', () => {
 
   it('is complete for the same run, and refused to another run of the same kind', async () => {
     const path = finished('same');
-    expect((await OutputDirectory.claim(path, run({ ...shared, hidden: 256 }))).finished).toBe(true);
-    await expect(OutputDirectory.claim(path, run({ ...shared, hidden: 128 }))).rejects.toThrow(
-      /holds the lstm network of another run: hidden is 256 there and 128 here; /,
+    expect((await OutputDirectory.claim(path, run({ hidden: 256 }))).finished).toBe(true);
+    await expect(OutputDirectory.claim(path, run({ hidden: 128 }))).rejects.toThrow(
+      /holds a predictor of another run: hidden is 256 there and 128 here; /,
     );
   });
 
@@ -94,43 +82,13 @@ describe('the directory of a finished predictor', () => {
     const output = await OutputDirectory.claim(path, attention);
     expect(output.finished).toBe(false);
     await expect(OutputDirectory.claim(path, attention)).rejects.toThrow(`Process ${process.pid} trains`);
-    writeFileSync(join(await output.stateOf('encoder'), 'state.json'), '{}');
-    await output.release();
-    const other = { ...attention, hidden: 64 };
-    await expect(OutputDirectory.claim(path, other)).rejects.toThrow(/state of another run: hidden is 128/);
-    await (await OutputDirectory.claim(path, attention)).release();
+    output.release();
   });
 
-  it.each([
-    ['traces', { traces: [{ data: 'b', records: 9 }] }],
-    ['held-out', { 'held-out': { share: 0.1, seed: 1 } }],
-    ['model', { model: 'cafe' }],
-  ])('refuses a network of other %s', async (what, change) => {
-    const path = finished(`other-${what}`);
-    await expect(OutputDirectory.claim(path, { ...attention, ...change })).rejects.toThrow(
-      new RegExp(`holds a predictor of other traces: ${what} is .* there and .* here`),
+  it('refuses a network of other traces', async () => {
+    const other = { ...attention, data: { ...DATA, heldOut: 2 } };
+    await expect(OutputDirectory.claim(finished('other'), other)).rejects.toThrow(
+      /holds a predictor of another run: .*data is .*"heldOut":1.* there and .*"heldOut":2.* here/,
     );
-  });
-
-  it('forgets the state of a run that ended just before it removed its state', async () => {
-    const own = run({ ...shared, hidden: 256 });
-    const path = finished('left');
-    const state = join(path, 'unfinished', 'encoder');
-    mkdirSync(state, { recursive: true });
-    writeFileSync(join(path, 'unfinished', 'run.json'), JSON.stringify(own));
-    writeFileSync(join(state, 'state.json'), '{}');
-    const output = await OutputDirectory.claim(path, attention);
-    expect(existsSync(state)).toBe(false);
-    await output.release();
-  });
-});
-
-describe('a save that the disk refuses', () => {
-  it('is reported with the bytes needed and free; other errors pass through', async () => {
-    const full = () => Promise.reject(Object.assign(new Error('ENOSPC: no space left'), { code: 'ENOSPC' }));
-    await expect(saving(root, 3 << 20, full)).rejects.toThrow(
-      /Cannot save to .*no space left.*3\.00 MiB are needed, .* are free.*start the same command again/,
-    );
-    await expect(saving(root, 1, () => Promise.reject(new TypeError('x')))).rejects.toThrow(TypeError);
   });
 });

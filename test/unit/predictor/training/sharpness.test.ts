@@ -1,17 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { RoutingShape } from '../../../../src/predictor/hash-function.js';
+import type { TrainingBatch } from '../../../../src/native/addon-types.js';
 import { randomOf } from '../../../../src/predictor/random.js';
-import type { TeacherRecord } from '../../../../src/predictor/teacher.js';
 import { fitSharpness, type LogitSource } from '../../../../src/predictor/training/sharpness.js';
 
 const E = 16;
-const MODEL: RoutingShape = {
-  stacks: [{ name: 'encoder', layers: 2, causal: false, crosses: false }],
-  experts: E,
-  topK: 1,
-  normalized: false,
-  vocab: 1,
-};
 const TOKENS = 4000;
 const random = randomOf(3);
 /** (layers, tokens, E). */
@@ -36,28 +28,31 @@ function orderOf(row: number): number[] {
   return Array.from(own, (_, e) => e).sort((a, b) => own[b]! - own[a]!);
 }
 
-/** Records of a router whose logits are the network's times β of each layer, with the best `top` recorded. */
-function scaledRecords(betas: readonly number[], top: number): TeacherRecord[] {
+const sequence = { tokens: new Int32Array(TOKENS), offsets: Int32Array.of(0, TOKENS) };
+
+/** A router whose logits are the network's times β of each layer, with the best `top` recorded. */
+function scaled(betas: readonly number[], top: number): TrainingBatch {
   const rows = Array.from({ length: betas.length * TOKENS }, (_, row) => orderOf(row).slice(0, top));
-  const stack = {
-    tokens: new Int32Array(TOKENS),
+  return {
+    ...sequence,
     experts: Uint16Array.from(rows.flat()),
     logits: Float32Array.from(
       rows.flatMap((experts, row) =>
         experts.map((e) => betas[Math.floor(row / TOKENS)]! * logits[row * E + e]!),
       ),
     ),
+    top,
   };
-  return [{ line: 0, input: TOKENS, top, stacks: [stack] }];
 }
 
-function recordsOf(betas: readonly number[]): TeacherRecord[] {
+function drawn(betas: readonly number[]): TrainingBatch {
   const experts = betas.flatMap((beta, layer) =>
     Array.from({ length: TOKENS }, (_, t) => draw(layer * TOKENS + t, beta)),
   );
-  const logits = new Float32Array(experts.length);
-  const stack = { tokens: new Int32Array(TOKENS), logits, experts: Uint16Array.from(experts) };
-  return [{ line: 0, input: TOKENS, top: 1, stacks: [stack] }];
+  return {
+    ...sequence,
+    ...{ experts: Uint16Array.from(experts), logits: new Float32Array(experts.length), top: 1 },
+  };
 }
 
 const source = {
@@ -71,7 +66,7 @@ const source = {
 
 describe('chance sharpness', () => {
   it('finds the sharpness that the experts of each layer were drawn with', () => {
-    const [first, second] = fitSharpness(source, 0, recordsOf([0.5, 6]), MODEL).chance;
+    const [first, second] = fitSharpness(source, drawn([0.5, 6]), 1).chance;
     expect(first).toBeGreaterThan(0.4);
     expect(first).toBeLessThan(0.6);
     expect(second).toBeGreaterThan(5.6);
@@ -79,7 +74,7 @@ describe('chance sharpness', () => {
   });
 
   it('stays within its bounds if the best expert is always right or never right', () => {
-    const [always, never] = fitSharpness(source, 0, recordsOf([1e6, -1e6]), MODEL).chance;
+    const [always, never] = fitSharpness(source, drawn([1e6, -1e6]), 1).chance;
     expect(always).toBeGreaterThan(100);
     expect(always).toBeLessThanOrEqual(1000);
     expect(never).toBeGreaterThanOrEqual(0.001);
@@ -87,10 +82,11 @@ describe('chance sharpness', () => {
   });
 
   it('is 1 without tokens and without finite logits', () => {
-    const records = recordsOf([1, 1]);
+    const records = drawn([1, 1]);
+    const none = { ...records, tokens: new Int32Array(), offsets: Int32Array.of(0, 0) };
     const ones = { alpha: [1, 1], chance: [1, 1] };
-    expect(fitSharpness(source, 0, [], MODEL)).toEqual(ones);
-    expect(fitSharpness({ ...source, predict: () => false }, 0, records, MODEL)).toEqual(ones);
+    expect(fitSharpness(source, none, 1)).toEqual(ones);
+    expect(fitSharpness({ ...source, predict: () => false }, records, 1)).toEqual(ones);
   });
 });
 
@@ -100,7 +96,7 @@ describe('alpha sharpness', () => {
     [E / 2, 0.1],
   ])("finds the scale of each layer's router logits from %d recorded ones", (top, tolerance) => {
     const betas = [0.05, 3];
-    fitSharpness(source, 0, scaledRecords(betas, top), MODEL).alpha.forEach((found, layer) => {
+    fitSharpness(source, scaled(betas, top), 1).alpha.forEach((found, layer) => {
       expect(Math.abs(found / betas[layer]! - 1)).toBeLessThan(tolerance);
     });
   });

@@ -160,34 +160,3 @@ it('counts kept jobs and their listeners', async () => {
   await queue.cancel('b', '');
   expect(queue.stats.kept).toMatchObject({ queued: 0, ended: 2, watching: 0, answerBytes: bytes });
 });
-
-it('ends waiting kept jobs when the engine fails for good, and refuses new ones', async () => {
-  engine.enter('restarting');
-  await keep('a');
-  engine.enter('failed');
-  expect(await find('a')).toMatchObject({ status: 'failed', error: { code: 'not_ready' } });
-  await expect(keep('b')).rejects.toMatchObject({ code: 'not_ready' });
-  expect(await queue.find('b', '')).toBeUndefined();
-});
-
-it('runs a kept job again after it has sent deltas, but not a job whose client waits', async () => {
-  const stream: TaskJob = {
-    kind: 'complete',
-    prompts: ['a'],
-    maxTokens: 4,
-    stop: [],
-    logprobs: null,
-    stream: true,
-  };
-  const delta = { index: 0, text: 'a', tokenIds: [7], logprobs: null, finishReason: null };
-  await queue.enqueue('kept', '', stream);
-  const waited = queue.submit('waited', stream, { onDelta: () => undefined });
-  const refused = expect(waited).rejects.toMatchObject({ code: 'engine_crashed' });
-  for (const run of engine.runs) run.options.onDelta!(delta);
-  engine.crash();
-  await refused;
-  engine.script = (run) => run.finish();
-  engine.enter('ready');
-  await eventually(async () => (await find('kept')).status === 'completed');
-  expect(engine.started).toEqual(['kept', 'waited', 'kept']);
-});

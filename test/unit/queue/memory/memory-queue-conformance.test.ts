@@ -1,6 +1,7 @@
 import { MemoryQueue } from '../../../../src/queue/memory/memory-queue.js';
+import type { MakeQueue } from '../../../support/queue-conformance/harness.js';
 import { answerBytesConformance } from '../../../support/queue-conformance/retention.js';
-import { type MakeQueue, queueConformance } from '../../../support/queue-conformance.js';
+import { queueConformance } from '../../../support/queue-conformance.js';
 import { ScriptedEngine } from '../scripted-engine.js';
 
 const make: MakeQueue = async (settings) => {

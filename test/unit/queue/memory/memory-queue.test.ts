@@ -3,14 +3,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { SidaError } from '../../../../src/errors.js';
-import type { CompletionDelta } from '../../../../src/protocol/engine-messages.js';
 import type { JobOptions } from '../../../../src/queue/job-queue.js';
 import { MemoryQueue, type MemoryQueueOptions } from '../../../../src/queue/memory/memory-queue.js';
 import type { TaskJob } from '../../../../src/tasks/registry.js';
 import { ScriptedEngine } from '../scripted-engine.js';
 
 const REQUEST: TaskJob = { kind: 'tokenize', inputs: ['a'], addSpecialTokens: true };
-const DELTA: CompletionDelta = { index: 0, text: 'a', tokenIds: [7], logprobs: null, finishReason: null };
 
 let engine: ScriptedEngine;
 let queue: MemoryQueue;
@@ -37,36 +35,6 @@ const settle = () => delay(0);
 beforeEach(() => makeQueue());
 
 describe('admission', () => {
-  it('refuses at once when the number of waiting jobs is at the bound, with the limit in the message', async () => {
-    const jobs = ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ending(id));
-    const error = await queue.submit('g', REQUEST).catch((e: SidaError) => e as SidaError);
-    expect(error).toMatchObject({
-      code: 'queue_full',
-      message: expect.stringContaining('4 requests are waiting'),
-    });
-    expect((error as SidaError).details!.retry_after_s).toBeGreaterThanOrEqual(1);
-    expect(queue.stats).toMatchObject({ waiting: 4, active: 2, refused: 1, accepted: 6 });
-    engine.script = (run) => run.finish();
-    for (const run of [...engine.runs]) run.finish();
-    expect(await Promise.all(jobs)).toEqual(Array(6).fill('answered 1'));
-  });
-
-  it('refuses when the waiting jobs have too many bytes, and takes a large job that waits alone', async () => {
-    makeQueue({ bound: 100, concurrency: 1, boundBytes: 1000 });
-    const large: TaskJob = { kind: 'tokenize', inputs: ['é'.repeat(300)], addSpecialTokens: true };
-    const huge: TaskJob = { kind: 'tokenize', inputs: ['x'.repeat(2000)], addSpecialTokens: true };
-    const jobs = [queue.submit('runs', large), queue.submit('waits', huge)];
-    await expect(queue.submit('late', large)).rejects.toMatchObject({
-      code: 'queue_full',
-      details: { bytes: 2600, limit: 1000 },
-    });
-    expect(queue.stats).toMatchObject({ waiting: 1, refused: 1 });
-    engine.script = (run) => run.finish();
-    engine.runs[0]!.finish();
-    await Promise.all(jobs);
-    await expect(queue.submit('later', large)).resolves.toMatchObject({ attempts: 1 });
-  });
-
   it('computes Retry-After for the full concurrency while the engine restarts', async () => {
     makeQueue({ bound: 80, concurrency: 4 });
     engine.crash();
@@ -76,11 +44,6 @@ describe('admission', () => {
     engine.script = (run) => run.finish();
     engine.enter('ready');
     expect(await Promise.all(jobs)).toEqual(Array(80).fill('answered 1'));
-  });
-
-  it('refuses when the engine cannot serve its model', async () => {
-    engine.enter('failed');
-    expect(await ending('a')).toMatch(/^not_ready/);
   });
 
   it('measures the time in the queue', async () => {
@@ -108,31 +71,6 @@ it('alternates between owners and keeps the order of the jobs of each', async ()
 });
 
 describe('crash of the engine', () => {
-  it('runs the jobs that were in flight again once the engine is back, in the same order', async () => {
-    const jobs = [ending('a'), ending('b'), ending('c')];
-    engine.crash();
-    await settle();
-    expect(engine.started).toEqual(['a', 'b']);
-    engine.script = (run) => run.finish();
-    engine.enter('ready');
-    expect(await Promise.all(jobs)).toEqual(['answered 2', 'answered 2', 'answered 1']);
-    expect(engine.started).toEqual(['a', 'b', 'a', 'b', 'c']);
-    expect(queue.stats).toMatchObject({ retried: 2, completed: 3, failed: 0 });
-  });
-
-  it('does not run a job again that has sent deltas', async () => {
-    const deltas: CompletionDelta[] = [];
-    const job = ending('a', { onDelta: (delta) => deltas.push(delta) });
-    const other = ending('b', { onDelta: () => undefined });
-    engine.runs[0]!.options.onDelta!(DELTA);
-    engine.crash();
-    expect(await job).toMatch(/^engine_crashed: .*streamed/);
-    engine.script = (run) => run.finish();
-    engine.enter('ready');
-    expect(await other).toBe('answered 2');
-    expect(deltas).toEqual([DELTA]);
-  });
-
   it('gives up a job that was alone in two crashes', async () => {
     const job = ending('a');
     engine.crash();
@@ -172,11 +110,16 @@ describe('crash of the engine', () => {
     expect(queue.stats.quarantined).toBe(1);
   });
 
-  it('ends every waiting job when the engine fails for good', async () => {
+  it('ends every waiting job when the engine fails for good, and refuses new ones', async () => {
     engine.enter('restarting');
     const jobs = [ending('a'), ending('b')];
+    const { id } = (await queue.enqueue('kept', '', REQUEST)).record;
     engine.enter('failed');
     for (const end of await Promise.all(jobs)) expect(end).toMatch(/^not_ready/);
+    expect(await queue.find(id, '')).toMatchObject({ status: 'failed', error: { code: 'not_ready' } });
+    expect(await ending('late')).toMatch(/^not_ready/);
+    await expect(queue.enqueue('late', '', REQUEST)).rejects.toMatchObject({ code: 'not_ready' });
+    expect(await queue.find('late', '')).toBeUndefined();
   });
 
   it('requeues a job when the engine was no longer ready', async () => {

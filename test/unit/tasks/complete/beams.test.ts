@@ -1,25 +1,13 @@
 // Beam search in requests of /v1/completions: what is accepted, what is refused, and what becomes of it.
 import { describe, expect, it } from 'vitest';
-import { SidaError } from '../../../../src/errors.js';
 import type { ModelInfo } from '../../../../src/protocol/engine-messages.js';
 import { complete } from '../../../../src/tasks/complete/index.js';
 import type { CompleteJob } from '../../../../src/tasks/complete/job.js';
 import type { CompleteBody } from '../../../../src/tasks/complete/request.js';
-import type { ModelLimits } from '../../../../src/tasks/shared/prepared-input.js';
-import { DECODER_ONLY, SHAPE } from '../../inference/scripted-engine.js';
+import { DECODER_ONLY, SHAPE } from '../../inference/scripted-native-engine.js';
+import { inputsOf, limitsOf, refusal } from '../task-fixture.js';
 
 const model = (shape = SHAPE) => ({ name: 'tiny', shape, hasTokenizer: false }) as ModelInfo;
-const limits = (shape = SHAPE): ModelLimits => {
-  return {
-    shape,
-    maxBatchTokens: 32,
-    kvPages: 20,
-    kvPageTokens: 16,
-    kvWindows: [],
-    maxInputBytes: 100,
-    texts: undefined,
-  };
-};
 
 function jobOf(more: Partial<CompleteBody>, shape = SHAPE): CompleteJob {
   const request = complete.schemas.request.parse({ prompt: [2, 3], ...more }) as CompleteBody;
@@ -27,21 +15,8 @@ function jobOf(more: Partial<CompleteBody>, shape = SHAPE): CompleteJob {
     .job;
 }
 
-function workOf(job: CompleteJob, shape = SHAPE) {
-  const { engine } = complete;
-  if (engine.runs !== 'model') throw new Error('it has no inputs');
-  engine.texts(job, limits(shape));
-  return engine.inputs(job, limits(shape), [])[0]!.work;
-}
-
-function refusal(run: () => unknown): SidaError {
-  try {
-    run();
-  } catch (error) {
-    if (error instanceof SidaError) return error;
-  }
-  throw new Error('expected a SidaError');
-}
+const workOf = (job: CompleteJob, shape = SHAPE) =>
+  inputsOf(job, limitsOf(shape, { kvPages: 20, maxInputBytes: 100 }))[0]!.work;
 
 describe('a request with num_beams', () => {
   it('becomes a search with the defaults of transformers', () => {

@@ -1,12 +1,8 @@
-import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ChoiceText, type ChoiceTextOptions, plainTexts } from '../../../../src/tasks/shared/choice-text.js';
 import { StopStrings } from '../../../../src/text/stop-strings.js';
-import { Tokenizer } from '../../../../src/text/tokenizer.js';
-
-const json = readFileSync(new URL('../../../../models/switch-mini/tokenizer.json', import.meta.url));
-const tokenizer = new Tokenizer(json, { vocabSize: 8000, maxInputBytes: 1000 });
+import { mini as tokenizer } from '../task-fixture.js';
 
 describe('stop strings', () => {
   function run(stops: string[], pieces: string[]): { text: string; stopped: boolean } {

@@ -1,0 +1,126 @@
+// Does a decoder give the same bits within every budget, and how fast? A pack reads real text: the prompt in chunks,
+// then one token a pass, the text's own, so that all budgets see the same inputs. Each budget is a process of its own.
+import { fork } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { openEngine } from '../../dist/inference/open-engine.js';
+import { loadAddon } from '../../dist/native/addon.js';
+import { formatBytes } from '../../dist/text/bytes.js';
+import { Tokenizer } from '../../dist/text/tokenizer.js';
+import { BUNDLED_SST2, REPOSITORY } from '../dist/support/paths.js';
+import { scriptProvenance } from '../dist/support/provenance.js';
+import { scriptOptions, writeResult } from '../dist/support/script.js';
+import { median } from '../dist/support/statistics.js';
+
+const HELP = `node bench/scripts/decoder-budgets.mjs --pack DIR [options]
+  --budgets 1300MB,100%  the last one is the reference, whose logits all others must have
+  --text FILE --tokenizer FILE   what is fed; ids beyond the vocabulary are wrapped into it
+  --prompt 128 --chunk 64        tokens of the prompt, and of a pass of it
+  --steps 96 --warm 16           tokens fed one by one; the first are left out of times and hits
+  --device cpu --host-budget 0 --threads 2
+  --warm-prompt                  the prompt runs once before it is measured
+  --save NAME                    the result is bench/results/NAME.json; default: only printed
+Experts leave by least recent use, without tables.`;
+
+const values = scriptOptions(HELP, {
+  pack: undefined,
+  tokenizer: `${REPOSITORY}models/olmoe-mini/tokenizer.json`,
+  text: BUNDLED_SST2,
+  budgets: '1300MB,100%',
+  prompt: '128',
+  steps: '96',
+  warm: '16',
+  chunk: '64',
+  threads: '2',
+  device: 'cpu',
+  'host-budget': '0',
+  'warm-prompt': false,
+  save: undefined,
+  only: undefined,
+});
+const { pack, device } = values;
+if (pack === undefined) throw new Error('--pack DIR is required');
+const [promptTokens, steps, warm, chunk, threads] = ['prompt', 'steps', 'warm', 'chunk', 'threads'].map(
+  (name) => Number(values[name]),
+);
+
+/** The first ids of the text, wrapped into the model's vocabulary. */
+function readIds() {
+  const options = { vocabSize: 1 << 30, maxInputBytes: 1 << 22 };
+  const tokenizer = new Tokenizer(readFileSync(values.tokenizer), options);
+  const text = readFileSync(values.text, 'utf8').slice(0, 40 * (promptTokens + steps));
+  const { vocab_size: vocab } = JSON.parse(readFileSync(join(pack, 'config.json'), 'utf8'));
+  const ids = tokenizer.encodePlain(text).slice(0, promptTokens + steps);
+  if (ids.length < promptTokens + steps) throw new Error(`The text has ${ids.length} tokens`);
+  return ids.map((id) => id % vocab);
+}
+
+function measure(budget, ids) {
+  const limits = { maxBatchTokens: chunk, kvTokens: promptTokens + steps + 16, threads, device };
+  const engine = openEngine({ ...limits, pack, memoryBudget: budget, hostBudget: values['host-budget'] });
+  const digest = createHash('sha256');
+  const run = (tokens, sequence = 1) => {
+    const started = performance.now();
+    const batch = { stack: 0, sequences: Int32Array.of(sequence), offsets: Int32Array.of(0, tokens.length) };
+    const logitRows = Int32Array.from(tokens.keys());
+    const { logits, stats } = engine.runBatch({ ...batch, tokens: Int32Array.from(tokens), logitRows }, null);
+    const ms = performance.now() - started;
+    digest.update(Buffer.from(logits.buffer, logits.byteOffset, logits.byteLength));
+    if (!logits.every(Number.isFinite)) throw new Error('A logit is not finite');
+    return { ms, ...stats };
+  };
+  const prompt = (sequence) =>
+    Array.from({ length: Math.ceil(promptTokens / chunk) }, (_, i) =>
+      run(ids.slice(i * chunk, Math.min((i + 1) * chunk, promptTokens)), sequence),
+    );
+  if (values['warm-prompt']) {
+    prompt(2);
+    engine.releaseSequences(Int32Array.of(2));
+  }
+  const prefill = prompt(1);
+  const decoded = ids.slice(promptTokens).map((id) => run([id]));
+  decoded.splice(0, warm);
+  engine.checkIntegrity();
+  const { budgetBytes, peakBytes, slots } = engine.usage();
+  const sum = (name, runs) => runs.reduce((total, each) => total + each[name], 0);
+  const result = {
+    ...{ budget, budgetBytes, peakBytes, slots, experts: engine.plan.experts },
+    prefillTokensPerSecond: (promptTokens / sum('ms', prefill)) * 1000,
+    decodeTokensPerSecond: 1000 / median(decoded.map(({ ms }) => ms)),
+    bytesPerToken: sum('bytesMoved', decoded) / decoded.length,
+    stallShare: sum('stallNs', decoded) / sum('passNs', decoded),
+    hits: sum('resident', decoded) / sum('needed', decoded),
+    logits: digest.digest('hex'),
+  };
+  engine.close();
+  return result;
+}
+
+if (values.only !== undefined) {
+  process.once('message', (ids) => process.send(measure(values.only, ids), () => process.disconnect()));
+} else {
+  const ids = readIds();
+  const results = [];
+  for (const budget of values.budgets.split(',')) {
+    const child = fork(new URL(import.meta.url).pathname, [...process.argv.slice(2), '--only', budget]);
+    child.send(ids);
+    const result = await new Promise((resolve, reject) => {
+      child.once('message', resolve);
+      child.once('exit', (code) => code !== 0 && reject(new Error(`${budget}: the run ended with ${code}`)));
+    });
+    results.push(result);
+    const { slots, experts, decodeTokensPerSecond, bytesPerToken, logits } = result;
+    const speed = `${decodeTokensPerSecond.toFixed(2)} tokens/s, ${formatBytes(Math.round(bytesPerToken))} a token`;
+    console.log(`${budget}: ${slots} of ${experts} slots, ${speed}, logits ${logits.slice(0, 16)}`);
+  }
+  const reference = results.at(-1);
+  const others = results.filter(({ logits }) => logits !== reference.logits).map(({ budget }) => budget);
+  const identical = others.length === 0;
+  const verdict = identical ? 'All logits are those' : `Of ${others.join(', ')} logits DIFFER from those`;
+  console.log(`${verdict} of ${reference.budget}, bit for bit.`);
+  const gpu = device === 'cuda' ? { gpu: loadAddon().cuda().device?.name } : {};
+  if (values.save)
+    writeResult(values.save, { ...scriptProvenance(), threads, device, ...gpu, identical, results });
+  process.exitCode = identical ? 0 : 1;
+}

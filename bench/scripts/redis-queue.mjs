@@ -1,0 +1,131 @@
+// What the queue in Redis costs a job: an engine that answers at once, a server's queue and a worker in this process, a
+// redis-server of the script's own on loopback.
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { pino } from 'pino';
+import { QueueWorker } from '../../dist/queue/redis/queue-worker.js';
+import { RedisQueue } from '../../dist/queue/redis/redis-queue.js';
+import { scriptProvenance } from '../dist/support/provenance.js';
+import { scriptOptions, writeResult } from '../dist/support/script.js';
+import { freePort } from '../dist/support/serve-process.js';
+import { median, medians } from '../dist/support/statistics.js';
+
+const HELP = `node bench/scripts/redis-queue.mjs [--jobs 2000] [--repeats 5] [--quick]
+Needs redis-server. Commands and processor time of Redis for each job, the latency of one job at a time,
+and the jobs a second with 64 clients. The result is bench/results/redis-queue.json.`;
+
+const options = scriptOptions(HELP, { jobs: '2000', repeats: '5', quick: false });
+const jobs = options.quick ? 200 : Number(options.jobs);
+const repeats = options.quick ? 1 : Number(options.repeats);
+const CLIENTS = 64;
+const QUEUE = 'bench';
+const REQUEST = { kind: 'classify', inputs: ['a fine film'], labels: ['negative', 'positive'] };
+const RESULT = {
+  kind: 'classify',
+  data: [{ label: 'positive', scores: { negative: 0.25, positive: 0.75 } }],
+  promptTokens: 9,
+  completionTokens: 0,
+  experts: {},
+  timing: { tokenizeMs: 0, queueMs: 0, inferenceMs: 0 },
+};
+
+function workerOf(url) {
+  const engine = {
+    state: { phase: 'ready', detail: 'ready' },
+    onState: () => () => undefined,
+    run: async () => RESULT,
+  };
+  const settings = { activations: 'f32', device: 'cpu', routing: 'exact', routingK: null };
+  const limits = { concurrency: CLIENTS, attempts: 3, lockMs: 30_000, stalledMs: 5_000 };
+  const given = { url, queueName: QUEUE, settings, ...limits };
+  return new QueueWorker(engine, { name: 'bench', fingerprint: 'f' }, given, pino({ level: 'silent' }));
+}
+
+async function redisServer() {
+  const port = await freePort();
+  const directory = mkdtempSync(join(tmpdir(), 'sida-bench-redis-'));
+  const flags = [
+    '--port',
+    port,
+    '--bind',
+    '127.0.0.1',
+    '--dir',
+    directory,
+    '--save',
+    '',
+    '--appendonly',
+    'yes',
+  ];
+  const child = spawn('redis-server', flags.map(String), { stdio: 'ignore' });
+  const client = new Redis(`redis://127.0.0.1:${port}`, { retryStrategy: () => 25 });
+  client.on('error', () => undefined);
+  await client.ping();
+  const end = async () => {
+    client.disconnect();
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    child.kill('SIGKILL');
+    await ended;
+    rmSync(directory, { recursive: true, force: true });
+  };
+  return { url: `redis://127.0.0.1:${port}`, client, end };
+}
+
+async function figuresOf(client) {
+  const info = await client.info('all');
+  const figure = (name) => Number(new RegExp(`${name}:([0-9.]+)`).exec(info)[1]);
+  const calls = [...info.matchAll(/^cmdstat_[^:]+:calls=(\d+)/gm)].reduce((sum, [, n]) => sum + Number(n), 0);
+  return { calls, cpuMs: 1000 * (figure('used_cpu_sys') + figure('used_cpu_user')) };
+}
+
+async function costs() {
+  const redis = await redisServer();
+  const worker = workerOf(redis.url);
+  const times = { deadlineMs: 120_000, keptDeadlineMs: 120_000, keptMs: 60_000 };
+  const limits = { bound: 512, keptJobs: 1_000, ...times };
+  const queue = new RedisQueue({ url: redis.url, queueName: () => QUEUE, ...limits }, () => undefined);
+  while (queue.outage !== undefined) await delay(5);
+  const times = [];
+  const clients = async (count, all) => {
+    let left = all;
+    const client = async () => {
+      while (left-- > 0) {
+        const began = performance.now();
+        await queue.submit(randomUUID(), REQUEST);
+        times.push(performance.now() - began);
+      }
+    };
+    await Promise.all(Array.from({ length: count }, client));
+  };
+  await clients(CLIENTS, jobs);
+  const before = await figuresOf(redis.client);
+  times.length = 0;
+  await clients(1, jobs / 4);
+  const p50Ms = median(times);
+  const between = await figuresOf(redis.client);
+  const began = performance.now();
+  await clients(CLIENTS, jobs);
+  const seconds = (performance.now() - began) / 1000;
+  const after = await figuresOf(redis.client);
+  await worker.close(0);
+  await queue.close();
+  await redis.end();
+  return {
+    commands: (between.calls - before.calls) / (jobs / 4),
+    redisCpuMs: (between.cpuMs - before.cpuMs) / (jobs / 4),
+    redisCpuMsOfMany: (after.cpuMs - between.cpuMs) / jobs,
+    p50Ms,
+    jobsPerSecond: jobs / seconds,
+  };
+}
+
+const runs = [];
+for (let i = 0; i < repeats; i += 1) runs.push(await costs());
+const question = 'What does the queue in Redis cost a job?';
+const result = { question, ...scriptProvenance(), jobs, repeats, clients: CLIENTS, ...medians(runs) };
+writeResult('redis-queue', result, options.quick);
+console.log(JSON.stringify(result, null, 1));

@@ -1,0 +1,104 @@
+#include "graph/blocks/attention.h"
+
+#include "core/profile.h"
+
+namespace sida {
+namespace {
+
+struct Heads {
+  float* x;
+  size_t tokens, heads, head_dim;
+};
+
+void norm_heads(Ops& ops, QkNorm kind, const float* weight, float epsilon, const Heads& of) {
+  const auto& [x, tokens, heads, head_dim] = of;
+  if (kind == QkNorm::kNone) return;
+  const bool row = kind == QkNorm::kRow;
+  ops.norm(x, {weight}, epsilon, row ? tokens : tokens * heads, row ? heads * head_dim : head_dim, x);
+}
+
+void condition_queries_and_keys(Ops& ops, const LayerPlace& at, const AttentionSpec& spec,
+                                const AttentionWeights& weights, size_t tokens) {
+  const Activations& a = ops.activations();
+  const float epsilon = at.model.norm_epsilon;
+  norm_heads(ops, spec.qk_norm, weights.query_norm, epsilon, {a.queries, tokens, spec.heads, spec.head_dim});
+  norm_heads(ops, spec.qk_norm, weights.key_norm, epsilon, {a.keys, tokens, spec.kv_heads, spec.head_dim});
+  if (spec.clip) {
+    ops.clip(a.queries, tokens * spec.query_width(), *spec.clip);
+    ops.clip(a.keys, tokens * spec.kv_width(), *spec.clip);
+    ops.clip(a.values, tokens * spec.kv_width(), *spec.clip);
+  }
+  if (std::holds_alternative<Rope>(at.stack.positions)) {
+    ops.rotate(a.queries, spec.heads, spec.head_dim);
+    ops.rotate(a.keys, spec.kv_heads, spec.head_dim);
+  }
+}
+
+void add_output(Ops& ops, const AttentionWeights& weights, const float* attended, size_t tokens) {
+  const Product output{weights.output, ops.activations().hidden};
+  ops.linear(attended, tokens, {&output, 1}, Epilogue::kAdd);
+}
+
+void norm_input(Ops& ops, const ModelSpec& model, const AttentionWeights& weights, size_t tokens) {
+  const Activations& a = ops.activations();
+  ops.norm(a.hidden, weights.norm, model.norm_epsilon, tokens, model.width, a.normed);
+}
+
+void latent_attention(Ops& ops, const AttentionSpec& spec, const AttentionWeights& weights, size_t cache_layer,
+                      size_t tokens) {
+  const Activations& a = ops.activations();
+  const LatentSpec& latent = *spec.latent;
+  const LatentWeights& own = weights.latent;
+  const Product query_down{own.query_down, a.values}, queries{weights.query, a.queries};
+  if (latent.query_rank > 0) {
+    ops.linear(a.normed, tokens, {&query_down, 1}, Epilogue::kStore);
+    ops.norm(a.values, {own.query_down_norm}, latent.norm_epsilon, tokens, latent.query_rank, a.values);
+  }
+  ops.linear(latent.query_rank > 0 ? a.values : a.normed, tokens, {&queries, 1}, Epilogue::kStore);
+  float* rotated = a.keys + tokens * latent.rank;
+  const Product rows[] = {{own.row, a.keys}, {own.rotary, rotated}};
+  ops.linear(a.normed, tokens, rows, Epilogue::kStore);
+  ops.norm(a.keys, {own.norm}, latent.norm_epsilon, tokens, latent.rank, a.keys);
+  ops.rotate(a.queries + spec.head_dim - latent.rotary, spec.heads, spec.head_dim);
+  ops.rotate(rotated, 1, latent.rotary);
+  ops.write_latent(latent, cache_layer);
+  ops.attend_latent({&spec, &own, cache_layer});
+  add_output(ops, weights, a.values, tokens);
+}
+
+}  // namespace
+
+void self_attention(Ops& ops, const LayerPlace& at, const AttentionSpec& spec, const AttentionWeights& weights,
+                    size_t tokens) {
+  const ProfileScope scope(ProfileOp::kSelfAttention);
+  const Activations& a = ops.activations();
+  norm_input(ops, at.model, weights, tokens);
+  if (spec.latent) return latent_attention(ops, spec, weights, at.cache_layer, tokens);
+  const Product products[] = {{weights.query, a.queries}, {weights.key, a.keys}, {weights.value, a.values}};
+  ops.linear(a.normed, tokens, products, Epilogue::kStore);
+  condition_queries_and_keys(ops, at, spec, weights, tokens);
+  ops.write_kv(at.cache_layer);
+  const bool biased = std::holds_alternative<RelativeBias>(at.stack.positions);
+  ops.attend({&spec, at.cache_layer, false, at.stack.causal, biased, weights.sinks});
+  add_output(ops, weights, a.queries, tokens);
+}
+
+void cross_attention(Ops& ops, const LayerPlace& at, const AttentionSpec& spec, const AttentionWeights& weights,
+                     size_t tokens) {
+  const ProfileScope scope(ProfileOp::kCrossAttention);
+  const Activations& a = ops.activations();
+  norm_input(ops, at.model, weights, tokens);
+  const Product queries{weights.query, a.queries};
+  ops.linear(a.normed, tokens, {&queries, 1}, Epilogue::kStore);
+  ops.attend({&spec, at.cache_layer, true, false, false, weights.sinks});
+  add_output(ops, weights, a.queries, tokens);
+}
+
+void write_cross_keys(Ops& ops, const AttentionWeights& weights, size_t cache_layer, size_t tokens) {
+  const Activations& a = ops.activations();
+  const Product products[] = {{weights.key, a.keys}, {weights.value, a.values}};
+  ops.linear(a.normed, tokens, products, Epilogue::kStore);
+  ops.write_kv(cache_layer);
+}
+
+}  // namespace sida

@@ -1,0 +1,60 @@
+#include "graph/model.h"
+
+#include "core/profile.h"
+#include "graph/blocks/attention.h"
+#include "graph/token_positions.h"
+
+namespace sida {
+
+void Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
+                const RoutingTrace& trace) {
+  const StackSpec& spec = spec_.stacks[stack];
+  const StackWeights& weights = weights_.stacks[stack];
+  const bool last = stack + 1 == spec_.stacks.size();
+  const size_t count = tokens.size();
+  ops_.start(stack, sequences, count);
+  ops_.embed(weights.embedding, tokens, spec_.embedding_scale);
+  if (const auto* sinusoids = std::get_if<Sinusoids>(&spec.positions)) {
+    token_positions(*sinusoids, tokens, sequences, positions_);
+    ops_.add_positions(*sinusoids, positions_);
+  }
+  size_t moe_layers = 0;
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const ProfileScope scope(ProfileOp::kLayer, {.layer = static_cast<int32_t>(i)});
+    const LayerSpec& layer = spec.layers[i];
+    // Only the last stack's own keys outlive the pass. An earlier stack uses the first layer of its pages as scratch;
+    // the cross-attention keys for the next stack then overwrite it.
+    self_attention(ops_, {spec_, spec, last ? i : 0}, layer.self, weights.layers[i].self, count);
+    if (layer.cross) cross_attention(ops_, {spec_, spec, i}, *layer.cross, weights.layers[i].cross, count);
+    feed_forward(layer, weights.layers[i].feed_forward, sequences, count, trace, moe_layers);
+    moe_layers += layer.moe() != nullptr;
+  }
+  const Activations& a = ops_.activations();
+  ops_.norm(a.hidden, weights.final_norm, spec_.norm_epsilon, count, spec_.width, a.normed);
+  if (!last) {
+    const ProfileScope scope(ProfileOp::kCrossKeys);
+    const StackWeights& next = weights_.stacks[stack + 1];
+    for (size_t layer = 0; layer < next.layers.size(); ++layer) {
+      write_cross_keys(ops_, next.layers[layer].cross, layer, count);
+    }
+  }
+  ops_.finish();
+}
+
+void Model::feed_forward(const LayerSpec& spec, const FeedForwardWeights& weights,
+                         std::span<const SequenceSpan> sequences, size_t tokens, const RoutingTrace& trace,
+                         size_t trace_layer) {
+  const Activations& a = ops_.activations();
+  ops_.norm(a.hidden, weights.norm, spec_.norm_epsilon, tokens, spec_.width, a.normed);
+  if (const MoeSpec* moe = spec.moe()) return moe_.run(*moe, weights, sequences, tokens, trace, trace_layer);
+  const ProfileScope scope(ProfileOp::kDense);
+  const auto& ffn = std::get<FfnSpec>(spec.feed_forward);
+  ops_.feed_forward(weights.ffn, ffn.activation, tokens);
+}
+
+void Model::logits(std::span<const int32_t> rows, float* out) {
+  const ProfileScope scope(ProfileOp::kHead, {.tokens = static_cast<int32_t>(rows.size())});
+  ops_.logits(weights_.head, rows, spec_.head.scale, out);
+}
+
+}  // namespace sida

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "device/device_memory.h"
+#include "kv/kv_layout.h"
+#include "kv/page_pool.h"
+
+namespace sida {
+
+/// Keys and values of all cached layers in pages of 16 tokens, as KvLayout describes them. Layers with a window have
+/// pages of their own, which a sequence gives up as its window passes them.
+class KvCache {
+ public:
+  static uint64_t bytes(const KvShape& shape, const KvRoom& room) { return KvLayout(shape, room).bytes; }
+
+  KvCache(DeviceMemory& memory, const KvShape& shape, const KvRoom& room);
+
+  const KvShape& shape() const { return shape_; }
+  const std::vector<KvGroup>& groups() const { return layout_.groups; }
+  size_t group_of(size_t layer) const { return layout_.layers[layer].group; }
+  /// Pages of the tokens that all sequences together may have.
+  size_t pages() const { return layout_.pages; }
+  /// Of them, pages that are free in every group.
+  size_t free_pages() const;
+  size_t pages_in_use(size_t group) const { return pools_[group].pages() - pools_[group].free_pages(); }
+  size_t head_dim_padded() const { return layout_.head_dim_padded; }
+
+  /// Prepares `pages`, which hold `past` tokens, for tokens [past, tokens): adds pages, and replaces the last ones by
+  /// copies where other sequences own them too. Throws cannot_run and changes nothing when too few pages are free.
+  void grow(KvPages& pages, size_t past, size_t tokens);
+  /// Gives up the pages that the first `tokens` tokens do not need.
+  void shrink(KvPages& pages, size_t tokens);
+  /// Gives up the pages that no token from `tokens` on sees.
+  void drop_unseen(KvPages& pages, size_t tokens);
+  void release(KvPages& pages) { shrink(pages, 0); }
+  /// Pages of the first `tokens` tokens with one more owner each.
+  KvPages fork(const KvPages& pages, size_t tokens);
+
+  /// Of page 0 of the layer's group, and from page to page of it, in elements.
+  std::byte* keys(uint32_t page, size_t layer, size_t head);
+  std::byte* values(uint32_t page, size_t layer, size_t head);
+  size_t page_elements(size_t layer) const;
+  /// From a layer's keys to its values in a page.
+  size_t key_elements() const { return layout_.key_elements; }
+  /// Of latent attention.
+  std::byte* rows(uint32_t page, size_t layer) { return keys(page, layer, 0); }
+
+  /// cpu: writes rows (count, heads · head_dim) as the keys (values) of tokens [position, position + count).
+  void write_keys(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count);
+  void write_values(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count);
+  /// cpu: writes `row` (columns) as columns [first, first + columns) of a token's latent row.
+  void write_row(const KvPages& pages, size_t layer, size_t position, size_t first, const float* row, size_t columns);
+
+  /// Throws internal unless each page is either free or has as many owners as `sequences` name it.
+  void check_integrity(const std::vector<const KvPages*>& sequences) const;
+  /// Throws internal unless `pages` are those that a sequence of `tokens` tokens needs.
+  void check_held(const KvPages& pages, size_t tokens) const;
+
+ private:
+  std::byte* page_bytes(size_t group, uint32_t page) {
+    return memory_.data() + layout_.groups[group].begin + page * layout_.groups[group].page_bytes;
+  }
+  size_t element_bytes() const { return kv_element_bytes(shape_.format); }
+  void check_room(const KvPages& pages, size_t past, size_t tokens) const;
+  template <class Element>
+  void put_keys(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count);
+
+  Backend& backend_;
+  KvShape shape_;
+  KvLayout layout_;
+  DeviceBuffer memory_;
+  std::vector<PagePool> pools_;  ///< by group
+};
+
+}  // namespace sida

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "spec/batch_limits.h"
+#include "spec/kv_page.h"
+#include "spec/spec.h"
+
+namespace sida {
+
+/// Sizes of what is cached: the attention layers of the model's last stack, of kv_heads heads each.
+struct KvShape {
+  size_t layers = 0;
+  size_t heads = 0;
+  size_t head_dim = 0;
+  bool latent = false;  ///< one row of `head_dim` columns a token, not keys and values of heads
+  KvFormat format = KvFormat::kF32;
+  /// (layers): keys that a query sees, its own the last of them; kNoWindow: all. Empty: no layer has a window.
+  std::vector<size_t> windows = {};
+
+  static constexpr size_t kNoWindow = std::numeric_limits<size_t>::max();
+
+  static KvShape of(const ModelSpec& spec, KvFormat format);
+};
+
+/// What a cache has room for.
+struct KvRoom {
+  size_t tokens;       ///< of all sequences together
+  size_t pass_tokens;  ///< of the largest pass
+  size_t windows;      ///< sequences with a whole window, beside the tokens of the largest pass
+
+  KvRoom(size_t tokens_, size_t pass_tokens_ = std::numeric_limits<size_t>::max(), size_t windows_ = 1)
+      : tokens(tokens_), pass_tokens(pass_tokens_), windows(windows_) {}
+  explicit KvRoom(const BatchLimits& limits) : KvRoom(limits.kv_tokens, limits.max_batch_tokens, limits.kv_windows) {}
+};
+
+/// Layers with the same window. They share page numbers and give up pages together.
+struct KvGroup {
+  size_t window;
+  size_t layers;
+  size_t pages;
+  uint64_t page_bytes;
+  uint64_t begin;  ///< of page 0 in the cache, in bytes
+
+  bool windowed() const { return window != KvShape::kNoWindow; }
+  /// The first page that a sequence of `tokens` tokens still needs: its next token sees `window` keys.
+  size_t first_page(size_t tokens) const;
+};
+
+/// Where the pages and layers of a cache are. A page holds, for each layer of its group, keys as [heads][head_dim][16]
+/// and values as [heads][16][head_dim padded to 16]; of latent attention it holds rows as [16][head_dim padded to 16].
+struct KvLayout {
+  struct Layer {
+    size_t group;
+    uint64_t begin;  ///< in a page, in bytes
+  };
+
+  size_t pages;  ///< of the room's tokens: no sequence may be longer
+  size_t head_dim_padded;
+  size_t key_elements;  ///< of a layer's keys in a page
+  uint64_t bytes = 0;
+  std::vector<KvGroup> groups;
+  std::vector<Layer> layers;
+
+  KvLayout(const KvShape& shape, const KvRoom& room);
+};
+
+}  // namespace sida

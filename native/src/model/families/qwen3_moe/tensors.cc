@@ -1,8 +1,0 @@
-#include "model/families/decoder_tensors.h"
-#include "model/families/qwen3_moe/qwen3_moe.h"
-
-namespace sida {
-
-constexpr Family kQwen3Moe{"qwen3_moe", read_qwen3_moe_config, decoder_source, owns_decoder_tensor, &kQwen3MoeGguf};
-
-}  // namespace sida

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+
+#include "spec/activation.h"
+
+namespace sida {
+
+/// What a GEMM does with a product x·W, to which the bias has been added where there is one.
+enum class Epilogue : uint8_t {
+  kStore,  ///< y = x·W
+  kRelu,   ///< y = max(x·W, 0), NaN where x·W is not finite: -inf must not become a valid 0
+  kAdd,    ///< y += x·W
+  /// y = silu(y) · x·W, silu(g) = g / (1 + exp(-g)): y holds x·gate. NaN where y is not finite.
+  kSwiglu,
+  /// y = (u + 1) · g / (1 + exp(-1.702 g)), g = min(y, 7), u = x·W clamped to ±7: y holds x·gate. NaN where y or x·W is
+  /// not finite.
+  kClampedSwiglu,
+};
+
+/// Of the up projection of a network with this activation.
+constexpr Epilogue activation_epilogue(Activation activation) {
+  switch (activation) {
+    case Activation::kRelu:
+      return Epilogue::kRelu;
+    case Activation::kSwiglu:
+      return Epilogue::kSwiglu;
+    case Activation::kClampedSwiglu:
+      break;
+  }
+  return Epilogue::kClampedSwiglu;
+}
+
+/// Whether y holds x·gate before.
+constexpr bool takes_gate(Epilogue epilogue) {
+  return epilogue == Epilogue::kSwiglu || epilogue == Epilogue::kClampedSwiglu;
+}
+
+/// Constants of kClampedSwiglu.
+inline constexpr float kGateLimit = 7.0f;
+inline constexpr float kGateSlope = 1.702f;
+
+}  // namespace sida

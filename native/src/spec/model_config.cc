@@ -1,0 +1,37 @@
+#include "spec/model_config.h"
+
+#include <string>
+
+#include "core/checkpoint_error.h"
+#include "core/json.h"
+#include "spec/families/config_limits.h"
+
+namespace sida {
+
+ModelConfig parse_model_config(std::string_view text, const std::string& file, const FieldNames& names) {
+  const JsonDocument document = JsonDocument::parse(std::string(text), {file});
+  const ConfigReader reader(document.root(), file, &names);
+  const Family& family = family_of(reader);
+  ModelConfig config{&family, family.read_config(reader), read_quantization(reader)};
+  config.spec.family = family.model_type;
+  const size_t experts = config.spec.moe_layer_count() * config.spec.experts();
+  if (experts > kMaxAllExperts) {
+    throw checkpoint_error({file,
+                            "",
+                            "experts of all layers",
+                            "at most " + std::to_string(kMaxAllExperts),
+                            std::to_string(experts),
+                            "",
+                            {}});
+  }
+  return config;
+}
+
+void read_generation_config(std::string_view text, const std::string& file, ModelSpec* spec) {
+  const JsonDocument document = JsonDocument::parse(std::string(text), {file});
+  const ConfigReader reader(document.root(), file);
+  if (!reader.field("eos_token_id")) return;
+  spec->tokens.end = reader.tokens("eos_token_id", spec->vocab, {});
+}
+
+}  // namespace sida

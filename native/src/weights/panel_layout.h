@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "weights/weight_format.h"
+
+// The layout of a panel of 32 output columns: the codes of all inputs (k), then the format's scales and sums.
+//   f32   [k][32] f32
+//   bf16  [k/2][32][2] bf16, k rounded up to even: one 32-bit lane carries k and k+1
+//   int8  [k/4][32][4] codes, k rounded up to a multiple of 4; 32 f32 scales; 32 i32 sums of a column's codes
+//   int4  per group: [inputs/8][32][4] bytes, the group's inputs rounded up to a multiple of 8; byte j of a column
+//         holds code + 8 of input j in its low nibble and of input 4 + j in its high nibble; then 32 bf16 scales
+//   mxfp4 as int4 with groups of 32; a nibble is e2m1 and stands for twice its value, a scale is half of the group's
+//   q4_0  as int4 with groups of 32, whose scales are f16
+//   q8_0  per group of 32: [inputs/4][32][4] codes, the group's inputs rounded up to a multiple of 4; then 32 f16
+//         scales
+//   q4_k  per 256 inputs: 32 f16 d, 32 f16 dmin; then per group of 32: [4][32][4] bytes of two codes from 0 to 15,
+//         placed as those of int4; then [32][2] bytes s, m. A weight is (d · s) · code - (dmin · m).
+//   q6_k  per 256 inputs: 32 f16 d; then per group of 32: [4][32][4] bytes, byte j of word w of a column holds the low
+//         4 bits of input 4w + j, above them those of input 16 + 4w + j; [2][32][4] bytes, bits 2w and 2w + 1 of byte j
+//         of word h are the high 2 bits of input 16h + 4w + j; then [32][2] bytes s, each for 16 inputs. A weight is
+//         (d · s) · (code - 32).
+// Padding inputs have code 0.
+// `static`: files compiled for different instruction sets must not share these functions at link time.
+namespace sida {
+
+/// Columns of one weight panel.
+inline constexpr size_t kPanelColumns = 32;
+/// Bytes of one step of codes: one 32-bit lane a column.
+inline constexpr size_t kPanelStepBytes = kPanelColumns * 4;
+/// Bytes of the scales behind a group's codes, of every grouped type.
+inline constexpr size_t kGroupScaleBytes = kPanelColumns * 2;
+/// Inputs that share d (and dmin) of q4_k and q6_k.
+inline constexpr size_t kSuperInputs = 256;
+
+/// Inputs in one 32-bit lane; of q6_k in a lane with its part of the high bits.
+static constexpr size_t inputs_per_step(WeightType type) {
+  switch (type) {
+    case WeightType::kF32:
+      return 1;
+    case WeightType::kBf16:
+      return 2;
+    case WeightType::kInt8:
+    case WeightType::kQ8_0:
+      return 4;
+    case WeightType::kInt4:
+    case WeightType::kMxfp4:
+    case WeightType::kQ4_0:
+    case WeightType::kQ4_K:
+    case WeightType::kQ6_K:
+      break;
+  }
+  return 8;
+}
+
+/// Bytes of the codes of `inputs` inputs.
+static constexpr size_t code_bytes(size_t inputs, WeightType type) {
+  const size_t step = inputs_per_step(type), steps = (inputs + step - 1) / step;
+  return steps * kPanelStepBytes + (type == WeightType::kQ6_K ? steps * kPanelStepBytes / 2 : 0);
+}
+
+/// Bytes in front of the first group of 256 inputs.
+static constexpr size_t super_bytes(WeightType type) {
+  return type == WeightType::kQ4_K ? 2 * kGroupScaleBytes : type == WeightType::kQ6_K ? kGroupScaleBytes : 0;
+}
+
+/// Inputs that share a scale, of a grouped type.
+static constexpr size_t scaled_inputs(WeightFormat format) {
+  return format.type == WeightType::kQ6_K ? format.group / 2 : format.group;
+}
+
+/// Where input `k` of a grouped panel's group starts; `k` is a multiple of the group.
+static constexpr size_t group_offset(size_t k, WeightFormat format) {
+  return k / format.group * (code_bytes(format.group, format.type) + kGroupScaleBytes) +
+         (k / kSuperInputs + 1) * super_bytes(format.type);
+}
+
+static constexpr size_t panel_stride(size_t k, WeightFormat format) {
+  if (!grouped(format.type)) {
+    return code_bytes(k, format.type) + (format.type == WeightType::kInt8 ? kPanelColumns * 8 : 0);
+  }
+  const size_t groups = k / format.group, rest = k % format.group;
+  return groups * (code_bytes(format.group, format.type) + kGroupScaleBytes) +
+         (rest == 0 ? 0 : code_bytes(rest, format.type) + kGroupScaleBytes) +
+         (k + kSuperInputs - 1) / kSuperInputs * super_bytes(format.type);
+}
+
+}  // namespace sida

@@ -1,0 +1,259 @@
+// The emulated device shows what a GPU would: data before it is there is NaN, and what a GPU refuses ends the kernel.
+#ifdef SIDA_CUDA_EMULATED
+
+#include <condition_variable>
+#include <mutex>
+
+#include "device/cuda/cuda_handles.h"
+#include "device/cuda/kernel_language.h"
+#include "emulation_control.h"
+#include "support/device_copy.h"
+
+namespace {
+
+using namespace sida::cuda;
+
+constexpr size_t kCount = 1000, kBytes = kCount * sizeof(float);
+
+/// An emulated device without errors of others, before and after a test.
+struct FreshDevice {
+  FreshDevice() { emulation::reset(); }
+  ~FreshDevice() { emulation::reset(); }
+};
+
+/// Device memory for kCount floats, as it is when fresh.
+class FreshFloats {
+ public:
+  FreshFloats() { require_success(cudaMalloc(&data_, kBytes)); }
+  ~FreshFloats() { cudaFree(data_); }
+  FreshFloats(const FreshFloats&) = delete;
+  FreshFloats& operator=(const FreshFloats&) = delete;
+
+  float* data() const { return data_; }
+  std::vector<float> read() const {
+    std::vector<float> values(kCount);
+    require_success(cudaMemcpy(values.data(), data_, kBytes, cudaMemcpyDeviceToHost));
+    return values;
+  }
+
+ private:
+  float* data_ = nullptr;
+};
+
+bool all(const std::vector<float>& values, float expected) {
+  return std::ranges::all_of(values, [&](float value) { return value == expected; });
+}
+
+bool all_nan(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float value) { return std::isnan(value); });
+}
+
+/// to = 2 · from
+__global__ void twice(const float* from, float* to, unsigned count) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) to[i] = 2 * from[i];
+}
+
+TEST_CASE("cuda emulation: memory has a limit, its own addresses, and NaNs when fresh") {
+  const FreshDevice device;
+  const size_t before = emulation::allocated_memory();
+  const FreshFloats floats;
+  CHECK(emulation::allocated_memory() == before + kBytes);
+  CHECK(all_nan(floats.read()));
+  void* more = nullptr;
+  CHECK(cudaMalloc(&more, size_t{4} << 30) == cudaErrorMemoryAllocation);
+  CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
+  CHECK(cudaGetLastError() == cudaSuccess);
+  CHECK(cudaMalloc(&more, kBytes) == cudaSuccess);
+  CHECK(cudaFree(more) == cudaSuccess);
+  CHECK(cudaFree(more) == cudaErrorInvalidValue);
+  std::vector<float> host(kCount + 1);
+  CHECK(cudaMemcpy(floats.data(), host.data(), kBytes + 4, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
+  CHECK(cudaMemcpy(floats.data(), host.data(), kBytes, cudaMemcpyDeviceToHost) == cudaErrorInvalidValue);
+}
+
+struct LargeArguments {
+  std::array<float, 1025> values;
+};
+
+__global__ void take_arguments(LargeArguments) {}
+
+TEST_CASE("cuda emulation: launches beyond the hardware's limits are refused") {
+  const FreshDevice device;
+  const FreshFloats memory;
+  const auto launched = [&](const LaunchShape& shape) {
+    launch(twice, shape, nullptr, memory.data(), memory.data(), 0U);
+    return cudaGetLastError();
+  };
+  CHECK(launched({1, 1025}) == cudaErrorInvalidConfiguration);
+  CHECK(launched({1, {1, 1, 65}}) == cudaErrorInvalidConfiguration);
+  CHECK(launched({0, 32}) == cudaErrorInvalidConfiguration);
+  CHECK(launched({{1, 65536}, 32}) == cudaErrorInvalidConfiguration);
+  CHECK(launched({1, 1024, size_t{48} << 10}) == cudaSuccess);
+  CHECK(launched({1, 32, (size_t{48} << 10) + 1}) == cudaErrorInvalidValue);
+  constexpr auto kShared = cudaFuncAttributeMaxDynamicSharedMemorySize;
+  CHECK(cudaFuncSetAttribute(twice, kShared, 228 << 10) == cudaErrorInvalidValue);
+  CHECK(cudaFuncSetAttribute(twice, kShared, 227 << 10) == cudaSuccess);
+  static_cast<void>(cudaGetLastError());
+  CHECK(launched({1, 32, size_t{227} << 10}) == cudaSuccess);
+  launch(take_arguments, {1, 32}, nullptr, LargeArguments{});
+  CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+}
+
+#ifndef __SANITIZE_THREAD__  // which reports the race, as it should
+__global__ void reverse_without_barrier(const float* values, float* out) {
+  auto* shared = reinterpret_cast<float*>(dynamic_shared());
+  shared[threadIdx.x] = values[threadIdx.x];
+  out[threadIdx.x] = shared[blockDim.x - 1 - threadIdx.x];
+}
+
+TEST_CASE("cuda emulation: a missing barrier gives wrong results") {
+  const FreshDevice device;
+  const DeviceCopy<float> in(std::vector<float>(64, 1.0F)), out(std::vector<float>(64));
+  launch(reverse_without_barrier, {1, 64, 64 * sizeof(float)}, nullptr, in.data(), out.data());
+  CHECK(std::ranges::any_of(out.read(), [](float value) { return std::isnan(value); }));
+}
+#endif
+
+enum class Wait { kNone, kFirstGroup, kAll };
+
+/// Copies 64 floats by 8 threads through shared memory, in two groups of 32.
+__global__ void copy_through_shared(const float* from, float* to, Wait wait) {
+  auto* shared = reinterpret_cast<float*>(dynamic_shared());
+  const unsigned first = threadIdx.x * 4;
+  for (const unsigned group : {0, 32}) {
+    copy_async_16(shared + group + first, from + group + first);
+    copy_async_commit();
+  }
+  if (wait == Wait::kFirstGroup) copy_async_wait<1>();
+  if (wait == Wait::kAll) copy_async_wait<0>();
+  __syncthreads();
+  for (unsigned i = threadIdx.x; i < 64; i += blockDim.x) to[i] = shared[i];
+}
+
+TEST_CASE("cuda emulation: asynchronous copies arrive when waited for, and not before") {
+  const FreshDevice device;
+  std::vector<float> values(64);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const DeviceCopy<float> from(values), to(std::vector<float>(values.size()));
+  const LaunchShape shape{1, 8, 64 * sizeof(float)};
+  for (const auto& [wait, arrived] :
+       {std::pair<Wait, long>{Wait::kAll, 64}, {Wait::kFirstGroup, 32}, {Wait::kNone, 0}}) {
+    launch(copy_through_shared, shape, nullptr, from.data(), to.data(), wait);
+    const auto found = to.read();
+    CHECK(std::equal(found.begin(), found.begin() + arrived, values.begin()));
+    CHECK(all_nan(std::span(found).subspan(static_cast<size_t>(arrived))));
+  }
+  launch(copy_through_shared, shape, nullptr, from.data() + 1, to.data(), Wait::kAll);
+  CHECK(cudaDeviceSynchronize() == cudaErrorMisalignedAddress);
+}
+
+__global__ void barrier_for_some(unsigned threads) {
+  if (threadIdx.x < threads) __syncthreads();
+}
+
+__global__ void shuffle_for_some(unsigned lanes, unsigned mask, int source) {
+  if (threadIdx.x < lanes) static_cast<void>(__shfl_sync(mask, 1, source));
+}
+
+TEST_CASE("cuda emulation: barriers and warp functions that some threads do not reach end the device") {
+  const FreshDevice device;
+  /// That the kernel just launched ends the device with a failure of these words, or with none that it goes well.
+  const auto check = [](const std::string& words) {
+    CHECK(cudaDeviceSynchronize() == (words.empty() ? cudaSuccess : cudaErrorLaunchFailure));
+    CHECK(emulation::last_failure().find(words) != std::string::npos);
+    void* memory = nullptr;
+    if (!words.empty()) CHECK(cudaMalloc(&memory, 4) == cudaErrorLaunchFailure);
+    emulation::reset();
+  };
+  launch(barrier_for_some, {1, 64}, nullptr, 64U);
+  check("");
+  launch(barrier_for_some, {3, 64}, nullptr, 40U);
+  check("24 threads ended, 40 wait at __syncthreads");
+  launch(shuffle_for_some, {1, 32}, nullptr, 31U, kAllLanes, 0);
+  check("at __shfl_sync for the lanes 0xffffffff");
+  launch(shuffle_for_some, {1, 24}, nullptr, 32U, kAllLanes, 0);
+  check("at __shfl_sync for the lanes 0xffffffff");
+  launch(shuffle_for_some, {1, 32}, nullptr, 32U, 0xffffU, 0);
+  check("without its own lane");
+  launch(shuffle_for_some, {1, 32}, nullptr, 16U, 0xffffU, 16);
+  check("a shuffle reads a lane that is not in its mask");
+  launch(shuffle_for_some, {1, 32}, nullptr, 16U, 0xffffU, 15);
+  check("");
+}
+
+/// Holds a stream's work up until it is opened.
+class Gate {
+ public:
+  explicit Gate(cudaStream_t stream) {
+    REQUIRE(cudaLaunchHostFunc(
+                stream, [](void* self) { static_cast<Gate*>(self)->wait(); }, this) == cudaSuccess);
+  }
+  ~Gate() { open(); }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+
+  void open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    cv_.notify_all();
+  }
+
+ private:
+  void wait() {
+    std::unique_lock lock(mutex_);
+    cv_.wait(lock, [&] { return open_; });
+  }
+
+  std::mutex mutex_;
+  std::condition_variable cv_;
+  bool open_ = false;
+};
+
+CudaHostArray<float> pinned_floats(float value) {
+  auto floats = make_cuda_host_array<float>(kCount);
+  std::fill_n(floats.get(), kCount, value);
+  return floats;
+}
+
+TEST_CASE("cuda emulation: an event orders streams, and without one a stream does not wait for another") {
+  for (const bool ordered : {false, true}) {
+    const FreshDevice device;
+    const CudaStream copies = make_cuda_stream(), compute = make_cuda_stream();
+    const CudaEvent copied = make_cuda_event();
+    const auto host = pinned_floats(1);
+    const FreshFloats in, out;
+    Gate gate(copies.get());
+    CHECK(cudaMemcpyAsync(in.data(), host.get(), kBytes, cudaMemcpyHostToDevice, copies.get()) == cudaSuccess);
+    CHECK(cudaEventRecord(copied.get(), copies.get()) == cudaSuccess);
+    if (ordered) CHECK(cudaStreamWaitEvent(compute.get(), copied.get()) == cudaSuccess);
+    launch(twice, {(kCount + 127) / 128, 128}, compute.get(), in.data(), out.data(), unsigned{kCount});
+    if (!ordered) CHECK(cudaStreamSynchronize(compute.get()) == cudaSuccess);
+    gate.open();
+    CHECK(cudaStreamSynchronize(copies.get()) == cudaSuccess);
+    CHECK(cudaStreamSynchronize(compute.get()) == cudaSuccess);
+    CHECK((ordered ? all(out.read(), 2) : all_nan(out.read())));
+    CHECK(all(in.read(), 1));
+  }
+}
+
+TEST_CASE("cuda emulation: pinned memory is read when the copy runs, pageable memory when it is asked for") {
+  const FreshDevice device;
+  const CudaStream stream = make_cuda_stream();
+  const auto pinned = pinned_floats(1);
+  std::vector<float> pageable(kCount, 1);
+  const FreshFloats from_pinned, from_pageable;
+  Gate gate(stream.get());
+  for (const auto& [to, from] :
+       {std::pair{from_pinned.data(), pinned.get()}, {from_pageable.data(), pageable.data()}}) {
+    CHECK(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyHostToDevice, stream.get()) == cudaSuccess);
+    std::fill_n(from, kCount, 2.0F);
+  }
+  gate.open();
+  CHECK(cudaStreamSynchronize(stream.get()) == cudaSuccess);
+  CHECK(all(from_pinned.read(), 2));
+  CHECK(all(from_pageable.read(), 1));
+}
+
+}  // namespace
+#endif

@@ -1,0 +1,49 @@
+/** The configuration of an engine process, selected from the options. */
+import { existsSync } from 'node:fs';
+import type { ServedPack } from '../checkpoint/prepare-pack.js';
+import { DEFAULT_GROUP, type FormatChoices } from '../checkpoint/weight-format.js';
+import { ENGINE_OPTIONS } from './engine-options.js';
+import type { ServeOptions } from './options.js';
+import { UsageError } from './resolve.js';
+
+/** Options of the model and its engine, which `sida worker` and `sida serve` share. */
+export const ENGINE_OPTION_NAMES = [
+  ...(Object.keys(ENGINE_OPTIONS) as (keyof typeof ENGINE_OPTIONS)[]),
+  'maxInputBytes',
+] as const satisfies (keyof ServeOptions)[];
+
+export type EngineOptions = Pick<ServeOptions, (typeof ENGINE_OPTION_NAMES)[number]>;
+
+/** `routingK` undefined means the model's top-k. */
+export interface EngineConfig extends Omit<EngineOptions, WeightOption>, FormatChoices {
+  /** Set for a replacement engine: the pack that its predecessor served, and its predictor's fingerprint. */
+  served?: ServedPack & { predictor: string | null };
+}
+
+/** Throws UsageError when a file that an option names does not exist. */
+export function engineConfig(options: EngineOptions): EngineConfig {
+  const { predictor } = options;
+  // A predictor that is damaged, or goes away later, only makes the server slower; a wrong path is a mistake.
+  if (!['auto', 'none'].includes(predictor) && !existsSync(predictor)) {
+    throw new UsageError(
+      `The "--predictor" option names ${JSON.stringify(predictor)}, which does not exist: name a directory of \`sida train\`, auto or none`,
+    );
+  }
+  const own = Object.fromEntries(ENGINE_OPTION_NAMES.map((name) => [name, options[name]])) as EngineOptions;
+  const { group: _, ...rest } = own;
+  return { ...rest, ...weightChoices(own) };
+}
+
+export const WEIGHT_OPTIONS = ['experts', 'dense', 'group'] as const;
+type WeightOption = (typeof WEIGHT_OPTIONS)[number];
+
+/** Combines `--experts`, `--dense` and `--group` into the element types of a pack. Throws UsageError. */
+export function weightChoices({ experts, dense, group }: Pick<ServeOptions, WeightOption>): FormatChoices {
+  if (experts === 'int4') return { experts: { dtype: experts, group: group ?? DEFAULT_GROUP }, dense };
+  if (group !== undefined) {
+    throw new UsageError(
+      `The "--group" option is ${group}, which only --experts int4 has: experts are ${experts} here`,
+    );
+  }
+  return { experts, dense };
+}

@@ -1,0 +1,97 @@
+/** Grammars as the structural tags that the library compiles. */
+import type { GrammarFormat, StructuralTagFormat } from '@mlc-ai/web-xgrammar';
+import { overlap } from '../text/stop-strings.js';
+import { CONTROL_MARK, type Grammar } from './grammar.js';
+import { INTEGER, NUMBER } from './json-numbers.js';
+import { escapedText, literal, MARK, Rules, STRING_RULES } from './json-strings.js';
+import { readSchema } from './schema.js';
+
+/** Writes a JSON schema as EBNF. */
+export type SchemaWriter = (schema: string) => Promise<string>;
+
+/** Throws an Error with the reason where no grammar can follow a schema. */
+export async function structuralTag(grammar: Grammar, write: SchemaWriter): Promise<StructuralTagFormat> {
+  switch (grammar.kind) {
+    case 'text':
+      return ebnf(`root ::= ${literal(grammar.text)}\n`);
+    case 'until':
+      return ebnf(textUntil(grammar.end));
+    case 'json':
+      return ebnf(await schemaEbnf(grammar, write));
+    default: {
+      const elements = await Promise.all(grammar.parts.map((part) => structuralTag(part, write)));
+      return { type: grammar.kind === 'choice' ? 'or' : 'sequence', elements };
+    }
+  }
+}
+
+function ebnf(grammar: string): GrammarFormat {
+  return { type: 'grammar', grammar };
+}
+
+/** Rules of ours in place of the library's. */
+const OWN: Record<string, string> = { ...STRING_RULES, basic_integer: INTEGER, basic_number: NUMBER };
+
+/** The schema as EBNF: rules of the library, and ours. */
+async function schemaEbnf(
+  { schema, closed }: Grammar & { kind: 'json' },
+  write: SchemaWriter,
+): Promise<string> {
+  const rules = new Rules();
+  const read = readSchema(JSON.parse(schema), { closed });
+  const bodies = read.bodies(rules);
+  const other = rules.add(otherName(read.names));
+  const mended = (body: string) =>
+    body
+      // Texts of JSON have their quotation marks inside of those of EBNF.
+      .replace(/"(\d+)"/g, (_, at: string) => rules.add(bodies[Number(at)]!))
+      // Names behind and before those that an object names.
+      .replace(/(^\(", "|\|) basic_string ": "/g, `$1 ${other} ": "`);
+  const ruleOf = (_line: string, name: string, body: string) => {
+    if (OWN[name] !== undefined) return '';
+    return `${name} ::= ${name.startsWith('basic_') ? body : mended(body)}`;
+  };
+  const text = (await write(JSON.stringify(read.schema))).replace(/^(\w+) ::= (.*)$/gm, ruleOf);
+  const own = Object.entries(OWN).map(([name, body]) => `${name} ::= ${body}\n`);
+  return text + own.join('') + rules.text;
+}
+
+/** Characters of ASCII that JSON writes without escapes. */
+const PLAIN = Array.from({ length: 95 }, (_, at) => String.fromCharCode(0x20 + at)).filter(
+  (letter) => letter !== '"' && letter !== '\\',
+);
+
+/** A name in quotation marks that is none of `names`: of ASCII and without escapes, so that it has one spelling. */
+function otherName(names: readonly string[]): string {
+  const restOf = (own: readonly string[], at: number): string => {
+    const next = new Set(own.map((name) => name[at] ?? ''));
+    const others = PLAIN.filter((letter) => !next.has(letter)).join('');
+    const branches = PLAIN.filter((letter) => next.has(letter)).map((letter) => {
+      const longer = own.filter((name) => name[at] === letter);
+      return `${literal(letter)} (${restOf(longer, at + 1)})`;
+    });
+    return [...branches, ...(next.has('') ? [] : [MARK]), `[${escapedText(others)}] basic_other`].join(' | ');
+  };
+  return `${MARK} (${restOf(names, 0)})`;
+}
+
+/** Characters that no free text has: control tokens begin with one of them. */
+const NEVER = '\\u0000-\\u0008';
+
+/**
+ * Any text up to `end`, and `end`. Each rule stands for a number of characters of `end` that were just written. A
+ * control token needs one rule, since no other text has its mark.
+ */
+function textUntil(end: string): string {
+  if (end.startsWith(CONTROL_MARK)) return `root ::= [^${NEVER}]* ${literal(end)}\n`;
+  const own = [...new Set(end)];
+  const ruleOf = (matched: number) =>
+    matched === 0 ? 'root' : matched === end.length ? '""' : `text_${matched}`;
+  const rules = Array.from(end, (_, matched) => {
+    const next = own.map(
+      (character) => `${literal(character)} ${ruleOf(overlap(end.slice(0, matched) + character, end))}`,
+    );
+    return `${ruleOf(matched)} ::= ${[...next, `[^${NEVER}${escapedText(own.join(''))}] root`].join(' | ')}\n`;
+  });
+  return rules.join('');
+}

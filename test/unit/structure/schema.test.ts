@@ -1,0 +1,196 @@
+import { describe, expect, it } from 'vitest';
+import type { SidaError } from '../../../src/errors.js';
+import { Rules } from '../../../src/structure/json-strings.js';
+import { checkedSchema, readSchema } from '../../../src/structure/schema.js';
+
+function reasonOf(schema: unknown, closed = true): string {
+  try {
+    checkedSchema(schema, 'response_format', { closed });
+  } catch (error) {
+    const { code, param, message } = error as SidaError;
+    expect([code, param]).toEqual(['invalid_request', 'response_format']);
+    return message;
+  }
+  // What takes longer, which the grammar threads do.
+  try {
+    readSchema(schema, { closed }).bodies(new Rules());
+  } catch (error) {
+    return (error as Error).message;
+  }
+  return 'accepted';
+}
+
+const nested = (levels: number): object =>
+  levels === 0 ? { type: 'null' } : { type: 'array', items: nested(levels - 1) };
+const wide = (count: number) => ({
+  type: 'object',
+  properties: Object.fromEntries(Array.from({ length: count }, (_, at) => [`p${at}`, {}])),
+});
+
+describe('a JSON schema', () => {
+  it.each<[string, unknown]>([
+    ['an empty one', {}],
+    ['notes', { title: 'a', description: 'b', type: 'string', default: 'x', examples: ['y'] }],
+    ['all types', { type: ['string', 'number', 'integer', 'boolean', 'null', 'object', 'array'] }],
+    ['references in a circle through properties', { type: 'object', properties: { next: { $ref: '#' } } }],
+    [
+      'a tree',
+      {
+        type: 'object',
+        properties: { left: { $ref: '#/$defs/tree' }, right: { $ref: '#/$defs/tree' } },
+        required: ['left', 'right'],
+        $defs: { tree: { anyOf: [{ $ref: '#' }, { type: 'null' }] } },
+      },
+    ],
+    [
+      'a list that is required, of itself',
+      {
+        type: 'object',
+        properties: { of: { type: 'array', items: { $ref: '#' } } },
+        required: ['of'],
+      },
+    ],
+    [
+      'an object of itself, or nothing',
+      { type: ['object', 'null'], properties: { a: { $ref: '#' } }, required: ['a'] },
+    ],
+    ['kinds told apart by a constant', { oneOf: [{ const: 1 }, { const: 2 }, { type: 'string' }] }],
+    [
+      'constants that are told apart by their type',
+      {
+        oneOf: [
+          { const: 1 },
+          { const: '1' },
+          { const: [1] },
+          { const: '[1]' },
+          { const: null },
+          { const: 'null' },
+        ],
+      },
+    ],
+    ['a format of numbers, which binds nothing', { type: 'integer', format: 'int32' }],
+    ['lists whose items may be alike', { type: 'array', items: {}, uniqueItems: false }],
+    ['objects of at least no property', { type: 'object', minProperties: 0 }],
+    [
+      'objects of as many properties as are required',
+      { type: 'object', properties: { a: {}, b: {} }, required: ['a', 'a'], minProperties: 1 },
+    ],
+    ['integers that are multiples of one', { type: 'integer', multipleOf: 1 }],
+    ['numbers of two places', { type: 'number', multipleOf: 0.01 }],
+    ['bounds with fractions', { type: 'number', minimum: 0.5, exclusiveMaximum: 2.25 }],
+    ['bounds beyond 15 digits', { type: 'integer', minimum: -(2 ** 53) + 1, maximum: 2 ** 53 - 1 }],
+    ['the format of a pattern', { type: 'string', format: 'uuid', pattern: '^[0-9a-f-]{36}$' }],
+    ['an unknown format', { type: 'string', format: 'binary' }],
+    ['letters of Unicode', { type: 'string', pattern: '^\\p{Lu}[а-яё]+$' }],
+    ['values, some of which are of its type', { type: 'string', enum: ['a', 1, null] }],
+    ['the null of OpenAPI', { type: 'string', nullable: true }],
+    ['the lists of older drafts', { type: 'array', items: [{ type: 'null' }], additionalItems: false }],
+    ['names of any text', { type: 'object', propertyNames: { type: 'string' }, additionalProperties: {} }],
+    ['an absolute reference', { $id: 'http://a/b', $defs: { c: {} }, $ref: 'http://a/b#/$defs/c' }],
+    [
+      'objects that have the properties of several',
+      {
+        $defs: { a: { type: 'object', properties: { x: {} }, required: ['x'] } },
+        allOf: [{ $ref: '#/$defs/a' }, { properties: { y: { type: 'null' } } }],
+      },
+    ],
+    [
+      'a reference with percent signs',
+      { $ref: '#/$defs/Box%5Bint%5D', $defs: { 'Box[int]': { type: 'object' } } },
+    ],
+    ['a reference with a slash in a name', { $ref: '#/$defs/a~1b~0c', $defs: { 'a/b~c': {} } }],
+    ['a reference with an encoded tilde', { $ref: '#/$defs/a%7E1b', $defs: { 'a/b': {} } }],
+    ['a reference to a name with a percent sign', { $ref: '#/$defs/50%', $defs: { '50%': {} } }],
+    ['many levels', nested(47)],
+    ['many properties', wide(2_000 - 1)],
+  ])('may have %s', (_, schema) => {
+    expect(reasonOf(schema)).toBe('accepted');
+  });
+
+  it.each<[string, unknown, RegExp]>([
+    ['no object', 'string', /expected a JSON schema, found "string"/],
+    ['false', false, /expected a JSON schema, found false/],
+    ['an unknown type', { type: 'date' }, /at type .*expected one of string.*found "date"/],
+    ['an unknown keyword', { type: 'object', minProperties: 1 }, /at minProperties .*for the type object/],
+    [
+      'more properties than are required',
+      { type: 'object', properties: { a: {}, b: {} }, required: ['a'], minProperties: 2 },
+      /at minProperties .*cannot follow "minProperties"/,
+    ],
+    ['items that differ', { type: 'array', uniqueItems: true }, /at uniqueItems .*for the type array/],
+    ['multiples', { type: 'integer', multipleOf: 5 }, /at multipleOf .*found 5/],
+    ['a keyword of another type', { type: 'string', minimum: 1 }, /cannot follow "minimum"/],
+    [
+      'a keyword beside a reference',
+      { $defs: { a: {} }, $ref: '#/$defs/a', type: 'null' },
+      /"type" beside "\$ref"/,
+    ],
+    ['a reference out of it', { $ref: 'https://example.org/a' }, /names no schema; expected one such as/],
+    [
+      'several of all that say different things',
+      { allOf: [{ type: 'string' }, { maxLength: 2 }] },
+      /at allOf /,
+    ],
+    [
+      'a keyword beside a reference among all',
+      { $defs: { a: { type: 'object' } }, allOf: [{ $ref: '#/$defs/a', enum: [{}] }, { type: 'object' }] },
+      /at allOf /,
+    ],
+    ['no value of its type', { type: 'string', enum: [1] }, /at enum .*no value of the type string/],
+    ['a pattern that repeats too often', { type: 'string', pattern: 'a{5000}' }, /at pattern .*"\{5000\}"/],
+    [
+      'a very long pattern',
+      { type: 'string', pattern: '.'.repeat(3_000) },
+      /3000 characters; the limit is 2000/,
+    ],
+    ['an anchor inside of a pattern', { type: 'string', pattern: '(^a)' }, /at pattern .*"\^"/],
+    ['a word boundary', { type: 'string', pattern: '\\ba' }, /at pattern .*"\\b"/],
+    ['kinds that are alike', { oneOf: [{ type: 'integer' }, { type: 'number' }] }, /must differ in type/],
+    ['lists that are alike', { oneOf: [{ const: [1] }, { enum: [2, [1]] }] }, /must differ in type/],
+    ['numbers that are alike', { oneOf: [{ const: 0 }, { const: -0 }] }, /must differ in type/],
+    ['no values', { enum: [] }, /at enum .*expected a list/],
+    ['bounds without a number', { type: 'integer', exclusiveMinimum: 3, maximum: 3 }, /leave no number/],
+    ['a large bound', { type: 'number', minimum: 1e15 }, /leave no number of at most 15 digits/],
+    ['lengths without a text', { type: 'string', minLength: 3, maxLength: 2 }, /"minLength" of 3 is above/],
+    ['many repetitions', { type: 'string', maxLength: 5000 }, /at maxLength .*the limit of 1000, found 5000/],
+    [
+      'a pattern and a length',
+      { type: 'string', pattern: 'a', maxLength: 2 },
+      /either a length or the pattern/,
+    ],
+    ['a pattern that is none', { type: 'string', pattern: '(' }, /at pattern .*Invalid regular expression/],
+    ['a pattern with look-around', { type: 'string', pattern: '(?=a)b' }, /cannot follow "\(\?="/],
+    [
+      'a required name that is no property',
+      { type: 'object', required: ['a'] },
+      /"a" is not among the properties/,
+    ],
+    [
+      'items that it does not describe',
+      { type: 'array', prefixItems: [{}], minItems: 2 },
+      /2 items are more than the 1/,
+    ],
+    ['too many levels', nested(48), /it is nested too deep/],
+    [
+      'a constant of very many levels',
+      { const: JSON.parse('['.repeat(60_000) + ']'.repeat(60_000)) },
+      /nested too deep/,
+    ],
+    ['too many schemas', wide(2_000), /more than 2000 schemas/],
+    [
+      'too many bytes',
+      { description: 'x'.repeat(128 << 10) },
+      /it has 131090 characters; the limit is 131072/,
+    ],
+  ])('may not have %s', (_, schema, reason) => {
+    expect(reasonOf(schema)).toMatch(reason);
+  });
+
+  it('may have properties that are named as keywords', () => {
+    const names = ['$ref', 'properties', 'required', 'type', 'const', 'enum', 'anyOf', '$defs', 'items', 'x'];
+    const properties = Object.fromEntries(names.map((name) => [name, { type: 'null' }]));
+    for (const closed of [true, false]) {
+      expect(reasonOf({ type: 'object', properties, required: names }, closed)).toBe('accepted');
+    }
+  });
+});
