@@ -85,8 +85,8 @@ async function figuresOf(client) {
 async function costs() {
   const redis = await redisServer();
   const worker = workerOf(redis.url);
-  const times = { deadlineMs: 120_000, keptDeadlineMs: 120_000, keptMs: 60_000 };
-  const limits = { bound: 512, keptJobs: 1_000, ...times };
+  const durations = { deadlineMs: 120_000, keptDeadlineMs: 120_000, keptMs: 60_000 };
+  const limits = { bound: 512, keptJobs: 1_000, ...durations };
   const queue = new RedisQueue({ url: redis.url, queueName: () => QUEUE, ...limits }, () => undefined);
   while (queue.outage !== undefined) await delay(5);
   const times = [];

@@ -321,7 +321,12 @@ function workerWhenReady(
     const queueName = queueNameOf(model, settings);
     const times = { lockMs, stalledMs: lockMs / LOOKS_A_LOCK };
     const limits = { concurrency, attempts, engineTokens: engineTokens(options) };
-    worker = new QueueWorker(engine, model, { url, queueName, settings, ...times, ...limits, onKeptEnd }, logger);
+    worker = new QueueWorker(
+      engine,
+      model,
+      { url, queueName, settings, ...times, ...limits, onKeptEnd },
+      logger,
+    );
   });
   return {
     get queueName() {
