@@ -3,7 +3,7 @@ import { type Job, Queue, QueueEvents, QueueEventsProducer } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { QUEUE_PREFIX } from './queue-name.js';
 import { later, PATIENT } from './redis-client.js';
-import type { StoredJob } from './stored-job.js';
+import { ownerPart, type StoredJob } from './stored-job.js';
 
 export type LinkEvent =
   /** A worker has taken the job. */
@@ -169,6 +169,25 @@ export class QueueLink {
     ]);
   }
 
+  /** Removes ended jobs until `most` are left, each time the oldest of the owner who has most of them. */
+  async dropBeyond(most: number): Promise<void> {
+    const [completed, failed] = (await this.#read((key) =>
+      ['completed', 'failed'].map((set) => ['zrange', key(set), 0, -1, 'WITHSCORES']),
+    )) as [string[], string[]];
+    const ended = [...pairs(completed), ...pairs(failed)].sort((a, b) => a.endedMs - b.endedMs);
+    const byOwner = new Map<string, string[]>();
+    for (const { id } of ended) {
+      const ids = byOwner.get(ownerPart(id)) ?? [];
+      byOwner.set(ownerPart(id), ids);
+      ids.push(id);
+    }
+    for (let excess = ended.length - most; excess > 0; excess -= 1) {
+      const [first, ...others] = byOwner.values();
+      const largest = others.reduce((a, b) => (b.length > a.length ? b : a), first!);
+      await this.queue.remove(largest.shift()!);
+    }
+  }
+
   async close(): Promise<void> {
     this.#listeners.clear();
     const parts = [this.queue, this.#stops, this.#events].map((part) => part.close().catch(() => undefined));
@@ -184,4 +203,9 @@ export class QueueLink {
       return reply;
     });
   }
+}
+
+function pairs(withScores: readonly string[]): { id: string; endedMs: number }[] {
+  const ids = withScores.filter((_, i) => i % 2 === 0);
+  return ids.map((id, i) => ({ id, endedMs: Number(withScores[2 * i + 1]) }));
 }

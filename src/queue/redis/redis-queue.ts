@@ -37,7 +37,7 @@ import { type Counts, QueueLink } from './queue-link.js';
 import { refuseTables } from './queue-name.js';
 import { producerClient } from './redis-client.js';
 import { lost, soon, unreachable } from './redis-outage.js';
-import { dataOf, formOf, type JobData, keyedId, type StoredJob } from './stored-job.js';
+import { dataOf, formOf, type JobData, keptId, type StoredJob } from './stored-job.js';
 import { Submission } from './submission.js';
 import { JobWatch } from './watch-job.js';
 
@@ -53,7 +53,7 @@ export interface RedisQueueOptions {
   keptDeadlineMs: number;
   /** Milliseconds that an ended job is kept. */
   keptMs: number;
-  /** Most completed jobs that are kept, and most failed ones. */
+  /** Most ended jobs that are kept. Beyond that the owner who has most of them loses its oldest. */
   keptJobs: number;
   /** Name of the queue; undefined while the served model is unknown. */
   queueName: () => string | undefined;
@@ -171,20 +171,20 @@ export class RedisQueue implements JobQueue {
 
   async #keep(id: string, owner: string, request: JobRequest, idempotency?: Idempotency): Promise<Accepted> {
     const link = this.#accepting(request);
-    const keyed = idempotency === undefined ? id : keyedId(owner, idempotency.key);
-    const earlier = idempotency && (await this.#repeated(link, keyed, idempotency));
+    const ownId = keptId(owner, id, idempotency?.key);
+    const earlier = idempotency && (await this.#repeated(link, ownId, idempotency));
     if (earlier !== undefined) return { record: earlier, created: false };
     const deadlineAt = Date.now() + this.#options.keptDeadlineMs;
     const digest = idempotency?.digest ?? '';
     const data = { owner, sync: false, streams: true, form: formOf(request), digest, deadlineAt };
-    const job = await this.#add(link, keyed, request, data);
+    const job = await this.#add(link, ownId, request, data);
     // Of requests that came at the same moment with one key, BullMQ has added the first.
-    const first = idempotency === undefined ? job : await link.find(keyed);
+    const first = idempotency === undefined ? job : await link.find(ownId);
     if (first === undefined) throw lost();
     const record = await this.#records.read(link, first);
     const stored = dataOf(first);
     if (stored.nonce !== dataOf(job).nonce) {
-      this.#turns.remove(keyed);
+      this.#turns.remove(ownId);
       return { record: this.#same({ record, digest: stored.digest }, digest), created: false };
     }
     this.#stats.accepted += 1;
@@ -192,7 +192,7 @@ export class RedisQueue implements JobQueue {
   }
 
   async repeated(owner: string, idempotency: Idempotency): Promise<JobRecord | undefined> {
-    return soon(this.#repeated(this.#opened(), keyedId(owner, idempotency.key), idempotency));
+    return soon(this.#repeated(this.#opened(), keptId(owner, '', idempotency.key), idempotency));
   }
 
   async #repeated(link: QueueLink, id: string, { digest }: Idempotency): Promise<JobRecord | undefined> {
@@ -301,7 +301,7 @@ export class RedisQueue implements JobQueue {
     data: Omit<JobData, 'request' | 'nonce'>,
     wanted = () => true,
   ): Promise<StoredJob> {
-    const { bound, boundBytes = QUEUE_BYTES, keptMs, keptJobs } = this.#options;
+    const { bound, boundBytes = QUEUE_BYTES, keptMs } = this.#options;
     const { waiting, lowest } = await link.room();
     const bytes = taskOf(request).tokens.bytes(request);
     const all = this.#turns.bytes + bytes;
@@ -309,7 +309,7 @@ export class RedisQueue implements JobQueue {
     if (this.#turns.bytes > 0 && all > boundBytes)
       throw this.#full((seconds) => queueBytesFull(all, boundBytes, seconds));
     if (!wanted()) throw clientGone();
-    const keep = data.sync ? true : { age: Math.ceil(keptMs / 1000), count: keptJobs };
+    const keep = data.sync ? true : { age: Math.ceil(keptMs / 1000) };
     try {
       return (await link.queue.add(
         request.kind,
@@ -360,6 +360,7 @@ export class RedisQueue implements JobQueue {
   }
 
   async #look(): Promise<void> {
+    const { keptMs, keptJobs } = this.#options;
     const name = this.#options.queueName();
     if (this.#looking || this.#closed || name === undefined || this.#client.status !== 'ready') return;
     this.#looking = true;
@@ -374,11 +375,12 @@ export class RedisQueue implements JobQueue {
       const waitingSinceMs = nextMs === undefined ? undefined : asked - nextMs;
       Object.assign(this.#stats, { waiting, active, waitingSinceMs });
       Object.assign(this.#stats.kept, { queued: waiting, running: active, ended: completed + failed });
+      if (completed + failed > keptJobs) await link.dropBeyond(keptJobs);
       if (waiting === 0) this.#turns.forget(asked - ADD_MS);
       for (const id of this.#unstopped) this.#stop(id);
       this.#looks += 1;
       if (this.#looks % LOOK_FOR_LOST === 0) await this.#lost.look(link, this.#open, this.#watches);
-      if (this.#looks % TIDY === 0) await link.tidy(this.#options.keptMs, await this.#redisTime());
+      if (this.#looks % TIDY === 0) await link.tidy(keptMs, await this.#redisTime());
     } catch (error) {
       if (!this.#closed) this.#lose();
       if (error instanceof Error && /^(OOM|MISCONF)/.test(error.message)) this.#onError(error);

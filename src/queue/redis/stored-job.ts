@@ -79,13 +79,22 @@ const returned = z.object({
 export type Returned = z.infer<typeof returned>;
 
 /**
- * The id of a job with an idempotency key: a UUID of version 8, made of a hash. A key may be as long as a header, and
- * readers of Redis need not see it.
+ * The id of a kept job: a UUID of version 8 whose first part is made of its owner, the rest of its idempotency key, or
+ * of `id`. A key may be as long as a header, and readers of Redis need not see it.
  */
-export function keyedId(owner: string, key: string): string {
-  const text = JSON.stringify([owner, key]);
-  const hash = createHash('sha256').update(text).digest('hex');
-  return hash.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*/, '$1-$2-8$3-a$4-$5');
+export function keptId(owner: string, id: string, key: string | undefined): string {
+  const rest = key === undefined ? id : hash(JSON.stringify([owner, key]));
+  const digits = hash(owner).slice(0, 8) + rest.replaceAll('-', '').slice(8);
+  return digits.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*/, '$1-$2-8$3-a$4-$5');
+}
+
+/** The part of a kept job's id that all jobs of its owner have. */
+export function ownerPart(id: string): string {
+  return id.slice(0, 8);
+}
+
+function hash(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
 }
 
 export function formOf(request: JobRequest): AnswerForm {

@@ -44,8 +44,8 @@ describeWithRedis('a queue in Redis', () => {
     await Promise.all(open.splice(0).map((close) => close()));
   });
 
-  async function server(url = redis.url): Promise<RedisQueue> {
-    const times = { deadlineMs: 60_000, keptDeadlineMs: 60_000, keptMs: 3_600_000, keptJobs: 1_000 };
+  async function server(url = redis.url, keptJobs = 1_000): Promise<RedisQueue> {
+    const times = { deadlineMs: 60_000, keptDeadlineMs: 60_000, keptMs: 3_600_000, keptJobs };
     const queue = new RedisQueue({ url, bound: 500, queueName: () => name, ...times }, () => undefined);
     open.push(() => queue.close());
     await eventually(() => queue.outage !== 'Redis cannot be reached', 'the connection');
@@ -100,6 +100,33 @@ describeWithRedis('a queue in Redis', () => {
     expect((await queue.find(id, OWNER))?.status).toBe('completed');
     const keys = await redis.use((client) => client.keys(`${QUEUE_PREFIX}:${name}:????????-*`));
     expect(keys).toEqual([`${QUEUE_PREFIX}:${name}:${id}`]);
+  });
+
+  it('drops answers of the owner who has most, at whichever server', async () => {
+    const queues = [await server(redis.url, 6), await server(redis.url, 6)];
+    await startWorker();
+    engine.script = (run) => run.finish();
+    await eventually(() => queues.every(({ outage }) => outage === undefined), 'the worker');
+    const key = { key: newId(), digest: 'a' };
+    const of = async (owner: string, i: number, idempotency?: typeof key) => {
+      const { record } = await queues[i % 2]!.enqueue(newId(), owner, job(`${i}`), idempotency);
+      await eventually(async () => {
+        const found = await queues[0]!.find(record.id, owner);
+        return found === undefined || hasEnded(found);
+      }, 'the end');
+      return record.id;
+    };
+    const few = [await of('few', 0, key), await of('few', 1)];
+    const many: string[] = [];
+    for (let i = 0; i < 12; i += 1) many.push(await of('many', i));
+    const kept = async (owner: string, ids: string[]) => {
+      const found = await Promise.all(ids.map((id) => queues[0]!.find(id, owner)));
+      return found.map((record) => record !== undefined);
+    };
+    await eventually(async () => (await kept('many', many)).filter(Boolean).length <= 4, 'the drops');
+    expect(await kept('few', few)).toEqual([true, true]);
+    expect((await kept('many', many)).slice(-4)).toEqual([true, true, true, true]);
+    expect((await queues[1]!.enqueue(newId(), 'few', job('0'), key)).created).toBe(false);
   });
 
   it('has large answers in no event, and removes them when the client has them', async () => {
