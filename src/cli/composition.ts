@@ -319,7 +319,7 @@ function workerWhenReady(
     if (phase !== 'ready' || worker !== undefined) return;
     const model = engine.model!;
     const queueName = queueNameOf(model, settings);
-    const times = { lockMs, stalledMs: lockMs / LOOKS_A_LOCK };
+    const times = { lockMs, stalledMs: Math.ceil(lockMs / LOOKS_A_LOCK) };
     const limits = { concurrency, attempts, engineTokens: engineTokens(options) };
     worker = new QueueWorker(
       engine,
