@@ -26,6 +26,7 @@ import { SERVICE_ROUTES } from '../server/routes/index.js';
 import type { Route } from '../server/routes/route.js';
 import { serverMetrics } from '../server/server-metrics.js';
 import type { SharedBudget } from '../server/shared-budget.js';
+import { UpstreamEngine } from '../upstream/upstream-engine.js';
 
 /** Times that workers look for jobs of dead workers within the time after which a silent worker counts as dead. */
 const LOOKS_A_LOCK = 6;
@@ -33,6 +34,8 @@ const LOOKS_A_LOCK = 6;
 export const WORKER_OPTIONS = [
   ...ENGINE_OPTION_NAMES,
   'redis',
+  'upstream',
+  'upstreamKey',
   'concurrency',
   'attempts',
   'lockDuration',
@@ -218,7 +221,11 @@ export async function composeWorker(
   serving: ServeOptions | undefined,
   logger: Logger,
 ): Promise<WorkerParts> {
-  const engine = new EngineProcess(engineConfig(options));
+  const { upstream, upstreamKey: key, model } = options;
+  const engine =
+    upstream === undefined
+      ? new EngineProcess(engineConfig(options))
+      : new UpstreamEngine({ url: upstream, model, key });
   const worker = workerWhenReady(options, redis, engine, logger, (end) => onKeptEnd(end));
   const metered = serving && (await meteredQueue(serving, redis, { engine, logger }, worker));
   const onKeptEnd: OnKeptEnd = (end) => {

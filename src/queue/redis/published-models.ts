@@ -40,7 +40,7 @@ const published = z.object({
     }),
     shape: z.looseObject({
       vocabSize: z.int().min(1),
-      experts: z.int().min(1),
+      experts: z.int().min(0),
       moeLayers: z.array(z.string()),
     }),
     formats: z.object({
