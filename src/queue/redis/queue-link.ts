@@ -1,7 +1,7 @@
 /** A server's connection to one queue of BullMQ: its jobs, its events, and the stops that it sends to workers. */
 import { type Job, Queue, QueueEvents, QueueEventsProducer } from 'bullmq';
 import type { Redis } from 'ioredis';
-import { QUEUE_PREFIX } from './queue-name.js';
+import { KEY_PREFIX } from './queue-name.js';
 import { later, PATIENT } from './redis-client.js';
 import { ownerPart, type StoredJob } from './stored-job.js';
 
@@ -50,7 +50,7 @@ export class QueueLink {
   ) {
     this.name = name;
     this.#client = client;
-    const common = { prefix: QUEUE_PREFIX, skipVersionCheck: true };
+    const common = { prefix: KEY_PREFIX, skipVersionCheck: true };
     const streams = { events: { maxLen: MOST_EVENTS } };
     this.queue = new Queue(name, { ...common, connection: client, streams });
     this.#stops = new QueueEventsProducer(stopsOf(name), { ...common, connection: client });
@@ -161,7 +161,7 @@ export class QueueLink {
   async tidy(keptMs: number, nowMs: number): Promise<void> {
     const oldest = nowMs - EVENTS_MS;
     await Promise.all([
-      ...[this.queue.toKey('events'), `${QUEUE_PREFIX}:${stopsOf(this.name)}:events`].map((key) =>
+      ...[this.queue.toKey('events'), `${KEY_PREFIX}:${stopsOf(this.name)}:events`].map((key) =>
         this.#client.xtrim(key, 'MINID', oldest),
       ),
       this.queue.clean(keptMs, 1_000, 'completed'),

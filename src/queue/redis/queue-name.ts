@@ -9,11 +9,8 @@ import type { JobRequest, ModelInfo } from '../../protocol/engine-messages.js';
 /** It increases whenever jobs, results or keys change their form or meaning. */
 export const PROTOCOL = 8;
 
-/** The first part of every key that is not a queue's. */
-export const KEY_PREFIX = 'sida';
-
-/** The first part of BullMQ's keys. The braces keep all of them in one slot of a Redis cluster. */
-export const QUEUE_PREFIX = '{sida}';
+/** The first part of every key. The braces keep all keys on one node of a Redis Cluster. */
+export const KEY_PREFIX = '{sida}';
 
 /** The options that decide an answer beside the model. */
 export type AnswerSettings = Pick<EngineConfig, 'activations' | 'kv' | 'device' | 'routing' | 'routingK'>;

@@ -15,7 +15,7 @@ import { ANSWER_BYTES } from '../refusals.js';
 import { JobRuns } from './job-runs.js';
 import { announceWorker, publishModel } from './published-models.js';
 import { EVENTS_MS, stopsOf } from './queue-link.js';
-import { type AnswerSettings, QUEUE_PREFIX } from './queue-name.js';
+import { type AnswerSettings, KEY_PREFIX } from './queue-name.js';
 import { later, logFaults, PATIENT, SILENT_MS, workerClient } from './redis-client.js';
 import type { Returned } from './stored-job.js';
 
@@ -142,7 +142,7 @@ export class QueueWorker {
     const { url, queueName, concurrency, attempts, lockMs, stalledMs } = this.#options;
     const nowMs = await this.#redisTime();
     if (this.#leaving) return;
-    const common = { prefix: QUEUE_PREFIX, skipVersionCheck: true };
+    const common = { prefix: KEY_PREFIX, skipVersionCheck: true };
     this.#stops = new QueueEvents(stopsOf(queueName), {
       ...common,
       connection: { url, ...PATIENT },

@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { hasEnded, type JobEvent, type JobQueue, type JobRecord } from '../../../../src/queue/job-queue.js';
 import { EVENTS_MS, QueueLink, stopsOf } from '../../../../src/queue/redis/queue-link.js';
-import { QUEUE_PREFIX } from '../../../../src/queue/redis/queue-name.js';
+import { KEY_PREFIX } from '../../../../src/queue/redis/queue-name.js';
 import { QueueWorker } from '../../../../src/queue/redis/queue-worker.js';
 import { producerClient } from '../../../../src/queue/redis/redis-client.js';
 import { RedisQueue } from '../../../../src/queue/redis/redis-queue.js';
@@ -77,7 +77,7 @@ describeWithRedis('a queue in Redis', () => {
   };
   const keep = async (queue: JobQueue, request: TaskJob = job('kept')) =>
     (await queue.enqueue(newId(), OWNER, request)).record.id;
-  const events = () => redis.use((client) => client.xrange(`${QUEUE_PREFIX}:${name}:events`, '-', '+'));
+  const events = () => redis.use((client) => client.xrange(`${KEY_PREFIX}:${name}:events`, '-', '+'));
 
   it('hears events again after Redis was frozen for 6 s', async () => {
     const queue = await pair();
@@ -98,8 +98,8 @@ describeWithRedis('a queue in Redis', () => {
     await ended(queue, id);
     for (let i = 0; i < 20; i += 1) await queue.submit(newId(), job('waited'));
     expect((await queue.find(id, OWNER))?.status).toBe('completed');
-    const keys = await redis.use((client) => client.keys(`${QUEUE_PREFIX}:${name}:????????-*`));
-    expect(keys).toEqual([`${QUEUE_PREFIX}:${name}:${id}`]);
+    const keys = await redis.use((client) => client.keys(`${KEY_PREFIX}:${name}:????????-*`));
+    expect(keys).toEqual([`${KEY_PREFIX}:${name}:${id}`]);
   });
 
   it('drops answers of the owner who has most, at whichever server', async () => {
@@ -143,7 +143,7 @@ describeWithRedis('a queue in Redis', () => {
     expect((await ended(queue, id)).result).toEqual(result);
     expect(JSON.stringify(await events()).length).toBeLessThan(16 * 1024);
     const waited = async () =>
-      (await redis.use((client) => client.keys(`${QUEUE_PREFIX}:${name}:????????-*`))).filter(
+      (await redis.use((client) => client.keys(`${KEY_PREFIX}:${name}:????????-*`))).filter(
         (key) => !key.includes(id),
       );
     await eventually(async () => (await waited()).length === 0, 'the removal');
@@ -154,7 +154,7 @@ describeWithRedis('a queue in Redis', () => {
     engine.script = (run) => run.finish();
     const id = await keep(queue, job('x'.repeat(10_000)));
     await ended(queue, id);
-    const data = () => redis.use((client) => client.hget(`${QUEUE_PREFIX}:${name}:${id}`, 'data'));
+    const data = () => redis.use((client) => client.hget(`${KEY_PREFIX}:${name}:${id}`, 'data'));
     await eventually(async () => (await data())!.length < 1_000, 'the removal');
     expect((await queue.find(id, OWNER))?.status).toBe('completed');
   });
@@ -198,7 +198,7 @@ describeWithRedis('a queue in Redis', () => {
     const queue = await pair();
     const id = newId();
     const client = { url: redis.url };
-    const stops = new QueueEventsProducer(stopsOf(name), { connection: client, prefix: QUEUE_PREFIX });
+    const stops = new QueueEventsProducer(stopsOf(name), { connection: client, prefix: KEY_PREFIX });
     await stops.publishEvent({ eventName: 'stop', id });
     await stops.close();
     await delay(100);
@@ -241,7 +241,7 @@ describeWithRedis('a queue in Redis', () => {
     proxy.silence();
     engine.runs[0]!.options.onDelta!(delta('unheard'));
     engine.runs[0]!.finish();
-    const key = `${QUEUE_PREFIX}:${name}`;
+    const key = `${KEY_PREFIX}:${name}`;
     await eventually(
       () => redis.use(async (client) => (await client.zcard(`${key}:completed`)) === 1),
       'the end',
