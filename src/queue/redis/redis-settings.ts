@@ -13,7 +13,8 @@ interface RedisFault {
 /** A node of a Redis Cluster that does not have sida's keys. `owner` is the address of the node that has them. */
 export class RedisRefused extends SidaError {
   constructor(address: string, owner: string | undefined) {
-    const hint = owner === undefined ? 'No node has them yet' : `Give the address of the node that has them: ${owner}`;
+    const hint =
+      owner === undefined ? 'No node has them yet' : `Give the address of the node that has them: ${owner}`;
     super({
       code: 'cannot_run',
       message: `The Redis at ${address} is a node of a Redis Cluster that does not have sida's keys. ${hint}`,
