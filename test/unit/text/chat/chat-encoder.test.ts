@@ -152,11 +152,41 @@ describe('a template', () => {
       "{% set ns = namespace(x='ab') %}{% for a in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}",
       /longer than/,
     ],
+    ['indents widely', '{{ messages[0].content | indent(16000000, true) }}', /indents by 16000000/],
+    ['writes JSON in wide lines', '{{ messages | tojson(indent=16000000) }}', /indents by 16000000/],
+    [
+      'indents by a number that it computes',
+      '{% set wide = 4000 * 4000 %}{% filter indent(width=wide, first=true) %}a{% endfilter %}',
+      /indents by 16000000/,
+    ],
+    [
+      'joins with a long text',
+      "{% set ns = namespace(x='ab') %}{% for a in range(20) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ range(900) | join(ns.x) }}",
+      /makes a text longer/,
+    ],
+    [
+      'replaces letters by a long text',
+      "{% set ns = namespace(x='ab') %}{% for a in range(20) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x.replace('a', ns.x) }}",
+      /makes a text longer/,
+    ],
+    [
+      'replaces letters by a long text in a filter',
+      "{% set ns = namespace(x='ab') %}{% for a in range(20) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x | replace('b', ns.x) }}",
+      /makes a text longer/,
+    ],
     ['writes wide JSON', '{{ messages | tojson(indent=400000000) }}', /number above/],
     ['uses a filter that does not exist', '{{ messages | nothing }}', /cannot render/],
   ])('is stopped when it %s', (_what, text, reason) => {
     expect(render(text)).toThrow(
       expect.objectContaining({ code: 'cannot_run', message: expect.stringMatching(reason) }),
+    );
+  });
+
+  it('may replace, join and indent as transformers does', () => {
+    const filters = "{{ 'a-b-c'.replace('-', '+').replace('+', '--', 1) | replace('b', 'B') }}";
+    expect(render(filters)()).toBe('a--B+c');
+    expect(render("{{ range(3) | join(', ') }}{{ 'a\\nb' | indent(2) }}{{ [1] | tojson(indent=1) }}")()).toBe(
+      '0, 1, 2a\n  b[\n 1\n]',
     );
   });
 
