@@ -62,8 +62,8 @@ export class Tokenizer implements TokenTexts {
     try {
       this.#library = withinTime(OPEN_MS, 'preparing it', () => openLibrary(file));
       this.#texts = new Detokenizer(file);
-      withinTime(TRIAL_MS, 'encoding sample texts', () => this.#tryOut(vocabSize));
       withinTime(VOCABULARY_MS, 'decoding its vocabulary', () => this.#tryVocabulary(file));
+      withinTime(TRIAL_MS, 'encoding sample texts', () => this.#tryOut(vocabSize));
     } catch (error) {
       throw unusable(error);
     }
