@@ -81,14 +81,16 @@ export class ChatEncoder {
     if (mark === undefined) throw invalid('The messages use every private character of Unicode');
     if (this.#signs === undefined) return { text: plain, mark };
     let marked: string | undefined;
+    let same = false;
     for (const rule of RULES) {
       marked = renderedOr(template, this.#marked(conversation, mark, rule, this.#signs));
-      if (marked?.replaceAll(mark, '') === plain) return { text: marked, mark };
+      same = marked?.replaceAll(mark, '') === plain;
+      if (same) break;
     }
-    // The template looks into texts, or rewrites them. The marked text has the control tokens of the template alone.
+    // The marked text has the control tokens of the template alone.
     const own = marked && this.#encoder.controlsIn(marked);
-    const all = this.#encoder.controlsIn(plain);
-    if (isDeepStrictEqual(own, all)) return { text: plain, mark };
+    if (isDeepStrictEqual(own, this.#encoder.controlsIn(plain))) return { text: plain, mark };
+    if (same) return { text: marked!, mark };
     throw invalid("The model's chat template makes control tokens of texts in the messages");
   }
 

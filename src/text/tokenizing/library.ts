@@ -196,8 +196,11 @@ function markedParts(library: TokenizerLibrary, controls: ReadonlySet<string>): 
     return token !== undefined && token.id !== model.unk_token_id && controls.has(token.content);
   };
   const normalized = wordsOf(splitter_normalized.trie);
-  const without = (words: readonly string[]) =>
-    new DictionarySplitter(words.filter((word) => !controls.has(added.get(word)?.content ?? '')));
+  const without = (words: readonly string[]) => {
+    const others = words.filter((word) => !controls.has(added.get(word)?.content ?? ''));
+    // Without words the library would still look at every character.
+    return others.length > 0 ? new DictionarySplitter(others) : { split: (text: string) => [text] };
+  };
   return {
     isControl,
     control: new DictionarySplitter(controls),

@@ -50,6 +50,9 @@ export function encodeSections(library: SectionParts, text: string, marked?: Mar
   const encode = library.model as (words: string[]) => string[];
   const { added_tokens_map: added } = library;
   const textToken = (section: string) => (marked?.isControl(section) ? undefined : added.get(section));
+  // A section between control tokens may be what the normalizer makes of one.
+  const controlToken = (section: string) =>
+    added.get(section)?.content === section && marked!.isControl(section) ? added.get(section) : undefined;
   const inner = marked?.normalized ?? library.splitter_normalized;
   const encodePart = (part: string, index: number) =>
     encode(words === null ? [part] : words(part, { section_index: index }));
@@ -66,7 +69,7 @@ export function encodeSections(library: SectionParts, text: string, marked?: Mar
   const sections =
     marked === undefined
       ? sectionsOf(text, library.splitter_unnormalized, textToken)
-      : sectionsOf(text, marked.control, (section) => added.get(section)).flatMap((section) =>
+      : sectionsOf(text, marked.control, controlToken).flatMap((section) =>
           section.token !== undefined
             ? section
             : sectionsOf(section.text.replaceAll(marked.mark, ''), marked.unnormalized, textToken),
