@@ -42,6 +42,7 @@ export const WORKER_OPTIONS = [
   'jobResults',
   'drain',
   'logLevel',
+  'logFormat',
   'metricsPort',
   'host',
   'allowedHosts',

@@ -27,7 +27,7 @@ export function watchEngines(
   const isOpen = ({ engine }: ServedModel) => engine.model !== undefined;
   const onPhase = (model: ServedModel, { phase, detail, error }: EngineState, log: Logger) => {
     if (phase === 'restarting') log.warn({ restarts: model.engine.restarts, detail }, 'engine restarts');
-    else if (phase !== 'failed') log.info({ phase, detail }, 'engine');
+    else if (phase !== 'failed') log.info({ phase }, detail);
     if (phase === 'ready') {
       progress.stop();
       if (!announced && models.every(isOpen)) {

@@ -249,4 +249,13 @@ export const SERVER_OPTIONS = {
     more: 'One of trace, debug, info, warn, error, fatal and silent',
     parse: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const),
   }),
+  logFormat: option({
+    flag: 'log-format',
+    value: '<format>',
+    group: 'server',
+    default: 'auto',
+    help: 'form of the log: pretty for people, json for programs',
+    more: 'auto: pretty on a terminal, else json',
+    parse: oneOf(['auto', 'pretty', 'json'] as const),
+  }),
 };

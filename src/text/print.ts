@@ -4,9 +4,28 @@
  */
 import { visible, visibleJson } from './visible.js';
 
+/** A line that is drawn again and again at the end of the terminal. */
+export interface LiveLine {
+  clear(): void;
+  draw(): void;
+}
+
+let live: LiveLine | undefined;
+
+/** Keeps `line` below whatever is printed, until another line or undefined takes its place. */
+export function setLiveLine(line: LiveLine | undefined): void {
+  live = line;
+}
+
+export function aboveLiveLine(write: () => void): void {
+  live?.clear();
+  write();
+  live?.draw();
+}
+
 /** Prints lines to standard output. A line break within one is escaped. */
 export function printLines(...lines: readonly string[]): void {
-  process.stdout.write(joined(lines));
+  writeLines(process.stdout, ...lines);
 }
 
 /** Prints text to standard output as it comes. Its line breaks stay. */
@@ -20,14 +39,10 @@ export function warnLines(...lines: readonly string[]): void {
 }
 
 export function writeLines(out: NodeJS.WritableStream, ...lines: readonly string[]): void {
-  out.write(joined(lines));
+  aboveLiveLine(() => out.write(lines.map((line) => `${visible(line)}\n`).join('')));
 }
 
 /** Prints a value as JSON to standard output. */
 export function printJson(value: unknown, indent = 2): void {
   process.stdout.write(`${visibleJson(JSON.stringify(value, null, indent))}\n`);
-}
-
-function joined(lines: readonly string[]): string {
-  return lines.map((line) => `${visible(line)}\n`).join('');
 }

@@ -11,6 +11,8 @@ import { exampleCurl } from '../../../src/cli/try-it.js';
 import { type OptionName, SERVE_OPTIONS } from '../../../src/config/options.js';
 import { UsageError } from '../../../src/config/resolve.js';
 import { SidaError } from '../../../src/errors.js';
+import { writeLines } from '../../../src/text/print.js';
+import { screenOf } from '../../support/pty.js';
 import { MODEL } from '../queue/scripted-engine.js';
 
 describe('exit codes', () => {
@@ -68,6 +70,26 @@ describe('progress', () => {
     expect(lines([[1 << 20, 2 << 20]], 'hash')).toEqual(['Checking files: 50 % (1.00 MiB of 2.00 MiB)']);
     expect(lines([[1, 1]], 'load')).toEqual(['Loading: 100 %']);
     expect(lines([[0, 0]])).toEqual([]);
+  });
+
+  it('stays below the lines that are printed, and says no time that it does not know', () => {
+    const out = Object.assign(new PassThrough(), { isTTY: true }) as unknown as NodeJS.WriteStream;
+    const progress = new Progress(out);
+    for (const done of [0, 1, 50]) progress.show({ phase: 'convert', done, total: 100 });
+    writeLines(out, 'a line of the log');
+    progress.show({ phase: 'convert', done: 100, total: 100 });
+    writeLines(out, 'another');
+    progress.stop();
+    writeLines(out, 'the last');
+    const text = String((out as unknown as PassThrough).read());
+    expect(text).not.toMatch(/NaN|Infinity|left/);
+    expect(screenOf(text)).toEqual([
+      'a line of the log',
+      'another',
+      expect.stringMatching(/^Packing experts +█+ 100 % {2}100\/100 experts$/),
+      'the last',
+      '',
+    ]);
   });
 });
 
