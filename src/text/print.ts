@@ -30,7 +30,12 @@ export function printLines(...lines: readonly string[]): void {
 
 /** Prints text to standard output as it comes. Its line breaks stay. */
 export function printText(text: string): void {
-  process.stdout.write(text.split('\n').map(visible).join('\n'));
+  process.stdout.write(textShown(text));
+}
+
+/** The same in weak letters, which only a terminal has. */
+export function printFaint(text: string): void {
+  process.stdout.write(`\u001b[2m${textShown(text)}\u001b[22m`);
 }
 
 /** Prints lines to standard error. A line break within one is escaped. */
@@ -45,4 +50,8 @@ export function writeLines(out: NodeJS.WritableStream, ...lines: readonly string
 /** Prints a value as JSON to standard output. */
 export function printJson(value: unknown, indent = 2): void {
   process.stdout.write(`${visibleJson(JSON.stringify(value, null, indent))}\n`);
+}
+
+function textShown(text: string): string {
+  return text.split('\n').map(visible).join('\n');
 }
