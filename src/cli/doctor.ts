@@ -1,25 +1,28 @@
 /** `sida doctor`: checks what this machine has and lacks, and says what to do about each finding. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, open, rm } from 'node:fs/promises';
+import { open, rm } from 'node:fs/promises';
 import { freemem, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Command } from 'commander';
 import { resolveOptions } from '../config/resolve.js';
+import { makeDirectory } from '../files/make-directory.js';
 import { loadAddon } from '../native/addon.js';
 import type { NativeAddon } from '../native/addon-types.js';
 import { producerClient, redisAddress } from '../queue/redis/redis-client.js';
 import { RedisRefused, redisSettings } from '../queue/redis/redis-settings.js';
 import { formatBytes } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
+import { causeOf } from '../text/system-error.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 
 /** A check never throws: it reports its failure as its result. */
 interface Check {
   name: string;
-  result: 'ok' | 'warn' | 'fail';
+  /** `–`: not used here. */
+  result: 'ok' | 'warn' | 'fail' | '–';
   found: string;
   /** What the user should do. Absent when nothing needs to be done. */
   hint?: string;
@@ -117,8 +120,8 @@ function checkCpu(addon: NativeAddon): Check {
 function checkCuda(addon: NativeAddon): Check {
   const { compiled, emulated, device, message } = addon.cuda();
   if (device === undefined) {
-    const found = `${compiled ? 'built in, no device' : 'not built in'}: ${message} (not needed for --device cpu)`;
-    return { name: 'CUDA', result: 'ok', found };
+    const found = `${compiled ? 'built in, no device' : 'not built in'}: ${message} (only --device cuda needs it)`;
+    return { name: 'CUDA', result: '–', found };
   }
   const { name, capability, totalBytes, freeBytes } = device;
   const found = `${name}, compute capability ${capability}, ${formatBytes(freeBytes)} of ${formatBytes(totalBytes)} free`;
@@ -143,7 +146,7 @@ async function checkDisk(addon: NativeAddon, packDir: string): Promise<Check> {
   const name = 'disk';
   const path = join(packDir, `.doctor-${process.pid}-${randomBytes(4).toString('hex')}`);
   try {
-    await mkdir(packDir, { recursive: true, mode: 0o700 });
+    makeDirectory(packDir, 0o700);
     const file = await open(path, 'wx');
     try {
       // The bytes are random because a compressing file system would not read zeros from the disk.
@@ -166,7 +169,7 @@ async function checkDisk(addon: NativeAddon, packDir: string): Promise<Check> {
     return {
       name,
       result: 'fail',
-      found: (error as Error).message,
+      found: causeOf(error),
       hint: `Make ${packDir} writable on a local disk, or choose another --pack-dir`,
     };
   } finally {
@@ -174,11 +177,11 @@ async function checkDisk(addon: NativeAddon, packDir: string): Promise<Check> {
   }
 }
 
-/** `url` is undefined when no Redis is configured. The check then passes. */
+/** `url` is undefined when no Redis is configured. The check is then skipped. */
 export async function checkRedis(url: string | undefined): Promise<Check> {
   const name = 'Redis';
   if (url === undefined) {
-    return { name, result: 'ok', found: 'not asked for; --redis checks one that machines share' };
+    return { name, result: '–', found: 'not used; --redis checks one that machines share' };
   }
   const address = redisAddress(url);
   let reason = 'nothing answers';
@@ -202,7 +205,7 @@ export async function checkRedis(url: string | undefined): Promise<Check> {
     if (error instanceof RedisRefused) {
       return { name, result: 'fail', found: error.message, hint: 'Name another Redis with --redis' };
     }
-    const hint = 'Start Redis there, or name another with --redis; the password belongs into the URL';
+    const hint = 'Start Redis there, or name another with --redis; put its password into the URL';
     return { name, result: 'fail', found: (error as Error).message, hint };
   } finally {
     client.disconnect();

@@ -25,7 +25,7 @@ import { batchLimits } from '../inference/open-engine.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type { MemoryPlan, ModelShape, PackFormats, WeightFormat } from '../native/addon-types.js';
-import { formatBytes } from '../text/bytes.js';
+import { formatBytes, formatLeast } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
@@ -84,7 +84,7 @@ export function planCommand(): Command {
         dirs.length === 1
           ? await planOne(dirs[0]!, sources, values)
           : await planSeveral(dirs, sources, values);
-      if (!fits) process.exitCode = EXIT.failure;
+      if (!fits) process.exitCode = EXIT.usage;
     });
   return addFlags(command, OPTIONS, { repeated: MODEL_OPTIONS });
 }
@@ -281,7 +281,7 @@ function describeChoices(planned: Planned, bytes: number): string[] {
 function verdict(written: string, { bytes, fits, slots }: Budget, plan: MemoryPlan): string {
   const size = written.endsWith('%') ? `${written}, ${formatBytes(bytes)}` : formatBytes(bytes);
   if (!fits) {
-    return `A budget of ${size} is too small: ${plan.smallest} bytes (${formatBytes(plan.smallest)}) are needed.`;
+    return `A budget of ${size} is too small, the smallest that works is ${formatLeast(plan.smallest)}.`;
   }
   return `A budget of ${size} has ${slots} ${slots === 1 ? 'slot' : 'slots'} for ${plan.experts} experts.`;
 }

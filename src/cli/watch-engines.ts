@@ -74,7 +74,9 @@ function announcement(models: readonly ServedModel[], url: string): string[] {
 }
 
 function curl({ name, engine, options: { apiKey, apiKeys } }: ServedModel, url: string): string {
-  return exampleCurl(engine.model!, url, (apiKey ?? apiKeys) !== undefined, name);
+  // The shell of the user has the variable when the server has it from there.
+  const shown = process.env.SIDA_API_KEY ? '$SIDA_API_KEY' : 'YOUR_KEY';
+  return exampleCurl(engine.model!, url, (apiKey ?? apiKeys) === undefined ? undefined : shown, name);
 }
 
 function means({ engine, options: { redis, worker } }: ServedModel): string {

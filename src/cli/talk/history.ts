@@ -1,8 +1,9 @@
 /** The lines typed in earlier chats, in a file that only their owner can read. */
-import { appendFileSync, chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { isMissing } from '../../errors.js';
+import { makeDirectory } from '../../files/make-directory.js';
 
 const MOST_LINES = 1000;
 
@@ -21,7 +22,7 @@ export class History {
       text = readFileSync(this.file, 'utf8');
     } catch (error) {
       if (!isMissing(error)) throw error;
-      mkdirSync(dirname(this.file), { recursive: true, mode: 0o700 });
+      makeDirectory(dirname(this.file), 0o700);
       return [];
     }
     chmodSync(this.file, 0o600);

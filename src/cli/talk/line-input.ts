@@ -1,6 +1,7 @@
 /** Reads messages: with line editing and history on a terminal, line by line elsewhere. */
 import { createInterface, type Interface } from 'node:readline';
 import { printText, warnLines } from '../../text/print.js';
+import { causeOf } from '../../text/system-error.js';
 import { History } from './history.js';
 
 const PROMPT = '> ';
@@ -117,7 +118,7 @@ function openHistory(): { history: History | undefined; lines: string[] } {
   try {
     return { history, lines: history.load() };
   } catch (error) {
-    warnLines(`sida: the lines are not kept for the next time: ${(error as Error).message}`);
+    warnLines(`sida: the lines are not kept for the next time: ${causeOf(error)}`);
     return { history: undefined, lines: [] };
   }
 }

@@ -198,7 +198,7 @@ describe('sida eval', () => {
     ['no such predictor', ['--predictor', at('none'), '--data', 'D', ...TASK], 1, /sida-predictor\.json/],
     ['nothing to read', [], 2, /give --data or --text/],
     ['no template', ['--data', 'D'], 2, /needs a --template, or a --task/],
-    ['an unknown task', ['--data', 'D', '--task', 'cola'], 1, /no task "cola"; it has sst2, mrpc, multirc/],
+    ['an unknown task', ['--data', 'D', '--task', 'cola'], 2, /no task "cola"; it has sst2, mrpc, multirc/],
     [
       'a wrong label',
       ['--data', 'W', '--template', TEMPLATE, '--labels', 'x,y,z'],
