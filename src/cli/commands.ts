@@ -14,5 +14,6 @@ export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   eval: async () => (await import('./eval.js')).evalCommand(),
   bench: async () => (await import('./bench.js')).benchCommand(),
   key: async () => (await import('./key.js')).keyCommand(),
+  completion: async () => (await import('./completion.js')).completionCommand(),
   doctor: async () => (await import('./doctor.js')).doctorCommand(),
 };

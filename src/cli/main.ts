@@ -22,12 +22,13 @@ program.command('version', { hidden: true }).action(() => printLines(VERSION));
 const args = process.argv.slice(2);
 const isCommand = (name: string) => Object.hasOwn(COMMANDS, name);
 const first = args[0] ?? '';
-const named = isCommand(first) ? [COMMANDS[first]!] : Object.values(COMMANDS);
+// The script of a shell completes all commands.
+const named = isCommand(first) && first !== 'completion' ? [COMMANDS[first]!] : Object.values(COMMANDS);
 for (const load of named) program.addCommand(await load());
 
 await runProgram(program, unknownName() ?? args);
 
-/** The name of a command that does not exist, alone: commander suggests another for it, and shows help for `NAME --help`. */
+/** The name of a command that does not exist, alone: commander then suggests another, also for `NAME --help`. */
 function unknownName(): string[] | undefined {
   const name = first === 'help' ? args[1] : first;
   const known = name === undefined || /^(-|$|help$|version$)/.test(name) || isCommand(name);
