@@ -1,4 +1,4 @@
-/** `sida completion`: scripts that let shells complete commands and flags, made from the definitions of the commands. */
+/** `sida completion`: scripts with which shells complete commands and flags, made of the commands' definitions. */
 import { Argument, Command } from 'commander';
 import { printText } from '../text/print.js';
 import { shellQuote } from '../text/shell-quote.js';

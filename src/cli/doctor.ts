@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { open, rm } from 'node:fs/promises';
-import { freemem, totalmem } from 'node:os';
+import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Command } from 'commander';
@@ -15,18 +15,10 @@ import { RedisRefused, redisSettings } from '../queue/redis/redis-settings.js';
 import { formatBytes } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
 import { causeOf } from '../text/system-error.js';
+import { availableMemory, type Check, checkModel } from './doctor-model.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
-
-/** A check never throws: it reports its failure as its result. */
-interface Check {
-  name: string;
-  /** `–`: not used here. */
-  result: 'ok' | 'warn' | 'fail' | '–';
-  found: string;
-  /** What the user should do. Absent when nothing needs to be done. */
-  hint?: string;
-}
+import { PLAN_OPTIONS } from './plan.js';
 
 const DISK_TEST_BYTES = 64 << 20;
 const SLOW_DISK = 200e6;
@@ -35,23 +27,24 @@ const REDIS_MS = 3_000;
 
 export function doctorCommand(): Command {
   const command = new Command('doctor')
-    .description('Check this machine: Node, native addon, CPU, CUDA, memory, disk, Redis')
+    .description('Check this machine, and whether a model fits and is fast on it')
+    .argument('[model]', 'Hugging Face checkpoint, GGUF file or packed model')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
-      '\nExamples:\n  sida doctor\n  sida doctor --json --pack-dir /mnt/fast/packs\n  sida doctor --redis redis://10.0.0.5:6379',
+      '\nExamples:\n  sida doctor\n  sida doctor models/olmoe-mini\n  sida doctor --json --pack-dir /mnt/fast/packs\n  sida doctor --redis redis://10.0.0.5:6379',
     )
-    .action(async (values: Record<string, unknown>) => {
-      const { packDir, redis } = resolveOptions(['packDir', 'redis'], {
-        flags: givenFlags(values),
-        env: process.env,
-      });
-      const checks = await checkMachine(packDir, redis);
+    .action(async (model: string | undefined, values: Record<string, unknown>) => {
+      const sources = { flags: givenFlags(values), env: process.env };
+      const { packDir, redis } = resolveOptions(['packDir', 'redis'], sources);
+      const { checks, diskRate } = await checkMachine(packDir, redis);
+      if (model !== undefined) checks.push(...(await checkModel(model, sources, diskRate)));
       if (values.json === true) printJson({ checks });
       else printLines(...describe(checks));
       if (checks.some(({ result }) => result === 'fail')) process.exitCode = EXIT.failure;
     });
-  return addFlags(command, ['packDir', 'redis']);
+  const shown = ['packDir', 'redis', 'memoryBudget', 'device'] as const;
+  return addFlags(command, ['packDir', 'redis', ...PLAN_OPTIONS], { shown });
 }
 
 function describe(checks: Check[]): string[] {
@@ -65,16 +58,22 @@ function describe(checks: Check[]): string[] {
   });
 }
 
-async function checkMachine(packDir: string, redis?: string): Promise<Check[]> {
+/** `diskRate` in bytes per second; undefined where it cannot be measured. */
+async function checkMachine(
+  packDir: string,
+  redis?: string,
+): Promise<{ checks: Check[]; diskRate?: number }> {
   const { addon, check } = checkAddon();
-  return [
+  const disk = addon && (await checkDisk(addon, packDir));
+  const checks = [
     checkNode(),
     check,
     ...(addon === undefined ? [] : [checkCpu(addon), checkCuda(addon)]),
     checkMemory(),
-    ...(addon === undefined ? [] : [await checkDisk(addon, packDir)]),
+    ...(disk === undefined ? [] : [disk.check]),
     await checkRedis(redis),
   ];
+  return { checks, ...(disk?.rate !== undefined && { diskRate: disk.rate }) };
 }
 
 function checkNode(): Check {
@@ -131,8 +130,7 @@ function checkCuda(addon: NativeAddon): Check {
 }
 
 function checkMemory(): Check {
-  // Newer versions of Node know the container's limit. Older ones only know the machine's free memory.
-  const available = process.availableMemory?.() ?? freemem();
+  const available = availableMemory();
   const check: Check = {
     name: 'memory',
     result: 'ok',
@@ -142,7 +140,7 @@ function checkMemory(): Check {
   return { ...check, result: 'warn', hint: 'Choose --memory-budget well below what is available' };
 }
 
-async function checkDisk(addon: NativeAddon, packDir: string): Promise<Check> {
+async function checkDisk(addon: NativeAddon, packDir: string): Promise<{ check: Check; rate?: number }> {
   const name = 'disk';
   const path = join(packDir, `.doctor-${process.pid}-${randomBytes(4).toString('hex')}`);
   try {
@@ -158,20 +156,12 @@ async function checkDisk(addon: NativeAddon, packDir: string): Promise<Check> {
     }
     const rate = addon.measureDiskRead(path, DISK_TEST_BYTES);
     const found = `${(rate / 1e6).toFixed(0)} MB/s reading from ${packDir}`;
-    if (rate >= SLOW_DISK) return { name, result: 'ok', found };
-    return {
-      name,
-      result: 'warn',
-      found,
-      hint: 'Experts are read from here: put --pack-dir on a faster disk',
-    };
+    if (rate >= SLOW_DISK) return { check: { name, result: 'ok', found }, rate };
+    const hint = 'Experts are read from here: put --pack-dir on a faster disk';
+    return { check: { name, result: 'warn', found, hint }, rate };
   } catch (error) {
-    return {
-      name,
-      result: 'fail',
-      found: causeOf(error),
-      hint: `Make ${packDir} writable on a local disk, or choose another --pack-dir`,
-    };
+    const hint = `Make ${packDir} writable on a local disk, or choose another --pack-dir`;
+    return { check: { name, result: 'fail', found: causeOf(error), hint } };
   } finally {
     await rm(path, { force: true }).catch(() => undefined);
   }

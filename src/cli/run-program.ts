@@ -27,7 +27,7 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
   }
 }
 
-/** Flags with an unknown one as a part, such as --api-keys for --keys. Commander suggests those of a similar spelling. */
+/** Flags with an unknown one as a part, such as --api-keys for --keys. Commander suggests those of similar spelling. */
 function meantFlags(text: string, { options }: Command): string[] {
   const name = /unknown option '--([\w-]+)'/.exec(text)?.[1];
   if (name === undefined || text.includes('Did you mean')) return [];

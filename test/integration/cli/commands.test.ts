@@ -264,6 +264,14 @@ describe('sida doctor', () => {
     expect(code).toBe(0);
   });
 
+  it('judges a model, too', async () => {
+    const args = ['doctor', MINI, '--memory-budget', '30MiB', '--pack-dir', join(folder, 'packs')];
+    const { code, stdout } = await sida(...args);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^ok {4}fits +\d+ of 256 experts at a time, in 30\.0 MiB of .* free$/m);
+    expect(stdout).toMatch(/^ok {4}speed +a token needs .* and loads about .* at \d+ MB\/s/m);
+  });
+
   it('fails with a hint when the pack directory cannot be written', async () => {
     const packDir = join(MINI, 'config.json', 'packs');
     const { code, stdout } = await sida('doctor', '--pack-dir', packDir);
