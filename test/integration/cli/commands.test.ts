@@ -122,6 +122,16 @@ describe('sida', () => {
     },
   );
 
+  it('says that a file is no GGUF file', async () => {
+    const file = join(folder, 'notes.gguf');
+    writeFileSync(file, '# notes, and more of them than a header has bytes');
+    const { code, stderr } = await sida('plan', file);
+    expect([code, stderr]).toEqual([
+      4,
+      expect.stringMatching(/first bytes: expected "GGUF", found .*not a GGUF file/),
+    ]);
+  });
+
   it('exits 1 when its port is taken', async () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
