@@ -32,7 +32,7 @@ const MARGIN = 1 << 30;
 /** Loading for a token takes longer: the disk then decides the speed. */
 const SLOW_LOADING_MS = 100;
 
-/** Bytes that a process can still take: those of the container where Node knows its limit, else those of the machine. */
+/** Bytes that a process can still take: of the container where Node knows its limit, else of the machine. */
 export function availableMemory(): number {
   return process.availableMemory?.() ?? freemem();
 }

@@ -246,7 +246,7 @@ export const SERVER_OPTIONS = {
     group: 'server',
     default: 'info',
     help: 'least severe messages to log',
-    more: 'One of trace, debug, info, warn, error, fatal and silent',
+    more: 'One of trace, debug, info, warn, error, fatal and silent. A GET that succeeds, such as a probe, is at debug',
     parse: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const),
   }),
   logFormat: option({

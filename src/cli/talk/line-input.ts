@@ -7,6 +7,8 @@ import { History } from './history.js';
 const PROMPT = '> ';
 const MORE = '. ';
 const QUOTES = '"""';
+/** Thrown when Ctrl-C ends a message of several lines before its end. */
+const ABANDONED = Symbol();
 
 export class LineInput {
   readonly terminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
@@ -14,6 +16,7 @@ export class LineInput {
   readonly #reader: Interface;
   readonly #history: History | undefined;
   #closed = false;
+  #abandoned = false;
   #wake: () => void = () => undefined;
 
   constructor() {
@@ -38,19 +41,22 @@ export class LineInput {
       this.#closed = true;
       this.#wake();
     });
-    this.#reader.on('SIGINT', () => {
-      const empty = this.#reader.line === '';
-      printText(empty ? '\n(Ctrl-D or /bye ends the conversation)\n' : '\n');
-      // Without its line, the prompt begins anew. These keys delete what stands before and behind the cursor.
-      this.#reader.write(null, { ctrl: true, name: 'u' });
-      this.#reader.write(null, { ctrl: true, name: 'k' });
-      this.#reader.prompt();
-    });
+    this.#reader.on('SIGINT', () => this.#interrupt());
     this.#pause();
   }
 
   /** The next message: one line, or several that a backslash or quotes join. Undefined at the end of the input. */
   async next(): Promise<string | undefined> {
+    for (;;) {
+      try {
+        return await this.#message();
+      } catch (error) {
+        if (error !== ABANDONED) throw error;
+      }
+    }
+  }
+
+  async #message(): Promise<string | undefined> {
     const first = await this.#line(PROMPT);
     if (first === undefined) return undefined;
     if (first.startsWith(QUOTES)) return this.#quoted(first.slice(QUOTES.length));
@@ -66,6 +72,20 @@ export class LineInput {
 
   close(): void {
     this.#reader.close();
+  }
+
+  #interrupt(): void {
+    const more = this.#reader.getPrompt() === MORE;
+    const empty = this.#reader.line === '' && !more;
+    printText(empty ? '\n(Ctrl-D or /bye ends the conversation)\n' : '\n');
+    // These keys delete what stands before and behind the cursor.
+    this.#reader.write(null, { ctrl: true, name: 'u' });
+    this.#reader.write(null, { ctrl: true, name: 'k' });
+    if (!more) this.#reader.prompt();
+    else {
+      this.#abandoned = true;
+      this.#wake();
+    }
   }
 
   async #quoted(first: string): Promise<string> {
@@ -91,6 +111,10 @@ export class LineInput {
         this.#wake = resolve;
       });
       this.#pause();
+    }
+    if (this.#abandoned) {
+      this.#abandoned = false;
+      throw ABANDONED;
     }
     const line = this.#lines.shift();
     if (line !== undefined && line.trim() !== '') this.#keep(line);

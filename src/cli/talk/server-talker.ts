@@ -59,10 +59,11 @@ export class ServerTalker implements Talker {
         if (event.choices !== undefined) tell({ choices: event.choices }, listener);
         usage = event.usage ?? usage;
       }
-      if (usage == null) throw new SidaError({ code: 'io_error', message: 'The answer broke off' });
+      if (usage == null) throw brokenOff();
     } catch (error) {
-      if (listener.signal?.aborted !== true) throw error;
-      throw new SidaError({ code: 'cancelled', message: 'The answer was ended' });
+      if (listener.signal?.aborted)
+        throw new SidaError({ code: 'cancelled', message: 'The answer was ended' });
+      throw error instanceof SidaError ? error : brokenOff(error);
     }
     return {
       promptTokens: usage.prompt_tokens,
@@ -84,6 +85,10 @@ export class ServerTalker implements Talker {
   #body(messages: readonly Said[], settings: Settings): object {
     return { model: this.model, messages, ...settings };
   }
+}
+
+function brokenOff(cause?: unknown): SidaError {
+  return new SidaError({ code: 'io_error', message: 'The answer broke off' }, { cause });
 }
 
 function baseOf(url: string): string {

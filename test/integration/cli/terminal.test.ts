@@ -90,6 +90,10 @@ describe.skipIf(!hasTerminals)('sida chat on a terminal', () => {
     expect(stats[1]).toBe('Nothing has been answered yet');
     // At the prompt it clears the line.
     expect((await say(terminal, 'x\u0003')).join()).not.toContain('sida:');
+    // In a message of several lines it leaves all of them out.
+    terminal.type('"""one\r');
+    await terminal.shows('\u001b[0J. ');
+    await say(terminal, 'two', '\u0003');
     expect((await say(terminal, '/set max_tokens 2\r'))[1]).toBe('max_tokens 2');
     terminal.type('\u0004');
     expect(await terminal.exit).toBe(0);
