@@ -23,8 +23,7 @@ const options = scriptOptions(HELP, { jobs: '2000', repeats: '5', quick: false }
 const jobs = options.quick ? 200 : Number(options.jobs);
 const repeats = options.quick ? 1 : Number(options.repeats);
 const CLIENTS = 64;
-const QUEUE = '{bench}';
-const LIMITS = { attempts: 3, keptMs: 60_000, keptBytes: 1 << 26, keptJobs: 10_000 };
+const QUEUE = 'bench';
 const REQUEST = { kind: 'classify', inputs: ['a fine film'], labels: ['negative', 'positive'] };
 const RESULT = {
   kind: 'classify',
@@ -42,8 +41,8 @@ function workerOf(url) {
     run: async () => RESULT,
   };
   const settings = { activations: 'f32', device: 'cpu', routing: 'exact', routingK: null };
-  const times = { concurrency: CLIENTS, leaseMs: 30_000, lookMs: 5_000 };
-  const given = { url, queueName: QUEUE, settings, ...times, ...LIMITS };
+  const limits = { concurrency: CLIENTS, attempts: 3, lockMs: 30_000, stalledMs: 5_000 };
+  const given = { url, queueName: QUEUE, settings, ...limits };
   return new QueueWorker(engine, { name: 'bench', fingerprint: 'f' }, given, pino({ level: 'silent' }));
 }
 
@@ -86,7 +85,8 @@ async function figuresOf(client) {
 async function costs() {
   const redis = await redisServer();
   const worker = workerOf(redis.url);
-  const limits = { bound: 512, deadlineMs: 120_000, keptDeadlineMs: 120_000, ...LIMITS };
+  const durations = { deadlineMs: 120_000, keptDeadlineMs: 120_000, keptMs: 60_000 };
+  const limits = { bound: 512, keptJobs: 1_000, ...durations };
   const queue = new RedisQueue({ url: redis.url, queueName: () => QUEUE, ...limits }, () => undefined);
   while (queue.outage !== undefined) await delay(5);
   const times = [];

@@ -193,7 +193,7 @@ export async function checkRedis(url: string | undefined): Promise<Check> {
     return { name, result: 'warn', found, hint: faults.map(({ hint }) => hint).join('\n') };
   } catch (error) {
     if (error instanceof RedisRefused) {
-      return { name, result: 'fail', found: error.message, hint: 'Name another Redis with --redis' };
+      return { name, result: 'fail', found: error.message, hint: 'Name another node with --redis' };
     }
     const hint = 'Start Redis there, or name another with --redis; put its password into the URL';
     return { name, result: 'fail', found: (error as Error).message, hint };

@@ -22,7 +22,8 @@ export function workerCommand(): Command {
     .addHelpText(
       'after',
       '\nExamples:\n  sida worker --redis redis://10.0.0.5:6379 --model models/switch-words --memory-budget 50%\n' +
-        '  SIDA_REDIS=rediss://:secret@queue.example:6379 sida worker --model switch-base-128 --memory-budget 2GiB',
+        '  SIDA_REDIS=rediss://:secret@queue.example:6379 sida worker --model switch-base-128 --memory-budget 2GiB\n' +
+        '  sida worker --redis redis://10.0.0.5:6379 --upstream http://127.0.0.1:8000/v1 --model Qwen/Qwen3-30B-A3B',
     )
     .action(async (values: Record<string, unknown>) => {
       const sources = { flags: givenFlags(values), env: process.env };
@@ -59,9 +60,12 @@ async function work(
         progress.stop();
         announced = true;
         const { name, fingerprint, usage } = engine.model!;
-        printLines(
-          `sida ${VERSION} runs jobs for ${name} (${fingerprint.slice(0, 12)}) from ${redisAddress(redis)} within ${formatBytes(usage.budgetBytes)}${url === undefined ? '' : `; metrics at ${url}`}`,
-        );
+        const where =
+          options.upstream === undefined
+            ? `within ${formatBytes(usage.budgetBytes)}`
+            : `in the engine at ${options.upstream}`;
+        const jobs = `jobs for ${name} (${fingerprint.slice(0, 12)}) from ${redisAddress(redis)}`;
+        printLines(`sida ${VERSION} runs ${jobs} ${where}${url === undefined ? '' : `; metrics at ${url}`}`);
       } else if (state.phase === 'failed') {
         progress.stop();
         fail(new SidaError(state.error ?? { code: 'internal', message: state.detail }));

@@ -161,7 +161,12 @@ export class JobScheduler {
   #enqueue(job: Job): void {
     const at = this.#waiting.findLastIndex((other) => other.order < job.order) + 1;
     this.#waiting.splice(at, 0, job);
+    this.#countWaiting();
+  }
+
+  #countWaiting(): void {
     this.stats.waiting = this.#waiting.length;
+    this.stats.waitingSinceMs = this.#waiting[0]?.submittedAt;
   }
 
   #requeue(job: Job): void {
@@ -175,7 +180,7 @@ export class JobScheduler {
     this.#open.delete(job);
     const at = this.#waiting.indexOf(job);
     if (at >= 0) this.#waiting.splice(at, 1);
-    this.stats.waiting = this.#waiting.length;
+    this.#countWaiting();
     job.abort.abort();
     if (this.#open.size === 0) this.#whenEmpty?.();
     if (at >= 0) this.#pump();
@@ -192,7 +197,7 @@ export class JobScheduler {
         running.alone = false;
       }
       this.#waiting.splice(this.#waiting.indexOf(job), 1);
-      this.stats.waiting = this.#waiting.length;
+      this.#countWaiting();
       void this.#run(job);
     }
   }
