@@ -2,7 +2,8 @@
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { createInterface } from 'node:readline';
+import { Readable } from 'node:stream';
+import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { modelName } from '../../checkpoint/gguf/gguf-path.js';
 import { UsageError } from '../../config/resolve.js';
 import { ERROR_CODES, type ErrorCode, SidaError } from '../../errors.js';
@@ -52,9 +53,12 @@ export class ServerTalker implements Talker {
     let usage: ChatChunk['usage'];
     try {
       const response = await call(this.#chat, body, listener.signal);
-      for await (const line of createInterface({ input: response })) {
-        if (!line.startsWith('data: {')) continue;
-        const event = JSON.parse(line.slice('data: '.length)) as StreamEvent;
+      const events = (Readable.toWeb(response) as ReadableStream<Uint8Array>)
+        .pipeThrough(new TextDecoderStream())
+        .pipeThrough(new EventSourceParserStream());
+      for await (const { data } of events) {
+        if (data === '[DONE]') break;
+        const event = JSON.parse(data) as StreamEvent;
         if (event.error !== undefined) throw refusal(event.error, 500);
         if (event.choices !== undefined) tell({ choices: event.choices }, listener);
         usage = event.usage ?? usage;
