@@ -12,9 +12,21 @@ export function budgetBytes(text: string, plan: MemoryPlan): number {
   return Math.max(plan.smallest, plan.fixed + Math.ceil(share * plan.expertBytes));
 }
 
-/** As budgetBytes. Throws budget_too_small below the smallest that works. */
-export function workableBudget(text: string, plan: MemoryPlan): number {
-  const bytes = budgetBytes(text, plan);
+/** Host budget: bytes, or a share of the experts' bytes. */
+export function hostBudgetBytes(text: string, plan: MemoryPlan): number {
+  const share = parseShare(text);
+  return share === undefined ? size(text) : Math.ceil(share * plan.experts * plan.block);
+}
+
+function size(text: string): number {
+  const bytes = parseBytes(text);
+  if (bytes !== undefined) return bytes;
+  const message = `Expected a size such as 2GiB, 700MB or 50%, found ${JSON.stringify(text)}`;
+  throw new SidaError({ code: 'invalid_request', message, param: 'device' });
+}
+
+/** Returns `bytes`. Throws budget_too_small when they are below the smallest budget that works. */
+export function checkBudget(bytes: number, plan: MemoryPlan): number {
   const { smallest, dense, routers, kvCache, workspace, slot } = plan;
   if (bytes >= smallest) return bytes;
   const parts = [
@@ -28,19 +40,6 @@ export function workableBudget(text: string, plan: MemoryPlan): number {
     message: `A budget of ${formatBytes(bytes)} is too small, the smallest that works is ${formatLeast(smallest)}: ${listed(parts, 'and')}. Raise --memory-budget, or lower --max-batch-tokens and --kv-tokens`,
     details: { budget_bytes: bytes, needed_bytes: smallest },
   });
-}
-
-/** Host budget: bytes, or a share of the experts' bytes. */
-export function hostBudgetBytes(text: string, plan: MemoryPlan): number {
-  const share = parseShare(text);
-  return share === undefined ? size(text) : Math.ceil(share * plan.experts * plan.block);
-}
-
-function size(text: string): number {
-  const bytes = parseBytes(text);
-  if (bytes !== undefined) return bytes;
-  const message = `Expected a size such as 2GiB, 700MB or 50%, found ${JSON.stringify(text)}`;
-  throw new SidaError({ code: 'invalid_request', message, param: 'device' });
 }
 
 interface PlannedModel {

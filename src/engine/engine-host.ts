@@ -12,7 +12,7 @@ import {
   preparePack,
   reopenPack,
 } from '../checkpoint/prepare-pack.js';
-import { workableBudget } from '../config/budget.js';
+import { budgetBytes, checkBudget } from '../config/budget.js';
 import type { EngineConfig } from '../config/engine-config.js';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
@@ -60,7 +60,10 @@ function threadFailed(error: Error, name: string): void {
 
 async function open(): Promise<void> {
   // A budget that is too small shows before files are read for minutes.
-  if (config.served === undefined) workableBudget(config.memoryBudget, await planOf(config));
+  if (config.served === undefined) {
+    const plan = await planOf(config);
+    checkBudget(budgetBytes(config.memoryBudget, plan), plan);
+  }
   const options: PrepareOptions = {
     model: config.model,
     packDir: config.packDir,

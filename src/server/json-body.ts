@@ -5,7 +5,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { SidaError } from '../errors.js';
-import { formatBytes } from '../text/bytes.js';
 import { shapeFault } from '../text/json-shape.js';
 import { oneLine } from '../text/one-line.js';
 import { decodeUtf8 } from '../text/utf8.js';
@@ -124,6 +123,6 @@ function invalidJson(message: string): SidaError {
 function tooLarge(): SidaError {
   return new SidaError({
     code: 'request_too_large',
-    message: `The request body is larger than ${formatBytes(LIMITS.bodyBytes)}, which is its limit`,
+    message: `The request body is larger than ${LIMITS.bodyBytes} bytes, which is its limit`,
   });
 }
