@@ -211,7 +211,12 @@ describe('sida eval', () => {
       2,
       /--routing-k to be at most 4, the experts that a table of this model names for a token, found 9/,
     ],
-    ['a wrong budget', ['--data', 'D', ...TASK, '--budgets', '12.5'], 1, /bytes are too few/],
+    [
+      'a wrong budget',
+      ['--data', 'D', ...TASK, '--budgets', '12.5'],
+      2,
+      /13 B are too few, the smallest that works is [\d.]+ MiB/,
+    ],
     [
       'a long input',
       ['--data', 'D', ...TASK, '--limit', '1', '--max-batch-tokens', '16'],
