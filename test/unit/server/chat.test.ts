@@ -253,11 +253,13 @@ describe('a chat', () => {
       'tools.1.function.name',
     ],
     ['top_logprobs alone', { top_logprobs: 3 }, 'top_logprobs'],
-    [
-      'messages among the variables',
-      { chat_template_kwargs: { messages: [] } },
-      'chat_template_kwargs.messages',
-    ],
+    ...['messages', 'range', 'raise_exception', 'strftime_now', 'true', 'pad_token', 'namespace'].map(
+      (name): [string, object, string] => [
+        `${name} among the variables`,
+        { chat_template_kwargs: { enable_thinking: false, [name]: [] } },
+        `chat_template_kwargs.${name}`,
+      ],
+    ),
   ])('refuses %s', async (_, body, param) => {
     const { status, json } = await chat(body);
     expect([status, json.error.param]).toEqual([400, param]);
