@@ -41,6 +41,7 @@ export const WORKER_OPTIONS = [
   'lockDuration',
   'drain',
   'logLevel',
+  'logFormat',
   'metricsPort',
   'host',
   'allowedHosts',

@@ -74,7 +74,7 @@ async function serve(served: ServedModels): Promise<number> {
   for (const profile of profiles) if (profile !== undefined) checkWritable(profile);
   const { models, sharedBudget } = await withSharedBudget(served);
   const { options } = models[0]!;
-  const logger = createLogger(options.logLevel);
+  const logger = createLogger(options.logLevel, options.logFormat);
   const parts = composeServer(models, logger, sharedBudget);
   const engines = parts.models.map(({ engine }) => engine);
   const server = await parts.listen().catch(async (error: unknown) => {

@@ -46,7 +46,7 @@ async function work(
   redis: string,
   serving: ServeOptions | undefined,
 ): Promise<number> {
-  const logger = createLogger(options.logLevel);
+  const logger = createLogger(options.logLevel, options.logFormat);
   const parts = await composeWorker(options, redis, serving, logger);
   const { engine, url } = parts;
   logGovernor(engine, logger);
@@ -55,7 +55,7 @@ async function work(
   const failure = new Promise<SidaError>((fail) => {
     engine.onState((state) => {
       if (state.progress !== undefined && !announced) progress.show(state.progress);
-      else logger.info({ phase: state.phase, detail: state.detail }, 'engine');
+      else logger.info({ phase: state.phase }, state.detail);
       if (state.phase === 'ready' && !announced) {
         progress.stop();
         announced = true;

@@ -267,7 +267,16 @@ export const SERVER_OPTIONS = {
     group: 'server',
     default: 'info',
     help: 'least severe messages to log',
-    more: 'One of trace, debug, info, warn, error, fatal and silent',
+    more: 'One of trace, debug, info, warn, error, fatal and silent. A GET that succeeds, such as a probe, is at debug',
     parse: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const),
+  }),
+  logFormat: option({
+    flag: 'log-format',
+    value: '<format>',
+    group: 'server',
+    default: 'auto',
+    help: 'form of the log: pretty for people, json for programs',
+    more: 'auto: pretty on a terminal, else json',
+    parse: oneOf(['auto', 'pretty', 'json'] as const),
   }),
 };

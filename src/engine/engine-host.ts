@@ -12,6 +12,7 @@ import {
   preparePack,
   reopenPack,
 } from '../checkpoint/prepare-pack.js';
+import { budgetBytes, checkBudget } from '../config/budget.js';
 import type { EngineConfig } from '../config/engine-config.js';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
@@ -37,6 +38,7 @@ import type { TokenizerLimits } from '../text/tokenizer.js';
 import { startThreads } from './engine-threads.js';
 import type { InferenceLink } from './inference-link.js';
 import { type EngineLimits, JobRunner } from './job-runner.js';
+import { planOf } from './plan-model.js';
 import { predictorChoice } from './predictor-choice.js';
 import { TokenizerLink } from './tokenizer-link.js';
 
@@ -57,6 +59,11 @@ function threadFailed(error: Error, name: string): void {
 }
 
 async function open(): Promise<void> {
+  // A budget that is too small shows before files are read for minutes.
+  if (config.served === undefined) {
+    const plan = await planOf(config);
+    checkBudget(budgetBytes(config.memoryBudget, plan), plan);
+  }
   const options: PrepareOptions = {
     model: config.model,
     packDir: config.packDir,

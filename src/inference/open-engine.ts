@@ -1,5 +1,5 @@
 /** Opens the native engine with budgets in the form that users write. */
-import { budgetBytes, hostBudgetBytes } from '../config/budget.js';
+import { budgetBytes, checkBudget, hostBudgetBytes } from '../config/budget.js';
 import type { EngineConfig } from '../config/engine-config.js';
 import { loadAddon } from '../native/addon.js';
 import type { BatchLimits, Engine, EngineOptions } from '../native/addon-types.js';
@@ -47,7 +47,7 @@ export function openEngine(options: OpenEngineOptions): Engine {
     ...rest,
     linkBandwidth,
     linkLatency,
-    budgetBytes: budgetBytes(memoryBudget, plan),
+    budgetBytes: checkBudget(budgetBytes(memoryBudget, plan), plan),
     hostBudgetBytes: hostBudgetBytes(hostBudget, plan),
   });
 }
