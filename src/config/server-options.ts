@@ -123,7 +123,7 @@ export const SERVER_OPTIONS = {
     default: '1000',
     unit: 'jobs',
     help: 'ended jobs that are kept with their answers',
-    more: 'Beyond that the oldest are dropped first',
+    more: 'Beyond that the key that has most loses its oldest',
     parse: wholeNumber(1, 1_000_000, '1000'),
   }),
   drain: option({
