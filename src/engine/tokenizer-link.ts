@@ -75,6 +75,8 @@ export class TokenizerLink implements Encoder {
   }));
   /** Short texts since the last long turn began. */
   #shorts = 0;
+  /** Turns of one text that follow: what waited while a thread was ended waits for no other text of its turn. */
+  #single = 0;
   #worker: Worker;
   #ready = true;
   #running: RunningText;
@@ -176,7 +178,8 @@ export class TokenizerLink implements Encoder {
     if (!this.#ready) return;
     for (const lane of this.#lanes) {
       if (lane.turn !== undefined || lane.rest !== undefined || lane.waiting.size === 0) continue;
-      const texts = lane.waiting.take(lane.long ? 0 : SHORT_BYTES);
+      const texts = lane.waiting.take(lane.long || this.#single > 0 ? 0 : SHORT_BYTES);
+      if (!lane.long && this.#single > 0) this.#single -= 1;
       this.#shorts = lane.long ? 0 : this.#shorts + texts.length;
       const id = this.#nextTurn++;
       lane.turn = { id, texts, looks: texts.map(() => 0) };
@@ -281,6 +284,7 @@ export class TokenizerLink implements Encoder {
     opened(worker).then(
       () => {
         this.#ready = true;
+        this.#single = this.#lanes.find(({ long }) => !long)!.waiting.size;
         this.#listen();
         this.#pump();
       },

@@ -125,6 +125,13 @@ async function beside(report: FaultReport, { what, path, bodies, sample = 'mini'
   // As long as with the attack: the highest hundredth of few answers is mostly too low.
   const calm = await subject.goodUntil(delay(SECONDS * 1_000), 20);
   const texts = bodies.map(([name, body]) => ({ name, body: JSON.stringify(body) }));
+  // A text of the bystander waits for one of these.
+  let oneTextMs = ONE_TEXT_MS;
+  for (const { body } of texts) {
+    const begin = performance.now();
+    await subject.ask(path, { method: 'POST', body: JSON.parse(body) });
+    oneTextMs = Math.max(oneTextMs, performance.now() - begin);
+  }
   const attackers = new Attackers({
     port: subject.port,
     pauseMs: 10,
@@ -152,7 +159,7 @@ async function beside(report: FaultReport, { what, path, bodies, sample = 'mini'
   const metrics = await subject.metrics();
   expect(metrics('sida_engine_restarts_total')).toBe(0);
   expect(metrics('sida_tokenizer_ended_total')).toBe(0);
-  report.atMost('p99 of the bystander beyond twice its p99 alone,', busy - 2 * alone, ONE_TEXT_MS, 'ms');
+  report.atMost('p99 of the bystander beyond twice its p99 alone,', busy - 2 * alone, oneTextMs, 'ms');
   await subject.recovered(report);
   await subject.stop();
 }

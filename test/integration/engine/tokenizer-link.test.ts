@@ -137,6 +137,22 @@ describe('the tokenizer thread', () => {
     expect(await encode(['fine'])).toEqual([plain.encode('fine')]);
   });
 
+  it('answers others between texts that take too long, one after another', async () => {
+    await open(slow);
+    const refused = { before: 0, after: 0 };
+    let answered = false;
+    const attack = (async () => {
+      while (refused.before + refused.after < 4) {
+        await encode([HANGS]);
+        refused[answered ? 'after' : 'before'] += 1;
+      }
+    })();
+    expect(await encode(['a fine film'])).toEqual([plain.encode('a fine film')]);
+    answered = true;
+    await attack;
+    expect(refused.before).toBeLessThanOrEqual(1);
+  }, 30_000);
+
   it('is replaced too when the client of the text has left', async () => {
     await open(slow);
     const cancel = link.encode([{ text: HANGS, special: true }], () => expect.unreachable());
