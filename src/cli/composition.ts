@@ -137,6 +137,7 @@ function backendInMemory(options: ServeOptions, models: number, onKeptEnd: OnKep
     boundBytes: QUEUE_BYTES / models,
     engineTokens: engineTokens(options),
     deadlineMs: options.deadline,
+    answerDeadlineMs: options.answerDeadline,
     keptDeadlineMs: options.jobDeadline,
     retentionMs: options.jobRetention,
     answerBytes: Math.ceil(options.jobResults / models),
@@ -282,7 +283,7 @@ function producer(
     {
       url,
       bound: options.queueBound,
-      deadlineMs: options.deadline,
+      deadlineMs: options.answerDeadline,
       keptDeadlineMs: options.jobDeadline,
       ...ledgerLimits(options),
       onKeptEnd,

@@ -55,6 +55,7 @@ export class TestServer {
       const queue = new MemoryQueue(engine, {
         bound: queueBound,
         deadlineMs: options.deadline,
+        answerDeadlineMs: options.answerDeadline,
         concurrency: 2,
         keptDeadlineMs: options.jobDeadline,
         retentionMs: options.jobRetention,
