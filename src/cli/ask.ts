@@ -88,7 +88,7 @@ function talkFlags(command: Command): Command {
   const options = ENGINE_OPTION_NAMES.filter((name) => name !== 'model');
   return addFlags(command, options)
     .option('--system <text>', 'what the model is told first')
-    .option('--max-tokens <n>', 'most tokens of an answer (default: 1024, or what the context has left)')
-    .option('--temperature <x>', '0: the likeliest tokens (default: 0)')
+    .option('--max-tokens <n>', 'most tokens of an answer (default: what the context has left)')
+    .option('--temperature <x>', "0: the likeliest tokens (default: the model's, else 0)")
     .option('--seed <n>', 'the same seed gives the same answer');
 }

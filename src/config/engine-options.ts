@@ -134,6 +134,15 @@ export const ENGINE_OPTIONS = {
     more: 'A request that names no number gets this many',
     parse: wholeNumber(1, MOST_ROUTING_K, '1'),
   }),
+  sampling: option({
+    flag: 'sampling',
+    value: '<how>',
+    group: 'model',
+    default: 'model',
+    help: 'model: requests that do not say sample as the model advises; greedy: they take the likeliest token',
+    more: "The advice stands in generation_config.json, or in a GGUF file's general.sampling. A model without it is greedy",
+    parse: oneOf(['model', 'greedy'] as const),
+  }),
   lookahead: option({
     flag: 'lookahead',
     value: '<n>',

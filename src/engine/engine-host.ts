@@ -5,6 +5,7 @@
 
 import { BatchFeed } from '../batching/batch-feed.js';
 import { Batcher } from '../batching/batcher.js';
+import { type ModelSampling, parseModelSampling } from '../checkpoint/model-sampling.js';
 import {
   checkSamePack,
   type PreparedPack,
@@ -73,6 +74,7 @@ async function open(): Promise<void> {
   const routes = config.routing === 'predicted' && choice !== null;
   const tablesFingerprint = routes ? await predictorFingerprint(choice) : null;
   const { pack, name, fingerprint, identity, tasks } = prepared;
+  const sampling = samplingOf(prepared);
   const { inference, hashBuilder, queue, opened } = await startThreads({
     config,
     pack,
@@ -141,6 +143,7 @@ async function open(): Promise<void> {
     tasks,
     hasTokenizer,
     chat: tokenizer?.chat?.format ?? null,
+    sampling,
     plan,
     usage,
     predictor,
@@ -151,6 +154,11 @@ async function open(): Promise<void> {
   const alive = () =>
     send({ type: 'alive', tokenizer: tokenizer?.figures ?? null, grammars: grammars?.figures ?? null });
   setInterval(alive, 1000);
+}
+
+function samplingOf({ generation, name }: PreparedPack): ModelSampling | null {
+  if (config.sampling === 'greedy') return null;
+  return parseModelSampling(generation, `generation_config.json of ${name}`) ?? null;
 }
 
 async function openTokenizer(

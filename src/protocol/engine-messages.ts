@@ -1,6 +1,7 @@
 /** All messages between the API process and the engine process. */
 
 import type { ModelIdentity } from '../checkpoint/identity.js';
+import type { ModelSampling } from '../checkpoint/model-sampling.js';
 import type { Tasks } from '../checkpoint/tasks.js';
 import type { BudgetShare } from '../config/budget.js';
 import type { RoutingMode } from '../config/engine-options.js';
@@ -38,6 +39,8 @@ export interface ModelInfo {
   hasTokenizer: boolean;
   /** Null if the model has no chat template, or no tokenizer. */
   chat: ChatFormat | null;
+  /** What requests that do not say get; null: the likeliest token. */
+  sampling: ModelSampling | null;
   plan: MemoryPlan;
   usage: DeviceUsage;
   predictor: PredictorInfo;

@@ -21,6 +21,7 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
     model: MINI,
     packDir,
     checkTensors: 'none',
+    sampling: 'greedy',
     experts: 'auto',
     dense: 'auto',
     activations: 'f32',

@@ -148,6 +148,7 @@ export const getModel: Route = {
 function describe(served: ModelContext): typeof ModelAnswer._output {
   const { startedAt, engine } = served;
   const model = requireModel(served);
+  const { sampling } = model;
   return {
     id: model.name,
     object: 'model',
@@ -164,6 +165,13 @@ function describe(served: ModelContext): typeof ModelAnswer._output {
     tasks: model.tasks,
     has_tokenizer: model.hasTokenizer,
     chat: model.chat !== null,
+    sampling: sampling && {
+      temperature: sampling.temperature,
+      top_p: sampling.topP,
+      top_k: sampling.topK,
+      min_p: sampling.minP,
+      repetition_penalty: sampling.repetitionPenalty,
+    },
     expert_dtype: model.formats.experts.dtype,
     expert_group: model.formats.experts.group ?? null,
     dense_dtype: model.formats.dense.dtype,

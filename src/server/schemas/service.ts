@@ -38,6 +38,16 @@ export const ModelAnswer = z
     tasks: z.record(z.string(), z.object({ template: z.string(), labels: z.array(z.string()) })),
     has_tokenizer: z.boolean(),
     chat: z.boolean().meta({ description: 'Whether it answers conversations: it has a chat template' }),
+    sampling: z
+      .object({
+        temperature: z.number(),
+        top_p: z.number(),
+        top_k: z.int(),
+        min_p: z.number(),
+        repetition_penalty: z.number(),
+      })
+      .nullable()
+      .meta({ description: 'What requests that do not say get; null: the likeliest token' }),
     expert_dtype: z.string().meta({ description: 'Element type of the packed experts' }),
     expert_group: z.int().nullable().meta({ description: 'Inputs that share a scale; null but beside int4' }),
     dense_dtype: z.string().meta({ description: 'Element type of the other packed weights' }),

@@ -47,6 +47,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     model: `${root}models/switch-mini`,
     packDir: join(scratch, 'packs'),
     checkTensors: 'none',
+    sampling: 'greedy',
     experts: 'auto',
     dense: 'auto',
     activations: 'f32',

@@ -68,6 +68,7 @@ export const MODEL: ModelInfo = {
     mrpc: { template: 'mrpc sentence1: {text1} sentence2: {text2}', labels: ['no', 'yes'] },
   },
   hasTokenizer: true,
+  sampling: null,
   chat: {
     answer: { kind: 'tags', reasoning: true, toolCalls: true },
     developerRole: false,
