@@ -9,6 +9,7 @@ import { EngineProcess } from '../engine/engine-process.js';
 import { SidaError } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
 import type { Metrics } from '../observability/metrics.js';
+import type { ModelInfo } from '../protocol/engine-messages.js';
 import type { KeptEnd } from '../queue/job-queue.js';
 import { MemoryQueue } from '../queue/memory/memory-queue.js';
 import { recordKeptJob } from '../queue/queue-metrics.js';
@@ -135,7 +136,7 @@ function backendInMemory(options: ServeOptions, models: number, onKeptEnd: OnKep
   const queue = new MemoryQueue(engine, {
     bound: queueBound,
     boundBytes: QUEUE_BYTES / models,
-    engineTokens: engineTokens(options),
+    engineTokens: () => engineTokens(options, engine.model),
     deadlineMs: options.deadline,
     answerDeadlineMs: options.answerDeadline,
     keptDeadlineMs: options.jobDeadline,
@@ -151,8 +152,8 @@ function backendInMemory(options: ServeOptions, models: number, onKeptEnd: OnKep
  * Tokens that keep an engine at full speed: those of running generations, the running batch, the prepared batches,
  * and one batch that is filling up.
  */
-function engineTokens({ lookahead, maxBatchTokens, kvTokens }: ServeOptions): number {
-  return kvTokens + (lookahead + 3) * maxBatchTokens;
+function engineTokens({ lookahead, maxBatchTokens }: ServeOptions, model: ModelInfo | undefined): number {
+  return (model?.kvTokens ?? 0) + (lookahead + 3) * maxBatchTokens;
 }
 
 /** Takes requests in this process and leaves the jobs to engines of other processes. */
@@ -308,11 +309,11 @@ function workerWhenReady(
   onKeptEnd: OnKeptEnd,
 ): WaitingWorker {
   let worker: QueueWorker | undefined;
-  const { activations, kv, device, routing, routingK, concurrency, lockDuration: leaseMs } = options;
-  const settings: AnswerSettings = { activations, kv, device, routing, routingK };
+  const { kv, device, routing, routingK, concurrency, lockDuration: leaseMs } = options;
   const off = engine.onState(({ phase }) => {
     if (phase !== 'ready' || worker !== undefined) return;
     const model = engine.model!;
+    const settings: AnswerSettings = { activations: model.activations, kv, device, routing, routingK };
     const queueName = queueNameOf(model, settings);
     const lease = { leaseMs, lookMs: leaseMs / LOOKS_A_LEASE };
     const limits = ledgerLimits(options);

@@ -89,8 +89,8 @@ export const SERVER_OPTIONS = {
     group: 'server',
     default: '60s',
     unit: 'milliseconds when no unit is given',
-    help: 'longest wait of a request to be run, and of a stream for its first token',
-    more: 'After that the answer is 504. A stream that has begun ends by its tokens or its client alone',
+    help: 'longest wait to run, or to the first token',
+    more: 'The first token is that of a stream. After that the answer is 504. A stream that has begun ends by its tokens or its client alone',
     parse: duration(1, 86_400_000),
   }),
   answerDeadline: option({

@@ -13,8 +13,11 @@ import {
   preparePack,
   reopenPack,
 } from '../checkpoint/prepare-pack.js';
-import type { EngineConfig } from '../config/engine-config.js';
+import { budgetWarning } from '../config/budget.js';
+import type { EngineConfig, SizedConfig } from '../config/engine-config.js';
 import { SidaError } from '../errors.js';
+import { type Sizes, sizesOf } from '../inference/sizes.js';
+import { isEncoderDecoder } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type { ModelShape } from '../native/addon-types.js';
 import { predictorFingerprint } from '../predictor/predictor-fingerprint.js';
@@ -75,8 +78,11 @@ async function open(): Promise<void> {
   const tablesFingerprint = routes ? await predictorFingerprint(choice) : null;
   const { pack, name, fingerprint, identity, tasks } = prepared;
   const sampling = samplingOf(prepared);
+  const sizes = sizesOf((limits) => loadAddon().planMemory({ pack }, limits), config, prepared.formats);
+  const warning = budgetWarning(sizes.budgetBytes, sizes.freeBytes);
+  if (config.served === undefined && warning !== undefined) warnLines(warning);
   const { inference, hashBuilder, queue, opened } = await startThreads({
-    config,
+    config: sizedBy(config, sizes),
     pack,
     weights: identity.weights,
     predictor: choice,
@@ -102,6 +108,7 @@ async function open(): Promise<void> {
   const limits: EngineLimits = {
     shape,
     maxBatchTokens,
+    contextTokens: isEncoderDecoder(shape) ? sizes.kvTokens : sizes.contextTokens,
     kvPages: usage.kvPages,
     kvPageTokens,
     kvWindows: usage.kvWindows,
@@ -147,13 +154,22 @@ async function open(): Promise<void> {
     plan,
     usage,
     predictor,
-    activations: config.activations,
+    activations: sizes.activations,
+    contextTokens: limits.contextTokens,
+    kvTokens: sizes.kvTokens,
+    kv: config.kv,
+    freeBytes: sizes.freeBytes,
     routing: config.routing,
   };
   send({ type: 'ready', model, pack, isa: loadAddon().cpuFeatures().isa });
   const alive = () =>
     send({ type: 'alive', tokenizer: tokenizer?.figures ?? null, grammars: grammars?.figures ?? null });
   setInterval(alive, 1000);
+}
+
+function sizedBy(own: EngineConfig, { budgetBytes, kvTokens, activations }: Sizes): SizedConfig {
+  const { context: _, ...rest } = own;
+  return { ...rest, memoryBudget: String(budgetBytes), kvTokens, activations };
 }
 
 function samplingOf({ generation, name }: PreparedPack): ModelSampling | null {

@@ -10,6 +10,7 @@ import type {
   Activations,
   DeviceUsage,
   Isa,
+  KvType,
   MemoryPlan,
   ModelShape,
   PackFormats,
@@ -35,6 +36,13 @@ export interface ModelInfo {
   shape: ModelShape;
   formats: PackFormats;
   activations: Activations;
+  /** Most tokens of a sequence: a prompt and its answer, or what a decoder writes. */
+  contextTokens: number;
+  /** Tokens of all sequences together in the KV cache. */
+  kvTokens: number;
+  kv: KvType;
+  /** Bytes that the machine had free when the engine started. */
+  freeBytes: number;
   tasks: Tasks;
   hasTokenizer: boolean;
   /** Null if the model has no chat template, or no tokenizer. */

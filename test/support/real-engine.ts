@@ -41,6 +41,7 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
     lookahead: 4,
     lookAheadLayers: 1,
     maxBatchTokens: 512,
+    context: 'auto',
     kvTokens: 768,
     batchWaitMs: 1,
     maxInputBytes: 65_536,

@@ -21,7 +21,7 @@ export interface SchedulerOptions {
    * one owner. The engine runs these tokens before those of a new job. An owner that holds less than a fair share of
    * the limit may still add a job when the limit is reached.
    */
-  tokens: number;
+  tokens: () => number;
   /** Most runs of one job. */
   attempts: number;
 }
@@ -233,7 +233,7 @@ export class JobScheduler {
     }
     const most = this.#mostPlaces();
     let next: Job | undefined;
-    let fewest = this.#full() ? this.#options.tokens / (held.size + 1) : Number.POSITIVE_INFINITY;
+    let fewest = this.#full() ? this.#options.tokens() / (held.size + 1) : Number.POSITIVE_INFINITY;
     for (const job of this.#waiting) {
       const many = held.get(job.owner) ?? 0;
       if (many < fewest && (places.get(job.owner) ?? 0) < most) [next, fewest] = [job, many];
@@ -256,7 +256,7 @@ export class JobScheduler {
     // A job counts in full until its last input is done. The younger jobs alone must therefore suffice to fill
     // batches.
     const [, ...younger] = this.#active;
-    return younger.reduce((sum, { tokens }) => sum + tokens, 0) >= this.#options.tokens;
+    return younger.reduce((sum, { tokens }) => sum + tokens, 0) >= this.#options.tokens();
   }
 
   /** The job may be the cause of the crashes. */

@@ -32,7 +32,7 @@ export interface MemoryQueueOptions {
   /** Most jobs in the engine at a time; the engine batches them. */
   concurrency?: number;
   /** Input tokens in the engine at a time when several owners share it; see SchedulerOptions. */
-  engineTokens?: number;
+  engineTokens?: () => number;
   /** Most runs of one job. */
   attempts?: number;
   /** Milliseconds that an ended job is kept. */
@@ -63,7 +63,7 @@ export class MemoryQueue implements JobQueue {
       bound: options.bound,
       boundBytes: options.boundBytes ?? QUEUE_BYTES,
       concurrency: options.concurrency ?? 64,
-      tokens: options.engineTokens ?? Number.POSITIVE_INFINITY,
+      tokens: options.engineTokens ?? (() => Number.POSITIVE_INFINITY),
       attempts: options.attempts ?? 3,
     });
     this.stats = this.#scheduler.stats;

@@ -148,7 +148,9 @@ export const getModel: Route = {
 function describe(served: ModelContext): typeof ModelAnswer._output {
   const { startedAt, engine } = served;
   const model = requireModel(served);
-  const { sampling } = model;
+  const { sampling, shape } = model;
+  // An encoder takes its input in one pass.
+  const context = isEncoderDecoder(shape) ? served.options.maxBatchTokens : model.contextTokens;
   return {
     id: model.name,
     object: 'model',
@@ -178,7 +180,8 @@ function describe(served: ModelContext): typeof ModelAnswer._output {
     activations: model.activations,
     family: model.shape.family,
     kind: isEncoderDecoder(model.shape) ? 'encoder-decoder' : 'decoder-only',
-    context_tokens: model.shape.contextTokens,
+    context_tokens: context,
+    max_model_len: context,
     experts_per_layer: model.shape.experts,
     experts_per_token: model.shape.topK,
     moe_layers: model.shape.moeLayers,

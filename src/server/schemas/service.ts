@@ -56,7 +56,10 @@ export const ModelAnswer = z
       .meta({ description: 'What activations are rounded to where weights can take it' }),
     family: z.string().meta({ description: '`model_type` of its config' }),
     kind: z.enum(['encoder-decoder', 'decoder-only']),
-    context_tokens: z.int().nullable().meta({ description: 'Tokens it was made for; null: not said' }),
+    context_tokens: z.int().meta({
+      description: 'Most tokens of a prompt and its answer; of a model with an encoder, those of an input',
+    }),
+    max_model_len: z.int().meta({ description: 'The same, by the name that vLLM gives it' }),
     experts_per_layer: z.int(),
     experts_per_token: z.int().meta({ description: 'Experts that a router chooses for a token' }),
     moe_layers: z.array(z.string()),

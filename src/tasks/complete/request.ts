@@ -42,7 +42,7 @@ export function prepareComplete(
   const adjustments = adjustmentsOf(request, { ...model, sampling: own });
   const forcedFirst = forcedTokenOf(request, model, limits);
   const maxTokens = request.max_tokens ?? DEFAULT_MAX_TOKENS;
-  checkMaxTokens(maxTokens, model, limits);
+  checkMaxTokens(maxTokens, model);
   checkLogprobs(prompts.length * choices * maxTokens, request.logprobs ?? null, 'logprobs');
   const stop = stopsOf(request);
   if (stop.length > 0) requireTokenizer(model, 'stop');

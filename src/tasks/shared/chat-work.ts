@@ -141,8 +141,7 @@ function demandingField({ content, calls = [] }: StoredStructure, formatField: s
 
 /** Tokens that each choice may have beside a prompt. The last token of a generation is not fed. */
 function tokensLeft(prompt: number, choices: number, limits: ModelLimits): number {
-  const { kvPages, kvPageTokens, shape } = limits;
-  const context = Math.min(shape.contextTokens ?? Number.POSITIVE_INFINITY, kvPages * kvPageTokens);
+  const { contextTokens: context, kvPages, kvPageTokens, shape } = limits;
   if (choices === 1 && !isEncoderDecoder(shape)) return context - prompt + 1;
   // The choices share the whole pages of the prompt.
   const pages = kvPages - Math.ceil(prompt / kvPageTokens);

@@ -43,7 +43,7 @@ export function neutral<const T extends readonly (number | boolean | null)[]>(..
     .meta({ description: 'Accepted for compatibility' });
 }
 
-/** Sampling options; the model's own apply where a request has none. With a temperature of 0 only `n` has an effect. */
+/** The model's own apply where a request has none. With a temperature of 0 only `n` has an effect. */
 export const SAMPLING_FIELDS = {
   temperature: z.number().min(0).max(2).nullish().meta({
     description:
@@ -76,7 +76,10 @@ export type SamplingRequest = {
   [Name in 'temperature' | 'top_p' | 'top_k' | 'min_p' | 'seed']?: number | null | undefined;
 };
 
-/** `own` is the model's. Returns undefined for greedy decoding. The seed is drawn here, so that a repeated run gives the same text. */
+/**
+ * `own` is the model's. Returns undefined for greedy decoding. The seed is drawn here, so that a repeated run gives the
+ * same text.
+ */
 export function samplingOf(
   request: SamplingRequest,
   own: Pick<ModelSampling, 'temperature' | 'topP' | 'topK' | 'minP'> | null,

@@ -67,6 +67,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     lookahead: 4,
     lookAheadLayers: 1,
     maxBatchTokens: 512,
+    context: 'auto',
     kvTokens: 768,
     batchWaitMs: 1,
     maxInputBytes: 65_536,

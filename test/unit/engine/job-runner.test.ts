@@ -30,6 +30,7 @@ function bench(encoder: Encoder = plainEncoder(mini)) {
     limits: {
       shape: { ...SHAPE, vocabSize: 8000 },
       maxBatchTokens: 64,
+      contextTokens: 128,
       kvPages: 8,
       kvPageTokens: 16,
       kvWindows: [],
@@ -329,6 +330,7 @@ describe('refusals', () => {
       limits: {
         shape: SHAPE,
         maxBatchTokens: 64,
+        contextTokens: 128,
         kvPages: 8,
         kvPageTokens: 16,
         kvWindows: [],
