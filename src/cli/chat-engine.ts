@@ -9,6 +9,7 @@ import { SidaError } from '../errors.js';
 import { chat } from '../tasks/chat/index.js';
 import type { ChatChunk } from '../tasks/chat/schema.js';
 import { ChatRequest } from '../tasks/chat/schema.js';
+import { limitsOf } from '../tasks/shared/request-checks.js';
 import { checkAgainst } from '../text/schema-faults.js';
 import { givenFlags } from './flags.js';
 import { Progress } from './progress.js';
@@ -65,7 +66,7 @@ export class ChatEngine {
     const checked = checkAgainst(ChatRequest, { ...this.#settings, messages, stream: true });
     if ('fault' in checked) throw new UsageError(`${checked.fault.path.join('.')}: ${checked.fault.message}`);
     const model = this.#engine.model!;
-    const { job } = chat.prepare(checked.data, model, this.#options);
+    const { job } = chat.prepare(checked.data, model, limitsOf(model, this.#options));
     const id = randomUUID();
     const answers = chat.answers({ model: model.name, id, createdMs: Date.now(), form: chat.form(job) });
     let whole = '';

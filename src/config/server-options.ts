@@ -1,4 +1,5 @@
 /** Options of servers and workers: HTTP, access, kept jobs, the shared queue, the profile and the log. */
+import { MOST_INPUT_BYTES } from '../text/text-bytes.js';
 import { option } from './option.js';
 import {
   address,
@@ -8,6 +9,7 @@ import {
   hostName,
   list,
   oneOf,
+  orAuto,
   redisUrl,
   text,
   webOrigin,
@@ -46,11 +48,12 @@ export const SERVER_OPTIONS = {
     flag: 'max-input-bytes',
     value: '<size>',
     group: 'server',
-    default: '64KiB',
+    expert: true,
+    default: 'auto',
     unit: 'bytes',
     help: 'longest text of one input',
-    more: 'A longer one is refused before any work',
-    parse: bytes(1, 1 << 20),
+    more: 'A longer one is refused before any work. auto is as many bytes as the tokens of the context can have, 64 KiB to 4 MiB',
+    parse: orAuto(bytes(1, MOST_INPUT_BYTES)),
   }),
   connectionsPerAddress: option({
     flag: 'connections-per-address',

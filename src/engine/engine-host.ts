@@ -35,8 +35,11 @@ import { tableK } from '../protocol/hash-table.js';
 import type { FromInference, ToInference } from '../protocol/inference-messages.js';
 import type { FromHashBuilder, PredictorInfo } from '../protocol/predictor-messages.js';
 import { GrammarThreads } from '../structure/grammar-threads.js';
+import { inputBytesOf } from '../tasks/shared/text-limits.js';
 import { controlsOf } from '../text/chat/answer-format.js';
+import type { TokenTexts } from '../text/detokenizer.js';
 import { warnLines } from '../text/print.js';
+import { MOST_INPUT_BYTES } from '../text/text-bytes.js';
 import type { TokenizerLimits } from '../text/tokenizer.js';
 import { startThreads } from './engine-threads.js';
 import type { InferenceLink } from './inference-link.js';
@@ -96,7 +99,7 @@ async function open(): Promise<void> {
   const { maxBatchTokens, batchWaitMs: waitMs, prefixCache } = config;
   const [chosen, tokenizer] = await Promise.all([
     hashBuilder.opened,
-    openTokenizer(prepared, { vocabSize: shape.vocabSize, maxInputBytes: config.maxInputBytes }),
+    openTokenizer(prepared, { vocabSize: shape.vocabSize, maxInputBytes: MOST_INPUT_BYTES }),
   ]);
   const predictor = { ...chosen, fingerprint: tablesFingerprint };
   if (predictor.name === null) inference.post({ type: 'no-predictor' });
@@ -105,6 +108,7 @@ async function open(): Promise<void> {
   if (config.served !== undefined && config.served.predictor !== tablesFingerprint) throw otherPredictor();
   const consequence = predictor.name === null ? 'Experts are fetched on demand' : 'The predictor works on';
   for (const warning of predictor.warnings) warnLines(`${warning}. ${consequence}.`);
+  const inputTokens = isEncoderDecoder(shape) ? maxBatchTokens : sizes.contextTokens;
   const limits: EngineLimits = {
     shape,
     maxBatchTokens,
@@ -112,7 +116,10 @@ async function open(): Promise<void> {
     kvPages: usage.kvPages,
     kvPageTokens,
     kvWindows: usage.kvWindows,
-    maxInputBytes: config.maxInputBytes,
+    maxInputBytes:
+      config.maxInputBytes === 'auto'
+        ? inputBytesOf(inputTokens, longestToken(tokenizer?.texts, shape))
+        : config.maxInputBytes,
     texts: tokenizer?.texts,
     chat: tokenizer?.chat,
     routing: { mode: config.routing, k: mostRoutingK(config, shape), predictor: predictor.name !== null },
@@ -158,6 +165,7 @@ async function open(): Promise<void> {
     contextTokens: limits.contextTokens,
     kvTokens: sizes.kvTokens,
     kv: config.kv,
+    maxInputBytes: limits.maxInputBytes,
     freeBytes: sizes.freeBytes,
     routing: config.routing,
   };
@@ -165,6 +173,14 @@ async function open(): Promise<void> {
   const alive = () =>
     send({ type: 'alive', tokenizer: tokenizer?.figures ?? null, grammars: grammars?.figures ?? null });
   setInterval(alive, 1000);
+}
+
+/** Bytes of the longest token of the vocabulary, as its file writes it. */
+function longestToken(texts: TokenTexts | undefined, { vocabSize }: ModelShape): number {
+  let most = 0;
+  for (let id = 0; texts !== undefined && id < vocabSize; id++)
+    most = Math.max(most, Buffer.byteLength(texts.idToToken(id)));
+  return most;
 }
 
 function sizedBy(own: EngineConfig, { budgetBytes, kvTokens, activations }: Sizes): SizedConfig {

@@ -41,6 +41,8 @@ export interface ModelInfo {
   /** Tokens of all sequences together in the KV cache. */
   kvTokens: number;
   kv: KvType;
+  /** Longest text of one input in bytes. */
+  maxInputBytes: number;
   /** Bytes that the machine had free when the engine started. */
   freeBytes: number;
   tasks: Tasks;

@@ -61,7 +61,7 @@ export function prepareConversation(
   };
   const conversation = JSON.stringify(conversationOf(parts, format, limits));
   const conversationBytes = Buffer.byteLength(conversation);
-  checkBytesTogether(conversationBytes, request.messagesField);
+  checkBytesTogether(conversationBytes, limits, request.messagesField);
   checkMaxTokens(maxTokens ?? 1, model, request.maxTokensField);
   const choices = n ?? 1;
   if (maxTokens !== null) checkLogprobs(choices * maxTokens, logprobs, 'top_logprobs');

@@ -26,15 +26,15 @@ export interface ModelLimits extends Omit<KvRoom, 'encoderDecoder'> {
 }
 
 /** Throws request_too_large. The server has checked its requests; a job can also come from elsewhere. */
-export function checkTexts(texts: readonly TextToEncode[], { maxInputBytes }: ModelLimits): void {
+export function checkTexts(texts: readonly TextToEncode[], limits: ModelLimits): void {
   let sum = 0;
   for (const { text, chat } of texts) {
     const bytes = Buffer.byteLength(text);
     // A conversation consists of many texts.
-    if (!chat) checkTextBytes(bytes, maxInputBytes);
+    if (!chat) checkTextBytes(bytes, limits.maxInputBytes);
     sum += bytes;
   }
-  checkBytesTogether(sum, 'input');
+  checkBytesTogether(sum, limits, 'input');
 }
 
 export interface PreparedInput {

@@ -4,10 +4,17 @@ import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { checkTextBytes } from '../../text/text-bytes.js';
 
-/** Limits that the server was started with. */
 export interface RequestLimits {
   maxInputBytes: number;
   maxBatchTokens: number;
+}
+
+/** `options` are those of the server. */
+export function limitsOf(
+  { maxInputBytes }: ModelInfo,
+  { maxBatchTokens }: Pick<RequestLimits, 'maxBatchTokens'>,
+): RequestLimits {
+  return { maxInputBytes, maxBatchTokens };
 }
 
 export function requireTokenizer(model: ModelInfo, param: string): void {

@@ -66,6 +66,7 @@ export const MODEL: ModelInfo = {
   contextTokens: 3072,
   kvTokens: 3072,
   kv: 'f32',
+  maxInputBytes: 65_536,
   freeBytes: GIB,
   tasks: {
     sst2: { template: 'sst2 sentence: {text}', labels: ['negative', 'positive'] },
