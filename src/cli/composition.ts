@@ -138,7 +138,6 @@ function backendInMemory(options: ServeOptions, models: number, onKeptEnd: OnKep
     boundBytes: QUEUE_BYTES / models,
     engineTokens: () => engineTokens(options, engine.model),
     deadlineMs: options.deadline,
-    answerDeadlineMs: options.answerDeadline,
     keptDeadlineMs: options.jobDeadline,
     retentionMs: options.jobRetention,
     answerBytes: Math.ceil(options.jobResults / models),
@@ -284,7 +283,7 @@ function producer(
     {
       url,
       bound: options.queueBound,
-      deadlineMs: options.answerDeadline,
+      deadlineMs: options.deadline,
       keptDeadlineMs: options.jobDeadline,
       ...ledgerLimits(options),
       onKeptEnd,

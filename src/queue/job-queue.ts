@@ -154,8 +154,8 @@ export interface JobQueue {
   /** Why no job can run now, as a message for clients. Undefined when the queue is ready; the engine may not be. */
   readonly outage?: string | undefined;
   /**
-   * Resolves with the job's answer; rejects with SidaError. A job that does not start in time is given up, and so is a
-   * stream without a first delta, and a whole answer that takes too long. A stream that has begun has no deadline.
+   * Resolves with the job's answer; rejects with SidaError. A job that has no answer in time is given up, unless it is a
+   * stream with a first delta.
    */
   submit(id: string, request: JobRequest, options?: JobOptions): Promise<JobOutcome>;
   /**

@@ -121,7 +121,7 @@ function createHttpServer(context: ServerContext, routes: readonly Route[]) {
   server.on('request', serve).on('checkContinue', serve);
   // A connection without any traffic for this long is closed, so that clients that stop reading hold no memory. A
   // request that waits for its answer is quiet for less.
-  server.timeout = Math.max(options.deadline, options.answerDeadline) + LIMITS.requestTimeoutMs;
+  server.timeout = options.deadline + LIMITS.requestTimeoutMs;
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     const response = connections.forget(socket);
     const { status, code, message } = connectionFault(error);

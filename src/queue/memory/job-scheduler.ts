@@ -26,27 +26,13 @@ export interface SchedulerOptions {
   attempts: number;
 }
 
-/** Milliseconds from acceptance. What has happened by then no longer ends a job. */
-export interface Deadlines {
-  /** To the start of the first run. */
-  startMs: number;
-  /** To the first delta. */
-  deltaMs: number;
-  endMs: number;
-}
-
-export const NO_DEADLINES: Deadlines = {
-  startMs: Number.POSITIVE_INFINITY,
-  deltaMs: Number.POSITIVE_INFINITY,
-  endMs: Number.POSITIVE_INFINITY,
-};
-
 export interface NewJob {
   id: string;
   /** Owners share the engine fairly. */
   owner: string;
   request: JobRequest;
-  deadlines: Deadlines;
+  /** Milliseconds from acceptance to the end; to the first delta where deltas are not repeated. */
+  deadlineMs: number;
   /** Receives the deltas of a streamed completion, with the number of their run. */
   onDelta?: (delta: CompletionDelta, attempt: number) => void;
   /** Whether the job may run again after `onDelta` has received deltas. */
@@ -137,8 +123,7 @@ export class JobScheduler {
       deadline: undefined,
       abort: new AbortController(),
     };
-    const { startMs, deltaMs, endMs } = job.deadlines;
-    this.#setDeadline(job, Math.min(startMs, deltaMs, endMs));
+    job.deadline = setTimeout(() => this.#end(job, expired(job.deadlineMs)), job.deadlineMs);
     this.#open.add(job);
     this.#owners.add(job.owner);
     this.#enqueue(job);
@@ -171,14 +156,6 @@ export class JobScheduler {
     this.#count(outcome);
     this.#leave(job);
     job.onEnd(outcome);
-  }
-
-  /** Replaces the job's deadline. An infinite one is none. */
-  #setDeadline(job: Job, ms: number): void {
-    clearTimeout(job.deadline);
-    if (ms === Number.POSITIVE_INFINITY) return;
-    const left = job.submittedAt + ms - performance.now();
-    job.deadline = setTimeout(() => this.#end(job, expired(ms)), Math.max(0, left));
   }
 
   #enqueue(job: Job): void {
@@ -267,8 +244,6 @@ export class JobScheduler {
   async #run(job: Job): Promise<void> {
     job.alone = this.#active.size === 0;
     job.attempts += 1;
-    const { deltaMs, endMs } = job.deadlines;
-    if (!job.streamed) this.#setDeadline(job, Math.min(deltaMs, endMs));
     job.startedAt = performance.now();
     this.#active.add(job);
     this.stats.active = this.#active.size;
@@ -293,8 +268,8 @@ export class JobScheduler {
 
   #onDelta(job: Job, delta: CompletionDelta, attempt: number): void {
     if (job.ended) return;
-    if (!job.streamed) this.#setDeadline(job, job.deadlines.endMs);
     job.streamed = true;
+    if (!job.repeatsDeltas) clearTimeout(job.deadline);
     job.onDelta?.(delta, attempt);
   }
 

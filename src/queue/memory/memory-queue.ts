@@ -13,7 +13,7 @@ import type {
   QueueStats,
 } from '../job-queue.js';
 import { cancelled, clientGone, deltasTooLarge, QUEUE_BYTES } from '../refusals.js';
-import { type EndJob, JobScheduler, NO_DEADLINES } from './job-scheduler.js';
+import { type EndJob, JobScheduler } from './job-scheduler.js';
 import { KeptJobs } from './kept-jobs.js';
 
 const HOUR_MS = 3_600_000;
@@ -23,10 +23,8 @@ export interface MemoryQueueOptions {
   bound: number;
   /** Most bytes of all jobs that wait. */
   boundBytes?: number;
-  /** Milliseconds from submission to the start of a job whose client waits; of a stream, to its first delta. */
+  /** Milliseconds from submission to the answer, for jobs whose client waits; to the first delta of a stream. */
   deadlineMs: number;
-  /** Milliseconds from submission to an answer that is not streamed. */
-  answerDeadlineMs?: number;
   /** Milliseconds from acceptance to the end of a kept job. */
   keptDeadlineMs?: number;
   /** Most jobs in the engine at a time; the engine batches them. */
@@ -48,7 +46,6 @@ export interface MemoryQueueOptions {
 export class MemoryQueue implements JobQueue {
   readonly stats: QueueStats;
   readonly #deadlineMs: number;
-  readonly #answerDeadlineMs: number;
   readonly #keptDeadlineMs: number;
   readonly #scheduler: JobScheduler;
   readonly #kept: KeptJobs;
@@ -57,7 +54,6 @@ export class MemoryQueue implements JobQueue {
 
   constructor(engine: EngineHandle, options: MemoryQueueOptions) {
     this.#deadlineMs = options.deadlineMs;
-    this.#answerDeadlineMs = options.answerDeadlineMs ?? options.deadlineMs;
     this.#keptDeadlineMs = options.keptDeadlineMs ?? HOUR_MS / 6;
     this.#scheduler = new JobScheduler(engine, {
       bound: options.bound,
@@ -91,11 +87,7 @@ export class MemoryQueue implements JobQueue {
         id,
         owner,
         request,
-        deadlines: {
-          ...NO_DEADLINES,
-          startMs: this.#deadlineMs,
-          ...(onDelta === undefined ? { endMs: this.#answerDeadlineMs } : { deltaMs: this.#deadlineMs }),
-        },
+        deadlineMs: this.#deadlineMs,
         ...(onDelta !== undefined && { onDelta }),
         repeatsDeltas: false,
         onEnd: (outcome) => {
@@ -122,7 +114,7 @@ export class MemoryQueue implements JobQueue {
       id,
       owner,
       request,
-      deadlines: { ...NO_DEADLINES, endMs: this.#keptDeadlineMs },
+      deadlineMs: this.#keptDeadlineMs,
       onDelta: (delta, attempt) => {
         if (!this.#kept.delta(id, attempt, delta)) this.#enders.get(id)?.(deltasTooLarge());
       },

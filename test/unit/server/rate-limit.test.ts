@@ -97,7 +97,7 @@ describe('--rate-limit', () => {
   });
 
   it('keeps the reservation when the deadline passes', async () => {
-    server = await TestServer.start({ apiKeys, rateLimit: '100', answerDeadline: '30ms' });
+    server = await TestServer.start({ apiKeys, rateLimit: '100', deadline: '30ms' });
     server.engine.script = undefined;
     expect((await complete('noisy', 89)).status).toBe(504);
     expect((await complete('noisy', 89)).status).toBe(429);

@@ -39,7 +39,7 @@ describe('a stream', () => {
     await server.close();
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     try {
-      server = await TestServer.start({ deadline: '300ms', answerDeadline: '300ms' });
+      server = await TestServer.start({ deadline: '300ms' });
       server.engine.script = undefined;
       const answer = server.post('/v1/completions', { prompt: 'a', stream: true });
       const run = await firstRun();
@@ -218,7 +218,7 @@ describe('the queue', () => {
 
   it('answers 504 at the deadline', async () => {
     await server.close();
-    server = await TestServer.start({ answerDeadline: '30ms' });
+    server = await TestServer.start({ deadline: '30ms' });
     server.engine.script = undefined;
     const { status, json } = await server.post('/v1/tokenize', { input: 'a' });
     expect([status, json.error.code]).toEqual([504, 'deadline_exceeded']);

@@ -55,7 +55,6 @@ export class TestServer {
       const queue = new MemoryQueue(engine, {
         bound: queueBound,
         deadlineMs: options.deadline,
-        answerDeadlineMs: options.answerDeadline,
         concurrency: 2,
         keptDeadlineMs: options.jobDeadline,
         retentionMs: options.jobRetention,
