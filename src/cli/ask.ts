@@ -38,6 +38,7 @@ export function chatCommand(): Command {
       const { system, ...flags } = values as { system?: string } & Record<string, unknown>;
       const engine = await ChatEngine.open(dir, flags);
       let answered = false;
+      if (process.stdin.isTTY) warnLines(engine.about);
       try {
         answered = await talk(engine, systemMessage(system));
       } finally {

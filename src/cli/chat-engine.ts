@@ -13,6 +13,7 @@ import { limitsOf } from '../tasks/shared/request-checks.js';
 import { checkAgainst } from '../text/schema-faults.js';
 import { givenFlags } from './flags.js';
 import { Progress } from './progress.js';
+import { startLine } from './start-line.js';
 
 export interface Said {
   role: 'system' | 'user' | 'assistant';
@@ -59,6 +60,11 @@ export class ChatEngine {
       throw error;
     }
     return new ChatEngine(engine, options, settings);
+  }
+
+  /** What applies to answers, on one line. */
+  get about(): string {
+    return startLine(this.#engine.model!);
   }
 
   /** Passes the text of the answer on as it is generated, and resolves with all of it. */

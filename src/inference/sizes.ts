@@ -80,6 +80,6 @@ function tokensWithin(most: number, base: MemoryPlan, twice: MemoryPlan, least: 
   // A model without a context of its own has an encoder, whose inputs one pass takes.
   if (base.contextTokens === null) return least;
   const room = Math.min(most * KV_SHARE, most - (base.smallest - base.kvCache));
-  const tokens = (room * least) / (twice.kvCache - base.kvCache);
+  const tokens = (room * least) / (twice.smallest - base.smallest);
   return Math.max(least, Math.floor(tokens / CONTEXT_STEP) * CONTEXT_STEP);
 }
