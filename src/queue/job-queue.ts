@@ -154,8 +154,8 @@ export interface JobQueue {
   /** Why no job can run now, as a message for clients. Undefined when the queue is ready; the engine may not be. */
   readonly outage?: string | undefined;
   /**
-   * Resolves with the job's answer; rejects with SidaError. A job that has no answer in time is given up, unless it is a
-   * stream with a first delta.
+   * Resolves with the job's answer; rejects with SidaError. A job without an answer in time is given up; a stream has
+   * only its first delta to give in time.
    */
   submit(id: string, request: JobRequest, options?: JobOptions): Promise<JobOutcome>;
   /**
