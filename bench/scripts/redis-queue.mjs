@@ -1,11 +1,13 @@
 // What the queue in Redis costs a job: an engine that answers at once, a server's queue and a worker in this process, a
-// redis-server of the script's own on loopback.
-import { spawn } from 'node:child_process';
+// redis-server of the script's own on loopback. Then what more workers bring: processes whose engines wait instead of
+// computing, as those of other machines do for this one.
+import { fork, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { pino } from 'pino';
 import { QueueWorker } from '../../dist/queue/redis/queue-worker.js';
@@ -17,14 +19,14 @@ import { median, medians } from '../dist/support/statistics.js';
 
 const HELP = `node bench/scripts/redis-queue.mjs [--jobs 2000] [--repeats 5] [--quick]
 Needs redis-server. Commands and processor time of Redis for each job, the latency of one job at a time,
-and the jobs a second with 64 clients. The result is bench/results/redis-queue.json.`;
+and the jobs a second with 64 clients. Then jobs a second with 1, 2 and 4 workers in processes of their own, each with
+passes of up to 4 jobs and 20 ms, which leave the cores free. The result is bench/results/redis-queue.json.`;
 
-const options = scriptOptions(HELP, { jobs: '2000', repeats: '5', quick: false });
+const options = scriptOptions(HELP, { jobs: '2000', repeats: '5', quick: false, worker: '' });
 const jobs = options.quick ? 200 : Number(options.jobs);
 const repeats = options.quick ? 1 : Number(options.repeats);
 const CLIENTS = 64;
-const QUEUE = '{bench}';
-const LIMITS = { attempts: 3, keptMs: 60_000, keptBytes: 1 << 26, keptJobs: 10_000 };
+const QUEUE = 'bench';
 const REQUEST = { kind: 'classify', inputs: ['a fine film'], labels: ['negative', 'positive'] };
 const RESULT = {
   kind: 'classify',
@@ -35,16 +37,35 @@ const RESULT = {
   timing: { tokenizeMs: 0, queueMs: 0, inferenceMs: 0 },
 };
 
-function workerOf(url) {
-  const engine = {
-    state: { phase: 'ready', detail: 'ready' },
-    onState: () => () => undefined,
-    run: async () => RESULT,
-  };
+const PASS = { jobs: 4, ms: 20 };
+
+/** A worker whose engine answers by `run`. */
+function workerOf(url, run) {
+  const engine = { state: { phase: 'ready', detail: 'ready' }, onState: () => () => undefined, run };
   const settings = { activations: 'f32', device: 'cpu', routing: 'exact', routingK: null };
-  const times = { concurrency: CLIENTS, leaseMs: 30_000, lookMs: 5_000 };
-  const given = { url, queueName: QUEUE, settings, ...times, ...LIMITS };
+  const limits = { concurrency: CLIENTS, attempts: 3, lockMs: 30_000, stalledMs: 5_000 };
+  const given = { url, queueName: QUEUE, settings, ...limits };
   return new QueueWorker(engine, { name: 'bench', fingerprint: 'f' }, given, pino({ level: 'silent' }));
+}
+
+/** An engine that runs one pass after another, of the jobs that wait then. */
+function passes() {
+  const waiting = [];
+  let running = false;
+  const step = async () => {
+    running = true;
+    while (waiting.length > 0) {
+      const batch = waiting.splice(0, PASS.jobs);
+      await delay(PASS.ms);
+      for (const done of batch) done(RESULT);
+    }
+    running = false;
+  };
+  return () =>
+    new Promise((resolve) => {
+      waiting.push(resolve);
+      if (!running) void step();
+    });
 }
 
 async function redisServer() {
@@ -83,32 +104,39 @@ async function figuresOf(client) {
   return { calls, cpuMs: 1000 * (figure('used_cpu_sys') + figure('used_cpu_user')) };
 }
 
+async function queueOf(url) {
+  const durations = { deadlineMs: 120_000, keptDeadlineMs: 120_000, keptMs: 60_000 };
+  const limits = { bound: 512, keptJobs: 1_000, ...durations };
+  const queue = new RedisQueue({ url, queueName: () => QUEUE, ...limits }, () => undefined);
+  while (queue.outage !== undefined) await delay(5);
+  return queue;
+}
+
+/** Milliseconds that each of `all` jobs takes, with `count` clients that ask one at a time. */
+async function ask(queue, count, all) {
+  const times = [];
+  let left = all;
+  const client = async () => {
+    while (left-- > 0) {
+      const began = performance.now();
+      await queue.submit(randomUUID(), REQUEST);
+      times.push(performance.now() - began);
+    }
+  };
+  await Promise.all(Array.from({ length: count }, client));
+  return times;
+}
+
 async function costs() {
   const redis = await redisServer();
-  const worker = workerOf(redis.url);
-  const limits = { bound: 512, deadlineMs: 120_000, keptDeadlineMs: 120_000, ...LIMITS };
-  const queue = new RedisQueue({ url: redis.url, queueName: () => QUEUE, ...limits }, () => undefined);
-  while (queue.outage !== undefined) await delay(5);
-  const times = [];
-  const clients = async (count, all) => {
-    let left = all;
-    const client = async () => {
-      while (left-- > 0) {
-        const began = performance.now();
-        await queue.submit(randomUUID(), REQUEST);
-        times.push(performance.now() - began);
-      }
-    };
-    await Promise.all(Array.from({ length: count }, client));
-  };
-  await clients(CLIENTS, jobs);
+  const worker = workerOf(redis.url, async () => RESULT);
+  const queue = await queueOf(redis.url);
+  await ask(queue, CLIENTS, jobs);
   const before = await figuresOf(redis.client);
-  times.length = 0;
-  await clients(1, jobs / 4);
-  const p50Ms = median(times);
+  const p50Ms = median(await ask(queue, 1, jobs / 4));
   const between = await figuresOf(redis.client);
   const began = performance.now();
-  await clients(CLIENTS, jobs);
+  await ask(queue, CLIENTS, jobs);
   const seconds = (performance.now() - began) / 1000;
   const after = await figuresOf(redis.client);
   await worker.close(0);
@@ -123,9 +151,41 @@ async function costs() {
   };
 }
 
-const runs = [];
-for (let i = 0; i < repeats; i += 1) runs.push(await costs());
-const question = 'What does the queue in Redis cost a job?';
-const result = { question, ...scriptProvenance(), jobs, repeats, clients: CLIENTS, ...medians(runs) };
-writeResult('redis-queue', result, options.quick);
-console.log(JSON.stringify(result, null, 1));
+/** With `count` workers. At most so many jobs a second could be answered. */
+async function replicas(count) {
+  const redis = await redisServer();
+  const own = fileURLToPath(import.meta.url);
+  const workers = Array.from({ length: count }, () => fork(own, ['--worker', redis.url]));
+  await Promise.all(workers.map((worker) => new Promise((started) => worker.once('message', started))));
+  const queue = await queueOf(redis.url);
+  await ask(queue, CLIENTS, jobs / 4);
+  const before = await figuresOf(redis.client);
+  const began = performance.now();
+  const p50Ms = median(await ask(queue, CLIENTS, jobs));
+  const seconds = (performance.now() - began) / 1000;
+  const redisCpuMs = ((await figuresOf(redis.client)).cpuMs - before.cpuMs) / jobs;
+  await queue.close();
+  for (const worker of workers) worker.kill('SIGKILL');
+  await redis.end();
+  const most = (count * PASS.jobs * 1000) / PASS.ms;
+  return { jobsPerSecond: jobs / seconds, ofMost: jobs / seconds / most, p50Ms, redisCpuMs };
+}
+
+if (options.worker !== '') {
+  workerOf(options.worker, passes());
+  process.send('started');
+} else {
+  const runs = [];
+  const counts = [1, 2, 4];
+  const scaled = counts.map(() => []);
+  for (let i = 0; i < repeats; i += 1) {
+    runs.push(await costs());
+    for (const [at, count] of counts.entries()) scaled[at].push(await replicas(count));
+  }
+  const question = 'What does the queue in Redis cost a job, and what do more workers bring?';
+  const workers = counts.map((count, at) => ({ workers: count, ...medians(scaled[at]) }));
+  const about = { question, ...scriptProvenance(), jobs, repeats, clients: CLIENTS, pass: PASS };
+  const result = { ...about, ...medians(runs), workers };
+  writeResult('redis-queue', result, options.quick);
+  console.log(JSON.stringify(result, null, 1));
+}

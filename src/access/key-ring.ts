@@ -3,6 +3,7 @@ import { statSync } from 'node:fs';
 import { MOST_KEY_CHARACTERS } from '../config/parsers.js';
 import { UsageError } from '../config/resolve.js';
 import { readPrivateFile } from '../files/private-file.js';
+import { causeOf } from '../text/system-error.js';
 import { hashKey, isKey, type KeyHash } from './api-key.js';
 import { parseKeyFile } from './key-file.js';
 import { SCOPES, type Scope } from './scopes.js';
@@ -106,6 +107,6 @@ function readKeys(file: string): Stored[] {
       hash,
     }));
   } catch (error) {
-    throw new UsageError(`Cannot use the file of keys ${file}: ${(error as Error).message}`);
+    throw new UsageError(`Cannot use the file of keys ${file}: ${causeOf(error)}`);
   }
 }

@@ -31,9 +31,8 @@ export async function readSource(
   info: Pick<CheckpointInfo, 'files'>,
   { hashes, signal, onProgress }: ReadOptions,
 ): Promise<CheckpointSource> {
-  const file = isGgufPath(model);
-  const directory = file ? dirname(model) : model;
-  const texts = file ? textsOfGguf(model) : readTexts(directory);
+  const directory = isGgufPath(model) ? dirname(model) : model;
+  const texts = modelTexts(model);
   const config = texts.get('config.json');
   if (config === undefined) throw missing(join(directory, 'config.json'));
   const contents: string[] = [];
@@ -55,6 +54,11 @@ export async function readSource(
   }
   // A file's name says nothing that its header does not say.
   return { weights: sha256Of([sha256Of(config), ...contents.sort()].join('\n')), texts };
+}
+
+/** `model` is a directory or a GGUF file. */
+export function modelTexts(model: string): Texts {
+  return isGgufPath(model) ? textsOfGguf(model) : readTexts(model);
 }
 
 /** The configs that the addon makes of a GGUF file's metadata, and the texts that stand there or beside it. */

@@ -1,8 +1,9 @@
 import { closeSync, existsSync } from 'node:fs';
-import { mkdir, open, readdir, rename, rm, truncate } from 'node:fs/promises';
+import { open, readdir, rename, rm, truncate } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { SidaError } from '../errors.js';
+import { makeDirectory } from '../files/make-directory.js';
 import { loadAddon } from '../native/addon.js';
 import type { PackLayout, PackWriter } from '../native/addon-types.js';
 import { type CheckpointSource, readSource } from './checkpoint-source.js';
@@ -106,7 +107,7 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
 
   await requireDirectories(plan.stripes);
   const partial = `${out}.partial`;
-  await mkdir(partial, { recursive: true, mode: 0o700 });
+  makeDirectory(partial, 0o700);
   const { experts, dense, stripes } = plan;
   await linkStripes(
     partial,

@@ -1,11 +1,11 @@
 /** Remembers the sha256 of large files, so that a start reads a file again only where it may have changed. */
 import { createHash } from 'node:crypto';
 import { type BigIntStats, fstatSync, read } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
+import { makeDirectory } from '../files/make-directory.js';
 import { readModelFile } from '../files/model-file.js';
 import { writeWholeFile } from '../files/whole-file.js';
 import { parseJson } from '../text/one-line.js';
@@ -127,7 +127,7 @@ export class FileHashes {
     const files = Object.fromEntries(newest.reverse());
     const content = JSON.stringify({ version: 1, sum: sumOf(files), files });
     try {
-      await mkdir(directory, { recursive: true, mode: 0o700 });
+      makeDirectory(directory, 0o700);
       await writeWholeFile(join(directory, HASHES), content, { mode: 0o600, durable: false, shared: true });
       this.#changed = false;
     } catch {

@@ -7,7 +7,6 @@ import {
   constants,
   fstatSync,
   ftruncateSync,
-  mkdirSync,
   openSync,
   readSync,
   rmSync,
@@ -17,7 +16,9 @@ import {
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isMissing, SidaError } from '../errors.js';
+import { makeDirectory } from '../files/make-directory.js';
 import { loadAddon } from '../native/addon.js';
+import { causeOf } from '../text/system-error.js';
 
 /** Time between tries. Each waits a random part of it more, so that waiting processes do not try in step. */
 const POLL_MS = 100;
@@ -70,7 +71,7 @@ export async function withLock<T>(
 
 /** Takes the lock if nobody holds one that forbids it, and returns undefined otherwise. */
 export function tryLock(path: string, { shared, inside = false }: LockRules): Lock | undefined {
-  if (!inside) mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  if (!inside) makeDirectory(dirname(path), 0o700);
   for (;;) {
     const fd = openLock(path, shared, inside);
     let locked = false;
@@ -136,7 +137,7 @@ function openLock(path: string, shared: boolean, inside: boolean): number {
     return regular(path, openSync(path, constants.O_RDWR | constants.O_CREAT | flags, 0o600));
   } catch (error) {
     if (error instanceof SidaError || (inside && isMissing(error))) throw error;
-    throw new SidaError({ code: 'io_error', message: `Cannot lock ${path}: ${(error as Error).message}` });
+    throw new SidaError({ code: 'io_error', message: `Cannot lock ${path}: ${causeOf(error)}` });
   }
 }
 

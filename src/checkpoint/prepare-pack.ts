@@ -1,6 +1,7 @@
-import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { readdir, rename, rm } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { SidaError } from '../errors.js';
+import { makeDirectory } from '../files/make-directory.js';
 import { loadAddon } from '../native/addon.js';
 import type { PackFormats } from '../native/addon-types.js';
 import { type ChatTemplates, readChatTemplates } from '../text/chat/template-files.js';
@@ -130,7 +131,7 @@ async function packOf(model: string, hashes: FileHashes, options: PrepareOptions
     return prepared;
   };
   const openExact = () => firstSound(wanted, 'exact', open);
-  await mkdir(packDir, { recursive: true, mode: 0o700 });
+  makeDirectory(packDir, 0o700);
   const make = async (): Promise<PreparedPack> => {
     const found = await openExact();
     if (found !== undefined) return found;

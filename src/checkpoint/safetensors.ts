@@ -8,6 +8,7 @@ import type { OpenFile } from '../files/regular-file.js';
 import { shapeFault } from '../text/json-shape.js';
 import { oneLine } from '../text/one-line.js';
 import { checkAgainst } from '../text/schema-faults.js';
+import { causeOf } from '../text/system-error.js';
 
 const LENGTH_BYTES = 8;
 const MAX_HEADER_BYTES = 1 << 20;
@@ -101,7 +102,7 @@ function writeAtomically(path: string, pieces: Uint8Array[]): void {
     renameSync(temporary, path);
   } catch (error) {
     rmSync(temporary, { force: true });
-    throw new SidaError({ code: 'io_error', message: `${path}: ${(error as Error).message}` });
+    throw new SidaError({ code: 'io_error', message: `${path}: ${causeOf(error)}` });
   }
 }
 

@@ -4,6 +4,7 @@ import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type ErrorCode, SidaError } from '../errors.js';
 import { readModelFile } from '../files/model-file.js';
+import { formatBytes, formatLeast } from '../text/bytes.js';
 
 const MIB = 1024 ** 2;
 
@@ -41,7 +42,7 @@ export function readText(directory: string, name: TextName, code: ErrorCode): Bu
 export function checkTextSize(path: string, name: TextName, bytes: number): void {
   const most = MOST_BYTES[name];
   if (bytes <= most) return;
-  const message = `${path}: its ${name} would have ${bytes} bytes, expected at most ${most}`;
+  const message = `${path}: its ${name} would have ${formatLeast(bytes)}, expected at most ${formatBytes(most)}`;
   throw new SidaError({ code: 'checkpoint_invalid', message });
 }
 

@@ -1,95 +1,49 @@
-/** `sida ask` and `sida chat`: a question, or a conversation, without a server. */
-
-import { createInterface } from 'node:readline/promises';
+/** `sida ask`: one question and its answer. */
+import { text as textOf } from 'node:stream/consumers';
 import { Command } from 'commander';
-import { ENGINE_OPTION_NAMES } from '../config/engine-config.js';
-import { SidaError } from '../errors.js';
-import { printText, warnLines } from '../text/print.js';
-import { ChatEngine, type Said } from './chat-engine.js';
+import { UsageError } from '../config/resolve.js';
+import { printJson, printText, warnLines } from '../text/print.js';
 import { EXIT, endProcess } from './exit.js';
-import { addFlags } from './flags.js';
+import { openTalker, requireModel, talkFlags } from './talk/open-talker.js';
+import type { Said } from './talk/talker.js';
 
 export function askCommand(): Command {
   const command = new Command('ask')
     .description('Ask a model one question and print its answer')
-    .argument('<model>', 'Hugging Face checkpoint, GGUF file or packed model with a chat template')
-    .argument('<text>', 'what to say')
-    .addHelpText('after', "\nExamples:\n  sida ask olmoe-mini 'What kind of thing is a violin?'")
-    .action(async (dir: string, text: string, values: Record<string, unknown>) => {
-      const { system, ...flags } = values as { system?: string } & Record<string, unknown>;
-      const engine = await ChatEngine.open(dir, flags);
-      try {
-        await engine.answer([...systemMessage(system), { role: 'user', content: text }], printText);
-        printText('\n');
-      } finally {
-        await engine.close();
-      }
-      endProcess(EXIT.ok);
-    });
-  return talkFlags(command);
+    .argument('[model]', 'Hugging Face checkpoint, GGUF file or packed model with a chat template')
+    .argument('[words...]', 'the question; - or nothing: from standard input')
+    .addHelpText(
+      'after',
+      "\nExamples:\n  sida ask olmoe-mini What kind of thing is a violin\n  git diff | sida ask model.gguf --system 'Write a commit message'\n" +
+        '  sida ask olmoe-mini --url http://127.0.0.1:8080 --json Hello',
+    );
+  return talkFlags(command)
+    .option('--json', 'print the answer as the HTTP API gives it')
+    .action(
+      async (model: string | undefined, words: string[], { json, ...values }: Record<string, unknown>) => {
+        requireModel(model, values);
+        const question = await questionOf(words);
+        const { talker, settings, system } = await openTalker(model, values);
+        try {
+          const messages: Said[] = [{ role: 'user', content: question }];
+          if (system !== undefined) messages.unshift({ role: 'system', content: system });
+          if (json === true) printJson(await talker.whole(messages, settings));
+          else {
+            await talker.answer(messages, settings, { onText: printText, onReasoning: () => undefined });
+            printText('\n');
+          }
+        } finally {
+          await talker.close();
+        }
+        endProcess(EXIT.ok);
+      },
+    );
 }
 
-export function chatCommand(): Command {
-  const command = new Command('chat')
-    .description('Talk to a model, line by line, until the end of the input')
-    .argument('<model>', 'Hugging Face checkpoint, GGUF file or packed model with a chat template')
-    .addHelpText('after', '\nExamples:\n  sida chat olmoe-mini --memory-budget 25%')
-    .action(async (dir: string, values: Record<string, unknown>) => {
-      const { system, ...flags } = values as { system?: string } & Record<string, unknown>;
-      const engine = await ChatEngine.open(dir, flags);
-      let answered = false;
-      if (process.stdin.isTTY) warnLines(engine.about);
-      try {
-        answered = await talk(engine, systemMessage(system));
-      } finally {
-        await engine.close();
-      }
-      endProcess(answered ? EXIT.ok : EXIT.failure);
-    });
-  return talkFlags(command);
-}
-
-/** Resolves with whether all that was said was answered. What the model refuses is left out of the conversation. */
-async function talk(engine: ChatEngine, messages: Said[]): Promise<boolean> {
-  let answered = true;
-  const lines = createInterface({ input: process.stdin, terminal: false });
-  const prompt = () => {
-    if (process.stdin.isTTY) printText('> ');
-  };
-  prompt();
-  for await (const line of lines) {
-    if (line.trim() !== '') {
-      messages.push({ role: 'user', content: line });
-      let begun = false;
-      const show = (text: string) => {
-        begun = true;
-        printText(text);
-      };
-      try {
-        messages.push({ role: 'assistant', content: await engine.answer(messages, show) });
-        printText('\n');
-      } catch (error) {
-        if (!(error instanceof SidaError) || error.status >= 500) throw error;
-        messages.pop();
-        answered = false;
-        if (begun) printText('\n');
-        warnLines(`sida: ${error.message}`);
-      }
-    }
-    prompt();
-  }
-  return answered;
-}
-
-function systemMessage(content: string | undefined): Said[] {
-  return content === undefined ? [] : [{ role: 'system', content }];
-}
-
-function talkFlags(command: Command): Command {
-  const options = ENGINE_OPTION_NAMES.filter((name) => name !== 'model');
-  return addFlags(command, options)
-    .option('--system <text>', 'what the model is told first')
-    .option('--max-tokens <n>', 'most tokens of an answer (default: what the context has left)')
-    .option('--temperature <x>', "0: the likeliest tokens (default: the model's, else 0)")
-    .option('--seed <n>', 'the same seed gives the same answer');
+async function questionOf(words: readonly string[]): Promise<string> {
+  const fromInput = words.length === 0 || (words.length === 1 && words[0] === '-');
+  if (fromInput && process.stdin.isTTY) warnLines('Type the question; Ctrl-D on a new line ends it.');
+  const question = fromInput ? await textOf(process.stdin) : words.join(' ');
+  if (question.trim() === '') throw new UsageError('The question is empty');
+  return question.trimEnd();
 }

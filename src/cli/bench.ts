@@ -27,6 +27,6 @@ async function runLaboratory(args: string[]): Promise<void> {
 
 function missing(): string {
   return existsSync(join(LABORATORY, 'src'))
-    ? 'The laboratory is not built: run `npm run build:bench`'
+    ? '`sida bench` needs a build of bench/: run `npm run build:bench`'
     : "The laboratory is not part of the package: clone sida's repository and run `npm ci`, then `npm run bench -- --help`";
 }

@@ -5,7 +5,7 @@ export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   serve: async () => (await import('./serve.js')).serveCommand(),
   worker: async () => (await import('./worker.js')).workerCommand(),
   ask: async () => (await import('./ask.js')).askCommand(),
-  chat: async () => (await import('./ask.js')).chatCommand(),
+  chat: async () => (await import('./chat.js')).chatCommand(),
   convert: async () => (await import('./convert.js')).convertCommand(),
   packs: async () => (await import('./packs.js')).packsCommand(),
   plan: async () => (await import('./plan.js')).planCommand(),
@@ -14,5 +14,6 @@ export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   eval: async () => (await import('./eval.js')).evalCommand(),
   bench: async () => (await import('./bench.js')).benchCommand(),
   key: async () => (await import('./key.js')).keyCommand(),
+  completion: async () => (await import('./completion.js')).completionCommand(),
   doctor: async () => (await import('./doctor.js')).doctorCommand(),
 };

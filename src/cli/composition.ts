@@ -19,7 +19,7 @@ import { logFaults } from '../queue/redis/redis-client.js';
 import { RedisQueue, type RedisQueueOptions } from '../queue/redis/redis-queue.js';
 import { checkRedisSettings, type RedisRefused } from '../queue/redis/redis-settings.js';
 import { RemoteEngine } from '../queue/redis/remote-engine.js';
-import { QUEUE_BYTES } from '../queue/refusals.js';
+import { ANSWER_BYTES, QUEUE_BYTES } from '../queue/refusals.js';
 import { redisLimiter } from '../server/admission/redis-limiter.js';
 import type { ServedModel } from '../server/context.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
@@ -27,22 +27,22 @@ import { SERVICE_ROUTES } from '../server/routes/index.js';
 import type { Route } from '../server/routes/route.js';
 import { serverMetrics } from '../server/server-metrics.js';
 import type { SharedBudget } from '../server/shared-budget.js';
+import { UpstreamEngine } from '../upstream/upstream-engine.js';
 
-/** Limit on the number of kept jobs that have ended, whatever their size. */
-const KEPT_JOBS = 10_000;
 /** Times that workers look for jobs of dead workers within the time after which a silent worker counts as dead. */
-const LOOKS_A_LEASE = 6;
+const LOOKS_A_LOCK = 6;
 
 export const WORKER_OPTIONS = [
   ...ENGINE_OPTION_NAMES,
   'redis',
+  'upstream',
+  'upstreamKey',
   'concurrency',
   'attempts',
   'lockDuration',
-  'jobRetention',
-  'jobResults',
   'drain',
   'logLevel',
+  'logFormat',
   'metricsPort',
   'host',
   'allowedHosts',
@@ -140,8 +140,8 @@ function backendInMemory(options: ServeOptions, models: number, onKeptEnd: OnKep
     deadlineMs: options.deadline,
     keptDeadlineMs: options.jobDeadline,
     retentionMs: options.jobRetention,
-    answerBytes: Math.ceil(options.jobResults / models),
-    answers: Math.ceil(KEPT_JOBS / models),
+    answerBytes: Math.ceil(ANSWER_BYTES / models),
+    answers: Math.ceil(options.jobResults / models),
     onKeptEnd,
   });
   return { engine, queue, queueBound, close: () => engine.close(0) };
@@ -151,7 +151,10 @@ function backendInMemory(options: ServeOptions, models: number, onKeptEnd: OnKep
  * Tokens that keep an engine at full speed: those of running generations, the running batch, the prepared batches,
  * and one batch that is filling up.
  */
-function engineTokens({ lookahead, maxBatchTokens }: ServeOptions, model: ModelInfo | undefined): number {
+function engineTokens(
+  { lookahead, maxBatchTokens }: Pick<ServeOptions, 'lookahead' | 'maxBatchTokens'>,
+  model: ModelInfo | undefined,
+): number {
   return (model?.kvTokens ?? 0) + (lookahead + 3) * maxBatchTokens;
 }
 
@@ -181,6 +184,7 @@ function backendInRedis(options: ServeOptions, url: string, logger: Logger, onKe
   const { routing } = options;
   const queue = producer(options, url, logger, onKeptEnd, {
     queueName: () => worker.queueName,
+    workerStats: () => worker.stats,
     routing: () => routing,
   });
   return {
@@ -218,9 +222,13 @@ export async function composeWorker(
   serving: ServeOptions | undefined,
   logger: Logger,
 ): Promise<WorkerParts> {
-  const engine = new EngineProcess(engineConfig(options));
+  const { upstream, upstreamKey: key, model } = options;
+  const engine =
+    upstream === undefined
+      ? new EngineProcess(engineConfig(options))
+      : new UpstreamEngine({ url: upstream, model, key });
   const worker = workerWhenReady(options, redis, engine, logger, (end) => onKeptEnd(end));
-  const metered = serving && (await meteredQueue(serving, redis, { engine, logger }, () => worker.queueName));
+  const metered = serving && (await meteredQueue(serving, redis, { engine, logger }, worker));
   const onKeptEnd: OnKeptEnd = (end) => {
     if (metered === undefined) recordKeptJob(end, undefined, logger);
     else metered.queue.keptEnded(end);
@@ -249,11 +257,14 @@ async function meteredQueue(
   options: ServeOptions,
   redis: string,
   { engine, logger }: { engine: EngineHandle; logger: Logger },
-  queueName: () => string | undefined,
+  worker: WaitingWorker,
 ): Promise<{ keys: KeyRing; queue: RedisQueue; server: RunningServer }> {
   const { host, metricsPort: port = 0 } = options;
   const keys = new KeyRing(options);
-  const queue = producer(options, redis, logger, (end) => recordKeptJob(end, metrics, logger), { queueName });
+  const queue = producer(options, redis, logger, (end) => recordKeptJob(end, metrics, logger), {
+    queueName: () => worker.queueName,
+    workerStats: () => worker.stats,
+  });
   const model = { name: undefined, engine, queue };
   const [metrics] = serverMetrics([model]);
   const served: ServedModel = { ...model, queueBound: options.queueBound, options, metrics };
@@ -277,7 +288,7 @@ function producer(
   url: string,
   logger: Logger,
   onKeptEnd: OnKeptEnd,
-  model: Pick<RedisQueueOptions, 'queueName' | 'routing' | 'unnamed'>,
+  model: Pick<RedisQueueOptions, 'queueName' | 'workerStats' | 'routing' | 'unnamed'>,
 ): RedisQueue {
   return new RedisQueue(
     {
@@ -285,7 +296,8 @@ function producer(
       bound: options.queueBound,
       deadlineMs: options.deadline,
       keptDeadlineMs: options.jobDeadline,
-      ...ledgerLimits(options),
+      keptMs: Math.round(options.jobRetention),
+      keptJobs: options.jobResults,
       onKeptEnd,
       ...model,
     },
@@ -296,6 +308,7 @@ function producer(
 interface WaitingWorker {
   /** Undefined until the engine is ready for the first time. */
   readonly queueName: string | undefined;
+  readonly stats: QueueWorker['stats'] | undefined;
   close(drainMs: number): Promise<void>;
 }
 
@@ -308,18 +321,18 @@ function workerWhenReady(
   onKeptEnd: OnKeptEnd,
 ): WaitingWorker {
   let worker: QueueWorker | undefined;
-  const { kv, device, routing, routingK, concurrency, lockDuration: leaseMs } = options;
+  const { kv, device, routing, routingK, concurrency, attempts, lockDuration: lockMs } = options;
   const off = engine.onState(({ phase }) => {
     if (phase !== 'ready' || worker !== undefined) return;
     const model = engine.model!;
     const settings: AnswerSettings = { activations: model.activations, kv, device, routing, routingK };
     const queueName = queueNameOf(model, settings);
-    const lease = { leaseMs, lookMs: leaseMs / LOOKS_A_LEASE };
-    const limits = ledgerLimits(options);
+    const times = { lockMs, stalledMs: Math.ceil(lockMs / LOOKS_A_LOCK) };
+    const limits = { concurrency, attempts, engineTokens: engineTokens(options, model) };
     worker = new QueueWorker(
       engine,
       model,
-      { url, queueName, settings, concurrency, ...lease, ...limits, onKeptEnd },
+      { url, queueName, settings, ...times, ...limits, onKeptEnd },
       logger,
     );
   });
@@ -327,19 +340,14 @@ function workerWhenReady(
     get queueName() {
       return worker?.queueName;
     },
+    get stats() {
+      return worker?.stats;
+    },
     async close(drainMs) {
       off();
       await worker?.close(drainMs);
     },
   };
-}
-
-function ledgerLimits({
-  attempts,
-  jobRetention,
-  jobResults,
-}: Pick<WorkerOptions, 'attempts' | 'jobRetention' | 'jobResults'>) {
-  return { attempts, keptMs: Math.round(jobRetention), keptBytes: jobResults, keptJobs: KEPT_JOBS };
 }
 
 /** Calls `start`. Throws io_error when it fails. `flag` is the flag that chooses the port. */

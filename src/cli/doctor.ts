@@ -1,29 +1,25 @@
 /** `sida doctor`: checks what this machine has and lacks, and says what to do about each finding. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, open, rm } from 'node:fs/promises';
-import { freemem, totalmem } from 'node:os';
+import { open, rm } from 'node:fs/promises';
+import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Command } from 'commander';
 import { resolveOptions } from '../config/resolve.js';
+import { makeDirectory } from '../files/make-directory.js';
+import { freeMemory } from '../machine/free-memory.js';
 import { loadAddon } from '../native/addon.js';
 import type { NativeAddon } from '../native/addon-types.js';
 import { producerClient, redisAddress } from '../queue/redis/redis-client.js';
 import { RedisRefused, redisSettings } from '../queue/redis/redis-settings.js';
 import { formatBytes } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
+import { causeOf } from '../text/system-error.js';
+import { type Check, checkModel } from './doctor-model.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
-
-/** A check never throws: it reports its failure as its result. */
-interface Check {
-  name: string;
-  result: 'ok' | 'warn' | 'fail';
-  found: string;
-  /** What the user should do. Absent when nothing needs to be done. */
-  hint?: string;
-}
+import { PLAN_OPTIONS } from './plan.js';
 
 const DISK_TEST_BYTES = 64 << 20;
 const SLOW_DISK = 200e6;
@@ -32,23 +28,24 @@ const REDIS_MS = 3_000;
 
 export function doctorCommand(): Command {
   const command = new Command('doctor')
-    .description('Check this machine: Node, native addon, CPU, CUDA, memory, disk, Redis')
+    .description('Check this machine, and whether a model fits and is fast on it')
+    .argument('[model]', 'Hugging Face checkpoint, GGUF file or packed model')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
-      '\nExamples:\n  sida doctor\n  sida doctor --json --pack-dir /mnt/fast/packs\n  sida doctor --redis redis://10.0.0.5:6379',
+      '\nExamples:\n  sida doctor\n  sida doctor models/olmoe-mini\n  sida doctor --json --pack-dir /mnt/fast/packs\n  sida doctor --redis redis://10.0.0.5:6379',
     )
-    .action(async (values: Record<string, unknown>) => {
-      const { packDir, redis } = resolveOptions(['packDir', 'redis'], {
-        flags: givenFlags(values),
-        env: process.env,
-      });
-      const checks = await checkMachine(packDir, redis);
+    .action(async (model: string | undefined, values: Record<string, unknown>) => {
+      const sources = { flags: givenFlags(values), env: process.env };
+      const { packDir, redis } = resolveOptions(['packDir', 'redis'], sources);
+      const { checks, diskRate } = await checkMachine(packDir, redis);
+      if (model !== undefined) checks.push(...(await checkModel(model, sources, diskRate)));
       if (values.json === true) printJson({ checks });
       else printLines(...describe(checks));
       if (checks.some(({ result }) => result === 'fail')) process.exitCode = EXIT.failure;
     });
-  return addFlags(command, ['packDir', 'redis']);
+  const shown = ['packDir', 'redis', 'memoryBudget', 'device'] as const;
+  return addFlags(command, ['packDir', 'redis', ...PLAN_OPTIONS], { shown });
 }
 
 function describe(checks: Check[]): string[] {
@@ -62,16 +59,22 @@ function describe(checks: Check[]): string[] {
   });
 }
 
-async function checkMachine(packDir: string, redis?: string): Promise<Check[]> {
+/** `diskRate` in bytes per second; undefined where it cannot be measured. */
+async function checkMachine(
+  packDir: string,
+  redis?: string,
+): Promise<{ checks: Check[]; diskRate?: number }> {
   const { addon, check } = checkAddon();
-  return [
+  const disk = addon && (await checkDisk(addon, packDir));
+  const checks = [
     checkNode(),
     check,
     ...(addon === undefined ? [] : [checkCpu(addon), checkCuda(addon)]),
     checkMemory(),
-    ...(addon === undefined ? [] : [await checkDisk(addon, packDir)]),
+    ...(disk === undefined ? [] : [disk.check]),
     await checkRedis(redis),
   ];
+  return { checks, ...(disk?.rate !== undefined && { diskRate: disk.rate }) };
 }
 
 function checkNode(): Check {
@@ -117,8 +120,8 @@ function checkCpu(addon: NativeAddon): Check {
 function checkCuda(addon: NativeAddon): Check {
   const { compiled, emulated, device, message } = addon.cuda();
   if (device === undefined) {
-    const found = `${compiled ? 'built in, no device' : 'not built in'}: ${message} (not needed for --device cpu)`;
-    return { name: 'CUDA', result: 'ok', found };
+    const found = `${compiled ? 'built in, no device' : 'not built in'}: ${message} (only --device cuda needs it)`;
+    return { name: 'CUDA', result: '–', found };
   }
   const { name, capability, totalBytes, freeBytes } = device;
   const found = `${name}, compute capability ${capability}, ${formatBytes(freeBytes)} of ${formatBytes(totalBytes)} free`;
@@ -128,8 +131,7 @@ function checkCuda(addon: NativeAddon): Check {
 }
 
 function checkMemory(): Check {
-  // Newer versions of Node know the container's limit. Older ones only know the machine's free memory.
-  const available = process.availableMemory?.() ?? freemem();
+  const available = freeMemory('cpu');
   const check: Check = {
     name: 'memory',
     result: 'ok',
@@ -139,11 +141,11 @@ function checkMemory(): Check {
   return { ...check, result: 'warn', hint: 'Choose --memory-budget well below what is available' };
 }
 
-async function checkDisk(addon: NativeAddon, packDir: string): Promise<Check> {
+async function checkDisk(addon: NativeAddon, packDir: string): Promise<{ check: Check; rate?: number }> {
   const name = 'disk';
   const path = join(packDir, `.doctor-${process.pid}-${randomBytes(4).toString('hex')}`);
   try {
-    await mkdir(packDir, { recursive: true, mode: 0o700 });
+    makeDirectory(packDir, 0o700);
     const file = await open(path, 'wx');
     try {
       // The bytes are random because a compressing file system would not read zeros from the disk.
@@ -155,30 +157,22 @@ async function checkDisk(addon: NativeAddon, packDir: string): Promise<Check> {
     }
     const rate = addon.measureDiskRead(path, DISK_TEST_BYTES);
     const found = `${(rate / 1e6).toFixed(0)} MB/s reading from ${packDir}`;
-    if (rate >= SLOW_DISK) return { name, result: 'ok', found };
-    return {
-      name,
-      result: 'warn',
-      found,
-      hint: 'Experts are read from here: put --pack-dir on a faster disk',
-    };
+    if (rate >= SLOW_DISK) return { check: { name, result: 'ok', found }, rate };
+    const hint = 'Experts are read from here: put --pack-dir on a faster disk';
+    return { check: { name, result: 'warn', found, hint }, rate };
   } catch (error) {
-    return {
-      name,
-      result: 'fail',
-      found: (error as Error).message,
-      hint: `Make ${packDir} writable on a local disk, or choose another --pack-dir`,
-    };
+    const hint = `Make ${packDir} writable on a local disk, or choose another --pack-dir`;
+    return { check: { name, result: 'fail', found: causeOf(error), hint } };
   } finally {
     await rm(path, { force: true }).catch(() => undefined);
   }
 }
 
-/** `url` is undefined when no Redis is configured. The check then passes. */
+/** `url` is undefined when no Redis is configured. The check is then skipped. */
 export async function checkRedis(url: string | undefined): Promise<Check> {
   const name = 'Redis';
   if (url === undefined) {
-    return { name, result: 'ok', found: 'not asked for; --redis checks one that machines share' };
+    return { name, result: '–', found: 'not used; --redis checks one that machines share' };
   }
   const address = redisAddress(url);
   let reason = 'nothing answers';
@@ -200,9 +194,9 @@ export async function checkRedis(url: string | undefined): Promise<Check> {
     return { name, result: 'warn', found, hint: faults.map(({ hint }) => hint).join('\n') };
   } catch (error) {
     if (error instanceof RedisRefused) {
-      return { name, result: 'fail', found: error.message, hint: 'Name another Redis with --redis' };
+      return { name, result: 'fail', found: error.message, hint: 'Name another node with --redis' };
     }
-    const hint = 'Start Redis there, or name another with --redis; the password belongs into the URL';
+    const hint = 'Start Redis there, or name another with --redis; put its password into the URL';
     return { name, result: 'fail', found: (error as Error).message, hint };
   } finally {
     client.disconnect();

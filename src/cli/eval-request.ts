@@ -2,7 +2,6 @@
 import { resolve } from 'node:path';
 import type { Tasks } from '../checkpoint/tasks.js';
 import { UsageError } from '../config/resolve.js';
-import { SidaError } from '../errors.js';
 import { parseBytes, parseShare } from '../text/bytes.js';
 import { listOf, number, numbers } from './lists.js';
 import { parseJoins } from './trace.js';
@@ -61,10 +60,9 @@ function dataOf(file: string, values: Record<string, unknown>, tasks: Tasks): Ev
 function taskOf(name: string, tasks: Tasks): Tasks[string] {
   if (Object.hasOwn(tasks, name)) return tasks[name]!;
   const known = Object.keys(tasks);
-  throw new SidaError({
-    code: 'invalid_request',
-    message: `The model has no task ${JSON.stringify(name)}; ${known.length === 0 ? 'it declares none' : `it has ${known.join(', ')}`}`,
-  });
+  throw new UsageError(
+    `The model has no task ${JSON.stringify(name)}; ${known.length === 0 ? 'it declares none' : `it has ${known.join(', ')}`}`,
+  );
 }
 
 function budget(text: string): string {

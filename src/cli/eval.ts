@@ -25,6 +25,7 @@ import { openPredictor, TOKEN_TABLE } from '../predictor/predictor-directory.js'
 import { MANIFEST, networksOf, readPredictorManifest } from '../predictor/training/manifest.js';
 import { tableK } from '../protocol/hash-table.js';
 import type { HashFunctionName } from '../protocol/predictor-messages.js';
+import { formatBytes, formatLeast } from '../text/bytes.js';
 import { printJson, printLines, warnLines } from '../text/print.js';
 import { describeEvaluation, type EvaluationReport } from './eval-report.js';
 import { type EvalRequest, requestOf } from './eval-request.js';
@@ -283,7 +284,7 @@ function slotBudgets(
     if (bytes >= plan.smallest) return { budget, slots: slotsWithin(bytes, plan) };
     throw new SidaError({
       code: 'budget_too_small',
-      message: `--budgets ${budget}: ${bytes} bytes are too few, the model needs ${plan.smallest}`,
+      message: `--budgets ${budget}: ${formatBytes(bytes)} are too few, the smallest that works is ${formatLeast(plan.smallest)}`,
       details: { needed_bytes: plan.smallest },
     });
   });

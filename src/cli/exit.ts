@@ -1,6 +1,7 @@
 /** Exit codes, and the message that goes with a failure. */
 import { UsageError } from '../config/resolve.js';
 import { type ErrorBody, SidaError } from '../errors.js';
+import { causeOf } from '../text/system-error.js';
 
 export const EXIT = { ok: 0, failure: 1, usage: 2, badModel: 4 } as const;
 
@@ -17,7 +18,8 @@ export function exitCodeOf(error: unknown): number {
 }
 
 export function exitCodeOfBody({ code }: Pick<ErrorBody, 'code'>): number {
-  return code === 'checkpoint_invalid' || code === 'pack_invalid' ? EXIT.badModel : EXIT.failure;
+  if (code === 'checkpoint_invalid' || code === 'pack_invalid') return EXIT.badModel;
+  return code === 'budget_too_small' ? EXIT.usage : EXIT.failure;
 }
 
 /** Lines that describe a failure for the user. Only a bug in sida gets a stack trace. */
@@ -27,7 +29,8 @@ export function describeFailure(error: unknown): string[] {
   if (error instanceof UsageError || error instanceof SidaError || typed.code !== 'internal') {
     return [(error as Error).message];
   }
-  const { name, message, code } = error as NodeJS.ErrnoException;
+  const { name, message, code, path } = error as NodeJS.ErrnoException;
+  if (path !== undefined) return [`${path}: ${causeOf(error)}`];
   const bug = name === 'TypeError' || name === 'RangeError' || name === 'ReferenceError';
   if (bug) return [...(error as Error).stack!.split('\n'), 'This is a bug.'];
   const text = code === undefined || message.includes(code) ? message : `${message} (${code})`;

@@ -4,17 +4,26 @@ import { OPTION_GROUPS, type Option, shownDefault } from '../config/option.js';
 import { type OptionName, SERVE_OPTIONS } from '../config/options.js';
 import type { Sources } from '../config/resolve.js';
 
-/** Flags of `repeated` may be given several times. `notes` stand at the end of `--help-all`. */
+interface FlagChoices {
+  /** Flags that may be given several times. */
+  repeated?: ReadonlySet<OptionName>;
+  /** Stand at the end of `--help-all`. */
+  notes?: string;
+  /** The only flags that `--help` lists. Default: all but those for experts. */
+  shown?: readonly OptionName[];
+}
+
 export function addFlags(
   command: Command,
   names: readonly OptionName[],
-  { repeated = new Set(), notes = '' }: { repeated?: ReadonlySet<OptionName>; notes?: string } = {},
+  { repeated = new Set(), notes = '', shown }: FlagChoices = {},
 ): Command {
   const options: { option: Option<unknown>; flag: Flag }[] = [];
   for (const group of Object.keys(OPTION_GROUPS)) {
     for (const name of names.filter((each) => SERVE_OPTIONS[each].group === group)) {
       const option: Option<unknown> = SERVE_OPTIONS[name];
       const flag = flagOf(option);
+      if (shown !== undefined) flag.hideHelp(!shown.includes(name));
       if (repeated.has(name))
         flag.argParser((value, before: unknown) => [...(Array.isArray(before) ? before : []), value]);
       command.addOption(flag);

@@ -1,12 +1,13 @@
 /** `sida key new`: makes a client's key and the line of the key file that admits it. */
 
-import { closeSync, constants, mkdirSync, openSync, writeSync } from 'node:fs';
+import { closeSync, constants, openSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Command } from 'commander';
 import { hashKey, newApiKey } from '../access/api-key.js';
 import { keyLine, type NamedKey, nameFault, parseKeyFile, parseScopes } from '../access/key-file.js';
 import { SCOPES } from '../access/scopes.js';
 import { UsageError } from '../config/resolve.js';
+import { makeDirectory } from '../files/make-directory.js';
 import { readOpenPrivateFile } from '../files/private-file.js';
 import { printJson, printLines } from '../text/print.js';
 
@@ -59,7 +60,7 @@ function newCommand(): Command {
  * make a file which no server takes.
  */
 function appendLine(file: string, key: NamedKey): void {
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  makeDirectory(dirname(file), 0o700);
   const fd = openToAppend(file);
   try {
     const before = readOpenPrivateFile(fd, file);

@@ -1,12 +1,13 @@
 #!/usr/bin/env node
 import { Command } from 'commander';
+import { printLines } from '../text/print.js';
 import { VERSION } from '../version.js';
 import { COMMANDS } from './commands.js';
 import { runProgram } from './run-program.js';
 
 const program = new Command('sida')
   .description('Serves Mixture-of-Experts models in a fraction of the memory they need')
-  .version(VERSION)
+  .version(VERSION, '-v, --version')
   // Options after `bench` belong to the laboratory.
   .enablePositionalOptions()
   .showHelpAfterError('(sida help <command> shows what it takes)')
@@ -16,8 +17,20 @@ const program = new Command('sida')
       '\n\nExample:\n  sida serve --model models/switch-words --memory-budget 50%',
   );
 
+program.command('version', { hidden: true }).action(() => printLines(VERSION));
+
 const args = process.argv.slice(2);
-const named = Object.hasOwn(COMMANDS, args[0] ?? '') ? [COMMANDS[args[0]!]!] : Object.values(COMMANDS);
+const isCommand = (name: string) => Object.hasOwn(COMMANDS, name);
+const first = args[0] ?? '';
+// The script of a shell completes all commands.
+const named = isCommand(first) && first !== 'completion' ? [COMMANDS[first]!] : Object.values(COMMANDS);
 for (const load of named) program.addCommand(await load());
 
-await runProgram(program, args);
+await runProgram(program, unknownName() ?? args);
+
+/** The name of a command that does not exist, alone: commander then suggests another, also for `NAME --help`. */
+function unknownName(): string[] | undefined {
+  const name = first === 'help' ? args[1] : first;
+  const known = name === undefined || /^(-|$|help$|version$)/.test(name) || isCommand(name);
+  return known ? undefined : [name];
+}

@@ -7,6 +7,7 @@ import { removePack } from '../checkpoint/remove-pack.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
 import { formatBytes } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
+import { causeOf } from '../text/system-error.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { Progress } from './progress.js';
@@ -101,7 +102,7 @@ async function prune(values: Record<string, unknown>): Promise<void> {
         // A process has opened it meanwhile.
         inUse.push(pack);
       } catch (error) {
-        pruned.failed.push(`${pack}: ${(error as Error).message}`);
+        pruned.failed.push(`${pack}: ${causeOf(error)}`);
       }
       pruned.packs = pruned.packs.filter((each) => each.pack !== pack);
     }

@@ -25,13 +25,13 @@ import { type Sizes, sizesOf } from '../inference/sizes.js';
 import { freeMemory } from '../machine/free-memory.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import type { MemoryPlan, ModelShape, PackFormats, WeightFormat } from '../native/addon-types.js';
-import { formatBytes } from '../text/bytes.js';
+import { formatBytes, formatLeast } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { tableLines } from './table.js';
 
-const OPTIONS = [
+export const PLAN_OPTIONS = [
   'memoryBudget',
   ...WEIGHT_OPTIONS,
   'maxBatchTokens',
@@ -46,7 +46,7 @@ const OPTIONS = [
   'device',
 ] as const;
 
-interface Planned {
+export interface Planned {
   /** Null for a pack, whose manifest names only its MoE layers. */
   shape: ModelShape | null;
   plan: MemoryPlan;
@@ -88,15 +88,15 @@ export function planCommand(): Command {
         dirs.length === 1
           ? await planOne(dirs[0]!, sources, values)
           : await planSeveral(dirs, sources, values);
-      if (!fits) process.exitCode = EXIT.failure;
+      if (!fits) process.exitCode = EXIT.usage;
     });
-  return addFlags(command, OPTIONS, { repeated: MODEL_OPTIONS });
+  return addFlags(command, PLAN_OPTIONS, { repeated: MODEL_OPTIONS });
 }
 
-type PlanOptions = Pick<ServeOptions, (typeof OPTIONS)[number]>;
+export type PlanOptions = Pick<ServeOptions, (typeof PLAN_OPTIONS)[number]>;
 
 function resolvePlanOptions(sources: Sources): PlanOptions {
-  return resolveOptions(OPTIONS, sources);
+  return resolveOptions(PLAN_OPTIONS, sources);
 }
 
 /** Prints the plan of one model, and resolves with whether its budget suffices. */
@@ -196,7 +196,7 @@ function describeAll(planned: Planned, options: PlanOptions, budget: Budget): st
 /** The names of the MoE layers in a pack's manifest. */
 const layersSchema = z.object({ experts: z.object({ layers: z.array(z.string()) }) });
 
-async function planModel(dir: string, options: PlanOptions): Promise<Planned> {
+export async function planModel(dir: string, options: PlanOptions): Promise<Planned> {
   const { formats, checkpoint, plan: planOf } = await modelPlanner(dir, weightChoices(options));
   const { plan, ...sizes } = sizesOf(planOf, options, formats);
   if (checkpoint === undefined) {
@@ -221,7 +221,7 @@ export function slotsWithin(bytes: number, plan: MemoryPlan): number {
   return Math.min(plan.experts, Math.floor((bytes - plan.fixed) / plan.slot));
 }
 
-function describeShape(shape: ModelShape): string {
+export function describeShape(shape: ModelShape): string {
   const { family, stacks, experts, topK, moeLayers, contextTokens } = shape;
   const layers = stacks.map(({ name, layers: count }) => `${count} ${name} layers`).join(' and ');
   const kind = isEncoderDecoder(shape) ? 'encoder-decoder' : 'decoder-only';
@@ -292,9 +292,7 @@ function describeContext({ shape, sizes: { contextTokens, freeBytes } }: Planned
 function verdict({ written, bytes, fits, slots }: Budget, { plan, sizes }: Planned): string[] {
   const size = written.endsWith('%') ? `${written}, ${formatBytes(bytes)}` : formatBytes(bytes);
   if (!fits) {
-    return [
-      `A budget of ${size} is too small: ${plan.smallest} bytes (${formatBytes(plan.smallest)}) are needed.`,
-    ];
+    return [`A budget of ${size} is too small, the smallest that works is ${formatLeast(plan.smallest)}.`];
   }
   const warning = budgetWarning(bytes, sizes.freeBytes);
   const has = `A budget of ${size} has ${slots} ${slots === 1 ? 'slot' : 'slots'} for ${plan.experts} experts.`;

@@ -1,7 +1,7 @@
 /** Shows progress on standard error: a bar on a terminal, otherwise one line per tenth. */
-import { SingleBar as Bar, type SingleBar } from 'cli-progress';
 import { formatBytes } from '../text/bytes.js';
-import { writeLines } from '../text/print.js';
+import { setLiveLine, writeLines } from '../text/print.js';
+import { Bar } from './bar.js';
 
 interface ProgressStep {
   phase: 'convert' | 'hash' | 'verify' | 'load' | 'trace' | 'evaluate' | 'read' | 'replay';
@@ -23,7 +23,7 @@ const TITLES = {
 export class Progress {
   readonly #out: NodeJS.WriteStream;
   #phase: ProgressStep['phase'] | undefined;
-  #bar: SingleBar | undefined;
+  #bar: Bar | undefined;
   #tenth = -1;
 
   constructor(out: NodeJS.WriteStream = process.stderr) {
@@ -48,7 +48,10 @@ export class Progress {
 
   /** Ends the bar. The next step starts a new one. */
   stop(): void {
-    this.#bar?.stop();
+    if (this.#bar !== undefined) {
+      this.#bar.end();
+      setLiveLine(undefined);
+    }
     this.#bar = undefined;
     this.#phase = undefined;
     this.#tenth = -1;
@@ -56,16 +59,10 @@ export class Progress {
 
   #draw({ phase, done, total }: ProgressStep): void {
     if (this.#bar === undefined) {
-      this.#bar = new Bar({
-        stream: this.#out,
-        format: `${TITLES[phase].padEnd(17)} {bar} {percentage} %  {amount}  {eta_formatted} left`,
-        barCompleteChar: '█',
-        barIncompleteChar: '░',
-        hideCursor: true,
-      });
-      this.#bar.start(total, done, { amount: amount(phase, done, total) });
+      this.#bar = new Bar(this.#out, TITLES[phase], done);
+      setLiveLine(this.#bar);
     }
-    this.#bar.update(done, { amount: amount(phase, done, total) });
+    this.#bar.update(done, total, amount(phase, done, total));
   }
 
   #print({ phase, done, total }: ProgressStep): void {

@@ -1,6 +1,7 @@
 /** Runs a command line to its end. Every command treats errors, help and exit codes alike. */
 
 import { type Command, CommanderError } from 'commander';
+import { listed } from '../text/listed.js';
 import { warnLines } from '../text/print.js';
 import { describeFailure, EXIT, exitCodeOf } from './exit.js';
 
@@ -26,11 +27,22 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
   }
 }
 
+/** Flags with an unknown one as a part, such as --api-keys for --keys. Commander suggests those of similar spelling. */
+function meantFlags(text: string, { options }: Command): string[] {
+  const name = /unknown option '--([\w-]+)'/.exec(text)?.[1];
+  if (name === undefined || text.includes('Did you mean')) return [];
+  const meant = options.flatMap(({ long }) =>
+    long !== undefined && `${long}-`.includes(`-${name}-`) ? [long] : [],
+  );
+  return meant.length === 0 ? [] : [`(Did you mean ${listed(meant, 'or')}?)`];
+}
+
 /** Gives every command, including those inside a group, the error handling of `command`. */
 function inheritSettings(command: Command): void {
   command.exitOverride();
   command.configureOutput({
-    outputError: (text) => warnLines(...text.trimEnd().split(/\n(?=\(Did you mean )/)),
+    outputError: (text) =>
+      warnLines(...text.trimEnd().split(/\n(?=\(Did you mean )/), ...meantFlags(text, command)),
   });
   for (const inner of command.commands) inheritSettings(inner.copyInheritedSettings(command));
 }

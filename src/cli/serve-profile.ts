@@ -5,6 +5,7 @@ import type { EngineHandle } from '../engine/engine-handle.js';
 import { SidaError } from '../errors.js';
 import { partialFile } from '../profile/trace-writer.js';
 import { printLines } from '../text/print.js';
+import { causeOf } from '../text/system-error.js';
 
 /** Starts the recording whenever an engine process is ready: a crash loses it. Returns what ends it. */
 export function recordProfile(engine: EngineHandle, file: string): () => Promise<void> {
@@ -44,7 +45,7 @@ export function checkWritable(file: string): void {
   try {
     closeSync(openSync(partial, 'w', 0o600));
   } catch (error) {
-    refuse((error as Error).message);
+    refuse(causeOf(error));
   }
   rmSync(partial, { force: true });
 }

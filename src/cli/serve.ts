@@ -7,6 +7,7 @@ import { budgetWarning, shareOf, splitBudget, withoutMargin } from '../config/bu
 import { engineConfig } from '../config/engine-config.js';
 import { MODEL_OPTIONS } from '../config/model-options.js';
 import { type OptionName, SERVE_OPTIONS } from '../config/options.js';
+import { UsageError } from '../config/resolve.js';
 import { resolveServedModels, type ServedModels } from '../config/served-models.js';
 import { sharedSizes } from '../engine/shared-sizes.js';
 import { SidaError } from '../errors.js';
@@ -36,7 +37,13 @@ export function serveCommand(): Command {
     .action(async (directories: string[], values: Record<string, unknown>) => {
       const flags = { ...givenFlags(values.worker === false ? { ...values, worker: 'none' } : values) };
       if (directories.length > 0) flags.model = [...(flags.model ?? []), ...directories];
-      endProcess(await serve(resolveServedModels({ flags, env: process.env })));
+      const served = resolveServedModels({ flags, env: process.env });
+      if (served.models[0]!.options.upstream !== undefined) {
+        throw new UsageError(
+          'The "--upstream" option belongs to `sida worker`; start `sida serve --no-worker` beside it',
+        );
+      }
+      endProcess(await serve(served));
     });
   const noWorker = new Flag('--no-worker', 'leave jobs of --redis to `sida worker`').helpGroup('Queue:');
   return addFlags(command, OPTIONS, { repeated: REPEATED, notes: SEVERAL_MODELS }).addOption(noWorker);
@@ -67,7 +74,7 @@ async function serve(served: ServedModels): Promise<number> {
   for (const profile of profiles) if (profile !== undefined) checkWritable(profile);
   const { models, sharedBudget } = await withSharedBudget(served);
   const { options } = models[0]!;
-  const logger = createLogger(options.logLevel);
+  const logger = createLogger(options.logLevel, options.logFormat);
   const parts = composeServer(models, logger, sharedBudget);
   const engines = parts.models.map(({ engine }) => engine);
   const server = await parts.listen().catch(async (error: unknown) => {

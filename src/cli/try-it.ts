@@ -5,12 +5,17 @@ import { shellQuote } from '../text/shell-quote.js';
 import { Template } from '../text/template.js';
 import { visibleJson } from '../text/visible.js';
 
-/** `name` chooses the model where there are several. */
-export function exampleCurl(model: ModelInfo, url: string, withKey: boolean, name?: string): string {
+/** `key` is what stands for the key that the server asks for. `name` chooses the model where there are several. */
+export function exampleCurl(model: ModelInfo, url: string, key: string | undefined, name?: string): string {
   const { path, body: request } = exampleRequest(model);
+  const authorization = key === undefined ? '' : ` -H "authorization: Bearer ${key}"`;
   const body = name === undefined ? request : { model: name, ...request };
-  const key = withKey ? ' -H "authorization: Bearer $SIDA_API_KEY"' : '';
-  return `curl ${shellQuote(url + path)}${key} -H 'content-type: application/json' -d '${quotable(body)}'`;
+  return `curl ${shellQuote(reachable(url) + path)}${authorization} -H 'content-type: application/json' -d '${quotable(body)}'`;
+}
+
+/** An address that stands for all addresses of the machine is none to connect to. */
+function reachable(url: string): string {
+  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
 }
 
 /** JSON that means nothing else between single quotes. `!` recalls earlier commands there in some shells. */

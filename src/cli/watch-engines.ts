@@ -26,7 +26,7 @@ export function watchEngines(
   const isOpen = ({ engine }: ServedModel) => engine.model !== undefined;
   const onPhase = (model: ServedModel, { phase, detail, error }: EngineState, log: Logger) => {
     if (phase === 'restarting') log.warn({ restarts: model.engine.restarts, detail }, 'engine restarts');
-    else if (phase !== 'failed') log.info({ phase, detail }, 'engine');
+    else if (phase !== 'failed') log.info({ phase }, detail);
     if (phase === 'ready') {
       progress.stop();
       if (model.options.worker !== 'none') log.info(startFields(model.engine.model!), 'serving');
@@ -76,7 +76,9 @@ function announcement(models: readonly ServedModel[], url: string): string[] {
 }
 
 function curl({ name, engine, options: { apiKey, apiKeys } }: ServedModel, url: string): string {
-  return exampleCurl(engine.model!, url, (apiKey ?? apiKeys) !== undefined, name);
+  // The shell of the user has the variable when the server has it from there.
+  const shown = process.env.SIDA_API_KEY ? '$SIDA_API_KEY' : 'YOUR_KEY';
+  return exampleCurl(engine.model!, url, (apiKey ?? apiKeys) === undefined ? undefined : shown, name);
 }
 
 function about({ engine, options: { worker } }: ServedModel): string[] {

@@ -22,7 +22,8 @@ export function workerCommand(): Command {
     .addHelpText(
       'after',
       '\nExamples:\n  sida worker --redis redis://10.0.0.5:6379 --model models/switch-words --memory-budget 50%\n' +
-        '  SIDA_REDIS=rediss://:secret@queue.example:6379 sida worker --model switch-base-128 --memory-budget 2GiB',
+        '  SIDA_REDIS=rediss://:secret@queue.example:6379 sida worker --model switch-base-128 --memory-budget 2GiB\n' +
+        '  sida worker --redis redis://10.0.0.5:6379 --upstream http://127.0.0.1:8000/v1 --model Qwen/Qwen3-30B-A3B',
     )
     .action(async (values: Record<string, unknown>) => {
       const sources = { flags: givenFlags(values), env: process.env };
@@ -45,7 +46,7 @@ async function work(
   redis: string,
   serving: ServeOptions | undefined,
 ): Promise<number> {
-  const logger = createLogger(options.logLevel);
+  const logger = createLogger(options.logLevel, options.logFormat);
   const parts = await composeWorker(options, redis, serving, logger);
   const { engine, url } = parts;
   logGovernor(engine, logger);
@@ -54,15 +55,18 @@ async function work(
   const failure = new Promise<SidaError>((fail) => {
     engine.onState((state) => {
       if (state.progress !== undefined && !announced) progress.show(state.progress);
-      else logger.info({ phase: state.phase, detail: state.detail }, 'engine');
+      else logger.info({ phase: state.phase }, state.detail);
       if (state.phase === 'ready' && !announced) {
         progress.stop();
         announced = true;
         const { name, fingerprint } = engine.model!;
-        logger.info(startFields(engine.model!), 'serving');
+        const here = options.upstream === undefined;
+        if (here) logger.info(startFields(engine.model!), 'serving');
+        const jobs = `jobs for ${name} (${fingerprint.slice(0, 12)}) from ${redisAddress(redis)}`;
+        const where = here ? '' : ` in the engine at ${options.upstream}`;
         printLines(
-          startLine(engine.model!),
-          `sida ${VERSION} runs jobs for ${name} (${fingerprint.slice(0, 12)}) from ${redisAddress(redis)}${url === undefined ? '' : `; metrics at ${url}`}`,
+          ...(here ? [startLine(engine.model!)] : []),
+          `sida ${VERSION} runs ${jobs}${where}${url === undefined ? '' : `; metrics at ${url}`}`,
         );
       } else if (state.phase === 'failed') {
         progress.stop();

@@ -2,7 +2,7 @@
 
 import { SidaError } from '../errors.js';
 import type { MemoryPlan } from '../native/addon-types.js';
-import { formatBytes, parseBytes, parseShare } from '../text/bytes.js';
+import { formatBytes, formatLeast, parseBytes, parseShare } from '../text/bytes.js';
 import { listed } from '../text/listed.js';
 
 /** Device budget: bytes, or a share of the experts' bytes plus what the rest needs. */
@@ -39,6 +39,23 @@ function size(text: string): number {
   throw new SidaError({ code: 'invalid_request', message, param: 'device' });
 }
 
+/** Returns `bytes`. Throws budget_too_small when they are below the smallest budget that works. */
+export function checkBudget(bytes: number, plan: MemoryPlan): number {
+  const { smallest, dense, routers, kvCache, workspace, slot } = plan;
+  if (bytes >= smallest) return bytes;
+  const parts = [
+    `${formatBytes(dense + routers)} of dense weights and routers`,
+    `${formatBytes(kvCache)} of KV cache`,
+    `${formatBytes(workspace)} of workspace`,
+    `${formatBytes(slot)} for one expert`,
+  ];
+  throw new SidaError({
+    code: 'budget_too_small',
+    message: `A budget of ${formatBytes(bytes)} is too small, the smallest that works is ${formatLeast(smallest)}: ${listed(parts, 'and')}. Raise --memory-budget, or lower --max-batch-tokens and --kv-tokens`,
+    details: { budget_bytes: bytes, needed_bytes: smallest },
+  });
+}
+
 interface PlannedModel {
   name: string;
   plan: Pick<MemoryPlan, 'smallest' | 'expertBytes'>;
@@ -68,10 +85,10 @@ export function budgetWarning(budget: number, freeBytes: number): string | undef
 export function splitBudget(total: number, models: readonly PlannedModel[]): number[] {
   const least = sum(models.map(({ plan }) => plan.smallest));
   if (total < least) {
-    const each = models.map(({ name, plan }) => `${name} ${sized(plan.smallest)}`);
+    const each = models.map(({ name, plan }) => `${name} ${formatLeast(plan.smallest)}`);
     throw new SidaError({
       code: 'budget_too_small',
-      message: `A budget of ${sized(total)} is too small for ${models.length} models, which need ${sized(least)} together: ${listed(each, 'and')}`,
+      message: `A budget of ${formatBytes(total)} is too small for ${models.length} models, which need ${formatLeast(least)} together: ${listed(each, 'and')}`,
       param: 'memory-budget',
       details: { budget_bytes: total, smallest_bytes: least },
     });
@@ -92,7 +109,7 @@ export function checkShared(bytes: number, { total, others }: BudgetShare): void
   if (bytes <= free) return;
   throw new SidaError({
     code: 'budget_too_small',
-    message: `A budget of ${sized(bytes)} does not fit: the models share ${sized(total)}, the others have ${sized(others)}, and ${sized(free)} are left`,
+    message: `A budget of ${formatBytes(bytes)} does not fit: the models share ${formatBytes(total)}, the others have ${formatBytes(others)}, and ${formatBytes(free)} are left`,
     param: 'device',
     details: { budget_bytes: bytes, shared_bytes: total, others_bytes: others, free_bytes: free },
   });
@@ -100,8 +117,4 @@ export function checkShared(bytes: number, { total, others }: BudgetShare): void
 
 function sum(values: readonly number[]): number {
   return values.reduce((all, value) => all + value, 0);
-}
-
-function sized(bytes: number): string {
-  return `${bytes} bytes (${formatBytes(bytes)})`;
 }

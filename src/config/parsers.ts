@@ -180,6 +180,14 @@ export const redisUrl: Parser<string> = (value) => {
   return value;
 };
 
+export const httpUrl: Parser<string> = (value) => {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  if (url === undefined || !['http:', 'https:'].includes(url.protocol)) {
+    throw new Expected('the URL of a server', 'http://127.0.0.1:8000/v1');
+  }
+  return value;
+};
+
 /** An IP address or a host name to listen on. */
 export const address: Parser<string> = (value) => {
   const host = value.replace(/^\[(.*)\]$/, '$1');

@@ -6,6 +6,7 @@ import { readTextFile } from '../files/text-file.js';
 import { listed } from '../text/listed.js';
 import { nearest } from '../text/nearest.js';
 import { MOST_SETTINGS, oneLine, parseJson } from '../text/one-line.js';
+import { causeOf } from '../text/system-error.js';
 import { MODEL_OPTIONS, type ModelNames, unknownName, valueFor } from './model-options.js';
 import type { Option } from './option.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from './options.js';
@@ -212,7 +213,7 @@ function readConfigFile(file: string): Record<string, Given> {
     // The rights are those of the file that is used, also when it was replaced meanwhile.
     if (holdsSecret(parsed)) parsed = parseConfig(readPrivateFile(file));
   } catch (error) {
-    throw new UsageError(`Cannot read the configuration file ${file}: ${(error as Error).message}`);
+    throw new UsageError(`Cannot read the configuration file ${file}: ${causeOf(error)}`);
   }
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
     throw new UsageError(

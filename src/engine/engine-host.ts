@@ -13,9 +13,10 @@ import {
   preparePack,
   reopenPack,
 } from '../checkpoint/prepare-pack.js';
-import { budgetWarning } from '../config/budget.js';
+import { budgetWarning, checkBudget } from '../config/budget.js';
 import type { EngineConfig, SizedConfig } from '../config/engine-config.js';
 import { SidaError } from '../errors.js';
+import { modelPlanner } from '../inference/model-planner.js';
 import { type Sizes, sizesOf } from '../inference/sizes.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
@@ -64,6 +65,12 @@ function threadFailed(error: Error, name: string): void {
 }
 
 async function open(): Promise<void> {
+  // A budget that is too small shows before files are read for minutes.
+  if (config.served === undefined) {
+    const { formats, plan: planOf } = await modelPlanner(config.model, config);
+    const { budgetBytes, plan } = sizesOf(planOf, config, formats);
+    checkBudget(budgetBytes, plan);
+  }
   const options: PrepareOptions = {
     model: config.model,
     packDir: config.packDir,

@@ -14,8 +14,13 @@ import type { GrammarWork, ItemWork } from '../protocol/item-work.js';
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';
 import type { GrammarPreparer, PreparedGrammar } from '../structure/grammar.js';
 import { taskOf } from '../tasks/registry.js';
-import { checkTexts, type ModelLimits, type PreparedInput } from '../tasks/shared/prepared-input.js';
-import type { JobResults, ModelWork, TokenizerWork } from '../tasks/task.js';
+import {
+  checkTexts,
+  type ModelLimits,
+  type PreparedInput,
+  requireTexts,
+} from '../tasks/shared/prepared-input.js';
+import type { DetokenizerWork, JobResults, ModelWork, OwnResult } from '../tasks/task.js';
 import { DeltaFlow } from './delta-flow.js';
 import { type RoutingLimits, routingKOf } from './routing.js';
 import type { Encoder } from './tokenizer-link.js';
@@ -90,11 +95,15 @@ export class JobRunner {
     const begin = clockMs();
     this.#orRefuse(id, () => {
       const { engine } = taskOf(request);
+      if (engine.runs === 'detokenizer') {
+        this.#decode({ id, request, begin }, engine);
+        return;
+      }
       const texts = engine.texts(request, this.#options.limits);
       checkTexts(texts, this.#options.limits);
       this.#encode(id, texts, (ids) => {
         if (engine.runs === 'model') this.#start({ id, request, begin }, engine, ids);
-        else this.#finish({ id, request, begin }, engine, ids);
+        else this.#finish({ id, request, begin }, engine.result(request, this.#options.limits, ids));
       });
     });
   }
@@ -144,6 +153,15 @@ export class JobRunner {
     this.#await<number[][]>(id, (done) => this.#options.encoder!.encode(texts, done), then);
   }
 
+  #decode(job: StartedJob, { lists, result }: DetokenizerWork<JobRequest, JobResult>): void {
+    requireTexts(this.#options.limits, 'ids');
+    this.#await<string[]>(
+      job.id,
+      (done) => this.#options.encoder!.decode(lists(job.request), done),
+      (texts) => this.#finish(job, result(job.request, texts)),
+    );
+  }
+
   /** Calls `then` with what `begin` finds, unless the job is cancelled or refused before. `begin` returns a cancel. */
   #await<Found>(
     id: string,
@@ -162,13 +180,12 @@ export class JobRunner {
     if (this.#preparing.has(id)) this.#preparing.set(id, cancel);
   }
 
+  /** Answers a job that needs only the tokenizer. */
   #finish(
     { id, request, begin }: StartedJob,
-    work: TokenizerWork<JobRequest, JobResult>,
-    ids: number[][],
+    own: OwnResult<JobResult> & Pick<JobResult, 'promptTokens'>,
   ): void {
     const { limits, send } = this.#options;
-    const own = work.result(request, limits, ids);
     const timing = { tokenizeMs: clockMs() - begin, queueMs: 0, inferenceMs: 0 };
     send({
       type: 'result',

@@ -2,9 +2,10 @@
  * Texts that wait for the tokenizer thread. Jobs take turns, those with shorter texts first, and none is passed more
  * than a few times.
  */
-import type { TextToEncode } from '../protocol/tokenizer-messages.js';
+import type { IdsToDecode, TextToEncode } from '../protocol/tokenizer-messages.js';
 
-export interface WaitingText<Owner> extends TextToEncode {
+export interface WaitingText<Owner> {
+  work: TextToEncode | IdsToDecode;
   owner: Owner;
   /** Position among the texts of its owner. */
   index: number;

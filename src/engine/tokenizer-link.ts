@@ -7,6 +7,7 @@ import { SidaError } from '../errors.js';
 import type { RunningText } from '../protocol/running-text.js';
 import type {
   FromTokenizer,
+  IdsToDecode,
   TextToEncode,
   TokenizerFigures,
   TokenizerThreadData,
@@ -20,15 +21,19 @@ import { readTokenizerFile } from '../text/tokenizing/tokenizer-file.js';
 import { opened, type StartedThread, startThread } from './start-tokenizer.js';
 import { TextQueue, type WaitingText } from './text-queue.js';
 
-/** Gives the ids of texts. */
+/** Gives the ids of texts, and the texts of ids. */
 export interface Encoder {
   /**
    * Calls `done` once, with the ids of each text or with the reason why one has none. The function that it returns
    * cancels: `done` is then not called.
    */
   encode(texts: readonly TextToEncode[], done: (found: number[][] | SidaError) => void): () => void;
+  /** The same for lists of ids. */
+  decode(lists: readonly IdsToDecode[], done: (found: string[] | SidaError) => void): () => void;
 }
 
+/** What an id counts in place of its text, which is not known. */
+const ID_BYTES = 4;
 /** Bytes of a short text, and of all texts that the thread takes at once: about a millisecond of work. */
 const SHORT_BYTES = 4096;
 /** Time between two looks at the thread. */
@@ -38,9 +43,10 @@ const TEXT_MS = 1_000;
 const TEXT_MS_PER_KIB = 20;
 
 interface Request {
-  ids: number[][];
+  /** The ids of each text, or the text of each list of ids. */
+  found: (number[] | string)[];
   missing: number;
-  done: (found: number[][] | SidaError) => void;
+  done: (found: never[] | SidaError) => void;
 }
 
 type Text = WaitingText<Request>;
@@ -131,11 +137,19 @@ export class TokenizerLink implements Encoder {
     return this.#data.json;
   }
 
-  encode(texts: readonly TextToEncode[], done: Request['done']): () => void {
-    const request: Request = { ids: new Array(texts.length), missing: texts.length, done };
-    for (const [index, each] of texts.entries()) {
-      const bytes = Buffer.byteLength(each.text);
-      this.#laneOf(bytes).waiting.add({ ...each, owner: request, index, bytes });
+  encode(texts: readonly TextToEncode[], done: (found: number[][] | SidaError) => void): () => void {
+    return this.#add(texts, done);
+  }
+
+  decode(lists: readonly IdsToDecode[], done: (found: string[] | SidaError) => void): () => void {
+    return this.#add(lists, done);
+  }
+
+  #add(works: readonly (TextToEncode | IdsToDecode)[], done: Request['done']): () => void {
+    const request: Request = { found: new Array(works.length), missing: works.length, done };
+    for (const [index, work] of works.entries()) {
+      const bytes = 'ids' in work ? ID_BYTES * work.ids.length : Buffer.byteLength(work.text);
+      this.#laneOf(bytes).waiting.add({ work, owner: request, index, bytes });
     }
     this.#pump();
     return () => this.#drop(request);
@@ -166,8 +180,8 @@ export class TokenizerLink implements Encoder {
       this.#shorts = lane.long ? 0 : this.#shorts + texts.length;
       const id = this.#nextTurn++;
       lane.turn = { id, texts, looks: texts.map(() => 0) };
-      const sent = texts.map(({ text, special, chat }) => ({ text, special, ...(chat && { chat }) }));
-      this.#worker.postMessage({ turn: id, texts: sent } satisfies ToTokenizer);
+      const works = texts.map(({ work }) => work);
+      this.#worker.postMessage({ turn: id, texts: works } satisfies ToTokenizer);
     }
     const busy = this.#lanes.some(({ turn }) => turn !== undefined);
     if (!busy) {
@@ -190,19 +204,21 @@ export class TokenizerLink implements Encoder {
     });
   }
 
-  #onEncoded({ turn, ids, lengths, seconds }: Extract<FromTokenizer, { type: 'encoded' }>): void {
+  #onEncoded({ turn, ids, found, seconds }: Extract<FromTokenizer, { type: 'encoded' }>): void {
     this.#seconds += seconds;
     const lane = this.#lanes.find((each) => each.turn?.id === turn)!;
     const { texts } = lane.turn!;
     lane.turn = undefined;
     if (lane.long && this.#shorts > 0) this.#rest(lane, seconds * 1_000);
     let begin = 0;
-    for (const [at, length] of lengths.entries()) {
-      if (typeof length === 'number') {
-        this.#take(texts[at]!, listOf(ids, begin, length));
-        begin += length;
+    for (const [at, each] of found.entries()) {
+      if (typeof each === 'number') {
+        this.#take(texts[at]!, listOf(ids, begin, each));
+        begin += each;
+      } else if (typeof each === 'string') {
+        this.#take(texts[at]!, each);
       } else {
-        this.#refuse(texts[at]!, new SidaError(length));
+        this.#refuse(texts[at]!, new SidaError(each));
       }
     }
     this.#pump();
@@ -216,11 +232,11 @@ export class TokenizerLink implements Encoder {
     }, ms);
   }
 
-  #take({ owner, index }: Text, ids: number[]): void {
+  #take({ owner, index }: Text, found: number[] | string): void {
     if (owner.missing === 0) return;
-    owner.ids[index] = ids;
+    owner.found[index] = found;
     owner.missing -= 1;
-    if (owner.missing === 0) owner.done(owner.ids);
+    if (owner.missing === 0) owner.done(owner.found as never[]);
   }
 
   #refuse({ owner }: Text, error: SidaError): void {
@@ -229,7 +245,7 @@ export class TokenizerLink implements Encoder {
     owner.done(error);
   }
 
-  /** The text that the thread is encoding. */
+  /** The text, or the list of ids, that the thread works on. */
   #current(): Text | undefined {
     const { turn, index } = this.#running.get();
     return this.#lanes.find((lane) => lane.turn?.id === turn)?.turn?.texts[index];
@@ -280,10 +296,11 @@ function listOf(ids: Int32Array, begin: number, length: number): number[] {
   return list;
 }
 
-function tooLong({ bytes, chat }: Text, limit: number): SidaError {
-  const what = chat
-    ? `A conversation of ${bytes} bytes took the model's chat template and the tokenizer`
-    : `A text of ${bytes} bytes took the tokenizer`;
+function tooLong({ bytes, work }: Text, limit: number): SidaError {
+  const what =
+    'chat' in work
+      ? `A conversation of ${bytes} bytes took the model's chat template and the tokenizer`
+      : `${named(work, bytes)} took the tokenizer`;
   return new SidaError({
     code: 'cannot_run',
     message: `${what} longer than ${limit} ms`,
@@ -291,7 +308,11 @@ function tooLong({ bytes, chat }: Text, limit: number): SidaError {
   });
 }
 
-function failed({ bytes }: Text, error: Error): SidaError {
-  const message = `The tokenizer failed at a text of ${bytes} bytes: ${error.message}`;
+function named(work: TextToEncode | IdsToDecode, bytes: number): string {
+  return 'ids' in work ? `A list of ${work.ids.length} ids` : `A text of ${bytes} bytes`;
+}
+
+function failed({ bytes, work }: Text, error: Error): SidaError {
+  const message = `${named(work, bytes)} ended the tokenizer: ${error.message}`;
   return new SidaError({ code: 'cannot_run', message, details: { bytes } });
 }

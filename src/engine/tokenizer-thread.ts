@@ -1,4 +1,4 @@
-/** Thread entry: encodes texts until the process ends. */
+/** Thread entry: encodes texts and decodes ids until the process ends. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { clockMs } from '../clock.js';
 import { SidaError } from '../errors.js';
@@ -7,12 +7,15 @@ import { profiled, recordThread } from '../profile/thread-events.js';
 import { RunningText } from '../protocol/running-text.js';
 import type {
   FromTokenizer,
+  IdsToDecode,
   TextToEncode,
   TokenizerThreadData,
   ToTokenizer,
 } from '../protocol/tokenizer-messages.js';
 import { ChatEncoder } from '../text/chat/chat-encoder.js';
 import { controlTokens } from '../text/chat/control-tokens.js';
+import { oneLine } from '../text/one-line.js';
+import { checkAnswerBytes } from '../text/text-bytes.js';
 import { Tokenizer } from '../text/tokenizer.js';
 import { readTokenizerFile } from '../text/tokenizing/tokenizer-file.js';
 
@@ -26,19 +29,32 @@ function send(message: FromTokenizer, transfer: ArrayBuffer[] = []): void {
 
 function run({ turn, texts }: ToTokenizer): void {
   const begin = clockMs();
-  const found = profiled('tokenize', () =>
-    texts.map((text, index) => {
+  const results = profiled('tokenize', () =>
+    texts.map((work, index) => {
       running.set(turn, index);
       try {
-        return encode(text);
+        return 'ids' in work ? decode(work) : encode(work);
       } catch (error) {
-        return SidaError.from(error).toBody();
+        return failure(error).toBody();
       }
     }),
   );
-  const lengths = found.map((each) => (Array.isArray(each) ? each.length : each));
-  const ids = joined(found.filter((each) => Array.isArray(each)));
-  send({ type: 'encoded', turn, ids, lengths, seconds: (clockMs() - begin) / 1000 }, [ids.buffer]);
+  const found = results.map((each) => (Array.isArray(each) ? each.length : each));
+  const ids = joined(results.filter((each) => Array.isArray(each)));
+  send({ type: 'encoded', turn, ids, found, seconds: (clockMs() - begin) / 1000 }, [ids.buffer]);
+}
+
+/** The model's files are the cause of an error that is not typed: a normalizer may lengthen a text without bound. */
+function failure(error: unknown): SidaError {
+  if (error instanceof SidaError) return error;
+  const message = `The tokenizer failed: ${oneLine((error as Error).message)}`;
+  return new SidaError({ code: 'cannot_run', message }, { cause: error });
+}
+
+function decode({ ids, skipSpecial }: IdsToDecode): string {
+  const text = opened!.tokenizer.decode(ids, skipSpecial);
+  checkAnswerBytes(Buffer.byteLength(text));
+  return text;
 }
 
 function joined(found: readonly number[][]): Int32Array<ArrayBuffer> {

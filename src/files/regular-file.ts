@@ -1,6 +1,7 @@
 /** Opens files that come from outside: never anything but a regular file, and never more bytes than expected. */
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { type ErrorCode, SidaError } from '../errors.js';
+import { formatBytes, formatLeast } from '../text/bytes.js';
 
 export interface FileRules {
   /** Code of the errors. */
@@ -81,7 +82,7 @@ export function readOpenFile(fd: number, path: string, rules: ReadRules): Buffer
   const { mostBytes } = rules;
   if (size > mostBytes) {
     const found = { expected: mostBytes, found: size };
-    throw refuse(`too large: expected at most ${mostBytes} bytes, found ${size}`, found);
+    throw refuse(`too large: expected at most ${formatBytes(mostBytes)}, found ${formatLeast(size)}`, found);
   }
   // One byte more shows a file that grows, and files of /proc, whose size is 0.
   const bytes = Buffer.allocUnsafe(size + 1);

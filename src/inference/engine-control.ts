@@ -1,5 +1,5 @@
 /** Answers control requests to the open engine between two steps. */
-import { type BudgetShare, budgetBytes, checkShared } from '../config/budget.js';
+import { type BudgetShare, budgetBytes, checkBudget, checkShared } from '../config/budget.js';
 import { type Engine, RESIDENCY_STATES, RESIDENT } from '../native/addon-types.js';
 import type { ControlReply, ExpertState, MemorySplit, ModelRequest } from '../protocol/engine-messages.js';
 import type { Governors } from '../protocol/governor-figures.js';
@@ -30,7 +30,7 @@ export function answerControl(
 
 /** Throws budget_too_small, without a change, where the budget is below the smallest or above what others leave. */
 function changeBudget(device: string, shared: BudgetShare | undefined, engine: Engine): void {
-  const bytes = budgetBytes(device, engine.plan);
+  const bytes = checkBudget(budgetBytes(device, engine.plan), engine.plan);
   if (shared !== undefined) checkShared(bytes, shared);
   engine.setBudget(bytes);
 }

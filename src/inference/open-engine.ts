@@ -1,5 +1,5 @@
 /** Opens the native engine with budgets in the form that users write. */
-import { autoBudget, budgetBytes, hostBudgetBytes } from '../config/budget.js';
+import { autoBudget, budgetBytes, checkBudget, hostBudgetBytes } from '../config/budget.js';
 import type { EngineConfig } from '../config/engine-config.js';
 import { freeMemory } from '../machine/free-memory.js';
 import { loadAddon } from '../native/addon.js';
@@ -52,7 +52,7 @@ export function openEngine(options: OpenEngineOptions): Engine {
     ...rest,
     linkBandwidth,
     linkLatency,
-    budgetBytes: budget,
+    budgetBytes: checkBudget(budget, plan),
     hostBudgetBytes: hostBudgetBytes(hostBudget, plan),
   });
 }

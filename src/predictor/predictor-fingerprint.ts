@@ -7,6 +7,7 @@ import { SidaError } from '../errors.js';
 import { readJsonFile } from '../files/json-file.js';
 import { holdsDirectory, openModelFile } from '../files/model-file.js';
 import { NETWORK_NAMES, type PredictorChoice } from '../protocol/predictor-messages.js';
+import { formatBytes, formatLeast } from '../text/bytes.js';
 import { TRACE_STACKS } from '../trace/trace-record.js';
 import { TOKEN_TABLE } from './predictor-directory.js';
 import { MANIFEST } from './training/manifest.js';
@@ -54,7 +55,7 @@ async function contentOf(directory: string, file: string): Promise<string | unde
   const { fd, size } = open;
   if (size > MOST_BYTES) {
     closeSync(fd);
-    const message = `${join(directory, file)}: too large: expected at most ${MOST_BYTES} bytes, found ${size}`;
+    const message = `${join(directory, file)}: too large: expected at most ${formatBytes(MOST_BYTES)}, found ${formatLeast(size)}`;
     throw new SidaError({ code: 'checkpoint_invalid', message });
   }
   const content = createHash('sha256');

@@ -20,10 +20,16 @@ export interface TextToEncode {
   chat?: true;
 }
 
-/** Texts that the thread encodes one after the other. */
+/** Token ids whose text is wanted. */
+export interface IdsToDecode {
+  ids: number[];
+  skipSpecial: boolean;
+}
+
+/** Texts and lists of ids that the thread works on one after the other. */
 export interface ToTokenizer {
   turn: number;
-  texts: TextToEncode[];
+  texts: (TextToEncode | IdsToDecode)[];
 }
 
 export type FromTokenizer =
@@ -35,8 +41,8 @@ export type FromTokenizer =
       turn: number;
       /** Ids of all texts, one after the other; -1 where the tokenizer has none. */
       ids: Int32Array;
-      /** By text: the number of its ids, or why there are none. */
-      lengths: (number | ErrorBody)[];
+      /** For each text: the number of its ids, or why there are none. For a list of ids: its text. */
+      found: (number | string | ErrorBody)[];
       seconds: number;
     };
 

@@ -25,6 +25,8 @@ export interface JobOutcome {
 
 export interface QueueStats {
   waiting: number;
+  /** Since when the longest-waiting job waits, by the monotonic clock; in Redis, the job that is next. */
+  waitingSinceMs: number | undefined;
   active: number;
   /** This field and those below, up to `outages`, are totals since the start. */
   accepted: number;
@@ -54,7 +56,7 @@ export interface KeptStats {
   running: number;
   /** Jobs that have ended and are still kept. */
   ended: number;
-  /** Bytes of the answers of those ended jobs. */
+  /** Bytes of the answers of those ended jobs; 0 for a queue in Redis, which does not count them. */
   answerBytes: number;
   /** Listeners on kept jobs. */
   watching: number;
@@ -62,7 +64,10 @@ export interface KeptStats {
   repeated: number;
   /** Requests since the start refused because their idempotency key belonged to a different request. */
   conflicts: number;
-  /** Ended jobs that the queue dropped, by the limit that was reached: age, bytes of answers, or number of jobs. */
+  /**
+   * Ended jobs that the queue dropped, by the limit that was reached: age, bytes of answers, or number of jobs.
+   * A queue in Redis does not count them.
+   */
   dropped: Record<DropReason, number>;
 }
 
@@ -72,6 +77,7 @@ export type DropReason = (typeof DROP_REASONS)[number];
 export function noStats(): QueueStats {
   return {
     waiting: 0,
+    waitingSinceMs: undefined,
     active: 0,
     accepted: 0,
     completed: 0,

@@ -75,6 +75,15 @@ export function copyQueue(registry: Registry, queue: Pick<JobQueue, 'stats' | 'o
     () => queue.stats.redisSeconds,
   );
   copyGauge(registry, 'sida_queue_waiting_jobs', 'Jobs waiting for the engine', () => queue.stats.waiting);
+  copyGauge(
+    registry,
+    'sida_queue_oldest_wait_seconds',
+    'Seconds that the oldest job of the queue has waited; with --redis, the job that is next',
+    () => {
+      const { waitingSinceMs } = queue.stats;
+      return waitingSinceMs === undefined ? 0 : Math.max(0, performance.now() - waitingSinceMs) / 1000;
+    },
+  );
   copyGauge(registry, 'sida_queue_active_jobs', 'Jobs in the engine', () => queue.stats.active);
   copyCounter(registry, 'sida_queue_accepted_total', 'Jobs accepted', () => queue.stats.accepted);
   copyCounter(

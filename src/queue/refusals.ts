@@ -66,11 +66,29 @@ export function deltasTooLarge(): SidaError {
   });
 }
 
+/** Most bytes of a kept answer, as JSON. */
+export const ANSWER_BYTES = 64 * 1024 ** 2;
+
 export function answerTooLarge(bytes: number, limit: number): SidaError {
   return new SidaError({
     code: 'cannot_run',
-    message: `The answer has ${bytes} bytes, more than all kept answers may have, which is ${limit} bytes`,
+    message: `The answer has ${bytes} bytes, more than a kept answer may have, which is ${limit} bytes`,
     details: { bytes, limit },
     ran: true,
+  });
+}
+
+/** The error of a job whose workers stopped again and again while they had it. */
+export function givenUp(): SidaError {
+  return new SidaError({
+    code: 'engine_crashed',
+    message: 'This request was given up: its worker stopped again and again, so it is not run once more',
+  });
+}
+
+export function streamBroken(): SidaError {
+  return new SidaError({
+    code: 'engine_crashed',
+    message: 'The worker stopped while this answer was being streamed; send the request again',
   });
 }

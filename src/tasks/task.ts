@@ -8,7 +8,7 @@ import type {
   ModelInfo,
 } from '../protocol/engine-messages.js';
 import type { GeneratedToken } from '../protocol/inference-messages.js';
-import type { TextToEncode } from '../protocol/tokenizer-messages.js';
+import type { IdsToDecode, TextToEncode } from '../protocol/tokenizer-messages.js';
 import type { ModelLimits, PreparedInput } from './shared/prepared-input.js';
 import type { RequestLimits } from './shared/request-checks.js';
 import type { TokenCost } from './shared/token-estimates.js';
@@ -34,7 +34,7 @@ export interface Task<
   form(job: Job): Form;
   answers(about: AnswerAbout<Form>): Answers<Result>;
   tokens: TaskTokens<Job, Result>;
-  engine: ModelWork<Job, Result> | TokenizerWork<Job, Result>;
+  engine: ModelWork<Job, Result> | TokenizerWork<Job, Result> | DetokenizerWork<Job, Result>;
 }
 
 export type AnyTask = Task<TaskBody, JobRequest, JobResult, AnswerForm>;
@@ -133,6 +133,14 @@ export interface TokenizerWork<Job, Result extends JobResult> {
     limits: ModelLimits,
     ids: readonly number[][],
   ): OwnResult<Result> & Pick<JobResult, 'promptTokens'>;
+}
+
+/** Engine part of a task that needs only the texts of token ids. */
+export interface DetokenizerWork<Job, Result extends JobResult> {
+  runs: 'detokenizer';
+  lists(job: Job): IdsToDecode[];
+  /** `texts` are those of `lists`. */
+  result(job: Job, texts: readonly string[]): OwnResult<Result> & Pick<JobResult, 'promptTokens'>;
 }
 
 /** Collects the results of one job's passes. `input` counts the job's inputs from 0. */

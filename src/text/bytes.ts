@@ -36,13 +36,23 @@ const BINARY = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
 /** Formats a size such as `1.50 GiB`, with at least three significant digits. Below 1 KiB it shows whole bytes. */
 export function formatBytes(bytes: number): string {
+  const { value, digits, unit } = scaled(bytes);
+  return `${value.toFixed(digits)} ${unit}`;
+}
+
+/** As formatBytes, and never less than `bytes`: who gives the size that is shown gives enough. */
+export function formatLeast(bytes: number): string {
+  const { value, digits, unit } = scaled(bytes);
+  return `${(Math.ceil(value * 10 ** digits) / 10 ** digits).toFixed(digits)} ${unit}`;
+}
+
+function scaled(bytes: number) {
   let value = bytes;
   let unit = 0;
   while (Math.abs(value) >= 1024 && unit < BINARY.length - 1) {
     value /= 1024;
     unit += 1;
   }
-  if (unit === 0) return `${value} B`;
-  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
-  return `${value.toFixed(digits)} ${BINARY[unit]}`;
+  const digits = unit === 0 || Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+  return { value, digits, unit: BINARY[unit]! };
 }

@@ -4,14 +4,38 @@
  */
 import { visible, visibleJson } from './visible.js';
 
+/** A line that is drawn again and again at the end of the terminal. */
+export interface LiveLine {
+  clear(): void;
+  draw(): void;
+}
+
+let live: LiveLine | undefined;
+
+/** Keeps `line` below whatever is printed, until another line or undefined takes its place. */
+export function setLiveLine(line: LiveLine | undefined): void {
+  live = line;
+}
+
+export function aboveLiveLine(write: () => void): void {
+  live?.clear();
+  write();
+  live?.draw();
+}
+
 /** Prints lines to standard output. A line break within one is escaped. */
 export function printLines(...lines: readonly string[]): void {
-  process.stdout.write(joined(lines));
+  writeLines(process.stdout, ...lines);
 }
 
 /** Prints text to standard output as it comes. Its line breaks stay. */
 export function printText(text: string): void {
-  process.stdout.write(text.split('\n').map(visible).join('\n'));
+  process.stdout.write(textShown(text));
+}
+
+/** The same in weak letters, which only a terminal has. */
+export function printFaint(text: string): void {
+  process.stdout.write(`\u001b[2m${textShown(text)}\u001b[22m`);
 }
 
 /** Prints lines to standard error. A line break within one is escaped. */
@@ -20,7 +44,7 @@ export function warnLines(...lines: readonly string[]): void {
 }
 
 export function writeLines(out: NodeJS.WritableStream, ...lines: readonly string[]): void {
-  out.write(joined(lines));
+  aboveLiveLine(() => out.write(lines.map((line) => `${visible(line)}\n`).join('')));
 }
 
 /** Prints a value as JSON to standard output. */
@@ -28,6 +52,6 @@ export function printJson(value: unknown, indent = 2): void {
   process.stdout.write(`${visibleJson(JSON.stringify(value, null, indent))}\n`);
 }
 
-function joined(lines: readonly string[]): string {
-  return lines.map((line) => `${visible(line)}\n`).join('');
+function textShown(text: string): string {
+  return text.split('\n').map(visible).join('\n');
 }

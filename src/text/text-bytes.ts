@@ -13,3 +13,16 @@ export function checkTextBytes(bytes: number, limit: number, param?: string): vo
     details: { bytes, limit },
   });
 }
+
+/** Most bytes of the texts of an answer that only the tokenizer makes. */
+const MOST_ANSWER_BYTES = 4 << 20;
+
+/** Throws cannot_run for the texts of an answer with so many bytes together. */
+export function checkAnswerBytes(bytes: number): void {
+  if (bytes <= MOST_ANSWER_BYTES) return;
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `The answer's texts have ${bytes} bytes together; the limit of one answer is ${MOST_ANSWER_BYTES}`,
+    details: { bytes, limit: MOST_ANSWER_BYTES },
+  });
+}

@@ -3,7 +3,14 @@ import { Detokenizer, type TokenTexts } from './detokenizer.js';
 import { checkTextBytes } from './text-bytes.js';
 import { withinTime } from './time-bound.js';
 import { type MarkedEncoder, openLibrary, type TokenizerLibrary } from './tokenizing/library.js';
-import { checkIds, readTokenizerFile, unusable } from './tokenizing/tokenizer-file.js';
+import {
+  checkIds,
+  MOST_TOKEN_BYTES,
+  piecesOf,
+  readTokenizerFile,
+  type TokenizerFile,
+  unusable,
+} from './tokenizing/tokenizer-file.js';
 
 export interface TokenizerLimits {
   /** Rows of the model's embedding. Every id must be smaller. */
@@ -18,6 +25,10 @@ export interface TokenizerLimits {
 const OPEN_MS = 10_000;
 /** Time for all sample texts. They take some milliseconds. */
 const TRIAL_MS = 500;
+/** Time for the texts of all tokens. A large vocabulary takes half a second. */
+const VOCABULARY_MS = 5_000;
+/** Most characters that a normalizer makes of one. Unicode's own normalizations make up to 18. */
+const MOST_GROWTH = 32;
 
 /**
  * Sample texts: words, spaces, punctuation, other scripts, a character that no vocabulary has, and long runs, on which
@@ -51,6 +62,7 @@ export class Tokenizer implements TokenTexts {
     try {
       this.#library = withinTime(OPEN_MS, 'preparing it', () => openLibrary(file));
       this.#texts = new Detokenizer(file);
+      withinTime(VOCABULARY_MS, 'decoding its vocabulary', () => this.#tryVocabulary(file));
       withinTime(TRIAL_MS, 'encoding sample texts', () => this.#tryOut(vocabSize));
     } catch (error) {
       throw unusable(error);
@@ -64,6 +76,23 @@ export class Tokenizer implements TokenTexts {
       const wrong = ids.find((id) => !(Number.isInteger(id) && Number(id) >= 0 && Number(id) < vocabSize));
       if (wrong !== undefined) throw new Error(`text becomes ${String(wrong)}, expected ids of the model`);
       this.decode(ids as number[], true);
+    }
+  }
+
+  /** Normalizes and decodes every token, because a normalizer or a decoder may lengthen texts without bound. */
+  #tryVocabulary(file: TokenizerFile): void {
+    const normalize = this.#library.normalizer as ((text: string) => string) | null;
+    const added = (file.added_tokens ?? []).map(({ content, id }): [string, number] => [content, id]);
+    for (const [piece, id] of [...piecesOf(file), ...added]) {
+      // A decoder may treat the last token in its own way.
+      const decoded = this.decode([id, id], false).length;
+      if (decoded > 2 * MOST_TOKEN_BYTES)
+        throw new Error(`its decoder makes ${decoded} characters of token ${id}, twice`);
+      const normalized = piece === '' ? 0 : (normalize?.(piece).length ?? 0);
+      if (normalized > MOST_GROWTH * (piece.length + 1))
+        throw new Error(
+          `its normalizer makes ${normalized} characters of the ${piece.length} of token ${id}`,
+        );
     }
   }
 

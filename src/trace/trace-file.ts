@@ -1,10 +1,11 @@
 /** A routing trace on disk: a directory with trace.json and records.bin. */
 import { closeSync, existsSync, fstatSync, readSync } from 'node:fs';
-import { type FileHandle, mkdir, open, truncate, writeFile } from 'node:fs/promises';
+import { type FileHandle, open, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { readJsonFile } from '../files/json-file.js';
+import { makeDirectory } from '../files/make-directory.js';
 import { type OpenFile, openRegularFile } from '../files/regular-file.js';
 import { writeWholeFile } from '../files/whole-file.js';
 import {
@@ -224,7 +225,7 @@ export class TraceWriter {
   static async open(directory: string, work: TraceWork): Promise<TraceWriter> {
     const { complete: _, ...meta } = metaSchema.parse({ ...work, complete: false });
     // The records hold the tokens of private texts.
-    await mkdir(directory, { recursive: true, mode: 0o700 });
+    makeDirectory(directory, 0o700);
     const path = join(directory, RECORDS);
     let last: RecordedLine | undefined;
     if (existsSync(join(directory, TRACE_META))) {

@@ -1,7 +1,7 @@
 /** A server, a Redis and workers, as processes: what the faults of the queue are done to. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { LedgerWatch } from '../support/ledger-look.js';
+import { QueueWatch } from '../support/queue-look.js';
 import { RedisServer } from '../support/redis.js';
 import { MINI } from '../support/server-process.js';
 import { WorkerProcess } from '../support/worker-process.js';
@@ -36,7 +36,7 @@ export class Cluster {
   readonly subject: Subject;
   readonly workers: WorkerProcess[];
   readonly golden: Question[];
-  readonly told: LedgerWatch;
+  readonly told: QueueWatch;
   readonly #workerFlags: string[];
   readonly #descriptors: number;
 
@@ -51,7 +51,7 @@ export class Cluster {
     this.subject = subject;
     this.workers = workers;
     this.golden = golden;
-    this.told = new LedgerWatch(redis.url);
+    this.told = new QueueWatch(redis.url);
     this.#workerFlags = workerFlags;
     this.#descriptors = Math.max(0, ...workers.map((worker) => footprint(worker.child.pid!).descriptors));
   }

@@ -1,32 +1,36 @@
-// Somebody edits waiting jobs in Redis by hand, or another version of the program has written them.
+// Jobs wait in Redis whose data this version does not write.
 import { expect } from 'vitest';
 import { eventually } from '../support/eventually.js';
-import { inLedger } from '../support/ledger-look.js';
+import { jobsIn } from '../support/queue-look.js';
 import { clusterFault } from './cluster.js';
 import { footprint, MIB } from './subject.js';
 
-const request = (value: unknown) => ['request', typeof value === 'string' ? value : JSON.stringify(value)];
-/** Fields of the record of a job. */
-const EDITS: [what: string, field: string[]][] = [
+type Edit = (data: Record<string, unknown>) => Record<string, unknown>;
+
+const request = (value: unknown): Edit => {
+  return (data) => ({ ...data, request: value });
+};
+const EDITS: [what: string, edit: Edit][] = [
   ['wrong types', request({ kind: 'classify', inputs: [1], labels: 'no' })],
-  ['not JSON', request('not JSON')],
-  ['another version', request({ version: 99, kind: 'classify', inputs: ['a'] })],
-  ['another kind', request({ kind: 'classify-v99', inputs: ['a'] })],
-  ['100 MiB', request({ kind: 'tokenize', inputs: ['x'.repeat(100 << 20)] })],
-  ['attempts that are no number', ['attempts', 'many']],
+  ['an unknown kind', request({ kind: 'classify-v99', inputs: ['a'] })],
+  ['another version of the data', ({ request: about }) => ({ version: 99, request: about })],
 ];
+const JOB_KEY = /:[0-9a-f]{8}-[0-9a-f-]{27}$/;
 
 const options = { workers: 1, serverFlags: ['--deadline', '30s'] };
-clusterFault('job data in Redis edited by hand', options, async (cluster, report) => {
+clusterFault('job data in Redis of another version', options, async (cluster, report) => {
   const { subject, redis, workers, golden } = cluster;
   await workers[0]!.stop();
   const { path, body } = golden[0]!;
   const asked = EDITS.map(() => subject.ask(path, { method: 'POST', body }));
-  await eventually(async () => (await inLedger(redis, 'queued')) === EDITS.length, 'the jobs');
+  await eventually(async () => (await jobsIn(redis, 'waiting')) === EDITS.length, 'the jobs');
   await redis.use(async (client) => {
-    const keys = await client.keys('sida:*:ledger:job:*');
+    const keys = (await client.keys('{sida}:*')).filter((key) => JOB_KEY.test(key));
     expect(keys).toHaveLength(EDITS.length);
-    for (const [i, [, field]] of EDITS.entries()) await client.hset(keys[i]!, ...field);
+    for (const [i, [, edit]] of EDITS.entries()) {
+      const data = JSON.parse((await client.hget(keys[i]!, 'data'))!);
+      await client.hset(keys[i]!, 'data', JSON.stringify(edit(data)));
+    }
   });
   await cluster.replace(0);
   const before = footprint(workers[0]!.child.pid!).rssBytes;

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { eventually } from '../support/eventually.js';
-import { inLedger } from '../support/ledger-look.js';
+import { jobsIn } from '../support/queue-look.js';
 import { clusterFault } from './cluster.js';
 import { keep, keepAll } from './kept.js';
 import { Traffic } from './traffic.js';
@@ -41,6 +41,6 @@ clusterFault('Redis full, without eviction', { serverFlags }, async (cluster, re
   });
   const now = workers.flatMap((worker) => worker.enginePids());
   expect(now).toEqual(expect.arrayContaining(pids));
-  await eventually(async () => (await inLedger(redis, 'leases')) === 0, 'an empty ledger');
+  await eventually(async () => (await jobsIn(redis, 'active')) === 0, 'an empty queue');
   expect(await redis.use((client) => client.info('stats'))).toContain('evicted_keys:0');
 });

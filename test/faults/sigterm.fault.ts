@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { type Answer, ask } from '../support/http-client.js';
-import { someRun } from '../support/ledger-look.js';
+import { someRun } from '../support/queue-look.js';
 import { RedisServer } from '../support/redis.js';
 import { MINI, metricsOf, ServerProcess } from '../support/server-process.js';
 import { WorkerProcess } from '../support/worker-process.js';

@@ -97,6 +97,14 @@ const ATTACKS: Attack[] = [
     ]),
   },
   {
+    what: 'many ids',
+    path: '/v1/detokenize',
+    bodies: [
+      ['of all tokens', { ids: Array.from({ length: 65_536 }, (_, at) => at % 8_000) }, 200],
+      ['in short lists', { ids: Array.from({ length: 32 }, (_, at) => Array(2_048).fill(at)) }, 200],
+    ],
+  },
+  {
     what: 'conversations of many private characters',
     path: '/v1/chat/completions',
     sample: 'chat',

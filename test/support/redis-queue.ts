@@ -12,14 +12,16 @@ export const REDIS_QUEUE: Options = {
   bound: 50,
   deadlineMs: 60_000,
   keptDeadlineMs: 60_000,
-  attempts: 3,
   keptMs: 60_000,
-  keptBytes: 1 << 26,
   keptJobs: 1000,
 };
 
-export function openRedisQueues(url: string, more: Partial<Options> = {}, concurrency = 8) {
-  const queueName = `{${randomUUID()}}`;
+export function openRedisQueues(
+  url: string,
+  more: Partial<Options> = {},
+  workers: { attempts?: number; concurrency?: number; answerBytes?: number } = {},
+) {
+  const queueName = randomUUID();
   const options = { ...REDIS_QUEUE, ...more };
   const engine = new ScriptedEngine();
   const opened: { close(): Promise<unknown> }[] = [];
@@ -30,13 +32,11 @@ export function openRedisQueues(url: string, more: Partial<Options> = {}, concur
     return queue;
   };
   const work = (onKeptEnd: NonNullable<Options['onKeptEnd']> = () => undefined) => {
-    const { attempts, keptMs, keptBytes, keptJobs } = options;
-    const limits = { attempts, keptMs, keptBytes, keptJobs, leaseMs: 5_000, lookMs: 1_000 };
-    const place = { url, queueName, concurrency, settings: SETTINGS };
+    const limits = { concurrency: 8, attempts: 3, lockMs: 5_000, stalledMs: 1_000, ...workers };
     const worker = new QueueWorker(
       engine,
       MODEL,
-      { ...place, ...limits, onKeptEnd },
+      { url, queueName, settings: SETTINGS, ...limits, onKeptEnd },
       pino({ level: 'silent' }),
     );
     opened.unshift({ close: () => worker.close(0) });

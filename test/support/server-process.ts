@@ -31,8 +31,8 @@ export class ServerProcess extends SidaProcess {
   }
 
   /** `nodeArgs` are arguments of Node itself. Does not wait until the server is ready. */
-  static async launch(args: string[], nodeArgs: string[] = []): Promise<ServerProcess> {
-    return new ServerProcess(await freePort(), args, nodeArgs);
+  static async launch(args: string[], nodeArgs: string[] = [], port?: number): Promise<ServerProcess> {
+    return new ServerProcess(port ?? (await freePort()), args, nodeArgs);
   }
 
   static async start(args: string[], readyMs = 60_000, nodeArgs: string[] = []): Promise<ServerProcess> {

@@ -57,7 +57,7 @@ class HeadReader {
     if (magic != kMagic) {
       char found[11];
       std::snprintf(found, sizeof(found), "0x%08x", magic);
-      throw cursor_.fault("no GGUF file", "\"GGUF\"", found, "is it a GGUF file?");
+      throw cursor_.fault("first bytes", "\"GGUF\"", found, "this is not a GGUF file");
     }
     const auto version = cursor_.read<uint32_t>("the version");
     if (version == 2 || version == 3) return;

@@ -48,7 +48,7 @@ std::vector<Bad> bad_heads() {
   return {
       {"empty", "", {"ends in the magic number", "found 0"}},
       {"three bytes", "GGU", {"ends in the magic number", "4 bytes", "found 3"}},
-      {"another magic", [](File f) { f.magic = "GGJT"; }, {"no GGUF file", "0x544a4747"}},
+      {"another magic", [](File f) { f.magic = "GGJT"; }, {"first bytes", "0x544a4747"}},
       {"version 1", [](File f) { f.version = 1; }, {"version", "2 or 3", "found 1"}},
       {"version 4", [](File f) { f.version = 4; }, {"version", "found 4"}},
       {"big-endian", [](File f) { f.version = 3u << 24; }, {"version", "found 3", "big-endian"}},

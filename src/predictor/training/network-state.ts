@@ -1,9 +1,10 @@
 /** The state that resumes a network's training: weights, optimizer, position in the data, and measurements. */
-import { mkdir, readdir, rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { readJsonFile } from '../../files/json-file.js';
+import { makeDirectory } from '../../files/make-directory.js';
 import { writeWholeFile } from '../../files/whole-file.js';
 import type { PredictorTrainer, TrainingReport } from '../../native/addon-types.js';
 import { cannotRun } from './corpus.js';
@@ -106,7 +107,7 @@ export async function saveState(
   isBest: boolean,
 ): Promise<void> {
   const write = async (name: string, withOptimizer: boolean) => {
-    await mkdir(join(directory, name), { recursive: true });
+    makeDirectory(join(directory, name));
     trainer.save(join(directory, name), withOptimizer);
     return name;
   };

@@ -1,8 +1,9 @@
 /** The directory that a run trains into. */
-import { mkdir, readdir, rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { type Lock, lockHolder, tryLock } from '../../checkpoint/lock-file.js';
+import { makeDirectory } from '../../files/make-directory.js';
 import type { NetworkName } from '../../protocol/predictor-messages.js';
 import { cannotRun } from './corpus.js';
 import { findManifest, MANIFEST } from './manifest.js';
@@ -54,7 +55,7 @@ export class OutputDirectory {
         `${path} holds a predictor of another run: ${difference(run, identity)}; name another --out, or remove it`,
       );
     }
-    await mkdir(path, { recursive: true });
+    makeDirectory(path);
     const others = (await readdir(path)).filter((name) => name !== UNFINISHED);
     if (others.length > 0 && !others.some((name) => name === MANIFEST || name === identity.network)) {
       throw cannotRun(
@@ -62,7 +63,7 @@ export class OutputDirectory {
       );
     }
     const unfinished = join(path, UNFINISHED);
-    await mkdir(unfinished, { recursive: true });
+    makeDirectory(unfinished);
     const lock = tryLock(join(unfinished, LOCK), { shared: false });
     if (lock !== undefined) return new OutputDirectory(path, lock);
     const holder = lockHolder(join(unfinished, LOCK)) ?? '';
@@ -72,7 +73,7 @@ export class OutputDirectory {
   /** Returns the state directory of one network, and creates it if it is missing. */
   async stateOf(network: string): Promise<string> {
     const path = join(this.path, UNFINISHED, network);
-    await mkdir(path, { recursive: true });
+    makeDirectory(path);
     return path;
   }
 

@@ -1,8 +1,9 @@
 /** Trains a predictor directory from traces: networks, token table and training curve. */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, rename, rm } from 'node:fs/promises';
+import { cp, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeDirectory } from '../../files/make-directory.js';
 import { writeWholeFile } from '../../files/whole-file.js';
 import { loadAddon } from '../../native/addon.js';
 import type { NativeAddon, Predictor, TokenEmbedding } from '../../native/addon-types.js';
@@ -183,7 +184,7 @@ async function publish(run: Run, output: OutputDirectory, trained: Trained): Pro
   const { corpus, network } = run;
   const out = output.path;
   const folder = join(out, network);
-  await mkdir(folder, { recursive: true });
+  makeDirectory(folder);
   for (const { name, state } of trained) {
     const copy = join(folder, `${name}.tmp`);
     await rm(copy, { recursive: true, force: true });

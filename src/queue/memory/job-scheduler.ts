@@ -21,7 +21,7 @@ export interface SchedulerOptions {
    * one owner. The engine runs these tokens before those of a new job. An owner that holds less than a fair share of
    * the limit may still add a job when the limit is reached.
    */
-  tokens: () => number;
+  readonly tokens: number;
   /** Most runs of one job. */
   attempts: number;
 }
@@ -161,7 +161,12 @@ export class JobScheduler {
   #enqueue(job: Job): void {
     const at = this.#waiting.findLastIndex((other) => other.order < job.order) + 1;
     this.#waiting.splice(at, 0, job);
+    this.#countWaiting();
+  }
+
+  #countWaiting(): void {
     this.stats.waiting = this.#waiting.length;
+    this.stats.waitingSinceMs = this.#waiting[0]?.submittedAt;
   }
 
   #requeue(job: Job): void {
@@ -175,7 +180,7 @@ export class JobScheduler {
     this.#open.delete(job);
     const at = this.#waiting.indexOf(job);
     if (at >= 0) this.#waiting.splice(at, 1);
-    this.stats.waiting = this.#waiting.length;
+    this.#countWaiting();
     job.abort.abort();
     if (this.#open.size === 0) this.#whenEmpty?.();
     if (at >= 0) this.#pump();
@@ -192,7 +197,7 @@ export class JobScheduler {
         running.alone = false;
       }
       this.#waiting.splice(this.#waiting.indexOf(job), 1);
-      this.stats.waiting = this.#waiting.length;
+      this.#countWaiting();
       void this.#run(job);
     }
   }
@@ -210,7 +215,7 @@ export class JobScheduler {
     }
     const most = this.#mostPlaces();
     let next: Job | undefined;
-    let fewest = this.#full() ? this.#options.tokens() / (held.size + 1) : Number.POSITIVE_INFINITY;
+    let fewest = this.#full() ? this.#options.tokens / (held.size + 1) : Number.POSITIVE_INFINITY;
     for (const job of this.#waiting) {
       const many = held.get(job.owner) ?? 0;
       if (many < fewest && (places.get(job.owner) ?? 0) < most) [next, fewest] = [job, many];
@@ -233,7 +238,7 @@ export class JobScheduler {
     // A job counts in full until its last input is done. The younger jobs alone must therefore suffice to fill
     // batches.
     const [, ...younger] = this.#active;
-    return younger.reduce((sum, { tokens }) => sum + tokens, 0) >= this.#options.tokens();
+    return younger.reduce((sum, { tokens }) => sum + tokens, 0) >= this.#options.tokens;
   }
 
   /** The job may be the cause of the crashes. */

@@ -1,6 +1,7 @@
 /**
  * Keeps the records of jobs in this process's memory, with their owners, idempotency keys and listeners, and drops
- * ended jobs by age, bytes and number. A record is never changed, only replaced, so callers may hold on to it.
+ * ended jobs by age. When all together exceed the bytes or the number, the owner who holds most of it loses its oldest.
+ * A record is never changed, only replaced, so callers may hold on to it.
  */
 
 import { SidaError } from '../../errors.js';
@@ -46,6 +47,12 @@ interface Kept {
   deltaBytes: number;
 }
 
+/** What one owner holds: its ended jobs in the order of their ends, and the bytes of their answers. */
+interface Share {
+  ended: Set<Kept>;
+  bytes: number;
+}
+
 export class KeptJobs {
   readonly #retention: Retention;
   readonly #stats: KeptStats;
@@ -55,6 +62,7 @@ export class KeptJobs {
   readonly #byKey = new Map<string, string>();
   /** Ended jobs in the order of their ends. */
   readonly #ended = new Set<Kept>();
+  readonly #shares = new Map<string, Share>();
   #sweep: NodeJS.Timeout | undefined;
 
   /** `onEnd` receives the last record of each job. */
@@ -172,9 +180,14 @@ export class KeptJobs {
       }
     }
     this.#onEnd(kept.record);
+    const share = this.#shares.get(kept.owner) ?? { ended: new Set(), bytes: 0 };
+    this.#shares.set(kept.owner, share);
     this.#ended.add(kept);
+    share.ended.add(kept);
+    share.bytes += kept.bytes;
     this.#stats.answerBytes += kept.bytes;
-    this.#dropOld();
+    this.#dropExcess(share);
+    this.#scheduleSweep();
   }
 
   #find(id: string, owner: string): Kept | undefined {
@@ -195,20 +208,33 @@ export class KeptJobs {
     kept.listeners.clear();
   }
 
-  /** Drops ended jobs that exceed a limit, those that ended first before the others. */
   #dropOld(): void {
-    const { retentionMs, answerBytes, answers } = this.#retention;
-    const oldest = performance.now() - retentionMs;
+    const oldest = performance.now() - this.#retention.retentionMs;
     for (const kept of this.#ended) {
-      if (kept.endedAt <= oldest) this.#drop(kept, 'retention');
-      else if (this.#stats.answerBytes > answerBytes) this.#drop(kept, 'bytes');
-      else if (this.#ended.size > answers) this.#drop(kept, 'number');
-      else break;
+      if (kept.endedAt > oldest) break;
+      this.#drop(kept, 'retention');
     }
     this.#scheduleSweep();
   }
 
+  /** `grown` loses before others that hold as much. */
+  #dropExcess(grown: Share): void {
+    const { answerBytes, answers } = this.#retention;
+    const dropOf = (size: (share: Share) => number, reason: DropReason) => {
+      const shares = [...this.#shares.values()];
+      const largest = shares.reduce((most, share) => (size(share) > size(most) ? share : most), grown);
+      const [first] = largest.ended;
+      this.#drop(first!, reason);
+    };
+    while (this.#stats.answerBytes > answerBytes) dropOf(({ bytes }) => bytes, 'bytes');
+    while (this.#ended.size > answers) dropOf(({ ended }) => ended.size, 'number');
+  }
+
   #drop(kept: Kept, reason: DropReason): void {
+    const share = this.#shares.get(kept.owner)!;
+    share.ended.delete(kept);
+    share.bytes -= kept.bytes;
+    if (share.ended.size === 0) this.#shares.delete(kept.owner);
     this.#ended.delete(kept);
     this.#byId.delete(kept.record.id);
     if (kept.idempotency !== undefined) this.#byKey.delete(keyOf(kept.owner, kept.idempotency.key));

@@ -59,7 +59,10 @@ export class MemoryQueue implements JobQueue {
       bound: options.bound,
       boundBytes: options.boundBytes ?? QUEUE_BYTES,
       concurrency: options.concurrency ?? 64,
-      tokens: options.engineTokens ?? (() => Number.POSITIVE_INFINITY),
+      // It is known when the model is open.
+      get tokens() {
+        return options.engineTokens?.() ?? Number.POSITIVE_INFINITY;
+      },
       attempts: options.attempts ?? 3,
     });
     this.stats = this.#scheduler.stats;

@@ -1,243 +1,240 @@
-/** A worker's runs: claims jobs from the ledger, runs them in the engine and writes their outcomes to the ledger. */
-import { randomUUID } from 'node:crypto';
+/** Runs the jobs that BullMQ gives to a worker, and reports their deltas, ends and crashes to Redis. */
+import { WaitingError } from 'bullmq';
 import type { EngineHandle } from '../../engine/engine-handle.js';
-import { type ErrorBody, SidaError } from '../../errors.js';
+import { SidaError } from '../../errors.js';
 import type { Logger } from '../../observability/logger.js';
-import type { JobResult } from '../../protocol/engine-messages.js';
-import type { KeptEnd } from '../job-queue.js';
-import { answerTooLarge } from '../refusals.js';
+import type { JobOutcome, KeptEnd } from '../job-queue.js';
+import type { JobScheduler } from '../memory/job-scheduler.js';
+import { answerTooLarge, cancelled, streamBroken } from '../refusals.js';
 import { DeltaWriter } from './delta-writer.js';
-import type { ClaimedRun } from './ledger-replies.js';
-import { parseRequest, resultText } from './ledger-values.js';
-import { persist } from './persist.js';
-import { GIVEN_UP, type RedisLedger, type RunEnd } from './redis-ledger.js';
-import { SoloGate } from './solo-gate.js';
-
-export interface Run extends ClaimedRun {
-  readonly abort: AbortController;
-  /** The run has passed the gate to the engine. */
-  inside: boolean;
-  /** Monotonic time of the claim. */
-  readonly sinceMs: number;
-  /** No other job was in the engine at any time of the run. */
-  alone: boolean;
-  /** Why the run was aborted; undefined while it is not. */
-  ended?: 'stopped' | 'handed back';
-}
+import { EVENTS_MS, INLINE_BYTES } from './queue-link.js';
+import { later } from './redis-client.js';
+import {
+  dataOf,
+  deadlineError,
+  errorOf,
+  failure,
+  inOrder,
+  type JobData,
+  type Progress,
+  progressOf,
+  type Returned,
+  recordOf,
+  requestOf,
+  resultText,
+  runsBefore,
+  type StoredJob,
+} from './stored-job.js';
 
 interface RunsOptions {
   engine: EngineHandle;
-  ledger: RedisLedger;
+  scheduler: JobScheduler;
   logger: Logger;
-  /** Id of the worker. */
-  worker: string;
-  /** Most bytes of all kept answers together. */
-  keptBytes: number;
-  /** A worker that does not renew a run's lease for this long loses the job. */
-  leaseMs: number;
+  /** Most bytes of a kept answer. */
+  answerBytes: number;
   /** Called for each kept job that this worker ends. */
-  onKeptEnd?: ((end: KeptEnd) => void) | undefined;
+  onKeptEnd: ((end: KeptEnd) => void) | undefined;
+  /** Called for a run that lost its lock. */
+  onLate: (reason: string) => void;
 }
+
+/** A larger request of an ended job is removed, since whoever reads the job would read it, too. */
+const LARGE_REQUEST = 4_096;
+/** Milliseconds between tries of a write that Redis refused for a while. */
+const AGAIN_MS = 500;
 
 export class JobRuns {
   readonly #options: RunsOptions;
-  readonly #gate = new SoloGate();
-  readonly #runs = new Set<Run>();
-  readonly #offState: () => void;
-  #engineChanged: (() => void)[] = [];
+  /** Ids of stopped jobs, with the times of the stops: a stop may come before its job. */
+  readonly #stopped = new Map<string, number>();
+  /** Records of the kept jobs whose runs have ended. */
+  readonly #ends = new WeakMap<StoredJob, KeptEnd>();
   #leaving = false;
-  #closed = false;
+  /** Jobs that BullMQ gave up, because their workers were lost. */
+  givenUp = 0;
 
   constructor(options: RunsOptions) {
     this.#options = options;
-    this.#offState = options.engine.onState(() => this.#wake());
   }
 
-  get all(): Run[] {
-    return [...this.#runs];
-  }
-
-  /** Claims up to `room` jobs. `more` is true when other jobs may be waiting. */
-  async claim(room: number): Promise<{ runs: Run[]; more: boolean }> {
-    const { ledger, logger, worker, leaseMs } = this.#options;
-    const token = randomUUID();
-    const claimed = await this.#persist(() => ledger.claim({ token, worker, room, leaseMs }));
-    for (const id of claimed.broken)
-      logger.error({ job: id }, 'a job whose record in Redis is broken is dropped');
-    for (const end of claimed.ended) this.#options.onKeptEnd?.(end);
-    const runs = claimed.runs.map((run) => this.#add(run));
-    // The worker may have started to leave during the claim.
-    if (this.#leaving) for (const run of runs) this.#end(run, 'handed back');
-    return { runs, more: claimed.more };
-  }
-
-  #add(claimed: ClaimedRun): Run {
-    const abort = new AbortController();
-    const run: Run = { ...claimed, abort, inside: false, alone: false, sinceMs: performance.now() };
-    this.#runs.add(run);
-    return run;
-  }
-
-  /** Runs a claimed job and writes its outcome. Resolves when both are done. */
-  async finish(run: Run): Promise<void> {
-    const leave = await this.#gate.enter(run.crashes >= 2);
-    const inside = this.all.filter((other) => other.inside);
-    for (const other of inside) other.alone = false;
-    run.alone = inside.length === 0;
-    run.inside = true;
-    let end: RunEnd;
-    try {
-      end = await this.#toEnd(run);
-    } finally {
-      this.#runs.delete(run);
-      leave();
-    }
-    if (end === 'fenced') {
-      this.#options.logger.warn({ job: run.id }, 'a late result was dropped: another run replaced this one');
-    }
-  }
-
-  /** Ends the runs of a job that another process has ended. */
-  stop(id: string): void {
-    for (const run of this.#runs) if (run.id === id) this.#end(run, 'stopped');
-  }
-
-  /**
-   * Renews the leases of all runs and ends the runs that no longer count. `serving` says whether the worker takes
-   * jobs. Resolves with Redis's time in Unix milliseconds.
-   */
-  async beat(serving: boolean): Promise<number> {
-    const { ledger, logger, worker, leaseMs } = this.#options;
-    const runs = this.all;
-    const { now, answers } = await ledger.beat(worker, serving, leaseMs, runs);
-    answers.forEach((answer, at) => {
-      const run = runs[at]!;
-      if (answer === 'ok' || !this.#runs.has(run)) return;
-      logger.warn({ job: run.id, answer }, 'a run is dropped');
-      this.#end(run, 'stopped');
-    });
-    return now;
-  }
-
-  /** Stops waiting for the engine, and hands back the jobs of any claim still in progress. */
+  /** Hands back every job from now on. */
   leave(): void {
     this.#leaving = true;
-    this.#wake();
   }
 
-  /** Ends all runs and hands their jobs back. */
-  handBack(): void {
-    for (const run of this.#runs) this.#end(run, 'handed back');
+  /** A job with this id must not run. */
+  remember(id: string): void {
+    const now = performance.now();
+    this.#stopped.set(id, now);
+    for (const [old, at] of this.#stopped) {
+      if (now - at < EVENTS_MS) break;
+      this.#stopped.delete(old);
+    }
   }
 
-  close(): void {
-    this.#closed = true;
-    this.#offState();
-  }
-
-  /** Repeats the command until Redis is back. */
-  #persist<T>(command: () => Promise<T>): Promise<T> {
-    return persist(command, () => this.#closed);
-  }
-
-  /** Runs the job in the engine and writes the outcome to the ledger. */
-  async #toEnd(run: Run): Promise<RunEnd> {
-    const { ledger, logger } = this.#options;
+  /** The processor of BullMQ's worker. Rejects with the error that fails the job, or with WaitingError. */
+  async run(job: StoredJob, token: string, signal: AbortSignal): Promise<Returned> {
     try {
-      const result = await this.#compute(run);
-      const text = resultText(result);
-      this.#checkSize(text, run);
-      const end = await this.#persist(() => ledger.complete(run.id, run.token, text));
-      return this.#tell(run, end, result);
+      const data = dataOf(job);
+      const streamed = progressOf(job.progress) !== undefined;
+      if (data.stopped !== undefined) throw new SidaError(data.stopped.error as never);
+      if (this.#stopped.has(job.id!)) throw cancelled();
+      if (Date.now() > data.deadlineAt) throw deadlineError(job, data);
+      // The client has seen a part of another run's answer.
+      if (data.sync && streamed) throw streamBroken();
+      if (this.#leaving) throw new WaitingError();
+      const returned = await this.#run(job, data, signal);
+      if (signal.reason === 'lost') throw new WaitingError();
+      return returned;
     } catch (thrown) {
+      if (signal.reason === 'lost') {
+        // Another worker may have the job. BullMQ leaves a job as it is after this error.
+        this.#options.onLate(`job ${job.id} has lost its lock`);
+        throw new WaitingError();
+      }
+      if (thrown instanceof WaitingError) {
+        await job.moveToWait(token);
+        throw thrown;
+      }
       const error = SidaError.from(thrown);
-      if (run.ended === 'stopped') return 'stopped';
-      // The engine is shutting down, so the job is not at fault.
-      if (error.code === 'shutting_down') this.#end(run, 'handed back');
-      if (run.ended === 'handed back') return this.#persist(() => ledger.handBack(run.id, run.token));
-      if (error.code === 'engine_crashed') {
-        const end = await this.#persist(() => ledger.crash(run.id, run.token, run.alone));
-        return this.#tell(run, end, JSON.parse(GIVEN_UP) as ErrorBody);
-      }
-      if (error.code === 'internal') logger.error({ job: run.id, err: error }, 'job failed');
-      const end = await this.#persist(() => ledger.fail(run.id, run.token, error.toBody()));
-      return this.#tell(run, end, error.toBody());
+      if (error.code === 'internal') this.#options.logger.error({ job: job.id, err: error }, 'job failed');
+      throw failure(error);
     }
   }
 
-  #tell(run: Run, end: RunEnd, outcome: JobResult | ErrorBody): RunEnd {
-    const { id, kind, createdMs, startedMs, sinceMs, attempt: attempts, sync } = run;
-    if (end !== 'ended' || sync) return end;
-    const failed = 'code' in outcome;
-    this.#options.onKeptEnd?.({
-      id,
-      kind,
-      status: failed ? 'failed' : 'completed',
-      createdMs,
-      startedMs,
-      finishedMs: startedMs + Math.round(performance.now() - sinceMs),
-      attempts,
-      result: failed ? null : outcome,
-      error: failed ? outcome : null,
+  async #run(job: StoredJob, data: JobData, signal: AbortSignal): Promise<Returned> {
+    const { scheduler, engine } = this.#options;
+    const base = runsBefore(job);
+    let about: Omit<Progress, 'seq' | 'deltas'> = {
+      turn: job.attemptsStarted,
+      run: base + 1,
+      startedMs: job.processedOn ?? Date.now(),
+      queued: false,
+    };
+    let end: (error: SidaError) => void = () => undefined;
+    let onEnd: (outcome: JobOutcome | SidaError) => void = () => undefined;
+    const ended = new Promise<JobOutcome | SidaError>((resolve) => {
+      onEnd = resolve;
     });
-    return end;
-  }
-
-  async #compute(run: Run): Promise<JobResult> {
-    const { engine, ledger } = this.#options;
-    const request = parseRequest(run.request);
-    const full = new AbortController();
-    const signal = AbortSignal.any([run.abort.signal, full.signal]);
-    const deltas = new DeltaWriter({
-      append: (from, all) => ledger.append(run.id, run.token, from, all),
-      // Nobody could read what the run computes from here on.
-      onError: () => full.abort(),
+    const newWriter = () => {
+      const run = { ...about };
+      return new DeltaWriter({
+        write: (seq, deltas) => this.#report(job, data, { ...run, seq, deltas }),
+        onError: (error) => end(error),
+      });
+    };
+    let writer = newWriter();
+    // Clients see the runs of kept jobs only.
+    const tell = (change: Partial<Progress>) => {
+      about = { ...about, ...change };
+      writer = newWriter();
+      if (!data.sync) this.#report(job, data, { ...about, seq: 0, deltas: [] }).catch(() => undefined);
+    };
+    const request = requestOf(data);
+    end = scheduler.add({
+      // The engine may still have an earlier run of the job.
+      id: `${job.attemptsStarted}/${job.id}`,
+      owner: data.owner,
+      request,
+      deadlineMs: data.deadlineAt - Date.now(),
+      ...(data.streams && { onDelta: (delta) => writer.add(delta) }),
+      repeatsDeltas: !data.sync,
+      onRun: (attempt) => {
+        if (attempt > 1) tell({ run: base + attempt, queued: false, startedMs: Date.now() });
+      },
+      onRequeue: () => tell({ queued: true }),
+      onEnd,
     });
-    for (;;) {
-      try {
-        // The token distinguishes this run from an earlier run of the same job that may still be in the engine.
-        const result = await engine.run(`${run.token}/${run.id}`, request, {
-          signal,
-          onDelta: (delta) => deltas.add(delta),
-        });
-        await deltas.written();
-        return result;
-      } catch (error) {
-        if (deltas.error !== undefined && !run.abort.signal.aborted) throw deltas.error;
-        // The engine was no longer ready when it received the job, so the job never ran.
-        if (SidaError.from(error).code !== 'not_ready' || run.abort.signal.aborted) throw error;
-        if (!(await this.#engineReady())) {
-          this.#end(run, 'handed back');
-          throw error;
-        }
+    const onAbort = () => end(cancelled());
+    signal.addEventListener('abort', onAbort, { once: true });
+    if (signal.aborted) onAbort();
+    const outcome = await ended;
+    signal.removeEventListener('abort', onAbort);
+    const { phase } = engine.state;
+    if (outcome instanceof SidaError) {
+      const gone = outcome.code === 'not_ready' && (phase === 'failed' || phase === 'closed');
+      if (outcome.code === 'shutting_down' || gone) {
+        if (!data.sync) tell({ queued: true });
+        throw new WaitingError();
       }
+      throw outcome.code === 'deadline_exceeded' ? deadlineError(job, data) : outcome;
     }
+    await writer.written();
+    return this.#returned(job, data, outcome, about);
   }
 
-  /** Throws cannot_run when one kept answer is larger than the limit for all kept answers. */
-  #checkSize(text: string, { sync }: Run): void {
-    const { keptBytes: limit } = this.#options;
+  async #returned(
+    job: StoredJob,
+    { sync }: JobData,
+    { result }: JobOutcome,
+    { run: attempts, startedMs }: Pick<Progress, 'run' | 'startedMs'>,
+  ): Promise<Returned> {
+    const text = resultText(result);
     const bytes = Buffer.byteLength(text);
-    if (!sync && bytes > limit) throw answerTooLarge(bytes, limit);
+    const { answerBytes } = this.#options;
+    if (!sync && bytes > answerBytes) throw answerTooLarge(bytes, answerBytes);
+    const { id, name: kind, timestamp: createdMs } = job;
+    const end = { id: id!, kind, status: 'completed', createdMs, startedMs, attempts, error: null } as const;
+    this.#ends.set(job, { ...end, finishedMs: null, result });
+    if (bytes <= INLINE_BYTES) return { attempts, startedMs, result };
+    const rows = await persist(() => job.log(text));
+    // The client's server reads the answer, and removes the job.
+    if (sync) job.opts.removeOnComplete = false;
+    return { attempts, startedMs, row: rows - 1 };
   }
 
-  /** Waits for the engine. Resolves false when it cannot become ready any more, or when this worker leaves. */
-  async #engineReady(): Promise<boolean> {
-    for (;;) {
-      const { phase } = this.#options.engine.state;
-      if (this.#leaving || phase === 'failed' || phase === 'closed') return false;
-      if (phase === 'ready') return true;
-      await new Promise<void>((wake) => this.#engineChanged.push(wake));
+  /** BullMQ has stored the result. */
+  completed(job: StoredJob): void {
+    const end = this.#ends.get(job);
+    const data = dataOf(job);
+    if (end === undefined || data.sync) return;
+    this.#options.onKeptEnd?.(inOrder({ ...end, finishedMs: job.finishedOn ?? Date.now() }));
+    this.#trim(job, data);
+  }
+
+  /** BullMQ has stored the error. */
+  failed(job: StoredJob, { message }: Error): void {
+    const error = errorOf(message);
+    if (message.startsWith('job stalled')) this.givenUp += 1;
+    let data: JobData;
+    try {
+      data = dataOf(job);
+    } catch {
+      // Data of another version has no owner who could ask for the job.
+      return;
     }
+    // The server that cancelled the job has counted it.
+    if (data.sync || error.code === 'cancelled') return;
+    const { id, kind, status, createdMs, startedMs, finishedMs, attempts } = recordOf(job, data);
+    const at = finishedMs ?? job.finishedOn ?? Date.now();
+    const ended = status === 'cancelled' ? status : 'failed';
+    const about = { id, kind, status: ended, createdMs, startedMs, attempts } as const;
+    this.#options.onKeptEnd?.(inOrder({ ...about, finishedMs: at, result: null, error }));
+    this.#trim(job, data);
   }
 
-  #end(run: Run, as: 'stopped' | 'handed back'): void {
-    if (run.ended !== undefined) return;
-    run.ended = as;
-    run.abort.abort();
+  #trim(job: StoredJob, data: JobData): void {
+    if (Buffer.byteLength(JSON.stringify(data.request)) > LARGE_REQUEST)
+      job.updateData({ ...data, request: null }).catch(() => undefined);
   }
 
-  #wake(): void {
-    for (const wake of this.#engineChanged.splice(0)) wake();
+  /** Late watchers of a kept job read its log. */
+  #report(job: StoredJob, { sync }: JobData, report: Progress): Promise<void> {
+    return persist(async () => {
+      const log = sync || report.deltas.length === 0 ? undefined : job.log(JSON.stringify(report));
+      await Promise.all([log, job.updateProgress(report)]);
+    });
+  }
+}
+
+/** Repeats a write while Redis refuses it for lack of memory or room on its disk. */
+async function persist<T>(write: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await write();
+    } catch (error) {
+      if (!/^(OOM|LOADING|READONLY|BUSY|MISCONF)/.test((error as Error).message)) throw error;
+      await later(AGAIN_MS);
+    }
   }
 }

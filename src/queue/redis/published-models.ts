@@ -15,6 +15,10 @@ export interface PublishedModel {
 }
 
 const MODELS = `${KEY_PREFIX}:models:v${PROTOCOL}`;
+/** Scores are times of Redis's clock. */
+const workersOf = (queueName: string) => `${KEY_PREFIX}:workers:${queueName}`;
+/** A worker that has been silent for this long is not counted. */
+export const GONE_MS = 15_000;
 /** A model that no worker has served for this long is removed. */
 const FORGET_MS = 7 * 86_400_000;
 
@@ -36,7 +40,7 @@ const published = z.object({
     }),
     shape: z.looseObject({
       vocabSize: z.int().min(1),
-      experts: z.int().min(1),
+      experts: z.int().min(0),
       moeLayers: z.array(z.string()),
     }),
     formats: z.object({
@@ -62,6 +66,30 @@ export async function publishModel(client: Redis, entry: PublishedModel): Promis
   for (const { queueName, seenMs } of await publishedModels(client)) {
     if (entry.seenMs - seenMs > FORGET_MS) await client.hdel(MODELS, queueName);
   }
+}
+
+/** Announces that the worker serves the queue, or no longer does. `nowMs` is the time of Redis's clock. */
+export async function announceWorker(
+  client: Redis,
+  queueName: string,
+  worker: string,
+  nowMs: number | undefined,
+): Promise<void> {
+  if (nowMs === undefined) await client.zrem(workersOf(queueName), worker);
+  else await client.zadd(workersOf(queueName), nowMs, worker);
+}
+
+/** Number of workers that serve the queue. Clears the list of workers that ended without saying so. */
+export async function countWorkers(client: Redis, queueName: string): Promise<number> {
+  const [time, listed] = await Promise.all([
+    client.time(),
+    client.zrange(workersOf(queueName), 0, '-1', 'WITHSCORES'),
+  ]);
+  const oldest = Number(time[0]) * 1000 - GONE_MS;
+  const seen = listed.filter((_, i) => i % 2 === 1).map(Number);
+  if (seen.some((ms) => ms < oldest - GONE_MS))
+    await client.zremrangebyscore(workersOf(queueName), 0, oldest - GONE_MS);
+  return seen.filter((ms) => ms >= oldest).length;
 }
 
 /** All published models, the most recently published first. Invalid values are skipped. */

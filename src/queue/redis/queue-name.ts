@@ -6,16 +6,15 @@ import type { RoutingMode } from '../../config/engine-options.js';
 import { SidaError } from '../../errors.js';
 import type { JobRequest, ModelInfo } from '../../protocol/engine-messages.js';
 
-/** Version of the ledger. It increases whenever jobs, results or keys change their form or meaning. */
-export const PROTOCOL = 7;
+/** It increases whenever jobs, results or keys change their form or meaning. */
+export const PROTOCOL = 8;
 
-/** The first part of every key. */
-export const KEY_PREFIX = 'sida';
+/** The first part of every key. The braces keep all keys on one node of a Redis Cluster. */
+export const KEY_PREFIX = '{sida}';
 
 /** The options that decide an answer beside the model. */
 export type AnswerSettings = Pick<SizedConfig, 'activations' | 'kv' | 'device' | 'routing' | 'routingK'>;
 
-/** The braces make the name a hash tag, which keeps all keys of a queue in one slot of a Redis cluster. */
 export function queueNameOf(
   { fingerprint, predictor }: Pick<ModelInfo, 'fingerprint' | 'predictor'>,
   { activations, kv, device, routing, routingK }: AnswerSettings,
@@ -24,7 +23,7 @@ export function queueNameOf(
   const tables = routing === 'predicted' ? [predictor.name, predictor.fingerprint] : null;
   const computed = JSON.stringify([fingerprint, activations, kv, device, routing, routingK, tables]);
   const hash = createHash('sha256').update(computed).digest('hex');
-  return `{v${PROTOCOL}-${hash.slice(0, 24)}}`;
+  return `v${PROTOCOL}-${hash.slice(0, 24)}`;
 }
 
 /** Throws cannot_run if tables would route the request, and the name of the queue does not say whose tables. */

@@ -1,94 +1,116 @@
 /**
- * Claims jobs from a queue in Redis and runs them in this process's engine. The engine is a separate process, so this
- * event loop never computes and can always renew leases. A run that has lost its lease is dropped, and its result
- * does not count.
+ * Takes jobs from a queue in Redis and runs them in this process's engine, as the queue in memory does: its scheduler
+ * runs jobs again after a crash of the engine. The engine is a separate process, so this event loop never computes
+ * and can always renew locks.
  */
 import { randomUUID } from 'node:crypto';
+import { QueueEvents, type QueueEventsListener, Worker } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { EngineHandle } from '../../engine/engine-handle.js';
 import type { Logger } from '../../observability/logger.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
-import type { KeptEnd } from '../job-queue.js';
-import { JobClaims } from './job-claims.js';
+import type { KeptEnd, QueueStats } from '../job-queue.js';
+import { JobScheduler } from '../memory/job-scheduler.js';
+import { ANSWER_BYTES } from '../refusals.js';
 import { JobRuns } from './job-runs.js';
-import { later } from './persist.js';
-import { publishModel } from './published-models.js';
-import type { AnswerSettings } from './queue-name.js';
-import { logFaults, subscriberClient, workerClient } from './redis-client.js';
-import { type LedgerLimits, RedisLedger } from './redis-ledger.js';
+import { announceWorker, publishModel } from './published-models.js';
+import { EVENTS_MS, stopsOf } from './queue-link.js';
+import { type AnswerSettings, KEY_PREFIX } from './queue-name.js';
+import { later, logFaults, PATIENT, SILENT_MS, workerClient } from './redis-client.js';
+import type { Returned } from './stored-job.js';
 
-interface QueueWorkerOptions extends LedgerLimits {
+interface QueueWorkerOptions {
   url: string;
   queueName: string;
   /** Published beside the model, so that a server can say how workers differ. */
   settings: AnswerSettings;
   /** Most jobs in the engine at a time; the engine batches them. */
   concurrency: number;
+  /** Input tokens in the engine at a time when several owners share it; see SchedulerOptions. */
+  engineTokens?: number;
+  /** Most runs of one job in this worker, and most workers that may be lost while they have it. */
+  attempts: number;
   /** A worker that is silent for this long loses its jobs to other workers. */
-  leaseMs: number;
-  /** Milliseconds between periodic claims, which find the jobs of silent workers. */
-  lookMs: number;
+  lockMs: number;
+  /** Milliseconds between looks for the jobs of silent workers. */
+  stalledMs: number;
+  /** Most bytes of a kept answer. */
+  answerBytes?: number;
   /** Called for each kept job that this worker ends. */
   onKeptEnd?: (end: KeptEnd) => void;
 }
 
-/** Longest time between two heartbeats of a worker. */
+interface StopListener extends QueueEventsListener {
+  stop: (event: { id: string }) => void;
+}
+
+/** Milliseconds between two announcements of a worker. */
 const ALIVE_MS = 2_000;
+/** A worker that Redis refuses takes no jobs for this long. */
+const REST_MS = 1_000;
+/** Results that BullMQ refuses with these codes come from runs that have lost their lock. */
+const LATE_CODES = [-1, -2, -3, -6];
 
 export class QueueWorker {
   readonly id = randomUUID();
   readonly #engine: EngineHandle;
   readonly #model: ModelInfo;
   readonly #options: QueueWorkerOptions;
+  readonly #logger: Logger;
   readonly #tell: (error: Error) => void;
   readonly #client: Redis;
-  readonly #subscriber: Redis;
-  readonly #ledger: RedisLedger;
+  readonly #scheduler: JobScheduler;
   readonly #runs: JobRuns;
-  readonly #claims: JobClaims;
   readonly #timer: NodeJS.Timeout;
   readonly #offState: () => void;
-  #beating = false;
-  #reporting = false;
+  #worker: Worker<unknown, Returned, string> | undefined;
+  #stops: QueueEvents | undefined;
+  #fenced = 0;
+  #dropped = '';
+  #announcing = false;
+  #restsUntil = 0;
   #leaving = false;
-  #closed = false;
   #closing: Promise<boolean> | undefined;
 
   /** The worker starts at once. `engine` must have been ready before, since `model` comes from it. */
   constructor(engine: EngineHandle, model: ModelInfo, options: QueueWorkerOptions, logger: Logger) {
-    const { url, queueName, concurrency, leaseMs, lookMs, keptBytes, onKeptEnd } = options;
+    const { url, concurrency, attempts, engineTokens, answerBytes = ANSWER_BYTES, onKeptEnd } = options;
     this.#engine = engine;
     this.#model = model;
     this.#options = options;
+    this.#logger = logger;
     this.#tell = logFaults(logger);
     this.#client = workerClient(url).on('error', this.#tell);
-    this.#subscriber = subscriberClient(url).on('error', () => undefined);
-    const ledger = new RedisLedger(this.#client, queueName, options);
-    this.#ledger = ledger;
-    this.#runs = new JobRuns({ engine, ledger, logger, worker: this.id, keptBytes, leaseMs, onKeptEnd });
-    this.#claims = new JobClaims({
-      runs: this.#runs,
+    const unlimited = Number.POSITIVE_INFINITY;
+    this.#scheduler = new JobScheduler(engine, {
+      bound: unlimited,
+      boundBytes: unlimited,
       concurrency,
-      everyMs: lookMs,
-      ready: () => engine.state.phase === 'ready',
-      onError: this.#tell,
+      tokens: engineTokens ?? unlimited,
+      attempts,
     });
-    this.#subscribe();
-    this.#offState = engine.onState(({ phase }) => {
-      if (phase === 'ready') this.#claims.look();
-      // A heartbeat reports the new state to servers at once.
-      void this.#beat();
+    this.#runs = new JobRuns({
+      ...{ engine, scheduler: this.#scheduler, logger, answerBytes, onKeptEnd },
+      onLate: (reason) => this.#drop(reason),
     });
-    // A lease is renewed at least three times before it would end.
-    this.#timer = setInterval(() => void this.#beat(), Math.min(ALIVE_MS, leaseMs / 4));
-    this.#client.on('ready', () => {
-      void this.#beat();
-      this.#claims.look();
+    this.#offState = engine.onState(() => {
+      this.#adjust();
+      // Servers learn the new state at once.
+      void this.#announce();
     });
+    this.#timer = setInterval(() => void this.#announce(), Math.min(ALIVE_MS, options.lockMs / 4));
+    this.#client.on('ready', () => void this.#announce());
+    this.#begin().catch((error) => this.#tell(error as Error));
   }
 
   get queueName(): string {
     return this.#options.queueName;
+  }
+
+  /** Totals of this worker since its start. */
+  get stats(): Required<Pick<QueueStats, 'retried' | 'quarantined' | 'fenced'>> {
+    const { retried, quarantined } = this.#scheduler.stats;
+    return { retried, quarantined: quarantined + this.#runs.givenUp, fenced: this.#fenced };
   }
 
   /**
@@ -103,71 +125,122 @@ export class QueueWorker {
   async #close(drainMs: number): Promise<boolean> {
     this.#leaving = true;
     this.#runs.leave();
-    let finished = true;
-    const closing = this.#claims.leave();
-    const timer = setTimeout(() => {
-      finished = this.#runs.all.length === 0;
-      this.#runs.handBack();
-    }, drainMs);
-    // Without Redis no job can be handed back. Other workers run the jobs once the leases have ended.
-    const away = this.#client.status !== 'ready' && this.#runs.all.length === 0;
-    await Promise.race([closing, later((away ? 0 : drainMs) + 2_000)]);
-    clearTimeout(timer);
-    this.#closed = true;
-    this.#runs.close();
+    this.#adjust();
+    void this.#announce();
+    const finished = await this.#scheduler.drain(drainMs);
+    // Without Redis, other workers run the jobs once the locks have ended.
+    await Promise.race([this.#worker?.close(), later(2_000)]);
     clearInterval(this.#timer);
     this.#offState();
-    await Promise.race([this.#ledger.leave(this.id).catch(() => undefined), later(500)]);
+    await Promise.race([this.#announce(), later(500)]);
+    await Promise.race([this.#stops?.close().catch(() => undefined), later(500)]);
     this.#client.disconnect();
-    this.#subscriber.disconnect();
     return finished;
   }
 
-  #subscribe(): void {
-    const { stops } = this.#ledger;
-    const work = this.#ledger.workOf(this.id);
-    this.#subscriber.on('ready', () => {
-      // Jobs may have arrived before the subscription.
-      const look = () => this.#claims.look();
-      this.#subscriber.subscribe(stops, work).then(look, () => undefined);
+  async #begin(): Promise<void> {
+    const { url, queueName, concurrency, attempts, lockMs, stalledMs } = this.#options;
+    const nowMs = await this.#redisTime();
+    if (this.#leaving) return;
+    const common = { prefix: KEY_PREFIX, skipVersionCheck: true };
+    this.#stops = new QueueEvents(stopsOf(queueName), {
+      ...common,
+      connection: { url, ...PATIENT },
+      // A stop may come before its job does.
+      lastEventId: `${nowMs - EVENTS_MS}-0`,
+      blockingTimeout: 2_000,
+    }).on('error', this.#tell);
+    const worker = new Worker<unknown, Returned, string>(
+      queueName,
+      (job, token, signal) => this.#runs.run(job, token!, signal!),
+      {
+        ...common,
+        connection: this.#client,
+        concurrency,
+        lockDuration: lockMs,
+        stalledInterval: stalledMs,
+        // The first start is no stall.
+        maxStalledCount: attempts - 1,
+        // BullMQ's watchdog opens a silent connection again a second later.
+        drainDelay: 2,
+        runRetryDelay: REST_MS,
+        autorun: false,
+      },
+    );
+    this.#worker = worker;
+    this.#stops.on<StopListener, 'stop'>('stop', ({ id }: { id: string }) => {
+      this.#runs.remember(id);
+      worker.cancelJob(id, 'stopped');
     });
-    this.#subscriber.on('message', (channel: string, id: string) => {
-      if (channel === work) this.#claims.look();
-      else this.#runs.stop(id);
-    });
+    worker
+      .on('error', (error) => this.#onError(error))
+      .on('lockRenewalFailed', (ids) => this.#onLost(ids))
+      .on('completed', (job) => this.#runs.completed(job))
+      .on('failed', (job, error) => job && this.#runs.failed(job, error));
+    worker.run().catch(this.#tell);
+    this.#adjust();
   }
 
-  async #beat(): Promise<void> {
-    if (this.#beating || this.#client.status !== 'ready') return;
-    this.#beating = true;
-    try {
-      const serving = this.#engine.state.phase === 'ready' && !this.#leaving;
-      const seenMs = await this.#runs.beat(serving);
-      // The next heartbeat must not wait for this, since it renews leases.
-      void this.#report(serving ? seenMs : undefined);
-    } catch (error) {
-      if (!this.#closed) this.#tell(error as Error);
-    } finally {
-      this.#beating = false;
-    }
+  /** Takes jobs while the engine is ready and Redis accepts writes. */
+  #adjust(): void {
+    const worker = this.#worker;
+    if (worker === undefined) return;
+    const take = this.#engine.state.phase === 'ready' && !this.#leaving && Date.now() >= this.#restsUntil;
+    if (take && worker.isPaused()) void worker.resume();
+    else if (!take && !worker.isPaused()) void worker.pause(true);
   }
 
-  /**
-   * Publishes the model while the worker serves, and ends jobs that are past their deadline, also without a server.
-   */
-  async #report(seenMs: number | undefined): Promise<void> {
-    if (this.#reporting) return;
-    this.#reporting = true;
+  #rest(): void {
+    this.#restsUntil = Date.now() + REST_MS;
+    this.#adjust();
+    setTimeout(() => this.#adjust(), REST_MS + 1).unref();
+  }
+
+  #onError(error: Error): void {
+    if (LATE_CODES.includes((error as Error & { code?: number }).code ?? 0)) this.#drop(error.message);
+    // BullMQ reports lost locks also by `lockRenewalFailed`.
+    else if (!error.message.startsWith('could not renew lock')) this.#tell(error);
+    // An idle worker would ask again at once, without end.
+    if (/^(OOM|MISCONF|LOADING)/.test(error.message)) this.#rest();
+  }
+
+  /** Other workers may have the jobs now. */
+  #onLost(ids: string[]): void {
+    // The lock of a job that has just ended cannot be renewed, either.
+    const lost = ids.filter((id) => this.#worker!.cancelJob(id, 'lost'));
+    // The dropped runs must end before this worker takes one of the jobs again.
+    if (lost.length > 0) this.#rest();
+  }
+
+  /** BullMQ tells of each refused result twice: it then tries to fail the job. */
+  #drop(reason: string): void {
+    if (reason === this.#dropped) return;
+    this.#dropped = reason;
+    this.#fenced += 1;
+    this.#logger.warn({ reason }, 'a late result was dropped: another run replaced this one');
+  }
+
+  async #redisTime(): Promise<number> {
+    return Number((await this.#client.time())[0]) * 1000;
+  }
+
+  /** Tells servers what the worker serves. A connection that does not answer is opened again. */
+  async #announce(): Promise<void> {
+    if (this.#announcing || this.#client.status !== 'ready') return;
+    this.#announcing = true;
+    const silent = setTimeout(() => this.#client.disconnect(true), SILENT_MS);
     try {
-      const { queueName, settings, onKeptEnd } = this.#options;
-      if (seenMs !== undefined) {
+      const { queueName, settings } = this.#options;
+      const serves = this.#engine.state.phase === 'ready' && !this.#leaving;
+      const seenMs = serves ? await this.#redisTime() : undefined;
+      await announceWorker(this.#client, queueName, this.id, seenMs);
+      if (seenMs !== undefined)
         await publishModel(this.#client, { queueName, seenMs, model: this.#model, settings });
-      }
-      for (const end of (await this.#ledger.status()).expired) onKeptEnd?.(end);
     } catch (error) {
-      if (!this.#closed) this.#tell(error as Error);
+      if (!this.#leaving) this.#tell(error as Error);
     } finally {
-      this.#reporting = false;
+      clearTimeout(silent);
+      this.#announcing = false;
     }
   }
 }

@@ -4,7 +4,6 @@
  */
 import { Redis, type RedisOptions } from 'ioredis';
 import type { Logger } from '../../observability/logger.js';
-import { LEDGER_SCRIPTS, type LedgerScript } from './ledger-scripts.js';
 
 /** Longest time that a producer waits for one command. */
 const COMMAND_MS = 1_000;
@@ -13,58 +12,36 @@ const COMMAND_MS = 1_000;
  * A connection that owes a reply and is silent for this long is closed and opened again. Its other end may have lost
  * power or its route, and TCP alone would wait for a quarter of an hour.
  */
-const SILENT_MS = 4_000;
+export const SILENT_MS = 4_000;
 
-const COMMON = {
+/** Commands wait until the connection is back. BullMQ needs this for its connections that block. */
+export const PATIENT = {
   connectTimeout: 2_000,
+  maxRetriesPerRequest: null,
   retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 5), 1_000),
-  socketTimeout: SILENT_MS,
-  // A primary that was made a replica keeps its connections. The address leads to the new primary.
-  reconnectOnError: ({ message }) => /\bREADONLY\b/.test(message),
-  scripts: LEDGER_SCRIPTS,
+  // A primary that was made a replica keeps its connections. The address leads to the new primary. The command is sent
+  // again (2), since a job must not fail because of it.
+  reconnectOnError: ({ message }) => (/\bREADONLY\b/.test(message) ? 2 : false),
+  // No `socketTimeout`: with a blocking command of BullMQ, whose own watchdog closes the same socket, the client
+  // would stay closed for ever.
 } satisfies RedisOptions;
 
 /** Commands fail at once without a connection, and after COMMAND_MS without a reply. */
 export function producerClient(url: string): Redis {
   return new Redis(url, {
-    ...COMMON,
+    ...PATIENT,
     enableOfflineQueue: false,
     // A command that was reported to its client as failed must not run later.
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     commandTimeout: COMMAND_MS,
+    socketTimeout: SILENT_MS,
+    reconnectOnError: ({ message }) => /\bREADONLY\b/.test(message),
   });
 }
 
-/** Commands wait until the connection is back. */
 export function workerClient(url: string): Redis {
-  return new Redis(url, { ...COMMON, maxRetriesPerRequest: null });
-}
-
-/** Subscriptions are restored after every reconnection. */
-export function subscriberClient(url: string): Redis {
-  return new Redis(url, {
-    ...COMMON,
-    enableOfflineQueue: false,
-    autoResubscribe: true,
-    maxRetriesPerRequest: 0,
-    // Followers whose subscription fails read the ledger periodically instead.
-    commandTimeout: 500,
-  });
-}
-
-/** `prefix` is the prefix of the queue's keys. */
-export function callScript(
-  client: Redis,
-  script: LedgerScript,
-  prefix: string,
-  ...values: (string | number)[]
-): Promise<unknown> {
-  const commands = client as unknown as Record<
-    LedgerScript,
-    (...all: (string | number)[]) => Promise<unknown>
-  >;
-  return commands[script](prefix, ...values);
+  return new Redis(url, PATIENT);
 }
 
 /** Shortest time between two equal lines of the log. */
@@ -87,4 +64,8 @@ export function logFaults(logger: Logger): (error: Error) => void {
 export function redisAddress(url: string): string {
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname === '/' ? '' : pathname}`;
+}
+
+export function later(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -1,12 +1,13 @@
 /**
- * The producers' side of a queue in Redis, which servers and workers on several machines share. A job is accepted
- * once the ledger has stored it; workers claim it from there.
+ * The producers' side of a queue in Redis, which servers and workers on several machines share. BullMQ keeps the jobs,
+ * hands them to workers, and gives those of lost workers to others.
  */
-
+import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import type { RoutingMode } from '../../config/engine-options.js';
 import { type ErrorCode, SidaError } from '../../errors.js';
 import type { JobRequest } from '../../protocol/engine-messages.js';
+import { taskOf } from '../../tasks/registry.js';
 import {
   type Accepted,
   hasEnded,
@@ -21,7 +22,6 @@ import {
   type QueueStats,
 } from '../job-queue.js';
 import {
-  cancelled,
   clientGone,
   keyConflict,
   QUEUE_BYTES,
@@ -29,37 +29,38 @@ import {
   queueFull,
   shuttingDown,
 } from '../refusals.js';
-import { describeJob, ledgerKey } from './describe-job.js';
-import { LedgerNews } from './ledger-news.js';
-import type { LedgerTotals } from './ledger-replies.js';
-import type { LedgerRecord } from './ledger-values.js';
+import { JobTurns } from './job-turns.js';
+import { KeptRecords } from './kept-records.js';
+import { LostJobs } from './lost-jobs.js';
+import { countWorkers } from './published-models.js';
+import { type Counts, QueueLink } from './queue-link.js';
 import { refuseTables } from './queue-name.js';
-import { producerClient, subscriberClient } from './redis-client.js';
-import {
-  type Acceptance,
-  type LedgerLimits,
-  type LedgerStatus,
-  type NewJob,
-  RedisLedger,
-} from './redis-ledger.js';
+import { producerClient } from './redis-client.js';
 import { lost, soon, unreachable } from './redis-outage.js';
+import { dataOf, formOf, type JobData, keptId, type StoredJob } from './stored-job.js';
 import { Submission } from './submission.js';
-import { shown, visible, watchJob } from './watch-job.js';
+import { JobWatch } from './watch-job.js';
 
-export interface RedisQueueOptions extends LedgerLimits {
+export interface RedisQueueOptions {
   url: string;
-  /** Most jobs that may wait. */
+  /** Most jobs that may wait. Servers that add at the same moment may exceed it by what they add. */
   bound: number;
-  /** Most bytes of all jobs that wait. */
+  /** Most bytes of the jobs of this server that wait. */
   boundBytes?: number;
   /** Milliseconds from submission to the answer, for jobs whose client waits. */
   deadlineMs: number;
   /** Milliseconds from acceptance to the end, for kept jobs. */
   keptDeadlineMs: number;
+  /** Milliseconds that an ended job is kept. */
+  keptMs: number;
+  /** Most ended jobs that are kept. Beyond that the owner who has most of them loses its oldest. */
+  keptJobs: number;
   /** Name of the queue; undefined while the served model is unknown. */
   queueName: () => string | undefined;
   /** The workers' --routing; without it, as `exact`. */
   routing?: () => RoutingMode | undefined;
+  /** Totals of the worker in this process. */
+  workerStats?: () => Pick<QueueStats, 'retried' | 'quarantined' | 'fenced'> | undefined;
   /** Why nothing runs while the name is unknown. Undefined when the engine's state gives the reason. */
   unnamed?: () => string;
   /** Called for each kept job that this process ends. */
@@ -68,33 +69,51 @@ export interface RedisQueueOptions extends LedgerLimits {
 
 /** Milliseconds between status queries. */
 const STATUS_MS = 500;
+/** Longer than it takes to add a job. */
+const ADD_MS = 5_000;
+/** Every so many status queries, lost jobs are looked for. */
+const LOOK_FOR_LOST = 4;
+/** Every so many status queries, old events and jobs are removed. */
+const TIDY = 20;
 
 export class RedisQueue implements JobQueue {
-  readonly stats: QueueStats = { ...noStats(), fenced: 0 };
+  readonly #stats: QueueStats = { ...noStats(), fenced: 0 };
   readonly #options: RedisQueueOptions;
+  readonly #onError: (error: Error) => void;
   readonly #client: Redis;
-  readonly #subscriber: Redis;
-  readonly #news: LedgerNews;
   readonly #timer: NodeJS.Timeout;
-  /** Jobs whose clients wait. */
-  readonly #open = new Set<Submission>();
-  /** Undefined until the first use after the queue's name is known. */
-  #ledger: RedisLedger | undefined;
+  readonly #records: KeptRecords;
+  readonly #turns = new JobTurns();
+  readonly #lost = new LostJobs();
+  /** Jobs whose clients wait, by id. */
+  readonly #open = new Map<string, Submission>();
+  readonly #watches = new Map<JobWatch, string>();
+  /** Jobs that must be stopped once Redis is back. */
+  readonly #unstopped = new Set<string>();
+  /** Undefined until Redis answers and the queue's name is known. */
+  #link: QueueLink | undefined;
   /** The last status; undefined while Redis is lost. */
-  #status: LedgerStatus | undefined;
+  #status: (Counts & { workers: number }) | undefined;
+  #looks = 0;
+  #looking = false;
   #draining = false;
+  #closed = false;
   #whenEmpty: (() => void) | undefined;
   /** Running average of a run's duration, for Retry-After. */
   #runMs = 100;
 
   constructor(options: RedisQueueOptions, onError: (error: Error) => void) {
     this.#options = options;
+    this.#onError = onError;
+    this.#records = new KeptRecords(options.keptMs);
     this.#client = producerClient(options.url).on('error', onError);
-    this.#subscriber = subscriberClient(options.url).on('error', onError);
-    this.#news = new LedgerNews(this.#subscriber);
     this.#client.on('close', () => this.#lose());
     this.#client.on('ready', () => void this.#look());
     this.#timer = setInterval(() => void this.#look(), STATUS_MS).unref();
+  }
+
+  get stats(): QueueStats {
+    return Object.assign(this.#stats, this.#options.workerStats?.());
   }
 
   get outage(): string | undefined {
@@ -106,27 +125,38 @@ export class RedisQueue implements JobQueue {
 
   async submit(id: string, request: JobRequest, options: JobOptions = {}): Promise<JobOutcome> {
     if (options.signal?.aborted) throw clientGone();
-    const ledger = this.#accepting();
+    const link = this.#accepting(request);
     const { deadlineMs } = this.#options;
-    // This server writes the answer, so it needs no form, which can be as large as the request.
-    const job = { ...this.#newJob(id, request), sync: true, form: '', deadlineMs };
-    const submission = new Submission(ledger, this.#news, job, options, {
-      onAccepted: () => {
-        this.stats.accepted += 1;
+    const job = { id, kind: request.kind, deadlineMs };
+    const submission = new Submission(link, job, options, () => this.#stop(id));
+    this.#open.set(id, submission);
+    let accepted = false;
+    soon(this.#add(link, id, request, this.#submitted(options, deadlineMs), () => !submission.settled)).then(
+      () => {
+        accepted = true;
+        this.#stats.accepted += 1;
       },
-      onTotals: (totals) => this.#take(totals),
-      refused: (answer) => this.#refused(answer),
-    });
-    this.#open.add(submission);
+      (error: SidaError) => {
+        // Redis may have accepted the job although its reply did not arrive.
+        if (error.code === 'not_ready') submission.giveUp(error);
+        else submission.settle(error);
+      },
+    );
     try {
       const outcome = await submission.outcome;
-      this.#count(outcome);
+      if (accepted) this.#count(outcome);
       if (outcome instanceof SidaError) throw outcome;
       return outcome;
     } finally {
-      this.#open.delete(submission);
+      this.#open.delete(id);
+      this.#turns.remove(id);
       if (this.#open.size === 0) this.#whenEmpty?.();
     }
+  }
+
+  #submitted({ owner = '', onDelta }: JobOptions, deadlineMs: number): Omit<JobData, 'request' | 'nonce'> {
+    const streams = onDelta !== undefined;
+    return { owner, sync: true, streams, form: null, digest: '', deadlineAt: Date.now() + deadlineMs };
   }
 
   async enqueue(
@@ -135,46 +165,59 @@ export class RedisQueue implements JobQueue {
     request: JobRequest,
     idempotency?: Idempotency,
   ): Promise<Accepted> {
-    // One time limit covers both commands, because the client waits for both.
+    // One time limit covers all commands, because the client waits for them.
     return soon(this.#keep(id, owner, request, idempotency));
   }
 
   async #keep(id: string, owner: string, request: JobRequest, idempotency?: Idempotency): Promise<Accepted> {
-    const ledger = this.#accepting();
-    const job = this.#newJob(id, request, owner, idempotency);
-    const answer = await soon(ledger.accept(job));
-    if (answer.as !== 'accepted' && answer.as !== 'exists') throw this.#refused(answer);
-    const record = await this.#read(ledger, answer.as === 'exists' ? answer.id : id);
-    if (answer.as === 'accepted') this.stats.accepted += 1;
-    else this.stats.kept.repeated += 1;
-    if (record === undefined) throw lost();
-    return { record: shown(record), created: answer.as === 'accepted' };
+    const link = this.#accepting(request);
+    const ownId = keptId(owner, id, idempotency?.key);
+    const earlier = idempotency && (await this.#repeated(link, ownId, idempotency));
+    if (earlier !== undefined) return { record: earlier, created: false };
+    const deadlineAt = Date.now() + this.#options.keptDeadlineMs;
+    const digest = idempotency?.digest ?? '';
+    const data = { owner, sync: false, streams: true, form: formOf(request), digest, deadlineAt };
+    const job = await this.#add(link, ownId, request, data);
+    // Of requests that came at the same moment with one key, BullMQ has added the first.
+    const first = idempotency === undefined ? job : await link.find(ownId);
+    if (first === undefined) throw lost();
+    const record = await this.#records.read(link, first);
+    const stored = dataOf(first);
+    if (stored.nonce !== dataOf(job).nonce) {
+      this.#turns.remove(ownId);
+      return { record: this.#same({ record, digest: stored.digest }, digest), created: false };
+    }
+    this.#stats.accepted += 1;
+    return { record, created: true };
   }
 
   async repeated(owner: string, idempotency: Idempotency): Promise<JobRecord | undefined> {
-    const ledger = this.#opened();
-    const answer = await soon(ledger.earlier(ledgerKey(owner, idempotency)));
-    if (answer.as === 'conflict') throw this.#refused(answer);
-    if (answer.as !== 'exists') return undefined;
-    const record = await this.#read(ledger, answer.id);
-    if (record === undefined) return undefined;
-    this.stats.kept.repeated += 1;
-    return shown(record);
+    return soon(this.#repeated(this.#opened(), keptId(owner, '', idempotency.key), idempotency));
+  }
+
+  async #repeated(link: QueueLink, id: string, { digest }: Idempotency): Promise<JobRecord | undefined> {
+    const earlier = await this.#records.earlier(link, id);
+    return earlier && this.#same(earlier, digest);
+  }
+
+  /** The record of an earlier request with the same key. Throws idempotency_conflict when it was another request. */
+  #same(earlier: { record: JobRecord; digest: string }, digest: string): JobRecord {
+    if (earlier.digest !== digest) {
+      this.#stats.kept.conflicts += 1;
+      throw keyConflict();
+    }
+    this.#stats.kept.repeated += 1;
+    return earlier.record;
   }
 
   async find(id: string, owner: string): Promise<JobRecord | undefined> {
-    const ledger = this.#opened();
-    const record = await this.#read(ledger, id);
-    return visible(record, owner) ? shown(record) : undefined;
+    return soon(this.#records.find(this.#opened(), id, owner));
   }
 
   async cancel(id: string, owner: string): Promise<JobRecord | undefined> {
-    const ledger = this.#opened();
-    if ((await this.find(id, owner)) === undefined) return undefined;
-    const stopped = await soon(ledger.stop(id, 'cancelled', cancelled().toBody()));
-    const record = await this.find(id, owner);
-    if (stopped && record !== undefined) this.keptEnded(record);
-    return record;
+    const found = await soon(this.#records.cancel(this.#opened(), id, owner));
+    if (found?.ended) this.keptEnded(found.record);
+    return found?.record;
   }
 
   async watch(
@@ -182,18 +225,25 @@ export class RedisQueue implements JobQueue {
     owner: string,
     listener: (event: JobEvent) => void,
   ): Promise<(() => void) | undefined> {
-    const ledger = this.#opened();
-    const record = await this.#read(ledger, id);
-    if (!visible(record, owner)) return undefined;
+    const link = this.#opened();
+    const record = await this.find(id, owner);
+    if (record === undefined) return undefined;
     if (hasEnded(record)) return () => undefined;
-    const { kept } = this.stats;
-    kept.watching += 1;
-    return watchJob(ledger, this.#news, record, listener, {
-      onTotals: (totals) => this.#take(totals),
-      onEnd: () => {
-        kept.watching -= 1;
+    this.#stats.kept.watching += 1;
+    const watch = new JobWatch(
+      {
+        link,
+        read: () => this.#records.find(link, id, owner),
+        listener,
+        onEnd: () => {
+          this.#stats.kept.watching -= 1;
+          this.#watches.delete(watch);
+        },
       },
-    });
+      record,
+    );
+    this.#watches.set(watch, id);
+    return () => watch.stop();
   }
 
   async drain(drainMs: number): Promise<boolean> {
@@ -205,13 +255,13 @@ export class RedisQueue implements JobQueue {
       timer = setTimeout(() => resolve(false), drainMs);
     });
     clearTimeout(timer);
-    for (const submission of [...this.#open]) submission.giveUp(shuttingDown());
+    for (const submission of [...this.#open.values()]) submission.giveUp(shuttingDown());
     return finished;
   }
 
   /** Counts a kept job that this process ended, in this queue or in the process's worker. */
   keptEnded(end: KeptEnd): void {
-    if (end.result !== null) this.stats.completed += 1;
+    if (end.result !== null) this.#stats.completed += 1;
     else this.#countError(end.error!.code);
     this.#options.onKeptEnd?.(end);
   }
@@ -219,97 +269,145 @@ export class RedisQueue implements JobQueue {
   /** Closes the connections. Kept jobs stay in Redis. */
   async close(): Promise<void> {
     this.#draining = true;
+    this.#closed = true;
     clearInterval(this.#timer);
-    this.#news.close();
+    await this.#link?.close();
     this.#client.disconnect();
-    this.#subscriber.disconnect();
   }
 
-  /** The ledger for a new job. Throws shutting_down while draining, or not_ready as `#opened` does. */
-  #accepting(): RedisLedger {
+  /** The link for a new job. Throws shutting_down while draining, or not_ready as `#opened` does. */
+  #accepting(request: JobRequest): QueueLink {
     if (this.#draining) throw shuttingDown();
+    refuseTables(request, this.#options.routing?.());
     return this.#opened();
   }
 
-  /** The ledger. Throws not_ready without a connection or without the queue's name. */
-  #opened(): RedisLedger {
+  /** Throws not_ready without a connection or without the queue's name. */
+  #opened(): QueueLink {
     if (this.#client.status !== 'ready') throw unreachable();
     const name = this.#options.queueName();
     if (name === undefined) {
       throw new SidaError({ code: 'not_ready', message: 'The model is not known yet; try again later' });
     }
-    if (this.#ledger?.queue !== name) this.#ledger = new RedisLedger(this.#client, name, this.#options);
-    return this.#ledger;
+    if (this.#link?.name !== name) throw unreachable();
+    return this.#link;
   }
 
-  #newJob(id: string, request: JobRequest, owner?: string, idempotency?: Idempotency): NewJob {
-    refuseTables(request, this.#options.routing?.());
-    const { bound, boundBytes = QUEUE_BYTES, keptDeadlineMs: deadlineMs } = this.#options;
-    return { ...describeJob(id, request, owner, idempotency), bound, boundBytes, deadlineMs };
-  }
-
-  async #read(ledger: RedisLedger, id: string): Promise<LedgerRecord | undefined> {
-    const { record, totals } = await soon(ledger.read(id));
-    this.#take(totals);
-    return record;
-  }
-
-  #refused(answer: Acceptance): SidaError {
-    if (answer.as === 'conflict') {
-      this.stats.kept.conflicts += 1;
-      return keyConflict();
+  /** Adds a job unless the queue is full. Rejects with queue_full. Nothing is added when `wanted` returns false. */
+  async #add(
+    link: QueueLink,
+    id: string,
+    request: JobRequest,
+    data: Omit<JobData, 'request' | 'nonce'>,
+    wanted = () => true,
+  ): Promise<StoredJob> {
+    const { bound, boundBytes = QUEUE_BYTES, keptMs } = this.#options;
+    const { waiting, lowest } = await link.room();
+    const bytes = taskOf(request).tokens.bytes(request);
+    const all = this.#turns.bytes + bytes;
+    if (waiting >= bound) throw this.#full((seconds) => queueFull(bound, seconds));
+    if (this.#turns.bytes > 0 && all > boundBytes)
+      throw this.#full((seconds) => queueBytesFull(all, boundBytes, seconds));
+    if (!wanted()) throw clientGone();
+    const keep = data.sync ? true : { age: Math.ceil(keptMs / 1000) };
+    try {
+      return (await link.queue.add(
+        request.kind,
+        { ...data, request, nonce: randomUUID() },
+        {
+          jobId: id,
+          priority: this.#turns.add(id, data.owner, bytes, lowest),
+          attempts: 1,
+          stackTraceLimit: 0,
+          removeOnComplete: keep,
+          removeOnFail: keep,
+        },
+      )) as StoredJob;
+    } catch (error) {
+      this.#turns.remove(id);
+      throw error;
     }
-    if (answer.as !== 'full' && answer.as !== 'full-bytes')
-      return new SidaError({ code: 'internal', message: 'The job id is taken. This is a bug.' });
-    this.stats.refused += 1;
-    const { bound, boundBytes = QUEUE_BYTES } = this.#options;
-    const { queued = bound, running = 0, workers = 1 } = this.#status ?? {};
+  }
+
+  #full(refusal: (seconds: number) => SidaError): SidaError {
+    this.#stats.refused += 1;
+    const { waiting = this.#options.bound, active = 0, workers = 1 } = this.#status ?? {};
     // A worker runs 64 jobs at a time by default.
-    const seconds = (this.#runMs * (queued + running)) / (64 * Math.max(1, workers)) / 1000;
-    return answer.as === 'full'
-      ? queueFull(bound, seconds)
-      : queueBytesFull(answer.bytes, boundBytes, seconds);
+    return refusal((this.#runMs * (waiting + active)) / (64 * Math.max(1, workers)) / 1000);
+  }
+
+  /** Ends a job whose client does not wait any more, now or when Redis is back. */
+  #stop(id: string): void {
+    const link = this.#link;
+    if (link === undefined) return;
+    Promise.all([link.stop(id), link.queue.remove(id)]).then(
+      () => this.#unstopped.delete(id),
+      () => this.#unstopped.add(id),
+    );
   }
 
   #count(outcome: JobOutcome | SidaError): void {
     if (!(outcome instanceof SidaError)) {
-      this.stats.completed += 1;
+      this.#stats.completed += 1;
       this.#runMs += (outcome.result.timing.inferenceMs - this.#runMs) / 16;
     } else this.#countError(outcome.code);
   }
 
   #countError(code: ErrorCode): void {
-    if (code === 'cancelled') this.stats.cancelled += 1;
-    else if (code === 'deadline_exceeded') this.stats.expired += 1;
-    else this.stats.failed += 1;
-  }
-
-  #take({ fenced, retried, quarantined, answerBytes, dropped }: LedgerTotals): void {
-    Object.assign(this.stats, { fenced, retried, quarantined });
-    Object.assign(this.stats.kept, { answerBytes, dropped });
+    if (code === 'cancelled') this.#stats.cancelled += 1;
+    else if (code === 'deadline_exceeded') this.#stats.expired += 1;
+    else this.#stats.failed += 1;
   }
 
   async #look(): Promise<void> {
+    const { keptMs, keptJobs } = this.#options;
+    const name = this.#options.queueName();
+    if (this.#looking || this.#closed || name === undefined || this.#client.status !== 'ready') return;
+    this.#looking = true;
     try {
-      const ledger = this.#opened();
+      const link = await this.#linkTo(name);
       const asked = performance.now();
-      const status = await ledger.status();
-      this.stats.redisSeconds = (performance.now() - asked) / 1000;
-      this.#status = status;
-      this.stats.waiting = status.queued;
-      this.stats.active = status.running;
-      this.stats.kept.queued = status.queued;
-      this.stats.kept.running = status.running;
-      this.stats.kept.ended = status.ended;
-      this.#take(status.totals);
-      for (const end of status.expired) this.keptEnded(end);
-    } catch {
-      this.#lose();
+      const [counts, workers] = await Promise.all([link.counts(), countWorkers(this.#client, name)]);
+      this.#stats.redisSeconds = (performance.now() - asked) / 1000;
+      this.#status = { ...counts, workers };
+      const { waiting, active, completed, failed } = counts;
+      const nextMs = await link.nextWaitMs();
+      const waitingSinceMs = nextMs === undefined ? undefined : asked - nextMs;
+      Object.assign(this.#stats, { waiting, active, waitingSinceMs });
+      Object.assign(this.#stats.kept, { queued: waiting, running: active, ended: completed + failed });
+      if (completed + failed > keptJobs) await link.dropBeyond(keptJobs);
+      if (waiting === 0) this.#turns.forget(asked - ADD_MS);
+      for (const id of this.#unstopped) this.#stop(id);
+      this.#looks += 1;
+      if (this.#looks % LOOK_FOR_LOST === 0) await this.#lost.look(link, this.#open, this.#watches);
+      if (this.#looks % TIDY === 0) await link.tidy(keptMs, await this.#redisTime());
+    } catch (error) {
+      if (!this.#closed) this.#lose();
+      if (error instanceof Error && /^(OOM|MISCONF)/.test(error.message)) this.#onError(error);
+    } finally {
+      this.#looking = false;
     }
   }
 
+  /** Opens the link to the queue with this name, and closes that to another. */
+  async #linkTo(name: string): Promise<QueueLink> {
+    if (this.#link?.name === name) return this.#link;
+    const sinceMs = await this.#redisTime();
+    await this.#link?.close();
+    this.#link = new QueueLink(this.#client, this.#options.url, name, sinceMs, {
+      onError: this.#onError,
+      onTaken: (id) => this.#turns.remove(id),
+    });
+    await this.#link.queue.waitUntilReady();
+    return this.#link;
+  }
+
+  async #redisTime(): Promise<number> {
+    return Number((await this.#client.time())[0]) * 1000;
+  }
+
   #lose(): void {
-    if (this.#status !== undefined) this.stats.outages += 1;
+    if (this.#status !== undefined) this.#stats.outages += 1;
     this.#status = undefined;
   }
 }

@@ -2,6 +2,7 @@
 import type { Redis } from 'ioredis';
 import { SidaError } from '../../errors.js';
 import type { Logger } from '../../observability/logger.js';
+import { KEY_PREFIX } from './queue-name.js';
 import { redisAddress, workerClient } from './redis-client.js';
 
 interface RedisFault {
@@ -9,15 +10,14 @@ interface RedisFault {
   hint: string;
 }
 
-/** A Redis that cannot hold the queue at all. */
+/** A node of a Redis Cluster that does not have sida's keys. `owner` is the address of the node that has them. */
 export class RedisRefused extends SidaError {
-  constructor(address: string) {
+  constructor(address: string, owner: string | undefined) {
+    const hint =
+      owner === undefined ? 'No node has them yet' : `Give the address of the node that has them: ${owner}`;
     super({
       code: 'cannot_run',
-      message:
-        `The Redis at ${address} is a node of a Redis Cluster, which cannot hold the queue: each script of the queue ` +
-        'changes several keys at once, and a cluster spreads keys over nodes. Use a single Redis (cluster-enabled no), ' +
-        'with replicas if it must survive a failure',
+      message: `The Redis at ${address} is a node of a Redis Cluster that does not have sida's keys. ${hint}`,
     });
   }
 }
@@ -31,7 +31,11 @@ interface RedisSettings {
 export async function redisSettings(client: Redis, address: string): Promise<RedisSettings> {
   // Managed services forbid CONFIG but allow INFO.
   const info = fieldsOf(await client.info());
-  if (info.cluster_enabled === '1' || info.redis_mode === 'cluster') throw new RedisRefused(address);
+  await client.exists(KEY_PREFIX).catch((error: Error) => {
+    const [kind, , owner] = error.message.split(' ');
+    if (kind !== 'MOVED' && kind !== 'CLUSTERDOWN') throw error;
+    throw new RedisRefused(address, kind === 'MOVED' ? owner : undefined);
+  });
   const faults: RedisFault[] = [];
   if (info.aof_enabled !== '1') {
     faults.push({

@@ -9,9 +9,8 @@ import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
 import { SidaError } from '../../errors.js';
 import type { ControlReply, JobResult, ModelInfo } from '../../protocol/engine-messages.js';
 import { differencesOf } from './differences.js';
-import { type PublishedModel, publishedModels } from './published-models.js';
+import { GONE_MS, type PublishedModel, publishedModels } from './published-models.js';
 import { producerClient } from './redis-client.js';
-import { SILENT_MS } from './redis-ledger.js';
 
 /** Milliseconds between queries for the model. */
 const LOOK_MS = 1_000;
@@ -100,7 +99,7 @@ export class RemoteEngine implements EngineHandle {
   #choose(named: PublishedModel[], now: number): void {
     if (this.#served || this.#state.phase === 'closed') return;
     // After Redis's clock was set back, the last publication of a dead worker lies in the future.
-    const served = named.filter(({ seenMs }) => Math.abs(now - seenMs) < SILENT_MS);
+    const served = named.filter(({ seenMs }) => Math.abs(now - seenMs) < GONE_MS);
     if (served.length > 1) {
       const all = served.map(({ model }) => model.fingerprint.slice(0, 12)).join(', ');
       const detail = `Workers serve ${served.length} models or settings named ${JSON.stringify(this.#name)}, which differ in ${differencesOf(served).join(', ')} (fingerprints ${all})`;

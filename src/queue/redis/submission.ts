@@ -1,114 +1,109 @@
-/** Submits a job whose client waits, and follows it until it ends, its deadline passes or its client leaves. */
-import { SidaError } from '../../errors.js';
+/** Follows a job whose client waits, until it ends, its deadline passes or its client leaves. */
+import { type ErrorBody, SidaError } from '../../errors.js';
 import type { JobOptions, JobOutcome } from '../job-queue.js';
-import { clientGone, expired } from '../refusals.js';
-import { JobFollower } from './job-follower.js';
-import type { LedgerNews } from './ledger-news.js';
-import type { LedgerTotals } from './ledger-replies.js';
-import type { LedgerRecord } from './ledger-values.js';
-import type { Acceptance, NewJob, RedisLedger } from './redis-ledger.js';
-import { lost, soon, unreachable } from './redis-outage.js';
+import { clientGone, expired, streamBroken } from '../refusals.js';
+import { DeltaReader } from './delta-reader.js';
+import type { LinkEvent, QueueLink } from './queue-link.js';
+import { errorOf, progressOf, resultOf } from './stored-job.js';
 
-interface SubmissionEvents {
-  onAccepted: () => void;
-  onTotals: (totals: LedgerTotals) => void;
-  /** Creates the error of a job that was not accepted. */
-  refused: (answer: Acceptance) => SidaError;
+interface SubmittedJob {
+  id: string;
+  kind: string;
+  deadlineMs: number;
 }
 
 export class Submission {
-  /** The outcome of an accepted job. Rejects when the job was not accepted. */
   readonly outcome: Promise<JobOutcome | SidaError>;
-  readonly #ledger: RedisLedger;
-  readonly #job: NewJob;
-  readonly #follower: JobFollower;
+  readonly #link: QueueLink;
+  readonly #job: SubmittedJob;
+  readonly #options: JobOptions;
+  readonly #createdMs = Date.now();
   readonly #deadline: NodeJS.Timeout;
-  readonly #signal: AbortSignal | undefined;
+  readonly #unlisten: () => void;
+  readonly #onStop: () => void;
+  readonly #reader = new DeltaReader();
   readonly #onAbort = () => this.giveUp(clientGone());
-  #accepted = false;
+  #streamed = false;
   #settled = false;
   #resolve!: (outcome: JobOutcome | SidaError) => void;
-  #reject!: (error: SidaError) => void;
 
-  constructor(
-    ledger: RedisLedger,
-    news: LedgerNews,
-    job: NewJob,
-    { signal, onDelta }: JobOptions,
-    events: SubmissionEvents,
-  ) {
-    this.#ledger = ledger;
+  /** Listens at once, so that no event of the job is missed. `onStop` is called when the job must not run on. */
+  constructor(link: QueueLink, job: SubmittedJob, options: JobOptions, onStop: () => void) {
+    this.#link = link;
     this.#job = job;
-    this.#signal = signal;
-    this.outcome = new Promise((resolve, reject) => {
+    this.#options = options;
+    this.#onStop = onStop;
+    this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
-      this.#reject = reject;
     });
-    this.#follower = new JobFollower(ledger, job.id, {
-      onRecord: (record) => this.#onRecord(record),
-      onTotals: events.onTotals,
-      onBroken: (error) => this.giveUp(error),
-      ...(onDelta !== undefined && { onDelta }),
-    });
-    signal?.addEventListener('abort', this.#onAbort, { once: true });
+    this.#unlisten = link.listen(job.id, (event) => this.#take(event));
+    options.signal?.addEventListener('abort', this.#onAbort, { once: true });
     this.#deadline = setTimeout(() => this.giveUp(expired(job.deadlineMs)), job.deadlineMs);
-    void this.#begin(news, events);
   }
 
-  /** Gives the client this error and ends the job. If Redis cannot be reached, the ledger's deadline ends it. */
+  get settled(): boolean {
+    return this.#settled;
+  }
+
+  /** Gives the client this error and ends the job. */
   giveUp(error: SidaError): void {
     if (this.#settled) return;
-    this.#stop(error);
-    this.#settle(() => this.#resolve(error));
+    this.#onStop();
+    this.settle(error);
   }
 
-  async #begin(news: LedgerNews, events: SubmissionEvents): Promise<void> {
-    try {
-      // The subscription is sent first, so that no signal is missed.
-      const [, answer] = await soon(
-        Promise.all([this.#follower.start(news), this.#ledger.accept(this.#job)]),
-      );
-      if (answer.as === 'accepted') {
-        this.#accepted = true;
-        events.onAccepted();
-      } else this.#settle(() => this.#reject(events.refused(answer)));
-    } catch (error) {
-      // Redis may have accepted the job before it went away.
-      this.#stop(clientGone());
-      this.#settle(() => this.#reject(error instanceof SidaError ? error : unreachable(error)));
-    }
-  }
-
-  #onRecord(record: LedgerRecord | undefined): void {
-    // There is no record before the job is accepted.
-    if (this.#settled || (record === undefined && !this.#accepted)) return;
-    const outcome = outcomeOf(record);
-    if (outcome === undefined) return;
-    this.#settle(() => this.#resolve(outcome));
-    if (!(outcome instanceof SidaError)) this.#ledger.taken(this.#job.id).catch(() => undefined);
-  }
-
-  #stop(error: SidaError): void {
-    const status = error.code === 'cancelled' ? 'cancelled' : 'failed';
-    this.#ledger.stop(this.#job.id, status, error.toBody()).catch(() => undefined);
-  }
-
-  #settle(settle: () => void): void {
+  /** Gives the client this outcome. */
+  settle(outcome: JobOutcome | SidaError): void {
     if (this.#settled) return;
     this.#settled = true;
     clearTimeout(this.#deadline);
-    this.#signal?.removeEventListener('abort', this.#onAbort);
-    this.#follower.end();
-    settle();
+    this.#options.signal?.removeEventListener('abort', this.#onAbort);
+    this.#unlisten();
+    this.#resolve(outcome);
   }
-}
 
-/** The outcome of an ended or lost job; undefined while the job runs or waits. */
-function outcomeOf(record: LedgerRecord | undefined): JobOutcome | SidaError | undefined {
-  if (record === undefined) return lost();
-  const { status, result, error, createdMs, startedMs, attempts } = record;
-  if (status === 'queued' || status === 'running') return undefined;
-  if (result !== null)
-    return { result, queueMs: Math.max(0, (startedMs ?? createdMs) - createdMs), attempts };
-  return new SidaError(error ?? { code: 'internal', message: `The job ended as ${status} without a reason` });
+  /** The job has ended, although no event said so. */
+  async readEnd(): Promise<void> {
+    const job = await this.#link.find(this.#job.id);
+    if (job?.failedReason !== undefined) this.#take({ type: 'failed', reason: job.failedReason });
+    else if (job !== undefined) this.#take({ type: 'completed', returned: job.returnvalue });
+  }
+
+  #take(event: LinkEvent): void {
+    if (this.#settled) return;
+    if (event.type === 'completed') void this.#complete(event.returned);
+    else if (event.type === 'failed') this.settle(new SidaError(errorOf(event.reason) as ErrorBody));
+    else if (event.type === 'stalled' && this.#streamed) this.giveUp(streamBroken());
+    else if (event.type === 'progress') this.#stream(event.report);
+  }
+
+  #stream(value: unknown): void {
+    const report = progressOf(value);
+    if (report === undefined || this.#options.onDelta === undefined) return;
+    try {
+      const again = this.#streamed && this.#reader.starts(report);
+      const deltas = again ? undefined : this.#reader.take(report);
+      if (deltas === undefined) this.giveUp(streamBroken());
+      for (const delta of deltas ?? []) {
+        this.#streamed = true;
+        if (!this.#settled) this.#options.onDelta(delta);
+      }
+    } catch (error) {
+      this.giveUp(SidaError.from(error));
+    }
+  }
+
+  async #complete(value: unknown): Promise<void> {
+    const { id, kind } = this.#job;
+    try {
+      const { result, attempts, startedMs, row } = await resultOf(kind, value, (at) =>
+        this.#link.row(id, at),
+      );
+      // A job whose answer is in its log stays until it is read.
+      if (row !== undefined) this.#link.queue.remove(id).catch(() => undefined);
+      this.settle({ result, attempts, queueMs: Math.max(0, startedMs - this.#createdMs) });
+    } catch (error) {
+      this.settle(SidaError.from(error));
+    }
+  }
 }

@@ -1,11 +1,8 @@
 /** A rate limit that several servers share through Redis. While Redis is away, each server counts by itself. */
-import { readFileSync } from 'node:fs';
 import { type RateLimiterAbstract, RateLimiterRedis } from 'rate-limiter-flexible';
 import { KEY_PREFIX } from '../../queue/redis/queue-name.js';
 import { producerClient } from '../../queue/redis/redis-client.js';
 import { MINUTE_S, memoryLimiter } from './token-limit.js';
-
-const CHARGE = readFileSync(new URL('charge.lua', import.meta.url), 'utf8');
 
 export interface SharedLimiter {
   limiter: RateLimiterAbstract;
@@ -14,6 +11,7 @@ export interface SharedLimiter {
 
 /**
  * All servers should have the same limit. A server with a different one compares the common count with its own limit.
+ * Tokens that a server reserved while Redis was away may be returned to the common count, which was never charged.
  */
 export function redisLimiter(
   url: string,
@@ -26,7 +24,6 @@ export function redisLimiter(
     keyPrefix: `${KEY_PREFIX}:rate`,
     points: tokensPerMinute,
     duration: MINUTE_S,
-    customIncrTtlLuaScript: CHARGE,
     rejectIfRedisNotReady: true,
     insuranceLimiter: memoryLimiter(tokensPerMinute),
   });

@@ -3,6 +3,7 @@ import type { RequestHandler, Response } from 'express';
 import { ANYONE, type Caller, type KeyRing } from '../../access/key-ring.js';
 import type { RouteScope } from '../../access/scopes.js';
 import { SidaError } from '../../errors.js';
+import type { JobRequest } from '../../protocol/engine-messages.js';
 import { clientOf } from '../client-address.js';
 
 export function auth(keys: KeyRing, publicPaths: ReadonlySet<string>): RequestHandler {
@@ -41,4 +42,18 @@ export function payerOf(res: Response): string {
 export function requireScope(res: Response, scope: RouteScope): void {
   if (scope === 'public' || scope === 'any' || callerOf(res).scopes.has(scope)) return;
   throw new SidaError({ code: 'forbidden', message: `This key lacks the scope "${scope}"` });
+}
+
+/**
+ * Throws forbidden for a request whose answer would report experts, unless the caller may see what others leave in
+ * memory: which experts are resident shows what was asked before.
+ */
+export function requireExperts(res: Response, keys: KeyRing, { explain = false }: JobRequest): void {
+  if (!explain || keys.size <= 1 || callerOf(res).scopes.has('admin')) return;
+  throw new SidaError({
+    code: 'forbidden',
+    message:
+      'This key lacks the scope "admin", which "experts" in "include" needs on a server with several keys',
+    param: 'include',
+  });
 }

@@ -27,7 +27,7 @@ export function accessLog({ logger, metrics }: ServerContext): RequestHandler {
       const route = typeof req.route?.path === 'string' ? req.route.path : 'unmatched';
       const method = KNOWN_METHODS.has(req.method) ? req.method : 'other';
       metrics.observeRequest({ route, method, status, seconds });
-      logger.info(
+      logger[isLook(req.method, route, status) ? 'debug' : 'info'](
         {
           requestId: res.locals.requestId,
           method: req.method,
@@ -41,6 +41,11 @@ export function accessLog({ logger, metrics }: ServerContext): RequestHandler {
     });
     next();
   };
+}
+
+/** Polls of pages, probes and scrapes come each second, and run nothing. */
+function isLook(method: string, route: string, status: number): boolean {
+  return (method === 'GET' || method === 'HEAD') && (status < 400 || route.startsWith('/health/'));
 }
 
 const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']);

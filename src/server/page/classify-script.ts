@@ -48,7 +48,8 @@ function showScores({ label, scores }, experts) {
     const rest = others.reduce((sum, [, score]) => sum + score, 0);
     rows.push(make('p', 'quiet', 'and ' + others.length + ' others: ' + rest.toFixed(3)));
   }
-  byId('answer').replaceChildren(...rows, make('p', 'quiet', costText(experts)));
+  if (experts) rows.push(make('p', 'quiet', costText(experts)));
+  byId('answer').replaceChildren(...rows);
 }
 byId('task').addEventListener('change', showFields);
 byId('try').addEventListener('submit', async (event) => {
@@ -61,7 +62,7 @@ byId('try').addEventListener('submit', async (event) => {
       ...(models.length > 1 && { model: model.id }),
       task: byId('task').value,
       input: Object.fromEntries(inputs.map((input) => [input.name, input.value])),
-      include: ['experts'],
+      ...(closed.get('experts') !== 403 && { include: ['experts'] }),
     }));
     showScores(answer.data[0], answer.experts);
   } catch (error) {

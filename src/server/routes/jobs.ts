@@ -13,7 +13,7 @@ import {
 } from '../context.js';
 import { jobAnswer, jobKey } from '../job-answer.js';
 import { streamJob } from '../job-events.js';
-import { callerOf, payerOf } from '../middleware/auth.js';
+import { callerOf, payerOf, requireExperts } from '../middleware/auth.js';
 import { keepJob } from '../run-job.js';
 import { JobAnswer, type JobBody, JobHeaders, JobPath, JobRequest, taskOfType } from '../schemas/jobs.js';
 import { ErrorAnswer } from '../schemas/service.js';
@@ -37,6 +37,7 @@ export const postJob = bodyRoute({
     const served = selectModel(context, request.model);
     const model = requireModel(served);
     const { job, asked = job } = taskOfType(type).prepare(request, model, limitsOf(model, served.options));
+    requireExperts(res, served.keys, job);
     const { record, created } = await keepJob(served, res, job, idempotencyOf(req, asked));
     if (!created) res.setHeader('idempotent-replayed', 'true');
     res.status(202).setHeader('location', `/v1/jobs/${record.id}`);

@@ -3,6 +3,7 @@
 import { limitsOf } from '../../tasks/shared/request-checks.js';
 import type { AnyTask, TaskBody } from '../../tasks/task.js';
 import { requireModel, selectModel } from '../context.js';
+import { requireExperts } from '../middleware/auth.js';
 import { runJob } from '../run-job.js';
 import { streamAnswer } from '../stream-answer.js';
 import type { Route } from './route.js';
@@ -22,6 +23,7 @@ export function taskRoute(task: AnyTask): Route {
       const served = selectModel(context, request.model);
       const model = requireModel(served);
       const { job, streamUsage = false } = task.prepare(request, model, limitsOf(model, served.options));
+      requireExperts(res, served.keys, job);
       const answers = task.answers({
         model: model.name,
         id: res.locals.requestId as string,

@@ -1,4 +1,5 @@
 /** Tokens of a completion. */
+import { chargedTokens } from '../shared/logit-adjustments.js';
 import { promptIds, promptStrings } from '../shared/prompts.js';
 import { heldSchemas, ownSchemas } from '../shared/structure.js';
 import { heldBytes, inputTokens, reservedTokens } from '../shared/token-estimates.js';
@@ -9,12 +10,12 @@ export const completeTokens: TaskTokens<CompleteJob, CompleteResult> = {
   input: ({ prompts }) => inputTokens(prompts),
   bytes: ({ prompts, structure, adjustments }) =>
     heldBytes([...prompts, ...heldSchemas(structure), ...(adjustments?.biases ?? [])]),
-  cost({ prompts, structure, maxTokens, choices = 1, search }) {
-    const made = maxTokens * prompts.length * (search?.beams ?? choices);
+  cost({ prompts, structure, maxTokens, choices = 1, search, adjustments }) {
+    const made = chargedTokens({ adjustments }) * maxTokens * prompts.length * (search?.beams ?? choices);
     const texts = [...promptStrings(prompts), ...ownSchemas(structure)];
     return { known: promptIds(prompts) + made, estimated: reservedTokens(texts) };
   },
   texts: ({ prompts, structure }) => [...promptStrings(prompts), ...ownSchemas(structure)],
-  used: (_job, { promptTokens, completionTokens, beamTokens = completionTokens }) =>
-    promptTokens + beamTokens,
+  used: (job, { promptTokens, completionTokens, beamTokens = completionTokens }) =>
+    promptTokens + chargedTokens(job) * beamTokens,
 };

@@ -1,5 +1,5 @@
 /** Returns the texts of token ids. Its jobs never run the model. */
-import { requireTexts } from '../shared/prepared-input.js';
+import { checkAnswerBytes } from '../../text/text-bytes.js';
 import { heldBytes, inputTokens } from '../shared/token-estimates.js';
 import type { Task } from '../task.js';
 import {
@@ -39,12 +39,12 @@ export const detokenize: Task<DetokenizeBody, DetokenizeJob, DetokenizeResult, D
     used: (_job, { promptTokens }) => promptTokens,
   },
   engine: {
-    runs: 'tokenizer',
-    texts: () => [],
-    result: ({ ids, skipSpecialTokens }, limits) => {
-      const decoder = requireTexts(limits, 'ids');
+    runs: 'detokenizer',
+    lists: ({ ids, skipSpecialTokens }) => ids.map((each) => ({ ids: each, skipSpecial: skipSpecialTokens })),
+    result: ({ ids }, texts) => {
+      checkAnswerBytes(texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0));
       return {
-        texts: ids.map((each) => decoder.decode(each, skipSpecialTokens)),
+        texts: [...texts],
         promptTokens: ids.reduce((sum, each) => sum + each.length, 0),
         completionTokens: 0,
       };

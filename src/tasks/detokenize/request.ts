@@ -9,7 +9,7 @@ import type { DetokenizeRequest } from './schema.js';
 
 export type DetokenizeBody = z.infer<typeof DetokenizeRequest>;
 
-/** Decoding more would hold the engine's main thread, and with it all other clients, for longer than a pass takes. */
+/** The same number as for tokens of one answer of a tokenization. */
 const MOST_TOKENS = 65_536;
 
 export function prepareDetokenize(request: DetokenizeBody, model: ModelInfo): PreparedJob<DetokenizeJob> {

@@ -10,7 +10,7 @@ import { controlsOf } from '../../text/chat/answer-format.js';
 import { answerPrefix, shownText, tokenText } from '../../text/chat/shown-text.js';
 import { GeneratedChoices } from './generated-choices.js';
 import { grammarWork } from './grammar-work.js';
-import { checkBiases, storedAdjustments } from './logit-adjustments.js';
+import { chargedTokens, checkBiases, storedAdjustments } from './logit-adjustments.js';
 import { mostTokensWith } from './logprobs.js';
 import { checkedInput, type ModelLimits, type PreparedInput, requireTexts } from './prepared-input.js';
 import { ReasoningCount } from './reasoning-count.js';
@@ -195,11 +195,11 @@ export const chatTokens = {
   bytes: (job: ChatWork) =>
     bytesOf(job) + heldBytes([...heldSchemas(job.structure), ...(job.adjustments?.biases ?? [])]),
   cost: (job: ChatWork) => ({
-    known: (job.maxTokens ?? RESERVED_TOKENS) * (job.choices ?? 1),
+    known: chargedTokens(job) * (job.maxTokens ?? RESERVED_TOKENS) * (job.choices ?? 1),
     estimated: reservedTokensOf(bytesOf(job)) + reservedTokens(ownSchemas(job.structure)),
   }),
   // The conversation has the schemas of the tools.
   texts: ({ conversation, structure }: ChatWork) => [conversation, ...ownSchemas(structure)],
-  used: (_job: ChatWork, { promptTokens, completionTokens }: ChatWorkResult) =>
-    promptTokens + completionTokens,
+  used: (job: ChatWork, { promptTokens, completionTokens }: ChatWorkResult) =>
+    promptTokens + chargedTokens(job) * completionTokens,
 };

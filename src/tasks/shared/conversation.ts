@@ -3,11 +3,9 @@ import { SidaError } from '../../errors.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import type { ChatFormat } from '../../text/chat/answer-format.js';
 import type { Conversation, Message } from '../../text/chat/chat-encoder.js';
+import { TAKEN_NAMES } from '../../text/chat/template-files.js';
 import type { ChatMessage, ChatTool } from './conversation-schema.js';
 import { checkText, type RequestLimits, requireTokenizer } from './request-checks.js';
-
-/** Variables that a request may not set otherwise. */
-const RESERVED = new Set(['messages', 'tools', 'bos_token', 'eos_token']);
 
 interface ConversationParts {
   messages: readonly ChatMessage[];
@@ -35,7 +33,7 @@ export function conversationOf(
   limits: RequestLimits,
 ): Conversation {
   for (const name of Object.keys(variables ?? {})) {
-    if (!RESERVED.has(name)) continue;
+    if (!TAKEN_NAMES.has(name)) continue;
     const param = `chat_template_kwargs.${name}`;
     throw invalid(`The variable "${name}" of the chat template belongs to the server`, param);
   }

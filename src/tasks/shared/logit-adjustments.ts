@@ -48,6 +48,18 @@ export const storedAdjustments = z.object({
   biases: z.array(z.tuple([z.int().min(0), Bias])).max(MOST_BIASES),
 });
 
+/** Biases that take as long to apply as the rest of a token takes in a small model. */
+const BIASES_PER_TOKEN = 256;
+
+/** What a generated token is charged as: every pick applies all biases. */
+export function chargedTokens({
+  adjustments,
+}: {
+  adjustments?: Pick<LogitAdjustments, 'biases'> | undefined;
+}) {
+  return 1 + Math.ceil((adjustments?.biases.length ?? 0) / BIASES_PER_TOKEN);
+}
+
 export interface AdjustmentRequest {
   presence_penalty?: number | null | undefined;
   frequency_penalty?: number | null | undefined;

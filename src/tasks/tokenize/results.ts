@@ -2,6 +2,7 @@
 
 import { SidaError } from '../../errors.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
+import { checkAnswerBytes } from '../../text/text-bytes.js';
 import { type ModelLimits, requireTexts } from '../shared/prepared-input.js';
 import type { OwnResult } from '../task.js';
 import type { TokenizeJob, TokenizeResult } from './job.js';
@@ -29,6 +30,7 @@ export function tokenizeResult(
   const promptTokens = found.reduce((sum, ids) => sum + ids.length, 0);
   checkAnswer(promptTokens);
   const data = found.map((ids) => ({ ids, tokens: ids.map((id) => texts.idToToken(id)) }));
+  checkAnswerBytes(data.reduce((sum, { tokens }) => sum + Buffer.byteLength(tokens.join('')), 0));
   return { data, promptTokens, completionTokens: 0 };
 }
 

@@ -1,4 +1,5 @@
 /** Turns conversations into token ids. Only the template's own text yields control tokens; users' texts stay text. */
+import { isDeepStrictEqual } from 'node:util';
 import { SidaError } from '../../errors.js';
 import { oneLine } from '../one-line.js';
 import { withinTime } from '../time-bound.js';
@@ -6,7 +7,7 @@ import type { Tokenizer } from '../tokenizer.js';
 import type { MarkedEncoder } from '../tokenizing/library.js';
 import { ChatTemplate } from './chat-template.js';
 import type { ControlTokens } from './control-tokens.js';
-import { Lookalikes, markedValue, unusedMark } from './marked-strings.js';
+import { CHARACTERS, markedValue, signsOf, unusedMark, wholeTokens } from './marked-strings.js';
 import { type ChatTemplates, templateName } from './template-files.js';
 
 /** What a template renders: its variables by name. */
@@ -22,7 +23,7 @@ export type Message = { role: string } & Record<string, unknown>;
 /** Time for reading the templates. */
 const OPEN_MS = 2_000;
 
-/** A rendered conversation. The mark stands where a user's text looks like a control token. */
+/** A rendered conversation. Of texts of users, at least the control tokens have marks. */
 interface Rendered {
   text: string;
   mark: string;
@@ -30,10 +31,11 @@ interface Rendered {
 
 export class ChatEncoder {
   readonly #templates: ChatTemplates;
-  /** Of special tokens, and of all control tokens. */
-  readonly #special: Lookalikes;
-  readonly #all: Lookalikes;
-  readonly #encode: MarkedEncoder;
+  /** Finds signs of control tokens. Undefined without control tokens. */
+  readonly #signs: RegExp | undefined;
+  /** Finds control tokens that are not special. */
+  readonly #others: RegExp | undefined;
+  readonly #encoder: MarkedEncoder;
   readonly #opened = new Map<string, ChatTemplate>();
   #fault: string | undefined;
 
@@ -45,9 +47,9 @@ export class ChatEncoder {
   ) {
     this.#templates = templates;
     const all = new Set([...controls.special, ...controls.others]);
-    this.#special = new Lookalikes(controls.special);
-    this.#all = new Lookalikes(all);
-    this.#encode = tokenizer.markedEncoder(all);
+    this.#signs = all.size === 0 ? undefined : signsOf(all);
+    this.#others = wholeTokens(controls.others);
+    this.#encoder = tokenizer.markedEncoder(all);
     this.#fault = templates.fault;
     try {
       withinTime(OPEN_MS, 'reading it', () => {
@@ -62,7 +64,7 @@ export class ChatEncoder {
   /** `json` is a `Conversation`. Throws invalid_request or cannot_run. */
   encode(json: string): number[] {
     const { text, mark } = this.#render(json);
-    return this.#encode(text, mark);
+    return this.#encoder.encode(text, mark);
   }
 
   /** The text of the conversation, as the template writes it. */
@@ -77,23 +79,31 @@ export class ChatEncoder {
     const plain = template.render(conversation);
     const mark = unusedMark([json, plain]);
     if (mark === undefined) throw invalid('The messages use every private character of Unicode');
-    let marked = plain;
+    if (this.#signs === undefined) return { text: plain, mark };
+    let marked: string | undefined;
+    let same = false;
     for (const rule of RULES) {
-      const input = this.#marked(conversation, mark, rule);
-      if (!JSON.stringify(input).includes(mark)) return { text: plain, mark };
-      marked = template.render(input);
-      if (marked.replaceAll(mark, '') === plain) break;
+      marked = renderedOr(template, this.#marked(conversation, mark, rule, this.#signs));
+      same = marked?.replaceAll(mark, '') === plain;
+      if (same) break;
     }
-    return { text: marked, mark };
+    // The marked text has the control tokens of the template alone.
+    const own = marked && this.#encoder.controlsIn(marked);
+    if (isDeepStrictEqual(own, this.#encoder.controlsIn(plain))) return { text: plain, mark };
+    if (same) return { text: marked!, mark };
+    throw invalid("The model's chat template makes control tokens of texts in the messages");
   }
 
   #marked(
     { messages, ...variables }: Conversation,
     mark: string,
-    guardsAll: (role: string) => boolean,
+    { everyCharacter, keeps }: Rule,
+    signs: RegExp,
   ): Conversation {
-    const marked = (value: unknown, role: string) =>
-      markedValue(value, guardsAll(role) ? this.#all : this.#special, mark);
+    const marked = (value: unknown, role: string) => {
+      const of = everyCharacter && role !== NO_ROLE ? CHARACTERS : signs;
+      return markedValue(value, mark, { marked: of, kept: keeps(role) ? this.#others : undefined });
+    };
     const rest = Object.entries(variables).map(([name, value]) => [name, marked(value, NO_ROLE)]);
     return {
       ...Object.fromEntries(rest),
@@ -112,15 +122,35 @@ export class ChatEncoder {
   }
 }
 
+interface Rule {
+  /** Whether every character of the messages is marked, and not only the signs. */
+  everyCharacter: boolean;
+  /** Whose texts keep control tokens that are not special. */
+  keeps: (role: string) => boolean;
+}
+
 /**
- * Whose texts are kept from tokens that are not special, and not only from those that are. A template may look for
- * such tokens: for `</think>` in an answer, which it then leaves out. The first rule with which the template writes
- * the same text is used.
+ * A template may look for words in a message, such as `/no_think`, and for tokens that are not special: for `</think>`
+ * in an answer, which it then leaves out. The first rule with which the template writes the same text is used.
  */
-const RULES: ((role: string) => boolean)[] = [() => true, (role) => role !== 'assistant', () => false];
+const RULES: readonly Rule[] = [
+  { everyCharacter: true, keeps: () => false },
+  { everyCharacter: false, keeps: () => false },
+  { everyCharacter: false, keeps: (role) => role === 'assistant' },
+  { everyCharacter: false, keeps: () => true },
+];
 
 /** Role of tools and of other variables. */
 const NO_ROLE = '';
+
+/** Undefined where the template refuses texts with marks, such as an id that has to have nine characters. */
+function renderedOr(template: ChatTemplate, conversation: Conversation): string | undefined {
+  try {
+    return template.render(conversation);
+  } catch {
+    return undefined;
+  }
+}
 
 function invalid(message: string): SidaError {
   return new SidaError({ code: 'invalid_request', message, param: 'messages' });

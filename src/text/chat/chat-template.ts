@@ -8,6 +8,7 @@ import {
   type RenderBounds,
   Template,
 } from './bounded-interpreter.js';
+import type { GLOBAL_NAMES } from './template-files.js';
 
 /** A conversation of a hundred turns with tools takes about fifty thousand steps, some tens of milliseconds. */
 const BOUNDS: RenderBounds = { steps: 500_000, length: 4 << 20, total: 256 << 20, number: 1 << 24 };
@@ -20,7 +21,7 @@ class Refused extends Error {}
 /** The library renders dates, but does not export how. */
 const DATE = new Template('{{ strftime_now(format) }}');
 
-const GLOBALS: Record<string, unknown> = {
+const GLOBALS: Record<(typeof GLOBAL_NAMES)[number], unknown> = {
   true: true,
   True: true,
   false: false,

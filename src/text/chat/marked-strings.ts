@@ -1,56 +1,50 @@
 /**
- * Puts a mark into the texts of a conversation where they look like control tokens. The mark stays there while a
- * template renders the texts, so that only tokens of the template itself are whole.
+ * Puts marks into the texts of a conversation. The marks stay there while a template renders and rewrites the texts,
+ * so that only control tokens of the template itself have none.
  */
 
-/** Finds what looks like a token in a text. Tokens have two characters or more. */
-export class Lookalikes {
-  readonly #whole: RegExp | undefined;
-  /** Beginnings of tokens that end a text, and ends of tokens that begin one: two texts may meet in a token. */
-  readonly #beginnings = new Set<string>();
-  readonly #ends = new Set<string>();
-  readonly #longest: number;
-
-  constructor(tokens: Iterable<string>) {
-    // The longest first: one may be the beginning of another.
-    const sorted = [...tokens].sort((a, b) => b.length - a.length);
-    this.#longest = sorted[0]?.length ?? 0;
-    this.#whole = sorted.length === 0 ? undefined : new RegExp(sorted.map(escaped).join('|'), 'g');
-    for (const token of sorted) {
-      for (let at = 1; at < token.length; at += 1) {
-        this.#beginnings.add(token.slice(0, at));
-        this.#ends.add(token.slice(at));
-      }
-    }
-  }
-
-  /** Returns the text with a mark in each lookalike, and at an end where a part of a token is. */
-  marked(text: string, mark: string): string {
-    if (this.#whole === undefined) return text;
-    let inside = text;
-    // Two lookalikes may overlap.
-    while (inside.search(this.#whole) >= 0)
-      inside = inside.replace(this.#whole, (token) => token.slice(0, 1) + mark + token.slice(1));
-    const begins = this.#hasPart(inside, (length) => this.#ends.has(inside.slice(0, length)));
-    const ends = this.#hasPart(inside, (length) => this.#beginnings.has(inside.slice(-length)));
-    return `${begins ? mark : ''}${inside}${ends ? mark : ''}`;
-  }
-
-  #hasPart({ length: whole }: string, found: (length: number) => boolean): boolean {
-    for (let length = Math.min(this.#longest - 1, whole); length > 0; length -= 1) {
-      if (found(length)) return true;
-    }
-    return false;
-  }
+/** What is marked of a text. */
+export interface Marking {
+  /** Finds the characters that have marks before and after them. */
+  marked: RegExp;
+  /** Finds texts that are left as they are, in a group. */
+  kept: RegExp | undefined;
 }
 
-/** Marks the texts and the keys of a JSON value. */
-export function markedValue(value: unknown, lookalikes: Lookalikes, mark: string): unknown {
-  if (typeof value === 'string') return lookalikes.marked(value, mark);
-  if (Array.isArray(value)) return value.map((each) => markedValue(each, lookalikes, mark));
+/** Every character but white space, which templates strip and split at. */
+export const CHARACTERS = /\S+/gu;
+
+/** Brackets and the like. Templates also look for names such as `/no_think`, which have none of them. */
+const SIGN = String.raw`[^\p{L}\p{N}\p{M}\s_/.,:!?'-]`;
+
+/** Finds the signs of control tokens, and of tokens without a sign the first letter, in any case. */
+export function signsOf(tokens: Iterable<string>): RegExp {
+  const sign = new RegExp(SIGN, 'u');
+  const letters = [...tokens].filter((token) => !sign.test(token)).map(([first]) => first!);
+  const cases = letters.flatMap((letter) => [letter, letter.toLowerCase(), letter.toUpperCase()]);
+  return new RegExp(`(?:${[SIGN, ...cases.map(escaped)].join('|')})+`, 'gu');
+}
+
+/** Finds the tokens, the longest first: one may be the beginning of another. */
+export function wholeTokens(tokens: Iterable<string>): RegExp | undefined {
+  const sorted = [...tokens].sort((a, b) => b.length - a.length).map(escaped);
+  return sorted.length === 0 ? undefined : new RegExp(`(${sorted.join('|')})`, 'u');
+}
+
+function markedText(text: string, mark: string, { marked, kept }: Marking): string {
+  const parts = kept === undefined ? [text] : text.split(kept);
+  const withMarks = (part: string) =>
+    part.replace(marked, (characters) => mark + [...characters].join(mark) + mark);
+  return parts.map((part, at) => (at % 2 === 0 ? withMarks(part) : part)).join('');
+}
+
+/** Marks the texts and the keys of a JSON value. Keys that are names stay: templates read fields by them. */
+export function markedValue(value: unknown, mark: string, marking: Marking): unknown {
+  if (typeof value === 'string') return markedText(value, mark, marking);
+  if (Array.isArray(value)) return value.map((each) => markedValue(each, mark, marking));
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value).map(([key, each]) => {
-    return [lookalikes.marked(key, mark), markedValue(each, lookalikes, mark)] as const;
+    return [/^\w*$/.test(key) ? key : markedText(key, mark, marking), markedValue(each, mark, marking)];
   });
   return Object.fromEntries(entries);
 }

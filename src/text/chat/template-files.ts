@@ -28,6 +28,28 @@ const configSchema = z.looseObject({
 
 const TOKENS = ['bos_token', 'eos_token', 'pad_token', 'unk_token'] as const;
 
+/** Constants and functions that every template has. */
+export const GLOBAL_NAMES = [
+  'true',
+  'True',
+  'false',
+  'False',
+  'none',
+  'None',
+  'range',
+  'strftime_now',
+  'raise_exception',
+] as const;
+
+/** Names that have a value already, so that a request may not set them as variables. */
+export const TAKEN_NAMES: ReadonlySet<string> = new Set([
+  'messages',
+  'tools',
+  'namespace',
+  ...TOKENS,
+  ...GLOBAL_NAMES,
+]);
+
 /** Undefined for a model without a chat template. Files that cannot be read are no reason not to serve the model. */
 export function readChatTemplates(
   jinja: Buffer | undefined,

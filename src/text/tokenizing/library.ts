@@ -13,7 +13,7 @@ import { Unigram } from './unigram.js';
 /** The parts of the library in use. Its own types do not resolve under `nodenext`. */
 export interface TokenizerLibrary extends SectionParts {
   encode(text: string, options: { add_special_tokens: boolean }): { ids: number[] };
-  /** Not of the library: returns a function that encodes texts with marks, without special tokens of its own. */
+  /** Not of the library: for texts with marks, and without special tokens of its own. */
   marked_encoder(controls: ReadonlySet<string>): MarkedEncoder;
   decode(ids: number[], options: { skip_special_tokens: boolean }): string;
   id_to_token(id: number): string | undefined;
@@ -31,7 +31,12 @@ export interface TokenizerLibrary extends SectionParts {
   model: Model;
 }
 
-export type MarkedEncoder = (text: string, mark: string) => number[];
+export interface MarkedEncoder {
+  /** Throws invalid_request for a text that becomes a control token however it is cut. */
+  encode(text: string, mark: string): number[];
+  /** The control tokens of a text, in their order. */
+  controlsIn(text: string): string[];
+}
 
 /** Finds added tokens. */
 interface Splitter {
@@ -119,8 +124,11 @@ export function openLibrary(file: TokenizerFile): TokenizerLibrary {
     return { ids: idsOf(tokens) };
   };
   library.marked_encoder = (controls) => {
-    const splitters = splittersBeside(library, controls);
-    return (text, mark) => idsOf(encodeSections(library, text, { mark, controls, ...splitters }));
+    const parts = markedParts(library, controls);
+    return {
+      encode: (text, mark) => idsOf(encodeSections(library, text, { mark, ...parts })),
+      controlsIn: (text) => parts.control.split(text).filter((section) => controls.has(section)),
+    };
   };
   return library;
 }
@@ -179,22 +187,37 @@ function byteToken(byte: number): string {
   return `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
 }
 
-/** Splitters of which the first finds the control tokens, too, and the second does not find them. */
-function splittersBeside(
-  { splitter_unnormalized, splitter_normalized }: TokenizerLibrary,
-  controls: ReadonlySet<string>,
-): Pick<MarkedText, 'unnormalized' | 'normalized'> {
-  const DictionarySplitter = splitter_normalized.constructor as new (words: string[]) => Splitter;
-  const others = wordsOf(splitter_normalized.trie).filter((word) => !controls.has(word));
+function markedParts(library: TokenizerLibrary, controls: ReadonlySet<string>): Omit<MarkedText, 'mark'> {
+  const { splitter_unnormalized, splitter_normalized, added_tokens_map: added, model } = library;
+  const DictionarySplitter = splitter_normalized.constructor as new (words: Iterable<string>) => Splitter;
+  const isControl = (text: string) => {
+    const token = added.get(text);
+    // Any text may have letters that are unknown.
+    return token !== undefined && token.id !== model.unk_token_id && controls.has(token.content);
+  };
+  const normalized = wordsOf(splitter_normalized.trie);
+  const without = (words: readonly string[]) => {
+    const others = words.filter((word) => !controls.has(added.get(word)?.content ?? ''));
+    // Without words the library would still look at every character.
+    return others.length > 0 ? new DictionarySplitter(others) : { split: (text: string) => [text] };
+  };
   return {
-    unnormalized: new DictionarySplitter([...wordsOf(splitter_unnormalized.trie), ...controls]),
-    normalized: new DictionarySplitter(others),
+    isControl,
+    control: new DictionarySplitter(controls),
+    unnormalized: without(wordsOf(splitter_unnormalized.trie)),
+    normalized: without(normalized),
+    cut: new DictionarySplitter([...controls, ...normalized.filter(isControl)]),
   };
 }
 
-function wordsOf({ end, ...next }: TrieNode): string[] {
-  const longer = Object.values(next).flatMap((node) => wordsOf(node as TrieNode));
-  return end === undefined ? longer : [end, ...longer];
+function wordsOf(root: TrieNode): string[] {
+  const words: string[] = [];
+  const nodes = [root];
+  for (const { end, ...next } of nodes) {
+    if (end !== undefined) words.push(end);
+    for (const node of Object.values(next)) nodes.push(node as TrieNode);
+  }
+  return words;
 }
 
 function replaceNormalizer(normalizer: Normalizer | null): void {

@@ -1,8 +1,15 @@
 /** Encodes the sections of a text between its added tokens, and keeps control tokens apart from texts of users. */
+import { SidaError } from '../../errors.js';
+
+interface Splitter {
+  split(text: string): string[];
+}
+
 export interface SectionParts {
   /** Find added tokens, before and after normalization. */
-  splitter_unnormalized: { split(text: string): string[] };
-  splitter_normalized: { split(text: string): string[] };
+  splitter_unnormalized: Splitter;
+  splitter_normalized: Splitter;
+  /** By their texts, before and after normalization. */
   added_tokens_map: ReadonlyMap<string, AddedToken>;
   /** They can be called. */
   normalizer: unknown;
@@ -12,18 +19,28 @@ export interface SectionParts {
 
 interface AddedToken {
   id: number;
+  content: string;
   /** Whether it takes the spaces before and after it. */
   lstrip: boolean;
   rstrip: boolean;
 }
 
-/** For a text with marks, which keep what looks like a control token from being one. */
+/** For a text with marks, in which only control tokens without a mark are tokens. */
 export interface MarkedText {
   mark: string;
-  controls: ReadonlySet<string>;
-  /** As those of the library, but the first one finds every control token, and the second none. */
-  unnormalized: SectionParts['splitter_unnormalized'];
-  normalized: SectionParts['splitter_normalized'];
+  /** Tells whether a token is one of the control tokens, however its text is normalized. */
+  isControl: (token: string) => boolean;
+  control: Splitter;
+  /** As those of the library, but they find no control token. */
+  unnormalized: Splitter;
+  normalized: Splitter;
+  /** Finds texts of control tokens after normalization. */
+  cut: Splitter;
+}
+
+interface Section {
+  text: string;
+  token: AddedToken | undefined;
 }
 
 /** The tokens of the text, without those that a template adds. Of a marked text, those of the text without marks. */
@@ -32,45 +49,62 @@ export function encodeSections(library: SectionParts, text: string, marked?: Mar
   const words = library.pre_tokenizer as ((text: string, at: { section_index: number }) => string[]) | null;
   const encode = library.model as (words: string[]) => string[];
   const { added_tokens_map: added } = library;
-  const splitter = marked?.unnormalized ?? library.splitter_unnormalized;
+  const textToken = (section: string) => (marked?.isControl(section) ? undefined : added.get(section));
+  // A section between control tokens may be what the normalizer makes of one.
+  const controlToken = (section: string) =>
+    added.get(section)?.content === section && marked!.isControl(section) ? added.get(section) : undefined;
   const inner = marked?.normalized ?? library.splitter_normalized;
+  const encodePart = (part: string, index: number) =>
+    encode(words === null ? [part] : words(part, { section_index: index }));
   const encodeText = (section: string, index: number): string[] => {
     const normalized = section === '' || normalize === null ? section : normalize(section);
-    if (normalized === '') return [];
-    return sectionsOf(normalized, inner, added).flatMap((part) => {
-      if (part === '') return [];
-      if (added.has(part) && !marked?.controls.has(part)) return part;
-      return encode(words === null ? [part] : words(part, { section_index: index }));
+    return sectionsOf(normalized, inner, textToken).flatMap(({ text, token }) => {
+      if (token !== undefined) return text;
+      if (text === '') return [];
+      const tokens = encodePart(text, index);
+      if (marked === undefined || !tokens.some(marked.isControl)) return tokens;
+      return encodeCut(text, marked, (part) => encodePart(part, index));
     });
   };
-  return sectionsOf(text, splitter, added).flatMap((section, index) => {
-    if (added.has(section)) return section;
-    if (marked === undefined) return encodeText(section, index);
-    return encodeMarked(section, marked, (piece) => encodeText(piece, index));
-  });
+  const sections =
+    marked === undefined
+      ? sectionsOf(text, library.splitter_unnormalized, textToken)
+      : sectionsOf(text, marked.control, controlToken).flatMap((section) =>
+          section.token !== undefined
+            ? section
+            : sectionsOf(section.text.replaceAll(marked.mark, ''), marked.unnormalized, textToken),
+        );
+  return sections.flatMap(({ text, token }, index) => (token === undefined ? encodeText(text, index) : text));
 }
 
-function encodeMarked(
-  section: string,
-  { mark, controls }: MarkedText,
-  encodeText: (text: string) => string[],
-): string[] {
-  const tokens = encodeText(section.replaceAll(mark, ''));
-  if (!tokens.some((token) => controls.has(token))) return tokens;
-  // The vocabulary itself holds a control token as a word, so nothing less than the mark keeps it away.
-  return section.split(mark).flatMap(encodeText);
+/** The vocabulary has a control token as a word: it is encoded as its first character and the rest. */
+function encodeCut(text: string, { cut, isControl }: MarkedText, encode: (part: string) => string[]) {
+  const parts = cut.split(text).flatMap((part) => {
+    if (!isControl(part)) return part;
+    const [first] = part;
+    return [first!, part.slice(first!.length)];
+  });
+  const tokens = parts.flatMap(encode);
+  const control = tokens.find(isControl);
+  if (control === undefined) return tokens;
+  throw new SidaError({
+    code: 'invalid_request',
+    message: `A text of the messages becomes the control token ${JSON.stringify(control)}`,
+    param: 'messages',
+  });
 }
 
 function sectionsOf(
   text: string,
-  splitter: SectionParts['splitter_normalized'],
-  added: SectionParts['added_tokens_map'],
-): string[] {
-  const sections = splitter.split(text);
-  for (const [at, section] of sections.entries()) {
-    const token = added.get(section);
-    if (token?.lstrip && at > 0) sections[at - 1] = sections[at - 1]!.trimEnd();
-    if (token?.rstrip && at + 1 < sections.length) sections[at + 1] = sections[at + 1]!.trimStart();
+  splitter: Splitter,
+  tokenOf: (section: string) => AddedToken | undefined,
+): Section[] {
+  const sections = splitter.split(text).map((section) => ({ text: section, token: tokenOf(section) }));
+  for (const [at, { token }] of sections.entries()) {
+    const before = sections[at - 1];
+    const after = sections[at + 1];
+    if (token?.lstrip && before !== undefined) before.text = before.text.trimEnd();
+    if (token?.rstrip && after !== undefined) after.text = after.text.trimStart();
   }
   return sections;
 }

@@ -22,21 +22,38 @@ export type TokenizerFile = z.infer<typeof fileSchema>;
 export function readTokenizerFile(json: Buffer): TokenizerFile {
   try {
     const file = parseJson(json, fileSchema);
-    refuseDecoderPatterns(file.decoder);
+    checkTokenBytes(file);
+    checkDecoder(file.decoder);
     return file;
   } catch (error) {
     throw unusable(error);
   }
 }
 
-/** Ids are decoded on the thread that passes messages, so no regular expression may run there. */
-function refuseDecoderPatterns(decoder: unknown): void {
-  if (typeof decoder !== 'object' || decoder === null) return;
-  const { pattern, decoders } = decoder as { pattern?: unknown; decoders?: unknown };
-  if (typeof pattern === 'object' && pattern !== null && 'Regex' in pattern) {
-    throw new Error('its decoder has a regular expression, expected texts');
+/** Most bytes of one token's text. The longest ones of published vocabularies have 256. */
+export const MOST_TOKEN_BYTES = 1024;
+
+/** A request may have many ids, so the bytes of a token multiply. */
+function checkTokenBytes(file: TokenizerFile): void {
+  const added = (file.added_tokens ?? []).map(({ content, id }) => [content, id] as const);
+  for (const [token, id] of [...piecesOf(file), ...added]) {
+    const bytes = Buffer.byteLength(token);
+    if (bytes > MOST_TOKEN_BYTES)
+      throw new Error(`token ${id} has ${bytes} bytes, the limit is ${MOST_TOKEN_BYTES}`);
   }
-  if (Array.isArray(decoders)) decoders.forEach(refuseDecoderPatterns);
+}
+
+/** Generated ids are decoded on the thread that passes messages, so a decoder may not take long or lengthen texts. */
+function checkDecoder(decoder: unknown): void {
+  if (typeof decoder !== 'object' || decoder === null) return;
+  const { pattern, content, decoders } = decoder as Record<string, unknown>;
+  if (typeof pattern === 'object' && pattern !== null) {
+    if ('Regex' in pattern) throw new Error('its decoder has a regular expression, expected texts');
+    const { String: found } = pattern as { String?: unknown };
+    if (String(content ?? '').length > String(found ?? '').length)
+      throw new Error('its decoder replaces a text by a longer one');
+  }
+  if (Array.isArray(decoders)) decoders.forEach(checkDecoder);
 }
 
 /** The vocabulary's tokens with their ids. */

@@ -57,7 +57,7 @@ function twice(bytes: Buffer): Buffer {
 const EDITS: [what: string, edit: Edit, ...says: string[]][] = [
   ['an empty file', () => Buffer.alloc(0), 'ends in the magic number', 'found 0'],
   ['three bytes', (bytes) => bytes.subarray(0, 3), 'ends in the magic number', 'found 3'],
-  ['another format', () => Buffer.from('GGMLxxxxxxxxxxxxxxxxxxxxxxxxxxxx'), 'no GGUF file'],
+  ['another format', () => Buffer.from('GGMLxxxxxxxxxxxxxxxxxxxxxxxxxxxx'), 'not a GGUF file'],
   ['a big-endian file', u32(header(4), 3 << 24), 'version', 'big-endian'],
   ['a million tensors', u64(header(8), 1_000_000n), 'number of tensors', '1000000'],
   ['2^63 keys', u64(header(KEYS_AT), 2n ** 63n), 'number of keys', '9223372036854775808'],

@@ -74,6 +74,7 @@ const otherConfig: Harm = (directory) => {
   replace(directory, 'config.json', JSON.stringify({ ...JSON.parse(text), d_ff: 16 }));
 };
 const HASH = ['sha256', 'expected', 'found'];
+const LONG = 'x'.repeat(1_000_000);
 const SLOW = [file, 'cannot be used', 'took longer than'];
 
 // biome-ignore format: a table
@@ -87,6 +88,10 @@ export const SERVED: Case[] = [
   ['one that backtracks at blanks', normalizer('(\\s+)+\\S\\d$'), ...SLOW],
   ['a pre-tokenizer that backtracks', tokenizer({ pre_tokenizer: { type: 'Sequence', pretokenizers: [splitting] } }), ...SLOW],
   ['a regular expression in a decoder', tokenizer({ decoder: replacing('a') }), file, 'cannot be used', 'its decoder has a regular expression'],
+  ['a decoder that lengthens texts', tokenizer({ decoder: { ...replacing('a'), pattern: { String: '' }, content: LONG } }), file, 'its decoder replaces a text by a longer one'],
+  ['a normalizer that lengthens texts', tokenizer({ normalizer: { ...replacing('a'), pattern: { String: 'a' }, content: LONG } }), file, 'its normalizer makes'],
+  ['an added token of 20,000 letters', tokenizer({ added_tokens: [{ id: 9, content: LONG.slice(0, 20_000), special: true }] }), file, 'token 9 has 20000 bytes', 'the limit is 1024'],
+  ['a token of a million bytes', tokenizer({ model: { ...TOKENIZER.model, vocab: TOKENIZER.model.vocab.with(9, [LONG, -2]) } }), file, 'token 9 has 1000000 bytes', 'the limit is 1024'],
   ['another vocabulary under the same hash', changed(file, swapped), file, ...HASH],
   ['a bit flipped in the data', changed('experts.sida', flipped), 'experts.sida', ...HASH],
   ['weights whose bytes are swapped', changed('dense.sida', (bytes) => bytes.swap32()), 'dense.sida', ...HASH],

@@ -32,5 +32,7 @@ it('says in one line how to get the laboratory when the package has none', async
   expect(packaged).toMatchObject({ code: 1, stdout: '' });
   expect(packaged.stderr).toMatch(/^sida: The laboratory is not part of the package: .*npm run bench.*\n$/);
   mkdirSync(join(folder, 'bench', 'src'), { recursive: true });
-  expect((await bench(folder, '--quick')).stderr).toMatch(/^sida: .*not built: run `npm run build:bench`\n$/);
+  expect((await bench(folder, '--quick')).stderr).toMatch(
+    /^sida: `sida bench` needs a build of bench\/: run `npm run build:bench`\n$/,
+  );
 });

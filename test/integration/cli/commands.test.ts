@@ -39,10 +39,53 @@ describe('sida', () => {
       const { code, stdout } = await sida(command, '--help');
       expect([code, stdout]).toEqual([0, expect.stringContaining(`Examples:\n  sida ${command}`)]);
     }
+    const { stdout: version } = await sida('--version');
+    for (const spelling of ['version', '-v']) expect((await sida(spelling)).stdout).toBe(version);
+  });
+
+  it.each([
+    [['help', 'serv'], "unknown command 'serv'", 'serve'],
+    [['paln', '--help'], "unknown command 'paln'", 'plan'],
+    [['serve', '--keys', 'x'], "unknown option '--keys'", '--api-keys'],
+    [['serve', '--prot', '1'], "unknown option '--prot'", '--port'],
+  ])('suggests what was meant by %j', async (args, fault, meant) => {
+    const { stderr } = await sida(...args);
+    expect(stderr.split('\n').slice(0, 2)).toEqual([`error: ${fault}`, `(Did you mean ${meant}?)`]);
+  });
+
+  it.each([
+    [['serve', MINI, '--port', '0', '--pack-dir', join(folder, 'no-packs')]],
+    [['ask', join(REPO, 'models/olmoe-mini'), 'Hello', '--pack-dir', join(folder, 'no-packs')]],
+    [['plan', MINI]],
+  ])('tells the smallest budget that works, before the model is read: %j', async (args) => {
+    const { code, stdout, stderr } = await sida(...args, '--memory-budget', '5MiB');
+    expect(code).toBe(2);
+    const message = /A budget of 5\.00 MiB is too small, the smallest that works is ([\d.]+ MiB)/;
+    const [, smallest] = message.exec(stdout + stderr)!;
+    expect(stderr).not.toContain('Checking files');
+    expect(existsSync(join(folder, 'no-packs'))).toBe(false);
+    const planned = await sida('plan', args[1]!, '--memory-budget', smallest!, '--json');
+    expect(JSON.parse(planned.stdout).budget.fits).toBe(true);
+  });
+
+  it('ends where the system takes no directories', async () => {
+    const lost = await sida('doctor', '--pack-dir', '/proc/none');
+    expect([lost.code, lost.stdout]).toEqual([1, expect.stringContaining('/proc takes no directories')]);
+    const served = await sida('serve', MINI, '--port', '0', '--pack-dir', '/proc/none/packs');
+    expect([served.code, served.stderr]).toEqual([
+      1,
+      expect.stringContaining('sida: /proc/none: cannot be made: /proc takes no directories'),
+    ]);
   });
 
   it.each([
     [['bogus']],
+    [['bogus', '--help']],
+    [['help', 'serv']],
+    [['serve', '--keys', 'x']],
+    [['serve', '--model', MINI, '--api-keys', join(folder, 'none')]],
+    [['ask']],
+    [['ask', MINI, '']],
     [['serve', '--bogus']],
     [['serve']],
     [['serve', '--model', MINI, '--port', 'x']],
@@ -78,6 +121,16 @@ describe('sida', () => {
       expect(existsSync(join(folder, 'none'))).toBe(false);
     },
   );
+
+  it('says that a file is no GGUF file', async () => {
+    const file = join(folder, 'notes.gguf');
+    writeFileSync(file, '# notes, and more of them than a header has bytes');
+    const { code, stderr } = await sida('plan', file);
+    expect([code, stderr]).toEqual([
+      4,
+      expect.stringMatching(/first bytes: expected "GGUF", found .*not a GGUF file/),
+    ]);
+  });
 
   it('exits 1 when its port is taken', async () => {
     const other = createServer();
@@ -122,7 +175,7 @@ describe('sida plan', () => {
       /A budget of 25%, .* has 64 slots for 256 experts\./,
     );
     expect((await sida('plan', MINI, '--memory-budget', '1MiB')).stdout).toMatch(
-      /1\.00 MiB is too small: \d+ bytes .* are needed/,
+      /A budget of 1\.00 MiB is too small, the smallest that works is [\d.]+ MiB\./,
     );
   });
 });
@@ -231,8 +284,17 @@ describe('sida doctor', () => {
       'disk',
       'Redis',
     ]);
-    for (const { result } of checks) expect(['ok', 'warn']).toContain(result);
+    for (const { result } of checks) expect(['ok', 'warn', '–']).toContain(result);
+    expect(checks.at(-1)).toMatchObject({ result: '–', found: expect.stringContaining('not used') });
     expect(code).toBe(0);
+  });
+
+  it('judges a model, too', async () => {
+    const args = ['doctor', MINI, '--memory-budget', '30MiB', '--pack-dir', join(folder, 'packs')];
+    const { code, stdout } = await sida(...args);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^ok {4}fits +\d+ of 256 experts at a time, in 30\.0 MiB of .* free$/m);
+    expect(stdout).toMatch(/^ok {4}speed +a token needs .* and loads about .* at \d+ MB\/s/m);
   });
 
   it('fails with a hint when the pack directory cannot be written', async () => {

@@ -23,11 +23,11 @@ describeWithRedis('sida doctor --redis', () => {
     expect(hint).toMatch(/CONFIG SET appendonly yes[\s\S]*CONFIG SET maxmemory-policy noeviction/);
   });
 
-  it('refuses a node of a cluster, and says why', async () => {
+  it('refuses a node of a cluster without its keys, and says why', async () => {
     server = await RedisServer.start(['--cluster-enabled', 'yes']);
     const { result, found } = await checkRedis(server.url);
     expect(result).toBe('fail');
-    expect(found).toMatch(/is a node of a Redis Cluster, which cannot hold the queue: each script/);
+    expect(found).toMatch(/is a node of a Redis Cluster that does not have sida's keys. No node has them/);
   });
 
   it('fails when nothing answers, without showing a password', async () => {

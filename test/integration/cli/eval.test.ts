@@ -198,7 +198,7 @@ describe('sida eval', () => {
     ['no such predictor', ['--predictor', at('none'), '--data', 'D', ...TASK], 1, /sida-predictor\.json/],
     ['nothing to read', [], 2, /give --data or --text/],
     ['no template', ['--data', 'D'], 2, /needs a --template, or a --task/],
-    ['an unknown task', ['--data', 'D', '--task', 'cola'], 1, /no task "cola"; it has sst2, mrpc, multirc/],
+    ['an unknown task', ['--data', 'D', '--task', 'cola'], 2, /no task "cola"; it has sst2, mrpc, multirc/],
     [
       'a wrong label',
       ['--data', 'W', '--template', TEMPLATE, '--labels', 'x,y,z'],
@@ -211,7 +211,12 @@ describe('sida eval', () => {
       2,
       /--routing-k to be at most 4, the experts that a table of this model names for a token, found 9/,
     ],
-    ['a wrong budget', ['--data', 'D', ...TASK, '--budgets', '12.5'], 1, /bytes are too few/],
+    [
+      'a wrong budget',
+      ['--data', 'D', ...TASK, '--budgets', '12.5'],
+      2,
+      /13 B are too few, the smallest that works is [\d.]+ MiB/,
+    ],
     [
       'a long input',
       ['--data', 'D', ...TASK, '--limit', '1', '--max-batch-tokens', '16'],

@@ -46,7 +46,9 @@ const NAMES = [
 describe.each(SHELLS)('in %s', (shell) => {
   it.each(NAMES)('a task named %j is an inert part of the line to try', (name) => {
     const task = { template: `a {x}`, labels: [name, 'b'] };
-    const line = visible(exampleCurl({ ...MODEL, tasks: { [name]: task } }, 'http://[::1]:8080', true));
+    const line = visible(
+      exampleCurl({ ...MODEL, tasks: { [name]: task } }, 'http://[::1]:8080', '$SIDA_API_KEY'),
+    );
     const given = run(shell, line);
     expect(given[0]).toBe('http://[::1]:8080/v1/classify');
     expect(given).toContain('authorization: Bearer k');

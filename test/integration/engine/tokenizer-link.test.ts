@@ -24,7 +24,7 @@ const slow = Buffer.from(
     },
   }),
 );
-const limits = { vocabSize: 8000, maxInputBytes: 1 << 16 };
+const limits = { vocabSize: 8001, maxInputBytes: 1 << 16 };
 const plain = new Tokenizer(sound, limits);
 const HANGS = `${'qz'.repeat(100)}?`;
 
@@ -143,6 +143,39 @@ describe('the tokenizer thread', () => {
     cancel();
     await eventually(() => link.figures.ended === 1);
     expect(await encode(['fine'])).toEqual([plain.encode('fine')]);
+  });
+
+  it('decodes lists of ids, and refuses a text that is too large for an answer', async () => {
+    const wide = { id: 8_000, content: 'é'.repeat(512), special: false };
+    await open(Buffer.from(JSON.stringify({ ...file, added_tokens: [...file.added_tokens, wide] })));
+    const decode = (ids: number[][], skipSpecial: boolean) =>
+      new Promise((resolve) => {
+        link.decode(
+          ids.map((each) => ({ ids: each, skipSpecial })),
+          resolve,
+        );
+      });
+    const ids = [plain.encode('a fine film'), [], [1500, 1]];
+    for (const skip of [true, false]) {
+      const texts = ids.map((each) => plain.decode(each, skip));
+      expect(await Promise.all([decode(ids, skip), encode(['dull'])])).toEqual([
+        texts,
+        [plain.encode('dull')],
+      ]);
+    }
+    const refused = await decode([Array(5_000).fill(8_000)], true);
+    expect(refused).toMatchObject({ code: 'cannot_run', details: { bytes: 5_120_000, limit: 4 << 20 } });
+  });
+
+  it.each([
+    ['a text that takes more memory than the thread has', 'ж'.repeat(2_000)],
+    ['a text that its normalizer makes longer than a string may be', 'ж'.repeat(20_000)],
+  ])('refuses %s, and goes on', async (_, text) => {
+    const doubles = { type: 'Replace', pattern: { String: 'ж' }, content: 'жж' };
+    const normalizer = { type: 'Sequence', normalizers: Array(18).fill(doubles) };
+    await open(Buffer.from(JSON.stringify({ ...file, normalizer })));
+    expect(await encode([text])).toMatchObject({ code: 'cannot_run' });
+    expect(await encode(['fine'])).toMatchObject([expect.any(Array)]);
   });
 
   it('passes on why a text has no ids', async () => {

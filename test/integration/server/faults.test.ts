@@ -104,7 +104,10 @@ describe('the budget under load', () => {
     const answer = await server.request('PUT', '/admin/budget', { device: '1MiB' });
     expect(answer.status).toBe(422);
     expect(answer.body.error.code).toBe('budget_too_small');
-    expect(answer.body.error.message).toContain(String(body.device.smallest_bytes));
+    expect(answer.body.error.details.needed_bytes).toBe(body.device.smallest_bytes);
+    expect(answer.body.error.message).toMatch(
+      /^A budget of 1\.00 MiB is too small, the smallest that works is [\d.]+ MiB: /,
+    );
     expect((await server.get('/admin/budget')).body.device.budget_bytes).toBe(body.device.budget_bytes);
   });
 

@@ -17,6 +17,7 @@ export interface QueueSettings {
   deadlineMs: number;
   keptDeadlineMs: number;
   retentionMs: number;
+  /** Most bytes of one kept answer; in memory, of all of them. */
   answerBytes: number;
   answers: number;
 }

@@ -20,9 +20,9 @@ export function recordConformance(make: MakeQueue): void {
       const harness = await open({ concurrency: 1 });
       await harness.keep('first');
       const first = await harness.running('first');
-      const id = newId();
       const before = Date.now();
-      const { record, created } = await harness.queue.enqueue(id, OWNER, job('a'));
+      const { record, created } = await harness.queue.enqueue(newId(), OWNER, job('a'));
+      const { id } = record;
       expect(created).toBe(true);
       const waiting = {
         id,

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { SidaError } from '../../../src/errors.js';
 import { eventually } from '../eventually.js';
@@ -42,6 +43,8 @@ export function runningConformance(make: MakeQueue): void {
       const first = await harness.keep('running');
       await harness.running('running');
       const waiting = [await harness.keep('first'), await harness.keep('second')];
+      await eventually(() => harness.queue.stats.waitingSinceMs !== undefined, 'the wait');
+      expect(harness.queue.stats.waitingSinceMs).toBeLessThanOrEqual(performance.now());
       const refused = await harness.keep('third').catch((error: SidaError) => error);
       expect(refused).toMatchObject({ code: 'queue_full', details: { limit: 2 } });
       expect((refused as SidaError).details!.retry_after_s).toBeGreaterThanOrEqual(1);
@@ -125,6 +128,8 @@ export function runningConformance(make: MakeQueue): void {
       harness.engine.crash();
       await eventually(async () => (await harness.record(id)).status === 'queued', 'the second wait');
       expect((await harness.queue.cancel(id, OWNER))?.status).toBe('cancelled');
+      // A worker on another machine hears of it a moment later.
+      await delay(50);
       harness.engine.enter('ready');
       harness.finishAll();
       await harness.ended(await harness.keep('b'));
@@ -161,7 +166,7 @@ export function runningConformance(make: MakeQueue): void {
     });
 
     it('of kept jobs is separate, and ends a running job in the engine', async () => {
-      const harness = await open({ concurrency: 1, deadlineMs: 60_000, keptDeadlineMs: 150 });
+      const harness = await open({ concurrency: 1, deadlineMs: 60_000, keptDeadlineMs: 700 });
       const running = await harness.keep('running');
       const run = await harness.running('running');
       const waiting = await harness.keep('waiting');

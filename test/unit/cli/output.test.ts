@@ -1,4 +1,5 @@
 // The output and the exit codes of the commands, without an engine.
+import { readFileSync } from 'node:fs';
 import { PassThrough } from 'node:stream';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
@@ -11,15 +12,18 @@ import { exampleCurl } from '../../../src/cli/try-it.js';
 import { type OptionName, SERVE_OPTIONS } from '../../../src/config/options.js';
 import { UsageError } from '../../../src/config/resolve.js';
 import { SidaError } from '../../../src/errors.js';
+import { writeLines } from '../../../src/text/print.js';
+import { screenOf } from '../../support/pty.js';
 import { MODEL } from '../queue/scripted-engine.js';
 
 describe('exit codes', () => {
   it('distinguish wrong usage, a bad model and other failures', () => {
-    const sida = (code: 'checkpoint_invalid' | 'pack_invalid' | 'io_error') =>
+    const sida = (code: 'checkpoint_invalid' | 'pack_invalid' | 'io_error' | 'budget_too_small') =>
       new SidaError({ code, message: 'm' });
     expect(exitCodeOf(new UsageError('m'))).toBe(2);
     expect(exitCodeOf(sida('checkpoint_invalid'))).toBe(4);
     expect(exitCodeOf(sida('pack_invalid'))).toBe(4);
+    expect(exitCodeOf(sida('budget_too_small'))).toBe(2);
     expect(exitCodeOf(sida('io_error'))).toBe(1);
     // Errors of the addon carry their code on a plain Error.
     expect(exitCodeOf(Object.assign(new Error('m'), { code: 'checkpoint_invalid' }))).toBe(4);
@@ -27,10 +31,17 @@ describe('exit codes', () => {
   });
 
   it('come with a message, and with a stack only for a bug', () => {
+    let systemError: unknown;
+    try {
+      readFileSync('/nope/x');
+    } catch (error) {
+      systemError = error;
+    }
     expect(describeFailure(new UsageError('use it so'))).toEqual(['use it so']);
     expect(describeFailure(Object.assign(new Error('no room'), { code: 'ENOSPC' }))).toEqual([
       'no room (ENOSPC)',
     ]);
+    expect(describeFailure(systemError)).toEqual(['/nope/x: no such file or directory']);
     const bug = describeFailure(new TypeError('x is not a function'));
     expect([bug[1], bug.at(-1)]).toEqual([expect.stringMatching(/^ +at /), 'This is a bug.']);
   });
@@ -69,6 +80,26 @@ describe('progress', () => {
     expect(lines([[1, 1]], 'load')).toEqual(['Loading: 100 %']);
     expect(lines([[0, 0]])).toEqual([]);
   });
+
+  it('stays below the lines that are printed, and says no time that it does not know', () => {
+    const out = Object.assign(new PassThrough(), { isTTY: true }) as unknown as NodeJS.WriteStream;
+    const progress = new Progress(out);
+    for (const done of [0, 1, 50]) progress.show({ phase: 'convert', done, total: 100 });
+    writeLines(out, 'a line of the log');
+    progress.show({ phase: 'convert', done: 100, total: 100 });
+    writeLines(out, 'another');
+    progress.stop();
+    writeLines(out, 'the last');
+    const text = String((out as unknown as PassThrough).read());
+    expect(text).not.toMatch(/NaN|Infinity|left/);
+    expect(screenOf(text)).toEqual([
+      'a line of the log',
+      'another',
+      expect.stringMatching(/^Packing experts +█+ 100 % {2}100\/100 experts$/),
+      'the last',
+      '',
+    ]);
+  });
 });
 
 it('escapes what stands in a table before it is measured', () => {
@@ -90,8 +121,8 @@ it('aligns tables', () => {
 });
 
 describe('the example request', () => {
-  const curl = (model: Partial<typeof MODEL>, key = false) =>
-    exampleCurl({ ...MODEL, ...model }, 'http://h:1', key);
+  const curl = (model: Partial<typeof MODEL>, key?: string, url = 'http://h:1') =>
+    exampleCurl({ ...MODEL, ...model }, url, key);
 
   it('fits the model', () => {
     expect(curl({})).toContain(
@@ -105,8 +136,14 @@ describe('the example request', () => {
     expect(curl({ hasTokenizer: false })).toContain('"prompt":[100,101,1]');
   });
 
+  it('names an address that can be connected to', () => {
+    expect(curl({}, undefined, 'http://0.0.0.0:80')).toContain('curl http://127.0.0.1:80/');
+    expect(curl({}, undefined, 'http://[::]:80')).toContain('http://[::1]:80/');
+    expect(curl({}, undefined, 'http://10.0.0.1:80')).toContain('http://10.0.0.1:80/');
+  });
+
   it('shows the variable of the key instead of the key', () => {
-    expect(curl({}, true)).toContain('-H "authorization: Bearer $SIDA_API_KEY"');
+    expect(curl({}, '$SIDA_API_KEY')).toContain('-H "authorization: Bearer $SIDA_API_KEY"');
   });
 });
 

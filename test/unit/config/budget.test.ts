@@ -55,7 +55,7 @@ it('gives no more than the total, and each the smallest, at exactly the sum of t
 it('refuses a total below the sum of the smallest, with the bytes of each', () => {
   const split = () => splitBudget(9 * MIB, [model('a', 7 * MIB, 3), model('b', 3 * MIB, 7)]);
   expect(split).toThrow(
-    'A budget of 9437184 bytes (9.00 MiB) is too small for 2 models, which need 10485760 bytes (10.0 MiB) together: a 7340032 bytes (7.00 MiB) and b 3145728 bytes (3.00 MiB)',
+    'A budget of 9.00 MiB is too small for 2 models, which need 10.0 MiB together: a 7.00 MiB and b 3.00 MiB',
   );
   expect(split).toThrow(expect.objectContaining({ code: 'budget_too_small' }));
 });

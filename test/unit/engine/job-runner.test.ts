@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { PendingItem } from '../../../src/batching/prompt-batch.js';
 import { budgetBytes, hostBudgetBytes } from '../../../src/config/budget.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
@@ -20,7 +20,8 @@ const mini = new Tokenizer(readFileSync(`${miniDirectory}tokenizer.json`), {
 
 const job = (request: TaskJob): TaskJob => request;
 
-function bench(encoder: Encoder = plainEncoder(mini)) {
+function bench(own: Partial<Encoder> = {}) {
+  const encoder = { ...plainEncoder(mini), ...own };
   const sent: FromEngine[] = [];
   const items: PendingItem[] = [];
   const cancelled: number[] = [];
@@ -307,6 +308,37 @@ describe('refusals', () => {
       { id: 'a', type: 'result', result: { promptTokens: 65_536 } },
       { id: 'b', error: { code: 'cannot_run', details: { tokens: 98_304, limit: 65_536 } } },
     ]);
+  });
+
+  it('token ids are decoded by the tokenizer thread, and texts that are too large together are refused', () => {
+    const texts: Record<number, string> = { 2: 'a', 3: 'x'.repeat(1_500_000) };
+    const { sent, jobs } = bench({
+      decode(lists, done) {
+        done(lists.map(({ ids }) => texts[ids.length]!));
+        return () => undefined;
+      },
+    });
+    const detokenize = (ids: number[][]) => job({ kind: 'detokenize', ids, skipSpecialTokens: true });
+    jobs.start('a', detokenize([[1, 2], [1, 2, 3]])); // biome-ignore format: one line
+    jobs.start('b', detokenize(Array(3).fill([1, 2, 3])));
+    expect(sent).toMatchObject([
+      { id: 'a', type: 'result', result: { texts: ['a', texts[3]], promptTokens: 5 } },
+      { id: 'b', error: { code: 'cannot_run', details: { bytes: 4_500_000, limit: 4 << 20 } } },
+    ]);
+  });
+
+  it('a tokenization is refused when the texts of its tokens would be too large', () => {
+    const ids = Array(4_100).fill(5);
+    const { sent, jobs } = bench({
+      encode(texts, done) {
+        done(texts.map(() => ids));
+        return () => undefined;
+      },
+    });
+    const named = vi.spyOn(mini, 'idToToken').mockReturnValue('x'.repeat(1024));
+    jobs.start('a', job({ kind: 'tokenize', inputs: ['x'], addSpecialTokens: true }));
+    named.mockRestore();
+    expect(sent).toMatchObject([{ error: { code: 'cannot_run', details: { limit: 4 << 20 } } }]);
   });
 
   it('texts that are too large together are refused before any is encoded', () => {

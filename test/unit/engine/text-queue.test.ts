@@ -9,7 +9,7 @@ function queueOf(...texts: [owner: string, bytes: number][]): TextQueue<string> 
 }
 
 function add(queue: TextQueue<string>, owner: string, bytes: number, index = 0) {
-  queue.add({ owner, bytes, index, text: '', special: false });
+  queue.add({ owner, bytes, index, work: { text: '', special: false } });
 }
 
 const order = (queue: TextQueue<string>) => {

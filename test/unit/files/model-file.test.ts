@@ -91,7 +91,7 @@ describe('a file of a model', () => {
     expect(() => readModelFile(model, 'big', { mostBytes: 1000, code })).toThrow(
       expect.objectContaining({
         code,
-        message: expect.stringContaining('big: too large: expected at most 1000 bytes, found 1000000000000'),
+        message: expect.stringContaining('big: too large: expected at most 1000 B, found 932 GiB'),
         details: { expected: 1000, found: 1e12 },
       }),
     );

@@ -249,7 +249,7 @@ describe('control', () => {
           code: 'budget_too_small',
           param: 'device',
           message:
-            'A budget of 52428800 bytes (50.0 MiB) does not fit: the models share 83886080 bytes (80.0 MiB), the others have 69206016 bytes (66.0 MiB), and 14680064 bytes (14.0 MiB) are left',
+            'A budget of 50.0 MiB does not fit: the models share 80.0 MiB, the others have 66.0 MiB, and 14.0 MiB are left',
         },
       },
     ]);

@@ -57,7 +57,7 @@ describe('the fingerprint of a predictor', () => {
     truncateSync(tensors('encoder'), 2 ** 42);
     await expect(fingerprint()).rejects.toMatchObject({
       code: 'checkpoint_invalid',
-      message: expect.stringMatching(/encoder\/predictor-.*: too large: expected at most 4294967296 bytes/),
+      message: expect.stringMatching(/encoder\/predictor-.*: too large: expected at most 4\.00 GiB/),
     });
   });
 

@@ -138,10 +138,11 @@ describe('with a key', () => {
 });
 
 describe('keys with scopes', () => {
-  const keys = { infer: newApiKey(), admin: newApiKey(), metrics: newApiKey() };
+  const keys = { infer: newApiKey(), admin: newApiKey(), metrics: newApiKey(), both: newApiKey() };
   const file = join(mkdtempSync(join(tmpdir(), 'sida-scopes-')), 'keys');
   const line = (scope: Scope) => keyLine({ name: scope, scopes: [scope], hash: hashKey(keys[scope]) });
-  writeFileSync(file, SCOPES.map(line).join('\n'), { mode: 0o600 });
+  const both = keyLine({ name: 'both', scopes: ['infer', 'admin'], hash: hashKey(keys.both) });
+  writeFileSync(file, [...SCOPES.map(line), both].join('\n'), { mode: 0o600 });
   let server: TestServer;
   beforeAll(async () => {
     server = await TestServer.start({ apiKeys: file });
@@ -167,8 +168,28 @@ describe('keys with scopes', () => {
     }
   });
 
+  const explained = (key: string, path: string, body: object) =>
+    server.post(path, { ...body, include: ['experts'] }, bearer(key));
+  const EXPLAINED: [path: string, body: object][] = [
+    ['/v1/classify', { task: 'sst2', input: 'a' }],
+    ['/v1/chat/completions', { messages: [{ role: 'user', content: 'a' }], stream: true }],
+    ['/v1/completions', { prompt: [5] }],
+    ['/v1/responses', { input: 'a' }],
+    ['/v1/embeddings', { input: 'a' }],
+    ['/v1/jobs', { type: 'completion', prompt: [5] }],
+  ];
+
+  it.each(EXPLAINED)('%s reports experts to keys with the scope admin only', async (path, body) => {
+    const refused = await explained(keys.infer, path, body);
+    expect([refused.status, refused.json.error.param]).toEqual([403, 'include']);
+    expect(refused.json.error.message).toMatch(/lacks the scope "admin"/);
+    const both = await explained(keys.both, path, body);
+    expect(both.status).toBe(path === '/v1/jobs' ? 202 : 200);
+    expect((await server.post(path, body, bearer(keys.infer))).status).toBe(both.status);
+  });
+
   it('appear in the log by name, without key or hash', () => {
-    expect(new Set(server.log.map(({ key }) => key))).toEqual(new Set([...SCOPES, undefined]));
+    expect(new Set(server.log.map(({ key }) => key))).toEqual(new Set([...SCOPES, 'both', undefined]));
     for (const key of Object.values(keys)) expect(JSON.stringify(server.log)).not.toContain(key);
   });
 });

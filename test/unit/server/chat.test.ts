@@ -1,9 +1,9 @@
 // /v1/chat/completions and /v1/responses, in front of a scripted engine.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { JobRequest } from '../../../src/protocol/engine-messages.js';
-import { describeJob } from '../../../src/queue/redis/describe-job.js';
-import { parseRecord, parseRequest } from '../../../src/queue/redis/ledger-values.js';
+import { formOf } from '../../../src/queue/redis/stored-job.js';
 import type { TaskJob } from '../../../src/tasks/registry.js';
+import { storedAndRead } from '../../support/stored.js';
 import { answerTo, MODEL } from '../queue/scripted-engine.js';
 import { TestServer } from './test-server.js';
 
@@ -277,11 +277,13 @@ describe('a chat', () => {
       'tools.1.function.name',
     ],
     ['top_logprobs alone', { top_logprobs: 3 }, 'top_logprobs'],
-    [
-      'messages among the variables',
-      { chat_template_kwargs: { messages: [] } },
-      'chat_template_kwargs.messages',
-    ],
+    ...['messages', 'range', 'raise_exception', 'strftime_now', 'true', 'pad_token', 'namespace'].map(
+      (name): [string, object, string] => [
+        `${name} among the variables`,
+        { chat_template_kwargs: { enable_thinking: false, [name]: [] } },
+        `chat_template_kwargs.${name}`,
+      ],
+    ),
   ])('refuses %s', async (_, body, param) => {
     const { status, json } = await chat(body);
     expect([status, json.error.param]).toEqual([400, param]);
@@ -326,15 +328,8 @@ it.each([
 ])('%s is stored in Redis and read back', async (_, ask) => {
   const { json } = await ask();
   expect(json.error ?? null).toBeNull();
-  const { request, form, kind } = describeJob('a', last);
-  expect(parseRequest(request)).toEqual(last);
-  const result = JSON.stringify(answerTo(last));
-  const fields = [kind, 'me', '0', form, 'completed', '1', '2', '3', '1', result, null];
-  expect(parseRecord('a', fields)).toMatchObject({
-    kind,
-    result: JSON.parse(result),
-    form: JSON.parse(form),
-  });
+  const result = answerTo(last);
+  expect(await storedAndRead(last, result)).toEqual({ request: last, form: formOf(last), result });
 });
 
 const WRONG = { name: 'g', parameters: { properties: { a: { not: {} } } } };

@@ -58,7 +58,7 @@ export class TestServer {
         concurrency: 2,
         keptDeadlineMs: options.jobDeadline,
         retentionMs: options.jobRetention,
-        answerBytes: options.jobResults,
+        answers: options.jobResults,
         onKeptEnd: (record) => recordKeptJob(record, metrics[i], logger),
       });
       return { name, engine, queue, queueBound, options };

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { PendingItem } from '../../../src/batching/prompt-batch.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
 import type { CompletionDelta, FromEngine } from '../../../src/protocol/engine-messages.js';
-import { describeJob } from '../../../src/queue/redis/describe-job.js';
-import { parseRecord, parseRequest } from '../../../src/queue/redis/ledger-values.js';
+import { requestOf } from '../../../src/queue/redis/stored-job.js';
 import { plainEncoder } from '../../support/plain-encoder.js';
+import { storedAndRead } from '../../support/stored.js';
 import { SHAPE } from '../inference/scripted-native-engine.js';
 import { COST } from '../queue/scripted-engine.js';
 import { TestServer } from '../server/test-server.js';
@@ -110,11 +110,7 @@ describe('is served', () => {
   });
 });
 
-it('is stored in Redis and read back', () => {
-  const { request: text, kind, form } = describeJob('a', job);
-  expect(parseRequest(text)).toEqual(job);
-  const times = ['1', '2', '3'];
-  const fields = [kind, 'me', '0', form, 'completed', ...times, '1', JSON.stringify(result), null];
-  expect(parseRecord('a', fields)).toMatchObject({ kind: 'next', form: { experts: false }, result });
-  expect(() => parseRequest('{"kind":"next","texts":7}')).toThrow(/stream|texts/);
+it('is stored in Redis and read back', async () => {
+  expect(await storedAndRead(job, result)).toEqual({ request: job, form: { experts: false }, result });
+  expect(() => requestOf({ request: { kind: 'next', texts: 7 } })).toThrow(/stream|texts/);
 });

@@ -101,6 +101,31 @@ describe('the cost of a request', () => {
     expect(costOf(tokenize)).toEqual({ known: 0, estimated: 2 });
   });
 
+  it('grows with the biases that every generated token takes', () => {
+    const biases = (count: number) => {
+      const list = Array.from({ length: count }, (_, id): [number, number] => [id, 1]);
+      return { adjustments: { presence: 0, frequency: 0, repetition: 1, biases: list } };
+    };
+    const biased = (count: number) => ({ ...complete([[1, 2, 3]], 16), ...biases(count) }) as TaskJob;
+    const chat = (count: number) =>
+      ({
+        kind: 'chat',
+        conversation: '{}',
+        answer: { kind: 'channels' },
+        tools: false,
+        maxTokens: 16,
+        choices: 2,
+        stop: [],
+        logprobs: null,
+        stream: false,
+        ...biases(count),
+      }) as TaskJob;
+    expect([0, 1, 256, 1_024].map((count) => costOf(biased(count)).known)).toEqual([19, 35, 35, 83]);
+    expect(tokensUsed(biased(1_024), used(3, 5))).toBe(3 + 5 * 5);
+    expect([0, 1_024].map((count) => costOf(chat(count)).known)).toEqual([32, 160]);
+    expect(tokensUsed(chat(1_024), used(3, 5))).toBe(3 + 5 * 5);
+  });
+
   it('counts every label for every input', () => {
     const request: TaskJob = { kind: 'classify', inputs: ['abcd', 'abcd'], labels: ['ab', 'abc', 'a'] };
     expect(costOf(request)).toEqual({ known: 0, estimated: 4 + 2 * 4 });

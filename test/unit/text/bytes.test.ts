@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatBytes, parseBytes, parseShare } from '../../../src/text/bytes.js';
+import { formatBytes, formatLeast, parseBytes, parseShare } from '../../../src/text/bytes.js';
 
 describe('parseBytes', () => {
   it.each([
@@ -70,4 +70,10 @@ it('formats sizes with three significant digits', () => {
     '20.5 MiB',
     '700 MiB',
   ]);
+});
+
+it('formats a size that suffices', () => {
+  const sizes = [5, 1024, 1025, 50_495_488, 28_311_552, 2 ** 30 + 1];
+  expect(sizes.map(formatLeast)).toEqual(['5 B', '1.00 KiB', '1.01 KiB', '48.2 MiB', '27.0 MiB', '1.01 GiB']);
+  for (const size of sizes) expect(parseBytes(formatLeast(size))).toBeGreaterThanOrEqual(size);
 });

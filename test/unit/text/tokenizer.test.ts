@@ -75,7 +75,14 @@ describe('limits', () => {
     expect(error.details).toEqual({ bytes: 11, limit: 10 });
   });
 
-  it.each<[string, (tokenizer: { added_tokens: object[]; post_processor: unknown }) => void, string]>([
+  interface Edited {
+    added_tokens: object[];
+    post_processor: unknown;
+    decoder: unknown;
+    normalizer: unknown;
+    model: { vocab: object[] };
+  }
+  it.each<[string, (tokenizer: Edited) => void, string | RegExp]>([
     [
       'an id of two tokens',
       (t) => t.added_tokens.push({ id: 5, content: '<x>' }),
@@ -92,6 +99,44 @@ describe('limits', () => {
       (t) => Object.assign(t.post_processor as object, { single: [null] }),
       'cannot be used',
     ],
+    [
+      'an added token of many bytes',
+      (t) => t.added_tokens.push({ id: 7999, content: 'é'.repeat(513) }),
+      'token 7999 has 1026 bytes, the limit is 1024',
+    ],
+    [
+      'an added token that would be searched letter by letter',
+      (t) => t.added_tokens.push({ id: 7999, content: 'a'.repeat(20_000) }),
+      'token 7999 has 20000 bytes, the limit is 1024',
+    ],
+    [
+      'a token of the vocabulary of many bytes',
+      (t) => Object.assign(t.model.vocab[7000]!, ['x'.repeat(4_000_000)]),
+      'token 7000 has 4000000 bytes, the limit is 1024',
+    ],
+    [
+      'a decoder that lengthens texts',
+      (t) => {
+        const lengthens = { type: 'Replace', pattern: { String: '' }, content: 'x'.repeat(1_000_000) };
+        t.decoder = { type: 'Sequence', decoders: [t.decoder, lengthens] };
+      },
+      'its decoder replaces a text by a longer one',
+    ],
+    [
+      'a decoder that doubles texts again and again',
+      (t) => {
+        const doubles = { type: 'Metaspace', replacement: '' };
+        t.decoder = { type: 'Sequence', decoders: Array(8).fill(doubles) };
+      },
+      /its decoder makes \d+ characters of token \d+, twice/,
+    ],
+    [
+      'a normalizer that lengthens texts',
+      (t) => {
+        t.normalizer = { type: 'Replace', pattern: { String: 'q' }, content: 'x'.repeat(2_000) };
+      },
+      /its normalizer makes \d+ characters of the \d+ of token \d+/,
+    ],
   ])('refuses %s', (_, harm, message) => {
     const tokenizer = JSON.parse(miniJson.toString());
     harm(tokenizer);
@@ -99,7 +144,8 @@ describe('limits', () => {
       () => new Tokenizer(Buffer.from(JSON.stringify(tokenizer)), { vocabSize: 8000, maxInputBytes: 10 }),
     );
     expect(code).toBe('checkpoint_invalid');
-    expect(told).toContain(message);
+    expect(told).toMatch(message);
+    expect(told).not.toContain('\n');
   });
 
   it('refuses a vocabulary beyond the embedding', () => {

@@ -13,14 +13,14 @@ describeWithRedis('with Redis', () => {
   queueConformance(
     'queue in Redis',
     async ({ concurrency, retentionMs, answerBytes, answers, ...settings }) => {
-      const kept = { keptMs: retentionMs, keptBytes: answerBytes, keptJobs: answers };
+      const kept = { keptMs: retentionMs, keptJobs: answers };
       const { engine, open, work, close } = openRedisQueues(
         server.url,
         { ...settings, ...kept },
-        concurrency,
+        { concurrency, answerBytes },
       );
       const worker = work();
-      const queue = await open();
+      const queue = await open({ workerStats: () => worker.stats });
       // `sida serve` ends in the same order: first the jobs whose clients wait, then the runs of its own worker.
       const drain = queue.drain.bind(queue);
       queue.drain = async (drainMs) => {

@@ -10,7 +10,7 @@ import { compiled, startEngine } from '../../../support/real-engine.js';
 import { describeWithRedis, RedisServer } from '../../../support/redis.js';
 import { SETTINGS } from '../../../unit/queue/scripted-engine.js';
 
-const LIMITS = { attempts: 3, keptMs: 60_000, keptBytes: 1 << 26, keptJobs: 1000 };
+const KEPT = { keptMs: 60_000, keptJobs: 1000 };
 
 describeWithRedis('with Redis', () => {
   let server: RedisServer;
@@ -21,20 +21,20 @@ describeWithRedis('with Redis', () => {
 
   engineConformance('queue in Redis over the engine process', async () => {
     const engine = await startEngine();
-    const queueName = `{${randomUUID()}}`;
+    const queueName = randomUUID();
     const url = server.url;
     const producers = await compiled<{ RedisQueue: typeof RedisQueue }>('queue/redis/redis-queue.js');
     const workers = await compiled<{ QueueWorker: typeof QueueWorker }>('queue/redis/queue-worker.js');
-    const times = { leaseMs: 5_000, lookMs: 1_000 };
+    const times = { attempts: 3, lockMs: 5_000, stalledMs: 1_000 };
     const worker = new workers.QueueWorker(
       engine,
       engine.model!,
-      { url, queueName, concurrency: 64, ...times, ...LIMITS, settings: SETTINGS },
+      { url, queueName, concurrency: 64, ...times, settings: SETTINGS },
       pino({ level: 'silent' }),
     );
     const deadlines = { deadlineMs: 60_000, keptDeadlineMs: 60_000 };
     const queue = new producers.RedisQueue(
-      { url, bound: 512, queueName: () => queueName, ...deadlines, ...LIMITS },
+      { url, bound: 512, queueName: () => queueName, ...deadlines, ...KEPT },
       () => undefined,
     );
     await eventually(() => queue.outage === undefined, 'the connection');

@@ -1,6 +1,6 @@
 // Servers and workers that share a Redis, as real processes. test/faults kills, freezes and cuts them off.
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { inLedger, someRun } from '../../../support/ledger-look.js';
+import { jobsIn, someRun } from '../../../support/queue-look.js';
 import { describeWithRedis, RedisServer } from '../../../support/redis.js';
 import { type Answer, classifyAll, MINI, ServerProcess, sst2 } from '../../../support/server-process.js';
 import { WorkerProcess } from '../../../support/worker-process.js';
@@ -98,7 +98,7 @@ describeWithRedis('a server without an engine and two workers', () => {
     const running = server.post('/v1/completions', completion);
     await someRun(redis);
     expect(await workers[0].stop()).toBe(0);
-    expect(await inLedger(redis, 'queued')).toBe(1);
+    expect(await jobsIn(redis, 'waiting')).toBe(1);
     await server.until(async () => (await server.get('/health/ready')).status === 503);
     const { body } = await server.get('/health/ready');
     expect(body).toMatchObject({ phase: 'queue_unavailable', reason: 'No worker serves the model' });

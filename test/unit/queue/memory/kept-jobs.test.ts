@@ -66,6 +66,43 @@ it('drops old jobs without further requests', async () => {
   expect(queue.stats.kept).toMatchObject({ queued: 0, running: 0, ended: 0, answerBytes: 0 });
 });
 
+describe('a bound of all kept jobs', () => {
+  /** Ends a job of the owner. Its answer grows with `inputs`. */
+  const end = async (owner: string, id: string, inputs = 1) => {
+    const request = { ...REQUEST, inputs: Array.from({ length: inputs }, () => 'a') };
+    const { record } = await queue.enqueue(id, owner, request, { key: id, digest: id });
+    await eventually(async () => (await queue.find(record.id, owner))?.status !== 'running');
+  };
+  const kept = async (owner: string, ids: string[]) => {
+    const found = await Promise.all(ids.map((id) => queue.find(id, owner)));
+    return ids.filter((_, at) => found[at] !== undefined);
+  };
+
+  it.each([
+    ['number', { answers: 4 }, 1],
+    ['bytes', { answerBytes: 20_000 }, 40],
+  ] as const)(
+    '%s takes from the owner who holds most, and leaves the keys of others',
+    async (reason, bound, inputs) => {
+      // biome-ignore format: one line
+      makeQueue(bound);
+      engine.script = (run) => run.finish();
+      await end('alice', 'a0');
+      await end('alice', 'a1');
+      const bobs = Array.from({ length: 12 }, (_, at) => `b${at}`);
+      for (const id of bobs) await end('bob', id, inputs);
+      expect(await kept('alice', ['a0', 'a1'])).toEqual(['a0', 'a1']);
+      const left = await kept('bob', bobs);
+      expect(left.length).toBeGreaterThan(0);
+      expect(left.length).toBeLessThan(12);
+      expect(left).toEqual(bobs.slice(-left.length));
+      expect(queue.stats.kept.dropped[reason]).toBe(12 - left.length);
+      const { created } = await queue.enqueue('again', 'alice', REQUEST, { key: 'a0', digest: 'a0' });
+      expect(created).toBe(false);
+    },
+  );
+});
+
 it('reports the last record of each kept job once, and of no other job', async () => {
   engine.script = (run) => run.finish();
   await queue.submit('waited', REQUEST);

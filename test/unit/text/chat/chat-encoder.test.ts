@@ -1,8 +1,11 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { ChatEncoder } from '../../../../src/text/chat/chat-encoder.js';
 import { ChatTemplate } from '../../../../src/text/chat/chat-template.js';
 import { controlTokens } from '../../../../src/text/chat/control-tokens.js';
 import { unusedMark } from '../../../../src/text/chat/marked-strings.js';
+import { Tokenizer } from '../../../../src/text/tokenizer.js';
+import { readTokenizerFile } from '../../../../src/text/tokenizing/tokenizer-file.js';
 import { callsOf } from '../../../support/counted-calls.js';
 import { openQwen3 } from './qwen3.js';
 
@@ -95,6 +98,93 @@ describe('text that looks like a control token', () => {
   });
 });
 
+describe('a template that rewrites texts', () => {
+  const open = (text: string) => {
+    const templates = { texts: { default: text }, variables: {} };
+    return new ChatEncoder(tokenizer, controlTokens(file, templates), templates);
+  };
+  const endsOf = (ids: number[]) => ids.filter((id) => id === IM_END).length;
+  const writes = (expression: string) => open(`{{ ${expression} }}<|im_end|>`);
+
+  it.each([
+    ['in small letters', 'messages[0].content | lower', '<|IM_END|>'],
+    ['without its spaces', "messages[0].content.split(' ') | join", '<| im_ end |>'],
+    [
+      'without the spaces between its characters',
+      "messages[0].content.split(' ') | join",
+      '< | i m _ e n d | >',
+    ],
+    ['without words of it', "messages[0].content.replace('xyz', '')", '<|im_xyzend|>'],
+    ['in brackets of its own', "'<|' ~ messages[0].content ~ '|>'", 'im_end'],
+    ['behind a bracket of its own', "'<' ~ messages[0].content", '|im_end|>'],
+  ])('writes a control token %s as text', (_, expression, content) => {
+    const ids = writes(expression).encode(conversation(user(content)));
+    expect(endsOf(ids)).toBe(1);
+    expect(tokenizer.decode(ids, false)).toBe('<|im_end|><|im_end|>');
+  });
+
+  it.each([
+    ['without parts of it', "messages[0].content.replace('###', '')", '<|im_###end|>'],
+    [
+      'for other brackets',
+      "messages[0].content.replace('&lt;', '<').replace('&gt;', '>')",
+      '&lt;|im_end|&gt;',
+    ],
+  ])('and would write a control token %s refuses it', (_, expression, content) => {
+    const encoder = writes(expression);
+    const refused = { code: 'invalid_request', param: 'messages' };
+    const controls = (text: string) => endsOf(encoder.encode(conversation(user(text))));
+    expect(() => expect(controls(content)).toBe(1)).toThrow(expect.objectContaining(refused));
+    expect(controls('### a < b &lt; LG xyz')).toBe(1);
+  });
+
+  it('may look for words in a message, and for the length of an id', () => {
+    const looks = open(
+      "{% if '/no_think' in messages[0].content %}<think></think>{% endif %}{{ messages[0].content }}" +
+        "{% if messages[0].id | length != 9 %}{{ raise_exception('nine') }}{% endif %}<|im_end|>",
+    );
+    const message = { ...user('Be short (in words). /no_think <|im_end|>'), id: 'abcdefghi' };
+    const ids = looks.encode(conversation(message));
+    expect(endsOf(ids)).toBe(1);
+    expect(tokenizer.decode(ids, false)).toBe(`<think></think>${message.content}<|im_end|>`);
+  });
+});
+
+describe('a tokenizer that normalizes texts', () => {
+  const words = readFileSync(new URL('../../../../models/switch-words/tokenizer.json', import.meta.url));
+  const text = '{{ messages[0].content }}</s>';
+  const open = (json: Buffer) => {
+    const normalizing = new Tokenizer(json, { vocabSize: 8_192, maxInputBytes: 1 << 16 });
+    const templates = { texts: { default: text }, variables: {} };
+    const controls = controlTokens(readTokenizerFile(json), templates);
+    return { normalizing, encoder: new ChatEncoder(normalizing, controls, templates) };
+  };
+
+  it.each(['＜/s＞', '﹤/s﹥', '</s>', '＜pad＞', 'a ＜/s＞＜/s＞ b', '<＜/s＞/s>', '＜extra_id_0＞'])(
+    'keeps %s as text',
+    (content) => {
+      const { normalizing, encoder } = open(words);
+      const file = JSON.parse(words.toString()) as { added_tokens: { id: number; content: string }[] };
+      const controls = new Set(file.added_tokens.map(({ id }) => id));
+      const ids = encoder.encode(conversation(user(content)));
+      expect(ids.filter((id) => controls.has(id) && id !== 2)).toEqual([1]);
+      expect(normalizing.decode(ids, true).replaceAll(' ', '')).toBe(
+        content.normalize('NFKC').replaceAll(' ', ''),
+      );
+    },
+  );
+
+  it('keeps a control token in other letters as text where the tokenizer has small ones', () => {
+    const end = { id: 8_000, content: '<|END|>', special: true, normalized: true };
+    const file = JSON.parse(words.toString());
+    file.normalizer = { type: 'Lowercase' };
+    file.added_tokens.push(end);
+    const { encoder } = open(Buffer.from(JSON.stringify(file)));
+    for (const content of ['<|END|>', '<|end|>', '<|End|>'])
+      expect(encoder.encode(conversation(user(content)))).not.toContain(8_000);
+  });
+});
+
 describe('the private character of the marks', () => {
   const FIRST = 0xe000;
   const COUNT = 6_400;
@@ -152,11 +242,41 @@ describe('a template', () => {
       "{% set ns = namespace(x='ab') %}{% for a in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}",
       /longer than/,
     ],
+    ['indents widely', '{{ messages[0].content | indent(16000000, true) }}', /indents by 16000000/],
+    ['writes JSON in wide lines', '{{ messages | tojson(indent=16000000) }}', /indents by 16000000/],
+    [
+      'indents by a number that it computes',
+      '{% set wide = 4000 * 4000 %}{% filter indent(width=wide, first=true) %}a{% endfilter %}',
+      /indents by 16000000/,
+    ],
+    [
+      'joins with a long text',
+      "{% set ns = namespace(x='ab') %}{% for a in range(20) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ range(900) | join(ns.x) }}",
+      /makes a text longer/,
+    ],
+    [
+      'replaces letters by a long text',
+      "{% set ns = namespace(x='ab') %}{% for a in range(20) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x.replace('a', ns.x) }}",
+      /makes a text longer/,
+    ],
+    [
+      'replaces letters by a long text in a filter',
+      "{% set ns = namespace(x='ab') %}{% for a in range(20) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x | replace('b', ns.x) }}",
+      /makes a text longer/,
+    ],
     ['writes wide JSON', '{{ messages | tojson(indent=400000000) }}', /number above/],
     ['uses a filter that does not exist', '{{ messages | nothing }}', /cannot render/],
   ])('is stopped when it %s', (_what, text, reason) => {
     expect(render(text)).toThrow(
       expect.objectContaining({ code: 'cannot_run', message: expect.stringMatching(reason) }),
+    );
+  });
+
+  it('may replace, join and indent as transformers does', () => {
+    const filters = "{{ 'a-b-c'.replace('-', '+').replace('+', '--', 1) | replace('b', 'B') }}";
+    expect(render(filters)()).toBe('a--B+c');
+    expect(render("{{ range(3) | join(', ') }}{{ 'a\\nb' | indent(2) }}{{ [1] | tojson(indent=1) }}")()).toBe(
+      '0, 1, 2a\n  b[\n 1\n]',
     );
   });
 

@@ -1,0 +1,172 @@
+/** Answers with a model of a running server. */
+import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { Readable } from 'node:stream';
+import { EventSourceParserStream } from 'eventsource-parser/stream';
+import { modelName } from '../../checkpoint/gguf/gguf-path.js';
+import { UsageError } from '../../config/resolve.js';
+import { ERROR_CODES, type ErrorCode, SidaError } from '../../errors.js';
+import type { ChatAnswer, ChatChunk } from '../../tasks/chat/schema.js';
+import { listed } from '../../text/listed.js';
+import { nearest } from '../../text/nearest.js';
+import type { Settings } from './settings.js';
+import { type Listener, type Said, type Talker, tell, type Usage } from './talker.js';
+
+interface ServedModel {
+  id: string;
+  /** These are of sida alone. */
+  chat?: boolean;
+  context_tokens?: number | null;
+  sampling?: object | null;
+}
+
+/** An event of a stream: a chunk, or how the stream failed. */
+type StreamEvent = Partial<ChatChunk> & { error?: { code?: string; message?: string } };
+
+export class ServerTalker implements Talker {
+  readonly #base: string;
+  readonly #model: ServedModel;
+
+  private constructor(base: string, model: ServedModel) {
+    this.#base = base;
+    this.#model = model;
+  }
+
+  /** `name` chooses among several models that chat, and may be the path of one. Rejects with UsageError, SidaError. */
+  static async open(url: string, name: string | undefined): Promise<ServerTalker> {
+    const base = baseOf(url);
+    const response = await call(`${base}/v1/models`);
+    const { data } = JSON.parse(await textOf(response)) as { data: ServedModel[] };
+    return new ServerTalker(base, chosen(data, name, url));
+  }
+
+  get model(): string {
+    return this.#model.id;
+  }
+
+  get contextTokens(): number | undefined {
+    return this.#model.context_tokens ?? undefined;
+  }
+
+  get sampled(): boolean | undefined {
+    const { sampling } = this.#model;
+    return sampling === undefined ? undefined : sampling !== null;
+  }
+
+  async answer(messages: readonly Said[], settings: Settings, listener: Listener): Promise<Usage> {
+    const body = { ...this.#body(messages, settings), stream: true, stream_options: { include_usage: true } };
+    let usage: ChatChunk['usage'];
+    try {
+      const response = await call(this.#chat, body, listener.signal);
+      const events = (Readable.toWeb(response) as ReadableStream<Uint8Array>)
+        .pipeThrough(new TextDecoderStream())
+        .pipeThrough(new EventSourceParserStream());
+      for await (const { data } of events) {
+        if (data === '[DONE]') break;
+        const event = JSON.parse(data) as StreamEvent;
+        if (event.error !== undefined) throw refusal(event.error, 500);
+        if (event.choices !== undefined) tell({ choices: event.choices }, listener);
+        usage = event.usage ?? usage;
+      }
+      if (usage == null) throw brokenOff();
+    } catch (error) {
+      if (listener.signal?.aborted)
+        throw new SidaError({ code: 'cancelled', message: 'The answer was ended' });
+      throw error instanceof SidaError ? error : brokenOff(error);
+    }
+    return {
+      promptTokens: usage.prompt_tokens,
+      cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
+      completionTokens: usage.completion_tokens,
+    };
+  }
+
+  async whole(messages: readonly Said[], settings: Settings): Promise<ChatAnswer> {
+    return JSON.parse(await textOf(await call(this.#chat, this.#body(messages, settings)))) as ChatAnswer;
+  }
+
+  async close(): Promise<void> {}
+
+  get #chat(): string {
+    return `${this.#base}/v1/chat/completions`;
+  }
+
+  #body(messages: readonly Said[], settings: Settings): object {
+    return { model: this.model, messages, ...settings };
+  }
+}
+
+function brokenOff(cause?: unknown): SidaError {
+  return new SidaError({ code: 'io_error', message: 'The answer broke off' }, { cause });
+}
+
+function baseOf(url: string): string {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed !== undefined && /^https?:$/.test(parsed.protocol))
+    return parsed.href.replace(/\/(v1\/?)?$/, '');
+  throw new UsageError(
+    `Expected the "--url" option to be the address of a server, but got ${JSON.stringify(url)}; for example http://127.0.0.1:8080`,
+  );
+}
+
+function chosen(models: readonly ServedModel[], name: string | undefined, url: string): ServedModel {
+  const chats = models.filter(({ chat }) => chat !== false);
+  const names = chats.map(({ id }) => id);
+  if (names.length === 0)
+    throw new SidaError({ code: 'not_found', message: `No model of ${url} has a chat template` });
+  if (name === undefined) {
+    if (chats.length === 1) return chats[0]!;
+    throw new UsageError(`${url} serves ${listed(names, 'and')}: name one of them`);
+  }
+  const found = chats.find(({ id }) => id === name) ?? chats.find(({ id }) => id === modelName(name));
+  if (found !== undefined) return found;
+  const meant = nearest(name, names);
+  const hint = meant === undefined ? `it serves ${listed(names, 'and')}` : `did you mean ${meant}?`;
+  throw new UsageError(`${url} serves no model ${JSON.stringify(name)} that chats; ${hint}`);
+}
+
+/** Resolves with a successful response. A request without a body is a GET. */
+async function call(url: string, body?: object, signal?: AbortSignal): Promise<IncomingMessage> {
+  const key = process.env.SIDA_API_KEY;
+  const send = url.startsWith('https:') ? httpsRequest : httpRequest;
+  const request = send(url, {
+    method: body === undefined ? 'GET' : 'POST',
+    headers: {
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...(key && { authorization: `Bearer ${key}` }),
+    },
+    ...(signal && { signal }),
+  });
+  request.end(body && JSON.stringify(body));
+  let response: IncomingMessage;
+  try {
+    [response] = (await once(request, 'response')) as [IncomingMessage];
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const why = code === 'ECONNREFUSED' ? 'nothing listens there' : message;
+    throw new SidaError({ code: 'io_error', message: `${new URL(url).origin}: ${why}` }, { cause: error });
+  }
+  if (response.statusCode === 200) return response;
+  throw refusal(errorOf(await textOf(response)), response.statusCode!);
+}
+
+function errorOf(text: string): { code?: string; message?: string } {
+  try {
+    return (JSON.parse(text) as { error?: object }).error ?? {};
+  } catch {
+    return {};
+  }
+}
+
+function refusal({ code, message }: { code?: string; message?: string }, status: number): SidaError {
+  const known = code !== undefined && Object.hasOwn(ERROR_CODES, code) ? (code as ErrorCode) : 'io_error';
+  const hint = status === 401 ? ' (SIDA_API_KEY holds the key)' : '';
+  return new SidaError({ code: known, message: `${message ?? `The server answers ${status}`}${hint}` });
+}
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  const pieces: Buffer[] = [];
+  for await (const piece of response) pieces.push(piece as Buffer);
+  return Buffer.concat(pieces).toString('utf8');
+}

@@ -1,0 +1,43 @@
+/** Answers conversations: a model in this process's charge, or a server's. */
+import type { ChatAnswer, ChatChunk } from '../../tasks/chat/schema.js';
+import type { Settings } from './settings.js';
+
+export interface Said {
+  role: 'system' | 'user' | 'assistant';
+  content: string;
+}
+
+export interface Listener {
+  /** Aborting ends the answer. */
+  signal?: AbortSignal;
+  onText(text: string): void;
+  /** What the model writes before its answer. */
+  onReasoning(text: string): void;
+}
+
+export interface Usage {
+  promptTokens: number;
+  /** Of these, tokens that the prefix cache had. */
+  cachedTokens: number;
+  completionTokens: number;
+}
+
+export interface Talker {
+  readonly model: string;
+  /** Undefined where it is not known. */
+  readonly contextTokens: number | undefined;
+  /** Whether the model advises how tokens are drawn, which applies where nothing is set. Undefined as above. */
+  readonly sampled: boolean | undefined;
+  /** Passes the answer on as it is generated. Rejects with SidaError; the code is `cancelled` after an abort. */
+  answer(messages: readonly Said[], settings: Settings, listener: Listener): Promise<Usage>;
+  /** The whole answer, in the form of the HTTP API. */
+  whole(messages: readonly Said[], settings: Settings): Promise<ChatAnswer>;
+  close(): Promise<void>;
+}
+
+/** Passes a chunk's text on. */
+export function tell({ choices: [choice] }: Pick<ChatChunk, 'choices'>, listener: Listener): void {
+  const { content, reasoning_content: reasoning } = choice?.delta ?? {};
+  if (reasoning) listener.onReasoning(reasoning);
+  if (content) listener.onText(content);
+}

@@ -1,0 +1,248 @@
+/**
+ * What a job stores in Redis: data, progress and return value. Values are checked when they are read, because another
+ * version of sida may have written them.
+ */
+import { createHash } from 'node:crypto';
+import { type Job, UnrecoverableError } from 'bullmq';
+import { z } from 'zod';
+import { ERROR_CODES, type ErrorBody, type ErrorCode, SidaError } from '../../errors.js';
+import type { AnswerForm, CompletionDelta, JobRequest, JobResult } from '../../protocol/engine-messages.js';
+import { findTask, taskOf } from '../../tasks/registry.js';
+import { storedDelta } from '../../tasks/shared/stored.js';
+import type { JobRecord } from '../job-queue.js';
+import { expired, givenUp } from '../refusals.js';
+
+const errorBody = z.object({
+  code: z.enum(Object.keys(ERROR_CODES) as [ErrorCode, ...ErrorCode[]]),
+  message: z.string(),
+  param: z.string().optional(),
+  details: z.record(z.string(), z.union([z.number(), z.string()])).optional(),
+  ran: z.literal(true).optional(),
+  read: z.literal(true).optional(),
+});
+
+const jobData = z.object({
+  owner: z.string(),
+  /** A client waits for the answer, so no other request can see the job. */
+  sync: z.boolean(),
+  /** The client of a synchronous job wants deltas. */
+  streams: z.boolean(),
+  /** Null once the job has ended. */
+  request: z.unknown(),
+  /** Null for a synchronous job, because the server that has the request writes the answer. */
+  form: z.unknown(),
+  /** Digest of the request, where an idempotency key came with it. */
+  digest: z.string(),
+  /** Says which of several requests with one idempotency key created the job. */
+  nonce: z.string(),
+  /** Unix milliseconds. */
+  deadlineAt: z.number(),
+  /** A cancelled job, as it was then: a worker that takes it later only to end it changes nothing that clients see. */
+  stopped: z
+    .object({
+      atMs: z.number(),
+      error: errorBody,
+      attempts: z.int().min(0),
+      startedMs: z.number().nullable(),
+    })
+    .optional(),
+});
+
+export type JobData = z.infer<typeof jobData>;
+
+/** A job after BullMQ has read it. Its data is not checked. */
+export type StoredJob = Job<unknown, unknown, string>;
+
+const progress = z.object({
+  /** Number of times that workers have taken the job. */
+  turn: z.int().min(1),
+  /** Number of the run; a worker runs a job again when its engine has crashed. */
+  run: z.int().min(1),
+  startedMs: z.number(),
+  /** The job waits for another run. */
+  queued: z.boolean(),
+  /** Number of the run's deltas before these. */
+  seq: z.int().min(0),
+  deltas: z.array(z.unknown()),
+});
+
+export type Progress = z.infer<typeof progress>;
+
+const returned = z.object({
+  attempts: z.int().min(1),
+  startedMs: z.number(),
+  result: z.unknown().optional(),
+  /** Row of the job's log that has the result as JSON, when it is too large for an event. */
+  row: z.int().min(0).optional(),
+});
+
+export type Returned = z.infer<typeof returned>;
+
+/**
+ * The id of a kept job: a UUID of version 8 whose first part is made of its owner, the rest of its idempotency key, or
+ * of `id`. A key may be as long as a header, and readers of Redis need not see it.
+ */
+export function keptId(owner: string, id: string, key: string | undefined): string {
+  const rest = key === undefined ? id : hash(JSON.stringify([owner, key]));
+  const digits = hash(owner).slice(0, 8) + rest.replaceAll('-', '').slice(8);
+  return digits.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*/, '$1-$2-8$3-a$4-$5');
+}
+
+/** The part of a kept job's id that all jobs of its owner have. */
+export function ownerPart(id: string): string {
+  return id.slice(0, 8);
+}
+
+function hash(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+export function formOf(request: JobRequest): AnswerForm {
+  return taskOf(request).form(request);
+}
+
+/** Throws `internal` when the data is not of this version. */
+export function dataOf({ data }: Pick<StoredJob, 'data'>): JobData {
+  return check(jobData, data, 'data');
+}
+
+/** Throws `internal` when the request is not one of this version. */
+export function requestOf({ request }: Pick<JobData, 'request'>): JobRequest {
+  const { kind } = check(z.looseObject({ kind: z.string() }), request, 'request');
+  const task = findTask(kind);
+  if (task === undefined) throw broken('request', undefined);
+  return check(task.stored.job, request, 'request');
+}
+
+/** Undefined before a worker has reported about the job. */
+export function progressOf(value: unknown): Progress | undefined {
+  const parsed = progress.safeParse(value);
+  return parsed.success ? parsed.data : undefined;
+}
+
+export function deltaOf(value: unknown): CompletionDelta {
+  return check(storedDelta, value, 'delta');
+}
+
+/** `row` reads a row of the job's log. */
+export async function resultOf(
+  kind: string,
+  value: unknown,
+  row: (at: number) => Promise<string | undefined>,
+): Promise<Returned & { result: JobResult }> {
+  const about = check(returned, value, 'result');
+  const found = about.row === undefined ? about.result : parseJson(await row(about.row), 'result');
+  const task = findTask(kind);
+  if (task === undefined) throw broken('result', undefined);
+  return { ...about, result: check(task.stored.result, found, 'result') };
+}
+
+/** The error of a failed job. Only a text that BullMQ wrote itself is not JSON. */
+export function errorOf(reason: string): ErrorBody {
+  try {
+    return errorBody.parse(JSON.parse(reason)) as ErrorBody;
+  } catch {
+    if (reason.startsWith('job stalled')) return givenUp().toBody();
+    return { code: 'internal', message: 'The job failed for a reason that this version does not know' };
+  }
+}
+
+/** Fails the job for good with this error. */
+export function failure(error: SidaError): UnrecoverableError {
+  return new UnrecoverableError(JSON.stringify(error.toBody()));
+}
+
+/** The record of a kept job, with its result unless that is in the log. */
+export function recordOf(job: StoredJob, data: JobData): JobRecord {
+  const { form } = taskOf({ kind: job.name }).stored;
+  const { attempts, startedMs, queued } = latestRun(job);
+  const record: JobRecord = {
+    id: job.id!,
+    kind: job.name as JobRecord['kind'],
+    status: attempts === 0 || queued ? 'queued' : 'running',
+    createdMs: job.timestamp,
+    form: check(form, data.form, 'form'),
+    startedMs,
+    finishedMs: null,
+    attempts,
+    result: null,
+    error: null,
+  };
+  const failed = (finishedMs: number, error: ErrorBody): JobRecord => ({
+    ...record,
+    status: error.code === 'cancelled' ? 'cancelled' : 'failed',
+    finishedMs,
+    error,
+  });
+  if (data.stopped !== undefined) {
+    const { atMs, error, ...run } = data.stopped;
+    return { ...failed(atMs, error as ErrorBody), ...run };
+  }
+  if (job.finishedOn !== undefined) {
+    if (job.failedReason !== undefined) return failed(job.finishedOn, errorOf(job.failedReason));
+    return { ...record, status: 'completed', finishedMs: job.finishedOn };
+  }
+  // A worker that takes the job ends it for the same reason.
+  if (record.status === 'queued' && Date.now() > data.deadlineAt)
+    return failed(data.deadlineAt, deadlineError(job, data).toBody());
+  return record;
+}
+
+export function deadlineError({ timestamp }: StoredJob, { deadlineAt }: JobData): SidaError {
+  return expired(deadlineAt - timestamp);
+}
+
+/** Puts the times of a record in order, which come from the clocks of several machines. */
+export function inOrder<T extends Pick<JobRecord, 'createdMs' | 'startedMs' | 'finishedMs'>>(record: T): T {
+  const { createdMs } = record;
+  const startedMs = record.startedMs && Math.max(record.startedMs, createdMs);
+  const finishedMs = record.finishedMs && Math.max(record.finishedMs, startedMs ?? createdMs);
+  return { ...record, startedMs, finishedMs };
+}
+
+function latestRun(job: StoredJob): { attempts: number; startedMs: number | null; queued: boolean } {
+  const last = progressOf(job.progress);
+  // A worker has taken the job after that report, or none has reported yet.
+  if (last === undefined || last.turn < job.attemptsStarted) {
+    const attempts = job.attemptsStarted === 0 ? 0 : runsBefore(job) + 1;
+    return { attempts, startedMs: job.processedOn ?? null, queued: false };
+  }
+  return { attempts: last.run, startedMs: last.startedMs, queued: last.queued };
+}
+
+/** Runs before the worker took the job that has it now. */
+export function runsBefore(job: StoredJob): number {
+  return Math.max(job.attemptsStarted - 1, progressOf(job.progress)?.run ?? 0);
+}
+
+/**
+ * Returns the JSON of a result. Throws nonfinite_output for a number that is not finite, because JSON would turn it
+ * into null, which a client could take for an answer.
+ */
+export function resultText(result: JobResult): string {
+  return JSON.stringify(result, (_key, value: unknown) => {
+    if (typeof value !== 'number' || Number.isFinite(value)) return value;
+    const message = 'The model gave a score that is not a finite number';
+    throw new SidaError({ code: 'nonfinite_output', message });
+  });
+}
+
+function parseJson(text: string | undefined, what: string): unknown {
+  try {
+    return JSON.parse(text ?? '');
+  } catch (error) {
+    throw broken(what, error);
+  }
+}
+
+function check<T>(schema: z.ZodType<T>, value: unknown, what: string): T {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw broken(what, parsed.error);
+}
+
+function broken(what: string, cause: unknown): SidaError {
+  const where = cause instanceof z.ZodError ? cause.issues[0]!.path.join('.') : '';
+  const message = `The job's ${what} in Redis is not what this version writes${where === '' ? '' : ` (at ${where})`}`;
+  return new SidaError({ code: 'internal', message }, { cause });
+}

@@ -1,0 +1,117 @@
+/** Turns the chunks of a streamed answer into deltas, and into the choices of a result. */
+import { SidaError } from '../errors.js';
+import type { CompletionDelta } from '../protocol/engine-messages.js';
+import { REASONING_TAGS, TOOL_CALL_TAGS } from '../text/chat/answer-format.js';
+
+/** Fields of a chunk that are used. Other servers send more. */
+export interface UpstreamChunk {
+  choices?: {
+    index?: number;
+    text?: string | null;
+    delta?: {
+      content?: string | null;
+      reasoning_content?: string | null;
+      /** vLLM's newer name. */
+      reasoning?: string | null;
+      tool_calls?: { index?: number; function?: { name?: string; arguments?: string } }[];
+    };
+    finish_reason?: string | null;
+  }[];
+  usage?: { prompt_tokens?: number; completion_tokens?: number } | null;
+  error?: { message?: string } | string;
+}
+
+interface Choice {
+  index: number;
+  text: string;
+  tokenIds: number[];
+  finishReason: 'stop' | 'length';
+  logprobs: null;
+}
+
+export class UpstreamChoices {
+  readonly #texts: ChoiceText[];
+  promptTokens = 0;
+  completionTokens = 0;
+
+  constructor(choices: number) {
+    this.#texts = Array.from({ length: choices }, (_, index) => new ChoiceText(index));
+  }
+
+  /** Throws when the server reports an error in its stream. */
+  take({ choices = [], usage, error }: UpstreamChunk): CompletionDelta[] {
+    if (error !== undefined) {
+      const said = typeof error === 'string' ? error : (error.message ?? 'unknown');
+      throw new SidaError({ code: 'internal', message: `The upstream engine failed: ${said}` });
+    }
+    if (usage) {
+      this.promptTokens = usage.prompt_tokens ?? 0;
+      this.completionTokens = usage.completion_tokens ?? 0;
+    }
+    return choices.flatMap((each) => this.#texts[each.index ?? 0]?.take(each) ?? []);
+  }
+
+  /** Throws engine_crashed when the stream ended before all choices had. */
+  finish(): Choice[] {
+    return this.#texts.map((text) => text.choice());
+  }
+}
+
+type ChunkChoice = NonNullable<UpstreamChunk['choices']>[number];
+
+/**
+ * The text of a choice as a model writes it whose reasoning and calls stand in tags, so that servers read answers of
+ * all engines in one way.
+ */
+class ChoiceText {
+  readonly #index: number;
+  #text = '';
+  #finishReason: Choice['finishReason'] | undefined;
+  #open: 'reasoning' | 'call' | undefined;
+  #call: number | undefined;
+
+  constructor(index: number) {
+    this.#index = index;
+  }
+
+  take({ text, delta = {}, finish_reason: reason }: ChunkChoice): CompletionDelta[] {
+    let piece = text ?? '';
+    const reasoning = delta.reasoning_content ?? delta.reasoning ?? '';
+    if (reasoning !== '') piece += this.#enter('reasoning') + reasoning;
+    if (delta.content) piece += this.#enter(undefined) + delta.content;
+    for (const { index = 0, function: called = {} } of delta.tool_calls ?? []) {
+      if (index !== this.#call && called.name !== undefined) {
+        piece += this.#enter(undefined) + this.#enter('call');
+        piece += `{"name": ${JSON.stringify(called.name)}, "arguments": `;
+        this.#call = index;
+      }
+      piece += called.arguments ?? '';
+    }
+    if (reason != null) {
+      piece += this.#enter(undefined);
+      this.#finishReason = reason === 'length' ? 'length' : 'stop';
+    }
+    if (piece === '' && reason == null) return [];
+    this.#text += piece;
+    const finishReason = reason == null ? null : this.#finishReason!;
+    return [{ index: this.#index, text: piece, tokenIds: [], logprobs: null, finishReason }];
+  }
+
+  choice(): Choice {
+    if (this.#finishReason === undefined) {
+      throw new SidaError({ code: 'engine_crashed', message: 'The upstream engine ended its answer early' });
+    }
+    const [index, text, finishReason] = [this.#index, this.#text, this.#finishReason];
+    return { index, text, tokenIds: [], finishReason, logprobs: null };
+  }
+
+  /** Returns the tags between the text so far and text of another part. */
+  #enter(part: 'reasoning' | 'call' | undefined): string {
+    if (part === this.#open) return '';
+    const closed = { reasoning: REASONING_TAGS[1], call: `}${TOOL_CALL_TAGS[1]}` };
+    const opened = { reasoning: REASONING_TAGS[0], call: TOOL_CALL_TAGS[0] };
+    const before = this.#open === undefined ? '' : closed[this.#open];
+    this.#open = part;
+    return before + (part === undefined ? '' : opened[part]);
+  }
+}

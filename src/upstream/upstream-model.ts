@@ -1,0 +1,48 @@
+/** What a server of OpenAI's API tells of a model, as the model of an engine. */
+import { createHash } from 'node:crypto';
+import { basename } from 'node:path';
+import type { ModelInfo } from '../protocol/engine-messages.js';
+
+/** An entry of /v1/models. vLLM, sida and llama.cpp tell the context under different names. */
+export interface ListedModel {
+  id: string;
+  max_model_len?: number;
+  context_tokens?: number | null;
+  meta?: { n_ctx_train?: number } | null;
+}
+
+/**
+ * The fingerprint covers the name alone: which weights another program has, cannot be known. Numbers that the other
+ * server does not tell are those of a model that refuses nothing.
+ */
+export function upstreamModel({ id, max_model_len, context_tokens, meta }: ListedModel): ModelInfo {
+  const weights = createHash('sha256').update(`upstream ${id}`).digest('hex');
+  const format = { dtype: 'unknown' };
+  const model = {
+    name: basename(id),
+    fingerprint: weights,
+    identity: { weights, tokenizer: null, tasks: null, chatTemplate: null, generation: null },
+    shape: {
+      family: 'upstream',
+      vocabSize: Number.MAX_SAFE_INTEGER,
+      experts: 0,
+      topK: 0,
+      stacks: [],
+      moeLayers: [],
+      contextTokens: max_model_len ?? context_tokens ?? meta?.n_ctx_train ?? null,
+    },
+    formats: { experts: format, dense: format },
+    activations: 'f32',
+    tasks: {},
+    hasTokenizer: true,
+    // The other server applies the template. Its answers come as messages, which are written in tags.
+    chat: {
+      answer: { kind: 'tags', reasoning: true, toolCalls: true },
+      developerRole: true,
+      reasoningField: 'reasoning_content',
+    },
+    predictor: { name: null, fingerprint: null },
+    routing: 'exact',
+  };
+  return model as unknown as ModelInfo;
+}
