@@ -60,9 +60,9 @@ export const ENGINE_OPTIONS = {
     group: 'memory',
     default: 'auto',
     unit: "auto, bytes, or a share of the experts' bytes plus what the rest needs",
-    help: 'hard limit of device memory: auto, 2GiB, 50%',
+    help: 'limit of device memory: auto, 2GiB, 50%',
     more:
-      'It counts everything: weights, slots, KV cache and workspace. auto is what the machine, its cgroup or the GPU ' +
+      'A hard limit, which counts everything: weights, slots, KV cache and workspace. auto is what the machine, its cgroup or the GPU ' +
       'has free, less a tenth and at least 512 MiB, and never more than all experts need. Several models share a size, and auto',
     parse: orAuto(size({ share: true, zero: false })),
   }),
@@ -151,8 +151,8 @@ export const ENGINE_OPTIONS = {
     value: '<how>',
     group: 'model',
     default: 'model',
-    help: 'how requests that do not say sample: model, greedy',
-    more: "model is what the model advises; greedy takes the likeliest token. The advice stands in generation_config.json, or in a GGUF file's general.sampling. A model without it is greedy",
+    help: 'sampling by default: model, greedy',
+    more: "It applies to requests that do not say. model is what the model advises; greedy takes the likeliest token. The advice stands in generation_config.json, or in a GGUF file's general.sampling. A model without it is greedy",
     parse: oneOf(['model', 'greedy'] as const),
   }),
   lookahead: option({
@@ -331,7 +331,7 @@ export const ENGINE_OPTIONS = {
     value: '<type>',
     group: 'speed',
     default: 'auto',
-    help: 'rounding in products: auto, f32, int8, bf16',
+    help: 'rounded to: auto, f32, int8, bf16',
     more:
       'Element type of activations in products. f32 is exact against transformers. int8 rounds to 8 bits where weights are quantized, which is faster. bf16 ' +
       'rounds where weights are bf16, and is faster on processors with AMX alone. auto is int8 where weights are ' +

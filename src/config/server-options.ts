@@ -93,8 +93,8 @@ export const SERVER_OPTIONS = {
     group: 'server',
     default: '10min',
     unit: 'milliseconds when no unit is given',
-    help: 'longest time to the answer or its first token',
-    more: 'After that the answer is 504. A stream that has begun ends by its tokens or its client alone',
+    help: 'longest wait for the answer or its start',
+    more: 'After that the answer is 504. A stream starts with its first token. Once begun, it ends by its tokens or its client alone',
     parse: duration(1, 86_400_000),
   }),
   jobDeadline: option({
