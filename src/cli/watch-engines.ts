@@ -29,7 +29,9 @@ export function watchEngines(
     else if (phase !== 'failed') log.info({ phase }, detail);
     if (phase === 'ready') {
       progress.stop();
-      if (model.options.worker !== 'none') log.info(startFields(model.engine.model!), 'serving');
+      // On a terminal, the line at the start says it.
+      if (model.options.worker !== 'none' && !process.stderr.isTTY)
+        log.info(startFields(model.engine.model!), 'serving');
       if (!announced && models.every(isOpen)) {
         announced = true;
         printLines(...announcement(models, url));

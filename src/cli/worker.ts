@@ -61,7 +61,7 @@ async function work(
         announced = true;
         const { name, fingerprint } = engine.model!;
         const here = options.upstream === undefined;
-        if (here) logger.info(startFields(engine.model!), 'serving');
+        if (here && !process.stderr.isTTY) logger.info(startFields(engine.model!), 'serving');
         const jobs = `jobs for ${name} (${fingerprint.slice(0, 12)}) from ${redisAddress(redis)}`;
         const where = here ? '' : ` in the engine at ${options.upstream}`;
         printLines(
