@@ -133,8 +133,9 @@ function budgetFlag(budget, { dir, flags }) {
   return String(JSON.parse(planned).plan.smallest);
 }
 
-async function digestsOf({ flags = [], ...model }, packs) {
+async function digestsOf({ flags: own = [], ...model }, packs) {
   const digests = {};
+  const flags = ['--activations', 'f32', '--kv', 'f32', ...own];
   for (const budget of model.budgets) {
     const budgetFlags = ['--memory-budget', budgetFlag(budget, { ...model, flags })];
     const serve = await ServeProcess.start([

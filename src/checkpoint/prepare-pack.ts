@@ -53,6 +53,8 @@ export interface PreparedPack {
   tasks: Tasks;
   /** The verified tokenizer.json. Undefined if the model has none. */
   tokenizer: Buffer | undefined;
+  /** The verified generation_config.json. Undefined if the model has none. */
+  generation: Buffer | undefined;
   /** Undefined if the model has no chat template. */
   chatTemplates: ChatTemplates | undefined;
 }
@@ -266,6 +268,7 @@ async function verifiedPack(
     formats: { experts, dense },
     tasks: parseTasks(texts.get('sida.json'), join(pack, 'sida.json')),
     tokenizer: texts.get('tokenizer.json'),
+    generation: texts.get('generation_config.json'),
     chatTemplates: readChatTemplates(texts.get('chat_template.jinja'), texts.get('tokenizer_config.json')),
   };
 }

@@ -32,11 +32,12 @@ export function chatCommand(): Command {
 }
 
 /** Resolves with whether all that was said was answered. */
-async function talk({ model, contextTokens }: Talker, conversation: Conversation): Promise<boolean> {
+async function talk({ model, contextTokens, sampled }: Talker, conversation: Conversation): Promise<boolean> {
   const input = new LineInput();
   const context =
     contextTokens === undefined ? '' : ` · context ${contextTokens.toLocaleString('en')} tokens`;
-  if (input.terminal) printLines(`${model}${context} · /help lists commands, Ctrl-D ends`);
+  const drawn = sampled === undefined ? '' : sampled ? ' · sampling of the model' : ' · greedy';
+  if (input.terminal) printLines(`${model}${context}${drawn} · /help lists commands, Ctrl-D ends`);
   let answered = true;
   for (let line = await input.next(); line !== undefined; line = await input.next()) {
     if (line.trim() === '') continue;

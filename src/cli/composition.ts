@@ -9,6 +9,7 @@ import { EngineProcess } from '../engine/engine-process.js';
 import { SidaError } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
 import type { Metrics } from '../observability/metrics.js';
+import type { ModelInfo } from '../protocol/engine-messages.js';
 import type { KeptEnd } from '../queue/job-queue.js';
 import { MemoryQueue } from '../queue/memory/memory-queue.js';
 import { recordKeptJob } from '../queue/queue-metrics.js';
@@ -135,7 +136,7 @@ function backendInMemory(options: ServeOptions, models: number, onKeptEnd: OnKep
   const queue = new MemoryQueue(engine, {
     bound: queueBound,
     boundBytes: QUEUE_BYTES / models,
-    engineTokens: engineTokens(options),
+    engineTokens: () => engineTokens(options, engine.model),
     deadlineMs: options.deadline,
     keptDeadlineMs: options.jobDeadline,
     retentionMs: options.jobRetention,
@@ -150,12 +151,11 @@ function backendInMemory(options: ServeOptions, models: number, onKeptEnd: OnKep
  * Tokens that keep an engine at full speed: those of running generations, the running batch, the prepared batches,
  * and one batch that is filling up.
  */
-function engineTokens({
-  lookahead,
-  maxBatchTokens,
-  kvTokens,
-}: Pick<ServeOptions, 'lookahead' | 'maxBatchTokens' | 'kvTokens'>): number {
-  return kvTokens + (lookahead + 3) * maxBatchTokens;
+function engineTokens(
+  { lookahead, maxBatchTokens }: Pick<ServeOptions, 'lookahead' | 'maxBatchTokens'>,
+  model: ModelInfo | undefined,
+): number {
+  return (model?.kvTokens ?? 0) + (lookahead + 3) * maxBatchTokens;
 }
 
 /** Takes requests in this process and leaves the jobs to engines of other processes. */
@@ -321,14 +321,14 @@ function workerWhenReady(
   onKeptEnd: OnKeptEnd,
 ): WaitingWorker {
   let worker: QueueWorker | undefined;
-  const { activations, kv, device, routing, routingK, concurrency, attempts, lockDuration: lockMs } = options;
-  const settings: AnswerSettings = { activations, kv, device, routing, routingK };
+  const { kv, device, routing, routingK, concurrency, attempts, lockDuration: lockMs } = options;
   const off = engine.onState(({ phase }) => {
     if (phase !== 'ready' || worker !== undefined) return;
     const model = engine.model!;
+    const settings: AnswerSettings = { activations: model.activations, kv, device, routing, routingK };
     const queueName = queueNameOf(model, settings);
     const times = { lockMs, stalledMs: Math.ceil(lockMs / LOOKS_A_LOCK) };
-    const limits = { concurrency, attempts, engineTokens: engineTokens(options) };
+    const limits = { concurrency, attempts, engineTokens: engineTokens(options, model) };
     worker = new QueueWorker(
       engine,
       model,

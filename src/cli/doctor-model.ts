@@ -1,21 +1,12 @@
 /** What `sida doctor MODEL` says: whether the model fits this machine, whether it is fast, and what to change. */
-import { freemem } from 'node:os';
 import { resolve } from 'node:path';
 import { formatFlags, formatName } from '../checkpoint/weight-format.js';
-import { budgetBytes } from '../config/budget.js';
+import { withoutMargin } from '../config/budget.js';
 import { resolveOptions, type Sources, writtenFor } from '../config/resolve.js';
 import { SidaError } from '../errors.js';
-import { loadAddon } from '../native/addon.js';
 import type { MemoryPlan } from '../native/addon-types.js';
 import { formatBytes, formatLeast } from '../text/bytes.js';
-import {
-  describeShape,
-  PLAN_OPTIONS,
-  type Planned,
-  type PlanOptions,
-  planModel,
-  slotsWithin,
-} from './plan.js';
+import { describeShape, PLAN_OPTIONS, type Planned, planModel, slotsWithin } from './plan.js';
 
 /** A check never throws: it reports its failure as its result. */
 export interface Check {
@@ -27,15 +18,8 @@ export interface Check {
   hint?: string;
 }
 
-/** What Node and the system take beside the budget. */
-const MARGIN = 1 << 30;
 /** Loading for a token takes longer: the disk then decides the speed. */
 const SLOW_LOADING_MS = 100;
-
-/** Bytes that a process can still take: of the container where Node knows its limit, else of the machine. */
-export function availableMemory(): number {
-  return process.availableMemory?.() ?? freemem();
-}
 
 /** `diskRate`: bytes per second from where packs lie; undefined where it is not known. */
 export async function checkModel(model: string, sources: Sources, diskRate?: number): Promise<Check[]> {
@@ -48,22 +32,14 @@ export async function checkModel(model: string, sources: Sources, diskRate?: num
   }
   const { plan, shape, formats } = planned;
   const written = writtenFor('memoryBudget', sources)?.value;
-  const room = roomFor(options);
-  const bytes = written === undefined ? Math.min(plan.resident, room) : budgetBytes(written, plan);
+  const room = withoutMargin(planned.sizes.freeBytes);
+  const bytes = written === undefined ? Math.min(plan.resident, room) : planned.sizes.budgetBytes;
   const found = `${shape === null ? 'packed' : describeShape(shape)}; experts in ${formatName(formats.experts)}`;
   return [
     { name: 'model', result: 'ok', found },
     checkFit(planned, { bytes, room, written }),
-    ...(bytes < plan.smallest
-      ? []
-      : [checkSpeed(plan, bytes, diskRate), ...checkActivations(planned, options)]),
+    ...(bytes < plan.smallest ? [] : [checkSpeed(plan, bytes, diskRate), ...checkActivations(planned)]),
   ];
-}
-
-/** Bytes of the device that a model may take. */
-function roomFor({ device }: PlanOptions): number {
-  if (device === 'cuda') return loadAddon().cuda().device?.freeBytes ?? 0;
-  return Math.max(0, availableMemory() - MARGIN);
 }
 
 interface Budget {
@@ -132,8 +108,8 @@ function checkSpeed(plan: MemoryPlan, bytes: number, diskRate: number | undefine
   return { name, result: 'warn', found, hint };
 }
 
-function checkActivations({ formats }: Planned, { activations }: PlanOptions): Check[] {
-  if (activations !== 'f32' || ['f32', 'bf16'].includes(formats.experts.dtype)) return [];
+function checkActivations({ formats, sizes }: Planned): Check[] {
+  if (sizes.activations !== 'f32' || ['f32', 'bf16'].includes(formats.experts.dtype)) return [];
   const found = 'f32, more exact than the quantized weights need';
   return [{ name: 'activations', result: 'ok', found, hint: '--activations int8 is faster' }];
 }

@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Command } from 'commander';
 import { resolveOptions } from '../config/resolve.js';
 import { makeDirectory } from '../files/make-directory.js';
+import { freeMemory } from '../machine/free-memory.js';
 import { loadAddon } from '../native/addon.js';
 import type { NativeAddon } from '../native/addon-types.js';
 import { producerClient, redisAddress } from '../queue/redis/redis-client.js';
@@ -15,7 +16,7 @@ import { RedisRefused, redisSettings } from '../queue/redis/redis-settings.js';
 import { formatBytes } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
 import { causeOf } from '../text/system-error.js';
-import { availableMemory, type Check, checkModel } from './doctor-model.js';
+import { type Check, checkModel } from './doctor-model.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { PLAN_OPTIONS } from './plan.js';
@@ -130,7 +131,7 @@ function checkCuda(addon: NativeAddon): Check {
 }
 
 function checkMemory(): Check {
-  const available = availableMemory();
+  const available = freeMemory('cpu');
   const check: Check = {
     name: 'memory',
     result: 'ok',

@@ -6,7 +6,6 @@ import { isDeepStrictEqual } from 'node:util';
 import { Command } from 'commander';
 import { type PreparedPack, preparePack } from '../checkpoint/prepare-pack.js';
 import { readTasks } from '../checkpoint/tasks.js';
-import { budgetBytes } from '../config/budget.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/engine-config.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
@@ -19,8 +18,9 @@ import type { SlotBudget } from '../evaluation/moved-bytes.js';
 import { dataSource, readTextLines, type SourceLimits, textSource } from '../evaluation/sources.js';
 import { isPresent } from '../files/model-file.js';
 import { openEngine } from '../inference/open-engine.js';
+import { activationsOf, sizesOf } from '../inference/sizes.js';
 import { loadAddon } from '../native/addon.js';
-import type { Engine } from '../native/addon-types.js';
+import type { BatchLimits, Engine } from '../native/addon-types.js';
 import { openPredictor, TOKEN_TABLE } from '../predictor/predictor-directory.js';
 import { MANIFEST, networksOf, readPredictorManifest } from '../predictor/training/manifest.js';
 import { tableK } from '../protocol/hash-table.js';
@@ -40,6 +40,7 @@ const OPTIONS = [
   'memoryBudget',
   'hostBudget',
   'maxBatchTokens',
+  'context',
   'kvTokens',
   'kv',
   'kvWindows',
@@ -136,7 +137,7 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
         message: `${directory} changed while it was opened; start again`,
       });
     }
-    const { engine, ks } = engineWithK(prepared.pack, options, request);
+    const { engine, ks } = engineWithK(prepared, options, request);
     closing.push(() => engine.close());
     const { functions, warnings, path } = await openFunctions(prepared, engine, options);
     closing.push(
@@ -150,7 +151,7 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
     const { maxBatchTokens } = options;
     const tokenizer = requireTokenizer(prepared, engine);
     const limits = { shape: engine.shape, tokenizer, maxBatchTokens };
-    const budgets = slotBudgets(prepared.pack, options, request);
+    const budgets = slotBudgets(prepared, options, request);
     const report: EvaluationReport = {
       model: { name: prepared.name, fingerprint: prepared.fingerprint },
       predictor: { directory: path, hashFunction: functions[0].name, warnings },
@@ -180,26 +181,30 @@ function limitOf({ limit }: EvalRequest): { limit?: number } {
  * Opens the engine and chooses `ks`, the numbers of experts per token to measure predicted mode with. These come from
  * the request, or else from the model's own k.
  */
-function engineWithK(pack: string, options: Options, request: EvalRequest): { engine: Engine; ks: number[] } {
-  const engine = engineOf(pack, options, request, request.ks && Math.max(...request.ks));
+function engineWithK(
+  prepared: PreparedPack,
+  options: Options,
+  request: EvalRequest,
+): { engine: Engine; ks: number[] } {
+  const engine = engineOf(prepared, options, request, request.ks && Math.max(...request.ks));
   const { topK } = engine.shape;
   const most = tableK(engine.shape);
   const { ks = topK === 1 ? [1, Math.min(3, most)] : [topK, most] } = request;
   if (request.ks !== undefined && Math.max(...ks) <= most) return { engine, ks };
   engine.close();
-  if (request.ks === undefined) return { engine: engineOf(pack, options, request, Math.max(...ks)), ks };
+  if (request.ks === undefined) return { engine: engineOf(prepared, options, request, Math.max(...ks)), ks };
   throw new UsageError(
     `Expected --routing-k to be at most ${most}, the experts that a table of this model names for a token, found ${Math.max(...ks)}`,
   );
 }
 
 function engineOf(
-  pack: string,
+  { pack, formats }: PreparedPack,
   options: Options,
   { data, maxNewTokens }: EvalRequest,
   maxRoutingK: number | undefined,
 ): Engine {
-  const { memoryBudget, hostBudget, maxBatchTokens, kv, threads, activations, device } = options;
+  const { memoryBudget, hostBudget, maxBatchTokens, kv, threads, device } = options;
   // The last KV page of the input and of each label or continuation may be almost empty.
   const sequences = (data?.labels?.length ?? 1) + 2;
   return openEngine({
@@ -211,7 +216,7 @@ function engineOf(
     kvTokens: 2 * maxBatchTokens + maxNewTokens + sequences * loadAddon().kvPageTokens,
     kv,
     kvWindows: sequences,
-    activations,
+    activations: activationsOf(options, formats),
     device,
     ...(maxRoutingK !== undefined && { maxRoutingK }),
   });
@@ -267,12 +272,15 @@ async function trainedFunctions(path: string): Promise<HashFunctionName[]> {
 }
 
 /** The number of slots that `sida serve` would have within each budget under exact routing. */
-function slotBudgets(pack: string, options: Options, { budgets }: EvalRequest): SlotBudget[] {
-  const { maxBatchTokens, kvTokens, kv, kvWindows, threads, activations, device } = options;
-  const limits = { maxBatchTokens, kvTokens, kv, kvWindows, threads, activations, device };
-  const plan = loadAddon().planMemory({ pack }, limits);
+function slotBudgets(
+  { pack, formats }: PreparedPack,
+  options: Options,
+  { budgets }: EvalRequest,
+): SlotBudget[] {
+  const planOf = (limits: BatchLimits) => loadAddon().planMemory({ pack }, limits);
   return budgets.map((budget) => {
-    const bytes = budgetBytes(budget, plan);
+    const served = { ...options, routing: 'exact' as const, memoryBudget: budget };
+    const { budgetBytes: bytes, plan } = sizesOf(planOf, served, formats);
     if (bytes >= plan.smallest) return { budget, slots: slotsWithin(bytes, plan) };
     throw new SidaError({
       code: 'budget_too_small',

@@ -3,27 +3,27 @@
 import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { z } from 'zod';
-import { isPack, MANIFEST } from '../checkpoint/manifest.js';
-import { preparedFormats } from '../checkpoint/prepare-pack.js';
+import { MANIFEST } from '../checkpoint/manifest.js';
 import {
   COPIED_DTYPES,
   DEFAULT_GROUP,
   EXPERT_DTYPES,
   formatFlags,
   formatName,
-  resolveFormats,
   sameFormat,
 } from '../checkpoint/weight-format.js';
-import { budgetBytes, splitBudget } from '../config/budget.js';
+import { budgetWarning, shareOf, splitBudget, withoutMargin } from '../config/budget.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/engine-config.js';
 import { MODEL_OPTIONS } from '../config/model-options.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, type Sources } from '../config/resolve.js';
 import { resolveModels } from '../config/served-models.js';
 import { readJsonFile } from '../files/json-file.js';
+import { modelPlanner } from '../inference/model-planner.js';
 import { batchLimits } from '../inference/open-engine.js';
+import { type Sizes, sizesOf } from '../inference/sizes.js';
+import { freeMemory } from '../machine/free-memory.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
-import { loadAddon } from '../native/addon.js';
 import type { MemoryPlan, ModelShape, PackFormats, WeightFormat } from '../native/addon-types.js';
 import { formatBytes, formatLeast } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
@@ -35,6 +35,7 @@ export const PLAN_OPTIONS = [
   'memoryBudget',
   ...WEIGHT_OPTIONS,
   'maxBatchTokens',
+  'context',
   'kvTokens',
   'kv',
   'kvWindows',
@@ -49,6 +50,7 @@ export interface Planned {
   /** Null for a pack, whose manifest names only its MoE layers. */
   shape: ModelShape | null;
   plan: MemoryPlan;
+  sizes: Omit<Sizes, 'plan'>;
   layers: string[];
   formats: PackFormats;
   /** A plan for each weight type of the experts. Empty for a pack, whose types are fixed. */
@@ -61,6 +63,8 @@ interface Choice {
 }
 
 interface Budget {
+  /** As it was written. */
+  written: string;
   bytes: number;
   fits: boolean;
   slots: number;
@@ -99,7 +103,7 @@ function resolvePlanOptions(sources: Sources): PlanOptions {
 async function planOne(dir: string, sources: Sources, values: Record<string, unknown>): Promise<boolean> {
   const options = resolvePlanOptions(sources);
   const planned = await planModel(resolve(dir), options);
-  const budget = budgetOf(options.memoryBudget, planned);
+  const budget = budgetOf(options.memoryBudget, planned.sizes.budgetBytes, planned);
   if (values.json === true) printJson(asJson(planned, options, budget));
   else printLines(...describeAll(planned, options, budget));
   return budget.fits;
@@ -112,17 +116,19 @@ async function planSeveral(
   values: Record<string, unknown>,
 ): Promise<boolean> {
   const { models, sharedBudget } = resolveModels(dirs, sources, false, resolvePlanOptions);
-  const planned = await Promise.all(models.map(({ options }, i) => planModel(resolve(dirs[i]!), options)));
+  const most = sharedBudget === 'auto' ? withoutMargin(freeMemory(models[0]!.options.device)) : sharedBudget;
+  const part = most === undefined ? undefined : String(Math.floor(most / models.length));
+  const planned = await Promise.all(
+    models.map(({ options }, i) =>
+      planModel(resolve(dirs[i]!), { ...options, memoryBudget: part ?? options.memoryBudget }),
+    ),
+  );
   const named = models.map(({ name }, i) => ({ name, plan: planned[i]!.plan }));
-  const split = sharedBudget === undefined ? undefined : splitBudget(sharedBudget, named);
+  const split = most && (sharedBudget === 'auto' ? shareOf(most, named) : splitBudget(most, named));
   const plans = models.map(({ name, options }, i) => {
-    const memoryBudget = split === undefined ? options.memoryBudget : String(split[i]);
-    return {
-      name,
-      options: { ...options, memoryBudget },
-      planned: planned[i]!,
-      budget: budgetOf(memoryBudget, planned[i]!),
-    };
+    const { sizes } = planned[i]!;
+    const budget = budgetOf(options.memoryBudget, split ? split[i]! : sizes.budgetBytes, planned[i]!);
+    return { name, options, planned: planned[i]!, budget };
   });
   const bytes = plans.reduce((sum, { budget }) => sum + budget.bytes, 0);
   if (values.json === true) {
@@ -130,7 +136,8 @@ async function planSeveral(
       name,
       ...asJson(planned, options, budget),
     }));
-    printJson({ models: each, budget: { bytes: sharedBudget ?? bytes, shared: sharedBudget !== undefined } });
+    const total = typeof sharedBudget === 'number' ? sharedBudget : bytes;
+    printJson({ models: each, budget: { bytes: total, shared: sharedBudget !== undefined } });
   } else {
     for (const { name, planned, options, budget } of plans) {
       printLines(name, '', ...describeAll(planned, options, budget), '');
@@ -142,7 +149,7 @@ async function planSeveral(
 
 function describeSplit(
   plans: readonly { name: string; planned: Planned; budget: Budget }[],
-  sharedBudget: number | undefined,
+  sharedBudget: number | 'auto' | undefined,
 ): string[] {
   const rows = plans.map(({ name, planned: { plan }, budget }) => [
     name,
@@ -156,7 +163,7 @@ function describeSplit(
   const verdict =
     sharedBudget === undefined
       ? `The budgets are ${formatBytes(total)} together.`
-      : `A budget of ${formatBytes(sharedBudget)} is split: the smallest for each model, and the rest in proportion to the bytes of its experts.`;
+      : `A budget of ${formatBytes(sharedBudget === 'auto' ? total : sharedBudget)} is split: the smallest for each model, and the rest in proportion to the bytes of its experts.`;
   return [
     ...tableLines('lrrrrr', [['', 'smallest', 'all experts', 'budget', 'bytes', 'slots'], ...rows]),
     '',
@@ -164,13 +171,15 @@ function describeSplit(
   ];
 }
 
-function budgetOf(memoryBudget: string, { plan }: Planned): Budget {
-  const bytes = budgetBytes(memoryBudget, plan);
-  return { bytes, fits: bytes >= plan.smallest, slots: slotsWithin(bytes, plan) };
+function budgetOf(written: string, bytes: number, { plan }: Planned): Budget {
+  return { written, bytes, fits: bytes >= plan.smallest, slots: slotsWithin(bytes, plan) };
 }
 
-function asJson(planned: Planned, { activations }: PlanOptions, budget: Budget) {
-  return { ...planned, activations, choices: slotsOfChoices(planned, budget.bytes), budget };
+function asJson(planned: Planned, { kv }: PlanOptions, { written: _, ...budget }: Budget) {
+  const { sizes, ...rest } = planned;
+  const { contextTokens, kvTokens, activations, freeBytes } = sizes;
+  const choices = slotsOfChoices(planned, budget.bytes);
+  return { ...rest, contextTokens, kvTokens, kv, activations, freeBytes, choices, budget };
 }
 
 function describeAll(planned: Planned, options: PlanOptions, budget: Budget): string[] {
@@ -179,7 +188,8 @@ function describeAll(planned: Planned, options: PlanOptions, budget: Budget): st
     ...describe(planned, options),
     '',
     ...describeChoices(planned, budget.bytes),
-    verdict(options.memoryBudget, budget, planned.plan),
+    describeContext(planned),
+    ...verdict(budget, planned),
   ];
 }
 
@@ -187,27 +197,22 @@ function describeAll(planned: Planned, options: PlanOptions, budget: Budget): st
 const layersSchema = z.object({ experts: z.object({ layers: z.array(z.string()) }) });
 
 export async function planModel(dir: string, options: PlanOptions): Promise<Planned> {
-  const limits = batchLimits(options);
-  const wanted = weightChoices(options);
-  const addon = loadAddon();
-  if (isPack(dir)) {
-    const formats = await preparedFormats(dir, wanted);
-    const plan = addon.planMemory({ pack: dir }, limits);
+  const { formats, checkpoint, plan: planOf } = await modelPlanner(dir, weightChoices(options));
+  const { plan, ...sizes } = sizesOf(planOf, options, formats);
+  if (checkpoint === undefined) {
     const { experts } = readJsonFile(dir, MANIFEST, layersSchema, { code: 'pack_invalid' })!;
-    return { shape: null, plan, layers: experts.layers, formats, choices: [] };
+    return { shape: null, plan, sizes, layers: experts.layers, formats, choices: [] };
   }
-  const { lossless, shape } = addon.inspectCheckpoint(dir);
-  const formats = resolveFormats(wanted, lossless);
-  const planOf = (experts: WeightFormat) =>
-    addon.planMemory({ checkpoint: dir, experts, dense: formats.dense }, limits);
+  const { lossless, shape } = checkpoint;
+  const limits = batchLimits({ ...options, ...sizes });
   const group = formats.experts.group ?? DEFAULT_GROUP;
   const packable: WeightFormat[] = EXPERT_DTYPES.filter((dtype) => !COPIED_DTYPES.includes(dtype)).map(
     (dtype) => (dtype === 'int4' ? { dtype, group } : { dtype }),
   );
   // A type that the checkpoint has and sida does not make comes first.
   if (!packable.some((format) => format.dtype === lossless.experts.dtype)) packable.unshift(lossless.experts);
-  const choices = packable.map((experts) => ({ experts, plan: planOf(experts) }));
-  return { shape, plan: planOf(formats.experts), layers: shape.moeLayers, formats, choices };
+  const choices = packable.map((experts) => ({ experts, plan: planOf(limits, experts) }));
+  return { shape, plan, sizes, layers: shape.moeLayers, formats, choices };
 }
 
 /** The number of expert slots within a budget of `bytes`. It is 0 below the smallest workable budget. */
@@ -224,7 +229,7 @@ export function describeShape(shape: ModelShape): string {
   return `${family}, ${kind}: ${layers}, ${moeLayers.length} of them MoE with ${experts} experts, ${topK} for a token${context}`;
 }
 
-function describe({ plan, layers, formats }: Planned, { kv, activations }: PlanOptions): string[] {
+function describe({ plan, sizes, layers, formats }: Planned, { kv }: PlanOptions): string[] {
   const row = (name: string, bytes: number, note = '') => [name, formatBytes(bytes), String(bytes), note];
   const perLayer = plan.experts / layers.length;
   const slotOf = new Set(plan.blockBytes).size > 1 ? 'the largest expert' : 'one expert';
@@ -233,8 +238,8 @@ function describe({ plan, layers, formats }: Planned, { kv, activations }: PlanO
     ['', 'size', 'bytes', ''],
     row('dense weights', plan.dense, formatName(formats.dense)),
     row('routers', plan.routers),
-    row('KV cache', plan.kvCache, kv),
-    row('workspace', plan.workspace, `activations ${activations}`),
+    row('KV cache', plan.kvCache, `${sizes.kvTokens} tokens, ${kv}`),
+    row('workspace', plan.workspace, `activations ${sizes.activations}`),
     row('one slot', plan.slot, `${slotOf}, ${formatName(formats.experts)}`),
     ...layers.map((layer, i) =>
       row(`experts ${layer}`, perLayer * plan.blockBytes[i]!, `${perLayer} experts`),
@@ -278,10 +283,18 @@ function describeChoices(planned: Planned, bytes: number): string[] {
   return [...tableLines('lrrrrrl', [head, ...rows]), ''];
 }
 
-function verdict(written: string, { bytes, fits, slots }: Budget, plan: MemoryPlan): string {
+function describeContext({ shape, sizes: { contextTokens, freeBytes } }: Planned): string {
+  const free = Number.isFinite(freeBytes) ? ` This machine has ${formatBytes(freeBytes)} free.` : '';
+  if (shape !== null && isEncoderDecoder(shape)) return free.trim();
+  return `A request may have ${contextTokens} tokens, prompt and answer together.${free}`;
+}
+
+function verdict({ written, bytes, fits, slots }: Budget, { plan, sizes }: Planned): string[] {
   const size = written.endsWith('%') ? `${written}, ${formatBytes(bytes)}` : formatBytes(bytes);
   if (!fits) {
-    return `A budget of ${size} is too small, the smallest that works is ${formatLeast(plan.smallest)}.`;
+    return [`A budget of ${size} is too small, the smallest that works is ${formatLeast(plan.smallest)}.`];
   }
-  return `A budget of ${size} has ${slots} ${slots === 1 ? 'slot' : 'slots'} for ${plan.experts} experts.`;
+  const warning = budgetWarning(bytes, sizes.freeBytes);
+  const has = `A budget of ${size} has ${slots} ${slots === 1 ? 'slot' : 'slots'} for ${plan.experts} experts.`;
+  return warning === undefined ? [has] : [has, `${warning}.`];
 }

@@ -3,13 +3,13 @@
 import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { Command, Option as Flag } from 'commander';
-import { splitBudget } from '../config/budget.js';
+import { budgetWarning, shareOf, splitBudget, withoutMargin } from '../config/budget.js';
 import { engineConfig } from '../config/engine-config.js';
 import { MODEL_OPTIONS } from '../config/model-options.js';
 import { type OptionName, SERVE_OPTIONS } from '../config/options.js';
 import { UsageError } from '../config/resolve.js';
 import { resolveServedModels, type ServedModels } from '../config/served-models.js';
-import { memoryPlans } from '../engine/memory-plans.js';
+import { sharedSizes } from '../engine/shared-sizes.js';
 import { SidaError } from '../errors.js';
 import { HEAP_FLAGS } from '../heap-flags.js';
 import { createLogger } from '../observability/logger.js';
@@ -50,7 +50,7 @@ export function serveCommand(): Command {
 }
 
 const EXAMPLES = [
-  'sida serve models/switch-words --memory-budget 50%',
+  'sida serve models/olmoe-mini',
   'SIDA_API_KEY=… sida serve model.gguf --memory-budget 2GiB --host 0.0.0.0',
   'sida serve models/switch-words models/olmoe-mini --memory-budget 64MiB',
   'SIDA_REDIS=redis://10.0.0.5:6379 sida serve switch-words --no-worker',
@@ -58,7 +58,7 @@ const EXAMPLES = [
 
 const SEVERAL_MODELS = [
   'Several models: repeat --model, or list them in the configuration file or, with commas, in SIDA_MODEL. Each has',
-  'an engine process. A --memory-budget that is a size is then shared by all. These options may be given for one',
+  'an engine process. They share a --memory-budget that is auto or a size. These options may be given for one',
   'model as NAME=VALUE, such as --predictor switch-words=none:',
   ...wrapped([...MODEL_OPTIONS].map((name) => SERVE_OPTIONS[name].flag).join(', '), 110).map(
     (line) => `  ${line}`,
@@ -123,16 +123,20 @@ async function withSharedBudget({ models, sharedBudget }: ServedModels): Promise
   // Without engines here, the budgets are those of the workers.
   if (sharedBudget === undefined || models[0]!.options.worker === 'none')
     return { models, sharedBudget: undefined };
-  const plans = await memoryPlans(models.map(({ options }) => engineConfig(options)));
-  const budgets = splitBudget(
-    sharedBudget,
-    models.map(({ name }, i) => ({ name: name!, plan: plans[i]! })),
-  );
+  const configs = models.map(({ options }) => engineConfig(options));
+  const sizes = await sharedSizes({ configs, total: sharedBudget });
+  const planned = models.map(({ name }, i) => ({ name: name!, plan: sizes[i]!.plan }));
+  const { freeBytes } = sizes[0]!;
+  const budgets =
+    sharedBudget === 'auto' ? shareOf(withoutMargin(freeBytes), planned) : splitBudget(sharedBudget, planned);
+  const total = sharedBudget === 'auto' ? budgets.reduce((sum, each) => sum + each, 0) : sharedBudget;
+  const warning = budgetWarning(total, freeBytes);
+  if (warning !== undefined) warnLines(warning);
   return {
-    models: models.map(({ name, options }, i) => ({
-      name,
-      options: { ...options, memoryBudget: String(budgets[i]) },
-    })),
-    sharedBudget: new SharedBudget(sharedBudget, new Map(models.map(({ name }, i) => [name!, budgets[i]!]))),
+    models: models.map(({ name, options }, i) => {
+      const { contextTokens: context, kvTokens } = sizes[i]!;
+      return { name, options: { ...options, memoryBudget: String(budgets[i]), context, kvTokens } };
+    }),
+    sharedBudget: new SharedBudget(total, new Map(models.map(({ name }, i) => [name!, budgets[i]!]))),
   };
 }

@@ -2,14 +2,13 @@
 import type { EngineState } from '../engine/engine-handle.js';
 import { SidaError } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
-import type { ModelInfo } from '../protocol/engine-messages.js';
 import { redisAddress } from '../queue/redis/redis-client.js';
 import type { ServedModel } from '../server/context.js';
-import { formatBytes } from '../text/bytes.js';
 import { printLines } from '../text/print.js';
 import { VERSION } from '../version.js';
 import { logGovernor } from './governor-log.js';
 import { Progress } from './progress.js';
+import { startFields, startLine } from './start-line.js';
 import { exampleCurl } from './try-it.js';
 
 /**
@@ -30,6 +29,9 @@ export function watchEngines(
     else if (phase !== 'failed') log.info({ phase }, detail);
     if (phase === 'ready') {
       progress.stop();
+      // On a terminal, the line at the start says it.
+      if (model.options.worker !== 'none' && !process.stderr.isTTY)
+        log.info(startFields(model.engine.model!), 'serving');
       if (!announced && models.every(isOpen)) {
         announced = true;
         printLines(...announcement(models, url));
@@ -63,13 +65,15 @@ function announcement(models: readonly ServedModel[], url: string): string[] {
   if (models.length === 1) {
     const model = first!.engine.model!;
     return [
-      `sida ${VERSION} serves ${model.name} at ${url} ${means(first!)}. Try it:`,
+      ...about(first!),
+      `sida ${VERSION} serves ${model.name} at ${url}${by(first!)}. Try it:`,
       `  ${curl(first!, url)}`,
     ];
   }
   return [
-    `sida ${VERSION} serves ${models.length} models at ${url}. Try them:`,
-    ...models.flatMap((model) => [`  ${model.name} ${means(model)}:`, `    ${curl(model, url)}`]),
+    ...models.flatMap(about),
+    `sida ${VERSION} serves ${models.length} models at ${url}${by(first!)}. Try them:`,
+    ...models.map((model) => `  ${curl(model, url)}`),
   ];
 }
 
@@ -79,17 +83,10 @@ function curl({ name, engine, options: { apiKey, apiKeys } }: ServedModel, url: 
   return exampleCurl(engine.model!, url, (apiKey ?? apiKeys) === undefined ? undefined : shown, name);
 }
 
-function means({ engine, options: { redis, worker } }: ServedModel): string {
-  const model = engine.model!;
-  const { slots, budgetBytes } = model.usage;
-  return worker === 'none'
-    ? `by the workers at ${redisAddress(redis!)}`
-    : `within ${formatBytes(budgetBytes)}: ${slots} slots for ${model.plan.experts} experts, ${predictorOf(model)}`;
+function about({ engine, options: { worker } }: ServedModel): string[] {
+  return worker === 'none' ? [] : [startLine(engine.model!)];
 }
 
-function predictorOf({ predictor: { name, warnings } }: ModelInfo): string {
-  if (name !== null) return `predicted by ${name}`;
-  return warnings.length === 0
-    ? 'without a predictor'
-    : 'WITHOUT the predictor that was asked for (see above)';
+function by({ options: { redis, worker } }: ServedModel): string {
+  return worker === 'none' ? ` by the workers at ${redisAddress(redis!)}` : '';
 }

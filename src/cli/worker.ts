@@ -6,7 +6,6 @@ import { resolveOptions, resolveServeOptions, UsageError } from '../config/resol
 import { SidaError } from '../errors.js';
 import { createLogger } from '../observability/logger.js';
 import { redisAddress } from '../queue/redis/redis-client.js';
-import { formatBytes } from '../text/bytes.js';
 import { printLines, warnLines } from '../text/print.js';
 import { VERSION } from '../version.js';
 import { composeWorker, WORKER_OPTIONS, type WorkerOptions } from './composition.js';
@@ -15,6 +14,7 @@ import { addFlags, givenFlags } from './flags.js';
 import { logGovernor } from './governor-log.js';
 import { Progress } from './progress.js';
 import { endOnSignals, followKeys } from './signals.js';
+import { startFields, startLine } from './start-line.js';
 
 export function workerCommand(): Command {
   const command = new Command('worker')
@@ -59,13 +59,15 @@ async function work(
       if (state.phase === 'ready' && !announced) {
         progress.stop();
         announced = true;
-        const { name, fingerprint, usage } = engine.model!;
-        const where =
-          options.upstream === undefined
-            ? `within ${formatBytes(usage.budgetBytes)}`
-            : `in the engine at ${options.upstream}`;
+        const { name, fingerprint } = engine.model!;
+        const here = options.upstream === undefined;
+        if (here && !process.stderr.isTTY) logger.info(startFields(engine.model!), 'serving');
         const jobs = `jobs for ${name} (${fingerprint.slice(0, 12)}) from ${redisAddress(redis)}`;
-        printLines(`sida ${VERSION} runs ${jobs} ${where}${url === undefined ? '' : `; metrics at ${url}`}`);
+        const where = here ? '' : ` in the engine at ${options.upstream}`;
+        printLines(
+          ...(here ? [startLine(engine.model!)] : []),
+          `sida ${VERSION} runs ${jobs}${where}${url === undefined ? '' : `; metrics at ${url}`}`,
+        );
       } else if (state.phase === 'failed') {
         progress.stop();
         fail(new SidaError(state.error ?? { code: 'internal', message: state.detail }));

@@ -12,6 +12,20 @@ export function budgetBytes(text: string, plan: MemoryPlan): number {
   return Math.max(plan.smallest, plan.fixed + Math.ceil(share * plan.expertBytes));
 }
 
+/** Left free of what the machine has: this share of it, and not less than these bytes. */
+const MARGIN_SHARE = 0.1;
+const LEAST_MARGIN = 512 * 1024 ** 2;
+
+/** What engines may take of the bytes that are free. */
+export function withoutMargin(freeBytes: number): number {
+  return Math.max(0, freeBytes - Math.max(LEAST_MARGIN, Math.ceil(freeBytes * MARGIN_SHARE)));
+}
+
+/** Device budget where none is given: what is free without the margin, and no more than every expert needs. */
+export function autoBudget({ smallest, resident }: MemoryPlan, freeBytes: number): number {
+  return Math.max(smallest, Math.min(resident, withoutMargin(freeBytes)));
+}
+
 /** Host budget: bytes, or a share of the experts' bytes. */
 export function hostBudgetBytes(text: string, plan: MemoryPlan): number {
   const share = parseShare(text);
@@ -47,12 +61,29 @@ interface PlannedModel {
   plan: Pick<MemoryPlan, 'smallest' | 'expertBytes'>;
 }
 
+/** What models get of the bytes that they may take: all that they need, if they may. */
+export function shareOf(
+  most: number,
+  models: readonly { name: string; plan: Pick<MemoryPlan, 'smallest' | 'expertBytes' | 'resident'> }[],
+): number[] {
+  const all = models.map(({ plan }) => plan.resident);
+  return most >= sum(all)
+    ? all
+    : splitBudget(Math.max(most, sum(models.map(({ plan }) => plan.smallest))), models);
+}
+
+/** A line that warns of a budget above what the machine has free; undefined for another. */
+export function budgetWarning(budget: number, freeBytes: number): string | undefined {
+  if (budget <= freeBytes) return undefined;
+  return `A budget of ${formatBytes(budget)} is more than the ${formatBytes(freeBytes)} that this machine has free`;
+}
+
 /**
  * Gives every model its smallest workable budget, and a share of the rest in proportion to the bytes of its experts.
  * Throws budget_too_small when `total` is below the sum of the smallest.
  */
 export function splitBudget(total: number, models: readonly PlannedModel[]): number[] {
-  const least = models.reduce((sum, { plan }) => sum + plan.smallest, 0);
+  const least = sum(models.map(({ plan }) => plan.smallest));
   if (total < least) {
     const each = models.map(({ name, plan }) => `${name} ${formatLeast(plan.smallest)}`);
     throw new SidaError({
@@ -62,7 +93,7 @@ export function splitBudget(total: number, models: readonly PlannedModel[]): num
       details: { budget_bytes: total, smallest_bytes: least },
     });
   }
-  const experts = models.reduce((sum, { plan }) => sum + plan.expertBytes, 0);
+  const experts = sum(models.map(({ plan }) => plan.expertBytes));
   return models.map(({ plan }) => plan.smallest + Math.floor((total - least) * (plan.expertBytes / experts)));
 }
 
@@ -82,4 +113,8 @@ export function checkShared(bytes: number, { total, others }: BudgetShare): void
     param: 'device',
     details: { budget_bytes: bytes, shared_bytes: total, others_bytes: others, free_bytes: free },
   });
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((all, value) => all + value, 0);
 }

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import type { ServedPack } from '../checkpoint/prepare-pack.js';
 import { DEFAULT_GROUP, type FormatChoices } from '../checkpoint/weight-format.js';
+import type { Activations } from '../native/addon-types.js';
 import { ENGINE_OPTIONS } from './engine-options.js';
 import type { ServeOptions } from './options.js';
 import { UsageError } from './resolve.js';
@@ -19,6 +20,12 @@ export interface EngineConfig extends Omit<EngineOptions, WeightOption>, FormatC
   /** Set for a replacement engine: the pack that its predecessor served, and its predictor's fingerprint. */
   served?: ServedPack & { predictor: string | null };
 }
+
+/** A configuration whose sizes the model and the machine have decided. The budget is a number of bytes. */
+export type SizedConfig = Omit<EngineConfig, 'context' | 'kvTokens' | 'activations'> & {
+  kvTokens: number;
+  activations: Activations;
+};
 
 /** Throws UsageError when a file that an option names does not exist. */
 export function engineConfig(options: EngineOptions): EngineConfig {

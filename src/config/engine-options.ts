@@ -11,7 +11,17 @@ import {
 } from '../checkpoint/weight-format.js';
 import { ACTIVATIONS, DEVICES } from '../native/engine-types.js';
 import { option } from './option.js';
-import { bandwidth, duration, Expected, oneOf, type Parser, size, text, wholeNumber } from './parsers.js';
+import {
+  bandwidth,
+  duration,
+  Expected,
+  oneOf,
+  orAuto,
+  type Parser,
+  size,
+  text,
+  wholeNumber,
+} from './parsers.js';
 
 const HASH_FUNCTIONS = ['auto', 'lstm', 'attention', 'token'] as const;
 
@@ -48,11 +58,13 @@ export const ENGINE_OPTIONS = {
     flag: 'memory-budget',
     value: '<size>',
     group: 'memory',
-    default: '50%',
-    unit: "bytes, or a share of the experts' bytes plus what the rest needs",
-    help: 'hard limit of device memory: 2GiB, 50%',
-    more: 'It counts everything: weights, slots, KV cache and workspace. Several models share a size',
-    parse: size({ share: true, zero: false }),
+    default: 'auto',
+    unit: "auto, bytes, or a share of the experts' bytes plus what the rest needs",
+    help: 'limit of device memory: auto, 2GiB, 50%',
+    more:
+      'A hard limit, which counts everything: weights, slots, KV cache and workspace. auto is what the machine, its cgroup or the GPU ' +
+      'has free, less a tenth and at least 512 MiB, and never more than all experts need. Several models share a size, and auto',
+    parse: orAuto(size({ share: true, zero: false })),
   }),
   hostBudget: option({
     flag: 'host-budget',
@@ -134,6 +146,15 @@ export const ENGINE_OPTIONS = {
     more: 'A request that names no number gets this many',
     parse: wholeNumber(1, MOST_ROUTING_K, '1'),
   }),
+  sampling: option({
+    flag: 'sampling',
+    value: '<how>',
+    group: 'model',
+    default: 'model',
+    help: 'sampling by default: model, greedy',
+    more: "It applies to requests that do not say. model is what the model advises; greedy takes the likeliest token. The advice stands in generation_config.json, or in a GGUF file's general.sampling. A model without it is greedy",
+    parse: oneOf(['model', 'greedy'] as const),
+  }),
   lookahead: option({
     flag: 'lookahead',
     value: '<n>',
@@ -198,22 +219,33 @@ export const ENGINE_OPTIONS = {
     more: 'This sizes the workspace. An encoder takes no longer input. A decoder-only model runs a longer prompt in several passes',
     parse: wholeNumber(16, 1 << 20, '2048'),
   }),
+  context: option({
+    flag: 'context',
+    value: '<n>',
+    group: 'memory',
+    default: 'auto',
+    unit: 'tokens',
+    help: 'longest prompt and answer together',
+    more: "auto is the model's own context, or fewer where its KV cache would take more than a tenth of the budget",
+    parse: orAuto(wholeNumber(16, 1 << 24, '16384')),
+  }),
   kvTokens: option({
     flag: 'kv-tokens',
     value: '<n>',
     group: 'memory',
-    default: (soFar) => String(Math.ceil(Number(soFar.maxBatchTokens) * 1.5)),
-    defaultText: '1.5 × --max-batch-tokens',
+    expert: true,
+    default: 'auto',
     unit: 'tokens',
     help: 'tokens of all running requests in the KV cache',
-    parse: wholeNumber(16, 1 << 24, '3072'),
+    more: 'auto is --context, and at least 1.5 × --max-batch-tokens',
+    parse: orAuto(wholeNumber(16, 1 << 24, '3072')),
   }),
   kv: option({
     flag: 'kv',
     value: '<type>',
     group: 'memory',
-    default: 'f32',
-    help: 'element type of the KV cache: f32, bf16',
+    default: 'bf16',
+    help: 'element type of the KV cache: bf16, f32',
     more: 'bf16 takes half of the memory and rounds keys and values to 8 significant bits. Answers have the same bits at every budget with both',
     parse: oneOf(['f32', 'bf16'] as const),
   }),
@@ -298,13 +330,13 @@ export const ENGINE_OPTIONS = {
     flag: 'activations',
     value: '<type>',
     group: 'speed',
-    default: 'f32',
-    help: 'f32, int8 (faster, less exact) or bf16',
+    default: 'auto',
+    help: 'rounded to: auto, f32, int8, bf16',
     more:
-      'Element type of activations in products. int8 rounds them to 8 bits where weights are quantized. bf16 rounds them ' +
-      'where weights are bf16, and is faster on processors with AMX alone. With each type, answers have the same bits ' +
-      'at every budget',
-    parse: oneOf(ACTIVATIONS),
+      'Element type of activations in products. f32 is exact against transformers. int8 rounds to 8 bits where weights are quantized, which is faster. bf16 ' +
+      'rounds where weights are bf16, and is faster on processors with AMX alone. auto is int8 where weights are ' +
+      'quantized and the device is cpu, else f32. With each type, answers have the same bits at every budget',
+    parse: oneOf(['auto', ...ACTIVATIONS]),
   }),
   packDir: option({
     flag: 'pack-dir',

@@ -66,6 +66,19 @@ export function wholeNumberOrNone(least: number, most: number, example: string):
   };
 }
 
+/** `auto` means that the program chooses. */
+export function orAuto<T>(parser: Parser<T>): Parser<T | 'auto'> {
+  return (value) => {
+    if (value === 'auto') return value;
+    try {
+      return parser(value);
+    } catch (error) {
+      if (!(error instanceof Expected)) throw error;
+      throw new Expected(`auto, or ${error.what}`, error.example);
+    }
+  };
+}
+
 /** `reasons` explains why values that a user may try are not accepted. */
 export function oneOf<const T extends string>(
   values: readonly T[],

@@ -20,8 +20,8 @@ interface ModelOptions<T> {
 
 interface SeveralModels<T> {
   models: ModelOptions<T>[];
-  /** Bytes that all models share. Undefined when each has a budget. */
-  sharedBudget: number | undefined;
+  /** Bytes that all models share, or auto. Undefined when each has a budget. */
+  sharedBudget: number | 'auto' | undefined;
 }
 
 /** The only model of a server has the name that its engine finds. */
@@ -76,20 +76,21 @@ function checkNames(names: readonly string[], directories: readonly string[]): v
 }
 
 /**
- * A size without a name is the budget of all models together, so no model may have one of its own beside it. A share
- * is of each model's own experts.
+ * A size without a name is the budget of all models together, and so is auto: no model may have one of its own beside
+ * it. A share is of each model's own experts.
  */
 function sharedBudgetOf(
   models: { name: string; budget: { value: string; named: boolean } | undefined }[],
-): number | undefined {
-  const sizes = models.map(({ budget }) =>
-    budget === undefined || budget.named ? undefined : parseBytes(budget.value),
-  );
+): number | 'auto' | undefined {
+  const sizes = models.map(({ budget }) => {
+    if (budget === undefined || budget.value === 'auto') return 'auto';
+    return budget.named ? undefined : parseBytes(budget.value);
+  });
   const total = sizes.find((size) => size !== undefined);
   if (total === undefined || sizes.every((size) => size === total)) return total;
-  const own = models.filter((_, i) => sizes[i] === undefined).map(({ name }) => name);
+  const own = models.filter((_, i) => sizes[i] !== total).map(({ name }) => name);
   const each = models.map(({ name }) => `--memory-budget ${name}=1GiB`);
   throw new UsageError(
-    `The "--memory-budget" option is a size for all models together, and ${listed(own, 'and')} has another one of its own: give one size for all, or one for each model, such as ${each.join(' ')}`,
+    `The "--memory-budget" option is ${total === 'auto' ? 'auto' : 'a size'} for all models together, and ${listed(own, 'and')} has another one of its own: give one size for all, or one for each model, such as ${each.join(' ')}`,
   );
 }

@@ -1,4 +1,5 @@
 /** Options of servers and workers: HTTP, access, kept jobs, the shared queue, the profile and the log. */
+import { MOST_INPUT_BYTES } from '../text/text-bytes.js';
 import { option } from './option.js';
 import {
   address,
@@ -9,6 +10,7 @@ import {
   httpUrl,
   list,
   oneOf,
+  orAuto,
   redisUrl,
   text,
   webOrigin,
@@ -47,11 +49,12 @@ export const SERVER_OPTIONS = {
     flag: 'max-input-bytes',
     value: '<size>',
     group: 'server',
-    default: '64KiB',
+    expert: true,
+    default: 'auto',
     unit: 'bytes',
     help: 'longest text of one input',
-    more: 'A longer one is refused before any work',
-    parse: bytes(1, 1 << 20),
+    more: 'A longer one is refused before any work. auto is as many bytes as the tokens of the context can have, 64 KiB to 4 MiB',
+    parse: orAuto(bytes(1, MOST_INPUT_BYTES)),
   }),
   connectionsPerAddress: option({
     flag: 'connections-per-address',
@@ -88,10 +91,10 @@ export const SERVER_OPTIONS = {
     flag: 'deadline',
     value: '<time>',
     group: 'server',
-    default: '60s',
+    default: '10min',
     unit: 'milliseconds when no unit is given',
-    help: 'longest time from arrival to answer',
-    more: 'After that the answer is 504',
+    help: 'longest wait for the answer or its start',
+    more: 'After that the answer is 504. A stream starts with its first token. Once begun, it ends by its tokens or its client alone',
     parse: duration(1, 86_400_000),
   }),
   jobDeadline: option({

@@ -5,6 +5,7 @@
 
 import { BatchFeed } from '../batching/batch-feed.js';
 import { Batcher } from '../batching/batcher.js';
+import { type ModelSampling, parseModelSampling } from '../checkpoint/model-sampling.js';
 import {
   checkSamePack,
   type PreparedPack,
@@ -12,9 +13,12 @@ import {
   preparePack,
   reopenPack,
 } from '../checkpoint/prepare-pack.js';
-import { budgetBytes, checkBudget } from '../config/budget.js';
-import type { EngineConfig } from '../config/engine-config.js';
+import { budgetWarning, checkBudget } from '../config/budget.js';
+import type { EngineConfig, SizedConfig } from '../config/engine-config.js';
 import { SidaError } from '../errors.js';
+import { modelPlanner } from '../inference/model-planner.js';
+import { type Sizes, sizesOf } from '../inference/sizes.js';
+import { isEncoderDecoder } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type { ModelShape } from '../native/addon-types.js';
 import { predictorFingerprint } from '../predictor/predictor-fingerprint.js';
@@ -32,13 +36,15 @@ import { tableK } from '../protocol/hash-table.js';
 import type { FromInference, ToInference } from '../protocol/inference-messages.js';
 import type { FromHashBuilder, PredictorInfo } from '../protocol/predictor-messages.js';
 import { GrammarThreads } from '../structure/grammar-threads.js';
+import { inputBytesOf } from '../tasks/shared/text-limits.js';
 import { controlsOf } from '../text/chat/answer-format.js';
+import type { TokenTexts } from '../text/detokenizer.js';
 import { warnLines } from '../text/print.js';
+import { MOST_INPUT_BYTES } from '../text/text-bytes.js';
 import type { TokenizerLimits } from '../text/tokenizer.js';
 import { startThreads } from './engine-threads.js';
 import type { InferenceLink } from './inference-link.js';
 import { type EngineLimits, JobRunner } from './job-runner.js';
-import { planOf } from './plan-model.js';
 import { predictorChoice } from './predictor-choice.js';
 import { TokenizerLink } from './tokenizer-link.js';
 
@@ -61,8 +67,9 @@ function threadFailed(error: Error, name: string): void {
 async function open(): Promise<void> {
   // A budget that is too small shows before files are read for minutes.
   if (config.served === undefined) {
-    const plan = await planOf(config);
-    checkBudget(budgetBytes(config.memoryBudget, plan), plan);
+    const { formats, plan: planOf } = await modelPlanner(config.model, config);
+    const { budgetBytes, plan } = sizesOf(planOf, config, formats);
+    checkBudget(budgetBytes, plan);
   }
   const options: PrepareOptions = {
     model: config.model,
@@ -80,8 +87,12 @@ async function open(): Promise<void> {
   const routes = config.routing === 'predicted' && choice !== null;
   const tablesFingerprint = routes ? await predictorFingerprint(choice) : null;
   const { pack, name, fingerprint, identity, tasks } = prepared;
+  const sampling = samplingOf(prepared);
+  const sizes = sizesOf((limits) => loadAddon().planMemory({ pack }, limits), config, prepared.formats);
+  const warning = budgetWarning(sizes.budgetBytes, sizes.freeBytes);
+  if (config.served === undefined && warning !== undefined) warnLines(warning);
   const { inference, hashBuilder, queue, opened } = await startThreads({
-    config,
+    config: sizedBy(config, sizes),
     pack,
     weights: identity.weights,
     predictor: choice,
@@ -95,7 +106,7 @@ async function open(): Promise<void> {
   const { maxBatchTokens, batchWaitMs: waitMs, prefixCache } = config;
   const [chosen, tokenizer] = await Promise.all([
     hashBuilder.opened,
-    openTokenizer(prepared, { vocabSize: shape.vocabSize, maxInputBytes: config.maxInputBytes }),
+    openTokenizer(prepared, { vocabSize: shape.vocabSize, maxInputBytes: MOST_INPUT_BYTES }),
   ]);
   const predictor = { ...chosen, fingerprint: tablesFingerprint };
   if (predictor.name === null) inference.post({ type: 'no-predictor' });
@@ -104,13 +115,18 @@ async function open(): Promise<void> {
   if (config.served !== undefined && config.served.predictor !== tablesFingerprint) throw otherPredictor();
   const consequence = predictor.name === null ? 'Experts are fetched on demand' : 'The predictor works on';
   for (const warning of predictor.warnings) warnLines(`${warning}. ${consequence}.`);
+  const inputTokens = isEncoderDecoder(shape) ? maxBatchTokens : sizes.contextTokens;
   const limits: EngineLimits = {
     shape,
     maxBatchTokens,
+    contextTokens: isEncoderDecoder(shape) ? sizes.kvTokens : sizes.contextTokens,
     kvPages: usage.kvPages,
     kvPageTokens,
     kvWindows: usage.kvWindows,
-    maxInputBytes: config.maxInputBytes,
+    maxInputBytes:
+      config.maxInputBytes === 'auto'
+        ? inputBytesOf(inputTokens, longestToken(tokenizer?.texts, shape))
+        : config.maxInputBytes,
     texts: tokenizer?.texts,
     chat: tokenizer?.chat,
     routing: { mode: config.routing, k: mostRoutingK(config, shape), predictor: predictor.name !== null },
@@ -148,16 +164,40 @@ async function open(): Promise<void> {
     tasks,
     hasTokenizer,
     chat: tokenizer?.chat?.format ?? null,
+    sampling,
     plan,
     usage,
     predictor,
-    activations: config.activations,
+    activations: sizes.activations,
+    contextTokens: limits.contextTokens,
+    kvTokens: sizes.kvTokens,
+    kv: config.kv,
+    maxInputBytes: limits.maxInputBytes,
+    freeBytes: sizes.freeBytes,
     routing: config.routing,
   };
   send({ type: 'ready', model, pack, isa: loadAddon().cpuFeatures().isa });
   const alive = () =>
     send({ type: 'alive', tokenizer: tokenizer?.figures ?? null, grammars: grammars?.figures ?? null });
   setInterval(alive, 1000);
+}
+
+/** Bytes of the longest token of the vocabulary, as its file writes it. */
+function longestToken(texts: TokenTexts | undefined, { vocabSize }: ModelShape): number {
+  let most = 0;
+  for (let id = 0; texts !== undefined && id < vocabSize; id++)
+    most = Math.max(most, Buffer.byteLength(texts.idToToken(id)));
+  return most;
+}
+
+function sizedBy(own: EngineConfig, { budgetBytes, kvTokens, activations }: Sizes): SizedConfig {
+  const { context: _, ...rest } = own;
+  return { ...rest, memoryBudget: String(budgetBytes), kvTokens, activations };
+}
+
+function samplingOf({ generation, name }: PreparedPack): ModelSampling | null {
+  if (config.sampling === 'greedy') return null;
+  return parseModelSampling(generation, `generation_config.json of ${name}`) ?? null;
 }
 
 async function openTokenizer(

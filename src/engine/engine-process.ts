@@ -6,6 +6,7 @@ import { holdPack } from '../checkpoint/pack-use.js';
 import type { EngineConfig } from '../config/engine-config.js';
 import { type ErrorBody, SidaError } from '../errors.js';
 import { HEAP_FLAGS } from '../heap-flags.js';
+import { isEncoderDecoder } from '../model/model-shape.js';
 import type {
   ControlReply,
   ControlRequest,
@@ -237,7 +238,7 @@ export class EngineProcess implements EngineHandle {
       case 'ready':
         this.#model = message.model;
         this.#computes = { device: this.#config.device, isa: message.isa };
-        this.#config = { ...this.#config, served: servedBy(message) };
+        this.#config = { ...this.#config, ...sizedBy(message.model), served: servedBy(message) };
         this.#holdPack(message.pack);
         this.#readySince = performance.now();
         this.#watchdog.start();
@@ -336,6 +337,15 @@ export class EngineProcess implements EngineHandle {
 function servedBy({ pack, model }: Extract<FromEngine, { type: 'ready' }>): EngineConfig['served'] & object {
   const { name, fingerprint, predictor } = model;
   return { pack, name, fingerprint, predictor: predictor.fingerprint };
+}
+
+/** A replacement engine has the same sizes, whatever the machine has free by then. */
+function sizedBy({ usage, shape, ...model }: ModelInfo): Partial<EngineConfig> {
+  return {
+    memoryBudget: String(usage.budgetBytes),
+    kvTokens: model.kvTokens,
+    ...(!isEncoderDecoder(shape) && { context: model.contextTokens }),
+  };
 }
 
 function cancelled(): SidaError {

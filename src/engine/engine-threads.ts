@@ -1,5 +1,5 @@
 /** Starts the inference and the hash-building thread of an engine, joined by their queue. */
-import type { EngineConfig } from '../config/engine-config.js';
+import type { SizedConfig } from '../config/engine-config.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
 import { createQueue, QueueGauge } from '../protocol/hash-table-queue.js';
 import type { PredictorChoice } from '../protocol/predictor-messages.js';
@@ -8,7 +8,7 @@ import { HashBuilderLink } from './hash-builder-link.js';
 import { InferenceLink, type OpenedEngine } from './inference-link.js';
 
 interface EngineThreadsOptions {
-  config: EngineConfig;
+  config: SizedConfig;
   /** Packed model directory. */
   pack: string;
   /** Identity of the model's weights. */

@@ -5,8 +5,9 @@
 import { type PreparedPack, type PrepareOptions, preparePack } from '../checkpoint/prepare-pack.js';
 import { SidaError } from '../errors.js';
 import { type OpenEngineOptions, openEngine } from '../inference/open-engine.js';
+import { activationsOf } from '../inference/sizes.js';
 import { loadAddon } from '../native/addon.js';
-import type { Engine } from '../native/addon-types.js';
+import type { Activations, DeviceName, Engine } from '../native/addon-types.js';
 import { Tokenizer } from '../text/tokenizer.js';
 
 /** Limit for tools, which read trusted local files. */
@@ -16,7 +17,9 @@ const TEXT_MS = 60_000;
 
 interface OpenModelOptions
   extends PrepareOptions,
-    Omit<OpenEngineOptions, 'pack' | 'kvTokens' | 'kvWindows'> {
+    Omit<OpenEngineOptions, 'pack' | 'kvTokens' | 'kvWindows' | 'activations' | 'device'> {
+  activations: Activations | 'auto';
+  device: DeviceName;
   /** Most tokens after the longest input, in up to `sequences` additional sequences. */
   newTokens: number;
   sequences: number;
@@ -55,7 +58,14 @@ export async function openModel(options: OpenModelOptions): Promise<OpenModel> {
   // The last page of each sequence may be almost empty.
   const pages = (1 + sequences) * loadAddon().kvPageTokens;
   const kvTokens = rest.maxBatchTokens + newTokens + pages;
-  const engine = openEngine({ ...rest, pack: prepared.pack, kvTokens, kvWindows: 1 + sequences });
+  const activations = activationsOf(rest, prepared.formats);
+  const engine = openEngine({
+    ...rest,
+    activations,
+    pack: prepared.pack,
+    kvTokens,
+    kvWindows: 1 + sequences,
+  });
   try {
     return { ...prepared, engine, tokenizer: requireTokenizer(prepared, engine) };
   } catch (error) {

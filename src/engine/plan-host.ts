@@ -3,18 +3,32 @@
  * secrets and reads no model.
  */
 
+import { withoutMargin } from '../config/budget.js';
 import type { EngineConfig } from '../config/engine-config.js';
 import { type ErrorBody, SidaError } from '../errors.js';
-import type { MemoryPlan } from '../native/addon-types.js';
-import { planOf } from './plan-model.js';
+import { modelPlanner } from '../inference/model-planner.js';
+import { type Sizes, sizesOf } from '../inference/sizes.js';
+import { freeMemory } from '../machine/free-memory.js';
 
-/** One plan for each configuration, in order. */
-export type FromPlanHost = { plans: MemoryPlan[] } | { error: ErrorBody };
+export interface PlanRequest {
+  configs: EngineConfig[];
+  /** Bytes that the models share; auto: what the machine has free, less the margin. */
+  total: number | 'auto';
+}
+
+/** The sizes of each configuration, in order, each with an equal part of the total. */
+export type FromPlanHost = { sizes: Sizes[] } | { error: ErrorBody };
 
 async function answer(): Promise<FromPlanHost> {
   try {
-    const configs = JSON.parse(process.argv[2]!) as EngineConfig[];
-    return { plans: await Promise.all(configs.map(planOf)) };
+    const { configs, total } = JSON.parse(process.argv[2]!) as PlanRequest;
+    const sizes = configs.map(async (config) => {
+      const { formats, plan } = await modelPlanner(config.model, config);
+      const free = freeMemory(config.device);
+      const part = Math.floor((total === 'auto' ? withoutMargin(free) : total) / configs.length);
+      return sizesOf(plan, { ...config, memoryBudget: String(part) }, formats, free);
+    });
+    return { sizes: await Promise.all(sizes) };
   } catch (error) {
     return { error: SidaError.from(error).toBody() };
   }

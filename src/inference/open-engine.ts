@@ -1,15 +1,16 @@
 /** Opens the native engine with budgets in the form that users write. */
-import { budgetBytes, checkBudget, hostBudgetBytes } from '../config/budget.js';
+import { autoBudget, budgetBytes, checkBudget, hostBudgetBytes } from '../config/budget.js';
 import type { EngineConfig } from '../config/engine-config.js';
+import { freeMemory } from '../machine/free-memory.js';
 import { loadAddon } from '../native/addon.js';
-import type { BatchLimits, Engine, EngineOptions } from '../native/addon-types.js';
+import type { Activations, BatchLimits, Engine, EngineOptions } from '../native/addon-types.js';
 
 /** The options that decide the memory of an engine, besides its model. */
-type Sized = Pick<
+export type Sized = Pick<
   EngineConfig,
-  'maxBatchTokens' | 'kvTokens' | 'kv' | 'kvWindows' | 'threads' | 'activations' | 'device' | 'routing'
+  'maxBatchTokens' | 'kv' | 'kvWindows' | 'threads' | 'device' | 'routing'
 > &
-  Partial<Pick<EngineConfig, 'routingK'>>;
+  Partial<Pick<EngineConfig, 'routingK'>> & { kvTokens: number; activations: Activations };
 
 export function batchLimits(config: Sized): BatchLimits {
   const { maxBatchTokens, kvTokens, kv, kvWindows, threads, activations, device, routing, routingK } = config;
@@ -28,7 +29,7 @@ export function batchLimits(config: Sized): BatchLimits {
 
 export interface OpenEngineOptions
   extends Omit<EngineOptions, 'budgetBytes' | 'hostBudgetBytes' | 'linkBandwidth' | 'linkLatency'> {
-  /** Device memory: a size (`2GiB`), or a share (`50%`) of the experts' bytes plus all memory that the rest needs. */
+  /** Device memory: `auto`, a size (`2GiB`), or a share (`50%`) of the experts' bytes plus what the rest needs. */
   memoryBudget: string;
   /** Host tier: a size, or a share of the experts' bytes. */
   hostBudget: string;
@@ -43,11 +44,15 @@ export function openEngine(options: OpenEngineOptions): Engine {
   const { pack, readDepth: _, readChunkBytes: __, ...limits } = rest;
   const addon = loadAddon();
   const plan = addon.planMemory({ pack }, limits);
+  const budget =
+    memoryBudget === 'auto'
+      ? autoBudget(plan, freeMemory(rest.device ?? 'cpu'))
+      : budgetBytes(memoryBudget, plan);
   return new addon.Engine({
     ...rest,
     linkBandwidth,
     linkLatency,
-    budgetBytes: checkBudget(budgetBytes(memoryBudget, plan), plan),
+    budgetBytes: checkBudget(budget, plan),
     hostBudgetBytes: hostBudgetBytes(hostBudget, plan),
   });
 }

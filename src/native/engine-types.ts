@@ -66,6 +66,8 @@ export interface MemoryPlan {
    * generation.
    */
   recencyFloor: number;
+  /** The model's own context. Null when its config has none. */
+  contextTokens: number | null;
 }
 
 export interface EngineOptions extends BatchLimits {

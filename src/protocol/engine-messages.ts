@@ -1,6 +1,7 @@
 /** All messages between the API process and the engine process. */
 
 import type { ModelIdentity } from '../checkpoint/identity.js';
+import type { ModelSampling } from '../checkpoint/model-sampling.js';
 import type { Tasks } from '../checkpoint/tasks.js';
 import type { BudgetShare } from '../config/budget.js';
 import type { RoutingMode } from '../config/engine-options.js';
@@ -9,6 +10,7 @@ import type {
   Activations,
   DeviceUsage,
   Isa,
+  KvType,
   MemoryPlan,
   ModelShape,
   PackFormats,
@@ -34,10 +36,21 @@ export interface ModelInfo {
   shape: ModelShape;
   formats: PackFormats;
   activations: Activations;
+  /** Most tokens of a sequence: a prompt and its answer, or what a decoder writes. */
+  contextTokens: number;
+  /** Tokens of all sequences together in the KV cache. */
+  kvTokens: number;
+  kv: KvType;
+  /** Longest text of one input in bytes. */
+  maxInputBytes: number;
+  /** Bytes that the machine had free when the engine started. */
+  freeBytes: number;
   tasks: Tasks;
   hasTokenizer: boolean;
   /** Null if the model has no chat template, or no tokenizer. */
   chat: ChatFormat | null;
+  /** What requests that do not say get; null: the likeliest token. */
+  sampling: ModelSampling | null;
   plan: MemoryPlan;
   usage: DeviceUsage;
   predictor: PredictorInfo;

@@ -1,7 +1,7 @@
 /** All messages to and from the inference thread. The engine's main thread numbers jobs and items. */
 
 import type { MessagePort } from 'node:worker_threads';
-import type { EngineConfig } from '../config/engine-config.js';
+import type { SizedConfig } from '../config/engine-config.js';
 import type { ErrorBody } from '../errors.js';
 import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
 import type { ControlReply, InferenceFigures, ModelRequest } from './engine-messages.js';
@@ -65,7 +65,7 @@ export interface QueuedBatch {
 }
 
 export interface InferenceThreadData {
-  config: EngineConfig;
+  config: SizedConfig;
   /** Packed model directory. */
   pack: string;
   queue: ConsumerEnd;

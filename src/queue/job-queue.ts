@@ -159,7 +159,10 @@ export interface JobQueue {
   readonly stats: QueueStats;
   /** Why no job can run now, as a message for clients. Undefined when the queue is ready; the engine may not be. */
   readonly outage?: string | undefined;
-  /** Resolves with the job's answer; rejects with SidaError. */
+  /**
+   * Resolves with the job's answer; rejects with SidaError. A job without an answer in time is given up; a stream has
+   * only its first delta to give in time.
+   */
   submit(id: string, request: JobRequest, options?: JobOptions): Promise<JobOutcome>;
   /**
    * Accepts a job whose answer is kept. Resolves once the job is accepted; rejects with queue_full,

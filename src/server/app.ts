@@ -3,6 +3,7 @@ import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { z } from 'zod';
 import { SidaError } from '../errors.js';
+import { bodyBytesOf } from '../tasks/shared/text-limits.js';
 import type { ServerContext } from './context.js';
 import { readJsonBody } from './json-body.js';
 import { auth, requireScope } from './middleware/auth.js';
@@ -36,7 +37,7 @@ function handler(context: ServerContext, route: Route): RequestHandler {
   const strict = context.options.strict === 'on';
   return async (req, res) => {
     const bodyOf = async ({ ignores }: Route, schema: z.ZodType) => {
-      const given = await readJsonBody(req, res);
+      const given = await readJsonBody(req, res, bodyBytes(context));
       if (ignores === undefined) return parseBody(schema, given);
       const { used, ignored } = withoutIgnored(given, schema as z.ZodObject, { ignores, strict });
       if (ignored.length > 0) res.setHeader('x-ignored-fields', ignored.join(', '));
@@ -48,6 +49,11 @@ function handler(context: ServerContext, route: Route): RequestHandler {
     const body = route.body === undefined ? undefined : await bodyOf(route, route.body);
     await route.handle(context, req, res, body);
   };
+}
+
+/** The models that are open decide, because a body must be read before it names its model. */
+function bodyBytes({ models }: ServerContext): number {
+  return bodyBytesOf(Math.max(...models.map(({ engine }) => engine.model?.maxInputBytes ?? 0)));
 }
 
 function methodNotAllowed(routes: Route[]): RequestHandler {

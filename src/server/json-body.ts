@@ -10,10 +10,17 @@ import { oneLine } from '../text/one-line.js';
 import { decodeUtf8 } from '../text/utf8.js';
 import { LIMITS } from './limits.js';
 
-export async function readJsonBody(req: IncomingMessage, res: ServerResponse): Promise<unknown> {
-  checkHeaders(req);
+/** Bytes of all bodies that are being read. */
+let reading = 0;
+
+export async function readJsonBody(
+  req: IncomingMessage,
+  res: ServerResponse,
+  mostBytes: number,
+): Promise<unknown> {
+  checkHeaders(req, mostBytes);
   if (req.headers.expect !== undefined) res.writeContinue();
-  const body = await readBytes(req);
+  const body = await readBytes(req, mostBytes);
   if (body.length === 0) throw invalidJson('The request body is empty; a JSON object is expected');
   if (!isUtf8(body)) throw invalidJson('The request body is not valid UTF-8');
   checkShape(body);
@@ -28,7 +35,7 @@ export async function readJsonBody(req: IncomingMessage, res: ServerResponse): P
   return value;
 }
 
-function checkHeaders(req: IncomingMessage): void {
+function checkHeaders(req: IncomingMessage, mostBytes: number): void {
   const type = req.headers['content-type'] ?? '';
   if (!/^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type)) {
     throw new SidaError({
@@ -43,23 +50,26 @@ function checkHeaders(req: IncomingMessage): void {
       message: 'Expected a body without compression: content-encoding may only be identity',
     });
   }
-  if (Number(req.headers['content-length'] ?? 0) > LIMITS.bodyBytes) throw tooLarge();
+  if (Number(req.headers['content-length'] ?? 0) > mostBytes) throw tooLarge(mostBytes);
 }
 
-function readBytes(req: IncomingMessage): Promise<Buffer> {
+function readBytes(req: IncomingMessage, mostBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
     const onData = (chunk: Buffer) => {
       bytes += chunk.length;
-      if (bytes <= LIMITS.bodyBytes) chunks.push(chunk);
-      else finish(() => reject(tooLarge()));
+      reading += chunk.length;
+      if (bytes > mostBytes) finish(() => reject(tooLarge(mostBytes)));
+      else if (bytes > LIMITS.smallBodyBytes && reading > LIMITS.bodiesBytes) finish(() => reject(tooMany()));
+      else chunks.push(chunk);
     };
     const onEnd = () => finish(() => resolve(Buffer.concat(chunks, bytes)));
     const onGone = () =>
       finish(() => reject(new SidaError({ code: 'cancelled', message: 'The client went away' })));
     const finish = (settle: () => void) => {
       req.off('data', onData).off('end', onEnd).off('close', onGone);
+      reading -= bytes;
       settle();
     };
     req.on('data', onData).on('end', onEnd).on('close', onGone);
@@ -120,9 +130,17 @@ function invalidJson(message: string): SidaError {
   return new SidaError({ code: 'invalid_json', message });
 }
 
-function tooLarge(): SidaError {
+function tooMany(): SidaError {
+  return new SidaError({
+    code: 'queue_full',
+    message: `Large requests are arriving with more than ${LIMITS.bodiesBytes} bytes together; try again later`,
+    details: { retry_after_s: 1, limit: LIMITS.bodiesBytes },
+  });
+}
+
+function tooLarge(mostBytes: number): SidaError {
   return new SidaError({
     code: 'request_too_large',
-    message: `The request body is larger than ${LIMITS.bodyBytes} bytes, which is its limit`,
+    message: `The request body is larger than ${mostBytes} bytes, which is its limit`,
   });
 }

@@ -19,7 +19,9 @@ export const LIMITS = {
   smallChunks: 64,
   smallChunkBytes: 64,
   headerBytes: 16 * 1024,
-  bodyBytes: 1024 * 1024,
+  /** Bodies beyond this are refused while all that arrive have `bodiesBytes` together. */
+  smallBodyBytes: 1024 * 1024,
+  bodiesBytes: 512 * 1024 ** 2,
   jsonDepth: REQUEST_BOUNDS.depth,
   jsonFields: REQUEST_BOUNDS.fields,
   jsonCommas: REQUEST_BOUNDS.commas,

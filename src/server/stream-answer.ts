@@ -4,6 +4,7 @@ import { SidaError } from '../errors.js';
 import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
 import type { Answers } from '../tasks/task.js';
 import type { ModelContext } from './context.js';
+import { LIMITS } from './limits.js';
 import { errorAnswer } from './middleware/errors.js';
 import { runJob } from './run-job.js';
 import { SseStream } from './sse.js';
@@ -39,6 +40,7 @@ export async function streamAnswer(
       abort.abort();
     }
   };
+  const beat = setInterval(() => events.comment(), LIMITS.streamBeatMs);
   try {
     const result = await runJob(context, res, job, { abort, onDelta });
     if (failure !== undefined) throw failure;
@@ -54,6 +56,8 @@ export async function streamAnswer(
     context.logger.error({ requestId: res.locals.requestId, err: error }, 'stream failed');
     const answer = errorAnswer(error);
     send(answers.failed?.(answer.error) ?? [answer]);
+  } finally {
+    clearInterval(beat);
   }
   events.end();
 }

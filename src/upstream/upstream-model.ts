@@ -2,6 +2,10 @@
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import type { ModelInfo } from '../protocol/engine-messages.js';
+import { MOST_INPUT_BYTES } from '../text/text-bytes.js';
+
+/** Tokens that the other program is taken to hold at a time where it does not tell. */
+const USUAL_CONTEXT = 32_768;
 
 /** An entry of /v1/models. vLLM, sida and llama.cpp tell the context under different names. */
 export interface ListedModel {
@@ -18,6 +22,7 @@ export interface ListedModel {
 export function upstreamModel({ id, max_model_len, context_tokens, meta }: ListedModel): ModelInfo {
   const weights = createHash('sha256').update(`upstream ${id}`).digest('hex');
   const format = { dtype: 'unknown' };
+  const context = max_model_len ?? context_tokens ?? meta?.n_ctx_train ?? null;
   const model = {
     name: basename(id),
     fingerprint: weights,
@@ -29,10 +34,14 @@ export function upstreamModel({ id, max_model_len, context_tokens, meta }: Liste
       topK: 0,
       stacks: [],
       moeLayers: [],
-      contextTokens: max_model_len ?? context_tokens ?? meta?.n_ctx_train ?? null,
+      contextTokens: context,
     },
     formats: { experts: format, dense: format },
     activations: 'f32',
+    contextTokens: context ?? Number.MAX_SAFE_INTEGER,
+    kvTokens: context ?? USUAL_CONTEXT,
+    maxInputBytes: MOST_INPUT_BYTES,
+    sampling: null,
     tasks: {},
     hasTokenizer: true,
     // The other server applies the template. Its answers come as messages, which are written in tags.

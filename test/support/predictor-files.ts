@@ -34,8 +34,8 @@ export function makePredictor(
     string,
   ];
   writeFileSync(data, sentences.map((sentence) => JSON.stringify(sentence)).join('\n'));
-  const template = ['--template', 'sst2 sentence: {text}'];
-  sida('trace', MINI, '--data', data, ...template, '--out', trace, '--pack-dir', join(root, 'packs'));
+  const flags = ['--template', 'sst2 sentence: {text}', '--activations', 'f32', '--kv', 'f32'];
+  sida('trace', MINI, '--data', data, ...flags, '--out', trace, '--pack-dir', join(root, 'packs'));
   const network = ['--hidden', '16', '--lr', '1e-2', '--batch', '16', '--epochs', '3', '--threads', '1'];
   for (const kind of networks) sida('train', trace, '--out', predictor, '--network', kind, ...network);
   return { root, trace, predictor, remove: () => rmSync(root, { recursive: true, force: true }) };

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePort } from './free-port.js';
-import { ownPacks, REPO, SidaProcess } from './sida-process.js';
+import { EXACT_HALF, ownPacks, REPO, SidaProcess } from './sida-process.js';
 
 export { REPO };
 
@@ -22,7 +22,7 @@ export class ServerProcess extends SidaProcess {
 
   private constructor(port: number, args: string[], nodeArgs: string[]) {
     const { flags, remove } = ownPacks();
-    super(['serve', '--port', String(port), ...flags, ...args], remove, nodeArgs);
+    super(['serve', '--port', String(port), ...EXACT_HALF, ...flags, ...args], remove, nodeArgs);
     this.url = `http://127.0.0.1:${port}`;
   }
 

@@ -5,6 +5,14 @@ import { join } from 'node:path';
 
 export const REPO = join(import.meta.dirname, '..', '..');
 
+/**
+ * A budget at which experts are evicted, and answers with the bits of the oracles and of recorded digests. Flags that
+ * come after these take their place.
+ */
+export const EXACT_HALF = [
+  ...['--memory-budget', '50%', '--activations', 'f32', '--kv', 'f32', '--sampling', 'greedy'],
+] as const;
+
 /** `sida COMMAND` as a child process. */
 export class SidaProcess {
   readonly child: ChildProcess;

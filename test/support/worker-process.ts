@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { ownPacks, SidaProcess } from './sida-process.js';
+import { EXACT_HALF, ownPacks, SidaProcess } from './sida-process.js';
 
 /** `sida worker` as a child process. */
 export class WorkerProcess extends SidaProcess {
   constructor(args: string[]) {
     const { flags, remove } = ownPacks();
-    super(['worker', ...flags, ...args], remove);
+    super(['worker', ...EXACT_HALF, ...flags, ...args], remove);
   }
 
   /** Starts a worker. Resolves when it takes jobs. */

@@ -30,6 +30,8 @@ export function textTraceOf(
       ...['trace', pack, '--data', file, '--template', '{text}', '--out', directory],
       ...['--max-new-tokens', '1', '--memory-budget', '100%', '--threads', String(threads)],
       ...['--max-batch-tokens', String(maxBatchTokens), '--device', device ?? 'cpu'],
+      // As the engines of measurements run, so that tables hold their true routing.
+      ...['--activations', 'f32', '--kv', 'f32'],
     ];
     await sida(args, { signal });
   });

@@ -1,9 +1,9 @@
 /** The native engine of a pack, as the engine process of `sida serve` opens it. */
-import type { EngineConfig } from '../../../dist/config/engine-config.js';
+import type { SizedConfig } from '../../../dist/config/engine-config.js';
 import { openEngine } from '../../../dist/inference/open-engine.js';
 import type { Engine } from '../../../dist/native/addon-types.js';
 
-export function openServedEngine(config: EngineConfig, pack: string): Engine {
+export function openServedEngine(config: SizedConfig, pack: string): Engine {
   const { maxBatchTokens, kvTokens, kv, kvWindows, activations, threads, device } = config;
   const { memoryBudget, hostBudget, linkBandwidth, linkLatencyMs } = config;
   return openEngine({

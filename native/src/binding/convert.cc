@@ -105,6 +105,8 @@ Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan) {
   set("expertBytes", plan.slot * plan.experts);
   set("tokenDemand", plan.slot * plan.token_demand);
   set("recencyFloor", plan.recency_floor());
+  js.Set("contextTokens",
+         number_or_null(env, plan.context > 0 ? std::optional(static_cast<double>(plan.context)) : std::nullopt));
   return js;
 }
 

@@ -84,6 +84,7 @@ MemoryPlan plan_memory(const Pack& pack, const BatchLimits& wanted) {
   plan.block = device_bytes(pack.experts.slot_bytes);
   for (const BlockLayout& layer : pack.experts.layers) plan.block_bytes.push_back(layer.bytes);
   plan.experts = pack.experts.experts();
+  plan.context = spec.context;
   plan.token_demand = spec.moe_layer_count() * spec.top_k();
   return plan;
 }

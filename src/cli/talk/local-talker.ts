@@ -12,6 +12,7 @@ import { chat } from '../../tasks/chat/index.js';
 import type { ChatResult } from '../../tasks/chat/job.js';
 import type { ChatAnswer, ChatChunk } from '../../tasks/chat/schema.js';
 import { ChatRequest } from '../../tasks/chat/schema.js';
+import { limitsOf } from '../../tasks/shared/request-checks.js';
 import type { Answers } from '../../tasks/task.js';
 import { readChatTemplates } from '../../text/chat/template-files.js';
 import { checkAgainst } from '../../text/schema-faults.js';
@@ -49,10 +50,11 @@ export class LocalTalker implements Talker {
   }
 
   get contextTokens(): number {
-    return Math.min(
-      this.#engine.model!.shape.contextTokens ?? this.#options.kvTokens,
-      this.#options.kvTokens,
-    );
+    return this.#engine.model!.contextTokens;
+  }
+
+  get sampled(): boolean {
+    return this.#engine.model!.sampling !== null;
   }
 
   async answer(messages: readonly Said[], settings: Settings, listener: Listener): Promise<Usage> {
@@ -77,7 +79,7 @@ export class LocalTalker implements Talker {
     const checked = checkAgainst(ChatRequest, request);
     if ('fault' in checked) throw new UsageError(`${checked.fault.path.join('.')}: ${checked.fault.message}`);
     const model = this.#engine.model!;
-    const { job } = chat.prepare(checked.data, model, this.#options);
+    const { job } = chat.prepare(checked.data, model, limitsOf(model, this.#options));
     const id = randomUUID();
     const answers = chat.answers({ model: model.name, id, createdMs: Date.now(), form: chat.form(job) });
     const result = await this.#engine.run(id, job, {

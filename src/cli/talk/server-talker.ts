@@ -15,9 +15,10 @@ import { type Listener, type Said, type Talker, tell, type Usage } from './talke
 
 interface ServedModel {
   id: string;
-  /** These two are of sida alone. */
+  /** These are of sida alone. */
   chat?: boolean;
   context_tokens?: number | null;
+  sampling?: object | null;
 }
 
 /** An event of a stream: a chunk, or how the stream failed. */
@@ -46,6 +47,11 @@ export class ServerTalker implements Talker {
 
   get contextTokens(): number | undefined {
     return this.#model.context_tokens ?? undefined;
+  }
+
+  get sampled(): boolean | undefined {
+    const { sampling } = this.#model;
+    return sampling === undefined ? undefined : sampling !== null;
   }
 
   async answer(messages: readonly Said[], settings: Settings, listener: Listener): Promise<Usage> {

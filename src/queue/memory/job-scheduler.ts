@@ -21,7 +21,7 @@ export interface SchedulerOptions {
    * one owner. The engine runs these tokens before those of a new job. An owner that holds less than a fair share of
    * the limit may still add a job when the limit is reached.
    */
-  tokens: number;
+  readonly tokens: number;
   /** Most runs of one job. */
   attempts: number;
 }
@@ -31,7 +31,7 @@ export interface NewJob {
   /** Owners share the engine fairly. */
   owner: string;
   request: JobRequest;
-  /** Milliseconds from acceptance to the end. */
+  /** Milliseconds from acceptance to the end; to the first delta where deltas are not repeated. */
   deadlineMs: number;
   /** Receives the deltas of a streamed completion, with the number of their run. */
   onDelta?: (delta: CompletionDelta, attempt: number) => void;
@@ -274,6 +274,7 @@ export class JobScheduler {
   #onDelta(job: Job, delta: CompletionDelta, attempt: number): void {
     if (job.ended) return;
     job.streamed = true;
+    if (!job.repeatsDeltas) clearTimeout(job.deadline);
     job.onDelta?.(delta, attempt);
   }
 

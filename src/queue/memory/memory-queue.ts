@@ -23,14 +23,14 @@ export interface MemoryQueueOptions {
   bound: number;
   /** Most bytes of all jobs that wait. */
   boundBytes?: number;
-  /** Milliseconds from submission to the answer, for jobs whose client waits. */
+  /** Milliseconds from submission to the answer, for jobs whose client waits; to the first delta of a stream. */
   deadlineMs: number;
   /** Milliseconds from acceptance to the end of a kept job. */
   keptDeadlineMs?: number;
   /** Most jobs in the engine at a time; the engine batches them. */
   concurrency?: number;
   /** Input tokens in the engine at a time when several owners share it; see SchedulerOptions. */
-  engineTokens?: number;
+  engineTokens?: () => number;
   /** Most runs of one job. */
   attempts?: number;
   /** Milliseconds that an ended job is kept. */
@@ -59,7 +59,10 @@ export class MemoryQueue implements JobQueue {
       bound: options.bound,
       boundBytes: options.boundBytes ?? QUEUE_BYTES,
       concurrency: options.concurrency ?? 64,
-      tokens: options.engineTokens ?? Number.POSITIVE_INFINITY,
+      // It is known when the model is open.
+      get tokens() {
+        return options.engineTokens?.() ?? Number.POSITIVE_INFINITY;
+      },
       attempts: options.attempts ?? 3,
     });
     this.stats = this.#scheduler.stats;

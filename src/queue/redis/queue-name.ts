@@ -1,7 +1,7 @@
 /** Names a queue so that only workers that give the same answers share it. */
 
 import { createHash } from 'node:crypto';
-import type { EngineConfig } from '../../config/engine-config.js';
+import type { SizedConfig } from '../../config/engine-config.js';
 import type { RoutingMode } from '../../config/engine-options.js';
 import { SidaError } from '../../errors.js';
 import type { JobRequest, ModelInfo } from '../../protocol/engine-messages.js';
@@ -13,7 +13,7 @@ export const PROTOCOL = 8;
 export const KEY_PREFIX = '{sida}';
 
 /** The options that decide an answer beside the model. */
-export type AnswerSettings = Pick<EngineConfig, 'activations' | 'kv' | 'device' | 'routing' | 'routingK'>;
+export type AnswerSettings = Pick<SizedConfig, 'activations' | 'kv' | 'device' | 'routing' | 'routingK'>;
 
 export function queueNameOf(
   { fingerprint, predictor }: Pick<ModelInfo, 'fingerprint' | 'predictor'>,

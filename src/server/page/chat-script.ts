@@ -7,6 +7,19 @@ let answering;
 const NO_CHAT = 'No model of this server can chat. Start it with one that has a chat template, for example: '
   + 'sida serve --model models/olmoe-mini';
 
+/** What applies to answers of the model. */
+function aboutChat({ context_tokens: context, sampling }) {
+  const drawn = sampling
+    ? 'Sampling of the model: temperature ' + sampling.temperature + ', top-p ' + sampling.top_p
+      + (sampling.top_k > 0 ? ', top-k ' + sampling.top_k : '') + (sampling.min_p > 0 ? ', min-p ' + sampling.min_p : '')
+    : 'The likeliest tokens';
+  return drawn + '. Context: ' + context.toLocaleString('en') + ' tokens.';
+}
+function showAbout() {
+  const chosen = models.find(({ id }) => id === byId('chat-model').value);
+  if (chosen) byId('chat-about').textContent = aboutChat(chosen);
+}
+
 /** Lists the models that can chat. Throws Refused when none can. */
 function showChat() {
   const able = models.filter(({ chat }) => chat);
@@ -17,14 +30,17 @@ function showChat() {
   const kept = ids.includes(select.value) ? select.value : ids.includes(model.id) ? model.id : ids[0];
   select.replaceChildren(...ids.map((id) => new Option(id, id, false, id === kept)));
   byId('chat-models').hidden = models.length < 2;
+  showAbout();
 }
 /** Chats with the model that the page shows, if it can. */
 function chatFollows() {
   if (model && model.chat) byId('chat-model').value = model.id;
+  showAbout();
 }
 /** Shows the experts of the model that chats. */
 function showChatting() {
   const chosen = models.find(({ id }) => id === byId('chat-model').value);
+  showAbout();
   if (chosen && chosen !== model) choose(chosen);
 }
 

@@ -40,6 +40,7 @@ export const PAGE_HTML = `<!doctype html>
     <div id="chat" hidden>
       <div id="chat-log" role="log" aria-label="Conversation" tabindex="0"></div>
       <p id="chat-state" class="quiet" role="status"></p>
+      <p id="chat-about" class="quiet"></p>
       <form id="chat-form">
         <label>Message <textarea id="chat-input" rows="2" aria-describedby="chat-hint"></textarea></label>
         <div class="tools">

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Request, Response } from 'express';
 import { SidaError } from '../../errors.js';
 import type { Idempotency, JobRecord } from '../../queue/job-queue.js';
+import { limitsOf } from '../../tasks/shared/request-checks.js';
 import {
   findInModels,
   type ModelContext,
@@ -34,7 +35,8 @@ export const postJob = bodyRoute({
   async handle(context, req, res, body) {
     const { type, ...request } = body as unknown as JobBody;
     const served = selectModel(context, request.model);
-    const { job, asked = job } = taskOfType(type).prepare(request, requireModel(served), served.options);
+    const model = requireModel(served);
+    const { job, asked = job } = taskOfType(type).prepare(request, model, limitsOf(model, served.options));
     requireExperts(res, served.keys, job);
     const { record, created } = await keepJob(served, res, job, idempotencyOf(req, asked));
     if (!created) res.setHeader('idempotent-replayed', 'true');

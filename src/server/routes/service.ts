@@ -148,6 +148,9 @@ export const getModel: Route = {
 function describe(served: ModelContext): typeof ModelAnswer._output {
   const { startedAt, engine } = served;
   const model = requireModel(served);
+  const { sampling, shape } = model;
+  // An encoder takes its input in one pass.
+  const context = isEncoderDecoder(shape) ? served.options.maxBatchTokens : model.contextTokens;
   return {
     id: model.name,
     object: 'model',
@@ -164,13 +167,21 @@ function describe(served: ModelContext): typeof ModelAnswer._output {
     tasks: model.tasks,
     has_tokenizer: model.hasTokenizer,
     chat: model.chat !== null,
+    sampling: sampling && {
+      temperature: sampling.temperature,
+      top_p: sampling.topP,
+      top_k: sampling.topK,
+      min_p: sampling.minP,
+      repetition_penalty: sampling.repetitionPenalty,
+    },
     expert_dtype: model.formats.experts.dtype,
     expert_group: model.formats.experts.group ?? null,
     dense_dtype: model.formats.dense.dtype,
     activations: model.activations,
     family: model.shape.family,
     kind: isEncoderDecoder(model.shape) ? 'encoder-decoder' : 'decoder-only',
-    context_tokens: model.shape.contextTokens,
+    context_tokens: context,
+    max_model_len: context,
     experts_per_layer: model.shape.experts,
     experts_per_token: model.shape.topK,
     moe_layers: model.shape.moeLayers,

@@ -1,4 +1,6 @@
 /** Builds the route of a task. The response carries the answer, whole or as a stream. */
+
+import { limitsOf } from '../../tasks/shared/request-checks.js';
 import type { AnyTask, TaskBody } from '../../tasks/task.js';
 import { requireModel, selectModel } from '../context.js';
 import { requireExperts } from '../middleware/auth.js';
@@ -20,7 +22,7 @@ export function taskRoute(task: AnyTask): Route {
       const request = body as TaskBody;
       const served = selectModel(context, request.model);
       const model = requireModel(served);
-      const { job, streamUsage = false } = task.prepare(request, model, served.options);
+      const { job, streamUsage = false } = task.prepare(request, model, limitsOf(model, served.options));
       requireExperts(res, served.keys, job);
       const answers = task.answers({
         model: model.name,

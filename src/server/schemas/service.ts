@@ -38,6 +38,16 @@ export const ModelAnswer = z
     tasks: z.record(z.string(), z.object({ template: z.string(), labels: z.array(z.string()) })),
     has_tokenizer: z.boolean(),
     chat: z.boolean().meta({ description: 'Whether it answers conversations: it has a chat template' }),
+    sampling: z
+      .object({
+        temperature: z.number(),
+        top_p: z.number(),
+        top_k: z.int(),
+        min_p: z.number(),
+        repetition_penalty: z.number(),
+      })
+      .nullable()
+      .meta({ description: 'What requests that do not say get; null: the likeliest token' }),
     expert_dtype: z.string().meta({ description: 'Element type of the packed experts' }),
     expert_group: z.int().nullable().meta({ description: 'Inputs that share a scale; null but beside int4' }),
     dense_dtype: z.string().meta({ description: 'Element type of the other packed weights' }),
@@ -46,7 +56,10 @@ export const ModelAnswer = z
       .meta({ description: 'What activations are rounded to where weights can take it' }),
     family: z.string().meta({ description: '`model_type` of its config' }),
     kind: z.enum(['encoder-decoder', 'decoder-only']),
-    context_tokens: z.int().nullable().meta({ description: 'Tokens it was made for; null: not said' }),
+    context_tokens: z.int().meta({
+      description: 'Most tokens of a prompt and its answer; of a model with an encoder, those of an input',
+    }),
+    max_model_len: z.int().meta({ description: 'The same, by the name that vLLM gives it' }),
     experts_per_layer: z.int(),
     experts_per_token: z.int().meta({ description: 'Experts that a router chooses for a token' }),
     moe_layers: z.array(z.string()),

@@ -61,7 +61,7 @@ export const ChatRequest = z
     include: Include,
     max_tokens: Count,
     max_completion_tokens: Count.meta({
-      description: 'Most tokens of a choice, reasoning included. Default: 1024, or what the context has left',
+      description: 'Most tokens of a choice, reasoning included. Default: what the context has left',
     }),
     stop: STOP,
     logprobs: z.boolean().nullish(),

@@ -72,7 +72,7 @@ function filled(
   });
   const own = labels.reduce((sum, label) => sum + Buffer.byteLength(label), 0);
   const bytes = all.reduce((sum, each) => sum + each.bytes, own);
-  checkBytesTogether(bytes, 'input', ', with the template once for each input and the labels');
+  checkBytesTogether(bytes, limits, 'input', ', with the template once for each input and the labels');
   checkFilled(template, inputs.length);
   return all.map(({ values }) => template.render(values));
 }

@@ -36,11 +36,13 @@ export function prepareComplete(
   checkChoices(prompts.length, choices);
   const search = beamsOf(request, model.shape);
   if (search !== undefined) checkBeside(search.beams, request);
-  const sampling = samplingOf(request);
-  const adjustments = adjustmentsOf(request, model);
+  // A beam search takes the likeliest texts.
+  const own = search === undefined ? model.sampling : null;
+  const sampling = samplingOf(request, own);
+  const adjustments = adjustmentsOf(request, { ...model, sampling: own });
   const forcedFirst = forcedTokenOf(request, model, limits);
   const maxTokens = request.max_tokens ?? DEFAULT_MAX_TOKENS;
-  checkMaxTokens(maxTokens, model, limits);
+  checkMaxTokens(maxTokens, model);
   checkLogprobs(prompts.length * choices * maxTokens, request.logprobs ?? null, 'logprobs');
   const stop = stopsOf(request);
   if (stop.length > 0) requireTokenizer(model, 'stop');

@@ -45,6 +45,7 @@ export function prepareRespond(
     ...work,
     echo: echoOf(
       request,
+      model,
       offered.map(({ tool }) => tool),
     ),
   };
@@ -58,7 +59,7 @@ function chatTool({ type, ...own }: { type: string } & Record<string, unknown>):
 }
 
 /** Fields that clients look for in an answer, with their defaults. */
-function echoOf(request: RespondBody, tools: unknown[]): Record<string, unknown> {
+function echoOf(request: RespondBody, { sampling }: ModelInfo, tools: unknown[]): Record<string, unknown> {
   return {
     background: false,
     instructions: request.instructions ?? null,
@@ -66,11 +67,11 @@ function echoOf(request: RespondBody, tools: unknown[]): Record<string, unknown>
     metadata: request.metadata ?? {},
     parallel_tool_calls: true,
     reasoning: { effort: request.reasoning?.effort ?? null, summary: null },
-    temperature: request.temperature ?? 0,
+    temperature: request.temperature ?? sampling?.temperature ?? 0,
     text: { format: request.text?.format ?? { type: 'text' } },
     tool_choice: request.tool_choice ?? 'auto',
     tools,
-    top_p: request.top_p ?? 1,
+    top_p: request.top_p ?? sampling?.topP ?? 1,
     truncation: 'disabled',
     user: request.user ?? null,
   };

@@ -81,7 +81,7 @@ export const ResponsesRequest = z
     ...sampling,
     ...ADJUSTMENT_FIELDS,
     max_output_tokens: z.int().min(1).max(1_000_000).nullish().meta({
-      description: 'Most tokens, reasoning included. Default: 1024, or what the context has left',
+      description: 'Most tokens, reasoning included. Default: what the context has left',
     }),
     stream: z.boolean().nullish(),
     include: listOf(z.string().max(64), MOST_INCLUDES)

@@ -2,7 +2,7 @@
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import type { AnswerStructure } from '../../structure/answer-grammar.js';
 import type { AnswerFormat } from '../../text/chat/answer-format.js';
-import { type ChatWork, USUAL_TOKENS } from './chat-work.js';
+import type { ChatWork } from './chat-work.js';
 import { conversationOf, requireChat } from './conversation.js';
 import type { ChatMessage, ChatTool, ToolChoice } from './conversation-schema.js';
 import { type AdjustmentRequest, adjustmentsOf } from './logit-adjustments.js';
@@ -61,11 +61,11 @@ export function prepareConversation(
   };
   const conversation = JSON.stringify(conversationOf(parts, format, limits));
   const conversationBytes = Buffer.byteLength(conversation);
-  checkBytesTogether(conversationBytes, request.messagesField);
-  checkMaxTokens(maxTokens ?? 1, model, limits, request.maxTokensField);
+  checkBytesTogether(conversationBytes, limits, request.messagesField);
+  checkMaxTokens(maxTokens ?? 1, model, request.maxTokensField);
   const choices = n ?? 1;
-  checkLogprobs(choices * (maxTokens ?? USUAL_TOKENS), logprobs, 'top_logprobs');
-  const sampling = samplingOf(request);
+  if (maxTokens !== null) checkLogprobs(choices * maxTokens, logprobs, 'top_logprobs');
+  const sampling = samplingOf(request, model.sampling);
   const adjustments = adjustmentsOf(request, model);
   return {
     conversation,

@@ -1,5 +1,6 @@
 /** The engine's part of a conversation: its prompt, its generation and its texts. */
 import { z } from 'zod';
+import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import type { GeneratedToken } from '../../protocol/inference-messages.js';
 import type { GrammarWork } from '../../protocol/item-work.js';
@@ -10,6 +11,7 @@ import { answerPrefix, shownText, tokenText } from '../../text/chat/shown-text.j
 import { GeneratedChoices } from './generated-choices.js';
 import { grammarWork } from './grammar-work.js';
 import { chargedTokens, checkBiases, storedAdjustments } from './logit-adjustments.js';
+import { mostTokensWith } from './logprobs.js';
 import { checkedInput, type ModelLimits, type PreparedInput, requireTexts } from './prepared-input.js';
 import { ReasoningCount } from './reasoning-count.js';
 import { requirePositive } from './request-checks.js';
@@ -27,8 +29,8 @@ import {
 import { heldSchemas, ownSchemas, type StoredStructure, storedStructure } from './structure.js';
 import { heldBytes, inputTokensOf, reservedTokens, reservedTokensOf } from './token-estimates.js';
 
-/** Most tokens of an answer, if the request sets no limit and the context has room for them. */
-export const USUAL_TOKENS = 1024;
+/** Tokens to reserve for an answer without a limit. The charge is corrected when it has ended. */
+const RESERVED_TOKENS = 1024;
 
 /** What a job holds of its conversation. */
 export const chatFields = {
@@ -44,7 +46,7 @@ export const chatFields = {
   structure: storedStructure.exactOptional(),
   /** Choices. Default: 1. */
   choices: z.int().min(1).max(MOST_STORED).exactOptional(),
-  /** Null: `USUAL_TOKENS`, or what the context has left. */
+  /** Null: what the context has left. */
   maxTokens: z.int().min(1).nullable(),
   /** The field of the request that `maxTokens` comes from, which errors name. */
   maxTokensField: z.string().exactOptional(),
@@ -96,8 +98,11 @@ export function chatInputs(
 ): PreparedInput[] {
   const tokens = ids[0]!;
   const choices = choicesOf(job);
-  const maxTokens =
-    job.maxTokens ?? Math.max(1, Math.min(USUAL_TOKENS, tokensLeft(tokens.length, choices.length, limits)));
+  const room = Math.min(
+    tokensLeft(tokens.length, choices.length, limits),
+    mostTokensWith(job.logprobs, choices.length),
+  );
+  const maxTokens = job.maxTokens ?? Math.max(1, room);
   const { logprobs, adjustments } = job;
   if (adjustments) checkBiases(adjustments, limits.shape);
   const grammar = chatGrammar(job, limits, tokens, fields.format);
@@ -136,11 +141,12 @@ function demandingField({ content, calls = [] }: StoredStructure, formatField: s
 
 /** Tokens that each choice may have beside a prompt. The last token of a generation is not fed. */
 function tokensLeft(prompt: number, choices: number, limits: ModelLimits): number {
-  const { kvPages, kvPageTokens, shape } = limits;
+  const { contextTokens: context, kvPages, kvPageTokens, shape } = limits;
+  if (choices === 1 && !isEncoderDecoder(shape)) return context - prompt + 1;
   // The choices share the whole pages of the prompt.
   const pages = kvPages - Math.ceil(prompt / kvPageTokens);
   const cache = (Math.floor(pages / choices) - 1) * kvPageTokens;
-  return shape.contextTokens === null ? cache : Math.min(cache, shape.contextTokens - prompt + 1);
+  return Math.min(cache, context - prompt + 1);
 }
 
 /** Collects the choices of a conversation. */
@@ -189,7 +195,7 @@ export const chatTokens = {
   bytes: (job: ChatWork) =>
     bytesOf(job) + heldBytes([...heldSchemas(job.structure), ...(job.adjustments?.biases ?? [])]),
   cost: (job: ChatWork) => ({
-    known: chargedTokens(job) * (job.maxTokens ?? USUAL_TOKENS) * (job.choices ?? 1),
+    known: chargedTokens(job) * (job.maxTokens ?? RESERVED_TOKENS) * (job.choices ?? 1),
     estimated: reservedTokensOf(bytesOf(job)) + reservedTokens(ownSchemas(job.structure)),
   }),
   // The conversation has the schemas of the tools.

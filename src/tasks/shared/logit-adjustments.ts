@@ -27,7 +27,7 @@ export const ADJUSTMENT_FIELDS = {
   }),
   repetition_penalty: z.number().gt(0).nullish().meta({
     description:
-      'Divides positive logits of tokens of the prompt and the choice, and multiplies negative ones. Default 1',
+      "Divides positive logits of tokens of the prompt and the choice, and multiplies negative ones. Default: the model's, else 1",
   }),
   logit_bias: z
     .record(TokenIdName, Bias)
@@ -70,12 +70,12 @@ export interface AdjustmentRequest {
 /** Returns undefined if nothing changes the logits. Throws invalid_request for a token that the model has not. */
 export function adjustmentsOf(
   request: AdjustmentRequest,
-  { shape }: Pick<ModelInfo, 'shape'>,
+  { shape, sampling }: Pick<ModelInfo, 'shape' | 'sampling'>,
 ): LogitAdjustments | undefined {
   const adjustments: LogitAdjustments = {
     presence: request.presence_penalty ?? 0,
     frequency: request.frequency_penalty ?? 0,
-    repetition: request.repetition_penalty ?? 1,
+    repetition: request.repetition_penalty ?? sampling?.repetitionPenalty ?? 1,
     biases: Object.entries(request.logit_bias ?? {}).map(([id, bias]) => [Number(id), bias]),
   };
   checkBiases(adjustments, shape);

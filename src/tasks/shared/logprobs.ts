@@ -17,6 +17,11 @@ export function checkLogprobs(tokens: number, top: number | null, param: string)
   });
 }
 
+/** Most tokens that each of `choices` may have. */
+export function mostTokensWith(top: number | null, choices: number): number {
+  return top === null ? Number.POSITIVE_INFINITY : Math.floor(MOST_TOGETHER / (1 + top) / choices);
+}
+
 /** Throws nonfinite_output: JSON has no other numbers. */
 export function finiteLogprob(logprob: number): number {
   if (Number.isFinite(logprob)) return logprob;

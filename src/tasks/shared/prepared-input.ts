@@ -15,6 +15,8 @@ import { checkBytesTogether } from './text-limits.js';
 /** Limits of the open model. */
 export interface ModelLimits extends Omit<KvRoom, 'encoderDecoder'> {
   shape: ModelShape;
+  /** Most tokens of a sequence. */
+  contextTokens: number;
   /** Longest text in bytes. */
   maxInputBytes: number;
   /** Texts of token ids. A model without a tokenizer accepts token ids only. */
@@ -24,15 +26,15 @@ export interface ModelLimits extends Omit<KvRoom, 'encoderDecoder'> {
 }
 
 /** Throws request_too_large. The server has checked its requests; a job can also come from elsewhere. */
-export function checkTexts(texts: readonly TextToEncode[], { maxInputBytes }: ModelLimits): void {
+export function checkTexts(texts: readonly TextToEncode[], limits: ModelLimits): void {
   let sum = 0;
   for (const { text, chat } of texts) {
     const bytes = Buffer.byteLength(text);
     // A conversation consists of many texts.
-    if (!chat) checkTextBytes(bytes, maxInputBytes);
+    if (!chat) checkTextBytes(bytes, limits.maxInputBytes);
     sum += bytes;
   }
-  checkBytesTogether(sum, 'input');
+  checkBytesTogether(sum, limits, 'input');
 }
 
 export interface PreparedInput {
@@ -139,21 +141,16 @@ export function checkPass(
   });
 }
 
-/**
- * Checks all tokens that a sequence is fed against the context, and against a KV cache that holds nothing else. The
- * last token of a generation is not fed.
- */
+/** Checks all tokens that a sequence is fed against the context. The last token of a generation is not fed. */
 function checkContext(
   prompt: number,
   { more, what }: TokensBehind,
   param: string,
   name: string,
-  { shape: { contextTokens }, kvPages, kvPageTokens }: ModelLimits,
+  { shape, contextTokens: limit }: ModelLimits,
 ): void {
-  const cache = kvPages * kvPageTokens;
-  const limit = Math.min(contextTokens ?? cache, cache);
   if (prompt + more <= limit) return;
-  const which = limit === contextTokens ? "the model's" : 'with --kv-tokens of this server, the';
+  const which = limit === shape.contextTokens ? "the model's" : 'with --context of this server, the';
   throw new SidaError({
     code: 'context_length_exceeded',
     message: `${name} has ${prompt} tokens${what === '' ? '' : `, with ${what} the model would see ${prompt + more}`}; ${which} maximum context length is ${limit} tokens`,

@@ -4,12 +4,17 @@ import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { checkTextBytes } from '../../text/text-bytes.js';
 
-/** Limits that the server was started with. */
 export interface RequestLimits {
   maxInputBytes: number;
   maxBatchTokens: number;
-  /** Tokens that the KV cache holds. */
-  kvTokens: number;
+}
+
+/** `options` are those of the server. */
+export function limitsOf(
+  { maxInputBytes }: ModelInfo,
+  { maxBatchTokens }: Pick<RequestLimits, 'maxBatchTokens'>,
+): RequestLimits {
+  return { maxInputBytes, maxBatchTokens };
 }
 
 export function requireTokenizer(model: ModelInfo, param: string): void {
@@ -41,7 +46,9 @@ export function checkVocabulary(
 
 export function checkTokenIds(ids: number[], model: ModelInfo, limits: RequestLimits, param: string): void {
   checkVocabulary(ids, model.shape, param);
-  const { limit, why } = promptLimit(model, limits);
+  const { limit, why } = isEncoderDecoder(model.shape)
+    ? { limit: limits.maxBatchTokens, why: 'one pass (--max-batch-tokens) takes at most' }
+    : contextBound(model);
   if (ids.length > limit) {
     throw new SidaError({
       code: 'context_length_exceeded',
@@ -80,15 +87,8 @@ function isPromptList(prompts: Prompts): prompts is (string | number[])[] {
 }
 
 /** Refuses more tokens than the model can have with any prompt. */
-export function checkMaxTokens(
-  maxTokens: number,
-  model: ModelInfo,
-  { kvTokens }: RequestLimits,
-  param = 'max_tokens',
-): void {
-  const { limit, why } = isEncoderDecoder(model.shape)
-    ? { limit: kvTokens, why: KV_BOUND }
-    : contextBound(model, kvTokens);
+export function checkMaxTokens(maxTokens: number, model: ModelInfo, param = 'max_tokens'): void {
+  const { limit, why } = contextBound(model);
   if (maxTokens <= limit) return;
   throw new SidaError({
     code: 'context_length_exceeded',
@@ -104,20 +104,10 @@ interface LengthBound {
   why: string;
 }
 
-const KV_BOUND = 'with --kv-tokens of this server, the maximum context length is';
-
-/** An encoder runs its input in one pass. A decoder-only model splits a prompt into as many passes as it needs. */
-function promptLimit(model: ModelInfo, { maxBatchTokens, kvTokens }: RequestLimits): LengthBound {
-  return isEncoderDecoder(model.shape)
-    ? { limit: maxBatchTokens, why: 'one pass (--max-batch-tokens) takes at most' }
-    : contextBound(model, kvTokens);
-}
-
-/** The model's context, or the KV cache where it holds less. */
-function contextBound({ shape: { contextTokens } }: ModelInfo, kvTokens: number): LengthBound {
-  return contextTokens !== null && contextTokens <= kvTokens
-    ? { limit: contextTokens, why: "the model's maximum context length is" }
-    : { limit: kvTokens, why: KV_BOUND };
+function contextBound({ shape, contextTokens: limit }: ModelInfo): LengthBound {
+  if (limit === shape.contextTokens) return { limit, why: "the model's maximum context length is" };
+  const flag = isEncoderDecoder(shape) ? '--kv-tokens' : '--context';
+  return { limit, why: `with ${flag} of this server, the maximum context length is` };
 }
 
 /** Returns the name of an input in errors: `input`, or `input.3` in a list. */

@@ -1,6 +1,7 @@
 /** Request fields of a generation that several tasks share, and what they become. */
 import { randomInt } from 'node:crypto';
 import { z } from 'zod';
+import type { ModelSampling } from '../../checkpoint/model-sampling.js';
 import { SidaError } from '../../errors.js';
 import type { SamplingWish } from '../../protocol/engine-messages.js';
 import { choiceSeed, type Sampling } from '../../protocol/sampling.js';
@@ -42,25 +43,25 @@ export function neutral<const T extends readonly (number | boolean | null)[]>(..
     .meta({ description: 'Accepted for compatibility' });
 }
 
-/** Sampling options. Without a temperature, or with 0, only `n` has an effect. */
+/** The model's own apply where a request has none. With a temperature of 0 only `n` has an effect. */
 export const SAMPLING_FIELDS = {
   temperature: z.number().min(0).max(2).nullish().meta({
-    description: 'What logits are divided by before a token is drawn; 0: the likeliest is taken. Default 0',
+    description:
+      "What logits are divided by before a token is drawn; 0: the likeliest is taken. Default: the model's, else 0",
   }),
-  top_p: z
-    .number()
-    .gt(0)
-    .max(1)
-    .nullish()
-    .meta({ description: 'Draws from the likeliest tokens that together have this probability. Default 1' }),
+  top_p: z.number().gt(0).max(1).nullish().meta({
+    description:
+      "Draws from the likeliest tokens that together have this probability. Default: the model's, else 1",
+  }),
   top_k: z
     .int()
     .min(0)
     .max(MOST_TOP_K)
     .nullish()
-    .meta({ description: 'Draws from so many likeliest tokens. Default 0: all' }),
+    .meta({ description: "Draws from so many likeliest tokens; 0: all. Default: the model's, else 0" }),
   min_p: z.number().min(0).max(1).nullish().meta({
-    description: "Draws from tokens with at least this share of the likeliest one's probability. Default 0",
+    description:
+      "Draws from tokens with at least this share of the likeliest one's probability. Default: the model's, else 0",
   }),
   seed: z.int().nullish().meta({
     description:
@@ -75,15 +76,21 @@ export type SamplingRequest = {
   [Name in 'temperature' | 'top_p' | 'top_k' | 'min_p' | 'seed']?: number | null | undefined;
 };
 
-/** Returns undefined for greedy decoding. The seed is drawn here, so that a repeated run gives the same text. */
-export function samplingOf(request: SamplingRequest): SamplingWish | undefined {
-  const temperature = request.temperature ?? 0;
+/**
+ * `own` is the model's. Returns undefined for greedy decoding. The seed is drawn here, so that a repeated run gives the
+ * same text.
+ */
+export function samplingOf(
+  request: SamplingRequest,
+  own: Pick<ModelSampling, 'temperature' | 'topP' | 'topK' | 'minP'> | null,
+): SamplingWish | undefined {
+  const temperature = request.temperature ?? own?.temperature ?? 0;
   if (temperature === 0) return undefined;
   return {
     temperature,
-    topP: request.top_p ?? 1,
-    topK: request.top_k ?? 0,
-    minP: request.min_p ?? 0,
+    topP: request.top_p ?? own?.topP ?? 1,
+    topK: request.top_k ?? own?.topK ?? 0,
+    minP: request.min_p ?? own?.minP ?? 0,
     seed: request.seed ?? randomInt(SEEDS),
   };
 }

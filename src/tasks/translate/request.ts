@@ -28,7 +28,7 @@ export function prepareTranslate(
   requireEncoder(model.shape, 'model', 'Translation');
   const search = beamsOf(request, model.shape);
   const maxTokens = request.max_tokens ?? DEFAULT_MAX_TOKENS;
-  checkMaxTokens(maxTokens, model, limits);
+  checkMaxTokens(maxTokens, model);
   const inputs = Array.isArray(input) ? input : [input];
   for (const [index, text] of inputs.entries()) {
     checkText(text, limits, inputName('input', index, Array.isArray(input)));

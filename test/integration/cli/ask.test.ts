@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { visible } from '../../../src/text/visible.js';
 import { makeChatModel } from '../../support/chat-model.js';
 import { REPO, ServerProcess } from '../../support/server-process.js';
+import { EXACT_HALF } from '../../support/sida-process.js';
 
 const { model, remove } = makeChatModel();
 const packs = mkdtempSync(join(tmpdir(), 'sida-ask-'));
@@ -159,7 +160,7 @@ describe('--url', () => {
   };
 
   it('asks a running server, which gives the same answers', async () => {
-    const local = await sida(['ask', model, 'Hello', ...SETTINGS]);
+    const local = await sida(['ask', model, 'Hello', ...SETTINGS, ...EXACT_HALF]);
     expect(await remote(['ask', model, 'Hello'])).toEqual({ code: 0, stdout: local.stdout, stderr: '' });
     expect((await remote(['ask'], 'Hello')).stdout).toBe(local.stdout);
     const json = JSON.parse((await remote(['ask', 'chat-tiny', 'Hello', '--json'])).stdout);

@@ -157,6 +157,19 @@ describe('sida plan', () => {
     expect(budget).toEqual({ bytes: expect.any(Number), fits: true, slots: 64 });
   });
 
+  it('takes what the machine has, and says what a request may have', async () => {
+    const { stdout } = await sida('plan', join(REPO, 'models', 'olmoe-mini'), '--json');
+    const { budget, plan, contextTokens, kvTokens, kv, activations, freeBytes } = JSON.parse(stdout);
+    expect(budget).toEqual({ bytes: plan.resident, fits: true, slots: plan.experts });
+    expect([contextTokens, kvTokens, kv, activations]).toEqual([1024, 3072, 'bf16', 'f32']);
+    const quantized = await sida('plan', MINI, '--experts', 'int8', '--memory-budget', '500GiB');
+    expect(quantized.stdout).toMatch(/^workspace .* activations int8$/m);
+    expect(quantized.stdout).toMatch(
+      /^A budget of 500 GiB is more than the .* that this machine has free\.$/m,
+    );
+    expect(freeBytes).toBeGreaterThan(plan.resident);
+  });
+
   it('says how many slots a budget has', async () => {
     expect((await sida('plan', MINI, '--memory-budget', '25%')).stdout).toMatch(
       /A budget of 25%, .* has 64 slots for 256 experts\./,
@@ -238,9 +251,11 @@ describe('sida convert', () => {
       sida('plan', out, '--json'),
       sida('plan', MINI, '--json'),
     ]);
-    const { choices, ...planned } = JSON.parse(checkpoint.stdout);
+    const { choices, freeBytes, ...planned } = JSON.parse(checkpoint.stdout);
+    const own = { shape: null, choices: [], freeBytes: expect.any(Number) };
     // A pack's plan is made from its layout, which does not contain the model's shape.
-    expect(JSON.parse(packed.stdout)).toEqual({ ...planned, shape: null, choices: [] });
+    expect(JSON.parse(packed.stdout)).toEqual({ ...planned, ...own });
+    expect(freeBytes).toBeGreaterThan(0);
     expect(choices).toHaveLength(7);
     expect(planned.shape).toMatchObject({ family: 'switch_transformers', experts: 64, topK: 1 });
   });

@@ -38,7 +38,7 @@ beforeAll(async () => {
   const server = await ServerProcess.start([...SERVER, '--predictor', 'none']);
   reference = await answersOf(server);
   expect((await metricsOf(server))('sida_predictor_up{function="none"}')).toBe(0);
-  expect(server.output).toContain('without a predictor');
+  expect(server.output).toContain(' · no predictor');
   expect(server.output).not.toMatch(/is no predictor|WITHOUT the predictor|fetched on demand/);
   expect(await server.stop()).toBe(0);
 });

@@ -99,7 +99,7 @@ for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, deco
       writeFileSync(join(model, 'tokenizer.json'), JSON.stringify(byteTokenizer(end)));
       const rows = texts().map((text, i) => JSON.stringify({ text, label: 'ab'[i % 2] }));
       writeFileSync(at('data.jsonl'), rows.join('\n'));
-      sida('trace', model, ...data, '--out', trace, ...packs, '--max-new-tokens', '5');
+      sida('trace', model, ...data, '--out', trace, ...packs, '--max-new-tokens', '5', '--kv', 'f32');
       const network = ['--hidden', '32', '--lr', '1e-2', '--batch', '16', '--epochs', '6', '--threads', '1'];
       sida('train', trace, '--out', predictor, ...network);
     });

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { CompletionDelta } from '../../../src/protocol/engine-messages.js';
+import type { CompletionDelta, ModelInfo } from '../../../src/protocol/engine-messages.js';
 import { makeChatModel } from '../../support/chat-model.js';
 import { CHROMIUM } from '../../support/install-tools.js';
 import { PageDriver } from '../../support/page-driver.js';
@@ -44,12 +44,12 @@ describe.skipIf(!hasChromium)('the chat pane', () => {
     let server: TestServer;
 
     /** `able` are the models that can chat, of those of `names`. */
-    async function open({ names, able = names, width = 1280, flags = {} }: Opened = {}): Promise<void> {
+    async function open({ names, able = names, width = 1280, flags = {}, more }: Opened = {}): Promise<void> {
       server = await TestServer.start(flags, names);
       stop = () => server.close();
       server.engines.forEach((engine, i) => {
         const chat = names === undefined || able!.includes(names[i]!) ? MODEL.chat : null;
-        engine.model = { ...engine.model!, chat };
+        engine.model = { ...engine.model!, ...more, chat };
         engine.script = undefined;
         engine.onControl = ({ kind }) => {
           if (kind !== 'experts') return { kind: 'usage', usage: MODEL.usage, split: SPLIT };
@@ -65,7 +65,22 @@ describe.skipIf(!hasChromium)('the chat pane', () => {
       able?: string[];
       width?: number;
       flags?: Parameters<typeof TestServer.start>[0];
+      more?: Partial<ModelInfo>;
     }
+
+    it('says what applies to answers', async () => {
+      await open();
+      await expect
+        .poll(() => page.innerText('#chat-about'))
+        .toBe('The likeliest tokens. Context: 2,048 tokens.');
+      await page.close();
+      await stop();
+      const sampling = { temperature: 0.6, topP: 0.95, topK: 20, minP: 0, repetitionPenalty: 1 };
+      await open({ more: { sampling } });
+      await expect
+        .poll(() => page.innerText('#chat-about'))
+        .toBe('Sampling of the model: temperature 0.6, top-p 0.95, top-k 20. Context: 2,048 tokens.');
+    });
 
     async function run(at = 0): Promise<ScriptedRun> {
       await expect.poll(() => server.engines[at]!.runs.length).toBe(1);

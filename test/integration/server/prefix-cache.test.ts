@@ -116,7 +116,7 @@ describe('32 streams with room for 12', () => {
     const server = await start('100%', 256);
     const { status, body } = await server.post('/v1/completions', { prompt: tokens(1, 40), max_tokens: 240 });
     expect([status, body.error.code]).toEqual([400, 'context_length_exceeded']);
-    expect(body.error.message).toMatch(/has 40 tokens.*240.*279;.*--kv-tokens.* 256 tokens/);
+    expect(body.error.message).toMatch(/has 40 tokens.*240.*279;.*--context.* 256 tokens/);
     const four = await server.post('/v1/completions', { prompt: tokens(1, 40), max_tokens: 100, n: 4 });
     expect([four.status, four.body.error.code]).toEqual([422, 'cannot_run']);
     expect(four.body.error.message).toContain('KV pages of 16 tokens, the cache has 16');

@@ -1,5 +1,11 @@
-import { expect, it } from 'vitest';
-import { budgetBytes, hostBudgetBytes, splitBudget } from '../../../src/config/budget.js';
+import { describe, expect, it } from 'vitest';
+import {
+  budgetBytes,
+  budgetWarning,
+  hostBudgetBytes,
+  shareOf,
+  splitBudget,
+} from '../../../src/config/budget.js';
 import type { MemoryPlan } from '../../../src/native/addon-types.js';
 
 /** A GPU's pages are larger than the host's: a slot takes more than the expert in it. */
@@ -52,4 +58,29 @@ it('refuses a total below the sum of the smallest, with the bytes of each', () =
     'A budget of 9.00 MiB is too small for 2 models, which need 10.0 MiB together: a 7.00 MiB and b 3.00 MiB',
   );
   expect(split).toThrow(expect.objectContaining({ code: 'budget_too_small' }));
+});
+
+describe('a budget that the machine gives', () => {
+  const needing = (name: string, smallest: number, resident: number) => ({
+    name,
+    plan: { smallest, resident, expertBytes: resident - smallest },
+  });
+  const models = [needing('a', 10, 310), needing('b', 20, 120)];
+
+  it('gives models all that they need, where it can', () => {
+    expect(shareOf(430, models)).toEqual([310, 120]);
+    expect(shareOf(1000, models)).toEqual([310, 120]);
+  });
+
+  it('is split otherwise, and the sum of the smallest at least', () => {
+    expect(shareOf(230, models)).toEqual([160, 70]);
+    expect(shareOf(5, models)).toEqual([10, 20]);
+  });
+});
+
+it('warns of a budget above what is free with both numbers', () => {
+  expect(budgetWarning(20 * MIB, 20 * MIB)).toBeUndefined();
+  expect(budgetWarning(500 * MIB, 20 * MIB)).toBe(
+    'A budget of 500 MiB is more than the 20.0 MiB that this machine has free',
+  );
 });

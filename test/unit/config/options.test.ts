@@ -42,7 +42,7 @@ describe('defaults', () => {
   it('are those of the table', () => {
     expect(resolve({}, { XDG_CACHE_HOME: '/cache' })).toMatchObject({
       model: 'm',
-      memoryBudget: '50%',
+      memoryBudget: 'auto',
       hostBudget: '0',
       device: 'cpu',
       policy: 'farthest-next-use',
@@ -51,14 +51,16 @@ describe('defaults', () => {
       governor: 'on',
       routing: 'exact',
       routingK: undefined,
-      activations: 'f32',
+      activations: 'auto',
       lookahead: 4,
       linkBandwidth: 0,
       linkLatencyMs: 0,
       readDepth: 0,
       maxBatchTokens: 2048,
-      kvTokens: 3072,
-      kv: 'f32',
+      context: 'auto',
+      kvTokens: 'auto',
+      kv: 'bf16',
+      sampling: 'model',
       kvWindows: 1,
       prefixCache: 'per-key',
       batchWaitMs: 2,
@@ -68,9 +70,9 @@ describe('defaults', () => {
       packDir: '/cache/sida/packs',
       host: '127.0.0.1',
       port: 8080,
-      maxInputBytes: 65536,
+      maxInputBytes: 'auto',
       queueBound: 512,
-      deadline: 60_000,
+      deadline: 600_000,
       drain: 30_000,
       apiKey: undefined,
       apiKeys: undefined,
@@ -82,8 +84,8 @@ describe('defaults', () => {
   });
 
   it('follow the options that they depend on', () => {
-    expect(resolve({ maxBatchTokens: '100' }).kvTokens).toBe(150);
-    expect(resolve({ maxBatchTokens: '100', kvTokens: '999' }).kvTokens).toBe(999);
+    expect(resolve({ predictor: 'none' }).lookAheadLayers).toBe(0);
+    expect(resolve({ predictor: 'none', lookAheadLayers: '3' }).lookAheadLayers).toBe(3);
   });
 
   it('have environment names that are the flags in capitals', () => {
@@ -118,7 +120,7 @@ describe('values', () => {
   });
 
   it.each<[OptionName, string, RegExp]>([
-    ['memoryBudget', '0', /"--memory-budget" option to be a size.*but got "0"; for example 2GiB/],
+    ['memoryBudget', '0', /"--memory-budget" option to be auto, or a size.*but got "0"; for example 2GiB/],
     ['memoryBudget', '101%', /"101%"/],
     ['memoryBudget', '-1', /"-1"/],
     ['hostBudget', 'lots', /"--host-budget"/],
@@ -132,7 +134,7 @@ describe('values', () => {
     ['port', '', /"--port"/],
     ['deadline', '0s', /time from 1ms/],
     ['deadline', '5 parsecs', /30s or 500ms/],
-    ['maxInputBytes', '2MiB', /from 1 B to 1\.00 MiB/],
+    ['maxInputBytes', '5MiB', /from 1 B to 4\.00 MiB/],
     ['host', 'a b', /an address or a host name/],
     ['logLevel', 'loud', /trace, debug/],
     ['rateLimit', '0', /a whole number from 1/],
@@ -141,7 +143,7 @@ describe('values', () => {
     ['dense', 'int4', /one of auto, f32, bf16, int8/],
     ['group', '48', /one of 32, 64, 128, but got "48"; for example 64/],
     ['group', '064', /one of 32, 64, 128/],
-    ['activations', 'int4', /one of f32, bf16, int8/],
+    ['activations', 'int4', /one of auto, f32, bf16, int8/],
     ['kv', 'int8', /one of f32, bf16/],
     ['kvWindows', '0', /a whole number from 1/],
     ['model', '', /a model directory/],
@@ -239,7 +241,10 @@ describe('an address that other machines can reach', () => {
 
 it('resolves some options for commands that share them', () => {
   expect(
-    resolveOptions(['maxBatchTokens', 'kvTokens'], { flags: {}, env: { SIDA_MAX_BATCH_TOKENS: '64' } }),
+    resolveOptions(['maxBatchTokens', 'kvTokens'], {
+      flags: { kvTokens: '96' },
+      env: { SIDA_MAX_BATCH_TOKENS: '64' },
+    }),
   ).toEqual({
     maxBatchTokens: 64,
     kvTokens: 96,

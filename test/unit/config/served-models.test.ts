@@ -101,8 +101,8 @@ describe('an option', () => {
   });
 
   it('may have a default that depends on the model', () => {
-    const { models } = resolve({ model: AB, maxBatchTokens: ['a=64'] });
-    expect(models.map(({ options }) => options.kvTokens)).toEqual([96, 3072]);
+    const { models } = resolve({ model: AB, predictor: ['a=none'] });
+    expect(models.map(({ options }) => options.lookAheadLayers)).toEqual([0, 2]);
   });
 
   it('takes `=` in a path that begins with no name of a model', () => {
@@ -143,11 +143,17 @@ describe('a memory budget', () => {
   });
 
   it('that is a share, or has a name, is of one model', () => {
-    expect(budgets({})).toEqual([undefined, '50%', '50%']);
     expect(budgets({ memoryBudget: '25%' })).toEqual([undefined, '25%', '25%']);
     expect(budgets({ memoryBudget: ['a=2GiB', 'b=1GiB'] })).toEqual([undefined, '2GiB', '1GiB']);
     expect(budgets({ memoryBudget: ['a=2GiB', '30%'] })).toEqual([undefined, '2GiB', '30%']);
-    expect(budgets({ memoryBudget: ['a=2GiB'] })).toEqual([undefined, '2GiB', '50%']);
+  });
+
+  it('that the machine gives is for all models together', () => {
+    expect(budgets({})).toEqual(['auto', 'auto', 'auto']);
+    expect(budgets({ memoryBudget: 'auto' })).toEqual(['auto', 'auto', 'auto']);
+    expect(() => budgets({ memoryBudget: ['a=2GiB'] })).toThrow(
+      'auto for all models together, and a has another one of its own',
+    );
   });
 
   it('is not both at a time', () => {

@@ -31,6 +31,7 @@ function bench(own: Partial<Encoder> = {}) {
     limits: {
       shape: { ...SHAPE, vocabSize: 8000 },
       maxBatchTokens: 64,
+      contextTokens: 128,
       kvPages: 8,
       kvPageTokens: 16,
       kvWindows: [],
@@ -361,6 +362,7 @@ describe('refusals', () => {
       limits: {
         shape: SHAPE,
         maxBatchTokens: 64,
+        contextTokens: 128,
         kvPages: 8,
         kvPageTokens: 16,
         kvWindows: [],

@@ -89,6 +89,7 @@ export class ScriptedEngine implements Engine {
     expertBytes: 800,
     tokenDemand: 200,
     recencyFloor: 1200,
+    contextTokens: null,
   };
   readonly calls: NativeBatch[] = [];
   readonly sequences = new Map<number, Sequence>();

@@ -63,11 +63,17 @@ export const MODEL: ModelInfo = {
   },
   formats: { experts: { dtype: 'int4', group: 64 }, dense: { dtype: 'f32' } },
   activations: 'f32',
+  contextTokens: 3072,
+  kvTokens: 3072,
+  kv: 'f32',
+  maxInputBytes: 65_536,
+  freeBytes: GIB,
   tasks: {
     sst2: { template: 'sst2 sentence: {text}', labels: ['negative', 'positive'] },
     mrpc: { template: 'mrpc sentence1: {text1} sentence2: {text2}', labels: ['no', 'yes'] },
   },
   hasTokenizer: true,
+  sampling: null,
   chat: {
     answer: { kind: 'tags', reasoning: true, toolCalls: true },
     developerRole: false,
@@ -88,6 +94,7 @@ export const MODEL: ModelInfo = {
     expertBytes: 400,
     tokenDemand: 100,
     recencyFloor: 1310,
+    contextTokens: null,
   },
   usage: {
     budgetBytes: GIB,

@@ -134,6 +134,30 @@ describe('a chat', () => {
     expect(JSON.stringify(conversation().tools)).toBe(JSON.stringify([tool]));
   });
 
+  it('samples as the model advises where the request does not say, and tells it', async () => {
+    const sampling = { temperature: 0.6, topP: 0.95, topK: 20, minP: 0, repetitionPenalty: 1.05 };
+    server.engine.model = { ...MODEL, sampling };
+    await chat();
+    expect(last.sampling).toEqual({
+      temperature: 0.6,
+      topP: 0.95,
+      topK: 20,
+      minP: 0,
+      seed: expect.any(Number),
+    });
+    expect(last.adjustments).toMatchObject({ repetition: 1.05 });
+    await chat({ top_p: 0.5, temperature: 1, repetition_penalty: 1 });
+    expect(last.sampling).toMatchObject({ temperature: 1, topP: 0.5, topK: 20 });
+    expect(last.adjustments).toBeUndefined();
+    await chat({ temperature: 0 });
+    expect(last.sampling).toBeUndefined();
+    expect((await respond()).json).toMatchObject({ temperature: 0.6, top_p: 0.95 });
+    const told = { temperature: 0.6, top_p: 0.95, top_k: 20, min_p: 0, repetition_penalty: 1.05 };
+    expect((await server.ask('/v1/models/switch-mini')).json.sampling).toEqual(told);
+    server.engine.model = MODEL;
+    expect((await server.ask('/v1/models/switch-mini')).json.sampling).toBeNull();
+  });
+
   it('offers no tools with the choice "none"', async () => {
     says(CALL);
     const { json } = await chat({ tools: [tool], tool_choice: 'none' });

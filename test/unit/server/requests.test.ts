@@ -2,6 +2,7 @@
 import { Agent } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { LIMITS } from '../../../src/server/limits.js';
 import { ROUTES } from '../../../src/server/routes/index.js';
 import { MALFORMED_BODIES, MALFORMED_HTTP } from '../../support/malformed.js';
 import { TestServer } from './test-server.js';
@@ -143,6 +144,33 @@ describe('body', () => {
     const answer = await server.raw(head + chunk.repeat(17));
     expect(answer).toMatch(/^HTTP\/1\.1 413 /);
     expect(answer).toMatch(/x-request-id: req_/);
+  });
+
+  it('is limited by the texts that the model takes', async () => {
+    const input = 'é'.repeat(750_000);
+    const answer = () => server.post('/v1/tokenize', { input });
+    expect((await answer()).json.error).toMatchObject({ code: 'request_too_large' });
+    const before = server.engine.model!;
+    server.engine.model = { ...before, maxInputBytes: 1_499_999 };
+    expect((await answer()).json.error).toMatchObject({ details: { bytes: 1_500_000, limit: 1_499_999 } });
+    server.engine.model = { ...before, maxInputBytes: 1_500_000 };
+    expect((await answer()).status).toBe(200);
+    server.engine.model = before;
+  });
+
+  it('is refused where large ones arrive with too many bytes together', async () => {
+    const before = server.engine.model!;
+    const limit = LIMITS.bodiesBytes;
+    server.engine.model = { ...before, maxInputBytes: 1_500_000 };
+    try {
+      Object.assign(LIMITS, { bodiesBytes: 1 << 20 });
+      const { status, json } = await server.post('/v1/tokenize', { input: 'é'.repeat(750_000) });
+      expect([status, json.error.code]).toEqual([429, 'queue_full']);
+      expect((await server.post('/v1/tokenize', { input: 'é'.repeat(30_000) })).status).toBe(200);
+    } finally {
+      Object.assign(LIMITS, { bodiesBytes: limit });
+      server.engine.model = before;
+    }
   });
 
   it('is read for a while after its refusal, so that the client gets the answer', async () => {

@@ -112,7 +112,8 @@ describe('the list of models', () => {
       {
         id: 'a',
         family,
-        context_tokens: null,
+        context_tokens: 2048,
+        max_model_len: 2048,
         chat: true,
         predictor: null,
         routing: 'exact',
@@ -121,7 +122,8 @@ describe('the list of models', () => {
       {
         id: 'b',
         family,
-        context_tokens: null,
+        context_tokens: 2048,
+        max_model_len: 2048,
         chat: false,
         predictor: 'lstm',
         routing: 'predicted',

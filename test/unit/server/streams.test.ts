@@ -1,8 +1,10 @@
 // Streams, clients that go away, and draining.
 import { request as httpRequest } from 'node:http';
 import { connect } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { CompletionDelta } from '../../../src/protocol/engine-messages.js';
+import { LIMITS } from '../../../src/server/limits.js';
 import { eventually } from '../../support/eventually.js';
 import { TestServer } from './test-server.js';
 
@@ -32,6 +34,31 @@ describe('a stream', () => {
       .split('\n\n')
       .filter(Boolean)
       .map((event) => event.slice('data: '.length));
+
+  it('has comments while it is silent, and no deadline once it has begun', async () => {
+    await server.close();
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    try {
+      server = await TestServer.start({ deadline: '300ms' });
+      server.engine.script = undefined;
+      const answer = server.post('/v1/completions', { prompt: 'a', stream: true });
+      const run = await firstRun();
+      vi.advanceTimersByTime(LIMITS.streamBeatMs);
+      run.options.onDelta!(piece('a fine'));
+      await delay(400);
+      run.options.onDelta!(piece(' film', 'stop'));
+      run.finish();
+      const [comment, ...rest] = (await answer).text.split('\n\n').filter(Boolean);
+      expect(comment).toBe(':');
+      expect(rest.map((event) => /"text":"([^"]*)"/.exec(event)?.[1])).toEqual([
+        'a fine',
+        ' film',
+        undefined,
+      ]);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
 
   it("comes in OpenAI's chunks and ends with [DONE]", async () => {
     const answer = server.post('/v1/completions', {

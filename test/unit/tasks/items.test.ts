@@ -53,13 +53,13 @@ describe('a decoder-only model', () => {
     });
   });
 
-  it('has no longer context than its KV cache', () => {
-    const small = { ...limits(), kvPages: 4 };
+  it('has no longer context than the server gives it', () => {
+    const small = { ...limits(), contextTokens: 64, kvPages: 4 };
     expect(inputsOf(complete(62), small)).toHaveLength(1);
     expect(refusal(complete(63), small).toBody()).toMatchObject({
       code: 'context_length_exceeded',
       message: expect.stringMatching(
-        /63 tokens.*65; with --kv-tokens of this server, the maximum context length is 64 tokens/,
+        /63 tokens.*65; with --context of this server, the maximum context length is 64 tokens/,
       ),
       details: { tokens: 63, needed: 65, limit: 64 },
     });

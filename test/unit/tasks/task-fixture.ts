@@ -15,11 +15,13 @@ export function tokenizerOf(path: string, vocabSize: number): Tokenizer {
 export const mini = tokenizerOf('models/switch-mini/tokenizer.json', 8000);
 
 export function limitsOf(shape: ModelShape, more: Partial<ModelLimits> = {}): ModelLimits {
-  return {
+  const limits = {
     ...{ shape, maxBatchTokens: 32, kvPages: 12, kvPageTokens: 16, kvWindows: [], maxInputBytes: 10_000 },
     texts: undefined,
     ...more,
   };
+  const cache = limits.kvPages * limits.kvPageTokens;
+  return { contextTokens: Math.min(shape.contextTokens ?? cache, cache), ...limits };
 }
 
 export function inputsOf(job: TaskJob, limits: ModelLimits, tokenizer = mini): PreparedInput[] {

@@ -16,9 +16,9 @@ const limits = (texts = languages) =>
 const body: TranslateBody = { input: 'the film', source: 'eng_Latn', target: 'deu_Latn' };
 
 function jobOf(more: Partial<TranslateBody> = {}, model: Partial<ModelInfo> = {}): TranslateJob {
-  const info = { name: 'nllb', shape, hasTokenizer: true, ...model } as ModelInfo;
+  const info = { name: 'nllb', shape, contextTokens: 3072, hasTokenizer: true, ...model } as ModelInfo;
   const request = translate.schemas.request.parse({ ...body, ...more }) as TranslateBody;
-  return translate.prepare(request, info, { maxInputBytes: 1000, maxBatchTokens: 64, kvTokens: 3072 }).job;
+  return translate.prepare(request, info, { maxInputBytes: 1000, maxBatchTokens: 64 }).job;
 }
 
 const inputsOf = (job: TranslateJob, of = limits()) => taskInputs(job, of, languages);

@@ -58,6 +58,29 @@ describe('admission', () => {
   });
 });
 
+it('gives a stream its deadline until the first delta alone', async () => {
+  makeQueue({ deadlineMs: 60, concurrency: 1 });
+  const onDelta = () => undefined;
+  const begun = ending('begun', { onDelta });
+  engine.runs[0]!.options.onDelta!({
+    index: 0,
+    text: 'a',
+    tokenIds: [1],
+    logprobs: null,
+    finishReason: null,
+  });
+  expect(await ending('waiting', { onDelta })).toMatch(/^deadline_exceeded/);
+  await delay(60);
+  engine.runs[0]!.finish();
+  expect(await begun).toBe('answered 1');
+  const silent = ending('silent', { onDelta });
+  expect(engine.runs).toHaveLength(1);
+  expect(await silent).toMatch(/^deadline_exceeded/);
+  const whole = ending('whole');
+  expect(engine.runs).toHaveLength(1);
+  expect(await whole).toMatch(/^deadline_exceeded/);
+});
+
 it('alternates between owners and keeps the order of the jobs of each', async () => {
   makeQueue({ bound: 8 });
   engine.script = undefined;
@@ -151,7 +174,7 @@ describe('room in the engine', () => {
   };
 
   it('is limited only by the number of jobs while there is one owner', async () => {
-    makeQueue({ bound: 20, concurrency: 8, engineTokens: 100 });
+    makeQueue({ bound: 20, concurrency: 8, engineTokens: () => 100 });
     const jobs = ['a', 'b', 'c', 'd'].map((id) => ask(id, 'one', 300));
     await settle();
     expect(running()).toEqual(['a', 'b', 'c', 'd']);
@@ -159,7 +182,7 @@ describe('room in the engine', () => {
   });
 
   it('is limited in tokens, except for the oldest job and for owners below a fair share', async () => {
-    makeQueue({ bound: 20, concurrency: 8, engineTokens: 100 });
+    makeQueue({ bound: 20, concurrency: 8, engineTokens: () => 100 });
     const jobs = [ask('m0', 'other', 3), ...['n1', 'n2', 'n3', 'n4'].map((id) => ask(id, 'noisy', 150))];
     await settle();
     expect(running()).toEqual(['m0', 'n1', 'n2']);
@@ -186,7 +209,7 @@ describe('room in the engine', () => {
   });
 
   it('determines Retry-After by the number of running jobs', async () => {
-    makeQueue({ bound: 40, concurrency: 8, engineTokens: 10 });
+    makeQueue({ bound: 40, concurrency: 8, engineTokens: () => 10 });
     const jobs = [ask('m', 'other', 3), ...Array.from({ length: 41 }, (_, i) => ask(`n${i}`, 'noisy', 300))];
     await settle();
     expect([running().length, queue.stats.waiting]).toEqual([2, 40]);
@@ -196,7 +219,7 @@ describe('room in the engine', () => {
   });
 
   it('admits a job that is larger than the whole limit', async () => {
-    makeQueue({ engineTokens: 10 });
+    makeQueue({ engineTokens: () => 10 });
     const job = queue.submit('a', of(9_000));
     await settle();
     expect(running()).toEqual(['a']);
@@ -218,7 +241,7 @@ it('answers every accepted job exactly once, whatever happens in between', async
   });
   await fc.assert(
     fc.asyncProperty(steps, room, async (sequence, { owners, engineTokens }) => {
-      makeQueue({ bound: 100, concurrency: 3, engineTokens });
+      makeQueue({ bound: 100, concurrency: 3, engineTokens: () => engineTokens });
       const endings: string[] = [];
       const aborts: AbortController[] = [];
       const jobs: Promise<unknown>[] = [];

@@ -3,7 +3,7 @@ import type { ModelInfo } from '../../../../src/protocol/engine-messages.js';
 import { type ClassifyBody, prepareClassify } from '../../../../src/tasks/classify/request.js';
 
 const model = { name: 'm', hasTokenizer: true, tasks: {} } as unknown as ModelInfo;
-const limits = { maxInputBytes: 65_536, maxBatchTokens: 2048, kvTokens: 4096 };
+const limits = { maxInputBytes: 65_536, maxBatchTokens: 2048 };
 const prepare = (body: Partial<ClassifyBody>) =>
   prepareClassify({ labels: ['yes', 'no'], ...body } as ClassifyBody, model, limits);
 

@@ -7,12 +7,12 @@ import type { CompleteBody } from '../../../../src/tasks/complete/request.js';
 import { DECODER_ONLY, SHAPE } from '../../inference/scripted-native-engine.js';
 import { inputsOf, limitsOf, refusal } from '../task-fixture.js';
 
-const model = (shape = SHAPE) => ({ name: 'tiny', shape, hasTokenizer: false }) as ModelInfo;
+const model = (shape = SHAPE) =>
+  ({ name: 'tiny', shape, contextTokens: 320, hasTokenizer: false }) as ModelInfo;
 
 function jobOf(more: Partial<CompleteBody>, shape = SHAPE): CompleteJob {
   const request = complete.schemas.request.parse({ prompt: [2, 3], ...more }) as CompleteBody;
-  return complete.prepare(request, model(shape), { maxInputBytes: 100, maxBatchTokens: 32, kvTokens: 320 })
-    .job;
+  return complete.prepare(request, model(shape), { maxInputBytes: 100, maxBatchTokens: 32 }).job;
 }
 
 const workOf = (job: CompleteJob, shape = SHAPE) =>

@@ -19,6 +19,7 @@ function limitsOf(tokens: string[], end: number, template: string, contextTokens
   const file = readTokenizerFile(Buffer.from(JSON.stringify(json)));
   return {
     shape: { ...DECODER_ONLY, vocabSize: 400, contextTokens, tokens: { start: null, end: [end], pad: 0 } },
+    contextTokens: Math.min(contextTokens, 1024),
     maxBatchTokens: 64,
     kvPages: 64,
     kvPageTokens: 16,
@@ -190,4 +191,30 @@ it.each([
   const job = work({ kind: 'tags', reasoning: false, toolCalls: true }, { structure });
   const [input] = chatInputs(job, limits, [bytes('a')], FIELDS);
   expect(input!.work).toMatchObject({ grammar: { param } });
+});
+
+describe('an answer without a limit of tokens', () => {
+  const limits = (contextTokens: number) => limitsOf([], END, '{{ messages }}', contextTokens);
+  const room = (its: ModelLimits, more: Partial<ChatWork> = {}) => {
+    const job = work(its.chat!.format.answer, more);
+    const input = chatInputs(job, its, [bytes('four')], FIELDS)[0]!;
+    return input.work.kind === 'generate' ? input.work.maxTokens : undefined;
+  };
+
+  it('may fill the context, whose last token is not fed', () => {
+    expect(room(limits(512))).toBe(509);
+    expect(room(limits(1024))).toBe(1021);
+    expect(room(limits(4096))).toBe(1021);
+  });
+
+  it('shares the room between choices', () => {
+    // The prompt takes one page of 64, each choice 31, of which one is a copy of the prompt's.
+    expect(room(limits(4096), { choices: 2 })).toBe(480);
+  });
+
+  it('has no more log-probabilities than an answer may have', () => {
+    expect(room({ ...limits(1 << 20), contextTokens: 1 << 20, kvPages: 1 << 16 }, { logprobs: 20 })).toBe(
+      6241,
+    );
+  });
 });
