@@ -86,6 +86,8 @@ export class Submission {
       if (deltas === undefined) this.giveUp(streamBroken());
       for (const delta of deltas ?? []) {
         this.#streamed = true;
+        // A stream that has begun ends by its tokens or its client.
+        clearTimeout(this.#deadline);
         if (!this.#settled) this.#options.onDelta(delta);
       }
     } catch (error) {

@@ -32,9 +32,8 @@ describeWithRedis('kept jobs in Redis', () => {
   }
 
   const keep = async (queue: RedisQueue) => {
-    const id = randomUUID();
-    await queue.enqueue(id, OWNER, job(id));
-    return id;
+    const { record } = await queue.enqueue(randomUUID(), OWNER, job('kept'));
+    return record.id;
   };
 
   it('that are answered or fail are reported by the worker, from whichever server they came', async () => {
