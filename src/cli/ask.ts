@@ -8,16 +8,17 @@ import { printText, warnLines } from '../text/print.js';
 import { ChatEngine, type Said } from './chat-engine.js';
 import { EXIT, endProcess } from './exit.js';
 import { addFlags } from './flags.js';
+import { localModel } from './hub-models.js';
 
 export function askCommand(): Command {
   const command = new Command('ask')
     .description('Ask a model one question and print its answer')
-    .argument('<model>', 'Hugging Face checkpoint, GGUF file or packed model with a chat template')
+    .argument('<model>', 'a model with a chat template: its checkpoint, GGUF file, pack or name')
     .argument('<text>', 'what to say')
     .addHelpText('after', "\nExamples:\n  sida ask olmoe-mini 'What kind of thing is a violin?'")
-    .action(async (dir: string, text: string, values: Record<string, unknown>) => {
+    .action(async (model: string, text: string, values: Record<string, unknown>) => {
       const { system, ...flags } = values as { system?: string } & Record<string, unknown>;
-      const engine = await ChatEngine.open(dir, flags);
+      const engine = await ChatEngine.open(await localModel(model), flags);
       try {
         await engine.answer([...systemMessage(system), { role: 'user', content: text }], printText);
         printText('\n');
@@ -32,11 +33,11 @@ export function askCommand(): Command {
 export function chatCommand(): Command {
   const command = new Command('chat')
     .description('Talk to a model, line by line, until the end of the input')
-    .argument('<model>', 'Hugging Face checkpoint, GGUF file or packed model with a chat template')
+    .argument('<model>', 'a model with a chat template: its checkpoint, GGUF file, pack or name')
     .addHelpText('after', '\nExamples:\n  sida chat olmoe-mini --memory-budget 25%')
-    .action(async (dir: string, values: Record<string, unknown>) => {
+    .action(async (model: string, values: Record<string, unknown>) => {
       const { system, ...flags } = values as { system?: string } & Record<string, unknown>;
-      const engine = await ChatEngine.open(dir, flags);
+      const engine = await ChatEngine.open(await localModel(model), flags);
       let answered = false;
       try {
         answered = await talk(engine, systemMessage(system));

@@ -3,6 +3,7 @@
 import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { z } from 'zod';
+import { configFormats, hasOnlyConfig, planOfConfig } from '../checkpoint/config-plan.js';
 import { isPack, MANIFEST } from '../checkpoint/manifest.js';
 import { preparedFormats } from '../checkpoint/prepare-pack.js';
 import {
@@ -24,11 +25,18 @@ import { readJsonFile } from '../files/json-file.js';
 import { batchLimits } from '../inference/open-engine.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
-import type { MemoryPlan, ModelShape, PackFormats, WeightFormat } from '../native/addon-types.js';
+import type {
+  BatchLimits,
+  MemoryPlan,
+  ModelShape,
+  PackFormats,
+  WeightFormat,
+} from '../native/addon-types.js';
 import { formatBytes } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
+import { withModelHeads } from './hub-models.js';
 import { tableLines } from './table.js';
 
 const OPTIONS = [
@@ -46,8 +54,10 @@ const OPTIONS = [
 ] as const;
 
 interface Planned {
-  /** Null for a pack, whose manifest names only its MoE layers. */
+  /** Null for a pack, whose manifest names only its MoE layers, and for a config without weights. */
   shape: ModelShape | null;
+  /** Whether there are no weights, so that the element types are those that the config tells. */
+  fromConfig: boolean;
   plan: MemoryPlan;
   layers: string[];
   formats: PackFormats;
@@ -69,21 +79,21 @@ interface Budget {
 export function planCommand(): Command {
   const command = new Command('plan')
     .description('Show where every byte would go, and what a budget is worth')
-    .argument('<models...>', 'Hugging Face checkpoints, GGUF files or packed models')
+    .argument('<models...>', 'checkpoints, of which config.json suffices, GGUF files, packed models or names')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
       '\nExamples:\n' +
         '  sida plan models/switch-words --memory-budget 25%\n' +
         '  sida plan models/switch-words --routing predicted --routing-k 3 --json\n' +
-        '  sida plan models/switch-words models/olmoe-mini --memory-budget 64MiB',
+        '  sida plan models/switch-words models/olmoe-mini --memory-budget 64MiB\n' +
+        '  sida plan Qwen/Qwen3-30B-A3B --memory-budget 20GiB',
     )
-    .action(async (dirs: string[], values: Record<string, unknown>) => {
+    .action(async (models: string[], values: Record<string, unknown>) => {
       const sources = { flags: givenFlags(values), env: process.env };
-      const fits =
-        dirs.length === 1
-          ? await planOne(dirs[0]!, sources, values)
-          : await planSeveral(dirs, sources, values);
+      const fits = await withModelHeads(models, (dirs) =>
+        dirs.length === 1 ? planOne(dirs[0]!, sources, values) : planSeveral(dirs, sources, values),
+      );
       if (!fits) process.exitCode = EXIT.failure;
     });
   return addFlags(command, OPTIONS, { repeated: MODEL_OPTIONS });
@@ -176,6 +186,9 @@ function asJson(planned: Planned, { activations }: PlanOptions, budget: Budget) 
 function describeAll(planned: Planned, options: PlanOptions, budget: Budget): string[] {
   return [
     ...(planned.shape === null ? [] : [describeShape(planned.shape), '']),
+    ...(planned.fromConfig
+      ? ['Planned from config.json alone; the weights may have other element types', '']
+      : []),
     ...describe(planned, options),
     '',
     ...describeChoices(planned, budget.bytes),
@@ -194,12 +207,14 @@ async function planModel(dir: string, options: PlanOptions): Promise<Planned> {
     const formats = await preparedFormats(dir, wanted);
     const plan = addon.planMemory({ pack: dir }, limits);
     const { experts } = readJsonFile(dir, MANIFEST, layersSchema, { code: 'pack_invalid' })!;
-    return { shape: null, plan, layers: experts.layers, formats, choices: [] };
+    return { shape: null, fromConfig: false, plan, layers: experts.layers, formats, choices: [] };
   }
-  const { lossless, shape } = addon.inspectCheckpoint(dir);
+  const fromConfig = hasOnlyConfig(dir);
+  const { lossless, shape, layers, planWith } = fromConfig
+    ? openConfig(dir, limits)
+    : openWeights(dir, limits);
   const formats = resolveFormats(wanted, lossless);
-  const planOf = (experts: WeightFormat) =>
-    addon.planMemory({ checkpoint: dir, experts, dense: formats.dense }, limits);
+  const planOf = (experts: WeightFormat) => planWith({ experts, dense: formats.dense });
   const group = formats.experts.group ?? DEFAULT_GROUP;
   const packable: WeightFormat[] = EXPERT_DTYPES.filter((dtype) => !COPIED_DTYPES.includes(dtype)).map(
     (dtype) => (dtype === 'int4' ? { dtype, group } : { dtype }),
@@ -207,7 +222,27 @@ async function planModel(dir: string, options: PlanOptions): Promise<Planned> {
   // A type that the checkpoint has and sida does not make comes first.
   if (!packable.some((format) => format.dtype === lossless.experts.dtype)) packable.unshift(lossless.experts);
   const choices = packable.map((experts) => ({ experts, plan: planOf(experts) }));
-  return { shape, plan: planOf(formats.experts), layers: shape.moeLayers, formats, choices };
+  return { shape, fromConfig, plan: planOf(formats.experts), layers, formats, choices };
+}
+
+interface Checkpoint {
+  lossless: PackFormats;
+  shape: ModelShape | null;
+  layers: string[];
+  planWith: (formats: PackFormats) => MemoryPlan;
+}
+
+function openWeights(dir: string, limits: BatchLimits): Checkpoint {
+  const addon = loadAddon();
+  const { lossless, shape } = addon.inspectCheckpoint(dir);
+  const planWith = (formats: PackFormats) => addon.planMemory({ checkpoint: dir, ...formats }, limits);
+  return { lossless, shape, layers: shape.moeLayers, planWith };
+}
+
+function openConfig(dir: string, limits: BatchLimits): Checkpoint {
+  const lossless = configFormats(dir);
+  const { layers } = loadAddon().describePack({ config: dir, ...lossless }).experts;
+  return { lossless, shape: null, layers, planWith: (formats) => planOfConfig(dir, formats, limits) };
 }
 
 /** The number of expert slots within a budget of `bytes`. It is 0 below the smallest workable budget. */
