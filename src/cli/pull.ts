@@ -28,6 +28,6 @@ export function requireHubName(text: string): HubName {
   const name = parseHubName(text);
   if (name !== undefined) return name;
   throw new UsageError(
-    `Expected the name of a model, such as Qwen/Qwen3-30B-A3B-GGUF:Q4_K_M, but got ${JSON.stringify(text)}`,
+    `Expected the name of a model as ORG/NAME, such as Qwen/Qwen3-30B-A3B-GGUF:Q4_K_M, but got ${JSON.stringify(text)}`,
   );
 }

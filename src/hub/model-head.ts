@@ -109,20 +109,22 @@ const ARRAY = 9;
 /** Length of a GGUF file's head. Undefined where it does not end in `head`, or is damaged, which the addon describes. */
 export function ggufHead(head: Buffer): number | undefined {
   let at = 8;
+  // `at += count()` would read `at` before `count` moves it.
+  const skip = (bytes: number) => {
+    at += bytes;
+  };
   const count = () => {
-    at += 8;
+    skip(8);
     return Number(head.readBigUInt64LE(at - 8));
   };
   const type = () => {
-    at += 4;
+    skip(4);
     return head.readUInt32LE(at - 4);
   };
-  const skipText = () => {
-    at += count();
-  };
+  const skipText = () => skip(count());
   const skipValues = (kind: number, many: number) => {
     if (kind === TEXT) for (let i = 0; i < many; i++) skipText();
-    else at += many * (GGUF_BYTES[kind] ?? 0);
+    else skip(many * (GGUF_BYTES[kind] ?? 0));
   };
   try {
     const tensors = count();
@@ -135,10 +137,11 @@ export function ggufHead(head: Buffer): number | undefined {
     }
     for (let i = 0; i < tensors; i++) {
       skipText();
-      at += 8 * type() + 4 + 8;
+      skip(8 * type() + 4 + 8);
     }
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ERR_OUT_OF_RANGE') return undefined;
+    // A value begins or ends behind the buffer.
+    if (error instanceof RangeError) return undefined;
     throw error;
   }
   return at <= head.length ? at : undefined;
