@@ -29,6 +29,7 @@ import { formatBytes, formatLeast } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
+import { withModelHeads } from './hub-models.js';
 import { tableLines } from './table.js';
 
 export const PLAN_OPTIONS = [
@@ -47,8 +48,10 @@ export const PLAN_OPTIONS = [
 ] as const;
 
 export interface Planned {
-  /** Null for a pack, whose manifest names only its MoE layers. */
+  /** Null for a pack, whose manifest names only its MoE layers, and for a config without weights. */
   shape: ModelShape | null;
+  /** Whether there are no weights, so that the element types are those that the config tells. */
+  fromConfig: boolean;
   plan: MemoryPlan;
   sizes: Omit<Sizes, 'plan'>;
   layers: string[];
@@ -73,21 +76,21 @@ interface Budget {
 export function planCommand(): Command {
   const command = new Command('plan')
     .description('Show where every byte would go, and what a budget is worth')
-    .argument('<models...>', 'Hugging Face checkpoints, GGUF files or packed models')
+    .argument('<models...>', 'checkpoints, of which config.json suffices, GGUF files, packed models or names')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
       '\nExamples:\n' +
         '  sida plan models/switch-words --memory-budget 25%\n' +
         '  sida plan models/switch-words --routing predicted --routing-k 3 --json\n' +
-        '  sida plan models/switch-words models/olmoe-mini --memory-budget 64MiB',
+        '  sida plan models/switch-words models/olmoe-mini --memory-budget 64MiB\n' +
+        '  sida plan Qwen/Qwen3-30B-A3B --memory-budget 20GiB',
     )
-    .action(async (dirs: string[], values: Record<string, unknown>) => {
+    .action(async (models: string[], values: Record<string, unknown>) => {
       const sources = { flags: givenFlags(values), env: process.env };
-      const fits =
-        dirs.length === 1
-          ? await planOne(dirs[0]!, sources, values)
-          : await planSeveral(dirs, sources, values);
+      const fits = await withModelHeads(models, (dirs) =>
+        dirs.length === 1 ? planOne(dirs[0]!, sources, values) : planSeveral(dirs, sources, values),
+      );
       if (!fits) process.exitCode = EXIT.usage;
     });
   return addFlags(command, PLAN_OPTIONS, { repeated: MODEL_OPTIONS });
@@ -185,6 +188,9 @@ function asJson(planned: Planned, { kv }: PlanOptions, { written: _, ...budget }
 function describeAll(planned: Planned, options: PlanOptions, budget: Budget): string[] {
   return [
     ...(planned.shape === null ? [] : [describeShape(planned.shape), '']),
+    ...(planned.fromConfig
+      ? ['Planned from config.json alone; the weights may have other element types', '']
+      : []),
     ...describe(planned, options),
     '',
     ...describeChoices(planned, budget.bytes),
@@ -201,9 +207,9 @@ export async function planModel(dir: string, options: PlanOptions): Promise<Plan
   const { plan, ...sizes } = sizesOf(planOf, options, formats);
   if (checkpoint === undefined) {
     const { experts } = readJsonFile(dir, MANIFEST, layersSchema, { code: 'pack_invalid' })!;
-    return { shape: null, plan, sizes, layers: experts.layers, formats, choices: [] };
+    return { shape: null, fromConfig: false, plan, sizes, layers: experts.layers, formats, choices: [] };
   }
-  const { lossless, shape } = checkpoint;
+  const { lossless, shape, layers } = checkpoint;
   const limits = batchLimits({ ...options, ...sizes });
   const group = formats.experts.group ?? DEFAULT_GROUP;
   const packable: WeightFormat[] = EXPERT_DTYPES.filter((dtype) => !COPIED_DTYPES.includes(dtype)).map(
@@ -212,7 +218,7 @@ export async function planModel(dir: string, options: PlanOptions): Promise<Plan
   // A type that the checkpoint has and sida does not make comes first.
   if (!packable.some((format) => format.dtype === lossless.experts.dtype)) packable.unshift(lossless.experts);
   const choices = packable.map((experts) => ({ experts, plan: planOf(limits, experts) }));
-  return { shape, plan, sizes, layers: shape.moeLayers, formats, choices };
+  return { shape, fromConfig: shape === null, plan, sizes, layers, formats, choices };
 }
 
 /** The number of expert slots within a budget of `bytes`. It is 0 below the smallest workable budget. */

@@ -7,7 +7,7 @@ import { budgetWarning, shareOf, splitBudget, withoutMargin } from '../config/bu
 import { engineConfig } from '../config/engine-config.js';
 import { MODEL_OPTIONS } from '../config/model-options.js';
 import { type OptionName, SERVE_OPTIONS } from '../config/options.js';
-import { UsageError } from '../config/resolve.js';
+import { givenModels, resolveOptions, UsageError } from '../config/resolve.js';
 import { resolveServedModels, type ServedModels } from '../config/served-models.js';
 import { sharedSizes } from '../engine/shared-sizes.js';
 import { SidaError } from '../errors.js';
@@ -19,6 +19,7 @@ import { wrapped } from '../text/wrapped.js';
 import { composeServer } from './composition.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
+import { pulledModels } from './hub-models.js';
 import { checkWritable, recordProfile } from './serve-profile.js';
 import { endOnSignals, followKeys } from './signals.js';
 import { watchEngines } from './watch-engines.js';
@@ -37,7 +38,12 @@ export function serveCommand(): Command {
     .action(async (directories: string[], values: Record<string, unknown>) => {
       const flags = { ...givenFlags(values.worker === false ? { ...values, worker: 'none' } : values) };
       if (directories.length > 0) flags.model = [...(flags.model ?? []), ...directories];
-      const served = resolveServedModels({ flags, env: process.env });
+      const sources = { flags, env: process.env };
+      const models = givenModels(sources);
+      // Without engines here, these are names of models that workers hold.
+      const elsewhere = resolveOptions(['worker'], sources).worker === 'none';
+      if (models.length > 0 && !elsewhere) flags.model = await pulledModels(models);
+      const served = resolveServedModels(sources);
       if (served.models[0]!.options.upstream !== undefined) {
         throw new UsageError(
           'The "--upstream" option belongs to `sida worker`; start `sida serve --no-worker` beside it',
@@ -51,6 +57,7 @@ export function serveCommand(): Command {
 
 const EXAMPLES = [
   'sida serve models/olmoe-mini',
+  'sida serve Qwen/Qwen3-30B-A3B-GGUF:Q4_K_M',
   'SIDA_API_KEY=… sida serve model.gguf --memory-budget 2GiB --host 0.0.0.0',
   'sida serve models/switch-words models/olmoe-mini --memory-budget 64MiB',
   'SIDA_REDIS=redis://10.0.0.5:6379 sida serve switch-words --no-worker',

@@ -12,6 +12,7 @@ import { composeWorker, WORKER_OPTIONS, type WorkerOptions } from './composition
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { logGovernor } from './governor-log.js';
+import { pulledModels } from './hub-models.js';
 import { Progress } from './progress.js';
 import { endOnSignals, followKeys } from './signals.js';
 import { startFields, startLine } from './start-line.js';
@@ -33,6 +34,8 @@ export function workerCommand(): Command {
           'The "--redis" option is missing (or set SIDA_REDIS): a worker takes its jobs from there; for example redis://127.0.0.1:6379',
         );
       }
+      // The model of an --upstream has its name there.
+      if (options.upstream === undefined) [options.model] = await pulledModels([options.model]);
       // With --metrics-port the worker is an HTTP server too and needs a server's options.
       const serving = options.metricsPort === undefined ? undefined : resolveServeOptions(sources);
       endProcess(await work(options, options.redis, serving));

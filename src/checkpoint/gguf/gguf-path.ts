@@ -10,7 +10,10 @@ export function isGgufPath(model: string): boolean {
   return status?.isDirectory() !== true && (status !== undefined || model.endsWith(SUFFIX));
 }
 
-/** The last part of a model's path, without what a GGUF file's name says of its form and its parts. */
+/** A model in the cache of Hugging Face's tools lies in a directory that is named after a commit. */
+const SNAPSHOT = /\/models--[^/]+--([^/]+)\/snapshots\/[^/]+$/;
+
+/** The last part of a model's path or name, without what a GGUF file's name says of its form and its parts. */
 export function modelName(model: string): string {
-  return basename(model).replace(/(-\d{5}-of-\d{5})?\.gguf$/, '');
+  return (SNAPSHOT.exec(model)?.[1] ?? basename(model)).replace(/(-\d{5}-of-\d{5})?\.gguf$/, '');
 }

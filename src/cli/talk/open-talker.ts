@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { ENGINE_OPTION_NAMES } from '../../config/engine-config.js';
 import { UsageError } from '../../config/resolve.js';
 import { addFlags, givenFlags } from '../flags.js';
+import { localModel } from '../hub-models.js';
 import { addSettings, type Settings, settingsOf } from './settings.js';
 import type { Talker } from './talker.js';
 
@@ -44,5 +45,5 @@ export async function openTalker(model: string | undefined, values: Record<strin
     return { ...about, talker: await ServerTalker.open(url, model) };
   }
   const { LocalTalker } = await import('./local-talker.js');
-  return { ...about, talker: await LocalTalker.open(model!, given) };
+  return { ...about, talker: await LocalTalker.open(await localModel(model!), given) };
 }

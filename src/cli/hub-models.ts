@@ -1,0 +1,70 @@
+/** Finds the models that commands name as `ORG/NAME`. The library of the hub is loaded for such names only. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SidaError } from '../errors.js';
+import { type HubName, hubNameOf, writtenName } from '../hub/hub-name.js';
+import { Progress } from './progress.js';
+
+/** The path of a model. Throws model_not_found with the command that gets it for a name that is not in the cache. */
+export async function localModel(model: string): Promise<string> {
+  const name = hubNameOf(model);
+  if (name === undefined) return model;
+  const path = await cachedPath(name);
+  if (path !== undefined) return path;
+  const message = `${model}: no such file or directory, and no such model in the cache; get it: sida pull ${writtenName(name)}`;
+  throw new SidaError({ code: 'model_not_found', message });
+}
+
+/** The paths of models. Downloads those that are not in the cache. */
+export async function pulledModels(models: readonly string[]): Promise<string[]> {
+  const paths = [];
+  for (const model of models) {
+    const name = hubNameOf(model);
+    paths.push(name === undefined ? model : ((await cachedPath(name)) ?? (await pullModel(name))));
+  }
+  return paths;
+}
+
+/** Runs `body` with paths that suffice to plan: of a name that is not in the cache, its config and headers. */
+export async function withModelHeads<T>(
+  models: readonly string[],
+  body: (paths: string[]) => Promise<T>,
+): Promise<T> {
+  const directory = mkdtempSync(join(tmpdir(), 'sida-heads-'));
+  try {
+    const paths = [];
+    for (const [i, model] of models.entries()) {
+      const name = hubNameOf(model);
+      const path = name === undefined ? model : await cachedPath(name);
+      paths.push(path ?? (await modelHead(name!, join(directory, String(i)))));
+    }
+    return await body(paths);
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}
+
+/** Downloads a model with a progress bar, and resolves with its path. */
+export async function pullModel(name: HubName): Promise<string> {
+  const { pull } = await import('../hub/pull.js');
+  const progress = new Progress();
+  try {
+    return await pull(name, {
+      onProgress: (done, total) => progress.show({ phase: 'read', done, total }),
+      say: (line) => progress.say(line),
+    });
+  } finally {
+    progress.stop();
+  }
+}
+
+async function cachedPath(name: HubName): Promise<string | undefined> {
+  const { cachedModel } = await import('../hub/cache.js');
+  return cachedModel(name)?.path;
+}
+
+async function modelHead(name: HubName, directory: string): Promise<string> {
+  const { fetchModelHead } = await import('../hub/model-head.js');
+  return fetchModelHead(name, directory);
+}
