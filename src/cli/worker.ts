@@ -35,7 +35,7 @@ export function workerCommand(): Command {
         );
       }
       // The model of an --upstream has its name there.
-      if (options.upstream === undefined) [options.model] = await pulledModels([options.model]);
+      if (options.upstream === undefined) options.model = (await pulledModels([options.model]))[0]!;
       // With --metrics-port the worker is an HTTP server too and needs a server's options.
       const serving = options.metricsPort === undefined ? undefined : resolveServeOptions(sources);
       endProcess(await work(options, options.redis, serving));

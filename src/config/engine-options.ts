@@ -51,7 +51,7 @@ export const ENGINE_OPTIONS = {
     group: 'model',
     default: undefined,
     help: 'checkpoint, GGUF file or packed model to serve',
-    more: 'A checkpoint is a Hugging Face directory. For several models, repeat the flag, or separate them by commas in the variable',
+    more: 'A checkpoint is a Hugging Face directory. ORG/NAME is a model of Hugging Face, which is downloaded first. For several models, repeat the flag, or separate them by commas in the variable',
     parse: text('a model directory or a GGUF file', 'models/switch-words'),
   }),
   memoryBudget: option({

@@ -43,7 +43,7 @@ export function locksDirectory(repo: string): string {
   return join(cacheDirectory(), '.locks', basename(repoDirectory(repo)));
 }
 
-/** The model in the cache. Undefined when a file of it is missing. Throws invalid_request for a name that leaves a choice. */
+/** Undefined when a file of the model is missing. Throws invalid_request for a name that leaves a choice. */
 export function cachedModel(name: HubName): CachedModel | undefined {
   const snapshot = currentSnapshot(name.repo);
   if (snapshot === undefined) return undefined;

@@ -106,7 +106,7 @@ const GGUF_BYTES = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8];
 const TEXT = 8;
 const ARRAY = 9;
 
-/** Length of a GGUF file's head. Undefined where it does not end in `head`, or is damaged, which the addon describes. */
+/** Length of a GGUF file's head. Undefined where it does not end in `head`. The addon describes a damaged one. */
 export function ggufHead(head: Buffer): number | undefined {
   let at = 8;
   // `at += count()` would read `at` before `count` moves it.

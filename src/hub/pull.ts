@@ -24,6 +24,11 @@ export async function pull(name: HubName, { onProgress, say }: PullOptions): Pro
   const hub = new Hub({ onWait: say });
   const { commit, files } = await hub.repository(repo);
   const model = chooseFiles(name, files);
+  if (model.entry.includes('/')) {
+    // The engine follows links to blobs only from the snapshot's own directory.
+    const message = `${writtenName(name)}: ${model.entry} lies in a subdirectory of its repository, which sida does not serve`;
+    throw new SidaError({ code: 'cannot_run', message });
+  }
   const directory = repoDirectory(repo);
   const blobs = join(directory, 'blobs');
   const snapshot = join(directory, 'snapshots', commit);
