@@ -114,7 +114,7 @@ describe('sida', () => {
   it.each([[['serve', '--port', '0', '--model']], [['plan']], [['convert', '--out', join(folder, 'none')]]])(
     'exits 4 on a bad checkpoint: %j',
     async (args) => {
-      writeFileSync(join(folder, 'config.json'), '{"model_type":"switch_transformers"}');
+      writeFileSync(join(folder, 'config.json'), '{"model_type":"switch_transformers","d_model":"wide"}');
       const { code, stderr } = await sida(...args, folder);
       expect(code).toBe(4);
       expect(stderr).toMatch(new RegExp(`^sida: ${folder}.*expected`, 'm'));
