@@ -6,7 +6,7 @@
  *   npm run check:package
  */
 import { execFileSync } from 'node:child_process';
-import { readFileSync, rmSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
 import { withoutIntegrity } from './lockfile.mjs';
