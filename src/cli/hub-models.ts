@@ -51,7 +51,7 @@ export async function pullModel(name: HubName): Promise<string> {
   const progress = new Progress();
   try {
     return await pull(name, {
-      onProgress: (done, total) => progress.show({ phase: 'read', done, total }),
+      onProgress: (done, total) => progress.show({ phase: 'download', done, total }),
       say: (line) => progress.say(line),
     });
   } finally {

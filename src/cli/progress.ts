@@ -4,7 +4,7 @@ import { setLiveLine, writeLines } from '../text/print.js';
 import { Bar } from './bar.js';
 
 interface ProgressStep {
-  phase: 'convert' | 'hash' | 'verify' | 'load' | 'trace' | 'evaluate' | 'read' | 'replay';
+  phase: 'convert' | 'hash' | 'verify' | 'load' | 'trace' | 'evaluate' | 'read' | 'replay' | 'download';
   done: number;
   total: number;
 }
@@ -18,6 +18,7 @@ const TITLES = {
   evaluate: 'Evaluating',
   read: 'Reading',
   replay: 'Counting bytes',
+  download: 'Downloading',
 } as const;
 
 export class Progress {
