@@ -1,6 +1,6 @@
 /**
- * Global setup: installs redis-server and chromium where they are missing and the user is root. It runs once before all
- * tests, because two apt-get installations at a time would block each other.
+ * Global setup: installs redis-server, chromium and the shells that complete commands where they are missing and the
+ * user is root. It runs once before all tests, because two apt-get installations at a time would block each other.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -14,7 +14,11 @@ export function hasRedis(): boolean {
 }
 
 export default function installTools(): void {
-  const missing = [...(hasRedis() ? [] : ['redis-server']), ...(existsSync(CHROMIUM) ? [] : ['chromium'])];
+  const missing = [
+    ...(hasRedis() ? [] : ['redis-server']),
+    ...(existsSync(CHROMIUM) ? [] : ['chromium']),
+    ...['zsh', 'fish'].filter((shell) => spawnSync(shell, ['-c', 'true']).status !== 0),
+  ];
   if (missing.length === 0 || process.getuid?.() !== 0) return;
   const install = (tool: string) => spawnSync('apt-get', ['install', '-y', '-qq', tool], APT).status === 0;
   const failed = missing.filter((tool) => !install(tool));
