@@ -40,7 +40,7 @@ interface Routing {
 export class ReplayFunction implements HashFunction {
   readonly name = 'replay';
   readonly #shape: RoutingShape;
-  /** By the tokens of the first stack, and by those of the last stack for inputs that were recorded several times. */
+  /** Keys are the first stack's tokens. Inputs that were recorded several times have the last stack's tokens, too. */
   readonly #recorded: readonly Routing[][];
 
   constructor(records: readonly TeacherRecord[], shape: RoutingShape) {

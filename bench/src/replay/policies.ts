@@ -52,7 +52,7 @@ export function tabled(
   });
 }
 
-/** Chances are computed on demand: those of a long trace would fill the memory. */
+/** Computes chances on demand. The chances of a long trace would fill the memory. */
 function certain(ids: readonly number[], experts: number): ExpectedVisit {
   return {
     firstId: ids[0]! - (ids[0]! % experts),

@@ -36,7 +36,7 @@ const PAPER_PERPLEXITY: Record<string, [exact: number, predicted: number]> = {
   'Switch-base-256': [4.59, 8.11],
 };
 
-/** The measure and the experts a token that the paper has for each of its tasks, and those of `words`. */
+/** The measure of each task, and its experts for a token. `words` is ours; the other tasks are the paper's. */
 const MEASURES = {
   sst2: { key: 'accuracy', k: 1, name: 'accuracy' },
   mrpc: { key: 'f1', k: 3, name: 'F1' },

@@ -32,7 +32,7 @@ export function scriptOptions<const T extends Defaults>(help: string, defaults: 
   process.exit(0);
 }
 
-/** bench/results/ for results that count, build/bench-quick/ for those of a smoke run. */
+/** A smoke run (`quick`) writes to build/bench-quick/, so that its results are not committed. */
 export function resultFile(name: string, quick = false): string {
   return join(REPOSITORY, quick ? 'build/bench-quick' : 'bench/results', `${name}.json`);
 }

@@ -35,7 +35,7 @@ describe('judgeExactness', () => {
     expect(judgeExactness(measured())).toEqual({ comparisons: 3 * 6, differing: [], alone: [] });
   });
 
-  it.each([LRU, RESIDENT])('names a measurement of which one sample differs: %s', (name) => {
+  it.each([LRU, RESIDENT])('names a measurement in which one sample differs: %s', (name) => {
     expect(judgeExactness(measured(name)).differing).toEqual([name]);
   });
 

@@ -80,7 +80,7 @@ describe('sida bench', () => {
     expect(readFileSync(join(out, 'report.md'), 'utf8')).toContain('ANSWERS DIFFER');
   });
 
-  it('runs the system of the paper, whose answers are those of its routing', async () => {
+  it('runs the system of the paper, which answers as predicted routing does', async () => {
     const own = ['--only', measurement('paper'), '--only', measurement('predicted')];
     const { code, stderr } = await bench('--quick', '--sentences', '6', '--rounds', '1', ...own);
     expect([code, stderr]).toEqual([0, expect.stringContaining('3/3 ')]);
