@@ -26,6 +26,8 @@ import { watchEngines } from './watch-engines.js';
 
 const OPTIONS = (Object.keys(SERVE_OPTIONS) as OptionName[]).filter((name) => name !== 'metricsPort');
 const REPEATED: ReadonlySet<OptionName> = new Set(['model', ...MODEL_OPTIONS]);
+/** Options that all models share. */
+const SHARED_OPTIONS = OPTIONS.filter((name) => !REPEATED.has(name));
 
 /** Time to send the last refusals to their clients. */
 const FLUSH_MS = 500;
@@ -39,17 +41,17 @@ export function serveCommand(): Command {
       const flags = { ...givenFlags(values.worker === false ? { ...values, worker: 'none' } : values) };
       if (directories.length > 0) flags.model = [...(flags.model ?? []), ...directories];
       const sources = { flags, env: process.env };
-      const models = givenModels(sources);
-      // Without engines here, these are names of models that workers hold.
-      const elsewhere = resolveOptions(['worker'], sources).worker === 'none';
-      if (models.length > 0 && !elsewhere) flags.model = await pulledModels(models);
-      const served = resolveServedModels(sources);
-      if (served.models[0]!.options.upstream !== undefined) {
+      // A wrong option ends the start before a model is downloaded.
+      const { upstream, worker } = resolveOptions(SHARED_OPTIONS, sources);
+      if (upstream !== undefined) {
         throw new UsageError(
-          'The "--upstream" option belongs to `sida worker`; start `sida serve --no-worker` beside it',
+          'The "--upstream" option belongs to `sida worker`; start `sida serve --no-worker`, too',
         );
       }
-      endProcess(await serve(served));
+      const models = givenModels(sources);
+      // Without engines here, these are names of models that workers hold.
+      if (models.length > 0 && worker !== 'none') flags.model = await pulledModels(models);
+      endProcess(await serve(resolveServedModels(sources)));
     });
   const noWorker = new Flag('--no-worker', 'leave jobs of --redis to `sida worker`').helpGroup('Queue:');
   return addFlags(command, OPTIONS, { repeated: REPEATED, notes: SEVERAL_MODELS }).addOption(noWorker);

@@ -34,10 +34,10 @@ export function workerCommand(): Command {
           'The "--redis" option is missing (or set SIDA_REDIS): a worker takes its jobs from there; for example redis://127.0.0.1:6379',
         );
       }
-      // The model of an --upstream has its name there.
-      if (options.upstream === undefined) options.model = (await pulledModels([options.model]))[0]!;
       // With --metrics-port the worker is an HTTP server too and needs a server's options.
       const serving = options.metricsPort === undefined ? undefined : resolveServeOptions(sources);
+      // The model of an --upstream has its name there.
+      if (options.upstream === undefined) options.model = (await pulledModels([options.model]))[0]!;
       endProcess(await work(options, options.redis, serving));
     });
   return addFlags(command, WORKER_OPTIONS);

@@ -379,6 +379,15 @@ describe('a full disk', () => {
 });
 
 describe('a model by name', () => {
+  it.each([
+    ['serve', ['--port', 'x']],
+    ['serve', ['--upstream', 'http://127.0.0.1:1']],
+    ['worker', ['--redis', 'redis://127.0.0.1:1', '--metrics-port', 'x']],
+  ])('is not downloaded by sida %s with wrong options: %j', async (command, options) => {
+    const { code } = await sida([command, '--model', MODEL, ...options]);
+    expect([code, hub.asked]).toEqual([2, []]);
+  });
+
   it('is pulled and served, then served and asked without a hub', async () => {
     const first = await ServerProcess.start([MODEL]);
     try {
