@@ -47,7 +47,7 @@ const sparse = (name: string, bytes: number, ...says: (string | RegExp)[]): Case
     ftruncateSync(fd, bytes);
     closeSync(fd);
   },
-  ...[name, ...(says.length > 0 ? says : [/at most \d+/, String(bytes)])],
+  ...[name, ...(says.length > 0 ? says : [/at most \d+/, new RegExp(`found (${bytes}|\\d[\\d.]* [MG]iB)`)])],
 ];
 
 // biome-ignore format: a table

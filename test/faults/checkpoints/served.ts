@@ -99,6 +99,6 @@ export const SERVED: Case[] = [
   ['the config of another model', otherConfig, 'manifest.json', 'expected', 'found'],
   ['a pack of another version', manifest((json) => Object.assign(json, { version: 2 })), 'manifest.json', 'version', 'expected 3', 'found 2'],
   ['a pack of something else', manifest((json) => Object.assign(json, { format: 'zip' })), 'manifest.json', 'format'],
-  ['a manifest of 200 MB', manifest((json) => Object.assign(json, { more: 'x'.repeat(200e6) })), 'manifest.json', 'at most 8388608 bytes', 'found 200'],
+  ['a manifest of 200 MB', manifest((json) => Object.assign(json, { more: 'x'.repeat(200e6) })), 'manifest.json', 'at most 8.00 MiB', 'found 19'],
   ['a manifest with a million files', manifest((json) => Object.assign(json, { files: Array(1e6).fill({}) })), 'manifest.json'],
 ];
