@@ -6,7 +6,6 @@ import { redisAddress } from '../queue/redis/redis-client.js';
 import type { ServedModel } from '../server/context.js';
 import { printLines } from '../text/print.js';
 import { VERSION } from '../version.js';
-import { logGovernor } from './governor-log.js';
 import { Progress } from './progress.js';
 import { startFields, startLine } from './start-line.js';
 import { exampleCurl } from './try-it.js';
@@ -47,7 +46,6 @@ export function watchEngines(
   };
   for (const model of models) {
     const log = model.name === undefined ? logger : logger.child({ model: model.name });
-    logGovernor(model.engine, log);
     let before: EngineState['phase'] | undefined;
     model.engine.onState((state) => {
       // Several models start at a time, and one line has room for one of them.

@@ -109,7 +109,6 @@ async function open(): Promise<void> {
     openTokenizer(prepared, { vocabSize: shape.vocabSize, maxInputBytes: MOST_INPUT_BYTES }),
   ]);
   const predictor = { ...chosen, fingerprint: tablesFingerprint };
-  if (predictor.name === null) inference.post({ type: 'no-predictor' });
 
   if (config.routing === 'predicted' && predictor.name === null) throw noPredictor(predictor);
   if (config.served !== undefined && config.served.predictor !== tablesFingerprint) throw otherPredictor();
@@ -247,7 +246,6 @@ function onInference(message: FromInference, jobs: JobRunner): void {
   switch (message.type) {
     case 'control-reply':
     case 'control-error':
-    case 'governor':
       send(message);
       return;
     case 'counters': {

@@ -35,7 +35,6 @@ export async function startThreads(options: EngineThreadsOptions): Promise<Engin
   const shared = {
     ...{ pack, weights, predictor },
     resident: new SharedFlag().buffer,
-    rest: new SharedFlag().buffer,
   };
   const inference = new InferenceLink({ ...shared, config, queue: queue.consumer, builderStats });
   inference.worker.on('error', (error) => onError(error as Error, 'inference'));

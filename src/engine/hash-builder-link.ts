@@ -21,7 +21,6 @@ export class HashBuilderLink {
   readonly #direct: QueueProducer<QueuedBatch>;
   readonly #stats: BuilderStats;
   readonly #resident: SharedFlag;
-  readonly #rest: SharedFlag;
   /** False once it is known that there is no predictor. */
   #predicts = true;
   /** Batches so far, modulo 2^32. */
@@ -32,7 +31,6 @@ export class HashBuilderLink {
     this.#direct = new QueueProducer(direct);
     this.#stats = new BuilderStats(data.stats);
     this.#resident = new SharedFlag(data.resident);
-    this.#rest = new SharedFlag(data.rest);
     this.worker = new Worker(new URL('../predictor/hash-builder-thread.js', import.meta.url), {
       name: 'hash-builder',
       workerData: { ...data, work: this.#wakeUp.buffer } satisfies HashBuilderThreadData,
@@ -72,6 +70,6 @@ export class HashBuilderLink {
    */
   #needsNothing(batch: PromptBatch): boolean {
     if (!this.#direct.empty || this.#direct.count !== this.#batches) return false;
-    return !(this.#predicts && wantsTables(batch, this.#resident, this.#rest));
+    return !(this.#predicts && wantsTables(batch, this.#resident));
   }
 }

@@ -20,8 +20,6 @@ interface PassPlannerOptions {
   resident: SharedFlag;
   /** Bandwidth of a simulated link in bytes per second; 0 means none. */
   linkBandwidth: number;
-  /** Whether prediction rests, so that queued tables are not read. */
-  rests: () => boolean;
 }
 
 /** The tables' forecast of a pass and of the later passes of its batch. */
@@ -61,7 +59,6 @@ export class PassPlanner {
   readonly #calibration: NeedCalibration;
   /** Visits of the batches in the queue whose tables are finished. */
   readonly #visits = new WeakMap<QueuedBatch, readonly ExpectedVisit[]>();
-  #slots: number | undefined;
 
   constructor(options: PassPlannerOptions) {
     this.#options = options;
@@ -70,20 +67,15 @@ export class PassPlanner {
     this.slotsChanged();
   }
 
-  /** Call it after a change of budget. Returns whether the number of slots has changed. */
-  slotsChanged(): boolean {
+  /** Call it after a change of budget. */
+  slotsChanged(): void {
     const { engine, resident } = this.#options;
-    const { slots } = engine.usage();
-    const changed = slots !== this.#slots;
-    this.#slots = slots;
-    resident.raised = slots >= engine.plan.experts;
-    return changed;
+    resident.raised = engine.usage().slots >= engine.plan.experts;
   }
 
-  /** Whether forecasts are useful, which they are if experts may have to be evicted and prediction does not rest. */
+  /** Whether forecasts are useful, which they are if experts may have to be evicted. */
   get needsForecast(): boolean {
-    const { resident, rests } = this.#options;
-    return !(resident.raised || rests());
+    return !this.#options.resident.raised;
   }
 
   /** See `NeedCalibration.tableWeight`. */
@@ -108,8 +100,9 @@ export class PassPlanner {
     const { engine, policy, queue, resident } = this.#options;
     if (resident.raised) return null;
     const residency = engine.residency();
-    const waiting = this.#options.rests() ? [] : queue.waiting();
-    const upcoming = waiting.map((queued) => correctedVisits(this.#visitsOf(queued), this.#calibration));
+    const upcoming = queue
+      .waiting()
+      .map((queued) => correctedVisits(this.#visitsOf(queued), this.#calibration));
     const pass = correctedPass(known, this.#calibration);
     return planPass(pass, upcoming, { residency, policy, spareLink: this.#link.spare });
   }

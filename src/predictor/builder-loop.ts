@@ -15,8 +15,6 @@ interface BuilderLoopOptions {
   builder: TableBuilder | null;
   /** Raised while every expert has a slot. */
   resident: SharedFlag;
-  /** Raised while prediction rests. */
-  rest: SharedFlag;
   /** Signalled when a batch has arrived. */
   work: WakeUp;
   /** Returns the next batch, or undefined if none has arrived. */
@@ -43,8 +41,8 @@ export class BuilderLoop {
   turn(): boolean {
     const batch = this.#options.nextBatch();
     if (batch === undefined) return false;
-    const { builder, resident, rest } = this.#options;
-    if (builder !== null && wantsTables(batch, resident, rest)) this.#fillBehind(batch, builder);
+    const { builder, resident } = this.#options;
+    if (builder !== null && wantsTables(batch, resident)) this.#fillBehind(batch, builder);
     else this.#put(batch, null);
     return true;
   }

@@ -62,7 +62,6 @@ new BuilderLoop({
   queue: new QueueProducer<QueuedBatch>(data.queue),
   builder: await open(),
   resident: new SharedFlag(data.resident),
-  rest: new SharedFlag(data.rest),
   work: new WakeUp(data.work),
   nextBatch: () => receiveMessageOnPort(port)?.message as PromptBatch | undefined,
 }).run();

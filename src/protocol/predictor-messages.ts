@@ -40,9 +40,8 @@ export interface HashBuilderThreadData {
   pack: string;
   /** Buffer of BuilderStats. */
   stats: SharedArrayBuffer;
-  /** Buffers of SharedFlags: every expert has a slot, and no expert moves; prediction rests. No tables then. */
+  /** Buffer of a SharedFlag: every expert has a slot, and no expert moves. No tables are built then. */
   resident: SharedArrayBuffer;
-  rest: SharedArrayBuffer;
 }
 
 export type FromHashBuilder =

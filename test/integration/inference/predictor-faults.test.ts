@@ -49,7 +49,7 @@ async function serve(
   start: (args: string[]) => Promise<ServerProcess>,
   check: (server: ServerProcess) => Promise<void>,
 ) {
-  const server = await start([...SERVER, '--governor', 'off', '--predictor', predictor]);
+  const server = await start([...SERVER, '--predictor', predictor]);
   expect(await answersOf(server)).toEqual(reference);
   await check(server);
   expect(await server.stop()).toBe(0);

@@ -33,14 +33,12 @@ function setup() {
   close = () => producer.port.close();
   const queue = new QueueProducer<QueuedBatch>(producer);
   const resident = new SharedFlag();
-  const prediction = { rests: false };
   const planner = new PassPlanner({
     engine,
     policy: EVICTION_POLICIES['farthest-next-use'],
     queue: new QueueConsumer<QueuedBatch>(consumer),
     resident,
     linkBandwidth: 0,
-    rests: () => prediction.rests,
   });
   const put = (expert: number, ready = true) => {
     const table = createHashTable({
@@ -57,7 +55,7 @@ function setup() {
     queue.put({ batch: {} as never, tables: [table.buffer, null] });
     return table;
   };
-  return { engine, resident, prediction, planner, put };
+  return { engine, resident, planner, put };
 }
 
 const visit = (firstId: number, index: number): ExpectedVisit => {
@@ -72,23 +70,6 @@ const ran = (...needed: number[]) => ({
 });
 
 describe('pass planner', () => {
-  it('reads no table of the queue while prediction rests', () => {
-    const { planner, prediction, put } = setup();
-    put(2);
-    prediction.rests = true;
-    expect(planner.needsForecast).toBe(false);
-    expect([...planner.plan({ own: [], behind: [] })!.loads]).toEqual([]);
-    prediction.rests = false;
-    expect(planner.needsForecast).toBe(true);
-  });
-
-  it('says whether the number of slots has changed', () => {
-    const { engine, planner } = setup();
-    expect(planner.slotsChanged()).toBe(false);
-    engine.slots = 5;
-    expect([planner.slotsChanged(), planner.slotsChanged()]).toEqual([true, false]);
-  });
-
   it('plans with the pass, the later passes of its batch, and the ready tables in the queue', () => {
     const { planner, put } = setup();
     put(2);

@@ -49,14 +49,12 @@ function bench(hashFunction: HashFunction | null = tens) {
   ports.push(() => producer.port.close());
   const stats = new BuilderStats();
   const resident = new SharedFlag();
-  const rest = new SharedFlag();
   const inbox: PromptBatch[] = [];
   const options = { shape: SHAPE, stats, onError: () => {} };
   const loop = new BuilderLoop({
     queue: new QueueProducer<QueuedBatch>(producer),
     builder: hashFunction && new TableBuilder({ hashFunction, ...options }),
     resident,
-    rest,
     work: new WakeUp(),
     nextBatch: () => inbox.shift(),
   });
@@ -81,7 +79,6 @@ function bench(hashFunction: HashFunction | null = tens) {
     queue,
     stats,
     resident,
-    rest,
   };
 }
 
@@ -118,19 +115,6 @@ describe('builder loop', () => {
     send([[10]], 1);
     settle();
     expect([take().tables, take().encoder!.state]).toEqual([null, TABLE_READY]);
-  });
-
-  it('builds no table while prediction rests, unless tables route', () => {
-    const { send, settle, take, rest } = bench();
-    rest.raised = true;
-    send([[10]]);
-    send([[10]], 1);
-    settle();
-    expect([take().tables, take().encoder!.state]).toEqual([null, TABLE_READY]);
-    rest.raised = false;
-    send([[10]]);
-    settle();
-    expect(take().encoder!.state).toBe(TABLE_READY);
   });
 
   it('fails the table of a batch that the function cannot predict, and continues', () => {
