@@ -1,6 +1,6 @@
 /** Plans the passes of one engine from the known tables. */
 import { firstMoeLayer } from '../model/model-shape.js';
-import type { Engine, ResidencyPlan, RunResult } from '../native/addon-types.js';
+import type { Engine, Residency, ResidencyPlan, RunResult } from '../native/addon-types.js';
 import { type ExpectedVisit, openTables, visitsOf } from '../predictor/expected-visits.js';
 import type { PassForecast } from '../predictor/pass-forecast.js';
 import { TABLE_PENDING } from '../protocol/hash-table.js';
@@ -10,6 +10,8 @@ import type { SharedFlag } from '../protocol/shared-flag.js';
 import type { EvictionPolicy } from './eviction/policy.js';
 import { LinkLoad } from './link-load.js';
 import { NeedCalibration } from './need-calibration.js';
+import { PlanBuffers } from './plan-buffers.js';
+import type { PlannedVisit } from './planned-visit.js';
 import { type PlanInput, planResidency } from './residency-planner.js';
 
 interface PassPlannerOptions {
@@ -22,48 +24,53 @@ interface PassPlannerOptions {
   linkBandwidth: number;
 }
 
-/** The tables' forecast of a pass and of the later passes of its batch. */
-type ForecastVisits = Pick<PassForecast, 'own' | 'behind'>;
+/** The visits of a pass and of the later passes of its batch. */
+interface PassVisits {
+  own: readonly PlannedVisit[];
+  behind: readonly PlannedVisit[];
+}
 
-export function correctedPass({ own, behind }: ForecastVisits, calibration: NeedCalibration): ForecastVisits {
+export function correctedPass(
+  { own, behind }: Pick<PassForecast, 'own' | 'behind'>,
+  calibration: NeedCalibration,
+): PassVisits {
   return { own: correctedVisits(own, calibration), behind: correctedVisits(behind, calibration) };
 }
 
 export function correctedVisits(
   visits: readonly ExpectedVisit[],
   calibration: NeedCalibration,
-): readonly ExpectedVisit[] {
+): readonly PlannedVisit[] {
   return visits.map((visit) => calibration.corrected(visit));
 }
 
-/** `upcoming` holds the forecast visits of the queued batches, the next batch first. */
+/** `upcoming` holds the visits of the queued batches, the next batch first. */
 export function planPass(
-  { own, behind }: ForecastVisits,
-  upcoming: readonly (readonly ExpectedVisit[])[],
-  rest: Pick<PlanInput, 'residency' | 'policy' | 'spareLink'>,
+  { own, behind }: PassVisits,
+  upcoming: readonly (readonly PlannedVisit[])[],
+  rest: Pick<PlanInput, 'residency' | 'policy' | 'link'>,
+  buffers?: PlanBuffers,
 ): ResidencyPlan {
   const batchVisits = own.length + behind.length;
   const next = upcoming[0]?.length ?? 0;
-  return planResidency({
-    visits: [...own, ...behind, ...upcoming.flat()],
-    passVisits: own.length,
-    batchVisits,
-    prefetchVisits: batchVisits + next,
-    ...rest,
-  });
+  const visits = [...own, ...behind, ...upcoming.flat()];
+  const prefetchVisits = batchVisits + next;
+  return planResidency({ visits, passVisits: own.length, batchVisits, prefetchVisits, ...rest }, buffers);
 }
 
 export class PassPlanner {
   readonly #options: PassPlannerOptions;
   readonly #link: LinkLoad;
-  readonly #calibration: NeedCalibration;
+  readonly #calibration = new NeedCalibration();
   /** Visits of the batches in the queue whose tables are finished. */
-  readonly #visits = new WeakMap<QueuedBatch, readonly ExpectedVisit[]>();
+  readonly #visits = new WeakMap<QueuedBatch, readonly PlannedVisit[]>();
+  readonly #buffers: PlanBuffers;
+  #residency: Residency | undefined;
 
   constructor(options: PassPlannerOptions) {
     this.#options = options;
     this.#link = new LinkLoad(options.engine.usage(), options.linkBandwidth);
-    this.#calibration = new NeedCalibration(options.engine.plan.experts);
+    this.#buffers = new PlanBuffers(options.engine.plan.experts);
     this.slotsChanged();
   }
 
@@ -84,9 +91,12 @@ export class PassPlanner {
   }
 
   /** Learns from a finished pass how busy the link was and how good the forecast was. */
-  judge({ stats, found }: Pick<RunResult, 'stats' | 'found'>, own: readonly ExpectedVisit[]): void {
+  judge(
+    { stats, found, layers }: Pick<RunResult, 'stats' | 'found' | 'layers'>,
+    own: readonly ExpectedVisit[],
+  ): void {
     if (this.#options.resident.raised) return;
-    this.#link.judge(stats);
+    this.#link.judge(stats, layers.length);
     let first = 0;
     for (const visit of own) {
       const end = first + visit.need.length;
@@ -96,25 +106,26 @@ export class PassPlanner {
   }
 
   /** Returns null if every expert has a slot, since nothing is ever evicted then. */
-  plan(known: ForecastVisits): ResidencyPlan | null {
+  plan(known: Pick<PassForecast, 'own' | 'behind'>): ResidencyPlan | null {
     const { engine, policy, queue, resident } = this.#options;
     if (resident.raised) return null;
-    const residency = engine.residency();
-    const upcoming = queue
-      .waiting()
-      .map((queued) => correctedVisits(this.#visitsOf(queued), this.#calibration));
+    const residency = engine.residency(this.#residency);
+    this.#residency = residency;
+    const upcoming = queue.waiting().map((queued) => this.#visitsOf(queued));
     const pass = correctedPass(known, this.#calibration);
-    return planPass(pass, upcoming, { residency, policy, spareLink: this.#link.spare });
+    const link = this.#link.state(residency.slots);
+    return planPass(pass, upcoming, { residency, policy, link }, this.#buffers);
   }
 
-  #visitsOf(queued: QueuedBatch): readonly ExpectedVisit[] {
+  #visitsOf(queued: QueuedBatch): readonly PlannedVisit[] {
     const known = this.#visits.get(queued);
     if (known !== undefined) return known;
     const { shape } = this.#options.engine;
     const tables = openTables(queued.tables);
     // Before the tables are read, because the hash-building thread may finish one meanwhile.
     const finished = tables.every((table) => table?.state !== TABLE_PENDING);
-    const visits = tables.flatMap((table, stack) => visitsOf(table, firstMoeLayer(shape, stack)));
+    const forecast = tables.flatMap((table, stack) => visitsOf(table, firstMoeLayer(shape, stack)));
+    const visits = correctedVisits(forecast, this.#calibration);
     if (finished) this.#visits.set(queued, visits);
     return visits;
   }

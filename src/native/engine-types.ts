@@ -368,7 +368,8 @@ export interface Engine {
    * are whole pages.
    */
   sharePages(id: number, from: number, tokens: number): void;
-  residency(): Residency;
+  /** `into`: an earlier result, which is overwritten and returned. */
+  residency(into?: Residency): Residency;
   usage(): DeviceUsage;
   /** Blocks until the device holds at most `bytes`. Throws budget_too_small, without a change, below the smallest. */
   setBudget(bytes: number): void;

@@ -34,6 +34,7 @@ class PlanCopy {
   bool patient_ = false;
 };
 
-Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot);
+/// `into`: an earlier result of as many experts, which is overwritten and returned; anything else is ignored.
+Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot, const Napi::Value& into);
 
 }  // namespace sida

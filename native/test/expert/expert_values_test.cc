@@ -123,14 +123,16 @@ TEST_CASE("use rate: comes near the share of turns where uses are even") {
   CHECK(sum == doctest::Approx(0.25).epsilon(0.02));
 }
 
-TEST_CASE("use rate: after() is the value after one more turn") {
+TEST_CASE("use rate: the value after one more turn, with and without a need") {
   std::vector<bool> turns;
   for (int turn = 0; turn < 200; ++turn) {
     const UseRate before = rate_of(turns);
     for (const bool needed : {true, false}) {
       UseRate rate = before;
       rate.turn(needed, turns.size() + 1);
-      CHECK(rate.value() == before.after(needed));
+      const auto weights = UseRate::weights(before.turns());
+      const double after = before.unneeded(weights) + (needed ? UseRate::gain(weights) : 0);
+      CHECK(rate.value() == doctest::Approx(after).epsilon(1e-12));
     }
     turns.push_back(turn % 3 == 1);
   }
