@@ -44,8 +44,12 @@ export function planResidency(
   input: PlanInput,
   buffers = new PlanBuffers(input.residency.state.length),
 ): ResidencyPlan {
-  const { policy, visits } = input;
-  return policy.usesForecast && visits.length > 0 ? planAhead(input, buffers) : planThisPass(input, buffers);
+  const { policy, visits, link } = input;
+  const plan =
+    policy.usesForecast && visits.length > 0 ? planAhead(input, buffers) : planThisPass(input, buffers);
+  // The store chooses their victims, which are about to leave anyway.
+  plan.leastForeseen = leastChance(link, link.stay);
+  return plan;
 }
 
 /** Plans without tables: nothing is prefetched, and the policy chooses the victims. */

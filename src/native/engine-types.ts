@@ -290,6 +290,8 @@ export interface ResidencyPlan {
    * expendable, while enough loads of its own keep the disk busy; default false.
    */
   patient?: boolean;
+  /** Least chance at which an expert that routers of later layers name is worth a slot; default 0.4. */
+  leastForeseen?: number;
 }
 
 /** The index that means no expert. */

@@ -27,6 +27,7 @@ PlanCopy::PlanCopy(const Napi::Value& value, size_t experts) {
   expendable_ = js.Get("expendable").ToNumber().DoubleValue();
   newest_first_ = js.Get("newestFirst").ToBoolean().Value();
   patient_ = js.Get("patient").ToBoolean().Value();
+  if (js.Get("leastForeseen").IsNumber()) least_foreseen_ = js.Get("leastForeseen").ToNumber().DoubleValue();
 }
 
 Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot, const Napi::Value& into) {

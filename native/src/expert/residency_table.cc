@@ -163,6 +163,7 @@ void ResidencyTable::start_pass(const ResidencyPlan& plan) {
   forget_foreseen();
   expendable_ = plan.expendable;
   patient_ = plan.patient;
+  least_foreseen_ = plan.least_foreseen;
   planned_loads_.assign(plan.loads.begin(), plan.loads.end());
   for (ExpertRecord& record : records_) record.used = record.unneeded = record.planned = record.foreseen = false;
   for (const ExpertId id : planned_loads_) records_[id].planned = true;
@@ -183,7 +184,7 @@ void ResidencyTable::foresee(std::span<ForeseenNeed> needs, double least_load_ch
   forget_foreseen();
   for (ForeseenNeed& need : needs) {
     need.absent = records_.at(need.id).state == ResidencyState::kAbsent;
-    if (need.chance < kLeastForeseenChance) continue;
+    if (need.chance < least_foreseen_) continue;
     foreseen_.push_back(need.id);
     foreseen_at_[need.id] = need.time;
     offer(need.id);

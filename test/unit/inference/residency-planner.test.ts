@@ -166,4 +166,16 @@ describe('residency planner', () => {
       ),
     );
   });
+
+  it('asks more of what routers of later layers name while the link is busy', () => {
+    const least = (busy: number) =>
+      planResidency({
+        ...{ visits: [], passVisits: 0, batchVisits: 0, prefetchVisits: 0 },
+        link: { ...UNKNOWN_LINK, busy, stay: 10 },
+        residency: experts(() => 0),
+        policy: FARTHEST,
+      }).leastForeseen!;
+    expect(least(0.1)).toBeLessThan(0.45);
+    expect(least(0.9)).toBeGreaterThan(0.9);
+  });
 });
