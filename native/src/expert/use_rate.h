@@ -13,7 +13,7 @@ namespace sida {
 class UseRate {
  public:
   /// In turns.
-  static constexpr std::array<double, 4> kWindows{2, 8, 32, 128};
+  static constexpr std::array<double, 6> kWindows{2, 8, 32, 128, 512, 2048};
 
   /// The layer has had a turn, which was the `visit`-th of all layers.
   void turn(bool needed, uint64_t visit) {
