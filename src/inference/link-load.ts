@@ -6,9 +6,6 @@ import type { DeviceUsage, RunStats } from '../native/addon-types.js';
 
 /** Decay time of the averages. Each pass is weighted by its duration. */
 const MEMORY_SECONDS = 0.5;
-/** The link becomes spare below CALM and stops being spare above BUSY. The gap prevents oscillation. */
-const CALM = 0.5;
-const BUSY = 0.85;
 /** A need that is as likely as this is as good as known: its load takes the link sooner, and no longer. */
 const KNOWN = 0.95;
 /** However idle the link is, rarer needs are not loaded for. */
@@ -17,8 +14,6 @@ const RARE = 0.1;
 export interface LinkState {
   /** Share of the time in which the link moves experts. 1 while it is not known. */
   busy: number;
-  /** Whether extra moves that reduce waiting cost nothing. */
-  spare: boolean;
   /** Visits that an expert stays on the device, about: slots over loads a visit. Infinite without loads. */
   stay: number;
 }
@@ -49,7 +44,6 @@ export class LinkLoad {
   #seconds = 0;
   #loads = 0;
   #visits = 0;
-  #spare = false;
 
   /** `linkBandwidth` is that of a simulated link in bytes per second; 0 means none. */
   constructor({ disk }: Pick<DeviceUsage, 'disk'>, linkBandwidth: number) {
@@ -63,7 +57,6 @@ export class LinkLoad {
     const known = this.#disk > 0 && this.#seconds > 0;
     return {
       busy: known ? Math.min(1, this.#busySeconds / this.#seconds) : 1,
-      spare: this.#spare,
       stay: this.#loads > 0 ? (slots * this.#visits) / this.#loads : Number.POSITIVE_INFINITY,
     };
   }
@@ -81,7 +74,5 @@ export class LinkLoad {
     const link = rate === 0 || (this.#simulated === 0 && diskBytes > 0) ? 0 : bytesMoved / rate;
     this.#busySeconds = this.#busySeconds * kept + Math.max(link, diskBytes / this.#disk);
     this.#seconds = this.#seconds * kept + seconds;
-    const busy = this.#busySeconds / this.#seconds;
-    this.#spare = busy < (this.#spare ? BUSY : CALM);
   }
 }

@@ -166,15 +166,11 @@ class HeldExperts {
 /**
  * The expert with the largest rank is evicted first: the one that is needed last. Experts needed in the same round of
  * a later batch cost the same to reload. Among them, the one that has been evictable for longest goes first, so that
- * a prefetch need not wait. If the link has spare time, this applies to all experts that the batch does not need.
+ * a prefetch need not wait.
  */
-function rankOf(
-  { visits, batchVisits, layers, link }: RehearsalInput,
-  nextUse: number,
-  usedAt: number,
-): number {
+function rankOf({ visits, batchVisits, layers }: RehearsalInput, nextUse: number, usedAt: number): number {
   if (nextUse < batchVisits) return nextUse;
-  const round = link.spare ? 0 : Math.floor((nextUse - batchVisits) / layers);
+  const round = Math.floor((nextUse - batchVisits) / layers);
   // Below 1, so that it orders experts only within a round.
   const free = (visits.length - usedAt + nextUse / (nextUse + 1)) / (visits.length + 2);
   return batchVisits + layers * (round + free);

@@ -21,7 +21,7 @@ export interface PlanInput {
 }
 
 /** A link of which nothing is known: only needs that are as good as certain are loaded ahead. */
-export const UNKNOWN_LINK: LinkState = { busy: 1, spare: false, stay: Number.POSITIVE_INFINITY };
+export const UNKNOWN_LINK: LinkState = { busy: 1, stay: Number.POSITIVE_INFINITY };
 
 const NOTHING_KNOWN: KnownVisits = { count: 0, own: [] };
 
@@ -47,8 +47,8 @@ export function planResidency(
   const { policy, visits, link } = input;
   const plan =
     policy.usesForecast && visits.length > 0 ? planAhead(input, buffers) : planThisPass(input, buffers);
-  // The store chooses their victims, which are about to leave anyway.
-  plan.leastForeseen = leastChance(link, link.stay);
+  // The store chooses their victims, which may be needed soon.
+  plan.leastForeseen = leastChance(link, 0);
   return plan;
 }
 

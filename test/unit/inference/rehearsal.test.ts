@@ -78,14 +78,6 @@ describe('rehearsal', () => {
     expect({ now, afterUse, loads }).toEqual({ now: [1], afterUse: [1], loads: [5] });
   });
 
-  it('prefers any evictable expert that the batch does not need if the link has spare time', () => {
-    const visits = [visit(0, [0], { 0: 90, 1: 2 }), visit(1, [0, 1], { 0: 90, 1: 90 })];
-    const held = residency([0, 1, 4], 3);
-    const now = { 0: 0, 1: 2, 4: 1, 5: 1 };
-    expect(run(visits, now, held).now).toEqual([]);
-    expect(run(visits, now, held, 2, { spare: true }).now).toEqual([1]);
-  });
-
   it('evicts no pinned expert', () => {
     const { now, loads } = run([visit(0, [0])], { 0: 0, 1: 30 }, residency([1, 2], 2, [2]));
     expect({ now, loads }).toEqual({ now: [1], loads: [0] });
