@@ -11,7 +11,7 @@ import type { ChatAnswer, ChatChunk } from '../../tasks/chat/schema.js';
 import { listed } from '../../text/listed.js';
 import { nearest } from '../../text/nearest.js';
 import type { Settings } from './settings.js';
-import { type Listener, type Said, type Talker, tell, type Usage } from './talker.js';
+import { type Listener, type Said, type Talker, tell, type Usage, usageOf } from './talker.js';
 
 interface ServedModel {
   id: string;
@@ -75,11 +75,7 @@ export class ServerTalker implements Talker {
         throw new SidaError({ code: 'cancelled', message: 'The answer was ended' });
       throw error instanceof SidaError ? error : brokenOff(error);
     }
-    return {
-      promptTokens: usage.prompt_tokens,
-      cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
-      completionTokens: usage.completion_tokens,
-    };
+    return usageOf(usage);
   }
 
   async whole(messages: readonly Said[], settings: Settings): Promise<ChatAnswer> {
