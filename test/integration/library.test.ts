@@ -42,7 +42,7 @@ beforeAll(async () => {
 });
 afterAll(() => engine.close());
 
-async function textOf(chunks: AsyncIterable<{ choices: { delta: { content?: string | null } }[] }>) {
+async function textOf(chunks: AsyncIterable<{ choices: { delta: { content?: string | undefined } }[] }>) {
   let text = '';
   for await (const { choices } of chunks) text += choices[0]?.delta.content ?? '';
   return text;
