@@ -108,7 +108,7 @@ export class SidaEngine {
     return this.#whole(embed as AnyTask, request, options);
   }
 
-  /** Changes the memory budget between two passes, for example to `2GiB`. Rejects, and changes nothing, if too small. */
+  /** Changes the memory budget between two passes, for example to `2GiB`. Rejects if it is too small. */
   async setBudget(budget: string | number): Promise<DeviceUsage> {
     const reply = await this.#engine.control({ kind: 'set-budget', device: String(budget) });
     return (reply as Extract<typeof reply, { kind: 'set-budget' }>).usage;
