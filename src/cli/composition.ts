@@ -23,6 +23,7 @@ import { ANSWER_BYTES, QUEUE_BYTES } from '../queue/refusals.js';
 import { redisLimiter } from '../server/admission/redis-limiter.js';
 import type { ServedModel } from '../server/context.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
+import { LoadedModels, type Loading } from '../server/loaded-models.js';
 import { SERVICE_ROUTES } from '../server/routes/index.js';
 import type { Route } from '../server/routes/route.js';
 import { serverMetrics } from '../server/server-metrics.js';
@@ -73,6 +74,7 @@ export function composeServer(
   served: ServedModels['models'],
   logger: Logger,
   sharedBudget?: SharedBudget,
+  loading?: Loading,
 ): ServerParts {
   const [{ options }] = served as Several<ServedModels['models'][number]>;
   const keys = new KeyRing(options);
@@ -93,6 +95,7 @@ export function composeServer(
   const models = backends.map(
     ({ close: _, ...backend }, i): ServedModel => ({ ...backend, metrics: metrics[i]! }),
   ) as Several<ServedModel>;
+  const loaded = loading && new LoadedModels(models, loading);
   const checked = redis === undefined ? undefined : checkRedisSettings(redis, logger);
   const limits =
     redis === undefined || options.rateLimit === undefined
@@ -111,12 +114,14 @@ export function composeServer(
         logger,
         metrics: shared,
         sharedBudget,
+        loaded,
         rateLimiter: limits?.limiter,
       };
       return listening(options.host, options.port, '--port', () => startServer(dependencies));
     },
     async close(drainMs) {
       checked?.end();
+      loaded?.close();
       await Promise.all(backends.map((backend) => backend.close(drainMs)));
       limits?.close();
     },

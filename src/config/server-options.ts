@@ -97,6 +97,16 @@ export const SERVER_OPTIONS = {
     more: 'After that the answer is 504. A stream starts with its first token. Once begun, it ends by its tokens or its client alone',
     parse: duration(1, 86_400_000),
   }),
+  keepAlive: option({
+    flag: 'keep-alive',
+    value: '<time>',
+    group: 'memory',
+    default: null,
+    unit: 'milliseconds when no unit is given',
+    help: 'load models at their first request, and unload them unused for so long',
+    more: 'Within a shared budget, a model that needs room takes it from those used longest ago. Without it, all models are loaded at the start and stay',
+    parse: duration(0, 30 * 86_400_000),
+  }),
   jobDeadline: option({
     flag: 'job-deadline',
     value: '<time>',
