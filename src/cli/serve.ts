@@ -39,7 +39,7 @@ const FLUSH_MS = 500;
 export function serveCommand(): Command {
   const command = new Command('serve')
     .description('Serve models over HTTP within a memory budget')
-    .argument('[models...]', 'the same as --model; a folder of models serves each at its first request')
+    .argument('[models...]', 'models, or a folder of them; the same as --model')
     .addHelpText('after', `\nExamples:\n${EXAMPLES.map((line) => `  ${line}`).join('\n')}`)
     .action(async (directories: string[], values: Record<string, unknown>) => {
       const flags = { ...givenFlags(values.worker === false ? { ...values, worker: 'none' } : values) };
@@ -65,7 +65,6 @@ export function serveCommand(): Command {
 }
 
 const EXAMPLES = [
-  'sida serve models/olmoe-mini',
   'sida serve Qwen/Qwen3-30B-A3B-GGUF:Q4_K_M',
   'SIDA_API_KEY=… sida serve model.gguf --memory-budget 2GiB --host 0.0.0.0',
   'sida serve models/switch-words models/olmoe-mini --memory-budget 64MiB',

@@ -103,7 +103,7 @@ export const SERVER_OPTIONS = {
     group: 'memory',
     default: null,
     unit: 'milliseconds when no unit is given',
-    help: 'load models at their first request, and unload them unused for so long',
+    help: 'load models when asked for; unload them after it',
     more: 'Within a shared budget, a model that needs room takes it from those used longest ago. Without it, all models are loaded at the start and stay',
     parse: duration(0, 30 * 86_400_000),
   }),
