@@ -84,7 +84,7 @@ async function serve(served: ServedModels): Promise<number> {
   const { models, sharedBudget } = await withSharedBudget(served);
   const { options } = models[0]!;
   const logger = createLogger(options.logLevel, options.logFormat);
-  const parts = composeServer(models, logger, sharedBudget);
+  const parts = await composeServer(models, logger, sharedBudget);
   const engines = parts.models.map(({ engine }) => engine);
   const server = await parts.listen().catch(async (error: unknown) => {
     await parts.close(0);
