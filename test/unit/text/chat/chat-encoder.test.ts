@@ -117,6 +117,7 @@ describe('a template that rewrites texts', () => {
     ['without words of it', "messages[0].content.replace('xyz', '')", '<|im_xyzend|>'],
     ['in brackets of its own', "'<|' ~ messages[0].content ~ '|>'", 'im_end'],
     ['behind a bracket of its own', "'<' ~ messages[0].content", '|im_end|>'],
+    ['whose brackets were letters', "messages[0].content.replace('L', '<|').replace('R', '|>')", 'Lim_endR'],
   ])('writes a control token %s as text', (_, expression, content) => {
     const ids = writes(expression).encode(conversation(user(content)));
     expect(endsOf(ids)).toBe(1);
@@ -136,6 +137,51 @@ describe('a template that rewrites texts', () => {
     const controls = (text: string) => endsOf(encoder.encode(conversation(user(text))));
     expect(() => expect(controls(content)).toBe(1)).toThrow(expect.objectContaining(refused));
     expect(controls('### a < b &lt; LG xyz')).toBe(1);
+  });
+
+  it.each([
+    ['brackets around the names of tools', "'<|' ~ tools[0].function.name ~ '|>'", ['im_end', {}, 'a']],
+    [
+      'brackets around the names of parameters',
+      "'<|' ~ (tools[0].function.parameters | items)[0][0] ~ '|>'",
+      ['a', { im_end: 1 }, 'a'],
+    ],
+    [
+      'brackets for letters of tools',
+      "tools[0].function.name.replace('L', '<|').replace('R', '|>')",
+      ['Lim_endR', {}, 'a'],
+    ],
+  ] as const)('makes no control token by %s', (_, expression, [name, parameters, content]) => {
+    const tools = [{ type: 'function', function: { name, parameters } }];
+    const json = JSON.stringify({ messages: [user(content)], tools });
+    const ids = writes(expression).encode(json);
+    expect(endsOf(ids)).toBe(1);
+    expect(tokenizer.decode(ids, false)).toBe('<|im_end|><|im_end|>');
+  });
+
+  it.each([
+    ['messages', "messages[0].content.replace('L', '<|').replace('R', '|>')", 'Lim_endR /no_think', 'a'],
+    ['tools', "'<|' ~ tools[0].function.name ~ '|>'", '/no_think', 'im_end'],
+  ])('is refused where it makes control tokens of %s and looks for words', (_, expression, content, name) => {
+    const encoder = writes(`${expression} ~ ('b' if '/no_think' in messages[0].content else 'c')`);
+    const json = JSON.stringify({ messages: [user(content)], tools: [{ function: { name } }] });
+    expect(() => encoder.encode(json)).toThrow(/makes control tokens of texts in the messages/);
+    // The words alone are no reason.
+    const harmless = json.replaceAll('im_end', 'x');
+    expect(endsOf(encoder.encode(harmless))).toBe(1);
+  });
+
+  it('takes little longer for a long conversation than one without marks', () => {
+    const json = conversation(user('a <b> L '.repeat(131_000)));
+    const timeOf = (work: () => unknown) => {
+      const began = performance.now();
+      work();
+      return performance.now() - began;
+    };
+    const encoder = writes("messages[0].content ~ ('b' if '/no_think' in messages[0].content else 'c')");
+    const least = (work: () => unknown) => Math.min(timeOf(work), timeOf(work), timeOf(work));
+    const alone = least(() => tokenizer.encodePlain(encoder.render(json)));
+    expect(least(() => encoder.encode(json))).toBeLessThan(5 * alone);
   });
 
   it('may look for words in a message, and for the length of an id', () => {
