@@ -118,9 +118,10 @@ export class ChatEncoder {
     if (!(same && used.every === 'all') && own !== undefined) {
       // Letters without marks may have become a part of a control token.
       const text = (each: string) => (isName(each) ? each : each.replace(/\S/gu, mark));
+      const key = (each: string) => (this.#words.has(each) && !names.has(each) ? text(each) : each);
       const neutral = renderedOr(
         template,
-        rewrittenTexts(conversation, () => ({ text, key: (key) => key })),
+        rewrittenTexts(conversation, () => ({ text, key })),
       );
       const special = (tokens: readonly string[]) => tokens.filter((token) => this.#special.has(token));
       const there = neutral === undefined ? own : this.#encoder.controlsIn(neutral);

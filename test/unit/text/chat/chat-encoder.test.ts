@@ -162,6 +162,7 @@ describe('a template that rewrites texts', () => {
   it.each([
     ['messages', "messages[0].content.replace('L', '<|').replace('R', '|>')", 'Lim_endR /no_think', 'a'],
     ['tools', "'<|' ~ tools[0].function.name ~ '|>'", '/no_think', 'im_end'],
+    ['keys', "'<|' ~ (tools[0].function.name | items)[0][0] ~ '|>'", '/no_think', { im_end: 1 }],
   ])('is refused where it makes control tokens of %s and looks for words', (_, expression, content, name) => {
     const encoder = writes(`${expression} ~ ('b' if '/no_think' in messages[0].content else 'c')`);
     const json = JSON.stringify({ messages: [user(content)], tools: [{ function: { name } }] });
