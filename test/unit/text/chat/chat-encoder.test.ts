@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { ChatEncoder } from '../../../../src/text/chat/chat-encoder.js';
 import { ChatTemplate } from '../../../../src/text/chat/chat-template.js';
 import { controlTokens } from '../../../../src/text/chat/control-tokens.js';
@@ -172,17 +172,15 @@ describe('a template that rewrites texts', () => {
     expect(endsOf(encoder.encode(harmless))).toBe(1);
   });
 
-  it('takes little longer for a long conversation than one without marks', () => {
-    const json = conversation(user('a <b> L '.repeat(131_000)));
-    const timeOf = (work: () => unknown) => {
-      const began = performance.now();
-      work();
-      return performance.now() - began;
-    };
+  it('renders twice, and a few times more where it looks for words', () => {
+    const rendered = vi.spyOn(ChatTemplate.prototype, 'render');
     const encoder = writes("messages[0].content ~ ('b' if '/no_think' in messages[0].content else 'c')");
-    const least = (work: () => unknown) => Math.min(timeOf(work), timeOf(work), timeOf(work));
-    const alone = least(() => tokenizer.encodePlain(encoder.render(json)));
-    expect(least(() => encoder.encode(json))).toBeLessThan(5 * alone);
+    encoder.render(conversation(user('a <b> L')));
+    expect(rendered).toHaveBeenCalledTimes(2);
+    rendered.mockClear();
+    encoder.render(conversation(user('a <b> L /no_think')));
+    expect(rendered).toHaveBeenCalledTimes(5);
+    rendered.mockRestore();
   });
 
   it('may look for words in a message, and for the length of an id', () => {
