@@ -93,7 +93,7 @@ async function serve(served: ServedModels): Promise<number> {
   const logger = createLogger(options.logLevel, options.logFormat);
   const { keepAlive } = options;
   const loading = keepAlive === undefined ? undefined : { keepAliveMs: keepAlive, bytes, sharedBudget };
-  const parts = composeServer(models, logger, sharedBudget, loading);
+  const parts = await composeServer(models, logger, sharedBudget, loading);
   const engines = parts.models.map(({ engine }) => engine);
   const server = await parts.listen().catch(async (error: unknown) => {
     await parts.close(0);

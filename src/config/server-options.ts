@@ -218,6 +218,17 @@ export const SERVER_OPTIONS = {
     more: 'Prefer SIDA_UPSTREAM_KEY: flags show in process lists',
     parse: text('a key', 'secret'),
   }),
+  tracing: option({
+    flag: 'tracing',
+    value: '[which]',
+    bare: 'on',
+    group: 'queue',
+    expert: true,
+    default: 'off',
+    help: 'on: OpenTelemetry spans of the jobs of --redis',
+    more: 'Needs the package bullmq-otel, and an OpenTelemetry SDK that `node --import` loads',
+    parse: oneOf(['on', 'off'] as const),
+  }),
   apiKey: option({
     flag: 'api-key',
     value: '<key>',
