@@ -20,6 +20,7 @@
 #include "binding/weightless_store_binding.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/finite_weights.h"
+#include "checkpoint/gguf_experts.h"
 #include "checkpoint/gguf_model_files.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/pack.h"
@@ -76,6 +77,7 @@ Napi::Value inspect_checkpoint(const Napi::CallbackInfo& info) {
     lossless.Set("experts", weight_format_to_js(env, formats.all_experts));
     lossless.Set("dense", weight_format_to_js(env, formats.all_dense));
     js.Set("lossless", lossless);
+    js.Set("keepsExperts", keeps_experts(checkpoint));
     Napi::Array files = Napi::Array::New(env);
     for (const WeightFile& file : checkpoint.files()) {
       Napi::Object entry = Napi::Object::New(env);
