@@ -237,7 +237,7 @@ export async function preparedFormats(pack: string, choices: FormatChoices): Pro
       message: `${pack} is packed with ${part} in ${formatName(found)}, not ${formatName(wanted)}; convert the checkpoint with --${part} ${formatFlags(wanted)}, or name what it has: --${part} ${formatFlags(found)}`,
     });
   }
-  return { experts: manifest.experts, dense: manifest.dense };
+  return formatsOf(manifest);
 }
 
 /** Opens a pack, and keeps it from being removed while this process lives. */
@@ -251,6 +251,12 @@ async function openPack(pack: string, hashes: FileHashes, options: PrepareOption
     hold?.release();
     throw error;
   }
+}
+
+/** A manifest says more of its experts. */
+function formatsOf({ experts, dense }: PackFormats): PackFormats {
+  const only = ({ dtype, group }: PackFormats['dense']) => ({ dtype, ...(group !== undefined && { group }) });
+  return { experts: only(experts), dense: only(dense) };
 }
 
 /** The hash of all files, and of the weights of a GGUF file in which the experts stay. */
@@ -272,13 +278,13 @@ async function verifiedPack(
     ...(signal && { signal }),
     ...(onProgress && { onProgress }),
   });
-  const { source, files, experts, dense } = manifest;
+  const { source, files } = manifest;
   return {
     pack,
     name: source.name,
     fingerprint: fingerprintOf(manifest),
     identity: modelIdentity(source.weights, files),
-    formats: { experts, dense },
+    formats: formatsOf(manifest),
     tasks: parseTasks(texts.get('sida.json'), join(pack, 'sida.json')),
     tokenizer: texts.get('tokenizer.json'),
     generation: texts.get('generation_config.json'),

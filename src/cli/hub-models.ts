@@ -50,7 +50,7 @@ export async function withModelHeads<T>(
   }
 }
 
-/** Says in the errors of `body`, which asks the hub for `model`, that it is no path either: it may be a mistyped one. */
+/** Says in errors of `body`, which asks the hub for `model`, that it is no path either: it may be a mistyped one. */
 async function noSuchPath<T>(model: string, body: () => Promise<T>): Promise<T> {
   try {
     return await body();
