@@ -1,11 +1,14 @@
 // The experts of a quantized GGUF file stay in it when it is prepared for serving: nothing writes them a second time,
 // and the answers are those of a pack. The public package wrote the files (test/fixtures/gguf).
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { cpSync, existsSync, readFileSync, readlinkSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { brotliDecompressSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { convertCheckpoint } from '../../src/checkpoint/converter.js';
+import { FileHashes } from '../../src/checkpoint/file-hashes.js';
+import { linkGguf } from '../../src/checkpoint/in-place.js';
 import { type PreparedPack, preparePack } from '../../src/checkpoint/prepare-pack.js';
+import { removePack } from '../../src/checkpoint/remove-pack.js';
 import { verifyWeights } from '../../src/checkpoint/verify-weights.js';
 import { addon, fresh, openEngine, passOf } from './fixture.js';
 
@@ -65,6 +68,21 @@ describe('a quantized GGUF file', () => {
     const second = await prepare(moved, packDir);
     expect(second).toMatchObject({ pack: first.pack, fingerprint: first.fingerprint, lines: [] });
     expect(logitsOf(second.pack, 1)).toHaveLength(logitsOf(first.pack, 0).length);
+  });
+
+  it('stays when its pack is removed, also where its name is like that of a stripe', async () => {
+    const packDir = fresh();
+    const { pack } = await prepare(fileOf(FILES[0]!), packDir);
+    const model = join(fresh(), `${basename(pack)}-copy.experts.gguf`);
+    renameSync(readlinkSync(join(pack, 'experts.gguf')), model);
+    await linkGguf(pack, model);
+    const listed = { pack: basename(pack), madeMs: Date.now() };
+    // This process holds the pack that it has opened.
+    cpSync(pack, `${pack}-copy`, { recursive: true, verbatimSymlinks: true });
+    rmSync(join(`${pack}-copy`, 'use.lock'), { force: true });
+    const hashes = FileHashes.inMemory();
+    expect(await removePack(packDir, { ...listed, pack: `${listed.pack}-copy` }, hashes)).toBe(true);
+    expect([existsSync(`${pack}-copy`), existsSync(model)]).toEqual([false, true]);
   });
 
   it('with other weights has another fingerprint, and a pack that links to it is refused', async () => {
