@@ -3,7 +3,7 @@
  * Installs a packed package into an empty directory, with every package of the product as package-lock.json has it. Its
  * addon is the packed one that the second argument names, and without one it is compiled. It compares what was
  * installed with the lockfile, runs `sida --version` and `sida doctor`, and has the bundled models answer a
- * classification and a chat.
+ * classification and a chat, of a server and of the library.
  *   node scripts/check-install.mjs sida-0.1.0.tgz [sida-addon-linux-x64-0.1.0.tgz]
  */
 import { execFileSync, spawn } from 'node:child_process';
@@ -144,6 +144,15 @@ try {
   const chat = await ask('/v1/chat/completions', { model: 'olmoe-mini', messages, max_tokens: 24 });
   if (chat.choices[0].message.content === '') throw new Error(`the chat's answer is empty:\n${output}`);
   said(`and chats: ${chat.choices[0].message.content}`);
+  const program = `
+    import { openEngine } from 'sida';
+    const engine = await openEngine('olmoe-mini');
+    const { choices } = await engine.chat({ messages: ${JSON.stringify(messages)}, max_tokens: 24 });
+    console.log(choices[0].message.content);
+    await engine.close();`;
+  const answer = run(process.execPath, ['--input-type=module', '--eval', program]).trim();
+  if (answer !== chat.choices[0].message.content) throw new Error(`the library answers ${answer}`);
+  said('the library gives the same answer');
 } finally {
   if (server !== undefined && server.exitCode === null) {
     server.kill('SIGTERM');

@@ -1,7 +1,10 @@
 // Writes the reference tables of docs/ and bench/README.md from the code. Run after `npm run build:bench`.
 //   node scripts/docs.mjs [--check]
 // --check writes nothing and fails where a table is not what the code says.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { measureCommand } from '../bench/dist/commands/measure.js';
 import { evalCommand } from '../dist/cli/eval.js';
 import { trainCommand } from '../dist/cli/train.js';
@@ -12,6 +15,7 @@ import { ERROR_CODES } from '../dist/errors.js';
 import { noStats } from '../dist/queue/job-queue.js';
 import { ROUTES } from '../dist/server/routes/index.js';
 import { serverMetrics } from '../dist/server/server-metrics.js';
+import { formatBytes } from '../dist/text/bytes.js';
 import { wrapped } from '../dist/text/wrapped.js';
 
 const check = process.argv.includes('--check');
@@ -95,6 +99,50 @@ const rows = (await metrics.registry.getMetricsAsJSON())
     return [`\`${name}\``, type, labels.filter((label) => label !== 'le').join(', '), help];
   });
 fill('docs/metrics.md', 'metrics', table(['metric', 'type', 'labels', 'meaning'], rows));
+
+// What published checkpoints need, from their configs alone. The machine has no part in the figures.
+const SHAPES = 'bench/scripts/shapes';
+const PLAN = [
+  '--memory-budget',
+  '100%',
+  '--context',
+  '4096',
+  '--threads',
+  '2',
+  '--dense',
+  'bf16',
+  '--activations',
+  'int8',
+];
+const folder = mkdtempSync(join(tmpdir(), 'sida-docs-'));
+
+/** Number of parameters, and the plan with experts of 4 bits. */
+function planned(shape) {
+  const model = join(folder, shape);
+  mkdirSync(model);
+  const config = JSON.parse(readFileSync(`${SHAPES}/${shape}.json`, 'utf8'));
+  writeFileSync(join(model, 'config.json'), JSON.stringify({ ...config, torch_dtype: 'bfloat16' }));
+  const context = Math.min(4096, config.max_position_embeddings ?? 4096);
+  const args = ['dist/cli/main.js', 'plan', model, '--json', ...PLAN, '--context', String(context)];
+  const { plan, choices } = JSON.parse(execFileSync(process.execPath, args));
+  const parameters = plan.dense / 2 + plan.routers / 4 + plan.expertBytes / 2;
+  return { parameters, plan: choices.find(({ experts }) => experts.dtype === 'q4_0').plan };
+}
+
+const checkpoints = JSON.parse(readFileSync(`${SHAPES}/checkpoints.json`, 'utf8')).map(
+  ({ name, shape, parameters: published }) => {
+    const { parameters, plan } = planned(shape);
+    // The published number is the control: a config that is misread has another.
+    if (Math.abs(parameters / published - 1) > 0.01)
+      stale.push(`${name} has ${published} parameters, and its plan counts ${parameters}`);
+    const { resident, recencyFloor, smallest } = plan;
+    const sizes = [resident, Math.min(resident, recencyFloor), smallest].map(formatBytes);
+    return [name, `${(parameters / 1e9).toFixed(1)} billion`, formatBytes(2 * parameters), ...sizes];
+  },
+);
+rmSync(folder, { recursive: true });
+const needs = ['checkpoint', 'parameters', 'file, bf16', 'all experts', 'sensible', 'smallest'];
+fill('README.md', 'checkpoints', table(needs, checkpoints));
 
 // Errors by status, and every route named on the page.
 const statuses = [...new Set(Object.values(ERROR_CODES).map(({ status }) => status))].sort((a, b) => a - b);

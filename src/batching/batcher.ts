@@ -1,4 +1,7 @@
-/** Groups inputs into batches within a token budget. Jobs take turns, so that none waits for all inputs of another. */
+/**
+ * Groups inputs into batches within a token budget. Owners take turns, and so do the jobs of an owner, so that none
+ * waits for all inputs of another.
+ */
 
 import type { PromptBatch } from '../protocol/inference-messages.js';
 import { labelTokens } from '../protocol/item-work.js';
@@ -96,11 +99,12 @@ export class Batcher {
    * for its next turn. `turn` is the job whose turn it is, if not the oldest one's.
    */
   take(turn?: number): MadeBatch {
-    const first = turn ?? this.#jobs.keys().next().value!;
-    const { routingK, arrivedMs } = this.#jobs.get(first)!;
+    const turns = this.#turns();
+    const first = turn ?? turns[0]!;
+    const { routingK, owner, arrivedMs } = this.#jobs.get(first)!;
     const taken: PendingItem[] = [];
     let tokens = 0;
-    for (const id of new Set([first, ...this.#jobs.keys()])) {
+    for (const id of new Set([first, ...turns])) {
       const job = this.#jobs.get(id)!;
       if (job.routingK !== routingK) continue;
       const { items } = job;
@@ -118,13 +122,29 @@ export class Batcher {
       // Items must not overtake an earlier one that does not fit.
       else break;
     }
-    const left = this.#jobs.get(first);
-    if (left !== undefined) {
-      this.#jobs.delete(first);
-      this.#jobs.set(first, left);
-    }
+    this.#turnOver(owner, first);
     this.#lastBatch += 1;
     return { batch: promptBatch(this.#lastBatch, taken), arrivedMs };
+  }
+
+  /** The first job of each owner, then the second of each, and so on. */
+  #turns(): number[] {
+    const jobs = new Map<string, number>();
+    const turns = [...this.#jobs].map(([id, { owner }]) => {
+      const before = jobs.get(owner) ?? 0;
+      jobs.set(owner, before + 1);
+      return { id, before };
+    });
+    return turns.sort((a, b) => a.before - b.before).map(({ id }) => id);
+  }
+
+  /** Puts the owner's jobs behind those of others, and the job whose turn it was behind the owner's others. */
+  #turnOver(owner: string, job: number): void {
+    const own = [...this.#jobs].filter(([, waiting]) => waiting.owner === owner);
+    for (const [id, waiting] of own.sort(([a], [b]) => Number(a === job) - Number(b === job))) {
+      this.#jobs.delete(id);
+      this.#jobs.set(id, waiting);
+    }
   }
 
   #count(item: PendingItem, sign: 1 | -1): void {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { readJsonFile } from '../files/json-file.js';
 import { loadAddon } from '../native/addon.js';
-import type { BatchLimits, MemoryPlan, PackFormats } from '../native/addon-types.js';
+import type { PackFormats } from '../native/addon-types.js';
 import { MANIFEST, PACK_VERSION } from './manifest.js';
 
 const WEIGHTS = ['model.safetensors', 'model.safetensors.index.json'];
@@ -39,10 +39,9 @@ export function configFormats(directory: string): PackFormats {
   return { experts: { dtype: experts }, dense: { dtype: 'bf16' } };
 }
 
-/** The addon plans for a pack from its config and its manifest alone. */
-export function planOfConfig(directory: string, formats: PackFormats, limits: BatchLimits): MemoryPlan {
-  const addon = loadAddon();
-  const layout = addon.describePack({ config: directory, ...formats });
+/** Calls `body` with a directory that is a pack of the model, without weights: its config and its manifest. */
+export function withConfigPack<T>(directory: string, formats: PackFormats, body: (pack: string) => T): T {
+  const { shape: _, ...layout } = loadAddon().describePack({ config: directory, ...formats });
   const pack = mkdtempSync(join(tmpdir(), 'sida-plan-'));
   try {
     for (const name of ['config.json', 'generation_config.json']) {
@@ -50,7 +49,7 @@ export function planOfConfig(directory: string, formats: PackFormats, limits: Ba
     }
     const manifest = { format: 'sida-pack', version: PACK_VERSION, ...layout };
     writeFileSync(join(pack, MANIFEST), JSON.stringify(manifest));
-    return addon.planMemory({ pack }, limits);
+    return body(pack);
   } finally {
     rmSync(pack, { recursive: true });
   }

@@ -3,14 +3,17 @@ import { open, readdir, rename, rm, truncate } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { SidaError } from '../errors.js';
+import { requireSpace } from '../files/disk-space.js';
 import { makeDirectory } from '../files/make-directory.js';
 import { loadAddon } from '../native/addon.js';
 import type { PackLayout, PackWriter } from '../native/addon-types.js';
+import { formatBytes } from '../text/bytes.js';
 import { type CheckpointSource, readSource } from './checkpoint-source.js';
 import { JOURNAL, type Journal, resumable, sameWork, writeJournal } from './conversion-journal.js';
 import { exchangeTexts, restoreExchanged } from './exchange-texts.js';
 import { FileHashes } from './file-hashes.js';
 import { modelName } from './gguf/gguf-path.js';
+import { linkGguf } from './in-place.js';
 import { type LockOptions, type LockWait, withLock } from './lock-file.js';
 import {
   isPack,
@@ -37,8 +40,10 @@ interface ConvertOptions extends FormatChoices {
   signal?: AbortSignal;
   /** Counts bytes while hashing the checkpoint, then experts while converting, then bytes of the pack. */
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
-  /** Called with a line to show, now and then, while another process converts to `out`. */
-  onWait?: (line: string) => void;
+  /** Leave the experts in the GGUF file, as CheckpointInfo.keepsExperts allows. */
+  inPlace?: boolean;
+  /** Called with lines to show: the size and the place of the pack, and now and then the wait for another process. */
+  onLine?: (line: string) => void;
 }
 
 interface ConvertResult {
@@ -63,11 +68,11 @@ export function convertCheckpoint(options: ConvertOptions): Promise<ConvertResul
 /** Passes news of a wait for the conversion to `out` on as a line. */
 export function lockOptions(
   out: string,
-  { signal, onWait }: Pick<ConvertOptions, 'signal' | 'onWait'>,
+  { signal, onLine }: Pick<ConvertOptions, 'signal' | 'onLine'>,
 ): LockOptions {
   return {
     ...(signal && { signal }),
-    ...(onWait && { onWait: (wait) => onWait(waitLine(out, wait)) }),
+    ...(onLine && { onWait: (wait) => onLine(waitLine(out, wait)) }),
   };
 }
 
@@ -77,7 +82,7 @@ function waitLine(out: string, { pid, seconds }: LockWait): string {
 }
 
 async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
-  const { signal, model, out, hashes = FileHashes.inMemory(), onProgress } = options;
+  const { signal, model, out, inPlace = false, hashes = FileHashes.inMemory(), onProgress, onLine } = options;
   if (isPack(model)) {
     throw new SidaError({
       code: 'cannot_run',
@@ -120,11 +125,18 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
     out: partial,
     experts,
     dense,
+    inPlace,
     ...(stripes.length > 0 && { stripes: { count: stripes.length, stamp } }),
   });
   const { layout, expertFiles } = writer;
   let resumedFrom: number;
   try {
+    const files = [{ name: layout.dense.file, bytes: layout.dense.bytes }, ...expertFiles];
+    const { bytes, free } = requireSpace(partial, files);
+    const stays = inPlace
+      ? `The experts of ${modelName(model)} stay in ${model}; packs`
+      : `Packs ${modelName(model)}:`;
+    onLine?.(`${stays} ${formatBytes(bytes)} into ${out}, where ${formatBytes(free)} are free`);
     resumedFrom = await writeWeights(writer, partial, plan, { ...options, out });
   } finally {
     writer.close();
@@ -135,6 +147,7 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
       message: `${model} changed while it was converted; convert it again`,
     });
   }
+  if (inPlace) await linkGguf(partial, model);
   await describePack(partial, layout, expertFiles, source, { ...options, hashes });
   signal?.throwIfAborted();
   await rename(partial, out);

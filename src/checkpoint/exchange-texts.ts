@@ -9,6 +9,7 @@ import type { CheckpointSource } from './checkpoint-source.js';
 import type { FileHashes } from './file-hashes.js';
 import { modelName } from './gguf/gguf-path.js';
 import { hashOfFiles } from './identity.js';
+import { isInPlace, linkGguf } from './in-place.js';
 import {
   MANIFEST,
   type Manifest,
@@ -46,6 +47,7 @@ export async function packWithTexts(
       closeSync(fd);
     }
   }
+  if (isInPlace(manifest)) await linkGguf(partial, model);
   const source = { ...manifest.source, name: modelName(model) };
   const described = [...weights, ...(await writeTexts(partial, texts))];
   await writeManifest(partial, { ...manifest, source, files: described });

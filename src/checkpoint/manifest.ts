@@ -8,6 +8,7 @@ import { type OpenFile, openRegularFile } from '../files/regular-file.js';
 import { writeWholeFile } from '../files/whole-file.js';
 import type { PackLayout } from '../native/addon-types.js';
 import { FileHashes } from './file-hashes.js';
+import { isInPlace, verifyGguf } from './in-place.js';
 import { isStripeFile, MAX_STRIPES } from './stripes.js';
 import { isTextName, readText, sha256Of, TEXT_NAMES, type TextName, type Texts } from './texts.js';
 import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
@@ -19,7 +20,8 @@ export const MANIFEST = 'manifest.json';
 /** A name is never a path. */
 const STRIPE = /^experts\.sida\.\d{1,2}$/;
 
-function requiredFiles(stripes: number): string[] {
+function requiredFiles(stripes: number, inPlace: boolean): string[] {
+  if (inPlace) return ['dense.sida', 'config.json'];
   const experts =
     stripes === 1 ? ['experts.sida'] : Array.from({ length: stripes }, (_, i) => `experts.sida.${i}`);
   return ['dense.sida', 'config.json', ...experts];
@@ -44,7 +46,10 @@ const manifestSchema = z.object({
     weights: z.string({ error: "expected the sha256 of the checkpoint's weights" }).regex(/^[0-9a-f]{64}$/),
   }),
   experts: expertFormatSchema.and(
-    z.object({ stripes: z.object({ count: z.number().int().min(2).max(MAX_STRIPES) }).optional() }),
+    z.object({
+      file: z.string().optional(),
+      stripes: z.object({ count: z.number().int().min(2).max(MAX_STRIPES) }).optional(),
+    }),
   ),
   dense: denseFormatSchema,
   files: z.array(fileSchema),
@@ -70,7 +75,7 @@ export async function readManifest(directory: string): Promise<z.infer<typeof ma
   if (manifest === undefined) {
     throw new SidaError({ code: 'pack_invalid', message: `${path}: missing; convert the model again` });
   }
-  const required = requiredFiles(manifest.experts.stripes?.count ?? 1);
+  const required = requiredFiles(manifest.experts.stripes?.count ?? 1, isInPlace(manifest));
   const missing = required.find((name) => !manifest.files.some((file) => file.name === name));
   if (missing !== undefined) {
     throw new SidaError({
@@ -144,6 +149,7 @@ export async function verifyPack(directory: string, options: VerifyOptions = {})
       });
   }
   refuseUnlisted(directory, texts);
+  if (isInPlace(manifest) && maxBytes > 0) await verifyGguf(directory, manifest.source.weights, options);
   return { manifest, texts };
 }
 

@@ -13,6 +13,7 @@ import { hashOfTextFiles, hashOfTexts, packWithTexts } from './exchange-texts.js
 import { FileHashes, READ_AT_START_BYTES } from './file-hashes.js';
 import { modelName } from './gguf/gguf-path.js';
 import { hashOfFiles, type ModelIdentity, modelIdentity } from './identity.js';
+import { isInPlace, linkGguf } from './in-place.js';
 import { withLock } from './lock-file.js';
 import { isPack, readManifest, verifyPack } from './manifest.js';
 import { holdPack, keepPack, recordUse } from './pack-use.js';
@@ -39,8 +40,8 @@ export interface PrepareOptions {
   checkTensors?: boolean;
   signal?: AbortSignal;
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
-  /** Called with a line to show, now and then, while another process converts the same model. */
-  onWait?: (line: string) => void;
+  /** Called with lines to show: where a pack is made and its size, and that another process converts the same model. */
+  onLine?: (line: string) => void;
 }
 
 export interface PreparedPack {
@@ -106,7 +107,7 @@ export async function checkSamePack({
   pack,
   fingerprint,
 }: Pick<PreparedPack, 'pack' | 'fingerprint'>): Promise<void> {
-  const found = hashOfFiles((await readManifest(pack)).files);
+  const found = fingerprintOf(await readManifest(pack));
   if (found === fingerprint) return;
   const message = `${pack} changed while it was opened: expected fingerprint ${fingerprint}, found ${found}; start again`;
   throw new SidaError({ code: 'cannot_run', message });
@@ -126,6 +127,8 @@ async function packOf(model: string, hashes: FileHashes, options: PrepareOptions
   const formats = resolveFormats({ experts, dense }, info.lossless);
   const wanted: WantedPack = { packDir, names: packNames(formats, info.lossless, source), formats, source };
   const open = async (pack: string): Promise<PreparedPack> => {
+    // The file may have been moved.
+    if (isInPlace(await readManifest(pack))) await linkGguf(pack, model);
     const prepared = await openPack(pack, hashes, options);
     await recordUse(pack, model);
     return prepared;
@@ -150,7 +153,9 @@ async function packOf(model: string, hashes: FileHashes, options: PrepareOptions
     if (shared !== undefined) return shared;
     await rm(out, { recursive: true, force: true });
     await adoptUnfinished(wanted, out);
-    await convertCheckpoint({ ...options, model, out, ...formats, hashes });
+    // Where the layout allows it, the experts of a GGUF file are not written a second time.
+    const inPlace = info.keepsExperts && sameFormat(formats.experts, info.lossless.experts);
+    await convertCheckpoint({ ...options, model, out, ...formats, hashes, inPlace });
     return open(out);
   };
   const lock = `${join(packDir, wanted.names.weights)}.lock`;
@@ -232,7 +237,7 @@ export async function preparedFormats(pack: string, choices: FormatChoices): Pro
       message: `${pack} is packed with ${part} in ${formatName(found)}, not ${formatName(wanted)}; convert the checkpoint with --${part} ${formatFlags(wanted)}, or name what it has: --${part} ${formatFlags(found)}`,
     });
   }
-  return { experts: manifest.experts, dense: manifest.dense };
+  return formatsOf(manifest);
 }
 
 /** Opens a pack, and keeps it from being removed while this process lives. */
@@ -248,6 +253,20 @@ async function openPack(pack: string, hashes: FileHashes, options: PrepareOption
   }
 }
 
+/** A manifest says more of its experts. */
+function formatsOf({ experts, dense }: PackFormats): PackFormats {
+  const only = ({ dtype, group }: PackFormats['dense']) => ({ dtype, ...(group !== undefined && { group }) });
+  return { experts: only(experts), dense: only(dense) };
+}
+
+/** The hash of all files, and of the weights of a GGUF file in which the experts stay. */
+function fingerprintOf(manifest: Awaited<ReturnType<typeof readManifest>>): string {
+  const { files, source } = manifest;
+  return hashOfFiles(
+    isInPlace(manifest) ? [...files, { name: 'experts.gguf', sha256: source.weights }] : files,
+  );
+}
+
 async function verifiedPack(
   pack: string,
   hashes: FileHashes,
@@ -259,13 +278,13 @@ async function verifiedPack(
     ...(signal && { signal }),
     ...(onProgress && { onProgress }),
   });
-  const { source, files, experts, dense } = manifest;
+  const { source, files } = manifest;
   return {
     pack,
     name: source.name,
-    fingerprint: hashOfFiles(files),
+    fingerprint: fingerprintOf(manifest),
     identity: modelIdentity(source.weights, files),
-    formats: { experts, dense },
+    formats: formatsOf(manifest),
     tasks: parseTasks(texts.get('sida.json'), join(pack, 'sida.json')),
     tokenizer: texts.get('tokenizer.json'),
     generation: texts.get('generation_config.json'),

@@ -15,6 +15,13 @@ export function isStripeFile(path: string, file: string): boolean {
   return basename(path).length > file.length + 1 && path.endsWith(`.${file}`);
 }
 
+/** Where `name` leads, if it is a link to a stripe of the pack `out`. A link to a GGUF file is none. */
+async function ownStripe(directory: string, out: string, name: string): Promise<string | undefined> {
+  if (!name.startsWith('experts.sida.')) return undefined;
+  const target = await linkTarget(join(directory, name));
+  return target !== undefined && basename(target) === `${basename(out)}.${name}` ? target : undefined;
+}
+
 async function linkTarget(path: string): Promise<string | undefined> {
   const status = await lstat(path).catch(() => undefined);
   return status?.isSymbolicLink() ? readlink(path) : undefined;
@@ -60,16 +67,15 @@ export async function linkStripes(
 export async function stripesOf(directory: string, out: string): Promise<string[]> {
   const found = [];
   for (const name of await readdir(directory)) {
-    const target = await linkTarget(join(directory, name));
-    if (target !== undefined && basename(target) === `${basename(out)}.${name}`) found.push(target);
+    const target = await ownStripe(directory, out, name);
+    if (target !== undefined) found.push(target);
   }
   return found;
 }
 
 /** Removes a file of an unfinished pack. If it is a link to a stripe of the same pack, removes the stripe too. */
 export async function removeUnfinished(partial: string, out: string, name: string): Promise<void> {
-  const target = await linkTarget(join(partial, name));
-  if (target !== undefined && basename(target) === `${basename(out)}.${name}`)
-    await rm(target, { force: true });
+  const target = await ownStripe(partial, out, name);
+  if (target !== undefined) await rm(target, { force: true });
   await rm(join(partial, name), { recursive: true, force: true });
 }

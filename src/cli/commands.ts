@@ -6,6 +6,7 @@ export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   worker: async () => (await import('./worker.js')).workerCommand(),
   ask: async () => (await import('./ask.js')).askCommand(),
   chat: async () => (await import('./chat.js')).chatCommand(),
+  ps: async () => (await import('./ps.js')).psCommand(),
   pull: async () => (await import('./pull.js')).pullCommand(),
   models: async () => (await import('./models.js')).modelsCommand(),
   rm: async () => (await import('./models.js')).rmCommand(),

@@ -19,10 +19,12 @@ import { logFaults } from '../queue/redis/redis-client.js';
 import { RedisQueue, type RedisQueueOptions } from '../queue/redis/redis-queue.js';
 import { checkRedisSettings, type RedisRefused } from '../queue/redis/redis-settings.js';
 import { RemoteEngine } from '../queue/redis/remote-engine.js';
+import { telemetryOf } from '../queue/redis/tracing.js';
 import { ANSWER_BYTES, QUEUE_BYTES } from '../queue/refusals.js';
 import { redisLimiter } from '../server/admission/redis-limiter.js';
 import type { ServedModel } from '../server/context.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
+import { LoadedModels, type Loading } from '../server/loaded-models.js';
 import { SERVICE_ROUTES } from '../server/routes/index.js';
 import type { Route } from '../server/routes/route.js';
 import { serverMetrics } from '../server/server-metrics.js';
@@ -40,6 +42,7 @@ export const WORKER_OPTIONS = [
   'concurrency',
   'attempts',
   'lockDuration',
+  'tracing',
   'drain',
   'logLevel',
   'logFormat',
@@ -69,14 +72,16 @@ interface ServerParts {
  * Builds the parts of `sida serve`: an engine and a queue for each model. Without Redis, the queues live in this
  * process. With Redis, the queues are shared, and the engines run in this process or only in workers elsewhere.
  */
-export function composeServer(
+export async function composeServer(
   served: ServedModels['models'],
   logger: Logger,
   sharedBudget?: SharedBudget,
-): ServerParts {
+  loading?: Loading,
+): Promise<ServerParts> {
   const [{ options }] = served as Several<ServedModels['models'][number]>;
   const keys = new KeyRing(options);
   const { redis } = options;
+  const telemetry = await telemetryOf(options);
   const metrics: Metrics[] = [];
   const backends = served.map(({ name, options: own }, i) => {
     const log = name === undefined ? logger : logger.child({ model: name });
@@ -85,14 +90,15 @@ export function composeServer(
       redis === undefined
         ? backendInMemory(own, served.length, onKeptEnd)
         : own.worker === 'none'
-          ? backendOfWorkers(own, redis, logger, onKeptEnd)
-          : backendInRedis(own, redis, logger, onKeptEnd);
+          ? backendOfWorkers(own, { url: redis, telemetry }, logger, onKeptEnd)
+          : backendInRedis(own, { url: redis, telemetry }, logger, onKeptEnd);
     return { name, options: own, ...backend };
   });
   metrics.push(...serverMetrics(backends as Several<(typeof backends)[number]>));
   const models = backends.map(
     ({ close: _, ...backend }, i): ServedModel => ({ ...backend, metrics: metrics[i]! }),
   ) as Several<ServedModel>;
+  const loaded = loading && new LoadedModels(models, loading);
   const checked = redis === undefined ? undefined : checkRedisSettings(redis, logger);
   const limits =
     redis === undefined || options.rateLimit === undefined
@@ -111,12 +117,14 @@ export function composeServer(
         logger,
         metrics: shared,
         sharedBudget,
+        loaded,
         rateLimiter: limits?.limiter,
       };
       return listening(options.host, options.port, '--port', () => startServer(dependencies));
     },
     async close(drainMs) {
       checked?.end();
+      loaded?.close();
       await Promise.all(backends.map((backend) => backend.close(drainMs)));
       limits?.close();
     },
@@ -124,6 +132,8 @@ export function composeServer(
 }
 
 type Several<T> = [T, ...T[]];
+
+type SharedRedis = Pick<RedisQueueOptions, 'url' | 'telemetry'>;
 
 type Backend = Pick<ServedModel, 'engine' | 'queue' | 'queueBound'> & {
   close(drainMs: number): Promise<void>;
@@ -159,9 +169,14 @@ function engineTokens(
 }
 
 /** Takes requests in this process and leaves the jobs to engines of other processes. */
-function backendOfWorkers(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {
-  const engine = new RemoteEngine(url, options.model);
-  const queue = producer(options, url, logger, onKeptEnd, {
+function backendOfWorkers(
+  options: ServeOptions,
+  redis: SharedRedis,
+  logger: Logger,
+  onKeptEnd: OnKeptEnd,
+): Backend {
+  const engine = new RemoteEngine(redis.url, options.model);
+  const queue = producer(options, redis, logger, onKeptEnd, {
     queueName: () => engine.queueName,
     routing: () => engine.model?.routing,
     unnamed: () => engine.state.detail,
@@ -178,11 +193,16 @@ function backendOfWorkers(options: ServeOptions, url: string, logger: Logger, on
 }
 
 /** Takes requests in this process and runs jobs of the shared queue, including those of other servers. */
-function backendInRedis(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {
+function backendInRedis(
+  options: ServeOptions,
+  redis: SharedRedis,
+  logger: Logger,
+  onKeptEnd: OnKeptEnd,
+): Backend {
   const engine = new EngineProcess(engineConfig(options));
-  const worker = workerWhenReady(options, url, engine, logger, (end) => queue.keptEnded(end));
+  const worker = workerWhenReady(options, redis, engine, logger, (end) => queue.keptEnded(end));
   const { routing } = options;
-  const queue = producer(options, url, logger, onKeptEnd, {
+  const queue = producer(options, redis, logger, onKeptEnd, {
     queueName: () => worker.queueName,
     workerStats: () => worker.stats,
     routing: () => routing,
@@ -218,10 +238,11 @@ interface WorkerParts {
  */
 export async function composeWorker(
   options: WorkerOptions,
-  redis: string,
+  url: string,
   serving: ServeOptions | undefined,
   logger: Logger,
 ): Promise<WorkerParts> {
+  const redis = { url, telemetry: await telemetryOf(options) };
   const { upstream, upstreamKey: key, model } = options;
   const engine =
     upstream === undefined
@@ -233,7 +254,7 @@ export async function composeWorker(
     if (metered === undefined) recordKeptJob(end, undefined, logger);
     else metered.queue.keptEnded(end);
   };
-  const checked = checkRedisSettings(redis, logger);
+  const checked = checkRedisSettings(url, logger);
   return {
     engine,
     keys: metered?.keys,
@@ -255,7 +276,7 @@ export async function composeWorker(
 /** Starts a worker's HTTP server, which serves the worker's health, its metrics, and the metrics of the queue. */
 async function meteredQueue(
   options: ServeOptions,
-  redis: string,
+  redis: SharedRedis,
   { engine, logger }: { engine: EngineHandle; logger: Logger },
   worker: WaitingWorker,
 ): Promise<{ keys: KeyRing; queue: RedisQueue; server: RunningServer }> {
@@ -285,14 +306,14 @@ async function meteredQueue(
 /** The producers' side of a shared queue. */
 function producer(
   options: ServeOptions,
-  url: string,
+  redis: SharedRedis,
   logger: Logger,
   onKeptEnd: OnKeptEnd,
   model: Pick<RedisQueueOptions, 'queueName' | 'workerStats' | 'routing' | 'unnamed'>,
 ): RedisQueue {
   return new RedisQueue(
     {
-      url,
+      ...redis,
       bound: options.queueBound,
       deadlineMs: options.deadline,
       keptDeadlineMs: options.jobDeadline,
@@ -315,7 +336,7 @@ interface WaitingWorker {
 /** Starts the worker when the engine is ready, because the name of the queue depends on the model. */
 function workerWhenReady(
   options: WorkerOptions,
-  url: string,
+  redis: SharedRedis,
   engine: EngineHandle,
   logger: Logger,
   onKeptEnd: OnKeptEnd,
@@ -332,7 +353,7 @@ function workerWhenReady(
     worker = new QueueWorker(
       engine,
       model,
-      { url, queueName, settings, ...times, ...limits, onKeptEnd },
+      { ...redis, queueName, settings, ...times, ...limits, onKeptEnd },
       logger,
     );
   });

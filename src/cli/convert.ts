@@ -82,7 +82,7 @@ async function convert(dir: string, values: Record<string, unknown>): Promise<vo
       ...(values.stripes !== undefined && { stripes: values.stripes as string[] }),
       signal,
       onProgress,
-      onWait: progress.say.bind(progress),
+      onLine: progress.say.bind(progress),
     });
     progress.stop();
     let verified: VerifiedWeights | undefined;

@@ -1,13 +1,10 @@
 /** `sida doctor`: checks what this machine has and lacks, and says what to do about each finding. */
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { open, rm } from 'node:fs/promises';
 import { totalmem } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Command } from 'commander';
 import { resolveOptions } from '../config/resolve.js';
-import { makeDirectory } from '../files/make-directory.js';
+import { measureDiskRate } from '../machine/disk-rate.js';
 import { freeMemory } from '../machine/free-memory.js';
 import { loadAddon } from '../native/addon.js';
 import type { NativeAddon } from '../native/addon-types.js';
@@ -21,7 +18,6 @@ import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { PLAN_OPTIONS } from './plan.js';
 
-const DISK_TEST_BYTES = 64 << 20;
 const SLOW_DISK = 200e6;
 const LITTLE_MEMORY = 1 << 30;
 const REDIS_MS = 3_000;
@@ -65,7 +61,7 @@ async function checkMachine(
   redis?: string,
 ): Promise<{ checks: Check[]; diskRate?: number }> {
   const { addon, check } = checkAddon();
-  const disk = addon && (await checkDisk(addon, packDir));
+  const disk = addon && (await checkDisk(packDir));
   const checks = [
     checkNode(),
     check,
@@ -141,21 +137,10 @@ function checkMemory(): Check {
   return { ...check, result: 'warn', hint: 'Choose --memory-budget well below what is available' };
 }
 
-async function checkDisk(addon: NativeAddon, packDir: string): Promise<{ check: Check; rate?: number }> {
+async function checkDisk(packDir: string): Promise<{ check: Check; rate?: number }> {
   const name = 'disk';
-  const path = join(packDir, `.doctor-${process.pid}-${randomBytes(4).toString('hex')}`);
   try {
-    makeDirectory(packDir, 0o700);
-    const file = await open(path, 'wx');
-    try {
-      // The bytes are random because a compressing file system would not read zeros from the disk.
-      const piece = randomBytes(4 << 20);
-      for (let written = 0; written < DISK_TEST_BYTES; written += piece.length) await file.write(piece);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    const rate = addon.measureDiskRead(path, DISK_TEST_BYTES);
+    const rate = await measureDiskRate(packDir);
     const found = `${(rate / 1e6).toFixed(0)} MB/s reading from ${packDir}`;
     if (rate >= SLOW_DISK) return { check: { name, result: 'ok', found }, rate };
     const hint = 'Experts are read from here: put --pack-dir on a faster disk';
@@ -163,8 +148,6 @@ async function checkDisk(addon: NativeAddon, packDir: string): Promise<{ check: 
   } catch (error) {
     const hint = `Make ${packDir} writable on a local disk, or choose another --pack-dir`;
     return { check: { name, result: 'fail', found: causeOf(error), hint } };
-  } finally {
-    await rm(path, { force: true }).catch(() => undefined);
   }
 }
 

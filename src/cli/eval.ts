@@ -129,7 +129,7 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
       packDir: options.packDir,
       ...weightChoices(options),
       onProgress: progress.show.bind(progress),
-      onWait: progress.say.bind(progress),
+      onLine: progress.say.bind(progress),
     });
     if (!isDeepStrictEqual(requestOf(values, prepared.tasks), request)) {
       throw new SidaError({

@@ -21,7 +21,11 @@ export async function pulledModels(models: readonly string[]): Promise<string[]>
   const paths = [];
   for (const model of models) {
     const name = hubNameOf(model);
-    paths.push(name === undefined ? model : ((await cachedPath(name)) ?? (await pullModel(name))));
+    paths.push(
+      name === undefined
+        ? model
+        : ((await cachedPath(name)) ?? (await noSuchPath(model, () => pullModel(name)))),
+    );
   }
   return paths;
 }
@@ -37,11 +41,29 @@ export async function withModelHeads<T>(
     for (const [i, model] of models.entries()) {
       const name = hubNameOf(model);
       const path = name === undefined ? model : await cachedPath(name);
-      paths.push(path ?? (await modelHead(name!, join(directory, String(i)))));
+      const head = () => modelHead(name!, join(directory, String(i)));
+      paths.push(path ?? (await noSuchPath(model, head)));
     }
     return await body(paths);
   } finally {
     rmSync(directory, { recursive: true });
+  }
+}
+
+/** Says in errors of `body`, which asks the hub for `model`, that it is no path either: it may be a mistyped one. */
+async function noSuchPath<T>(model: string, body: () => Promise<T>): Promise<T> {
+  try {
+    return await body();
+  } catch (error) {
+    const { code, message, details } = SidaError.from(error);
+    const unknown =
+      code === 'model_not_found' || code === 'unauthorized' || message.startsWith('Cannot reach');
+    if (model.startsWith('hf:') || !unknown) throw error;
+    throw new SidaError({
+      code,
+      message: `${model}: no such file or directory, and as a name of the hub: ${message}`,
+      ...(details && { details }),
+    });
   }
 }
 

@@ -15,16 +15,24 @@ import {
 import { budgetWarning, shareOf, splitBudget, withoutMargin } from '../config/budget.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/engine-config.js';
 import { MODEL_OPTIONS } from '../config/model-options.js';
-import type { ServeOptions } from '../config/options.js';
+import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/options.js';
 import { resolveOptions, type Sources } from '../config/resolve.js';
 import { resolveModels } from '../config/served-models.js';
 import { readJsonFile } from '../files/json-file.js';
 import { modelPlanner } from '../inference/model-planner.js';
 import { batchLimits } from '../inference/open-engine.js';
 import { type Sizes, sizesOf } from '../inference/sizes.js';
+import { estimateSpeed, type MachineRates, type SpeedEstimate } from '../inference/speed-estimate.js';
+import { measureDiskRate } from '../machine/disk-rate.js';
 import { freeMemory } from '../machine/free-memory.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
-import type { MemoryPlan, ModelShape, PackFormats, WeightFormat } from '../native/addon-types.js';
+import type {
+  BatchLimits,
+  MemoryPlan,
+  ModelShape,
+  PackFormats,
+  WeightFormat,
+} from '../native/addon-types.js';
 import { formatBytes, formatLeast } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
 import { EXIT } from './exit.js';
@@ -48,7 +56,7 @@ export const PLAN_OPTIONS = [
 ] as const;
 
 export interface Planned {
-  /** Null for a pack, whose manifest names only its MoE layers, and for a config without weights. */
+  /** Null for a pack, whose manifest names only its MoE layers. */
   shape: ModelShape | null;
   /** Whether there are no weights, so that the element types are those that the config tells. */
   fromConfig: boolean;
@@ -58,6 +66,8 @@ export interface Planned {
   formats: PackFormats;
   /** A plan for each weight type of the experts. Empty for a pack, whose types are fixed. */
   choices: Choice[];
+  /** See ModelPlanner. */
+  weightSpeed(limits: BatchLimits): number;
 }
 
 interface Choice {
@@ -78,22 +88,26 @@ export function planCommand(): Command {
     .description('Show where every byte would go, and what a budget is worth')
     .argument('<models...>', 'checkpoints, of which config.json suffices, GGUF files, packed models or names')
     .option('--json', 'print JSON')
+    .option('--measure', 'measure memory and disk, and estimate tokens a second')
     .addHelpText(
       'after',
       '\nExamples:\n' +
         '  sida plan models/switch-words --memory-budget 25%\n' +
         '  sida plan models/switch-words --routing predicted --routing-k 3 --json\n' +
         '  sida plan models/switch-words models/olmoe-mini --memory-budget 64MiB\n' +
+        '  sida plan models/olmoe-mini --measure\n' +
         '  sida plan Qwen/Qwen3-30B-A3B --memory-budget 20GiB',
     )
     .action(async (models: string[], values: Record<string, unknown>) => {
       const sources = { flags: givenFlags(values), env: process.env };
       const fits = await withModelHeads(models, (dirs) =>
-        dirs.length === 1 ? planOne(dirs[0]!, sources, values) : planSeveral(dirs, sources, values),
+        dirs.length === 1
+          ? planOne(models[0]!, dirs[0]!, sources, values)
+          : planSeveral(dirs, sources, values),
       );
       if (!fits) process.exitCode = EXIT.usage;
     });
-  return addFlags(command, PLAN_OPTIONS, { repeated: MODEL_OPTIONS });
+  return addFlags(command, ['packDir', ...PLAN_OPTIONS], { repeated: MODEL_OPTIONS });
 }
 
 export type PlanOptions = Pick<ServeOptions, (typeof PLAN_OPTIONS)[number]>;
@@ -103,12 +117,31 @@ function resolvePlanOptions(sources: Sources): PlanOptions {
 }
 
 /** Prints the plan of one model, and resolves with whether its budget suffices. */
-async function planOne(dir: string, sources: Sources, values: Record<string, unknown>): Promise<boolean> {
+async function planOne(
+  name: string,
+  dir: string,
+  sources: Sources,
+  values: Record<string, unknown>,
+): Promise<boolean> {
   const options = resolvePlanOptions(sources);
   const planned = await planModel(resolve(dir), options);
   const budget = budgetOf(options.memoryBudget, planned.sizes.budgetBytes, planned);
-  if (values.json === true) printJson(asJson(planned, options, budget));
-  else printLines(...describeAll(planned, options, budget));
+  const measured =
+    values.measure === true && budget.fits ? await measure(planned, options, sources) : undefined;
+  const estimate = measured && estimateSpeed(planned.plan, budget.slots, planned.shape, measured);
+  if (values.json === true) {
+    printJson({
+      ...asJson(planned, options, budget),
+      ...(measured && { measured }),
+      ...(estimate && { estimate }),
+    });
+  } else {
+    printLines(
+      ...describeAll(planned, options, budget),
+      ...(measured ? describeSpeed(measured, estimate) : []),
+      ...(budget.fits ? [`Serve it: ${serveCommand(name, sources)}`] : []),
+    );
+  }
   return budget.fits;
 }
 
@@ -179,7 +212,7 @@ function budgetOf(written: string, bytes: number, { plan }: Planned): Budget {
 }
 
 function asJson(planned: Planned, { kv }: PlanOptions, { written: _, ...budget }: Budget) {
-  const { sizes, ...rest } = planned;
+  const { sizes, weightSpeed: _speed, ...rest } = planned;
   const { contextTokens, kvTokens, activations, freeBytes } = sizes;
   const choices = slotsOfChoices(planned, budget.bytes);
   return { ...rest, contextTokens, kvTokens, kv, activations, freeBytes, choices, budget };
@@ -199,17 +232,48 @@ function describeAll(planned: Planned, options: PlanOptions, budget: Budget): st
   ];
 }
 
+/** The rates of this machine's memory and of the disk from which packs are read. */
+async function measure(planned: Planned, options: PlanOptions, sources: Sources): Promise<MachineRates> {
+  const { packDir } = resolveOptions(['packDir'], sources);
+  const limits = batchLimits({ ...options, ...planned.sizes });
+  return { weights: planned.weightSpeed(limits), disk: await measureDiskRate(packDir) };
+}
+
+function describeSpeed({ weights, disk }: MachineRates, estimate: SpeedEstimate | undefined): string[] {
+  const rate = (bytes: number) => `${(bytes / 1e9).toPrecision(3)} GB/s`;
+  const rates = `Measured: ${rate(weights)} of weights in memory, ${rate(disk)} from the disk of packs.`;
+  if (estimate === undefined) return [rates];
+  const { tokensPerSecond, bound, computeMs, loadMs } = estimate;
+  const parts = `${computeMs.toFixed(2)} ms for weights in memory and ${loadMs.toFixed(2)} ms for loads`;
+  return [
+    rates,
+    `Estimate for one request where routing is even: ${tokensPerSecond.toFixed(tokensPerSecond < 10 ? 1 : 0)} tokens/s, bound by the ${bound}: a token takes ${parts}.`,
+  ];
+}
+
+/** With the flags that were given, since others would give another plan. */
+function serveCommand(name: string, { flags }: Sources): string {
+  const given = Object.entries(flags).map(([option, value]) => {
+    const flag = option === 'config' ? option : SERVE_OPTIONS[option as OptionName].flag;
+    return ` --${flag} ${value}`;
+  });
+  return `sida serve ${name}${given.join('')}`;
+}
+
 /** The names of the MoE layers in a pack's manifest. */
 const layersSchema = z.object({ experts: z.object({ layers: z.array(z.string()) }) });
 
 export async function planModel(dir: string, options: PlanOptions): Promise<Planned> {
-  const { formats, checkpoint, plan: planOf } = await modelPlanner(dir, weightChoices(options));
+  const { formats, checkpoint, plan: planOf, weightSpeed } = await modelPlanner(dir, weightChoices(options));
   const { plan, ...sizes } = sizesOf(planOf, options, formats);
   if (checkpoint === undefined) {
     const { experts } = readJsonFile(dir, MANIFEST, layersSchema, { code: 'pack_invalid' })!;
-    return { shape: null, fromConfig: false, plan, sizes, layers: experts.layers, formats, choices: [] };
+    return {
+      ...{ shape: null, fromConfig: false, plan, sizes, layers: experts.layers, formats, choices: [] },
+      weightSpeed,
+    };
   }
-  const { lossless, shape, layers } = checkpoint;
+  const { lossless, shape, fromConfig } = checkpoint;
   const limits = batchLimits({ ...options, ...sizes });
   const group = formats.experts.group ?? DEFAULT_GROUP;
   const packable: WeightFormat[] = EXPERT_DTYPES.filter((dtype) => !COPIED_DTYPES.includes(dtype)).map(
@@ -218,7 +282,7 @@ export async function planModel(dir: string, options: PlanOptions): Promise<Plan
   // A type that the checkpoint has and sida does not make comes first.
   if (!packable.some((format) => format.dtype === lossless.experts.dtype)) packable.unshift(lossless.experts);
   const choices = packable.map((experts) => ({ experts, plan: planOf(limits, experts) }));
-  return { shape, fromConfig: shape === null, plan, sizes, layers, formats, choices };
+  return { shape, fromConfig, plan, sizes, layers: shape.moeLayers, formats, choices, weightSpeed };
 }
 
 /** The number of expert slots within a budget of `bytes`. It is 0 below the smallest workable budget. */
@@ -247,14 +311,31 @@ function describe({ plan, sizes, layers, formats }: Planned, { kv }: PlanOptions
     row('KV cache', plan.kvCache, `${sizes.kvTokens} tokens, ${kv}`),
     row('workspace', plan.workspace, `activations ${sizes.activations}`),
     row('one slot', plan.slot, `${slotOf}, ${formatName(formats.experts)}`),
-    ...layers.map((layer, i) =>
-      row(`experts ${layer}`, perLayer * plan.blockBytes[i]!, `${perLayer} experts`),
+    ...equalLayers(layers, plan.blockBytes).map(({ first, last, count, bytes }) =>
+      row(
+        `experts ${first}${count > 1 ? ` to ${last}` : ''}`,
+        count * perLayer * bytes,
+        `${count > 1 ? `${count} layers of ` : ''}${perLayer} experts`,
+      ),
     ),
     row("one token's demand", plan.tokenDemand, `${tokenSlots} slots for its experts`),
     row('recency floor', plan.recencyFloor, 'below it an LRU cache never hits for a lone generation'),
     row('smallest', plan.smallest, 'everything but the experts, and one slot'),
     row('resident', plan.resident, 'every expert in a slot'),
   ]);
+}
+
+/** Neighbouring layers whose experts have equal sizes. */
+function equalLayers(layers: readonly string[], blockBytes: readonly number[]) {
+  const runs: { first: string; last: string; count: number; bytes: number }[] = [];
+  for (const [i, layer] of layers.entries()) {
+    const run = runs.at(-1);
+    if (run !== undefined && run.bytes === blockBytes[i]) {
+      run.last = layer;
+      run.count += 1;
+    } else runs.push({ first: layer, last: layer, count: 1, bytes: blockBytes[i]! });
+  }
+  return runs;
 }
 
 /** Bytes of every expert. A GGUF file can have larger ones in some layers; a slot for each would be more bytes. */

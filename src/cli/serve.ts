@@ -3,7 +3,7 @@
 import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { Command, Option as Flag } from 'commander';
-import { budgetWarning, shareOf, splitBudget, withoutMargin } from '../config/budget.js';
+import { budgetWarning, checkBudget, shareOf, splitBudget, withoutMargin } from '../config/budget.js';
 import { engineConfig } from '../config/engine-config.js';
 import { MODEL_OPTIONS } from '../config/model-options.js';
 import { type OptionName, SERVE_OPTIONS } from '../config/options.js';
@@ -20,6 +20,7 @@ import { composeServer } from './composition.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { pulledModels } from './hub-models.js';
+import { modelsInFolder } from './model-folder.js';
 import { checkWritable, recordProfile } from './serve-profile.js';
 import { endOnSignals, followKeys } from './signals.js';
 import { watchEngines } from './watch-engines.js';
@@ -29,26 +30,32 @@ const REPEATED: ReadonlySet<OptionName> = new Set(['model', ...MODEL_OPTIONS]);
 /** Options that all models share. */
 const SHARED_OPTIONS = OPTIONS.filter((name) => !REPEATED.has(name));
 
+/** As long as other tools keep an unused model. */
+const FOLDER_KEEP_ALIVE = '5min';
+
 /** Time to send the last refusals to their clients. */
 const FLUSH_MS = 500;
 
 export function serveCommand(): Command {
   const command = new Command('serve')
     .description('Serve models over HTTP within a memory budget')
-    .argument('[models...]', 'the same as --model')
+    .argument('[models...]', 'models, or a folder of them; the same as --model')
     .addHelpText('after', `\nExamples:\n${EXAMPLES.map((line) => `  ${line}`).join('\n')}`)
     .action(async (directories: string[], values: Record<string, unknown>) => {
       const flags = { ...givenFlags(values.worker === false ? { ...values, worker: 'none' } : values) };
       if (directories.length > 0) flags.model = [...(flags.model ?? []), ...directories];
       const sources = { flags, env: process.env };
       // A wrong option ends the start before a model is downloaded.
-      const { upstream, worker } = resolveOptions(SHARED_OPTIONS, sources);
+      const { upstream, worker, keepAlive } = resolveOptions(SHARED_OPTIONS, sources);
       if (upstream !== undefined) {
         throw new UsageError(
           'The "--upstream" option belongs to `sida worker`; start `sida serve --no-worker`, too',
         );
       }
-      const models = givenModels(sources);
+      const given = givenModels(sources);
+      const models = given.flatMap((path) => modelsInFolder(path) ?? [path]);
+      // A folder may hold more than fits at once.
+      if (models.length > given.length && keepAlive === undefined) flags.keepAlive = FOLDER_KEEP_ALIVE;
       // Without engines here, these are names of models that workers hold.
       if (models.length > 0 && worker !== 'none') flags.model = await pulledModels(models);
       endProcess(await serve(resolveServedModels(sources)));
@@ -58,10 +65,10 @@ export function serveCommand(): Command {
 }
 
 const EXAMPLES = [
-  'sida serve models/olmoe-mini',
   'sida serve Qwen/Qwen3-30B-A3B-GGUF:Q4_K_M',
   'SIDA_API_KEY=… sida serve model.gguf --memory-budget 2GiB --host 0.0.0.0',
   'sida serve models/switch-words models/olmoe-mini --memory-budget 64MiB',
+  'sida serve ~/models --keep-alive 10min',
   'SIDA_REDIS=redis://10.0.0.5:6379 sida serve switch-words --no-worker',
 ];
 
@@ -81,10 +88,12 @@ async function serve(served: ServedModels): Promise<number> {
     profile === undefined ? undefined : resolve(profile),
   );
   for (const profile of profiles) if (profile !== undefined) checkWritable(profile);
-  const { models, sharedBudget } = await withSharedBudget(served);
+  const { models, sharedBudget, bytes } = await withSharedBudget(served);
   const { options } = models[0]!;
   const logger = createLogger(options.logLevel, options.logFormat);
-  const parts = composeServer(models, logger, sharedBudget);
+  const { keepAlive } = options;
+  const loading = keepAlive === undefined ? undefined : { keepAliveMs: keepAlive, bytes, sharedBudget };
+  const parts = await composeServer(models, logger, sharedBudget, loading);
   const engines = parts.models.map(({ engine }) => engine);
   const server = await parts.listen().catch(async (error: unknown) => {
     await parts.close(0);
@@ -101,7 +110,10 @@ async function serve(served: ServedModels): Promise<number> {
   const recordings = engines.flatMap((engine, i) =>
     profiles[i] === undefined ? [] : [recordProfile(engine, profiles[i])],
   );
-  for (const engine of engines) engine.start();
+  for (const engine of engines) {
+    if (loading === undefined) engine.start();
+    else await engine.unload?.();
+  }
 
   const cause = await Promise.race([failure, signals.first, ...(parts.refused ? [parts.refused] : [])]);
   const drainEnd = performance.now() + (cause instanceof SidaError ? 0 : options.drain);
@@ -125,27 +137,37 @@ async function serve(served: ServedModels): Promise<number> {
 interface BudgetedModels extends Pick<ServedModels, 'models'> {
   /** Undefined where each model has a budget of its own. */
   sharedBudget: SharedBudget | undefined;
+  /** Of each model, by its name. */
+  bytes: Map<string, number>;
 }
 
 /** Rejects with budget_too_small when the budget is below the sum of the models' smallest. */
 async function withSharedBudget({ models, sharedBudget }: ServedModels): Promise<BudgetedModels> {
   // Without engines here, the budgets are those of the workers.
   if (sharedBudget === undefined || models[0]!.options.worker === 'none')
-    return { models, sharedBudget: undefined };
+    return { models, sharedBudget: undefined, bytes: new Map() };
   const configs = models.map(({ options }) => engineConfig(options));
-  const sizes = await sharedSizes({ configs, total: sharedBudget });
+  const alone = models[0]!.options.keepAlive !== undefined;
+  const sizes = await sharedSizes({ configs, total: sharedBudget, alone });
   const planned = models.map(({ name }, i) => ({ name: name!, plan: sizes[i]!.plan }));
   const { freeBytes } = sizes[0]!;
-  const budgets =
-    sharedBudget === 'auto' ? shareOf(withoutMargin(freeBytes), planned) : splitBudget(sharedBudget, planned);
-  const total = sharedBudget === 'auto' ? budgets.reduce((sum, each) => sum + each, 0) : sharedBudget;
+  const most = sharedBudget === 'auto' ? withoutMargin(freeBytes) : sharedBudget;
+  const budgets = alone
+    ? planned.map(({ plan }) => checkBudget(Math.min(plan.resident, most), plan))
+    : sharedBudget === 'auto'
+      ? shareOf(most, planned)
+      : splitBudget(sharedBudget, planned);
+  const together = budgets.reduce((sum, each) => sum + each, 0);
+  const total = sharedBudget === 'auto' ? Math.min(most, together) : sharedBudget;
   const warning = budgetWarning(total, freeBytes);
   if (warning !== undefined) warnLines(warning);
+  const bytes = new Map(models.map(({ name }, i) => [name!, budgets[i]!]));
   return {
     models: models.map(({ name, options }, i) => {
       const { contextTokens: context, kvTokens } = sizes[i]!;
       return { name, options: { ...options, memoryBudget: String(budgets[i]), context, kvTokens } };
     }),
-    sharedBudget: new SharedBudget(total, new Map(models.map(({ name }, i) => [name!, budgets[i]!]))),
+    sharedBudget: new SharedBudget(total, alone ? new Map() : bytes),
+    bytes,
   };
 }

@@ -120,7 +120,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       packDir: options.packDir,
       ...weightChoices(options),
       onProgress: progress.show.bind(progress),
-      onWait: progress.say.bind(progress),
+      onLine: progress.say.bind(progress),
       memoryBudget: options.memoryBudget,
       hostBudget: options.hostBudget,
       maxBatchTokens: options.maxBatchTokens,

@@ -1,9 +1,11 @@
 /** Reports the engines of a server from start to readiness: progress, log, the line that says how to try it. */
+import { servedName } from '../checkpoint/served-name.js';
 import type { EngineState } from '../engine/engine-handle.js';
 import { SidaError } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
 import { redisAddress } from '../queue/redis/redis-client.js';
 import type { ServedModel } from '../server/context.js';
+import { listed } from '../text/listed.js';
 import { printLines } from '../text/print.js';
 import { VERSION } from '../version.js';
 import { Progress } from './progress.js';
@@ -22,6 +24,8 @@ export function watchEngines(
 ): void {
   const progress = new Progress();
   let announced = false;
+  const onDemand = models[0]!.options.keepAlive !== undefined;
+  if (onDemand) printLines(...announcementOnDemand(models, url));
   const isOpen = ({ engine }: ServedModel) => engine.model !== undefined;
   const onPhase = (model: ServedModel, { phase, detail, error }: EngineState, log: Logger) => {
     if (phase === 'restarting') log.warn({ restarts: model.engine.restarts, detail }, 'engine restarts');
@@ -31,7 +35,7 @@ export function watchEngines(
       // On a terminal, the line at the start says it.
       if (model.options.worker !== 'none' && !process.stderr.isTTY)
         log.info(startFields(model.engine.model!), 'serving');
-      if (!announced && models.every(isOpen)) {
+      if (!announced && models.every(isOpen) && !onDemand) {
         announced = true;
         printLines(...announcement(models, url));
       }
@@ -39,7 +43,7 @@ export function watchEngines(
       progress.stop();
       const failure = new SidaError(error ?? { code: 'internal', message: detail });
       const others = models.some(({ engine }) => engine.state.phase !== 'failed');
-      if (isOpen(model) && others)
+      if ((isOpen(model) && others) || onDemand)
         log.error({ err: failure }, 'engine failed; the other models are served on');
       else onFailure(failure);
     }
@@ -56,6 +60,13 @@ export function watchEngines(
       onPhase(model, state, log);
     });
   }
+}
+
+function announcementOnDemand(models: readonly ServedModel[], url: string): string[] {
+  const names = models.map(({ name, options }) => name ?? servedName(options.model, false));
+  return [
+    `sida ${VERSION} listens at ${url} and loads a model at its first request: ${listed(names, 'and')}`,
+  ];
 }
 
 function announcement(models: readonly ServedModel[], url: string): string[] {

@@ -22,6 +22,7 @@ type Unset =
   | 'apiKeys'
   | 'connectionsPerAddress'
   | 'group'
+  | 'keepAlive'
   | 'metricsPort'
   | 'profile'
   | 'rateLimit'

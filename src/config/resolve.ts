@@ -54,6 +54,11 @@ export function resolveServeOptions(sources: Sources): ServeOptions {
       'The "--worker" option is none, and there is no queue that workers could share: add --redis redis://127.0.0.1:6379',
     );
   }
+  if (options.keepAlive !== undefined && options.redis !== undefined) {
+    throw new UsageError(
+      'The "--keep-alive" option unloads models that nobody asks for, and with "--redis" jobs come from other servers: leave one of them out',
+    );
+  }
   if (options.worker === 'none' && options.profile !== undefined) {
     throw new UsageError(
       'The "--profile" option needs an engine, and the "--worker" option is none: leave one of them out',

@@ -33,7 +33,10 @@ export interface ServedModels extends Omit<SeveralModels<ServeOptions>, 'models'
 export function resolveServedModels(sources: Sources): ServedModels {
   const directories = givenModels(sources);
   if (directories.length < 2) {
-    return { models: [{ name: undefined, options: resolveServeOptions(sources) }], sharedBudget: undefined };
+    const options = resolveServeOptions(sources);
+    // A request must be able to name a model that is not loaded yet.
+    const name = options.keepAlive === undefined ? undefined : servedName(options.model, false);
+    return { models: [{ name, options }], sharedBudget: undefined };
   }
   const elsewhere = resolveOptions(['worker'], sources).worker === 'none';
   const several = resolveModels(directories, sources, elsewhere, resolveServeOptions);

@@ -15,6 +15,7 @@ import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
 import type { OnDelta } from './delta-taker.js';
 
 export const ENGINE_PHASES = [
+  'idle',
   'starting',
   'converting',
   'loading',
@@ -32,7 +33,7 @@ interface EngineProgress {
 }
 
 export interface EngineState {
-  /** `restarting` follows a crash. `failed` is final: the model cannot be served. */
+  /** `idle`: not loaded until a request comes. `restarting` follows a crash. `failed` is final. */
   phase: EnginePhase;
   /** One line for people: current activity, or why the engine is not ready. */
   detail: string;
@@ -62,6 +63,8 @@ export interface EngineHandle {
   /** Number of times that the engine process was restarted after a crash. */
   readonly restarts: number;
   start(): void;
+  /** Ends the process until the next start, unless jobs run. Absent for engines of other processes. */
+  unload?(): Promise<void>;
   /** Runs one job. Rejects with SidaError; the code is `engine_crashed` if the engine process ends. */
   run(id: string, request: JobRequest, options: RunOptions): Promise<JobResult>;
   control(request: ControlRequest): Promise<ControlReply>;

@@ -78,7 +78,7 @@ async function open(): Promise<void> {
     dense: config.dense,
     checkTensors: config.checkTensors === 'all',
     onProgress: ({ phase, done, total }) => progress(phase, done, total),
-    onWait: (line: string) => warnLines(line),
+    onLine: (line: string) => warnLines(line),
   };
   const prepared = await (config.served ? reopenPack(config.served, options) : preparePack(options));
   recordThread(loadAddon().profile, 'main');

@@ -131,8 +131,11 @@ function copyBuild(registry: Registry, engine: EngineHandle): void {
 
 export function copyEngine(registry: Registry, engine: EngineHandle): void {
   copyBuild(registry, engine);
-  copyGauge(registry, 'sida_engine_ready', '1 while the engine takes jobs', () =>
-    engine.state.phase === 'ready' ? 1 : 0,
+  copyGauge(
+    registry,
+    'sida_engine_ready',
+    '1 while the engine takes jobs, or is not loaded until one comes',
+    () => (engine.state.phase === 'ready' || engine.state.phase === 'idle' ? 1 : 0),
   );
   copyCounter(
     registry,

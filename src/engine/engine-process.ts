@@ -69,6 +69,7 @@ export class EngineProcess implements EngineHandle {
   #nextControl = 0;
   #closing: Promise<void> | undefined;
   #idle: (() => void) | undefined;
+  #unloading: Promise<void> | undefined;
 
   constructor(config: EngineConfig) {
     this.#config = config;
@@ -108,9 +109,26 @@ export class EngineProcess implements EngineHandle {
   }
 
   start(): void {
+    if (this.#unloading !== undefined) return void this.#unloading.then(() => this.start());
     if (this.#child !== undefined || this.#closing !== undefined) return;
+    process.removeListener('exit', this.#killChild);
     process.once('exit', this.#killChild);
     this.#spawn();
+  }
+
+  unload(): Promise<void> {
+    if (this.#runs.size > 0 || this.#closing !== undefined) return Promise.resolve();
+    this.#unloading ??= this.#unload();
+    return this.#unloading;
+  }
+
+  async #unload(): Promise<void> {
+    const ended = this.#child && this.#endChild(this.#child);
+    // From here on, jobs wait for the next start.
+    this.#setState({ phase: 'idle', detail: 'not loaded' });
+    await ended;
+    this.#counters = undefined;
+    this.#unloading = undefined;
   }
 
   run(id: string, request: JobRequest, { signal, onDelta }: RunOptions): Promise<JobResult> {
@@ -215,7 +233,8 @@ export class EngineProcess implements EngineHandle {
     child.on('message', (message) => this.#onMessage(message as FromEngine));
     child.on('error', (error) => warnLines(`engine process: ${error.message}`));
     child.once('exit', (code, signal) => this.#onExit(signal ?? `code ${code}`));
-    if (this.#restarts === 0) this.#setState({ phase: 'starting', detail: 'starting the engine process' });
+    if (this.#restarts === 0 || this.#state.phase === 'idle')
+      this.#setState({ phase: 'starting', detail: 'starting the engine process' });
   }
 
   #post(message: ToEngine): void {
@@ -287,7 +306,7 @@ export class EngineProcess implements EngineHandle {
   #onExit(reason: string): void {
     this.#child = undefined;
     this.#watchdog.stop();
-    if (this.#closing !== undefined) return;
+    if (this.#closing !== undefined || this.#unloading !== undefined) return;
     const message = `The engine process ended (${reason})`;
     this.#rejectAll({ code: 'engine_crashed', message });
     if (this.#state.phase === 'failed') return;

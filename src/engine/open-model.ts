@@ -40,7 +40,7 @@ export async function openModel(options: OpenModelOptions): Promise<OpenModel> {
     checkTensors,
     signal,
     onProgress,
-    onWait,
+    onLine,
     newTokens,
     sequences,
     ...rest
@@ -53,7 +53,7 @@ export async function openModel(options: OpenModelOptions): Promise<OpenModel> {
     ...(checkTensors !== undefined && { checkTensors }),
     ...(signal !== undefined && { signal }),
     ...(onProgress !== undefined && { onProgress }),
-    ...(onWait !== undefined && { onWait }),
+    ...(onLine !== undefined && { onLine }),
   });
   // The last page of each sequence may be almost empty.
   const pages = (1 + sequences) * loadAddon().kvPageTokens;

@@ -84,8 +84,11 @@ function liesIn(file: string, directory: string): boolean {
   return file.startsWith(directory.endsWith(sep) ? directory : directory + sep);
 }
 
-/** `…/snapshots/<revision>` of the Hugging Face cache holds links to `…/blobs`. */
+/** `…/snapshots/<revision>` of the Hugging Face cache and its directories hold links to `…/blobs`. */
 function liesInCache(file: string, directory: string): boolean {
-  const snapshots = dirname(directory);
-  return basename(snapshots) === 'snapshots' && liesIn(file, join(dirname(snapshots), 'blobs'));
+  for (let revision = directory; revision !== dirname(revision); revision = dirname(revision)) {
+    const snapshots = dirname(revision);
+    if (basename(snapshots) === 'snapshots' && liesIn(file, join(dirname(snapshots), 'blobs'))) return true;
+  }
+  return false;
 }

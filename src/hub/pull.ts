@@ -1,9 +1,10 @@
 /** Downloads a model into the cache of Hugging Face's tools. */
 import { existsSync, statSync } from 'node:fs';
-import { mkdir, rm, statfs, symlink } from 'node:fs/promises';
+import { mkdir, rm, symlink } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { withLock } from '../checkpoint/lock-file.js';
 import { SidaError } from '../errors.js';
+import { requireFree } from '../files/disk-space.js';
 import { writeWholeFile } from '../files/whole-file.js';
 import { formatBytes } from '../text/bytes.js';
 import { locksDirectory, repoDirectory } from './cache.js';
@@ -35,7 +36,7 @@ export async function pull(name: HubName, { onProgress, say }: PullOptions): Pro
   await mkdir(blobs, { recursive: true });
   const total = sizeOf(model);
   const missing = model.files.reduce((sum, file) => sum + file.size - bytesThere(blobs, file), 0);
-  await requireSpace(blobs, missing);
+  requireFree(blobs, missing, 'the download', 'set HF_HUB_CACHE to a directory on another disk');
   const count = `${model.files.length} ${model.files.length === 1 ? 'file' : 'files'}`;
   say(
     `${writtenName(name)}: ${count}, ${formatBytes(total)}, ${formatBytes(missing)} to download from ${hub.host}`,
@@ -65,17 +66,6 @@ export async function pull(name: HubName, { onProgress, say }: PullOptions): Pro
 function bytesThere(blobs: string, { blob, size }: HubFile): number {
   if (existsSync(join(blobs, blob))) return size;
   return Math.min(size, statSync(join(blobs, `${blob}.incomplete`), { throwIfNoEntry: false })?.size ?? 0);
-}
-
-async function requireSpace(directory: string, needed: number): Promise<void> {
-  const { bavail, bsize } = await statfs(directory);
-  const free = bavail * bsize;
-  if (needed <= free) return;
-  throw new SidaError({
-    code: 'io_error',
-    message: `${directory}: the download needs ${formatBytes(needed)}, and the disk has ${formatBytes(free)} free; make room, or set HF_HUB_CACHE to a directory on another disk`,
-    details: { needed_bytes: needed, free_bytes: free },
-  });
 }
 
 async function link(blob: string, path: string): Promise<void> {

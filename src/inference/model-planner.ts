@@ -1,5 +1,5 @@
 /** Plans the memory of a model from its files, without opening it. */
-import { configFormats, hasOnlyConfig, planOfConfig } from '../checkpoint/config-plan.js';
+import { configFormats, hasOnlyConfig, withConfigPack } from '../checkpoint/config-plan.js';
 import { isPack } from '../checkpoint/manifest.js';
 import { preparedFormats } from '../checkpoint/prepare-pack.js';
 import { type FormatChoices, resolveFormats } from '../checkpoint/weight-format.js';
@@ -13,12 +13,11 @@ import type {
 } from '../native/addon-types.js';
 
 interface Checkpoint {
-  /** Null where only the config is there. */
-  shape: ModelShape | null;
+  shape: ModelShape;
   /** Packed element types that lose nothing of it. */
   lossless: PackFormats;
-  /** Its MoE layers. */
-  layers: string[];
+  /** Whether there are no weights, so that the element types are those that the config tells. */
+  fromConfig: boolean;
 }
 
 export interface ModelPlanner {
@@ -27,37 +26,48 @@ export interface ModelPlanner {
   checkpoint: Checkpoint | undefined;
   /** With `experts`, a checkpoint is planned as if packed with experts of that type. */
   plan(limits: BatchLimits, experts?: WeightFormat): MemoryPlan;
+  /** See NativeAddon.measureWeightSpeed. */
+  weightSpeed(limits: BatchLimits): number;
 }
 
 /** Rejects as preparedFormats does, and with checkpoint_invalid. */
 export async function modelPlanner(model: string, choices: FormatChoices): Promise<ModelPlanner> {
   const addon = loadAddon();
+  type Source = Parameters<typeof addon.planMemory>[0];
   if (isPack(model)) {
     const formats = await preparedFormats(model, choices);
-    return { formats, checkpoint: undefined, plan: (limits) => addon.planMemory({ pack: model }, limits) };
+    return {
+      formats,
+      checkpoint: undefined,
+      plan: (limits) => addon.planMemory({ pack: model }, limits),
+      weightSpeed: (limits) => addon.measureWeightSpeed({ pack: model }, limits),
+    };
   }
-  const fromConfig = hasOnlyConfig(model);
-  const checkpoint = fromConfig ? checkpointOfConfig(model) : checkpointAt(model);
+  const checkpoint = hasOnlyConfig(model) ? checkpointOfConfig(model) : checkpointAt(model);
   const formats = resolveFormats(choices, checkpoint.lossless);
+  const withSource = <T>(experts: WeightFormat, body: (source: Source) => T): T => {
+    const packed = { experts, dense: formats.dense };
+    return checkpoint.fromConfig
+      ? withConfigPack(model, packed, (pack) => body({ pack }))
+      : body({ checkpoint: model, ...packed });
+  };
   return {
     formats,
     checkpoint,
-    plan: (limits, experts = formats.experts) => {
-      const packed = { experts, dense: formats.dense };
-      return fromConfig
-        ? planOfConfig(model, packed, limits)
-        : addon.planMemory({ checkpoint: model, ...packed }, limits);
-    },
+    plan: (limits, experts = formats.experts) =>
+      withSource(experts, (source) => addon.planMemory(source, limits)),
+    weightSpeed: (limits) =>
+      withSource(formats.experts, (source) => addon.measureWeightSpeed(source, limits)),
   };
 }
 
 function checkpointAt(model: string): Checkpoint {
   const { shape, lossless } = loadAddon().inspectCheckpoint(model);
-  return { shape, lossless, layers: shape.moeLayers };
+  return { shape, lossless, fromConfig: false };
 }
 
 function checkpointOfConfig(model: string): Checkpoint {
   const lossless = configFormats(model);
-  const { layers } = loadAddon().describePack({ config: model, ...lossless }).experts;
-  return { shape: null, lossless, layers };
+  const { shape } = loadAddon().describePack({ config: model, ...lossless });
+  return { shape, lossless, fromConfig: true };
 }

@@ -13,6 +13,7 @@ import type {
 import type { GgufInfo } from './gguf-types.js';
 import type {
   CheckpointInfo,
+  ModelShape,
   PackFormats,
   PackLayout,
   PackOptions,
@@ -83,7 +84,7 @@ export interface NativeAddon {
   /** Reads what a GGUF file says beside its weights. Throws checkpoint_invalid. */
   readGguf(file: string): GgufInfo;
   /** The layout of a pack of the model whose config.json lies in the directory `config`. Reads no weights. */
-  describePack(options: { config: string } & PackFormats): PackLayout;
+  describePack(options: { config: string } & PackFormats): PackLayout & { shape: ModelShape };
   /**
    * Reads experts [begin, end) of a pack, and the dense weights too when `begin` is 0. Throws pack_invalid, which
    * names the first weight that is NaN or infinite. Returns the number of experts of the pack.
@@ -94,6 +95,14 @@ export interface NativeAddon {
     source: { pack: string } | ({ checkpoint: string } & Partial<PackFormats>),
     limits: BatchLimits,
   ): MemoryPlan;
+  /**
+   * Measures the bytes of experts per second that the CPU multiplies by the activations of one token, for experts in
+   * memory. Allocates at most 256 MiB. 0 for a model without experts. Blocks for about half a second.
+   */
+  measureWeightSpeed(
+    source: { pack: string } | ({ checkpoint: string } & Partial<PackFormats>),
+    limits: BatchLimits,
+  ): number;
   /** Tokens in one page of the KV cache. */
   kvPageTokens: number;
   /** Measures sequential O_DIRECT reads of a file, in bytes per second. Blocks. */

@@ -59,6 +59,8 @@ export interface MemoryPlan {
   resident: number;
   /** A slot for every expert. */
   expertBytes: number;
+  /** Bytes of dense weights and routers that one token reads. It reads one row of an embedding that is no head. */
+  tokenDense: number;
   /** Bytes of the experts that one token needs: MoE layers · top-k slots. */
   tokenDemand: number;
   /**

@@ -72,6 +72,8 @@ export interface CheckpointInfo {
   dtype: 'f32' | 'bf16' | 'f16' | 'fp8' | 'mixed';
   /** Packed element types that lose nothing of this checkpoint. */
   lossless: PackFormats;
+  /** Whether the experts can stay in the file: a GGUF file whose matrices are rows of blocks. */
+  keepsExperts: boolean;
   files: { name: string; bytes: number }[];
   tensors: number;
   bytes: number;
@@ -88,6 +90,8 @@ export interface PackOptions extends PackFormats {
   checkpoint: string;
   /** When absent, the pack has one expert file. */
   stripes?: Stripes;
+  /** Leave the experts in the checkpoint, as `keepsExperts` allows. Writing them then only checks them. */
+  inPlace?: boolean;
   /** Directory for the packed files. It must exist. */
   out: string;
 }
@@ -111,7 +115,7 @@ export interface ExpertMatrix {
 
 export interface PackLayout {
   experts: WeightFormat & {
-    /** Absent when there are stripes. */
+    /** Absent when there are stripes; `experts.gguf` where the experts stay in a GGUF file, to which it is a link. */
     file?: string;
     stripes?: Stripes;
     /** Bytes of one expert, padded to 4 KiB; of the largest when they differ. */
@@ -136,7 +140,7 @@ export interface PackWriter {
   expertBytes(count: number): number[];
   /** Writes the complete dense file. */
   writeDense(): void;
-  /** Writes the blocks of flat expert ids [begin, end) at their offsets in the expert files. */
+  /** Writes the blocks of flat expert ids [begin, end) at their offsets in the expert files, if there are any. */
   writeExperts(begin: number, end: number): void;
   /** fsyncs and closes the files. */
   close(): void;

@@ -56,6 +56,8 @@ export interface KeptStats {
   running: number;
   /** Jobs that have ended and are still kept. */
   ended: number;
+  /** Of these, jobs without an answer: failed, expired or cancelled. */
+  failed: number;
   /** Bytes of the answers of those ended jobs; 0 for a queue in Redis, which does not count them. */
   answerBytes: number;
   /** Listeners on kept jobs. */
@@ -93,6 +95,7 @@ export function noStats(): QueueStats {
       queued: 0,
       running: 0,
       ended: 0,
+      failed: 0,
       answerBytes: 0,
       watching: 0,
       repeated: 0,

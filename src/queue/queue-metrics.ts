@@ -85,6 +85,12 @@ export function copyQueue(registry: Registry, queue: Pick<JobQueue, 'stats' | 'o
     },
   );
   copyGauge(registry, 'sida_queue_active_jobs', 'Jobs in the engine', () => queue.stats.active);
+  copyGauge(
+    registry,
+    'sida_queue_failed_jobs',
+    'Jobs of /v1/jobs that ended without an answer and are kept: failed, expired or cancelled',
+    () => queue.stats.kept.failed,
+  );
   copyCounter(registry, 'sida_queue_accepted_total', 'Jobs accepted', () => queue.stats.accepted);
   copyCounter(
     registry,

@@ -1,5 +1,6 @@
 /** The dependencies of every route, and functions that choose a model and query its engine for them. */
 
+import type { Response } from 'express';
 import type { RateLimiterAbstract } from 'rate-limiter-flexible';
 import type { KeyRing } from '../access/key-ring.js';
 import type { ServeOptions } from '../config/options.js';
@@ -12,6 +13,7 @@ import type { JobQueue } from '../queue/job-queue.js';
 import { listed } from '../text/listed.js';
 import type { Admission } from './admission/admission.js';
 import type { AnswerWriter } from './answer-writer.js';
+import type { LoadedModels } from './loaded-models.js';
 import type { SharedBudget } from './shared-budget.js';
 import type { StreamPlaces } from './stream-places.js';
 import type { UnreadBytes } from './unread-bytes.js';
@@ -39,6 +41,8 @@ export interface ServerDependencies {
   metrics: Metrics;
   /** Present when the models share a budget. */
   sharedBudget?: SharedBudget | undefined;
+  /** Present with --keep-alive. */
+  loaded?: LoadedModels | undefined;
   /** Counts the tokens of --rate-limit. When undefined, this process counts them in memory. */
   rateLimiter?: RateLimiterAbstract | undefined;
 }
@@ -99,6 +103,28 @@ export function selectOneModel(context: ServerContext, asked: string | undefined
     message: `This server has ${models.length} models: say which one with ${listed(queries, 'or')}`,
     param: 'model',
   });
+}
+
+/**
+ * Calls `run` with what the engine says of its model, which is loaded until the promise that it returns is settled.
+ * Rejects as requireModel does, and with `cancelled` when the client leaves before the model is loaded.
+ */
+export async function withModel<T>(
+  { loaded }: ServerContext,
+  served: ModelContext,
+  res: Response,
+  run: (model: ModelInfo) => Promise<T>,
+): Promise<T> {
+  if (loaded === undefined) return run(requireModel(served));
+  const left = new AbortController();
+  const onClose = () => left.abort(new SidaError({ code: 'cancelled', message: 'The client has left' }));
+  res.once('close', onClose);
+  const unuse = await loaded.use(served, left.signal).finally(() => res.off('close', onClose));
+  try {
+    return await run(requireModel(served));
+  } finally {
+    unuse();
+  }
 }
 
 /**

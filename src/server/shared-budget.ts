@@ -30,6 +30,20 @@ export class SharedBudget {
     return changed;
   }
 
+  /** Gives the model its bytes, if the others leave them. Returns whether they do. */
+  load(model: string, bytes: number): boolean {
+    if (bytes > this.#total - this.#others(model)) return false;
+    this.#budgets.set(model, bytes);
+    return true;
+  }
+
+  /** Takes back the bytes of a model whose engine has ended, and returns them. */
+  unload(model: string): number {
+    const bytes = this.#budgets.get(model) ?? 0;
+    this.#budgets.delete(model);
+    return bytes;
+  }
+
   #others(model: string): number {
     return [...this.#budgets].reduce((sum, [name, bytes]) => sum + (name === model ? 0 : bytes), 0);
   }

@@ -1,15 +1,21 @@
 // One key asks for all that the server can do; another one asks for little and must not wait for it.
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, expect } from 'vitest';
+import { afterAll, beforeAll, expect } from 'vitest';
 import { ask } from '../support/http-client.js';
 import { keyFile } from '../support/key-file.js';
+import { RedisServer } from '../support/redis.js';
 import { sst2 } from '../support/server-process.js';
 import { percentile, serverFault } from './subject.js';
 
 /** Tokens a minute of each key: about twice what the quiet one uses here. */
 const RATE = 40_000;
 const keys = keyFile({ quiet: ['infer', 'metrics'], noisy: ['infer'] });
-afterAll(() => keys.remove());
+const redis = await RedisServer.absent();
+beforeAll(() => redis.up());
+afterAll(async () => {
+  keys.remove();
+  await redis.end();
+});
 const SENTENCES = sst2().map(({ text }) => text);
 
 /** Clients of the noisy key ask again at once, or after a second where they were refused; its answers by status. */
@@ -41,6 +47,14 @@ const CASES = [
   },
   // The engine computes what it has taken, and whoever comes waits for that, however fair the queue is.
   { what: 'without --rate-limit', limit: [], clients: 400, seconds: 10, refused: 'share', bound: 300 },
+  {
+    what: 'over Redis without --rate-limit',
+    limit: ['--redis', redis.url],
+    clients: 400,
+    seconds: 10,
+    refused: 'share',
+    bound: 300,
+  },
 ];
 
 for (const { what, limit, clients, seconds, refused, bound } of CASES) {

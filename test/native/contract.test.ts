@@ -67,6 +67,7 @@ describe('the results of the addon', () => {
       describePack: addon.describePack({ config: MINI, experts: BF16, dense: BF16 }),
       checkFinite: addon.checkFinite(pack, 0, 1),
       planMemory: addon.planMemory({ pack }, LIMITS),
+      measureWeightSpeed: addon.measureWeightSpeed({ pack }, LIMITS),
       measureDiskRead: addon.measureDiskRead(file, 4 << 20),
       measureDiskSpeed: addon.measureDiskSpeed(file, 4096, 0.01),
       tryLock: addon.tryLock(lock, true),

@@ -1,5 +1,6 @@
 /** A worker with a scripted engine, and queues of servers, on one Redis. */
 import { randomUUID } from 'node:crypto';
+import type { Telemetry } from 'bullmq';
 import { pino } from 'pino';
 import { QueueWorker } from '../../src/queue/redis/queue-worker.js';
 import { RedisQueue, type RedisQueueOptions } from '../../src/queue/redis/redis-queue.js';
@@ -19,7 +20,12 @@ export const REDIS_QUEUE: Options = {
 export function openRedisQueues(
   url: string,
   more: Partial<Options> = {},
-  workers: { attempts?: number; concurrency?: number; answerBytes?: number } = {},
+  workers: {
+    attempts?: number;
+    concurrency?: number;
+    answerBytes?: number;
+    telemetry?: Telemetry | undefined;
+  } = {},
 ) {
   const queueName = randomUUID();
   const options = { ...REDIS_QUEUE, ...more };

@@ -20,6 +20,7 @@
 #include "binding/weightless_store_binding.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/finite_weights.h"
+#include "checkpoint/gguf_experts.h"
 #include "checkpoint/gguf_model_files.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/pack.h"
@@ -27,6 +28,7 @@
 #include "engine/devices.h"
 #include "expert/disk_speed.h"
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/weight_speed.h"
 #include "ops/predicted_routing.h"
 
 namespace sida {
@@ -76,6 +78,7 @@ Napi::Value inspect_checkpoint(const Napi::CallbackInfo& info) {
     lossless.Set("experts", weight_format_to_js(env, formats.all_experts));
     lossless.Set("dense", weight_format_to_js(env, formats.all_dense));
     js.Set("lossless", lossless);
+    js.Set("keepsExperts", keeps_experts(checkpoint));
     Napi::Array files = Napi::Array::New(env);
     for (const WeightFile& file : checkpoint.files()) {
       Napi::Object entry = Napi::Object::New(env);
@@ -95,23 +98,32 @@ Napi::Value read_gguf_js(const Napi::CallbackInfo& info) {
   return guarded(env, [&] { return gguf_info_to_js(env, info[0].As<Napi::String>().Utf8Value()); });
 }
 
+/// A pack, or the one that a checkpoint would become.
+Pack pack_from_js(const Napi::Object& source) {
+  if (source.Get("pack").IsString()) return open_pack(source.Get("pack").As<Napi::String>().Utf8Value());
+  const Checkpoint checkpoint = Checkpoint::open(source.Get("checkpoint").As<Napi::String>().Utf8Value());
+  const auto format = [&](const char* name, WeightRole role) {
+    const Napi::Value value = source.Get(name);
+    return value.IsUndefined() ? std::nullopt : weight_format_from_js(value, name, role);
+  };
+  PackFormats formats =
+      chosen_formats(checkpoint, format("experts", WeightRole::kExperts), format("dense", WeightRole::kDense));
+  return describe_pack("", checkpoint.spec(), std::move(formats));
+}
+
 Napi::Value plan_memory_js(const Napi::CallbackInfo& info) {
-  const Napi::Env env = info.Env();
-  return guarded(env, [&] {
-    const auto source = info[0].As<Napi::Object>();
+  return guarded(info.Env(), [&] {
     const BatchLimits limits = limits_from_js(info[1].As<Napi::Object>());
-    if (source.Get("pack").IsString()) {
-      const Pack pack = open_pack(source.Get("pack").As<Napi::String>().Utf8Value());
-      return plan_to_js(env, plan_memory(pack, limits));
-    }
-    const Checkpoint checkpoint = Checkpoint::open(source.Get("checkpoint").As<Napi::String>().Utf8Value());
-    const auto format = [&](const char* name, WeightRole role) {
-      const Napi::Value value = source.Get(name);
-      return value.IsUndefined() ? std::nullopt : weight_format_from_js(value, name, role);
-    };
-    PackFormats formats =
-        chosen_formats(checkpoint, format("experts", WeightRole::kExperts), format("dense", WeightRole::kDense));
-    return plan_to_js(env, plan_memory(describe_pack("", checkpoint.spec(), std::move(formats)), limits));
+    return plan_to_js(info.Env(), plan_memory(pack_from_js(info[0].As<Napi::Object>()), limits));
+  });
+}
+
+Napi::Value measure_weight_speed_js(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] {
+    const BatchLimits limits = limits_from_js(info[1].As<Napi::Object>());
+    const Pack pack = pack_from_js(info[0].As<Napi::Object>());
+    const double rate = measure_weight_speed(pack.experts, pack.spec.top_k(), limits.activations, limits.threads);
+    return Napi::Number::New(info.Env(), rate);
   });
 }
 
@@ -125,7 +137,9 @@ Napi::Value describe_pack_js(const Napi::CallbackInfo& info) {
       throw Error("invalid_request", std::string(name) + ": types of their own need a checkpoint");
     };
     const WeightFormat experts = format("experts", WeightRole::kExperts), dense = format("dense", WeightRole::kDense);
-    return pack_layout_to_js(env, describe_pack("", files.spec, experts, dense));
+    Napi::Object layout = pack_layout_to_js(env, describe_pack("", files.spec, experts, dense));
+    layout.Set("shape", shape_to_js(env, files.spec));
+    return layout;
   });
 }
 
@@ -200,6 +214,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("cuda", Napi::Function::New(env, cuda, "cuda"));
   exports.Set("inspectCheckpoint", Napi::Function::New(env, inspect_checkpoint, "inspectCheckpoint"));
   exports.Set("readGguf", Napi::Function::New(env, read_gguf_js, "readGguf"));
+  exports.Set("measureWeightSpeed", Napi::Function::New(env, measure_weight_speed_js, "measureWeightSpeed"));
   exports.Set("describePack", Napi::Function::New(env, describe_pack_js, "describePack"));
   exports.Set("checkFinite", Napi::Function::New(env, check_finite_js, "checkFinite"));
   exports.Set("planMemory", Napi::Function::New(env, plan_memory_js, "planMemory"));

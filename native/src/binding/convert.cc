@@ -103,6 +103,7 @@ Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan) {
   set("smallest", plan.smallest());
   set("resident", plan.resident());
   set("expertBytes", plan.slot * plan.experts);
+  set("tokenDense", plan.token_dense);
   set("tokenDemand", plan.slot * plan.token_demand);
   set("recencyFloor", plan.recency_floor());
   js.Set("contextTokens",

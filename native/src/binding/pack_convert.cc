@@ -55,7 +55,7 @@ void set_layouts(Napi::Env env, const ExpertLayout& layout, Napi::Object& expert
 Napi::Object pack_layout_to_js(Napi::Env env, const Pack& pack) {
   Napi::Object experts = weight_format_to_js(env, pack.formats.all_experts);
   if (pack.stripes.count == 1) {
-    experts.Set("file", expert_file_name(pack.stripes, 0));
+    experts.Set("file", pack.gguf.empty() ? expert_file_name(pack.stripes, 0) : kGgufLink);
   } else {
     Napi::Object stripes = Napi::Object::New(env);
     stripes.Set("count", static_cast<double>(pack.stripes.count));

@@ -31,7 +31,7 @@ PackWriterBinding::PackWriterBinding(const Napi::CallbackInfo& info) : ObjectWra
         options.Get("checkpoint").As<Napi::String>().Utf8Value(), options.Get("out").As<Napi::String>().Utf8Value(),
         weight_format_from_js(options.Get("experts"), "experts", WeightRole::kExperts),
         weight_format_from_js(options.Get("dense"), "dense", WeightRole::kDense),
-        stripes_from_js(options.Get("stripes")));
+        stripes_from_js(options.Get("stripes")), options.Get("inPlace").ToBoolean().Value());
   });
 }
 
@@ -43,8 +43,8 @@ Napi::Value PackWriterBinding::expert_files(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&]() -> Napi::Value {
     const Pack& pack = writer_->pack();
     const StripeLayout layout = pack.stripe_layout();
-    Napi::Array files = Napi::Array::New(info.Env(), layout.files());
-    for (uint32_t i = 0; i < layout.files(); ++i) {
+    Napi::Array files = Napi::Array::New(info.Env());
+    for (uint32_t i = 0; pack.gguf.empty() && i < layout.files(); ++i) {
       Napi::Object file = Napi::Object::New(info.Env());
       file.Set("name", expert_file_name(pack.stripes, i));
       file.Set("bytes", static_cast<double>(layout.file_bytes(i)));

@@ -46,6 +46,7 @@ class Checkpoint {
   Checkpoint& operator=(Checkpoint&&) = default;
 
   const ModelSpec& spec() const { return model_.spec; }
+  bool gguf() const { return gguf_; }
   const std::vector<WeightFile>& files() const { return files_; }
   /// Ordered by name.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }

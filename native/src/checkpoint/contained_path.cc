@@ -27,10 +27,13 @@ bool lies_in(const fs::path& file, const fs::path& directory) {
   return end == directory.end();
 }
 
-// `…/snapshots/<revision>` of the Hugging Face cache holds links to `…/blobs`.
+// `…/snapshots/<revision>` of the Hugging Face cache and its directories hold links to `…/blobs`.
 bool lies_in_cache(const fs::path& file, const fs::path& directory) {
-  const fs::path snapshots = directory.parent_path();
-  return snapshots.filename() == "snapshots" && lies_in(file, snapshots.parent_path() / "blobs");
+  for (fs::path revision = directory; revision.has_relative_path(); revision = revision.parent_path()) {
+    const fs::path snapshots = revision.parent_path();
+    if (snapshots.filename() == "snapshots" && lies_in(file, snapshots.parent_path() / "blobs")) return true;
+  }
+  return false;
 }
 
 }  // namespace

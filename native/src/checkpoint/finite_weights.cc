@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/gguf_experts.h"
 #include "checkpoint/pack_sources.h"
 #include "core/error.h"
 #include "core/file.h"
@@ -59,12 +60,12 @@ void check_dense_finite(const Pack& pack) {
 void check_experts_finite(const Pack& pack, size_t begin, size_t end) {
   const ExpertLayout& layout = pack.experts;
   const StripeLayout stripes = pack.stripe_layout();
-  const std::vector<File> files = pack.open_experts();
+  DiskTier tier = open_expert_tier(pack);
   std::vector<std::byte> block;
   for (size_t id = begin; id < std::min(end, layout.experts()); ++id) {
     const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
     block.resize(layout.block_bytes(static_cast<ExpertId>(id)));
-    files[file].pread_exact(offset, block.data(), block.size());
+    tier.file(file).read(offset, block.size(), block.data());
     const std::string name = expert_name(pack, static_cast<ExpertId>(id));
     const BlockLayout& matrices = layout.layers[layout.shape.place(static_cast<ExpertId>(id)).layer];
     for (const ExpertMatrix& matrix : matrices.matrices) {

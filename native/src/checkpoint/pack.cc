@@ -1,5 +1,8 @@
 #include "checkpoint/pack.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "checkpoint/contained_path.h"
 #include "checkpoint/model_file.h"
 #include "checkpoint/model_files.h"
@@ -165,6 +168,14 @@ void check_dense(const ManifestCheck& check, const DenseLayout& layout) {
   }
 }
 
+/// Where the link to a GGUF file leads. The name of the file counts, because it names the other parts of a split model.
+std::string linked_gguf(const ManifestCheck& check, const std::string& directory) {
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::read_symlink(join_path(directory, kGgufLink), error);
+  if (error || !target.is_absolute()) check.fail(kGgufLink, "a link to a GGUF file", error ? "none" : target.string());
+  return target.string();
+}
+
 }  // namespace
 
 std::vector<std::string> Pack::expert_paths() const {
@@ -174,12 +185,6 @@ std::vector<std::string> Pack::expert_paths() const {
 }
 
 File Pack::open_dense() const { return open_model_file(directory, kDenseFile); }
-
-std::vector<File> Pack::open_experts() const {
-  std::vector<File> files;
-  for (const std::string& path : expert_paths()) files.push_back(File::open(path));
-  return files;
-}
 
 Pack describe_pack(std::string directory, ModelSpec spec, PackFormats formats) {
   Pack pack;
@@ -208,8 +213,11 @@ Pack open_pack(const std::string& directory) {
   PackFormats formats = read_formats(check, root, spec);
   Pack pack = describe_pack(directory, std::move(spec), std::move(formats));
   if (const auto stripes = root.at("experts").find("stripes")) pack.stripes = read_stripes(check, *stripes);
-  // Only a stripe may be a link to anywhere, such as another disk.
-  if (pack.stripes.count == 1) contained_path(directory, expert_file_name(pack.stripes, 0));
+  if (const auto file = root.at("experts").find("file"); file && file->as_string() == kGgufLink) {
+    pack.gguf = linked_gguf(check, directory);
+  }
+  // Only a stripe and a GGUF file may be a link to anywhere, such as another disk.
+  if (pack.stripes.count == 1 && pack.gguf.empty()) contained_path(directory, expert_file_name(pack.stripes, 0));
   check_experts(check, pack, root.at("experts"));
   check_dense(check, pack.dense);
   return pack;

@@ -98,7 +98,7 @@ PackVerifier::PackVerifier(const std::string& checkpoint, const std::string& pac
     : checkpoint_(Checkpoint::open(checkpoint)),
       pack_(open_pack(pack)),
       dense_(pack_.open_dense()),
-      experts_(pack_.open_experts()) {
+      experts_(open_expert_tier(pack_)) {
   if (checkpoint_.spec().family != pack_.spec.family) {
     throw damaged(pack_.directory, "model_type", checkpoint_.spec().family, pack_.spec.family);
   }
@@ -161,7 +161,7 @@ void PackVerifier::check_experts(size_t begin, size_t end) {
   for (size_t id = begin; id < end; ++id) {
     block_.resize(layout.block_bytes(static_cast<ExpertId>(id)));
     const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
-    experts_[file].pread_exact(offset, block_.data(), block_.size());
+    experts_.file(file).read(offset, block_.size(), block_.data());
     for (const ExpertSource& source : expert_sources(checkpoint_, pack_, static_cast<ExpertId>(id))) {
       const ExpertMatrix& matrix = source.matrix;
       const std::string name =

@@ -7,6 +7,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/pack.h"
+#include "expert/disk_tier.h"
 #include "checkpoint/pack_sources.h"
 #include "core/file.h"
 #include "weights/panels.h"
@@ -52,7 +53,7 @@ class PackVerifier {
   Checkpoint checkpoint_;
   Pack pack_;
   File dense_;
-  std::vector<File> experts_;
+  DiskTier experts_;
   Report report_;
   std::vector<float> rows_;
   std::vector<std::byte> block_;

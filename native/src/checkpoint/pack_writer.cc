@@ -31,9 +31,10 @@ void sync_and_close(int fd, const std::string& path) {
 }  // namespace
 
 PackWriter::PackWriter(const std::string& checkpoint, const std::string& directory, std::optional<WeightFormat> experts,
-                       std::optional<WeightFormat> dense, Stripes stripes)
+                       std::optional<WeightFormat> dense, Stripes stripes, bool in_place)
     : checkpoint_(Checkpoint::open(checkpoint)) {
   checkpoint_->check_tensors();
+  if (in_place) pack_.gguf = checkpoint;
   open(directory, chosen_formats(*checkpoint_, experts, dense), std::move(stripes));
 }
 
@@ -44,8 +45,11 @@ PackWriter::PackWriter(Checkpoint checkpoint, const std::string& directory, Pack
 }
 
 void PackWriter::open(const std::string& directory, PackFormats formats, Stripes stripes) {
+  const std::string gguf = std::move(pack_.gguf);
   pack_ = describe_pack(directory, checkpoint_->spec(), std::move(formats));
   pack_.stripes = std::move(stripes);
+  pack_.gguf = gguf;
+  if (!gguf.empty()) return;
   try {
     for (const std::string& path : pack_.expert_paths()) expert_fds_.push_back(open_for_writing(path, 0));
   } catch (...) {
@@ -120,6 +124,7 @@ void PackWriter::write_experts(size_t begin, size_t end) {
     throw Error("invalid_request", "experts " + std::to_string(begin) + " to " + std::to_string(end) + " of " +
                                        std::to_string(layout.experts()));
   }
+  if (!pack_.gguf.empty()) return check_experts(begin, end);
   const StripeLayout stripes = pack_.stripe_layout();
   for (size_t id = begin; id < end; ++id) {
     block_.assign(layout.block_bytes(static_cast<ExpertId>(id)), std::byte{0});
@@ -139,6 +144,15 @@ void PackWriter::write_experts(size_t begin, size_t end) {
     const std::string seal = stripes.seal(file);
     write_at(expert_fds_[file], pack_.expert_path(file), stripes.blocks_end(file),
              reinterpret_cast<const std::byte*>(seal.data()), seal.size());
+  }
+}
+
+void PackWriter::check_experts(size_t begin, size_t end) {
+  for (size_t id = begin; id < end; ++id) {
+    for (const ExpertSource& source : expert_sources(opened(), pack_, static_cast<ExpertId>(id))) {
+      const ExpertMatrix& matrix = source.matrix;
+      if (!source.bias) read_block_rows(opened(), source.data, 0, matrix.n, matrix.k, block_);
+    }
   }
 }
 

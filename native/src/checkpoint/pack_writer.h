@@ -17,9 +17,10 @@ class PackWriter {
  public:
   /// `directory` exists. Opens the expert files without truncating them. Throws checkpoint_invalid or io_error. Writing
   /// also throws checkpoint_invalid where weights to be quantized are NaN or infinite.
-  /// Without a format matrices have types that lose nothing.
+  /// Without a format matrices have types that lose nothing. `in_place`: the experts stay in the checkpoint, as
+  /// keeps_experts() allows.
   PackWriter(const std::string& checkpoint, const std::string& directory, std::optional<WeightFormat> experts,
-             std::optional<WeightFormat> dense, Stripes stripes = {});
+             std::optional<WeightFormat> dense, Stripes stripes = {}, bool in_place = false);
   /// The same with these types.
   PackWriter(Checkpoint checkpoint, const std::string& directory, PackFormats formats, Stripes stripes = {});
   ~PackWriter();
@@ -28,7 +29,8 @@ class PackWriter {
 
   const Pack& pack() const { return pack_; }
   void write_dense();
-  /// Writes the blocks of experts [begin, end), and after the last expert the seals of the stripes.
+  /// Writes the blocks of experts [begin, end), and after the last expert the seals of the stripes. Of experts that
+  /// stay in the checkpoint only checks the scales.
   void write_experts(size_t begin, size_t end);
   /// fsyncs the files and frees the buffers.
   void close();
@@ -36,6 +38,7 @@ class PackWriter {
  private:
   void open(const std::string& directory, PackFormats formats, Stripes stripes);
   const Checkpoint& opened() const;
+  void check_experts(size_t begin, size_t end);
   void write_dense_tensor(int fd, const std::string& path, const DenseTensor& tensor);
   void write_at(int fd, const std::string& path, uint64_t offset, const std::byte* data, uint64_t bytes);
 

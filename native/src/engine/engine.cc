@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "checkpoint/gguf_experts.h"
 #include "core/error.h"
 #include "core/profile.h"
 #include "engine/batch_check.h"
@@ -21,7 +22,7 @@ Engine::Engine(const EngineOptions& options)
       dense_layout_(limits_.routers ? pack_.dense : without_routers(pack_.dense)),
       dense_(load_dense(memory_, pack_, dense_layout_)),
       cache_(memory_, KvShape::of(pack_.spec, limits_.kv), KvRoom(limits_)),
-      disk_(pack_.stripe_layout(), pack_.expert_paths()),
+      disk_(open_expert_tier(pack_)),
       host_(pack_.experts.slot_bytes, options.host_bytes, backend_->host_memory()),
       store_(pack_.experts, memory_, disk_, host_, options.link, options.reads, slots_),
       weights_(view_weights(pack_.spec, dense_layout_, dense_.data())),

@@ -85,6 +85,10 @@ MemoryPlan plan_memory(const Pack& pack, const BatchLimits& wanted) {
   for (const BlockLayout& layer : pack.experts.layers) plan.block_bytes.push_back(layer.bytes);
   plan.experts = pack.experts.experts();
   plan.context = spec.context;
+  plan.token_dense = plan.dense + plan.routers;
+  for (const DenseTensor& tensor : held.tensors) {
+    if (tensor.slot.role == TensorRole::kEmbedding && !spec.head.tied) plan.token_dense -= tensor.bytes;
+  }
   plan.token_demand = spec.moe_layer_count() * spec.top_k();
   return plan;
 }

@@ -25,6 +25,7 @@ struct MemoryPlan {
   std::vector<uint64_t> block_bytes;  ///< of an expert in the pack, by MoE layer
   uint64_t experts = 0;
   uint64_t context = 0;       ///< tokens of the model's own context; 0: its config has none
+  uint64_t token_dense = 0;   ///< bytes of dense weights and routers that one token reads: an embedding is one row
   uint64_t token_demand = 0;  ///< slots that one token needs: MoE layers · top-k
 
   uint64_t fixed() const { return dense + routers + kv_cache + workspace; }

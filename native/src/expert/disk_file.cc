@@ -17,6 +17,7 @@
 namespace sida {
 namespace {
 
+constexpr uint64_t kPage = 4096;
 constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
 uint64_t total(std::span<const iovec> buffers) {
@@ -81,7 +82,8 @@ void DiskFile::read_buffered() {
 }
 
 void DiskFile::read(uint64_t offset, std::span<iovec> buffers) {
-  const uint64_t bytes = total(buffers);
+  const uint64_t all = total(buffers), last_page = (bytes_ + kPage - 1) / kPage * kPage;
+  const uint64_t bytes = offset + all > bytes_ && offset + all <= last_page ? bytes_ - offset : all;
   uint64_t done = 0;
   while (done < bytes) {
     const bool direct = direct_;
@@ -105,11 +107,6 @@ void DiskFile::read(uint64_t offset, std::span<iovec> buffers) {
                  {"expected_bytes", static_cast<double>(bytes)},
                  {"found_bytes", static_cast<double>(done)}});
   }
-}
-
-void DiskFile::read(uint64_t offset, uint64_t bytes, std::byte* out) {
-  iovec buffer{out, bytes};
-  read(offset, {&buffer, 1});
 }
 
 }  // namespace sida

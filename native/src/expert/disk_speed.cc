@@ -17,6 +17,7 @@
 
 #include "core/error.h"
 #include "device/backend.h"
+#include "expert/disk_file.h"
 
 namespace sida {
 namespace {
@@ -74,7 +75,7 @@ uint64_t size_of(const std::string& path) {
   return static_cast<uint64_t>(status.st_size);
 }
 
-double rate_at(DiskFile& file, size_t depth, uint64_t read_bytes, Places& places,
+double rate_at(ExpertFile& file, size_t depth, uint64_t read_bytes, Places& places,
                std::span<const std::unique_ptr<ReadBuffer>> buffers, std::chrono::duration<double> limit) {
   std::atomic<uint64_t> bytes{0};
   std::mutex mutex;
@@ -102,7 +103,7 @@ double rate_at(DiskFile& file, size_t depth, uint64_t read_bytes, Places& places
 
 }  // namespace
 
-DiskSpeed measure_disk_speed(DiskFile& file, uint64_t read_bytes, std::chrono::duration<double> limit) {
+DiskSpeed measure_disk_speed(ExpertFile& file, uint64_t read_bytes, std::chrono::duration<double> limit) {
   const uint64_t count = file.bytes() / read_bytes;
   if (count == 0) throw Error("io_error", file.path() + ": too small to measure a disk with");
   Places places(count);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "expert/disk_file.h"
+#include "expert/expert_file.h"
 
 namespace sida {
 
@@ -19,7 +19,7 @@ struct DiskSpeed {
 
 /// Reads `read_bytes` (a multiple of 4 KiB) at offsets spread over the file, at each depth in turn. Takes about `limit`
 /// in all; the last reads may run over it. Throws io_error.
-DiskSpeed measure_disk_speed(DiskFile& file, uint64_t read_bytes, std::chrono::duration<double> limit);
+DiskSpeed measure_disk_speed(ExpertFile& file, uint64_t read_bytes, std::chrono::duration<double> limit);
 DiskSpeed measure_disk_speed(const std::string& path, uint64_t read_bytes, std::chrono::duration<double> limit);
 
 /// Sequential read speed of a file in bytes per second, past the page cache where possible.

@@ -1,8 +1,10 @@
 #include "expert/disk_tier.h"
 
 #include <string>
+#include <utility>
 
 #include "core/error.h"
+#include "expert/disk_file.h"
 
 namespace sida {
 
@@ -10,7 +12,7 @@ namespace {
 
 std::string line_of(const std::string& page) { return escape_text(page.substr(0, page.find('\n'))); }
 
-void check_seal(DiskFile& file, const StripeLayout& layout, size_t index) {
+void check_seal(ExpertFile& file, const StripeLayout& layout, size_t index) {
   const std::string expected = layout.seal(index);
   if (expected.empty()) return;
   alignas(4096) std::byte page[4096];
@@ -29,6 +31,10 @@ DiskTier::DiskTier(const StripeLayout& layout, const std::vector<std::string>& p
     files_.push_back(std::make_unique<DiskFile>(paths[file], layout.file_bytes(file)));
     check_seal(*files_.back(), layout, file);
   }
+}
+
+DiskTier::DiskTier(const StripeLayout& layout, std::unique_ptr<ExpertFile> file) : layout_(layout) {
+  files_.push_back(std::move(file));
 }
 
 }  // namespace sida

@@ -40,7 +40,7 @@ TransferEngine::TransferEngine(const ExpertLayout& layout, Backend& device, Disk
 
 TransferEngine::~TransferEngine() { stop(); }
 
-void TransferEngine::add_lane(DiskFile* file, size_t depth, uint64_t chunk_bytes) {
+void TransferEngine::add_lane(ExpertFile* file, size_t depth, uint64_t chunk_bytes) {
   Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(chunk_bytes));
   lane.file = file;
   lane.name = file == nullptr ? "copies from host" : "transfers";
@@ -141,7 +141,7 @@ void TransferEngine::keep_for_host(const TransferChunk& chunk, const std::byte* 
   std::memcpy(transfer.kept->data() + chunk.begin, bytes, chunk.bytes);
 }
 
-std::exception_ptr TransferEngine::read(DiskFile& file, DeviceWriter& writer, std::span<const TransferChunk> chunks) {
+std::exception_ptr TransferEngine::read(ExpertFile& file, DeviceWriter& writer, std::span<const TransferChunk> chunks) {
   size_t bytes = 0;
   for (const TransferChunk& chunk : chunks) bytes += chunk.bytes;
   std::vector<iovec> buffers;

@@ -62,7 +62,7 @@ class TransferEngine {
   struct Lane {
     explicit Lane(uint64_t chunk_bytes) : queue(chunk_bytes) {}
     std::string name;
-    DiskFile* file = nullptr;  ///< null: copies out of the host tier
+    ExpertFile* file = nullptr;  ///< null: copies out of the host tier
     std::mutex mutex;
     std::condition_variable wake;
     ReadQueue queue;
@@ -71,7 +71,7 @@ class TransferEngine {
     std::vector<std::thread> readers;
   };
 
-  void add_lane(DiskFile* file, size_t depth, uint64_t chunk_bytes);
+  void add_lane(ExpertFile* file, size_t depth, uint64_t chunk_bytes);
   Lane& lane_of(ExpertId id) { return *lanes_[disk_.layout().place(id).file]; }
   void work(Lane& lane, DeviceWriter& writer);
   void stop();
@@ -79,7 +79,7 @@ class TransferEngine {
   std::vector<std::exception_ptr> move(Lane& lane, DeviceWriter& writer, std::span<const TransferChunk> chunks);
   void record(std::span<const TransferChunk> chunks, std::span<const std::exception_ptr> errors,
               uint64_t begin_ns) const;
-  std::exception_ptr read(DiskFile& file, DeviceWriter& writer, std::span<const TransferChunk> chunks);
+  std::exception_ptr read(ExpertFile& file, DeviceWriter& writer, std::span<const TransferChunk> chunks);
   void keep_for_host(const TransferChunk& chunk, const std::byte* bytes);
   void end(Transfer& transfer, DeviceWriter& writer);
 

@@ -1,7 +1,6 @@
 #include "weights/weight_blocks.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "core/error.h"
@@ -12,81 +11,120 @@
 namespace sida {
 namespace {
 
-/// What a block says, at its place in a row.
-struct Place {
-  uint8_t* codes;
-  uint16_t* scales;
-  uint16_t* supers;
+constexpr uint32_t kNibbles = 0x0f0f0f0f;
+
+/// Four codes.
+uint32_t word(const void* codes, size_t index) {
+  uint32_t bits;
+  std::memcpy(&bits, static_cast<const std::byte*>(codes) + 4 * index, sizeof bits);
+  return bits;
+}
+
+uint16_t byte_pair(int first, int second) { return static_cast<uint16_t>((first & 255) | (second & 255) << 8); }
+
+/// A column's part of the bytes that one block of it becomes.
+class Column {
+ public:
+  Column(std::byte* part, size_t column) : part_(part), column_(column) {}
+
+  void put_word(size_t step, uint32_t bits) {
+    std::memcpy(part_ + step * kPanelStepBytes + column_ * sizeof bits, &bits, sizeof bits);
+  }
+  void put_scale(size_t offset, uint16_t bits) {
+    std::memcpy(part_ + offset + column_ * sizeof bits, &bits, sizeof bits);
+  }
+  Column behind(size_t bytes) const { return {part_ + bytes, column_}; }
+
+ private:
+  std::byte* part_;
+  size_t column_;
 };
 
-uint16_t byte_pair(uint8_t first, uint8_t second) { return static_cast<uint16_t>(first | second << 8); }
+constexpr size_t kCodes4 = code_bytes(32, WeightType::kQ4_0);
+constexpr size_t kCodes6 = code_bytes(32, WeightType::kQ6_K);
+constexpr size_t kCodes8 = code_bytes(32, WeightType::kQ8_0);
 
 /// Codes 0 to 15 in low nibbles, 16 to 31 in high ones.
-void take_nibbles(const uint8_t* pairs, uint8_t* codes) {
-  for (size_t j = 0; j < 16; ++j) {
-    codes[j] = pairs[j] & 15;
-    codes[16 + j] = pairs[j] >> 4;
+void put_nibbles(const uint8_t* pairs, uint16_t scale, Column to) {
+  for (size_t step = 0; step < 4; ++step) {
+    const uint32_t first = word(pairs, step % 2 * 2), second = word(pairs, step % 2 * 2 + 1);
+    to.put_word(step, step < 2 ? (first & kNibbles) | (second & kNibbles) << 4
+                               : (first >> 4 & kNibbles) | (second & ~kNibbles));
   }
+  to.put_scale(kCodes4, scale);
 }
 
-void take(const BlockQ8_0& block, const Place& to) {
-  *to.scales = block.d;
-  std::memcpy(to.codes, block.codes, sizeof block.codes);
+void put(const BlockQ8_0& block, Column to) {
+  for (size_t step = 0; step < 8; ++step) to.put_word(step, word(block.codes, step));
+  to.put_scale(kCodes8, block.d);
 }
 
-void take(const BlockQ4_0& block, const Place& to) {
-  *to.scales = block.d;
-  take_nibbles(block.codes, to.codes);
+void put(const BlockQ4_0& block, Column to) { put_nibbles(block.codes, block.d, to); }
+
+void put(const BlockMxfp4& block, Column to) {
+  // The bf16 of half of the power, because packed codes stand for twice their value; subnormal below 2.
+  const int power = block.scale < 2 ? 0x0020 << block.scale : (block.scale - 1) << 7;
+  put_nibbles(block.codes, static_cast<uint16_t>(power), to);
 }
 
-void take(const BlockMxfp4& block, const Place& to) {
-  // Half of the power, because packed codes stand for twice their value.
-  *to.scales = f32_to_bf16(std::ldexp(1.0f, block.scale - 128));
-  take_nibbles(block.codes, to.codes);
-}
-
-void take(const BlockQ4_K& block, const Place& to) {
+void put(const BlockQ4_K& block, Column to) {
   uint8_t scales[8], minimums[8];
   q4_k_scales(block, scales, minimums);
+  to.put_scale(0, block.d);
+  to.put_scale(kGroupScaleBytes, block.dmin);
   for (size_t group = 0; group < 8; ++group) {
-    to.scales[group] = byte_pair(scales[group], minimums[group]);
+    Column part = to.behind(2 * kGroupScaleBytes + group * (kCodes4 + kGroupScaleBytes));
     const uint8_t* pairs = block.codes + group / 2 * 32;
-    for (size_t j = 0; j < 32; ++j) to.codes[group * 32 + j] = group % 2 == 0 ? pairs[j] & 15 : pairs[j] >> 4;
+    const unsigned shift = group % 2 * 4;
+    for (size_t step = 0; step < 4; ++step) {
+      part.put_word(step, (word(pairs, 2 * step) >> shift & kNibbles) |
+                              (word(pairs, 2 * step + 1) >> shift & kNibbles) << 4);
+    }
+    part.put_scale(kCodes4, byte_pair(scales[group], minimums[group]));
   }
-  to.supers[0] = block.d;
-  to.supers[1] = block.dmin;
 }
 
-void take(const BlockQ6_K& block, const Place& to) {
-  int8_t codes[256];
-  q6_k_codes(block, codes);
-  for (size_t j = 0; j < 256; ++j) to.codes[j] = static_cast<uint8_t>(codes[j] + 32);
+void put(const BlockQ6_K& block, Column to) {
+  to.put_scale(0, block.d);
   for (size_t group = 0; group < 8; ++group) {
-    to.scales[group] =
-        byte_pair(static_cast<uint8_t>(block.scales[2 * group]), static_cast<uint8_t>(block.scales[2 * group + 1]));
+    Column part = to.behind(kGroupScaleBytes + group * (kCodes6 + kGroupScaleBytes));
+    // As q6_k_codes() reads them.
+    const uint8_t* low = block.low + group / 4 * 64 + group % 2 * 32;
+    const uint8_t* high = block.high + group / 4 * 32;
+    const unsigned low_shift = group % 4 / 2 * 4, high_shift = group % 4 * 2;
+    for (size_t step = 0; step < 4; ++step) {
+      part.put_word(step, (word(low, step) >> low_shift & kNibbles) |
+                              (word(low, step + 4) >> low_shift & kNibbles) << 4);
+    }
+    for (size_t half = 0; half < 2; ++half) {
+      uint32_t bits = 0;
+      for (size_t w = 0; w < 4; ++w) bits |= (word(high, 4 * half + w) >> high_shift & 0x03030303) << (2 * w);
+      part.put_word(4 + half, bits);
+    }
+    part.put_scale(kCodes6, byte_pair(block.scales[2 * group], block.scales[2 * group + 1]));
   }
-  to.supers[0] = block.d;
 }
 
 template <class Block>
 void pack(const std::byte* rows, size_t n, size_t k, WeightFormat format, size_t elements, std::byte* out) {
-  const size_t stride = panel_stride(k, format), blocks = k / elements;
-  GroupedRow row(k, format);
-  const size_t supers = row.supers.size() / std::max<size_t>(blocks, 1);
-  std::memset(out, 0, panel_matrix_bytes(n, k, format));
-  const auto put = [&](size_t i) { row.put(i % kPanelColumns, out + i / kPanelColumns * stride); };
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t b = 0; b < blocks; ++b) {
-      // A block in the file has no alignment.
-      Block block;
-      std::memcpy(&block, rows + (i * blocks + b) * sizeof block, sizeof block);
-      take(block, {row.codes.data() + b * elements, row.scales.data() + b * elements / format.group,
-                   row.supers.data() + b * supers});
+  const size_t stride = panel_stride(k, format), blocks = k / elements, part = panel_stride(elements, format);
+  for (size_t first = 0; first < n; first += kPanelColumns, out += stride) {
+    const size_t columns = std::min(kPanelColumns, n - first);
+    if (columns < kPanelColumns) {
+      std::memset(out, 0, stride);
+      GroupedRow zeros(k, format);
+      zeros.clear();
+      for (size_t i = columns; i < kPanelColumns; ++i) zeros.put(i, out);
     }
-    put(i);
+    for (size_t b = 0; b < blocks; ++b) {
+      for (size_t i = 0; i < columns; ++i) {
+        // A block in the file has no alignment.
+        Block block;
+        std::memcpy(&block, rows + ((first + i) * blocks + b) * sizeof block, sizeof block);
+        put(block, {out + b * part, i});
+      }
+    }
   }
-  row.clear();
-  for (size_t i = n; i % kPanelColumns != 0; ++i) put(i);
 }
 
 }  // namespace

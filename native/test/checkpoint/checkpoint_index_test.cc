@@ -112,6 +112,11 @@ TEST_CASE("checkpoint: links of the Hugging Face cache are followed, others are 
   fs::create_symlink("../../blobs/1", snapshot + "/config.json");
   fs::create_symlink("../../blobs/2", snapshot + "/model.safetensors");
   CHECK_NOTHROW(Checkpoint::open(snapshot).check_tensors());
+  const std::string folder = snapshot + "/of/it";
+  fs::create_directories(folder);
+  fs::create_symlink("../../../../blobs/1", folder + "/config.json");
+  fs::create_symlink("../../../../blobs/2", folder + "/model.safetensors");
+  CHECK_NOTHROW(Checkpoint::open(folder).check_tensors());
   fs::remove(snapshot + "/config.json");
   write_file(cache.path() + "/config.json", tiny_config());
   fs::create_symlink("../../config.json", snapshot + "/config.json");

@@ -1,4 +1,5 @@
 // Packs of GGUF files whose layers and matrices have types of their own, as llama.cpp's Q4_K_M has them.
+#include "checkpoint/gguf_experts.h"
 #include "checkpoint/pack_verifier.h"
 #include "support/gguf_builder.h"
 #include "support/oracle_cases.h"
@@ -68,10 +69,11 @@ struct PackedFile {
   std::string model = directory.path() + "/m.gguf";
   std::string pack = directory.path() + "/pack";
 
-  explicit PackedFile(const GgufBuilder& file, std::optional<WeightFormat> format = {}) {
+  explicit PackedFile(const GgufBuilder& file, std::optional<WeightFormat> format = {}, bool in_place = false) {
     write_file(model, file.build());
     std::filesystem::create_directory(pack);
-    write_pack(model, pack, format, format);
+    PackWriter writer(model, pack, format, format, {}, in_place);
+    finish_pack(writer, model);
     write_file(
         pack + "/config.json",
         R"({"model_type":"olmoe","vocab_size":70,"hidden_size":256,"intermediate_size":256,"num_hidden_layers":2,)"
@@ -81,8 +83,10 @@ struct PackedFile {
 };
 
 /// A prompt, and a pass after it that takes one token.
-std::vector<Run> answers_of(const std::string& pack, DeviceKind device, double share) {
-  Engine engine(options_for(pack, limits_on(device, {64, 128, 2}), share));
+std::vector<Run> answers_of(const std::string& pack, DeviceKind device, double share, ReadTuning reads = {}) {
+  EngineOptions options = options_for(pack, limits_on(device, {64, 128, 2}), share);
+  options.reads = reads;
+  Engine engine(options);
   std::vector<Run> runs{feed(engine, 1, {5, 69, 31, 32, 0, 7, 7, 64})};
   runs.push_back(feed(engine, 1, {9}));
   CHECK(engine.memory().peak() <= engine.memory().budget());
@@ -133,6 +137,60 @@ TEST_CASE("gguf packs: answers have the same bits at every budget, on the cpu th
   }
 }
 
+TEST_CASE("gguf packs: experts that stay in the file have the bytes of a pack, wherever a read begins and ends") {
+  const PackedFile packed(mixed_model()), kept(mixed_model(), {}, true);
+  CHECK_FALSE(std::filesystem::exists(kept.pack + "/experts.sida"));
+  CHECK(keeps_experts(Checkpoint::open(kept.model)));
+  const std::string blocks = read_text_file(open_pack(packed.pack).expert_path());
+  GgufExperts experts(open_pack(kept.pack));
+  CHECK(experts.bytes() == blocks.size());
+  for (const size_t bytes : {size_t{1} << 20, size_t{4096}, size_t{777}}) {
+    CASE(bytes);
+    std::string found(blocks.size(), 'x');
+    for (size_t begin = 0; begin < found.size(); begin += bytes) {
+      iovec buffer{found.data() + begin, std::min(bytes, found.size() - begin)};
+      experts.read(begin, {&buffer, 1});
+    }
+    CHECK(found == blocks);
+  }
+  check_error([&] { experts.read(blocks.size() - 1, 2, nullptr); }, {kept.model, "expected 2 bytes"}, "io_error");
+  PackVerifier verifier(kept.model, kept.pack);
+  verifier.check_experts(0, kExperts * 2);
+  CHECK(verifier.report().experts.largest == 0);
+}
+
+TEST_CASE("gguf packs: experts that stay in the file give the bits of a pack at every budget and length of a read") {
+  const PackedFile packed(mixed_model()), kept(mixed_model(), {}, true);
+  for (const DeviceKind device : devices()) {
+    CASE(device_name(device));
+    const std::vector<Run> resident = answers_of(packed.pack, device, 1.0);
+    for (const double share : shares_on(device)) {
+      for (const uint64_t chunk : {uint64_t{0}, uint64_t{4096}, uint64_t{12288}}) {
+        CASE(share, chunk);
+        const std::vector<Run> found = answers_of(kept.pack, device, share, {2, chunk});
+        for (size_t i = 0; i < resident.size(); ++i) CHECK(same_bits(found[i].logits, resident[i].logits));
+      }
+    }
+  }
+}
+
+TEST_CASE("gguf packs: a file of other experts than those of the pack is refused, as is a link to nothing") {
+  const PackedFile kept(mixed_model(), {}, true);
+  GgufBuilder other = mixed_model();
+  for (GgufBuilder::Tensor& tensor : other.tensors) {
+    if (tensor.name != "blk.0.ffn_up_exps.weight") continue;
+    const auto blocks = random_blocks(Dtype::kQ8_0, kWidth * kExperts, kWidth, 3);
+    tensor.type = kNumbers.at(Dtype::kQ8_0);
+    tensor.data.assign(reinterpret_cast<const char*>(blocks.data()), blocks.size());
+  }
+  write_file(kept.model, other.build());
+  check_error([&] { open_expert_tier(open_pack(kept.pack)); }, {"decoder.0 expert 0: up", "convert the model again"},
+              "pack_invalid");
+  std::filesystem::remove(kept.pack + "/" + kGgufLink);
+  check_error([&] { open_pack(kept.pack); }, {"experts.gguf: expected a link to a GGUF file, found none"},
+              "pack_invalid");
+}
+
 TEST_CASE("gguf packs: a scale that is no number is refused with its tensor and block, whatever type is packed") {
   struct Damage {
     const char *name, *type;
@@ -151,8 +209,12 @@ TEST_CASE("gguf packs: a scale that is no number is refused with its tensor and 
         if (tensor.name != damage.name) continue;
         std::memcpy(tensor.data.data() + static_cast<size_t>(damage.row) * damage.row_bytes + damage.at, &bits, 2);
       }
-      for (const std::optional<WeightFormat> format : {std::optional<WeightFormat>{}, {kF32Format}, {kBf16Format}}) {
-        check_error([&] { const PackedFile packed(file, format); },
+      for (const auto& [format, in_place] :
+           {std::pair{std::optional<WeightFormat>{}, false}, {{}, true}, {kF32Format, false}, {kBf16Format, false}}) {
+        CASE(in_place);
+        const std::optional<WeightFormat> own = format;
+        const bool kept = in_place;
+        check_error([&] { const PackedFile packed(file, own, kept); },
                     {"m.gguf: tensor \"" + std::string(damage.name) + "\": a scale of " + damage.type +
                          ": block of row " + std::to_string(damage.row) + ", columns " + damage.columns,
                      std::string("expected a finite number, found ") + found});

@@ -1,17 +1,16 @@
 /** Answers with a model of a running server. */
-import { once } from 'node:events';
-import { request as httpRequest, type IncomingMessage } from 'node:http';
-import { request as httpsRequest } from 'node:https';
 import { Readable } from 'node:stream';
+import { text as textOf } from 'node:stream/consumers';
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { modelName } from '../../checkpoint/gguf/gguf-path.js';
 import { UsageError } from '../../config/resolve.js';
-import { ERROR_CODES, type ErrorCode, SidaError } from '../../errors.js';
+import { SidaError } from '../../errors.js';
 import type { ChatAnswer, ChatChunk } from '../../tasks/chat/schema.js';
 import { listed } from '../../text/listed.js';
 import { nearest } from '../../text/nearest.js';
+import { baseOf, call, getJson, refusal } from '../server-calls.js';
 import type { Settings } from './settings.js';
-import { type Listener, type Said, type Talker, tell, type Usage } from './talker.js';
+import { type Listener, type Said, type Talker, tell, type Usage, usageOf } from './talker.js';
 
 interface ServedModel {
   id: string;
@@ -36,8 +35,7 @@ export class ServerTalker implements Talker {
   /** `name` chooses among several models that chat, and may be the path of one. Rejects with UsageError, SidaError. */
   static async open(url: string, name: string | undefined): Promise<ServerTalker> {
     const base = baseOf(url);
-    const response = await call(`${base}/v1/models`);
-    const { data } = JSON.parse(await textOf(response)) as { data: ServedModel[] };
+    const { data } = await getJson<{ data: ServedModel[] }>(`${base}/v1/models`);
     return new ServerTalker(base, chosen(data, name, url));
   }
 
@@ -75,11 +73,7 @@ export class ServerTalker implements Talker {
         throw new SidaError({ code: 'cancelled', message: 'The answer was ended' });
       throw error instanceof SidaError ? error : brokenOff(error);
     }
-    return {
-      promptTokens: usage.prompt_tokens,
-      cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
-      completionTokens: usage.completion_tokens,
-    };
+    return usageOf(usage);
   }
 
   async whole(messages: readonly Said[], settings: Settings): Promise<ChatAnswer> {
@@ -101,15 +95,6 @@ function brokenOff(cause?: unknown): SidaError {
   return new SidaError({ code: 'io_error', message: 'The answer broke off' }, { cause });
 }
 
-function baseOf(url: string): string {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (parsed !== undefined && /^https?:$/.test(parsed.protocol))
-    return parsed.href.replace(/\/(v1\/?)?$/, '');
-  throw new UsageError(
-    `Expected the "--url" option to be the address of a server, but got ${JSON.stringify(url)}; for example http://127.0.0.1:8080`,
-  );
-}
-
 function chosen(models: readonly ServedModel[], name: string | undefined, url: string): ServedModel {
   const chats = models.filter(({ chat }) => chat !== false);
   const names = chats.map(({ id }) => id);
@@ -124,49 +109,4 @@ function chosen(models: readonly ServedModel[], name: string | undefined, url: s
   const meant = nearest(name, names);
   const hint = meant === undefined ? `it serves ${listed(names, 'and')}` : `did you mean ${meant}?`;
   throw new UsageError(`${url} serves no model ${JSON.stringify(name)} that chats; ${hint}`);
-}
-
-/** Resolves with a successful response. A request without a body is a GET. */
-async function call(url: string, body?: object, signal?: AbortSignal): Promise<IncomingMessage> {
-  const key = process.env.SIDA_API_KEY;
-  const send = url.startsWith('https:') ? httpsRequest : httpRequest;
-  const request = send(url, {
-    method: body === undefined ? 'GET' : 'POST',
-    headers: {
-      ...(body !== undefined && { 'content-type': 'application/json' }),
-      ...(key && { authorization: `Bearer ${key}` }),
-    },
-    ...(signal && { signal }),
-  });
-  request.end(body && JSON.stringify(body));
-  let response: IncomingMessage;
-  try {
-    [response] = (await once(request, 'response')) as [IncomingMessage];
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const why = code === 'ECONNREFUSED' ? 'nothing listens there' : message;
-    throw new SidaError({ code: 'io_error', message: `${new URL(url).origin}: ${why}` }, { cause: error });
-  }
-  if (response.statusCode === 200) return response;
-  throw refusal(errorOf(await textOf(response)), response.statusCode!);
-}
-
-function errorOf(text: string): { code?: string; message?: string } {
-  try {
-    return (JSON.parse(text) as { error?: object }).error ?? {};
-  } catch {
-    return {};
-  }
-}
-
-function refusal({ code, message }: { code?: string; message?: string }, status: number): SidaError {
-  const known = code !== undefined && Object.hasOwn(ERROR_CODES, code) ? (code as ErrorCode) : 'io_error';
-  const hint = status === 401 ? ' (SIDA_API_KEY holds the key)' : '';
-  return new SidaError({ code: known, message: `${message ?? `The server answers ${status}`}${hint}` });
-}
-
-async function textOf(response: IncomingMessage): Promise<string> {
-  const pieces: Buffer[] = [];
-  for await (const piece of response) pieces.push(piece as Buffer);
-  return Buffer.concat(pieces).toString('utf8');
 }

@@ -2,10 +2,10 @@
 import type { ChatAnswer, ChatChunk } from '../../tasks/chat/schema.js';
 import type { Settings } from './settings.js';
 
-export interface Said {
+export type Said = {
   role: 'system' | 'user' | 'assistant';
   content: string;
-}
+};
 
 export interface Listener {
   /** Aborting ends the answer. */
@@ -40,4 +40,12 @@ export function tell({ choices: [choice] }: Pick<ChatChunk, 'choices'>, listener
   const { content, reasoning_content: reasoning } = choice?.delta ?? {};
   if (reasoning) listener.onReasoning(reasoning);
   if (content) listener.onText(content);
+}
+
+export function usageOf(usage: NonNullable<ChatChunk['usage']>): Usage {
+  return {
+    promptTokens: usage.prompt_tokens,
+    cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
+    completionTokens: usage.completion_tokens,
+  };
 }

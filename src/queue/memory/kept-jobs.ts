@@ -179,6 +179,7 @@ export class KeptJobs {
         kept.bytes = 0;
       }
     }
+    if (kept.record.result === null) this.#stats.failed += 1;
     this.#onEnd(kept.record);
     const share = this.#shares.get(kept.owner) ?? { ended: new Set(), bytes: 0 };
     this.#shares.set(kept.owner, share);
@@ -239,6 +240,7 @@ export class KeptJobs {
     this.#byId.delete(kept.record.id);
     if (kept.idempotency !== undefined) this.#byKey.delete(keyOf(kept.owner, kept.idempotency.key));
     this.#stats.ended -= 1;
+    if (kept.record.result === null) this.#stats.failed -= 1;
     this.#stats.answerBytes -= kept.bytes;
     this.#stats.dropped[reason] += 1;
   }

@@ -6,7 +6,7 @@ import type { Logger } from '../../observability/logger.js';
 import type { JobOutcome, KeptEnd } from '../job-queue.js';
 import type { JobScheduler } from '../memory/job-scheduler.js';
 import { answerTooLarge, cancelled, streamBroken } from '../refusals.js';
-import { DeltaWriter } from './delta-writer.js';
+import { DeltaWriter } from './deltas.js';
 import { EVENTS_MS, INLINE_BYTES } from './queue-link.js';
 import { later } from './redis-client.js';
 import {

@@ -1,6 +1,6 @@
 /** Ends what waits for jobs that Redis has lost, and for jobs whose ends were not heard. */
 import type { QueueLink } from './queue-link.js';
-import { lost } from './redis-outage.js';
+import { lost } from './redis-client.js';
 import type { Submission } from './submission.js';
 import type { JobWatch } from './watch-job.js';
 

@@ -1,5 +1,5 @@
 /** A server's connection to one queue of BullMQ: its jobs, its events, and the stops that it sends to workers. */
-import { type Job, Queue, QueueEvents, QueueEventsProducer } from 'bullmq';
+import { type Job, Queue, QueueEvents, QueueEventsProducer, type Telemetry } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { KEY_PREFIX } from './queue-name.js';
 import { later, PATIENT } from './redis-client.js';
@@ -43,8 +43,7 @@ export class QueueLink {
   /** Events are those after `sinceMs`, in Unix milliseconds of Redis's clock. `onTaken` is told of every job. */
   constructor(
     client: Redis,
-    url: string,
-    name: string,
+    { url, name, telemetry }: { url: string; name: string; telemetry?: Telemetry | undefined },
     sinceMs: number,
     { onError, onTaken }: { onError: (error: Error) => void; onTaken: (id: string) => void },
   ) {
@@ -52,7 +51,7 @@ export class QueueLink {
     this.#client = client;
     const common = { prefix: KEY_PREFIX, skipVersionCheck: true };
     const streams = { events: { maxLen: MOST_EVENTS } };
-    this.queue = new Queue(name, { ...common, connection: client, streams });
+    this.queue = new Queue(name, { ...common, connection: client, streams, ...(telemetry && { telemetry }) });
     this.#stops = new QueueEventsProducer(stopsOf(name), { ...common, connection: client });
     this.#events = new QueueEvents(name, {
       ...common,

@@ -4,7 +4,7 @@
  * and can always renew locks.
  */
 import { randomUUID } from 'node:crypto';
-import { QueueEvents, type QueueEventsListener, Worker } from 'bullmq';
+import { QueueEvents, type QueueEventsListener, type Telemetry, Worker } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { EngineHandle } from '../../engine/engine-handle.js';
 import type { Logger } from '../../observability/logger.js';
@@ -21,6 +21,8 @@ import type { Returned } from './stored-job.js';
 
 interface QueueWorkerOptions {
   url: string;
+  /** Receives spans of jobs. */
+  telemetry?: Telemetry | undefined;
   queueName: string;
   /** Published beside the model, so that a server can say how workers differ. */
   settings: AnswerSettings;
@@ -139,7 +141,7 @@ export class QueueWorker {
   }
 
   async #begin(): Promise<void> {
-    const { url, queueName, concurrency, attempts, lockMs, stalledMs } = this.#options;
+    const { url, queueName, concurrency, attempts, lockMs, stalledMs, telemetry } = this.#options;
     const nowMs = await this.#redisTime();
     if (this.#leaving) return;
     const common = { prefix: KEY_PREFIX, skipVersionCheck: true };
@@ -165,6 +167,7 @@ export class QueueWorker {
         drainDelay: 2,
         runRetryDelay: REST_MS,
         autorun: false,
+        ...(telemetry && { telemetry }),
       },
     );
     this.#worker = worker;

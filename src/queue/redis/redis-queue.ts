@@ -3,6 +3,7 @@
  * hands them to workers, and gives those of lost workers to others.
  */
 import { randomUUID } from 'node:crypto';
+import type { Telemetry } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { RoutingMode } from '../../config/engine-options.js';
 import { type ErrorCode, SidaError } from '../../errors.js';
@@ -35,14 +36,15 @@ import { LostJobs } from './lost-jobs.js';
 import { countWorkers } from './published-models.js';
 import { type Counts, QueueLink } from './queue-link.js';
 import { refuseTables } from './queue-name.js';
-import { producerClient } from './redis-client.js';
-import { lost, soon, unreachable } from './redis-outage.js';
+import { lost, producerClient, soon, unreachable } from './redis-client.js';
 import { dataOf, formOf, type JobData, keptId, type StoredJob } from './stored-job.js';
 import { Submission } from './submission.js';
 import { JobWatch } from './watch-job.js';
 
 export interface RedisQueueOptions {
   url: string;
+  /** Receives spans of jobs. */
+  telemetry?: Telemetry | undefined;
   /** Most jobs that may wait. Servers that add at the same moment may exceed it by what they add. */
   bound: number;
   /** Most bytes of the jobs of this server that wait. */
@@ -374,7 +376,12 @@ export class RedisQueue implements JobQueue {
       const nextMs = await link.nextWaitMs();
       const waitingSinceMs = nextMs === undefined ? undefined : asked - nextMs;
       Object.assign(this.#stats, { waiting, active, waitingSinceMs });
-      Object.assign(this.#stats.kept, { queued: waiting, running: active, ended: completed + failed });
+      Object.assign(this.#stats.kept, {
+        queued: waiting,
+        running: active,
+        ended: completed + failed,
+        failed,
+      });
       if (completed + failed > keptJobs) await link.dropBeyond(keptJobs);
       if (waiting === 0) this.#turns.forget(asked - ADD_MS);
       for (const id of this.#unstopped) this.#stop(id);
@@ -394,7 +401,8 @@ export class RedisQueue implements JobQueue {
     if (this.#link?.name === name) return this.#link;
     const sinceMs = await this.#redisTime();
     await this.#link?.close();
-    this.#link = new QueueLink(this.#client, this.#options.url, name, sinceMs, {
+    const { url, telemetry } = this.#options;
+    this.#link = new QueueLink(this.#client, { url, telemetry, name }, sinceMs, {
       onError: this.#onError,
       onTaken: (id) => this.#turns.remove(id),
     });

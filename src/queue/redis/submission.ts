@@ -2,7 +2,7 @@
 import { type ErrorBody, SidaError } from '../../errors.js';
 import type { JobOptions, JobOutcome } from '../job-queue.js';
 import { clientGone, expired, streamBroken } from '../refusals.js';
-import { DeltaReader } from './delta-reader.js';
+import { DeltaReader } from './deltas.js';
 import type { LinkEvent, QueueLink } from './queue-link.js';
 import { errorOf, progressOf, resultOf } from './stored-job.js';
 

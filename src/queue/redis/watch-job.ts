@@ -1,6 +1,6 @@
 /** Reports the statuses and deltas of a kept job to a listener. */
 import { hasEnded, type JobEvent, type JobRecord } from '../job-queue.js';
-import { DeltaReader } from './delta-reader.js';
+import { DeltaReader } from './deltas.js';
 import type { LinkEvent, QueueLink } from './queue-link.js';
 import { type Progress, progressOf } from './stored-job.js';
 

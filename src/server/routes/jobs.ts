@@ -4,13 +4,7 @@ import type { Request, Response } from 'express';
 import { SidaError } from '../../errors.js';
 import type { Idempotency, JobRecord } from '../../queue/job-queue.js';
 import { limitsOf } from '../../tasks/shared/request-checks.js';
-import {
-  findInModels,
-  type ModelContext,
-  requireModel,
-  type ServerContext,
-  selectModel,
-} from '../context.js';
+import { findInModels, type ModelContext, type ServerContext, selectModel, withModel } from '../context.js';
 import { jobAnswer, jobKey } from '../job-answer.js';
 import { streamJob } from '../job-events.js';
 import { callerOf, payerOf, requireExperts } from '../middleware/auth.js';
@@ -35,13 +29,14 @@ export const postJob = bodyRoute({
   async handle(context, req, res, body) {
     const { type, ...request } = body as unknown as JobBody;
     const served = selectModel(context, request.model);
-    const model = requireModel(served);
-    const { job, asked = job } = taskOfType(type).prepare(request, model, limitsOf(model, served.options));
-    requireExperts(res, served.keys, job);
-    const { record, created } = await keepJob(served, res, job, idempotencyOf(req, asked));
-    if (!created) res.setHeader('idempotent-replayed', 'true');
-    res.status(202).setHeader('location', `/v1/jobs/${record.id}`);
-    res.json(jobAnswer(served, record));
+    await withModel(context, served, res, async (model) => {
+      const { job, asked = job } = taskOfType(type).prepare(request, model, limitsOf(model, served.options));
+      requireExperts(res, served.keys, job);
+      const { record, created } = await keepJob(served, res, job, idempotencyOf(req, asked));
+      if (!created) res.setHeader('idempotent-replayed', 'true');
+      res.status(202).setHeader('location', `/v1/jobs/${record.id}`);
+      res.json(jobAnswer(served, record));
+    });
   },
 });
 

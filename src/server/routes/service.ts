@@ -3,7 +3,14 @@ import type { EnginePhase } from '../../engine/engine-handle.js';
 import { isEncoderDecoder } from '../../model/model-shape.js';
 import { type ModelContext, requireModel, type ServerContext, selectModel } from '../context.js';
 import { openApiDocument } from '../openapi.js';
-import { LiveAnswer, ModelAnswer, ModelPath, ModelsAnswer, ReadyAnswer } from '../schemas/service.js';
+import {
+  LiveAnswer,
+  ModelAnswer,
+  ModelPath,
+  ModelsAnswer,
+  ReadyAnswer,
+  type UnopenedModel,
+} from '../schemas/service.js';
 import type { Route } from './route.js';
 
 export const live: Route = {
@@ -37,6 +44,7 @@ export const ready: Route = {
 const REASONS: Record<Exclude<EnginePhase, 'ready'>, string> = {
   starting: 'The engine process is starting',
   converting: 'The checkpoint is being packed',
+  idle: 'The model is loaded when a request comes',
   loading: 'The model is being loaded',
   restarting: 'The engine process stopped and is being started again',
   failed: 'The model cannot be served; the server log says why',
@@ -55,7 +63,7 @@ function readiness({ models, draining }: ServerContext): Readiness {
   return combined(
     models.map((model) => ({
       id: model.name!,
-      opened: model.engine.model !== undefined,
+      opened: model.engine.model !== undefined || model.engine.state.phase === 'idle',
       ...readinessOf(model),
     })),
   );
@@ -66,7 +74,7 @@ function readinessOf({ engine, queue }: ModelContext): ModelReadiness {
   if (queue.outage !== undefined) {
     return { status: 'not_ready', phase: 'queue_unavailable', reason: queue.outage, progress: null };
   }
-  if (phase === 'ready') return { status: 'ready', phase, reason: null, progress: null };
+  if (phase === 'ready' || phase === 'idle') return { status: 'ready', phase, reason: null, progress: null };
   const reason = error === undefined ? REASONS[phase] : `${REASONS[phase]} (${error.code})`;
   return { status: 'not_ready', phase, reason, progress: progress ?? null };
 }
@@ -128,8 +136,11 @@ export const listModels: Route = {
   summary: 'The served models; each is listed once it is open',
   answers: { 200: { description: 'Models', schema: ModelsAnswer } },
   handle(context, _req, res) {
-    const open = context.models.filter(({ engine }) => engine.model !== undefined);
-    res.json({ object: 'list', data: open.map(describe) });
+    const open = context.models.filter(isListed);
+    res.json({
+      object: 'list',
+      data: open.map((served) => (isOpen(served) ? describe(served) : unopened(served))),
+    });
   },
 };
 
@@ -141,9 +152,22 @@ export const getModel: Route = {
   params: ModelPath,
   answers: { 200: { description: 'The model', schema: ModelAnswer } },
   handle(context, req, res) {
-    res.json(describe(selectModel(context, String(req.params.id))));
+    const served = selectModel(context, String(req.params.id));
+    res.json(isListed(served) && !isOpen(served) ? unopened(served) : describe(served));
   },
 };
+
+function isOpen({ engine }: ModelContext): boolean {
+  return engine.model !== undefined;
+}
+
+function isListed(served: ModelContext): boolean {
+  return isOpen(served) || served.engine.state.phase === 'idle';
+}
+
+function unopened({ startedAt, name, engine }: ModelContext): typeof UnopenedModel._output {
+  return { id: name!, object: 'model', created: startedAt, owned_by: 'sida', state: engine.state.phase };
+}
 
 function describe(served: ModelContext): typeof ModelAnswer._output {
   const { startedAt, engine } = served;

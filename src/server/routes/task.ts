@@ -2,7 +2,7 @@
 
 import { limitsOf } from '../../tasks/shared/request-checks.js';
 import type { AnyTask, TaskBody } from '../../tasks/task.js';
-import { requireModel, selectModel } from '../context.js';
+import { selectModel, withModel } from '../context.js';
 import { requireExperts } from '../middleware/auth.js';
 import { runJob } from '../run-job.js';
 import { streamAnswer } from '../stream-answer.js';
@@ -21,21 +21,22 @@ export function taskRoute(task: AnyTask): Route {
     async handle(context, _req, res, body) {
       const request = body as TaskBody;
       const served = selectModel(context, request.model);
-      const model = requireModel(served);
-      const { job, streamUsage = false } = task.prepare(request, model, limitsOf(model, served.options));
-      requireExperts(res, served.keys, job);
-      const answers = task.answers({
-        model: model.name,
-        id: res.locals.requestId as string,
-        createdMs: Date.now(),
-        form: task.form(job),
-        streamUsage,
+      await withModel(context, served, res, async (model) => {
+        const { job, streamUsage = false } = task.prepare(request, model, limitsOf(model, served.options));
+        requireExperts(res, served.keys, job);
+        const answers = task.answers({
+          model: model.name,
+          id: res.locals.requestId as string,
+          createdMs: Date.now(),
+          form: task.form(job),
+          streamUsage,
+        });
+        if (job.stream) await streamAnswer(served, res, job, answers, route.namedEvents);
+        else {
+          const result = await runJob(served, res, job);
+          await served.writer.send(res, () => answers.whole(result));
+        }
       });
-      if (job.stream) await streamAnswer(served, res, job, answers, route.namedEvents);
-      else {
-        const result = await runJob(served, res, job);
-        await served.writer.send(res, () => answers.whole(result));
-      }
     },
   };
 }

@@ -69,8 +69,17 @@ export const ModelAnswer = z
   })
   .meta({ id: 'Model' });
 
+/** A model that no request has loaded yet tells only its name. */
+export const UnopenedModel = ModelAnswer.pick({
+  id: true,
+  object: true,
+  created: true,
+  owned_by: true,
+  state: true,
+}).meta({ id: 'UnopenedModel' });
+
 export const ModelsAnswer = z
-  .object({ object: z.literal('list'), data: z.array(ModelAnswer) })
+  .object({ object: z.literal('list'), data: z.array(z.union([ModelAnswer, UnopenedModel])) })
   .meta({ id: 'Models' });
 
 export const LiveAnswer = z.object({ status: z.literal('alive') }).meta({ id: 'Live' });

@@ -7,7 +7,17 @@ import type { Tokenizer } from '../tokenizer.js';
 import type { MarkedEncoder } from '../tokenizing/library.js';
 import { ChatTemplate } from './chat-template.js';
 import type { ControlTokens } from './control-tokens.js';
-import { CHARACTERS, markedValue, signsOf, unusedMark, wholeTokens } from './marked-strings.js';
+import {
+  CHARACTERS,
+  markedText,
+  namesIn,
+  type Rewrite,
+  rewritten,
+  signsOf,
+  unusedMark,
+  wholeTokens,
+  wordsOf,
+} from './marked-strings.js';
 import { type ChatTemplates, templateName } from './template-files.js';
 
 /** What a template renders: its variables by name. */
@@ -23,6 +33,12 @@ export type Message = { role: string } & Record<string, unknown>;
 /** Time for reading the templates. */
 const OPEN_MS = 2_000;
 
+interface Opened {
+  template: ChatTemplate;
+  /** Names that the template may compare texts with. */
+  names: ReadonlySet<string>;
+}
+
 /** A rendered conversation. Of texts of users, at least the control tokens have marks. */
 interface Rendered {
   text: string;
@@ -35,8 +51,10 @@ export class ChatEncoder {
   readonly #signs: RegExp | undefined;
   /** Finds control tokens that are not special. */
   readonly #others: RegExp | undefined;
+  readonly #special: ReadonlySet<string>;
+  readonly #words: ReadonlySet<string>;
   readonly #encoder: MarkedEncoder;
-  readonly #opened = new Map<string, ChatTemplate>();
+  readonly #opened = new Map<string, Opened>();
   #fault: string | undefined;
 
   /** A template that cannot be read is a reason to refuse conversations, not to refuse the model. */
@@ -49,12 +67,17 @@ export class ChatEncoder {
     const all = new Set([...controls.special, ...controls.others]);
     this.#signs = all.size === 0 ? undefined : signsOf(all);
     this.#others = wholeTokens(controls.others);
+    this.#special = controls.special;
+    this.#words = wordsOf(all);
     this.#encoder = tokenizer.markedEncoder(all);
     this.#fault = templates.fault;
     try {
       withinTime(OPEN_MS, 'reading it', () => {
         for (const [name, text] of Object.entries(templates.texts))
-          this.#opened.set(name, new ChatTemplate(text, templates.variables));
+          this.#opened.set(name, {
+            template: new ChatTemplate(text, templates.variables),
+            names: namesIn(text),
+          });
       });
     } catch (error) {
       this.#fault ??= oneLine((error as Error).message);
@@ -75,43 +98,61 @@ export class ChatEncoder {
 
   #render(json: string): Rendered {
     const conversation = JSON.parse(json) as Conversation;
-    const template = this.#template(conversation);
+    const { template, names } = this.#template(conversation);
     const plain = template.render(conversation);
     const mark = unusedMark([json, plain]);
     if (mark === undefined) throw invalid('The messages use every private character of Unicode');
     if (this.#signs === undefined) return { text: plain, mark };
+    const isName = (text: string) => names.has(text) && !this.#words.has(text);
     let marked: string | undefined;
     let same = false;
+    let used = RULES[0]!;
     for (const rule of RULES) {
-      marked = renderedOr(template, this.#marked(conversation, mark, rule, this.#signs));
+      used = rule;
+      marked = renderedOr(template, this.#marked(conversation, mark, rule, isName, this.#signs));
       same = marked?.replaceAll(mark, '') === plain;
       if (same) break;
     }
     // The marked text has the control tokens of the template alone.
-    const own = marked && this.#encoder.controlsIn(marked);
+    const own = marked === undefined ? undefined : this.#encoder.controlsIn(marked);
+    if (!(same && used.every === 'all') && own !== undefined) {
+      // Letters without marks may have become a part of a control token.
+      const text = (each: string) => (isName(each) ? each : each.replace(/\S/gu, mark));
+      const key = (each: string) => (this.#words.has(each) && !names.has(each) ? text(each) : each);
+      const neutral = renderedOr(
+        template,
+        rewrittenTexts(conversation, () => ({ text, key })),
+      );
+      const special = (tokens: readonly string[]) => tokens.filter((token) => this.#special.has(token));
+      const there = neutral === undefined ? own : this.#encoder.controlsIn(neutral);
+      if (!isDeepStrictEqual(special(own), special(there))) throw madeOfTexts();
+    }
     if (isDeepStrictEqual(own, this.#encoder.controlsIn(plain))) return { text: plain, mark };
     if (same) return { text: marked!, mark };
-    throw invalid("The model's chat template makes control tokens of texts in the messages");
+    throw madeOfTexts();
   }
 
   #marked(
-    { messages, ...variables }: Conversation,
+    conversation: Conversation,
     mark: string,
-    { everyCharacter, keeps }: Rule,
+    { every, keeps }: Rule,
+    isName: (text: string) => boolean,
     signs: RegExp,
   ): Conversation {
-    const marked = (value: unknown, role: string) => {
-      const of = everyCharacter && role !== NO_ROLE ? CHARACTERS : signs;
-      return markedValue(value, mark, { marked: of, kept: keeps(role) ? this.#others : undefined });
-    };
-    const rest = Object.entries(variables).map(([name, value]) => [name, marked(value, NO_ROLE)]);
-    return {
-      ...Object.fromEntries(rest),
-      messages: messages.map(({ role, ...message }) => ({ role, ...(marked(message, role) as object) })),
-    };
+    return rewrittenTexts(conversation, (role) => {
+      const all = every === 'all' || (every === 'messages' && role !== NO_ROLE);
+      const marking = { marked: all ? CHARACTERS : signs, kept: keeps(role) ? this.#others : undefined };
+      const text = (each: string) => markedText(each, mark, marking);
+      // Templates read fields by names.
+      const isField = (key: string) => (every === 'all' ? isName(key) || key === '' : /^\w*$/.test(key));
+      return {
+        text: (each) => (every === 'all' && isName(each) ? each : text(each)),
+        key: (key) => (isField(key) ? key : text(key)),
+      };
+    });
   }
 
-  #template({ tools = [] }: Conversation): ChatTemplate {
+  #template({ tools = [] }: Conversation): Opened {
     if (this.#fault !== undefined) {
       const message = `The model's chat template cannot be used: ${this.#fault}`;
       throw new SidaError({ code: 'cannot_run', message, param: 'messages' });
@@ -123,8 +164,8 @@ export class ChatEncoder {
 }
 
 interface Rule {
-  /** Whether every character of the messages is marked, and not only the signs. */
-  everyCharacter: boolean;
+  /** Whose texts have a mark at every character, but for names of the template. Others have them at signs. */
+  every: 'all' | 'messages' | 'none';
   /** Whose texts keep control tokens that are not special. */
   keeps: (role: string) => boolean;
 }
@@ -134,14 +175,30 @@ interface Rule {
  * in an answer, which it then leaves out. The first rule with which the template writes the same text is used.
  */
 const RULES: readonly Rule[] = [
-  { everyCharacter: true, keeps: () => false },
-  { everyCharacter: false, keeps: () => false },
-  { everyCharacter: false, keeps: (role) => role === 'assistant' },
-  { everyCharacter: false, keeps: () => true },
+  { every: 'all', keeps: () => false },
+  { every: 'messages', keeps: () => false },
+  { every: 'none', keeps: () => false },
+  { every: 'none', keeps: (role) => role === 'assistant' },
+  { every: 'none', keeps: () => true },
 ];
 
 /** Role of tools and of other variables. */
 const NO_ROLE = '';
+
+/** `rewriteOf` gets the role of a message. Roles stay. */
+function rewrittenTexts(
+  { messages, ...variables }: Conversation,
+  rewriteOf: (role: string) => Rewrite,
+): Conversation {
+  const rest = Object.entries(variables).map(([name, value]) => [name, rewritten(value, rewriteOf(NO_ROLE))]);
+  return {
+    ...Object.fromEntries(rest),
+    messages: messages.map(({ role, ...message }) => ({
+      role,
+      ...(rewritten(message, rewriteOf(role)) as object),
+    })),
+  };
+}
 
 /** Undefined where the template refuses texts with marks, such as an id that has to have nine characters. */
 function renderedOr(template: ChatTemplate, conversation: Conversation): string | undefined {
@@ -150,6 +207,10 @@ function renderedOr(template: ChatTemplate, conversation: Conversation): string 
   } catch {
     return undefined;
   }
+}
+
+function madeOfTexts(): SidaError {
+  return invalid("The model's chat template makes control tokens of texts in the messages");
 }
 
 function invalid(message: string): SidaError {

@@ -31,22 +31,37 @@ export function wholeTokens(tokens: Iterable<string>): RegExp | undefined {
   return sorted.length === 0 ? undefined : new RegExp(`(${sorted.join('|')})`, 'u');
 }
 
-function markedText(text: string, mark: string, { marked, kept }: Marking): string {
+export function markedText(text: string, mark: string, { marked, kept }: Marking): string {
   const parts = kept === undefined ? [text] : text.split(kept);
   const withMarks = (part: string) =>
     part.replace(marked, (characters) => mark + [...characters].join(mark) + mark);
   return parts.map((part, at) => (at % 2 === 0 ? withMarks(part) : part)).join('');
 }
 
-/** Marks the texts and the keys of a JSON value. Keys that are names stay: templates read fields by them. */
-export function markedValue(value: unknown, mark: string, marking: Marking): unknown {
-  if (typeof value === 'string') return markedText(value, mark, marking);
-  if (Array.isArray(value)) return value.map((each) => markedValue(each, mark, marking));
+export interface Rewrite {
+  text: (text: string) => string;
+  key: (key: string) => string;
+}
+
+/** Rewrites the texts and the keys of a JSON value. */
+export function rewritten(value: unknown, rewrite: Rewrite): unknown {
+  if (typeof value === 'string') return rewrite.text(value);
+  if (Array.isArray(value)) return value.map((each) => rewritten(each, rewrite));
   if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value).map(([key, each]) => {
-    return [/^\w*$/.test(key) ? key : markedText(key, mark, marking), markedValue(each, mark, marking)];
-  });
+  const entries = Object.entries(value).map(([key, each]) => [rewrite.key(key), rewritten(each, rewrite)]);
   return Object.fromEntries(entries);
+}
+
+const NAME = /\.\s*(\w+)|'([\w-]*)'|"([\w-]*)"/g;
+
+/** Names that a template may compare a text or a key with: what it has in quotes or behind a dot. */
+export function namesIn(template: string): Set<string> {
+  return new Set([...template.matchAll(NAME)].flatMap((match) => match.slice(1).filter((name) => name)));
+}
+
+/** The words of tokens, such as `im_end` of `<|im_end|>`. */
+export function wordsOf(tokens: Iterable<string>): Set<string> {
+  return new Set([...tokens].flatMap((token) => token.match(/[\p{L}\p{N}_]+/gu) ?? []));
 }
 
 function escaped(text: string): string {

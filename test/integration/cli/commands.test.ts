@@ -170,6 +170,31 @@ describe('sida plan', () => {
     expect(freeBytes).toBeGreaterThan(plan.resident);
   });
 
+  it('estimates tokens a second from measured rates, and names a command', async () => {
+    const args = [join(REPO, 'models', 'olmoe-mini'), '--memory-budget', '45MiB', '--pack-dir', folder];
+    const { measured, estimate, plan, budget } = JSON.parse(
+      (await sida('plan', ...args, '--measure', '--json')).stdout,
+    );
+    const compute = (1e3 * (plan.tokenDense + plan.tokenDemand)) / measured.weights;
+    const load = (1e3 * plan.tokenDemand * (1 - budget.slots / plan.experts)) / measured.disk;
+    expect(estimate).toEqual({
+      tokensPerSecond: expect.closeTo(1e3 / (compute + load)),
+      bound: compute >= load ? 'memory' : 'disk',
+      computeMs: expect.closeTo(compute),
+      loadMs: expect.closeTo(load),
+    });
+    // Of the embeddings a token reads one row, unless they are the head.
+    expect(plan.tokenDense).toBeLessThan(plan.dense + plan.routers);
+    const { stdout } = await sida('plan', ...args, '--measure');
+    expect(stdout).toMatch(
+      /^Measured: [\d.]+ GB\/s of weights in memory, [\d.]+ GB\/s from the disk of packs\.$/m,
+    );
+    expect(stdout).toMatch(
+      /^Estimate for one request where routing is even: [\d.]+ tokens\/s, bound by the /m,
+    );
+    expect(stdout).toContain(`Serve it: sida serve ${args[0]} --memory-budget 45MiB --pack-dir ${folder}\n`);
+  });
+
   it('says how many slots a budget has', async () => {
     expect((await sida('plan', MINI, '--memory-budget', '25%')).stdout).toMatch(
       /A budget of 25%, .* has 64 slots for 256 experts\./,

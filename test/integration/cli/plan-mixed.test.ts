@@ -60,16 +60,18 @@ const plan = (...args: string[]) =>
 describe('sida plan of mixed types', () => {
   const file = join(folder, 'mixed.gguf');
 
-  it('counts the experts of each layer with their own bytes, and a slot as the largest', () => {
+  it('counts the experts of each layer with their own bytes, equal layers in one line, and a slot as the largest', () => {
     const { plan: found, layers } = JSON.parse(plan(file, '--json'));
     const [large, small] = found.blockBytes;
     expect([large > small, found.blockBytes]).toEqual([true, [large, small, small]]);
     const table = plan(file);
     const bytesOf = (name: string) =>
       Number(new RegExp(`^${name} +[\\d.]+ \\w+ +(\\d+)`, 'm').exec(table)![1]);
-    expect(layers.map((layer: string) => bytesOf(`experts ${layer}`))).toEqual(
-      [large, small, small].map((bytes) => EXPERTS * bytes),
-    );
+    expect(layers).toEqual(['decoder.0', 'decoder.1', 'decoder.2']);
+    expect(bytesOf('experts decoder.0')).toBe(EXPERTS * large);
+    expect(bytesOf('experts decoder.1 to decoder.2')).toBe(2 * EXPERTS * small);
+    expect(table).toMatch(/^experts decoder\.1 to decoder\.2 .* 2 layers of 4 experts$/m);
+    expect(table.match(/^experts /gm)).toHaveLength(2);
     expect(bytesOf('one slot')).toBe(found.slot);
     expect(found.slot).toBeGreaterThanOrEqual(large);
     expect(bytesOf('resident')).toBe(found.fixed + TYPES.length * EXPERTS * found.slot);

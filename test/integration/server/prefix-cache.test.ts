@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { hashKey } from '../../../src/access/api-key.js';
 import { keyLine } from '../../../src/access/key-file.js';
+import { hasRedis } from '../../support/install-tools.js';
+import { RedisServer } from '../../support/redis.js';
 import { type Answer, REPO, ServerProcess } from '../../support/server-process.js';
 
 const FIXTURE = join(REPO, 'test/fixtures/olmoe-tiny');
@@ -130,26 +132,38 @@ describe('keys', () => {
   const secrets = { one: 'sk-one-0123456789abcdef0123456789', two: 'sk-two-0123456789abcdef0123456789' };
 
   it.each([
-    ['per-key', 0],
-    ['shared', 39],
-  ])('with --prefix-cache %s have %i cached tokens of another key', async (mode, others) => {
-    const lines = Object.entries(secrets).map(([name, secret]) =>
-      keyLine({ name, scopes: ['infer'], hash: hashKey(secret) }),
-    );
-    writeFileSync(file, lines.join('\n'), { mode: 0o600 });
-    const server = await start('100%', 1024, ['--api-keys', file, '--prefix-cache', mode]);
-    const ask = async (secret: string) => {
-      const response = await fetch(`${server.url}/v1/completions`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', authorization: `Bearer ${secret}` },
-        body: JSON.stringify({ prompt: tokens(5, 40), max_tokens: 2 }),
-      });
-      const body = (await response.json()) as Answer['body'];
-      return body.usage.prompt_tokens_details.cached_tokens;
-    };
-    expect(await ask(secrets.one)).toBe(0);
-    expect(await ask(secrets.two)).toBe(others);
-    expect(await ask(secrets.one)).toBe(39);
-    await server.stop();
-  });
+    ['per-key', 0, 'memory'],
+    ['shared', 39, 'memory'],
+    ...(hasRedis() ? [['per-key', 0, 'Redis'] as const] : []),
+  ] as const)(
+    'with --prefix-cache %s have %i cached tokens of another key, queue in %s',
+    async (mode, others, where) => {
+      const redis = where === 'Redis' ? await RedisServer.start() : undefined;
+      const lines = Object.entries(secrets).map(([name, secret]) =>
+        keyLine({ name, scopes: ['infer'], hash: hashKey(secret) }),
+      );
+      writeFileSync(file, lines.join('\n'), { mode: 0o600 });
+      const server = await start('100%', 1024, [
+        '--api-keys',
+        file,
+        '--prefix-cache',
+        mode,
+        ...(redis ? ['--redis', redis.url] : []),
+      ]);
+      const ask = async (secret: string) => {
+        const response = await fetch(`${server.url}/v1/completions`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', authorization: `Bearer ${secret}` },
+          body: JSON.stringify({ prompt: tokens(5, 40), max_tokens: 2 }),
+        });
+        const body = (await response.json()) as Answer['body'];
+        return body.usage.prompt_tokens_details.cached_tokens;
+      };
+      expect(await ask(secrets.one)).toBe(0);
+      expect(await ask(secrets.two)).toBe(others);
+      expect(await ask(secrets.one)).toBe(39);
+      await server.stop();
+      await redis?.end();
+    },
+  );
 });

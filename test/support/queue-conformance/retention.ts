@@ -48,6 +48,8 @@ export function retentionConformance(make: MakeQueue): void {
         error: { code: 'cannot_run', details: { limit: 100 } },
         result: null,
       });
+      const { stats } = harness.queue;
+      await eventually(() => stats.kept.failed === 1 && stats.kept.ended === 1, 'the count of failed jobs');
     });
   });
 }

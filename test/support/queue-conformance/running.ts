@@ -38,6 +38,28 @@ export function runningConformance(make: MakeQueue): void {
       expect(harness.began).toEqual(names);
     });
 
+    it('lets the job of one owner pass the flood of another, kept jobs too', async () => {
+      const harness = await open({ bound: 50, concurrency: 4 });
+      const [flood, quiet] = ['b'.repeat(64), 'c'.repeat(64)];
+      const ids: string[] = [];
+      for (let i = 0; i < 20; i += 1) ids.push(await harness.keep(`flood ${i}`, flood));
+      await harness.running('flood 0');
+      const kept = await harness.keep('kept', quiet);
+      const waited = harness.queue.submit(newId(), job('waited'), { owner: quiet });
+      await eventually(() => harness.queue.stats.accepted === 22, 'the jobs');
+      const both = () => harness.began.includes('kept') && harness.began.includes('waited');
+      // One after the other, so that the flood always holds places.
+      while (!both()) {
+        finish(harness.engine.runs[0]!);
+        await eventually(() => harness.engine.runs.length >= 3, 'the next run');
+      }
+      expect(harness.began.length).toBeLessThan(10);
+      harness.finishAll();
+      await waited;
+      expect((await harness.ended(kept, quiet)).status).toBe('completed');
+      for (const id of ids) expect((await harness.ended(id, flood)).status).toBe('completed');
+    });
+
     it('refuses jobs when its bound is reached, and accepts them again later', async () => {
       const harness = await open({ bound: 2, concurrency: 1 });
       const first = await harness.keep('running');

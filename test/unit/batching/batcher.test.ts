@@ -61,6 +61,17 @@ describe('batcher', () => {
     expect([jobs(), jobs(), jobs(), jobs()]).toEqual([[1], [2, 3, 4], [4], [1]]);
   });
 
+  it('lets owners take turns', () => {
+    const under = batcher(10);
+    const of = (owner: string, job: number) => ({ ...item(6, job), owner });
+    under.add([of('a', 1), of('a', 2), of('a', 3), of('b', 4), of('b', 5)], 0);
+    const jobs = () => under.take().batch.items.map(({ job }) => job);
+    expect([jobs(), jobs(), jobs(), jobs(), jobs()]).toEqual([[1], [4], [2], [5], [3]]);
+    const wide = batcher(12);
+    wide.add([of('a', 1), of('a', 2), of('b', 3)], 0);
+    expect(wide.take().batch.items.map(({ job }) => job)).toEqual([1, 3]);
+  });
+
   it('makes a batch of its own of an item that is larger than a batch', () => {
     const under = batcher(10);
     under.add([item(4, 1), item(30, 2), item(4, 3)], 0);

@@ -52,6 +52,18 @@ describe('a file of a model', () => {
     expect(() => readModelFile(snapshot, 'sida.json', { mostBytes: 100 })).toThrow('link out of');
   });
 
+  it('may be such a link from a directory of the snapshot', () => {
+    const folder = join(root, 'deep', 'snapshots', '1f', 'UD', 'Q4_K_M');
+    mkdirSync(folder, { recursive: true });
+    mkdirSync(join(root, 'deep', 'blobs'));
+    writeFileSync(join(root, 'deep', 'blobs', 'aa'), 'blob');
+    writeFileSync(join(root, 'deep', 'secret'), 'secret');
+    symlinkSync('../../../../blobs/aa', join(folder, 'config.json'));
+    symlinkSync('../../../../secret', join(folder, 'sida.json'));
+    expect(readModelFile(folder, 'config.json', { mostBytes: 4 })?.toString()).toBe('blob');
+    expect(() => readModelFile(folder, 'sida.json', { mostBytes: 100 })).toThrow('link out of');
+  });
+
   it.each(['', '.', '..', '../model/a', '/etc/hostname', 'a/b', 'a\\b', 'a\0b', 'x'.repeat(256)])(
     'is not named %j',
     (name) => {

@@ -87,6 +87,7 @@ export class ScriptedEngine implements Engine {
     smallest: 1100,
     resident: 1800,
     expertBytes: 800,
+    tokenDense: 200,
     tokenDemand: 200,
     recencyFloor: 1200,
     contextTokens: null,

@@ -91,6 +91,7 @@ export const MODEL: ModelInfo = {
     smallest: 1260,
     resident: 1610,
     expertBytes: 400,
+    tokenDense: 100,
     tokenDemand: 100,
     recencyFloor: 1310,
     contextTokens: null,

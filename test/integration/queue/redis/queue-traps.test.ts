@@ -166,7 +166,7 @@ describeWithRedis('a queue in Redis', () => {
     const client = producerClient(redis.url);
     await eventually(() => client.status === 'ready', 'the connection');
     const told = { onError: () => undefined, onTaken: () => undefined };
-    const link = new QueueLink(client, redis.url, name, Date.now(), told);
+    const link = new QueueLink(client, { url: redis.url, name }, Date.now(), told);
     open.push(async () => {
       await link.close();
       client.disconnect();

@@ -2,7 +2,7 @@
 import OpenAI from 'openai';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { describeWithRedis, RedisServer } from '../../../support/redis.js';
-import { REPO, ServerProcess } from '../../../support/server-process.js';
+import { metricsIn, REPO, ServerProcess } from '../../../support/server-process.js';
 import { WorkerProcess } from '../../../support/worker-process.js';
 
 const MODEL = `${REPO}/models/olmoe-mini`;
@@ -92,6 +92,29 @@ describeWithRedis('a worker before an engine of another program', () => {
     expect(['animal', 'tool']).toContain(JSON.parse(choices[0]!.message.content!).kind);
   });
 
+  it('ends the work of that engine when the client leaves, and asks once for an idempotency key', async () => {
+    const theirs = async (name: string) => {
+      const headers = { authorization: 'Bearer theirs' };
+      return metricsIn(await (await fetch(`${upstream.url}/metrics`, { headers })).text())(name);
+    };
+    const stream = await through!.chat.completions.create({ ...CHAT, n: 16, temperature: 1, stream: true });
+    await stream[Symbol.asyncIterator]().next();
+    stream.controller.abort();
+    await front.until(async () => (await theirs('sida_queue_active_jobs')) === 0);
+    expect(await theirs('sida_queue_jobs_total{outcome="cancelled"}')).toBe(1);
+    const before = await theirs('sida_queue_accepted_total');
+    const keep = () =>
+      fetch(`${front.url}/v1/jobs`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'idempotency-key': 'once' },
+        body: JSON.stringify({ type: 'chat', ...CHAT }),
+      }).then((response) => response.json() as Promise<{ id: string }>);
+    const [one, two] = await Promise.all([keep(), keep()]);
+    expect(two.id).toBe(one.id);
+    await front.until(async () => (await front.get(`/v1/jobs/${one.id}`)).body.status === 'completed');
+    expect(await theirs('sida_queue_accepted_total')).toBe(before + 1);
+  });
+
   it('refuses what needs the model itself, and the refusals of that engine arrive', async () => {
     const ask = async (path: string, body: object) => {
       const { status, body: answer } = await front.post(path, body);
@@ -107,6 +130,11 @@ describeWithRedis('a worker before an engine of another program', () => {
       422,
       'cannot_run',
       'prompt',
+    ]);
+    expect(await ask('/v1/chat/completions', { messages, logprobs: true })).toEqual([
+      422,
+      'cannot_run',
+      'logprobs',
     ]);
     const classify = await ask('/v1/classify', { template: '{text}', labels: ['a', 'b'], input: 'c' });
     expect(classify.slice(0, 2)).toEqual([422, 'cannot_run']);

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { ChatEncoder } from '../../../../src/text/chat/chat-encoder.js';
 import { ChatTemplate } from '../../../../src/text/chat/chat-template.js';
 import { controlTokens } from '../../../../src/text/chat/control-tokens.js';
@@ -117,6 +117,7 @@ describe('a template that rewrites texts', () => {
     ['without words of it', "messages[0].content.replace('xyz', '')", '<|im_xyzend|>'],
     ['in brackets of its own', "'<|' ~ messages[0].content ~ '|>'", 'im_end'],
     ['behind a bracket of its own', "'<' ~ messages[0].content", '|im_end|>'],
+    ['whose brackets were letters', "messages[0].content.replace('L', '<|').replace('R', '|>')", 'Lim_endR'],
   ])('writes a control token %s as text', (_, expression, content) => {
     const ids = writes(expression).encode(conversation(user(content)));
     expect(endsOf(ids)).toBe(1);
@@ -136,6 +137,50 @@ describe('a template that rewrites texts', () => {
     const controls = (text: string) => endsOf(encoder.encode(conversation(user(text))));
     expect(() => expect(controls(content)).toBe(1)).toThrow(expect.objectContaining(refused));
     expect(controls('### a < b &lt; LG xyz')).toBe(1);
+  });
+
+  it.each([
+    ['brackets around the names of tools', "'<|' ~ tools[0].function.name ~ '|>'", ['im_end', {}, 'a']],
+    [
+      'brackets around the names of parameters',
+      "'<|' ~ (tools[0].function.parameters | items)[0][0] ~ '|>'",
+      ['a', { im_end: 1 }, 'a'],
+    ],
+    [
+      'brackets for letters of tools',
+      "tools[0].function.name.replace('L', '<|').replace('R', '|>')",
+      ['Lim_endR', {}, 'a'],
+    ],
+  ] as const)('makes no control token by %s', (_, expression, [name, parameters, content]) => {
+    const tools = [{ type: 'function', function: { name, parameters } }];
+    const json = JSON.stringify({ messages: [user(content)], tools });
+    const ids = writes(expression).encode(json);
+    expect(endsOf(ids)).toBe(1);
+    expect(tokenizer.decode(ids, false)).toBe('<|im_end|><|im_end|>');
+  });
+
+  it.each([
+    ['messages', "messages[0].content.replace('L', '<|').replace('R', '|>')", 'Lim_endR /no_think', 'a'],
+    ['tools', "'<|' ~ tools[0].function.name ~ '|>'", '/no_think', 'im_end'],
+    ['keys', "'<|' ~ (tools[0].function.name | items)[0][0] ~ '|>'", '/no_think', { im_end: 1 }],
+  ])('is refused where it makes control tokens of %s and looks for words', (_, expression, content, name) => {
+    const encoder = writes(`${expression} ~ ('b' if '/no_think' in messages[0].content else 'c')`);
+    const json = JSON.stringify({ messages: [user(content)], tools: [{ function: { name } }] });
+    expect(() => encoder.encode(json)).toThrow(/makes control tokens of texts in the messages/);
+    // The words alone are no reason.
+    const harmless = json.replaceAll('im_end', 'x');
+    expect(endsOf(encoder.encode(harmless))).toBe(1);
+  });
+
+  it('renders twice, and a few times more where it looks for words', () => {
+    const rendered = vi.spyOn(ChatTemplate.prototype, 'render');
+    const encoder = writes("messages[0].content ~ ('b' if '/no_think' in messages[0].content else 'c')");
+    encoder.render(conversation(user('a <b> L')));
+    expect(rendered).toHaveBeenCalledTimes(2);
+    rendered.mockClear();
+    encoder.render(conversation(user('a <b> L /no_think')));
+    expect(rendered).toHaveBeenCalledTimes(5);
+    rendered.mockRestore();
   });
 
   it('may look for words in a message, and for the length of an id', () => {

@@ -1,0 +1,35 @@
+/** Estimates how fast one request is answered, from the rates of this machine. */
+import { isEncoderDecoder } from '../model/model-shape.js';
+import type { MemoryPlan, ModelShape } from '../native/addon-types.js';
+
+export interface MachineRates {
+  /** Bytes of weights in memory that all threads together multiply by the activations of one token. */
+  weights: number;
+  /** Bytes that are read from disk. */
+  disk: number;
+}
+
+export interface SpeedEstimate {
+  tokensPerSecond: number;
+  /** What takes the larger part of a token's time. */
+  bound: 'memory' | 'disk';
+  computeMs: number;
+  loadMs: number;
+}
+
+/**
+ * Of a decoder-only model with `slots` for its experts, where routing is even: a token then finds the same share of
+ * its experts in memory. Short contexts; no load is hidden behind computation.
+ */
+export function estimateSpeed(
+  plan: MemoryPlan,
+  slots: number,
+  shape: ModelShape | null,
+  { weights, disk }: MachineRates,
+): SpeedEstimate | undefined {
+  if ((shape !== null && isEncoderDecoder(shape)) || plan.experts === 0) return undefined;
+  const computeMs = (1e3 * (plan.tokenDense + plan.tokenDemand)) / weights;
+  const loadMs = (1e3 * plan.tokenDemand * (1 - slots / plan.experts)) / disk;
+  const bound = computeMs >= loadMs ? 'memory' : 'disk';
+  return { tokensPerSecond: 1e3 / (computeMs + loadMs), bound, computeMs, loadMs };
+}

@@ -1,0 +1,176 @@
+// The engine of --upstream against a server that fails in every way that such servers do.
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import type { TaskJob } from '../../../src/tasks/registry.js';
+import { UpstreamEngine } from '../../../src/upstream/upstream-engine.js';
+import { eventually } from '../../support/eventually.js';
+
+type Answer = (response: ServerResponse, request: IncomingMessage) => void;
+
+const chunk = (text: string, finish_reason: string | null = null) =>
+  `data: ${JSON.stringify({ choices: [{ index: 0, text, finish_reason }] })}\n\n`;
+const STREAM = { 'content-type': 'text/event-stream' };
+const whole: Answer = (response) => {
+  response.writeHead(200, STREAM).end(`${chunk('a ')}${chunk('b', 'stop')}data: [DONE]\n\n`);
+};
+const refusing =
+  (status: number, headers = {}): Answer =>
+  (response) =>
+    void response.writeHead(status, headers).end('{"error":{"message":"no room"}}');
+
+/** Answers to the next requests, in order; then `whole`. */
+let answers: Answer[] = [];
+let asked = 0;
+let models: Answer;
+const server = createServer((request, response) => {
+  if (request.url === '/v1/models') return models(response, request);
+  request.resume().on('end', () => {
+    asked += 1;
+    (answers.shift() ?? whole)(response, request);
+  });
+});
+let engine: UpstreamEngine;
+
+beforeAll(async () => {
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+});
+beforeEach(async () => {
+  [answers, asked] = [[], 0];
+  models = (response) => void response.end('{"data":[{"id":"m"}]}');
+  await engine?.close();
+  engine = new UpstreamEngine({
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/`,
+    model: 'm',
+  });
+  engine.start();
+  await eventually(() => engine.state.phase === 'ready', 'the server');
+});
+afterAll(async () => {
+  await engine.close();
+  server.closeAllConnections();
+  server.close();
+});
+
+const JOB: TaskJob = {
+  kind: 'complete',
+  prompts: ['x'],
+  maxTokens: 8,
+  stop: [],
+  logprobs: null,
+  stream: true,
+};
+const run = (request: TaskJob = JOB, abort = new AbortController()) => {
+  const texts: string[] = [];
+  const onDelta = ({ text }: { text: string }) => void texts.push(text);
+  return { texts, abort, result: engine.run('1', request, { signal: abort.signal, onDelta }) };
+};
+const textOf = (result: unknown) => (result as { choices: { text: string }[] }).choices[0]!.text;
+
+it('streams an answer', async () => {
+  const { result, texts } = run();
+  expect([textOf(await result), texts]).toEqual(['a b', ['a ', 'b']]);
+});
+
+it('asks again while the server has no room', async () => {
+  answers = [refusing(429, { 'retry-after': '0.01' }), refusing(503, { 'retry-after': '0.01' })];
+  expect(textOf(await run().result)).toBe('a b');
+  expect(asked).toBe(3);
+});
+
+it('does not ask again when the job has ended meanwhile', async () => {
+  answers = [refusing(429, { 'retry-after': '5' })];
+  const { result, abort } = run();
+  await eventually(() => asked === 1, 'the request');
+  abort.abort();
+  await expect(result).rejects.toMatchObject({ code: 'cancelled' });
+  expect(asked).toBe(1);
+});
+
+it.each([
+  [400, 'invalid_request'],
+  [422, 'invalid_request'],
+  [401, 'internal'],
+  [500, 'internal'],
+])('passes on a refusal with %i', async (status, code) => {
+  answers = [refusing(status)];
+  await expect(run().result).rejects.toMatchObject({ code, message: expect.stringContaining('no room') });
+});
+
+const CRASHES: [string, Answer][] = [
+  [
+    'the connection breaks in a stream',
+    (response) => {
+      response.writeHead(200, STREAM).write(chunk('a '));
+      setTimeout(() => response.destroy(), 20);
+    },
+  ],
+  [
+    'the stream ends before the answer does',
+    (response) => void response.writeHead(200, STREAM).end(chunk('a ')),
+  ],
+  [
+    'a chunk is not JSON',
+    (response) => void response.writeHead(200, STREAM).end('data: {"choi\n\ndata: [DONE]\n\n'),
+  ],
+  ['the connection breaks before an answer', (response) => void response.destroy()],
+];
+it.each(CRASHES)('counts as crashed when %s, and works again', async (_, answer) => {
+  answers = [answer];
+  await expect(run().result).rejects.toMatchObject({ code: 'engine_crashed' });
+  await eventually(() => engine.state.phase === 'ready', 'the server');
+  expect(textOf(await run().result)).toBe('a b');
+});
+
+it('fails a job whose stream holds an error', async () => {
+  answers = [
+    (response) => void response.writeHead(200, STREAM).end('data: {"error":{"message":"oops"}}\n\n'),
+  ];
+  await expect(run().result).rejects.toMatchObject({
+    code: 'internal',
+    message: expect.stringContaining('oops'),
+  });
+});
+
+it('leaves the server when the job is cancelled in its stream', async () => {
+  let left = false;
+  answers = [
+    (response, request) => {
+      request.socket.on('close', () => {
+        left = true;
+      });
+      response.writeHead(200, STREAM).write(chunk('a '));
+    },
+  ];
+  const { result, texts, abort } = run();
+  await eventually(() => texts.length === 1, 'the stream');
+  abort.abort();
+  await expect(result).rejects.toMatchObject({ code: 'cancelled' });
+  await eventually(() => left, 'the end of the connection');
+});
+
+it.each([
+  [{ ...JOB, logprobs: 1 }, 'logprobs'],
+  [{ ...JOB, showTokenIds: true }, 'return_token_ids'],
+  [{ ...JOB, prompts: [[1, 2]] }, 'prompt'],
+  [{ kind: 'classify', inputs: ['x'], labels: ['a', 'b'] }, undefined],
+  [{ kind: 'embed', inputs: ['x'] }, undefined],
+] as [TaskJob, string | undefined][])(
+  'refuses what the server cannot do by name: %#',
+  async (request, param) => {
+    await expect(run(request).result).rejects.toMatchObject({ code: 'cannot_run', param });
+    expect(asked).toBe(0);
+  },
+);
+
+it('fails when the server refuses its key', async () => {
+  models = refusing(401);
+  const other = new UpstreamEngine({
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    model: 'm',
+  });
+  other.start();
+  await eventually(() => other.state.phase === 'failed', 'the refusal');
+  expect(other.state.detail).toMatch(/refused the request \(401\)/);
+});
