@@ -242,6 +242,7 @@ export class InferenceLoop {
 
   /** Readies the tables of a batch that is taken. */
   #take({ batch, tables: queued }: QueuedBatch): OpenTables {
+    if (this.#counters.batches > 0) this.#options.builderStats.batchCould(this.#planner.takeSavable());
     this.#counters.batches += 1;
     const tables = openTables(queued);
     if (batch.routingK > 0) this.#tableWait.finish(tables);

@@ -66,6 +66,7 @@ export class PassPlanner {
   readonly #visits = new WeakMap<QueuedBatch, readonly PlannedVisit[]>();
   readonly #buffers: PlanBuffers;
   #residency: Residency | undefined;
+  #savable = 0;
 
   constructor(options: PassPlannerOptions) {
     this.#options = options;
@@ -97,12 +98,20 @@ export class PassPlanner {
   ): void {
     if (this.#options.resident.raised) return;
     this.#link.judge(stats, layers.length);
+    this.#savable += this.#link.savable(stats);
     let first = 0;
     for (const visit of own) {
       const end = first + visit.need.length;
       this.#calibration.learn(visit, found.subarray(first, end));
       first = end;
     }
+  }
+
+  /** Seconds that tables could save in the passes since the last call. */
+  takeSavable(): number {
+    const seconds = this.#savable;
+    this.#savable = 0;
+    return seconds;
   }
 
   /** Returns null if every expert has a slot, since nothing is ever evicted then. */

@@ -24,6 +24,11 @@ export interface BatchInput {
 /** Limit for a batch's tables and a network's activations. The memory budget includes neither. */
 const MOST_BYTES = 128 * 1024 ** 2;
 
+/** Weight of the latest table in the moving average of their time. */
+const LATEST = 0.1;
+/** What is left of that time after a batch without a table. */
+const FORGOTTEN = 0.98;
+
 /** Tables under construction, by stack. Readers may already hold them. */
 export type PendingTables = (HashTable | null)[];
 
@@ -40,6 +45,8 @@ export class TableBuilder {
   readonly #options: TableBuilderOptions;
   readonly #clock: () => number;
   readonly #worth: TableWorth;
+  /** Of the latest tables; 0 before the first. */
+  #usualSeconds = 0;
   /** Whether contexts take time and memory, as they do in a network. */
   readonly #readsContexts: boolean;
 
@@ -54,9 +61,12 @@ export class TableBuilder {
     return this.#options.shape;
   }
 
-  /** Creates empty tables for a batch. Returns null while table building is paused, and for one that is too large. */
+  /** Creates empty tables for a batch. Returns null while table building is paused or does not pay, and for a table that is too large. */
   begin(batch: BatchInput): PendingTables | null {
-    if (batch.routingK === 0 && (this.#worth.paused || this.#bytes(batch) > MOST_BYTES)) {
+    if (
+      batch.routingK === 0 &&
+      (this.#worth.paused || this.#costsMore() || this.#bytes(batch) > MOST_BYTES)
+    ) {
       this.#options.stats.add('skipped', 1);
       return null;
     }
@@ -70,10 +80,21 @@ export class TableBuilder {
     const settled = tables.every((table, stack) => table === null || this.#fill(stack, batch, table));
     const tookMs = this.#clock() - begin;
     stats.add('seconds', tookMs / 1000);
+    const seconds = tookMs / 1000;
+    this.#usualSeconds += this.#usualSeconds === 0 ? seconds : LATEST * (seconds - this.#usualSeconds);
     const ready = settled && isReady(tables);
     stats.add(ready ? 'ready' : settled ? 'failed' : 'abandoned', 1);
     if (ready) this.#worth.kept();
     else this.#worth.lost(tookMs);
+  }
+
+  /** Whether a table takes longer than a batch waits for experts: it would take more of the cores than it saves. */
+  #costsMore(): boolean {
+    const { savable } = this.#options.stats;
+    if (savable === undefined || this.#usualSeconds <= savable) return false;
+    // The first tables are slow, and another predictor shares its cores with other work: a table is tried now and then.
+    this.#usualSeconds *= FORGOTTEN;
+    return true;
   }
 
   #bytes({ inputs }: BatchInput): number {

@@ -53,6 +53,36 @@ describe('table builder', () => {
     expect(builder.begin({ id: 2, routingK: 1, inputs: [input, null] })).not.toBeNull();
   });
 
+  it('builds none that take longer than batches wait for experts, and tries again now and then', () => {
+    const slow: HashFunction = {
+      ...silent,
+      fill: () => {
+        now += 4;
+        return true;
+      },
+    };
+    const { builder, stats } = builderOf(slow);
+    const build = (batch = batchOf()) => {
+      const tables = builder.begin(batch);
+      if (tables !== null) builder.fill(batch, tables);
+      return tables !== null;
+    };
+    // Nothing is known yet.
+    expect(build()).toBe(true);
+    stats.batchCould(0.02);
+    expect(build()).toBe(true);
+    for (let i = 0; i < 60; i++) stats.batchCould(0.001);
+    const built = Array.from({ length: 500 }, () => build());
+    expect(built[0]).toBe(false);
+    const count = built.filter(Boolean).length;
+    expect(count).toBeGreaterThan(0);
+    expect(count).toBeLessThan(20);
+    // Tables that route are never left out.
+    expect(build(batchOf(undefined, 5, 1))).toBe(true);
+    for (let i = 0; i < 60; i++) stats.batchCould(0.02);
+    expect(Array.from({ length: 20 }, () => build())).not.toContain(false);
+  });
+
   it('counts the contexts that a network without an encoder predicts too', () => {
     const contextTokens = new Int32Array(3_000_000);
     const contextOffsets = Int32Array.of(0, contextTokens.length);
