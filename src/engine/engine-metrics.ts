@@ -195,7 +195,7 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
     name: 'sida_hash_tables_total',
     help:
       'Batches by the state of their hash tables: ready, failed (the predictor gave no answer), abandoned (too late), ' +
-      'skipped (after many late ones, or too large)',
+      'skipped (saves less than it takes, after many late ones, or too large)',
     labelNames: ['state'],
     registers: [registry],
     collect() {
