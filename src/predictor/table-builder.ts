@@ -92,7 +92,7 @@ export class TableBuilder {
   #costsMore(): boolean {
     const { savable } = this.#options.stats;
     if (savable === undefined || this.#usualSeconds <= savable) return false;
-    // The first tables are slow, and another predictor shares its cores with other work: a table is tried now and then.
+    // The first tables are slow, and cores become free: one is tried now and then.
     this.#usualSeconds *= FORGOTTEN;
     return true;
   }
