@@ -61,7 +61,7 @@ export class TableBuilder {
     return this.#options.shape;
   }
 
-  /** Creates empty tables for a batch. Returns null while table building is paused or does not pay, and for a table that is too large. */
+  /** Creates empty tables for a batch. Returns null while building is paused or does not pay, or for one too large. */
   begin(batch: BatchInput): PendingTables | null {
     if (
       batch.routingK === 0 &&
