@@ -109,7 +109,8 @@ double rate(ExpertFile& file, uint64_t block, size_t threads, unsigned seed) {
 int main(int argc, char** argv) {
   if (argc < 2) return std::fprintf(stderr, "gguf_reads_bench DIRECTORY [TYPE]\n"), 2;
   const std::string directory = std::string(argv[1]) + "/gguf-reads", wanted = argc > 2 ? argv[2] : "q4_k";
-  const Type* type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Type& t) { return wanted == t.name; });
+  const Type* type =
+      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Type& t) { return wanted == t.name; });
   if (type == std::end(kTypes)) return std::fprintf(stderr, "unknown type %s\n", wanted.c_str()), 2;
   std::filesystem::create_directories(directory + "/pack");
   const std::string model = directory + "/model.gguf";

@@ -138,7 +138,7 @@ export class Batcher {
     return turns.sort((a, b) => a.before - b.before).map(({ id }) => id);
   }
 
-  /** Puts the owner's jobs behind those of others, and the job whose turn it was behind the owner's others. */
+  /** Puts the owner's jobs behind all others, and among them the job whose turn it was last. */
   #turnOver(owner: string, job: number): void {
     const own = [...this.#jobs].filter(([, waiting]) => waiting.owner === owner);
     for (const [id, waiting] of own.sort(([a], [b]) => Number(a === job) - Number(b === job))) {

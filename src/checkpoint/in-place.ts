@@ -21,7 +21,7 @@ function linkedGguf(pack: string): string | undefined {
   }
 }
 
-/** Lets the pack's experts be those of the file `model`. */
+/** Links the pack to the GGUF file `model`, which has its experts. */
 export async function linkGguf(pack: string, model: string): Promise<void> {
   if (linkedGguf(pack) === resolve(model)) return;
   const link = join(pack, `${LINK}.next`);

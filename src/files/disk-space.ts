@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { SidaError } from '../errors.js';
 import { formatBytes, formatLeast } from '../text/bytes.js';
 
-/** Throws io_error when the directory's disk has less free than `needed` bytes. Resolves with what is free. */
+/** Throws io_error when the directory's disk has less free than `needed` bytes. Returns the free bytes. */
 export function requireFree(directory: string, needed: number, what: string, hint: string): number {
   const { bavail, bsize } = statfsSync(directory);
   const free = bavail * bsize;

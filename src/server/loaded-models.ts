@@ -75,7 +75,8 @@ export class LoadedModels {
   #newTurn(model: Loadable): Turn {
     const turn: Turn = { users: 0, begun: false, begins: this.#last.then(() => this.#begin(model, turn)) };
     this.#turns.set(model, turn);
-    this.#last = turn.begins;
+    // A turn that fails fails its own requests alone.
+    this.#last = turn.begins.catch(() => undefined);
     return turn;
   }
 

@@ -1,5 +1,5 @@
 // The experts of a quantized GGUF file stay in it when it is prepared for serving: nothing writes them a second time,
-// and the answers are those of a pack. The public package wrote the files (test/fixtures/gguf).
+// and a pack gives the same answers. The public package wrote the files (test/fixtures/gguf).
 import { cpSync, existsSync, readFileSync, readlinkSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { brotliDecompressSync } from 'node:zlib';

@@ -165,8 +165,7 @@ void GgufExperts::fill_matrix(const ExpertMatrix& matrix, const Source& source, 
   const uint64_t last = (end + stride - 1) / stride, step = std::max<uint64_t>(1, kSpan / (row * kPanelColumns));
   for (uint64_t first = begin / stride; first < last; first += step) {
     const uint64_t rows_end = std::min<uint64_t>(std::min(first + step, last) * kPanelColumns, matrix.n);
-    const std::byte* rows =
-        source_bytes(source, first * kPanelColumns * row, (rows_end - first * kPanelColumns) * row);
+    const std::byte* rows = source_bytes(source, first * kPanelColumns * row, (rows_end - first * kPanelColumns) * row);
     for (uint64_t i = first; i * kPanelColumns < rows_end; ++i) {
       const uint64_t count = std::min<uint64_t>(kPanelColumns, rows_end - i * kPanelColumns);
       const std::byte* of_panel = rows + (i - first) * kPanelColumns * row;

@@ -7,9 +7,9 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/pack.h"
-#include "expert/disk_tier.h"
 #include "checkpoint/pack_sources.h"
 #include "core/file.h"
+#include "expert/disk_tier.h"
 #include "weights/panels.h"
 
 namespace sida {

@@ -28,7 +28,8 @@ constexpr double kChunkSeconds = 1e-3;
 constexpr size_t kDepthOfChunks = 2;
 constexpr uint64_t kMeasuredRead = 2 << 20;
 
-ReadSettings settings_of(ExpertFile& file, uint64_t block_bytes, ReadTuning tuning, std::chrono::duration<double> limit) {
+ReadSettings settings_of(ExpertFile& file, uint64_t block_bytes, ReadTuning tuning,
+                         std::chrono::duration<double> limit) {
   ReadSettings settings{kUsualDepth, kUsualChunk};
   const bool all_fixed = tuning.depth > 0 && tuning.chunk_bytes > 0;
   if (!all_fixed && file.bytes() >= kTooSmallToMeasure) {

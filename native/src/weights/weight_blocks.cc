@@ -77,8 +77,8 @@ void put(const BlockQ4_K& block, Column to) {
     const uint8_t* pairs = block.codes + group / 2 * 32;
     const unsigned shift = group % 2 * 4;
     for (size_t step = 0; step < 4; ++step) {
-      part.put_word(step, (word(pairs, 2 * step) >> shift & kNibbles) |
-                              (word(pairs, 2 * step + 1) >> shift & kNibbles) << 4);
+      part.put_word(step, (word(pairs, 2 * step) >> shift & kNibbles) | (word(pairs, 2 * step + 1) >> shift & kNibbles)
+                                                                            << 4);
     }
     part.put_scale(kCodes4, byte_pair(scales[group], minimums[group]));
   }
@@ -93,8 +93,8 @@ void put(const BlockQ6_K& block, Column to) {
     const uint8_t* high = block.high + group / 4 * 32;
     const unsigned low_shift = group % 4 / 2 * 4, high_shift = group % 4 * 2;
     for (size_t step = 0; step < 4; ++step) {
-      part.put_word(step, (word(low, step) >> low_shift & kNibbles) |
-                              (word(low, step + 4) >> low_shift & kNibbles) << 4);
+      part.put_word(step, (word(low, step) >> low_shift & kNibbles) | (word(low, step + 4) >> low_shift & kNibbles)
+                                                                          << 4);
     }
     for (size_t half = 0; half < 2; ++half) {
       uint32_t bits = 0;

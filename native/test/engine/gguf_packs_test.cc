@@ -174,7 +174,7 @@ TEST_CASE("gguf packs: experts that stay in the file give the bits of a pack at 
   }
 }
 
-TEST_CASE("gguf packs: a file of other experts than those of the pack is refused, as is a link to nothing") {
+TEST_CASE("gguf packs: a file with other experts is refused, and so is a link to nothing") {
   const PackedFile kept(mixed_model(), {}, true);
   GgufBuilder other = mixed_model();
   for (GgufBuilder::Tensor& tensor : other.tensors) {

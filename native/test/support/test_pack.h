@@ -51,7 +51,8 @@ inline void finish_pack(PackWriter& writer, const std::string& checkpoint) {
   if (!pack.gguf.empty()) std::filesystem::create_symlink(pack.gguf, pack.directory + "/" + kGgufLink);
   std::ofstream manifest(pack.directory + "/manifest.json");
   manifest << R"({"format":"sida-pack","version":3,"experts":{)"
-           << (pack.gguf.empty() ? "" : std::string(R"("file":")") + kGgufLink + R"(",)") << experts_json(pack) << R"(,"layers":[)";
+           << (pack.gguf.empty() ? "" : std::string(R"("file":")") + kGgufLink + R"(",)") << experts_json(pack)
+           << R"(,"layers":[)";
   const std::vector<std::string> layers = pack.spec.moe_layers();
   for (size_t i = 0; i < layers.size(); ++i) manifest << (i > 0 ? "," : "") << '"' << layers[i] << '"';
   const auto& dense = pack.formats.all_dense;

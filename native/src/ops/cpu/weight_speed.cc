@@ -50,8 +50,8 @@ double measure_weight_speed(const ExpertLayout& layout, size_t top_k, Activation
   std::vector<float> x(shape.width, 1.0f), inputs(shape.width), hidden(2 * shape.hidden + 64), y(top_k * shape.width);
   const uint64_t rounded = rounded_bytes(1, std::max(shape.width, shape.hidden), activations);
   const Memory rounded_memory(std::max<uint64_t>(rounded, 4096));
-  const ExpertScratch scratch{1, inputs.data(), hidden.data(), hidden.size(),
-                              {activations, {rounded_memory.data(), rounded}}};
+  const ExpertScratch scratch{
+      1, inputs.data(), hidden.data(), hidden.size(), {activations, {rounded_memory.data(), rounded}}};
   ThreadPool pool(threads);
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), 0);

@@ -5,9 +5,9 @@
 
 namespace sida {
 
-/// Bytes of experts per second that `threads` threads of the CPU multiply by the activations of one token, of which
-/// `top_k` experts each take a part: the rate of layers whose experts all lie in memory. Allocates at most 256 MiB for
-/// a part of the experts, and takes about half a second. 0 for a model without experts. Throws out_of_memory.
+/// Measures how many bytes of experts in memory `threads` CPU threads multiply in a second by the activations of one
+/// token. A token takes `top_k` experts. Allocates at most 256 MiB and takes about half a second. Returns 0 for a model
+/// without experts. Throws out_of_memory.
 double measure_weight_speed(const ExpertLayout& layout, size_t top_k, ActivationFormat activations, size_t threads);
 
 }  // namespace sida
