@@ -91,7 +91,7 @@ async function open(): Promise<void> {
   const sizes = sizesOf((limits) => loadAddon().planMemory({ pack }, limits), config, prepared.formats);
   const warning = budgetWarning(sizes.budgetBytes, sizes.freeBytes);
   if (config.served === undefined && warning !== undefined) warnLines(warning);
-  const { inference, hashBuilder, queue, opened } = await startThreads({
+  const { inference, hashBuilder, queue, handOn, opened } = await startThreads({
     config: sizedBy(config, sizes),
     pack,
     weights: identity.weights,
@@ -133,7 +133,7 @@ async function open(): Promise<void> {
   const batches = new BatchFeed({
     batcher: new Batcher({ maxBatchTokens, waitMs }),
     queue,
-    handOn: (batch) => hashBuilder.build(batch),
+    handOn,
   });
   void batches.follow();
   const toInference = (message: ToInference) => inference.post(message);

@@ -7,11 +7,10 @@ import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native
 import type { ControlReply, InferenceFigures, ModelRequest } from './engine-messages.js';
 import type { ExpertCost } from './expert-cost.js';
 import type { ThreadLife } from './grammar-messages.js';
-import type { ConsumerEnd } from './hash-table-queue.js';
+import type { QueueEnd } from './hash-table-queue.js';
 import type { ItemWork } from './item-work.js';
 import type { PredictorChoice } from './predictor-messages.js';
 import type { RankedToken } from './sampling.js';
-import type { SharedFlag } from './shared-flag.js';
 
 /** One input of a job. Its prompt is in the batch. */
 export interface BatchItem {
@@ -40,14 +39,6 @@ export interface PromptBatch {
 }
 
 /**
- * Whether tables of the batch would serve anything: they always do where they route. `resident` is raised while every
- * expert has a slot.
- */
-export function wantsTables({ routingK }: PromptBatch, resident: SharedFlag): boolean {
-  return routingK > 0 || !resident.raised;
-}
-
-/**
  * The hash tables of a batch, by stack; null for a stack of which no token is known beforehand. For an
  * encoder-decoder model: one table for the prompts and one for the tokens that labels feed. For a decoder-only model:
  * one table with the prompts first, followed by the tokens that labels feed, input by input.
@@ -65,7 +56,7 @@ export interface InferenceThreadData {
   config: SizedConfig;
   /** Packed model directory. */
   pack: string;
-  queue: ConsumerEnd;
+  queue: QueueEnd;
   /** Identity of the model's weights. */
   weights: string;
   /** The predictor of generations; null if they are not predicted. */
