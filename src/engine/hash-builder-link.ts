@@ -62,7 +62,7 @@ export class HashBuilderLink {
     this.#stats.add('inputs', batch.items.length);
     const made = this.#maker?.make(batch, () => batchInputs(batch, this.#maker!.shape)) ?? null;
     if (made === null) return null;
-    const tables = made.tables.map((table) => table && table.buffer);
+    const tables = made.tables.map((table) => table?.buffer ?? null);
     const { id, routingK } = batch;
     this.worker.postMessage({ batch: { id, routingK, inputs: made.inputs }, tables } satisfies ToHashBuilder);
     this.#wakeUp.signal();
