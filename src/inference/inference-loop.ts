@@ -77,6 +77,8 @@ export class InferenceLoop {
   readonly #failed = new Map<number, SidaError>();
   #closed = false;
   #countersSentMs = 0;
+  /** For the tables of the last batch. */
+  #tableWaitSeconds = 0;
 
   constructor(options: InferenceLoopOptions) {
     const { engine, policy, maxBatchTokens, queue, resident } = options;
@@ -242,11 +244,14 @@ export class InferenceLoop {
 
   /** Readies the tables of a batch that is taken. */
   #take({ batch, tables: queued }: QueuedBatch): OpenTables {
-    if (this.#counters.batches > 0) this.#options.builderStats.batchCould(this.#planner.takeSavable());
+    const saved = this.#planner.takeSaved();
+    if (saved !== undefined) this.#options.builderStats.batchSaved(saved - this.#tableWaitSeconds);
+    const waitedBefore = this.#counters.tableWaitSeconds;
     this.#counters.batches += 1;
     const tables = openTables(queued);
     if (batch.routingK > 0) this.#tableWait.finish(tables);
     else this.#tableWait.settle(tables);
+    this.#tableWaitSeconds = this.#counters.tableWaitSeconds - waitedBefore;
     return tables;
   }
 

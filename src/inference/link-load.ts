@@ -34,7 +34,6 @@ export function leastChance({ busy, stay }: LinkState, victimUse: number): numbe
 }
 
 type PassMoves = Pick<RunStats, 'bytesMoved' | 'diskBytes' | 'passNs' | 'prefetchesBegun' | 'onDemand'>;
-type PassWaits = PassMoves & Pick<RunStats, 'stallNs' | 'prefetched' | 'prefetchesForeseen'>;
 
 export class LinkLoad {
   readonly #simulated: number;
@@ -60,23 +59,6 @@ export class LinkLoad {
       busy: known ? Math.min(1, this.#busySeconds / this.#seconds) : 1,
       stay: this.#loads > 0 ? (slots * this.#visits) / this.#loads : Number.POSITIVE_INFINITY,
     };
-  }
-
-  /**
-   * Seconds that the pass waited for experts, or would have waited for those that tables had loaded ahead. Tables can
-   * save no more.
-   */
-  savable({ stallNs, prefetched, prefetchesForeseen, ...moves }: PassWaits): number {
-    const { bytesMoved, prefetchesBegun, onDemand } = moves;
-    const rate = this.#rate(moves);
-    if (prefetchesBegun === 0 || rate === 0) return stallNs / 1e9;
-    const load = bytesMoved / (prefetchesBegun + onDemand) / rate;
-    return stallNs / 1e9 + prefetched * (1 - prefetchesForeseen / prefetchesBegun) * load;
-  }
-
-  /** Bytes a second at which experts come: from the disk, or over the link. */
-  #rate({ diskBytes }: Pick<RunStats, 'diskBytes'>): number {
-    return diskBytes > 0 ? this.#disk : this.#simulated || this.#fastest;
   }
 
   /** Call it after each pass, which visited so many layers. */

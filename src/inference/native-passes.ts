@@ -48,7 +48,8 @@ export class NativePasses implements PassRunner {
       const batch = passBatch(stack, sequences);
       const plan = profiled('plan', () => planner.plan(forecast));
       const result: RunResult = engine.runBatch({ ...routed(batch, forecast), lookAheadLayers }, plan);
-      planner.judge(result, forecast.own);
+      const kind = batch.tokens.length > sequences.length ? 'prompts' : 'steps';
+      planner.judge(result, forecast.own, kind);
       addPass(counters, result.stats, batch.tokens.length);
       profiled('account', () => costs.add(result, jobs, batch.offsets, hits.count(result, batch, forecast)));
       return passAnswers(sequences, result);

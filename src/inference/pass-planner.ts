@@ -8,11 +8,15 @@ import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { QueuedBatch } from '../protocol/inference-messages.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
 import type { EvictionPolicy } from './eviction/policy.js';
+import { ForecastSaving } from './forecast-saving.js';
 import { LinkLoad } from './link-load.js';
 import { NeedCalibration } from './need-calibration.js';
 import { PlanBuffers } from './plan-buffers.js';
 import type { PlannedVisit } from './planned-visit.js';
 import { type PlanInput, planResidency } from './residency-planner.js';
+
+/** One pass in so many runs without its forecast, as the control of what forecasts save. */
+const CONTROL = 32;
 
 interface PassPlannerOptions {
   engine: Engine;
@@ -23,6 +27,8 @@ interface PassPlannerOptions {
   /** Bandwidth of a simulated link in bytes per second; 0 means none. */
   linkBandwidth: number;
 }
+
+const NO_FORECAST: Pick<PassForecast, 'own' | 'behind'> = { own: [], behind: [] };
 
 /** The visits of a pass and of the later passes of its batch. */
 interface PassVisits {
@@ -65,8 +71,13 @@ export class PassPlanner {
   /** Visits of the batches in the queue whose tables are finished. */
   readonly #visits = new WeakMap<QueuedBatch, readonly PlannedVisit[]>();
   readonly #buffers: PlanBuffers;
+  /** Of steps and of passes with longer sequences. */
+  readonly #savings = { steps: new ForecastSaving(), prompts: new ForecastSaving() };
   #residency: Residency | undefined;
-  #savable = 0;
+  #forecasts = 0;
+  /** Whether the running pass uses its forecast. */
+  #uses = false;
+  #saved: number | undefined;
 
   constructor(options: PassPlannerOptions) {
     this.#options = options;
@@ -91,14 +102,19 @@ export class PassPlanner {
     return this.#calibration.tableWeight;
   }
 
-  /** Learns from a finished pass how busy the link was and how good the forecast was. */
+  /**
+   * Learns from a finished pass how busy the link was, how good the forecast was, and what it saved. `kind`: whether
+   * each sequence was fed one token.
+   */
   judge(
     { stats, found, layers }: Pick<RunResult, 'stats' | 'found' | 'layers'>,
     own: readonly ExpectedVisit[],
+    kind: 'steps' | 'prompts',
   ): void {
     if (this.#options.resident.raised) return;
     this.#link.judge(stats, layers.length);
-    this.#savable += this.#link.savable(stats);
+    const saved = this.#savings[kind].judge(stats, this.#uses);
+    if (saved !== undefined) this.#saved = (this.#saved ?? 0) + saved;
     let first = 0;
     for (const visit of own) {
       const end = first + visit.need.length;
@@ -107,10 +123,10 @@ export class PassPlanner {
     }
   }
 
-  /** Seconds that tables could save in the passes since the last call. */
-  takeSavable(): number {
-    const seconds = this.#savable;
-    this.#savable = 0;
+  /** Seconds that forecasts saved the passes since the last call. Undefined if none used a forecast. */
+  takeSaved(): number | undefined {
+    const seconds = this.#saved;
+    this.#saved = undefined;
     return seconds;
   }
 
@@ -121,7 +137,8 @@ export class PassPlanner {
     const residency = engine.residency(this.#residency);
     this.#residency = residency;
     const upcoming = queue.waiting().map((queued) => this.#visitsOf(queued));
-    const pass = correctedPass(known, this.#calibration);
+    this.#uses = known.own.length > 0 && ++this.#forecasts % CONTROL > 0;
+    const pass = correctedPass(this.#uses ? known : NO_FORECAST, this.#calibration);
     const link = this.#link.state(residency.slots);
     return planPass(pass, upcoming, { residency, policy, link }, this.#buffers);
   }

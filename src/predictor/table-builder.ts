@@ -41,8 +41,10 @@ export class TableBuilder {
     const settled = tables.every((table, stack) => table === null || this.#fill(stack, batch, table));
     const tookMs = this.#clock() - begin;
     const ready = settled && isReady(tables);
-    stats.built(ready ? 'ready' : settled ? 'failed' : 'abandoned', tookMs / 1000);
-    if (ready) this.#worth.kept();
+    stats.add(ready ? 'ready' : settled ? 'failed' : 'abandoned', 1);
+    stats.add('seconds', tookMs / 1000);
+    // A table that takes longer than it saves takes more of the cores than it gives back.
+    if (ready && tookMs / 1000 <= stats.savedSeconds) this.#worth.kept();
     else this.#worth.lost(tookMs);
     stats.pausedUntilMs = this.#worth.pausedUntilMs;
   }

@@ -15,9 +15,6 @@ export type PendingTables = (HashTable | null)[];
 /** Limit for a batch's tables and a network's activations. The memory budget includes neither. */
 const MOST_BYTES = 128 * 1024 ** 2;
 
-/** What is left of the usual time of a table after a batch without one. */
-const FORGOTTEN = 0.98;
-
 interface TableMakerOptions {
   shape: RoutingShape;
   stats: BuilderStats;
@@ -32,8 +29,6 @@ interface TableMakerOptions {
 export class TableMaker {
   readonly #options: TableMakerOptions;
   readonly #clock: () => number;
-  /** Batches since the last one with tables. */
-  #skipped = 0;
 
   constructor(options: TableMakerOptions) {
     this.#options = options;
@@ -49,27 +44,15 @@ export class TableMaker {
     const { stats, resident } = this.#options;
     const routes = routingK > 0;
     if (!routes && resident.raised) return null;
-    if (routes || this.#pays()) {
+    if (routes || this.#clock() >= stats.pausedUntilMs) {
       const inputs = inputsOf();
       if (routes || this.#bytes(inputs) <= MOST_BYTES) {
-        this.#skipped = 0;
         const tables: PendingTables = inputs.map((input, stack) => input && this.#table(stack, id, input));
         return { inputs, tables };
       }
     }
-    this.#skipped += 1;
     stats.add('skipped', 1);
     return null;
-  }
-
-  /**
-   * Not while building is paused, nor if a table takes longer than a batch waits for experts: it would take more of
-   * the cores than it saves. The first tables are slow, and cores become free: one is tried now and then.
-   */
-  #pays(): boolean {
-    const { pausedUntilMs, usualSeconds, savableSeconds } = this.#options.stats;
-    if (this.#clock() < pausedUntilMs) return false;
-    return savableSeconds === 0 || usualSeconds * FORGOTTEN ** this.#skipped <= savableSeconds;
   }
 
   #bytes(inputs: StackInputs): number {

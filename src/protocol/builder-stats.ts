@@ -4,15 +4,15 @@
 const COUNTS = ['ready', 'failed', 'abandoned', 'skipped', 'seconds', 'inputs'] as const;
 type Count = (typeof COUNTS)[number];
 
-const USUAL_SECONDS = COUNTS.length;
-const PAUSED_UNTIL = USUAL_SECONDS + 1;
-const SAVABLE_SECONDS = PAUSED_UNTIL + 1;
-const SIZE = SAVABLE_SECONDS + 1;
+const PAUSED_UNTIL = COUNTS.length;
+const SAVED_SECONDS = PAUSED_UNTIL + 1;
+const SAVED_COUNT = SAVED_SECONDS + 1;
+const SIZE = SAVED_COUNT + 1;
 
 /** Batches by the final state of their tables, the seconds spent on building, and the inputs of all batches. */
 export type BuilderFigures = Record<Count, number>;
 
-/** Weight of the latest batch in the moving averages. */
+/** Least weight of the latest batch in the moving average. */
 const LATEST = 0.1;
 
 export class BuilderStats {
@@ -28,18 +28,6 @@ export class BuilderStats {
     this.#values[COUNTS.indexOf(count)]! += amount;
   }
 
-  /** The hash-building thread has ended the tables of a batch. */
-  built(state: 'ready' | 'failed' | 'abandoned', seconds: number): void {
-    this.add(state, 1);
-    this.add('seconds', seconds);
-    this.#average(USUAL_SECONDS, seconds);
-  }
-
-  /** Seconds that the tables of a batch take, as the latest ones did. 0 before the first. */
-  get usualSeconds(): number {
-    return this.#values[USUAL_SECONDS]!;
-  }
-
   /** The hash-building thread wants no tables until this time of the clock that all threads share. */
   get pausedUntilMs(): number {
     return this.#values[PAUSED_UNTIL]!;
@@ -49,22 +37,18 @@ export class BuilderStats {
     this.#values[PAUSED_UNTIL] = ms;
   }
 
-  /** Seconds of a batch that its tables can save at most, as the latest batches were. 0 before the first. */
-  get savableSeconds(): number {
-    return this.#values[SAVABLE_SECONDS]!;
+  /** Seconds that tables saved their batches, as the latest ones did. Infinite before the first. */
+  get savedSeconds(): number {
+    return this.#values[SAVED_COUNT]! > 0 ? this.#values[SAVED_SECONDS]! : Number.POSITIVE_INFINITY;
   }
 
-  /** The inference thread calls it for each batch. A batch that waits for nothing still counts as measured. */
-  batchCould(save: number): void {
-    this.#average(SAVABLE_SECONDS, Math.max(1e-9, save));
+  /** The inference thread calls it for each batch whose tables were used. */
+  batchSaved(seconds: number): void {
+    const count = ++this.#values[SAVED_COUNT]!;
+    this.#values[SAVED_SECONDS]! += Math.max(LATEST, 1 / count) * (seconds - this.#values[SAVED_SECONDS]!);
   }
 
   figures(): BuilderFigures {
     return Object.fromEntries(COUNTS.map((count, i) => [count, this.#values[i]!])) as BuilderFigures;
-  }
-
-  #average(at: number, value: number): void {
-    const before = this.#values[at]!;
-    this.#values[at] = before === 0 ? value : before + LATEST * (value - before);
   }
 }

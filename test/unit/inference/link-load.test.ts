@@ -16,18 +16,6 @@ const busyAfter = (load: LinkLoad, passes: number, stats: ReturnType<typeof pass
 };
 
 describe('link load', () => {
-  it('tells what tables can save: waits, and the loads that they have put ahead', () => {
-    const load = new LinkLoad(disk(GIB), 0);
-    const moved = pass(0.04 * GIB);
-    const waits = { ...moved, stallNs: 5e6, prefetched: 2, prefetchesForeseen: 0 };
-    load.judge(moved, 8);
-    // Four loads of 10 ms each.
-    expect(load.savable(waits)).toBeCloseTo(0.025, 4);
-    // Routers of earlier layers would have put one of two ahead without a table.
-    expect(load.savable({ ...waits, prefetchesForeseen: 1 })).toBeCloseTo(0.015, 4);
-    expect(load.savable({ ...waits, prefetched: 0, prefetchesBegun: 0 })).toBeCloseTo(0.005, 4);
-  });
-
   it('adds up the rates of several disks', () => {
     expect(busyAfter(new LinkLoad(disk(GIB, GIB), 0), 50, pass(0.08 * GIB))).toBeCloseTo(0.4, 2);
   });

@@ -65,7 +65,10 @@ const visit = (firstId: number, index: number): ExpectedVisit => {
 };
 /** A finished pass of one layer of four experts; `needed` lists the experts that it needed. */
 const ran = (...needed: number[]) => ({
-  stats: { bytesMoved: 0, diskBytes: 0, passNs: 1e6, prefetchesBegun: 0, onDemand: 0 } as RunStats,
+  stats: {
+    ...{ bytesMoved: 0, diskBytes: 0, passNs: 1e6, stallNs: 0 },
+    ...{ prefetchesBegun: 0, prefetched: 0, late: 0, onDemand: 0 },
+  } as RunStats,
   layers: Int32Array.of(0),
   found: Uint8Array.from({ length: 4 }, (_, index) => (needed.includes(index) ? 1 : 0)),
 });
@@ -114,8 +117,32 @@ describe('pass planner', () => {
     const own = [visit(0, 1)];
     expect([...planner.plan({ own, behind: [] })!.loads]).toEqual([1]);
     expect(planner.tableWeight).toBe(1);
-    for (let i = 0; i < 100; i++) planner.judge(ran(2), own);
+    for (let i = 0; i < 100; i++) planner.judge(ran(2), own, 'prompts');
     expect([...planner.plan({ own: [visit(0, 1)], behind: [] })!.loads]).toEqual([2]);
     expect(planner.tableWeight).toBeLessThan(0.5);
+  });
+
+  it('tells what forecasts save, by passes that run without theirs now and then', () => {
+    const { planner } = setup();
+    const result = ran(1);
+    const pass = (own: ExpectedVisit[]) => {
+      const { loads } = planner.plan({ own, behind: [] })!;
+      const forecast = loads.length > 0;
+      Object.assign(result.stats, { prefetched: 1, late: 1, stallNs: forecast ? 2e6 : 8e6 });
+      planner.judge(result, own, 'prompts');
+      return forecast;
+    };
+    expect(pass([visit(0, 1)])).toBe(true);
+    // Nothing is known yet of passes without a forecast.
+    expect(planner.takeSaved()).toBeUndefined();
+    const used = Array.from({ length: 63 }, () => pass([visit(0, 1)]));
+    expect(used.filter((each) => !each).length).toBe(2);
+    planner.takeSaved();
+    pass([visit(0, 1)]);
+    pass([visit(0, 1)]);
+    expect(planner.takeSaved()).toBeCloseTo(0.012, 6);
+    expect(planner.takeSaved()).toBeUndefined();
+    pass([]);
+    expect(planner.takeSaved()).toBeUndefined();
   });
 });

@@ -72,7 +72,7 @@ export function kindBench({
     },
   };
   const inputs = new HeldInputs(engine, leases, outcomes);
-  const planner = { needsForecast: true };
+  const planner = { needsForecast: true, takeSaved: () => undefined };
   const generations = new Generations({ engine, planner, stepTables, inputs, outcomes });
   const kind = openKind({
     engine,
