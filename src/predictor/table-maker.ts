@@ -15,6 +15,9 @@ export type PendingTables = (HashTable | null)[];
 /** Limit for a batch's tables and a network's activations. The memory budget includes neither. */
 const MOST_BYTES = 128 * 1024 ** 2;
 
+/** Most batches whose tables are unfinished. Those of one more would hardly be ready in time. */
+const MOST_PENDING = 4;
+
 interface TableMakerOptions {
   shape: RoutingShape;
   stats: BuilderStats;
@@ -29,6 +32,8 @@ interface TableMakerOptions {
 export class TableMaker {
   readonly #options: TableMakerOptions;
   readonly #clock: () => number;
+  /** Batches with tables so far. */
+  #made = 0;
 
   constructor(options: TableMakerOptions) {
     this.#options = options;
@@ -44,9 +49,10 @@ export class TableMaker {
     const { stats, resident } = this.#options;
     const routes = routingK > 0;
     if (!routes && resident.raised) return null;
-    if (routes || this.#clock() >= stats.pausedUntilMs) {
+    if (routes || (this.#clock() >= stats.pausedUntilMs && this.#made - stats.ended < MOST_PENDING)) {
       const inputs = inputsOf();
       if (routes || this.#bytes(inputs) <= MOST_BYTES) {
+        this.#made += 1;
         const tables: PendingTables = inputs.map((input, stack) => input && this.#table(stack, id, input));
         return { inputs, tables };
       }

@@ -28,6 +28,12 @@ export class BuilderStats {
     this.#values[COUNTS.indexOf(count)]! += amount;
   }
 
+  /** Batches whose tables the hash-building thread has ended. */
+  get ended(): number {
+    const [ready, failed, abandoned] = this.#values;
+    return ready! + failed! + abandoned!;
+  }
+
   /** The hash-building thread wants no tables until this time of the clock that all threads share. */
   get pausedUntilMs(): number {
     return this.#values[PAUSED_UNTIL]!;

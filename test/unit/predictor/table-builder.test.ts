@@ -65,6 +65,15 @@ describe('table builder', () => {
     expect(begin(batchOf(undefined, 5, 1))).not.toBeNull();
   });
 
+  it('begins no more than a few that are not finished', () => {
+    const { begin, builder, stats } = builderOf(token);
+    const pending = Array.from({ length: 6 }, () => begin(batchOf()));
+    expect(pending.filter((tables) => tables !== null).length).toBe(4);
+    expect(stats.figures().skipped).toBe(2);
+    builder.fill(batchOf(), pending[0]!);
+    expect(begin(batchOf())).not.toBeNull();
+  });
+
   it('builds none that take longer than they save, and tries again now and then', () => {
     const slow: HashFunction = {
       ...silent,
@@ -256,6 +265,7 @@ function slowed(inner: HashFunction, ms: number): HashFunction {
 /** A builder whose tables take `ms` and are abandoned by their reader in the meantime. */
 function lateBuilder(ms: number) {
   let current: PendingTables;
+  let next: PendingTables | null = null;
   const late = slowed(token, ms);
   const { begin, builder, stats } = builderOf({
     ...late,
@@ -268,10 +278,10 @@ function lateBuilder(ms: number) {
   const pauses = (count: number, routingK = 0) => {
     const batch = batchOf(undefined, 5, routingK);
     return Array.from({ length: count }, () => {
-      current = begin(batch)!;
+      current = next ?? begin(batch)!;
       builder.fill(batch, current);
       const from = now;
-      while (begin(batch) === null) now += 1;
+      for (next = begin(batch); next === null; next = begin(batch)) now += 1;
       return now - from;
     });
   };
