@@ -41,7 +41,7 @@ const SYSTEMS = {
   resident: () => ['--predictor', 'none', '--memory-budget', '100%'],
   'on demand': () => ['--predictor', 'none', '--memory-budget', budget],
   'right tables': (at) => [
-    ...['--predictor', at('trace'), '--governor', 'off'],
+    ...['--predictor', at('trace')],
     ...['--memory-budget', budget, '--look-ahead-layers', '0'],
   ],
 };

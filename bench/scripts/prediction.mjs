@@ -18,7 +18,7 @@ const HELP = `node bench/scripts/prediction.mjs [options]
   --model DIR            models/switch-words, or another model with a task or for completions; repeatable
   --memory-budget LIST   10%,25%
   --link LIST            disk,12GB/s: experts on disk, or in host memory behind a link of that rate
-  --system NAME=FLAGS    one more server, such as 'lstm=--hash-function lstm --governor off'; repeatable
+  --system NAME=FLAGS    one more server, such as 'lstm=--hash-function lstm'; repeatable
   --trace DIR            one more server with true tables: a trace (sida trace) of the texts that are asked
   --task NAME            classify by this task; without it, completions of --tokens tokens
   --texts FILE           lines of JSON with a "text", asked in turn
@@ -65,7 +65,7 @@ const SYSTEMS = {
       return [name, flags.join('=').split(' ')];
     }),
   ),
-  ...(options.trace !== undefined && { 'true tables': ['--predictor', options.trace, '--governor', 'off'] }),
+  ...(options.trace !== undefined && { 'true tables': ['--predictor', options.trace] }),
   'none again': ['--predictor', 'none'],
 };
 const texts = readFileSync(options.texts, 'utf8')

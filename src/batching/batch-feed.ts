@@ -1,4 +1,4 @@
-/** Sends each batch to the hash-building thread when it is due and the queue has room. Runs on the main thread. */
+/** Sends each batch to the inference thread when it is due and the queue has room. Runs on the main thread. */
 
 import { profiledFor } from '../profile/thread-events.js';
 import type { QueueGauge } from '../protocol/hash-table-queue.js';

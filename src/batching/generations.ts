@@ -17,8 +17,12 @@ import { Beam, type RunningSearch } from './running-search.js';
 
 interface GenerationsOptions {
   engine: Engine;
-  /** Whether forecasts are useful, which they are if experts may have to be evicted. */
-  planner: { readonly needsForecast: boolean };
+  planner: {
+    /** Whether forecasts are useful, which they are if experts may have to be evicted. */
+    readonly needsForecast: boolean;
+    /** Seconds that forecasts saved the passes since the last call. */
+    takeSaved(): number | undefined;
+  };
   /** Null if generations are not predicted. */
   stepTables: StepTables | null;
   inputs: HeldInputs;
@@ -122,7 +126,8 @@ export class Generations {
   }
 
   stepTook(ms: number): void {
-    this.#options.stepTables?.stepTook(ms);
+    const { planner, stepTables } = this.#options;
+    stepTables?.stepTook(ms, planner.takeSaved());
   }
 
   /**

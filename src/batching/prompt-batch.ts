@@ -1,5 +1,4 @@
 /** Builds the batch that the threads exchange from waiting items. */
-import { clockMs } from '../clock.js';
 import type { BatchItem, PromptBatch } from '../protocol/inference-messages.js';
 
 export interface PendingItem extends BatchItem {
@@ -23,6 +22,5 @@ export function promptBatch(id: number, items: readonly PendingItem[]): PromptBa
     items: items.map(({ tokens: _, routingK: __, ...item }) => item),
     offsets,
     tokens,
-    madeMs: clockMs(),
   };
 }

@@ -6,8 +6,6 @@ import type { PageLease } from './page-leases.js';
 export interface RunningInput {
   item: number;
   job: number;
-  /** Id of the batch that it came in. */
-  readonly batch: number;
   /** Names the key that sent it. */
   readonly owner: string;
   /** Inputs that started later have larger numbers. */
@@ -28,16 +26,11 @@ export interface RunningInput {
   prompt: number;
 }
 
-type Start = Pick<RunningInput, 'batch' | 'order' | 'routingK' | 'prompt'>;
+type Start = Pick<RunningInput, 'order' | 'routingK' | 'prompt'>;
 
 export function startInput(
   { item, job, owner, tokens, lease, scope, most }: AdmittedItem,
   start: Start,
 ): RunningInput {
   return { item, job, owner, tokens, lease, scope, most, cachedTokens: 0, ...start };
-}
-
-/** The oldest batch that any of the inputs came in; Infinity without inputs. */
-export function oldestBatch(inputs: readonly RunningInput[]): number {
-  return Math.min(...inputs.map(({ batch }) => batch));
 }

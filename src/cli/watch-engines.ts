@@ -8,7 +8,6 @@ import type { ServedModel } from '../server/context.js';
 import { listed } from '../text/listed.js';
 import { printLines } from '../text/print.js';
 import { VERSION } from '../version.js';
-import { logGovernor } from './governor-log.js';
 import { Progress } from './progress.js';
 import { startFields, startLine } from './start-line.js';
 import { exampleCurl } from './try-it.js';
@@ -51,7 +50,6 @@ export function watchEngines(
   };
   for (const model of models) {
     const log = model.name === undefined ? logger : logger.child({ model: model.name });
-    logGovernor(model.engine, log);
     let before: EngineState['phase'] | undefined;
     model.engine.onState((state) => {
       // Several models start at a time, and one line has room for one of them.

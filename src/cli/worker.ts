@@ -11,7 +11,6 @@ import { VERSION } from '../version.js';
 import { composeWorker, WORKER_OPTIONS, type WorkerOptions } from './composition.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
-import { logGovernor } from './governor-log.js';
 import { pulledModels } from './hub-models.js';
 import { Progress } from './progress.js';
 import { endOnSignals, followKeys } from './signals.js';
@@ -52,7 +51,6 @@ async function work(
   const logger = createLogger(options.logLevel, options.logFormat);
   const parts = await composeWorker(options, redis, serving, logger);
   const { engine, url } = parts;
-  logGovernor(engine, logger);
   const progress = new Progress();
   let announced = false;
   const failure = new Promise<SidaError>((fail) => {

@@ -114,16 +114,6 @@ export const ENGINE_OPTIONS = {
     more: `One of ${HASH_FUNCTIONS.join(', ')}. auto is the predictor's own default`,
     parse: oneOf(HASH_FUNCTIONS),
   }),
-  governor: option({
-    flag: 'governor',
-    value: '<switch>',
-    group: 'speed',
-    expert: true,
-    default: 'on',
-    help: 'on: pauses prediction while it costs more time than it saves',
-    more: 'It measures hash tables and looking ahead while serving. off: both run wherever experts may have to be loaded. Answers have the same bits',
-    parse: oneOf(['on', 'off'] as const),
-  }),
   routing: option({
     flag: 'routing',
     value: '<mode>',

@@ -10,7 +10,6 @@ import type {
   ModelInfo,
   OpeningPhase,
 } from '../protocol/engine-messages.js';
-import type { GovernorFigures, Source } from '../protocol/governor-figures.js';
 import type { GrammarFigures } from '../protocol/grammar-messages.js';
 import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
 import type { OnDelta } from './delta-taker.js';
@@ -71,8 +70,6 @@ export interface EngineHandle {
   control(request: ControlRequest): Promise<ControlReply>;
   /** Calls `listener` on every change of state. Returns a function that removes it. */
   onState(listener: (state: EngineState) => void): () => void;
-  /** Calls `listener` on every change of a governor's state. Absent for engines of other processes. */
-  onGovernor?(listener: (source: Source, governor: GovernorFigures) => void): void;
   /** Refuses new jobs, lets running ones finish for up to `drainMs`, then ends the process. */
   close(drainMs: number): Promise<void>;
 }

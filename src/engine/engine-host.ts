@@ -91,7 +91,7 @@ async function open(): Promise<void> {
   const sizes = sizesOf((limits) => loadAddon().planMemory({ pack }, limits), config, prepared.formats);
   const warning = budgetWarning(sizes.budgetBytes, sizes.freeBytes);
   if (config.served === undefined && warning !== undefined) warnLines(warning);
-  const { inference, hashBuilder, queue, opened } = await startThreads({
+  const { inference, hashBuilder, queue, handOn, opened } = await startThreads({
     config: sizedBy(config, sizes),
     pack,
     weights: identity.weights,
@@ -109,7 +109,6 @@ async function open(): Promise<void> {
     openTokenizer(prepared, { vocabSize: shape.vocabSize, maxInputBytes: MOST_INPUT_BYTES }),
   ]);
   const predictor = { ...chosen, fingerprint: tablesFingerprint };
-  if (predictor.name === null) inference.post({ type: 'no-predictor' });
 
   if (config.routing === 'predicted' && predictor.name === null) throw noPredictor(predictor);
   if (config.served !== undefined && config.served.predictor !== tablesFingerprint) throw otherPredictor();
@@ -134,7 +133,7 @@ async function open(): Promise<void> {
   const batches = new BatchFeed({
     batcher: new Batcher({ maxBatchTokens, waitMs }),
     queue,
-    handOn: (batch) => hashBuilder.build(batch),
+    handOn,
   });
   void batches.follow();
   const toInference = (message: ToInference) => inference.post(message);
@@ -247,7 +246,6 @@ function onInference(message: FromInference, jobs: JobRunner): void {
   switch (message.type) {
     case 'control-reply':
     case 'control-error':
-    case 'governor':
       send(message);
       return;
     case 'counters': {

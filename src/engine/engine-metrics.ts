@@ -7,7 +7,6 @@ import type { EngineCounters } from '../protocol/engine-messages.js';
 import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
 import { VERSION } from '../version.js';
 import type { EngineHandle } from './engine-handle.js';
-import { copyGovernors } from './governor-metrics.js';
 
 /** Counters other than those of passes and of the inference thread. */
 const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
@@ -154,7 +153,6 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
   }
   for (const [name, help, read] of ENGINE_COUNTERS) copyCounter(registry, name, help, counter(read));
   for (const [name, help, read] of ENGINE_GAUGES) copyGauge(registry, name, help, counter(read));
-  copyGovernors(registry, () => engine.counters?.governors);
   new Counter({
     name: 'sida_experts_found_total',
     help: 'Experts a layer needed, by how it found them',
@@ -197,7 +195,7 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
     name: 'sida_hash_tables_total',
     help:
       'Batches by the state of their hash tables: ready, failed (the predictor gave no answer), abandoned (too late), ' +
-      'skipped (after many late ones, or too large)',
+      'skipped (saves less than it takes, after many late ones, or too large)',
     labelNames: ['state'],
     registers: [registry],
     collect() {

@@ -17,7 +17,6 @@ import type {
   ModelInfo,
   ToEngine,
 } from '../protocol/engine-messages.js';
-import type { GovernorFigures, Source } from '../protocol/governor-figures.js';
 import type { GrammarFigures } from '../protocol/grammar-messages.js';
 import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
 import { warnLines } from '../text/print.js';
@@ -49,7 +48,6 @@ const PROGRESS_TEXT = { convert: 'converting', hash: 'verifying', load: 'loading
 export class EngineProcess implements EngineHandle {
   #config: EngineConfig;
   readonly #listeners = new Set<(state: EngineState) => void>();
-  readonly #governorListeners = new Set<(source: Source, governor: GovernorFigures) => void>();
   readonly #runs = new Map<string, Run>();
   readonly #controls = new Map<number, Control>();
   readonly #killChild = (): void => void this.#child?.kill('SIGKILL');
@@ -180,10 +178,6 @@ export class EngineProcess implements EngineHandle {
     return () => void this.#listeners.delete(listener);
   }
 
-  onGovernor(listener: (source: Source, governor: GovernorFigures) => void): void {
-    this.#governorListeners.add(listener);
-  }
-
   close(drainMs: number): Promise<void> {
     this.#closing ??= this.#close(drainMs);
     return this.#closing;
@@ -283,9 +277,6 @@ export class EngineProcess implements EngineHandle {
         return;
       case 'counters':
         this.#counters = message.counters;
-        return;
-      case 'governor':
-        for (const listener of this.#governorListeners) listener(message.source, message.governor);
         return;
       case 'alive':
         this.#tokenizer = message.tokenizer ?? undefined;

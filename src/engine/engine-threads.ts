@@ -1,7 +1,8 @@
-/** Starts the inference and the hash-building thread of an engine, joined by their queue. */
+/** Starts the inference and the hash-building thread of an engine. */
 import type { SizedConfig } from '../config/engine-config.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
-import { createQueue, QueueGauge } from '../protocol/hash-table-queue.js';
+import { createQueue, QueueGauge, QueueProducer } from '../protocol/hash-table-queue.js';
+import type { PromptBatch, QueuedBatch } from '../protocol/inference-messages.js';
 import type { PredictorChoice } from '../protocol/predictor-messages.js';
 import { SharedFlag } from '../protocol/shared-flag.js';
 import { HashBuilderLink } from './hash-builder-link.js';
@@ -21,8 +22,10 @@ interface EngineThreadsOptions {
 export interface EngineThreads {
   inference: InferenceLink;
   hashBuilder: HashBuilderLink;
-  /** The queue between the two, as the main thread sees it. */
+  /** The queue of the inference thread, as the main thread sees it. */
   queue: QueueGauge;
+  /** Puts the batch and its tables into the queue. */
+  handOn: (batch: PromptBatch) => void;
   opened: OpenedEngine;
 }
 
@@ -35,15 +38,15 @@ export async function startThreads(options: EngineThreadsOptions): Promise<Engin
   const shared = {
     ...{ pack, weights, predictor },
     resident: new SharedFlag().buffer,
-    rest: new SharedFlag().buffer,
   };
+  const { arrivals } = queue.consumer;
   const inference = new InferenceLink({ ...shared, config, queue: queue.consumer, builderStats });
   inference.worker.on('error', (error) => onError(error as Error, 'inference'));
   const opened = await inference.opened;
-  const hashBuilder = new HashBuilderLink(
-    { ...shared, queue: queue.producer, model: opened.shape, stats: builderStats },
-    queue.direct,
-  );
+  const { shape: model } = opened;
+  const hashBuilder = new HashBuilderLink({ ...shared, arrivals, model, stats: builderStats });
   hashBuilder.worker.on('error', (error) => onError(error as Error, 'hash-building'));
-  return { inference, hashBuilder, queue: new QueueGauge(queue.producer), opened };
+  const batches = new QueueProducer<QueuedBatch>(queue.producer);
+  const handOn = (batch: PromptBatch) => batches.put({ batch, tables: hashBuilder.attach(batch) });
+  return { inference, hashBuilder, queue: new QueueGauge(queue.producer), handOn, opened };
 }

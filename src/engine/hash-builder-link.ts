@@ -1,51 +1,54 @@
-/** The main thread's end of the hash-building thread. */
+/** The main thread's end of the hash-building thread: it makes the tables of a batch, which the thread fills. */
 
 import { Worker } from 'node:worker_threads';
+import { batchInputs } from '../predictor/batch-inputs.js';
+import { routingShape } from '../predictor/hash-function.js';
+import { TableMaker } from '../predictor/table-maker.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
-import { type QueueEnd, QueueProducer } from '../protocol/hash-table-queue.js';
-import type { PromptBatch, QueuedBatch } from '../protocol/inference-messages.js';
-import { wantsTables } from '../protocol/inference-messages.js';
+import type { BatchTables, PromptBatch } from '../protocol/inference-messages.js';
 import type {
   ChosenPredictor,
   FromHashBuilder,
   HashBuilderThreadData,
+  ToHashBuilder,
 } from '../protocol/predictor-messages.js';
 import { SharedFlag } from '../protocol/shared-flag.js';
 import { WakeUp } from '../protocol/wake-up.js';
+
+interface HashBuilderOptions extends Omit<HashBuilderThreadData, 'work'> {
+  /** Buffer of a SharedFlag: every expert has a slot, and no expert moves. No tables are built then. */
+  resident: SharedArrayBuffer;
+}
 
 export class HashBuilderLink {
   readonly worker: Worker;
   /** Resolves with the predictor's name, or with null and the reasons why there is none. */
   readonly opened: Promise<ChosenPredictor>;
   readonly #wakeUp = new WakeUp();
-  readonly #direct: QueueProducer<QueuedBatch>;
   readonly #stats: BuilderStats;
-  readonly #resident: SharedFlag;
-  readonly #rest: SharedFlag;
-  /** False once it is known that there is no predictor. */
-  #predicts = true;
-  /** Batches so far, modulo 2^32. */
-  #batches = 0;
+  /** Null until there is a predictor. */
+  #maker: TableMaker | null = null;
 
-  /** `direct` is the main thread's end of the queue. */
-  constructor(data: Omit<HashBuilderThreadData, 'work'>, direct: QueueEnd) {
-    this.#direct = new QueueProducer(direct);
-    this.#stats = new BuilderStats(data.stats);
-    this.#resident = new SharedFlag(data.resident);
-    this.#rest = new SharedFlag(data.rest);
+  constructor({ resident, ...data }: HashBuilderOptions) {
+    const stats = new BuilderStats(data.stats);
+    this.#stats = stats;
     this.worker = new Worker(new URL('../predictor/hash-builder-thread.js', import.meta.url), {
       name: 'hash-builder',
       workerData: { ...data, work: this.#wakeUp.buffer } satisfies HashBuilderThreadData,
-      transferList: [data.queue.port],
     });
+    const shape = routingShape(data.model);
     this.opened = new Promise((resolve, reject) => {
       this.worker.once('message', (message: FromHashBuilder) => {
-        if (message.type === 'opened') {
-          this.#predicts = message.predictor.name !== null;
-          resolve(message.predictor);
-        } else {
+        if (message.type !== 'opened') {
           reject(new Error(`The hash-building thread began with ${message.type}. This is a bug.`));
+          return;
         }
+        const { name } = message.predictor;
+        if (name !== null) {
+          const readsContexts = name !== 'token';
+          this.#maker = new TableMaker({ shape, stats, resident: new SharedFlag(resident), readsContexts });
+        }
+        resolve(message.predictor);
       });
     });
   }
@@ -54,24 +57,15 @@ export class HashBuilderLink {
     this.worker.on('message', listener);
   }
 
-  /** Sends the batch to the thread. The queue must have room for it. */
-  build(batch: PromptBatch): void {
+  /** Returns the pending tables of the batch, which the thread begins to fill, or null if tables do not pay. */
+  attach(batch: PromptBatch): BatchTables | null {
     this.#stats.add('inputs', batch.items.length);
-    if (this.#needsNothing(batch)) {
-      this.#direct.put({ batch, tables: null });
-    } else {
-      this.worker.postMessage(batch);
-      this.#wakeUp.signal();
-    }
-    this.#batches = (this.#batches + 1) | 0;
-  }
-
-  /**
-   * Whether the batch gets no tables, and all batches before it have left the thread and the queue. It then goes
-   * straight to the inference thread, which saves the time to wake another thread.
-   */
-  #needsNothing(batch: PromptBatch): boolean {
-    if (!this.#direct.empty || this.#direct.count !== this.#batches) return false;
-    return !(this.#predicts && wantsTables(batch, this.#resident, this.#rest));
+    const made = this.#maker?.make(batch, () => batchInputs(batch, this.#maker!.shape)) ?? null;
+    if (made === null) return null;
+    const tables = made.tables.map((table) => table?.buffer ?? null);
+    const { id, routingK } = batch;
+    this.worker.postMessage({ batch: { id, routingK, inputs: made.inputs }, tables } satisfies ToHashBuilder);
+    this.#wakeUp.signal();
+    return tables;
   }
 }

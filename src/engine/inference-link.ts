@@ -19,7 +19,7 @@ export class InferenceLink {
     this.worker = new Worker(new URL('../inference/inference-thread.js', import.meta.url), {
       name: 'inference',
       workerData: { ...data, backlog: this.#backlog.buffer } satisfies InferenceThreadData,
-      transferList: [data.queue.port, data.queue.direct],
+      transferList: [data.queue.port],
     });
     this.opened = new Promise((resolve, reject) => {
       this.worker.once('message', (message: FromInference) => {

@@ -2,6 +2,8 @@
 import type { EvictionPolicy } from '../inference/eviction/policy.js';
 import { NeedCalibration } from '../inference/need-calibration.js';
 import { correctedPass, correctedVisits, planPass } from '../inference/pass-planner.js';
+import { PlanBuffers } from '../inference/plan-buffers.js';
+import { UNKNOWN_LINK } from '../inference/residency-planner.js';
 import type { Residency, ResidencyPlan } from '../native/addon-types.js';
 import type { ExpectedVisit } from '../predictor/expected-visits.js';
 
@@ -38,12 +40,13 @@ export function replay<Pass extends ReplayPass>(
   { policy, lookahead }: ReplayRule,
 ): void {
   const { slots, state } = store.residency();
-  const calibration = new NeedCalibration(state.length);
+  const calibration = new NeedCalibration();
+  const buffers = new PlanBuffers(state.length);
   const plan = (pass: Pass, queue: readonly ReplayBatch[]): ResidencyPlan | null => {
     if (slots >= state.length) return null;
     const known = correctedPass(lookahead === null ? { own: [], behind: [] } : pass, calibration);
     const upcoming = queue.map(({ forecast }) => correctedVisits(forecast, calibration));
-    return planPass(known, upcoming, { residency: store.residency(), policy });
+    return planPass(known, upcoming, { residency: store.residency(), policy, link: UNKNOWN_LINK }, buffers);
   };
   for (const [batch, ...queue] of queued(batches, lookahead ?? 0)) {
     for (const pass of batch!.passes) {

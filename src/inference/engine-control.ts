@@ -2,18 +2,17 @@
 import { type BudgetShare, budgetBytes, checkBudget, checkShared } from '../config/budget.js';
 import { type Engine, RESIDENCY_STATES, RESIDENT } from '../native/addon-types.js';
 import type { ControlReply, ExpertState, MemorySplit, ModelRequest } from '../protocol/engine-messages.js';
-import type { Governors } from '../protocol/governor-figures.js';
 
 interface ControlledThread {
   engine: Engine;
   /** KV pages of the prefix cache that no running input uses. */
   cachedPages: number;
-  governors: Governors;
+  lookAheadLayers: number;
 }
 
 export function answerControl(
   request: ModelRequest,
-  { engine, cachedPages, governors }: ControlledThread,
+  { engine, cachedPages, lookAheadLayers }: ControlledThread,
 ): ControlReply {
   switch (request.kind) {
     case 'usage':
@@ -21,7 +20,7 @@ export function answerControl(
     case 'experts':
       return { kind: 'experts', layers: expertLayers(engine) };
     case 'predictor':
-      return { kind: 'predictor', governors };
+      return { kind: 'predictor', needed: engine.usage().slots < engine.plan.experts, lookAheadLayers };
     case 'set-budget':
       changeBudget(request.device, request.shared, engine);
       return { kind: 'set-budget', usage: engine.usage(), split: memorySplit(engine, cachedPages) };

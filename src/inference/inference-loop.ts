@@ -18,7 +18,6 @@ import type { StepTables } from '../predictor/step-tables.js';
 import { profiled } from '../profile/thread-events.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import { type Counters, noCounts } from '../protocol/counters.js';
-import type { GovernorFigures, Source } from '../protocol/governor-figures.js';
 import type { ThreadLife } from '../protocol/grammar-messages.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { FromInference, ItemResults, QueuedBatch, ToInference } from '../protocol/inference-messages.js';
@@ -30,7 +29,6 @@ import { InputAdmission } from './input-admission.js';
 import { JobCosts } from './job-costs.js';
 import { NativePasses } from './native-passes.js';
 import { PassPlanner } from './pass-planner.js';
-import { Prediction } from './prediction.js';
 import { PredictorHits } from './predictor-hits.js';
 import { TableWait } from './table-wait.js';
 
@@ -52,12 +50,6 @@ interface InferenceLoopOptions {
   builderStats: BuilderStats;
   /** Raised while every expert has a slot. */
   resident: SharedFlag;
-  /** Raised while tables rest. */
-  rest: SharedFlag;
-  /** Whether there is a predictor. */
-  predicts: boolean;
-  /** Whether governors may let tables and looking ahead rest. */
-  governed: { tables: boolean; lookAhead: boolean };
   /** Null if generations are not predicted. */
   stepTables: StepTables | null;
   queue: QueueConsumer<QueuedBatch>;
@@ -72,7 +64,6 @@ export class InferenceLoop {
   readonly #costs: JobCosts;
   readonly #pages: PageLeases;
   readonly #planner: PassPlanner;
-  readonly #prediction: Prediction;
   readonly #hits: PredictorHits;
   readonly #tableWait: TableWait;
   readonly #generations: Generations;
@@ -86,6 +77,8 @@ export class InferenceLoop {
   readonly #failed = new Map<number, SidaError>();
   #closed = false;
   #countersSentMs = 0;
+  /** For the tables of the last batch. */
+  #tableWaitSeconds = 0;
 
   constructor(options: InferenceLoopOptions) {
     const { engine, policy, maxBatchTokens, queue, resident } = options;
@@ -93,11 +86,7 @@ export class InferenceLoop {
     const { shape, plan } = engine;
     this.#costs = new JobCosts(shape, plan.blockBytes);
     const { linkBandwidth } = options;
-    const rests = () => this.#prediction.rests;
-    this.#planner = new PassPlanner({ engine, policy, queue, resident, linkBandwidth, rests });
-    const onChange = (source: Source, governor: GovernorFigures) =>
-      options.emit({ type: 'governor', source, governor });
-    this.#prediction = new Prediction({ ...options, onChange });
+    this.#planner = new PassPlanner({ engine, policy, queue, resident, linkBandwidth });
     this.#hits = new PredictorHits(shape.topK);
     this.#tableWait = new TableWait(queue.arrivals, this.#counters);
     const outcomes: Outcomes = {
@@ -111,7 +100,7 @@ export class InferenceLoop {
     const passes = new NativePasses({
       engine,
       planner: this.#planner,
-      prediction: this.#prediction,
+      lookAheadLayers: options.lookAheadLayers,
       hits: this.#hits,
       maxBatchTokens,
       costs: this.#costs,
@@ -199,9 +188,7 @@ export class InferenceLoop {
       every = IDLE_COUNTERS_MS;
     }
     this.#options.queue.idle = false;
-    const end = clockMs();
-    this.#prediction.idled(begin, end);
-    this.#counters.idleSeconds += (end - begin) / 1000;
+    this.#counters.idleSeconds += (clockMs() - begin) / 1000;
   }
 
   #sendCounters(): void {
@@ -220,7 +207,6 @@ export class InferenceLoop {
       routingHitsWide: this.#hits.total.wide,
       tableWeight: this.#planner.tableWeight,
       tables: this.#options.builderStats.figures(),
-      governors: this.#prediction.figures,
       rssBytes: process.memoryUsage.rss(),
     };
     emit({ type: 'counters', counters });
@@ -233,7 +219,6 @@ export class InferenceLoop {
       if (message.type === 'close') this.#closed = true;
       else if (message.type === 'cancel') this.#releaseJob(message.job, message.lastBatch);
       else if (message.type === 'stop') this.#stop(message.item, message.choice);
-      else if (message.type === 'no-predictor') this.#prediction.off();
       else if (message.type === 'grammar-thread') this.#matchers.connect(message, message.port);
       else this.#answer(message);
     }
@@ -245,11 +230,10 @@ export class InferenceLoop {
   }
 
   #answer({ id, request }: Extract<ToInference, { type: 'control' }>): void {
-    const { engine, emit } = this.#options;
+    const { engine, emit, lookAheadLayers } = this.#options;
     try {
-      const { figures: governors } = this.#prediction;
-      const reply = answerControl(request, { engine, cachedPages: this.#cachedPages, governors });
-      if (this.#planner.slotsChanged()) this.#prediction.slotsChanged();
+      const reply = answerControl(request, { engine, cachedPages: this.#cachedPages, lookAheadLayers });
+      this.#planner.slotsChanged();
       emit({ type: 'control-reply', id, reply });
     } catch (cause) {
       const error = SidaError.from(cause);
@@ -260,12 +244,14 @@ export class InferenceLoop {
 
   /** Readies the tables of a batch that is taken. */
   #take({ batch, tables: queued }: QueuedBatch): OpenTables {
+    const saved = this.#planner.takeSaved();
+    if (saved !== undefined) this.#options.builderStats.batchSaved(saved - this.#tableWaitSeconds);
+    const waitedBefore = this.#counters.tableWaitSeconds;
     this.#counters.batches += 1;
-    this.#prediction.took(batch);
     const tables = openTables(queued);
     if (batch.routingK > 0) this.#tableWait.finish(tables);
-    else if (this.#prediction.rests) this.#tableWait.abandon(tables);
     else this.#tableWait.settle(tables);
+    this.#tableWaitSeconds = this.#counters.tableWaitSeconds - waitedBefore;
     return tables;
   }
 

@@ -23,7 +23,6 @@ import { warnLines } from '../text/print.js';
 import { EVICTION_POLICIES } from './eviction/index.js';
 import { InferenceLoop } from './inference-loop.js';
 import { batchLimits, openEngine } from './open-engine.js';
-import { isGoverned } from './prediction.js';
 
 const data = workerData as InferenceThreadData;
 const port = parentPort!;
@@ -104,9 +103,6 @@ if (opened !== undefined) {
     linkBandwidth: data.config.linkBandwidth,
     builderStats: new BuilderStats(data.builderStats),
     resident: new SharedFlag(data.resident),
-    rest: new SharedFlag(data.rest),
-    predicts: data.predictor !== null,
-    governed: { tables: isGoverned(data.config), lookAhead: data.config.governor === 'on' },
     stepTables,
     queue: new QueueConsumer<QueuedBatch>(data.queue),
     nextControl: () => receiveMessageOnPort(port)?.message as ToInference | undefined,

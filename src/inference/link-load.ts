@@ -1,42 +1,78 @@
 /**
- * Measures how busy the way into device memory is: the disk, and a simulated link. Copies to a GPU are not measured.
- * While the way has spare time, prefetches may move extra bytes to reduce waiting.
+ * Measures how busy the way into device memory is: the disk, a simulated link, or the copies to a GPU. From it follows
+ * from which chance of need on a load pays before a layer asks for it.
  */
 import type { DeviceUsage, RunStats } from '../native/addon-types.js';
 
-/** Decay time of the average. Each pass is weighted by its duration. */
+/** Decay time of the averages. Each pass is weighted by its duration. */
 const MEMORY_SECONDS = 0.5;
-/** The link becomes spare below CALM and stops being spare above BUSY. The gap prevents oscillation. */
-const CALM = 0.5;
-const BUSY = 0.85;
+/** A need that is as likely as this is as good as known: its load takes the link sooner, and no longer. */
+const KNOWN = 0.95;
+/** However idle the link is, rarer needs are not loaded for. */
+const RARE = 0.1;
+
+export interface LinkState {
+  /** Share of the time in which the link moves experts. 1 while it is not known. */
+  busy: number;
+  /** Visits that an expert stays on the device, about: slots over loads a visit. Infinite without loads. */
+  stay: number;
+}
+
+/**
+ * The least chance of need at which a load pays before its layer asks for it. The victim is needed again in
+ * `victimUse` visits.
+ *
+ * With T the time of a load, a right load saves the part of T in which the link would have idled: T · (1 - busy). A
+ * wrong one delays the link's other loads, T · busy, and brings back its victim if that would have stayed until its
+ * next use, T · stay / (stay + victimUse).
+ */
+export function leastChance({ busy, stay }: LinkState, victimUse: number): number {
+  const use = Math.max(0, victimUse);
+  const returns =
+    use === Number.POSITIVE_INFINITY ? 0 : stay === Number.POSITIVE_INFINITY ? 1 : stay / (stay + use + 1);
+  return Math.min(KNOWN, Math.max(RARE, (busy + returns) / (1 + returns)));
+}
+
+type PassMoves = Pick<RunStats, 'bytesMoved' | 'diskBytes' | 'passNs' | 'prefetchesBegun' | 'onDemand'>;
 
 export class LinkLoad {
-  readonly #linkBandwidth: number;
-  readonly #diskBandwidth: number;
+  readonly #simulated: number;
+  readonly #disk: number;
+  /** Fastest that bytes have come so far. It stands for a link whose rate nobody states, as that of a GPU. */
+  #fastest = 0;
   #busySeconds = 0;
   #seconds = 0;
-  #spare = false;
+  #loads = 0;
+  #visits = 0;
 
   /** `linkBandwidth` is that of a simulated link in bytes per second; 0 means none. */
   constructor({ disk }: Pick<DeviceUsage, 'disk'>, linkBandwidth: number) {
-    this.#linkBandwidth = linkBandwidth;
+    this.#simulated = linkBandwidth;
     const rates = disk.map(({ bytesPerSecond }) => bytesPerSecond);
-    this.#diskBandwidth = rates.includes(0) ? 0 : rates.reduce((sum, rate) => sum + rate, 0);
+    this.#disk = rates.includes(0) ? 0 : rates.reduce((sum, rate) => sum + rate, 0);
   }
 
-  /** Whether the link has spare time. False while a disk's rate is unknown. */
-  get spare(): boolean {
-    return this.#spare;
+  /** `slots`: on the device. */
+  state(slots: number): LinkState {
+    const known = this.#disk > 0 && this.#seconds > 0;
+    return {
+      busy: known ? Math.min(1, this.#busySeconds / this.#seconds) : 1,
+      stay: this.#loads > 0 ? (slots * this.#visits) / this.#loads : Number.POSITIVE_INFINITY,
+    };
   }
 
-  /** Call it after each pass. */
-  judge({ bytesMoved, diskBytes, passNs }: Pick<RunStats, 'bytesMoved' | 'diskBytes' | 'passNs'>): void {
-    if (this.#diskBandwidth === 0) return;
-    const link = this.#linkBandwidth === 0 ? 0 : bytesMoved / this.#linkBandwidth;
-    const kept = Math.exp(-passNs / 1e9 / MEMORY_SECONDS);
-    this.#busySeconds = this.#busySeconds * kept + Math.max(link, diskBytes / this.#diskBandwidth);
-    this.#seconds = this.#seconds * kept + passNs / 1e9;
-    const busy = this.#busySeconds / this.#seconds;
-    this.#spare = busy < (this.#spare ? BUSY : CALM);
+  /** Call it after each pass, which visited so many layers. */
+  judge({ bytesMoved, diskBytes, passNs, prefetchesBegun, onDemand }: PassMoves, visits: number): void {
+    const seconds = passNs / 1e9;
+    const kept = Math.exp(-seconds / MEMORY_SECONDS);
+    this.#loads = this.#loads * kept + prefetchesBegun + onDemand;
+    this.#visits = this.#visits * kept + visits;
+    if (this.#disk === 0) return;
+    this.#fastest = Math.max(this.#fastest, bytesMoved / seconds);
+    const rate = this.#simulated || this.#fastest;
+    // What the disk delivers, the copy from the page-aligned buffers does not slow down.
+    const link = rate === 0 || (this.#simulated === 0 && diskBytes > 0) ? 0 : bytesMoved / rate;
+    this.#busySeconds = this.#busySeconds * kept + Math.max(link, diskBytes / this.#disk);
+    this.#seconds = this.#seconds * kept + seconds;
   }
 }

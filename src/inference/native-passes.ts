@@ -9,13 +9,13 @@ import { profiled } from '../profile/thread-events.js';
 import { addPass, type Counters } from '../protocol/counters.js';
 import type { JobCosts } from './job-costs.js';
 import type { PassPlanner } from './pass-planner.js';
-import type { Prediction } from './prediction.js';
 import type { PredictorHits } from './predictor-hits.js';
 
 interface NativePassesOptions {
   engine: Engine;
   planner: PassPlanner;
-  prediction: Prediction;
+  /** MoE layers whose routers name experts ahead; 0 is off. */
+  lookAheadLayers: number;
   hits: PredictorHits;
   costs: JobCosts;
   counters: Counters;
@@ -41,25 +41,19 @@ export class NativePasses implements PassRunner {
     return this.#nextId;
   }
 
-  run(stack: number, sequences: readonly PassSequence[], known: PassForecast): PassAnswer[] | null {
-    const { engine, planner, prediction, hits, costs, counters, onJobError } = this.#options;
-    const forecast = prediction.allowed(known);
+  run(stack: number, sequences: readonly PassSequence[], forecast: PassForecast): PassAnswer[] | null {
+    const { engine, planner, lookAheadLayers, hits, costs, counters, onJobError } = this.#options;
     const jobs = sequences.map(({ job }) => job);
     try {
       const batch = passBatch(stack, sequences);
       const plan = profiled('plan', () => planner.plan(forecast));
-      const result: RunResult = engine.runBatch(
-        { ...routed(batch, forecast), lookAheadLayers: prediction.lookAheadLayers },
-        plan,
-      );
-      planner.judge(result, forecast.own);
+      const result: RunResult = engine.runBatch({ ...routed(batch, forecast), lookAheadLayers }, plan);
+      const kind = batch.tokens.length > sequences.length ? 'prompts' : 'steps';
+      planner.judge(result, forecast.own, kind);
       addPass(counters, result.stats, batch.tokens.length);
       profiled('account', () => costs.add(result, jobs, batch.offsets, hits.count(result, batch, forecast)));
-      const answers = passAnswers(sequences, result);
-      prediction.passEnded(passKind(stack, sequences), batch.tokens.length, forecast);
-      return answers;
+      return passAnswers(sequences, result);
     } catch (cause) {
-      prediction.passFailed();
       const error = SidaError.from(cause);
       // After a broken invariant or a device error no answer can be trusted, so the process ends and is replaced.
       if (error.code === 'internal' || error.code === 'device_failed') throw error;
@@ -95,11 +89,6 @@ export class NativePasses implements PassRunner {
     }
     return end;
   }
-}
-
-/** Passes of one kind have one law of how their time grows with their tokens. */
-function passKind(stack: number, sequences: readonly PassSequence[]): number {
-  return 2 * stack + (sequences.every(({ tokens }) => tokens.length === 1) ? 1 : 0);
 }
 
 function routed(batch: NativeBatch, { predicted, routingK }: PassForecast): NativeBatch {

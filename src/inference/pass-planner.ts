@@ -1,6 +1,6 @@
 /** Plans the passes of one engine from the known tables. */
 import { firstMoeLayer } from '../model/model-shape.js';
-import type { Engine, ResidencyPlan, RunResult } from '../native/addon-types.js';
+import type { Engine, Residency, ResidencyPlan, RunResult } from '../native/addon-types.js';
 import { type ExpectedVisit, openTables, visitsOf } from '../predictor/expected-visits.js';
 import type { PassForecast } from '../predictor/pass-forecast.js';
 import { TABLE_PENDING } from '../protocol/hash-table.js';
@@ -8,9 +8,15 @@ import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { QueuedBatch } from '../protocol/inference-messages.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
 import type { EvictionPolicy } from './eviction/policy.js';
+import { ForecastSaving } from './forecast-saving.js';
 import { LinkLoad } from './link-load.js';
 import { NeedCalibration } from './need-calibration.js';
+import { PlanBuffers } from './plan-buffers.js';
+import type { PlannedVisit } from './planned-visit.js';
 import { type PlanInput, planResidency } from './residency-planner.js';
+
+/** One pass in so many runs without its forecast, as the control of what forecasts save. */
+const CONTROL = 32;
 
 interface PassPlannerOptions {
   engine: Engine;
@@ -20,70 +26,75 @@ interface PassPlannerOptions {
   resident: SharedFlag;
   /** Bandwidth of a simulated link in bytes per second; 0 means none. */
   linkBandwidth: number;
-  /** Whether prediction rests, so that queued tables are not read. */
-  rests: () => boolean;
 }
 
-/** The tables' forecast of a pass and of the later passes of its batch. */
-type ForecastVisits = Pick<PassForecast, 'own' | 'behind'>;
+const NO_FORECAST: Pick<PassForecast, 'own' | 'behind'> = { own: [], behind: [] };
 
-export function correctedPass({ own, behind }: ForecastVisits, calibration: NeedCalibration): ForecastVisits {
+/** The visits of a pass and of the later passes of its batch. */
+interface PassVisits {
+  own: readonly PlannedVisit[];
+  behind: readonly PlannedVisit[];
+}
+
+export function correctedPass(
+  { own, behind }: Pick<PassForecast, 'own' | 'behind'>,
+  calibration: NeedCalibration,
+): PassVisits {
   return { own: correctedVisits(own, calibration), behind: correctedVisits(behind, calibration) };
 }
 
 export function correctedVisits(
   visits: readonly ExpectedVisit[],
   calibration: NeedCalibration,
-): readonly ExpectedVisit[] {
+): readonly PlannedVisit[] {
   return visits.map((visit) => calibration.corrected(visit));
 }
 
-/** `upcoming` holds the forecast visits of the queued batches, the next batch first. */
+/** `upcoming` holds the visits of the queued batches, the next batch first. */
 export function planPass(
-  { own, behind }: ForecastVisits,
-  upcoming: readonly (readonly ExpectedVisit[])[],
-  rest: Pick<PlanInput, 'residency' | 'policy' | 'spareLink'>,
+  { own, behind }: PassVisits,
+  upcoming: readonly (readonly PlannedVisit[])[],
+  rest: Pick<PlanInput, 'residency' | 'policy' | 'link'>,
+  buffers?: PlanBuffers,
 ): ResidencyPlan {
   const batchVisits = own.length + behind.length;
   const next = upcoming[0]?.length ?? 0;
-  return planResidency({
-    visits: [...own, ...behind, ...upcoming.flat()],
-    passVisits: own.length,
-    batchVisits,
-    prefetchVisits: batchVisits + next,
-    ...rest,
-  });
+  const visits = [...own, ...behind, ...upcoming.flat()];
+  const prefetchVisits = batchVisits + next;
+  return planResidency({ visits, passVisits: own.length, batchVisits, prefetchVisits, ...rest }, buffers);
 }
 
 export class PassPlanner {
   readonly #options: PassPlannerOptions;
   readonly #link: LinkLoad;
-  readonly #calibration: NeedCalibration;
+  readonly #calibration = new NeedCalibration();
   /** Visits of the batches in the queue whose tables are finished. */
-  readonly #visits = new WeakMap<QueuedBatch, readonly ExpectedVisit[]>();
-  #slots: number | undefined;
+  readonly #visits = new WeakMap<QueuedBatch, readonly PlannedVisit[]>();
+  readonly #buffers: PlanBuffers;
+  /** Of steps and of passes with longer sequences. */
+  readonly #savings = { steps: new ForecastSaving(), prompts: new ForecastSaving() };
+  #residency: Residency | undefined;
+  #forecasts = 0;
+  /** Whether the running pass uses its forecast. */
+  #uses = false;
+  #saved: number | undefined;
 
   constructor(options: PassPlannerOptions) {
     this.#options = options;
     this.#link = new LinkLoad(options.engine.usage(), options.linkBandwidth);
-    this.#calibration = new NeedCalibration(options.engine.plan.experts);
+    this.#buffers = new PlanBuffers(options.engine.plan.experts);
     this.slotsChanged();
   }
 
-  /** Call it after a change of budget. Returns whether the number of slots has changed. */
-  slotsChanged(): boolean {
+  /** Call it after a change of budget. */
+  slotsChanged(): void {
     const { engine, resident } = this.#options;
-    const { slots } = engine.usage();
-    const changed = slots !== this.#slots;
-    this.#slots = slots;
-    resident.raised = slots >= engine.plan.experts;
-    return changed;
+    resident.raised = engine.usage().slots >= engine.plan.experts;
   }
 
-  /** Whether forecasts are useful, which they are if experts may have to be evicted and prediction does not rest. */
+  /** Whether forecasts are useful, which they are if experts may have to be evicted. */
   get needsForecast(): boolean {
-    const { resident, rests } = this.#options;
-    return !(resident.raised || rests());
+    return !this.#options.resident.raised;
   }
 
   /** See `NeedCalibration.tableWeight`. */
@@ -91,10 +102,19 @@ export class PassPlanner {
     return this.#calibration.tableWeight;
   }
 
-  /** Learns from a finished pass how busy the link was and how good the forecast was. */
-  judge({ stats, found }: Pick<RunResult, 'stats' | 'found'>, own: readonly ExpectedVisit[]): void {
+  /**
+   * Learns from a finished pass how busy the link was, how good the forecast was, and what it saved. `kind`: whether
+   * each sequence was fed one token.
+   */
+  judge(
+    { stats, found, layers }: Pick<RunResult, 'stats' | 'found' | 'layers'>,
+    own: readonly ExpectedVisit[],
+    kind: 'steps' | 'prompts',
+  ): void {
     if (this.#options.resident.raised) return;
-    this.#link.judge(stats);
+    this.#link.judge(stats, layers.length);
+    const saved = this.#savings[kind].judge(stats, this.#uses);
+    if (saved !== undefined) this.#saved = (this.#saved ?? 0) + saved;
     let first = 0;
     for (const visit of own) {
       const end = first + visit.need.length;
@@ -103,25 +123,35 @@ export class PassPlanner {
     }
   }
 
-  /** Returns null if every expert has a slot, since nothing is ever evicted then. */
-  plan(known: ForecastVisits): ResidencyPlan | null {
-    const { engine, policy, queue, resident } = this.#options;
-    if (resident.raised) return null;
-    const residency = engine.residency();
-    const waiting = this.#options.rests() ? [] : queue.waiting();
-    const upcoming = waiting.map((queued) => correctedVisits(this.#visitsOf(queued), this.#calibration));
-    const pass = correctedPass(known, this.#calibration);
-    return planPass(pass, upcoming, { residency, policy, spareLink: this.#link.spare });
+  /** Seconds that forecasts saved the passes since the last call. Undefined if none used a forecast. */
+  takeSaved(): number | undefined {
+    const seconds = this.#saved;
+    this.#saved = undefined;
+    return seconds;
   }
 
-  #visitsOf(queued: QueuedBatch): readonly ExpectedVisit[] {
+  /** Returns null if every expert has a slot, since nothing is ever evicted then. */
+  plan(known: Pick<PassForecast, 'own' | 'behind'>): ResidencyPlan | null {
+    const { engine, policy, queue, resident } = this.#options;
+    if (resident.raised) return null;
+    const residency = engine.residency(this.#residency);
+    this.#residency = residency;
+    const upcoming = queue.waiting().map((queued) => this.#visitsOf(queued));
+    this.#uses = known.own.length > 0 && ++this.#forecasts % CONTROL > 0;
+    const pass = correctedPass(this.#uses ? known : NO_FORECAST, this.#calibration);
+    const link = this.#link.state(residency.slots);
+    return planPass(pass, upcoming, { residency, policy, link }, this.#buffers);
+  }
+
+  #visitsOf(queued: QueuedBatch): readonly PlannedVisit[] {
     const known = this.#visits.get(queued);
     if (known !== undefined) return known;
     const { shape } = this.#options.engine;
     const tables = openTables(queued.tables);
     // Before the tables are read, because the hash-building thread may finish one meanwhile.
     const finished = tables.every((table) => table?.state !== TABLE_PENDING);
-    const visits = tables.flatMap((table, stack) => visitsOf(table, firstMoeLayer(shape, stack)));
+    const forecast = tables.flatMap((table, stack) => visitsOf(table, firstMoeLayer(shape, stack)));
+    const visits = correctedVisits(forecast, this.#calibration);
     if (finished) this.#visits.set(queued, visits);
     return visits;
   }

@@ -9,156 +9,168 @@
  * evicted. Running the native store with new keys before each visit would take 1.5 to 6 times as long, in every pass.
  */
 import { ABSENT, LOADING, type Residency } from '../native/addon-types.js';
-
-export interface RehearsedVisit {
-  /** Flat id of the layer's first expert. */
-  firstId: number;
-  /** Indices of the experts that the layer is expected to need. */
-  needed: readonly number[];
-  /** (experts per layer), expected next use after this visit of the layer. */
-  nextUse: Float64Array;
-}
+import { type LinkState, leastChance } from './link-load.js';
+import { PlanBuffers } from './plan-buffers.js';
+import type { PlannedVisit } from './planned-visit.js';
 
 interface RehearsalInput {
-  visits: readonly RehearsedVisit[];
+  visits: readonly PlannedVisit[];
+  /** (entries of the visits, one after the other), expected next use after the visit of the layer. */
+  afterVisit: Float64Array;
   /** How many of the visits belong to the pass. */
   passVisits: number;
   /** How many belong to the pass and the later passes of its batch. A new round of the layers begins after them. */
   batchVisits: number;
   /** MoE layers in a round. */
   layers: number;
-  /** Whether an extra load costs less than a late one. */
-  spareLink: boolean;
+  link: LinkState;
   /** (experts), expected next use from now. */
   nextUse: Float64Array;
   residency: Residency;
 }
 
 interface Rehearsal {
-  /** (experts), 1 if the expert is evicted before its next use, so that it may be evicted at once. */
-  goesNow: Uint8Array;
-  /** (experts), 1 if the expert is evicted between its use by the pass, if there is one, and the next use. */
-  goesAfterUse: Uint8Array;
+  /** (experts): GOES_NOW and GOES_AFTER_USE. */
+  flags: Uint8Array;
   /** Flat ids in the order of their first load. Loads already under way are listed at the visit that needs them. */
-  loads: number[];
+  loads: Uint32Array;
 }
+
+/** The expert is evicted before its next use, so that it may be evicted at once. */
+export const GOES_NOW = 1;
+/** The expert is evicted between its use by the pass, if there is one, and the next use. */
+export const GOES_AFTER_USE = 2;
+const USED_BY_PASS = 4;
+const LISTED = 8;
+const HELD = 16;
+const PINNED = 32;
 
 const NEVER = -1;
+/** From this chance on a resident expert counts as used by the visit. */
+const LIKELY = 0.5;
 
-export function rehearse(input: RehearsalInput): Rehearsal {
-  const { visits, passVisits, residency, nextUse } = input;
+export function rehearse(input: RehearsalInput, buffers = new PlanBuffers(input.nextUse.length)): Rehearsal {
+  const { visits, afterVisit, passVisits, residency, link } = input;
   const { state, pinned, freeSlots } = residency;
+  const { usedAt, flags, nextUse, loads } = buffers;
   const experts = state.length;
-  const usedAt = new Int32Array(experts).fill(NEVER);
-  const usedByPass = new Uint8Array(experts);
-  const goesNow = new Uint8Array(experts);
-  const goesAfterUse = new Uint8Array(experts);
-  const loads = new Set<number>();
-  const held = new HeldExperts(input);
+  const least = leastChance(link, Number.POSITIVE_INFINITY);
+  const held = new HeldExperts(input, buffers);
+  usedAt.fill(NEVER);
+  nextUse.set(input.nextUse);
   let free = freeSlots;
+  let loaded = 0;
 
   for (let id = 0; id < experts; id++) {
-    if (state[id] !== ABSENT) held.add(id, pinned[id] !== 0, nextUse[id]!, NEVER);
+    flags[id] = state[id] === ABSENT ? 0 : pinned[id] === 0 ? HELD : PINNED;
   }
-  const evict = () => {
-    const victim = held.evict();
-    if (victim === undefined) return;
-    const used = usedAt[victim]!;
-    if (used === NEVER) goesNow[victim] = 1;
-    else if (used < passVisits) goesAfterUse[victim] = 1;
+  const list = (id: number) => {
+    if ((flags[id]! & LISTED) !== 0) return;
+    flags[id]! |= LISTED;
+    loads[loaded++] = id;
   };
+  let first = 0;
   for (let time = 0; time < visits.length; time++) {
-    const { firstId, needed, nextUse: after } = visits[time]!;
-    for (const index of needed) {
-      const id = firstId + index;
-      if (time < passVisits) usedByPass[id] = 1;
-      if (!held.has(id)) continue;
-      usedAt[id] = time;
-      if (state[id] === LOADING) loads.add(id);
-    }
+    const { ids, chances } = visits[time]!;
     // Resident experts compute first, and each may be evicted once it has computed.
-    for (let index = 0; index < after.length; index++) {
-      const id = firstId + index;
-      if (held.has(id)) held.update(id, after[index]!, usedAt[id]!);
+    for (let entry = 0; entry < ids.length; entry++) {
+      const id = ids[entry]!;
+      const likely = chances[entry]! >= LIKELY;
+      if (likely && time < passVisits) flags[id]! |= USED_BY_PASS;
+      nextUse[id] = afterVisit[first + entry]!;
+      if ((flags[id]! & (HELD | PINNED)) === 0) continue;
+      if (likely) usedAt[id] = time;
+      if (state[id] === LOADING && chances[entry]! >= least) list(id);
+      held.update(id);
     }
-    for (const index of needed) {
-      const id = firstId + index;
-      if (held.has(id)) continue;
-      if (free > 0) free -= 1;
-      else evict();
+    for (let entry = 0; entry < ids.length; entry++) {
+      const id = ids[entry]!;
+      const chance = chances[entry]!;
+      if (chance < least || (flags[id]! & (HELD | PINNED)) !== 0) continue;
+      if (free > 0) {
+        free -= 1;
+      } else {
+        const victim = held.next();
+        if (victim === undefined) {
+          if (chance < LIKELY) continue;
+        } else {
+          if (chance < leastChance(link, nextUse[victim]! - time)) continue;
+          held.evict(victim);
+          const used = usedAt[victim]!;
+          if (used === NEVER) flags[victim]! |= GOES_NOW;
+          else if (used < passVisits) flags[victim]! |= GOES_AFTER_USE;
+        }
+      }
       usedAt[id] = time;
-      held.add(id, false, after[index]!, time);
-      loads.add(id);
+      held.add(id);
+      list(id);
     }
+    first += ids.length;
   }
   // The expert may already have been used by the pass.
-  for (let id = 0; id < experts; id++) if (goesNow[id] === 1 && usedByPass[id] === 0) goesAfterUse[id] = 1;
-  return { goesNow, goesAfterUse, loads: [...loads] };
+  for (let id = 0; id < experts; id++) {
+    if ((flags[id]! & (GOES_NOW | USED_BY_PASS)) === GOES_NOW) flags[id]! |= GOES_AFTER_USE;
+  }
+  return { flags, loads: loads.subarray(0, loaded) };
 }
 
-const NOT_HELD = -1;
-const PINNED = -2;
-
-/** Keeps the evictable experts contiguous, because the search for a victim dominates the cost of a rehearsal. */
+/** The experts that may be evicted. The heap has an entry for each rank that an expert has had. */
 class HeldExperts {
   readonly #input: RehearsalInput;
-  /** By flat id: the expert's index in `#ids`, or NOT_HELD or PINNED. */
-  readonly #at: Int32Array;
-  readonly #ids: Int32Array;
-  readonly #ranks: Float64Array;
-  #count = 0;
+  readonly #buffers: PlanBuffers;
+  /** Whether the heap is filled, which is left until an expert must be evicted. */
+  #filled = false;
 
-  constructor(input: RehearsalInput) {
-    const experts = input.nextUse.length;
+  constructor(input: RehearsalInput, buffers: PlanBuffers) {
     this.#input = input;
-    this.#at = new Int32Array(experts).fill(NOT_HELD);
-    this.#ids = new Int32Array(experts);
-    this.#ranks = new Float64Array(experts);
+    this.#buffers = buffers;
+    buffers.heap.clear();
   }
 
-  has(id: number): boolean {
-    return this.#at[id] !== NOT_HELD;
+  add(id: number): void {
+    this.#buffers.flags[id]! |= HELD;
+    if (this.#filled) this.#push(id);
   }
 
-  add(id: number, pinned: boolean, nextUse: number, usedAt: number): void {
-    this.#at[id] = pinned ? PINNED : this.#count;
-    if (pinned) return;
-    this.#ids[this.#count++] = id;
-    this.update(id, nextUse, usedAt);
+  /** Its next use, or when it was last used, has changed. */
+  update(id: number): void {
+    if (this.#filled && (this.#buffers.flags[id]! & HELD) !== 0) this.#push(id);
   }
 
-  update(id: number, nextUse: number, usedAt: number): void {
-    const at = this.#at[id]!;
-    if (at !== PINNED) this.#ranks[at] = rankOf(this.#input, nextUse, usedAt);
+  next(): number | undefined {
+    const { flags, heap, rank } = this.#buffers;
+    if (!this.#filled) {
+      this.#filled = true;
+      for (let id = 0; id < flags.length; id++) if ((flags[id]! & HELD) !== 0) this.#push(id);
+    }
+    while (heap.size > 0) {
+      const id = heap.topId;
+      if ((flags[id]! & HELD) !== 0 && rank[id] === heap.topRank) return id;
+      heap.pop();
+    }
+    return undefined;
   }
 
-  evict(): number | undefined {
-    if (this.#count === 0) return undefined;
-    const [ids, ranks] = [this.#ids, this.#ranks];
-    let first = 0;
-    for (let at = 1; at < this.#count; at++) if (ranks[at]! > ranks[first]!) first = at;
-    const victim = ids[first]!;
-    const last = --this.#count;
-    ids[first] = ids[last]!;
-    ranks[first] = ranks[last]!;
-    this.#at[ids[first]!] = first;
-    this.#at[victim] = NOT_HELD;
-    return victim;
+  evict(id: number): void {
+    this.#buffers.flags[id]! &= ~HELD;
+    this.#buffers.heap.pop();
+  }
+
+  #push(id: number): void {
+    const { heap, rank, nextUse, usedAt } = this.#buffers;
+    rank[id] = rankOf(this.#input, nextUse[id]!, usedAt[id]!);
+    heap.push(id, rank[id]!);
   }
 }
 
 /**
  * The expert with the largest rank is evicted first: the one that is needed last. Experts needed in the same round of
  * a later batch cost the same to reload. Among them, the one that has been evictable for longest goes first, so that
- * a prefetch need not wait. If the link has spare time, this applies to all experts that the batch does not need.
+ * a prefetch need not wait.
  */
-function rankOf(
-  { visits, batchVisits, layers, spareLink }: RehearsalInput,
-  nextUse: number,
-  usedAt: number,
-): number {
+function rankOf({ visits, batchVisits, layers }: RehearsalInput, nextUse: number, usedAt: number): number {
   if (nextUse < batchVisits) return nextUse;
-  const round = spareLink ? 0 : Math.floor((nextUse - batchVisits) / layers);
+  const round = Math.floor((nextUse - batchVisits) / layers);
   // Below 1, so that it orders experts only within a round.
   const free = (visits.length - usedAt + nextUse / (nextUse + 1)) / (visits.length + 2);
   return batchVisits + layers * (round + free);

@@ -1,29 +1,27 @@
 /** Plans the moves for a pass. Pure: the inputs are the forecasts of the pass's table and of the queued tables. */
 import { RESIDENT, type Residency, type ResidencyPlan } from '../native/addon-types.js';
-import type { ExpectedVisit } from '../predictor/expected-visits.js';
 import type { EvictionPolicy, KnownVisits } from './eviction/policy.js';
-import { rehearse } from './rehearsal.js';
+import { type LinkState, leastChance } from './link-load.js';
+import { PlanBuffers } from './plan-buffers.js';
+import type { PlannedVisit } from './planned-visit.js';
+import { GOES_AFTER_USE, GOES_NOW, rehearse } from './rehearsal.js';
 
 export interface PlanInput {
   /** In order of time: the layers of the next pass, then those of later passes. */
-  visits: readonly ExpectedVisit[];
+  visits: readonly PlannedVisit[];
   /** How many of the visits belong to the pass. */
   passVisits: number;
   /** How many of the visits belong to the pass's batch. */
   batchVisits: number;
   /** How many of the visits may be prefetched for: those of the pass and of the passes soon after it. */
   prefetchVisits: number;
-  /** Whether the link has time for extra moves that reduce waiting. */
-  spareLink?: boolean;
+  link: LinkState;
   residency: Residency;
   policy: EvictionPolicy;
 }
 
-/**
- * Least chance of need at which an expert is prefetched. A wrong prefetch costs one move, and another to reload the
- * expert that it evicted.
- */
-export const PREFETCH_CHANCE = 0.95;
+/** A link of which nothing is known: only needs that are as good as certain are loaded ahead. */
+export const UNKNOWN_LINK: LinkState = { busy: 1, stay: Number.POSITIVE_INFINITY };
 
 const NOTHING_KNOWN: KnownVisits = { count: 0, own: [] };
 
@@ -36,124 +34,121 @@ const EXPENDABLE = 2 ** 40;
  * With certain tables this is Belady's rule. A rehearsal of the visits finds the experts that are evicted before that
  * use; only these make room for prefetches. Without a forecast, only the needs of this pass are protected.
  *
- * Loads are the experts that are likely needed and are not resident, or will have been evicted by then, nearest need
+ * Loads are the experts whose load pays and that are not resident, or will have been evicted by then, nearest need
  * first. Loads that have begun are listed too, because the store cancels a prefetch that the plan omits. The store
  * starts each load as soon as a slot is free or an expendable expert can be evicted.
+ *
+ * The plan's arrays are those of `buffers`, which the next plan overwrites.
  */
-export function planResidency(input: PlanInput): ResidencyPlan {
-  return input.policy.usesForecast && input.visits.length > 0 ? planAhead(input) : planThisPass(input);
+export function planResidency(
+  input: PlanInput,
+  buffers = new PlanBuffers(input.residency.state.length),
+): ResidencyPlan {
+  const { policy, visits, link } = input;
+  const plan =
+    policy.usesForecast && visits.length > 0 ? planAhead(input, buffers) : planThisPass(input, buffers);
+  // The store chooses their victims, which may be needed soon.
+  plan.leastForeseen = leastChance(link, 0);
+  return plan;
 }
 
 /** Plans without tables: nothing is prefetched, and the policy chooses the victims. */
 export function planOnDemand(residency: Residency, policy: EvictionPolicy): ResidencyPlan {
-  return planResidency({ visits: [], passVisits: 0, batchVisits: 0, prefetchVisits: 0, residency, policy });
+  const none = { visits: [], passVisits: 0, batchVisits: 0, prefetchVisits: 0 };
+  return planResidency({ ...none, link: UNKNOWN_LINK, residency, policy });
 }
 
-function planAhead(input: PlanInput): ResidencyPlan {
-  const { visits, passVisits, spareLink = false, residency, policy } = input;
-  const use = expectedUse(input);
-  const ahead = visits.slice(0, input.prefetchVisits);
-  const { goesNow, goesAfterUse, loads } = rehearse({
-    visits: ahead.map(({ firstId, need }, time) => ({
-      firstId,
-      needed: likely(need),
-      nextUse: use.afterVisit[time]!,
-    })),
-    passVisits,
-    batchVisits: input.batchVisits,
-    layers: new Set(visits.map(({ firstId }) => firstId)).size,
-    spareLink,
-    nextUse: use.now,
-    residency,
-  });
-  const { now: keys, afterPass: keysAfter, unneeded: keysUnneeded } = use;
+function planAhead(input: PlanInput, buffers: PlanBuffers): ResidencyPlan {
+  const { visits, passVisits, batchVisits, prefetchVisits, link, residency, policy } = input;
+  const afterVisit = expectedUse(input, buffers);
+  const { before: keys, after: keysAfter, unneeded: keysUnneeded } = buffers.ranks;
+  const { flags, loads } = rehearse(
+    {
+      visits: visits.slice(0, prefetchVisits),
+      afterVisit,
+      passVisits,
+      batchVisits,
+      layers: layersOf(visits),
+      link,
+      nextUse: keys,
+      residency,
+    },
+    buffers,
+  );
   for (let id = 0; id < keys.length; id++) {
-    if (goesNow[id] === 1) {
+    const goes = flags[id]!;
+    if ((goes & GOES_NOW) !== 0) {
       keys[id]! += EXPENDABLE;
       keysUnneeded[id]! += EXPENDABLE;
     }
-    if (goesAfterUse[id] === 1) keysAfter[id]! += EXPENDABLE;
+    if ((goes & GOES_AFTER_USE) !== 0) keysAfter[id]! += EXPENDABLE;
   }
-  return {
-    keys,
-    keysAfter,
-    keysUnneeded,
-    loads: Uint32Array.from(loads),
-    expendable: EXPENDABLE,
-    newestFirst: policy.newestFirst,
-  };
+  return { keys, keysAfter, keysUnneeded, loads, expendable: EXPENDABLE, newestFirst: policy.newestFirst };
 }
 
-function likely(need: Float32Array): number[] {
-  const indices: number[] = [];
-  for (let index = 0; index < need.length; index++) if (need[index]! >= PREFETCH_CHANCE) indices.push(index);
-  return indices;
-}
-
-function planThisPass({ visits, passVisits, prefetchVisits, residency, policy }: PlanInput): ResidencyPlan {
-  const { before, after, unneeded = before } = policy.rank(residency, NOTHING_KNOWN);
-  const keys = expendable(before);
-  const keysAfter = expendable(after);
-  const keysUnneeded = expendable(unneeded);
-  const loads = new Set<number>();
-  visits.slice(0, passVisits).forEach(({ firstId, need }, time) => {
-    for (const index of likely(need)) {
-      const id = firstId + index;
+function planThisPass(
+  { visits, passVisits, prefetchVisits, link, residency, policy }: PlanInput,
+  { ranks, loads }: PlanBuffers,
+): ResidencyPlan {
+  policy.rank(residency, NOTHING_KNOWN, ranks);
+  const { before: keys, after: keysAfter, unneeded: keysUnneeded } = ranks;
+  for (const each of [keys, keysAfter, keysUnneeded])
+    for (let id = 0; id < each.length; id++) each[id]! += EXPENDABLE;
+  const least = leastChance(link, Number.POSITIVE_INFINITY);
+  let loaded = 0;
+  visits.slice(0, passVisits).forEach(({ ids, chances }, time) => {
+    ids.forEach((id, entry) => {
+      if (chances[entry]! < least) return;
       keys[id] = Math.min(keys[id]!, time);
-      if (time < prefetchVisits && residency.state[id] !== RESIDENT) loads.add(id);
-    }
+      if (time < prefetchVisits && residency.state[id] !== RESIDENT) loads[loaded++] = id;
+    });
   });
   const { newestFirst, usesForecast: patient } = policy;
   return {
     keys,
     keysAfter,
     keysUnneeded,
-    loads: Uint32Array.from(loads),
+    loads: loads.subarray(0, loaded),
     expendable: 0,
     newestFirst,
     patient,
   };
 }
 
-function expendable(ranks: Float64Array): Float64Array {
-  const keys = new Float64Array(ranks.length);
-  for (let id = 0; id < keys.length; id++) keys[id] = EXPENDABLE + ranks[id]!;
-  return keys;
+function layersOf(visits: readonly PlannedVisit[]): number {
+  const seen = new Set<number>();
+  for (const { firstId } of visits) seen.add(firstId);
+  return seen.size;
 }
 
-interface ExpectedUse {
-  /** (experts), time of the next use from now on. */
-  now: Float64Array;
-  /** (experts), time of the next use after the pass, of experts that it used. */
-  afterPass: Float64Array;
-  /** The same, of experts that it did not use. */
-  unneeded: Float64Array;
-  /** (visits to prefetch for), (experts per layer), time of the next use after this visit. */
-  afterVisit: Float64Array[];
-}
-
-function expectedUse({ visits, passVisits, prefetchVisits, residency, policy }: PlanInput): ExpectedUse {
-  const {
-    before: now,
-    after: afterPass,
-    unneeded = now.slice(),
-  } = policy.rank(residency, {
-    count: visits.length,
-    own: visits.slice(0, passVisits),
-  });
-  const afterVisit: Float64Array[] = [];
+/**
+ * Turns the policy's ranks in the buffers into expected next uses: from now on (`before`), and after the pass of
+ * experts that it used (`after`) or did not (`unneeded`). Returns those after each visit to prefetch for, entry by
+ * entry.
+ */
+function expectedUse(
+  { visits, passVisits, prefetchVisits, residency, policy }: PlanInput,
+  buffers: PlanBuffers,
+): Float64Array {
+  const { before: now, after, unneeded } = buffers.ranks;
+  policy.rank(residency, { count: visits.length, own: visits.slice(0, passVisits) }, buffers.ranks);
+  let entries = 0;
+  for (let time = 0; time < Math.min(prefetchVisits, visits.length); time++)
+    entries += visits[time]!.ids.length;
+  const afterVisit = buffers.afterVisit(entries);
   for (let time = visits.length - 1; time >= 0; time--) {
-    const { firstId, need } = visits[time]!;
-    if (time < prefetchVisits) afterVisit[time] = now.slice(firstId, firstId + need.length);
-    for (let index = 0; index < need.length; index++) {
-      const chance = need[index]!;
-      if (chance === 0) continue;
-      const id = firstId + index;
+    const { ids, chances } = visits[time]!;
+    const kept = time < prefetchVisits;
+    if (kept) entries -= ids.length;
+    for (let entry = 0; entry < ids.length; entry++) {
+      const id = ids[entry]!;
+      const chance = chances[entry]!;
+      if (kept) afterVisit[entries + entry] = now[id]!;
       now[id] = chance * time + (1 - chance) * now[id]!;
       if (time < passVisits) continue;
-      afterPass[id] = chance * time + (1 - chance) * afterPass[id]!;
+      after[id] = chance * time + (1 - chance) * after[id]!;
       unneeded[id] = chance * time + (1 - chance) * unneeded[id]!;
     }
   }
-  return { now, afterPass, unneeded, afterVisit };
+  return afterVisit;
 }

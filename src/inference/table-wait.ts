@@ -26,11 +26,6 @@ export class TableWait {
   /** Waits for a bounded time, then abandons the tables that are still pending. Blocks. */
   settle(tables: OpenTables): void {
     this.#wait(tables, this.#worth.waitMs);
-    this.abandon(tables);
-  }
-
-  /** Abandons the tables that are still pending. */
-  abandon(tables: OpenTables): void {
     for (const table of tables) table?.settle(TABLE_ABANDONED);
   }
 

@@ -292,6 +292,8 @@ export interface ResidencyPlan {
    * expendable, while enough loads of its own keep the disk busy; default false.
    */
   patient?: boolean;
+  /** Least chance at which an expert that routers of later layers name is worth a slot; default 0.4. */
+  leastForeseen?: number;
 }
 
 /** The index that means no expert. */
@@ -370,7 +372,8 @@ export interface Engine {
    * are whole pages.
    */
   sharePages(id: number, from: number, tokens: number): void;
-  residency(): Residency;
+  /** `into`: an earlier result, which is overwritten and returned. */
+  residency(into?: Residency): Residency;
   usage(): DeviceUsage;
   /** Blocks until the device holds at most `bytes`. Throws budget_too_small, without a change, below the smallest. */
   setBudget(bytes: number): void;

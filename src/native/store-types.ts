@@ -37,7 +37,7 @@ export interface WeightlessStore {
   visit(ids: Uint32Array): StoreLoads | null;
   /** Pins or unpins experts, as `Engine.pin` does. */
   pin(ids: Uint32Array, pinned: boolean): StoreLoads | null;
-  residency(): Residency;
+  residency(into?: Residency): Residency;
   /** Throws when an invariant of the store is broken. */
   checkIntegrity(): void;
 }

@@ -1,15 +1,16 @@
-/** Thread entry: opens its predictor, and runs the builder loop until the process ends. */
+/** Thread entry: opens its predictor, and fills the tables of batches until the process ends. */
 
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { loadAddon } from '../native/addon.js';
-import { recordThread } from '../profile/thread-events.js';
+import { profiled, recordThread } from '../profile/thread-events.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
-import { QueueProducer } from '../protocol/hash-table-queue.js';
-import type { PromptBatch, QueuedBatch } from '../protocol/inference-messages.js';
-import type { FromHashBuilder, HashBuilderThreadData } from '../protocol/predictor-messages.js';
-import { SharedFlag } from '../protocol/shared-flag.js';
+import type {
+  FromHashBuilder,
+  HashBuilderThreadData,
+  ToHashBuilder,
+} from '../protocol/predictor-messages.js';
 import { WakeUp } from '../protocol/wake-up.js';
-import { BuilderLoop } from './builder-loop.js';
+import { openTables } from './expected-visits.js';
 import { routingShape } from './hash-function.js';
 import { openPredictor } from './predictor-directory.js';
 import { TableBuilder } from './table-builder.js';
@@ -58,11 +59,21 @@ function warnOnce(): (error: unknown) => void {
   };
 }
 
-new BuilderLoop({
-  queue: new QueueProducer<QueuedBatch>(data.queue),
-  builder: await open(),
-  resident: new SharedFlag(data.resident),
-  rest: new SharedFlag(data.rest),
-  work: new WakeUp(data.work),
-  nextBatch: () => receiveMessageOnPort(port)?.message as PromptBatch | undefined,
-}).run();
+/** Never returns; blocks the thread. */
+function run(builder: TableBuilder): never {
+  const [work, arrivals] = [new WakeUp(data.work), new WakeUp(data.arrivals)];
+  for (;;) {
+    const seen = work.signals;
+    const message = receiveMessageOnPort(port)?.message as ToHashBuilder | undefined;
+    if (message === undefined) {
+      work.wait(seen, Number.POSITIVE_INFINITY);
+      continue;
+    }
+    const { batch, tables } = message;
+    profiled('build table', () => builder.fill(batch, [...openTables(tables)]), { batch: batch.id });
+    arrivals.signal();
+  }
+}
+
+const builder = await open();
+if (builder !== null) run(builder);

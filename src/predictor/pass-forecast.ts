@@ -20,11 +20,6 @@ export interface PassForecast {
   predicted: TableRows | null;
   /** Experts per token if the table routes; 0 if the model's routers do. */
   routingK: number;
-  /**
-   * The oldest batch that an input of the pass came in; Infinity without any. Generations do not count: the tables of
-   * their steps do not depend on their batch.
-   */
-  oldestBatch: number;
 }
 
 /**

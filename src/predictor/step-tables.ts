@@ -21,6 +21,9 @@ interface StepTablesOptions {
 /** Steps that are charged with the time of beginning their sequence: as many as a short answer has. */
 const SPREAD = 64;
 
+/** Least weight of the latest step in the moving average of what tables save. */
+const LATEST = 0.1;
+
 const NONE = new Int32Array();
 
 export class StepTables {
@@ -29,6 +32,8 @@ export class StepTables {
   readonly #worth: TableWorth;
   /** By sequence: the part of the time of its beginning that no step has been charged with. */
   readonly #sequences = new Map<number, number>();
+  #savedMs = 0;
+  #savedCount = 0;
 
   constructor(options: StepTablesOptions) {
     this.#options = options;
@@ -74,9 +79,12 @@ export class StepTables {
     if (this.#sequences.delete(sequence)) this.#options.stepper.end(sequence);
   }
 
-  /** Records how long a step of the model took. */
-  stepTook(ms: number): void {
+  /** Records how long a step of the model took, and the seconds that its table saved it if there was one. */
+  stepTook(ms: number, saved: number | undefined): void {
     this.#worth.passTook(ms);
+    if (saved === undefined) return;
+    this.#savedCount += 1;
+    this.#savedMs += Math.max(LATEST, 1 / this.#savedCount) * (saved * 1000 - this.#savedMs);
   }
 
   /**
@@ -104,7 +112,9 @@ export class StepTables {
     if (known !== table) copyRows(known, rows.keys(), table, rows);
     fillNeed(table, required ? routingK : 0);
     table.settle(TABLE_READY);
-    this.#worth.delayedPass(this.#clock() - begin + this.#shareOfBegins(ids));
+    const tookMs = this.#clock() - begin + this.#shareOfBegins(ids);
+    if (this.#savedCount > 0 && tookMs > this.#savedMs) this.#worth.lost(tookMs);
+    else this.#worth.delayedPass(tookMs);
     return table;
   }
 

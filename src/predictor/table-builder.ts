@@ -1,31 +1,18 @@
-/** Builds the tables of batches. The hash-building thread calls it for each batch. */
+/** Fills the tables of batches. The hash-building thread calls it for each batch with tables. */
 import { clockMs } from '../clock.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
-import {
-  createHashTable,
-  type HashTable,
-  TABLE_FAILED,
-  TABLE_PENDING,
-  TABLE_READY,
-  tableK,
-} from '../protocol/hash-table.js';
+import { type HashTable, TABLE_FAILED, TABLE_PENDING, TABLE_READY } from '../protocol/hash-table.js';
 import { fillNeed } from './expert-need.js';
-import type { HashFunction, HashInput, RoutingShape } from './hash-function.js';
+import type { HashFunction, RoutingShape } from './hash-function.js';
+import type { PendingTables, StackInputs } from './table-maker.js';
 import { TableWorth } from './table-worth.js';
 
 export interface BatchInput {
   id: number;
   /** Experts per token if the tables route; such tables are never skipped or abandoned. 0 if the routers do. */
   routingK: number;
-  /** For each stack: the tokens known before the batch runs, or null if there are none. */
-  inputs: readonly (HashInput | null)[];
+  inputs: StackInputs;
 }
-
-/** Limit for a batch's tables and a network's activations. The memory budget includes neither. */
-const MOST_BYTES = 128 * 1024 ** 2;
-
-/** Tables under construction, by stack. Readers may already hold them. */
-export type PendingTables = (HashTable | null)[];
 
 interface TableBuilderOptions {
   hashFunction: HashFunction;
@@ -40,27 +27,11 @@ export class TableBuilder {
   readonly #options: TableBuilderOptions;
   readonly #clock: () => number;
   readonly #worth: TableWorth;
-  /** Whether contexts take time and memory, as they do in a network. */
-  readonly #readsContexts: boolean;
 
   constructor(options: TableBuilderOptions) {
     this.#options = options;
     this.#clock = options.clock ?? clockMs;
     this.#worth = new TableWorth(this.#clock);
-    this.#readsContexts = options.hashFunction.name !== 'token';
-  }
-
-  get shape(): RoutingShape {
-    return this.#options.shape;
-  }
-
-  /** Creates empty tables for a batch. Returns null while table building is paused, and for one that is too large. */
-  begin(batch: BatchInput): PendingTables | null {
-    if (batch.routingK === 0 && (this.#worth.paused || this.#bytes(batch) > MOST_BYTES)) {
-      this.#options.stats.add('skipped', 1);
-      return null;
-    }
-    return batch.inputs.map((input, stack) => input && this.#table(stack, batch.id, input));
   }
 
   /** Fills the tables, unless the batch starts first. */
@@ -69,34 +40,13 @@ export class TableBuilder {
     const { stats } = this.#options;
     const settled = tables.every((table, stack) => table === null || this.#fill(stack, batch, table));
     const tookMs = this.#clock() - begin;
-    stats.add('seconds', tookMs / 1000);
     const ready = settled && isReady(tables);
     stats.add(ready ? 'ready' : settled ? 'failed' : 'abandoned', 1);
-    if (ready) this.#worth.kept();
+    stats.add('seconds', tookMs / 1000);
+    // A table that takes longer than it saves takes more of the cores than it gives back.
+    if (ready && tookMs / 1000 <= stats.savedSeconds) this.#worth.kept();
     else this.#worth.lost(tookMs);
-  }
-
-  #bytes({ inputs }: BatchInput): number {
-    const { stacks, experts } = this.#options.shape;
-    // Three arrays of the table, and a float for each expert.
-    const each = 10 * tableK(this.#options.shape) + 4 * experts;
-    return inputs.reduce((sum, input, s) => {
-      const { layers, crosses } = stacks[s]!;
-      // Without an encoder a sequence continues its context, which is predicted too.
-      const context = this.#readsContexts && !crosses ? (input?.contextTokens?.length ?? 0) : 0;
-      return sum + ((input?.tokens.length ?? 0) + context) * layers * each;
-    }, 0);
-  }
-
-  #table(stack: number, batchId: number, { tokens }: HashInput): HashTable {
-    const { shape } = this.#options;
-    return createHashTable({
-      batchId,
-      layers: shape.stacks[stack]!.layers,
-      tokens: tokens.length,
-      k: tableK(shape),
-      expertsPerLayer: shape.experts,
-    });
+    stats.pausedUntilMs = this.#worth.pausedUntilMs;
   }
 
   /** Returns false if the table was abandoned in the meantime. */

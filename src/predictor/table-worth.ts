@@ -37,7 +37,7 @@ export class TableWorth {
   #losses = 0;
   #lostMs = 0;
   #pauses = 0;
-  #pausedUntil = Number.NEGATIVE_INFINITY;
+  #pausedUntil = 0;
 
   /** `clock` returns milliseconds. */
   constructor(clock: () => number) {
@@ -53,6 +53,11 @@ export class TableWorth {
   /** Longest wait for a table that another thread builds. */
   get waitMs(): number {
     return this.#usualPassMs * WAIT;
+  }
+
+  /** By the clock: no tables are built before. */
+  get pausedUntilMs(): number {
+    return this.#pausedUntil;
   }
 
   /** Whether table building is paused. */

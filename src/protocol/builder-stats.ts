@@ -1,28 +1,60 @@
-/**
- * Counters of hash building in shared memory, which the inference thread reads. The hash-building thread writes them,
- * but for the inputs, which the main thread counts.
- */
+/** Figures of hash building in shared memory. Each has one thread that writes it. */
 
-const FIELDS = ['ready', 'failed', 'abandoned', 'skipped', 'seconds', 'inputs'] as const;
-type Field = (typeof FIELDS)[number];
+/** The hash-building thread counts the ready, failed and abandoned ones and the seconds, the main thread the others. */
+const COUNTS = ['ready', 'failed', 'abandoned', 'skipped', 'seconds', 'inputs'] as const;
+type Count = (typeof COUNTS)[number];
+
+const PAUSED_UNTIL = COUNTS.length;
+const SAVED_SECONDS = PAUSED_UNTIL + 1;
+const SAVED_COUNT = SAVED_SECONDS + 1;
+const SIZE = SAVED_COUNT + 1;
 
 /** Batches by the final state of their tables, the seconds spent on building, and the inputs of all batches. */
-export type BuilderFigures = Record<Field, number>;
+export type BuilderFigures = Record<Count, number>;
+
+/** Least weight of the latest batch in the moving average. */
+const LATEST = 0.1;
 
 export class BuilderStats {
   readonly buffer: SharedArrayBuffer;
   readonly #values: Float64Array;
 
-  constructor(buffer = new SharedArrayBuffer(FIELDS.length * 8)) {
+  constructor(buffer = new SharedArrayBuffer(SIZE * 8)) {
     this.buffer = buffer;
     this.#values = new Float64Array(buffer);
   }
 
-  add(field: Field, amount: number): void {
-    this.#values[FIELDS.indexOf(field)]! += amount;
+  add(count: Count, amount: number): void {
+    this.#values[COUNTS.indexOf(count)]! += amount;
+  }
+
+  /** Batches whose tables the hash-building thread has ended. */
+  get ended(): number {
+    const [ready, failed, abandoned] = this.#values;
+    return ready! + failed! + abandoned!;
+  }
+
+  /** The hash-building thread wants no tables until this time of the clock that all threads share. */
+  get pausedUntilMs(): number {
+    return this.#values[PAUSED_UNTIL]!;
+  }
+
+  set pausedUntilMs(ms: number) {
+    this.#values[PAUSED_UNTIL] = ms;
+  }
+
+  /** Seconds that tables saved their batches, as the latest ones did. Infinite before the first. */
+  get savedSeconds(): number {
+    return this.#values[SAVED_COUNT]! > 0 ? this.#values[SAVED_SECONDS]! : Number.POSITIVE_INFINITY;
+  }
+
+  /** The inference thread calls it for each batch whose tables were used. */
+  batchSaved(seconds: number): void {
+    const count = ++this.#values[SAVED_COUNT]!;
+    this.#values[SAVED_SECONDS]! += Math.max(LATEST, 1 / count) * (seconds - this.#values[SAVED_SECONDS]!);
   }
 
   figures(): BuilderFigures {
-    return Object.fromEntries(FIELDS.map((field, i) => [field, this.#values[i]!])) as BuilderFigures;
+    return Object.fromEntries(COUNTS.map((count, i) => [count, this.#values[i]!])) as BuilderFigures;
   }
 }

@@ -21,7 +21,6 @@ import type { ChatFormat } from '../text/chat/answer-format.js';
 import type { BuilderFigures } from './builder-stats.js';
 import type { Counters } from './counters.js';
 import type { ExpertCost } from './expert-cost.js';
-import type { GovernorFigures, Governors, Source } from './governor-figures.js';
 import type { GrammarFigures } from './grammar-messages.js';
 import type { PredictorInfo } from './predictor-messages.js';
 import type { TokenizerFigures } from './tokenizer-messages.js';
@@ -194,7 +193,8 @@ export interface ExpertState {
 export type ControlReply =
   | { kind: 'usage'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'experts'; layers: { layer: string; experts: ExpertState[] }[] }
-  | { kind: 'predictor'; governors: Governors }
+  /** `needed` is false while every expert has a slot. `lookAheadLayers`: see the option. */
+  | { kind: 'predictor'; needed: boolean; lookAheadLayers: number }
   | { kind: 'set-budget'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'start-profile' }
   | { kind: 'stop-profile'; written: TraceAbout | null };
@@ -208,7 +208,6 @@ export interface EngineCounters extends Counters {
   /** Weight of the tables' forecast in planning: 1 trusts the tables, 0 ignores them, and below 0 inverts them. */
   tableWeight: number;
   tables: BuilderFigures;
-  governors: Governors;
   /** Batches between the hash-building thread and the inference thread. */
   tablesQueued: number;
   /** Prompts that run, and generations with each of their choices and beams. */
@@ -252,7 +251,5 @@ export type FromEngine =
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
   | { type: 'counters'; counters: EngineCounters }
-  /** The state of a governor has changed. */
-  | { type: 'governor'; source: Source; governor: GovernorFigures }
   /** Sent every second by the main thread, which does no long work. Without a tokenizer there are no figures. */
   | { type: 'alive'; tokenizer: TokenizerFigures | null; grammars: GrammarFigures | null };

@@ -1,8 +1,7 @@
 /**
- * The bounded queue between the hash-building thread (the producer) and the inference thread (the consumer). Entries
- * travel through a MessagePort; their tokens and tables are in SharedArrayBuffers and are not copied. The main thread
- * keeps the bound by reading shared counters, and while the queue is empty it may put an entry itself, through a port
- * of its own. Wake-ups signal the inference thread and the main thread.
+ * The bounded queue from the main thread (the producer) to the inference thread (the consumer). Entries travel through
+ * a MessagePort; their tokens and tables are in SharedArrayBuffers and are not copied. The main thread keeps the bound
+ * by reading shared counters. Wake-ups signal both threads.
  */
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { WakeUp } from './wake-up.js';
@@ -26,30 +25,15 @@ export interface QueueEnd {
   capacity: number;
 }
 
-export interface ConsumerEnd extends QueueEnd {
-  /** Brings the entries that the main thread puts. */
-  direct: MessagePort;
-}
-
-/** `direct` is the main thread's end. */
-export function createQueue(capacity: number): {
-  producer: QueueEnd;
-  direct: QueueEnd;
-  consumer: ConsumerEnd;
-} {
+export function createQueue(capacity: number): { producer: QueueEnd; consumer: QueueEnd } {
   const { port1, port2 } = new MessageChannel();
-  const { port1: direct, port2: toConsumer } = new MessageChannel();
   const shared = {
     counters: new SharedArrayBuffer(16),
     arrivals: new WakeUp().buffer,
     departures: new WakeUp().buffer,
     capacity,
   };
-  return {
-    producer: { ...shared, port: port1 },
-    direct: { ...shared, port: direct },
-    consumer: { ...shared, port: port2, direct: toConsumer },
-  };
+  return { producer: { ...shared, port: port1 }, consumer: { ...shared, port: port2 } };
 }
 
 function lengthOf(counters: Int32Array): number {
@@ -58,24 +42,14 @@ function lengthOf(counters: Int32Array): number {
 }
 
 export class QueueProducer<T> {
-  /** The wake-up of the consumer. */
-  readonly arrivals: WakeUp;
   readonly #end: QueueEnd;
   readonly #counters: Int32Array;
+  readonly #arrivals: WakeUp;
 
   constructor(end: QueueEnd) {
     this.#end = end;
     this.#counters = new Int32Array(end.counters);
-    this.arrivals = new WakeUp(end.arrivals);
-  }
-
-  /** Entries put so far by all producers, modulo 2^32. */
-  get count(): number {
-    return Atomics.load(this.#counters, PUT);
-  }
-
-  get empty(): boolean {
-    return lengthOf(this.#counters) === 0;
+    this.#arrivals = new WakeUp(end.arrivals);
   }
 
   /** Does not block. Throws if the queue is full; the main thread checks for room with a QueueGauge. */
@@ -85,7 +59,7 @@ export class QueueProducer<T> {
     if (length >= capacity) throw new Error(`The queue holds ${length} of ${capacity}. This is a bug.`);
     this.#end.port.postMessage(entry);
     Atomics.add(this.#counters, PUT, 1);
-    this.arrivals.signal();
+    this.#arrivals.signal();
   }
 }
 
@@ -124,13 +98,13 @@ export class QueueGauge {
 export class QueueConsumer<T> {
   /** Signalled when an entry arrives, and by other threads that wake this one. */
   readonly arrivals: WakeUp;
-  readonly #end: ConsumerEnd;
+  readonly #end: QueueEnd;
   readonly #counters: Int32Array;
   readonly #departures: WakeUp;
   /** Entries received from the port and not taken yet. */
   readonly #waiting: T[] = [];
 
-  constructor(end: ConsumerEnd) {
+  constructor(end: QueueEnd) {
     this.#end = end;
     this.#counters = new Int32Array(end.counters);
     this.arrivals = new WakeUp(end.arrivals);
@@ -158,9 +132,7 @@ export class QueueConsumer<T> {
   waiting(): readonly T[] {
     // Trust the counter: the producer posts an entry before counting it, and an uncounted entry must not be visible.
     while (this.#waiting.length < this.length) {
-      // A direct entry found the queue empty, so those of the other port came after it.
-      const received = receiveMessageOnPort(this.#end.direct) ?? receiveMessageOnPort(this.#end.port);
-      this.#waiting.push((received as { message: T }).message);
+      this.#waiting.push((receiveMessageOnPort(this.#end.port) as { message: T }).message);
     }
     return this.#waiting;
   }

@@ -6,13 +6,11 @@ import type { ErrorBody } from '../errors.js';
 import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
 import type { ControlReply, InferenceFigures, ModelRequest } from './engine-messages.js';
 import type { ExpertCost } from './expert-cost.js';
-import type { GovernorFigures, Source } from './governor-figures.js';
 import type { ThreadLife } from './grammar-messages.js';
-import type { ConsumerEnd } from './hash-table-queue.js';
+import type { QueueEnd } from './hash-table-queue.js';
 import type { ItemWork } from './item-work.js';
 import type { PredictorChoice } from './predictor-messages.js';
 import type { RankedToken } from './sampling.js';
-import type { SharedFlag } from './shared-flag.js';
 
 /** One input of a job. Its prompt is in the batch. */
 export interface BatchItem {
@@ -38,16 +36,6 @@ export interface PromptBatch {
   offsets: Int32Array;
   /** (tokens), the items' tokens concatenated. */
   tokens: Int32Array;
-  /** When it was made, in milliseconds of the monotonic clock. */
-  madeMs: number;
-}
-
-/**
- * Whether tables of the batch would serve anything: they always do where they route. `resident` is raised while every
- * expert has a slot, `rest` while prediction rests.
- */
-export function wantsTables({ routingK }: PromptBatch, resident: SharedFlag, rest: SharedFlag): boolean {
-  return routingK > 0 || !(resident.raised || rest.raised);
 }
 
 /**
@@ -68,16 +56,15 @@ export interface InferenceThreadData {
   config: SizedConfig;
   /** Packed model directory. */
   pack: string;
-  queue: ConsumerEnd;
+  queue: QueueEnd;
   /** Identity of the model's weights. */
   weights: string;
   /** The predictor of generations; null if they are not predicted. */
   predictor: PredictorChoice | null;
   /** Buffer of the predictor's BuilderStats. */
   builderStats: SharedArrayBuffer;
-  /** Buffers of SharedFlags: every expert has a slot, and no expert moves; prediction rests. No tables then. */
+  /** Buffer of a SharedFlag: every expert has a slot, and no expert moves. No tables are built then. */
   resident: SharedArrayBuffer;
-  rest: SharedArrayBuffer;
   /** Buffer of a StepBacklog. */
   backlog: SharedArrayBuffer;
 }
@@ -90,8 +77,6 @@ export type ToInference =
   /** A grammar thread has started, or was replaced. */
   | ({ type: 'grammar-thread'; port: MessagePort } & ThreadLife)
   | { type: 'control'; id: number; request: ModelRequest }
-  /** The hash-building thread could open no predictor. */
-  | { type: 'no-predictor' }
   | { type: 'close' };
 
 export interface GeneratedToken {
@@ -143,6 +128,4 @@ export type FromInference =
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
   | { type: 'counters'; counters: InferenceFigures }
-  /** The state of a governor has changed. */
-  | { type: 'governor'; source: Source; governor: GovernorFigures }
   | { type: 'closed' };

@@ -1,6 +1,7 @@
 /** The choice of a predictor, and the messages of the hash-building thread. */
 import type { ModelShape } from '../native/addon-types.js';
-import type { QueueEnd } from './hash-table-queue.js';
+import type { BatchInput } from '../predictor/table-builder.js';
+import type { BatchTables } from './inference-messages.js';
 
 /** The kinds of predictor network: LSTM layers, or residual attention blocks. */
 export const NETWORK_NAMES = ['lstm', 'attention'] as const;
@@ -28,7 +29,8 @@ export interface PredictorInfo extends ChosenPredictor {
 }
 
 export interface HashBuilderThreadData {
-  queue: QueueEnd;
+  /** Buffer of the inference thread's WakeUp, which may be waiting for a table. */
+  arrivals: SharedArrayBuffer;
   /** Buffer of a WakeUp that is signalled after every posted batch, because the thread does not sleep on its port. */
   work: SharedArrayBuffer;
   /** Null if batches get no tables. */
@@ -40,9 +42,11 @@ export interface HashBuilderThreadData {
   pack: string;
   /** Buffer of BuilderStats. */
   stats: SharedArrayBuffer;
-  /** Buffers of SharedFlags: every expert has a slot, and no expert moves; prediction rests. No tables then. */
-  resident: SharedArrayBuffer;
-  rest: SharedArrayBuffer;
+}
+
+export interface ToHashBuilder {
+  batch: BatchInput;
+  tables: BatchTables;
 }
 
 export type FromHashBuilder =

@@ -52,7 +52,7 @@ for (const [what, name, breakIt, disturb, shows] of [
 ] as const) {
   fault(`a predictor that ${what}`, async (report) => {
     const predictor = broken(files, name, breakIt);
-    const subject = await Subject.start(...SERVER, '--governor', 'off', '--predictor', predictor);
+    const subject = await Subject.start(...SERVER, '--predictor', predictor);
     try {
       await disturb(subject);
       const [mine, others]: [number[], number[]] = [[], []];

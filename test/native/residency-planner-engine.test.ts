@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { EVICTION_POLICIES } from '../../src/inference/eviction/index.js';
-import { planResidency } from '../../src/inference/residency-planner.js';
+import type { PlannedVisit } from '../../src/inference/planned-visit.js';
+import { planResidency, UNKNOWN_LINK } from '../../src/inference/residency-planner.js';
 import type { Engine, RunResult } from '../../src/native/addon-types.js';
-import type { ExpectedVisit } from '../../src/predictor/expected-visits.js';
 import { addon, openEngine, packOf, passOf, REPO } from './fixture.js';
 
 const pack = await packOf(join(REPO, 'test/fixtures/switch-tiny-untied'));
@@ -26,12 +26,13 @@ const passes = fc.array(
 const open = (slots: number) => openEngine(pack, limits, 1, { budgetBytes: plan.fixed + slots * plan.slot });
 
 /** The expected visits of a table. It also names the flat encoder ids in `extra`, which the pass does not need. */
-function visitsOf(pass: Pass, extra: readonly number[] = []): ExpectedVisit[] {
+function visitsOf(pass: Pass, extra: readonly number[] = []): PlannedVisit[] {
   return Array.from({ length: LAYERS }, (_, layer) => {
-    const need = new Float32Array(EXPERTS);
-    for (const expert of pass.slice(layer * TOKENS, (layer + 1) * TOKENS)) need[expert] = 1;
-    for (const id of extra) if (Math.floor(id / EXPERTS) === layer) need[id % EXPERTS] = 1;
-    return { firstId: layer * EXPERTS, need };
+    const firstId = layer * EXPERTS;
+    const needed = pass.slice(layer * TOKENS, (layer + 1) * TOKENS).map((expert) => firstId + expert);
+    const named = extra.filter((id) => Math.floor(id / EXPERTS) === layer);
+    const ids = [...new Set([...needed, ...named])].sort((a, b) => a - b);
+    return { firstId, experts: EXPERTS, ids, chances: ids.map(() => 1) };
   });
 }
 
@@ -104,6 +105,7 @@ function planOf(engine: Engine, sequence: Pass[], i: number, setup: Setup | OnDe
     passVisits: LAYERS,
     batchVisits: LAYERS,
     prefetchVisits: 2 * LAYERS,
+    link: UNKNOWN_LINK,
     residency: engine.residency(),
     policy: EVICTION_POLICIES[setup.policy],
   });

@@ -35,7 +35,6 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
     policy: 'farthest-next-use',
     predictor: 'auto',
     hashFunction: 'auto',
-    governor: 'on',
     routing: 'exact',
     routingK: 1,
     lookahead: 4,

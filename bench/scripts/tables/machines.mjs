@@ -186,18 +186,18 @@ function planner() {
   const r = result('planner');
   const rows = r.rows.map(({ cache, slots, tables, loads, snapshot, plan, victims, learn }) => [
     ...[`${cache} (${slots})`, tables ? 'with tables' : 'without', loads.toFixed(0)],
-    ...[snapshot, plan, victims, learn, snapshot + plan + victims + learn].map(fixed(2)),
+    ...[snapshot, plan, learn, snapshot + plan + learn, victims].map(fixed(2)),
   ]);
-  const about = `${r.model}: ${r.layers} layers, ${r.experts} experts, ${r.needsPerStep.toFixed(0)} needed a step; medians of ${r.steps} steps and ${r.rounds} rounds.`;
+  const about = `${r.model}: ${r.layers} layers, ${r.experts} experts, ${r.needsPerStep.toFixed(0)} needed a pass, ${r.waiting} tables waiting; medians of ${r.steps} passes and ${r.rounds} rounds.`;
   const head = [
     'experts in memory',
     'tables',
-    'loads a step',
+    'loads a pass',
     'snapshot',
     'plan',
-    'victims',
     'learning',
-    'all, ms',
+    'between native calls, ms',
+    'victims',
   ];
   return text(r, head, rows, about);
 }

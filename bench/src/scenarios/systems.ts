@@ -112,16 +112,15 @@ export function systemFlags(name: SystemName, { predictor, trace }: SystemPaths)
     case 'token':
     case 'lstm':
     case 'attention':
-      // These systems measure tables, also where they do not pay.
-      return { policy, predictor, hashFunction: name, governor: 'off', lookAheadLayers: '0' };
+      return { policy, predictor, hashFunction: name, lookAheadLayers: '0' };
     case 'predicted':
       return { policy, predictor, routing: 'predicted' };
     case 'paper':
       return { ...systemFlags('predicted', { predictor, trace }), policy: 'fifo' };
     case 'shuffled':
-      return { policy, predictor, governor: 'off', lookAheadLayers: '0' };
+      return { policy, predictor, lookAheadLayers: '0' };
     case 'replay':
-      return { policy, predictor: trace, governor: 'off', lookAheadLayers: '0' };
+      return { policy, predictor: trace, lookAheadLayers: '0' };
     default:
       throw new Error(`${name} is not run by the threads of sida serve. This is a bug.`);
   }

@@ -38,7 +38,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     fail = (error) => reject(error);
   });
   const starting = startThreads({ config, pack, weights, predictor, onError: fail });
-  const { inference, hashBuilder, queue, opened } = await Promise.race([starting, failed]);
+  const { inference, hashBuilder, queue, handOn, opened } = await Promise.race([starting, failed]);
   const { shape, plan, usage } = opened;
 
   const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
@@ -54,7 +54,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   const batches = new BatchFeed({
     batcher: new JobBatcher(),
     queue,
-    handOn: (made) => hashBuilder.build(made),
+    handOn,
   });
   void batches.follow();
   /** A batch is one job with as many items. */

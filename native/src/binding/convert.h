@@ -45,6 +45,7 @@ uint64_t bytes_from_js(const Napi::Value& value, const char* name);
 
 template <class T>
 inline constexpr napi_typedarray_type kTypedArrayOf = [] {
+  if constexpr (std::is_same_v<T, uint8_t>) return napi_uint8_array;
   if constexpr (std::is_same_v<T, int32_t>) return napi_int32_array;
   if constexpr (std::is_same_v<T, uint32_t>) return napi_uint32_array;
   if constexpr (std::is_same_v<T, uint16_t>) return napi_uint16_array;

@@ -27,29 +27,29 @@ PlanCopy::PlanCopy(const Napi::Value& value, size_t experts) {
   expendable_ = js.Get("expendable").ToNumber().DoubleValue();
   newest_first_ = js.Get("newestFirst").ToBoolean().Value();
   patient_ = js.Get("patient").ToBoolean().Value();
+  if (js.Get("leastForeseen").IsNumber()) least_foreseen_ = js.Get("leastForeseen").ToNumber().DoubleValue();
 }
 
-Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot) {
-  Napi::Object js = Napi::Object::New(env);
-  const auto bytes = [&](const char* name, const std::vector<uint8_t>& values) {
-    auto array = Napi::Uint8Array::New(env, values.size());
-    std::copy(values.begin(), values.end(), array.Data());
-    js.Set(name, array);
+Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot, const Napi::Value& into) {
+  const bool reuse = into.IsObject();
+  Napi::Object js = reuse ? into.As<Napi::Object>() : Napi::Object::New(env);
+  const auto fill = [&]<typename T>(const char* name, const std::vector<T>& values) {
+    using Array = Napi::TypedArrayOf<T>;
+    if (!reuse) js.Set(name, Array::New(env, values.size()));
+    if (span_of<T>(js.Get(name), name).size() != values.size()) {
+      throw Error("invalid_request", std::string(name) + " is of another number of experts");
+    }
+    std::copy(values.begin(), values.end(), js.Get(name).As<Array>().Data());
   };
-  const auto doubles = [&](const char* name, const std::vector<double>& values) {
-    auto array = Napi::Float64Array::New(env, values.size());
-    std::copy(values.begin(), values.end(), array.Data());
-    js.Set(name, array);
-  };
-  bytes("state", snapshot.state);
-  bytes("pinned", snapshot.pinned);
-  doubles("uses", snapshot.uses);
-  doubles("loadedAt", snapshot.loaded_at);
-  doubles("turns", snapshot.turns);
-  doubles("lastTurn", snapshot.last_turn);
-  doubles("useRate", snapshot.use_rate);
-  doubles("useRateNeeded", snapshot.use_rate_needed);
-  doubles("useRateUnneeded", snapshot.use_rate_unneeded);
+  fill("state", snapshot.state);
+  fill("pinned", snapshot.pinned);
+  fill("uses", snapshot.uses);
+  fill("loadedAt", snapshot.loaded_at);
+  fill("turns", snapshot.turns);
+  fill("lastTurn", snapshot.last_turn);
+  fill("useRate", snapshot.use_rate);
+  fill("useRateNeeded", snapshot.use_rate_needed);
+  fill("useRateUnneeded", snapshot.use_rate_unneeded);
   js.Set("slots", snapshot.slots);
   js.Set("freeSlots", snapshot.free_slots);
   js.Set("visits", static_cast<double>(snapshot.visits));

@@ -21,7 +21,7 @@ class PlanCopy {
   PlanCopy(const Napi::Value& value, size_t experts);
 
   ResidencyPlan view() const {
-    return {keys_, keys_after_, loads_, expendable_, newest_first_, keys_unneeded_, patient_};
+    return {keys_, keys_after_, loads_, expendable_, newest_first_, keys_unneeded_, patient_, least_foreseen_};
   }
 
  private:
@@ -32,8 +32,10 @@ class PlanCopy {
   double expendable_ = 0;
   bool newest_first_ = false;
   bool patient_ = false;
+  double least_foreseen_ = kLeastForeseenChance;
 };
 
-Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot);
+/// `into`: an earlier result of as many experts, which is overwritten and returned; anything else is ignored.
+Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot, const Napi::Value& into);
 
 }  // namespace sida

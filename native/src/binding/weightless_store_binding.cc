@@ -62,7 +62,7 @@ Napi::Value WeightlessStoreBinding::pin(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value WeightlessStoreBinding::residency(const Napi::CallbackInfo& info) {
-  return guarded(info.Env(), [&] { return residency_to_js(info.Env(), store_->snapshot()); });
+  return guarded(info.Env(), [&] { return residency_to_js(info.Env(), store_->snapshot(), info[0]); });
 }
 
 void WeightlessStoreBinding::check_integrity(const Napi::CallbackInfo& info) {

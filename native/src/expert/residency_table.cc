@@ -14,23 +14,31 @@ ResidencySnapshot ResidencyTable::snapshot() const {
   copy.slots = static_cast<uint32_t>(slots_);
   copy.free_slots = static_cast<uint32_t>(free_slots_.size());
   copy.visits = visits_;
-  for (auto* values : {&copy.state, &copy.pinned}) values->reserve(experts());
+  for (auto* values : {&copy.state, &copy.pinned}) values->resize(experts());
   for (auto* values : {&copy.uses, &copy.loaded_at, &copy.turns, &copy.last_turn, &copy.use_rate, &copy.use_rate_needed,
                        &copy.use_rate_unneeded}) {
-    values->reserve(experts());
+    values->resize(experts());
   }
-  for (const ExpertRecord& record : records_) {
-    copy.state.push_back(static_cast<uint8_t>(record.state));
-    copy.pinned.push_back(record.pinned);
-    copy.uses.push_back(static_cast<double>(record.uses));
-    copy.loaded_at.push_back(static_cast<double>(record.loaded_at));
-  }
-  for (const UseRate& rate : use_rates_) {
-    copy.turns.push_back(static_cast<double>(rate.turns()));
-    copy.last_turn.push_back(static_cast<double>(rate.last_turn()));
-    copy.use_rate.push_back(rate.value());
-    copy.use_rate_needed.push_back(rate.after(true));
-    copy.use_rate_unneeded.push_back(rate.after(false));
+  auto weights = UseRate::weights(0);
+  double gain = UseRate::gain(weights);
+  uint64_t turns = 0;
+  for (size_t id = 0; id < experts(); ++id) {
+    const ExpertRecord& record = records_[id];
+    copy.state[id] = static_cast<uint8_t>(record.state);
+    copy.pinned[id] = record.pinned;
+    copy.uses[id] = static_cast<double>(record.uses);
+    copy.loaded_at[id] = static_cast<double>(record.loaded_at);
+    const UseRate& rate = use_rates_[id];
+    if (rate.turns() != turns) {
+      turns = rate.turns();
+      weights = UseRate::weights(turns);
+      gain = UseRate::gain(weights);
+    }
+    copy.turns[id] = static_cast<double>(turns);
+    copy.last_turn[id] = static_cast<double>(rate.last_turn());
+    copy.use_rate[id] = rate.value();
+    copy.use_rate_unneeded[id] = rate.unneeded(weights);
+    copy.use_rate_needed[id] = copy.use_rate_unneeded[id] + gain;
   }
   return copy;
 }
@@ -155,6 +163,7 @@ void ResidencyTable::start_pass(const ResidencyPlan& plan) {
   forget_foreseen();
   expendable_ = plan.expendable;
   patient_ = plan.patient;
+  least_foreseen_ = plan.least_foreseen;
   planned_loads_.assign(plan.loads.begin(), plan.loads.end());
   for (ExpertRecord& record : records_) record.used = record.unneeded = record.planned = record.foreseen = false;
   for (const ExpertId id : planned_loads_) records_[id].planned = true;
@@ -175,7 +184,7 @@ void ResidencyTable::foresee(std::span<ForeseenNeed> needs, double least_load_ch
   forget_foreseen();
   for (ForeseenNeed& need : needs) {
     need.absent = records_.at(need.id).state == ResidencyState::kAbsent;
-    if (need.chance < kLeastForeseenChance) continue;
+    if (need.chance < least_foreseen_) continue;
     foreseen_.push_back(need.id);
     foreseen_at_[need.id] = need.time;
     offer(need.id);

@@ -18,8 +18,8 @@ enum class ResidencyState : uint8_t { kAbsent, kLoading, kResident };
 /// In the order of their numbers.
 inline constexpr std::array<const char*, 3> kResidencyStates{"absent", "loading", "resident"};
 
-/// Least chance at which a foreseen need is worth a slot. A wrong one costs a move in time that the link was idle, and
-/// another to reload what it evicted.
+/// Least chance at which a foreseen need is worth a slot, where the plan does not say. A wrong one costs a move in time
+/// that the link was idle, and another to reload what it evicted.
 inline constexpr double kLeastForeseenChance = 0.4;
 
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
@@ -90,6 +90,8 @@ struct ResidencyPlan {
   /// A layer also waits for a better victim where the next one is expendable, while enough of its own loads are running
   /// or wait to be handed out.
   bool patient = false;
+  /// Least chance at which a foreseen need is worth a slot.
+  double least_foreseen = kLeastForeseenChance;
 };
 
 /// An expert that a later layer of the running pass will likely need.
@@ -155,8 +157,8 @@ class ResidencyTable {
   /// Begins a pass with a plan. Throws invalid_request where the plan does not fit the experts.
   void start_pass(const ResidencyPlan& plan);
   /// Replaces what is foreseen, and sets `absent` of each need. Until its layer runs, the key of an expert that is
-  /// foreseen with a chance of at least kLeastForeseenChance is at most the time of the need; those of at least
-  /// `least_load_chance` are loaded.
+  /// foreseen with at least the plan's `least_foreseen` is at most the time of the need; those of at least
+  /// `least_load_chance`, too, are loaded.
   void foresee(std::span<ForeseenNeed> needs, double least_load_chance = kLeastForeseenChance);
   /// The visit's layer, of experts [first, end), has named all its needs. Counts its turn, takes the keys of unneeded
   /// experts, and forgets what was foreseen for it.
@@ -239,6 +241,7 @@ class ResidencyTable {
   std::vector<double> keys_unneeded_;
   double expendable_ = 0;
   bool patient_ = false;
+  double least_foreseen_ = kLeastForeseenChance;
   VictimQueue victims_;
   std::vector<ExpertId> planned_loads_;
   std::vector<ExpertId> foreseen_;

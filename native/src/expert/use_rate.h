@@ -13,7 +13,7 @@ namespace sida {
 class UseRate {
  public:
   /// In turns.
-  static constexpr std::array<double, 4> kWindows{2, 8, 32, 128};
+  static constexpr std::array<double, 6> kWindows{2, 8, 32, 128, 512, 2048};
 
   /// The layer has had a turn, which was the `visit`-th of all layers.
   void turn(bool needed, uint64_t visit) {
@@ -27,13 +27,26 @@ class UseRate {
   double value() const {
     return mean([&](size_t i) { return shares_[i]; });
   }
-  /// The value if one more turn needed the expert, or did not.
-  double after(bool needed) const {
-    return mean([&](size_t i) { return moved(i, needed); });
+  /// What the next turn weighs in each average, after this many turns. The first turns are averaged as they are; half
+  /// a turn stands for those before them. The experts of a layer have had the same turns.
+  static std::array<double, kWindows.size()> weights(uint64_t turns) {
+    std::array<double, kWindows.size()> weights;
+    for (size_t i = 0; i < kWindows.size(); ++i) {
+      weights[i] = 1 / std::min(static_cast<double>(turns) + 1.5, kWindows[i]);
+    }
+    return weights;
+  }
+  /// The value if one more turn did not need the expert; `weights` are those of its turns.
+  double unneeded(const std::array<double, kWindows.size()>& weights) const {
+    return mean([&](size_t i) { return shares_[i] - shares_[i] * weights[i]; });
+  }
+  /// By how much the value would be larger if that turn needed it.
+  static double gain(const std::array<double, kWindows.size()>& weights) {
+    return mean([&](size_t i) { return weights[i]; });
   }
 
  private:
-  /// A share after the next turn. The first turns are averaged as they are; half a turn stands for those before them.
+  /// A share after the next turn.
   double moved(size_t i, bool needed) const {
     const double window = std::min(static_cast<double>(turns_) + 1.5, kWindows[i]);
     return shares_[i] + ((needed ? 1 : 0) - shares_[i]) / window;

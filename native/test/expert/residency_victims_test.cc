@@ -137,6 +137,20 @@ TEST_CASE("a busy link loads no unlikely expert, and keeps one that is there") {
   CHECK(needs[1].absent);
 }
 
+TEST_CASE("a plan says how likely a foreseen need must be") {
+  ResidencyTable table(kExperts);
+  for (uint32_t slot = 0; slot < 2; ++slot) table.add_slot(slot);
+  ResidencyPlan plan;
+  plan.least_foreseen = 0.8;
+  table.start_pass(plan);
+  std::vector<ForeseenNeed> needs{{0, 1, 0.9}, {1, 1, 0.7}};
+  table.foresee(needs, 0);
+  const auto load = table.next_prefetch(2);
+  REQUIRE(load);
+  CHECK(load->id == 0);
+  CHECK(!table.next_prefetch(2));
+}
+
 TEST_CASE("residency table: evicts what a search of all experts finds") {
   std::mt19937 random(3);
   size_t evictions = 0;

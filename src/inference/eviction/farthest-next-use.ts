@@ -14,28 +14,27 @@ const ROUNDING = 1e-6;
 export const farthestNextUse: EvictionPolicy = {
   usesForecast: true,
   newestFirst: false,
-  rank: ({ turns, lastTurn, useRate, useRateNeeded, useRateUnneeded, visits }, known) => {
-    const shares = useRate.slice();
-    // The running pass counts as it is forecast. Later passes do not: replays then moved more bytes.
-    for (const { firstId, need } of known.own) {
-      for (let id = firstId; id < firstId + need.length; id++) {
-        shares[id] = useRateUnneeded[id]! + need[id - firstId]! * (useRateNeeded[id]! - useRateUnneeded[id]!);
+  rank: ({ turns, lastTurn, useRate, useRateNeeded, useRateUnneeded, visits }, known, into) => {
+    const { before, after, unneeded } = into;
+    // Shares at first. The running pass counts as it is forecast. Later passes do not: replays then moved more bytes.
+    before.set(useRate);
+    for (const { firstId, experts, ids, chances } of known.own) {
+      for (let id = firstId; id < firstId + experts; id++) before[id] = useRateUnneeded[id]!;
+      for (let entry = 0; entry < ids.length; entry++) {
+        const id = ids[entry]!;
+        before[id]! += chances[entry]! * (useRateNeeded[id]! - useRateUnneeded[id]!);
       }
     }
-    const before = new Float64Array(turns.length);
-    const after = new Float64Array(turns.length);
-    const unneeded = new Float64Array(turns.length);
     let turn = layerTurns(turns[0]!, lastTurn[0]!, visits, known.count);
     for (let id = 0; id < turns.length; id++) {
       // The experts of a layer have the same turns, and lie one behind the other.
       if (turns[id] !== turn.turns || lastTurn[id] !== turn.last)
         turn = layerTurns(turns[id]!, lastTurn[id]!, visits, known.count);
       const { cycle, next, afterPass } = turn;
-      before[id] = next + moreTurns(cycle, shares[id]!);
+      before[id] = next + moreTurns(cycle, before[id]!);
       after[id] = afterPass + moreTurns(cycle, useRateNeeded[id]!);
       unneeded[id] = afterPass + moreTurns(cycle, useRateUnneeded[id]!);
     }
-    return { before, after, unneeded };
   },
 };
 

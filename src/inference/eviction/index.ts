@@ -2,7 +2,7 @@
 import type { EvictionPolicyName } from '../../config/engine-options.js';
 import { ABSENT, type Residency } from '../../native/addon-types.js';
 import { farthestNextUse } from './farthest-next-use.js';
-import type { EvictionPolicy, EvictionRanks } from './policy.js';
+import type { EvictionPolicy } from './policy.js';
 
 /** Later than any load so far. */
 const NOW = 2 ** 39;
@@ -12,47 +12,40 @@ const INACTIVE = 2 ** 40;
 export const EVICTION_POLICIES: Record<EvictionPolicyName, EvictionPolicy> = {
   'farthest-next-use': farthestNextUse,
   /** Evicts the least recently used expert, which is the store's own order among equal numbers. */
-  lru: {
-    usesForecast: false,
-    newestFirst: false,
-    rank: ({ state }) => ({ before: new Float64Array(state.length), after: new Float64Array(state.length) }),
-  },
+  lru: blind(() => [0, 0]),
   /** Evicts the expert that was loaded longest ago: the policy of the SiDA paper. */
-  fifo: {
-    usesForecast: false,
-    newestFirst: false,
-    rank: (residency) => {
-      const { before, after } = loadTimes(residency);
-      return { before: before.map((time) => -time), after: after.map((time) => -time) };
-    },
-  },
+  fifo: blind((residency, id) => [-residency.loadedAt[id]!, -loadedLater(residency, id)]),
   /** Evicts the expert that the fewest passes have needed. */
-  lfu: {
-    usesForecast: false,
-    newestFirst: false,
-    rank: ({ uses }) => ({
-      before: Float64Array.from(uses, (count) => -count),
-      after: Float64Array.from(uses, (count) => -count - 1),
-    }),
-  },
+  lfu: blind(({ uses }, id) => [-uses[id]!, -uses[id]! - 1]),
   /**
    * Expert Buffering ("Towards MoE Deployment", 2023): evicts experts that the running pass has not used, the last
    * loaded first, and then the others in the same order.
    */
-  'expert-buffering': {
-    usesForecast: false,
-    newestFirst: true,
-    rank: (residency) => {
-      const { before, after } = loadTimes(residency);
-      return { before: before.map((time) => time + INACTIVE), after };
-    },
-  },
+  'expert-buffering': blind(
+    (residency, id) => [residency.loadedAt[id]! + INACTIVE, loadedLater(residency, id)],
+    true,
+  ),
 };
 
-/**
- * When each expert was loaded. After its use, an absent expert counts as loaded now, because the pass must load it.
- */
-function loadTimes({ state, loadedAt }: Residency): EvictionRanks {
-  const before = Float64Array.from(loadedAt);
-  return { before, after: before.map((time, id) => (state[id] === ABSENT ? NOW : time)) };
+/** A policy without a forecast. `numbersOf` gives an expert's numbers before and after the pass has used it. */
+function blind(
+  numbersOf: (residency: Residency, id: number) => [before: number, after: number],
+  newestFirst = false,
+): EvictionPolicy {
+  return {
+    usesForecast: false,
+    newestFirst,
+    rank: (residency, _, { before, after, unneeded }) => {
+      for (let id = 0; id < before.length; id++) {
+        const [now, used] = numbersOf(residency, id);
+        before[id] = unneeded[id] = now;
+        after[id] = used;
+      }
+    },
+  };
+}
+
+/** After its use, an absent expert counts as loaded now, because the pass must load it. */
+function loadedLater({ state, loadedAt }: Residency, id: number): number {
+  return state[id] === ABSENT ? NOW : loadedAt[id]!;
 }

@@ -1,5 +1,5 @@
 import type { Residency } from '../../native/addon-types.js';
-import type { ExpectedVisit } from '../../predictor/expected-visits.js';
+import type { PlannedVisit } from '../planned-visit.js';
 
 /** Ranks the experts whose next use no forecast predicts. Pure. */
 export interface EvictionPolicy {
@@ -8,17 +8,17 @@ export interface EvictionPolicy {
   /** Whether the most recently used of equal experts is evicted first; otherwise the least recently used. */
   readonly newestFirst: boolean;
   /**
-   * Returns finite numbers by flat id. The largest is evicted first. Policies with a forecast rank what comes after the
+   * Writes finite numbers by flat id. The largest is evicted first. Policies with a forecast rank what comes after the
    * visits that tables tell of, in visits from now.
    */
-  rank(residency: Residency, known: KnownVisits): EvictionRanks;
+  rank(residency: Residency, known: KnownVisits, into: EvictionRanks): void;
 }
 
 export interface KnownVisits {
   /** How many coming visits tables tell of. */
   count: number;
   /** Those of the running pass. */
-  own: readonly ExpectedVisit[];
+  own: readonly PlannedVisit[];
 }
 
 export interface EvictionRanks {
@@ -26,6 +26,6 @@ export interface EvictionRanks {
   before: Float64Array;
   /** After the pass has used the expert. */
   after: Float64Array;
-  /** After the expert's layer has run without using it; `before` when absent. */
-  unneeded?: Float64Array;
+  /** After the expert's layer has run without using it. */
+  unneeded: Float64Array;
 }

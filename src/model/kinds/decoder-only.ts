@@ -9,7 +9,7 @@ import type { Running, StepAnswer } from '../../batching/generations.js';
 import { givingWay } from '../../batching/giving-way.js';
 import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
 import { joinSpans, type RowSpan } from '../../batching/row-spans.js';
-import { oldestBatch, type RunningInput, startInput } from '../../batching/running-input.js';
+import { type RunningInput, startInput } from '../../batching/running-input.js';
 import { SeenTokens } from '../../batching/seen-tokens.js';
 import { StateMean } from '../../batching/state-mean.js';
 import { clockMs } from '../../clock.js';
@@ -56,7 +56,6 @@ export class DecoderOnly implements ModelKind {
     for (const item of items) {
       const { work, tokens, begin, labelBegin } = item;
       const input = startInput(item, {
-        batch: batch.id,
         order: this.#started++,
         routingK,
         prompt: passes.newId(),
@@ -187,7 +186,6 @@ export class DecoderOnly implements ModelKind {
       behind: visitsOf(this.#tableBehind(chunks, generations.length, routingK), 0),
       predicted: tableRows(table),
       routingK,
-      oldestBatch: oldestBatch(chunks.map(({ feed }) => feed.input)),
     });
     if (answers === null) return;
     if (chunks.length > 0) tableWait.passTook(clockMs() - begin);

@@ -9,8 +9,8 @@ import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
 import { LabelScoring, targetsWithin } from '../../batching/label-scoring.js';
 import type { PassAnswer, PassSequence } from '../../batching/pass-batch.js';
 import { joinSpans } from '../../batching/row-spans.js';
-import { oldestBatch, type RunningInput, startInput } from '../../batching/running-input.js';
-import { Beam, RunningSearch } from '../../batching/running-search.js';
+import { type RunningInput, startInput } from '../../batching/running-input.js';
+import { RunningSearch } from '../../batching/running-search.js';
 import { StateMean } from '../../batching/state-mean.js';
 import { clockMs } from '../../clock.js';
 import { SidaError } from '../../errors.js';
@@ -54,7 +54,7 @@ export class EncoderDecoder implements ModelKind {
     const { passes, inputs } = this.#options;
     const { routingK } = batch.batch;
     const started = items.map((item) => {
-      const input = startInput(item, { batch: batch.batch.id, order: 0, routingK, prompt: passes.newId() });
+      const input = startInput(item, { order: 0, routingK, prompt: passes.newId() });
       inputs.hold(input, partsOf(item.work));
       return { ...item, input };
     });
@@ -98,7 +98,7 @@ export class EncoderDecoder implements ModelKind {
   /** `labels` is the table of the labels that follow. */
   #encode(
     items: readonly (AdmittedItem & { input: RunningInput })[],
-    { batch: { id, routingK }, tables: [encoder = null] }: HeldBatch,
+    { batch: { routingK }, tables: [encoder = null] }: HeldBatch,
     labels: HashTable | null,
   ): PassAnswer[] | null {
     // KV pages may admit only some inputs of the batch.
@@ -115,7 +115,6 @@ export class EncoderDecoder implements ModelKind {
       behind: visitsOf(labels, this.#decoderFirstLayer),
       predicted: tableRows(table),
       routingK,
-      oldestBatch: id,
     });
     if (answers !== null) this.#options.tableWait.passTook(clockMs() - begin);
     return answers;
@@ -163,8 +162,6 @@ export class EncoderDecoder implements ModelKind {
       behind: [],
       predicted: tableRows(table),
       routingK: group[0]!.input.routingK,
-      // Beams that began without tables, or lost them while tables rested, get none later.
-      oldestBatch: oldestBatch(group.filter((running) => running instanceof Beam).map(({ input }) => input)),
     };
     const begin = clockMs();
     passes.runAll(DECODER, group.map(nextStep), known, (i, { picked: [picked] }) => {
@@ -196,7 +193,6 @@ export class EncoderDecoder implements ModelKind {
       behind: [],
       predicted: tableRows(table),
       routingK: batch.routingK,
-      oldestBatch: batch.id,
     };
     passes.runAll(DECODER, sequences, known, (i, { logprobs }) => {
       const { state, targets } = labels[i]!;

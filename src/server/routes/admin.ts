@@ -10,7 +10,6 @@ import { z } from 'zod';
 import { SidaError } from '../../errors.js';
 import type { DeviceUsage } from '../../native/addon-types.js';
 import type { MemorySplit } from '../../protocol/engine-messages.js';
-import type { GovernorFigures } from '../../protocol/governor-figures.js';
 import { control, type ModelContext, type ServerContext, selectOneModel } from '../context.js';
 import {
   BudgetAnswer,
@@ -55,24 +54,21 @@ export const getPredictor: Route = {
   method: 'get',
   path: '/admin/predictor',
   scope: 'admin',
-  summary: 'What names experts ahead at present, and what it saves',
+  summary: 'What names experts ahead at present',
   answers: { 200: { description: 'State of prediction', schema: PredictorAnswer } },
   query: ModelQuery,
   async handle(context, req, res) {
     const model = chosenModel(context, req);
-    const { governors } = await control(model, { kind: 'predictor' });
+    const { needed, lookAheadLayers } = await control(model, { kind: 'predictor' });
+    const name = model.engine.model?.predictor.name ?? null;
+    const state = (on: boolean) => (!on ? 'off' : needed ? 'active' : 'not_needed');
     res.json({
-      function: model.engine.model?.predictor.name ?? null,
-      ...governed(governors.tables),
-      look_ahead: governed(governors.look_ahead),
+      function: name,
+      state: state(name !== null),
+      look_ahead: state(lookAheadLayers > 0),
     } satisfies typeof PredictorAnswer._output);
   },
 };
-
-function governed({ on, state, gain, arms, switches, pauseSeconds }: GovernorFigures) {
-  const governor: 'on' | 'off' = on ? 'on' : 'off';
-  return { governor, state, gain, measured: arms, switches, pause_seconds: pauseSeconds };
-}
 
 export const getBudget: Route = {
   method: 'get',

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { RESIDENCY_STATES } from '../../native/engine-types.js';
-import { GOVERNOR_STATES } from '../../protocol/governor-figures.js';
 import { parseBytes, parseShare } from '../../text/bytes.js';
 
 const SIZE = 'Expected a size such as 2GiB, 700MB or 50%, or a whole number of bytes';
@@ -44,46 +43,17 @@ export const BudgetAnswer = z
   })
   .meta({ id: 'Budget' });
 
-const Window = z.object({
-  windows: z.int(),
-  passes: z.int(),
-  tokens: z.int(),
-  seconds: z.number().meta({ description: 'Time of the inference thread, waits included' }),
-});
-
-/** What a governor says of the source that it measures. */
-const governed = (source: string, absent: string) => ({
-  governor: z.enum(['on', 'off']).meta({ description: '`--governor`; off where tables route, too' }),
-  state: z.enum(GOVERNOR_STATES).meta({
-    description:
-      `active: passes use ${source}; resting: they do not, because it does not pay; probing: both in turn; ` +
-      `not_needed: every expert has a slot; off: ${absent}`,
-  }),
-  gain: z
-    .object({
-      mean: z.number(),
-      low: z.number(),
-      high: z.number(),
-      pairs: z.int().meta({ description: 'Pairs of windows that were compared' }),
-    })
-    .nullable()
-    .meta({
-      description: `Share of time saved with ${source}, with its 95 % interval; null before it was measured`,
-    }),
-  measured: z.object({ predict: Window, rest: Window }).meta({
-    description: `Sums over all measured windows, with ${source} and without`,
-  }),
-  switches: z.int(),
-  pause_seconds: z.number().meta({ description: 'Working time until the next measurement' }),
+const PredictionState = z.enum(['active', 'not_needed', 'off']).meta({
+  description: 'not_needed: every expert has a slot; off: nothing names experts',
 });
 
 export const PredictorAnswer = z
   .object({
     function: z.string().nullable().meta({ description: 'What names experts; null without a predictor' }),
-    ...governed('hash tables', 'there is no predictor'),
-    look_ahead: z
-      .object(governed('the routers of later layers', '`--look-ahead-layers 0`'))
-      .meta({ description: 'Experts that the routers of later layers name while a layer runs' }),
+    state: PredictionState,
+    look_ahead: PredictionState.meta({
+      description: 'Routers of later layers, which name experts while a layer runs',
+    }),
   })
   .meta({ id: 'Prediction' });
 

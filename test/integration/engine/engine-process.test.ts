@@ -61,7 +61,6 @@ describe.skipIf(!hasAddon)('engine process', () => {
     policy: 'lru',
     predictor: 'none',
     hashFunction: 'auto',
-    governor: 'on',
     routing: 'exact',
     routingK: 1,
     lookahead: 4,

@@ -22,7 +22,7 @@ const ok = ({ status, body }: Answer) => {
 };
 
 async function start(...flags: string[]): Promise<ServerProcess> {
-  server = await ServerProcess.start(['--model', MODEL, '--threads', '2', '--governor', 'off', ...flags]);
+  server = await ServerProcess.start(['--model', MODEL, '--threads', '2', ...flags]);
   return server;
 }
 
@@ -59,32 +59,18 @@ it('changes no token and no log-probability', async () => {
         ? metric('sida_prefetches_foreseen_total') > 0
         : metric('sida_hash_tables_total{state="ready"}') > 0;
     });
-    expect(ok(await subject.get('/admin/predictor')).look_ahead.state).toBe('active');
+    expect(ok(await subject.get('/admin/predictor')).look_ahead).toBe('active');
     expect(await subject.stop()).toBe(0);
   }
 }, 240_000);
 
-it('measures tables first where it is governed, and looks ahead of nothing where every expert has a slot', async () => {
-  const subject = await ServerProcess.start(['--model', MODEL, '--memory-budget', '20%', '--threads', '2']);
-  server = subject;
-  const governors = async () => {
-    const { state, measured, look_ahead: routers } = ok(await subject.get('/admin/predictor'));
-    return { state, windows: measured.predict.windows + measured.rest.windows, routers };
-  };
+it('looks ahead of nothing where every expert has a slot', async () => {
+  const subject = await start('--memory-budget', '20%');
   const states = async () => {
-    const { state, routers } = await governors();
-    return [state, routers.state];
+    const { state, look_ahead } = ok(await subject.get('/admin/predictor'));
+    return [state, look_ahead];
   };
-  expect(await states()).toEqual(['probing', 'probing']);
-  // Tables have their first pair of windows to themselves.
-  let governed = await governors();
-  while (governed.windows < 2) {
-    const { predict, rest } = governed.routers.measured;
-    expect(predict.windows + rest.windows).toBe(0);
-    ok(await subject.post('/v1/completions', { prompt: PROMPTS[0], max_tokens: 4 }));
-    governed = await governors();
-  }
-  expect(['probing', 'active', 'resting']).toContain(governed.state);
+  expect(await states()).toEqual(['active', 'active']);
   ok(await subject.request('PUT', '/admin/budget', { device: '100%' }));
   expect(await states()).toEqual(['not_needed', 'not_needed']);
   expect(await subject.stop()).toBe(0);

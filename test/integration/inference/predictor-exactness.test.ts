@@ -65,16 +65,7 @@ describe.each(rows)('predictor %s, policy %s, look-ahead %s', (kind, policy, loo
   let server: ServerProcess;
   beforeAll(async () => {
     const directory = { none: 'none', replay: files.trace }[kind as string] ?? files.predictor;
-    const options = [
-      '--governor',
-      'off',
-      '--predictor',
-      directory,
-      '--policy',
-      policy,
-      '--lookahead',
-      lookahead,
-    ];
+    const options = ['--predictor', directory, '--policy', policy, '--lookahead', lookahead];
     const flags = [...SERVER, '--memory-budget', '25%', ...options];
     server =
       kind === 'replay' || kind === 'shuffled'

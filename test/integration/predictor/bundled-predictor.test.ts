@@ -36,10 +36,7 @@ it('that of olmoe-mini is in use by default', async () => {
 it('that of switch-words is in use by default, and reaches the hit rates of its card on words that it did not see', async () => {
   const model = directoryOf('switch-words');
   const words = readFileSync(join(model, 'words/known-held-out.jsonl'), 'utf8').trimEnd().split('\n');
-  // The governor would let some passes run without tables.
-  const server = await ServerProcess.start([
-    ...['--model', model, '--memory-budget', '25%', '--governor', 'off'],
-  ]);
+  const server = await ServerProcess.start([...['--model', model, '--memory-budget', '25%']]);
   try {
     const sums = { predicted: 0, hits_top1: 0, hits_top3: 0 };
     for (const line of words.slice(0, 100)) {

@@ -134,18 +134,7 @@ for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, deco
       for (const server of servers.splice(0)) if (server.alive) await server.stop();
     });
     const serve = async (...more: string[]) => {
-      const flags = [
-        '--model',
-        model,
-        '--memory-budget',
-        '50%',
-        '--threads',
-        '1',
-        '--governor',
-        'off',
-        '--predictor',
-        ...more,
-      ];
+      const flags = ['--model', model, '--memory-budget', '50%', '--threads', '1', '--predictor', ...more];
       const server = await ServerProcess.launch(flags);
       servers.push(server);
       await server.ready(120_000);

@@ -3,7 +3,6 @@ import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
-  type ConsumerEnd,
   createQueue,
   QueueConsumer,
   type QueueEnd,
@@ -26,8 +25,7 @@ function thread(body: string, end: QueueEnd): Worker {
     const { workerData: end, parentPort } = require('node:worker_threads');
     Promise.all([import(${module('hash-table-queue')}), import(${module('wake-up')})]).then(
       ([{ QueueProducer, QueueConsumer, QueueGauge }, { WakeUp }]) => { ${body} });`;
-  const transferList = 'direct' in end ? [end.port, (end as ConsumerEnd).direct] : [end.port];
-  return new Worker(code, { eval: true, workerData: end, transferList });
+  return new Worker(code, { eval: true, workerData: end, transferList: [end.port] });
 }
 
 function nextMessage<T>(worker: Worker): Promise<T> {
@@ -76,23 +74,6 @@ describe('hash table queue', () => {
     expect(result.longest).toBeLessThanOrEqual(4);
     await Promise.all([writer.terminate(), reader.terminate()]);
   }, 20_000);
-
-  it('keeps the order of entries that the main thread puts while the queue is empty', () => {
-    const { producer, direct, consumer } = createQueue(4);
-    const [writer, main] = [new QueueProducer<number>(producer), new QueueProducer<number>(direct)];
-    const reader = new QueueConsumer<number>(consumer);
-    main.put(1);
-    expect([main.empty, main.count]).toEqual([false, 1]);
-    writer.put(2);
-    writer.put(3);
-    expect([reader.tryTake(), reader.tryTake(), reader.tryTake()]).toEqual([1, 2, 3]);
-    expect([main.empty, main.count]).toEqual([true, 3]);
-    main.put(4);
-    writer.put(5);
-    expect(reader.waiting()).toEqual([4, 5]);
-    producer.port.close();
-    direct.port.close();
-  });
 
   it('refuses more than its capacity and the places of newcomers', () => {
     const { producer, consumer } = createQueue(2);

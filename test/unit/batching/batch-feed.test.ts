@@ -1,4 +1,4 @@
-// Tests when batches are sent to the hash-building thread. The test itself is the consumer of the queue.
+// Tests when batches are sent to the inference thread. The test itself is the consumer of the queue.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BatchFeed } from '../../../src/batching/batch-feed.js';
 import { Batcher } from '../../../src/batching/batcher.js';

@@ -11,7 +11,7 @@ const PROMPT = Int32Array.of(4, 5);
 
 /** Generations whose step tables write down what they are told. */
 function setup(shape = DECODER_ONLY) {
-  const planner = { needsForecast: true };
+  const planner = { needsForecast: true, takeSaved: () => undefined };
   const told: string[] = [];
   const stepTables = {
     paused: false,

@@ -48,7 +48,6 @@ describe('defaults', () => {
       policy: 'farthest-next-use',
       predictor: 'auto',
       hashFunction: 'auto',
-      governor: 'on',
       routing: 'exact',
       routingK: undefined,
       activations: 'auto',

@@ -1,45 +1,71 @@
 import { describe, expect, it } from 'vitest';
-import { LinkLoad } from '../../../src/inference/link-load.js';
+import { LinkLoad, leastChance } from '../../../src/inference/link-load.js';
 
 const GIB = 2 ** 30;
 const disk = (...rates: number[]) => ({
   disk: rates.map((bytesPerSecond) => ({ direct: true, depth: 4, chunkBytes: 1, bytesPerSecond })),
 });
 /** A pass of 100 ms that moved this many bytes. */
-const pass = (bytesMoved: number, diskBytes = bytesMoved) => ({ bytesMoved, diskBytes, passNs: 1e8 });
-const spareAfter = (load: LinkLoad, passes: number, stats: ReturnType<typeof pass>) => {
-  for (let i = 0; i < passes; i++) load.judge(stats);
-  return load.spare;
+const pass = (bytesMoved: number, diskBytes = bytesMoved) => ({
+  ...{ bytesMoved, diskBytes, passNs: 1e8 },
+  ...{ prefetchesBegun: 2, onDemand: 2 },
+});
+const busyAfter = (load: LinkLoad, passes: number, stats: ReturnType<typeof pass>) => {
+  for (let i = 0; i < passes; i++) load.judge(stats, 8);
+  return load.state(100).busy;
 };
 
 describe('link load', () => {
-  it('has no spare time before the first pass, nor if a rate is unknown', () => {
-    expect(new LinkLoad(disk(GIB), 0).spare).toBe(false);
-    expect(spareAfter(new LinkLoad(disk(GIB, 0), 0), 50, pass(0))).toBe(false);
-  });
-
-  it('has spare time below 50 % of the rate, and keeps it up to 85 %', () => {
-    const load = new LinkLoad(disk(GIB), 0);
-    expect(spareAfter(load, 50, pass(0.07 * GIB))).toBe(false);
-    expect(spareAfter(load, 50, pass(0.04 * GIB))).toBe(true);
-    expect(spareAfter(load, 50, pass(0.08 * GIB))).toBe(true);
-    expect(spareAfter(load, 50, pass(0.09 * GIB))).toBe(false);
-  });
-
   it('adds up the rates of several disks', () => {
-    expect(spareAfter(new LinkLoad(disk(GIB, GIB), 0), 50, pass(0.08 * GIB))).toBe(true);
+    expect(busyAfter(new LinkLoad(disk(GIB, GIB), 0), 50, pass(0.08 * GIB))).toBeCloseTo(0.4, 2);
   });
 
   it('is limited by the slower of disk and simulated link', () => {
-    const load = new LinkLoad(disk(GIB), GIB / 4);
-    expect(spareAfter(load, 50, pass(0.02 * GIB, 0))).toBe(false);
-    expect(spareAfter(load, 50, pass(0.005 * GIB, 0))).toBe(true);
-    expect(spareAfter(load, 50, pass(0.005 * GIB, 0.1 * GIB))).toBe(false);
+    const busy = (moved: number, read: number) =>
+      busyAfter(new LinkLoad(disk(GIB), GIB / 4), 50, pass(moved * GIB, read * GIB));
+    expect(busy(0.02, 0)).toBeCloseTo(0.8, 2);
+    expect(busy(0.005, 0.1)).toBeCloseTo(1, 2);
   });
 
   it('depends on recent passes', () => {
     const load = new LinkLoad(disk(GIB), 0);
-    spareAfter(load, 500, pass(0.09 * GIB));
-    expect(spareAfter(load, 20, pass(0.01 * GIB))).toBe(true);
+    busyAfter(load, 500, pass(0.09 * GIB));
+    expect(busyAfter(load, 20, pass(0.01 * GIB))).toBeLessThan(0.2);
+  });
+
+  it('is busy while its rate is unknown, and then for the share of the time that its bytes take', () => {
+    expect(new LinkLoad(disk(GIB), 0).state(100).busy).toBe(1);
+    expect(busyAfter(new LinkLoad(disk(GIB, 0), 0), 50, pass(0))).toBe(1);
+    expect(busyAfter(new LinkLoad(disk(GIB), 0), 50, pass(0.02 * GIB))).toBeCloseTo(0.2, 2);
+  });
+
+  it('measures copies from host memory by the fastest pass so far', () => {
+    const load = new LinkLoad(disk(GIB), 0);
+    // The start fills all slots.
+    load.judge(pass(4 * GIB, 0), 8);
+    expect(busyAfter(load, 100, pass(3 * GIB, 0))).toBeCloseTo(0.75, 2);
+  });
+
+  it('knows how many visits an expert stays: slots over loads a visit', () => {
+    const load = new LinkLoad(disk(GIB), 0);
+    expect(load.state(100).stay).toBe(Number.POSITIVE_INFINITY);
+    busyAfter(load, 50, pass(0.02 * GIB));
+    expect(load.state(100).stay).toBeCloseTo(200, 6);
+  });
+});
+
+describe('the least chance at which a load pays', () => {
+  const link = (busy: number, stay = 10) => ({ busy, stay });
+  const NEVER = Number.POSITIVE_INFINITY;
+
+  it('grows with the load of the link, up to that of a need that is as good as known', () => {
+    const least = [0, 0.3, 0.7, 1].map((busy) => leastChance(link(busy), NEVER));
+    expect(least).toEqual([0.1, 0.3, 0.7, 0.95]);
+  });
+
+  it('grows as the victim is needed sooner, and where experts stay long', () => {
+    expect(leastChance(link(0.3), 2)).toBeGreaterThan(leastChance(link(0.3), 40));
+    expect(leastChance(link(0.3, 100), 40)).toBeGreaterThan(leastChance(link(0.3, 10), 40));
+    expect(leastChance(link(0.3, NEVER), 40)).toBeCloseTo(0.65);
   });
 });

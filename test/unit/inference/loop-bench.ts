@@ -39,9 +39,6 @@ export function bench(pages = 64, shape = SHAPE, prefixCache = false) {
     linkBandwidth: 0,
     builderStats: new BuilderStats(),
     resident: new SharedFlag(),
-    rest: new SharedFlag(),
-    predicts: false,
-    governed: { tables: true, lookAhead: true },
     stepTables: null,
     queue: new QueueConsumer<QueuedBatch>(consumer),
     nextControl: () => control.shift(),
@@ -65,7 +62,6 @@ export function bench(pages = 64, shape = SHAPE, prefixCache = false) {
       }),
       offsets: Int32Array.from(offsets),
       tokens,
-      madeMs: 0,
     };
     queue.put({ batch, tables: null });
   };

@@ -3,18 +3,21 @@ import { NeedCalibration } from '../../../src/inference/need-calibration.js';
 
 const EXPERTS = 4;
 const visit = (...need: number[]) => ({ firstId: 0, need: Float32Array.from(need) });
-const chances = (calibration: NeedCalibration, ...need: number[]) => [
-  ...calibration.corrected(visit(...need)).need,
-];
+/** The corrected chances of all experts; 0 of those that are left out. */
+const chancesOf = (calibration: NeedCalibration, forecast: ReturnType<typeof visit>) => {
+  const { ids, chances } = calibration.corrected(forecast);
+  return [...forecast.need.keys()].map((index) => chances[ids.indexOf(forecast.firstId + index)] ?? 0);
+};
+const chances = (calibration: NeedCalibration, ...need: number[]) => chancesOf(calibration, visit(...need));
 
 describe('NeedCalibration', () => {
   it('trusts tables until it has seen an outcome', () => {
-    const calibration = new NeedCalibration(EXPERTS);
+    const calibration = new NeedCalibration();
     expect(chances(calibration, 0, 0.5, 1, 0.25)).toEqual([0, 0.5, 1, 0.25]);
   });
 
   it('keeps trusting tables that are right', () => {
-    const calibration = new NeedCalibration(EXPERTS);
+    const calibration = new NeedCalibration();
     for (let i = 0; i < 400; i++) {
       const needed = [0, 1, 2, 3].map((index) => (index === (i * 7) % 4 ? 1 : 0));
       calibration.learn(visit(...needed), needed);
@@ -24,19 +27,29 @@ describe('NeedCalibration', () => {
     expect(second).toBeLessThan(0.01);
   });
 
-  it('corrects the same visit anew after each pass of its layer', () => {
-    const calibration = new NeedCalibration(EXPERTS);
+  it('corrects a row of a table when it is first used, and not again', () => {
+    const calibration = new NeedCalibration();
+    const teach = () => {
+      for (let i = 0; i < 20; i++) calibration.learn(visit(1, 0, 0, 1), [1, i % 2, 0, 0]);
+    };
+    teach();
     const waiting = visit(0, 0.5, 1, 0.25);
-    for (let i = 0; i < 20; i++) {
-      expect([...calibration.corrected(waiting).need]).toEqual(chances(calibration, 0, 0.5, 1, 0.25));
-      calibration.learn(visit(1, 0, 0, 1), [1, i % 2, 0, 0]);
-    }
-    expect(calibration.corrected(waiting).need[0]).toBeGreaterThan(0.9);
+    const first = chancesOf(calibration, waiting);
+    teach();
+    expect(chancesOf(calibration, waiting)).toEqual(first);
+    expect(chances(calibration, 0, 0.5, 1, 0.25)).not.toEqual(first);
+    expect(chances(calibration, 0, 0.5, 1, 0.25)[0]).toBeGreaterThan(0.9);
     expect([...waiting.need]).toEqual([0, 0.5, 1, 0.25]);
   });
 
+  it('leaves out experts that are as good as never needed', () => {
+    const calibration = new NeedCalibration();
+    for (let i = 0; i < 400; i++) calibration.learn(visit(1, 0, 0, 0), [1, 0, 0, 0]);
+    expect(calibration.corrected(visit(1, 0, 0, 0)).ids).toEqual([0]);
+  });
+
   it('learns that forecasts are too high or too low', () => {
-    const calibration = new NeedCalibration(EXPERTS);
+    const calibration = new NeedCalibration();
     // A forecast of 0.9 comes true one time in four, one of 0.1 three times in four.
     for (let i = 0; i < 2000; i++) {
       calibration.learn(visit(0.9, 0.1, 0.9, 0.1), [
@@ -52,9 +65,9 @@ describe('NeedCalibration', () => {
   });
 
   it('learns that recently used experts return if tables carry no information', () => {
-    const calibration = new NeedCalibration(EXPERTS);
+    const calibration = new NeedCalibration();
     // One expert is needed for ten visits, then the next one.
-    for (let i = 0; i < 2000; i++) {
+    for (let i = 0; i < 8000; i++) {
       const needed = [0, 1, 2, 3].map((index) => (index === Math.floor(i / 10) % 4 ? 1 : 0));
       calibration.learn(visit(0.25, 0.25, 0.25, 0.25), needed);
     }
@@ -65,7 +78,7 @@ describe('NeedCalibration', () => {
   });
 
   it('weighs tables with 1 at first, high if they are right, near 0 if random, negative if inverted', () => {
-    const [right, random, opposite] = Array.from({ length: 3 }, () => new NeedCalibration(EXPERTS));
+    const [right, random, opposite] = Array.from({ length: 3 }, () => new NeedCalibration());
     expect(right!.tableWeight).toBe(1);
     for (let i = 0; i < 2000; i++) {
       const needed = [0, 1, 2, 3].map((index) => (index === (i * 7) % 4 ? 1 : 0));
@@ -80,10 +93,10 @@ describe('NeedCalibration', () => {
   });
 
   it('learns each layer separately', () => {
-    const calibration = new NeedCalibration(2 * EXPERTS);
+    const calibration = new NeedCalibration();
     for (let i = 0; i < 200; i++) calibration.learn(visit(1, 0, 0, 0), [0, 0, 0, 1]);
     const other = { firstId: EXPERTS, need: Float32Array.of(1, 0, 0, 0) };
-    expect([...calibration.corrected(other).need]).toEqual([1, 0, 0, 0]);
+    expect(chancesOf(calibration, other)).toEqual([1, 0, 0, 0]);
     expect(chances(calibration, 1, 0, 0, 0)[3]).toBeGreaterThan(0.9);
   });
 });

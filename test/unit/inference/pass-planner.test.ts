@@ -33,14 +33,12 @@ function setup() {
   close = () => producer.port.close();
   const queue = new QueueProducer<QueuedBatch>(producer);
   const resident = new SharedFlag();
-  const prediction = { rests: false };
   const planner = new PassPlanner({
     engine,
     policy: EVICTION_POLICIES['farthest-next-use'],
     queue: new QueueConsumer<QueuedBatch>(consumer),
     resident,
     linkBandwidth: 0,
-    rests: () => prediction.rests,
   });
   const put = (expert: number, ready = true) => {
     const table = createHashTable({
@@ -57,7 +55,7 @@ function setup() {
     queue.put({ batch: {} as never, tables: [table.buffer, null] });
     return table;
   };
-  return { engine, resident, prediction, planner, put };
+  return { engine, resident, planner, put };
 }
 
 const visit = (firstId: number, index: number): ExpectedVisit => {
@@ -67,34 +65,21 @@ const visit = (firstId: number, index: number): ExpectedVisit => {
 };
 /** A finished pass of one layer of four experts; `needed` lists the experts that it needed. */
 const ran = (...needed: number[]) => ({
-  stats: {} as RunStats,
+  stats: {
+    ...{ bytesMoved: 0, diskBytes: 0, passNs: 1e6, stallNs: 0 },
+    ...{ prefetchesBegun: 0, prefetched: 0, late: 0, onDemand: 0 },
+  } as RunStats,
+  layers: Int32Array.of(0),
   found: Uint8Array.from({ length: 4 }, (_, index) => (needed.includes(index) ? 1 : 0)),
 });
 
 describe('pass planner', () => {
-  it('reads no table of the queue while prediction rests', () => {
-    const { planner, prediction, put } = setup();
-    put(2);
-    prediction.rests = true;
-    expect(planner.needsForecast).toBe(false);
-    expect([...planner.plan({ own: [], behind: [] })!.loads]).toEqual([]);
-    prediction.rests = false;
-    expect(planner.needsForecast).toBe(true);
-  });
-
-  it('says whether the number of slots has changed', () => {
-    const { engine, planner } = setup();
-    expect(planner.slotsChanged()).toBe(false);
-    engine.slots = 5;
-    expect([planner.slotsChanged(), planner.slotsChanged()]).toEqual([true, false]);
-  });
-
   it('plans with the pass, the later passes of its batch, and the ready tables in the queue', () => {
     const { planner, put } = setup();
     put(2);
     put(3, false);
     put(3);
-    const { loads, keys } = planner.plan({ own: [visit(0, 1)], behind: [visit(4, 0)] })!;
+    const { loads, keys } = structuredClone(planner.plan({ own: [visit(0, 1)], behind: [visit(4, 0)] })!);
     expect([...loads]).toEqual([1, 4, 2]);
     expect([...planner.plan({ own: [visit(4, 0)], behind: [] })!.loads]).toEqual([4, 2]);
     expect([keys[1], keys[4], keys[2], keys[3]]).toEqual([0, 1, 2, 3]);
@@ -132,8 +117,32 @@ describe('pass planner', () => {
     const own = [visit(0, 1)];
     expect([...planner.plan({ own, behind: [] })!.loads]).toEqual([1]);
     expect(planner.tableWeight).toBe(1);
-    for (let i = 0; i < 100; i++) planner.judge(ran(2), own);
-    expect([...planner.plan({ own, behind: [] })!.loads]).toEqual([2]);
+    for (let i = 0; i < 100; i++) planner.judge(ran(2), own, 'prompts');
+    expect([...planner.plan({ own: [visit(0, 1)], behind: [] })!.loads]).toEqual([2]);
     expect(planner.tableWeight).toBeLessThan(0.5);
+  });
+
+  it('tells what forecasts save, by passes that run without theirs now and then', () => {
+    const { planner } = setup();
+    const result = ran(1);
+    const pass = (own: ExpectedVisit[]) => {
+      const { loads } = planner.plan({ own, behind: [] })!;
+      const forecast = loads.length > 0;
+      Object.assign(result.stats, { prefetched: 1, late: 1, stallNs: forecast ? 2e6 : 8e6 });
+      planner.judge(result, own, 'prompts');
+      return forecast;
+    };
+    expect(pass([visit(0, 1)])).toBe(true);
+    // Nothing is known yet of passes without a forecast.
+    expect(planner.takeSaved()).toBeUndefined();
+    const used = Array.from({ length: 63 }, () => pass([visit(0, 1)]));
+    expect(used.filter((each) => !each).length).toBe(2);
+    planner.takeSaved();
+    pass([visit(0, 1)]);
+    pass([visit(0, 1)]);
+    expect(planner.takeSaved()).toBeCloseTo(0.012, 6);
+    expect(planner.takeSaved()).toBeUndefined();
+    pass([]);
+    expect(planner.takeSaved()).toBeUndefined();
   });
 });

@@ -1,15 +1,25 @@
 import { describe, expect, it } from 'vitest';
-import { type RehearsedVisit, rehearse } from '../../../src/inference/rehearsal.js';
+import type { LinkState } from '../../../src/inference/link-load.js';
+import type { PlannedVisit } from '../../../src/inference/planned-visit.js';
+import { GOES_AFTER_USE, GOES_NOW, rehearse } from '../../../src/inference/rehearsal.js';
+import { UNKNOWN_LINK } from '../../../src/inference/residency-planner.js';
 import { residencyOf } from './residency-fixture.js';
 
 const PER_LAYER = 4;
 const FAR = 100;
 
+type Rehearsed = PlannedVisit & { nextUse: readonly number[] };
+
 /** A visit of one layer. Experts without an entry in `nextUse` are next needed at `FAR`. */
-function visit(layer: number, needed: number[], nextUse: Record<number, number> = {}): RehearsedVisit {
-  const times = new Float64Array(PER_LAYER).fill(FAR);
-  for (const [index, time] of Object.entries(nextUse)) times[Number(index)] = time;
-  return { firstId: layer * PER_LAYER, needed, nextUse: times };
+function visit(layer: number, needed: number[], nextUse: Record<number, number> = {}, chance = 1): Rehearsed {
+  const indices = [0, 1, 2, 3];
+  return {
+    firstId: layer * PER_LAYER,
+    experts: PER_LAYER,
+    ids: indices.map((index) => layer * PER_LAYER + index),
+    chances: indices.map((index) => (needed.includes(index) ? chance : 0)),
+    nextUse: indices.map((index) => nextUse[index] ?? FAR),
+  };
 }
 
 function residency(resident: number[], slots: number, pinned: number[] = []) {
@@ -21,26 +31,27 @@ function residency(resident: number[], slots: number, pinned: number[] = []) {
 }
 
 function run(
-  visits: RehearsedVisit[],
+  visits: Rehearsed[],
   now: Record<number, number>,
   held: ReturnType<typeof residency>,
   passVisits = visits.length,
-  spareLink = false,
+  link: Partial<LinkState> = {},
 ) {
   const nextUse = new Float64Array(2 * PER_LAYER).fill(FAR);
   for (const [id, time] of Object.entries(now)) nextUse[Number(id)] = time;
   const input = {
     visits,
+    afterVisit: Float64Array.from(visits.flatMap((each) => each.nextUse)),
     passVisits,
     batchVisits: passVisits,
     layers: 2,
-    spareLink,
+    link: { ...UNKNOWN_LINK, ...link },
     nextUse,
     residency: held,
   };
-  const { goesNow, goesAfterUse, loads } = rehearse(input);
-  const named = (flags: Uint8Array) => [...flags.keys()].filter((id) => flags[id] === 1);
-  return { now: named(goesNow), afterUse: named(goesAfterUse), loads };
+  const { flags, loads } = rehearse(input);
+  const named = (flag: number) => [...flags.keys()].filter((id) => (flags[id]! & flag) !== 0);
+  return { now: named(GOES_NOW), afterUse: named(GOES_AFTER_USE), loads: [...loads] };
 }
 
 describe('rehearsal', () => {
@@ -65,14 +76,6 @@ describe('rehearsal', () => {
     const visits = [visit(0, [0], { 0: 2, 1: 2 }), visit(1, [0, 1], { 0: 3, 1: 3 })];
     const { now, afterUse, loads } = run(visits, { 0: 0, 1: 2, 4: 1, 5: 1 }, residency([0, 1, 4], 3));
     expect({ now, afterUse, loads }).toEqual({ now: [1], afterUse: [1], loads: [5] });
-  });
-
-  it('prefers any evictable expert that the batch does not need if the link has spare time', () => {
-    const visits = [visit(0, [0], { 0: 90, 1: 2 }), visit(1, [0, 1], { 0: 90, 1: 90 })];
-    const held = residency([0, 1, 4], 3);
-    const now = { 0: 0, 1: 2, 4: 1, 5: 1 };
-    expect(run(visits, now, held).now).toEqual([]);
-    expect(run(visits, now, held, 2, true).now).toEqual([1]);
   });
 
   it('evicts no pinned expert', () => {
@@ -115,5 +118,18 @@ describe('rehearsal', () => {
     expect(now).toEqual([4]);
     expect(afterUse).toContain(0);
     expect(loads).toEqual([1, 2, 3]);
+  });
+
+  it('loads a doubtful need where the link idles, and not over a busy one', () => {
+    const doubtful = [visit(0, [0], {}, 0.3)];
+    const loads = (busy: number) => run(doubtful, { 0: 30 }, residency([4], 2), 1, { busy, stay: 4 }).loads;
+    expect([loads(0.1), loads(0.5), loads(1)]).toEqual([[0], [], []]);
+  });
+
+  it('loads a doubtful need in place of an expert that would leave anyway, and not of one that is needed soon', () => {
+    const doubtful = [visit(0, [0], {}, 0.3)];
+    const loads = (next: number) =>
+      run(doubtful, { 0: 30, 4: next }, residency([4], 1), 1, { busy: 0.1, stay: 4 }).loads;
+    expect([loads(90), loads(3)]).toEqual([[0], []]);
   });
 });

@@ -1,17 +1,24 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
-import { PREFETCH_CHANCE, planResidency } from '../../../src/inference/residency-planner.js';
-import type { ExpectedVisit } from '../../../src/predictor/expected-visits.js';
+import type { PlannedVisit } from '../../../src/inference/planned-visit.js';
+import { planResidency, UNKNOWN_LINK } from '../../../src/inference/residency-planner.js';
 import { anyResidency, residencyOf } from './residency-fixture.js';
 
 const PER_LAYER = 4;
 const FARTHEST = EVICTION_POLICIES['farthest-next-use'];
 
-function visit(layer: number, chances: Record<number, number>): ExpectedVisit {
-  const need = new Float32Array(PER_LAYER);
-  for (const [index, chance] of Object.entries(chances)) need[Number(index)] = chance;
-  return { firstId: layer * PER_LAYER, need };
+/** The least chance at which a load pays over a link of which nothing is known. */
+const KNOWN = 0.95;
+
+function visit(layer: number, chances: Record<number, number>): PlannedVisit {
+  const entries = Object.entries(chances).filter(([, chance]) => chance > 0);
+  return {
+    firstId: layer * PER_LAYER,
+    experts: PER_LAYER,
+    ids: entries.map(([index]) => layer * PER_LAYER + Number(index)),
+    chances: entries.map(([, chance]) => chance),
+  };
 }
 
 const experts = (state: (id: number) => number) =>
@@ -25,6 +32,7 @@ describe('residency planner', () => {
       batchVisits: 2,
       prefetchVisits: 9,
       residency: experts((id) => (id === 1 ? 2 : 0)),
+      link: UNKNOWN_LINK,
       policy: FARTHEST,
     });
     expect([...loads]).toEqual([3, 4, 6, 0]);
@@ -37,6 +45,7 @@ describe('residency planner', () => {
       batchVisits: 1,
       prefetchVisits: 2,
       residency: experts(() => 0),
+      link: UNKNOWN_LINK,
       policy: FARTHEST,
     });
     expect([...loads]).toEqual([0, 5]);
@@ -49,6 +58,7 @@ describe('residency planner', () => {
       batchVisits: 2,
       prefetchVisits: 9,
       residency: experts(() => 2),
+      link: UNKNOWN_LINK,
       policy: FARTHEST,
     });
     expect([keys[0], keys[4], keys[1], keys[5]]).toEqual([0, 1, 2, 3]);
@@ -64,6 +74,7 @@ describe('residency planner', () => {
       batchVisits: 1,
       prefetchVisits: 9,
       residency: experts(() => 2),
+      link: UNKNOWN_LINK,
       policy: FARTHEST,
     });
     expect(keys[0]).toBeLessThan(keys[1]!);
@@ -79,6 +90,7 @@ describe('residency planner', () => {
       batchVisits: 1,
       prefetchVisits: 9,
       residency,
+      link: UNKNOWN_LINK,
       policy: EVICTION_POLICIES.fifo,
     });
     const order = [0, 1, 2, 3].sort((a, b) => keys[b]! - keys[a]!);
@@ -93,6 +105,7 @@ describe('residency planner', () => {
       batchVisits: 0,
       prefetchVisits: 9,
       residency: experts(() => 0),
+      link: UNKNOWN_LINK,
       policy: FARTHEST,
     });
     expect(plan.loads).toHaveLength(0);
@@ -105,6 +118,7 @@ describe('residency planner', () => {
       batchVisits: 2,
       prefetchVisits: 2,
       residency: experts((id) => (id === 1 || id === 6 ? 1 : 0)),
+      link: UNKNOWN_LINK,
       policy: FARTHEST,
     });
     expect([...loads].sort()).toEqual([0, 1, 4]);
@@ -136,6 +150,7 @@ describe('residency planner', () => {
             batchVisits: passVisits,
             prefetchVisits: 12,
             residency,
+            link: UNKNOWN_LINK,
             policy,
           });
           expect(residency).toEqual(given);
@@ -144,11 +159,23 @@ describe('residency planner', () => {
           for (const id of loads) {
             if (residency.state[id] === 2)
               expect(Math.max(keys[id]!, keysAfter[id]!)).toBeGreaterThanOrEqual(expendable);
-            const likely = expected.some(({ firstId, need }) => (need[id - firstId] ?? 0) >= PREFETCH_CHANCE);
+            const likely = expected.some(({ ids, chances }) => (chances[ids.indexOf(id)] ?? 0) >= KNOWN);
             expect(likely).toBe(true);
           }
         },
       ),
     );
+  });
+
+  it('asks more of what routers of later layers name while the link is busy', () => {
+    const least = (busy: number) =>
+      planResidency({
+        ...{ visits: [], passVisits: 0, batchVisits: 0, prefetchVisits: 0 },
+        link: { ...UNKNOWN_LINK, busy, stay: 10 },
+        residency: experts(() => 0),
+        policy: FARTHEST,
+      }).leastForeseen!;
+    expect(least(0.1)).toBeLessThan(0.6);
+    expect(least(0.9)).toBeGreaterThan(0.9);
   });
 });

@@ -155,7 +155,7 @@ describe('step tables', () => {
       wait(30);
       return true;
     });
-    tables.stepTook(10);
+    tables.stepTook(10, undefined);
     const lives = (id: number, required: boolean) => {
       tables.begin(id, CONTEXT, required);
       return tables.step([id], [5], required ? 1 : 0) !== null;
@@ -175,7 +175,7 @@ describe('step tables', () => {
       wait(6_400);
       begin(...all);
     };
-    tables.stepTook(100);
+    tables.stepTook(100, undefined);
     tables.begin(1, CONTEXT, false);
     // Each step is charged with a 64th of what is left: 100 ms at first, of which it may take 20.
     for (let i = 0; i < 2; i += 1) tables.step([1], [5], 0);
@@ -203,8 +203,23 @@ describe('step tables', () => {
       wait(30);
       return true;
     });
-    tables.stepTook(150);
+    tables.stepTook(150, undefined);
     tables.begin(1, CONTEXT, false);
     for (let i = 0; i < 40; i++) expect(tables.step([1], [5], 0)).not.toBeNull();
+  });
+
+  it('pause if they take longer than they save', () => {
+    const { tables, wait } = stepTables(() => {
+      wait(30);
+      return true;
+    });
+    const step = (saved: number) => {
+      tables.begin(1, CONTEXT, false);
+      const table = tables.step([1], [5], 0);
+      tables.stepTook(1000, saved);
+      return table !== null;
+    };
+    expect(Array.from({ length: 40 }, () => step(0.04))).not.toContain(false);
+    expect(Array.from({ length: 40 }, () => step(0.02))).toContain(false);
   });
 });

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import { type HashFunction, namedExperts } from '../../../src/predictor/hash-function.js';
-import { type BatchInput, type PendingTables, TableBuilder } from '../../../src/predictor/table-builder.js';
+import { type BatchInput, TableBuilder } from '../../../src/predictor/table-builder.js';
+import { type PendingTables, TableMaker } from '../../../src/predictor/table-maker.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
 import { BuilderStats } from '../../../src/protocol/builder-stats.js';
 import {
@@ -12,6 +13,7 @@ import {
   TABLE_READY,
   tableK,
 } from '../../../src/protocol/hash-table.js';
+import { SharedFlag } from '../../../src/protocol/shared-flag.js';
 import { ALONE, DECODER, ENCODER, inputOf, recordOf, recordsOf, SHAPE } from './routing-fixture.js';
 
 const TABLE_K = tableK(SHAPE);
@@ -22,17 +24,20 @@ const token = learner.finish();
 /** Predicts nothing. */
 const silent: HashFunction = { name: 'lstm', fill: () => false, stepper: () => null, close: () => {} };
 
-function builderOf(hashFunction: HashFunction) {
+/** The maker and the builder of tables, which share their figures. */
+function builderOf(hashFunction: HashFunction, shape = SHAPE) {
   const stats = new BuilderStats();
+  const resident = new SharedFlag();
   const errors: unknown[] = [];
-  const builder = new TableBuilder({
-    hashFunction,
-    shape: SHAPE,
-    stats,
-    onError: (error) => errors.push(error),
-    clock: () => now,
+  const clock = () => now;
+  const onError = (error: unknown) => errors.push(error);
+  const builder = new TableBuilder({ hashFunction, shape, stats, onError, clock });
+  const maker = new TableMaker({
+    ...{ shape, stats, resident, clock },
+    readsContexts: hashFunction.name !== 'token',
   });
-  return { builder, stats, errors };
+  const begin = (batch: BatchInput) => maker.make(batch, () => batch.inputs)?.tables ?? null;
+  return { begin, builder, stats, resident, errors };
 }
 
 function batchOf(some = records.slice(0, 3), id = 5, routingK = 0): BatchInput {
@@ -45,12 +50,62 @@ function withoutLabels(batch: BatchInput): BatchInput {
 
 describe('table builder', () => {
   it('builds none that would take gigabytes, unless it routes', () => {
-    const { builder, stats } = builderOf(token);
+    const { begin, stats } = builderOf(token);
     const tokens = new Int32Array(3_000_000);
     const input = { tokens, offsets: Int32Array.of(0, tokens.length) };
-    expect(builder.begin({ id: 1, routingK: 0, inputs: [input, null] })).toBeNull();
+    expect(begin({ id: 1, routingK: 0, inputs: [input, null] })).toBeNull();
     expect(stats.figures().skipped).toBe(1);
-    expect(builder.begin({ id: 2, routingK: 1, inputs: [input, null] })).not.toBeNull();
+    expect(begin({ id: 2, routingK: 1, inputs: [input, null] })).not.toBeNull();
+  });
+
+  it('builds none while every expert has a slot, unless they route', () => {
+    const { begin, resident } = builderOf(token);
+    resident.raised = true;
+    expect(begin(batchOf())).toBeNull();
+    expect(begin(batchOf(undefined, 5, 1))).not.toBeNull();
+  });
+
+  it('begins no more than a few that are not finished', () => {
+    const { begin, builder, stats } = builderOf(token);
+    const pending = Array.from({ length: 6 }, () => begin(batchOf()));
+    expect(pending.filter((tables) => tables !== null).length).toBe(4);
+    expect(stats.figures().skipped).toBe(2);
+    builder.fill(batchOf(), pending[0]!);
+    expect(begin(batchOf())).not.toBeNull();
+  });
+
+  it('builds none that take longer than they save, and tries again now and then', () => {
+    const slow: HashFunction = {
+      ...silent,
+      fill: () => {
+        now += 4;
+        return true;
+      },
+    };
+    const { begin, builder, stats } = builderOf(slow);
+    const build = (batch = batchOf()) => {
+      const tables = begin(batch);
+      if (tables !== null) builder.fill(batch, tables);
+      return tables !== null;
+    };
+    const many = () =>
+      Array.from({ length: 5000 }, () => {
+        now += 1;
+        return build();
+      }).filter(Boolean).length;
+    // Nothing is known yet.
+    expect(many()).toBe(5000);
+    for (let i = 0; i < 60; i++) stats.batchSaved(0.02);
+    expect(many()).toBe(5000);
+    for (let i = 0; i < 60; i++) stats.batchSaved(0.001);
+    const count = many();
+    expect(count).toBeGreaterThan(8);
+    expect(count).toBeLessThan(25);
+    // Tables that route are never left out.
+    expect(build(batchOf(undefined, 5, 1))).toBe(true);
+    for (let i = 0; i < 60; i++) stats.batchSaved(0.02);
+    now += 60_000;
+    expect(many()).toBe(5000);
   });
 
   it('counts the contexts that a network without an encoder predicts too', () => {
@@ -59,18 +114,16 @@ describe('table builder', () => {
     const input = { tokens: Int32Array.of(5), offsets: Int32Array.of(0, 1), contextTokens, contextOffsets };
     const begun = (name: 'lstm' | 'token') => {
       const hashFunction: HashFunction = { ...silent, name, fill: () => true };
-      const stats = new BuilderStats();
-      const builder = new TableBuilder({ hashFunction, shape: ALONE, stats, onError: () => {} });
-      return builder.begin({ id: 1, routingK: 0, inputs: [input] });
+      return builderOf(hashFunction, ALONE).begin({ id: 1, routingK: 0, inputs: [input] });
     };
     expect(begun('lstm')).toBeNull();
     expect(begun('token')).not.toBeNull();
   });
 
   it('returns pending tables, and fills them from the token table', () => {
-    const { builder, stats } = builderOf(token);
+    const { begin, builder, stats } = builderOf(token);
     const batch = batchOf();
-    const tables = builder.begin(batch)!;
+    const tables = begin(batch)!;
     const tokens = batch.inputs[ENCODER]!.tokens.length;
     for (const table of [tables[ENCODER]!, tables[DECODER]!]) {
       expect(table).toMatchObject({ batchId: 5, k: TABLE_K, expertsPerLayer: 8 });
@@ -96,10 +149,10 @@ describe('table builder', () => {
   });
 
   it('needs exactly the experts that tables route to', () => {
-    const { builder } = builderOf(token);
+    const { begin, builder } = builderOf(token);
     for (const routingK of [1, 3]) {
       const batch = batchOf(undefined, 5, routingK);
-      const tables = builder.begin(batch)!;
+      const tables = begin(batch)!;
       const encoder = tables[ENCODER]!;
       builder.fill(batch, tables);
       for (let layer = 0; layer < 3; layer++) {
@@ -117,13 +170,13 @@ describe('table builder', () => {
   it('fails tables that the function cannot predict, and begins the next batch', () => {
     const fill: HashFunction['fill'] = (stack, input, into) =>
       input.tokens[0] !== 9 && token.fill(stack, input, into);
-    const { builder, stats, errors } = builderOf({ ...silent, fill });
+    const { begin, builder, stats, errors } = builderOf({ ...silent, fill });
     const unknown = batchOf([recordOf(0, [9, 9, 9], [9])]);
-    const tables = builder.begin(unknown)!;
+    const tables = begin(unknown)!;
     builder.fill(unknown, tables);
     expect([tables[ENCODER]!.state, tables[DECODER]!.state]).toEqual([TABLE_FAILED, TABLE_FAILED]);
     const known = withoutLabels(batchOf());
-    const next = builder.begin(known)!;
+    const next = begin(known)!;
     builder.fill(known, next);
     expect([next[ENCODER]!.state, next[DECODER]]).toEqual([TABLE_READY, null]);
     expect(stats.figures()).toMatchObject({ ready: 1, failed: 1 });
@@ -135,12 +188,12 @@ describe('table builder', () => {
   });
 
   it('fails a table whose function throws, and reports the error', () => {
-    const { builder, stats, errors } = builderOf(token);
+    const { begin, builder, stats, errors } = builderOf(token);
     const broken = {
       ...batchOf(),
       inputs: [{ tokens: undefined as never, offsets: Int32Array.of(0) }, batchOf().inputs[DECODER]!],
     };
-    const tables = builder.begin(batchOf())!;
+    const tables = begin(batchOf())!;
     builder.fill(broken, tables);
     expect(tables[ENCODER]!.state).toBe(TABLE_FAILED);
     expect(errors).toEqual([expect.any(TypeError)]);
@@ -148,9 +201,9 @@ describe('table builder', () => {
   });
 
   it('leaves a table that its reader abandoned unchanged, and counts it', () => {
-    const { builder, stats } = builderOf(token);
+    const { begin, builder, stats } = builderOf(token);
     const batch = batchOf();
-    const tables = builder.begin(batch)!;
+    const tables = begin(batch)!;
     expect(tables[ENCODER]!.settle(TABLE_ABANDONED)).toBe(true);
     builder.fill(batch, tables);
     expect(tables[ENCODER]!.state).toBe(TABLE_ABANDONED);
@@ -172,20 +225,20 @@ describe('table builder', () => {
   });
 
   it('resets its count of losses after one table in time', () => {
-    const { builder, pauses } = lateBuilder(1);
+    const { begin, builder, pauses } = lateBuilder(1);
     expect(pauses(9)).toEqual([...Array(7).fill(0), 16, 32]);
     const batch = batchOf();
-    const tables = builder.begin(batch)!;
+    const tables = begin(batch)!;
     builder.fill(batch, tables);
     expect(tables[ENCODER]!.state).toBe(TABLE_READY);
     expect(pauses(8)).toEqual([...Array(7).fill(0), 16]);
   });
 
   it('pauses a function that never predicts, too', () => {
-    const { builder, stats } = builderOf(slowed(silent, 50));
+    const { begin, builder, stats } = builderOf(slowed(silent, 50));
     const unknown = batchOf([recordOf(0, [9, 9, 9], [0])]);
     for (let i = 0; i < 3; i++) {
-      const tables = builder.begin(unknown);
+      const tables = begin(unknown);
       if (tables) builder.fill(unknown, tables);
     }
     expect(stats.figures()).toMatchObject({ failed: 1, skipped: 2 });
@@ -212,8 +265,9 @@ function slowed(inner: HashFunction, ms: number): HashFunction {
 /** A builder whose tables take `ms` and are abandoned by their reader in the meantime. */
 function lateBuilder(ms: number) {
   let current: PendingTables;
+  let next: PendingTables | null = null;
   const late = slowed(token, ms);
-  const { builder, stats } = builderOf({
+  const { begin, builder, stats } = builderOf({
     ...late,
     fill: (...args) => {
       current[ENCODER]!.settle(TABLE_ABANDONED);
@@ -224,12 +278,12 @@ function lateBuilder(ms: number) {
   const pauses = (count: number, routingK = 0) => {
     const batch = batchOf(undefined, 5, routingK);
     return Array.from({ length: count }, () => {
-      current = builder.begin(batch)!;
+      current = next ?? begin(batch)!;
       builder.fill(batch, current);
-      const begin = now;
-      while (builder.begin(batch) === null) now += 1;
-      return now - begin;
+      const from = now;
+      for (next = begin(batch); next === null; next = begin(batch)) now += 1;
+      return now - from;
     });
   };
-  return { builder, stats, pauses };
+  return { begin, builder, stats, pauses };
 }

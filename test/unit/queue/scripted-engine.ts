@@ -15,7 +15,6 @@ import type {
   ModelInfo,
 } from '../../../src/protocol/engine-messages.js';
 import type { ExpertCost } from '../../../src/protocol/expert-cost.js';
-import type { GovernorFigures } from '../../../src/protocol/governor-figures.js';
 import type { AnswerSettings } from '../../../src/queue/redis/queue-name.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 
@@ -117,17 +116,6 @@ export const MODEL: ModelInfo = {
 export const SPLIT: MemorySplit = {
   kv: { used: 30, cached: 20, free: 50 },
   experts: { slots: 400, resident: 350 },
-};
-
-const ARM = { windows: 8, passes: 400, tokens: 6000, seconds: 1.5 };
-
-export const GOVERNOR: GovernorFigures = {
-  on: true,
-  state: 'resting',
-  gain: { mean: -0.05, low: -0.07, high: -0.03, pairs: 8 },
-  arms: { predict: ARM, rest: { ...ARM, seconds: 1.4 } },
-  switches: 1,
-  pauseSeconds: 12.5,
 };
 
 export const COST: ExpertCost = {

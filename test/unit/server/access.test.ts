@@ -20,7 +20,7 @@ import {
   withId,
   wrongKeys,
 } from '../../support/access-cases.js';
-import { GOVERNOR, SPLIT } from '../queue/scripted-engine.js';
+import { SPLIT } from '../queue/scripted-engine.js';
 import { TestServer } from './test-server.js';
 
 /** What a browser asks for when the official `openai` client sends a request, sorted as browsers sort it. */
@@ -48,7 +48,7 @@ const KEY = 'correct horse battery staple';
 function answerControls(server: TestServer): void {
   server.engine.onControl = ({ kind }) => {
     if (kind === 'experts') return { kind, layers: [] };
-    if (kind === 'predictor') return { kind, governors: { tables: GOVERNOR, look_ahead: GOVERNOR } };
+    if (kind === 'predictor') return { kind, needed: true, lookAheadLayers: 0 };
     if (kind === 'start-profile') return { kind };
     if (kind === 'stop-profile') return { kind, written: null };
     return { kind, usage: server.engine.model!.usage, split: SPLIT };

@@ -1,10 +1,9 @@
 // The answers of each route.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SidaError } from '../../../src/errors.js';
-import type { GovernorFigures } from '../../../src/protocol/governor-figures.js';
 import { ROUTES } from '../../../src/server/routes/index.js';
 import type { TaskJob } from '../../../src/tasks/registry.js';
-import { answerTo, GOVERNOR, MODEL, SPLIT } from '../queue/scripted-engine.js';
+import { answerTo, MODEL, SPLIT } from '../queue/scripted-engine.js';
 import { TestServer } from './test-server.js';
 
 let server: TestServer;
@@ -500,19 +499,18 @@ describe('admin', () => {
     expect((await server.ask('/admin/experts')).json).toEqual({ layers });
   });
 
-  it('reports what prediction saves', async () => {
-    const off: GovernorFigures = { ...GOVERNOR, on: false, state: 'off', gain: null, pauseSeconds: 0 };
-    server.engine.onControl = () => ({ kind: 'predictor', governors: { tables: GOVERNOR, look_ahead: off } });
-    const { arms: measured, switches } = GOVERNOR;
-    expect((await server.ask('/admin/predictor')).json).toEqual({
-      function: MODEL.predictor.name,
-      governor: 'on',
-      state: 'resting',
-      gain: GOVERNOR.gain,
-      measured,
-      switches,
-      pause_seconds: 12.5,
-      look_ahead: { governor: 'off', state: 'off', gain: null, measured, switches, pause_seconds: 0 },
+  it('reports what names experts ahead', async () => {
+    const asked = async (needed: boolean, lookAheadLayers: number) => {
+      server.engine.onControl = () => ({ kind: 'predictor', needed, lookAheadLayers });
+      return (await server.ask('/admin/predictor')).json;
+    };
+    expect(await asked(true, 0)).toEqual({ function: null, state: 'off', look_ahead: 'off' });
+    server.engine.model = { ...MODEL, predictor: { ...MODEL.predictor, name: 'lstm' } };
+    expect(await asked(true, 0)).toEqual({ function: 'lstm', state: 'active', look_ahead: 'off' });
+    expect(await asked(false, 2)).toEqual({
+      function: 'lstm',
+      state: 'not_needed',
+      look_ahead: 'not_needed',
     });
   });
 

@@ -72,7 +72,7 @@ export function kindBench({
     },
   };
   const inputs = new HeldInputs(engine, leases, outcomes);
-  const planner = { needsForecast: true };
+  const planner = { needsForecast: true, takeSaved: () => undefined };
   const generations = new Generations({ engine, planner, stepTables, inputs, outcomes });
   const kind = openKind({
     engine,
@@ -93,10 +93,7 @@ export function kindBench({
     for (const { tokens } of items) offsets.push(offsets.at(-1)! + tokens.length);
     const tokens = Int32Array.from(items.flatMap((each) => each.tokens));
     const all = items.map(({ work }, i) => ({ item: 10 * id + i, job: 10 * id + i, jobItems: 1, work }));
-    return new HeldBatch(
-      { id, routingK: 0, items: all, offsets: Int32Array.from(offsets), tokens, madeMs: 0 },
-      tables,
-    );
+    return new HeldBatch({ id, routingK: 0, items: all, offsets: Int32Array.from(offsets), tokens }, tables);
   };
   /** Starts the items that get their pages, at most `most` of them. */
   const start = (held: HeldBatch, most?: number) => kind.start(held.admit(leases, '', most), held);

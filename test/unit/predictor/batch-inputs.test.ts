@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { promptBatch } from '../../../src/batching/prompt-batch.js';
-import { batchInput } from '../../../src/predictor/batch-input.js';
+import { batchInputs } from '../../../src/predictor/batch-inputs.js';
 import { ALONE, SHAPE } from './routing-fixture.js';
 
 /** A batch of inputs. `fed` lists the tokens that each label feeds; an input without `fed` generates. */
@@ -18,12 +18,14 @@ function batchOf(...inputs: { prompt: number[]; fed?: number[][] }[]) {
 
 const plain = (list: Int32Array | undefined) => [...(list ?? [])];
 
-describe('the input of a hash function for a batch', () => {
+describe('the inputs of a hash function for a batch', () => {
   it('holds the prompts and the decoder tokens of labels for an encoder-decoder model', () => {
     const batch = batchOf({ prompt: [1, 2] }, { prompt: [3], fed: [[7], [7, 8]] });
-    const { id, inputs } = batchInput(batch, SHAPE);
-    const [encoder, decoder] = inputs;
-    expect([id, plain(encoder!.tokens), plain(encoder!.offsets)]).toEqual([3, [1, 2, 3], [0, 2, 3]]);
+    const [encoder, decoder] = batchInputs(batch, SHAPE);
+    expect([plain(encoder!.tokens), plain(encoder!.offsets)]).toEqual([
+      [1, 2, 3],
+      [0, 2, 3],
+    ]);
     expect([plain(decoder!.tokens), plain(decoder!.offsets)]).toEqual([
       [7, 7, 8],
       [0, 1, 3],
@@ -32,12 +34,12 @@ describe('the input of a hash function for a batch', () => {
       [3, 3],
       [0, 1, 2],
     ]);
-    expect(batchInput(batchOf({ prompt: [1] }), SHAPE).inputs[1]).toBeNull();
+    expect(batchInputs(batchOf({ prompt: [1] }), SHAPE)[1]).toBeNull();
   });
 
   it('holds the prompts, then the tokens of labels for a model with one stack', () => {
     const batch = batchOf({ prompt: [1, 2], fed: [[7], [8, 9]] }, { prompt: [3] });
-    const [input] = batchInput(batch, ALONE).inputs;
+    const [input] = batchInputs(batch, ALONE);
     expect([plain(input!.tokens), plain(input!.offsets)]).toEqual([
       [1, 2, 3, 7, 8, 9],
       [0, 2, 3, 4, 6],

@@ -1,0 +1,50 @@
+// A real server builds no table where every expert has a slot, and begins when the budget shrinks.
+import { afterEach, expect, it } from 'vitest';
+import { type Answer, MINI, metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
+
+let server: ServerProcess | undefined;
+// A test that fails leaves no server behind.
+afterEach(async () => {
+  if (server?.alive) await server.stop();
+});
+
+const ok = ({ status, body }: Answer) => {
+  expect(status, JSON.stringify(body)).toBe(200);
+  return body;
+};
+
+it('builds no table where every expert has a slot, and begins when the budget shrinks', async () => {
+  const flags = ['--model', MINI, '--max-batch-tokens', '256', '--threads', '1', '--memory-budget', '100%'];
+  const subject = await ServerProcess.start(flags);
+  server = subject;
+  const texts = sst2().slice(0, 32);
+  const answers = () =>
+    Promise.all(
+      texts.map(
+        async ({ text }) =>
+          ok(await subject.post('/v1/classify', { task: 'sst2', input: text })).data[0].scores,
+      ),
+    );
+  const state = async () => ok(await subject.get('/admin/predictor')).state;
+  const tables = async () => {
+    const metric = await metricsOf(subject);
+    return ['ready', 'failed', 'abandoned', 'skipped'].map((each) =>
+      metric(`sida_hash_tables_total{state="${each}"}`),
+    );
+  };
+  const inputs = async () => (await metricsOf(subject))('sida_batch_inputs_total');
+
+  const expected = await answers();
+  expect(await state()).toBe('not_needed');
+  expect(await tables()).toEqual([0, 0, 0, 0]);
+  // Batches without tables go past the hash-building thread; their inputs are counted as those of others are.
+  await subject.until(async () => (await inputs()) === texts.length);
+  ok(await subject.request('PUT', '/admin/budget', { device: '20%' }));
+  expect(await state()).toBe('active');
+  expect(await answers()).toEqual(expected);
+  await subject.until(async () => (await tables())[0]! > 0);
+  await subject.until(async () => (await inputs()) === 2 * texts.length);
+  ok(await subject.request('PUT', '/admin/budget', { device: '100%' }));
+  expect(await state()).toBe('not_needed');
+  expect(await subject.stop()).toBe(0);
+}, 240_000);
