@@ -1,8 +1,8 @@
 /** Builds the inputs of a hash function for a batch from the tokens that are known before the batch runs. */
 import type { PromptBatch } from '../protocol/inference-messages.js';
+import type { StackInputs } from '../protocol/predictor-messages.js';
 import { concatenated } from '../ragged.js';
 import type { HashInput, RoutingShape } from './hash-function.js';
-import type { StackInputs } from './table-maker.js';
 
 /**
  * For an encoder-decoder model the input holds the prompts and the label tokens that the decoder is fed. For a model

@@ -2,17 +2,11 @@
 import { clockMs } from '../clock.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import { type HashTable, TABLE_FAILED, TABLE_PENDING, TABLE_READY } from '../protocol/hash-table.js';
+import type { BatchInput } from '../protocol/predictor-messages.js';
 import { fillNeed } from './expert-need.js';
 import type { HashFunction, RoutingShape } from './hash-function.js';
-import type { PendingTables, StackInputs } from './table-maker.js';
+import type { PendingTables } from './table-maker.js';
 import { TableWorth } from './table-worth.js';
-
-export interface BatchInput {
-  id: number;
-  /** Experts per token if the tables route; such tables are never skipped or abandoned. 0 if the routers do. */
-  routingK: number;
-  inputs: StackInputs;
-}
 
 interface TableBuilderOptions {
   hashFunction: HashFunction;

@@ -3,11 +3,9 @@ import { clockMs } from '../clock.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import { createHashTable, type HashTable, tableK } from '../protocol/hash-table.js';
 import type { PromptBatch } from '../protocol/inference-messages.js';
+import type { StackInputs } from '../protocol/predictor-messages.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
 import type { HashInput, RoutingShape } from './hash-function.js';
-
-/** For each stack: the tokens known before the batch runs, or null if there are none. */
-export type StackInputs = readonly (HashInput | null)[];
 
 /** Tables under construction, by stack. Readers may already hold them. */
 export type PendingTables = (HashTable | null)[];

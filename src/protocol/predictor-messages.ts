@@ -1,6 +1,5 @@
 /** The choice of a predictor, and the messages of the hash-building thread. */
-import type { ModelShape } from '../native/addon-types.js';
-import type { BatchInput } from '../predictor/table-builder.js';
+import type { ModelShape, PredictorInput } from '../native/addon-types.js';
 import type { BatchTables } from './inference-messages.js';
 
 /** The kinds of predictor network: LSTM layers, or residual attention blocks. */
@@ -42,6 +41,16 @@ export interface HashBuilderThreadData {
   pack: string;
   /** Buffer of BuilderStats. */
   stats: SharedArrayBuffer;
+}
+
+/** For each stack: the tokens known before the batch runs, or null if there are none. */
+export type StackInputs = readonly (PredictorInput | null)[];
+
+export interface BatchInput {
+  id: number;
+  /** Experts per token if the tables route; such tables are never skipped or abandoned. 0 if the routers do. */
+  routingK: number;
+  inputs: StackInputs;
 }
 
 export interface ToHashBuilder {

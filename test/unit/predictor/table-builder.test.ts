@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import { type HashFunction, namedExperts } from '../../../src/predictor/hash-function.js';
-import { type BatchInput, TableBuilder } from '../../../src/predictor/table-builder.js';
+import { TableBuilder } from '../../../src/predictor/table-builder.js';
 import { type PendingTables, TableMaker } from '../../../src/predictor/table-maker.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
 import { BuilderStats } from '../../../src/protocol/builder-stats.js';
@@ -13,6 +13,7 @@ import {
   TABLE_READY,
   tableK,
 } from '../../../src/protocol/hash-table.js';
+import type { BatchInput } from '../../../src/protocol/predictor-messages.js';
 import { SharedFlag } from '../../../src/protocol/shared-flag.js';
 import { ALONE, DECODER, ENCODER, inputOf, recordOf, recordsOf, SHAPE } from './routing-fixture.js';
 
