@@ -5,7 +5,8 @@ import { batchInputs } from '../predictor/batch-inputs.js';
 import { routingShape } from '../predictor/hash-function.js';
 import { TableMaker } from '../predictor/table-maker.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
-import type { BatchTables, PromptBatch } from '../protocol/inference-messages.js';
+import type { BatchTables } from '../protocol/hash-table.js';
+import type { PromptBatch } from '../protocol/inference-messages.js';
 import type {
   ChosenPredictor,
   FromHashBuilder,

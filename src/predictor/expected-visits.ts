@@ -1,6 +1,5 @@
 /** Reads hash tables as forecasts of the experts that each MoE layer will need. */
-import { type HashTable, openHashTable, TABLE_READY } from '../protocol/hash-table.js';
-import type { BatchTables } from '../protocol/inference-messages.js';
+import { type BatchTables, type HashTable, openHashTable, TABLE_READY } from '../protocol/hash-table.js';
 
 /** One future visit of a MoE layer. */
 export interface ExpectedVisit {

@@ -53,6 +53,13 @@ export interface HashTable extends TableShape {
   settle(state: TableState): boolean;
 }
 
+/**
+ * The hash tables of a batch, by stack; null for a stack of which no token is known beforehand. For an
+ * encoder-decoder model: one table for the prompts and one for the tokens that labels feed. For a decoder-only model:
+ * one table with the prompts first, followed by the tokens that labels feed, input by input.
+ */
+export type BatchTables = (SharedArrayBuffer | null)[];
+
 /** Creates a pending table. All experts are NO_EXPERT; alpha, chance and need are 0. */
 export function createHashTable(shape: TableShape): HashTable {
   const buffer = new SharedArrayBuffer(layoutOf(shape).bytes);

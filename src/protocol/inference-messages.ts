@@ -7,6 +7,7 @@ import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native
 import type { ControlReply, InferenceFigures, ModelRequest } from './engine-messages.js';
 import type { ExpertCost } from './expert-cost.js';
 import type { ThreadLife } from './grammar-messages.js';
+import type { BatchTables } from './hash-table.js';
 import type { QueueEnd } from './hash-table-queue.js';
 import type { ItemWork } from './item-work.js';
 import type { PredictorChoice } from './predictor-messages.js';
@@ -37,13 +38,6 @@ export interface PromptBatch {
   /** (tokens), the items' tokens concatenated. */
   tokens: Int32Array;
 }
-
-/**
- * The hash tables of a batch, by stack; null for a stack of which no token is known beforehand. For an
- * encoder-decoder model: one table for the prompts and one for the tokens that labels feed. For a decoder-only model:
- * one table with the prompts first, followed by the tokens that labels feed, input by input.
- */
-export type BatchTables = (SharedArrayBuffer | null)[];
 
 /** An entry of the hash table queue. */
 export interface QueuedBatch {

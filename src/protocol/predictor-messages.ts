@@ -1,6 +1,6 @@
 /** The choice of a predictor, and the messages of the hash-building thread. */
 import type { ModelShape, PredictorInput } from '../native/addon-types.js';
-import type { BatchTables } from './inference-messages.js';
+import type { BatchTables } from './hash-table.js';
 
 /** The kinds of predictor network: LSTM layers, or residual attention blocks. */
 export const NETWORK_NAMES = ['lstm', 'attention'] as const;
