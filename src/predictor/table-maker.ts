@@ -1,4 +1,4 @@
-/** Makes the empty tables of batches that pay for them. The main thread calls it; the hash-building thread fills them. */
+/** Makes the empty tables of batches, where tables pay. The main thread calls it. */
 import { clockMs } from '../clock.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import { createHashTable, type HashTable, tableK } from '../protocol/hash-table.js';
