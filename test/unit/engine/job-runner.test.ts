@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it, vi } from 'vitest';
 import type { PendingItem } from '../../../src/batching/prompt-batch.js';
-import { budgetBytes, hostBudgetBytes } from '../../../src/config/budget.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
 import type { Encoder } from '../../../src/engine/tokenizer-link.js';
 import { SidaError } from '../../../src/errors.js';
@@ -10,7 +9,7 @@ import type { JobEnd, ToInference } from '../../../src/protocol/inference-messag
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { plainEncoder } from '../../support/plain-encoder.js';
-import { ScriptedEngine, SHAPE } from '../inference/scripted-native-engine.js';
+import { SHAPE } from '../inference/scripted-native-engine.js';
 
 const miniDirectory = new URL('../../../models/switch-mini/', import.meta.url).pathname;
 const mini = new Tokenizer(readFileSync(`${miniDirectory}tokenizer.json`), {
@@ -385,22 +384,5 @@ describe('refusals', () => {
     ]);
     jobs.start('d', complete({ prompts: [[3, 4]] }));
     expect(items.map(({ tokens }) => tokens)).toEqual([[3, 4]]);
-  });
-});
-
-describe('budgets', () => {
-  const { plan } = new ScriptedEngine(1);
-  it.each([
-    ['2KiB', 2048, 2048],
-    ['1500', 1500, 1500],
-    ['50%', 1400, 400],
-    ['100%', 1800, 800],
-    ['1%', 1100, 8],
-  ])('%s is %d device bytes and %d host bytes', (text, device, host) => {
-    expect([budgetBytes(text, plan), hostBudgetBytes(text, plan)]).toEqual([device, host]);
-  });
-
-  it.each(['', 'much', '120%', '0%', '-1'])('refuses %j', (text) => {
-    expect(() => budgetBytes(text, plan)).toThrowError(expect.objectContaining({ code: 'invalid_request' }));
   });
 });
