@@ -1,4 +1,5 @@
-// Compares the weightless store, on which replays run, with the engine's store. Both run the bundled model's own passes.
+// Compares the weightless store, on which replays run, with the engine's store.
+// Both run the bundled model's own passes.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
