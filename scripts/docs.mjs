@@ -34,8 +34,8 @@ function fill(file, name, text) {
 }
 
 const shared = new Set(Object.values(SERVE_OPTIONS).map(({ flag }) => `--${flag}`));
-// Lists, where `serve` takes one value.
-const LISTS = ['--routing-k', '--lookahead'];
+// A list, where `serve` takes one value.
+const LISTS = ['--routing-k'];
 const ownsFlag = (flag) => LISTS.includes(flag) || !(shared.has(flag) || flag === '--config');
 
 const table = (head, rows) =>

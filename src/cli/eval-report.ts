@@ -2,16 +2,12 @@
 
 import type { LayerReport, SourceReport } from '../evaluation/evaluate.js';
 import type { LabelFidelity, Perplexity } from '../evaluation/fidelity.js';
-import type { BudgetMoves, Moved } from '../evaluation/moved-bytes.js';
 import type { HitShares } from '../predictor/hit-counts.js';
-import { formatBytes } from '../text/bytes.js';
 import { tableLines } from './table.js';
 
 export interface EvaluationReport {
   model: { name: string; fingerprint: string };
   predictor: { directory: string; hashFunction: string; warnings: string[] };
-  /** Bytes of one expert slot, which one load moves. */
-  expertBytes: number;
   sources: ({
     file: string;
     /** How the inputs ran: labels scored, continued greedily, hidden spans scored, or the text scored as it is. */
@@ -32,7 +28,7 @@ function apart(blocks: string[][]): string[] {
 }
 
 function describeSource(source: EvaluationReport['sources'][number]): string[] {
-  const { file, kind, inputs, tokens, layers, labels, perplexity, moved } = source;
+  const { file, kind, inputs, tokens, layers, labels, perplexity } = source;
   const what = {
     labels: 'with labels',
     continuations: 'continued greedily',
@@ -46,7 +42,6 @@ function describeSource(source: EvaluationReport['sources'][number]): string[] {
   ];
   if (labels !== null) parts.push(labelTable(labels));
   if (perplexity !== null) parts.push(perplexityTable(perplexity));
-  parts.push(movedTable(moved));
   return apart(parts);
 }
 
@@ -132,28 +127,4 @@ function perplexityTable(perplexity: Perplexity): string[] {
   ]);
   const head = [`${tokens} target tokens`, ...CONTROLS, 'ratio', 'unrouted'];
   return [...tableLines('lrrrrrrr', [head, ...rows]), gainLine(perplexity, 'nats', 1)];
-}
-
-/** One row per policy, with two columns per budget: bytes loaded, and their ratio to the least possible bytes. */
-function movedTable(moved: readonly BudgetMoves[]): string[] {
-  const rules = moved[0]?.policies ?? [];
-  const rows = rules.map((rule, i) => [
-    nameOf(rule),
-    ...moved.flatMap(({ policies }) => {
-      const least = policies.at(-1)!.bytes;
-      const { bytes } = policies[i]!;
-      return [formatBytes(bytes), least === 0 ? DASH : (bytes / least).toFixed(2)];
-    }),
-  ]);
-  return tableLines(`l${'rr'.repeat(moved.length)}`, [
-    ['bytes moved', ...moved.flatMap(({ budget, slots }) => [`${budget} (${slots} slots)`, '×'])],
-    ...rows,
-  ]);
-}
-
-function nameOf({ policy, tables, lookahead }: Moved): string {
-  if (policy === 'belady') return 'Belady, all batches';
-  if (!tables) return policy;
-  if (policy === 'fifo') return 'fifo with tables (SiDA-MoE)';
-  return `${policy}, look-ahead ${lookahead}`;
 }

@@ -2,7 +2,6 @@
 import { resolve } from 'node:path';
 import type { Tasks } from '../checkpoint/tasks.js';
 import { UsageError } from '../config/resolve.js';
-import { parseBytes, parseShare } from '../text/bytes.js';
 import { listOf, number, numbers } from './lists.js';
 import { parseJoins } from './trace.js';
 
@@ -13,9 +12,6 @@ export interface EvalRequest {
   maxNewTokens: number;
   /** Experts per token in predicted mode. Absent when the model's defaults apply. */
   ks?: number[];
-  lookaheads: number[];
-  /** Sizes or shares, as the user wrote them. */
-  budgets: string[];
 }
 
 /**
@@ -34,8 +30,6 @@ export function requestOf(values: Record<string, unknown>, tasks: Tasks): EvalRe
     ...(limit !== undefined && { limit: number('limit', limit, 1, 1e9) }),
     maxNewTokens: number('max-new-tokens', String(values.maxNewTokens), 1, 1024),
     ...(values.routingK !== undefined && { ks: numbers('routing-k', String(values.routingK), 1, 64) }),
-    lookaheads: numbers('lookahead', String(values.lookahead), 0, 64),
-    budgets: listOf('budgets', String(values.budgets)).map(budget),
   };
 }
 
@@ -62,12 +56,5 @@ function taskOf(name: string, tasks: Tasks): Tasks[string] {
   const known = Object.keys(tasks);
   throw new UsageError(
     `The model has no task ${JSON.stringify(name)}; ${known.length === 0 ? 'it declares none' : `it has ${known.join(', ')}`}`,
-  );
-}
-
-function budget(text: string): string {
-  if ((parseBytes(text) ?? 0) > 0 || parseShare(text) !== undefined) return text;
-  throw new UsageError(
-    `Expected --budgets to be sizes or shares such as 12.5%,25%,2GiB, found ${JSON.stringify(text)}`,
   );
 }

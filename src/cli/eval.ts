@@ -14,23 +14,20 @@ import { predictorChoice } from '../engine/predictor-choice.js';
 import { SidaError } from '../errors.js';
 import { type EvaluationSource, evaluate, type MeasuredFunction } from '../evaluation/evaluate.js';
 import { type DataLine, readLabelled } from '../evaluation/labelled-data.js';
-import type { SlotBudget } from '../evaluation/moved-bytes.js';
 import { dataSource, readTextLines, type SourceLimits, textSource } from '../evaluation/sources.js';
 import { isPresent } from '../files/model-file.js';
 import { openEngine } from '../inference/open-engine.js';
-import { activationsOf, sizesOf } from '../inference/sizes.js';
+import { activationsOf } from '../inference/sizes.js';
 import { loadAddon } from '../native/addon.js';
-import type { BatchLimits, Engine } from '../native/addon-types.js';
+import type { Engine } from '../native/addon-types.js';
 import { openPredictor, TOKEN_TABLE } from '../predictor/predictor-directory.js';
 import { MANIFEST, networksOf, readPredictorManifest } from '../predictor/training/manifest.js';
 import { tableK } from '../protocol/hash-table.js';
 import type { HashFunctionName } from '../protocol/predictor-messages.js';
-import { formatBytes, formatLeast } from '../text/bytes.js';
 import { printJson, printLines, warnLines } from '../text/print.js';
 import { describeEvaluation, type EvaluationReport } from './eval-report.js';
 import { type EvalRequest, requestOf } from './eval-request.js';
 import { addFlags, givenFlags } from './flags.js';
-import { slotsWithin } from './plan.js';
 import { Progress } from './progress.js';
 
 const OPTIONS = [
@@ -56,14 +53,12 @@ const HELP = `
 Examples:
   sida eval models/switch-words --predictor predictors/words --data models/switch-words/words/known-held-out.jsonl --task category
   sida eval models/olmoe-mini --predictor predictors/chats --text wikitext2/test.txt --routing-k 1,2,3 --json
-  sida eval --model MODEL --data reviews.jsonl --template 'sentence: {text}' --labels negative,positive --budgets 10%,20% --lookahead 0,2,8
+  sida eval --model MODEL --data reviews.jsonl --template 'sentence: {text}' --labels negative,positive
   sida eval models/switch-words --hash-function token --data models/switch-words/words/unknown.jsonl --task category --limit 100`;
 
 export function evalCommand(): Command {
   const command = new Command('eval')
-    .description(
-      'Measure a predictor on data: hits, fidelity of predicted mode, and bytes that policies would load',
-    )
+    .description('Measure a predictor on data: hits, and fidelity of predicted mode')
     .argument('[model]', 'Hugging Face checkpoint or packed model; or --model')
     .option('--data <file>', 'JSON lines')
     .option('--template <text>', "input made of a line, with its fields in braces: 'category of: {text}'")
@@ -91,12 +86,6 @@ export function evalCommand(): Command {
       '--routing-k <list>',
       'experts per token in predicted mode (default 1,3 where routers choose one; else k and 2k where they choose k)',
     )
-    .option('--lookahead <list>', 'batches that the planner sees ahead of the running one', '1,4')
-    .option(
-      '--budgets <list>',
-      "budgets to count bytes for: sizes, or shares of the experts' bytes",
-      '12.5%,25%,50%',
-    )
     .option('--json', 'print JSON');
   return addFlags(command, OPTIONS).addHelpText('after', HELP).action(evaluateModel);
 }
@@ -116,10 +105,10 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
   };
   process.once('SIGINT', stop).once('SIGTERM', stop);
   let steps = 0;
-  const onProgress = async (phase: 'evaluate' | 'replay', done: number, total: number) => {
-    progress.show({ phase, done, total });
+  const onProgress = async (done: number, total: number) => {
+    progress.show({ phase: 'evaluate', done, total });
     // Signals are handled only while the loop yields, which is between two inputs.
-    if (phase === 'replay' || steps++ % 8 === 0) await yieldToEvents();
+    if (steps++ % 8 === 0) await yieldToEvents();
     if (stopped) throw new Error('Interrupted');
   };
   const closing: (() => void)[] = [];
@@ -151,16 +140,13 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
     const { maxBatchTokens } = options;
     const tokenizer = requireTokenizer(prepared, engine);
     const limits = { shape: engine.shape, tokenizer, maxBatchTokens };
-    const budgets = slotBudgets(prepared, options, request);
     const report: EvaluationReport = {
       model: { name: prepared.name, fingerprint: prepared.fingerprint },
       predictor: { directory: path, hashFunction: functions[0].name, warnings },
-      expertBytes: engine.plan.block,
       sources: [],
     };
     for (const { file, kind, source } of sourcesOf(request, lines, texts, limits)) {
-      const { lookaheads } = request;
-      const measured = await evaluate(source, { engine, functions, ks, lookaheads, budgets, onProgress });
+      const measured = await evaluate(source, { engine, functions, ks, onProgress });
       report.sources.push({ file, kind, ...measured });
       progress.stop();
     }
@@ -269,25 +255,6 @@ async function openFunctions(
 async function trainedFunctions(path: string): Promise<HashFunctionName[]> {
   const networks = isPresent(path, MANIFEST) ? networksOf(await readPredictorManifest(path)) : [];
   return [...networks, ...(isPresent(path, TOKEN_TABLE) ? (['token'] as const) : [])];
-}
-
-/** The number of slots that `sida serve` would have within each budget under exact routing. */
-function slotBudgets(
-  { pack, formats }: PreparedPack,
-  options: Options,
-  { budgets }: EvalRequest,
-): SlotBudget[] {
-  const planOf = (limits: BatchLimits) => loadAddon().planMemory({ pack }, limits);
-  return budgets.map((budget) => {
-    const served = { ...options, routing: 'exact' as const, memoryBudget: budget };
-    const { budgetBytes: bytes, plan } = sizesOf(planOf, served, formats);
-    if (bytes >= plan.smallest) return { budget, slots: slotsWithin(bytes, plan) };
-    throw new SidaError({
-      code: 'budget_too_small',
-      message: `--budgets ${budget}: ${formatBytes(bytes)} are too few, the smallest that works is ${formatLeast(plan.smallest)}`,
-      details: { needed_bytes: plan.smallest },
-    });
-  });
 }
 
 interface NamedSource {

@@ -4,7 +4,7 @@ import { setLiveLine, writeLines } from '../text/print.js';
 import { Bar } from './bar.js';
 
 interface ProgressStep {
-  phase: 'convert' | 'hash' | 'verify' | 'load' | 'trace' | 'evaluate' | 'read' | 'replay' | 'download';
+  phase: 'convert' | 'hash' | 'verify' | 'load' | 'trace' | 'evaluate' | 'read' | 'download';
   done: number;
   total: number;
 }
@@ -17,7 +17,6 @@ const TITLES = {
   trace: 'Tracing',
   evaluate: 'Evaluating',
   read: 'Reading',
-  replay: 'Counting bytes',
   download: 'Downloading',
 } as const;
 
@@ -80,7 +79,6 @@ function amount(phase: ProgressStep['phase'], done: number, total: number): stri
   if (phase === 'load') return '';
   if (phase === 'trace') return `${done}/${total} lines`;
   if (phase === 'evaluate') return `${done}/${total} inputs`;
-  if (phase === 'replay') return `${done}/${total} replays`;
   return phase === 'convert' || phase === 'verify'
     ? `${done}/${total} experts`
     : `${formatBytes(done)} of ${formatBytes(total)}`;

@@ -1,6 +1,6 @@
 /** The engine's counters as metrics, read at each scrape. */
-import { Counter, Gauge, type Registry } from 'prom-client';
-import { copyCounter, copyGauge } from '../observability/copied-metrics.js';
+import { Gauge, type Registry } from 'prom-client';
+import { type Copied, copyCounters, copyGauges, copyLabelled } from '../observability/copied-metrics.js';
 import { recallWidths } from '../predictor/hit-ranks.js';
 import { COUNTERS } from '../protocol/counters.js';
 import type { EngineCounters } from '../protocol/engine-messages.js';
@@ -74,44 +74,6 @@ function windowPages({ usage }: EngineCounters, figure: 'pages' | 'pagesFree'): 
   return usage.kvWindows.reduce((sum, window) => sum + window[figure], 0);
 }
 
-function copyTokenizer(registry: Registry, engine: EngineHandle): void {
-  const figure = (name: keyof TokenizerFigures) => () => engine.tokenizer?.[name];
-  copyGauge(
-    registry,
-    'sida_tokenizer_texts_waiting',
-    'Texts waiting for the tokenizer thread',
-    figure('waiting'),
-  );
-  copyGauge(registry, 'sida_tokenizer_bytes_waiting', 'Bytes of these texts', figure('waitingBytes'));
-  copyCounter(
-    registry,
-    'sida_tokenizer_seconds_total',
-    'Seconds the tokenizer thread spent on texts',
-    figure('seconds'),
-  );
-  copyCounter(
-    registry,
-    'sida_tokenizer_ended_total',
-    'Tokenizer threads that were ended and replaced because a text took too long',
-    figure('ended'),
-  );
-}
-
-function copyGrammars(registry: Registry, engine: EngineHandle): void {
-  copyGauge(
-    registry,
-    'sida_grammar_threads',
-    'Threads that compile grammars and follow answers; they start with the first answer that a grammar binds',
-    () => engine.grammars?.threads,
-  );
-  copyGauge(
-    registry,
-    'sida_grammar_bytes',
-    'WebAssembly memory of these threads in bytes',
-    () => engine.grammars?.bytes,
-  );
-}
-
 /** The value is 1. Queries join its labels to other metrics. */
 function copyBuild(registry: Registry, engine: EngineHandle): void {
   new Gauge({
@@ -131,55 +93,75 @@ function copyBuild(registry: Registry, engine: EngineHandle): void {
 
 export function copyEngine(registry: Registry, engine: EngineHandle): void {
   copyBuild(registry, engine);
-  copyGauge(
-    registry,
-    'sida_engine_ready',
-    '1 while the engine takes jobs, or is not loaded until one comes',
-    () => (engine.state.phase === 'ready' || engine.state.phase === 'idle' ? 1 : 0),
-  );
-  copyCounter(
-    registry,
-    'sida_engine_restarts_total',
-    'Restarts of the engine process after a crash',
-    () => engine.restarts,
-  );
+  const figure = (name: keyof TokenizerFigures) => () => engine.tokenizer?.[name];
   const counter = (read: (counters: EngineCounters) => number) => () =>
     engine.counters === undefined ? undefined : read(engine.counters);
-  copyTokenizer(registry, engine);
-  copyGrammars(registry, engine);
-  for (const [counted, { metric }] of COUNTERS) {
-    const read = counter((counters) => counters[counted]);
-    if ('name' in metric) copyCounter(registry, metric.name, metric.help, read);
-  }
-  for (const [name, help, read] of ENGINE_COUNTERS) copyCounter(registry, name, help, counter(read));
-  for (const [name, help, read] of ENGINE_GAUGES) copyGauge(registry, name, help, counter(read));
-  new Counter({
-    name: 'sida_experts_found_total',
-    help: 'Experts a layer needed, by how it found them',
-    labelNames: ['found'],
-    registers: [registry],
-    collect() {
-      this.reset();
-      for (const [counter, { metric }] of COUNTERS) {
-        if ('found' in metric) this.inc({ found: metric.found }, engine.counters?.[counter] ?? 0);
-      }
-    },
-  });
-  new Counter({
-    name: 'sida_predictor_hits_total',
-    help:
+  copyGauges(registry, [
+    [
+      'sida_engine_ready',
+      '1 while the engine takes jobs, or is not loaded until one comes',
+      () => (engine.state.phase === 'ready' || engine.state.phase === 'idle' ? 1 : 0),
+    ],
+    ['sida_tokenizer_texts_waiting', 'Texts waiting for the tokenizer thread', figure('waiting')],
+    ['sida_tokenizer_bytes_waiting', 'Bytes of these texts', figure('waitingBytes')],
+    [
+      'sida_grammar_threads',
+      'Threads that compile grammars and follow answers; they start with the first answer that a grammar binds',
+      () => engine.grammars?.threads,
+    ],
+    ['sida_grammar_bytes', 'WebAssembly memory of these threads in bytes', () => engine.grammars?.bytes],
+    ...ENGINE_GAUGES.map(([name, help, read]): Copied => [name, help, counter(read)]),
+  ]);
+  copyCounters(registry, [
+    ['sida_engine_restarts_total', 'Restarts of the engine process after a crash', () => engine.restarts],
+    ['sida_tokenizer_seconds_total', 'Seconds the tokenizer thread spent on texts', figure('seconds')],
+    [
+      'sida_tokenizer_ended_total',
+      'Tokenizer threads that were ended and replaced because a text took too long',
+      figure('ended'),
+    ],
+    ...COUNTERS.flatMap(([counted, { metric }]): Copied[] =>
+      'name' in metric ? [[metric.name, metric.help, counter((counters) => counters[counted])]] : [],
+    ),
+    ...ENGINE_COUNTERS.map(([name, help, read]): Copied => [name, help, counter(read)]),
+  ]);
+  copyLabelled(
+    registry,
+    ['sida_experts_found_total', 'Experts a layer needed, by how it found them', 'found'],
+    () =>
+      Object.fromEntries(
+        COUNTERS.flatMap(([name, { metric }]) =>
+          'found' in metric ? [[metric.found, engine.counters?.[name] ?? 0]] : [],
+        ),
+      ),
+  );
+  copyLabelled(
+    registry,
+    [
+      'sida_predictor_hits_total',
       'Routings whose expert was among the first `top` that the hash table named: 1 and 3, or k and 2k for ' +
-      'a model that chooses k experts; divided by sida_predictor_routings_total it is recall@top',
-    labelNames: ['top'],
-    registers: [registry],
-    collect() {
-      const c = engine.counters;
-      this.reset();
+        'a model that chooses k experts; divided by sida_predictor_routings_total it is recall@top',
+      'top',
+    ],
+    () => {
       const { narrow, wide } = recallWidths(engine.model?.shape.topK ?? 1);
-      this.inc({ top: String(narrow) }, c?.routingHitsNarrow ?? 0);
-      this.inc({ top: String(wide) }, c?.routingHitsWide ?? 0);
+      const { routingHitsNarrow = 0, routingHitsWide = 0 } = engine.counters ?? {};
+      return { [narrow]: routingHitsNarrow, [wide]: routingHitsWide };
     },
-  });
+  );
+  copyLabelled(
+    registry,
+    [
+      'sida_hash_tables_total',
+      'Batches by the state of their hash tables: ready, failed (the predictor gave no answer), abandoned (too late), ' +
+        'skipped (saves less than it takes, after many late ones, or too large)',
+      'state',
+    ],
+    () => {
+      const { ready = 0, failed = 0, abandoned = 0, skipped = 0 } = engine.counters?.tables ?? {};
+      return { ready, failed, abandoned, skipped };
+    },
+  );
   new Gauge({
     name: 'sida_predictor_up',
     help: '1 for the hash function that names experts; 0 with the function none when no predictor was asked for or it could not be opened',
@@ -189,20 +171,6 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
       const name = engine.model?.predictor.name;
       this.reset();
       if (name !== undefined) this.set({ function: name ?? 'none' }, name === null ? 0 : 1);
-    },
-  });
-  new Counter({
-    name: 'sida_hash_tables_total',
-    help:
-      'Batches by the state of their hash tables: ready, failed (the predictor gave no answer), abandoned (too late), ' +
-      'skipped (saves less than it takes, after many late ones, or too large)',
-    labelNames: ['state'],
-    registers: [registry],
-    collect() {
-      const tables = engine.counters?.tables;
-      this.reset();
-      for (const state of ['ready', 'failed', 'abandoned', 'skipped'] as const)
-        this.inc({ state }, tables?.[state] ?? 0);
     },
   });
 }

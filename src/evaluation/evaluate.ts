@@ -1,4 +1,4 @@
-/** Measures hash functions on the inputs of one source: hits, fidelity of predicted mode, and bytes moved. */
+/** Measures hash functions on the inputs of one source: hits, and fidelity of predicted mode. */
 import type { Engine } from '../native/addon-types.js';
 import {
   type HashFunction,
@@ -12,10 +12,8 @@ import type { HashTable } from '../protocol/hash-table.js';
 import { LabelCounts, type LabelFidelity, type Perplexity, PerplexityCounts } from './fidelity.js';
 import { type EvaluationInput, passesOf } from './input-passes.js';
 import { type ExactRun, type RunPart, runExact, runRouted } from './model-runner.js';
-import { type BudgetMoves, movedBytes, type SlotBudget } from './moved-bytes.js';
-import type { ReplayBatch } from './replay.js';
 import { ExpertNames, renamed, routingBy, routingToNothing } from './routings.js';
-import { batchOf, fillTable } from './tables.js';
+import { fillTable } from './tables.js';
 
 export interface MeasuredFunction {
   name: string;
@@ -24,14 +22,12 @@ export interface MeasuredFunction {
 
 interface EvaluationOptions {
   engine: Engine;
-  /** The tables of the first function route and plan. For the other functions only hits are counted. */
+  /** The tables of the first function route. For the other functions only hits are counted. */
   functions: readonly [MeasuredFunction, ...MeasuredFunction[]];
   /** Numbers of experts per token in predicted mode, each at most the engine's `maxRoutingK`. */
   ks: readonly number[];
-  budgets: readonly SlotBudget[];
-  lookaheads: readonly number[];
-  /** Awaited after each input and each replay. It may throw to end the evaluation. */
-  onProgress: (phase: 'evaluate' | 'replay', done: number, total: number) => Promise<void>;
+  /** Awaited after each input. It may throw to end the evaluation. */
+  onProgress: (done: number, total: number) => Promise<void>;
 }
 
 export interface EvaluationSource {
@@ -59,30 +55,18 @@ export interface SourceReport {
   layers: LayerReport[];
   labels: LabelFidelity | null;
   perplexity: Perplexity | null;
-  moved: BudgetMoves[];
 }
 
 export async function evaluate(source: EvaluationSource, options: EvaluationOptions): Promise<SourceReport> {
-  const { engine, budgets, lookaheads, onProgress } = options;
   const totals = new Totals(source, options);
   for (const [i, input] of source.inputs.entries()) {
     totals.add(input);
-    await onProgress('evaluate', i + 1, source.inputs.length);
+    await options.onProgress(i + 1, source.inputs.length);
   }
-  const { experts, blockBytes } = engine.plan;
-  const moved = await movedBytes(totals.batches, {
-    experts,
-    layerExperts: engine.shape.experts,
-    bytesOf: (id) => blockBytes[Math.floor(id / engine.shape.experts)]!,
-    budgets,
-    lookaheads,
-    onReplay: (done, total) => onProgress('replay', done, total),
-  });
-  return { ...totals.result(), moved };
+  return totals.result();
 }
 
 class Totals {
-  readonly batches: ReplayBatch[] = [];
   readonly #options: EvaluationOptions;
   readonly #shape: RoutingShape;
   /** Of the control with random tables. */
@@ -92,6 +76,7 @@ class Totals {
   readonly #tokens: number[];
   readonly #labels: LabelCounts | undefined;
   readonly #perplexity: PerplexityCounts | undefined;
+  #inputs = 0;
 
   constructor({ scored }: EvaluationSource, options: EvaluationOptions) {
     this.#options = options;
@@ -117,7 +102,7 @@ class Totals {
       });
     });
     this.#compare(input, exact, tables[0]!);
-    this.batches.push(batchOf(exact, tables[0]!, this.#shape));
+    this.#inputs += 1;
   }
 
   #compare(
@@ -156,7 +141,7 @@ class Totals {
     return { own: runRouted(engine, input, routings), random: runRouted(engine, input, random) };
   }
 
-  result(): Omit<SourceReport, 'moved'> {
+  result(): SourceReport {
     const { engine, functions } = this.#options;
     const { stacks, topK } = this.#shape;
     const hits = this.#hits.map((counts) => counts.result());
@@ -169,7 +154,7 @@ class Totals {
       return { layer, tokens, alpha, functions: Object.fromEntries(own) };
     });
     return {
-      inputs: this.batches.length,
+      inputs: this.#inputs,
       tokens: Object.fromEntries(stacks.map(({ name }, s) => [name, this.#tokens[s]!])),
       hitNames: hitNames(topK),
       layers,

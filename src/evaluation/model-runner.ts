@@ -25,7 +25,6 @@ import {
 } from './input-passes.js';
 
 interface TruePass {
-  tokens: number;
   /** Flat ids of the experts that each MoE layer of the pass ran, ascending. */
   needed: number[][];
 }
@@ -37,8 +36,6 @@ export interface RunPart {
   routing: TrueRouting;
   /** Passes in order. Together they cover the tokens of the part. */
   passes: TruePass[];
-  /** Whether all its tokens are known before the input runs. */
-  known: boolean;
 }
 
 export interface ExactRun {
@@ -61,7 +58,7 @@ export function runExact(engine: Engine, input: EvaluationInput): ExactRun {
       take(scores, targets, run);
       return run;
     });
-    const parts = passes.map(({ stack, input: own }, i) => partOf(engine, stack, own, [runs[i]!], true));
+    const parts = passes.map(({ stack, input: own }, i) => partOf(engine, stack, own, [runs[i]!]));
     if (work.kind !== 'continue') return { scores: scores.sums(), parts };
     return { scores: null, parts: [...parts, ...continued(engine, tokens, runs[0]!, work.maxNewTokens)] };
   } finally {
@@ -108,7 +105,7 @@ function continued(engine: Engine, prompt: Int32Array, first: RunResult, most: n
   if (steps.length === 0) return [];
   const input = inputBehind([steps.map(({ token }) => token)], prompt);
   const runs = steps.map(({ run }) => run);
-  return [partOf(engine, stacks.length - 1, input, runs, false)];
+  return [partOf(engine, stacks.length - 1, input, runs)];
 }
 
 /** Releases the sequences of one input. */
@@ -118,20 +115,13 @@ function release(engine: Engine, passes: readonly InputPass[]): void {
 }
 
 /** `runs` are the passes of the part in order. Each has the same number of tokens. */
-function partOf(
-  { shape }: Engine,
-  stack: number,
-  input: HashInput,
-  runs: readonly RunResult[],
-  known: boolean,
-): RunPart {
+function partOf({ shape }: Engine, stack: number, input: HashInput, runs: readonly RunResult[]): RunPart {
   const tokens = input.tokens.length / runs.length;
   return {
     stack,
     input,
     routing: joined(runs.map((run) => trueRouting(run, tokens, shape))),
-    passes: runs.map((run) => passOf(run, tokens, shape.experts)),
-    known,
+    passes: runs.map((run) => ({ needed: neededExperts(run, shape.experts) })),
   };
 }
 
@@ -182,8 +172,4 @@ function joined(passes: readonly (TrueRouting & { layers: number })[]): TrueRout
     }
   });
   return whole;
-}
-
-function passOf(run: RunResult, tokens: number, experts: number): TruePass {
-  return { tokens, needed: neededExperts(run, experts) };
 }

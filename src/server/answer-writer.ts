@@ -1,7 +1,4 @@
-/**
- * Writes answers as JSON. A large one is written in pieces, so that it does not hold the event loop, and its text is
- * shared by all who read it at the same time.
- */
+/** Writes answers as JSON, large ones in pieces, so that they do not hold the event loop. */
 import { setImmediate } from 'node:timers/promises';
 import type { Response } from 'express';
 import { jsonPieces } from '../text/json-pieces.js';
@@ -9,31 +6,8 @@ import { payerOf } from './middleware/auth.js';
 import { nextDrain } from './sse.js';
 import type { UnreadBytes, Waiting } from './unread-bytes.js';
 
-/** The text of an answer, and who reads it. */
-class Text implements Waiting {
-  readonly client: string;
-  readonly readers = new Set<Response>();
-  bytes = 0;
-  pieces: Promise<Buffer[]> = Promise.resolve([]);
-
-  constructor(first: Response) {
-    this.client = payerOf(first);
-    this.readers.add(first);
-  }
-
-  get isRead(): boolean {
-    return [...this.readers].some(({ destroyed }) => !destroyed);
-  }
-
-  close(): void {
-    for (const reader of this.readers) reader.destroy();
-  }
-}
-
 export class AnswerWriter {
   readonly #unread: UnreadBytes;
-  /** Those that are being read, by key. */
-  readonly #texts = new Map<unknown, Text>();
   #turn: Promise<void> = Promise.resolve();
 
   constructor(unread: UnreadBytes) {
@@ -41,7 +15,7 @@ export class AnswerWriter {
   }
 
   /** Sends the whole answer. Resolves when the client has taken nearly all of it, or has gone. */
-  send(res: Response, answer: () => object, key?: unknown): Promise<void> {
+  send(res: Response, answer: () => object): Promise<void> {
     const write = async (pieces: Buffer[]) => {
       if (res.destroyed) return;
       const bytes = pieces.reduce((sum, { length }) => sum + length, 0);
@@ -54,43 +28,25 @@ export class AnswerWriter {
       }
       res.end(pieces.at(-1));
     };
-    return this.write(res, answer, write, key);
+    return this.write(res, answer, write);
   }
 
-  /**
-   * Calls `use` with the text of the answer in pieces. Answers with an equal `key`, by default `res`, must be the same.
-   * Rejects when `answer` throws.
-   */
-  async write(
-    res: Response,
-    answer: () => object,
-    use: (pieces: Buffer[]) => Promise<void>,
-    key: unknown = res,
-  ): Promise<void> {
-    let text = this.#texts.get(key);
-    if (text === undefined) {
-      const value = answer();
-      text = new Text(res);
-      this.#texts.set(key, text);
-      text.pieces = this.#piecesOf(value, text);
-    }
-    text.readers.add(res);
+  /** Calls `use` with the text of the answer in pieces. Rejects when `answer` throws. */
+  async write(res: Response, answer: () => object, use: (pieces: Buffer[]) => Promise<void>): Promise<void> {
+    const value = answer();
+    const text: Waiting = { client: payerOf(res), bytes: 0, close: () => res.destroy() };
     try {
-      await use(await text.pieces);
+      await use(await this.#piecesOf(value, res, text));
     } finally {
-      text.readers.delete(res);
-      if (text.readers.size === 0) {
-        this.#texts.delete(key);
-        this.#unread.read(text);
-      }
+      this.#unread.read(text);
     }
   }
 
-  async #piecesOf(value: object, text: Text): Promise<Buffer[]> {
+  async #piecesOf(value: object, res: Response, text: Waiting): Promise<Buffer[]> {
     const pieces: Buffer[] = [];
     for (const json of jsonPieces(value)) {
       if (pieces.length > 0) await this.#nextTurn();
-      if (!text.isRead) break;
+      if (res.destroyed) break;
       const piece = Buffer.from(json);
       pieces.push(piece);
       this.#unread.add(text, piece.length);

@@ -1,8 +1,7 @@
 /** Builds the answer of the job routes from the record of a kept job. */
-import type { Response } from 'express';
 import { SidaError } from '../errors.js';
 import type { JobResult } from '../protocol/engine-messages.js';
-import { hasEnded, type JobRecord } from '../queue/job-queue.js';
+import type { JobRecord } from '../queue/job-queue.js';
 import { taskOf } from '../tasks/registry.js';
 import type { Answers } from '../tasks/task.js';
 import { type ModelContext, requireModel } from './context.js';
@@ -30,11 +29,6 @@ export function jobAnswer(context: ModelContext, record: JobRecord): JobAnswer {
     // The type's own route would answer with this error, such as nonfinite_output, so the job counts as failed.
     return { ...common, status: 'failed', answer: null, error: jobError(SidaError.from(thrown)) };
   }
-}
-
-/** Names the text of the answer. All who read an ended job at the same time share it. */
-export function jobKey(record: JobRecord, res: Response): unknown {
-  return hasEnded(record) ? record.id : res;
 }
 
 /** Creates the writer of a kept job's answers. One writer writes the chunks of only one run. */

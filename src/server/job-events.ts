@@ -4,7 +4,7 @@ import type { JobResult } from '../protocol/engine-messages.js';
 import { hasEnded, type JobEvent, type JobRecord } from '../queue/job-queue.js';
 import type { Answers } from '../tasks/task.js';
 import { type ModelContext, requireModel } from './context.js';
-import { answersOf, jobAnswer, jobKey } from './job-answer.js';
+import { answersOf, jobAnswer } from './job-answer.js';
 import { LIMITS } from './limits.js';
 import { payerOf } from './middleware/auth.js';
 import { SseStream } from './sse.js';
@@ -61,7 +61,6 @@ async function sendEvents(
       res,
       () => jobAnswer(context, record),
       (pieces) => sse.sendPieces(pieces, 'status'),
-      jobKey(record, res),
     );
   await sendStatus();
   for (;;) {

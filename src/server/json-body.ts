@@ -7,7 +7,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { SidaError } from '../errors.js';
 import { shapeFault } from '../text/json-shape.js';
 import { oneLine } from '../text/one-line.js';
-import { decodeUtf8 } from '../text/utf8.js';
 import { LIMITS } from './limits.js';
 
 /** Bytes of all bodies that are being read. */
@@ -24,7 +23,7 @@ export async function readJsonBody(
   if (body.length === 0) throw invalidJson('The request body is empty; a JSON object is expected');
   if (!isUtf8(body)) throw invalidJson('The request body is not valid UTF-8');
   checkShape(body);
-  const text = decodeUtf8(body);
+  const text = body.toString('utf8');
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -15,7 +15,6 @@ import type {
 import { oneLine } from '../text/one-line.js';
 import { CompiledCache } from './compiled-cache.js';
 import type { GrammarPreparer, GrammarRequest, PreparedGrammar } from './grammar.js';
-import { GrammarTurns } from './grammar-turns.js';
 import { KEPT_GRAMMARS } from './matcher-table.js';
 
 export interface GrammarThreadsOptions {
@@ -70,7 +69,7 @@ interface Thread {
 export class GrammarThreads implements GrammarPreparer {
   readonly #options: Required<GrammarThreadsOptions>;
   readonly #threads: Thread[] = [];
-  readonly #waiting = new GrammarTurns<Waiting>();
+  #waiting: Waiting[] = [];
   /** The thread of each compiled grammar. */
   readonly #compiled = new CompiledCache<Thread>(KEPT_GRAMMARS);
   readonly #refused = new CompiledCache<ErrorBody>(KEPT_REFUSALS);
@@ -89,17 +88,17 @@ export class GrammarThreads implements GrammarPreparer {
   prepare(request: GrammarRequest, done: NonNullable<Waiting['done']>): () => void {
     const waiting: Waiting = { ...request, done };
     if (this.#answers(waiting)) return () => undefined;
-    const [own, all] = [this.#waiting.of(request.owner), this.#waiting.count];
-    if (own >= MOST_WAITING || (all >= MOST_WAITING_ALL && own > 0)) {
+    const own = this.#waiting.filter(({ owner }) => owner === request.owner).length;
+    if (own >= MOST_WAITING || (this.#waiting.length >= MOST_WAITING_ALL && own > 0)) {
       const message = `${own} other structures${request.owner === '' ? '' : ' of this key'} wait to be compiled: try again later`;
       done(new SidaError({ code: 'queue_full', message, read: true }));
       return () => undefined;
     }
-    this.#waiting.add(waiting);
+    this.#waiting.push(waiting);
     this.#compileNext();
     return () => {
       waiting.done = undefined;
-      this.#waiting.remove(waiting);
+      this.#waiting = this.#waiting.filter((each) => each !== waiting);
     };
   }
 
@@ -131,8 +130,7 @@ export class GrammarThreads implements GrammarPreparer {
   /** Gives waiting grammars to threads that compile none. */
   #compileNext(): void {
     while (this.#threads.length < this.#options.threads || this.#threads.some(({ current }) => !current)) {
-      const compiling = this.#threads.flatMap(({ current }) => current ?? []);
-      const next = this.#waiting.take(compiling);
+      const next = this.#takeNext();
       if (next === undefined) return;
       if (this.#answers(next)) continue;
       const thread = this.#idlest();
@@ -140,6 +138,18 @@ export class GrammarThreads implements GrammarPreparer {
       if (thread.state === 'ended') this.#start(thread);
       else this.#compile(thread);
     }
+  }
+
+  /**
+   * Removes the first grammar that may be compiled now. A key never has two threads, so that the other is soon free for
+   * other keys. A grammar that is being compiled waits for the outcome.
+   */
+  #takeNext(): Waiting | undefined {
+    const compiling = this.#threads.flatMap(({ current }) => current ?? []);
+    const at = this.#waiting.findIndex(({ owner, grammar }) =>
+      compiling.every((other) => other.grammar !== grammar && (owner === '' || other.owner !== owner)),
+    );
+    return at < 0 ? undefined : this.#waiting.splice(at, 1)[0];
   }
 
   #compile({ worker, state, current }: Thread): void {

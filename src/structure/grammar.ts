@@ -1,6 +1,5 @@
 /** Grammars of answers, as plain data, and what the engine asks of the threads that compile them. */
 import type { SidaError } from '../errors.js';
-import type { WaitingGrammar } from './grammar-turns.js';
 
 export type Grammar =
   | { kind: 'text'; text: string }
@@ -30,7 +29,10 @@ export interface PreparedGrammar {
   release: () => void;
 }
 
-export interface GrammarRequest extends WaitingGrammar {
+export interface GrammarRequest {
+  grammar: string;
+  /** Names the key that sent the request. Empty without keys. */
+  owner: string;
   /** The field of the request that errors name. */
   param: string;
 }

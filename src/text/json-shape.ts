@@ -36,8 +36,6 @@ const QUOTE = 0x22;
 const COMMA = 0x2c;
 const COLON = 0x3a;
 const BACKSLASH = 0x5c;
-/** Bytes of a string before a search is faster than a walk. */
-const WALKED = 64;
 
 /**
  * The first fault of the UTF-8 text, or undefined. Takes time in proportion to the text, and keeps no more than the
@@ -84,17 +82,10 @@ export function shapeFault(json: Uint8Array, most: JsonBounds): JsonFault | unde
 
 /** The place of the quote that closes the string, or a place behind the text. */
 function closingQuote(json: Uint8Array, opening: number): number {
-  let at = opening + 1;
-  let quote = opening;
-  while (at < json.length) {
-    const end = Math.min(at + WALKED, json.length);
-    for (; at < end && json[at] !== QUOTE; at += 1) if (json[at] === BACKSLASH) at += 1;
-    if (at < end) return at;
-    if (quote < at) quote = json.indexOf(QUOTE, at);
-    if (quote < 0) break;
-    const backslash = json.subarray(at, quote).indexOf(BACKSLASH);
-    if (backslash < 0) return quote;
-    at += backslash;
+  for (let quote = json.indexOf(QUOTE, opening + 1); quote >= 0; quote = json.indexOf(QUOTE, quote + 1)) {
+    let run = quote;
+    while (json[run - 1] === BACKSLASH) run -= 1;
+    if ((quote - run) % 2 === 0) return quote;
   }
   return json.length;
 }

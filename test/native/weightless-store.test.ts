@@ -1,8 +1,7 @@
 // The expert store without weights, which replays use.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fewestLoads } from '../../src/evaluation/fewest-loads.js';
-import type { ResidencyPlan, StoreLoads, WeightlessStore } from '../../src/native/addon-types.js';
+import type { ResidencyPlan, WeightlessStore } from '../../src/native/addon-types.js';
 import { addon, thrown } from './fixture.js';
 
 const EXPERTS = 8;
@@ -25,8 +24,6 @@ function planOf(keys: number[], loads: number[], after = keys, expendable = 0): 
 const residents = (store: WeightlessStore) =>
   [...store.residency().state.keys()].filter((id) => store.residency().state[id] === 2);
 const visit = (store: WeightlessStore, ids: number[]) => store.visit(Uint32Array.from(ids));
-const count = (loads: StoreLoads | null) =>
-  loads === null ? 0 : loads.demanded.length + loads.planned.length;
 
 describe('the store without weights', () => {
   it('loads on demand, evicts the least recently used, and reports the loads of each call', () => {
@@ -72,7 +69,7 @@ describe('the store without weights', () => {
     expect(store.residency().visits).toBe(0);
   });
 
-  it('keeps its slots and never beats Belady, whatever the plans', () => {
+  it('keeps its slots, whatever the plans', () => {
     const keys = fc.array(fc.nat(9), { minLength: EXPERTS, maxLength: EXPERTS });
     const loads = fc.uniqueArray(fc.nat(EXPERTS - 1), { maxLength: 5 });
     const ids = fc
@@ -84,16 +81,13 @@ describe('the store without weights', () => {
     fc.assert(
       fc.property(passes, fc.integer({ min: 1, max: EXPERTS }), (all, slots) => {
         const store = openStore(slots);
-        let loaded = 0;
         for (const [before, after, prefetches, visits, expendable] of all) {
-          loaded += count(store.startPass(planOf(before, prefetches, after, expendable)));
+          store.startPass(planOf(before, prefetches, after, expendable));
           for (const needed of visits) {
-            loaded += count(visit(store, needed));
+            visit(store, needed);
             store.checkIntegrity();
           }
         }
-        const visits = all.flatMap(([, , , own]) => own);
-        expect(loaded).toBeGreaterThanOrEqual(fewestLoads(visits, EXPERTS, slots));
       }),
     );
   });

@@ -1,5 +1,5 @@
 /** Replays a trace under every policy, cache size and look-ahead: what each one loads. */
-import { leastBytes } from '../../../dist/evaluation/fewest-loads.js';
+import { leastBytes } from './fewest-loads.js';
 import { BLIND, type PolicyRun, runPolicy } from './policies.js';
 import type { Phase, RoutingTrace } from './routing-trace.js';
 

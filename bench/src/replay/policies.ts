@@ -1,10 +1,11 @@
 /** The policies that a replay compares, by name. */
-import { fewestLoads } from '../../../dist/evaluation/fewest-loads.js';
-import { type ReplayBatch, type ReplayPass, replay } from '../../../dist/evaluation/replay.js';
-import { type Device, type PassWatch, WatchedStore } from '../../../dist/evaluation/watched-store.js';
+
 import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
 import type { ExpectedVisit } from '../../../dist/predictor/expected-visits.js';
+import { fewestLoads } from './fewest-loads.js';
+import { type ReplayBatch, type ReplayPass, replay } from './replay.js';
 import type { RecordedPass, RoutingTrace } from './routing-trace.js';
+import { type Device, type PassWatch, WatchedStore } from './watched-store.js';
 
 /** Policies that know the past only. `none` is what `sida serve --predictor none` does. */
 export const BLIND = ['fifo', 'lru', 'lfu', 'expert-buffering', 'none'] as const;
@@ -39,10 +40,10 @@ export function runPolicy(
 }
 
 /** Batches with the recorded routing as their tables, or without tables. */
-export function tabled(
-  { batches, experts }: RoutingTrace,
+export function tabled<Pass extends Pick<RecordedPass, 'visits'>>(
+  { batches, experts }: { batches: readonly { passes: readonly Pass[] }[]; experts: number },
   known: boolean,
-): ReplayBatch<RecordedPass & ReplayPass>[] {
+): ReplayBatch<Pass & ReplayPass>[] {
   return batches.map(({ passes }) => {
     const tables = passes.map(({ visits }) => (known ? visits.map((ids) => certain(ids, experts)) : []));
     return {

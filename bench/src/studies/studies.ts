@@ -110,7 +110,7 @@ async function evalArgs({ model: name, data }: Study, options: StudyOptions): Pr
   const limits = ['--limit', String(inputs), '--threads', String(threads), '--pack-dir', join(work, 'packs')];
   // olmoe-mini's routers choose several experts, whose number is the default.
   const widths = name === 'olmoe-mini' ? [] : ['--routing-k', '1,3'];
-  const all = [...common, ...limits, ...widths, '--budgets', '20%', '--lookahead', '4'];
+  const all = [...common, ...limits, ...widths];
   if (data === 'text') return [...all, '--text', join(options.data!, TEXT)];
   const { file, labels } = await written(data, options);
   return [...all, '--data', file, '--template', '{text}', '--labels', labels.join()];

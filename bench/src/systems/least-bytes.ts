@@ -1,6 +1,7 @@
 /** The bound of a measurement: what Belady's rule moves for the same needs from the same beginning. */
-import { leastBytes } from '../../../dist/evaluation/fewest-loads.js';
+
 import { type MemoryPlan, NO_EXPERT, type RunResult } from '../../../dist/native/addon-types.js';
+import { leastBytes } from '../replay/fewest-loads.js';
 
 /** What a run's device held when the measured passes began, and what these needed. */
 interface MeasuredNeeds {

@@ -1,11 +1,11 @@
 // No policy moves fewer bytes than the bound of its own run: the same needs, from what its device held at their begin.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type ReplayPass, type ReplayRule, replay } from '../../../dist/evaluation/replay.js';
-import { WatchedStore } from '../../../dist/evaluation/watched-store.js';
 import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
 import { tabled } from '../../src/replay/policies.js';
+import { type ReplayPass, type ReplayRule, replay } from '../../src/replay/replay.js';
 import type { RecordedPass, RoutingTrace } from '../../src/replay/routing-trace.js';
+import { WatchedStore } from '../../src/replay/watched-store.js';
 import { heldBy, leastBytesOf } from '../../src/systems/least-bytes.js';
 import { traceOf } from './small-traces.js';
 

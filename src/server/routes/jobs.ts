@@ -5,7 +5,7 @@ import { SidaError } from '../../errors.js';
 import type { Idempotency, JobRecord } from '../../queue/job-queue.js';
 import { limitsOf } from '../../tasks/shared/request-checks.js';
 import { findInModels, type ModelContext, type ServerContext, selectModel, withModel } from '../context.js';
-import { jobAnswer, jobKey } from '../job-answer.js';
+import { jobAnswer } from '../job-answer.js';
 import { streamJob } from '../job-events.js';
 import { callerOf, payerOf, requireExperts } from '../middleware/auth.js';
 import { keepJob } from '../run-job.js';
@@ -107,7 +107,7 @@ async function answerJob(
   });
   if (found === undefined) throw unknown();
   const { served, record } = found;
-  await served.writer.send(res, () => jobAnswer(served, record), jobKey(record, res));
+  await served.writer.send(res, () => jobAnswer(served, record));
 }
 
 function unknown(): SidaError {

@@ -1,7 +1,6 @@
 /** Generates continuations of prompts, in OpenAI's format. */
 import type { Task } from '../task.js';
 import { CompletionAnswers } from './answer.js';
-import { completeInputs, completeTexts } from './items.js';
 import {
   type CompleteForm,
   type CompleteJob,
@@ -11,9 +10,8 @@ import {
   storedResult,
 } from './job.js';
 import { type CompleteBody, prepareComplete } from './request.js';
-import { CompleteResults } from './results.js';
 import { CompletionAnswer, CompletionRequest, IGNORED } from './schema.js';
-import { completeTokens } from './tokens.js';
+import { CompleteResults, completeInputs, completeTexts, completeTokens } from './work.js';
 
 export const complete: Task<CompleteBody, CompleteJob, CompleteResult, CompleteForm> = {
   kind: 'complete',

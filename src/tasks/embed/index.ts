@@ -1,9 +1,9 @@
 /** Embeds texts: the mean of the last hidden states, or of the encoder's. In the format of OpenAI's embeddings. */
-
 import { checkedInput } from '../shared/prepared-input.js';
-import { promptTexts, promptTokens } from '../shared/prompts.js';
-import type { Task } from '../task.js';
-import { embeddingAnswer } from './answer.js';
+import { promptIds, promptStrings, promptTexts, promptTokens } from '../shared/prompts.js';
+import { expertsAnswer } from '../shared/schema.js';
+import { heldBytes, inputTokens, reservedTokens } from '../shared/token-estimates.js';
+import type { AnswerAbout, JobResults, OwnResult, Task } from '../task.js';
 import {
   type EmbedForm,
   type EmbedJob,
@@ -13,9 +13,7 @@ import {
   storedResult,
 } from './job.js';
 import { type EmbedBody, prepareEmbed } from './request.js';
-import { EmbedResults } from './results.js';
 import { EmbeddingAnswer, EmbeddingRequest, IGNORED } from './schema.js';
-import { embedTokens } from './tokens.js';
 
 export const embed: Task<EmbedBody, EmbedJob, EmbedResult, EmbedForm> = {
   kind: 'embed',
@@ -31,7 +29,13 @@ export const embed: Task<EmbedBody, EmbedJob, EmbedResult, EmbedForm> = {
   prepare: prepareEmbed,
   form: ({ base64, explain = false }) => ({ base64, experts: explain }),
   answers: (about) => ({ whole: (result) => embeddingAnswer(about, result) }),
-  tokens: embedTokens,
+  tokens: {
+    input: ({ inputs }) => inputTokens(inputs),
+    bytes: ({ inputs }) => heldBytes(inputs),
+    cost: ({ inputs }) => ({ known: promptIds(inputs), estimated: reservedTokens(promptStrings(inputs)) }),
+    texts: ({ inputs }) => promptStrings(inputs),
+    used: (_job, { promptTokens }) => promptTokens,
+  },
   engine: {
     runs: 'model',
     texts: ({ inputs }, limits) => promptTexts(inputs, 'input', limits),
@@ -42,3 +46,39 @@ export const embed: Task<EmbedBody, EmbedJob, EmbedResult, EmbedForm> = {
     results: ({ inputs }) => new EmbedResults(inputs.length),
   },
 };
+
+class EmbedResults implements JobResults<EmbedResult> {
+  readonly #embeddings: number[][];
+
+  constructor(inputs: number) {
+    this.#embeddings = Array.from({ length: inputs }, () => []);
+  }
+
+  embedding(input: number, values: readonly number[]): void {
+    this.#embeddings[input] = [...values];
+  }
+
+  finish(): OwnResult<EmbedResult> {
+    return { embeddings: this.#embeddings, completionTokens: 0 };
+  }
+}
+
+function embeddingAnswer(
+  { model, form }: AnswerAbout<EmbedForm>,
+  { embeddings, promptTokens, experts }: EmbedResult,
+): typeof EmbeddingAnswer._output {
+  return {
+    object: 'list',
+    model,
+    data: embeddings.map((values, index) => {
+      return { object: 'embedding', index, embedding: form.base64 ? base64(values) : values };
+    }),
+    usage: { prompt_tokens: promptTokens, total_tokens: promptTokens },
+    ...(form.experts && { experts: expertsAnswer(experts) }),
+  };
+}
+
+/** Little-endian, as every machine that this runs on is. */
+function base64(values: readonly number[]): string {
+  return Buffer.from(Float32Array.from(values).buffer).toString('base64');
+}

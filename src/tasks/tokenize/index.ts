@@ -1,7 +1,11 @@
 /** Returns the tokens of texts. Its jobs never run the model. */
+
+import { SidaError } from '../../errors.js';
+import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
+import { checkAnswerBytes } from '../../text/text-bytes.js';
+import { type ModelLimits, requireTexts } from '../shared/prepared-input.js';
 import { heldBytes, inputTokens, reservedTokens } from '../shared/token-estimates.js';
-import type { Task } from '../task.js';
-import { tokenizeAnswer } from './answer.js';
+import type { AnswerAbout, OwnResult, Task } from '../task.js';
 import {
   storedForm,
   storedJob,
@@ -11,7 +15,6 @@ import {
   type TokenizeResult,
 } from './job.js';
 import { prepareTokenize, type TokenizeBody } from './request.js';
-import { tokenizeResult, tokenizeTexts } from './results.js';
 import { TokenizeAnswer, TokenizeRequest } from './schema.js';
 
 export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, TokenizeForm> = {
@@ -35,3 +38,49 @@ export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, TokenizeF
   },
   engine: { runs: 'tokenizer', texts: tokenizeTexts, result: tokenizeResult },
 };
+
+/**
+ * Most tokens of one answer. Each has a number and a text, about fifteen bytes that several processes pass on: more
+ * would hold their main threads, and with them all other clients, for longer than requests of any other kind do.
+ */
+const MOST_TOKENS = 65_536;
+
+function tokenizeTexts({ inputs, addSpecialTokens }: TokenizeJob, limits: ModelLimits): TextToEncode[] {
+  requireTexts(limits, 'input');
+  return inputs.map((text) => ({ text, special: addSpecialTokens }));
+}
+
+function tokenizeResult(
+  _job: TokenizeJob,
+  limits: ModelLimits,
+  found: readonly number[][],
+): OwnResult<TokenizeResult> & { promptTokens: number } {
+  const texts = requireTexts(limits, 'input');
+  const promptTokens = found.reduce((sum, ids) => sum + ids.length, 0);
+  checkAnswer(promptTokens);
+  const data = found.map((ids) => ({ ids, tokens: ids.map((id) => texts.idToToken(id)) }));
+  checkAnswerBytes(data.reduce((sum, { tokens }) => sum + Buffer.byteLength(tokens.join('')), 0));
+  return { data, promptTokens, completionTokens: 0 };
+}
+
+function checkAnswer(tokens: number): void {
+  if (tokens <= MOST_TOKENS) return;
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `The inputs have ${tokens} tokens together; the limit of one answer is ${MOST_TOKENS}`,
+    param: 'input',
+    details: { tokens, limit: MOST_TOKENS },
+  });
+}
+
+function tokenizeAnswer(
+  { model }: AnswerAbout<TokenizeForm>,
+  { data, promptTokens }: TokenizeResult,
+): typeof TokenizeAnswer._output {
+  return {
+    object: 'tokenization',
+    model,
+    data: data.map(({ ids, tokens }, index) => ({ index, ids, tokens })),
+    usage: { prompt_tokens: promptTokens },
+  };
+}

@@ -20,7 +20,7 @@ import {
   waitForLock,
   withLock,
 } from '../../../src/checkpoint/lock-file.js';
-import { contenderArgs, lockTrial, lookAtLedger } from '../../support/lock-trial.js';
+import { contenderArgs, lookAtLedger } from '../../support/lock-trial.js';
 
 let root: string;
 let path: string;
@@ -121,12 +121,6 @@ describe('a lock file', () => {
     symlinkSync(target, path);
     expect(() => tryLock(path, { shared: false })).toThrow(/Cannot lock .*pack\.lock/);
     expect(readFileSync(target, 'utf8')).toBe('text');
-  });
-
-  it('has one holder at a time while processes contend for it and are killed', async () => {
-    const look = await lockTrial(root, { processes: 5, killed: 2, rounds: 20, mostMs: 30_000 });
-    expect(look).toMatchObject({ overlaps: 0, ended: true });
-    expect(look.entered).toBeGreaterThanOrEqual(60);
   });
 
   it.runIf(canUnshare)('excludes, and outlives, a holder in another pid namespace', async () => {

@@ -44,7 +44,6 @@ const TASK = ['--task', 'sst2'];
 
 interface Report {
   predictor: { hashFunction: string; warnings: string[] };
-  expertBytes: number;
   sources: {
     kind: string;
     inputs: number;
@@ -64,10 +63,6 @@ interface Report {
       zeros: number;
       predicted: { perplexity: number; ratio: number; random: number }[];
     } | null;
-    moved: {
-      slots: number;
-      policies: { policy: string; lookahead: number | null; tables: boolean; bytes: number }[];
-    }[];
   }[];
 }
 
@@ -82,11 +77,11 @@ const replayed = (...args: string[]): Promise<Report> =>
   withTables('replay', () => report('eval', MINI, ...PACKS, ...args));
 
 describe('sida eval', () => {
-  it('reports hits, fidelity on labels and bytes, as a table and as JSON', () => {
+  it('reports hits and fidelity on labels, as a table and as JSON', () => {
     const data = write('labelled.jsonl', rows());
-    const { predictor, expertBytes, sources } = report(...evalArgs('--data', data, ...TASK));
+    const { predictor, sources } = report(...evalArgs('--data', data, ...TASK));
     expect(predictor).toMatchObject({ hashFunction: 'lstm', warnings: [] });
-    const { inputs, layers, labels, perplexity, moved } = sources[0]!;
+    const { inputs, layers, labels, perplexity } = sources[0]!;
     expect([sources.length, inputs, perplexity]).toEqual([1, 40, null]);
     expect(layers.map(({ layer }) => layer)).toEqual(['encoder.1', 'encoder.3', 'decoder.1', 'decoder.3']);
     for (const { layer, tokens, alpha, functions } of layers) {
@@ -102,23 +97,13 @@ describe('sida eval', () => {
       [1, 0],
       [3, 0],
     ]);
-    expect(moved.map(({ slots }) => slots)).toEqual([32, 64, 128]);
-    for (const { policies } of moved) {
-      const least = policies.at(-1)!;
-      expect(least).toMatchObject({ policy: 'belady', lookahead: null });
-      for (const { bytes } of policies) {
-        expect(bytes).toBeGreaterThanOrEqual(least.bytes);
-        expect(bytes % expertBytes).toBe(0);
-      }
-    }
-    const table = sida(...evalArgs('--data', data, ...TASK, '--limit', '5', '--budgets', '25%'));
+    const table = sida(...evalArgs('--data', data, ...TASK, '--limit', '5'));
     expect(table.stdout).toMatch(/^encoder\.1 +\d+ +0\.\d+ +[\d.]+ \/ [\d.]+ \/ [\d.]+ +(0\.\d+|–)/m);
     expect(table.stdout).toMatch(
       /^labels, % +exact +predicted +random tables +experts of zeros +share of the way, %/m,
     );
     expect(table.stdout).toMatch(/^accuracy, k = 3( +[\d.]+){4} +/m);
     expect(table.stdout).toMatch(/^exact − experts of zeros over 5 inputs: .*95 % interval/m);
-    expect(table.stdout).toMatch(/^Belady, all batches +[\d.]+ MiB +1\.00$/m);
     expect(table.stderr).toContain('Evaluating: 100 % (5/5 inputs)');
   });
 
@@ -155,18 +140,14 @@ describe('sida eval', () => {
         .map(({ text }) => `${text}\n`)
         .join('\n'),
     );
-    const text = report(
-      ...evalArgs('--text', at('text.txt'), '--budgets', '25%', '--routing-k', '1'),
-    ).sources;
+    const text = report(...evalArgs('--text', at('text.txt'), '--routing-k', '1')).sources;
     const data = write(
       'plain.jsonl',
       sst2()
         .slice(0, 60)
         .map(({ text: own }) => ({ text: own })),
     );
-    const sources = report(
-      ...evalArgs('--data', data, '--template', '{text}', '--budgets', '25%', '--routing-k', '1'),
-    ).sources;
+    const sources = report(...evalArgs('--data', data, '--template', '{text}', '--routing-k', '1')).sources;
     expect(text.map(({ kind }) => kind)).toEqual(['corrupted']);
     expect(sources.map(({ kind }) => kind)).toEqual(['continuations', 'corrupted']);
     expect(sources[1]!.perplexity).toEqual(text[0]!.perplexity);
@@ -210,12 +191,6 @@ describe('sida eval', () => {
       ['--data', 'D', ...TASK, '--routing-k', '1,9'],
       2,
       /--routing-k to be at most 4, the experts that a table of this model names for a token, found 9/,
-    ],
-    [
-      'a wrong budget',
-      ['--data', 'D', ...TASK, '--budgets', '12.5'],
-      2,
-      /13 B are too few, the smallest that works is [\d.]+ MiB/,
     ],
     [
       'a long input',

@@ -285,7 +285,7 @@ describe('a network of the other kind', () => {
     ['auto', ['lstm', 'attention', 'token']],
     ['attention', ['attention', 'lstm', 'token']],
   ])('stands beside the others in an evaluation with --hash-function %s', (kind, names) => {
-    const data = ['--data', at('b.jsonl'), '--task', 'sst2', '--limit', '2', '--budgets', '50%'];
+    const data = ['--data', at('b.jsonl'), '--task', 'sst2', '--limit', '2'];
     const chosen = ['--predictor', at('both'), '--hash-function', kind, '--pack-dir', at('packs')];
     const { status, stdout, stderr } = sida('eval', MINI, ...chosen, ...data, '--json');
     expect(status, stderr).toBe(0);

@@ -1,11 +1,10 @@
-// LangChain's ChatOpenAI and OpenAIEmbeddings, unchanged, against this server.
+// LangChain's ChatOpenAI, unchanged, against this server. It sends requests by OpenAI's client (openai-client.test.ts).
 import { AIMessage, type AIMessageChunk, HumanMessage, SystemMessage } from '@langchain/core/messages';
 import { tool } from '@langchain/core/tools';
-import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
+import { ChatOpenAI } from '@langchain/openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { makeChatModel, SLOW } from '../../support/chat-model.js';
-import { expectFreed } from '../../support/freed.js';
+import { makeChatModel } from '../../support/chat-model.js';
 import { ANSWER, FAIL, type ScriptedChat, startScriptedChat, WEATHER } from '../../support/scripted-chat.js';
 import { ServerProcess } from '../../support/server-process.js';
 
@@ -24,7 +23,7 @@ describe('a running model', () => {
   const chat = (more: ConstructorParameters<typeof ChatOpenAI>[0] = {}) =>
     new ChatOpenAI({ ...settings('chat-tiny', `${server.url}/v1`), maxTokens: 24, ...more });
   beforeAll(async () => {
-    server = await ServerProcess.start(['--model', directory, ...SLOW]);
+    server = await ServerProcess.start(['--model', directory]);
   });
   afterAll(async () => {
     await server.stop();
@@ -47,27 +46,6 @@ describe('a running model', () => {
     expect(streamed!.response_metadata.finish_reason).toBe(whole.response_metadata.finish_reason);
   });
 
-  it('answers a batch as it answers each message', async () => {
-    const model = chat();
-    const alone = await model.invoke('Hello!');
-    const batch = await model.batch(['Hello!', 'Good day.', 'Hello!']);
-    expect(batch.map(({ content }) => content)).toEqual([alone.content, expect.any(String), alone.content]);
-  });
-
-  it('gives log-probabilities and several choices', async () => {
-    const { generations } = await chat({
-      n: 2,
-      temperature: 1,
-      logprobs: true,
-      topLogprobs: 2,
-    }).generate([[new HumanMessage('Hello!')]]);
-    expect(generations[0]).toHaveLength(2);
-    const { logprobs } = generations[0]![0]!.generationInfo as {
-      logprobs: { content: { top_logprobs: object[] }[] };
-    };
-    expect(logprobs.content[0]!.top_logprobs).toHaveLength(2);
-  });
-
   it('answers through the API of responses', async () => {
     const model = chat({ useResponsesApi: true });
     const whole = await model.invoke('Hello!');
@@ -78,13 +56,6 @@ describe('a running model', () => {
     expect(text).toBe(whole.text);
   });
 
-  it('embeds documents and queries', async () => {
-    const embeddings = new OpenAIEmbeddings(settings('chat-tiny', `${server.url}/v1`));
-    const documents = await embeddings.embedDocuments(['Hello', 'a longer text']);
-    expect(documents.map((numbers) => numbers.length)).toEqual([64, 64]);
-    expect(await embeddings.embedQuery('Hello')).toEqual(documents[0]);
-  });
-
   it('reports errors with the status and the code of the server', async () => {
     await expect(chat({ model: 'gpt-5' }).invoke('a')).rejects.toMatchObject({
       status: 404,
@@ -93,18 +64,6 @@ describe('a running model', () => {
     for (const ask of [(text: string) => chat().invoke(text), (text: string) => chat().stream(text)]) {
       await expect(ask('a'.repeat(600))).rejects.toMatchObject({ name: 'ContextOverflowError' });
     }
-  });
-
-  it('stops a generation that is aborted', async () => {
-    await expectFreed(server, async () => {
-      const aborter = new AbortController();
-      const model = chat({ maxTokens: 400, temperature: 2, modelKwargs: { seed: 1 } });
-      const stream = await model.stream('Hello!', { signal: aborter.signal });
-      const read = async () => {
-        for await (const _ of stream) aborter.abort();
-      };
-      await expect(read()).rejects.toThrow(/abort/i);
-    });
   });
 });
 

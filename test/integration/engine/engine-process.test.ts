@@ -10,15 +10,12 @@ import type { EngineProcess } from '../../../src/engine/engine-process.js';
 import type { CompletionDelta, JobResult } from '../../../src/protocol/engine-messages.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { compiledSource } from '../../support/compiled-source.js';
-import { alive, otherTokenizer, readInputIds } from './process-fixture.js';
+import { alive, otherTokenizer } from './process-fixture.js';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const addon = process.env.SIDA_ADDON ?? `${root}build/addon/Release/sida.node`;
 const hasAddon = existsSync(addon);
 if (!hasAddon) console.warn(`SKIPPED: the engine process, ${addon} is not built`);
-const fixture = `${root}test/fixtures/switch-tiny`;
-const hasOracle = existsSync(fixture);
-if (!hasOracle) console.warn(`SKIPPED: greedy tokens against the oracle, ${fixture} does not exist`);
 
 const LABELS = ['negative', 'positive'];
 const SENTENCES = ['a fine film', 'dreadful and boring', 'it is what it is', 'charming , but far too long'];
@@ -174,20 +171,6 @@ describe.skipIf(!hasAddon)('engine process', () => {
     expect(alone.map((each) => (answer(each) as unknown[])[0])).toEqual(golden);
   }, 60_000);
 
-  it('streams deltas that add up to the result', async () => {
-    await ready();
-    const deltas: CompletionDelta[] = [];
-    const request = complete(['the acting is <extra_id_0> and the story', 'sst2 sentence: a fine film'], 24);
-    const result = (await run(request, undefined, (delta) => deltas.push(delta))) as TaskResult;
-    if (result.kind !== 'complete') throw new Error();
-    for (const choice of result.choices) {
-      const own = deltas.filter(({ index }) => index === choice.index);
-      expect(own.map(({ text }) => text).join('')).toBe(choice.text);
-      expect(own.flatMap(({ tokenIds }) => tokenIds)).toEqual(choice.tokenIds);
-      expect(own.at(-1)!.finishReason).toBe(choice.finishReason);
-    }
-  }, 60_000);
-
   it('frees the cache of a cancelled job and answers the others', async () => {
     await ready();
     const abort = new AbortController();
@@ -233,25 +216,6 @@ describe.skipIf(!hasAddon)('engine process', () => {
     await expect.poll(() => alive(pid), { timeout: 5000 }).toBe(false);
   }, 60_000);
 
-  it('gives the same answers while the budget changes', async () => {
-    await ready();
-    for (let round = 0; round < 8; round++) {
-      const device = ['5%', '60%', '1%', '100%'][round % 4]!;
-      const [reply, result] = await Promise.all([
-        engine!.control({ kind: 'set-budget', device }),
-        run(classify()),
-      ]);
-      expect(answer(result)).toEqual(golden);
-      if (reply.kind === 'set-budget')
-        expect(reply.usage.usedBytes).toBeLessThanOrEqual(reply.usage.budgetBytes);
-    }
-    const below = engine!.control({ kind: 'set-budget', device: '1MiB' });
-    await expect(below).rejects.toMatchObject({ code: 'budget_too_small' });
-    await expect(engine!.control({ kind: 'set-budget', device: 'lots' })).rejects.toMatchObject({
-      code: 'invalid_request',
-    });
-  }, 60_000);
-
   it('sends counters and drains before it closes', async () => {
     await ready();
     await run(classify());
@@ -282,33 +246,6 @@ describe.skipIf(!hasAddon)('engine process', () => {
       expect(engine.state.error?.code, engine.state.detail).toBe(code);
       await new Promise((resolve) => setTimeout(resolve, 300));
       expect([engine.restarts, engine.state.phase]).toEqual([0, 'failed']);
-    },
-    60_000,
-  );
-
-  it.skipIf(!hasOracle)(
-    'generates the tokens of the oracle',
-    async () => {
-      await ready({ model: fixture, memoryBudget: '30%' });
-      const cases = JSON.parse(readFileSync(join(fixture, 'cases.json'), 'utf8')) as {
-        case: string;
-        lengths: number[];
-        greedy: number[][];
-      }[];
-      const inputs = readInputIds(join(fixture, 'cases.safetensors'));
-      for (const { case: name, lengths, greedy } of cases) {
-        // Padding uses expert capacity in the reference, so only unpadded cases are comparable.
-        if (new Set(lengths).size > 1) continue;
-        const result = (await run(complete(inputs(name, lengths[0]!), 16))) as TaskResult;
-        if (result.kind !== 'complete') throw new Error();
-        const wanted = greedy.map((ids) =>
-          ids.slice(1, ids.indexOf(1, 1) < 0 ? undefined : ids.indexOf(1, 1) + 1),
-        );
-        expect(
-          result.choices.map(({ tokenIds }) => tokenIds),
-          name,
-        ).toEqual(wanted);
-      }
     },
     60_000,
   );

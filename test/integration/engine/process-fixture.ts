@@ -17,21 +17,3 @@ export function alive(pid: number): boolean {
     return false;
   }
 }
-
-/** Reads `<case>.input_ids` (int64) of a safetensors file as rows of `length` ids. */
-export function readInputIds(path: string): (name: string, length: number) => number[][] {
-  const file = readFileSync(path);
-  const headerEnd = 8 + Number(file.readBigUInt64LE(0));
-  const header = JSON.parse(file.toString('utf8', 8, headerEnd)) as Record<
-    string,
-    { data_offsets: [number, number] }
-  >;
-  return (name, length) => {
-    const [begin, end] = header[`${name}.input_ids`]!.data_offsets;
-    const ids: number[] = [];
-    for (let at = begin; at < end; at += 8) ids.push(Number(file.readBigInt64LE(headerEnd + at)));
-    return Array.from({ length: ids.length / length }, (_, row) =>
-      ids.slice(row * length, (row + 1) * length),
-    );
-  };
-}

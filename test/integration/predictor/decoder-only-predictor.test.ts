@@ -168,8 +168,7 @@ describe('a predictor', () => {
 });
 
 describe('sida eval', () => {
-  const report = (...args: string[]) =>
-    JSON.parse(sida('eval', MODEL, ...PACKS, '--budgets', '50%', ...args, '--json')).sources;
+  const report = (...args: string[]) => JSON.parse(sida('eval', MODEL, ...PACKS, ...args, '--json')).sources;
 
   it('measures the perplexity of a text in windows, with 4 and 8 experts per token', () => {
     const [source] = report('--predictor', at('p'), '--text', at('text.txt'));

@@ -118,7 +118,7 @@ for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, deco
     });
 
     it.each(['lstm', 'token'])('evaluates %s', (kind) => {
-      const args = ['--predictor', predictor, '--hash-function', kind, '--limit', '20', '--budgets', '50%'];
+      const args = ['--predictor', predictor, '--hash-function', kind, '--limit', '20'];
       const report = JSON.parse(sida('eval', model, ...packs, ...args, ...data, ...decoded, '--json'));
       const [source] = report.sources;
       expect(source.layers.map(({ layer }: { layer: string }) => layer)).toEqual(layers);

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Answer, MINI, REPO, ServerProcess } from '../../support/server-process.js';
+import { MINI, REPO, ServerProcess } from '../../support/server-process.js';
 
 const FIXTURE = join(REPO, 'test/fixtures/switch-tiny-capacity4');
 
@@ -70,23 +70,6 @@ describe('a model with a tokenizer', () => {
 
   const prompt = 'sst2 sentence: a gripping , beautifully acted film';
 
-  async function stream(body: object): Promise<{ events: Answer['body'][]; done: boolean }> {
-    const response = await fetch(`${server.url}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ ...body, stream: true }),
-    });
-    expect(response.headers.get('content-type')).toMatch(/text\/event-stream/);
-    const data = (await response.text())
-      .split('\n\n')
-      .filter((event) => event.startsWith('data: '))
-      .map((event) => event.slice(6));
-    return {
-      events: data.filter((d) => d !== '[DONE]').map((d) => JSON.parse(d)),
-      done: data.at(-1) === '[DONE]',
-    };
-  }
-
   it('classifies the sentence of the README as positive and reports the cost in experts', async () => {
     const answer = await server.post('/v1/classify', {
       task: 'sst2',
@@ -102,24 +85,6 @@ describe('a model with a tokenizer', () => {
     expect(answer.headers.get('x-request-id')).toBeTruthy();
   });
 
-  it('streams the same text that it answers whole', async () => {
-    const body = { prompt, max_tokens: 12 };
-    const whole = await server.post('/v1/completions', body);
-    const { events, done } = await stream(body);
-    expect(done).toBe(true);
-    expect(events.map((e) => e.choices[0]?.text ?? '').join('')).toBe(whole.body.choices[0].text);
-    expect(whole.body.choices[0].text.trim()).toBe('positive');
-  });
-
-  it('stops before a stop string', async () => {
-    const whole = await server.post('/v1/completions', { prompt, max_tokens: 12 });
-    const text: string = whole.body.choices[0].text;
-    const stop = text.slice(-3);
-    const stopped = await server.post('/v1/completions', { prompt, max_tokens: 12, stop: [stop] });
-    expect(stopped.body.choices[0].text).toBe(text.slice(0, text.indexOf(stop)));
-    expect(stopped.body.choices[0].finish_reason).toBe('stop');
-  });
-
   it('gives log-probabilities of the most likely tokens', async () => {
     const answer = await server.post('/v1/completions', { prompt, max_tokens: 4, logprobs: 3 });
     const { tokens, token_logprobs, top_logprobs } = answer.body.choices[0].logprobs;
@@ -129,30 +94,5 @@ describe('a model with a tokenizer', () => {
       expect(Object.keys(top_logprobs[i])).toHaveLength(3);
       expect(Math.max(...(Object.values(top_logprobs[i]) as number[]))).toBeCloseTo(logprob, 9);
     });
-  });
-
-  it('gives many concurrent clients the same answer as one', async () => {
-    const one = await server.post('/v1/completions', { prompt, max_tokens: 8, return_token_ids: true });
-    const many = await Promise.all(
-      Array.from({ length: 24 }, (_, i) =>
-        server.post('/v1/completions', {
-          prompt: i % 2 === 0 ? prompt : `${prompt} ${'and more '.repeat(i)}`,
-          max_tokens: 1 + (i % 8),
-          return_token_ids: true,
-        }),
-      ),
-    );
-    many.forEach((answer, i) => {
-      expect(answer.status).toBe(200);
-      if (i % 2 === 0) {
-        expect(one.body.choices[0].token_ids.slice(0, 1 + (i % 8))).toEqual(answer.body.choices[0].token_ids);
-      }
-    });
-  });
-
-  it('round-trips text through /v1/tokenize', async () => {
-    const answer = await server.post('/v1/tokenize', { input: 'a fine film' });
-    expect(answer.status).toBe(200);
-    expect(answer.body.data[0].ids.at(-1)).toBe(1);
   });
 });

@@ -116,26 +116,6 @@ describe('a model with a tokenizer', () => {
 
   const prompt = '<|user|>What is a theory?<|end|><|assistant|>';
 
-  it('streams the same text that it answers whole, without the prompt', async () => {
-    const body = { prompt, max_tokens: 40, temperature: 0.8, seed: 5, n: 2 };
-    const whole = await server.post('/v1/completions', body);
-    const response = await fetch(`${server.url}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ ...body, stream: true }),
-    });
-    const pieces = (await response.text())
-      .split('\n\n')
-      .filter((event) => event.startsWith('data: {'))
-      .flatMap((event) => JSON.parse(event.slice(6)).choices as { index: number; text: string }[]);
-    for (const index of [0, 1]) {
-      const text = pieces.filter((piece) => piece.index === index).map((piece) => piece.text);
-      expect(text.join('')).toBe(whole.body.choices[index].text);
-      expect(whole.body.choices[index].text).not.toContain('What is');
-    }
-    expect(whole.body.usage.completion_tokens).toBeGreaterThan(2);
-  });
-
   it('chats with the template of the model, and keeps what looks like a control token text', async () => {
     const chat = (content: string) =>
       server.post('/v1/chat/completions', { messages: [{ role: 'user', content }], max_tokens: 24 });

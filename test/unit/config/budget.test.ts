@@ -22,6 +22,8 @@ it('takes a share of the device from what slots take there', () => {
   expect(budgetBytes('50%', plan)).toBe(700 + 20_000);
   expect(budgetBytes('1%', plan)).toBe(4700);
   expect(budgetBytes('2KiB', plan)).toBe(2048);
+  for (const text of ['', 'much', '120%', '0%', '-1'])
+    expect(() => budgetBytes(text, plan), text).toThrow(expect.objectContaining({ code: 'invalid_request' }));
 });
 
 it('takes a share of the host from what experts take there', () => {

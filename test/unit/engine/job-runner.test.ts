@@ -1,16 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it, vi } from 'vitest';
 import type { PendingItem } from '../../../src/batching/prompt-batch.js';
-import { budgetBytes, hostBudgetBytes } from '../../../src/config/budget.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
 import type { Encoder } from '../../../src/engine/tokenizer-link.js';
-import { SidaError } from '../../../src/errors.js';
 import type { FromEngine } from '../../../src/protocol/engine-messages.js';
 import type { JobEnd, ToInference } from '../../../src/protocol/inference-messages.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { plainEncoder } from '../../support/plain-encoder.js';
-import { ScriptedEngine, SHAPE } from '../inference/scripted-native-engine.js';
+import { SHAPE } from '../inference/scripted-native-engine.js';
 
 const miniDirectory = new URL('../../../models/switch-mini/', import.meta.url).pathname;
 const mini = new Tokenizer(readFileSync(`${miniDirectory}tokenizer.json`), {
@@ -199,15 +197,6 @@ describe('jobs', () => {
     expect(cancelled).toEqual([0]);
     expect(control).toEqual([{ type: 'cancel', job: 0, lastBatch: 7 }]);
   });
-
-  it('tokenizes without the model', () => {
-    const { sent, items, jobs } = bench();
-    jobs.start('a', job({ kind: 'tokenize', inputs: ['hello'], addSpecialTokens: false }));
-    expect(sent[0]).toMatchObject({
-      result: { data: [{ ids: [1733, 53], tokens: ['▁hell', 'o'] }], promptTokens: 2 },
-    });
-    expect(items).toEqual([]);
-  });
 });
 
 describe('refusals', () => {
@@ -281,19 +270,6 @@ describe('refusals', () => {
     expect([sent.length, items.length, jobs.running]).toEqual([0, 0, 0]);
   });
 
-  it('a job is refused with the reason why a text has no ids', () => {
-    const reason = { code: 'cannot_run' as const, message: 'A text of 1 bytes took too long' };
-    const { sent, jobs } = bench({
-      encode(_texts, done) {
-        done(new SidaError(reason));
-        return () => undefined;
-      },
-    });
-    jobs.start('a', complete());
-    expect(sent).toEqual([{ type: 'error', id: 'a', error: reason }]);
-    expect(jobs.running).toBe(0);
-  });
-
   it('a tokenization is refused when its answer would be too large', () => {
     const ids = Array(32_768).fill(5);
     const { sent, jobs } = bench({
@@ -352,55 +328,5 @@ describe('refusals', () => {
       { error: { code: 'request_too_large', details: { bytes: 1_100_000, limit: 1_048_576 } } },
       { error: { code: 'request_too_large', details: { bytes: 1001, limit: 1000 } } },
     ]);
-  });
-
-  it('a model without a tokenizer accepts only token ids', () => {
-    const sent: FromEngine[] = [];
-    const items: PendingItem[] = [];
-    const jobs = new JobRunner({
-      prefixCache: 'per-key',
-      limits: {
-        shape: SHAPE,
-        maxBatchTokens: 64,
-        contextTokens: 128,
-        kvPages: 8,
-        kvPageTokens: 16,
-        kvWindows: [],
-        maxInputBytes: 1000,
-        texts: undefined,
-        routing: { mode: 'exact', k: 1, predictor: false },
-      },
-      encoder: undefined,
-      batches: { add: (added) => items.push(...added), cancel: () => -1 },
-      toInference: () => {},
-      send: (message) => sent.push(message),
-    });
-    jobs.start('a', complete());
-    jobs.start('b', complete({ prompts: [[3]], stop: ['x'] }));
-    jobs.start('c', job({ kind: 'tokenize', inputs: ['x'], addSpecialTokens: true }));
-    expect(sent.map((message) => (message.type === 'error' ? message.error.param : message.type))).toEqual([
-      'prompt',
-      'stop',
-      'input',
-    ]);
-    jobs.start('d', complete({ prompts: [[3, 4]] }));
-    expect(items.map(({ tokens }) => tokens)).toEqual([[3, 4]]);
-  });
-});
-
-describe('budgets', () => {
-  const { plan } = new ScriptedEngine(1);
-  it.each([
-    ['2KiB', 2048, 2048],
-    ['1500', 1500, 1500],
-    ['50%', 1400, 400],
-    ['100%', 1800, 800],
-    ['1%', 1100, 8],
-  ])('%s is %d device bytes and %d host bytes', (text, device, host) => {
-    expect([budgetBytes(text, plan), hostBudgetBytes(text, plan)]).toEqual([device, host]);
-  });
-
-  it.each(['', 'much', '120%', '0%', '-1'])('refuses %j', (text) => {
-    expect(() => budgetBytes(text, plan)).toThrowError(expect.objectContaining({ code: 'invalid_request' }));
   });
 });

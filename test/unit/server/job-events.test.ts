@@ -116,20 +116,6 @@ describe('the events of a job', () => {
     ]);
   });
 
-  it('give a late reader the deltas of the current run so far', async () => {
-    const path = await accept();
-    const running = await run();
-    running.options.onDelta!(delta('one'));
-    running.options.onDelta!(delta(' two'));
-    running.options.onDelta!({ ...delta('other'), index: 1 });
-    const reader = await Reader.open(path);
-    await reader.until(3);
-    running.options.onDelta!(delta(' three'));
-    running.finish();
-    await eventually(() => reader.ended);
-    expect(reader.told).toEqual(['running 1', 'piece one two', 'piece other', 'piece  three', 'completed 1']);
-  });
-
   it('give a late reader all that it missed, however much more that is than may be buffered', async () => {
     const path = await accept();
     const running = await run();
@@ -219,34 +205,12 @@ describe('the events of a job', () => {
     expect(text).toMatch(/^event: status\ndata: \{.*"status":"completed".*\}\n\n$/);
   });
 
-  it('end with a cancelled job', async () => {
-    const path = await accept();
-    const reader = await Reader.open(path);
-    await reader.until(1);
-    await server.ask(path, { method: 'DELETE' });
-    await eventually(() => reader.ended);
-    expect(reader.told).toEqual(['running 1', 'cancelled 1']);
-  });
-
   it('consist of headers only for a HEAD request, which does not wait', async () => {
     const path = await accept();
     const { status, headers, text } = await server.ask(`${path}/events`, { method: 'HEAD' });
     expect([status, text]).toEqual([200, '']);
     expect(headers['content-type']).toMatch(/^text\/event-stream/);
     expect(server.queue.stats.kept.watching).toBe(0);
-  });
-
-  it('do not stop the job when the reader leaves', async () => {
-    const path = await accept();
-    const running = await run();
-    const reader = await Reader.open(path);
-    await reader.until(1);
-    expect(server.queue.stats.kept.watching).toBe(1);
-    reader.response.destroy();
-    await eventually(() => server.queue.stats.kept.watching === 0);
-    expect(running.options.signal.aborted).toBe(false);
-    running.finish();
-    await eventually(async () => (await server.ask(path)).json.status === 'completed');
   });
 
   it('release the listener of a reader that leaves before they begin', async () => {

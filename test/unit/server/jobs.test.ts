@@ -266,24 +266,6 @@ describe('a job', () => {
     expect((await server.ask(path)).json).toEqual(json);
   });
 
-  it('is cancelled while it waits', async () => {
-    server.engine.enter('restarting');
-    const { headers } = await post(CLASSIFY);
-    const path = String(headers.location);
-    const before = server.engine.started.length;
-    expect((await server.ask(path, { method: 'DELETE' })).json.status).toBe('cancelled');
-    server.engine.enter('ready');
-    expect((await server.ask(path)).json).toMatchObject({ status: 'cancelled', started_ms: null });
-    expect(server.engine.started.length).toBe(before);
-  });
-
-  it('does not change after it has ended', async () => {
-    const { headers } = await post(CLASSIFY);
-    const { json } = await ended(headers.location);
-    expect((await server.ask(String(headers.location), { method: 'DELETE' })).json).toEqual(json);
-    expect((await server.ask(String(headers.location))).json).toEqual(json);
-  });
-
   it('appears in the metrics', async () => {
     const { path } = await running();
     const figure = async (name: string) => {

@@ -81,18 +81,6 @@ it('gives a stream its deadline until the first delta alone', async () => {
   expect(await whole).toMatch(/^deadline_exceeded/);
 });
 
-it('alternates between owners and keeps the order of the jobs of each', async () => {
-  makeQueue({ bound: 8 });
-  engine.script = undefined;
-  const jobs = ['a1', 'a2', 'a3', 'a4', 'b1', 'b2'].map((id) => ending(id, { owner: id[0]! }));
-  for (let ended = 0; ended < jobs.length; ended += 1) {
-    engine.runs[0]!.finish();
-    await settle();
-  }
-  expect(await Promise.all(jobs)).toEqual(Array(6).fill('answered 1'));
-  expect(engine.started).toEqual(['a1', 'a2', 'b1', 'a3', 'b2', 'a4']);
-});
-
 describe('crash of the engine', () => {
   it('gives up a job that was alone in two crashes', async () => {
     const job = ending('a');

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { softmax } from '../../../../src/tasks/classify/softmax.js';
+import { softmax } from '../../../../src/tasks/classify/index.js';
 
 it('sums to 1 and does not overflow', () => {
   const [a, b, c] = softmax([1000, 1000, 999]);

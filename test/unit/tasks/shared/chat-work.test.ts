@@ -167,15 +167,14 @@ describe('the length of an answer', () => {
 
   it('is what the context and the cache have left, unless the request says less', () => {
     expect(maxTokens(100, limits(512))).toBe(413);
+    expect(maxTokens(100, limits(4096))).toBe(925);
     expect(maxTokens(100, limits(512), { choices: 4 })).toBe(208);
     expect(maxTokens(100, limits(512), { maxTokens: 7 })).toBe(7);
   });
 
-  it('is refused where the context has none left', () => {
-    expect(() => maxTokens(513, limits(512))).toThrow(/513/);
-    expect(() => maxTokens(500, limits(512), { maxTokens: 20 })).toThrow(
-      /maximum context length is 512 tokens/,
-    );
+  it('has no more log-probabilities than an answer may have', () => {
+    const wide = { ...limits(1 << 20), contextTokens: 1 << 20, kvPages: 1 << 16 };
+    expect(maxTokens(4, wide, { logprobs: 20 })).toBe(6241);
   });
 });
 
@@ -191,30 +190,4 @@ it.each([
   const job = work({ kind: 'tags', reasoning: false, toolCalls: true }, { structure });
   const [input] = chatInputs(job, limits, [bytes('a')], FIELDS);
   expect(input!.work).toMatchObject({ grammar: { param } });
-});
-
-describe('an answer without a limit of tokens', () => {
-  const limits = (contextTokens: number) => limitsOf([], END, '{{ messages }}', contextTokens);
-  const room = (its: ModelLimits, more: Partial<ChatWork> = {}) => {
-    const job = work(its.chat!.format.answer, more);
-    const input = chatInputs(job, its, [bytes('four')], FIELDS)[0]!;
-    return input.work.kind === 'generate' ? input.work.maxTokens : undefined;
-  };
-
-  it('may fill the context, whose last token is not fed', () => {
-    expect(room(limits(512))).toBe(509);
-    expect(room(limits(1024))).toBe(1021);
-    expect(room(limits(4096))).toBe(1021);
-  });
-
-  it('shares the room between choices', () => {
-    // The prompt takes one page of 64, each choice 31, of which one is a copy of the prompt's.
-    expect(room(limits(4096), { choices: 2 })).toBe(480);
-  });
-
-  it('has no more log-probabilities than an answer may have', () => {
-    expect(room({ ...limits(1 << 20), contextTokens: 1 << 20, kvPages: 1 << 16 }, { logprobs: 20 })).toBe(
-      6241,
-    );
-  });
 });

@@ -1,11 +1,11 @@
 /** Runs batches through an expert store. Each pass gets the same plan that the inference thread would make. */
-import type { EvictionPolicy } from '../inference/eviction/policy.js';
-import { NeedCalibration } from '../inference/need-calibration.js';
-import { correctedPass, correctedVisits, planPass } from '../inference/pass-planner.js';
-import { PlanBuffers } from '../inference/plan-buffers.js';
-import { UNKNOWN_LINK } from '../inference/residency-planner.js';
-import type { Residency, ResidencyPlan } from '../native/addon-types.js';
-import type { ExpectedVisit } from '../predictor/expected-visits.js';
+import type { EvictionPolicy } from '../../../dist/inference/eviction/policy.js';
+import { NeedCalibration } from '../../../dist/inference/need-calibration.js';
+import { correctedPass, correctedVisits, planPass } from '../../../dist/inference/pass-planner.js';
+import { PlanBuffers } from '../../../dist/inference/plan-buffers.js';
+import { UNKNOWN_LINK } from '../../../dist/inference/residency-planner.js';
+import type { Residency, ResidencyPlan } from '../../../dist/native/addon-types.js';
+import type { ExpectedVisit } from '../../../dist/predictor/expected-visits.js';
 
 export interface ReplayPass {
   /** Flat ids of the experts that each MoE layer needs, ascending. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fewestLoads, leastBytes } from '../../../src/evaluation/fewest-loads.js';
+import { fewestLoads, leastBytes } from '../../src/replay/fewest-loads.js';
 
 const EXPERTS = 7;
 const setOf = (ids: readonly number[]) => ids.reduce((set, id) => set | (1 << id), 0);

@@ -1,6 +1,11 @@
 /** The engine's expert store, opened without weights. It reports the loads of a replay and moves no bytes. */
-import { loadAddon } from '../native/addon.js';
-import type { Residency, ResidencyPlan, StoreLoads, WeightlessStore } from '../native/addon-types.js';
+import { loadAddon } from '../../../dist/native/addon.js';
+import type {
+  Residency,
+  ResidencyPlan,
+  StoreLoads,
+  WeightlessStore,
+} from '../../../dist/native/addon-types.js';
 import type { ReplayPass, ReplayStore } from './replay.js';
 
 export interface Device {
