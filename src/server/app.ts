@@ -12,7 +12,7 @@ import { errors } from './middleware/errors.js';
 import { originGuard } from './middleware/origin-guard.js';
 import { accessLog, requestId } from './middleware/request-log.js';
 import { checkHeaders, checkParams, parseBody, withoutIgnored } from './request-checks.js';
-import type { Route } from './routes/route.js';
+import type { Route } from './route.js';
 
 export function createApp(context: ServerContext, routes: readonly Route[]): Express {
   const { options } = context;

@@ -1,7 +1,7 @@
 /** Generates the OpenAPI document from the route table. */
 import { OpenAPIRegistry, OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
 import { VERSION } from '../version.js';
-import type { Route, RouteAnswer } from './routes/route.js';
+import type { Route, RouteAnswer } from './route.js';
 import { ErrorAnswer } from './schemas/service.js';
 
 export function openApiDocument(routes: readonly Route[]) {

@@ -1,5 +1,5 @@
 /** Attempts to get past the key, the Host check and the Origin check. None may work on any route. */
-import type { Route } from '../../src/server/routes/route.js';
+import type { Route } from '../../src/server/route.js';
 import type { Asked } from './http-client.js';
 
 export const PUBLIC = ['/health/live', '/health/ready', '/', '/assets/page.js', '/assets/page.css'];

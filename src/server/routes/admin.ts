@@ -12,6 +12,7 @@ import type { DeviceUsage } from '../../native/addon-types.js';
 import type { MemorySplit } from '../../protocol/engine-messages.js';
 import type { GovernorFigures } from '../../protocol/governor-figures.js';
 import { control, type ModelContext, type ServerContext, selectOneModel } from '../context.js';
+import { bodyRoute, type Route } from '../route.js';
 import {
   BudgetAnswer,
   BudgetRequest,
@@ -20,7 +21,6 @@ import {
   ProfileRequest,
 } from '../schemas/admin.js';
 import { ErrorAnswer } from '../schemas/service.js';
-import { bodyRoute, type Route } from './route.js';
 
 const ModelQuery = z.object({
   model: z.string().optional().meta({ description: 'Name of the model; needed where several are served' }),

@@ -1,8 +1,8 @@
 /** One row of the route table, with all that the Express application and the OpenAPI document need. */
 import type { Request, Response } from 'express';
 import type { z } from 'zod';
-import type { RouteScope } from '../../access/scopes.js';
-import type { ServerContext } from '../context.js';
+import type { RouteScope } from '../access/scopes.js';
+import type { ServerContext } from './context.js';
 
 export interface RouteAnswer {
   description: string;
