@@ -104,6 +104,8 @@ export interface TokenLogprobs {
 export interface JobTiming {
   tokenizeMs: number;
   queueMs: number;
+  /** Of `inferenceMs`, the time until the first token; absent if none was generated. */
+  promptMs?: number;
   inferenceMs: number;
 }
 

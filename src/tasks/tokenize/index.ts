@@ -14,6 +14,10 @@ import { prepareTokenize, type TokenizeBody } from './request.js';
 import { tokenizeResult, tokenizeTexts } from './results.js';
 import { TokenizeAnswer, TokenizeRequest } from './schema.js';
 
+function textsOf({ inputs, conversation }: TokenizeJob): string[] {
+  return conversation === undefined ? inputs : [conversation];
+}
+
 export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, TokenizeForm> = {
   kind: 'tokenize',
   route: {
@@ -27,10 +31,10 @@ export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, TokenizeF
   form: () => ({}),
   answers: (about) => ({ whole: (result) => tokenizeAnswer(about, result) }),
   tokens: {
-    input: ({ inputs }) => inputTokens(inputs),
-    bytes: ({ inputs }) => heldBytes(inputs),
-    cost: ({ inputs }) => ({ known: 0, estimated: reservedTokens(inputs) }),
-    texts: ({ inputs }) => inputs,
+    input: (job) => inputTokens(textsOf(job)),
+    bytes: (job) => heldBytes(textsOf(job)),
+    cost: (job) => ({ known: 0, estimated: reservedTokens(textsOf(job)) }),
+    texts: textsOf,
     used: (_job, { promptTokens, completionTokens }) => promptTokens + completionTokens,
   },
   engine: { runs: 'tokenizer', texts: tokenizeTexts, result: tokenizeResult },

@@ -14,20 +14,22 @@ import type { TokenizeJob, TokenizeResult } from './job.js';
 const MOST_TOKENS = 65_536;
 
 export function tokenizeTexts(
-  { inputs, addSpecialTokens }: TokenizeJob,
+  { inputs, conversation, addSpecialTokens }: TokenizeJob,
   limits: ModelLimits,
 ): TextToEncode[] {
   requireTexts(limits, 'input');
+  if (conversation !== undefined) return [{ text: conversation, special: false, chat: true }];
   return inputs.map((text) => ({ text, special: addSpecialTokens }));
 }
 
 export function tokenizeResult(
-  _job: TokenizeJob,
+  { conversation }: TokenizeJob,
   limits: ModelLimits,
   found: readonly number[][],
 ): OwnResult<TokenizeResult> & { promptTokens: number } {
   const texts = requireTexts(limits, 'input');
   const promptTokens = found.reduce((sum, ids) => sum + ids.length, 0);
+  if (conversation !== undefined) return { data: [], promptTokens, completionTokens: 0 };
   checkAnswer(promptTokens);
   const data = found.map((ids) => ({ ids, tokens: ids.map((id) => texts.idToToken(id)) }));
   checkAnswerBytes(data.reduce((sum, { tokens }) => sum + Buffer.byteLength(tokens.join('')), 0));
