@@ -280,11 +280,13 @@ export class JobRunner {
     const { item, choice } = token;
     const job = this.#byItem.get(item);
     if (job === undefined) return undefined;
+    const first = job.firstTokenMs === undefined;
     job.firstTokenMs ??= clockMs();
     const delta = job.results.token?.(item - job.firstItem, token);
     if (delta === undefined) return undefined;
     if (delta.finishReason === 'stop') this.#options.toInference({ type: 'stop', item, choice });
-    return job.request.stream ? { id: job.id, delta } : undefined;
+    if (!job.request.stream) return undefined;
+    return { id: job.id, delta: first ? { ...delta, promptTokens: job.promptTokens } : delta };
   }
 
   #onDone({

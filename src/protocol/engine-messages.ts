@@ -131,6 +131,8 @@ export interface CompletionDelta {
   tokenIds: number[];
   logprobs: TokenLogprobs[] | null;
   finishReason: 'stop' | 'length' | null;
+  /** Tokens of the prompts; only in the first delta of a stream. */
+  promptTokens?: number;
 }
 
 /** Copies the delta, so that further deltas can be appended to the copy. */

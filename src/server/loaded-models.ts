@@ -36,6 +36,8 @@ export class LoadedModels {
   readonly #loading: Loading;
   readonly #users = new Map<Loadable, number>();
   readonly #usedAt = new Map<Loadable, number>();
+  /** Milliseconds that requests asked for, in place of those of all models. */
+  readonly #keptMs = new Map<Loadable, number>();
   readonly #timer: NodeJS.Timeout;
   /** Turns that have not begun, at most one for each model. */
   readonly #turns = new Map<Loadable, Turn>();
@@ -70,6 +72,21 @@ export class LoadedModels {
       leave();
       throw error;
     }
+  }
+
+  /** Changes how long the model stays loaded when nobody uses it. It still makes room for another model. */
+  keep(model: Loadable, ms: number): void {
+    this.#keptMs.set(model, ms);
+  }
+
+  /** Milliseconds until the model is unloaded if nobody uses it. */
+  leftMs(model: Loadable): number {
+    const busy = this.#usersOf(model) + model.queue.stats.waiting + model.queue.stats.active > 0;
+    return this.#keepMs(model) - (busy ? 0 : performance.now() - this.#lastUse(model));
+  }
+
+  #keepMs(model: Loadable): number {
+    return this.#keptMs.get(model) ?? this.#loading.keepAliveMs;
   }
 
   #newTurn(model: Loadable): Turn {
@@ -109,12 +126,11 @@ export class LoadedModels {
   }
 
   async #unloadUnused(): Promise<void> {
-    const before = performance.now() - this.#loading.keepAliveMs;
     for (const model of this.#models) {
       if (model.queue.stats.waiting + model.queue.stats.active > 0)
         this.#usedAt.set(model, performance.now());
     }
-    for (const model of this.#unused()) if (this.#lastUse(model) < before) await this.#unload(model);
+    for (const model of this.#unused()) if (this.leftMs(model) < 0) await this.#unload(model);
   }
 
   async #unload({ name, engine }: Loadable): Promise<void> {

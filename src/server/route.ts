@@ -27,6 +27,8 @@ export interface Route {
   /** Present if fields that have no effect are named in a header, unknown ones too: the known ones. */
   ignores?: readonly string[];
   answers: Record<number, RouteAnswer>;
+  /** Schema of its error answers. Default: that of OpenAI's. */
+  error?: z.ZodType;
   /**
    * Handles a request. `body` has been parsed if the route has a body schema. A rejection becomes an error answer.
    */

@@ -43,7 +43,9 @@ export function wrongKeys(key: string): [what: string, headers: Record<string, s
     ['the scheme in small letters', { authorization: `bearer ${key}` }],
     ['the scheme in capitals', { authorization: `BEARER ${key}` }],
     ['two blanks', { authorization: `Bearer  ${key}` }],
-    ['the key in another header', { 'x-api-key': key }],
+    ['the key in another header', { 'x-goog-api-key': key }],
+    ['no scheme beside the key in its own header', { authorization: key, 'x-api-key': key }],
+    ['the beginning of the key in its own header', { 'x-api-key': key.slice(0, -1) }],
     ['the key in a cookie', { cookie: `authorization=Bearer ${key}` }],
     ['the key for a proxy', { 'proxy-authorization': `Bearer ${key}` }],
   ];

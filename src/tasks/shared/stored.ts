@@ -84,4 +84,5 @@ export const storedDelta = z.object({
   tokenIds: z.array(count),
   logprobs: z.array(tokenLogprobs).nullable(),
   finishReason: z.enum(['stop', 'length']).nullable(),
+  promptTokens: count.exactOptional(),
 });
