@@ -74,9 +74,13 @@ export class LoadedModels {
     }
   }
 
-  /** Changes how long the model stays loaded when nobody uses it. It still makes room for another model. */
-  keep(model: Loadable, ms: number): void {
-    this.#keptMs.set(model, ms);
+  /**
+   * Changes how long the model stays loaded when nobody uses it; undefined: as all models. It still makes room for
+   * another model.
+   */
+  keep(model: Loadable, ms: number | undefined): void {
+    if (ms === undefined) this.#keptMs.delete(model);
+    else this.#keptMs.set(model, ms);
   }
 
   /** Milliseconds until the model is unloaded if nobody uses it. */

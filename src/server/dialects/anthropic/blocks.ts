@@ -1,5 +1,6 @@
 /** Builds the content blocks of a message from the parts of an answer, and the events that report them. */
 import type { AnswerPart } from '../../../text/chat/answer-parts.js';
+import { argumentsObject } from '../arguments.js';
 import type { AnswerBlock } from './schema.js';
 
 export type Event = { type: string } & Record<string, unknown>;
@@ -49,7 +50,7 @@ export class Blocks {
     if (!this.#open) return [];
     this.#open = false;
     const block = this.blocks.at(-1)!;
-    if (block.type === 'tool_use') block.input = inputOf(this.#arguments);
+    if (block.type === 'tool_use') block.input = argumentsObject(this.#arguments);
     return [{ type: 'content_block_stop', index: this.#index }];
   }
 
@@ -85,15 +86,5 @@ export class Blocks {
 
   get #index(): number {
     return this.blocks.length - 1;
-  }
-}
-
-/** Empty for arguments that are no object, such as those of an answer that was cut off. */
-function inputOf(json: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(json);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
-  } catch {
-    return {};
   }
 }

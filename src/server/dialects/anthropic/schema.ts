@@ -1,12 +1,15 @@
 /** Requests and answers of Anthropic's Messages API. */
 import { z } from 'zod';
-import { Content, FUNCTION_FIELDS } from '../../../tasks/shared/conversation-schema.js';
+import {
+  Content,
+  FUNCTION_FIELDS,
+  MOST_MESSAGES,
+  MOST_TOOLS,
+} from '../../../tasks/shared/conversation-schema.js';
 import { SAMPLING_FIELDS, stopList } from '../../../tasks/shared/sampling.js';
 import { ignoredFields, Model } from '../../../tasks/shared/schema.js';
 import { listOf } from '../../../text/list-schema.js';
 
-const MOST_MESSAGES = 4096;
-const MOST_TOOLS = 128;
 const MOST_STOPS = 16;
 
 /** Fields that have no effect here. */
