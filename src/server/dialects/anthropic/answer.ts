@@ -16,6 +16,8 @@ interface MessageAbout {
   id: string;
   createdMs: number;
   job: Pick<ChatJob, 'answer' | 'tools'>;
+  /** Those of the request. */
+  maxTokens: number;
   /** Whether the client gets the reasoning. */
   thinking: boolean;
   /** Whether the client gets only the first call. */
@@ -38,7 +40,7 @@ export class MessageAnswers implements Answers<ChatResult> {
     const parser = this.#newParser();
     for (const part of [...parser.push(result.choices[0]!.text), ...parser.finish()]) blocks.add(part);
     blocks.finish();
-    return { ...this.#message(blocks), ...stopOf(result, blocks), usage: usageOf(result) };
+    return { ...this.#message(blocks), ...this.#stop(result, blocks), usage: usageOf(result) };
   }
 
   chunks({ text, finishReason, promptTokens = 0 }: CompletionDelta): Event[] {
@@ -53,7 +55,7 @@ export class MessageAnswers implements Answers<ChatResult> {
 
   closing(result: ChatResult): Event[] {
     return [
-      { type: 'message_delta', delta: stopOf(result, this.#blocks), usage: usageOf(result) },
+      { type: 'message_delta', delta: this.#stop(result, this.#blocks), usage: usageOf(result) },
       { type: 'message_stop' },
     ];
   }
@@ -77,6 +79,18 @@ export class MessageAnswers implements Answers<ChatResult> {
     return { id, type: 'message', role: 'assistant', model: this.#about.model, content: blocks };
   }
 
+  #stop(
+    { choices, completionTokens }: ChatResult,
+    { called }: Blocks,
+  ): Pick<MessageAnswer, 'stop_reason' | 'stop_sequence'> {
+    const { finishReason, stop } = choices[0]!;
+    if (stop !== undefined) return { stop_reason: 'stop_sequence', stop_sequence: stop };
+    if (finishReason === 'stop')
+      return { stop_reason: called ? 'tool_use' : 'end_turn', stop_sequence: null };
+    const full = completionTokens < this.#about.maxTokens;
+    return { stop_reason: full ? 'model_context_window_exceeded' : 'max_tokens', stop_sequence: null };
+  }
+
   #newBlocks(): Blocks {
     const { thinking, oneCall } = this.#about;
     return new Blocks({ thinking, oneCall, callId: (call) => partId('toolu', this.#about, call) });
@@ -88,24 +102,19 @@ export class MessageAnswers implements Answers<ChatResult> {
   }
 }
 
-function stopOf(
-  { choices }: ChatResult,
-  { called }: Blocks,
-): Pick<MessageAnswer, 'stop_reason' | 'stop_sequence'> {
-  const { finishReason, stop } = choices[0]!;
-  if (finishReason === 'length') return { stop_reason: 'max_tokens', stop_sequence: null };
-  if (stop !== undefined) return { stop_reason: 'stop_sequence', stop_sequence: stop };
-  return { stop_reason: called ? 'tool_use' : 'end_turn', stop_sequence: null };
-}
-
 function usageOf({
   promptTokens,
   cachedTokens = 0,
   completionTokens,
-}: Pick<ChatResult, 'promptTokens' | 'cachedTokens' | 'completionTokens'>): MessageAnswer['usage'] {
+  reasoningTokens = 0,
+}: Pick<
+  ChatResult,
+  'promptTokens' | 'cachedTokens' | 'completionTokens' | 'reasoningTokens'
+>): MessageAnswer['usage'] {
   return {
     input_tokens: promptTokens - cachedTokens,
     output_tokens: completionTokens,
+    output_tokens_details: { thinking_tokens: reasoningTokens },
     cache_read_input_tokens: cachedTokens,
     cache_creation_input_tokens: 0,
   };

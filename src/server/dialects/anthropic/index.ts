@@ -34,11 +34,16 @@ const messages = bodyRoute({
       body.model,
       (model, limits) => {
         const job = messagesJob(body, model, limits);
-        const about = { model: model.name, id, createdMs: Date.now(), job };
-        return {
+        const answers = new MessageAnswers({
+          model: model.name,
+          id,
+          createdMs: Date.now(),
           job,
-          answers: new MessageAnswers({ ...about, thinking: thinks(body), oneCall: hasOneCall(body) }),
-        };
+          maxTokens: body.max_tokens,
+          thinking: thinks(body) && body.thinking?.display !== 'omitted',
+          oneCall: hasOneCall(body),
+        });
+        return { job, answers };
       },
       NAMED_EVENTS,
     );

@@ -41,6 +41,7 @@ export function chatMessages({ system, messages }: Pick<CountBody, 'system' | 'm
   for (const [at, { role, content }] of messages.entries()) {
     const field = `messages.${at}.content`;
     if (role === 'assistant') add(answerOf(content, field), field);
+    else if (role === 'system') add({ role, content: textsOf(content, field) }, field);
     else addUser(found, add, content, field);
   }
   return found;

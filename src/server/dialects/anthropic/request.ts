@@ -20,6 +20,7 @@ export function countJob(body: CountBody, model: ModelInfo, limits: RequestLimit
   return { kind: 'tokenize', inputs: [], conversation, addSpecialTokens: false };
 }
 
+/** Whether the model is to reason. */
 export function thinks({ thinking }: CountBody): boolean {
   return thinking != null && thinking.type !== 'disabled';
 }

@@ -15,16 +15,24 @@ const MOST_STOPS = 16;
 /** Fields that have no effect here. */
 export const IGNORED = [
   'anthropic_beta',
+  'billing_policy',
   'cache_control',
+  'compaction',
   'context_management',
+  'diagnostics',
+  'fallback_credit_token',
+  'fallbacks',
   'inference_geo',
+  'metadata',
   'service_tier',
   'speed',
+  'user_profile_id',
+  'workspace_id',
 ] as const;
 
 const Message = z
   .looseObject({
-    role: z.enum(['user', 'assistant']),
+    role: z.enum(['user', 'assistant', 'system']),
     content: Content.meta({
       description: 'A text, or blocks: text, tool_use, tool_result, thinking, redacted_thinking',
     }),
@@ -56,15 +64,11 @@ const ToolChoice = z.discriminatedUnion(
   { error: 'Expected the type "auto", "any", "tool" or "none"' },
 );
 
-const Thinking = z.discriminatedUnion(
-  'type',
-  [
-    z.looseObject({ type: z.literal('enabled'), budget_tokens: z.int().min(1).nullish() }),
-    z.looseObject({ type: z.literal('adaptive') }),
-    z.looseObject({ type: z.literal('disabled') }),
-  ],
-  { error: 'Expected the type "enabled", "adaptive" or "disabled"' },
-);
+const Thinking = z.looseObject({
+  type: z.enum(['enabled', 'adaptive', 'between_tools', 'disabled']),
+  budget_tokens: z.int().min(1).nullish(),
+  display: z.enum(['summarized', 'omitted']).nullish(),
+});
 
 const Format = z
   .looseObject({ type: z.literal('json_schema'), schema: z.record(z.string(), z.unknown()) })
@@ -86,8 +90,9 @@ const COUNTED = {
   output_format: Format,
   mcp_servers: z.tuple([], { error: 'This server connects to no MCP servers' }).nullish(),
   container: z.null({ error: 'This server has no containers' }).optional(),
-  metadata: z.looseObject({ user_id: z.string().nullish() }).nullish().meta({ description: 'Not used' }),
+  thread: z.null({ error: 'This server keeps no messages: send all of them' }).optional(),
   ...ignoredFields(IGNORED),
+  metadata: z.looseObject({ user_id: z.string().nullish() }).nullish().meta({ description: 'Not used' }),
 };
 
 export const CountRequest = z.strictObject(COUNTED).meta({ id: 'AnthropicCountRequest' });
@@ -125,6 +130,7 @@ export type AnswerBlock = z.infer<typeof AnswerBlock>;
 const Usage = z.object({
   input_tokens: z.int().meta({ description: 'Tokens of the prompt that the prefix cache had not' }),
   output_tokens: z.int(),
+  output_tokens_details: z.object({ thinking_tokens: z.int() }),
   cache_read_input_tokens: z.int(),
   cache_creation_input_tokens: z.int(),
 });
@@ -136,7 +142,9 @@ export const MessageAnswer = z
     role: z.literal('assistant'),
     model: z.string(),
     content: z.array(AnswerBlock),
-    stop_reason: z.enum(['end_turn', 'max_tokens', 'stop_sequence', 'tool_use']).nullable(),
+    stop_reason: z
+      .enum(['end_turn', 'max_tokens', 'model_context_window_exceeded', 'stop_sequence', 'tool_use'])
+      .nullable(),
     stop_sequence: z.string().nullable(),
     usage: Usage,
   })
@@ -148,7 +156,11 @@ export const CountAnswer = z.object({ input_tokens: z.int() }).meta({ id: 'Anthr
 export const AnthropicError = z
   .object({
     type: z.literal('error'),
-    error: z.object({ type: z.string(), message: z.string() }),
+    error: z.object({
+      type: z.string(),
+      message: z.string(),
+      details: z.record(z.string(), z.unknown()).optional(),
+    }),
     request_id: z.string(),
   })
   .meta({ id: 'AnthropicError' });
