@@ -58,5 +58,14 @@ async function download(res: Response, name: HubName, report: (line: object) => 
   };
   // The client of the hub is large, and few servers pull.
   const { pull } = await import('../../../hub/pull.js');
-  await pull(name, { onProgress, say: (status) => report({ status }) });
+  await pull(name, { onProgress, say: (status) => report({ status }) }).catch((error) => {
+    throw fromHub(error);
+  });
+}
+
+/** It is this server that the hub refuses. Its status would tell the client that its own key is wrong. */
+function fromHub(error: unknown): unknown {
+  if (!(error instanceof SidaError) || (error.code !== 'unauthorized' && error.code !== 'forbidden'))
+    return error;
+  return new SidaError({ code: 'model_not_found', message: error.message, param: 'model' });
 }
