@@ -12,23 +12,12 @@ const UNIT_MS: Record<string, number> = {
 };
 const DURATION = /^[-+]?(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h))+$/;
 
-export const KeepAlive = z
-  .union(
-    [
-      z.number(),
-      z
-        .string()
-        .max(64)
-        .refine((text) => millisecondsOf(text) !== undefined),
-    ],
-    {
-      error: 'Expected a number of seconds, or a duration such as "5m"; below 0: for ever',
-    },
-  )
-  .nullish()
-  .meta({
-    description: 'How long the model stays loaded, where models are loaded on demand. Default: --keep-alive',
-  });
+const error = 'Expected a number of seconds, or a duration such as "5m"; below 0: for ever';
+const Duration = z.string().refine((text) => millisecondsOf(text) !== undefined, { error });
+
+export const KeepAlive = z.union([z.number(), Duration], { error }).nullish().meta({
+  description: 'How long the model stays loaded, where models are loaded on demand. Default: --keep-alive',
+});
 
 /** Undefined for the server's default, Infinity for ever. */
 export function keptMs(given: string | number | null | undefined): number | undefined {
@@ -39,6 +28,7 @@ export function keptMs(given: string | number | null | undefined): number | unde
 
 /** Undefined for a text that is no duration. */
 function millisecondsOf(text: string): number | undefined {
+  if (text.length > 64) return undefined;
   if (/^-?\d+$/.test(text)) return Number(text) * 1_000;
   if (!DURATION.test(text)) return undefined;
   const parts = text.matchAll(/(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)/g);
