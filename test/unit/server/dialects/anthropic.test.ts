@@ -1,9 +1,11 @@
 // /v1/messages, in front of a scripted engine.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { formOf } from '../../../../src/queue/redis/stored-job.js';
 import type { TaskJob } from '../../../../src/tasks/registry.js';
 import { writeText } from '../../../support/scripted-chat.js';
+import { storedAndRead } from '../../../support/stored.js';
 import { answerTo, MODEL, type ScriptedRun } from '../../queue/scripted-engine.js';
-import { TestServer } from '../test-server.js';
+import { type Answer, TestServer } from '../test-server.js';
 
 type Job = Extract<TaskJob, { kind: 'chat' }>;
 
@@ -220,6 +222,36 @@ it('a call that was cut off has an empty input', async () => {
   const { json } = await ask({ tools: [tool] });
   for (const block of json.content) if (block.type === 'tool_use') expect(block.input).toEqual({});
   expect(json.stop_reason).not.toBe('tool_use');
+});
+
+it('takes the long session of an agent', async () => {
+  const turns = Array.from({ length: 400 }, (_, at) => [
+    {
+      role: 'assistant',
+      content: [
+        text('I look.'),
+        { type: 'tool_use', id: `t${at}`, name: 'f', input: { path: '/a', offset: 1, limit: 2 } },
+      ],
+    },
+    user([
+      { type: 'tool_result', tool_use_id: `t${at}`, content: 'found', is_error: false },
+      text('Go on.', { cache_control: { type: 'ephemeral' } }),
+    ]),
+  ]).flat();
+  const tools = Array.from({ length: 100 }, (_, at) => ({ ...tool, name: `mcp__server__tool_${at}` }));
+  const { status, text: said } = await ask({ messages: [user('hi'), ...turns], tools });
+  expect(status, said).toBe(200);
+  expect(conversation().messages).toHaveLength(1 + 3 * 400);
+});
+
+it.each<[string, string, () => Promise<Answer>]>([
+  ['chat', 'chat', () => ask({ tools: [tool], stop_sequences: ['x'] })],
+  ['count', 'tokenize', () => server.post('/v1/messages/count_tokens', { messages: [user('hi')] })],
+])('the job of a %s is stored in Redis and read back', async (_, kind, send) => {
+  expect((await send()).status).toBe(200);
+  const result = answerTo(last);
+  expect(last.kind).toBe(kind);
+  expect(await storedAndRead(last, result)).toEqual({ request: last, form: formOf(last), result });
 });
 
 it('counts the tokens of the same conversation without running the model', async () => {

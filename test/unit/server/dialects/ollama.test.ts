@@ -1,9 +1,11 @@
 // /api/…, in front of a scripted engine.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { formOf } from '../../../../src/queue/redis/stored-job.js';
 import { keptMs } from '../../../../src/server/dialects/ollama/keep-alive.js';
 import { LIMITS } from '../../../../src/server/limits.js';
 import type { TaskJob } from '../../../../src/tasks/registry.js';
 import { writeText } from '../../../support/scripted-chat.js';
+import { storedAndRead } from '../../../support/stored.js';
 import { answerTo, MODEL, type ScriptedRun } from '../../queue/scripted-engine.js';
 import { TestServer } from '../test-server.js';
 
@@ -151,6 +153,13 @@ it('gives a prompt to the template with its system, or raw to the model', async 
   await generate();
   expect(last).toMatchObject(raw);
   expect((await generate({ system: 'a' })).status).toBe(400);
+});
+
+it('a raw job is stored in Redis and read back', async () => {
+  await generate({ raw: true, stream: false });
+  const result = answerTo(last);
+  expect(last).toMatchObject({ kind: 'complete', cutToContext: true });
+  expect(await storedAndRead(last, result)).toEqual({ request: last, form: formOf(last), result });
 });
 
 it('gives each result the id of its call', async () => {
