@@ -9,7 +9,7 @@ const MOST_STOPS = 16;
 const Whole = z.int().nullish();
 const Switch = z.boolean().nullish();
 
-/** Options about how a model is loaded and computed. The server's own options decide that, and answers do not change. */
+/** Options about how a model is loaded and computed. The server's own options decide that. */
 const WITHOUT_EFFECT = {
   num_ctx: z.int().min(1).nullish(),
   num_keep: Whole,
