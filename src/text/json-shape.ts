@@ -14,7 +14,7 @@ interface JsonBounds {
 export const REQUEST_BOUNDS = {
   depth: 32,
   /** Fields of all objects. A conversation of an agent has about 18 for each call of a tool, with its result. */
-  fields: 16_384,
+  fields: 8192,
   /** The longest lists are of token ids: a whole context of a large model. */
   commas: 262_144,
 } as const;

@@ -225,7 +225,7 @@ it('a call that was cut off has an empty input', async () => {
 });
 
 it('takes the long session of an agent', async () => {
-  const turns = Array.from({ length: 400 }, (_, at) => [
+  const turns = Array.from({ length: 300 }, (_, at) => [
     {
       role: 'assistant',
       content: [
@@ -241,7 +241,7 @@ it('takes the long session of an agent', async () => {
   const tools = Array.from({ length: 100 }, (_, at) => ({ ...tool, name: `mcp__server__tool_${at}` }));
   const { status, text: said } = await ask({ messages: [user('hi'), ...turns], tools });
   expect(status, said).toBe(200);
-  expect(conversation().messages).toHaveLength(1 + 3 * 400);
+  expect(conversation().messages).toHaveLength(1 + 3 * 300);
 });
 
 it.each<[string, string, () => Promise<Answer>]>([
