@@ -61,6 +61,7 @@ interface RunningJob {
   cachedTokens: number;
   tokenizeMs: number;
   tokenizedMs: number;
+  firstTokenMs: number | undefined;
   /** Of the grammar that binds its answers, if one does. */
   grammar: PreparedGrammar | undefined;
   results: JobResults<JobResult>;
@@ -247,6 +248,7 @@ export class JobRunner {
       cachedTokens: 0,
       tokenizeMs: clockMs() - begin,
       tokenizedMs: clockMs(),
+      firstTokenMs: undefined,
       grammar,
       results: results(request, limits, inputs),
     };
@@ -277,10 +279,14 @@ export class JobRunner {
   #onToken(token: Tokens[number]): { id: string; delta: CompletionDelta } | undefined {
     const { item, choice } = token;
     const job = this.#byItem.get(item);
-    const delta = job?.results.token?.(item - job.firstItem, token);
-    if (job === undefined || delta === undefined) return undefined;
+    if (job === undefined) return undefined;
+    const first = job.firstTokenMs === undefined;
+    job.firstTokenMs ??= clockMs();
+    const delta = job.results.token?.(item - job.firstItem, token);
+    if (delta === undefined) return undefined;
     if (delta.finishReason === 'stop') this.#options.toInference({ type: 'stop', item, choice });
-    return job.request.stream ? { id: job.id, delta } : undefined;
+    if (!job.request.stream) return undefined;
+    return { id: job.id, delta: first ? { ...delta, promptTokens: job.promptTokens } : delta };
   }
 
   #onDone({
@@ -319,8 +325,17 @@ export class JobRunner {
 }
 
 function result(job: RunningJob, { cost, startedMs, endedMs }: JobEnd): JobResult {
-  const { request, promptTokens, cachedTokens, tokenizeMs, tokenizedMs, results } = job;
-  const timing = { tokenizeMs, queueMs: startedMs - tokenizedMs, inferenceMs: endedMs - startedMs };
+  const { request, promptTokens, cachedTokens, tokenizeMs, tokenizedMs, firstTokenMs, results } = job;
+  const inferenceMs = endedMs - startedMs;
+  const timing = {
+    tokenizeMs,
+    queueMs: startedMs - tokenizedMs,
+    // The token reaches this thread a little after it was generated.
+    ...(firstTokenMs !== undefined && {
+      promptMs: Math.max(0, Math.min(firstTokenMs - startedMs, inferenceMs)),
+    }),
+    inferenceMs,
+  };
   return {
     kind: request.kind,
     ...results.finish(),

@@ -103,6 +103,8 @@ export interface TokenLogprobs {
 export interface JobTiming {
   tokenizeMs: number;
   queueMs: number;
+  /** Of `inferenceMs`, the time until the first token; absent if none was generated. */
+  promptMs?: number;
   inferenceMs: number;
 }
 
@@ -128,6 +130,8 @@ export interface CompletionDelta {
   tokenIds: number[];
   logprobs: TokenLogprobs[] | null;
   finishReason: 'stop' | 'length' | null;
+  /** Tokens of the prompts; only in the first delta of a stream. */
+  promptTokens?: number;
 }
 
 /** Copies the delta, so that further deltas can be appended to the copy. */

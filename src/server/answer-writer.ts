@@ -2,8 +2,8 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Response } from 'express';
 import { jsonPieces } from '../text/json-pieces.js';
+import { nextDrain } from './event-stream.js';
 import { payerOf } from './middleware/auth.js';
-import { nextDrain } from './sse.js';
 import type { UnreadBytes, Waiting } from './unread-bytes.js';
 
 export class AnswerWriter {

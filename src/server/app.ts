@@ -5,6 +5,7 @@ import type { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { bodyBytesOf } from '../tasks/shared/text-limits.js';
 import type { ServerContext } from './context.js';
+import { DIALECTS } from './dialects/index.js';
 import { readJsonBody } from './json-body.js';
 import { auth, requireScope } from './middleware/auth.js';
 import { connection } from './middleware/connection.js';
@@ -12,7 +13,7 @@ import { errors } from './middleware/errors.js';
 import { originGuard } from './middleware/origin-guard.js';
 import { accessLog, requestId } from './middleware/request-log.js';
 import { checkHeaders, checkParams, parseBody, withoutIgnored } from './request-checks.js';
-import type { Route } from './routes/route.js';
+import type { Route } from './route.js';
 
 export function createApp(context: ServerContext, routes: readonly Route[]): Express {
   const { options } = context;
@@ -29,7 +30,7 @@ export function createApp(context: ServerContext, routes: readonly Route[]): Exp
   app.use((_req, _res) => {
     throw new SidaError({ code: 'not_found', message: 'There is no such route; /openapi.json lists them' });
   });
-  app.use(errors(context));
+  app.use(errors(context, (path) => DIALECTS.find(({ prefix }) => path.startsWith(prefix))?.error));
   return app;
 }
 

@@ -12,8 +12,8 @@ import type { ModelContext, ServerContext, ServerDependencies } from './context.
 import { LIMITS } from './limits.js';
 import { errorAnswer } from './middleware/errors.js';
 import { newRequestId } from './middleware/request-log.js';
+import type { Route } from './route.js';
 import { ROUTES } from './routes/index.js';
-import type { Route } from './routes/route.js';
 import { StreamPlaces } from './stream-places.js';
 import { UnreadBytes } from './unread-bytes.js';
 

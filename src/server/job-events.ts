@@ -4,10 +4,10 @@ import type { JobResult } from '../protocol/engine-messages.js';
 import { hasEnded, type JobEvent, type JobRecord } from '../queue/job-queue.js';
 import type { Answers } from '../tasks/task.js';
 import { type ModelContext, requireModel } from './context.js';
+import { EventStream, SERVER_SENT } from './event-stream.js';
 import { answersOf, jobAnswer } from './job-answer.js';
 import { LIMITS } from './limits.js';
 import { payerOf } from './middleware/auth.js';
-import { SseStream } from './sse.js';
 import type { UnreadBytes, Waiting } from './unread-bytes.js';
 
 /** Resolves true when the stream has ended. Resolves with undefined, and nothing sent, when `owner` has no such job. */
@@ -19,7 +19,7 @@ export async function streamJob(
 ): Promise<true | undefined> {
   // Answers need the model's name. Throws before the model is known; afterwards it stays known.
   requireModel(context);
-  const sse = new SseStream(res, () => {
+  const sse = new EventStream(res, SERVER_SENT, () => {
     context.metrics.countSlowReader();
     context.logger.warn({ requestId: res.locals.requestId }, 'stream closed: its reader fell too far behind');
   });
@@ -28,7 +28,7 @@ export async function streamJob(
   // drops the second one.
   const stop = await context.queue.watch(id, owner, (event) => missed.add(event));
   if (stop === undefined) return undefined;
-  const beat = setInterval(() => sse.comment(), LIMITS.streamBeatMs);
+  const beat = setInterval(() => sse.beat(), LIMITS.streamBeatMs);
   res.once('close', () => missed.end());
   if (res.destroyed) missed.end();
   try {
@@ -49,7 +49,7 @@ export async function streamJob(
 async function sendEvents(
   context: ModelContext,
   res: Response,
-  sse: SseStream,
+  sse: EventStream,
   first: JobRecord,
   missed: MissedEvents,
 ): Promise<void> {

@@ -34,8 +34,11 @@ export interface Loading {
 export class LoadedModels {
   readonly #models: readonly Loadable[];
   readonly #loading: Loading;
-  readonly #users = new Map<Loadable, number>();
-  readonly #usedAt = new Map<Loadable, number>();
+  // Those who use a model know it by other objects than those of `#models`. Its engine is the same.
+  readonly #users = new Map<Loadable['engine'], number>();
+  readonly #usedAt = new Map<Loadable['engine'], number>();
+  /** Milliseconds that requests asked for, in place of those of all models. */
+  readonly #keptMs = new Map<Loadable['engine'], number>();
   readonly #timer: NodeJS.Timeout;
   /** Turns that have not begun, at most one for each model. */
   readonly #turns = new Map<Loadable, Turn>();
@@ -59,8 +62,8 @@ export class LoadedModels {
     turn.users += 1;
     const leave = () => {
       if (!turn.begun) turn.users -= 1;
-      else this.#users.set(model, this.#usersOf(model) - 1);
-      this.#usedAt.set(model, performance.now());
+      else this.#users.set(model.engine, this.#usersOf(model) - 1);
+      this.#usedAt.set(model.engine, performance.now());
     };
     try {
       await abortable(turn.begins, signal);
@@ -70,6 +73,25 @@ export class LoadedModels {
       leave();
       throw error;
     }
+  }
+
+  /**
+   * Changes how long the model stays loaded when nobody uses it; undefined: as all models. It still makes room for
+   * another model.
+   */
+  keep(model: Loadable, ms: number | undefined): void {
+    if (ms === undefined) this.#keptMs.delete(model.engine);
+    else this.#keptMs.set(model.engine, ms);
+  }
+
+  /** Milliseconds until the model is unloaded if nobody uses it. */
+  leftMs(model: Loadable): number {
+    const busy = this.#usersOf(model) + model.queue.stats.waiting + model.queue.stats.active > 0;
+    return this.#keepMs(model) - (busy ? 0 : performance.now() - this.#lastUse(model));
+  }
+
+  #keepMs(model: Loadable): number {
+    return this.#keptMs.get(model.engine) ?? this.#loading.keepAliveMs;
   }
 
   #newTurn(model: Loadable): Turn {
@@ -84,7 +106,7 @@ export class LoadedModels {
     if (model.engine.state.phase === 'idle' && (await this.#makeRoom(model, turn))) model.engine.start();
     this.#turns.delete(model);
     turn.begun = true;
-    this.#users.set(model, this.#usersOf(model) + turn.users);
+    this.#users.set(model.engine, this.#usersOf(model) + turn.users);
   }
 
   close(): void {
@@ -109,12 +131,11 @@ export class LoadedModels {
   }
 
   async #unloadUnused(): Promise<void> {
-    const before = performance.now() - this.#loading.keepAliveMs;
     for (const model of this.#models) {
       if (model.queue.stats.waiting + model.queue.stats.active > 0)
-        this.#usedAt.set(model, performance.now());
+        this.#usedAt.set(model.engine, performance.now());
     }
-    for (const model of this.#unused()) if (this.#lastUse(model) < before) await this.#unload(model);
+    for (const model of this.#unused()) if (this.leftMs(model) < 0) await this.#unload(model);
   }
 
   async #unload({ name, engine }: Loadable): Promise<void> {
@@ -135,12 +156,12 @@ export class LoadedModels {
   }
 
   #usersOf(model: Loadable): number {
-    return this.#users.get(model) ?? 0;
+    return this.#users.get(model.engine) ?? 0;
   }
 
   /** A model that a kept job alone has loaded was never used by a request. */
   #lastUse(model: Loadable): number {
-    return this.#usedAt.get(model) ?? performance.now();
+    return this.#usedAt.get(model.engine) ?? performance.now();
   }
 }
 

@@ -1,19 +1,21 @@
 /** Generates the OpenAPI document from the route table. */
 import { OpenAPIRegistry, OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
 import { VERSION } from '../version.js';
-import type { Route, RouteAnswer } from './routes/route.js';
+import type { Route, RouteAnswer } from './route.js';
 import { ErrorAnswer } from './schemas/service.js';
 
 export function openApiDocument(routes: readonly Route[]) {
   const registry = new OpenAPIRegistry();
   const bearer = registry.registerComponent('securitySchemes', 'apiKey', { type: 'http', scheme: 'bearer' });
+  const header = { type: 'apiKey' as const, in: 'header' as const, name: 'x-api-key' };
+  const inHeader = registry.registerComponent('securitySchemes', 'apiKeyHeader', header);
   for (const route of routes) {
     const { params, query, headers, body } = route;
     registry.registerPath({
       method: route.method,
       path: route.path.replace(/:(\w+)/g, '{$1}'),
       summary: route.summary,
-      security: route.scope === 'public' ? [] : [{ [bearer.name]: [] }],
+      security: route.scope === 'public' ? [] : [{ [bearer.name]: [] }, { [inHeader.name]: [] }],
       request: {
         ...(params !== undefined && { params }),
         ...(query !== undefined && { query }),
@@ -28,7 +30,7 @@ export function openApiDocument(routes: readonly Route[]) {
         ),
         default: {
           description: 'An error; `x-request-id` names the request in the log',
-          content: { 'application/json': { schema: ErrorAnswer } },
+          content: { 'application/json': { schema: route.error ?? ErrorAnswer } },
         },
       },
     });

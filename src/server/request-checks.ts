@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { oneLine } from '../text/one-line.js';
 import { checkAgainst } from '../text/schema-faults.js';
-import type { Route } from './routes/route.js';
+import type { Route } from './route.js';
 
 /** Checks a request body. The first fault becomes a 400 that names the field. */
 export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.infer<T> {

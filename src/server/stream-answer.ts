@@ -1,25 +1,37 @@
-/** Runs a job and streams its answer as server-sent events, as in OpenAI's API. */
+/** Runs a job and streams its answer. */
 import type { Response } from 'express';
 import { SidaError } from '../errors.js';
 import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
 import type { Answers } from '../tasks/task.js';
 import type { ModelContext } from './context.js';
+import { type EventFormat, EventStream, JSON_LINES, SERVER_SENT } from './event-stream.js';
 import { LIMITS } from './limits.js';
 import { errorAnswer } from './middleware/errors.js';
 import { runJob } from './run-job.js';
-import { SseStream } from './sse.js';
 
-/** The events end with `[DONE]`, or are `named` by their `type`. */
+/** How a stream is written, as the interface of the route asks. */
+export interface StreamStyle {
+  format: EventFormat;
+  /** Whether events are named by their `type`. */
+  named: boolean;
+  /** Text of the event that marks the end. */
+  end?: string;
+}
+
+export const ENDS_WITH_DONE: StreamStyle = { format: SERVER_SENT, named: false, end: '[DONE]' };
+export const NAMED_EVENTS: StreamStyle = { format: SERVER_SENT, named: true };
+export const OBJECT_LINES: StreamStyle = { format: JSON_LINES, named: false };
+
 export async function streamAnswer(
   context: ModelContext,
   res: Response,
   job: JobRequest,
   answers: Answers<JobResult>,
-  named = false,
+  { format, named, end }: StreamStyle,
 ): Promise<void> {
   const timed = context.metrics.timeStream(job.kind);
   const abort = new AbortController();
-  const events = new SseStream(res, () => {
+  const events = new EventStream(res, format, () => {
     context.metrics.countSlowReader();
     context.logger.warn({ requestId: res.locals.requestId }, 'stream closed: its reader fell too far behind');
     abort.abort();
@@ -40,7 +52,7 @@ export async function streamAnswer(
       abort.abort();
     }
   };
-  const beat = setInterval(() => events.comment(), LIMITS.streamBeatMs);
+  const beat = setInterval(() => events.beat(), LIMITS.streamBeatMs);
   try {
     const result = await runJob(context, res, job, { abort, onDelta });
     if (failure !== undefined) throw failure;
@@ -49,7 +61,7 @@ export async function streamAnswer(
       const send = (pieces: Buffer[]) => events.sendPieces(pieces, nameOf(chunk));
       await context.writer.write(res, () => chunk, send);
     }
-    if (!named) events.send('[DONE]');
+    if (end !== undefined) events.send(end);
   } catch (thrown) {
     const error = SidaError.from(failure ?? thrown);
     if (!events.opened || error.code === 'cancelled') throw error;

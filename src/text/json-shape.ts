@@ -13,8 +13,8 @@ interface JsonBounds {
 /** Bounds of what a request holds: of its body, and of JSON in its texts. */
 export const REQUEST_BOUNDS = {
   depth: 32,
-  /** Fields of all objects. The largest classification, 32 inputs with 64 fields, has half as many. */
-  fields: 4096,
+  /** Fields of all objects. A conversation of an agent has about 18 for each call of a tool, with its result. */
+  fields: 8192,
   /** The longest lists are of token ids: a whole context of a large model. */
   commas: 262_144,
 } as const;

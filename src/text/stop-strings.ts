@@ -8,15 +8,17 @@ export class StopStrings {
     this.#stops = stops;
   }
 
-  /** Returns the text that cannot begin a stop string. When `stopped`, it ends before the stop string. */
-  push(text: string): { text: string; stopped: boolean } {
+  /** Returns the text that cannot begin a stop string. It ends before `stop`, the stop string that was found. */
+  push(text: string): { text: string; stop: string | undefined } {
     const whole = this.#held + text;
-    const begins = this.#stops.map((stop) => whole.indexOf(stop)).filter((at) => at >= 0);
+    const found = this.#stops
+      .map((stop) => ({ stop, at: whole.indexOf(stop) }))
+      .filter(({ at }) => at >= 0)
+      .sort((a, b) => a.at - b.at)[0];
     const held = this.#stops.map((stop) => overlap(whole, stop));
-    const end = begins.length > 0 ? Math.min(...begins) : whole.length - Math.max(0, ...held);
-    const stopped = begins.length > 0;
-    this.#held = stopped ? '' : whole.slice(end);
-    return { text: whole.slice(0, end), stopped };
+    const end = found?.at ?? whole.length - Math.max(0, ...held);
+    this.#held = found === undefined ? whole.slice(end) : '';
+    return { text: whole.slice(0, end), stop: found?.stop };
   }
 
   /** Returns the text that was held back. Call it when no text follows. */

@@ -1,5 +1,5 @@
 /** Attempts to get past the key, the Host check and the Origin check. None may work on any route. */
-import type { Route } from '../../src/server/routes/route.js';
+import type { Route } from '../../src/server/route.js';
 import type { Asked } from './http-client.js';
 
 export const PUBLIC = ['/health/live', '/health/ready', '/', '/assets/page.js', '/assets/page.css'];
@@ -14,6 +14,15 @@ const BODIES: Record<string, object> = {
   '/v1/completions': { prompt: 'a' },
   '/v1/responses': { input: 'a' },
   '/v1/embeddings': { input: 'a' },
+  '/v1/messages': { max_tokens: 5, messages: [{ role: 'user', content: 'a' }] },
+  '/v1/messages/count_tokens': { messages: [{ role: 'user', content: 'a' }] },
+  '/api/chat': { messages: [{ role: 'user', content: 'a' }] },
+  '/api/generate': { prompt: 'a' },
+  '/api/embed': { input: 'a' },
+  '/api/embeddings': { prompt: 'a' },
+  '/api/show': {},
+  // No hub is asked for such a name.
+  '/api/pull': { model: 'a' },
   '/v1/detokenize': { ids: [5] },
   '/v1/translate': { input: 'a', source: 'eng_Latn', target: 'deu_Latn' },
   '/v1/tokenize': { input: 'a' },
@@ -43,7 +52,9 @@ export function wrongKeys(key: string): [what: string, headers: Record<string, s
     ['the scheme in small letters', { authorization: `bearer ${key}` }],
     ['the scheme in capitals', { authorization: `BEARER ${key}` }],
     ['two blanks', { authorization: `Bearer  ${key}` }],
-    ['the key in another header', { 'x-api-key': key }],
+    ['the key in another header', { 'x-goog-api-key': key }],
+    ['no scheme beside the key in its own header', { authorization: key, 'x-api-key': key }],
+    ['the beginning of the key in its own header', { 'x-api-key': key.slice(0, -1) }],
     ['the key in a cookie', { cookie: `authorization=Bearer ${key}` }],
     ['the key for a proxy', { 'proxy-authorization': `Bearer ${key}` }],
   ];

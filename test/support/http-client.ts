@@ -51,7 +51,7 @@ export function ask(
         text += piece;
       });
       response.on('error', reject).on('end', () => {
-        const isJson = response.headers['content-type']?.includes('json') && text !== '';
+        const isJson = response.headers['content-type']?.startsWith('application/json') && text !== '';
         resolve({
           status: response.statusCode!,
           headers: response.headers,

@@ -23,6 +23,8 @@ interface Given {
 }
 
 export interface ScriptedChat {
+  url: string;
+  /** That of clients of OpenAI's API. */
   baseURL: string;
   /** The conversations that the model was given. */
   conversations: Given[];
@@ -40,8 +42,10 @@ export async function startScriptedChat(): Promise<ScriptedChat> {
     conversations.push(conversation);
     answer(run, conversation);
   };
+  const url = `http://127.0.0.1:${server.running.port}`;
   return {
-    baseURL: `http://127.0.0.1:${server.running.port}/v1`,
+    url,
+    baseURL: `${url}/v1`,
     conversations,
     close: () => server.close(),
   };

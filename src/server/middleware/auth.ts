@@ -1,4 +1,5 @@
 /** Requires a key on every path, known or unknown, except the public ones. Each route then requires its scope. */
+import type { IncomingMessage } from 'node:http';
 import type { RequestHandler, Response } from 'express';
 import { ANYONE, type Caller, type KeyRing } from '../../access/key-ring.js';
 import type { RouteScope } from '../../access/scopes.js';
@@ -9,8 +10,7 @@ import { clientOf } from '../client-address.js';
 export function auth(keys: KeyRing, publicPaths: ReadonlySet<string>): RequestHandler {
   return (req, res, next) => {
     if (keys.size > 0 && !publicPaths.has(req.path)) {
-      const header = req.headers.authorization ?? '';
-      const key = header.startsWith('Bearer ') ? header.slice('Bearer '.length) : '';
+      const { key, where } = keyOf(req);
       res.locals.caller = keys.find(key);
       if (res.locals.caller === undefined) {
         res.setHeader('www-authenticate', 'Bearer');
@@ -19,12 +19,20 @@ export function auth(keys: KeyRing, publicPaths: ReadonlySet<string>): RequestHa
           message:
             key === ''
               ? 'Expected the authorization header to be "Bearer" and an API key'
-              : 'This server does not know the API key of the authorization header',
+              : `This server does not know the API key of the ${where} header`,
         });
       }
     }
     next();
   };
+}
+
+/** Anthropic's clients send their key in a header of its own. */
+function keyOf({ headers }: IncomingMessage): { key: string; where: string } {
+  const { authorization = '', 'x-api-key': own } = headers;
+  if (authorization === '' && typeof own === 'string') return { key: own, where: 'x-api-key' };
+  const key = authorization.startsWith('Bearer ') ? authorization.slice('Bearer '.length) : '';
+  return { key, where: 'authorization' };
 }
 
 /** The caller that `auth` has found; ANYONE on public paths and without keys. */

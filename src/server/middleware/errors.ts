@@ -1,5 +1,8 @@
-/** Answers errors in OpenAI's shape. Messages that may name files or code appear only in the log. */
-import type { ErrorRequestHandler } from 'express';
+/**
+ * Answers errors in the shape of the path's interface, by default OpenAI's. Messages that may name files or code appear
+ * only in the log.
+ */
+import type { ErrorRequestHandler, Response } from 'express';
 import type { z } from 'zod';
 import { ERROR_CODES, type ErrorCode, SidaError } from '../../errors.js';
 import type { ServerContext } from '../context.js';
@@ -35,8 +38,15 @@ function retryAfterSeconds(error: SidaError): number | undefined {
   return typeof given === 'number' ? given : error.status === 429 ? 1 : 5;
 }
 
-export function errors({ logger }: ServerContext): ErrorRequestHandler {
-  return (thrown, _req, res, _next) => {
+/** Writes the body of an error answer in another shape, and may set headers. */
+export type ErrorShape = (error: ErrorAnswer['error'], res: Response) => object;
+
+/** `shapeOf` finds the shape for a path; undefined for OpenAI's. */
+export function errors(
+  { logger }: ServerContext,
+  shapeOf: (path: string) => ErrorShape | undefined,
+): ErrorRequestHandler {
+  return (thrown, req, res, _next) => {
     const error = fromThrown(thrown);
     // A starting or draining server refuses by design, and the access log already has a line for the request.
     if (error.status >= 500 && error.code !== 'not_ready' && error.code !== 'shutting_down') {
@@ -49,7 +59,8 @@ export function errors({ logger }: ServerContext): ErrorRequestHandler {
     }
     const retryAfter = retryAfterSeconds(error);
     if (retryAfter !== undefined) res.setHeader('retry-after', String(retryAfter));
-    res.status(error.status).json(errorAnswer(error));
+    const answer = errorAnswer(error);
+    res.status(error.status).json(shapeOf(req.path)?.(answer.error, res) ?? answer);
   };
 }
 

@@ -11,6 +11,7 @@ import { SidaError } from '../../errors.js';
 import type { DeviceUsage } from '../../native/addon-types.js';
 import type { MemorySplit } from '../../protocol/engine-messages.js';
 import { control, type ModelContext, type ServerContext, selectOneModel } from '../context.js';
+import { bodyRoute, type Route } from '../route.js';
 import {
   BudgetAnswer,
   BudgetRequest,
@@ -19,7 +20,6 @@ import {
   ProfileRequest,
 } from '../schemas/admin.js';
 import { ErrorAnswer } from '../schemas/service.js';
-import { bodyRoute, type Route } from './route.js';
 
 const ModelQuery = z.object({
   model: z.string().optional().meta({ description: 'Name of the model; needed where several are served' }),

@@ -1,11 +1,13 @@
 /**
  * The route table. The tests of keys, methods and the OpenAPI document iterate over it, so they cover every route.
  */
+
 import { ALL_TASKS } from '../../tasks/registry.js';
+import { DIALECTS } from '../dialects/index.js';
+import type { Route } from '../route.js';
 import { getBudget, getExperts, getPredictor, postProfile, putBudget } from './admin.js';
 import { deleteJob, getJob, getJobEvents, postJob } from './jobs.js';
 import { page, pageScript, pageStyle } from './page.js';
-import type { Route } from './route.js';
 import { getModel, listModels, live, metrics, openapiRoute, ready } from './service.js';
 import { taskRoute } from './task.js';
 
@@ -14,6 +16,7 @@ export const SERVICE_ROUTES: readonly Route[] = [live, ready, metrics];
 
 export const ROUTES: readonly Route[] = [
   ...ALL_TASKS.map(taskRoute),
+  ...DIALECTS.flatMap(({ routes }) => routes),
   postJob,
   getJob,
   deleteJob,

@@ -8,10 +8,10 @@ import { findInModels, type ModelContext, type ServerContext, selectModel, withM
 import { jobAnswer } from '../job-answer.js';
 import { streamJob } from '../job-events.js';
 import { callerOf, payerOf, requireExperts } from '../middleware/auth.js';
+import { bodyRoute, type Route } from '../route.js';
 import { keepJob } from '../run-job.js';
 import { JobAnswer, type JobBody, JobHeaders, JobPath, JobRequest, taskOfType } from '../schemas/jobs.js';
 import { ErrorAnswer } from '../schemas/service.js';
-import { bodyRoute, type Route } from './route.js';
 
 const notFound = { description: 'Unknown, of another key, or no longer kept', schema: ErrorAnswer };
 

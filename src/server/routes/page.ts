@@ -5,7 +5,7 @@ import type { Response } from 'express';
 import { PAGE_HTML } from '../page/html.js';
 import { PAGE_SCRIPT } from '../page/script.js';
 import { PAGE_STYLE } from '../page/style.js';
-import type { Route } from './route.js';
+import type { Route } from '../route.js';
 
 /**
  * Script and style are separate files, because the content security policy allows none inside the page. All three are

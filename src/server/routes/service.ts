@@ -3,6 +3,7 @@ import type { EnginePhase } from '../../engine/engine-handle.js';
 import { isEncoderDecoder } from '../../model/model-shape.js';
 import { type ModelContext, requireModel, type ServerContext, selectModel } from '../context.js';
 import { openApiDocument } from '../openapi.js';
+import type { Route } from '../route.js';
 import {
   LiveAnswer,
   ModelAnswer,
@@ -11,7 +12,6 @@ import {
   ReadyAnswer,
   type UnopenedModel,
 } from '../schemas/service.js';
-import type { Route } from './route.js';
 
 export const live: Route = {
   method: 'get',

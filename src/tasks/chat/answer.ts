@@ -1,12 +1,12 @@
 /** Builds the answer of a chat, whole or as stream chunks, in OpenAI's format. */
-import type { CompletionDelta, TokenLogprobs } from '../../protocol/engine-messages.js';
+import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import { answerParser, parseAnswer } from '../../text/chat/answer-parser.js';
 import type { AnswerParser, AnswerPart } from '../../text/chat/answer-parts.js';
-import { finiteLogprob } from '../shared/logprobs.js';
 import { partId } from '../shared/part-ids.js';
 import { closingParts, expertsAnswer, openUsage, usageAnswer } from '../shared/schema.js';
 import type { AnswerAbout, Answers } from '../task.js';
 import type { ChatForm, ChatResult } from './job.js';
+import { chatLogprobs } from './logprobs.js';
 import type { ChatAnswer, ChatChunk, ChatLogprobs } from './schema.js';
 
 type Delta = ChatChunk['choices'][number]['delta'];
@@ -147,19 +147,4 @@ export class ChatAnswers implements Answers<ChatResult> {
 function chatUsage(result: ChatResult): ChatAnswer['usage'] {
   const { reasoningTokens = 0 } = result;
   return { ...usageAnswer(result), completion_tokens_details: { reasoning_tokens: reasoningTokens } };
-}
-
-function chatLogprobs(logprobs: readonly TokenLogprobs[] | null): ChatLogprobs | null {
-  if (logprobs === null) return null;
-  const content = logprobs.map(({ top, ...own }) => ({ ...named(own), top_logprobs: top.map(named) }));
-  return { content, refusal: null };
-}
-
-function named({ token, logprob }: { token: string; logprob: number }) {
-  return { token, logprob: finiteLogprob(logprob), bytes: bytesOf(token) };
-}
-
-/** Null for a token that is a part of a character. */
-function bytesOf(token: string): number[] | null {
-  return token.includes('\ufffd') ? null : [...Buffer.from(token)];
 }

@@ -22,6 +22,8 @@ export const storedJob = z.object({
   /** Choices per prompt. Default: 1. */
   choices: z.int().min(1).max(MOST_STORED).exactOptional(),
   maxTokens: z.int().min(1),
+  /** Whether `maxTokens` may be more than the context has left; absent: such a job is refused. */
+  cutToContext: z.boolean().exactOptional(),
   /** Absent if every choice takes the most likely tokens. */
   sampling: sampling.exactOptional(),
   /** Absent if nothing changes the logits. */

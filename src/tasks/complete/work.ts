@@ -20,6 +20,7 @@ import { checkVocabulary, requirePositive } from '../shared/request-checks.js';
 import { checkStops, choicesOf } from '../shared/sampling.js';
 import { heldSchemas, ownSchemas } from '../shared/structure.js';
 import { heldBytes, inputTokens, reservedTokens } from '../shared/token-estimates.js';
+import { tokensLeft } from '../shared/tokens-left.js';
 import type { JobResults, OwnResult, TaskTokens } from '../task.js';
 import type { CompleteJob, CompleteResult } from './job.js';
 
@@ -53,9 +54,17 @@ export function completeInputs(
   ids: readonly number[][],
 ): PreparedInput[] {
   const work = workOf(job, limits);
-  return promptTokens(job.prompts, ids).map((tokens, index) =>
-    checkedInput({ tokens, work }, 'prompt', `Prompt ${index}`, limits),
-  );
+  return promptTokens(job.prompts, ids).map((tokens, index) => {
+    const cut = job.cutToContext === true;
+    const field = cut ? null : 'max_tokens';
+    const own = cut ? cutTo(tokensLeft(tokens.length, job.choices ?? 1, limits), work) : work;
+    return checkedInput({ tokens, work: own }, 'prompt', `Prompt ${index}`, limits, field);
+  });
+}
+
+function cutTo(most: number, work: ItemWork): ItemWork {
+  if (work.kind !== 'generate') return work;
+  return { ...work, maxTokens: Math.max(1, Math.min(most, work.maxTokens)) };
 }
 
 function workOf(job: CompleteJob, limits: ModelLimits): ItemWork {

@@ -32,6 +32,8 @@ interface ConversationRequest extends SamplingRequest, AdjustmentRequest {
   maxTokens: number | null;
   /** The field that `maxTokens` comes from. */
   maxTokensField: string;
+  /** Whether `maxTokens` may be more than the context has left. */
+  cutToContext?: boolean;
   logprobs: number | null;
   stop: string[];
   /** What the answer must be, and the field that says so. */
@@ -43,7 +45,11 @@ export function prepareConversation(
   model: ModelInfo,
   limits: RequestLimits,
 ): ChatWork {
-  const { messages, contentFields, maxTokens, logprobs, stop, n, tool_choice: choice } = request;
+  const { messages, contentFields, logprobs, stop, n, tool_choice: choice, cutToContext = false } = request;
+  const maxTokens =
+    request.maxTokens !== null && cutToContext
+      ? Math.min(request.maxTokens, model.contextTokens)
+      : request.maxTokens;
   const format = requireChat(model);
   const tools = choice === 'none' ? [] : request.tools;
   const structure = structureOf({
@@ -76,6 +82,7 @@ export function prepareConversation(
     ...(choices > 1 && { choices }),
     maxTokens,
     ...(maxTokens !== null && { maxTokensField: request.maxTokensField }),
+    ...(maxTokens !== null && cutToContext && { cutToContext }),
     ...(sampling && { sampling }),
     ...(adjustments && { adjustments }),
     stop,

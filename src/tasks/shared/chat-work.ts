@@ -1,6 +1,5 @@
 /** The engine's part of a conversation: its prompt, its generation and its texts. */
 import { z } from 'zod';
-import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import type { GeneratedToken } from '../../protocol/inference-messages.js';
 import type { GrammarWork } from '../../protocol/item-work.js';
@@ -28,6 +27,7 @@ import {
 } from './stored.js';
 import { heldSchemas, ownSchemas, type StoredStructure, storedStructure } from './structure.js';
 import { heldBytes, inputTokensOf, reservedTokens, reservedTokensOf } from './token-estimates.js';
+import { tokensLeft } from './tokens-left.js';
 
 /** Tokens to reserve for an answer without a limit. The charge is corrected when it has ended. */
 const RESERVED_TOKENS = 1024;
@@ -50,6 +50,8 @@ export const chatFields = {
   maxTokens: z.int().min(1).nullable(),
   /** The field of the request that `maxTokens` comes from, which errors name. */
   maxTokensField: z.string().exactOptional(),
+  /** Whether `maxTokens` may be more than the context has left; absent: such a job is refused. */
+  cutToContext: z.boolean().exactOptional(),
   /** Absent if every choice takes the most likely tokens. */
   sampling: sampling.exactOptional(),
   /** Absent if nothing changes the logits. */
@@ -102,7 +104,8 @@ export function chatInputs(
     tokensLeft(tokens.length, choices.length, limits),
     mostTokensWith(job.logprobs, choices.length),
   );
-  const maxTokens = job.maxTokens ?? Math.max(1, room);
+  const bound = job.cutToContext === true ? null : job.maxTokens;
+  const maxTokens = bound ?? Math.max(1, Math.min(room, job.maxTokens ?? room));
   const { logprobs, adjustments } = job;
   if (adjustments) checkBiases(adjustments, limits.shape);
   const grammar = chatGrammar(job, limits, tokens, fields.format);
@@ -114,7 +117,7 @@ export function chatInputs(
     ...(adjustments && { adjustments }),
     ...(grammar && { grammar }),
   };
-  const field = job.maxTokens === null ? null : (job.maxTokensField ?? 'max_tokens');
+  const field = bound === null ? null : (job.maxTokensField ?? 'max_tokens');
   return [checkedInput({ tokens, work }, fields.conversation, 'The conversation', limits, field)];
 }
 
@@ -137,16 +140,6 @@ function chatGrammar(
 function demandingField({ content, calls = [] }: StoredStructure, formatField: string): string {
   if (content !== undefined) return formatField;
   return calls.length === 1 ? calls[0]!.param : 'tools';
-}
-
-/** Tokens that each choice may have beside a prompt. The last token of a generation is not fed. */
-function tokensLeft(prompt: number, choices: number, limits: ModelLimits): number {
-  const { contextTokens: context, kvPages, kvPageTokens, shape } = limits;
-  if (choices === 1 && !isEncoderDecoder(shape)) return context - prompt + 1;
-  // The choices share the whole pages of the prompt.
-  const pages = kvPages - Math.ceil(prompt / kvPageTokens);
-  const cache = (Math.floor(pages / choices) - 1) * kvPageTokens;
-  return Math.min(cache, context - prompt + 1);
 }
 
 /** Collects the choices of a conversation. */

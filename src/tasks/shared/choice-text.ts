@@ -64,16 +64,17 @@ export class ChoiceText {
     const choice = this.#choice;
     choice.tokenIds.push(token.id);
     const offset = this.#decoded;
-    let { text, stopped } = this.#stops.push(this.#decode(token.id));
+    let { text, stop } = this.#stops.push(this.#decode(token.id));
     const ended = this.#options.endTokens.includes(token.id);
     const full = choice.tokenIds.length === this.#options.maxTokens;
-    if (!stopped && (ended || full)) {
+    if (stop === undefined && (ended || full)) {
       const rest = this.#stops.push(this.#decoder.finish());
-      text += rest.stopped ? rest.text : rest.text + this.#stops.finish();
-      stopped = rest.stopped;
+      text += rest.stop === undefined ? rest.text + this.#stops.finish() : rest.text;
+      stop = rest.stop;
     }
-    this.#finished = stopped || ended || full;
-    if (stopped || ended) choice.finishReason = 'stop';
+    this.#finished = stop !== undefined || ended || full;
+    if (stop !== undefined) choice.stop = stop;
+    if (stop !== undefined || ended) choice.finishReason = 'stop';
     text = this.#prefix + text;
     this.#prefix = '';
     choice.text += text;

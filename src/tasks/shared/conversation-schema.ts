@@ -5,10 +5,10 @@ import { listOf } from '../../text/list-schema.js';
 import { issuesOf } from '../../text/schema-faults.js';
 
 /** More than fit into a request. */
-const MOST_MESSAGES = 4096;
-const MOST_TOOLS = 128;
+export const MOST_MESSAGES = 4096;
+export const MOST_TOOLS = 128;
 /** Of one message. */
-const MOST_CALLS = 1024;
+export const MOST_CALLS = 1024;
 export const MOST_PARTS = 1024;
 const NAME_LETTERS = 128;
 

@@ -23,8 +23,11 @@ const Stop = z
     error: `A stop text may have ${STOP_BYTES} bytes`,
   });
 
+/** A list of up to `most` stop texts. */
+export const stopList = (most: number) => listOf(Stop, most);
+
 export const STOP = z
-  .union([Stop, listOf(Stop, MOST_STOPS)], {
+  .union([Stop, stopList(MOST_STOPS)], {
     error: `Expected a text, or a list of up to ${MOST_STOPS} texts, each of 1 to ${STOP_BYTES} bytes`,
   })
   .nullish();

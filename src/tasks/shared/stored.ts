@@ -28,7 +28,12 @@ export const resultFields = {
   cachedTokens: count.exactOptional(),
   completionTokens: count,
   experts: z.record(z.string(), z.number()) as unknown as z.ZodType<ExpertCost>,
-  timing: z.object({ tokenizeMs: amount, queueMs: z.number(), inferenceMs: amount }),
+  timing: z.object({
+    tokenizeMs: amount,
+    queueMs: z.number(),
+    promptMs: amount.exactOptional(),
+    inferenceMs: amount,
+  }),
 };
 
 export const sampling = z.object({
@@ -65,6 +70,8 @@ export const storedChoice = z.object({
   /** Generated tokens only, including the end token. */
   tokenIds: z.array(count),
   finishReason: z.enum(['stop', 'length']),
+  /** The stop string that ended it; absent if none did. */
+  stop: z.string().exactOptional(),
   logprobs: z.array(tokenLogprobs).nullable(),
 });
 
@@ -77,4 +84,5 @@ export const storedDelta = z.object({
   tokenIds: z.array(count),
   logprobs: z.array(tokenLogprobs).nullable(),
   finishReason: z.enum(['stop', 'length']).nullable(),
+  promptTokens: count.exactOptional(),
 });

@@ -17,6 +17,10 @@ import {
 import { prepareTokenize, type TokenizeBody } from './request.js';
 import { TokenizeAnswer, TokenizeRequest } from './schema.js';
 
+function textsOf({ inputs, conversation }: TokenizeJob): string[] {
+  return conversation === undefined ? inputs : [conversation];
+}
+
 export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, TokenizeForm> = {
   kind: 'tokenize',
   route: {
@@ -30,10 +34,10 @@ export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, TokenizeF
   form: () => ({}),
   answers: (about) => ({ whole: (result) => tokenizeAnswer(about, result) }),
   tokens: {
-    input: ({ inputs }) => inputTokens(inputs),
-    bytes: ({ inputs }) => heldBytes(inputs),
-    cost: ({ inputs }) => ({ known: 0, estimated: reservedTokens(inputs) }),
-    texts: ({ inputs }) => inputs,
+    input: (job) => inputTokens(textsOf(job)),
+    bytes: (job) => heldBytes(textsOf(job)),
+    cost: (job) => ({ known: 0, estimated: reservedTokens(textsOf(job)) }),
+    texts: textsOf,
     used: (_job, { promptTokens, completionTokens }) => promptTokens + completionTokens,
   },
   engine: { runs: 'tokenizer', texts: tokenizeTexts, result: tokenizeResult },
@@ -45,18 +49,23 @@ export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, TokenizeF
  */
 const MOST_TOKENS = 65_536;
 
-function tokenizeTexts({ inputs, addSpecialTokens }: TokenizeJob, limits: ModelLimits): TextToEncode[] {
+function tokenizeTexts(
+  { inputs, conversation, addSpecialTokens }: TokenizeJob,
+  limits: ModelLimits,
+): TextToEncode[] {
   requireTexts(limits, 'input');
+  if (conversation !== undefined) return [{ text: conversation, special: false, chat: true }];
   return inputs.map((text) => ({ text, special: addSpecialTokens }));
 }
 
 function tokenizeResult(
-  _job: TokenizeJob,
+  { conversation }: TokenizeJob,
   limits: ModelLimits,
   found: readonly number[][],
 ): OwnResult<TokenizeResult> & { promptTokens: number } {
   const texts = requireTexts(limits, 'input');
   const promptTokens = found.reduce((sum, ids) => sum + ids.length, 0);
+  if (conversation !== undefined) return { data: [], promptTokens, completionTokens: 0 };
   checkAnswer(promptTokens);
   const data = found.map((ids) => ({ ids, tokens: ids.map((id) => texts.idToToken(id)) }));
   checkAnswerBytes(data.reduce((sum, { tokens }) => sum + Buffer.byteLength(tokens.join('')), 0));

@@ -5,6 +5,8 @@ import { count, resultFields, texts } from '../shared/stored.js';
 export const storedJob = z.object({
   kind: z.literal('tokenize'),
   inputs: texts,
+  /** A `Conversation` in JSON in place of inputs. Its tokens are counted, and not told. */
+  conversation: z.string().exactOptional(),
   addSpecialTokens: z.boolean(),
 });
 

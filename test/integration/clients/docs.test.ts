@@ -31,7 +31,13 @@ describe('docs/clients.md', () => {
   });
 
   it('has a program for each client of Node', () => {
-    expect(programs.map(({ heading }) => heading)).toEqual(['`openai`', "Vercel's AI SDK", 'LangChain']);
+    expect(programs.map(({ heading }) => heading)).toEqual([
+      '`openai`',
+      '`@anthropic-ai/sdk`',
+      '`ollama`',
+      "Vercel's AI SDK",
+      'LangChain',
+    ]);
   });
 
   it.each(programs)('$heading', async ({ heading, code }) => {

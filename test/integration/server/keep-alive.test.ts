@@ -123,6 +123,30 @@ describe('a folder of models', () => {
     expect(await chatted(server)).toBe('violin is a kind of bowed stringed instrument.');
   });
 
+  it('stays loaded and is unloaded as requests of Ollama ask', async () => {
+    const load = async (keep_alive: unknown) => {
+      const { status, body } = await server.post('/api/generate', { model: 'olmoe-mini:latest', keep_alive });
+      expect(status, JSON.stringify(body)).toBe(200);
+      return body.done_reason;
+    };
+    const running = async () => (await server.get('/api/ps')).body.models;
+    expect(await load('1h')).toBe('load');
+    // Longer than the keep-alive of the server.
+    await delay(5_000);
+    const [{ name, expires_at }] = await running();
+    expect(name).toBe('olmoe-mini:latest');
+    expect(Date.parse(expires_at) - Date.now()).toBeGreaterThan(3_000_000);
+    expect(await load(0)).toBe('unload');
+    await server.until(async () => (await states(server))['olmoe-mini'] === 'idle');
+    await server.until(() => server.enginePids().length === 0);
+    expect(await running()).toEqual([]);
+    // A model that is not loaded stays so.
+    expect(await load(0)).toBe('unload');
+    expect(server.enginePids()).toEqual([]);
+    await load(undefined);
+    await server.until(async () => (await states(server))['olmoe-mini'] === 'idle');
+  });
+
   it('a budget that is changed holds when the model is loaded again', async () => {
     await chatted(server);
     const smaller = { device: String(50 * 1024 ** 2) };

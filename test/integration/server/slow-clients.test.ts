@@ -2,8 +2,8 @@
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { EventStream, SERVER_SENT } from '../../../src/server/event-stream.js';
 import { LIMITS } from '../../../src/server/limits.js';
-import { SseStream } from '../../../src/server/sse.js';
 import { TestServer } from '../../unit/server/test-server.js';
 
 let server: TestServer;
@@ -58,7 +58,7 @@ describe.concurrent('a stream that has ended', () => {
       const onOverflow = () => {
         slow += 1;
       };
-      const events = new SseStream(res, onOverflow, STALL_MS);
+      const events = new EventStream(res, SERVER_SENT, onOverflow, STALL_MS);
       // The kernel's buffers hold some megabytes and grow with each turn before the server has to buffer anything.
       while (res.writableLength < LIMITS.streamBufferBytes / 2) {
         events.send('x'.repeat(16_384));

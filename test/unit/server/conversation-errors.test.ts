@@ -75,9 +75,9 @@ it.each<Refused>([
   ],
   [
     'arguments of many fields',
-    called(JSON.stringify(Object.fromEntries(Array.from({ length: 4_097 }, (_, at) => [at, 0])))),
+    called(JSON.stringify(Object.fromEntries(Array.from({ length: 8_193 }, (_, at) => [at, 0])))),
     'messages.0.tool_calls.0.function.arguments',
-    'The field "messages.0.tool_calls.0.function.arguments" is wrong. Expected JSON of at most 4096 fields',
+    'The field "messages.0.tool_calls.0.function.arguments" is wrong. Expected JSON of at most 8192 fields',
   ],
   [
     'too many calls in a message',

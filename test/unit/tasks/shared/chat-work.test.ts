@@ -77,6 +77,25 @@ describe('a conversation beyond the context', () => {
   });
 });
 
+describe('an answer that may be cut to the context', () => {
+  const limits = limitsOf([], END, '', 32);
+  const most = (prompt: number, maxTokens: number) => {
+    const job = work(limits.chat!.format.answer, { maxTokens, cutToContext: true });
+    const [input] = chatInputs(job, limits, [Array(prompt).fill(70)], FIELDS);
+    return (input!.work as { maxTokens: number }).maxTokens;
+  };
+
+  it('has what the context has left, and no more than was asked', () => {
+    expect(most(20, 1000)).toBe(13);
+    expect(most(20, 5)).toBe(5);
+    expect(most(32, 1000)).toBe(1);
+  });
+
+  it('is refused only by its prompt', () => {
+    expect(() => most(33, 1000)).toThrow("The conversation has 33 tokens; the model's maximum");
+  });
+});
+
 it('a conversation whose choices fit only one by one is refused by their number', () => {
   const limits = { ...limitsOf([], END, '', 512), kvPages: 32 };
   const job = work(limits.chat!.format.answer, { choices: 16, maxTokens: 400 });

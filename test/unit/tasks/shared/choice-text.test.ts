@@ -5,26 +5,26 @@ import { StopStrings } from '../../../../src/text/stop-strings.js';
 import { mini as tokenizer } from '../task-fixture.js';
 
 describe('stop strings', () => {
-  function run(stops: string[], pieces: string[]): { text: string; stopped: boolean } {
+  function run(stops: string[], pieces: string[]): { text: string; stop: string | undefined } {
     const scanner = new StopStrings(stops);
     let text = '';
     for (const piece of pieces) {
       const step = scanner.push(piece);
       text += step.text;
-      if (step.stopped) return { text, stopped: true };
+      if (step.stop !== undefined) return { text, stop: step.stop };
     }
-    return { text: text + scanner.finish(), stopped: false };
+    return { text: text + scanner.finish(), stop: undefined };
   }
 
   it('releases text that only looked like the beginning of a stop string', () => {
-    expect(run(['END'], ['one E', 'N', 'E', 'ND'])).toEqual({ text: 'one EN', stopped: true });
-    expect(run(['END'], ['one EN'])).toEqual({ text: 'one EN', stopped: false });
+    expect(run(['END'], ['one E', 'N', 'E', 'ND'])).toEqual({ text: 'one EN', stop: 'END' });
+    expect(run(['END'], ['one EN'])).toEqual({ text: 'one EN', stop: undefined });
   });
 
   it('holds back no text that cannot become a stop string', () => {
     const scanner = new StopStrings(['\n\n']);
-    expect(scanner.push('a line\n')).toEqual({ text: 'a line', stopped: false });
-    expect(scanner.push('next')).toEqual({ text: '\nnext', stopped: false });
+    expect(scanner.push('a line\n')).toEqual({ text: 'a line', stop: undefined });
+    expect(scanner.push('next')).toEqual({ text: '\nnext', stop: undefined });
   });
 
   it('agrees with a search of the whole text, however it is split, for stop strings of one length', () => {
@@ -44,7 +44,7 @@ describe('stop strings', () => {
         const end = found.length === 0 ? text.length : Math.min(...found);
         expect(run(stopList, [...pieces, rest])).toEqual({
           text: text.slice(0, end),
-          stopped: found.length > 0,
+          stop: stopList.find((stop) => found.length > 0 && text.indexOf(stop) === end),
         });
       }),
     );
@@ -85,7 +85,7 @@ describe('completion', () => {
   it('drops tokens that arrive after a stop string was found', () => {
     const completion = new ChoiceText({ ...standard, stop: ['ing is'] });
     const deltas = ids.map((id) => completion.push({ item: 0, choice: 0, id }));
-    expect(completion.choice).toMatchObject({ text: 'the act', finishReason: 'stop' });
+    expect(completion.choice).toMatchObject({ text: 'the act', finishReason: 'stop', stop: 'ing is' });
     expect(deltas.at(-1)).toBeUndefined();
     expect(deltas.findLast((delta) => delta !== undefined)!.finishReason).toBe('stop');
   });

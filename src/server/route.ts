@@ -1,8 +1,8 @@
 /** One row of the route table, with all that the Express application and the OpenAPI document need. */
 import type { Request, Response } from 'express';
 import type { z } from 'zod';
-import type { RouteScope } from '../../access/scopes.js';
-import type { ServerContext } from '../context.js';
+import type { RouteScope } from '../access/scopes.js';
+import type { ServerContext } from './context.js';
 
 export interface RouteAnswer {
   description: string;
@@ -27,6 +27,8 @@ export interface Route {
   /** Present if fields that have no effect are named in a header, unknown ones too: the known ones. */
   ignores?: readonly string[];
   answers: Record<number, RouteAnswer>;
+  /** Schema of its error answers. Default: that of OpenAI's. */
+  error?: z.ZodType;
   /**
    * Handles a request. `body` has been parsed if the route has a body schema. A rejection becomes an error answer.
    */

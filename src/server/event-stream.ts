@@ -1,9 +1,37 @@
-/** Server-sent events with a limit on the bytes that the server buffers for a slow reader. */
+/** A stream of events in an answer, with a limit on the bytes that the server buffers for a slow reader. */
 import type { ServerResponse } from 'node:http';
 import { LIMITS } from './limits.js';
 
-export class SseStream {
+/** How events are written. */
+export interface EventFormat {
+  contentType: string;
+  /** Stands before the data of an event. */
+  begin: (name?: string) => string;
+  /** Stands after it. */
+  end: string;
+  /** Readers ignore it. It keeps a quiet connection open. */
+  beat: string;
+}
+
+export const SERVER_SENT: EventFormat = {
+  contentType: 'text/event-stream; charset=utf-8',
+  // Without a name, readers get the event as a `message`.
+  begin: (name) => `${name === undefined ? '' : `event: ${name}\n`}data: `,
+  end: '\n\n',
+  beat: ':\n\n',
+};
+
+/** One JSON object a line. JSON may begin with spaces, and readers fail at an empty line. */
+export const JSON_LINES: EventFormat = {
+  contentType: 'application/x-ndjson',
+  begin: () => '',
+  end: '\n',
+  beat: ' ',
+};
+
+export class EventStream {
   readonly #res: ServerResponse;
+  readonly #format: EventFormat;
   readonly #onOverflow: () => void;
   readonly #stallMs: number;
   #largest = 0;
@@ -13,8 +41,14 @@ export class SseStream {
   #within = false;
 
   /** `onOverflow` is called once when the reader falls too far behind; the connection is then closed. */
-  constructor(res: ServerResponse, onOverflow: () => void, stallMs: number = LIMITS.streamStallMs) {
+  constructor(
+    res: ServerResponse,
+    format: EventFormat,
+    onOverflow: () => void,
+    stallMs: number = LIMITS.streamStallMs,
+  ) {
     this.#res = res;
+    this.#format = format;
     this.#onOverflow = onOverflow;
     this.#stallMs = stallMs;
   }
@@ -27,27 +61,28 @@ export class SseStream {
   open(): void {
     if (this.opened || this.#res.destroyed) return;
     this.#res.writeHead(200, {
-      'content-type': 'text/event-stream; charset=utf-8',
+      'content-type': this.#format.contentType,
       'cache-control': 'no-store',
       // Without this header, proxies collect chunks before they pass them on.
       'x-accel-buffering': 'no',
     });
   }
 
-  /** Sends one event, and the headers before the first one. Without `name`, readers get it as a `message`. */
+  /** Sends one event, and the headers before the first one. */
   send(data: unknown, name?: string): void {
-    this.#write(`${nameLine(name)}data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`);
+    const { begin, end } = this.#format;
+    this.#write(`${begin(name)}${typeof data === 'string' ? data : JSON.stringify(data)}${end}`);
   }
 
   /** Sends an event whose data is JSON in pieces, as fast as the reader takes them. Send nothing else meanwhile. */
   async sendPieces(pieces: readonly Buffer[], name?: string): Promise<void> {
     this.#within = true;
-    this.#write(`${nameLine(name)}data: `);
+    this.#write(this.#format.begin(name));
     for (const piece of pieces) {
       this.#write(piece);
       await this.drained();
     }
-    this.#write('\n\n');
+    this.#write(this.#format.end);
     this.#within = false;
   }
 
@@ -67,9 +102,9 @@ export class SseStream {
     socket.setTimeout(before);
   }
 
-  /** Sends a comment, which readers ignore. It keeps a quiet connection open. */
-  comment(): void {
-    if (!this.#within) this.#write(':\n\n');
+  /** Keeps a quiet connection open. */
+  beat(): void {
+    if (!this.#within) this.#write(this.#format.beat);
   }
 
   end(): void {
@@ -101,10 +136,6 @@ export class SseStream {
     this.#fresh += bytes;
     this.#res.write(part);
   }
-}
-
-function nameLine(name: string | undefined): string {
-  return name === undefined ? '' : `event: ${name}\n`;
 }
 
 /** Resolves when the reader has taken all that was written, or has gone. */

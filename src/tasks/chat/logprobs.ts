@@ -1,0 +1,19 @@
+/** Log-probabilities in the shape of OpenAI's chat completions. */
+import type { TokenLogprobs } from '../../protocol/engine-messages.js';
+import { finiteLogprob } from '../shared/logprobs.js';
+import type { ChatLogprobs } from './schema.js';
+
+export function chatLogprobs(logprobs: readonly TokenLogprobs[] | null): ChatLogprobs | null {
+  if (logprobs === null) return null;
+  const content = logprobs.map(({ top, ...own }) => ({ ...named(own), top_logprobs: top.map(named) }));
+  return { content, refusal: null };
+}
+
+function named({ token, logprob }: { token: string; logprob: number }) {
+  return { token, logprob: finiteLogprob(logprob), bytes: bytesOf(token) };
+}
+
+/** Null for a token that is a part of a character. */
+function bytesOf(token: string): number[] | null {
+  return token.includes('\ufffd') ? null : [...Buffer.from(token)];
+}
