@@ -130,7 +130,11 @@ fault('a conversion without room, or from a failing disk', async (report) => {
   mkdirSync(join(root, 'small'));
   try {
     const small = convert('small/pack', 'bash', '-c', SMALL, join(root, 'small'));
-    expectRefusal(small, 'small/pack', /pack.*(needs [\d.]+ MiB, and the disk has [\d.]+ MiB free|File too large)/);
+    expectRefusal(
+      small,
+      'small/pack',
+      /pack.*(needs [\d.]+ MiB, and the disk has [\d.]+ MiB free|File too large)/,
+    );
   } finally {
     spawnSync('umount', [join(root, 'small')]);
   }
