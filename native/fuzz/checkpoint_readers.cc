@@ -72,7 +72,7 @@ void read_index(std::string_view bytes) {
   }();
   require(written, "the shards are there");
   expect_clean([&] {
-    for (const SafetensorsFile& file : open_shards(scratch.path(), bytes, "model.safetensors.index.json")) {
+    for (const SafetensorsFile& file : open_shards<SafetensorsFile>(scratch.path(), bytes, "model.safetensors.index.json")) {
       check_tensors(file);
       require(file.file().path().starts_with(scratch.path()), "a shard lies in the directory");
     }
