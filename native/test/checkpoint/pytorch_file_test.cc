@@ -55,6 +55,21 @@ TEST_CASE("pytorch: tensors may share data") {
   CHECK(own.offset % 64 == 0);
 }
 
+TEST_CASE("pytorch: what Python's own pickler writes is read") {
+  const PytorchFile file = PytorchFile::open(repo() + "/test/fixtures/pytorch/state_dict.bin");
+  std::string found;
+  for (const TensorInfo& tensor : file.tensors()) {
+    found += tensor.name + " " + dtype_name(tensor.dtype) + " " + shape_text(tensor.shape) + "\n";
+  }
+  CHECK(found ==
+        "shared.weight F32 [6, 4]\nlm_head.weight F32 [6, 4]\nhalf F32 [2, 1, 4]\nnarrow BF16 [300]\nf16 F16 [2]\n"
+        "count I64 []\n");
+  CHECK(file.tensors()[1].offset == file.tensors()[0].offset);
+  float number;
+  file.file().pread_exact(file.tensors()[2].offset, &number, sizeof number);
+  CHECK(number == 4);
+}
+
 TEST_CASE("pytorch: shards are opened through their index, whatever its total size; safetensors come first") {
   const CheckpointDirectory model, whole;
   const Tensors tensors = numbered();
