@@ -70,6 +70,7 @@ function seedFiles(suffix) {
 /** A fuzzer each; the list of native/fuzz/readers.h. */
 export const READERS = [
   'safetensors',
+  'pytorch',
   'gguf',
   'index',
   'config',
@@ -107,6 +108,7 @@ export function writeSeeds(folder) {
       smallest(`${TINY}/cases.safetensors`, 3),
       smallest(`${MINI}/predictor/token.safetensors`, 1),
     ],
+    pytorch: [readFileSync('test/fixtures/pytorch/state_dict.bin')],
     gguf: seedFiles('.gguf'),
     index: [index()],
     config: seedFiles('.json'),

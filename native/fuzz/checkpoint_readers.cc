@@ -5,6 +5,7 @@
 #include "checkpoint/checkpoint_index.h"
 #include "checkpoint/gguf_file.h"
 #include "checkpoint/pack.h"
+#include "checkpoint/pytorch_file.h"
 #include "checkpoint/safetensors_file.h"
 #include "checkpoint/slot_reader.h"
 #include "core/json.h"
@@ -22,9 +23,9 @@ namespace {
 using testing::build_safetensors;
 using testing::zeros;
 
-/// Checks that every tensor lies in the file after the header and has the bytes of its shape.
-void check_tensors(const SafetensorsFile& file) {
-  const uint64_t begin = 8 + file.header_bytes();
+/// Checks that every tensor lies in the file, from `begin` on, and has the bytes of its shape.
+template <typename Opened>
+void check_tensors(const Opened& file, uint64_t begin) {
   for (const TensorInfo& tensor : file.tensors()) {
     require(tensor.offset >= begin && tensor.offset <= file.file().size(), "a tensor begins in the data");
     require(tensor.bytes <= file.file().size() - tensor.offset, "a tensor ends in the data");
@@ -38,7 +39,16 @@ void check_tensors(const SafetensorsFile& file) {
 void read_safetensors(std::string_view bytes) {
   static const Scratch scratch;
   scratch.write("model.safetensors", bytes);
-  expect_clean([] { check_tensors(SafetensorsFile::open(scratch.at("model.safetensors"))); });
+  expect_clean([] {
+    const SafetensorsFile file = SafetensorsFile::open(scratch.at("model.safetensors"));
+    check_tensors(file, 8 + file.header_bytes());
+  });
+}
+
+void read_pytorch(std::string_view bytes) {
+  static const Scratch scratch;
+  scratch.write("pytorch_model.bin", bytes);
+  expect_clean([] { check_tensors(PytorchFile::open(scratch.at("pytorch_model.bin")), 0); });
 }
 
 void read_gguf(std::string_view bytes) {
@@ -72,8 +82,9 @@ void read_index(std::string_view bytes) {
   }();
   require(written, "the shards are there");
   expect_clean([&] {
-    for (const SafetensorsFile& file : open_shards(scratch.path(), bytes, "model.safetensors.index.json")) {
-      check_tensors(file);
+    for (const SafetensorsFile& file :
+         open_shards<SafetensorsFile>(scratch.path(), bytes, "model.safetensors.index.json")) {
+      check_tensors(file, 8 + file.header_bytes());
       require(file.file().path().starts_with(scratch.path()), "a shard lies in the directory");
     }
   });

@@ -9,6 +9,8 @@ namespace sida::fuzzing {
 
 /// A safetensors file.
 void read_safetensors(std::string_view bytes);
+/// A file of torch.save.
+void read_pytorch(std::string_view bytes);
 /// A GGUF file, and the config of its model.
 void read_gguf(std::string_view bytes);
 /// A model.safetensors.index.json beside two shards.
@@ -31,9 +33,9 @@ struct Reader {
 };
 
 inline constexpr Reader kReaders[] = {
-    {"safetensors", read_safetensors}, {"gguf", read_gguf},           {"index", read_index},
-    {"config", read_config},           {"manifest", read_manifest},   {"stripe", read_stripe},
-    {"weights", read_weights},         {"predictor", read_predictor},
+    {"safetensors", read_safetensors}, {"pytorch", read_pytorch},   {"gguf", read_gguf},     {"index", read_index},
+    {"config", read_config},           {"manifest", read_manifest}, {"stripe", read_stripe}, {"weights", read_weights},
+    {"predictor", read_predictor},
 };
 
 }  // namespace sida::fuzzing

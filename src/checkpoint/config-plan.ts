@@ -8,7 +8,9 @@ import { loadAddon } from '../native/addon.js';
 import type { PackFormats } from '../native/addon-types.js';
 import { MANIFEST, PACK_VERSION } from './manifest.js';
 
-const WEIGHTS = ['model.safetensors', 'model.safetensors.index.json'];
+/** The file of weights by its form; the addon takes the first. Shards have an index instead. */
+export const WEIGHTS = { safetensors: 'model.safetensors', pytorch: 'pytorch_model.bin' } as const;
+export const indexOf = (file: string) => `${file}.index.json`;
 const TYPES: Record<string, PackFormats['dense']> = {
   float32: { dtype: 'f32' },
   bfloat16: { dtype: 'bf16' },
@@ -24,9 +26,8 @@ const configSchema = z.object({
 
 /** Whether a directory is a checkpoint without weights that sida reads. */
 export function hasOnlyConfig(directory: string): boolean {
-  return (
-    existsSync(join(directory, 'config.json')) && !WEIGHTS.some((name) => existsSync(join(directory, name)))
-  );
+  const there = (name: string) => existsSync(join(directory, name));
+  return there('config.json') && !Object.values(WEIGHTS).some((name) => there(name) || there(indexOf(name)));
 }
 
 /** The types that the config tells: those of the weights, unless they are quantized. */

@@ -232,22 +232,25 @@ function describeAll(planned: Planned, options: PlanOptions, budget: Budget): st
   ];
 }
 
-/** The rates of this machine's memory and of the disk from which packs are read. */
+/** The rates of this machine's memory, and of the disk of packs in reads of one expert. */
 async function measure(planned: Planned, options: PlanOptions, sources: Sources): Promise<MachineRates> {
   const { packDir } = resolveOptions(['packDir'], sources);
   const limits = batchLimits({ ...options, ...planned.sizes });
-  return { weights: planned.weightSpeed(limits), disk: await measureDiskRate(packDir) };
+  return { weights: planned.weightSpeed(limits), disk: await measureDiskRate(packDir, planned.plan.slot) };
 }
 
 function describeSpeed({ weights, disk }: MachineRates, estimate: SpeedEstimate | undefined): string[] {
   const rate = (bytes: number) => `${(bytes / 1e9).toPrecision(3)} GB/s`;
   const rates = `Measured: ${rate(weights)} of weights in memory, ${rate(disk)} from the disk of packs.`;
   if (estimate === undefined) return [rates];
-  const { tokensPerSecond, bound, computeMs, loadMs } = estimate;
-  const parts = `${computeMs.toFixed(2)} ms for weights in memory and ${loadMs.toFixed(2)} ms for loads`;
+  const { tokensPerSecond, mostTokensPerSecond, bound, computeMs, loadMs } = estimate;
+  const round = (rate: number) => rate.toFixed(rate < 10 ? 1 : 0);
+  const repeated =
+    loadMs === 0 ? '' : `, up to ${round(mostTokensPerSecond)} where tokens repeat their experts`;
   return [
     rates,
-    `Estimate for one request where routing is even: ${tokensPerSecond.toFixed(tokensPerSecond < 10 ? 1 : 0)} tokens/s, bound by the ${bound}: a token takes ${parts}.`,
+    `Estimate for one request: ${round(tokensPerSecond)} tokens/s where routing is even${repeated}.`,
+    `Bound by the ${bound}: a token takes ${computeMs.toFixed(2)} ms in memory and ${loadMs.toFixed(2)} ms for loads.`,
   ];
 }
 

@@ -4,17 +4,10 @@ import { readdir, realpath, rm, rmdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { getHFHubCachePath, getRepoFolderName } from '@huggingface/hub';
 import { z } from 'zod';
+import { indexOf, WEIGHTS } from '../checkpoint/config-plan.js';
 import { isMissing, SidaError } from '../errors.js';
 import { type HubName, writtenName } from './hub-name.js';
-import {
-  chooseFiles,
-  INDEX,
-  type ModelFiles,
-  modelsAmong,
-  type RepoFile,
-  SINGLE,
-  sizeOf,
-} from './model-files.js';
+import { chooseFiles, type ModelFiles, modelsAmong, type RepoFile, sizeOf } from './model-files.js';
 
 export interface CachedModel extends ModelFiles {
   /** As commands take it. */
@@ -124,9 +117,11 @@ function cached(repo: string, snapshot: string, model: ModelFiles): CachedModel 
 
 /** Whether every shard that the index of a checkpoint names is there, and the index itself. */
 function isComplete(snapshot: string, { format, files }: ModelFiles): boolean {
-  if (format === 'gguf' || files.some(({ path }) => path === SINGLE)) return true;
+  if (format === 'gguf' || files.some(({ path }) => path === WEIGHTS[format])) return true;
   try {
-    const index = indexSchema.parse(JSON.parse(readFileSync(join(snapshot, INDEX), 'utf8')));
+    const index = indexSchema.parse(
+      JSON.parse(readFileSync(join(snapshot, indexOf(WEIGHTS[format])), 'utf8')),
+    );
     const there = new Set(files.map(({ path }) => path));
     return Object.values(index.weight_map).every((shard) => there.has(shard));
   } catch {

@@ -1,5 +1,6 @@
 /** Chooses the files of a repository that sida reads. */
 import { basename } from 'node:path';
+import { indexOf, WEIGHTS } from '../checkpoint/config-plan.js';
 import { TEXT_NAMES } from '../checkpoint/texts.js';
 import { SidaError } from '../errors.js';
 import { formatBytes } from '../text/bytes.js';
@@ -12,7 +13,7 @@ export interface RepoFile {
 }
 
 export interface ModelFiles<F extends RepoFile = RepoFile> {
-  format: 'safetensors' | 'gguf';
+  format: keyof typeof WEIGHTS | 'gguf';
   files: F[];
   /** What the engine opens, relative to the repository: a GGUF file, or `.` for a checkpoint. */
   entry: string;
@@ -20,9 +21,6 @@ export interface ModelFiles<F extends RepoFile = RepoFile> {
   choice: string | undefined;
 }
 
-export const SINGLE = 'model.safetensors';
-export const INDEX = 'model.safetensors.index.json';
-const SHARD = /^model-\d{5}-of-\d{5}\.safetensors$/;
 const PART = /-(\d{5})-of-(\d{5})\.gguf$/;
 /** The end of a GGUF file's name that tells its quantization. */
 const QUANT = /[-._]((?:UD-)?(?:I?Q\d|TQ\d|BF16|F16|F32|MXFP4)\w*)\.gguf$/i;
@@ -37,7 +35,9 @@ export function chooseFiles<F extends RepoFile>(name: HubName, files: readonly F
   const checkpoint = checkpointFiles(files);
   if (name.choice === undefined && checkpoint !== undefined) return checkpoint;
   const all = ggufModels(files);
-  if (all.length === 0) throw refuse('its repository has neither safetensors nor complete GGUF files');
+  if (all.length === 0) {
+    throw refuse('its repository has neither safetensors, pytorch_model.bin nor complete GGUF files');
+  }
   const found = name.choice === undefined ? all : all.filter((model) => isChosen(model, name.choice!));
   const [only] = found;
   if (only !== undefined && found.length === 1) return only;
@@ -67,13 +67,21 @@ export function textFiles<F extends RepoFile>(files: readonly F[]): F[] {
 }
 
 function checkpointFiles<F extends RepoFile>(files: readonly F[]): ModelFiles<F> | undefined {
-  const single = files.filter(({ path }) => path === SINGLE);
-  const shards = files.filter(({ path }) => path === INDEX || SHARD.test(path));
-  // The engine prefers the single file.
-  const weights = single.length > 0 ? single : shards;
   const texts = textFiles(files);
-  if (weights.length === 0 || !texts.some(({ path }) => path === 'config.json')) return undefined;
-  return { format: 'safetensors', files: [...texts, ...weights], entry: '.', choice: undefined };
+  if (!texts.some(({ path }) => path === 'config.json')) return undefined;
+  // In the order in which the engine prefers them.
+  for (const format of ['safetensors', 'pytorch'] as const) {
+    const file = WEIGHTS[format];
+    const single = files.filter(({ path }) => path === file);
+    const shards = files.filter(
+      ({ path }) => path === indexOf(file) || path.replace(/-\d{5}-of-\d{5}(?=\.\w+$)/, '') === file,
+    );
+    const weights = single.length > 0 ? single : shards;
+    if (weights.length > 0) {
+      return { format, files: [...texts, ...weights], entry: '.', choice: undefined };
+    }
+  }
+  return undefined;
 }
 
 function ggufModels<F extends RepoFile>(files: readonly F[]): ModelFiles<F>[] {

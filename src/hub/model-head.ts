@@ -1,15 +1,16 @@
 /** Downloads what the plan of a model needs: its config and the headers of its weights, into files with holes. */
 import { closeSync, ftruncateSync, mkdirSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { indexOf, WEIGHTS } from '../checkpoint/config-plan.js';
 import { SidaError } from '../errors.js';
 import { Hub, type HubFile } from './hub-client.js';
 import type { HubName } from './hub-name.js';
-import { chooseFiles, INDEX, type ModelFiles, textFiles } from './model-files.js';
+import { chooseFiles, type ModelFiles, textFiles } from './model-files.js';
 
 const FIRST_BYTES = 1 << 20;
 /** The addon reads no longer head. */
 const MOST_BYTES = 48 << 20;
-const CONFIGS = ['config.json', 'generation_config.json', INDEX];
+const CONFIGS = ['config.json', 'generation_config.json', indexOf(WEIGHTS.safetensors)];
 
 /** Resolves with the path of the model below `directory`. Its weight files have their sizes, and nothing but heads. */
 export async function fetchModelHead(name: HubName, directory: string, hub = new Hub()): Promise<string> {
@@ -29,10 +30,11 @@ export async function fetchModelHead(name: HubName, directory: string, hub = new
   return entry === '.' ? model : join(model, basename(entry));
 }
 
-/** A checkpoint whose weights sida does not read can be planned from its config. */
+/** A checkpoint can be planned from its config where sida does not read its weights, or they have no head. */
 function planned(name: HubName, files: HubFile[]): Pick<ModelFiles<HubFile>, 'files' | 'entry'> {
   try {
-    return chooseFiles(name, files);
+    const chosen = chooseFiles(name, files);
+    return chosen.format === 'pytorch' ? { files: textFiles(files), entry: '.' } : chosen;
   } catch (error) {
     const texts = textFiles(files);
     const config = texts.some(({ path }) => path === 'config.json');

@@ -6,9 +6,16 @@ import { makeDirectory } from '../files/make-directory.js';
 import { loadAddon } from '../native/addon.js';
 
 const TEST_BYTES = 64 << 20;
+const PAGE = 4096;
+/** The engine reads larger experts in pieces of about this size. */
+const LONGEST_READ = 1 << 20;
+const SECONDS = 0.5;
 
-/** Bytes per second, past the page cache. Writes a file to `directory` for the time of the measurement. */
-export async function measureDiskRate(directory: string): Promise<number> {
+/**
+ * Bytes per second, past the page cache, of reads as long as those that load experts of `expertBytes`. Writes a file to
+ * `directory` for the time of the measurement.
+ */
+export async function measureDiskRate(directory: string, expertBytes = LONGEST_READ): Promise<number> {
   const path = join(directory, `.doctor-${process.pid}-${randomBytes(4).toString('hex')}`);
   try {
     makeDirectory(directory, 0o700);
@@ -21,7 +28,8 @@ export async function measureDiskRate(directory: string): Promise<number> {
     } finally {
       await file.close();
     }
-    return loadAddon().measureDiskRead(path, TEST_BYTES);
+    const readBytes = Math.ceil(Math.min(expertBytes, LONGEST_READ) / PAGE) * PAGE;
+    return loadAddon().measureDiskSpeed(path, readBytes, SECONDS).bytesPerSecond;
   } finally {
     await rm(path, { force: true }).catch(() => undefined);
   }

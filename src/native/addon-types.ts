@@ -105,8 +105,6 @@ export interface NativeAddon {
   ): number;
   /** Tokens in one page of the KV cache. */
   kvPageTokens: number;
-  /** Measures sequential O_DIRECT reads of a file, in bytes per second. Blocks. */
-  measureDiskRead(file: string, bytes: number): number;
   /**
    * Measures O_DIRECT reads of `readBytes`, a multiple of 4096, spread over a file, with a growing number in flight.
    * `depth` is the smallest number that almost saturates the disk. `bytesPerSecond` is its rate, and `best` is the

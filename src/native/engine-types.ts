@@ -23,7 +23,7 @@ export interface BatchLimits {
   activations?: Activations;
   /** The device that holds the weights and computes; default cpu. */
   device?: DeviceName;
-  /** Type of cached keys, values and latent rows; default f32. */
+  /** Type of cached keys, values and latent rows; default f32. q8_0: cpu device, and heads of 32 · n columns. */
   kv?: KvType;
   /** Sequences for which layers with a window keep pages, beside the tokens of the largest pass; default 1. */
   kvWindows?: number;
@@ -31,7 +31,8 @@ export interface BatchLimits {
 
 export const ACTIVATIONS = ['f32', 'bf16', 'int8'] as const;
 export type Activations = (typeof ACTIVATIONS)[number];
-export type KvType = 'f32' | 'bf16';
+export const KV_TYPES = ['f32', 'bf16', 'q8_0'] as const;
+export type KvType = (typeof KV_TYPES)[number];
 
 export const DEVICES = ['cpu', 'cuda'] as const;
 export type DeviceName = (typeof DEVICES)[number];

@@ -68,7 +68,6 @@ describe('the results of the addon', () => {
       checkFinite: addon.checkFinite(pack, 0, 1),
       planMemory: addon.planMemory({ pack }, LIMITS),
       measureWeightSpeed: addon.measureWeightSpeed({ pack }, LIMITS),
-      measureDiskRead: addon.measureDiskRead(file, 4 << 20),
       measureDiskSpeed: addon.measureDiskSpeed(file, 4096, 0.01),
       tryLock: addon.tryLock(lock, true),
     };

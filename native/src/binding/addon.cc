@@ -153,13 +153,6 @@ Napi::Value check_finite_js(const Napi::CallbackInfo& info) {
   });
 }
 
-Napi::Value measure_disk_read_js(const Napi::CallbackInfo& info) {
-  return guarded(info.Env(), [&] {
-    return Napi::Number::New(info.Env(), measure_disk_read(info[0].As<Napi::String>().Utf8Value(),
-                                                           static_cast<uint64_t>(info[1].ToNumber().DoubleValue())));
-  });
-}
-
 Napi::Value measure_disk_speed_js(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&] {
@@ -219,7 +212,6 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("checkFinite", Napi::Function::New(env, check_finite_js, "checkFinite"));
   exports.Set("planMemory", Napi::Function::New(env, plan_memory_js, "planMemory"));
   exports.Set("measureDiskSpeed", Napi::Function::New(env, measure_disk_speed_js, "measureDiskSpeed"));
-  exports.Set("measureDiskRead", Napi::Function::New(env, measure_disk_read_js, "measureDiskRead"));
   exports.Set("tryLock", Napi::Function::New(env, try_lock_js, "tryLock"));
   exports.Set("profile", profile_js(env));
   exports.Set("PackWriter", PackWriterBinding::define(env));

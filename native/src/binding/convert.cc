@@ -135,9 +135,10 @@ ActivationFormat activations_from_js(const Napi::Value& value) {
 KvFormat kv_from_js(const Napi::Value& value) {
   if (value.IsUndefined()) return KvFormat::kF32;
   const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
-  if (name == "f32") return KvFormat::kF32;
-  if (name == "bf16") return KvFormat::kBf16;
-  throw Error("invalid_request", "expected \"kv\" to be f32 or bf16");
+  for (const auto format : {KvFormat::kF32, KvFormat::kBf16, KvFormat::kQ8_0}) {
+    if (name == kKvFormatNames[static_cast<size_t>(format)]) return format;
+  }
+  throw Error("invalid_request", "expected \"kv\" to be f32, bf16 or q8_0");
 }
 
 DeviceKind device_from_js(const Napi::Value& value) {

@@ -8,6 +8,7 @@
 #include "checkpoint/gguf_model_files.h"
 #include "checkpoint/model_file.h"
 #include "checkpoint/model_files.h"
+#include "checkpoint/pytorch_file.h"
 #include "checkpoint/safetensors_file.h"
 #include "core/checkpoint_error.h"
 #include "core/file.h"
@@ -17,22 +18,18 @@ namespace {
 
 bool exists(const std::string& directory, const std::string& name) { return !contained_path(directory, name).empty(); }
 
-std::vector<SafetensorsFile> open_files(const std::string& directory) {
-  const std::string single = "model.safetensors";
-  const std::string index = "model.safetensors.index.json";
-  std::vector<SafetensorsFile> files;
+/// Empty where there is neither `single` nor its index.
+template <typename Opened>
+std::vector<Opened> open_files(const std::string& directory, const std::string& single) {
+  std::vector<Opened> files;
+  const std::string index = single + ".index.json";
   if (exists(directory, single)) {
-    files.push_back(SafetensorsFile::open(join_path(directory, single)));
-    return files;
-  }
-  if (exists(directory, index)) {
+    files.push_back(Opened::open(join_path(directory, single)));
+  } else if (exists(directory, index)) {
     const File file = open_model_file(directory, index);
-    return open_shards(directory, JsonInput(file), join_path(directory, index));
+    return open_shards<Opened>(directory, JsonInput(file), join_path(directory, index));
   }
-  const bool pickle = exists(directory, "pytorch_model.bin") || exists(directory, "pytorch_model.bin.index.json");
-  const char* hint = pickle ? "convert it: transformers' save_pretrained writes safetensors" : "";
-  throw checkpoint_error(
-      {directory, "", "no weights", single + " or " + index, pickle ? "pytorch_model.bin" : "neither", hint, {}});
+  return files;
 }
 
 }  // namespace
@@ -48,7 +45,11 @@ Checkpoint Checkpoint::open(const std::string& model) {
 
 void Checkpoint::open_directory() {
   model_ = read_model_files(path_);
-  take(open_files(path_));
+  take(open_files<SafetensorsFile>(path_, "model.safetensors"));
+  if (files_.empty()) take(open_files<PytorchFile>(path_, "pytorch_model.bin"));
+  if (!files_.empty()) return;
+  throw checkpoint_error(
+      {path_, "", "no weights", "model.safetensors, pytorch_model.bin or the index of one", "none", "", {}});
 }
 
 void Checkpoint::open_gguf_file() {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <type_traits>
 
 #include "checkpoint/contained_path.h"
 #include "core/checkpoint_error.h"
@@ -67,11 +68,11 @@ class IndexReader {
   const std::string& file_;
 };
 
-void check_shard(const IndexReader& reader, const SafetensorsFile& file, std::string_view shard,
+void check_shard(const IndexReader& reader, const std::vector<TensorInfo>& tensors, std::string_view shard,
                  const std::vector<std::string_view>& named) {
   std::vector<std::string_view> held;
-  held.reserve(file.tensors().size());
-  for (const TensorInfo& tensor : file.tensors()) held.push_back(tensor.name);
+  held.reserve(tensors.size());
+  for (const TensorInfo& tensor : tensors) held.push_back(tensor.name);
   std::sort(held.begin(), held.end());
   const std::string where = "in \"" + escape_text(shard) + "\"";
   for (const std::string_view name : named) {
@@ -86,13 +87,13 @@ void check_shard(const IndexReader& reader, const SafetensorsFile& file, std::st
 
 }  // namespace
 
-std::vector<SafetensorsFile> open_shards(const std::string& directory, const JsonInput& index,
-                                         const std::string& index_file) {
+template <typename Opened>
+std::vector<Opened> open_shards(const std::string& directory, const JsonInput& index, const std::string& index_file) {
   const JsonDocument document =
       JsonDocument::parse(index, {index_file, "checkpoint_invalid", kMaxIndexText, kMaxIndexHeld});
   const IndexReader reader(document.root(), index_file);
   const WeightMap shards = reader.weight_map();
-  std::vector<SafetensorsFile> files;
+  std::vector<Opened> files;
   std::map<std::string, std::string> seen;
   uint64_t bytes = 0;
   for (const auto& [name, names] : shards) {
@@ -105,12 +106,16 @@ std::vector<SafetensorsFile> open_shards(const std::string& directory, const Jso
       throw reader.fault(names.front(), "two names for one shard", "one name",
                          "\"" + escape_text(shard) + "\" and \"" + escape_text(seen[path]) + "\"");
     }
-    files.push_back(SafetensorsFile::open(join_path(directory, shard)));
-    check_shard(reader, files.back(), shard, names);
+    files.push_back(Opened::open(join_path(directory, shard)));
+    check_shard(reader, files.back().tensors(), shard, names);
     for (const TensorInfo& tensor : files.back().tensors()) bytes += tensor.bytes;
   }
-  reader.check_total(bytes);
+  // Writers count tensors of pickles that share their data once, or each.
+  if constexpr (std::is_same_v<Opened, SafetensorsFile>) reader.check_total(bytes);
   return files;
 }
+
+template std::vector<SafetensorsFile> open_shards(const std::string&, const JsonInput&, const std::string&);
+template std::vector<PytorchFile> open_shards(const std::string&, const JsonInput&, const std::string&);
 
 }  // namespace sida

@@ -47,7 +47,23 @@ void check_bf16() {
 #endif
 }
 
+void check_kv(const ModelSpec& spec, const BatchLimits& limits) {
+  if (limits.kv != KvFormat::kQ8_0) return;
+  if (limits.device != DeviceKind::kCpu) {
+    throw Error("invalid_request", "a KV cache of q8_0 needs the cpu device; the cuda device takes f32 and bf16");
+  }
+  const AttentionSpec& attention = spec.last().layers.front().self;
+  const std::vector<size_t> widths = attention.latent ? std::vector{attention.latent->rank, attention.latent->rotary}
+                                                      : std::vector{attention.head_dim};
+  for (const size_t width : widths) {
+    if (width % kKvBlock == 0) continue;
+    throw Error("invalid_request", "a KV cache of q8_0 has blocks of 32 columns, which heads of " +
+                                       std::to_string(width) + " columns are no multiple of; choose bf16");
+  }
+}
+
 void check_limits(const ModelSpec& spec, const BatchLimits& limits) {
+  check_kv(spec, limits);
   if (spec.experts() > 0 && limits.max_routing_k > spec.experts()) {
     throw Error("invalid_request", "a routing of " + std::to_string(limits.max_routing_k) +
                                        " experts a token exceeds the " + std::to_string(spec.experts()) +

@@ -137,15 +137,4 @@ DiskSpeed measure_disk_speed(const std::string& path, uint64_t read_bytes, std::
   return measure_disk_speed(file, read_bytes, limit);
 }
 
-double measure_disk_read(const std::string& path, uint64_t bytes) {
-  DiskFile file(path, size_of(path));
-  constexpr uint64_t kChunk = 4 << 20;
-  const uint64_t total = std::min<uint64_t>(bytes, file.bytes()) / kChunk * kChunk;
-  if (total == 0) throw Error("io_error", path + ": too small to measure a disk with");
-  const ReadBuffer buffer(kChunk);
-  const auto start = Clock::now();
-  for (uint64_t offset = 0; offset < total; offset += kChunk) file.read(offset, kChunk, buffer.data());
-  return static_cast<double>(total) / std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 }  // namespace sida

@@ -22,7 +22,4 @@ struct DiskSpeed {
 DiskSpeed measure_disk_speed(ExpertFile& file, uint64_t read_bytes, std::chrono::duration<double> limit);
 DiskSpeed measure_disk_speed(const std::string& path, uint64_t read_bytes, std::chrono::duration<double> limit);
 
-/// Sequential read speed of a file in bytes per second, past the page cache where possible.
-double measure_disk_read(const std::string& path, uint64_t bytes);
-
 }  // namespace sida

@@ -1,7 +1,8 @@
 #include "kv/kv_cache.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include "core/dtype.h"
@@ -14,19 +15,54 @@ std::string pool_name(const KvGroup& group) {
   return group.windowed() ? "KV (window " + std::to_string(group.window) + ")" : "KV";
 }
 
-void put(float* to, float value) { *to = value; }
-void put(uint16_t* to, float value) { *to = f32_to_bf16(value); }
-
-template <class Element>
-void put_row(std::byte* to, const float* from, size_t count) {
-  auto* out = reinterpret_cast<Element*>(to);
-  for (size_t i = 0; i < count; ++i) put(out + i, from[i]);
+/// Rounds a block to codes, `step` bytes apart. Returns the scale, as bf16. A block with a number that is not finite
+/// becomes NaN.
+uint16_t put_block(std::byte* to, size_t step, const float* from) {
+  float most = 0;
+  bool finite = true;
+  for (size_t i = 0; i < kKvBlock; ++i) {
+    finite = finite && std::isfinite(from[i]);
+    most = std::max(most, std::fabs(from[i]));
+  }
+  const uint16_t scale = f32_to_bf16(finite ? most / 127 : std::numeric_limits<float>::quiet_NaN());
+  const float divisor = bf16_to_f32(scale);
+  for (size_t i = 0; i < kKvBlock; ++i) {
+    // A scale that was rounded down leaves codes above 127.
+    const float code = divisor > 0 ? std::clamp(std::nearbyint(from[i] / divisor), -127.0f, 127.0f) : 0;
+    to[i * step] = static_cast<std::byte>(static_cast<int8_t>(code));
+  }
+  return scale;
 }
 
-void put_row(KvFormat format, std::byte* to, const float* from, size_t count) {
-  if (format == KvFormat::kBf16) return put_row<uint16_t>(to, from, count);
-  std::memcpy(to, from, count * sizeof(float));
-}
+/// A head's part of a page: 16 tokens of `width` columns, [width][16] or [16][width].
+struct PagePart {
+  std::byte* data;
+  size_t width;
+  bool tokens_inside;
+
+  /// Of a token's column, or of the scale of its block, where `columns` are the columns or blocks of a token.
+  size_t place(size_t token, size_t column, size_t columns) const {
+    return tokens_inside ? column * kPageTokens + token : token * columns + column;
+  }
+
+  /// Writes `from` (count) as columns [first, first + count) of a token.
+  void put(KvFormat format, size_t token, size_t first, const float* from, size_t count) const {
+    const size_t begin = place(token, first, width), step = tokens_inside ? kPageTokens : 1;
+    if (format == KvFormat::kF32) {
+      float* to = reinterpret_cast<float*>(data) + begin;
+      for (size_t i = 0; i < count; ++i) to[i * step] = from[i];
+    } else if (format == KvFormat::kBf16) {
+      uint16_t* to = reinterpret_cast<uint16_t*>(data) + begin;
+      for (size_t i = 0; i < count; ++i) to[i * step] = f32_to_bf16(from[i]);
+    } else {
+      auto* scales = reinterpret_cast<uint16_t*>(data + width * kPageTokens);
+      for (size_t i = 0; i < count; i += kKvBlock) {
+        scales[place(token, (first + i) / kKvBlock, width / kKvBlock)] =
+            put_block(data + begin + i * step, step, from + i);
+      }
+    }
+  }
+};
 
 }  // namespace
 
@@ -92,53 +128,44 @@ KvPages KvCache::fork(const KvPages& pages, size_t tokens) {
 
 std::byte* KvCache::keys(uint32_t page, size_t layer, size_t head) {
   const KvLayout::Layer& place = layout_.layers[layer];
-  return page_bytes(place.group, page) + place.begin + head * shape_.head_dim * kPageTokens * element_bytes();
+  return page_bytes(place.group, page) + place.begin + kv_bytes(shape_.format, head * shape_.head_dim * kPageTokens);
 }
 
 std::byte* KvCache::values(uint32_t page, size_t layer, size_t head) {
-  return keys(page, layer, 0) + (layout_.key_elements + head * kPageTokens * layout_.head_dim_padded) * element_bytes();
+  const size_t before = layout_.key_elements + head * kPageTokens * layout_.head_dim_padded;
+  return keys(page, layer, 0) + kv_bytes(shape_.format, before);
 }
 
 size_t KvCache::page_elements(size_t layer) const {
-  return layout_.groups[group_of(layer)].page_bytes / element_bytes();
-}
-
-template <class Element>
-void KvCache::put_keys(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count) {
-  const PageRun& run = pages[group_of(layer)];
-  for (size_t i = 0; i < count; ++i) {
-    const uint32_t page = run.at((position + i) / kPageTokens);
-    const size_t lane = (position + i) % kPageTokens;
-    for (size_t head = 0; head < shape_.heads; ++head) {
-      Element* out = reinterpret_cast<Element*>(keys(page, layer, head)) + lane;
-      const float* row = rows + (i * shape_.heads + head) * shape_.head_dim;
-      for (size_t d = 0; d < shape_.head_dim; ++d) put(out + d * kPageTokens, row[d]);
-    }
-  }
+  return layout_.groups[group_of(layer)].page_bytes / kv_bytes(shape_.format, 1);
 }
 
 void KvCache::write_keys(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count) {
-  if (shape_.format == KvFormat::kBf16) return put_keys<uint16_t>(pages, layer, position, rows, count);
-  put_keys<float>(pages, layer, position, rows, count);
+  const PageRun& run = pages[group_of(layer)];
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t page = run.at((position + i) / kPageTokens);
+    for (size_t head = 0; head < shape_.heads; ++head, rows += shape_.head_dim) {
+      PagePart{keys(page, layer, head), shape_.head_dim, true}.put(shape_.format, (position + i) % kPageTokens, 0, rows,
+                                                                   shape_.head_dim);
+    }
+  }
 }
 
 void KvCache::write_values(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count) {
   const PageRun& run = pages[group_of(layer)];
   for (size_t i = 0; i < count; ++i) {
     const uint32_t page = run.at((position + i) / kPageTokens);
-    const size_t line = (position + i) % kPageTokens * layout_.head_dim_padded * element_bytes();
-    for (size_t head = 0; head < shape_.heads; ++head) {
-      put_row(shape_.format, values(page, layer, head) + line, rows + (i * shape_.heads + head) * shape_.head_dim,
-              shape_.head_dim);
+    for (size_t head = 0; head < shape_.heads; ++head, rows += shape_.head_dim) {
+      PagePart{values(page, layer, head), layout_.head_dim_padded, false}.put(
+          shape_.format, (position + i) % kPageTokens, 0, rows, shape_.head_dim);
     }
   }
 }
 
 void KvCache::write_row(const KvPages& pages, size_t layer, size_t position, size_t first, const float* row,
                         size_t columns) {
-  std::byte* to = rows(pages[group_of(layer)].at(position / kPageTokens), layer);
-  put_row(shape_.format, to + (position % kPageTokens * layout_.head_dim_padded + first) * element_bytes(), row,
-          columns);
+  std::byte* page = rows(pages[group_of(layer)].at(position / kPageTokens), layer);
+  PagePart{page, layout_.head_dim_padded, false}.put(shape_.format, position % kPageTokens, first, row, columns);
 }
 
 void KvCache::check_integrity(const std::vector<const KvPages*>& sequences) const {

@@ -39,9 +39,9 @@ class KvCache {
   /// Pages of the first `tokens` tokens with one more owner each.
   KvPages fork(const KvPages& pages, size_t tokens);
 
-  /// Of page 0 of the layer's group, and from page to page of it, in elements.
   std::byte* keys(uint32_t page, size_t layer, size_t head);
   std::byte* values(uint32_t page, size_t layer, size_t head);
+  /// From page to page of the layer's group. Not of q8_0.
   size_t page_elements(size_t layer) const;
   /// From a layer's keys to its values in a page.
   size_t key_elements() const { return layout_.key_elements; }
@@ -63,10 +63,7 @@ class KvCache {
   std::byte* page_bytes(size_t group, uint32_t page) {
     return memory_.data() + layout_.groups[group].begin + page * layout_.groups[group].page_bytes;
   }
-  size_t element_bytes() const { return kv_element_bytes(shape_.format); }
   void check_room(const KvPages& pages, size_t past, size_t tokens) const;
-  template <class Element>
-  void put_keys(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count);
 
   Backend& backend_;
   KvShape shape_;

@@ -42,7 +42,7 @@ KvLayout::KvLayout(const KvShape& shape, const KvRoom& room)
       key_elements(shape.heads * shape.head_dim * kPageTokens) {
   const size_t elements =
       shape.latent ? kPageTokens * head_dim_padded : key_elements + shape.heads * kPageTokens * head_dim_padded;
-  const uint64_t layer_bytes = elements * kv_element_bytes(shape.format);
+  const uint64_t layer_bytes = kv_bytes(shape.format, elements);
   for (size_t i = 0; i < shape.layers; ++i) {
     size_t window = shape.windows.empty() ? KvShape::kNoWindow : shape.windows[i];
     // No sequence outgrows such a window.

@@ -12,21 +12,35 @@ std::vector<int32_t> long_prompt(const PackedFixture& f, size_t count) {
   return prompt;
 }
 
-/// Packs of models whose windows are much shorter than their prompts: in every other layer, and in all.
-PackedFixture windowed(bool all_layers) {
-  if (!all_layers) return PackedFixture("gpt-oss-tiny");
-  return PackedFixture("mixtral-tiny", [](const std::string& from, const std::string& to) {
+/// The pack of a fixture whose config has these values.
+PackedFixture with_config(const std::string& name, const std::vector<std::pair<std::string, int>>& values) {
+  return PackedFixture(name, [&](const std::string& from, const std::string& to) {
     const TempDir copy;
     std::filesystem::copy(from, copy.path(), std::filesystem::copy_options::recursive);
     const std::string path = copy.path() + "/config.json";
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     std::string config = read_text_file(path);
-    const size_t field = config.find("\"sliding_window\"");
-    if (field != std::string::npos) config.erase(field, config.find_first_of(",}", field) + 1 - field);
-    config.insert(config.find('{') + 1, "\"sliding_window\": 21, ");
+    for (const auto& [key, value] : values) {
+      const std::string quoted = '"' + key + '"';
+      const size_t field = config.find(quoted);
+      if (field != std::string::npos) config.erase(field, config.find_first_of(",}", field) + 1 - field);
+      config.insert(config.find('{') + 1, quoted + ": " + std::to_string(value) + ", ");
+    }
     std::ofstream(path) << config;
     write_pack(copy.path(), to);
   });
+}
+
+/// Packs of models whose windows are much shorter than their prompts: in every other layer, and in all.
+PackedFixture windowed(bool all_layers) {
+  if (!all_layers) return PackedFixture("gpt-oss-tiny");
+  return with_config("mixtral-tiny", {{"sliding_window", 21}});
+}
+
+/// Packs of models with heads of 32 columns, without a window and with one.
+PackedFixture wide_heads(bool has_window) {
+  if (!has_window) return with_config("olmoe-tiny", {{"num_attention_heads", 2}, {"num_key_value_heads", 2}});
+  return with_config("mixtral-tiny", {{"num_attention_heads", 2}, {"num_key_value_heads", 1}, {"sliding_window", 21}});
 }
 
 TEST_CASE("kv pages: the engine takes the bytes that the plan says, for every family, type and device") {
@@ -135,47 +149,83 @@ size_t most_likely(const float* logits, size_t vocab) {
   return static_cast<size_t>(std::max_element(logits, logits + vocab) - logits);
 }
 
+/// That a narrow type changes logits a little, and no bits by budget, chunks or other sequences.
+void check_narrow(const PackedFixture& f, DeviceKind device, KvFormat format, double median) {
+  const std::vector<int32_t> prompt = long_prompt(f, emulated(device) ? 40 : 130);
+  BatchLimits limits = limits_on(device, {160, 512, 2});
+  Engine exact = f.open(limits);
+  const std::vector<float> expected = logits_in_chunks(exact, prompt, prompt.size());
+  limits.kv = format;
+  std::vector<float> resident;
+  for (const double share : shares_on(device)) {
+    Engine engine = f.open(limits, share);
+    const std::vector<float> found = logits_in_chunks(engine, prompt, prompt.size());
+    if (share != 1.0) {
+      CHECK(same_bits(found, resident));
+      continue;
+    }
+    resident = found;
+    CHECK(same_bits(logits_in_chunks(engine, prompt, 7), found));
+    feed(engine, 9, part_of(prompt, 3, 20));
+    const std::vector<int32_t> ids{9, 1}, offsets{0, 1, 31}, rows{30};
+    std::vector<int32_t> tokens = part_of(prompt, 0, 30);
+    tokens.insert(tokens.begin(), prompt[5]);
+    Batch beside = pass_of(0, ids, offsets, tokens);
+    beside.logit_rows = rows;
+    const size_t vocab = engine.spec().vocab;
+    CHECK(run(engine, beside).logits == part_of(found, 29 * vocab, vocab));
+    size_t agree = 0;
+    std::vector<double> errors;  // of each row
+    for (size_t row = 0; row < prompt.size(); ++row) {
+      const auto wanted = part_of(expected, row * vocab, vocab), own = part_of(found, row * vocab, vocab);
+      agree += most_likely(wanted.data(), vocab) == most_likely(own.data(), vocab);
+      errors.push_back(relative_error(own, wanted));
+    }
+    std::ranges::sort(errors);
+    CHECK(errors.back() > 0);
+    // Routers of random weights have near ties, which fall otherwise for some tokens; their rows differ more.
+    CHECK(errors[errors.size() / 2] < median);
+    CHECK(agree * 100 >= prompt.size() * 95);
+  }
+}
+
 TEST_CASE("kv pages: bf16 changes logits a little, and no bits by budget, chunks or other sequences") {
   for (const auto& [name, device] : grid(kDecoderFixtures, devices())) {
     CASE(name, device_name(device));
-    const PackedFixture f(name);
-    const std::vector<int32_t> prompt = long_prompt(f, emulated(device) ? 40 : 130);
-    BatchLimits limits = limits_on(device, {160, 512, 2});
-    Engine exact = f.open(limits);
-    const std::vector<float> expected = logits_in_chunks(exact, prompt, prompt.size());
-    limits.kv = KvFormat::kBf16;
-    std::vector<float> resident;
-    for (const double share : shares_on(device)) {
-      Engine engine = f.open(limits, share);
-      const std::vector<float> found = logits_in_chunks(engine, prompt, prompt.size());
-      if (share != 1.0) {
-        CHECK(same_bits(found, resident));
-        continue;
-      }
-      resident = found;
-      CHECK(same_bits(logits_in_chunks(engine, prompt, 7), found));
-      feed(engine, 9, part_of(prompt, 3, 20));
-      const std::vector<int32_t> ids{9, 1}, offsets{0, 1, 31}, rows{30};
-      std::vector<int32_t> tokens = part_of(prompt, 0, 30);
-      tokens.insert(tokens.begin(), prompt[5]);
-      Batch beside = pass_of(0, ids, offsets, tokens);
-      beside.logit_rows = rows;
-      const size_t vocab = engine.spec().vocab;
-      CHECK(run(engine, beside).logits == part_of(found, 29 * vocab, vocab));
-      size_t agree = 0;
-      std::vector<double> errors;  // of each row
-      for (size_t row = 0; row < prompt.size(); ++row) {
-        const auto wanted = part_of(expected, row * vocab, vocab), own = part_of(found, row * vocab, vocab);
-        agree += most_likely(wanted.data(), vocab) == most_likely(own.data(), vocab);
-        errors.push_back(relative_error(own, wanted));
-      }
-      std::ranges::sort(errors);
-      CHECK(errors.back() > 0);
-      // Routers of random weights have near ties, which fall otherwise for some tokens; their rows differ more.
-      CHECK(errors[errors.size() / 2] < 0.02);
-      CHECK(agree * 100 >= prompt.size() * 95);
-    }
+    check_narrow(PackedFixture(name), device, KvFormat::kBf16, 0.02);
   }
+}
+
+TEST_CASE("kv pages: q8_0 changes logits a little, and no bits by budget, chunks or other sequences") {
+  for (const bool has_window : kBoth) {
+    CASE(has_window);
+    const PackedFixture f = wide_heads(has_window);
+    check_narrow(f, DeviceKind::kCpu, KvFormat::kQ8_0, 0.04);
+    BatchLimits limits = limits_on(DeviceKind::kCpu, {160, 512, 2});
+    const uint64_t wide = f.open(limits).plan().kv_cache;
+    limits.kv = KvFormat::kQ8_0;
+    const uint64_t narrow = f.open(limits).plan().kv_cache;
+    // In whole 4 KiB pages.
+    CHECK(narrow == (wide * 34 / 128 + 4095) / 4096 * 4096);
+  }
+}
+
+TEST_CASE("kv pages: q8_0 is refused where heads are not whole blocks, and on the cuda device") {
+  BatchLimits limits;
+  limits.kv = KvFormat::kQ8_0;
+  const auto refusal = [&](const std::string& name) {
+    const Engine engine = PackedFixture(name).open();
+    plan_memory(engine.spec(), kF32Format, kF32Format, limits);
+  };
+  CHECK_THROWS_WITH(refusal("gpt-oss-tiny"),
+                    "a KV cache of q8_0 has blocks of 32 columns, which heads of 16 columns are "
+                    "no multiple of; choose bf16");
+  CHECK_THROWS_WITH(
+      refusal("deepseek-v3-tiny"),
+      "a KV cache of q8_0 has blocks of 32 columns, which heads of 8 columns are no multiple of; choose bf16");
+  limits.device = DeviceKind::kCuda;
+  CHECK_THROWS_WITH(refusal("olmoe-tiny"),
+                    "a KV cache of q8_0 needs the cpu device; the cuda device takes f32 and bf16");
 }
 
 }  // namespace

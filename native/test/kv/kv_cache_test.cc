@@ -1,5 +1,6 @@
 #include "kv/kv_cache.h"
 
+#include "core/dtype.h"
 #include "support/test.h"
 
 namespace {
@@ -211,6 +212,44 @@ TEST_CASE("kv cache: windowed pages suffice for every division of passes among a
     }
     if (sequences == 1) CHECK(most == cache.groups()[0].pages);
     for (KvPages& each : pages) cache.release(each);
+  }
+}
+
+TEST_CASE("kv cache: q8_0 holds blocks of codes with a scale of their own, and NaN for what is not finite") {
+  constexpr size_t kWidth = 64;
+  Room paged({1, 2, kWidth, false, KvFormat::kQ8_0}, 32), latent_rows({1, 1, kWidth, true, KvFormat::kQ8_0}, 32);
+  KvCache &cache = paged.cache, &rows = latent_rows.cache;
+  CHECK(cache.groups()[0].page_bytes == 2 * 2 * 16 * (kWidth + kWidth / 32 * 2));
+  KvPages pages, latent;
+  cache.grow(pages, 0, 20);
+  rows.grow(latent, 0, 20);
+  std::vector<float> row(2 * kWidth, 0);
+  for (size_t i = 0; i < kWidth; ++i) row[kWidth + i] = static_cast<float>(i) - 40;  // of head 1
+  row[kWidth + 63] = NAN;
+  cache.write_keys(pages, 0, 18, row.data(), 1);
+  cache.write_values(pages, 0, 18, row.data(), 1);
+  rows.write_row(latent, 0, 18, 0, row.data() + kWidth, 32);
+  rows.write_row(latent, 0, 18, 32, row.data() + kWidth, 32);
+  const auto value = [](const std::byte* part, size_t code, size_t scale) {
+    const auto* scales = reinterpret_cast<const uint16_t*>(part + kWidth * 16);
+    return static_cast<float>(static_cast<int8_t>(part[code])) * bf16_to_f32(scales[scale]);
+  };
+  const std::byte* keys = cache.keys(pages[0].at(1), 0, 1);
+  const std::byte* values = cache.values(pages[0].at(1), 0, 1);
+  const std::byte* latents = rows.rows(latent[0].at(1), 0);
+  for (size_t i = 0; i < kWidth; ++i) {
+    CASE(i);
+    const float key = value(keys, i * 16 + 2, i / 32 * 16 + 2), kept = value(values, 2 * kWidth + i, 2 * 2 + i / 32);
+    if (i >= 32) {
+      CHECK(std::isnan(key));
+      CHECK(std::isnan(kept));
+    } else {
+      // Half of a step, of a scale that bf16 rounds by at most 2^-8.
+      CHECK(std::fabs(key - row[kWidth + i]) <= 0.51 * 40 / 127 + 40.0 / 256);
+      CHECK(key == kept);
+    }
+    CHECK(value(latents, 2 * kWidth + i, 2 * 2 + i / 32) == value(keys, i % 32 * 16 + 2, 2));
+    CHECK(value(cache.keys(pages[0].at(1), 0, 0), i * 16 + 2, i / 32 * 16 + 2) == 0);
   }
 }
 

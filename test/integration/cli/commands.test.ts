@@ -175,10 +175,11 @@ describe('sida plan', () => {
     const { measured, estimate, plan, budget } = JSON.parse(
       (await sida('plan', ...args, '--measure', '--json')).stdout,
     );
-    const compute = (1e3 * (plan.tokenDense + plan.tokenDemand)) / measured.weights;
+    const compute = 0.4 + (1e3 * (plan.tokenDense + plan.tokenDemand)) / measured.weights;
     const load = (1e3 * plan.tokenDemand * (1 - budget.slots / plan.experts)) / measured.disk;
     expect(estimate).toEqual({
       tokensPerSecond: expect.closeTo(1e3 / (compute + load)),
+      mostTokensPerSecond: expect.closeTo(1e3 / compute),
       bound: compute >= load ? 'memory' : 'disk',
       computeMs: expect.closeTo(compute),
       loadMs: expect.closeTo(load),
@@ -190,8 +191,10 @@ describe('sida plan', () => {
       /^Measured: [\d.]+ GB\/s of weights in memory, [\d.]+ GB\/s from the disk of packs\.$/m,
     );
     expect(stdout).toMatch(
-      /^Estimate for one request where routing is even: [\d.]+ tokens\/s, bound by the /m,
+      /^Estimate for one request: [\d.]+ tokens\/s where routing is even, up to [\d.]+ where tokens repeat/m,
     );
+    const all = await sida('plan', args[0]!, '--memory-budget', '100%', '--measure', '--pack-dir', folder);
+    expect(all.stdout).toMatch(/^Estimate for one request: [\d.]+ tokens\/s where routing is even\.$/m);
     expect(stdout).toContain(`Serve it: sida serve ${args[0]} --memory-budget 45MiB --pack-dir ${folder}\n`);
   });
 

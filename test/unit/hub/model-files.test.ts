@@ -27,9 +27,24 @@ describe('the files of a checkpoint', () => {
     ]);
   });
 
+  it('are those of PyTorch only where there are no safetensors', () => {
+    const shards = ['pytorch_model.bin.index.json', 'pytorch_model-00001-of-00001.bin'];
+    expect(chosen('a/b', 'config.json', ...shards, 'tf_model.h5')).toEqual(['.', 'config.json', ...shards]);
+    expect(chosen('a/b', 'config.json', ...shards, 'pytorch_model.bin')).toEqual([
+      '.',
+      'config.json',
+      'pytorch_model.bin',
+    ]);
+    expect(chosen('a/b', 'config.json', 'model.safetensors', 'pytorch_model.bin')).toEqual([
+      '.',
+      'config.json',
+      'model.safetensors',
+    ]);
+  });
+
   it('are refused without weights that sida reads', () => {
-    expect(() => chosen('a/b', 'config.json', 'pytorch_model.bin')).toThrow(
-      'a/b: its repository has neither safetensors nor complete GGUF files',
+    expect(() => chosen('a/b', 'config.json', 'tf_model.h5')).toThrow(
+      'a/b: its repository has neither safetensors, pytorch_model.bin nor complete GGUF files',
     );
   });
 });

@@ -2,6 +2,7 @@
 // set and the including file includes before this one. Everything is in an unnamed namespace: code compiled
 // for one instruction set must never be merged by the linker with that of another.
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -40,6 +41,36 @@ const Element* elements(const std::byte* page, size_t place) {
 inline V load16(const float* from) { return V::loadu(from); }
 inline V load16(const uint16_t* from) { return V::load_bf16(from); }
 
+// Column `d` of the 16 keys of a page of `head_dim` columns.
+template <class Element>
+V load_keys(const std::byte* page, size_t d, size_t) {
+  return load16(elements<Element>(page, d * kPageTokens));
+}
+template <>
+inline V load_keys<int8_t>(const std::byte* page, size_t d, size_t head_dim) {
+  const auto* scales = reinterpret_cast<const uint16_t*>(page + head_dim * kPageTokens);
+  return V::mul(V::load_codes(page + d * kPageTokens), load16(scales + d / kKvBlock * kPageTokens));
+}
+
+// 16 columns of a token's row of values, or of its latent row, in a page of rows of `stride` columns.
+template <class Element>
+V load_columns(const std::byte* page, size_t token, size_t column, size_t stride) {
+  return load16(elements<Element>(page, token * stride + column));
+}
+template <>
+inline V load_columns<int8_t>(const std::byte* page, size_t token, size_t column, size_t stride) {
+  const auto* scales = reinterpret_cast<const uint16_t*>(page + stride * kPageTokens);
+  const uint32_t bits = uint32_t{scales[(token * stride + column) / kKvBlock]} << 16;
+  return V::mul(V::load_codes(page + token * stride + column), V::set(std::bit_cast<float>(bits)));
+}
+
+template <class Task>
+void over_pages(const Task& task, auto over) {
+  task.format == KvFormat::kF32    ? over.template operator()<float>(task)
+  : task.format == KvFormat::kBf16 ? over.template operator()<uint16_t>(task)
+                                   : over.template operator()<int8_t>(task);
+}
+
 template <class Element, size_t kRows, size_t kPages>
 void score_pages(const AttentionTask& t, size_t row, size_t page) {
   V acc[kRows][kPages];
@@ -48,7 +79,7 @@ void score_pages(const AttentionTask& t, size_t row, size_t page) {
   }
   for (size_t d = 0; d < t.head_dim; ++d) {
     V keys[kPages];
-    for (size_t p = 0; p < kPages; ++p) keys[p] = load16(elements<Element>(t.key_pages[page + p], d * kPageTokens));
+    for (size_t p = 0; p < kPages; ++p) keys[p] = load_keys<Element>(t.key_pages[page + p], d, t.head_dim);
     for (size_t r = 0; r < kRows; ++r) {
       const V q = V::set(t.q[(row + r) * t.q_stride + d]);
       for (size_t p = 0; p < kPages; ++p) acc[r][p] = V::fma(q, keys[p], acc[r][p]);
@@ -116,9 +147,11 @@ void sum_values(const AttentionTask& t, const float* weight, const KeyRanges<kRo
   }
   const auto add = [&]<size_t kBegin, size_t kEnd>(size_t first, size_t end) {
     for (size_t j = first; j < end; ++j) {
-      const Element* v = elements<Element>(t.value_pages[j / kPageTokens], j % kPageTokens * t.head_dim_padded + d);
+      const std::byte* page = t.value_pages[j / kPageTokens];
       V value[kBlocks];
-      for (size_t b = 0; b < kBlocks; ++b) value[b] = load16(v + 16 * b);
+      for (size_t b = 0; b < kBlocks; ++b) {
+        value[b] = load_columns<Element>(page, j % kPageTokens, d + 16 * b, t.head_dim_padded);
+      }
       for (size_t r = kBegin; r < kEnd; ++r) {
         const V w = V::set(weight[r * t.score_stride + j]);
         for (size_t b = 0; b < kBlocks; ++b) acc[r][b] = V::fma(w, value[b], acc[r][b]);
@@ -186,17 +219,17 @@ void attention_over(const AttentionTask& t) {
 }
 
 void attention(const AttentionTask& t) {
-  t.format == KvFormat::kBf16 ? attention_over<uint16_t>(t) : attention_over<float>(t);
+  over_pages(t, []<class Element>(const AttentionTask& task) { attention_over<Element>(task); });
 }
 
 template <class Element, size_t kRows>
 void latent_scores(const LatentAttentionTask& t, size_t row, size_t keys) {
   for (size_t key = 0; key < keys; ++key) {
-    const Element* cached = elements<Element>(t.pages[key / kPageTokens], key % kPageTokens * t.stride);
+    const std::byte* page = t.pages[key / kPageTokens];
     V acc[kRows];
     for (size_t r = 0; r < kRows; ++r) acc[r] = V::set(0.0f);
     for (size_t d = 0; d < t.stride; d += 16) {
-      const V column = load16(cached + d);
+      const V column = load_columns<Element>(page, key % kPageTokens, d, t.stride);
       for (size_t r = 0; r < kRows; ++r) acc[r] = V::fma(V::loadu(t.q + (row + r) * t.stride + d), column, acc[r]);
     }
     for (size_t r = 0; r < kRows; ++r) t.scratch[r * t.score_stride + key] = reduce_add(acc[r]) * t.scale;
@@ -209,9 +242,11 @@ void sum_latent(const LatentAttentionTask& t, const float* weight, size_t keys, 
   V acc[kBlocks];
   for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::set(0.0f);
   for (size_t j = 0; j < keys; ++j) {
-    const Element* cached = elements<Element>(t.pages[j / kPageTokens], j % kPageTokens * t.stride + d);
+    const std::byte* page = t.pages[j / kPageTokens];
     const V w = V::set(weight[j]);
-    for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::fma(w, load16(cached + 16 * b), acc[b]);
+    for (size_t b = 0; b < kBlocks; ++b) {
+      acc[b] = V::fma(w, load_columns<Element>(page, j % kPageTokens, d + 16 * b, t.stride), acc[b]);
+    }
   }
   for (size_t b = 0; b < kBlocks; ++b) V::storeu(out + d + 16 * b, acc[b]);
 }
@@ -237,7 +272,7 @@ void latent_attention_over(const LatentAttentionTask& t) {
 }
 
 void latent_attention(const LatentAttentionTask& t) {
-  t.format == KvFormat::kBf16 ? latent_attention_over<uint16_t>(t) : latent_attention_over<float>(t);
+  over_pages(t, []<class Element>(const LatentAttentionTask& task) { latent_attention_over<Element>(task); });
 }
 
 void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y) {

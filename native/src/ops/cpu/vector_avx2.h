@@ -52,6 +52,12 @@ struct V {
     const __m256i hi = _mm256_cvtepu16_epi32(_mm256_extracti128_si256(pair, 1));
     return {_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(hi, 16))};
   }
+  // Sixteen signed bytes.
+  static V load_codes(const void* p) {
+    const __m128i codes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+    return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes)),
+            _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(codes, 8)))};
+  }
   static void load_int8(const void* p, V (&code)[4]) {
     const __m256i lo = _mm256_loadu_si256(static_cast<const __m256i*>(p));
     const __m256i hi = _mm256_loadu_si256(static_cast<const __m256i*>(p) + 1);

@@ -90,6 +90,10 @@ struct V {
     }
     return out;
   }
+  // Sixteen signed bytes.
+  static V load_codes(const void* p) {
+    return map([byte = static_cast<const int8_t*>(p)](int i) { return static_cast<float>(byte[i]); });
+  }
   static void load_int8(const void* p, V (&code)[4]) {
     const auto* byte = static_cast<const int8_t*>(p);
     for (int i = 0; i < 64; ++i) code[i % 4].lane[i / 4] = static_cast<float>(byte[i]);

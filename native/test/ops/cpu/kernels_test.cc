@@ -109,27 +109,60 @@ struct Rounded {
   }
 };
 
-TEST_CASE("kernels: attention over pages in bf16 gives the bits of pages in f32 that hold the rounded numbers") {
+/// `pages` parts of pages in q8_0, and the same as floats. `tokens_inside`: [width][16], not [16][width].
+struct Blocks {
+  std::vector<std::byte> codes;
+  std::vector<float> floats;
+
+  Blocks(size_t pages, size_t width, bool tokens_inside, unsigned seed) {
+    std::mt19937 random(seed);
+    const size_t elements = width * kPageTokens;
+    for (size_t p = 0; p < pages; ++p) {
+      const size_t begin = codes.size();
+      for (size_t i = 0; i < elements; ++i) codes.push_back(static_cast<std::byte>(random() % 255 - 127));
+      std::vector<float> scales;
+      for (size_t i = 0; i < elements / kKvBlock; ++i) {
+        const uint16_t bits = f32_to_bf16(static_cast<float>(1 + random() % 1000) / 5e4f);
+        scales.push_back(bf16_to_f32(bits));
+        codes.push_back(static_cast<std::byte>(bits & 255));
+        codes.push_back(static_cast<std::byte>(bits >> 8));
+      }
+      for (size_t i = 0; i < elements; ++i) {
+        const size_t token = tokens_inside ? i % kPageTokens : i / width;
+        const size_t block = (tokens_inside ? i / kPageTokens : i % width) / kKvBlock;
+        const size_t scale = tokens_inside ? block * kPageTokens + token : token * (width / kKvBlock) + block;
+        floats.push_back(static_cast<float>(static_cast<int8_t>(codes[begin + i])) * scales[scale]);
+      }
+    }
+  }
+};
+
+TEST_CASE("kernels: attention over narrow pages gives the bits of pages in f32 that hold the rounded numbers") {
   constexpr size_t kDim = 24, kPadded = 32, kRows = 5, kKeys = 40, kPages = 3, kStride = 48;
   const Rounded k(random_floats(kPages * kDim * 16, 9)), v(random_floats(kPages * 16 * kPadded, 10)),
       latent(random_floats(kPages * 16 * kStride, 11));
-  const auto q = random_floats(kRows * kDim, 8), latent_q = random_floats(kRows * kStride, 12);
+  const Blocks k8(kPages, kPadded, true, 13), v8(kPages, kPadded, false, 14), latent8(kPages, 64, false, 15);
+  const auto q = random_floats(kRows * kPadded, 8), latent_q = random_floats(kRows * 64, 12);
   for (const CpuKernels* kernels : kernel_sets()) {
-    const auto outputs = [&](const auto& keys, const auto& values, const auto& rows, KvFormat format) {
+    const auto outputs = [&](const auto& keys, const auto& values, const auto& rows, KvFormat format, size_t dim,
+                             size_t stride) {
       const auto key_pages = pages_of(keys, kPages), value_pages = pages_of(values, kPages),
                  row_pages = pages_of(rows, kPages);
-      std::vector<float> out = q, latent_out(kRows * kStride), scratch(4 * kPages * 16);
-      AttentionTask task{out.data(), kDim, kRows,   kDim,       kPadded, key_pages.data(), value_pages.data(), kKeys,
-                         1,          0.3f, nullptr, out.data(), kDim,    scratch.data(),   kPages * 16};
+      std::vector<float> out = q, latent_out(kRows * stride), scratch(4 * kPages * 16);
+      AttentionTask task{out.data(), dim,  kRows,   dim,        kPadded, key_pages.data(), value_pages.data(), kKeys,
+                         1,          0.3f, nullptr, out.data(), dim,     scratch.data(),   kPages * 16};
       task.window = 20;
       task.format = format;
       kernels->attention(task);
-      kernels->latent_attention({latent_q.data(), kRows, 32, kStride, row_pages.data(), kKeys, 1, 0.3f,
+      kernels->latent_attention({latent_q.data(), kRows, 32, stride, row_pages.data(), kKeys, 1, 0.3f,
                                  latent_out.data(), scratch.data(), kPages * 16, format});
       return std::pair{out, latent_out};
     };
-    CHECK_MESSAGE((outputs(k.bits, v.bits, latent.bits, KvFormat::kBf16) ==
-                   outputs(k.floats, v.floats, latent.floats, KvFormat::kF32)),
+    CHECK_MESSAGE((outputs(k.bits, v.bits, latent.bits, KvFormat::kBf16, kDim, kStride) ==
+                   outputs(k.floats, v.floats, latent.floats, KvFormat::kF32, kDim, kStride)),
+                  kernels->isa);
+    CHECK_MESSAGE((outputs(k8.codes, v8.codes, latent8.codes, KvFormat::kQ8_0, kPadded, 64) ==
+                   outputs(k8.floats, v8.floats, latent8.floats, KvFormat::kF32, kPadded, 64)),
                   kernels->isa);
   }
 }
