@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/rounded_rows.h"
 #include "predictor/few_rows.h"
 
 namespace sida {
@@ -70,13 +71,19 @@ void multiply(const float* x, size_t x_stride, size_t rows, const PanelMatrix& w
   task.y = y;
   task.y_stride = y_stride;
   task.epilogue = epilogue;
-  cpu_kernels().gemm(task);
+  if (!quantized(w.format)) return cpu_kernels().gemm(task);
+  thread_local std::vector<std::byte> memory;
+  memory.resize(std::max(memory.size(), rounded_bytes(rows, w.k, w.format)));
+  const RoundedRows rounded = rounded_rows(memory, rows, w.k, w.format);
+  cpu_kernels().round_rows({x, x_stride, rows, w.k, w.format}, rounded);
+  cpu_kernels().gemm_rounded(task, rounded);
 }
 
-PanelMatrix pack_transposed(const float* m, size_t n, size_t k, AlignedFloats* out) {
-  auto* panels = reinterpret_cast<std::byte*>(grow(out, panel_matrix_bytes(n, k, kF32Format) / sizeof(float)));
-  pack_panels(m, n, k, kF32Format, panels);
-  return {panels, kF32Format, k, n};
+PanelMatrix pack_transposed(const float* m, size_t n, size_t k, AlignedFloats* out, WeightFormat format) {
+  const size_t floats = (panel_matrix_bytes(n, k, format) + sizeof(float) - 1) / sizeof(float);
+  auto* panels = reinterpret_cast<std::byte*>(grow(out, floats));
+  pack_panels(m, n, k, format, panels);
+  return {panels, format, k, n};
 }
 
 PanelMatrix pack_rows(const float* m, size_t stride, size_t k, size_t n, AlignedFloats* out) {

@@ -33,12 +33,13 @@ inline float* grow(AlignedFloats* buffer, size_t count) {
 }
 
 /// y (rows, w.n) = epilogue(x (rows, w.k) · W) on the calling thread. Strides in floats. Each output is one
-/// chain of fused multiply-adds over k, so a row's bits do not depend on the rows beside it.
+/// chain of fused multiply-adds over k, or with int8 weights the exact sum of products with x rounded to int8, so a
+/// row's bits do not depend on the rows beside it.
 void multiply(const float* x, size_t x_stride, size_t rows, const PanelMatrix& w, float* y, size_t y_stride,
               Epilogue epilogue);
 
-/// Packs m, (n, k) row-major: multiply() then gives x · mᵀ.
-PanelMatrix pack_transposed(const float* m, size_t n, size_t k, AlignedFloats* out);
+/// Packs m, (n, k) row-major, as f32 or int8: multiply() then gives x · mᵀ.
+PanelMatrix pack_transposed(const float* m, size_t n, size_t k, AlignedFloats* out, WeightFormat format = kF32Format);
 /// Packs m, (k, n) with rows `stride` apart: multiply() then gives x · m.
 PanelMatrix pack_rows(const float* m, size_t stride, size_t k, size_t n, AlignedFloats* out);
 

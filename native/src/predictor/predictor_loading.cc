@@ -19,7 +19,8 @@ void PredictorNetwork::add_forward(const float* weights, PredictorPart id, size_
                                    PackTasks* tasks) {
   const float* from = weights + layout_.offset(id);
   AlignedFloats* room = &packed_[tasks->size()];
-  tasks->emplace_back([=] { *out = pack_transposed(from, n, k, room); });
+  const WeightFormat format = use_ == NetworkUse::kFolded ? kInt8Format : kF32Format;
+  tasks->emplace_back([=] { *out = pack_transposed(from, n, k, room, format); });
 }
 
 void PredictorNetwork::add_backward(const float* weights, PredictorPart id, size_t n, size_t k, PanelMatrix* out,

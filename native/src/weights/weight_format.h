@@ -32,6 +32,7 @@ struct WeightFormat {
 
 inline constexpr WeightFormat kF32Format{WeightType::kF32, 0};
 inline constexpr WeightFormat kBf16Format{WeightType::kBf16, 0};
+inline constexpr WeightFormat kInt8Format{WeightType::kInt8, 0};
 inline constexpr WeightFormat kMxfp4Format{WeightType::kMxfp4, 32};
 inline constexpr WeightFormat kQ8_0Format{WeightType::kQ8_0, 32};
 inline constexpr WeightFormat kQ4_0Format{WeightType::kQ4_0, 32};

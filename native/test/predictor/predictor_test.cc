@@ -92,8 +92,8 @@ TEST_CASE("predictor: products of the embedding give the network's logits, in ch
     PredictorActivations activations;
     std::vector<float> expected(table.logits.size());
     network.forward(batch.assign(input.view(), embedding, summary), &activations, expected.data());
-    // A mean of products is the product of the mean but for rounding; without a summary it is the bits.
-    CHECK(relative_error(table.logits, expected) < (summary ? 1e-5 : 1e-30));
+    // The predictor rounds weights and the rows before them to int8.
+    CHECK(relative_error(table.logits, expected) < 0.02);
   }
 }
 

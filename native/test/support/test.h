@@ -47,7 +47,6 @@ namespace testing {
 using Sizes = std::vector<size_t>;
 inline constexpr bool kBoth[] = {false, true};
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
-inline constexpr WeightFormat kInt8Format{WeightType::kInt8, 0};
 constexpr WeightFormat int4_format(uint32_t group) { return {WeightType::kInt4, group}; }
 
 /// All combinations of the lists' elements; the last changes first.
