@@ -36,9 +36,11 @@ function describeSource(source: EvaluationReport['sources'][number]): string[] {
     text: 'as it is',
   };
   const fed = Object.entries(tokens).map(([stack, count]) => `${count} ${stack}`);
+  const times = Object.entries(source.tableMs).map(([name, ms]) => `${name} ${ms.toFixed(3)}`);
   const parts = [
     [`${file}, ${what[kind]}: ${inputs} inputs, ${fed.join(' and ')} tokens`],
     hitTable(layers, source.hitNames),
+    [`time of an input's tables, ms: ${times.join(', ')}`],
   ];
   if (labels !== null) parts.push(labelTable(labels));
   if (perplexity !== null) parts.push(perplexityTable(perplexity));

@@ -1,4 +1,5 @@
 /** Measures hash functions on the inputs of one source: hits, and fidelity of predicted mode. */
+import { clockMs } from '../clock.js';
 import type { Engine } from '../native/addon-types.js';
 import {
   type HashFunction,
@@ -53,6 +54,8 @@ export interface SourceReport {
   /** Names of the first and the last hit rate of the layers. */
   hitNames: [first: string, last: string];
   layers: LayerReport[];
+  /** Median time of the tables of an input, in milliseconds, by the name of the hash function. */
+  tableMs: Record<string, number>;
   labels: LabelFidelity | null;
   perplexity: Perplexity | null;
 }
@@ -72,6 +75,8 @@ class Totals {
   /** Of the control with random tables. */
   readonly #names: ExpertNames;
   readonly #hits: HitCounts[];
+  /** (functions, inputs). */
+  readonly #tableMs: number[][];
   /** Tokens of each stack; (stacks). */
   readonly #tokens: number[];
   readonly #labels: LabelCounts | undefined;
@@ -84,6 +89,7 @@ class Totals {
     this.#shape = routingShape(engine.shape);
     this.#names = new ExpertNames(this.#shape);
     this.#hits = functions.map(() => new HitCounts(this.#shape));
+    this.#tableMs = functions.map(() => []);
     this.#tokens = this.#shape.stacks.map(() => 0);
     if (scored?.kind === 'labels') this.#labels = new LabelCounts(scored.labels, ks);
     if (scored?.kind === 'targets') this.#perplexity = new PerplexityCounts(ks);
@@ -92,9 +98,12 @@ class Totals {
   add(input: EvaluationInput & { label?: number }): void {
     const { engine, functions } = this.#options;
     const exact = runExact(engine, input);
-    const tables = functions.map(({ function: hash }) =>
-      exact.parts.map((part) => fillTable(hash, this.#shape, part.stack, part.input)),
-    );
+    const tables = functions.map(({ function: hash }, f) => {
+      const begin = clockMs();
+      const own = exact.parts.map((part) => fillTable(hash, this.#shape, part.stack, part.input));
+      this.#tableMs[f]!.push(clockMs() - begin);
+      return own;
+    });
     exact.parts.forEach(({ stack, input: { tokens }, routing }, p) => {
       this.#tokens[stack]! += tokens.length;
       tables.forEach((own, f) => {
@@ -158,8 +167,13 @@ class Totals {
       tokens: Object.fromEntries(stacks.map(({ name }, s) => [name, this.#tokens[s]!])),
       hitNames: hitNames(topK),
       layers,
+      tableMs: Object.fromEntries(functions.map(({ name }, f) => [name, middle(this.#tableMs[f]!)])),
       labels: this.#labels?.result() ?? null,
       perplexity: this.#perplexity?.result() ?? null,
     };
   }
+}
+
+function middle(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
 }

@@ -53,6 +53,7 @@ interface Report {
       alpha: number;
       functions: Record<string, { hits: number[]; alphaError: number | null; unknown: number }>;
     }[];
+    tableMs: Record<string, number>;
     labels: {
       exact: { accuracy: number };
       zeros: { accuracy: number };
@@ -81,9 +82,11 @@ describe('sida eval', () => {
     const data = write('labelled.jsonl', rows());
     const { predictor, sources } = report(...evalArgs('--data', data, ...TASK));
     expect(predictor).toMatchObject({ hashFunction: 'lstm', warnings: [] });
-    const { inputs, layers, labels, perplexity } = sources[0]!;
+    const { inputs, layers, tableMs, labels, perplexity } = sources[0]!;
     expect([sources.length, inputs, perplexity]).toEqual([1, 40, null]);
     expect(layers.map(({ layer }) => layer)).toEqual(['encoder.1', 'encoder.3', 'decoder.1', 'decoder.3']);
+    // A network takes longer than looking tokens up.
+    expect(tableMs.lstm).toBeGreaterThan(tableMs.token!);
     for (const { layer, tokens, alpha, functions } of layers) {
       expect(Object.keys(functions)).toEqual(['lstm', 'token']);
       expect(tokens).toBeGreaterThanOrEqual(40);
