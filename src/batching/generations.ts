@@ -20,8 +20,8 @@ interface GenerationsOptions {
   planner: {
     /** Whether forecasts are useful, which they are if experts may have to be evicted. */
     readonly needsForecast: boolean;
-    /** Seconds that forecasts saved the passes since the last call. */
-    takeSaved(): number | undefined;
+    /** Seconds that forecasts saved steps since the last call. */
+    takeSaved(kind: 'steps'): number | undefined;
   };
   /** Null if generations are not predicted. */
   stepTables: StepTables | null;
@@ -127,7 +127,7 @@ export class Generations {
 
   stepTook(ms: number): void {
     const { planner, stepTables } = this.#options;
-    stepTables?.stepTook(ms, planner.takeSaved());
+    stepTables?.stepTook(ms, planner.takeSaved('steps'));
   }
 
   /**

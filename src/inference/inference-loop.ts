@@ -244,7 +244,9 @@ export class InferenceLoop {
 
   /** Readies the tables of a batch that is taken. */
   #take({ batch, tables: queued }: QueuedBatch): OpenTables {
-    const saved = this.#planner.takeSaved();
+    // Steps of generations have taken theirs; labels of one token are left.
+    const [prompts, labels] = [this.#planner.takeSaved('prompts'), this.#planner.takeSaved('steps')];
+    const saved = prompts === undefined ? labels : prompts + (labels ?? 0);
     if (saved !== undefined) this.#options.builderStats.batchSaved(saved - this.#tableWaitSeconds);
     const waitedBefore = this.#counters.tableWaitSeconds;
     this.#counters.batches += 1;

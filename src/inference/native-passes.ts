@@ -46,9 +46,9 @@ export class NativePasses implements PassRunner {
     const jobs = sequences.map(({ job }) => job);
     try {
       const batch = passBatch(stack, sequences);
-      const plan = profiled('plan', () => planner.plan(forecast));
-      const result: RunResult = engine.runBatch({ ...routed(batch, forecast), lookAheadLayers }, plan);
       const kind = batch.tokens.length > sequences.length ? 'prompts' : 'steps';
+      const plan = profiled('plan', () => planner.plan(forecast, kind));
+      const result: RunResult = engine.runBatch({ ...routed(batch, forecast), lookAheadLayers }, plan);
       planner.judge(result, forecast.own, kind);
       addPass(counters, result.stats, batch.tokens.length);
       profiled('account', () => costs.add(result, jobs, batch.offsets, hits.count(result, batch, forecast)));

@@ -18,6 +18,9 @@ import { type PlanInput, planResidency } from './residency-planner.js';
 /** One pass in so many runs without its forecast, as the control of what forecasts save. */
 const CONTROL = 32;
 
+/** Whether each sequence of a pass is fed one token. */
+export type PassKind = 'steps' | 'prompts';
+
 interface PassPlannerOptions {
   engine: Engine;
   policy: EvictionPolicy;
@@ -73,11 +76,11 @@ export class PassPlanner {
   readonly #buffers: PlanBuffers;
   /** Of steps and of passes with longer sequences. */
   readonly #savings = { steps: new ForecastSaving(), prompts: new ForecastSaving() };
+  readonly #saved: Record<PassKind, number | undefined> = { steps: undefined, prompts: undefined };
   #residency: Residency | undefined;
-  #forecasts = 0;
+  readonly #forecasts = { steps: 0, prompts: 0 };
   /** Whether the running pass uses its forecast. */
   #uses = false;
-  #saved: number | undefined;
 
   constructor(options: PassPlannerOptions) {
     this.#options = options;
@@ -103,18 +106,17 @@ export class PassPlanner {
   }
 
   /**
-   * Learns from a finished pass how busy the link was, how good the forecast was, and what it saved. `kind`: whether
-   * each sequence was fed one token.
+   * Learns from a finished pass how busy the link was, how good the forecast was, and what it saved.
    */
   judge(
     { stats, found, layers }: Pick<RunResult, 'stats' | 'found' | 'layers'>,
     own: readonly ExpectedVisit[],
-    kind: 'steps' | 'prompts',
+    kind: PassKind,
   ): void {
     if (this.#options.resident.raised) return;
     this.#link.judge(stats, layers.length);
     const saved = this.#savings[kind].judge(stats, this.#uses);
-    if (saved !== undefined) this.#saved = (this.#saved ?? 0) + saved;
+    if (saved !== undefined) this.#saved[kind] = (this.#saved[kind] ?? 0) + saved;
     let first = 0;
     for (const visit of own) {
       const end = first + visit.need.length;
@@ -123,21 +125,21 @@ export class PassPlanner {
     }
   }
 
-  /** Seconds that forecasts saved the passes since the last call. Undefined if none used a forecast. */
-  takeSaved(): number | undefined {
-    const seconds = this.#saved;
-    this.#saved = undefined;
+  /** Seconds that forecasts saved such passes since the last call. Undefined if none used a forecast. */
+  takeSaved(kind: PassKind): number | undefined {
+    const seconds = this.#saved[kind];
+    this.#saved[kind] = undefined;
     return seconds;
   }
 
   /** Returns null if every expert has a slot, since nothing is ever evicted then. */
-  plan(known: Pick<PassForecast, 'own' | 'behind'>): ResidencyPlan | null {
+  plan(known: Pick<PassForecast, 'own' | 'behind' | 'routingK'>, kind: PassKind): ResidencyPlan | null {
     const { engine, policy, queue, resident } = this.#options;
     if (resident.raised) return null;
     const residency = engine.residency(this.#residency);
     this.#residency = residency;
     const upcoming = queue.waiting().map((queued) => this.#visitsOf(queued));
-    this.#uses = known.own.length > 0 && ++this.#forecasts % CONTROL > 0;
+    this.#uses = known.own.length > 0 && (known.routingK > 0 || !isControl(++this.#forecasts[kind]));
     const pass = correctedPass(this.#uses ? known : NO_FORECAST, this.#calibration);
     const link = this.#link.state(residency.slots);
     return planPass(pass, upcoming, { residency, policy, link }, this.#buffers);
@@ -155,4 +157,9 @@ export class PassPlanner {
     if (finished) this.#visits.set(queued, visits);
     return visits;
   }
+}
+
+/** At random, because a regular choice would always meet the same pass of batches with several. */
+function isControl(count: number): boolean {
+  return Math.imul(count, 0x9e3779b1) >>> 0 < 2 ** 32 / CONTROL;
 }

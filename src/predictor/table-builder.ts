@@ -1,7 +1,13 @@
 /** Fills the tables of batches. The hash-building thread calls it for each batch with tables. */
 import { clockMs } from '../clock.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
-import { type HashTable, TABLE_FAILED, TABLE_PENDING, TABLE_READY } from '../protocol/hash-table.js';
+import {
+  type HashTable,
+  TABLE_ABANDONED,
+  TABLE_FAILED,
+  TABLE_PENDING,
+  TABLE_READY,
+} from '../protocol/hash-table.js';
 import type { BatchInput } from '../protocol/predictor-messages.js';
 import { fillNeed } from './expert-need.js';
 import type { HashFunction, RoutingShape } from './hash-function.js';
@@ -32,6 +38,11 @@ export class TableBuilder {
   fill(batch: BatchInput, tables: PendingTables): void {
     const begin = this.#clock();
     const { stats } = this.#options;
+    if (tables[0]?.state === TABLE_ABANDONED) {
+      // The batch began while an earlier table was filled, which has been judged.
+      stats.add('abandoned', 1);
+      return;
+    }
     const settled = tables.every((table, stack) => table === null || this.#fill(stack, batch, table));
     const tookMs = this.#clock() - begin;
     const ready = settled && isReady(tables);

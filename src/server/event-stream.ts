@@ -71,7 +71,13 @@ export class EventStream {
   /** Sends one event, and the headers before the first one. */
   send(data: unknown, name?: string): void {
     const { begin, end } = this.#format;
-    this.#write(`${begin(name)}${typeof data === 'string' ? data : JSON.stringify(data)}${end}`);
+    const text = typeof data === 'string' ? data : JSON.stringify(data);
+    // Readers of lines in Python end one at these characters, too.
+    const line = text.replace(
+      /[\u0085\u2028\u2029]/g,
+      (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    );
+    this.#write(`${begin(name)}${line}${end}`);
   }
 
   /** Sends an event whose data is JSON in pieces, as fast as the reader takes them. Send nothing else meanwhile. */

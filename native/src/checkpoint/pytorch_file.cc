@@ -57,7 +57,7 @@ void PytorchFile::read_tensors() {
   }
   const std::string bytes = read_entry(file_, pickle->second);
   for (PickledTensor& tensor : read_tensor_pickle(bytes, pickle->second.offset, display_)) {
-    const auto storage = entries.find(root + "/data/" + tensor.storage);
+    const auto storage = entries.find(root + "/data/" + std::string(tensor.storage));
     if (storage == entries.end()) {
       throw fault(tensor.name, "storage", "a zip entry data/" + escape_text(tensor.storage), "none");
     }

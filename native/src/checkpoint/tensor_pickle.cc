@@ -86,6 +86,9 @@ class TensorPickle {
       if (!names.insert(name).second) {
         throw checkpoint_error({display_, name, "appears twice", "one", "two", "", {}});
       }
+      // One tensor may have many names.
+      if (tensors.size() == kMaxPickledTensors)
+        throw fault("at most " + std::to_string(kMaxPickledTensors) + " tensors", "more");
       tensors.push_back(tensors_[values_[value].first]);
       tensors.back().name = name;
     }
@@ -300,8 +303,7 @@ class TensorPickle {
     if (tensors_.size() == kMaxPickledTensors)
       throw fault("at most " + std::to_string(kMaxPickledTensors) + " tensors", "more");
     push({PickleKind::kTensor, values_[storage].dtype, 0, static_cast<uint32_t>(tensors_.size())});
-    tensors_.push_back(
-        {"", values_[storage].dtype, std::move(shape), std::string(text(values_[storage].first)), held, first});
+    tensors_.push_back({"", values_[storage].dtype, std::move(shape), text(values_[storage].first), held, first});
   }
 
   uint64_t count_of(uint32_t storage) const { return static_cast<uint64_t>(values_[storage].number); }

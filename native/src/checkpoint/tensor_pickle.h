@@ -14,7 +14,7 @@ struct PickledTensor {
   std::string name;
   Dtype dtype = Dtype::kF32;
   std::vector<uint64_t> shape;
-  std::string storage;            ///< its key
+  std::string_view storage;       ///< its key, in the pickle
   uint64_t storage_elements = 0;  ///< of the whole storage
   uint64_t first = 0;             ///< element of the storage
 };

@@ -4,6 +4,7 @@ import { PassPlanner } from '../../../src/inference/pass-planner.js';
 import type { RunStats } from '../../../src/native/addon-types.js';
 import type { ExpectedVisit } from '../../../src/predictor/expected-visits.js';
 import { fillNeed } from '../../../src/predictor/expert-need.js';
+import type { PassForecast } from '../../../src/predictor/pass-forecast.js';
 import { createHashTable, TABLE_READY } from '../../../src/protocol/hash-table.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
 import type { QueuedBatch } from '../../../src/protocol/inference-messages.js';
@@ -73,21 +74,25 @@ const ran = (...needed: number[]) => ({
   found: Uint8Array.from({ length: 4 }, (_, index) => (needed.includes(index) ? 1 : 0)),
 });
 
+/** The plan of a pass of prompts that the routers route. */
+const plan = (planner: PassPlanner, known: Pick<PassForecast, 'own' | 'behind'>) =>
+  planner.plan({ ...known, routingK: 0 }, 'prompts');
+
 describe('pass planner', () => {
   it('plans with the pass, the later passes of its batch, and the ready tables in the queue', () => {
     const { planner, put } = setup();
     put(2);
     put(3, false);
     put(3);
-    const { loads, keys } = structuredClone(planner.plan({ own: [visit(0, 1)], behind: [visit(4, 0)] })!);
+    const { loads, keys } = structuredClone(plan(planner, { own: [visit(0, 1)], behind: [visit(4, 0)] })!);
     expect([...loads]).toEqual([1, 4, 2]);
-    expect([...planner.plan({ own: [visit(4, 0)], behind: [] })!.loads]).toEqual([4, 2]);
+    expect([...plan(planner, { own: [visit(4, 0)], behind: [] })!.loads]).toEqual([4, 2]);
     expect([keys[1], keys[4], keys[2], keys[3]]).toEqual([0, 1, 2, 3]);
   });
 
   it('reads a table that waits until it is finished, and then once', () => {
     const { planner, put } = setup();
-    const loads = () => [...planner.plan({ own: [], behind: [] })!.loads];
+    const loads = () => [...plan(planner, { own: [], behind: [] })!.loads];
     const table = put(2, false);
     expect(loads()).toEqual([]);
     table.settle(TABLE_READY);
@@ -102,7 +107,7 @@ describe('pass planner', () => {
     expect([resident.raised, planner.needsForecast]).toEqual([false, true]);
     engine.slots = 8;
     planner.slotsChanged();
-    expect([resident.raised, planner.needsForecast, planner.plan({ own: [], behind: [] })]).toEqual([
+    expect([resident.raised, planner.needsForecast, plan(planner, { own: [], behind: [] })]).toEqual([
       true,
       false,
       null,
@@ -115,10 +120,10 @@ describe('pass planner', () => {
   it('learns to prefetch an expert that is always needed, whatever the tables predict', () => {
     const { planner } = setup();
     const own = [visit(0, 1)];
-    expect([...planner.plan({ own, behind: [] })!.loads]).toEqual([1]);
+    expect([...plan(planner, { own, behind: [] })!.loads]).toEqual([1]);
     expect(planner.tableWeight).toBe(1);
     for (let i = 0; i < 100; i++) planner.judge(ran(2), own, 'prompts');
-    expect([...planner.plan({ own: [visit(0, 1)], behind: [] })!.loads]).toEqual([2]);
+    expect([...plan(planner, { own: [visit(0, 1)], behind: [] })!.loads]).toEqual([2]);
     expect(planner.tableWeight).toBeLessThan(0.5);
   });
 
@@ -126,7 +131,7 @@ describe('pass planner', () => {
     const { planner } = setup();
     const result = ran(1);
     const pass = (own: ExpectedVisit[]) => {
-      const { loads } = planner.plan({ own, behind: [] })!;
+      const { loads } = plan(planner, { own, behind: [] })!;
       const forecast = loads.length > 0;
       Object.assign(result.stats, { prefetched: 1, late: 1, stallNs: forecast ? 2e6 : 8e6 });
       planner.judge(result, own, 'prompts');
@@ -134,15 +139,16 @@ describe('pass planner', () => {
     };
     expect(pass([visit(0, 1)])).toBe(true);
     // Nothing is known yet of passes without a forecast.
-    expect(planner.takeSaved()).toBeUndefined();
-    const used = Array.from({ length: 63 }, () => pass([visit(0, 1)]));
+    expect(planner.takeSaved('prompts')).toBeUndefined();
+    const used = Array.from({ length: 70 }, () => pass([visit(0, 1)]));
     expect(used.filter((each) => !each).length).toBe(2);
-    planner.takeSaved();
+    planner.takeSaved('prompts');
     pass([visit(0, 1)]);
     pass([visit(0, 1)]);
-    expect(planner.takeSaved()).toBeCloseTo(0.012, 6);
-    expect(planner.takeSaved()).toBeUndefined();
+    expect(planner.takeSaved('prompts')).toBeCloseTo(0.012, 6);
+    expect(planner.takeSaved('prompts')).toBeUndefined();
     pass([]);
-    expect(planner.takeSaved()).toBeUndefined();
+    expect(planner.takeSaved('prompts')).toBeUndefined();
+    expect(planner.takeSaved('steps')).toBeUndefined();
   });
 });

@@ -210,6 +210,14 @@ describe('table builder', () => {
     expect(tables[ENCODER]!.state).toBe(TABLE_ABANDONED);
     expect(tables[ENCODER]!.experts.every((expert) => expert === NO_EXPERT)).toBe(true);
     expect(stats.figures()).toMatchObject({ ready: 0, failed: 0, abandoned: 1 });
+    // It took no time, and says nothing of how long tables take.
+    stats.pausedUntilMs = now + 1000;
+    const others = Array.from({ length: 20 }, () => begin(batchOf(undefined, 5, 1))!);
+    for (const other of others) {
+      other[ENCODER]!.settle(TABLE_ABANDONED);
+      builder.fill(batch, other);
+    }
+    expect(stats.pausedUntilMs).toBe(now + 1000);
   });
 
   it('pauses after eight lost tables in a row for 16 table times, and doubles pauses up to 64-fold', () => {

@@ -10,6 +10,7 @@ import type { RequestLimits } from '../../../tasks/shared/request-checks.js';
 import { VERSION } from '../../../version.js';
 import { answerRequest } from '../../answer-request.js';
 import { type ServerContext, withModel } from '../../context.js';
+import { callerOf } from '../../middleware/auth.js';
 import { bodyRoute, type Route } from '../../route.js';
 import { OBJECT_LINES } from '../../stream-answer.js';
 import type { Dialect } from '../dialect.js';
@@ -84,7 +85,6 @@ async function generate(
   prepare: (model: ModelInfo, limits: RequestLimits) => ChatJob | CompleteJob,
 ): Promise<void> {
   const startedMs = performance.now();
-  keep(context, body);
   await answerRequest(
     context,
     res,
@@ -92,6 +92,7 @@ async function generate(
     (model, limits) => {
       const loadedMs = performance.now();
       const job = prepare(model, limits);
+      keep(context, res, body);
       const plain = { answer: { kind: 'tags' as const, reasoning: false, toolCalls: false }, tools: false };
       const { answer, tools } = job.kind === 'chat' ? job : plain;
       const about = { model: body.model ?? model.name, startedMs, loadedMs, shape };
@@ -111,8 +112,7 @@ async function load(
   shape: (said: Said) => object,
 ): Promise<void> {
   const served = modelOf(context, body.model);
-  keep(context, body);
-  const unloads = keptMs(body.keep_alive) === 0;
+  const unloads = keep(context, res, body) && keptMs(body.keep_alive) === 0;
   if (!unloads) await withModel(context, served, res, async () => undefined);
   res.json({
     model: body.model ?? served.engine.model?.name ?? served.name,
@@ -123,9 +123,12 @@ async function load(
   });
 }
 
-/** Every request says anew how long its model stays loaded. */
-function keep(context: ServerContext, body: Pick<ChatBody, 'model' | 'keep_alive'>): void {
-  context.loaded?.keep(modelOf(context, body.model), keptMs(body.keep_alive));
+/** Returns false where the caller has no say: of several keys none decides what the others find loaded. */
+function keep(context: ServerContext, res: Response, body: Pick<ChatBody, 'model' | 'keep_alive'>): boolean {
+  const { loaded, keys } = context;
+  if (loaded === undefined || (keys.size > 1 && !callerOf(res).scopes.has('admin'))) return false;
+  loaded.keep(modelOf(context, body.model), keptMs(body.keep_alive));
+  return true;
 }
 
 const embed = bodyRoute({
@@ -173,7 +176,6 @@ async function embedded(
   asked: Parameters<typeof prepareEmbed>[0],
   whole: (result: EmbedResult, about: { name: string; loadedMs: number }) => object,
 ): Promise<void> {
-  keep(context, body);
   await answerRequest(
     context,
     res,
@@ -181,6 +183,7 @@ async function embedded(
     (model, limits) => {
       const about = { name: model.name, loadedMs: performance.now() };
       const { job } = prepareEmbed(asked, model, limits);
+      keep(context, res, body);
       return { job, answers: { whole: (result: JobResult) => whole(result as EmbedResult, about) } };
     },
     OBJECT_LINES,
