@@ -61,7 +61,7 @@ export class HashBuilderLink {
   /** Returns the pending tables of the batch, which the thread begins to fill, or null if tables do not pay. */
   attach(batch: PromptBatch): BatchTables | null {
     this.#stats.add('inputs', batch.items.length);
-    const made = this.#maker?.make(batch, () => batchInputs(batch, this.#maker!.shape)) ?? null;
+    const made = this.#maker?.make(batch, (shape) => batchInputs(batch, shape)) ?? null;
     if (made === null) return null;
     const tables = made.tables.map((table) => table?.buffer ?? null);
     const { id, routingK } = batch;

@@ -1,4 +1,4 @@
-/** Measures what forecasts save: passes with one, beside passes without. */
+/** Measures what forecasts save: compares the waits of passes with a forecast and without. */
 import type { RunStats } from '../native/addon-types.js';
 
 /** What is left of the measured passes without a forecast after one more: about the last 50 count. */
@@ -9,8 +9,8 @@ export class ForecastSaving {
   #loads = 0;
 
   /**
-   * Returns the seconds that the pass waited less for each expert that it had to load than passes without a forecast
-   * do. Undefined for those, and before the first of them.
+   * Returns the seconds that the forecast saved: as many loads take longer waits in passes without one. Undefined for
+   * a pass without a forecast, and before the first such pass.
    */
   judge(
     { stallNs, prefetched, late, onDemand }: Pick<RunStats, 'stallNs' | 'prefetched' | 'late' | 'onDemand'>,

@@ -74,10 +74,10 @@ export class PassPlanner {
   /** Visits of the batches in the queue whose tables are finished. */
   readonly #visits = new WeakMap<QueuedBatch, readonly PlannedVisit[]>();
   readonly #buffers: PlanBuffers;
-  /** Of steps and of passes with longer sequences. */
   readonly #savings = { steps: new ForecastSaving(), prompts: new ForecastSaving() };
   readonly #saved: Record<PassKind, number | undefined> = { steps: undefined, prompts: undefined };
   #residency: Residency | undefined;
+  /** Passes with a forecast so far. */
   readonly #forecasts = { steps: 0, prompts: 0 };
   /** Whether the running pass uses its forecast. */
   #uses = false;
@@ -105,9 +105,7 @@ export class PassPlanner {
     return this.#calibration.tableWeight;
   }
 
-  /**
-   * Learns from a finished pass how busy the link was, how good the forecast was, and what it saved.
-   */
+  /** Learns from a finished pass how busy the link was, how good the forecast was, and what it saved. */
   judge(
     { stats, found, layers }: Pick<RunResult, 'stats' | 'found' | 'layers'>,
     own: readonly ExpectedVisit[],
@@ -159,7 +157,7 @@ export class PassPlanner {
   }
 }
 
-/** At random, because a regular choice would always meet the same pass of batches with several. */
+/** Scattered: every 32nd pass would always be the same one of batches that run several. */
 function isControl(count: number): boolean {
   return Math.imul(count, 0x9e3779b1) >>> 0 < 2 ** 32 / CONTROL;
 }

@@ -13,7 +13,7 @@ export type PendingTables = (HashTable | null)[];
 /** Limit for a batch's tables and a network's activations. The memory budget includes neither. */
 const MOST_BYTES = 128 * 1024 ** 2;
 
-/** Most batches whose tables are unfinished. Those of one more would hardly be ready in time. */
+/** Most batches whose tables are unfinished. Further tables would hardly be ready in time. */
 const MOST_PENDING = 4;
 
 interface TableMakerOptions {
@@ -38,17 +38,16 @@ export class TableMaker {
     this.#clock = options.clock ?? clockMs;
   }
 
-  get shape(): RoutingShape {
-    return this.#options.shape;
-  }
-
   /** Returns null where tables do not pay. `inputsOf` is called for the other batches. */
-  make({ id, routingK }: Pick<PromptBatch, 'id' | 'routingK'>, inputsOf: () => StackInputs) {
-    const { stats, resident } = this.#options;
+  make(
+    { id, routingK }: Pick<PromptBatch, 'id' | 'routingK'>,
+    inputsOf: (shape: RoutingShape) => StackInputs,
+  ) {
+    const { shape, stats, resident } = this.#options;
     const routes = routingK > 0;
     if (!routes && resident.raised) return null;
     if (routes || (this.#clock() >= stats.pausedUntilMs && this.#made - stats.ended < MOST_PENDING)) {
-      const inputs = inputsOf();
+      const inputs = inputsOf(shape);
       if (routes || this.#bytes(inputs) <= MOST_BYTES) {
         this.#made += 1;
         const tables: PendingTables = inputs.map((input, stack) => input && this.#table(stack, id, input));

@@ -54,7 +54,7 @@ export interface HashTable extends TableShape {
 }
 
 /**
- * The hash tables of a batch, by stack; null for a stack of which no token is known beforehand. For an
+ * The hash tables of a batch, by stack. It is null where no token of the stack is known beforehand. For an
  * encoder-decoder model: one table for the prompts and one for the tokens that labels feed. For a decoder-only model:
  * one table with the prompts first, followed by the tokens that labels feed, input by input.
  */

@@ -9,6 +9,8 @@ export interface EventFormat {
   begin: (name?: string) => string;
   /** Stands after it. */
   end: string;
+  /** Characters of a JSON text that would end the event, which are escaped. */
+  breaks?: RegExp;
   /** Readers ignore it. It keeps a quiet connection open. */
   beat: string;
 }
@@ -21,11 +23,15 @@ export const SERVER_SENT: EventFormat = {
   beat: ':\n\n',
 };
 
-/** One JSON object a line. JSON may begin with spaces, and readers fail at an empty line. */
+/**
+ * One JSON object a line. JSON may begin with spaces, and readers fail at an empty line. Readers in Python end a line
+ * at three more characters.
+ */
 export const JSON_LINES: EventFormat = {
   contentType: 'application/x-ndjson',
   begin: () => '',
   end: '\n',
+  breaks: /[\u0085\u2028\u2029]/g,
   beat: ' ',
 };
 
@@ -70,13 +76,9 @@ export class EventStream {
 
   /** Sends one event, and the headers before the first one. */
   send(data: unknown, name?: string): void {
-    const { begin, end } = this.#format;
+    const { begin, end, breaks } = this.#format;
     const text = typeof data === 'string' ? data : JSON.stringify(data);
-    // Readers of lines in Python end one at these characters, too.
-    const line = text.replace(
-      /[\u0085\u2028\u2029]/g,
-      (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, '0')}`,
-    );
+    const line = breaks === undefined ? text : text.replace(breaks, escaped);
     this.#write(`${begin(name)}${line}${end}`);
   }
 
@@ -142,6 +144,10 @@ export class EventStream {
     this.#fresh += bytes;
     this.#res.write(part);
   }
+}
+
+function escaped(mark: string): string {
+  return `\\u${mark.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
 /** Resolves when the reader has taken all that was written, or has gone. */

@@ -34,14 +34,14 @@ export interface Loading {
 export class LoadedModels {
   readonly #models: readonly Loadable[];
   readonly #loading: Loading;
-  // Those who use a model know it by other objects than those of `#models`. Its engine is the same.
+  // Callers have other objects for a model than `#models` has, with the same engine. So the engine is the key.
   readonly #users = new Map<Loadable['engine'], number>();
   readonly #usedAt = new Map<Loadable['engine'], number>();
-  /** Milliseconds that requests asked for, in place of those of all models. */
+  /** Milliseconds that a request asked for, in place of `keepAliveMs`. */
   readonly #keptMs = new Map<Loadable['engine'], number>();
   readonly #timer: NodeJS.Timeout;
   /** Turns that have not begun, at most one for each model. */
-  readonly #turns = new Map<Loadable, Turn>();
+  readonly #turns = new Map<Loadable['engine'], Turn>();
   /** The last turn. Who waits for memory is not overtaken, so that loaded models do not keep it for ever. */
   #last: Promise<void> = Promise.resolve();
   #closed = false;
@@ -58,7 +58,7 @@ export class LoadedModels {
    * not_ready when it cannot be opened, and with `signal`'s reason when that aborts first.
    */
   async use(model: Loadable, signal: AbortSignal): Promise<() => void> {
-    const turn = this.#turns.get(model) ?? this.#newTurn(model);
+    const turn = this.#turns.get(model.engine) ?? this.#newTurn(model);
     turn.users += 1;
     const leave = () => {
       if (!turn.begun) turn.users -= 1;
@@ -96,7 +96,7 @@ export class LoadedModels {
 
   #newTurn(model: Loadable): Turn {
     const turn: Turn = { users: 0, begun: false, begins: this.#last.then(() => this.#begin(model, turn)) };
-    this.#turns.set(model, turn);
+    this.#turns.set(model.engine, turn);
     // A turn that fails fails its own requests alone.
     this.#last = turn.begins.catch(() => undefined);
     return turn;
@@ -104,7 +104,7 @@ export class LoadedModels {
 
   async #begin(model: Loadable, turn: Turn): Promise<void> {
     if (model.engine.state.phase === 'idle' && (await this.#makeRoom(model, turn))) model.engine.start();
-    this.#turns.delete(model);
+    this.#turns.delete(model.engine);
     turn.begun = true;
     this.#users.set(model.engine, this.#usersOf(model) + turn.users);
   }

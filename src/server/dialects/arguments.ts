@@ -1,4 +1,4 @@
-/** The object that the arguments of a call are. Empty for others, such as those of an answer that was cut off. */
+/** Parses the arguments of a call. Returns an empty object where they are no object: the answer was cut off. */
 export function argumentsObject(json: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(json);

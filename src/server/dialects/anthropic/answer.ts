@@ -16,7 +16,7 @@ interface MessageAbout {
   id: string;
   createdMs: number;
   job: Pick<ChatJob, 'answer' | 'tools'>;
-  /** Those of the request. */
+  /** As the request asks. */
   maxTokens: number;
   /** Whether the client gets the reasoning. */
   thinking: boolean;

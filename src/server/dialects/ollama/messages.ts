@@ -1,4 +1,4 @@
-/** Converts messages of Ollama's API into those of a chat. */
+/** Converts the messages of Ollama's API into the messages of a chat. */
 import type { ChatMessage } from '../../../tasks/shared/conversation-schema.js';
 import type { OllamaMessage } from './schema.js';
 

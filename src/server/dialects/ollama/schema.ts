@@ -127,7 +127,7 @@ export const PullRequest = z
 const Duration = z.int().meta({ description: 'Nanoseconds' });
 const Logprob = z.object({ token: z.string(), logprob: z.number(), bytes: z.array(z.int()).nullable() });
 
-/** Of each line of an answer; those of durations and counts are in the last one. */
+/** Fields of every line of an answer. The last line has durations and counts, too. */
 const LINE = {
   model: z.string(),
   created_at: z.string(),

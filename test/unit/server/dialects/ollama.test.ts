@@ -66,6 +66,17 @@ it("answers in Ollama's shape, with durations in nanoseconds", async () => {
   expect(others).toMatchObject({ model: 'switch-mini:latest', ...TOTALS });
 });
 
+it('escapes what ends a line for readers in Python', async () => {
+  does((run) => writeText(run, 'a\u2028b\u0085c\u2029d'));
+  const { text } = await chat();
+  expect(text).not.toMatch(/[\u0085\u2028\u2029]/);
+  const said = text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line).message.content);
+  expect(said.join('')).toBe('a\u2028b\u0085c\u2029d');
+});
+
 it('streams lines of JSON unless the request says otherwise', async () => {
   const { text, headers } = await chat();
   expect(headers['content-type']).toBe('application/x-ndjson');
