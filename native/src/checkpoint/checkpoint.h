@@ -34,7 +34,7 @@ struct WeightFile {
 };
 
 /// A Hugging Face checkpoint directory: config.json, generation_config.json where there is one, and either
-/// model.safetensors or the shards that model.safetensors.index.json names; without them the same of pytorch_model.bin.
+/// model.safetensors or the shards of its index. Without them, pytorch_model.bin or the shards of its index.
 /// Or a GGUF file, with the other parts where it is one of several. Nothing outside the directory is opened (the blobs
 /// of a Hugging Face cache count as inside). Reads block and may come from any number of threads.
 class Checkpoint {

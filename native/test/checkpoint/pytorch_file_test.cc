@@ -122,6 +122,18 @@ struct Bad {
   std::vector<std::string> parts;
 };
 
+/// One tensor, from the memo, under more names than a state dict may have.
+std::string many_names() {
+  PickleWriter pickle;
+  pickle.op("\x80\x02}(").text("t").tensor("FloatStorage", "0", 4, 0, {4}, {1});
+  const std::string tensor = "j" + little(pickle.last_memo(), 4);
+  for (int i = 0; i < 262144; ++i) {
+    const std::string name = std::to_string(i);
+    pickle.op("X" + little(name.size(), 4) + name + tensor);
+  }
+  return pickle.op("u.").bytes;
+}
+
 std::vector<Bad> bad_files() {
   const std::string global = "a global of a state dict of tensors", op = "an opcode of a state dict of tensors";
   std::string twice = of_entry([](auto& entries) { entries.push_back(entries[2]); });
@@ -159,6 +171,7 @@ std::vector<Bad> bad_files() {
       {"calls a storage type", of_pickle("\x80\x02" "ctorch\nFloatStorage\n)R."), {"a function", "a type"}},
       {"a long integer", of_pickle("\x80\x02\x8a\x09" "123456789."), {"at most 8 bytes", "found 9"}},
       {"an unknown storage type", One{"QUInt8Storage"}.bytes(), {global, "\"torch QUInt8Storage\""}},
+      {"a tensor under too many names", of_pickle(many_names()), {"at most 262144 tensors", "more"}},
       {"no such storage", One{"FloatStorage", "9"}.bytes(), {"tensor \"t\"", "data/9", "none"}},
       {"a storage with more elements", One{"FloatStorage", "0", 5}.bytes(), {"storage \"0\"", "5 numbers of 4 bytes", "16 bytes"}},
       {"a storage of wider elements", One{"DoubleStorage"}.bytes(), {"4 numbers of 8 bytes", "16 bytes"}},

@@ -17,8 +17,8 @@ struct BuiltEntry {
   uint16_t flags = 0, method = 0;
 };
 
-/// A zip archive as torch.save writes it: stored entries whose data begins at multiples of 64 bytes. `wide`: the sizes
-/// and places are those of zip64.
+/// A zip archive as torch.save writes it: stored entries whose data begins at multiples of 64 bytes. `wide` writes
+/// sizes and places in the fields of zip64.
 inline std::string build_zip(const std::vector<BuiltEntry>& entries, bool wide = false) {
   std::string bytes, directory;
   for (const auto& [name, data, flags, method] : entries) {
@@ -59,6 +59,7 @@ class PickleWriter {
     const size_t place = memos_++;
     return op(place < 256 ? "q" + little(place, 1) : "r" + little(place, 4));
   }
+  size_t last_memo() const { return memos_ - 1; }
   PickleWriter& text(const std::string& value) { return once("text " + value, "X" + little(value.size(), 4) + value); }
   PickleWriter& global(const std::string& module, const std::string& name) {
     return once(module + " " + name, "c" + module + "\n" + name + "\n");
