@@ -4,6 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { hashKey, newApiKey } from '../../../src/access/api-key.js';
+import { keyLine } from '../../../src/access/key-file.js';
+import type { Scope } from '../../../src/access/scopes.js';
 import { ask } from '../../support/http-client.js';
 import { REPO, ServerProcess } from '../../support/server-process.js';
 import { SidaProcess } from '../../support/sida-process.js';
@@ -160,6 +163,27 @@ describe('a folder of models', () => {
     const { body } = await server.get('/admin/budget?model=olmoe-mini');
     expect(body.device.budget_bytes).toBe(50 * 1024 ** 2);
   });
+});
+
+it('no key of several decides how long the others find a model loaded, but one with the scope admin', async () => {
+  const keys = join(mkdtempSync(join(tmpdir(), 'sida-keep-')), 'keys');
+  const [user, admin] = [newApiKey(), newApiKey()];
+  const line = (name: string, key: string, scopes: Scope[]) => keyLine({ name, scopes, hash: hashKey(key) });
+  const lines = [line('user', user, ['infer']), line('root', admin, ['infer', 'admin'])];
+  writeFileSync(keys, lines.join('\n'), { mode: 0o600 });
+  const server = await ServerProcess.start([folder, '--keep-alive', '1h', '--api-keys', keys]);
+  const unload = async (key: string) => {
+    const headers = { authorization: `Bearer ${key}` };
+    const body = { model: 'olmoe-mini', keep_alive: 0 };
+    return (await ask(server.port, '/api/generate', { method: 'POST', headers, body })).json.done_reason;
+  };
+  expect(await unload(user)).toBe('load');
+  // Longer than the server takes to find an unused model.
+  await delay(1_000);
+  expect(server.enginePids().length).toBe(1);
+  expect(await unload(admin)).toBe('unload');
+  await server.until(() => server.enginePids().length === 0);
+  expect(await server.stop()).toBe(0);
 });
 
 it('a model that cannot be opened is refused, and the others are served on', async () => {
