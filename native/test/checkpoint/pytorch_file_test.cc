@@ -102,10 +102,14 @@ struct One {
   }
 };
 
+std::string of_pickle(const std::string& pickle) {
+  return build_zip(pytorch_entries(pickle, {std::string(16, 'x')}));
+}
+
 /// A literal, which may hold NULs.
 template <size_t kSize>
 std::string of_pickle(const char (&pickle)[kSize]) {
-  return build_zip(pytorch_entries(std::string(pickle, kSize - 1), {std::string(16, 'x')}));
+  return of_pickle(std::string(pickle, kSize - 1));
 }
 
 std::string of_entry(const std::function<void(std::vector<BuiltEntry>&)>& edit) {
