@@ -347,7 +347,9 @@ function llamaTokens() {
   return [plain(head, rows), ...all.map(source)].join('\n\n');
 }
 
-const LLAMA = ['int8', 'int8-amx', 'q4_0-amx', 'qwen3-30b', 'qwen3-30b-amx'].map((name) => `llama-limited-${name}`);
+const LLAMA = ['int8', 'int8-amx', 'q4_0-amx', 'qwen3-30b', 'qwen3-30b-amx'].map(
+  (name) => `llama-limited-${name}`,
+);
 
 export const machineTables = {
   kernels: () => each(withAmx('kernels'), kernels),
