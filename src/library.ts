@@ -162,7 +162,13 @@ export class SidaEngine {
     const { model } = this;
     const { job } = task.prepare(checked.data, model, limitsOf(model, this.#options));
     const id = randomUUID();
-    const about = { model: model.name, id, createdMs: Date.now(), form: task.form(job), streamUsage: true };
+    const about = {
+      model: model.name,
+      id,
+      createdMs: Date.now(),
+      form: task.form(job),
+      streamUsage: 'last' as const,
+    };
     const answers = task.answers(about);
     const run = (
       signal: AbortSignal = new AbortController().signal,

@@ -102,9 +102,13 @@ export class HeldBatch {
     else this.#waiting.delete(owner);
   }
 
-  /** Tables that route an input decide what its pages hold, so only inputs that routers route may share pages. */
+  /**
+   * Tables that route an input decide what its pages hold, so only inputs that routers route may share pages. Those
+   * whose every row is asked for must run.
+   */
   #scope({ prefixScope, work }: BatchItem): string | null {
-    const alike = this.batch.routingK === 0 && (work.kind === 'generate' || work.kind === 'score');
+    const runs = work.kind === 'score' || (work.kind === 'generate' && !work.promptLogprobs);
+    const alike = this.batch.routingK === 0 && runs;
     return alike && prefixScope !== undefined ? prefixScope : null;
   }
 

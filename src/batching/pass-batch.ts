@@ -14,7 +14,7 @@ export interface PassSequence {
   parent: number;
   /** Tokens appended to the sequence. */
   tokens: ArrayLike<number>;
-  /** Tokens to pick after the last one. */
+  /** Tokens to pick, by ascending rows. */
   picks?: readonly TokenPick[];
   /** Tokens whose log-probabilities to return. `row` is an index into `tokens`, ascending. */
   queries?: readonly TokenQuery[];
@@ -23,6 +23,8 @@ export interface PassSequence {
 }
 
 export interface TokenPick {
+  /** Index into the sequence's tokens of the one to pick after. Default: the last. */
+  row?: number;
   /** Null picks the most likely token. */
   sampling: Sampling | null;
   /** Position of the picked token in its sequence, which is the counter of its random number. */
@@ -69,7 +71,10 @@ export function passBatch(stack: number, sequences: readonly PassSequence[]): Na
     tokens,
   };
   const picks = sequences.flatMap((sequence, i) =>
-    (sequence.picks ?? []).map((pick) => ({ ...pick, row: offsets[i + 1]! - 1 })),
+    (sequence.picks ?? []).map((pick) => ({
+      ...pick,
+      row: pick.row === undefined ? offsets[i + 1]! - 1 : offsets[i]! + pick.row,
+    })),
   );
   if (picks.length > 0) batch.picks = nativePicks(picks);
   const queries = sequences.flatMap((sequence, i) =>

@@ -281,7 +281,7 @@ export class JobRunner {
     const job = this.#byItem.get(item);
     if (job === undefined) return undefined;
     const first = job.firstTokenMs === undefined;
-    job.firstTokenMs ??= clockMs();
+    if (!token.ofPrompt) job.firstTokenMs ??= clockMs();
     const delta = job.results.token?.(item - job.firstItem, token);
     if (delta === undefined) return undefined;
     if (delta.finishReason === 'stop') this.#options.toInference({ type: 'stop', item, choice });

@@ -96,7 +96,8 @@ export interface TokenLogprobs {
   token: string;
   /** Length in characters of the choice's text that was final before this token. */
   offset: number;
-  logprob: number;
+  /** Null for the first token of an echoed prompt, which follows nothing. */
+  logprob: number | null;
   top: { id: number; token: string; logprob: number }[];
 }
 

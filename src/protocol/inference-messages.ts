@@ -78,6 +78,8 @@ export interface GeneratedToken {
   /** Index among the item's choices. */
   choice: number;
   id: number;
+  /** Whether it is a token of the prompt, which a request asked the log-probabilities of. */
+  ofPrompt?: true;
   /** Present if the request asked for it. */
   logprobs?: { logprob: number; top: RankedToken[] };
 }

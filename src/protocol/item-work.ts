@@ -9,6 +9,8 @@ export interface GenerateWork {
   maxTokens: number;
   /** Number of most likely tokens to report for each generated one; null for no log-probabilities. */
   logprobs: number | null;
+  /** Whether to report the log-probabilities of the prompt's tokens, too. Only for decoder-only models. */
+  promptLogprobs?: true;
   /** Sampling of each choice; null picks the most likely token. */
   choices: readonly (Sampling | null)[];
   /** Penalties and biases of every choice. */

@@ -18,7 +18,7 @@ export interface AskedJob {
 export async function answerRequest(
   context: ServerContext,
   res: Response,
-  asked: string | undefined,
+  asked: string | null | undefined,
   prepare: (model: ModelInfo, limits: RequestLimits) => AskedJob,
   style: StreamStyle,
 ): Promise<void> {
@@ -28,6 +28,7 @@ export async function answerRequest(
     requireExperts(res, served.keys, job);
     if (job.stream) return streamAnswer(served, res, job, answers, style);
     const result = await runJob(served, res, job);
-    await served.writer.send(res, () => answers.whole(result));
+    const { warnings } = res.locals as { warnings?: string[] };
+    await served.writer.send(res, () => ({ ...answers.whole(result), ...(warnings && { warnings }) }));
   });
 }

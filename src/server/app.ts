@@ -4,6 +4,7 @@ import helmet from 'helmet';
 import type { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { bodyBytesOf } from '../tasks/shared/text-limits.js';
+import { nearest } from '../text/nearest.js';
 import type { ServerContext } from './context.js';
 import { DIALECTS } from './dialects/index.js';
 import { readJsonBody } from './json-body.js';
@@ -18,17 +19,23 @@ import type { Route } from './route.js';
 export function createApp(context: ServerContext, routes: readonly Route[]): Express {
   const { options } = context;
   const app = express();
-  app.disable('x-powered-by').disable('etag').enable('case sensitive routing').enable('strict routing');
+  app.disable('x-powered-by').disable('etag').enable('case sensitive routing');
   app.set('query parser', false);
   app.use(requestId, accessLog(context), connection(context), securityHeaders());
   const open = routes.filter(({ scope }) => scope === 'public').map(({ path }) => path);
   app.use(originGuard(options), auth(context.keys, new Set(open)));
+  const paths = [...new Set(routes.map(({ path }) => path))];
   for (const route of routes) app[route.method](route.path, handler(context, route));
-  for (const path of new Set(routes.map((route) => route.path))) {
+  for (const path of paths) {
     app.all(path, methodNotAllowed(routes.filter((route) => route.path === path)));
   }
-  app.use((_req, _res) => {
-    throw new SidaError({ code: 'not_found', message: 'There is no such route; /openapi.json lists them' });
+  app.use((req, _res) => {
+    const meant = nearest(
+      req.path,
+      paths.filter((path) => !path.includes(':')),
+    );
+    const help = meant === undefined ? '/openapi.json lists them' : `did you mean ${meant}?`;
+    throw new SidaError({ code: 'not_found', message: `There is no such route; ${help}` });
   });
   app.use(errors(context, (path) => DIALECTS.find(({ prefix }) => path.startsWith(prefix))?.error));
   return app;
@@ -41,7 +48,10 @@ function handler(context: ServerContext, route: Route): RequestHandler {
       const given = await readJsonBody(req, res, bodyBytes(context));
       if (ignores === undefined) return parseBody(schema, given);
       const { used, ignored } = withoutIgnored(given, schema as z.ZodObject, { ignores, strict });
-      if (ignored.length > 0) res.setHeader('x-ignored-fields', ignored.join(', '));
+      if (ignored.length > 0) {
+        res.setHeader('x-ignored-fields', ignored.join(', '));
+        res.locals.warnings = ignored.map((name) => `The field "${name}" has no effect`);
+      }
       return parseBody(schema, used);
     };
     requireScope(res, route.scope);

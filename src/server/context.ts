@@ -79,8 +79,8 @@ function notReady({ name, engine }: ServedModel): SidaError {
  * The context of the model that a request asks for; without a name, that of the first. Throws model_not_found when no
  * model has the name, and not_ready before the name of the only model is known.
  */
-export function selectModel({ models }: ServerContext, asked: string | undefined): ModelContext {
-  if (asked === undefined) return models[0];
+export function selectModel({ models }: ServerContext, asked: string | null | undefined): ModelContext {
+  if (asked == null) return models[0];
   const found = models.find((model) => nameOf(model) === asked);
   if (found !== undefined) return found;
   const unnamed = models.find((model) => nameOf(model) === undefined);
@@ -94,9 +94,9 @@ export function selectModel({ models }: ServerContext, asked: string | undefined
 }
 
 /** As selectModel, for routes that must not guess: throws invalid_request without a name when there are several. */
-export function selectOneModel(context: ServerContext, asked: string | undefined): ModelContext {
+export function selectOneModel(context: ServerContext, asked: string | null | undefined): ModelContext {
   const { models } = context;
-  if (asked !== undefined || models.length === 1) return selectModel(context, asked);
+  if (asked != null || models.length === 1) return selectModel(context, asked);
   const queries = models.map((model) => `?model=${encodeURIComponent(nameOf(model)!)}`);
   throw new SidaError({
     code: 'invalid_request',

@@ -14,6 +14,8 @@ export function openApiDocument(routes: readonly Route[]) {
     registry.registerPath({
       method: route.method,
       path: route.path.replace(/:(\w+)/g, '{$1}'),
+      operationId: operationOf(route),
+      tags: [tagOf(route.path)],
       summary: route.summary,
       security: route.scope === 'public' ? [] : [{ [bearer.name]: [] }, { [inHeader.name]: [] }],
       request: {
@@ -45,6 +47,24 @@ export function openApiDocument(routes: readonly Route[]) {
     },
     servers: [{ url: '/' }],
   });
+}
+
+/** Such as `postV1ChatCompletions`. Generated clients name their functions by it. */
+function operationOf({ method, path }: Route): string {
+  const words = path.match(/\w+/g) ?? ['page'];
+  return method + words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join('');
+}
+
+const TAGS = [
+  ['/v1/messages', 'Anthropic'],
+  ['/api/', 'Ollama'],
+  ['/v1/jobs', 'Jobs'],
+  ['/admin/', 'Admin'],
+  ['/v1/', 'Inference'],
+] as const;
+
+function tagOf(path: string): string {
+  return TAGS.find(([prefix]) => path.startsWith(prefix))?.[1] ?? 'Service';
 }
 
 function describe({ description, schema, contentType = 'application/json' }: RouteAnswer) {

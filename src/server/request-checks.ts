@@ -1,6 +1,7 @@
 /** Checks body, path and headers of a request against the schemas of its route; leaves out fields without effect. */
 import type { z } from 'zod';
 import { SidaError } from '../errors.js';
+import { nearest } from '../text/nearest.js';
 import { oneLine } from '../text/one-line.js';
 import { checkAgainst } from '../text/schema-faults.js';
 import type { Route } from './route.js';
@@ -55,6 +56,30 @@ interface IgnoredFields {
   strict: boolean;
 }
 
+/** Fields of other servers that decide which tokens an answer may have. */
+const BINDING =
+  /^(guided_(json|regex|choice|grammar|whitespace_pattern)|structured_outputs|grammar|json_schema|regex|ebnf|structural_tag|stop_token_ids|bad_words|allowed_token_ids|min_tokens|ignore_eos)$/;
+
+/** Names that differ more are other names. */
+const LETTERS_A_SLIP = 8;
+
+/** Throws invalid_request for an unknown field that would have changed the answer, or seems to be misspelt. */
+function checkUnknown(name: string, value: unknown, known: readonly string[]): void {
+  if (value === null || value === false || value === 0 || (Array.isArray(value) && value.length === 0))
+    return;
+  if (BINDING.test(name)) {
+    const help = /json|regex|grammar|guided|structured|ebnf|tag/.test(name)
+      ? 'use "response_format", or '
+      : '';
+    throw invalid(
+      `The field "${name}" is not supported, and it would change the answer: ${help}leave it out`,
+      name,
+    );
+  }
+  const meant = NAME.test(name) ? nearest(name, known, LETTERS_A_SLIP) : undefined;
+  if (meant !== undefined) throw invalid(`Unknown field "${name}"; did you mean "${meant}"?`, name);
+}
+
 /** Returns the body without unknown fields, and the names of those that have no effect. */
 export function withoutIgnored(
   body: unknown,
@@ -65,6 +90,8 @@ export function withoutIgnored(
   const fields = Object.entries(body);
   const known = (name: string) => Object.hasOwn(shape, name);
   const without = (name: string) => (known(name) ? ignores.includes(name) : !strict);
+  const settable = Object.keys(shape).filter((name) => !ignores.includes(name));
+  if (!strict) for (const [name, value] of fields) if (!known(name)) checkUnknown(name, value, settable);
   const ignored = fields.filter(([name, value]) => value !== null && without(name)).map(([name]) => name);
   const used = Object.fromEntries(fields.filter(([name]) => known(name) || strict));
   return { used, ignored: ignored.filter((name) => NAME.test(name)).slice(0, MOST_NAMED) };

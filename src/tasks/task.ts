@@ -11,6 +11,7 @@ import type { GeneratedToken } from '../protocol/inference-messages.js';
 import type { IdsToDecode, TextToEncode } from '../protocol/tokenizer-messages.js';
 import type { ModelLimits, PreparedInput } from './shared/prepared-input.js';
 import type { RequestLimits } from './shared/request-checks.js';
+import type { StreamUsage } from './shared/stream-options.js';
 import type { TokenCost } from './shared/token-estimates.js';
 
 /** Callers find a task by a job's kind or by a route, and pass it only jobs and results of its kind. */
@@ -41,7 +42,7 @@ export type AnyTask = Task<TaskBody, JobRequest, JobResult, AnswerForm>;
 
 /** Fields that every request may have. */
 export interface TaskBody {
-  model?: string | undefined;
+  model?: string | null | undefined;
 }
 
 interface TaskRoute {
@@ -66,8 +67,8 @@ export interface PreparedJob<Job> {
    * agree in it.
    */
   asked?: unknown;
-  /** Whether a stream ends with a chunk that reports the usage. */
-  streamUsage?: boolean;
+  /** Default: none. */
+  streamUsage?: StreamUsage;
 }
 
 export interface AnswerAbout<Form> {
@@ -77,7 +78,7 @@ export interface AnswerAbout<Form> {
   id: string;
   createdMs: number;
   form: Form;
-  streamUsage?: boolean;
+  streamUsage?: StreamUsage;
 }
 
 /** The `error` of an error answer. */

@@ -1,13 +1,16 @@
 /** Suggests what a user may have meant by a name that is unknown. */
 
-/** The known name that differs least from `name`; undefined when all differ in more than a third of their letters. */
-export function nearest(name: string, known: Iterable<string>): string | undefined {
+/**
+ * The known name that differs least from `name`; undefined when all differ in more than one of `each` letters, and in
+ * more than one.
+ */
+export function nearest(name: string, known: Iterable<string>, each = 3): string | undefined {
   let best: { name: string; distance: number } | undefined;
   // Only short names are compared, since the time grows with the product of the lengths.
   if (name.length > MOST_CHARACTERS) return undefined;
   for (const candidate of known) {
     const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
-    const most = Math.max(1, Math.floor(Math.max(name.length, candidate.length) / 3));
+    const most = Math.max(1, Math.floor(Math.max(name.length, candidate.length) / each));
     if (distance < name.length && distance <= most && distance < (best?.distance ?? Number.POSITIVE_INFINITY))
       best = { name: candidate, distance };
   }

@@ -88,6 +88,7 @@ function completeBody(job: CompleteJob, prompts: string[]): Record<string, unkno
   return {
     prompt: prompts.length === 1 ? prompts[0] : prompts,
     max_tokens: job.maxTokens,
+    ...(job.echo === true && { echo: true }),
     ...(job.showSpecialTokens === true && { skip_special_tokens: false }),
     ...samplingFields(job),
   };

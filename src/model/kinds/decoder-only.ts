@@ -22,6 +22,7 @@ import { type GenerateWork, partsOf, type ScoringPlan } from '../../protocol/ite
 import { type PromptFeed, scoringFeed } from './continued-labels.js';
 import { advanced, type Chunk, chunkSequence, type Feed, fillRoom, isReady, tokensLeft } from './feed.js';
 import type { KindOptions, ModelKind } from './model-kind.js';
+import { withPromptLogprobs } from './prompt-logprobs.js';
 import { SuspendedFeeds } from './suspended-feeds.js';
 
 const STACK = 0;
@@ -218,7 +219,7 @@ export class DecoderOnly implements ModelKind {
     const { matchers } = this.#options;
     const seen = new SeenTokens(work.adjustments, prompt.tokens);
     const bound = work.choices.map(() => work.grammar && matchers.open(work.grammar, prompt.input));
-    return {
+    const feed: Feed = {
       ...prompt,
       behind: 0,
       picks: work.choices.map((_, choice) => pickAt({ work, choice, matcher: bound[choice] }, length, seen)),
@@ -232,6 +233,8 @@ export class DecoderOnly implements ModelKind {
         });
       },
     };
+    if (!work.promptLogprobs) return feed;
+    return withPromptLogprobs(feed, work.logprobs ?? 0, (tokens) => this.#options.outcomes.tokens(tokens));
   }
 
   /** Feeds a generation that gave way what it had, and goes on with its next token. */

@@ -19,6 +19,8 @@ export interface Feed {
   row: number;
   /** Tokens to pick after the last token. */
   picks: readonly TokenPick[];
+  /** Number of most likely tokens to return for each row that another token of the feed follows. Default: 0. */
+  promptTop?: number;
   /** Whether `take` needs the hidden states. */
   states?: boolean;
   /** Returns the queries for the tokens [begin, begin + count). */
@@ -64,14 +66,24 @@ export function advanced(feeds: readonly Feed[], chunks: readonly Chunk[]): Feed
     .filter((feed) => tokensLeft(feed) > 0);
 }
 
+/** The rows of [begin, begin + count) that another token follows. */
+export function followedRows({ length }: Int32Array, begin: number, count: number): number[] {
+  const end = Math.min(begin + count, length - 1);
+  return Array.from({ length: Math.max(0, end - begin) }, (_, i) => begin + i);
+}
+
 export function chunkSequence({ feed, count }: Chunk): PassSequence {
-  const { input, sequence, parent, tokens, fed, picks, states = false } = feed;
+  const { input, sequence, parent, tokens, fed, picks, promptTop = 0, states = false } = feed;
+  const ranked = promptTop === 0 ? [] : followedRows(tokens, fed, count);
   return {
     job: input.job,
     sequence,
     parent,
     tokens: tokens.subarray(fed, fed + count),
-    picks: fed + count === tokens.length ? picks : [],
+    picks: [
+      ...ranked.map((row) => ({ row: row - fed, sampling: null, position: row + 1, top: promptTop })),
+      ...(fed + count === tokens.length ? picks : []),
+    ],
     queries: feed.queries(fed, count),
     states,
   };

@@ -31,7 +31,7 @@ export function auth(keys: KeyRing, publicPaths: ReadonlySet<string>): RequestHa
 function keyOf({ headers }: IncomingMessage): { key: string; where: string } {
   const { authorization = '', 'x-api-key': own } = headers;
   if (authorization === '' && typeof own === 'string') return { key: own, where: 'x-api-key' };
-  const key = authorization.startsWith('Bearer ') ? authorization.slice('Bearer '.length) : '';
+  const key = /^bearer (.*)$/i.exec(authorization)?.[1] ?? '';
   return { key, where: 'authorization' };
 }
 

@@ -5,7 +5,7 @@ import type { ServerContext } from '../context.js';
 import { LIMITS } from '../limits.js';
 
 /** Paths of probes and scrapes, which a draining server still answers. */
-const OPEN_WHILE_DRAINING = new Set(['/health/live', '/health/ready', '/metrics']);
+const OPEN_WHILE_DRAINING = new Set(['/health', '/health/live', '/health/ready', '/metrics']);
 
 /** Requests that a draining server still answers: probes, scrapes, and reads of accepted jobs. */
 function staysOpen({ method, path }: Request): boolean {

@@ -29,7 +29,10 @@ export function originGuard(options: GuardOptions): RequestHandler {
         return;
       }
     } else if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`) {
-      throw refuse('forbidden', 'Requests from pages of another origin are refused');
+      throw refuse(
+        'forbidden',
+        'Requests from pages of another origin are refused; --allowed-origins lists those that may send them',
+      );
     }
     next();
   };
@@ -59,7 +62,10 @@ function hostFault({
     if (headersDistinct.host!.length > 1) return refuse('invalid_request', 'There are two host headers');
     const name = hostName(host);
     if (name !== undefined && allowed(name)) return undefined;
-    return refuse('forbidden', 'The host header names another server');
+    return refuse(
+      'forbidden',
+      'The host header names another server; --allowed-hosts lists further names of this one',
+    );
   };
 }
 

@@ -45,7 +45,7 @@ export function accessLog({ logger, metrics }: ServerContext): RequestHandler {
 
 /** Polls of pages, probes and scrapes come each second, and run nothing. */
 function isLook(method: string, route: string, status: number): boolean {
-  return (method === 'GET' || method === 'HEAD') && (status < 400 || route.startsWith('/health/'));
+  return (method === 'GET' || method === 'HEAD') && (status < 400 || route.startsWith('/health'));
 }
 
 const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']);

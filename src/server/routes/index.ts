@@ -8,11 +8,11 @@ import type { Route } from '../route.js';
 import { getBudget, getExperts, getPredictor, postProfile, putBudget } from './admin.js';
 import { deleteJob, getJob, getJobEvents, postJob } from './jobs.js';
 import { page, pageScript, pageStyle } from './page.js';
-import { getModel, listModels, live, metrics, openapiRoute, ready } from './service.js';
+import { getModel, health, listModels, live, metrics, openapiRoute, ready, version } from './service.js';
 import { taskRoute } from './task.js';
 
 /** The routes of a worker, which serves only probes and scrapes. */
-export const SERVICE_ROUTES: readonly Route[] = [live, ready, metrics];
+export const SERVICE_ROUTES: readonly Route[] = [health, live, ready, metrics];
 
 export const ROUTES: readonly Route[] = [
   ...ALL_TASKS.map(taskRoute),
@@ -23,8 +23,10 @@ export const ROUTES: readonly Route[] = [
   getJobEvents,
   listModels,
   getModel,
+  health,
   live,
   ready,
+  version,
   metrics,
   openapiRoute(() => ROUTES),
   getBudget,

@@ -1,6 +1,7 @@
 /** Routes about the service itself: health, metrics, models and the interface. */
 import type { EnginePhase } from '../../engine/engine-handle.js';
 import { isEncoderDecoder } from '../../model/model-shape.js';
+import { VERSION } from '../../version.js';
 import { type ModelContext, requireModel, type ServerContext, selectModel } from '../context.js';
 import { openApiDocument } from '../openapi.js';
 import type { Route } from '../route.js';
@@ -11,6 +12,7 @@ import {
   ModelsAnswer,
   ReadyAnswer,
   type UnopenedModel,
+  VersionAnswer,
 } from '../schemas/service.js';
 
 export const live: Route = {
@@ -37,6 +39,20 @@ export const ready: Route = {
     const body = readiness(context);
     if (body.status === 'not_ready') res.status(503).setHeader('retry-after', '2');
     res.json(body);
+  },
+};
+
+/** The path that most other engines have for it. */
+export const health: Route = { ...ready, path: '/health' };
+
+export const version: Route = {
+  method: 'get',
+  path: '/version',
+  scope: 'any',
+  summary: 'The version of the server',
+  answers: { 200: { description: 'Its version', schema: VersionAnswer } },
+  handle(_context, _req, res) {
+    res.json({ version: VERSION });
   },
 };
 

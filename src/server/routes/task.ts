@@ -23,7 +23,7 @@ export function taskRoute(task: AnyTask): Route {
         res,
         request.model,
         (model, limits) => {
-          const { job, streamUsage = false } = task.prepare(request, model, limits);
+          const { job, streamUsage = 'none' } = task.prepare(request, model, limits);
           const id = res.locals.requestId as string;
           const about = { model: model.name, id, createdMs: Date.now(), form: task.form(job), streamUsage };
           return { job, answers: task.answers(about) };

@@ -82,6 +82,8 @@ export const ModelsAnswer = z
   .object({ object: z.literal('list'), data: z.array(z.union([ModelAnswer, UnopenedModel])) })
   .meta({ id: 'Models' });
 
+export const VersionAnswer = z.object({ version: z.string() }).meta({ id: 'Version' });
+
 export const LiveAnswer = z.object({ status: z.literal('alive') }).meta({ id: 'Live' });
 
 const PHASES = [...ENGINE_PHASES, 'draining', 'queue_unavailable'] as const;

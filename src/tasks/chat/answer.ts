@@ -3,7 +3,8 @@ import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import { answerParser, parseAnswer } from '../../text/chat/answer-parser.js';
 import type { AnswerParser, AnswerPart } from '../../text/chat/answer-parts.js';
 import { partId } from '../shared/part-ids.js';
-import { closingParts, expertsAnswer, openUsage, usageAnswer } from '../shared/schema.js';
+import { closingParts, expertsAnswer, usageAnswer } from '../shared/schema.js';
+import { UsageSoFar } from '../shared/stream-options.js';
 import type { AnswerAbout, Answers } from '../task.js';
 import type { ChatForm, ChatResult } from './job.js';
 import { chatLogprobs } from './logprobs.js';
@@ -24,9 +25,11 @@ interface OpenChoice {
 export class ChatAnswers implements Answers<ChatResult> {
   readonly #about: AnswerAbout<ChatForm>;
   readonly #open = new Map<number, OpenChoice>();
+  readonly #used: UsageSoFar<ChatAnswer['usage']>;
 
   constructor(about: AnswerAbout<ChatForm>) {
     this.#about = about;
+    this.#used = new UsageSoFar(about, chatUsage);
   }
 
   whole(result: ChatResult): ChatAnswer {
@@ -43,6 +46,7 @@ export class ChatAnswers implements Answers<ChatResult> {
     const { index, text, finishReason } = delta;
     const { form } = this.#about;
     const chunks: ChatChunk[] = [];
+    this.#used.add(delta);
     let choice = this.#open.get(index);
     if (choice === undefined) {
       const parser = answerParser(form.answer, form.tools);
@@ -125,7 +129,7 @@ export class ChatAnswers implements Answers<ChatResult> {
     const tokenIds = open?.tokenIds.splice(0) ?? [];
     return {
       ...this.#envelope('chat.completion.chunk'),
-      ...openUsage(this.#about),
+      ...this.#used.field,
       choices: [
         {
           index,
@@ -144,7 +148,12 @@ export class ChatAnswers implements Answers<ChatResult> {
   }
 }
 
-function chatUsage(result: ChatResult): ChatAnswer['usage'] {
-  const { reasoningTokens = 0 } = result;
-  return { ...usageAnswer(result), completion_tokens_details: { reasoning_tokens: reasoningTokens } };
+function chatUsage({
+  reasoningTokens = 0,
+  ...used
+}: Pick<
+  ChatResult,
+  'promptTokens' | 'cachedTokens' | 'completionTokens' | 'reasoningTokens'
+>): ChatAnswer['usage'] {
+  return { ...usageAnswer(used), completion_tokens_details: { reasoning_tokens: reasoningTokens } };
 }

@@ -9,7 +9,7 @@ export function chatLogprobs(logprobs: readonly TokenLogprobs[] | null): ChatLog
   return { content, refusal: null };
 }
 
-function named({ token, logprob }: { token: string; logprob: number }) {
+function named({ token, logprob }: { token: string; logprob: number | null }) {
   return { token, logprob: finiteLogprob(logprob), bytes: bytesOf(token) };
 }
 

@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { SidaError } from '../../errors.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { prepareConversation } from '../shared/chat-request.js';
-import { formatOf } from '../shared/conversation-schema.js';
+import { type ChatMessage, formatOf } from '../shared/conversation-schema.js';
 import type { RequestLimits } from '../shared/request-checks.js';
 import { stopsOf, withoutDrawnSeed } from '../shared/sampling.js';
 import { streamUsageOf } from '../shared/stream-options.js';
@@ -22,6 +22,7 @@ export function prepareChat(
   const work = prepareConversation(
     {
       ...request,
+      messages: request.messages.map(withToolCalls),
       messagesField: 'messages',
       contentFields: request.messages.map((_, at) => `messages.${at}.content`),
       tools,
@@ -40,6 +41,12 @@ export function prepareChat(
   // The same limit in another field makes the same job, and the bytes follow from the conversation.
   const { maxTokensField: _, conversationBytes: __, ...ran } = job;
   return { job, asked: withoutDrawnSeed(ran, request), streamUsage };
+}
+
+/** A `function_call` is a call of a tool, and the role `function` has its result. */
+function withToolCalls({ role, function_call: call, ...message }: ChatBody['messages'][number]): ChatMessage {
+  const calls = call == null ? message.tool_calls : [{ function: call }];
+  return { ...message, role: role === 'function' ? 'tool' : role, tool_calls: calls };
 }
 
 function logprobsOf({ logprobs, top_logprobs: top }: ChatBody): number | null {

@@ -20,6 +20,7 @@ import {
   Routing,
   RoutingK,
   Usage,
+  Warnings,
 } from '../shared/schema.js';
 import { StreamOptions } from '../shared/stream-options.js';
 
@@ -133,6 +134,7 @@ export const ChatAnswer = z
     ),
     usage: ChatUsage,
     experts: Experts.optional(),
+    warnings: Warnings,
   })
   .meta({ id: 'ChatCompletion' });
 

@@ -1,7 +1,8 @@
 /** Builds the answer of a completion, whole or as stream chunks, in OpenAI's format. */
 import type { CompletionDelta, TokenLogprobs } from '../../protocol/engine-messages.js';
 import { finiteLogprob } from '../shared/logprobs.js';
-import { closingParts, expertsAnswer, openUsage, usageAnswer } from '../shared/schema.js';
+import { closingParts, expertsAnswer, usageAnswer } from '../shared/schema.js';
+import { UsageSoFar } from '../shared/stream-options.js';
 import type { AnswerAbout, Answers } from '../task.js';
 import type { CompleteForm, CompleteResult } from './job.js';
 import type { CompletionAnswer, CompletionLogprobs } from './schema.js';
@@ -10,8 +11,11 @@ import type { CompletionAnswer, CompletionLogprobs } from './schema.js';
 export class CompletionAnswers implements Answers<CompleteResult> {
   readonly #about: AnswerAbout<CompleteForm>;
 
+  readonly #used: UsageSoFar<NonNullable<CompletionAnswer['usage']>>;
+
   constructor(about: AnswerAbout<CompleteForm>) {
     this.#about = about;
+    this.#used = new UsageSoFar(about, usageAnswer);
   }
 
   whole(result: CompleteResult): CompletionAnswer {
@@ -23,7 +27,8 @@ export class CompletionAnswers implements Answers<CompleteResult> {
   }
 
   chunks(delta: CompletionDelta): CompletionAnswer[] {
-    return [{ ...this.#envelope([delta]), ...openUsage(this.#about) }];
+    this.#used.add(delta);
+    return [{ ...this.#envelope([delta]), ...this.#used.field }];
   }
 
   closing(result: CompleteResult): CompletionAnswer[] {
@@ -53,8 +58,9 @@ export class CompletionAnswers implements Answers<CompleteResult> {
     if (shown === null || logprobs === null) return null;
     return {
       tokens: logprobs.map(({ token }) => token),
-      token_logprobs: logprobs.map(({ logprob }) => finiteLogprob(logprob)),
-      top_logprobs: shown === 0 ? null : logprobs.map(({ top }) => byText(top)),
+      token_logprobs: logprobs.map(({ logprob }) => (logprob === null ? null : finiteLogprob(logprob))),
+      top_logprobs:
+        shown === 0 ? null : logprobs.map(({ logprob, top }) => (logprob === null ? null : byText(top))),
       text_offset: logprobs.map(({ offset }) => offset),
     };
   }

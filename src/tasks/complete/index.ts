@@ -36,6 +36,6 @@ export const complete: Task<CompleteBody, CompleteJob, CompleteResult, CompleteF
     runs: 'model',
     texts: completeTexts,
     inputs: completeInputs,
-    results: (job, limits) => new CompleteResults(job, limits),
+    results: (job, limits, inputs) => new CompleteResults(job, limits, inputs),
   },
 };

@@ -21,7 +21,8 @@ export const storedJob = z.object({
     .max(MOST_STORED),
   /** Choices per prompt. Default: 1. */
   choices: z.int().min(1).max(MOST_STORED).exactOptional(),
-  maxTokens: z.int().min(1),
+  /** 0 only with `echo`: the prompts are scored and nothing is generated. */
+  maxTokens: count,
   /** Whether `maxTokens` may be more than the context has left; absent: such a job is refused. */
   cutToContext: z.boolean().exactOptional(),
   /** Absent if every choice takes the most likely tokens. */
@@ -38,6 +39,8 @@ export const storedJob = z.object({
   stream: z.boolean(),
   /** What every text must be; absent if it may be anything. */
   structure: storedStructure.exactOptional(),
+  /** Whether each text begins with its prompt, and log-probabilities with those of its tokens. Default: no. */
+  echo: z.boolean().exactOptional(),
   /** Whether the text shows special tokens. Default: no. */
   showSpecialTokens: z.boolean().exactOptional(),
   /** Whether the answer shows the token ids. The result always contains them. */

@@ -1,6 +1,7 @@
 /** Converts a completion request into its job. */
 import type { z } from 'zod';
 import { SidaError } from '../../errors.js';
+import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { beamsOf, requireEncoder } from '../shared/beams.js';
 import { formatOf } from '../shared/conversation-schema.js';
@@ -34,6 +35,7 @@ export function prepareComplete(
   const prompts = checkedPrompts(request.prompt, 'prompt', model, limits);
   const choices = request.n ?? 1;
   checkChoices(prompts.length, choices);
+  checkBestOf(request.best_of ?? choices, choices);
   const search = beamsOf(request, model.shape);
   if (search !== undefined) checkBeside(search.beams, request);
   // A beam search takes the likeliest texts.
@@ -42,6 +44,7 @@ export function prepareComplete(
   const adjustments = adjustmentsOf(request, { ...model, sampling: own });
   const forcedFirst = forcedTokenOf(request, model, limits);
   const maxTokens = request.max_tokens ?? DEFAULT_MAX_TOKENS;
+  const echo = echoOf(request, model);
   checkMaxTokens(maxTokens, model);
   checkLogprobs(prompts.length * choices * maxTokens, request.logprobs ?? null, 'logprobs');
   const stop = stopsOf(request);
@@ -58,6 +61,7 @@ export function prepareComplete(
     ...(search && { search }),
     ...(forcedFirst !== null && { forcedFirst }),
     stop,
+    ...(echo && { echo }),
     logprobs: request.logprobs ?? null,
     ...(content && { structure: { content } }),
     stream: request.stream ?? false,
@@ -79,6 +83,33 @@ function checkChoices(prompts: number, choices: number): void {
   });
 }
 
+function checkBestOf(bestOf: number, choices: number): void {
+  if (bestOf === choices) return;
+  throw new SidaError({
+    code: 'invalid_request',
+    message: `Expected "best_of" to be as large as "n", which is ${choices}, but got ${bestOf}: ask for ${bestOf} choices with "n" and choose`,
+    param: 'best_of',
+  });
+}
+
+function echoOf(request: CompleteBody, model: ModelInfo): boolean {
+  const { echo, max_tokens: maxTokens, logprobs, stream } = request;
+  const refuse = (message: string, param: string) =>
+    new SidaError({ code: 'invalid_request', message, param });
+  if (echo !== true) {
+    if (maxTokens === 0) throw refuse('"max_tokens" of 0 needs "echo" to be true', 'max_tokens');
+    return false;
+  }
+  if (isEncoderDecoder(model.shape)) {
+    throw refuse('"echo" is for decoder-only models: this one has an encoder for its prompts', 'echo');
+  }
+  if (stream === true && (logprobs != null || maxTokens === 0)) {
+    const beside = logprobs != null ? '"logprobs"' : '"max_tokens" of 0';
+    throw refuse(`"echo" with ${beside} is not streamed; leave out "stream"`, 'stream');
+  }
+  return true;
+}
+
 /** Fields that a beam search has no use for. A value that changes nothing is accepted. */
 const BESIDE_BEAMS = {
   temperature: (value) => value === 0,
@@ -91,6 +122,7 @@ const BESIDE_BEAMS = {
   logit_bias: (value) => Object.keys(value as object).length === 0,
   seed: () => false,
   stream: (value) => value === false,
+  echo: (value) => value === false,
   stop: (value) => Array.isArray(value) && value.length === 0,
   logprobs: () => false,
   response_format: (value) => (value as { type?: string }).type === 'text',

@@ -14,6 +14,7 @@ import {
   Routing,
   RoutingK,
   Usage,
+  Warnings,
 } from '../shared/schema.js';
 import { StreamOptions } from '../shared/stream-options.js';
 
@@ -26,7 +27,9 @@ export const CompletionRequest = z
   .strictObject({
     model: Model,
     prompt: promptsField(MOST_INPUTS).meta({ example: 'The film was <extra_id_0>.' }),
-    max_tokens: z.int().min(1).max(1_000_000).nullish(),
+    max_tokens: z.int().min(0).max(1_000_000).nullish().meta({
+      description: 'Most tokens of a choice; 0, which needs `echo`, only scores the prompt. Default 16',
+    }),
     ...SAMPLING_FIELDS,
     ...ADJUSTMENT_FIELDS,
     ...BEAM_FIELDS,
@@ -45,8 +48,15 @@ export const CompletionRequest = z
     routing: Routing,
     routing_k: RoutingK,
     include: Include,
-    best_of: neutral(1, null),
-    echo: neutral(false, null),
+    echo: z.boolean().nullish().meta({
+      description:
+        'Whether each text begins with its prompt, and `logprobs` with those of its tokens; only for decoder-only models',
+    }),
+    best_of: z
+      .int()
+      .min(1)
+      .nullish()
+      .meta({ description: 'Accepted only as large as `n`: no choice is made and left out' }),
     suffix: neutral(null),
     ...ignoredFields(IGNORED),
   })
@@ -54,8 +64,10 @@ export const CompletionRequest = z
 
 const Logprobs = z.object({
   tokens: z.array(z.string()),
-  token_logprobs: z.array(z.number()),
-  top_logprobs: z.array(z.record(z.string(), z.number())).nullable(),
+  token_logprobs: z
+    .array(z.number().nullable())
+    .meta({ description: 'Null for the first token of a prompt' }),
+  top_logprobs: z.array(z.record(z.string(), z.number()).nullable()).nullable(),
   text_offset: z.array(z.int()),
 });
 
@@ -76,6 +88,7 @@ export const CompletionAnswer = z
     ),
     usage: Usage.nullable().optional(),
     experts: Experts.optional(),
+    warnings: Warnings,
   })
   .meta({ id: 'Completion', description: 'Also the shape of each chunk of a stream' });
 

@@ -9,6 +9,7 @@ import { plainTexts } from '../shared/choice-text.js';
 import { GeneratedChoices } from '../shared/generated-choices.js';
 import { grammarWork } from '../shared/grammar-work.js';
 import { chargedTokens, checkBiases } from '../shared/logit-adjustments.js';
+import { checkLogprobs } from '../shared/logprobs.js';
 import {
   checkedInput,
   type ModelLimits,
@@ -18,10 +19,12 @@ import {
 import { promptIds, promptStrings, promptTexts, promptTokens } from '../shared/prompts.js';
 import { checkVocabulary, requirePositive } from '../shared/request-checks.js';
 import { checkStops, choicesOf } from '../shared/sampling.js';
+import type { StoredChoice } from '../shared/stored.js';
 import { heldSchemas, ownSchemas } from '../shared/structure.js';
 import { heldBytes, inputTokens, reservedTokens } from '../shared/token-estimates.js';
 import { tokensLeft } from '../shared/tokens-left.js';
 import type { JobResults, OwnResult, TaskTokens } from '../task.js';
+import { EchoedPrompt } from './echoed-prompt.js';
 import type { CompleteJob, CompleteResult } from './job.js';
 
 export const completeTokens: TaskTokens<CompleteJob, CompleteResult> = {
@@ -39,10 +42,10 @@ export const completeTokens: TaskTokens<CompleteJob, CompleteResult> = {
 };
 
 export function completeTexts(
-  { prompts, maxTokens, stop }: CompleteJob,
+  { prompts, maxTokens, stop, echo = false }: CompleteJob,
   limits: ModelLimits,
 ): TextToEncode[] {
-  requirePositive(maxTokens, 'max_tokens');
+  if (maxTokens > 0 || !echo) requirePositive(maxTokens, 'max_tokens');
   checkStops(stop);
   if (stop.length > 0) requireTexts(limits, 'stop');
   return promptTexts(prompts, 'prompt', limits);
@@ -54,12 +57,20 @@ export function completeInputs(
   ids: readonly number[][],
 ): PreparedInput[] {
   const work = workOf(job, limits);
-  return promptTokens(job.prompts, ids).map((tokens, index) => {
+  const prompts = promptTokens(job.prompts, ids);
+  if (job.echo) checkEchoed(job, prompts);
+  return prompts.map((tokens, index) => {
     const cut = job.cutToContext === true;
     const field = cut ? null : 'max_tokens';
     const own = cut ? cutTo(tokensLeft(tokens.length, job.choices ?? 1, limits), work) : work;
     return checkedInput({ tokens, work: own }, 'prompt', `Prompt ${index}`, limits, field);
   });
+}
+
+/** The server has counted the generated tokens, and only now those of the prompts are known. */
+function checkEchoed({ choices = 1, maxTokens, logprobs }: CompleteJob, prompts: readonly number[][]): void {
+  const tokens = prompts.reduce((sum, { length }) => sum + length + maxTokens, 0);
+  checkLogprobs(tokens * choices, logprobs, 'logprobs');
 }
 
 function cutTo(most: number, work: ItemWork): ItemWork {
@@ -69,7 +80,9 @@ function cutTo(most: number, work: ItemWork): ItemWork {
 
 function workOf(job: CompleteJob, limits: ModelLimits): ItemWork {
   const { shape } = limits;
-  const { maxTokens, logprobs, search, forcedFirst, adjustments, structure, choices = 1 } = job;
+  const { logprobs, search, forcedFirst, adjustments, structure, choices = 1, echo = false } = job;
+  // A prompt that is only scored runs as one whose generation ends at once.
+  const maxTokens = Math.max(1, job.maxTokens);
   const content = structure?.content;
   const grammar = content && grammarWork({ kind: 'json', ...content }, 'response_format', limits);
   if (forcedFirst !== undefined) checkForced(forcedFirst, shape);
@@ -81,6 +94,7 @@ function workOf(job: CompleteJob, limits: ModelLimits): ItemWork {
       maxTokens,
       logprobs,
       choices: choicesOf(job),
+      ...(echo && logprobs !== null && { promptLogprobs: true as const }),
       ...first,
       ...(adjustments && { adjustments }),
       ...(grammar && { grammar }),
@@ -97,23 +111,28 @@ function checkForced(id: number, shape: ModelLimits['shape']): void {
 }
 
 export class CompleteResults implements JobResults<CompleteResult> {
+  readonly #job: CompleteJob;
   readonly #choices: GeneratedChoices;
+  /** Empty if nothing is echoed. */
+  readonly #echoed: EchoedPrompt[] = [];
   #beamTokens: number | undefined;
 
-  constructor(job: CompleteJob, { shape, texts }: ModelLimits) {
+  constructor(job: CompleteJob, { shape, texts }: ModelLimits, inputs: readonly PreparedInput[]) {
     const { maxTokens, stop, prompts, logprobs, choices = 1, showSpecialTokens = false } = job;
-    const options = {
-      maxTokens,
-      stop,
-      endTokens: shape.tokens.end,
-      ...plainTexts(texts, showSpecialTokens),
-      logprobs: logprobs !== null,
-    };
-    this.#choices = new GeneratedChoices(prompts.length, choices, () => options);
+    const plain = plainTexts(texts, showSpecialTokens);
+    const options = { maxTokens, stop, endTokens: shape.tokens.end, ...plain, logprobs: logprobs !== null };
+    this.#job = job;
+    if (job.echo)
+      this.#echoed = inputs.map(({ tokens }, at) => new EchoedPrompt(prompts[at]!, tokens, plain));
+    this.#choices = new GeneratedChoices(prompts.length, choices, (input) => {
+      return { ...options, prefix: this.#echoed[input]?.text ?? '' };
+    });
   }
 
   token(input: number, token: GeneratedToken): CompletionDelta | undefined {
-    return this.#choices.token(input, token);
+    if (token.ofPrompt) this.#echoed[input]?.push(token);
+    else if (this.#job.maxTokens > 0) return this.#choices.token(input, token);
+    return undefined;
   }
 
   beamTokens(tokens: number): void {
@@ -122,6 +141,23 @@ export class CompleteResults implements JobResults<CompleteResult> {
 
   finish(): OwnResult<CompleteResult> {
     const beamTokens = this.#beamTokens;
-    return { ...this.#choices.finish(), ...(beamTokens !== undefined && { beamTokens }) };
+    const { choices, completionTokens } = this.#choices.finish();
+    return {
+      choices: choices.map((choice) => this.#withPrompt(choice)),
+      completionTokens,
+      ...(beamTokens !== undefined && { beamTokens }),
+    };
+  }
+
+  #withPrompt(choice: StoredChoice): StoredChoice {
+    const { choices: each = 1, maxTokens } = this.#job;
+    const echoed = this.#echoed[Math.floor(choice.index / each)];
+    if (echoed === undefined) return choice;
+    const { text, logprobs } = choice;
+    return {
+      ...choice,
+      text: maxTokens === 0 ? echoed.text : text,
+      logprobs: logprobs && [...echoed.logprobs, ...logprobs],
+    };
   }
 }

@@ -1,6 +1,15 @@
 /** The request and the answer of /v1/embeddings. */
 import { z } from 'zod';
-import { Experts, Include, ignoredFields, Model, promptsField, Routing, RoutingK } from '../shared/schema.js';
+import {
+  Experts,
+  Include,
+  ignoredFields,
+  Model,
+  promptsField,
+  Routing,
+  RoutingK,
+  Warnings,
+} from '../shared/schema.js';
 
 /** As many as OpenAI allows. */
 const MOST_INPUTS = 2048;
@@ -36,5 +45,6 @@ export const EmbeddingAnswer = z
     ),
     usage: z.object({ prompt_tokens: z.int(), total_tokens: z.int() }),
     experts: Experts.optional(),
+    warnings: Warnings,
   })
   .meta({ id: 'Embeddings' });

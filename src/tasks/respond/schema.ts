@@ -20,6 +20,7 @@ import {
   ReasoningTokens,
   Routing,
   RoutingK,
+  Warnings,
 } from '../shared/schema.js';
 
 const MOST_ITEMS = 4096;
@@ -151,6 +152,7 @@ export const ResponseAnswer = z
       })
       .nullable(),
     experts: Experts.optional(),
+    warnings: Warnings,
   })
   .loose()
   .meta({ id: 'Response', description: 'Repeats the settings of the request beside these fields' });

@@ -160,6 +160,8 @@ export class ChatChoices {
       decode,
       tokenText: tokenText(texts),
       logprobs: job.logprobs !== null,
+      // Special tokens are no part of the texts of an answer.
+      unnamed: (id: number) => texts.decode([id], true) === '' && texts.decode([id], false) !== '',
       prefix: answerPrefix(job.answer, tokens, decode),
     };
     const choices = job.choices ?? 1;

@@ -17,6 +17,8 @@ export interface ChoiceTextOptions {
   /** The token as log-probabilities name it. */
   tokenText: (id: number) => string;
   logprobs: boolean;
+  /** Whether log-probabilities leave the token out. Default: none. */
+  unnamed?: (id: number) => boolean;
   /** What the text begins with, before any token. Default: nothing. */
   prefix?: string;
 }
@@ -39,8 +41,8 @@ export class ChoiceText {
   readonly #choice: StoredChoice;
   /** Sent with the first token. */
   #prefix: string;
-  /** Characters decoded from the tokens so far. */
-  #decoded = 0;
+  /** Characters of the prefix, and of what was decoded from the tokens so far. */
+  #decoded: number;
   #finished = false;
 
   constructor(options: ChoiceTextOptions) {
@@ -49,6 +51,7 @@ export class ChoiceText {
     this.#decoder = new IncrementalDecoder(decode);
     this.#stops = new StopStrings(stop);
     this.#prefix = prefix;
+    this.#decoded = prefix.length;
     this.#choice = { index, text: '', tokenIds: [], finishReason: 'length', logprobs: logprobs ? [] : null };
   }
 
@@ -78,7 +81,7 @@ export class ChoiceText {
     text = this.#prefix + text;
     this.#prefix = '';
     choice.text += text;
-    const logprobs = token.logprobs === undefined ? null : [this.#named(token.id, offset, token.logprobs)];
+    const logprobs = token.logprobs === undefined ? null : this.#named(token.id, offset, token.logprobs);
     if (logprobs !== null) choice.logprobs?.push(...logprobs);
     return {
       index: choice.index,
@@ -95,18 +98,24 @@ export class ChoiceText {
     return text;
   }
 
-  #named(
-    id: number,
-    offset: number,
-    { logprob, top }: NonNullable<GeneratedToken['logprobs']>,
-  ): TokenLogprobs {
-    const token = this.#options.tokenText;
-    return {
-      id,
-      token: token(id),
-      offset,
-      logprob,
-      top: top.map((ranked) => ({ id: ranked.id, token: token(ranked.id), logprob: ranked.logprob })),
-    };
+  #named(id: number, offset: number, logprobs: NonNullable<GeneratedToken['logprobs']>): TokenLogprobs[] {
+    const { tokenText, unnamed } = this.#options;
+    return unnamed?.(id) ? [] : [namedToken(id, offset, logprobs, tokenText)];
   }
+}
+
+/** The log-probabilities of a token as answers name them. `offset` is where its text begins. */
+export function namedToken(
+  id: number,
+  offset: number,
+  { logprob, top }: Pick<TokenLogprobs, 'logprob'> & Pick<NonNullable<GeneratedToken['logprobs']>, 'top'>,
+  tokenText: (id: number) => string,
+): TokenLogprobs {
+  return {
+    id,
+    token: tokenText(id),
+    offset,
+    logprob,
+    top: top.map((ranked) => ({ id: ranked.id, token: tokenText(ranked.id), logprob: ranked.logprob })),
+  };
 }

@@ -55,7 +55,13 @@ export const Message = z
   })
   .meta({ id: 'ChatMessage' });
 
-export const Messages = listOf(Message, MOST_MESSAGES)
+/** Of chat completions, which also know the calls that came before `tool_calls`. */
+const OlderMessage = Message.extend({
+  role: z.enum([...ROLES, 'function']),
+  function_call: ToolCall.shape.function.nullish().meta({ description: 'As an entry of `tool_calls`' }),
+});
+
+export const Messages = listOf(OlderMessage, MOST_MESSAGES)
   .min(1, { error: 'Expected at least one message' })
   .meta({ example: [{ role: 'user', content: 'What kind of thing is a violin?' }] });
 

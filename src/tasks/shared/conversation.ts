@@ -37,6 +37,7 @@ export function conversationOf(
     const param = `chat_template_kwargs.${name}`;
     throw invalid(`The variable "${name}" of the chat template belongs to the server`, param);
   }
+  checkToolMessages(messages, contentFields);
   return {
     add_generation_prompt: true,
     ...(reasoningEffort != null && { reasoning_effort: reasoningEffort }),
@@ -44,6 +45,21 @@ export function conversationOf(
     messages: messages.map((message, at) => templateMessage(message, contentFields[at]!, format, limits)),
     ...(tools.length > 0 && { tools: [...tools] }),
   };
+}
+
+/** Throws invalid_request for the result of a call that no message before it makes. */
+function checkToolMessages(messages: readonly ChatMessage[], contentFields: readonly string[]): void {
+  const called = new Set<string | undefined>();
+  for (const [at, { role, tool_calls: calls, tool_call_id: id }] of messages.entries()) {
+    for (const call of calls ?? []) called.add(call.id ?? undefined);
+    // Calls and results without ids match any.
+    if (role !== 'tool' || called.has(undefined) || (id == null ? called.size > 0 : called.has(id))) continue;
+    const which = id == null ? 'a call' : `the call ${JSON.stringify(id.slice(0, 100))}`;
+    throw invalid(
+      `The message has the result of ${which} that no message before it makes`,
+      contentFields[at]!,
+    );
+  }
 }
 
 function templateMessage(

@@ -23,8 +23,8 @@ export function mostTokensWith(top: number | null, choices: number): number {
 }
 
 /** Throws nonfinite_output: JSON has no other numbers. */
-export function finiteLogprob(logprob: number): number {
-  if (Number.isFinite(logprob)) return logprob;
+export function finiteLogprob(logprob: number | null): number {
+  if (logprob !== null && Number.isFinite(logprob)) return logprob;
   throw new SidaError({
     code: 'nonfinite_output',
     message: 'The model gave a log-probability that is not finite',

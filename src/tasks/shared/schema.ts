@@ -5,6 +5,7 @@ import { MOST_ROUTING_K, ROUTING_MODES } from '../../config/engine-options.js';
 import type { JobResult } from '../../protocol/engine-messages.js';
 import type { ExpertCost } from '../../protocol/expert-cost.js';
 import { listOf } from '../../text/list-schema.js';
+import type { StreamUsage } from './stream-options.js';
 
 export const Include = listOf(z.enum(['experts']), 8)
   .optional()
@@ -18,7 +19,13 @@ export const RoutingK = z.int().min(1).max(MOST_ROUTING_K).nullish().meta({
   description: "With predicted routing: experts for each token. Default: the server's",
 });
 
-export const Model = z.string().optional().meta({ description: 'Name of the served model; may be left out' });
+export const Model = z.string().nullish().meta({ description: 'Name of the served model; may be left out' });
+
+/** Of a whole answer; a stream has them only in the header x-ignored-fields. */
+export const Warnings = z
+  .array(z.string())
+  .optional()
+  .meta({ description: 'What of the request had no effect' });
 
 /** Fields that are accepted and have no effect. */
 export function ignoredFields<const Name extends string>(names: readonly Name[]) {
@@ -110,18 +117,14 @@ export function expertsAnswer({ bytes, ...cost }: ExpertCost): z.infer<typeof Ex
 
 /** What the last chunk of a stream reports; undefined if the request asked for nothing. */
 export function closingParts<U extends z.infer<typeof Usage>>(
-  { streamUsage = false, form }: { streamUsage?: boolean; form: { experts: boolean } },
+  { streamUsage = 'none', form }: { streamUsage?: StreamUsage; form: { experts: boolean } },
   { experts }: Pick<JobResult, 'experts'>,
   usage: U,
 ): { usage?: U; experts?: z.infer<typeof Experts> } | undefined {
-  if (!streamUsage && !form.experts) return undefined;
+  const reported = streamUsage !== 'none';
+  if (!reported && !form.experts) return undefined;
   return {
-    ...(streamUsage && { usage }),
+    ...(reported && { usage }),
     ...(form.experts && { experts: expertsAnswer(experts) }),
   };
-}
-
-/** What the other chunks of a stream have in its place: clients know by it that the last one is still to come. */
-export function openUsage({ streamUsage = false }: { streamUsage?: boolean }): { usage?: null } {
-  return streamUsage ? { usage: null } : {};
 }

@@ -48,7 +48,8 @@ const tokenLogprobs = z.object({
   id: count,
   token: z.string(),
   offset: count,
-  logprob: z.number(),
+  /** Null for the first token of a prompt. */
+  logprob: z.number().nullable(),
   top: z.array(z.object({ id: count, token: z.string(), logprob: z.number() })),
 });
 

@@ -96,7 +96,7 @@ describe('with a key', () => {
     nothingHandled();
   });
 
-  it.each(['/nowhere', '/admin', '/assets', '/admin/budget?key=x', '/health', '/metrics/'])(
+  it.each(['/nowhere', '/admin', '/assets', '/admin/budget?key=x', '/version', '/metrics/'])(
     'needs a key on %s',
     async (path) => {
       const answer = await server.ask(path);

@@ -228,6 +228,45 @@ describe('a chat', () => {
     });
   });
 
+  it('reports the usage so far with every chunk on request', async () => {
+    says('Hello', { pieces: ['He', 'll', 'o'] });
+    const options = { include_usage: true, continuous_usage_stats: true };
+    const { text } = await chat({ stream: true, stream_options: options });
+    const chunks = events(text).slice(0, -1) as { usage: { completion_tokens: number } }[];
+    const counts = chunks.map(({ usage }) => usage.completion_tokens);
+    expect(counts.slice(0, -1)).toEqual([...counts.slice(0, -1)].sort((a, b) => a - b));
+    expect(counts.slice(0, -1).at(-1)).toBe(3);
+  });
+
+  it('takes the calls of functions that came before calls of tools', async () => {
+    const call = { role: 'assistant', content: null, function_call: { name: 'f', arguments: '{}' } };
+    const messages = [{ role: 'user', content: 'a' }, call, { role: 'function', name: 'f', content: '1' }];
+    expect((await chat({ messages })).status).toBe(200);
+    const { messages: given } = conversation();
+    expect(given[1].tool_calls).toEqual([{ type: 'function', function: { name: 'f', arguments: {} } }]);
+    expect(given[2]).toEqual({ role: 'tool', name: 'f', content: '1' });
+  });
+
+  it.each([
+    ['of no call', [{ role: 'tool', content: 'x', tool_call_id: 'call_1' }]],
+    ['of no call, without an id', [{ role: 'tool', content: 'x' }]],
+    [
+      'of another call',
+      [
+        {
+          role: 'assistant',
+          content: null,
+          tool_calls: [{ id: 'a', function: { name: 'f', arguments: '{}' } }],
+        },
+        { role: 'tool', content: 'x', tool_call_id: 'b' },
+      ],
+    ],
+  ])('refuses the result %s', async (_, behind) => {
+    const messages = [{ role: 'user', content: 'a' }, ...behind];
+    const { status, json } = await chat({ messages });
+    expect([status, json.error?.param]).toEqual([400, `messages.${messages.length - 1}.content`]);
+  });
+
   it('names what it ignores', async () => {
     const { headers } = await chat({ user: 'u', parallel_tool_calls: false, dream: 1 });
     expect(headers['x-ignored-fields']).toBe('user, parallel_tool_calls, dream');

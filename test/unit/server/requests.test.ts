@@ -40,7 +40,6 @@ describe('error answers', () => {
     ['unknown route', 'GET', '/v2/nothing', 404, 'not_found'],
     ['route with a double slash', 'POST', '//v1/classify', 404, 'not_found'],
     ['route in capitals', 'GET', '/V1/models', 404, 'not_found'],
-    ['route with a trailing slash', 'GET', '/v1/models/', 404, 'not_found'],
     ['unknown model', 'GET', '/v1/models/other', 404, 'model_not_found'],
     ['undecodable path', 'GET', '/v1/models/%ff', 400, 'invalid_request'],
     ['NUL in a model name', 'GET', '/v1/models/%00', 404, 'model_not_found'],

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SidaError } from '../../../src/errors.js';
 import { ROUTES } from '../../../src/server/routes/index.js';
 import type { TaskJob } from '../../../src/tasks/registry.js';
+import { VERSION } from '../../../src/version.js';
 import { answerTo, MODEL, SPLIT } from '../queue/scripted-engine.js';
 import { TestServer } from './test-server.js';
 
@@ -317,6 +318,71 @@ it('names fields without effect in a header, and refuses unknown ones with --str
   await strict.close();
 });
 
+it('says what it ignores in a whole answer, too', async () => {
+  const answer = await server.post('/v1/completions', { prompt: 'a', user: 'u' });
+  expect(answer.json.warnings).toEqual(['The field "user" has no effect']);
+  expect((await server.post('/v1/completions', { prompt: 'a' })).json.warnings).toBeUndefined();
+});
+
+it.each<[Record<string, unknown>, string, RegExp]>([
+  [{ guided_regex: '[0-9]+' }, 'guided_regex', /would change the answer: use "response_format"/],
+  [{ guided_json: {} }, 'guided_json', /response_format/],
+  [{ structured_outputs: { choice: ['a'] } }, 'structured_outputs', /response_format/],
+  [{ grammar: 'root ::= "a"' }, 'grammar', /response_format/],
+  [{ stop_token_ids: [3] }, 'stop_token_ids', /leave it out/],
+  [{ min_tokens: 2 }, 'min_tokens', /leave it out/],
+  [{ temprature: 0.5 }, 'temprature', /did you mean "temperature"/],
+  [{ respons_format: {} }, 'respons_format', /did you mean "response_format"/],
+])('refuses unknown fields that would have changed the answer: %j', async (fields, param, message) => {
+  const { status, json } = await server.post('/v1/completions', { prompt: 'a', ...fields });
+  expect([status, json.error?.param]).toEqual([400, param]);
+  expect(json.error.message).toMatch(message);
+});
+
+it('takes such fields where they change nothing', async () => {
+  const nothing = { guided_regex: null, ignore_eos: false, min_tokens: 0, stop_token_ids: [] };
+  expect((await server.post('/v1/completions', { prompt: 'a', ...nothing })).status).toBe(200);
+});
+
+it('takes null for the model', async () => {
+  expect((await server.post('/v1/completions', { prompt: 'a', model: null })).status).toBe(200);
+});
+
+it.each([
+  ['/v1/models/', 200],
+  ['/health/', 200],
+  ['/health', 200],
+])('answers %s', async (path, status) => {
+  expect((await server.ask(path)).status).toBe(status);
+});
+
+it('tells its version', async () => {
+  expect((await server.ask('/version')).json).toEqual({ version: VERSION });
+});
+
+it.each([
+  ['/v1/chat/completion', '/v1/chat/completions'],
+  ['/v1/model', '/v1/models'],
+  ['/heath', '/health'],
+])('names the nearest route for %s', async (path, meant) => {
+  const { status, json } = await server.ask(path);
+  expect([status, json.error.message]).toEqual([404, `There is no such route; did you mean ${meant}?`]);
+});
+
+describe('POST /v1/completions with the prompt echoed', () => {
+  it.each<[Record<string, unknown>, string]>([
+    [{ max_tokens: 0 }, 'max_tokens'],
+    [{ n: 2, best_of: 1 }, 'best_of'],
+    [{ best_of: 3 }, 'best_of'],
+    // This model has an encoder.
+    [{ echo: true }, 'echo'],
+    [{ suffix: 'a' }, 'suffix'],
+  ])('refuses %j', async (fields, param) => {
+    const { status, json } = await server.post('/v1/completions', { prompt: 'a', ...fields });
+    expect([status, json.error?.param]).toEqual([400, param]);
+  });
+});
+
 describe('POST /v1/detokenize', () => {
   it('gives a text for each list of ids', async () => {
     const { json } = await server.post('/v1/detokenize', { ids: [[5, 1], [6]] });
@@ -558,6 +624,13 @@ describe('openapi.json', () => {
       const inPath = (operation.parameters ?? []).filter((each: { in: string }) => each.in === 'path');
       expect(inPath, path).toMatchObject(names.map((name) => ({ name, required: true })));
     }
+    const operations = ROUTES.map(({ path, method }) => {
+      const { operationId, tags } = json.paths[path.replace(/:(\w+)/, '{$1}')][method];
+      expect(operationId).toMatch(/^[a-z]+[A-Z]\w+$/);
+      expect(tags).toHaveLength(1);
+      return operationId;
+    });
+    expect(new Set(operations).size).toBe(ROUTES.length);
     const references = new Set(
       [...text.matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map((match) => match[1]!),
     );

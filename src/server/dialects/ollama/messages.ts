@@ -11,14 +11,14 @@ interface OpenCall {
 export function chatMessages(messages: readonly OllamaMessage[]): ChatMessage[] {
   let calls = 0;
   let open: OpenCall[] = [];
-  const take = (name: string | null | undefined): string | undefined => {
-    const found = open.find((call) => call.name === name) ?? open[0];
+  const take = (id: string | null | undefined, name: string | null | undefined): string | undefined => {
+    const found = open.find((call) => call.id === id) ?? open.find((call) => call.name === name) ?? open[0];
     open = open.filter((call) => call !== found);
     return found?.id;
   };
   return messages.map(({ role, content, thinking, tool_calls: called, tool_name, tool_call_id }) => {
     if (role === 'tool') {
-      const id = tool_call_id ?? take(tool_name);
+      const id = take(tool_call_id, tool_name);
       return {
         role,
         content: content ?? '',

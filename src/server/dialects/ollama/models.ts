@@ -8,13 +8,16 @@ const LATEST = ':latest';
 const FAR = '9999-12-31T23:59:59Z';
 
 /** As `selectModel`. Ollama's clients add `:latest` to a name without a tag. */
-export function modelOf(context: ServerContext, asked: string | undefined): ModelContext {
+export function modelOf(context: ServerContext, asked: string | null | undefined): ModelContext {
   return selectModel(context, servedName(context, asked));
 }
 
 /** The name by which the server knows the model. */
-export function servedName({ models }: ServerContext, asked: string | undefined): string | undefined {
-  if (asked === undefined || !asked.endsWith(LATEST)) return asked;
+export function servedName(
+  { models }: ServerContext,
+  asked: string | null | undefined,
+): string | null | undefined {
+  if (asked == null || !asked.endsWith(LATEST)) return asked;
   return models.some((served) => nameOf(served) === asked) ? asked : asked.slice(0, -LATEST.length);
 }
 
