@@ -27,4 +27,6 @@ type Unset =
   | 'profile'
   | 'rateLimit'
   | 'redis'
-  | 'routingK';
+  | 'routingK'
+  | 'tlsCert'
+  | 'tlsKey';

@@ -49,6 +49,10 @@ export function resolveServeOptions(sources: Sources): ServeOptions {
         'set SIDA_API_KEY or --api-keys, or listen on 127.0.0.1',
     );
   }
+  if ((options.tlsCert === undefined) !== (options.tlsKey === undefined)) {
+    const [given, lacks] = options.tlsKey === undefined ? ['cert', 'key'] : ['key', 'cert'];
+    throw new UsageError(`The "--tls-${given}" option needs "--tls-${lacks}", too`);
+  }
   if (options.worker === 'none' && options.redis === undefined) {
     throw new UsageError(
       'The "--worker" option is none, and there is no queue that workers could share: add --redis redis://127.0.0.1:6379',

@@ -6,6 +6,7 @@
 import { IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Server as TlsServer } from 'node:tls';
 import { clientOf, isThisMachine } from './client-address.js';
 import { LIMITS } from './limits.js';
 
@@ -30,9 +31,10 @@ export class Connections {
   readonly #open = new Map<Socket, Connection>();
   readonly #options: ConnectionOptions;
 
-  constructor(server: Server, options: ConnectionOptions) {
+  constructor(server: Server | TlsServer, options: ConnectionOptions) {
     this.#options = options;
-    server.on('connection', (socket: Socket) => {
+    // Before the handshake is done, a connection of TLS has no request.
+    server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
       const client = clientOf(socket.remoteAddress ?? '');
       this.#open.set(socket, { client, response: undefined });
       socket.once('close', () => this.#open.delete(socket));

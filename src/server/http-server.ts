@@ -15,6 +15,7 @@ import { newRequestId } from './middleware/request-log.js';
 import type { Route } from './route.js';
 import { ROUTES } from './routes/index.js';
 import { StreamPlaces } from './stream-places.js';
+import { createTlsServer } from './tls-server.js';
 import { UnreadBytes } from './unread-bytes.js';
 
 export interface RunningServer {
@@ -47,7 +48,7 @@ export async function startServer(
   const address = server.address() as AddressInfo;
   const closed = new Promise<void>((resolve) => server.once('close', resolve));
   return {
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`,
+    url: `${context.options.tlsCert === undefined ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${address.port}`,
     port: address.port,
     async drain(drainMs) {
       await delay(LIMITS.settleMs);
@@ -93,16 +94,21 @@ function createContext({ models, rateLimiter, ...dependencies }: ServerDependenc
 
 function createHttpServer(context: ServerContext, routes: readonly Route[]) {
   const { logger, metrics, options } = context;
-  const server = createServer({
+  const http = {
     maxHeaderSize: LIMITS.headerBytes,
     headersTimeout: LIMITS.headersTimeoutMs,
     requestTimeout: LIMITS.requestTimeoutMs,
-    keepAliveTimeout: LIMITS.keepAliveTimeoutMs,
+    keepAliveTimeout: options.httpKeepAlive,
     // Node checks for overdue connections at this interval, so time limits are exact only to one second.
     connectionsCheckingInterval: 1_000,
     // Node's own refusal has no request id. The origin guard refuses such requests instead.
     requireHostHeader: false,
-  });
+  };
+  const { tlsCert: cert, tlsKey: key } = options;
+  const tls = cert !== undefined && key !== undefined;
+  const server = tls ? createTlsServer(http, { cert, key }, logger) : createServer(http);
+  // Connections whose handshake is not done are bounded with all others.
+  if (tls) server.maxConnections = 2 * LIMITS.connections;
   const connections = new Connections(server, {
     perAddress: options.connectionsPerAddress,
     onClose(reason, socket, request) {

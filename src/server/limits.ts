@@ -4,7 +4,8 @@ import { REQUEST_BOUNDS } from '../text/json-shape.js';
 export const LIMITS = {
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
-  keepAliveTimeoutMs: 5_000,
+  /** How often the files of a certificate are looked at. */
+  certificateMs: 1_000,
   connections: 2_048,
   /** Connections of one client address, without an option that says otherwise. */
   connectionsOfOne: 1_024,

@@ -33,6 +33,7 @@ export function accessLog({ logger, metrics }: ServerContext): RequestHandler {
           method: req.method,
           path: req.path.slice(0, 200),
           ...(res.locals.caller !== undefined && { key: callerOf(res).owner }),
+          ...traceOf(req.headers.traceparent),
           status,
           ms: Math.round(seconds * 1e6) / 1e3,
         },
@@ -41,6 +42,13 @@ export function accessLog({ logger, metrics }: ServerContext): RequestHandler {
     });
     next();
   };
+}
+
+/** The trace that the client counts the request to, by the W3C's Trace Context. */
+function traceOf(parent: unknown): { traceId?: string } {
+  const id =
+    typeof parent === 'string' ? /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-/.exec(parent)?.[1] : undefined;
+  return id === undefined ? {} : { traceId: id };
 }
 
 /** Polls of pages, probes and scrapes come each second, and run nothing. */
