@@ -15,14 +15,16 @@ export function askCommand(): Command {
     .addHelpText(
       'after',
       "\nExamples:\n  sida ask olmoe-mini What kind of thing is a violin\n  git diff | sida ask model.gguf --system 'Write a commit message'\n" +
-        '  sida ask olmoe-mini --url http://127.0.0.1:8080 --json Hello',
+        "  sida ask --url http://127.0.0.1:8080 'What kind of thing is a violin?'",
     );
   return talkFlags(command)
     .option('--json', 'print the answer as the HTTP API gives it')
     .action(
-      async (model: string | undefined, words: string[], { json, ...values }: Record<string, unknown>) => {
-        requireModel(model, values);
-        const question = await questionOf(words);
+      async (named: string | undefined, words: string[], { json, ...values }: Record<string, unknown>) => {
+        requireModel(named, values);
+        // A server has a model, so a question in quotation marks may come first.
+        const asks = values.url !== undefined && words.length === 0 && /\s/.test(named ?? '');
+        const [model, question] = asks ? [undefined, named!] : [named, await questionOf(words)];
         const { talker, settings, system } = await openTalker(model, values);
         try {
           const messages: Said[] = [{ role: 'user', content: question }];

@@ -163,6 +163,9 @@ describe('--url', () => {
     const local = await sida(['ask', model, 'Hello', ...SETTINGS, ...EXACT_HALF]);
     expect(await remote(['ask', model, 'Hello'])).toEqual({ code: 0, stdout: local.stdout, stderr: '' });
     expect((await remote(['ask'], 'Hello')).stdout).toBe(local.stdout);
+    const quoted = await remote(['ask', 'Hello you']);
+    expect(quoted).toMatchObject({ code: 0, stderr: '' });
+    expect(quoted.stdout).toBe((await remote(['ask', model, 'Hello', 'you'])).stdout);
     const json = JSON.parse((await remote(['ask', 'chat-tiny', 'Hello', '--json'])).stdout);
     expect(shown(json.choices[0].message.content)).toBe(local.stdout);
     const chat = await remote(['chat'], 'Hello\n/stats\n');
