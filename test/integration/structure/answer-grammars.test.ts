@@ -9,12 +9,23 @@ import {
   CHANNEL_TOKENS,
   CONTROL,
   REASONING_TAGS,
-  TOOL_CALL_TAGS,
 } from '../../../src/text/chat/answer-format.js';
 import { parseAnswer } from '../../../src/text/chat/answer-parser.js';
+import { CALL_FORM_NAMES, CALL_FORMS, marksOf, TOOL_CALL_TAGS } from '../../../src/text/chat/call-forms.js';
+import { ChatTemplate } from '../../../src/text/chat/chat-template.js';
+import { argumentTypes } from '../../../src/structure/argument-types.js';
 import { byteTokenizer } from '../../support/byte-tokenizer.js';
+import { CALL_TEMPLATES } from '../../support/call-templates.js';
 import { compiledSource } from '../../support/compiled-source.js';
-import { allowedOf, bytesOf, END, type GrammarRun, grammarRun, VOCAB } from '../../support/grammar-run.js';
+import {
+  allowedOf,
+  bytesOf,
+  END,
+  type GrammarRun,
+  grammarRun,
+  randomText,
+  VOCAB,
+} from '../../support/grammar-run.js';
 
 const SCHEMA = {
   type: 'object',
@@ -185,5 +196,98 @@ describe('an answer with tags', () => {
       content: '',
       calls: [{ name: 'f', arguments: '{"a": 1, "b": "x"}' }],
     });
+  });
+});
+
+describe.each(CALL_FORM_NAMES)('a demanded call in the form %s', (name) => {
+  const parameters = {
+    type: 'object',
+    properties: { text: { type: 'string' }, n: { type: 'integer' } },
+    required: ['text', 'n'],
+  };
+  const tools = [{ name: 'get_tea', parameters }];
+  const format: AnswerFormat = {
+    kind: 'tags',
+    reasoning: true,
+    toolCalls: true,
+    callForm: name,
+    argumentTypes: argumentTypes(tools),
+    boundCalls: true,
+  };
+  const structure = { calls: [{ name: 'get_tea', schema: JSON.stringify(parameters), closed: true }] };
+  /** As the template writes it, from the first mark on. */
+  const written = () => {
+    const given = { text: 'tea <b> "2"', n: 2 };
+    const call = { id: 'abcdefghi', type: 'function', function: { name: 'get_tea', arguments: given } };
+    const asText = { ...call.function, arguments: JSON.stringify(given).replace(/([:,])/g, '$1 ') };
+    const render = (content: null | '', own: object) =>
+      new ChatTemplate(CALL_TEMPLATES[name], {}).render({
+        messages: [{ role: 'assistant', content, tool_calls: [{ ...call, function: own }] }],
+      });
+    const text = name.startsWith('deepseek') ? render(null, asText) : render('', call.function);
+    const { section, begin } = CALL_FORMS[name];
+    const own = text.slice(text.indexOf(section?.begins[0] ?? begin));
+    // In a conversation there are ids, which models do not write in a list.
+    return name === 'mistral_list' ? own.replace('] [', '][').replace(', "id": "abcdefghi"', '') : own;
+  };
+
+  it.each([
+    ['tokens', marksOf(CALL_FORMS[name])],
+    ['plain text', []],
+  ])('is written as the template writes it, with marks that are %s', async (_, marks) => {
+    const own = await writer([...REASONING_TAGS, ...marks], structure, format);
+    const marked = marks.map((mark) => mark.replace(/[\\[\]|]/g, '\\$&')).join('|');
+    own.write(...written().split(new RegExp(`(${marked || '(?!)'})`)));
+    expectEnd(own.matcher, own.endTokens);
+    const { calls, content, reasoning } = own.answer();
+    expect([reasoning, content, calls.map((call) => call.name)]).toEqual(['', '', ['get_tea']]);
+    expect(JSON.parse(calls[0]!.arguments)).toEqual({ text: 'tea <b> "2"', n: 2 });
+  });
+});
+
+describe.each(['glm', 'glm_lines', 'coder'] as const)('random arguments in the form %s', (callForm) => {
+  const parameters = {
+    type: 'object',
+    properties: {
+      short: { type: 'string', maxLength: 3 },
+      kind: { enum: ['a', 'b c', 7, null] },
+      code: { type: 'string', pattern: '^[A-C]{2}\\d$' },
+      n: { type: 'integer', minimum: -5, maximum: 120 },
+      maybe: { type: ['string', 'null'], maxLength: 2 },
+      list: { type: 'array', items: { type: 'string', maxLength: 2 }, maxItems: 2 },
+      thing: { $ref: '#/$defs/thing' },
+      either: { anyOf: [{ $ref: '#/$defs/thing' }, { type: 'string', pattern: '^x+$' }] },
+    },
+    required: ['short', 'kind', 'thing', 'either'],
+    additionalProperties: false,
+    $defs: { thing: { type: 'object', properties: { on: { type: 'boolean' } }, required: ['on'] } },
+  };
+  const isValid = new Ajv2020({ strict: false }).compile(parameters);
+
+  it('follow the schema', async () => {
+    run = await grammarRun(dist);
+    const argumentTypesOf = argumentTypes([{ name: 'f', parameters }]);
+    const format: AnswerFormat = {
+      kind: 'tags',
+      reasoning: false,
+      toolCalls: true,
+      callForm,
+      argumentTypes: argumentTypesOf,
+    };
+    const calls = [{ name: 'f', schema: JSON.stringify(parameters), closed: true }];
+    const grammar = answerGrammar({ calls }, { format, controls: [], prefix: '' });
+    const random = randomNumbers(5);
+    let ended = 0;
+    for (let item = 0; item < 30; item += 1) {
+      const text = randomText(await run.open(grammar, item), random);
+      if (text === null) continue;
+      ended += 1;
+      const { content, calls: found } = parseAnswer(format, true, text);
+      expect(content, text).toBe('');
+      expect(isValid(JSON.parse(found[0]!.arguments)), `${text} ${JSON.stringify(isValid.errors)}`).toBe(
+        true,
+      );
+    }
+    expect(ended).toBeGreaterThan(20);
   });
 });
