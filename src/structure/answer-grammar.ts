@@ -2,7 +2,7 @@
 import { SidaError } from '../errors.js';
 import { type AnswerFormat, CHANNEL_TOKENS, CONTROL, REASONING_TAGS } from '../text/chat/answer-format.js';
 import { CALL_FORMS, type CallForm } from '../text/chat/call-forms.js';
-import { choice, CONTROL_MARK, type Grammar, NOTHING, sequence, text } from './grammar.js';
+import { CONTROL_MARK, choice, type Grammar, NOTHING, sequence, text } from './grammar.js';
 import { pairsGrammar } from './pairs-grammar.js';
 
 interface SchemaText {

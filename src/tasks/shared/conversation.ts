@@ -50,7 +50,7 @@ export function conversationOf(
 function templateMessage(
   message: ChatMessage,
   contentField: string,
-  { developerRole, reasoningField, shortCallIds = false }: ChatFormat,
+  { developerRole, reasoningField, shortCallIds }: ChatFormat,
   limits: RequestLimits,
 ): Message {
   const { name, tool_calls: calls, tool_call_id: callId, reasoning_content: reasoning } = message;

@@ -7,7 +7,7 @@ import { CHANNEL_TOKENS, CONTROL } from './answer-format.js';
 import type { AnswerParser, AnswerPart } from './answer-parts.js';
 import { argumentsJson, parsed } from './call-arguments.js';
 
-const { start, channel, constrain, message, end, call, return: returned } = CHANNEL_TOKENS;
+const { start, channel, constrain, message } = CHANNEL_TOKENS;
 /** By length, so that none hides another. */
 const TOKENS = Object.values(CHANNEL_TOKENS).sort((a, b) => b.length - a.length);
 const LONGEST = Math.max(...TOKENS.map((token) => token.length));

@@ -23,6 +23,7 @@ interface Call {
 export class TagsParser implements AnswerParser {
   readonly #reading: CallReading | undefined;
   readonly #boundCalls: boolean;
+  readonly #sectionEnd: string | undefined;
   #state: 'start' | 'reasoning' | 'content' | 'call';
   /** Text that is not yet passed on: it may be the beginning of a mark. */
   #buffer = '';
@@ -44,10 +45,10 @@ export class TagsParser implements AnswerParser {
     const forms = toolCalls && tools ? alike(callForm ?? 'hermes') : [];
     if (forms.length > 0) this.#reading = { forms, heads: forms.flatMap(headsOf), types: argumentTypes };
     const begins = forms.slice(0, 1).flatMap(beginsOf);
-    const ends = forms[0]?.section?.end ?? [];
+    this.#sectionEnd = forms[0]?.section?.end;
     this.#marks = {
       reasoning: new Marks([THINK_END, ...begins]),
-      content: new Marks(begins.concat(ends)),
+      content: new Marks(begins.concat(this.#sectionEnd ?? [])),
     };
   }
 
@@ -126,8 +127,7 @@ export class TagsParser implements AnswerParser {
 
   /** Leaves the present part at a mark. */
   #pass(mark: string): void {
-    if (mark === THINK_END) this.#enter('content', true);
-    else if (mark === this.#reading?.forms[0]!.section?.end) this.#enter('content', true);
+    if (mark === THINK_END || mark === this.#sectionEnd) this.#enter('content', true);
     else if (this.#state === 'reasoning') this.#draft = { ...this.#begun(mark), texts: [mark], tail: '' };
     else {
       this.#state = 'call';

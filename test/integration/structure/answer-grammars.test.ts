@@ -3,6 +3,7 @@ import { rmSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type AnswerStructure, answerGrammar } from '../../../src/structure/answer-grammar.js';
+import { argumentTypes } from '../../../src/structure/argument-types.js';
 import type { Matcher } from '../../../src/structure/matchers.js';
 import {
   type AnswerFormat,
@@ -13,7 +14,6 @@ import {
 import { parseAnswer } from '../../../src/text/chat/answer-parser.js';
 import { CALL_FORM_NAMES, CALL_FORMS, marksOf, TOOL_CALL_TAGS } from '../../../src/text/chat/call-forms.js';
 import { ChatTemplate } from '../../../src/text/chat/chat-template.js';
-import { argumentTypes } from '../../../src/structure/argument-types.js';
 import { byteTokenizer } from '../../support/byte-tokenizer.js';
 import { CALL_TEMPLATES } from '../../support/call-templates.js';
 import { compiledSource } from '../../support/compiled-source.js';
@@ -23,6 +23,7 @@ import {
   END,
   type GrammarRun,
   grammarRun,
+  randomNumbers,
   randomText,
   VOCAB,
 } from '../../support/grammar-run.js';

@@ -134,6 +134,41 @@ const channels: [string, string, Partial<ParsedAnswer>][] = [
     h('<|start|>assistant<|channel|>commentaryto=functions.f code<|message|>{}<|call|>'),
     { calls: [call('f', '{}')] },
   ],
+  [
+    'two channels in one header',
+    h('<|channel|>commentary to=assistant<|channel|>analysis<|message|>a<|end|><|channel|>final<|message|>b'),
+    { reasoning: 'a', content: 'b' },
+  ],
+  ['text without a header', h('<|start|>assistantHello there<|return|>'), { content: 'Hello there' }],
+  [
+    'text behind reasoning',
+    h('<|channel|>analysis<|message|>a<|end|>b<|return|>'),
+    { reasoning: 'a', content: 'b' },
+  ],
+  [
+    'text before a header',
+    h('a<|start|>assistant<|channel|>final<|message|>b<|return|>'),
+    { content: 'a\n\nb' },
+  ],
+  [
+    'a call without its first tokens',
+    h(
+      '<|channel|>analysis<|message|>a<|end|>commentary to=functions.f <|constrain|>json<|message|>{"a":1}<|call|>',
+    ),
+    { reasoning: 'a', calls: [call('f', '{"a":1}')] },
+  ],
+  [
+    'arguments that are a plain text',
+    h('<|channel|>commentary to=python <|constrain|>code<|message|>print("a")<|call|>'),
+    { calls: [call('python', '"print(\\"a\\")"')] },
+  ],
+  [
+    'no arguments',
+    h('<|channel|>commentary to=functions.f<|message|><|call|>'),
+    { calls: [call('f', '{}')] },
+  ],
+  ['a header of a call that is cut off', h('<|channel|>commentary to=functions.f <|constrain|>js'), {}],
+  ['the name of a channel that is cut off', h('<|channel|>commen'), {}],
   ['a second message token', h('<|channel|>final<|message|>a<|message|>b'), { content: 'ab' }],
   ['no header at all', 'Hello.', { content: 'Hello.' }],
   ['no message token', h('<|start|>assistant<|channel|>final Hello.'), { content: ' Hello.' }],
