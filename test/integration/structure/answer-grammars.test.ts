@@ -292,3 +292,39 @@ describe.each(['glm', 'glm_lines', 'coder'] as const)('random arguments in the f
     expect(ended).toBeGreaterThan(20);
   });
 });
+
+describe('values in tags', () => {
+  const format = { kind: 'tags', reasoning: false, toolCalls: true, callForm: 'glm' } as const;
+  const call = (parameters: object, closed = true) => ({
+    calls: [{ name: 'f', schema: JSON.stringify(parameters), closed }],
+  });
+
+  it.each([
+    ['tokens', marksOf(CALL_FORMS.glm)],
+    ['plain text', []],
+  ])('are any pairs for an object that names none, with marks that are %s', async (_, marks) => {
+    const own = await writer(marks, call({ type: 'object' }, false), format);
+    const pair = ['<arg_key>', 'a b', '</arg_key>', '<arg_value>', '<b> 1', '</arg_value>'];
+    own.write('<tool_call>', 'f', ...pair, '<arg_key>', 'c', '</arg_key>', '<arg_value>', '[2]');
+    own.write('</arg_value>', '</tool_call>');
+    expectEnd(own.matcher, own.endTokens);
+    expect(own.answer().calls).toEqual([{ name: 'f', arguments: '{"a b": "<b> 1", "c": [2]}' }]);
+  });
+
+  it('that may be texts or lists of numbers are no texts that look like another list', async () => {
+    const list = { type: 'array', items: { type: 'integer' } };
+    const parameters = {
+      type: 'object',
+      properties: { v: { anyOf: [{ type: 'string' }, list] } },
+      required: ['v'],
+    };
+    const own = await writer([], call(parameters), format);
+    own.write('<tool_call>f<arg_key>v</arg_key><arg_value>[');
+    expect(allowedOf(own.matcher).sort()).toEqual(bytesOf('-0123456789]').sort());
+    own.write('1, 2]</arg_value></tool_call>');
+    expectEnd(own.matcher, own.endTokens);
+    const text = await writer([], call(parameters), format);
+    text.write('<tool_call>f<arg_key>v</arg_key><arg_value>a [1</arg_value></tool_call>');
+    expectEnd(text.matcher, text.endTokens);
+  });
+});
