@@ -245,6 +245,11 @@ export function begunAtEnd(text: string, mark: string): number {
   return 0;
 }
 
+/** The text without a character of which an answer that is cut off has only a part. */
+export function withoutPart(text: string): string {
+  return text.replace(/\ufffd+$/, '');
+}
+
 export function escaped(text: string): string {
   return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
 }

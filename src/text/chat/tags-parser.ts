@@ -1,7 +1,7 @@
 /** Reads answers in which marks enclose reasoning and tool calls. */
 import { type AnswerFormat, REASONING_TAGS } from './answer-format.js';
 import type { AnswerParser, AnswerPart } from './answer-parts.js';
-import { begunAtEnd, escaped } from './call-arguments.js';
+import { begunAtEnd, escaped, withoutPart } from './call-arguments.js';
 import { alike, beginsOf, type CallForm } from './call-forms.js';
 import { type CallReading, headsOf, ToolCallReader } from './tool-call-reader.js';
 
@@ -213,8 +213,9 @@ class Marks {
   find(text: string): { at: number | undefined; mark: string; certain: number } {
     const found = this.#any.exec(text);
     if (found !== null) return { at: found.index, mark: found[0], certain: found.index };
-    const begun = Math.max(0, ...this.#all.map((mark) => begunAtEnd(text, mark)));
-    return { at: undefined, mark: '', certain: text.length - begun };
+    const whole = withoutPart(text);
+    const begun = Math.max(0, ...this.#all.map((mark) => begunAtEnd(whole, mark)));
+    return { at: undefined, mark: '', certain: begun === 0 ? text.length : whole.length - begun };
   }
 }
 

@@ -12,6 +12,7 @@ import {
   JsonScan,
   PairArguments,
   parsed,
+  withoutPart,
 } from './call-arguments.js';
 import { beginsOf, type CallForm } from './call-forms.js';
 
@@ -106,7 +107,8 @@ export class ToolCallReader {
       const head = whole.exec(start);
       if (head !== null) return this.#begin(form, head[1]!, head[0].length);
     }
-    const begun = this.#reading.heads.some((head) => head.begun.test(start));
+    const whole = withoutPart(start);
+    const begun = this.#reading.heads.some((head) => head.begun.test(whole));
     if (this.#buffer.length >= LONGEST_HEAD || !(begun || start.trim() === '')) this.state = 'failed';
     return [];
   }

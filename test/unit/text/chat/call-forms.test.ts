@@ -233,6 +233,12 @@ describe('an answer', () => {
     },
   );
 
+  it('shows no mark that is cut off within a character', () => {
+    const format = { ...formatOf('deepseek'), boundCalls: true } as const;
+    for (const text of ['<\ufffd', `${CALLS}${D.begin}f<\ufffd`, `${CALLS}${D.begin}f${D.sep}`])
+      expect(parseAnswer(format, true, text)).toEqual(answer({}));
+  });
+
   it('streams a text argument as it comes', () => {
     const parser = answerParser(formatOf('coder'), true);
     parser.push('<tool_call>\n<function=f>\n<parameter=text>\n');
