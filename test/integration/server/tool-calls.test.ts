@@ -1,4 +1,4 @@
-// Demanded calls of a random model in the forms of several families: over HTTP, whole, streamed, cut off, and sent back.
+// Demanded calls of a random model in several forms, over HTTP: whole, streamed, cut off, and sent back.
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
