@@ -42,7 +42,7 @@ export class JsonArguments implements ArgumentsReader {
   readonly #scan = new JsonScan();
   #buffer = '';
   /** A value that is no object, which is converted at its end. */
-  #held: string | undefined;
+  #held: string[] | undefined;
   #last = '';
 
   constructor(end: string) {
@@ -52,7 +52,7 @@ export class JsonArguments implements ArgumentsReader {
   push(text: string): string {
     const begins = this.#last === '' && this.#buffer === '';
     this.#buffer += begins ? text.trimStart() : text;
-    if (begins && this.#buffer !== '' && this.#buffer[0] !== '{') this.#held = '';
+    if (begins && this.#buffer !== '' && this.#buffer[0] !== '{') this.#held = [];
     let found = '';
     while (this.rest === undefined) {
       const at = this.#end === '' ? -1 : this.#buffer.indexOf(this.#end);
@@ -66,8 +66,10 @@ export class JsonArguments implements ArgumentsReader {
       }
     }
     if (this.#held === undefined) return found;
-    this.#held += found;
-    return this.rest === undefined ? '' : argumentsJson(parsed(this.#held) ?? this.#held);
+    this.#held.push(found);
+    if (this.rest === undefined) return '';
+    const held = this.#held.join('');
+    return argumentsJson(parsed(held) ?? held);
   }
 
   finish(): string {
@@ -88,6 +90,10 @@ export class JsonArguments implements ArgumentsReader {
 /** The end of a text that may belong to a mark or to a character that follows. */
 const UNCERTAIN = /(?:[\ud800-\udbff]|\n?(?:<[^<]{0,40}){0,2})$/;
 
+/** Bounds what is looked through anew with each piece of text. */
+export const LONGEST_MARK = 64;
+const LONGEST_KEY = 4096;
+
 export class PairArguments implements ArgumentsReader {
   rest: string | undefined;
   /** Types of each argument. */
@@ -103,6 +109,8 @@ export class PairArguments implements ArgumentsReader {
   #buffer = '';
   #state: 'between' | 'value begins' | 'value' | 'key' = 'between';
   #key = '';
+  /** Of a value that is converted at its end. */
+  readonly #value: string[] = [];
   #begun = false;
 
   constructor(
@@ -147,6 +155,7 @@ export class PairArguments implements ArgumentsReader {
 
   #between(): string | undefined {
     const mark = this.#next.exec(this.#buffer);
+    if (mark === null) this.#buffer = this.#buffer.slice(-LONGEST_MARK);
     if (mark === null) return undefined;
     const isKey = mark[0] === this.#marks.keyBegin;
     this.#buffer = this.#buffer.slice(mark.index + (isKey ? mark[0].length : 0));
@@ -160,6 +169,7 @@ export class PairArguments implements ArgumentsReader {
 
   #readKey(): string | undefined {
     const mark = this.#middle.exec(this.#buffer);
+    if (mark === null) this.#buffer = this.#buffer.slice(0, LONGEST_KEY);
     if (mark === null) return undefined;
     const before = this.#key === '' ? '' : ', ';
     this.#key = this.#buffer.slice(0, mark.index).trim();
@@ -177,20 +187,22 @@ export class PairArguments implements ArgumentsReader {
 
   #readValue(): string | undefined {
     const mark = this.#close.exec(this.#buffer);
-    if (mark === null && !this.#isText) return undefined;
     const end = mark?.index ?? UNCERTAIN.exec(this.#buffer)!.index;
     let own = this.#buffer.slice(0, end);
     if (mark === null) {
       this.#buffer = this.#buffer.slice(end);
-      return own === '' ? undefined : JSON.stringify(own).slice(1, -1);
+      if (own === '') return undefined;
+      if (this.#isText) return JSON.stringify(own).slice(1, -1);
+      this.#value.push(own);
+      return '';
     }
     if (/^\s/.test(this.#marks.valueEnd)) own = own.replace(/\n$/, '');
     const marked = mark[0] === this.#marks.valueEnd.trim() ? mark[0].length : 0;
     this.#buffer = this.#buffer.slice(mark.index + marked);
     this.#state = 'between';
-    return this.#isText
-      ? `${JSON.stringify(own).slice(1, -1)}"`
-      : valueJson(own, this.#known ? this.#types[this.#key] : undefined);
+    if (this.#isText) return `${JSON.stringify(own).slice(1, -1)}"`;
+    const value = this.#value.splice(0).join('') + own;
+    return valueJson(value, this.#known ? this.#types[this.#key] : undefined);
   }
 
   get #known(): boolean {

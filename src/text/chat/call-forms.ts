@@ -123,7 +123,7 @@ export const CALL_FORMS: Readonly<Record<CallFormName, CallForm>> = FORMS;
 export const CALL_FORM_NAMES = Object.keys(FORMS) as [CallFormName, ...CallFormName[]];
 
 /** The forms that a reader of this form reads, this one first. */
-export function alike(name: CallFormName): CallForm[] {
+export function alike(name: CallFormName): [CallForm, ...CallForm[]] {
   const own = CALL_FORMS[name];
   return [own, ...Object.values(CALL_FORMS).filter((form) => form !== own && form.family === own.family)];
 }

@@ -17,7 +17,7 @@ const GAP = '\n\n';
 type Target =
   | { kind: 'reasoning' | 'content' }
   /** `held` has arguments that are no object, which are converted at their end. */
-  | { kind: 'call'; call: number; held?: string };
+  | { kind: 'call'; call: number; held?: string[] };
 
 export class ChannelsParser implements AnswerParser {
   readonly #tools: boolean;
@@ -84,12 +84,11 @@ export class ChannelsParser implements AnswerParser {
     else if (target.kind !== 'call') {
       parts.push({ kind: target.kind, text });
       this.#begun.add(target.kind);
-    } else if (target.held !== undefined) {
-      target.held += text;
-      if (!/^\s*\{/.test(target.held)) return;
-      parts.push({ kind: 'arguments', call: target.call, text: target.held });
-      delete target.held;
-    } else parts.push({ kind: 'arguments', call: target.call, text });
+    } else {
+      if (target.held?.length === 0 && /^\s*\{/.test(text)) delete target.held;
+      if (target.held === undefined) parts.push({ kind: 'arguments', call: target.call, text });
+      else if (target.held.length > 0 || text.trim() !== '') target.held.push(text);
+    }
   }
 
   #open(parts: AnswerPart[]): void {
@@ -97,7 +96,7 @@ export class ChannelsParser implements AnswerParser {
     this.#header = '';
     if (recipient !== undefined && this.#tools) {
       parts.push({ kind: 'call', call: this.#calls, name: recipient });
-      this.#target = { kind: 'call', call: this.#calls++, held: '' };
+      this.#target = { kind: 'call', call: this.#calls++, held: [] };
       return;
     }
     const kind = name.startsWith('analysis') ? 'reasoning' : 'content';
@@ -110,7 +109,8 @@ export class ChannelsParser implements AnswerParser {
     const target = this.#target;
     this.#target = undefined;
     if (target?.kind !== 'call' || target.held === undefined) return;
-    const text = target.held.trim() === '' ? '{}' : argumentsJson(parsed(target.held) ?? target.held);
+    const held = target.held.join('');
+    const text = held === '' ? '{}' : argumentsJson(parsed(held) ?? held);
     parts.push({ kind: 'arguments', call: target.call, text });
   }
 

@@ -2,8 +2,8 @@
 import { type AnswerFormat, REASONING_TAGS } from './answer-format.js';
 import type { AnswerParser, AnswerPart } from './answer-parts.js';
 import { begunAtEnd, escaped, withoutPart } from './call-arguments.js';
-import { alike, beginsOf, type CallForm } from './call-forms.js';
-import { type CallReading, headsOf, ToolCallReader } from './tool-call-reader.js';
+import { beginsOf } from './call-forms.js';
+import { type CallReading, callReading, ToolCallReader } from './tool-call-reader.js';
 
 const [THINK, THINK_END] = REASONING_TAGS;
 
@@ -42,10 +42,10 @@ export class TagsParser implements AnswerParser {
     // Reasoning comes before anything else.
     this.#state = reasoning ? 'start' : 'content';
     this.#boundCalls = boundCalls ?? false;
-    const forms = toolCalls && tools ? alike(callForm ?? 'hermes') : [];
-    if (forms.length > 0) this.#reading = { forms, heads: forms.flatMap(headsOf), types: argumentTypes };
-    const begins = forms.slice(0, 1).flatMap(beginsOf);
-    this.#sectionEnd = forms[0]?.section?.end;
+    if (toolCalls && tools) this.#reading = callReading(callForm ?? 'hermes', argumentTypes);
+    const [form] = this.#reading?.forms ?? [];
+    const begins = form === undefined ? [] : beginsOf(form);
+    this.#sectionEnd = form?.section?.end;
     this.#marks = {
       reasoning: new Marks([THINK_END, ...begins]),
       content: new Marks(begins.concat(this.#sectionEnd ?? [])),
@@ -70,8 +70,12 @@ export class TagsParser implements AnswerParser {
     }
     if (this.#state === 'start') this.#beginContent();
     if (this.#state === 'call') {
-      this.#addCalls(this.#call!.reader.finish(), parts);
-      this.#enter('content', true);
+      const { mark, reader, read } = this.#call!;
+      this.#addCalls(reader.finish(), parts);
+      if (reader.state === 'failed' && !this.#boundCalls) {
+        this.#state = 'content';
+        this.#take(mark + reader.rest.slice(read), parts);
+      } else this.#enter('content', true);
     } else if (!this.#boundCalls || this.#state !== 'content') this.#take(this.#buffer, parts);
     this.#buffer = '';
     if (this.#state === 'content') this.#add('content', this.#trimmed.rest(), parts);
@@ -137,7 +141,7 @@ export class TagsParser implements AnswerParser {
 
   #begun(mark: string): Call {
     const reader = new ToolCallReader(this.#reading!, this.#calls);
-    const [{ beforeName }] = this.#reading!.forms as [CallForm];
+    const [{ beforeName }] = this.#reading!.forms;
     const read = mark === beforeName.trim() ? mark.length : 0;
     reader.push(mark.slice(0, read));
     return { mark, reader, read };

@@ -10,11 +10,12 @@ import {
   escaped,
   JsonArguments,
   JsonScan,
+  LONGEST_MARK,
   PairArguments,
   parsed,
   withoutPart,
 } from './call-arguments.js';
-import { beginsOf, type CallForm } from './call-forms.js';
+import { alike, beginsOf, type CallForm, type CallFormName } from './call-forms.js';
 
 /** Longer heads are not looked for, since each piece of text looks from the start. */
 const LONGEST_HEAD = 4096;
@@ -31,7 +32,7 @@ const JSON_HEAD = /^\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"(?:arguments
 const NAME = '[^\\s<>[\\]{}"]+';
 
 /** The heads of the form, but of a call that is JSON: with and without a mark that models leave out. */
-export function headsOf(form: CallForm): Head[] {
+function headsOf(form: CallForm): Head[] {
   if (form.json) return [];
   const { section, begin, beforeName, id, afterName, pairs, afterArguments, end } = form;
   const marked = id === undefined ? [] : [...atoms(id), '\\w+'];
@@ -41,25 +42,43 @@ export function headsOf(form: CallForm): Head[] {
   const follows = pairs !== undefined && afterName.trim() !== '' ? [''] : next;
   return (section === undefined ? [''] : ['', begin]).flatMap((own) =>
     follows.map((each) => {
-      const before = [...atoms(own), ...atoms(beforeName)];
-      const whole = `^${before.join('')}(${NAME})${after.join('')}(?=${atoms(each).join('')})`;
-      const all = [...before, NAME, ...after, ...atoms(each)];
-      const begun = all.reduceRight((rest, atom) => `(?:${atom}${rest})?`, '');
+      const before = sparse([...atoms(own), ...atoms(beforeName)]);
+      const behind = sparse([...after, ...atoms(each)]);
+      const taken = sparse(after);
+      const next = behind.slice(taken.length).join('');
+      const whole = `^${before.join('')}(${NAME})${taken.join('')}(?=${next})`;
+      const begun = [...before, NAME, ...behind].reduceRight((rest, atom) => `(?:${atom}${rest})?`, '');
       return { form, whole: new RegExp(whole), begun: new RegExp(`^${begun}$`) };
     }),
   );
 }
 
+const SPACE = '\\s*';
+
 /** Patterns of the characters. White space is free. */
 function atoms(text: string): string[] {
-  const characters = Array.from(text.trim(), (each) => (each.trim() === '' ? '\\s*' : escaped(each)));
-  return ['\\s*', ...characters];
+  return [SPACE, ...Array.from(text.trim(), (each) => (each.trim() === '' ? SPACE : escaped(each)))];
 }
 
+/** Without two patterns of white space in a row, which would try all ways to share it. */
+function sparse(all: readonly string[]): string[] {
+  return all.filter((atom, at) => atom !== SPACE || all[at - 1] !== SPACE);
+}
+
+/** What reads the calls of an answer. */
 export interface CallReading {
-  forms: readonly CallForm[];
+  forms: readonly [CallForm, ...CallForm[]];
   heads: readonly Head[];
+  /** What ends a call, or begins the next one. */
+  ends: RegExp;
   types: ArgumentTypes | undefined;
+}
+
+export function callReading(name: CallFormName, types: ArgumentTypes | undefined): CallReading {
+  const forms = alike(name);
+  const [{ end }] = forms;
+  const ends = new RegExp([end, ...beginsOf(forms[0])].map(escaped).join('|'));
+  return { forms, heads: forms.flatMap(headsOf), ends, types };
 }
 
 export class ToolCallReader {
@@ -69,8 +88,10 @@ export class ToolCallReader {
   /** The number of the next call. */
   #call: number;
   #buffer = '';
-  /** Finds the end of a call, or of a list of calls, that is JSON. */
-  #scan: JsonScan | undefined;
+  /** A call, or a list of calls, that is JSON, and what finds its end. */
+  #json: string[] = [];
+  #length = 0;
+  readonly #scan = new JsonScan();
   #arguments: ArgumentsReader | undefined;
 
   /** `call` is the number of the first call. */
@@ -81,23 +102,27 @@ export class ToolCallReader {
 
   /** The text behind the call when it has ended, or all text if it is no call. */
   get rest(): string {
-    return this.#buffer;
+    return this.#json.join('') + this.#buffer;
   }
 
   /** Returns what became certain with this text. */
   push(text: string): AnswerPart[] {
+    if (this.state === 'arguments') return this.#readArguments(text);
+    if (this.#json.length > 0) return this.#readJson(text);
     this.#buffer += text;
     if (this.state === 'tail') this.#readTail();
-    if (this.state === 'arguments') return this.#readArguments(text);
     if (this.state !== 'head') return [];
-    return /^\s*[{[]/.test(this.#buffer) ? this.#readJson(text) : this.#readHead();
+    if (!/^\s*[{[]/.test(this.#buffer)) return this.#readHead();
+    const begun = this.#buffer;
+    this.#buffer = '';
+    return this.#readJson(begun);
   }
 
   /** Returns the rest, if no text follows. A call without all of its head is none: it was cut off. */
   finish(): AnswerPart[] {
+    const { end } = this.#reading.forms[0];
     const { state } = this;
-    this.state = 'ended';
-    this.#buffer = '';
+    this.state = state === 'head' && end !== '' && this.rest.includes(end) ? 'failed' : 'ended';
     return state === 'arguments' ? this.#more(this.#arguments!.finish()) : [];
   }
 
@@ -120,7 +145,8 @@ export class ToolCallReader {
     this.#arguments =
       pairs === undefined ? new JsonArguments(end) : new PairArguments({ ...form, pairs }, own);
     this.state = 'arguments';
-    const text = this.#buffer.slice(length);
+    const text = this.rest.slice(length);
+    this.#json = [];
     return [{ kind: 'call', call: this.#call, name }, ...this.#readArguments(text)];
   }
 
@@ -146,35 +172,40 @@ export class ToolCallReader {
 
   /** Leaves out what stands before the end. A call that follows ends this one, too. */
   #readTail(): void {
-    const [form] = this.#reading.forms as [CallForm];
-    const marks = [form.end, ...beginsOf(form)];
-    const mark = new RegExp(marks.map(escaped).join('|')).exec(this.#buffer);
-    if (mark === null) this.#buffer = this.#buffer.slice(-Math.max(...marks.map(({ length }) => length)));
+    const { ends, forms } = this.#reading;
+    const mark = ends.exec(this.#buffer);
+    if (mark === null) this.#buffer = this.#buffer.slice(-LONGEST_MARK);
     else {
-      this.#buffer = this.#buffer.slice(mark.index + (mark[0] === form.end ? mark[0].length : 0));
+      this.#buffer = this.#buffer.slice(mark.index + (mark[0] === forms[0].end ? mark[0].length : 0));
       this.state = 'ended';
     }
   }
 
   #readJson(text: string): AnswerPart[] {
+    this.#json.push(text);
+    this.#length += text.length;
     const form = this.#reading.forms.find(({ json }) => json);
     if (form === undefined) {
       this.state = 'failed';
       return [];
     }
     // Behind the arguments of a call without an end, the rest of its JSON would be taken for text.
-    const looks = form.end !== '' && this.#buffer.length - text.length <= LONGEST_HEAD;
-    const head = looks ? JSON_HEAD.exec(this.#buffer.slice(0, LONGEST_HEAD + 1)) : null;
-    const name = head === null ? undefined : parsed(head[1]!);
-    if (head !== null && typeof name === 'string') return this.#begin(form, name, head[0].length);
-    const end = this.#endOfJson(text);
+    if (form.end !== '' && this.#length - text.length <= LONGEST_HEAD) {
+      const head = JSON_HEAD.exec(this.rest.slice(0, LONGEST_HEAD + 1));
+      const name = head === null ? undefined : parsed(head[1]!);
+      if (head !== null && typeof name === 'string') return this.#begin(form, name, head[0].length);
+    }
+    const end = this.#scan.push(text);
     if (end === undefined) return [];
-    const value = parsed(this.#buffer.slice(0, end));
+    const all = this.rest;
+    const length = all.length - text.length + end;
+    const value = parsed(all.slice(0, length));
     const calls = (Array.isArray(value) ? value : [value]).map(callOf);
     if (calls.length === 0 || calls.includes(undefined)) {
       this.state = 'failed';
       return [];
     }
+    this.#json = [];
     const parts = calls.flatMap((found): AnswerPart[] => {
       const call = this.#call++;
       return [
@@ -182,15 +213,8 @@ export class ToolCallReader {
         { kind: 'arguments', call, text: found!.arguments },
       ];
     });
-    this.#endArguments(this.#buffer.slice(end));
+    this.#endArguments(all.slice(length));
     return parts;
-  }
-
-  #endOfJson(text: string): number | undefined {
-    const own = this.#scan === undefined ? this.#buffer : text;
-    this.#scan ??= new JsonScan();
-    const end = this.#scan.push(own);
-    return end === undefined ? undefined : this.#buffer.length - own.length + end;
   }
 }
 

@@ -172,6 +172,13 @@ const CASES: Case[] = [
   ],
   ['hermes', 'the tag of reasoning twice', '<think>\n<think>a</think>b', { reasoning: 'a', content: 'b' }],
   ['hermes', 'an end of reasoning at its beginning', '</think>\n\nb', { content: 'b' }],
+  [
+    'hermes',
+    'a call whose JSON has no end',
+    'a<tool_call>{"arguments": {"a": "b}, "name": "f"}</tool_call>b',
+    { content: 'a<tool_call>{"arguments": {"a": "b}, "name": "f"}</tool_call>b' },
+  ],
+  ['glm', 'a call of another form', '<tool_call>{"name": "f"}', { content: '<tool_call>{"name": "f"}' }],
   ['glm', 'a tag that is none', 'A <tool_call> is <b>.', { content: 'A <tool_call> is <b>.' }],
 ];
 
