@@ -76,7 +76,8 @@ export class TagsParser implements AnswerParser {
         this.#state = 'content';
         this.#take(mark + reader.rest.slice(read), parts);
       } else this.#enter('content', true);
-    } else if (!this.#boundCalls || this.#state !== 'content') this.#take(this.#buffer, parts);
+    } else if (!(this.#boundCalls && this.#state === 'content' && this.#trimmed.atStart))
+      this.#take(this.#buffer, parts);
     this.#buffer = '';
     if (this.#state === 'content') this.#add('content', this.#trimmed.rest(), parts);
     return joined(parts);
@@ -238,18 +239,19 @@ function joined(parts: AnswerPart[]): AnswerPart[] {
 /** Passes text on without the line breaks before it, and holds the white space at its end back. */
 class TrimmedText {
   /** Whether no text has come yet. */
-  atStart: boolean;
+  atStart = true;
+  readonly #trimStart: boolean;
   /** Joined only once other text follows: a model may write white space without end. */
   #held: string[] = [];
 
   /** `trimStart`: whether line breaks before the text are left out. */
   constructor(trimStart: boolean) {
-    this.atStart = trimStart;
+    this.#trimStart = trimStart;
   }
 
   /** Returns the text that is certain to stand before other text. */
   push(text: string): string {
-    const more = this.atStart ? text.replace(/^[\r\n]+/, '') : text;
+    const more = this.atStart && this.#trimStart ? text.replace(/^[\r\n]+/, '') : text;
     if (more === '') return '';
     this.atStart = false;
     const end = more.trimEnd().length;

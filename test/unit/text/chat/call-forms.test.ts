@@ -229,7 +229,7 @@ describe('an answer', () => {
     );
   });
 
-  it.each([...WRITTEN, ...CASES.filter(([, , text]) => !text.includes('<think>'))])(
+  it.each([...WRITTEN, ...CASES.filter(([, , text]) => /^[<[](?!think>)/.test(text))])(
     'that a grammar binds to the form %s shows no mark wherever it is cut off: %s',
     (form, _, text, expected) => {
       const format = { ...formatOf(form), boundCalls: true } as const;
@@ -239,6 +239,11 @@ describe('an answer', () => {
       }
     },
   );
+
+  it('that a grammar binds to JSON or a call keeps what looks like a mark within JSON', () => {
+    const format = { ...formatOf('glm'), boundCalls: true } as const;
+    expect(parseAnswer(format, true, '{"a": "<tool')).toEqual(answer({ content: '{"a": "<tool' }));
+  });
 
   it('shows no mark that is cut off within a character', () => {
     const format = { ...formatOf('deepseek'), boundCalls: true } as const;
