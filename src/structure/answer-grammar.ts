@@ -1,6 +1,7 @@
 /** Grammars of whole answers: reasoning, if the model writes any, then the content or the call that was asked for. */
 import { SidaError } from '../errors.js';
 import { type AnswerFormat, CHANNEL_TOKENS, CONTROL, REASONING_TAGS } from '../text/chat/answer-format.js';
+import { escaped } from '../text/chat/call-arguments.js';
 import { CALL_FORMS, type CallForm } from '../text/chat/call-forms.js';
 import { CONTROL_MARK, choice, type Grammar, NOTHING, sequence, text } from './grammar.js';
 import { pairsGrammar } from './pairs-grammar.js';
@@ -42,10 +43,7 @@ function tagsGrammar(
   controls: ReadonlySet<string>,
   prefix: string,
 ): Grammar {
-  const own = [...controls]
-    .filter((each) => each !== '')
-    .map((each) => each.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'));
-  const control = new RegExp(own.length === 0 ? '(?!)' : own.join('|'), 'g');
+  const control = new RegExp(controls.size === 0 ? '(?!)' : [...controls].map(escaped).join('|'), 'g');
   const tag = (text: string) => text.replace(control, (each) => CONTROL_MARK + each);
   const reasoning: Grammar = { kind: 'until', end: tag(THINK_END) };
   const answers = calls.map((call) => callGrammar(call, CALL_FORMS[callForm], tag));

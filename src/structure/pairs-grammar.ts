@@ -16,25 +16,29 @@ interface Pairs {
   marked: (text: string) => string;
 }
 
-const MOST_LEVELS = 16;
+const NO_OBJECT = 'they are no object with named properties';
 const TEXT_KEYWORDS = ['minLength', 'maxLength', 'pattern', 'format'];
 
 /** Throws an Error with the reason where the form cannot write the arguments. */
 export function pairsGrammar({ schema, closed, marks, marked }: Pairs): Grammar {
   const root = JSON.parse(schema) as Schema;
   const writer = new PairsWriter(root, closed, marks, marked);
-  return choice(objects(root, root, 0).map((each) => writer.object(each)));
+  const all = objects(root, root, new Set());
+  if (all.length === 0) throw new Error(NO_OBJECT);
+  return choice(all.map((each) => writer.object(each)));
 }
 
-/** The objects that the arguments may be. */
-function objects(schema: unknown, root: Schema, level: number): Schema[] {
-  if (!isSchema(schema) || level > MOST_LEVELS) throw new Error('they are no object with named properties');
+/** The objects that the arguments may be, each of them once. */
+function objects(schema: unknown, root: Schema, seen: Set<Schema>): Schema[] {
+  if (!isSchema(schema)) throw new Error(NO_OBJECT);
+  if (seen.has(schema)) return [];
+  seen.add(schema);
   const { $ref, anyOf, oneOf, allOf, enum: values, const: only } = schema;
-  if ($ref !== undefined) return objects(namedSchema($ref, root), root, level + 1);
+  if ($ref !== undefined) return objects(namedSchema($ref, root), root, seen);
   const choices = anyOf ?? oneOf ?? (Array.isArray(allOf) && allOf.length === 1 ? allOf : undefined);
-  if (Array.isArray(choices)) return choices.flatMap((each) => objects(each, root, level + 1));
+  if (Array.isArray(choices)) return choices.flatMap((each) => objects(each, root, seen));
   if (allOf === undefined && values === undefined && only === undefined) return [schema];
-  throw new Error('they are no object with named properties');
+  throw new Error(NO_OBJECT);
 }
 
 class PairsWriter {
@@ -55,11 +59,11 @@ class PairsWriter {
     this.#behind = marks.valueEnd.slice(marks.valueEnd.trimEnd().length);
   }
 
-  object({ properties = {}, required = [], additionalProperties: more }: Schema): Grammar {
+  object({ properties, required = [], additionalProperties: more }: Schema): Grammar {
     const named = isSchema(properties) ? Object.entries(properties) : [];
     const must = new Set([required].flat());
     const { keyBegin, keyEnd, valueBegin } = this.#marks;
-    if (named.length === 0 && (more === true || (more === undefined && !this.#closed))) {
+    if (named.length === 0 && (more ?? (properties === undefined || !this.#closed)) === true) {
       const [begin, middle] = [this.#marked(keyBegin), this.#marked(keyEnd + valueBegin)];
       return { kind: 'pairs', begin, middle, end: this.#end + this.#behind };
     }
@@ -70,12 +74,12 @@ class PairsWriter {
       const pair = sequence(head, this.#value(schema), text(this.#behind));
       return must.has(name) ? pair : choice([pair, NOTHING]);
     });
-    return sequence(...pairs);
+    return pairs.length === 0 ? NOTHING : sequence(...pairs);
   }
 
   /** A value, and the mark behind it. */
   #value(schema: unknown): Grammar {
-    const { texts, others } = this.#split(schema, 0);
+    const { texts, others } = this.#split(schema, new Set());
     // Of values that are no texts, a text has to differ in its first character.
     const first = others.flatMap((other) => FIRST[String(other.type)] ?? Object.values(FIRST)).join('');
     const free = texts.map((each): Grammar => {
@@ -91,12 +95,15 @@ class PairsWriter {
     return choice([...free, ...json]);
   }
 
-  #split(schema: unknown, level: number): Split {
+  /** A schema that was seen adds nothing. */
+  #split(schema: unknown, seen: Set<Schema>): Split {
     const parts: Split = { texts: [], others: [] };
-    if (!isSchema(schema) || level > MOST_LEVELS) return { ...parts, texts: [{ kind: 'any' }] };
+    if (!isSchema(schema)) return { ...parts, texts: [{ kind: 'any' }] };
+    if (seen.has(schema)) return parts;
+    seen.add(schema);
     const { $ref, const: only, enum: values, anyOf, oneOf, allOf, nullable, ...own } = schema;
     const either = (all: readonly unknown[]) => {
-      const split = all.map((each) => this.#split(each, level + 1));
+      const split = all.map((each) => this.#split(each, seen));
       return { texts: split.flatMap(({ texts }) => texts), others: split.flatMap(({ others }) => others) };
     };
     if (nullable === true) return either([{ ...schema, nullable: false }, { type: 'null' }]);

@@ -311,6 +311,13 @@ describe('values in tags', () => {
     expect(own.answer().calls).toEqual([{ name: 'f', arguments: '{"a b": "<b> 1", "c": [2]}' }]);
   });
 
+  it('are none for a tool without arguments', async () => {
+    const own = await writer([], call({ type: 'object', properties: {} }), format);
+    own.write('<tool_call>f</tool_call>');
+    expectEnd(own.matcher, own.endTokens);
+    expect(own.answer().calls).toEqual([{ name: 'f', arguments: '{}' }]);
+  });
+
   it('that may be texts or lists of numbers are no texts that look like another list', async () => {
     const list = { type: 'array', items: { type: 'integer' } };
     const parameters = {

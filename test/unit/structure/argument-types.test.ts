@@ -34,6 +34,15 @@ describe('the types of an argument', () => {
     expect(typesOf({ anyOf: [{ $ref: '#/$defs/b' }], $defs: { b: branch } })).toEqual({ a: ['number'] });
   });
 
+  it('are found at once where there are very many ways to a schema', () => {
+    const $defs: Record<string, unknown> = { a0: { type: 'string' } };
+    for (let at = 1; at < 40; at += 1) {
+      const $ref = `#/$defs/a${at - 1}`;
+      $defs[`a${at}`] = { anyOf: [{ $ref }, { $ref }] };
+    }
+    expect(of({ $ref: '#/$defs/a39' }, { $defs })).toEqual(['string']);
+  });
+
   it('are none for a tool without parameters', () => {
     expect(argumentTypes([{ name: 'f' }])).toEqual({ f: {} });
   });

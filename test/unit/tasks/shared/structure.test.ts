@@ -73,11 +73,20 @@ describe('the parameters of a forced call', () => {
       const $ref = `#/$defs/a${at - 1}`;
       $defs[`a${at}`] = { anyOf: [{ $ref }, { $ref }] };
     }
-    expect(schemaOf({ $ref: '#/$defs/a19', $defs })).toBeDefined();
+    const parameters = { $ref: '#/$defs/a19', $defs };
+    expect(schemaOf(parameters)).toBeDefined();
+    expect(forced([tool(parameters)], CALL_FORMS.glm.pairs)).toBeDefined();
+    const within = { ...empty, properties: { a: { $ref: '#/$defs/a19' } }, $defs };
+    expect(forced([tool(within)], CALL_FORMS.glm.pairs)).toBeDefined();
   });
 
   it.each<[string, Record<string, unknown>, RegExp]>([
     ['constants', { enum: [{ a: 1 }] }, /no object with named properties/],
+    [
+      'a circle',
+      { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/a' } } },
+      /no object with named properties/,
+    ],
     ['names with the marks of pairs', { ...empty, properties: { 'a>': {} } }, /"a>" has "<", ">"/],
   ])('may not be %s where the model writes pairs', (_, parameters, why) => {
     const { code, message, param } = errorOf(() => forced([tool(parameters)], CALL_FORMS.glm.pairs));
