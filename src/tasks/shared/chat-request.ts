@@ -2,6 +2,7 @@
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import type { AnswerStructure } from '../../structure/answer-grammar.js';
 import type { AnswerFormat } from '../../text/chat/answer-format.js';
+import { exactJson } from '../../text/exact-json.js';
 import type { ChatWork } from './chat-work.js';
 import { conversationOf, requireChat } from './conversation.js';
 import type { ChatMessage, ChatTool, ToolChoice } from './conversation-schema.js';
@@ -65,7 +66,8 @@ export function prepareConversation(
     reasoningEffort: request.reasoning_effort,
     variables: request.chat_template_kwargs,
   };
-  const conversation = JSON.stringify(conversationOf(parts, format, limits));
+  const { conversation: folded, warnings } = conversationOf(parts, format, limits);
+  const conversation = exactJson(folded);
   const conversationBytes = Buffer.byteLength(conversation);
   checkBytesTogether(conversationBytes, limits, request.messagesField);
   checkMaxTokens(maxTokens ?? 1, model, request.maxTokensField);
@@ -76,6 +78,7 @@ export function prepareConversation(
   return {
     conversation,
     conversationBytes,
+    ...(warnings.length > 0 && { warnings }),
     answer: answerFormat(format.answer, structure),
     tools: tools.length > 0,
     ...(structure && { structure }),

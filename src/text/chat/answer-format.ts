@@ -1,6 +1,8 @@
 /** How a model writes an answer with reasoning and tool calls. Its template and its tokenizer tell. */
 import type { TokenizerFile } from '../tokenizing/tokenizer-file.js';
-import type { ChatTemplates } from './template-files.js';
+import { ChatTemplate } from './chat-template.js';
+import { type ChatTemplates, templateName } from './template-files.js';
+import { type SystemMessages, systemMessages } from './template-habits.js';
 
 export type AnswerFormat =
   /** The harmony format: messages with a channel, such as `<|channel|>final<|message|>Hello.<|return|>`. */
@@ -29,14 +31,16 @@ export interface ChatFormat {
   developerRole: boolean;
   /** Field in which a template looks for the reasoning of earlier answers. */
   reasoningField: 'reasoning_content' | 'thinking';
+  /** Where a template takes system messages. */
+  systemMessages: SystemMessages;
 }
 
 export function chatFormat(
-  { texts }: ChatTemplates,
+  templates: ChatTemplates,
   { added_tokens }: Pick<TokenizerFile, 'added_tokens'>,
 ): ChatFormat {
   const added = new Set((added_tokens ?? []).map(({ content }) => content));
-  const template = Object.values(texts).join('\n');
+  const template = Object.values(templates.texts).join('\n');
   return {
     answer: answerFormat(template, added),
     developerRole: /['"]developer['"]/.test(template),
@@ -44,7 +48,18 @@ export function chatFormat(
       template.includes('reasoning_content') || !template.includes('thinking')
         ? 'reasoning_content'
         : 'thinking',
+    systemMessages: systemMessagesOf(templates),
   };
+}
+
+/** A template that cannot be opened refuses everything. */
+function systemMessagesOf(templates: ChatTemplates): SystemMessages {
+  const text = templates.texts[templateName(templates, false) ?? ''];
+  try {
+    return text === undefined ? 'anywhere' : systemMessages(new ChatTemplate(text, templates.variables));
+  } catch {
+    return 'anywhere';
+  }
 }
 
 function answerFormat(template: string, added: ReadonlySet<string>): AnswerFormat {

@@ -34,7 +34,7 @@ export function tokenText(texts: Pick<TokenTexts, 'decode'>): (id: number) => st
 const TAIL = 24;
 
 const OPEN_REASONING = new RegExp(`${REASONING_TAGS[0]}\\s*$`);
-const { start, end, call, return: returned } = CHANNEL_TOKENS;
+const { start, message, end, call, return: returned } = CHANNEL_TOKENS;
 
 /**
  * What a template has written of the answer already, such as `<think>` or the beginning of a header. `prompt` holds
@@ -48,6 +48,9 @@ export function answerPrefix(
   const tail = decode(prompt.slice(-TAIL));
   if (format.kind === 'tags') return format.reasoning && OPEN_REASONING.test(tail) ? REASONING_TAGS[0] : '';
   const begin = tail.lastIndexOf(CONTROL + start);
-  const message = begin < 0 ? '' : tail.slice(begin);
-  return [end, call, returned].some((token) => message.includes(CONTROL + token)) ? '' : message;
+  const header = begin < 0 ? '' : tail.slice(begin);
+  if ([end, call, returned].some((token) => header.includes(CONTROL + token))) return '';
+  // What follows is the beginning of an answer that the request has, and no part of what the model writes.
+  const text = header.indexOf(CONTROL + message);
+  return text < 0 ? header : header.slice(0, text + CONTROL.length + message.length);
 }

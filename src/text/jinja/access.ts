@@ -50,7 +50,9 @@ function ownItem(value: Value, key: Value): Value | undefined {
     const length = textLength(value);
     return length === value.length ? value.at(at) : charactersOf(value).at(at);
   }
-  return Array.isArray(value) || (value instanceof Series && value.indexed) ? itemsOf(value)!.at(at) : undefined;
+  return Array.isArray(value) || (value instanceof Series && value.indexed)
+    ? itemsOf(value)!.at(at)
+    : undefined;
 }
 
 function isHashable(key: Value): boolean {
@@ -65,7 +67,8 @@ function isHashable(key: Value): boolean {
 /** `value[start:stop:step]`. */
 export function sliceOf(value: Value, parts: readonly Value[], budget: Budget): Value {
   if (value instanceof Undefined) throw new TypeError(value.why);
-  const sliced = Array.isArray(value) || typeof value === 'string' || (value instanceof Series && value.indexed);
+  const sliced =
+    Array.isArray(value) || typeof value === 'string' || (value instanceof Series && value.indexed);
   if (!sliced) throw new TypeError(`'${typeName(value)}' object has no slices`);
   if (!parts.every((part) => part === null || typeof part === 'bigint' || typeof part === 'boolean'))
     throw new TypeError('slice indices must be integers or None');

@@ -23,14 +23,18 @@ export function bound(
 export function textArgument(value: Value | undefined, usual?: string): string {
   const given = value ?? usual;
   if (typeof given === 'string') return given;
-  throw new TypeError(given === undefined ? 'expected one more argument' : `expected str, got ${kind(given)}`);
+  throw new TypeError(
+    given === undefined ? 'expected one more argument' : `expected str, got ${kind(given)}`,
+  );
 }
 
 /** A whole number, which `usual` stands for where it is absent or none. */
 export function wholeArgument(value: Value | undefined, usual?: number): number {
   if (typeof value === 'bigint' || typeof value === 'boolean') return Number(value);
   if (value == null && usual !== undefined) return usual;
-  throw new TypeError(value === undefined ? 'expected one more argument' : `expected int, got ${kind(value)}`);
+  throw new TypeError(
+    value === undefined ? 'expected one more argument' : `expected int, got ${kind(value)}`,
+  );
 }
 
 function kind(value: Value): string {

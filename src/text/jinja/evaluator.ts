@@ -8,7 +8,19 @@ import { textOf } from './print.js';
 import type { Scope } from './scope.js';
 import { tested } from './tests.js';
 import { joined } from './text-methods.js';
-import { Attributes, Callable, Dict, isTrue, iterate, type Named, orUndefined, tuple, typeName, Undefined, type Value } from './values.js';
+import {
+  Attributes,
+  Callable,
+  Dict,
+  isTrue,
+  iterate,
+  type Named,
+  orUndefined,
+  tuple,
+  typeName,
+  Undefined,
+  type Value,
+} from './values.js';
 
 export class Evaluator {
   protected readonly budget: Budget;
@@ -36,7 +48,11 @@ export class Evaluator {
       case 'item':
         return itemOf(of(node.object), of(node.key), this.budget);
       case 'slice':
-        return sliceOf(of(node.object), node.parts.map((part) => (part === undefined ? null : of(part))), this.budget);
+        return sliceOf(
+          of(node.object),
+          node.parts.map((part) => (part === undefined ? null : of(part))),
+          this.budget,
+        );
       case 'call':
         return this.#call(node.callee, node.args, scope);
       case 'filter':
@@ -60,11 +76,15 @@ export class Evaluator {
       case 'compare':
         return this.#compare(node, scope);
       case 'concat':
-        return joined(node.parts.map((part) => textOf(of(part), this.budget)), '', this.budget);
+        return joined(
+          node.parts.map((part) => textOf(of(part), this.budget)),
+          '',
+          this.budget,
+        );
       case 'arithmetic':
         return arithmetic(node.operator, of(node.left), of(node.right), this.budget);
       case 'condition':
-        if (isTrue(of(node.test))) return of(node.then);
+        if (isTrue(of(node.test))) return of(node.value);
         if (node.otherwise !== undefined) return of(node.otherwise);
         return new Undefined('the inline if-expression evaluated to false and no else section was defined.');
     }

@@ -9,6 +9,7 @@ const CONSTANTS = new Map<string, boolean | null>([
   ...(['false', 'False'] as const).map((name) => [name, false] as const),
   ...(['none', 'None'] as const).map((name) => [name, null] as const),
 ]);
+export const CONSTANT_NAMES: readonly string[] = [...CONSTANTS.keys()];
 /** Levels of expressions within expressions. */
 const MOST_DEPTH = 200;
 /** Digits of a number. */
@@ -134,7 +135,7 @@ export class ExpressionParser {
     while (this.skip('name', 'if')) {
       const test = this.#or();
       const otherwise = this.skip('name', 'else') ? this.expression() : undefined;
-      expression = { kind: 'condition', test, then: expression, otherwise };
+      expression = { kind: 'condition', test, value: expression, otherwise };
     }
     return expression;
   }
@@ -209,7 +210,8 @@ export class ExpressionParser {
     if (this.is('operator', '-') || this.is('operator', '+')) {
       const sign = this.next().text as '+' | '-';
       this.#depth += 1;
-      if (this.#depth > MOST_DEPTH) throw this.fault(`expressions are nested deeper than ${MOST_DEPTH} levels`);
+      if (this.#depth > MOST_DEPTH)
+        throw this.fault(`expressions are nested deeper than ${MOST_DEPTH} levels`);
       expression = { kind: 'sign', sign, operand: this.#unary(false) };
       this.#depth -= 1;
     } else expression = this.#primary();
@@ -339,7 +341,11 @@ export class ExpressionParser {
   #startsArgument(): boolean {
     if (this.at('name')) return !['else', 'or', 'and'].includes(this.text);
     return (
-      this.at('string') || this.at('int') || this.at('float') || this.is('operator', '[') || this.is('operator', '{')
+      this.at('string') ||
+      this.at('int') ||
+      this.at('float') ||
+      this.is('operator', '[') ||
+      this.is('operator', '{')
     );
   }
 
@@ -358,7 +364,8 @@ export class ExpressionParser {
     this.#items(')', () => {
       const { text } = this;
       if (dict === undefined && this.skip('operator', '**')) dict = this.expression();
-      else if (list === undefined && dict === undefined && this.skip('operator', '*')) list = this.expression();
+      else if (list === undefined && dict === undefined && this.skip('operator', '*'))
+        list = this.expression();
       else if (this.at('name') && this.ahead.type === 'operator' && this.ahead.text === '=') {
         this.next();
         this.next();

@@ -3,12 +3,12 @@ import { itemOf, ownAttribute } from './access.js';
 import { bound, textArgument, wholeArgument } from './arguments.js';
 import type { Budget } from './budget.js';
 import { itemPairs } from './methods.js';
+import { numberFilters } from './number-filters.js';
 import { arithmetic, isEqual, order, sorted } from './operators.js';
 import { jsonText, textOf } from './print.js';
-import { numberFilters } from './number-filters.js';
 import { filterNames, tested } from './tests.js';
-import { joined } from './text-methods.js';
 import { type Filter, indentation, textFilters } from './text-filters.js';
+import { joined } from './text-methods.js';
 import {
   charactersOf,
   Dict,
@@ -38,7 +38,10 @@ const FILTERS: Record<string, Filter> = {
     run: (budget, value, name) => {
       if (value instanceof Undefined) throw new TypeError(value.why);
       const attribute = ownAttribute(value, textArgument(name), budget);
-      return orUndefined(attribute, () => `'${typeName(value)} object' has no attribute '${textArgument(name)}'`);
+      return orUndefined(
+        attribute,
+        () => `'${typeName(value)} object' has no attribute '${textArgument(name)}'`,
+      );
     },
   },
   batch: { parameters: ['linecount', 'fill_with'], run: batches },
@@ -68,7 +71,8 @@ const FILTERS: Record<string, Filter> = {
   last: {
     parameters: NONE,
     run: (budget, value) => {
-      if (value instanceof Series && value.once) throw new TypeError(`'${value.kind}' object is not reversible`);
+      if (value instanceof Series && value.once)
+        throw new TypeError(`'${value.kind}' object is not reversible`);
       return orUndefined(iterate(value, budget).at(-1), () => 'No last item, sequence was empty.');
     },
   },
@@ -105,7 +109,10 @@ const FILTERS: Record<string, Filter> = {
     parameters: ['attribute', 'start'],
     run: (budget, value, attribute = null, start = 0n) => {
       const get = getter(attribute, budget);
-      return iterate(value, budget).reduce<Value>((sum, item) => arithmetic('+', sum, get(item), budget), start);
+      return iterate(value, budget).reduce<Value>(
+        (sum, item) => arithmetic('+', sum, get(item), budget),
+        start,
+      );
     },
   },
   tojson: {
@@ -138,12 +145,7 @@ const OPEN_FILTERS: Record<string, OpenFilter> = {
   selectattr: (budget, value, [name, ...args]) => selected(budget, value, args, needed(name), true),
   rejectattr: (budget, value, [name, ...args]) => selected(budget, value, args, needed(name), false),
   format: (budget, value, args, named) =>
-    arithmetic(
-      '%',
-      textOf(value, budget),
-      named.size > 0 ? new Dict(named) : tuple(...args),
-      budget,
-    ),
+    arithmetic('%', textOf(value, budget), named.size > 0 ? new Dict(named) : tuple(...args), budget),
 };
 
 for (const name of [...Object.keys(FILTERS), ...Object.keys(OPEN_FILTERS)]) filterNames.add(name);
@@ -169,8 +171,7 @@ function generator(items: Value[], budget: Budget): Series {
 
 function mapping(budget: Budget, args: readonly Value[], named: Named): (item: Value) => Value {
   const [filter, ...rest] = args;
-  if (filter !== undefined)
-    return (item) => filtered(textArgument(filter), item, rest, named, budget);
+  if (filter !== undefined) return (item) => filtered(textArgument(filter), item, rest, named, budget);
   const attribute = named.get('attribute');
   if (attribute === undefined) throw new TypeError('map requires a filter argument');
   return getter(attribute, budget, false, named.get('default'));
@@ -187,7 +188,10 @@ function selected(
   const get = getter(attribute ?? null, budget);
   const holds = (item: Value) =>
     test === undefined ? isTrue(item) : tested(textArgument(test), item, args, budget);
-  return generator(iterate(value, budget).filter((item) => holds(get(item)) === wanted), budget);
+  return generator(
+    iterate(value, budget).filter((item) => holds(get(item)) === wanted),
+    budget,
+  );
 }
 
 function needed(attribute: Value | undefined): Value {
@@ -262,8 +266,7 @@ function sortedPairs(
   by: Value = 'key',
   reverse: Value = false,
 ): Value {
-  if (by !== 'key' && by !== 'value')
-    throw new TypeError('You can only sort by either "key" or "value"');
+  if (by !== 'key' && by !== 'value') throw new TypeError('You can only sort by either "key" or "value"');
   if (value instanceof Undefined) throw new TypeError(value.why);
   const keyOf = getter(by === 'key' ? 0n : 1n, budget, !isTrue(sensitive));
   return sorted(pairsOf(value), keyOf, isTrue(reverse), budget);

@@ -1,8 +1,18 @@
 /** Functions that every template has. */
 import { bound, textArgument, wholeArgument } from './arguments.js';
-import { strftime } from './strftime.js';
-import { Attributes, Callable, Dict, iterate, type Named, orUndefined, Series, tuple, type Value } from './values.js';
 import type { Budget } from './budget.js';
+import { strftime } from './strftime.js';
+import {
+  Attributes,
+  Callable,
+  Dict,
+  iterate,
+  type Named,
+  orUndefined,
+  Series,
+  tuple,
+  type Value,
+} from './values.js';
 
 /** Reports a conversation that the template itself refuses, such as one with two user messages in a row. */
 export class Refused extends Error {}
@@ -15,7 +25,9 @@ type Function = (budget: Budget, args: Value[], named: Named) => Value;
 const FUNCTIONS: Record<string, Function> = {
   range: (_, args) => range(args),
   namespace: (budget, args, named) => {
-    const values = pairs(budget, args, named).map(([key, value]) => [textArgument(key), value] as [string, Value]);
+    const values = pairs(budget, args, named).map(
+      ([key, value]) => [textArgument(key), value] as [string, Value],
+    );
     return new Attributes('Namespace', values);
   },
   dict: (budget, args, named) => new Dict(pairs(budget, args, named)),
@@ -117,10 +129,13 @@ export function loopAttributes(
     ['previtem', orUndefined(items[at - 1], () => 'there is no previous item')],
     ['nextitem', orUndefined(items[at + 1], () => 'there is no next item')],
     ['changed', changed],
-    ['cycle', new Callable('cycle', (args) => {
-      if (args.length === 0) throw new TypeError('no items for cycling given');
-      return args[at % args.length]!;
-    })],
+    [
+      'cycle',
+      new Callable('cycle', (args) => {
+        if (args.length === 0) throw new TypeError('no items for cycling given');
+        return args[at % args.length]!;
+      }),
+    ],
   ];
   return new Attributes('LoopContext', values, again);
 }

@@ -10,7 +10,10 @@ export interface Token {
 
 const OPENING = /\{([%{#])([-+]?)/g;
 const RAW = new RegExp(`\\{%[-+]?[${SPACE}]*raw[${SPACE}]*(?:-%\\}[${SPACE}]*|%\\})`, 'y');
-const END_RAW = new RegExp(`\\{%([-+]?)[${SPACE}]*endraw[${SPACE}]*(?:\\+%\\}|-%\\}[${SPACE}]*|%\\}\\n?)`, 'g');
+const END_RAW = new RegExp(
+  `\\{%([-+]?)[${SPACE}]*endraw[${SPACE}]*(?:\\+%\\}|-%\\}[${SPACE}]*|%\\}\\n?)`,
+  'g',
+);
 const END_COMMENT = new RegExp(`\\+#\\}|-#\\}[${SPACE}]*|#\\}\\n?`, 'g');
 const END_BLOCK = new RegExp(`\\+%\\}|-%\\}[${SPACE}]*|%\\}\\n?`, 'y');
 const END_PRINT = new RegExp(`-\\}\\}[${SPACE}]*|\\}\\}`, 'y');
@@ -163,7 +166,7 @@ const ESCAPES: Record<string, string> = {
   ...{ n: '\n', t: '\t', r: '\r', b: '\b', f: '\f', v: '\v', a: '\x07' },
   ...{ '\\': '\\', "'": "'", '"': '"', '\n': '' },
 };
-const ESCAPE = /\\(?:x([\da-fA-F]{2})|u([\da-fA-F]{4})|U([\da-fA-F]{8})|([0-7]{1,3})|([^]))/g;
+const ESCAPE = /\\(?:x([\da-fA-F]{2})|u([\da-fA-F]{4})|U([\da-fA-F]{8})|([0-7]{1,3})|([\s\S]))/g;
 
 /** Escapes that Python does not know stay as they are. */
 function unescaped(text: string): string {

@@ -3,7 +3,17 @@ import { bound, wholeArgument } from './arguments.js';
 import type { Budget } from './budget.js';
 import { isEqual } from './operators.js';
 import { textMethods } from './text-methods.js';
-import { Callable, Dict, isTuple, type Named, Series, tuple, typeName, Undefined, type Value } from './values.js';
+import {
+  Callable,
+  Dict,
+  isTuple,
+  type Named,
+  Series,
+  tuple,
+  typeName,
+  Undefined,
+  type Value,
+} from './values.js';
 
 export type Method<T> = (value: T, args: Value[], named: Named, budget: Budget) => Value;
 
@@ -51,7 +61,8 @@ export function methodOf(value: Value, name: string, budget: Budget): Value | un
   if (!list && !(value instanceof Dict)) return undefined;
   const found = list ? method(LIST_METHODS, value, name, budget) : method(DICT_METHODS, value, name, budget);
   if (found !== undefined || !UNSAFE.has(name)) return found;
-  if (list ? /popitem|setdefault|update/.test(name) : !/clear|pop|setdefault|update/.test(name)) return undefined;
+  if (list ? /popitem|setdefault|update/.test(name) : !/clear|pop|setdefault|update/.test(name))
+    return undefined;
   return new Undefined(`access to attribute '${name}' of '${typeName(value)}' object is unsafe.`);
 }
 

@@ -19,7 +19,7 @@ export type Expression =
   | { kind: 'compare'; first: Expression; rest: readonly { operator: Comparison; operand: Expression }[] }
   | { kind: 'concat'; parts: readonly Expression[] }
   | { kind: 'arithmetic'; operator: Arithmetic; left: Expression; right: Expression }
-  | { kind: 'condition'; test: Expression; then: Expression; otherwise: Expression | undefined };
+  | { kind: 'condition'; test: Expression; value: Expression; otherwise: Expression | undefined };
 
 export interface FilterCall {
   name: string;

@@ -16,7 +16,11 @@ export const numberFilters: Record<string, Filter> = {
 function absolute(value: Value): Value {
   const number = numberOf(value);
   if (number === undefined) throw new TypeError(`bad operand type for abs(): '${typeName(value)}'`);
-  return typeof number === 'bigint' && number < 0n ? -number : typeof number === 'number' ? Math.abs(number) : number;
+  return typeof number === 'bigint' && number < 0n
+    ? -number
+    : typeof number === 'number'
+      ? Math.abs(number)
+      : number;
 }
 
 function rounded(_: Budget, value: Value, precision: Value = 0n, method: Value = 'common'): Value {

@@ -30,7 +30,8 @@ class Parser extends ExpressionParser {
         this.next();
         statements.push(...this.#statement());
       } else {
-        if (ends.length > 0) throw this.fault(`unexpected end of template, expected '${ends.join("' or '")}'`);
+        if (ends.length > 0)
+          throw this.fault(`unexpected end of template, expected '${ends.join("' or '")}'`);
         return statements;
       }
     }

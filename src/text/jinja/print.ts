@@ -145,8 +145,5 @@ function keyText(key: Value): string {
 function jsonString(text: string, ascii: boolean): string {
   const json = JSON.stringify(text);
   if (!ascii) return json;
-  return json.replace(
-    /[\x7f-\uffff]/g,
-    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  return json.replace(/[\x7f-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

@@ -5,7 +5,17 @@ import type { Block, MacroParts, Statement, Target } from './nodes.js';
 import { isEqual } from './operators.js';
 import { textOf } from './print.js';
 import type { Scope } from './scope.js';
-import { Attributes, Dict, isTrue, iterate, type Named, orUndefined, tuple, Undefined, type Value } from './values.js';
+import {
+  Attributes,
+  Dict,
+  isTrue,
+  iterate,
+  type Named,
+  orUndefined,
+  tuple,
+  Undefined,
+  type Value,
+} from './values.js';
 
 /** How a block ended before its last statement. */
 type Leaves = 'break' | 'continue' | undefined;
@@ -79,7 +89,8 @@ export class Renderer extends Evaluator {
         return undefined;
       case 'with': {
         const inner = scope.inner();
-        for (const { target, value } of node.bindings) this.#assign(target, this.evaluate(value, scope), inner);
+        for (const { target, value } of node.bindings)
+          this.#assign(target, this.evaluate(value, scope), inner);
         return this.#run(node.body, inner);
       }
       case 'break':
@@ -121,7 +132,12 @@ export class Renderer extends Evaluator {
   #again(node: For, [items]: readonly Value[], scope: Scope, depth: number): string {
     const before = this.#text;
     this.#text = '';
-    this.#for(node, orUndefined(items, () => 'loop() expects items'), scope, depth);
+    this.#for(
+      node,
+      orUndefined(items, () => 'loop() expects items'),
+      scope,
+      depth,
+    );
     const text = this.#text;
     this.#text = before;
     return text;
@@ -147,7 +163,11 @@ export class Renderer extends Evaluator {
     const call = (args: Value[], named: Named): string => {
       const inner = scope.inner();
       const rest = new Map(named);
-      if (names.has('caller')) inner.set('caller', orUndefined(rest.get('caller'), () => 'No caller defined'));
+      if (names.has('caller'))
+        inner.set(
+          'caller',
+          orUndefined(rest.get('caller'), () => 'No caller defined'),
+        );
       if (names.has('caller')) rest.delete('caller');
       for (const [at, parameter] of parameters.entries()) {
         const given = at < args.length ? args[at] : rest.get(parameter.name);

@@ -1,9 +1,19 @@
 /** Jinja's tests, such as `is defined`. */
 import type { Budget } from './budget.js';
-import { compared, type Comparison, numberOf } from './operators.js';
+import { type Comparison, compared, numberOf } from './operators.js';
 import { textOf } from './print.js';
 import { isCased } from './text-methods.js';
-import { Attributes, Callable, Dict, hashed, itemsOf, lengthOf, Series, Undefined, type Value } from './values.js';
+import {
+  Attributes,
+  Callable,
+  Dict,
+  hashed,
+  itemsOf,
+  lengthOf,
+  Series,
+  Undefined,
+  type Value,
+} from './values.js';
 
 type Test = (value: Value, args: readonly Value[], budget: Budget) => boolean;
 
@@ -33,7 +43,9 @@ const TESTS: Record<string, Test> = {
   sequence: (value) => lengthOf(value) !== undefined && !(value instanceof Series && !value.indexed),
   iterable: (value) => value instanceof Series || itemsOf(value) !== undefined,
   callable: (value) =>
-    value instanceof Callable || value instanceof Undefined || (value instanceof Attributes && value.call !== undefined),
+    value instanceof Callable ||
+    value instanceof Undefined ||
+    (value instanceof Attributes && value.call !== undefined),
   lower: (value, _args, budget) => isCased(textOf(value, budget), 'lower'),
   upper: (value, _args, budget) => isCased(textOf(value, budget), 'upper'),
   sameas: (value, [other]) => value === other,

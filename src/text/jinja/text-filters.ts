@@ -3,7 +3,16 @@ import { textArgument, wholeArgument } from './arguments.js';
 import type { Budget } from './budget.js';
 import { textOf } from './print.js';
 import { capitalized, centred, joined, linesOf, replaced, stripped } from './text-methods.js';
-import { charactersOf, isTrue, itemsOf, lengthOf, textLength, typeName, Undefined, type Value } from './values.js';
+import {
+  charactersOf,
+  isTrue,
+  itemsOf,
+  lengthOf,
+  textLength,
+  typeName,
+  Undefined,
+  type Value,
+} from './values.js';
 
 /** A filter with the names of its parameters. `run` gets their values, undefined for those that are absent. */
 export interface Filter {
@@ -16,7 +25,7 @@ const NONE: readonly string[] = [];
 /** Where Jinja's `title` begins a word. */
 const WORD_BEGINNING = /([-\s({[<]+)/;
 
-const escape: Filter = { parameters: NONE, run: (budget, value) => escaped(textOf(value, budget), budget) };
+const escapes: Filter = { parameters: NONE, run: (budget, value) => escaped(textOf(value, budget), budget) };
 const text: Filter = { parameters: NONE, run: (budget, value) => textOf(value, budget) };
 
 export const textFilters: Record<string, Filter> = {
@@ -25,15 +34,21 @@ export const textFilters: Record<string, Filter> = {
     parameters: ['width'],
     run: (budget, value, width) => centred(textOf(value, budget), wholeArgument(width, 80), ' ', budget),
   },
-  e: escape,
-  escape,
-  forceescape: escape,
+  e: escapes,
+  escape: escapes,
+  forceescape: escapes,
   indent: { parameters: ['width', 'first', 'blank'], run: indented },
   lower: { parameters: NONE, run: (budget, value) => textOf(value, budget).toLowerCase() },
   replace: {
     parameters: ['old', 'new', 'count'],
     run: (budget, value, old, by, count) =>
-      replaced(textOf(value, budget), given(old, budget), given(by, budget), wholeArgument(count, -1), budget),
+      replaced(
+        textOf(value, budget),
+        given(old, budget),
+        given(by, budget),
+        wholeArgument(count, -1),
+        budget,
+      ),
   },
   safe: text,
   string: text,
@@ -41,7 +56,10 @@ export const textFilters: Record<string, Filter> = {
     parameters: NONE,
     run: (budget, value) => textOf(value, budget).split(WORD_BEGINNING).map(capitalized).join(''),
   },
-  trim: { parameters: ['chars'], run: (budget, value, chars) => stripped(textOf(value, budget), chars, 'both') },
+  trim: {
+    parameters: ['chars'],
+    run: (budget, value, chars) => stripped(textOf(value, budget), chars, 'both'),
+  },
   truncate: { parameters: ['length', 'killwords', 'end', 'leeway'], run: truncated },
   upper: { parameters: NONE, run: (budget, value) => textOf(value, budget).toUpperCase() },
   urlencode: { parameters: NONE, run: urlEncoded },
@@ -88,7 +106,13 @@ export function indentation(width: Value): string {
   return typeof width === 'string' ? width : ' '.repeat(Math.max(0, count));
 }
 
-function indented(budget: Budget, value: Value, width: Value = 4n, first: Value = false, blank: Value = false): Value {
+function indented(
+  budget: Budget,
+  value: Value,
+  width: Value = 4n,
+  first: Value = false,
+  blank: Value = false,
+): Value {
   if (value instanceof Undefined) throw new TypeError(value.why);
   const indent = indentation(width);
   const lines = linesOf(`${textArgument(value)}\n`);

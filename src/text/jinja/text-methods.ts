@@ -3,21 +3,14 @@ import { bound, textArgument, wholeArgument } from './arguments.js';
 import type { Budget } from './budget.js';
 import { formatFields } from './format.js';
 import type { Method } from './methods.js';
-import {
-  charactersOf,
-  isTuple,
-  iterate,
-  textLength,
-  tuple,
-  typeName,
-  type Value,
-} from './values.js';
+import { charactersOf, isTuple, iterate, textLength, tuple, typeName, type Value } from './values.js';
 
 /** What Python takes as white space, in a class of a regular expression. */
 export const SPACE = '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
 const SPACES = new RegExp(`[${SPACE}]`);
 const WORDS = new RegExp(`[^${SPACE}]+`, 'g');
-const LINE_ENDS = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/g;
+const LINE_END = '\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029';
+const LINE_ENDS = new RegExp(`\\r\\n|[${LINE_END}]`, 'g');
 
 /** `chars` are a set of characters; absent or none: white space. */
 export function stripped(text: string, chars: Value | undefined, ends: 'both' | 'left' | 'right'): string {
@@ -125,9 +118,7 @@ function found(text: string, args: Value[], last: boolean): number {
 
 function parted(text: string, separator: string, at: number, whole: Value[]): Value {
   if (separator === '') throw new TypeError('empty separator');
-  return at < 0
-    ? tuple(...whole)
-    : tuple(text.slice(0, at), separator, text.slice(at + separator.length));
+  return at < 0 ? tuple(...whole) : tuple(text.slice(0, at), separator, text.slice(at + separator.length));
 }
 
 function every(text: string, class_: RegExp): boolean {
@@ -220,7 +211,7 @@ export const textMethods: Record<string, Method<string>> = {
   isnumeric: (text) => every(text, /^\p{N}+$/u),
   isalnum: (text) => every(text, /^[\p{L}\p{N}]+$/u),
   isspace: (text) => every(text, new RegExp(`^[${SPACE}]+$`)),
-  isascii: (text) => /^[\x00-\x7f]*$/.test(text),
+  isascii: (text) => /^\p{ASCII}*$/u.test(text),
   isidentifier: (text) => every(text, /^[\p{ID_Start}_]\p{ID_Continue}*$/u),
   islower: (text) => isCased(text, 'lower'),
   isupper: (text) => isCased(text, 'upper'),

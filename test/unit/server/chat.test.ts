@@ -104,9 +104,9 @@ describe('a chat', () => {
       user('a\nb'),
       {
         role: 'assistant',
-        content: '',
+        content: null,
         reasoning_content: 'hm',
-        tool_calls: [{ id: 'c1', type: 'function', function: { name: 'f', arguments: { a: 1 } } }],
+        tool_calls: [{ id: 'c1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }],
       },
       { role: 'tool', content: '4', tool_call_id: 'c1' },
     ]);
@@ -447,7 +447,7 @@ describe('a response', () => {
       { type: 'function_call_output', call_id: 'c2', output: [{ type: 'input_text', text: '5' }] },
     ];
     await respond({ input });
-    const call = (id: string, name: string, args: object) => {
+    const call = (id: string, name: string, args: string) => {
       return { id, type: 'function', function: { name, arguments: args } };
     };
     expect(conversation().messages).toEqual([
@@ -456,7 +456,7 @@ describe('a response', () => {
         role: 'assistant',
         content: 'Wait.',
         reasoning_content: 'hm',
-        tool_calls: [call('c1', 'f', { a: 1 }), call('c2', 'g', {})],
+        tool_calls: [call('c1', 'f', '{"a":1}'), call('c2', 'g', '{}')],
       },
       { role: 'tool', content: '4', tool_call_id: 'c1' },
       { role: 'tool', content: '5', tool_call_id: 'c2' },
@@ -481,10 +481,10 @@ describe('a response', () => {
     const call = { type: 'function_call', name: 'f', arguments: '{}' };
     const said = { role: 'assistant', content: 'b' };
     await respond({ input: [user('a'), thought('1'), call, thought('2'), thought('3'), said, call] });
-    const calls = [{ type: 'function', function: { name: 'f', arguments: {} } }];
+    const calls = [{ type: 'function', function: { name: 'f', arguments: '{}' } }];
     expect(conversation().messages).toEqual([
       user('a'),
-      { role: 'assistant', content: '', reasoning_content: '1', tool_calls: calls },
+      { role: 'assistant', content: null, reasoning_content: '1', tool_calls: calls },
       { role: 'assistant', content: 'b', reasoning_content: '23', tool_calls: calls },
     ]);
   });
