@@ -32,6 +32,8 @@ export function tokenText(texts: Pick<TokenTexts, 'decode'>): (id: number) => st
 
 /** Tokens at the end of a prompt that may belong to the answer. */
 const TAIL = 24;
+/** The same where the request has the beginning of the answer, which is behind the header. */
+const BEGUN_TAIL = 8192;
 
 const OPEN_REASONING = new RegExp(`${REASONING_TAGS[0]}\\s*$`);
 const { start, message, end, call, return: returned } = CHANNEL_TOKENS;
@@ -45,8 +47,9 @@ export function answerPrefix(
   prompt: readonly number[],
   decode: (ids: readonly number[]) => string,
 ): string {
-  const tail = decode(prompt.slice(-TAIL));
+  let tail = decode(prompt.slice(-TAIL));
   if (format.kind === 'tags') return format.reasoning && OPEN_REASONING.test(tail) ? REASONING_TAGS[0] : '';
+  if (!tail.includes(CONTROL + start)) tail = decode(prompt.slice(-BEGUN_TAIL));
   const begin = tail.lastIndexOf(CONTROL + start);
   const header = begin < 0 ? '' : tail.slice(begin);
   if ([end, call, returned].some((token) => header.includes(CONTROL + token))) return '';

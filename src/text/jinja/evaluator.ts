@@ -7,6 +7,7 @@ import { arithmetic, compared, signed } from './operators.js';
 import { textOf } from './print.js';
 import type { Scope } from './scope.js';
 import { tested } from './tests.js';
+import { escaped } from './text-filters.js';
 import { joined } from './text-methods.js';
 import {
   Attributes,
@@ -82,7 +83,7 @@ export class Evaluator {
           this.budget,
         );
       case 'arithmetic':
-        return arithmetic(node.operator, of(node.left), of(node.right), this.budget);
+        return this.#arithmetic(node, scope);
       case 'condition':
         if (isTrue(of(node.test))) return of(node.value);
         if (node.otherwise !== undefined) return of(node.otherwise);
@@ -123,6 +124,15 @@ export class Evaluator {
     return this.called(value, args, named);
   }
 
+  #arithmetic({ operator, left, right }: Expression & { kind: 'arithmetic' }, scope: Scope): Value {
+    const escapes = operator === '+' && isSafe(left) !== isSafe(right);
+    const operand = (node: Expression): Value => {
+      const value = this.evaluate(node, scope);
+      return escapes && !isSafe(node) && typeof value === 'string' ? escaped(value, this.budget) : value;
+    };
+    return arithmetic(operator, operand(left), operand(right), this.budget);
+  }
+
   #compare({ first, rest }: Expression & { kind: 'compare' }, scope: Scope): boolean {
     let left = this.evaluate(first, scope);
     return rest.every(({ operator, operand }) => {
@@ -132,4 +142,12 @@ export class Evaluator {
       return holds;
     });
   }
+}
+
+const SAFE = new Set(['safe', 'e', 'escape', 'forceescape']);
+
+/** Whether it is a text that Python has as `Markup`, which escapes the HTML of texts that are added to it. */
+function isSafe(node: Expression): boolean {
+  if (node.kind === 'filter') return SAFE.has(node.filter.name);
+  return node.kind === 'arithmetic' && node.operator === '+' && (isSafe(node.left) || isSafe(node.right));
 }

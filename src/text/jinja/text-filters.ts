@@ -82,7 +82,7 @@ const ENTITIES: Record<string, string> = {
   '"': '&#34;',
 };
 
-function escaped(given: string, budget: Budget): string {
+export function escaped(given: string, budget: Budget): string {
   budget.make(given.length);
   return given.replace(/[&<>'"]/g, (character) => ENTITIES[character]!);
 }
