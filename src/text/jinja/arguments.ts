@@ -1,5 +1,9 @@
 /** The arguments of functions, filters and tests. */
+import type { Budget } from './budget.js';
 import { type Named, typeName, type Value } from './values.js';
+
+/** A method of values of a type. */
+export type Method<T> = (value: T, args: Value[], named: Named, budget: Budget) => Value;
 
 /** The values of `parameters`, in their order; undefined for what is not given. Throws for others. */
 export function bound(

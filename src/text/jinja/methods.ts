@@ -1,5 +1,5 @@
 /** Methods of texts, lists and dicts. Those that change a value are missing, as in Jinja's immutable sandbox. */
-import { bound, wholeArgument } from './arguments.js';
+import { bound, type Method, wholeArgument } from './arguments.js';
 import type { Budget } from './budget.js';
 import { isEqual } from './operators.js';
 import { textMethods } from './text-methods.js';
@@ -14,8 +14,6 @@ import {
   Undefined,
   type Value,
 } from './values.js';
-
-export type Method<T> = (value: T, args: Value[], named: Named, budget: Budget) => Value;
 
 const LIST_METHODS: Record<string, Method<readonly Value[]>> = {
   index: (items, args, named, budget) => {

@@ -1,8 +1,7 @@
 /** The methods of Python's `str`. */
-import { bound, textArgument, wholeArgument } from './arguments.js';
+import { bound, type Method, textArgument, wholeArgument } from './arguments.js';
 import type { Budget } from './budget.js';
 import { formatFields } from './format.js';
-import type { Method } from './methods.js';
 import { charactersOf, isTuple, iterate, textLength, tuple, typeName, type Value } from './values.js';
 
 /** What Python takes as white space, in a class of a regular expression. */
