@@ -7,7 +7,6 @@ import {
   Callable,
   Dict,
   isTuple,
-  type Named,
   Series,
   tuple,
   typeName,
