@@ -3,16 +3,7 @@ import { bound, type Method, wholeArgument } from './arguments.js';
 import type { Budget } from './budget.js';
 import { isEqual } from './operators.js';
 import { textMethods } from './text-methods.js';
-import {
-  Callable,
-  Dict,
-  isTuple,
-  Series,
-  tuple,
-  typeName,
-  Undefined,
-  type Value,
-} from './values.js';
+import { Callable, Dict, isTuple, Series, tuple, typeName, Undefined, type Value } from './values.js';
 
 const LIST_METHODS: Record<string, Method<readonly Value[]>> = {
   index: (items, args, named, budget) => {
