@@ -2,8 +2,9 @@
 import { type Bound, DIGITS, scaled } from './json-numbers.js';
 import type { Rules } from './json-strings.js';
 
-/** Larger remainders take too many rules. */
-const MOST_REMAINDERS = 256;
+/** More remainders take too many rules. Those by 2 and 5 take few: only the last digits tell them. */
+const MOST_REMAINDERS = 128;
+const MOST_UNITS = 1_000_000;
 
 export interface Step {
   /** The step in units of the last place. */
@@ -30,13 +31,11 @@ function common(a: bigint, b: bigint): bigint {
 
 /** Throws an Error where no number is within, or the step has too many remainders. */
 export function multiplesWithin(least: Bound, most: Bound, { units, places }: Step, rules: Rules): string {
-  if (units > MOST_REMAINDERS)
-    throw new Error(
-      `a grammar can follow only steps of at most ${MOST_REMAINDERS} units of their last place`,
-    );
+  if (units > MOST_UNITS || units / common(units, 10n ** 15n) > MOST_REMAINDERS)
+    throw new Error('its remainders are too many for a grammar');
   const opposite = ({ value, inclusive }: Bound) => ({ value: -value, inclusive });
   const from = (bound: Bound, inclusive: boolean) => (bound.value < 0 ? { value: 0, inclusive } : bound);
-  const digits = new StepDigits(Number(units), places, rules);
+  const digits = new StepDigits(units, places, rules);
   const negative = digits.magnitudes(from(opposite(most), false), opposite(least));
   const all = [...negative.map((body) => `"-" ${body}`), ...digits.magnitudes(from(least, true), most)];
   if (all.length === 0) throw new Error(`no multiple of at most ${DIGITS} digits is within its bounds`);
@@ -44,12 +43,12 @@ export function multiplesWithin(least: Bound, most: Bound, { units, places }: St
 }
 
 class StepDigits {
-  readonly #units: number;
+  readonly #units: bigint;
   readonly #places: number;
   readonly #rules: Rules;
   readonly #known = new Map<string, string | undefined>();
 
-  constructor(units: number, places: number, rules: Rules) {
+  constructor(units: bigint, places: number, rules: Rules) {
     this.#units = units;
     this.#places = places;
     this.#rules = rules;
@@ -71,8 +70,16 @@ class StepDigits {
   }
 
   /** A rule for digits from `low` to `high`, of which `whole` stand before the point, behind a remainder. */
-  #digits(low: string, high: string, whole: number, remainder: number): string | undefined {
+  #digits(low: string, high: string, whole: number, given: number): string | undefined {
     const free = /^0*$/.test(low) && /^9*$/.test(high);
+    let remainder = given;
+    if (free) {
+      const scale = 10n ** BigInt(low.length);
+      const rest = (BigInt(given) * scale) % this.#units;
+      if (rest > 0n && this.#units - rest >= scale) return undefined;
+      // The digits that follow tell only so many remainders apart.
+      remainder = Number(BigInt(given) % (this.#units / common(this.#units, scale)));
+    }
     const key = `${free ? low.length : `${low}-${high}`}/${whole}/${remainder}`;
     if (!this.#known.has(key)) {
       const body = this.#alternatives(low, high, whole, remainder).join(' | ');
@@ -84,14 +91,14 @@ class StepDigits {
   #alternatives(low: string, high: string, whole: number, remainder: number): string[] {
     const parts: string[] = [];
     // What is left out behind the point is zeros.
-    const rest = (BigInt(remainder) * 10n ** BigInt(low.length)) % BigInt(this.#units);
+    const rest = (BigInt(remainder) * 10n ** BigInt(low.length)) % this.#units;
     if (whole <= 0 && /^0*$/.test(low) && rest === 0n) parts.push('""');
     if (low === '') return parts;
     const [first, last] = [Number(low[0]), Number(high[0])];
     for (let digit = first; digit <= last; digit += 1) {
       const from = digit === first ? low.slice(1) : '0'.repeat(low.length - 1);
       const to = digit === last ? high.slice(1) : '9'.repeat(low.length - 1);
-      const next = this.#digits(from, to, whole - 1, (remainder * 10 + digit) % this.#units);
+      const next = this.#digits(from, to, whole - 1, (remainder * 10 + digit) % Number(this.#units));
       if (next !== undefined) parts.push(`${whole === 0 ? '"." ' : ''}"${digit}" ${next}`);
     }
     return parts;
