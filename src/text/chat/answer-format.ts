@@ -1,4 +1,5 @@
 /** How a model writes an answer with reasoning and tool calls. Its template and its tokenizer tell. */
+import { withinTime } from '../time-bound.js';
 import type { TokenizerFile } from '../tokenizing/tokenizer-file.js';
 import { ChatTemplate } from './chat-template.js';
 import { type ChatTemplates, templateName } from './template-files.js';
@@ -52,11 +53,16 @@ export function chatFormat(
   };
 }
 
-/** A template that cannot be opened refuses everything. */
+/** Time for a few renders of short conversations. */
+const TRIAL_MS = 1_000;
+
+/** A template that cannot be used says so at the first conversation. */
 function systemMessagesOf(templates: ChatTemplates): SystemMessages {
   const text = templates.texts[templateName(templates, false) ?? ''];
+  if (text === undefined) return 'anywhere';
   try {
-    return text === undefined ? 'anywhere' : systemMessages(new ChatTemplate(text, templates.variables));
+    const tried = () => systemMessages(new ChatTemplate(text, templates.variables));
+    return withinTime(TRIAL_MS, 'rendering system messages', tried);
   } catch {
     return 'anywhere';
   }
