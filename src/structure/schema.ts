@@ -276,15 +276,18 @@ class SchemaReader {
     const { properties: named, required: must = [], additionalProperties } = schema;
     if (named !== undefined && !isSchema(named))
       refuse([...path, 'properties'], `expected schemas by name, found ${shown(named)}`);
-    const names = Object.keys(named ?? {});
+    const all = Object.keys(named ?? {});
+    const names = all.filter((name) => !allowsNothing(named![name]));
     const required = [must].flat();
-    const missing = required.find((name) => !Object.hasOwn(named ?? {}, String(name)));
+    const missing = required.find((name) => !names.includes(String(name)));
     if (missing !== undefined) refuse([...path, 'required'], `${shown(missing)} is not among the properties`);
     const read = names.map((name) => this.#schema(named![name], [...path, 'properties', name]));
     const properties = Object.fromEntries(read.map((each, at) => [nameText(names[at]!), each]));
     const more =
       additionalProperties ?? schema.unevaluatedProperties ?? (named === undefined || !this.#closed);
     const others = more !== false && this.#schema(more, [...path, 'additionalProperties']);
+    if (others !== false && names.length < all.length)
+      refuse([...path, 'properties'], 'a grammar cannot leave out names where others are allowed');
     if (others !== false) for (const name of names) this.#names.add(name);
     const counts = this.#propertyCounts(schema, path, others !== false);
     return {
@@ -325,6 +328,11 @@ class SchemaReader {
     if (!open && least > named) refuse([...path, bound], `it describes only ${named} properties`);
     return { ...(least > 0 && { minProperties: least }), ...(most !== undefined && { maxProperties: most }) };
   }
+}
+
+/** Such a property must be absent. */
+function allowsNothing(schema: unknown): boolean {
+  return schema === false || JSON.stringify(schema) === '{"not":{}}';
 }
 
 /** `none` is the value of a missing bound. */

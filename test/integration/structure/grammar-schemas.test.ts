@@ -76,9 +76,10 @@ const SCHEMAS: Record<string, object> = {
         additionalProperties: false,
         minProperties: 2,
       },
+      d: { type: 'object', properties: { x: { type: 'null' }, y: { not: {} }, z: false } },
       c: { type: 'object', propertyNames: { enum: ['p', 'q'] }, additionalProperties: { type: 'integer' } },
     },
-    required: ['a', 'b', 'c'],
+    required: ['a', 'b', 'c', 'd'],
   },
   'schemas that hold together': {
     $defs: { base: { type: 'object', properties: { n: { type: 'integer', minimum: 0 } }, required: ['n'] } },

@@ -121,6 +121,16 @@ describe('a JSON schema', () => {
       { type: 'object', properties: { a: {}, b: {} }, minProperties: 3, additionalProperties: false },
       /at minProperties .*only 2 properties/,
     ],
+    [
+      'an absent name among others',
+      { type: 'object', properties: { a: false }, additionalProperties: true },
+      /at properties .*leave out names/,
+    ],
+    [
+      'a required name that must be absent',
+      { type: 'object', properties: { a: { not: {} } }, required: ['a'] },
+      /"a" is not among the properties/,
+    ],
     ['a number of other names', { type: 'object', minProperties: 2 }, /at minProperties .*other names/],
     [
       'names of a pattern',
