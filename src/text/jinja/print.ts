@@ -78,7 +78,7 @@ function quoted(text: string): string {
   return quote + (quote === "'" ? escaped.replaceAll("'", "\\'") : escaped) + quote;
 }
 
-export interface JsonStyle {
+interface JsonStyle {
   ascii: boolean;
   /** What a level is indented by. Undefined: all on one line. */
   indent: string | undefined;

@@ -55,7 +55,7 @@ const TESTS: Record<string, Test> = {
 /** Names of filters, which the test of that name looks for. */
 export const filterNames = new Set<string>();
 
-export function isTest(name: string): boolean {
+function isTest(name: string): boolean {
   return Object.hasOwn(TESTS, name) || Object.hasOwn(COMPARISONS, name);
 }
 

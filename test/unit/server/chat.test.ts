@@ -406,7 +406,7 @@ it.each([
   expect(await storedAndRead(last, result)).toEqual({ request: last, form: formOf(last), result });
 });
 
-const WRONG = { name: 'g', parameters: { properties: { a: { not: {} } } } };
+const WRONG = { name: 'g', parameters: { properties: { a: { not: { type: 'null' } } } } };
 const demand = (tools: object[]) => ({ tools, tool_choice: 'required' });
 
 it.each([
