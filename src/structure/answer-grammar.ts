@@ -1,13 +1,10 @@
 /** Grammars of whole answers: reasoning, if the model writes any, then the content or the call that was asked for. */
 import { SidaError } from '../errors.js';
-import {
-  type AnswerFormat,
-  CHANNEL_TOKENS,
-  CONTROL,
-  REASONING_TAGS,
-  TOOL_CALL_TAGS,
-} from '../text/chat/answer-format.js';
-import { CONTROL_MARK, type Grammar, NOTHING } from './grammar.js';
+import { type AnswerFormat, CHANNEL_TOKENS, CONTROL, REASONING_TAGS } from '../text/chat/answer-format.js';
+import { escaped } from '../text/chat/call-arguments.js';
+import { CALL_FORMS, type CallForm } from '../text/chat/call-forms.js';
+import { CONTROL_MARK, choice, type Grammar, NOTHING, sequence, text } from './grammar.js';
+import { pairsGrammar } from './pairs-grammar.js';
 
 interface SchemaText {
   schema: string;
@@ -30,7 +27,6 @@ interface AnswerStart {
 
 const { start, channel, constrain, message, end } = CHANNEL_TOKENS;
 const [THINK, THINK_END] = REASONING_TAGS;
-const [CALL, CALL_END] = TOOL_CALL_TAGS;
 
 export function answerGrammar(
   structure: AnswerStructure,
@@ -38,21 +34,19 @@ export function answerGrammar(
 ): Grammar {
   return format.kind === 'channels'
     ? channelsGrammar(structure, prefix)
-    : tagsGrammar(structure, new Set(controls), prefix, format.reasoning);
+    : tagsGrammar(structure, format, new Set(controls), prefix);
 }
 
 function tagsGrammar(
   { content, calls = [] }: AnswerStructure,
+  { reasoning: reasons, callForm = 'hermes' }: Extract<AnswerFormat, { kind: 'tags' }>,
   controls: ReadonlySet<string>,
   prefix: string,
-  reasons: boolean,
 ): Grammar {
-  const tag = (text: string) => (controls.has(text) ? CONTROL_MARK + text : text);
+  const control = new RegExp(controls.size === 0 ? '(?!)' : [...controls].map(escaped).join('|'), 'g');
+  const tag = (text: string) => text.replace(control, (each) => CONTROL_MARK + each);
   const reasoning: Grammar = { kind: 'until', end: tag(THINK_END) };
-  const answers = calls.map(({ name, ...args }) => {
-    const head = `${tag(CALL)}\n{"name": ${JSON.stringify(name)}, "arguments": `;
-    return sequence(text(head), json(args), text(`}\n${tag(CALL_END)}`));
-  });
+  const answers = calls.map((call) => callGrammar(call, CALL_FORMS[callForm], tag));
   if (content !== undefined) answers.push(json(content));
   const answer = choice(answers);
   if (prefix === THINK) return sequence(reasoning, spaces(), answer);
@@ -60,6 +54,27 @@ function tagsGrammar(
   if (!reasons || !controls.has(THINK)) return answer;
   return sequence(choice([sequence(text(tag(THINK)), reasoning, spaces()), NOTHING]), answer);
 }
+
+/** A call as the template of the model writes it. */
+function callGrammar(
+  { name, ...schema }: SchemaText & { name: string },
+  form: CallForm,
+  marked: (text: string) => string,
+): Grammar {
+  const { section, begin, beforeName, id, afterName, pairs, afterArguments, end } = form;
+  const head = text(marked((section?.begins[0] ?? '') + begin + beforeName + name + (id ?? '')));
+  const behind = text(marked(afterArguments + end + (section?.end ?? '')));
+  const after = marked(afterName);
+  const then: Grammar = id === undefined ? text(after) : { kind: 'bare', schema: CALL_ID, end: after };
+  return sequence(
+    head,
+    then,
+    pairs ? pairsGrammar({ ...schema, marks: pairs, marked }) : json(schema),
+    behind,
+  );
+}
+
+const CALL_ID = JSON.stringify({ type: 'string', pattern: '^[a-zA-Z0-9]{9}$' });
 
 function channelsGrammar({ content, calls = [] }: AnswerStructure, prefix: string): Grammar {
   const begun = prefix.replaceAll(CONTROL, '').trim();
@@ -86,19 +101,7 @@ function json({ schema, closed }: SchemaText): Grammar {
   return { kind: 'json', schema, closed };
 }
 
-function text(own: string): Grammar {
-  return { kind: 'text', text: own };
-}
-
 /** Between reasoning and an answer. */
 function spaces(): Grammar {
   return choice([text('\n\n'), text('\n'), NOTHING]);
-}
-
-function sequence(...parts: Grammar[]): Grammar {
-  return { kind: 'sequence', parts };
-}
-
-function choice(parts: Grammar[]): Grammar {
-  return parts.length === 1 ? parts[0]! : { kind: 'choice', parts };
 }

@@ -5,8 +5,12 @@ export type Grammar =
   | { kind: 'text'; text: string }
   /** JSON that a schema describes. Closed objects have only the properties that the schema names. */
   | { kind: 'json'; schema: string; closed: boolean }
-  /** Any text up to `end`, which belongs to it. */
-  | { kind: 'until'; end: string }
+  /** Any text up to `end`, which belongs to it. The text does not begin with a character of `not`. */
+  | { kind: 'until'; end: string; not?: string }
+  /** A text that a schema describes, without quotation marks, and `end`. It has no "<", which may begin the end. */
+  | { kind: 'bare'; schema: string; end: string }
+  /** Any number of pairs of texts. */
+  | { kind: 'pairs'; begin: string; middle: string; end: string }
   | { kind: 'sequence'; parts: Grammar[] }
   | { kind: 'choice'; parts: Grammar[] };
 
@@ -17,6 +21,18 @@ export type Grammar =
 export const CONTROL_MARK = '\x01';
 
 export const NOTHING: Grammar = { kind: 'text', text: '' };
+
+export function text(own: string): Grammar {
+  return { kind: 'text', text: own };
+}
+
+export function sequence(...parts: Grammar[]): Grammar {
+  return { kind: 'sequence', parts };
+}
+
+export function choice(parts: Grammar[]): Grammar {
+  return parts.length === 1 ? parts[0]! : { kind: 'choice', parts };
+}
 
 /** A grammar as text, by which it is kept and sent. */
 export function grammarText(grammar: Grammar): string {

@@ -8,10 +8,15 @@ const MOST_TEXT = 16 << 20;
 
 /** Rules behind those of the library. */
 export class Rules {
+  readonly letters: Letters;
   readonly #names = new Map<string, string>();
   /** Of characters and classes, by how patterns write them. */
   readonly characters = new Map<string, string>();
   #length = 0;
+
+  constructor(letters: Letters = JSON_LETTERS) {
+    this.letters = letters;
+  }
 
   /** The name of the rule with this body. */
   add(body: string): string {
@@ -45,14 +50,58 @@ export const STRING_RULES = {
   basic_other: `${MARK} | ${ASCII} basic_other`,
 };
 
+/** How a text is written: in JSON, or without quotation marks and escapes. */
+interface Letters {
+  /** Before and after the text. */
+  mark: string;
+  /** Any character, and the rest of a text. */
+  any: string;
+  rest: string;
+  /** Characters of ASCII that stand for themselves. */
+  plain: RegExp;
+  escaped: RegExp;
+  where: string;
+}
+
+const JSON_LETTERS: Letters = {
+  mark: MARK,
+  any: ANY,
+  rest: 'basic_string_sub',
+  plain: /[ !#-[\]-\x7f]/,
+  escaped: /[\b\t\n\f\r"\\]/,
+  where: 'of JSON',
+};
+
+/** Texts between tags have no "<", with which a tag begins. */
+export const BARE_LETTERS: Letters = {
+  mark: '""',
+  any: 'bare_plain',
+  rest: 'bare_rest',
+  plain: /[\t\n -;=-~]/,
+  escaped: /(?!)/,
+  where: 'between tags',
+};
+
+export const BARE_RULES = {
+  bare_plain: [
+    '[\\u0009\\u000a\\u0020-\\u003b\\u003d-\\u007e]',
+    ...utf8(0x80, 0xd7ff),
+    ...utf8(0xe000, 0x10ffff),
+  ].join(' | '),
+  bare_rest: '"" | bare_plain bare_rest',
+};
+
 /** A text of a length: a rule for each character, which is what xgrammar follows fastest. */
 export function textOfLength(least: number, most: number | undefined, rules: Rules): string {
-  let rest = most === undefined ? 'basic_string_sub' : rules.add(MARK);
+  const { mark, rest: unbound } = rules.letters;
+  const next = (rest: string) =>
+    rules.letters === BARE_LETTERS
+      ? `bare_plain ${rest}`
+      : `basic_plain ${rest} | "\\u005c" basic_escape ${rest}`;
+  let rest = most === undefined ? unbound : rules.add(mark);
   for (let at = (most ?? least) - 1; at >= 0; at -= 1)
-    rest = rules.add(
-      `${at >= least ? `${MARK} | ` : ''}basic_plain ${rest} | "\\u005c" basic_escape ${rest}`,
-    );
-  return `${MARK} ${rest}`;
+    rest = rules.add(`${at >= least ? `${mark} | ` : ''}${next(rest)}`);
+  return `${mark} ${rest}`;
 }
 
 const MOST_PATTERN = 2_000;
@@ -67,8 +116,9 @@ export function textOfPattern(pattern: string, rules: Rules): string {
   new RegExp(pattern, 'u');
   const branches: string[] = [];
   let [body, depth, begins, ends] = ['', 0, false, false];
+  const { any, mark } = rules.letters;
   const endBranch = () => {
-    branches.push(`${begins ? '' : `${ANY}*`}${body}${ends ? '' : ` ${ANY}*`}`);
+    branches.push(`${begins ? '' : `${any}*`}${body}${ends ? '' : ` ${any}*`}`);
     [body, begins, ends] = ['', false, false];
   };
   for (const [token] of pattern.matchAll(TOKENS)) {
@@ -90,19 +140,25 @@ export function textOfPattern(pattern: string, rules: Rules): string {
   }
   endBranch();
   const whole = branches.join(' | ').replace(/(^|[(|])(?=\s*(?:[|)]|$))/g, '$1 "" ');
-  return `${MARK} (${whole}) ${MARK}`;
+  return `${mark} (${whole}) ${mark}`;
 }
 
 /** One character or class of a pattern. */
 function characterRule(token: string, rules: Rules): string {
-  if (/^(?:[^.\\[]|\\[^a-z0-9])$/isu.test(token)) return jsonCharacter(token.replace(/^\\/, ''));
+  const { letters } = rules;
+  if (/^(?:[^.\\[]|\\[^a-z0-9])$/isu.test(token)) {
+    const character = token.replace(/^\\/, '');
+    if (letters === JSON_LETTERS) return jsonCharacter(character);
+    if (character > '~' || letters.plain.test(character)) return literal(character);
+  }
   const expression = new RegExp(`^${token}$`, 'u');
   const has = (code: number) => expression.test(String.fromCodePoint(code));
   const ascii = Array.from({ length: 0x80 }, (_, code) => code).filter(has);
-  const plain = ascii.filter((code) => code >= 0x20 && code !== 0x22 && code !== 0x5c);
+  const plain = ascii.filter((code) => letters.plain.test(String.fromCharCode(code)));
   const parts = ascii
-    .filter((code) => [8, 9, 10, 12, 13, 0x22, 0x5c].includes(code))
-    .map((code) => jsonCharacter(String.fromCharCode(code)));
+    .map((code) => String.fromCharCode(code))
+    .filter((character) => letters.escaped.test(character))
+    .map(jsonCharacter);
   if (plain.length > 0) parts.push(`[${plain.map(escaped).join('')}]`);
   // Characters beyond 16 bits match all or none where the class names none of them.
   const last = /\\[pu]\{|[\u{10000}-\u{10ffff}]/iu.test(token) ? 0x10ffff : 0xffff;
@@ -113,7 +169,7 @@ function characterRule(token: string, rules: Rules): string {
     parts.push(...utf8(from, whole ? 0x10ffff : code - 1));
     from = code + 1;
   }
-  if (parts.length === 0) throw new Error(`no text of JSON has a character of "${token}"`);
+  if (parts.length === 0) throw new Error(`no text ${letters.where} has a character of "${token}"`);
   return rules.add(parts.join(' | '));
 }
 

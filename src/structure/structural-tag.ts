@@ -3,7 +3,7 @@ import type { GrammarFormat, StructuralTagFormat } from '@mlc-ai/web-xgrammar';
 import { overlap } from '../text/stop-strings.js';
 import { CONTROL_MARK, type Grammar } from './grammar.js';
 import { INTEGER, NUMBER } from './json-numbers.js';
-import { escapedText, literal, MARK, Rules, STRING_RULES } from './json-strings.js';
+import { BARE_LETTERS, BARE_RULES, escapedText, literal, MARK, Rules, STRING_RULES } from './json-strings.js';
 import { readSchema } from './schema.js';
 
 /** Writes a JSON schema as EBNF. */
@@ -15,7 +15,11 @@ export async function structuralTag(grammar: Grammar, write: SchemaWriter): Prom
     case 'text':
       return ebnf(`root ::= ${literal(grammar.text)}\n`);
     case 'until':
-      return ebnf(textUntil(grammar.end));
+      return ebnf(textUntil(grammar.end, { not: grammar.not ?? '' }));
+    case 'bare':
+      return ebnf(bareText(grammar.schema, grammar.end));
+    case 'pairs':
+      return ebnf(pairsOf(grammar));
     case 'json':
       return ebnf(await schemaEbnf(grammar, write));
     default: {
@@ -78,20 +82,50 @@ function otherName(names: readonly string[]): string {
 /** Characters that no free text has: control tokens begin with one of them. */
 const NEVER = '\\u0000-\\u0008';
 
+interface Until {
+  /** First rule. */
+  name?: string;
+  /** What follows `end`. */
+  next?: string;
+  not?: string;
+}
+
 /**
  * Any text up to `end`, and `end`. Each rule stands for a number of characters of `end` that were just written. A
  * control token needs one rule, since no other text has its mark.
  */
-function textUntil(end: string): string {
-  if (end.startsWith(CONTROL_MARK)) return `root ::= [^${NEVER}]* ${literal(end)}\n`;
+function textUntil(end: string, { name = 'root', next = '""', not = '' }: Until = {}): string {
+  const later = not === '' ? name : `${name}_0`;
+  if (end.startsWith(CONTROL_MARK)) {
+    const rule = `${later} ::= [^${NEVER}]* ${literal(end)} ${next}\n`;
+    if (not === '') return rule;
+    return `${name} ::= ${literal(end)} ${next} | [^${NEVER}${escapedText(not)}] ${later}\n${rule}`;
+  }
   const own = [...new Set(end)];
   const ruleOf = (matched: number) =>
-    matched === 0 ? 'root' : matched === end.length ? '""' : `text_${matched}`;
-  const rules = Array.from(end, (_, matched) => {
-    const next = own.map(
-      (character) => `${literal(character)} ${ruleOf(overlap(end.slice(0, matched) + character, end))}`,
-    );
-    return `${ruleOf(matched)} ::= ${[...next, `[^${NEVER}${escapedText(own.join(''))}] root`].join(' | ')}\n`;
-  });
+    matched === 0 ? later : matched === end.length ? next : `${name}_${matched}`;
+  const alternatives = (matched: number, others: string) => {
+    const begun = end.slice(0, matched);
+    const following = own
+      .filter((character) => !others.includes(character) || end.startsWith(character))
+      .map((character) => `${literal(character)} ${ruleOf(overlap(begun + character, end))}`);
+    return [...following, `[^${NEVER}${escapedText(own.join('') + others)}] ${later}`].join(' | ');
+  };
+  const rules = Array.from(end, (_, matched) => `${ruleOf(matched)} ::= ${alternatives(matched, '')}\n`);
+  if (not !== '') rules.unshift(`${name} ::= ${alternatives(0, not)}\n`);
   return rules.join('');
+}
+
+function bareText(schema: string, end: string): string {
+  const rules = new Rules(BARE_LETTERS);
+  const [body] = readSchema(JSON.parse(schema), { closed: false }).bodies(rules);
+  const own = Object.entries(BARE_RULES).map(([name, rule]) => `${name} ::= ${rule}\n`);
+  return `root ::= (${body}) ${literal(end)}\n${own.join('')}${rules.text}`;
+}
+
+function pairsOf({ begin, middle, end }: Grammar & { kind: 'pairs' }): string {
+  const root = `root ::= "" | ${literal(begin)} key\n`;
+  return (
+    root + textUntil(middle, { name: 'key', next: 'value' }) + textUntil(end, { name: 'value', next: 'root' })
+  );
 }

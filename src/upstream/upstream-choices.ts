@@ -1,7 +1,8 @@
 /** Turns the chunks of a streamed answer into deltas, and into the choices of a result. */
 import { SidaError } from '../errors.js';
 import type { CompletionDelta } from '../protocol/engine-messages.js';
-import { REASONING_TAGS, TOOL_CALL_TAGS } from '../text/chat/answer-format.js';
+import { REASONING_TAGS } from '../text/chat/answer-format.js';
+import { TOOL_CALL_TAGS } from '../text/chat/call-forms.js';
 
 /** Fields of a chunk that are used. Other servers send more. */
 export interface UpstreamChunk {

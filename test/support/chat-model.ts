@@ -14,7 +14,7 @@ const TEMPLATE = `{% if tools %}{{ tools | tojson }}{% endif %}
 /** Flags of a server whose generations take long enough on any machine to be aborted: every expert is loaded anew. */
 export const SLOW = ['--memory-budget', '1%', '--link-latency', '1'];
 
-export function makeChatModel(): { model: string; remove: () => void } {
+export function makeChatModel(template = TEMPLATE): { model: string; remove: () => void } {
   const parent = mkdtempSync(join(tmpdir(), 'sida-chat-'));
   const model = join(parent, 'chat-tiny');
   cpSync(join(REPO, 'test/fixtures/olmoe-tiny'), model, {
@@ -22,6 +22,6 @@ export function makeChatModel(): { model: string; remove: () => void } {
     filter: (path) => !path.includes('cases.'),
   });
   writeFileSync(join(model, 'tokenizer.json'), JSON.stringify(byteTokenizer(END)));
-  writeFileSync(join(model, 'chat_template.jinja'), TEMPLATE);
+  writeFileSync(join(model, 'chat_template.jinja'), template);
   return { model, remove: () => rmSync(parent, { recursive: true, force: true }) };
 }

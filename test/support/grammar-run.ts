@@ -94,3 +94,12 @@ export function randomText(matcher: Matcher, random: () => number, most = 800): 
   }
   return null;
 }
+
+/** Fractions from 0 to 1. */
+export function randomNumbers(seed: number): () => number {
+  let state = Math.imul(seed, 0x9e3779b1);
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return (state >>> 8) / 2 ** 24;
+  };
+}

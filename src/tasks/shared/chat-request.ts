@@ -1,7 +1,9 @@
 /** Converts the request of a conversation into what the engine runs. Chats and responses share it. */
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import type { AnswerStructure } from '../../structure/answer-grammar.js';
+import { argumentTypes } from '../../structure/argument-types.js';
 import type { AnswerFormat } from '../../text/chat/answer-format.js';
+import { CALL_FORMS, type PairMarks } from '../../text/chat/call-forms.js';
 import { exactJson } from '../../text/exact-json.js';
 import type { ChatWork } from './chat-work.js';
 import { conversationOf, requireChat } from './conversation.js';
@@ -58,6 +60,7 @@ export function prepareConversation(
     choice,
     tools: tools.map((tool, at) => ({ tool, field: request.toolFields[at]! })),
     calls: format.answer.kind === 'channels' || format.answer.toolCalls,
+    pairs: pairsOf(format.answer),
   });
   const parts = {
     messages,
@@ -79,7 +82,7 @@ export function prepareConversation(
     conversation,
     conversationBytes,
     ...(warnings.length > 0 && { warnings }),
-    answer: answerFormat(format.answer, structure),
+    answer: answerFormat(format.answer, tools, structure),
     tools: tools.length > 0,
     ...(structure && { structure }),
     ...(choices > 1 && { choices }),
@@ -97,6 +100,22 @@ export function prepareConversation(
 }
 
 /** A model without a format of calls is made to write the most common one. */
-function answerFormat(format: AnswerFormat, structure: AnswerStructure | undefined): AnswerFormat {
-  return format.kind === 'tags' && structure?.calls !== undefined ? { ...format, toolCalls: true } : format;
+function answerFormat(
+  format: AnswerFormat,
+  tools: readonly ChatTool[],
+  structure: AnswerStructure | undefined,
+): AnswerFormat {
+  const bound = structure?.calls !== undefined && { boundCalls: true as const };
+  if (format.kind === 'channels') return { ...format, ...bound };
+  const pairs = tools.length > 0 && pairsOf(format) !== undefined;
+  return {
+    ...format,
+    ...(bound && { toolCalls: true }),
+    ...(pairs && { argumentTypes: argumentTypes(tools.map((tool) => tool.function)) }),
+    ...bound,
+  };
+}
+
+function pairsOf(format: AnswerFormat): PairMarks | undefined {
+  return format.kind === 'tags' ? CALL_FORMS[format.callForm ?? 'hermes'].pairs : undefined;
 }

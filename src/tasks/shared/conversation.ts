@@ -1,4 +1,5 @@
 /** Converts the messages of a request into what chat templates expect. */
+import { createHash } from 'node:crypto';
 import { SidaError } from '../../errors.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import type { ChatFormat } from '../../text/chat/answer-format.js';
@@ -109,7 +110,7 @@ function checkToolMessages(messages: readonly ChatMessage[], contentFields: read
 function templateMessage(
   message: ChatMessage,
   contentField: string,
-  { developerRole, reasoningField }: ChatFormat,
+  { developerRole, reasoningField, shortCallIds }: ChatFormat,
   limits: RequestLimits,
 ): Message {
   const { name, tool_calls: calls, tool_call_id: callId, reasoning_content: reasoning } = message;
@@ -117,6 +118,7 @@ function templateMessage(
   const content = contentText(message, contentField);
   checkText(content ?? '', limits, contentField);
   const called = calls != null && calls.length > 0;
+  const idOf = (id: string) => (shortCallIds ? shortId(id) : id);
   // Templates with that field take either it or a content beside calls.
   const thinks =
     reasoning != null && reasoning !== '' && !(reasoningField === 'thinking' && called && content);
@@ -125,8 +127,8 @@ function templateMessage(
     content,
     ...(name != null && { name }),
     ...(thinks && { [reasoningField]: reasoning }),
-    ...(called && { tool_calls: calls.map(templateCall) }),
-    ...(callId != null && { tool_call_id: callId }),
+    ...(called && { tool_calls: calls.map((call) => templateCall(call, idOf)) }),
+    ...(callId != null && { tool_call_id: idOf(callId) }),
   };
 }
 
@@ -160,11 +162,17 @@ function partText(part: { type: string } & Record<string, unknown>, param: strin
 }
 
 /** The encoder makes objects of arguments where the template expects them. */
-function templateCall({
-  id,
-  function: { name, arguments: given },
-}: NonNullable<ChatMessage['tool_calls']>[number]) {
-  return { ...(id != null && { id }), type: 'function', function: { name, arguments: given } };
+function templateCall(
+  { id, function: { name, arguments: given } }: NonNullable<ChatMessage['tool_calls']>[number],
+  idOf: (id: string) => string,
+) {
+  return { ...(id != null && { id: idOf(id) }), type: 'function', function: { name, arguments: given } };
+}
+
+/** The id of nine letters and digits that stands for another one. */
+function shortId(id: string): string {
+  if (/^[A-Za-z0-9]{9}$/.test(id)) return id;
+  return createHash('sha256').update(id).digest('hex').slice(0, 9);
 }
 
 function invalid(message: string, param: string): SidaError {

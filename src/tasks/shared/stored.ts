@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { ROUTING_MODES } from '../../config/engine-options.js';
 import type { ExpertCost } from '../../protocol/expert-cost.js';
 import type { AnswerFormat, ChatFormat } from '../../text/chat/answer-format.js';
+import { CALL_FORM_NAMES } from '../../text/chat/call-forms.js';
 
 export const count = z.int().min(0);
 const amount = z.number().min(0);
@@ -53,9 +54,18 @@ const tokenLogprobs = z.object({
   top: z.array(z.object({ id: count, token: z.string(), logprob: z.number() })),
 });
 
+const boundCalls = z.literal(true).exactOptional();
+
 export const storedAnswerFormat: z.ZodType<AnswerFormat> = z.discriminatedUnion('kind', [
-  z.object({ kind: z.literal('channels') }),
-  z.object({ kind: z.literal('tags'), reasoning: z.boolean(), toolCalls: z.boolean() }),
+  z.object({ kind: z.literal('channels'), boundCalls }),
+  z.object({
+    kind: z.literal('tags'),
+    reasoning: z.boolean(),
+    toolCalls: z.boolean(),
+    callForm: z.enum(CALL_FORM_NAMES).exactOptional(),
+    argumentTypes: z.record(z.string(), z.record(z.string(), texts)).exactOptional(),
+    boundCalls,
+  }),
 ]);
 
 export const storedChatFormat: z.ZodType<ChatFormat> = z.object({
@@ -63,6 +73,7 @@ export const storedChatFormat: z.ZodType<ChatFormat> = z.object({
   developerRole: z.boolean(),
   reasoningField: z.enum(['reasoning_content', 'thinking']),
   systemMessages: z.enum(['anywhere', 'first', 'nowhere']),
+  shortCallIds: z.literal(true).exactOptional(),
 });
 
 /** A generated text. Choices are numbered prompt by prompt. */

@@ -2,7 +2,9 @@
 import { z } from 'zod';
 import { SidaError } from '../../errors.js';
 import type { AnswerStructure } from '../../structure/answer-grammar.js';
+import { pairsGrammar } from '../../structure/pairs-grammar.js';
 import { checkedSchema } from '../../structure/schema.js';
+import type { PairMarks } from '../../text/chat/call-forms.js';
 import type { ChatTool, ToolChoice } from './conversation-schema.js';
 import { MOST_STORED } from './stored.js';
 
@@ -66,14 +68,18 @@ interface Demands {
   tools: readonly OfferedTool[];
   /** Whether the model calls tools on its own. */
   calls: boolean;
+  /** How it writes the arguments of calls; undefined for JSON. */
+  pairs: PairMarks | undefined;
 }
 
 /** Undefined if the answer may be any text. Throws invalid_request. */
-export function structureOf({ content, choice, tools, calls }: Demands): StoredStructure | undefined {
+export function structureOf(demands: Demands): StoredStructure | undefined {
+  const { content, choice, tools, calls, pairs } = demands;
+  const structures = (all: readonly OfferedTool[]) => all.map((tool) => callStructure(tool, pairs));
   const forced = forcedTools(choice, tools);
-  if (forced !== undefined) return { calls: forced.map(callStructure) };
+  if (forced !== undefined) return { calls: structures(forced) };
   if (content === undefined) return undefined;
-  return calls && tools.length > 0 ? { content, calls: tools.map(callStructure) } : { content };
+  return calls && tools.length > 0 ? { content, calls: structures(tools) } : { content };
 }
 
 /** The tools of which one must be called; undefined if the model may do without. */
@@ -90,7 +96,7 @@ function forcedTools(choice: ToolChoice, tools: readonly OfferedTool[]): readonl
   throw invalid(`"tool_choice" names ${JSON.stringify(name)}, which is not among the tools`);
 }
 
-function callStructure({ tool, field }: OfferedTool) {
+function callStructure({ tool, field }: OfferedTool, marks: PairMarks | undefined) {
   const { name, parameters, strict } = tool.function;
   if (!NAME.test(name)) {
     const message = `The function name ${JSON.stringify(name)} has other characters than letters, digits and "_.:-"`;
@@ -100,7 +106,18 @@ function callStructure({ tool, field }: OfferedTool) {
   const schema = parameters ?? { type: 'object', properties: {} };
   const typed = DECIDES.some((keyword) => schema[keyword] != null) ? schema : { ...schema, type: 'object' };
   const closed = strict !== false;
-  return { name, param, schema: checkedSchema(typed, param, { closed, objects: true }), closed };
+  const checked = checkedSchema(typed, param, { closed, objects: true });
+  if (marks !== undefined) checkPairs({ schema: checked, closed, marks, marked: (text) => text }, param);
+  return { name, param, schema: checked, closed };
+}
+
+function checkPairs(pairs: Parameters<typeof pairsGrammar>[0], param: string): void {
+  try {
+    pairsGrammar(pairs);
+  } catch (error) {
+    const message = `The model writes arguments of calls as pairs, and these cannot be: ${(error as Error).message}`;
+    throw new SidaError({ code: 'invalid_request', message, param });
+  }
 }
 
 function invalid(message: string): SidaError {

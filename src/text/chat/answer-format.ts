@@ -1,15 +1,32 @@
 /** How a model writes an answer with reasoning and tool calls. Its template and its tokenizer tell. */
 import { withinTime } from '../time-bound.js';
 import type { TokenizerFile } from '../tokenizing/tokenizer-file.js';
+import { alike, type CallFormName, marksOf } from './call-forms.js';
+import { triedCall } from './call-trial.js';
 import { ChatTemplate } from './chat-template.js';
 import { type ChatTemplates, templateName } from './template-files.js';
 import { type SystemMessages, systemMessages } from './template-habits.js';
 
-export type AnswerFormat =
-  /** The harmony format: messages with a channel, such as `<|channel|>final<|message|>Hello.<|return|>`. */
-  | { kind: 'channels' }
-  /** Plain text, in which tags may enclose reasoning and tool calls. */
-  | { kind: 'tags'; reasoning: boolean; toolCalls: boolean };
+/** JSON types of arguments, by the names of the tool and of the argument. Others may be of any type. */
+export type ArgumentTypes = Record<string, Record<string, string[]>>;
+
+export type AnswerFormat = (
+  | /** The harmony format: messages with a channel, such as `<|channel|>final<|message|>Hello.<|return|>`. */
+  { kind: 'channels' }
+  /** Plain text, in which marks may enclose reasoning and tool calls. */
+  | {
+      kind: 'tags';
+      reasoning: boolean;
+      toolCalls: boolean;
+      /** How calls are written. Default: hermes, the most common form. */
+      callForm?: CallFormName;
+      /** Of the tools of a request, where the form does not tell texts from other values. */
+      argumentTypes?: ArgumentTypes;
+    }
+) & {
+  /** Whether a grammar demands the calls: what begins like a call is one, also where the answer is cut off. */
+  boundCalls?: true;
+};
 
 export const CHANNEL_TOKENS = {
   start: '<|start|>',
@@ -22,8 +39,6 @@ export const CHANNEL_TOKENS = {
 } as const;
 
 export const REASONING_TAGS = ['<think>', '</think>'] as const;
-/** Around `{"name": …, "arguments": …}`. */
-export const TOOL_CALL_TAGS = ['<tool_call>', '</tool_call>'] as const;
 
 /** How the chat of a model works. */
 export interface ChatFormat {
@@ -34,6 +49,8 @@ export interface ChatFormat {
   reasoningField: 'reasoning_content' | 'thinking';
   /** Where a template takes system messages. */
   systemMessages: SystemMessages;
+  /** Whether ids of calls in a conversation must have nine letters and digits. */
+  shortCallIds?: true;
 }
 
 export function chatFormat(
@@ -42,14 +59,22 @@ export function chatFormat(
 ): ChatFormat {
   const added = new Set((added_tokens ?? []).map(({ content }) => content));
   const template = Object.values(templates.texts).join('\n');
+  const { start, channel, message, end } = CHANNEL_TOKENS;
+  const harmony = [start, channel, message, end].every(
+    (token) => added.has(token) && template.includes(token),
+  );
+  const { form, shortIds } = triedCall(templates);
+  const reasoning = template.includes(REASONING_TAGS[1]) || REASONING_TAGS.every((tag) => added.has(tag));
+  const tags = { reasoning, toolCalls: form !== undefined, ...(form && { callForm: form }) };
   return {
-    answer: answerFormat(template, added),
+    answer: harmony ? { kind: 'channels' } : { kind: 'tags', ...tags },
     developerRole: /['"]developer['"]/.test(template),
     reasoningField:
       template.includes('reasoning_content') || !template.includes('thinking')
         ? 'reasoning_content'
         : 'thinking',
     systemMessages: systemMessagesOf(templates),
+    ...(shortIds && { shortCallIds: true }),
   };
 }
 
@@ -68,19 +93,6 @@ function systemMessagesOf(templates: ChatTemplates): SystemMessages {
   }
 }
 
-function answerFormat(template: string, added: ReadonlySet<string>): AnswerFormat {
-  const { start, channel, message, end } = CHANNEL_TOKENS;
-  if ([start, channel, message, end].every((token) => added.has(token) && template.includes(token)))
-    return { kind: 'channels' };
-  const writes = (tags: readonly string[]) => tags.every((tag) => template.includes(tag));
-  return {
-    kind: 'tags',
-    reasoning: template.includes(REASONING_TAGS[1]) || REASONING_TAGS.every((tag) => added.has(tag)),
-    // Some models write calls as XML between the same tags.
-    toolCalls: writes(TOOL_CALL_TAGS) && !template.includes('<function='),
-  };
-}
-
 /** Stands before a token of the harmony format in an answer's text, so that no other text looks like one. */
 export const CONTROL = '\ufdd0';
 
@@ -92,7 +104,7 @@ function shownTokens(
   const channels = answer.kind === 'channels';
   const names: readonly string[] = channels
     ? Object.values(CHANNEL_TOKENS)
-    : [...REASONING_TAGS, ...TOOL_CALL_TAGS];
+    : [...REASONING_TAGS, ...alike(answer.callForm ?? 'hermes').flatMap((form) => marksOf(form))];
   const shown = (added_tokens ?? []).filter(({ content }) => names.includes(content));
   return new Map(shown.map(({ content, id }) => [id, channels ? CONTROL + content : content]));
 }

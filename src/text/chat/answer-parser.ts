@@ -6,8 +6,8 @@ import { TagsParser } from './tags-parser.js';
 
 /** `tools`: whether the request has tools that the model may call. Otherwise calls are content. */
 export function answerParser(format: AnswerFormat, tools: boolean): AnswerParser {
-  if (format.kind === 'channels') return new ChannelsParser(tools);
-  return new TagsParser({ reasoning: format.reasoning, toolCalls: format.toolCalls && tools });
+  if (format.kind === 'channels') return new ChannelsParser(tools, format.boundCalls);
+  return new TagsParser(format, tools);
 }
 
 export interface ParsedAnswer {

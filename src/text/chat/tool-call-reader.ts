@@ -1,104 +1,225 @@
 /**
- * Reads tool calls written as JSON, `{"name": …, "arguments": …}`, while they arrive. If the name comes first, as
- * models write it, the arguments are passed on at once. Other forms, such as a list of calls, are read at the end.
+ * Reads a tool call while it arrives, in the forms of a model. Arguments are passed on as soon as the name is known. A
+ * list of calls, and an object whose name is not its first field, are read at their end.
  */
+import type { ArgumentTypes } from './answer-format.js';
 import type { AnswerPart } from './answer-parts.js';
+import {
+  type ArgumentsReader,
+  argumentsJson,
+  escaped,
+  JsonArguments,
+  JsonScan,
+  LONGEST_MARK,
+  PairArguments,
+  parsed,
+  withoutPart,
+} from './call-arguments.js';
+import { alike, beginsOf, type CallForm, type CallFormName } from './call-forms.js';
 
-/** What stands before the arguments; the first group is the name as JSON. */
-const HEAD = /^\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)/;
-
-/** Longer heads are not looked for, since each piece of text looks from the start. Their calls are read at the end. */
+/** Longer heads are not looked for, since each piece of text looks from the start. */
 const LONGEST_HEAD = 4096;
 
+interface Head {
+  form: CallForm;
+  /** What stands before the arguments; the first group is the name. */
+  whole: RegExp;
+  /** Any beginning of it. */
+  begun: RegExp;
+}
+
+const JSON_HEAD = /^\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)/;
+const NAME = '[^\\s<>[\\]{}"]+';
+
+/** The heads of the form, but of a call that is JSON: with and without a mark that models leave out. */
+function headsOf(form: CallForm): Head[] {
+  if (form.json) return [];
+  const { section, begin, beforeName, id, afterName, pairs, afterArguments, end } = form;
+  const marked = id === undefined ? [] : [...atoms(id), '\\w+'];
+  const after = [...marked, ...atoms(afterName)];
+  const next = pairs === undefined ? ['{', '[', '"'] : [pairs.keyBegin, afterArguments.trim() + end];
+  // Where a mark follows the name, nothing needs to follow the mark.
+  const follows = pairs !== undefined && afterName.trim() !== '' ? [''] : next;
+  return (section === undefined ? [''] : ['', begin]).flatMap((own) =>
+    follows.map((each) => {
+      const before = sparse([...atoms(own), ...atoms(beforeName)]);
+      const behind = sparse([...after, ...atoms(each)]);
+      const taken = sparse(after);
+      const next = behind.slice(taken.length).join('');
+      const whole = `^${before.join('')}(${NAME})${taken.join('')}(?=${next})`;
+      const begun = [...before, NAME, ...behind].reduceRight((rest, atom) => `(?:${atom}${rest})?`, '');
+      return { form, whole: new RegExp(whole), begun: new RegExp(`^${begun}$`) };
+    }),
+  );
+}
+
+const SPACE = '\\s*';
+
+/** Patterns of the characters. White space is free. */
+function atoms(text: string): string[] {
+  return [SPACE, ...Array.from(text.trim(), (each) => (each.trim() === '' ? SPACE : escaped(each)))];
+}
+
+/** Without two patterns of white space in a row, which would try all ways to share it. */
+function sparse(all: readonly string[]): string[] {
+  return all.filter((atom, at) => atom !== SPACE || all[at - 1] !== SPACE);
+}
+
+/** What reads the calls of an answer. */
+export interface CallReading {
+  forms: readonly [CallForm, ...CallForm[]];
+  heads: readonly Head[];
+  /** What ends a call, or begins the next one. */
+  ends: RegExp;
+  types: ArgumentTypes | undefined;
+}
+
+export function callReading(name: CallFormName, types: ArgumentTypes | undefined): CallReading {
+  const forms = alike(name);
+  const [{ end }] = forms;
+  const ends = new RegExp([end, ...beginsOf(forms[0])].map(escaped).join('|'));
+  return { forms, heads: forms.flatMap(headsOf), ends, types };
+}
+
 export class ToolCallReader {
-  readonly #call: number;
-  #text = '';
-  /** Set once the arguments have begun; undefined before. */
-  #scan: ObjectScan | undefined;
+  /** Failed: the text is no call. */
+  state: 'head' | 'arguments' | 'tail' | 'ended' | 'failed' = 'head';
+  readonly #reading: CallReading;
+  /** The number of the next call. */
+  #call: number;
+  #buffer = '';
+  /** A call, or a list of calls, that is JSON, and what finds its end. */
+  #json: string[] = [];
+  #length = 0;
+  readonly #scan = new JsonScan();
+  #arguments: ArgumentsReader | undefined;
 
   /** `call` is the number of the first call. */
-  constructor(call: number) {
+  constructor(reading: CallReading, call: number) {
+    this.#reading = reading;
     this.#call = call;
   }
 
-  push(text: string): AnswerPart[] {
-    this.#text += text;
-    if (this.#scan !== undefined) return this.#more(text);
-    const looksFor = this.#text.length - text.length <= LONGEST_HEAD;
-    const head = looksFor ? HEAD.exec(this.#text.slice(0, LONGEST_HEAD + 1)) : null;
-    const name = head === null ? undefined : parsed(head[1]!);
-    if (head === null || typeof name !== 'string') return [];
-    this.#scan = new ObjectScan();
-    return [{ kind: 'call', call: this.#call, name }, ...this.#more(this.#text.slice(head[0].length))];
+  /** The text behind the call when it has ended, or all text if it is no call. */
+  get rest(): string {
+    return this.#json.join('') + this.#buffer;
   }
 
-  /** Returns the calls that are not passed on yet, or undefined if the text is no call. */
-  finish(): AnswerPart[] | undefined {
-    if (this.#scan !== undefined) return [];
-    const value = parsed(this.#text);
+  /** Returns what became certain with this text. */
+  push(text: string): AnswerPart[] {
+    if (this.state === 'arguments') return this.#readArguments(text);
+    if (this.#json.length > 0) return this.#readJson(text);
+    this.#buffer += text;
+    if (this.state === 'tail') this.#readTail();
+    if (this.state !== 'head') return [];
+    if (!/^\s*[{[]/.test(this.#buffer)) return this.#readHead();
+    const begun = this.#buffer;
+    this.#buffer = '';
+    return this.#readJson(begun);
+  }
+
+  /** Returns the rest, if no text follows. A call without all of its head is none: it was cut off. */
+  finish(): AnswerPart[] {
+    const { end } = this.#reading.forms[0];
+    const { state } = this;
+    this.state = state === 'head' && end !== '' && this.rest.includes(end) ? 'failed' : 'ended';
+    return state === 'arguments' ? this.#more(this.#arguments!.finish()) : [];
+  }
+
+  #readHead(): AnswerPart[] {
+    const start = this.#buffer.slice(0, LONGEST_HEAD);
+    for (const { form, whole } of this.#reading.heads) {
+      const head = whole.exec(start);
+      if (head !== null) return this.#begin(form, head[1]!, head[0].length);
+    }
+    const whole = withoutPart(start);
+    const begun = this.#reading.heads.some((head) => head.begun.test(whole));
+    if (this.#buffer.length >= LONGEST_HEAD || !(begun || start.trim() === '')) this.state = 'failed';
+    return [];
+  }
+
+  #begin(form: CallForm, name: string, length: number): AnswerPart[] {
+    const { pairs, end } = form;
+    const { types } = this.#reading;
+    const own = types !== undefined && Object.hasOwn(types, name) ? types[name] : undefined;
+    this.#arguments =
+      pairs === undefined ? new JsonArguments(end) : new PairArguments({ ...form, pairs }, own);
+    this.state = 'arguments';
+    const text = this.rest.slice(length);
+    this.#json = [];
+    return [{ kind: 'call', call: this.#call, name }, ...this.#readArguments(text)];
+  }
+
+  #readArguments(text: string): AnswerPart[] {
+    this.#buffer = '';
+    const parts = this.#more(this.#arguments!.push(text));
+    const { rest } = this.#arguments!;
+    if (rest === undefined) return parts;
+    this.#call += 1;
+    this.#endArguments(rest);
+    return parts;
+  }
+
+  #more(text: string): AnswerPart[] {
+    return text === '' ? [] : [{ kind: 'arguments', call: this.#call, text }];
+  }
+
+  #endArguments(rest: string): void {
+    this.#buffer = rest;
+    this.state = 'tail';
+    this.#readTail();
+  }
+
+  /** Leaves out what stands before the end. A call that follows ends this one, too. */
+  #readTail(): void {
+    const { ends, forms } = this.#reading;
+    const mark = ends.exec(this.#buffer);
+    if (mark === null) this.#buffer = this.#buffer.slice(-LONGEST_MARK);
+    else {
+      this.#buffer = this.#buffer.slice(mark.index + (mark[0] === forms[0].end ? mark[0].length : 0));
+      this.state = 'ended';
+    }
+  }
+
+  #readJson(text: string): AnswerPart[] {
+    this.#json.push(text);
+    this.#length += text.length;
+    const form = this.#reading.forms.find(({ json }) => json);
+    if (form === undefined) {
+      this.state = 'failed';
+      return [];
+    }
+    // Behind the arguments of a call without an end, the rest of its JSON would be taken for text.
+    if (form.end !== '' && this.#length - text.length <= LONGEST_HEAD) {
+      const head = JSON_HEAD.exec(this.rest.slice(0, LONGEST_HEAD + 1));
+      const name = head === null ? undefined : parsed(head[1]!);
+      if (head !== null && typeof name === 'string') return this.#begin(form, name, head[0].length);
+    }
+    const end = this.#scan.push(text);
+    if (end === undefined) return [];
+    const all = this.rest;
+    const length = all.length - text.length + end;
+    const value = parsed(all.slice(0, length));
     const calls = (Array.isArray(value) ? value : [value]).map(callOf);
-    if (calls.length === 0 || calls.includes(undefined)) return undefined;
-    return calls.flatMap((found, at): AnswerPart[] => {
-      const call = this.#call + at;
+    if (calls.length === 0 || calls.includes(undefined)) {
+      this.state = 'failed';
+      return [];
+    }
+    this.#json = [];
+    const parts = calls.flatMap((found): AnswerPart[] => {
+      const call = this.#call++;
       return [
         { kind: 'call', call, name: found!.name },
         { kind: 'arguments', call, text: found!.arguments },
       ];
     });
-  }
-
-  /** All text so far. */
-  get text(): string {
-    return this.#text;
-  }
-
-  #more(text: string): AnswerPart[] {
-    const own = this.#scan!.push(text);
-    return own === '' ? [] : [{ kind: 'arguments', call: this.#call, text: own }];
-  }
-}
-
-/** Finds the end of a JSON object. */
-class ObjectScan {
-  #depth = 0;
-  #inString = false;
-  #escaped = false;
-  #ended = false;
-
-  /** Returns the part of the text that belongs to the object. */
-  push(text: string): string {
-    if (this.#ended) return '';
-    for (let at = 0; at < text.length; at += 1) {
-      const character = text[at]!;
-      if (this.#escaped) this.#escaped = false;
-      else if (this.#inString) {
-        if (character === '\\') this.#escaped = true;
-        else if (character === '"') this.#inString = false;
-      } else if (character === '"') this.#inString = true;
-      else if (character === '{' || character === '[') this.#depth += 1;
-      else if (character === '}' || character === ']') {
-        this.#depth -= 1;
-        if (this.#depth > 0) continue;
-        this.#ended = true;
-        return text.slice(0, at + 1);
-      }
-    }
-    return text;
+    this.#endArguments(all.slice(length));
+    return parts;
   }
 }
 
 function callOf(value: unknown): { name: string; arguments: string } | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { name, arguments: given, parameters } = value as Record<string, unknown>;
-  if (typeof name !== 'string') return undefined;
-  const own = given ?? parameters ?? {};
-  return { name, arguments: typeof own === 'string' ? own : JSON.stringify(own) };
-}
-
-function parsed(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch {
-    return undefined;
-  }
+  return typeof name === 'string' ? { name, arguments: argumentsJson(given ?? parameters ?? {}) } : undefined;
 }

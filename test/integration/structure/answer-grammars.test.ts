@@ -3,18 +3,30 @@ import { rmSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type AnswerStructure, answerGrammar } from '../../../src/structure/answer-grammar.js';
+import { argumentTypes } from '../../../src/structure/argument-types.js';
 import type { Matcher } from '../../../src/structure/matchers.js';
 import {
   type AnswerFormat,
   CHANNEL_TOKENS,
   CONTROL,
   REASONING_TAGS,
-  TOOL_CALL_TAGS,
 } from '../../../src/text/chat/answer-format.js';
 import { parseAnswer } from '../../../src/text/chat/answer-parser.js';
+import { CALL_FORM_NAMES, CALL_FORMS, marksOf, TOOL_CALL_TAGS } from '../../../src/text/chat/call-forms.js';
+import { ChatTemplate } from '../../../src/text/chat/chat-template.js';
 import { byteTokenizer } from '../../support/byte-tokenizer.js';
+import { CALL_TEMPLATES } from '../../support/call-templates.js';
 import { compiledSource } from '../../support/compiled-source.js';
-import { allowedOf, bytesOf, END, type GrammarRun, grammarRun, VOCAB } from '../../support/grammar-run.js';
+import {
+  allowedOf,
+  bytesOf,
+  END,
+  type GrammarRun,
+  grammarRun,
+  randomNumbers,
+  randomText,
+  VOCAB,
+} from '../../support/grammar-run.js';
 
 const SCHEMA = {
   type: 'object',
@@ -185,5 +197,141 @@ describe('an answer with tags', () => {
       content: '',
       calls: [{ name: 'f', arguments: '{"a": 1, "b": "x"}' }],
     });
+  });
+});
+
+describe.each(CALL_FORM_NAMES)('a demanded call in the form %s', (name) => {
+  const parameters = {
+    type: 'object',
+    properties: { text: { type: 'string' }, n: { type: 'integer' } },
+    required: ['text', 'n'],
+  };
+  const tools = [{ name: 'get_tea', parameters }];
+  const format: AnswerFormat = {
+    kind: 'tags',
+    reasoning: true,
+    toolCalls: true,
+    callForm: name,
+    argumentTypes: argumentTypes(tools),
+    boundCalls: true,
+  };
+  const structure = { calls: [{ name: 'get_tea', schema: JSON.stringify(parameters), closed: true }] };
+  /** As the template writes it, from the first mark on. */
+  const written = () => {
+    const given = { text: 'tea <b> "2"', n: 2 };
+    const call = { id: 'abcdefghi', type: 'function', function: { name: 'get_tea', arguments: given } };
+    const asText = { ...call.function, arguments: JSON.stringify(given).replace(/([:,])/g, '$1 ') };
+    const render = (content: null | '', own: object) =>
+      new ChatTemplate(CALL_TEMPLATES[name], {}).render({
+        messages: [{ role: 'assistant', content, tool_calls: [{ ...call, function: own }] }],
+      });
+    const text = name.startsWith('deepseek') ? render(null, asText) : render('', call.function);
+    const { section, begin } = CALL_FORMS[name];
+    const own = text.slice(text.indexOf(section?.begins[0] ?? begin));
+    // In a conversation there are ids, which models do not write in a list.
+    return name === 'mistral_list' ? own.replace('] [', '][').replace(', "id": "abcdefghi"', '') : own;
+  };
+
+  it.each([
+    ['tokens', marksOf(CALL_FORMS[name])],
+    ['plain text', []],
+  ])('is written as the template writes it, with marks that are %s', async (_, marks) => {
+    const own = await writer([...REASONING_TAGS, ...marks], structure, format);
+    const marked = marks.map((mark) => mark.replace(/[\\[\]|]/g, '\\$&')).join('|');
+    own.write(...written().split(new RegExp(`(${marked || '(?!)'})`)));
+    expectEnd(own.matcher, own.endTokens);
+    const { calls, content, reasoning } = own.answer();
+    expect([reasoning, content, calls.map((call) => call.name)]).toEqual(['', '', ['get_tea']]);
+    expect(JSON.parse(calls[0]!.arguments)).toEqual({ text: 'tea <b> "2"', n: 2 });
+  });
+});
+
+describe.each(['glm', 'glm_lines', 'coder'] as const)('random arguments in the form %s', (callForm) => {
+  const parameters = {
+    type: 'object',
+    properties: {
+      short: { type: 'string', maxLength: 3 },
+      kind: { enum: ['a', 'b c', 7, null] },
+      code: { type: 'string', pattern: '^[A-C]{2}\\d$' },
+      n: { type: 'integer', minimum: -5, maximum: 120 },
+      maybe: { type: ['string', 'null'], maxLength: 2 },
+      list: { type: 'array', items: { type: 'string', maxLength: 2 }, maxItems: 2 },
+      thing: { $ref: '#/$defs/thing' },
+      either: { anyOf: [{ $ref: '#/$defs/thing' }, { type: 'string', pattern: '^x+$' }] },
+    },
+    required: ['short', 'kind', 'thing', 'either'],
+    additionalProperties: false,
+    $defs: { thing: { type: 'object', properties: { on: { type: 'boolean' } }, required: ['on'] } },
+  };
+  const isValid = new Ajv2020({ strict: false }).compile(parameters);
+
+  it('follow the schema', async () => {
+    run = await grammarRun(dist);
+    const argumentTypesOf = argumentTypes([{ name: 'f', parameters }]);
+    const format: AnswerFormat = {
+      kind: 'tags',
+      reasoning: false,
+      toolCalls: true,
+      callForm,
+      argumentTypes: argumentTypesOf,
+    };
+    const calls = [{ name: 'f', schema: JSON.stringify(parameters), closed: true }];
+    const grammar = answerGrammar({ calls }, { format, controls: [], prefix: '' });
+    const random = randomNumbers(5);
+    let ended = 0;
+    for (let item = 0; item < 30; item += 1) {
+      const text = randomText(await run.open(grammar, item), random);
+      if (text === null) continue;
+      ended += 1;
+      const { content, calls: found } = parseAnswer(format, true, text);
+      expect(content, text).toBe('');
+      expect(isValid(JSON.parse(found[0]!.arguments)), `${text} ${JSON.stringify(isValid.errors)}`).toBe(
+        true,
+      );
+    }
+    expect(ended).toBeGreaterThan(20);
+  });
+});
+
+describe('values in tags', () => {
+  const format = { kind: 'tags', reasoning: false, toolCalls: true, callForm: 'glm' } as const;
+  const call = (parameters: object, closed = true) => ({
+    calls: [{ name: 'f', schema: JSON.stringify(parameters), closed }],
+  });
+
+  it.each([
+    ['tokens', marksOf(CALL_FORMS.glm)],
+    ['plain text', []],
+  ])('are any pairs for an object that names none, with marks that are %s', async (_, marks) => {
+    const own = await writer(marks, call({ type: 'object' }, false), format);
+    const pair = ['<arg_key>', 'a b', '</arg_key>', '<arg_value>', '<b> 1', '</arg_value>'];
+    own.write('<tool_call>', 'f', ...pair, '<arg_key>', 'c', '</arg_key>', '<arg_value>', '[2]');
+    own.write('</arg_value>', '</tool_call>');
+    expectEnd(own.matcher, own.endTokens);
+    expect(own.answer().calls).toEqual([{ name: 'f', arguments: '{"a b": "<b> 1", "c": [2]}' }]);
+  });
+
+  it('are none for a tool without arguments', async () => {
+    const own = await writer([], call({ type: 'object', properties: {} }), format);
+    own.write('<tool_call>f</tool_call>');
+    expectEnd(own.matcher, own.endTokens);
+    expect(own.answer().calls).toEqual([{ name: 'f', arguments: '{}' }]);
+  });
+
+  it('that may be texts or lists of numbers are no texts that look like another list', async () => {
+    const list = { type: 'array', items: { type: 'integer' } };
+    const parameters = {
+      type: 'object',
+      properties: { v: { anyOf: [{ type: 'string' }, list] } },
+      required: ['v'],
+    };
+    const own = await writer([], call(parameters), format);
+    own.write('<tool_call>f<arg_key>v</arg_key><arg_value>[');
+    expect(allowedOf(own.matcher).sort()).toEqual(bytesOf('-0123456789]').sort());
+    own.write('1, 2]</arg_value></tool_call>');
+    expectEnd(own.matcher, own.endTokens);
+    const text = await writer([], call(parameters), format);
+    text.write('<tool_call>f<arg_key>v</arg_key><arg_value>a [1</arg_value></tool_call>');
+    expectEnd(text.matcher, text.endTokens);
   });
 });

@@ -5,7 +5,14 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkedSchema } from '../../../src/structure/schema.js';
 import { compiledSource } from '../../support/compiled-source.js';
-import { allowedOf, bytesOf, type GrammarRun, grammarRun, randomText } from '../../support/grammar-run.js';
+import {
+  allowedOf,
+  bytesOf,
+  type GrammarRun,
+  grammarRun,
+  randomNumbers,
+  randomText,
+} from '../../support/grammar-run.js';
 
 const leaf = { type: 'object', properties: { v: { type: 'boolean' } }, required: ['v'] };
 
@@ -220,15 +227,6 @@ const ajv = new Ajv2020({
       text.split('.').every((part) => /^\d{1,3}$/.test(part) && Number(part) < 256),
   },
 });
-
-/** Fractions from 0 to 1. */
-function randomNumbers(seed: number): () => number {
-  let state = Math.imul(seed, 0x9e3779b1);
-  return () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return (state >>> 8) / 2 ** 24;
-  };
-}
 
 describe('answers that follow a schema', () => {
   let dist: string;

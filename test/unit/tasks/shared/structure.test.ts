@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { SidaError } from '../../../../src/errors.js';
 import type { ChatTool } from '../../../../src/tasks/shared/conversation-schema.js';
 import { structureOf } from '../../../../src/tasks/shared/structure.js';
+import { CALL_FORMS, type PairMarks } from '../../../../src/text/chat/call-forms.js';
 
 const node = {
   type: 'object',
@@ -15,9 +16,9 @@ function tool(parameters: ChatTool['function']['parameters']): ChatTool {
   return { type: 'function', function: { name: 'f', ...(parameters !== undefined && { parameters }) } };
 }
 
-function forced(functions: readonly ChatTool[]) {
+function forced(functions: readonly ChatTool[], pairs?: PairMarks) {
   const tools = functions.map((own, at) => ({ tool: own, field: `tools.${at}.function` }));
-  return structureOf({ content: undefined, choice: 'required', tools, calls: true });
+  return structureOf({ content: undefined, choice: 'required', tools, calls: true, pairs });
 }
 
 function schemaOf(parameters: ChatTool['function']['parameters']): unknown {
@@ -72,6 +73,25 @@ describe('the parameters of a forced call', () => {
       const $ref = `#/$defs/a${at - 1}`;
       $defs[`a${at}`] = { anyOf: [{ $ref }, { $ref }] };
     }
-    expect(schemaOf({ $ref: '#/$defs/a19', $defs })).toBeDefined();
+    const parameters = { $ref: '#/$defs/a19', $defs };
+    expect(schemaOf(parameters)).toBeDefined();
+    expect(forced([tool(parameters)], CALL_FORMS.glm.pairs)).toBeDefined();
+    const within = { ...empty, properties: { a: { $ref: '#/$defs/a19' } }, $defs };
+    expect(forced([tool(within)], CALL_FORMS.glm.pairs)).toBeDefined();
+  });
+
+  it.each<[string, Record<string, unknown>, RegExp]>([
+    ['constants', { enum: [{ a: 1 }] }, /no object with named properties/],
+    [
+      'a circle',
+      { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/a' } } },
+      /no object with named properties/,
+    ],
+    ['names with the marks of pairs', { ...empty, properties: { 'a>': {} } }, /"a>" has "<", ">"/],
+  ])('may not be %s where the model writes pairs', (_, parameters, why) => {
+    const { code, message, param } = errorOf(() => forced([tool(parameters)], CALL_FORMS.glm.pairs));
+    expect([code, param]).toEqual(['invalid_request', 'tools.0.function.parameters']);
+    expect(message).toMatch(why);
+    expect(forced([tool(parameters)])).toBeDefined();
   });
 });

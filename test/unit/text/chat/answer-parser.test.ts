@@ -2,28 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type AnswerFormat, CONTROL, chatFormat } from '../../../../src/text/chat/answer-format.js';
 import { answerParser, type ParsedAnswer, parseAnswer } from '../../../../src/text/chat/answer-parser.js';
+import { answerInPieces } from '../../../support/answer-in-pieces.js';
 import { readQwen3 } from './qwen3.js';
 
 const TAGS: AnswerFormat = { kind: 'tags', reasoning: true, toolCalls: true };
 const CHANNELS: AnswerFormat = { kind: 'channels' };
-
-/** The answer, pushed in pieces of the given lengths. */
-function inPieces(format: AnswerFormat, text: string, lengths: number[]): ParsedAnswer {
-  const parser = answerParser(format, true);
-  const found: ParsedAnswer = { reasoning: '', content: '', calls: [] };
-  const parts = [];
-  for (let at = 0, i = 0; at < text.length; i += 1) {
-    const length = lengths[i % lengths.length]!;
-    parts.push(...parser.push(text.slice(at, at + length)));
-    at += length;
-  }
-  for (const part of [...parts, ...parser.finish()]) {
-    if (part.kind === 'call') found.calls[part.call] = { name: part.name, arguments: '' };
-    else if (part.kind === 'arguments') found.calls[part.call]!.arguments += part.text;
-    else found[part.kind] += part.text;
-  }
-  return found;
-}
 
 const call = (name: string, text: string) => ({ name, arguments: text });
 const answer = (parts: Partial<ParsedAnswer>): ParsedAnswer => ({
@@ -91,7 +74,7 @@ const tagged: [string, string, Partial<ParsedAnswer>][] = [
     '<tool_call>\n{"name": "f", "arguments": {"a": 1',
     { calls: [call('f', '{"a": 1')] },
   ],
-  ['a call that has only begun', 'x <tool_call>\n{"na', { content: 'x<tool_call>\n{"na' }],
+  ['a call of which only the beginning is there', 'x <tool_call>\n{"na', { content: 'x' }],
   [
     'reasoning, text and a call',
     '<think>a < b</think>Now:\n\n<tool_call>{"name":"f","arguments":{"x":"<"}}</tool_call>',
@@ -151,6 +134,41 @@ const channels: [string, string, Partial<ParsedAnswer>][] = [
     h('<|start|>assistant<|channel|>commentaryto=functions.f code<|message|>{}<|call|>'),
     { calls: [call('f', '{}')] },
   ],
+  [
+    'two channels in one header',
+    h('<|channel|>commentary to=assistant<|channel|>analysis<|message|>a<|end|><|channel|>final<|message|>b'),
+    { reasoning: 'a', content: 'b' },
+  ],
+  ['text without a header', h('<|start|>assistantHello there<|return|>'), { content: 'Hello there' }],
+  [
+    'text behind reasoning',
+    h('<|channel|>analysis<|message|>a<|end|>b<|return|>'),
+    { reasoning: 'a', content: 'b' },
+  ],
+  [
+    'text before a header',
+    h('a<|start|>assistant<|channel|>final<|message|>b<|return|>'),
+    { content: 'a\n\nb' },
+  ],
+  [
+    'a call without its first tokens',
+    h(
+      '<|channel|>analysis<|message|>a<|end|>commentary to=functions.f <|constrain|>json<|message|>{"a":1}<|call|>',
+    ),
+    { reasoning: 'a', calls: [call('f', '{"a":1}')] },
+  ],
+  [
+    'arguments that are a plain text',
+    h('<|channel|>commentary to=python <|constrain|>code<|message|>print("a")<|call|>'),
+    { calls: [call('python', '"print(\\"a\\")"')] },
+  ],
+  [
+    'no arguments',
+    h('<|channel|>commentary to=functions.f<|message|><|call|>'),
+    { calls: [call('f', '{}')] },
+  ],
+  ['a header of a call that is cut off', h('<|channel|>commentary to=functions.f <|constrain|>js'), {}],
+  ['the name of a channel that is cut off', h('<|channel|>commen'), {}],
   ['a second message token', h('<|channel|>final<|message|>a<|message|>b'), { content: 'ab' }],
   ['no header at all', 'Hello.', { content: 'Hello.' }],
   ['no message token', h('<|start|>assistant<|channel|>final Hello.'), { content: ' Hello.' }],
@@ -173,7 +191,7 @@ describe.each([
     const lengths = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 8 });
     fc.assert(
       fc.property(fc.constantFrom(...cases), lengths, ([, text, expected], cuts) => {
-        expect(inPieces(format, text, cuts)).toEqual(answer(expected));
+        expect(answerInPieces(format, true, text, cuts)).toEqual(answer(expected));
       }),
     );
   });
@@ -206,10 +224,10 @@ describe('the format of answers', () => {
 
   it('follows from the template and the tokenizer', () => {
     const { templates, file } = readQwen3();
-    expect(chatFormat(templates, file).answer).toEqual(TAGS);
+    expect(chatFormat(templates, file).answer).toEqual({ ...TAGS, callForm: 'hermes' });
     expect(format('{{ messages }}')).toEqual({ kind: 'tags', reasoning: false, toolCalls: false });
     const names = ['<|start|>', '<|channel|>', '<|message|>', '<|end|>'];
     expect(format(names.join(''), names)).toEqual(CHANNELS);
-    expect(format('<tool_call><function=f></tool_call>')).toMatchObject({ toolCalls: false });
+    expect(format('<tool_call>')).toMatchObject({ toolCalls: false });
   });
 });
