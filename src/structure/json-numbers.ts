@@ -1,7 +1,7 @@
 /** Numbers within bounds, as EBNF: the library's own rules let numbers beyond a bound through. */
 
 /** So few that every reader of JSON gets the number that was compared. */
-const DIGITS = 15;
+export const DIGITS = 15;
 
 export const INTEGER = `"0" | "-"? [1-9] [0-9]{0,${DIGITS - 1}}`;
 export const NUMBER = `"-"? ("0" | [1-9] [0-9]{0,${DIGITS - 1}}) ("." [0-9]{1,${DIGITS}})? ([eE] [+-]? [0-9]{1,2})?`;
@@ -39,7 +39,7 @@ function magnitudes(least: Bound, most: Bound, places: number): string[] {
 }
 
 /** The bound in units of the last place. `step` leads to the next number within. */
-function scaled({ value, inclusive }: Bound, places: number, step: bigint): bigint {
+export function scaled({ value, inclusive }: Bound, places: number, step: bigint): bigint {
   const limited = Math.max(-(10 ** DIGITS), Math.min(value, 10 ** DIGITS));
   const text = limited.toFixed(places);
   const beyond = (Number(text) - limited) * Number(step);

@@ -6,46 +6,29 @@ import { SidaError } from '../errors.js';
 import { checkApart, isOfType, isSchema, type Schema, VALUES } from './alternatives.js';
 import { type Bound, INTEGER, NUMBER, numbersWithin } from './json-numbers.js';
 import { escapedText, literal, type Rules, textOfLength, textOfPattern } from './json-strings.js';
-import { STRING_FORMATS } from './string-formats.js';
-
-type Path = readonly string[];
+import { mergedSchema } from './merged-schemas.js';
+import { multiplesWithin, stepOf } from './number-steps.js';
+import { patternWithin } from './pattern-lengths.js';
+import {
+  BOUNDS,
+  binding,
+  countsOf,
+  KEYWORDS,
+  listOf,
+  type Path,
+  refuse,
+  shown,
+  typesOf,
+} from './schema-keywords.js';
+import { STRING_FORMATS, UNFOLLOWED_FORMATS } from './string-formats.js';
+import { listOfUnique } from './unique-lists.js';
 
 const MOST_CHARACTERS = 128 << 10;
 const MOST_SCHEMAS = 2_000;
 /** Schemas within each other, also by references: the library reads them recursively. */
 const MOST_LEVELS = 48;
-/** Characters or items that a bound may name. */
-const MOST_REPEATS = 1_000;
-
-/** Keywords that bind nothing. */
-const NOTES = new Set(
-  (
-    '$schema $id id $anchor $comment $defs definitions title description default deprecated discriminator example ' +
-    'examples readOnly writeOnly contentEncoding contentMediaType'
-  ).split(' '),
-);
 /** Keywords beside which no other may stand, but `type` beside constants. */
 const ALONE = ['$ref', 'enum', 'const', 'anyOf', 'oneOf'];
-const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'];
-const KEYWORDS: Record<string, readonly string[]> = {
-  string: ['minLength', 'maxLength', 'pattern'],
-  number: BOUNDS,
-  integer: BOUNDS,
-  boolean: [],
-  null: [],
-  object: ['properties', 'required', 'additionalProperties'],
-  array: ['items', 'prefixItems', 'additionalItems', 'minItems', 'maxItems'],
-};
-
-function refuse(path: Path, why: string): never {
-  const where = path.length === 0 ? '' : ` at ${path.join('.').slice(0, 200)}`;
-  throw new Error(`The JSON schema${where} cannot be used: ${why}`);
-}
-
-function shown(value: unknown): string {
-  return (JSON.stringify(value) ?? 'nothing').slice(0, 60);
-}
-
 interface SchemaOptions {
   /** Whether objects have no other properties than those that the schema names, where it does not say. */
   closed: boolean;
@@ -133,8 +116,13 @@ class SchemaReader {
     if (!isSchema(schema)) refuse(path, `expected a JSON schema, found ${shown(schema)}`);
     const { nullable, ...own } = binding(schema);
     if (nullable === true) return { anyOf: [this.#schema(own, path), { type: 'null' }] };
-    if (own.allOf !== undefined) return this.#schema(this.#merged(own, [...path, 'allOf']), path);
     const alone = ALONE.find((keyword) => own[keyword] !== undefined);
+    const beside =
+      Object.keys(own).length > 1 && alone !== undefined && alone !== 'enum' && alone !== 'const';
+    if (own.allOf !== undefined || beside) {
+      const merged = mergedSchema(own, (reference) => this.#named(reference, path), [...path, 'allOf']);
+      return this.#schema(merged, path);
+    }
     if (alone === undefined) return this.#typed(own, path);
     const { [alone]: value, ...others } = own;
     const constants = alone === 'enum' || alone === 'const';
@@ -146,23 +134,6 @@ class SchemaReader {
     const anyOf = listOf(value, at).map((each, index) => this.#schema(each, [...at, String(index)]));
     if (alone === 'oneOf') this.#body(() => checkApart(anyOf.map((each) => this.leaves(each))), at);
     return { anyOf };
-  }
-
-  /** One schema for those of "allOf" and the keywords beside it. */
-  #merged({ allOf, ...own }: Schema, path: Path): unknown {
-    const parts = listOf(allOf, path);
-    if (parts.length === 1 && Object.keys(own).length === 0) return parts[0];
-    const all = [own, ...parts].flatMap((part): Schema[] => {
-      const { $ref, ...others } = isSchema(part) ? binding(part) : { refused: part };
-      return $ref === undefined ? [others] : [others, binding(this.#named($ref, path) as Schema)];
-    });
-    const entries = all.flatMap(({ properties }) => Object.entries(properties ?? {}));
-    const properties = Object.fromEntries(entries);
-    const fits = ({ type = 'object', properties: _properties, required: _required, ...others }: Schema) =>
-      type === 'object' && Object.keys(others).length === 0;
-    if (!all.every(fits) || Object.keys(properties).length < entries.length)
-      refuse(path, 'several schemas must be objects with different properties');
-    return { type: 'object', properties, required: all.flatMap(({ required }) => required ?? []) };
   }
 
   #named(reference: unknown, path: Path): unknown {
@@ -211,8 +182,9 @@ class SchemaReader {
   }
 
   #typed(schema: Schema, path: Path): Schema {
-    const implied = ['object', 'array', 'string', 'number'].filter((type) =>
-      KEYWORDS[type]!.some((name) => schema[name] !== undefined),
+    const ofTexts = STRING_FORMATS.has(schema.format) || UNFOLLOWED_FORMATS.has(schema.format);
+    const implied = ['object', 'array', 'string', 'number'].filter(
+      (type) => KEYWORDS[type]!.some((name) => schema[name] !== undefined) || (type === 'string' && ofTexts),
     );
     const types = schema.type === undefined ? implied : typesOf(schema.type, [...path, 'type']);
     const allowed = ['type', 'format', ...types.flatMap((type) => KEYWORDS[type]!)];
@@ -236,13 +208,21 @@ class SchemaReader {
     const keyword = schema.pattern === undefined ? 'format' : 'pattern';
     const pattern = schema.pattern ?? STRING_FORMATS.get(schema.format);
     const own = { type: 'string' };
-    if (least === undefined && most === undefined) {
-      if (pattern === undefined) return own;
-      const at = [...path, keyword];
-      return { ...own, ...this.#body((rules) => textOfPattern(String(pattern), rules), at) };
+    if (pattern === undefined) {
+      if (UNFOLLOWED_FORMATS.has(schema.format))
+        refuse([...path, 'format'], `a grammar cannot follow ${shown(schema.format)}`);
+      if (least === undefined && most === undefined) return own;
+      return { ...own, ...this.#body((rules) => textOfLength(least ?? 0, most, rules), path) };
     }
-    if (pattern !== undefined) refuse(path, `a grammar can follow either a length or the ${keyword}`);
-    return { ...own, ...this.#body((rules) => textOfLength(least ?? 0, most, rules), path) };
+    const text = (rules: Rules) => {
+      const within = patternWithin(String(pattern), {
+        least: least ?? 0,
+        most: most ?? Number.POSITIVE_INFINITY,
+      });
+      if (within === undefined) throw new Error(`a grammar cannot follow it beside these lengths`);
+      return textOfPattern(within, rules);
+    };
+    return { ...own, ...this.#body(text, [...path, keyword]) };
   }
 
   #number(type: string, schema: Schema, path: Path): Schema {
@@ -251,12 +231,14 @@ class SchemaReader {
     if (BOUNDS.every((name) => schema[name] === undefined))
       return { type, ...this.#body(() => (type === 'integer' ? INTEGER : NUMBER), path) };
     const bounds = BOUNDS.map((name) => schema[name] as number | undefined);
-    const [minimum, maximum, above, below, step = 1e-15] = bounds;
-    const places = Array.from({ length: 16 }, (_, at) => at).find((at) => step === Number(`1e-${at}`));
-    if (places === undefined)
-      refuse([...path, 'multipleOf'], `a grammar can follow only 1, 0.1, 0.01 and so on, found ${step}`);
+    const [minimum, maximum, above, below, multiple = 1e-15] = bounds;
+    const step = stepOf(multiple, type === 'integer');
+    if (step === undefined)
+      refuse([...path, 'multipleOf'], `expected a number above 0 of at most 15 decimals, found ${multiple}`);
     const [least, most] = [stricter(minimum, above, -Infinity), stricter(maximum, below, Infinity)];
-    return { type, ...this.#body(() => numbersWithin(least, most, type === 'integer' ? 0 : places), path) };
+    const body = (rules: Rules) =>
+      step.units === 1n ? numbersWithin(least, most, step.places) : multiplesWithin(least, most, step, rules);
+    return { type, ...this.#body(body, path) };
   }
 
   #array(schema: Schema, path: Path): Schema {
@@ -270,70 +252,87 @@ class SchemaReader {
       .slice(0, maxItems)
       .map((item, at) => this.#schema(item, [...path, first!, String(at)]));
     const fixed = prefixItems.length;
-    const more = schema[others!] ?? (fixed === 0 || !this.#closed);
+    const more = schema[others!] ?? schema.unevaluatedItems ?? (fixed === 0 || !this.#closed);
     const items = more !== false && fixed !== maxItems && this.#schema(more, [...path, others!]);
     if (items === false && minItems > fixed)
       refuse([...path, 'minItems'], `${minItems} items are more than the ${fixed} that it describes`);
+    const unique = schema.uniqueItems === true;
+    if (unique && fixed === 0 && items !== false && items[VALUES] !== undefined) {
+      const values = items[VALUES].map(jsonText);
+      return {
+        type: 'array',
+        ...this.#body((rules) => listOfUnique(values, minItems, maxItems, rules), path),
+      };
+    }
+    const longest = items === false ? fixed : (maxItems ?? Number.POSITIVE_INFINITY);
+    if (unique && longest > 1)
+      refuse([...path, 'uniqueItems'], 'a grammar can follow it only for items of listed values');
     const most = items !== false && maxItems !== undefined && { maxItems };
     return { type: 'array', ...(fixed > 0 && { prefixItems }), items, minItems, ...most };
   }
 
-  #object(schema: Schema, path: Path): Schema {
+  #object(given: Schema, path: Path): Schema {
+    const schema = given.propertyNames === undefined ? given : this.#withNames(given, path);
     const { properties: named, required: must = [], additionalProperties } = schema;
     if (named !== undefined && !isSchema(named))
       refuse([...path, 'properties'], `expected schemas by name, found ${shown(named)}`);
-    const names = Object.keys(named ?? {});
+    const all = Object.keys(named ?? {});
+    const names = all.filter((name) => !allowsNothing(named![name]));
     const required = [must].flat();
-    const missing = required.find((name) => !Object.hasOwn(named ?? {}, String(name)));
+    const missing = required.find((name) => !names.includes(String(name)));
     if (missing !== undefined) refuse([...path, 'required'], `${shown(missing)} is not among the properties`);
     const read = names.map((name) => this.#schema(named![name], [...path, 'properties', name]));
     const properties = Object.fromEntries(read.map((each, at) => [nameText(names[at]!), each]));
-    const more = additionalProperties ?? (named === undefined || !this.#closed);
+    const more =
+      additionalProperties ?? schema.unevaluatedProperties ?? (named === undefined || !this.#closed);
     const others = more !== false && this.#schema(more, [...path, 'additionalProperties']);
+    if (others !== false && names.length < all.length)
+      refuse([...path, 'properties'], 'a grammar cannot leave out names where others are allowed');
     if (others !== false) for (const name of names) this.#names.add(name);
-    return { type: 'object', properties, required: required.map(nameText), additionalProperties: others };
+    const counts = this.#propertyCounts(schema, path, others !== false);
+    return {
+      type: 'object',
+      properties,
+      required: required.map(nameText),
+      additionalProperties: others,
+      ...counts,
+    };
+  }
+
+  /** The names of "propertyNames" as properties. */
+  #withNames({ propertyNames, ...schema }: Schema, path: Path): Schema {
+    const at = [...path, 'propertyNames'];
+    const {
+      type = 'string',
+      enum: listed,
+      const: one,
+      ...others
+    } = isSchema(propertyNames) ? binding(propertyNames) : {};
+    const names = one === undefined ? listed : [one];
+    if (type !== 'string' || Object.keys(others).length > 0 || !Array.isArray(names))
+      refuse(at, 'a grammar can follow only a list of names');
+    const { properties, additionalProperties = {} } = schema;
+    const given = isSchema(properties) ? properties : {};
+    const own = names.filter((name) => Object.hasOwn(given, name) || additionalProperties !== false);
+    const read = own.map((name) => [name, Object.hasOwn(given, name) ? given[name] : additionalProperties]);
+    return { ...schema, properties: Object.fromEntries(read), additionalProperties: false };
+  }
+
+  /** Bounds of the number of properties, which the library follows. A name that is not listed may be there twice. */
+  #propertyCounts(schema: Schema, path: Path, open: boolean): Schema {
+    const [least = 0, most] = countsOf(schema, 'minProperties', 'maxProperties', path);
+    const named = Object.keys(schema.properties ?? {}).length;
+    const bound = least > 0 ? 'minProperties' : 'maxProperties';
+    if ((least > 0 || most !== undefined) && open && (named > 0 || least > 1))
+      refuse([...path, bound], `a grammar cannot follow "${bound}" where other names are allowed`);
+    if (!open && least > named) refuse([...path, bound], `it describes only ${named} properties`);
+    return { ...(least > 0 && { minProperties: least }), ...(most !== undefined && { maxProperties: most }) };
   }
 }
 
-/** The keywords that bind values. Generators of schemas write others, and some that leave every value as it is. */
-function binding(schema: Schema): Schema {
-  const least = new Set([schema.required ?? []].flat()).size;
-  const idle = ([name, value]: [string, unknown]) =>
-    value === undefined ||
-    NOTES.has(name) ||
-    name.startsWith('x-') ||
-    (value === false && (name === 'uniqueItems' || name === 'nullable')) ||
-    (name === 'minProperties' && Number(value) <= least) ||
-    (name === 'propertyNames' && JSON.stringify(value) === '{"type":"string"}');
-  return Object.fromEntries(Object.entries(schema).filter((entry) => !idle(entry)));
-}
-
-function listOf(value: unknown, path: Path): unknown[] {
-  return Array.isArray(value) && value.length > 0
-    ? value
-    : refuse(path, `expected a list, found ${shown(value)}`);
-}
-
-function typesOf(value: unknown, path: Path): string[] {
-  const types = [...new Set([value].flat())] as string[];
-  const unknown = types.find((type) => !Object.hasOwn(KEYWORDS, String(type)));
-  if (types.length > 0 && unknown === undefined) return types;
-  return refuse(path, `expected one of ${Object.keys(KEYWORDS).join(', ')}, found ${shown(unknown)}`);
-}
-
-function countsOf(schema: Schema, least: string, most: string, path: Path): (number | undefined)[] {
-  const [from, to] = [least, most].map((name) => {
-    const value = schema[name];
-    if (
-      value === undefined ||
-      (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= MOST_REPEATS)
-    )
-      return value as number | undefined;
-    const why = `expected a whole number up to the limit of ${MOST_REPEATS}, found ${shown(value)}`;
-    return refuse([...path, name], why);
-  });
-  if (from! > to!) refuse(path, `"${least}" of ${from} is above "${most}" of ${to}`);
-  return [from, to];
+/** Such a property must be absent. */
+function allowsNothing(schema: unknown): boolean {
+  return schema === false || JSON.stringify(schema) === '{"not":{}}';
 }
 
 /** `none` is the value of a missing bound. */

@@ -5,7 +5,10 @@ const DAY =
 const LEAP_YEAR = '(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)';
 const DATE = `(?:\\d{4}-${DAY}|${LEAP_YEAR}-02-29)`;
 const TIME = '(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,9})?(?:Z|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)';
-const LABEL = '[A-Za-z0-9](?:[A-Za-z0-9-]{0,28}[A-Za-z0-9])?';
+const [LETTER, INNER] = ['[A-Za-z0-9]', '[A-Za-z0-9-]'];
+/** Two hyphens behind two letters would begin a label of Punycode, which few texts are. */
+const LONGER = `${INNER}(?:${LETTER}${INNER}|-${LETTER})${INNER}{0,25}${LETTER}`;
+const LABEL = `${LETTER}(?:${LETTER}|${INNER}{1,2}${LETTER}|${LONGER})?`;
 const HOST = `${LABEL}(?:\\.${LABEL}){0,4}`;
 const BYTE = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)';
 /** Parts of an address of IPv6. `::` stands for the parts that are left out. */
@@ -18,7 +21,10 @@ const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
 /** The rest of a URI: xgrammar follows a class that repeats much faster than a choice that does. */
 const URI_CLASS = "[A-Za-z0-9._~!$&'()*+,;=:@/?-]*";
 const URI_REST = `${URI_CLASS}(?:%[0-9A-Fa-f]{2}${URI_CLASS})*`;
-const URI_PATH = `(?://[A-Za-z0-9._~-]+(?::\\d{1,5})?(?:[/?]${URI_REST})?|[A-Za-z0-9]${URI_REST})`;
+const URI_HOST = `(?:[A-Za-z0-9._~-]+|\\[(?:${IPV6})\\])`;
+const URI_PATH = `(?://${URI_HOST}(?::\\d{1,5})?(?:[/?]${URI_REST})?|[A-Za-z0-9+]${URI_REST})`;
+/** Steps of a JSON pointer, in which `~` begins an escape. */
+const POINTER = '(?:/(?:[^/~]|~[01])*)*';
 
 /** A duration of RFC 3339: a smaller unit follows only the next larger one. */
 const COUNT = '\\d{1,6}';
@@ -38,6 +44,13 @@ export const STRING_FORMATS: ReadonlyMap<unknown, string> = new Map(
     ipv4: `^${BYTE}(?:\\.${BYTE}){3}$`,
     ipv6: `^(?:${IPV6})$`,
     uri: `^[A-Za-z][A-Za-z0-9+.-]*:${URI_PATH}(?:#${URI_REST})?$`,
+    'json-pointer': `^${POINTER}$`,
+    'relative-json-pointer': `^(?:0|[1-9]\\d{0,9})(?:#|${POINTER})$`,
     uuid: '^[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}$',
   }),
 );
+
+/** Other formats of the standard. */
+export const UNFOLLOWED_FORMATS: ReadonlySet<unknown> = new Set([
+  ...['idn-email', 'idn-hostname', 'iri', 'iri-reference', 'regex', 'uri-reference', 'uri-template'],
+]);

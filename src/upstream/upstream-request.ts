@@ -4,7 +4,8 @@ import type { JobRequest } from '../protocol/engine-messages.js';
 import type { TaskJob } from '../tasks/registry.js';
 import type { ChatWork } from '../tasks/shared/chat-work.js';
 import type { StoredStructure } from '../tasks/shared/structure.js';
-import type { Conversation, Message } from '../text/chat/chat-encoder.js';
+import type { Conversation } from '../text/chat/chat-encoder.js';
+import { CONTINUED } from '../text/chat/template-files.js';
 
 export interface UpstreamRequest {
   path: '/v1/chat/completions' | '/v1/completions';
@@ -46,9 +47,10 @@ function refuse(job: ChatJob | CompleteJob, tokenIds: boolean): void {
 
 function chatBody(job: ChatJob): Record<string, unknown> {
   const conversation = JSON.parse(job.conversation) as Conversation;
-  const { messages, tools, reasoning_effort: effort, add_generation_prompt: _, ...variables } = conversation;
+  const { messages, tools, reasoning_effort: effort, ...rest } = conversation;
+  const { add_generation_prompt: _, [CONTINUED]: __, ...variables } = rest;
   return {
-    messages: messages.map(wireMessage),
+    messages,
     ...(tools !== undefined && { tools }),
     ...(effort !== undefined && { reasoning_effort: effort }),
     ...(Object.keys(variables).length > 0 && { chat_template_kwargs: variables }),
@@ -56,22 +58,6 @@ function chatBody(job: ChatJob): Record<string, unknown> {
     ...samplingFields(job),
     ...structureFields(job.structure),
   };
-}
-
-/** Templates take the arguments of calls as objects, the API takes them as JSON. */
-function wireMessage(message: Message): Record<string, unknown> {
-  const { tool_calls: calls, ...rest } = message as Message & {
-    tool_calls?: { function: { name: string; arguments: unknown } }[];
-  };
-  if (calls === undefined) return rest;
-  const wire = calls.map((call) => {
-    const { name, arguments: given } = call.function;
-    return {
-      ...call,
-      function: { name, arguments: typeof given === 'string' ? given : JSON.stringify(given) },
-    };
-  });
-  return { ...rest, tool_calls: wire };
 }
 
 function completePrompts({ prompts, search, forcedFirst }: CompleteJob): string[] {

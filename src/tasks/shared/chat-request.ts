@@ -4,6 +4,7 @@ import type { AnswerStructure } from '../../structure/answer-grammar.js';
 import { argumentTypes } from '../../structure/argument-types.js';
 import type { AnswerFormat } from '../../text/chat/answer-format.js';
 import { CALL_FORMS, type PairMarks } from '../../text/chat/call-forms.js';
+import { exactJson } from '../../text/exact-json.js';
 import type { ChatWork } from './chat-work.js';
 import { conversationOf, requireChat } from './conversation.js';
 import type { ChatMessage, ChatTool, ToolChoice } from './conversation-schema.js';
@@ -68,7 +69,8 @@ export function prepareConversation(
     reasoningEffort: request.reasoning_effort,
     variables: request.chat_template_kwargs,
   };
-  const conversation = JSON.stringify(conversationOf(parts, format, limits));
+  const { conversation: folded, warnings } = conversationOf(parts, format, limits);
+  const conversation = exactJson(folded);
   const conversationBytes = Buffer.byteLength(conversation);
   checkBytesTogether(conversationBytes, limits, request.messagesField);
   checkMaxTokens(maxTokens ?? 1, model, request.maxTokensField);
@@ -79,6 +81,7 @@ export function prepareConversation(
   return {
     conversation,
     conversationBytes,
+    ...(warnings.length > 0 && { warnings }),
     answer: answerFormat(format.answer, tools, structure),
     tools: tools.length > 0,
     ...(structure && { structure }),

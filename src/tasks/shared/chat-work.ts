@@ -38,6 +38,8 @@ export const chatFields = {
   conversation: z.string(),
   /** Its UTF-8 bytes, which take milliseconds to count if it is long. Absent: they are counted. */
   conversationBytes: count.exactOptional(),
+  /** What the answer has to say of the request. Absent: nothing. */
+  warnings: texts.exactOptional(),
   /** How the model writes its answer. */
   answer: storedAnswerFormat,
   /** Whether the model may call tools. */

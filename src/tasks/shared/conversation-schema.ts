@@ -88,6 +88,16 @@ export function asGiven<S extends z.ZodType>(schema: S, description: string) {
     .meta({ type: 'array', items: { type: 'object' }, description });
 }
 
+/** An object that is left as it is, with the digits of its numbers. */
+export const GivenObject = z
+  .custom<Record<string, unknown>>(
+    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+    {
+      error: 'Expected an object',
+    },
+  )
+  .meta({ type: 'object' });
+
 /** What `Tools` checks. */
 export const ToolList = listOf(Tool, MOST_TOOLS);
 
@@ -160,7 +170,7 @@ export type ToolChoice = z.infer<typeof ToolChoice>;
 export const ReasoningEffort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh']).nullish();
 
 export const CONVERSATION_FIELDS = {
-  chat_template_kwargs: z.record(z.string(), z.unknown()).nullish().meta({
+  chat_template_kwargs: GivenObject.nullish().meta({
     description: 'Variables for the chat template, such as `enable_thinking`',
   }),
 };

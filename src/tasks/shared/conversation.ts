@@ -4,7 +4,7 @@ import { SidaError } from '../../errors.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import type { ChatFormat } from '../../text/chat/answer-format.js';
 import type { Conversation, Message } from '../../text/chat/chat-encoder.js';
-import { TAKEN_NAMES } from '../../text/chat/template-files.js';
+import { CONTINUED, TAKEN_NAMES } from '../../text/chat/template-files.js';
 import type { ChatMessage, ChatTool } from './conversation-schema.js';
 import { checkText, type RequestLimits, requireTokenizer } from './request-checks.js';
 
@@ -17,6 +17,16 @@ interface ConversationParts {
   reasoningEffort?: string | null | undefined;
   variables?: Record<string, unknown> | null | undefined;
 }
+
+export interface FoldedConversation {
+  conversation: Conversation;
+  /** What the answer has to say of it. */
+  warnings: string[];
+}
+
+const MOVED = 'so it stands before the text of the user message that follows';
+const NO_SYSTEM = `the chat template refuses a system message, ${MOVED}`;
+const LATE_SYSTEM = `the chat template refuses a system message behind other messages, ${MOVED}`;
 
 /** Returns how the model's chat works. Throws invalid_request for a model without one. */
 export function requireChat(model: ModelInfo): ChatFormat {
@@ -32,20 +42,54 @@ export function conversationOf(
   { messages, contentFields, tools, reasoningEffort, variables }: ConversationParts,
   format: ChatFormat,
   limits: RequestLimits,
-): Conversation {
+): FoldedConversation {
   for (const name of Object.keys(variables ?? {})) {
     if (!TAKEN_NAMES.has(name)) continue;
     const param = `chat_template_kwargs.${name}`;
     throw invalid(`The variable "${name}" of the chat template belongs to the server`, param);
   }
   checkToolMessages(messages, contentFields);
-  return {
+  const given = messages.map((message, at) => templateMessage(message, contentFields[at]!, format, limits));
+  const conversation: Conversation = {
     add_generation_prompt: true,
+    ...(isBegun(given.at(-1)!) && { add_generation_prompt: false, [CONTINUED]: true }),
     ...(reasoningEffort != null && { reasoning_effort: reasoningEffort }),
     ...variables,
-    messages: messages.map((message, at) => templateMessage(message, contentFields[at]!, format, limits)),
+    messages: given,
     ...(tools.length > 0 && { tools: [...tools] }),
   };
+  // The request itself may ask for another answer.
+  if (conversation.add_generation_prompt !== false) delete conversation[CONTINUED];
+  return foldSystemMessages(conversation, format.systemMessages);
+}
+
+/** Whether the message is the beginning of an answer, which the model goes on with. */
+function isBegun({ role, content, tool_calls: calls }: Message): boolean {
+  return role === 'assistant' && calls === undefined && String(content).trim() !== '';
+}
+
+/** Moves system messages that the template refuses to the user message that follows. */
+function foldSystemMessages(
+  conversation: Conversation,
+  taken: ChatFormat['systemMessages'],
+): FoldedConversation {
+  const messages: Message[] = [];
+  const waiting: string[] = [];
+  const warnings = new Set<string>();
+  for (const [at, message] of conversation.messages.entries()) {
+    const moves = message.role === 'system' && (taken === 'nowhere' || (taken === 'first' && at > 0));
+    if (moves) {
+      waiting.push(String(message.content));
+      warnings.add(at === 0 ? NO_SYSTEM : LATE_SYSTEM);
+      continue;
+    }
+    const text = waiting.splice(0).join('\n');
+    if (text === '') messages.push(message);
+    else if (message.role === 'user') messages.push({ ...message, content: `${text}\n${message.content}` });
+    else messages.push({ role: 'user', content: text }, message);
+  }
+  if (waiting.length > 0) messages.push({ role: 'user', content: waiting.join('\n') });
+  return { conversation: { ...conversation, messages }, warnings: [...warnings] };
 }
 
 /** Throws invalid_request for the result of a call that no message before it makes. */
@@ -72,12 +116,12 @@ function templateMessage(
   const { name, tool_calls: calls, tool_call_id: callId, reasoning_content: reasoning } = message;
   const role = message.role === 'developer' && !developerRole ? 'system' : message.role;
   const content = contentText(message, contentField);
-  checkText(content, limits, contentField);
+  checkText(content ?? '', limits, contentField);
   const called = calls != null && calls.length > 0;
   const idOf = (id: string) => (shortCallIds ? shortId(id) : id);
   // Templates with that field take either it or a content beside calls.
   const thinks =
-    reasoning != null && reasoning !== '' && !(reasoningField === 'thinking' && called && content !== '');
+    reasoning != null && reasoning !== '' && !(reasoningField === 'thinking' && called && content);
   return {
     role,
     content,
@@ -88,11 +132,11 @@ function templateMessage(
   };
 }
 
-/** Templates call methods of the content, so a message without one has an empty text. */
-function contentText({ role, content, tool_calls: calls }: ChatMessage, param: string): string {
+/** Null for an answer that has calls alone. The encoder gives the template what it expects then. */
+function contentText({ role, content, tool_calls: calls }: ChatMessage, param: string): string | null {
   if (typeof content === 'string') return content;
   if (content == null) {
-    if (role === 'assistant' && calls != null) return '';
+    if (role === 'assistant' && calls != null) return calls.length > 0 ? null : '';
     throw invalid(`The message of the role "${role}" has no content`, param);
   }
   return content.map((part, at) => partText(part, `${param}.${at}`)).join('\n');
@@ -117,31 +161,18 @@ function partText(part: { type: string } & Record<string, unknown>, param: strin
   throw invalid(`Expected a text in the field "${field}"`, `${param}.${field}`);
 }
 
-/** Templates write arguments as JSON of their own, so they get an object wherever the text is one. */
+/** The encoder makes objects of arguments where the template expects them. */
 function templateCall(
   { id, function: { name, arguments: given } }: NonNullable<ChatMessage['tool_calls']>[number],
   idOf: (id: string) => string,
 ) {
-  return {
-    ...(id != null && { id: idOf(id) }),
-    type: 'function',
-    function: { name, arguments: objectOr(given) },
-  };
+  return { ...(id != null && { id: idOf(id) }), type: 'function', function: { name, arguments: given } };
 }
 
 /** The id of nine letters and digits that stands for another one. */
 function shortId(id: string): string {
   if (/^[A-Za-z0-9]{9}$/.test(id)) return id;
   return createHash('sha256').update(id).digest('hex').slice(0, 9);
-}
-
-function objectOr(json: string): unknown {
-  try {
-    const value: unknown = JSON.parse(json);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : json;
-  } catch {
-    return json;
-  }
 }
 
 function invalid(message: string, param: string): SidaError {

@@ -72,6 +72,7 @@ export const storedChatFormat: z.ZodType<ChatFormat> = z.object({
   answer: storedAnswerFormat,
   developerRole: z.boolean(),
   reasoningField: z.enum(['reasoning_content', 'thinking']),
+  systemMessages: z.enum(['anywhere', 'first', 'nowhere']),
   shortCallIds: z.literal(true).exactOptional(),
 });
 

@@ -1,8 +1,11 @@
 /** How a model writes an answer with reasoning and tool calls. Its template and its tokenizer tell. */
+import { withinTime } from '../time-bound.js';
 import type { TokenizerFile } from '../tokenizing/tokenizer-file.js';
 import { alike, type CallFormName, marksOf } from './call-forms.js';
 import { triedCall } from './call-trial.js';
-import type { ChatTemplates } from './template-files.js';
+import { ChatTemplate } from './chat-template.js';
+import { type ChatTemplates, templateName } from './template-files.js';
+import { type SystemMessages, systemMessages } from './template-habits.js';
 
 /** JSON types of arguments, by the names of the tool and of the argument. Others may be of any type. */
 export type ArgumentTypes = Record<string, Record<string, string[]>>;
@@ -44,6 +47,8 @@ export interface ChatFormat {
   developerRole: boolean;
   /** Field in which a template looks for the reasoning of earlier answers. */
   reasoningField: 'reasoning_content' | 'thinking';
+  /** Where a template takes system messages. */
+  systemMessages: SystemMessages;
   /** Whether ids of calls in a conversation must have nine letters and digits. */
   shortCallIds?: true;
 }
@@ -68,8 +73,24 @@ export function chatFormat(
       template.includes('reasoning_content') || !template.includes('thinking')
         ? 'reasoning_content'
         : 'thinking',
+    systemMessages: systemMessagesOf(templates),
     ...(shortIds && { shortCallIds: true }),
   };
+}
+
+/** Time for a few renders of short conversations. */
+const TRIAL_MS = 1_000;
+
+/** A template that cannot be used says so at the first conversation. */
+function systemMessagesOf(templates: ChatTemplates): SystemMessages {
+  const text = templates.texts[templateName(templates, false) ?? ''];
+  if (text === undefined) return 'anywhere';
+  try {
+    const tried = () => systemMessages(new ChatTemplate(text, templates.variables));
+    return withinTime(TRIAL_MS, 'rendering system messages', tried);
+  } catch {
+    return 'anywhere';
+  }
 }
 
 /** Stands before a token of the harmony format in an answer's text, so that no other text looks like one. */

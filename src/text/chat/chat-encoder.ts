@@ -1,6 +1,8 @@
 /** Turns conversations into token ids. Only the template's own text yields control tokens; users' texts stay text. */
 import { isDeepStrictEqual } from 'node:util';
 import { SidaError } from '../../errors.js';
+import { parseJson } from '../jinja/json.js';
+import { Dict, isTrue, type Value } from '../jinja/values.js';
 import { oneLine } from '../one-line.js';
 import { withinTime } from '../time-bound.js';
 import type { Tokenizer } from '../tokenizer.js';
@@ -18,7 +20,8 @@ import {
   wholeTokens,
   wordsOf,
 } from './marked-strings.js';
-import { type ChatTemplates, templateName } from './template-files.js';
+import { type ChatTemplates, CONTINUED, templateName } from './template-files.js';
+import { type CallHabits, callHabits, fitted } from './template-habits.js';
 
 /** What a template renders: its variables by name. */
 export interface Conversation {
@@ -33,10 +36,18 @@ export type Message = { role: string } & Record<string, unknown>;
 /** Time for reading the templates. */
 const OPEN_MS = 2_000;
 
+/** What a template renders. */
+interface Readable {
+  opened: Opened;
+  variables: Dict;
+}
+
 interface Opened {
   template: ChatTemplate;
   /** Names that the template may compare texts with. */
   names: ReadonlySet<string>;
+  /** Undefined before the first conversation with calls. */
+  habits?: CallHabits;
 }
 
 /** A rendered conversation. Of texts of users, at least the control tokens have marks. */
@@ -97,8 +108,30 @@ export class ChatEncoder {
   }
 
   #render(json: string): Rendered {
-    const conversation = JSON.parse(json) as Conversation;
-    const { template, names } = this.#template(conversation);
+    const { continued, ...conversation } = this.#read(json);
+    const rendered = this.#marksIn(json, conversation);
+    return continued === undefined ? rendered : cutBehind(continued, rendered);
+  }
+
+  /** What the template gets, and the text of a last message that the answer goes on with. */
+  #read(json: string): Readable & { continued: string | undefined } {
+    const variables = parseJson(json) as Dict;
+    const opened = this.#template(variables);
+    const habits = () => {
+      opened.habits ??= callHabits(opened.template);
+      return opened.habits;
+    };
+    const messages = fitted(variables.get('messages') as Value[], habits);
+    const last = variables.get(CONTINUED) === true ? messages.at(-1) : undefined;
+    const values = variables.entries().filter(([name]) => name !== CONTINUED);
+    return {
+      opened,
+      variables: new Dict([...values, ['messages', messages]]),
+      continued: last instanceof Dict ? String(last.get('content')) : undefined,
+    };
+  }
+
+  #marksIn(json: string, { opened: { template, names }, variables: conversation }: Readable): Rendered {
     const plain = template.render(conversation);
     const mark = unusedMark([json, plain]);
     if (mark === undefined) throw invalid('The messages use every private character of Unicode');
@@ -133,12 +166,12 @@ export class ChatEncoder {
   }
 
   #marked(
-    conversation: Conversation,
+    conversation: Dict,
     mark: string,
     { every, keeps }: Rule,
     isName: (text: string) => boolean,
     signs: RegExp,
-  ): Conversation {
+  ): Dict {
     return rewrittenTexts(conversation, (role) => {
       const all = every === 'all' || (every === 'messages' && role !== NO_ROLE);
       const marking = { marked: all ? CHARACTERS : signs, kept: keeps(role) ? this.#others : undefined };
@@ -152,12 +185,12 @@ export class ChatEncoder {
     });
   }
 
-  #template({ tools = [] }: Conversation): Opened {
+  #template(variables: Dict): Opened {
     if (this.#fault !== undefined) {
       const message = `The model's chat template cannot be used: ${this.#fault}`;
       throw new SidaError({ code: 'cannot_run', message, param: 'messages' });
     }
-    const name = templateName(this.#templates, tools.length > 0);
+    const name = templateName(this.#templates, isTrue(variables.get('tools') ?? null));
     if (name !== undefined) return this.#opened.get(name)!;
     throw invalid('The model names its chat templates, and none of them is the default');
   }
@@ -186,22 +219,36 @@ const RULES: readonly Rule[] = [
 const NO_ROLE = '';
 
 /** `rewriteOf` gets the role of a message. Roles stay. */
-function rewrittenTexts(
-  { messages, ...variables }: Conversation,
-  rewriteOf: (role: string) => Rewrite,
-): Conversation {
-  const rest = Object.entries(variables).map(([name, value]) => [name, rewritten(value, rewriteOf(NO_ROLE))]);
-  return {
-    ...Object.fromEntries(rest),
-    messages: messages.map(({ role, ...message }) => ({
-      role,
-      ...(rewritten(message, rewriteOf(role)) as object),
-    })),
-  };
+function rewrittenTexts(conversation: Dict, rewriteOf: (role: string) => Rewrite): Dict {
+  const values = conversation.entries().map(([name, value]): [Value, Value] => {
+    if (name !== 'messages') return [name, rewritten(value, rewriteOf(NO_ROLE))];
+    return [name, (value as Dict[]).map((message) => rewrittenMessage(message, rewriteOf))];
+  });
+  return new Dict(values);
+}
+
+function rewrittenMessage(message: Dict, rewriteOf: (role: string) => Rewrite): Dict {
+  const role = message.get('role') as string;
+  const fields = message.entries().filter(([name]) => name !== 'role');
+  const rest = rewritten(new Dict(fields), rewriteOf(role)) as Dict;
+  return new Dict([['role', role], ...rest.entries()]);
+}
+
+/** The text without what the template writes behind a last message that begins the answer. */
+function cutBehind(continued: string, { text, mark }: Rendered): Rendered {
+  const plain = text.replaceAll(mark, '');
+  const begin = plain.lastIndexOf(continued.trim());
+  if (begin < 0)
+    throw invalid("The model's chat template does not write the last message, which the answer continues");
+  const whole = plain.startsWith(continued.trimStart(), begin) ? continued.trimStart() : continued.trim();
+  let left = begin + whole.length;
+  let end = 0;
+  for (; left > 0 || text[end] === mark; end += 1) if (text[end] !== mark) left -= 1;
+  return { text: text.slice(0, end), mark };
 }
 
 /** Undefined where the template refuses texts with marks, such as an id that has to have nine characters. */
-function renderedOr(template: ChatTemplate, conversation: Conversation): string | undefined {
+function renderedOr(template: ChatTemplate, conversation: Dict): string | undefined {
   try {
     return template.render(conversation);
   } catch {

@@ -1,60 +1,42 @@
 /** Renders a conversation as the text that the model was trained on. */
 import { SidaError } from '../../errors.js';
+import type { RenderBounds } from '../jinja/budget.js';
+import { Refused } from '../jinja/globals.js';
+import { Template } from '../jinja/template.js';
+import { Dict, fromJs, type Value } from '../jinja/values.js';
 import { oneLine } from '../one-line.js';
-import {
-  BoundedInterpreter,
-  Environment,
-  type JinjaTemplate,
-  type RenderBounds,
-  Template,
-} from './bounded-interpreter.js';
-import type { GLOBAL_NAMES } from './template-files.js';
 
 /** A conversation of a hundred turns with tools takes about fifty thousand steps, some tens of milliseconds. */
-const BOUNDS: RenderBounds = { steps: 500_000, length: 4 << 20, total: 256 << 20, number: 1 << 24 };
-/** Most numbers of a `range`. */
-const MOST_RANGE = 1 << 16;
+const BOUNDS: RenderBounds = { steps: 500_000, length: 4 << 20, total: 256 << 20 };
 
-/** Reports a conversation that the template itself refuses, such as one with two user messages in a row. */
-class Refused extends Error {}
-
-/** The library renders dates, but does not export how. */
-const DATE = new Template('{{ strftime_now(format) }}');
-
-const GLOBALS: Record<(typeof GLOBAL_NAMES)[number], unknown> = {
-  true: true,
-  True: true,
-  false: false,
-  False: false,
-  none: null,
-  None: null,
-  range: boundedRange,
-  strftime_now: (format: unknown) => DATE.render({ format: String(format) }),
-  raise_exception: (message: unknown) => {
-    throw new Refused(String(message));
-  },
-};
+/** Variables that transformers sets, to none where a conversation has no such thing. */
+const ABSENT: readonly [string, Value][] = [
+  ['tools', null],
+  ['documents', null],
+  ['add_generation_prompt', false],
+];
 
 export class ChatTemplate {
-  readonly #template: JinjaTemplate;
-  readonly #variables: Record<string, unknown>;
+  readonly #template: Template;
+  readonly #variables: readonly [string, Value][];
   readonly #bounds: RenderBounds;
 
   /** `variables` are those of the model, such as `bos_token`. Throws an Error for a text that is no template. */
   constructor(text: string, variables: Record<string, unknown>, bounds: RenderBounds = BOUNDS) {
     this.#template = new Template(text);
-    this.#variables = variables;
+    this.#variables = (fromJs(variables) as Dict).entries() as [string, Value][];
     this.#bounds = bounds;
   }
 
-  /** Throws invalid_request if the template refuses the conversation, and cannot_run if it cannot be rendered. */
-  render(conversation: Record<string, unknown>): string {
+  /**
+   * `conversation` has variables by name, as values of JSON or of templates. Throws invalid_request if the template
+   * refuses the conversation, and cannot_run if it cannot be rendered.
+   */
+  render(conversation: Dict | Record<string, unknown>): string {
     try {
-      const environment = new Environment();
-      const values = { ...GLOBALS, ...this.#variables, ...conversation };
-      for (const [name, value] of Object.entries(values)) environment.set(name, value);
-      const { value } = new BoundedInterpreter(environment, this.#bounds).run(this.#template.parsed);
-      return String(value);
+      const given = conversation instanceof Dict ? conversation : (fromJs(conversation) as Dict);
+      const values = new Dict([...ABSENT, ...this.#variables, ...given.entries()]);
+      return this.#template.render(values, this.#bounds);
     } catch (error) {
       throw refusal(error as Error);
     }
@@ -74,14 +56,4 @@ function refusal(error: Error): SidaError {
         message: `The model's chat template cannot render the messages: ${reason}`,
         param: 'messages',
       });
-}
-
-/** Python's `range`. */
-function boundedRange(...bounds: unknown[]): number[] {
-  const [start, stop, step] = bounds.length < 2 ? [0, bounds[0], 1] : [bounds[0], bounds[1], bounds[2] ?? 1];
-  const [from, to, by] = [start, stop, step].map(Number) as [number, number, number];
-  const count = Math.max(0, Math.ceil((to - from) / by));
-  // Also where a bound is not a number, or the step is 0.
-  if (!(count <= MOST_RANGE)) throw new Error(`a range has more than ${MOST_RANGE} numbers`);
-  return Array.from({ length: count }, (_, at) => from + at * by);
 }

@@ -2,6 +2,7 @@
  * Puts marks into the texts of a conversation. The marks stay there while a template renders and rewrites the texts,
  * so that only control tokens of the template itself have none.
  */
+import { Dict, type Value } from '../jinja/values.js';
 
 /** What is marked of a text. */
 export interface Marking {
@@ -43,13 +44,14 @@ export interface Rewrite {
   key: (key: string) => string;
 }
 
-/** Rewrites the texts and the keys of a JSON value. */
-export function rewritten(value: unknown, rewrite: Rewrite): unknown {
+/** Rewrites the texts and the keys of a value of JSON. */
+export function rewritten(value: Value, rewrite: Rewrite): Value {
   if (typeof value === 'string') return rewrite.text(value);
   if (Array.isArray(value)) return value.map((each) => rewritten(each, rewrite));
-  if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value).map(([key, each]) => [rewrite.key(key), rewritten(each, rewrite)]);
-  return Object.fromEntries(entries);
+  if (!(value instanceof Dict)) return value;
+  return new Dict(
+    value.entries().map(([key, each]) => [rewrite.key(key as string), rewritten(each, rewrite)]),
+  );
 }
 
 const NAME = /\.\s*(\w+)|'([\w-]*)'|"([\w-]*)"/g;

@@ -32,9 +32,11 @@ export function tokenText(texts: Pick<TokenTexts, 'decode'>): (id: number) => st
 
 /** Tokens at the end of a prompt that may belong to the answer. */
 const TAIL = 24;
+/** The same where the request has the beginning of the answer, which is behind the header. */
+const BEGUN_TAIL = 8192;
 
 const OPEN_REASONING = new RegExp(`${REASONING_TAGS[0]}\\s*$`);
-const { start, end, call, return: returned } = CHANNEL_TOKENS;
+const { start, message, end, call, return: returned } = CHANNEL_TOKENS;
 
 /**
  * What a template has written of the answer already, such as `<think>` or the beginning of a header. `prompt` holds
@@ -45,9 +47,13 @@ export function answerPrefix(
   prompt: readonly number[],
   decode: (ids: readonly number[]) => string,
 ): string {
-  const tail = decode(prompt.slice(-TAIL));
+  let tail = decode(prompt.slice(-TAIL));
   if (format.kind === 'tags') return format.reasoning && OPEN_REASONING.test(tail) ? REASONING_TAGS[0] : '';
+  if (!tail.includes(CONTROL + start)) tail = decode(prompt.slice(-BEGUN_TAIL));
   const begin = tail.lastIndexOf(CONTROL + start);
-  const message = begin < 0 ? '' : tail.slice(begin);
-  return [end, call, returned].some((token) => message.includes(CONTROL + token)) ? '' : message;
+  const header = begin < 0 ? '' : tail.slice(begin);
+  if ([end, call, returned].some((token) => header.includes(CONTROL + token))) return '';
+  // What follows is the beginning of an answer that the request has, and no part of what the model writes.
+  const text = header.indexOf(CONTROL + message);
+  return text < 0 ? header : header.slice(0, text + CONTROL.length + message.length);
 }

@@ -1,5 +1,7 @@
 /** The chat templates of a model: chat_template.jinja, else those of tokenizer_config.json. */
 import { z } from 'zod';
+import { CONSTANT_NAMES } from '../jinja/expression-parser.js';
+import { FUNCTION_NAMES } from '../jinja/globals.js';
 import { MOST_SETTINGS, parseJson } from '../one-line.js';
 
 export interface ChatTemplates {
@@ -28,26 +30,17 @@ const configSchema = z.looseObject({
 
 const TOKENS = ['bos_token', 'eos_token', 'pad_token', 'unk_token'] as const;
 
-/** Constants and functions that every template has. */
-export const GLOBAL_NAMES = [
-  'true',
-  'True',
-  'false',
-  'False',
-  'none',
-  'None',
-  'range',
-  'strftime_now',
-  'raise_exception',
-] as const;
+/** Says that the answer goes on with the last message. The server reads it, and templates do not get it. */
+export const CONTINUED = 'continue_final_message';
 
 /** Names that have a value already, so that a request may not set them as variables. */
 export const TAKEN_NAMES: ReadonlySet<string> = new Set([
   'messages',
   'tools',
-  'namespace',
+  CONTINUED,
   ...TOKENS,
-  ...GLOBAL_NAMES,
+  ...FUNCTION_NAMES,
+  ...CONSTANT_NAMES,
 ]);
 
 /** Undefined for a model without a chat template. Files that cannot be read are no reason not to serve the model. */

@@ -42,6 +42,63 @@ const SCHEMAS: Record<string, object> = {
     },
     required: ['a', 'b', 'c', 'd', 'e'],
   },
+  multiples: {
+    type: 'object',
+    properties: {
+      a: { type: 'number', multipleOf: 0.5 },
+      b: { type: 'number', multipleOf: 0.25, minimum: -3, maximum: 3 },
+      c: { type: 'integer', multipleOf: 7, minimum: 100 },
+      d: { type: 'integer', multipleOf: 1.5, exclusiveMinimum: 0 },
+      e: { type: 'number', multipleOf: 10 },
+    },
+    required: ['a', 'b', 'c', 'd', 'e'],
+  },
+  'patterns with lengths': {
+    type: 'object',
+    properties: {
+      a: { type: 'string', pattern: '^[a-z]+$', minLength: 3, maxLength: 5 },
+      b: { type: 'string', pattern: '^id-\\d*$', maxLength: 5, minLength: 5 },
+      c: { type: 'string', format: 'date', maxLength: 10 },
+      d: { type: 'string', pattern: '^(?:ab|c)$', minLength: 1 },
+      e: { type: 'string', pattern: '\\S', minLength: 1 },
+    },
+    required: ['a', 'c', 'd', 'e'],
+  },
+  'lists of different constants': {
+    type: 'object',
+    properties: {
+      a: { type: 'array', items: { enum: ['x', 'y', 'z'] }, uniqueItems: true },
+      b: { type: 'array', items: { enum: [1, 2, 3, 4] }, uniqueItems: true, minItems: 2, maxItems: 3 },
+      c: { type: 'array', items: { type: 'boolean' }, uniqueItems: true, maxItems: 1 },
+    },
+    required: ['a', 'b', 'c'],
+  },
+  'numbers of properties, and listed names': {
+    type: 'object',
+    properties: {
+      a: { type: 'object', additionalProperties: { type: 'null' }, minProperties: 1, maxProperties: 2 },
+      b: {
+        type: 'object',
+        properties: { x: {}, y: {}, z: {} },
+        additionalProperties: false,
+        minProperties: 2,
+      },
+      d: { type: 'object', properties: { x: { type: 'null' }, y: { not: {} }, z: false } },
+      c: { type: 'object', propertyNames: { enum: ['p', 'q'] }, additionalProperties: { type: 'integer' } },
+    },
+    required: ['a', 'b', 'c', 'd'],
+  },
+  'schemas that hold together': {
+    $defs: { base: { type: 'object', properties: { n: { type: 'integer', minimum: 0 } }, required: ['n'] } },
+    $ref: '#/$defs/base',
+    properties: { n: { maximum: 5 }, t: { allOf: [{ type: 'string' }, { minLength: 2 }, { maxLength: 3 }] } },
+    required: ['t'],
+    anyOf: [
+      { properties: { k: { const: 'a' } }, required: ['k'] },
+      { properties: { l: { enum: [1, 2] } }, required: ['l'] },
+    ],
+    unevaluatedProperties: false,
+  },
   'letters beyond ASCII': {
     type: 'object',
     properties: {

@@ -77,6 +77,7 @@ export const MODEL: ModelInfo = {
     answer: { kind: 'tags', reasoning: true, toolCalls: true },
     developerRole: false,
     reasoningField: 'reasoning_content',
+    systemMessages: 'anywhere',
   },
   plan: {
     dense: 1000,

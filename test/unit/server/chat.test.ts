@@ -104,9 +104,9 @@ describe('a chat', () => {
       user('a\nb'),
       {
         role: 'assistant',
-        content: '',
+        content: null,
         reasoning_content: 'hm',
-        tool_calls: [{ id: 'c1', type: 'function', function: { name: 'f', arguments: { a: 1 } } }],
+        tool_calls: [{ id: 'c1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }],
       },
       { role: 'tool', content: '4', tool_call_id: 'c1' },
     ]);
@@ -243,7 +243,7 @@ describe('a chat', () => {
     const messages = [{ role: 'user', content: 'a' }, call, { role: 'function', name: 'f', content: '1' }];
     expect((await chat({ messages })).status).toBe(200);
     const { messages: given } = conversation();
-    expect(given[1].tool_calls).toEqual([{ type: 'function', function: { name: 'f', arguments: {} } }]);
+    expect(given[1].tool_calls).toEqual([{ type: 'function', function: { name: 'f', arguments: '{}' } }]);
     expect(given[2]).toEqual({ role: 'tool', name: 'f', content: '1' });
   });
 
@@ -265,6 +265,41 @@ describe('a chat', () => {
     const messages = [{ role: 'user', content: 'a' }, ...behind];
     const { status, json } = await chat({ messages });
     expect([status, json.error?.param]).toEqual([400, `messages.${messages.length - 1}.content`]);
+  });
+
+  it('keeps the digits and the order of tools and of arguments', async () => {
+    const parameters = '{"b":1.0,"10":12345678901234567890,"2":{"default":1e-7}}';
+    const args = JSON.stringify('{"id": 1234567890123456789}');
+    await server.post(
+      '/v1/chat/completions',
+      `{"messages":[{"role":"user","content":"a"},{"role":"assistant","tool_calls":[{"function":{"name":"f",` +
+        `"arguments":${args}}}]}],"tools":[{"type":"function","function":{"name":"f","parameters":${parameters}}}]}`,
+    );
+    expect(last.conversation).toContain(parameters);
+    expect(last.conversation).toContain(args);
+  });
+
+  it('says so where the template refuses a system message', async () => {
+    const { chat: format } = MODEL;
+    server.engine.model = { ...MODEL, chat: { ...format!, systemMessages: 'nowhere' } };
+    const messages = [{ role: 'system', content: 'Be terse.' }, user('hi')];
+    for (const stream of [false, true]) {
+      const { headers } = await chat({ messages, stream });
+      expect(headers['x-warnings']).toMatch(/refuses a system message/);
+      expect(conversation().messages).toEqual([user('Be terse.\nhi')]);
+    }
+    expect((await chat()).headers['x-warnings']).toBeUndefined();
+  });
+
+  it('continues the last message of the assistant', async () => {
+    const begun = { role: 'assistant', content: 'One,' };
+    await chat({ messages: [user('Count.'), begun] });
+    expect(conversation()).toMatchObject({ add_generation_prompt: false, continue_final_message: true });
+    await chat({ messages: [user('Count.'), begun, user('b')] });
+    expect(conversation()).toEqual({
+      add_generation_prompt: true,
+      messages: [user('Count.'), begun, user('b')],
+    });
   });
 
   it('names what it ignores', async () => {
@@ -371,7 +406,7 @@ it.each([
   expect(await storedAndRead(last, result)).toEqual({ request: last, form: formOf(last), result });
 });
 
-const WRONG = { name: 'g', parameters: { properties: { a: { not: {} } } } };
+const WRONG = { name: 'g', parameters: { properties: { a: { not: { type: 'null' } } } } };
 const demand = (tools: object[]) => ({ tools, tool_choice: 'required' });
 
 it.each([
@@ -447,7 +482,7 @@ describe('a response', () => {
       { type: 'function_call_output', call_id: 'c2', output: [{ type: 'input_text', text: '5' }] },
     ];
     await respond({ input });
-    const call = (id: string, name: string, args: object) => {
+    const call = (id: string, name: string, args: string) => {
       return { id, type: 'function', function: { name, arguments: args } };
     };
     expect(conversation().messages).toEqual([
@@ -456,7 +491,7 @@ describe('a response', () => {
         role: 'assistant',
         content: 'Wait.',
         reasoning_content: 'hm',
-        tool_calls: [call('c1', 'f', { a: 1 }), call('c2', 'g', {})],
+        tool_calls: [call('c1', 'f', '{"a":1}'), call('c2', 'g', '{}')],
       },
       { role: 'tool', content: '4', tool_call_id: 'c1' },
       { role: 'tool', content: '5', tool_call_id: 'c2' },
@@ -481,10 +516,10 @@ describe('a response', () => {
     const call = { type: 'function_call', name: 'f', arguments: '{}' };
     const said = { role: 'assistant', content: 'b' };
     await respond({ input: [user('a'), thought('1'), call, thought('2'), thought('3'), said, call] });
-    const calls = [{ type: 'function', function: { name: 'f', arguments: {} } }];
+    const calls = [{ type: 'function', function: { name: 'f', arguments: '{}' } }];
     expect(conversation().messages).toEqual([
       user('a'),
-      { role: 'assistant', content: '', reasoning_content: '1', tool_calls: calls },
+      { role: 'assistant', content: null, reasoning_content: '1', tool_calls: calls },
       { role: 'assistant', content: 'b', reasoning_content: '23', tool_calls: calls },
     ]);
   });

@@ -1,7 +1,8 @@
 /** Converts messages of blocks into the messages of a chat. */
 import { z } from 'zod';
 import { SidaError } from '../../../errors.js';
-import { type ChatMessage, Content } from '../../../tasks/shared/conversation-schema.js';
+import { type ChatMessage, Content, GivenObject } from '../../../tasks/shared/conversation-schema.js';
+import { exactJson } from '../../../text/exact-json.js';
 import { checkAgainst } from '../../../text/schema-faults.js';
 import type { CountBody } from './schema.js';
 
@@ -16,7 +17,7 @@ const BLOCKS = {
   tool_use: z.looseObject({
     id: z.string().min(1),
     name: z.string().min(1),
-    input: z.record(z.string(), z.unknown()),
+    input: GivenObject,
   }),
   tool_result: z.looseObject({
     tool_use_id: z.string().min(1),
@@ -57,7 +58,7 @@ function answerOf(content: string | Block[], field: string): ChatMessage {
     else if (block.type === 'thinking') reasoning += checked('thinking', block, param).thinking;
     else if (block.type === 'tool_use') {
       const { id, name, input } = checked('tool_use', block, param);
-      calls.push({ id, type: 'function', function: { name, arguments: JSON.stringify(input) } });
+      calls.push({ id, type: 'function', function: { name, arguments: exactJson(input) } });
     } else if (block.type !== 'redacted_thinking') throw unsupported(block, param);
   }
   return {

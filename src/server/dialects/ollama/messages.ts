@@ -1,5 +1,6 @@
 /** Converts the messages of Ollama's API into the messages of a chat. */
 import type { ChatMessage } from '../../../tasks/shared/conversation-schema.js';
+import { exactJson } from '../../../text/exact-json.js';
 import type { OllamaMessage } from './schema.js';
 
 interface OpenCall {
@@ -37,7 +38,7 @@ export function chatMessages(messages: readonly OllamaMessage[]): ChatMessage[] 
           tool_calls: called.map((call, at) => ({
             id: ids[at]!,
             type: 'function' as const,
-            function: { name: call.function.name, arguments: JSON.stringify(call.function.arguments) },
+            function: { name: call.function.name, arguments: exactJson(call.function.arguments) },
           })),
         }),
     };

@@ -1,6 +1,6 @@
 /** Requests and answers of Ollama's API. */
 import { z } from 'zod';
-import { MOST_CALLS, MOST_MESSAGES, Tools } from '../../../tasks/shared/conversation-schema.js';
+import { GivenObject, MOST_CALLS, MOST_MESSAGES, Tools } from '../../../tasks/shared/conversation-schema.js';
 import { Model } from '../../../tasks/shared/schema.js';
 import { listOf } from '../../../text/list-schema.js';
 import { KeepAlive } from './keep-alive.js';
@@ -17,7 +17,7 @@ const Nothing = (error: string) => z.literal(['', null], { error }).optional();
 
 const Call = z.looseObject({
   id: z.string().nullish(),
-  function: z.looseObject({ name: z.string().min(1), arguments: z.record(z.string(), z.unknown()) }),
+  function: z.looseObject({ name: z.string().min(1), arguments: GivenObject }),
 });
 
 const Message = z

@@ -87,7 +87,7 @@ it('passes blocks on as messages', async () => {
     ],
     tools: [tool],
   });
-  const call = (id: string, args: object) => ({
+  const call = (id: string, args: string) => ({
     id,
     type: 'function',
     function: { name: 'f', arguments: args },
@@ -100,7 +100,7 @@ it('passes blocks on as messages', async () => {
         role: 'assistant',
         content: 'I look.',
         reasoning_content: 'hm',
-        tool_calls: [call('t1', { a: 1 }), call('t2', {})],
+        tool_calls: [call('t1', '{"a":1}'), call('t2', '{}')],
       },
       { role: 'tool', content: '4', tool_call_id: 't1' },
       { role: 'tool', content: 'Error:\nno', tool_call_id: 't2' },

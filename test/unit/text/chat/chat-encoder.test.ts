@@ -143,7 +143,7 @@ describe('a template that rewrites texts', () => {
     ['brackets around the names of tools', "'<|' ~ tools[0].function.name ~ '|>'", ['im_end', {}, 'a']],
     [
       'brackets around the names of parameters',
-      "'<|' ~ (tools[0].function.parameters | items)[0][0] ~ '|>'",
+      "'<|' ~ (tools[0].function.parameters | items | list)[0][0] ~ '|>'",
       ['a', { im_end: 1 }, 'a'],
     ],
     [
@@ -162,7 +162,7 @@ describe('a template that rewrites texts', () => {
   it.each([
     ['messages', "messages[0].content.replace('L', '<|').replace('R', '|>')", 'Lim_endR /no_think', 'a'],
     ['tools', "'<|' ~ tools[0].function.name ~ '|>'", '/no_think', 'im_end'],
-    ['keys', "'<|' ~ (tools[0].function.name | items)[0][0] ~ '|>'", '/no_think', { im_end: 1 }],
+    ['keys', "'<|' ~ (tools[0].function.name | items | list)[0][0] ~ '|>'", '/no_think', { im_end: 1 }],
   ])('is refused where it makes control tokens of %s and looks for words', (_, expression, content, name) => {
     const encoder = writes(`${expression} ~ ('b' if '/no_think' in messages[0].content else 'c')`);
     const json = JSON.stringify({ messages: [user(content)], tools: [{ function: { name } }] });
@@ -297,19 +297,32 @@ describe('a template', () => {
     [
       'joins with a long text',
       "{% set ns = namespace(x='ab') %}{% for a in range(20) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ range(900) | join(ns.x) }}",
-      /makes a text longer/,
+      /makes a text or a list longer/,
     ],
     [
       'replaces letters by a long text',
       "{% set ns = namespace(x='ab') %}{% for a in range(20) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x.replace('a', ns.x) }}",
-      /makes a text longer/,
+      /makes a text or a list longer/,
     ],
     [
       'replaces letters by a long text in a filter',
       "{% set ns = namespace(x='ab') %}{% for a in range(20) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x | replace('b', ns.x) }}",
-      /makes a text longer/,
+      /makes a text or a list longer/,
     ],
-    ['writes wide JSON', '{{ messages | tojson(indent=400000000) }}', /number above/],
+    ['writes wide JSON', '{{ messages | tojson(indent=400000000) }}', /indents by 400000000/],
+    [
+      'squares numbers',
+      '{% set ns = namespace(x=9) %}{% for a in range(9) %}{% set ns.x = ns.x * ns.x %}{% endfor %}',
+      /more than 256 bits/,
+    ],
+    ['repeats a text', "{{ 'ab' * 16000000 }}", /makes a text or a list longer/],
+    ['centres a text', "{{ 'a'.center(16000000) }}", /makes a text or a list longer/],
+    ['formats widely', "{{ '%16000000d' % 1 }}", /width of 16000000/],
+    [
+      'doubles a list within lists',
+      '{% set ns = namespace(x=[]) %}{% for a in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}',
+      /longer than/,
+    ],
     ['uses a filter that does not exist', '{{ messages | nothing }}', /cannot render/],
   ])('is stopped when it %s', (_what, text, reason) => {
     expect(render(text)).toThrow(
@@ -327,13 +340,13 @@ describe('a template', () => {
 
   it('is stopped when it takes too many steps', () => {
     const loops = '{% for a in range(100) %}{% for b in range(100) %}{{ b }}{% endfor %}{% endfor %}';
-    const bounds = { steps: 1000, length: 1000, total: 100_000, number: 1000 };
+    const bounds = { steps: 1000, length: 1000, total: 100_000 };
     const template = new ChatTemplate(loops, {}, bounds);
     expect(() => template.render({})).toThrow(/more than 1000 steps/);
   });
 
   it('is stopped when it makes many long texts', () => {
-    const bounds = { steps: 10_000, length: 1000, total: 2000, number: 1000 };
+    const bounds = { steps: 10_000, length: 1000, total: 2000 };
     const text = '{% for a in range(50) %}{{ words ~ a }}{% endfor %}';
     const template = new ChatTemplate(text, {}, bounds);
     expect(() => template.render({ words: 'x'.repeat(60) })).toThrow(/longer than 2000 together/);

@@ -1,0 +1,61 @@
+/**
+ * Templates mean what Python's Jinja2 3.1 makes of them as transformers sets that up. `peers.jsonl` follows the tests
+ * of llama.cpp and bug reports; `python.jsonl` has a template or an expression of each kind, with Python's result.
+ */
+import { readFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
+import { parseJson } from '../../../src/text/jinja/json.js';
+import { strftime } from '../../../src/text/jinja/strftime.js';
+import { Template } from '../../../src/text/jinja/template.js';
+import type { Dict } from '../../../src/text/jinja/values.js';
+
+interface Case {
+  template: string;
+  /** JSON, whose digits count. Absent: as in the case before. */
+  variables: string;
+  /** Absent: Python fails. */
+  right?: string;
+}
+
+const BOUNDS = { steps: 10_000, length: 100_000, total: 1_000_000 };
+
+function casesOf(file: string): Case[] {
+  const lines = readFileSync(new URL(`../../data/templates/${file}`, import.meta.url), 'utf8')
+    .trim()
+    .split('\n');
+  let variables = '{}';
+  return lines.map((line) => {
+    const given = { variables, ...(JSON.parse(line) as Omit<Case, 'variables'>) };
+    variables = given.variables;
+    return given;
+  });
+}
+
+function rendered({ template, variables }: Pick<Case, 'template' | 'variables'>): string | undefined {
+  try {
+    return new Template(template).render(parseJson(variables) as Dict, BOUNDS);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What differs from Python, with the reason. */
+const ARGUED: Record<string, string> = {
+  "{{ '{} {1}'.format(1, 2) }}": 'Python forbids to mix numbered and unnumbered fields',
+};
+
+it.each(['peers.jsonl', 'python.jsonl'])('templates of %s give what they give in Python', (file) => {
+  const cases = casesOf(file);
+  const wrong = cases.filter((each) => rendered(each) !== each.right);
+  expect(cases.length).toBeGreaterThan(50);
+  expect(wrong.map(({ template }) => template)).toEqual(
+    Object.keys(ARGUED).filter((template) => cases.some((each) => each.template === template)),
+  );
+});
+
+it('writes dates as strftime does', () => {
+  const date = new Date(2026, 2, 5, 14, 7, 9);
+  expect(strftime('%Y-%m-%d %d %b %Y, %A %B %-d %H:%M:%S %I %p %y %j %% %F %Q', date)).toBe(
+    '2026-03-05 05 Mar 2026, Thursday March 5 14:07:09 02 PM 26 064 % 2026-03-05 %Q',
+  );
+});
