@@ -26,16 +26,18 @@ export async function answerRequest(
   await withModel(context, served, res, async (model) => {
     const { job, answers } = prepare(model, limitsOf(model, served.options));
     requireExperts(res, served.keys, job);
-    warn(res, job);
+    const warnings = warn(res, job);
     if (job.stream) return streamAnswer(served, res, job, answers, style);
     const result = await runJob(served, res, job);
-    const { warnings } = res.locals as { warnings?: string[] };
-    await served.writer.send(res, () => ({ ...answers.whole(result), ...(warnings && { warnings }) }));
+    const whole = () => ({ ...answers.whole(result), ...(warnings.length > 0 && { warnings }) });
+    await served.writer.send(res, whole);
   });
 }
 
-/** Streams, too, have a header for what the answer has to say of the request. */
-function warn(res: Response, job: JobRequest): void {
+/** Returns what the answer has to say of the request. Streams have it in a header; that of ignored fields is set. */
+function warn(res: Response, job: JobRequest): string[] {
+  const { warnings: ignored = [] } = res.locals as { warnings?: string[] };
   const { warnings = [] } = job as { warnings?: readonly string[] };
   if (warnings.length > 0) res.setHeader('x-warnings', warnings.join('; '));
+  return [...ignored, ...warnings];
 }

@@ -21,11 +21,11 @@ export const RoutingK = z.int().min(1).max(MOST_ROUTING_K).nullish().meta({
 
 export const Model = z.string().nullish().meta({ description: 'Name of the served model; may be left out' });
 
-/** Of a whole answer; a stream has them only in the header x-ignored-fields. */
+/** Of a whole answer; a stream has them only in the headers x-ignored-fields and x-warnings. */
 export const Warnings = z
   .array(z.string())
   .optional()
-  .meta({ description: 'What of the request had no effect' });
+  .meta({ description: 'What of the request had no effect, or was changed' });
 
 /** Fields that are accepted and have no effect. */
 export function ignoredFields<const Name extends string>(names: readonly Name[]) {
