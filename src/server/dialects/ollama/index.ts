@@ -10,7 +10,7 @@ import type { RequestLimits } from '../../../tasks/shared/request-checks.js';
 import { VERSION } from '../../../version.js';
 import { answerRequest } from '../../answer-request.js';
 import { type ServerContext, withModel } from '../../context.js';
-import { callerOf } from '../../middleware/auth.js';
+import { seesOthers } from '../../middleware/auth.js';
 import { bodyRoute, type Route } from '../../route.js';
 import { OBJECT_LINES } from '../../stream-answer.js';
 import type { Dialect } from '../dialect.js';
@@ -126,7 +126,7 @@ async function load(
 /** Returns false where the caller has no say: of several keys none decides what the others find loaded. */
 function keep(context: ServerContext, res: Response, body: Pick<ChatBody, 'model' | 'keep_alive'>): boolean {
   const { loaded, keys } = context;
-  if (loaded === undefined || (keys.size > 1 && !callerOf(res).scopes.has('admin'))) return false;
+  if (loaded === undefined || !seesOthers(res, keys)) return false;
   loaded.keep(modelOf(context, body.model), keptMs(body.keep_alive));
   return true;
 }
@@ -212,7 +212,7 @@ const ps: Route = {
   summary: 'The models in memory',
   answers: { 200: { description: 'Models', schema: RunningAnswer } },
   error: OllamaError,
-  handle: (context, _req, res) => void res.json(running(context)),
+  handle: (context, _req, res) => void res.json(running(context, seesOthers(res, context.keys))),
 };
 
 const show = bodyRoute({
