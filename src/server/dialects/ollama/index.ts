@@ -4,7 +4,7 @@ import { SidaError } from '../../../errors.js';
 import type { JobResult, ModelInfo } from '../../../protocol/engine-messages.js';
 import type { ChatJob } from '../../../tasks/chat/job.js';
 import type { CompleteJob } from '../../../tasks/complete/job.js';
-import type { EmbedResult } from '../../../tasks/embed/job.js';
+import { type EmbedResult, valuesOf } from '../../../tasks/embed/job.js';
 import { prepareEmbed } from '../../../tasks/embed/request.js';
 import type { RequestLimits } from '../../../tasks/shared/request-checks.js';
 import { VERSION } from '../../../version.js';
@@ -164,7 +164,7 @@ const embeddings = bodyRoute({
   error: OllamaError,
   handle(context, _req, res, body) {
     return embedded(context, res, body, { input: body.prompt }, (result) => ({
-      embedding: result.embeddings[0]!,
+      embedding: valuesOf(result.embeddings[0]!),
     }));
   },
 });
@@ -190,9 +190,10 @@ async function embedded(
   );
 }
 
-function ofLengthOne(values: readonly number[]): number[] {
+function ofLengthOne(embedding: string): number[] {
+  const values = valuesOf(embedding);
   const length = Math.hypot(...values);
-  return length === 0 ? [...values] : values.map((value) => value / length);
+  return length === 0 ? values : values.map((value) => value / length);
 }
 
 const tags: Route = {
