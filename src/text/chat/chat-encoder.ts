@@ -8,14 +8,17 @@ import type { MarkedEncoder } from '../tokenizing/library.js';
 import { ChatTemplate } from './chat-template.js';
 import type { ControlTokens } from './control-tokens.js';
 import {
+  between,
   CHARACTERS,
+  literalsIn,
   markedText,
   namesIn,
   type Rewrite,
   rewritten,
   signsOf,
+  undoubled,
   unusedMark,
-  wholeTokens,
+  wholeTexts,
   wordsOf,
 } from './marked-strings.js';
 import { type ChatTemplates, templateName } from './template-files.js';
@@ -35,8 +38,11 @@ const OPEN_MS = 2_000;
 
 interface Opened {
   template: ChatTemplate;
-  /** Names that the template may compare texts with. */
+  /** Names that the template may compare a text or a key with. */
   names: ReadonlySet<string>;
+  /** Finds what it may look for in a text: words, and `lookedFor` also control tokens that are not special. */
+  words: RegExp | undefined;
+  lookedFor: RegExp | undefined;
 }
 
 /** A rendered conversation. Of texts of users, at least the control tokens have marks. */
@@ -47,11 +53,13 @@ interface Rendered {
 
 export class ChatEncoder {
   readonly #templates: ChatTemplates;
-  /** Finds signs of control tokens. Undefined without control tokens. */
-  readonly #signs: RegExp | undefined;
-  /** Finds control tokens that are not special. */
-  readonly #others: RegExp | undefined;
-  readonly #special: ReadonlySet<string>;
+  /**
+   * What gets marks in the texts of users: every character, or where a template counts them, signs of control tokens.
+   * Empty without control tokens.
+   */
+  readonly #marked: readonly RegExp[];
+  /** Control tokens that are not special. */
+  readonly #others: ReadonlySet<string>;
   readonly #words: ReadonlySet<string>;
   readonly #encoder: MarkedEncoder;
   readonly #opened = new Map<string, Opened>();
@@ -65,23 +73,29 @@ export class ChatEncoder {
   ) {
     this.#templates = templates;
     const all = new Set([...controls.special, ...controls.others]);
-    this.#signs = all.size === 0 ? undefined : signsOf(all);
-    this.#others = wholeTokens(controls.others);
-    this.#special = controls.special;
+    this.#marked = all.size === 0 ? [] : [CHARACTERS, signsOf(all)];
+    this.#others = controls.others;
     this.#words = wordsOf(all);
     this.#encoder = tokenizer.markedEncoder(all);
     this.#fault = templates.fault;
     try {
       withinTime(OPEN_MS, 'reading it', () => {
         for (const [name, text] of Object.entries(templates.texts))
-          this.#opened.set(name, {
-            template: new ChatTemplate(text, templates.variables),
-            names: namesIn(text),
-          });
+          this.#opened.set(name, this.#open(text, templates.variables));
       });
     } catch (error) {
       this.#fault ??= oneLine((error as Error).message);
     }
+  }
+
+  #open(text: string, variables: Record<string, unknown>): Opened {
+    const literals = literalsIn(text).filter((literal) => !this.#words.has(literal));
+    return {
+      template: new ChatTemplate(text, variables),
+      names: namesIn(text),
+      words: wholeTexts(literals),
+      lookedFor: wholeTexts([...literals, ...this.#others]),
+    };
   }
 
   /** `json` is a `Conversation`. Throws invalid_request or cannot_run. */
@@ -98,58 +112,37 @@ export class ChatEncoder {
 
   #render(json: string): Rendered {
     const conversation = JSON.parse(json) as Conversation;
-    const { template, names } = this.#template(conversation);
+    const { template, names, words, lookedFor } = this.#template(conversation);
     const plain = template.render(conversation);
     const mark = unusedMark([json, plain]);
     if (mark === undefined) throw invalid('The messages use every private character of Unicode');
-    if (this.#signs === undefined) return { text: plain, mark };
+    if (this.#marked.length === 0) return { text: plain, mark };
+    const withMarks = (at: RegExp) => (text: string) => markedText(text, at, mark);
     const isName = (text: string) => names.has(text) && !this.#words.has(text);
-    let marked: string | undefined;
-    let same = false;
-    let used = RULES[0]!;
-    for (const rule of RULES) {
-      used = rule;
-      marked = renderedOr(template, this.#marked(conversation, mark, rule, isName, this.#signs));
-      same = marked?.replaceAll(mark, '') === plain;
-      if (same) break;
-    }
-    // The marked text has the control tokens of the template alone.
-    const own = marked === undefined ? undefined : this.#encoder.controlsIn(marked);
-    if (!(same && used.every === 'all') && own !== undefined) {
-      // Letters without marks may have become a part of a control token.
-      const text = (each: string) => (isName(each) ? each : each.replace(/\S/gu, mark));
-      const key = (each: string) => (this.#words.has(each) && !names.has(each) ? text(each) : each);
-      const neutral = renderedOr(
+    const renderedWith = (kept: RegExp | undefined, rest: (text: string) => string, key = rest) =>
+      renderedOr(
         template,
-        rewrittenTexts(conversation, () => ({ text, key })),
+        rewrittenTexts(conversation, {
+          text: (each) => (isName(each) ? each : between(each, kept, this.#others, rest)),
+          key: (each) => (names.has(each) || each === '' ? each : key(each)),
+        }),
       );
-      const special = (tokens: readonly string[]) => tokens.filter((token) => this.#special.has(token));
-      const there = neutral === undefined ? own : this.#encoder.controlsIn(neutral);
-      if (!isDeepStrictEqual(special(own), special(there))) throw madeOfTexts();
+    const sameControls = (one: string, other: string) =>
+      isDeepStrictEqual(this.#encoder.controlsIn(one), this.#encoder.controlsIn(other));
+    /** Whether the template writes the same control tokens around texts that have none. */
+    const hasOwnControls = (text: string, kept: RegExp | undefined) => {
+      const neutral = renderedWith(kept, (each) => each.replace(/\S/gu, mark), withMarks(CHARACTERS));
+      return neutral !== undefined && sameControls(text, neutral);
+    };
+    for (const at of this.#marked) {
+      const marked = renderedWith(lookedFor, withMarks(at));
+      if (marked === undefined) continue;
+      const text = undoubled(marked, plain, mark, this.#others);
+      if (text === undefined || !hasOwnControls(marked, lookedFor)) continue;
+      return { text: sameControls(text, plain) ? plain : text, mark };
     }
-    if (isDeepStrictEqual(own, this.#encoder.controlsIn(plain))) return { text: plain, mark };
-    if (same) return { text: marked!, mark };
-    throw madeOfTexts();
-  }
-
-  #marked(
-    conversation: Conversation,
-    mark: string,
-    { every, keeps }: Rule,
-    isName: (text: string) => boolean,
-    signs: RegExp,
-  ): Conversation {
-    return rewrittenTexts(conversation, (role) => {
-      const all = every === 'all' || (every === 'messages' && role !== NO_ROLE);
-      const marking = { marked: all ? CHARACTERS : signs, kept: keeps(role) ? this.#others : undefined };
-      const text = (each: string) => markedText(each, mark, marking);
-      // Templates read fields by names.
-      const isField = (key: string) => (every === 'all' ? isName(key) || key === '' : /^\w*$/.test(key));
-      return {
-        text: (each) => (every === 'all' && isName(each) ? each : text(each)),
-        key: (key) => (isField(key) ? key : text(key)),
-      };
-    });
+    if (hasOwnControls(plain, words)) return { text: plain, mark };
+    throw invalid("The model's chat template makes control tokens of texts in the messages");
   }
 
   #template({ tools = [] }: Conversation): Opened {
@@ -163,40 +156,12 @@ export class ChatEncoder {
   }
 }
 
-interface Rule {
-  /** Whose texts have a mark at every character, but for names of the template. Others have them at signs. */
-  every: 'all' | 'messages' | 'none';
-  /** Whose texts keep control tokens that are not special. */
-  keeps: (role: string) => boolean;
-}
-
-/**
- * A template may look for words in a message, such as `/no_think`, and for tokens that are not special: for `</think>`
- * in an answer, which it then leaves out. The first rule with which the template writes the same text is used.
- */
-const RULES: readonly Rule[] = [
-  { every: 'all', keeps: () => false },
-  { every: 'messages', keeps: () => false },
-  { every: 'none', keeps: () => false },
-  { every: 'none', keeps: (role) => role === 'assistant' },
-  { every: 'none', keeps: () => true },
-];
-
-/** Role of tools and of other variables. */
-const NO_ROLE = '';
-
-/** `rewriteOf` gets the role of a message. Roles stay. */
-function rewrittenTexts(
-  { messages, ...variables }: Conversation,
-  rewriteOf: (role: string) => Rewrite,
-): Conversation {
-  const rest = Object.entries(variables).map(([name, value]) => [name, rewritten(value, rewriteOf(NO_ROLE))]);
+/** Roles and the names of variables stay. */
+function rewrittenTexts({ messages, ...variables }: Conversation, rewrite: Rewrite): Conversation {
+  const rest = Object.entries(variables).map(([name, value]) => [name, rewritten(value, rewrite)]);
   return {
     ...Object.fromEntries(rest),
-    messages: messages.map(({ role, ...message }) => ({
-      role,
-      ...(rewritten(message, rewriteOf(role)) as object),
-    })),
+    messages: messages.map(({ role, ...message }) => ({ role, ...(rewritten(message, rewrite) as object) })),
   };
 }
 
@@ -207,10 +172,6 @@ function renderedOr(template: ChatTemplate, conversation: Conversation): string 
   } catch {
     return undefined;
   }
-}
-
-function madeOfTexts(): SidaError {
-  return invalid("The model's chat template makes control tokens of texts in the messages");
 }
 
 function invalid(message: string): SidaError {
