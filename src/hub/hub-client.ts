@@ -19,6 +19,8 @@ interface HubOptions {
   env?: NodeJS.ProcessEnv;
   /** Called with a line to show when the hub makes the caller wait. */
   onWait?: (line: string) => void;
+  /** Its reason is thrown by whatever waits for the hub. */
+  signal?: AbortSignal;
 }
 
 /** Tries in a row that bring nothing. */
@@ -38,8 +40,13 @@ export class Hub {
   readonly #url: string;
   readonly #token: string | undefined;
   readonly #onWait: (line: string) => void;
+  readonly #signal: AbortSignal;
 
-  constructor({ env = process.env, onWait = () => undefined }: HubOptions = {}) {
+  constructor({
+    env = process.env,
+    onWait = () => undefined,
+    signal = new AbortController().signal,
+  }: HubOptions = {}) {
     this.#url = (env.HF_ENDPOINT || 'https://huggingface.co').replace(/\/+$/, '');
     if (!URL.canParse(this.#url)) {
       throw new SidaError({
@@ -49,6 +56,7 @@ export class Hub {
     }
     this.#token = env.HF_TOKEN || undefined;
     this.#onWait = onWait;
+    this.#signal = signal;
   }
 
   get host(): string {
@@ -94,7 +102,7 @@ export class Hub {
     }
     const ms = Math.max(asked, FIRST_WAIT_MS * 2 ** (tries - 1));
     if (ms >= 2_000) this.#onWait(`Waits ${Math.ceil(ms / 1000)} s for ${this.host}`);
-    await delay(ms);
+    await delay(ms, undefined, { signal: this.#signal }).catch(() => this.#signal.throwIfAborted());
   }
 
   /** The answer to a request, which is repeated while the hub cannot answer. Throws for a refusal. */
@@ -108,13 +116,14 @@ export class Hub {
       const last = tries === MOST_TRIES;
       let asked = 0;
       try {
-        const response = await fetch(url, { ...init, headers });
+        const response = await fetch(url, { ...init, headers, signal: this.#signal });
         if (response.ok) return response;
         const passing = response.status === 429 || response.status >= 500;
         if (last || !passing) throw await this.#refusal(repo, response);
         asked = retryAfterMs(response);
         await response.body?.cancel();
       } catch (error) {
+        this.#signal.throwIfAborted();
         if (error instanceof SidaError) throw error;
         const { message, code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
         if (last || code === 'ENOTFOUND' || code === 'ECONNREFUSED') {

@@ -17,12 +17,17 @@ interface PullOptions {
   onProgress: (done: number, total: number) => void;
   /** Called with a line to show. */
   say: (line: string) => void;
+  /** Aborting ends the download at once, and its reason is thrown. What has come is kept. */
+  signal?: AbortSignal;
 }
 
 /** Resolves with the path that the engine opens. */
-export async function pull(name: HubName, { onProgress, say }: PullOptions): Promise<string> {
+export async function pull(
+  name: HubName,
+  { onProgress, say, signal = new AbortController().signal }: PullOptions,
+): Promise<string> {
   const { repo } = name;
-  const hub = new Hub({ onWait: say });
+  const hub = new Hub({ onWait: say, signal });
   const { commit, files } = await hub.repository(repo);
   const model = chooseFiles(name, files);
   if (model.entry.includes('/')) {
@@ -50,9 +55,16 @@ export async function pull(name: HubName, { onProgress, say }: PullOptions): Pro
       async () => {
         if (existsSync(path)) return;
         const ask = (begin: number) => hub.ask(repo, commit, file.path, begin);
-        await download(hub, { file, ask, path, onBytes: (done) => onProgress(before + done, total) });
+        const onBytes = (done: number) => {
+          signal.throwIfAborted();
+          onProgress(before + done, total);
+        };
+        await download(hub, { file, ask, path, onBytes });
       },
-      { onWait: ({ seconds }) => say(`Waits for another download of ${file.path}, for ${seconds} s`) },
+      {
+        signal,
+        onWait: ({ seconds }) => say(`Waits for another download of ${file.path}, for ${seconds} s`),
+      },
     );
     before += file.size;
     onProgress(before, total);

@@ -15,7 +15,7 @@ export class AnswerWriter {
   }
 
   /** Sends the whole answer. Resolves when the client has taken nearly all of it, or has gone. */
-  send(res: Response, answer: () => object): Promise<void> {
+  async send(res: Response, answer: () => object): Promise<void> {
     const write = async (pieces: Buffer[]) => {
       if (res.destroyed) return;
       const bytes = pieces.reduce((sum, { length }) => sum + length, 0);
@@ -28,7 +28,9 @@ export class AnswerWriter {
       }
       res.end(pieces.at(-1));
     };
-    return this.write(res, answer, write);
+    // `answer` makes the numbers of embeddings.
+    await this.#nextTurn();
+    if (!res.destroyed) await this.write(res, answer, write);
   }
 
   /** Calls `use` with the text of the answer in pieces. Rejects when `answer` throws. */
@@ -54,7 +56,7 @@ export class AnswerWriter {
     return pieces;
   }
 
-  /** In a turn of the event loop one piece is made, however many answers there are. */
+  /** In a turn of the event loop one whole answer or one piece is made, however many answers there are. */
   #nextTurn(): Promise<void> {
     this.#turn = this.#turn.then(() => setImmediate());
     return this.#turn;

@@ -13,6 +13,7 @@ import type { JobQueue } from '../queue/job-queue.js';
 import { listed } from '../text/listed.js';
 import type { Admission } from './admission/admission.js';
 import type { AnswerWriter } from './answer-writer.js';
+import { clientLeft } from './client-left.js';
 import type { LoadedModels } from './loaded-models.js';
 import type { SharedBudget } from './shared-budget.js';
 import type { StreamPlaces } from './stream-places.js';
@@ -116,10 +117,7 @@ export async function withModel<T>(
   run: (model: ModelInfo) => Promise<T>,
 ): Promise<T> {
   if (loaded === undefined) return run(requireModel(served));
-  const left = new AbortController();
-  const onClose = () => left.abort(new SidaError({ code: 'cancelled', message: 'The client has left' }));
-  res.once('close', onClose);
-  const unuse = await loaded.use(served, left.signal).finally(() => res.off('close', onClose));
+  const unuse = await loaded.use(served, clientLeft(res));
   try {
     return await run(requireModel(served));
   } finally {

@@ -70,6 +70,8 @@ export class GrammarThreads implements GrammarPreparer {
   readonly #options: Required<GrammarThreadsOptions>;
   readonly #threads: Thread[] = [];
   #waiting: Waiting[] = [];
+  /** Owners in the order of their latest turns. */
+  #turns: string[] = [];
   /** The thread of each compiled grammar. */
   readonly #compiled = new CompiledCache<Thread>(KEPT_GRAMMARS);
   readonly #refused = new CompiledCache<ErrorBody>(KEPT_REFUSALS);
@@ -141,15 +143,21 @@ export class GrammarThreads implements GrammarPreparer {
   }
 
   /**
-   * Removes the first grammar that may be compiled now. A key never has two threads, so that the other is soon free for
-   * other keys. A grammar that is being compiled waits for the outcome.
+   * Removes the next grammar that may be compiled now: keys take turns, and no key has two threads. A grammar that is
+   * being compiled waits for the outcome.
    */
   #takeNext(): Waiting | undefined {
     const compiling = this.#threads.flatMap(({ current }) => current ?? []);
-    const at = this.#waiting.findIndex(({ owner, grammar }) =>
-      compiling.every((other) => other.grammar !== grammar && (owner === '' || other.owner !== owner)),
-    );
-    return at < 0 ? undefined : this.#waiting.splice(at, 1)[0];
+    const turn = ({ owner }: Waiting) => this.#turns.indexOf(owner);
+    const [next] = this.#waiting
+      .filter(({ owner, grammar }) =>
+        compiling.every((other) => other.grammar !== grammar && (owner === '' || other.owner !== owner)),
+      )
+      .sort((a, b) => turn(a) - turn(b));
+    if (next === undefined) return undefined;
+    this.#waiting = this.#waiting.filter((each) => each !== next);
+    this.#turns = [...this.#turns.filter((owner) => owner !== next.owner), next.owner];
+    return next;
   }
 
   #compile({ worker, state, current }: Thread): void {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string_view>
 
 #include "checkpoint/model_file.h"
@@ -37,16 +38,20 @@ void PytorchFile::read_tensors() {
     return checkpoint_error({display_, tensor, what, expected, found, "", {}});
   };
   std::map<std::string, ZipEntry> entries;
-  std::string root;
+  std::optional<std::string> folder;
   for (ZipEntry& entry : read_zip_entries(file_, display_)) {
-    if (entry.name.ends_with(kPickle)) root = entry.name.substr(0, entry.name.size() - kPickle.size());
     const std::string name = entry.name;
+    if (name.ends_with(kPickle)) {
+      if (folder) throw fault("", "zip entry \"" + escape_text(name) + "\"", "one pickle", "two");
+      folder = name.substr(0, name.size() - kPickle.size());
+    }
     if (!entries.emplace(name, std::move(entry)).second) {
       throw fault("", "zip entry \"" + escape_text(name) + "\"", "one", "two");
     }
   }
+  if (!folder) throw fault("", "no pickle", "a zip entry data.pkl", "none");
+  const std::string& root = *folder;
   const auto pickle = entries.find(root + std::string(kPickle));
-  if (pickle == entries.end()) throw fault("", "no pickle", "a zip entry data.pkl", "none");
   if (pickle->second.bytes > kMaxPickleBytes) {
     throw fault("", "pickle too long", "at most " + std::to_string(kMaxPickleBytes) + " bytes",
                 std::to_string(pickle->second.bytes));

@@ -102,9 +102,7 @@ struct One {
   }
 };
 
-std::string of_pickle(const std::string& pickle) {
-  return build_zip(pytorch_entries(pickle, {std::string(16, 'x')}));
-}
+std::string of_pickle(const std::string& pickle) { return build_zip(pytorch_entries(pickle, {std::string(16, 'x')})); }
 
 /// A literal, which may hold NULs.
 template <size_t kSize>
@@ -142,6 +140,10 @@ std::vector<Bad> bad_files() {
   const std::string global = "a global of a state dict of tensors", op = "an opcode of a state dict of tensors";
   std::string twice = of_entry([](auto& entries) { entries.push_back(entries[2]); });
   std::string overlapping = of_entry([](auto&) {});
+  const std::string two_pickles = of_entry([](auto& entries) {
+    entries.push_back(entries[0]);
+    entries.back().name = "other/data.pkl";
+  });
   // The second entry of the directory is where the first one is.
   const size_t second = overlapping.find("PK\1\2", overlapping.find("PK\1\2") + 1);
   overlapping.replace(second + 42, 4, little(0, 4));
@@ -190,6 +192,8 @@ std::vector<Bad> bad_files() {
       {"compressed", of_entry([](auto& entries) { entries[2].method = 8; }), {"no compressed zip entry", "archive/data/0"}},
       {"encrypted", of_entry([](auto& entries) { entries[2].flags = 1; }), {"no encrypted zip entry"}},
       {"two entries of a name", twice, {"archive/data/0", "found two"}},
+      {"two pickles", two_pickles, {"other/data.pkl", "one pickle", "found two"}},
+      {"a comment", One().bytes() + "x", {"the end record of a zip archive"}},
       {"entries over each other", overlapping, {"the end of the entry before"}},
   };
   // clang-format on

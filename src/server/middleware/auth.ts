@@ -52,12 +52,17 @@ export function requireScope(res: Response, scope: RouteScope): void {
   throw new SidaError({ code: 'forbidden', message: `This key lacks the scope "${scope}"` });
 }
 
+/** Whether the caller may see, and decide, what other keys share with it. */
+export function seesOthers(res: Response, keys: KeyRing): boolean {
+  return keys.size <= 1 || callerOf(res).scopes.has('admin');
+}
+
 /**
- * Throws forbidden for a request whose answer would report experts, unless the caller may see what others leave in
- * memory: which experts are resident shows what was asked before.
+ * Throws forbidden for a request whose answer would report experts, unless the caller sees others: which experts are
+ * resident shows what was asked before.
  */
 export function requireExperts(res: Response, keys: KeyRing, { explain = false }: JobRequest): void {
-  if (!explain || keys.size <= 1 || callerOf(res).scopes.has('admin')) return;
+  if (!explain || seesOthers(res, keys)) return;
   throw new SidaError({
     code: 'forbidden',
     message:

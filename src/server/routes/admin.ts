@@ -10,6 +10,7 @@ import { z } from 'zod';
 import { SidaError } from '../../errors.js';
 import type { DeviceUsage } from '../../native/addon-types.js';
 import type { MemorySplit } from '../../protocol/engine-messages.js';
+import { clientLeft } from '../client-left.js';
 import { control, type ModelContext, type ServerContext, selectOneModel } from '../context.js';
 import { bodyRoute, type Route } from '../route.js';
 import {
@@ -161,11 +162,9 @@ export const postProfile = bodyRoute({
       const message = `Expected "seconds" to be at most the deadline of ${deadline / 1000} s, found ${seconds}`;
       throw new SidaError({ code: 'invalid_request', message, param: 'seconds' });
     }
-    const gone = new AbortController();
-    res.once('close', () => gone.abort());
     await control(context, { kind: 'start-profile' });
     try {
-      await delay(seconds * 1000, undefined, { signal: gone.signal });
+      await delay(seconds * 1000, undefined, { signal: clientLeft(res) });
     } catch {
       await control(context, { kind: 'stop-profile', file: null });
       return;

@@ -11,6 +11,8 @@ import {
   storedForm,
   storedJob,
   storedResult,
+  textOf,
+  valuesOf,
 } from './job.js';
 import { type EmbedBody, prepareEmbed } from './request.js';
 import { EmbeddingAnswer, EmbeddingRequest, IGNORED } from './schema.js';
@@ -48,14 +50,14 @@ export const embed: Task<EmbedBody, EmbedJob, EmbedResult, EmbedForm> = {
 };
 
 class EmbedResults implements JobResults<EmbedResult> {
-  readonly #embeddings: number[][];
+  readonly #embeddings: string[];
 
   constructor(inputs: number) {
-    this.#embeddings = Array.from({ length: inputs }, () => []);
+    this.#embeddings = Array.from({ length: inputs }, () => '');
   }
 
   embedding(input: number, values: readonly number[]): void {
-    this.#embeddings[input] = [...values];
+    this.#embeddings[input] = textOf(values);
   }
 
   finish(): OwnResult<EmbedResult> {
@@ -70,15 +72,10 @@ function embeddingAnswer(
   return {
     object: 'list',
     model,
-    data: embeddings.map((values, index) => {
-      return { object: 'embedding', index, embedding: form.base64 ? base64(values) : values };
+    data: embeddings.map((text, index) => {
+      return { object: 'embedding', index, embedding: form.base64 ? text : valuesOf(text) };
     }),
     usage: { prompt_tokens: promptTokens, total_tokens: promptTokens },
     ...(form.experts && { experts: expertsAnswer(experts) }),
   };
-}
-
-/** Little-endian, as every machine that this runs on is. */
-function base64(values: readonly number[]): string {
-  return Buffer.from(Float32Array.from(values).buffer).toString('base64');
 }

@@ -14,7 +14,8 @@ export const storedJob = z.object({
 
 export const storedResult = z.object({
   kind: z.literal('embed'),
-  embeddings: z.array(z.array(z.number())),
+  /** As `textOf` writes them: lists of numbers take processes many times longer to pass on. */
+  embeddings: z.array(z.string()),
   ...resultFields,
 });
 
@@ -23,3 +24,15 @@ export const storedForm = z.object({ base64: z.boolean(), experts: z.boolean() }
 export type EmbedJob = z.infer<typeof storedJob>;
 export type EmbedResult = z.infer<typeof storedResult>;
 export type EmbedForm = z.infer<typeof storedForm>;
+
+/** The float32 values in base64, little-endian, as every machine that this runs on is. */
+export function textOf(values: readonly number[]): string {
+  return Buffer.from(Float32Array.from(values).buffer).toString('base64');
+}
+
+export function valuesOf(text: string): number[] {
+  const bytes = Buffer.from(text, 'base64');
+  const values: number[] = [];
+  for (let at = 0; at < bytes.length; at += 4) values.push(bytes.readFloatLE(at));
+  return values;
+}

@@ -10,14 +10,17 @@ import type { MarkedEncoder } from '../tokenizing/library.js';
 import { ChatTemplate } from './chat-template.js';
 import type { ControlTokens } from './control-tokens.js';
 import {
+  between,
   CHARACTERS,
+  literalsIn,
   markedText,
   namesIn,
   type Rewrite,
   rewritten,
   signsOf,
+  undoubled,
   unusedMark,
-  wholeTokens,
+  wholeTexts,
   wordsOf,
 } from './marked-strings.js';
 import { type ChatTemplates, CONTINUED, templateName } from './template-files.js';
@@ -44,8 +47,11 @@ interface Readable {
 
 interface Opened {
   template: ChatTemplate;
-  /** Names that the template may compare texts with. */
+  /** Names that the template may compare a text or a key with. */
   names: ReadonlySet<string>;
+  /** Finds what it may look for in a text: words, and `lookedFor` also control tokens that are not special. */
+  words: RegExp | undefined;
+  lookedFor: RegExp | undefined;
   /** Undefined before the first conversation with calls. */
   habits?: CallHabits;
 }
@@ -58,11 +64,13 @@ interface Rendered {
 
 export class ChatEncoder {
   readonly #templates: ChatTemplates;
-  /** Finds signs of control tokens. Undefined without control tokens. */
-  readonly #signs: RegExp | undefined;
-  /** Finds control tokens that are not special. */
-  readonly #others: RegExp | undefined;
-  readonly #special: ReadonlySet<string>;
+  /**
+   * What gets marks in the texts of users: every character, or where a template counts them, signs of control tokens.
+   * Empty without control tokens.
+   */
+  readonly #marked: readonly RegExp[];
+  /** Control tokens that are not special. */
+  readonly #others: ReadonlySet<string>;
   readonly #words: ReadonlySet<string>;
   readonly #encoder: MarkedEncoder;
   readonly #opened = new Map<string, Opened>();
@@ -76,23 +84,29 @@ export class ChatEncoder {
   ) {
     this.#templates = templates;
     const all = new Set([...controls.special, ...controls.others]);
-    this.#signs = all.size === 0 ? undefined : signsOf(all);
-    this.#others = wholeTokens(controls.others);
-    this.#special = controls.special;
+    this.#marked = all.size === 0 ? [] : [CHARACTERS, signsOf(all)];
+    this.#others = controls.others;
     this.#words = wordsOf(all);
     this.#encoder = tokenizer.markedEncoder(all);
     this.#fault = templates.fault;
     try {
       withinTime(OPEN_MS, 'reading it', () => {
         for (const [name, text] of Object.entries(templates.texts))
-          this.#opened.set(name, {
-            template: new ChatTemplate(text, templates.variables),
-            names: namesIn(text),
-          });
+          this.#opened.set(name, this.#open(text, templates.variables));
       });
     } catch (error) {
       this.#fault ??= oneLine((error as Error).message);
     }
+  }
+
+  #open(text: string, variables: Record<string, unknown>): Opened {
+    const literals = literalsIn(text).filter((literal) => !this.#words.has(literal));
+    return {
+      template: new ChatTemplate(text, variables),
+      names: namesIn(text),
+      words: wholeTexts(literals),
+      lookedFor: wholeTexts([...literals, ...this.#others]),
+    };
   }
 
   /** `json` is a `Conversation`. Throws invalid_request or cannot_run. */
@@ -131,58 +145,38 @@ export class ChatEncoder {
     };
   }
 
-  #marksIn(json: string, { opened: { template, names }, variables: conversation }: Readable): Rendered {
+  #marksIn(json: string, { opened, variables: conversation }: Readable): Rendered {
+    const { template, names, words, lookedFor } = opened;
     const plain = template.render(conversation);
     const mark = unusedMark([json, plain]);
     if (mark === undefined) throw invalid('The messages use every private character of Unicode');
-    if (this.#signs === undefined) return { text: plain, mark };
+    if (this.#marked.length === 0) return { text: plain, mark };
+    const withMarks = (at: RegExp) => (text: string) => markedText(text, at, mark);
     const isName = (text: string) => names.has(text) && !this.#words.has(text);
-    let marked: string | undefined;
-    let same = false;
-    let used = RULES[0]!;
-    for (const rule of RULES) {
-      used = rule;
-      marked = renderedOr(template, this.#marked(conversation, mark, rule, isName, this.#signs));
-      same = marked?.replaceAll(mark, '') === plain;
-      if (same) break;
-    }
-    // The marked text has the control tokens of the template alone.
-    const own = marked === undefined ? undefined : this.#encoder.controlsIn(marked);
-    if (!(same && used.every === 'all') && own !== undefined) {
-      // Letters without marks may have become a part of a control token.
-      const text = (each: string) => (isName(each) ? each : each.replace(/\S/gu, mark));
-      const key = (each: string) => (this.#words.has(each) && !names.has(each) ? text(each) : each);
-      const neutral = renderedOr(
+    const renderedWith = (kept: RegExp | undefined, rest: (text: string) => string, key = rest) =>
+      renderedOr(
         template,
-        rewrittenTexts(conversation, () => ({ text, key })),
+        rewrittenTexts(conversation, {
+          text: (each) => (isName(each) ? each : between(each, kept, this.#others, rest)),
+          key: (each) => (names.has(each) || each === '' ? each : key(each)),
+        }),
       );
-      const special = (tokens: readonly string[]) => tokens.filter((token) => this.#special.has(token));
-      const there = neutral === undefined ? own : this.#encoder.controlsIn(neutral);
-      if (!isDeepStrictEqual(special(own), special(there))) throw madeOfTexts();
+    const sameControls = (one: string, other: string) =>
+      isDeepStrictEqual(this.#encoder.controlsIn(one), this.#encoder.controlsIn(other));
+    /** Whether the template writes the same control tokens around texts that have none. */
+    const hasOwnControls = (text: string, kept: RegExp | undefined) => {
+      const neutral = renderedWith(kept, (each) => each.replace(/\S/gu, mark), withMarks(CHARACTERS));
+      return neutral !== undefined && sameControls(text, neutral);
+    };
+    for (const at of this.#marked) {
+      const marked = renderedWith(lookedFor, withMarks(at));
+      if (marked === undefined) continue;
+      const text = undoubled(marked, plain, mark, this.#others);
+      if (text === undefined || !hasOwnControls(marked, lookedFor)) continue;
+      return { text: sameControls(text, plain) ? plain : text, mark };
     }
-    if (isDeepStrictEqual(own, this.#encoder.controlsIn(plain))) return { text: plain, mark };
-    if (same) return { text: marked!, mark };
-    throw madeOfTexts();
-  }
-
-  #marked(
-    conversation: Dict,
-    mark: string,
-    { every, keeps }: Rule,
-    isName: (text: string) => boolean,
-    signs: RegExp,
-  ): Dict {
-    return rewrittenTexts(conversation, (role) => {
-      const all = every === 'all' || (every === 'messages' && role !== NO_ROLE);
-      const marking = { marked: all ? CHARACTERS : signs, kept: keeps(role) ? this.#others : undefined };
-      const text = (each: string) => markedText(each, mark, marking);
-      // Templates read fields by names.
-      const isField = (key: string) => (every === 'all' ? isName(key) || key === '' : /^\w*$/.test(key));
-      return {
-        text: (each) => (every === 'all' && isName(each) ? each : text(each)),
-        key: (key) => (isField(key) ? key : text(key)),
-      };
-    });
+    if (hasOwnControls(plain, words)) return { text: plain, mark };
+    throw invalid("The model's chat template makes control tokens of texts in the messages");
   }
 
   #template(variables: Dict): Opened {
@@ -196,42 +190,19 @@ export class ChatEncoder {
   }
 }
 
-interface Rule {
-  /** Whose texts have a mark at every character, but for names of the template. Others have them at signs. */
-  every: 'all' | 'messages' | 'none';
-  /** Whose texts keep control tokens that are not special. */
-  keeps: (role: string) => boolean;
-}
-
-/**
- * A template may look for words in a message, such as `/no_think`, and for tokens that are not special: for `</think>`
- * in an answer, which it then leaves out. The first rule with which the template writes the same text is used.
- */
-const RULES: readonly Rule[] = [
-  { every: 'all', keeps: () => false },
-  { every: 'messages', keeps: () => false },
-  { every: 'none', keeps: () => false },
-  { every: 'none', keeps: (role) => role === 'assistant' },
-  { every: 'none', keeps: () => true },
-];
-
-/** Role of tools and of other variables. */
-const NO_ROLE = '';
-
-/** `rewriteOf` gets the role of a message. Roles stay. */
-function rewrittenTexts(conversation: Dict, rewriteOf: (role: string) => Rewrite): Dict {
+/** Roles and the names of variables stay. */
+function rewrittenTexts(conversation: Dict, rewrite: Rewrite): Dict {
   const values = conversation.entries().map(([name, value]): [Value, Value] => {
-    if (name !== 'messages') return [name, rewritten(value, rewriteOf(NO_ROLE))];
-    return [name, (value as Dict[]).map((message) => rewrittenMessage(message, rewriteOf))];
+    if (name !== 'messages') return [name, rewritten(value, rewrite)];
+    return [name, (value as Dict[]).map((message) => rewrittenMessage(message, rewrite))];
   });
   return new Dict(values);
 }
 
-function rewrittenMessage(message: Dict, rewriteOf: (role: string) => Rewrite): Dict {
-  const role = message.get('role') as string;
+function rewrittenMessage(message: Dict, rewrite: Rewrite): Dict {
   const fields = message.entries().filter(([name]) => name !== 'role');
-  const rest = rewritten(new Dict(fields), rewriteOf(role)) as Dict;
-  return new Dict([['role', role], ...rest.entries()]);
+  const rest = rewritten(new Dict(fields), rewrite) as Dict;
+  return new Dict([['role', message.get('role') as Value], ...rest.entries()]);
 }
 
 /** The text without what the template writes behind a last message that begins the answer. */
@@ -254,10 +225,6 @@ function renderedOr(template: ChatTemplate, conversation: Dict): string | undefi
   } catch {
     return undefined;
   }
-}
-
-function madeOfTexts(): SidaError {
-  return invalid("The model's chat template makes control tokens of texts in the messages");
 }
 
 function invalid(message: string): SidaError {

@@ -4,14 +4,6 @@
  */
 import { Dict, type Value } from '../jinja/values.js';
 
-/** What is marked of a text. */
-export interface Marking {
-  /** Finds the characters that have marks before and after them. */
-  marked: RegExp;
-  /** Finds texts that are left as they are, in a group. */
-  kept: RegExp | undefined;
-}
-
 /** Every character but white space, which templates strip and split at. */
 export const CHARACTERS = /\S+/gu;
 
@@ -26,17 +18,65 @@ export function signsOf(tokens: Iterable<string>): RegExp {
   return new RegExp(`(?:${[SIGN, ...cases.map(escaped)].join('|')})+`, 'gu');
 }
 
-/** Finds the tokens, the longest first: one may be the beginning of another. */
-export function wholeTokens(tokens: Iterable<string>): RegExp | undefined {
-  const sorted = [...tokens].sort((a, b) => b.length - a.length).map(escaped);
+/** Finds the texts, in a group, the longest first: one may be the beginning of another. */
+export function wholeTexts(texts: readonly string[]): RegExp | undefined {
+  const sorted = texts.toSorted((a, b) => b.length - a.length).map(escaped);
   return sorted.length === 0 ? undefined : new RegExp(`(${sorted.join('|')})`, 'u');
 }
 
-export function markedText(text: string, mark: string, { marked, kept }: Marking): string {
-  const parts = kept === undefined ? [text] : text.split(kept);
-  const withMarks = (part: string) =>
-    part.replace(marked, (characters) => mark + [...characters].join(mark) + mark);
-  return parts.map((part, at) => (at % 2 === 0 ? withMarks(part) : part)).join('');
+/** Puts marks before and after each character that `at` finds. */
+export function markedText(text: string, at: RegExp, mark: string): string {
+  return text.replace(at, (characters) => mark + [...characters].join(mark) + mark);
+}
+
+/** Rewrites what is between the texts that `kept` finds. Tokens among them stand there twice. */
+export function between(
+  text: string,
+  kept: RegExp | undefined,
+  tokens: ReadonlySet<string>,
+  rewrite: (text: string) => string,
+): string {
+  if (kept === undefined) return rewrite(text);
+  const whole = (part: string) => (tokens.has(part) ? part + part : part);
+  return text
+    .split(kept)
+    .map((part, at) => (at % 2 === 0 ? rewrite(part) : whole(part)))
+    .join('');
+}
+
+/**
+ * The text of `plain`, with the marks that `marked` has, and with marks in tokens that stand in `marked` twice: those
+ * were in the texts of users, others are the template's. Undefined if the texts differ in anything else.
+ */
+export function undoubled(
+  marked: string,
+  plain: string,
+  mark: string,
+  tokens: ReadonlySet<string>,
+): string | undefined {
+  const parts = tokens.size === 0 ? [marked] : marked.split(wholeTexts([...tokens])!);
+  let text = '';
+  let at = 0;
+  for (let i = 0; i < parts.length; i += 1) {
+    const part = parts[i]!;
+    const own = part.replaceAll(mark, '');
+    if (i % 2 === 0) {
+      if (!plain.startsWith(own, at)) return undefined;
+      text += part;
+      at += own.length;
+      continue;
+    }
+    let found = 1;
+    for (; parts[i + 1] === '' && parts[i + 2] === part; i += 2) found += 1;
+    let expected = 0;
+    while (expected < found && plain.startsWith(part, at + expected * part.length)) expected += 1;
+    // A template that splits at the first of two leaves the second. Where one of its own stands beside one of a user,
+    // nobody knows which is which.
+    if (expected > 0 && found !== expected && found !== 2 * expected) return undefined;
+    text += (found === expected ? part : markedText(part, CHARACTERS, mark)).repeat(expected);
+    at += expected * part.length;
+  }
+  return at === plain.length ? text : undefined;
 }
 
 export interface Rewrite {
@@ -61,9 +101,24 @@ export function namesIn(template: string): Set<string> {
   return new Set([...template.matchAll(NAME)].flatMap((match) => match.slice(1).filter((name) => name)));
 }
 
-/** The words of tokens, such as `im_end` of `<|im_end|>`. */
+const BLOCK = /\{[{%][\s\S]*?[}%]\}/g;
+const QUOTED = /'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"/gs;
+
+/** What a template may look for in a text: words in quotes, without signs of control tokens. */
+export function literalsIn(template: string): string[] {
+  const quoted = [...template.matchAll(BLOCK)].flatMap(([block]) =>
+    [...block.matchAll(QUOTED)].map(([, single, double]) => single ?? double!),
+  );
+  const sign = new RegExp(SIGN, 'u');
+  return [...new Set(quoted)].filter((text) => /[\p{L}\p{N}]{2}/u.test(text) && !sign.test(text));
+}
+
+const WORD = String.raw`[\p{L}\p{N}_]`;
+const PARTS = [new RegExp(`${WORD}+`, 'gu'), new RegExp(`${WORD}.*${WORD}`, 'gsu')];
+
+/** The words of tokens, and what their brackets enclose, such as `im_end` of `<|im_end|>`. */
 export function wordsOf(tokens: Iterable<string>): Set<string> {
-  return new Set([...tokens].flatMap((token) => token.match(/[\p{L}\p{N}_]+/gu) ?? []));
+  return new Set([...tokens].flatMap((token) => PARTS.flatMap((part) => token.match(part) ?? [])));
 }
 
 function escaped(text: string): string {

@@ -290,6 +290,25 @@ describe('a server that pulls', () => {
     expect(await client.pull({ model: 'ORG/chat-tiny' })).toEqual({ status: 'success' });
   });
 
+  it('ends a download when its client leaves, also while the hub is silent', async () => {
+    const left = new AbortController();
+    const ended = new Promise((resolve) => {
+      hub.fault = ({ path }, response) => {
+        if (!path.endsWith('config.json')) return false;
+        response.once('close', resolve);
+        left.abort();
+        return true;
+      };
+    });
+    hub.publish('ORG/silent', directory, ['config.json', 'model.safetensors', 'tokenizer.json']);
+    const body = JSON.stringify({ model: 'ORG/silent' });
+    const headers = { 'content-type': 'application/json' };
+    const pulled = fetch(`${scripted.url}/api/pull`, { method: 'POST', headers, body, signal: left.signal });
+    await expect(pulled.then((response) => response.text())).rejects.toThrow(/aborted/);
+    await ended;
+    hub.reset();
+  });
+
   it('says what it cannot pull', async () => {
     const client = new Ollama({ host: scripted.url });
     await expect(client.pull({ model: 'llama3' })).rejects.toMatchObject({

@@ -145,6 +145,22 @@ describe('the grammar threads', () => {
     expect(ended).toEqual([]);
   });
 
+  it('answer a key while two others have many dear grammars', async () => {
+    run = await grammarRun(dist, { compileMs: 1_000, memoryBytes: 3 * 2 ** 30 });
+    let ended = 0;
+    for (const at of [1, 2, 3, 4]) {
+      for (const owner of ['one', 'two']) {
+        const dear = { ...HUGE, schema: HUGE.schema.replaceAll('p1', `${owner}${at}`) };
+        void run.prepare(dear, 'tools', owner).then(() => {
+          ended += 1;
+        });
+      }
+    }
+    expect(await run.prepare(YES_OR_NO, 'tools', 'third')).toHaveProperty('thread');
+    // Those that were compiled already when it came.
+    expect(ended).toBeLessThanOrEqual(2);
+  });
+
   it('compile a grammar once that many wait for', async () => {
     run = await grammarRun(dist);
     const found = await Promise.all(['a', 'b', ''].map((owner) => run.prepare(YES_OR_NO, 'tools', owner)));

@@ -16,6 +16,7 @@ import type {
 } from '../../../src/protocol/engine-messages.js';
 import type { ExpertCost } from '../../../src/protocol/expert-cost.js';
 import type { AnswerSettings } from '../../../src/queue/redis/queue-name.js';
+import { textOf } from '../../../src/tasks/embed/job.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 
 const GIB = 2 ** 30;
@@ -276,7 +277,7 @@ export function answerTo(request: TaskJob): TaskResult {
         })),
       };
     case 'embed':
-      return { ...TOTALS, kind: 'embed', embeddings: request.inputs.map(() => [0.5, -1]) };
+      return { ...TOTALS, kind: 'embed', embeddings: request.inputs.map(() => textOf([0.5, -1])) };
     case 'detokenize':
       return { ...TOTALS, kind: 'detokenize', texts: request.ids.map((ids) => ids.join(' ')) };
     case 'tokenize':

@@ -7,6 +7,7 @@ import { hashKey, newApiKey } from '../../../src/access/api-key.js';
 import { keyLine } from '../../../src/access/key-file.js';
 import { SCOPES, type Scope } from '../../../src/access/scopes.js';
 import { resolveServeOptions } from '../../../src/config/resolve.js';
+import type { EngineCounters } from '../../../src/protocol/engine-messages.js';
 import { ROUTES } from '../../../src/server/routes/index.js';
 import {
   bearer,
@@ -20,7 +21,7 @@ import {
   withId,
   wrongKeys,
 } from '../../support/access-cases.js';
-import { SPLIT } from '../queue/scripted-engine.js';
+import { MODEL, SPLIT } from '../queue/scripted-engine.js';
 import { TestServer } from './test-server.js';
 
 /** What a browser asks for when the official `openai` client sends a request, sorted as browsers sort it. */
@@ -186,6 +187,21 @@ describe('keys with scopes', () => {
     const both = await explained(keys.both, path, body);
     expect(both.status).toBe(path === '/v1/jobs' ? 202 : 200);
     expect((await server.post(path, body, bearer(keys.infer))).status).toBe(both.status);
+  });
+
+  it('/api/ps tells keys with the scope admin only when a model was used last, and what it holds now', async () => {
+    const usage = { ...MODEL.usage, usedBytes: 12_345 };
+    server.engine.counters = { usage } as EngineCounters;
+    const [shown, hidden] = await Promise.all(
+      [keys.both, keys.infer].map(async (key) => {
+        const { json } = await server.ask('/api/ps', { headers: bearer(key) });
+        return json.models[0];
+      }),
+    );
+    expect(shown).toMatchObject({ size: 12_345 + usage.host.usedBytes, expires_at: expect.any(String) });
+    expect(hidden).not.toHaveProperty('expires_at');
+    expect(hidden.size).not.toBe(shown.size);
+    server.engine.counters = undefined;
   });
 
   it('appear in the log by name, without key or hash', () => {

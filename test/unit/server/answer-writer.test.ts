@@ -1,10 +1,13 @@
 // Large answers: they are written in pieces, and unread ones are bounded.
 import { once } from 'node:events';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import express from 'express';
+import { serialize } from 'node:v8';
+import express, { type Response } from 'express';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { AnswerWriter } from '../../../src/server/answer-writer.js';
 import { UnreadBytes } from '../../../src/server/unread-bytes.js';
+import { embed } from '../../../src/tasks/embed/index.js';
+import { textOf } from '../../../src/tasks/embed/job.js';
 import { eventually } from '../../support/eventually.js';
 import { answerTo } from '../queue/scripted-engine.js';
 import { TestServer } from './test-server.js';
@@ -28,7 +31,7 @@ const ASKED = { input: EMBEDDINGS.map((_, i) => [2 + (i % 100)]) };
 function embedAll(): void {
   server.engine.script = (run) => {
     const answer = answerTo(run.request);
-    if (answer.kind === 'embed') answer.embeddings = EMBEDDINGS;
+    if (answer.kind === 'embed') answer.embeddings = EMBEDDINGS.map(textOf);
     run.finish(answer);
   };
 }
@@ -59,6 +62,45 @@ describe('a large answer', () => {
     const events = await server.ask(`${path}/events`);
     expect(events.text).toBe(`event: status\ndata: ${(await server.ask(path)).text}\n\n`);
     expect(largest(stringify)).toBeLessThan(256 * 1024);
+  });
+
+  it('is made in a turn of the event loop of its own', async () => {
+    let turn = 0;
+    let next = setImmediate(function count() {
+      turn += 1;
+      next = setImmediate(count);
+    });
+    const madeIn: number[] = [];
+    const writer = new AnswerWriter(new UnreadBytes(1 << 20, () => undefined));
+    const answer = () => {
+      madeIn.push(turn);
+      return {};
+    };
+    const asked: Response[] = [];
+    const app = express().get('/', (_req, res) => {
+      if (asked.push(res) === 4) for (const each of asked) void writer.send(each, answer);
+    });
+    const http = app.listen(0, '127.0.0.1');
+    await once(http, 'listening');
+    const { port } = http.address() as AddressInfo;
+    await Promise.all([1, 2, 3, 4].map(() => fetch(`http://127.0.0.1:${port}`)));
+    clearImmediate(next);
+    expect(new Set(madeIn).size).toBe(4);
+    http.close();
+  });
+
+  it('of embeddings comes as few bytes, which base64 leaves as they are', () => {
+    const job = { kind: 'embed', inputs: ASKED.input } as Parameters<typeof embed.form>[0];
+    const results = embed.engine.runs === 'model' && embed.engine.results(job, {} as never, []);
+    if (!results) return expect.unreachable();
+    for (const [input, values] of EMBEDDINGS.entries()) results.embedding!(input, values);
+    const { embeddings } = results.finish();
+    expect(serialize(embeddings).length).toBeLessThan(1.5 * 4 * EMBEDDINGS.flat().length);
+    const about = { model: '', id: '', createdMs: 0, form: { base64: true, experts: false } };
+    const whole = embed
+      .answers(about)
+      .whole({ embeddings } as Parameters<ReturnType<typeof embed.answers>['whole']>[0]);
+    expect(whole).toMatchObject({ data: embeddings.map((embedding) => ({ embedding })) });
   });
 
   it('that nobody reads loses its connection beyond the bound', async () => {

@@ -4,13 +4,13 @@ import { SidaError } from '../../../errors.js';
 import type { JobResult, ModelInfo } from '../../../protocol/engine-messages.js';
 import type { ChatJob } from '../../../tasks/chat/job.js';
 import type { CompleteJob } from '../../../tasks/complete/job.js';
-import type { EmbedResult } from '../../../tasks/embed/job.js';
+import { type EmbedResult, valuesOf } from '../../../tasks/embed/job.js';
 import { prepareEmbed } from '../../../tasks/embed/request.js';
 import type { RequestLimits } from '../../../tasks/shared/request-checks.js';
 import { VERSION } from '../../../version.js';
 import { answerRequest } from '../../answer-request.js';
 import { type ServerContext, withModel } from '../../context.js';
-import { callerOf } from '../../middleware/auth.js';
+import { seesOthers } from '../../middleware/auth.js';
 import { bodyRoute, type Route } from '../../route.js';
 import { OBJECT_LINES } from '../../stream-answer.js';
 import type { Dialect } from '../dialect.js';
@@ -126,7 +126,7 @@ async function load(
 /** Returns false where the caller has no say: of several keys none decides what the others find loaded. */
 function keep(context: ServerContext, res: Response, body: Pick<ChatBody, 'model' | 'keep_alive'>): boolean {
   const { loaded, keys } = context;
-  if (loaded === undefined || (keys.size > 1 && !callerOf(res).scopes.has('admin'))) return false;
+  if (loaded === undefined || !seesOthers(res, keys)) return false;
   loaded.keep(modelOf(context, body.model), keptMs(body.keep_alive));
   return true;
 }
@@ -164,7 +164,7 @@ const embeddings = bodyRoute({
   error: OllamaError,
   handle(context, _req, res, body) {
     return embedded(context, res, body, { input: body.prompt }, (result) => ({
-      embedding: result.embeddings[0]!,
+      embedding: valuesOf(result.embeddings[0]!),
     }));
   },
 });
@@ -190,9 +190,10 @@ async function embedded(
   );
 }
 
-function ofLengthOne(values: readonly number[]): number[] {
+function ofLengthOne(embedding: string): number[] {
+  const values = valuesOf(embedding);
   const length = Math.hypot(...values);
-  return length === 0 ? [...values] : values.map((value) => value / length);
+  return length === 0 ? values : values.map((value) => value / length);
 }
 
 const tags: Route = {
@@ -212,7 +213,7 @@ const ps: Route = {
   summary: 'The models in memory',
   answers: { 200: { description: 'Models', schema: RunningAnswer } },
   error: OllamaError,
-  handle: (context, _req, res) => void res.json(running(context)),
+  handle: (context, _req, res) => void res.json(running(context, seesOthers(res, context.keys))),
 };
 
 const show = bodyRoute({

@@ -36,19 +36,23 @@ export function listed(models: readonly ModelContext[]): typeof TagsAnswer._outp
   };
 }
 
-export function running({ models, loaded }: ServerContext): typeof RunningAnswer._output {
+/** `seesOthers`: whether the answer may show what other keys have used of a model, and when. */
+export function running(
+  { models, loaded }: ServerContext,
+  seesOthers: boolean,
+): typeof RunningAnswer._output {
   const open = models.filter(({ engine }) => engine.state.phase === 'ready' && engine.model !== undefined);
   return {
     models: open.map((served) => {
       const { engine } = served;
       const model = engine.model!;
-      const { usedBytes, host } = engine.counters?.usage ?? model.usage;
+      const { usedBytes, host } = (seesOthers && engine.counters?.usage) || model.usage;
       return {
         ...about(served),
         size: usedBytes + host.usedBytes,
         size_vram: engine.computes?.device === 'cuda' ? usedBytes : 0,
         context_length: model.contextTokens,
-        expires_at: timeIn(loaded?.leftMs(served) ?? Number.POSITIVE_INFINITY),
+        ...(seesOthers && { expires_at: timeIn(loaded?.leftMs(served) ?? Number.POSITIVE_INFINITY) }),
       };
     }),
   };

@@ -2,6 +2,7 @@
 import type { Response } from 'express';
 import { SidaError } from '../../../errors.js';
 import { type HubName, parseHubName, writtenName } from '../../../hub/hub-name.js';
+import { clientLeft } from '../../client-left.js';
 import type { ServerContext } from '../../context.js';
 import { EventStream, JSON_LINES } from '../../event-stream.js';
 import { LIMITS } from '../../limits.js';
@@ -50,7 +51,6 @@ async function download(res: Response, name: HubName, report: (line: object) => 
   const written = writtenName(name);
   let told = 0;
   const onProgress = (completed: number, total: number) => {
-    if (res.destroyed) throw new SidaError({ code: 'cancelled', message: 'The client has left' });
     const now = performance.now();
     if (now - told < PROGRESS_MS && completed < total) return;
     told = now;
@@ -58,7 +58,8 @@ async function download(res: Response, name: HubName, report: (line: object) => 
   };
   // The client of the hub is large, and few servers pull.
   const { pull } = await import('../../../hub/pull.js');
-  await pull(name, { onProgress, say: (status) => report({ status }) }).catch((error) => {
+  const say = (status: string) => report({ status });
+  await pull(name, { onProgress, say, signal: clientLeft(res) }).catch((error) => {
     throw fromHub(error);
   });
 }

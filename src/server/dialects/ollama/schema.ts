@@ -203,7 +203,10 @@ export const RunningAnswer = z
         size: z.int().meta({ description: 'Bytes in use' }),
         size_vram: z.int(),
         context_length: z.int(),
-        expires_at: z.string(),
+        expires_at: z
+          .string()
+          .exactOptional()
+          .meta({ description: 'Of several keys, only for `admin` keys' }),
       }),
     ),
   })
