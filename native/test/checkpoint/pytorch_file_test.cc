@@ -55,7 +55,7 @@ TEST_CASE("pytorch: tensors may share data") {
   CHECK(own.offset % 64 == 0);
 }
 
-TEST_CASE("pytorch: what Python's own pickler writes is read") {
+TEST_CASE("pytorch: what torch.save writes is read") {
   const PytorchFile file = PytorchFile::open(repo() + "/test/fixtures/pytorch/state_dict.bin");
   std::string found;
   for (const TensorInfo& tensor : file.tensors()) {
