@@ -41,8 +41,11 @@ export class LocalTalker implements Talker {
     return this.#engine.model.contextTokens;
   }
 
-  get sampled(): boolean {
-    return this.#engine.model.sampling !== null;
+  get advice(): Settings | null {
+    const { sampling } = this.#engine.model;
+    if (sampling === null) return null;
+    const { temperature, topP, topK, minP } = sampling;
+    return { temperature, top_p: topP, top_k: topK, min_p: minP };
   }
 
   async answer(messages: readonly Said[], settings: Settings, listener: Listener): Promise<Usage> {
