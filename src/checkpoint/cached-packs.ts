@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { isMissing, SidaError } from '../errors.js';
 import { readJsonFile } from '../files/json-file.js';
 import { loadAddon } from '../native/addon.js';
+import { causeOf } from '../text/system-error.js';
 import { isRemoved, unfinishedPack } from './cache-names.js';
 import { readSource } from './checkpoint-source.js';
 import type { FileHashes } from './file-hashes.js';
@@ -140,7 +141,8 @@ async function sourceState(source: string, packed: Identity, options: ListOption
     }
   } catch (error) {
     const gone = isMissing(error) && !existsSync(source) && existsSync(dirname(source));
-    return gone ? { state: 'gone', changed: [], fault: null } : unknown((error as Error).message);
+    if (gone) return { state: 'gone', changed: [], fault: null };
+    return unknown(`${(error as NodeJS.ErrnoException).path ?? source}: ${causeOf(error)}`);
   }
   try {
     const { weights, texts } = await readSource(source, loadAddon().inspectCheckpoint(source), options);

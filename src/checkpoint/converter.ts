@@ -14,6 +14,7 @@ import { exchangeTexts, restoreExchanged } from './exchange-texts.js';
 import { FileHashes } from './file-hashes.js';
 import { modelName } from './gguf/gguf-path.js';
 import { linkGguf } from './in-place.js';
+import { inspectModel } from './inspect-model.js';
 import { type LockOptions, type LockWait, withLock } from './lock-file.js';
 import {
   isPack,
@@ -90,7 +91,7 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
     });
   }
   const addon = loadAddon();
-  const info = addon.inspectCheckpoint(model);
+  const info = inspectModel(model);
   const source = await readSource(model, info, {
     hashes,
     ...(signal && { signal }),

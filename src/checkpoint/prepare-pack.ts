@@ -2,7 +2,6 @@ import { readdir, rename, rm } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { SidaError } from '../errors.js';
 import { makeDirectory } from '../files/make-directory.js';
-import { loadAddon } from '../native/addon.js';
 import type { PackFormats } from '../native/addon-types.js';
 import { type ChatTemplates, readChatTemplates } from '../text/chat/template-files.js';
 import { isTemporary } from './cache-names.js';
@@ -14,6 +13,7 @@ import { FileHashes, READ_AT_START_BYTES } from './file-hashes.js';
 import { modelName } from './gguf/gguf-path.js';
 import { hashOfFiles, type ModelIdentity, modelIdentity } from './identity.js';
 import { isInPlace, linkGguf } from './in-place.js';
+import { inspectModel } from './inspect-model.js';
 import { withLock } from './lock-file.js';
 import { isPack, readManifest, verifyPack } from './manifest.js';
 import { holdPack, keepPack, recordUse } from './pack-use.js';
@@ -116,7 +116,7 @@ export async function checkSamePack({
 /** Finds or makes the pack of a checkpoint in the cache. */
 async function packOf(model: string, hashes: FileHashes, options: PrepareOptions): Promise<PreparedPack> {
   const { packDir, experts, dense = 'auto', signal, onProgress } = options;
-  const info = loadAddon().inspectCheckpoint(model);
+  const info = inspectModel(model);
   const source = await readSource(model, info, {
     hashes,
     ...(signal && { signal }),

@@ -32,11 +32,11 @@ export function chatCommand(): Command {
 }
 
 /** Resolves with whether all that was said was answered. */
-async function talk({ model, contextTokens, sampled }: Talker, conversation: Conversation): Promise<boolean> {
+async function talk({ model, contextTokens, advice }: Talker, conversation: Conversation): Promise<boolean> {
   const input = new LineInput();
   const context =
     contextTokens === undefined ? '' : ` · context ${contextTokens.toLocaleString('en')} tokens`;
-  const drawn = sampled === undefined ? '' : sampled ? ' · sampling of the model' : ' · greedy';
+  const drawn = advice === undefined ? '' : advice === null ? ' · greedy' : ' · sampling of the model';
   if (input.terminal) printLines(`${model}${context}${drawn} · /help lists commands, Ctrl-D ends`);
   let answered = true;
   for (let line = await input.next(); line !== undefined; line = await input.next()) {

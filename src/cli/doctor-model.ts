@@ -38,7 +38,9 @@ export async function checkModel(model: string, sources: Sources, diskRate?: num
   return [
     { name: 'model', result: 'ok', found },
     checkFit(planned, { bytes, room, written }),
-    ...(bytes < plan.smallest ? [] : [checkSpeed(plan, bytes, diskRate), ...checkActivations(planned)]),
+    ...(bytes < plan.smallest
+      ? []
+      : [checkSpeed(plan, { bytes, room }, diskRate), ...checkActivations(planned)]),
   ];
 }
 
@@ -52,7 +54,7 @@ interface Budget {
 function checkFit(planned: Planned, { bytes, room, written }: Budget): Check {
   const name = 'fits';
   const { plan } = planned;
-  const free = `${formatBytes(room)} free`;
+  const free = `the ${formatBytes(room)} that are free less a margin`;
   const hint = smallerTypes(planned, room);
   if (bytes < plan.smallest) {
     const found = `a budget of ${formatBytes(bytes)} is too small, the smallest that works is ${formatLeast(plan.smallest)}`;
@@ -65,11 +67,11 @@ function checkFit(planned: Planned, { bytes, room, written }: Budget): Check {
     };
   }
   if (bytes > room) {
-    const found = `the budget of ${formatBytes(bytes)} is more than the ${free}`;
+    const found = `the budget of ${formatBytes(bytes)} is more than ${free}`;
     return { name, result: 'warn', found, hint: serveWith(plan, room) };
   }
   if (bytes >= plan.resident) {
-    return { name, result: 'ok', found: `every expert, in ${formatLeast(plan.resident)} of ${free}` };
+    return { name, result: 'ok', found: `every expert, in ${formatBytes(plan.resident)} of ${free}` };
   }
   const found = `${slotsWithin(bytes, plan)} of ${plan.experts} experts at a time, in ${formatBytes(bytes)} of ${free}`;
   const better = written !== undefined && room > bytes ? serveWith(plan, room) : hint;
@@ -91,7 +93,11 @@ function smallerTypes({ choices, plan }: Planned, room: number): string | undefi
   return `With --experts ${formatFlags(best.experts)}, less exact, every expert fits in ${formatLeast(best.plan.resident)}`;
 }
 
-function checkSpeed(plan: MemoryPlan, bytes: number, diskRate: number | undefined): Check {
+function checkSpeed(
+  plan: MemoryPlan,
+  { bytes, room }: Pick<Budget, 'bytes' | 'room'>,
+  diskRate: number | undefined,
+): Check {
   const name = 'speed';
   const slots = slotsWithin(bytes, plan);
   const demand = formatBytes(plan.tokenDemand);
@@ -104,7 +110,8 @@ function checkSpeed(plan: MemoryPlan, bytes: number, diskRate: number | undefine
   const ms = (1000 * loaded) / diskRate;
   const found = `${about}: ${ms.toFixed(ms < 10 ? 1 : 0)} ms at ${(diskRate / 1e6).toFixed(0)} MB/s, where routing is even`;
   if (ms <= SLOW_LOADING_MS) return { name, result: 'ok', found };
-  const hint = 'A larger --memory-budget, smaller --experts or a --pack-dir on a faster disk makes it faster';
+  const larger = bytes < room ? 'A larger --memory-budget' : 'A smaller --context';
+  const hint = `${larger}, smaller --experts or a --pack-dir on a faster disk makes it faster`;
   return { name, result: 'warn', found, hint };
 }
 

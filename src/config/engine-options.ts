@@ -186,7 +186,7 @@ export const ENGINE_OPTIONS = {
     default: '0',
     unit: 'milliseconds when no unit is given',
     help: 'simulated link: time added to each copy of an expert',
-    parse: duration(0, 10_000),
+    parse: duration(0, 10_000, 'ms'),
   }),
   readDepth: option({
     flag: 'read-depth',
@@ -272,7 +272,7 @@ export const ENGINE_OPTIONS = {
     unit: 'milliseconds when no unit is given',
     help: 'how long a request waits for others to share its batch while the engine is busy',
     more: 'An idle engine starts it at once',
-    parse: duration(0, 10_000),
+    parse: duration(0, 10_000, 'ms'),
   }),
   threads: option({
     flag: 'threads',

@@ -123,19 +123,22 @@ export const bandwidth: Parser<number> = (value) => {
 const TIME_UNITS: Record<string, number> = {
   us: 0.001,
   ms: 1,
-  '': 1,
   s: 1000,
   m: 60_000,
   min: 60_000,
   h: 3_600_000,
 };
 
-/** Parses a time such as `30s`, `500ms`, `20us` or `2m` into milliseconds. A plain number is milliseconds. */
-export function duration(leastMs: number, mostMs: number): Parser<number> {
+/**
+ * Parses a time such as `30s`, `500ms`, `20us` or `2m` into milliseconds. A plain number other than 0 has `plainUnit`;
+ * without one it is refused, since some would mean seconds and others milliseconds.
+ */
+export function duration(leastMs: number, mostMs: number, plainUnit = ''): Parser<number> {
   return (value) => {
     const match = /^(\d{1,12}(?:\.\d{1,6})?)\s*([a-z]{0,3})$/i.exec(value.trim());
-    const unit = match === null ? undefined : TIME_UNITS[match[2]!.toLowerCase()];
-    const ms = unit === undefined ? Number.NaN : Number(match![1]) * unit;
+    const number = Number(match?.[1]);
+    const plain = number === 0 ? 'ms' : plainUnit;
+    const ms = number * (TIME_UNITS[match?.[2]?.toLowerCase() || plain] ?? Number.NaN);
     if (!(ms >= leastMs && ms <= mostMs)) {
       throw new Expected(`a time from ${leastMs}ms to ${mostMs / 1000}s`, '30s or 500ms');
     }

@@ -1,5 +1,6 @@
 /** Plans the memory of a model from its files, without opening it. */
 import { configFormats, hasOnlyConfig, withConfigPack } from '../checkpoint/config-plan.js';
+import { inspectModel } from '../checkpoint/inspect-model.js';
 import { isPack } from '../checkpoint/manifest.js';
 import { preparedFormats } from '../checkpoint/prepare-pack.js';
 import { type FormatChoices, resolveFormats } from '../checkpoint/weight-format.js';
@@ -62,7 +63,7 @@ export async function modelPlanner(model: string, choices: FormatChoices): Promi
 }
 
 function checkpointAt(model: string): Checkpoint {
-  const { shape, lossless } = loadAddon().inspectCheckpoint(model);
+  const { shape, lossless } = inspectModel(model);
   return { shape, lossless, fromConfig: false };
 }
 

@@ -4,6 +4,7 @@ import type { ServerOptions } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { Logger } from 'pino';
 import { SidaError } from '../errors.js';
+import { causeOf } from '../text/system-error.js';
 import { LIMITS } from './limits.js';
 
 export interface TlsFiles {
@@ -34,8 +35,11 @@ function createTls(options: ServerOptions, files: TlsFiles): Server {
   try {
     return createServer({ ...options, ...read(files), handshakeTimeout: LIMITS.headersTimeoutMs });
   } catch (error) {
-    const reason = (error as Error).message;
-    const message = `--tls-cert ${files.cert} and --tls-key ${files.key} are no certificate with its key: ${reason}`;
+    const { path, message: reason } = error as NodeJS.ErrnoException;
+    const message =
+      path === undefined
+        ? `--tls-cert ${files.cert} and --tls-key ${files.key} are no certificate with its key: ${reason}`
+        : `${path}: ${causeOf(error)}`;
     throw new SidaError({ code: 'invalid_request', message }, { cause: error });
   }
 }

@@ -63,10 +63,13 @@ function help(): string[] {
   ];
 }
 
-function set({ settings }: Conversation, rest: string): string[] {
+function set({ settings, advice }: Conversation, rest: string): string[] {
   const [name, value, ...more] = rest.split(/\s+/);
   if (value !== undefined && more.length === 0) changeSetting(settings, name!, value);
   else if (rest !== '')
     throw new UsageError('/set takes a NAME and a VALUE; without them it shows the settings');
-  return SETTING_NAMES.map((each) => `${each} ${settings[each] ?? 'default'}`);
+  return SETTING_NAMES.map((each) => {
+    const advised = advice[each] === undefined ? '' : ` (${advice[each]} by the model's advice)`;
+    return `${each} ${settings[each] ?? `default${advised}`}`;
+  });
 }

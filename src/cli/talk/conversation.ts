@@ -23,6 +23,11 @@ export class Conversation {
     this.settings = settings;
   }
 
+  /** What applies where nothing is set. */
+  get advice(): Settings {
+    return this.#talker.advice ?? {};
+  }
+
   /** Words of the system message; undefined without one. */
   get system(): string | undefined {
     return this.#system;

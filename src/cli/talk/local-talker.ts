@@ -1,12 +1,12 @@
 /** Answers with an engine of its own, without a server. */
 import { resolve } from 'node:path';
 import { modelTexts } from '../../checkpoint/checkpoint-source.js';
+import { inspectModel } from '../../checkpoint/inspect-model.js';
 import { isPack } from '../../checkpoint/manifest.js';
 import { ENGINE_OPTION_NAMES } from '../../config/engine-config.js';
 import { resolveOptions } from '../../config/resolve.js';
 import { SidaError } from '../../errors.js';
 import { SidaEngine } from '../../library.js';
-import { loadAddon } from '../../native/addon.js';
 import type { ChatAnswer, ChatChunk } from '../../tasks/chat/schema.js';
 import { readChatTemplates } from '../../text/chat/template-files.js';
 import type { givenFlags } from '../flags.js';
@@ -41,8 +41,11 @@ export class LocalTalker implements Talker {
     return this.#engine.model.contextTokens;
   }
 
-  get sampled(): boolean {
-    return this.#engine.model.sampling !== null;
+  get advice(): Settings | null {
+    const { sampling } = this.#engine.model;
+    if (sampling === null) return null;
+    const { temperature, topP, topK, minP } = sampling;
+    return { temperature, top_p: topP, top_k: topK, min_p: minP };
   }
 
   async answer(messages: readonly Said[], settings: Settings, listener: Listener): Promise<Usage> {
@@ -65,11 +68,10 @@ export class LocalTalker implements Talker {
 
 function requireTemplate(path: string): void {
   const model = resolve(path);
+  if (!isPack(model)) inspectModel(model);
   const texts = modelTexts(model);
   if (readChatTemplates(texts.get('chat_template.jinja'), texts.get('tokenizer_config.json')) !== undefined)
     return;
-  // A path without a model has no template either.
-  if (!isPack(model)) loadAddon().inspectCheckpoint(model);
   const message = `The model ${JSON.stringify(path)} has no chat template, so it cannot chat: \`sida serve\` offers its /v1/completions and its tasks`;
   throw new SidaError({ code: 'invalid_request', message });
 }

@@ -17,7 +17,7 @@ interface ServedModel {
   /** These are of sida alone. */
   chat?: boolean;
   context_tokens?: number | null;
-  sampling?: object | null;
+  sampling?: Settings | null;
 }
 
 /** An event of a stream: a chunk, or how the stream failed. */
@@ -47,9 +47,8 @@ export class ServerTalker implements Talker {
     return this.#model.context_tokens ?? undefined;
   }
 
-  get sampled(): boolean | undefined {
-    const { sampling } = this.#model;
-    return sampling === undefined ? undefined : sampling !== null;
+  get advice(): Settings | null | undefined {
+    return this.#model.sampling;
   }
 
   async answer(messages: readonly Said[], settings: Settings, listener: Listener): Promise<Usage> {

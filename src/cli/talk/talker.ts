@@ -26,8 +26,8 @@ export interface Talker {
   readonly model: string;
   /** Undefined where it is not known. */
   readonly contextTokens: number | undefined;
-  /** Whether the model advises how tokens are drawn, which applies where nothing is set. Undefined as above. */
-  readonly sampled: boolean | undefined;
+  /** What the model advises, which applies where nothing is set. Null for none: greedy. Undefined as above. */
+  readonly advice: Settings | null | undefined;
   /** Passes the answer on as it is generated. Rejects with SidaError; the code is `cancelled` after an abort. */
   answer(messages: readonly Said[], settings: Settings, listener: Listener): Promise<Usage>;
   /** The whole answer, in the form of the HTTP API. */

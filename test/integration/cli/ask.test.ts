@@ -92,7 +92,7 @@ it.each(['ask', 'chat'])('%s refuses a model without a template before it is loa
     stderr: expect.stringMatching(/^sida: .*no chat template/),
   });
   const none = await sida([command, join(packs, 'none')], 'Hello\n');
-  expect([none.code, none.stderr]).toEqual([4, expect.stringContaining('missing file')]);
+  expect([none.code, none.stderr]).toEqual([4, expect.stringContaining('none: no such file or directory')]);
 });
 
 it('takes the question from unquoted words, and from standard input', async () => {

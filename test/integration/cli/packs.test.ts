@@ -140,7 +140,7 @@ describe('sida packs list', () => {
     expect((await list()).map(({ state, fault }) => [state, fault])).toEqual([
       ['no_pack', null],
       // The disk that holds the checkpoint may not be mounted.
-      ['unknown', expect.stringContaining('ENOENT')],
+      ['unknown', `${use.source}: no such file or directory`],
     ]);
     mkdirSync(use.source, { recursive: true });
     expect((await list())[1]).toMatchObject({ state: 'unknown', fault: expect.stringContaining('is empty') });

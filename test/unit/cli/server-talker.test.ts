@@ -2,6 +2,8 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
+import { runCommand } from '../../../src/cli/talk/chat-commands.js';
+import { Conversation } from '../../../src/cli/talk/conversation.js';
 import { ServerTalker } from '../../../src/cli/talk/server-talker.js';
 
 let server: Server;
@@ -15,7 +17,8 @@ const chunk = (content: string) =>
 
 async function talkerOf(onChat: (res: ServerResponse) => void): Promise<ServerTalker> {
   server = createServer((req, res) => {
-    if (req.url === '/v1/models') res.end(JSON.stringify({ data: [{ id: 'm', context_tokens: 100 }] }));
+    if (req.url === '/v1/models')
+      res.end(JSON.stringify({ data: [{ id: 'm', context_tokens: 100, sampling: { temperature: 0.6 } }] }));
     else {
       res.writeHead(200, { 'content-type': 'text/event-stream' });
       onChat(res);
@@ -56,6 +59,10 @@ it('passes on text that comes in any pieces, and the usage', async () => {
     res.end();
   });
   expect([talker.model, talker.contextTokens]).toEqual(['m', 100]);
+  const conversation = new Conversation(talker, undefined, { top_p: 0.5 });
+  expect(runCommand(conversation, '/set')).toEqual(
+    expect.arrayContaining(["temperature default (0.6 by the model's advice)", 'top_p 0.5', 'top_k default']),
+  );
   expect(await answerOf(talker)).toEqual({
     text: 'a éb',
     ended: { promptTokens: 7, cachedTokens: 3, completionTokens: 2 },

@@ -65,7 +65,7 @@ describe('values', () => {
       deadline: '1.5s',
       drain: '2m',
       maxInputBytes: '2KiB',
-      batchWaitMs: '0',
+      batchWaitMs: '7',
     });
     expect(options).toMatchObject({
       memoryBudget: '700MB',
@@ -75,7 +75,7 @@ describe('values', () => {
       deadline: 1500,
       drain: 120_000,
       maxInputBytes: 2048,
-      batchWaitMs: 0,
+      batchWaitMs: 7,
     });
   });
 
@@ -94,6 +94,9 @@ describe('values', () => {
     ['port', '', /"--port"/],
     ['deadline', '0s', /time from 1ms/],
     ['deadline', '5 parsecs', /30s or 500ms/],
+    ['deadline', '60', /time from 1ms to 86400s, but got "60"/],
+    ['drain', '0x', /30s or 500ms/],
+    ['batchWaitMs', '5x', /30s or 500ms/],
     ['maxInputBytes', '5MiB', /from 1 B to 4\.00 MiB/],
     ['host', 'a b', /an address or a host name/],
     ['logLevel', 'loud', /trace, debug/],

@@ -93,6 +93,8 @@ it('refuses files that are no certificate with its key', async () => {
   await expect(TestServer.start(files)).rejects.toThrow(
     /are no certificate with its key.*key values mismatch/,
   );
+  rmSync(files.tlsKey);
+  await expect(TestServer.start(files)).rejects.toThrow(`${files.tlsKey}: no such file or directory`);
 });
 
 it.each([['tlsCert'], ['tlsKey']])('needs the other file beside %s', async (one) => {
