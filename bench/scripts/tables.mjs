@@ -5,7 +5,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { renderSvg } from '../dist/report/charts.js';
 import { benchSections, benchTables } from './tables/bench.mjs';
 import { hasResult } from './tables/format.mjs';
-import { machineTables } from './tables/machines.mjs';
+import { machineTables, memoryChart } from './tables/machines.mjs';
 import { paperTables } from './tables/papers.mjs';
 
 const tables = { ...benchTables, ...paperTables, ...machineTables };
@@ -38,6 +38,8 @@ for (const [name, [title, own]] of Object.entries(PAGES)) {
   if (parts.length > 0)
     writeFileSync(`bench/results/${name}.md`, `${[`# ${title}`, NOTE, ...parts].join('\n\n')}\n`);
 }
+
+writeFileSync('docs/pictures/memory.svg', await renderSvg(memoryChart()));
 
 rmSync(CHARTS, { recursive: true, force: true });
 mkdirSync(CHARTS, { recursive: true });

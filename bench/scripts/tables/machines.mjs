@@ -1,5 +1,6 @@
 // Tables of kernels, GPUs, the service and the peers, from results of scripts.
 import { readdirSync } from 'node:fs';
+import { lineChart } from '../../dist/report/charts.js';
 import { markdownTable } from '../../dist/report/format.js';
 import { groupsOf, groupTitle, perSecond } from '../../dist/report/groups.js';
 import { median } from '../../dist/support/statistics.js';
@@ -325,6 +326,25 @@ function llamaLimited(r) {
     rows,
     about,
   );
+}
+
+/** README's chart. */
+export function memoryChart() {
+  const { rows, fileBytes } = result('llama-limited-qwen3-30b');
+  const shares = [...new Set(rows.map(({ share }) => share))].sort((a, b) => (a ?? 1) - (b ?? 1));
+  const points = (name, series) =>
+    shares.map((share) => {
+      const rounds = rows.filter((row) => row.share === share).map((row) => row[name].decodeTokensPerSecond);
+      return { x: ((share ?? 1) * fileBytes) / 2 ** 30, y: median(rounds), series };
+    });
+  return lineChart({
+    title: 'Decoding within a memory limit',
+    subtitle: 'Qwen3-30B-A3B shape, Q4_0, 16 GiB; 2 cores with AVX-512; medians of three rounds',
+    rows: [...points('sida', 'sida'), ...points('peer', 'llama.cpp')],
+    x: 'memory, GiB',
+    y: 'tokens a second',
+    domain: [0, 17],
+  });
 }
 
 function llamaTokens() {
