@@ -132,7 +132,10 @@ function templateMessage(
   };
 }
 
-/** Null for an answer that has calls alone; one that has nothing, such as only reasoning, is empty. The encoder gives the template what it expects then. */
+/**
+ * Null for an answer that has calls alone: the encoder gives the template what it expects then. An answer of reasoning
+ * alone is empty.
+ */
 function contentText({ role, content, tool_calls: calls }: ChatMessage, param: string): string | null {
   if (typeof content === 'string') return content;
   if (content == null) {
