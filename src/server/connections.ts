@@ -29,12 +29,16 @@ interface Connection {
 export class Connections {
   /** In the order of their latest answers. */
   readonly #open = new Map<Socket, Connection>();
+  /** Connections whose handshake of TLS is not done, by address and port of the client, the oldest first. */
+  readonly #handshakes = new Map<string, Socket>();
   readonly #options: ConnectionOptions;
 
   constructor(server: Server | TlsServer, options: ConnectionOptions) {
     this.#options = options;
-    // Before the handshake is done, a connection of TLS has no request.
-    server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
+    const tls = server instanceof TlsServer;
+    if (tls) server.on('connection', (socket: Socket) => this.#shakeHands(socket));
+    server.on(tls ? 'secureConnection' : 'connection', (socket: Socket) => {
+      this.#handshakes.delete(peerOf(socket));
       const client = clientOf(socket.remoteAddress ?? '');
       this.#open.set(socket, { client, response: undefined });
       socket.once('close', () => this.#open.delete(socket));
@@ -63,6 +67,19 @@ export class Connections {
       // anything runs.
       process.nextTick(() => this.#open.has(socket) && handle(req, res));
     };
+  }
+
+  /** Closes those that Node does not know as connections yet. */
+  endHandshakes(): void {
+    for (const socket of this.#handshakes.values()) socket.destroy();
+  }
+
+  #shakeHands(socket: Socket): void {
+    const peer = peerOf(socket);
+    this.#handshakes.set(peer, socket);
+    socket.once('close', () => this.#handshakes.get(peer) === socket && this.#handshakes.delete(peer));
+    const [oldest] = this.#handshakes.values();
+    if (this.#handshakes.size > LIMITS.connections) this.#close(oldest!, 'too_many_connections');
   }
 
   /** Parses nothing more of the connection, which must be closed. Returns the answer that it waits for. */
@@ -131,4 +148,8 @@ export class Connections {
     this.#options.onClose(reason, socket, this.forget(socket)?.req);
     socket.destroy();
   }
+}
+
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
 }

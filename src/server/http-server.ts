@@ -69,6 +69,7 @@ export async function startServer(
       context.draining = true;
       server.close();
       server.closeAllConnections();
+      connections.endHandshakes();
       await closed;
     },
   };
@@ -107,8 +108,6 @@ function createHttpServer(context: ServerContext, routes: readonly Route[]) {
   const { tlsCert: cert, tlsKey: key } = options;
   const tls = cert !== undefined && key !== undefined;
   const server = tls ? createTlsServer(http, { cert, key }, logger) : createServer(http);
-  // Connections whose handshake is not done are bounded with all others.
-  if (tls) server.maxConnections = 2 * LIMITS.connections;
   const connections = new Connections(server, {
     perAddress: options.connectionsPerAddress,
     onClose(reason, socket, request) {

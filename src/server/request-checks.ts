@@ -60,13 +60,16 @@ interface IgnoredFields {
 const BINDING =
   /^(guided_(json|regex|choice|grammar|whitespace_pattern)|structured_outputs|grammar|json_schema|regex|ebnf|structural_tag|stop_token_ids|bad_words|allowed_token_ids|min_tokens|ignore_eos)$/;
 
+/** Fields of other servers that resemble a field of this one. */
+const OTHERS: ReadonlySet<string> = new Set(['mode', 'models', 'typ_p']);
+
 /** Names that differ more are other names. */
 const LETTERS_A_SLIP = 8;
 
 /** Throws invalid_request for an unknown field that would have changed the answer, or seems to be misspelt. */
 function checkUnknown(name: string, value: unknown, known: readonly string[]): void {
-  if (value === null || value === false || value === 0 || (Array.isArray(value) && value.length === 0))
-    return;
+  const off = [null, false, 0, ''].includes(value as null) || (Array.isArray(value) && value.length === 0);
+  if (off || OTHERS.has(name)) return;
   if (BINDING.test(name)) {
     const help = /json|regex|grammar|guided|structured|ebnf|tag/.test(name)
       ? 'use "response_format", or '

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import type { ModelInfo } from '../protocol/engine-messages.js';
+import type { ChatFormat } from '../text/chat/answer-format.js';
 import { MOST_INPUT_BYTES } from '../text/text-bytes.js';
 
 /** Tokens that the other program is taken to hold at a time where it does not tell. */
@@ -49,7 +50,8 @@ export function upstreamModel({ id, max_model_len, context_tokens, meta }: Liste
       answer: { kind: 'tags', reasoning: true, toolCalls: true },
       developerRole: true,
       reasoningField: 'reasoning_content',
-    },
+      systemMessages: 'anywhere',
+    } satisfies ChatFormat,
     predictor: { name: null, fingerprint: null },
     routing: 'exact',
   };

@@ -48,11 +48,13 @@ function refuse(job: ChatJob | CompleteJob, tokenIds: boolean): void {
 function chatBody(job: ChatJob): Record<string, unknown> {
   const conversation = JSON.parse(job.conversation) as Conversation;
   const { messages, tools, reasoning_effort: effort, ...rest } = conversation;
-  const { add_generation_prompt: _, [CONTINUED]: __, ...variables } = rest;
+  const { add_generation_prompt: _, [CONTINUED]: continued, ...variables } = rest;
   return {
     messages,
     ...(tools !== undefined && { tools }),
     ...(effort !== undefined && { reasoning_effort: effort }),
+    // vLLM and SGLang begin another message where a request does not say so; sida and llama.cpp need not be told.
+    ...(continued === true && { add_generation_prompt: false, continue_final_message: true }),
     ...(Object.keys(variables).length > 0 && { chat_template_kwargs: variables }),
     ...(job.maxTokens !== null && { max_tokens: job.maxTokens }),
     ...samplingFields(job),

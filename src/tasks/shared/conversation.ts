@@ -132,11 +132,14 @@ function templateMessage(
   };
 }
 
-/** Null for an answer that has calls alone. The encoder gives the template what it expects then. */
+/**
+ * Null for an answer that has calls alone: the encoder gives the template what it expects then. An answer of reasoning
+ * alone is empty.
+ */
 function contentText({ role, content, tool_calls: calls }: ChatMessage, param: string): string | null {
   if (typeof content === 'string') return content;
   if (content == null) {
-    if (role === 'assistant' && calls != null) return calls.length > 0 ? null : '';
+    if (role === 'assistant') return calls != null && calls.length > 0 ? null : '';
     throw invalid(`The message of the role "${role}" has no content`, param);
   }
   return content.map((part, at) => partText(part, `${param}.${at}`)).join('\n');

@@ -122,13 +122,13 @@ export class ChatEncoder {
   }
 
   #render(json: string): Rendered {
-    const { continued, ...conversation } = this.#read(json);
+    const { continues, ...conversation } = this.#read(json);
     const rendered = this.#marksIn(json, conversation);
-    return continued === undefined ? rendered : cutBehind(continued, rendered);
+    return continues ? withoutEnd(rendered, textBehind(json, conversation)) : rendered;
   }
 
-  /** What the template gets, and the text of a last message that the answer goes on with. */
-  #read(json: string): Readable & { continued: string | undefined } {
+  /** What the template gets, and whether the answer goes on with the last message. */
+  #read(json: string): Readable & { continues: boolean } {
     const variables = parseJson(json) as Dict;
     const opened = this.#template(variables);
     const habits = () => {
@@ -136,12 +136,11 @@ export class ChatEncoder {
       return opened.habits;
     };
     const messages = fitted(variables.get('messages') as Value[], habits);
-    const last = variables.get(CONTINUED) === true ? messages.at(-1) : undefined;
     const values = variables.entries().filter(([name]) => name !== CONTINUED);
     return {
       opened,
       variables: new Dict([...values, ['messages', messages]]),
-      continued: last instanceof Dict ? String(last.get('content')) : undefined,
+      continues: variables.get(CONTINUED) === true,
     };
   }
 
@@ -205,17 +204,24 @@ function rewrittenMessage(message: Dict, rewrite: Rewrite): Dict {
   return new Dict([['role', message.get('role') as Value], ...rest.entries()]);
 }
 
-/** The text without what the template writes behind a last message that begins the answer. */
-function cutBehind(continued: string, { text, mark }: Rendered): Rendered {
-  const plain = text.replaceAll(mark, '');
-  const begin = plain.lastIndexOf(continued.trim());
-  if (begin < 0)
-    throw invalid("The model's chat template does not write the last message, which the answer continues");
-  const whole = plain.startsWith(continued.trimStart(), begin) ? continued.trimStart() : continued.trim();
-  let left = begin + whole.length;
-  let end = 0;
-  for (; left > 0 || text[end] === mark; end += 1) if (text[end] !== mark) left -= 1;
-  return { text: text.slice(0, end), mark };
+/** What the template writes behind the last message: behind a sign at its end. */
+function textBehind(json: string, { opened, variables }: Readable): string {
+  const messages = variables.get('messages') as Dict[];
+  const sign = unusedMark([json]) ?? '';
+  const signed = new Dict(messages.at(-1)!.entries());
+  signed.set('content', String(signed.get('content')) + sign);
+  const text = opened.template.render(
+    new Dict([...variables.entries(), ['messages', [...messages.slice(0, -1), signed]]]),
+  );
+  const at = sign === '' ? -1 : text.lastIndexOf(sign);
+  if (at >= 0) return text.slice(at + 1);
+  throw invalid("The model's chat template does not write the last message, which the answer continues");
+}
+
+/** Only the texts of messages have marks, so none is in the end. */
+function withoutEnd({ text, mark }: Rendered, end: string): Rendered {
+  if (text.endsWith(end)) return { text: text.slice(0, text.length - end.length), mark };
+  throw invalid("The model's chat template rewrites the end of the last message, which the answer continues");
 }
 
 /** Undefined where the template refuses texts with marks, such as an id that has to have nine characters. */

@@ -7,7 +7,7 @@ import { Dict, fromJs, type Value } from '../jinja/values.js';
 import { oneLine } from '../one-line.js';
 
 /** A conversation of a hundred turns with tools takes about fifty thousand steps, some tens of milliseconds. */
-const BOUNDS: RenderBounds = { steps: 500_000, length: 4 << 20, total: 256 << 20 };
+const BOUNDS: RenderBounds = { steps: 500_000, length: 4 << 20, total: 64 << 20 };
 
 /** Variables that transformers sets, to none where a conversation has no such thing. */
 const ABSENT: readonly [string, Value][] = [

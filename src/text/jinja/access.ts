@@ -11,6 +11,7 @@ import {
   itemsOf,
   orUndefined,
   Series,
+  sizeOf,
   textLength,
   tuple,
   typeName,
@@ -34,6 +35,7 @@ export function ownAttribute(value: Value, name: string, budget: Budget): Value 
 /** `value[key]`: an item, else the attribute of that name. */
 export function itemOf(value: Value, key: Value, budget: Budget): Value {
   if (value instanceof Undefined) throw new TypeError(value.why);
+  if (typeof value === 'string') budget.work(value.length);
   const item = ownItem(value, key);
   const found = item === undefined && typeof key === 'string' ? ownAttribute(value, key, budget) : item;
   return orUndefined(found, () => {
@@ -72,6 +74,7 @@ export function sliceOf(value: Value, parts: readonly Value[], budget: Budget): 
   if (!sliced) throw new TypeError(`'${typeName(value)}' object has no slices`);
   if (!parts.every((part) => part === null || typeof part === 'bigint' || typeof part === 'boolean'))
     throw new TypeError('slice indices must be integers or None');
+  budget.work(sizeOf(value));
   const items = itemsOf(value)!;
   const picked = pickedItems(items, parts as readonly (bigint | boolean | null)[]);
   budget.make(picked.length);

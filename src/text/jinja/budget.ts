@@ -30,13 +30,14 @@ export class Budget {
   }
 
   fits(length: number): void {
-    if (length > this.#bounds.length)
+    // Also refuses what is no number.
+    if (!(length <= this.#bounds.length))
       throw new Error(`it makes a text or a list longer than ${this.#bounds.length}`);
   }
 
   /** Counts what is read or compared. */
   work(length: number): void {
-    this.#total += length + 1;
+    this.#total += Math.max(0, length) + 1;
     if (this.#total > this.#bounds.total)
       throw new Error(`it makes texts and lists longer than ${this.#bounds.total} together`);
   }

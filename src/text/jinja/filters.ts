@@ -19,6 +19,7 @@ import {
   type Named,
   orUndefined,
   Series,
+  sizeOf,
   tuple,
   typeName,
   Undefined,
@@ -161,6 +162,7 @@ export function filtered(
   if (Object.hasOwn(OPEN_FILTERS, name)) return OPEN_FILTERS[name]!(budget, value, args, named);
   if (!Object.hasOwn(FILTERS, name)) throw new TypeError(`No filter named '${name}'.`);
   const { parameters, run } = FILTERS[name]!;
+  if (run !== FILTERS.default!.run) budget.work(sizeOf(value));
   return run(budget, value, ...bound(name, parameters, args, named));
 }
 

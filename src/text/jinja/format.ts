@@ -18,6 +18,7 @@ const DIRECTIVE = /%(?:\((\w*)\))?([-+ 0#]*)(\d*)(?:\.(\d*))?[hlL]?(.)/gsu;
 export function formatted(pattern: string, values: Value, budget: Budget): string {
   const list = isTuple(values) ? values.items : [values];
   let at = 0;
+  const bounded = bounding(budget);
   const text = pattern.replace(DIRECTIVE, (_, name: string | undefined, flags, width, precision, type) => {
     if (type === '%') return '%';
     if (name !== undefined && !(values instanceof Dict)) throw new TypeError('format requires a mapping');
@@ -26,7 +27,7 @@ export function formatted(pattern: string, values: Value, budget: Budget): strin
     const digits = precision === undefined ? undefined : Number(precision);
     const field = { flags, width: Number(width), precision: digits };
     checkWidth(Math.max(field.width, digits ?? 0));
-    return padded(directive(type, value, field, budget), field, type);
+    return bounded(padded(directive(type, value, field, budget), field, type));
   });
   // Python takes a list as what named fields may come from, too.
   const mapping = values instanceof Dict || Array.isArray(values) || values instanceof Undefined;
@@ -34,6 +35,16 @@ export function formatted(pattern: string, values: Value, budget: Budget): strin
     throw new TypeError('not all arguments converted during string formatting');
   budget.make(text.length);
   return text;
+}
+
+/** Counts the fields of a text before they are joined. */
+function bounding(budget: Budget): (field: string) => string {
+  let length = 0;
+  return (field) => {
+    length += field.length;
+    budget.fits(length);
+    return field;
+  };
 }
 
 function checkWidth(width: number): void {
@@ -112,13 +123,14 @@ const SPEC = /^(?:(.)?([<>^=]))?([-+ ]?)(0?)(\d*)(,?)(?:\.(\d+))?([sdfFxXoeEgG%]
 /** Python's `str.format`. */
 export function formatFields(pattern: string, args: readonly Value[], named: Named, budget: Budget): string {
   let next = 0;
+  const bounded = bounding(budget);
   const text = pattern.replace(REPLACED, (found, path: string | undefined, conversion, spec = '') => {
     if (found === '{{' || found === '}}') return found.slice(1);
     if (path === undefined) throw new TypeError("Single '{' or '}' encountered in format string");
     const value = path === '' ? args[next++] : /^\d+$/.test(path) ? args[Number(path)] : named.get(path);
     if (value === undefined) throw new TypeError(`format string has no value for {${path}}`);
-    if (conversion === 'r') return specified(written(value, budget), spec, budget);
-    return specified(conversion === 's' ? textOf(value, budget) : value, spec, budget);
+    if (conversion === 'r') return bounded(specified(written(value, budget), spec, budget));
+    return bounded(specified(conversion === 's' ? textOf(value, budget) : value, spec, budget));
   });
   budget.make(text.length);
   return text;

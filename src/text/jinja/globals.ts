@@ -10,6 +10,7 @@ import {
   type Named,
   orUndefined,
   Series,
+  sizeOf,
   tuple,
   type Value,
 } from './values.js';
@@ -23,7 +24,7 @@ const MOST_RANGE = 1 << 16;
 type Function = (budget: Budget, args: Value[], named: Named) => Value;
 
 const FUNCTIONS: Record<string, Function> = {
-  range: (_, args) => range(args),
+  range: (budget, args) => range(budget, args),
   namespace: (budget, args, named) => {
     const values = pairs(budget, args, named).map(
       ([key, value]) => [textArgument(key), value] as [string, Value],
@@ -64,6 +65,7 @@ export function globals(budget: Budget): [string, Value][] {
 /** The arguments of Python's `dict`. */
 function pairs(budget: Budget, args: readonly Value[], named: Named): [Value, Value][] {
   const [given] = args;
+  if (given !== undefined) budget.make(sizeOf(given));
   const entries =
     given === undefined
       ? []
@@ -73,7 +75,7 @@ function pairs(budget: Budget, args: readonly Value[], named: Named): [Value, Va
   return [...entries, ...named];
 }
 
-function range(args: readonly Value[]): Series {
+function range(budget: Budget, args: readonly Value[]): Series {
   if (args.length === 0 || args.length > 3) throw new TypeError('range expects 1 to 3 arguments');
   const numbers = args.map((each) => wholeArgument(each));
   const [from, to, by] =
@@ -81,6 +83,7 @@ function range(args: readonly Value[]): Series {
   if (by === 0) throw new RangeError('range() arg 3 must not be zero');
   const count = Math.max(0, Math.ceil((to - from) / by));
   if (count > MOST_RANGE) throw new Error(`a range has more than ${MOST_RANGE} numbers`);
+  budget.make(count);
   return rangeOf(from, to, by, count);
 }
 

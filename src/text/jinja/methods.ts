@@ -3,7 +3,7 @@ import { bound, type Method, wholeArgument } from './arguments.js';
 import type { Budget } from './budget.js';
 import { isEqual } from './operators.js';
 import { textMethods } from './text-methods.js';
-import { Callable, Dict, isTuple, Series, tuple, typeName, Undefined, type Value } from './values.js';
+import { Callable, Dict, isTuple, Series, sizeOf, tuple, typeName, Undefined, type Value } from './values.js';
 
 const LIST_METHODS: Record<string, Method<readonly Value[]>> = {
   index: (items, args, named, budget) => {
@@ -61,5 +61,8 @@ function method<T>(
   budget: Budget,
 ): Callable | undefined {
   if (!Object.hasOwn(methods, name)) return undefined;
-  return new Callable(name, (args, named) => methods[name]!(value, args, named, budget));
+  return new Callable(name, (args, named) => {
+    budget.work(sizeOf(value as Value));
+    return methods[name]!(value, args, named, budget);
+  });
 }

@@ -48,8 +48,8 @@ function roundedTo(number: bigint, unit: bigint): bigint {
 
 /** Digits with single underscores between them. */
 const WHOLE = /^\s*[-+]?\d+(?:_\d+)*\s*$/;
-const DECIMAL = /^\s*[-+]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:e[-+]?\d+)?\s*$/i;
-const MOST_DIGITS = 4300;
+const DECIMAL = /^\s*[-+]?(?:\d+(?:_\d+)*(?:\.(?:\d+(?:_\d+)*)?)?|\.\d+(?:_\d+)*)(?:e[-+]?\d+)?\s*$/i;
+const MOST_DIGITS = 256;
 
 function toFloat(value: Value): number | undefined {
   const number = numberOf(value);

@@ -11,6 +11,7 @@ import {
   itemsOf,
   lengthOf,
   Series,
+  sizeOf,
   Undefined,
   type Value,
 } from './values.js';
@@ -40,17 +41,24 @@ const TESTS: Record<string, Test> = {
   number: (value) => numberOf(value) !== undefined,
   string: (value) => typeof value === 'string',
   mapping: (value) => value instanceof Dict,
-  sequence: (value) => lengthOf(value) !== undefined && !(value instanceof Series && !value.indexed),
-  iterable: (value) => value instanceof Series || itemsOf(value) !== undefined,
+  sequence: (value) =>
+    typeof value === 'string' ||
+    (lengthOf(value) !== undefined && !(value instanceof Series && !value.indexed)),
+  iterable: (value) => typeof value === 'string' || value instanceof Series || itemsOf(value) !== undefined,
   callable: (value) =>
     value instanceof Callable ||
     value instanceof Undefined ||
     (value instanceof Attributes && value.call !== undefined),
-  lower: (value, _args, budget) => isCased(textOf(value, budget), 'lower'),
-  upper: (value, _args, budget) => isCased(textOf(value, budget), 'upper'),
+  lower: (value, _args, budget) => isCased(read(value, budget), 'lower'),
+  upper: (value, _args, budget) => isCased(read(value, budget), 'upper'),
   sameas: (value, [other]) => value === other,
   escaped: () => false,
 };
+
+function read(value: Value, budget: Budget): string {
+  budget.work(sizeOf(value));
+  return textOf(value, budget);
+}
 
 /** Names of filters, which the test of that name looks for. */
 export const filterNames = new Set<string>();

@@ -72,8 +72,8 @@ export function linesOf(text: string, keepEnds = false): string[] {
 }
 
 export function capitalized(text: string): string {
-  const [first = '', ...rest] = charactersOf(text);
-  return first.toUpperCase() + rest.join('').toLowerCase();
+  const end = (text.codePointAt(0) ?? 0) > 0xffff ? 2 : 1;
+  return text.slice(0, end).toUpperCase() + text.slice(end).toLowerCase();
 }
 
 export function centred(text: string, width: number, fill: string, budget: Budget): string {
@@ -105,12 +105,18 @@ function sliced(text: string, start: Value | undefined, stop: Value | undefined)
     .join('');
 }
 
-function found(text: string, args: Value[], last: boolean): number {
+/** A search from the end compares every place with the whole wanted text. */
+function lastPlace(text: string, wanted: string, budget: Budget): number {
+  budget.work(text.length * wanted.length);
+  return text.lastIndexOf(wanted);
+}
+
+function found(text: string, args: Value[], last: boolean, budget: Budget): number {
   const [given, start, stop] = args;
   const wanted = textArgument(given);
   const from = wholeArgument(start, 0);
   const part = start == null && stop == null ? text : sliced(text, start, stop);
-  const at = last ? part.lastIndexOf(wanted) : part.indexOf(wanted);
+  const at = last ? lastPlace(part, wanted, budget) : part.indexOf(wanted);
   if (at < 0) return -1;
   return textLength(part.slice(0, at)) + (from < 0 ? Math.max(0, from + textLength(text)) : from);
 }
@@ -161,18 +167,18 @@ export const textMethods: Record<string, Method<string>> = {
     text.startsWith(textArgument(prefix)) ? text.slice(textArgument(prefix).length) : text,
   removesuffix: (text, [suffix]) =>
     text.endsWith(textArgument(suffix)) ? text.slice(0, text.length - textArgument(suffix).length) : text,
-  find: (text, args) => BigInt(found(text, args, false)),
-  rfind: (text, args) => BigInt(found(text, args, true)),
-  index: (text, args) => placed(found(text, args, false)),
-  rindex: (text, args) => placed(found(text, args, true)),
+  find: (text, args, _named, budget) => BigInt(found(text, args, false, budget)),
+  rfind: (text, args, _named, budget) => BigInt(found(text, args, true, budget)),
+  index: (text, args, _named, budget) => placed(found(text, args, false, budget)),
+  rindex: (text, args, _named, budget) => placed(found(text, args, true, budget)),
   count: (text, [part]) => {
     const wanted = textArgument(part);
     return BigInt(wanted === '' ? textLength(text) + 1 : text.split(wanted).length - 1);
   },
   partition: (text, [separator]) =>
     parted(text, textArgument(separator), text.indexOf(textArgument(separator)), [text, '', '']),
-  rpartition: (text, [separator]) =>
-    parted(text, textArgument(separator), text.lastIndexOf(textArgument(separator)), ['', '', text]),
+  rpartition: (text, [separator], _named, budget) =>
+    parted(text, textArgument(separator), lastPlace(text, textArgument(separator), budget), ['', '', text]),
   join: (text, [list = null], _named, budget) => {
     const items = iterate(list, budget);
     const wrong = items.find((item) => typeof item !== 'string');
@@ -199,8 +205,8 @@ export const textMethods: Record<string, Method<string>> = {
   expandtabs: (text, args, named, budget) => {
     const size = wholeArgument(bound('expandtabs', ['tabsize'], args, named)[0], 8);
     budget.make(text.length + (text.split('\t').length - 1) * Math.max(0, size));
-    return text.replace(/([^\t\n\r]*)\t/g, (_, before: string) =>
-      size <= 0 ? before : before + ' '.repeat(size - (textLength(before) % size)),
+    return text.replace(/([^\t\n\r]*)(\t?)/g, (_, before: string, tab: string) =>
+      tab === '' || size <= 0 ? before : before + ' '.repeat(size - (textLength(before) % size)),
     );
   },
   format: (text, args, named, budget) => formatFields(text, args, named, budget),

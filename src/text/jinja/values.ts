@@ -51,6 +51,10 @@ export class Series {
     return this.kind === 'tuple' || this.kind === 'range';
   }
 
+  get size(): number {
+    return this.#items.length;
+  }
+
   get items(): readonly Value[] {
     const items = this.#items;
     if (this.once) this.#items = [];
@@ -143,9 +147,21 @@ export function hashed(key: Value): unknown {
   if (typeof key === 'number') return Number.isInteger(key) ? BigInt(key) : key;
   if (key instanceof Undefined) return UNDEFINED;
   if (Array.isArray(key) || key instanceof Dict) throw new TypeError(`unhashable type: '${typeName(key)}'`);
-  if (key instanceof Series && key.kind === 'tuple')
-    return TUPLE + key.items.map((item) => `${typeof hashed(item)}${String(hashed(item))}`).join(TUPLE);
+  if (key instanceof Series && key.kind === 'tuple') return hashedTuple(key.items);
   return key;
+}
+
+/** Tuples within tuples may double their length at every level. */
+const MOST_HASHED = 1 << 16;
+
+function hashedTuple(items: readonly Value[]): string {
+  let text = '';
+  for (const item of items) {
+    const hash = hashed(item);
+    text += TUPLE + typeof hash + String(hash);
+    if (text.length > MOST_HASHED) throw new Error(`a tuple that is a key is longer than ${MOST_HASHED}`);
+  }
+  return text === '' ? TUPLE : text;
 }
 
 export function typeName(value: Value): string {
@@ -192,6 +208,12 @@ export function itemsOf(value: Value): readonly Value[] | undefined {
   if (value instanceof Dict) return value.keys();
   if (typeof value === 'string') return charactersOf(value);
   return value instanceof Undefined ? [] : undefined;
+}
+
+/** What reading the whole value takes. */
+export function sizeOf(value: Value): number {
+  if (typeof value === 'string' || Array.isArray(value)) return value.length;
+  return value instanceof Dict || value instanceof Series ? value.size : 0;
 }
 
 export function iterate(value: Value, budget: Budget): readonly Value[] {

@@ -204,7 +204,7 @@ it.each<[what: string, body: object, param: string]>([
     { input: [...MERGED, user([{ type: 'input_image' }])] },
     'input.4.content.0',
   ],
-  ['no content after reasoning', { input: [MERGED[0], { role: 'assistant' }] }, 'input.1.content'],
+  ['no content after reasoning', { input: [MERGED[0], { role: 'user' }] }, 'input.1.content'],
   [
     'an image after instructions',
     { instructions: 'a', input: [user([{ type: 'input_image' }])] },

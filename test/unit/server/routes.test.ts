@@ -340,8 +340,13 @@ it.each<[Record<string, unknown>, string, RegExp]>([
 });
 
 it('takes such fields where they change nothing', async () => {
-  const nothing = { guided_regex: null, ignore_eos: false, min_tokens: 0, stop_token_ids: [] };
+  const nothing = { guided_regex: null, ignore_eos: false, min_tokens: 0, stop_token_ids: [], grammar: '' };
   expect((await server.post('/v1/completions', { prompt: 'a', ...nothing })).status).toBe(200);
+});
+
+it('takes fields of other servers that only resemble its own', async () => {
+  const others = { typ_p: 1, models: ['a'], mode: 'instruct' };
+  expect((await server.post('/v1/completions', { prompt: 'a', ...others })).status).toBe(200);
 });
 
 it('takes null for the model', async () => {

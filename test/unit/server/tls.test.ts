@@ -1,9 +1,12 @@
+import { once } from 'node:events';
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { get } from 'node:https';
+import { createConnection, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect, type TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { LIMITS } from '../../../src/server/limits.js';
 import { TestServer } from './test-server.js';
 
 const DATA = join(import.meta.dirname, '../../data/tls');
@@ -39,6 +42,16 @@ const open = (name: string): Promise<TLSSocket> =>
     const socket: TLSSocket = connect(at, () => resolve(socket)).once('error', reject);
   });
 
+async function silentClients(count: number): Promise<Socket[]> {
+  const sockets: Socket[] = [];
+  for (let at = 0; at < count; at += 1) {
+    const socket = createConnection(server!.running.port, '127.0.0.1').on('error', () => {});
+    await once(socket.resume(), 'connect');
+    sockets.push(socket);
+  }
+  return sockets;
+}
+
 it('answers over HTTPS, and logs the trace of the client', async () => {
   server = await TestServer.start(files);
   expect(server.running.url).toMatch(/^https:/);
@@ -66,6 +79,25 @@ it('closes a connection that pipelines', async () => {
   await closed;
   expect(text).not.toContain('200 OK');
 });
+
+it('ends at once, also beside clients that never begin their handshake', async () => {
+  server = await TestServer.start(files);
+  const silent = await silentClients(8);
+  const begin = performance.now();
+  await server.close();
+  server = undefined;
+  expect(performance.now() - begin).toBeLessThan(2_000);
+  for (const socket of silent) socket.destroy();
+});
+
+it('closes the oldest of too many clients that never begin their handshake', async () => {
+  server = await TestServer.start(files);
+  const silent = await silentClients(LIMITS.connections + 5);
+  await expect.poll(() => silent.filter((socket) => socket.closed).length).toBe(5);
+  expect(silent.slice(0, 5).every((socket) => socket.closed)).toBe(true);
+  (await open('first')).destroy();
+  for (const socket of silent) socket.destroy();
+}, 30_000);
 
 it('takes a new certificate while it runs, and keeps the earlier one where the files are no certificate', async () => {
   server = await TestServer.start(files);

@@ -53,6 +53,43 @@ it.each(['peers.jsonl', 'python.jsonl'])('templates of %s give what they give in
   );
 });
 
+it.each([
+  // Refused before it is made.
+  [
+    "{{ ('9' * 400) | int * [] }}{% for i in range(200) %}{% set x = 'a' * 50000 %}{% endfor %}",
+    /400|longer/,
+  ],
+  [
+    "{% set x = [1] | slice(-10 ** 9) %}{% for i in range(200) %}{% set x = 'a' * 50000 %}{% endfor %}",
+    /together/,
+  ],
+  ["{{ ('%s' * 40000) % (('a' * 50000,) * 40000) }}", /longer/],
+  ["{{ ('{0}' * 30000).format('a' * 50000) }}", /longer/],
+  // Counted where it is read.
+  ["{% set s = 'a' * 50000 %}{% for i in range(200) %}{% set x = s.isalnum() %}{% endfor %}", /together/],
+  ["{% set s = 'a' * 50000 %}{% for i in range(200) %}{% set x = s | wordcount %}{% endfor %}", /together/],
+  ["{% set s = '1' * 50000 %}{% for i in range(200) %}{% set x = s is lower %}{% endfor %}", /together/],
+  ["{% set s = 'a' * 50000 %}{% for i in range(200) %}{% set x = s[0] %}{% endfor %}", /together/],
+  ["{% set s = 'a' * 50000 %}{% for i in range(200) %}{% set x = s[0:1] %}{% endfor %}", /together/],
+  ['{% for i in range(200) %}{% set x = range(50000) %}{% endfor %}', /together/],
+  [
+    '{% set ns = namespace(x=(1,)) %}{% for i in range(40) %}{% set ns.x = (ns.x, ns.x) %}{% endfor %}{{ {ns.x: 1} }}',
+    /key/,
+  ],
+])('bounds what a template costs: %s', (template, why) => {
+  expect(() => new Template(template).render({}, BOUNDS)).toThrow(why);
+});
+
+it.each([
+  ["{{ ('1' * 60000 ~ 'x') | float }}", '0.0'],
+  ["{{ ('a' * 60000).expandtabs() | length }}", '60000'],
+  ["{{ ('a' * 60000).rfind('a' * 30000 ~ 'b') }}", undefined],
+])('takes linear time for a long text: %s', (template, right) => {
+  const begin = process.cpuUsage();
+  expect(rendered({ template, variables: '{}' })).toBe(right);
+  expect(process.cpuUsage(begin).user / 1000).toBeLessThan(500);
+});
+
 it('writes dates as strftime does', () => {
   const date = new Date(2026, 2, 5, 14, 7, 9);
   expect(strftime('%Y-%m-%d %d %b %Y, %A %B %-d %H:%M:%S %I %p %y %j %% %F %Q', date)).toBe(

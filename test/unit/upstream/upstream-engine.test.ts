@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { TaskJob } from '../../../src/tasks/registry.js';
+import { CONTINUED } from '../../../src/text/chat/template-files.js';
 import { UpstreamEngine } from '../../../src/upstream/upstream-engine.js';
 import { eventually } from '../../support/eventually.js';
 
@@ -152,4 +153,29 @@ it('fails when the server refuses its key', async () => {
   other.start();
   await eventually(() => other.state.phase === 'failed', 'the refusal');
   expect(other.state.detail).toMatch(/refused the request \(401\)/);
+});
+
+it('says that an answer continues the last message', async () => {
+  const bodies: string[] = [];
+  answers = [refusing(400)];
+  server.once('request', (request: IncomingMessage) =>
+    request.on('data', (data) => bodies.push(String(data))),
+  );
+  const conversation = {
+    messages: [{ role: 'assistant', content: 'One,' }],
+    add_generation_prompt: false,
+    [CONTINUED]: true,
+  };
+  const chat = {
+    kind: 'chat',
+    conversation: JSON.stringify(conversation),
+    maxTokens: 8,
+    stop: [],
+    logprobs: null,
+    stream: true,
+  } as unknown as TaskJob;
+  await expect(run(chat).result).rejects.toMatchObject({ code: 'invalid_request' });
+  const body = JSON.parse(bodies.join(''));
+  expect(body).toMatchObject({ add_generation_prompt: false, continue_final_message: true });
+  expect(body.chat_template_kwargs).toBeUndefined();
 });

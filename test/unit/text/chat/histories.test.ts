@@ -149,6 +149,15 @@ describe('system messages', () => {
     expect(late.warnings).toEqual([expect.stringContaining('behind other messages')]);
   });
 
+  it('may be answered by reasoning alone, which has no content', () => {
+    const messages: ChatMessage[] = [
+      { role: 'user', content: 'a' },
+      { role: 'assistant', content: null, reasoning_content: 'b' },
+      { role: 'user', content: 'c' },
+    ];
+    expect(prompt('{% for m in messages %}[{{ m.content }}]{% endfor %}', { messages })).toBe('[a][][c]');
+  });
+
   it('become a message of the user where none follows', () => {
     const alone: ChatMessage[] = [{ role: 'system', content: 'S' }];
     expect(prompt(refusing, { messages: alone })).toBe('[user: S]');
@@ -176,6 +185,13 @@ describe('an answer that the request begins', () => {
     expect(ids.filter((id) => id === 151_645)).toHaveLength(1);
     expect(tokenizer.decode(ids, false)).toBe(prompt);
   });
+
+  it.each(['im', '<', '|', 'end', '_'])(
+    'is continued where the end of its message has the same text: %s',
+    (content) => {
+      expect(begun(content).prompt).toMatch(new RegExp(`assistant\\n[${content}]{${content.length}}$`));
+    },
+  );
 
   it('ends with its own white space where the template keeps that', () => {
     expect(begun(' One, ').prompt).toMatch(/assistant\nOne,$/);
