@@ -367,7 +367,7 @@ function llamaTokens() {
   return [plain(head, rows), ...all.map(source)].join('\n\n');
 }
 
-const LLAMA = ['int8', 'int8-amx', 'q4_0-amx', 'qwen3-30b', 'qwen3-30b-amx'].map(
+const LLAMA = ['int8', 'int8-amx', 'q4_0-amx', 'qwen3-30b', 'qwen3-30b-f32', 'qwen3-30b-amx'].map(
   (name) => `llama-limited-${name}`,
 );
 
