@@ -438,7 +438,7 @@ describe('a model by name', () => {
     mkdirSync(join(folder, 'acme'));
     try {
       const { code, stderr } = await sida(['serve', MODEL, '--port', '0']);
-      expect([code, stderr]).toEqual([4, expect.stringContaining('config.json')]);
+      expect([code, stderr]).toEqual([4, expect.stringContaining('no such file or directory')]);
       expect(hub.asked).toEqual([]);
     } finally {
       rmSync(join(folder, 'acme'), { recursive: true });
