@@ -21,6 +21,9 @@ const NAMES = [
   `${SERVED}\u200b`, `\u202e${SERVED}`, '\u2025/etc/passwd', '..\uff0f..\uff0fetc\uff0fpasswd', 'a'.repeat(4_096), '__proto__', 'constructor',
 ];
 
+/** Paths of routes with a slash at the end, which is ignored. */
+const SLASHED = new Set(['/v1/models/', `/v1/models/${SERVED}/`]);
+
 /** Every way to give a name. */
 function waysOf(name: string): [path: string, method: string, body?: object][] {
   const encoded = encodeURIComponent(name);
@@ -58,8 +61,8 @@ fault('names that lead elsewhere', async (report) => {
     for (const [path, method, body] of NAMES.flatMap(waysOf)) {
       const { status, text } = await subject.ask(path, { method, body });
       const shown = `${method} ${path} ${JSON.stringify(body)}: ${text}`;
-      // Some make the path of another route.
-      expect([400, 404, 405], shown).toContain(status);
+      // Some make the path of another route, or of this one with a slash at its end.
+      expect(SLASHED.has(path) && method === 'GET' ? [200] : [400, 404, 405], shown).toContain(status);
       expect(text, shown).not.toContain(folder);
       expect(text, shown).not.toContain(REPO);
       requests += 1;

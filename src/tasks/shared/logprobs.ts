@@ -2,7 +2,7 @@
 import { SidaError } from '../../errors.js';
 
 /** Most log-probabilities in one answer. Each takes a hundred bytes. More would hold the main threads too long. */
-const MOST_TOGETHER = 65_536;
+const MOST_TOGETHER = 131_072;
 
 /** Checks the size of the answer. `tokens` are those of all choices, and `top` the alternatives of each. */
 export function checkLogprobs(tokens: number, top: number | null, param: string): void {

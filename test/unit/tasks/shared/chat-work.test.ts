@@ -193,7 +193,7 @@ describe('the length of an answer', () => {
 
   it('has no more log-probabilities than an answer may have', () => {
     const wide = { ...limits(1 << 20), contextTokens: 1 << 20, kvPages: 1 << 16 };
-    expect(maxTokens(4, wide, { logprobs: 20 })).toBe(3120);
+    expect(maxTokens(4, wide, { logprobs: 20 })).toBe(6241);
   });
 });
 
