@@ -16,44 +16,47 @@ export class AnswerWriter {
 
   /** Sends the whole answer. Resolves when the client has taken nearly all of it, or has gone. */
   async send(res: Response, answer: () => object): Promise<void> {
-    const write = async (pieces: Buffer[]) => {
-      if (res.destroyed) return;
-      const bytes = pieces.reduce((sum, { length }) => sum + length, 0);
-      res.setHeader('content-type', 'application/json; charset=utf-8').setHeader('content-length', bytes);
-      if (res.req.method === 'HEAD') return void res.end();
-      for (const piece of pieces.slice(0, -1)) {
-        if (res.write(piece)) await setImmediate();
-        else await nextDrain(res);
-        if (res.destroyed) return;
-      }
-      res.end(pieces.at(-1));
-    };
     // `answer` makes the numbers of embeddings.
     await this.#nextTurn();
-    if (!res.destroyed) await this.write(res, answer, write);
-  }
-
-  /** Calls `use` with the text of the answer in pieces. Rejects when `answer` throws. */
-  async write(res: Response, answer: () => object, use: (pieces: Buffer[]) => Promise<void>): Promise<void> {
-    const value = answer();
+    if (res.destroyed) return;
     const text: Waiting = { client: payerOf(res), bytes: 0, close: () => res.destroy() };
     try {
-      await use(await this.#piecesOf(value, res, text));
+      await this.#write(res, await this.#textOf(answer(), res, text));
     } finally {
       this.#unread.read(text);
     }
   }
 
-  async #piecesOf(value: object, res: Response, text: Waiting): Promise<Buffer[]> {
-    const pieces: Buffer[] = [];
+  /** The text of an event in pieces, each made when the one before is taken. Nothing of it waits for a slow reader. */
+  async *pieces(value: object): AsyncGenerator<Buffer> {
+    let turns = 0;
     for (const json of jsonPieces(value)) {
-      if (pieces.length > 0) await this.#nextTurn();
+      if (turns++ > 0) await this.#nextTurn();
+      yield Buffer.from(json);
+    }
+  }
+
+  async #textOf(value: object, res: Response, text: Waiting): Promise<Buffer[]> {
+    const pieces: Buffer[] = [];
+    for await (const piece of this.pieces(value)) {
       if (res.destroyed) break;
-      const piece = Buffer.from(json);
       pieces.push(piece);
       this.#unread.add(text, piece.length);
     }
     return pieces;
+  }
+
+  async #write(res: Response, pieces: readonly Buffer[]): Promise<void> {
+    if (res.destroyed) return;
+    const bytes = pieces.reduce((sum, { length }) => sum + length, 0);
+    res.setHeader('content-type', 'application/json; charset=utf-8').setHeader('content-length', bytes);
+    if (res.req.method === 'HEAD') return void res.end();
+    for (const piece of pieces.slice(0, -1)) {
+      if (res.write(piece)) await setImmediate();
+      else await nextDrain(res);
+      if (res.destroyed) return;
+    }
+    res.end(pieces.at(-1));
   }
 
   /** In a turn of the event loop one whole answer or one piece is made, however many answers there are. */

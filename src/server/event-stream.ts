@@ -83,10 +83,11 @@ export class EventStream {
   }
 
   /** Sends an event whose data is JSON in pieces, as fast as the reader takes them. Send nothing else meanwhile. */
-  async sendPieces(pieces: readonly Buffer[], name?: string): Promise<void> {
+  async sendPieces(pieces: AsyncIterable<Buffer>, name?: string): Promise<void> {
     this.#within = true;
     this.#write(this.#format.begin(name));
-    for (const piece of pieces) {
+    for await (const piece of pieces) {
+      if (this.#res.destroyed) break;
       this.#write(piece);
       await this.drained();
     }

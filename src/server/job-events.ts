@@ -36,7 +36,7 @@ export async function streamJob(
     if (record === undefined) return undefined;
     sse.open();
     // A HEAD request needs only the headers.
-    if (res.req.method !== 'HEAD') await sendEvents(context, res, sse, record, missed);
+    if (res.req.method !== 'HEAD') await sendEvents(context, sse, record, missed);
     sse.end();
   } finally {
     clearInterval(beat);
@@ -48,7 +48,6 @@ export async function streamJob(
 
 async function sendEvents(
   context: ModelContext,
-  res: Response,
   sse: EventStream,
   first: JobRecord,
   missed: MissedEvents,
@@ -56,12 +55,7 @@ async function sendEvents(
   let record = first;
   let run = 0;
   let answers: Answers<JobResult> | undefined;
-  const sendStatus = () =>
-    context.writer.write(
-      res,
-      () => jobAnswer(context, record),
-      (pieces) => sse.sendPieces(pieces, 'status'),
-    );
+  const sendStatus = () => sse.sendPieces(context.writer.pieces(jobAnswer(context, record)), 'status');
   await sendStatus();
   for (;;) {
     if (hasEnded(record)) return;

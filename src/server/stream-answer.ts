@@ -58,8 +58,7 @@ export async function streamAnswer(
     if (failure !== undefined) throw failure;
     // The last event of a response repeats the whole answer.
     for (const chunk of answers.closing?.(result) ?? []) {
-      const send = (pieces: Buffer[]) => events.sendPieces(pieces, nameOf(chunk));
-      await context.writer.write(res, () => chunk, send);
+      await events.sendPieces(context.writer.pieces(chunk), nameOf(chunk));
     }
     if (end !== undefined) events.send(end);
   } catch (thrown) {
