@@ -349,6 +349,14 @@ it('takes fields of other servers that only resemble its own', async () => {
   expect((await server.post('/v1/completions', { prompt: 'a', ...others })).status).toBe(200);
 });
 
+it('compares only the first unknown names with known ones', async () => {
+  const others = Object.fromEntries(Array.from({ length: 32 }, (_, i) => [`other_field_${i}`, 1]));
+  const body = { prompt: 'a', ...others, temprature: 1 };
+  expect((await server.post('/v1/completions', body)).status).toBe(200);
+  const binding = await server.post('/v1/completions', { ...body, guided_regex: 'a' });
+  expect([binding.status, binding.json.error.param]).toEqual([400, 'guided_regex']);
+});
+
 it('takes null for the model', async () => {
   expect((await server.post('/v1/completions', { prompt: 'a', model: null })).status).toBe(200);
 });
