@@ -1,8 +1,8 @@
 /** Grammars of whole answers: reasoning, if the model writes any, then the content or the call that was asked for. */
 import { SidaError } from '../errors.js';
 import { type AnswerFormat, CHANNEL_TOKENS, CONTROL, REASONING_TAGS } from '../text/chat/answer-format.js';
-import { escaped } from '../text/chat/call-arguments.js';
 import { CALL_FORMS, type CallForm } from '../text/chat/call-forms.js';
+import { escapePattern } from '../text/escape-pattern.js';
 import { CONTROL_MARK, choice, type Grammar, NOTHING, sequence, text } from './grammar.js';
 import { pairsGrammar } from './pairs-grammar.js';
 
@@ -43,7 +43,7 @@ function tagsGrammar(
   controls: ReadonlySet<string>,
   prefix: string,
 ): Grammar {
-  const control = new RegExp(controls.size === 0 ? '(?!)' : [...controls].map(escaped).join('|'), 'g');
+  const control = new RegExp(controls.size === 0 ? '(?!)' : [...controls].map(escapePattern).join('|'), 'g');
   const tag = (text: string) => text.replace(control, (each) => CONTROL_MARK + each);
   const reasoning: Grammar = { kind: 'until', end: tag(THINK_END) };
   const answers = calls.map((call) => callGrammar(call, CALL_FORMS[callForm], tag));

@@ -1,4 +1,5 @@
 /** Reads the arguments of a tool call while they arrive, and gives them as JSON: written so, or as pairs in tags. */
+import { escapePattern } from '../escape-pattern.js';
 import { beginsOf, type CallForm, type PairMarks } from './call-forms.js';
 
 export interface ArgumentsReader {
@@ -90,7 +91,7 @@ export class JsonArguments implements ArgumentsReader {
 /** The end of a text that may belong to a mark or to a character that follows. */
 const UNCERTAIN = /(?:[\ud800-\udbff]|\n?(?:<[^<]{0,40}){0,2})$/;
 
-/** Bounds what is looked through anew with each piece of text. */
+/** Most characters of a mark. Each piece of text is searched again from so many characters before it. */
 export const LONGEST_MARK = 64;
 const LONGEST_KEY = 4096;
 
@@ -122,11 +123,13 @@ export class PairArguments implements ArgumentsReader {
     this.#marks = pairs;
     const last = afterArguments === '' ? [] : [afterArguments.trim()];
     const next = [pairs.keyBegin, ...last, end, ...beginsOf(form)];
-    this.#next = new RegExp(next.map(escaped).join('|'));
-    this.#middle = new RegExp(`${escaped(pairs.keyEnd.trim())}\\s*?${escaped(pairs.valueBegin.trim())}`);
+    this.#next = new RegExp(next.map(escapePattern).join('|'));
+    this.#middle = new RegExp(
+      `${escapePattern(pairs.keyEnd.trim())}\\s*?${escapePattern(pairs.valueBegin.trim())}`,
+    );
     this.#ending = afterArguments.trim() + end;
-    const whole = last.map((mark) => `${escaped(mark)}\\s*${escaped(end)}`);
-    this.#close = new RegExp([escaped(pairs.valueEnd.trim()), ...whole].join('|'));
+    const whole = last.map((mark) => `${escapePattern(mark)}\\s*${escapePattern(end)}`);
+    this.#close = new RegExp([escapePattern(pairs.valueEnd.trim()), ...whole].join('|'));
   }
 
   push(text: string): string {
@@ -257,11 +260,7 @@ export function begunAtEnd(text: string, mark: string): number {
   return 0;
 }
 
-/** The text without a character of which an answer that is cut off has only a part. */
+/** Leaves out a character at the end that the answer has only in part. */
 export function withoutPart(text: string): string {
   return text.replace(/\ufffd+$/, '');
-}
-
-export function escaped(text: string): string {
-  return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
 }

@@ -2,6 +2,7 @@
  * Puts marks into the texts of a conversation. The marks stay there while a template renders and rewrites the texts,
  * so that only control tokens of the template itself have none.
  */
+import { escapePattern } from '../escape-pattern.js';
 import { Dict, type Value } from '../jinja/values.js';
 
 /** Every character but white space, which templates strip and split at. */
@@ -15,12 +16,12 @@ export function signsOf(tokens: Iterable<string>): RegExp {
   const sign = new RegExp(SIGN, 'u');
   const letters = [...tokens].filter((token) => !sign.test(token)).map(([first]) => first!);
   const cases = letters.flatMap((letter) => [letter, letter.toLowerCase(), letter.toUpperCase()]);
-  return new RegExp(`(?:${[SIGN, ...cases.map(escaped)].join('|')})+`, 'gu');
+  return new RegExp(`(?:${[SIGN, ...cases.map(escapePattern)].join('|')})+`, 'gu');
 }
 
 /** Finds the texts, in a group, the longest first: one may be the beginning of another. */
 export function wholeTexts(texts: readonly string[]): RegExp | undefined {
-  const sorted = texts.toSorted((a, b) => b.length - a.length).map(escaped);
+  const sorted = texts.toSorted((a, b) => b.length - a.length).map(escapePattern);
   return sorted.length === 0 ? undefined : new RegExp(`(${sorted.join('|')})`, 'u');
 }
 
@@ -119,10 +120,6 @@ const PARTS = [new RegExp(`${WORD}+`, 'gu'), new RegExp(`${WORD}.*${WORD}`, 'gsu
 /** The words of tokens, and what their brackets enclose, such as `im_end` of `<|im_end|>`. */
 export function wordsOf(tokens: Iterable<string>): Set<string> {
   return new Set([...tokens].flatMap((token) => PARTS.flatMap((part) => token.match(part) ?? [])));
-}
-
-function escaped(text: string): string {
-  return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
 }
 
 const FIRST_MARK = 0xe000;

@@ -1,7 +1,8 @@
 /** Reads answers in which marks enclose reasoning and tool calls. */
+import { escapePattern } from '../escape-pattern.js';
 import { type AnswerFormat, REASONING_TAGS } from './answer-format.js';
 import type { AnswerParser, AnswerPart } from './answer-parts.js';
-import { begunAtEnd, escaped, withoutPart } from './call-arguments.js';
+import { begunAtEnd, withoutPart } from './call-arguments.js';
 import { beginsOf } from './call-forms.js';
 import { type CallReading, callReading, ToolCallReader } from './tool-call-reader.js';
 
@@ -211,7 +212,7 @@ class Marks {
 
   constructor(all: readonly string[]) {
     this.#all = all;
-    this.#any = new RegExp(all.length === 0 ? '(?!)' : all.map(escaped).join('|'));
+    this.#any = new RegExp(all.length === 0 ? '(?!)' : all.map(escapePattern).join('|'));
   }
 
   /** `certain`: the length of the text before it, or before what may be the beginning of one. */

@@ -2,12 +2,12 @@
  * Reads a tool call while it arrives, in the forms of a model. Arguments are passed on as soon as the name is known. A
  * list of calls, and an object whose name is not its first field, are read at their end.
  */
+import { escapePattern } from '../escape-pattern.js';
 import type { ArgumentTypes } from './answer-format.js';
 import type { AnswerPart } from './answer-parts.js';
 import {
   type ArgumentsReader,
   argumentsJson,
-  escaped,
   JsonArguments,
   JsonScan,
   LONGEST_MARK,
@@ -57,7 +57,7 @@ const SPACE = '\\s*';
 
 /** Patterns of the characters. White space is free. */
 function atoms(text: string): string[] {
-  return [SPACE, ...Array.from(text.trim(), (each) => (each.trim() === '' ? SPACE : escaped(each)))];
+  return [SPACE, ...Array.from(text.trim(), (each) => (each.trim() === '' ? SPACE : escapePattern(each)))];
 }
 
 /** Without two patterns of white space in a row, which would try all ways to share it. */
@@ -77,7 +77,7 @@ export interface CallReading {
 export function callReading(name: CallFormName, types: ArgumentTypes | undefined): CallReading {
   const forms = alike(name);
   const [{ end }] = forms;
-  const ends = new RegExp([end, ...beginsOf(forms[0])].map(escaped).join('|'));
+  const ends = new RegExp([end, ...beginsOf(forms[0])].map(escapePattern).join('|'));
   return { forms, heads: forms.flatMap(headsOf), ends, types };
 }
 
