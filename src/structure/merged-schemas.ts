@@ -1,4 +1,4 @@
-/** One schema for several that a value must follow together: those of "allOf" and the keywords beside it. */
+/** Merges schemas that a value must follow together: the schemas of "allOf", and the keywords beside it. */
 import { isSchema, type Schema } from './alternatives.js';
 import { binding, listOf, type Path, refuse, typesOf } from './schema-keywords.js';
 
@@ -49,7 +49,7 @@ function both(one: Schema, other: Schema, path: Path): Schema {
   return result;
 }
 
-/** What "additionalProperties" says of a schema's names does not hold for those of another. */
+/** Refuses "additionalProperties" where the other schema has properties of its own: it would forbid them. */
 function checkNames(one: Schema, other: Schema, path: Path): void {
   const { additionalProperties: more = true } = one;
   if (more === true) return;

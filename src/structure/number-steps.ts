@@ -69,7 +69,7 @@ class StepDigits {
     return parts;
   }
 
-  /** A rule for digits from `low` to `high`, of which `whole` stand before the point, behind a remainder. */
+  /** A rule for digits from `low` to `high`. `whole` of them stand before the point; `given` is the remainder. */
   #digits(low: string, high: string, whole: number, given: number): string | undefined {
     const free = /^0*$/.test(low) && /^9*$/.test(high);
     let remainder = given;

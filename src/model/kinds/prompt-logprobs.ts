@@ -5,7 +5,7 @@ import { type Feed, followedRows } from './feed.js';
 
 /**
  * A feed that also reports each token of its prompt from the second on, with the `top` most likely tokens in its place.
- * `report` gets a token once, even if the prompt gives way and is computed again.
+ * `report` gets each token once, also when the prompt is computed again after it gave way.
  */
 export function withPromptLogprobs(
   feed: Feed,

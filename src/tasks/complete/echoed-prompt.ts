@@ -11,7 +11,7 @@ export class EchoedPrompt {
   readonly #decoder: IncrementalDecoder;
   #decoded = 0;
 
-  /** `tokens` are those of the prompt, a text or token ids. */
+  /** `prompt` is a text or token ids; `tokens` are its token ids. */
   constructor(
     prompt: string | readonly number[],
     tokens: readonly number[],

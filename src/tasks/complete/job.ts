@@ -39,7 +39,7 @@ export const storedJob = z.object({
   stream: z.boolean(),
   /** What every text must be; absent if it may be anything. */
   structure: storedStructure.exactOptional(),
-  /** Whether each text begins with its prompt, and log-probabilities with those of its tokens. Default: no. */
+  /** Whether each text, and its log-probabilities, begin with the prompt. Default: no. */
   echo: z.boolean().exactOptional(),
   /** Whether the text shows special tokens. Default: no. */
   showSpecialTokens: z.boolean().exactOptional(),

@@ -50,7 +50,7 @@ export const CompletionRequest = z
     include: Include,
     echo: z.boolean().nullish().meta({
       description:
-        'Whether each text begins with its prompt, and `logprobs` with those of its tokens; only for decoder-only models',
+        'Whether each text begins with its prompt. `logprobs` then also has the tokens of the prompt. Only for decoder-only models',
     }),
     best_of: z
       .int()

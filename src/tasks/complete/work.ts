@@ -67,7 +67,7 @@ export function completeInputs(
   });
 }
 
-/** The server has counted the generated tokens, and only now those of the prompts are known. */
+/** Refuses too many log-probabilities. The tokens of prompts are known only here; the server has counted the others. */
 function checkEchoed({ choices = 1, maxTokens, logprobs }: CompleteJob, prompts: readonly number[][]): void {
   const tokens = prompts.reduce((sum, { length }) => sum + length + maxTokens, 0);
   checkLogprobs(tokens * choices, logprobs, 'logprobs');
