@@ -7,10 +7,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { trueRouting } from '../../dist/evaluation/model-runner.js';
-import { EVICTION_POLICIES } from '../../dist/inference/eviction/index.js';
 import { openEngine } from '../../dist/inference/open-engine.js';
-import { planOnDemand } from '../../dist/inference/residency-planner.js';
 import { Tokenizer } from '../../dist/text/tokenizer.js';
+import { NOTHING_KNOWN } from '../dist/replay/replay.js';
 import { cut } from '../dist/studies/corruption.js';
 import { staticPasses } from '../dist/studies/static-passes.js';
 import { buildNativeBench, runNativeBench } from '../dist/support/native-bench.js';
@@ -73,19 +72,18 @@ const limitsOf = (batch) => ({
 
 /** Runs every input in batches; `each` gets the stack and the result of each pass in turn. */
 function runAll(engine, batch, { policy, routerLogits = false }, each) {
-  const plan = () =>
-    policy === undefined ? null : planOnDemand(engine.residency(), EVICTION_POLICIES[policy]);
+  const plan = policy === undefined ? null : NOTHING_KNOWN;
   for (let at = 0; at < inputs.length; at += batch) {
     const group = inputs.slice(at, at + batch);
     const prompts = Int32Array.from(group, (_, i) => i);
     const answers = prompts.map((i) => batch + i);
     const offsets = Int32Array.from({ length: batch + 1 }, (_, i) => i * length);
     const tokens = Int32Array.from(group.flatMap((ids) => [...ids]));
-    each(0, engine.runBatch({ stack: 0, sequences: prompts, offsets, tokens, routerLogits }, plan()));
+    each(0, engine.runBatch({ stack: 0, sequences: prompts, offsets, tokens, routerLogits }, plan));
     for (let step = 0; step < steps; step++) {
       const fed = { tokens: Int32Array.from(group, (ids) => (step === 0 ? 0 : ids[step - 1])) };
       const rows = { offsets: Int32Array.from({ length: batch + 1 }, (_, i) => i), parents: prompts };
-      each(1, engine.runBatch({ stack: 1, sequences: answers, ...rows, ...fed, routerLogits }, plan()));
+      each(1, engine.runBatch({ stack: 1, sequences: answers, ...rows, ...fed, routerLogits }, plan));
     }
     engine.releaseSequences(Int32Array.from([...prompts, ...answers]));
   }
@@ -125,8 +123,8 @@ const dir = mkdtempSync(join(tmpdir(), 'sida-model-gating-'));
 try {
   const pack = join(dir, 'pack');
   await sida(['convert', model, '--out', pack, '--experts', DTYPE]);
-  const open = (batch, memoryBudget) =>
-    openEngine({ pack, ...limitsOf(batch), memoryBudget, hostBudget: '0' });
+  const open = (batch, memoryBudget, policy = 'lru') =>
+    openEngine({ pack, ...limitsOf(batch), memoryBudget, hostBudget: '0', policy });
   const traced = open(Math.max(...batches), '100%');
   const { shape } = traced;
   if (shape.family !== 'switch_transformers')
@@ -154,7 +152,11 @@ try {
     const tight = budgets
       .split(',')
       .flatMap((budget) =>
-        ['expert-buffering', 'lru'].map((policy) => ({ budget, policy, engine: open(batch, budget) })),
+        ['expert-buffering', 'lru'].map((policy) => ({
+          budget,
+          policy,
+          engine: open(batch, budget, policy),
+        })),
       );
     const systems = [resident, ...tight];
     const [dynamic, ...others] = measured(systems, batch);

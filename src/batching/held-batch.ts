@@ -1,5 +1,5 @@
 /** A batch taken from the queue. Its inputs start as KV pages become free, those of one owner in order. */
-import type { OpenTables } from '../predictor/expected-visits.js';
+import type { OpenTables } from '../predictor/table-needs.js';
 import type { BatchItem, PromptBatch } from '../protocol/inference-messages.js';
 import { labelTokens } from '../protocol/item-work.js';
 import { growingNeed, pageNeed } from './kv-pages.js';

@@ -13,8 +13,8 @@ import { openKind } from '../model/kinds/index.js';
 import type { ModelKind } from '../model/kinds/model-kind.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import type { Engine } from '../native/addon-types.js';
-import { type OpenTables, openTables } from '../predictor/expected-visits.js';
 import type { StepTables } from '../predictor/step-tables.js';
+import { type OpenTables, openTables } from '../predictor/table-needs.js';
 import { profiled } from '../profile/thread-events.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import { type Counters, noCounts } from '../protocol/counters.js';
@@ -24,7 +24,6 @@ import type { FromInference, ItemResults, QueuedBatch, ToInference } from '../pr
 import type { SharedFlag } from '../protocol/shared-flag.js';
 import { Matchers } from '../structure/matchers.js';
 import { answerControl } from './engine-control.js';
-import type { EvictionPolicy } from './eviction/policy.js';
 import { InputAdmission } from './input-admission.js';
 import { JobCosts } from './job-costs.js';
 import { NativePasses } from './native-passes.js';
@@ -42,7 +41,6 @@ interface InferenceLoopOptions {
   maxBatchTokens: number;
   /** Whether KV pages are kept for later inputs, where the model allows it. */
   prefixCache: boolean;
-  policy: EvictionPolicy;
   /** MoE layers whose routers name experts ahead; 0 is off. */
   lookAheadLayers: number;
   /** Bandwidth of a simulated link in bytes per second; 0 means none. */
@@ -81,12 +79,12 @@ export class InferenceLoop {
   #tableWaitSeconds = 0;
 
   constructor(options: InferenceLoopOptions) {
-    const { engine, policy, maxBatchTokens, queue, resident } = options;
+    const { engine, maxBatchTokens, queue, resident } = options;
     this.#options = options;
     const { shape, plan } = engine;
     this.#costs = new JobCosts(shape, plan.blockBytes);
     const { linkBandwidth } = options;
-    this.#planner = new PassPlanner({ engine, policy, queue, resident, linkBandwidth });
+    this.#planner = new PassPlanner({ engine, queue, resident, linkBandwidth });
     this.#hits = new PredictorHits(shape.topK);
     this.#tableWait = new TableWait(queue.arrivals, this.#counters);
     const outcomes: Outcomes = {
@@ -205,7 +203,7 @@ export class InferenceLoop {
       routingsPredicted: this.#hits.total.predicted,
       routingHitsNarrow: this.#hits.total.narrow,
       routingHitsWide: this.#hits.total.wide,
-      tableWeight: this.#planner.tableWeight,
+      tableWeight: engine.tableWeight,
       tables: this.#options.builderStats.figures(),
       rssBytes: process.memoryUsage.rss(),
     };

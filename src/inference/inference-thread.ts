@@ -20,7 +20,6 @@ import type {
 import { SharedFlag } from '../protocol/shared-flag.js';
 import { StepBacklog } from '../protocol/step-backlog.js';
 import { warnLines } from '../text/print.js';
-import { EVICTION_POLICIES } from './eviction/index.js';
 import { InferenceLoop } from './inference-loop.js';
 import { batchLimits, openEngine } from './open-engine.js';
 
@@ -42,6 +41,7 @@ function engineOf({ config, pack }: InferenceThreadData): Engine {
     linkBandwidth: config.linkBandwidth,
     linkLatency: config.linkLatencyMs / 1000,
     readDepth: config.readDepth,
+    policy: config.policy,
   });
 }
 
@@ -97,7 +97,6 @@ if (opened !== undefined) {
     pageTokens: opened.kvPageTokens,
     maxBatchTokens: data.config.maxBatchTokens,
     prefixCache: data.config.prefixCache !== 'off',
-    policy: EVICTION_POLICIES[data.config.policy],
     // Without the routers no layer can look ahead.
     lookAheadLayers: data.config.routing === 'predicted' ? 0 : data.config.lookAheadLayers,
     linkBandwidth: data.config.linkBandwidth,

@@ -4,7 +4,7 @@ import type { HeldInputs } from '../batching/held-inputs.js';
 import type { PageLeases } from '../batching/page-leases.js';
 import { nextOwner, WaitingBatches } from '../batching/waiting-batches.js';
 import type { ModelKind } from '../model/kinds/model-kind.js';
-import type { OpenTables } from '../predictor/expected-visits.js';
+import type { OpenTables } from '../predictor/table-needs.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { QueuedBatch } from '../protocol/inference-messages.js';
 

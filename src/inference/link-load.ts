@@ -1,36 +1,16 @@
 /**
- * Measures how busy the way into device memory is: the disk, a simulated link, or the copies to a GPU. From it follows
- * from which chance of need on a load pays before a layer asks for it.
+ * Measures how busy the way into device memory is: the disk, a simulated link, or the copies to a GPU. The native
+ * planner decides by it from which chance of need on a load pays before a layer asks for it.
  */
 import type { DeviceUsage, RunStats } from '../native/addon-types.js';
 
 /** Decay time of the averages. Each pass is weighted by its duration. */
 const MEMORY_SECONDS = 0.5;
-/** A need that is as likely as this is as good as known: its load takes the link sooner, and no longer. */
-const KNOWN = 0.95;
-/** However idle the link is, rarer needs are not loaded for. */
-const RARE = 0.1;
-
 export interface LinkState {
   /** Share of the time in which the link moves experts. 1 while it is not known. */
   busy: number;
   /** Visits that an expert stays on the device, about: slots over loads a visit. Infinite without loads. */
   stay: number;
-}
-
-/**
- * The least chance of need at which a load pays before its layer asks for it. The victim is needed again in
- * `victimUse` visits.
- *
- * With T the time of a load, a right load saves the part of T in which the link would have idled: T · (1 - busy). A
- * wrong one delays the link's other loads, T · busy, and brings back its victim if that would have stayed until its
- * next use, T · stay / (stay + victimUse).
- */
-export function leastChance({ busy, stay }: LinkState, victimUse: number): number {
-  const use = Math.max(0, victimUse);
-  const returns =
-    use === Number.POSITIVE_INFINITY ? 0 : stay === Number.POSITIVE_INFINITY ? 1 : stay / (stay + use + 1);
-  return Math.min(KNOWN, Math.max(RARE, (busy + returns) / (1 + returns)));
 }
 
 type PassMoves = Pick<RunStats, 'bytesMoved' | 'diskBytes' | 'passNs' | 'prefetchesBegun' | 'onDemand'>;

@@ -47,9 +47,9 @@ export class NativePasses implements PassRunner {
     try {
       const batch = passBatch(stack, sequences);
       const kind = batch.tokens.length > sequences.length ? 'prompts' : 'steps';
-      const plan = profiled('plan', () => planner.plan(forecast, kind));
-      const result: RunResult = engine.runBatch({ ...routed(batch, forecast), lookAheadLayers }, plan);
-      planner.judge(result, forecast.own, kind);
+      const needs = planner.needs(forecast, kind);
+      const result: RunResult = engine.runBatch({ ...routed(batch, forecast), lookAheadLayers }, needs);
+      planner.judge(result, kind);
       addPass(counters, result.stats, batch.tokens.length);
       profiled('account', () => costs.add(result, jobs, batch.offsets, hits.count(result, batch, forecast)));
       return passAnswers(sequences, result);

@@ -1,7 +1,7 @@
 /** Lets the inference thread wait for unfinished tables, for as long as they are worth it. */
 
 import { clockMs } from '../clock.js';
-import type { OpenTables } from '../predictor/expected-visits.js';
+import type { OpenTables } from '../predictor/table-needs.js';
 import { TableWorth } from '../predictor/table-worth.js';
 import { profiled } from '../profile/thread-events.js';
 import type { Counters } from '../protocol/counters.js';

@@ -2,6 +2,7 @@
  * The native engine. Across this boundary an expert has a flat id: layer * experts + index, where layer counts MoE
  * layers over all stacks, first stack first.
  */
+import type { EvictionPolicyName } from '../config/engine-options.js';
 import type { ModelShape, PackFormats } from './pack-types.js';
 
 /** The settings that determine the size of the workspace, the KV cache and the dense weights. */
@@ -91,6 +92,8 @@ export interface EngineOptions extends BatchLimits {
    * at the measured rate.
    */
   readChunkBytes?: number;
+  /** Which experts are evicted; default farthest-next-use. */
+  policy?: EvictionPolicyName;
 }
 
 /**
@@ -297,6 +300,34 @@ export interface ResidencyPlan {
   leastForeseen?: number;
 }
 
+/** What a hash table tells of MoE layers that follow each other. */
+export interface TableNeeds {
+  /** Of the table: its chances are corrected by what passes needed when a plan first reads it. */
+  id: number;
+  /** Flat id of the first layer's first expert. */
+  firstId: number;
+  /** Experts of each layer. */
+  layerExperts: number;
+  /** (layers, layerExperts), chance that the layer needs the expert. */
+  need: Float32Array;
+}
+
+/** What is known before a pass. The engine plans its loads and evictions by it, and learns from the pass. */
+export interface PassNeeds {
+  /** Of the pass's MoE layers, from its first one on. */
+  own: readonly TableNeeds[];
+  /** Of the later passes of its batch. */
+  behind: readonly TableNeeds[];
+  /** Of the batches in the queue, the next one first. */
+  upcoming: readonly (readonly TableNeeds[])[];
+  /** The pass runs without `own` and `behind`, and only learns from it. */
+  control: boolean;
+  /** Share of the time in which the link moves experts, from 0 to 1. */
+  linkBusy: number;
+  /** Visits of MoE layers that an expert stays on the device, about. Infinite without loads. */
+  slotStay: number;
+}
+
 /** The index that means no expert. */
 export const NO_EXPERT = 65535;
 
@@ -355,12 +386,14 @@ export interface Engine {
   readonly plan: MemoryPlan;
   /** Element types of the pack. */
   readonly formats: PackFormats;
+  /** Weight of the tables' forecast in plans, mean over layers: 1 trusts the tables, 0 ignores them. */
+  readonly tableWeight: number;
   /**
    * Runs one pass. Throws invalid_request for a malformed batch and cannot_run when the KV cache is full. A batch
-   * that fails leaves no sequences or tokens behind. With a null plan, experts load on demand and the least recently
-   * used are evicted.
+   * that fails leaves no sequences or tokens behind. With needs the engine plans by its policy. With a null plan,
+   * experts load on demand and the least recently used are evicted.
    */
-  runBatch(batch: NativeBatch, plan: ResidencyPlan | null): RunResult;
+  runBatch(batch: NativeBatch, plan: PassNeeds | ResidencyPlan | null): RunResult;
   /** Ends sequences and frees the pages that no other sequence uses. Unknown ids are ignored. */
   releaseSequences(ids: Int32Array): void;
   /**

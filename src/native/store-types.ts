@@ -1,5 +1,6 @@
 /** The expert store without weights. It decides what the engine would hold and load, and moves no bytes. */
-import type { Residency, ResidencyPlan } from './engine-types.js';
+import type { EvictionPolicyName } from '../config/engine-options.js';
+import type { PassNeeds, Residency, ResidencyPlan } from './engine-types.js';
 
 export interface WeightlessStoreOptions {
   /** Experts of all layers of the model. */
@@ -13,6 +14,8 @@ export interface WeightlessStoreOptions {
    * better victim.
    */
   loadsInFlight: number;
+  /** Which experts are evicted by plans for needs; default farthest-next-use. */
+  policy?: EvictionPolicyName;
 }
 
 /** Flat ids of the experts that a call loaded, each array in the order of the loads. */
@@ -28,8 +31,16 @@ export interface StoreLoads {
  * returns its loads, or null when there are none. Not thread-safe.
  */
 export interface WeightlessStore {
+  /** The plan that the engine would make for a pass with these needs. */
+  plan(needs: PassNeeds): ResidencyPlan;
   /** Begins a pass, as `Engine.runBatch` does. */
-  startPass(plan: ResidencyPlan | null): StoreLoads | null;
+  startPass(plan: PassNeeds | ResidencyPlan | null): StoreLoads | null;
+  /** Learns from a pass. `found` (experts of `needs.own`) is not 0 where a layer needed the expert. */
+  learn(needs: PassNeeds, found: Uint8Array): void;
+  /** See Engine. */
+  readonly tableWeight: number;
+  /** Nanoseconds of plans and of learning since the last call. */
+  takePlanNs(): number;
   /**
    * Runs one layer. `ids` are the flat ids of the experts that it needs, ascending. Throws invalid_request for experts
    * of several layers.

@@ -10,10 +10,10 @@ import type {
   ToHashBuilder,
 } from '../protocol/predictor-messages.js';
 import { WakeUp } from '../protocol/wake-up.js';
-import { openTables } from './expected-visits.js';
 import { routingShape } from './hash-function.js';
 import { openPredictor } from './predictor-directory.js';
 import { TableBuilder } from './table-builder.js';
+import { openTables } from './table-needs.js';
 
 const data = workerData as HashBuilderThreadData;
 const port = parentPort!;

@@ -1,8 +1,7 @@
 /** The forecast of one pass from its hash tables: the experts it will need and, if the tables route, its routing. */
 import { SidaError } from '../errors.js';
-import type { NativeRouting } from '../native/addon-types.js';
+import type { NativeRouting, TableNeeds } from '../native/addon-types.js';
 import { type HashTable, TABLE_READY } from '../protocol/hash-table.js';
-import type { ExpectedVisit } from './expected-visits.js';
 
 /** The row of a table that describes each token of a pass. */
 export interface TableRows {
@@ -12,10 +11,10 @@ export interface TableRows {
 }
 
 export interface PassForecast {
-  /** Visits of the pass's MoE layers. */
-  own: readonly ExpectedVisit[];
-  /** Visits of the later passes of the same batch. */
-  behind: readonly ExpectedVisit[];
+  /** Of the pass's MoE layers. */
+  own: readonly TableNeeds[];
+  /** Of the later passes of the same batch. */
+  behind: readonly TableNeeds[];
   /** Null if there is no table. */
   predicted: TableRows | null;
   /** Experts per token if the table routes; 0 if the model's routers do. */
@@ -47,7 +46,7 @@ export function routingOf({ table, rows }: TableRows, k: number): NativeRouting 
   return { experts, alpha, k: kept };
 }
 
-/** Returns the forecast for `tokens` tokens from `first` on. The visits remain those of the whole pass. */
+/** Returns the forecast for `tokens` tokens from `first` on. `own` and `behind` remain those of the whole pass. */
 export function partOf(known: PassForecast, first: number, tokens: number): PassForecast {
   const { predicted } = known;
   if (predicted === null) return known;

@@ -14,7 +14,6 @@ export const THREAD_OPS = [
   'idle',
   'batch',
   'step',
-  'plan',
   'account',
   'emit',
 ] as const;

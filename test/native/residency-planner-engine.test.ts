@@ -2,10 +2,16 @@
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { EVICTION_POLICIES } from '../../src/inference/eviction/index.js';
-import type { PlannedVisit } from '../../src/inference/planned-visit.js';
-import { planResidency, UNKNOWN_LINK } from '../../src/inference/residency-planner.js';
-import type { Engine, RunResult } from '../../src/native/addon-types.js';
+import type { EvictionPolicyName } from '../../src/config/engine-options.js';
+import type {
+  Engine,
+  PassNeeds,
+  ResidencyPlan,
+  RunResult,
+  TableNeeds,
+} from '../../src/native/addon-types.js';
+import { EVICTION_POLICIES } from '../support/reference-planner/eviction-policies.js';
+import { planResidency, UNKNOWN_LINK } from '../support/reference-planner/residency-planner.js';
 import { addon, openEngine, packOf, passOf, REPO } from './fixture.js';
 
 const pack = await packOf(join(REPO, 'test/fixtures/switch-tiny-untied'));
@@ -23,20 +29,22 @@ const passes = fc.array(
   { minLength: 2, maxLength: 12 },
 );
 
-const open = (slots: number) => openEngine(pack, limits, 1, { budgetBytes: plan.fixed + slots * plan.slot });
+const open = (slots: number, policy: EvictionPolicyName = 'lru') =>
+  openEngine(pack, limits, 1, { budgetBytes: plan.fixed + slots * plan.slot, policy });
 
-/** The expected visits of a table. It also names the flat encoder ids in `extra`, which the pass does not need. */
-function visitsOf(pass: Pass, extra: readonly number[] = []): PlannedVisit[] {
-  return Array.from({ length: LAYERS }, (_, layer) => {
-    const firstId = layer * EXPERTS;
-    const needed = pass.slice(layer * TOKENS, (layer + 1) * TOKENS).map((expert) => firstId + expert);
-    const named = extra.filter((id) => Math.floor(id / EXPERTS) === layer);
-    const ids = [...new Set([...needed, ...named])].sort((a, b) => a - b);
-    return { firstId, experts: EXPERTS, ids, chances: ids.map(() => 1) };
+let lastTable = 0;
+
+/** What a table tells. It also names the flat encoder ids in `extra`, which the pass does not need. */
+function needsOf(pass: Pass, extra: readonly number[] = []): TableNeeds {
+  const need = new Float32Array(LAYERS * EXPERTS);
+  pass.forEach((expert, at) => {
+    need[Math.floor(at / TOKENS) * EXPERTS + expert] = 1;
   });
+  for (const id of extra) need[id] = 1;
+  return { id: ++lastTable, firstId: 0, layerExperts: EXPERTS, need };
 }
 
-function run(engine: Engine, pass: Pass, residencyPlan: ReturnType<typeof planResidency> | null): RunResult {
+function run(engine: Engine, pass: Pass, residencyPlan: PassNeeds | ResidencyPlan | null): RunResult {
   const routing = { k: 1, experts: Uint16Array.from(pass), alpha: new Float32Array(pass.length).fill(0.5) };
   const result = engine.runBatch(passOf([5, 6, 7, 8], 1, { hiddenStates: true, routing }), residencyPlan);
   engine.releaseSequences(Int32Array.of(1));
@@ -48,7 +56,7 @@ interface Setup {
   pinned: number[];
   /** Passes after the running one whose tables are known. */
   lookahead: number;
-  policy: keyof typeof EVICTION_POLICIES;
+  policy: EvictionPolicyName;
   /** Experts that the table of each pass names wrongly. */
   extra: readonly number[][];
   /** The plan has no loads, only the keys for eviction. */
@@ -65,7 +73,7 @@ interface Total {
 
 /** Runs all passes and checks the engine after each one. Waits for the prefetches in flight before it counts. */
 function runAll(sequence: Pass[], setup: Setup | OnDemand): Total {
-  const engine = open(setup.slots);
+  const engine = open(setup.slots, 'policy' in setup ? setup.policy : undefined);
   try {
     if (setup.pinned.length > 0) engine.pin(Uint32Array.from(setup.pinned), true);
     const total: Total = { bytes: 0, wasted: 0, states: [] };
@@ -100,16 +108,31 @@ function settled(engine: Engine, { bytes, wasted, states }: Total, pinned: numbe
 function planOf(engine: Engine, sequence: Pass[], i: number, setup: Setup | OnDemand) {
   if (!('policy' in setup)) return null;
   const known = sequence.slice(i, i + 1 + setup.lookahead);
+  const [own, ...later] = known.map((pass, ahead) => [needsOf(pass, setup.extra[i + ahead])]);
+  if (setup.keysAlone) return keysOf(engine, [own!, ...later].flat());
+  const link = { linkBusy: 1, slotStay: Number.POSITIVE_INFINITY };
+  return { own: own!, behind: [], upcoming: later, control: false, ...link };
+}
+
+/** The plan of the reference without its loads. */
+function keysOf(engine: Engine, tables: TableNeeds[]): ResidencyPlan {
+  const visits = tables.flatMap(({ need }) =>
+    Array.from({ length: LAYERS }, (_, layer) => {
+      const firstId = layer * EXPERTS;
+      const ids = Array.from({ length: EXPERTS }, (_, i) => firstId + i).filter((id) => need[id]! > 0);
+      return { firstId, experts: EXPERTS, ids, chances: ids.map(() => 1) };
+    }),
+  );
   const whole = planResidency({
-    visits: known.flatMap((pass, ahead) => visitsOf(pass, setup.extra[i + ahead])),
+    visits,
     passVisits: LAYERS,
     batchVisits: LAYERS,
     prefetchVisits: 2 * LAYERS,
     link: UNKNOWN_LINK,
     residency: engine.residency(),
-    policy: EVICTION_POLICIES[setup.policy],
+    policy: EVICTION_POLICIES['farthest-next-use'],
   });
-  return setup.keysAlone ? { ...whole, loads: new Uint32Array() } : whole;
+  return { ...whole, loads: new Uint32Array() };
 }
 
 const encoderId = fc.nat(LAYERS * EXPERTS - 1);
@@ -118,7 +141,7 @@ const setups = fc
     slots: fc.integer({ min: 2, max: 20 }),
     pinned: fc.uniqueArray(encoderId, { maxLength: 3 }),
     lookahead: fc.nat(4),
-    policy: fc.constantFrom(...(Object.keys(EVICTION_POLICIES) as (keyof typeof EVICTION_POLICIES)[])),
+    policy: fc.constantFrom(...(Object.keys(EVICTION_POLICIES) as EvictionPolicyName[])),
     extra: fc.array(fc.array(encoderId, { maxLength: 6 }), { minLength: 12, maxLength: 12 }),
   })
   .map((setup) => ({ ...setup, pinned: setup.pinned.slice(0, setup.slots - 1) }));

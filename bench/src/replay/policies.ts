@@ -1,7 +1,6 @@
 /** The policies that a replay compares, by name. */
 
-import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
-import type { ExpectedVisit } from '../../../dist/predictor/expected-visits.js';
+import type { TableNeeds } from '../../../dist/native/addon-types.js';
 import { fewestLoads } from './fewest-loads.js';
 import { type ReplayBatch, type ReplayPass, replay } from './replay.js';
 import type { RecordedPass, RoutingTrace } from './routing-trace.js';
@@ -35,9 +34,11 @@ export function runPolicy(
   }
   const rule = policy === 'none' || policy === 'true-tables' ? 'farthest-next-use' : policy;
   const batches = tabled(trace, policy === 'true-tables');
-  const store = new WatchedStore<RecordedPass & ReplayPass>(device, watch);
-  replay(batches, store, { policy: EVICTION_POLICIES[rule], lookahead });
+  const store = new WatchedStore<RecordedPass & ReplayPass>({ ...device, policy: rule }, watch);
+  replay(batches, store, lookahead);
 }
+
+let lastTable = 0;
 
 /** Batches with the recorded routing as their tables, or without tables. */
 export function tabled<Pass extends Pick<RecordedPass, 'visits'>>(
@@ -53,10 +54,12 @@ export function tabled<Pass extends Pick<RecordedPass, 'visits'>>(
   });
 }
 
-/** Computes chances on demand. The chances of a long trace would fill the memory. */
-function certain(ids: readonly number[], experts: number): ExpectedVisit {
+/** A table of one layer. It computes its chances on demand: those of a long trace would fill the memory. */
+function certain(ids: readonly number[], experts: number): TableNeeds {
   return {
+    id: ++lastTable,
     firstId: ids[0]! - (ids[0]! % experts),
+    layerExperts: experts,
     get need() {
       const need = new Float32Array(experts);
       for (const id of ids) need[id % experts] = 1;

@@ -1,11 +1,8 @@
 /** The engine's expert store, opened without weights. It reports the loads of a replay and moves no bytes. */
+
+import type { EvictionPolicyName } from '../../../dist/config/engine-options.js';
 import { loadAddon } from '../../../dist/native/addon.js';
-import type {
-  Residency,
-  ResidencyPlan,
-  StoreLoads,
-  WeightlessStore,
-} from '../../../dist/native/addon-types.js';
+import type { PassNeeds, Residency, StoreLoads, WeightlessStore } from '../../../dist/native/addon-types.js';
 import type { ReplayPass, ReplayStore } from './replay.js';
 
 export interface Device {
@@ -14,6 +11,7 @@ export interface Device {
   /** Experts of each layer. */
   layerExperts: number;
   slots: number;
+  policy?: EvictionPolicyName;
 }
 
 /** Callbacks for events of experts, each with the pass in which the event happens. */
@@ -28,10 +26,12 @@ export interface PassWatch<Pass> {
 const LOADS_IN_FLIGHT = 4;
 
 export class WatchedStore<Pass extends ReplayPass> implements ReplayStore<Pass> {
+  readonly #device: Device;
   readonly #store: WeightlessStore;
   readonly #watch: PassWatch<Pass>;
 
   constructor(device: Device, watch: PassWatch<Pass>) {
+    this.#device = device;
     this.#store = new (loadAddon().WeightlessStore)({ ...device, loadsInFlight: LOADS_IN_FLIGHT });
     this.#watch = watch;
   }
@@ -40,12 +40,14 @@ export class WatchedStore<Pass extends ReplayPass> implements ReplayStore<Pass> 
     return this.#store.residency();
   }
 
-  run(pass: Pass, plan: ResidencyPlan | null): void {
-    this.#tell(pass, this.#store.startPass(plan));
+  run(pass: Pass, needs: PassNeeds): void {
+    const { experts, slots } = this.#device;
+    this.#tell(pass, this.#store.startPass(slots < experts ? needs : null));
     for (const ids of pass.visits) {
       if (this.#watch.use !== undefined) for (const id of ids) this.#watch.use(pass, id);
       this.#tell(pass, this.#store.visit(Uint32Array.from(ids)));
     }
+    if (needs.own.length > 0) this.#store.learn(needs, foundOf(pass.visits, needs));
   }
 
   #tell(pass: Pass, loads: StoreLoads | null): void {
@@ -53,4 +55,12 @@ export class WatchedStore<Pass extends ReplayPass> implements ReplayStore<Pass> 
     for (const id of loads.demanded) this.#watch.load(pass, id, true);
     for (const id of loads.planned) this.#watch.load(pass, id, false);
   }
+}
+
+/** 1 for each expert of the tables that the pass needed. */
+export function foundOf(visits: ReplayPass['visits'], { own }: Pick<PassNeeds, 'own'>): Uint8Array {
+  const needed = new Set(visits.flat());
+  return Uint8Array.from(
+    own.flatMap(({ firstId, need }) => Array.from(need, (_, index) => (needed.has(firstId + index) ? 1 : 0))),
+  );
 }

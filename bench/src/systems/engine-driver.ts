@@ -3,10 +3,9 @@
  * favours these systems: the cost of the threads of `sida serve` is left out.
  */
 
-import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
-import { planOnDemand } from '../../../dist/inference/residency-planner.js';
 import { firstMoeLayer } from '../../../dist/model/model-shape.js';
 import type { Engine, RunStats } from '../../../dist/native/addon-types.js';
+import { NOTHING_KNOWN } from '../replay/replay.js';
 import { quantile } from '../support/statistics.js';
 import { groupsOf } from './batches.js';
 import { answersOf } from './digest.js';
@@ -42,9 +41,7 @@ function passOf(engine: Engine, { system }: MeasurementWork): Pass {
     const plans = engine.shape.stacks.map((_, stack) => planFrom(firstMoeLayer(engine.shape, stack)));
     return (batch) => engine.runBatch({ ...batch, wholeLayers: true }, plans[batch.stack]!);
   }
-  if (system === 'expert-buffering')
-    return (batch) =>
-      engine.runBatch(batch, planOnDemand(engine.residency(), EVICTION_POLICIES['expert-buffering']));
+  if (system === 'expert-buffering') return (batch) => engine.runBatch(batch, NOTHING_KNOWN);
   throw new Error(`${system} is not run by the engine alone. This is a bug.`);
 }
 

@@ -5,9 +5,9 @@ import type { Engine } from '../../../dist/native/addon-types.js';
 
 export function openServedEngine(config: SizedConfig, pack: string): Engine {
   const { maxBatchTokens, kvTokens, kv, kvWindows, activations, threads, device } = config;
-  const { memoryBudget, hostBudget, linkBandwidth, linkLatencyMs } = config;
+  const { memoryBudget, hostBudget, linkBandwidth, linkLatencyMs, policy } = config;
   return openEngine({
     ...{ pack, maxBatchTokens, kvTokens, kv, kvWindows, activations, threads, device },
-    ...{ memoryBudget, hostBudget, linkBandwidth, linkLatency: linkLatencyMs / 1000 },
+    ...{ memoryBudget, hostBudget, linkBandwidth, linkLatency: linkLatencyMs / 1000, policy },
   });
 }

@@ -10,9 +10,8 @@ import type { EvictionPolicyName } from '../../../dist/config/engine-options.js'
 import type { EvaluationInput } from '../../../dist/evaluation/input-passes.js';
 import { type RunPart, runExact } from '../../../dist/evaluation/model-runner.js';
 import { dataSource } from '../../../dist/evaluation/sources.js';
-import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
 import { loadAddon } from '../../../dist/native/addon.js';
-import type { Engine, NativeBatch, Residency, ResidencyPlan } from '../../../dist/native/addon-types.js';
+import type { Engine, NativeBatch, PassNeeds, Residency } from '../../../dist/native/addon-types.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { MINI, sst2 } from '../../../test/support/server-process.js';
 import { tabled } from '../../src/replay/policies.js';
@@ -28,12 +27,16 @@ const LIMITS = { maxBatchTokens: 512, kvTokens: 1200, threads: 1 };
 const EXPERTS = 256;
 const LAYER_EXPERTS = 64;
 
-async function openEngine(slots: number, readDepth = 4): Promise<Engine> {
+async function openEngine(
+  slots: number,
+  readDepth = 4,
+  policy: EvictionPolicyName = 'farthest-next-use',
+): Promise<Engine> {
   const addon = loadAddon();
   const { pack } = await preparePack({ model: MINI, packDir, experts: 'auto' });
   const plan = addon.planMemory({ pack }, LIMITS);
   const budgetBytes = plan.fixed + slots * plan.slot;
-  const rest = { hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, readDepth };
+  const rest = { hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, readDepth, policy };
   return new addon.Engine({ pack, budgetBytes, ...rest, ...LIMITS });
 }
 
@@ -90,14 +93,13 @@ function nativeBatches({ tokens, work }: EvaluationInput, decoder: RunPart, id: 
 }
 
 /** The engine as a store that replays can use. It counts loads and prefetches. */
-async function openReal(slots: number, readDepth?: number) {
-  const engine = await openEngine(slots, readDepth);
+async function openReal(slots: number, readDepth?: number, policy?: EvictionPolicyName) {
+  const engine = await openEngine(slots, readDepth, policy);
   let bytes = 0;
   const prefetches = { begun: 0, cancelled: 0, unnamed: 0 };
   const store: ReplayStore<RealPass> = {
-    residency: () => engine.residency(),
-    run({ batch }, plan) {
-      const { stats } = engine.runBatch(batch, plan);
+    run({ batch }, needs) {
+      const { stats } = engine.runBatch(batch, needs);
       bytes += stats.bytesMoved;
       prefetches.begun += stats.prefetchesBegun;
       prefetches.cancelled += stats.prefetchesCancelled;
@@ -112,25 +114,20 @@ async function openReal(slots: number, readDepth?: number) {
     engine.close();
     return { loads: bytes / slot, prefetches };
   };
-  return { store, close };
+  return { store, residency: () => engine.residency(), close };
 }
 
-function openWeightless(slots: number) {
+function openWeightless(slots: number, policy?: EvictionPolicyName) {
   let loads = 0;
   const load = () => {
     loads += 1;
   };
   const store = new WatchedStore<RealPass>(
-    { experts: EXPERTS, layerExperts: LAYER_EXPERTS, slots },
+    { experts: EXPERTS, layerExperts: LAYER_EXPERTS, slots, ...(policy && { policy }) },
     { load },
   );
   return { store, loads: () => loads };
 }
-
-const ruleOf = (policy: EvictionPolicyName, lookahead: number | null) => ({
-  policy: EVICTION_POLICIES[policy],
-  lookahead,
-});
 
 describe('the store without weights', () => {
   let labels: ReplayBatch<RealPass>[];
@@ -140,7 +137,7 @@ describe('the store without weights', () => {
     continuations = await batchesOf('continuations');
   });
 
-  /** Runs both stores with the same plans, made for the engine's residency, and compares them after every pass. */
+  /** Runs both stores, and compares them after every pass. */
   async function compareOnDemand(
     batches: ReplayBatch<RealPass>[],
     slots: number,
@@ -148,18 +145,17 @@ describe('the store without weights', () => {
   ): Promise<void> {
     // A single reader finishes loads in the order in which they begin. With more readers, chance decides which of a
     // layer's experts arrives first, and thus which is evicted first if the layer needs more experts than fit.
-    const real = await openReal(slots, 1);
-    const weightless = openWeightless(slots);
+    const real = await openReal(slots, 1, policy);
+    const weightless = openWeightless(slots, policy);
     const held: [Residency, Residency][] = [];
     const both: ReplayStore<RealPass> = {
-      residency: real.store.residency,
-      run(pass: RealPass, plan: ResidencyPlan | null) {
-        real.store.run(pass, plan);
-        weightless.store.run(pass, plan);
-        held.push([weightless.store.residency(), real.store.residency()]);
+      run(pass: RealPass, needs: PassNeeds) {
+        real.store.run(pass, needs);
+        weightless.store.run(pass, needs);
+        held.push([weightless.store.residency(), real.residency()]);
       },
     };
-    replay(batches, both, ruleOf(policy, null));
+    replay(batches, both, null);
     const differs = held.findIndex(([one, other]) => !isDeepStrictEqual(one, other));
     expect(differs, `first pass of ${held.length} after which they differ, ${slots} slots`).toBe(-1);
     expect(weightless.loads()).toBe(real.close().loads);
@@ -176,9 +172,8 @@ describe('the store without weights', () => {
   async function runBoth(batches: ReplayBatch<RealPass>[], slots: number, lookahead: number) {
     const real = await openReal(slots);
     const weightless = openWeightless(slots);
-    const rule = ruleOf('farthest-next-use', lookahead);
-    replay(batches, real.store, rule);
-    replay(batches, weightless.store, rule);
+    replay(batches, real.store, lookahead);
+    replay(batches, weightless.store, lookahead);
     const { loads, prefetches } = real.close();
     return { real: loads, weightless: weightless.loads(), prefetches };
   }

@@ -1,9 +1,9 @@
 // No policy moves fewer bytes than the bound of its own run: the same needs, from what its device held at their begin.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
+import type { EvictionPolicyName } from '../../../dist/config/engine-options.js';
 import { tabled } from '../../src/replay/policies.js';
-import { type ReplayPass, type ReplayRule, replay } from '../../src/replay/replay.js';
+import { type ReplayPass, replay } from '../../src/replay/replay.js';
 import type { RecordedPass, RoutingTrace } from '../../src/replay/routing-trace.js';
 import { WatchedStore } from '../../src/replay/watched-store.js';
 import { heldBy, leastBytesOf } from '../../src/systems/least-bytes.js';
@@ -17,26 +17,29 @@ const EQUAL = [3, 3];
 
 interface Run {
   name: string;
-  rule: ReplayRule;
+  policy: EvictionPolicyName;
+  lookahead: number | null;
   known: boolean;
 }
 
 const RUNS: readonly Run[] = [
   ...(['lru', 'fifo', 'lfu', 'expert-buffering', 'farthest-next-use'] as const).map((name) => ({
     name,
-    rule: { policy: EVICTION_POLICIES[name], lookahead: null },
+    policy: name,
+    lookahead: null,
     known: false,
   })),
   ...[0, 1, 4].map((lookahead) => ({
     name: `true tables, look-ahead ${lookahead}`,
-    rule: { policy: EVICTION_POLICIES['farthest-next-use'], lookahead },
+    policy: 'farthest-next-use' as const,
+    lookahead,
     known: true,
   })),
 ];
 
 /** Replays warm-up and measured steps, and counts the latter alone, as a measurement does. */
 function measured(
-  { rule, known }: Run,
+  { policy, lookahead, known }: Run,
   trace: RoutingTrace,
   warm: number,
   slots: number,
@@ -45,7 +48,7 @@ function measured(
   const experts = LAYERS * EXPERTS;
   let [bytes, steps] = [0, 0];
   const store = new WatchedStore<RecordedPass & ReplayPass>(
-    { experts, layerExperts: EXPERTS, slots },
+    { experts, layerExperts: EXPERTS, slots, policy },
     {
       load: (_, id) => {
         if (steps > warm) bytes += blockBytes[Math.floor(id / EXPERTS)]!;
@@ -54,14 +57,13 @@ function measured(
   );
   let begin: number[] = [];
   const watched = {
-    residency: () => store.residency(),
-    run: (...[pass, plan]: Parameters<typeof store.run>) => {
+    run: (...[pass, needs]: Parameters<typeof store.run>) => {
       if (steps === warm) begin = heldBy(store.residency().state);
       steps += 1;
-      store.run(pass, plan);
+      store.run(pass, needs);
     },
   };
-  replay(tabled(trace, known), watched, rule);
+  replay(tabled(trace, known), watched, lookahead);
   const counted = trace.batches.slice(warm).flatMap(({ passes }) => passes);
   const visits = counted.flatMap((pass) => pass.visits);
   return { bytes, least: leastBytesOf({ begin, visits }, { experts, blockBytes }, slots) };

@@ -54,7 +54,9 @@ Napi::Function EngineBinding::define(Napi::Env env) {
   return DefineClass(
       env, "Engine",
       {InstanceAccessor<&EngineBinding::shape>("shape"), InstanceAccessor<&EngineBinding::plan>("plan"),
-       InstanceAccessor<&EngineBinding::formats>("formats"), InstanceMethod<&EngineBinding::run_batch>("runBatch"),
+       InstanceAccessor<&EngineBinding::formats>("formats"),
+       InstanceAccessor<&EngineBinding::table_weight>("tableWeight"),
+       InstanceMethod<&EngineBinding::run_batch>("runBatch"),
        InstanceMethod<&EngineBinding::release_sequences>("releaseSequences"),
        InstanceMethod<&EngineBinding::fork_sequence>("forkSequence"),
        InstanceMethod<&EngineBinding::share_pages>("sharePages"),
@@ -75,6 +77,7 @@ EngineBinding::EngineBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) 
     options.limits = limits_from_js(js);
     options.link = {number("linkBandwidth"), number("linkLatency")};
     options.reads = {read_depth_from_js(js.Get("readDepth")), read_chunk_from_js(js.Get("readChunkBytes"))};
+    if (js.Has("policy")) options.eviction = eviction_rule_from_js(js.Get("policy"));
     engine_ = std::make_unique<Engine>(options);
   });
 }
@@ -99,6 +102,10 @@ Napi::Value EngineBinding::formats(const Napi::CallbackInfo& info) {
     formats.Set("dense", weight_format_to_js(info.Env(), engine().pack().formats.all_dense));
     return formats;
   });
+}
+
+Napi::Value EngineBinding::table_weight(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] { return Napi::Number::New(info.Env(), engine().planner().table_weight()); });
 }
 
 Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {

@@ -18,6 +18,7 @@ class EngineBinding : public Napi::ObjectWrap<EngineBinding> {
   Napi::Value shape(const Napi::CallbackInfo& info);
   Napi::Value plan(const Napi::CallbackInfo& info);
   Napi::Value formats(const Napi::CallbackInfo& info);
+  Napi::Value table_weight(const Napi::CallbackInfo& info);
   Napi::Value run_batch(const Napi::CallbackInfo& info);
   void release_sequences(const Napi::CallbackInfo& info);
   void fork_sequence(const Napi::CallbackInfo& info);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "binding/batch_convert.h"
+#include "binding/convert.h"
 #include "core/error.h"
 
 namespace sida {
@@ -17,9 +18,42 @@ std::vector<ExpertId> expert_ids_from_js(std::span<const uint32_t> ids, size_t e
   return {ids.begin(), ids.end()};
 }
 
+namespace {
+
+std::vector<TableNeeds> tables_from_js(const Napi::Value& value) {
+  const auto js = value.As<Napi::Array>();
+  std::vector<TableNeeds> tables(js.Length());
+  for (uint32_t i = 0; i < tables.size(); ++i) {
+    const auto table = js.Get(i).As<Napi::Object>();
+    tables[i] = {.id = static_cast<uint64_t>(table.Get("id").ToNumber().Int64Value()),
+                 .first = table.Get("firstId").ToNumber().Uint32Value(),
+                 .layer_experts = table.Get("layerExperts").ToNumber().Uint32Value(),
+                 .need = span_of<float>(table.Get("need"), "need")};
+  }
+  return tables;
+}
+
+}  // namespace
+
+PassNeeds needs_from_js(const Napi::Object& js) {
+  const auto number = [&](const char* name) { return js.Get(name).ToNumber().DoubleValue(); };
+  PassNeeds needs{.own = tables_from_js(js.Get("own")),
+                  .behind = tables_from_js(js.Get("behind")),
+                  .upcoming = {},
+                  .control = js.Get("control").ToBoolean(),
+                  .link = {.busy = number("linkBusy"), .stay = number("slotStay")}};
+  const auto upcoming = js.Get("upcoming").As<Napi::Array>();
+  for (uint32_t i = 0; i < upcoming.Length(); ++i) needs.upcoming.push_back(tables_from_js(upcoming.Get(i)));
+  return needs;
+}
+
 PlanCopy::PlanCopy(const Napi::Value& value, size_t experts) {
   if (!value.IsObject()) return;
   const auto js = value.As<Napi::Object>();
+  if (js.Has("own")) {
+    needs_ = needs_from_js(js);
+    return;
+  }
   keys_ = copy_of<double>(js, "keys");
   keys_after_ = copy_of<double>(js, "keysAfter");
   if (!js.Get("keysUnneeded").IsUndefined()) keys_unneeded_ = copy_of<double>(js, "keysUnneeded");
@@ -28,6 +62,37 @@ PlanCopy::PlanCopy(const Napi::Value& value, size_t experts) {
   newest_first_ = js.Get("newestFirst").ToBoolean().Value();
   patient_ = js.Get("patient").ToBoolean().Value();
   if (js.Get("leastForeseen").IsNumber()) least_foreseen_ = js.Get("leastForeseen").ToNumber().DoubleValue();
+}
+
+PassPlan PlanCopy::view() const {
+  if (needs_) return *needs_;
+  return ResidencyPlan{keys_,         keys_after_,    loads_,   expendable_,
+                       newest_first_, keys_unneeded_, patient_, least_foreseen_};
+}
+
+Napi::Object plan_to_js(Napi::Env env, const ResidencyPlan& plan) {
+  Napi::Object js = Napi::Object::New(env);
+  const auto set = [&]<typename T>(const char* name, std::span<const T> values) {
+    auto array = Napi::TypedArrayOf<T>::New(env, values.size());
+    std::copy(values.begin(), values.end(), array.Data());
+    js.Set(name, array);
+  };
+  set("keys", plan.keys);
+  set("keysAfter", plan.keys_after);
+  set("keysUnneeded", plan.keys_unneeded);
+  set("loads", plan.loads);
+  js.Set("expendable", plan.expendable);
+  js.Set("newestFirst", plan.newest_first);
+  js.Set("patient", plan.patient);
+  js.Set("leastForeseen", plan.least_foreseen);
+  return js;
+}
+
+EvictionRule eviction_rule_from_js(const Napi::Value& value) {
+  const std::string name = value.ToString().Utf8Value();
+  const auto found = std::find(kEvictionRules.begin(), kEvictionRules.end(), name);
+  if (found == kEvictionRules.end()) throw Error("invalid_request", "there is no eviction policy \"" + name + "\"");
+  return static_cast<EvictionRule>(found - kEvictionRules.begin());
 }
 
 Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot, const Napi::Value& into) {

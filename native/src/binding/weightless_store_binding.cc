@@ -30,7 +30,9 @@ Napi::Value loads_to_js(Napi::Env env, const WeightlessStore::Loads& loads) {
 Napi::Function WeightlessStoreBinding::define(Napi::Env env) {
   using Self = WeightlessStoreBinding;
   return DefineClass(env, "WeightlessStore",
-                     {InstanceMethod<&Self::start_pass>("startPass"), InstanceMethod<&Self::visit>("visit"),
+                     {InstanceAccessor<&Self::table_weight>("tableWeight"), InstanceMethod<&Self::plan>("plan"),
+                      InstanceMethod<&Self::learn>("learn"), InstanceMethod<&Self::take_plan_ns>("takePlanNs"),
+                      InstanceMethod<&Self::start_pass>("startPass"), InstanceMethod<&Self::visit>("visit"),
                       InstanceMethod<&Self::pin>("pin"), InstanceMethod<&Self::residency>("residency"),
                       InstanceMethod<&Self::check_integrity>("checkIntegrity")});
 }
@@ -39,14 +41,37 @@ WeightlessStoreBinding::WeightlessStoreBinding(const Napi::CallbackInfo& info) :
   guarded(info.Env(), [&] {
     const auto js = info[0].As<Napi::Object>();
     store_.emplace(positive_from_js(js, "experts", kMostExperts), positive_from_js(js, "layerExperts", kMostExperts),
-                   positive_from_js(js, "slots", kMostExperts), positive_from_js(js, "loadsInFlight", kMostExperts));
+                   positive_from_js(js, "slots", kMostExperts), positive_from_js(js, "loadsInFlight", kMostExperts),
+                   js.Has("policy") ? eviction_rule_from_js(js.Get("policy")) : EvictionRule::kFarthestNextUse);
   });
+}
+
+Napi::Value WeightlessStoreBinding::table_weight(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] { return Napi::Number::New(info.Env(), store_->table_weight()); });
+}
+
+Napi::Value WeightlessStoreBinding::plan(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(),
+                 [&] { return plan_to_js(info.Env(), store_->plan(needs_from_js(info[0].As<Napi::Object>()))); });
+}
+
+void WeightlessStoreBinding::learn(const Napi::CallbackInfo& info) {
+  guarded(info.Env(),
+          [&] { store_->learn(needs_from_js(info[0].As<Napi::Object>()), span_of<uint8_t>(info[1], "found")); });
+}
+
+Napi::Value WeightlessStoreBinding::take_plan_ns(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(),
+                 [&] { return Napi::Number::New(info.Env(), static_cast<double>(store_->take_plan_ns())); });
 }
 
 Napi::Value WeightlessStoreBinding::start_pass(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] {
-    const PlanCopy plan(info[0], store_->experts());
-    return loads_to_js(info.Env(), store_->start_pass(plan.view()));
+    const PlanCopy copy(info[0], store_->experts());
+    const PassPlan given = copy.view();
+    const auto* needs = std::get_if<PassNeeds>(&given);
+    return loads_to_js(info.Env(),
+                       store_->start_pass(needs != nullptr ? store_->plan(*needs) : std::get<ResidencyPlan>(given)));
   });
 }
 

@@ -15,6 +15,10 @@ class WeightlessStoreBinding : public Napi::ObjectWrap<WeightlessStoreBinding> {
   explicit WeightlessStoreBinding(const Napi::CallbackInfo& info);
 
  private:
+  Napi::Value table_weight(const Napi::CallbackInfo& info);
+  Napi::Value plan(const Napi::CallbackInfo& info);
+  void learn(const Napi::CallbackInfo& info);
+  Napi::Value take_plan_ns(const Napi::CallbackInfo& info);
   Napi::Value start_pass(const Napi::CallbackInfo& info);
   Napi::Value visit(const Napi::CallbackInfo& info);
   Napi::Value pin(const Napi::CallbackInfo& info);

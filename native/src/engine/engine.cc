@@ -25,6 +25,7 @@ Engine::Engine(const EngineOptions& options)
       disk_(open_expert_tier(pack_)),
       host_(pack_.experts.slot_bytes, options.host_bytes, backend_->host_memory()),
       store_(pack_.experts, memory_, disk_, host_, options.link, options.reads, slots_),
+      planner_(options.eviction),
       weights_(view_weights(pack_.spec, dense_layout_, dense_.data())),
       ops_(make_ops(pack_.spec, weights_, memory_, cache_, limits_)),
       model_(pack_.spec, weights_, *ops_, store_),
@@ -36,9 +37,13 @@ void Engine::check(const Batch& batch) const {
   sequences_.check(batch);
 }
 
-RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchOutput& output) {
+RunStats Engine::run(const Batch& batch, const PassPlan& plan, const BatchOutput& output) {
   const auto start = std::chrono::steady_clock::now();
   check(batch);
+  const auto* needs = std::get_if<PassNeeds>(&plan);
+  const size_t stack_experts =
+      (pack_.spec.first_moe_layer(batch.stack + 1) - pack_.spec.first_moe_layer(batch.stack)) * pack_.spec.experts();
+  if (needs != nullptr) check_needs(*needs, plan_.experts, stack_experts);
   const PredictedRouting* routing = batch.routing.k > 0 ? &batch.routing : nullptr;
   if (routing != nullptr && output.router_logits != nullptr) {
     throw Error("invalid_request", "batch: a pass with a routing of its own has no router logits");
@@ -54,7 +59,11 @@ RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchO
   const ProfileScope scope(last ? ProfileOp::kDecoderPass : ProfileOp::kEncoderPass,
                            {.tokens = static_cast<int32_t>(batch.tokens.size())});
   SequencePass pass(sequences_, batch);
-  store_.start_pass(plan);
+  if (needs != nullptr) {
+    store_.start_pass(planner_, *needs);
+  } else {
+    store_.start_pass(std::get<ResidencyPlan>(plan));
+  }
   const RoutingTrace trace{output.dispatch, output.found,     output.router_logits,
                            routing,         batch.look_ahead, batch.whole_layers};
   try {
@@ -68,6 +77,7 @@ RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchO
   }
   pass.keep();
   RunStats stats{store_.take_stats()};
+  if (needs != nullptr) planner_.learn(*needs, {output.found, stack_experts});
   stats.pass_ns = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
   return stats;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <variant>
 
 #include "checkpoint/pack.h"
 #include "device/backend.h"
@@ -29,11 +30,15 @@ struct EngineOptions {
   BatchLimits limits;
   SimulatedLink link;
   ReadTuning reads;
+  EvictionRule eviction = EvictionRule::kFarthestNextUse;
 };
 
 struct RunStats : StoreStats {
   uint64_t pass_ns = 0;
 };
+
+/// The plan of a pass, or the needs that the engine plans for and learns from.
+using PassPlan = std::variant<ResidencyPlan, PassNeeds>;
 
 /// A model with part of its experts on the device. Not thread-safe; calls block.
 class Engine {
@@ -49,11 +54,12 @@ class Engine {
   DiskTier& disk() { return disk_; }
   const KvCache& cache() const { return cache_; }
   ExpertStore& store() { return store_; }
+  const PassPlanner& planner() const { return planner_; }
 
   /// Throws invalid_request for a malformed batch, cannot_run when the KV cache is full, io_error when an expert cannot
   /// be read. After an error the sequences are as before the batch. Where logits are not finite, the pick is −1 − t
   /// with t the first token that has such a logit, and its log-probability and those of queries are NaN.
-  RunStats run(const Batch& batch, const ResidencyPlan& plan, const BatchOutput& output);
+  RunStats run(const Batch& batch, const PassPlan& plan, const BatchOutput& output);
 
   /// Throws invalid_request where `batch` is malformed. run() calls it too.
   void check(const Batch& batch) const;
@@ -84,6 +90,7 @@ class Engine {
   DiskTier disk_;
   HostTier host_;
   ExpertStore store_;
+  PassPlanner planner_;
   ModelWeights weights_;
   std::unique_ptr<Ops> ops_;
   Model model_;

@@ -64,6 +64,15 @@ void ExpertStore::drain_loads(std::unique_lock<std::mutex>& lock) {
 
 void ExpertStore::start_pass(const ResidencyPlan& plan) {
   std::lock_guard lock(mutex_);
+  begin_pass(plan);
+}
+
+void ExpertStore::start_pass(PassPlanner& planner, const PassNeeds& needs) {
+  std::lock_guard lock(mutex_);
+  begin_pass(planner.plan(needs, residency_));
+}
+
+void ExpertStore::begin_pass(const ResidencyPlan& plan) {
   residency_.start_pass(plan);
   idle_.pass_begins();
   cancel_waiting_prefetches(false);

@@ -10,6 +10,7 @@
 
 #include "device/device_memory.h"
 #include "expert/link_idle.h"
+#include "expert/pass_planner.h"
 #include "expert/residency_table.h"
 #include "expert/transfer_engine.h"
 #include "weights/expert_layout.h"
@@ -46,6 +47,8 @@ class ExpertStore {
   /// that is still resident is prefetched after its eviction, and one that the pass has already needed is not
   /// prefetched. Does not block. Throws invalid_request where the plan does not fit the layout.
   void start_pass(const ResidencyPlan& plan);
+  /// The same with the planner's plan for `needs`.
+  void start_pass(PassPlanner& planner, const PassNeeds& needs);
 
   /// Tells what later layers of the running pass will likely need, most urgent first; it replaces what was foreseen
   /// before, and holds until the next pass begins. Sets `absent` of each need. Likely ones are not evicted
@@ -66,6 +69,7 @@ class ExpertStore {
  private:
   friend class LayerVisit;
 
+  void begin_pass(const ResidencyPlan& plan);
   void begin_prefetches();
   void load_now(std::unique_lock<std::mutex>& lock, std::span<const ExpertId> ids);
   /// Collects loads that are needed together; begin_gathered() then submits them at once.

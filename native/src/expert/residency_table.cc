@@ -19,8 +19,7 @@ ResidencySnapshot ResidencyTable::snapshot() const {
                        &copy.use_rate_unneeded}) {
     values->resize(experts());
   }
-  auto weights = UseRate::weights(0);
-  double gain = UseRate::gain(weights);
+  double gain = UseRate::Weights(0).gain();
   uint64_t turns = 0;
   for (size_t id = 0; id < experts(); ++id) {
     const ExpertRecord& record = records_[id];
@@ -31,13 +30,12 @@ ResidencySnapshot ResidencyTable::snapshot() const {
     const UseRate& rate = use_rates_[id];
     if (rate.turns() != turns) {
       turns = rate.turns();
-      weights = UseRate::weights(turns);
-      gain = UseRate::gain(weights);
+      gain = UseRate::Weights(turns).gain();
     }
     copy.turns[id] = static_cast<double>(turns);
     copy.last_turn[id] = static_cast<double>(rate.last_turn());
     copy.use_rate[id] = rate.value();
-    copy.use_rate_unneeded[id] = rate.unneeded(weights);
+    copy.use_rate_unneeded[id] = rate.unneeded();
     copy.use_rate_needed[id] = copy.use_rate_unneeded[id] + gain;
   }
   return copy;
@@ -193,9 +191,12 @@ void ResidencyTable::foresee(std::span<ForeseenNeed> needs, double least_load_ch
 }
 
 void ResidencyTable::layer_runs(ExpertId first, ExpertId end) {
+  const uint64_t turns = use_rates_[first].turns();
+  const UseRate::Weights now(turns);
+  const UseRate::Weights next(turns + 1);
   for (ExpertId id = first; id < end; ++id) {
     const bool needed = records_[id].last_use > visit_began_;
-    use_rates_[id].turn(needed, visits_);
+    use_rates_[id].turn(needed, visits_, now, next);
     if (needed) continue;
     records_[id].unneeded = true;
     if (keys_unneeded_[id] != keys_[id]) offer(id);

@@ -77,9 +77,9 @@ struct ResidencySnapshot {
 /// keys, the least recently used one. The key is usually the time of the expert's next use. Without keys all are
 /// infinite.
 struct ResidencyPlan {
-  std::span<const double> keys;        ///< (experts) until the pass needs the expert
-  std::span<const double> keys_after;  ///< (experts) from then on
-  std::span<const ExpertId> loads;     ///< to prefetch, most urgent first
+  std::span<const double> keys{};        ///< (experts) until the pass needs the expert
+  std::span<const double> keys_after{};  ///< (experts) from then on
+  std::span<const ExpertId> loads{};     ///< to prefetch, most urgent first
   /// Prefetches evict only experts with at least this key. A layer evicts an expert with a smaller key only when it
   /// cannot wait for a better victim. Keys above this value contain it: it is subtracted from the key of an expert that
   /// a prefetch brings back.
@@ -144,6 +144,9 @@ class ResidencyTable {
   /// Loads that have not ended.
   size_t loading() const { return loading_; }
   const ExpertRecord& record(ExpertId id) const { return records_.at(id); }
+  const UseRate& use_rate(ExpertId id) const { return use_rates_[id]; }
+  /// MoE layers that have run so far.
+  uint64_t visits() const { return visits_; }
   ResidencySnapshot snapshot() const;
   /// Figures since the last call.
   ResidencyStats take_stats();

@@ -15,51 +15,54 @@ class UseRate {
   /// In turns.
   static constexpr std::array<double, 6> kWindows{2, 8, 32, 128, 512, 2048};
 
-  /// The layer has had a turn, which was the `visit`-th of all layers.
-  void turn(bool needed, uint64_t visit) {
-    for (size_t i = 0; i < kWindows.size(); ++i) shares_[i] = moved(i, needed);
+  /// What the next turn weighs in each average, after this many turns. The first turns are averaged as they are; half
+  /// a turn stands for those before them. The experts of a layer have had the same turns.
+  class Weights {
+   public:
+    explicit Weights(uint64_t turns) {
+      for (size_t i = 0; i < kWindows.size(); ++i) {
+        each_[i] = 1 / std::min(static_cast<double>(turns) + 1.5, kWindows[i]);
+      }
+    }
+    /// By how much a turn that needs an expert raises its value above that of a turn that does not.
+    double gain() const { return mean(each_); }
+
+   private:
+    friend class UseRate;
+    std::array<double, kWindows.size()> each_;
+  };
+
+  /// The layer has had a turn, which was the `visit`-th of all layers. `now` are the weights of its turns before,
+  /// `next` those after it.
+  void turn(bool needed, uint64_t visit, const Weights& now, const Weights& next) {
+    std::array<double, kWindows.size()> unneeded;
+    for (size_t i = 0; i < kWindows.size(); ++i) {
+      shares_[i] += ((needed ? 1 : 0) - shares_[i]) * now.each_[i];
+      unneeded[i] = shares_[i] - shares_[i] * next.each_[i];
+    }
+    value_ = mean(shares_);
+    unneeded_ = mean(unneeded);
     ++turns_;
     last_turn_ = visit;
   }
   uint64_t turns() const { return turns_; }
   uint64_t last_turn() const { return last_turn_; }
   /// From 0 to 1.
-  double value() const {
-    return mean([&](size_t i) { return shares_[i]; });
-  }
-  /// What the next turn weighs in each average, after this many turns. The first turns are averaged as they are; half
-  /// a turn stands for those before them. The experts of a layer have had the same turns.
-  static std::array<double, kWindows.size()> weights(uint64_t turns) {
-    std::array<double, kWindows.size()> weights;
-    for (size_t i = 0; i < kWindows.size(); ++i) {
-      weights[i] = 1 / std::min(static_cast<double>(turns) + 1.5, kWindows[i]);
-    }
-    return weights;
-  }
-  /// The value if one more turn did not need the expert; `weights` are those of its turns.
-  double unneeded(const std::array<double, kWindows.size()>& weights) const {
-    return mean([&](size_t i) { return shares_[i] - shares_[i] * weights[i]; });
-  }
-  /// By how much the value would be larger if that turn needed it.
-  static double gain(const std::array<double, kWindows.size()>& weights) {
-    return mean([&](size_t i) { return weights[i]; });
-  }
+  double value() const { return value_; }
+  /// The value if one more turn did not need the expert.
+  double unneeded() const { return unneeded_; }
 
  private:
-  /// A share after the next turn.
-  double moved(size_t i, bool needed) const {
-    const double window = std::min(static_cast<double>(turns_) + 1.5, kWindows[i]);
-    return shares_[i] + ((needed ? 1 : 0) - shares_[i]) / window;
-  }
-  template <typename Share>
-  static double mean(Share share) {
+  static double mean(const std::array<double, kWindows.size()>& each) {
     double sum = 0;
-    for (size_t i = 0; i < kWindows.size(); ++i) sum += share(i);
+    for (const double one : each) sum += one;
     return sum / kWindows.size();
   }
 
   uint64_t turns_ = 0;
   uint64_t last_turn_ = 0;
+  double value_ = 0;
+  double unneeded_ = 0;
   std::array<double, kWindows.size()> shares_{};
 };
 

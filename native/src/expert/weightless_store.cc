@@ -1,14 +1,35 @@
 #include "expert/weightless_store.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 
 #include "core/error.h"
 
 namespace sida {
+namespace {
 
-WeightlessStore::WeightlessStore(size_t experts, size_t layer_experts, size_t slots, size_t loads_in_flight)
-    : residency_(experts), layer_experts_(layer_experts), loads_in_flight_(loads_in_flight) {
+/// Adds the time that it lives.
+class Timed {
+ public:
+  explicit Timed(uint64_t& ns) : ns_(ns), begin_(std::chrono::steady_clock::now()) {}
+  ~Timed() {
+    const auto took = std::chrono::steady_clock::now() - begin_;
+    ns_ += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+  }
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+
+ private:
+  uint64_t& ns_;
+  std::chrono::steady_clock::time_point begin_;
+};
+
+}  // namespace
+
+WeightlessStore::WeightlessStore(size_t experts, size_t layer_experts, size_t slots, size_t loads_in_flight,
+                                 EvictionRule rule)
+    : residency_(experts), planner_(rule), layer_experts_(layer_experts), loads_in_flight_(loads_in_flight) {
   for (uint32_t slot = 0; slot < std::min(slots, experts); ++slot) residency_.add_slot(slot);
 }
 
@@ -44,6 +65,18 @@ void WeightlessStore::load(SlotLoad load, std::vector<ExpertId>& kind) {
 void WeightlessStore::load_planned() {
   // Each has ended before the next one begins, so that no number of them is too many.
   while (const auto planned = residency_.next_prefetch(1)) load(*planned, loads_.planned);
+}
+
+ResidencyPlan WeightlessStore::plan(const PassNeeds& needs) {
+  check_needs(needs, experts(), experts());
+  const Timed timed(plan_ns_);
+  return planner_.plan(needs, residency_);
+}
+
+void WeightlessStore::learn(const PassNeeds& needs, std::span<const uint8_t> found) {
+  check_needs(needs, experts(), found.size());
+  const Timed timed(plan_ns_);
+  planner_.learn(needs, found);
 }
 
 const WeightlessStore::Loads& WeightlessStore::start_pass(const ResidencyPlan& plan) {

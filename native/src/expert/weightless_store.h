@@ -1,9 +1,10 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "expert/residency_table.h"
+#include "expert/pass_planner.h"
 
 namespace sida {
 
@@ -13,15 +14,22 @@ class WeightlessStore {
  public:
   /// `layer_experts`: experts of each layer. `loads_in_flight`: loads that the disk of the store it stands for carries
   /// at a time, as TransferEngine::prefetches_in_flight().
-  WeightlessStore(size_t experts, size_t layer_experts, size_t slots, size_t loads_in_flight);
+  WeightlessStore(size_t experts, size_t layer_experts, size_t slots, size_t loads_in_flight, EvictionRule rule);
 
   /// Loads of one call, each kind in the order of time. Valid until the next call.
   struct Loads {
     std::vector<ExpertId> demanded;  ///< a layer waited for them
     std::vector<ExpertId> planned;   ///< a plan or a pin asked for them
   };
+  /// The plan that a pass with these needs would have. Throws invalid_request where they name unknown experts.
+  ResidencyPlan plan(const PassNeeds& needs);
   /// As ExpertStore::start_pass.
   const Loads& start_pass(const ResidencyPlan& plan);
+  /// `found` (experts of the tables): not 0 where a layer needed the expert.
+  void learn(const PassNeeds& needs, std::span<const uint8_t> found);
+  double table_weight() const { return planner_.table_weight(); }
+  /// Time of plans and of learning since the last call.
+  uint64_t take_plan_ns() { return std::exchange(plan_ns_, 0); }
   /// One layer's use of its experts, in ascending order. Throws invalid_request for other orders, unknown experts and
   /// experts of several layers.
   const Loads& visit(std::span<const ExpertId> ids);
@@ -40,6 +48,8 @@ class WeightlessStore {
   void load_planned();
 
   ResidencyTable residency_;
+  PassPlanner planner_;
+  uint64_t plan_ns_ = 0;
   size_t layer_experts_;
   size_t loads_in_flight_;
   Loads loads_;

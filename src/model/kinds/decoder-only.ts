@@ -15,8 +15,8 @@ import { StateMean } from '../../batching/state-mean.js';
 import { clockMs } from '../../clock.js';
 import { SidaError } from '../../errors.js';
 import { NO_PARENT } from '../../native/addon-types.js';
-import { visitsOf } from '../../predictor/expected-visits.js';
 import { cannotRoute, tableRows } from '../../predictor/pass-forecast.js';
+import { needsOf } from '../../predictor/table-needs.js';
 import { type HashTable, TABLE_READY } from '../../protocol/hash-table.js';
 import { type GenerateWork, partsOf, type ScoringPlan } from '../../protocol/item-work.js';
 import { type PromptFeed, scoringFeed } from './continued-labels.js';
@@ -183,8 +183,8 @@ export class DecoderOnly implements ModelKind {
     const sequences = [...generations.map(nextStep), ...chunks.map(chunkSequence)];
     const begin = clockMs();
     const answers = passes.run(STACK, sequences, {
-      own: visitsOf(table, 0),
-      behind: visitsOf(this.#tableBehind(chunks, generations.length, routingK), 0),
+      own: needsOf(table, 0),
+      behind: needsOf(this.#tableBehind(chunks, generations.length, routingK), 0),
       predicted: tableRows(table),
       routingK,
     });

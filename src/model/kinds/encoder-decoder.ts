@@ -15,8 +15,8 @@ import { StateMean } from '../../batching/state-mean.js';
 import { clockMs } from '../../clock.js';
 import { SidaError } from '../../errors.js';
 import { NO_PARENT } from '../../native/addon-types.js';
-import { visitsOf } from '../../predictor/expected-visits.js';
 import { tableRows } from '../../predictor/pass-forecast.js';
+import { needsOf } from '../../predictor/table-needs.js';
 import type { HashTable } from '../../protocol/hash-table.js';
 import {
   type GenerateWork,
@@ -111,8 +111,8 @@ export class EncoderDecoder implements ModelKind {
     });
     const begin = clockMs();
     const answers = this.#options.passes.run(ENCODER, sequences, {
-      own: visitsOf(table, 0),
-      behind: visitsOf(labels, this.#decoderFirstLayer),
+      own: needsOf(table, 0),
+      behind: needsOf(labels, this.#decoderFirstLayer),
       predicted: tableRows(table),
       routingK,
     });
@@ -158,7 +158,7 @@ export class EncoderDecoder implements ModelKind {
     const { generations, passes } = this.#options;
     const table = generations.stepTable(group);
     const known = {
-      own: visitsOf(table, this.#decoderFirstLayer),
+      own: needsOf(table, this.#decoderFirstLayer),
       behind: [],
       predicted: tableRows(table),
       routingK: group[0]!.input.routingK,
@@ -189,7 +189,7 @@ export class EncoderDecoder implements ModelKind {
       return { job: input.job, sequence, parent: input.prompt, tokens, queries };
     });
     const known = {
-      own: visitsOf(table, this.#decoderFirstLayer),
+      own: needsOf(table, this.#decoderFirstLayer),
       behind: [],
       predicted: tableRows(table),
       routingK: batch.routingK,

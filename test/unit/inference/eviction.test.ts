@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { EvictionPolicyName } from '../../../src/config/engine-options.js';
-import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
-import { PlanBuffers } from '../../../src/inference/plan-buffers.js';
 import type { Residency } from '../../../src/native/addon-types.js';
+import { EVICTION_POLICIES } from '../../support/reference-planner/eviction-policies.js';
+import { PlanBuffers } from '../../support/reference-planner/plan-buffers.js';
 import { anyResidency, residencyOf } from './residency-fixture.js';
 
 const NOTHING_KNOWN = { count: 0, own: [] };

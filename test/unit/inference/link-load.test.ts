@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { LinkLoad, leastChance } from '../../../src/inference/link-load.js';
+import { LinkLoad } from '../../../src/inference/link-load.js';
+import { leastChance } from '../../support/reference-planner/link-state.js';
 
 const GIB = 2 ** 30;
 const disk = (...rates: number[]) => ({

@@ -1,5 +1,4 @@
 import { expect } from 'vitest';
-import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
 import { InferenceLoop } from '../../../src/inference/inference-loop.js';
 import { BuilderStats } from '../../../src/protocol/builder-stats.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
@@ -34,7 +33,6 @@ export function bench(pages = 64, shape = SHAPE, prefixCache = false) {
     pageTokens: PAGE_TOKENS,
     maxBatchTokens: 32,
     prefixCache,
-    policy: EVICTION_POLICIES.lru,
     lookAheadLayers: 0,
     linkBandwidth: 0,
     builderStats: new BuilderStats(),

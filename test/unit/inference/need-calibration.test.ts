@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { NeedCalibration } from '../../../src/inference/need-calibration.js';
+import { NeedCalibration } from '../../support/reference-planner/need-calibration.js';
 
 const EXPERTS = 4;
 const visit = (...need: number[]) => ({ firstId: 0, need: Float32Array.from(need) });

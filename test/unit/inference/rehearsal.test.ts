@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { LinkState } from '../../../src/inference/link-load.js';
-import type { PlannedVisit } from '../../../src/inference/planned-visit.js';
-import { GOES_AFTER_USE, GOES_NOW, rehearse } from '../../../src/inference/rehearsal.js';
-import { UNKNOWN_LINK } from '../../../src/inference/residency-planner.js';
+import type { PlannedVisit } from '../../support/reference-planner/planned-visit.js';
+import { GOES_AFTER_USE, GOES_NOW, rehearse } from '../../support/reference-planner/rehearsal.js';
+import { UNKNOWN_LINK } from '../../support/reference-planner/residency-planner.js';
 import { residencyOf } from './residency-fixture.js';
 
 const PER_LAYER = 4;

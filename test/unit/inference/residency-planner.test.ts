@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
-import type { PlannedVisit } from '../../../src/inference/planned-visit.js';
-import { planResidency, UNKNOWN_LINK } from '../../../src/inference/residency-planner.js';
+import { EVICTION_POLICIES } from '../../support/reference-planner/eviction-policies.js';
+import type { PlannedVisit } from '../../support/reference-planner/planned-visit.js';
+import { planResidency, UNKNOWN_LINK } from '../../support/reference-planner/residency-planner.js';
 import { anyResidency, residencyOf } from './residency-fixture.js';
 
 const PER_LAYER = 4;

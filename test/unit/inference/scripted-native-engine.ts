@@ -92,6 +92,7 @@ export class ScriptedEngine implements Engine {
     recencyFloor: 1200,
     contextTokens: null,
   };
+  readonly tableWeight = 1;
   readonly calls: NativeBatch[] = [];
   readonly sequences = new Map<number, Sequence>();
   closed = false;

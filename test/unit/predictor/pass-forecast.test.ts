@@ -2,12 +2,13 @@
 
 import { describe, expect, it } from 'vitest';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
-import { openTables, visitsOf } from '../../../src/predictor/expected-visits.js';
 import { fillNeed } from '../../../src/predictor/expert-need.js';
 import { routingOf, tableRows } from '../../../src/predictor/pass-forecast.js';
+import { needsOf, openTables } from '../../../src/predictor/table-needs.js';
 import {
   createHashTable,
   type HashTable,
+  openHashTable,
   TABLE_FAILED,
   TABLE_READY,
 } from '../../../src/protocol/hash-table.js';
@@ -36,21 +37,23 @@ function tableOf(layers: number, tokens: number, named: number[], ready = true):
 
 const NAMED = [0, 1, 2, 3, 1, NO_EXPERT, 3, 2, 0, 3, 1, 2];
 
-describe('expected visits', () => {
-  it('are the layers of a ready table with their flat ids and needs, not copied', () => {
+describe('the needs of a table', () => {
+  it('are those of all its layers, not copied, and have one id however often it is opened', () => {
     const table = tableOf(2, 3, NAMED);
-    const visits = visitsOf(table, 5);
-    expect(visits.map(({ firstId }) => firstId)).toEqual([20, 24]);
-    expect([...visits[0]!.need]).toEqual([0.5, 0.75, 0.5, 0.5]);
+    const [needs] = needsOf(table, 5);
+    expect(needs).toMatchObject({ firstId: 20, layerExperts: 4 });
+    expect([...needs!.need.subarray(0, 4)]).toEqual([0.5, 0.75, 0.5, 0.5]);
     table.need[0] = 0.25;
-    expect(visits[0]!.need[0]).toBe(0.25);
+    expect(needs!.need[0]).toBe(0.25);
+    expect(needsOf(openHashTable(table.buffer), 5)[0]!.id).toBe(needs!.id);
+    expect(needsOf(tableOf(2, 3, NAMED), 5)[0]!.id).not.toBe(needs!.id);
   });
 
   it('are empty without a table and for a table that is pending or failed', () => {
     const failed = tableOf(2, 3, NAMED, false);
-    expect([visitsOf(null, 0), visitsOf(failed, 0)]).toEqual([[], []]);
+    expect([needsOf(null, 0), needsOf(failed, 0)]).toEqual([[], []]);
     failed.settle(TABLE_FAILED);
-    expect(visitsOf(failed, 0)).toEqual([]);
+    expect(needsOf(failed, 0)).toEqual([]);
     expect(openTables(null)).toEqual([]);
   });
 });

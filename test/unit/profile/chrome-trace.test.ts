@@ -106,9 +106,9 @@ describe('the events of a thread', () => {
 
   it('are recorded while a recording runs, also on failure, and nest in the file', () => {
     recordThread(recorder, 'inference');
-    expect(profiled('plan', () => 1)).toBe(1);
+    expect(profiled('account', () => 1)).toBe(1);
     recorder.start(1 << 20);
-    const answer = profiled('batch', () => profiled('plan', () => 2), { batch: 9, tokens: 4 });
+    const answer = profiled('batch', () => profiled('account', () => 2), { batch: 9, tokens: 4 });
     expect(answer).toBe(2);
     expect(() =>
       profiled('emit', () => {
@@ -125,7 +125,7 @@ describe('the events of a thread', () => {
     const spans = traceSpans(written);
     expect(spans.map(({ thread, name, parent }) => [thread, name, parent?.name])).toEqual([
       ['inference', 'batch', undefined],
-      ['inference', 'plan', 'batch'],
+      ['inference', 'account', 'batch'],
       ['inference', 'emit', undefined],
     ]);
     expect(spans[0]!.args).toEqual({ batch: 9, tokens: 4 });

@@ -33,9 +33,9 @@ describe('a prompt in chunks', () => {
     start(hold(0, [{ work: generate(1), tokens: long(40) }], [table]));
     while (done.length === 0) kind.step();
     const planned = forecasts.map(({ own, behind }) =>
-      [own, behind].map((visits) => visits.map(({ need }) => [...need])),
+      [own, behind].map((tables) => tables.flatMap(({ need }) => [...need])),
     );
-    const of = (...experts: number[]) => experts.map((one) => [0, 1, 2, 3].map((id) => Number(id === one)));
+    const of = (...experts: number[]) => experts.flatMap((one) => [0, 1, 2, 3].map((id) => Number(id === one)));
     expect(planned).toEqual([
       [of(0, 2), of(1, 3)],
       [of(1, 3), []],

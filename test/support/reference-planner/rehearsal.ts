@@ -8,8 +8,8 @@
  * hold for a whole pass. It may evict an expert within the visit that used it. Its result is when each expert is
  * evicted. Running the native store with new keys before each visit would take 1.5 to 6 times as long, in every pass.
  */
-import { ABSENT, LOADING, type Residency } from '../native/addon-types.js';
-import { type LinkState, leastChance } from './link-load.js';
+import { ABSENT, LOADING, type Residency } from '../../../src/native/addon-types.js';
+import { type LinkState, leastChance } from './link-state.js';
 import { PlanBuffers } from './plan-buffers.js';
 import type { PlannedVisit } from './planned-visit.js';
 

@@ -1,9 +1,9 @@
 /** Plans the moves for a pass. Pure: the inputs are the forecasts of the pass's table and of the queued tables. */
-import { RESIDENT, type Residency, type ResidencyPlan } from '../native/addon-types.js';
-import type { EvictionPolicy, KnownVisits } from './eviction/policy.js';
-import { type LinkState, leastChance } from './link-load.js';
+import { RESIDENT, type Residency, type ResidencyPlan } from '../../../src/native/addon-types.js';
+import { type LinkState, leastChance } from './link-state.js';
 import { PlanBuffers } from './plan-buffers.js';
 import type { PlannedVisit } from './planned-visit.js';
+import type { EvictionPolicy, KnownVisits } from './policy.js';
 import { GOES_AFTER_USE, GOES_NOW, rehearse } from './rehearsal.js';
 
 export interface PlanInput {

@@ -4,7 +4,7 @@
  * run, the chance that a layer needs an expert. Its inputs are the forecast, the frequency of the expert's uses, and
  * the time since its last use.
  */
-import type { ExpectedVisit } from '../predictor/expected-visits.js';
+import type { ExpectedVisit } from './expected-visit.js';
 import type { PlannedVisit } from './planned-visit.js';
 
 /**

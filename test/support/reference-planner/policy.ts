@@ -1,5 +1,5 @@
-import type { Residency } from '../../native/addon-types.js';
-import type { PlannedVisit } from '../planned-visit.js';
+import type { Residency } from '../../../src/native/addon-types.js';
+import type { PlannedVisit } from './planned-visit.js';
 
 /** Ranks the experts whose next use no forecast predicts. Pure. */
 export interface EvictionPolicy {

@@ -1,5 +1,5 @@
 /** Memory of a plan. It is kept from pass to pass, so that planning allocates next to nothing. */
-import type { EvictionRanks } from './eviction/policy.js';
+import type { EvictionRanks } from './policy.js';
 
 export class PlanBuffers {
   /** (experts) each. They become the plan's keys. */

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "expert/eviction_rule.h"
+#include "expert/need_calibration.h"
+#include "expert/rehearsal.h"
+#include "expert/residency_table.h"
+
+namespace sida {
+
+/// Plans which experts a pass loads ahead and evicts. Not thread-safe.
+class PassPlanner {
+ public:
+  explicit PassPlanner(EvictionRule rule) : rule_(rule) {}
+
+  /// The plan of a pass, valid until the next call.
+  ///
+  /// With a forecast, an expert's key is its expected next use, in visits from now:
+  /// Σ t · P(first needed at t) + P(not needed) · (the rule's estimate beyond the visits).
+  /// With certain tables this is Belady's rule. A rehearsal of the visits finds the experts that are evicted before
+  /// that use; only these make room for prefetches. Without a forecast, only the needs of this pass are protected.
+  ///
+  /// Loads are the experts whose load pays and that are not resident, or will have been evicted by then, nearest need
+  /// first. Loads that have begun are listed too, because the store cancels a prefetch that the plan omits.
+  ResidencyPlan plan(const PassNeeds& needs, const ResidencyTable& experts);
+
+  /// Learns from the pass. `found` (MoE layers of the pass, experts of each): not 0 where the layer needed the expert.
+  void learn(const PassNeeds& needs, std::span<const uint8_t> found);
+
+  double table_weight() const { return calibration_.table_weight(); }
+
+ private:
+  /// Corrects the tables that no earlier plan has read, and lists the visits of all.
+  void read(const PassNeeds& needs);
+  void add(const std::vector<TableNeeds>& tables);
+  ResidencyPlan plan_ahead(const PassNeeds& needs, const ResidencyTable& experts);
+  ResidencyPlan plan_this_pass(const PassNeeds& needs, const ResidencyTable& experts);
+  void expect_use();
+
+  struct Read {
+    PlannedTable planned;
+    uint64_t plan;  ///< the last one that read it
+  };
+
+  EvictionRule rule_;
+  NeedCalibration calibration_;
+  Rehearsal rehearsal_;
+  std::unordered_map<uint64_t, Read> tables_;
+  uint64_t plans_ = 0;
+  /// In order of time: the layers of the pass, then those of later passes.
+  std::vector<PlannedVisit> visits_;
+  size_t pass_visits_ = 0;
+  size_t batch_visits_ = 0;
+  /// Those of the pass, its batch and the next batch may be prefetched for.
+  size_t prefetch_visits_ = 0;
+  size_t layers_ = 0;
+  EvictionRanks ranks_;
+  /// (entries of the visits to prefetch for), expected next use after the visit.
+  std::vector<double> after_visit_;
+  std::vector<ExpertId> loads_;
+};
+
+}  // namespace sida

@@ -1,0 +1,121 @@
+// The native planner plans as the reference in TypeScript does, pass after pass of any routing with any tables.
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { EvictionPolicyName } from '../../src/config/engine-options.js';
+import type { PassNeeds, TableNeeds } from '../../src/native/addon-types.js';
+import { EVICTION_POLICIES } from '../support/reference-planner/eviction-policies.js';
+import type { ExpectedVisit } from '../support/reference-planner/expected-visit.js';
+import { NeedCalibration } from '../support/reference-planner/need-calibration.js';
+import { planResidency } from '../support/reference-planner/residency-planner.js';
+import { addon } from './fixture.js';
+
+const LAYERS = 3;
+const LAYER_EXPERTS = 6;
+const EXPERTS = LAYERS * LAYER_EXPERTS;
+
+/** Chances that make ties, and some that do not. */
+const chance = fc.oneof(
+  fc.constantFrom(0, 0, 0, 1),
+  fc.double({ min: 0.001, max: 0.999, noNaN: true }).map(Math.fround),
+);
+const table = fc.array(chance, { minLength: EXPERTS, maxLength: EXPERTS });
+const needed = fc
+  .array(fc.uniqueArray(fc.nat(LAYER_EXPERTS - 1), { minLength: 1, maxLength: 4 }), {
+    minLength: LAYERS,
+    maxLength: LAYERS,
+  })
+  .map((layers) => layers.map((ids, layer) => ids.sort().map((index) => layer * LAYER_EXPERTS + index)));
+const history = fc.array(
+  fc.record({ needed, table, known: fc.boolean(), control: fc.boolean(), behind: fc.boolean() }),
+  { minLength: 3, maxLength: 30 },
+);
+const setups = fc.record({
+  slots: fc.integer({ min: 1, max: EXPERTS - 1 }),
+  policy: fc.constantFrom(...(Object.keys(EVICTION_POLICIES) as EvictionPolicyName[])),
+  lookahead: fc.nat(3),
+  busy: fc.double({ min: 0, max: 1, noNaN: true }),
+  stay: fc.constantFrom(3, 40, Number.POSITIVE_INFINITY),
+});
+
+const visitsOf = ({ need }: TableNeeds): ExpectedVisit[] =>
+  Array.from({ length: LAYERS }, (_, layer) => ({
+    firstId: layer * LAYER_EXPERTS,
+    need: need.subarray(layer * LAYER_EXPERTS, (layer + 1) * LAYER_EXPERTS),
+  }));
+
+function expectClose(native: Float64Array, reference: Float64Array): void {
+  native.forEach((key, id) => {
+    const other = reference[id]!;
+    expect(Math.abs(key - other), `${key} and ${other} of expert ${id}`).toBeLessThanOrEqual(
+      1e-9 * Math.max(1, Math.abs(other)),
+    );
+  });
+}
+
+describe('the native planner', () => {
+  it('plans as the reference does', () => {
+    fc.assert(
+      fc.property(history, setups, (passes, { slots, policy, lookahead, busy, stay }) => {
+        const options = { experts: EXPERTS, layerExperts: LAYER_EXPERTS, slots, loadsInFlight: 2, policy };
+        const store = new addon.WeightlessStore(options);
+        const calibration = new NeedCalibration();
+        const tables = passes.map(({ table }, id): TableNeeds => {
+          return { id, firstId: 0, layerExperts: LAYER_EXPERTS, need: Float32Array.from(table) };
+        });
+        const corrected = (each: readonly TableNeeds[]) =>
+          each.flatMap(visitsOf).map((visit) => calibration.corrected(visit));
+        passes.forEach(({ needed, known, control, behind }, at) => {
+          const later = tables.slice(at + 1, at + 1 + lookahead);
+          const needs: PassNeeds = {
+            own: known ? [tables[at]!] : [],
+            behind: behind ? later.slice(0, 1) : [],
+            upcoming: later.slice(behind ? 1 : 0).map((each) => [each]),
+            ...{ control, linkBusy: busy, slotStay: stay },
+          };
+          const [own, rest] = control ? [[], []] : [corrected(needs.own), corrected(needs.behind)];
+          const upcoming = needs.upcoming.map((each) => corrected(each));
+          const reference = planResidency({
+            visits: [...own, ...rest, ...upcoming.flat()],
+            passVisits: own.length,
+            batchVisits: own.length + rest.length,
+            prefetchVisits: own.length + rest.length + (upcoming[0]?.length ?? 0),
+            link: { busy, stay },
+            residency: store.residency(),
+            policy: EVICTION_POLICIES[policy],
+          });
+          const native = store.plan(needs);
+          expect([...native.loads]).toEqual([...reference.loads]);
+          expectClose(native.keys, reference.keys);
+          expectClose(native.keysAfter, reference.keysAfter);
+          expectClose(native.keysUnneeded!, reference.keysUnneeded!);
+          expect(native).toMatchObject({
+            expendable: reference.expendable,
+            newestFirst: reference.newestFirst,
+            patient: reference.patient ?? false,
+          });
+          expect(native.leastForeseen).toBeCloseTo(reference.leastForeseen!, 12);
+          store.startPass(native);
+          for (const ids of needed) store.visit(Uint32Array.from(ids));
+          const found = Uint8Array.from({ length: EXPERTS }, (_, id) => (needed.flat().includes(id) ? 1 : 0));
+          store.learn(needs, found);
+          for (const visit of needs.own.flatMap(visitsOf))
+            calibration.learn(visit, found.subarray(visit.firstId, visit.firstId + LAYER_EXPERTS));
+        });
+        expect(store.tableWeight).toBeCloseTo(calibration.tableWeight, 9);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('refuses tables that do not fit the model', () => {
+    const store = new addon.WeightlessStore({ experts: 8, layerExperts: 4, slots: 2, loadsInFlight: 1 });
+    const needs = (firstId: number, layerExperts: number, length: number): PassNeeds => ({
+      own: [{ id: 1, firstId, layerExperts, need: new Float32Array(length) }],
+      ...{ behind: [], upcoming: [], control: false, linkBusy: 1, slotStay: 1 },
+    });
+    expect(() => store.plan(needs(0, 4, 8))).not.toThrow();
+    for (const wrong of [needs(0, 4, 12), needs(4, 4, 8), needs(0, 0, 8), needs(0, 3, 8)])
+      expect(() => store.plan(wrong)).toThrow('of a model with 8');
+    expect(() => store.learn(needs(0, 4, 8), new Uint8Array(4))).toThrow('its layers have 4');
+  });
+});
