@@ -1,4 +1,4 @@
-// What does planning cost between two native calls? Routing runs through the expert store without weights, with the
+// What does planning cost a pass? Routing runs through the expert store without weights, with the
 // tables of each pass and of those that wait behind it, and without, and every part is timed.
 import { basename } from 'node:path';
 import { loadAddon } from '../../dist/native/addon.js';
@@ -9,16 +9,16 @@ import { scriptProvenance } from '../dist/support/provenance.js';
 import { scriptOptions, writeResult } from '../dist/support/script.js';
 import { median, medians } from '../dist/support/statistics.js';
 
-const HELP = `node bench/scripts/planner.mjs [--trace FILE] [--shape 12x128] [--cache 10%,25%,50%] [--waiting 4]
+const HELP = `node bench/scripts/planner.mjs [--trace FILE] [--shapes 12x128,48x128] [--cache 10%,25%,50%] [--waiting 4]
   [--warm 16] [--rounds 5] [--quick]
---trace: the decode steps of a route_trace CSV, gzipped or not; without it, sentences of 16 tokens with skewed routing
-through a shape of layers x experts. --waiting: tables behind that of the pass. The result is bench/results/planner.json:
+--shapes: sentences of 16 tokens with skewed routing through shapes of layers x experts. --trace: the decode steps of a
+route_trace CSV, gzipped or not, besides. --waiting: tables behind that of the pass. The result is bench/results/planner.json:
 milliseconds of a pass for its plan and for learning from what it needed, and for the rest of what the store does: its
 choice of victims.`;
 
-const { trace, shape, cache, waiting, warm, rounds, quick } = scriptOptions(HELP, {
+const { trace, shapes, cache, waiting, warm, rounds, quick } = scriptOptions(HELP, {
   trace: undefined,
-  shape: '12x128',
+  shapes: '12x128,48x128',
   cache: '10%,25%,50%',
   waiting: '4',
   warm: '16',
@@ -27,16 +27,13 @@ const { trace, shape, cache, waiting, warm, rounds, quick } = scriptOptions(HELP
 });
 /** Of the sentences. */
 const PASSES = 512;
-const { model, layers, layerExperts, steps } = await (trace === undefined ? sentences() : recorded());
-const experts = layers * layerExperts;
-
 async function recorded() {
   const { model, layers, experts, batches } = await openTrace(trace);
   const steps = batches.flatMap(({ passes }) => passes).filter(({ phase }) => phase === 'decode');
   return { model, layers: layers.length, layerExperts: experts, steps: steps.map(({ visits }) => visits) };
 }
 
-async function sentences() {
+function sentences(shape) {
   const [layers, layerExperts] = shape.split('x').map(Number);
   let state = 1;
   const random = () => {
@@ -54,8 +51,8 @@ async function sentences() {
 }
 
 /** The needs of a pass as a table that is right but not sure, with twice as many experts that are unlikely. */
-function tableOf(visits, id) {
-  const need = new Float32Array(experts);
+function tableOf({ layers, layerExperts }, visits, id) {
+  const need = new Float32Array(layers * layerExperts);
   for (const expert of visits.flat()) {
     const first = expert - (expert % layerExperts);
     need[first + ((expert - first + 1) % layerExperts)] ||= 0.02;
@@ -66,9 +63,11 @@ function tableOf(visits, id) {
 }
 
 /** Milliseconds of each part, a pass. */
-function measure(slots, tables) {
+function measure(work, slots, tables) {
+  const { layers, layerExperts, steps } = work;
+  const experts = layers * layerExperts;
   const store = new (loadAddon().WeightlessStore)({ experts, layerExperts, slots, loadsInFlight: 4 });
-  const forecasts = steps.map((visits, at) => (tables ? [tableOf(visits, at)] : []));
+  const forecasts = steps.map((visits, at) => (tables ? [tableOf(work, visits, at)] : []));
   const times = [];
   let loads = 0;
   for (const [at, visits] of steps.entries()) {
@@ -88,23 +87,27 @@ function measure(slots, tables) {
   return { loads: loads / times.length, ...medians(times) };
 }
 
-const rows = cache.split(',').flatMap((share) => {
-  const slots = Math.round((experts * Number.parseFloat(share)) / 100);
-  return [false, true].map((tables) => {
-    const runs = Array.from({ length: Number(rounds) }, () => measure(slots, tables));
-    const row = { cache: share, slots, tables, ...medians(runs) };
-    console.error(JSON.stringify(row));
-    return row;
+const works = shapes.split(',').map(sentences);
+if (trace !== undefined) works.push(await recorded());
+const rows = works.flatMap((work) => {
+  const { model, layers, layerExperts, steps } = work;
+  const needs = median(steps.map((visits) => visits.reduce((all, ids) => all + ids.length, 0)));
+  return cache.split(',').flatMap((share) => {
+    const slots = Math.round((layers * layerExperts * Number.parseFloat(share)) / 100);
+    return [false, true].map((tables) => {
+      const runs = Array.from({ length: Number(rounds) }, () => measure(work, slots, tables));
+      const row = { model, needs, cache: share, slots, tables, ...medians(runs) };
+      console.error(JSON.stringify(row));
+      return row;
+    });
   });
 });
-const needs = steps.map((visits) => visits.reduce((all, ids) => all + ids.length, 0));
 writeResult(
   'planner',
   {
-    question: 'What does planning cost between two native calls?',
+    question: 'What does planning cost a pass?',
     ...scriptProvenance(),
-    ...{ trace: trace && basename(trace), model, experts, layers, waiting: Number(waiting) },
-    ...{ steps: steps.length - Number(warm), rounds: Number(rounds), needsPerStep: median(needs), rows },
+    ...{ trace: trace && basename(trace), waiting: Number(waiting), rounds: Number(rounds), rows },
   },
   quick,
 );

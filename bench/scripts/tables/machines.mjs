@@ -185,20 +185,19 @@ function cudaMeasurements({ measurements }) {
 
 function planner() {
   const r = result('planner');
-  const rows = r.rows.map(({ cache, slots, tables, loads, snapshot, plan, victims, learn }) => [
-    ...[`${cache} (${slots})`, tables ? 'with tables' : 'without', loads.toFixed(0)],
-    ...[snapshot, plan, learn, snapshot + plan + learn, victims].map(fixed(2)),
+  const rows = r.rows.map(({ model, needs, cache, slots, tables, loads, plan, victims }) => [
+    ...[model, needs.toFixed(0), `${cache} (${slots})`, tables ? 'with tables' : 'without', loads.toFixed(0)],
+    ...[plan, victims].map(fixed(3)),
   ]);
-  const about = `${r.model}: ${r.layers} layers, ${r.experts} experts, ${r.needsPerStep.toFixed(0)} needed a pass, ${r.waiting} tables waiting; medians of ${r.steps} passes and ${r.rounds} rounds.`;
+  const about = `${r.waiting} tables waiting; medians of all passes and ${r.rounds} rounds, in milliseconds.`;
   const head = [
+    'routing',
+    'needed a pass',
     'experts in memory',
     'tables',
     'loads a pass',
-    'snapshot',
-    'plan',
-    'learning',
-    'between native calls, ms',
-    'victims',
+    'planning and learning',
+    'the rest of the store',
   ];
   return text(r, head, rows, about);
 }

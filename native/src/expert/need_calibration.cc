@@ -76,6 +76,9 @@ void NeedCalibration::Layer::count(std::span<const uint8_t> found) {
 PlannedTable NeedCalibration::corrected(const TableNeeds& table) const {
   PlannedTable planned{
       .ids = {}, .chances = {}, .ends = {}, .first = table.first, .layer_experts = table.layer_experts};
+  planned.ids.reserve(table.need.size());
+  planned.chances.reserve(table.need.size());
+  planned.ends.reserve(table.need.size() / table.layer_experts);
   for (size_t begin = 0; begin < table.need.size(); begin += table.layer_experts) {
     const auto first = static_cast<ExpertId>(table.first + begin);
     const auto layer = layers_.find(first);

@@ -196,7 +196,7 @@ void ResidencyTable::layer_runs(ExpertId first, ExpertId end) {
   const UseRate::Weights next(turns + 1);
   for (ExpertId id = first; id < end; ++id) {
     const bool needed = records_[id].last_use > visit_began_;
-    use_rates_[id].turn(needed, visits_, now, next);
+    use_rates_[id].turn(needed, visits_, now, next, use_shares_[id]);
     if (needed) continue;
     records_[id].unneeded = true;
     if (keys_unneeded_[id] != keys_[id]) offer(id);

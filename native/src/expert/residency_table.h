@@ -132,6 +132,7 @@ class ResidencyTable {
   explicit ResidencyTable(size_t experts)
       : records_(experts),
         use_rates_(experts),
+        use_shares_(experts),
         keys_(experts, kNever),
         keys_after_(experts, kNever),
         keys_unneeded_(experts, kNever),
@@ -235,6 +236,7 @@ class ResidencyTable {
 
   std::vector<ExpertRecord> records_;
   std::vector<UseRate> use_rates_;
+  std::vector<UseRate::Shares> use_shares_;
   std::vector<uint32_t> free_slots_;
   size_t slots_ = 0;
   size_t loading_ = 0;

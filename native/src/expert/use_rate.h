@@ -32,15 +32,18 @@ class UseRate {
     std::array<double, kWindows.size()> each_;
   };
 
+  /// The average over each window. They lie apart from the rest, which plans read for every expert.
+  using Shares = std::array<double, kWindows.size()>;
+
   /// The layer has had a turn, which was the `visit`-th of all layers. `now` are the weights of its turns before,
   /// `next` those after it.
-  void turn(bool needed, uint64_t visit, const Weights& now, const Weights& next) {
-    std::array<double, kWindows.size()> unneeded;
+  void turn(bool needed, uint64_t visit, const Weights& now, const Weights& next, Shares& shares) {
+    Shares unneeded;
     for (size_t i = 0; i < kWindows.size(); ++i) {
-      shares_[i] += ((needed ? 1 : 0) - shares_[i]) * now.each_[i];
-      unneeded[i] = shares_[i] - shares_[i] * next.each_[i];
+      shares[i] += ((needed ? 1 : 0) - shares[i]) * now.each_[i];
+      unneeded[i] = shares[i] - shares[i] * next.each_[i];
     }
-    value_ = mean(shares_);
+    value_ = mean(shares);
     unneeded_ = mean(unneeded);
     ++turns_;
     last_turn_ = visit;
@@ -63,7 +66,6 @@ class UseRate {
   uint64_t last_turn_ = 0;
   double value_ = 0;
   double unneeded_ = 0;
-  std::array<double, kWindows.size()> shares_{};
 };
 
 }  // namespace sida

@@ -12,6 +12,7 @@ namespace sida {
 /// Evictable experts by key, the largest first; of equal keys the least recently used one, or the most recently used.
 /// A heap whose entries stay when their expert changes: the owner offers a changed expert again, and what is outdated
 /// is dropped when it comes up. A search of all experts for each victim took milliseconds in a step of a large model.
+/// Offers are sorted in when a victim is asked for: most layers offer many experts and need no victim.
 class VictimQueue {
  public:
   struct Entry {
@@ -24,22 +25,24 @@ class VictimQueue {
     entries_.reserve(most_);
   }
 
-  void clear() { entries_.clear(); }
+  void clear() {
+    entries_.clear();
+    sorted_ = 0;
+  }
   /// Of equal keys: whether the most recently used expert goes first. Call it while the queue is empty or cleared next.
   void order_by(bool newest_first) { newest_first_ = newest_first; }
   /// Whether outdated entries have taken all room: clear it, and push every expert again.
   bool full() const { return entries_.size() == most_; }
-  void push(const Entry& entry) {
-    entries_.push_back(entry);
-    std::push_heap(entries_.begin(), entries_.end(), order());
-  }
+  void push(const Entry& entry) { entries_.push_back(entry); }
   /// The first entry that is not outdated; null where there is none. Valid until the next call.
   template <typename IsCurrent>
   const Entry* first(IsCurrent is_current) {
+    sort();
     while (!entries_.empty()) {
       if (is_current(entries_.front())) return &entries_.front();
       std::pop_heap(entries_.begin(), entries_.end(), order());
       entries_.pop_back();
+      --sorted_;
     }
     return nullptr;
   }
@@ -58,8 +61,20 @@ class VictimQueue {
   };
   Later order() const { return {newest_first_}; }
 
+  void sort() {
+    // A heap of n entries takes about as long to make as n / 4 entries take to push.
+    if (entries_.size() - sorted_ > entries_.size() / 4) {
+      std::make_heap(entries_.begin(), entries_.end(), order());
+      sorted_ = entries_.size();
+    }
+    while (sorted_ < entries_.size()) {
+      std::push_heap(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(++sorted_), order());
+    }
+  }
+
   size_t most_;
   std::vector<Entry> entries_;
+  size_t sorted_ = 0;  ///< entries at the beginning that are a heap
   bool newest_first_ = false;
 };
 

@@ -14,7 +14,8 @@ class WeightlessStore {
  public:
   /// `layer_experts`: experts of each layer. `loads_in_flight`: loads that the disk of the store it stands for carries
   /// at a time, as TransferEngine::prefetches_in_flight().
-  WeightlessStore(size_t experts, size_t layer_experts, size_t slots, size_t loads_in_flight, EvictionRule rule);
+  WeightlessStore(size_t experts, size_t layer_experts, size_t slots, size_t loads_in_flight,
+                  EvictionRule rule = EvictionRule::kFarthestNextUse);
 
   /// Loads of one call, each kind in the order of time. Valid until the next call.
   struct Loads {

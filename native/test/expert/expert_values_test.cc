@@ -87,7 +87,11 @@ TEST_CASE("stripe layout: a number of files out of range is refused with the num
 
 UseRate rate_of(const std::vector<bool>& turns) {
   UseRate rate;
-  for (const bool needed : turns) rate.turn(needed, rate.turns() + 1);
+  UseRate::Shares shares{};
+  for (const bool needed : turns) {
+    const uint64_t before = rate.turns();
+    rate.turn(needed, before + 1, UseRate::Weights(before), UseRate::Weights(before + 1), shares);
+  }
   return rate;
 }
 
@@ -128,11 +132,10 @@ TEST_CASE("use rate: the value after one more turn, with and without a need") {
   for (int turn = 0; turn < 200; ++turn) {
     const UseRate before = rate_of(turns);
     for (const bool needed : {true, false}) {
-      UseRate rate = before;
-      rate.turn(needed, turns.size() + 1);
-      const auto weights = UseRate::weights(before.turns());
-      const double after = before.unneeded(weights) + (needed ? UseRate::gain(weights) : 0);
-      CHECK(rate.value() == doctest::Approx(after).epsilon(1e-12));
+      std::vector<bool> longer = turns;
+      longer.push_back(needed);
+      const double after = before.unneeded() + (needed ? UseRate::Weights(before.turns()).gain() : 0);
+      CHECK(rate_of(longer).value() == doctest::Approx(after).epsilon(1e-12));
     }
     turns.push_back(turn % 3 == 1);
   }

@@ -35,7 +35,8 @@ describe('a prompt in chunks', () => {
     const planned = forecasts.map(({ own, behind }) =>
       [own, behind].map((tables) => tables.flatMap(({ need }) => [...need])),
     );
-    const of = (...experts: number[]) => experts.flatMap((one) => [0, 1, 2, 3].map((id) => Number(id === one)));
+    const of = (...experts: number[]) =>
+      experts.flatMap((one) => [0, 1, 2, 3].map((id) => Number(id === one)));
     expect(planned).toEqual([
       [of(0, 2), of(1, 3)],
       [of(1, 3), []],
