@@ -9,7 +9,7 @@ import {
   EXPERT_DTYPES,
   GROUPS,
 } from '../checkpoint/weight-format.js';
-import { ACTIVATIONS, DEVICES, KV_TYPES } from '../native/engine-types.js';
+import { ACTIVATIONS, DEVICES, EVICTION_POLICIES, KV_TYPES } from '../native/engine-types.js';
 import { option } from './option.js';
 import {
   bandwidth,
@@ -24,9 +24,6 @@ import {
 } from './parsers.js';
 
 const HASH_FUNCTIONS = ['auto', 'lstm', 'attention', 'token'] as const;
-
-const EVICTION_POLICY_NAMES = ['farthest-next-use', 'lru', 'fifo', 'lfu', 'expert-buffering'] as const;
-export type EvictionPolicyName = (typeof EVICTION_POLICY_NAMES)[number];
 
 const PREFIX_CACHE_MODES = ['per-key', 'shared', 'off'] as const;
 export type PrefixCacheMode = (typeof PREFIX_CACHE_MODES)[number];
@@ -92,8 +89,8 @@ export const ENGINE_OPTIONS = {
     expert: true,
     default: 'farthest-next-use',
     help: 'which expert is evicted when a slot is needed',
-    more: `One of ${EVICTION_POLICY_NAMES.join(', ')}`,
-    parse: oneOf(EVICTION_POLICY_NAMES),
+    more: `One of ${EVICTION_POLICIES.join(', ')}`,
+    parse: oneOf(EVICTION_POLICIES),
   }),
   predictor: option({
     flag: 'predictor',

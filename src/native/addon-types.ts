@@ -6,6 +6,7 @@ import type {
   BatchLimits,
   Engine,
   EngineOptions,
+  EVICTION_POLICIES,
   FOUND,
   MemoryPlan,
   RESIDENCY_STATES,
@@ -70,6 +71,7 @@ export interface NativeAddon {
     isa: typeof ISAS;
     residency: typeof RESIDENCY_STATES;
     found: typeof FOUND;
+    policies: typeof EVICTION_POLICIES;
   };
   /** The value of NO_EXPERT. */
   noExpert: number;

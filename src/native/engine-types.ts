@@ -2,7 +2,6 @@
  * The native engine. Across this boundary an expert has a flat id: layer * experts + index, where layer counts MoE
  * layers over all stacks, first stack first.
  */
-import type { EvictionPolicyName } from '../config/engine-options.js';
 import type { ModelShape, PackFormats } from './pack-types.js';
 
 /** The settings that determine the size of the workspace, the KV cache and the dense weights. */
@@ -73,6 +72,10 @@ export interface MemoryPlan {
   /** The model's own context. Null when its config has none. */
   contextTokens: number | null;
 }
+
+/** Which experts are evicted first, by their values. */
+export const EVICTION_POLICIES = ['farthest-next-use', 'lru', 'lfu', 'fifo', 'expert-buffering'] as const;
+export type EvictionPolicyName = (typeof EVICTION_POLICIES)[number];
 
 export interface EngineOptions extends BatchLimits {
   /** Directory of a packed model, which holds manifest.json. */

@@ -1,6 +1,5 @@
 /** The expert store without weights. It decides what the engine would hold and load, and moves no bytes. */
-import type { EvictionPolicyName } from '../config/engine-options.js';
-import type { PassNeeds, Residency, ResidencyPlan } from './engine-types.js';
+import type { EvictionPolicyName, PassNeeds, Residency, ResidencyPlan } from './engine-types.js';
 
 export interface WeightlessStoreOptions {
   /** Experts of all layers of the model. */

@@ -19,6 +19,11 @@ const LIMITS = { maxBatchTokens: 64, kvTokens: 128, threads: 1 };
 const BF16 = { dtype: 'bf16' as const };
 const BATCH = passOf([5, 6]);
 
+const NEEDS = {
+  own: [{ id: 1, firstId: 0, layerExperts: 4, need: new Float32Array(4) }],
+  ...{ behind: [], upcoming: [], control: false, linkBusy: 1, slotStay: 1 },
+};
+
 const names = (type: string) => declared.members(type).map(({ name }) => name);
 const sorted = (all: Iterable<string>) => [...all].sort();
 
@@ -48,6 +53,7 @@ describe('the exports of the addon', () => {
     expect(found.map((number) => addon.names.found[number])).toEqual(types.FOUND);
     const states = [types.ABSENT, types.LOADING, types.RESIDENT];
     expect(states.map((number) => addon.names.residency[number])).toEqual(types.RESIDENCY_STATES);
+    expect(addon.names.policies).toEqual(types.EVICTION_POLICIES);
     const ops = addon.profile.ops.map(({ name }) => name);
     expect(THREAD_OPS.filter((op) => !ops.includes(op))).toEqual([]);
   });
@@ -119,6 +125,8 @@ describe('the results of the addon', () => {
       ['visit', store.visit(Uint32Array.of(0, 1))],
       ['pin', store.pin(Uint32Array.of(3), true)],
       ['residency', store.residency()],
+      ['plan', store.plan(NEEDS)],
+      ['takePlanNs', store.takePlanNs()],
     ] as const) {
       const type = declared.result('WeightlessStore', method);
       expect(declared.faults(value, type, method)).toEqual([]);
@@ -199,6 +207,10 @@ describe('the fields that the addon reads', () => {
     );
     const keys = new Float64Array(engine.plan.experts);
     const plan = { keys, keysAfter: keys, loads: new Uint32Array(), expendable: 0, newestFirst: false };
+    const needs = asked(NEEDS, (watching) =>
+      engine.runBatch({ ...BATCH, sequences: Int32Array.of(5) }, watching),
+    );
+    expect(needs).toEqual(sorted(names('PassNeeds')));
     const last = { ...BATCH, sequences: Int32Array.of(3) };
     expect(asked(plan, (watching) => engine.runBatch(last, watching))).toEqual(
       sorted(names('ResidencyPlan')),

@@ -1,8 +1,7 @@
 // The native planner plans as the reference in TypeScript does, pass after pass of any routing with any tables.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { EvictionPolicyName } from '../../src/config/engine-options.js';
-import type { PassNeeds, TableNeeds } from '../../src/native/addon-types.js';
+import type { EvictionPolicyName, PassNeeds, TableNeeds } from '../../src/native/addon-types.js';
 import { EVICTION_POLICIES } from '../support/reference-planner/eviction-policies.js';
 import type { ExpectedVisit } from '../support/reference-planner/expected-visit.js';
 import { NeedCalibration } from '../support/reference-planner/need-calibration.js';

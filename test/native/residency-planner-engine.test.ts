@@ -2,9 +2,9 @@
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { EvictionPolicyName } from '../../src/config/engine-options.js';
 import type {
   Engine,
+  EvictionPolicyName,
   PassNeeds,
   ResidencyPlan,
   RunResult,

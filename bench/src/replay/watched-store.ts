@@ -1,8 +1,13 @@
 /** The engine's expert store, opened without weights. It reports the loads of a replay and moves no bytes. */
 
-import type { EvictionPolicyName } from '../../../dist/config/engine-options.js';
 import { loadAddon } from '../../../dist/native/addon.js';
-import type { PassNeeds, Residency, StoreLoads, WeightlessStore } from '../../../dist/native/addon-types.js';
+import type {
+  EvictionPolicyName,
+  PassNeeds,
+  Residency,
+  StoreLoads,
+  WeightlessStore,
+} from '../../../dist/native/addon-types.js';
 import type { ReplayPass, ReplayStore } from './replay.js';
 
 export interface Device {

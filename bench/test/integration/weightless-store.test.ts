@@ -6,12 +6,17 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preparePack } from '../../../dist/checkpoint/prepare-pack.js';
-import type { EvictionPolicyName } from '../../../dist/config/engine-options.js';
 import type { EvaluationInput } from '../../../dist/evaluation/input-passes.js';
 import { type RunPart, runExact } from '../../../dist/evaluation/model-runner.js';
 import { dataSource } from '../../../dist/evaluation/sources.js';
 import { loadAddon } from '../../../dist/native/addon.js';
-import type { Engine, NativeBatch, PassNeeds, Residency } from '../../../dist/native/addon-types.js';
+import type {
+  Engine,
+  EvictionPolicyName,
+  NativeBatch,
+  PassNeeds,
+  Residency,
+} from '../../../dist/native/addon-types.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { MINI, sst2 } from '../../../test/support/server-process.js';
 import { tabled } from '../../src/replay/policies.js';

@@ -1,7 +1,7 @@
 // No policy moves fewer bytes than the bound of its own run: the same needs, from what its device held at their begin.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { EvictionPolicyName } from '../../../dist/config/engine-options.js';
+import type { EvictionPolicyName } from '../../../dist/native/addon-types.js';
 import { tabled } from '../../src/replay/policies.js';
 import { type ReplayPass, replay } from '../../src/replay/replay.js';
 import type { RecordedPass, RoutingTrace } from '../../src/replay/routing-trace.js';

@@ -194,6 +194,7 @@ Napi::Object names_js(Napi::Env env) {
   Napi::Object names = Napi::Object::New(env);
   names.Set("isa", names_to_js(env, kKernelSets));
   names.Set("residency", names_to_js(env, kResidencyStates));
+  names.Set("policies", names_to_js(env, kEvictionRules));
   names.Set("found", names_to_js(env, kFoundNames));
   return names;
 }

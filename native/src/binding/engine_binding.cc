@@ -77,7 +77,7 @@ EngineBinding::EngineBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) 
     options.limits = limits_from_js(js);
     options.link = {number("linkBandwidth"), number("linkLatency")};
     options.reads = {read_depth_from_js(js.Get("readDepth")), read_chunk_from_js(js.Get("readChunkBytes"))};
-    if (js.Has("policy")) options.eviction = eviction_rule_from_js(js.Get("policy"));
+    if (!js.Get("policy").IsUndefined()) options.eviction = eviction_rule_from_js(js.Get("policy"));
     engine_ = std::make_unique<Engine>(options);
   });
 }

@@ -42,7 +42,7 @@ WeightlessStoreBinding::WeightlessStoreBinding(const Napi::CallbackInfo& info) :
     const auto js = info[0].As<Napi::Object>();
     store_.emplace(positive_from_js(js, "experts", kMostExperts), positive_from_js(js, "layerExperts", kMostExperts),
                    positive_from_js(js, "slots", kMostExperts), positive_from_js(js, "loadsInFlight", kMostExperts),
-                   js.Has("policy") ? eviction_rule_from_js(js.Get("policy")) : EvictionRule::kFarthestNextUse);
+                   js.Get("policy").IsUndefined() ? EvictionRule::kFarthestNextUse : eviction_rule_from_js(js.Get("policy")));
   });
 }
 

@@ -1,5 +1,5 @@
 /** The eviction policies by name. */
-import type { EvictionPolicyName } from '../../../src/config/engine-options.js';
+import type { EvictionPolicyName } from '../../../src/native/addon-types.js';
 import { ABSENT, type Residency } from '../../../src/native/addon-types.js';
 import { farthestNextUse } from './farthest-next-use.js';
 import type { EvictionPolicy } from './policy.js';

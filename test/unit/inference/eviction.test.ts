@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { EvictionPolicyName } from '../../../src/config/engine-options.js';
-import type { Residency } from '../../../src/native/addon-types.js';
+import type { EvictionPolicyName, Residency } from '../../../src/native/addon-types.js';
 import { EVICTION_POLICIES } from '../../support/reference-planner/eviction-policies.js';
 import { PlanBuffers } from '../../support/reference-planner/plan-buffers.js';
 import { anyResidency, residencyOf } from './residency-fixture.js';
