@@ -1,6 +1,6 @@
-// How fast are streamed generations, and what does the server take from the engine? `sida serve` on loopback with all
-// experts resident; 1 to 16 clients in a process of their own, which shares the cores with the server. The bare engine
-// generates as many tokens after the same prompts, with as many sequences at a time.
+// How fast are streamed generations, and what does the server take from the engine? `sida serve` on loopback; 1 to 16
+// clients in a process of their own, which shares the cores with the server. With all experts resident, the bare engine
+// generates as many tokens after the same prompts, with as many sequences at a time. With fewer, experts come from disk.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
@@ -18,6 +18,7 @@ import { engineConfig } from '../dist/systems/engine-config.js';
 const HELP = `node bench/scripts/streams.mjs [options]
   --model models/olmoe-mini    a decoder-only model with a tokenizer; its prompts are SST-2 sentences
   --pack DIR             in its place a pack, such as make-random-pack.mjs writes; its prompts are 32 drawn tokens
+  --memory-budget 100%   of the server; below 100% there is no bare engine
   --clients 1,4,8,16
   --streams 32           of each round, for any number of clients
   --max-tokens 64
@@ -31,6 +32,7 @@ Processor times count all threads of a process. The result is bench/results/NAME
 const options = scriptOptions(HELP, {
   model: 'models/olmoe-mini',
   pack: undefined,
+  'memory-budget': '100%',
   clients: '1,4,8,16',
   streams: undefined,
   'max-tokens': '64',
@@ -44,7 +46,8 @@ const { quick, model, threads, activations } = options;
 const streams = Number(options.streams ?? (quick ? 4 : 32));
 const rounds = Number(options.rounds ?? (quick ? 1 : 5));
 const maxTokens = Number(options['max-tokens']);
-const BUDGET = '100%';
+const budget = options['memory-budget'];
+const resident = budget === '100%';
 
 const DRAWN_TOKENS = 32;
 /** The shapes that are measured have more tokens. */
@@ -71,24 +74,39 @@ async function promptsOf(server) {
 
 async function measure(pack) {
   // No stream may find the pages of an earlier round.
-  const own = ['--memory-budget', BUDGET, '--threads', threads, '--activations', activations];
+  const own = [
+    '--memory-budget',
+    budget,
+    '--host-budget',
+    '0',
+    '--threads',
+    threads,
+    '--activations',
+    activations,
+  ];
   const flags = ['--model', pack, ...own, '--prefix-cache', 'off'];
   const server = await ServeProcess.start(flags);
   const client = new LineProcess('the clients', 'node', [`${SCRIPTS}rest/clients.mjs`]);
-  const config = engineConfig({ model: pack, memoryBudget: BUDGET, threads, activations });
+  const config = engineConfig({ model: pack, memoryBudget: budget, threads, activations });
   const given = JSON.stringify({ config, pack });
-  const bare = new LineProcess('the bare engine', 'node', [`${SCRIPTS}rest/bare-engine.mjs`, given]);
+  const bare = resident
+    ? new LineProcess('the bare engine', 'node', [`${SCRIPTS}rest/bare-engine.mjs`, given])
+    : undefined;
+  const moved = async () => (await server.metrics()).get('sida_experts_moved_bytes_total');
   try {
     const { prompts, ids } = await promptsOf(server);
     const usual = { max_tokens: maxTokens, temperature: 0, stream: true, return_token_ids: true };
     const bodies = prompts.map((prompt) => ({ prompt, ...usual }));
     const round = async (clients) => {
       const before = server.cpu();
+      const movedBefore = await moved();
       const served = await client.ask({ port: server.port, path: '/v1/completions', bodies, clients });
       const { apiMs, engineMs } = server.cpu();
       const said = served.answers.map(({ tokens }) => tokens);
-      const alone = await bare.ask({ prompts: ids, lengths: said.map(({ length }) => length), clients });
-      if (JSON.stringify(alone.tokens) !== JSON.stringify(said))
+      const bytes = (await moved()) - movedBefore;
+      const lengths = said.map(({ length }) => length);
+      const alone = await bare?.ask({ prompts: ids, lengths, clients });
+      if (alone && JSON.stringify(alone.tokens) !== JSON.stringify(said))
         throw new Error('The server and the bare engine say different tokens. This is a bug.');
       const tokens = said.flat().length;
       const first = served.answers.map(({ firstMs }) => firstMs);
@@ -100,13 +118,16 @@ async function measure(pack) {
         betweenP99Ms: quantile(between, 0.99),
         tokens,
         perSecond: (1000 * tokens) / served.wallMs,
-        barePerSecond: (1000 * tokens) / alone.wallMs,
-        shareOfBare: alone.wallMs / served.wallMs,
+        bytesPerToken: bytes / tokens,
         // Of a token: what the others take the engine cannot have.
         clientCpuMs: served.cpuMs / tokens,
         apiCpuMs: (apiMs - before.apiMs) / tokens,
         engineCpuMs: (engineMs - before.engineMs) / tokens,
-        bareCpuMs: alone.cpuMs / tokens,
+        ...(alone && {
+          barePerSecond: (1000 * tokens) / alone.wallMs,
+          shareOfBare: alone.wallMs / served.wallMs,
+          bareCpuMs: alone.cpuMs / tokens,
+        }),
       };
     };
     const counts = options.clients.split(',').map(Number);
@@ -119,7 +140,7 @@ async function measure(pack) {
     }
     return counts.map((clients, i) => ({ clients, ...medians(samples[i]) }));
   } finally {
-    await Promise.all([bare.close(), client.close(), server.stop()]);
+    await Promise.all([bare?.close(), client.close(), server.stop()]);
   }
 }
 
@@ -134,7 +155,7 @@ try {
     ...scriptProvenance(),
     ...{
       model: basename(options.pack ?? model),
-      budget: BUDGET,
+      budget,
       activations,
       threads: Number(threads),
       streams,

@@ -244,21 +244,25 @@ function restOverhead(r) {
 }
 
 function streams(r) {
+  const disk = r.budget !== '100%';
   const rows = r.runs.map((run) => [
     run.clients,
     `${run.firstP50Ms.toFixed(1)} / ${run.firstP99Ms.toFixed(1)}`,
     `${run.betweenMeanMs.toFixed(2)} / ${run.betweenP99Ms.toFixed(2)}`,
-    ...[run.perSecond.toFixed(0), run.barePerSecond.toFixed(0), percent(run.shareOfBare, 0)],
+    run.perSecond.toFixed(run.perSecond < 100 ? 1 : 0),
+    ...(disk
+      ? [(run.perSecond / r.runs[0].perSecond).toFixed(2), mib(run.bytesPerToken)]
+      : [run.barePerSecond.toFixed(0), percent(run.shareOfBare, 0)]),
   ]);
-  const about = `${r.model}, ${r.activations ?? 'f32'} activations, ${r.streams} streams of at most ${r.maxTokens} tokens, medians of ${r.rounds} rounds.`;
+  const about = `${r.model}, ${r.budget} in memory, ${r.activations ?? 'f32'} activations, ${r.streams} streams of at most ${r.maxTokens} tokens, medians of ${r.rounds} rounds.`;
   const head = [
     'clients',
     'first token p50 / p99, ms',
     'between tokens mean / p99, ms',
     'tokens/s',
-    'bare engine',
+    ...(disk ? ['÷ one client', 'loaded a token'] : ['bare engine', 'share']),
   ];
-  return text(r, [...head, 'share'], rows, about);
+  return text(r, head, rows, about);
 }
 
 function redisQueue(r) {
@@ -382,7 +386,11 @@ export const machineTables = {
   planner,
   prediction,
   'rest-overhead': () => each(withAmx('rest-overhead'), restOverhead),
-  streams: () => each(['streams', 'streams-amx', 'streams-pack-amx'], streams),
+  streams: () =>
+    each(
+      ['streams', 'streams-amx', 'streams-pack-amx', 'streams-disk-olmoe-7b', 'streams-disk-olmoe-mini'],
+      streams,
+    ),
   'redis-queue': () => each(['redis-queue'], redisQueue),
   'encoder-peers': () => each(withAmx('encoder-peers'), encoderPeers),
   'llama-limited': () => each(LLAMA, llamaLimited),
