@@ -1,6 +1,7 @@
 // How fast are streamed generations, and what does the server take from the engine? `sida serve` on loopback; 1 to 16
-// clients in a process of their own, which shares the cores with the server. With all experts resident, the bare engine
-// generates as many tokens after the same prompts, with as many sequences at a time. With fewer, experts come from disk.
+// clients in a process of their own, which shares the cores with the server. With all experts resident, the bare
+// engine generates as many tokens after the same prompts, with as many sequences at a time. With fewer, experts come
+// from disk.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
