@@ -31,12 +31,10 @@ import {
   shuttingDown,
 } from '../refusals.js';
 import { JobTurns } from './job-turns.js';
-import { KeptRecords } from './kept-records.js';
-import { LostJobs } from './lost-jobs.js';
 import { countWorkers } from './published-models.js';
 import { type Counts, QueueLink } from './queue-link.js';
 import { refuseTables } from './queue-name.js';
-import { lost, producerClient, soon, unreachable } from './redis-client.js';
+import { lost, producerClient, redisTime, soon, unreachable } from './redis-client.js';
 import { dataOf, formOf, type JobData, keptId, type StoredJob } from './stored-job.js';
 import { Submission } from './submission.js';
 import { JobWatch } from './watch-job.js';
@@ -84,12 +82,12 @@ export class RedisQueue implements JobQueue {
   readonly #onError: (error: Error) => void;
   readonly #client: Redis;
   readonly #timer: NodeJS.Timeout;
-  readonly #records: KeptRecords;
   readonly #turns = new JobTurns();
-  readonly #lost = new LostJobs();
   /** Jobs whose clients wait, by id. */
   readonly #open = new Map<string, Submission>();
   readonly #watches = new Map<JobWatch, string>();
+  /** Jobs of `#open` that were over at the last look, without an event of their end. */
+  #unheard = new Set<string>();
   /** Jobs that must be stopped once Redis is back. */
   readonly #unstopped = new Set<string>();
   /** Undefined until Redis answers and the queue's name is known. */
@@ -107,7 +105,6 @@ export class RedisQueue implements JobQueue {
   constructor(options: RedisQueueOptions, onError: (error: Error) => void) {
     this.#options = options;
     this.#onError = onError;
-    this.#records = new KeptRecords(options.keptMs);
     this.#client = producerClient(options.url).on('error', onError);
     this.#client.on('close', () => this.#lose());
     this.#client.on('ready', () => void this.#look());
@@ -132,8 +129,10 @@ export class RedisQueue implements JobQueue {
     const job = { id, kind: request.kind, deadlineMs };
     const submission = new Submission(link, job, options, () => this.#stop(id));
     this.#open.set(id, submission);
+    const { owner = '', onDelta } = options;
+    const data = { owner, sync: true, streams: onDelta !== undefined, digest: '' };
     let accepted = false;
-    soon(this.#add(link, id, request, this.#submitted(options, deadlineMs), () => !submission.settled)).then(
+    soon(this.#add(link, id, request, data, deadlineMs, () => !submission.settled)).then(
       () => {
         accepted = true;
         this.#stats.accepted += 1;
@@ -156,11 +155,6 @@ export class RedisQueue implements JobQueue {
     }
   }
 
-  #submitted({ owner = '', onDelta }: JobOptions, deadlineMs: number): Omit<JobData, 'request' | 'nonce'> {
-    const streams = onDelta !== undefined;
-    return { owner, sync: true, streams, form: null, digest: '', deadlineAt: Date.now() + deadlineMs };
-  }
-
   async enqueue(
     id: string,
     owner: string,
@@ -176,21 +170,18 @@ export class RedisQueue implements JobQueue {
     const ownId = keptId(owner, id, idempotency?.key);
     const earlier = idempotency && (await this.#repeated(link, ownId, idempotency));
     if (earlier !== undefined) return { record: earlier, created: false };
-    const deadlineAt = Date.now() + this.#options.keptDeadlineMs;
-    const digest = idempotency?.digest ?? '';
-    const data = { owner, sync: false, streams: true, form: formOf(request), digest, deadlineAt };
-    const job = await this.#add(link, ownId, request, data);
+    const { digest = '' } = idempotency ?? {};
+    const data = { owner, sync: false, streams: true, digest };
+    const job = await this.#add(link, ownId, request, data, this.#options.keptDeadlineMs);
     // Of requests that came at the same moment with one key, BullMQ has added the first.
     const first = idempotency === undefined ? job : await link.find(ownId);
     if (first === undefined) throw lost();
-    const record = await this.#records.read(link, first);
-    const stored = dataOf(first);
-    if (stored.nonce !== dataOf(job).nonce) {
+    if (dataOf(first).nonce !== dataOf(job).nonce) {
       this.#turns.remove(ownId);
-      return { record: this.#same({ record, digest: stored.digest }, digest), created: false };
+      return { record: await this.#same(link, first, digest), created: false };
     }
     this.#stats.accepted += 1;
-    return { record, created: true };
+    return { record: await link.recordOf(first), created: true };
   }
 
   async repeated(owner: string, idempotency: Idempotency): Promise<JobRecord | undefined> {
@@ -198,26 +189,35 @@ export class RedisQueue implements JobQueue {
   }
 
   async #repeated(link: QueueLink, id: string, { digest }: Idempotency): Promise<JobRecord | undefined> {
-    const earlier = await this.#records.earlier(link, id);
-    return earlier && this.#same(earlier, digest);
+    const job = await link.find(id);
+    if (job !== undefined && !link.tooOld(job)) return this.#same(link, job, digest);
+    // The id of a job that is kept no longer is free.
+    if (job !== undefined) await link.queue.remove(id);
+    return undefined;
   }
 
   /** The record of an earlier request with the same key. Throws idempotency_conflict when it was another request. */
-  #same(earlier: { record: JobRecord; digest: string }, digest: string): JobRecord {
-    if (earlier.digest !== digest) {
+  async #same(link: QueueLink, job: StoredJob, digest: string): Promise<JobRecord> {
+    if (dataOf(job).digest !== digest) {
       this.#stats.kept.conflicts += 1;
       throw keyConflict();
     }
     this.#stats.kept.repeated += 1;
-    return earlier.record;
+    return link.recordOf(job);
   }
 
   async find(id: string, owner: string): Promise<JobRecord | undefined> {
-    return soon(this.#records.find(this.#opened(), id, owner));
+    return soon(this.#find(this.#opened(), id, owner));
+  }
+
+  async #find(link: QueueLink, id: string, owner: string): Promise<JobRecord | undefined> {
+    const job = await link.kept(id, owner);
+    return job && link.recordOf(job);
   }
 
   async cancel(id: string, owner: string): Promise<JobRecord | undefined> {
-    const found = await soon(this.#records.cancel(this.#opened(), id, owner));
+    const link = this.#opened();
+    const found = await soon(link.kept(id, owner).then((job) => job && link.cancel(job)));
     if (found?.ended) this.keptEnded(found.record);
     return found?.record;
   }
@@ -235,7 +235,7 @@ export class RedisQueue implements JobQueue {
     const watch = new JobWatch(
       {
         link,
-        read: () => this.#records.find(link, id, owner),
+        read: () => this.#find(link, id, owner),
         listener,
         onEnd: () => {
           this.#stats.kept.watching -= 1;
@@ -300,10 +300,12 @@ export class RedisQueue implements JobQueue {
     link: QueueLink,
     id: string,
     request: JobRequest,
-    data: Omit<JobData, 'request' | 'nonce'>,
+    about: Pick<JobData, 'owner' | 'sync' | 'streams' | 'digest'>,
+    deadlineMs: number,
     wanted = () => true,
   ): Promise<StoredJob> {
     const { bound, boundBytes = QUEUE_BYTES, keptMs } = this.#options;
+    const deadlineAt = Date.now() + deadlineMs;
     const { waiting, lowest } = await link.room();
     const bytes = taskOf(request).tokens.bytes(request);
     const all = this.#turns.bytes + bytes;
@@ -311,20 +313,13 @@ export class RedisQueue implements JobQueue {
     if (this.#turns.bytes > 0 && all > boundBytes)
       throw this.#full((seconds) => queueBytesFull(all, boundBytes, seconds));
     if (!wanted()) throw clientGone();
-    const keep = data.sync ? true : { age: Math.ceil(keptMs / 1000) };
+    const data: JobData = { ...about, request, form: formOf(request), nonce: randomUUID(), deadlineAt };
+    const keep = about.sync ? true : { age: Math.ceil(keptMs / 1000) };
+    const priority = this.#turns.add(id, about.owner, bytes, lowest);
+    const kept = { removeOnComplete: keep, removeOnFail: keep };
     try {
-      return (await link.queue.add(
-        request.kind,
-        { ...data, request, nonce: randomUUID() },
-        {
-          jobId: id,
-          priority: this.#turns.add(id, data.owner, bytes, lowest),
-          attempts: 1,
-          stackTraceLimit: 0,
-          removeOnComplete: keep,
-          removeOnFail: keep,
-        },
-      )) as StoredJob;
+      const options = { jobId: id, priority, attempts: 1, stackTraceLimit: 0, ...kept };
+      return await link.queue.add(request.kind, data, options);
     } catch (error) {
       this.#turns.remove(id);
       throw error;
@@ -362,7 +357,7 @@ export class RedisQueue implements JobQueue {
   }
 
   async #look(): Promise<void> {
-    const { keptMs, keptJobs } = this.#options;
+    const { keptJobs } = this.#options;
     const name = this.#options.queueName();
     if (this.#looking || this.#closed || name === undefined || this.#client.status !== 'ready') return;
     this.#looking = true;
@@ -376,18 +371,14 @@ export class RedisQueue implements JobQueue {
       const nextMs = await link.nextWaitMs();
       const waitingSinceMs = nextMs === undefined ? undefined : asked - nextMs;
       Object.assign(this.#stats, { waiting, active, waitingSinceMs });
-      Object.assign(this.#stats.kept, {
-        queued: waiting,
-        running: active,
-        ended: completed + failed,
-        failed,
-      });
-      if (completed + failed > keptJobs) await link.dropBeyond(keptJobs);
+      const ended = completed + failed;
+      Object.assign(this.#stats.kept, { queued: waiting, running: active, ended, failed });
+      if (ended > keptJobs) await link.dropBeyond(keptJobs);
       if (waiting === 0) this.#turns.forget(asked - ADD_MS);
       for (const id of this.#unstopped) this.#stop(id);
       this.#looks += 1;
-      if (this.#looks % LOOK_FOR_LOST === 0) await this.#lost.look(link, this.#open, this.#watches);
-      if (this.#looks % TIDY === 0) await link.tidy(keptMs, await this.#redisTime());
+      if (this.#looks % LOOK_FOR_LOST === 0) await this.#lookForLost(link);
+      if (this.#looks % TIDY === 0) await link.tidy(await redisTime(this.#client));
     } catch (error) {
       if (!this.#closed) this.#lose();
       if (error instanceof Error && /^(OOM|MISCONF)/.test(error.message)) this.#onError(error);
@@ -399,19 +390,24 @@ export class RedisQueue implements JobQueue {
   /** Opens the link to the queue with this name, and closes that to another. */
   async #linkTo(name: string): Promise<QueueLink> {
     if (this.#link?.name === name) return this.#link;
-    const sinceMs = await this.#redisTime();
+    const sinceMs = await redisTime(this.#client);
     await this.#link?.close();
-    const { url, telemetry } = this.#options;
-    this.#link = new QueueLink(this.#client, { url, telemetry, name }, sinceMs, {
-      onError: this.#onError,
-      onTaken: (id) => this.#turns.remove(id),
-    });
+    const { url, telemetry, keptMs } = this.#options;
+    const told = { onError: this.#onError, onTaken: (id: string) => this.#turns.remove(id) };
+    this.#link = new QueueLink(this.#client, { url, telemetry, name, keptMs, ...told }, sinceMs);
     await this.#link.queue.waitUntilReady();
     return this.#link;
   }
 
-  async #redisTime(): Promise<number> {
-    return Number((await this.#client.time())[0]) * 1000;
+  /** Ends what waits for jobs that Redis has lost, and for jobs whose ends were not heard. */
+  async #lookForLost(link: QueueLink): Promise<void> {
+    const ids = [...this.#open.keys(), ...this.#watches.values()];
+    const over = new Set(await link.over([...new Set(ids)]));
+    for (const [watch, id] of [...this.#watches]) if (over.has(id)) watch.look();
+    // A job that was over at the last look, too, has no event of its end under way.
+    for (const [id, submission] of [...this.#open])
+      if (over.has(id) && this.#unheard.has(id)) submission.settle(lost());
+    this.#unheard = over;
   }
 
   #lose(): void {
