@@ -26,7 +26,10 @@ export class DeltaWriter {
   add(delta: CompletionDelta): void {
     if (this.#broken) return;
     this.#bytes += Buffer.byteLength(JSON.stringify(delta));
-    if (this.#bytes > DELTA_BYTES) return this.#fail(deltasTooLarge());
+    if (this.#bytes > DELTA_BYTES) {
+      this.#fail(deltasTooLarge());
+      return;
+    }
     this.#waiting.push(delta);
     this.#writing ??= this.#writeAll();
   }

@@ -14,7 +14,6 @@ import {
   dataOf,
   deadlineError,
   failure,
-  inOrder,
   type JobData,
   type Progress,
   progressOf,
@@ -170,7 +169,7 @@ export class JobRuns {
     const record = recordOf(job, data);
     // The server that cancelled the job has counted it.
     if (record.status === 'cancelled') return;
-    this.#options.onKeptEnd?.(inOrder({ ...record, result: this.#results.get(job) ?? null }));
+    this.#options.onKeptEnd?.({ ...record, result: this.#results.get(job) ?? null });
     if (Buffer.byteLength(JSON.stringify(data.request)) > LARGE_REQUEST)
       job.updateData({ ...data, request: null }).catch(() => undefined);
   }

@@ -5,7 +5,7 @@ import type { Redis } from 'ioredis';
 import { hasEnded, type JobRecord } from '../job-queue.js';
 import { KEY_PREFIX } from './queue-name.js';
 import { later, PATIENT } from './redis-client.js';
-import { dataOf, inOrder, ownerPart, recordOf, resultOf, type StoredJob } from './stored-job.js';
+import { dataOf, ownerPart, recordOf, resultOf, type StoredJob } from './stored-job.js';
 
 const EVENTS = ['active', 'stalled', 'progress', 'completed', 'failed'] as const;
 
@@ -31,8 +31,6 @@ export interface LinkOptions {
   url: string;
   name: string;
   telemetry?: Telemetry | undefined;
-  /** Milliseconds that an ended job is kept. */
-  keptMs: number;
   onError: (error: Error) => void;
   /** Called when a worker has taken a job of any server. */
   onTaken: (id: string) => void;
@@ -49,7 +47,6 @@ export class QueueLink {
   readonly name: string;
   readonly queue: Queue<unknown, unknown, string>;
   readonly #client: Redis;
-  readonly #keptMs: number;
   readonly #events: QueueEvents;
   readonly #stops: QueueEventsProducer;
   /** Emits the events of each job under its id. */
@@ -57,10 +54,9 @@ export class QueueLink {
 
   /** Events are those after `sinceMs`, in Unix milliseconds of Redis's clock. */
   constructor(client: Redis, options: LinkOptions, sinceMs: number) {
-    const { url, name, telemetry, keptMs, onError, onTaken } = options;
+    const { url, name, telemetry, onError, onTaken } = options;
     this.name = name;
     this.#client = client;
-    this.#keptMs = keptMs;
     const common = { prefix: KEY_PREFIX, skipVersionCheck: true };
     const streams = { events: { maxLen: MOST_EVENTS } };
     this.queue = new Queue(name, { ...common, connection: client, streams, ...(telemetry && { telemetry }) });
@@ -96,23 +92,17 @@ export class QueueLink {
 
   async recordOf(job: StoredJob): Promise<JobRecord> {
     const record = recordOf(job, dataOf(job));
-    if (record.status !== 'completed') return inOrder(record);
+    if (record.status !== 'completed') return record;
     const row = (at: number) => this.row(record.id, at);
-    const { attempts, startedMs, result } = await resultOf(record.kind, job.returnvalue, row);
-    return inOrder({ ...record, attempts, startedMs, result });
+    return { ...record, result: (await resultOf(record.kind, job.returnvalue, row)).result };
   }
 
   /** A kept job of the owner. */
   async kept(id: string, owner: string): Promise<StoredJob | undefined> {
     const job = await this.find(id);
-    if (job === undefined || this.tooOld(job)) return undefined;
+    if (job === undefined) return undefined;
     const data = dataOf(job);
     return data.sync || data.owner !== owner ? undefined : job;
-  }
-
-  /** BullMQ removes old jobs only now and then. */
-  tooOld({ finishedOn }: StoredJob): boolean {
-    return finishedOn !== undefined && Date.now() - finishedOn > this.#keptMs;
   }
 
   /** Resolves with the record, and whether this call has ended the job. */
@@ -188,12 +178,12 @@ export class QueueLink {
     });
   }
 
-  /** Removes old events, and ended jobs that are too old. */
-  async tidy(nowMs: number): Promise<void> {
+  /** Removes old events, and ended jobs that are older than `keptMs`. */
+  async tidy(keptMs: number, nowMs: number): Promise<void> {
     const streams = [this.name, stopsOf(this.name)].map((name) => `${KEY_PREFIX}:${name}:events`);
     await Promise.all([
       ...streams.map((key) => this.#client.xtrim(key, 'MINID', nowMs - EVENTS_MS)),
-      ...(['completed', 'failed'] as const).map((set) => this.queue.clean(this.#keptMs, 1_000, set)),
+      ...(['completed', 'failed'] as const).map((set) => this.queue.clean(keptMs, 1_000, set)),
     ]);
   }
 

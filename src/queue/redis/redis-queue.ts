@@ -71,10 +71,8 @@ export interface RedisQueueOptions {
 const STATUS_MS = 500;
 /** Longer than it takes to add a job. */
 const ADD_MS = 5_000;
-/** Every so many status queries, lost jobs are looked for. */
-const LOOK_FOR_LOST = 4;
-/** Every so many status queries, old events and jobs are removed. */
-const TIDY = 20;
+/** Every so many status queries, lost jobs are looked for, and old events and jobs are removed. */
+const TIDY = 4;
 
 export class RedisQueue implements JobQueue {
   readonly #stats: QueueStats = { ...noStats(), fenced: 0 };
@@ -132,7 +130,7 @@ export class RedisQueue implements JobQueue {
     const { owner = '', onDelta } = options;
     const data = { owner, sync: true, streams: onDelta !== undefined, digest: '' };
     let accepted = false;
-    soon(this.#add(link, id, request, data, deadlineMs, () => !submission.settled)).then(
+    soon(this.#add(link, id, request, data, deadlineMs)).then(
       () => {
         accepted = true;
         this.#stats.accepted += 1;
@@ -190,10 +188,7 @@ export class RedisQueue implements JobQueue {
 
   async #repeated(link: QueueLink, id: string, { digest }: Idempotency): Promise<JobRecord | undefined> {
     const job = await link.find(id);
-    if (job !== undefined && !link.tooOld(job)) return this.#same(link, job, digest);
-    // The id of a job that is kept no longer is free.
-    if (job !== undefined) await link.queue.remove(id);
-    return undefined;
+    return job && this.#same(link, job, digest);
   }
 
   /** The record of an earlier request with the same key. Throws idempotency_conflict when it was another request. */
@@ -295,16 +290,15 @@ export class RedisQueue implements JobQueue {
     return this.#link;
   }
 
-  /** Adds a job unless the queue is full. Rejects with queue_full. Nothing is added when `wanted` returns false. */
+  /** Adds a job unless the queue is full. Rejects with queue_full. */
   async #add(
     link: QueueLink,
     id: string,
     request: JobRequest,
     about: Pick<JobData, 'owner' | 'sync' | 'streams' | 'digest'>,
     deadlineMs: number,
-    wanted = () => true,
   ): Promise<StoredJob> {
-    const { bound, boundBytes = QUEUE_BYTES, keptMs } = this.#options;
+    const { bound, boundBytes = QUEUE_BYTES } = this.#options;
     const deadlineAt = Date.now() + deadlineMs;
     const { waiting, lowest } = await link.room();
     const bytes = taskOf(request).tokens.bytes(request);
@@ -312,13 +306,12 @@ export class RedisQueue implements JobQueue {
     if (waiting >= bound) throw this.#full((seconds) => queueFull(bound, seconds));
     if (this.#turns.bytes > 0 && all > boundBytes)
       throw this.#full((seconds) => queueBytesFull(all, boundBytes, seconds));
-    if (!wanted()) throw clientGone();
     const data: JobData = { ...about, request, form: formOf(request), nonce: randomUUID(), deadlineAt };
-    const keep = about.sync ? true : { age: Math.ceil(keptMs / 1000) };
     const priority = this.#turns.add(id, about.owner, bytes, lowest);
-    const kept = { removeOnComplete: keep, removeOnFail: keep };
+    // `true` concerns this job alone. An age or a number would concern all ended jobs, also those that are kept.
+    const removed = { removeOnComplete: about.sync, removeOnFail: about.sync };
     try {
-      const options = { jobId: id, priority, attempts: 1, stackTraceLimit: 0, ...kept };
+      const options = { jobId: id, priority, attempts: 1, stackTraceLimit: 0, ...removed };
       return await link.queue.add(request.kind, data, options);
     } catch (error) {
       this.#turns.remove(id);
@@ -377,8 +370,9 @@ export class RedisQueue implements JobQueue {
       if (waiting === 0) this.#turns.forget(asked - ADD_MS);
       for (const id of this.#unstopped) this.#stop(id);
       this.#looks += 1;
-      if (this.#looks % LOOK_FOR_LOST === 0) await this.#lookForLost(link);
-      if (this.#looks % TIDY === 0) await link.tidy(await redisTime(this.#client));
+      if (this.#looks % TIDY !== 0) return;
+      await this.#lookForLost(link);
+      await link.tidy(this.#options.keptMs, await redisTime(this.#client));
     } catch (error) {
       if (!this.#closed) this.#lose();
       if (error instanceof Error && /^(OOM|MISCONF)/.test(error.message)) this.#onError(error);
@@ -392,9 +386,9 @@ export class RedisQueue implements JobQueue {
     if (this.#link?.name === name) return this.#link;
     const sinceMs = await redisTime(this.#client);
     await this.#link?.close();
-    const { url, telemetry, keptMs } = this.#options;
+    const { url, telemetry } = this.#options;
     const told = { onError: this.#onError, onTaken: (id: string) => this.#turns.remove(id) };
-    this.#link = new QueueLink(this.#client, { url, telemetry, name, keptMs, ...told }, sinceMs);
+    this.#link = new QueueLink(this.#client, { url, telemetry, name, ...told }, sinceMs);
     await this.#link.queue.waitUntilReady();
     return this.#link;
   }

@@ -147,50 +147,50 @@ export function failure(error: SidaError): UnrecoverableError {
 /** The record of a kept job, without its result. */
 export function recordOf(job: StoredJob, data: JobData): JobRecord {
   const { form } = taskOf({ kind: job.name }).stored;
-  // A worker reports the beginning of each run.
-  const { run: attempts = 0, startedMs = null, queued = true } = progressOf(job.progress) ?? {};
+  // A worker reports the beginning of each run, and repeats it with the result.
+  const report = progressOf(job.progress);
+  const run = returned.safeParse(job.returnvalue).data ?? {
+    attempts: report?.run ?? 0,
+    startedMs: report?.startedMs ?? null,
+  };
+  const createdMs = job.timestamp;
+  // The times come from the clocks of several machines.
+  const startedMs = run.startedMs && Math.max(run.startedMs, createdMs);
+  const finished = (atMs: number) => Math.max(atMs, startedMs ?? createdMs);
   const record: JobRecord = {
     id: job.id!,
     kind: job.name as JobRecord['kind'],
-    status: queued ? 'queued' : 'running',
-    createdMs: job.timestamp,
+    status: (report?.queued ?? true) ? 'queued' : 'running',
+    createdMs,
     form: check(form, data.form, 'form'),
     startedMs,
     finishedMs: null,
-    attempts,
+    attempts: run.attempts,
     result: null,
     error: null,
   };
   const failed = (finishedMs: number, error: ErrorBody): JobRecord => ({
     ...record,
     status: error.code === 'cancelled' ? 'cancelled' : 'failed',
-    finishedMs,
+    finishedMs: finished(finishedMs),
     error,
   });
   if (data.stopped !== undefined) {
-    const { atMs, ...run } = data.stopped;
-    return { ...failed(atMs, cancelled().toBody()), ...run };
+    const { atMs, ...before } = data.stopped;
+    return { ...failed(atMs, cancelled().toBody()), ...before };
   }
   if (job.finishedOn !== undefined) {
     if (job.failedReason !== undefined) return failed(job.finishedOn, errorOf(job.failedReason));
-    return { ...record, status: 'completed', finishedMs: job.finishedOn };
+    return { ...record, status: 'completed', finishedMs: finished(job.finishedOn) };
   }
   // A worker that takes the job ends it for the same reason.
-  if (queued && Date.now() > data.deadlineAt)
+  if (record.status === 'queued' && Date.now() > data.deadlineAt)
     return failed(data.deadlineAt, deadlineError(job, data).toBody());
   return record;
 }
 
 export function deadlineError({ timestamp }: StoredJob, { deadlineAt }: JobData): SidaError {
   return expired(deadlineAt - timestamp);
-}
-
-/** Puts the times of a record in order, which come from the clocks of several machines. */
-export function inOrder<T extends Pick<JobRecord, 'createdMs' | 'startedMs' | 'finishedMs'>>(record: T): T {
-  const { createdMs } = record;
-  const startedMs = record.startedMs && Math.max(record.startedMs, createdMs);
-  const finishedMs = record.finishedMs && Math.max(record.finishedMs, startedMs ?? createdMs);
-  return { ...record, startedMs, finishedMs };
 }
 
 /**

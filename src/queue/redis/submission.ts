@@ -40,10 +40,6 @@ export class Submission {
     this.#deadline = setTimeout(() => this.giveUp(expired(job.deadlineMs)), job.deadlineMs);
   }
 
-  get settled(): boolean {
-    return this.#settled;
-  }
-
   /** Gives the client this error and ends the job. */
   giveUp(error: SidaError): void {
     if (this.#settled) return;
@@ -76,7 +72,7 @@ export class Submission {
     try {
       const again = this.#reader.taken > 0 && this.#reader.starts(report);
       const deltas = again ? undefined : this.#reader.take(report);
-      if (deltas === undefined) return this.giveUp(streamBroken());
+      if (deltas === undefined) throw streamBroken();
       // A stream that has begun ends by its tokens or its client.
       if (deltas.length > 0) clearTimeout(this.#deadline);
       for (const delta of deltas) if (!this.#settled) onDelta(delta);

@@ -86,8 +86,8 @@ export class JobWatch {
   }
 
   #tellRun({ run: attempts, startedMs, queued }: Progress): void {
-    if (attempts >= this.#record.attempts)
-      this.#tell({ ...this.#record, status: queued ? 'queued' : 'running', attempts, startedMs });
+    if (attempts < this.#record.attempts) return;
+    this.#tell({ ...this.#record, status: queued ? 'queued' : 'running', attempts, startedMs });
   }
 
   #tell(record: JobRecord): void {

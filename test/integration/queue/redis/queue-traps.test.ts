@@ -166,14 +166,14 @@ describeWithRedis('a queue in Redis', () => {
     const client = producerClient(redis.url);
     await eventually(() => client.status === 'ready', 'the connection');
     const told = { onError: () => undefined, onTaken: () => undefined };
-    const link = new QueueLink(client, { url: redis.url, name, keptMs: 60_000, ...told }, Date.now());
+    const link = new QueueLink(client, { url: redis.url, name, ...told }, Date.now());
     open.push(async () => {
       await link.close();
       client.disconnect();
     });
-    await link.tidy(Date.now() + EVENTS_MS - 10_000);
+    await link.tidy(60_000, Date.now() + EVENTS_MS - 10_000);
     expect(JSON.stringify(await events())).toContain('returnvalue');
-    await link.tidy(Date.now() + EVENTS_MS + 10_000);
+    await link.tidy(60_000, Date.now() + EVENTS_MS + 10_000);
     expect(JSON.stringify(await events())).not.toContain('returnvalue');
   });
 
