@@ -10,8 +10,10 @@ import { CONTINUED } from '../text/chat/template-files.js';
 export interface UpstreamRequest {
   path: '/v1/chat/completions' | '/v1/completions';
   body: Record<string, unknown>;
-  /** Choices of the answer. */
+  /** Choices of each prompt. */
   choices: number;
+  /** Of each prompt: the text that its choices begin with. */
+  prefixes: string[];
 }
 
 type ChatJob = Extract<TaskJob, { kind: 'chat' | 'respond' }>;
@@ -27,13 +29,16 @@ export function upstreamRequest(request: JobRequest, model: string): UpstreamReq
       path: '/v1/chat/completions',
       body: { ...common, ...chatBody(job) },
       choices: job.choices ?? 1,
+      prefixes: [''],
     };
   }
   if (job.kind === 'complete') {
     refuse(job, job.showTokenIds === true);
     const prompts = completePrompts(job);
-    const choices = prompts.length * (job.choices ?? 1);
-    return { path: '/v1/completions', body: { ...common, ...completeBody(job, prompts) }, choices };
+    const body = { ...common, ...completeBody(job, prompts) };
+    // Not every server can begin its answer with the prompt.
+    const prefixes = prompts.map((prompt) => (job.echo === true ? prompt : ''));
+    return { path: '/v1/completions', body, choices: job.choices ?? 1, prefixes };
   }
   throw cannot(`answer jobs of the kind "${job.kind}"`);
 }
@@ -62,7 +67,8 @@ function chatBody(job: ChatJob): Record<string, unknown> {
   };
 }
 
-function completePrompts({ prompts, search, forcedFirst }: CompleteJob): string[] {
+function completePrompts({ prompts, search, forcedFirst, maxTokens }: CompleteJob): string[] {
+  if (maxTokens === 0) throw cannot('answer without a token', 'max_tokens');
   if (search !== undefined) throw cannot('search by beams', 'num_beams');
   if (forcedFirst !== undefined) throw cannot('force a first token', 'forced_bos_token_id');
   return prompts.map((prompt) => {
@@ -76,7 +82,6 @@ function completeBody(job: CompleteJob, prompts: string[]): Record<string, unkno
   return {
     prompt: prompts.length === 1 ? prompts[0] : prompts,
     max_tokens: job.maxTokens,
-    ...(job.echo === true && { echo: true }),
     ...(job.showSpecialTokens === true && { skip_special_tokens: false }),
     ...samplingFields(job),
   };
@@ -97,12 +102,17 @@ function samplingFields({
     ...(adjustments !== undefined && {
       presence_penalty: adjustments.presence,
       frequency_penalty: adjustments.frequency,
-      ...(adjustments.repetition !== 1 && { repetition_penalty: adjustments.repetition }),
+      ...(adjustments.repetition !== 1 && repetitionFields(adjustments.repetition)),
       ...(adjustments.biases.length > 0 && { logit_bias: Object.fromEntries(adjustments.biases) }),
     }),
     ...(stop.length > 0 && { stop }),
     ...(choices > 1 && { n: choices }),
   };
+}
+
+/** Of vLLM, SGLang and sida, and of llama.cpp, which would look at 64 tokens only. Others do not use them. */
+function repetitionFields(penalty: number): Record<string, unknown> {
+  return { repetition_penalty: penalty, repeat_penalty: penalty, repeat_last_n: -1 };
 }
 
 function structureFields({ content, calls }: StoredStructure = {}): Record<string, unknown> {
