@@ -6,7 +6,7 @@ import type { ChatFormat } from '../text/chat/answer-format.js';
 import { MOST_INPUT_BYTES } from '../text/text-bytes.js';
 
 /** Tokens that the other program is taken to hold at a time where it does not tell. */
-const USUAL_CONTEXT = 32_768;
+export const USUAL_CONTEXT = 32_768;
 
 /** An entry of /v1/models. vLLM, sida and llama.cpp tell the context under different names. */
 export interface ListedModel {

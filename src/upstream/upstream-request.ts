@@ -6,6 +6,7 @@ import type { ChatWork } from '../tasks/shared/chat-work.js';
 import type { StoredStructure } from '../tasks/shared/structure.js';
 import type { Conversation } from '../text/chat/chat-encoder.js';
 import { CONTINUED } from '../text/chat/template-files.js';
+import { USUAL_CONTEXT } from './upstream-model.js';
 
 export interface UpstreamRequest {
   path: '/v1/chat/completions' | '/v1/completions';
@@ -56,7 +57,7 @@ function chatBody(job: ChatJob): Record<string, unknown> {
   const { add_generation_prompt: _, [CONTINUED]: continued, ...variables } = rest;
   return {
     messages,
-    ...(tools !== undefined && { tools }),
+    ...(tools !== undefined && { tools: callable(tools, job.structure) }),
     ...(effort !== undefined && { reasoning_effort: effort }),
     // vLLM and SGLang begin another message where a request does not say so; sida and llama.cpp need not be told.
     ...(continued === true && { add_generation_prompt: false, continue_final_message: true }),
@@ -110,9 +111,9 @@ function samplingFields({
   };
 }
 
-/** Of vLLM, SGLang and sida, and of llama.cpp, which would look at 64 tokens only. Others do not use them. */
+/** Of vLLM, SGLang and sida, and of llama.cpp, which would penalize 64 tokens only. Others do not use them. */
 function repetitionFields(penalty: number): Record<string, unknown> {
-  return { repetition_penalty: penalty, repeat_penalty: penalty, repeat_last_n: -1 };
+  return { repetition_penalty: penalty, repeat_penalty: penalty, repeat_last_n: USUAL_CONTEXT };
 }
 
 function structureFields({ content, calls }: StoredStructure = {}): Record<string, unknown> {
@@ -122,8 +123,14 @@ function structureFields({ content, calls }: StoredStructure = {}): Record<strin
   };
   // Without a schema of the content, one of the tools must be called.
   const forced = calls !== undefined && content === undefined;
-  const choice = calls?.length === 1 ? { type: 'function', function: { name: calls[0]!.name } } : 'required';
-  return { ...(format && { response_format: format }), ...(forced && { tool_choice: choice }) };
+  return { ...(format && { response_format: format }), ...(forced && { tool_choice: 'required' }) };
+}
+
+/** The tools of which one must be called. A choice by name would mean nothing to llama.cpp. */
+function callable(tools: unknown[], { content, calls }: StoredStructure = {}): unknown[] {
+  if (calls === undefined || content !== undefined) return tools;
+  const names = new Set(calls.map(({ name }) => name));
+  return (tools as { function: { name: string } }[]).filter((tool) => names.has(tool.function.name));
 }
 
 function cannot(what: string, param?: string): SidaError {

@@ -255,20 +255,42 @@ it('fails when the server refuses its key', async () => {
   expect(other.state.detail).toMatch(/refused the request \(401\)/);
 });
 
-it('says that an answer continues the last message', async () => {
+/** The body of the request that a job becomes. */
+async function bodyOf(job: object): Promise<Record<string, unknown>> {
   const bodies: string[] = [];
-  answers = [refusing(400)];
   server.once('request', (request: IncomingMessage) =>
     request.on('data', (data) => bodies.push(String(data))),
   );
+  await run(job as TaskJob).result;
+  return JSON.parse(bodies.join(''));
+}
+
+it('says that an answer continues the last message', async () => {
   const conversation = {
     messages: [{ role: 'assistant', content: 'One,' }],
     add_generation_prompt: false,
     [CONTINUED]: true,
   };
-  const chat = { ...CHAT, conversation: JSON.stringify(conversation) } as unknown as TaskJob;
-  await expect(run(chat).result).rejects.toMatchObject({ code: 'invalid_request' });
-  const body = JSON.parse(bodies.join(''));
+  const body = await bodyOf({ ...CHAT, conversation: JSON.stringify(conversation) });
   expect(body).toMatchObject({ add_generation_prompt: false, continue_final_message: true });
   expect(body.chat_template_kwargs).toBeUndefined();
+});
+
+it('offers only the tool that must be called, since llama.cpp takes no choice by name', async () => {
+  const tool = (name: string) => ({ type: 'function', function: { name, parameters: { type: 'object' } } });
+  const conversation = { messages: [{ role: 'user', content: 'Hi' }], tools: [tool('look'), tool('see')] };
+  const chat = { ...CHAT, conversation: JSON.stringify(conversation) };
+  const structure = { calls: [{ name: 'see', schema: '{}', closed: true }] };
+  expect(await bodyOf({ ...chat, structure })).toMatchObject({
+    tools: [tool('see')],
+    tool_choice: 'required',
+  });
+  const free = await bodyOf(chat);
+  expect([free.tools, free.tool_choice]).toEqual([conversation.tools, undefined]);
+});
+
+it('asks for a repetition penalty by the names of both vLLM and llama.cpp', async () => {
+  const adjustments = { presence: 0, frequency: 0, repetition: 1.5, biases: [] };
+  const expected = { repetition_penalty: 1.5, repeat_penalty: 1.5 };
+  expect(await bodyOf({ ...JOB, adjustments })).toMatchObject(expected);
 });
