@@ -162,7 +162,6 @@ export class QueueWorker {
         // BullMQ's watchdog opens a silent connection again a second later.
         drainDelay: 2,
         runRetryDelay: REST_MS,
-        autorun: false,
         ...(telemetry && { telemetry }),
       },
     );
@@ -179,7 +178,6 @@ export class QueueWorker {
         if (message.startsWith('job stalled')) this.#givenUp += 1;
         if (job !== undefined) this.#runs.ended(job);
       });
-    worker.run().catch(this.#tell);
     this.#adjust();
   }
 
