@@ -20,9 +20,9 @@ import { median, medians } from '../dist/support/statistics.js';
 const HELP = `node bench/scripts/redis-queue.mjs [--jobs 2000] [--repeats 5] [--quick]
 Needs redis-server. Commands and processor time of Redis for each job, the latency of one job at a time,
 and the jobs a second with 64 clients. Then jobs a second with 1, 2 and 4 workers in processes of their own, each with
-passes of up to 4 jobs and 20 ms, which leave the cores free. Then the wait of a key that asks for one job at a time
-beside 400 jobs of another key. Redis has the first core for itself, with several workers it shares it with the server.
-The result is bench/results/redis-queue.json.`;
+passes of up to 4 jobs and 20 ms, which leave the cores free; the workers share one core, server and Redis another.
+Then the wait of a key that asks for one job at a time beside 400 jobs of another key. The result is
+bench/results/redis-queue.json.`;
 
 const options = scriptOptions(HELP, { jobs: '2000', repeats: '5', quick: false, worker: '' });
 const jobs = options.quick ? 200 : Number(options.jobs);
@@ -42,10 +42,10 @@ const RESULT = {
 
 const PASS = { jobs: 4, ms: 20 };
 
-/** Keeps a process on one core, where there are several. */
-function pin(pid, core) {
-  spawnSync('taskset', ['-acp', String(core % cpus().length), String(pid)]);
-}
+const CORES = cpus().length;
+/** Keeps a process on these cores, in the words of taskset. */
+const pin = (pid, cores) => spawnSync('taskset', ['-acp', cores, String(pid)]);
+const [FIRST, SECOND, ALL] = ['0', String(1 % CORES), `0-${CORES - 1}`];
 
 /** A worker whose engine answers by `run`. */
 function workerOf(url, run, concurrency = CLIENTS) {
@@ -92,7 +92,6 @@ async function redisServer() {
     'yes',
   ];
   const child = spawn('redis-server', flags.map(String), { stdio: 'ignore' });
-  pin(child.pid, 0);
   const client = new Redis(`redis://127.0.0.1:${port}`, { retryStrategy: () => 25 });
   client.on('error', () => undefined);
   await client.ping();
@@ -103,7 +102,7 @@ async function redisServer() {
     await ended;
     rmSync(directory, { recursive: true, force: true });
   };
-  return { url: `redis://127.0.0.1:${port}`, client, end };
+  return { url: `redis://127.0.0.1:${port}`, pid: child.pid, client, end };
 }
 
 async function figuresOf(client) {
@@ -137,7 +136,6 @@ async function ask(queue, count, all, owner = 'one') {
 }
 
 async function costs() {
-  pin(process.pid, 1);
   const redis = await redisServer();
   const worker = workerOf(redis.url, async () => RESULT);
   const queue = await queueOf(redis.url);
@@ -163,12 +161,12 @@ async function costs() {
 
 /** With `count` workers. At most so many jobs a second could be answered. */
 async function replicas(count) {
-  pin(process.pid, 0);
   const redis = await redisServer();
+  for (const pid of [process.pid, redis.pid]) pin(pid, FIRST);
   const own = fileURLToPath(import.meta.url);
   const workers = Array.from({ length: count }, () => fork(own, ['--worker', redis.url]));
   await Promise.all(workers.map((worker) => new Promise((started) => worker.once('message', started))));
-  for (const { pid } of workers) pin(pid, 1);
+  for (const { pid } of workers) pin(pid, SECOND);
   const queue = await queueOf(redis.url);
   await ask(queue, CLIENTS, jobs / 4);
   const before = await figuresOf(redis.client);
@@ -179,13 +177,13 @@ async function replicas(count) {
   await queue.close();
   for (const worker of workers) worker.kill('SIGKILL');
   await redis.end();
+  pin(process.pid, ALL);
   const most = (count * PASS.jobs * 1000) / PASS.ms;
   return { jobsPerSecond: jobs / seconds, ofMost: jobs / seconds / most, p50Ms, redisCpuMs };
 }
 
 /** One worker with passes, and room for two of them. */
 async function neighbour() {
-  pin(process.pid, 1);
   const redis = await redisServer();
   const worker = workerOf(redis.url, passes(), 2 * PASS.jobs);
   const queue = await queueOf(redis.url);
