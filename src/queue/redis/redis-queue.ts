@@ -134,6 +134,10 @@ export class RedisQueue implements JobQueue {
       () => {
         accepted = true;
         this.#stats.accepted += 1;
+        if (this.#open.has(id)) return;
+        // The client left while the job was being added.
+        this.#turns.remove(id);
+        this.#stop(id);
       },
       (error: SidaError) => {
         // Redis may have accepted the job although its reply did not arrive.

@@ -194,6 +194,18 @@ describeWithRedis('a queue in Redis', () => {
     expect(await ending(queue.submit(newId(), job('after')))).toBe('no');
   });
 
+  it('removes a job whose client left while the job was being added', async () => {
+    const queue = await server();
+    await eventually(() => queue.outage === 'No worker serves the model', 'the connection');
+    const abort = new AbortController();
+    const left = ending(queue.submit(newId(), job('left'), { signal: abort.signal }));
+    abort.abort();
+    expect(await left).toBe('cancelled');
+    await eventually(() => queue.stats.accepted === 1, 'the reply');
+    const jobs = () => redis.use((client) => client.keys(`${KEY_PREFIX}:${name}:????????-*`));
+    await eventually(async () => (await jobs()).length === 0, 'the removal');
+  });
+
   it('ends a job whose stop came first', async () => {
     const queue = await pair();
     const id = newId();
