@@ -147,8 +147,9 @@ export class RedisQueue implements JobQueue {
     );
     try {
       const outcome = await submission.outcome;
-      if (accepted) this.#count(outcome);
+      if (accepted) this.#count(outcome instanceof SidaError ? outcome.code : undefined);
       if (outcome instanceof SidaError) throw outcome;
+      this.#runMs += (outcome.result.timing.inferenceMs - this.#runMs) / 16;
       return outcome;
     } finally {
       this.#open.delete(id);
@@ -262,8 +263,7 @@ export class RedisQueue implements JobQueue {
 
   /** Counts a kept job that this process ended, in this queue or in the process's worker. */
   keptEnded(end: KeptEnd): void {
-    if (end.result !== null) this.#stats.completed += 1;
-    else this.#countError(end.error!.code);
+    this.#count(end.error?.code);
     this.#options.onKeptEnd?.(end);
   }
 
@@ -340,15 +340,10 @@ export class RedisQueue implements JobQueue {
     );
   }
 
-  #count(outcome: JobOutcome | SidaError): void {
-    if (!(outcome instanceof SidaError)) {
-      this.#stats.completed += 1;
-      this.#runMs += (outcome.result.timing.inferenceMs - this.#runMs) / 16;
-    } else this.#countError(outcome.code);
-  }
-
-  #countError(code: ErrorCode): void {
-    if (code === 'cancelled') this.#stats.cancelled += 1;
+  /** Counts an ended job. `code` is that of its error. */
+  #count(code: ErrorCode | undefined): void {
+    if (code === undefined) this.#stats.completed += 1;
+    else if (code === 'cancelled') this.#stats.cancelled += 1;
     else if (code === 'deadline_exceeded') this.#stats.expired += 1;
     else this.#stats.failed += 1;
   }
