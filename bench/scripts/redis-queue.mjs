@@ -1,10 +1,10 @@
 // What the queue in Redis costs a job: an engine that answers at once, a server's queue and a worker in this process, a
 // redis-server of the script's own on loopback. Then what more workers bring: processes whose engines wait instead of
-// computing, as those of other machines do for this one.
-import { fork, spawn } from 'node:child_process';
+// computing, as those of other machines do for this one. Then how long a quiet key waits beside a flood of another.
+import { fork, spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -20,12 +20,15 @@ import { median, medians } from '../dist/support/statistics.js';
 const HELP = `node bench/scripts/redis-queue.mjs [--jobs 2000] [--repeats 5] [--quick]
 Needs redis-server. Commands and processor time of Redis for each job, the latency of one job at a time,
 and the jobs a second with 64 clients. Then jobs a second with 1, 2 and 4 workers in processes of their own, each with
-passes of up to 4 jobs and 20 ms, which leave the cores free. The result is bench/results/redis-queue.json.`;
+passes of up to 4 jobs and 20 ms, which leave the cores free; the workers share one core, server and Redis another.
+Then the wait of a key that asks for one job at a time beside 400 jobs of another key. The result is
+bench/results/redis-queue.json.`;
 
 const options = scriptOptions(HELP, { jobs: '2000', repeats: '5', quick: false, worker: '' });
 const jobs = options.quick ? 200 : Number(options.jobs);
 const repeats = options.quick ? 1 : Number(options.repeats);
 const CLIENTS = 64;
+const FLOOD = 400;
 const QUEUE = 'bench';
 const REQUEST = { kind: 'classify', inputs: ['a fine film'], labels: ['negative', 'positive'] };
 const RESULT = {
@@ -39,11 +42,16 @@ const RESULT = {
 
 const PASS = { jobs: 4, ms: 20 };
 
+const CORES = cpus().length;
+/** Keeps a process on these cores, in the words of taskset. */
+const pin = (pid, cores) => spawnSync('taskset', ['-acp', cores, String(pid)]);
+const [FIRST, SECOND, ALL] = ['0', String(1 % CORES), `0-${CORES - 1}`];
+
 /** A worker whose engine answers by `run`. */
-function workerOf(url, run) {
+function workerOf(url, run, concurrency = CLIENTS) {
   const engine = { state: { phase: 'ready', detail: 'ready' }, onState: () => () => undefined, run };
   const settings = { activations: 'f32', device: 'cpu', routing: 'exact', routingK: null };
-  const limits = { concurrency: CLIENTS, attempts: 3, lockMs: 30_000, stalledMs: 5_000 };
+  const limits = { concurrency, attempts: 3, lockMs: 30_000, stalledMs: 5_000 };
   const given = { url, queueName: QUEUE, settings, ...limits };
   return new QueueWorker(engine, { name: 'bench', fingerprint: 'f' }, given, pino({ level: 'silent' }));
 }
@@ -94,7 +102,7 @@ async function redisServer() {
     await ended;
     rmSync(directory, { recursive: true, force: true });
   };
-  return { url: `redis://127.0.0.1:${port}`, client, end };
+  return { url: `redis://127.0.0.1:${port}`, pid: child.pid, client, end };
 }
 
 async function figuresOf(client) {
@@ -113,13 +121,13 @@ async function queueOf(url) {
 }
 
 /** Milliseconds that each of `all` jobs takes, with `count` clients that ask one at a time. */
-async function ask(queue, count, all) {
+async function ask(queue, count, all, owner = 'one') {
   const times = [];
   let left = all;
   const client = async () => {
     while (left-- > 0) {
       const began = performance.now();
-      await queue.submit(randomUUID(), REQUEST);
+      await queue.submit(randomUUID(), REQUEST, { owner });
       times.push(performance.now() - began);
     }
   };
@@ -154,9 +162,11 @@ async function costs() {
 /** With `count` workers. At most so many jobs a second could be answered. */
 async function replicas(count) {
   const redis = await redisServer();
+  for (const pid of [process.pid, redis.pid]) pin(pid, FIRST);
   const own = fileURLToPath(import.meta.url);
   const workers = Array.from({ length: count }, () => fork(own, ['--worker', redis.url]));
   await Promise.all(workers.map((worker) => new Promise((started) => worker.once('message', started))));
+  for (const { pid } of workers) pin(pid, SECOND);
   const queue = await queueOf(redis.url);
   await ask(queue, CLIENTS, jobs / 4);
   const before = await figuresOf(redis.client);
@@ -167,8 +177,26 @@ async function replicas(count) {
   await queue.close();
   for (const worker of workers) worker.kill('SIGKILL');
   await redis.end();
+  pin(process.pid, ALL);
   const most = (count * PASS.jobs * 1000) / PASS.ms;
   return { jobsPerSecond: jobs / seconds, ofMost: jobs / seconds / most, p50Ms, redisCpuMs };
+}
+
+/** One worker with passes, and room for two of them. */
+async function neighbour() {
+  const redis = await redisServer();
+  const worker = workerOf(redis.url, passes(), 2 * PASS.jobs);
+  const queue = await queueOf(redis.url);
+  const aloneMs = median(await ask(queue, 1, 10, 'quiet'));
+  const flood = ask(queue, FLOOD, FLOOD, 'noisy');
+  while (queue.stats.waiting < FLOOD / 2) await delay(5);
+  const quiet = await ask(queue, 1, 10, 'quiet');
+  if (queue.stats.waiting === 0) throw new Error('the flood was over before the quiet key was');
+  const floodMs = median(await flood);
+  await worker.close(0);
+  await queue.close();
+  await redis.end();
+  return { aloneMs, quietMs: median(quiet), floodMs };
 }
 
 if (options.worker !== '') {
@@ -178,14 +206,16 @@ if (options.worker !== '') {
   const runs = [];
   const counts = [1, 2, 4];
   const scaled = counts.map(() => []);
+  const neighbours = [];
   for (let i = 0; i < repeats; i += 1) {
     runs.push(await costs());
     for (const [at, count] of counts.entries()) scaled[at].push(await replicas(count));
+    neighbours.push(await neighbour());
   }
   const question = 'What does the queue in Redis cost a job, and what do more workers bring?';
   const workers = counts.map((count, at) => ({ workers: count, ...medians(scaled[at]) }));
   const about = { question, ...scriptProvenance(), jobs, repeats, clients: CLIENTS, pass: PASS };
-  const result = { ...about, ...medians(runs), workers };
+  const result = { ...about, ...medians(runs), workers, flood: { jobs: FLOOD, ...medians(neighbours) } };
   writeResult('redis-queue', result, options.quick);
   console.log(JSON.stringify(result, null, 1));
 }

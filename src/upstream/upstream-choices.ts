@@ -3,6 +3,7 @@ import { SidaError } from '../errors.js';
 import type { CompletionDelta } from '../protocol/engine-messages.js';
 import { REASONING_TAGS } from '../text/chat/answer-format.js';
 import { TOOL_CALL_TAGS } from '../text/chat/call-forms.js';
+import type { UpstreamRequest } from './upstream-request.js';
 
 /** Fields of a chunk that are used. Other servers send more. */
 export interface UpstreamChunk {
@@ -32,22 +33,35 @@ interface Choice {
 
 export class UpstreamChoices {
   readonly #texts: ChoiceText[];
-  promptTokens = 0;
+  readonly #each: number;
+  #counts = 0;
+  #promptTokens = 0;
   completionTokens = 0;
 
-  constructor(choices: number) {
-    this.#texts = Array.from({ length: choices }, (_, index) => new ChoiceText(index));
+  /** `choices` of each prompt. `prefixes` has, of each prompt, the text that its choices begin with. */
+  constructor({ choices, prefixes }: Pick<UpstreamRequest, 'choices' | 'prefixes'>) {
+    this.#each = choices;
+    const all = prefixes.flatMap((prefix) => Array.from({ length: choices }, () => prefix));
+    this.#texts = all.map((prefix, index) => new ChoiceText(index, prefix));
   }
 
-  /** Throws when the server reports an error in its stream. */
-  take({ choices = [], usage, error }: UpstreamChunk): CompletionDelta[] {
+  get promptTokens(): number {
+    // A server that counts each choice by itself counts a prompt once for each of its choices.
+    return this.#promptTokens / (this.#counts > 1 ? this.#each : 1);
+  }
+
+  /** Throws when the server reports an error in its stream. llama.cpp may send an empty chunk. */
+  take(chunk: UpstreamChunk | null): CompletionDelta[] {
+    const { choices = [], usage, error } = chunk ?? {};
     if (error !== undefined) {
       const said = typeof error === 'string' ? error : (error.message ?? 'unknown');
       throw new SidaError({ code: 'internal', message: `The upstream engine failed: ${said}` });
     }
-    if (usage) {
-      this.promptTokens = usage.prompt_tokens ?? 0;
-      this.completionTokens = usage.completion_tokens ?? 0;
+    // Most servers count all choices at the end, llama.cpp each when it ends.
+    if (usage && choices.every(({ finish_reason: reason }) => reason != null)) {
+      this.#counts += 1;
+      this.#promptTokens += usage.prompt_tokens ?? 0;
+      this.completionTokens += usage.completion_tokens ?? 0;
     }
     return choices.flatMap((each) => this.#texts[each.index ?? 0]?.take(each) ?? []);
   }
@@ -66,13 +80,15 @@ type ChunkChoice = NonNullable<UpstreamChunk['choices']>[number];
  */
 class ChoiceText {
   readonly #index: number;
+  #prefix: string;
   #text = '';
   #finishReason: Choice['finishReason'] | undefined;
   #open: 'reasoning' | 'call' | undefined;
   #call: number | undefined;
 
-  constructor(index: number) {
+  constructor(index: number, prefix: string) {
     this.#index = index;
+    this.#prefix = prefix;
   }
 
   take({ text, delta = {}, finish_reason: reason }: ChunkChoice): CompletionDelta[] {
@@ -93,6 +109,8 @@ class ChoiceText {
       this.#finishReason = reason === 'length' ? 'length' : 'stop';
     }
     if (piece === '' && reason == null) return [];
+    piece = this.#prefix + piece;
+    this.#prefix = '';
     this.#text += piece;
     const finishReason = reason == null ? null : this.#finishReason!;
     return [{ index: this.#index, text: piece, tokenIds: [], logprobs: null, finishReason }];

@@ -65,13 +65,13 @@ export class UpstreamEngine implements EngineHandle {
     const began = performance.now();
     try {
       const response = await this.#ask(asked, AbortSignal.any([signal, this.#closed.signal]));
-      const choices = new UpstreamChoices(asked.choices);
+      const choices = new UpstreamChoices(asked);
       const events = response
         .body!.pipeThrough(new TextDecoderStream())
         .pipeThrough(new EventSourceParserStream());
       for await (const { data } of events) {
         if (data === '[DONE]') break;
-        for (const each of choices.take(JSON.parse(data) as UpstreamChunk)) onDelta?.(each);
+        for (const each of choices.take(JSON.parse(data) as UpstreamChunk | null)) onDelta?.(each);
       }
       const result = {
         kind: request.kind,
@@ -178,16 +178,18 @@ export class UpstreamEngine implements EngineHandle {
 }
 
 function refused(status: number, text: string): SidaError {
-  const said = messageIn(text) ?? text.slice(0, 200);
-  const code = status === 400 || status === 422 || status === 413 ? 'invalid_request' : 'internal';
+  const { message: said = text.slice(0, 200), ...error } = errorIn(text);
+  const long = error.code === 'context_length_exceeded' || error.type === 'exceed_context_size_error';
+  const wrong = status === 400 || status === 422 || status === 413;
+  const code = long ? 'context_length_exceeded' : wrong ? 'invalid_request' : 'internal';
   return new SidaError({ code, message: `The upstream engine refused the request (${status}): ${said}` });
 }
 
-function messageIn(text: string): string | undefined {
+function errorIn(text: string): { code?: unknown; type?: unknown; message?: string } {
   try {
-    const { error, message } = JSON.parse(text);
-    return error?.message ?? message;
+    const body = JSON.parse(text);
+    return body.error ?? body;
   } catch {
-    return undefined;
+    return {};
   }
 }

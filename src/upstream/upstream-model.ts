@@ -6,14 +6,14 @@ import type { ChatFormat } from '../text/chat/answer-format.js';
 import { MOST_INPUT_BYTES } from '../text/text-bytes.js';
 
 /** Tokens that the other program is taken to hold at a time where it does not tell. */
-const USUAL_CONTEXT = 32_768;
+export const USUAL_CONTEXT = 32_768;
 
 /** An entry of /v1/models. vLLM, sida and llama.cpp tell the context under different names. */
 export interface ListedModel {
   id: string;
   max_model_len?: number;
   context_tokens?: number | null;
-  meta?: { n_ctx_train?: number } | null;
+  meta?: { n_ctx?: number } | null;
 }
 
 /**
@@ -23,7 +23,7 @@ export interface ListedModel {
 export function upstreamModel({ id, max_model_len, context_tokens, meta }: ListedModel): ModelInfo {
   const weights = createHash('sha256').update(`upstream ${id}`).digest('hex');
   const format = { dtype: 'unknown' };
-  const context = max_model_len ?? context_tokens ?? meta?.n_ctx_train ?? null;
+  const context = max_model_len ?? context_tokens ?? meta?.n_ctx ?? null;
   const model = {
     name: basename(id),
     fingerprint: weights,

@@ -6,12 +6,15 @@ import type { ChatWork } from '../tasks/shared/chat-work.js';
 import type { StoredStructure } from '../tasks/shared/structure.js';
 import type { Conversation } from '../text/chat/chat-encoder.js';
 import { CONTINUED } from '../text/chat/template-files.js';
+import { USUAL_CONTEXT } from './upstream-model.js';
 
 export interface UpstreamRequest {
   path: '/v1/chat/completions' | '/v1/completions';
   body: Record<string, unknown>;
-  /** Choices of the answer. */
+  /** Choices of each prompt. */
   choices: number;
+  /** Of each prompt: the text that its choices begin with. */
+  prefixes: string[];
 }
 
 type ChatJob = Extract<TaskJob, { kind: 'chat' | 'respond' }>;
@@ -27,13 +30,16 @@ export function upstreamRequest(request: JobRequest, model: string): UpstreamReq
       path: '/v1/chat/completions',
       body: { ...common, ...chatBody(job) },
       choices: job.choices ?? 1,
+      prefixes: [''],
     };
   }
   if (job.kind === 'complete') {
     refuse(job, job.showTokenIds === true);
     const prompts = completePrompts(job);
-    const choices = prompts.length * (job.choices ?? 1);
-    return { path: '/v1/completions', body: { ...common, ...completeBody(job, prompts) }, choices };
+    const body = { ...common, ...completeBody(job, prompts) };
+    // Not every server can begin its answer with the prompt.
+    const prefixes = prompts.map((prompt) => (job.echo === true ? prompt : ''));
+    return { path: '/v1/completions', body, choices: job.choices ?? 1, prefixes };
   }
   throw cannot(`answer jobs of the kind "${job.kind}"`);
 }
@@ -51,7 +57,7 @@ function chatBody(job: ChatJob): Record<string, unknown> {
   const { add_generation_prompt: _, [CONTINUED]: continued, ...variables } = rest;
   return {
     messages,
-    ...(tools !== undefined && { tools }),
+    ...(tools !== undefined && { tools: callable(tools, job.structure) }),
     ...(effort !== undefined && { reasoning_effort: effort }),
     // vLLM and SGLang begin another message where a request does not say so; sida and llama.cpp need not be told.
     ...(continued === true && { add_generation_prompt: false, continue_final_message: true }),
@@ -62,7 +68,8 @@ function chatBody(job: ChatJob): Record<string, unknown> {
   };
 }
 
-function completePrompts({ prompts, search, forcedFirst }: CompleteJob): string[] {
+function completePrompts({ prompts, search, forcedFirst, maxTokens }: CompleteJob): string[] {
+  if (maxTokens === 0) throw cannot('answer without a token', 'max_tokens');
   if (search !== undefined) throw cannot('search by beams', 'num_beams');
   if (forcedFirst !== undefined) throw cannot('force a first token', 'forced_bos_token_id');
   return prompts.map((prompt) => {
@@ -76,7 +83,6 @@ function completeBody(job: CompleteJob, prompts: string[]): Record<string, unkno
   return {
     prompt: prompts.length === 1 ? prompts[0] : prompts,
     max_tokens: job.maxTokens,
-    ...(job.echo === true && { echo: true }),
     ...(job.showSpecialTokens === true && { skip_special_tokens: false }),
     ...samplingFields(job),
   };
@@ -97,12 +103,17 @@ function samplingFields({
     ...(adjustments !== undefined && {
       presence_penalty: adjustments.presence,
       frequency_penalty: adjustments.frequency,
-      ...(adjustments.repetition !== 1 && { repetition_penalty: adjustments.repetition }),
+      ...(adjustments.repetition !== 1 && repetitionFields(adjustments.repetition)),
       ...(adjustments.biases.length > 0 && { logit_bias: Object.fromEntries(adjustments.biases) }),
     }),
     ...(stop.length > 0 && { stop }),
     ...(choices > 1 && { n: choices }),
   };
+}
+
+/** Of vLLM, SGLang and sida, and of llama.cpp, which would penalize 64 tokens only. Others do not use them. */
+function repetitionFields(penalty: number): Record<string, unknown> {
+  return { repetition_penalty: penalty, repeat_penalty: penalty, repeat_last_n: USUAL_CONTEXT };
 }
 
 function structureFields({ content, calls }: StoredStructure = {}): Record<string, unknown> {
@@ -112,8 +123,14 @@ function structureFields({ content, calls }: StoredStructure = {}): Record<strin
   };
   // Without a schema of the content, one of the tools must be called.
   const forced = calls !== undefined && content === undefined;
-  const choice = calls?.length === 1 ? { type: 'function', function: { name: calls[0]!.name } } : 'required';
-  return { ...(format && { response_format: format }), ...(forced && { tool_choice: choice }) };
+  return { ...(format && { response_format: format }), ...(forced && { tool_choice: 'required' }) };
+}
+
+/** The tools of which one must be called. A choice by name would mean nothing to llama.cpp. */
+function callable(tools: unknown[], { content, calls }: StoredStructure = {}): unknown[] {
+  if (calls === undefined || content !== undefined) return tools;
+  const names = new Set(calls.map(({ name }) => name));
+  return (tools as { function: { name: string } }[]).filter((tool) => names.has(tool.function.name));
 }
 
 function cannot(what: string, param?: string): SidaError {

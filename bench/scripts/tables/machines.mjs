@@ -266,10 +266,19 @@ function streams(r) {
 }
 
 function redisQueue(r) {
-  const { commands, redisCpuMs, redisCpuMsOfMany, p50Ms, jobsPerSecond } = r;
+  const { commands, redisCpuMs, redisCpuMsOfMany, p50Ms, jobsPerSecond, workers, flood } = r;
   const head = ['commands a job', 'CPU of Redis, ms', 'the same with 64 clients', 'p50, ms', 'jobs/s'];
   const costs = [redisCpuMs, redisCpuMsOfMany, p50Ms].map(fixed(3));
-  return text(r, head, [[commands.toFixed(1), ...costs, jobsPerSecond.toFixed(0)]]);
+  const table = plain(
+    ['workers', 'jobs/s', 'of what their engines can', 'p50, ms', 'CPU of Redis a job, ms'],
+    workers.map((each) => [
+      ...[each.workers, each.jobsPerSecond.toFixed(0), percent(each.ofMost, 0)],
+      ...[each.p50Ms.toFixed(0), each.redisCpuMs.toFixed(2)],
+    ]),
+  );
+  const [alone, quiet, noisy] = [flood.aloneMs, flood.quietMs, flood.floodMs].map(fixed(0));
+  const wait = `One job at a time while ${flood.jobs} jobs of another key wait: p50 ${quiet} ms, alone ${alone} ms; the other key ${noisy} ms.`;
+  return text(r, head, [[commands.toFixed(1), ...costs, jobsPerSecond.toFixed(0)]], `${table}\n\n${wait}`);
 }
 
 function encoderPeers(r) {

@@ -2,36 +2,36 @@
 import { SidaError } from '../../errors.js';
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import { DELTA_BYTES, deltasTooLarge } from '../refusals.js';
-import { deltaOf, type Progress } from './stored-job.js';
-
-interface DeltaWriterOptions {
-  /** `seq` is the number of deltas before these. */
-  write: (seq: number, deltas: CompletionDelta[]) => Promise<void>;
-  /** Called once, when no more deltas can be written. */
-  onError: (error: SidaError) => void;
-}
+import { deltaOf, isLater, type Progress } from './stored-job.js';
 
 /** Writes the deltas of one run in order. The next write sends all deltas that arrive during a write. */
 export class DeltaWriter {
-  readonly #options: DeltaWriterOptions;
+  readonly #write: (seq: number, deltas: CompletionDelta[]) => Promise<void>;
+  readonly #onError: (error: SidaError) => void;
   #waiting: CompletionDelta[] = [];
   #seq = 0;
   #bytes = 0;
   #writing: Promise<void> | undefined;
   #broken = false;
 
-  constructor(options: DeltaWriterOptions) {
-    this.#options = options;
+  /** `write` gets the number of deltas before these. `onError` is called once, when no more can be written. */
+  constructor(
+    write: (seq: number, deltas: CompletionDelta[]) => Promise<void>,
+    onError: (error: SidaError) => void,
+  ) {
+    this.#write = write;
+    this.#onError = onError;
   }
 
   add(delta: CompletionDelta): void {
     if (this.#broken) return;
     this.#bytes += Buffer.byteLength(JSON.stringify(delta));
-    if (this.#bytes > DELTA_BYTES) this.#fail(deltasTooLarge());
-    else {
-      this.#waiting.push(delta);
-      this.#writing ??= this.#write();
+    if (this.#bytes > DELTA_BYTES) {
+      this.#fail(deltasTooLarge());
+      return;
     }
+    this.#waiting.push(delta);
+    this.#writing ??= this.#writeAll();
   }
 
   /** Resolves when all deltas are written or dropped after an error. */
@@ -39,12 +39,11 @@ export class DeltaWriter {
     await this.#writing;
   }
 
-  async #write(): Promise<void> {
+  async #writeAll(): Promise<void> {
     try {
       while (this.#waiting.length > 0) {
-        const deltas = this.#waiting;
-        this.#waiting = [];
-        await this.#options.write(this.#seq, deltas);
+        const deltas = this.#waiting.splice(0);
+        await this.#write(this.#seq, deltas);
         this.#seq += deltas.length;
       }
     } catch (error) {
@@ -56,33 +55,32 @@ export class DeltaWriter {
   #fail(error: SidaError): void {
     this.#broken = true;
     this.#waiting = [];
-    this.#options.onError(error);
+    this.#onError(error);
   }
 }
 
 /** Takes the deltas of a job's runs from reports that may come twice, late, or not at all. */
 export class DeltaReader {
-  #turn = 0;
-  #run = 0;
-  #known = 0;
+  #latest = { turn: 0, run: 0 };
+  /** Deltas of the latest run that were taken. */
+  taken = 0;
 
   /** Whether the report begins another run than the last one. */
-  starts({ turn, run }: Progress): boolean {
-    return turn > this.#turn || (turn === this.#turn && run > this.#run);
+  starts(report: Progress): boolean {
+    return isLater(report, this.#latest);
   }
 
   /** Returns the deltas that are new; undefined when earlier ones are missing. */
   take(report: Progress): CompletionDelta[] | undefined {
     if (this.starts(report)) {
-      this.#turn = report.turn;
-      this.#run = report.run;
-      this.#known = 0;
+      this.#latest = report;
+      this.taken = 0;
     }
     // A worker that was frozen may still write about an earlier run.
-    if (report.turn !== this.#turn || report.run !== this.#run) return [];
-    if (report.seq > this.#known) return undefined;
-    const fresh = report.deltas.slice(this.#known - report.seq).map(deltaOf);
-    this.#known += fresh.length;
+    if (isLater(this.#latest, report)) return [];
+    if (report.seq > this.taken) return undefined;
+    const fresh = report.deltas.slice(this.taken - report.seq).map(deltaOf);
+    this.taken += fresh.length;
     return fresh;
   }
 }

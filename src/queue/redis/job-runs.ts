@@ -3,6 +3,7 @@ import { WaitingError } from 'bullmq';
 import type { EngineHandle } from '../../engine/engine-handle.js';
 import { SidaError } from '../../errors.js';
 import type { Logger } from '../../observability/logger.js';
+import type { JobResult } from '../../protocol/engine-messages.js';
 import type { JobOutcome, KeptEnd } from '../job-queue.js';
 import type { JobScheduler } from '../memory/job-scheduler.js';
 import { answerTooLarge, cancelled, streamBroken } from '../refusals.js';
@@ -12,9 +13,7 @@ import { later } from './redis-client.js';
 import {
   dataOf,
   deadlineError,
-  errorOf,
   failure,
-  inOrder,
   type JobData,
   type Progress,
   progressOf,
@@ -22,7 +21,6 @@ import {
   recordOf,
   requestOf,
   resultText,
-  runsBefore,
   type StoredJob,
 } from './stored-job.js';
 
@@ -47,19 +45,13 @@ export class JobRuns {
   readonly #options: RunsOptions;
   /** Ids of stopped jobs, with the times of the stops: a stop may come before its job. */
   readonly #stopped = new Map<string, number>();
-  /** Records of the kept jobs whose runs have ended. */
-  readonly #ends = new WeakMap<StoredJob, KeptEnd>();
-  #leaving = false;
-  /** Jobs that BullMQ gave up, because their workers were lost. */
-  givenUp = 0;
+  /** Results of the jobs whose runs have ended. */
+  readonly #results = new WeakMap<StoredJob, JobResult>();
+  /** Hands back every job from now on. */
+  leaving = false;
 
   constructor(options: RunsOptions) {
     this.#options = options;
-  }
-
-  /** Hands back every job from now on. */
-  leave(): void {
-    this.#leaving = true;
   }
 
   /** A job with this id must not run. */
@@ -76,16 +68,14 @@ export class JobRuns {
   async run(job: StoredJob, token: string, signal: AbortSignal): Promise<Returned> {
     try {
       const data = dataOf(job);
-      const streamed = progressOf(job.progress) !== undefined;
-      if (data.stopped !== undefined) throw new SidaError(data.stopped.error as never);
-      if (this.#stopped.has(job.id!)) throw cancelled();
+      if (data.stopped !== undefined || this.#stopped.has(job.id!)) throw cancelled();
       if (Date.now() > data.deadlineAt) throw deadlineError(job, data);
       // The client has seen a part of another run's answer.
-      if (data.sync && streamed) throw streamBroken();
-      if (this.#leaving) throw new WaitingError();
+      if (data.sync && progressOf(job.progress) !== undefined) throw streamBroken();
+      if (this.leaving) throw new WaitingError();
       const returned = await this.#run(job, data, signal);
-      if (signal.reason === 'lost') throw new WaitingError();
-      return returned;
+      if (signal.reason !== 'lost') return returned;
+      throw new WaitingError();
     } catch (thrown) {
       if (signal.reason === 'lost') {
         // Another worker may have the job. BullMQ leaves a job as it is after this error.
@@ -104,78 +94,61 @@ export class JobRuns {
 
   async #run(job: StoredJob, data: JobData, signal: AbortSignal): Promise<Returned> {
     const { scheduler, engine } = this.#options;
-    const base = runsBefore(job);
-    let about: Omit<Progress, 'seq' | 'deltas'> = {
-      turn: job.attemptsStarted,
-      run: base + 1,
-      startedMs: job.processedOn ?? Date.now(),
-      queued: false,
-    };
-    let end: (error: SidaError) => void = () => undefined;
-    let onEnd: (outcome: JobOutcome | SidaError) => void = () => undefined;
-    const ended = new Promise<JobOutcome | SidaError>((resolve) => {
-      onEnd = resolve;
-    });
-    const newWriter = () => {
-      const run = { ...about };
-      return new DeltaWriter({
-        write: (seq, deltas) => this.#report(job, data, { ...run, seq, deltas }),
-        onError: (error) => end(error),
-      });
-    };
-    let writer = newWriter();
-    // Clients see the runs of kept jobs only.
-    const tell = (change: Partial<Progress>) => {
-      about = { ...about, ...change };
-      writer = newWriter();
-      if (!data.sync) this.#report(job, data, { ...about, seq: 0, deltas: [] }).catch(() => undefined);
-    };
     const request = requestOf(data);
-    end = scheduler.add({
-      // The engine may still have an earlier run of the job.
-      id: `${job.attemptsStarted}/${job.id}`,
-      owner: data.owner,
-      request,
-      deadlineMs: data.deadlineAt - Date.now(),
-      ...(data.streams && { onDelta: (delta) => writer.add(delta) }),
-      repeatsDeltas: !data.sync,
-      onRun: (attempt) => {
-        if (attempt > 1) tell({ run: base + attempt, queued: false, startedMs: Date.now() });
-      },
-      onRequeue: () => tell({ queued: true }),
-      onEnd,
+    const before = Math.max(job.attemptsStarted - 1, progressOf(job.progress)?.run ?? 0);
+    let about: Omit<Progress, 'seq' | 'deltas'> | undefined;
+    let writer: DeltaWriter | undefined;
+    let end: (error: SidaError) => void = () => undefined;
+    // Clients see the runs of kept jobs only.
+    const begin = (attempt: number, queued = false) => {
+      const own = { turn: job.attemptsStarted, run: before + attempt, startedMs: Date.now(), queued };
+      about = own;
+      writer = new DeltaWriter(
+        (seq, deltas) => this.#report(job, data, { ...own, seq, deltas }),
+        (error) => end(error),
+      );
+      if (!data.sync) this.#report(job, data, { ...own, seq: 0, deltas: [] }).catch(() => undefined);
+    };
+    const outcome = await new Promise<JobOutcome | SidaError>((onEnd) => {
+      end = scheduler.add({
+        // The engine may still have an earlier run of the job.
+        id: `${job.attemptsStarted}/${job.id}`,
+        owner: data.owner,
+        request,
+        deadlineMs: data.deadlineAt - Date.now(),
+        ...(data.streams && { onDelta: (delta) => writer?.add(delta) }),
+        repeatsDeltas: !data.sync,
+        onRun: begin,
+        onRequeue: (attempts) => begin(attempts, true),
+        onEnd,
+      });
+      signal.addEventListener('abort', () => end(cancelled()), { once: true });
+      if (signal.aborted) end(cancelled());
     });
-    const onAbort = () => end(cancelled());
-    signal.addEventListener('abort', onAbort, { once: true });
-    if (signal.aborted) onAbort();
-    const outcome = await ended;
-    signal.removeEventListener('abort', onAbort);
     const { phase } = engine.state;
     if (outcome instanceof SidaError) {
       const gone = outcome.code === 'not_ready' && (phase === 'failed' || phase === 'closed');
       if (outcome.code === 'shutting_down' || gone) {
-        if (!data.sync) tell({ queued: true });
+        if (about !== undefined) begin(about.run - before, true);
         throw new WaitingError();
       }
       throw outcome.code === 'deadline_exceeded' ? deadlineError(job, data) : outcome;
     }
-    await writer.written();
-    return this.#returned(job, data, outcome, about);
+    await writer?.written();
+    return this.#returned(job, data, outcome.result, about!);
   }
 
   async #returned(
     job: StoredJob,
     { sync }: JobData,
-    { result }: JobOutcome,
+    result: JobResult,
     { run: attempts, startedMs }: Pick<Progress, 'run' | 'startedMs'>,
   ): Promise<Returned> {
     const text = resultText(result);
     const bytes = Buffer.byteLength(text);
     const { answerBytes } = this.#options;
     if (!sync && bytes > answerBytes) throw answerTooLarge(bytes, answerBytes);
-    const { id, name: kind, timestamp: createdMs } = job;
-    const end = { id: id!, kind, status: 'completed', createdMs, startedMs, attempts, error: null } as const;
-    this.#ends.set(job, { ...end, finishedMs: null, result });
+    this.#results.set(job, result);
     if (bytes <= INLINE_BYTES) return { attempts, startedMs, result };
     const rows = await persist(() => job.log(text));
     // The client's server reads the answer, and removes the job.
@@ -183,19 +156,8 @@ export class JobRuns {
     return { attempts, startedMs, row: rows - 1 };
   }
 
-  /** BullMQ has stored the result. */
-  completed(job: StoredJob): void {
-    const end = this.#ends.get(job);
-    const data = dataOf(job);
-    if (end === undefined || data.sync) return;
-    this.#options.onKeptEnd?.(inOrder({ ...end, finishedMs: job.finishedOn ?? Date.now() }));
-    this.#trim(job, data);
-  }
-
-  /** BullMQ has stored the error. */
-  failed(job: StoredJob, { message }: Error): void {
-    const error = errorOf(message);
-    if (message.startsWith('job stalled')) this.givenUp += 1;
+  /** BullMQ has stored the end of the job. */
+  ended(job: StoredJob): void {
     let data: JobData;
     try {
       data = dataOf(job);
@@ -203,17 +165,11 @@ export class JobRuns {
       // Data of another version has no owner who could ask for the job.
       return;
     }
+    if (data.sync) return;
+    const record = recordOf(job, data);
     // The server that cancelled the job has counted it.
-    if (data.sync || error.code === 'cancelled') return;
-    const { id, kind, status, createdMs, startedMs, finishedMs, attempts } = recordOf(job, data);
-    const at = finishedMs ?? job.finishedOn ?? Date.now();
-    const ended = status === 'cancelled' ? status : 'failed';
-    const about = { id, kind, status: ended, createdMs, startedMs, attempts } as const;
-    this.#options.onKeptEnd?.(inOrder({ ...about, finishedMs: at, result: null, error }));
-    this.#trim(job, data);
-  }
-
-  #trim(job: StoredJob, data: JobData): void {
+    if (record.status === 'cancelled') return;
+    this.#options.onKeptEnd?.({ ...record, result: this.#results.get(job) ?? null });
     if (Buffer.byteLength(JSON.stringify(data.request)) > LARGE_REQUEST)
       job.updateData({ ...data, request: null }).catch(() => undefined);
   }

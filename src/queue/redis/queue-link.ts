@@ -1,20 +1,22 @@
 /** A server's connection to one queue of BullMQ: its jobs, its events, and the stops that it sends to workers. */
-import { type Job, Queue, QueueEvents, QueueEventsProducer, type Telemetry } from 'bullmq';
+import { EventEmitter } from 'node:events';
+import { Queue, QueueEvents, QueueEventsProducer, type Telemetry } from 'bullmq';
 import type { Redis } from 'ioredis';
+import { hasEnded, type JobRecord } from '../job-queue.js';
 import { KEY_PREFIX } from './queue-name.js';
 import { later, PATIENT } from './redis-client.js';
-import { ownerPart, type StoredJob } from './stored-job.js';
+import { dataOf, ownerPart, recordOf, resultOf, type StoredJob } from './stored-job.js';
 
-export type LinkEvent =
-  /** A worker has taken the job. */
-  | { type: 'active' }
-  /** The worker that had the job is gone. */
-  | { type: 'stalled' }
-  | { type: 'progress'; report: unknown }
-  | { type: 'completed'; returned: unknown }
-  | { type: 'failed'; reason: string };
+const EVENTS = ['active', 'stalled', 'progress', 'completed', 'failed'] as const;
 
-type Listener = (event: LinkEvent) => void;
+/** BullMQ's event of a job. */
+export interface LinkEvent {
+  type: (typeof EVENTS)[number];
+  /** A report of the worker. */
+  data?: unknown;
+  returnvalue?: unknown;
+  failedReason?: string;
+}
 
 /** Most events that Redis keeps. A minute of heavy streaming fits. */
 const MOST_EVENTS = 100_000;
@@ -24,6 +26,15 @@ export const EVENTS_MS = 60_000;
 export const INLINE_BYTES = 16 * 1024;
 /** Jobs and servers agree on it, so that a server's stops reach its workers. */
 export const stopsOf = (queueName: string) => `${queueName}-stops`;
+
+export interface LinkOptions {
+  url: string;
+  name: string;
+  telemetry?: Telemetry | undefined;
+  onError: (error: Error) => void;
+  /** Called when a worker has taken a job of any server. */
+  onTaken: (id: string) => void;
+}
 
 export interface Counts {
   waiting: number;
@@ -38,15 +49,12 @@ export class QueueLink {
   readonly #client: Redis;
   readonly #events: QueueEvents;
   readonly #stops: QueueEventsProducer;
-  readonly #listeners = new Map<string, Set<Listener>>();
+  /** Emits the events of each job under its id. */
+  readonly #jobs = new EventEmitter().setMaxListeners(0);
 
-  /** Events are those after `sinceMs`, in Unix milliseconds of Redis's clock. `onTaken` is told of every job. */
-  constructor(
-    client: Redis,
-    { url, name, telemetry }: { url: string; name: string; telemetry?: Telemetry | undefined },
-    sinceMs: number,
-    { onError, onTaken }: { onError: (error: Error) => void; onTaken: (id: string) => void },
-  ) {
+  /** Events are those after `sinceMs`, in Unix milliseconds of Redis's clock. */
+  constructor(client: Redis, options: LinkOptions, sinceMs: number) {
+    const { url, name, telemetry, onError, onTaken } = options;
     this.name = name;
     this.#client = client;
     const common = { prefix: KEY_PREFIX, skipVersionCheck: true };
@@ -60,48 +68,66 @@ export class QueueLink {
       // BullMQ's watchdog opens a silent connection again a second later.
       blockingTimeout: 2_000,
     });
-    this.queue.on('error', onError);
-    this.#stops.on('error', onError);
-    this.#events
-      .on('error', onError)
-      .on('active', ({ jobId }) => {
-        onTaken(jobId);
-        this.#tell(jobId, { type: 'active' });
-      })
-      .on('stalled', ({ jobId }) => this.#tell(jobId, { type: 'stalled' }))
-      .on('progress', ({ jobId, data }) => this.#tell(jobId, { type: 'progress', report: data }))
-      .on('completed', ({ jobId, returnvalue }) =>
-        this.#tell(jobId, { type: 'completed', returned: returnvalue }),
-      )
-      .on('failed', ({ jobId, failedReason }) => this.#tell(jobId, { type: 'failed', reason: failedReason }));
+    const parts: EventEmitter[] = [this.queue, this.#stops, this.#events];
+    for (const part of parts) part.on('error', onError);
+    this.#events.on('active', ({ jobId }) => onTaken(jobId));
+    for (const type of EVENTS)
+      this.#events.on(type, (event: { jobId: string }) => this.#jobs.emit(event.jobId, { ...event, type }));
   }
 
   /** Calls `listener` for each event of the job until the returned function is called. */
-  listen(id: string, listener: Listener): () => void {
-    const all = this.#listeners.get(id) ?? new Set();
-    this.#listeners.set(id, all.add(listener));
-    return () => {
-      all.delete(listener);
-      if (all.size === 0 && this.#listeners.get(id) === all) this.#listeners.delete(id);
-    };
-  }
-
-  /** Ids of the jobs that have listeners. */
-  get followed(): string[] {
-    return [...this.#listeners.keys()];
-  }
-
-  #tell(id: string, event: LinkEvent): void {
-    for (const listener of [...(this.#listeners.get(id) ?? [])]) listener(event);
+  listen(id: string, listener: (event: LinkEvent) => void): () => void {
+    this.#jobs.on(id, listener);
+    return () => void this.#jobs.off(id, listener);
   }
 
   find(id: string): Promise<StoredJob | undefined> {
-    return this.queue.getJob(id) as Promise<Job<unknown, unknown, string> | undefined>;
+    return this.queue.getJob(id);
   }
 
   /** Row `at` of the job's log. */
   async row(id: string, at: number): Promise<string | undefined> {
     return (await this.queue.getJobLogs(id, at, at)).logs[0];
+  }
+
+  async recordOf(job: StoredJob): Promise<JobRecord> {
+    const record = recordOf(job, dataOf(job));
+    if (record.status !== 'completed') return record;
+    const row = (at: number) => this.row(record.id, at);
+    return { ...record, result: (await resultOf(record.kind, job.returnvalue, row)).result };
+  }
+
+  /** A kept job of the owner. */
+  async kept(id: string, owner: string): Promise<StoredJob | undefined> {
+    const job = await this.find(id);
+    if (job === undefined) return undefined;
+    const data = dataOf(job);
+    return data.sync || data.owner !== owner ? undefined : job;
+  }
+
+  /** Resolves with the record, and whether this call has ended the job. */
+  async cancel(job: StoredJob): Promise<{ record: JobRecord; ended: boolean } | undefined> {
+    const id = job.id!;
+    const before = await this.recordOf(job);
+    if (hasEnded(before)) return { record: before, ended: false };
+    const data = dataOf(job);
+    const { attempts, startedMs } = before;
+    await job.updateData({ ...data, request: null, stopped: { atMs: Date.now(), attempts, startedMs } });
+    const now = await this.find(id);
+    if (now === undefined) return undefined;
+    if (now.finishedOn !== undefined) {
+      // The job ended before it was marked.
+      await now.updateData(data);
+      return { record: await this.recordOf(now), ended: false };
+    }
+    // A worker ends a running job at once. The next worker with room takes a waiting one and ends it without a run.
+    await Promise.all([
+      this.stop(id),
+      job.changePriority({ lifo: true }),
+      // Watchers read the record now.
+      this.queue.updateJobProgress(id, { stopped: true }),
+    ]);
+    return { record: await this.recordOf(now), ended: true };
   }
 
   /** Tells all workers to end the job's run, also a run that has not begun. */
@@ -137,58 +163,51 @@ export class QueueLink {
   }
 
   async counts(): Promise<Counts> {
-    const { wait, prioritized, active, completed, failed } = await this.queue.getJobCounts(
-      ...(['wait', 'prioritized', 'active', 'completed', 'failed'] as const),
-    );
-    return {
-      waiting: wait! + prioritized!,
-      active: active!,
-      completed: completed!,
-      failed: failed!,
-    };
+    const states = ['wait', 'prioritized', 'active', 'completed', 'failed'] as const;
+    const { wait, prioritized, active, completed, failed } = await this.queue.getJobCounts(...states);
+    return { waiting: wait! + prioritized!, active: active!, completed: completed!, failed: failed! };
   }
 
-  /** What Redis has of each job: whether it is there, and whether it has ended. */
-  async states(ids: readonly string[]): Promise<('absent' | 'open' | 'ended')[]> {
+  /** Those of the jobs that Redis no longer has, or that have ended. */
+  async over(ids: readonly string[]): Promise<string[]> {
+    if (ids.length === 0) return [];
     const fields = await this.#read((key) => ids.map((id) => ['hmget', key(id), 'timestamp', 'finishedOn']));
-    return (fields as (string | null)[][]).map(([timestamp, finishedOn]) =>
-      timestamp === null ? 'absent' : finishedOn === null ? 'open' : 'ended',
-    );
+    return ids.filter((_, i) => {
+      const [timestamp, finishedOn] = fields[i] as (string | null)[];
+      return timestamp === null || finishedOn !== null;
+    });
   }
 
   /** Removes old events, and ended jobs that are older than `keptMs`. */
   async tidy(keptMs: number, nowMs: number): Promise<void> {
-    const oldest = nowMs - EVENTS_MS;
+    const streams = [this.name, stopsOf(this.name)].map((name) => `${KEY_PREFIX}:${name}:events`);
     await Promise.all([
-      ...[this.queue.toKey('events'), `${KEY_PREFIX}:${stopsOf(this.name)}:events`].map((key) =>
-        this.#client.xtrim(key, 'MINID', oldest),
-      ),
-      this.queue.clean(keptMs, 1_000, 'completed'),
-      this.queue.clean(keptMs, 1_000, 'failed'),
+      ...streams.map((key) => this.#client.xtrim(key, 'MINID', nowMs - EVENTS_MS)),
+      ...(['completed', 'failed'] as const).map((set) => this.queue.clean(keptMs, 1_000, set)),
     ]);
   }
 
   /** Removes ended jobs until `most` are left, each time the oldest of the owner who has most of them. */
   async dropBeyond(most: number): Promise<void> {
-    const [completed, failed] = (await this.#read((key) =>
+    const sets = await this.#read((key) =>
       ['completed', 'failed'].map((set) => ['zrange', key(set), 0, -1, 'WITHSCORES']),
-    )) as [string[], string[]];
-    const ended = [...pairs(completed), ...pairs(failed)].sort((a, b) => a.endedMs - b.endedMs);
-    const byOwner = new Map<string, string[]>();
-    for (const { id } of ended) {
-      const ids = byOwner.get(ownerPart(id)) ?? [];
-      byOwner.set(ownerPart(id), ids);
-      ids.push(id);
+    );
+    const ended = (sets as string[][])
+      .flatMap((set) => set.flatMap((id, i) => (i % 2 === 0 ? [{ id, endedMs: Number(set[i + 1]) }] : [])))
+      .sort((a, b) => a.endedMs - b.endedMs);
+    const byOwner = new Map<string, typeof ended>();
+    for (const job of ended) {
+      const owner = ownerPart(job.id);
+      byOwner.set(owner, [...(byOwner.get(owner) ?? []), job]);
     }
     for (let excess = ended.length - most; excess > 0; excess -= 1) {
-      const [first, ...others] = byOwner.values();
-      const largest = others.reduce((a, b) => (b.length > a.length ? b : a), first!);
-      await this.queue.remove(largest.shift()!);
+      const [largest] = [...byOwner.values()].sort((a, b) => b.length - a.length);
+      await this.queue.remove(largest!.shift()!.id);
     }
   }
 
   async close(): Promise<void> {
-    this.#listeners.clear();
+    this.#jobs.removeAllListeners();
     const parts = [this.queue, this.#stops, this.#events].map((part) => part.close().catch(() => undefined));
     // A connection that is being opened again never says that it is closed.
     await Promise.race([Promise.all(parts), later(1_000)]);
@@ -202,9 +221,4 @@ export class QueueLink {
       return reply;
     });
   }
-}
-
-function pairs(withScores: readonly string[]): { id: string; endedMs: number }[] {
-  const ids = withScores.filter((_, i) => i % 2 === 0);
-  return ids.map((id, i) => ({ id, endedMs: Number(withScores[2 * i + 1]) }));
 }

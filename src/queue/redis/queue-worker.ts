@@ -13,10 +13,10 @@ import type { KeptEnd, QueueStats } from '../job-queue.js';
 import { JobScheduler } from '../memory/job-scheduler.js';
 import { ANSWER_BYTES } from '../refusals.js';
 import { JobRuns } from './job-runs.js';
-import { announceWorker, publishModel } from './published-models.js';
+import { announce, retire } from './published-models.js';
 import { EVENTS_MS, stopsOf } from './queue-link.js';
 import { type AnswerSettings, KEY_PREFIX } from './queue-name.js';
-import { later, logFaults, PATIENT, SILENT_MS, workerClient } from './redis-client.js';
+import { later, logFaults, PATIENT, redisTime, SILENT_MS, workerClient } from './redis-client.js';
 import type { Returned } from './stored-job.js';
 
 interface QueueWorkerOptions {
@@ -54,7 +54,7 @@ const REST_MS = 1_000;
 const LATE_CODES = [-1, -2, -3, -6];
 
 export class QueueWorker {
-  readonly id = randomUUID();
+  readonly #id = randomUUID();
   readonly #engine: EngineHandle;
   readonly #model: ModelInfo;
   readonly #options: QueueWorkerOptions;
@@ -68,6 +68,7 @@ export class QueueWorker {
   #worker: Worker<unknown, Returned, string> | undefined;
   #stops: QueueEvents | undefined;
   #fenced = 0;
+  #givenUp = 0;
   #dropped = '';
   #announcing = false;
   #restsUntil = 0;
@@ -76,7 +77,7 @@ export class QueueWorker {
 
   /** The worker starts at once. `engine` must have been ready before, since `model` comes from it. */
   constructor(engine: EngineHandle, model: ModelInfo, options: QueueWorkerOptions, logger: Logger) {
-    const { url, concurrency, attempts, engineTokens, answerBytes = ANSWER_BYTES, onKeptEnd } = options;
+    const { url, concurrency, attempts, answerBytes = ANSWER_BYTES, onKeptEnd } = options;
     this.#engine = engine;
     this.#model = model;
     this.#options = options;
@@ -84,17 +85,12 @@ export class QueueWorker {
     this.#tell = logFaults(logger);
     this.#client = workerClient(url).on('error', this.#tell);
     const unlimited = Number.POSITIVE_INFINITY;
-    this.#scheduler = new JobScheduler(engine, {
-      bound: unlimited,
-      boundBytes: unlimited,
-      concurrency,
-      tokens: engineTokens ?? unlimited,
-      attempts,
-    });
-    this.#runs = new JobRuns({
-      ...{ engine, scheduler: this.#scheduler, logger, answerBytes, onKeptEnd },
-      onLate: (reason) => this.#drop(reason),
-    });
+    const { engineTokens: tokens = unlimited } = options;
+    const bounds = { bound: unlimited, boundBytes: unlimited };
+    this.#scheduler = new JobScheduler(engine, { ...bounds, concurrency, tokens, attempts });
+    const onLate = (reason: string) => this.#drop(reason);
+    const scheduler = this.#scheduler;
+    this.#runs = new JobRuns({ engine, scheduler, logger, answerBytes, onKeptEnd, onLate });
     this.#offState = engine.onState(() => {
       this.#adjust();
       // Servers learn the new state at once.
@@ -112,7 +108,7 @@ export class QueueWorker {
   /** Totals of this worker since its start. */
   get stats(): Required<Pick<QueueStats, 'retried' | 'quarantined' | 'fenced'>> {
     const { retried, quarantined } = this.#scheduler.stats;
-    return { retried, quarantined: quarantined + this.#runs.givenUp, fenced: this.#fenced };
+    return { retried, quarantined: quarantined + this.#givenUp, fenced: this.#fenced };
   }
 
   /**
@@ -126,7 +122,7 @@ export class QueueWorker {
 
   async #close(drainMs: number): Promise<boolean> {
     this.#leaving = true;
-    this.#runs.leave();
+    this.#runs.leaving = true;
     this.#adjust();
     void this.#announce();
     const finished = await this.#scheduler.drain(drainMs);
@@ -142,7 +138,7 @@ export class QueueWorker {
 
   async #begin(): Promise<void> {
     const { url, queueName, concurrency, attempts, lockMs, stalledMs, telemetry } = this.#options;
-    const nowMs = await this.#redisTime();
+    const nowMs = await redisTime(this.#client);
     if (this.#leaving) return;
     const common = { prefix: KEY_PREFIX, skipVersionCheck: true };
     this.#stops = new QueueEvents(stopsOf(queueName), {
@@ -166,7 +162,6 @@ export class QueueWorker {
         // BullMQ's watchdog opens a silent connection again a second later.
         drainDelay: 2,
         runRetryDelay: REST_MS,
-        autorun: false,
         ...(telemetry && { telemetry }),
       },
     );
@@ -178,9 +173,11 @@ export class QueueWorker {
     worker
       .on('error', (error) => this.#onError(error))
       .on('lockRenewalFailed', (ids) => this.#onLost(ids))
-      .on('completed', (job) => this.#runs.completed(job))
-      .on('failed', (job, error) => job && this.#runs.failed(job, error));
-    worker.run().catch(this.#tell);
+      .on('completed', (job) => this.#runs.ended(job))
+      .on('failed', (job, { message }) => {
+        if (message.startsWith('job stalled')) this.#givenUp += 1;
+        if (job !== undefined) this.#runs.ended(job);
+      });
     this.#adjust();
   }
 
@@ -223,10 +220,6 @@ export class QueueWorker {
     this.#logger.warn({ reason }, 'a late result was dropped: another run replaced this one');
   }
 
-  async #redisTime(): Promise<number> {
-    return Number((await this.#client.time())[0]) * 1000;
-  }
-
   /** Tells servers what the worker serves. A connection that does not answer is opened again. */
   async #announce(): Promise<void> {
     if (this.#announcing || this.#client.status !== 'ready') return;
@@ -235,10 +228,8 @@ export class QueueWorker {
     try {
       const { queueName, settings } = this.#options;
       const serves = this.#engine.state.phase === 'ready' && !this.#leaving;
-      const seenMs = serves ? await this.#redisTime() : undefined;
-      await announceWorker(this.#client, queueName, this.id, seenMs);
-      if (seenMs !== undefined)
-        await publishModel(this.#client, { queueName, seenMs, model: this.#model, settings });
+      if (serves) await announce(this.#client, this.#id, { queueName, model: this.#model, settings });
+      else await retire(this.#client, this.#id, queueName);
     } catch (error) {
       if (!this.#leaving) this.#tell(error as Error);
     } finally {

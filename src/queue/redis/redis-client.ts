@@ -45,6 +45,11 @@ export function workerClient(url: string): Redis {
   return new Redis(url, PATIENT);
 }
 
+/** Unix milliseconds of Redis's clock. */
+export async function redisTime(client: Redis): Promise<number> {
+  return Number((await client.time())[0]) * 1000;
+}
+
 /** Shortest time between two equal lines of the log. */
 const QUIET_MS = 30_000;
 

@@ -31,12 +31,10 @@ import {
   shuttingDown,
 } from '../refusals.js';
 import { JobTurns } from './job-turns.js';
-import { KeptRecords } from './kept-records.js';
-import { LostJobs } from './lost-jobs.js';
 import { countWorkers } from './published-models.js';
 import { type Counts, QueueLink } from './queue-link.js';
 import { refuseTables } from './queue-name.js';
-import { lost, producerClient, soon, unreachable } from './redis-client.js';
+import { lost, producerClient, redisTime, soon, unreachable } from './redis-client.js';
 import { dataOf, formOf, type JobData, keptId, type StoredJob } from './stored-job.js';
 import { Submission } from './submission.js';
 import { JobWatch } from './watch-job.js';
@@ -73,10 +71,8 @@ export interface RedisQueueOptions {
 const STATUS_MS = 500;
 /** Longer than it takes to add a job. */
 const ADD_MS = 5_000;
-/** Every so many status queries, lost jobs are looked for. */
-const LOOK_FOR_LOST = 4;
-/** Every so many status queries, old events and jobs are removed. */
-const TIDY = 20;
+/** Every so many status queries, lost jobs are looked for, and old events and jobs are removed. */
+const TIDY = 4;
 
 export class RedisQueue implements JobQueue {
   readonly #stats: QueueStats = { ...noStats(), fenced: 0 };
@@ -84,12 +80,12 @@ export class RedisQueue implements JobQueue {
   readonly #onError: (error: Error) => void;
   readonly #client: Redis;
   readonly #timer: NodeJS.Timeout;
-  readonly #records: KeptRecords;
   readonly #turns = new JobTurns();
-  readonly #lost = new LostJobs();
   /** Jobs whose clients wait, by id. */
   readonly #open = new Map<string, Submission>();
   readonly #watches = new Map<JobWatch, string>();
+  /** Jobs of `#open` that were over at the last look, without an event of their end. */
+  #unheard = new Set<string>();
   /** Jobs that must be stopped once Redis is back. */
   readonly #unstopped = new Set<string>();
   /** Undefined until Redis answers and the queue's name is known. */
@@ -107,7 +103,6 @@ export class RedisQueue implements JobQueue {
   constructor(options: RedisQueueOptions, onError: (error: Error) => void) {
     this.#options = options;
     this.#onError = onError;
-    this.#records = new KeptRecords(options.keptMs);
     this.#client = producerClient(options.url).on('error', onError);
     this.#client.on('close', () => this.#lose());
     this.#client.on('ready', () => void this.#look());
@@ -132,11 +127,17 @@ export class RedisQueue implements JobQueue {
     const job = { id, kind: request.kind, deadlineMs };
     const submission = new Submission(link, job, options, () => this.#stop(id));
     this.#open.set(id, submission);
+    const { owner = '', onDelta } = options;
+    const data = { owner, sync: true, streams: onDelta !== undefined, digest: '' };
     let accepted = false;
-    soon(this.#add(link, id, request, this.#submitted(options, deadlineMs), () => !submission.settled)).then(
+    soon(this.#add(link, id, request, data, deadlineMs)).then(
       () => {
         accepted = true;
         this.#stats.accepted += 1;
+        if (this.#open.has(id)) return;
+        // The client left while the job was being added.
+        this.#turns.remove(id);
+        this.#stop(id);
       },
       (error: SidaError) => {
         // Redis may have accepted the job although its reply did not arrive.
@@ -146,19 +147,15 @@ export class RedisQueue implements JobQueue {
     );
     try {
       const outcome = await submission.outcome;
-      if (accepted) this.#count(outcome);
+      if (accepted) this.#count(outcome instanceof SidaError ? outcome.code : undefined);
       if (outcome instanceof SidaError) throw outcome;
+      this.#runMs += (outcome.result.timing.inferenceMs - this.#runMs) / 16;
       return outcome;
     } finally {
       this.#open.delete(id);
       this.#turns.remove(id);
       if (this.#open.size === 0) this.#whenEmpty?.();
     }
-  }
-
-  #submitted({ owner = '', onDelta }: JobOptions, deadlineMs: number): Omit<JobData, 'request' | 'nonce'> {
-    const streams = onDelta !== undefined;
-    return { owner, sync: true, streams, form: null, digest: '', deadlineAt: Date.now() + deadlineMs };
   }
 
   async enqueue(
@@ -176,21 +173,18 @@ export class RedisQueue implements JobQueue {
     const ownId = keptId(owner, id, idempotency?.key);
     const earlier = idempotency && (await this.#repeated(link, ownId, idempotency));
     if (earlier !== undefined) return { record: earlier, created: false };
-    const deadlineAt = Date.now() + this.#options.keptDeadlineMs;
-    const digest = idempotency?.digest ?? '';
-    const data = { owner, sync: false, streams: true, form: formOf(request), digest, deadlineAt };
-    const job = await this.#add(link, ownId, request, data);
+    const { digest = '' } = idempotency ?? {};
+    const data = { owner, sync: false, streams: true, digest };
+    const job = await this.#add(link, ownId, request, data, this.#options.keptDeadlineMs);
     // Of requests that came at the same moment with one key, BullMQ has added the first.
     const first = idempotency === undefined ? job : await link.find(ownId);
     if (first === undefined) throw lost();
-    const record = await this.#records.read(link, first);
-    const stored = dataOf(first);
-    if (stored.nonce !== dataOf(job).nonce) {
+    if (dataOf(first).nonce !== dataOf(job).nonce) {
       this.#turns.remove(ownId);
-      return { record: this.#same({ record, digest: stored.digest }, digest), created: false };
+      return { record: await this.#same(link, first, digest), created: false };
     }
     this.#stats.accepted += 1;
-    return { record, created: true };
+    return { record: await link.recordOf(first), created: true };
   }
 
   async repeated(owner: string, idempotency: Idempotency): Promise<JobRecord | undefined> {
@@ -198,26 +192,32 @@ export class RedisQueue implements JobQueue {
   }
 
   async #repeated(link: QueueLink, id: string, { digest }: Idempotency): Promise<JobRecord | undefined> {
-    const earlier = await this.#records.earlier(link, id);
-    return earlier && this.#same(earlier, digest);
+    const job = await link.find(id);
+    return job && this.#same(link, job, digest);
   }
 
   /** The record of an earlier request with the same key. Throws idempotency_conflict when it was another request. */
-  #same(earlier: { record: JobRecord; digest: string }, digest: string): JobRecord {
-    if (earlier.digest !== digest) {
+  async #same(link: QueueLink, job: StoredJob, digest: string): Promise<JobRecord> {
+    if (dataOf(job).digest !== digest) {
       this.#stats.kept.conflicts += 1;
       throw keyConflict();
     }
     this.#stats.kept.repeated += 1;
-    return earlier.record;
+    return link.recordOf(job);
   }
 
   async find(id: string, owner: string): Promise<JobRecord | undefined> {
-    return soon(this.#records.find(this.#opened(), id, owner));
+    return soon(this.#find(this.#opened(), id, owner));
+  }
+
+  async #find(link: QueueLink, id: string, owner: string): Promise<JobRecord | undefined> {
+    const job = await link.kept(id, owner);
+    return job && link.recordOf(job);
   }
 
   async cancel(id: string, owner: string): Promise<JobRecord | undefined> {
-    const found = await soon(this.#records.cancel(this.#opened(), id, owner));
+    const link = this.#opened();
+    const found = await soon(link.kept(id, owner).then((job) => job && link.cancel(job)));
     if (found?.ended) this.keptEnded(found.record);
     return found?.record;
   }
@@ -235,7 +235,7 @@ export class RedisQueue implements JobQueue {
     const watch = new JobWatch(
       {
         link,
-        read: () => this.#records.find(link, id, owner),
+        read: () => this.#find(link, id, owner),
         listener,
         onEnd: () => {
           this.#stats.kept.watching -= 1;
@@ -263,8 +263,7 @@ export class RedisQueue implements JobQueue {
 
   /** Counts a kept job that this process ended, in this queue or in the process's worker. */
   keptEnded(end: KeptEnd): void {
-    if (end.result !== null) this.#stats.completed += 1;
-    else this.#countError(end.error!.code);
+    this.#count(end.error?.code);
     this.#options.onKeptEnd?.(end);
   }
 
@@ -295,36 +294,29 @@ export class RedisQueue implements JobQueue {
     return this.#link;
   }
 
-  /** Adds a job unless the queue is full. Rejects with queue_full. Nothing is added when `wanted` returns false. */
+  /** Adds a job unless the queue is full. Rejects with queue_full. */
   async #add(
     link: QueueLink,
     id: string,
     request: JobRequest,
-    data: Omit<JobData, 'request' | 'nonce'>,
-    wanted = () => true,
+    about: Pick<JobData, 'owner' | 'sync' | 'streams' | 'digest'>,
+    deadlineMs: number,
   ): Promise<StoredJob> {
-    const { bound, boundBytes = QUEUE_BYTES, keptMs } = this.#options;
+    const { bound, boundBytes = QUEUE_BYTES } = this.#options;
+    const deadlineAt = Date.now() + deadlineMs;
     const { waiting, lowest } = await link.room();
     const bytes = taskOf(request).tokens.bytes(request);
     const all = this.#turns.bytes + bytes;
     if (waiting >= bound) throw this.#full((seconds) => queueFull(bound, seconds));
     if (this.#turns.bytes > 0 && all > boundBytes)
       throw this.#full((seconds) => queueBytesFull(all, boundBytes, seconds));
-    if (!wanted()) throw clientGone();
-    const keep = data.sync ? true : { age: Math.ceil(keptMs / 1000) };
+    const data: JobData = { ...about, request, form: formOf(request), nonce: randomUUID(), deadlineAt };
+    const priority = this.#turns.add(id, about.owner, bytes, lowest);
+    // `true` concerns this job alone. An age or a number would concern all ended jobs, also those that are kept.
+    const removed = { removeOnComplete: about.sync, removeOnFail: about.sync };
     try {
-      return (await link.queue.add(
-        request.kind,
-        { ...data, request, nonce: randomUUID() },
-        {
-          jobId: id,
-          priority: this.#turns.add(id, data.owner, bytes, lowest),
-          attempts: 1,
-          stackTraceLimit: 0,
-          removeOnComplete: keep,
-          removeOnFail: keep,
-        },
-      )) as StoredJob;
+      const options = { jobId: id, priority, attempts: 1, stackTraceLimit: 0, ...removed };
+      return await link.queue.add(request.kind, data, options);
     } catch (error) {
       this.#turns.remove(id);
       throw error;
@@ -348,21 +340,16 @@ export class RedisQueue implements JobQueue {
     );
   }
 
-  #count(outcome: JobOutcome | SidaError): void {
-    if (!(outcome instanceof SidaError)) {
-      this.#stats.completed += 1;
-      this.#runMs += (outcome.result.timing.inferenceMs - this.#runMs) / 16;
-    } else this.#countError(outcome.code);
-  }
-
-  #countError(code: ErrorCode): void {
-    if (code === 'cancelled') this.#stats.cancelled += 1;
+  /** Counts an ended job. `code` is that of its error. */
+  #count(code: ErrorCode | undefined): void {
+    if (code === undefined) this.#stats.completed += 1;
+    else if (code === 'cancelled') this.#stats.cancelled += 1;
     else if (code === 'deadline_exceeded') this.#stats.expired += 1;
     else this.#stats.failed += 1;
   }
 
   async #look(): Promise<void> {
-    const { keptMs, keptJobs } = this.#options;
+    const { keptJobs } = this.#options;
     const name = this.#options.queueName();
     if (this.#looking || this.#closed || name === undefined || this.#client.status !== 'ready') return;
     this.#looking = true;
@@ -376,18 +363,15 @@ export class RedisQueue implements JobQueue {
       const nextMs = await link.nextWaitMs();
       const waitingSinceMs = nextMs === undefined ? undefined : asked - nextMs;
       Object.assign(this.#stats, { waiting, active, waitingSinceMs });
-      Object.assign(this.#stats.kept, {
-        queued: waiting,
-        running: active,
-        ended: completed + failed,
-        failed,
-      });
-      if (completed + failed > keptJobs) await link.dropBeyond(keptJobs);
+      const ended = completed + failed;
+      Object.assign(this.#stats.kept, { queued: waiting, running: active, ended, failed });
+      if (ended > keptJobs) await link.dropBeyond(keptJobs);
       if (waiting === 0) this.#turns.forget(asked - ADD_MS);
       for (const id of this.#unstopped) this.#stop(id);
       this.#looks += 1;
-      if (this.#looks % LOOK_FOR_LOST === 0) await this.#lost.look(link, this.#open, this.#watches);
-      if (this.#looks % TIDY === 0) await link.tidy(keptMs, await this.#redisTime());
+      if (this.#looks % TIDY !== 0) return;
+      await this.#lookForLost(link);
+      await link.tidy(this.#options.keptMs, await redisTime(this.#client));
     } catch (error) {
       if (!this.#closed) this.#lose();
       if (error instanceof Error && /^(OOM|MISCONF)/.test(error.message)) this.#onError(error);
@@ -399,19 +383,24 @@ export class RedisQueue implements JobQueue {
   /** Opens the link to the queue with this name, and closes that to another. */
   async #linkTo(name: string): Promise<QueueLink> {
     if (this.#link?.name === name) return this.#link;
-    const sinceMs = await this.#redisTime();
+    const sinceMs = await redisTime(this.#client);
     await this.#link?.close();
     const { url, telemetry } = this.#options;
-    this.#link = new QueueLink(this.#client, { url, telemetry, name }, sinceMs, {
-      onError: this.#onError,
-      onTaken: (id) => this.#turns.remove(id),
-    });
+    const told = { onError: this.#onError, onTaken: (id: string) => this.#turns.remove(id) };
+    this.#link = new QueueLink(this.#client, { url, telemetry, name, ...told }, sinceMs);
     await this.#link.queue.waitUntilReady();
     return this.#link;
   }
 
-  async #redisTime(): Promise<number> {
-    return Number((await this.#client.time())[0]) * 1000;
+  /** Ends what waits for jobs that Redis has lost, and for jobs whose ends were not heard. */
+  async #lookForLost(link: QueueLink): Promise<void> {
+    const ids = [...this.#open.keys(), ...this.#watches.values()];
+    const over = new Set(await link.over([...new Set(ids)]));
+    for (const [watch, id] of [...this.#watches]) if (over.has(id)) watch.look();
+    // A job that was over at the last look, too, has no event of its end under way.
+    for (const [id, submission] of [...this.#open])
+      if (over.has(id) && this.#unheard.has(id)) submission.settle(lost());
+    this.#unheard = over;
   }
 
   #lose(): void {

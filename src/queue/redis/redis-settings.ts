@@ -22,49 +22,40 @@ export class RedisRefused extends SidaError {
   }
 }
 
-interface RedisSettings {
-  version: string;
-  faults: RedisFault[];
-}
-
 /** `address` is for messages. Rejects with RedisRefused when the queue cannot be there. */
-export async function redisSettings(client: Redis, address: string): Promise<RedisSettings> {
+export async function redisSettings(
+  client: Redis,
+  address: string,
+): Promise<{ version: string; faults: RedisFault[] }> {
   // Managed services forbid CONFIG but allow INFO.
-  const info = fieldsOf(await client.info());
+  const info = await client.info();
+  const field = (name: string) => new RegExp(`^${name}:(.*)\\r$`, 'm').exec(info)?.[1];
   await client.exists(KEY_PREFIX).catch((error: Error) => {
     const [kind, , owner] = error.message.split(' ');
     if (kind !== 'MOVED' && kind !== 'CLUSTERDOWN') throw error;
     throw new RedisRefused(address, kind === 'MOVED' ? owner : undefined);
   });
   const faults: RedisFault[] = [];
-  if (info.aof_enabled !== '1') {
+  if (field('aof_enabled') !== '1') {
     faults.push({
       found: 'appendonly is off: accepted jobs are lost when Redis restarts',
       hint: 'CONFIG SET appendonly yes, and appendonly yes in redis.conf (appendfsync everysec)',
     });
   }
-  if (info.aof_last_write_status !== undefined && info.aof_last_write_status !== 'ok') {
+  if ((field('aof_last_write_status') ?? 'ok') !== 'ok') {
     faults.push({
       found: 'the append-only file cannot be written',
       hint: "make room on Redis's disk, and look into its log",
     });
   }
-  if (info.maxmemory_policy !== 'noeviction') {
+  const policy = field('maxmemory_policy');
+  if (policy !== 'noeviction') {
     faults.push({
-      found: `maxmemory-policy is ${info.maxmemory_policy}: Redis may drop jobs to make room`,
+      found: `maxmemory-policy is ${policy}: Redis may drop jobs to make room`,
       hint: 'CONFIG SET maxmemory-policy noeviction, and maxmemory-policy noeviction in redis.conf',
     });
   }
-  return { version: info.redis_version ?? 'unknown', faults };
-}
-
-function fieldsOf(info: string): Record<string, string> {
-  return Object.fromEntries(
-    info
-      .split('\r\n')
-      .filter((line) => line.includes(':'))
-      .map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]),
-  );
+  return { version: field('redis_version') ?? 'unknown', faults };
 }
 
 export interface RedisCheck {

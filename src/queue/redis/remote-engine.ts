@@ -8,9 +8,8 @@ import { modelName } from '../../checkpoint/gguf/gguf-path.js';
 import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
 import { SidaError } from '../../errors.js';
 import type { ControlReply, JobResult, ModelInfo } from '../../protocol/engine-messages.js';
-import { differencesOf } from './differences.js';
-import { GONE_MS, type PublishedModel, publishedModels } from './published-models.js';
-import { producerClient } from './redis-client.js';
+import { differencesOf, GONE_MS, type PublishedModel, publishedModels } from './published-models.js';
+import { producerClient, redisTime } from './redis-client.js';
 
 /** Milliseconds between queries for the model. */
 const LOOK_MS = 1_000;
@@ -85,8 +84,7 @@ export class RemoteEngine implements EngineHandle {
     if (client.status !== 'ready' || this.#state.phase === 'closed') return;
     try {
       const named = (await publishedModels(client)).filter(({ model }) => model.name === this.#name);
-      const now = Number((await client.time())[0]) * 1000;
-      this.#choose(named, now);
+      this.#choose(named, await redisTime(client));
     } catch {
       // Redis is away. The next query tries again.
     }
@@ -98,8 +96,7 @@ export class RemoteEngine implements EngineHandle {
    */
   #choose(named: PublishedModel[], now: number): void {
     if (this.#served || this.#state.phase === 'closed') return;
-    // After Redis's clock was set back, the last publication of a dead worker lies in the future.
-    const served = named.filter(({ seenMs }) => Math.abs(now - seenMs) < GONE_MS);
+    const served = named.filter(({ seenMs }) => now - seenMs < GONE_MS);
     if (served.length > 1) {
       const all = served.map(({ model }) => model.fingerprint.slice(0, 12)).join(', ');
       const detail = `Workers serve ${served.length} models or settings named ${JSON.stringify(this.#name)}, which differ in ${differencesOf(served).join(', ')} (fingerprints ${all})`;

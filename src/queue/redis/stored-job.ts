@@ -5,21 +5,12 @@
 import { createHash } from 'node:crypto';
 import { type Job, UnrecoverableError } from 'bullmq';
 import { z } from 'zod';
-import { ERROR_CODES, type ErrorBody, type ErrorCode, SidaError } from '../../errors.js';
+import { ERROR_CODES, type ErrorBody, SidaError } from '../../errors.js';
 import type { AnswerForm, CompletionDelta, JobRequest, JobResult } from '../../protocol/engine-messages.js';
 import { findTask, taskOf } from '../../tasks/registry.js';
 import { storedDelta } from '../../tasks/shared/stored.js';
 import type { JobRecord } from '../job-queue.js';
-import { expired, givenUp } from '../refusals.js';
-
-const errorBody = z.object({
-  code: z.enum(Object.keys(ERROR_CODES) as [ErrorCode, ...ErrorCode[]]),
-  message: z.string(),
-  param: z.string().optional(),
-  details: z.record(z.string(), z.union([z.number(), z.string()])).optional(),
-  ran: z.literal(true).optional(),
-  read: z.literal(true).optional(),
-});
+import { cancelled, expired, givenUp } from '../refusals.js';
 
 const jobData = z.object({
   owner: z.string(),
@@ -29,7 +20,6 @@ const jobData = z.object({
   streams: z.boolean(),
   /** Null once the job has ended. */
   request: z.unknown(),
-  /** Null for a synchronous job, because the server that has the request writes the answer. */
   form: z.unknown(),
   /** Digest of the request, where an idempotency key came with it. */
   digest: z.string(),
@@ -39,12 +29,7 @@ const jobData = z.object({
   deadlineAt: z.number(),
   /** A cancelled job, as it was then: a worker that takes it later only to end it changes nothing that clients see. */
   stopped: z
-    .object({
-      atMs: z.number(),
-      error: errorBody,
-      attempts: z.int().min(0),
-      startedMs: z.number().nullable(),
-    })
+    .object({ atMs: z.number(), attempts: z.int().min(0), startedMs: z.number().nullable() })
     .optional(),
 });
 
@@ -57,7 +42,7 @@ const progress = z.object({
   /** Number of times that workers have taken the job. */
   turn: z.int().min(1),
   /** Number of the run; a worker runs a job again when its engine has crashed. */
-  run: z.int().min(1),
+  run: z.int().min(0),
   startedMs: z.number(),
   /** The job waits for another run. */
   queued: z.boolean(),
@@ -67,6 +52,11 @@ const progress = z.object({
 });
 
 export type Progress = z.infer<typeof progress>;
+
+/** Whether `a` is about a later run than `b`. */
+export function isLater(a: Pick<Progress, 'turn' | 'run'>, b: Pick<Progress, 'turn' | 'run'>): boolean {
+  return a.turn > b.turn || (a.turn === b.turn && a.run > b.run);
+}
 
 const returned = z.object({
   attempts: z.int().min(1),
@@ -139,12 +129,14 @@ export async function resultOf(
 
 /** The error of a failed job. Only a text that BullMQ wrote itself is not JSON. */
 export function errorOf(reason: string): ErrorBody {
+  if (reason.startsWith('job stalled')) return givenUp().toBody();
   try {
-    return errorBody.parse(JSON.parse(reason)) as ErrorBody;
+    const body = JSON.parse(reason) as ErrorBody;
+    if (Object.hasOwn(ERROR_CODES, body.code)) return body;
   } catch {
-    if (reason.startsWith('job stalled')) return givenUp().toBody();
-    return { code: 'internal', message: 'The job failed for a reason that this version does not know' };
+    // As below.
   }
+  return { code: 'internal', message: 'The job failed for a reason that this version does not know' };
 }
 
 /** Fails the job for good with this error. */
@@ -152,35 +144,44 @@ export function failure(error: SidaError): UnrecoverableError {
   return new UnrecoverableError(JSON.stringify(error.toBody()));
 }
 
-/** The record of a kept job, with its result unless that is in the log. */
+/** The record of a kept job, without its result. */
 export function recordOf(job: StoredJob, data: JobData): JobRecord {
   const { form } = taskOf({ kind: job.name }).stored;
-  const { attempts, startedMs, queued } = latestRun(job);
+  // A worker reports the beginning of each run, and repeats it with the result.
+  const report = progressOf(job.progress);
+  const run = returned.safeParse(job.returnvalue).data ?? {
+    attempts: report?.run ?? 0,
+    startedMs: report?.startedMs ?? null,
+  };
+  const createdMs = job.timestamp;
+  // The times come from the clocks of several machines.
+  const startedMs = run.startedMs && Math.max(run.startedMs, createdMs);
+  const finished = (atMs: number) => Math.max(atMs, startedMs ?? createdMs);
   const record: JobRecord = {
     id: job.id!,
     kind: job.name as JobRecord['kind'],
-    status: attempts === 0 || queued ? 'queued' : 'running',
-    createdMs: job.timestamp,
+    status: (report?.queued ?? true) ? 'queued' : 'running',
+    createdMs,
     form: check(form, data.form, 'form'),
     startedMs,
     finishedMs: null,
-    attempts,
+    attempts: run.attempts,
     result: null,
     error: null,
   };
   const failed = (finishedMs: number, error: ErrorBody): JobRecord => ({
     ...record,
     status: error.code === 'cancelled' ? 'cancelled' : 'failed',
-    finishedMs,
+    finishedMs: finished(finishedMs),
     error,
   });
   if (data.stopped !== undefined) {
-    const { atMs, error, ...run } = data.stopped;
-    return { ...failed(atMs, error as ErrorBody), ...run };
+    const { atMs, ...before } = data.stopped;
+    return { ...failed(atMs, cancelled().toBody()), ...before };
   }
   if (job.finishedOn !== undefined) {
     if (job.failedReason !== undefined) return failed(job.finishedOn, errorOf(job.failedReason));
-    return { ...record, status: 'completed', finishedMs: job.finishedOn };
+    return { ...record, status: 'completed', finishedMs: finished(job.finishedOn) };
   }
   // A worker that takes the job ends it for the same reason.
   if (record.status === 'queued' && Date.now() > data.deadlineAt)
@@ -190,29 +191,6 @@ export function recordOf(job: StoredJob, data: JobData): JobRecord {
 
 export function deadlineError({ timestamp }: StoredJob, { deadlineAt }: JobData): SidaError {
   return expired(deadlineAt - timestamp);
-}
-
-/** Puts the times of a record in order, which come from the clocks of several machines. */
-export function inOrder<T extends Pick<JobRecord, 'createdMs' | 'startedMs' | 'finishedMs'>>(record: T): T {
-  const { createdMs } = record;
-  const startedMs = record.startedMs && Math.max(record.startedMs, createdMs);
-  const finishedMs = record.finishedMs && Math.max(record.finishedMs, startedMs ?? createdMs);
-  return { ...record, startedMs, finishedMs };
-}
-
-function latestRun(job: StoredJob): { attempts: number; startedMs: number | null; queued: boolean } {
-  const last = progressOf(job.progress);
-  // A worker has taken the job after that report, or none has reported yet.
-  if (last === undefined || last.turn < job.attemptsStarted) {
-    const attempts = job.attemptsStarted === 0 ? 0 : runsBefore(job) + 1;
-    return { attempts, startedMs: job.processedOn ?? null, queued: false };
-  }
-  return { attempts: last.run, startedMs: last.startedMs, queued: last.queued };
-}
-
-/** Runs before the worker took the job that has it now. */
-export function runsBefore(job: StoredJob): number {
-  return Math.max(job.attemptsStarted - 1, progressOf(job.progress)?.run ?? 0);
 }
 
 /**

@@ -23,7 +23,6 @@ export class Submission {
   readonly #onStop: () => void;
   readonly #reader = new DeltaReader();
   readonly #onAbort = () => this.giveUp(clientGone());
-  #streamed = false;
   #settled = false;
   #resolve!: (outcome: JobOutcome | SidaError) => void;
 
@@ -39,10 +38,6 @@ export class Submission {
     this.#unlisten = link.listen(job.id, (event) => this.#take(event));
     options.signal?.addEventListener('abort', this.#onAbort, { once: true });
     this.#deadline = setTimeout(() => this.giveUp(expired(job.deadlineMs)), job.deadlineMs);
-  }
-
-  get settled(): boolean {
-    return this.#settled;
   }
 
   /** Gives the client this error and ends the job. */
@@ -62,47 +57,37 @@ export class Submission {
     this.#resolve(outcome);
   }
 
-  /** The job has ended, although no event said so. */
-  async readEnd(): Promise<void> {
-    const job = await this.#link.find(this.#job.id);
-    if (job?.failedReason !== undefined) this.#take({ type: 'failed', reason: job.failedReason });
-    else if (job !== undefined) this.#take({ type: 'completed', returned: job.returnvalue });
-  }
-
-  #take(event: LinkEvent): void {
+  #take({ type, data, returnvalue, failedReason }: LinkEvent): void {
     if (this.#settled) return;
-    if (event.type === 'completed') void this.#complete(event.returned);
-    else if (event.type === 'failed') this.settle(new SidaError(errorOf(event.reason) as ErrorBody));
-    else if (event.type === 'stalled' && this.#streamed) this.giveUp(streamBroken());
-    else if (event.type === 'progress') this.#stream(event.report);
+    if (type === 'completed') void this.#complete(returnvalue);
+    else if (type === 'failed') this.settle(new SidaError(errorOf(failedReason!) as ErrorBody));
+    else if (type === 'stalled' && this.#reader.taken > 0) this.giveUp(streamBroken());
+    else if (type === 'progress') this.#stream(data);
   }
 
-  #stream(value: unknown): void {
-    const report = progressOf(value);
-    if (report === undefined || this.#options.onDelta === undefined) return;
+  #stream(data: unknown): void {
+    const report = progressOf(data);
+    const { onDelta } = this.#options;
+    if (report === undefined || onDelta === undefined) return;
     try {
-      const again = this.#streamed && this.#reader.starts(report);
+      const again = this.#reader.taken > 0 && this.#reader.starts(report);
       const deltas = again ? undefined : this.#reader.take(report);
-      if (deltas === undefined) this.giveUp(streamBroken());
-      for (const delta of deltas ?? []) {
-        this.#streamed = true;
-        // A stream that has begun ends by its tokens or its client.
-        clearTimeout(this.#deadline);
-        if (!this.#settled) this.#options.onDelta(delta);
-      }
+      if (deltas === undefined) throw streamBroken();
+      // A stream that has begun ends by its tokens or its client.
+      if (deltas.length > 0) clearTimeout(this.#deadline);
+      for (const delta of deltas) if (!this.#settled) onDelta(delta);
     } catch (error) {
       this.giveUp(SidaError.from(error));
     }
   }
 
-  async #complete(value: unknown): Promise<void> {
+  async #complete(returned: unknown): Promise<void> {
     const { id, kind } = this.#job;
     try {
-      const { result, attempts, startedMs, row } = await resultOf(kind, value, (at) =>
-        this.#link.row(id, at),
-      );
+      const row = (at: number) => this.#link.row(id, at);
+      const { result, attempts, startedMs, row: inLog } = await resultOf(kind, returned, row);
       // A job whose answer is in its log stays until it is read.
-      if (row !== undefined) this.#link.queue.remove(id).catch(() => undefined);
+      if (inLog !== undefined) this.#link.queue.remove(id).catch(() => undefined);
       this.settle({ result, attempts, queueMs: Math.max(0, startedMs - this.#createdMs) });
     } catch (error) {
       this.settle(SidaError.from(error));

@@ -2,7 +2,7 @@
 import { hasEnded, type JobEvent, type JobRecord } from '../job-queue.js';
 import { DeltaReader } from './deltas.js';
 import type { LinkEvent, QueueLink } from './queue-link.js';
-import { type Progress, progressOf } from './stored-job.js';
+import { isLater, type Progress, progressOf } from './stored-job.js';
 
 interface WatchedJob {
   link: QueueLink;
@@ -17,9 +17,11 @@ export class JobWatch {
   readonly #job: WatchedJob;
   readonly #reader = new DeltaReader();
   readonly #unlisten: () => void;
-  /** Events are handled one after another, since some of them need a look into Redis. */
-  #before: Promise<void>;
+  /** Events are handled one after another, since most of them need a look into Redis. */
+  #before = Promise.resolve();
   #record: JobRecord;
+  /** Rows of the job's log that were read. */
+  #rows = 0;
   #ended = false;
 
   /** `record` must not have ended. Events are heard from now on. */
@@ -27,7 +29,7 @@ export class JobWatch {
     this.#job = job;
     this.#record = record;
     this.#unlisten = job.link.listen(record.id, (event) => this.#queue(() => this.#take(event)));
-    this.#before = this.#begin();
+    this.look();
   }
 
   stop(): void {
@@ -37,16 +39,9 @@ export class JobWatch {
     this.#job.onEnd();
   }
 
-  /** Redis no longer has the job. */
-  lose(): void {
-    if (this.#ended) return;
-    this.stop();
-    this.#job.listener({ type: 'lost' });
-  }
-
-  /** Reads the record, because events may be missing. */
+  /** Reports what happened since the last event, which events may not have told. */
   look(): void {
-    this.#queue(() => this.#end());
+    this.#queue(() => this.#look());
   }
 
   #queue(work: () => Promise<void>): void {
@@ -54,74 +49,45 @@ export class JobWatch {
     this.#before = this.#before.then(() => (this.#ended ? undefined : work().catch(() => undefined)));
   }
 
-  /** Reports the deltas before now, and what happened since the record was read. */
-  async #begin(): Promise<void> {
-    try {
-      const record = await this.#job.read();
-      if (record === undefined) return this.lose();
-      if (hasEnded(record)) return this.#finish(record);
-      this.#tell(record);
-      await this.#readLog();
-    } catch {
-      // As in #queue.
-    }
+  async #take({ type, data }: LinkEvent): Promise<void> {
+    const report = type === 'progress' ? progressOf(data) : undefined;
+    if (report === undefined) return this.#look();
+    this.#tellRun(report);
+    await this.#readLog();
   }
 
-  async #take(event: LinkEvent): Promise<void> {
-    if (event.type === 'active') await this.#taken();
-    else if (event.type === 'progress') await this.#progress(progressOf(event.report));
-    else if (event.type === 'completed' || event.type === 'failed') await this.#end();
-  }
-
-  async #taken(): Promise<void> {
+  async #look(): Promise<void> {
     const record = await this.#job.read();
-    if (record === undefined || record.attempts === 0 || record.startedMs === null) return;
-    // The job may have ended since. The listener still gets the status `running`.
-    this.#tell({ ...record, status: 'running', finishedMs: null, result: null, error: null });
-  }
-
-  async #progress(report: Progress | undefined): Promise<void> {
-    // The job was cancelled.
-    if (report === undefined) return this.#end();
-    const { run: attempts, startedMs, queued } = report;
-    if (attempts >= this.#record.attempts)
-      this.#tell({ ...this.#record, status: queued ? 'queued' : 'running', attempts, startedMs });
-    if (!this.#deliver(report)) await this.#readLog();
-  }
-
-  #deliver(report: Progress): boolean {
-    const deltas = this.#reader.take(report);
-    for (const delta of deltas ?? []) {
-      if (!this.#ended) this.#job.listener({ type: 'delta', attempt: report.run, delta });
+    if (record === undefined) {
+      this.stop();
+      return this.#job.listener({ type: 'lost' });
     }
-    return deltas !== undefined;
-  }
-
-  async #readLog(): Promise<void> {
-    const { logs } = await this.#job.link.queue.getJobLogs(this.#record.id);
-    const reports = logs.map(reportIn).filter((report) => report !== undefined);
-    // Only those of the latest run count.
-    const last = reports.reduce((a, b) => (b.turn > a.turn || (b.turn === a.turn && b.run > a.run) ? b : a), {
-      turn: 0,
-      run: 0,
-    });
-    for (const report of reports) {
-      if (report.turn === last.turn && report.run === last.run) this.#deliver(report);
-    }
-  }
-
-  async #end(): Promise<void> {
-    const record = await this.#job.read();
-    if (record === undefined) this.lose();
-    else if (hasEnded(record)) this.#finish(record);
-  }
-
-  #finish(record: JobRecord): void {
-    if (record.attempts > 0 && record.status !== 'cancelled')
-      this.#tell({ ...record, status: 'running', finishedMs: null, result: null, error: null });
-    if (this.#ended) return;
+    const ran = record.attempts > 0 && record.status !== 'cancelled';
+    if (!hasEnded(record)) this.#tell(record);
+    else if (ran) this.#tell({ ...record, status: 'running', finishedMs: null, result: null, error: null });
+    await this.#readLog();
+    if (!hasEnded(record) || this.#ended) return;
     this.stop();
     this.#job.listener({ type: 'status', record });
+  }
+
+  /** Reports the deltas of the latest run that the log has got since. */
+  async #readLog(): Promise<void> {
+    const { logs } = await this.#job.link.queue.getJobLogs(this.#record.id, this.#rows);
+    this.#rows += logs.length;
+    const reports = logs.map(reportIn).filter((report) => report !== undefined);
+    const latest = reports.reduce((a, b) => (isLater(b, a) ? b : a), { turn: 0, run: 0 });
+    for (const report of reports) {
+      if (isLater(latest, report)) continue;
+      this.#tellRun(report);
+      for (const delta of this.#reader.take(report) ?? [])
+        if (!this.#ended) this.#job.listener({ type: 'delta', attempt: report.run, delta });
+    }
+  }
+
+  #tellRun({ run: attempts, startedMs, queued }: Progress): void {
+    if (attempts < this.#record.attempts) return;
+    this.#tell({ ...this.#record, status: queued ? 'queued' : 'running', attempts, startedMs });
   }
 
   #tell(record: JobRecord): void {

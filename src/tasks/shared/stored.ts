@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { ROUTING_MODES } from '../../config/engine-options.js';
 import type { ExpertCost } from '../../protocol/expert-cost.js';
-import type { AnswerFormat, ChatFormat } from '../../text/chat/answer-format.js';
+import type { AnswerFormat } from '../../text/chat/answer-format.js';
 import { CALL_FORM_NAMES } from '../../text/chat/call-forms.js';
 
 export const count = z.int().min(0);
@@ -67,14 +67,6 @@ export const storedAnswerFormat: z.ZodType<AnswerFormat> = z.discriminatedUnion(
     boundCalls,
   }),
 ]);
-
-export const storedChatFormat: z.ZodType<ChatFormat> = z.object({
-  answer: storedAnswerFormat,
-  developerRole: z.boolean(),
-  reasoningField: z.enum(['reasoning_content', 'thinking']),
-  systemMessages: z.enum(['anywhere', 'first', 'nowhere']),
-  shortCallIds: z.literal(true).exactOptional(),
-});
 
 /** A generated text. Choices are numbered prompt by prompt. */
 export const storedChoice = z.object({

@@ -81,6 +81,7 @@ export function runningConformance(make: MakeQueue): void {
       const harness = await open({ boundBytes: 20_000, concurrency: 1 });
       const first = await harness.keep('running');
       await harness.running('running');
+      await eventually(() => harness.queue.stats.active === 1, 'the status');
       const large = await harness.keep('large'.repeat(10_000));
       const refused = await harness.keep('late'.repeat(2_000)).catch((error: SidaError) => error);
       expect(refused).toMatchObject({ code: 'queue_full', details: { limit: 20_000 } });

@@ -62,6 +62,17 @@ const JOB: TaskJob = {
   logprobs: null,
   stream: true,
 };
+const CHAT = {
+  kind: 'chat',
+  conversation: JSON.stringify({ messages: [{ role: 'user', content: 'Hi' }] }),
+  maxTokens: 8,
+  stop: [],
+  logprobs: null,
+  stream: true,
+};
+const calling = (call: object) => ({
+  choices: [{ finish_reason: null, index: 0, delta: { tool_calls: [call] } }],
+});
 const run = (request: TaskJob = JOB, abort = new AbortController()) => {
   const texts: string[] = [];
   const onDelta = ({ text }: { text: string }) => void texts.push(text);
@@ -130,7 +141,96 @@ it('fails a job whose stream holds an error', async () => {
   });
 });
 
+/** What llama.cpp 0.5.0 sends, without the fields that are not read. */
+const LLAMA_CPP: [string, object, unknown[], object][] = [
+  [
+    'completions of two prompts',
+    { ...JOB, prompts: ['A violin is', 'A cat is'] },
+    [
+      null,
+      { choices: [{ text: ' a', index: 0, logprobs: null, finish_reason: null }] },
+      { choices: [{ text: ' a', index: 1, logprobs: null, finish_reason: null }] },
+      {
+        choices: [{ text: '', index: 0, logprobs: null, finish_reason: 'length' }],
+        usage: { completion_tokens: 1, prompt_tokens: 6, total_tokens: 7 },
+      },
+      {
+        choices: [{ text: '', index: 1, logprobs: null, finish_reason: 'length' }],
+        usage: { completion_tokens: 1, prompt_tokens: 3, total_tokens: 4 },
+      },
+    ],
+    { texts: [' a', ' a'], reasons: ['length', 'length'], promptTokens: 9, completionTokens: 2 },
+  ],
+  [
+    'two choices of a chat',
+    { ...CHAT, choices: 2 },
+    [
+      { choices: [{ finish_reason: null, index: 1, delta: { role: 'assistant', content: null } }] },
+      { choices: [{ finish_reason: null, index: 1, delta: { content: 'sw' } }] },
+      { choices: [{ finish_reason: null, index: 0, delta: { role: 'assistant', content: null } }] },
+      { choices: [{ finish_reason: 'stop', index: 1, delta: {} }] },
+      { choices: [], usage: { completion_tokens: 2, prompt_tokens: 5, total_tokens: 7 } },
+      { choices: [{ finish_reason: null, index: 0, delta: { content: 'it' } }] },
+      { choices: [{ finish_reason: 'stop', index: 0, delta: {} }] },
+      { choices: [], usage: { completion_tokens: 3, prompt_tokens: 5, total_tokens: 8 } },
+    ],
+    { texts: ['it', 'sw'], reasons: ['stop', 'stop'], promptTokens: 5, completionTokens: 5 },
+  ],
+  [
+    'two calls of tools',
+    CHAT,
+    [
+      { choices: [{ finish_reason: null, index: 0, delta: { role: 'assistant', content: null } }] },
+      calling({ index: 0, id: 'ZI3B', type: 'function', function: { name: 'look', arguments: '{' } }),
+      calling({ index: 0, function: { arguments: '}' } }),
+      calling({ index: 1, id: 'x9Qp', type: 'function', function: { name: 'see', arguments: '{' } }),
+      calling({ index: 1, function: { arguments: '}' } }),
+      { choices: [{ finish_reason: 'tool_calls', index: 0, delta: {} }] },
+    ],
+    {
+      texts: [
+        '<tool_call>{"name": "look", "arguments": {}}</tool_call><tool_call>{"name": "see", "arguments": {}}</tool_call>',
+      ],
+      reasons: ['stop'],
+      promptTokens: 0,
+      completionTokens: 0,
+    },
+  ],
+];
+it.each(LLAMA_CPP)('reads %s of llama.cpp', async (_, request, chunks, expected) => {
+  const events = [...chunks.map((each) => JSON.stringify(each)), '[DONE]'];
+  answers = [
+    (response) =>
+      void response.writeHead(200, STREAM).end(events.map((data) => `data: ${data}\n\n`).join('')),
+  ];
+  const { choices, promptTokens, completionTokens } = (await run(request as TaskJob).result) as unknown as {
+    choices: { text: string; finishReason: string }[];
+    promptTokens: number;
+    completionTokens: number;
+  };
+  const texts = choices.map(({ text }) => text.replaceAll(/\s*(<\/?tool_call>)\s*/g, '$1'));
+  const reasons = choices.map(({ finishReason }) => finishReason);
+  expect({ texts, reasons, promptTokens, completionTokens }).toEqual(expected);
+});
+
 it.each([
+  '{"error":{"code":400,"message":"too long","type":"exceed_context_size_error","n_ctx":1024}}',
+  '{"error":{"code":"context_length_exceeded","message":"too long","type":"invalid_request_error"}}',
+])('says that a request is longer than the context: %s', async (body) => {
+  answers = [(response) => void response.writeHead(400).end(body)];
+  await expect(run().result).rejects.toMatchObject({
+    code: 'context_length_exceeded',
+    message: expect.stringContaining('too long'),
+  });
+});
+
+it('begins each answer with its prompt itself', async () => {
+  const { result, texts } = run({ ...JOB, echo: true } as TaskJob);
+  expect([textOf(await result), texts]).toEqual(['xa b', ['xa ', 'b']]);
+});
+
+it.each([
+  [{ ...JOB, echo: true, maxTokens: 0 }, 'max_tokens'],
   [{ ...JOB, logprobs: 1 }, 'logprobs'],
   [{ ...JOB, showTokenIds: true }, 'return_token_ids'],
   [{ ...JOB, prompts: [[1, 2]] }, 'prompt'],
@@ -155,27 +255,42 @@ it('fails when the server refuses its key', async () => {
   expect(other.state.detail).toMatch(/refused the request \(401\)/);
 });
 
-it('says that an answer continues the last message', async () => {
+/** The body of the request that a job becomes. */
+async function bodyOf(job: object): Promise<Record<string, unknown>> {
   const bodies: string[] = [];
-  answers = [refusing(400)];
   server.once('request', (request: IncomingMessage) =>
     request.on('data', (data) => bodies.push(String(data))),
   );
+  await run(job as TaskJob).result;
+  return JSON.parse(bodies.join(''));
+}
+
+it('says that an answer continues the last message', async () => {
   const conversation = {
     messages: [{ role: 'assistant', content: 'One,' }],
     add_generation_prompt: false,
     [CONTINUED]: true,
   };
-  const chat = {
-    kind: 'chat',
-    conversation: JSON.stringify(conversation),
-    maxTokens: 8,
-    stop: [],
-    logprobs: null,
-    stream: true,
-  } as unknown as TaskJob;
-  await expect(run(chat).result).rejects.toMatchObject({ code: 'invalid_request' });
-  const body = JSON.parse(bodies.join(''));
+  const body = await bodyOf({ ...CHAT, conversation: JSON.stringify(conversation) });
   expect(body).toMatchObject({ add_generation_prompt: false, continue_final_message: true });
   expect(body.chat_template_kwargs).toBeUndefined();
+});
+
+it('offers only the tool that must be called, since llama.cpp takes no choice by name', async () => {
+  const tool = (name: string) => ({ type: 'function', function: { name, parameters: { type: 'object' } } });
+  const conversation = { messages: [{ role: 'user', content: 'Hi' }], tools: [tool('look'), tool('see')] };
+  const chat = { ...CHAT, conversation: JSON.stringify(conversation) };
+  const structure = { calls: [{ name: 'see', schema: '{}', closed: true }] };
+  expect(await bodyOf({ ...chat, structure })).toMatchObject({
+    tools: [tool('see')],
+    tool_choice: 'required',
+  });
+  const free = await bodyOf(chat);
+  expect([free.tools, free.tool_choice]).toEqual([conversation.tools, undefined]);
+});
+
+it('asks for a repetition penalty by the names of both vLLM and llama.cpp', async () => {
+  const adjustments = { presence: 0, frequency: 0, repetition: 1.5, biases: [] };
+  const expected = { repetition_penalty: 1.5, repeat_penalty: 1.5 };
+  expect(await bodyOf({ ...JOB, adjustments })).toMatchObject(expected);
 });

@@ -166,7 +166,7 @@ describeWithRedis('a queue in Redis', () => {
     const client = producerClient(redis.url);
     await eventually(() => client.status === 'ready', 'the connection');
     const told = { onError: () => undefined, onTaken: () => undefined };
-    const link = new QueueLink(client, { url: redis.url, name }, Date.now(), told);
+    const link = new QueueLink(client, { url: redis.url, name, ...told }, Date.now());
     open.push(async () => {
       await link.close();
       client.disconnect();
@@ -192,6 +192,18 @@ describeWithRedis('a queue in Redis', () => {
     expect((await calls()) - before).toBeLessThan(60);
     await redis.use((client) => client.config('SET', 'maxmemory', '0'));
     expect(await ending(queue.submit(newId(), job('after')))).toBe('no');
+  });
+
+  it('removes a job whose client left while the job was being added', async () => {
+    const queue = await server();
+    await eventually(() => queue.outage === 'No worker serves the model', 'the connection');
+    const abort = new AbortController();
+    const left = ending(queue.submit(newId(), job('left'), { signal: abort.signal }));
+    abort.abort();
+    expect(await left).toBe('cancelled');
+    await eventually(() => queue.stats.accepted === 1, 'the reply');
+    const jobs = () => redis.use((client) => client.keys(`${KEY_PREFIX}:${name}:????????-*`));
+    await eventually(async () => (await jobs()).length === 0, 'the removal');
   });
 
   it('ends a job whose stop came first', async () => {

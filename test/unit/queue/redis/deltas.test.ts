@@ -10,14 +10,14 @@ describe('writer', () => {
   function setup() {
     const writes: { seq: number; texts: string[]; answer: (error?: Error) => void }[] = [];
     const errors: SidaError[] = [];
-    const writer = new DeltaWriter({
-      write: (seq, deltas) =>
+    const writer = new DeltaWriter(
+      (seq, deltas) =>
         new Promise((resolve, reject) => {
           const answer = (error?: Error) => (error === undefined ? resolve() : reject(error));
           writes.push({ seq, texts: deltas.map(({ text }) => text), answer });
         }),
-      onError: (error) => errors.push(error),
-    });
+      (error) => errors.push(error),
+    );
     return { writer, writes, errors };
   }
 

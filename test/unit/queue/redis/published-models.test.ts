@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { differencesOf } from '../../../../src/queue/redis/differences.js';
-import type { PublishedModel } from '../../../../src/queue/redis/published-models.js';
+import { differencesOf, type PublishedModel } from '../../../../src/queue/redis/published-models.js';
 import { MODEL, SETTINGS } from '../scripted-engine.js';
 
 const own: PublishedModel = { queueName: '{a}', seenMs: 0, model: MODEL, settings: SETTINGS };
