@@ -252,7 +252,7 @@ describe('POST /v1/completions', () => {
     ['an id outside the vocabulary', { prompt: [[1], [8000]] }, 'prompt.1', 400],
     ['more ids than a pass can hold', { prompt: Array(2049).fill(5) }, 'prompt', 400],
     ['a temperature above 2', { prompt: 'a', temperature: 2.1 }, 'temperature', 400],
-    ['a top_p of 0', { prompt: 'a', top_p: 0 }, 'top_p', 400],
+    ['a top_p below 0', { prompt: 'a', top_p: -0.1 }, 'top_p', 400],
     ['a min_p above 1', { prompt: 'a', min_p: 1.5 }, 'min_p', 400],
     ['a fractional top_k', { prompt: 'a', top_k: 1.5 }, 'top_k', 400],
     ['a seed that is not an integer', { prompt: 'a', seed: 0.5 }, 'seed', 400],
