@@ -164,12 +164,13 @@ function partText(part: { type: string } & Record<string, unknown>, param: strin
   throw invalid(`Expected a text in the field "${field}"`, `${param}.${field}`);
 }
 
-/** The encoder makes objects of arguments where the template expects them. */
+/** The encoder makes objects of arguments where the template expects them. Some servers write none as no text. */
 function templateCall(
   { id, function: { name, arguments: given } }: NonNullable<ChatMessage['tool_calls']>[number],
   idOf: (id: string) => string,
 ) {
-  return { ...(id != null && { id: idOf(id) }), type: 'function', function: { name, arguments: given } };
+  const own = given.trim() === '' ? '{}' : given;
+  return { ...(id != null && { id: idOf(id) }), type: 'function', function: { name, arguments: own } };
 }
 
 /** The id of nine letters and digits that stands for another one. */
