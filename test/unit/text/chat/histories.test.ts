@@ -1,12 +1,12 @@
 /** How histories with calls, system messages and begun answers become the variables of a template. */
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { conversationOf } from '../../../../src/tasks/shared/conversation.js';
 import type { ChatMessage, ChatTool } from '../../../../src/tasks/shared/conversation-schema.js';
 import { chatFormat } from '../../../../src/text/chat/answer-format.js';
 import { ChatEncoder } from '../../../../src/text/chat/chat-encoder.js';
 import { controlTokens } from '../../../../src/text/chat/control-tokens.js';
-import { exactJson, parseExactly } from '../../../../src/text/exact-json.js';
+import { exactJson } from '../../../../src/text/exact-json.js';
+import { casesOf, testCases } from '../../../support/cases.js';
 import { openQwen3 } from './qwen3.js';
 
 interface Case {
@@ -42,16 +42,8 @@ function prepared(template: string, { messages, tools = [], variables }: Request
 
 const prompt = (template: string, request: Request) => prepared(template, request).prompt;
 
-it('histories and tools of other projects are written as there', () => {
-  const url = new URL('../../../data/templates/conversations.jsonl', import.meta.url);
-  const cases = readFileSync(url, 'utf8')
-    .trim()
-    .split('\n')
-    .map((line) => parseExactly(line) as Case);
-  const variables = { add_generation_prompt: false };
-  const wrong = cases.filter((each) => prompt(each.template, { ...each, variables }) !== each.right);
-  expect(cases.length).toBeGreaterThan(4);
-  expect(wrong.map(({ id }) => id)).toEqual([]);
+testCases('conversations', casesOf<Case>('peers/conversations.jsonl'), (each) => {
+  expect(prompt(each.template, { ...each, variables: { add_generation_prompt: false } })).toBe(each.right);
 });
 
 describe('the calls of a history', () => {
