@@ -16,6 +16,11 @@ export function parseExactly(json: string, longNumbers: LongNumbers = {}): unkno
   return LOSES.test(json) ? new ExactReader(json, longNumbers).read().value : value;
 }
 
+/** The JSON of a list or an object that has such numbers or keys. */
+export function sourceOf(value: object): string | undefined {
+  return sources.get(value);
+}
+
 /** `JSON.stringify`, with the digits and the order of what `parseExactly` read. */
 export function exactJson(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);

@@ -130,6 +130,24 @@ const CASES: Case[] = [
   ],
   [
     'hermes',
+    'two calls in one tag',
+    '<tool_call>\n{"name": "f", "arguments": {"n": 1}}\n{"arguments": {"a": {}}, "name": "g"}, {"name": "f", "arguments": {}}\n</tool_call>',
+    { calls: [call('f', '{"n": 1}'), call('g', '{"a":{}}'), call('f', '{}')] },
+  ],
+  [
+    'hermes',
+    'JSON behind a call that is none',
+    '<tool_call>\n{"name": "f", "arguments": {"n": 1}}\n{"other": 1}\n</tool_call>',
+    { calls: [call('f', '{"n": 1}')] },
+  ],
+  [
+    'mistral_list',
+    'numbers with more digits than JavaScript has',
+    '[TOOL_CALLS][{"arguments": {"id": 12345678901234567890, "x": 1.0}, "name": "f"}]',
+    { calls: [call('f', '{"id": 12345678901234567890, "x": 1.0}')] },
+  ],
+  [
+    'hermes',
     'arguments that are a plain text',
     '<tool_call>\n{"name": "f", "arguments": "hello"}\n</tool_call>',
     { calls: [call('f', '"hello"')] },
