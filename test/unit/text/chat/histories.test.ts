@@ -88,6 +88,11 @@ describe('the calls of a history', () => {
     expect(prompt(calls(written), history(''))).toBe(`<${right}>`);
   });
 
+  it('have an empty object where a server has written none', () => {
+    expect(prompt(calls('{{ c.function.arguments | tojson }}'), history(null, ''))).toBe('<{}>');
+    expect(prompt(calls('{{ c.function.name + c.function.arguments }}'), history(null, ''))).toBe('<f{}>');
+  });
+
   it('keep arguments that are no object as they are', () => {
     expect(
       prompt(calls('{{ c.function.name }} {{ c.function.arguments | tojson }}'), history(null, '[1')),
@@ -202,5 +207,22 @@ describe('an answer that the request begins', () => {
   it('is refused where the template does not write it', () => {
     const messages: ChatMessage[] = [{ role: 'assistant', content: 'One' }];
     expect(() => prompt('{{ messages | length }}', { messages })).toThrow(/does not write the last message/);
+  });
+});
+
+describe('tools without a description', () => {
+  const tools = [{ type: 'function' as const, function: { name: 'f' } }];
+  const messages: ChatMessage[] = [{ role: 'user', content: 'a' }];
+
+  it('have an empty one where the template needs it', () => {
+    const joins =
+      "{% for t in tools or [] %}{{ '// ' + t.function.description + t.function.name }}{% endfor %}";
+    expect(prompt(joins, { messages, tools })).toBe('// f');
+  });
+
+  it('stay as they are where it does not', () => {
+    expect(prompt('{{ tools | tojson }}', { messages, tools })).toBe(
+      '[{"type": "function", "function": {"name": "f"}}]',
+    );
   });
 });
