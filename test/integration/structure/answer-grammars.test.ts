@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type AnswerStructure, answerGrammar } from '../../../src/structure/answer-grammar.js';
 import { argumentTypes } from '../../../src/structure/argument-types.js';
 import type { Matcher } from '../../../src/structure/matchers.js';
+import { pairsGrammar } from '../../../src/structure/pairs-grammar.js';
 import {
   type AnswerFormat,
   CHANNEL_TOKENS,
@@ -291,6 +292,18 @@ describe.each(['glm', 'glm_lines', 'coder'] as const)('random arguments in the f
     }
     expect(ended).toBeGreaterThan(20);
   });
+});
+
+it.each([
+  ['a required name without a schema', { properties: { b: {} }, required: ['a'] }],
+  ['names of a pattern', { patternProperties: { '^a': {} } }],
+  ['bounds of names', { propertyNames: { maxLength: 3 } }],
+  ['a number of properties', { properties: { a: {} }, minProperties: 1 }],
+  ['a name that must be absent', { properties: { a: false } }],
+])('pairs are refused for %s', (_, schema) => {
+  const marks = CALL_FORMS.glm.pairs!;
+  const written = { schema: JSON.stringify({ type: 'object', ...schema }), closed: false, marks };
+  expect(() => pairsGrammar({ ...written, marked: (text) => text })).toThrow();
 });
 
 describe('values in tags', () => {
