@@ -58,9 +58,11 @@ function headsOf(form: CallForm): Head[] {
 
 const SPACE = '\\s*';
 
-/** Patterns of the characters. White space is free. */
+/** Patterns of the characters. White space is free, and so are numbers. */
 function atoms(text: string): string[] {
-  return [SPACE, ...Array.from(text.trim(), (each) => (each.trim() === '' ? SPACE : escapePattern(each)))];
+  const atom = (each: string) =>
+    each.trim() === '' ? SPACE : /\d/.test(each) ? '\\d+' : escapePattern(each);
+  return [SPACE, ...Array.from(text.trim(), atom)];
 }
 
 /** Without two patterns of white space in a row, which would try all ways to share it. */

@@ -220,7 +220,8 @@ describe.each(CALL_FORM_NAMES)('a demanded call in the form %s', (name) => {
   /** As the template writes it, from the first mark on. */
   const written = () => {
     const given = { text: 'tea <b> "2"', n: 2 };
-    const call = { id: 'abcdefghi', type: 'function', function: { name: 'get_tea', arguments: given } };
+    const id = name === 'kimi' ? 'functions.get_tea:0' : 'abcdefghi';
+    const call = { id, type: 'function', function: { name: 'get_tea', arguments: given } };
     const asText = { ...call.function, arguments: JSON.stringify(given).replace(/([:,])/g, '$1 ') };
     const render = (content: null | '', own: object) =>
       new ChatTemplate(CALL_TEMPLATES[name], {}).render({

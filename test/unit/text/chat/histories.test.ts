@@ -6,6 +6,7 @@ import { chatFormat } from '../../../../src/text/chat/answer-format.js';
 import { ChatEncoder } from '../../../../src/text/chat/chat-encoder.js';
 import { controlTokens } from '../../../../src/text/chat/control-tokens.js';
 import { exactJson } from '../../../../src/text/exact-json.js';
+import { CALL_TEMPLATES } from '../../../support/call-templates.js';
 import { casesOf, testCases } from '../../../support/cases.js';
 import { openQwen3 } from './qwen3.js';
 
@@ -208,6 +209,22 @@ describe('an answer that the request begins', () => {
     const messages: ChatMessage[] = [{ role: 'assistant', content: 'One' }];
     expect(() => prompt('{{ messages | length }}', { messages })).toThrow(/does not write the last message/);
   });
+});
+
+it('calls of Kimi have ids with their names', () => {
+  const call = (id: string, name: string) => ({
+    id,
+    type: 'function' as const,
+    function: { name, arguments: '{}' },
+  });
+  const messages: ChatMessage[] = [
+    { role: 'assistant', content: '', tool_calls: [call('call_1', 'f'), call('call_2', 'g')] },
+    { role: 'tool', tool_call_id: 'call_2', content: 'r' },
+  ];
+  const written = prompt(CALL_TEMPLATES.kimi, { messages });
+  expect(written).toContain('<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}');
+  expect(written).toContain('<|tool_call_begin|>functions.g:1<');
+  expect(written).toContain('## Return of functions.g:1');
 });
 
 describe('tools without a description', () => {
