@@ -658,6 +658,22 @@ describe('openapi.json', () => {
   });
 });
 
+it('GET /docs shows each route and each schema, without a script', async () => {
+  const { text, headers } = await server.ask('/docs');
+  expect(headers['content-type']).toMatch(/^text\/html/);
+  expect(text).not.toMatch(/<script|<style|style=|onclick|https?:\/\//);
+  const { paths, components } = (await server.ask('/openapi.json')).json;
+  for (const [path, methods] of Object.entries<Record<string, { operationId: string }>>(paths))
+    for (const [method, { operationId }] of Object.entries(methods)) {
+      expect(text).toContain(`id="${operationId}"`);
+      expect(text).toContain(`<code>${method.toUpperCase()} ${path}</code>`);
+    }
+  for (const name of Object.keys(components.schemas)) expect(text).toContain(`id="schema-${name}"`);
+  const linked = [...text.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id);
+  expect(linked.length).toBeGreaterThan(10);
+  for (const id of linked) expect(text).toContain(`id="${id}"`);
+});
+
 describe('the page', () => {
   it('loads script and style from files that its content security policy allows', async () => {
     const { text, headers } = await server.ask('/');
