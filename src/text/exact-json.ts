@@ -26,7 +26,11 @@ export function exactJson(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
   const source = sources.get(value);
   if (source !== undefined) return source;
-  if (Array.isArray(value)) return `[${value.map((each) => exactJson(each ?? null)).join(',')}]`;
+  if (Array.isArray(value)) {
+    // Lists of numbers are long.
+    const plain = value.every((each) => typeof each !== 'object' || each === null);
+    return plain ? JSON.stringify(value) : `[${value.map((each) => exactJson(each ?? null)).join(',')}]`;
+  }
   const entries = Object.entries(value).filter(([, each]) => each !== undefined);
   return `{${entries.map(([key, each]) => `${JSON.stringify(key)}:${exactJson(each)}`).join(',')}}`;
 }

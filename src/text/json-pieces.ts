@@ -74,16 +74,11 @@ function* partsOfArray(array: readonly unknown[]): Generator<string> {
       room = roomAfter(array[end], room);
       if (room < 0) break;
     }
-    if (end > at) yield joinedJson(array.slice(at, end));
+    if (end > at) yield exactJson(array.slice(at, end)).slice(1, -1);
     else yield* partsOf(array[at]);
     at = Math.max(end, at + 1);
   }
   yield ']';
-}
-
-function joinedJson(values: readonly unknown[]): string {
-  const json = typeof values[0] === 'number' ? JSON.stringify(values) : exactJson(values);
-  return json.slice(1, -1);
 }
 
 function* partsOfObject(object: object): Generator<string> {

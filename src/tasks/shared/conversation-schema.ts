@@ -68,7 +68,10 @@ export const Messages = listOf(OlderMessage, MOST_MESSAGES)
 /** A name with letters, digits, "_" and "-", as the interfaces of OpenAI and Anthropic permit it. */
 export function functionName(most: number) {
   const error = `Expected 1 to ${most} letters, digits, "_" or "-"`;
-  return z.string({ error }).regex(new RegExp(`^[\\w-]{1,${most}}$`), { error });
+  return z
+    .string()
+    .min(1)
+    .regex(new RegExp(`^[\\w-]{1,${most}}$`), { error });
 }
 
 const FunctionName = functionName(64);
