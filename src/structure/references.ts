@@ -66,7 +66,10 @@ function placeOf(reference: string, base: string, places: ReadonlyMap<string, st
   return place === undefined ? undefined : place + fragment;
 }
 
-/** Calls `change` with each schema, its base URI, its place and the base URI around it. Returns a copy with the schemas that it returns. */
+/**
+ * Calls `change` with each schema, its base URI, its place and the base URI around it. Returns a copy with the schemas
+ * that it returns.
+ */
 function changed(
   schema: unknown,
   base: string,
