@@ -21,7 +21,7 @@ export function tokenName(texts: Pick<TokenTexts, 'decode' | 'idToToken'>): (id:
   };
 }
 
-/** As chats name it: by its text, or as completions do where it is a part of a character. */
+/** As chats keep it: by its text, or as completions name it where it is a part of a character. */
 export function shownToken(texts: Pick<TokenTexts, 'decode' | 'idToToken'>): (id: number) => string {
   const [textOf, nameOf] = [tokenText(texts), tokenName(texts)];
   return (id) => {

@@ -11,5 +11,7 @@ export function chatLogprobs(logprobs: readonly TokenLogprobs[] | null): ChatLog
 }
 
 function named({ token, logprob }: { token: string; logprob: number | null }) {
-  return { token, logprob: finiteLogprob(logprob), bytes: bytesOfName(token) };
+  const bytes = bytesOfName(token);
+  const text = bytes === null ? token : Buffer.from(bytes).toString();
+  return { token: text, logprob: finiteLogprob(logprob), bytes };
 }
