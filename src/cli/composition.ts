@@ -9,6 +9,7 @@ import { EngineProcess } from '../engine/engine-process.js';
 import { SidaError } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
 import type { Metrics } from '../observability/metrics.js';
+import { requestSpans } from '../observability/request-spans.js';
 import type { ModelInfo } from '../protocol/engine-messages.js';
 import type { KeptEnd } from '../queue/job-queue.js';
 import { MemoryQueue } from '../queue/memory/memory-queue.js';
@@ -81,7 +82,8 @@ export async function composeServer(
   const [{ options }] = served as Several<ServedModels['models'][number]>;
   const keys = new KeyRing(options);
   const { redis } = options;
-  const telemetry = await telemetryOf(options);
+  const spans = await requestSpans(options);
+  const telemetry = redis === undefined ? undefined : await telemetryOf(options);
   const metrics: Metrics[] = [];
   const backends = served.map(({ name, options: own }, i) => {
     const log = name === undefined ? logger : logger.child({ model: name });
@@ -118,6 +120,7 @@ export async function composeServer(
         metrics: shared,
         sharedBudget,
         loaded,
+        spans,
         rateLimiter: limits?.limiter,
       };
       return listening(options.host, options.port, '--port', () => startServer(dependencies));

@@ -248,8 +248,8 @@ export const SERVER_OPTIONS = {
     group: 'queue',
     expert: true,
     default: 'off',
-    help: 'on: OpenTelemetry spans of the jobs of --redis',
-    more: 'Needs the package bullmq-otel, and an OpenTelemetry SDK that `node --import` loads',
+    help: 'on: OpenTelemetry spans of requests and of the jobs of --redis',
+    more: 'Needs the packages @opentelemetry/api and, with --redis, bullmq-otel; `node --import` loads the SDK',
     parse: oneOf(['on', 'off'] as const),
   }),
   apiKey: option({

@@ -34,6 +34,17 @@ export function choiceSeed(seed: number, choice: number): bigint {
   return BigInt.asUintN(64, BigInt(seed) + BigInt(choice) * SEED_STEP);
 }
 
+/**
+ * Requests have seeds of 64 bits, and numbers 53. Returns a number that hardly any other seed has, or one that is no
+ * seed if the digits are of none.
+ */
+export function shortSeed(digits: string): number {
+  const seed = BigInt(digits);
+  const bits = BigInt.asUintN(64, seed);
+  if (bits !== seed && BigInt.asIntN(64, seed) !== seed) return Number(digits);
+  return Number(BigInt.asUintN(53, bits ^ ((bits >> 53n) * SEED_STEP)));
+}
+
 export interface RankedToken {
   id: number;
   logprob: number;

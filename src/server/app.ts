@@ -22,6 +22,7 @@ export function createApp(context: ServerContext, routes: readonly Route[]): Exp
   app.disable('x-powered-by').disable('etag').enable('case sensitive routing');
   app.set('query parser', false);
   app.use(requestId, accessLog(context), connection(context), securityHeaders());
+  if (context.spans !== undefined) app.use(context.spans);
   const open = routes.filter(({ scope }) => scope === 'public').map(({ path }) => path);
   app.use(originGuard(options), auth(context.keys, new Set(open)));
   const paths = [...new Set(routes.map(({ path }) => path))];

@@ -1,6 +1,6 @@
 /** The dependencies of every route, and functions that choose a model and query its engine for them. */
 
-import type { Response } from 'express';
+import type { RequestHandler, Response } from 'express';
 import type { RateLimiterAbstract } from 'rate-limiter-flexible';
 import type { KeyRing } from '../access/key-ring.js';
 import type { ServeOptions } from '../config/options.js';
@@ -44,6 +44,8 @@ export interface ServerDependencies {
   sharedBudget?: SharedBudget | undefined;
   /** Present with --keep-alive. */
   loaded?: LoadedModels | undefined;
+  /** Present with --tracing. */
+  spans?: RequestHandler | undefined;
   /** Counts the tokens of --rate-limit. When undefined, this process counts them in memory. */
   rateLimiter?: RateLimiterAbstract | undefined;
 }

@@ -5,6 +5,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { SidaError } from '../errors.js';
+import { shortSeed } from '../protocol/sampling.js';
 import { parseExactly } from '../text/exact-json.js';
 import { shapeFault } from '../text/json-shape.js';
 import { oneLine } from '../text/one-line.js';
@@ -27,7 +28,7 @@ export async function readJsonBody(
   const text = body.toString('utf8');
   let value: unknown;
   try {
-    value = parseExactly(text);
+    value = parseExactly(text, { seed: shortSeed });
   } catch {
     throw invalidJson('The request body is not valid JSON');
   }

@@ -3,6 +3,7 @@ import type { Response } from 'express';
 import { SidaError } from '../errors.js';
 import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
 import type { Answers } from '../tasks/task.js';
+import { exactJson } from '../text/exact-json.js';
 import type { ModelContext } from './context.js';
 import { type EventFormat, EventStream, JSON_LINES, SERVER_SENT } from './event-stream.js';
 import { LIMITS } from './limits.js';
@@ -14,20 +15,22 @@ export interface StreamStyle {
   format: EventFormat;
   /** Whether events are named by their `type`. */
   named: boolean;
+  /** Whether objects of a model, such as arguments of calls, are written with their digits. */
+  exact?: true;
   /** Text of the event that marks the end. */
   end?: string;
 }
 
 export const ENDS_WITH_DONE: StreamStyle = { format: SERVER_SENT, named: false, end: '[DONE]' };
 export const NAMED_EVENTS: StreamStyle = { format: SERVER_SENT, named: true };
-export const OBJECT_LINES: StreamStyle = { format: JSON_LINES, named: false };
+export const OBJECT_LINES: StreamStyle = { format: JSON_LINES, named: false, exact: true };
 
 export async function streamAnswer(
   context: ModelContext,
   res: Response,
   job: JobRequest,
   answers: Answers<JobResult>,
-  { format, named, end }: StreamStyle,
+  { format, named, exact, end }: StreamStyle,
 ): Promise<void> {
   const timed = context.metrics.timeStream(job.kind);
   const abort = new AbortController();
@@ -38,7 +41,7 @@ export async function streamAnswer(
   });
   const nameOf = (chunk: object) => (named ? (chunk as { type: string }).type : undefined);
   const send = (chunks: readonly object[]) => {
-    for (const chunk of chunks) events.send(chunk, nameOf(chunk));
+    for (const chunk of chunks) events.send(exact ? exactJson(chunk) : chunk, nameOf(chunk));
   };
   let failure: unknown;
   const onDelta = (delta: CompletionDelta) => {

@@ -1,6 +1,7 @@
 /** The JSON types of the arguments of tools, for forms of calls that write texts without quotation marks. */
 import type { ArgumentTypes } from '../text/chat/answer-format.js';
 import { isSchema, type Schema } from './alternatives.js';
+import { namedSchema } from './references.js';
 
 interface ToolFunction {
   name: string;
@@ -67,15 +68,6 @@ function typesOfParts(
   if (Array.isArray(allOf)) parts.push(...allOf.map(typesOf));
   const all = ALL.filter((each) => parts.every((part) => part.has(each)));
   return new Set(nullable === true ? [...all, 'null'] : all);
-}
-
-/** Undefined if the reference names no schema of the root. */
-export function namedSchema(reference: unknown, root: Schema): unknown {
-  const [first, ...names] = String(reference).split('/');
-  let found: unknown = first === '#' ? root : undefined;
-  for (const name of names.map((each) => each.replaceAll('~1', '/').replaceAll('~0', '~')))
-    found = Object.hasOwn(Object(found), name) ? (found as Schema)[name] : undefined;
-  return found;
 }
 
 function typeOf(value: unknown): string {

@@ -1,6 +1,6 @@
 /** Merges schemas that a value must follow together: the schemas of "allOf", and the keywords beside it. */
 import { isSchema, type Schema } from './alternatives.js';
-import { binding, listOf, type Path, refuse, typesOf } from './schema-keywords.js';
+import { binding, KEYWORDS, listOf, type Path, refuse, typesOf } from './schema-keywords.js';
 
 const HIGHEST = new Set(['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties']);
 const LOWEST = new Set(['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties']);
@@ -55,7 +55,8 @@ function checkNames(one: Schema, other: Schema, path: Path): void {
   if (more === true) return;
   const names = Object.keys(Object(one.properties));
   const own = Object.keys(Object(other.properties)).every((name) => names.includes(name));
-  if (!own)
+  const patterns = [one, other].map((each) => JSON.stringify(each.patternProperties ?? {}));
+  if (!own || (patterns[1] !== '{}' && patterns[0] !== patterns[1]))
     refuse(path, 'a grammar cannot follow "additionalProperties" beside properties of another schema');
 }
 
@@ -96,4 +97,22 @@ function commonTypes(one: readonly string[], other: readonly string[], path: Pat
     types.includes(type) || (type === 'integer' && types.includes('number'));
   const common = [...new Set([...one, ...other])].filter((type) => has(one, type) && has(other, type));
   return common.length > 0 ? common : refuse(path, 'no value has all of these types');
+}
+
+/** The schema with the branch that "if" decides for all values. */
+export function decided({ if: condition, then, else: otherwise, ...schema }: Schema): Schema {
+  return { allOf: [schema, (condition === true ? then : otherwise) ?? {}] };
+}
+
+/** The schema with its types in place of "not". */
+export function withoutNot({ not, ...schema }: Schema, path: Path): Schema {
+  const at = [...path, 'not'];
+  const inner = isSchema(not) ? binding(not) : {};
+  const [keyword, other] = Object.keys(inner);
+  if (other === undefined && keyword === 'not') return { allOf: [schema, inner.not] };
+  const none = keyword === 'type' ? typesOf(inner.type, at) : [];
+  if (other !== undefined || none.length === 0 || (none.includes('integer') && !none.includes('number')))
+    refuse(at, 'a grammar can follow it only for types');
+  const types = Object.keys(KEYWORDS).filter((type) => type !== 'integer' && !none.includes(type));
+  return { allOf: [schema, { type: types }] };
 }

@@ -4,8 +4,9 @@
  */
 import type { PairMarks } from '../text/chat/call-forms.js';
 import { isSchema, type Schema } from './alternatives.js';
-import { namedSchema } from './argument-types.js';
 import { choice, type Grammar, NOTHING, sequence, text } from './grammar.js';
+import { namedSchema } from './references.js';
+import { binding } from './schema-keywords.js';
 import { STRING_FORMATS } from './string-formats.js';
 
 interface Pairs {
@@ -59,15 +60,21 @@ class PairsWriter {
     this.#behind = marks.valueEnd.slice(marks.valueEnd.trimEnd().length);
   }
 
-  object({ properties, required = [], additionalProperties: more }: Schema): Grammar {
+  object(schema: Schema): Grammar {
+    const { properties, required = [], additionalProperties: more, type: _, ...others } = binding(schema);
+    const [other] = Object.keys(others);
+    if (other !== undefined) throw new Error(`a grammar of pairs cannot follow "${other}"`);
     const named = isSchema(properties) ? Object.entries(properties) : [];
     const must = new Set([required].flat());
+    const unnamed = [...must].find((name) => !Object.hasOwn(Object(properties), String(name)));
+    if (unnamed !== undefined) throw new Error(`${JSON.stringify(unnamed)} is not among the properties`);
     const { keyBegin, keyEnd, valueBegin } = this.#marks;
     if (named.length === 0 && (more ?? (properties === undefined || !this.#closed)) === true) {
       const [begin, middle] = [this.#marked(keyBegin), this.#marked(keyEnd + valueBegin)];
       return { kind: 'pairs', begin, middle, end: this.#end + this.#behind };
     }
     const pairs = named.map(([name, schema]) => {
+      if (!isSchema(schema) && schema !== true) throw new Error(`${JSON.stringify(name)} has no schema`);
       if (/[<>\n]/.test(name))
         throw new Error(`the name ${JSON.stringify(name)} has "<", ">" or a line break`);
       const head = text(this.#marked(keyBegin + name + keyEnd + valueBegin));
@@ -117,7 +124,8 @@ class PairsWriter {
     }
     const choices = anyOf ?? oneOf ?? (Array.isArray(allOf) && allOf.length === 1 ? allOf : undefined);
     if (Array.isArray(choices)) return either(choices);
-    if (allOf !== undefined) return { ...parts, others: [schema] };
+    const merges = [allOf, own.not, own.if].some((each) => each !== undefined);
+    if (merges) return { ...parts, others: [schema] };
     return this.#typed(own);
   }
 

@@ -9,7 +9,7 @@ const MOST_REPEATS = 1_000;
 /** Keywords that bind nothing. */
 const NOTES = new Set(
   (
-    '$schema $id id $anchor $comment $defs definitions title description default deprecated discriminator example ' +
+    '$schema $id id $anchor $dynamicAnchor $comment $defs definitions title description default deprecated discriminator example ' +
     'examples readOnly writeOnly contentEncoding contentMediaType'
   ).split(' '),
 );
@@ -22,6 +22,7 @@ export const KEYWORDS: Record<string, readonly string[]> = {
   null: [],
   object: [
     'properties',
+    'patternProperties',
     'required',
     'additionalProperties',
     'propertyNames',
@@ -57,9 +58,23 @@ export function binding(schema: Schema): Schema {
     NOTES.has(name) ||
     name.startsWith('x-') ||
     (value === false && (name === 'uniqueItems' || name === 'nullable')) ||
+    isIdle(name, schema) ||
     (name === 'minProperties' && Number(value) <= least) ||
-    (name === 'propertyNames' && JSON.stringify(value) === '{"type":"string"}');
+    (name === 'propertyNames' && ['true', '{}', '{"type":"string"}'].includes(JSON.stringify(value))) ||
+    (name === 'patternProperties' && JSON.stringify(value) === '{}');
   return Object.fromEntries(Object.entries(schema).filter((entry) => !idle(entry)));
+}
+
+/** Whether the keyword binds nothing without others. */
+function isIdle(
+  name: string,
+  { if: condition, then, else: otherwise, contains, ...schema }: Schema,
+): boolean {
+  if (name === 'if') return then === undefined && otherwise === undefined;
+  if (name === 'then' || name === 'else') return condition === undefined;
+  const few = schema.minContains === 0 && schema.maxContains === undefined;
+  if (name === 'minContains' || name === 'maxContains') return contains === undefined || few;
+  return name === 'contains' ? few : name === 'not' && schema.not === false;
 }
 
 export function listOf(value: unknown, path: Path): unknown[] {
@@ -88,4 +103,10 @@ export function countsOf(schema: Schema, least: string, most: string, path: Path
   });
   if (from! > to!) refuse(path, `"${least}" of ${from} is above "${most}" of ${to}`);
   return [from, to];
+}
+
+/** Whether a constant has a whole number whose digits JavaScript does not keep. */
+export function isTooLong(value: unknown): boolean {
+  if (typeof value === 'number') return Number.isInteger(value) && !Number.isSafeInteger(value);
+  return typeof value === 'object' && value !== null && Object.values(value).some(isTooLong);
 }

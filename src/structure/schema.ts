@@ -6,13 +6,15 @@ import { SidaError } from '../errors.js';
 import { checkApart, isOfType, isSchema, type Schema, VALUES } from './alternatives.js';
 import { type Bound, INTEGER, NUMBER, numbersWithin } from './json-numbers.js';
 import { escapedText, literal, type Rules, textOfLength, textOfPattern } from './json-strings.js';
-import { mergedSchema } from './merged-schemas.js';
+import { decided, mergedSchema, withoutNot } from './merged-schemas.js';
 import { multiplesWithin, stepOf } from './number-steps.js';
 import { patternWithin } from './pattern-lengths.js';
+import { namedSchema, withPlaces } from './references.js';
 import {
   BOUNDS,
   binding,
   countsOf,
+  isTooLong,
   KEYWORDS,
   listOf,
   type Path,
@@ -23,6 +25,8 @@ import {
 import { STRING_FORMATS, UNFOLLOWED_FORMATS } from './string-formats.js';
 import { listOfUnique } from './unique-lists.js';
 
+/** Of texts, and so of names. */
+const TEXT_KEYWORDS = [...KEYWORDS.string!, 'format'];
 const MOST_CHARACTERS = 128 << 10;
 const MOST_SCHEMAS = 2_000;
 /** Schemas within each other, also by references: the library reads them recursively. */
@@ -39,10 +43,11 @@ interface SchemaOptions {
 /** The schema as text. Throws invalid_request, which names the place within `param`. */
 export function checkedSchema(schema: unknown, param: string, options: SchemaOptions): string {
   try {
-    const text = JSON.stringify(schema) ?? '';
+    const own = withPlaces(schema);
+    const text = JSON.stringify(own) ?? '';
     if (text.length > MOST_CHARACTERS)
       refuse([], `it has ${text.length} characters; the limit is ${MOST_CHARACTERS}`);
-    readSchema(schema, options);
+    readSchema(own, options);
     return text;
   } catch (error) {
     const message =
@@ -116,6 +121,8 @@ class SchemaReader {
     if (!isSchema(schema)) refuse(path, `expected a JSON schema, found ${shown(schema)}`);
     const { nullable, ...own } = binding(schema);
     if (nullable === true) return { anyOf: [this.#schema(own, path), { type: 'null' }] };
+    if (typeof own.if === 'boolean') return this.#schema(decided(own), path);
+    if (own.not !== undefined) return this.#schema(withoutNot(own, path), path);
     const alone = ALONE.find((keyword) => own[keyword] !== undefined);
     const beside =
       Object.keys(own).length > 1 && alone !== undefined && alone !== 'enum' && alone !== 'const';
@@ -131,22 +138,14 @@ class SchemaReader {
     const at = [...path, alone];
     if (alone === '$ref') return this.#reference(value, at);
     if (constants) return this.#constants(alone === 'const' ? [value] : listOf(value, at), own.type, at);
-    const anyOf = listOf(value, at).map((each, index) => this.#schema(each, [...at, String(index)]));
+    const choices = listOf(value, at).filter((each) => !allowsNothing(each));
+    const anyOf = listOf(choices, at).map((each, index) => this.#schema(each, [...at, String(index)]));
     if (alone === 'oneOf') this.#body(() => checkApart(anyOf.map((each) => this.leaves(each))), at);
     return { anyOf };
   }
 
   #named(reference: unknown, path: Path): unknown {
-    const { $id } = this.#root as Schema;
-    const given = String(reference);
-    const own = given.startsWith(`${$id}#`) ? given.slice(String($id).length) : given;
-    // A percent sign that encodes nothing stands for itself.
-    const [root, ...names] = decodeURIComponent(own.replace(/%(?![\da-f]{2})/gi, '%25')).split('/');
-    let found = root === '#' ? this.#root : undefined;
-    for (const part of names) {
-      const name = part.replaceAll('~1', '/').replaceAll('~0', '~');
-      found = Object.hasOwn(Object(found), name) ? (found as Schema)[name] : undefined;
-    }
+    const found = namedSchema(reference, this.#root);
     if (isSchema(found) || found === true) return found;
     return refuse(path, `${shown(reference)} names no schema; expected one such as "#/$defs/name"`);
   }
@@ -165,6 +164,7 @@ class SchemaReader {
     const types = type === undefined ? Object.keys(KEYWORDS) : typesOf(type, path);
     const kept = values.filter((value) => types.some((each) => isOfType(value, each)));
     if (kept.length === 0) refuse(path, `it has no value of the type ${types.join(' or ')}`);
+    if (kept.some(isTooLong)) refuse(path, 'it has a whole number of more than 53 bits');
     const body = this.#body(() => kept.map((value) => literal(jsonText(value))).join(' | '), path);
     return { ...body, [VALUES]: kept, ...(kept.every(isSchema) && { type: 'object' }) };
   }
@@ -271,25 +271,40 @@ class SchemaReader {
     return { type: 'array', ...(fixed > 0 && { prefixItems }), items, minItems, ...most };
   }
 
-  #object(given: Schema, path: Path): Schema {
-    const schema = given.propertyNames === undefined ? given : this.#withNames(given, path);
-    const { properties: named, required: must = [], additionalProperties } = schema;
-    if (named !== undefined && !isSchema(named))
-      refuse([...path, 'properties'], `expected schemas by name, found ${shown(named)}`);
-    const all = Object.keys(named ?? {});
-    const names = all.filter((name) => !allowsNothing(named![name]));
-    const required = [must].flat();
-    const missing = required.find((name) => !names.includes(String(name)));
-    if (missing !== undefined) refuse([...path, 'required'], `${shown(missing)} is not among the properties`);
-    const read = names.map((name) => this.#schema(named![name], [...path, 'properties', name]));
-    const properties = Object.fromEntries(read.map((each, at) => [nameText(names[at]!), each]));
+  #object(whole: Schema, path: Path): Schema {
+    const schema = whole.propertyNames === undefined ? whole : this.#withNames(whole, path);
+    if (schema.propertyNames !== undefined) {
+      const {
+        propertyNames,
+        unevaluatedProperties = {},
+        additionalProperties = unevaluatedProperties,
+      } = schema;
+      return this.#withNamesOf(propertyNames as Schema, additionalProperties, schema, [
+        ...path,
+        'propertyNames',
+      ]);
+    }
+    const { properties: given = {}, required: must = [], additionalProperties, patternProperties } = schema;
+    if (!isSchema(given)) refuse([...path, 'properties'], `expected schemas by name, found ${shown(given)}`);
+    if (patternProperties !== undefined) return this.#withPattern(schema, patternProperties, path);
     const more =
-      additionalProperties ?? schema.unevaluatedProperties ?? (named === undefined || !this.#closed);
+      additionalProperties ??
+      schema.unevaluatedProperties ??
+      (schema.properties === undefined || !this.#closed);
+    const required = [must].flat().map(String);
+    const unnamed = more === false ? [] : required.filter((name) => !Object.hasOwn(given, name));
+    const named = { ...given, ...Object.fromEntries(unnamed.map((name) => [name, more])) };
+    const all = Object.keys(named);
+    const names = all.filter((name) => !allowsNothing(named[name]));
+    const missing = required.find((name) => !names.includes(name));
+    if (missing !== undefined) refuse([...path, 'required'], `${shown(missing)} is not among the properties`);
+    const read = names.map((name) => this.#schema(named[name], [...path, 'properties', name]));
+    const properties = Object.fromEntries(read.map((each, at) => [nameText(names[at]!), each]));
     const others = more !== false && this.#schema(more, [...path, 'additionalProperties']);
-    if (others !== false && names.length < all.length)
-      refuse([...path, 'properties'], 'a grammar cannot leave out names where others are allowed');
-    if (others !== false) for (const name of names) this.#names.add(name);
-    const counts = this.#propertyCounts(schema, path, others !== false);
+    if (others !== false && names.length === 0 && all.length > 0)
+      refuse([...path, 'properties'], 'a grammar cannot leave out names where all others are allowed');
+    if (others !== false) for (const name of all) this.#names.add(name);
+    const counts = this.#propertyCounts(schema, path, others === false ? names.length : undefined);
     return {
       type: 'object',
       properties,
@@ -299,7 +314,7 @@ class SchemaReader {
     };
   }
 
-  /** The names of "propertyNames" as properties. */
+  /** The names of "propertyNames" as properties, if it has a list. */
   #withNames({ propertyNames, ...schema }: Schema, path: Path): Schema {
     const at = [...path, 'propertyNames'];
     const {
@@ -307,21 +322,50 @@ class SchemaReader {
       enum: listed,
       const: one,
       ...others
-    } = isSchema(propertyNames) ? binding(propertyNames) : {};
+    } = isSchema(propertyNames) ? binding(propertyNames) : { type: propertyNames };
     const names = one === undefined ? listed : [one];
+    const beside = ['properties', 'required', 'patternProperties'].some((name) => schema[name] !== undefined);
+    const bound = Object.keys(others).every((name) => TEXT_KEYWORDS.includes(name));
+    if (type === 'string' && names === undefined && bound && !beside)
+      return { ...schema, propertyNames: others };
     if (type !== 'string' || Object.keys(others).length > 0 || !Array.isArray(names))
-      refuse(at, 'a grammar can follow only a list of names');
-    const { properties, additionalProperties = {} } = schema;
+      refuse(at, 'a grammar can follow only a list of names, or bounds of a text where no name is given');
+    const { properties, unevaluatedProperties = {}, additionalProperties = unevaluatedProperties } = schema;
     const given = isSchema(properties) ? properties : {};
     const own = names.filter((name) => Object.hasOwn(given, name) || additionalProperties !== false);
     const read = own.map((name) => [name, Object.hasOwn(given, name) ? given[name] : additionalProperties]);
     return { ...schema, properties: Object.fromEntries(read), additionalProperties: false };
   }
 
+  /** An object with any number of properties, whose names match a pattern. Others are left out. */
+  #withPattern(schema: Schema, patterns: unknown, path: Path): Schema {
+    const at = [...path, 'patternProperties'];
+    const [[pattern, value] = [], ...others] = isSchema(patterns) ? Object.entries(patterns) : [];
+    if (pattern === undefined || others.length > 0) refuse(at, 'a grammar can follow only one pattern');
+    const beside = ['properties', 'required'].find((name) => [schema[name] ?? []].flat().length > 0);
+    if (beside !== undefined) refuse(at, `a grammar cannot follow it beside "${beside}"`);
+    return this.#withNamesOf({ pattern }, value, schema, at);
+  }
+
+  /** `names` is the schema of the names, which the library gets as the number of its body. */
+  #withNamesOf(names: Schema, value: unknown, schema: Schema, path: Path): Schema {
+    const body = this.#string(names, path).const;
+    const read = this.#schema(value, path);
+    const counts = this.#propertyCounts({ ...schema, properties: {} }, path, undefined);
+    if (body === undefined) return { type: 'object', additionalProperties: read, ...counts };
+    return {
+      type: 'object',
+      patternProperties: { [`N${body}`]: read },
+      additionalProperties: false,
+      ...counts,
+    };
+  }
+
   /** Bounds of the number of properties, which the library follows. A name that is not listed may be there twice. */
-  #propertyCounts(schema: Schema, path: Path, open: boolean): Schema {
+  #propertyCounts(schema: Schema, path: Path, closed: number | undefined): Schema {
     const [least = 0, most] = countsOf(schema, 'minProperties', 'maxProperties', path);
-    const named = Object.keys(schema.properties ?? {}).length;
+    const named = closed ?? Object.keys(schema.properties ?? {}).length;
+    const open = closed === undefined;
     const bound = least > 0 ? 'minProperties' : 'maxProperties';
     if ((least > 0 || most !== undefined) && open && (named > 0 || least > 1))
       refuse([...path, bound], `a grammar cannot follow "${bound}" where other names are allowed`);

@@ -36,6 +36,9 @@ function ebnf(grammar: string): GrammarFormat {
 /** Rules of ours in place of the library's. */
 const OWN: Record<string, string> = { ...STRING_RULES, basic_integer: INTEGER, basic_number: NUMBER };
 
+/** A name that is given by the number of its body, as the library writes the pattern `N12`. */
+const NAMES = /"\\"""N((?:" "\d)+)""\\""/g;
+
 /** The schema as EBNF: rules of the library, and ours. */
 async function schemaEbnf(
   { schema, closed }: Grammar & { kind: 'json' },
@@ -47,6 +50,7 @@ async function schemaEbnf(
   const other = rules.add(otherName(read.names));
   const mended = (body: string) =>
     body
+      .replace(NAMES, (_, at: string) => rules.add(bodies[Number(at.replace(/\D/g, ''))]!))
       // Texts of JSON have their quotation marks inside of those of EBNF.
       .replace(/"(\d+)"/g, (_, at: string) => rules.add(bodies[Number(at)]!))
       // Names behind and before those that an object names.

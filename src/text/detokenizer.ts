@@ -56,10 +56,20 @@ function openDecoder(file: TokenizerFile): TokenizerLibrary {
     CONFIG,
   );
   replaceByteLevelDecoder(library.decoder);
+  replaceMetaspaceDecoder(library.decoder);
   const special = new Set(library.special_tokens);
   // The library searches the whole list for each token.
   library.special_tokens.includes = (token) => special.has(token);
   // The library has put the added tokens there already.
   for (const [piece, id] of pieces) library.model.vocab[id] ??= piece;
   return library;
+}
+
+/** The library leaves the first space out whatever the decoder says. */
+function replaceMetaspaceDecoder(decoder: TokenizerLibrary['decoder']): void {
+  if (decoder === null) return;
+  for (const each of decoder.decoders ?? []) replaceMetaspaceDecoder(each);
+  const { type, prepend_scheme: prepends, replacement = '▁' } = decoder.config ?? {};
+  if (type === 'Metaspace' && prepends === 'never')
+    decoder.decode_chain = (tokens) => tokens.map((token) => token?.replaceAll(replacement, ' ') ?? '');
 }

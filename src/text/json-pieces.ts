@@ -1,4 +1,5 @@
 /** Writes JSON in pieces, so that other work can be done between them: a large value would hold the event loop. */
+import { exactJson, sourceOf } from './exact-json.js';
 
 /** Characters of a piece, about. Values of an array are written together up to this size. */
 const PIECE = 64 * 1024;
@@ -6,7 +7,10 @@ const PIECE = 64 * 1024;
 const INTEGER = 6;
 const FRACTION = 20;
 
-/** The pieces together are the JSON of `value`, which holds nothing but plain objects, arrays and primitive values. */
+/**
+ * The pieces together are the JSON of `value`, which holds nothing but plain objects, arrays and primitive values, with
+ * the digits of what `parseExactly` read.
+ */
 export function* jsonPieces(value: unknown): Generator<string> {
   let piece = '';
   for (const part of partsOf(value)) {
@@ -25,8 +29,9 @@ export function jsonBytes(value: unknown): number {
 }
 
 function* partsOf(value: unknown): Generator<string> {
-  if (roomAfter(value, PIECE) >= 0) yield JSON.stringify(value);
+  if (roomAfter(value, PIECE) >= 0) yield exactJson(value);
   else if (typeof value === 'string') yield* partsOfText(value);
+  else if (sourceOf(value as object) !== undefined) yield exactJson(value);
   else if (Array.isArray(value)) yield* partsOfArray(value);
   else yield* partsOfObject(value as object);
 }
@@ -69,7 +74,7 @@ function* partsOfArray(array: readonly unknown[]): Generator<string> {
       room = roomAfter(array[end], room);
       if (room < 0) break;
     }
-    if (end > at) yield JSON.stringify(array.slice(at, end)).slice(1, -1);
+    if (end > at) yield exactJson(array.slice(at, end)).slice(1, -1);
     else yield* partsOf(array[at]);
     at = Math.max(end, at + 1);
   }

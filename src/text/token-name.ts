@@ -21,6 +21,26 @@ export function tokenName(texts: Pick<TokenTexts, 'decode' | 'idToToken'>): (id:
   };
 }
 
+/** As chats keep it: by its text, or as completions name it where it is a part of a character. */
+export function shownToken(texts: Pick<TokenTexts, 'decode' | 'idToToken'>): (id: number) => string {
+  const [textOf, nameOf] = [tokenText(texts), tokenName(texts)];
+  return (id) => {
+    const text = textOf(id);
+    return text.includes('\ufffd') ? nameOf(id) : text;
+  };
+}
+
+const PART = /^bytes:(?=.*\\x)((?:\\x[\da-f]{2}|[ -[\]-~])+)$/;
+
+/** The bytes of a token by its name. Null for a part of a character whose bytes the name has not. */
+export function bytesOfName(name: string): number[] | null {
+  const part = PART.exec(name)?.[1];
+  if (part === undefined) return name.includes('\ufffd') ? null : [...Buffer.from(name)];
+  return (part.match(/\\x..|./g) ?? []).map((each) =>
+    each.length > 1 ? Number.parseInt(each.slice(2), 16) : each.charCodeAt(0),
+  );
+}
+
 /** Printable characters of ASCII stand for themselves. */
 function shown(byte: number): string {
   const character = String.fromCharCode(byte);

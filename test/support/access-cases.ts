@@ -6,6 +6,7 @@ export const PUBLIC = [
   '/health',
   '/health/live',
   '/health/ready',
+  '/docs',
   '/',
   '/assets/page.js',
   '/assets/page.css',

@@ -44,6 +44,13 @@ export const CALL_TEMPLATES: Readonly<Record<CallFormName, string>> = {
   ),
   deepseek_fenced: deepseek("' + call.type + '<｜tool▁sep｜>", '\\n```json\\n', '\\n```'),
   deepseek: deepseek('', '<｜tool▁sep｜>', ''),
+  kimi: each(
+    `<|im_assistant|>{{ message.content }}{% if message.tool_calls %}{{ '<|tool_calls_section_begin|>' }}
+{%- for call in message.tool_calls %}{{ '<|tool_call_begin|>' + call.id + '<|tool_call_argument_begin|>' }}
+{{- call.function.arguments if call.function.arguments is string else call.function.arguments | tojson }}
+{{- '<|tool_call_end|>' }}{% endfor %}{{ '<|tool_calls_section_end|>' }}{% endif %}`,
+    '## Return of {{ message.tool_call_id }}\\n{{ message.content }}',
+  ),
   mistral_ids: each(
     `{{ message.content }}{% for call in message.tool_calls %}${SHORT}
 {{- '[TOOL_CALLS]' + call.function.name + '[CALL_ID]' + call.id + '[ARGS]' + call.function.arguments | tojson }}

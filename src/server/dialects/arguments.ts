@@ -1,8 +1,13 @@
-/** Parses the arguments of a call. Returns an empty object where they are no object: the answer was cut off. */
+import { parseExactly } from '../../text/exact-json.js';
+
+/**
+ * The arguments of a call, with their digits for `exactJson`. An empty object where they are no object: the answer was
+ * cut off.
+ */
 export function argumentsObject(json: string): Record<string, unknown> {
+  if (!json.startsWith('{')) return {};
   try {
-    const value: unknown = JSON.parse(json);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
+    return parseExactly(json) as Record<string, unknown>;
   } catch {
     return {};
   }

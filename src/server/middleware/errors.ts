@@ -59,6 +59,8 @@ export function errors(
     }
     const retryAfter = retryAfterSeconds(error);
     if (retryAfter !== undefined) res.setHeader('retry-after', String(retryAfter));
+    // Clients of OpenAI's and Anthropic's APIs would send it again, which takes as long.
+    if (error.code === 'deadline_exceeded') res.setHeader('x-should-retry', 'false');
     const answer = errorAnswer(error);
     res.status(error.status).json(shapeOf(req.path)?.(answer.error, res) ?? answer);
   };

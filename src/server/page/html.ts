@@ -70,7 +70,7 @@ export const PAGE_HTML = `<!doctype html>
     <div id="answer" aria-live="polite"></div>
   </section>
 </main>
-<footer class="quiet"><a href="/health/ready">readiness</a>
+<footer class="quiet"><a href="/health/ready">readiness</a> <a href="/docs">interface</a>
   <span id="links"><a href="/openapi.json">openapi.json</a> <a href="/metrics">metrics</a></span></footer>
 </body>
 </html>

@@ -78,5 +78,8 @@ button.plain { background: none; border-color: var(--line); color: var(--ink); }
   #experts-section { grid-area: experts; position: sticky; top: .5rem; }
   #try-section { grid-area: try; }
 }
+table { border-collapse: collapse; margin: .4rem 0; font-size: .9rem; }
+td { border-top: 1px solid var(--line); padding: .2rem .6rem .2rem 0; vertical-align: top; }
+summary { cursor: pointer; padding: .2rem 0; }
 footer a { color: var(--accent); margin-right: .8rem; }
 `;

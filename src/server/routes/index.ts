@@ -8,7 +8,17 @@ import type { Route } from '../route.js';
 import { getBudget, getExperts, getPredictor, postProfile, putBudget } from './admin.js';
 import { deleteJob, getJob, getJobEvents, postJob } from './jobs.js';
 import { page, pageScript, pageStyle } from './page.js';
-import { getModel, health, listModels, live, metrics, openapiRoute, ready, version } from './service.js';
+import {
+  docsRoute,
+  getModel,
+  health,
+  listModels,
+  live,
+  metrics,
+  openapiRoute,
+  ready,
+  version,
+} from './service.js';
 import { taskRoute } from './task.js';
 
 /** The routes of a worker, which serves only probes and scrapes. */
@@ -29,6 +39,7 @@ export const ROUTES: readonly Route[] = [
   version,
   metrics,
   openapiRoute(() => ROUTES),
+  docsRoute(() => ROUTES),
   getBudget,
   putBudget,
   getExperts,

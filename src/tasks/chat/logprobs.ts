@@ -1,5 +1,6 @@
 /** Log-probabilities in the shape of OpenAI's chat completions. */
 import type { TokenLogprobs } from '../../protocol/engine-messages.js';
+import { bytesOfName } from '../../text/token-name.js';
 import { finiteLogprob } from '../shared/logprobs.js';
 import type { ChatLogprobs } from './schema.js';
 
@@ -10,10 +11,7 @@ export function chatLogprobs(logprobs: readonly TokenLogprobs[] | null): ChatLog
 }
 
 function named({ token, logprob }: { token: string; logprob: number | null }) {
-  return { token, logprob: finiteLogprob(logprob), bytes: bytesOf(token) };
-}
-
-/** Null for a token that is a part of a character. */
-function bytesOf(token: string): number[] | null {
-  return token.includes('\ufffd') ? null : [...Buffer.from(token)];
+  const bytes = bytesOfName(token);
+  const text = bytes === null ? token : Buffer.from(bytes).toString();
+  return { token: text, logprob: finiteLogprob(logprob), bytes };
 }

@@ -72,7 +72,12 @@ export const ChatRequest = z
     stream_options: StreamOptions,
     return_token_ids: z.boolean().nullish(),
     functions: neutral(null),
-    function_call: neutral(null),
+    function_call: z
+      .literal('none', {
+        error: 'This server supports only "none"; "tools" and "tool_choice" take its place',
+      })
+      .nullish()
+      .meta({ description: 'Accepted for compatibility' }),
     modalities: listOf(
       z.literal('text', { error: 'This server makes only text' }),
       MOST_MODALITIES,

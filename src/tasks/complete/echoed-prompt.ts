@@ -2,7 +2,7 @@
 import type { TokenLogprobs } from '../../protocol/engine-messages.js';
 import type { GeneratedToken } from '../../protocol/inference-messages.js';
 import { IncrementalDecoder } from '../../text/incremental-decoder.js';
-import { type ChoiceTextOptions, namedToken } from '../shared/choice-text.js';
+import { type ChoiceTextOptions, charactersIn, namedToken } from '../shared/choice-text.js';
 
 export class EchoedPrompt {
   readonly text: string;
@@ -31,8 +31,8 @@ export class EchoedPrompt {
 
   #add(id: number, logprob: number | null, top: NonNullable<GeneratedToken['logprobs']>['top']): void {
     this.logprobs.push(
-      namedToken(id, Math.min(this.#decoded, this.text.length), { logprob, top }, this.#tokenText),
+      namedToken(id, Math.min(this.#decoded, charactersIn(this.text)), { logprob, top }, this.#tokenText),
     );
-    this.#decoded += this.#decoder.push(id).length;
+    this.#decoded += charactersIn(this.#decoder.push(id));
   }
 }

@@ -6,7 +6,8 @@ import type { GrammarWork } from '../../protocol/item-work.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
 import { answerGrammar } from '../../structure/answer-grammar.js';
 import { controlsOf } from '../../text/chat/answer-format.js';
-import { answerPrefix, shownText, tokenText } from '../../text/chat/shown-text.js';
+import { answerPrefix, shownText } from '../../text/chat/shown-text.js';
+import { shownToken } from '../../text/token-name.js';
 import { GeneratedChoices } from './generated-choices.js';
 import { grammarWork } from './grammar-work.js';
 import { chargedTokens, checkBiases, storedAdjustments } from './logit-adjustments.js';
@@ -160,7 +161,7 @@ export class ChatChoices {
       stop: job.stop,
       endTokens: limits.shape.tokens.end,
       decode,
-      tokenText: tokenText(texts),
+      tokenText: shownToken(texts),
       logprobs: job.logprobs !== null,
       // Special tokens are no part of the texts of an answer.
       unnamed: (id: number) => texts.decode([id], true) === '' && texts.decode([id], false) !== '',

@@ -51,7 +51,7 @@ export class ChoiceText {
     this.#decoder = new IncrementalDecoder(decode);
     this.#stops = new StopStrings(stop);
     this.#prefix = prefix;
-    this.#decoded = prefix.length;
+    this.#decoded = charactersIn(prefix);
     this.#choice = { index, text: '', tokenIds: [], finishReason: 'length', logprobs: logprobs ? [] : null };
   }
 
@@ -94,7 +94,7 @@ export class ChoiceText {
 
   #decode(id: number): string {
     const text = this.#decoder.push(id);
-    this.#decoded += text.length;
+    this.#decoded += charactersIn(text);
     return text;
   }
 
@@ -102,6 +102,13 @@ export class ChoiceText {
     const { tokenText, unnamed } = this.#options;
     return unnamed?.(id) ? [] : [namedToken(id, offset, logprobs, tokenText)];
   }
+}
+
+/** As Python counts them, which JavaScript does not. */
+export function charactersIn(text: string): number {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
 }
 
 /** The log-probabilities of a token as answers name them. `offset` is where its text begins. */

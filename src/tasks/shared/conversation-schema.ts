@@ -65,7 +65,16 @@ export const Messages = listOf(OlderMessage, MOST_MESSAGES)
   .min(1, { error: 'Expected at least one message' })
   .meta({ example: [{ role: 'user', content: 'What kind of thing is a violin?' }] });
 
-const FunctionName = z.string().min(1).max(NAME_LETTERS);
+/** A name with letters, digits, "_" and "-", as the interfaces of OpenAI and Anthropic permit it. */
+export function functionName(most: number) {
+  const error = `Expected 1 to ${most} letters, digits, "_" or "-"`;
+  return z
+    .string()
+    .min(1)
+    .regex(new RegExp(`^[\\w-]{1,${most}}$`), { error });
+}
+
+const FunctionName = functionName(64);
 
 /** What a request says of a function. */
 export const FUNCTION_FIELDS = {

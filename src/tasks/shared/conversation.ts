@@ -49,7 +49,10 @@ export function conversationOf(
     throw invalid(`The variable "${name}" of the chat template belongs to the server`, param);
   }
   checkToolMessages(messages, contentFields);
-  const given = messages.map((message, at) => templateMessage(message, contentFields[at]!, format, limits));
+  const idOf = callIds(messages, format);
+  const given = messages.map((message, at) =>
+    templateMessage(message, contentFields[at]!, format, idOf, limits),
+  );
   const conversation: Conversation = {
     add_generation_prompt: true,
     ...(isBegun(given.at(-1)!) && { add_generation_prompt: false, [CONTINUED]: true }),
@@ -110,7 +113,8 @@ function checkToolMessages(messages: readonly ChatMessage[], contentFields: read
 function templateMessage(
   message: ChatMessage,
   contentField: string,
-  { developerRole, reasoningField, shortCallIds }: ChatFormat,
+  { developerRole, reasoningField }: ChatFormat,
+  idOf: (id: string) => string,
   limits: RequestLimits,
 ): Message {
   const { name, tool_calls: calls, tool_call_id: callId, reasoning_content: reasoning } = message;
@@ -118,7 +122,6 @@ function templateMessage(
   const content = contentText(message, contentField);
   checkText(content ?? '', limits, contentField);
   const called = calls != null && calls.length > 0;
-  const idOf = (id: string) => (shortCallIds ? shortId(id) : id);
   // Templates with that field take either it or a content beside calls.
   const thinks =
     reasoning != null && reasoning !== '' && !(reasoningField === 'thinking' && called && content);
@@ -164,12 +167,25 @@ function partText(part: { type: string } & Record<string, unknown>, param: strin
   throw invalid(`Expected a text in the field "${field}"`, `${param}.${field}`);
 }
 
-/** The encoder makes objects of arguments where the template expects them. */
+/** The encoder makes objects of arguments where the template expects them. Some servers write none as no text. */
 function templateCall(
   { id, function: { name, arguments: given } }: NonNullable<ChatMessage['tool_calls']>[number],
   idOf: (id: string) => string,
 ) {
-  return { ...(id != null && { id: idOf(id) }), type: 'function', function: { name, arguments: given } };
+  const own = given.trim() === '' ? '{}' : given;
+  return { ...(id != null && { id: idOf(id) }), type: 'function', function: { name, arguments: own } };
+}
+
+/** The ids of calls as the template takes them. Kimi's templates write the id in place of the name. */
+function callIds(
+  messages: readonly ChatMessage[],
+  { answer, shortCallIds }: ChatFormat,
+): (id: string) => string {
+  if (shortCallIds) return shortId;
+  if (answer.kind !== 'tags' || answer.callForm !== 'kimi') return (id) => id;
+  const calls = messages.flatMap(({ tool_calls: own }) => own ?? []);
+  const named = new Map(calls.map(({ id, function: { name } }, at) => [id, `functions.${name}:${at}`]));
+  return (id) => named.get(id) ?? id;
 }
 
 /** The id of nine letters and digits that stands for another one. */

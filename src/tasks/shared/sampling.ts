@@ -52,9 +52,9 @@ export const SAMPLING_FIELDS = {
     description:
       "What logits are divided by before a token is drawn; 0: the likeliest is taken. Default: the model's, else 0",
   }),
-  top_p: z.number().gt(0).max(1).nullish().meta({
+  top_p: z.number().min(0).max(1).nullish().meta({
     description:
-      "Draws from the likeliest tokens that together have this probability. Default: the model's, else 1",
+      "Draws from the likeliest tokens that together have this probability; 0: the likeliest. Default: the model's, else 1",
   }),
   top_k: z
     .int()
@@ -88,10 +88,11 @@ export function samplingOf(
   own: Pick<ModelSampling, 'temperature' | 'topP' | 'topK' | 'minP'> | null,
 ): SamplingWish | undefined {
   const temperature = request.temperature ?? own?.temperature ?? 0;
-  if (temperature === 0) return undefined;
+  const topP = request.top_p ?? own?.topP ?? 1;
+  if (temperature === 0 || topP === 0) return undefined;
   return {
     temperature,
-    topP: request.top_p ?? own?.topP ?? 1,
+    topP,
     topK: request.top_k ?? own?.topK ?? 0,
     minP: request.min_p ?? own?.minP ?? 0,
     seed: request.seed ?? randomInt(SEEDS),

@@ -34,8 +34,6 @@ export function ownSchemas({ content }: StoredStructure = {}): string[] {
 const ANY_OBJECT = { schema: '{"type":"object"}', closed: false };
 /** Keywords that say of what type the arguments are. Without them, they are an object. */
 const DECIDES = ['type', '$ref', 'anyOf', 'oneOf', 'allOf', 'const', 'enum'];
-/** Letters that a function's name may have in a call. */
-const NAME = /^[\w.:-]+$/;
 
 /** `response_format` of chats and completions, and `text.format` of responses, whose fields stand side by side. */
 export interface StructureFormat {
@@ -98,10 +96,6 @@ function forcedTools(choice: ToolChoice, tools: readonly OfferedTool[]): readonl
 
 function callStructure({ tool, field }: OfferedTool, marks: PairMarks | undefined) {
   const { name, parameters, strict } = tool.function;
-  if (!NAME.test(name)) {
-    const message = `The function name ${JSON.stringify(name)} has other characters than letters, digits and "_.:-"`;
-    throw new SidaError({ code: 'invalid_request', message, param: `${field}.name` });
-  }
   const param = `${field}.parameters`;
   const schema = parameters ?? { type: 'object', properties: {} };
   const typed = DECIDES.some((keyword) => schema[keyword] != null) ? schema : { ...schema, type: 'object' };

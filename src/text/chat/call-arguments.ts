@@ -1,5 +1,6 @@
 /** Reads the arguments of a tool call while they arrive, and gives them as JSON: written so, or as pairs in tags. */
 import { escapePattern } from '../escape-pattern.js';
+import { exactJson, parseExactly } from '../exact-json.js';
 import { beginsOf, type CallForm, type PairMarks } from './call-forms.js';
 
 export interface ArgumentsReader {
@@ -15,6 +16,8 @@ export interface ArgumentsReader {
 export class JsonScan {
   /** Brackets that close what is open, the innermost first. */
   closing = '';
+  /** Most brackets that were open at once. */
+  deepest = 0;
   inText = false;
   #escaped = false;
 
@@ -26,9 +29,10 @@ export class JsonScan {
       else if (this.inText && character === '\\') this.#escaped = true;
       else if (character === '"') this.inText = !this.inText;
       else if (this.inText) continue;
-      else if (character === '{') this.closing = `}${this.closing}`;
-      else if (character === '[') this.closing = `]${this.closing}`;
-      else if (character === '}' || character === ']') this.closing = this.closing.slice(1);
+      else if (character === '{' || character === '[') {
+        this.closing = `${character === '{' ? '}' : ']'}${this.closing}`;
+        this.deepest = Math.max(this.deepest, this.closing.length);
+      } else if (character === '}' || character === ']') this.closing = this.closing.slice(1);
       else continue;
       if (this.closing === '' && !this.inText) return at + 1;
     }
@@ -240,13 +244,13 @@ function valueJson(given: string, types: readonly string[] | undefined): string 
 export function argumentsJson(given: unknown): string {
   const object = typeof given === 'string' ? parsed(given) : undefined;
   const isObject = typeof object === 'object' && object !== null;
-  return isObject ? (given as string) : JSON.stringify(given);
+  return isObject ? (given as string) : exactJson(given);
 }
 
-/** Undefined for a text that is no JSON. */
+/** The value, with its digits for `exactJson`. Undefined for a text that is no JSON. */
 export function parsed(json: string): unknown {
   try {
-    return JSON.parse(json);
+    return parseExactly(json);
   } catch {
     return undefined;
   }

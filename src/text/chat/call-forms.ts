@@ -11,11 +11,12 @@ export interface PairMarks {
 /** The texts around the parts of a call, as the model's template writes them. */
 export interface CallForm {
   /** Forms of one family have the same marks. A reader of one of them reads all. */
-  family: 'hermes' | 'coder' | 'glm' | 'deepseek' | 'mistral';
+  family: 'hermes' | 'coder' | 'glm' | 'deepseek' | 'kimi' | 'mistral';
   /** Around all calls of an answer. Models misspell its beginning: the first spelling is the right one. */
   section?: { begins: readonly [string, ...string[]]; end: string };
   begin: string;
   beforeName: string;
+  /** Digits stand for any number. */
   afterName: string;
   /** Between the name and `afterName`: an id of nine letters and digits follows this mark. */
   id?: string;
@@ -97,6 +98,16 @@ const FORMS = {
   },
   /** DeepSeek-V3.1. */
   deepseek: { ...DEEPSEEK, beforeName: '', afterName: '<｜tool▁sep｜>', afterArguments: '' },
+  /** Kimi K2. */
+  kimi: {
+    family: 'kimi',
+    section: { begins: ['<|tool_calls_section_begin|>'], end: '<|tool_calls_section_end|>' },
+    begin: '<|tool_call_begin|>',
+    beforeName: 'functions.',
+    afterName: ':0<|tool_call_argument_begin|>',
+    afterArguments: '',
+    end: '<|tool_call_end|>',
+  },
   /** Mistral-Small-3.2. */
   mistral_ids: { ...MISTRAL, beforeName: '', id: '[CALL_ID]', afterName: '[ARGS]', afterArguments: '' },
   /** Devstral. */

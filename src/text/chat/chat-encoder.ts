@@ -24,7 +24,14 @@ import {
   wordsOf,
 } from './marked-strings.js';
 import { type ChatTemplates, CONTINUED, templateName } from './template-files.js';
-import { type CallHabits, callHabits, fitted } from './template-habits.js';
+import {
+  type CallHabits,
+  callHabits,
+  described,
+  fitted,
+  lacksDescription,
+  needsDescriptions,
+} from './template-habits.js';
 
 /** What a template renders: its variables by name. */
 export interface Conversation {
@@ -54,6 +61,8 @@ interface Opened {
   lookedFor: RegExp | undefined;
   /** Undefined before the first conversation with calls. */
   habits?: CallHabits;
+  /** Undefined before the first tool without a description. */
+  needsDescriptions?: boolean;
 }
 
 /** A rendered conversation. Of texts of users, at least the control tokens have marks. */
@@ -135,11 +144,21 @@ export class ChatEncoder {
       opened.habits ??= callHabits(opened.template);
       return opened.habits;
     };
+    const needs = () => {
+      opened.needsDescriptions ??= needsDescriptions(opened.template);
+      return opened.needsDescriptions;
+    };
     const messages = fitted(variables.get('messages') as Value[], habits);
+    const tools = variables.get('tools');
+    const fills = Array.isArray(tools) && tools.some(lacksDescription) && needs();
     const values = variables.entries().filter(([name]) => name !== CONTINUED);
     return {
       opened,
-      variables: new Dict([...values, ['messages', messages]]),
+      variables: new Dict([
+        ...values,
+        ['messages', messages],
+        ...(fills ? [['tools', described(tools)] as [Value, Value]] : []),
+      ]),
       continues: variables.get(CONTINUED) === true,
     };
   }

@@ -67,6 +67,29 @@ export function systemMessages(template: ChatTemplate): SystemMessages {
   return 'nowhere';
 }
 
+/** Whether a template fails at a tool without a description, which requests may leave out. */
+export function needsDescriptions(template: ChatTemplate): boolean {
+  const { description, ...bare } = TOOL.function;
+  const takes = (own: object) =>
+    rendered(template, { messages: [user('a')], tools: [{ ...TOOL, function: own }] }) !== undefined;
+  return !takes(bare) && takes({ ...bare, description: '' });
+}
+
+/** The tools with a description each. */
+export function described(tools: readonly Value[]): Value[] {
+  return tools.map((tool) => {
+    const given = tool instanceof Dict ? tool.get('function') : undefined;
+    if (!(tool instanceof Dict) || !(given instanceof Dict) || !lacksDescription(given)) return tool;
+    const own = new Dict([...given.entries(), ['description', '']]);
+    return new Dict([...tool.entries(), ['function', own]]);
+  });
+}
+
+export function lacksDescription(tool: Value): boolean {
+  const own = tool instanceof Dict ? (tool.get('function') ?? tool) : undefined;
+  return own instanceof Dict && (own.get('description') ?? null) === null;
+}
+
 function rendered(template: ChatTemplate, conversation: Record<string, unknown>): string | undefined {
   const { tools, ...rest } = conversation;
   try {

@@ -3,6 +3,7 @@
  * list of calls, and an object whose name is not its first field, are read at their end.
  */
 import { escapePattern } from '../escape-pattern.js';
+import { REQUEST_BOUNDS } from '../json-shape.js';
 import type { ArgumentTypes } from './answer-format.js';
 import type { AnswerPart } from './answer-parts.js';
 import {
@@ -29,6 +30,8 @@ interface Head {
 }
 
 const JSON_HEAD = /^\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)/;
+/** Behind the arguments of a call: the next call that is JSON, or what may be its beginning. */
+const NEXT = /^\s*\}?[\s,;]*(?:(?=\{\s*"(?:name|arguments|parameters)")()|(?:\{\s*(?:"[a-z]*)?)?$)/;
 const NAME = '[^\\s<>[\\]{}"]+';
 
 /** The heads of the form, but of a call that is JSON: with and without a mark that models leave out. */
@@ -55,9 +58,11 @@ function headsOf(form: CallForm): Head[] {
 
 const SPACE = '\\s*';
 
-/** Patterns of the characters. White space is free. */
+/** Patterns of the characters. White space is free, and so are numbers. */
 function atoms(text: string): string[] {
-  return [SPACE, ...Array.from(text.trim(), (each) => (each.trim() === '' ? SPACE : escapePattern(each)))];
+  const atom = (each: string) =>
+    each.trim() === '' ? SPACE : /\d/.test(each) ? '\\d+' : escapePattern(each);
+  return [SPACE, ...Array.from(text.trim(), atom)];
 }
 
 /** Without two patterns of white space in a row, which would try all ways to share it. */
@@ -91,7 +96,7 @@ export class ToolCallReader {
   /** A call, or a list of calls, that is JSON, and what finds its end. */
   #json: string[] = [];
   #length = 0;
-  readonly #scan = new JsonScan();
+  #scan = new JsonScan();
   #arguments: ArgumentsReader | undefined;
 
   /** `call` is the number of the first call. */
@@ -111,6 +116,10 @@ export class ToolCallReader {
     if (this.#json.length > 0) return this.#readJson(text);
     this.#buffer += text;
     if (this.state === 'tail') this.#readTail();
+    return this.#readBegun();
+  }
+
+  #readBegun(): AnswerPart[] {
     if (this.state !== 'head') return [];
     if (!/^\s*[{[]/.test(this.#buffer)) return this.#readHead();
     const begun = this.#buffer;
@@ -156,23 +165,32 @@ export class ToolCallReader {
     const { rest } = this.#arguments!;
     if (rest === undefined) return parts;
     this.#call += 1;
-    this.#endArguments(rest);
-    return parts;
+    return [...parts, ...this.#endArguments(rest)];
   }
 
   #more(text: string): AnswerPart[] {
     return text === '' ? [] : [{ kind: 'arguments', call: this.#call, text }];
   }
 
-  #endArguments(rest: string): void {
+  #endArguments(rest: string): AnswerPart[] {
     this.#buffer = rest;
     this.state = 'tail';
     this.#readTail();
+    return this.#readBegun();
   }
 
-  /** Leaves out what stands before the end. A call that follows ends this one, too. */
+  /** Leaves out what stands before the end, or before the next call. One that follows the end ends this one, too. */
   #readTail(): void {
     const { ends, forms } = this.#reading;
+    const next = forms.some(({ json }) => json) ? NEXT.exec(this.#buffer) : null;
+    if (next?.[1] !== undefined) {
+      this.#buffer = this.#buffer.slice(next[0].length);
+      this.#scan = new JsonScan();
+      this.#length = 0;
+      this.state = 'head';
+      return;
+    }
+    if (next !== null && this.#buffer.length < LONGEST_MARK) return;
     const mark = ends.exec(this.#buffer);
     if (mark === null) this.#buffer = this.#buffer.slice(-LONGEST_MARK);
     else {
@@ -196,7 +214,8 @@ export class ToolCallReader {
       if (head !== null && typeof name === 'string') return this.#begin(form, name, head[0].length);
     }
     const end = this.#scan.push(text);
-    if (end === undefined) return [];
+    if (this.#scan.deepest > REQUEST_BOUNDS.depth) this.state = 'failed';
+    if (end === undefined || this.state === 'failed') return [];
     const all = this.rest;
     const length = all.length - text.length + end;
     const value = parsed(all.slice(0, length));
@@ -206,15 +225,14 @@ export class ToolCallReader {
       return [];
     }
     this.#json = [];
-    const parts = calls.flatMap((found): AnswerPart[] => {
+    const parts: AnswerPart[] = calls.flatMap((found): AnswerPart[] => {
       const call = this.#call++;
       return [
         { kind: 'call', call, name: found!.name },
         { kind: 'arguments', call, text: found!.arguments },
       ];
     });
-    this.#endArguments(all.slice(length));
-    return parts;
+    return [...parts, ...this.#endArguments(all.slice(length))];
   }
 }
 

@@ -4,10 +4,14 @@ import type { Budget } from './budget.js';
 import { decimal } from './format.js';
 import { numberOf } from './operators.js';
 import type { Filter } from './text-filters.js';
-import { typeName, Undefined, type Value } from './values.js';
+import { isTrue, typeName, Undefined, type Value } from './values.js';
 
 export const numberFilters: Record<string, Filter> = {
   abs: { parameters: [], run: (_, value) => absolute(value) },
+  filesizeformat: {
+    parameters: ['binary'],
+    run: (_, value, binary = false) => fileSize(value, isTrue(binary)),
+  },
   float: { parameters: ['default'], run: (_, value, usual = 0) => toFloat(value) ?? usual },
   int: { parameters: ['default', 'base'], run: toInt },
   round: { parameters: ['precision', 'method'], run: rounded },
@@ -21,6 +25,19 @@ function absolute(value: Value): Value {
     : typeof number === 'number'
       ? Math.abs(number)
       : number;
+}
+
+function fileSize(value: Value, binary: boolean): Value {
+  const bytes = toFloat(value);
+  if (bytes === undefined) throw new TypeError(`could not convert '${typeName(value)}' to float`);
+  const base = binary ? 1024 : 1000;
+  if (bytes === 1) return '1 Byte';
+  if (bytes < base) return `${Math.trunc(bytes)} Bytes`;
+  const units = 'kMGTPEZY';
+  let unit = 0;
+  while (unit < units.length - 1 && bytes >= base ** (unit + 2)) unit += 1;
+  const name = binary ? `${units[unit]!.toUpperCase()}iB` : `${units[unit]}B`;
+  return `${decimal((base * bytes) / base ** (unit + 2), 1)} ${name}`;
 }
 
 function rounded(_: Budget, value: Value, precision: Value = 0n, method: Value = 'common'): Value {

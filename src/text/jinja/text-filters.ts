@@ -5,6 +5,7 @@ import { textOf } from './print.js';
 import { capitalized, centred, joined, linesOf, replaced, stripped } from './text-methods.js';
 import {
   charactersOf,
+  Dict,
   isTrue,
   itemsOf,
   lengthOf,
@@ -63,6 +64,7 @@ export const textFilters: Record<string, Filter> = {
   truncate: { parameters: ['length', 'killwords', 'end', 'leeway'], run: truncated },
   upper: { parameters: NONE, run: (budget, value) => textOf(value, budget).toUpperCase() },
   urlencode: { parameters: NONE, run: urlEncoded },
+  xmlattr: { parameters: ['autospace'], run: attributes },
   wordcount: {
     parameters: NONE,
     run: (budget, value) => BigInt(textOf(value, budget).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0),
@@ -95,6 +97,18 @@ function urlEncoded(budget: Budget, value: Value): string {
   return encodeURIComponent(given)
     .replaceAll('%2F', '/')
     .replace(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
+function attributes(budget: Budget, value: Value, space: Value = true): string {
+  if (!(value instanceof Dict)) throw new TypeError(`'${typeName(value)}' object has no attribute 'items'`);
+  const given = value.entries().filter(([, own]) => own !== null && !(own instanceof Undefined));
+  const written = given.map(([key, own]) => {
+    const name = textArgument(key);
+    if (/[ \t\n\r\f\v/>=]/.test(name)) throw new TypeError(`Invalid character in attribute name: '${name}'`);
+    return `${escaped(name, budget)}="${escaped(textOf(own, budget), budget)}"`;
+  });
+  const all = joined(written, ' ', budget);
+  return all !== '' && isTrue(space) ? ` ${all}` : all;
 }
 
 /** Widest indentation of a line, in characters. */

@@ -12,6 +12,8 @@ export interface ByteLevelDecoder {
   convert_tokens_to_string(tokens: Token[]): string;
   /** The texts of the tokens. */
   decode_chain(tokens: Token[]): string[];
+  /** Of the file. */
+  config?: { type?: string; prepend_scheme?: string; replacement?: string };
   /** Of a sequence. */
   decoders?: (ByteLevelDecoder | null)[];
 }

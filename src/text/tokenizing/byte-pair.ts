@@ -19,15 +19,19 @@ export class BytePair {
   /** By rank: the symbol that the pair becomes. */
   readonly #merged: Int32Array;
 
+  /** Before the texts of all characters but the first. */
+  readonly #prefix: string;
+
   /** `merges` are pairs of texts in the order of their ranks. */
-  constructor(merges: readonly (readonly string[])[]) {
+  constructor(merges: readonly (readonly string[])[], prefix = '') {
+    this.#prefix = prefix;
     this.#pairs = new PairTable(merges.length);
     this.#merged = new Int32Array(merges.length);
     for (const [rank, pair] of merges.entries()) {
       if (pair.length !== 2) continue;
       const [left, right] = pair as [string, string];
       this.#pairs.set(this.#symbol(left), this.#symbol(right), rank);
-      this.#merged[rank] = this.#symbol(left + right);
+      this.#merged[rank] = this.#symbol(left + right.slice(prefix.length));
     }
     for (const [text, symbol] of this.#symbols) {
       if (text.length === 1) this.#ofUnit[text.charCodeAt(0)] = symbol;
@@ -45,13 +49,16 @@ export class BytePair {
     }
     begins[count] = word.length;
     const textAt = (place: number) =>
-      word.slice(begins[place], begins[place + 1]) + (place + 1 < count ? '' : wordEnd);
+      (place > 0 ? this.#prefix : '') +
+      word.slice(begins[place], begins[place + 1]) +
+      (place + 1 < count ? '' : wordEnd);
     if (count === 1) return [textAt(0)];
     const symbols = new Int32Array(count);
     const after = new Int32Array(count);
     const before = new Int32Array(count);
     for (let place = 0; place < count; place += 1) {
-      const whole = begins[place + 1]! - begins[place]! === 1 && (place + 1 < count || wordEnd === '');
+      const bare = (place === 0 || this.#prefix === '') && (place + 1 < count || wordEnd === '');
+      const whole = bare && begins[place + 1]! - begins[place]! === 1;
       symbols[place] = whole
         ? this.#ofUnit[word.charCodeAt(begins[place]!)]!
         : (this.#symbols.get(textAt(place)) ?? OTHER);

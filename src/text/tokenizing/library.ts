@@ -7,6 +7,7 @@ import type { ByteLevelDecoder } from './byte-level-decoder.js';
 import { BytePair } from './byte-pair.js';
 import { Charsmap } from './charsmap.js';
 import { encodeSections, type MarkedText, type SectionParts } from './sections.js';
+import { type SplitBehavior, splitText } from './split-text.js';
 import { piecesOf, type TokenizerFile } from './tokenizer-file.js';
 import { Unigram } from './unigram.js';
 
@@ -66,8 +67,8 @@ interface PreTokenizer {
   add_prefix_space: boolean;
   use_regex: boolean;
   pattern: RegExp;
-  /** Of a digit pre-tokenizer, among others. */
-  config?: { type?: string; individual_digits?: boolean };
+  /** Of pre-tokenizers that split at characters or patterns. */
+  config?: { type?: string; individual_digits?: boolean; behavior?: string; invert?: boolean };
   pre_tokenize_text(text: string): string[];
 }
 
@@ -104,7 +105,8 @@ export function openLibrary(file: TokenizerFile): TokenizerLibrary {
   replacePreTokenizer(library.pre_tokenizer);
   const { model } = library;
   if (model.scores !== undefined) replaceUnigram(model, piecesOf(file));
-  else if (model.bpe_ranks !== undefined) replaceBytePair(model);
+  else if (model.bpe_ranks !== undefined)
+    replaceBytePair(model, String(file.model.continuing_subword_prefix ?? ''));
   const bytes =
     model.scores && file.model.byte_fallback === true ? byteTokens(model.tokens_to_ids) : undefined;
   const longest = longestUnknown(model);
@@ -243,6 +245,7 @@ function replacePreTokenizer(part: PreTokenizer | null): void {
     part.pattern = config.individual_digits ? /[^\p{N}]+|\p{N}/gu : /[^\p{N}]+|\p{N}+/gu;
     return;
   }
+  if (config?.type === 'Split' || config?.type === 'Punctuation') replaceSplit(part, config);
   if (characters === undefined) return;
   const shownOf = (word: string) => {
     let shown = '';
@@ -254,6 +257,18 @@ function replacePreTokenizer(part: PreTokenizer | null): void {
     const words = part.use_regex ? (whole.match(GPT2_WORDS) ?? []) : [whole];
     return words.map(shownOf);
   };
+}
+
+const PUNCTUATION = /[\p{P}!-/:-@[-`{-~]/gu;
+
+/** The library follows some of the behaviors of `Split`, and none of `Punctuation`. */
+function replaceSplit(part: PreTokenizer, config: NonNullable<PreTokenizer['config']>): void {
+  const { type, behavior = 'Isolated', invert = false } = config;
+  const kind = behavior.toLowerCase().replaceAll('_', '') as SplitBehavior;
+  const pattern = type === 'Punctuation' ? PUNCTUATION : part.pattern;
+  const known = kind === 'removed' || (kind === 'isolated' && !invert);
+  if (pattern === null || (type === 'Split' && known)) return;
+  part.pre_tokenize_text = (text) => splitText(text, pattern, { behavior: kind, invert });
 }
 
 /** `pieces` are those of the file: the library has put added tokens among its own. */
@@ -268,8 +283,8 @@ function replaceUnigram(model: Model, pieces: [string, number][]): void {
   model.encode = (tokens) => tokens.flatMap((token) => unigram.split(token));
 }
 
-function replaceBytePair(model: Model): void {
-  const pairs = new BytePair(model.merges!);
+function replaceBytePair(model: Model, prefix: string): void {
+  const pairs = new BytePair(model.merges!, prefix);
   model.merges = [];
   model.bpe_ranks = new Map();
   const { cache, max_length_to_cache: longest = 0 } = model;

@@ -23,6 +23,8 @@ interface AddedToken {
   /** Whether it takes the spaces before and after it. */
   lstrip: boolean;
   rstrip: boolean;
+  /** Whether it is none within a word. */
+  single_word: boolean;
 }
 
 /** For a text with marks, in which only control tokens without a mark are tokens. */
@@ -41,6 +43,8 @@ export interface MarkedText {
 interface Section {
   text: string;
   token: AddedToken | undefined;
+  /** Whether the text that follows belongs to it. */
+  joins: boolean;
 }
 
 /** The tokens of the text, without those that a template adds. Of a marked text, those of the text without marks. */
@@ -99,7 +103,16 @@ function sectionsOf(
   splitter: Splitter,
   tokenOf: (section: string) => AddedToken | undefined,
 ): Section[] {
-  const sections = splitter.split(text).map((section) => ({ text: section, token: tokenOf(section) }));
+  const texts = splitter.split(text);
+  const sections: Section[] = [];
+  for (const [at, own] of texts.entries()) {
+    const found = tokenOf(own);
+    const joins = found?.single_word === true && isWithinWord(texts[at - 1], texts[at + 1]);
+    const before = sections.at(-1);
+    const isText = found === undefined ? before?.joins : joins && before?.token === undefined;
+    if (before !== undefined && isText) Object.assign(before, { text: before.text + own, joins: true });
+    else sections.push({ text: own, token: joins ? undefined : found, joins });
+  }
   for (const [at, { token }] of sections.entries()) {
     const before = sections[at - 1];
     const after = sections[at + 1];
@@ -107,4 +120,11 @@ function sectionsOf(
     if (token?.rstrip && after !== undefined) after.text = after.text.trimStart();
   }
   return sections;
+}
+
+const LETTER = '[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]';
+const [ENDS_IN_WORD, BEGINS_IN_WORD] = [new RegExp(`${LETTER}$`, 'u'), new RegExp(`^${LETTER}`, 'u')];
+
+function isWithinWord(before = '', after = ''): boolean {
+  return ENDS_IN_WORD.test(before.slice(-2)) || BEGINS_IN_WORD.test(after);
 }

@@ -114,6 +114,26 @@ describe('32 streams with room for 12', () => {
     120_000,
   );
 
+  it('all tell the log-probabilities of their prompts and answers as each does alone', async () => {
+    const requests = Array.from({ length: 24 }, (_, i) => ({
+      prompt: tokens(i, 50 + 3 * i),
+      max_tokens: 60,
+      echo: true,
+      logprobs: 2,
+    }));
+    const ask = async (server: ServerProcess, request: object) => {
+      const { status, body } = await server.post('/v1/completions', request);
+      expect(status, JSON.stringify(body)).toBe(200);
+      return body.choices[0].logprobs;
+    };
+    const roomy = await start('100%', 8192, ['--prefix-cache', 'off']);
+    const alone: unknown[] = [];
+    for (const request of requests) alone.push(await ask(roomy, request));
+    const crowded = await start('1%', 8 * 128);
+    expect(await Promise.all(requests.map((request) => ask(crowded, request)))).toEqual(alone);
+    expect(await metric(crowded, 'sida_preemptions_total')).toBeGreaterThan(0);
+  }, 120_000);
+
   it('refuses a request that can never fit before any work, with the numbers', async () => {
     const server = await start('100%', 256);
     const { status, body } = await server.post('/v1/completions', { prompt: tokens(1, 40), max_tokens: 240 });

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type AnswerStructure, answerGrammar } from '../../../src/structure/answer-grammar.js';
 import { argumentTypes } from '../../../src/structure/argument-types.js';
 import type { Matcher } from '../../../src/structure/matchers.js';
+import { pairsGrammar } from '../../../src/structure/pairs-grammar.js';
 import {
   type AnswerFormat,
   CHANNEL_TOKENS,
@@ -219,7 +220,8 @@ describe.each(CALL_FORM_NAMES)('a demanded call in the form %s', (name) => {
   /** As the template writes it, from the first mark on. */
   const written = () => {
     const given = { text: 'tea <b> "2"', n: 2 };
-    const call = { id: 'abcdefghi', type: 'function', function: { name: 'get_tea', arguments: given } };
+    const id = name === 'kimi' ? 'functions.get_tea:0' : 'abcdefghi';
+    const call = { id, type: 'function', function: { name: 'get_tea', arguments: given } };
     const asText = { ...call.function, arguments: JSON.stringify(given).replace(/([:,])/g, '$1 ') };
     const render = (content: null | '', own: object) =>
       new ChatTemplate(CALL_TEMPLATES[name], {}).render({
@@ -291,6 +293,18 @@ describe.each(['glm', 'glm_lines', 'coder'] as const)('random arguments in the f
     }
     expect(ended).toBeGreaterThan(20);
   });
+});
+
+it.each([
+  ['a required name without a schema', { properties: { b: {} }, required: ['a'] }],
+  ['names of a pattern', { patternProperties: { '^a': {} } }],
+  ['bounds of names', { propertyNames: { maxLength: 3 } }],
+  ['a number of properties', { properties: { a: {} }, minProperties: 1 }],
+  ['a name that must be absent', { properties: { a: false } }],
+])('pairs are refused for %s', (_, schema) => {
+  const marks = CALL_FORMS.glm.pairs!;
+  const written = { schema: JSON.stringify({ type: 'object', ...schema }), closed: false, marks };
+  expect(() => pairsGrammar({ ...written, marked: (text) => text })).toThrow();
 });
 
 describe('values in tags', () => {

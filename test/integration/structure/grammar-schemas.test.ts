@@ -42,6 +42,55 @@ const SCHEMAS: Record<string, object> = {
     },
     required: ['a', 'b', 'c', 'd', 'e'],
   },
+  'names of a pattern': {
+    type: 'object',
+    properties: {
+      a: { type: 'object', patternProperties: { '^x_[a-z"]{1,3}$': { type: 'integer' } }, minProperties: 1 },
+      b: {
+        type: 'object',
+        patternProperties: { '\\d': { anyOf: [{ $ref: '#/properties/a' }, { type: 'null' }] } },
+        additionalProperties: false,
+      },
+      c: { type: 'object', propertyNames: { maxLength: 2 }, additionalProperties: { type: 'boolean' } },
+      d: { type: 'object', propertyNames: { format: 'uuid' }, minProperties: 1, maxProperties: 2 },
+    },
+    required: ['a', 'b', 'c', 'd'],
+  },
+  'names that must be there, and others that must not': {
+    type: 'object',
+    properties: { a: false, b: { type: 'null' } },
+    required: ['c', 'd"e'],
+    additionalProperties: { type: 'integer' },
+  },
+  'conditions that bind all values': {
+    type: 'object',
+    properties: {
+      a: { not: { type: ['object', 'array', 'null'] }, maxLength: 3 },
+      b: { not: { not: { type: 'integer' } } },
+      c: { if: false, else: { enum: [1, 2] } },
+      d: { type: 'null', else: false, minContains: 3 },
+    },
+    required: ['a', 'b', 'c', 'd'],
+  },
+  'references by anchors and identifiers': {
+    $id: 'http://example.com/root',
+    type: 'object',
+    properties: {
+      a: { $ref: '#small' },
+      b: { $ref: 'other' },
+      c: { $ref: 'http://example.com/other#/$defs/inner' },
+      d: { type: 'array', items: { $ref: '/other#deep' }, maxItems: 2 },
+    },
+    required: ['a', 'b', 'c', 'd'],
+    $defs: {
+      one: { $anchor: 'small', type: 'integer', minimum: 1, maximum: 9 },
+      two: {
+        $id: 'other',
+        enum: ['x', 'y'],
+        $defs: { inner: { $ref: '#deep' }, 'a/b %': { $anchor: 'deep', type: 'boolean' } },
+      },
+    },
+  },
   multiples: {
     type: 'object',
     properties: {

@@ -238,6 +238,10 @@ describe('a chat', () => {
     expect(counts.slice(0, -1).at(-1)).toBe(3);
   });
 
+  it('takes what old clients write for no call', async () => {
+    expect((await chat({ function_call: 'none' })).status).toBe(200);
+  });
+
   it('takes the calls of functions that came before calls of tools', async () => {
     const call = { role: 'assistant', content: null, function_call: { name: 'f', arguments: '{}' } };
     const messages = [{ role: 'user', content: 'a' }, call, { role: 'function', name: 'f', content: '1' }];
@@ -347,9 +351,15 @@ describe('a chat', () => {
     ],
     [
       'a name that no call can have',
-      { tools: [tool, { type: 'function', function: { name: 'a b' } }], tool_choice: 'required' },
+      { tools: [tool, { type: 'function', function: { name: 'a b!' } }] },
       'tools.1.function.name',
     ],
+    [
+      'a name of 65 letters',
+      { tools: [{ type: 'function', function: { name: 'a'.repeat(65) } }] },
+      'tools.0.function.name',
+    ],
+    ['a call of a function', { function_call: 'auto' }, 'function_call'],
     ['top_logprobs alone', { top_logprobs: 3 }, 'top_logprobs'],
     ...['messages', 'range', 'raise_exception', 'strftime_now', 'true', 'pad_token', 'namespace'].map(
       (name): [string, object, string] => [
@@ -406,7 +416,7 @@ it.each([
   expect(await storedAndRead(last, result)).toEqual({ request: last, form: formOf(last), result });
 });
 
-const WRONG = { name: 'g', parameters: { properties: { a: { not: { type: 'null' } } } } };
+const WRONG = { name: 'g', parameters: { properties: { a: { not: { type: 'integer' } } } } };
 const demand = (tools: object[]) => ({ tools, tool_choice: 'required' });
 
 it.each([

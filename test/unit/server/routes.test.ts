@@ -252,7 +252,7 @@ describe('POST /v1/completions', () => {
     ['an id outside the vocabulary', { prompt: [[1], [8000]] }, 'prompt.1', 400],
     ['more ids than a pass can hold', { prompt: Array(2049).fill(5) }, 'prompt', 400],
     ['a temperature above 2', { prompt: 'a', temperature: 2.1 }, 'temperature', 400],
-    ['a top_p of 0', { prompt: 'a', top_p: 0 }, 'top_p', 400],
+    ['a top_p below 0', { prompt: 'a', top_p: -0.1 }, 'top_p', 400],
     ['a min_p above 1', { prompt: 'a', min_p: 1.5 }, 'min_p', 400],
     ['a fractional top_k', { prompt: 'a', top_k: 1.5 }, 'top_k', 400],
     ['a seed that is not an integer', { prompt: 'a', seed: 0.5 }, 'seed', 400],
@@ -656,6 +656,22 @@ describe('openapi.json', () => {
     expect(json.components.schemas.ClassifyJob.required).toEqual(['input', 'type']);
     expect(json.components.schemas.ClassifyRequest.required).toEqual(['input']);
   });
+});
+
+it('GET /docs shows each route and each schema, without a script', async () => {
+  const { text, headers } = await server.ask('/docs');
+  expect(headers['content-type']).toMatch(/^text\/html/);
+  expect(text).not.toMatch(/<script|<style|style=|onclick|https?:\/\//);
+  const { paths, components } = (await server.ask('/openapi.json')).json;
+  for (const [path, methods] of Object.entries<Record<string, { operationId: string }>>(paths))
+    for (const [method, { operationId }] of Object.entries(methods)) {
+      expect(text).toContain(`id="${operationId}"`);
+      expect(text).toContain(`<code>${method.toUpperCase()} ${path}</code>`);
+    }
+  for (const name of Object.keys(components.schemas)) expect(text).toContain(`id="schema-${name}"`);
+  const linked = [...text.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id);
+  expect(linked.length).toBeGreaterThan(10);
+  for (const id of linked) expect(text).toContain(`id="${id}"`);
 });
 
 describe('the page', () => {

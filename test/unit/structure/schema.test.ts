@@ -4,8 +4,9 @@ import { Rules } from '../../../src/structure/json-strings.js';
 import { checkedSchema, readSchema } from '../../../src/structure/schema.js';
 
 function reasonOf(schema: unknown, closed = true): string {
+  let text: string;
   try {
-    checkedSchema(schema, 'response_format', { closed });
+    text = checkedSchema(schema, 'response_format', { closed });
   } catch (error) {
     const { code, param, message } = error as SidaError;
     expect([code, param]).toEqual(['invalid_request', 'response_format']);
@@ -13,7 +14,7 @@ function reasonOf(schema: unknown, closed = true): string {
   }
   // What takes longer, which the grammar threads do.
   try {
-    readSchema(schema, { closed }).bodies(new Rules());
+    readSchema(JSON.parse(text), { closed }).bodies(new Rules());
   } catch (error) {
     return (error as Error).message;
   }
@@ -133,9 +134,43 @@ describe('a JSON schema', () => {
     ],
     ['a number of other names', { type: 'object', minProperties: 2 }, /at minProperties .*other names/],
     [
-      'names of a pattern',
-      { type: 'object', propertyNames: { pattern: 'a' } },
+      'names of a pattern beside others',
+      { type: 'object', properties: { b: {} }, propertyNames: { pattern: 'a' } },
       /at propertyNames .*list of names/,
+    ],
+    ['no names', { type: 'object', propertyNames: false }, /at propertyNames .*list of names/],
+    [
+      'names of two patterns',
+      { type: 'object', patternProperties: { a: {}, b: {} } },
+      /at patternProperties .*only one pattern/,
+    ],
+    [
+      'names of a pattern beside properties',
+      { type: 'object', properties: { b: {} }, patternProperties: { a: {} } },
+      /at patternProperties .*beside "properties"/,
+    ],
+    [
+      'names of a pattern that must be there',
+      { type: 'object', required: ['b'], patternProperties: { a: {} } },
+      /at patternProperties .*beside "required"/,
+    ],
+    [
+      'names of a pattern that another schema forbids',
+      { allOf: [{ patternProperties: { a: {} } }, { type: 'object', additionalProperties: false }] },
+      /at allOf .*"additionalProperties" beside properties/,
+    ],
+    ['values that are no whole numbers', { not: { type: 'integer' } }, /at not .*only for types/],
+    ['values that are not of a schema', { not: { minimum: 3 } }, /at not .*only for types/],
+    ['a condition', { if: { minimum: 3 }, else: { maximum: 5 } }, /at if .*cannot follow "if"/],
+    ['an item that must be there', { type: 'array', contains: {} }, /at contains .*cannot follow/],
+    ['a constant beyond 53 bits', { const: { a: [2 ** 53] } }, /at const .*more than 53 bits/],
+    [
+      'a reference whose base drafts do not agree on',
+      {
+        $defs: { a: { $id: 'http://a/b', type: 'null' }, c: { $id: 'http://d/', $ref: 'b' } },
+        $ref: '#/$defs/c',
+      },
+      /names no schema/,
     ],
     ['items that differ', { type: 'array', uniqueItems: true }, /at uniqueItems .*listed values/],
     [
@@ -196,7 +231,7 @@ describe('a JSON schema', () => {
     ['a pattern with look-around', { type: 'string', pattern: '(?=a)b' }, /cannot follow "\(\?="/],
     [
       'a required name that is no property',
-      { type: 'object', required: ['a'] },
+      { type: 'object', required: ['a'], additionalProperties: false },
       /"a" is not among the properties/,
     ],
     [

@@ -28,3 +28,10 @@ it('is the JSON of JavaScript for everything else', () => {
 it.each(['', '{', '{"a":1.0', '[1.0,]', '{"a" 1.0}', '01', '1.0 2'])('refuses %j', (json) => {
   expect(() => parseExactly(json)).toThrow(SyntaxError);
 });
+
+it('gives whole numbers beyond 53 bits to a function for their key', () => {
+  const value = parseExactly('{"seed":9007199254740993,"options":{"seed":7,"id":9007199254740993}}', {
+    seed: (digits) => digits.length,
+  });
+  expect(value).toEqual({ seed: 16, options: { seed: 7, id: 9007199254740992 } });
+});

@@ -1,6 +1,6 @@
 /**
- * Templates mean what Python's Jinja2 3.1 makes of them as transformers sets that up. `peers.jsonl` follows the tests
- * of llama.cpp and bug reports; `python.jsonl` has a template or an expression of each kind, with Python's result.
+ * Templates mean what Python's Jinja2 3.1 makes of them as transformers sets that up. `python.jsonl` has a template or
+ * an expression of each kind, with Python's result.
  */
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
@@ -8,6 +8,7 @@ import { parseJson } from '../../../src/text/jinja/json.js';
 import { strftime } from '../../../src/text/jinja/strftime.js';
 import { Template } from '../../../src/text/jinja/template.js';
 import type { Dict } from '../../../src/text/jinja/values.js';
+import { CASES, casesOf, testCases } from '../../support/cases.js';
 
 interface Case {
   template: string;
@@ -19,8 +20,8 @@ interface Case {
 
 const BOUNDS = { steps: 10_000, length: 100_000, total: 1_000_000 };
 
-function casesOf(file: string): Case[] {
-  const lines = readFileSync(new URL(`../../data/templates/${file}`, import.meta.url), 'utf8')
+function pythonCases(): Case[] {
+  const lines = readFileSync(new URL('../../data/templates/python.jsonl', import.meta.url), 'utf8')
     .trim()
     .split('\n');
   let variables = '{}';
@@ -44,14 +45,36 @@ const ARGUED: Record<string, string> = {
   "{{ '{} {1}'.format(1, 2) }}": 'Python forbids to mix numbered and unnumbered fields',
 };
 
-it.each(['peers.jsonl', 'python.jsonl'])('templates of %s give what they give in Python', (file) => {
-  const cases = casesOf(file);
+it('templates give what they give in Python', () => {
+  const cases = pythonCases();
   const wrong = cases.filter((each) => rendered(each) !== each.right);
   expect(cases.length).toBeGreaterThan(50);
   expect(wrong.map(({ template }) => template)).toEqual(
     Object.keys(ARGUED).filter((template) => cases.some((each) => each.template === template)),
   );
 });
+
+interface GivenCase {
+  id: string;
+  template: string;
+  variables?: unknown;
+  /** Their JSON, where its digits count. */
+  variablesJson?: string;
+  right: string;
+}
+
+function check({ template, variables, variablesJson, right }: GivenCase): void {
+  expect(rendered({ template, variables: variablesJson ?? JSON.stringify(variables) })).toBe(right);
+}
+
+testCases('templates', casesOf<GivenCase>('peers/jinja.jsonl'), check);
+
+const REPORT = JSON.parse(readFileSync(new URL('reports/templates-lists-and-null.json', CASES), 'utf8'));
+testCases(
+  'bug reports: templates',
+  (REPORT.cases as Omit<GivenCase, 'id'>[]).map((each) => ({ id: each.template, ...each })),
+  check,
+);
 
 it.each([
   // Refused before it is made.

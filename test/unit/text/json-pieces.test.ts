@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { parseExactly } from '../../../src/text/exact-json.js';
 import { jsonBytes, jsonPieces } from '../../../src/text/json-pieces.js';
 
 const join = (value: unknown) => [...jsonPieces(value)].join('');
@@ -16,6 +17,18 @@ it('give the text of JSON.stringify', () => {
     }),
     { numRuns: 50 },
   );
+});
+
+it('have the digits of what was read', () => {
+  const json = '{"id":12345678901234567890,"x":1.0}';
+  const given = parseExactly(json);
+  expect(join({ a: [{ given }], b: 1 })).toBe(`{"a":[{"given":${json}}],"b":1}`);
+  const pad = 'x'.repeat(70_000);
+  expect(join({ pad, a: [given, { pad, given }] })).toBe(
+    `{"pad":"${pad}","a":[${json},{"pad":"${pad}","given":${json}}]}`,
+  );
+  const large = `{"pad":"${pad}","id":12345678901234567890}`;
+  expect(join({ large: parseExactly(large) })).toBe(`{"large":${large}}`);
 });
 
 it('keep surrogate pairs together', () => {

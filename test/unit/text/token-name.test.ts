@@ -1,7 +1,7 @@
 // How completions name the tokens of their log-probabilities.
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { tokenName } from '../../../src/text/token-name.js';
+import { bytesOfName, shownToken, tokenName } from '../../../src/text/token-name.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
 
 function open(model: string): Tokenizer {
@@ -28,6 +28,16 @@ describe('the name of a token', () => {
     expect(ids.length).toBeGreaterThan(1);
     const bytes = ids.map(name).map((own) => /^bytes:((\\x[0-9a-f]{2})+)$/.exec(own)![1]);
     expect(bytes.join('')).toBe('\\xf0\\x9f\\x98\\x80');
+  });
+
+  it('tells the bytes of any token, whose names are texts in chats', () => {
+    const text = 'a café \u{1f600}';
+    const ids = byteLevel.encodePlain(text);
+    const names = ids.map(shownToken(byteLevel));
+    expect(Buffer.from(names.flatMap((own) => bytesOfName(own)!)).toString()).toBe(text);
+    expect(bytesOfName('bytes: \\xe2')).toEqual([32, 0xe2]);
+    expect(bytesOfName('bytes: a')).toEqual([...Buffer.from('bytes: a')]);
+    expect(bytesOfName('\ufffd')).toBe(null);
   });
 
   it('tells bytes apart that have no text, and keeps printable ones beside them', () => {

@@ -12,6 +12,7 @@ import {
   openLibrary,
   type TokenizerLibrary,
 } from '../../../src/text/tokenizing/library.js';
+import { splitText } from '../../../src/text/tokenizing/split-text.js';
 import { readTokenizerFile } from '../../../src/text/tokenizing/tokenizer-file.js';
 
 const Original = JsTokenizer as unknown as new (file: object, config: object) => TokenizerLibrary;
@@ -252,5 +253,22 @@ describe('regular expressions that backtrack for ever', () => {
     expect(() =>
       open({ decoder: { type: 'Replace', pattern: { String: '▁' }, content: ' ' } }),
     ).not.toThrow();
+  });
+});
+
+describe('texts are split at a pattern as the reference implementation splits them', () => {
+  // The results are those of the documentation of its `SplitDelimiterBehavior`, for "the-final--countdown".
+  it.each([
+    ['removed', false, ['the', 'final', 'countdown']],
+    ['isolated', false, ['the', '-', 'final', '-', '-', 'countdown']],
+    ['mergedwithprevious', false, ['the-', 'final-', '-', 'countdown']],
+    ['mergedwithnext', false, ['the', '-final', '-', '-countdown']],
+    ['contiguous', false, ['the', '-', 'final', '--', 'countdown']],
+    ['removed', true, ['-', '-', '-']],
+    ['isolated', true, ['the', '-', 'final', '-', '-', 'countdown']],
+    ['mergedwithprevious', true, ['the', '-final', '-', '-countdown']],
+    ['mergedwithnext', true, ['the-', 'final-', '-', 'countdown']],
+  ] as const)('%s, inverted: %s', (behavior, invert, right) => {
+    expect(splitText('the-final--countdown', /-/g, { behavior, invert })).toEqual(right);
   });
 });

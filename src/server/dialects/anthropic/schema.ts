@@ -3,12 +3,16 @@ import { z } from 'zod';
 import {
   Content,
   FUNCTION_FIELDS,
+  functionName,
   MOST_MESSAGES,
   MOST_TOOLS,
 } from '../../../tasks/shared/conversation-schema.js';
 import { SAMPLING_FIELDS, stopList } from '../../../tasks/shared/sampling.js';
 import { ignoredFields, Model } from '../../../tasks/shared/schema.js';
 import { listOf } from '../../../text/list-schema.js';
+
+/** Longer names than OpenAI's. */
+const ToolName = functionName(128);
 
 const MOST_STOPS = 16;
 
@@ -45,7 +49,7 @@ const Tool = z.looseObject({
       error: 'Only tools of the type "custom" are supported: this server runs none itself',
     })
     .nullish(),
-  name: FUNCTION_FIELDS.name,
+  name: ToolName,
   description: FUNCTION_FIELDS.description,
   input_schema: z.record(z.string(), z.unknown()),
   strict: FUNCTION_FIELDS.strict,
@@ -58,7 +62,7 @@ const ToolChoice = z.discriminatedUnion(
   [
     z.looseObject({ type: z.literal('auto'), ...ONE_CALL }),
     z.looseObject({ type: z.literal('any'), ...ONE_CALL }),
-    z.looseObject({ type: z.literal('tool'), name: FUNCTION_FIELDS.name, ...ONE_CALL }),
+    z.looseObject({ type: z.literal('tool'), name: ToolName, ...ONE_CALL }),
     z.looseObject({ type: z.literal('none') }),
   ],
   { error: 'Expected the type "auto", "any", "tool" or "none"' },

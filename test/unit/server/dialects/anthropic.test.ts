@@ -350,3 +350,10 @@ it.each([
   const answer = await server.ask(path, { method });
   expect([answer.status, answer.json.error.type]).toEqual([status, type]);
 });
+
+it('writes the input of calls with its digits', async () => {
+  const input = '{"id":9007199254740993,"10":1.0,"2":[12345678901234567890]}';
+  does((run) => writeText(run, `<tool_call>{"name": "f", "arguments": ${input}}</tool_call>`));
+  const answer = await ask({ tools: [tool] });
+  expect(answer.text).toContain(`"input":${input}`);
+});

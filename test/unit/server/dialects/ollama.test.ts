@@ -258,3 +258,12 @@ it.each<[string | number | null | undefined, number | undefined]>([
 ])('keep_alive of %j is %j ms', (given, ms) => {
   expect(keptMs(given)).toBe(ms);
 });
+
+it('writes the arguments of calls with their digits', async () => {
+  const args = '{"id":9007199254740993,"10":1.0,"2":[12345678901234567890]}';
+  const answer = `<tool_call>{"name": "f", "arguments": ${args}}</tool_call>`;
+  for (const stream of [true, false]) {
+    does((run) => writeText(run, answer));
+    expect((await chat({ stream, tools: [tool] })).text).toContain(`"arguments":${args}`);
+  }
+});

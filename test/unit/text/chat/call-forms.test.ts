@@ -111,6 +111,13 @@ const CASES: Case[] = [
     { calls: [call('f', '{}'), call('g', '{"a": {}}')] },
   ],
   [
+    'kimi',
+    'text and two calls',
+    'Now.<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"n": 1}<|tool_call_end|>' +
+      '<|tool_call_begin|>functions.g:12<|tool_call_argument_begin|>{"a": "<|tool_call_end|>"}<|tool_call_end|><|tool_calls_section_end|>',
+    { content: 'Now.', calls: [call('f', '{"n": 1}'), call('g', '{"a": "<|tool_call_end|>"}')] },
+  ],
+  [
     'mistral',
     'text and two calls',
     'Hm. [TOOL_CALLS]f[ARGS]{"n": 1}[TOOL_CALLS]g[CALL_ID]abcdefghi[ARGS]{"a": "[ARGS]"}',
@@ -127,6 +134,24 @@ const CASES: Case[] = [
     'a tag within a text of JSON',
     '<tool_call>\n{"name": "f", "arguments": {"text": "a </tool_call> b"}}\n</tool_call>\n<tool_call>{"arguments": {"text": "</tool_call>"}, "name": "g"}</tool_call>',
     { calls: [call('f', '{"text": "a </tool_call> b"}'), call('g', '{"text":"</tool_call>"}')] },
+  ],
+  [
+    'hermes',
+    'two calls in one tag',
+    '<tool_call>\n{"name": "f", "arguments": {"n": 1}}\n{"arguments": {"a": {}}, "name": "g"}, {"name": "f", "arguments": {}}\n</tool_call>',
+    { calls: [call('f', '{"n": 1}'), call('g', '{"a":{}}'), call('f', '{}')] },
+  ],
+  [
+    'hermes',
+    'JSON behind a call that is none',
+    '<tool_call>\n{"name": "f", "arguments": {"n": 1}}\n{"other": 1}\n</tool_call>',
+    { calls: [call('f', '{"n": 1}')] },
+  ],
+  [
+    'mistral_list',
+    'numbers with more digits than JavaScript has',
+    '[TOOL_CALLS][{"arguments": {"id": 12345678901234567890, "x": 1.0}, "name": "f"}]',
+    { calls: [call('f', '{"id": 12345678901234567890, "x": 1.0}')] },
   ],
   [
     'hermes',
@@ -187,7 +212,7 @@ const WRITTEN = CALL_FORM_NAMES.map((name): Case => {
   const given = { text: 'tea for 2', n: 2 };
   const text = ['deepseek', 'deepseek_fenced'].includes(name);
   const calls = ['f', 'g'].map((called, at) => ({
-    id: `call0000${at}`,
+    id: name === 'kimi' ? `functions.${called}:${at}` : `call0000${at}`,
     type: 'function',
     function: { name: called, arguments: text ? JSON.stringify(given) : given },
   }));
@@ -196,7 +221,7 @@ const WRITTEN = CALL_FORM_NAMES.map((name): Case => {
   const json = text ? '{"text":"tea for 2","n":2}' : '{"text": "tea for 2", "n": 2}';
   const own = name === 'mistral_list' ? JSON.stringify(given) : json;
   const written = rendered.replace(
-    /^<(?:\|im_start\|>assistant|\|assistant\|><think><\/think>|｜Assistant｜>)/,
+    /^<(?:\|im_start\|>assistant|\|im_assistant\|>|\|assistant\|><think><\/think>|｜Assistant｜>)/,
     '',
   );
   return [

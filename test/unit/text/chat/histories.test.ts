@@ -1,12 +1,13 @@
 /** How histories with calls, system messages and begun answers become the variables of a template. */
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { conversationOf } from '../../../../src/tasks/shared/conversation.js';
 import type { ChatMessage, ChatTool } from '../../../../src/tasks/shared/conversation-schema.js';
 import { chatFormat } from '../../../../src/text/chat/answer-format.js';
 import { ChatEncoder } from '../../../../src/text/chat/chat-encoder.js';
 import { controlTokens } from '../../../../src/text/chat/control-tokens.js';
-import { exactJson, parseExactly } from '../../../../src/text/exact-json.js';
+import { exactJson } from '../../../../src/text/exact-json.js';
+import { CALL_TEMPLATES } from '../../../support/call-templates.js';
+import { casesOf, testCases } from '../../../support/cases.js';
 import { openQwen3 } from './qwen3.js';
 
 interface Case {
@@ -42,16 +43,8 @@ function prepared(template: string, { messages, tools = [], variables }: Request
 
 const prompt = (template: string, request: Request) => prepared(template, request).prompt;
 
-it('histories and tools of other projects are written as there', () => {
-  const url = new URL('../../../data/templates/conversations.jsonl', import.meta.url);
-  const cases = readFileSync(url, 'utf8')
-    .trim()
-    .split('\n')
-    .map((line) => parseExactly(line) as Case);
-  const variables = { add_generation_prompt: false };
-  const wrong = cases.filter((each) => prompt(each.template, { ...each, variables }) !== each.right);
-  expect(cases.length).toBeGreaterThan(4);
-  expect(wrong.map(({ id }) => id)).toEqual([]);
+testCases('conversations', casesOf<Case>('peers/conversations.jsonl'), (each) => {
+  expect(prompt(each.template, { ...each, variables: { add_generation_prompt: false } })).toBe(each.right);
 });
 
 describe('the calls of a history', () => {
@@ -94,6 +87,11 @@ describe('the calls of a history', () => {
   ])('have arguments as the template takes them: %s', (_, written, right) => {
     expect(prompt(calls(written), history(null))).toBe(`<${right}>`);
     expect(prompt(calls(written), history(''))).toBe(`<${right}>`);
+  });
+
+  it('have an empty object where a server has written none', () => {
+    expect(prompt(calls('{{ c.function.arguments | tojson }}'), history(null, ''))).toBe('<{}>');
+    expect(prompt(calls('{{ c.function.name + c.function.arguments }}'), history(null, ''))).toBe('<f{}>');
   });
 
   it('keep arguments that are no object as they are', () => {
@@ -210,5 +208,38 @@ describe('an answer that the request begins', () => {
   it('is refused where the template does not write it', () => {
     const messages: ChatMessage[] = [{ role: 'assistant', content: 'One' }];
     expect(() => prompt('{{ messages | length }}', { messages })).toThrow(/does not write the last message/);
+  });
+});
+
+it('calls of Kimi have ids with their names', () => {
+  const call = (id: string, name: string) => ({
+    id,
+    type: 'function' as const,
+    function: { name, arguments: '{}' },
+  });
+  const messages: ChatMessage[] = [
+    { role: 'assistant', content: '', tool_calls: [call('call_1', 'f'), call('call_2', 'g')] },
+    { role: 'tool', tool_call_id: 'call_2', content: 'r' },
+  ];
+  const written = prompt(CALL_TEMPLATES.kimi, { messages });
+  expect(written).toContain('<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}');
+  expect(written).toContain('<|tool_call_begin|>functions.g:1<');
+  expect(written).toContain('## Return of functions.g:1');
+});
+
+describe('tools without a description', () => {
+  const tools = [{ type: 'function' as const, function: { name: 'f' } }];
+  const messages: ChatMessage[] = [{ role: 'user', content: 'a' }];
+
+  it('have an empty one where the template needs it', () => {
+    const joins =
+      "{% for t in tools or [] %}{{ '// ' + t.function.description + t.function.name }}{% endfor %}";
+    expect(prompt(joins, { messages, tools })).toBe('// f');
+  });
+
+  it('stay as they are where it does not', () => {
+    expect(prompt('{{ tools | tojson }}', { messages, tools })).toBe(
+      '[{"type": "function", "function": {"name": "f"}}]',
+    );
   });
 });

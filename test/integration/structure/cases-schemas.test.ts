@@ -1,0 +1,100 @@
+// Schemas and formats of the tests of other projects, and of what zod, Pydantic and OpenAI's client write.
+import { readFileSync, rmSync } from 'node:fs';
+import { brotliDecompressSync } from 'node:zlib';
+import { afterAll, beforeAll, expect } from 'vitest';
+import { checkedSchema } from '../../../src/structure/schema.js';
+import { CASES, casesOf, testCases } from '../../support/cases.js';
+import { compiledSource } from '../../support/compiled-source.js';
+import { allowedOf, bytesOf, END, type GrammarRun, grammarRun } from '../../support/grammar-run.js';
+
+interface Case {
+  id: string;
+  schema: object;
+  /** Values that the grammar must allow, and others that it must not. */
+  valid?: unknown[];
+  invalid?: unknown[];
+}
+
+let dist: string;
+let run: GrammarRun;
+beforeAll(async () => {
+  dist = compiledSource();
+  run = await grammarRun(dist);
+});
+afterAll(async () => {
+  await run.threads.close();
+  rmSync(dist, { recursive: true, force: true });
+});
+
+/** As the grammars write it: on one line, with ", " and ": " between its parts. */
+function jsonText(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(jsonText).join(', ')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const members = Object.entries(value).map(([name, own]) => `${JSON.stringify(name)}: ${jsonText(own)}`);
+  return `{${members.join(', ')}}`;
+}
+
+async function allows(schema: string, value: unknown): Promise<boolean> {
+  const matcher = await run.open({ kind: 'json', schema, closed: false });
+  const ids = [...bytesOf(jsonText(value)), END];
+  const fits = ids.every((id) => {
+    const allowed = allowedOf(matcher).includes(id);
+    if (allowed && id !== END) matcher.take(id);
+    return allowed;
+  });
+  run.matchers.endItem(0);
+  return fits;
+}
+
+const checked = (schema: unknown) => checkedSchema(schema, 'x', { closed: false });
+
+async function check({ schema, valid = [], invalid = [] }: Case): Promise<void> {
+  const text = checked(schema);
+  for (const value of valid) expect(await allows(text, value), jsonText(value)).toBe(true);
+  for (const value of invalid) expect(await allows(text, value), jsonText(value)).toBe(false);
+}
+
+testCases('schemas', casesOf<Case>('peers/schemas.jsonl'), check, {
+  'schema: pydantic set': 'no grammar can tell that free texts differ, and it is refused by name',
+});
+testCases('formats', casesOf<Case>('peers/formats.jsonl'), check);
+
+interface Group {
+  id: string;
+  schema: unknown;
+  /** Values, and whether they follow the schema. */
+  tests: [unknown, boolean][];
+}
+
+/** A schema that is refused is argued by the reason. No value that breaks one that is taken can be written. */
+async function checkGroup({ schema, tests }: Group): Promise<string | undefined> {
+  let text: string;
+  try {
+    text = checked(schema);
+    const found = await run.prepare({ kind: 'json', schema: text, closed: false });
+    if (!('thread' in found)) throw found;
+    found.release();
+  } catch (error) {
+    return (error as Error).message;
+  }
+  for (const [value, valid] of tests)
+    if (!valid) expect(await allows(text, value), `the schema allows ${jsonText(value)}`).toBe(false);
+  return undefined;
+}
+
+/** Draft 7 lets validators check them; the newest draft calls them notes, which they are here. */
+const CONTENT = [
+  'optional/content: validation of string-encoded content based on media type',
+  'optional/content: validation of binary string-encoding',
+  'optional/content: validation of binary-encoded media type documents',
+];
+const NOTES = Object.fromEntries(
+  CONTENT.map((id) => [id, '"contentEncoding" and "contentMediaType" are notes']),
+);
+
+for (const draft of ['2020-12', '7']) {
+  const packed = readFileSync(new URL(`json-schema/${draft}.jsonl.br`, CASES));
+  const lines = brotliDecompressSync(packed).toString().trim().split('\n');
+  const groups = lines.map((line) => JSON.parse(line) as Group);
+  testCases(`JSON-Schema-Test-Suite, draft ${draft}`, groups, checkGroup, draft === '7' ? NOTES : {});
+}
