@@ -3,7 +3,7 @@ import { servedName } from '../checkpoint/served-name.js';
 import type { EngineState } from '../engine/engine-handle.js';
 import { SidaError } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
-import { redisAddress } from '../queue/redis/redis-client.js';
+import { redisAddress } from '../queue/redis/redis-address.js';
 import type { ServedModel } from '../server/context.js';
 import { listed } from '../text/listed.js';
 import { printLines } from '../text/print.js';

@@ -5,14 +5,14 @@ import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, resolveServeOptions, UsageError } from '../config/resolve.js';
 import { SidaError } from '../errors.js';
 import { createLogger } from '../observability/logger.js';
-import { redisAddress } from '../queue/redis/redis-client.js';
+import { redisAddress } from '../queue/redis/redis-address.js';
 import { printLines, warnLines } from '../text/print.js';
 import { VERSION } from '../version.js';
-import { composeWorker, WORKER_OPTIONS, type WorkerOptions } from './composition.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { pulledModels } from './hub-models.js';
 import { Progress } from './progress.js';
+import { composeWorker, WORKER_OPTIONS, type WorkerOptions } from './redis-composition.js';
 import { endOnSignals, followKeys } from './signals.js';
 import { startFields, startLine } from './start-line.js';
 

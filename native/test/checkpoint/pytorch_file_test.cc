@@ -218,7 +218,7 @@ TEST_CASE("pytorch: no mutation of a file crashes the reader, and none is accept
   std::mt19937 random(20261128);
   const std::string good = build_pytorch({zeros("a", {2, 3}), zeros("b", {5}), zeros("c", {1, 1, 2})}, {{"d", "a"}});
   int accepted = 0, refused = 0;
-  for (int round = 0; round < 6000; ++round) {
+  for (int round = 0; round < 1500; ++round) {
     std::string bytes = good;
     const int edits = 1 + static_cast<int>(random() % 3);
     for (int i = 0; i < edits; ++i) {
@@ -251,8 +251,8 @@ TEST_CASE("pytorch: no mutation of a file crashes the reader, and none is accept
       REQUIRE(error.code() == "checkpoint_invalid");
     }
   }
-  CHECK(accepted > 100);
-  CHECK(refused > 1000);
+  CHECK(accepted > 50);
+  CHECK(refused > 500);
 }
 
 }  // namespace

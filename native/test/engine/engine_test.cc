@@ -55,6 +55,7 @@ TEST_CASE("look-ahead: the same logits at every budget and distance, with expert
   for (const auto& [name, device] :
        grid(std::vector<const char*>{"olmoe-tiny", "qwen3-moe-tiny", "deepseek-v3-tiny"}, devices())) {
     const bool cpu = device == DeviceKind::kCpu;
+    if (emulated(device) && name != std::string("olmoe-tiny")) continue;
     const PackedFixture f(name);
     std::vector<std::vector<int32_t>> prompts;
     for (const Case& c : f.list) prompts.push_back(c.tokens);

@@ -66,12 +66,6 @@ export function logFaults(logger: Logger): (error: Error) => void {
   };
 }
 
-/** The address for logs, without user name and password. */
-export function redisAddress(url: string): string {
-  const { protocol, host, pathname } = new URL(url);
-  return `${protocol}//${host}${pathname === '/' ? '' : pathname}`;
-}
-
 export function later(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }

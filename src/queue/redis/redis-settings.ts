@@ -3,7 +3,8 @@ import type { Redis } from 'ioredis';
 import { SidaError } from '../../errors.js';
 import type { Logger } from '../../observability/logger.js';
 import { KEY_PREFIX } from './queue-name.js';
-import { redisAddress, workerClient } from './redis-client.js';
+import { redisAddress } from './redis-address.js';
+import { workerClient } from './redis-client.js';
 
 interface RedisFault {
   found: string;

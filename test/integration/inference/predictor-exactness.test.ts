@@ -51,13 +51,10 @@ afterAll(() => files.remove());
 
 const rows = [
   ['none', 'farthest-next-use', '4'],
-  ['token', 'farthest-next-use', '1'],
+  ['token', 'lru', '1'],
   ['lstm', 'farthest-next-use', '4'],
-  ['lstm', 'lru', '1'],
   ['attention', 'farthest-next-use', '4'],
-  ['replay', 'farthest-next-use', '1'],
   ['replay', 'farthest-next-use', '4'],
-  ['shuffled', 'farthest-next-use', '4'],
   ['shuffled', 'lru', '1'],
 ] as const;
 
@@ -76,8 +73,8 @@ describe.each(rows)('predictor %s, policy %s, look-ahead %s', (kind, policy, loo
     expect(await server.stop()).toBe(0);
   });
 
-  it('gives the same bits as the fully resident server at 25 %, 12.5 % and the smallest budget', async () => {
-    for (const budget of ['25%', '12.5%', 'smallest']) {
+  it('gives the same bits as the fully resident server at 25 % and the smallest budget', async () => {
+    for (const budget of ['25%', 'smallest']) {
       await setBudget(server, budget);
       expect(await answersOf(server), budget).toEqual(reference);
       const { device } = (await server.get('/admin/budget')).body;

@@ -17,7 +17,7 @@ import { makePredictor, type PredictorFiles, withTables } from '../../support/pr
 import { classifyAll, MINI, metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
 import { SidaProcess } from '../../support/sida-process.js';
 
-const sentences = sst2().slice(0, 96);
+const sentences = sst2().slice(0, 48);
 const prompt = `sst2 sentence: ${sentences[0]!.text}`;
 const SERVER = ['--model', MINI, '--memory-budget', '12.5%', '--max-batch-tokens', '256'];
 let files: PredictorFiles;
@@ -34,7 +34,7 @@ async function answersOf(server: ServerProcess) {
 }
 
 beforeAll(async () => {
-  files = makePredictor(sentences.slice(0, 60));
+  files = makePredictor(sentences);
   const server = await ServerProcess.start([...SERVER, '--predictor', 'none']);
   reference = await answersOf(server);
   expect((await metricsOf(server))('sida_predictor_up{function="none"}')).toBe(0);

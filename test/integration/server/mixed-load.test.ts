@@ -1,4 +1,4 @@
-// A mixed load for each kind of model: 300 requests, 16 at a time, at the smallest workable budget. Each answer must
+// A mixed load for each kind of model: 150 requests, 16 at a time, at the smallest workable budget. Each answer must
 // be the one that the request gets alone with every expert resident, whatever other requests share its passes.
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -12,7 +12,7 @@ import {
 
 const OLMOE_MINI = join(REPO, 'models/olmoe-mini');
 
-const REQUESTS = 300;
+const REQUESTS = 150;
 const AT_A_TIME = 16;
 
 interface Request {

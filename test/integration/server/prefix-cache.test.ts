@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hashKey } from '../../../src/access/api-key.js';
 import { keyLine } from '../../../src/access/key-file.js';
 import { hasRedis } from '../../support/install-tools.js';
@@ -87,19 +87,22 @@ describe('conversations', () => {
 });
 
 describe('32 streams with room for 12', () => {
+  const alone: number[][][] = [];
+  const requests = Array.from({ length: 32 }, (_, i) => ({
+    prompt: tokens(i, 20 + i),
+    max_tokens: 90,
+    return_token_ids: true,
+    ...(i % 2 === 1 && { temperature: 1.5, seed: i }),
+  }));
+  beforeAll(async () => {
+    const roomy = await start('100%', 8192, ['--prefix-cache', 'off']);
+    for (const request of requests) alone.push(choices(await roomy.post('/v1/completions', request)));
+    expect(await metric(roomy, 'sida_preemptions_total')).toBe(0);
+  }, 120_000);
+
   it.each(['per-key', 'off'])(
     'all end with the tokens that each has alone, prefix cache %s',
     async (mode) => {
-      const requests = Array.from({ length: 32 }, (_, i) => ({
-        prompt: tokens(i, 20 + i),
-        max_tokens: 90,
-        return_token_ids: true,
-        ...(i % 2 === 1 && { temperature: 1.5, seed: i }),
-      }));
-      const roomy = await start('100%', 8192, ['--prefix-cache', 'off']);
-      const alone: number[][][] = [];
-      for (const request of requests) alone.push(choices(await roomy.post('/v1/completions', request)));
-      expect(await metric(roomy, 'sida_preemptions_total')).toBe(0);
       const crowded = await start('1%', 12 * 128, ['--prefix-cache', mode]);
       const answers = await Promise.all(requests.map((request) => crowded.post('/v1/completions', request)));
       expect(answers.map(choices)).toEqual(alone);

@@ -79,8 +79,9 @@ struct Product {
 };
 
 /// Compares with float64, x rounded to 8 bits where it is.
-void check_float64(const Product& p, const std::vector<float>& weights, Epilogue epilogue) {
-  const std::vector<float> y = p.run(epilogue);
+void check_float64(const Product& p, const std::vector<float>& weights, const std::vector<Epilogue>& epilogues) {
+  std::vector<std::vector<float>> found;
+  for (const Epilogue epilogue : epilogues) found.push_back(p.run(epilogue));
   for (size_t i = 0; i < p.rows; ++i) {
     std::vector<double> x(&p.x[i * p.k], &p.x[i * p.k] + p.k);
     float top = 0;
@@ -90,16 +91,19 @@ void check_float64(const Product& p, const std::vector<float>& weights, Epilogue
     }
     for (size_t j = 0; j < p.n; ++j) {
       const double gate = p.before[i * p.n + j];
-      double sum = 0, size = 0;
+      double product = 0, size = 0;
       for (size_t l = 0; l < p.k; ++l) {
-        sum += x[l] * weights[j * p.k + l];
+        product += x[l] * weights[j * p.k + l];
         size += std::abs(x[l] * weights[j * p.k + l]);
       }
-      const double scale = epilogue == Epilogue::kSwiglu ? gate / (1 + std::exp(-gate)) : 1;
-      if (epilogue == Epilogue::kRelu) sum = std::max(sum, 0.0);
-      if (epilogue == Epilogue::kAdd) sum += gate;
-      const double tolerance = p.activations == kInt8 ? 2e-6 : 1e-6;
-      REQUIRE(std::abs(y[i * p.n + j] - scale * sum) <= tolerance * std::abs(scale) * (size + 1));
+      for (size_t e = 0; e < epilogues.size(); ++e) {
+        const double scale = epilogues[e] == Epilogue::kSwiglu ? gate / (1 + std::exp(-gate)) : 1;
+        double sum = product;
+        if (epilogues[e] == Epilogue::kRelu) sum = std::max(sum, 0.0);
+        if (epilogues[e] == Epilogue::kAdd) sum += gate;
+        const double tolerance = p.activations == kInt8 ? 2e-6 : 1e-6;
+        REQUIRE(std::abs(found[e][i * p.n + j] - scale * sum) <= tolerance * std::abs(scale) * (size + 1));
+      }
     }
   }
 }
@@ -110,10 +114,7 @@ void check_sizes(ActivationFormat activations, const Sizes& rows, const Sizes& c
     if (in_super_blocks(format.type) != (k % 256 == 0)) continue;
     CASE(format, row_count, n, k);
     const Product p(activations, format, row_count, n, k);
-    const std::vector<float> weights = p.weights();
-    for (const Epilogue epilogue : {Epilogue::kStore, Epilogue::kRelu, Epilogue::kAdd, Epilogue::kSwiglu}) {
-      check_float64(p, weights, epilogue);
-    }
+    check_float64(p, p.weights(), {Epilogue::kStore, Epilogue::kRelu, Epilogue::kAdd, Epilogue::kSwiglu});
   }
 }
 
