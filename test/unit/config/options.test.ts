@@ -85,7 +85,7 @@ describe('values', () => {
     ['memoryBudget', '-1', /"-1"/],
     ['hostBudget', 'lots', /"--host-budget"/],
     ['device', 'gpu', /cpu, cuda|cpu or cuda/],
-    ['policy', 'random', /one of farthest-next-use, lru, fifo, lfu, expert-buffering, but got "random"/],
+    ['policy', 'random', /one of farthest-next-use, lru, lfu, fifo, expert-buffering, but got "random"/],
     ['policy', 'constructor', /one of farthest-next-use, lru/],
     ['lookahead', '0', /whole number from 1 to 64/],
     ['lookahead', '4.5', /whole number/],
