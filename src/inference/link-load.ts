@@ -6,6 +6,7 @@ import type { DeviceUsage, RunStats } from '../native/addon-types.js';
 
 /** Decay time of the averages. Each pass is weighted by its duration. */
 const MEMORY_SECONDS = 0.5;
+
 export interface LinkState {
   /** Share of the time in which the link moves experts. 1 while it is not known. */
   busy: number;

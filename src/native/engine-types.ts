@@ -305,7 +305,7 @@ export interface ResidencyPlan {
 
 /** What a hash table tells of MoE layers that follow each other. */
 export interface TableNeeds {
-  /** Of the table: its chances are corrected by what passes needed when a plan first reads it. */
+  /** Of the table: its chances are corrected by what passes needed, once while plans name it. */
   id: number;
   /** Flat id of the first layer's first expert. */
   firstId: number;

@@ -207,7 +207,9 @@ describe('the fields that the addon reads', () => {
     );
     const keys = new Float64Array(engine.plan.experts);
     const plan = { keys, keysAfter: keys, loads: new Uint32Array(), expendable: 0, newestFirst: false };
-    const needs = asked(NEEDS, (watching) =>
+    const { experts: layerExperts } = engine.shape;
+    const own = [{ id: 1, firstId: 0, layerExperts, need: new Float32Array(layerExperts) }];
+    const needs = asked({ ...NEEDS, own }, (watching) =>
       engine.runBatch({ ...BATCH, sequences: Int32Array.of(5) }, watching),
     );
     expect(needs).toEqual(sorted(names('PassNeeds')));

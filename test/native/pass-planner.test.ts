@@ -26,10 +26,11 @@ const needed = fc
   .map((layers) => layers.map((ids, layer) => ids.sort().map((index) => layer * LAYER_EXPERTS + index)));
 const history = fc.array(
   fc.record({ needed, table, known: fc.boolean(), control: fc.boolean(), behind: fc.boolean() }),
-  { minLength: 3, maxLength: 30 },
+  { minLength: 3, maxLength: 90 },
 );
 const setups = fc.record({
   slots: fc.integer({ min: 1, max: EXPERTS - 1 }),
+  pinned: fc.uniqueArray(fc.nat(EXPERTS - 1), { maxLength: 2 }),
   policy: fc.constantFrom(...(Object.keys(EVICTION_POLICIES) as EvictionPolicyName[])),
   lookahead: fc.nat(3),
   busy: fc.double({ min: 0, max: 1, noNaN: true }),
@@ -54,9 +55,10 @@ function expectClose(native: Float64Array, reference: Float64Array): void {
 describe('the native planner', () => {
   it('plans as the reference does', () => {
     fc.assert(
-      fc.property(history, setups, (passes, { slots, policy, lookahead, busy, stay }) => {
+      fc.property(history, setups, (passes, { slots, pinned, policy, lookahead, busy, stay }) => {
         const options = { experts: EXPERTS, layerExperts: LAYER_EXPERTS, slots, loadsInFlight: 2, policy };
         const store = new addon.WeightlessStore(options);
+        store.pin(Uint32Array.from(pinned.slice(0, slots - 1)), true);
         const calibration = new NeedCalibration();
         const tables = passes.map(({ table }, id): TableNeeds => {
           return { id, firstId: 0, layerExperts: LAYER_EXPERTS, need: Float32Array.from(table) };
@@ -113,8 +115,25 @@ describe('the native planner', () => {
       ...{ behind: [], upcoming: [], control: false, linkBusy: 1, slotStay: 1 },
     });
     expect(() => store.plan(needs(0, 4, 8))).not.toThrow();
-    for (const wrong of [needs(0, 4, 12), needs(4, 4, 8), needs(0, 0, 8), needs(0, 3, 8)])
+    for (const wrong of [needs(0, 4, 12), needs(4, 4, 8), needs(2, 4, 4), needs(0, 0, 8), needs(0, 8, 8)])
       expect(() => store.plan(wrong)).toThrow('of a model with 8');
     expect(() => store.learn(needs(0, 4, 8), new Uint8Array(4))).toThrow('its layers have 4');
+    for (const link of [{ linkBusy: Number.NaN }, { linkBusy: 1.1 }, { slotStay: -1 }])
+      expect(() => store.plan({ ...needs(0, 4, 8), ...link })).toThrow('a link is busy');
+    for (const fault of [{ own: 5 }, { own: [null] }, { upcoming: undefined }])
+      expect(() => store.plan({ ...needs(0, 4, 8), ...fault } as never)).toThrow(/"(own|upcoming)"/);
+  });
+
+  it('takes chances that are none as 0 or 1', () => {
+    const store = new addon.WeightlessStore({ experts: 4, layerExperts: 4, slots: 2, loadsInFlight: 1 });
+    const needs = (id: number, ...need: number[]): PassNeeds => ({
+      own: [{ id, firstId: 0, layerExperts: 4, need: Float32Array.from(need) }],
+      ...{ behind: [], upcoming: [], control: false, linkBusy: 1, slotStay: 1 },
+    });
+    const wrong = needs(1, Number.NaN, -1, 2, Number.POSITIVE_INFINITY);
+    expect([...store.plan(wrong).loads]).toEqual([2, 3]);
+    store.learn(wrong, Uint8Array.of(0, 0, 1, 1));
+    expect(store.tableWeight).toBeGreaterThan(0.5);
+    expect(() => store.startPass(needs(2, 1, 0, 0, 0))).not.toThrow();
   });
 });

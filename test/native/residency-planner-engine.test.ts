@@ -194,4 +194,18 @@ describe('the planner on the engine', () => {
     );
     expect(sums.planned).toBeLessThan(sums.onDemand + perWasted * sums.wasted);
   });
+
+  it('learns from its passes, and refuses tables that do not fit its model', () => {
+    const engine = open(4, 'farthest-next-use');
+    const pass = [0, 1, 2, 3, 0, 1, 2, 3];
+    const needs = (own: TableNeeds[]) => ({
+      ...{ own, behind: [], upcoming: [], control: false },
+      ...{ linkBusy: 1, slotStay: Number.POSITIVE_INFINITY },
+    });
+    for (let i = 0; i < 100; i++) run(engine, pass, needs([needsOf([4, 5, 6, 7, 4, 5, 6, 7])]));
+    expect(engine.tableWeight).toBeLessThan(0.5);
+    const misfit = { ...needsOf(pass), layerExperts: 2 };
+    expect(() => run(engine, pass, needs([misfit]))).toThrow('2 a layer, of a model with');
+    engine.close();
+  });
 });

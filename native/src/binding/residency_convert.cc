@@ -20,11 +20,18 @@ std::vector<ExpertId> expert_ids_from_js(std::span<const uint32_t> ids, size_t e
 
 namespace {
 
-std::vector<TableNeeds> tables_from_js(const Napi::Value& value) {
-  const auto js = value.As<Napi::Array>();
+Napi::Array array_from_js(const Napi::Value& value, const char* name) {
+  if (value.IsArray()) return value.As<Napi::Array>();
+  throw Error("invalid_request", std::string("expected \"") + name + "\" to be an array");
+}
+
+std::vector<TableNeeds> tables_from_js(const Napi::Value& value, const char* name) {
+  const Napi::Array js = array_from_js(value, name);
   std::vector<TableNeeds> tables(js.Length());
   for (uint32_t i = 0; i < tables.size(); ++i) {
-    const auto table = js.Get(i).As<Napi::Object>();
+    const Napi::Value each = js.Get(i);
+    if (!each.IsObject()) throw Error("invalid_request", std::string("expected objects in \"") + name + '"');
+    const auto table = each.As<Napi::Object>();
     tables[i] = {.id = static_cast<uint64_t>(table.Get("id").ToNumber().Int64Value()),
                  .first = table.Get("firstId").ToNumber().Uint32Value(),
                  .layer_experts = table.Get("layerExperts").ToNumber().Uint32Value(),
@@ -37,13 +44,14 @@ std::vector<TableNeeds> tables_from_js(const Napi::Value& value) {
 
 PassNeeds needs_from_js(const Napi::Object& js) {
   const auto number = [&](const char* name) { return js.Get(name).ToNumber().DoubleValue(); };
-  PassNeeds needs{.own = tables_from_js(js.Get("own")),
-                  .behind = tables_from_js(js.Get("behind")),
+  PassNeeds needs{.own = tables_from_js(js.Get("own"), "own"),
+                  .behind = tables_from_js(js.Get("behind"), "behind"),
                   .upcoming = {},
                   .control = js.Get("control").ToBoolean(),
                   .link = {.busy = number("linkBusy"), .stay = number("slotStay")}};
-  const auto upcoming = js.Get("upcoming").As<Napi::Array>();
-  for (uint32_t i = 0; i < upcoming.Length(); ++i) needs.upcoming.push_back(tables_from_js(upcoming.Get(i)));
+  const Napi::Array upcoming = array_from_js(js.Get("upcoming"), "upcoming");
+  for (uint32_t i = 0; i < upcoming.Length(); ++i)
+    needs.upcoming.push_back(tables_from_js(upcoming.Get(i), "upcoming"));
   return needs;
 }
 

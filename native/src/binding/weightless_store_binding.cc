@@ -40,9 +40,10 @@ Napi::Function WeightlessStoreBinding::define(Napi::Env env) {
 WeightlessStoreBinding::WeightlessStoreBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) {
   guarded(info.Env(), [&] {
     const auto js = info[0].As<Napi::Object>();
-    store_.emplace(positive_from_js(js, "experts", kMostExperts), positive_from_js(js, "layerExperts", kMostExperts),
-                   positive_from_js(js, "slots", kMostExperts), positive_from_js(js, "loadsInFlight", kMostExperts),
-                   js.Get("policy").IsUndefined() ? EvictionRule::kFarthestNextUse : eviction_rule_from_js(js.Get("policy")));
+    store_.emplace(
+        positive_from_js(js, "experts", kMostExperts), positive_from_js(js, "layerExperts", kMostExperts),
+        positive_from_js(js, "slots", kMostExperts), positive_from_js(js, "loadsInFlight", kMostExperts),
+        js.Get("policy").IsUndefined() ? EvictionRule::kFarthestNextUse : eviction_rule_from_js(js.Get("policy")));
   });
 }
 

@@ -43,7 +43,7 @@ RunStats Engine::run(const Batch& batch, const PassPlan& plan, const BatchOutput
   const auto* needs = std::get_if<PassNeeds>(&plan);
   const size_t stack_experts =
       (pack_.spec.first_moe_layer(batch.stack + 1) - pack_.spec.first_moe_layer(batch.stack)) * pack_.spec.experts();
-  if (needs != nullptr) check_needs(*needs, plan_.experts, stack_experts);
+  if (needs != nullptr) check_needs(*needs, plan_.experts, pack_.spec.experts(), stack_experts);
   const PredictedRouting* routing = batch.routing.k > 0 ? &batch.routing : nullptr;
   if (routing != nullptr && output.router_logits != nullptr) {
     throw Error("invalid_request", "batch: a pass with a routing of its own has no router logits");

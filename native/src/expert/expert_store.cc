@@ -68,6 +68,7 @@ void ExpertStore::start_pass(const ResidencyPlan& plan) {
 }
 
 void ExpertStore::start_pass(PassPlanner& planner, const PassNeeds& needs) {
+  planner.read(needs);
   std::lock_guard lock(mutex_);
   begin_pass(planner.plan(needs, residency_));
 }

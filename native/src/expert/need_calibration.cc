@@ -29,6 +29,9 @@ constexpr uint8_t kOldest = kAgeClass.size() - 1;
 
 const double kNoOdds = std::log(kEdge / (1 + kEdge));
 
+/// A table's chance, from 0 to 1.
+double chance_in(float need) { return need > 0 ? std::min<double>(need, 1) : 0; }
+
 /// Most forecasts are 0, and a logarithm costs more than all else here.
 double odds(double chance) { return chance == 0 ? kNoOdds : std::log((chance + kEdge) / (1 - chance + kEdge)); }
 
@@ -48,7 +51,7 @@ double NeedCalibration::Layer::history_odds(size_t index) const {
 void NeedCalibration::Layer::adjust(std::span<const float> need, std::span<const uint8_t> found) {
   const double rate = kLastRate + (kFirstRate - kLastRate) / (1 + visits / kSlowing);
   for (size_t index = 0; index < need.size(); ++index) {
-    const double told = odds(need[index]);
+    const double told = odds(chance_in(need[index]));
     const double sum = forecast * told + history_odds(index);
     const bool used = found[index] != 0;
     if (!used && sum < kCertainOdds) continue;
@@ -83,7 +86,7 @@ PlannedTable NeedCalibration::corrected(const TableNeeds& table) const {
     const auto first = static_cast<ExpertId>(table.first + begin);
     const auto layer = layers_.find(first);
     for (size_t index = 0; index < table.layer_experts; ++index) {
-      const double told = table.need[begin + index];
+      const double told = chance_in(table.need[begin + index]);
       double chance = told;
       if (layer != layers_.end()) {
         const double sum = layer->second.forecast * odds(told) + layer->second.history_odds(index);

@@ -13,10 +13,11 @@ namespace sida {
 
 /// What a hash table tells of MoE layers that follow each other.
 struct TableNeeds {
-  uint64_t id;                  ///< of the table, which is corrected once
-  ExpertId first;               ///< the first expert of the first layer
-  size_t layer_experts;         ///< experts of each layer
-  std::span<const float> need;  ///< (layers, layer_experts), chance that the layer needs the expert
+  uint64_t id;           ///< of the table: it is corrected once while plans name it
+  ExpertId first;        ///< the first expert of the first layer
+  size_t layer_experts;  ///< experts of each layer
+  /// (layers, layer_experts), chance that the layer needs the expert. What is no number counts as 0.
+  std::span<const float> need;
 };
 
 /// What is known of the way into device memory: the disk, a simulated link, or the copies to a GPU.
@@ -36,9 +37,9 @@ struct PassNeeds {
   LinkState link;
 };
 
-/// Throws invalid_request where the tables name experts that do not exist, or `own` tells of more than the
-/// `pass_experts` of the pass's MoE layers.
-void check_needs(const PassNeeds& needs, size_t experts, size_t pass_experts);
+/// Throws invalid_request where tables do not fit a model with this many experts, `layer_experts` of each layer, where
+/// `own` tells of more than the `pass_experts` of the pass's MoE layers, or where the link's figures are none.
+void check_needs(const PassNeeds& needs, size_t experts, size_t layer_experts, size_t pass_experts);
 
 /// A need that is as likely as this is as good as known: its load takes the link sooner, and no longer.
 inline constexpr double kKnownChance = 0.95;

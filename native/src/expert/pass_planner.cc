@@ -35,9 +35,11 @@ void PassPlanner::read(const PassNeeds& needs) {
     add(batch);
     if (&batch == &needs.upcoming.front()) prefetch_visits_ = visits_.size();
   }
-  // The next passes of a batch read what this one does without.
-  for (const TableNeeds& table : needs.behind) {
-    if (const auto known = tables_.find(table.id); known != tables_.end()) known->second.plan = plans_;
+  // Later passes of the batch may read what a control pass does without.
+  for (const auto* tables : {&needs.own, &needs.behind}) {
+    for (const TableNeeds& table : *tables) {
+      if (const auto known = tables_.find(table.id); known != tables_.end()) known->second.plan = plans_;
+    }
   }
   std::erase_if(tables_, [&](const auto& table) { return table.second.plan != plans_; });
   std::vector<ExpertId> layers(visits_.size());
@@ -48,7 +50,6 @@ void PassPlanner::read(const PassNeeds& needs) {
 
 ResidencyPlan PassPlanner::plan(const PassNeeds& needs, const ResidencyTable& experts) {
   const ProfileScope scope(ProfileOp::kPlan);
-  read(needs);
   ranks_.resize(experts.experts());
   const bool ahead = rule_ == EvictionRule::kFarthestNextUse && !visits_.empty();
   ResidencyPlan plan = ahead ? plan_ahead(needs, experts) : plan_this_pass(needs, experts);

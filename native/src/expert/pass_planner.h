@@ -17,6 +17,8 @@ class PassPlanner {
  public:
   explicit PassPlanner(EvictionRule rule) : rule_(rule) {}
 
+  /// Corrects the tables that the last plan did not name, and lists the visits of all. Call it before plan().
+  void read(const PassNeeds& needs);
   /// The plan of a pass, valid until the next call.
   ///
   /// With a forecast, an expert's key is its expected next use, in visits from now:
@@ -34,8 +36,6 @@ class PassPlanner {
   double table_weight() const { return calibration_.table_weight(); }
 
  private:
-  /// Corrects the tables that no earlier plan has read, and lists the visits of all.
-  void read(const PassNeeds& needs);
   void add(const std::vector<TableNeeds>& tables);
   ResidencyPlan plan_ahead(const PassNeeds& needs, const ResidencyTable& experts);
   ResidencyPlan plan_this_pass(const PassNeeds& needs, const ResidencyTable& experts);

@@ -26,8 +26,6 @@ void Rehearsal::run(const Input& input, const ResidencyTable& experts) {
                     .goes_now = false,
                     .goes_after_use = false};
   }
-  per_layers_ = 1.0 / static_cast<double>(std::max<size_t>(1, input.layers));
-  per_visits_ = 1.0 / static_cast<double>(input.visits.size() + 2);
   loads_.clear();
   heap_.clear();
   heap_filled_ = false;
@@ -101,9 +99,9 @@ double Rehearsal::rank(const Input& input, const Expert& expert) const {
   if (next < batch) return next;
   const auto layers = static_cast<double>(input.layers);
   const auto visits = static_cast<double>(input.visits.size());
-  const double round = std::floor((next - batch) * per_layers_);
+  const double round = std::floor((next - batch) / layers);
   // Below 1, so that it orders experts only within a round.
-  const double free = (visits - expert.used_at + next / (next + 1)) * per_visits_;
+  const double free = (visits - expert.used_at + next / (next + 1)) / (visits + 2);
   return batch + layers * (round + free);
 }
 

@@ -74,8 +74,6 @@ class Rehearsal {
   std::vector<Ranked> heap_;  ///< an entry for each rank that an expert has had
   bool heap_filled_ = false;  ///< which is left until an expert must be evicted
   size_t free_slots_ = 0;
-  double per_layers_ = 0;  ///< 1 / layers
-  double per_visits_ = 0;  ///< 1 / (visits + 2)
 };
 
 }  // namespace sida

@@ -68,13 +68,14 @@ void WeightlessStore::load_planned() {
 }
 
 ResidencyPlan WeightlessStore::plan(const PassNeeds& needs) {
-  check_needs(needs, experts(), experts());
+  check_needs(needs, experts(), layer_experts_, experts());
   const Timed timed(plan_ns_);
+  planner_.read(needs);
   return planner_.plan(needs, residency_);
 }
 
 void WeightlessStore::learn(const PassNeeds& needs, std::span<const uint8_t> found) {
-  check_needs(needs, experts(), found.size());
+  check_needs(needs, experts(), layer_experts_, found.size());
   const Timed timed(plan_ns_);
   planner_.learn(needs, found);
 }

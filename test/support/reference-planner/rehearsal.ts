@@ -170,8 +170,8 @@ class HeldExperts {
  */
 function rankOf({ visits, batchVisits, layers }: RehearsalInput, nextUse: number, usedAt: number): number {
   if (nextUse < batchVisits) return nextUse;
-  const round = Math.floor((nextUse - batchVisits) * (1 / layers));
+  const round = Math.floor((nextUse - batchVisits) / layers);
   // Below 1, so that it orders experts only within a round.
-  const free = (visits.length - usedAt + nextUse / (nextUse + 1)) * (1 / (visits.length + 2));
+  const free = (visits.length - usedAt + nextUse / (nextUse + 1)) / (visits.length + 2);
   return batchVisits + layers * (round + free);
 }
