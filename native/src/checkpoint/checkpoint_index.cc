@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <type_traits>
 
 #include "checkpoint/contained_path.h"
 #include "core/checkpoint_error.h"
@@ -42,18 +41,6 @@ class IndexReader {
     if (shards.empty()) throw fault("", "empty \"weight_map\"", "at least one tensor", "none");
     for (auto& [shard, names] : shards) std::sort(names.begin(), names.end());
     return shards;
-  }
-
-  void check_total(uint64_t bytes) const {
-    const auto metadata = root_.find("metadata");
-    const auto total = metadata ? metadata->find("total_size") : std::nullopt;
-    if (!total) return;
-    // Some writers give it as a float.
-    const auto number = total->try_double();
-    if (!number || *number != static_cast<double>(bytes)) {
-      throw fault("", "\"total_size\" is not the size of the tensors", std::to_string(bytes), total->describe(),
-                  {{"expected", static_cast<double>(bytes)}, {"found", number.value_or(-1)}});
-    }
   }
 
   Error fault(std::string_view tensor, const std::string& what, const std::string& expected, const std::string& found,
@@ -95,7 +82,6 @@ std::vector<Opened> open_shards(const std::string& directory, const JsonInput& i
   const WeightMap shards = reader.weight_map();
   std::vector<Opened> files;
   std::map<std::string, std::string> seen;
-  uint64_t bytes = 0;
   for (const auto& [name, names] : shards) {
     const std::string shard(name);
     const std::string path = contained_path(directory, shard);
@@ -108,10 +94,7 @@ std::vector<Opened> open_shards(const std::string& directory, const JsonInput& i
     }
     files.push_back(Opened::open(join_path(directory, shard)));
     check_shard(reader, files.back().tensors(), shard, names);
-    for (const TensorInfo& tensor : files.back().tensors()) bytes += tensor.bytes;
   }
-  // Writers count tensors of pickles that share their data once, or each.
-  if constexpr (std::is_same_v<Opened, SafetensorsFile>) reader.check_total(bytes);
   return files;
 }
 

@@ -32,12 +32,11 @@ TEST_CASE("checkpoint: shards are opened through their index") {
 
   model.write_index(map, "{}");
   CHECK_NOTHROW(model.open());
-  model.write_index(map, "{\"total_size\":" + total + ".0}");
-  CHECK_NOTHROW(model.open());
-  model.write_index(map, "{\"total_size\":7}");
-  check_error([&] { model.open(); }, {"total_size", "expected " + total, "found 7"});
-  model.write_index(map, "{\"total_size\":\"7\"}");
-  check_error([&] { model.open(); }, {"total_size", "found \"7\""});
+  // Published indexes have totals of other element types. Each tensor's size is checked by itself.
+  for (const char* other : {"7", "1.5e12", "\"7\""}) {
+    model.write_index(map, std::string("{\"total_size\":") + other + "}");
+    CHECK(model.open().total_bytes() == bytes);
+  }
 }
 
 TEST_CASE("checkpoint: an index that contradicts its shards is refused") {

@@ -80,7 +80,11 @@ TEST_CASE("gguf models: experts may have a width of their own, or that of the fe
   }
   GgufBuilder both = model("llama", "expert_feed_forward_length");
   CHECK(open(both.u32("llama.feed_forward_length", 7)).spec().last().layers[0].moe()->expert.width == kHidden);
-  check_refused(olmoe("other_length"), {"metadata \"olmoe.feed_forward_length\"", "found none"});
+}
+
+TEST_CASE("gguf models: experts without a key have the width of their tensors") {
+  GgufBuilder file = model("llama", "other_length");
+  CHECK(open(file.u32("llama.feed_forward_length", 7)).spec().last().layers[0].moe()->expert.width == kHidden);
 }
 
 TEST_CASE("gguf models: the width of a shared expert is that of its tensor, if that is a matrix") {

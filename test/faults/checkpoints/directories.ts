@@ -68,7 +68,6 @@ export const DIRECTORIES: Case[] = [
   ['a missing shard', elsewhere('c.safetensors'), INDEX, 'missing shard', 'c.safetensors'],
   ['a tensor in two shards', sharded(undefined, [first]), INDEX, first, 'does not give it'],
   ['a shard that lacks a named tensor', more({ ghost: 'a.safetensors' }), INDEX, 'ghost', 'not in its shard'],
-  ['a total size that lies', sharded(() => ({ metadata: { total_size: 7 } })), INDEX, 'total_size', 'found 7'],
   ['an index of 260 MB', sharded(() => ({ more: 'x'.repeat(260e6) })), INDEX, 'at most 67108864 bytes', /found 26\d{7}/],
   ['an index of three million tensors', sharded((map) => ({ weight_map: { ...map, ...manyTensors() } })), INDEX, 'at most 41943040 bytes of values'],
   ['a config of 20 MB', config({ note: 'x'.repeat(20e6) }), 'config.json', 'at most 8388608 bytes', /found 20\d{6}/],

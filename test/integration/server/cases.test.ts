@@ -174,8 +174,4 @@ testCases(
   'bug reports: server',
   Object.keys(REPORTS).map((id) => ({ id })),
   ({ id }) => REPORTS[id]!(),
-  {
-    'index-total-size': 'the reader of checkpoints refuses the number by name',
-    'qwen2moe-without-expert-widths': 'the reader of checkpoints refuses the missing width by name',
-  },
 );

@@ -101,7 +101,12 @@ uint64_t GgufModel::need_count(std::string_view key) const {
 
 uint64_t GgufModel::expert_width() const {
   const auto own = count("expert_feed_forward_length");
-  return own && *own > 0 ? *own : need_count("feed_forward_length");
+  if (own && *own > 0) return *own;
+  for (const auto& [tensor, shape] : parts_.shapes) {
+    // (experts, width, columns)
+    if (tensor.ends_with(".ffn_gate_exps.weight") && shape.size() == 3) return shape[1];
+  }
+  return need_count("feed_forward_length");
 }
 
 std::optional<std::string> GgufModel::real(std::string_view key) const { return real_of(find(key), key); }

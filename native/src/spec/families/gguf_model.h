@@ -39,8 +39,8 @@ class GgufModel {
   /// A whole number; nothing where there is none. A list of equal numbers, one for each layer, counts as one.
   std::optional<uint64_t> count(std::string_view key) const;
   uint64_t need_count(std::string_view key) const;
-  /// The inner width of an expert. Files of architectures whose layers are all sparse may have it as that of the
-  /// feed-forward network.
+  /// The inner width of an expert: by its key, by its tensors, or that of the feed-forward network. Files of the first
+  /// converters have no key.
   uint64_t expert_width() const;
   /// A number as JSON, with as many digits as its type holds.
   std::optional<std::string> real(std::string_view key) const;

@@ -36,7 +36,7 @@ bool has_sigmoid_router(const GgufModel& model) {
 }
 
 void set_router_config(const GgufModel& model, GgufConfig& config) {
-  config.set("moe_intermediate_size", model.need_count("expert_feed_forward_length"));
+  config.set("moe_intermediate_size", model.expert_width());
   config.set("n_shared_experts", model.count("expert_shared_count").value_or(0));
   config.set("first_k_dense_replace", model.count("leading_dense_block_count").value_or(0));
   // A scale of 0 stands for none.

@@ -27,7 +27,7 @@ std::string gpt_oss_config(const GgufModel& model) {
   GgufConfig config(model, "gpt_oss");
   config.set_whole_heads();
   config.set_rope("\"truncate\":false");
-  config.set("intermediate_size", model.need_count("expert_feed_forward_length"));
+  config.set("intermediate_size", model.expert_width());
   config.set_flag("attention_bias", model.has("blk.0.attn_q.bias"));
   set_windows(model, config);
   return config.text();

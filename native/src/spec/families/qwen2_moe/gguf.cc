@@ -19,7 +19,7 @@ std::string qwen2_moe_config(const GgufModel& model) {
   GgufConfig config(model, "qwen2_moe");
   config.set_whole_heads();
   config.set_rope();
-  config.set("moe_intermediate_size", model.need_count("expert_feed_forward_length"));
+  config.set("moe_intermediate_size", model.expert_width());
   config.set("shared_expert_intermediate_size", shared_width(model, config.layers()));
   config.set("intermediate_size", model.need_count("feed_forward_length"));
   config.set("mlp_only_layers", dense_gguf_layers(model, config.layers()));

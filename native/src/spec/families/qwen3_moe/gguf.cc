@@ -9,7 +9,7 @@ std::string qwen3_moe_config(const GgufModel& model) {
   GgufConfig config(model, "qwen3_moe");
   config.set_whole_heads();
   config.set_rope();
-  config.set("moe_intermediate_size", model.need_count("expert_feed_forward_length"));
+  config.set("moe_intermediate_size", model.expert_width());
   config.set("intermediate_size", model.need_count("feed_forward_length"));
   config.set("mlp_only_layers", dense_gguf_layers(model, config.layers()));
   config.set_flag("norm_topk_prob", model.flag("expert_weights_norm").value_or(true));
