@@ -117,9 +117,11 @@ export class QueueLink {
     if (now === undefined) return undefined;
     if (now.finishedOn !== undefined) {
       // The job ended before it was marked.
-      await now.updateData(data);
+      await now.updateData({ ...data, request: null });
       return { record: await this.recordOf(now), ended: false };
     }
+    // Of requests that came at the same moment, the first has ended the job.
+    const ended = (await this.#client.hsetnx(this.queue.toKey(id), 'cancelled', 1)) === 1;
     // A worker ends a running job at once. The next worker with room takes a waiting one and ends it without a run.
     await Promise.all([
       this.stop(id),
@@ -127,7 +129,7 @@ export class QueueLink {
       // Watchers read the record now.
       this.queue.updateJobProgress(id, { stopped: true }),
     ]);
-    return { record: await this.recordOf(now), ended: true };
+    return { record: await this.recordOf(now), ended };
   }
 
   /** Tells all workers to end the job's run, also a run that has not begun. */

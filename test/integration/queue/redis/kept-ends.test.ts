@@ -86,6 +86,35 @@ describeWithRedis('kept jobs in Redis', () => {
     expect(other.stats.cancelled).toBe(1);
   });
 
+  it('that end while they are cancelled have one end, which stays', async () => {
+    const { engine, own, told } = await queues();
+    for (let i = 0; i < 20; i += 1) {
+      const id = await keep(own);
+      await eventually(() => engine.runs.length === 1, 'a run');
+      const answer = own.cancel(id, OWNER);
+      const began = performance.now();
+      while (performance.now() - began < (i % 10) * 0.3) await new Promise(setImmediate);
+      engine.runs[0]?.finish();
+      const { status } = (await answer)!;
+      const ends = () => told.own.filter((end) => end.id === id).map((end) => end.status);
+      await eventually(() => ends().length > 0 && engine.runs.length === 0, 'the end');
+      await delay(20);
+      expect([(await own.find(id, OWNER))?.status, ends()]).toEqual([status, [status]]);
+    }
+  });
+
+  it('that two servers cancel at once have one end', async () => {
+    const { engine, own, other, told } = await queues();
+    for (let i = 0; i < 20; i += 1) {
+      const id = await keep(own);
+      await eventually(() => engine.runs.length === 1, 'a run');
+      const records = await Promise.all([own.cancel(id, OWNER), other.cancel(id, OWNER)]);
+      expect(records.map((record) => record?.status)).toEqual(['cancelled', 'cancelled']);
+      await eventually(() => engine.runs.length === 0, 'the end of the run');
+      expect([...told.own, ...told.other].filter((end) => end.id === id)).toHaveLength(1);
+    }
+  });
+
   it('that pass their deadline are reported once, by the worker', async () => {
     const { own, other, told, ended } = await queues(300);
     const ids = [await keep(own), await keep(other)];
