@@ -8,7 +8,7 @@ import type { EngineHandle, EngineState, RunOptions } from '../engine/engine-han
 import { SidaError } from '../errors.js';
 import type { ControlReply, JobRequest, JobResult, ModelInfo } from '../protocol/engine-messages.js';
 import { cancelled } from '../queue/refusals.js';
-import { UpstreamChoices, type UpstreamChunk } from './upstream-choices.js';
+import { UpstreamChoices } from './upstream-choices.js';
 import { type ListedModel, upstreamModel } from './upstream-model.js';
 import { type UpstreamRequest, upstreamRequest } from './upstream-request.js';
 
@@ -71,7 +71,7 @@ export class UpstreamEngine implements EngineHandle {
         .pipeThrough(new EventSourceParserStream());
       for await (const { data } of events) {
         if (data === '[DONE]') break;
-        for (const each of choices.take(JSON.parse(data) as UpstreamChunk | null)) onDelta?.(each);
+        for (const each of choices.take(data)) onDelta?.(each);
       }
       const result = {
         kind: request.kind,

@@ -118,10 +118,6 @@ const CRASHES: [string, Answer][] = [
     'the stream ends before the answer does',
     (response) => void response.writeHead(200, STREAM).end(chunk('a ')),
   ],
-  [
-    'a chunk is not JSON',
-    (response) => void response.writeHead(200, STREAM).end('data: {"choi\n\ndata: [DONE]\n\n'),
-  ],
   ['the connection breaks before an answer', (response) => void response.destroy()],
 ];
 it.each(CRASHES)('counts as crashed when %s, and works again', async (_, answer) => {
@@ -129,6 +125,30 @@ it.each(CRASHES)('counts as crashed when %s, and works again', async (_, answer)
   await expect(run().result).rejects.toMatchObject({ code: 'engine_crashed' });
   await eventually(() => engine.state.phase === 'ready', 'the server');
   expect(textOf(await run().result)).toBe('a b');
+});
+
+const streaming =
+  (...chunks: string[]): Answer =>
+  (response) =>
+    void response.writeHead(200, STREAM).end(chunks.map((data) => `data: ${data}\n\n`).join(''));
+
+it.each([
+  ['an error', '{"error":null,"choices":[{"index":0,"text":"a b","finish_reason":"stop"}]}'],
+  ['a delta', '{"choices":[{"index":0,"delta":null,"text":"a b","finish_reason":"stop"}]}'],
+  ['choices', '{"choices":null,"usage":null}', '{"choices":[{"text":"a b","finish_reason":"stop"}]}'],
+  ['calls', '{"choices":[{"index":0,"delta":{"content":"a b","tool_calls":null},"finish_reason":"stop"}]}'],
+])('reads null for %s', async (_, ...chunks) => {
+  answers = [streaming(...chunks, '[DONE]')];
+  expect(textOf(await run().result)).toBe('a b');
+});
+
+it.each(['{"choi', '{"choices":7}'])('fails a job, and not the engine, for a chunk like %s', async (data) => {
+  answers = [streaming(data, '[DONE]')];
+  await expect(run().result).rejects.toMatchObject({
+    code: 'internal',
+    message: expect.stringContaining(data),
+  });
+  expect([engine.state.phase, engine.restarts]).toEqual(['ready', 0]);
 });
 
 it('fails a job whose stream holds an error', async () => {
