@@ -75,6 +75,8 @@ export class UpstreamChoices {
     const choices = rest.choices ?? [];
     // Most servers count all choices at the end, llama.cpp each when it ends.
     if (usage && choices.every(({ finish_reason: reason }) => reason != null)) {
+      // A server may count the only choice when it ends, and again at the end of the stream.
+      if (this.#texts.length === 1) this.#counts = this.#promptTokens = this.completionTokens = 0;
       this.#counts += 1;
       this.#promptTokens += usage.prompt_tokens ?? 0;
       this.completionTokens += usage.completion_tokens ?? 0;

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { TaskJob } from '../../../src/tasks/registry.js';
 import { CONTINUED } from '../../../src/text/chat/template-files.js';
@@ -149,6 +150,44 @@ it.each(['{"choi', '{"choices":7}'])('fails a job, and not the engine, for a chu
     message: expect.stringContaining(data),
   });
   expect([engine.state.phase, engine.restarts]).toEqual(['ready', 0]);
+});
+
+it.each(['text/html', 'application/json'])('fails a job, and not the engine, for %s', async (type) => {
+  answers = [(response) => void response.writeHead(200, { 'content-type': type }).end('{"choices":[]}')];
+  await expect(run().result).rejects.toMatchObject({
+    code: 'internal',
+    message: expect.stringContaining(type),
+  });
+  expect([engine.state.phase, engine.restarts]).toEqual(['ready', 0]);
+});
+
+it('counts the tokens of an only choice once', async () => {
+  const usage = { prompt_tokens: 5, completion_tokens: 2 };
+  const last = JSON.stringify({ choices: [{ index: 0, text: 'a', finish_reason: 'stop' }], usage });
+  answers = [streaming(last, JSON.stringify({ choices: [], usage }), '[DONE]')];
+  expect(await run().result).toMatchObject({ promptTokens: 5, completionTokens: 2 });
+});
+
+// fetch looks at its limits about once a second.
+it('waits for a slow server longer than fetch would', async () => {
+  const name = Symbol.for('undici.globalDispatcher.1');
+  const dispatchers = globalThis as unknown as Record<symbol, object>;
+  const usual = dispatchers[name]!;
+  const Agent = usual.constructor as new (options: object) => object;
+  dispatchers[name] = new Agent({ headersTimeout: 50, bodyTimeout: 50 });
+  try {
+    answers = [
+      async (response) => {
+        await delay(1_500);
+        response.writeHead(200, STREAM).write(chunk('a '));
+        await delay(1_500);
+        response.end(`${chunk('b', 'stop')}data: [DONE]\n\n`);
+      },
+    ];
+    expect(textOf(await run().result)).toBe('a b');
+  } finally {
+    dispatchers[name] = usual;
+  }
 });
 
 it('fails a job whose stream holds an error', async () => {
