@@ -197,7 +197,7 @@ export class QueueLink {
     ]);
   }
 
-  /** Removes kept jobs that have ended until `most` are left, each time the oldest of the owner who has most of them. */
+  /** Removes ended kept jobs until `most` are left, each time the oldest of the owner who has most of them. */
   async dropBeyond(most: number): Promise<void> {
     const sets = await this.#read((key) =>
       ['completed', 'failed'].map((set) => ['zrange', key(set), 0, -1, 'WITHSCORES']),

@@ -88,12 +88,12 @@ describeWithRedis('kept jobs in Redis', () => {
 
   it('that end while they are cancelled have one end, which stays', async () => {
     const { engine, own, told } = await queues();
-    for (let i = 0; i < 20; i += 1) {
+    for (let i = 0; i < 12; i += 1) {
       const id = await keep(own);
       await eventually(() => engine.runs.length === 1, 'a run');
       const answer = own.cancel(id, OWNER);
       const began = performance.now();
-      while (performance.now() - began < (i % 10) * 0.3) await new Promise(setImmediate);
+      while (performance.now() - began < (i % 6) * 0.5) await new Promise(setImmediate);
       engine.runs[0]?.finish();
       const { status } = (await answer)!;
       const ends = () => told.own.filter((end) => end.id === id).map((end) => end.status);
