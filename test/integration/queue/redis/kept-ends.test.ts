@@ -1,8 +1,9 @@
 // The end of each kept job in Redis is reported once, by the process that ended it.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import type { JobEvent, KeptEnd } from '../../../../src/queue/job-queue.js';
+import { QueueLink } from '../../../../src/queue/redis/queue-link.js';
 import type { RedisQueue } from '../../../../src/queue/redis/redis-queue.js';
 import { eventually } from '../../../support/eventually.js';
 import { job, OWNER } from '../../../support/queue-conformance/harness.js';
@@ -101,6 +102,26 @@ describeWithRedis('kept jobs in Redis', () => {
       await delay(20);
       expect([(await own.find(id, OWNER))?.status, ends()]).toEqual([status, [status]]);
     }
+  });
+
+  it('that end before their worker hears of the cancel stay cancelled', async () => {
+    const { engine, own, told } = await queues();
+    const id = await keep(own);
+    await eventually(() => engine.runs.length === 1, 'a run');
+    const { stop } = QueueLink.prototype;
+    const held = vi.spyOn(QueueLink.prototype, 'stop').mockImplementationOnce(async function (
+      this: QueueLink,
+    ) {
+      engine.runs[0]!.finish();
+      await eventually(async () => (await this.counts()).completed === 1, 'the end');
+      await stop.call(this, id);
+    });
+    expect((await own.cancel(id, OWNER))?.status).toBe('cancelled');
+    held.mockRestore();
+    // The worker looks at the mark twice.
+    await delay(2_000);
+    expect((await own.find(id, OWNER))?.status).toBe('cancelled');
+    expect(told.own.map(({ status }) => status)).toEqual(['cancelled']);
   });
 
   it('that two servers cancel at once have one end', async () => {
