@@ -5,22 +5,26 @@ import { REASONING_TAGS } from '../text/chat/answer-format.js';
 import { TOOL_CALL_TAGS } from '../text/chat/call-forms.js';
 import type { UpstreamRequest } from './upstream-request.js';
 
-/** Fields of a chunk that are used. Other servers send more. */
-export interface UpstreamChunk {
-  choices?: {
-    index?: number;
-    text?: string | null;
-    delta?: {
-      content?: string | null;
-      reasoning_content?: string | null;
-      /** vLLM's newer name. */
-      reasoning?: string | null;
-      tool_calls?: { index?: number; function?: { name?: string; arguments?: string } }[];
-    };
-    finish_reason?: string | null;
-  }[];
+/** Fields of a chunk that are used. Other servers send more, and null for what they leave out. */
+interface UpstreamChunk {
+  choices?: ChunkChoice[] | null;
   usage?: { prompt_tokens?: number; completion_tokens?: number } | null;
-  error?: { message?: string } | string;
+  error?: { message?: string } | string | null;
+}
+
+interface ChunkChoice {
+  index?: number;
+  text?: string | null;
+  delta?: {
+    content?: string | null;
+    reasoning_content?: string | null;
+    /** vLLM's newer name. */
+    reasoning?: string | null;
+    tool_calls?:
+      | { index?: number; function?: { name?: string | null; arguments?: string | null } | null }[]
+      | null;
+  } | null;
+  finish_reason?: string | null;
 }
 
 interface Choice {
@@ -50,15 +54,29 @@ export class UpstreamChoices {
     return this.#promptTokens / (this.#counts > 1 ? this.#each : 1);
   }
 
-  /** Throws when the server reports an error in its stream. llama.cpp may send an empty chunk. */
-  take(chunk: UpstreamChunk | null): CompletionDelta[] {
-    const { choices = [], usage, error } = chunk ?? {};
-    if (error !== undefined) {
+  /** Throws `internal` when the server reports an error in its stream, or sends what is no chunk. */
+  take(data: string): CompletionDelta[] {
+    try {
+      return this.#take(JSON.parse(data) as UpstreamChunk | null);
+    } catch (error) {
+      if (error instanceof SidaError) throw error;
+      const message = `The upstream engine sent a chunk that cannot be read: ${data.slice(0, 200)}`;
+      throw new SidaError({ code: 'internal', message }, { cause: error });
+    }
+  }
+
+  #take(chunk: UpstreamChunk | null): CompletionDelta[] {
+    // llama.cpp may send an empty chunk.
+    const { usage, error, ...rest } = chunk ?? {};
+    if (error != null) {
       const said = typeof error === 'string' ? error : (error.message ?? 'unknown');
       throw new SidaError({ code: 'internal', message: `The upstream engine failed: ${said}` });
     }
+    const choices = rest.choices ?? [];
     // Most servers count all choices at the end, llama.cpp each when it ends.
     if (usage && choices.every(({ finish_reason: reason }) => reason != null)) {
+      // A server may count the only choice when it ends, and again at the end of the stream.
+      if (this.#texts.length === 1) this.#counts = this.#promptTokens = this.completionTokens = 0;
       this.#counts += 1;
       this.#promptTokens += usage.prompt_tokens ?? 0;
       this.completionTokens += usage.completion_tokens ?? 0;
@@ -71,8 +89,6 @@ export class UpstreamChoices {
     return this.#texts.map((text) => text.choice());
   }
 }
-
-type ChunkChoice = NonNullable<UpstreamChunk['choices']>[number];
 
 /**
  * The text of a choice as a model writes it whose reasoning and calls stand in tags, so that servers read answers of
@@ -91,18 +107,19 @@ class ChoiceText {
     this.#prefix = prefix;
   }
 
-  take({ text, delta = {}, finish_reason: reason }: ChunkChoice): CompletionDelta[] {
+  take({ text, finish_reason: reason, ...rest }: ChunkChoice): CompletionDelta[] {
     let piece = text ?? '';
+    const delta = rest.delta ?? {};
     const reasoning = delta.reasoning_content ?? delta.reasoning ?? '';
     if (reasoning !== '') piece += this.#enter('reasoning') + reasoning;
     if (delta.content) piece += this.#enter(undefined) + delta.content;
-    for (const { index = 0, function: called = {} } of delta.tool_calls ?? []) {
-      if (index !== this.#call && called.name !== undefined) {
+    for (const { index = 0, function: called } of delta.tool_calls ?? []) {
+      if (index !== this.#call && called?.name != null) {
         piece += this.#enter(undefined) + this.#enter('call');
         piece += `{"name": ${JSON.stringify(called.name)}, "arguments": `;
         this.#call = index;
       }
-      piece += called.arguments ?? '';
+      piece += called?.arguments ?? '';
     }
     if (reason != null) {
       piece += this.#enter(undefined);

@@ -2,13 +2,17 @@
  * An engine that another program is: a server with OpenAI's API. A worker stands before it, so that queue, keys and
  * limits are those of sida. The other server batches, and places the model on its machines.
  */
+import { request as http, type IncomingMessage } from 'node:http';
+import { request as https } from 'node:https';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import type { EngineHandle, EngineState, RunOptions } from '../engine/engine-handle.js';
 import { SidaError } from '../errors.js';
 import type { ControlReply, JobRequest, JobResult, ModelInfo } from '../protocol/engine-messages.js';
 import { cancelled } from '../queue/refusals.js';
-import { UpstreamChoices, type UpstreamChunk } from './upstream-choices.js';
+import { UpstreamChoices } from './upstream-choices.js';
 import { type ListedModel, upstreamModel } from './upstream-model.js';
 import { type UpstreamRequest, upstreamRequest } from './upstream-request.js';
 
@@ -66,12 +70,12 @@ export class UpstreamEngine implements EngineHandle {
     try {
       const response = await this.#ask(asked, AbortSignal.any([signal, this.#closed.signal]));
       const choices = new UpstreamChoices(asked);
-      const events = response
-        .body!.pipeThrough(new TextDecoderStream())
+      const events = Readable.toWeb(response)
+        .pipeThrough(new TextDecoderStream())
         .pipeThrough(new EventSourceParserStream());
       for await (const { data } of events) {
         if (data === '[DONE]') break;
-        for (const each of choices.take(JSON.parse(data) as UpstreamChunk | null)) onDelta?.(each);
+        for (const each of choices.take(data)) onDelta?.(each);
       }
       const result = {
         kind: request.kind,
@@ -102,17 +106,34 @@ export class UpstreamEngine implements EngineHandle {
     this.#setState({ phase: 'closed', detail: 'closed' });
   }
 
-  /** Sends a request, again after a while when the server has no room for it. */
-  async #ask({ path, body }: UpstreamRequest, signal: AbortSignal): Promise<Response> {
+  /** Sends a request, again after a while when the server has no room for it. Resolves with a stream of events. */
+  async #ask({ path, body }: UpstreamRequest, signal: AbortSignal): Promise<IncomingMessage> {
     for (;;) {
-      const init = { method: 'POST', body: JSON.stringify(body), headers: this.#headers, signal };
-      const response = await fetch(this.#base + path, init);
-      if (response.ok) return response;
-      const text = await response.text();
-      if (response.status !== 429 && response.status !== 503) throw refused(response.status, text);
-      const seconds = Number(response.headers.get('retry-after') ?? 1) || 1;
+      const response = await this.#post(path, JSON.stringify(body), signal);
+      const { statusCode: status = 0, headers } = response;
+      if (status === 200) {
+        const { 'content-type': type = 'none' } = headers;
+        if (type.startsWith('text/event-stream')) return response;
+        response.destroy();
+        const message = `The upstream engine sent no stream of events but content of type ${type}`;
+        throw new SidaError({ code: 'internal', message });
+      }
+      const said = await text(response);
+      if (status !== 429 && status !== 503) throw refused(status, said);
+      const seconds = Number(headers['retry-after'] ?? 1) || 1;
       await delay(Math.min(seconds, 10) * 1_000, undefined, { signal });
     }
+  }
+
+  /** `fetch` would give up after 300 s without headers or without a part of the body. */
+  #post(path: string, body: string, signal: AbortSignal): Promise<IncomingMessage> {
+    const url = this.#base + path;
+    const send = url.startsWith('https:') ? https : http;
+    // The server may close a connection that waits for the next request just when the request comes.
+    const options = { method: 'POST', headers: this.#headers, signal, agent: false };
+    return new Promise((resolve, reject) => {
+      send(url, options, resolve).on('error', reject).end(body);
+    });
   }
 
   get #headers(): Record<string, string> {

@@ -34,12 +34,16 @@ interface RunsOptions {
   onKeptEnd: ((end: KeptEnd) => void) | undefined;
   /** Called for a run that lost its lock. */
   onLate: (reason: string) => void;
+  /** The job's data in Redis as JSON; null when it is gone. */
+  readData: (id: string) => Promise<string | null>;
 }
 
 /** A larger request of an ended job is removed, since whoever reads the job would read it, too. */
 const LARGE_REQUEST = 4_096;
 /** Milliseconds between tries of a write that Redis refused for a while. */
 const AGAIN_MS = 500;
+/** Longer than a server takes to remove the mark of a cancelled job that had already ended. */
+const UNMARK_MS = 1_500;
 
 export class JobRuns {
   readonly #options: RunsOptions;
@@ -49,6 +53,8 @@ export class JobRuns {
   readonly #results = new WeakMap<StoredJob, JobResult>();
   /** Hands back every job from now on. */
   leaving = false;
+  /** Resolves when all ends so far are reported. */
+  reported: Promise<unknown> = Promise.resolve();
 
   constructor(options: RunsOptions) {
     this.#options = options;
@@ -158,20 +164,32 @@ export class JobRuns {
 
   /** BullMQ has stored the end of the job. */
   ended(job: StoredJob): void {
-    let data: JobData;
-    try {
-      data = dataOf(job);
-    } catch {
-      // Data of another version has no owner who could ask for the job.
-      return;
-    }
-    if (data.sync) return;
-    const record = recordOf(job, data);
+    // Data of another version has no owner who could ask for the job.
+    const told = this.#tell(job).catch(() => undefined);
+    this.reported = Promise.all([this.reported, told]).then(() => undefined);
+  }
+
+  async #tell(job: StoredJob): Promise<void> {
+    const before = dataOf(job);
     // The server that cancelled the job has counted it.
+    if (before.sync || recordOf(job, before).status === 'cancelled') return;
+    let data = await this.#dataNow(job);
+    if (data.stopped !== undefined) {
+      // A server that marked the job after its end removes the mark.
+      await later(UNMARK_MS);
+      data = await this.#dataNow(job);
+    }
+    const record = recordOf(job, data);
     if (record.status === 'cancelled') return;
     this.#options.onKeptEnd?.({ ...record, result: this.#results.get(job) ?? null });
     if (Buffer.byteLength(JSON.stringify(data.request)) > LARGE_REQUEST)
-      job.updateData({ ...data, request: null }).catch(() => undefined);
+      await job.updateData({ ...data, request: null });
+  }
+
+  /** The job may have been cancelled since this worker took it. Without Redis, its data at that time. */
+  async #dataNow(job: StoredJob): Promise<JobData> {
+    const text = await this.#options.readData(job.id!).catch(() => null);
+    return dataOf(text === null ? job : { data: JSON.parse(text) });
   }
 
   /** Late watchers of a kept job read its log. */

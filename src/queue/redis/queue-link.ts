@@ -5,7 +5,7 @@ import type { Redis } from 'ioredis';
 import { hasEnded, type JobRecord } from '../job-queue.js';
 import { KEY_PREFIX } from './queue-name.js';
 import { later, PATIENT } from './redis-client.js';
-import { dataOf, ownerPart, recordOf, resultOf, type StoredJob } from './stored-job.js';
+import { dataOf, isKept, ownerPart, recordOf, resultOf, type StoredJob } from './stored-job.js';
 
 const EVENTS = ['active', 'stalled', 'progress', 'completed', 'failed'] as const;
 
@@ -51,6 +51,8 @@ export class QueueLink {
   readonly #stops: QueueEventsProducer;
   /** Emits the events of each job under its id. */
   readonly #jobs = new EventEmitter().setMaxListeners(0);
+  /** Answers of synchronous jobs that ended before are removed. Unix milliseconds. */
+  #clearedMs = 0;
 
   /** Events are those after `sinceMs`, in Unix milliseconds of Redis's clock. */
   constructor(client: Redis, options: LinkOptions, sinceMs: number) {
@@ -117,9 +119,11 @@ export class QueueLink {
     if (now === undefined) return undefined;
     if (now.finishedOn !== undefined) {
       // The job ended before it was marked.
-      await now.updateData(data);
+      await now.updateData({ ...data, request: null });
       return { record: await this.recordOf(now), ended: false };
     }
+    // Of requests that came at the same moment, the first has ended the job.
+    const ended = (await this.#client.hsetnx(this.queue.toKey(id), 'cancelled', 1)) === 1;
     // A worker ends a running job at once. The next worker with room takes a waiting one and ends it without a run.
     await Promise.all([
       this.stop(id),
@@ -127,7 +131,7 @@ export class QueueLink {
       // Watchers read the record now.
       this.queue.updateJobProgress(id, { stopped: true }),
     ]);
-    return { record: await this.recordOf(now), ended: true };
+    return { record: await this.recordOf(now), ended };
   }
 
   /** Tells all workers to end the job's run, also a run that has not begun. */
@@ -178,22 +182,29 @@ export class QueueLink {
     });
   }
 
-  /** Removes old events, and ended jobs that are older than `keptMs`. */
+  /** Removes old events, answers whose clients have gone, and ended jobs that are older than `keptMs`. */
   async tidy(keptMs: number, nowMs: number): Promise<void> {
+    const untilMs = nowMs - EVENTS_MS;
+    const [ids] = (await this.#read((key) => [
+      ['zrangebyscore', key('completed'), this.#clearedMs, untilMs],
+    ])) as [string[]];
+    await Promise.all(ids.filter((id) => !isKept(id)).map((id) => this.queue.remove(id)));
+    this.#clearedMs = untilMs;
     const streams = [this.name, stopsOf(this.name)].map((name) => `${KEY_PREFIX}:${name}:events`);
     await Promise.all([
-      ...streams.map((key) => this.#client.xtrim(key, 'MINID', nowMs - EVENTS_MS)),
+      ...streams.map((key) => this.#client.xtrim(key, 'MINID', untilMs)),
       ...(['completed', 'failed'] as const).map((set) => this.queue.clean(keptMs, 1_000, set)),
     ]);
   }
 
-  /** Removes ended jobs until `most` are left, each time the oldest of the owner who has most of them. */
+  /** Removes ended kept jobs until `most` are left, each time the oldest of the owner who has most of them. */
   async dropBeyond(most: number): Promise<void> {
     const sets = await this.#read((key) =>
       ['completed', 'failed'].map((set) => ['zrange', key(set), 0, -1, 'WITHSCORES']),
     );
     const ended = (sets as string[][])
       .flatMap((set) => set.flatMap((id, i) => (i % 2 === 0 ? [{ id, endedMs: Number(set[i + 1]) }] : [])))
+      .filter(({ id }) => isKept(id))
       .sort((a, b) => a.endedMs - b.endedMs);
     const byOwner = new Map<string, typeof ended>();
     for (const job of ended) {

@@ -90,7 +90,8 @@ export class QueueWorker {
     this.#scheduler = new JobScheduler(engine, { ...bounds, concurrency, tokens, attempts });
     const onLate = (reason: string) => this.#drop(reason);
     const scheduler = this.#scheduler;
-    this.#runs = new JobRuns({ engine, scheduler, logger, answerBytes, onKeptEnd, onLate });
+    const readData = (id: string) => this.#client.hget(this.#worker!.toKey(id), 'data');
+    this.#runs = new JobRuns({ engine, scheduler, logger, answerBytes, onKeptEnd, onLate, readData });
     this.#offState = engine.onState(() => {
       this.#adjust();
       // Servers learn the new state at once.
@@ -128,6 +129,7 @@ export class QueueWorker {
     const finished = await this.#scheduler.drain(drainMs);
     // Without Redis, other workers run the jobs once the locks have ended.
     await Promise.race([this.#worker?.close(), later(2_000)]);
+    await Promise.race([this.#runs.reported, later(2_000)]);
     clearInterval(this.#timer);
     this.#offState();
     await Promise.race([this.#announce(), later(500)]);

@@ -399,7 +399,7 @@ export class RedisQueue implements JobQueue {
     for (const [watch, id] of [...this.#watches]) if (over.has(id)) watch.look();
     // A job that was over at the last look, too, has no event of its end under way.
     for (const [id, submission] of [...this.#open])
-      if (over.has(id) && this.#unheard.has(id)) submission.settle(lost());
+      if (over.has(id) && this.#unheard.has(id)) await submission.look();
     this.#unheard = over;
   }
 

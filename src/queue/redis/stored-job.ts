@@ -78,6 +78,11 @@ export function keptId(owner: string, id: string, key: string | undefined): stri
   return digits.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*/, '$1-$2-8$3-a$4-$5');
 }
 
+/** Whether a job is kept, by its id. Other jobs have ids of version 4. */
+export function isKept(id: string): boolean {
+  return id[14] === '8';
+}
+
 /** The part of a kept job's id that all jobs of its owner have. */
 export function ownerPart(id: string): string {
   return id.slice(0, 8);

@@ -4,6 +4,7 @@ import type { JobOptions, JobOutcome } from '../job-queue.js';
 import { clientGone, expired, streamBroken } from '../refusals.js';
 import { DeltaReader } from './deltas.js';
 import type { LinkEvent, QueueLink } from './queue-link.js';
+import { lost, soon } from './redis-client.js';
 import { errorOf, progressOf, resultOf } from './stored-job.js';
 
 interface SubmittedJob {
@@ -47,6 +48,13 @@ export class Submission {
     this.settle(error);
   }
 
+  /** The job is over and no event told of it. Gives the client its answer, if it is in the job's log. */
+  async look(): Promise<void> {
+    const job = await this.#link.find(this.#job.id);
+    if (job?.returnvalue) await this.#complete(job.returnvalue);
+    else this.settle(lost());
+  }
+
   /** Gives the client this outcome. */
   settle(outcome: JobOutcome | SidaError): void {
     if (this.#settled) return;
@@ -85,12 +93,12 @@ export class Submission {
     const { id, kind } = this.#job;
     try {
       const row = (at: number) => this.#link.row(id, at);
-      const { result, attempts, startedMs, row: inLog } = await resultOf(kind, returned, row);
+      const { result, attempts, startedMs, row: inLog } = await soon(resultOf(kind, returned, row));
       // A job whose answer is in its log stays until it is read.
       if (inLog !== undefined) this.#link.queue.remove(id).catch(() => undefined);
       this.settle({ result, attempts, queueMs: Math.max(0, startedMs - this.#createdMs) });
     } catch (error) {
-      this.settle(SidaError.from(error));
+      this.giveUp(SidaError.from(error));
     }
   }
 }

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { TaskJob } from '../../../src/tasks/registry.js';
 import { CONTINUED } from '../../../src/text/chat/template-files.js';
@@ -118,10 +119,6 @@ const CRASHES: [string, Answer][] = [
     'the stream ends before the answer does',
     (response) => void response.writeHead(200, STREAM).end(chunk('a ')),
   ],
-  [
-    'a chunk is not JSON',
-    (response) => void response.writeHead(200, STREAM).end('data: {"choi\n\ndata: [DONE]\n\n'),
-  ],
   ['the connection breaks before an answer', (response) => void response.destroy()],
 ];
 it.each(CRASHES)('counts as crashed when %s, and works again', async (_, answer) => {
@@ -129,6 +126,68 @@ it.each(CRASHES)('counts as crashed when %s, and works again', async (_, answer)
   await expect(run().result).rejects.toMatchObject({ code: 'engine_crashed' });
   await eventually(() => engine.state.phase === 'ready', 'the server');
   expect(textOf(await run().result)).toBe('a b');
+});
+
+const streaming =
+  (...chunks: string[]): Answer =>
+  (response) =>
+    void response.writeHead(200, STREAM).end(chunks.map((data) => `data: ${data}\n\n`).join(''));
+
+it.each([
+  ['an error', '{"error":null,"choices":[{"index":0,"text":"a b","finish_reason":"stop"}]}'],
+  ['a delta', '{"choices":[{"index":0,"delta":null,"text":"a b","finish_reason":"stop"}]}'],
+  ['choices', '{"choices":null,"usage":null}', '{"choices":[{"text":"a b","finish_reason":"stop"}]}'],
+  ['calls', '{"choices":[{"index":0,"delta":{"content":"a b","tool_calls":null},"finish_reason":"stop"}]}'],
+])('reads null for %s', async (_, ...chunks) => {
+  answers = [streaming(...chunks, '[DONE]')];
+  expect(textOf(await run().result)).toBe('a b');
+});
+
+it.each(['{"choi', '{"choices":7}'])('fails a job, and not the engine, for a chunk like %s', async (data) => {
+  answers = [streaming(data, '[DONE]')];
+  await expect(run().result).rejects.toMatchObject({
+    code: 'internal',
+    message: expect.stringContaining(data),
+  });
+  expect([engine.state.phase, engine.restarts]).toEqual(['ready', 0]);
+});
+
+it.each(['text/html', 'application/json'])('fails a job, and not the engine, for %s', async (type) => {
+  answers = [(response) => void response.writeHead(200, { 'content-type': type }).end('{"choices":[]}')];
+  await expect(run().result).rejects.toMatchObject({
+    code: 'internal',
+    message: expect.stringContaining(type),
+  });
+  expect([engine.state.phase, engine.restarts]).toEqual(['ready', 0]);
+});
+
+it('counts the tokens of an only choice once', async () => {
+  const usage = { prompt_tokens: 5, completion_tokens: 2 };
+  const last = JSON.stringify({ choices: [{ index: 0, text: 'a', finish_reason: 'stop' }], usage });
+  answers = [streaming(last, JSON.stringify({ choices: [], usage }), '[DONE]')];
+  expect(await run().result).toMatchObject({ promptTokens: 5, completionTokens: 2 });
+});
+
+// fetch looks at its limits about once a second.
+it('waits for a slow server longer than fetch would', async () => {
+  const name = Symbol.for('undici.globalDispatcher.1');
+  const dispatchers = globalThis as unknown as Record<symbol, object>;
+  const usual = dispatchers[name]!;
+  const Agent = usual.constructor as new (options: object) => object;
+  dispatchers[name] = new Agent({ headersTimeout: 50, bodyTimeout: 50 });
+  try {
+    answers = [
+      async (response) => {
+        await delay(1_500);
+        response.writeHead(200, STREAM).write(chunk('a '));
+        await delay(1_500);
+        response.end(`${chunk('b', 'stop')}data: [DONE]\n\n`);
+      },
+    ];
+    expect(textOf(await run().result)).toBe('a b');
+  } finally {
+    dispatchers[name] = usual;
+  }
 });
 
 it('fails a job whose stream holds an error', async () => {

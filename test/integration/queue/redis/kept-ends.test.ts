@@ -1,8 +1,9 @@
 // The end of each kept job in Redis is reported once, by the process that ended it.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import type { JobEvent, KeptEnd } from '../../../../src/queue/job-queue.js';
+import { QueueLink } from '../../../../src/queue/redis/queue-link.js';
 import type { RedisQueue } from '../../../../src/queue/redis/redis-queue.js';
 import { eventually } from '../../../support/eventually.js';
 import { job, OWNER } from '../../../support/queue-conformance/harness.js';
@@ -84,6 +85,55 @@ describeWithRedis('kept jobs in Redis', () => {
     await eventually(() => engine.runs.length === 0, 'the end of the run');
     expect(told).toMatchObject({ own: [], other: [{ id, status: 'cancelled' }] });
     expect(other.stats.cancelled).toBe(1);
+  });
+
+  it('that end while they are cancelled have one end, which stays', async () => {
+    const { engine, own, told } = await queues();
+    for (let i = 0; i < 12; i += 1) {
+      const id = await keep(own);
+      await eventually(() => engine.runs.length === 1, 'a run');
+      const answer = own.cancel(id, OWNER);
+      const began = performance.now();
+      while (performance.now() - began < (i % 6) * 0.5) await new Promise(setImmediate);
+      engine.runs[0]?.finish();
+      const { status } = (await answer)!;
+      const ends = () => told.own.filter((end) => end.id === id).map((end) => end.status);
+      await eventually(() => ends().length > 0 && engine.runs.length === 0, 'the end');
+      await delay(20);
+      expect([(await own.find(id, OWNER))?.status, ends()]).toEqual([status, [status]]);
+    }
+  });
+
+  it('that end before their worker hears of the cancel stay cancelled', async () => {
+    const { engine, own, told } = await queues();
+    const id = await keep(own);
+    await eventually(() => engine.runs.length === 1, 'a run');
+    const { stop } = QueueLink.prototype;
+    const held = vi.spyOn(QueueLink.prototype, 'stop').mockImplementationOnce(async function (
+      this: QueueLink,
+    ) {
+      engine.runs[0]!.finish();
+      await eventually(async () => (await this.counts()).completed === 1, 'the end');
+      await stop.call(this, id);
+    });
+    expect((await own.cancel(id, OWNER))?.status).toBe('cancelled');
+    held.mockRestore();
+    // The worker looks at the mark twice.
+    await delay(2_000);
+    expect((await own.find(id, OWNER))?.status).toBe('cancelled');
+    expect(told.own.map(({ status }) => status)).toEqual(['cancelled']);
+  });
+
+  it('that two servers cancel at once have one end', async () => {
+    const { engine, own, other, told } = await queues();
+    for (let i = 0; i < 20; i += 1) {
+      const id = await keep(own);
+      await eventually(() => engine.runs.length === 1, 'a run');
+      const records = await Promise.all([own.cancel(id, OWNER), other.cancel(id, OWNER)]);
+      expect(records.map((record) => record?.status)).toEqual(['cancelled', 'cancelled']);
+      await eventually(() => engine.runs.length === 0, 'the end of the run');
+      expect([...told.own, ...told.other].filter((end) => end.id === id)).toHaveLength(1);
+    }
   });
 
   it('that pass their deadline are reported once, by the worker', async () => {

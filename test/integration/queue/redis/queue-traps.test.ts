@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { QueueEventsProducer } from 'bullmq';
 import { pino } from 'pino';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { hasEnded, type JobEvent, type JobQueue, type JobRecord } from '../../../../src/queue/job-queue.js';
 import { EVENTS_MS, QueueLink, stopsOf } from '../../../../src/queue/redis/queue-link.js';
 import { KEY_PREFIX } from '../../../../src/queue/redis/queue-name.js';
@@ -23,9 +23,21 @@ import {
 } from '../../../support/queue-conformance/harness.js';
 import { describeWithRedis, RedisServer } from '../../../support/redis.js';
 import { TcpProxy } from '../../../support/tcp-proxy.js';
-import { answerTo, MODEL, ScriptedEngine, SETTINGS } from '../../../unit/queue/scripted-engine.js';
+import {
+  answerTo,
+  MODEL,
+  ScriptedEngine,
+  type ScriptedRun,
+  SETTINGS,
+} from '../../../unit/queue/scripted-engine.js';
 
 const LARGE = 1 << 20;
+const TOKENIZE: TaskJob = { kind: 'tokenize', inputs: ['a'], addSpecialTokens: true };
+const finishLarge = (run: ScriptedRun) => {
+  const result = answerTo(run.request);
+  if (result.kind === 'tokenize') result.data[0]!.tokens = ['x'.repeat(LARGE)];
+  run.finish(result);
+};
 
 describeWithRedis('a queue in Redis', () => {
   let redis: RedisServer;
@@ -67,6 +79,23 @@ describeWithRedis('a queue in Redis', () => {
     return queue;
   }
 
+  async function openLink(): Promise<QueueLink> {
+    const client = producerClient(redis.url);
+    await eventually(() => client.status === 'ready', 'the connection');
+    const told = { onError: () => undefined, onTaken: () => undefined };
+    const link = new QueueLink(client, { url: redis.url, name, ...told }, Date.now());
+    open.push(async () => {
+      await link.close();
+      client.disconnect();
+    });
+    return link;
+  }
+
+  /** Keys of all jobs but this one. */
+  const jobsBut = async (id: string) => {
+    const keys = await redis.use((client) => client.keys(`${KEY_PREFIX}:${name}:????????-*`));
+    return keys.filter((key) => id === '' || !key.includes(id));
+  };
   const ended = async (queue: JobQueue, id: string): Promise<JobRecord> => {
     let record: JobRecord | undefined;
     await eventually(async () => {
@@ -131,22 +160,65 @@ describeWithRedis('a queue in Redis', () => {
 
   it('has large answers in no event, and removes them when the client has them', async () => {
     const queue = await pair();
-    engine.script = (run) => {
-      const result = answerTo(run.request);
-      if (result.kind === 'tokenize') result.data[0]!.tokens = ['x'.repeat(LARGE)];
-      run.finish(result);
-    };
-    const request: TaskJob = { kind: 'tokenize', inputs: ['a'], addSpecialTokens: true };
-    const { result } = await queue.submit(newId(), request);
+    engine.script = finishLarge;
+    const { result } = await queue.submit(newId(), TOKENIZE);
     expect(JSON.stringify(result).length).toBeGreaterThan(LARGE);
-    const id = await keep(queue, request);
+    const id = await keep(queue, TOKENIZE);
     expect((await ended(queue, id)).result).toEqual(result);
     expect(JSON.stringify(await events()).length).toBeLessThan(16 * 1024);
-    const waited = async () =>
-      (await redis.use((client) => client.keys(`${KEY_PREFIX}:${name}:????????-*`))).filter(
-        (key) => !key.includes(id),
-      );
-    await eventually(async () => (await waited()).length === 0, 'the removal');
+    await eventually(async () => (await jobsBut(id)).length === 0, 'the removal');
+  });
+
+  it('removes large answers that nobody reads after a minute, and drops no kept ones for them', async () => {
+    const queue = await pair();
+    const link = await openLink();
+    const count = async (expected: number) =>
+      eventually(async () => (await link.counts()).completed === expected, 'the end');
+    engine.script = (run) => run.finish();
+    const id = await keep(queue);
+    await ended(queue, id);
+    engine.script = () => undefined;
+    void ending(queue.submit(newId(), TOKENIZE));
+    await eventually(() => engine.runs.length === 1, 'the run');
+    await queue.close();
+    finishLarge(engine.runs[0]!);
+    await count(2);
+    await link.dropBeyond(1);
+    await link.tidy(3_600_000, Date.now() + EVENTS_MS - 10_000);
+    await count(2);
+    await link.tidy(3_600_000, Date.now() + EVENTS_MS + 10_000);
+    expect(await jobsBut(id)).toEqual([]);
+    expect(await link.find(id)).toBeDefined();
+  });
+
+  it('gives 503 when a large answer cannot be read, and removes it', async () => {
+    const queue = await pair();
+    engine.script = finishLarge;
+    const row = vi.spyOn(QueueLink.prototype, 'row').mockRejectedValue(new Error('Command timed out'));
+    try {
+      expect(await ending(queue.submit(newId(), TOKENIZE))).toBe('not_ready');
+    } finally {
+      row.mockRestore();
+    }
+    await eventually(async () => (await jobsBut('')).length === 0, 'the removal');
+  });
+
+  it('reads a large answer whose event was trimmed before its server heard it', async () => {
+    const proxy = await TcpProxy.to(redis.port);
+    open.push(() => proxy.close());
+    await startWorker();
+    const queue = await server(`redis://127.0.0.1:${proxy.port}`);
+    await eventually(() => queue.outage === undefined, 'the worker');
+    const answer = queue.submit(newId(), TOKENIZE);
+    await eventually(() => engine.runs.length === 1, 'the run');
+    proxy.silence();
+    finishLarge(engine.runs[0]!);
+    const key = `${KEY_PREFIX}:${name}`;
+    const completed = () => redis.use((client) => client.zcard(`${key}:completed`));
+    await eventually(async () => (await completed()) === 1, 'the end');
+    await redis.use((client) => client.xtrim(`${key}:events`, 'MAXLEN', 0));
+    expect(JSON.stringify((await answer).result).length).toBeGreaterThan(LARGE);
+    await eventually(async () => (await completed()) === 0, 'the removal');
   });
 
   it('removes a large request when its job has ended', async () => {
@@ -163,14 +235,7 @@ describeWithRedis('a queue in Redis', () => {
     const queue = await pair();
     engine.script = (run) => run.finish();
     await queue.submit(newId(), job('waited'));
-    const client = producerClient(redis.url);
-    await eventually(() => client.status === 'ready', 'the connection');
-    const told = { onError: () => undefined, onTaken: () => undefined };
-    const link = new QueueLink(client, { url: redis.url, name, ...told }, Date.now());
-    open.push(async () => {
-      await link.close();
-      client.disconnect();
-    });
+    const link = await openLink();
     await link.tidy(60_000, Date.now() + EVENTS_MS - 10_000);
     expect(JSON.stringify(await events())).toContain('returnvalue');
     await link.tidy(60_000, Date.now() + EVENTS_MS + 10_000);
