@@ -4,6 +4,7 @@
  */
 import { SidaError } from '../errors.js';
 import { checkApart, isOfType, isSchema, type Schema, VALUES } from './alternatives.js';
+import { isOfGenerator } from './format-patterns.js';
 import { type Bound, INTEGER, NUMBER, numbersWithin } from './json-numbers.js';
 import { escapedText, literal, type Rules, textOfLength, textOfPattern } from './json-strings.js';
 import { decided, mergedSchema, withoutNot } from './merged-schemas.js';
@@ -120,6 +121,8 @@ class SchemaReader {
     if (schema === true) return {};
     if (!isSchema(schema)) refuse(path, `expected a JSON schema, found ${shown(schema)}`);
     const { nullable, ...own } = binding(schema);
+    if (nullable === true && own.not !== undefined)
+      refuse([...path, 'nullable'], 'a grammar cannot follow "nullable" beside "not"');
     if (nullable === true) return { anyOf: [this.#schema(own, path), { type: 'null' }] };
     if (typeof own.if === 'boolean') return this.#schema(decided(own), path);
     if (own.not !== undefined) return this.#schema(withoutNot(own, path), path);
@@ -204,13 +207,16 @@ class SchemaReader {
 
   #string(schema: Schema, path: Path): Schema {
     const [least, most] = countsOf(schema, 'minLength', 'maxLength', path);
-    // Beside a pattern, a format is a note: generators write both. Unknown formats are notes, too.
+    const { format } = schema;
     const keyword = schema.pattern === undefined ? 'format' : 'pattern';
-    const pattern = schema.pattern ?? STRING_FORMATS.get(schema.format);
+    const pattern = schema.pattern ?? STRING_FORMATS.get(format);
+    // Unknown formats are notes.
+    const binds = STRING_FORMATS.has(format) || UNFOLLOWED_FORMATS.has(format);
+    if (binds && schema.pattern !== undefined && !isOfGenerator(format, schema.pattern))
+      refuse([...path, 'format'], `a grammar cannot follow ${shown(format)} beside this "pattern"`);
     const own = { type: 'string' };
     if (pattern === undefined) {
-      if (UNFOLLOWED_FORMATS.has(schema.format))
-        refuse([...path, 'format'], `a grammar cannot follow ${shown(schema.format)}`);
+      if (binds) refuse([...path, 'format'], `a grammar cannot follow ${shown(format)}`);
       if (least === undefined && most === undefined) return own;
       return { ...own, ...this.#body((rules) => textOfLength(least ?? 0, most, rules), path) };
     }
