@@ -5,8 +5,8 @@
 import { SidaError } from '../errors.js';
 import { checkApart, isOfType, isSchema, type Schema, VALUES } from './alternatives.js';
 import { isOfGenerator } from './format-patterns.js';
-import { type Bound, INTEGER, NUMBER, numbersWithin } from './json-numbers.js';
-import { escapedText, literal, type Rules, textOfLength, textOfPattern } from './json-strings.js';
+import { INTEGER, NUMBER, numbersWithin, stricter } from './json-numbers.js';
+import { jsonText, literal, nameText, type Rules, textOfLength, textOfPattern } from './json-strings.js';
 import { decided, mergedSchema, withoutNot } from './merged-schemas.js';
 import { multiplesWithin, stepOf } from './number-steps.js';
 import { patternWithin } from './pattern-lengths.js';
@@ -32,6 +32,8 @@ const MOST_CHARACTERS = 128 << 10;
 const MOST_SCHEMAS = 2_000;
 /** Schemas within each other, also by references: the library reads them recursively. */
 const MOST_LEVELS = 48;
+/** First items of lists: each that may be left out takes a list of its own. */
+const MOST_LEFT_OUT = 32;
 /** Keywords beside which no other may stand, but `type` beside constants. */
 const ALONE = ['$ref', 'enum', 'const', 'anyOf', 'oneOf'];
 interface SchemaOptions {
@@ -154,11 +156,15 @@ class SchemaReader {
   }
 
   #reference(value: unknown, path: Path): Schema {
-    const target = this.#named(value, path);
+    return this.#defined(this.#named(value, path), String(value).split('/').slice(1));
+  }
+
+  /** A reference to the schema, which is read once. */
+  #defined(target: unknown, path: Path): Schema {
     const name = this.#references.get(target) ?? `d${this.#references.size}`;
     if (!this.#references.has(target)) {
       this.#references.set(target, name);
-      this.#defs[name] = this.#schema(target, String(value).split('/').slice(1));
+      this.#defs[name] = this.#schema(target, path);
     }
     return { $ref: `#/$defs/${name}` };
   }
@@ -254,10 +260,14 @@ class SchemaReader {
       : ['prefixItems', 'items'];
     const [minItems = 0, maxItems] = countsOf(schema, 'minItems', 'maxItems', path);
     const given = schema[first!] === undefined ? [] : listOf(schema[first!], [...path, first!]);
-    const prefixItems = given
-      .slice(0, maxItems)
-      .map((item, at) => this.#schema(item, [...path, first!, String(at)]));
-    const fixed = prefixItems.length;
+    const own = given.slice(0, maxItems);
+    const fixed = own.length;
+    if (fixed - minItems > MOST_LEFT_OUT)
+      refuse([...path, first!], `a grammar can leave out at most ${MOST_LEFT_OUT} of them`);
+    const prefixItems = own.map((item, at) => {
+      const where = [...path, first!, String(at)];
+      return minItems < fixed ? this.#defined(item, where) : this.#schema(item, where);
+    });
     const more = schema[others!] ?? schema.unevaluatedItems ?? (fixed === 0 || !this.#closed);
     const items = more !== false && fixed !== maxItems && this.#schema(more, [...path, others!]);
     if (items === false && minItems > fixed)
@@ -274,7 +284,13 @@ class SchemaReader {
     if (unique && longest > 1)
       refuse([...path, 'uniqueItems'], 'a grammar can follow it only for items of listed values');
     const most = items !== false && maxItems !== undefined && { maxItems };
-    return { type: 'array', ...(fixed > 0 && { prefixItems }), items, minItems, ...most };
+    const whole = { type: 'array', ...(fixed > 0 && { prefixItems }), items, minItems, ...most };
+    // The library writes all first items.
+    const shorter = prefixItems.slice(minItems).map((_, at): Schema => {
+      const kept = prefixItems.slice(0, minItems + at);
+      return { type: 'array', ...(kept.length > 0 && { prefixItems: kept }), items: false, minItems };
+    });
+    return shorter.length === 0 ? whole : { anyOf: [...shorter, whole] };
   }
 
   #object(whole: Schema, path: Path): Schema {
@@ -383,24 +399,4 @@ class SchemaReader {
 /** Such a property must be absent. */
 function allowsNothing(schema: unknown): boolean {
   return schema === false || JSON.stringify(schema) === '{"not":{}}';
-}
-
-/** `none` is the value of a missing bound. */
-function stricter(inclusive: number | undefined, exclusive: number | undefined, none: number): Bound {
-  const [own = none, other = none] = [inclusive, exclusive];
-  const wins = none < 0 ? own > other : own < other;
-  return { value: wins ? own : other, inclusive: wins };
-}
-
-/** A name as the library puts it into its EBNF: it writes names as they are. */
-function nameText(name: unknown): string {
-  return escapedText(JSON.stringify(name).slice(1, -1));
-}
-
-/** A value as the grammars write it: on one line, with ", " and ": " between its parts. */
-function jsonText(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(jsonText).join(', ')}]`;
-  if (!isSchema(value)) return JSON.stringify(value);
-  const members = Object.entries(value).map(([name, own]) => `${JSON.stringify(name)}: ${jsonText(own)}`);
-  return `{${members.join(', ')}}`;
 }

@@ -1,7 +1,7 @@
 // Schemas and formats of the tests of other projects, and of what zod, Pydantic and OpenAI's client write.
 import { readFileSync, rmSync } from 'node:fs';
 import { brotliDecompressSync } from 'node:zlib';
-import { afterAll, beforeAll, expect } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { checkedSchema } from '../../../src/structure/schema.js';
 import { CASES, casesOf, testCases } from '../../support/cases.js';
 import { compiledSource } from '../../support/compiled-source.js';
@@ -34,9 +34,11 @@ function jsonText(value: unknown): string {
   return `{${members.join(', ')}}`;
 }
 
-async function allows(schema: string, value: unknown): Promise<boolean> {
+const allows = (schema: string, value: unknown) => allowsText(schema, jsonText(value));
+
+async function allowsText(schema: string, text: string): Promise<boolean> {
   const matcher = await run.open({ kind: 'json', schema, closed: false });
-  const ids = [...bytesOf(jsonText(value)), END];
+  const ids = [...bytesOf(text), END];
   const fits = ids.every((id) => {
     const allowed = allowedOf(matcher).includes(id);
     if (allowed && id !== END) matcher.take(id);
@@ -57,6 +59,38 @@ async function check({ schema, valid = [], invalid = [] }: Case): Promise<void> 
 testCases('schemas', casesOf<Case>('peers/schemas.jsonl'), check, {
   'schema: pydantic set': 'no grammar can tell that free texts differ, and it is refused by name',
 });
+it.each<[string, object, string[], string[]]>([
+  [
+    'first items that may be missing',
+    { type: 'array', prefixItems: [{ type: 'boolean' }, { type: 'null' }], items: { type: 'integer' } },
+    ['[]', '[true]', '[true, null]', '[true, null, 1]'],
+    ['[null]', '[true, 1]', '[true, null, null]'],
+  ],
+  [
+    'first items, of which one may be missing',
+    { prefixItems: [{ type: 'boolean' }, { type: 'null' }], items: false, minItems: 1 },
+    ['[true]', '[true, null]'],
+    ['[]', '[true, null, 1]'],
+  ],
+  ['whole numbers', { type: 'integer' }, ['-9223372036854775808', '1234567890123456789'], ['1.0']],
+  [
+    'whole numbers of 64 bits',
+    { type: 'integer', minimum: -(2 ** 63), maximum: 2 ** 63 },
+    ['-9223372036854770000', '9223372036854770000', '9007199254740993'],
+    ['-9223372036854775809', '9223372036854775808'],
+  ],
+  [
+    'whole numbers of 53 bits',
+    { type: 'integer', minimum: 0, maximum: 2 ** 53 - 1 },
+    ['9007199254740991'],
+    ['9007199254740992', '12345678901234567'],
+  ],
+])('a grammar of %s', async (_, schema, right, wrong) => {
+  const text = checked(schema);
+  for (const own of right) expect(await allowsText(text, own), own).toBe(true);
+  for (const own of wrong) expect(await allowsText(text, own), own).toBe(false);
+});
+
 testCases('formats', casesOf<Case>('peers/formats.jsonl'), check);
 
 interface Group {

@@ -184,6 +184,11 @@ describe('a JSON schema', () => {
       /at nullable .*beside "not"/,
     ],
     [
+      'many first items that may be missing',
+      { type: 'array', prefixItems: Array(33).fill({}) },
+      /at prefixItems .*leave out at most 32/,
+    ],
+    [
       'null in one part of several',
       { allOf: [{ type: 'string', nullable: true }, { minLength: 1 }] },
       /at allOf .*"nullable" in a part/,
