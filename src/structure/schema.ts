@@ -23,7 +23,7 @@ import {
   shown,
   typesOf,
 } from './schema-keywords.js';
-import { STRING_FORMATS, UNFOLLOWED_FORMATS } from './string-formats.js';
+import { SHORT_FORMATS, STRING_FORMATS, UNFOLLOWED_FORMATS } from './string-formats.js';
 import { listOfUnique } from './unique-lists.js';
 
 /** Of texts, and so of names. */
@@ -212,8 +212,9 @@ class SchemaReader {
   }
 
   #string(schema: Schema, path: Path): Schema {
-    const [least, most] = countsOf(schema, 'minLength', 'maxLength', path);
     const { format } = schema;
+    const plain = schema.pattern === undefined && !STRING_FORMATS.has(format);
+    const [least, most] = countsOf(schema, 'minLength', 'maxLength', path, plain ? undefined : Infinity);
     const keyword = schema.pattern === undefined ? 'format' : 'pattern';
     const pattern = schema.pattern ?? STRING_FORMATS.get(format);
     // Unknown formats are notes.
@@ -227,10 +228,9 @@ class SchemaReader {
       return { ...own, ...this.#body((rules) => textOfLength(least ?? 0, most, rules), path) };
     }
     const text = (rules: Rules) => {
-      const within = patternWithin(String(pattern), {
-        least: least ?? 0,
-        most: most ?? Number.POSITIVE_INFINITY,
-      });
+      const lengths = { least: least ?? 0, most: most ?? Infinity };
+      const short = schema.pattern === undefined ? SHORT_FORMATS.get(format) : undefined;
+      const within = patternWithin(String(pattern), lengths) ?? (short && patternWithin(short, lengths));
       if (within === undefined) throw new Error(`a grammar cannot follow it beside these lengths`);
       return textOfPattern(within, rules);
     };

@@ -80,6 +80,18 @@ it.each<[string, object, string[], string[]]>([
     ['-9223372036854775809', '9223372036854775808'],
   ],
   [
+    "Pydantic's HttpUrl",
+    { type: 'string', format: 'uri', minLength: 1, maxLength: 2083 },
+    ['"https://a.example:80/b%20c?d=e#f"'],
+    ['""', '"https://"', `"https://a/${'a'.repeat(2083)}"`],
+  ],
+  [
+    'addresses of email with a length',
+    { type: 'string', format: 'email', maxLength: 254 },
+    ['"first.last+tag@mail.example.com"'],
+    ['"a"', `"${'a'.repeat(250)}@b.co"`],
+  ],
+  [
     'whole numbers of 53 bits',
     { type: 'integer', minimum: 0, maximum: 2 ** 53 - 1 },
     ['9007199254740991'],
