@@ -2,16 +2,30 @@
 // case that is argued does not give what the other project expects, for the reason that is told. With --write, the
 // table and the reasons go into test/data/cases/README.md. Run after `npm run build:ts`.
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { brotliDecompressSync } from 'node:zlib';
 
 const REPORT = 'build/cases.json';
-const README = 'test/data/cases/README.md';
+const DATA = 'test/data/cases';
+const README = `${DATA}/README.md`;
+
+/** Cases of a file: a line each, or those that a bug report lists, or one. */
+function casesIn(name) {
+  if (!/\.jsonl(\.br)?$|^reports\/[^/]*\.json$/.test(name)) return 0;
+  const bytes = readFileSync(`${DATA}/${name}`);
+  if (name.endsWith('.jsonl')) return bytes.toString().trim().split('\n').length;
+  if (name.endsWith('.jsonl.br')) return brotliDecompressSync(bytes).toString().trim().split('\n').length;
+  return JSON.parse(bytes).cases?.length ?? 1;
+}
 
 const files = readdirSync('test', { recursive: true })
   .map((name) => `test/${name}`)
   .filter((name) => name.endsWith('.test.ts') && readFileSync(name, 'utf8').includes('support/cases.js'));
 const args = ['vitest', 'run', '--project', 'unit', '--project', 'integration', ...files];
-spawnSync('npx', [...args, '--reporter=json', `--outputFile=${REPORT}`], { stdio: 'inherit' });
+rmSync(REPORT, { force: true });
+const { status } = spawnSync('npx', [...args, '--reporter=json', `--outputFile=${REPORT}`], {
+  stdio: 'inherit',
+});
 
 const suites = new Map();
 for (const { assertionResults } of JSON.parse(readFileSync(REPORT, 'utf8')).testResults)
@@ -52,4 +66,6 @@ if (process.argv.includes('--write')) {
   const filled = `<!-- cases: written by \`node scripts/cases.mjs --write\` -->\n${table}\n\n## Argued\n\n${reasons.join('\n')}`;
   writeFileSync(README, `${old.slice(0, old.indexOf('<!-- cases:'))}${filled.trimEnd()}\n`);
 }
-process.exitCode = total[3] === 0 ? 0 : 1;
+const given = readdirSync(DATA, { recursive: true }).reduce((sum, name) => sum + casesIn(name), 0);
+if (total[0] !== given) console.error(`${total[0]} cases ran, but the data has ${given}.`);
+process.exitCode = status === 0 && total[3] === 0 && total[0] === given ? 0 : 1;

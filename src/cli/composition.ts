@@ -43,7 +43,7 @@ export async function composeServer(
   const [{ options }] = served as Several<ServedModels['models'][number]>;
   const keys = new KeyRing(options);
   const { redis } = options;
-  const spans = await requestSpans(options);
+  const spans = await requestSpans(options, logger);
   const shared =
     redis === undefined
       ? undefined

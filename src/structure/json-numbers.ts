@@ -2,14 +2,23 @@
 
 /** So few that every reader of JSON gets the number that was compared. */
 export const DIGITS = 15;
+/** Of whole numbers, which are compared exactly. Those of 64 bits have so many. */
+const WHOLE_DIGITS = 19;
 
-export const INTEGER = `"0" | "-"? [1-9] [0-9]{0,${DIGITS - 1}}`;
+export const INTEGER = `"0" | "-"? [1-9] [0-9]{0,${WHOLE_DIGITS - 1}}`;
 export const NUMBER = `"-"? ("0" | [1-9] [0-9]{0,${DIGITS - 1}}) ("." [0-9]{1,${DIGITS}})? ([eE] [+-]? [0-9]{1,2})?`;
 
 export interface Bound {
   /** May be infinite. */
   value: number;
   inclusive: boolean;
+}
+
+/** `none` is the value of a missing bound. */
+export function stricter(inclusive: number | undefined, exclusive: number | undefined, none: number): Bound {
+  const [own = none, other = none] = [inclusive, exclusive];
+  const wins = none < 0 ? own > other : own < other;
+  return { value: wins ? own : other, inclusive: wins };
 }
 
 /** `places` is the number of digits that may stand behind the point. Throws an Error where no number is within. */
@@ -19,16 +28,18 @@ export function numbersWithin(least: Bound, most: Bound, places: number): string
   const negative = magnitudes(from(opposite(most), false), opposite(least), places);
   const positive = magnitudes(from(least, true), most, places);
   const all = [...negative.map((body) => `"-" ${body}`), ...positive];
-  if (all.length === 0) throw new Error(`its bounds leave no number of at most ${DIGITS} digits`);
+  const digits = places === 0 ? WHOLE_DIGITS : DIGITS;
+  if (all.length === 0) throw new Error(`its bounds leave no number of at most ${digits} digits`);
   return all.join(' | ');
 }
 
 /** Numbers without a sign. */
 function magnitudes(least: Bound, most: Bound, places: number): string[] {
   const parts: string[] = [];
-  for (let whole = 1; whole <= DIGITS; whole += 1) {
-    const behind = Math.min(places, DIGITS - whole);
-    const [low, high] = [scaled(least, behind, 1n), scaled(most, behind, -1n)];
+  const digits = places === 0 ? WHOLE_DIGITS : DIGITS;
+  for (let whole = 1; whole <= digits; whole += 1) {
+    const behind = Math.min(places, digits - whole);
+    const [low, high] = [scaled(least, behind, 1n, digits), scaled(most, behind, -1n, digits)];
     const first = whole === 1 ? 0n : 10n ** BigInt(whole - 1 + behind);
     const last = 10n ** BigInt(whole + behind) - 1n;
     const [from, to] = [low > first ? low : first, high < last ? high : last];
@@ -38,10 +49,15 @@ function magnitudes(least: Bound, most: Bound, places: number): string[] {
   return parts;
 }
 
-/** The bound in units of the last place. `step` leads to the next number within. */
-export function scaled({ value, inclusive }: Bound, places: number, step: bigint): bigint {
-  const limited = Math.max(-(10 ** DIGITS), Math.min(value, 10 ** DIGITS));
+/**
+ * The bound in units of the last place. `step` leads to the next number within. Beyond 53 bits, JavaScript has rounded
+ * what the schema says: the bound is as much stricter as it may have lost.
+ */
+export function scaled({ value, inclusive }: Bound, places: number, step: bigint, digits = DIGITS): bigint {
+  const limited = Math.max(-(10 ** digits), Math.min(value, 10 ** digits));
   const text = limited.toFixed(places);
+  if (limited === value && Math.abs(value) >= 2 ** 53 && places === 0)
+    return BigInt(text) + step * BigInt(Math.ceil(Math.abs(value) / 2 ** 53));
   const beyond = (Number(text) - limited) * Number(step);
   return BigInt(text.replace('.', '')) + (beyond > 0 || (beyond === 0 && inclusive) ? 0n : step);
 }

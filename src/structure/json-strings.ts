@@ -217,3 +217,16 @@ function escaped(code: number): string {
   const digits = code.toString(16);
   return code <= 0xffff ? `\\u${digits.padStart(4, '0')}` : `\\U${digits.padStart(8, '0')}`;
 }
+
+/** A name as the library puts it into its EBNF: it writes names as they are. */
+export function nameText(name: unknown): string {
+  return escapedText(JSON.stringify(name).slice(1, -1));
+}
+
+/** A value as the grammars write it: on one line, with ", " and ": " between its parts. */
+export function jsonText(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(jsonText).join(', ')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const members = Object.entries(value).map(([name, own]) => `${JSON.stringify(name)}: ${jsonText(own)}`);
+  return `{${members.join(', ')}}`;
+}

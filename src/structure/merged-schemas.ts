@@ -29,6 +29,8 @@ export function mergedSchema(whole: Schema, named: (reference: unknown) => unkno
     return [own, ...($ref === undefined ? [] : partsOf(named($ref))), ...inner.flatMap(partsOf)];
   };
   const parts = partsOf(schema).filter((part) => Object.keys(part).length > 0);
+  if (parts.length > 1 && parts.some(({ nullable }) => nullable === true))
+    refuse(path, 'a grammar cannot follow "nullable" in a part');
   const choices = parts.flatMap((part) => CHOICES.filter((name) => part[name] !== undefined));
   const merged = parts.reduce<Schema>((one, other) => both(one, other, path), {});
   const [choice] = choices;

@@ -90,15 +90,18 @@ export function typesOf(value: unknown, path: Path): string[] {
   return refuse(path, `expected one of ${Object.keys(KEYWORDS).join(', ')}, found ${shown(unknown)}`);
 }
 
-export function countsOf(schema: Schema, least: string, most: string, path: Path): (number | undefined)[] {
+export function countsOf(
+  schema: Schema,
+  least: string,
+  most: string,
+  path: Path,
+  limit = MOST_REPEATS,
+): (number | undefined)[] {
   const [from, to] = [least, most].map((name) => {
     const value = schema[name];
-    if (
-      value === undefined ||
-      (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= MOST_REPEATS)
-    )
+    if (value === undefined || (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= limit))
       return value as number | undefined;
-    const why = `expected a whole number up to the limit of ${MOST_REPEATS}, found ${shown(value)}`;
+    const why = `expected a whole number up to the limit of ${limit}, found ${shown(value)}`;
     return refuse([...path, name], why);
   });
   if (from! > to!) refuse(path, `"${least}" of ${from} is above "${most}" of ${to}`);

@@ -4,8 +4,9 @@
  */
 import { SidaError } from '../errors.js';
 import { checkApart, isOfType, isSchema, type Schema, VALUES } from './alternatives.js';
-import { type Bound, INTEGER, NUMBER, numbersWithin } from './json-numbers.js';
-import { escapedText, literal, type Rules, textOfLength, textOfPattern } from './json-strings.js';
+import { isOfGenerator } from './format-patterns.js';
+import { INTEGER, NUMBER, numbersWithin, stricter } from './json-numbers.js';
+import { jsonText, literal, nameText, type Rules, textOfLength, textOfPattern } from './json-strings.js';
 import { decided, mergedSchema, withoutNot } from './merged-schemas.js';
 import { multiplesWithin, stepOf } from './number-steps.js';
 import { patternWithin } from './pattern-lengths.js';
@@ -22,7 +23,7 @@ import {
   shown,
   typesOf,
 } from './schema-keywords.js';
-import { STRING_FORMATS, UNFOLLOWED_FORMATS } from './string-formats.js';
+import { SHORT_FORMATS, STRING_FORMATS, UNFOLLOWED_FORMATS } from './string-formats.js';
 import { listOfUnique } from './unique-lists.js';
 
 /** Of texts, and so of names. */
@@ -31,6 +32,8 @@ const MOST_CHARACTERS = 128 << 10;
 const MOST_SCHEMAS = 2_000;
 /** Schemas within each other, also by references: the library reads them recursively. */
 const MOST_LEVELS = 48;
+/** First items of lists: each that may be left out takes a list of its own. */
+const MOST_LEFT_OUT = 32;
 /** Keywords beside which no other may stand, but `type` beside constants. */
 const ALONE = ['$ref', 'enum', 'const', 'anyOf', 'oneOf'];
 interface SchemaOptions {
@@ -120,6 +123,8 @@ class SchemaReader {
     if (schema === true) return {};
     if (!isSchema(schema)) refuse(path, `expected a JSON schema, found ${shown(schema)}`);
     const { nullable, ...own } = binding(schema);
+    if (nullable === true && own.not !== undefined)
+      refuse([...path, 'nullable'], 'a grammar cannot follow "nullable" beside "not"');
     if (nullable === true) return { anyOf: [this.#schema(own, path), { type: 'null' }] };
     if (typeof own.if === 'boolean') return this.#schema(decided(own), path);
     if (own.not !== undefined) return this.#schema(withoutNot(own, path), path);
@@ -151,11 +156,15 @@ class SchemaReader {
   }
 
   #reference(value: unknown, path: Path): Schema {
-    const target = this.#named(value, path);
+    return this.#defined(this.#named(value, path), String(value).split('/').slice(1));
+  }
+
+  /** A reference to the schema, which is read once. */
+  #defined(target: unknown, path: Path): Schema {
     const name = this.#references.get(target) ?? `d${this.#references.size}`;
     if (!this.#references.has(target)) {
       this.#references.set(target, name);
-      this.#defs[name] = this.#schema(target, String(value).split('/').slice(1));
+      this.#defs[name] = this.#schema(target, path);
     }
     return { $ref: `#/$defs/${name}` };
   }
@@ -203,22 +212,25 @@ class SchemaReader {
   }
 
   #string(schema: Schema, path: Path): Schema {
-    const [least, most] = countsOf(schema, 'minLength', 'maxLength', path);
-    // Beside a pattern, a format is a note: generators write both. Unknown formats are notes, too.
+    const { format } = schema;
+    const plain = schema.pattern === undefined && !STRING_FORMATS.has(format);
+    const [least, most] = countsOf(schema, 'minLength', 'maxLength', path, plain ? undefined : Infinity);
     const keyword = schema.pattern === undefined ? 'format' : 'pattern';
-    const pattern = schema.pattern ?? STRING_FORMATS.get(schema.format);
+    const pattern = schema.pattern ?? STRING_FORMATS.get(format);
+    // Unknown formats are notes.
+    const binds = STRING_FORMATS.has(format) || UNFOLLOWED_FORMATS.has(format);
+    if (binds && schema.pattern !== undefined && !isOfGenerator(format, schema.pattern))
+      refuse([...path, 'format'], `a grammar cannot follow ${shown(format)} beside this "pattern"`);
     const own = { type: 'string' };
     if (pattern === undefined) {
-      if (UNFOLLOWED_FORMATS.has(schema.format))
-        refuse([...path, 'format'], `a grammar cannot follow ${shown(schema.format)}`);
+      if (binds) refuse([...path, 'format'], `a grammar cannot follow ${shown(format)}`);
       if (least === undefined && most === undefined) return own;
       return { ...own, ...this.#body((rules) => textOfLength(least ?? 0, most, rules), path) };
     }
     const text = (rules: Rules) => {
-      const within = patternWithin(String(pattern), {
-        least: least ?? 0,
-        most: most ?? Number.POSITIVE_INFINITY,
-      });
+      const lengths = { least: least ?? 0, most: most ?? Infinity };
+      const short = schema.pattern === undefined ? SHORT_FORMATS.get(format) : undefined;
+      const within = patternWithin(String(pattern), lengths) ?? (short && patternWithin(short, lengths));
       if (within === undefined) throw new Error(`a grammar cannot follow it beside these lengths`);
       return textOfPattern(within, rules);
     };
@@ -248,10 +260,14 @@ class SchemaReader {
       : ['prefixItems', 'items'];
     const [minItems = 0, maxItems] = countsOf(schema, 'minItems', 'maxItems', path);
     const given = schema[first!] === undefined ? [] : listOf(schema[first!], [...path, first!]);
-    const prefixItems = given
-      .slice(0, maxItems)
-      .map((item, at) => this.#schema(item, [...path, first!, String(at)]));
-    const fixed = prefixItems.length;
+    const own = given.slice(0, maxItems);
+    const fixed = own.length;
+    if (fixed - minItems > MOST_LEFT_OUT)
+      refuse([...path, first!], `a grammar can leave out at most ${MOST_LEFT_OUT} of them`);
+    const prefixItems = own.map((item, at) => {
+      const where = [...path, first!, String(at)];
+      return minItems < fixed ? this.#defined(item, where) : this.#schema(item, where);
+    });
     const more = schema[others!] ?? schema.unevaluatedItems ?? (fixed === 0 || !this.#closed);
     const items = more !== false && fixed !== maxItems && this.#schema(more, [...path, others!]);
     if (items === false && minItems > fixed)
@@ -268,7 +284,13 @@ class SchemaReader {
     if (unique && longest > 1)
       refuse([...path, 'uniqueItems'], 'a grammar can follow it only for items of listed values');
     const most = items !== false && maxItems !== undefined && { maxItems };
-    return { type: 'array', ...(fixed > 0 && { prefixItems }), items, minItems, ...most };
+    const whole = { type: 'array', ...(fixed > 0 && { prefixItems }), items, minItems, ...most };
+    // The library writes all first items.
+    const shorter = prefixItems.slice(minItems).map((_, at): Schema => {
+      const kept = prefixItems.slice(0, minItems + at);
+      return { type: 'array', ...(kept.length > 0 && { prefixItems: kept }), items: false, minItems };
+    });
+    return shorter.length === 0 ? whole : { anyOf: [...shorter, whole] };
   }
 
   #object(whole: Schema, path: Path): Schema {
@@ -377,24 +399,4 @@ class SchemaReader {
 /** Such a property must be absent. */
 function allowsNothing(schema: unknown): boolean {
   return schema === false || JSON.stringify(schema) === '{"not":{}}';
-}
-
-/** `none` is the value of a missing bound. */
-function stricter(inclusive: number | undefined, exclusive: number | undefined, none: number): Bound {
-  const [own = none, other = none] = [inclusive, exclusive];
-  const wins = none < 0 ? own > other : own < other;
-  return { value: wins ? own : other, inclusive: wins };
-}
-
-/** A name as the library puts it into its EBNF: it writes names as they are. */
-function nameText(name: unknown): string {
-  return escapedText(JSON.stringify(name).slice(1, -1));
-}
-
-/** A value as the grammars write it: on one line, with ", " and ": " between its parts. */
-function jsonText(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(jsonText).join(', ')}]`;
-  if (!isSchema(value)) return JSON.stringify(value);
-  const members = Object.entries(value).map(([name, own]) => `${JSON.stringify(name)}: ${jsonText(own)}`);
-  return `{${members.join(', ')}}`;
 }

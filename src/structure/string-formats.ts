@@ -17,10 +17,14 @@ const shortened = Array.from({ length: 6 }, (_, at) => `(?:${PART}:){1,${6 - at}
 const IPV6 = [`(?:${PART}:){7}${PART}`, `(?:${PART}:){1,7}:`, ...shortened, `:(?::${PART}){1,7}`, '::'].join(
   '|',
 );
-const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
+const ATOM_CLASS = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]";
+const ATOM = `${ATOM_CLASS}+`;
+const SHORT_ATOM = `${ATOM_CLASS}{1,16}`;
 /** The rest of a URI: xgrammar follows a class that repeats much faster than a choice that does. */
-const URI_CLASS = "[A-Za-z0-9._~!$&'()*+,;=:@/?-]*";
+const URI_CLASS_ONE = "[A-Za-z0-9._~!$&'()*+,;=:@/?-]";
+const URI_CLASS = `${URI_CLASS_ONE}*`;
 const URI_REST = `${URI_CLASS}(?:%[0-9A-Fa-f]{2}${URI_CLASS})*`;
+const SHORT_REST = `${URI_CLASS_ONE}{0,200}(?:%[0-9A-Fa-f]{2}${URI_CLASS_ONE}{0,20}){0,4}`;
 const URI_HOST = `(?:[A-Za-z0-9._~-]+|\\[(?:${IPV6})\\])`;
 const URI_PATH = `(?://${URI_HOST}(?::\\d{1,5})?(?:[/?]${URI_REST})?|[A-Za-z0-9+]${URI_REST})`;
 /** Steps of a JSON pointer, in which `~` begins an escape. */
@@ -54,3 +58,11 @@ export const STRING_FORMATS: ReadonlyMap<unknown, string> = new Map(
 export const UNFOLLOWED_FORMATS: ReadonlySet<unknown> = new Set([
   ...['idn-email', 'idn-hostname', 'iri', 'iri-reference', 'regex', 'uri-reference', 'uri-template'],
 ]);
+
+/** Narrower patterns of formats whose texts have no longest one: they hold within most bounds of the length. */
+export const SHORT_FORMATS: ReadonlyMap<unknown, string> = new Map(
+  Object.entries({
+    email: `^${SHORT_ATOM}(?:\\.${SHORT_ATOM}){0,2}@${HOST}$`,
+    uri: `^[A-Za-z][A-Za-z0-9+.-]{0,9}://[A-Za-z0-9.-]{1,60}(?::\\d{1,5})?(?:[/?]${SHORT_REST})?(?:#${URI_CLASS_ONE}{0,60})?$`,
+  }),
+);

@@ -6,6 +6,7 @@ export const PUBLIC = [
   '/health',
   '/health/live',
   '/health/ready',
+  '/openapi.json',
   '/docs',
   '/',
   '/assets/page.js',

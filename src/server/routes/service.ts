@@ -130,13 +130,16 @@ export const metrics: Route = {
   },
 };
 
-/** `table` is called at the first request, because the table contains this route itself. */
+/**
+ * `table` is called at the first request, because the table contains this route itself. The document is public, since
+ * it holds nothing of the models.
+ */
 export function openapiRoute(table: () => readonly Route[]): Route {
   let document: string | undefined;
   return {
     method: 'get',
     path: '/openapi.json',
-    scope: 'any',
+    scope: 'public',
     summary: 'This interface as an OpenAPI 3.1 document',
     answers: { 200: { description: 'The document' } },
     handle(_context, _req, res) {
@@ -146,7 +149,7 @@ export function openapiRoute(table: () => readonly Route[]): Route {
   };
 }
 
-/** As `openapiRoute`. It is public as the page is, since it holds nothing of the models. */
+/** As `openapiRoute`. */
 export function docsRoute(table: () => readonly Route[]): Route {
   let page: string | undefined;
   return {

@@ -66,10 +66,13 @@ export const SAMPLING_FIELDS = {
     description:
       "Draws from tokens with at least this share of the likeliest one's probability. Default: the model's, else 0",
   }),
-  seed: z.int().nullish().meta({
-    description:
-      'The same seed gives the same text at every budget and load. Default: drawn for each request',
-  }),
+  seed: z
+    .int({ error: `Expected a whole number of 64 bits, from ${-(2n ** 63n)} to ${2n ** 64n - 1n}` })
+    .nullish()
+    .meta({
+      description:
+        'The same seed gives the same text at every budget and load. Default: drawn for each request',
+    }),
   n: z.int().min(1).max(MOST_CHOICES).nullish().meta({
     description: 'Choices for each prompt; with beams, the best texts, best first. Default 1',
   }),

@@ -93,7 +93,10 @@ export class JsonArguments implements ArgumentsReader {
 }
 
 /** The end of a text that may belong to a mark or to a character that follows. */
-const UNCERTAIN = /(?:[\ud800-\udbff]|\n?(?:<[^<]{0,40}){0,2})$/;
+const UNCERTAIN = /(?:[\ud800-\udbff]|\n?(?:<[^<]{0,64}){0,2})$/;
+
+/** Longer names of keys do not end a value whose end is missing, since a stream cannot hold back so much text. */
+const LONGEST_NEXT_KEY = 50;
 
 /** Most characters of a mark. Each piece of text is searched again from so many characters before it. */
 export const LONGEST_MARK = 64;
@@ -108,9 +111,11 @@ export class PairArguments implements ArgumentsReader {
   readonly #next: RegExp;
   /** Between a key and its value. */
   readonly #middle: RegExp;
-  /** Behind a value: its own mark, or all that ends a call. */
+  /** Behind a value: its own mark, or, where models leave it out, the next key, or all that ends a call. */
   readonly #close: RegExp;
   readonly #ending: string;
+  /** The end of a call as the last text of an answer. */
+  readonly #lastEnd: RegExp;
   #buffer = '';
   #state: 'between' | 'value begins' | 'value' | 'key' = 'between';
   #key = '';
@@ -132,8 +137,16 @@ export class PairArguments implements ArgumentsReader {
       `${escapePattern(pairs.keyEnd.trim())}\\s*?${escapePattern(pairs.valueBegin.trim())}`,
     );
     this.#ending = afterArguments.trim() + end;
+    const names = Object.keys(types).filter(({ length }) => length <= LONGEST_NEXT_KEY);
+    const anyName = `[^\\s<>]{1,${LONGEST_NEXT_KEY}}`;
+    const name = names.length > 0 ? `(?:${names.map(escapePattern).join('|')})` : anyName;
+    const own = [pairs.keyBegin, pairs.keyEnd.trim()].map(escapePattern);
+    const nextKey = `(?<=\\n)${own.join(name)}`;
+    const ends = escapePattern(this.#ending);
     const whole = last.map((mark) => `${escapePattern(mark)}\\s*${escapePattern(end)}`);
-    this.#close = new RegExp([escapePattern(pairs.valueEnd.trim()), ...whole].join('|'));
+    const nextCall = `${ends}(?=\\s{0,20}${escapePattern(form.begin)})`;
+    this.#close = new RegExp([escapePattern(pairs.valueEnd.trim()), ...whole, nextKey, nextCall].join('|'));
+    this.#lastEnd = new RegExp(`${ends}\\s*$`);
   }
 
   push(text: string): string {
@@ -145,6 +158,8 @@ export class PairArguments implements ArgumentsReader {
   }
 
   finish(): string {
+    const last = this.#state === 'value' ? this.#lastEnd.exec(this.#buffer) : null;
+    if (last !== null) return `${this.#endValue(this.#buffer.slice(0, last.index))}}`;
     const rest = this.#buffer.replace(/\s/g, '');
     const ended =
       this.#state === 'between' && (rest === '' || (rest !== '<' && this.#ending.startsWith(rest)));
@@ -195,7 +210,7 @@ export class PairArguments implements ArgumentsReader {
   #readValue(): string | undefined {
     const mark = this.#close.exec(this.#buffer);
     const end = mark?.index ?? UNCERTAIN.exec(this.#buffer)!.index;
-    let own = this.#buffer.slice(0, end);
+    const own = this.#buffer.slice(0, end);
     if (mark === null) {
       this.#buffer = this.#buffer.slice(end);
       if (own === '') return undefined;
@@ -203,10 +218,15 @@ export class PairArguments implements ArgumentsReader {
       this.#value.push(own);
       return '';
     }
-    if (/^\s/.test(this.#marks.valueEnd)) own = own.replace(/\n$/, '');
     const marked = mark[0] === this.#marks.valueEnd.trim() ? mark[0].length : 0;
     this.#buffer = this.#buffer.slice(mark.index + marked);
+    return this.#endValue(own);
+  }
+
+  /** The end of the value, behind which a mark stands. */
+  #endValue(given: string): string {
     this.#state = 'between';
+    const own = /^\s/.test(this.#marks.valueEnd) ? given.replace(/\n$/, '') : given;
     if (this.#isText) return `${JSON.stringify(own).slice(1, -1)}"`;
     const value = this.#value.splice(0).join('') + own;
     return valueJson(value, this.#known ? this.#types[this.#key] : undefined);

@@ -132,7 +132,8 @@ export class ToolCallReader {
     const { end } = this.#reading.forms[0];
     const { state } = this;
     this.state = state === 'head' && end !== '' && this.rest.includes(end) ? 'failed' : 'ended';
-    return state === 'arguments' ? this.#more(this.#arguments!.finish()) : [];
+    if (state === 'arguments') return this.#more(this.#arguments!.finish());
+    return this.state === 'ended' && this.#json.length > 0 ? this.#partsOf(wholeCalls(this.rest)) : [];
   }
 
   #readHead(): AnswerPart[] {
@@ -219,24 +220,48 @@ export class ToolCallReader {
     const all = this.rest;
     const length = all.length - text.length + end;
     const value = parsed(all.slice(0, length));
-    const calls = (Array.isArray(value) ? value : [value]).map(callOf);
-    if (calls.length === 0 || calls.includes(undefined)) {
+    const values = Array.isArray(value) ? value : [value];
+    const calls = values.map(callOf).filter((found) => found !== undefined);
+    if (calls.length === 0 || calls.length < values.length) {
       this.state = 'failed';
       return [];
     }
     this.#json = [];
-    const parts: AnswerPart[] = calls.flatMap((found): AnswerPart[] => {
+    return [...this.#partsOf(calls), ...this.#endArguments(all.slice(length))];
+  }
+
+  #partsOf(calls: readonly JsonCall[]): AnswerPart[] {
+    return calls.flatMap(({ name, arguments: text }): AnswerPart[] => {
       const call = this.#call++;
       return [
-        { kind: 'call', call, name: found!.name },
-        { kind: 'arguments', call, text: found!.arguments },
+        { kind: 'call', call, name },
+        { kind: 'arguments', call, text },
       ];
     });
-    return [...parts, ...this.#endArguments(all.slice(length))];
   }
 }
 
-function callOf(value: unknown): { name: string; arguments: string } | undefined {
+interface JsonCall {
+  name: string;
+  arguments: string;
+}
+
+/** The whole calls of a list that was cut off. */
+function wholeCalls(list: string): JsonCall[] {
+  const calls: JsonCall[] = [];
+  let rest = list.replace(/^\s*\[/, '');
+  if (rest === list) return [];
+  for (;;) {
+    rest = rest.replace(/^[\s,]+/, '');
+    const end = rest.startsWith('{') ? new JsonScan().push(rest) : undefined;
+    const call = end === undefined ? undefined : callOf(parsed(rest.slice(0, end)));
+    if (call === undefined) return calls;
+    calls.push(call);
+    rest = rest.slice(end);
+  }
+}
+
+function callOf(value: unknown): JsonCall | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { name, arguments: given, parameters } = value as Record<string, unknown>;
   return typeof name === 'string' ? { name, arguments: argumentsJson(given ?? parameters ?? {}) } : undefined;

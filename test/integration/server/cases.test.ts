@@ -152,7 +152,7 @@ const REPORTS: Record<string, () => Promise<unknown>> = {
       return (await sent('/v1/completions', body)).choices[0].text as string;
     };
     const texts: string[] = [];
-    for (const { request } of report('sampling-ranges.json').cases) texts.push(await ask(request));
+    for (const { request } of report('sampling-ranges.json').requests) texts.push(await ask(request));
     texts.push(await ask({ prompt: 'hi', temperature: 1, seed: 2 ** 53, max_tokens: 2 }));
     expect(new Set(texts).size).toBe(4);
     expect(texts[0]).toBe(await ask({ prompt: 'hi', temperature: 0, max_tokens: 2 }));

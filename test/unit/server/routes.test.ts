@@ -625,6 +625,12 @@ describe('metrics', () => {
   });
 });
 
+it('a seed beyond 64 bits is refused with the bounds of seeds', async () => {
+  const { status, json } = await server.post('/v1/completions', { prompt: 'a', seed: 2 ** 65 });
+  expect(status).toBe(400);
+  expect(json.error.message).toContain('from -9223372036854775808 to 18446744073709551615');
+});
+
 describe('openapi.json', () => {
   it('describes every route, with schemas that resolve', async () => {
     const { json, text } = await server.ask('/openapi.json');

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
 import type { SidaError } from '../../../src/errors.js';
 import { Rules } from '../../../src/structure/json-strings.js';
 import { checkedSchema, readSchema } from '../../../src/structure/schema.js';
@@ -80,7 +81,10 @@ describe('a JSON schema', () => {
     ['numbers of two places', { type: 'number', multipleOf: 0.01 }],
     ['bounds with fractions', { type: 'number', minimum: 0.5, exclusiveMaximum: 2.25 }],
     ['bounds beyond 15 digits', { type: 'integer', minimum: -(2 ** 53) + 1, maximum: 2 ** 53 - 1 }],
-    ['the format of a pattern', { type: 'string', format: 'uuid', pattern: '^[0-9a-f-]{36}$' }],
+    ...[z.uuid(), z.email(), z.iso.date(), z.iso.datetime({ offset: true, precision: 3 }), z.ipv6()].map(
+      (type): [string, unknown] => ['a pattern of zod beside its format', z.toJSONSchema(type)],
+    ),
+    ['a pattern beside an unknown format', { type: 'string', format: 'nanoid', pattern: '^[a-z]{9}$' }],
     ['an unknown format', { type: 'string', format: 'binary' }],
     ['letters of Unicode', { type: 'string', pattern: '^\\p{Lu}[а-яё]+$' }],
     ['values, some of which are of its type', { type: 'string', enum: ['a', 1, null] }],
@@ -158,6 +162,36 @@ describe('a JSON schema', () => {
       'names of a pattern that another schema forbids',
       { allOf: [{ patternProperties: { a: {} } }, { type: 'object', additionalProperties: false }] },
       /at allOf .*"additionalProperties" beside properties/,
+    ],
+    [
+      'a pattern of its own beside a format',
+      { type: 'string', format: 'date', pattern: '^2' },
+      /at format .*"date" beside this "pattern"/,
+    ],
+    [
+      'the pattern of another format',
+      { type: 'string', format: 'date', pattern: z.toJSONSchema(z.uuid()).pattern },
+      /at format .*"date" beside this "pattern"/,
+    ],
+    [
+      'a pattern beside a format that no pattern follows',
+      { format: 'iri', pattern: 'a' },
+      /at format .*"iri" beside/,
+    ],
+    [
+      'null beside values that are none',
+      { type: 'string', nullable: true, not: { type: 'null' } },
+      /at nullable .*beside "not"/,
+    ],
+    [
+      'many first items that may be missing',
+      { type: 'array', prefixItems: Array(33).fill({}) },
+      /at prefixItems .*leave out at most 32/,
+    ],
+    [
+      'null in one part of several',
+      { allOf: [{ type: 'string', nullable: true }, { minLength: 1 }] },
+      /at allOf .*"nullable" in a part/,
     ],
     ['values that are no whole numbers', { not: { type: 'integer' } }, /at not .*only for types/],
     ['values that are not of a schema', { not: { minimum: 3 } }, /at not .*only for types/],

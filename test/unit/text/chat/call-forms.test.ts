@@ -87,6 +87,48 @@ const CASES: Case[] = [
     { calls: [call('f', '{"text": "a"}')] },
   ],
   [
+    'coder',
+    'a value without an end before the next key',
+    '<tool_call>\n<function=f>\n<parameter=text>\na\n<parameter=n>\n5\n</parameter>\n</function>\n</tool_call>',
+    { calls: [call('f', '{"text": "a", "n": 5}')] },
+  ],
+  [
+    'coder',
+    'a value without an end before the next key of a tool that nobody offered',
+    '<tool_call>\n<function=g>\n<parameter=a>\n1\n<parameter=b>\n2\n</parameter>\n</function>\n</tool_call>',
+    { calls: [call('g', '{"a": 1, "b": 2}')] },
+  ],
+  [
+    'coder',
+    'a text with keys that are none of the tool, and within a line',
+    coder('f', parameter('text', 'a\n<parameter=x>\n <parameter=n>')),
+    { calls: [call('f', '{"text": "a\\n<parameter=x>\\n <parameter=n>"}')] },
+  ],
+  [
+    'glm',
+    'values without an end',
+    '<tool_call>f<arg_key>text</arg_key><arg_value>a</tool_call>\n<tool_call>f<arg_key>n</arg_key><arg_value>2</tool_call>\n',
+    { calls: [call('f', '{"text": "a"}'), call('f', '{"n": 2}')] },
+  ],
+  [
+    'glm_lines',
+    'a text without an end',
+    '<tool_call>f\n<arg_key>text</arg_key>\n<arg_value>a</b</tool_call>',
+    { calls: [call('f', '{"text": "a</b"}')] },
+  ],
+  [
+    'glm',
+    'a text with the end of a call',
+    '<tool_call>f<arg_key>text</arg_key><arg_value>a</tool_call> b</arg_value></tool_call>',
+    { calls: [call('f', '{"text": "a</tool_call> b"}')] },
+  ],
+  [
+    'mistral_list',
+    'a list that is cut off',
+    'Hi [TOOL_CALLS] [{"name": "f", "arguments": {"n": 1}}, {"name": "g", "arguments": {"a": "}"}}, {"name": "f", "arg',
+    { content: 'Hi', calls: [call('f', '{"n":1}'), call('g', '{"a":"}"}')] },
+  ],
+  [
     'deepseek',
     'text and two calls',
     `Now.${CALLS}${D.begin}f${D.sep}{"n": 1}${D.end}${D.begin}g${D.sep}{"a": "</x>"}${D.end}${CALLS_END}`,
