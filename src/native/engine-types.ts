@@ -409,8 +409,7 @@ export interface Engine {
    * are whole pages.
    */
   sharePages(id: number, from: number, tokens: number): void;
-  /** `into`: an earlier result, which is overwritten and returned. */
-  residency(into?: Residency): Residency;
+  residency(): Residency;
   usage(): DeviceUsage;
   /** Blocks until the device holds at most `bytes`. Throws budget_too_small, without a change, below the smallest. */
   setBudget(bytes: number): void;

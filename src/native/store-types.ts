@@ -47,7 +47,7 @@ export interface WeightlessStore {
   visit(ids: Uint32Array): StoreLoads | null;
   /** Pins or unpins experts, as `Engine.pin` does. */
   pin(ids: Uint32Array, pinned: boolean): StoreLoads | null;
-  residency(into?: Residency): Residency;
+  residency(): Residency;
   /** Throws when an invariant of the store is broken. */
   checkIntegrity(): void;
 }

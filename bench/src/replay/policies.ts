@@ -54,7 +54,7 @@ export function tabled<Pass extends Pick<RecordedPass, 'visits'>>(
   });
 }
 
-/** A table of one layer. It computes its chances on demand: those of a long trace would fill the memory. */
+/** A table of one layer. It computes its chances on demand: all chances of a long trace would fill the memory. */
 function certain(ids: readonly number[], experts: number): TableNeeds {
   return {
     id: ++lastTable,

@@ -20,7 +20,7 @@ export interface ReplayStore<Pass extends ReplayPass = ReplayPass> {
   run(pass: Pass, needs: PassNeeds): void;
 }
 
-/** A link of which nothing is known: only needs that are as good as certain are loaded ahead. */
+/** Nothing is known of the link, so only certain needs are loaded ahead. */
 const UNKNOWN_LINK = { linkBusy: 1, slotStay: Number.POSITIVE_INFINITY };
 
 /** Without tables: nothing is prefetched, and the policy chooses the victims. */

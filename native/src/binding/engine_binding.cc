@@ -135,7 +135,7 @@ void EngineBinding::share_pages(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value EngineBinding::residency(const Napi::CallbackInfo& info) {
-  return guarded(info.Env(), [&] { return residency_to_js(info.Env(), engine().store().snapshot(), info[0]); });
+  return guarded(info.Env(), [&] { return residency_to_js(info.Env(), engine().store().snapshot()); });
 }
 
 Napi::Value EngineBinding::usage(const Napi::CallbackInfo& info) {

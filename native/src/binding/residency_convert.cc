@@ -20,6 +20,13 @@ std::vector<ExpertId> expert_ids_from_js(std::span<const uint32_t> ids, size_t e
 
 namespace {
 
+template <typename T>
+void set_array(Napi::Object& js, const char* name, std::span<const T> values) {
+  auto array = Napi::TypedArrayOf<T>::New(js.Env(), values.size());
+  std::copy(values.begin(), values.end(), array.Data());
+  js.Set(name, array);
+}
+
 Napi::Array array_from_js(const Napi::Value& value, const char* name) {
   if (value.IsArray()) return value.As<Napi::Array>();
   throw Error("invalid_request", std::string("expected \"") + name + "\" to be an array");
@@ -59,36 +66,27 @@ PlanCopy::PlanCopy(const Napi::Value& value, size_t experts) {
   if (!value.IsObject()) return;
   const auto js = value.As<Napi::Object>();
   if (js.Has("own")) {
-    needs_ = needs_from_js(js);
+    plan_ = needs_from_js(js);
     return;
   }
   keys_ = copy_of<double>(js, "keys");
   keys_after_ = copy_of<double>(js, "keysAfter");
   if (!js.Get("keysUnneeded").IsUndefined()) keys_unneeded_ = copy_of<double>(js, "keysUnneeded");
   loads_ = expert_ids_from_js(copy_of<uint32_t>(js, "loads"), experts);
-  expendable_ = js.Get("expendable").ToNumber().DoubleValue();
-  newest_first_ = js.Get("newestFirst").ToBoolean().Value();
-  patient_ = js.Get("patient").ToBoolean().Value();
-  if (js.Get("leastForeseen").IsNumber()) least_foreseen_ = js.Get("leastForeseen").ToNumber().DoubleValue();
-}
-
-PassPlan PlanCopy::view() const {
-  if (needs_) return *needs_;
-  return ResidencyPlan{keys_,         keys_after_,    loads_,   expendable_,
-                       newest_first_, keys_unneeded_, patient_, least_foreseen_};
+  ResidencyPlan plan{.keys = keys_, .keys_after = keys_after_, .loads = loads_, .keys_unneeded = keys_unneeded_};
+  plan.expendable = js.Get("expendable").ToNumber().DoubleValue();
+  plan.newest_first = js.Get("newestFirst").ToBoolean().Value();
+  plan.patient = js.Get("patient").ToBoolean().Value();
+  if (js.Get("leastForeseen").IsNumber()) plan.least_foreseen = js.Get("leastForeseen").ToNumber().DoubleValue();
+  plan_ = plan;
 }
 
 Napi::Object plan_to_js(Napi::Env env, const ResidencyPlan& plan) {
   Napi::Object js = Napi::Object::New(env);
-  const auto set = [&]<typename T>(const char* name, std::span<const T> values) {
-    auto array = Napi::TypedArrayOf<T>::New(env, values.size());
-    std::copy(values.begin(), values.end(), array.Data());
-    js.Set(name, array);
-  };
-  set("keys", plan.keys);
-  set("keysAfter", plan.keys_after);
-  set("keysUnneeded", plan.keys_unneeded);
-  set("loads", plan.loads);
+  set_array(js, "keys", plan.keys);
+  set_array(js, "keysAfter", plan.keys_after);
+  set_array(js, "keysUnneeded", plan.keys_unneeded);
+  set_array(js, "loads", plan.loads);
   js.Set("expendable", plan.expendable);
   js.Set("newestFirst", plan.newest_first);
   js.Set("patient", plan.patient);
@@ -103,16 +101,10 @@ EvictionRule eviction_rule_from_js(const Napi::Value& value) {
   return static_cast<EvictionRule>(found - kEvictionRules.begin());
 }
 
-Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot, const Napi::Value& into) {
-  const bool reuse = into.IsObject();
-  Napi::Object js = reuse ? into.As<Napi::Object>() : Napi::Object::New(env);
+Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot) {
+  Napi::Object js = Napi::Object::New(env);
   const auto fill = [&]<typename T>(const char* name, const std::vector<T>& values) {
-    using Array = Napi::TypedArrayOf<T>;
-    if (!reuse) js.Set(name, Array::New(env, values.size()));
-    if (span_of<T>(js.Get(name), name).size() != values.size()) {
-      throw Error("invalid_request", std::string(name) + " is of another number of experts");
-    }
-    std::copy(values.begin(), values.end(), js.Get(name).As<Array>().Data());
+    set_array(js, name, std::span<const T>(values));
   };
   fill("state", snapshot.state);
   fill("pinned", snapshot.pinned);

@@ -2,7 +2,6 @@
 
 #include <napi.h>
 
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,18 +22,17 @@ class PlanCopy {
   /// Throws invalid_request naming a field that is not of its type.
   PlanCopy(const Napi::Value& value, size_t experts);
 
-  PassPlan view() const;
+  PlanCopy(const PlanCopy&) = delete;
+  PlanCopy& operator=(const PlanCopy&) = delete;
+
+  const PassPlan& view() const { return plan_; }
 
  private:
-  std::optional<PassNeeds> needs_;
   std::vector<double> keys_;
   std::vector<double> keys_after_;
   std::vector<double> keys_unneeded_;
   std::vector<ExpertId> loads_;
-  double expendable_ = 0;
-  bool newest_first_ = false;
-  bool patient_ = false;
-  double least_foreseen_ = kLeastForeseenChance;
+  PassPlan plan_;  ///< refers to the others
 };
 
 Napi::Object plan_to_js(Napi::Env env, const ResidencyPlan& plan);
@@ -42,7 +40,6 @@ Napi::Object plan_to_js(Napi::Env env, const ResidencyPlan& plan);
 /// The rule of a name of EVICTION_RULES. Throws invalid_request.
 EvictionRule eviction_rule_from_js(const Napi::Value& value);
 
-/// `into`: an earlier result of as many experts, which is overwritten and returned; anything else is ignored.
-Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot, const Napi::Value& into);
+Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot);
 
 }  // namespace sida

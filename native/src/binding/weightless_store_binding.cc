@@ -69,7 +69,7 @@ Napi::Value WeightlessStoreBinding::take_plan_ns(const Napi::CallbackInfo& info)
 Napi::Value WeightlessStoreBinding::start_pass(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] {
     const PlanCopy copy(info[0], store_->experts());
-    const PassPlan given = copy.view();
+    const PassPlan& given = copy.view();
     const auto* needs = std::get_if<PassNeeds>(&given);
     return loads_to_js(info.Env(),
                        store_->start_pass(needs != nullptr ? store_->plan(*needs) : std::get<ResidencyPlan>(given)));
@@ -88,7 +88,7 @@ Napi::Value WeightlessStoreBinding::pin(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value WeightlessStoreBinding::residency(const Napi::CallbackInfo& info) {
-  return guarded(info.Env(), [&] { return residency_to_js(info.Env(), store_->snapshot(), info[0]); });
+  return guarded(info.Env(), [&] { return residency_to_js(info.Env(), store_->snapshot()); });
 }
 
 void WeightlessStoreBinding::check_integrity(const Napi::CallbackInfo& info) {

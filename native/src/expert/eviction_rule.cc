@@ -52,7 +52,7 @@ void rank_by_next_use(const ResidencyTable& experts, size_t known, std::span<con
   const auto visits = static_cast<double>(experts.visits());
   const size_t count = experts.experts();
   for (size_t id = 0; id < count;) {
-    // Layers run in turn. Of experts that are needed as often, those of layers that have just run go first.
+    // Layers run in turn, so an expert whose layer has just run waits longest for its next use.
     const UseRate& first = experts.use_rate(static_cast<ExpertId>(id));
     const LayerTurns turn(first, visits, static_cast<double>(known));
     const double gain = UseRate::Weights(first.turns()).gain();

@@ -37,8 +37,8 @@ struct EvictionRanks {
   }
 };
 
-/// Ranks by expected next use in visits from now, of what comes after the `known` visits that tables tell of; `own` are
-/// those of the running pass.
+/// Ranks by expected next use, in visits from now. Tables tell of the next `known` visits; the ranks estimate the uses
+/// after them. `own` holds the visits of the running pass.
 void rank_by_next_use(const ResidencyTable& experts, size_t known, std::span<const PlannedVisit> own,
                       EvictionRanks& ranks);
 

@@ -16,7 +16,7 @@ struct TableNeeds {
   uint64_t id;           ///< of the table: it is corrected once while plans name it
   ExpertId first;        ///< the first expert of the first layer
   size_t layer_experts;  ///< experts of each layer
-  /// (layers, layer_experts), chance that the layer needs the expert. What is no number counts as 0.
+  /// (layers, layer_experts), chance that the layer needs the expert. NaN counts as 0.
   std::span<const float> need;
 };
 

@@ -51,11 +51,11 @@ class PassPlanner {
   Rehearsal rehearsal_;
   std::unordered_map<uint64_t, Read> tables_;
   uint64_t plans_ = 0;
-  /// In order of time: the layers of the pass, then those of later passes.
+  /// In order of time: the visits of the pass, then the visits of later passes.
   std::vector<PlannedVisit> visits_;
   size_t pass_visits_ = 0;
   size_t batch_visits_ = 0;
-  /// Those of the pass, its batch and the next batch may be prefetched for.
+  /// Visits that experts are prefetched for: the pass, its batch and the next batch.
   size_t prefetch_visits_ = 0;
   size_t layers_ = 0;
   EvictionRanks ranks_;

@@ -29,7 +29,7 @@ class Rehearsal {
     LinkState link;
   };
 
-  /// The results are those of the last run.
+  /// Replaces the results of the run before.
   void run(const Input& input, const ResidencyTable& experts);
 
   /// In the order of their first load. Loads already under way are listed at the visit that needs them.

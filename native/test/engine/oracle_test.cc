@@ -230,7 +230,7 @@ void check_row(const OracleRow& row, const PackedFixture& f, DeviceKind device) 
   CASE(device_name(device));
   BatchLimits limits = limits_on(device);
   limits.activations = row.activations;
-  // The emulated device takes seconds for each token behind those of the pass.
+  // The emulated device takes seconds for each generated token.
   const size_t longest = !row.only.empty() && !row.twin ? 0 : emulated(device) ? 4 : SIZE_MAX;
   std::vector<Answer> resident;
   OracleRow::Kept kept{0, 0};
