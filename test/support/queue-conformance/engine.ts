@@ -46,6 +46,14 @@ const STREAM: TaskJob = {
   stream: true,
 };
 
+/** Never ends by itself, so that a fast machine does not answer before the cancellation arrives. */
+const END_OF_TEXT = 1;
+const LONG: TaskJob = {
+  ...STREAM,
+  maxTokens: 600,
+  adjustments: { presence: 0, frequency: 0, repetition: 1, biases: [[END_OF_TEXT, -100]] },
+};
+
 /** The part of a result that must not depend on the run: the answer without its cost and its durations. */
 function answer(given: JobResult | null): unknown {
   if (given === null) return null;
@@ -111,7 +119,7 @@ export function engineConformance(name: string, make: () => Promise<EngineQueueU
       const { queue } = open;
       /** Cancels a job at its first delta. On a busy machine the job may end before the delta arrives. */
       const cancelRunning = async () => {
-        const { record } = await queue.enqueue(newId(), OWNER, STREAM);
+        const { record } = await queue.enqueue(newId(), OWNER, LONG);
         let deltas = 0;
         await queue.watch(record.id, OWNER, ({ type }) => {
           if (type === 'delta') deltas += 1;
