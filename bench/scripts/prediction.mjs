@@ -2,14 +2,17 @@
 // `--predictor none` started again as a control, over a grid of budgets and links. Two processes of one kind differ for
 // as long as they run, so all are started several times, and the intervals are over the starts.
 
-import { readFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
-import { basename } from 'node:path';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { hashOfFiles } from '../../dist/checkpoint/identity.js';
+import { readManifest } from '../../dist/checkpoint/manifest.js';
 import { intervalOf } from '../../dist/evaluation/paired-difference.js';
 import { LineProcess } from '../dist/support/line-process.js';
-import { hashFunctionModule, SCRIPTS } from '../dist/support/paths.js';
+import { hashFunctionModule, LABEL_TRACE_PROCESS, SCRIPTS } from '../dist/support/paths.js';
+import { run, sida } from '../dist/support/processes.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
-import { scriptOptions, writeResult } from '../dist/support/script.js';
+import { resultFile, scriptOptions, writeResult } from '../dist/support/script.js';
 import { ServeProcess } from '../dist/support/serve-process.js';
 import { median } from '../dist/support/statistics.js';
 import { StepProgress } from '../dist/support/step-progress.js';
@@ -19,7 +22,7 @@ const HELP = `node bench/scripts/prediction.mjs [options]
   --memory-budget LIST   10%,25%
   --link LIST            disk,12GB/s: experts on disk, or in host memory behind a link of that rate
   --system NAME=FLAGS    one more server, such as 'lstm=--hash-function lstm'; repeatable
-  --trace DIR            one more server with true tables: a trace (sida trace) of the texts that are asked
+  --true-tables          one more server, whose tables are the recorded routing of what is asked
   --task NAME            classify by this task; without it, completions of --tokens tokens
   --texts FILE           lines of JSON with a "text", asked in turn
   --tokens 16 --clients 1
@@ -28,15 +31,14 @@ const HELP = `node bench/scripts/prediction.mjs [options]
   --warm-up 40           blocks before them, not measured
   --threads N
   --quick                two starts of two blocks; the result goes to build/
-The result is bench/results/prediction.json.
-  node bench/scripts/prediction.mjs --task category`;
+  node bench/scripts/prediction.mjs --task category --true-tables`;
 
 const options = scriptOptions(HELP, {
   model: [],
   'memory-budget': '10%,25%',
   link: 'disk,12GB/s',
   system: [],
-  trace: undefined,
+  'true-tables': false,
   task: undefined,
   texts: 'models/switch-words/words/known-held-out.jsonl',
   tokens: '16',
@@ -65,7 +67,7 @@ const SYSTEMS = {
       return [name, flags.join('=').split(' ')];
     }),
   ),
-  ...(options.trace !== undefined && { 'true tables': ['--predictor', options.trace] }),
+  ...(options['true-tables'] && { 'true tables': [] }),
   'none again': ['--predictor', 'none'],
 };
 const texts = readFileSync(options.texts, 'utf8')
@@ -75,6 +77,43 @@ const texts = readFileSync(options.texts, 'utf8')
 const bodyOf = (text) =>
   task === undefined ? { prompt: text, max_tokens: Number(options.tokens) } : { task, input: text };
 const path = task === undefined ? '/v1/completions' : '/v1/classify';
+
+/** Records the routing of the texts that are asked, and of their answers. Returns the directory of the trace. */
+async function traceOf(model) {
+  const directory = mkdtempSync(join(tmpdir(), 'sida-prediction-'));
+  const asked = texts.slice(0, Math.min(texts.length, (warmUp + blocks) * size));
+  const common = ['--memory-budget', '100%', '--threads', options.threads];
+  const out = join(directory, 'trace');
+  if (task === undefined) {
+    const data = join(directory, 'texts.jsonl');
+    writeFileSync(data, asked.map((text) => JSON.stringify({ text })).join('\n'));
+    await sida([
+      'trace',
+      model,
+      '--data',
+      data,
+      '--template',
+      '{text}',
+      '--out',
+      out,
+      ...common,
+      '--max-new-tokens',
+      options.tokens,
+    ]);
+    return out;
+  }
+  const pack = join(directory, 'pack');
+  await sida(['convert', model, '--out', pack]);
+  const { files, source } = await readManifest(pack);
+  const { template, labels } = JSON.parse(readFileSync(join(model, 'sida.json'), 'utf8')).tasks[task];
+  const work = {
+    ...{ flags: { model: pack, memoryBudget: '100%', threads: options.threads }, pack, labels, out },
+    ...{ fingerprint: hashOfFiles(files), weights: source.weights },
+    texts: asked.map((text) => template.replace('{text}', text)),
+  };
+  await run('node', [LABEL_TRACE_PROCESS], { input: JSON.stringify(work) });
+  return out;
+}
 
 /** Milliseconds of the measured blocks and the bytes that they loaded, by system. */
 async function start(label, common, order) {
@@ -118,54 +157,54 @@ function slower(found, name) {
   return { mean: Math.expm1(middle), low: Math.expm1(low), high: Math.expm1(high) };
 }
 
-const rows = [];
+/** Settings that were measured before stay, but for those measured again. */
+const file = resultFile('prediction', quick);
+const before = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).settings : [];
+const measured = [];
+const common = { task: task ?? 'completions', clients, starts, blocks, block: size };
+const keyOf = ({ model, budget, link, task: kind, clients: count }) =>
+  [model, budget, link, kind, count].join();
+
+function keep(setting) {
+  measured.push(setting);
+  const fresh = new Set(measured.map(keyOf));
+  const settings = [...before.filter((known) => !fresh.has(keyOf(known))), ...measured];
+  writeResult(
+    'prediction',
+    {
+      question: 'Does prediction pay?',
+      control: 'none again: a second server of the same kind',
+      settings: settings.sort((a, b) => keyOf(a).localeCompare(keyOf(b), 'en', { numeric: true })),
+    },
+    quick,
+  );
+}
+
 for (const model of models) {
+  const trace = options['true-tables'] ? await traceOf(model) : undefined;
+  if (trace !== undefined) SYSTEMS['true tables'] = ['--predictor', trace];
+  const names = Object.keys(SYSTEMS);
   for (const budget of options['memory-budget'].split(',')) {
     for (const link of options.link.split(',')) {
       const rate =
         link === 'disk' ? ['--host-budget', '0'] : ['--host-budget', '100%', '--link-bandwidth', link];
-      const common = ['--model', model, '--memory-budget', budget, '--threads', options.threads, ...rate];
-      const names = Object.keys(SYSTEMS);
+      const flags = ['--model', model, '--memory-budget', budget, '--threads', options.threads, ...rate];
       const found = [];
       for (let at = 0; at < starts; at += 1) {
         // Which server starts first changes, in case that matters.
         const order = names.map((_, i) => names[(i + at) % names.length]);
         const label = `${basename(model)}, ${budget}, ${link}, start ${at + 1} of ${starts}`;
-        found.push(await start(label, common, order));
+        found.push(await start(label, flags, order));
       }
-      for (const system of names) {
-        const msOfBlock = median(found.flatMap((own) => own[system].ms));
-        const bytes = mean(found.map((own) => own[system].bytes)) / (blocks * size);
-        const over = system === 'none' ? null : slower(found, system);
-        rows.push({
-          model: basename(model),
-          budget,
-          link,
-          system,
-          msOfBlock,
-          bytesPerRequest: bytes,
-          slower: over,
-        });
-        console.log(JSON.stringify(rows.at(-1)));
-      }
+      const rows = names.map((system) => ({
+        system,
+        msOfBlock: median(found.flatMap((own) => own[system].ms)),
+        bytesPerRequest: mean(found.map((own) => own[system].bytes)) / (blocks * size),
+        slower: system === 'none' ? null : slower(found, system),
+      }));
+      keep({ model: basename(model), budget, link, ...common, ...scriptProvenance(), rows });
+      for (const row of rows) console.log(JSON.stringify(row));
     }
   }
+  if (trace !== undefined) rmSync(dirname(trace), { recursive: true });
 }
-writeResult(
-  'prediction',
-  {
-    question: 'Does prediction pay?',
-    ...scriptProvenance(),
-    ...{
-      task: task ?? 'completions',
-      clients,
-      starts,
-      blocks,
-      block: size,
-      threads: Number(options.threads),
-      rows,
-    },
-    control: 'none again: a second server of the same kind',
-  },
-  quick,
-);

@@ -4,7 +4,6 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { renderSvg } from '../dist/report/charts.js';
 import { benchSections, benchTables } from './tables/bench.mjs';
-import { hasResult } from './tables/format.mjs';
 import { machineTables, memoryChart } from './tables/machines.mjs';
 import { paperTables } from './tables/papers.mjs';
 
@@ -28,7 +27,7 @@ const PAGES = {
   rest: ['REST, streams and the queue', ['rest-overhead', 'streams', 'redis-queue']],
   transformers: ['Beside Hugging Face transformers', ['encoder-peers']],
   llama: ['Beside llama.cpp', ['llama-limited', 'llama-tokens']],
-  prediction: ['Servers with and without prediction', hasResult('prediction') ? ['prediction'] : []],
+  prediction: ['Servers with and without prediction', ['prediction']],
 };
 const NOTE = 'Written by `node bench/scripts/tables.mjs` from the JSON files here.';
 const CHARTS = 'bench/results/charts';

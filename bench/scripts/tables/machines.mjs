@@ -202,19 +202,31 @@ function planner() {
   return text(r, head, rows, about);
 }
 
+/** One row a setting: the time of each server over that of `none`, and what they load. */
 function prediction() {
-  const r = result('prediction');
-  const rows = r.rows.map(({ model, budget, link, system, msOfBlock, bytesPerRequest, slower }) => [
-    ...[model, budget, link, system, msOfBlock.toFixed(1), mib(bytesPerRequest)],
-    slower === null ? '–' : `${percent(slower.mean)} (${percent(slower.low)} to ${percent(slower.high)})`,
-  ]);
-  const about = `${r.task}, ${r.clients} clients, ${r.starts} starts of ${r.blocks} blocks of ${r.block} requests.`;
-  return text(
-    r,
-    ['model', 'budget', 'link', 'system', 'ms of a block', 'loaded a request', 'slower than none'],
-    rows,
+  const { settings } = result('prediction');
+  const over = (slower) =>
+    `${percent(slower.mean)} (${percent(slower.low, 0)} to ${percent(slower.high, 0)})`;
+  const rows = settings.map(({ model, budget, link, task, clients, rows: servers }) => {
+    const of = (name) => servers.find(({ system }) => system === name);
+    const times = ['default', 'true tables', 'none again'].map((name) =>
+      of(name) === undefined ? '–' : over(of(name).slower),
+    );
+    const loads = ['default', 'true tables', 'none'].map((name) =>
+      of(name) === undefined ? '–' : (of(name).bytesPerRequest / 2 ** 10).toFixed(0),
+    );
+    return [`${model}, ${task}`, clients, budget, link, ...times, loads.join(' / ')];
+  });
+  const head = ['model', 'clients', 'experts in memory', 'from', 'defaults', 'true tables', '`none` again'];
+  const about = 'Time over that of `--predictor none`, less 1: mean and 95 % interval over the starts.';
+  return [
+    markdownTable({
+      head: [...head, 'KiB a request: defaults / true / none'],
+      rows: rows.map((row) => row.map(String)),
+    }),
     about,
-  );
+    ...new Set(settings.map(source)),
+  ].join('\n\n');
 }
 
 function restOverhead(r) {

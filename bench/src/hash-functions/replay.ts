@@ -40,8 +40,9 @@ interface Routing {
 export class ReplayFunction implements HashFunction {
   readonly name = 'replay';
   readonly #shape: RoutingShape;
-  /** Keys are the first stack's tokens. Inputs that were recorded several times have the last stack's tokens, too. */
   readonly #recorded: readonly Routing[][];
+  /** The recordings of one input, by the first stack's tokens. */
+  readonly #byInput = new Map<string, readonly Routing[][]>();
 
   constructor(records: readonly TeacherRecord[], shape: RoutingShape) {
     this.#shape = shape;
@@ -49,6 +50,17 @@ export class ReplayFunction implements HashFunction {
       .map((record) => shape.stacks.map((_, stack) => routingOf(record, stack, shape)))
       // The same input continues the same way, so the longest of several recordings is first.
       .sort((a, b) => b.at(-1)!.tokens.length - a.at(-1)!.tokens.length);
+    for (const stacks of this.#recorded) {
+      const input = stacks[0]!.tokens.join();
+      this.#byInput.set(input, [...(this.#byInput.get(input) ?? []), stacks]);
+    }
+  }
+
+  /** Recordings that may be of these tokens. A causal stack's tokens may be a prefix of those of any recording. */
+  #candidates(stack: number, context: Int32Array, whole: Int32Array): readonly Routing[][] {
+    const { crosses, causal } = this.#shape.stacks[stack]!;
+    if (causal && !crosses) return this.#recorded;
+    return this.#byInput.get((crosses ? context : whole).join()) ?? [];
   }
 
   /**
@@ -56,7 +68,7 @@ export class ReplayFunction implements HashFunction {
    * tokens and those that it continues. The tokens of a causal stack may be a prefix of the recorded ones.
    */
   fill(stack: number, input: HashInput, into: NamedExperts): boolean {
-    const { layers, crosses, causal } = this.#shape.stacks[stack]!;
+    const { layers, crosses } = this.#shape.stacks[stack]!;
     const { topK } = this.#shape;
     const tokens = input.tokens.length;
     into.experts.fill(NO_EXPERT);
@@ -66,11 +78,8 @@ export class ReplayFunction implements HashFunction {
       const own = input.tokens.subarray(input.offsets[s], input.offsets[s + 1]);
       const context = contextOf(input, s);
       const whole = crosses ? own : concatenated([context, own]).values;
-      const found = this.#recorded.find(
-        (stacks) =>
-          begins(stacks[stack]!.tokens, whole) &&
-          (causal || stacks[stack]!.tokens.length === whole.length) &&
-          (!crosses || (begins(stacks[0]!.tokens, context) && stacks[0]!.tokens.length === context.length)),
+      const found = this.#candidates(stack, context, whole).find((stacks) =>
+        begins(stacks[stack]!.tokens, whole),
       )?.[stack];
       if (found === undefined) return false;
       const skipped = whole.length - own.length;

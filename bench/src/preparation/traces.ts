@@ -3,14 +3,11 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readMeta } from '../../../dist/trace/trace-file.js';
 import type { BenchModel } from '../scenarios/models.js';
+import { LABEL_TRACE_PROCESS } from '../support/paths.js';
 import { run, sida } from '../support/processes.js';
 import type { BenchInputs } from './inputs.js';
 import type { LabelTraceWork } from './label-trace.js';
 import { type Maker, type PreparedModel, shortHash } from './prepare.js';
-
-/** As built: sources and builds lie at the same depth. */
-const LABEL_TRACE_PROCESS = new URL('../../dist/preparation/label-trace-process.js', import.meta.url)
-  .pathname;
 
 /** Where the routers send the texts, and the first token that the model generates. Returns the trace's directory. */
 export function textTraceOf(

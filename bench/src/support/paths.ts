@@ -9,6 +9,8 @@ export const LABORATORY = path('../../dist/main.js');
 /** What SIDA_HASH_FUNCTION_MODULE names, for a server with true or with wrong tables. */
 export const hashFunctionModule = (name: 'replay' | 'shuffled') =>
   path(`../../dist/hash-functions/${name}.js`);
+/** Records the routing of texts and their labels. */
+export const LABEL_TRACE_PROCESS = path('../../dist/preparation/label-trace-process.js');
 export const SCRIPTS = path('../../scripts/');
 export const MODELS_DIRECTORY = path('../../../models');
 export const MINI_DIRECTORY = path('../../../models/switch-mini');
