@@ -50,12 +50,6 @@ function weights() {
   );
 }
 
-function stripe(number) {
-  const seal = Buffer.alloc(4096);
-  seal.write(`stripe ${number} of 2 of a stamp\n`);
-  return Buffer.concat([Buffer.alloc(4096, 'x'), seal]);
-}
-
 /** An index of the index fuzzer's two shards: the first holds x and y, the second z. */
 function index() {
   const shards = { x: 'a.safetensors', y: 'a.safetensors', z: 'b.safetensors' };
@@ -75,7 +69,6 @@ export const READERS = [
   'index',
   'config',
   'manifest',
-  'stripe',
   'weights',
   'predictor',
 ];
@@ -114,7 +107,6 @@ export function writeSeeds(folder) {
     config: seedFiles('.json'),
     // A valid manifest depends on the fuzzer's model; the archive holds one.
     manifest: [Buffer.from('{"format":"sida-pack","version":2}')],
-    stripe: [stripe(1), stripe(0)],
     weights: weights(),
     predictor: [
       ...['encoder', 'decoder'].map((side) =>

@@ -120,14 +120,14 @@ int main(int argc, char** argv) {
   writer.close();
   Pack pack = writer.pack();
   {
-    DiskTier packed = open_expert_tier(pack);
+    const std::unique_ptr<ExpertFile> packed = open_experts(pack);
     pack.gguf = model;
     GgufExperts in_place(pack);
     std::printf("%s, blocks of %.2f MB\n", type->name, static_cast<double>(pack.experts.slot_bytes) / 1e6);
     for (const size_t threads : {1, 2, 4}) {
       std::vector<double> one, three;
       for (unsigned round = 0; round < kRounds; ++round) {
-        one.push_back(rate(packed.file(0), pack.experts.slot_bytes, threads, round));
+        one.push_back(rate(*packed, pack.experts.slot_bytes, threads, round));
         three.push_back(rate(in_place, pack.experts.slot_bytes, threads, round));
       }
       std::printf("threads %zu: pack %.2f GB/s, in place %.2f GB/s\n", threads, median(one) / 1e9, median(three) / 1e9);

@@ -8,7 +8,6 @@
 
 #include "checkpoint/pack.h"
 #include "engine/engine.h"
-#include "expert/disk_tier.h"
 #include "readers.h"
 #include "scratch.h"
 #include "support/safetensors_builder.h"
@@ -90,26 +89,10 @@ void read_manifest(std::string_view bytes) {
   pack.files().write("manifest.json", bytes);
   expect_clean([] {
     const Pack opened = pack.open();
-    require(opened.stripes.count >= 1 && opened.stripes.count <= kMaxStripes, "stripes are within bounds");
-    for (const std::string& path : opened.expert_paths()) {
-      require(path.starts_with(pack.files().path()) && path.find("..") == std::string::npos,
-              "the files of experts lie in the pack");
-    }
+    const std::string path = opened.expert_path();
+    require(path.starts_with(pack.files().path()) && path.find("..") == std::string::npos,
+            "the file of experts lies in the pack");
   });
-}
-
-void read_stripe(std::string_view bytes) {
-  static const Scratch scratch;
-  // Two stripes of three blocks; the first is sound.
-  const StripeLayout layout({2, "a stamp"}, 3, 4096);
-  scratch.write("0", std::string(layout.blocks_end(0), 'x') + layout.seal(0));
-  scratch.write("1", bytes);
-  bool opened = false;
-  expect_clean([&] {
-    DiskTier tier(layout, {scratch.at("0"), scratch.at("1")});
-    opened = true;
-  });
-  if (opened) require(bytes.ends_with(layout.seal(1)), "a stripe ends in its own seal");
 }
 
 void read_weights(std::string_view bytes) {

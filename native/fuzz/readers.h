@@ -19,8 +19,6 @@ void read_index(std::string_view bytes);
 void read_config(std::string_view bytes);
 /// A pack's manifest.json beside a sound config.json.
 void read_manifest(std::string_view bytes);
-/// A stripe of a pack's experts: its size and its seal.
-void read_stripe(std::string_view bytes);
 /// The dense and expert weights of a small pack, whose model is opened and run. The first byte chooses the element
 /// types and whether the files are cut to the bytes given.
 void read_weights(std::string_view bytes);
@@ -33,8 +31,13 @@ struct Reader {
 };
 
 inline constexpr Reader kReaders[] = {
-    {"safetensors", read_safetensors}, {"pytorch", read_pytorch},   {"gguf", read_gguf},     {"index", read_index},
-    {"config", read_config},           {"manifest", read_manifest}, {"stripe", read_stripe}, {"weights", read_weights},
+    {"safetensors", read_safetensors},
+    {"pytorch", read_pytorch},
+    {"gguf", read_gguf},
+    {"index", read_index},
+    {"config", read_config},
+    {"manifest", read_manifest},
+    {"weights", read_weights},
     {"predictor", read_predictor},
 };
 

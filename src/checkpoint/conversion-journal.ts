@@ -17,8 +17,6 @@ const journalSchema = z.object({
   weights: z.string(),
   experts: expertFormatSchema,
   dense: denseFormatSchema,
-  /** Directories of the expert files. Empty when there is one file, in the pack. */
-  stripes: z.array(z.string()).default([]),
   /** Number of experts that are written and synced. */
   done: z.number().int().nonnegative(),
 });
@@ -26,18 +24,12 @@ const journalSchema = z.object({
 export interface Journal extends PackFormats {
   version: typeof PACK_VERSION;
   weights: string;
-  stripes: readonly string[];
   done: number;
 }
 
 /** Whether two runs make the same pack. */
 export function sameWork(a: Journal, b: Journal): boolean {
-  return (
-    a.weights === b.weights &&
-    sameFormat(a.experts, b.experts) &&
-    sameFormat(a.dense, b.dense) &&
-    a.stripes.join('\n') === b.stripes.join('\n')
-  );
+  return a.weights === b.weights && sameFormat(a.experts, b.experts) && sameFormat(a.dense, b.dense);
 }
 
 /** The journal of an interrupted run, unless it is missing or damaged. */
@@ -54,7 +46,7 @@ export async function resumable(partial: string, plan: Journal, writer: PackWrit
   const journal = readJournal(partial);
   if (journal === undefined || !sameWork(journal, plan)) return 0;
   const { done } = journal;
-  const { layout, expertFiles } = writer;
+  const { layout } = writer;
   const size = (name: string) =>
     stat(join(partial, name)).then(
       (found) => found.size,
@@ -63,10 +55,7 @@ export async function resumable(partial: string, plan: Journal, writer: PackWrit
   const total = layout.experts.layers.length * layout.experts.experts_per_layer;
   if (done > total || (await size(layout.dense.file)) !== layout.dense.bytes) return 0;
   const written = writer.expertBytes(done);
-  for (const [i, { name }] of expertFiles.entries()) {
-    if ((await size(name)) < written[i]!) return 0;
-  }
-  return done;
+  return written > 0 && (await size(layout.experts.file)) < written ? 0 : done;
 }
 
 export async function writeJournal(partial: string, journal: Journal): Promise<void> {

@@ -13,7 +13,7 @@ import { JOURNAL, type Journal, resumable, sameWork, writeJournal } from './conv
 import { exchangeTexts, restoreExchanged } from './exchange-texts.js';
 import { FileHashes } from './file-hashes.js';
 import { modelName } from './gguf/gguf-path.js';
-import { linkGguf } from './in-place.js';
+import { isInPlace, linkGguf } from './in-place.js';
 import { inspectModel } from './inspect-model.js';
 import { type LockOptions, type LockWait, withLock } from './lock-file.js';
 import {
@@ -25,7 +25,6 @@ import {
   verifyPack,
   writeManifest,
 } from './manifest.js';
-import { linkStripes, removeUnfinished, requireDirectories } from './stripes.js';
 import { writeTexts } from './texts.js';
 import { type FormatChoices, formatName, resolveFormats } from './weight-format.js';
 
@@ -34,8 +33,6 @@ interface ConvertOptions extends FormatChoices {
   model: string;
   /** Directory of the pack. It appears complete or not at all. */
   out: string;
-  /** Directories on different disks, one per expert file. When absent, `out` holds the only expert file. */
-  stripes?: readonly string[];
   /** Known hashes of files. Default: none, so that the checkpoint is read once more. */
   hashes?: FileHashes;
   signal?: AbortSignal;
@@ -102,7 +99,6 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
     version: PACK_VERSION,
     weights,
     ...resolveFormats(options, info.lossless),
-    stripes: (options.stripes ?? []).map((directory) => resolve(directory)),
     done: 0,
   };
   await restoreExchanged(out);
@@ -111,34 +107,26 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
     return { pack: out, resumedFrom: info.shape.moeLayers.length * info.shape.experts };
   }
 
-  await requireDirectories(plan.stripes);
   const partial = `${out}.partial`;
   makeDirectory(partial, 0o700);
-  const { experts, dense, stripes } = plan;
-  await linkStripes(
-    partial,
-    out,
-    stripes.map((directory, i) => ({ directory, file: `experts.sida.${i}` })),
-  );
-  const stamp = `${weights} in ${formatName(experts)}`;
+  const { experts, dense } = plan;
   const writer = new addon.PackWriter({
     checkpoint: model,
     out: partial,
     experts,
     dense,
     inPlace,
-    ...(stripes.length > 0 && { stripes: { count: stripes.length, stamp } }),
   });
-  const { layout, expertFiles } = writer;
+  const { layout } = writer;
+  const files = weightFiles(writer);
   let resumedFrom: number;
   try {
-    const files = [{ name: layout.dense.file, bytes: layout.dense.bytes }, ...expertFiles];
     const { bytes, free } = requireSpace(partial, files);
     const stays = inPlace
       ? `The experts of ${modelName(model)} stay in ${model}; packs`
       : `Packs ${modelName(model)}:`;
     onLine?.(`${stays} ${formatBytes(bytes)} into ${out}, where ${formatBytes(free)} are free`);
-    resumedFrom = await writeWeights(writer, partial, plan, { ...options, out });
+    resumedFrom = await writeWeights(writer, partial, plan, options);
   } finally {
     writer.close();
   }
@@ -149,10 +137,25 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
     });
   }
   if (inPlace) await linkGguf(partial, model);
-  await describePack(partial, layout, expertFiles, source, { ...options, hashes });
+  await describePack(partial, layout, files, source, { ...options, hashes });
   signal?.throwIfAborted();
   await rename(partial, out);
   return { pack: out, resumedFrom };
+}
+
+interface SizedFile {
+  name: string;
+  bytes: number;
+}
+
+/** The weight files of a pack with their final sizes. */
+function weightFiles(writer: PackWriter): SizedFile[] {
+  const { layout } = writer;
+  const { experts, dense } = layout;
+  const files = [{ name: dense.file, bytes: dense.bytes }];
+  if (isInPlace(layout)) return files;
+  const bytes = writer.expertBytes(experts.layers.length * experts.experts_per_layer);
+  return [...files, { name: experts.file, bytes }];
 }
 
 async function syncFile(path: string): Promise<void> {
@@ -169,10 +172,10 @@ async function writeWeights(
   writer: PackWriter,
   partial: string,
   plan: Journal,
-  { out, signal, onProgress }: ConvertOptions,
+  { signal, onProgress }: ConvertOptions,
 ): Promise<number> {
   const { experts } = writer.layout;
-  const files = writer.expertFiles.map(({ name }) => name);
+  const files = isInPlace(writer.layout) ? [] : [experts.file];
   const resumedFrom = await resumable(partial, plan, writer);
   const total = experts.layers.length * experts.experts_per_layer;
   // A journal entry costs an fsync of each file, so write one for about 256 MiB of experts.
@@ -181,7 +184,7 @@ async function writeWeights(
   if (resumedFrom === 0) {
     // Other files here are left over from another conversion.
     for (const name of await readdir(partial)) {
-      if (!files.includes(name)) await removeUnfinished(partial, out, name);
+      if (!files.includes(name)) await rm(join(partial, name), { recursive: true, force: true });
     }
     for (const name of files) await truncate(join(partial, name), 0);
     writer.writeDense();
@@ -207,11 +210,10 @@ async function writeWeights(
 async function describePack(
   partial: string,
   layout: PackLayout,
-  expertFiles: PackWriter['expertFiles'],
+  sizes: readonly SizedFile[],
   { weights, texts }: CheckpointSource,
   { model, signal, onProgress, hashes }: ConvertOptions & { hashes: FileHashes },
 ): Promise<void> {
-  const sizes = [{ name: layout.dense.file, bytes: layout.dense.bytes }, ...expertFiles];
   const total = sizes.reduce((sum, { bytes }) => sum + bytes, 0);
   let hashed = 0;
   const onBytes = (count: number) => {
@@ -251,14 +253,14 @@ async function keepOrRefuse(
   options: { model: string; hashes: FileHashes },
 ): Promise<void> {
   if (await holdsPack(out, plan)) {
-    // Check the sizes, because a pack with a missing stripe is not complete.
+    // A pack whose files are missing or short is not complete.
     await verifyPack(out, { maxBytes: 0 });
     await exchangeTexts(out, source, options);
     return;
   }
   throw new SidaError({
     code: 'cannot_run',
-    message: `${out} exists already and is not a pack of this model in ${formatName(plan.experts)} (dense ${formatName(plan.dense)})${plan.stripes.length > 0 ? ` in ${plan.stripes.length} stripes` : ''}; name another --out or remove it`,
+    message: `${out} exists already and is not a pack of this model in ${formatName(plan.experts)} (dense ${formatName(plan.dense)}); name another --out or remove it`,
   });
 }
 
@@ -271,7 +273,5 @@ async function holdsPack(out: string, plan: Journal): Promise<boolean> {
   });
   if (manifest === undefined) return false;
   const { version, source, experts, dense } = manifest;
-  // The stripes may have been moved to other directories. Their number is fixed.
-  const stripes = (experts.stripes?.count ?? 0) === plan.stripes.length ? plan.stripes : ['other'];
-  return sameWork({ version, weights: source.weights, experts, dense, stripes, done: 0 }, plan);
+  return sameWork({ version, weights: source.weights, experts, dense, done: 0 }, plan);
 }

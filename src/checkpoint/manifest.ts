@@ -1,15 +1,14 @@
-import { closeSync, existsSync, lstatSync, realpathSync } from 'node:fs';
+import { closeSync, existsSync, lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { readJsonFile } from '../files/json-file.js';
 import { isPresent, openModelFile } from '../files/model-file.js';
-import { type OpenFile, openRegularFile } from '../files/regular-file.js';
+import type { OpenFile } from '../files/regular-file.js';
 import { writeWholeFile } from '../files/whole-file.js';
 import type { PackLayout } from '../native/addon-types.js';
 import { FileHashes } from './file-hashes.js';
 import { isInPlace, verifyGguf } from './in-place.js';
-import { isStripeFile, MAX_STRIPES } from './stripes.js';
 import { isTextName, readText, sha256Of, TEXT_NAMES, type TextName, type Texts } from './texts.js';
 import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
 
@@ -17,18 +16,13 @@ import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
 export const PACK_VERSION = 3;
 export const MANIFEST = 'manifest.json';
 
-/** A name is never a path. */
-const STRIPE = /^experts\.sida\.\d{1,2}$/;
-
-function requiredFiles(stripes: number, inPlace: boolean): string[] {
-  if (inPlace) return ['dense.sida', 'config.json'];
-  const experts =
-    stripes === 1 ? ['experts.sida'] : Array.from({ length: stripes }, (_, i) => `experts.sida.${i}`);
-  return ['dense.sida', 'config.json', ...experts];
+function requiredFiles(inPlace: boolean): string[] {
+  return ['dense.sida', 'config.json', ...(inPlace ? [] : ['experts.sida'])];
 }
 
 const fileSchema = z.object({
-  name: z.union([z.enum(['dense.sida', 'experts.sida', ...TEXT_NAMES]), z.string().regex(STRIPE)]),
+  /** A name is never a path. */
+  name: z.enum(['dense.sida', 'experts.sida', ...TEXT_NAMES]),
   bytes: z.number().int().nonnegative(),
   sha256: z.string(),
 });
@@ -45,12 +39,7 @@ const manifestSchema = z.object({
     /** See ModelIdentity. Packs of the same weights and types hold the same weight files. */
     weights: z.string({ error: "expected the sha256 of the checkpoint's weights" }).regex(/^[0-9a-f]{64}$/),
   }),
-  experts: expertFormatSchema.and(
-    z.object({
-      file: z.string().optional(),
-      stripes: z.object({ count: z.number().int().min(2).max(MAX_STRIPES) }).optional(),
-    }),
-  ),
+  experts: expertFormatSchema.and(z.object({ file: z.string().optional() })),
   dense: denseFormatSchema,
   files: z.array(fileSchema),
 });
@@ -75,7 +64,7 @@ export async function readManifest(directory: string): Promise<z.infer<typeof ma
   if (manifest === undefined) {
     throw new SidaError({ code: 'pack_invalid', message: `${path}: missing; convert the model again` });
   }
-  const required = requiredFiles(manifest.experts.stripes?.count ?? 1, isInPlace(manifest));
+  const required = requiredFiles(isInPlace(manifest));
   const missing = required.find((name) => !manifest.files.some((file) => file.name === name));
   if (missing !== undefined) {
     throw new SidaError({
@@ -91,16 +80,10 @@ export async function writeManifest(directory: string, manifest: Manifest): Prom
   await writeWholeFile(join(directory, MANIFEST), `${JSON.stringify(manifest, null, 1)}\n`);
 }
 
-/** Opens a file of a pack. Only a stripe may be a link, since it may lie on another disk, and only to such a stripe. */
+/** Opens a file of a pack, which is no link. */
 export function openPackFile(directory: string, name: string): OpenFile {
   const code = 'pack_invalid';
   const path = join(directory, name);
-  if (STRIPE.test(name) && isLink(path) && existsSync(path)) {
-    const target = realpathSync.native(path);
-    if (isStripeFile(target, name)) return openRegularFile(target, { code, followLink: false });
-    const message = `${path}: expected a link to a file NAME.${name}, as \`sida convert --stripes\` makes it`;
-    throw new SidaError({ code, message });
-  }
   const file = openModelFile(directory, name, { code });
   if (file !== undefined) return file;
   throw new SidaError({ code, message: `${path}: missing; remove ${directory} and convert the model again` });

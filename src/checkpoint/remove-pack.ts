@@ -1,16 +1,15 @@
 /** Removes packs from a cache while other processes may open them, or make them again. */
-import { closeSync, readdirSync, readlinkSync } from 'node:fs';
+import { closeSync, readdirSync } from 'node:fs';
 import { rename, rm, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isMissing, SidaError } from '../errors.js';
 import { openModelFile } from '../files/model-file.js';
 import type { OpenFile } from '../files/regular-file.js';
-import { isRemoved, locksOf, removedName, unfinishedPack, withoutEndings } from './cache-names.js';
+import { isRemoved, locksOf, removedName, unfinishedPack } from './cache-names.js';
 import { type CachedPack, changedMs, hasPackManifest } from './cached-packs.js';
 import type { FileHashes } from './file-hashes.js';
 import { type Lock, tryLock } from './lock-file.js';
 import { takePack } from './pack-use.js';
-import { stripesOf } from './stripes.js';
 
 /**
  * Removes a pack, or what is left of one, from the cache. Returns false, and leaves it, while a process holds it, when
@@ -37,9 +36,7 @@ export async function removePack(
     if ((out === undefined || hasPackManifest(directory)) && !hold(locks, takePack(directory))) return false;
     // From here nobody opens it. A removal that is interrupted is known by this name.
     const removed = isRemoved(pack) ? directory : join(packDir, removedName(pack));
-    const stripes = await ownStripes(packDir, pack);
     await rename(directory, removed);
-    for (const stripe of stripes) await rm(stripe, { force: true });
     await unlinkWeights(removed, hashes);
     await rm(removed, { recursive: true, force: true });
     return true;
@@ -56,22 +53,6 @@ export async function removePack(
 function hold(locks: Lock[], lock: Lock | undefined): boolean {
   if (lock !== undefined) locks.push(lock);
   return lock !== undefined;
-}
-
-/** The expert files on other disks that only this pack links to. */
-async function ownStripes(packDir: string, pack: string): Promise<string[]> {
-  const own = await stripesOf(join(packDir, pack), withoutEndings(pack));
-  if (own.length === 0) return own;
-  const others = readdirSync(packDir, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory() && entry.name !== pack)
-    .flatMap((entry) => linksIn(join(packDir, entry.name)));
-  return own.filter((stripe) => !others.includes(stripe));
-}
-
-function linksIn(directory: string): string[] {
-  return readdirSync(directory, { withFileTypes: true })
-    .filter((entry) => entry.isSymbolicLink())
-    .map((entry) => readlinkSync(join(directory, entry.name)));
 }
 
 /** Removes the weight files one by one, so that the hashes of those that another pack shares stay known. */

@@ -1,10 +1,9 @@
 /** `sida convert`: packs a checkpoint. `sida serve` does the same on first use. */
 
 import { resolve } from 'node:path';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import { convertCheckpoint } from '../checkpoint/converter.js';
 import { verifyPack } from '../checkpoint/manifest.js';
-import { MAX_STRIPES } from '../checkpoint/stripes.js';
 import { verifyWeights } from '../checkpoint/verify-weights.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/engine-config.js';
 import { resolveOptions } from '../config/resolve.js';
@@ -27,35 +26,16 @@ export function convertCommand(): Command {
       '--verify',
       'read the pack again: compare every file with its sha256 and every weight with the checkpoint',
     )
-    .option(
-      '--stripes <dirs>',
-      'spread the experts over files in these directories, which should be on different disks, so that all disks read at once; two or more, separated by commas',
-      stripeDirectories,
-    )
     .addHelpText(
       'after',
       '\nStart an interrupted conversion again, and it continues where it stopped.\n' +
         '\nExamples:\n  sida convert models/switch-words --out packs/switch-words\n' +
         '  sida convert switch-base-128 --out packs/base-128 --experts int8 --verify\n' +
         '  sida convert olmoe-7b-Q8_0.gguf --out packs/olmoe-7b\n' +
-        '  sida convert switch-base-128 --out packs/base-128-int4 --experts int4 --group 32 --dense int8\n' +
-        '  sida convert switch-base-128 --out packs/base-128 --stripes /mnt/a,/mnt/b',
+        '  sida convert switch-base-128 --out packs/base-128-int4 --experts int4 --group 32 --dense int8',
     )
     .action(convert);
   return addFlags(command, WEIGHT_OPTIONS);
-}
-
-function stripeDirectories(text: string): string[] {
-  const named = text
-    .split(',')
-    .filter((directory) => directory !== '')
-    .map((directory) => resolve(directory));
-  const directories = [...new Set(named)];
-  const good = directories.length === text.split(',').length;
-  if (good && directories.length >= 2 && directories.length <= MAX_STRIPES) return directories;
-  throw new InvalidArgumentError(
-    `Expected 2 to ${MAX_STRIPES} different directories with commas between, found ${directories.length}`,
-  );
 }
 
 async function convert(dir: string, values: Record<string, unknown>): Promise<void> {
@@ -79,7 +59,6 @@ async function convert(dir: string, values: Record<string, unknown>): Promise<vo
       model,
       out,
       ...formats,
-      ...(values.stripes !== undefined && { stripes: values.stripes as string[] }),
       signal,
       onProgress,
       onLine: progress.say.bind(progress),

@@ -29,8 +29,7 @@ export class LinkLoad {
   /** `linkBandwidth` is that of a simulated link in bytes per second; 0 means none. */
   constructor({ disk }: Pick<DeviceUsage, 'disk'>, linkBandwidth: number) {
     this.#simulated = linkBandwidth;
-    const rates = disk.map(({ bytesPerSecond }) => bytesPerSecond);
-    this.#disk = rates.includes(0) ? 0 : rates.reduce((sum, rate) => sum + rate, 0);
+    this.#disk = disk.bytesPerSecond;
   }
 
   /** `slots`: on the device. */

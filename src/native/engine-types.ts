@@ -379,8 +379,8 @@ export interface DeviceUsage {
   /** Pages of the layers that see only the last `window` tokens; they give up what no later token sees. */
   kvWindows: { window: number; pages: number; pagesFree: number; pageBytes: number }[];
   host: { budgetBytes: number; usedBytes: number; experts: number };
-  /** How each expert file is read. A rate of 0 was not measured. */
-  disk: { direct: boolean; depth: number; chunkBytes: number; bytesPerSecond: number }[];
+  /** How the expert file is read. A rate of 0 was not measured. */
+  disk: { direct: boolean; depth: number; chunkBytes: number; bytesPerSecond: number };
 }
 
 /** Not thread-safe: the same thread must open, use and close it. Calls block. */

@@ -79,17 +79,8 @@ export interface CheckpointInfo {
   bytes: number;
 }
 
-export interface Stripes {
-  /** Number of files that take the experts' blocks in turn, 2 to 64. */
-  count: number;
-  /** Identifies the pack. All stripes of a pack carry it. */
-  stamp: string;
-}
-
 export interface PackOptions extends PackFormats {
   checkpoint: string;
-  /** When absent, the pack has one expert file. */
-  stripes?: Stripes;
   /** Leave the experts in the checkpoint, as `keepsExperts` allows. Writing them then only checks them. */
   inPlace?: boolean;
   /** Directory for the packed files. It must exist. */
@@ -115,9 +106,8 @@ export interface ExpertMatrix {
 
 export interface PackLayout {
   experts: WeightFormat & {
-    /** Absent when there are stripes; `experts.gguf` where the experts stay in a GGUF file, to which it is a link. */
-    file?: string;
-    stripes?: Stripes;
+    /** `experts.sida`, or `experts.gguf` where the experts stay in a GGUF file, to which it is a link. */
+    file: string;
     /** Bytes of one expert, padded to 4 KiB; of the largest when they differ. */
     block_bytes: number;
     /** The matrices of a block, each (n, k), in the order of their offsets. Absent when the types are mixed. */
@@ -134,13 +124,11 @@ export interface PackLayout {
 /** Writes a packed model file by file. The caller bounds the work of a call by its range of experts. */
 export interface PackWriter {
   readonly layout: PackLayout;
-  /** Names and final sizes of the expert files, by stripe. */
-  readonly expertFiles: { name: string; bytes: number }[];
-  /** Bytes of each expert file once flat expert ids [0, count) are written. */
-  expertBytes(count: number): number[];
+  /** Bytes of the expert file once flat expert ids [0, count) are written. 0 where there is no expert file. */
+  expertBytes(count: number): number;
   /** Writes the complete dense file. */
   writeDense(): void;
-  /** Writes the blocks of flat expert ids [begin, end) at their offsets in the expert files, if there are any. */
+  /** Writes the blocks of flat expert ids [begin, end) at their offsets in the expert file, if there is one. */
   writeExperts(begin: number, end: number): void;
   /** fsyncs and closes the files. */
   close(): void;

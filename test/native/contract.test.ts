@@ -140,7 +140,6 @@ describe('the results of the addon', () => {
     addon.profile.start(1 << 16);
     for (const [value, type] of [
       [writer.layout, 'PackLayout'],
-      [writer.expertFiles, '{ name: string; bytes: number }[]'],
       [verifier.report, 'VerifiedWeights'],
       [trainer.shape, 'NetworkShape'],
       [trainer.step(task(1), 1e-3), 'TrainingReport'],
@@ -233,7 +232,6 @@ describe('the fields that the addon reads', () => {
 
   it('match the types of the options of packs and predictors', () => {
     const pack = { checkpoint: MINI, out: fresh(), experts: BF16, dense: BF16 };
-    const stripes = { count: 2, stamp: 'stamp' };
     const directory = savedPredictor();
     const trainer = { embedding, settings, shape, seed: 1 };
     const predictor = { directory, embedding, threads: 1 };
@@ -243,7 +241,6 @@ describe('the fields that the addon reads', () => {
         'WeightFormat',
         asked(BF16, (experts) => new addon.PackWriter({ ...pack, out: fresh(), experts }).close()),
       ],
-      ['Stripes', asked(stripes, (s) => new addon.PackWriter({ ...pack, out: fresh(), stripes: s }).close())],
       [
         'TrainerSettings',
         asked(settings, (s) => new addon.PredictorTrainer({ ...trainer, settings: s }).close()),

@@ -70,7 +70,7 @@ describe('a quantized GGUF file', () => {
     expect(logitsOf(second.pack, 1)).toHaveLength(logitsOf(first.pack, 0).length);
   });
 
-  it('stays when its pack is removed, also where its name is like that of a stripe', async () => {
+  it('stays when its pack is removed', async () => {
     const packDir = fresh();
     const { pack } = await prepare(fileOf(FILES[0]!), packDir);
     const model = join(fresh(), `${basename(pack)}-copy.experts.gguf`);

@@ -37,9 +37,9 @@ const manifest: Json = {
   format: 'sida-pack',
   version: 3,
   source: { name: 'm', weights: hash },
-  experts: { dtype: 'int4', group: 32, stripes: { count: 2 } },
+  experts: { dtype: 'int4', group: 32, file: 'experts.sida' },
   dense: { dtype: 'int8' },
-  files: ['dense.sida', 'config.json', 'experts.sida.0', 'experts.sida.1'].map((name) => ({
+  files: ['dense.sida', 'config.json', 'experts.sida'].map((name) => ({
     name,
     bytes: 4096,
     sha256: hash,

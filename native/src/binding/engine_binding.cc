@@ -26,19 +26,15 @@ uint64_t read_chunk_from_js(const Napi::Value& value) {
               "expected \"readChunkBytes\" to be a multiple of 4096, found " + std::to_string(bytes));
 }
 
-/// How each file of the pack's experts is read.
-Napi::Array read_settings_to_js(Napi::Env env, Engine& engine) {
-  const std::vector<ReadSettings>& all = engine.store().read_settings();
-  Napi::Array files = Napi::Array::New(env, all.size());
-  for (uint32_t i = 0; i < all.size(); ++i) {
-    Napi::Object file = Napi::Object::New(env);
-    file.Set("direct", engine.disk().file(i).direct());
-    file.Set("depth", static_cast<double>(all[i].depth));
-    file.Set("chunkBytes", static_cast<double>(all[i].chunk_bytes));
-    file.Set("bytesPerSecond", all[i].bytes_per_second);
-    files[i] = file;
-  }
-  return files;
+/// How the pack's experts are read.
+Napi::Object read_settings_to_js(Napi::Env env, Engine& engine) {
+  const ReadSettings& settings = engine.store().read_settings();
+  Napi::Object disk = Napi::Object::New(env);
+  disk.Set("direct", engine.disk().direct());
+  disk.Set("depth", static_cast<double>(settings.depth));
+  disk.Set("chunkBytes", static_cast<double>(settings.chunk_bytes));
+  disk.Set("bytesPerSecond", settings.bytes_per_second);
+  return disk;
 }
 
 int32_t id_of(const Napi::Value& value) { return value.ToNumber().Int32Value(); }

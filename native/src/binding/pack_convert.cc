@@ -54,14 +54,7 @@ void set_layouts(Napi::Env env, const ExpertLayout& layout, Napi::Object& expert
 
 Napi::Object pack_layout_to_js(Napi::Env env, const Pack& pack) {
   Napi::Object experts = weight_format_to_js(env, pack.formats.all_experts);
-  if (pack.stripes.count == 1) {
-    experts.Set("file", pack.gguf.empty() ? expert_file_name(pack.stripes, 0) : kGgufLink);
-  } else {
-    Napi::Object stripes = Napi::Object::New(env);
-    stripes.Set("count", static_cast<double>(pack.stripes.count));
-    stripes.Set("stamp", pack.stripes.stamp);
-    experts.Set("stripes", stripes);
-  }
+  experts.Set("file", pack.gguf.empty() ? kExpertFile : kGgufLink);
   experts.Set("block_bytes", static_cast<double>(pack.experts.slot_bytes));
   if (!pack.formats.all_experts) {
     set_layouts(env, pack.experts, experts);

@@ -4,20 +4,9 @@
 #include "binding/pack_convert.h"
 
 namespace sida {
-namespace {
-
-Stripes stripes_from_js(const Napi::Value& value) {
-  if (value.IsUndefined()) return {};
-  const auto js = value.As<Napi::Object>();
-  return {positive_from_js(js, "count", kMaxStripes), js.Get("stamp").As<Napi::String>().Utf8Value()};
-}
-
-}  // namespace
-
 Napi::Function PackWriterBinding::define(Napi::Env env) {
   return DefineClass(env, "PackWriter",
                      {InstanceAccessor<&PackWriterBinding::layout>("layout"),
-                      InstanceAccessor<&PackWriterBinding::expert_files>("expertFiles"),
                       InstanceMethod<&PackWriterBinding::expert_bytes>("expertBytes"),
                       InstanceMethod<&PackWriterBinding::write_dense>("writeDense"),
                       InstanceMethod<&PackWriterBinding::write_experts>("writeExperts"),
@@ -31,7 +20,7 @@ PackWriterBinding::PackWriterBinding(const Napi::CallbackInfo& info) : ObjectWra
         options.Get("checkpoint").As<Napi::String>().Utf8Value(), options.Get("out").As<Napi::String>().Utf8Value(),
         weight_format_from_js(options.Get("experts"), "experts", WeightRole::kExperts),
         weight_format_from_js(options.Get("dense"), "dense", WeightRole::kDense),
-        stripes_from_js(options.Get("stripes")), options.Get("inPlace").ToBoolean().Value());
+        options.Get("inPlace").ToBoolean().Value());
   });
 }
 
@@ -39,28 +28,11 @@ Napi::Value PackWriterBinding::layout(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&]() -> Napi::Value { return pack_layout_to_js(info.Env(), writer_->pack()); });
 }
 
-Napi::Value PackWriterBinding::expert_files(const Napi::CallbackInfo& info) {
-  return guarded(info.Env(), [&]() -> Napi::Value {
-    const Pack& pack = writer_->pack();
-    const StripeLayout layout = pack.stripe_layout();
-    Napi::Array files = Napi::Array::New(info.Env());
-    for (uint32_t i = 0; pack.gguf.empty() && i < layout.files(); ++i) {
-      Napi::Object file = Napi::Object::New(info.Env());
-      file.Set("name", expert_file_name(pack.stripes, i));
-      file.Set("bytes", static_cast<double>(layout.file_bytes(i)));
-      files[i] = file;
-    }
-    return files;
-  });
-}
-
 Napi::Value PackWriterBinding::expert_bytes(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&]() -> Napi::Value {
-    const StripeLayout layout = writer_->pack().stripe_layout();
+    const Pack& pack = writer_->pack();
     const size_t count = info[0].As<Napi::Number>().Uint32Value();
-    Napi::Array bytes = Napi::Array::New(info.Env(), layout.files());
-    for (uint32_t i = 0; i < layout.files(); ++i) bytes[i] = static_cast<double>(layout.blocks_end(i, count));
-    return bytes;
+    return Napi::Number::New(info.Env(), pack.gguf.empty() ? static_cast<double>(pack.experts.blocks_end(count)) : 0);
   });
 }
 

@@ -16,7 +16,6 @@ class PackWriterBinding : public Napi::ObjectWrap<PackWriterBinding> {
 
  private:
   Napi::Value layout(const Napi::CallbackInfo& info);
-  Napi::Value expert_files(const Napi::CallbackInfo& info);
   Napi::Value expert_bytes(const Napi::CallbackInfo& info);
   void write_dense(const Napi::CallbackInfo& info);
   void write_experts(const Napi::CallbackInfo& info);

@@ -59,21 +59,19 @@ void check_dense_finite(const Pack& pack) {
 
 void check_experts_finite(const Pack& pack, size_t begin, size_t end) {
   const ExpertLayout& layout = pack.experts;
-  const StripeLayout stripes = pack.stripe_layout();
-  DiskTier tier = open_expert_tier(pack);
+  const std::unique_ptr<ExpertFile> experts = open_experts(pack);
   std::vector<std::byte> block;
   for (size_t id = begin; id < std::min(end, layout.experts()); ++id) {
-    const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
     block.resize(layout.block_bytes(static_cast<ExpertId>(id)));
-    tier.file(file).read(offset, block.size(), block.data());
+    experts->read(layout.blocks_end(id), block.size(), block.data());
     const std::string name = expert_name(pack, static_cast<ExpertId>(id));
     const BlockLayout& matrices = layout.layers[layout.shape.place(static_cast<ExpertId>(id)).layer];
     for (const ExpertMatrix& matrix : matrices.matrices) {
       const PanelMatrix panels = matrices.matrix(block.data(), matrix.projection);
       const std::string what = name + ": " + projection_name(matrix.projection);
-      check_panels(panels, 0, pack.expert_path(file), what);
+      check_panels(panels, 0, pack.expert_path(), what);
       if (panels.bias == nullptr) continue;
-      check_row({panels.bias, panels.bias + panels.n}, 0, pack.expert_path(file), what + " bias");
+      check_row({panels.bias, panels.bias + panels.n}, 0, pack.expert_path(), what + " bias");
     }
   }
 }

@@ -181,9 +181,9 @@ void GgufExperts::fill_matrix(const ExpertMatrix& matrix, const Source& source, 
   }
 }
 
-DiskTier open_expert_tier(const Pack& pack) {
-  if (pack.gguf.empty()) return {pack.stripe_layout(), pack.expert_paths()};
-  return {pack.stripe_layout(), std::make_unique<GgufExperts>(pack)};
+std::unique_ptr<ExpertFile> open_experts(const Pack& pack) {
+  if (!pack.gguf.empty()) return std::make_unique<GgufExperts>(pack);
+  return std::make_unique<DiskFile>(pack.expert_path(), pack.experts.blocks_end(pack.experts.experts()));
 }
 
 }  // namespace sida

@@ -8,7 +8,6 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/pack.h"
 #include "expert/disk_file.h"
-#include "expert/disk_tier.h"
 
 namespace sida {
 
@@ -52,7 +51,7 @@ class GgufExperts final : public ExpertFile {
   std::vector<Source> sources_;   ///< by expert: of each matrix, then of each bias
 };
 
-/// The experts of a pack on disk. Throws as DiskTier and GgufExperts.
-DiskTier open_expert_tier(const Pack& pack);
+/// The experts of a pack on disk. Throws as DiskFile and GgufExperts.
+std::unique_ptr<ExpertFile> open_experts(const Pack& pack);
 
 }  // namespace sida

@@ -52,18 +52,6 @@ class ManifestCheck {
   JsonValue root_;
 };
 
-Stripes read_stripes(const ManifestCheck& check, JsonValue json) {
-  Stripes stripes{json.at("count").as_u64(), json.at("stamp").as_string()};
-  if (stripes.count < 2 || stripes.count > kMaxStripes) {
-    check.fail("experts.stripes.count", "2 to " + std::to_string(kMaxStripes), std::to_string(stripes.count));
-  }
-  if (stripes.stamp.size() > kMaxStamp) {
-    check.fail("experts.stripes.stamp", "at most " + std::to_string(kMaxStamp) + " bytes",
-               std::to_string(stripes.stamp.size()));
-  }
-  return stripes;
-}
-
 /// The type of each matrix that `layouts` lists.
 ExpertFormats layout_formats(const ManifestCheck& check, JsonValue layout) {
   ExpertFormats formats;
@@ -178,12 +166,6 @@ std::string linked_gguf(const ManifestCheck& check, const std::string& directory
 
 }  // namespace
 
-std::vector<std::string> Pack::expert_paths() const {
-  std::vector<std::string> paths;
-  for (size_t stripe = 0; stripe < stripes.count; ++stripe) paths.push_back(expert_path(stripe));
-  return paths;
-}
-
 File Pack::open_dense() const { return open_model_file(directory, kDenseFile); }
 
 Pack describe_pack(std::string directory, ModelSpec spec, PackFormats formats) {
@@ -212,12 +194,11 @@ Pack open_pack(const std::string& directory) {
   ModelSpec spec = read_model_files(directory).spec;
   PackFormats formats = read_formats(check, root, spec);
   Pack pack = describe_pack(directory, std::move(spec), std::move(formats));
-  if (const auto stripes = root.at("experts").find("stripes")) pack.stripes = read_stripes(check, *stripes);
   if (const auto file = root.at("experts").find("file"); file && file->as_string() == kGgufLink) {
     pack.gguf = linked_gguf(check, directory);
   }
-  // Only a stripe and a GGUF file may be a link to anywhere, such as another disk.
-  if (pack.stripes.count == 1 && pack.gguf.empty()) contained_path(directory, expert_file_name(pack.stripes, 0));
+  // Only a GGUF file may be a link to anywhere, such as another disk.
+  if (pack.gguf.empty()) contained_path(directory, kExpertFile);
   check_experts(check, pack, root.at("experts"));
   check_dense(check, pack.dense);
   return pack;

@@ -5,7 +5,6 @@
 
 #include "checkpoint/pack_formats.h"
 #include "core/file.h"
-#include "expert/stripe_layout.h"
 #include "spec/spec.h"
 #include "weights/dense_layout.h"
 #include "weights/expert_layout.h"
@@ -14,27 +13,22 @@ namespace sida {
 
 inline constexpr int kPackVersion = 3;
 inline constexpr const char* kDenseFile = "dense.sida";
-/// In place of an expert file: a link to the GGUF file in which the experts stay.
+inline constexpr const char* kExpertFile = "experts.sida";
+/// In place of the expert file: a link to the GGUF file in which the experts stay.
 inline constexpr const char* kGgufLink = "experts.gguf";
 
 /// A packed model directory: config.json, generation_config.json where the checkpoint has one, manifest.json, the
-/// dense file and the expert file or its stripes (docs/pack-format.md).
+/// dense file and the expert file (docs/pack-format.md).
 struct Pack {
   std::string directory;
   ModelSpec spec;
   PackFormats formats;
   ExpertLayout experts;
   DenseLayout dense;
-  Stripes stripes;
-  std::string gguf = {};  ///< the file in which the experts stay; empty: they are in files of the pack
+  std::string gguf = {};  ///< the file in which the experts stay; empty: they are in a file of the pack
 
-  StripeLayout stripe_layout() const { return {stripes, experts}; }
   std::string dense_path() const { return directory + "/" + kDenseFile; }
-  std::string expert_path(size_t stripe = 0) const {
-    return gguf.empty() ? directory + "/" + expert_file_name(stripes, stripe) : gguf;
-  }
-  /// One path for each stripe.
-  std::vector<std::string> expert_paths() const;
+  std::string expert_path() const { return gguf.empty() ? directory + "/" + kExpertFile : gguf; }
   /// Throws io_error, and checkpoint_invalid where the dense file is missing or no regular file of this directory.
   File open_dense() const;
 };

@@ -98,7 +98,7 @@ PackVerifier::PackVerifier(const std::string& checkpoint, const std::string& pac
     : checkpoint_(Checkpoint::open(checkpoint)),
       pack_(open_pack(pack)),
       dense_(pack_.open_dense()),
-      experts_(open_expert_tier(pack_)) {
+      experts_(open_experts(pack_)) {
   if (checkpoint_.spec().family != pack_.spec.family) {
     throw damaged(pack_.directory, "model_type", checkpoint_.spec().family, pack_.spec.family);
   }
@@ -157,11 +157,9 @@ void PackVerifier::check_dense(size_t begin, size_t end) {
 
 void PackVerifier::check_experts(size_t begin, size_t end) {
   const ExpertLayout& layout = pack_.experts;
-  const StripeLayout stripes = pack_.stripe_layout();
   for (size_t id = begin; id < end; ++id) {
     block_.resize(layout.block_bytes(static_cast<ExpertId>(id)));
-    const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
-    experts_.file(file).read(offset, block_.size(), block_.data());
+    experts_->read(layout.blocks_end(id), block_.size(), block_.data());
     for (const ExpertSource& source : expert_sources(checkpoint_, pack_, static_cast<ExpertId>(id))) {
       const ExpertMatrix& matrix = source.matrix;
       const std::string name =
@@ -169,12 +167,12 @@ void PackVerifier::check_experts(size_t begin, size_t end) {
       if (source.bias) {
         read_rows(checkpoint_, source.data, 0, matrix.n, 1, kF32Format, rows_);
         if (std::memcmp(rows_.data(), block_.data() + *matrix.bias, matrix.n * sizeof(float)) == 0) continue;
-        throw damaged(pack_.expert_path(file), name + " bias", "the checkpoint's numbers", "others");
+        throw damaged(pack_.expert_path(), name + " bias", "the checkpoint's numbers", "others");
       }
       read_rows(checkpoint_, source.data, 0, matrix.n, matrix.k, matrix.format, rows_);
       const double bound = bound_of(source.data, matrix.format);
       report_.experts.add(bound, compare({block_.data() + matrix.offset, matrix.format, matrix.k, matrix.n}, bound, 0,
-                                         pack_.expert_path(file), name));
+                                         pack_.expert_path(), name));
     }
   }
 }

@@ -9,7 +9,7 @@
 #include "checkpoint/pack.h"
 #include "checkpoint/pack_sources.h"
 #include "core/file.h"
-#include "expert/disk_tier.h"
+#include "expert/expert_file.h"
 #include "weights/panels.h"
 
 namespace sida {
@@ -53,7 +53,7 @@ class PackVerifier {
   Checkpoint checkpoint_;
   Pack pack_;
   File dense_;
-  DiskTier experts_;
+  std::unique_ptr<ExpertFile> experts_;
   Report report_;
   std::vector<float> rows_;
   std::vector<std::byte> block_;

@@ -31,35 +31,28 @@ void sync_and_close(int fd, const std::string& path) {
 }  // namespace
 
 PackWriter::PackWriter(const std::string& checkpoint, const std::string& directory, std::optional<WeightFormat> experts,
-                       std::optional<WeightFormat> dense, Stripes stripes, bool in_place)
+                       std::optional<WeightFormat> dense, bool in_place)
     : checkpoint_(Checkpoint::open(checkpoint)) {
   checkpoint_->check_tensors();
   if (in_place) pack_.gguf = checkpoint;
-  open(directory, chosen_formats(*checkpoint_, experts, dense), std::move(stripes));
+  open(directory, chosen_formats(*checkpoint_, experts, dense));
 }
 
-PackWriter::PackWriter(Checkpoint checkpoint, const std::string& directory, PackFormats formats, Stripes stripes)
+PackWriter::PackWriter(Checkpoint checkpoint, const std::string& directory, PackFormats formats)
     : checkpoint_(std::move(checkpoint)) {
   checkpoint_->check_tensors();
-  open(directory, std::move(formats), std::move(stripes));
+  open(directory, std::move(formats));
 }
 
-void PackWriter::open(const std::string& directory, PackFormats formats, Stripes stripes) {
+void PackWriter::open(const std::string& directory, PackFormats formats) {
   const std::string gguf = std::move(pack_.gguf);
   pack_ = describe_pack(directory, checkpoint_->spec(), std::move(formats));
-  pack_.stripes = std::move(stripes);
   pack_.gguf = gguf;
-  if (!gguf.empty()) return;
-  try {
-    for (const std::string& path : pack_.expert_paths()) expert_fds_.push_back(open_for_writing(path, 0));
-  } catch (...) {
-    for (const int fd : expert_fds_) ::close(fd);
-    throw;
-  }
+  if (gguf.empty()) expert_fd_ = open_for_writing(pack_.expert_path(), 0);
 }
 
 PackWriter::~PackWriter() {
-  for (const int fd : expert_fds_) ::close(fd);
+  if (expert_fd_ >= 0) ::close(expert_fd_);
 }
 
 void PackWriter::write_at(int fd, const std::string& path, uint64_t offset, const std::byte* data, uint64_t bytes) {
@@ -125,7 +118,6 @@ void PackWriter::write_experts(size_t begin, size_t end) {
                                        std::to_string(layout.experts()));
   }
   if (!pack_.gguf.empty()) return check_experts(begin, end);
-  const StripeLayout stripes = pack_.stripe_layout();
   for (size_t id = begin; id < end; ++id) {
     block_.assign(layout.block_bytes(static_cast<ExpertId>(id)), std::byte{0});
     for (const ExpertSource& source : expert_sources(checkpoint, pack_, static_cast<ExpertId>(id))) {
@@ -137,13 +129,7 @@ void PackWriter::write_experts(size_t begin, size_t end) {
       }
       pack_rows(checkpoint, source.data, 0, matrix.n, matrix.k, matrix.format, rows_, block_.data() + matrix.offset);
     }
-    const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
-    write_at(expert_fds_[file], pack_.expert_path(file), offset, block_.data(), block_.size());
-  }
-  for (size_t file = 0; end == layout.experts() && file < stripes.files(); ++file) {
-    const std::string seal = stripes.seal(file);
-    write_at(expert_fds_[file], pack_.expert_path(file), stripes.blocks_end(file),
-             reinterpret_cast<const std::byte*>(seal.data()), seal.size());
+    write_at(expert_fd_, pack_.expert_path(), layout.blocks_end(id), block_.data(), block_.size());
   }
 }
 
@@ -157,20 +143,12 @@ void PackWriter::check_experts(size_t begin, size_t end) {
 }
 
 void PackWriter::close() {
-  const std::vector<int> fds = std::exchange(expert_fds_, {});
+  const int fd = std::exchange(expert_fd_, -1);
   // Freed now: JavaScript may keep this object alive for long.
   checkpoint_.reset();
   rows_ = {};
   block_ = {};
-  std::exception_ptr error;
-  for (size_t file = 0; file < fds.size(); ++file) {
-    try {
-      sync_and_close(fds[file], pack_.expert_path(file));
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  if (error) std::rethrow_exception(error);
+  if (fd >= 0) sync_and_close(fd, pack_.expert_path());
 }
 
 }  // namespace sida

@@ -13,7 +13,7 @@
 #include "engine/logit_rows.h"
 #include "engine/memory_plan.h"
 #include "engine/sequences.h"
-#include "expert/disk_tier.h"
+#include "expert/expert_file.h"
 #include "expert/expert_store.h"
 #include "expert/host_tier.h"
 #include "graph/model.h"
@@ -51,7 +51,7 @@ class Engine {
   const MemoryPlan& plan() const { return plan_; }
   const DeviceMemory& memory() const { return memory_; }
   const HostTier& host() const { return host_; }
-  DiskTier& disk() { return disk_; }
+  ExpertFile& disk() { return *disk_; }
   const KvCache& cache() const { return cache_; }
   ExpertStore& store() { return store_; }
   const PassPlanner& planner() const { return planner_; }
@@ -87,7 +87,7 @@ class Engine {
   DenseLayout dense_layout_;
   DeviceBuffer dense_;
   KvCache cache_;
-  DiskTier disk_;
+  std::unique_ptr<ExpertFile> disk_;
   HostTier host_;
   ExpertStore store_;
   PassPlanner planner_;

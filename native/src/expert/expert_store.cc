@@ -8,7 +8,7 @@
 
 namespace sida {
 
-ExpertStore::ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, DiskTier& disk, HostTier& host,
+ExpertStore::ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, ExpertFile& disk, HostTier& host,
                          SimulatedLink link, ReadTuning tuning, size_t slots)
     : layout_(layout),
       memory_(memory),

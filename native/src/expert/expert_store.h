@@ -31,13 +31,13 @@ class ExpertStore {
  public:
   /// Allocates `slots` slots; throws budget_too_small when they do not fit, io_error when the disk cannot be
   /// measured.
-  ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, DiskTier& disk, HostTier& host, SimulatedLink link,
+  ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, ExpertFile& disk, HostTier& host, SimulatedLink link,
               ReadTuning tuning, size_t slots);
 
   const ExpertLayout& layout() const { return layout_; }
   size_t slots() const { return residency_.slots(); }
-  /// How each file of the disk tier is read.
-  const std::vector<ReadSettings>& read_settings() const { return transfers_.settings(); }
+  /// How the file of experts is read.
+  const ReadSettings& read_settings() const { return transfers_.settings(); }
   ResidencySnapshot snapshot() const;
   /// Figures since the last call.
   StoreStats take_stats();

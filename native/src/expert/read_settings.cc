@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Time that a start may spend on measuring all files of a pack.
+/// Time that a start may spend on measuring the disk.
 constexpr std::chrono::duration<double> kMeasuring = 40ms;
 /// A smaller file says little about its disk, and its reads matter little.
 constexpr uint64_t kTooSmallToMeasure = 16 << 20;
@@ -28,29 +28,19 @@ constexpr double kChunkSeconds = 1e-3;
 constexpr size_t kDepthOfChunks = 2;
 constexpr uint64_t kMeasuredRead = 2 << 20;
 
-ReadSettings settings_of(ExpertFile& file, uint64_t block_bytes, ReadTuning tuning,
-                         std::chrono::duration<double> limit) {
+}  // namespace
+
+ReadSettings choose_read_settings(ExpertFile& file, uint64_t block_bytes, ReadTuning tuning) {
   ReadSettings settings{kUsualDepth, kUsualChunk};
   const bool all_fixed = tuning.depth > 0 && tuning.chunk_bytes > 0;
   if (!all_fixed && file.bytes() >= kTooSmallToMeasure) {
-    const DiskSpeed speed = measure_disk_speed(file, std::min(block_bytes, kMeasuredRead), limit);
+    const DiskSpeed speed = measure_disk_speed(file, std::min(block_bytes, kMeasuredRead), kMeasuring);
     const auto chunk = std::bit_floor(static_cast<uint64_t>(speed.bytes_per_second * kChunkSeconds));
     settings = {speed.depth, std::clamp(chunk, kSmallestChunk, kLargestChunk), speed.bytes_per_second};
   }
   if (block_bytes > settings.chunk_bytes) settings.depth = std::max(settings.depth, kDepthOfChunks);
   if (tuning.depth > 0) settings.depth = tuning.depth;
   if (tuning.chunk_bytes > 0) settings.chunk_bytes = tuning.chunk_bytes;
-  return settings;
-}
-
-}  // namespace
-
-std::vector<ReadSettings> choose_read_settings(DiskTier& disk, uint64_t block_bytes, ReadTuning tuning) {
-  const size_t files = disk.layout().files();
-  std::vector<ReadSettings> settings;
-  for (size_t i = 0; i < files; ++i) {
-    settings.push_back(settings_of(disk.file(i), block_bytes, tuning, kMeasuring / static_cast<double>(files)));
-  }
   return settings;
 }
 

@@ -18,17 +18,16 @@ constexpr uint64_t kCopiedChunk = 2 << 20;
 
 }  // namespace
 
-TransferEngine::TransferEngine(const ExpertLayout& layout, Backend& device, DiskTier& disk, HostTier& host,
+TransferEngine::TransferEngine(const ExpertLayout& layout, Backend& device, ExpertFile& disk, HostTier& host,
                                SimulatedLink link, ReadTuning tuning, Done done)
     : layout_(layout),
       device_(device),
-      disk_(disk),
       host_(host),
       link_(link),
       done_(std::move(done)),
       settings_(choose_read_settings(disk, layout.slot_bytes, tuning)) {
   try {
-    for (size_t i = 0; i < settings_.size(); ++i) add_lane(&disk.file(i), settings_[i].depth, settings_[i].chunk_bytes);
+    add_lane(&disk, settings_.depth, settings_.chunk_bytes);
     if (host.on()) {
       add_lane(nullptr, device.copies_in_flight(), tuning.chunk_bytes > 0 ? tuning.chunk_bytes : kCopiedChunk);
     }
@@ -44,7 +43,6 @@ void TransferEngine::add_lane(ExpertFile* file, size_t depth, uint64_t chunk_byt
   Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(chunk_bytes));
   lane.file = file;
   lane.name = file == nullptr ? "copies from host" : "transfers";
-  if (lanes_.size() > 1 && file != nullptr) lane.name += " of file " + std::to_string(lanes_.size() - 1);
   try {
     for (size_t i = 0; i < depth; ++i) {
       lane.readers.emplace_back([this, &lane, writer = device_.writer()] { work(lane, *writer); });
@@ -68,26 +66,21 @@ void TransferEngine::stop() {
   }
 }
 
-size_t TransferEngine::prefetches_in_flight() const {
-  size_t count = 0;
-  for (const ReadSettings& settings : settings_) count += std::max<size_t>(settings.depth, 2);
-  return count;
-}
+size_t TransferEngine::prefetches_in_flight() const { return std::max<size_t>(settings_.depth, 2); }
 
 void TransferEngine::submit(std::span<const Request> requests, TransferPriority priority) {
   if (requests.empty()) return;
   std::vector<std::vector<std::shared_ptr<Transfer>>> by_lane(lanes_.size());
   for (const Request& request : requests) {
-    const auto place = disk_.layout().place(request.id);
     auto transfer = std::make_shared<Transfer>();
     transfer->id = request.id;
     transfer->layer = layout_.shape.place(request.id).layer;
-    transfer->offset = place.offset;
+    transfer->offset = layout_.blocks_end(request.id);
     transfer->bytes = layout_.layers[transfer->layer].bytes;
     transfer->slot = request.slot;
     device_.emptied(transfer->slot, transfer->bytes);
     if (host_.on()) transfer->held = host_.hold(request.id);
-    by_lane[transfer->held != nullptr ? lanes_.size() - 1 : place.file].push_back(std::move(transfer));
+    by_lane[transfer->held != nullptr ? lanes_.size() - 1 : 0].push_back(std::move(transfer));
   }
   for (size_t i = 0; i < lanes_.size(); ++i) {
     if (by_lane[i].empty()) continue;
@@ -101,7 +94,7 @@ void TransferEngine::submit(std::span<const Request> requests, TransferPriority 
 }
 
 bool TransferEngine::promote(ExpertId id) {
-  for (Lane* lane : {&lane_of(id), lanes_.back().get()}) {
+  for (Lane* lane : {lanes_.front().get(), lanes_.back().get()}) {
     std::lock_guard lock(lane->mutex);
     if (lane->queue.promote(id)) return true;
   }
@@ -109,7 +102,7 @@ bool TransferEngine::promote(ExpertId id) {
 }
 
 bool TransferEngine::cancel(ExpertId id) {
-  for (Lane* lane : {&lane_of(id), lanes_.back().get()}) {
+  for (Lane* lane : {lanes_.front().get(), lanes_.back().get()}) {
     std::shared_ptr<Transfer> transfer;
     {
       std::lock_guard lock(lane->mutex);

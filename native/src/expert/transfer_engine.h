@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "expert/disk_tier.h"
+#include "expert/expert_file.h"
 #include "expert/host_tier.h"
 #include "expert/read_queue.h"
 #include "expert/read_settings.h"
@@ -25,15 +25,15 @@ struct ReadStats {
   uint64_t overtakes = 0;  ///< demands read before the rest of a prefetch
 };
 
-/// Moves experts into device slots. Each file has a queue of its own and as many readers as saturate its disk; the host
-/// tier has a queue and one copying thread.
+/// Moves experts into device slots. The file has a queue and as many readers as saturate its disk; the host tier has a
+/// queue and one copying thread.
 class TransferEngine {
  public:
   /// Called on a reader's thread when a transfer has ended; `error` is null on success.
   using Done = std::function<void(ExpertId, std::exception_ptr error)>;
 
-  /// Measures the disks where `tuning` does not say how to read them. Throws io_error.
-  TransferEngine(const ExpertLayout& layout, Backend& device, DiskTier& disk, HostTier& host, SimulatedLink link,
+  /// Measures the disk where `tuning` does not say how to read it. Throws io_error.
+  TransferEngine(const ExpertLayout& layout, Backend& device, ExpertFile& disk, HostTier& host, SimulatedLink link,
                  ReadTuning tuning, Done done);
   ~TransferEngine();
   TransferEngine(const TransferEngine&) = delete;
@@ -50,8 +50,7 @@ class TransferEngine {
   /// Cancels a prefetch that has not begun. False when there is none; `done` is then called as usual.
   bool cancel(ExpertId id);
 
-  /// One a file.
-  const std::vector<ReadSettings>& settings() const { return settings_; }
+  const ReadSettings& settings() const { return settings_; }
   /// Prefetches that keep every reader busy. More would only take slots early.
   size_t prefetches_in_flight() const;
   /// Figures since the last call.
@@ -72,7 +71,6 @@ class TransferEngine {
   };
 
   void add_lane(ExpertFile* file, size_t depth, uint64_t chunk_bytes);
-  Lane& lane_of(ExpertId id) { return *lanes_[disk_.layout().place(id).file]; }
   void work(Lane& lane, DeviceWriter& writer);
   void stop();
   /// The error of each chunk.
@@ -85,12 +83,11 @@ class TransferEngine {
 
   ExpertLayout layout_;
   Backend& device_;
-  DiskTier& disk_;
   HostTier& host_;
   LinkClock link_;
   Done done_;
-  std::vector<ReadSettings> settings_;
-  /// One a file, then the host tier's where it is on.
+  ReadSettings settings_;
+  /// The file's, then the host tier's where it is on.
   std::vector<std::unique_ptr<Lane>> lanes_;
 };
 

@@ -47,6 +47,14 @@ ExpertPlace ExpertShape::place(ExpertId id) const {
   return {layer, id - first[layer]};
 }
 
+uint64_t ExpertLayout::blocks_end(size_t count) const {
+  uint64_t end = 0;
+  for (size_t layer = 0; layer < layers.size() && shape.first_id(layer) < count; ++layer) {
+    end += (std::min<size_t>(count, shape.first_id(layer + 1)) - shape.first_id(layer)) * layers[layer].bytes;
+  }
+  return end;
+}
+
 ExpertLayout make_expert_layout(const ExpertShape& shape, std::span<const ExpertFormats> formats) {
   // A model without experts has zero blocks, of one page each.
   ExpertLayout layout{shape, {}, kPage};

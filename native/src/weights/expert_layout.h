@@ -80,6 +80,8 @@ struct ExpertLayout {
 
   size_t experts() const { return shape.experts(); }
   uint64_t block_bytes(ExpertId id) const { return layers[shape.place(id).layer].bytes; }
+  /// Where the blocks of the first `count` experts end, and the next block begins.
+  uint64_t blocks_end(size_t count) const;
 };
 
 /// `formats`: by MoE layer.

@@ -20,7 +20,7 @@ void write_small_pack(const std::string& directory, std::optional<WeightFormat> 
 }
 
 // clang-format off
-TEST_CASE("pack: a manifest names formats that exist, with the layout that follows from them, and stripes within bounds") {
+TEST_CASE("pack: a manifest names formats that exist, with the layout that follows from them") {
   struct Row {
     std::optional<WeightFormat> experts;
     std::string from, to;
@@ -28,7 +28,6 @@ TEST_CASE("pack: a manifest names formats that exist, with the layout that follo
   };
   constexpr WeightFormat f32 = kF32Format, int8 = kInt8Format, int4 = kInt4Format;
   const std::string q8 = "\"q8_0\"", layouts = "\"layout_of_layer\":[0,", embedding = "embedding\",\"dtype\":\"f32\"";
-  const std::string striped = "\"int8\",\"stripes\":";
   const Row rows[] = {
       {int8, "\"int8\"", "\"int5\"",
        {"experts.dtype", "expected f32, bf16, int8, int4, mxfp4, q8_0, q4_0, q4_k or q6_k", "found int5"}},
@@ -62,13 +61,6 @@ TEST_CASE("pack: a manifest names formats that exist, with the layout that follo
       {{}, q8, "\"q9_0\"", {"experts.layouts.matrices.dtype", "found q9_0"}},
       {{}, q8, "\"q6_k\"", {"experts."}},
       {{}, embedding, "embedding\",\"dtype\":\"int4\"", {"dense.tensors.dtype", "found int4"}},
-      {int8, "\"int8\"", striped + R"({"count":1,"stamp":"a"})",
-       {"experts.stripes.count", "expected 2 to 64", "found 1"}},
-      {int8, "\"int8\"", striped + R"({"count":65,"stamp":"a"})", {"experts.stripes.count", "found 65"}},
-      {int8, "\"int8\"", striped + R"({"count":18446744073709551615,"stamp":"a"})", {"manifest.json"}},
-      {int8, "\"int8\"", striped + R"({"count":2})", {"manifest.json", "stamp"}},
-      {int8, "\"int8\"", striped + R"({"count":2,"stamp":")" + std::string(1025, 'a') + R"("})",
-       {"experts.stripes.stamp", "expected at most 1024 bytes", "found 1025"}},
   };
   // clang-format on
   for (const Row& row : rows) {

@@ -115,7 +115,7 @@ TEST_CASE("pack verifier: a flipped scale, sum or code is found and named with e
     const uint64_t panel =
         (layout.shape.experts_per_layer + 1) * layout.slot_bytes + down.offset + panel_stride(down.k, kInt8Format);
     const uint64_t scale = panel + code_bytes(down.k, WeightType::kInt8) + 4, sum = scale + kPanelColumns * 4;
-    const std::string path = verified.pack().expert_path(0);
+    const std::string path = verified.pack().expert_path();
     const auto right = read_at<float>(path, scale);
     const std::string expert = verified.pack().spec.moe_layers()[1] + " expert 1: down";
     write_at(path, scale, std::bit_cast<float>(std::bit_cast<uint32_t>(right) ^ 1u << 22));
@@ -129,7 +129,7 @@ TEST_CASE("pack verifier: a flipped scale, sum or code is found and named with e
   }
   {
     const Verified verified(kInt4Format, kF32Format);
-    const std::string path = verified.pack().expert_path(0);
+    const std::string path = verified.pack().expert_path();
     const uint64_t scale = code_bytes(64, WeightType::kInt4);
     write_at(path, scale, static_cast<uint16_t>(read_at<uint16_t>(path, scale) ^ 1u << 6));
     verified.check_found({"expert 0: up", "row 0", "at most 7.2 %"});

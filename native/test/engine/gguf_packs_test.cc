@@ -72,7 +72,7 @@ struct PackedFile {
   explicit PackedFile(const GgufBuilder& file, std::optional<WeightFormat> format = {}, bool in_place = false) {
     write_file(model, file.build());
     std::filesystem::create_directory(pack);
-    PackWriter writer(model, pack, format, format, {}, in_place);
+    PackWriter writer(model, pack, format, format, in_place);
     finish_pack(writer, model);
     write_file(
         pack + "/config.json",
@@ -184,7 +184,7 @@ TEST_CASE("gguf packs: a file with other experts is refused, and so is a link to
     tensor.data.assign(reinterpret_cast<const char*>(blocks.data()), blocks.size());
   }
   write_file(kept.model, other.build());
-  check_error([&] { open_expert_tier(open_pack(kept.pack)); }, {"decoder.0 expert 0: up", "convert the model again"},
+  check_error([&] { open_experts(open_pack(kept.pack)); }, {"decoder.0 expert 0: up", "convert the model again"},
               "pack_invalid");
   std::filesystem::remove(kept.pack + "/" + kGgufLink);
   check_error([&] { open_pack(kept.pack); }, {"experts.gguf: expected a link to a GGUF file, found none"},

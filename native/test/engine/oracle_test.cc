@@ -192,7 +192,7 @@ void write_twin(const Pack& pack, const Pack& twin) {
   const ExpertLayout &from = pack.experts, &to = twin.experts;
   for (ExpertId id = 0; id < from.experts(); ++id) {
     const size_t layer = from.shape.place(id).layer;
-    const uint64_t begin = pack.stripe_layout().place(id).offset;
+    const uint64_t begin = from.blocks_end(id);
     for (size_t i = 0; i < from.layers[layer].matrices.size(); ++i) {
       const ExpertMatrix& matrix = from.layers[layer].matrices[i];
       widen(pack.expert_path(), begin + matrix.offset, matrix.format, matrix.n, matrix.k, twin.expert_path(),

@@ -1,8 +1,8 @@
 // Small values of the store: how idle the link is, where blocks lie, how often an expert is used.
 #include "expert/link_idle.h"
-#include "expert/stripe_layout.h"
 #include "expert/use_rate.h"
 #include "support/test.h"
+#include "weights/expert_layout.h"
 
 namespace {
 
@@ -53,36 +53,17 @@ TEST_CASE("link idle: a prompt that computes long says little about the steps af
   CHECK(p.link.least_chance() > 0.6);
 }
 
-TEST_CASE("stripe layout: one file holds the blocks by id, under the name of old packs") {
-  const StripeLayout layout({}, 10, 8192);
-  CHECK(expert_file_name({}, 0) == "experts.sida");
-  CHECK(expert_file_name({2, ""}, 1) == "experts.sida.1");
-  CHECK(layout.file_bytes(0) == 10 * 8192);
-  CHECK(layout.place(7).file == 0);
-  CHECK(layout.place(7).offset == 7 * 8192);
-}
-
-TEST_CASE("stripe layout: every block has a place of its own, and files hold as many as lie in them") {
-  for (const auto& [files, experts] : grid(Sizes{1, 2, 3, 5, 64}, Sizes{1, 4, 17, 96})) {
-    const StripeLayout layout({files, "a pack"}, experts, 4096);
-    std::set<std::pair<size_t, uint64_t>> places;
-    std::vector<uint64_t> ends(files);
-    for (ExpertId id = 0; id < experts; ++id) {
-      const auto [file, offset] = layout.place(id);
-      REQUIRE(file < files);
-      places.insert({file, offset});
-      ends[file] = std::max(ends[file], offset + 4096);
-    }
-    CHECK(places.size() == experts);
-    for (size_t file = 0; file < files; ++file) CHECK(layout.blocks_end(file) == ends[file]);
+TEST_CASE("expert layout: blocks stand one after the other, also where layers differ in size and count") {
+  const ExpertShape shape{64, 64, Activation::kRelu, 2, 4, false, {0, 3, 7}};
+  const ExpertFormats wide{kF32Format, kF32Format, kF32Format}, narrow{kInt8Format, kInt8Format, kInt8Format};
+  const ExpertLayout layout = make_expert_layout(shape, std::vector{wide, narrow});
+  REQUIRE(layout.block_bytes(2) > layout.block_bytes(3));
+  uint64_t end = 0;
+  for (ExpertId id = 0; id < layout.experts(); ++id) {
+    CHECK(layout.blocks_end(id) == end);
+    end += layout.block_bytes(id);
   }
-}
-
-TEST_CASE("stripe layout: a number of files out of range is refused with the number") {
-  for (const size_t files : {0, 65}) {
-    const auto numbers = numbers_of([&] { StripeLayout({files, ""}, 4, 4096); }, "invalid_request");
-    CHECK(numbers.at("stripes") == static_cast<double>(files));
-  }
+  CHECK(layout.blocks_end(layout.experts()) == end);
 }
 
 UseRate rate_of(const std::vector<bool>& turns) {

@@ -25,7 +25,7 @@ class MixtureReference {
   explicit MixtureReference(const std::string& directory)
       : pack_(open_pack(directory)),
         dense_(read_text_file(pack_.dense_path())),
-        experts_(read_text_file(pack_.expert_path(0))),
+        experts_(read_text_file(pack_.expert_path())),
         weights_(view_weights(pack_.spec, pack_.dense, bytes(dense_))) {}
 
   /// Final hidden states (tokens, d_model) of a batch with a routing. `dispatch` receives the entries within capacity.

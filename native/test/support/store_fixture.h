@@ -1,5 +1,6 @@
 #pragma once
 
+#include "expert/disk_file.h"
 #include "expert/expert_store.h"
 #include "support/test.h"
 
@@ -15,23 +16,17 @@ inline ExpertLayout small_layout(size_t layers, size_t experts) {
 /// A store of 18 experts whose blocks are filled with their id.
 class StoreFixture {
  public:
-  explicit StoreFixture(size_t slots, uint64_t host_bytes = 0, ReadTuning reads = {}, size_t stripes = 1)
+  explicit StoreFixture(size_t slots, uint64_t host_bytes = 0, ReadTuning reads = {})
       : layout(small_layout(kLayers, kExperts)),
         backend(make_cpu_backend()),
         memory(*backend, slots * layout.slot_bytes) {
-    const Stripes dealt{stripes, "test"};
-    const StripeLayout striped(dealt, layout.experts(), layout.slot_bytes);
-    for (size_t i = 0; i < stripes; ++i) paths.push_back(dir.path() + "/" + expert_file_name(dealt, i));
-    std::vector<std::ofstream> files(paths.begin(), paths.end());
+    std::ofstream file(path);
     for (uint32_t id = 0; id < layout.experts(); ++id) {
       const std::vector<uint32_t> block(layout.slot_bytes / 4, id);
-      const auto place = striped.place(id);
-      files[place.file].seekp(static_cast<long>(place.offset));
-      files[place.file].write(reinterpret_cast<const char*>(block.data()), static_cast<long>(layout.slot_bytes));
+      file.write(reinterpret_cast<const char*>(block.data()), static_cast<long>(layout.slot_bytes));
     }
-    for (size_t i = 0; i < stripes; ++i) files[i].seekp(static_cast<long>(striped.blocks_end(i))) << striped.seal(i);
-    files.clear();
-    disk.emplace(striped, paths);
+    file.close();
+    disk.emplace(path, layout.blocks_end(layout.experts()));
     host.emplace(layout.slot_bytes, host_bytes);
     store.emplace(layout, memory, *disk, *host, SimulatedLink{}, reads, slots);
   }
@@ -93,11 +88,11 @@ class StoreFixture {
   }
 
   testing::TempDir dir;
-  std::vector<std::string> paths;
+  std::string path = dir.path() + "/experts.sida";
   ExpertLayout layout;
   std::unique_ptr<Backend> backend;
   DeviceMemory memory;
-  std::optional<DiskTier> disk;
+  std::optional<DiskFile> disk;
   std::optional<HostTier> host;
   std::optional<ExpertStore> store;
 };

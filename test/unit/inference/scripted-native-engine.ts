@@ -243,7 +243,7 @@ export class ScriptedEngine implements Engine {
       kvPageBytes: 10,
       kvWindows: [],
       host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
-      disk: [],
+      disk: { direct: false, depth: 1, chunkBytes: 1, bytesPerSecond: 0 },
     };
   }
 

@@ -109,7 +109,7 @@ export const MODEL: ModelInfo = {
     kvPageBytes: 10,
     kvWindows: [],
     host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
-    disk: [],
+    disk: { direct: false, depth: 1, chunkBytes: 1, bytesPerSecond: 0 },
   },
   predictor: { name: null, fingerprint: null, warnings: [] },
   routing: 'exact',
