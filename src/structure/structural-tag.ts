@@ -3,7 +3,7 @@ import type { GrammarFormat, StructuralTagFormat } from '@mlc-ai/web-xgrammar';
 import { overlap } from '../text/stop-strings.js';
 import { CONTROL_MARK, type Grammar } from './grammar.js';
 import { INTEGER, NUMBER } from './json-numbers.js';
-import { BARE_LETTERS, BARE_RULES, escapedText, literal, MARK, Rules, STRING_RULES } from './json-strings.js';
+import { BARE_LETTERS, escapedText, literal, MARK, Rules, STRING_RULES } from './json-strings.js';
 import { readSchema } from './schema.js';
 
 /** Writes a JSON schema as EBNF. */
@@ -123,8 +123,7 @@ function textUntil(end: string, { name = 'root', next = '""', not = '' }: Until 
 function bareText(schema: string, end: string): string {
   const rules = new Rules(BARE_LETTERS);
   const [body] = readSchema(JSON.parse(schema), { closed: false }).bodies(rules);
-  const own = Object.entries(BARE_RULES).map(([name, rule]) => `${name} ::= ${rule}\n`);
-  return `root ::= (${body}) ${literal(end)}\n${own.join('')}${rules.text}`;
+  return `root ::= (${body}) ${literal(end)}\n${rules.text}`;
 }
 
 function pairsOf({ begin, middle, end }: Grammar & { kind: 'pairs' }): string {
