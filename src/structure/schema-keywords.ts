@@ -43,6 +43,9 @@ export const KEYWORDS: Record<string, readonly string[]> = {
   ],
 };
 
+/** Of texts, and so of names. */
+export const TEXT_KEYWORDS = [...KEYWORDS.string!, 'format'];
+
 export function refuse(path: Path, why: string): never {
   throw new Error(placed(path, why));
 }

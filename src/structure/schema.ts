@@ -5,7 +5,7 @@
 import { SidaError } from '../errors.js';
 import { escapePattern } from '../text/escape-pattern.js';
 import { areApart, isSchema, type Schema, VALUES } from './alternatives.js';
-import { INTEGER, NUMBER, numbersWithin, stricter } from './json-numbers.js';
+import { INTEGER, NUMBER, stricter } from './json-numbers.js';
 import { jsonText, literal, nameText, type Rules, textOfPatterns } from './json-strings.js';
 import { allOf, mergedSchema, ofName } from './merged-schemas.js';
 import { multiplesWithin, stepOf } from './number-steps.js';
@@ -25,14 +25,13 @@ import {
   patternOf,
   refuse,
   shown,
+  TEXT_KEYWORDS,
   typesOf,
 } from './schema-keywords.js';
 import { SHORT_FORMATS, STRING_FORMATS, UNFOLLOWED_FORMATS } from './string-formats.js';
 import { automatonOf, NoText } from './text-automaton.js';
 import { listOfUnique } from './unique-lists.js';
 
-/** Of texts, and so of names. */
-const TEXT_KEYWORDS = [...KEYWORDS.string!, 'format'];
 const MOST_CHARACTERS = 128 << 10;
 const MOST_SCHEMAS = 2_000;
 /** Schemas within each other, also by references: the library reads them recursively. */
@@ -300,8 +299,7 @@ class SchemaReader {
     if (step === undefined)
       refuse([...path, 'multipleOf'], `expected a number above 0 of at most 15 decimals, found ${multiple}`);
     const [least, most] = [stricter(minimum, above, -Infinity), stricter(maximum, below, Infinity)];
-    const body = (rules: Rules) =>
-      step.units === 1n ? numbersWithin(least, most, step.places) : multiplesWithin(least, most, step, rules);
+    const body = (rules: Rules) => multiplesWithin(least, most, step, rules);
     return { type, ...this.#body(body, path) };
   }
 
@@ -348,15 +346,9 @@ class SchemaReader {
   #object(whole: Schema, path: Path): Schema {
     const schema = whole.propertyNames === undefined ? whole : this.#withNames(whole, path);
     if (schema.propertyNames !== undefined) {
-      const {
-        propertyNames,
-        unevaluatedProperties = {},
-        additionalProperties = unevaluatedProperties,
-      } = schema;
-      return this.#withNamesOf(propertyNames as Schema, additionalProperties, schema, [
-        ...path,
-        'propertyNames',
-      ]);
+      const { propertyNames, unevaluatedProperties = {}, additionalProperties: more } = schema;
+      const names: [Schema, unknown] = [propertyNames as Schema, more ?? unevaluatedProperties];
+      return this.#ofNames([names], schema, [...path, 'propertyNames']);
     }
     const { properties: given = {}, required: must = [], additionalProperties, patternProperties } = schema;
     if (!isSchema(given)) refuse([...path, 'properties'], `expected schemas by name, found ${shown(given)}`);
@@ -381,7 +373,7 @@ class SchemaReader {
     const properties = Object.fromEntries(read);
     if (read.length === 0 && all.length > 0 && more !== false) {
       const others = `^(?!(?:${all.map(escapePattern).join('|')})$)`;
-      return this.#withNamesOf({ pattern: others }, more, schema, path);
+      return this.#ofNames([[{ pattern: others }, more]], schema, path);
     }
     const rest = () => this.#schema(more, [...path, 'additionalProperties']);
     const others = more !== false && (this.#possible(rest) ?? false);
@@ -444,36 +436,21 @@ class SchemaReader {
       ]);
     }
     const found = classes.filter(([pattern]) => this.#quick || classes.length === 1 || hasTexts(pattern, at));
-    const read = found.flatMap(
-      ([pattern, value]) => this.#possible(() => this.#valuesOf(pattern, value, at)) ?? [],
-    );
-    const counts = this.#propertyCounts({ ...schema, properties: {} }, path, undefined);
-    if (read.length === 0) return { type: 'object', properties: {}, additionalProperties: false, ...counts };
-    return {
-      type: 'object',
-      patternProperties: Object.fromEntries(read),
-      additionalProperties: false,
-      ...counts,
-    };
+    const all = found.map(([pattern, value]): [Schema, unknown] => [{ pattern }, value]);
+    return this.#ofNames(all, schema, at);
   }
 
-  /** A pattern of the library that gives the number of the names' body, and the schema of the values. */
-  #valuesOf(pattern: string, value: unknown, path: Path): [[string, Schema]] {
-    return [[`N${this.#string({ pattern }, path).const}`, this.#schema(value, path)]];
-  }
-
-  /** `names` is the schema of the names, which the library gets as the number of its body. */
-  #withNamesOf(names: Schema, value: unknown, schema: Schema, path: Path): Schema {
-    const body = this.#string(names, path).const;
-    const read = this.#schema(value, path);
+  /** Properties by schemas of their names, which the library gets as the numbers of their bodies. */
+  #ofNames(classes: readonly [names: Schema, value: unknown][], schema: Schema, path: Path): Schema {
+    const read = classes.flatMap(([names, value]) => {
+      const own = () => [[this.#string(names, path).const, this.#schema(value, path)] as const];
+      return this.#possible(own) ?? [];
+    });
     const counts = this.#propertyCounts({ ...schema, properties: {} }, path, undefined);
-    if (body === undefined) return { type: 'object', additionalProperties: read, ...counts };
-    return {
-      type: 'object',
-      patternProperties: { [`N${body}`]: read },
-      additionalProperties: false,
-      ...counts,
-    };
+    const [[body, values] = []] = read;
+    if (body === undefined) return { type: 'object', additionalProperties: values ?? false, ...counts };
+    const patternProperties = Object.fromEntries(read.map(([own, each]) => [`N${own}`, each]));
+    return { type: 'object', patternProperties, additionalProperties: false, ...counts };
   }
 
   /** Bounds of the number of properties, which the library follows. A name that is not listed may be there twice. */

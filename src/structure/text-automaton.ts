@@ -160,31 +160,21 @@ class Nodes {
     const parts = all.filter(({ kind }) => kind !== 'set');
     if (bits !== 0n) parts.push(this.set(bits));
     if (parts.length < 2) return parts[0] ?? this.never;
-    return this.#node(
-      'or',
-      parts,
-      parts.some(({ empty }) => empty),
-    );
+    const empty = parts.some((part) => part.empty);
+    return this.#node('or', parts, empty);
   }
 
   and(...given: readonly Node[]): Node {
     const all = this.#flat('and', given, this.anything);
     // Of two that hold each other, one stays.
-    const parts = all.reduce(
-      (kept, part) =>
-        kept.some((other) => other !== part && covers(part, other))
-          ? kept.filter((each) => each !== part)
-          : kept,
-      all,
-    );
+    const parts = all.reduce((kept, part) => {
+      const others = kept.filter((each) => each !== part);
+      return others.some((other) => covers(part, other)) ? others : kept;
+    }, all);
+    const empty = parts.every((part) => part.empty);
     if (parts.includes(this.never)) return this.never;
-    if (parts.includes(this.nothing)) return parts.every(({ empty }) => empty) ? this.nothing : this.never;
-    if (parts.length < 2) return parts[0] ?? this.anything;
-    return this.#node(
-      'and',
-      parts,
-      parts.every(({ empty }) => empty),
-    );
+    if (parts.includes(this.nothing)) return empty ? this.nothing : this.never;
+    return parts.length < 2 ? (parts[0] ?? this.anything) : this.#node('and', parts, empty);
   }
 
   /** Parts of parts, in order and each once, without those that change nothing. */
@@ -283,7 +273,9 @@ class Reader {
       if (token === '|') end();
       else if (/^(?:[*+?]|\{\d)/.test(token)) {
         const looks = this.#tokens.slice(begin, this.#at).some((each) => /^(?:[$^]|\(\?[=!])/.test(each));
-        parts.push(this.#repeated(parts.pop()!, token, looks));
+        const part = parts.pop();
+        if (part === undefined) throw new Error(`a grammar cannot follow "${token}" here`);
+        parts.push(this.#repeated(part, token, looks));
       } else {
         begin = this.#at;
         parts.push(this.#part(token));
@@ -325,10 +317,7 @@ class Reader {
     const nodes = this.#nodes;
     const [, from, comma, to] = /^\{(\d+)(,?)(\d*)/.exec(token) ?? [];
     const fixed = { '*': [0, ENDLESS], '+': [1, ENDLESS], '?': [0, 1] }[token[0]!];
-    const [least, most] = (fixed ?? [Number(from), to ? Number(to) : comma ? ENDLESS : Number(from)]) as [
-      number,
-      number,
-    ];
+    const [least = 0, most = 0] = fixed ?? [Number(from), to ? Number(to) : comma ? ENDLESS : Number(from)];
     if (looks && most > MOST_UNROLLED)
       throw new Error(`a grammar cannot follow "^", "$" or "(?" within "${token}"`);
     if (looks || (least === 0 && most === 1))
