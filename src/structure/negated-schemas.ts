@@ -16,7 +16,7 @@ type Named = (reference: unknown) => unknown;
 
 /** Schemas within each other in "not" and "if", also by references. */
 const MOST_LEVELS = 16;
-const LOGIC = ['not', 'if', 'then', 'else', 'dependentRequired', 'dependentSchemas', 'dependencies'];
+export const LOGIC = ['not', 'if', 'then', 'else', 'dependentRequired', 'dependentSchemas', 'dependencies'];
 
 /** The same schema without these keywords, which become parts of "allOf". */
 export function withoutLogic(schema: Schema, named: Named, path: Path): Schema {
@@ -33,7 +33,7 @@ export function withoutLogic(schema: Schema, named: Named, path: Path): Schema {
   } = schema;
   const parts: unknown[] = own.allOf === undefined ? [] : listOf(own.allOf, path);
   if (not !== undefined) parts.push(negated(not, named, [...path, 'not']));
-  if (condition !== undefined) {
+  if (condition !== undefined && (then ?? otherwise) !== undefined) {
     const others = negated(condition, named, [...path, 'if']);
     parts.push({ anyOf: [{ allOf: [condition, then ?? true] }, { allOf: [others, otherwise ?? true] }] });
   }

@@ -82,12 +82,7 @@ export function binding(schema: Schema): Schema {
 }
 
 /** Whether the keyword binds nothing without others. */
-function isIdle(
-  name: string,
-  { if: condition, then, else: otherwise, contains, ...schema }: Schema,
-): boolean {
-  if (name === 'if') return then === undefined && otherwise === undefined;
-  if (name === 'then' || name === 'else') return condition === undefined;
+function isIdle(name: string, { contains, ...schema }: Schema): boolean {
   const few = schema.minContains === 0 && schema.maxContains === undefined;
   if (name === 'minContains' || name === 'maxContains') return contains === undefined || few;
   return name === 'contains' ? few : name === 'not' && schema.not === false;

@@ -8,6 +8,7 @@ import { areApart, isSchema, type Schema, VALUES } from './alternatives.js';
 import { INTEGER, NUMBER, stricter } from './json-numbers.js';
 import { jsonText, literal, nameText, type Rules, textOfPatterns } from './json-strings.js';
 import { allOf, mergedSchema, ofName } from './merged-schemas.js';
+import { LOGIC } from './negated-schemas.js';
 import { multiplesWithin, stepOf } from './number-steps.js';
 import { namedSchema, withPlaces } from './references.js';
 import {
@@ -42,7 +43,6 @@ const MOST_NAME_STATES = 200;
 /** First items of lists: each that may be left out takes a list of its own. */
 const MOST_LEFT_OUT = 32;
 /** Keywords beside which no other may stand, but `type` beside constants. */
-const LOGIC = ['not', 'if', 'dependentRequired', 'dependentSchemas', 'dependencies'];
 const ALONE = ['$ref', 'enum', 'const', 'anyOf', 'oneOf'];
 interface SchemaOptions {
   /** Whether objects have no other properties than those that the schema names, where it does not say. */
