@@ -1,7 +1,17 @@
 /** Merges schemas that a value must follow together: the schemas of "allOf", and the keywords beside it. */
 import { isSchema, type Schema } from './alternatives.js';
 import { withoutLogic } from './negated-schemas.js';
-import { binding, impossible, listOf, type Path, patternOf, refuse, typesOf } from './schema-keywords.js';
+import {
+  binding,
+  follows,
+  impossible,
+  listOf,
+  type Path,
+  patternOf,
+  refuse,
+  shown,
+  typesOf,
+} from './schema-keywords.js';
 
 const HIGHEST = new Set(['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties']);
 const LOWEST = new Set(['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties']);
@@ -61,6 +71,9 @@ function both(one: Schema, other: Schema, path: Path): Schema {
     if (!OF_NAMES.includes(keyword))
       result[keyword] =
         result[keyword] === undefined ? value : together(keyword, result[keyword], value, path);
+  const { required = [], properties = {} } = result;
+  const absent = [required].flat().find((name) => (properties as Schema)[String(name)] === false);
+  if (absent !== undefined) impossible(path, `${shown(absent)} must be there and must not`);
   return result;
 }
 
@@ -80,9 +93,24 @@ function withNames(one: Schema, other: Schema, path: Path): Schema {
   };
 }
 
+/** Constants are compared with the others at once: a choice between kinds would have all combinations otherwise. */
 export function allOf(schemas: readonly unknown[]): unknown {
   const [first = true, ...others] = schemas.filter((each) => each !== true);
-  return others.length === 0 ? first : { allOf: [first, ...others] };
+  if (others.length === 0) return first;
+  const [values] = [first, ...others]
+    .flatMap((each) => (isSchema(each) ? [constantsOf(each)] : []))
+    .filter(Array.isArray);
+  try {
+    const kept = values?.filter((value) => schemas.every((each) => follows(value, each, [])));
+    if (kept !== undefined) return kept.length > 0 && { enum: kept };
+  } catch {
+    // What only the whole schema tells.
+  }
+  return { allOf: [first, ...others] };
+}
+
+function constantsOf({ enum: values, const: only }: Schema): unknown {
+  return only === undefined ? values : [only];
 }
 
 /** What a schema says of a property. */

@@ -137,6 +137,8 @@ export function follows(value: unknown, schema: unknown, path: Path): boolean {
   return Object.entries(isSchema(schema) ? binding(schema) : {}).every(([keyword, bound]) => {
     const type = Object.keys(KEYWORDS).find((each) => KEYWORDS[each]!.includes(keyword));
     if (keyword === 'type') return typesOf(bound, path).some((each) => isOfType(value, each));
+    if (keyword === 'anyOf') return listOf(bound, path).some((each) => follows(value, each, path));
+    if (keyword === 'allOf') return listOf(bound, path).every((each) => follows(value, each, path));
     if (CONSTANTS.includes(keyword))
       return [bound].flat(keyword === 'enum' ? 1 : 0).some((each) => isDeepStrictEqual(each, value));
     if (type !== undefined && !isOfType(value, type)) return true;

@@ -113,9 +113,8 @@ int32_t ConfigReader::token_id(const char* name, JsonValue value, size_t vocab) 
 }
 
 std::optional<int32_t> ConfigReader::token(const char* name, size_t vocab, std::optional<int32_t> fallback) const {
+  if (is_null(name)) return std::nullopt;
   const auto value = field(name);
-  // Published configs write -1 for no token.
-  if (is_null(name) || (value && value->try_i64() == -1)) return std::nullopt;
   return value ? token_id(name, *value, vocab) : fallback;
 }
 

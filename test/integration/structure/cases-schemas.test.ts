@@ -147,6 +147,25 @@ it.each<[string, object, string[], string[]]>([
     ['{"kind": "a"}', '{"kind": "b", "x": 1}', '{"kind": "c", "x": 1}'],
   ],
   [
+    'a condition for each of eight kinds',
+    {
+      type: 'object',
+      properties: {
+        kind: { enum: [...'abcdefgh'] },
+        ...Object.fromEntries([...'ABCDEFGH'].map((name) => [name, {}])),
+      },
+      required: ['kind'],
+      additionalProperties: false,
+      allOf: [...'abcdefgh'].map((kind) => ({
+        if: { properties: { kind: { const: kind } } },
+        // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON schemas
+        then: { required: [kind.toUpperCase()] },
+      })),
+    },
+    ['{"kind": "a", "A": 1}', '{"kind": "h", "B": 1, "H": null}'],
+    ['{"kind": "a"}', '{"kind": "h", "B": 1}', '{"kind": "i", "A": 1}'],
+  ],
+  [
     'properties that need others',
     {
       type: 'object',
