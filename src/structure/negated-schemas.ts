@@ -113,6 +113,9 @@ function otherThan(
   const reversed = REVERSED[keyword];
   if (reversed !== undefined && typeof value === 'number')
     return value === 0 && /^min[LIP]/.test(keyword) ? [] : [reversed(value)];
+  if (keyword === 'contains') return [{ type: 'array', items: inner(value, keyword) }];
+  if (keyword === 'items' && !Array.isArray(value))
+    return [{ type: 'array', contains: inner(value, keyword) }];
   if (keyword === 'pattern') return [{ type: 'string', pattern: `^(?![^]*(?:${patternOf(value, path)}))` }];
   if (keyword === 'required')
     return [value].flat().map((name) => ({ type: 'object', properties: { [String(name)]: false } }));

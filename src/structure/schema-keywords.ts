@@ -40,6 +40,9 @@ export const KEYWORDS: Record<string, readonly string[]> = {
     'maxItems',
     'uniqueItems',
     'unevaluatedItems',
+    'contains',
+    'minContains',
+    'maxContains',
   ],
 };
 

@@ -37,6 +37,7 @@ const MOST_CHARACTERS = 128 << 10;
 const MOST_SCHEMAS = 2_000;
 /** Schemas within each other, also by references: the library reads them recursively. */
 const MOST_LEVELS = 48;
+const MOST_CONTAINED = 100;
 /** Patterns of names. There is a schema for each set of them. */
 const MOST_PATTERNS = 4;
 const MOST_NAME_STATES = 200;
@@ -303,7 +304,21 @@ class SchemaReader {
     return { type, ...this.#body(body, path) };
   }
 
+  /** The library follows no "contains". It gets three items and how many, of which the writer of grammars makes it. */
+  #containing(schema: Schema, path: Path): Schema {
+    const { contains, minContains = 1, items = true, minItems = 0, type: _, ...others } = schema;
+    const other = KEYWORDS.array!.find((keyword) => others[keyword] !== undefined);
+    if (other !== undefined) refuse([...path, other], `a grammar cannot follow "${other}" beside "contains"`);
+    const least = Number(minContains);
+    if (!Number.isInteger(least) || least < 1 || least > MOST_CONTAINED || Number(minItems) > least)
+      refuse([...path, 'minContains'], `expected 1 to ${MOST_CONTAINED}, and no more in "minItems"`);
+    const any = this.#defined(items, [...path, 'items']);
+    const own = this.#defined({ allOf: [items, contains] }, [...path, 'contains']);
+    return { type: 'array', prefixItems: [any, own, any, { const: -least }], items: false, minItems: 4 };
+  }
+
   #array(schema: Schema, path: Path): Schema {
+    if (schema.contains !== undefined) return this.#containing(schema, path);
     // Older drafts name the first items and the others differently.
     const [first, others] = Array.isArray(schema.items)
       ? ['items', 'additionalItems']

@@ -255,6 +255,18 @@ it.each<[string, object, string[], string[]]>([
     ['"::ffff:1.2.3.4"', '"1:2:3:4:5:6:1.2.3.4"'],
     ['"1::2:3:4:5:6:1.2.3.4"', '"1.2.3.4"'],
   ],
+  [
+    'lists with an item that must be there',
+    { type: 'array', items: { type: 'integer' }, contains: { minimum: 5 } },
+    ['[5]', '[1, 9, 2]'],
+    ['[]', '[1]', '["a", 5]'],
+  ],
+  [
+    'lists with two such items, and none of another kind',
+    { type: 'array', contains: { const: 'a' }, minContains: 2, not: { contains: { const: 'b' } } },
+    ['["a", 1, "a"]'],
+    ['["a"]', '["a", "b", "a"]', '["b"]'],
+  ],
   ['long lists', { type: 'array', items: { const: 1 }, maxItems: 5_000 }, ['[1, 1]'], ['[2]']],
 ])('a grammar of %s', async (_, schema, right, wrong) => {
   const text = checked(schema);

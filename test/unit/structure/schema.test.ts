@@ -174,7 +174,11 @@ describe('a JSON schema', () => {
     ['a lookahead in what repeats', { type: 'string', pattern: '^(a(?!b))*$' }, /at pattern .*within "\*"/],
     ['a lookbehind', { type: 'string', pattern: '(?<=a)b' }, /at pattern .*cannot follow "\(\?<="/],
     ['a very large automaton', { type: 'string', maxLength: 7_000 }, /more than 6000 states/],
-    ['an item that must be there', { type: 'array', contains: {} }, /at contains .*cannot follow/],
+    [
+      'a number of items that may be there',
+      { type: 'array', contains: {}, maxContains: 2 },
+      /at maxContains .*beside/,
+    ],
     ['a constant beyond 53 bits', { const: { a: [2 ** 53] } }, /at const .*more than 53 bits/],
     [
       'a reference whose base drafts do not agree on',
