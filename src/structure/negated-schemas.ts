@@ -90,17 +90,18 @@ function otherValues(values: readonly unknown[], path: Path): unknown[] {
   ];
 }
 
-const REVERSED: Record<string, (bound: number) => Schema> = {
-  minLength: (bound) => ({ type: 'string', maxLength: bound - 1 }),
-  maxLength: (bound) => ({ type: 'string', minLength: bound + 1 }),
-  minItems: (bound) => ({ type: 'array', maxItems: bound - 1 }),
-  maxItems: (bound) => ({ type: 'array', minItems: bound + 1 }),
-  minProperties: (bound) => ({ type: 'object', maxProperties: bound - 1 }),
-  maxProperties: (bound) => ({ type: 'object', minProperties: bound + 1 }),
-  minimum: (bound) => ({ type: 'number', exclusiveMaximum: bound }),
-  maximum: (bound) => ({ type: 'number', exclusiveMinimum: bound }),
-  exclusiveMinimum: (bound) => ({ type: 'number', maximum: bound }),
-  exclusiveMaximum: (bound) => ({ type: 'number', minimum: bound }),
+/** A keyword, the one that holds where it does not, their type, and what is between their bounds. */
+const REVERSED: Record<string, readonly [keyword: string, type: string, step: number]> = {
+  minLength: ['maxLength', 'string', -1],
+  maxLength: ['minLength', 'string', 1],
+  minItems: ['maxItems', 'array', -1],
+  maxItems: ['minItems', 'array', 1],
+  minProperties: ['maxProperties', 'object', -1],
+  maxProperties: ['minProperties', 'object', 1],
+  minimum: ['exclusiveMaximum', 'number', 0],
+  maximum: ['exclusiveMinimum', 'number', 0],
+  exclusiveMinimum: ['maximum', 'number', 0],
+  exclusiveMaximum: ['minimum', 'number', 0],
 };
 
 /** Values for which a keyword does not hold. */
@@ -110,9 +111,9 @@ function otherThan(
   inner: (schema: unknown, ...names: string[]) => unknown,
   path: Path,
 ): unknown[] {
-  const reversed = REVERSED[keyword];
-  if (reversed !== undefined && typeof value === 'number')
-    return value === 0 && /^min[LIP]/.test(keyword) ? [] : [reversed(value)];
+  const [other, type, step] = REVERSED[keyword] ?? [];
+  if (other !== undefined && typeof value === 'number')
+    return value + step! < 0 && type !== 'number' ? [] : [{ type, [other]: value + step! }];
   if (keyword === 'contains') return [{ type: 'array', items: inner(value, keyword) }];
   if (keyword === 'items' && !Array.isArray(value))
     return [{ type: 'array', contains: inner(value, keyword) }];

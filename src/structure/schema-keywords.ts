@@ -145,27 +145,18 @@ export function follows(value: unknown, schema: unknown, path: Path): boolean {
     if (CONSTANTS.includes(keyword))
       return [bound].flat(keyword === 'enum' ? 1 : 0).some((each) => isDeepStrictEqual(each, value));
     if (type !== undefined && !isOfType(value, type)) return true;
-    const check = CHECKS[keyword];
-    if (check === undefined)
-      return refuse([...path, keyword], `a grammar cannot follow "${keyword}" beside constants`);
-    return check(value as never, bound as never, path);
+    const [list, object] = [value as unknown[], value as Schema];
+    const size =
+      typeof value === 'string' ? [...value].length : Array.isArray(value) ? value.length : Number(value);
+    if (/^(?:min(?!P)|max(?!P)|exclusive)/.test(keyword) && typeof bound === 'number')
+      return size === bound ? keyword.startsWith('m') : /max/i.test(keyword) === size < bound;
+    if (keyword === 'pattern') return new RegExp(patternOf(bound, path), 'u').test(String(value));
+    if (keyword === 'items') return list.every((each) => follows(each, bound, path));
+    if (keyword === 'required') return [bound].flat().every((name) => Object.hasOwn(object, String(name)));
+    if (keyword !== 'properties' || !isSchema(bound))
+      return refuse([...path, keyword], `a grammar cannot follow "${keyword}" with constants`);
+    return Object.keys(bound).every(
+      (name) => !Object.hasOwn(object, name) || follows(object[name], bound[name], path),
+    );
   });
 }
-
-const CHECKS: Record<string, (value: never, bound: never, path: Path) => boolean> = {
-  minLength: (value: string, bound: number) => [...value].length >= bound,
-  maxLength: (value: string, bound: number) => [...value].length <= bound,
-  pattern: (value: string, bound: string) => new RegExp(bound, 'u').test(value),
-  minimum: (value: number, bound: number) => value >= bound,
-  maximum: (value: number, bound: number) => value <= bound,
-  exclusiveMinimum: (value: number, bound: number) => value > bound,
-  exclusiveMaximum: (value: number, bound: number) => value < bound,
-  minItems: (value: unknown[], bound: number) => value.length >= bound,
-  maxItems: (value: unknown[], bound: number) => value.length <= bound,
-  items: (value: unknown[], bound: unknown, path) => value.every((each) => follows(each, bound, path)),
-  required: (value: object, bound: string[]) => bound.every((name) => Object.hasOwn(value, name)),
-  properties: (value: Schema, bound: Schema, path) =>
-    Object.entries(bound).every(
-      ([name, each]) => !Object.hasOwn(value, name) || follows(value[name], each, path),
-    ),
-};

@@ -33,12 +33,11 @@ export function automatonOf(pattern: string, most = MOST_STATES): State[] {
   for (const token of tokens)
     if (!/^(?:[$^|)*+?(]|\{\d)/.test(token) && !classes.has(token)) classes.set(token, rangesOf(token));
   const kinds = kindsOf([...classes.values()]);
-  const setOf = (token: string) => {
-    const ranges = classes.get(token)!;
-    const own = kinds.map(([[from]], at) => (isWithin(from, ranges) ? 1n << BigInt(at) : 0n));
-    return own.reduce((all, bit) => all | bit, 0n);
-  };
   const nodes = new Nodes((1n << BigInt(kinds.length)) - 1n);
+  const setOf = (token: string) => {
+    const own = kinds.map(([[from]], at) => (isWithin(from, classes.get(token)!) ? 1n << BigInt(at) : 0n));
+    return nodes.set(own.reduce((all, bit) => all | bit, 0n));
+  };
   const whole = new Reader(tokens, nodes, setOf).whole();
   return statesOf(whole, nodes, kinds, most);
 }
@@ -243,10 +242,10 @@ type Part = (rest: Rest) => Rest;
 class Reader {
   readonly #tokens: readonly string[];
   readonly #nodes: Nodes;
-  readonly #setOf: (token: string) => bigint;
+  readonly #setOf: (token: string) => Node;
   #at = 0;
 
-  constructor(tokens: readonly string[], nodes: Nodes, setOf: (token: string) => bigint) {
+  constructor(tokens: readonly string[], nodes: Nodes, setOf: (token: string) => Node) {
     this.#tokens = tokens;
     this.#nodes = nodes;
     this.#setOf = setOf;
@@ -301,7 +300,7 @@ class Reader {
     }
     if (/^(?:\(\?<[=!]|\\[bBk1-9])/.test(token)) throw new Error(`a grammar cannot follow "${token}" here`);
     if (!token.startsWith('(')) {
-      const set = nodes.set(this.#setOf(token));
+      const set = this.#setOf(token);
       return ({ later }) => ({ first: nodes.sequence(set, later), later: nodes.sequence(set, later) });
     }
     this.#at += 1;
