@@ -2,7 +2,9 @@
 
 /** Constants of a schema that was read, which is JSON without them. */
 export const VALUES = Symbol('values');
-export type Schema = { [keyword: string]: unknown; [VALUES]?: readonly unknown[] };
+/** Marks a schema that names no type: values of others follow it, too, though no grammar writes them. */
+export const IMPLIED = Symbol('implied');
+export type Schema = { [keyword: string]: unknown; [VALUES]?: readonly unknown[]; [IMPLIED]?: true };
 
 export function isSchema(value: unknown): value is Schema {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -33,7 +35,13 @@ export function areApart(schemas: readonly Schema[], leaves: Leaves, levels = 0)
 }
 
 function differ(one: Schema, other: Schema, leaves: Leaves, levels: number): boolean {
-  const shared = TYPES.filter((type) => allows(one, type) && allows(other, type));
+  const pairs = [
+    [one, other],
+    [other, one],
+  ] as const;
+  const shared = TYPES.filter((type) =>
+    pairs.some(([own, second]) => allows(own, type) && (second[IMPLIED] || allows(second, type))),
+  );
   if (shared.length === 0) return true;
   const [values, others] = [one, other].map((each) => each[VALUES]?.map((value) => JSON.stringify(value)));
   if (values !== undefined && others !== undefined) return values.every((value) => !others.includes(value));

@@ -4,7 +4,7 @@
  */
 import { SidaError } from '../errors.js';
 import { escapePattern } from '../text/escape-pattern.js';
-import { areApart, isSchema, type Schema, VALUES } from './alternatives.js';
+import { areApart, IMPLIED, isSchema, type Schema, VALUES } from './alternatives.js';
 import { INTEGER, NUMBER, stricter } from './json-numbers.js';
 import { jsonText, literal, nameText, type Rules, textOfPatterns } from './json-strings.js';
 import { allOf, mergedSchema, ofName } from './merged-schemas.js';
@@ -175,13 +175,14 @@ class SchemaReader {
     const read = this.#anyOf(choices, path);
     const schemas = read.anyOf as Schema[];
     const apart = () => areApart(schemas, (each) => this.leaves(each));
-    if (apart()) return read;
+    // A schema that was left out may allow values that its reading excludes.
+    if (schemas.length === choices.length && apart()) return read;
     const why =
       'its schemas must differ in type or in a constant, that of a required property; "anyOf" needs neither';
     // A reference to a schema that is still being read tells later.
     const check = () => (apart() ? '""' : refuse(path, why));
     const open = schemas.some((each) => this.leaves(each).some((leaf) => leaf === OPEN));
-    if (open) {
+    if (open && schemas.length === choices.length) {
       this.#body(check, path);
       return read;
     }
@@ -264,7 +265,13 @@ class SchemaReader {
     const other = Object.keys(schema).find((name) => !allowed.includes(name));
     const where = types.length > 0 ? `for the type ${types.join(' or ')}` : 'in a schema without a type';
     if (other !== undefined) refuse([...path, other], `a grammar cannot follow "${other}" ${where}`);
-    const read = types.map((type) => this.#ofType(type, schema, path));
+    const read = types.flatMap((type): Schema[] => {
+      const own = () => [this.#ofType(type, schema, path)];
+      return types.length === 1 ? own() : (this.#possible(own) ?? []);
+    });
+    if (read.length < Math.min(types.length, 1)) impossible(path, 'no value of its types follows it');
+    if (names && schema.type === undefined)
+      for (const leaf of read.flatMap((each) => this.leaves(each))) leaf[IMPLIED] = true;
     return read.length === 1 ? read[0]! : read.length === 0 ? {} : { anyOf: read };
   }
 

@@ -209,6 +209,12 @@ it.each<[string, object, string[], string[]]>([
     ['3', '2.5', '"a"'],
   ],
   [
+    'one of several of which no type is named',
+    { oneOf: [{ minLength: 2, maxLength: 1 }, { pattern: '^a' }] },
+    ['"a"'],
+    ['2', '{}', 'null', '"b"'],
+  ],
+  [
     'kinds within kinds',
     z.toJSONSchema(
       z.discriminatedUnion('k', [
