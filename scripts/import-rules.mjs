@@ -19,14 +19,14 @@ function sourceFiles(directory) {
   return readdirSync(directory, { withFileTypes: true }).flatMap((entry) => {
     const path = join(directory, entry.name);
     if (entry.isDirectory()) return sourceFiles(path);
-    return /\.(ts|h|cc|cu)$/.test(entry.name) ? [path] : [];
+    return /\.(tsx?|h|cc|cu)$/.test(entry.name) ? [path] : [];
   });
 }
 
 /** The files that `file` imports by a relative path, or includes by a path below native/src. */
 function importsOf(file) {
   const text = readFileSync(file, 'utf8');
-  if (!file.endsWith('.ts'))
+  if (!/\.tsx?$/.test(file))
     return [...text.matchAll(/^#include "([^"]+)"/gm)]
       .map(([, path]) => join(NATIVE, path))
       .filter((path) => existsSync(path));
@@ -43,7 +43,8 @@ function importsOf(file) {
 function sourceOf(path) {
   const built = [ROOT, BENCH].find((root) => path.startsWith(`${join(root, 'dist')}/`));
   const source = built === undefined ? path : join(built, 'src', relative(join(built, 'dist'), path));
-  return source.replace(/\.js$/, '.ts');
+  const typed = source.replace(/\.js$/, '.ts');
+  return existsSync(typed) ? typed : typed.replace(/ts$/, 'tsx');
 }
 
 /** Groups of files that reach each other (Tarjan's strongly connected components of more than one file). */

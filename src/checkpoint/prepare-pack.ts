@@ -4,6 +4,7 @@ import { SidaError } from '../errors.js';
 import { makeDirectory } from '../files/make-directory.js';
 import type { PackFormats } from '../native/addon-types.js';
 import { type ChatTemplates, readChatTemplates } from '../text/chat/template-files.js';
+import { withBeginToken } from '../text/tokenizing/begin-token.js';
 import { isTemporary } from './cache-names.js';
 import { checkTensors } from './check-tensors.js';
 import { type CheckpointSource, readSource } from './checkpoint-source.js';
@@ -286,7 +287,7 @@ async function verifiedPack(
     identity: modelIdentity(source.weights, files),
     formats: formatsOf(manifest),
     tasks: parseTasks(texts.get('sida.json'), join(pack, 'sida.json')),
-    tokenizer: texts.get('tokenizer.json'),
+    tokenizer: withBeginToken(texts.get('tokenizer.json'), texts.get('tokenizer_config.json')),
     generation: texts.get('generation_config.json'),
     chatTemplates: readChatTemplates(texts.get('chat_template.jinja'), texts.get('tokenizer_config.json')),
   };

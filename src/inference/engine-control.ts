@@ -63,7 +63,9 @@ export function memorySplit(engine: Engine, cachedPages: number): MemorySplit {
     if (state === RESIDENT) resident += plan.blockBytes[Math.floor(id / shape.experts)]! * pages;
   });
   return {
+    dense: plan.dense + plan.routers,
+    workspace: plan.workspace,
     kv: { used: bytes(({ pages }) => pages) - free - cached, cached, free },
-    experts: { slots: slots * plan.slot, resident },
+    experts: { slots: slots * plan.slot, resident, all: plan.expertBytes, token: plan.tokenDemand },
   };
 }

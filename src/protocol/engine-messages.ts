@@ -153,10 +153,13 @@ export function appendDelta(
 }
 
 /**
- * How KV pages and experts share the device at a moment. All figures are bytes. The KV cache takes
- * `used + cached + free`, and experts may take `slots`.
+ * How the device is shared at a moment. All figures are bytes. The KV cache takes `used + cached + free`, and experts
+ * may take `slots`.
  */
 export interface MemorySplit {
+  /** Weights outside of experts, routers among them. */
+  dense: number;
+  workspace: number;
   kv: {
     /** Pages of running sequences. */
     used: number;
@@ -168,6 +171,10 @@ export interface MemorySplit {
     slots: number;
     /** Experts on the device. */
     resident: number;
+    /** Slots for all experts of the model. */
+    all: number;
+    /** Experts that one token needs. */
+    token: number;
   };
 }
 

@@ -2,7 +2,9 @@
 
 /** Constants of a schema that was read, which is JSON without them. */
 export const VALUES = Symbol('values');
-export type Schema = { [keyword: string]: unknown; [VALUES]?: readonly unknown[] };
+/** Marks a schema that names no type: values of others follow it, too, though no grammar writes them. */
+export const IMPLIED = Symbol('implied');
+export type Schema = { [keyword: string]: unknown; [VALUES]?: readonly unknown[]; [IMPLIED]?: true };
 
 export function isSchema(value: unknown): value is Schema {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -15,33 +17,45 @@ export function isOfType(value: unknown, type: string): boolean {
   return type === 'integer' ? Number.isInteger(value) : typeof value === type;
 }
 
-/** Throws where a value could follow two schemas, as far as their types and constants tell. */
-export function checkApart(branches: readonly (readonly Schema[])[]): string {
-  const why =
-    'its schemas must differ in type or in a constant, that of a required property; "anyOf" needs neither';
-  for (const type of ['object', 'array', 'string', 'number', 'boolean', 'null']) {
-    const found = branches.map((leaves) => leaves.filter((leaf) => allows(leaf, type)));
-    const leaves = found.flat();
-    const required = (leaves[0]?.required ?? []) as string[];
-    if (found.filter(({ length }) => length > 0).length < 2 || differ(leaves)) continue;
-    if (!required.some((name) => differ(leaves.map((leaf) => requiredProperty(leaf, name)))))
-      throw new Error(why);
-  }
-  return '""';
+const TYPES = ['object', 'array', 'string', 'number', 'boolean', 'null'];
+/** Required properties within each other that are compared. */
+const MOST_LEVELS = 4;
+
+/** Gives the leaves of a read schema. */
+type Leaves = (schema: Schema) => Schema[];
+
+/** Whether no value follows two of the schemas, as far as their types and constants tell. */
+export function areApart(schemas: readonly Schema[], leaves: Leaves, levels = 0): boolean {
+  const all = schemas.map(leaves);
+  return all.every((own, at) =>
+    all
+      .slice(at + 1)
+      .every((others) => own.every((one) => others.every((other) => differ(one, other, leaves, levels)))),
+  );
+}
+
+function differ(one: Schema, other: Schema, leaves: Leaves, levels: number): boolean {
+  const pairs = [
+    [one, other],
+    [other, one],
+  ] as const;
+  const shared = TYPES.filter((type) =>
+    pairs.some(([own, second]) => allows(own, type) && (second[IMPLIED] || allows(second, type))),
+  );
+  if (shared.length === 0) return true;
+  const [values, others] = [one, other].map((each) => each[VALUES]?.map((value) => JSON.stringify(value)));
+  if (values !== undefined && others !== undefined) return values.every((value) => !others.includes(value));
+  if (shared.some((type) => type !== 'object') || levels === MOST_LEVELS) return false;
+  const [names, otherNames] = [one, other].map(({ required }) => (required ?? []) as string[]);
+  const property = (schema: Schema, name: string) => (schema.properties as Schema)[name] as Schema;
+  return names!.some(
+    (name) =>
+      otherNames!.includes(name) &&
+      areApart([property(one, name), property(other, name)], leaves, levels + 1),
+  );
 }
 
 function allows({ type: own, [VALUES]: values }: Schema, type: string): boolean {
   if (values !== undefined) return values.some((value) => isOfType(value, type));
   return own === undefined || own === type || (own === 'integer' && type === 'number');
-}
-
-function requiredProperty({ properties, required }: Schema, name: string): Schema {
-  return Array.isArray(required) && required.includes(name) ? ((properties as Schema)[name] as Schema) : {};
-}
-
-/** Whether all have lists of constants, and none is in two of them. */
-function differ(schemas: readonly Schema[]): boolean {
-  const lists = schemas.map(({ [VALUES]: values }) => new Set(values?.map((value) => JSON.stringify(value))));
-  const all = new Set(lists.flatMap((values) => [...values]));
-  return lists.every(({ size }) => size > 0) && all.size === lists.reduce((sum, { size }) => sum + size, 0);
 }

@@ -2,6 +2,7 @@
  * Texts of JSON that a pattern or a length binds, as EBNF: the library's own rules let quotation marks, line ends and
  * control characters into a text.
  */
+import { automatonOf, isWithin, type Ranges, type State } from './text-automaton.js';
 
 /** Most characters of the rules of a grammar. A schema can ask for much more text than it has itself. */
 const MOST_TEXT = 16 << 20;
@@ -10,8 +11,7 @@ const MOST_TEXT = 16 << 20;
 export class Rules {
   readonly letters: Letters;
   readonly #names = new Map<string, string>();
-  /** Of characters and classes, by how patterns write them. */
-  readonly characters = new Map<string, string>();
+  readonly #linked: string[] = [];
   #length = 0;
 
   constructor(letters: Letters = JSON_LETTERS) {
@@ -22,15 +22,32 @@ export class Rules {
   add(body: string): string {
     const known = this.#names.get(body);
     if (known !== undefined) return known;
-    this.#length += body.length;
-    if (this.#length > MOST_TEXT) throw new Error(`its grammar has more than ${MOST_TEXT} characters`);
+    this.#counted(body);
     const name = `own_${this.#names.size}`;
     this.#names.set(body, name);
     return name;
   }
 
+  /** Names for rules that refer to each other, until `give` gives their bodies. */
+  take(count: number): string[] {
+    const first = this.#linked.length;
+    this.#linked.push(...Array<string>(count).fill(''));
+    return Array.from({ length: count }, (_, at) => `own_s${first + at}`);
+  }
+
+  give(name: string, body: string): void {
+    this.#linked[Number(name.slice('own_s'.length))] = this.#counted(body);
+  }
+
+  #counted(body: string): string {
+    this.#length += body.length;
+    if (this.#length > MOST_TEXT) throw new Error(`its grammar has more than ${MOST_TEXT} characters`);
+    return body;
+  }
+
   get text(): string {
-    return [...this.#names].map(([body, name]) => `${name} ::= ${body}\n`).join('');
+    const linked = this.#linked.map((body, at) => `own_s${at} ::= ${body}\n`);
+    return [...linked, ...[...this.#names].map(([body, name]) => `${name} ::= ${body}\n`)].join('');
   }
 }
 
@@ -39,7 +56,6 @@ export const MARK = '"\\u0022"';
 export const ESCAPE =
   '[\\u0022\\u005c/bfnrt] | "u" ([0-9A-CEFa-cef] [0-9A-Fa-f]{3} | [Dd] [0-7] [0-9A-Fa-f]{2})';
 const ASCII = '[\\u0020\\u0021\\u0023-\\u005b\\u005d-\\u007f]';
-const ANY = '(basic_plain | "\\u005c" basic_escape)';
 
 /** Rules that stand for those of the library or beside them. Its characters are not always those of UTF-8. */
 export const STRING_RULES = {
@@ -54,123 +70,81 @@ export const STRING_RULES = {
 interface Letters {
   /** Before and after the text. */
   mark: string;
-  /** Any character, and the rest of a text. */
-  any: string;
-  rest: string;
   /** Characters of ASCII that stand for themselves. */
   plain: RegExp;
   escaped: RegExp;
-  where: string;
+  /** All characters that a text may have, as a class of a pattern. */
+  all: string;
 }
 
 const JSON_LETTERS: Letters = {
   mark: MARK,
-  any: ANY,
-  rest: 'basic_string_sub',
   plain: /[ !#-[\]-\x7f]/,
   escaped: /[\b\t\n\f\r"\\]/,
-  where: 'of JSON',
+  all: '[\\b\\t\\n\\f\\r -\\u{10ffff}]',
 };
 
 /** Texts between tags have no "<", with which a tag begins. */
 export const BARE_LETTERS: Letters = {
   mark: '""',
-  any: 'bare_plain',
-  rest: 'bare_rest',
   plain: /[\t\n -;=-~]/,
   escaped: /(?!)/,
-  where: 'between tags',
+  all: '[\\t\\n -;=-~\\u{80}-\\u{10ffff}]',
 };
 
-export const BARE_RULES = {
-  bare_plain: [
-    '[\\u0009\\u000a\\u0020-\\u003b\\u003d-\\u007e]',
-    ...utf8(0x80, 0xd7ff),
-    ...utf8(0xe000, 0x10ffff),
-  ].join(' | '),
-  bare_rest: '"" | bare_plain bare_rest',
-};
+const MOST_PATTERN = 8_000;
 
-/** A text of a length: a rule for each character, which is what xgrammar follows fastest. */
-export function textOfLength(least: number, most: number | undefined, rules: Rules): string {
-  const { mark, rest: unbound } = rules.letters;
-  const next = (rest: string) =>
-    rules.letters === BARE_LETTERS
-      ? `bare_plain ${rest}`
-      : `basic_plain ${rest} | "\\u005c" basic_escape ${rest}`;
-  let rest = most === undefined ? unbound : rules.add(mark);
-  for (let at = (most ?? least) - 1; at >= 0; at -= 1)
-    rest = rules.add(`${at >= least ? `${mark} | ` : ''}${next(rest)}`);
-  return `${mark} ${rest}`;
+function charactersWithin(ranges: Ranges, { plain, escaped: other }: Letters): string[] {
+  const all = Array.from({ length: 0x80 }, (_, code) => String.fromCharCode(code));
+  const ascii = all.filter((character) => isWithin(character.charCodeAt(0), ranges));
+  const own = ascii.filter((character) => plain.test(character)).join('');
+  const escapes = ascii.filter((character) => other.test(character)).map((each) => JSON.stringify(each)[2]!);
+  const parts = own === '' ? [] : [`[${spansOf(own)}]`];
+  if (escapes.length > 0) parts.push(`"\\u005c" [${spansOf(escapes.join(''))}]`);
+  return [...parts, ...ranges.flatMap(([from, to]) => (to < 0x80 ? [] : utf8(Math.max(from, 0x80), to)))];
 }
 
-const MOST_PATTERN = 2_000;
-const TOKENS =
-  /\\u\{\w+\}|\\u\w{4}|\\x\w\w|\\c\w|\\p\{[^}]*\}|\\.|\[(?:\\.|[^\]\\])*\]|\((?:\?(?:<\w+>|:|<?[=!]))?|(?:[*+?]|\{\d+(?:,\d*)?\})\??|./gisu;
+/** Characters of ASCII as the members of a class. The library takes a class of one member for a character. */
+function spansOf(characters: string): string {
+  const codes = Array.from(characters, (character) => character.charCodeAt(0)).sort(
+    (one, other) => one - other,
+  );
+  const first = codes.filter((code) => !codes.includes(code - 1));
+  const last = codes.filter((code) => !codes.includes(code + 1));
+  return first.map((code, at) => `${escaped(code)}-${escaped(last[at]!)}`).join('');
+}
 
-/** A text that matches, anywhere where the pattern has no anchors. Throws an Error with the reason if none can. */
-export function textOfPattern(pattern: string, rules: Rules): string {
-  if (pattern.length > MOST_PATTERN)
-    throw new Error(`it has ${pattern.length} characters; the limit is ${MOST_PATTERN}`);
-  // JavaScript's own parser finds what is no expression at all.
-  new RegExp(pattern, 'u');
-  const branches: string[] = [];
-  let [body, depth, begins, ends] = ['', 0, false, false];
-  const { any, mark } = rules.letters;
-  const endBranch = () => {
-    branches.push(`${begins ? '' : `${any}*`}${body}${ends ? '' : ` ${any}*`}`);
-    [body, begins, ends] = ['', false, false];
-  };
-  for (const [token] of pattern.matchAll(TOKENS)) {
-    const outside = depth === 0;
-    if (token === '|' && outside) endBranch();
-    else if (token === '^' && outside && body === '') begins = true;
-    else if (token === '$' && outside) ends = true;
-    else if (ends || /^(?:[$^]|\(.*[=!]|\\[bk1-9]|\{.*\d{4}.*)$/is.test(token))
-      throw new Error(`a grammar cannot follow "${token}" here`);
-    else if (/^[*+?{]/.test(token)) body += token.length > 1 ? token.replace(/\?$/, '') : token;
-    else if (/^[(|)]/.test(token)) {
-      depth += { '(': 1, ')': -1 }[token[0]!] ?? 0;
-      body += ` ${token[0]}`;
-    } else {
-      const known = rules.characters.get(token) ?? characterRule(token, rules);
-      rules.characters.set(token, known);
-      body += ` ${known}`;
-    }
+/** A text that matches all patterns and has a length within the bounds. Throws an Error with the reason if none can. */
+export function textOfPatterns(
+  patterns: readonly string[],
+  { least, most }: { least: number; most: number | undefined },
+  rules: Rules,
+): string {
+  for (const pattern of patterns) {
+    if (pattern.length > MOST_PATTERN)
+      throw new Error(`it has ${pattern.length} characters; the limit is ${MOST_PATTERN}`);
+    // JavaScript's own parser finds what is no expression at all.
+    new RegExp(pattern, 'u');
   }
-  endBranch();
-  const whole = branches.join(' | ').replace(/(^|[(|])(?=\s*(?:[|)]|$))/g, '$1 "" ');
-  return `${mark} (${whole}) ${mark}`;
-}
-
-/** One character or class of a pattern. */
-function characterRule(token: string, rules: Rules): string {
   const { letters } = rules;
-  if (/^(?:[^.\\[]|\\[^a-z0-9])$/isu.test(token)) {
-    const character = token.replace(/^\\/, '');
-    if (letters === JSON_LETTERS) return jsonCharacter(character);
-    if (character > '~' || letters.plain.test(character)) return literal(character);
-  }
-  const expression = new RegExp(`^${token}$`, 'u');
-  const has = (code: number) => expression.test(String.fromCodePoint(code));
-  const ascii = Array.from({ length: 0x80 }, (_, code) => code).filter(has);
-  const plain = ascii.filter((code) => letters.plain.test(String.fromCharCode(code)));
-  const parts = ascii
-    .map((code) => String.fromCharCode(code))
-    .filter((character) => letters.escaped.test(character))
-    .map(jsonCharacter);
-  if (plain.length > 0) parts.push(`[${plain.map(escaped).join('')}]`);
-  // Characters beyond 16 bits match all or none where the class names none of them.
-  const last = /\\[pu]\{|[\u{10000}-\u{10ffff}]/iu.test(token) ? 0x10ffff : 0xffff;
-  let from = 0x80;
-  for (let code = from; code <= last + 1; code += 1) {
-    const whole = code === 0x10000 && last === 0xffff && has(code);
-    if (code <= last && (code & 0xf800) !== 0xd800 && has(code)) continue;
-    parts.push(...utf8(from, whole ? 0x10ffff : code - 1));
-    from = code + 1;
-  }
-  if (parts.length === 0) throw new Error(`no text ${letters.where} has a character of "${token}"`);
-  return rules.add(parts.join(' | '));
+  const all = patterns.map((pattern) => `(?=[^]*(?:${pattern}))`).join('');
+  const states = automatonOf(`^${all}${letters.all}{${least},${most ?? ''}}$`);
+  const names: string[] = [];
+  const bodyOf = ({ ends, next }: State) => {
+    const longer = next.flatMap(({ ranges, state }) =>
+      charactersWithin(ranges, letters).map((characters) => `${characters} ${names[state]}`),
+    );
+    // Nothing leads to a state without an end.
+    return [...(ends ? [letters.mark] : []), ...longer].join(' | ') || '""';
+  };
+  // States of lengths are the same in all texts: their rules are shared.
+  for (const [at, state] of [...states.entries()].reverse())
+    if (state.next.every((each) => names[each.state] !== undefined)) names[at] = rules.add(bodyOf(state));
+  const linked = states.map((_, at) => at).filter((at) => names[at] === undefined);
+  const own = rules.take(linked.length);
+  for (const [index, at] of linked.entries()) names[at] = own[index]!;
+  for (const at of linked) rules.give(names[at]!, bodyOf(states[at]!));
+  return `${letters.mark} ${names[0]}`;
 }
 
 /** Characters in bytes of UTF-8, for which xgrammar takes the members of a class. */
@@ -196,10 +170,6 @@ function utf8(from: number, to: number): string[] {
     code = next;
   }
   return parts;
-}
-
-function jsonCharacter(character: string): string {
-  return literal(JSON.stringify(character).slice(1, -1));
 }
 
 export function literal(text: string): string {

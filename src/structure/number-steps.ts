@@ -1,5 +1,8 @@
-/** Multiples of a number within bounds, as EBNF: rules that follow the remainder from digit to digit. */
-import { type Bound, DIGITS, scaled } from './json-numbers.js';
+/**
+ * Numbers within bounds and multiples of a number, as EBNF: rules that follow the remainder from digit to digit. The
+ * library's own rules let numbers beyond a bound through.
+ */
+import { type Bound, DIGITS, scaled, WHOLE_DIGITS } from './json-numbers.js';
 import type { Rules } from './json-strings.js';
 
 /** More remainders take too many rules. Those by 2 and 5 take few: only the last digits tell them. */
@@ -38,7 +41,10 @@ export function multiplesWithin(least: Bound, most: Bound, { units, places }: St
   const digits = new StepDigits(units, places, rules);
   const negative = digits.magnitudes(from(opposite(most), false), opposite(least));
   const all = [...negative.map((body) => `"-" ${body}`), ...digits.magnitudes(from(least, true), most)];
-  if (all.length === 0) throw new Error(`no multiple of at most ${DIGITS} digits is within its bounds`);
+  if (all.length === 0) {
+    const what = units === 1n ? 'number' : 'multiple';
+    throw new Error(`its bounds leave no ${what} of at most ${places === 0 ? WHOLE_DIGITS : DIGITS} digits`);
+  }
   return all.join(' | ');
 }
 
@@ -57,12 +63,15 @@ class StepDigits {
   /** Numbers without a sign. */
   magnitudes(least: Bound, most: Bound): string[] {
     const parts: string[] = [];
-    for (let whole = 1; whole <= DIGITS - this.#places; whole += 1) {
-      const [low, high] = [scaled(least, this.#places, 1n), scaled(most, this.#places, -1n)];
-      const first = whole === 1 ? 0n : 10n ** BigInt(whole - 1 + this.#places);
-      const last = 10n ** BigInt(whole + this.#places) - 1n;
+    const [units, places] = [this.#units, this.#places];
+    const digits = places === 0 ? WHOLE_DIGITS : DIGITS;
+    for (let whole = 1; whole <= (units === 1n ? digits : digits - places); whole += 1) {
+      const behind = Math.min(places, digits - whole);
+      const [low, high] = [scaled(least, behind, 1n, digits), scaled(most, behind, -1n, digits)];
+      const first = whole === 1 ? 0n : 10n ** BigInt(whole - 1 + behind);
+      const last = 10n ** BigInt(whole + behind) - 1n;
       const [from, to] = [low > first ? low : first, high < last ? high : last];
-      const text = (number: bigint) => String(number).padStart(whole + this.#places, '0');
+      const text = (number: bigint) => String(number).padStart(whole + behind, '0');
       const body = from <= to ? this.#digits(text(from), text(to), whole, 0) : undefined;
       if (body !== undefined) parts.push(body);
     }
@@ -95,11 +104,15 @@ class StepDigits {
     if (whole <= 0 && /^0*$/.test(low) && rest === 0n) parts.push('""');
     if (low === '') return parts;
     const [first, last] = [Number(low[0]), Number(high[0])];
-    for (let digit = first; digit <= last; digit += 1) {
+    let [begun, before] = [first, ''];
+    for (let digit = first; digit <= last + 1; digit += 1) {
       const from = digit === first ? low.slice(1) : '0'.repeat(low.length - 1);
       const to = digit === last ? high.slice(1) : '9'.repeat(low.length - 1);
-      const next = this.#digits(from, to, whole - 1, (remainder * 10 + digit) % Number(this.#units));
-      if (next !== undefined) parts.push(`${whole === 0 ? '"." ' : ''}"${digit}" ${next}`);
+      const next = (remainder * 10 + digit) % Number(this.#units);
+      const rule = digit > last ? undefined : this.#digits(from, to, whole - 1, next);
+      if (digit > first && rule === before) continue;
+      if (before !== '') parts.push(`${whole === 0 ? '"." ' : ''}[${begun}-${digit - 1}] ${before}`);
+      [begun, before] = [digit, rule ?? ''];
     }
     return parts;
   }

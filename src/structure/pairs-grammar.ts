@@ -6,7 +6,7 @@ import type { PairMarks } from '../text/chat/call-forms.js';
 import { isSchema, type Schema } from './alternatives.js';
 import { choice, type Grammar, NOTHING, sequence, text } from './grammar.js';
 import { namedSchema } from './references.js';
-import { binding } from './schema-keywords.js';
+import { binding, KEYWORDS, TEXT_KEYWORDS } from './schema-keywords.js';
 import { STRING_FORMATS } from './string-formats.js';
 
 interface Pairs {
@@ -18,7 +18,6 @@ interface Pairs {
 }
 
 const NO_OBJECT = 'they are no object with named properties';
-const TEXT_KEYWORDS = ['minLength', 'maxLength', 'pattern', 'format'];
 
 /** Throws an Error with the reason where the form cannot write the arguments. */
 export function pairsGrammar({ schema, closed, marks, marked }: Pairs): Grammar {
@@ -132,8 +131,9 @@ class PairsWriter {
   #typed(schema: Schema): Split {
     const parts: Split = { texts: [], others: [] };
     const bound = TEXT_KEYWORDS.filter((keyword) => schema[keyword] !== undefined);
-    const implied = IMPLIED.find(([, keywords]) => keywords.some((each) => schema[each] !== undefined));
-    const types = schema.type === undefined ? (implied?.slice(0, 1) ?? []) : [schema.type].flat();
+    const implied = IMPLIED.find((type) => KEYWORDS[type]!.some((each) => schema[each] !== undefined));
+    const own = implied ?? (bound.length > 0 ? 'string' : undefined);
+    const types = schema.type === undefined ? [own ?? []].flat() : [schema.type].flat();
     if (types.length === 0) parts.texts.push({ kind: 'any' });
     for (const type of types) {
       if (type !== 'string') {
@@ -157,12 +157,7 @@ interface Split {
 }
 
 /** Types of schemas that name none, by their keywords. */
-const IMPLIED = [
-  ['object', ['properties', 'required', 'additionalProperties']],
-  ['array', ['items', 'prefixItems', 'minItems', 'maxItems']],
-  ['string', TEXT_KEYWORDS],
-  ['number', ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf']],
-] as const;
+const IMPLIED = ['object', 'array', 'number'];
 
 /** First characters of values, by their type. Any text is a value of the others. */
 const FIRST: Record<string, string> = {

@@ -1,10 +1,11 @@
 /** The keywords of JSON schemas, and checks of their values. */
-import type { Schema } from './alternatives.js';
+import { isDeepStrictEqual } from 'node:util';
+import { isOfType, isSchema, type Schema } from './alternatives.js';
 
 export type Path = readonly string[];
 
 /** Characters or items that a bound may name. */
-const MOST_REPEATS = 1_000;
+const MOST_REPEATS = 100_000;
 
 /** Keywords that bind nothing. */
 const NOTES = new Set(
@@ -13,6 +14,7 @@ const NOTES = new Set(
     'examples readOnly writeOnly contentEncoding contentMediaType'
   ).split(' '),
 );
+export const CONSTANTS = ['enum', 'const'];
 export const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'];
 export const KEYWORDS: Record<string, readonly string[]> = {
   string: ['minLength', 'maxLength', 'pattern'],
@@ -38,12 +40,29 @@ export const KEYWORDS: Record<string, readonly string[]> = {
     'maxItems',
     'uniqueItems',
     'unevaluatedItems',
+    'contains',
+    'minContains',
+    'maxContains',
   ],
 };
 
+/** Of texts, and so of names. */
+export const TEXT_KEYWORDS = [...KEYWORDS.string!, 'format'];
+
 export function refuse(path: Path, why: string): never {
+  throw new Error(placed(path, why));
+}
+
+function placed(path: Path, why: string): string {
   const where = path.length === 0 ? '' : ` at ${path.join('.').slice(0, 200)}`;
-  throw new Error(`The JSON schema${where} cannot be used: ${why}`);
+  return `The JSON schema${where} cannot be used: ${why}`;
+}
+
+/** No value follows a schema. Where there are others to choose from, it is left out. */
+export class NoValue extends Error {}
+
+export function impossible(path: Path, why: string): never {
+  throw new NoValue(placed(path, why));
 }
 
 export function shown(value: unknown): string {
@@ -66,12 +85,7 @@ export function binding(schema: Schema): Schema {
 }
 
 /** Whether the keyword binds nothing without others. */
-function isIdle(
-  name: string,
-  { if: condition, then, else: otherwise, contains, ...schema }: Schema,
-): boolean {
-  if (name === 'if') return then === undefined && otherwise === undefined;
-  if (name === 'then' || name === 'else') return condition === undefined;
+function isIdle(name: string, { contains, ...schema }: Schema): boolean {
   const few = schema.minContains === 0 && schema.maxContains === undefined;
   if (name === 'minContains' || name === 'maxContains') return contains === undefined || few;
   return name === 'contains' ? few : name === 'not' && schema.not === false;
@@ -83,6 +97,15 @@ export function listOf(value: unknown, path: Path): unknown[] {
     : refuse(path, `expected a list, found ${shown(value)}`);
 }
 
+/** A pattern stands within others: it must be whole. */
+export function patternOf(value: unknown, path: Path): string {
+  try {
+    return new RegExp(String(value), 'u').source;
+  } catch (error) {
+    return refuse(path, (error as Error).message);
+  }
+}
+
 export function typesOf(value: unknown, path: Path): string[] {
   const types = [...new Set([value].flat())] as string[];
   const unknown = types.find((type) => !Object.hasOwn(KEYWORDS, String(type)));
@@ -90,21 +113,18 @@ export function typesOf(value: unknown, path: Path): string[] {
   return refuse(path, `expected one of ${Object.keys(KEYWORDS).join(', ')}, found ${shown(unknown)}`);
 }
 
-export function countsOf(
-  schema: Schema,
-  least: string,
-  most: string,
-  path: Path,
-  limit = MOST_REPEATS,
-): (number | undefined)[] {
+export function countsOf(schema: Schema, least: string, most: string, path: Path): (number | undefined)[] {
   const [from, to] = [least, most].map((name) => {
     const value = schema[name];
-    if (value === undefined || (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= limit))
+    if (
+      value === undefined ||
+      (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= MOST_REPEATS)
+    )
       return value as number | undefined;
-    const why = `expected a whole number up to the limit of ${limit}, found ${shown(value)}`;
+    const why = `expected a whole number up to the limit of ${MOST_REPEATS}, found ${shown(value)}`;
     return refuse([...path, name], why);
   });
-  if (from! > to!) refuse(path, `"${least}" of ${from} is above "${most}" of ${to}`);
+  if (from! > to!) impossible(path, `"${least}" of ${from} is above "${most}" of ${to}`);
   return [from, to];
 }
 
@@ -112,4 +132,31 @@ export function countsOf(
 export function isTooLong(value: unknown): boolean {
   if (typeof value === 'number') return Number.isInteger(value) && !Number.isSafeInteger(value);
   return typeof value === 'object' && value !== null && Object.values(value).some(isTooLong);
+}
+
+/** Whether a constant follows the keywords of a schema. */
+export function follows(value: unknown, schema: unknown, path: Path): boolean {
+  if (typeof schema === 'boolean') return schema;
+  return Object.entries(isSchema(schema) ? binding(schema) : {}).every(([keyword, bound]) => {
+    const type = Object.keys(KEYWORDS).find((each) => KEYWORDS[each]!.includes(keyword));
+    if (keyword === 'type') return typesOf(bound, path).some((each) => isOfType(value, each));
+    if (keyword === 'anyOf') return listOf(bound, path).some((each) => follows(value, each, path));
+    if (keyword === 'allOf') return listOf(bound, path).every((each) => follows(value, each, path));
+    if (CONSTANTS.includes(keyword))
+      return [bound].flat(keyword === 'enum' ? 1 : 0).some((each) => isDeepStrictEqual(each, value));
+    if (type !== undefined && !isOfType(value, type)) return true;
+    const [list, object] = [value as unknown[], value as Schema];
+    const size =
+      typeof value === 'string' ? [...value].length : Array.isArray(value) ? value.length : Number(value);
+    if (/^(?:min(?!P)|max(?!P)|exclusive)/.test(keyword) && typeof bound === 'number')
+      return size === bound ? keyword.startsWith('m') : /max/i.test(keyword) === size < bound;
+    if (keyword === 'pattern') return new RegExp(patternOf(bound, path), 'u').test(String(value));
+    if (keyword === 'items') return list.every((each) => follows(each, bound, path));
+    if (keyword === 'required') return [bound].flat().every((name) => Object.hasOwn(object, String(name)));
+    if (keyword !== 'properties' || !isSchema(bound))
+      return refuse([...path, keyword], `a grammar cannot follow "${keyword}" with constants`);
+    return Object.keys(bound).every(
+      (name) => !Object.hasOwn(object, name) || follows(object[name], bound[name], path),
+    );
+  });
 }

@@ -3,35 +3,44 @@
  * would let through wrongly a body of our own, and refuses by name what no grammar can follow.
  */
 import { SidaError } from '../errors.js';
-import { checkApart, isOfType, isSchema, type Schema, VALUES } from './alternatives.js';
-import { isOfGenerator } from './format-patterns.js';
-import { INTEGER, NUMBER, numbersWithin, stricter } from './json-numbers.js';
-import { jsonText, literal, nameText, type Rules, textOfLength, textOfPattern } from './json-strings.js';
-import { decided, mergedSchema, withoutNot } from './merged-schemas.js';
+import { escapePattern } from '../text/escape-pattern.js';
+import { areApart, IMPLIED, isSchema, type Schema, VALUES } from './alternatives.js';
+import { INTEGER, NUMBER, stricter } from './json-numbers.js';
+import { jsonText, literal, nameText, type Rules, textOfPatterns } from './json-strings.js';
+import { allOf, mergedSchema, ofName } from './merged-schemas.js';
+import { LOGIC } from './negated-schemas.js';
 import { multiplesWithin, stepOf } from './number-steps.js';
-import { patternWithin } from './pattern-lengths.js';
 import { namedSchema, withPlaces } from './references.js';
 import {
   BOUNDS,
   binding,
+  CONSTANTS,
   countsOf,
+  follows,
+  impossible,
   isTooLong,
   KEYWORDS,
   listOf,
+  NoValue,
   type Path,
+  patternOf,
   refuse,
   shown,
+  TEXT_KEYWORDS,
   typesOf,
 } from './schema-keywords.js';
 import { SHORT_FORMATS, STRING_FORMATS, UNFOLLOWED_FORMATS } from './string-formats.js';
+import { automatonOf, NoText } from './text-automaton.js';
 import { listOfUnique } from './unique-lists.js';
 
-/** Of texts, and so of names. */
-const TEXT_KEYWORDS = [...KEYWORDS.string!, 'format'];
 const MOST_CHARACTERS = 128 << 10;
 const MOST_SCHEMAS = 2_000;
 /** Schemas within each other, also by references: the library reads them recursively. */
 const MOST_LEVELS = 48;
+const MOST_CONTAINED = 100;
+/** Patterns of names. There is a schema for each set of them. */
+const MOST_PATTERNS = 4;
+const MOST_NAME_STATES = 200;
 /** First items of lists: each that may be left out takes a list of its own. */
 const MOST_LEFT_OUT = 32;
 /** Keywords beside which no other may stand, but `type` beside constants. */
@@ -41,6 +50,8 @@ interface SchemaOptions {
   closed: boolean;
   /** Whether all values must be objects. */
   objects?: boolean;
+  /** Without the search for patterns that no name matches, which takes long. */
+  quick?: boolean;
 }
 
 /** The schema as text. Throws invalid_request, which names the place within `param`. */
@@ -50,7 +61,7 @@ export function checkedSchema(schema: unknown, param: string, options: SchemaOpt
     const text = JSON.stringify(own) ?? '';
     if (text.length > MOST_CHARACTERS)
       refuse([], `it has ${text.length} characters; the limit is ${MOST_CHARACTERS}`);
-    readSchema(own, options);
+    readSchema(own, { ...options, quick: true });
     return text;
   } catch (error) {
     const message =
@@ -69,17 +80,25 @@ export interface ReadSchema {
 }
 
 /** Takes time in proportion to the schema; its bodies may take longer. Throws an Error with the reason. */
-export function readSchema(schema: unknown, { closed, objects = false }: SchemaOptions): ReadSchema {
-  const reader = new SchemaReader(schema, closed);
+export function readSchema(
+  schema: unknown,
+  { closed, objects = false, quick = false }: SchemaOptions,
+): ReadSchema {
+  const reader = new SchemaReader(schema, closed, quick);
   const read = reader.read();
   if (objects && reader.leaves(read.schema).some(({ type }) => type !== 'object'))
     refuse([], 'it allows values that are no objects, but the arguments of a call are an object');
   return read;
 }
 
+const ANY = ['object', 'array', 'string', 'number', 'boolean', 'null'];
+/** Stands for a schema that is still being read. */
+const OPEN: Schema = {};
+
 class SchemaReader {
   readonly #root: unknown;
   readonly #closed: boolean;
+  readonly #quick: boolean;
   readonly #bodies: ((rules: Rules) => string)[] = [];
   readonly #names = new Set<string>();
   readonly #defs: { [name: string]: Schema } = {};
@@ -88,9 +107,10 @@ class SchemaReader {
   #schemas = 0;
   #levels = 0;
 
-  constructor(root: unknown, closed: boolean) {
+  constructor(root: unknown, closed: boolean, quick: boolean) {
     this.#root = root;
     this.#closed = closed;
+    this.#quick = quick;
   }
 
   read(): ReadSchema {
@@ -103,7 +123,8 @@ class SchemaReader {
   leaves(schema: Schema, seen = new Set<Schema>()): Schema[] {
     if (seen.has(schema)) return [];
     seen.add(schema);
-    const choices = schema.$ref === undefined ? schema.anyOf : [this.#defs[String(schema.$ref).slice(8)]];
+    const choices =
+      schema.$ref === undefined ? schema.anyOf : [this.#defs[String(schema.$ref).slice(8)] ?? OPEN];
     return choices === undefined
       ? [schema]
       : (choices as Schema[]).flatMap((each) => this.leaves(each, seen));
@@ -121,37 +142,78 @@ class SchemaReader {
 
   #read(schema: unknown, path: Path): Schema {
     if (schema === true) return {};
+    if (schema === false) impossible(path, 'no value follows it');
     if (!isSchema(schema)) refuse(path, `expected a JSON schema, found ${shown(schema)}`);
     const { nullable, ...own } = binding(schema);
     if (nullable === true && own.not !== undefined)
       refuse([...path, 'nullable'], 'a grammar cannot follow "nullable" beside "not"');
     if (nullable === true) return { anyOf: [this.#schema(own, path), { type: 'null' }] };
-    if (typeof own.if === 'boolean') return this.#schema(decided(own), path);
-    if (own.not !== undefined) return this.#schema(withoutNot(own, path), path);
     const alone = ALONE.find((keyword) => own[keyword] !== undefined);
-    const beside =
-      Object.keys(own).length > 1 && alone !== undefined && alone !== 'enum' && alone !== 'const';
-    if (own.allOf !== undefined || beside) {
-      const merged = mergedSchema(own, (reference) => this.#named(reference, path), [...path, 'allOf']);
+    const beside = Object.keys(own).length > 1 && alone !== undefined && !CONSTANTS.includes(alone);
+    if (own.allOf !== undefined || beside || LOGIC.some((keyword) => own[keyword] !== undefined)) {
+      const merged = mergedSchema(own, (reference) => this.#named(reference, path), path);
       return this.#schema(merged, path);
     }
     if (alone === undefined) return this.#typed(own, path);
     const { [alone]: value, ...others } = own;
-    const constants = alone === 'enum' || alone === 'const';
-    const other = Object.keys(others).find((name) => !(constants && name === 'type'));
-    if (other !== undefined) refuse([...path, other], `a grammar cannot follow "${other}" beside "${alone}"`);
     const at = [...path, alone];
     if (alone === '$ref') return this.#reference(value, at);
-    if (constants) return this.#constants(alone === 'const' ? [value] : listOf(value, at), own.type, at);
-    const choices = listOf(value, at).filter((each) => !allowsNothing(each));
-    const anyOf = listOf(choices, at).map((each, index) => this.#schema(each, [...at, String(index)]));
-    if (alone === 'oneOf') this.#body(() => checkApart(anyOf.map((each) => this.leaves(each))), at);
-    return { anyOf };
+    if (CONSTANTS.includes(alone))
+      return this.#constants(alone === 'const' ? [value] : listOf(value, at), others, at);
+    const choices = listOf(value, at);
+    return alone === 'oneOf' ? this.#oneOf(choices, at) : this.#anyOf(choices, at);
+  }
+
+  #anyOf(choices: readonly unknown[], path: Path): Schema {
+    const anyOf = choices.flatMap(
+      (each, at) => this.#possible(() => this.#schema(each, [...path, String(at)])) ?? [],
+    );
+    return anyOf.length > 0 ? { anyOf } : impossible(path, 'no value follows any of its schemas');
+  }
+
+  #oneOf(choices: readonly unknown[], path: Path): Schema {
+    const read = this.#anyOf(choices, path);
+    const schemas = read.anyOf as Schema[];
+    const apart = () => areApart(schemas, (each) => this.leaves(each));
+    // A schema that was left out may allow values that its reading excludes.
+    if (schemas.length === choices.length && apart()) return read;
+    const why =
+      'its schemas must differ in type or in a constant, that of a required property; "anyOf" needs neither';
+    // A reference to a schema that is still being read tells later.
+    const check = () => (apart() ? '""' : refuse(path, why));
+    const open = schemas.some((each) => this.leaves(each).some((leaf) => leaf === OPEN));
+    if (open && schemas.length === choices.length) {
+      this.#body(check, path);
+      return read;
+    }
+    const alone = choices.map((each, at) => ({
+      allOf: [each, ...choices.filter((_, other) => other !== at).map((not) => ({ not }))],
+    }));
+    try {
+      return this.#anyOf(alone, path);
+    } catch (error) {
+      if (error instanceof NoValue) throw error;
+      return refuse(path, why);
+    }
+  }
+
+  /** Undefined if no value follows what is read. */
+  #possible<T>(read: () => T): T | undefined {
+    const [bodies, references, levels] = [this.#bodies.length, this.#references.size, this.#levels];
+    try {
+      return read();
+    } catch (error) {
+      if (!(error instanceof NoValue)) throw error;
+      this.#bodies.length = bodies;
+      for (const target of [...this.#references.keys()].slice(references)) this.#references.delete(target);
+      this.#levels = levels;
+      return undefined;
+    }
   }
 
   #named(reference: unknown, path: Path): unknown {
     const found = namedSchema(reference, this.#root);
-    if (isSchema(found) || found === true) return found;
+    if (isSchema(found) || typeof found === 'boolean') return found;
     return refuse(path, `${shown(reference)} names no schema; expected one such as "#/$defs/name"`);
   }
 
@@ -169,10 +231,10 @@ class SchemaReader {
     return { $ref: `#/$defs/${name}` };
   }
 
-  #constants(values: readonly unknown[], type: unknown, path: Path): Schema {
-    const types = type === undefined ? Object.keys(KEYWORDS) : typesOf(type, path);
-    const kept = values.filter((value) => types.some((each) => isOfType(value, each)));
-    if (kept.length === 0) refuse(path, `it has no value of the type ${types.join(' or ')}`);
+  /** Constants that follow the other keywords. */
+  #constants(values: readonly unknown[], others: Schema, path: Path): Schema {
+    const kept = values.filter((value) => follows(value, others, path));
+    if (kept.length === 0) impossible(path, 'none of its values follows what stands beside them');
     if (kept.some(isTooLong)) refuse(path, 'it has a whole number of more than 53 bits');
     const body = this.#body(() => kept.map((value) => literal(jsonText(value))).join(' | '), path);
     return { ...body, [VALUES]: kept, ...(kept.every(isSchema) && { type: 'object' }) };
@@ -195,12 +257,21 @@ class SchemaReader {
     const implied = ['object', 'array', 'string', 'number'].filter(
       (type) => KEYWORDS[type]!.some((name) => schema[name] !== undefined) || (type === 'string' && ofTexts),
     );
-    const types = schema.type === undefined ? implied : typesOf(schema.type, [...path, 'type']);
+    const names = implied.some((type) => type === 'object' || type === 'array');
+    // Who describes properties or items means an object or a list. Other keywords bind values of their type alone.
+    const all = names || implied.length === 0 ? implied : ANY;
+    const types = schema.type === undefined ? all : typesOf(schema.type, [...path, 'type']);
     const allowed = ['type', 'format', ...types.flatMap((type) => KEYWORDS[type]!)];
     const other = Object.keys(schema).find((name) => !allowed.includes(name));
     const where = types.length > 0 ? `for the type ${types.join(' or ')}` : 'in a schema without a type';
     if (other !== undefined) refuse([...path, other], `a grammar cannot follow "${other}" ${where}`);
-    const read = types.map((type) => this.#ofType(type, schema, path));
+    const read = types.flatMap((type): Schema[] => {
+      const own = () => [this.#ofType(type, schema, path)];
+      return types.length === 1 ? own() : (this.#possible(own) ?? []);
+    });
+    if (read.length < Math.min(types.length, 1)) impossible(path, 'no value of its types follows it');
+    if (names && schema.type === undefined)
+      for (const leaf of read.flatMap((each) => this.leaves(each))) leaf[IMPLIED] = true;
     return read.length === 1 ? read[0]! : read.length === 0 ? {} : { anyOf: read };
   }
 
@@ -213,28 +284,16 @@ class SchemaReader {
 
   #string(schema: Schema, path: Path): Schema {
     const { format } = schema;
-    const plain = schema.pattern === undefined && !STRING_FORMATS.has(format);
-    const [least, most] = countsOf(schema, 'minLength', 'maxLength', path, plain ? undefined : Infinity);
-    const keyword = schema.pattern === undefined ? 'format' : 'pattern';
-    const pattern = schema.pattern ?? STRING_FORMATS.get(format);
+    const pattern = schema.pattern && patternOf(schema.pattern, [...path, 'pattern']);
+    const [least = 0, most] = countsOf(schema, 'minLength', 'maxLength', path);
     // Unknown formats are notes.
-    const binds = STRING_FORMATS.has(format) || UNFOLLOWED_FORMATS.has(format);
-    if (binds && schema.pattern !== undefined && !isOfGenerator(format, schema.pattern))
-      refuse([...path, 'format'], `a grammar cannot follow ${shown(format)} beside this "pattern"`);
-    const own = { type: 'string' };
-    if (pattern === undefined) {
-      if (binds) refuse([...path, 'format'], `a grammar cannot follow ${shown(format)}`);
-      if (least === undefined && most === undefined) return own;
-      return { ...own, ...this.#body((rules) => textOfLength(least ?? 0, most, rules), path) };
-    }
-    const text = (rules: Rules) => {
-      const lengths = { least: least ?? 0, most: most ?? Infinity };
-      const short = schema.pattern === undefined ? SHORT_FORMATS.get(format) : undefined;
-      const within = patternWithin(String(pattern), lengths) ?? (short && patternWithin(short, lengths));
-      if (within === undefined) throw new Error(`a grammar cannot follow it beside these lengths`);
-      return textOfPattern(within, rules);
-    };
-    return { ...own, ...this.#body(text, [...path, keyword]) };
+    if (UNFOLLOWED_FORMATS.has(format))
+      refuse([...path, 'format'], `a grammar cannot follow ${shown(format)}`);
+    const short = most === undefined ? undefined : SHORT_FORMATS.get(format)?.(most);
+    const patterns = [pattern ?? [], short ?? STRING_FORMATS.get(format) ?? []].flat().map(String);
+    if (patterns.length === 0 && least === 0 && most === undefined) return { type: 'string' };
+    const at = patterns.length === 0 ? path : [...path, pattern === undefined ? 'format' : 'pattern'];
+    return { type: 'string', ...this.#body((rules) => textOfPatterns(patterns, { least, most }, rules), at) };
   }
 
   #number(type: string, schema: Schema, path: Path): Schema {
@@ -248,12 +307,25 @@ class SchemaReader {
     if (step === undefined)
       refuse([...path, 'multipleOf'], `expected a number above 0 of at most 15 decimals, found ${multiple}`);
     const [least, most] = [stricter(minimum, above, -Infinity), stricter(maximum, below, Infinity)];
-    const body = (rules: Rules) =>
-      step.units === 1n ? numbersWithin(least, most, step.places) : multiplesWithin(least, most, step, rules);
+    const body = (rules: Rules) => multiplesWithin(least, most, step, rules);
     return { type, ...this.#body(body, path) };
   }
 
+  /** The library follows no "contains". It gets three items and how many, of which the writer of grammars makes it. */
+  #containing(schema: Schema, path: Path): Schema {
+    const { contains, minContains = 1, items = true, minItems = 0, type: _, ...others } = schema;
+    const other = KEYWORDS.array!.find((keyword) => others[keyword] !== undefined);
+    if (other !== undefined) refuse([...path, other], `a grammar cannot follow "${other}" beside "contains"`);
+    const least = Number(minContains);
+    if (!Number.isInteger(least) || least < 1 || least > MOST_CONTAINED || Number(minItems) > least)
+      refuse([...path, 'minContains'], `expected 1 to ${MOST_CONTAINED}, and no more in "minItems"`);
+    const any = this.#defined(items, [...path, 'items']);
+    const own = this.#defined({ allOf: [items, contains] }, [...path, 'contains']);
+    return { type: 'array', prefixItems: [any, own, any, { const: -least }], items: false, minItems: 4 };
+  }
+
   #array(schema: Schema, path: Path): Schema {
+    if (schema.contains !== undefined) return this.#containing(schema, path);
     // Older drafts name the first items and the others differently.
     const [first, others] = Array.isArray(schema.items)
       ? ['items', 'additionalItems']
@@ -296,19 +368,13 @@ class SchemaReader {
   #object(whole: Schema, path: Path): Schema {
     const schema = whole.propertyNames === undefined ? whole : this.#withNames(whole, path);
     if (schema.propertyNames !== undefined) {
-      const {
-        propertyNames,
-        unevaluatedProperties = {},
-        additionalProperties = unevaluatedProperties,
-      } = schema;
-      return this.#withNamesOf(propertyNames as Schema, additionalProperties, schema, [
-        ...path,
-        'propertyNames',
-      ]);
+      const { propertyNames, unevaluatedProperties = {}, additionalProperties: more } = schema;
+      const names: [Schema, unknown] = [propertyNames as Schema, more ?? unevaluatedProperties];
+      return this.#ofNames([names], schema, [...path, 'propertyNames']);
     }
     const { properties: given = {}, required: must = [], additionalProperties, patternProperties } = schema;
     if (!isSchema(given)) refuse([...path, 'properties'], `expected schemas by name, found ${shown(given)}`);
-    if (patternProperties !== undefined) return this.#withPattern(schema, patternProperties, path);
+    if (patternProperties !== undefined) return this.#withPatterns(schema, path);
     const more =
       additionalProperties ??
       schema.unevaluatedProperties ??
@@ -317,16 +383,24 @@ class SchemaReader {
     const unnamed = more === false ? [] : required.filter((name) => !Object.hasOwn(given, name));
     const named = { ...given, ...Object.fromEntries(unnamed.map((name) => [name, more])) };
     const all = Object.keys(named);
-    const names = all.filter((name) => !allowsNothing(named[name]));
-    const missing = required.find((name) => !names.includes(name));
-    if (missing !== undefined) refuse([...path, 'required'], `${shown(missing)} is not among the properties`);
-    const read = names.map((name) => this.#schema(named[name], [...path, 'properties', name]));
-    const properties = Object.fromEntries(read.map((each, at) => [nameText(names[at]!), each]));
-    const others = more !== false && this.#schema(more, [...path, 'additionalProperties']);
-    if (others !== false && names.length === 0 && all.length > 0)
-      refuse([...path, 'properties'], 'a grammar cannot leave out names where all others are allowed');
+    const missing = required.find((name) => !all.includes(name));
+    if (missing !== undefined)
+      impossible([...path, 'required'], `${shown(missing)} is not among the properties`);
+    const read = all.flatMap((name): [string, Schema][] => {
+      const where = [...path, 'properties', name];
+      if (required.includes(name)) return [[nameText(name), this.#schema(named[name], where)]];
+      const own = this.#possible(() => this.#schema(named[name], where));
+      return own === undefined ? [] : [[nameText(name), own]];
+    });
+    const properties = Object.fromEntries(read);
+    if (read.length === 0 && all.length > 0 && more !== false) {
+      const others = `^(?!(?:${all.map(escapePattern).join('|')})$)`;
+      return this.#ofNames([[{ pattern: others }, more]], schema, path);
+    }
+    const rest = () => this.#schema(more, [...path, 'additionalProperties']);
+    const others = more !== false && (this.#possible(rest) ?? false);
     if (others !== false) for (const name of all) this.#names.add(name);
-    const counts = this.#propertyCounts(schema, path, others === false ? names.length : undefined);
+    const counts = this.#propertyCounts(schema, path, others === false ? read.length : undefined);
     return {
       type: 'object',
       properties,
@@ -359,28 +433,46 @@ class SchemaReader {
     return { ...schema, properties: Object.fromEntries(read), additionalProperties: false };
   }
 
-  /** An object with any number of properties, whose names match a pattern. Others are left out. */
-  #withPattern(schema: Schema, patterns: unknown, path: Path): Schema {
+  /** An object with any number of properties. Names that match no pattern are left out, if nothing is said of them. */
+  #withPatterns(schema: Schema, path: Path): Schema {
     const at = [...path, 'patternProperties'];
-    const [[pattern, value] = [], ...others] = isSchema(patterns) ? Object.entries(patterns) : [];
-    if (pattern === undefined || others.length > 0) refuse(at, 'a grammar can follow only one pattern');
-    const beside = ['properties', 'required'].find((name) => [schema[name] ?? []].flat().length > 0);
-    if (beside !== undefined) refuse(at, `a grammar cannot follow it beside "${beside}"`);
-    return this.#withNamesOf({ pattern }, value, schema, at);
+    const { properties, patternProperties, required = [], additionalProperties: more = false } = schema;
+    if ([required].flat().length > 0) refuse(at, 'a grammar cannot follow it beside "required"');
+    const patterns = Object.entries(patternProperties as Schema);
+    for (const [pattern] of patterns) patternOf(pattern, at);
+    if (patterns.length > MOST_PATTERNS) refuse(at, `a grammar can follow at most ${MOST_PATTERNS} patterns`);
+    const names = Object.keys(Object(properties));
+    const listed = names.map(escapePattern).join('|');
+    const classes = names.map((name): [string, unknown] => [
+      `^${escapePattern(name)}$`,
+      allOf(ofName(schema, name)),
+    ]);
+    for (let set = more === false ? 1 : 0; set < 2 ** patterns.length; set += 1) {
+      const matches = patterns.map(
+        ([pattern], each) => `(?${(set >> each) & 1 ? '=' : '!'}[^]*(?:${pattern}))`,
+      );
+      const values = patterns.filter((_, each) => (set >> each) & 1).map(([, value]) => value);
+      classes.push([
+        `^${names.length > 0 ? `(?!(?:${listed})$)` : ''}${matches.join('')}`,
+        set === 0 ? more : allOf(values),
+      ]);
+    }
+    const found = classes.filter(([pattern]) => this.#quick || classes.length === 1 || hasTexts(pattern, at));
+    const all = found.map(([pattern, value]): [Schema, unknown] => [{ pattern }, value]);
+    return this.#ofNames(all, schema, at);
   }
 
-  /** `names` is the schema of the names, which the library gets as the number of its body. */
-  #withNamesOf(names: Schema, value: unknown, schema: Schema, path: Path): Schema {
-    const body = this.#string(names, path).const;
-    const read = this.#schema(value, path);
+  /** Properties by schemas of their names, which the library gets as the numbers of their bodies. */
+  #ofNames(classes: readonly [names: Schema, value: unknown][], schema: Schema, path: Path): Schema {
+    const read = classes.flatMap(([names, value]) => {
+      const own = () => [[this.#string(names, path).const, this.#schema(value, path)] as const];
+      return this.#possible(own) ?? [];
+    });
     const counts = this.#propertyCounts({ ...schema, properties: {} }, path, undefined);
-    if (body === undefined) return { type: 'object', additionalProperties: read, ...counts };
-    return {
-      type: 'object',
-      patternProperties: { [`N${body}`]: read },
-      additionalProperties: false,
-      ...counts,
-    };
+    const [[body, values] = []] = read;
+    if (body === undefined) return { type: 'object', additionalProperties: values ?? false, ...counts };
+    const patternProperties = Object.fromEntries(read.map(([own, each]) => [`N${own}`, each]));
+    return { type: 'object', patternProperties, additionalProperties: false, ...counts };
   }
 
   /** Bounds of the number of properties, which the library follows. A name that is not listed may be there twice. */
@@ -396,7 +488,10 @@ class SchemaReader {
   }
 }
 
-/** Such a property must be absent. */
-function allowsNothing(schema: unknown): boolean {
-  return schema === false || JSON.stringify(schema) === '{"not":{}}';
+function hasTexts(pattern: string, path: Path): boolean {
+  try {
+    return automatonOf(pattern, MOST_NAME_STATES).length > 0;
+  } catch (error) {
+    return !(error instanceof NoText) && refuse(path, (error as Error).message);
+  }
 }

@@ -3,7 +3,7 @@ import type { GrammarFormat, StructuralTagFormat } from '@mlc-ai/web-xgrammar';
 import { overlap } from '../text/stop-strings.js';
 import { CONTROL_MARK, type Grammar } from './grammar.js';
 import { INTEGER, NUMBER } from './json-numbers.js';
-import { BARE_LETTERS, BARE_RULES, escapedText, literal, MARK, Rules, STRING_RULES } from './json-strings.js';
+import { BARE_LETTERS, escapedText, literal, MARK, Rules, STRING_RULES } from './json-strings.js';
 import { readSchema } from './schema.js';
 
 /** Writes a JSON schema as EBNF. */
@@ -39,6 +39,10 @@ const OWN: Record<string, string> = { ...STRING_RULES, basic_integer: INTEGER, b
 /** A name that is given by the number of its body, as the library writes the pattern `N12`. */
 const NAMES = /"\\"""N((?:" "\d)+)""\\""/g;
 
+/** A list of an item, another one, the first again, and how many of the others there must be. */
+const CONTAINS = /"\[" "" \((\w+) ", " (\w+) ", " \w+ ", " (\w+)\) "" "\]"/g;
+const COUNT = /^(\w+) ::= "-(\d+)"$/gm;
+
 /** The schema as EBNF: rules of the library, and ours. */
 async function schemaEbnf(
   { schema, closed }: Grammar & { kind: 'json' },
@@ -50,6 +54,13 @@ async function schemaEbnf(
   const other = rules.add(otherName(read.names));
   const mended = (body: string) =>
     body
+      .replace(CONTAINS, (whole, any: string, own: string, last: string) => {
+        const least = counts.get(last);
+        const more = `((", " ${any})* ", " ${own}){${least! - 1}}`;
+        return least === undefined
+          ? whole
+          : `"[" (${any} ", ")* ${own} ${least === 1 ? '' : more} (", " ${any})* "]"`;
+      })
       .replace(NAMES, (_, at: string) => rules.add(bodies[Number(at.replace(/\D/g, ''))]!))
       // Texts of JSON have their quotation marks inside of those of EBNF.
       .replace(/"(\d+)"/g, (_, at: string) => rules.add(bodies[Number(at)]!))
@@ -59,7 +70,9 @@ async function schemaEbnf(
     if (OWN[name] !== undefined) return '';
     return `${name} ::= ${name.startsWith('basic_') ? body : mended(body)}`;
   };
-  const text = (await write(JSON.stringify(read.schema))).replace(/^(\w+) ::= (.*)$/gm, ruleOf);
+  const written = await write(JSON.stringify(read.schema));
+  const counts = new Map([...written.matchAll(COUNT)].map(([, name, least]) => [name!, Number(least)]));
+  const text = written.replace(/^(\w+) ::= (.*)$/gm, ruleOf);
   const own = Object.entries(OWN).map(([name, body]) => `${name} ::= ${body}\n`);
   return text + own.join('') + rules.text;
 }
@@ -123,8 +136,7 @@ function textUntil(end: string, { name = 'root', next = '""', not = '' }: Until 
 function bareText(schema: string, end: string): string {
   const rules = new Rules(BARE_LETTERS);
   const [body] = readSchema(JSON.parse(schema), { closed: false }).bodies(rules);
-  const own = Object.entries(BARE_RULES).map(([name, rule]) => `${name} ::= ${rule}\n`);
-  return `root ::= (${body}) ${literal(end)}\n${own.join('')}${rules.text}`;
+  return `root ::= (${body}) ${literal(end)}\n${rules.text}`;
 }
 
 function pairsOf({ begin, middle, end }: Grammar & { kind: 'pairs' }): string {

@@ -16,8 +16,15 @@ export class IncrementalDecoder {
   /** Tokens of a window that is not too long. */
   #most = LONG;
 
-  constructor(decode: Decode) {
+  /** `before` is the token that the text follows: decoding leaves out the space of a first token. */
+  constructor(decode: Decode, before?: number) {
     this.#decode = decode;
+    const text = before === undefined ? '' : decode([before]);
+    // A part of a character would make one with the tokens that follow.
+    if (text === '' || text.endsWith('\ufffd')) return;
+    this.#window = [before!];
+    this.#anchor = 1;
+    this.#anchorText = text;
   }
 
   /** Returns the text that became certain with this token. It may be empty. */

@@ -7,11 +7,17 @@ export const PUBLIC = [
   '/health/live',
   '/health/ready',
   '/openapi.json',
-  '/docs',
   '/',
+  '/docs',
   '/assets/page.js',
-  '/assets/page.css',
+  '/assets/docs.js',
+  '/assets/style.js',
+  '/assets/style.css',
 ];
+
+/** Of a request to the route. A stream of events need not end, so that only its headers are asked for. */
+export const methodOf = ({ method, path }: Pick<Route, 'method' | 'path'>) =>
+  path.endsWith('/events') ? 'HEAD' : method.toUpperCase();
 
 export const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
 export const withId = (path: string) => path.replace(':id', 'switch-mini');

@@ -23,7 +23,9 @@ export class PageDriver {
   }
 
   static async open(browser: Browser, url: string, size?: { width: number; height: number }) {
-    const driver = new PageDriver(await browser.newPage(size && { viewport: size }));
+    const page = await (await browser.newContext(size && { viewport: size })).newPage();
+    page.setDefaultTimeout(10_000);
+    const driver = new PageDriver(page);
     await driver.page.goto(url);
     return driver;
   }
@@ -36,13 +38,9 @@ export class PageDriver {
     await expect.poll(() => this.text(id), { timeout: 10_000 }).toMatch(what);
   }
 
-  async hidden(id: string): Promise<void> {
-    await expect.poll(() => this.page.locator(`#${id}`).isHidden()).toBe(true);
-  }
-
   async use(key: string): Promise<void> {
     await this.page.fill('#key', key);
-    await this.page.click('#access-form button[type=submit]');
+    await this.page.click('#access button[type=submit]');
   }
 
   async picture(name: string): Promise<void> {

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "checkpoint/gguf_model_files.h"
+#include "spec/families/gguf_model.h"
 
 namespace sida {
 namespace {
@@ -21,7 +22,7 @@ std::vector<uint64_t> gguf_end_tokens(const GgufFile& file) {
   };
   for (const char* key :
        {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
-    if (const auto token = gguf_whole_number(file, key)) add(*token);
+    if (const auto token = gguf_whole_number(file, key); token && *token != kNoToken) add(*token);
   }
   const GgufEntry* tokens = file.find("tokenizer.ggml.tokens");
   if (tokens == nullptr || !tokens->array || tokens->type != GgufType::kText) return ends;

@@ -105,6 +105,21 @@ TEST_CASE("gguf models: tokens end a generation by their keys and by texts that 
   CHECK(open(messages).spec().tokens.end == std::vector<int32_t>{2, 1});
 }
 
+TEST_CASE("gguf models: -1 is no token, with and without a sign") {
+  GgufBuilder file = olmoe();
+  file.u32("tokenizer.ggml.padding_token_id", 0xffffffffu).u32("tokenizer.ggml.eot_token_id", 0xffffffffu);
+  const Checkpoint checkpoint = open(file);
+  CHECK(!checkpoint.spec().tokens.pad);
+  CHECK(checkpoint.spec().tokens.end == open(olmoe()).spec().tokens.end);
+}
+
+TEST_CASE("gguf models: positions without a base have that of llama.cpp") {
+  const Checkpoint checkpoint = open(model("llama", "expert_feed_forward_length"));
+  const Rope& rope = std::get<Rope>(checkpoint.spec().last().positions);
+  REQUIRE(rope.inverse_frequencies.size() == 2);
+  CHECK(rope.inverse_frequencies[1] == doctest::Approx(0.01));
+}
+
 TEST_CASE("gguf models: what is missing, wrong or not supported is refused by its file and key") {
   using File = GgufBuilder&;
   const std::string heads = error_of([] { open(olmoe("feed_forward_length", 3)); });

@@ -22,12 +22,12 @@ import {
 } from '../schemas/admin.js';
 import { ErrorAnswer } from '../schemas/service.js';
 
-const ModelQuery = z.object({
+export const ModelQuery = z.object({
   model: z.string().optional().meta({ description: 'Name of the model; needed where several are served' }),
 });
 
 /** Throws invalid_request when the query does not name one model of several, and model_not_found for another name. */
-function chosenModel(context: ServerContext, { originalUrl }: Request): ModelContext {
+export function chosenModel(context: ServerContext, { originalUrl }: Request): ModelContext {
   const at = originalUrl.indexOf('?');
   const asked = new URLSearchParams(at < 0 ? '' : originalUrl.slice(at)).getAll('model');
   if (asked.length > 1) {
@@ -123,19 +123,28 @@ export const putBudget = bodyRoute({
   },
 });
 
-function budgetAnswer(
+export function budgetAnswer(
   { host, ...device }: DeviceUsage,
-  { kv, experts }: MemorySplit,
+  { dense, workspace, kv, experts }: MemorySplit,
 ): typeof BudgetAnswer._output {
+  const rates = device.disk.map(({ bytesPerSecond }) => bytesPerSecond);
   return {
     device: {
       budget_bytes: device.budgetBytes,
       used_bytes: device.usedBytes,
       peak_bytes: device.peakBytes,
       smallest_bytes: device.smallestBytes,
+      dense_bytes: dense,
+      workspace_bytes: workspace,
       kv: { used_bytes: kv.used, cached_bytes: kv.cached, free_bytes: kv.free },
-      experts: { slot_bytes: experts.slots, resident_bytes: experts.resident },
+      experts: {
+        slot_bytes: experts.slots,
+        resident_bytes: experts.resident,
+        all_bytes: experts.all,
+        token_bytes: experts.token,
+      },
     },
+    disk_bytes_per_second: rates.includes(0) ? 0 : rates.reduce((sum, rate) => sum + rate, 0),
     host: { budget_bytes: host.budgetBytes, used_bytes: host.usedBytes },
   };
 }

@@ -6,19 +6,10 @@ import { ALL_TASKS } from '../../tasks/registry.js';
 import { DIALECTS } from '../dialects/index.js';
 import type { Route } from '../route.js';
 import { getBudget, getExperts, getPredictor, postProfile, putBudget } from './admin.js';
+import { getExpertsEvents } from './experts-events.js';
 import { deleteJob, getJob, getJobEvents, postJob } from './jobs.js';
-import { page, pageScript, pageStyle } from './page.js';
-import {
-  docsRoute,
-  getModel,
-  health,
-  listModels,
-  live,
-  metrics,
-  openapiRoute,
-  ready,
-  version,
-} from './service.js';
+import { PAGES } from './page.js';
+import { getModel, health, listModels, live, metrics, openapiRoute, ready, version } from './service.js';
 import { taskRoute } from './task.js';
 
 /** The routes of a worker, which serves only probes and scrapes. */
@@ -39,13 +30,11 @@ export const ROUTES: readonly Route[] = [
   version,
   metrics,
   openapiRoute(() => ROUTES),
-  docsRoute(() => ROUTES),
   getBudget,
   putBudget,
   getExperts,
+  getExpertsEvents,
   getPredictor,
   postProfile,
-  page,
-  pageScript,
-  pageStyle,
+  ...PAGES,
 ];

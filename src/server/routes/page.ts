@@ -1,29 +1,49 @@
-/**
- * The web page of the server. It shows the model, the budget and the residency of experts, and has a form to try it.
- */
+/** The web page of the server and the page of its interface, which Vite builds from src/page. */
+import { readFileSync } from 'node:fs';
+import { extname, join } from 'node:path';
 import type { Response } from 'express';
-import { PAGE_HTML } from '../page/html.js';
-import { PAGE_SCRIPT } from '../page/script.js';
-import { PAGE_STYLE } from '../page/style.js';
+import { SidaError } from '../../errors.js';
 import type { Route } from '../route.js';
 
+/** From sources and from the build, which lie at the same depth. */
+const BUILT = new URL('../../../dist/page/', import.meta.url).pathname;
+const read = new Map<string, Buffer>();
+
+/** Throws not_found for a file that the build did not make. */
+function send(res: Response, path: string): void {
+  let bytes = read.get(path);
+  if (bytes === undefined) {
+    try {
+      bytes = readFileSync(join(BUILT, path));
+    } catch {
+      throw new SidaError({ code: 'not_found', message: `The page has no file ${path}` });
+    }
+    read.set(path, bytes);
+  }
+  res.type(extname(path)).send(bytes);
+}
+
 /**
- * Script and style are separate files, because the content security policy allows none inside the page. All three are
- * public, since they hold nothing of the model: a browser sends no key for a page, and the page asks for one.
+ * The files are public, since they hold nothing of a model: a browser sends no key for a page, and the page asks for
+ * one.
  */
-function file(path: string, summary: string, contentType: string, text: string): Route {
+function file(path: string, name: string, summary: string, contentType: string): Route {
   return {
     method: 'get',
     path,
     scope: 'public',
     summary,
     answers: { 200: { description: summary, contentType } },
-    handle(_context, _req, res: Response) {
-      res.type(contentType).send(text);
-    },
+    handle: (_context, _req, res) => send(res, name),
   };
 }
 
-export const page = file('/', 'A page that shows the server and tries it', 'text/html', PAGE_HTML);
-export const pageScript = file('/assets/page.js', 'Script of the page', 'text/javascript', PAGE_SCRIPT);
-export const pageStyle = file('/assets/page.css', 'Style of the page', 'text/css', PAGE_STYLE);
+const asset = (name: string, contentType: string) =>
+  file(`/assets/${name}`, `assets/${name}`, 'A part of the pages', contentType);
+
+export const PAGES: readonly Route[] = [
+  file('/', 'index.html', 'A page that chats and shows the memory and experts of a model', 'text/html'),
+  file('/docs', 'docs.html', 'This interface as a page', 'text/html'),
+  ...['page.js', 'docs.js', 'style.js'].map((name) => asset(name, 'text/javascript')),
+  asset('style.css', 'text/css'),
+];

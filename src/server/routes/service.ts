@@ -4,7 +4,6 @@ import { isEncoderDecoder } from '../../model/model-shape.js';
 import { VERSION } from '../../version.js';
 import { type ModelContext, requireModel, type ServerContext, selectModel } from '../context.js';
 import { openApiDocument } from '../openapi.js';
-import { docsHtml, type OpenApi } from '../page/docs-html.js';
 import type { Route } from '../route.js';
 import {
   LiveAnswer,
@@ -145,22 +144,6 @@ export function openapiRoute(table: () => readonly Route[]): Route {
     handle(_context, _req, res) {
       document ??= JSON.stringify(openApiDocument(table()));
       res.type('application/json').send(document);
-    },
-  };
-}
-
-/** As `openapiRoute`. */
-export function docsRoute(table: () => readonly Route[]): Route {
-  let page: string | undefined;
-  return {
-    method: 'get',
-    path: '/docs',
-    scope: 'public',
-    summary: 'This interface as a page',
-    answers: { 200: { description: 'The page', contentType: 'text/html' } },
-    handle(_context, _req, res) {
-      page ??= docsHtml(openApiDocument(table()) as unknown as OpenApi);
-      res.type('text/html').send(page);
     },
   };
 }

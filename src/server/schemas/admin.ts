@@ -27,6 +27,8 @@ export const BudgetAnswer = z
       used_bytes: z.int(),
       peak_bytes: z.int(),
       smallest_bytes: z.int(),
+      dense_bytes: z.int().meta({ description: 'Weights outside of experts' }),
+      workspace_bytes: z.int(),
       kv: z
         .object({
           used_bytes: z.int().meta({ description: 'Pages of running sequences' }),
@@ -37,8 +39,13 @@ export const BudgetAnswer = z
       experts: z.object({
         slot_bytes: z.int().meta({ description: 'Room for experts' }),
         resident_bytes: z.int().meta({ description: 'Experts on the device' }),
+        all_bytes: z.int().meta({ description: 'Room that all experts of the model would take' }),
+        token_bytes: z.int().meta({ description: 'Room that the experts of one token take' }),
       }),
     }),
+    disk_bytes_per_second: z
+      .number()
+      .meta({ description: 'Measured at the start, in reads of one expert; 0 if it was not' }),
     host: z.object({ budget_bytes: z.int(), used_bytes: z.int() }),
   })
   .meta({ id: 'Budget' });
@@ -74,3 +81,31 @@ export const ExpertsAnswer = z
     ),
   })
   .meta({ id: 'Residency' });
+
+/** Data of an event of `/admin/experts/events`. */
+export const ExpertsEvent = z
+  .object({
+    layers: z
+      .array(z.string())
+      .optional()
+      .meta({ description: 'Names of the MoE layers, in the first event' }),
+    experts: z.array(z.tuple([z.int(), z.int(), z.enum(RESIDENCY_STATES), z.int()])).meta({
+      description:
+        'Layer by number, index, state and uses of each expert that changed; in the first event all experts',
+    }),
+    memory: BudgetAnswer.shape.device,
+    totals: z
+      .object({
+        passes: z.number(),
+        generated_tokens: z.number(),
+        moved_bytes: z.number(),
+        resident: z.number(),
+        prefetched: z.number(),
+        late: z.number(),
+        on_demand: z.number(),
+        active_sequences: z.number(),
+        waiting_inputs: z.number(),
+      })
+      .meta({ description: 'Counters since the engine started, and what runs and waits now' }),
+  })
+  .meta({ id: 'ExpertsEvent' });

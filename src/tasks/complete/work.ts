@@ -1,5 +1,6 @@
 /** The engine's part of a completion: its prompts, its generation and its tokens. */
 
+import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import type { GeneratedToken } from '../../protocol/inference-messages.js';
 import type { ItemWork } from '../../protocol/item-work.js';
@@ -125,7 +126,8 @@ export class CompleteResults implements JobResults<CompleteResult> {
     if (job.echo)
       this.#echoed = inputs.map(({ tokens }, at) => new EchoedPrompt(prompts[at]!, tokens, plain));
     this.#choices = new GeneratedChoices(prompts.length, choices, (input) => {
-      return { ...options, prefix: this.#echoed[input]?.text ?? '' };
+      const before = isEncoderDecoder(shape) ? undefined : inputs[input]?.tokens.at(-1);
+      return { ...options, prefix: this.#echoed[input]?.text ?? '', before };
     });
   }
 

@@ -8,11 +8,11 @@ import {
   type EmbedForm,
   type EmbedJob,
   type EmbedResult,
+  ofLengthOne,
   storedForm,
   storedJob,
   storedResult,
   textOf,
-  valuesOf,
 } from './job.js';
 import { type EmbedBody, prepareEmbed } from './request.js';
 import { EmbeddingAnswer, EmbeddingRequest, IGNORED } from './schema.js';
@@ -21,7 +21,7 @@ export const embed: Task<EmbedBody, EmbedJob, EmbedResult, EmbedForm> = {
   kind: 'embed',
   route: {
     path: '/v1/embeddings',
-    summary: 'Mean of the last hidden states of each input',
+    summary: 'Mean of the last hidden states of each input, scaled to length 1',
     answer: 'One embedding for each input',
     ignores: IGNORED,
   },
@@ -73,7 +73,8 @@ function embeddingAnswer(
     object: 'list',
     model,
     data: embeddings.map((text, index) => {
-      return { object: 'embedding', index, embedding: form.base64 ? text : valuesOf(text) };
+      const values = ofLengthOne(text);
+      return { object: 'embedding', index, embedding: form.base64 ? textOf(values) : values };
     }),
     usage: { prompt_tokens: promptTokens, total_tokens: promptTokens },
     ...(form.experts && { experts: expertsAnswer(experts) }),

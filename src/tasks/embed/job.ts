@@ -36,3 +36,10 @@ export function valuesOf(text: string): number[] {
   for (let at = 0; at < bytes.length; at += 4) values.push(bytes.readFloatLE(at));
   return values;
 }
+
+/** The values of a text, scaled to length 1. */
+export function ofLengthOne(text: string): number[] {
+  const values = valuesOf(text);
+  const length = Math.hypot(...values);
+  return length === 0 ? values : values.map((value) => Math.fround(value / length));
+}

@@ -21,6 +21,8 @@ export interface ChoiceTextOptions {
   unnamed?: (id: number) => boolean;
   /** What the text begins with, before any token. Default: nothing. */
   prefix?: string;
+  /** The token of the prompt that the text follows. Default: none. */
+  before?: number | undefined;
 }
 
 /** How the text and the names of tokens are found. Without a tokenizer the text stays empty. */
@@ -46,9 +48,9 @@ export class ChoiceText {
   #finished = false;
 
   constructor(options: ChoiceTextOptions) {
-    const { index, decode, stop, logprobs, prefix = '' } = options;
+    const { index, decode, stop, logprobs, prefix = '', before } = options;
     this.#options = options;
-    this.#decoder = new IncrementalDecoder(decode);
+    this.#decoder = new IncrementalDecoder(decode, before);
     this.#stops = new StopStrings(stop);
     this.#prefix = prefix;
     this.#decoded = charactersIn(prefix);

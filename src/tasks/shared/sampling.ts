@@ -68,10 +68,12 @@ export const SAMPLING_FIELDS = {
   }),
   seed: z
     .int({ error: `Expected a whole number of 64 bits, from ${-(2n ** 63n)} to ${2n ** 64n - 1n}` })
+    // The bounds that zod writes are those of 53 bits.
+    .meta({ minimum: undefined, maximum: undefined, format: 'int64' })
     .nullish()
     .meta({
       description:
-        'The same seed gives the same text at every budget and load. Default: drawn for each request',
+        'The same seed gives the same text at every budget and load; 64 bits. Default: drawn for each request',
     }),
   n: z.int().min(1).max(MOST_CHOICES).nullish().meta({
     description: 'Choices for each prompt; with beams, the best texts, best first. Default 1',

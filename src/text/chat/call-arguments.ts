@@ -74,6 +74,8 @@ export class JsonArguments implements ArgumentsReader {
     this.#held.push(found);
     if (this.rest === undefined) return '';
     const held = this.#held.join('');
+    // Models leave out the object of no arguments, within a fence too.
+    if (/^[\s`]*$/.test(held)) return '{}';
     return argumentsJson(parsed(held) ?? held);
   }
 
@@ -241,23 +243,28 @@ export class PairArguments implements ArgumentsReader {
   }
 }
 
-/** Templates that write values as Python does make models write these. */
-const PYTHON = new Map([
-  ['True', 'true'],
-  ['False', 'false'],
-  ['None', 'null'],
-]);
+const PYTHON: Record<string, string> = { True: 'true', False: 'false', None: 'null' };
+const PYTHON_PARTS = /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\b(?:True|False|None)\b/gs;
+
+/** The JSON of a value of Python: templates that write values so make models write them. Undefined for other texts. */
+function pythonJson(text: string): string | undefined {
+  const json = text.replace(PYTHON_PARTS, (part) => {
+    if (!part.startsWith("'")) return PYTHON[part] ?? part;
+    const inner = part.slice(1, -1).replace(/\\.|"/gs, (each) => ({ '"': '\\"', "\\'": "'" })[each] ?? each);
+    return `"${inner}"`;
+  });
+  return parsed(json) === undefined ? undefined : json;
+}
 
 /** A value in tags, which are around texts and around JSON alike. */
 function valueJson(given: string, types: readonly string[] | undefined): string {
   const trimmed = given.trim();
-  const value = parsed(trimmed);
+  const json = parsed(trimmed) === undefined && types !== undefined ? pythonJson(trimmed) : trimmed;
+  const value = json === undefined ? undefined : parsed(json);
   const type = value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value;
   const fits =
     types === undefined || !types.includes('string') || (type !== 'string' && types.includes(type));
-  if (value !== undefined && fits) return trimmed;
-  const python = types === undefined || types.includes('string') ? undefined : PYTHON.get(trimmed);
-  return python ?? JSON.stringify(given);
+  return json !== undefined && value !== undefined && fits ? json : JSON.stringify(given);
 }
 
 /** Arguments as JSON. Some models write the JSON of an object as a text. */

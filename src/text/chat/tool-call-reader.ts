@@ -40,12 +40,18 @@ function headsOf(form: CallForm): Head[] {
   const { section, begin, beforeName, id, afterName, pairs, afterArguments, end } = form;
   const marked = id === undefined ? [] : [...atoms(id), '\\w+'];
   const after = [...marked, ...atoms(afterName)];
-  const next = pairs === undefined ? ['{', '[', '"'] : [pairs.keyBegin, afterArguments.trim() + end];
+  const last = afterArguments.trim() + end;
+  const next = pairs === undefined ? ['{', '[', '"', ...(last === '' ? [] : [last])] : [pairs.keyBegin, last];
   // Where a mark follows the name, nothing needs to follow the mark.
   const follows = pairs !== undefined && afterName.trim() !== '' ? [''] : next;
-  return (section === undefined ? [''] : ['', begin]).flatMap((own) =>
+  // Models leave out a prefix of names.
+  const befores = beforeName.endsWith('.') ? [beforeName, ''] : [beforeName];
+  const begins = (section === undefined ? [''] : ['', begin]).flatMap((own) =>
+    befores.map((each) => [...atoms(own), ...atoms(each)]),
+  );
+  return begins.flatMap((own) =>
     follows.map((each) => {
-      const before = sparse([...atoms(own), ...atoms(beforeName)]);
+      const before = sparse(own);
       const behind = sparse([...after, ...atoms(each)]);
       const taken = sparse(after);
       const next = behind.slice(taken.length).join('');
@@ -212,7 +218,8 @@ export class ToolCallReader {
     if (form.end !== '' && this.#length - text.length <= LONGEST_HEAD) {
       const head = JSON_HEAD.exec(this.rest.slice(0, LONGEST_HEAD + 1));
       const name = head === null ? undefined : parsed(head[1]!);
-      if (head !== null && typeof name === 'string') return this.#begin(form, name, head[0].length);
+      if (head !== null && typeof name === 'string' && name !== '')
+        return this.#begin(form, name, head[0].length);
     }
     const end = this.#scan.push(text);
     if (this.#scan.deepest > REQUEST_BOUNDS.depth) this.state = 'failed';
@@ -264,5 +271,6 @@ function wholeCalls(list: string): JsonCall[] {
 function callOf(value: unknown): JsonCall | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { name, arguments: given, parameters } = value as Record<string, unknown>;
-  return typeof name === 'string' ? { name, arguments: argumentsJson(given ?? parameters ?? {}) } : undefined;
+  if (typeof name !== 'string' || name === '') return undefined;
+  return { name, arguments: argumentsJson(given ?? parameters ?? {}) };
 }

@@ -29,6 +29,7 @@ describe.each([
       await server.stop();
     }
     expect(found[0]!.map(({ length }) => length)).toEqual([width, width]);
+    for (const values of found[0]!) expect(Math.hypot(...values)).toBeCloseTo(1, 6);
     expect(found[0]![0]).not.toEqual(found[0]![1]);
     for (const other of found) expect(other).toEqual(found[0]);
   });

@@ -1,4 +1,4 @@
-// The page in a browser, with and without a key. It needs Chromium.
+// The page in a browser, in front of a scripted engine. It needs Chromium.
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -8,9 +8,10 @@ import { hashKey, newApiKey } from '../../../src/access/api-key.js';
 import { keyLine } from '../../../src/access/key-file.js';
 import type { Scope } from '../../../src/access/scopes.js';
 import { SidaError } from '../../../src/errors.js';
+import type { CompletionDelta } from '../../../src/protocol/engine-messages.js';
 import { CHROMIUM } from '../../support/install-tools.js';
 import { PageDriver } from '../../support/page-driver.js';
-import { SPLIT } from '../../unit/queue/scripted-engine.js';
+import { MODEL, type ScriptedRun, SPLIT } from '../../unit/queue/scripted-engine.js';
 import { TestServer } from '../../unit/server/test-server.js';
 
 const keys = { full: newApiKey(), infer: newApiKey(), metrics: newApiKey() };
@@ -39,7 +40,7 @@ describe.skipIf(!hasChromium)('the page', () => {
     browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
   });
   afterEach(async () => {
-    await page.close();
+    await page.context().close();
     await server.close();
     // A key travels in a header only.
     const { requested, broken } = driver;
@@ -51,160 +52,395 @@ describe.skipIf(!hasChromium)('the page', () => {
     rmSync(dirname(file), { recursive: true });
   });
 
-  async function open(
-    flags: Parameters<typeof TestServer.start>[0],
-    controls = true,
-    models?: Parameters<typeof TestServer.start>[1],
-  ): Promise<void> {
+  interface Opened {
+    flags?: Parameters<typeof TestServer.start>[0];
+    models?: string[];
+    /** Those that chat; the others have a task. */
+    chat?: string[];
+    width?: number;
+    /** False: another process holds the budget. */
+    controls?: boolean;
+  }
+
+  async function open({ flags = {}, models, chat = models, width = 1280, controls = true }: Opened = {}) {
     server = await TestServer.start(flags, models);
-    for (const [i, engine] of server.engines.entries())
+    server.engines.forEach((engine, i) => {
+      const talks =
+        models === undefined ? chat !== undefined || flags.apiKeys === undefined : chat!.includes(models[i]!);
+      engine.model = { ...engine.model!, chat: talks ? MODEL.chat : null };
+      engine.script = undefined;
       engine.onControl = ({ kind }) => {
         if (!controls) throw new SidaError({ code: 'cannot_run', message: 'The workers hold the budget' });
         if (kind !== 'experts') return { kind: 'usage', usage: engine.model!.usage, split: SPLIT };
-        const experts = [0, 1, 2].slice(i).map((index) => ({
+        const experts = [0, 1, 2].slice(i).map((uses, index) => ({
           index,
-          state: index === 0 ? ('resident' as const) : ('absent' as const),
+          state: uses === 0 ? ('resident' as const) : ('absent' as const),
           pinned: false,
-          uses: index,
+          uses,
         }));
-        return { kind, layers: [{ layer: 'encoder.1', experts }] };
+        return { kind, layers: [{ layer: `decoder.${i}`, experts }] };
       };
-    driver = await PageDriver.open(browser, server.running.url);
+    });
+    driver = await PageDriver.open(browser, server.running.url, { width, height: 800 });
     page = driver.page;
   }
 
-  const text = (id: string) => driver.text(id);
   const shows = (id: string, what: string | RegExp) => driver.shows(id, what);
-  const hidden = (id: string) => driver.hidden(id);
-  const use = (key: string) => driver.use(key);
-  const picture = (name: string) => driver.picture(name);
+  const said = () => page.locator('#chat-log .message > :is(.text, .markdown)').allInnerTexts();
+  const idle = () => expect.poll(() => page.locator('#chat-stop').count()).toBe(0);
+  async function say(text: string): Promise<void> {
+    await page.fill('#chat-input', text);
+    await page.press('#chat-input', 'Enter');
+  }
+  async function run(at = 0): Promise<ScriptedRun> {
+    await expect.poll(() => server.engines[at]!.runs.length).toBe(1);
+    return server.engines[at]!.runs[0]!;
+  }
+  const piece = (text: string, finishReason: CompletionDelta['finishReason'] = null): CompletionDelta => {
+    return { index: 0, text, tokenIds: [7], logprobs: null, finishReason };
+  };
+  const conversation = ({ request }: ScriptedRun) =>
+    JSON.parse((request as unknown as { conversation: string }).conversation).messages.map(
+      ({ role, content }: { role: string; content: string }) => [role, content],
+    );
 
-  it('needs no key where the server has none', async () => {
-    await open({});
-    await shows('ready', /^ready$/);
-    await shows('budget-text', /smallest workable/);
-    await shows('budget-split', 'KV pages: 30 B in use, 20 B cached, 50 B free. Experts: 350 B of 400 B.');
-    await shows('experts-count', '1 of 3');
-    await hidden('access');
-    await picture('no-key-needed');
+  describe('with keys', () => {
+    it('asks for one, says that one is wrong, and takes another until it is signed out', async () => {
+      await open({ flags: { apiKeys: file } });
+      await shows('access-text', 'This server asks for an API key.');
+      await shows('status', /^ready$/);
+      await shows('memory-text', 'Sign in to see memory and experts.');
+      expect(await page.innerText('.notice')).toBe('Sign in to use the models.');
+      await driver.use('schlüssel “1”');
+      await shows('access-text', 'A key has Latin letters, digits and signs, and no spaces.');
+      await driver.use('wrong');
+      await shows('access-text', 'The server does not know this key.');
+      await driver.use(keys.full);
+      await shows('budget-text', /from 500 B to/);
+      await shows('experts-count', '1 of 3 in memory');
+      await page.reload();
+      await shows('experts-count', '1 of 3 in memory');
+      await page.click('#key-button');
+      await shows('access-text', 'This key opens everything.');
+      await page.click('#sign-out');
+      await shows('access-text', 'This server asks');
+      expect(await page.evaluate('sessionStorage.length')).toBe(0);
+    });
+
+    it('says what a key opens, and lets an infer key classify', async () => {
+      await open({ flags: { apiKeys: file } });
+      await driver.use(keys.infer);
+      await shows('memory-text', 'This key may not see memory and experts.');
+      await page.click('#key-button');
+      await shows('access-text', 'This key opens the models, not memory and experts.');
+      await page.fill('#classify input', 'a fine film');
+      await page.click('#classify button');
+      await expect.poll(() => server.engine.runs.length).toBe(1);
+      server.engine.runs[0]!.finish();
+      await shows('scores', /negative 0\.750/);
+      expect(await page.locator('#scores .best').innerText()).toBe('negative 0.750');
+    });
+
+    it('says that a key without the scope opens nothing', async () => {
+      await open({ flags: { apiKeys: file } });
+      await driver.use(keys.metrics);
+      await page.click('#key-button');
+      await shows('access-text', 'This key opens neither models nor memory.');
+    });
+
+    it('forgets the conversation that is shown with the key', async () => {
+      await open({ flags: { apiKeys: file }, models: ['talker'] });
+      await driver.use(keys.infer);
+      await say('Hello!');
+      const { options, finish } = await run();
+      options.onDelta!(piece('Yes.', 'stop'));
+      finish();
+      await expect.poll(said).toEqual(['Hello!', 'Yes.']);
+      await page.click('#key-button');
+      await page.click('#sign-out');
+      await shows('access-text', 'This server asks');
+      await driver.use(keys.infer);
+      await expect.poll(() => page.locator('.welcome').count()).toBe(1);
+    });
   });
 
-  it('asks for a key, and shows what can be shown without one', async () => {
-    await open({ apiKeys: file });
-    await shows('access-text', 'This server asks for an API key.');
-    await shows('ready', /^ready$/);
-    for (const id of ['chat-text', 'try-text', 'budget-text', 'experts-text'])
-      await shows(id, 'Needs a key.');
-    await picture('no-key');
+  describe('of several models', () => {
+    it('lists those that chat first, and shows the experts of the chosen one', async () => {
+      await open({ models: ['classifier', 'talker', 'writer'], chat: ['talker', 'writer'] });
+      await expect
+        .poll(() => page.locator('#model option').allInnerTexts())
+        .toEqual(['talker', 'writer', 'classifier (no chat)']);
+      await shows('experts-count', '0 of 2 in memory');
+      await page.selectOption('#model', 'writer');
+      await shows('experts-count', '0 of 1 in memory');
+      await say('Hello!');
+      (await run(2)).fail('cancelled');
+      await page.selectOption('#model', 'classifier');
+      await shows('experts-count', '1 of 3 in memory');
+      expect(await page.inputValue('#task')).toBe('sst2');
+    });
+
+    it('shows those that open later, and stays with the chosen one', async () => {
+      await open({ models: ['talker', 'late'] });
+      await shows('status', /^ready$/);
+      const late = server.engines[1]!;
+      const opened = late.model!;
+      late.model = undefined;
+      late.enter('loading');
+      await page.reload();
+      await expect.poll(() => page.locator('#model').innerText()).toContain('talker');
+      late.model = opened;
+      late.enter('ready');
+      await expect.poll(() => page.locator('#model option').count(), { timeout: 10_000 }).toBe(2);
+      expect(await page.inputValue('#model')).toBe('talker');
+    });
   });
 
-  it('says that a key is wrong, and takes another', async () => {
-    await open({ apiKeys: file });
-    await shows('access-text', 'This server asks');
-    await use('schlüssel “1”');
-    await shows('access-text', 'This is no API key');
-    await use('wrong');
-    await shows('access-text', 'The server does not know this key.');
-    await picture('wrong-key');
-    await use(keys.full);
-    await shows('budget-text', /smallest workable/);
-    await shows('experts-count', '1 of 3');
-    await shows('model', server.engine.model!.name);
-    await shows('access-text', 'A key is in use');
-    await picture('full-key');
-    await page.reload();
-    await shows('budget-text', /smallest workable/);
-    await page.click('#forget');
-    await shows('access-text', 'This server asks');
-    expect(await page.evaluate('sessionStorage.length')).toBe(0);
+  it('says where the workers hold the budget, and chats', async () => {
+    await open({ controls: false });
+    await shows('memory-text', 'The workers hold the budget');
+    expect(await page.locator('#chat-input').count()).toBe(1);
   });
 
-  it('lets an infer key classify, and says what it may not see', async () => {
-    await open({ apiKeys: file });
-    await shows('access-text', 'This server asks');
-    await use(keys.infer);
-    await shows('budget-text', 'This key may not see the budget.');
-    await shows('experts-text', 'This key may not see the experts.');
-    await shows('ready', /^ready$/);
-    await page.fill('#fields input', 'a fine film');
-    await page.click('#try button');
-    await expect.poll(() => text('answer')).toMatch(/\d\.\d{3}/);
-    await picture('infer-key');
-  });
-
-  it('says that a key without the scope may not use the model', async () => {
-    await open({ apiKeys: file });
-    await shows('access-text', 'This server asks');
-    await use(keys.metrics);
-    await shows('try-text', 'This key may not use the model.');
-    await shows('chat-text', 'This key may not use the model.');
-    await hidden('chat');
-  });
-
-  it('says where the workers hold the budget', async () => {
-    await open({}, false);
-    await shows('budget-text', 'The workers hold the budget');
-    await shows('experts-text', 'The workers hold the budget');
-    await shows('ready', /^ready$/);
-    await shows('model', server.engine.model!.name);
-    await picture('no-worker');
-  });
-
-  it('shows the model that is chosen of several', async () => {
-    await open({}, true, ['first', 'second']);
-    await shows('experts-count', '1 of 3');
-    await page.selectOption('#models', 'second');
-    await shows('experts-count', '0 of 2');
-    await page.fill('#fields input', 'a fine film');
-    await page.click('#try button');
-    await shows('answer', 'negative 0.750');
-    expect(server.engines.map(({ started }) => started.length)).toEqual([0, 1]);
-    await picture('several-models');
-  });
-
-  it('shows a model with tasks first, and keeps the one that the visitor chooses', async () => {
-    await open({}, true, ['talker', 'classifier']);
-    const [talker, classifier] = server.engines;
-    talker!.model = { ...talker!.model!, tasks: {} };
-    classifier!.model = { ...classifier!.model!, chat: null };
-    await page.reload();
-    await expect.poll(() => page.inputValue('#models')).toBe('classifier');
-    await shows('task', 'sst2');
-    expect(await page.inputValue('#chat-model')).toBe('talker');
-    await shows('experts-count', '0 of 2');
-    await picture('tasks-first');
-    await page.selectOption('#models', 'talker');
-    await shows('try-text', 'This model declares no tasks. Choose one that does above: classifier.');
-    await shows('experts-count', '1 of 3');
-  });
-
-  it.each([
-    ['goes to a model with tasks that opens later', undefined, 'classifier'],
-    ['stays with the model that the visitor chose', 'other', 'other'],
-  ])('%s', async (_, chosen, expected) => {
-    await open({}, true, ['talker', 'other', 'classifier']);
-    const [talker, other, classifier] = server.engines;
-    for (const engine of [talker!, other!]) engine.model = { ...engine.model!, tasks: {} };
-    const opened = classifier!.model!;
-    classifier!.model = undefined;
-    classifier!.enter('loading');
-    await page.reload();
-    await shows('try-text', /^This model declares no tasks\.$/);
-    expect(await page.inputValue('#models')).toBe('talker');
-    if (chosen !== undefined) await page.selectOption('#models', chosen);
-    classifier!.model = opened;
-    classifier!.enter('ready');
-    await expect.poll(() => page.locator('#models option').count(), { timeout: 10_000 }).toBe(3);
-    await shows('ready', /^ready$/);
-    expect(await page.inputValue('#models')).toBe(expected);
-  });
-
-  it('says unreachable only when nothing answers', async () => {
-    await open({});
-    await shows('ready', /^ready$/);
+  it('dims its figures while nothing answers, and goes on', async () => {
+    await open();
+    await shows('status', /^ready$/);
     await page.context().setOffline(true);
-    await shows('ready', /^unreachable$/);
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await shows('status', /^unreachable$/);
+    expect(await page.locator('main.unreachable').count()).toBe(1);
     await page.context().setOffline(false);
-    await shows('ready', /^ready$/);
+    await shows('status', /^ready$/);
+  });
+
+  it('changes the budget, and says why it cannot', async () => {
+    await open();
+    const usage = { ...MODEL.usage, budgetBytes: 1000 };
+    server.engine.onControl = (request) => {
+      if (request.kind === 'experts')
+        return { kind: 'experts', layers: [{ layer: 'decoder.0', experts: [] }] };
+      if (request.kind !== 'set-budget') return { kind: 'usage', usage, split: SPLIT };
+      if (Number(request.device) < 900)
+        throw new SidaError({ code: 'budget_too_small', message: 'Too small' });
+      return { kind: 'set-budget', usage: { ...usage, budgetBytes: Number(request.device) }, split: SPLIT };
+    };
+    await page.reload();
+    await shows('budget-text', 'Budget 1000 B, from 500 B to 1.4 KiB for all experts');
+    await shows('price', /^Room for 50 % of the experts\. Answers are the same/);
+    await page.click('#take-all');
+    await shows('budget-text', 'Budget 1.4 KiB');
+    await page.focus('#budget');
+    await page.keyboard.press('Home');
+    await expect.poll(() => page.locator('aside .error').allInnerTexts()).toEqual(['Too small']);
+    await shows('budget-text', 'Budget 1.4 KiB');
+  });
+
+  describe('in a chat', () => {
+    it('shows the text as it comes, and then its speed', async () => {
+      await open();
+      await say('Hello!');
+      const { options, finish } = await run();
+      expect(await page.getAttribute('#chat-log', 'aria-busy')).toBe('true');
+      let text = '';
+      for (const part of ['A fine', ' film', ', *truly*']) {
+        options.onDelta!(piece(part));
+        text += part;
+        await expect.poll(said).toEqual(['Hello!', text.replaceAll('*', '')]);
+      }
+      expect(await page.locator('#chat-log em').innerText()).toBe('truly');
+      options.onDelta!(piece('.', 'length'));
+      finish();
+      await idle();
+      const about = await page.innerText('#chat-log .about');
+      expect(about).toMatch(/^The answer reached its limit of tokens\. 1 token, the first after \d/);
+      expect(about).toContain('5 experts needed: 3 resident, 2 on demand; 100 B loaded.');
+      await shows('context', /10 of 2,048 tokens/);
+    });
+
+    it('shows HTML and scripts of models as text, and no images', async () => {
+      await open();
+      await say('<i>Hello</i>');
+      const { options, finish } = await run();
+      const html = '<b>bold</b><img src=x onerror="document.title=1"><script>document.title=2</script>';
+      options.onDelta!(piece(`${html} [link](javascript:document.title=3)`, 'stop'));
+      finish();
+      await idle();
+      expect(await said()).toEqual(['<i>Hello</i>', `${html} link`]);
+      expect(await page.locator('#chat-log :is(b, i, img, script)').count()).toBe(0);
+      await page.click('#chat-log a');
+      expect(await page.title()).toBe('sida');
+    });
+
+    it('folds reasoning away', async () => {
+      await open();
+      await say('Hello!');
+      const { options, finish } = await run();
+      options.onDelta!(piece('<think>\nhm\n</think>\n\nWell.', 'stop'));
+      finish();
+      await idle();
+      expect(await said()).toEqual(['Hello!', 'Well.']);
+      expect(await page.locator('#chat-log details > .text').isVisible()).toBe(false);
+      await page.click('#chat-log summary');
+      expect(await page.innerText('#chat-log details > .text')).toBe('hm');
+    });
+
+    it('stops, keeps what was said, and begins anew', async () => {
+      await open();
+      await say('One');
+      const first = await run();
+      first.options.onDelta!(piece('half an ans'));
+      await expect.poll(said).toEqual(['One', 'half an ans']);
+      await page.click('#chat-stop');
+      await expect.poll(() => page.innerText('#chat-log .about')).toMatch(/^Stopped\./);
+      await expect.poll(() => first.options.signal.aborted).toBe(true);
+      await say('Two');
+      const second = await run();
+      expect(conversation(second)).toEqual([
+        ['user', 'One'],
+        ['assistant', 'half an ans'],
+        ['user', 'Two'],
+      ]);
+      await page.click('#chat-new');
+      await expect.poll(() => second.options.signal.aborted).toBe(true);
+      expect(await said()).toEqual([]);
+      await idle();
+      await say('Three');
+      expect(conversation(await run())).toEqual([['user', 'Three']]);
+    });
+
+    it('edits a message and asks again from there, regenerates, and keeps conversations', async () => {
+      await open();
+      const answer = async (text: string) => {
+        const { options, finish } = await run();
+        options.onDelta!(piece(text, 'stop'));
+        finish();
+        await idle();
+      };
+      await say('One');
+      await answer('First');
+      await page.click('#chat-log .user button');
+      expect(await page.inputValue('#chat-input')).toBe('One');
+      expect(await said()).toEqual([]);
+      await say('Other');
+      await answer('Second');
+      await page.click('#regenerate');
+      const again = await run();
+      expect(conversation(again).at(-1)).toEqual(['user', 'Other']);
+      await answer('Third');
+      expect(await said()).toEqual(['Other', 'Third']);
+      await page.reload();
+      await expect
+        .poll(() => page.locator('#conversation option').allInnerTexts())
+        .toEqual(['New conversation', 'Other']);
+      await page.selectOption('#conversation', { label: 'Other' });
+      await expect.poll(said).toEqual(['Other', 'Third']);
+      await page.click('#delete');
+      await expect.poll(said).toEqual([]);
+      expect(await page.locator('#conversation option').count()).toBe(1);
+    });
+
+    it('sends the system prompt and the sampling of the conversation', async () => {
+      await open();
+      await page.click('#settings summary');
+      await page.fill('#system', 'Be brief.');
+      await page.fill('#temperature', '0.5');
+      await page.fill('#max_tokens', '20');
+      await say('Hello!');
+      const { request } = await run();
+      expect(request).toMatchObject({ maxTokens: 20, sampling: { temperature: 0.5 } });
+      expect(conversation({ request } as ScriptedRun)).toEqual([
+        ['system', 'Be brief.'],
+        ['user', 'Hello!'],
+      ]);
+    });
+
+    it('adds files of text, and refuses others by name', async () => {
+      await open();
+      await page.setInputFiles('#files', [
+        { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('two\nlines') },
+        { name: 'cat.png', mimeType: 'image/png', buffer: Buffer.from([0x89, 0x50, 0, 1]) },
+      ]);
+      await expect
+        .poll(() => page.innerText('#composer .error'))
+        .toMatch(/^cat\.png is not a text .* no images\.$/);
+      expect(await page.inputValue('#chat-input')).toContain('notes.txt:\n```\ntwo\nlines\n```');
+    });
+
+    it('works with the keyboard alone', async () => {
+      await open();
+      await page.getByRole('textbox', { name: 'Message' }).focus();
+      await page.keyboard.type('Two');
+      await page.keyboard.press('Shift+Enter');
+      await page.keyboard.type('lines');
+      await page.keyboard.press('Enter');
+      const begun = await run();
+      expect(conversation(begun)).toEqual([['user', 'Two\nlines']]);
+      // A second message waits in the field until the answer has ended.
+      await page.keyboard.type('Next');
+      await page.keyboard.press('Enter');
+      expect(await page.inputValue('#chat-input')).toBe('Next');
+      await page.focus('#chat-stop');
+      await page.keyboard.press('Enter');
+      await expect.poll(() => begun.options.signal.aborted).toBe(true);
+      await idle();
+      expect(await page.inputValue('#chat-input')).toBe('Next');
+    });
+
+    it('says in words why there is no answer, and gives the message back', async () => {
+      await open();
+      await say('Hello!');
+      (await run()).fail('cannot_run');
+      await shows('chat-log', 'scripted cannot_run');
+      expect(await page.inputValue('#chat-input')).toBe('Hello!');
+      expect(await said()).toEqual([]);
+      await page.press('#chat-input', 'Enter');
+      const again = await run();
+      expect(conversation(again)).toEqual([['user', 'Hello!']]);
+      again.options.onDelta!(piece('Well'));
+      again.fail('nonfinite_output');
+      await shows('chat-log', 'scripted nonfinite_output');
+      expect(await said()).toEqual(['Hello!', 'Well']);
+      await page.context().setOffline(true);
+      await say('Anyone?');
+      await shows('chat-log', 'The server cannot be reached.');
+      await page.context().setOffline(false);
+    });
+
+    it.each([320, 360, 1280])('fits %i pixels', async (width) => {
+      await open({ width });
+      await say(`${'long'.repeat(60)} message`);
+      const { options, finish } = await run();
+      options.onDelta!(piece('word '.repeat(200), 'length'));
+      finish();
+      await idle();
+      expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBeLessThanOrEqual(0);
+      // The end of the answer and the composer are in view.
+      const below =
+        'const log = document.getElementById("chat-log"); log.scrollHeight - log.scrollTop - log.clientHeight';
+      expect(await page.evaluate(below)).toBeLessThan(2);
+      await expect(page.locator('#chat-input').boundingBox()).resolves.toMatchObject({
+        y: expect.any(Number),
+      });
+      expect((await page.locator('#chat-input').boundingBox())!.y).toBeLessThan(800);
+      await driver.picture(`chat-${width}`);
+    });
+  });
+
+  it('shows every route and schema of the interface', async () => {
+    await open();
+    await page.goto(`${server.running.url}/docs`);
+    const { paths, components } = (await server.ask('/openapi.json')).json;
+    await expect.poll(() => page.locator('details').count()).toBeGreaterThan(20);
+    const ids = await page.evaluate("[...document.querySelectorAll('details')].map(({ id }) => id)");
+    const operations = Object.values<Record<string, { operationId: string }>>(paths).flatMap(Object.values);
+    expect(ids).toEqual(
+      expect.arrayContaining([
+        ...operations.map(({ operationId }) => operationId),
+        ...Object.keys(components.schemas).map((name) => `schema-${name}`),
+      ]),
+    );
+    await page.click('text=POST /v1/classify');
+    await page.locator('details[open] a').first().click();
+    expect(await page.locator('details[open][id^=schema-]').count()).toBe(1);
   });
 });

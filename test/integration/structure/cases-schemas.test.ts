@@ -2,6 +2,7 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { brotliDecompressSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { z } from 'zod';
 import { checkedSchema } from '../../../src/structure/schema.js';
 import { CASES, casesOf, testCases } from '../../support/cases.js';
 import { compiledSource } from '../../support/compiled-source.js';
@@ -97,6 +98,182 @@ it.each<[string, object, string[], string[]]>([
     ['9007199254740991'],
     ['9007199254740992', '12345678901234567'],
   ],
+  [
+    "zod's durations, whose pattern looks ahead",
+    z.toJSONSchema(z.iso.duration()),
+    ['"P1DT2H"', '"P3W"', '"PT5M"'],
+    ['"P"', '"PT"', '"P1WT1H"'],
+  ],
+  ["zod's emoji", z.toJSONSchema(z.emoji()), ['"😀"', '"🇰🇮"'], ['"1"', '""', '"a"']],
+  ["zod's hosts", z.toJSONSchema(z.hostname()), ['"mail.example.com"'], ['"-a"', '"a..b"', '"a."']],
+  [
+    'texts with a beginning and an end',
+    z.toJSONSchema(z.string().startsWith('ab').endsWith('bc')),
+    ['"abc"', '"ab bc"'],
+    ['"ab"', '"bc"', '"abcd"'],
+  ],
+  [
+    'a pattern of two repeated parts with a length',
+    { type: 'string', pattern: '^[a-z]+(-[a-z]+)*$', maxLength: 5 },
+    ['"a"', '"ab-cd"'],
+    ['"abc-de"', '"a-"', '""'],
+  ],
+  ['a length without a pattern', { type: 'string', minLength: 2, maxLength: 1_500 }, ['"a\\n"'], ['"😀"']],
+  [
+    "Pydantic's decimals",
+    { anyOf: [{ type: 'number' }, { type: 'string', pattern: '^(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*$' }] },
+    ['1.5', '"1.5"', '"-.5"'],
+    ['"-"', '"."', '"1e5"', 'true'],
+  ],
+  [
+    'a pattern and what it does not match',
+    { type: 'string', pattern: '^[ab]+$', not: { pattern: 'aa' } },
+    ['"abab"', '"b"'],
+    ['"baab"', '"c"'],
+  ],
+  [
+    'a condition on a kind',
+    {
+      type: 'object',
+      properties: { kind: { enum: ['a', 'b'] }, x: { type: 'integer' }, y: { type: 'null' } },
+      required: ['kind'],
+      additionalProperties: false,
+      if: { properties: { kind: { const: 'a' } } },
+      // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON schemas
+      then: { required: ['x'] },
+      else: { required: ['y'] },
+    },
+    ['{"kind": "a", "x": 1}', '{"kind": "b", "y": null}', '{"kind": "b", "x": 1, "y": null}'],
+    ['{"kind": "a"}', '{"kind": "b", "x": 1}', '{"kind": "c", "x": 1}'],
+  ],
+  [
+    'a condition for each of eight kinds',
+    {
+      type: 'object',
+      properties: {
+        kind: { enum: [...'abcdefgh'] },
+        ...Object.fromEntries([...'ABCDEFGH'].map((name) => [name, {}])),
+      },
+      required: ['kind'],
+      additionalProperties: false,
+      allOf: [...'abcdefgh'].map((kind) => ({
+        if: { properties: { kind: { const: kind } } },
+        // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON schemas
+        then: { required: [kind.toUpperCase()] },
+      })),
+    },
+    ['{"kind": "a", "A": 1}', '{"kind": "h", "B": 1, "H": null}'],
+    ['{"kind": "a"}', '{"kind": "h", "B": 1}', '{"kind": "i", "A": 1}'],
+  ],
+  [
+    'properties that need others',
+    {
+      type: 'object',
+      properties: { card: { type: 'integer' }, address: { type: 'null' } },
+      additionalProperties: false,
+      dependentRequired: { card: ['address'] },
+    },
+    ['{}', '{"address": null}', '{"card": 1, "address": null}'],
+    ['{"card": 1}'],
+  ],
+  [
+    'properties that need a schema',
+    {
+      type: 'object',
+      properties: { a: {} },
+      dependentSchemas: { a: { properties: { b: { type: 'null' } }, required: ['b'] } },
+    },
+    ['{}', '{"c": 1}', '{"a": 1, "b": null}'],
+    ['{"a": 1}', '{"a": 1, "b": 2}'],
+  ],
+  [
+    'names of several patterns',
+    {
+      type: 'object',
+      properties: { id: { type: 'null' } },
+      patternProperties: { '^a': { type: 'integer' }, z$: { minimum: 5 } },
+      additionalProperties: false,
+    },
+    ['{"ab": 1}', '{"az": 7, "bz": 5.5}', '{"id": null}', '{"bz": "x"}'],
+    ['{"az": 3}', '{"az": 5.5}', '{"c": 1}', '{"id": 1}'],
+  ],
+  [
+    'one of several that overlap',
+    {
+      oneOf: [
+        { type: 'number', maximum: 3 },
+        { type: 'number', minimum: 2 },
+      ],
+    },
+    ['1', '3.5'],
+    ['3', '2.5', '"a"'],
+  ],
+  [
+    'one of several of which no type is named',
+    { oneOf: [{ minLength: 2, maxLength: 1 }, { pattern: '^a' }] },
+    ['"a"'],
+    ['2', '{}', 'null', '"b"'],
+  ],
+  [
+    'kinds within kinds',
+    z.toJSONSchema(
+      z.discriminatedUnion('k', [
+        z.object({ k: z.literal('a') }),
+        z.discriminatedUnion('t', [
+          z.object({ k: z.literal('b'), t: z.literal(1) }),
+          z.object({ k: z.literal('b'), t: z.literal(2) }),
+        ]),
+      ]),
+    ),
+    ['{"k": "a"}', '{"k": "b", "t": 2}'],
+    ['{"k": "b"}', '{"k": "a", "t": 1}'],
+  ],
+  [
+    'two choices together',
+    {
+      type: 'object',
+      properties: { a: { type: 'null' }, b: { type: 'null' }, c: { type: 'null' } },
+      additionalProperties: false,
+      allOf: [
+        { anyOf: [{ required: ['a'] }, { required: ['b'] }] },
+        { anyOf: [{ required: ['b'] }, { required: ['c'] }] },
+      ],
+    },
+    ['{"b": null}', '{"a": null, "c": null}'],
+    ['{"a": null}', '{"c": null}', '{}'],
+  ],
+  ['values that are not of a type', { minLength: 2 }, ['"ab"', '1', '[]', '{"a": 1}', 'null'], ['"a"']],
+  [
+    'values that are no longer possible',
+    { type: 'object', properties: { a: { allOf: [{ type: 'null' }, { type: 'string' }] }, b: {} } },
+    ['{}', '{"b": 1}'],
+    ['{"a": null}', '{"a": "x"}'],
+  ],
+  [
+    'times',
+    { type: 'string', format: 'date-time' },
+    ['"1998-12-31T23:59:60Z"', '"1998-12-31t23:59:60.5+00:00"', '"1999-01-01T05:29:59z"'],
+    ['"1998-12-31T22:59:60Z"', '"1998-12-31T23:59:60+01:00"'],
+  ],
+  [
+    'addresses',
+    { type: 'string', format: 'ipv6' },
+    ['"::ffff:1.2.3.4"', '"1:2:3:4:5:6:1.2.3.4"'],
+    ['"1::2:3:4:5:6:1.2.3.4"', '"1.2.3.4"'],
+  ],
+  [
+    'lists with an item that must be there',
+    { type: 'array', items: { type: 'integer' }, contains: { minimum: 5 } },
+    ['[5]', '[1, 9, 2]'],
+    ['[]', '[1]', '["a", 5]'],
+  ],
+  [
+    'lists with two such items, and none of another kind',
+    { type: 'array', contains: { const: 'a' }, minContains: 2, not: { contains: { const: 'b' } } },
+    ['["a", 1, "a"]'],
+    ['["a"]', '["a", "b", "a"]', '["b"]'],
+  ],
+  ['long lists', { type: 'array', items: { const: 1 }, maxItems: 5_000 }, ['[1, 1]'], ['[2]']],
 ])('a grammar of %s', async (_, schema, right, wrong) => {
   const text = checked(schema);
   for (const own of right) expect(await allowsText(text, own), own).toBe(true);

@@ -116,8 +116,10 @@ export const MODEL: ModelInfo = {
 };
 
 export const SPLIT: MemorySplit = {
+  dense: 300,
+  workspace: 200,
   kv: { used: 30, cached: 20, free: 50 },
-  experts: { slots: 400, resident: 350 },
+  experts: { slots: 400, resident: 350, all: 800, token: 200 },
 };
 
 export const COST: ExpertCost = {

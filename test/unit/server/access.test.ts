@@ -13,6 +13,7 @@ import {
   bearer,
   FOREIGN_HOSTS,
   FOREIGN_ORIGINS,
+  methodOf,
   PUBLIC,
   pathTricks,
   preflight,
@@ -126,7 +127,7 @@ describe('with a key', () => {
         : withId(route.path);
       const { status } = await (route.path === '/admin/profile'
         ? server.ask(path, { method: 'POST', headers: bearer(KEY) })
-        : send(path, route, bearer(KEY)));
+        : server.ask(path, { ...requestTo(route, bearer(KEY)), method: methodOf(route) }));
       // The scripted engine writes no profile, so the request has no body and gets 415.
       const expected = { '/admin/profile': 415, '/v1/jobs': 202, '/api/pull': 400 }[route.path] ?? 200;
       expect([path, status]).toEqual([path, expected]);
@@ -157,7 +158,7 @@ describe('keys with scopes', () => {
   it.each(SCOPES)('%s gives access to its routes and no others', async (scope) => {
     for (const route of ROUTES) {
       const answer = await server.ask(withId(route.path), {
-        method: route.method.toUpperCase(),
+        method: methodOf(route),
         headers: bearer(keys[scope]),
       });
       const open = [scope, 'any', 'public'].includes(route.scope);
@@ -165,7 +166,7 @@ describe('keys with scopes', () => {
       const found = route.path.startsWith('/v1/jobs/') ? 404 : 200;
       const expected = open ? (route.body === undefined ? found : 415) : 403;
       expect([route.path, answer.status]).toEqual([route.path, expected]);
-      if (!open) expect(answer.text).toMatch(/lacks the scope/);
+      if (!open && methodOf(route) !== 'HEAD') expect(answer.text).toMatch(/lacks the scope/);
     }
   });
 

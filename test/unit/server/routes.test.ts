@@ -1,6 +1,7 @@
 // The answers of each route.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SidaError } from '../../../src/errors.js';
+import type { EngineCounters } from '../../../src/protocol/engine-messages.js';
 import { ROUTES } from '../../../src/server/routes/index.js';
 import type { TaskJob } from '../../../src/tasks/registry.js';
 import { VERSION } from '../../../src/version.js';
@@ -422,16 +423,17 @@ describe('POST /v1/detokenize', () => {
 
 describe('POST /v1/embeddings', () => {
   it('has the shape of OpenAI, with numbers or their bytes', async () => {
+    const unit = [0.5, -1].map((value) => Math.fround(value / Math.hypot(0.5, -1)));
     const { json } = await server.post('/v1/embeddings', { input: ['a', 'b'] });
     expect(json).toEqual({
       object: 'list',
       model: 'switch-mini',
-      data: [0, 1].map((index) => ({ object: 'embedding', index, embedding: [0.5, -1] })),
+      data: [0, 1].map((index) => ({ object: 'embedding', index, embedding: unit })),
       usage: { prompt_tokens: 9, total_tokens: 9 },
     });
     const bytes = await server.post('/v1/embeddings', { input: [5, 6], encoding_format: 'base64' });
     const found = Buffer.from(bytes.json.data[0].embedding, 'base64');
-    expect([found.readFloatLE(0), found.readFloatLE(4)]).toEqual([0.5, -1]);
+    expect([found.readFloatLE(0), found.readFloatLE(4)]).toEqual(unit);
   });
 
   it.each<[string, object, string]>([
@@ -525,9 +527,12 @@ describe('admin', () => {
         used_bytes: 1000,
         peak_bytes: 2000,
         smallest_bytes: 500,
+        dense_bytes: 300,
+        workspace_bytes: 200,
         kv: { used_bytes: 30, cached_bytes: 20, free_bytes: 50 },
-        experts: { slot_bytes: 400, resident_bytes: 350 },
+        experts: { slot_bytes: 400, resident_bytes: 350, all_bytes: 800, token_bytes: 200 },
       },
+      disk_bytes_per_second: 0,
       host: { budget_bytes: 0, used_bytes: 0 },
     };
     expect((await server.ask('/admin/budget')).json).toEqual(answer);
@@ -664,35 +669,74 @@ describe('openapi.json', () => {
   });
 });
 
-it('GET /docs shows each route and each schema, without a script', async () => {
-  const { text, headers } = await server.ask('/docs');
-  expect(headers['content-type']).toMatch(/^text\/html/);
-  expect(text).not.toMatch(/<script|<style|style=|onclick|https?:\/\//);
-  const { paths, components } = (await server.ask('/openapi.json')).json;
-  for (const [path, methods] of Object.entries<Record<string, { operationId: string }>>(paths))
-    for (const [method, { operationId }] of Object.entries(methods)) {
-      expect(text).toContain(`id="${operationId}"`);
-      expect(text).toContain(`<code>${method.toUpperCase()} ${path}</code>`);
-    }
-  for (const name of Object.keys(components.schemas)) expect(text).toContain(`id="schema-${name}"`);
-  const linked = [...text.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id);
-  expect(linked.length).toBeGreaterThan(10);
-  for (const id of linked) expect(text).toContain(`id="${id}"`);
-});
-
-describe('the page', () => {
-  it('loads script and style from files that its content security policy allows', async () => {
-    const { text, headers } = await server.ask('/');
+describe('the pages', () => {
+  it.each(['/', '/docs'])('of %s load what their content security policy allows', async (path) => {
+    const { text, headers } = await server.ask(path);
     expect(headers['content-type']).toMatch(/^text\/html/);
     expect(headers['content-security-policy']).toMatch(/default-src 'none'.*script-src 'self'/);
     expect(text).not.toMatch(/<script>|<style>|style=|onclick|https?:\/\//);
-    for (const [path, type] of [
-      ['/assets/page.js', /javascript/],
-      ['/assets/page.css', /css/],
-    ] as const) {
-      expect(text).toContain(path);
-      expect((await server.ask(path)).headers['content-type']).toMatch(type);
+    const loaded = [...text.matchAll(/(?:src|href)="(\/[^"]+)"/g)].map(([, url]) => url!);
+    expect(loaded.length).toBeGreaterThan(1);
+    for (const url of loaded) {
+      const { status, headers: own } = await server.ask(url);
+      expect([url, status]).toEqual([url, 200]);
+      expect(own['content-type']).toMatch(url.endsWith('.css') ? /css/ : /javascript/);
     }
-    new Function((await server.ask('/assets/page.js')).text);
+  });
+});
+
+describe('events of the experts', () => {
+  const counters = (passes: number) => ({ passes, usage: MODEL.usage }) as unknown as EngineCounters;
+
+  it('begin with every expert, and go on with those that changed', async () => {
+    let uses = 0;
+    const { engine } = server;
+    engine.counters = counters(1);
+    engine.onControl = ({ kind }) => {
+      if (kind === 'usage') return { kind, usage: MODEL.usage, split: SPLIT };
+      const at = (index: number, own: number, state: 'resident' | 'absent') => ({
+        index,
+        state,
+        pinned: false,
+        uses: own,
+      });
+      return {
+        kind: 'experts',
+        layers: [{ layer: 'decoder.1', experts: [at(0, uses, 'resident'), at(1, 0, 'absent')] }],
+      };
+    };
+    const stop = new AbortController();
+    const answer = await fetch(`${server.running.url}/admin/experts/events`, { signal: stop.signal });
+    expect(answer.headers.get('content-type')).toMatch(/^text\/event-stream/);
+    const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const next = async () => JSON.parse((await reader.read()).value!.replace(/^data: /, ''));
+    expect(await next()).toMatchObject({
+      layers: ['decoder.1'],
+      experts: [
+        [0, 0, 'resident', 0],
+        [0, 1, 'absent', 0],
+      ],
+      memory: { dense_bytes: 300, experts: { slot_bytes: 400, all_bytes: 800, token_bytes: 200 } },
+      totals: { passes: 1 },
+    });
+    uses = 3;
+    engine.counters = counters(2);
+    const second = await next();
+    expect(second).toMatchObject({ experts: [[0, 0, 'resident', 3]], totals: { passes: 2 } });
+    expect(second).not.toHaveProperty('layers');
+    // Nothing is asked of an engine that stands still.
+    const asked = engine.controls.length;
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(engine.controls.length).toBe(asked);
+    stop.abort();
+    await expect
+      .poll(() => server.log.some(({ path, status }) => path === '/admin/experts/events' && status === 499))
+      .toBe(true);
+  });
+
+  it('are an error where the engine cannot be asked', async () => {
+    server.engine.enter('restarting');
+    const { status } = await server.ask('/admin/experts/events');
+    expect(status).toBe(503);
   });
 });

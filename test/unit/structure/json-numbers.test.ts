@@ -1,6 +1,8 @@
 // The grammar of numbers within bounds, read as a regular expression.
 import { expect, it } from 'vitest';
-import { numbersWithin } from '../../../src/structure/json-numbers.js';
+import type { Bound } from '../../../src/structure/json-numbers.js';
+import { Rules } from '../../../src/structure/json-strings.js';
+import { multiplesWithin } from '../../../src/structure/number-steps.js';
 
 const WHOLE = [
   '0',
@@ -45,14 +47,26 @@ const BOUNDS = [
 ];
 
 /** Undefined if there are none. */
-function expression(...given: Parameters<typeof numbersWithin>): RegExp | undefined {
+function expression(least: Bound, most: Bound, places: number): RegExp | undefined {
+  const rules = new Rules();
   let body: string;
   try {
-    body = numbersWithin(...given);
+    body = multiplesWithin(least, most, { units: 1n, places }, rules);
   } catch {
     return undefined;
   }
-  return new RegExp(`^(?:${body.replaceAll('"."', '\\.').replaceAll(/[" ]/g, '')})$`);
+  // A rule names those before it.
+  const bodies = new Map<string, string>();
+  const filled = (text: string) =>
+    text
+      .replaceAll('"."', '\\.')
+      .replace(/own_\d+/g, (name) => `(?:${bodies.get(name)})`)
+      .replaceAll(/[" ]/g, '');
+  for (const line of rules.text.trim().split('\n')) {
+    const [name, own] = line.split(' ::= ') as [string, string];
+    bodies.set(name, filled(own));
+  }
+  return new RegExp(`^(?:${filled(body)})$`);
 }
 
 it.each([0, 2, 15])('numbers of %i places are within their bounds, and no others', (places) => {

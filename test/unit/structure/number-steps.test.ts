@@ -9,6 +9,8 @@ function allows(body: string, rules: ReadonlyMap<string, string>, text: string):
     const step = (parts: string[], rest: string): boolean => {
       const [part, ...others] = parts;
       if (part === undefined) return rest === '';
+      const span = /^\[(.)-(.)\]$/.exec(part);
+      if (span !== null) return span[1]! <= rest[0]! && rest[0]! <= span[2]! && step(others, rest.slice(1));
       if (!part.startsWith('"')) return others.length === 0 && allows(rules.get(part)!, rules, rest);
       const literal = part.slice(1, -1);
       return rest.startsWith(literal) && step(others, rest.slice(literal.length));

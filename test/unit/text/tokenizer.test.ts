@@ -208,6 +208,19 @@ describe('incremental decoding', () => {
     );
   });
 
+  it('returns the space of a first token that follows another one', () => {
+    const ids = mini.encode('the acting, all of it').slice(0, -1);
+    for (let at = 1; at < ids.length; at += 1) {
+      const decoder = new IncrementalDecoder((window) => mini.decode(window, true), ids[at - 1]);
+      const text =
+        ids
+          .slice(at)
+          .map((id) => decoder.push(id))
+          .join('') + decoder.finish();
+      expect(mini.decode(ids.slice(0, at), true) + text).toBe(mini.decode(ids, true));
+    }
+  });
+
   it('returns each word with its own token', () => {
     const decoder = new IncrementalDecoder((window) => mini.decode(window, true));
     const ids = mini.encode('the acting, all of it');

@@ -43,7 +43,9 @@ ModelSpec read_decoder(const ConfigReader& reader, const DecoderDefaults& defaul
   spec.extra_layers = static_cast<size_t>(reader.integer(extra, 0, kMaxLayers, defaults.extra_layers));
   spec.head.tied = reader.boolean("tie_word_embeddings", false);
   spec.tokens.end = reader.tokens("eos_token_id", spec.vocab, defaults.end);
-  spec.tokens.pad = reader.token("pad_token_id", spec.vocab, defaults.pad);
+  // Published configs write -1 for no token.
+  const auto pad = reader.field("pad_token_id");
+  if (!pad || pad->try_i64() != -1) spec.tokens.pad = reader.token("pad_token_id", spec.vocab, defaults.pad);
   return spec;
 }
 

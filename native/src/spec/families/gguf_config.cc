@@ -123,9 +123,9 @@ GgufConfig::GgufConfig(const GgufModel& model, const char* model_type) : model_(
 }
 
 void GgufConfig::set_tokens() {
-  if (const auto begin = model_.whole_key_count("tokenizer.ggml.bos_token_id")) set("bos_token_id", *begin);
+  if (const auto begin = model_.token("tokenizer.ggml.bos_token_id")) set("bos_token_id", *begin);
   set("eos_token_id", model_.end_tokens());
-  if (const auto pad = model_.whole_key_count("tokenizer.ggml.padding_token_id")) {
+  if (const auto pad = model_.token("tokenizer.ggml.padding_token_id")) {
     set("pad_token_id", *pad);
   } else {
     add("pad_token_id", "null");
@@ -171,7 +171,8 @@ void GgufConfig::set_whole_heads() {
 
 void GgufConfig::set_rope(std::string_view more) {
   std::string rope = scaling_members(model_);
-  if (const auto theta = model_.real("rope.freq_base")) rope += "," + member("rope_theta", *theta);
+  // A family's own base is that of its config.json. Files leave out what llama.cpp has for all.
+  rope += "," + member("rope_theta", model_.real("rope.freq_base").value_or("10000"));
   if (!more.empty()) rope += "," + std::string(more);
   add("rope_parameters", "{" + rope + "}");
 }

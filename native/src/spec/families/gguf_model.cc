@@ -84,9 +84,11 @@ std::optional<std::string> GgufModel::real_of(const Value* value, std::string_vi
 
 std::optional<uint64_t> GgufModel::count(std::string_view key) const { return count_of(find(key), key); }
 
-std::optional<uint64_t> GgufModel::whole_key_count(std::string_view key) const {
-  const auto found = parts_.values.find(key);
-  return found == parts_.values.end() ? std::nullopt : count_of(&found->second, key);
+std::optional<uint64_t> GgufModel::token(std::string_view whole_key) const {
+  const auto found = parts_.values.find(whole_key);
+  if (found == parts_.values.end() || found->second == Value(int64_t{-1})) return std::nullopt;
+  const auto token = count_of(&found->second, whole_key);
+  return token == kNoToken ? std::nullopt : token;
 }
 
 std::optional<std::string> GgufModel::whole_key_real(std::string_view key) const {

@@ -14,6 +14,9 @@
 
 namespace sida {
 
+/// -1 in 32 bits, which stands for no token.
+inline constexpr uint64_t kNoToken = 0xffffffff;
+
 /// What the metadata of a GGUF file says of its model, and the shapes of its tensors. Keys are those behind the
 /// architecture's name: "block_count" is that of "llama.block_count". A value of another type, or out of range, throws
 /// checkpoint_invalid.
@@ -48,7 +51,8 @@ class GgufModel {
   std::optional<std::string> text(std::string_view key) const;
   std::optional<std::vector<double>> list(std::string_view key) const;
   /// A whole number by its whole key: "tokenizer.ggml.bos_token_id".
-  std::optional<uint64_t> whole_key_count(std::string_view key) const;
+  /// Nothing for -1 in 32 bits, with or without a sign, which stands for no token.
+  std::optional<uint64_t> token(std::string_view whole_key) const;
   std::optional<std::string> whole_key_real(std::string_view key) const;
 
   /// Null where there is no such tensor.

@@ -207,6 +207,7 @@ TEST_CASE("family configs: fields are taken under each of their names, and chang
       {"olmoe", R"("tie_word_embeddings":true)", {" tied "}},
       {"olmoe", R"("eos_token_id":[5,7])", {" end 5 end 7 "}},
       {"olmoe", R"("eos_token_id":null,"pad_token_id":null)", {" untied | "}},
+      {"olmoe", R"("eos_token_id":null,"pad_token_id":-1)", {" untied | "}},
       {"mixtral", R"("num_experts":4)", {" experts 4 "}},
       {"mixtral", R"("num_local_experts":4)", {" experts 4 "}},
       {"mixtral", R"("head_dim":64)", {" heads 32 of 64 "}},

@@ -107,7 +107,7 @@ TEST_CASE("family configs: what is out of range or not supported is named") {
        {R"("eos_token_id":50304)", {"\"eos_token_id\"", "50303", "found 50304"}},
        {R"("eos_token_id":[1,-2])", {"\"eos_token_id\"", "found -2"}},
        {R"("eos_token_id":"</s>")", {"\"eos_token_id\"", "found \"</s>\""}},
-       {R"("pad_token_id":-1)", {"\"pad_token_id\"", "found -1"}}});
+       {R"("pad_token_id":-2)", {"\"pad_token_id\"", "found -2"}}});
   check_refused("mixtral",
                 {{R"("sliding_window":0)", {"\"sliding_window\"", "from 1", "found 0"}},
                  {R"("sliding_window":"4096")", {"\"sliding_window\"", "found \"4096\""}},

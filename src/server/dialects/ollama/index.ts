@@ -4,7 +4,7 @@ import { SidaError } from '../../../errors.js';
 import type { JobResult, ModelInfo } from '../../../protocol/engine-messages.js';
 import type { ChatJob } from '../../../tasks/chat/job.js';
 import type { CompleteJob } from '../../../tasks/complete/job.js';
-import { type EmbedResult, valuesOf } from '../../../tasks/embed/job.js';
+import { type EmbedResult, ofLengthOne, valuesOf } from '../../../tasks/embed/job.js';
 import { prepareEmbed } from '../../../tasks/embed/request.js';
 import type { RequestLimits } from '../../../tasks/shared/request-checks.js';
 import { VERSION } from '../../../version.js';
@@ -188,12 +188,6 @@ async function embedded(
     },
     OBJECT_LINES,
   );
-}
-
-function ofLengthOne(embedding: string): number[] {
-  const values = valuesOf(embedding);
-  const length = Math.hypot(...values);
-  return length === 0 ? values : values.map((value) => value / length);
 }
 
 const tags: Route = {

@@ -63,6 +63,42 @@ const CASES: Case[] = [
   ],
   [
     'coder',
+    'lists and objects as Python writes them',
+    coder('f', parameter('list', `['a', "it's", 'it\\'s "b"', {'k': None}]`), parameter('maybe', 'None')),
+    { calls: [call('f', '{"list": ["a", "it\'s", "it\'s \\"b\\"", {"k": null}], "maybe": null}')] },
+  ],
+  [
+    'coder',
+    'texts that look like values of Python',
+    coder('f', parameter('text', 'None'), parameter('maybe', "['a']")),
+    { calls: [call('f', '{"text": "None", "maybe": "[\'a\']"}')] },
+  ],
+  [
+    'deepseek',
+    'no arguments, not even an object',
+    `${CALLS}${D.begin}f${D.sep}${D.end}${CALLS_END}`,
+    { calls: [call('f', '{}')] },
+  ],
+  [
+    'deepseek_fenced',
+    'a fence around no arguments',
+    `${CALLS}${D.begin}function${D.sep}f\n\`\`\`json\n\n\`\`\`${D.end}${CALLS_END}`,
+    { calls: [call('f', '{}')] },
+  ],
+  [
+    'kimi',
+    'a name without its prefix, and no arguments',
+    '<|tool_calls_section_begin|><|tool_call_begin|>f:3<|tool_call_argument_begin|>{"n": 1}<|tool_call_end|><|tool_call_begin|>functions.g:4<|tool_call_argument_begin|><|tool_call_end|><|tool_calls_section_end|>',
+    { calls: [call('f', '{"n": 1}'), call('g', '{}')] },
+  ],
+  [
+    'hermes',
+    'a call of nothing',
+    '<tool_call>\n{"name": "", "arguments": {}}\n</tool_call>',
+    { content: '<tool_call>\n{"name": "", "arguments": {}}\n</tool_call>' },
+  ],
+  [
+    'coder',
     'a text that may be null',
     coder('f', parameter('maybe', '5')),
     { calls: [call('f', '{"maybe": "5"}')] },

@@ -1,0 +1,190 @@
+/** The page: models and key above, the chat or a task on the left, memory and experts on the right. */
+import { useSignal } from '@preact/signals';
+import { useRef } from 'preact/hooks';
+import { ask, mayBeKey, reasonOf, storedKey } from './api.js';
+import { Chat } from './chat.js';
+import { Classify } from './classify.js';
+import { Experts } from './experts.js';
+import { Memory } from './memory.js';
+import {
+  adminRefused,
+  chats,
+  choose,
+  chosenId,
+  hasTasks,
+  isOpened,
+  listModels,
+  model,
+  models,
+  refused,
+  status,
+  useKey,
+} from './server.js';
+import { Speed } from './speed.js';
+
+const VIEWS = ['Ask', 'Memory', 'Experts'] as const;
+
+export function App() {
+  const view = useSignal<(typeof VIEWS)[number]>('Ask');
+  return (
+    <>
+      <header>
+        <h1>sida</h1>
+        <ModelSelect />
+        <span
+          id="status"
+          role="status"
+          class={`badge ${status.value.kind}`}
+          title={status.value.reason || undefined}
+        >
+          {status.value.text}
+        </span>
+        <Access />
+      </header>
+      <nav aria-label="Parts of the page">
+        {VIEWS.map((name) => (
+          <button
+            type="button"
+            key={name}
+            aria-pressed={view.value === name}
+            onClick={() => (view.value = name)}
+          >
+            {name}
+          </button>
+        ))}
+      </nav>
+      <main data-view={view.value} class={status.value.kind === 'bad' ? 'unreachable' : ''}>
+        <section class="view-Ask" aria-label="Ask the model">
+          <Ask />
+        </section>
+        <aside aria-label="The server">
+          <Memory />
+          <Experts />
+          <Speed />
+          <footer class="quiet">
+            <a href="/docs">Interface</a> {adminRefused.value === undefined && <a href="/metrics">Metrics</a>}
+          </footer>
+        </aside>
+      </main>
+    </>
+  );
+}
+
+function Ask() {
+  if (refused.value !== undefined)
+    return (
+      <p class="notice">
+        {refused.value.status === 401 ? 'Sign in to use the models.' : refused.value.message}
+      </p>
+    );
+  if (models.value.length === 0) return <p class="notice">No model has opened yet: {status.value.text}.</p>;
+  const chosen = model.value;
+  if (chosen !== undefined && !isOpened(chosen)) return <Load id={chosen.id} />;
+  if (chosen?.chat) return <Chat key={chosen.id} model={chosen} />;
+  if (chosen !== undefined && hasTasks(chosen)) return <Classify key={chosen.id} model={chosen} />;
+  const able = models.value.filter((listed) => chats(listed) || hasTasks(listed));
+  return (
+    <p class="notice">
+      This model has no chat template and declares no tasks. Use it through the <a href="/docs">interface</a>
+      {able.length > 0 && `, or choose ${able.map(({ id }) => id).join(', ')} above`}.
+    </p>
+  );
+}
+
+/** A model that is loaded on demand. */
+function Load({ id }: { id: string }) {
+  const says = useSignal('');
+  const load = async () => {
+    says.value = 'Loading …';
+    try {
+      await ask('/api/generate', { method: 'POST', body: { model: id, prompt: '', stream: false } });
+      await listModels();
+    } catch (error) {
+      says.value = reasonOf(error);
+    }
+  };
+  return (
+    <p class="notice">
+      This model is loaded when it is asked for.{' '}
+      <button type="button" id="load" onClick={() => void load()}>
+        Load it
+      </button>{' '}
+      {says.value}
+    </p>
+  );
+}
+
+function ModelSelect() {
+  if (models.value.length === 0) return null;
+  const [first] = models.value;
+  if (models.value.length === 1) return <strong id="model">{first!.id}</strong>;
+  return (
+    <select
+      id="model"
+      aria-label="Model"
+      value={chosenId.value}
+      onChange={({ currentTarget }) => choose(currentTarget.value)}
+    >
+      {models.value.map((listed) => (
+        <option key={listed.id} value={listed.id}>
+          {listed.id}
+          {isOpened(listed) ? (listed.chat ? '' : ' (no chat)') : ' (not loaded)'}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+/** Signs in and out, and says what the key opens. */
+function Access() {
+  const open = useSignal(false);
+  const wrong = useSignal('');
+  const field = useRef<HTMLInputElement>(null);
+  const statuses = [refused.value?.status, adminRefused.value?.status];
+  const needed = statuses.includes(401);
+  const signedIn = storedKey() !== '';
+  if (!needed && !signedIn && !statuses.includes(403)) return null;
+  const says = needed
+    ? signedIn
+      ? 'The server does not know this key.'
+      : 'This server asks for an API key.'
+    : `This key opens ${opens(refused.value?.status, adminRefused.value?.status)}.`;
+  if (!needed && !open.value)
+    return (
+      <button type="button" id="key-button" onClick={() => (open.value = true)}>
+        Key
+      </button>
+    );
+  const signIn = (event: Event) => {
+    event.preventDefault();
+    const key = field.current!.value.trim();
+    if (!mayBeKey(key)) {
+      wrong.value = 'A key has Latin letters, digits and signs, and no spaces.';
+      return;
+    }
+    wrong.value = '';
+    open.value = false;
+    useKey(key);
+  };
+  return (
+    <form id="access" onSubmit={signIn}>
+      <span id="access-text" class="quiet">
+        {wrong.value || says}
+      </span>
+      <label>
+        Key <input id="key" ref={field} type="password" autocomplete="off" spellcheck={false} />
+      </label>
+      <button type="submit">Sign in</button>
+      {signedIn && (
+        <button type="button" id="sign-out" onClick={() => useKey('')}>
+          Sign out
+        </button>
+      )}
+    </form>
+  );
+}
+
+function opens(models: number | undefined, admin: number | undefined): string {
+  if (models === undefined && admin === undefined) return 'everything';
+  return models === undefined ? 'the models, not memory and experts' : 'neither models nor memory';
+}

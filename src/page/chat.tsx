@@ -1,0 +1,425 @@
+/** Chats with a model. Conversations stay in this browser. */
+import { effect, signal, useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import { bodyOf, streamAnswer, type Told } from './answering.js';
+import { reasonOf } from './api.js';
+import { Composer } from './composer.js';
+import {
+  asCode,
+  type Conversation,
+  loadConversations,
+  type Message,
+  newConversation,
+  storeConversations,
+  titleOf,
+} from './conversations.js';
+import { AboutText, speedOf } from './cost.js';
+import { Markdown } from './markdown.js';
+import { count, size } from './numbers.js';
+import { adminRefused, type Model, memory, refused, tokenSeconds } from './server.js';
+import { SettingsForm } from './settings.js';
+
+const EXAMPLES = [
+  'What is a mammal?',
+  'What kind of thing is a violin?',
+  'Explain what a river is in one sentence.',
+];
+
+/** The same question asked within two budgets. */
+interface Comparison {
+  before: Message;
+  now: Message;
+}
+
+const all = signal<Conversation[]>(loadConversations());
+/** It goes on with another model that is chosen, and ends with the key. */
+const current = signal<Conversation>(newConversation());
+effect(() => {
+  if (refused.value !== undefined) current.value = newConversation();
+});
+
+export function Chat({ model }: { model: Model }) {
+  const running = useSignal<AbortController | undefined>(undefined);
+  const comparison = useSignal<Comparison | undefined>(undefined);
+  const failed = useSignal('');
+  const draft = useSignal('');
+  const seed = useRef(1 + Math.floor(Math.random() * 2 ** 31));
+  useEffect(() => () => running.value?.abort(), [running]);
+
+  const change = (next: Partial<Conversation>) => {
+    const { id } = current.value;
+    current.value = { ...current.value, ...next, changedMs: Date.now() };
+    all.value = [current.value, ...all.value.filter((one) => one.id !== id)];
+    storeConversations(all.value);
+  };
+  const open = (conversation: Conversation) => {
+    running.value?.abort();
+    running.value = comparison.value = undefined;
+    failed.value = '';
+    current.value = conversation;
+  };
+
+  /** Streams an answer to `before` and shows it by `show` as it grows. Resolves with it, and why it broke off. */
+  const answer = async (before: readonly Message[], show: (message: Message) => void): Promise<Message> => {
+    const abort = new AbortController();
+    running.value = abort;
+    failed.value = '';
+    const budget = memory.value?.budget_bytes;
+    const messageOf = (told: Told, stopped = false): Message => {
+      const { text, reasoning, experts, ...about } = told;
+      return {
+        role: 'assistant',
+        content: text,
+        ...(reasoning !== '' && { reasoning }),
+        about: { ...about, model: model.id, stopped, ...(experts && { experts }), ...(budget && { budget }) },
+      };
+    };
+    let told: Told | undefined;
+    try {
+      const body = bodyOf(model.id, { ...current.value, messages: [...before] }, seed.current);
+      told = await streamAnswer(body, {
+        signal: abort.signal,
+        withExperts: adminRefused.value === undefined,
+        onText: (so) => {
+          told = so;
+          show(messageOf(so));
+        },
+      });
+      const speed = speedOf(told);
+      if (speed !== undefined) tokenSeconds.value = 1 / speed;
+      return messageOf(told);
+    } catch (error) {
+      const { aborted } = abort.signal;
+      const message = told === undefined ? undefined : messageOf(told, aborted);
+      return { role: 'assistant', content: '', ...message, ...(!aborted && { error: reasonOf(error) }) };
+    } finally {
+      if (running.value === abort) running.value = undefined;
+    }
+  };
+
+  const say = async (text: string) => {
+    comparison.value = undefined;
+    const { id, messages, title } = current.value;
+    const asked: Message[] = [...messages, { role: 'user', content: text }];
+    change({ messages: asked, title: messages.length === 0 ? titleOf(text) : title });
+    const done = await answer(asked, (message) => {
+      if (current.value.id === id) current.value = { ...current.value, messages: [...asked, message] };
+    });
+    if (current.value.id !== id) return;
+    if (
+      done.content !== '' ||
+      done.reasoning !== undefined ||
+      (done.error === undefined && !done.about?.stopped)
+    ) {
+      change({ messages: [...asked, done] });
+      return;
+    }
+    // Nothing came, so the question goes back to where it can be sent again.
+    change({ messages });
+    failed.value = done.error ?? '';
+    if (draft.value === '') draft.value = text;
+  };
+
+  const { messages } = current.value;
+  const lastAnswer = messages.at(-1);
+  const answered = lastAnswer?.role === 'assistant' && running.value === undefined;
+  const before = messages.slice(0, -1);
+
+  const regenerate = () => {
+    seed.current += 1;
+    const question = before.at(-1)!;
+    current.value = { ...current.value, messages: before.slice(0, -1) };
+    void say(question.content);
+  };
+  const edit = (at: number) => {
+    draft.value = messages[at]!.content;
+    change({ messages: messages.slice(0, at) });
+  };
+  const askAgain = async () => {
+    const old = lastAnswer!;
+    const show = (now: Message) => {
+      comparison.value = { before: old, now };
+    };
+    show({ role: 'assistant', content: '' });
+    show(await answer(before, show));
+  };
+
+  return (
+    <div class="chat">
+      <h2 class="unseen">Chat</h2>
+      <Conversations
+        all={all.value}
+        current={current.value}
+        onOpen={open}
+        onChange={(next) => {
+          all.value = next;
+          storeConversations(next);
+          if (!next.some(({ id }) => id === current.value.id) && messages.length > 0) open(newConversation());
+          else current.value = next.find(({ id }) => id === current.value.id) ?? current.value;
+        }}
+      />
+      <Log messages={messages} running={running.value !== undefined} onEdit={edit}>
+        {messages.length === 0 && <Welcome model={model} onAsk={(text) => void say(text)} />}
+        {failed.value !== '' && (
+          <p class="error" role="alert">
+            {failed.value}
+          </p>
+        )}
+        {comparison.value !== undefined && (
+          <Compared {...comparison.value} running={running.value !== undefined} />
+        )}
+      </Log>
+      {answered && (
+        <p class="tools" id="answer-tools">
+          <button type="button" id="regenerate" onClick={regenerate}>
+            Regenerate
+          </button>
+          {adminRefused.value === undefined && lastAnswer.about !== undefined && (
+            <button type="button" id="ask-again" onClick={() => void askAgain()}>
+              Ask again within {size(memory.value?.budget_bytes ?? 0)}
+            </button>
+          )}
+          <AsCode body={bodyOf(model.id, { ...current.value, messages: before }, seed.current)} />
+        </p>
+      )}
+      <Composer
+        draft={draft}
+        running={running.value !== undefined}
+        onSend={(text) => void say(text)}
+        onStop={() => running.value?.abort()}
+      />
+      <div class="under">
+        <ContextMeter model={model} about={lastAnswer?.about} />
+        <SettingsForm
+          model={model}
+          settings={current.value.settings}
+          onChange={(settings) => {
+            if (messages.length > 0) change({ settings });
+            else current.value = { ...current.value, settings };
+          }}
+        />
+      </div>
+    </div>
+  );
+}
+
+function Welcome({ model, onAsk }: { model: Model; onAsk: (text: string) => void }) {
+  return (
+    <div class="welcome">
+      <p>
+        <strong>{model.id}</strong> is a {model.family} model: {model.moe_layers.length} layers with{' '}
+        {model.experts_per_layer} experts, of which a token needs {model.experts_per_token}. Ask something,
+        pull the budget down, and ask again: the answer stays the same.
+      </p>
+      <p class="tools">
+        {EXAMPLES.map((text) => (
+          <button type="button" class="chip" key={text} onClick={() => onAsk(text)}>
+            {text}
+          </button>
+        ))}
+      </p>
+    </div>
+  );
+}
+
+interface LogProps {
+  messages: Message[];
+  running: boolean;
+  onEdit: (at: number) => void;
+  children: ComponentChildren;
+}
+
+function Log({ messages, running, onEdit, children }: LogProps) {
+  const log = useRef<HTMLDivElement>(null);
+  const atEnd = useRef(true);
+  useEffect(() => {
+    if (atEnd.current) log.current!.scrollTop = log.current!.scrollHeight;
+  });
+  const onScroll = () => {
+    const { scrollHeight, scrollTop, clientHeight } = log.current!;
+    atEnd.current = scrollHeight - scrollTop - clientHeight < 60;
+  };
+  return (
+    <div
+      id="chat-log"
+      class="scroll"
+      role="log"
+      aria-label="Conversation"
+      aria-busy={running}
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
+      tabIndex={0}
+      ref={log}
+      onScroll={onScroll}
+    >
+      {messages.map((message, at) => (
+        <Entry
+          key={at}
+          message={message}
+          onEdit={running || message.role !== 'user' ? undefined : () => onEdit(at)}
+        />
+      ))}
+      {children}
+    </div>
+  );
+}
+
+function Entry({ message, onEdit }: { message: Message; onEdit?: (() => void) | undefined }) {
+  const { role, content, reasoning, about, error } = message;
+  return (
+    <article class={`message ${role}`}>
+      <h3>
+        {role === 'user' ? 'You' : (about?.model ?? 'Answer')}
+        {onEdit !== undefined && (
+          <button type="button" class="plain" onClick={onEdit}>
+            Edit
+          </button>
+        )}
+      </h3>
+      {reasoning !== undefined && (
+        <details>
+          <summary>Reasoning</summary>
+          <div class="text">{reasoning}</div>
+        </details>
+      )}
+      {role === 'user' ? <div class="text">{content}</div> : <Markdown text={content} />}
+      {error !== undefined && (
+        <p class="error" role="alert">
+          {error}
+        </p>
+      )}
+      {about !== undefined && (
+        <p class="quiet about">
+          {content === '' && reasoning === undefined && error === undefined && 'The model said nothing. '}
+          <AboutText about={about} />
+        </p>
+      )}
+    </article>
+  );
+}
+
+/** Both answers side by side, and whether they are the same. */
+function Compared({ before, now, running }: Comparison & { running: boolean }) {
+  const same = before.content === now.content && (before.reasoning ?? '') === (now.reasoning ?? '');
+  const [then, since] = [before, now].map(({ about }) => about && speedOf(about));
+  return (
+    <section id="comparison" aria-label="The same question within two budgets">
+      {!running && now.error === undefined && (
+        <p id="compared" class={same ? 'same' : 'error'}>
+          {same ? 'The same answer, character by character.' : 'The answers differ.'}
+          {then !== undefined &&
+            since !== undefined &&
+            ` ${then.toFixed(0)} and ${since.toFixed(0)} tokens a second.`}
+        </p>
+      )}
+      <div class="pair">
+        {[before, now].map((message, at) => (
+          <div key={at === 0 ? 'before' : 'now'}>
+            <h3>
+              {at === 0 ? 'Before' : 'Now'}
+              {message.about?.budget !== undefined && `, within ${size(message.about.budget)}`}
+            </h3>
+            <Markdown text={message.content} />
+            {message.error !== undefined && <p class="error">{message.error}</p>}
+          </div>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+/** The last request as a program. Browsers copy on secure pages alone, so that it is shown, too. */
+function AsCode({ body }: { body: object }) {
+  const shown = useSignal<string | undefined>(undefined);
+  const show = (kind: (typeof KINDS)[number]) => {
+    shown.value = asCode(kind, location.origin, body);
+    void navigator.clipboard?.writeText(shown.value).catch(() => undefined);
+  };
+  return (
+    <details id="as-code">
+      <summary>Use from code</summary>
+      {KINDS.map((kind) => (
+        <button type="button" key={kind} class="plain" onClick={() => show(kind)}>
+          Copy as {kind}
+        </button>
+      ))}
+      {shown.value !== undefined && <pre>{shown.value}</pre>}
+    </details>
+  );
+}
+const KINDS = ['curl', 'JavaScript', 'Python'] as const;
+
+function ContextMeter({ model, about }: { model: Model; about: Message['about'] }) {
+  const used = about === undefined ? 0 : about.promptTokens + about.tokens;
+  const most = model.context_tokens;
+  return (
+    <span id="context" class="quiet">
+      <meter value={used} max={most} high={0.9 * most} aria-label="Context in use" /> {count(used)} of{' '}
+      {count(most)} tokens of context
+    </span>
+  );
+}
+
+interface ConversationsProps {
+  all: Conversation[];
+  current: Conversation;
+  onOpen: (conversation: Conversation) => void;
+  onChange: (all: Conversation[]) => void;
+}
+
+function Conversations({ all, current, onOpen, onChange }: ConversationsProps) {
+  const known = all.some(({ id }) => id === current.id);
+  const rename = () => {
+    const title = prompt('Name of the conversation', current.title)?.trim();
+    if (title) onChange(all.map((one) => (one.id === current.id ? { ...one, title } : one)));
+  };
+  const download = () => {
+    const url = URL.createObjectURL(
+      new Blob([JSON.stringify(current, null, 2)], { type: 'application/json' }),
+    );
+    const link = Object.assign(document.createElement('a'), { href: url, download: `${current.title}.json` });
+    link.click();
+    URL.revokeObjectURL(url);
+  };
+  return (
+    <div class="tools" id="conversations">
+      <select
+        id="conversation"
+        aria-label="Conversation"
+        value={known ? current.id : ''}
+        onChange={({ currentTarget }) => {
+          const found = all.find(({ id }) => id === currentTarget.value);
+          onOpen(found ?? newConversation());
+        }}
+      >
+        <option value="">New conversation</option>
+        {all.map(({ id, title }) => (
+          <option key={id} value={id}>
+            {title}
+          </option>
+        ))}
+      </select>
+      <button type="button" id="chat-new" onClick={() => onOpen(newConversation(current.settings))}>
+        New
+      </button>
+      {known && (
+        <>
+          <button type="button" class="plain" onClick={rename}>
+            Rename
+          </button>
+          <button type="button" class="plain" onClick={download}>
+            Export
+          </button>
+          <button
+            type="button"
+            class="plain"
+            id="delete"
+            onClick={() => onChange(all.filter(({ id }) => id !== current.id))}
+          >
+            Delete
+          </button>
+        </>
+      )}
+    </div>
+  );
+}

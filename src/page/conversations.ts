@@ -1,0 +1,124 @@
+/** Conversations, which stay in this browser. */
+
+export interface Message {
+  role: 'user' | 'assistant';
+  content: string;
+  reasoning?: string;
+  /** Of an answer. */
+  about?: AnswerAbout;
+  /** Why the answer broke off. */
+  error?: string;
+}
+
+export interface ExpertCost {
+  needed: number;
+  resident: number;
+  prefetched: number;
+  late: number;
+  on_demand: number;
+  bytes_moved: number;
+  stall_ms: number;
+}
+
+export interface AnswerAbout {
+  model: string;
+  promptTokens: number;
+  cachedTokens: number;
+  tokens: number;
+  firstSeconds: number;
+  /** From the first token on. */
+  restSeconds: number;
+  cut: boolean;
+  stopped: boolean;
+  experts?: ExpertCost;
+  /** The device budget that it was made within. */
+  budget?: number;
+}
+
+/** What a conversation asks with. Fields without a value are the model's own. */
+export interface Settings {
+  system: string;
+  temperature?: number;
+  top_p?: number;
+  max_tokens?: number;
+}
+
+export interface Conversation {
+  id: string;
+  title: string;
+  changedMs: number;
+  messages: Message[];
+  settings: Settings;
+}
+
+const STORED = 'sida-conversations';
+/** Older ones are forgotten, because browsers keep about 5 MB. */
+const MOST = 50;
+
+export function newConversation(settings: Settings = { system: '' }): Conversation {
+  const id = `${Date.now().toString(36)}-${crypto.getRandomValues(new Uint32Array(1))[0]!.toString(36)}`;
+  return { id, title: 'New conversation', changedMs: Date.now(), messages: [], settings };
+}
+
+export function loadConversations(storage: Pick<Storage, 'getItem'> = localStorage): Conversation[] {
+  try {
+    const found: unknown = JSON.parse(storage.getItem(STORED) ?? '[]');
+    return Array.isArray(found) ? (found as Conversation[]) : [];
+  } catch {
+    return [];
+  }
+}
+
+/** The last ones with messages are kept. A full storage keeps fewer. */
+export function storeConversations(
+  all: readonly Conversation[],
+  storage: Pick<Storage, 'setItem'> = localStorage,
+): void {
+  let kept = all
+    .filter(({ messages }) => messages.length > 0)
+    .sort((a, b) => b.changedMs - a.changedMs)
+    .slice(0, MOST);
+  for (;;) {
+    try {
+      storage.setItem(STORED, JSON.stringify(kept));
+      return;
+    } catch {
+      if (kept.length === 0) return;
+      kept = kept.slice(0, -1);
+    }
+  }
+}
+
+/** The first words of the first message. */
+export function titleOf(text: string): string {
+  const line = text.trim().split('\n')[0]!;
+  return line.length <= 40 ? line : `${line.slice(0, 39)}…`;
+}
+
+/** The messages as the server takes them, the system prompt first. */
+export function wireMessages({ settings, messages }: Pick<Conversation, 'settings' | 'messages'>) {
+  const system = settings.system.trim();
+  return [
+    ...(system === '' ? [] : [{ role: 'system', content: system }]),
+    ...messages.filter(({ content }) => content !== '').map(({ role, content }) => ({ role, content })),
+  ];
+}
+
+/** The request in other words. `origin` is the server's address. */
+export function asCode(kind: 'curl' | 'JavaScript' | 'Python', origin: string, body: object): string {
+  const json = JSON.stringify(body, null, 2);
+  if (kind === 'curl')
+    return `curl ${origin}/v1/chat/completions -H 'content-type: application/json' -d '${json.replaceAll("'", "'\\''")}'`;
+  if (kind === 'JavaScript')
+    return `import OpenAI from 'openai';\n\nconst client = new OpenAI({ baseURL: '${origin}/v1', apiKey: 'none' });\nconst answer = await client.chat.completions.create(${json});\nconsole.log(answer.choices[0].message.content);\n`;
+  return `from openai import OpenAI\n\nclient = OpenAI(base_url="${origin}/v1", api_key="none")\nanswer = client.chat.completions.create(**${pythonOf(body)})\nprint(answer.choices[0].message.content)\n`;
+}
+
+function pythonOf(value: unknown): string {
+  if (value === null) return 'None';
+  if (typeof value === 'boolean') return value ? 'True' : 'False';
+  if (Array.isArray(value)) return `[${value.map(pythonOf).join(', ')}]`;
+  if (typeof value !== 'object') return JSON.stringify(value);
+  const entries = Object.entries(value).map(([name, own]) => `${JSON.stringify(name)}: ${pythonOf(own)}`);
+  return `{${entries.join(', ')}}`;
+}

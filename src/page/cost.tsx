@@ -1,0 +1,39 @@
+/** What an answer cost, in words. */
+import type { AnswerAbout, ExpertCost } from './conversations.js';
+import { count, seconds, size } from './numbers.js';
+
+export function CostText({ experts }: { experts: ExpertCost }) {
+  const { needed, resident, prefetched, late, on_demand, bytes_moved } = experts;
+  const parts = [
+    `${count(resident)} resident`,
+    ...(prefetched > 0 ? [`${count(prefetched)} prefetched`] : []),
+    ...(late > 0 ? [`${count(late)} late`] : []),
+    ...(on_demand > 0 ? [`${count(on_demand)} on demand`] : []),
+  ];
+  return (
+    <>
+      {count(needed)} experts needed: {parts.join(', ')}; {size(bytes_moved)} loaded.
+    </>
+  );
+}
+
+/** Tokens a second from the first token on. */
+export const speedOf = ({ tokens, restSeconds }: Pick<AnswerAbout, 'tokens' | 'restSeconds'>) =>
+  tokens > 1 && restSeconds > 0 ? (tokens - 1) / restSeconds : undefined;
+
+export function AboutText({ about }: { about: AnswerAbout }) {
+  const speed = speedOf(about);
+  const { tokens, firstSeconds, promptTokens, cachedTokens, cut, stopped, experts, budget } = about;
+  return (
+    <>
+      {stopped && 'Stopped. '}
+      {cut && 'The answer reached its limit of tokens. '}
+      {count(tokens)} {tokens === 1 ? 'token' : 'tokens'}
+      {speed !== undefined && `, ${speed.toFixed(speed < 10 ? 1 : 0)} a second`}, the first after{' '}
+      {seconds(firstSeconds)}; prompt {count(promptTokens)}
+      {cachedTokens > 0 && `, ${count(cachedTokens)} of them cached`}
+      {budget !== undefined && `; within ${size(budget)}`}.{' '}
+      {experts !== undefined && <CostText experts={experts} />}
+    </>
+  );
+}

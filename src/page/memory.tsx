@@ -1,0 +1,170 @@
+/** The device budget as a bar, and a slider over it with its price. */
+import { useSignal } from '@preact/signals';
+import { reasonOf } from './api.js';
+import { budgetStep, size, slowerTimes } from './numbers.js';
+import { adminRefused, diskRate, memory, setBudget, tokenSeconds, type Memory as Used } from './server.js';
+
+export function Memory() {
+  const refusal = adminRefused.value;
+  if (refusal !== undefined)
+    return (
+      <section class="view-Memory" aria-label="Memory">
+        <h2>Memory</h2>
+        <p id="memory-text" class="quiet">
+          {refusal.status === 401
+            ? 'Sign in to see memory and experts.'
+            : refusal.status === 403
+              ? 'This key may not see memory and experts.'
+              : refusal.message}
+        </p>
+      </section>
+    );
+  return (
+    <section class="view-Memory" aria-label="Memory">
+      <h2>Memory</h2>
+      {memory.value === undefined ? <p class="quiet">unknown</p> : <Budget used={memory.value} />}
+    </section>
+  );
+}
+
+/** Steps of the slider between the smallest budget and that for all experts. */
+const TICKS = 200;
+
+const fixedOf = ({ dense_bytes, workspace_bytes, kv }: Used) =>
+  dense_bytes + workspace_bytes + kv.used_bytes + kv.cached_bytes + kv.free_bytes;
+
+function Budget({ used }: { used: Used }) {
+  const wanted = useSignal<number | undefined>(undefined);
+  const busy = useSignal(false);
+  const failed = useSignal('');
+  const { budget_bytes: budget, smallest_bytes: smallest, experts } = used;
+  const fixed = fixedOf(used);
+  const most = Math.max(fixed + experts.all_bytes, smallest);
+  const shown = wanted.value ?? Math.min(budget, most);
+  const apply = async (bytes: number) => {
+    busy.value = true;
+    failed.value = '';
+    try {
+      await setBudget(String(Math.round(Math.min(most, Math.max(smallest, bytes)))));
+    } catch (error) {
+      failed.value = reasonOf(error);
+    }
+    wanted.value = undefined;
+    busy.value = false;
+  };
+  const step = budgetStep(experts.all_bytes);
+  const bytesAt = (tick: number) => smallest + ((most - smallest) * tick) / TICKS;
+  return (
+    <>
+      <Bar used={used} />
+      <label for="budget" id="budget-text">
+        Budget <strong>{size(shown)}</strong>, from {size(smallest)} to {size(most)} for all experts
+      </label>
+      <input
+        id="budget"
+        type="range"
+        min={0}
+        max={TICKS}
+        value={most > smallest ? Math.round((TICKS * (shown - smallest)) / (most - smallest)) : 0}
+        disabled={busy.value}
+        aria-valuetext={size(shown)}
+        onInput={({ currentTarget }) => {
+          wanted.value = bytesAt(currentTarget.valueAsNumber);
+        }}
+        onChange={({ currentTarget }) => void apply(bytesAt(currentTarget.valueAsNumber))}
+      />
+      <p id="price" class="quiet" aria-live="polite">
+        {busy.value ? 'Changing the budget …' : priceText(used, fixed, shown)}
+      </p>
+      <p class="tools">
+        <button
+          type="button"
+          id="give-back"
+          disabled={busy.value || budget <= smallest}
+          onClick={() => void apply(budget - step)}
+        >
+          {budget <= smallest
+            ? 'Nothing left to give back'
+            : `Give ${size(Math.min(step, budget - smallest))} back`}
+        </button>
+        <button
+          type="button"
+          id="take-all"
+          disabled={busy.value || budget >= most}
+          onClick={() => void apply(most)}
+        >
+          Take what all experts need
+        </button>
+      </p>
+      {failed.value !== '' && (
+        <p class="error" role="alert">
+          {failed.value}
+        </p>
+      )}
+    </>
+  );
+}
+
+function priceText(used: Used, fixed: number, shown: number): string {
+  const { budget_bytes: budget, experts } = used;
+  const change = shown - budget;
+  const held = Math.min(1, Math.max(0, (shown - fixed) / experts.all_bytes));
+  const share = `Room for ${Math.round(100 * held)} % of the experts`;
+  if (Math.abs(change) < 2 ** 10) return `${share}. Answers are the same within any budget.`;
+  const amount = `${size(Math.abs(change))} ${change < 0 ? 'less' : 'more'}`;
+  const costs = {
+    budget,
+    fixed,
+    experts: experts.all_bytes,
+    token: experts.token_bytes,
+    disk: diskRate.value,
+  };
+  const times = slowerTimes(costs, shown, tokenSeconds.value);
+  if (times === undefined) return `${share}, ${amount}. Ask something to see what a token costs.`;
+  if (change < 0) return `${share}, ${amount}: at most ${times.toFixed(1)} × the time of a token.`;
+  return `${share}, ${amount}: at best ${(1 / times).toFixed(1)} × as fast.`;
+}
+
+const PARTS = [
+  ['dense', 'dense weights', ({ dense_bytes }: Used) => dense_bytes],
+  ['kv', 'KV cache, in use', ({ kv }: Used) => kv.used_bytes],
+  ['kv-cached', 'KV cache, prefixes', ({ kv }: Used) => kv.cached_bytes],
+  ['kv-free', 'KV cache, free', ({ kv }: Used) => kv.free_bytes],
+  ['workspace', 'workspace', ({ workspace_bytes }: Used) => workspace_bytes],
+  ['experts', 'experts', ({ experts }: Used) => experts.resident_bytes],
+  [
+    'free',
+    'room for experts',
+    ({ experts }: Used) => Math.max(0, experts.slot_bytes - experts.resident_bytes),
+  ],
+] as const;
+
+function Bar({ used }: { used: Used }) {
+  const parts = PARTS.map(([name, text, bytes]) => ({ name, text, bytes: bytes(used) }));
+  const all = Math.max(
+    used.budget_bytes,
+    parts.reduce((sum, { bytes }) => sum + bytes, 0),
+  );
+  let left = 0;
+  return (
+    <>
+      <svg id="memory-bar" viewBox="0 0 1000 40" preserveAspectRatio="none" aria-hidden="true">
+        {parts.map(({ name, bytes }) => {
+          const x = left;
+          left += (1000 * bytes) / all;
+          return <rect key={name} class={`part-${name}`} x={x} y="0" width={left - x} height="40" />;
+        })}
+      </svg>
+      <ul id="memory-parts" class="legend">
+        {parts
+          .filter(({ bytes }) => bytes > 0)
+          .map(({ name, text, bytes }) => (
+            <li key={name}>
+              <i class={`part-${name}`} />
+              {text} {size(bytes)}
+            </li>
+          ))}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,51 @@
+/** How numbers are written, and what a budget costs. */
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+export function size(bytes: number): string {
+  const unit = Math.min(UNITS.length - 1, bytes < 1 ? 0 : Math.floor(Math.log2(bytes) / 10));
+  const value = bytes / 2 ** (10 * unit);
+  return `${unit === 0 ? Math.round(value) : value.toFixed(value >= 100 ? 0 : 1)} ${UNITS[unit]}`;
+}
+
+export const count = (value: number) => value.toLocaleString('en');
+export const seconds = (value: number) => `${value.toFixed(value < 10 ? 2 : 1)} s`;
+
+/** What the price of a budget is reckoned from, in bytes. */
+export interface BudgetCosts {
+  budget: number;
+  /** All that a budget holds but experts. */
+  fixed: number;
+  /** All experts of the model. */
+  experts: number;
+  /** The experts of one token. */
+  token: number;
+  /** Bytes a second, 0 where it was not measured. */
+  disk: number;
+}
+
+/** Seconds to load the experts of a token where routing is even and nothing else hides the loads. */
+export function loadSeconds({ fixed, experts, token, disk }: BudgetCosts, budget: number): number {
+  const resident = Math.min(1, Math.max(0, (budget - fixed) / experts));
+  return disk === 0 ? 0 : (token * (1 - resident)) / disk;
+}
+
+/**
+ * How many times as long a token takes, at most, within another budget. `tokenSeconds` was measured within the present
+ * one; undefined without a measurement.
+ */
+export function slowerTimes(
+  costs: BudgetCosts,
+  budget: number,
+  tokenSeconds: number | undefined,
+): number | undefined {
+  if (tokenSeconds === undefined || costs.disk === 0) return undefined;
+  const more = loadSeconds(costs, budget) - loadSeconds(costs, costs.budget);
+  // Tokens repeat experts, so that fewer are loaded than where routing is even: a larger budget may save nothing.
+  return Math.max(tokenSeconds + more, tokenSeconds / 10) / tokenSeconds;
+}
+
+/** A round number of bytes, about a quarter of the experts. */
+export function budgetStep(experts: number): number {
+  return 2 ** Math.max(0, Math.floor(Math.log2(experts / 4)));
+}

@@ -1,0 +1,229 @@
+/** What the page knows of the server: readiness, models, memory and experts, as they change. */
+import { computed, effect, signal } from '@preact/signals';
+import type { z } from 'zod';
+import type { BudgetAnswer, ExpertsEvent } from '../server/schemas/admin.js';
+import type { ModelsAnswer, ReadyAnswer } from '../server/schemas/service.js';
+import { ask, events, Refused, reasonOf, storeKey } from './api.js';
+
+type Listed = z.infer<typeof ModelsAnswer>['data'][number];
+/** A model that has been opened, so that all is known of it. */
+export type Model = Extract<Listed, { family: string }>;
+export const isOpened = (listed: Listed): listed is Model => 'family' in listed;
+export const chats = (listed: Listed) => isOpened(listed) && listed.chat;
+export const hasTasks = (listed: Listed) => isOpened(listed) && Object.keys(listed.tasks).length > 0;
+export type Memory = z.infer<typeof BudgetAnswer>['device'];
+type Totals = z.infer<typeof ExpertsEvent>['totals'];
+export type ExpertState = z.infer<typeof ExpertsEvent>['experts'][number][2];
+
+export interface Expert {
+  state: ExpertState;
+  uses: number;
+  /** When its state or its uses last changed, in milliseconds of `performance.now()`. */
+  movedAt: number;
+  usedAt: number;
+}
+
+/** Figures of a moment, for the charts. */
+export interface Sample {
+  /** Seconds of the clock. */
+  time: number;
+  tokens: number;
+  bytes: number;
+  hits: number;
+  running: number;
+}
+
+export interface Status {
+  text: string;
+  /** Why it is not ready. */
+  reason: string;
+  kind: 'ok' | 'wait' | 'bad';
+}
+
+/** Idle servers are asked for so seldom; changes of experts and memory come as events. */
+const READY_MS = 5000;
+const STARTING_MS = 1000;
+const AGAIN_MS = 2000;
+const MOST_SAMPLES = 300;
+
+export const status = signal<Status>({ text: 'connecting', reason: '', kind: 'wait' });
+export const models = signal<Listed[]>([]);
+export const chosenId = signal('');
+export const model = computed(() => models.value.find(({ id }) => id === chosenId.value));
+
+/** Why the models may not be seen; empty if they may. */
+export const refused = signal<Refusal | undefined>(undefined);
+/** Why memory and experts may not be seen. */
+export const adminRefused = signal<Refusal | undefined>(undefined);
+export interface Refusal {
+  status: number;
+  message: string;
+}
+
+export const memory = signal<Memory | undefined>(undefined);
+export const diskRate = signal(0);
+export const layers = signal<{ name: string; experts: Expert[] }[]>([]);
+/** Grows with every event of the experts. */
+export const expertsStamp = signal(0);
+export const samples = signal<Sample[]>([]);
+/** Seconds that a token of the last answer took. */
+export const tokenSeconds = signal<number | undefined>(undefined);
+
+/** A path of the chosen model. */
+export const ofModel = (path: string) =>
+  models.value.length < 2 ? path : `${path}?model=${encodeURIComponent(chosenId.value)}`;
+
+export function choose(id: string): void {
+  chosenId.value = id;
+}
+
+/** Grows with every key. */
+const keys = signal(0);
+
+/** The page begins anew with another key; an empty one signs out. */
+export function useKey(key: string): void {
+  storeKey(key);
+  refused.value = adminRefused.value = undefined;
+  models.value = [];
+  chosenId.value = '';
+  keys.value += 1;
+  void look();
+}
+
+const refusalOf = (error: unknown): Refusal => ({
+  status: error instanceof Refused ? error.status : 0,
+  message: reasonOf(error),
+});
+
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+/** Asks for readiness, and for the models until all are known. */
+export async function look(): Promise<void> {
+  clearTimeout(timer);
+  let next = STARTING_MS;
+  if (document.visibilityState === 'visible') {
+    try {
+      const ready = await ask<z.infer<typeof ReadyAnswer>>('/health/ready', {}, [503]);
+      status.value = statusOf(ready);
+      const settled = ready.status !== 'not_ready';
+      if (refused.value === undefined && (models.value.length === 0 || !settled || restarted))
+        await listModels();
+      restarted = !settled;
+      if (settled) next = READY_MS;
+    } catch (error) {
+      status.value = {
+        text: error instanceof Refused ? error.message : 'unreachable',
+        reason: '',
+        kind: 'bad',
+      };
+      restarted = true;
+    }
+  }
+  timer = setTimeout(look, next);
+}
+let restarted = false;
+document.addEventListener('visibilitychange', () => void look());
+
+function statusOf({ status: state, phase, reason, progress }: z.infer<typeof ReadyAnswer>): Status {
+  const share =
+    progress && progress.total > 0 ? ` ${Math.floor((100 * progress.done) / progress.total)} %` : '';
+  const kind = state === 'ready' ? 'ok' : phase === 'failed' ? 'bad' : 'wait';
+  return { text: (state === 'degraded' ? 'degraded' : phase) + share, reason: reason ?? '', kind };
+}
+
+export async function listModels(): Promise<void> {
+  try {
+    const { data } = await ask<z.infer<typeof ModelsAnswer>>('/v1/models');
+    // Models that chat stand first.
+    models.value = [...data].sort((a, b) => Number(chats(b)) - Number(chats(a)));
+    if (model.value === undefined) chosenId.value = models.value[0]?.id ?? '';
+  } catch (error) {
+    if (error instanceof Refused && error.status !== 503)
+      refused.value = adminRefused.value = refusalOf(error);
+    else if (!(error instanceof Refused)) throw error;
+  }
+}
+
+/** Follows the experts of the chosen model, and begins again when the stream ends. */
+effect(() => {
+  const { value: id } = chosenId;
+  keys.value;
+  if (id === '') return;
+  memory.value = undefined;
+  layers.value = [];
+  samples.value = [];
+  const stop = new AbortController();
+  void follow(stop.signal);
+  return () => stop.abort();
+});
+
+async function follow(signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      const budget = await ask<z.infer<typeof BudgetAnswer>>(ofModel('/admin/budget'), { signal });
+      diskRate.value = budget.disk_bytes_per_second;
+      memory.value = budget.device;
+      for await (const data of events(ofModel('/admin/experts/events'), { signal }))
+        take(JSON.parse(data) as z.infer<typeof ExpertsEvent>);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof Refused && [401, 403, 422].includes(error.status)) {
+        adminRefused.value ??= refusalOf(error);
+        return;
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+  }
+}
+
+function take({ layers: names, experts, memory: used, totals }: z.infer<typeof ExpertsEvent>): void {
+  const now = performance.now();
+  const first = names !== undefined;
+  if (first) layers.value = names.map((name) => ({ name, experts: [] }));
+  for (const [layer, index, state, uses] of experts) {
+    const own = layers.value[layer]!.experts;
+    const known = own[index];
+    own[index] = {
+      state,
+      uses,
+      movedAt:
+        first || known === undefined || known.state !== state ? (first ? -Infinity : now) : known.movedAt,
+      usedAt: first ? -Infinity : known === undefined || known.uses < uses ? now : known.usedAt,
+    };
+  }
+  memory.value = used;
+  sample(totals, first);
+  expertsStamp.value += 1;
+}
+
+let last: { totals: Totals; time: number } | undefined;
+
+function sample(totals: Totals, first: boolean): void {
+  const time = Date.now() / 1000;
+  const before = first ? undefined : last;
+  last = { totals, time };
+  if (before === undefined) return;
+  const span = Math.max(0.05, time - before.time);
+  const grown = (name: keyof Totals) => Math.max(0, totals[name] - before.totals[name]);
+  const found = grown('resident') + grown('prefetched');
+  const needed = found + grown('late') + grown('on_demand');
+  samples.value = [
+    ...samples.value.slice(1 - MOST_SAMPLES),
+    {
+      time,
+      tokens: grown('generated_tokens') / span,
+      bytes: grown('moved_bytes') / span,
+      hits: needed === 0 ? Number.NaN : (100 * found) / needed,
+      running: totals.active_sequences + totals.waiting_inputs,
+    },
+  ];
+}
+
+/** Changes the budget of the chosen model. Rejects with Refused. */
+export async function setBudget(device: string): Promise<void> {
+  const answer = await ask<z.infer<typeof BudgetAnswer>>(ofModel('/admin/budget'), {
+    method: 'PUT',
+    body: { device },
+  });
+  memory.value = answer.device;
+}

@@ -1,0 +1,129 @@
+// The page in a browser, in front of the bundled models: memory as a slider. It needs Chromium.
+import { existsSync } from 'node:fs';
+import { AxeBuilder } from '@axe-core/playwright';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CHROMIUM } from '../../support/install-tools.js';
+import { PageDriver } from '../../support/page-driver.js';
+import { ServerProcess } from '../../support/server-process.js';
+
+const hasChromium = existsSync(CHROMIUM);
+if (!hasChromium) console.warn(`SKIPPED: the page and its slider, chromium is not at ${CHROMIUM}`);
+
+const QUESTION = 'What is a mammal?';
+
+describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
+  let browser: Browser;
+  let server: ServerProcess;
+  let driver: PageDriver;
+  let page: Page;
+  beforeAll(async () => {
+    server = await ServerProcess.start([
+      ...['--model', 'models/olmoe-mini', '--model', 'models/switch-words'],
+      ...['--memory-budget', 'olmoe-mini=50%', '--memory-budget', 'switch-words=100%'],
+    ]);
+    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+    driver = await PageDriver.open(browser, server.url, { width: 1280, height: 860 });
+    page = driver.page;
+  });
+  afterAll(async () => {
+    await browser.close();
+    await server.stop();
+    expect(driver.broken).toEqual([]);
+  });
+
+  const answered = () => page.waitForSelector('#ask-again');
+  /** Of the engine, in bytes. */
+  const device = async () => (await server.get('/admin/budget?model=olmoe-mini')).body.device;
+
+  it('answers, and says what that cost', async () => {
+    await page.click(`text=${QUESTION}`);
+    await answered();
+    const about = await page.innerText('#chat-log .about');
+    expect(about).toMatch(/^\d+ tokens, \d+ a second, the first after \d.*; prompt \d+; within [\d.]+ MiB\./);
+    expect(about).toMatch(/\d+ experts needed: .*MiB loaded\.$/);
+    expect(await driver.text('experts-count')).toMatch(/^\d+ of 192 in memory$/);
+    await driver.picture('chat');
+  });
+
+  it('tells the price of a budget while the slider moves', async () => {
+    const before = (await device()).budget_bytes;
+    await page.evaluate(`{
+      const slider = document.getElementById('budget');
+      slider.value = slider.min;
+      slider.dispatchEvent(new Event('input', { bubbles: true }));
+    }`);
+    await driver.shows(
+      'price',
+      /^Room for 1 % of the experts, .* MiB less: at most \d+\.\d × the time of a token\.$/,
+    );
+    // Nothing has changed yet.
+    expect((await device()).budget_bytes).toBe(before);
+  });
+
+  it('gives the same answer within the largest budget, and within the smallest', async () => {
+    const said = await page.innerText('#chat-log .markdown');
+    for (const key of ['End', 'Home', 'End']) {
+      await page.focus('#budget');
+      await page.keyboard.press(key);
+      const { smallest_bytes: smallest } = await device();
+      if (key === 'Home') await expect.poll(async () => (await device()).budget_bytes).toBe(smallest);
+      else
+        await expect
+          .poll(async () => (await device()).experts.slot_bytes)
+          .toBe((await device()).experts.all_bytes);
+      await page.click('#ask-again');
+      await driver.shows(
+        'compared',
+        /^The same answer, character by character\. \d+ and \d+ tokens a second\.$/,
+      );
+      expect(await page.locator('#comparison .markdown').allInnerTexts()).toEqual([said, said]);
+      await driver.picture(key === 'Home' ? 'slider-smallest' : 'slider-largest');
+    }
+    await driver.shows('experts-count', /^\d+ of 192 in memory$/);
+    await page.click('#give-back');
+    await expect
+      .poll(async () => {
+        const { experts } = await device();
+        return experts.all_bytes - experts.slot_bytes;
+      })
+      .toBeGreaterThan(3.8 * 2 ** 20);
+  });
+
+  it.each(['light', 'dark'] as const)(
+    'has no violation of accessibility rules in %s',
+    async (colorScheme) => {
+      await page.emulateMedia({ colorScheme });
+      const wide = await new AxeBuilder({ page }).analyze();
+      expect(wide.violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)])).toEqual([]);
+      await page.setViewportSize({ width: 360, height: 700 });
+      for (const view of ['Memory', 'Experts', 'Ask']) {
+        await page.click(`nav >> text=${view}`);
+        const { violations } = await new AxeBuilder({ page }).analyze();
+        expect(violations.map(({ id, nodes }) => [view, id, nodes.map(({ html }) => html)])).toEqual([]);
+        await driver.picture(`phone-${view}-${colorScheme}`);
+      }
+      await page.setViewportSize({ width: 1280, height: 860 });
+      await page.goto(`${server.url}/docs`);
+      await page.waitForSelector('main section');
+      const docs = await new AxeBuilder({ page }).analyze();
+      expect(docs.violations.map(({ id, nodes }) => [id, nodes.length])).toEqual([]);
+      await page.goto(server.url);
+      await page.waitForSelector('#experts');
+    },
+  );
+
+  it('classifies with the other model', async () => {
+    await page.selectOption('#model', 'switch-words');
+    await page.fill('#classify input', 'oak');
+    await page.click('#classify button');
+    await driver.shows('scores', /^plant 0\.\d{3}/);
+  });
+
+  it('asks an idle server for little', async () => {
+    await driver.shows('experts-count', /in memory$/);
+    const before = driver.requested.length;
+    await page.waitForTimeout(6000);
+    expect(driver.requested.length - before).toBeLessThanOrEqual(2);
+  });
+});

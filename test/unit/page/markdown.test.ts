@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest';
+import { htmlOf } from '../../../src/page/markdown.js';
+
+it.each([
+  ['<script>alert(1)</script>', '<script'],
+  ['<img src=x onerror=alert(1)>', '<img'],
+  ['[a](javascript:alert(1))', 'javascript:'],
+  ['<javascript:alert(1)>', 'href="javascript'],
+  ['![a](data:text/html,x)', 'data:text'],
+  ['<a href="x" onclick="alert(1)">a</a>', '<a '],
+])('writes no HTML of %s', (text, forbidden) => {
+  expect(htmlOf(text)).not.toContain(forbidden);
+});
+
+it('writes code, lists and tables', () => {
+  expect(htmlOf('```js\na < b\n```')).toContain('a &lt; b');
+  expect(htmlOf('- one\n- two')).toContain('<li>two</li>');
+  expect(htmlOf('| a |\n| - |\n| b |')).toContain('<td>b</td>');
+});
