@@ -127,7 +127,6 @@ export function budgetAnswer(
   { host, ...device }: DeviceUsage,
   { dense, workspace, kv, experts }: MemorySplit,
 ): typeof BudgetAnswer._output {
-  const rates = device.disk.map(({ bytesPerSecond }) => bytesPerSecond);
   return {
     device: {
       budget_bytes: device.budgetBytes,
@@ -144,7 +143,7 @@ export function budgetAnswer(
         token_bytes: experts.token,
       },
     },
-    disk_bytes_per_second: rates.includes(0) ? 0 : rates.reduce((sum, rate) => sum + rate, 0),
+    disk_bytes_per_second: device.disk.bytesPerSecond,
     host: { budget_bytes: host.budgetBytes, used_bytes: host.usedBytes },
   };
 }
