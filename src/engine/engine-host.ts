@@ -3,8 +3,6 @@
  * connects them with the API process. This main thread makes batches and passes messages on. It does no long work.
  */
 
-import { BatchFeed } from '../batching/batch-feed.js';
-import { Batcher } from '../batching/batcher.js';
 import { type ModelSampling, parseModelSampling } from '../checkpoint/model-sampling.js';
 import {
   checkSamePack,
@@ -18,9 +16,9 @@ import type { EngineConfig, SizedConfig } from '../config/engine-config.js';
 import { SidaError } from '../errors.js';
 import { modelPlanner } from '../inference/model-planner.js';
 import { type Sizes, sizesOf } from '../inference/sizes.js';
-import { isEncoderDecoder } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type { ModelShape } from '../native/addon-types.js';
+import { isEncoderDecoder } from '../native/model-shape.js';
 import { predictorFingerprint } from '../predictor/predictor-fingerprint.js';
 import { startRecording, stopRecording } from '../profile/recording.js';
 import { recordThread } from '../profile/thread-events.js';
@@ -35,6 +33,8 @@ import type {
 import { tableK } from '../protocol/hash-table.js';
 import type { FromInference, ToInference } from '../protocol/inference-messages.js';
 import type { FromHashBuilder, PredictorInfo } from '../protocol/predictor-messages.js';
+import { BatchFeed } from '../scheduler/batch-feed.js';
+import { Batcher } from '../scheduler/batcher.js';
 import { GrammarThreads } from '../structure/grammar-threads.js';
 import { inputBytesOf } from '../tasks/shared/text-limits.js';
 import { controlsOf } from '../text/chat/answer-format.js';

@@ -6,7 +6,7 @@ import { holdPack } from '../checkpoint/pack-use.js';
 import type { EngineConfig } from '../config/engine-config.js';
 import { type ErrorBody, SidaError } from '../errors.js';
 import { HEAP_FLAGS } from '../heap-flags.js';
-import { isEncoderDecoder } from '../model/model-shape.js';
+import { isEncoderDecoder } from '../native/model-shape.js';
 import type {
   ControlReply,
   ControlRequest,

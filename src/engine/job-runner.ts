@@ -3,7 +3,6 @@
  * prepares its inputs and its result.
  */
 
-import type { BatchFeed } from '../batching/batch-feed.js';
 import { clockMs } from '../clock.js';
 import type { PrefixCacheMode } from '../config/engine-options.js';
 import { SidaError } from '../errors.js';
@@ -12,6 +11,7 @@ import { noCost } from '../protocol/expert-cost.js';
 import type { FromInference, JobEnd, ToInference } from '../protocol/inference-messages.js';
 import type { GrammarWork, ItemWork } from '../protocol/item-work.js';
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';
+import type { BatchFeed } from '../scheduler/batch-feed.js';
 import type { GrammarPreparer, PreparedGrammar } from '../structure/grammar.js';
 import { taskOf } from '../tasks/registry.js';
 import {

@@ -1,20 +1,19 @@
 /** Gathers what is known before each pass of one engine, whose native planner plans by it. */
-import { firstMoeLayer } from '../model/model-shape.js';
+
 import type { Engine, PassNeeds, RunResult, TableNeeds } from '../native/addon-types.js';
+import { firstMoeLayer } from '../native/model-shape.js';
 import type { PassForecast } from '../predictor/pass-forecast.js';
 import { needsOf, openTables } from '../predictor/table-needs.js';
 import { TABLE_PENDING } from '../protocol/hash-table.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { QueuedBatch } from '../protocol/inference-messages.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
+import type { PassKind, Planner } from '../scheduler/passes.js';
 import { ForecastSaving } from './forecast-saving.js';
 import { LinkLoad } from './link-load.js';
 
 /** One pass in so many runs without its forecast, as the control of what forecasts save. */
 const CONTROL = 32;
-
-/** Whether each sequence of a pass is fed one token. */
-export type PassKind = 'steps' | 'prompts';
 
 interface PassPlannerOptions {
   engine: Engine;
@@ -25,7 +24,7 @@ interface PassPlannerOptions {
   linkBandwidth: number;
 }
 
-export class PassPlanner {
+export class PassPlanner implements Planner {
   readonly #options: PassPlannerOptions;
   readonly #link: LinkLoad;
   /** Needs of the batches in the queue whose tables are finished. */
@@ -44,14 +43,12 @@ export class PassPlanner {
     this.slotsChanged();
   }
 
-  /** Call it after a change of budget. */
   slotsChanged(): void {
     const { engine, resident } = this.#options;
     this.#slots = engine.usage().slots;
     resident.raised = this.#slots >= engine.plan.experts;
   }
 
-  /** Whether forecasts are useful, which they are if experts may have to be evicted. */
   get needsForecast(): boolean {
     return !this.#options.resident.raised;
   }
@@ -64,14 +61,12 @@ export class PassPlanner {
     if (saved !== undefined) this.#saved[kind] = (this.#saved[kind] ?? 0) + saved;
   }
 
-  /** Seconds that forecasts saved such passes since the last call. Undefined if none used a forecast. */
   takeSaved(kind: PassKind): number | undefined {
     const seconds = this.#saved[kind];
     this.#saved[kind] = undefined;
     return seconds;
   }
 
-  /** Returns null if every expert has a slot, since nothing is ever evicted then. */
   needs(known: Pick<PassForecast, 'own' | 'behind' | 'routingK'>, kind: PassKind): PassNeeds | null {
     const { queue, resident } = this.#options;
     if (resident.raised) return null;

@@ -1,7 +1,7 @@
 /** A batcher that makes one batch of each job, whatever its size. */
-import type { BatchMaker, MadeBatch } from '../../../dist/batching/batcher.js';
-import type { PendingItem } from '../../../dist/batching/prompt-batch.js';
-import { promptBatch } from '../../../dist/batching/prompt-batch.js';
+import type { BatchMaker, MadeBatch } from '../../../dist/scheduler/batcher.js';
+import type { PendingItem } from '../../../dist/scheduler/prompt-batch.js';
+import { promptBatch } from '../../../dist/scheduler/prompt-batch.js';
 
 export class JobBatcher implements BatchMaker {
   lastBatch = -1;

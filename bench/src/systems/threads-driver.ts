@@ -3,12 +3,12 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { BatchFeed } from '../../../dist/batching/batch-feed.js';
-import { planScoring } from '../../../dist/batching/scoring-plan.js';
 import { startThreads } from '../../../dist/engine/engine-threads.js';
 import { predictorChoice } from '../../../dist/engine/predictor-choice.js';
 import type { InferenceFigures } from '../../../dist/protocol/engine-messages.js';
 import type { FromInference } from '../../../dist/protocol/inference-messages.js';
+import { BatchFeed } from '../../../dist/scheduler/batch-feed.js';
+import { planScoring } from '../../../dist/scheduler/scoring-plan.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { hashFunctionModule } from '../support/paths.js';
 import { quantile } from '../support/statistics.js';

@@ -1,8 +1,8 @@
 /** Scores labels as continuations of texts. */
 
-import { planScoring } from '../../batching/scoring-plan.js';
 import { SidaError } from '../../errors.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
+import { planScoring } from '../../scheduler/scoring-plan.js';
 import {
   checkedInput,
   checkPass,

@@ -1,11 +1,12 @@
 /** Inputs in the form that the batcher takes, and checks that refuse inputs the model can never run. */
-import { type KvRoom, pageNeed, windowSizes } from '../../batching/kv-pages.js';
-import { leastPages } from '../../batching/window-pages.js';
+
 import { SidaError } from '../../errors.js';
-import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { ModelShape } from '../../native/addon-types.js';
+import { isEncoderDecoder } from '../../native/model-shape.js';
 import type { ItemWork } from '../../protocol/item-work.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
+import { type KvRoom, pageNeed, windowSizes } from '../../scheduler/kv-pages.js';
+import { leastPages } from '../../scheduler/window-pages.js';
 import type { ModelChat } from '../../text/chat/answer-format.js';
 import type { TokenTexts } from '../../text/detokenizer.js';
 

@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it, vi } from 'vitest';
-import type { PendingItem } from '../../../src/batching/prompt-batch.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
 import type { Encoder } from '../../../src/engine/tokenizer-link.js';
 import type { FromEngine } from '../../../src/protocol/engine-messages.js';
 import type { JobEnd, ToInference } from '../../../src/protocol/inference-messages.js';
+import type { PendingItem } from '../../../src/scheduler/prompt-batch.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { plainEncoder } from '../../support/plain-encoder.js';
-import { SHAPE } from '../inference/scripted-native-engine.js';
+import { SHAPE } from '../scheduler/scripted-native-engine.js';
 
 const miniDirectory = new URL('../../../models/switch-mini/', import.meta.url).pathname;
 const mini = new Tokenizer(readFileSync(`${miniDirectory}tokenizer.json`), {

@@ -5,7 +5,7 @@ import { createHashTable, TABLE_READY } from '../../../src/protocol/hash-table.j
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
 import type { QueuedBatch } from '../../../src/protocol/inference-messages.js';
 import { SharedFlag } from '../../../src/protocol/shared-flag.js';
-import { ScriptedEngine } from './scripted-native-engine.js';
+import { ScriptedEngine } from '../scheduler/scripted-native-engine.js';
 
 let close = () => {};
 afterEach(() => close());

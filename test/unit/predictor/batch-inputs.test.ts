@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { promptBatch } from '../../../src/batching/prompt-batch.js';
 import { batchInputs } from '../../../src/predictor/batch-inputs.js';
+import { promptBatch } from '../../../src/scheduler/prompt-batch.js';
 import { ALONE, SHAPE } from './routing-fixture.js';
 
 /** A batch of inputs. `fed` lists the tokens that each label feeds; an input without `fed` generates. */

@@ -6,7 +6,7 @@ import { parseAnswer } from '../../../../src/text/chat/answer-parser.js';
 import { Detokenizer } from '../../../../src/text/detokenizer.js';
 import { readTokenizerFile } from '../../../../src/text/tokenizing/tokenizer-file.js';
 import { byteTokenizer } from '../../../support/byte-tokenizer.js';
-import { DECODER_ONLY } from '../../inference/scripted-native-engine.js';
+import { DECODER_ONLY } from '../../scheduler/scripted-native-engine.js';
 
 /** Control tokens follow the 256 bytes, which begin at 64. */
 const FIRST = 320;
