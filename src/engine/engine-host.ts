@@ -33,8 +33,7 @@ import type {
 import { tableK } from '../protocol/hash-table.js';
 import type { FromInference, ToInference } from '../protocol/inference-messages.js';
 import type { FromHashBuilder, PredictorInfo } from '../protocol/predictor-messages.js';
-import { BatchFeed } from '../scheduler/batch-feed.js';
-import { Batcher } from '../scheduler/batcher.js';
+import { Batcher, BatchFeed } from '../scheduler/batch.js';
 import { GrammarThreads } from '../structure/grammar-threads.js';
 import { inputBytesOf } from '../tasks/shared/text-limits.js';
 import { controlsOf } from '../text/chat/answer-format.js';

@@ -8,10 +8,10 @@ import type { PrefixCacheMode } from '../config/engine-options.js';
 import { SidaError } from '../errors.js';
 import type { CompletionDelta, FromEngine, JobRequest, JobResult } from '../protocol/engine-messages.js';
 import { noCost } from '../protocol/expert-cost.js';
-import type { FromInference, JobEnd, ToInference } from '../protocol/inference-messages.js';
+import type { FromInference, JobEnd, PreparedRequest, ToInference } from '../protocol/inference-messages.js';
 import type { GrammarWork, ItemWork } from '../protocol/item-work.js';
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';
-import type { BatchFeed } from '../scheduler/batch-feed.js';
+import type { BatchFeed } from '../scheduler/batch.js';
 import type { GrammarPreparer, PreparedGrammar } from '../structure/grammar.js';
 import { taskOf } from '../tasks/registry.js';
 import {
@@ -258,21 +258,20 @@ export class JobRunner {
     inputs.forEach((_, index) => {
       this.#byItem.set(job.firstItem + index, job);
     });
-    const items = inputs.map(({ tokens, work }, index) => {
+    const { owner = '' } = request;
+    const requests = inputs.map(({ tokens, work }, index): PreparedRequest => {
       return {
         item: job.firstItem + index,
         job: job.job,
         jobItems: inputs.length,
         routingK,
-        ...(request.owner !== undefined && { owner: request.owner }),
-        ...(prefixCache !== 'off' && {
-          prefixScope: (prefixCache === 'per-key' && request.owner) || '',
-        }),
+        owner,
+        ...(prefixCache !== 'off' && { prefixScope: prefixCache === 'per-key' ? owner : '' }),
         work: onThread(work, grammar),
-        tokens,
+        tokens: sharedIds(tokens),
       };
     });
-    batches.add(items);
+    batches.add(requests);
   }
 
   /** Returns the delta that the token adds to the job's stream, or undefined if there is none to send. */
@@ -344,6 +343,12 @@ function result(job: RunningJob, { cost, startedMs, endedMs }: JobEnd): JobResul
     experts: cost,
     timing,
   };
+}
+
+function sharedIds(tokens: readonly number[]): Int32Array {
+  const ids = new Int32Array(new SharedArrayBuffer(4 * tokens.length));
+  ids.set(tokens);
+  return ids;
 }
 
 function grammarOf({ work }: PreparedInput): GrammarWork | undefined {

@@ -1,110 +1,146 @@
-/** Decides which inputs start: takes batches from the queue, and gives each owner its turn at the KV pages. */
-
+/**
+ * Decides which requests start, and which go on after they gave way: takes batches, and gives each key its turn at the
+ * KV pages.
+ */
 import type { OpenTables } from '../predictor/table-needs.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { QueuedBatch } from '../protocol/inference-messages.js';
-import { type AdmittedItem, HeldBatch, ownerOf } from './held-batch.js';
-import type { HeldInputs } from './held-inputs.js';
 import type { ModelKind } from './kinds/model-kind.js';
-import type { PageLeases } from './page-leases.js';
-import { nextOwner, WaitingBatches } from './waiting-batches.js';
+import { openRequests, type Request } from './request.js';
+import type { RunningRequests } from './running-requests.js';
+import { nextTurn } from './turns.js';
 
 interface AdmissionOptions {
   queue: QueueConsumer<QueuedBatch>;
-  pages: PageLeases;
-  inputs: HeldInputs;
+  running: RunningRequests;
   kind: ModelKind;
   encoderDecoder: boolean;
-  /** Called for each batch that is taken. Returns its tables. */
-  onTaken: (queued: QueuedBatch) => OpenTables;
-  /** Starts inputs that have their pages. */
-  onStart: (items: readonly AdmittedItem[], batch: HeldBatch) => void;
+  /** Called before the first request of a batch starts. Returns the batch's tables. */
+  onBatch: (queued: QueuedBatch) => OpenTables;
+  /** Starts requests of one batch that have their pages. */
+  onStart: (requests: readonly Request[]) => void;
 }
 
-export class InputAdmission {
+export class Admission {
   readonly #options: AdmissionOptions;
-  readonly #waiting = new WaitingBatches();
-  /** Jobs whose items are skipped, and the last batch that may hold any of them. */
+  /** Requests without pages by key, each key's in their order. */
+  readonly #waiting = new Map<string, Request[]>();
+  /** Jobs whose requests are skipped, and the last batch that may hold any of them. */
   readonly #dropped = new Map<number, number>();
+  #lastBatch = -1;
+  #arrived = 0;
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
   }
 
-  /**
-   * Inputs that gave way go on, and others start, owner by owner in turn, until one lacks pages. Returns the number of
-   * starts.
-   */
-  startInputs(): number {
-    const { kind, inputs, pages, queue } = this.#options;
+  /** Starts requests, key by key in turn, until one lacks pages or the next pass is full. Returns their number. */
+  startRequests(): number {
+    const { kind, running, queue, encoderDecoder } = this.#options;
     let starts = 0;
     let blocked = false;
-    while (!blocked) {
-      const suspended = new Set(kind.suspendedOwners);
-      const owners = new Set([...suspended, ...this.#waiting.owners]);
-      const owner = nextOwner(owners, (each) => inputs.of(each));
-      if (owner !== undefined && suspended.has(owner)) {
-        if (!kind.resume(owner)) blocked = !this.#makesWay(owner, owners);
-      } else if (!kind.takesMore(starts)) break;
-      else if (owner === undefined) {
+    while (!blocked && kind.takesMore(starts)) {
+      const next = nextTurn(this.#firsts(), (owner) => running.of(owner));
+      if (next === undefined) {
         if (!this.#takeBatch()) break;
-      } else if (this.#start(owner, owners.size === 1)) starts += 1;
-      else blocked = !this.#makesWay(owner, owners);
+      } else if (this.#start(next)) starts += 1;
+      else blocked = !this.#makesWay(next);
     }
-    if (blocked && inputs.count === 0) {
+    if (blocked && running.count === 0) {
       throw new Error(
-        `An input waits for KV pages, ${pages.free} of ${pages.total} are free and nothing runs. This is a bug.`,
+        `A request waits for KV pages, ${running.freePages} are free, nothing runs. This is a bug.`,
       );
     }
-    queue.blocked = blocked;
+    // A round of an encoder-decoder model takes one batch in any case.
+    queue.blocked = blocked && !encoderDecoder;
     return starts;
   }
 
-  /** Skips the items of a job in all batches up to `lastBatch`, also in those that are not taken yet. */
+  /** The request gave its pages away, and waits for its next turn. */
+  suspend(request: Request): void {
+    this.#add(request);
+  }
+
+  /** Takes out a request that gave way. Returns undefined if it does not wait. */
+  stop(item: number): Request | undefined {
+    for (const waiting of this.#waiting.values()) {
+      const stopped = waiting.find((each) => each.item === item && each.suspended !== null);
+      if (stopped === undefined) continue;
+      this.#keep(stopped.owner, (each) => each !== stopped);
+      return stopped;
+    }
+    return undefined;
+  }
+
+  /** Skips the requests of a job in all batches up to `lastBatch`, also in those that are not taken yet. */
   drop(job: number, lastBatch: number): void {
-    this.#waiting.drop(job);
-    if (lastBatch > this.#waiting.lastFinished) this.#dropped.set(job, lastBatch);
+    for (const owner of [...this.#waiting.keys()]) this.#keep(owner, (each) => each.job !== job);
+    if (lastBatch > this.#lastBatch) this.#dropped.set(job, lastBatch);
     else this.#dropped.delete(job);
   }
 
-  /**
-   * For an owner that lacks pages. If nothing of this owner runs, an owner with several running inputs gives one up.
-   * Otherwise batches of owners that are not known here may have their turn before it. Returns false if nothing helps.
-   */
-  #makesWay(owner: string, owners: ReadonlySet<string>): boolean {
-    const { inputs, kind, queue, encoderDecoder } = this.#options;
-    if (inputs.of(owner) === 0 && kind.makeWay()) return true;
-    if (encoderDecoder) return false;
-    const isNew = ({ batch }: QueuedBatch) => batch.items.some((item) => !owners.has(ownerOf(item)));
-    return queue.waiting().some(isNew) && this.#takeBatch();
+  *#firsts(): Iterable<Request> {
+    for (const [first] of this.#waiting.values()) yield first!;
   }
 
-  /** Starts inputs of the owner, one if other owners wait too. Returns false if its pages are not available. */
-  #start(owner: string, alone: boolean): boolean {
-    const held = this.#waiting.of(owner)!;
-    const items = held.admit(this.#options.pages, owner, alone ? undefined : 1);
-    if (items.length === 0) return false;
-    this.#options.onStart(items, held);
-    this.#forgetFinished();
+  /**
+   * For a request that lacks pages. If nothing of its key runs, a key with several running requests gives one up.
+   * Otherwise the next batch may hold a request of another key. Returns false if nothing helps.
+   */
+  #makesWay({ owner }: Request): boolean {
+    const { running, kind, encoderDecoder } = this.#options;
+    if (running.of(owner) === 0 && kind.makeWay()) return true;
+    return !encoderDecoder && this.#takeBatch();
+  }
+
+  /** Starts the request, and those of its batch behind it if no other key waits. Returns false if it lacks pages. */
+  #start(first: Request): boolean {
+    const { running, onBatch, onStart } = this.#options;
+    const own = this.#waiting.get(first.owner)!;
+    const alone = this.#waiting.size === 1 && first.suspended === null;
+    const started: Request[] = [];
+    for (const request of own) {
+      if (request.batch !== first.batch || (started.length > 0 && !alone)) break;
+      if (!running.start(request)) break;
+      started.push(request);
+    }
+    if (started.length === 0) return false;
+    own.splice(0, started.length);
+    if (own.length === 0) this.#waiting.delete(first.owner);
+    const { batch } = first;
+    if (batch.queued !== null) {
+      batch.tables = onBatch(batch.queued);
+      batch.queued = null;
+    }
+    onStart(started);
     return true;
   }
 
   /** Returns false if no batch waits in the queue. */
   #takeBatch(): boolean {
-    const queued = this.#options.queue.tryTake();
+    const { queue, running, encoderDecoder } = this.#options;
+    const queued = queue.tryTake();
     if (queued === undefined) return false;
-    const tables = this.#options.onTaken(queued);
-    // A round of an encoder-decoder model encodes the inputs of a batch together, whoever sent them.
-    const held = new HeldBatch(queued.batch, tables, !this.#options.encoderDecoder);
-    for (const job of this.#dropped.keys()) held.drop(job);
-    this.#waiting.add(held);
-    this.#forgetFinished();
+    const { id } = queued.batch;
+    const shares = running.keepsPrefixes;
+    const opened = openRequests(queued, { order: this.#arrived, shares, encoderDecoder });
+    this.#lastBatch = id;
+    this.#arrived += opened.length;
+    for (const request of opened) if (!this.#dropped.has(request.job)) this.#add(request);
+    for (const [job, lastBatch] of this.#dropped) if (lastBatch <= id) this.#dropped.delete(job);
     return true;
   }
 
-  #forgetFinished(): void {
-    this.#waiting.forgetFinished();
-    const last = this.#waiting.lastFinished;
-    for (const [job, lastBatch] of this.#dropped) if (lastBatch <= last) this.#dropped.delete(job);
+  #add(request: Request): void {
+    const waiting = this.#waiting.get(request.owner) ?? [];
+    const before = waiting.findLastIndex(({ order }) => order < request.order);
+    waiting.splice(before + 1, 0, request);
+    this.#waiting.set(request.owner, waiting);
+  }
+
+  #keep(owner: string, keeps: (request: Request) => boolean): void {
+    const kept = this.#waiting.get(owner)!.filter(keeps);
+    if (kept.length > 0) this.#waiting.set(owner, kept);
+    else this.#waiting.delete(owner);
   }
 }

@@ -10,10 +10,10 @@ import {
   type RunResult,
 } from '../native/addon-types.js';
 import { type ExpertCost, hitFields, noCost } from '../protocol/expert-cost.js';
-import type { BatchItem, JobEnd } from '../protocol/inference-messages.js';
+import type { JobEnd, PreparedRequest } from '../protocol/inference-messages.js';
 import type { Hits } from './predictor-hits.js';
 
-type JobItem = Pick<BatchItem, 'job' | 'jobItems'>;
+type JobItem = Pick<PreparedRequest, 'job' | 'jobItems'>;
 
 interface Entry {
   cost: ExpertCost;

@@ -1,15 +1,15 @@
-/** The sequences that take one token a pass: the choices of an input, and the beams of a search. */
+/** The sequences that take one token a pass: the choices of a request, and the beams of a search. */
 
 import type { GeneratedToken } from '../protocol/inference-messages.js';
 import type { GenerateWork } from '../protocol/item-work.js';
 import type { Matcher } from '../structure/matchers.js';
 import { type PassSequence, type PickedToken, type TokenPick, tokenOf } from './pass-batch.js';
-import type { RunningInput } from './running-input.js';
+import type { Request } from './request.js';
 import { SeenTokens } from './seen-tokens.js';
 
 /** A sequence that is fed one token a pass. */
 export interface RunningSequence {
-  readonly input: RunningInput;
+  readonly request: Request;
   readonly sequence: number;
   /** The sequence that this one attends to or continues; NO_PARENT if it is the prompt's own sequence. */
   readonly parent: number;
@@ -20,8 +20,8 @@ export interface RunningSequence {
 }
 
 export function nextStep(running: RunningSequence): PassSequence {
-  const { input, sequence, parent, nextToken } = running;
-  return { job: input.job, sequence, parent, tokens: [nextToken], picks: [running.pick()] };
+  const { request, sequence, parent, nextToken } = running;
+  return { job: request.job, sequence, parent, tokens: [nextToken], picks: [running.pick()] };
 }
 
 export function pickAt(
@@ -39,7 +39,7 @@ export function pickAt(
   };
 }
 
-interface GenerationStart extends Pick<RunningSequence, 'input' | 'sequence' | 'parent' | 'nextToken'> {
+interface GenerationStart extends Pick<RunningSequence, 'request' | 'sequence' | 'parent' | 'nextToken'> {
   choice: number;
   work: GenerateWork;
   /** Follows the grammar that binds the choice; undefined if none does. */
@@ -50,13 +50,13 @@ interface GenerationStart extends Pick<RunningSequence, 'input' | 'sequence' | '
   prompt: ArrayLike<number>;
 }
 
-/** The state of one choice of an input while its tokens are generated. */
+/** The state of one choice of a request while its tokens are generated. */
 export class Generation implements RunningSequence {
-  readonly input: RunningInput;
+  readonly request: Request;
   /** Changes when the generation is computed again. */
   sequence: number;
   readonly parent: number;
-  /** Index among the input's choices. */
+  /** Index among the choices of the request. */
   readonly choice: number;
   readonly work: GenerateWork;
   readonly matcher: Matcher | undefined;
@@ -67,7 +67,7 @@ export class Generation implements RunningSequence {
   readonly #seen: SeenTokens;
 
   constructor({
-    input,
+    request,
     sequence,
     parent,
     choice,
@@ -77,7 +77,7 @@ export class Generation implements RunningSequence {
     nextToken,
     prompt,
   }: GenerationStart) {
-    this.input = input;
+    this.request = request;
     this.sequence = sequence;
     this.parent = parent;
     this.choice = choice;
@@ -99,7 +99,7 @@ export class Generation implements RunningSequence {
 
   /** Records the token that a pass picked after `nextToken`. Throws nonfinite_output and what its matcher throws. */
   take(picked: PickedToken): GeneratedToken {
-    const { input, choice, work } = this;
+    const { request, choice, work } = this;
     const { forcedFirst } = work;
     const first = this.#generated.length === 0 && forcedFirst !== undefined;
     const { id, logprob, top } = first ? certain(forcedFirst, work) : { ...picked, id: tokenOf(picked) };
@@ -108,7 +108,7 @@ export class Generation implements RunningSequence {
     this.#generated.push(id);
     this.#seen.add(id);
     this.nextToken = id;
-    return { item: input.item, choice, id, ...(work.logprobs !== null && { logprobs: { logprob, top } }) };
+    return { item: request.item, choice, id, ...(work.logprobs !== null && { logprobs: { logprob, top } }) };
   }
 
   /** Tokens in the sequence. */
@@ -118,7 +118,7 @@ export class Generation implements RunningSequence {
 
   /** The prompt that it continues, and what it generated. The sequence has not been fed the last token. */
   get tokens(): Int32Array {
-    const { tokens: prompt } = this.input;
+    const { tokens: prompt } = this.request;
     const tokens = new Int32Array(prompt.length + this.#generated.length);
     tokens.set(prompt);
     tokens.set(this.#generated, prompt.length);

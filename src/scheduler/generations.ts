@@ -10,10 +10,10 @@ import type { HashTable } from '../protocol/hash-table.js';
 import type { GeneratedToken } from '../protocol/inference-messages.js';
 import { type AllowedTokens, settle } from '../structure/matchers.js';
 import { Generation, type RunningSequence } from './generation.js';
-import type { HeldInputs } from './held-inputs.js';
-import type { Outcomes } from './outcomes.js';
 import type { PickedToken } from './pass-batch.js';
 import type { Planner } from './passes.js';
+import type { Outcomes, Request } from './request.js';
+import type { RunningRequests } from './running-requests.js';
 import { Beam, type RunningSearch } from './running-search.js';
 
 interface GenerationsOptions {
@@ -21,7 +21,7 @@ interface GenerationsOptions {
   planner: Pick<Planner, 'needsForecast' | 'takeSaved'>;
   /** Null if generations are not predicted. */
   stepTables: StepTables | null;
-  inputs: HeldInputs;
+  requests: RunningRequests;
   outcomes: Outcomes;
 }
 
@@ -48,16 +48,16 @@ export class Generations {
     return this.#running.size;
   }
 
-  /** Inputs that they belong to. */
-  get inputs(): number {
-    return new Set([...this.#running].map(({ input }) => input)).size;
+  /** Requests that they belong to. */
+  get requests(): number {
+    return new Set([...this.#running].map(({ request }) => request)).size;
   }
 
   /** `context` holds the tokens that the sequence attends to or continues. */
   begin(running: Running, context: Int32Array): void {
     const { planner, stepTables } = this.#options;
     this.#running.add(running);
-    const required = running.input.routingK > 0;
+    const required = running.request.routingK > 0;
     if (!required && stepTables?.paused) this.#unforecast = true;
     if (required || planner.needsForecast) stepTables?.begin(running.sequence, context, required);
   }
@@ -74,7 +74,7 @@ export class Generations {
     settle([...bound, ...others]);
     for (const running of this.#running) {
       if (running instanceof Generation && !running.ready) continue;
-      const { routingK } = running.input;
+      const { routingK } = running.request;
       const group = groups.get(routingK);
       if (group === undefined) groups.set(routingK, [running]);
       else group.push(running);
@@ -90,7 +90,7 @@ export class Generations {
     if (group.length === 0) return null;
     const { planner, stepTables } = this.#options;
     const sequences = group.map(({ sequence }) => sequence);
-    const { routingK } = group[0]!.input;
+    const { routingK } = group[0]!.request;
     if (routingK > 0 || planner.needsForecast) {
       if (routingK === 0 && stepTables?.paused) this.#unforecast = true;
       else if (routingK === 0) this.#resumeForecasts();
@@ -109,14 +109,14 @@ export class Generations {
     const { engine, stepTables } = this.#options;
     const { stacks, tokens } = engine.shape;
     for (const running of this.#running) {
-      if (!(running instanceof Generation) || running.input.routingK > 0) continue;
-      const { sequence, length, input, tokens: all } = running;
+      if (!(running instanceof Generation) || running.request.routingK > 0) continue;
+      const { sequence, length, request, tokens: all } = running;
       if (stacks.length === 1) stepTables?.begin(sequence, all.subarray(0, length), false);
       else {
         // It has been fed the start token, and all that it generated but the last.
-        const fed = all.slice(input.tokens.length - 1);
+        const fed = all.slice(request.tokens.length - 1);
         fed[0] = tokens.start!;
-        stepTables?.begin(sequence, input.tokens, false, fed.subarray(0, length));
+        stepTables?.begin(sequence, request.tokens, false, fed.subarray(0, length));
       }
     }
   }
@@ -158,7 +158,7 @@ export class Generations {
   /** Ends a choice early. Does nothing if the choice has already ended. */
   stop(item: number, choice: number): void {
     for (const running of this.#running) {
-      if (running instanceof Generation && running.input.item === item && running.choice === choice) {
+      if (running instanceof Generation && running.request.item === item && running.choice === choice) {
         this.#end(running);
       }
     }
@@ -167,9 +167,9 @@ export class Generations {
   /** The generations whose pages are taken as they grow, the oldest first. */
   growing(): Generation[] {
     const growing = [...this.#running].filter(
-      (running): running is Generation => running instanceof Generation && running.input.lease.grows,
+      (running): running is Generation => running instanceof Generation && running.request.most !== null,
     );
-    return growing.sort((a, b) => a.input.order - b.input.order);
+    return growing.sort((a, b) => a.request.order - b.request.order);
   }
 
   /** Takes the generation out of the passes. Its tokens stay, and `begin` continues it. */
@@ -178,9 +178,9 @@ export class Generations {
     this.#options.stepTables?.end(generation.sequence);
   }
 
-  /** Drops the job's sequences. HeldInputs releases the job's inputs. */
+  /** Drops the job's sequences. RunningRequests releases its requests. */
   dropJob(job: number): void {
-    for (const running of this.#running) if (running.input.job === job) this.#drop(running);
+    for (const running of this.#running) if (running.request.job === job) this.#drop(running);
   }
 
   get #endTokens(): readonly number[] {
@@ -188,12 +188,12 @@ export class Generations {
   }
 
   /** Returns false if `run` throws, which fails the job. */
-  #orFailed({ input }: { input: RunningSequence['input'] }, run: () => void): boolean {
+  #orFailed({ request }: { request: Request }, run: () => void): boolean {
     try {
       run();
       return true;
     } catch (error) {
-      this.#options.outcomes.failed(input.job, SidaError.from(error));
+      this.#options.outcomes.failed(request.job, SidaError.from(error));
       return false;
     }
   }
@@ -212,13 +212,14 @@ export class Generations {
   }
 
   #end(ended: Generation | RunningSearch): void {
+    const { requests } = this.#options;
     if (ended instanceof Generation) {
-      const { input, sequence, tokens, length } = ended;
-      this.#options.inputs.keep(input, sequence, tokens.subarray(0, length));
+      const { request, sequence, tokens, length } = ended;
+      requests.keep(request, sequence, tokens.subarray(0, length));
       this.#drop(ended);
-      this.#options.inputs.partDone(ended.input);
+      requests.partDone(request);
     } else {
-      this.#options.inputs.partDone(ended.input, { beamTokens: ended.fed });
+      requests.partDone(ended.request, { beamTokens: ended.fed });
     }
   }
 

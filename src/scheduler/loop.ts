@@ -14,19 +14,19 @@ import type { ThreadLife } from '../protocol/grammar-messages.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { FromInference, ItemResults, QueuedBatch, ToInference } from '../protocol/inference-messages.js';
 import { Matchers } from '../structure/matchers.js';
-import { InputAdmission } from './admission.js';
+import { Admission } from './admission.js';
 import { JobCosts } from './costs.js';
 import { Generations } from './generations.js';
-import type { AdmittedItem, HeldBatch } from './held-batch.js';
-import { HeldInputs } from './held-inputs.js';
-import { openKind } from './kinds/index.js';
+import { DecoderOnly } from './kinds/decoder-only.js';
+import { EncoderDecoder } from './kinds/encoder-decoder.js';
 import type { ModelKind } from './kinds/model-kind.js';
 import type { KvRoom } from './kv-pages.js';
-import type { Outcomes } from './outcomes.js';
 import { PageLeases } from './page-leases.js';
 import { NativePasses, type Planner } from './passes.js';
 import { PredictorHits } from './predictor-hits.js';
 import { PrefixCache } from './prefix-cache.js';
+import type { Outcomes, Request } from './request.js';
+import { RunningRequests } from './running-requests.js';
 import { TableWait } from './table-wait.js';
 
 /** Interval of the counter messages while there is work, and while there is none. */
@@ -62,9 +62,9 @@ export class InferenceLoop {
   readonly #tableWait: TableWait;
   readonly #generations: Generations;
   readonly #matchers: Matchers;
-  readonly #inputs: HeldInputs;
+  readonly #running: RunningRequests;
   readonly #kind: ModelKind;
-  readonly #admission: InputAdmission;
+  readonly #admission: Admission;
   /**
    * Jobs that failed in the current turn. They are released at its end, when no step uses their sequences any more.
    */
@@ -99,31 +99,33 @@ export class InferenceLoop {
       counters: this.#counters,
       onJobError: outcomes.failed,
     });
-    this.#pages = this.#openPages(() => passes.newId());
-    const inputs = new HeldInputs(engine, this.#pages, outcomes);
+    const newId = () => passes.newId();
+    this.#pages = this.#openPages(newId);
+    const running = new RunningRequests({ engine, pages: this.#pages, outcomes, newId });
     const { stepTables } = options;
-    const generations = new Generations({ engine, planner, stepTables, inputs, outcomes });
+    const generations = new Generations({ engine, planner, stepTables, requests: running, outcomes });
     const onStuck = (life: ThreadLife) => options.emit({ type: 'grammar-stuck', ...life });
     this.#matchers = new Matchers(shape.vocabSize, onStuck);
-    this.#inputs = inputs;
+    this.#running = running;
     this.#generations = generations;
-    this.#kind = openKind({
+    const encoderDecoder = isEncoderDecoder(shape);
+    this.#kind = new (encoderDecoder ? EncoderDecoder : DecoderOnly)({
       engine,
       passes,
       tableWait: this.#tableWait,
       generations,
       matchers: this.#matchers,
-      inputs,
+      running,
       outcomes,
+      onSuspend: (request) => this.#admission.suspend(request),
     });
-    this.#admission = new InputAdmission({
+    this.#admission = new Admission({
       queue,
-      pages: this.#pages,
-      inputs,
+      running,
       kind: this.#kind,
-      encoderDecoder: isEncoderDecoder(shape),
-      onTaken: (queued) => this.#take(queued),
-      onStart: (items, batch) => this.#start(items, batch),
+      encoderDecoder,
+      onBatch: (queued) => this.#open(queued),
+      onStart: (requests) => this.#start(requests),
     });
   }
 
@@ -137,9 +139,9 @@ export class InferenceLoop {
     return new PageLeases(room, keeps ? new PrefixCache({ engine, pageTokens, newId }) : null);
   }
 
-  /** Times that an input gave up its pages to others. */
+  /** Times that a request gave up its pages to others. */
   get preemptions(): number {
-    return this.#inputs.counts.preemptions;
+    return this.#running.counts.preemptions;
   }
 
   get #cachedPages(): number {
@@ -158,12 +160,12 @@ export class InferenceLoop {
     this.#options.emit({ type: 'closed' });
   }
 
-  /** Runs one round: control messages, new inputs, a step of all running inputs. Returns false if it was idle. */
+  /** Runs one round: control messages, new requests, a step of all running ones. Returns false if it was idle. */
   turn(): boolean {
     this.#readControl();
     if (this.#closed) return true;
-    const starts = this.#admission.startInputs();
-    const stepped = this.#inputs.count > 0;
+    const starts = this.#admission.startRequests();
+    const stepped = this.#running.count > 0;
     if (stepped) profiled('step', () => this.#kind.step(), { tokens: this.#generations.count });
     for (const [job, error] of this.#failed) this.#failJob(job, error);
     this.#failed.clear();
@@ -186,12 +188,12 @@ export class InferenceLoop {
   #sendCounters(): void {
     this.#countersSentMs = clockMs();
     const { queue, engine, emit } = this.#options;
-    Object.assign(this.#counters, this.#inputs.counts);
+    Object.assign(this.#counters, this.#running.counts);
     const counters = {
       ...this.#counters,
       tablesQueued: queue.length,
-      inputsHeld: this.#inputs.count,
-      activeSequences: this.#generations.count + this.#inputs.count - this.#generations.inputs,
+      inputsHeld: this.#running.count,
+      activeSequences: this.#generations.count + this.#running.count - this.#generations.requests,
       kvPagesCached: this.#cachedPages,
       usage: engine.usage(),
       routingsPredicted: this.#hits.total.predicted,
@@ -219,6 +221,8 @@ export class InferenceLoop {
   #stop(item: number, choice: number): void {
     this.#generations.stop(item, choice);
     this.#kind.stop(item);
+    const stopped = this.#admission.stop(item);
+    if (stopped !== undefined) this.#running.done(stopped);
   }
 
   #answer({ id, request }: Extract<ToInference, { type: 'control' }>): void {
@@ -234,8 +238,8 @@ export class InferenceLoop {
     }
   }
 
-  /** Readies the tables of a batch that is taken. */
-  #take({ batch, tables: queued }: QueuedBatch): OpenTables {
+  /** Readies the tables of a batch whose first request starts. */
+  #open({ batch, tables: queued }: QueuedBatch): OpenTables {
     // Steps of generations have taken theirs; labels of one token are left.
     const { planner, builderStats } = this.#options;
     const [prompts, labels] = [planner.takeSaved('prompts'), planner.takeSaved('steps')];
@@ -250,12 +254,16 @@ export class InferenceLoop {
     return tables;
   }
 
-  #start(items: readonly AdmittedItem[], held: HeldBatch): void {
-    const tokens = items.reduce((sum, { tokens: { length } }) => sum + length, 0);
+  #start(requests: readonly Request[]): void {
     const now = clockMs();
-    for (const item of items) this.#costs.begin(item, now);
+    let tokens = 0;
+    for (const request of requests) {
+      if (request.suspended !== null) continue;
+      tokens += request.tokens.length;
+      this.#costs.begin(request, now);
+    }
     this.#counters.promptTokens += tokens;
-    profiled('batch', () => this.#kind.start(items, held), { batch: held.batch.id, tokens });
+    profiled('batch', () => this.#kind.start(requests), { batch: requests[0]!.batch.id, tokens });
   }
 
   #done(item: number, job: number, results: ItemResults): void {
@@ -279,6 +287,6 @@ export class InferenceLoop {
     this.#matchers.endJob(job);
     this.#generations.dropJob(job);
     this.#kind.dropJob(job);
-    this.#inputs.dropJob(job);
+    this.#running.dropJob(job);
   }
 }

@@ -1,4 +1,4 @@
-/** A running beam search of one input: a sequence for each beam, and what passes pick for them. */
+/** A running beam search of one request: a sequence for each beam, and what passes pick for them. */
 import type { ModelShape } from '../native/addon-types.js';
 import type { GeneratedToken } from '../protocol/inference-messages.js';
 import type { SearchWork } from '../protocol/item-work.js';
@@ -6,7 +6,7 @@ import type { RankedToken } from '../protocol/sampling.js';
 import { BeamSearch, candidatesPerBeam } from './beam-search.js';
 import type { RunningSequence } from './generation.js';
 import { type PickedToken, type TokenPick, tokenOf } from './pass-batch.js';
-import type { RunningInput } from './running-input.js';
+import type { Request } from './request.js';
 
 export class Beam implements RunningSequence {
   readonly search: RunningSearch;
@@ -21,8 +21,8 @@ export class Beam implements RunningSequence {
     this.nextToken = nextToken;
   }
 
-  get input(): RunningInput {
-    return this.search.input;
+  get request(): Request {
+    return this.search.request;
   }
 
   pick(): TokenPick {
@@ -41,14 +41,14 @@ interface BeamChanges {
 }
 
 interface SearchStart {
-  input: RunningInput;
+  request: Request;
   work: SearchWork;
   shape: Pick<ModelShape, 'tokens' | 'vocabSize'>;
   newId: () => number;
 }
 
 export class RunningSearch {
-  readonly input: RunningInput;
+  readonly request: Request;
   /** Most likely tokens that a pass names for each beam. */
   readonly candidates: number;
   readonly #work: SearchWork;
@@ -58,14 +58,14 @@ export class RunningSearch {
   #beams: readonly Beam[];
   #fed = 0;
 
-  constructor({ input, work, shape, newId }: SearchStart) {
+  constructor({ request, work, shape, newId }: SearchStart) {
     const { end, start } = shape.tokens;
-    this.input = input;
+    this.request = request;
     this.candidates = Math.min(candidatesPerBeam(work.beams, end), shape.vocabSize);
     this.#work = work;
     this.#newId = newId;
     this.#search = new BeamSearch({ ...work, endTokens: end });
-    this.#beams = [new Beam(this, newId(), input.prompt, start!)];
+    this.#beams = [new Beam(this, newId(), request.prompt, start!)];
   }
 
   /** Empty once the search has ended. */
@@ -99,11 +99,11 @@ export class RunningSearch {
     return { dropped: before.filter((beam) => !kept.has(beam)), forked, kept: [...kept] };
   }
 
-  /** The tokens of the best texts, which are the choices of the input. Call it once the search has ended. */
+  /** The tokens of the best texts, which are the choices of the request. Call it once the search has ended. */
   tokens(): GeneratedToken[] {
     return this.#search.hypotheses
       .slice(0, this.#work.best)
-      .flatMap(({ tokens }, choice) => tokens.map((id) => ({ item: this.input.item, choice, id })));
+      .flatMap(({ tokens }, choice) => tokens.map((id) => ({ item: this.request.item, choice, id })));
   }
 
   #ranked(picked: readonly PickedToken[]): readonly (readonly RankedToken[])[] {

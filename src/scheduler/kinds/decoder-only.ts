@@ -10,32 +10,35 @@ import { NO_PARENT } from '../../native/addon-types.js';
 import { cannotRoute, tableRows } from '../../predictor/pass-forecast.js';
 import { needsOf } from '../../predictor/table-needs.js';
 import { type HashTable, TABLE_READY } from '../../protocol/hash-table.js';
-import { type GenerateWork, partsOf, type ScoringPlan } from '../../protocol/item-work.js';
+import type { GenerateWork, ScoringPlan } from '../../protocol/item-work.js';
 import { Generation, nextStep, pickAt } from '../generation.js';
 import type { Running, StepAnswer } from '../generations.js';
-import { givingWay } from '../giving-way.js';
-import type { AdmittedItem, HeldBatch } from '../held-batch.js';
+import type { Request, Sequence } from '../request.js';
 import { joinSpans, type RowSpan } from '../row-spans.js';
-import { type RunningInput, startInput } from '../running-input.js';
 import { SeenTokens } from '../seen-tokens.js';
 import { StateMean } from '../state-mean.js';
-import { type PromptFeed, scoringFeed } from './continued-labels.js';
-import { advanced, type Chunk, chunkSequence, type Feed, fillRoom, isReady, tokensLeft } from './feed.js';
+import { lastTurn } from '../turns.js';
 import type { KindOptions, ModelKind } from './model-kind.js';
-import { withPromptLogprobs } from './prompt-logprobs.js';
-import { SuspendedFeeds } from './suspended-feeds.js';
+import {
+  advanced,
+  type Chunk,
+  chunkSequence,
+  fillRoom,
+  isReady,
+  type Prompt,
+  scoringPrompt,
+  tokensLeft,
+  withPromptLogprobs,
+} from './sequence.js';
 
 const STACK = 0;
 
 export class DecoderOnly implements ModelKind {
   readonly #options: KindOptions;
   /** Prompts and labels that have not run completely, in the order in which they will run. */
-  #feeds: Feed[] = [];
-  /** Feeds of labels whose prompts finished in the current pass. */
-  #labels: Feed[] = [];
-  /** Inputs that gave way to others. */
-  readonly #suspended = new SuspendedFeeds();
-  #started = 0;
+  #sequences: Sequence[] = [];
+  /** Labels whose prompts finished in the current pass. */
+  #labels: Sequence[] = [];
   /** Tokens picked in the current round. */
   #answers: StepAnswer[] = [];
 
@@ -45,118 +48,94 @@ export class DecoderOnly implements ModelKind {
 
   /** Returns true until the started prompts that do not wait for grammars, with their labels, fill the next pass. */
   takesMore(): boolean {
-    const feeds = this.#feeds.filter(isReady);
-    const waiting = feeds.reduce((sum, feed) => sum + tokensLeft(feed) + feed.behind, 0);
+    const ready = this.#sequences.filter(isReady);
+    const waiting = ready.reduce((sum, each) => sum + tokensLeft(each) + each.behind, 0);
     return waiting < this.#options.passes.maxBatchTokens;
   }
 
-  start(items: readonly AdmittedItem[], { batch, tables }: HeldBatch): void {
-    const { passes, inputs, outcomes } = this.#options;
-    const { routingK } = batch;
-    const [table = null] = tables;
-    for (const item of items) {
-      const { work, tokens, begin, labelBegin } = item;
-      const input = startInput(item, {
-        order: this.#started++,
-        routingK,
-        prompt: passes.newId(),
-      });
-      inputs.hold(input, partsOf(work));
+  start(requests: readonly Request[]): void {
+    const { running, outcomes } = this.#options;
+    for (const request of requests) {
+      const { work, tokens, begin, batch, routingK, suspended } = request;
+      const [table = null] = batch.tables;
       if (routingK > 0 && table?.state !== TABLE_READY) {
-        outcomes.failed(item.job, cannotRoute());
+        outcomes.failed(request.job, cannotRoute());
         continue;
       }
-      const fed = inputs.start(input);
-      const feed = { input, sequence: input.prompt, parent: NO_PARENT, tokens, fed, table, row: begin };
-      if (work.kind === 'generate') this.#feeds.push(this.#generating(feed, work));
-      else if (work.kind === 'score')
-        this.#feeds.push(this.#scoring(feed, work.plan, batch.tokens.length + labelBegin));
-      else if (work.kind === 'embed') this.#feeds.push(this.#embedding(feed));
+      const fed = running.begin(request);
+      const { prompt: sequence } = request;
+      request.suspended = null;
+      const prompt = { request, sequence, parent: NO_PARENT, tokens, fed, table, row: begin };
+      if (suspended !== null) this.#sequences.push({ ...suspended, sequence, fed });
+      else if (work.kind === 'generate') this.#sequences.push(this.#generating(prompt, work));
+      else if (work.kind === 'score') this.#sequences.push(this.#scoring(prompt, work.plan));
+      else if (work.kind === 'embed') this.#sequences.push(this.#embedding(prompt));
       else throw new Error('A decoder-only model got a beam search. This is a bug.');
     }
   }
 
-  get suspendedOwners(): Iterable<string> {
-    return this.#suspended.owners;
-  }
-
-  resume(owner: string): boolean {
-    const { passes, inputs } = this.#options;
-    const resumes = ({ input, tokens }: Feed) => inputs.resume(input, tokens, passes.newId());
-    const feed = this.#suspended.take(owner, resumes);
-    if (feed === undefined) return false;
-    this.#feeds.push({ ...feed, sequence: feed.input.prompt, fed: inputs.begin(feed.input, feed.tokens) });
-    return true;
-  }
-
   makeWay(): boolean {
-    const way = givingWay(this.#growing());
-    if (way === undefined || way.ofOwner < 2) return false;
-    this.#suspend(way.input);
+    const last = lastTurn(this.#growing());
+    if (last === undefined || last.ofOwner < 2) return false;
+    this.#suspend(last.each);
     return true;
   }
 
   stop(item: number): void {
-    const { inputs } = this.#options;
-    const stops = ({ input }: Feed) => input.item === item && input.lease.grows;
-    for (const { input } of this.#suspended.drop((input) => input.item === item)) inputs.done(input);
-    for (const { input } of this.#feeds.filter(stops)) inputs.partDone(input);
-    this.#feeds = this.#feeds.filter((feed) => !stops(feed));
+    const stops = ({ request }: Sequence) => request.item === item && request.most !== null;
+    for (const { request } of this.#sequences.filter(stops)) this.#options.running.partDone(request);
+    this.#sequences = this.#sequences.filter((each) => !stops(each));
   }
 
   step(): void {
     const { generations } = this.#options;
     this.#makeRoom();
     const running = generations.byRouting(
-      this.#feeds.flatMap(({ picks }) => picks.map(({ allowed }) => allowed)),
+      this.#sequences.flatMap(({ picks }) => picks.map(({ allowed }) => allowed)),
     );
-    const routings = new Set([...running.keys(), ...this.#feeds.map(({ input }) => input.routingK)]);
+    const routings = new Set([...running.keys(), ...this.#sequences.map(({ request }) => request.routingK)]);
     for (const routingK of routings) this.#stepRouting(running.get(routingK) ?? [], routingK);
     generations.take(this.#answers);
     this.#answers = [];
   }
 
   dropJob(job: number): void {
-    this.#suspended.drop((input) => input.job === job);
-    const dropped = this.#feeds.filter(({ input }) => input.job === job);
-    this.#feeds = this.#feeds.filter(({ input }) => input.job !== job);
+    const dropped = this.#sequences.filter(({ request }) => request.job === job);
+    this.#sequences = this.#sequences.filter(({ request }) => request.job !== job);
     this.#options.engine.releaseSequences(Int32Array.from(dropped, ({ sequence }) => sequence));
   }
 
-  /** Takes the pages of the next step, for the oldest inputs first. Where they are not available, others give way. */
+  /** Takes the pages of the next step, for the oldest requests first. Where they are not available, others give way. */
   #makeRoom(): void {
-    const { generations, inputs } = this.#options;
-    for (const { input, length } of generations.growing()) {
-      while (inputs.runs(input) && !inputs.cover(input, length + 1)) {
-        this.#suspend(givingWay(this.#growing())!.input);
+    const { generations, running } = this.#options;
+    for (const { request, length } of generations.growing()) {
+      while (request.lease !== null && !running.cover(request, length + 1)) {
+        this.#suspend(lastTurn(this.#growing())!.each);
       }
     }
   }
 
-  /** Running inputs whose pages are taken as they grow. */
-  #growing(): RunningInput[] {
-    const prompts = this.#feeds.filter(({ input }) => input.lease.grows);
-    return [...this.#options.generations.growing(), ...prompts].map(({ input }) => input);
+  /** Running requests whose pages are taken as they grow. */
+  #growing(): Request[] {
+    const prompts = this.#sequences.filter(({ request }) => request.most !== null);
+    return [...this.#options.generations.growing(), ...prompts].map(({ request }) => request);
   }
 
-  #suspend(input: RunningInput): void {
-    const feed = this.#feeds.find((each) => each.input === input);
-    if (feed !== undefined) this.#suspendFeed(feed);
-    else this.#suspendGeneration(this.#options.generations.growing().find((each) => each.input === input)!);
-  }
-
-  #suspendFeed(feed: Feed): void {
-    this.#feeds = this.#feeds.filter((other) => other !== feed);
-    this.#options.inputs.suspend(feed.input, feed.tokens.subarray(0, feed.fed));
-    this.#suspended.add(feed);
-  }
-
-  #suspendGeneration(generation: Generation): void {
-    const { generations, inputs } = this.#options;
-    const { input, tokens, length } = generation;
-    generations.suspend(generation);
-    inputs.suspend(input, tokens.subarray(0, length));
-    this.#suspended.add(this.#continuing(generation, tokens));
+  #suspend(request: Request): void {
+    const { generations, running, onSuspend } = this.#options;
+    const prompt = this.#sequences.find((each) => each.request === request);
+    if (prompt !== undefined) {
+      this.#sequences = this.#sequences.filter((other) => other !== prompt);
+      running.suspend(request, prompt.tokens.subarray(0, prompt.fed));
+      request.suspended = prompt;
+    } else {
+      const generation = generations.growing().find((each) => each.request === request)!;
+      const { tokens, length } = generation;
+      generations.suspend(generation);
+      running.suspend(request, tokens.subarray(0, length));
+      request.suspended = this.#continuing(generation, tokens);
+    }
+    onSuspend(request);
   }
 
   /** Splits generations that do not fit into one pass. Prompts fill the last of these passes. */
@@ -165,16 +144,16 @@ export class DecoderOnly implements ModelKind {
     for (let begin = 0; begin === 0 || begin < generations.length; begin += maxBatchTokens) {
       const now = generations.slice(begin, begin + maxBatchTokens);
       const last = begin + now.length === generations.length;
-      this.#pass(now, last ? fillRoom(this.#feeds, maxBatchTokens - now.length, routingK) : [], routingK);
+      this.#pass(now, last ? fillRoom(this.#sequences, maxBatchTokens - now.length, routingK) : [], routingK);
     }
   }
 
   #pass(generations: readonly Running[], chunks: readonly Chunk[], routingK: number): void {
     if (generations.length + chunks.length === 0) return;
-    const { passes, tableWait, inputs, outcomes } = this.#options;
+    const { passes, tableWait, running, outcomes } = this.#options;
     const stepTable = this.#options.generations.stepTable(generations);
     if (routingK > 0 && stepTable === null && generations.length > 0) {
-      for (const { input } of generations) outcomes.failed(input.job, cannotRoute());
+      for (const { request } of generations) outcomes.failed(request.job, cannotRoute());
       if (chunks.length > 0) this.#pass([], chunks, routingK);
       return;
     }
@@ -191,58 +170,57 @@ export class DecoderOnly implements ModelKind {
     if (answers === null) return;
     if (chunks.length > 0) tableWait.passTook(clockMs() - begin);
     if (generations.length > 0) this.#options.generations.stepTook(clockMs() - begin);
-    generations.forEach((running, i) => {
-      this.#answers.push({ running, picked: answers[i]!.picked[0]! });
+    generations.forEach((each, i) => {
+      this.#answers.push({ running: each, picked: answers[i]!.picked[0]! });
     });
-    chunks.forEach(({ feed, count }, i) => {
+    chunks.forEach(({ of, count }, i) => {
       try {
-        if (endsPrompt({ feed, count })) inputs.ran(feed.input, feed.tokens);
-        feed.take(feed.fed, count, answers[generations.length + i]!);
-        feed.fed += count;
+        if (endsPrompt({ of, count })) running.ran(of.request, of.tokens);
+        of.take(of.fed, count, answers[generations.length + i]!);
+        of.fed += count;
       } catch (error) {
-        outcomes.failed(feed.input.job, SidaError.from(error));
+        outcomes.failed(of.request.job, SidaError.from(error));
       }
     });
-    this.#feeds = [...this.#labels, ...this.#feeds.filter((feed) => tokensLeft(feed) > 0)];
+    this.#sequences = [...this.#labels, ...this.#sequences.filter((each) => tokensLeft(each) > 0)];
     this.#labels = [];
   }
 
   /** The forecast of the next pass over prompts; null if no table describes it. */
   #tableBehind(chunks: readonly Chunk[], generations: number, routingK: number): HashTable | null {
     const room = Math.max(0, this.#options.passes.maxBatchTokens - generations);
-    const next = fillRoom(advanced(this.#feeds, chunks), room, routingK);
+    const next = fillRoom(advanced(this.#sequences, chunks), room, routingK);
     return joinSpans(next.map(spanOf), routingK);
   }
 
-  #generating(prompt: PromptFeed, work: GenerateWork): Feed {
+  #generating(prompt: Prompt, work: GenerateWork): Sequence {
     const { length } = prompt.tokens;
-    const { matchers } = this.#options;
+    const { generations, matchers, outcomes } = this.#options;
     const seen = new SeenTokens(work.adjustments, prompt.tokens);
-    const bound = work.choices.map(() => work.grammar && matchers.open(work.grammar, prompt.input));
-    const feed: Feed = {
+    const bound = work.choices.map(() => work.grammar && matchers.open(work.grammar, prompt.request));
+    const sequence: Sequence = {
       ...prompt,
       behind: 0,
       picks: work.choices.map((_, choice) => pickAt({ work, choice, matcher: bound[choice] }, length, seen)),
       queries: () => [],
       take: (_begin, _count, { picked }) => {
         picked.forEach((token, choice) => {
-          const own = { work, choice, matcher: bound[choice] };
-          const generation = this.#generation(prompt.input, own, prompt.tokens);
-          this.#options.generations.begin(generation, prompt.tokens);
+          const generation = this.#generation(prompt, { work, choice, matcher: bound[choice] });
+          generations.begin(generation, prompt.tokens);
           this.#answers.push({ running: generation, picked: token });
         });
       },
     };
-    if (!work.promptLogprobs) return feed;
-    return withPromptLogprobs(feed, work.logprobs ?? 0, (tokens) => this.#options.outcomes.tokens(tokens));
+    if (!work.promptLogprobs) return sequence;
+    return withPromptLogprobs(sequence, work.logprobs ?? 0, (tokens) => outcomes.tokens(tokens));
   }
 
   /** Feeds a generation that gave way what it had, and goes on with its next token. */
-  #continuing(generation: Generation, tokens: Int32Array): Feed {
-    const { input } = generation;
+  #continuing(generation: Generation, tokens: Int32Array): Sequence {
+    const { request } = generation;
     return {
-      input,
-      sequence: input.prompt,
+      request,
+      sequence: request.prompt,
       parent: NO_PARENT,
       tokens,
       fed: 0,
@@ -253,14 +231,14 @@ export class DecoderOnly implements ModelKind {
       queries: () => [],
       take: (_begin, _count, { picked: [picked] }) => {
         if (picked === undefined) return;
-        generation.sequence = input.prompt;
+        generation.sequence = request.prompt;
         this.#options.generations.begin(generation, tokens);
         this.#answers.push({ running: generation, picked });
       },
     };
   }
 
-  #embedding(prompt: PromptFeed): Feed {
+  #embedding(prompt: Prompt): Sequence {
     const mean = new StateMean();
     return {
       ...prompt,
@@ -271,22 +249,23 @@ export class DecoderOnly implements ModelKind {
       take: (begin, count, { states }) => {
         mean.add(states!, count);
         if (begin + count < prompt.tokens.length) return;
-        this.#options.inputs.partDone(prompt.input, { embedding: mean.values() });
+        this.#options.running.partDone(prompt.request, { embedding: mean.values() });
       },
     };
   }
 
   /** Labels of a prompt run before later prompts. */
-  #scoring(prompt: PromptFeed, plan: ScoringPlan, row: number): Feed {
-    const { engine, passes, inputs } = this.#options;
-    return scoringFeed({
+  #scoring(prompt: Prompt, plan: ScoringPlan): Sequence {
+    const { engine, passes, running } = this.#options;
+    const { batch, labelBegin } = prompt.request;
+    return scoringPrompt({
       plan,
       prompt,
-      row,
+      row: batch.promptTokens + labelBegin,
       newId: () => passes.newId(),
       feed: (labels) => this.#labels.push(...labels),
       release: (sequence) => engine.releaseSequences(Int32Array.of(sequence)),
-      done: (input, scores) => inputs.partDone(input, { scores }),
+      done: (request, scores) => running.partDone(request, { scores }),
     });
   }
 
@@ -294,17 +273,13 @@ export class DecoderOnly implements ModelKind {
    * The generation starts as if the prompt's last token were its latest step. A single choice continues the prompt's
    * own sequence.
    */
-  #generation(
-    input: RunningInput,
-    own: Pick<Generation, 'work' | 'choice' | 'matcher'>,
-    tokens: ArrayLike<number>,
-  ): Generation {
+  #generation({ request, tokens }: Prompt, own: Pick<Generation, 'work' | 'choice' | 'matcher'>): Generation {
     const alone = own.work.choices.length === 1;
     return new Generation({
-      input,
+      request,
       ...own,
-      sequence: alone ? input.prompt : this.#options.passes.newId(),
-      parent: alone ? NO_PARENT : input.prompt,
+      sequence: alone ? request.prompt : this.#options.passes.newId(),
+      parent: alone ? NO_PARENT : request.prompt,
       length: tokens.length - 1,
       nextToken: tokens[tokens.length - 1]!,
       prompt: tokens,
@@ -312,10 +287,10 @@ export class DecoderOnly implements ModelKind {
   }
 }
 
-function endsPrompt({ feed, count }: Chunk): boolean {
-  return feed.sequence === feed.input.prompt && count === tokensLeft(feed);
+function endsPrompt({ of, count }: Chunk): boolean {
+  return of.sequence === of.request.prompt && count === tokensLeft(of);
 }
 
-function spanOf({ feed, count }: Chunk): RowSpan {
-  return { table: feed.table, row: feed.row + feed.fed, count };
+function spanOf({ of, count }: Chunk): RowSpan {
+  return { table: of.table, row: of.row + of.fed, count };
 }

@@ -13,17 +13,15 @@ import type { HashTable } from '../../protocol/hash-table.js';
 import {
   type GenerateWork,
   labelTokens,
-  partsOf,
   type ScoringPlan,
   type SearchWork,
 } from '../../protocol/item-work.js';
 import { Generation, nextStep } from '../generation.js';
 import type { Running, StepAnswer } from '../generations.js';
-import type { AdmittedItem, HeldBatch } from '../held-batch.js';
 import { LabelScoring, targetsWithin } from '../label-scoring.js';
 import type { PassAnswer, PassSequence } from '../pass-batch.js';
+import type { Request } from '../request.js';
 import { joinSpans } from '../row-spans.js';
-import { type RunningInput, startInput } from '../running-input.js';
 import { RunningSearch } from '../running-search.js';
 import { StateMean } from '../state-mean.js';
 import type { KindOptions, ModelKind } from './model-kind.js';
@@ -31,8 +29,8 @@ import type { KindOptions, ModelKind } from './model-kind.js';
 const ENCODER = 0;
 const DECODER = 1;
 
-interface ScoredInput {
-  input: RunningInput;
+interface Scored {
+  request: Request;
   plan: ScoringPlan;
 }
 
@@ -50,25 +48,19 @@ export class EncoderDecoder implements ModelKind {
     return batches === 0;
   }
 
-  start(items: readonly AdmittedItem[], batch: HeldBatch): void {
-    const { passes, inputs } = this.#options;
-    const { routingK } = batch.batch;
-    const started = items.map((item) => {
-      const input = startInput(item, { order: 0, routingK, prompt: passes.newId() });
-      inputs.hold(input, partsOf(item.work));
-      return { ...item, input };
-    });
-    const labels = labelTable(items, batch);
-    const answers = this.#encode(started, batch, labels);
+  start(requests: readonly Request[]): void {
+    const labels = labelTable(requests);
+    const answers = this.#encode(requests, labels);
     if (answers === null) return;
-    const scored: ScoredInput[] = [];
-    for (const [at, { input, work, tokens }] of started.entries()) {
-      if (work.kind === 'score') scored.push({ input, plan: work.plan });
-      else if (work.kind === 'embed') this.#embed(input, answers[at]!, tokens.length);
-      else if (work.kind === 'search') this.#search(input, work, tokens);
-      else for (const choice of work.choices.keys()) this.#generate(input, work, choice, tokens);
+    const scored: Scored[] = [];
+    for (const [at, request] of requests.entries()) {
+      const { work } = request;
+      if (work.kind === 'score') scored.push({ request, plan: work.plan });
+      else if (work.kind === 'embed') this.#embed(request, answers[at]!);
+      else if (work.kind === 'search') this.#search(request, work);
+      else for (const choice of work.choices.keys()) this.#generate(request, work, choice);
     }
-    if (scored.length > 0) this.#score(scored, batch, labels);
+    if (scored.length > 0) this.#score(scored, labels);
   }
 
   step(): void {
@@ -79,34 +71,26 @@ export class EncoderDecoder implements ModelKind {
     generations.take(answers);
   }
 
-  /** An input has all its pages from the start, so that none gives way. */
-  readonly suspendedOwners = [];
-
-  resume(): boolean {
-    return false;
-  }
-
+  /** A request has all its pages from the start, so that none gives way. */
   makeWay(): boolean {
     return false;
   }
 
   stop(): void {}
 
-  /** Does nothing, because no input waits between two rounds. */
+  /** Does nothing, because no request waits between two rounds. */
   dropJob(): void {}
 
   /** `labels` is the table of the labels that follow. */
-  #encode(
-    items: readonly (AdmittedItem & { input: RunningInput })[],
-    { batch: { routingK }, tables: [encoder = null] }: HeldBatch,
-    labels: HashTable | null,
-  ): PassAnswer[] | null {
-    // KV pages may admit only some inputs of the batch.
+  #encode(requests: readonly Request[], labels: HashTable | null): PassAnswer[] | null {
+    const { batch, routingK } = requests[0]!;
+    const [encoder = null] = batch.tables;
+    // KV pages may admit only some requests of the batch.
     const table = joinSpans(
-      items.map(({ begin, tokens }) => ({ table: encoder, row: begin, count: tokens.length })),
+      requests.map(({ begin, tokens }) => ({ table: encoder, row: begin, count: tokens.length })),
       routingK,
     );
-    const sequences = items.map(({ input: { job, prompt }, tokens, work }): PassSequence => {
+    const sequences = requests.map(({ job, prompt, tokens, work }): PassSequence => {
       return { job, sequence: prompt, parent: NO_PARENT, tokens, states: work.kind === 'embed' };
     });
     const begin = clockMs();
@@ -121,37 +105,37 @@ export class EncoderDecoder implements ModelKind {
   }
 
   /** The encoder's states are the embedding. */
-  #embed(input: RunningInput, { states }: PassAnswer, tokens: number): void {
-    const { inputs, outcomes } = this.#options;
+  #embed(request: Request, { states }: PassAnswer): void {
+    const { running, outcomes } = this.#options;
     try {
       const mean = new StateMean();
-      mean.add(states!, tokens);
-      inputs.partDone(input, { embedding: mean.values() });
+      mean.add(states!, request.tokens.length);
+      running.partDone(request, { embedding: mean.values() });
     } catch (error) {
-      outcomes.failed(input.job, SidaError.from(error));
+      outcomes.failed(request.job, SidaError.from(error));
     }
   }
 
-  #generate(input: RunningInput, work: GenerateWork, choice: number, context: Int32Array): void {
+  #generate(request: Request, work: GenerateWork, choice: number): void {
     const { engine, passes, generations, matchers } = this.#options;
     const generation = new Generation({
-      input,
+      request,
       choice,
       work,
-      matcher: work.grammar && matchers.open(work.grammar, input),
+      matcher: work.grammar && matchers.open(work.grammar, request),
       sequence: passes.newId(),
-      parent: input.prompt,
+      parent: request.prompt,
       length: 0,
       nextToken: engine.shape.tokens.start!,
       prompt: [engine.shape.tokens.start!],
     });
-    generations.begin(generation, context);
+    generations.begin(generation, request.tokens);
   }
 
-  #search(input: RunningInput, work: SearchWork, context: Int32Array): void {
+  #search(request: Request, work: SearchWork): void {
     const { engine, passes, generations } = this.#options;
-    const search = new RunningSearch({ input, work, shape: engine.shape, newId: () => passes.newId() });
-    for (const beam of search.beams) generations.begin(beam, context);
+    const search = new RunningSearch({ request, work, shape: engine.shape, newId: () => passes.newId() });
+    for (const beam of search.beams) generations.begin(beam, request.tokens);
   }
 
   #stepGroup(group: readonly Running[], answers: StepAnswer[]): void {
@@ -161,7 +145,7 @@ export class EncoderDecoder implements ModelKind {
       own: needsOf(table, this.#decoderFirstLayer),
       behind: [],
       predicted: tableRows(table),
-      routingK: group[0]!.input.routingK,
+      routingK: group[0]!.request.routingK,
     };
     const begin = clockMs();
     passes.runAll(DECODER, group.map(nextStep), known, (i, { picked: [picked] }) => {
@@ -170,10 +154,10 @@ export class EncoderDecoder implements ModelKind {
     generations.stepTook(clockMs() - begin);
   }
 
-  #score(scored: readonly ScoredInput[], { batch }: HeldBatch, table: HashTable | null): void {
-    const { engine, passes, inputs, outcomes } = this.#options;
-    const states = scored.map(({ input, plan }) => {
-      return { input, scoring: new LabelScoring(plan), left: plan.inputs.length };
+  #score(scored: readonly Scored[], table: HashTable | null): void {
+    const { engine, passes, running, outcomes } = this.#options;
+    const states = scored.map(({ request, plan }) => {
+      return { request, scoring: new LabelScoring(plan), left: plan.inputs.length };
     });
     const labels = states.flatMap((state) =>
       state.scoring.plan.inputs.map((fed) => {
@@ -185,14 +169,14 @@ export class EncoderDecoder implements ModelKind {
         };
       }),
     );
-    const sequences = labels.map(({ state: { input }, sequence, tokens, queries }): PassSequence => {
-      return { job: input.job, sequence, parent: input.prompt, tokens, queries };
+    const sequences = labels.map(({ state: { request }, sequence, tokens, queries }): PassSequence => {
+      return { job: request.job, sequence, parent: request.prompt, tokens, queries };
     });
     const known = {
       own: needsOf(table, this.#decoderFirstLayer),
       behind: [],
       predicted: tableRows(table),
-      routingK: batch.routingK,
+      routingK: scored[0]!.request.routingK,
     };
     passes.runAll(DECODER, sequences, known, (i, { logprobs }) => {
       const { state, targets } = labels[i]!;
@@ -200,18 +184,23 @@ export class EncoderDecoder implements ModelKind {
         state.scoring.take(targets, logprobs);
         state.left -= 1;
       } catch (error) {
-        outcomes.failed(state.input.job, SidaError.from(error));
+        outcomes.failed(state.request.job, SidaError.from(error));
       }
     });
     engine.releaseSequences(Int32Array.from(labels, ({ sequence }) => sequence));
-    for (const { input, scoring, left } of states)
-      if (left === 0) inputs.partDone(input, { scores: scoring.sums() });
+    for (const { request, scoring, left } of states)
+      if (left === 0) running.partDone(request, { scores: scoring.sums() });
   }
 }
 
-/** The rows of the batch's table of labels that describe the labels of these inputs. */
-function labelTable(items: readonly AdmittedItem[], { batch, tables }: HeldBatch): HashTable | null {
-  const table = tables[DECODER] ?? null;
-  const spans = items.map(({ work, labelBegin }) => ({ table, row: labelBegin, count: labelTokens(work) }));
-  return joinSpans(spans, batch.routingK);
+/** The rows of the batch's table of labels that describe the labels of these requests. */
+function labelTable(requests: readonly Request[]): HashTable | null {
+  const { batch, routingK } = requests[0]!;
+  const table = batch.tables[DECODER] ?? null;
+  const spans = requests.map(({ work, labelBegin }) => ({
+    table,
+    row: labelBegin,
+    count: labelTokens(work),
+  }));
+  return joinSpans(spans, routingK);
 }

@@ -3,8 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { JobRunner } from '../../../src/engine/job-runner.js';
 import type { Encoder } from '../../../src/engine/tokenizer-link.js';
 import type { FromEngine } from '../../../src/protocol/engine-messages.js';
-import type { JobEnd, ToInference } from '../../../src/protocol/inference-messages.js';
-import type { PendingItem } from '../../../src/scheduler/prompt-batch.js';
+import type { JobEnd, PreparedRequest, ToInference } from '../../../src/protocol/inference-messages.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { plainEncoder } from '../../support/plain-encoder.js';
@@ -21,7 +20,7 @@ const job = (request: TaskJob): TaskJob => request;
 function bench(own: Partial<Encoder> = {}) {
   const encoder = { ...plainEncoder(mini), ...own };
   const sent: FromEngine[] = [];
-  const items: PendingItem[] = [];
+  const items: PreparedRequest[] = [];
   const cancelled: number[] = [];
   const control: ToInference[] = [];
   const jobs = new JobRunner({

@@ -4,7 +4,7 @@ import { NO_PARENT } from '../../../src/native/addon-types.js';
 import type { StepTables } from '../../../src/predictor/step-tables.js';
 import { Generation } from '../../../src/scheduler/generation.js';
 import { Generations } from '../../../src/scheduler/generations.js';
-import type { RunningInput } from '../../../src/scheduler/running-input.js';
+import type { Request } from '../../../src/scheduler/request.js';
 import { DECODER_ONLY, SHAPE } from './scripted-native-engine.js';
 
 const PROMPT = Int32Array.of(4, 5);
@@ -29,14 +29,14 @@ function setup(shape = DECODER_ONLY) {
     engine: { shape } as never,
     planner,
     stepTables: stepTables as unknown as StepTables,
-    inputs: {} as never,
+    requests: {} as never,
     outcomes: { tokens: () => {} } as never,
   });
   const running = (sequence: number, routingK = 0) => {
-    const input = { item: sequence, job: sequence, tokens: PROMPT, routingK, prompt: sequence };
+    const request = { item: sequence, job: sequence, tokens: PROMPT, routingK, prompt: sequence };
     const work = { kind: 'generate', maxTokens: 9, logprobs: null, choices: [null] } as never;
     const generation = new Generation({
-      input: input as unknown as RunningInput,
+      request: request as unknown as Request,
       sequence,
       parent: NO_PARENT,
       choice: 0,

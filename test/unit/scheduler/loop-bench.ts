@@ -4,8 +4,8 @@ import { PassPlanner } from '../../../src/inference/pass-planner.js';
 import { BuilderStats } from '../../../src/protocol/builder-stats.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
 import type {
-  BatchItem,
   FromInference,
+  PreparedRequest,
   QueuedBatch,
   ToInference,
 } from '../../../src/protocol/inference-messages.js';
@@ -47,24 +47,17 @@ export function bench(pages = 64, shape = SHAPE, prefixCache = false) {
   });
   let batchId = 0;
   const send = (
-    ...items: (Pick<BatchItem, 'item' | 'job' | 'work' | 'prefixScope' | 'owner'> & {
+    ...items: (Pick<PreparedRequest, 'item' | 'job' | 'work'> & {
       tokens: number[];
       jobItems?: number;
+      prefixScope?: string;
+      owner?: string;
     })[]
   ) => {
-    const offsets = [0];
-    for (const { tokens } of items) offsets.push(offsets.at(-1)! + tokens.length);
-    const tokens = Int32Array.from(items.flatMap((each) => each.tokens));
-    const batch = {
-      id: batchId++,
-      routingK: 0,
-      items: items.map(({ item, job, work, jobItems = 1, prefixScope = '', owner = '' }) => {
-        return { item, job, work, jobItems, prefixScope, owner };
-      }),
-      offsets: Int32Array.from(offsets),
-      tokens,
-    };
-    queue.put({ batch, tables: null });
+    const requests = items.map(({ tokens, jobItems = 1, prefixScope = '', owner = '', ...rest }) => {
+      return { ...rest, jobItems, routingK: 0, prefixScope, owner, tokens: Int32Array.from(tokens) };
+    });
+    queue.put({ batch: { id: batchId++, routingK: 0, requests }, tables: null });
   };
   const settle = (most = 200) => {
     for (let turns = 0; loop.turn(); turns++) if (turns > most) throw new Error('does not settle');

@@ -30,7 +30,7 @@ describe('a prompt in chunks', () => {
     const named = (first: number, rest: number) =>
       Array.from({ length: 40 }, (_, t) => (t < 32 ? first : rest));
     const table = tableOf([...named(0, 1), ...named(2, 3)], 2);
-    start(hold(0, [{ work: generate(1), tokens: long(40) }], [table]));
+    start(hold([{ work: generate(1), tokens: long(40) }], [table]));
     while (done.length === 0) kind.step();
     const planned = forecasts.map(({ own, behind }) =>
       [own, behind].map((tables) => tables.flatMap(({ need }) => [...need])),

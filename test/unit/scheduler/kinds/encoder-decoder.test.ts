@@ -19,8 +19,13 @@ describe('an encoder-decoder model', () => {
       { work: generate, tokens: [2] },
     ];
     // The first item's labels take two rows, those of the third three.
-    const held = hold(0, items, [tableOf([0, 1, 1, 2, 0, 3]), tableOf([3, 1, 0, 2, 2])]);
-    for (const most of [2, 1, 1]) start(held, most);
+    const held = hold(items, [tableOf([0, 1, 1, 2, 0, 3]), tableOf([3, 1, 0, 2, 2])]);
+    for (const [from, to] of [
+      [0, 2],
+      [2, 3],
+      [3, 4],
+    ])
+      start(held.slice(from, to));
     const planned = forecasts.map(({ own, behind, predicted }) => {
       const needs = [own, behind].map((visits) => visits.map(({ firstId, need }) => [firstId, ...need]));
       return [...needs, [...(predicted?.rows ?? [])].map((row) => predicted!.table.experts[row])];
@@ -46,7 +51,7 @@ describe('an encoder-decoder model', () => {
       stepTook: (ms: number) => took.push(ms),
     } as unknown as StepTables;
     const { engine, kind, hold, start } = kindBench({ stepTables });
-    start(hold(0, [{ work: generate, tokens: [5] }]));
+    start(hold([{ work: generate, tokens: [5] }]));
     vi.useFakeTimers({ toFake: ['hrtime'] });
     engine.beforeRun = () => vi.advanceTimersByTime(7);
     kind.step();
@@ -57,7 +62,7 @@ describe('an encoder-decoder model', () => {
     const { forecasts, hold, start } = kindBench({});
     const tables = [tableOf([0, 1, 2]), tableOf([3, 1, 0, 2])];
     const items = [[3, 4], [5]].map((tokens) => ({ work: score([[5, 6], [7]]), tokens }));
-    start(hold(0, items, tables));
+    start(hold(items, tables));
     expect(forecasts.map(({ predicted }) => predicted!.table)).toEqual(tables);
     for (const [i, { predicted }] of forecasts.entries()) expect(predicted!.table).toBe(tables[i]);
   });

@@ -3,15 +3,15 @@ import { fillNeed } from '../../../../src/predictor/expert-need.js';
 import type { PassForecast } from '../../../../src/predictor/pass-forecast.js';
 import type { StepTables } from '../../../../src/predictor/step-tables.js';
 import { createHashTable, type HashTable, TABLE_READY } from '../../../../src/protocol/hash-table.js';
-import type { BatchItem } from '../../../../src/protocol/inference-messages.js';
+import type { PreparedRequest } from '../../../../src/protocol/inference-messages.js';
 import { Generations } from '../../../../src/scheduler/generations.js';
-import { HeldBatch } from '../../../../src/scheduler/held-batch.js';
-import { HeldInputs } from '../../../../src/scheduler/held-inputs.js';
-import { openKind } from '../../../../src/scheduler/kinds/index.js';
-import type { Outcomes } from '../../../../src/scheduler/outcomes.js';
+import { DecoderOnly } from '../../../../src/scheduler/kinds/decoder-only.js';
+import { EncoderDecoder } from '../../../../src/scheduler/kinds/encoder-decoder.js';
 import { PageLeases } from '../../../../src/scheduler/page-leases.js';
 import { type PassSequence, passAnswers, passBatch } from '../../../../src/scheduler/pass-batch.js';
 import type { PassRunner } from '../../../../src/scheduler/passes.js';
+import { type Outcomes, openRequests, type Request } from '../../../../src/scheduler/request.js';
+import { RunningRequests } from '../../../../src/scheduler/running-requests.js';
 import { Matchers } from '../../../../src/structure/matchers.js';
 import { PAGE_TOKENS, ScriptedEngine, SHAPE } from '../scripted-native-engine.js';
 
@@ -71,31 +71,39 @@ export function kindBench({
       throw error;
     },
   };
-  const inputs = new HeldInputs(engine, leases, outcomes);
+  const running = new RunningRequests({ engine, pages: leases, outcomes, newId: () => nextId++ });
   const planner = { needsForecast: true, takeSaved: () => undefined };
-  const generations = new Generations({ engine, planner, stepTables, inputs, outcomes });
-  const kind = openKind({
+  const generations = new Generations({ engine, planner, stepTables, requests: running, outcomes });
+  const kind = new (isEncoderDecoder(shape) ? EncoderDecoder : DecoderOnly)({
     engine,
     passes,
     tableWait: { passTook: () => {} },
     generations,
     matchers: new Matchers(shape.vocabSize, () => {}),
-    inputs,
+    running,
     outcomes,
+    onSuspend: () => {},
   });
-  /** A batch whose items are taken from the queue together. */
+  let [nextBatch, nextOrder] = [0, 0];
+  /** The requests of a batch. */
   const hold = (
-    id: number,
-    items: (Pick<BatchItem, 'work'> & { tokens: number[] })[],
+    items: (Pick<PreparedRequest, 'work'> & { tokens: number[] })[],
     tables: (HashTable | null)[] = [],
   ) => {
-    const offsets = [0];
-    for (const { tokens } of items) offsets.push(offsets.at(-1)! + tokens.length);
-    const tokens = Int32Array.from(items.flatMap((each) => each.tokens));
-    const all = items.map(({ work }, i) => ({ item: 10 * id + i, job: 10 * id + i, jobItems: 1, work }));
-    return new HeldBatch({ id, routingK: 0, items: all, offsets: Int32Array.from(offsets), tokens }, tables);
+    const id = nextBatch++;
+    const requests = items.map(({ work, tokens }, i): PreparedRequest => {
+      const item = 10 * id + i;
+      const rest = { jobItems: 1, routingK: 0, owner: '', tokens: Int32Array.from(tokens) };
+      return { item, job: item, work, ...rest };
+    });
+    const queued = { batch: { id, routingK: 0, requests }, tables: null };
+    const encoderDecoder = isEncoderDecoder(shape);
+    const opened = openRequests(queued, { order: nextOrder, shares: false, encoderDecoder });
+    nextOrder += opened.length;
+    for (const { batch } of opened) batch.tables = tables;
+    return opened;
   };
-  /** Starts the items that get their pages, at most `most` of them. */
-  const start = (held: HeldBatch, most?: number) => kind.start(held.admit(leases, '', most), held);
+  /** Starts the requests that get their pages. */
+  const start = (requests: Request[]) => kind.start(requests.filter((request) => running.start(request)));
   return { engine, kind, forecasts, done, hold, start };
 }
