@@ -145,13 +145,13 @@ export class JobRunner {
   }
 
   /** Calls `then` with the ids of the texts, unless the job is cancelled or refused before. */
-  #encode(id: string, texts: readonly TextToEncode[], then: (ids: number[][]) => void): void {
+  #encode(id: string, texts: readonly TextToEncode[], then: (ids: Int32Array[]) => void): void {
     if (texts.length === 0) {
       then([]);
       return;
     }
     // A task asks for texts only if there is a tokenizer.
-    this.#await<number[][]>(id, (done) => this.#options.encoder!.encode(texts, done), then);
+    this.#await<Int32Array[]>(id, (done) => this.#options.encoder!.encode(texts, done), then);
   }
 
   #decode(job: StartedJob, { lists, result }: DetokenizerWork<JobRequest, JobResult>): void {
@@ -195,7 +195,11 @@ export class JobRunner {
     });
   }
 
-  #start({ id, request, begin }: StartedJob, work: ModelWork<JobRequest, JobResult>, ids: number[][]): void {
+  #start(
+    { id, request, begin }: StartedJob,
+    work: ModelWork<JobRequest, JobResult>,
+    ids: Int32Array[],
+  ): void {
     const inputs = work.inputs(request, this.#options.limits, ids);
     if (inputs.length === 0) {
       throw new SidaError({ code: 'invalid_request', message: 'The request has no inputs', param: 'input' });
@@ -268,7 +272,7 @@ export class JobRunner {
         owner,
         ...(prefixCache !== 'off' && { prefixScope: prefixCache === 'per-key' ? owner : '' }),
         work: onThread(work, grammar),
-        tokens: sharedIds(tokens),
+        tokens,
       };
     });
     batches.add(requests);
@@ -343,12 +347,6 @@ function result(job: RunningJob, { cost, startedMs, endedMs }: JobEnd): JobResul
     experts: cost,
     timing,
   };
-}
-
-function sharedIds(tokens: readonly number[]): Int32Array {
-  const ids = new Int32Array(new SharedArrayBuffer(4 * tokens.length));
-  ids.set(tokens);
-  return ids;
 }
 
 function grammarOf({ work }: PreparedInput): GrammarWork | undefined {

@@ -11,8 +11,8 @@ import { neededExperts } from '../native/needed-experts.js';
 import type { HashInput } from '../predictor/hash-function.js';
 import type { TrueRouting } from '../predictor/hit-counts.js';
 import type { ScoringTarget } from '../protocol/item-work.js';
-import { LabelScores } from '../scheduler/label-scoring.js';
 import { assertFiniteLogprobs, passBatch } from '../scheduler/pass-batch.js';
+import { LabelScores } from '../scheduler/scoring.js';
 import { continueGreedily, pickedBy } from '../trace/greedy-continuation.js';
 import { RouterRanking } from '../trace/router-ranking.js';
 import {

@@ -1,15 +1,13 @@
 /** Gathers what is known before each pass of one engine, whose native planner plans by it. */
-
-import type { Engine, PassNeeds, RunResult, TableNeeds } from '../native/addon-types.js';
+import type { Engine, PassNeeds, RunResult, RunStats, TableNeeds } from '../native/addon-types.js';
 import { firstMoeLayer } from '../native/model-shape.js';
 import type { PassForecast } from '../predictor/pass-forecast.js';
-import { needsOf, openTables } from '../predictor/table-needs.js';
+import { needsOf, openTables } from '../predictor/pass-forecast.js';
 import { TABLE_PENDING } from '../protocol/hash-table.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { QueuedBatch } from '../protocol/inference-messages.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
 import type { PassKind, Planner } from '../scheduler/passes.js';
-import { ForecastSaving } from './forecast-saving.js';
 import { LinkLoad } from './link-load.js';
 
 /** One pass in so many runs without its forecast, as the control of what forecasts save. */
@@ -93,4 +91,29 @@ export class PassPlanner implements Planner {
 /** Scattered: every 32nd pass would always be the same one of batches that run several. */
 function isControl(count: number): boolean {
   return Math.imul(count, 0x9e3779b1) >>> 0 < 2 ** 32 / CONTROL;
+}
+
+/** What is left of the measured passes without a forecast after one more: about the last 50 count. */
+const KEPT = 0.98;
+
+export class ForecastSaving {
+  #stallNs = 0;
+  #loads = 0;
+
+  /**
+   * Returns the seconds that the forecast saved: as many loads take longer waits in passes without one. Undefined for
+   * a pass without a forecast, and before the first such pass.
+   */
+  judge(
+    { stallNs, prefetched, late, onDemand }: Pick<RunStats, 'stallNs' | 'prefetched' | 'late' | 'onDemand'>,
+    forecast: boolean,
+  ): number | undefined {
+    const loads = prefetched + late + onDemand;
+    if (!forecast) {
+      this.#stallNs = this.#stallNs * KEPT + stallNs;
+      this.#loads = this.#loads * KEPT + loads;
+      return undefined;
+    }
+    return this.#loads > 0 ? ((this.#stallNs / this.#loads) * loads - stallNs) / 1e9 : undefined;
+  }
 }

@@ -26,7 +26,7 @@ export interface PreparedRequest {
   /** Names the key that sent the job; empty without keys. Keys take turns where KV pages are short. */
   owner: string;
   work: ItemWork;
-  /** The prompt, in shared memory. */
+  /** The prompt, in shared memory where the tokenizer thread made it. */
   tokens: Int32Array;
 }
 

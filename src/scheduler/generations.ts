@@ -9,12 +9,12 @@ import { profiled } from '../profile/thread-events.js';
 import type { HashTable } from '../protocol/hash-table.js';
 import type { GeneratedToken } from '../protocol/inference-messages.js';
 import { type AllowedTokens, settle } from '../structure/matchers.js';
+import { Beam, type RunningSearch } from './beam-search.js';
 import { Generation, type RunningSequence } from './generation.js';
 import type { PickedToken } from './pass-batch.js';
 import type { Planner } from './passes.js';
 import type { Outcomes, Request } from './request.js';
 import type { RunningRequests } from './running-requests.js';
-import { Beam, type RunningSearch } from './running-search.js';
 
 interface GenerationsOptions {
   engine: Engine;

@@ -4,7 +4,6 @@ import type { NativeAdjustments, NativeBatch, RunResult } from '../native/addon-
 import type { LogitAdjustments, RankedToken, Sampling } from '../protocol/sampling.js';
 import { concatenated, offsetsOf } from '../ragged.js';
 import type { AllowedTokens } from '../structure/matchers.js';
-import type { TokenCounts } from './seen-tokens.js';
 
 /** The tokens that a sequence adds in a pass, and the results that the pass must return for them. */
 export interface PassSequence {
@@ -37,6 +36,13 @@ export interface TokenPick {
   };
   /** The tokens that may be picked; undefined for all. */
   allowed?: AllowedTokens | undefined;
+}
+
+/** How often the tokens of a sequence stand in it. */
+export interface TokenCounts {
+  ids: Int32Array;
+  /** How often each token was generated; 0 if only the prompt has it. */
+  times: Uint32Array;
 }
 
 export interface TokenQuery {

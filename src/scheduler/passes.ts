@@ -5,9 +5,8 @@ import type { Engine, NativeBatch, PassNeeds, RunResult } from '../native/addon-
 import { cannotRoute, type PassForecast, partOf, routingOf } from '../predictor/pass-forecast.js';
 import { profiled } from '../profile/thread-events.js';
 import { addPass, type Counters } from '../protocol/counters.js';
-import type { JobCosts } from './costs.js';
+import type { JobCosts, PredictorHits } from './costs.js';
 import { type PassAnswer, type PassSequence, passAnswers, passBatch } from './pass-batch.js';
-import type { PredictorHits } from './predictor-hits.js';
 
 /** Whether each sequence of a pass is fed one token. */
 export type PassKind = 'steps' | 'prompts';

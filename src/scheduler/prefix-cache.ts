@@ -1,6 +1,7 @@
 /**
- * Keeps the KV pages of finished prompts and answers for later inputs that begin with the same tokens. A page's content
- * depends on nothing but the tokens up to its end, so an input that uses it gets the same bits as one that computes it.
+ * Keeps the KV pages of finished prompts and answers for later requests that begin with the same tokens. A page's
+ * content depends on nothing but the tokens up to its end, so a request that uses it gets the same bits as one that
+ * computes it.
  */
 import type { Engine } from '../native/addon-types.js';
 import { type PageNode, PrefixTree } from './prefix-tree.js';
@@ -20,7 +21,7 @@ export class PrefixCache {
     this.#tree = new PrefixTree(options.pageTokens);
   }
 
-  /** Pages kept, those included that running inputs use. */
+  /** Pages kept, those included that running requests use. */
   get pages(): number {
     return this.#tree.pages;
   }

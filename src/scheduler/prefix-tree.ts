@@ -14,7 +14,7 @@ export interface PageNode {
   readonly children: Map<string, PageNode>;
   /** The pages behind it that are not full, which are children too. */
   readonly tails: Map<PageNode, Int32Array>;
-  /** Running inputs that use this page, or a page behind it. */
+  /** Running requests that use this page, or a page behind it. */
   users: number;
   lastUse: number;
   /** The sequence that keeps the page if it is a leaf. */
@@ -51,7 +51,7 @@ export class PrefixTree {
     return this.#pages;
   }
 
-  /** Pages that no running input uses. */
+  /** Pages that no running request uses. */
   get unused(): number {
     return this.#unused;
   }
@@ -135,7 +135,7 @@ export class PrefixTree {
     }
   }
 
-  /** Removes up to `most` pages that no running input uses, one by one the leaf that was used least recently. */
+  /** Removes up to `most` pages that no running request uses, one by one the leaf that was used least recently. */
   removeLeaves(most: number): RemovedLeaf[] {
     const unused = [...this.#leaves].filter(({ users }) => users === 0);
     // The oldest is last. One alone is found faster without an order.

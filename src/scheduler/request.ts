@@ -1,7 +1,7 @@
 /** The records of an input of a job on the inference thread, from its arrival to its end, and of its sequences. */
 
 import type { SidaError } from '../errors.js';
-import type { OpenTables } from '../predictor/table-needs.js';
+import type { OpenTables } from '../predictor/pass-forecast.js';
 import type { HashTable } from '../protocol/hash-table.js';
 import type {
   GeneratedToken,
@@ -10,7 +10,7 @@ import type {
   QueuedBatch,
 } from '../protocol/inference-messages.js';
 import { labelTokens } from '../protocol/item-work.js';
-import type { PageLease } from './page-leases.js';
+import type { PageLease } from './pages.js';
 import type { PassAnswer, TokenPick, TokenQuery } from './pass-batch.js';
 
 /** What the requests of one batch share. */

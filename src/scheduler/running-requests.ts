@@ -2,8 +2,8 @@
 import type { Engine } from '../native/addon-types.js';
 import type { ItemResults } from '../protocol/inference-messages.js';
 import { partsOf } from '../protocol/item-work.js';
-import { growingNeed, pageNeed } from './kv-pages.js';
-import type { PageLeases } from './page-leases.js';
+import { growingNeed, pageNeed } from './page-need.js';
+import type { PageLeases } from './pages.js';
 import type { Outcomes, Request } from './request.js';
 
 interface RunningOptions {

@@ -9,9 +9,8 @@ import {
   type RunStats,
 } from '../../../dist/native/addon-types.js';
 import type { ScoringPlan } from '../../../dist/protocol/item-work.js';
-import { LabelScoring, targetsWithin } from '../../../dist/scheduler/label-scoring.js';
 import { passAnswers, passBatch } from '../../../dist/scheduler/pass-batch.js';
-import { planScoring } from '../../../dist/scheduler/scoring-plan.js';
+import { LabelScoring, planScoring, targetsWithin } from '../../../dist/scheduler/scoring.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 
 /** Runs one pass. */

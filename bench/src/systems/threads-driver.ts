@@ -8,7 +8,7 @@ import { predictorChoice } from '../../../dist/engine/predictor-choice.js';
 import type { InferenceFigures } from '../../../dist/protocol/engine-messages.js';
 import type { FromInference } from '../../../dist/protocol/inference-messages.js';
 import { BatchFeed } from '../../../dist/scheduler/batch.js';
-import { planScoring } from '../../../dist/scheduler/scoring-plan.js';
+import { planScoring } from '../../../dist/scheduler/scoring.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { hashFunctionModule } from '../support/paths.js';
 import { quantile } from '../support/statistics.js';

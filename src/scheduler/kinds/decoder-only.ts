@@ -7,15 +7,12 @@
 import { clockMs } from '../../clock.js';
 import { SidaError } from '../../errors.js';
 import { NO_PARENT } from '../../native/addon-types.js';
-import { cannotRoute, tableRows } from '../../predictor/pass-forecast.js';
-import { needsOf } from '../../predictor/table-needs.js';
+import { cannotRoute, joinSpans, needsOf, type RowSpan, tableRows } from '../../predictor/pass-forecast.js';
 import { type HashTable, TABLE_READY } from '../../protocol/hash-table.js';
 import type { GenerateWork, ScoringPlan } from '../../protocol/item-work.js';
-import { Generation, nextStep, pickAt } from '../generation.js';
+import { Generation, nextStep, pickAt, SeenTokens } from '../generation.js';
 import type { Running, StepAnswer } from '../generations.js';
 import type { Request, Sequence } from '../request.js';
-import { joinSpans, type RowSpan } from '../row-spans.js';
-import { SeenTokens } from '../seen-tokens.js';
 import { StateMean } from '../state-mean.js';
 import { lastTurn } from '../turns.js';
 import type { KindOptions, ModelKind } from './model-kind.js';

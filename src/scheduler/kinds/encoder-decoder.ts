@@ -7,8 +7,7 @@ import { clockMs } from '../../clock.js';
 import { SidaError } from '../../errors.js';
 import { NO_PARENT } from '../../native/addon-types.js';
 import { firstMoeLayer } from '../../native/model-shape.js';
-import { tableRows } from '../../predictor/pass-forecast.js';
-import { needsOf } from '../../predictor/table-needs.js';
+import { joinSpans, needsOf, tableRows } from '../../predictor/pass-forecast.js';
 import type { HashTable } from '../../protocol/hash-table.js';
 import {
   type GenerateWork,
@@ -16,13 +15,12 @@ import {
   type ScoringPlan,
   type SearchWork,
 } from '../../protocol/item-work.js';
+import { RunningSearch } from '../beam-search.js';
 import { Generation, nextStep } from '../generation.js';
 import type { Running, StepAnswer } from '../generations.js';
-import { LabelScoring, targetsWithin } from '../label-scoring.js';
 import type { PassAnswer, PassSequence } from '../pass-batch.js';
 import type { Request } from '../request.js';
-import { joinSpans } from '../row-spans.js';
-import { RunningSearch } from '../running-search.js';
+import { LabelScoring, targetsWithin } from '../scoring.js';
 import { StateMean } from '../state-mean.js';
 import type { KindOptions, ModelKind } from './model-kind.js';
 

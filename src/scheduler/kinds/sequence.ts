@@ -2,9 +2,9 @@
 
 import type { GeneratedToken } from '../../protocol/inference-messages.js';
 import { planTokens, type ScoringPlan } from '../../protocol/item-work.js';
-import { LabelScoring, targetsWithin } from '../label-scoring.js';
 import { assertFiniteLogprobs, type PassSequence } from '../pass-batch.js';
 import type { Request, Sequence } from '../request.js';
+import { LabelScoring, targetsWithin } from '../scoring.js';
 
 /** The part of a sequence that runs in one pass. */
 export interface Chunk {

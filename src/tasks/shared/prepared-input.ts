@@ -5,8 +5,7 @@ import type { ModelShape } from '../../native/addon-types.js';
 import { isEncoderDecoder } from '../../native/model-shape.js';
 import type { ItemWork } from '../../protocol/item-work.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
-import { type KvRoom, pageNeed, windowSizes } from '../../scheduler/kv-pages.js';
-import { leastPages } from '../../scheduler/window-pages.js';
+import { type KvRoom, leastPages, pageNeed, windowSizes } from '../../scheduler/page-need.js';
 import type { ModelChat } from '../../text/chat/answer-format.js';
 import type { TokenTexts } from '../../text/detokenizer.js';
 
@@ -39,7 +38,8 @@ export function checkTexts(texts: readonly TextToEncode[], limits: ModelLimits):
 }
 
 export interface PreparedInput {
-  tokens: number[];
+  /** In shared memory, unless the request gave the ids. */
+  tokens: Int32Array;
   work: ItemWork;
 }
 

@@ -270,7 +270,7 @@ describe('refusals', () => {
   });
 
   it('a tokenization is refused when its answer would be too large', () => {
-    const ids = Array(32_768).fill(5);
+    const ids = new Int32Array(32_768).fill(5);
     const { sent, jobs } = bench({
       encode(texts, done) {
         done(texts.map(() => ids));
@@ -303,7 +303,7 @@ describe('refusals', () => {
   });
 
   it('a tokenization is refused when the texts of its tokens would be too large', () => {
-    const ids = Array(4_100).fill(5);
+    const ids = new Int32Array(4_100).fill(5);
     const { sent, jobs } = bench({
       encode(texts, done) {
         done(texts.map(() => ids));

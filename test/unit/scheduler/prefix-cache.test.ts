@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { ItemWork } from '../../../src/protocol/item-work.js';
-import { planScoring } from '../../../src/scheduler/scoring-plan.js';
+import { planScoring } from '../../../src/scheduler/scoring.js';
 import { bench, closeBench } from './loop-bench.js';
 import { DECODER_ONLY, PAGE_TOKENS } from './scripted-native-engine.js';
 

@@ -26,8 +26,8 @@ const inputsOf = (job: TranslateJob, of = limits()) => taskInputs(job, of, langu
 describe('an input', () => {
   it("is the source's code, the text and the end token, and the target's code is forced to be first", () => {
     const [first, second] = inputsOf(jobOf({ input: ['the film', ''] }));
-    expect(first!.tokens).toEqual([ENGLISH, ...languages.encodePlain('the film'), EOS]);
-    expect(second!.tokens).toEqual([ENGLISH, ...languages.encodePlain(''), EOS]);
+    expect([...first!.tokens]).toEqual([ENGLISH, ...languages.encodePlain('the film'), EOS]);
+    expect([...second!.tokens]).toEqual([ENGLISH, ...languages.encodePlain(''), EOS]);
     expect(first!.work).toEqual({
       kind: 'generate',
       maxTokens: 200,

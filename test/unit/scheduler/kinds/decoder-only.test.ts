@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { ItemWork } from '../../../../src/protocol/item-work.js';
 import type { Sampling } from '../../../../src/protocol/sampling.js';
-import { planScoring } from '../../../../src/scheduler/scoring-plan.js';
+import { planScoring } from '../../../../src/scheduler/scoring.js';
 import { bench, closeBench } from '../loop-bench.js';
 import { DECODER_ONLY } from '../scripted-native-engine.js';
 import { kindBench, tableOf } from './kind-bench.js';

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { StepTables } from '../../../../src/predictor/step-tables.js';
 import type { ItemWork } from '../../../../src/protocol/item-work.js';
-import { planScoring } from '../../../../src/scheduler/scoring-plan.js';
+import { planScoring } from '../../../../src/scheduler/scoring.js';
 import { kindBench, tableOf } from './kind-bench.js';
 
 const generate: ItemWork = { kind: 'generate', maxTokens: 3, logprobs: null, choices: [null] };

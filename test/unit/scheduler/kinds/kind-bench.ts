@@ -7,7 +7,7 @@ import type { PreparedRequest } from '../../../../src/protocol/inference-message
 import { Generations } from '../../../../src/scheduler/generations.js';
 import { DecoderOnly } from '../../../../src/scheduler/kinds/decoder-only.js';
 import { EncoderDecoder } from '../../../../src/scheduler/kinds/encoder-decoder.js';
-import { PageLeases } from '../../../../src/scheduler/page-leases.js';
+import { PageLeases } from '../../../../src/scheduler/pages.js';
 import { type PassSequence, passAnswers, passBatch } from '../../../../src/scheduler/pass-batch.js';
 import type { PassRunner } from '../../../../src/scheduler/passes.js';
 import { type Outcomes, openRequests, type Request } from '../../../../src/scheduler/request.js';

@@ -1,15 +1,10 @@
-/**
- * Decides whether a hash table is worth its time. Every part that builds tables or waits for them uses this rule.
- *
- * A table saves its pass a wait for experts, and that wait is at most a part of the pass. A table may therefore delay
- * its pass by a fixed share of the usual pass time: WAIT while another thread builds it, BUILD when the thread of the
- * pass builds it. A table that takes longer, arrives too late or predicts nothing is lost. After several losses in a
- * row, no tables are built for a while. Each pause is a multiple of the time that
- * the last table took. Pauses double while losses continue; one useful table resets them.
- *
- * Waiting for a table thus costs a pass at most WAIT, and tables that are always lost take at most 1 / (1 +
- * PAUSE) of the building thread's time.
- */
+/** Lets the inference thread wait for unfinished tables, for as long as they are worth it. */
+import { clockMs } from '../clock.js';
+import { profiled } from '../profile/thread-events.js';
+import type { Counters } from '../protocol/counters.js';
+import { TABLE_ABANDONED, TABLE_PENDING } from '../protocol/hash-table.js';
+import type { WakeUp } from '../protocol/wake-up.js';
+import type { OpenTables } from './pass-forecast.js';
 
 /** Longest wait, as a share of the usual pass time. The waiting thread is idle, and the table may still fail. */
 const WAIT = 0.1;
@@ -87,5 +82,52 @@ export class TableWorth {
     const pause = Math.max(shortest, Math.min(shortest * 2 ** this.#pauses, LONGEST_MS));
     this.#pausedUntil = this.#clock() + pause;
     this.#pauses = Math.min(this.#pauses + 1, DOUBLINGS);
+  }
+}
+
+export class TableWait {
+  readonly #arrivals: WakeUp;
+  readonly #counters: Counters;
+  readonly #worth = new TableWorth(clockMs);
+
+  /** The hash-building thread signals `arrivals` when a table is ready. */
+  constructor(arrivals: WakeUp, counters: Counters) {
+    this.#arrivals = arrivals;
+    this.#counters = counters;
+  }
+
+  passTook(ms: number): void {
+    this.#worth.passTook(ms);
+  }
+
+  /** Waits for a bounded time, then abandons the tables that are still pending. Blocks. */
+  settle(tables: OpenTables): void {
+    this.#wait(tables, this.#worth.waitMs);
+    for (const table of tables) table?.settle(TABLE_ABANDONED);
+  }
+
+  /** Waits until all tables are finished, for tables that route. Blocks. */
+  finish(tables: OpenTables): void {
+    this.#wait(tables, Number.POSITIVE_INFINITY);
+  }
+
+  #wait(tables: OpenTables, limitMs: number): void {
+    const pending = () => tables.some((table) => table?.state === TABLE_PENDING);
+    if (!pending()) return;
+    profiled('table wait', () => this.#waitWhile(pending, limitMs));
+  }
+
+  #waitWhile(pending: () => boolean, limitMs: number): void {
+    const begin = clockMs();
+    const end = begin + limitMs;
+    for (;;) {
+      const seen = this.#arrivals.signals;
+      if (!pending()) break;
+      const left = end - clockMs();
+      if (left <= 0) break;
+      this.#arrivals.wait(seen, left);
+    }
+    this.#counters.tableWaits += 1;
+    this.#counters.tableWaitSeconds += (clockMs() - begin) / 1000;
   }
 }

@@ -4,7 +4,7 @@
  */
 import { SidaError } from '../errors.js';
 import type { ScoringPlan, ScoringRow, ScoringTarget } from '../protocol/item-work.js';
-import { EMPTY, LabelPrefixes } from './label-prefixes.js';
+import { assertFiniteLogprobs, type TokenQuery } from './pass-batch.js';
 
 /**
  * `labels` are token ids without special tokens. If `startToken` is null, labels continue the prompt. Throws
@@ -111,4 +111,112 @@ function pathsOf(labels: readonly number[][], prefixes: LabelPrefixes): number[]
 
 function invalidLabels(message: string): SidaError {
   return new SidaError({ code: 'invalid_request', message, param: 'labels' });
+}
+
+/** Number of the prefix without tokens. */
+export const EMPTY = 0;
+const NONE = -1;
+
+/**
+ * Numbers the prefixes of token lists. Few prefixes continue in more than one way, so only the second and later ways
+ * are in maps: the tree of 65,536 tokens takes a millisecond or two.
+ */
+export class LabelPrefixes {
+  /** By prefix: the token that was the first to follow it, or NONE, and the longer prefix. */
+  readonly #token = [NONE];
+  readonly #longer = [NONE];
+  readonly #others = new Map<number, Map<number, number>>();
+
+  get count(): number {
+    return this.#token.length;
+  }
+
+  /** Returns the number of each prefix of the list but the empty one, the shortest first. */
+  add(tokens: readonly number[]): number[] {
+    let prefix = EMPTY;
+    return tokens.map((token) => {
+      prefix = this.#next(prefix, token);
+      return prefix;
+    });
+  }
+
+  /** Whether some list goes on after the prefix. */
+  continues(prefix: number): boolean {
+    return this.#token[prefix] !== NONE;
+  }
+
+  #next(prefix: number, token: number): number {
+    if (this.#token[prefix] === token) return this.#longer[prefix]!;
+    if (this.#token[prefix] === NONE) {
+      this.#token[prefix] = token;
+      this.#longer[prefix] = this.#new();
+      return this.#longer[prefix]!;
+    }
+    const others = this.#others.get(prefix) ?? new Map<number, number>();
+    this.#others.set(prefix, others);
+    const longer = others.get(token) ?? this.#new();
+    others.set(token, longer);
+    return longer;
+  }
+
+  #new(): number {
+    this.#longer.push(NONE);
+    return this.#token.push(NONE) - 1;
+  }
+}
+
+/** Collects the log-probabilities of one input's labels. */
+export class LabelScores {
+  /** (labels, steps) */
+  readonly #logprobs: number[][];
+
+  constructor(labels: number) {
+    this.#logprobs = Array.from({ length: labels }, () => []);
+  }
+
+  set(target: ScoringTarget, logprob: number): void {
+    this.#logprobs[target.label]![target.step] = logprob;
+  }
+
+  /** Sums each label in token order, so that the result does not depend on how rows were shared. */
+  sums(): number[] {
+    return this.#logprobs.map((steps) => steps.reduce((sum, logprob) => sum + logprob, 0));
+  }
+}
+
+export class LabelScoring {
+  readonly plan: ScoringPlan;
+  readonly #scores: LabelScores;
+
+  constructor(plan: ScoringPlan) {
+    this.plan = plan;
+    this.#scores = new LabelScores(plan.labels);
+  }
+
+  /** Takes the log-probabilities of `targets`, in order. Throws nonfinite_output. */
+  take(targets: readonly ScoringTarget[], logprobs: Float64Array): void {
+    assertFiniteLogprobs(logprobs);
+    targets.forEach((target, i) => {
+      this.#scores.set(target, logprobs[i]!);
+    });
+  }
+
+  /** Summed log-probability of each label. Call it once all targets have been taken. */
+  sums(): number[] {
+    return this.#scores.sums();
+  }
+}
+
+/** Selects the targets within the tokens [begin, begin + count) of a plan's input. Query rows count from `begin`. */
+export function targetsWithin(
+  { rows }: ScoringPlan['inputs'][number],
+  begin: number,
+  count: number,
+): { targets: ScoringTarget[]; queries: TokenQuery[] } {
+  const within = rows.filter(({ position }) => position >= begin && position < begin + count);
+  const targets = within.flatMap((row) => row.targets);
+  const queries = within.flatMap(({ position, targets: asked }) =>
+    asked.map(({ token }) => ({ row: position - begin, token })),
+  );
+  return { targets, queries };
 }

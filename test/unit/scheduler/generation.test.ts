@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { NO_PARENT } from '../../../src/native/addon-types.js';
+import { SeenTokens } from '../../../src/scheduler/generation.js';
 import { passBatch } from '../../../src/scheduler/pass-batch.js';
-import { SeenTokens } from '../../../src/scheduler/seen-tokens.js';
 
 const penalties = { presence: 0.5, frequency: 0.25, repetition: 1, biases: [] };
 

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { type NativeBatch, NO_EXPERT, type RunResult } from '../../../src/native/addon-types.js';
 import { tableRows } from '../../../src/predictor/pass-forecast.js';
 import { createHashTable, TABLE_READY } from '../../../src/protocol/hash-table.js';
-import { PredictorHits } from '../../../src/scheduler/predictor-hits.js';
+import { PredictorHits } from '../../../src/scheduler/costs.js';
 
 const EXPERTS = 6;
 

@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { SidaError } from '../../../src/errors.js';
 import type { ScoringPlan } from '../../../src/protocol/item-work.js';
-import { LabelScores } from '../../../src/scheduler/label-scoring.js';
-import { planScoring } from '../../../src/scheduler/scoring-plan.js';
+import { LabelScores, planScoring } from '../../../src/scheduler/scoring.js';
 
 const [START, END] = [0, 1];
 const plan = (labels: number[][]) => planScoring(labels, START, END);

@@ -1,15 +1,20 @@
-/** Counts the KV pages of running inputs before a pass is run, so that no pass fails because the cache is full. */
-import { type KvRoom, type PageNeed, windowSizes } from './kv-pages.js';
+/** Counts the KV pages of running requests before a pass is run, so that no pass fails because the cache is full. */
+import {
+  type KvRoom,
+  type PageNeed,
+  pagesOf,
+  type WindowNeed,
+  WindowPages,
+  windowSizes,
+} from './page-need.js';
 import type { PrefixCache } from './prefix-cache.js';
 import type { PageNode } from './prefix-tree.js';
-import { pagesOf } from './sequence-pages.js';
-import { type WindowNeed, WindowPages } from './window-pages.js';
 
-/** The pages of one running input. */
+/** The pages of one running request. */
 export interface PageLease {
   /** Pages that only its sequences hold, or may come to hold. */
   own: number;
-  /** Whether it takes more pages as its sequence grows, and gives way to older inputs when none is left. */
+  /** Whether it takes more pages as its sequence grows, and gives way to older requests when none is left. */
   readonly grows: boolean;
   readonly windows: readonly WindowNeed[];
   /** The last page of its prompt that the prefix cache keeps; null if there is none. */
@@ -21,7 +26,7 @@ interface LeaseOptions {
   grows?: boolean;
 }
 
-/** What the prefix cache may keep of an input. `scope` separates inputs that must not share pages. */
+/** What the prefix cache may keep of a request. `scope` separates requests that must not share pages. */
 export interface KeptTokens {
   scope: string;
   tokens: Int32Array;
@@ -51,13 +56,13 @@ export class PageLeases {
     return this.total - this.#own - (this.cache?.pages ?? 0);
   }
 
-  /** Pages that a running input could get: those that are free, and those that can be evicted. */
+  /** Pages that a running request could get: those that are free, and those that can be evicted. */
   get available(): number {
     return this.free + (this.cache?.unused ?? 0);
   }
 
   /**
-   * The pages up to `node` need not be computed again. Returns undefined if fewer pages are available, or if inputs
+   * The pages up to `node` need not be computed again. Returns undefined if fewer pages are available, or if requests
    * that grow could not take a page each any more: one of them would soon have to give way.
    */
   lease(
@@ -115,7 +120,7 @@ export class PageLeases {
     lease.node = node;
   }
 
-  /** Keeps the pages of a sequence that ends, and that has run more than what is kept of its input. */
+  /** Keeps the pages of a sequence that ends, and that has run more than what is kept of its request. */
   keepEnded(lease: PageLease, { scope, tokens }: KeptTokens, sequence: number): void {
     this.#disown(lease, this.cache!.keep(scope, tokens, sequence).added);
   }
@@ -128,7 +133,7 @@ export class PageLeases {
   #disown(lease: PageLease, pages: number): void {
     lease.own -= pages;
     this.#give(pages);
-    if (lease.own < 0) throw new Error(`An input gave up ${-lease.own} KV pages too many. This is a bug.`);
+    if (lease.own < 0) throw new Error(`A request gave up ${-lease.own} KV pages too many. This is a bug.`);
   }
 
   #give(pages: number): void {

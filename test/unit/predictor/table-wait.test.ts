@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { expect, it } from 'vitest';
+import { TableWait } from '../../../src/predictor/table-wait.js';
 import { noCounts } from '../../../src/protocol/counters.js';
 import {
   createHashTable,
@@ -9,7 +10,6 @@ import {
   TABLE_READY,
 } from '../../../src/protocol/hash-table.js';
 import { WakeUp } from '../../../src/protocol/wake-up.js';
-import { TableWait } from '../../../src/scheduler/table-wait.js';
 
 function pending(): HashTable {
   return createHashTable({

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ItemWork } from '../../../src/protocol/item-work.js';
-import { type KvRoom, pageNeed } from '../../../src/scheduler/kv-pages.js';
-import { PageLeases } from '../../../src/scheduler/page-leases.js';
+import { type KvRoom, pageNeed } from '../../../src/scheduler/page-need.js';
+import { PageLeases } from '../../../src/scheduler/pages.js';
 
 const ROOM: KvRoom = {
   encoderDecoder: false,
