@@ -96,7 +96,7 @@ function isControl(count: number): boolean {
 /** What is left of the measured passes without a forecast after one more: about the last 50 count. */
 const KEPT = 0.98;
 
-export class ForecastSaving {
+class ForecastSaving {
   #stallNs = 0;
   #loads = 0;
 

@@ -26,7 +26,7 @@ interface RunningBeam {
   readonly sum: number;
 }
 
-export interface Hypothesis {
+interface Hypothesis {
   readonly tokens: readonly number[];
   readonly score: number;
 }

@@ -70,7 +70,7 @@ export function pagesOf(tokens: number, pageTokens: number): number {
  * The sequences of a request for a decoder-only model: the pages of all its tokens that are not shared with the prompt,
  * and the most tokens that a pass can feed it.
  */
-export function sequencesOf(
+function sequencesOf(
   promptTokens: number,
   work: ItemWork,
   pageTokens: number,
@@ -94,7 +94,7 @@ export function sequencesOf(
  * The pages of all layers with one window. Between passes a sequence holds the pages of the window - 1 tokens that its
  * next token sees, with the page that it began, and in a pass also those of its new tokens.
  */
-export interface WindowLayers {
+interface WindowLayers {
   window: number;
   pages: number;
 }
@@ -107,14 +107,14 @@ export interface WindowNeed {
   beside: number;
 }
 
-export interface WindowSizes {
+interface WindowSizes {
   window: number;
   pageTokens: number;
   /** Tokens of the largest pass. */
   passTokens: number;
 }
 
-export function windowNeed(promptTokens: number, work: ItemWork, sizes: WindowSizes): WindowNeed {
+function windowNeed(promptTokens: number, work: ItemWork, sizes: WindowSizes): WindowNeed {
   const { window, pageTokens, passTokens } = sizes;
   const [prompt, ...continued] = sequencesOf(promptTokens, work, pageTokens).map(({ pages, chunk }) => ({
     pages,

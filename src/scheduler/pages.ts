@@ -27,7 +27,7 @@ interface LeaseOptions {
 }
 
 /** What the prefix cache may keep of a request. `scope` separates requests that must not share pages. */
-export interface KeptTokens {
+interface KeptTokens {
   scope: string;
   tokens: Int32Array;
 }

@@ -22,7 +22,7 @@ export interface PageNode {
 }
 
 /** A leaf that was taken off the tree. `parent` is a leaf now if it has no other children, and keeps `keeper`. */
-export interface RemovedLeaf {
+interface RemovedLeaf {
   keeper: number;
   parent: PageNode;
 }

@@ -14,7 +14,7 @@ import type { PageLease } from './pages.js';
 import type { PassAnswer, TokenPick, TokenQuery } from './pass-batch.js';
 
 /** What the requests of one batch share. */
-export interface RequestBatch {
+interface RequestBatch {
   readonly id: number;
   /** Tokens of all prompts. */
   readonly promptTokens: number;

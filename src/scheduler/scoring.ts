@@ -114,14 +114,14 @@ function invalidLabels(message: string): SidaError {
 }
 
 /** Number of the prefix without tokens. */
-export const EMPTY = 0;
+const EMPTY = 0;
 const NONE = -1;
 
 /**
  * Numbers the prefixes of token lists. Few prefixes continue in more than one way, so only the second and later ways
  * are in maps: the tree of 65,536 tokens takes a millisecond or two.
  */
-export class LabelPrefixes {
+class LabelPrefixes {
   /** By prefix: the token that was the first to follow it, or NONE, and the longer prefix. */
   readonly #token = [NONE];
   readonly #longer = [NONE];
