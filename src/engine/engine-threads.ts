@@ -1,7 +1,7 @@
 /** Starts the inference and the hash-building thread of an engine. */
 import type { SizedConfig } from '../config/engine-config.js';
+import { createQueue, QueueGauge, QueueProducer } from '../protocol/batch-queue.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
-import { createQueue, QueueGauge, QueueProducer } from '../protocol/hash-table-queue.js';
 import type { PromptBatch, QueuedBatch } from '../protocol/inference-messages.js';
 import type { PredictorChoice } from '../protocol/predictor-messages.js';
 import { SharedFlag } from '../protocol/shared-flag.js';

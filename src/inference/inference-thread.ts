@@ -9,8 +9,8 @@ import { routingShape } from '../predictor/hash-function.js';
 import { openPredictor } from '../predictor/predictor-directory.js';
 import { StepTables } from '../predictor/step-tables.js';
 import { profiled, recordThread } from '../profile/thread-events.js';
+import { QueueConsumer } from '../protocol/batch-queue.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
-import { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type {
   FromInference,
   InferenceThreadData,

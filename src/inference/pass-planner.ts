@@ -3,8 +3,8 @@ import type { Engine, PassNeeds, RunResult, RunStats, TableNeeds } from '../nati
 import { firstMoeLayer } from '../native/model-shape.js';
 import type { PassForecast } from '../predictor/pass-forecast.js';
 import { needsOf, openTables } from '../predictor/pass-forecast.js';
+import type { QueueConsumer } from '../protocol/batch-queue.js';
 import { TABLE_PENDING } from '../protocol/hash-table.js';
-import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { QueuedBatch } from '../protocol/inference-messages.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
 import type { PassKind, Planner } from '../scheduler/passes.js';

@@ -3,7 +3,7 @@
  * KV pages.
  */
 import type { OpenTables } from '../predictor/pass-forecast.js';
-import type { QueueConsumer } from '../protocol/hash-table-queue.js';
+import type { QueueConsumer } from '../protocol/batch-queue.js';
 import type { QueuedBatch } from '../protocol/inference-messages.js';
 import type { ModelKind } from './kinds/model-kind.js';
 import { openRequests, type Request } from './request.js';

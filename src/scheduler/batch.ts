@@ -5,7 +5,7 @@
  */
 
 import { profiledFor } from '../profile/thread-events.js';
-import type { QueueGauge } from '../protocol/hash-table-queue.js';
+import type { QueueGauge } from '../protocol/batch-queue.js';
 import type { PreparedRequest, PromptBatch } from '../protocol/inference-messages.js';
 import { labelTokens } from '../protocol/item-work.js';
 

@@ -1,11 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import {
-  createQueue,
-  QueueConsumer,
-  QueueGauge,
-  QueueProducer,
-} from '../../../src/protocol/hash-table-queue.js';
+import { createQueue, QueueConsumer, QueueGauge, QueueProducer } from '../../../src/protocol/batch-queue.js';
 import type { PreparedRequest, PromptBatch } from '../../../src/protocol/inference-messages.js';
 import { Batcher, BatchFeed } from '../../../src/scheduler/batch.js';
 

@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
 import { answerControl } from '../../../src/inference/engine-control.js';
 import { PassPlanner } from '../../../src/inference/pass-planner.js';
+import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/batch-queue.js';
 import { BuilderStats } from '../../../src/protocol/builder-stats.js';
-import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
 import type {
   FromInference,
   PreparedRequest,

@@ -8,7 +8,7 @@ import {
   type QueueEnd,
   QueueGauge,
   QueueProducer,
-} from '../../../src/protocol/hash-table-queue.js';
+} from '../../../src/protocol/batch-queue.js';
 import { WakeUp } from '../../../src/protocol/wake-up.js';
 import { compiledSource } from '../../support/compiled-source.js';
 
@@ -23,7 +23,7 @@ function thread(body: string, end: QueueEnd): Worker {
   const module = (name: string) => JSON.stringify(pathToFileURL(`${dist}/protocol/${name}.js`).href);
   const code = `
     const { workerData: end, parentPort } = require('node:worker_threads');
-    Promise.all([import(${module('hash-table-queue')}), import(${module('wake-up')})]).then(
+    Promise.all([import(${module('batch-queue')}), import(${module('wake-up')})]).then(
       ([{ QueueProducer, QueueConsumer, QueueGauge }, { WakeUp }]) => { ${body} });`;
   return new Worker(code, { eval: true, workerData: end, transferList: [end.port] });
 }

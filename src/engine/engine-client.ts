@@ -45,7 +45,7 @@ const CLOSE_MS = 2000;
 
 const PROGRESS_TEXT = { convert: 'converting', hash: 'verifying', load: 'loading' } as const;
 
-export class EngineProcess implements EngineHandle {
+export class EngineClient implements EngineHandle {
   #config: EngineConfig;
   readonly #listeners = new Set<(state: EngineState) => void>();
   readonly #runs = new Map<string, Run>();
@@ -222,7 +222,7 @@ export class EngineProcess implements EngineHandle {
   }
 
   #spawn(): void {
-    const child = fork(new URL('./engine-host.js', import.meta.url), [JSON.stringify(this.#config)], {
+    const child = fork(new URL('./engine-main.js', import.meta.url), [JSON.stringify(this.#config)], {
       serialization: 'advanced',
       execArgv: HEAP_FLAGS,
       env: withoutSecrets(process.env),

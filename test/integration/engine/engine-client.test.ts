@@ -6,13 +6,13 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { EngineConfig } from '../../../src/config/engine-config.js';
-import type { EngineProcess } from '../../../src/engine/engine-process.js';
+import type { EngineClient } from '../../../src/engine/engine-client.js';
 import type { CompletionDelta, JobResult } from '../../../src/protocol/engine-messages.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { compiledSource } from '../../support/compiled-source.js';
 import { alive, otherTokenizer } from './process-fixture.js';
 
-const root = fileURLToPath(new URL('../../../', import.meta.url));
+const root = fileURLToPath(new URL('../../..', import.meta.url));
 const addon = process.env.SIDA_ADDON ?? `${root}build/addon/Release/sida.node`;
 const hasAddon = existsSync(addon);
 if (!hasAddon) console.warn(`SKIPPED: the engine process, ${addon} is not built`);
@@ -36,8 +36,8 @@ function answer(given: JobResult): unknown {
 describe.skipIf(!hasAddon)('engine process', () => {
   let dist: string;
   let scratch: string;
-  let Handle: typeof EngineProcess;
-  let engine: EngineProcess | undefined;
+  let Handle: typeof EngineClient;
+  let engine: EngineClient | undefined;
   let golden: unknown;
 
   const config = (more: Partial<EngineConfig> = {}): EngineConfig => ({
@@ -73,7 +73,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     ...more,
   });
 
-  function settled(handle: EngineProcess, phases: string[]): Promise<string> {
+  function settled(handle: EngineClient, phases: string[]): Promise<string> {
     return new Promise((resolve) => {
       const look = () => {
         if (!phases.includes(handle.state.phase)) return;
@@ -85,7 +85,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     });
   }
 
-  async function ready(more: Partial<EngineConfig> = {}): Promise<EngineProcess> {
+  async function ready(more: Partial<EngineConfig> = {}): Promise<EngineClient> {
     engine = new Handle(config(more));
     engine.start();
     expect(await settled(engine, ['ready', 'failed']), engine.state.detail).toBe('ready');
@@ -106,9 +106,9 @@ describe.skipIf(!hasAddon)('engine process', () => {
     dist = compiledSource();
     scratch = mkdtempSync(join(tmpdir(), 'sida-engine-'));
     mkdirSync(join(scratch, 'packs'));
-    const module = pathToFileURL(join(dist, 'engine', 'engine-process.js')).href;
-    ({ EngineProcess: Handle } = (await import(/* @vite-ignore */ module)) as {
-      EngineProcess: typeof EngineProcess;
+    const module = pathToFileURL(join(dist, 'engine', 'engine-client.js')).href;
+    ({ EngineClient: Handle } = (await import(/* @vite-ignore */ module)) as {
+      EngineClient: typeof EngineClient;
     });
     await ready();
     golden = answer(await run(classify()));
@@ -202,9 +202,9 @@ describe.skipIf(!hasAddon)('engine process', () => {
   }, 60_000);
 
   it('ends when its parent is killed', async () => {
-    const module = JSON.stringify(pathToFileURL(join(dist, 'engine', 'engine-process.js')).href);
-    const code = `const { EngineProcess } = await import(${module});
-      const engine = new EngineProcess(${JSON.stringify(config())});
+    const module = JSON.stringify(pathToFileURL(join(dist, 'engine', 'engine-client.js')).href);
+    const code = `const { EngineClient } = await import(${module});
+      const engine = new EngineClient(${JSON.stringify(config())});
       engine.onState(({ phase }) => phase === 'ready' && console.log(engine.pid));
       engine.start();`;
     const parent = spawn(process.execPath, ['--input-type=module', '-e', code], {
