@@ -4,10 +4,12 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { renderSvg } from '../dist/report/charts.js';
 import { benchSections, benchTables } from './tables/bench.mjs';
-import { machineTables, memoryChart } from './tables/machines.mjs';
+import { gpuTables } from './tables/gpus.mjs';
+import { machineTables } from './tables/machines.mjs';
 import { paperTables } from './tables/papers.mjs';
+import { memoryChart, peerTables } from './tables/peers.mjs';
 
-const tables = { ...benchTables, ...paperTables, ...machineTables };
+const tables = { ...benchTables, ...paperTables, ...machineTables, ...gpuTables, ...peerTables };
 
 /** Pages with the results of scripts: title, and the tables in order. */
 const PAGES = {

@@ -22,11 +22,15 @@ program.command('version', { hidden: true }).action(() => printLines(VERSION));
 const args = process.argv.slice(2);
 const isCommand = (name: string) => Object.hasOwn(COMMANDS, name);
 const first = args[0] ?? '';
-// The script of a shell completes all commands.
-const named = isCommand(first) && first !== 'completion' ? [COMMANDS[first]!] : Object.values(COMMANDS);
-for (const load of named) program.addCommand(await load());
+for (const load of needed()) program.addCommand(await load());
 
 await runProgram(program, unknownName() ?? args);
+
+/** The commands whose modules this run loads. The help and the script of a shell name all. */
+function needed(): (typeof COMMANDS)[string][] {
+  if (['-v', '--version', 'version'].includes(first)) return [];
+  return isCommand(first) && first !== 'completion' ? [COMMANDS[first]!] : Object.values(COMMANDS);
+}
 
 /** The name of a command that does not exist, alone: commander then suggests another, also for `NAME --help`. */
 function unknownName(): string[] | undefined {

@@ -10,6 +10,7 @@ export const result = (name) => JSON.parse(readFileSync(fileOf(name), 'utf8'));
 export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits).replace('-', '−')} %`;
 export const times = (ratio) => `${ratio.toFixed(2)}×`;
 export const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(bytes < 2 ** 30 ? 1 : 0)} MiB`;
+export const gbs = (value) => (value === undefined ? '–' : `${(value / 1e9).toFixed(1)} GB/s`);
 export const fixed = (digits) => (value) => value.toFixed(digits);
 
 /** What scripts are called today whose options are those of old. */
@@ -35,3 +36,14 @@ export const text = (r, head, rows, about) =>
     ...(about ? [about] : []),
     source(r),
   ].join('\n\n');
+
+/** A table of values as they print. */
+export const plain = (head, rows) => markdownTable({ head, rows: rows.map((row) => row.map(String)) });
+
+/** The tables of those results that exist. */
+export const each = (names, make) =>
+  names
+    .filter(hasResult)
+    .map((name) => make(result(name), name))
+    .join('\n\n');
+export const withAmx = (name) => [name, `${name}-amx`];
