@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import type { z } from 'zod';
 import { ENGINE_OPTION_NAMES, type EngineOptions, engineConfig } from './config/engine-config.js';
 import { resolveOptions, UsageError } from './config/resolve.js';
+import { EngineClient } from './engine/engine-client.js';
 import type { EngineState } from './engine/engine-handle.js';
-import { EngineProcess } from './engine/engine-process.js';
 import { SidaError } from './errors.js';
 import type { DeviceUsage } from './native/addon-types.js';
 import type { CompletionDelta, JobResult, ModelInfo } from './protocol/engine-messages.js';
@@ -55,17 +55,17 @@ export async function openEngine(model: string, given: LibraryOptions = {}): Pro
 }
 
 export class SidaEngine {
-  readonly #engine: EngineProcess;
+  readonly #engine: EngineClient;
   readonly #options: EngineOptions;
 
-  private constructor(engine: EngineProcess, options: EngineOptions) {
+  private constructor(engine: EngineClient, options: EngineOptions) {
     this.#engine = engine;
     this.#options = options;
   }
 
   /** Resolves when the model is loaded. Rejects as openEngine does. */
   static async open(options: EngineOptions, onProgress?: LibraryOptions['onProgress']): Promise<SidaEngine> {
-    const engine = new EngineProcess(engineConfig(options));
+    const engine = new EngineClient(engineConfig(options));
     try {
       await ready(engine, onProgress);
     } catch (error) {
@@ -178,7 +178,7 @@ export class SidaEngine {
   }
 }
 
-function ready(engine: EngineProcess, onProgress: LibraryOptions['onProgress']): Promise<void> {
+function ready(engine: EngineClient, onProgress: LibraryOptions['onProgress']): Promise<void> {
   return new Promise((opened, reject) => {
     engine.onState(({ phase, progress, error, detail }) => {
       if (progress !== undefined && phase !== 'ready') onProgress?.(progress);

@@ -4,7 +4,7 @@ import { KeyRing } from '../access/key-ring.js';
 import { engineConfig } from '../config/engine-config.js';
 import type { ServeOptions } from '../config/options.js';
 import type { ServedModels } from '../config/served-models.js';
-import { EngineProcess } from '../engine/engine-process.js';
+import { EngineClient } from '../engine/engine-client.js';
 import type { Logger } from '../observability/logger.js';
 import type { Metrics } from '../observability/metrics.js';
 import { requestSpans } from '../observability/request-spans.js';
@@ -92,7 +92,7 @@ type Several<T> = [T, ...T[]];
 
 /** The bounds of `options` are those of the server: each of its `models` has an equal part of them. */
 function backendInMemory(options: ServeOptions, models: number, onKeptEnd: OnKeptEnd): Backend {
-  const engine = new EngineProcess(engineConfig(options));
+  const engine = new EngineClient(engineConfig(options));
   const queueBound = Math.ceil(options.queueBound / models);
   const queue = new MemoryQueue(engine, {
     bound: queueBound,

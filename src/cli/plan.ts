@@ -25,7 +25,6 @@ import { type Sizes, sizesOf } from '../inference/sizes.js';
 import { estimateSpeed, type MachineRates, type SpeedEstimate } from '../inference/speed-estimate.js';
 import { measureDiskRate } from '../machine/disk-rate.js';
 import { freeMemory } from '../machine/free-memory.js';
-import { isEncoderDecoder } from '../model/model-shape.js';
 import type {
   BatchLimits,
   MemoryPlan,
@@ -33,6 +32,7 @@ import type {
   PackFormats,
   WeightFormat,
 } from '../native/addon-types.js';
+import { isEncoderDecoder } from '../native/model-shape.js';
 import { formatBytes, formatLeast } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
 import { EXIT } from './exit.js';

@@ -3,8 +3,8 @@
 import { KeyRing } from '../access/key-ring.js';
 import { ENGINE_OPTION_NAMES, engineConfig } from '../config/engine-config.js';
 import type { ServeOptions } from '../config/options.js';
+import { EngineClient } from '../engine/engine-client.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
-import { EngineProcess } from '../engine/engine-process.js';
 import type { Logger } from '../observability/logger.js';
 import { recordKeptJob } from '../queue/queue-metrics.js';
 import { type AnswerSettings, queueNameOf } from '../queue/redis/queue-name.js';
@@ -98,7 +98,7 @@ function backendInRedis(
   logger: Logger,
   onKeptEnd: OnKeptEnd,
 ): Backend {
-  const engine = new EngineProcess(engineConfig(options));
+  const engine = new EngineClient(engineConfig(options));
   const worker = workerWhenReady(options, redis, engine, logger, (end) => queue.keptEnded(end));
   const { routing } = options;
   const queue = producer(options, redis, logger, onKeptEnd, {
@@ -145,7 +145,7 @@ export async function composeWorker(
   const { upstream, upstreamKey: key, model } = options;
   const engine =
     upstream === undefined
-      ? new EngineProcess(engineConfig(options))
+      ? new EngineClient(engineConfig(options))
       : new UpstreamEngine({ url: upstream, model, key });
   const worker = workerWhenReady(options, redis, engine, logger, (end) => onKeptEnd(end));
   const metered = serving && (await meteredQueue(serving, redis, { engine, logger }, worker));

@@ -1,5 +1,5 @@
 /** Builds a curl command that works with the served model. */
-import { isEncoderDecoder } from '../model/model-shape.js';
+import { isEncoderDecoder } from '../native/model-shape.js';
 import type { ModelInfo } from '../protocol/engine-messages.js';
 import { shellQuote } from '../text/shell-quote.js';
 import { Template } from '../text/template.js';

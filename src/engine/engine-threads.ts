@@ -1,7 +1,7 @@
 /** Starts the inference and the hash-building thread of an engine. */
 import type { SizedConfig } from '../config/engine-config.js';
+import { createQueue, QueueGauge, QueueProducer } from '../protocol/batch-queue.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
-import { createQueue, QueueGauge, QueueProducer } from '../protocol/hash-table-queue.js';
 import type { PromptBatch, QueuedBatch } from '../protocol/inference-messages.js';
 import type { PredictorChoice } from '../protocol/predictor-messages.js';
 import { SharedFlag } from '../protocol/shared-flag.js';
@@ -47,6 +47,11 @@ export async function startThreads(options: EngineThreadsOptions): Promise<Engin
   const hashBuilder = new HashBuilderLink({ ...shared, arrivals, model, stats: builderStats });
   hashBuilder.worker.on('error', (error) => onError(error as Error, 'hash-building'));
   const batches = new QueueProducer<QueuedBatch>(queue.producer);
-  const handOn = (batch: PromptBatch) => batches.put({ batch, tables: hashBuilder.attach(batch) });
-  return { inference, hashBuilder, queue: new QueueGauge(queue.producer), handOn, opened };
+  const gauge = new QueueGauge(queue.producer);
+  const handOn = (batch: PromptBatch) => {
+    // A forecast would be old before a batch starts that waits for KV pages.
+    const waits = gauge.consumerBlocked && batch.routingK === 0;
+    batches.put({ batch, tables: waits ? null : hashBuilder.attach(batch) });
+  };
+  return { inference, hashBuilder, queue: gauge, handOn, opened };
 }

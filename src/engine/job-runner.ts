@@ -3,15 +3,15 @@
  * prepares its inputs and its result.
  */
 
-import type { BatchFeed } from '../batching/batch-feed.js';
 import { clockMs } from '../clock.js';
 import type { PrefixCacheMode } from '../config/engine-options.js';
 import { SidaError } from '../errors.js';
 import type { CompletionDelta, FromEngine, JobRequest, JobResult } from '../protocol/engine-messages.js';
 import { noCost } from '../protocol/expert-cost.js';
-import type { FromInference, JobEnd, ToInference } from '../protocol/inference-messages.js';
+import type { FromInference, JobEnd, PreparedRequest, ToInference } from '../protocol/inference-messages.js';
 import type { GrammarWork, ItemWork } from '../protocol/item-work.js';
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';
+import type { BatchFeed } from '../scheduler/batch.js';
 import type { GrammarPreparer, PreparedGrammar } from '../structure/grammar.js';
 import { taskOf } from '../tasks/registry.js';
 import {
@@ -145,13 +145,13 @@ export class JobRunner {
   }
 
   /** Calls `then` with the ids of the texts, unless the job is cancelled or refused before. */
-  #encode(id: string, texts: readonly TextToEncode[], then: (ids: number[][]) => void): void {
+  #encode(id: string, texts: readonly TextToEncode[], then: (ids: Int32Array[]) => void): void {
     if (texts.length === 0) {
       then([]);
       return;
     }
     // A task asks for texts only if there is a tokenizer.
-    this.#await<number[][]>(id, (done) => this.#options.encoder!.encode(texts, done), then);
+    this.#await<Int32Array[]>(id, (done) => this.#options.encoder!.encode(texts, done), then);
   }
 
   #decode(job: StartedJob, { lists, result }: DetokenizerWork<JobRequest, JobResult>): void {
@@ -195,7 +195,11 @@ export class JobRunner {
     });
   }
 
-  #start({ id, request, begin }: StartedJob, work: ModelWork<JobRequest, JobResult>, ids: number[][]): void {
+  #start(
+    { id, request, begin }: StartedJob,
+    work: ModelWork<JobRequest, JobResult>,
+    ids: Int32Array[],
+  ): void {
     const inputs = work.inputs(request, this.#options.limits, ids);
     if (inputs.length === 0) {
       throw new SidaError({ code: 'invalid_request', message: 'The request has no inputs', param: 'input' });
@@ -258,21 +262,20 @@ export class JobRunner {
     inputs.forEach((_, index) => {
       this.#byItem.set(job.firstItem + index, job);
     });
-    const items = inputs.map(({ tokens, work }, index) => {
+    const { owner = '' } = request;
+    const requests = inputs.map(({ tokens, work }, index): PreparedRequest => {
       return {
         item: job.firstItem + index,
         job: job.job,
         jobItems: inputs.length,
         routingK,
-        ...(request.owner !== undefined && { owner: request.owner }),
-        ...(prefixCache !== 'off' && {
-          prefixScope: (prefixCache === 'per-key' && request.owner) || '',
-        }),
+        owner,
+        ...(prefixCache !== 'off' && { prefixScope: prefixCache === 'per-key' ? owner : '' }),
         work: onThread(work, grammar),
         tokens,
       };
     });
-    batches.add(items);
+    batches.add(requests);
   }
 
   /** Returns the delta that the token adds to the job's stream, or undefined if there is none to send. */

@@ -1,6 +1,6 @@
 /**
- * Texts that wait for the tokenizer thread. Jobs take turns, those with shorter texts first, and none is passed more
- * than a few times.
+ * Texts that wait for the tokenizer thread. Jobs are served in the order in which they came. What is left of a job
+ * after its turn waits behind the other jobs.
  */
 import type { IdsToDecode, TextToEncode } from '../protocol/tokenizer-messages.js';
 
@@ -12,18 +12,9 @@ export interface WaitingText<Owner> {
   bytes: number;
 }
 
-/** How often texts of jobs that came later may be taken before the next text of a job. */
-const MOST_PASSED = 8;
-
-interface Waiting<Owner> {
-  /** The shortest first. */
-  texts: WaitingText<Owner>[];
-  passed: number;
-}
-
 export class TextQueue<Owner> {
-  /** In the order of their turns: a new job goes last, and a job of which a text was taken. */
-  readonly #jobs = new Map<Owner, Waiting<Owner>>();
+  /** In the order in which they are served. */
+  readonly #jobs = new Map<Owner, WaitingText<Owner>[]>();
   #size = 0;
   #bytes = 0;
 
@@ -36,10 +27,9 @@ export class TextQueue<Owner> {
   }
 
   add(text: WaitingText<Owner>): void {
-    const job = this.#jobs.get(text.owner) ?? { texts: [], passed: 0 };
-    const at = job.texts.findLastIndex(({ bytes }) => bytes <= text.bytes) + 1;
-    job.texts.splice(at, 0, text);
-    this.#jobs.set(text.owner, job);
+    const texts = this.#jobs.get(text.owner) ?? [];
+    texts.push(text);
+    this.#jobs.set(text.owner, texts);
     this.#count(text, 1);
   }
 
@@ -47,42 +37,27 @@ export class TextQueue<Owner> {
   take(bytes: number): WaitingText<Owner>[] {
     const taken: WaitingText<Owner>[] = [];
     let sum = 0;
-    for (let owner = this.#next(); owner !== undefined; owner = this.#next()) {
-      const next = this.#jobs.get(owner)!.texts[0]!;
-      sum += next.bytes;
-      if (taken.length > 0 && sum > bytes) break;
-      this.#turn(owner);
-      taken.push(next);
+    for (const [owner, texts] of this.#jobs) {
+      const others = taken.length;
+      let count = 0;
+      for (; count < texts.length; count += 1) {
+        sum += texts[count]!.bytes;
+        if (others + count > 0 && sum > bytes) break;
+      }
+      taken.push(...texts.splice(0, count));
+      if (texts.length > 0 && others > 0) break;
+      this.#jobs.delete(owner);
+      if (texts.length === 0) continue;
+      this.#jobs.set(owner, texts);
+      break;
     }
+    for (const text of taken) this.#count(text, -1);
     return taken;
   }
 
   remove(owner: Owner): void {
-    for (const text of this.#jobs.get(owner)?.texts ?? []) this.#count(text, -1);
+    for (const text of this.#jobs.get(owner) ?? []) this.#count(text, -1);
     this.#jobs.delete(owner);
-  }
-
-  /** The first job if it was passed often enough; otherwise the one with the shortest text. */
-  #next(): Owner | undefined {
-    const [first] = this.#jobs;
-    if (first === undefined || first[1].passed >= MOST_PASSED) return first?.[0];
-    let [next, { texts }] = first;
-    for (const [owner, job] of this.#jobs) {
-      if (job.texts[0]!.bytes < texts[0]!.bytes) [next, { texts }] = [owner, job];
-    }
-    return next;
-  }
-
-  /** Takes the job's first text, and puts the job last. */
-  #turn(owner: Owner): void {
-    for (const [other, job] of this.#jobs) {
-      if (other === owner) break;
-      job.passed += 1;
-    }
-    const { texts } = this.#jobs.get(owner)!;
-    this.#count(texts.shift()!, -1);
-    this.#jobs.delete(owner);
-    if (texts.length > 0) this.#jobs.set(owner, { texts, passed: 0 });
   }
 
   #count({ bytes }: WaitingText<Owner>, sign: 1 | -1): void {

@@ -27,7 +27,7 @@ export interface Encoder {
    * Calls `done` once, with the ids of each text or with the reason why one has none. The function that it returns
    * cancels: `done` is then not called.
    */
-  encode(texts: readonly TextToEncode[], done: (found: number[][] | SidaError) => void): () => void;
+  encode(texts: readonly TextToEncode[], done: (found: Int32Array[] | SidaError) => void): () => void;
   /** The same for lists of ids. */
   decode(lists: readonly IdsToDecode[], done: (found: string[] | SidaError) => void): () => void;
 }
@@ -44,7 +44,7 @@ const TEXT_MS_PER_KIB = 20;
 
 interface Request {
   /** The ids of each text, or the text of each list of ids. */
-  found: (number[] | string)[];
+  found: (Int32Array | string)[];
   missing: number;
   done: (found: never[] | SidaError) => void;
 }
@@ -139,7 +139,7 @@ export class TokenizerLink implements Encoder {
     return this.#data.json;
   }
 
-  encode(texts: readonly TextToEncode[], done: (found: number[][] | SidaError) => void): () => void {
+  encode(texts: readonly TextToEncode[], done: (found: Int32Array[] | SidaError) => void): () => void {
     return this.#add(texts, done);
   }
 
@@ -216,7 +216,7 @@ export class TokenizerLink implements Encoder {
     let begin = 0;
     for (const [at, each] of found.entries()) {
       if (typeof each === 'number') {
-        this.#take(texts[at]!, listOf(ids, begin, each));
+        this.#take(texts[at]!, ids.subarray(begin, begin + each));
         begin += each;
       } else if (typeof each === 'string') {
         this.#take(texts[at]!, each);
@@ -235,7 +235,7 @@ export class TokenizerLink implements Encoder {
     }, ms);
   }
 
-  #take({ owner, index }: Text, found: number[] | string): void {
+  #take({ owner, index }: Text, found: Int32Array | string): void {
     if (owner.missing === 0) return;
     owner.found[index] = found;
     owner.missing -= 1;
@@ -291,13 +291,6 @@ export class TokenizerLink implements Encoder {
       (reason: unknown) => this.#onFailure(reason as Error),
     );
   }
-}
-
-/** Many times as fast as Array.from, for which small requests would wait. */
-function listOf(ids: Int32Array, begin: number, length: number): number[] {
-  const list = new Array<number>(length);
-  for (let at = 0; at < length; at += 1) list[at] = ids[begin + at]!;
-  return list;
 }
 
 function tooLong({ bytes, work }: Text, limit: number): SidaError {

@@ -23,8 +23,8 @@ const port = parentPort!;
 const { json, limits, running: buffer, chat: templates } = workerData as TokenizerThreadData;
 const running = new RunningText(buffer);
 
-function send(message: FromTokenizer, transfer: ArrayBuffer[] = []): void {
-  port.postMessage(message, transfer);
+function send(message: FromTokenizer): void {
+  port.postMessage(message);
 }
 
 function run({ turn, texts }: ToTokenizer): void {
@@ -41,7 +41,7 @@ function run({ turn, texts }: ToTokenizer): void {
   );
   const found = results.map((each) => (Array.isArray(each) ? each.length : each));
   const ids = joined(results.filter((each) => Array.isArray(each)));
-  send({ type: 'encoded', turn, ids, found, seconds: (clockMs() - begin) / 1000 }, [ids.buffer]);
+  send({ type: 'encoded', turn, ids, found, seconds: (clockMs() - begin) / 1000 });
 }
 
 /** The model's files are the cause of an error that is not typed: a normalizer may lengthen a text without bound. */
@@ -57,8 +57,10 @@ function decode({ ids, skipSpecial }: IdsToDecode): string {
   return text;
 }
 
-function joined(found: readonly number[][]): Int32Array<ArrayBuffer> {
-  const ids = new Int32Array(found.reduce((sum, { length }) => sum + length, 0));
+/** In shared memory, from which passes read them. */
+function joined(found: readonly number[][]): Int32Array {
+  const count = found.reduce((sum, { length }) => sum + length, 0);
+  const ids = new Int32Array(new SharedArrayBuffer(4 * count));
   let at = 0;
   for (const each of found) {
     // A tokenizer without an unknown token has no id for some texts.

@@ -3,12 +3,12 @@
  * it.
  */
 
-import { targetsWithin } from '../batching/label-scoring.js';
-import type { PassSequence } from '../batching/pass-batch.js';
 import { NO_PARENT } from '../native/addon-types.js';
 import type { HashInput } from '../predictor/hash-function.js';
 import type { ScoringPlan, ScoringTarget } from '../protocol/item-work.js';
 import { offsetsOf } from '../ragged.js';
+import type { PassSequence } from '../scheduler/pass-batch.js';
+import { targetsWithin } from '../scheduler/scoring.js';
 
 export interface EvaluationInput {
   /** Line of the file, from 1. */

@@ -1,7 +1,5 @@
 /** Runs inputs through a model in exact mode, to record where its routers send every token, and in predicted mode. */
 
-import { LabelScores } from '../batching/label-scoring.js';
-import { assertFiniteLogprobs, passBatch } from '../batching/pass-batch.js';
 import {
   type Engine,
   type ModelShape,
@@ -13,6 +11,8 @@ import { neededExperts } from '../native/needed-experts.js';
 import type { HashInput } from '../predictor/hash-function.js';
 import type { TrueRouting } from '../predictor/hit-counts.js';
 import type { ScoringTarget } from '../protocol/item-work.js';
+import { assertFiniteLogprobs, passBatch } from '../scheduler/pass-batch.js';
+import { LabelScores } from '../scheduler/scoring.js';
 import { continueGreedily, pickedBy } from '../trace/greedy-continuation.js';
 import { RouterRanking } from '../trace/router-ranking.js';
 import {

@@ -1,11 +1,11 @@
 /** Turns files into the inputs of an evaluation. */
 
-import { planScoring } from '../batching/scoring-plan.js';
 import { SidaError } from '../errors.js';
 import { readTextFile } from '../files/text-file.js';
 import type { ModelShape } from '../native/addon-types.js';
 import { randomOf } from '../predictor/random.js';
 import { planTokens } from '../protocol/item-work.js';
+import { planScoring } from '../scheduler/scoring.js';
 import type { Tokenizer } from '../text/tokenizer.js';
 import type { EvaluationSource } from './evaluate.js';
 import type { DataLine } from './labelled-data.js';

@@ -2,15 +2,15 @@
 
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { SidaError } from '../errors.js';
-import { lastStack } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine, ModelShape } from '../native/addon-types.js';
+import { lastStack } from '../native/model-shape.js';
 import { routingShape } from '../predictor/hash-function.js';
 import { openPredictor } from '../predictor/predictor-directory.js';
 import { StepTables } from '../predictor/step-tables.js';
 import { profiled, recordThread } from '../profile/thread-events.js';
+import { QueueConsumer } from '../protocol/batch-queue.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
-import { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type {
   FromInference,
   InferenceThreadData,
@@ -19,9 +19,11 @@ import type {
 } from '../protocol/inference-messages.js';
 import { SharedFlag } from '../protocol/shared-flag.js';
 import { StepBacklog } from '../protocol/step-backlog.js';
+import { InferenceLoop } from '../scheduler/loop.js';
 import { warnLines } from '../text/print.js';
-import { InferenceLoop } from './inference-loop.js';
+import { answerControl } from './engine-control.js';
 import { batchLimits, openEngine } from './open-engine.js';
+import { PassPlanner } from './pass-planner.js';
 
 const data = workerData as InferenceThreadData;
 const port = parentPort!;
@@ -92,18 +94,22 @@ function warnOnce(): (error: unknown) => void {
 const opened = open();
 if (opened !== undefined) {
   const stepTables = await openStepTables(opened.engine.shape);
+  const { engine } = opened;
+  const { linkBandwidth } = data.config;
+  const queue = new QueueConsumer<QueuedBatch>(data.queue);
+  // Without the routers no layer can look ahead.
+  const lookAheadLayers = data.config.routing === 'predicted' ? 0 : data.config.lookAheadLayers;
   new InferenceLoop({
-    engine: opened.engine,
+    engine,
     pageTokens: opened.kvPageTokens,
     maxBatchTokens: data.config.maxBatchTokens,
     prefixCache: data.config.prefixCache !== 'off',
-    // Without the routers no layer can look ahead.
-    lookAheadLayers: data.config.routing === 'predicted' ? 0 : data.config.lookAheadLayers,
-    linkBandwidth: data.config.linkBandwidth,
+    lookAheadLayers,
     builderStats: new BuilderStats(data.builderStats),
-    resident: new SharedFlag(data.resident),
+    planner: new PassPlanner({ engine, queue, resident: new SharedFlag(data.resident), linkBandwidth }),
+    control: (request, cachedPages) => answerControl(request, { engine, cachedPages, lookAheadLayers }),
     stepTables,
-    queue: new QueueConsumer<QueuedBatch>(data.queue),
+    queue,
     nextControl: () => receiveMessageOnPort(port)?.message as ToInference | undefined,
     emit,
   }).run();

@@ -1,20 +1,17 @@
 /** Gathers what is known before each pass of one engine, whose native planner plans by it. */
-import { firstMoeLayer } from '../model/model-shape.js';
-import type { Engine, PassNeeds, RunResult, TableNeeds } from '../native/addon-types.js';
+import type { Engine, PassNeeds, RunResult, RunStats, TableNeeds } from '../native/addon-types.js';
+import { firstMoeLayer } from '../native/model-shape.js';
 import type { PassForecast } from '../predictor/pass-forecast.js';
-import { needsOf, openTables } from '../predictor/table-needs.js';
+import { needsOf, openTables } from '../predictor/pass-forecast.js';
+import type { QueueConsumer } from '../protocol/batch-queue.js';
 import { TABLE_PENDING } from '../protocol/hash-table.js';
-import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { QueuedBatch } from '../protocol/inference-messages.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
-import { ForecastSaving } from './forecast-saving.js';
+import type { PassKind, Planner } from '../scheduler/passes.js';
 import { LinkLoad } from './link-load.js';
 
 /** One pass in so many runs without its forecast, as the control of what forecasts save. */
 const CONTROL = 32;
-
-/** Whether each sequence of a pass is fed one token. */
-export type PassKind = 'steps' | 'prompts';
 
 interface PassPlannerOptions {
   engine: Engine;
@@ -25,7 +22,7 @@ interface PassPlannerOptions {
   linkBandwidth: number;
 }
 
-export class PassPlanner {
+export class PassPlanner implements Planner {
   readonly #options: PassPlannerOptions;
   readonly #link: LinkLoad;
   /** Needs of the batches in the queue whose tables are finished. */
@@ -44,14 +41,12 @@ export class PassPlanner {
     this.slotsChanged();
   }
 
-  /** Call it after a change of budget. */
   slotsChanged(): void {
     const { engine, resident } = this.#options;
     this.#slots = engine.usage().slots;
     resident.raised = this.#slots >= engine.plan.experts;
   }
 
-  /** Whether forecasts are useful, which they are if experts may have to be evicted. */
   get needsForecast(): boolean {
     return !this.#options.resident.raised;
   }
@@ -64,14 +59,12 @@ export class PassPlanner {
     if (saved !== undefined) this.#saved[kind] = (this.#saved[kind] ?? 0) + saved;
   }
 
-  /** Seconds that forecasts saved such passes since the last call. Undefined if none used a forecast. */
   takeSaved(kind: PassKind): number | undefined {
     const seconds = this.#saved[kind];
     this.#saved[kind] = undefined;
     return seconds;
   }
 
-  /** Returns null if every expert has a slot, since nothing is ever evicted then. */
   needs(known: Pick<PassForecast, 'own' | 'behind' | 'routingK'>, kind: PassKind): PassNeeds | null {
     const { queue, resident } = this.#options;
     if (resident.raised) return null;
@@ -98,4 +91,29 @@ export class PassPlanner {
 /** Scattered: every 32nd pass would always be the same one of batches that run several. */
 function isControl(count: number): boolean {
   return Math.imul(count, 0x9e3779b1) >>> 0 < 2 ** 32 / CONTROL;
+}
+
+/** What is left of the measured passes without a forecast after one more: about the last 50 count. */
+const KEPT = 0.98;
+
+class ForecastSaving {
+  #stallNs = 0;
+  #loads = 0;
+
+  /**
+   * Returns the seconds that the forecast saved: as many loads take longer waits in passes without one. Undefined for
+   * a pass without a forecast, and before the first such pass.
+   */
+  judge(
+    { stallNs, prefetched, late, onDemand }: Pick<RunStats, 'stallNs' | 'prefetched' | 'late' | 'onDemand'>,
+    forecast: boolean,
+  ): number | undefined {
+    const loads = prefetched + late + onDemand;
+    if (!forecast) {
+      this.#stallNs = this.#stallNs * KEPT + stallNs;
+      this.#loads = this.#loads * KEPT + loads;
+      return undefined;
+    }
+    return this.#loads > 0 ? ((this.#stallNs / this.#loads) * loads - stallNs) / 1e9 : undefined;
+  }
 }

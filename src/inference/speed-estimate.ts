@@ -1,6 +1,7 @@
 /** Estimates how fast one request is answered, from the rates of this machine. */
-import { isEncoderDecoder } from '../model/model-shape.js';
+
 import type { MemoryPlan, ModelShape } from '../native/addon-types.js';
+import { isEncoderDecoder } from '../native/model-shape.js';
 
 export interface MachineRates {
   /** Bytes of weights in memory that all threads together multiply by the activations of one token. */

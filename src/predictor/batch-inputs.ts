@@ -9,18 +9,19 @@ import type { HashInput, RoutingShape } from './hash-function.js';
  * with one stack it holds the prompts and then, input by input, the label tokens behind them. The tokens of a
  * generation are not included: they are predicted step by step.
  */
-export function batchInputs(batch: PromptBatch, { stacks }: Pick<RoutingShape, 'stacks'>): StackInputs {
-  const { tokens, offsets } = batch;
-  const labels = new Sequences();
-  batch.items.forEach(({ work }, i) => {
-    if (work.kind !== 'score') return;
-    const prompt = tokens.subarray(offsets[i], offsets[i + 1]);
-    for (const input of work.plan.inputs) labels.add(input.tokens, prompt);
-  });
-  if (labels.empty) return stacks.map((_, s) => (s === 0 ? { tokens, offsets } : null));
-  if (stacks.length > 1) return [{ tokens, offsets }, labels.input()];
+export function batchInputs(
+  { requests }: PromptBatch,
+  { stacks }: Pick<RoutingShape, 'stacks'>,
+): StackInputs {
   const prompts = new Sequences();
-  for (let i = 0; i + 1 < offsets.length; i++) prompts.add(tokens.subarray(offsets[i], offsets[i + 1]));
+  const labels = new Sequences();
+  for (const { tokens, work } of requests) {
+    prompts.add(tokens);
+    if (work.kind !== 'score') continue;
+    for (const input of work.plan.inputs) labels.add(input.tokens, tokens);
+  }
+  if (labels.empty) return stacks.map((_, s) => (s === 0 ? prompts.plainInput() : null));
+  if (stacks.length > 1) return [prompts.plainInput(), labels.input()];
   return [prompts.followedBy(labels).input()];
 }
 
@@ -39,6 +40,11 @@ class Sequences {
   followedBy(others: Sequences): Sequences {
     this.#sequences.push(...others.#sequences);
     return this;
+  }
+
+  plainInput(): HashInput {
+    const { values: tokens, offsets } = concatenated(this.#sequences.map((each) => each.tokens));
+    return { tokens, offsets };
   }
 
   input(): HashInput {

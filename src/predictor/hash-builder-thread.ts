@@ -11,9 +11,9 @@ import type {
 } from '../protocol/predictor-messages.js';
 import { WakeUp } from '../protocol/wake-up.js';
 import { routingShape } from './hash-function.js';
+import { openTables } from './pass-forecast.js';
 import { openPredictor } from './predictor-directory.js';
 import { TableBuilder } from './table-builder.js';
-import { openTables } from './table-needs.js';
 
 const data = workerData as HashBuilderThreadData;
 const port = parentPort!;

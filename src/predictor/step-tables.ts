@@ -8,7 +8,7 @@ import { createHashTable, type HashTable, TABLE_READY, tableK } from '../protoco
 import { fillNeed } from './expert-need.js';
 import type { DecoderStepper, RoutingShape } from './hash-function.js';
 import { copyRows } from './table-rows.js';
-import { TableWorth } from './table-worth.js';
+import { TableWorth } from './table-wait.js';
 
 interface StepTablesOptions {
   stepper: DecoderStepper;

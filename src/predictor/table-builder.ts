@@ -12,7 +12,7 @@ import type { BatchInput } from '../protocol/predictor-messages.js';
 import { fillNeed } from './expert-need.js';
 import type { HashFunction, RoutingShape } from './hash-function.js';
 import type { PendingTables } from './table-maker.js';
-import { TableWorth } from './table-worth.js';
+import { TableWorth } from './table-wait.js';
 
 interface TableBuilderOptions {
   hashFunction: HashFunction;

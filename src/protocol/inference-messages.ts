@@ -4,39 +4,39 @@ import type { MessagePort } from 'node:worker_threads';
 import type { SizedConfig } from '../config/engine-config.js';
 import type { ErrorBody } from '../errors.js';
 import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
+import type { QueueEnd } from './batch-queue.js';
 import type { ControlReply, InferenceFigures, ModelRequest } from './engine-messages.js';
 import type { ExpertCost } from './expert-cost.js';
 import type { ThreadLife } from './grammar-messages.js';
 import type { BatchTables } from './hash-table.js';
-import type { QueueEnd } from './hash-table-queue.js';
 import type { ItemWork } from './item-work.js';
 import type { PredictorChoice } from './predictor-messages.js';
 import type { RankedToken } from './sampling.js';
 
-/** One input of a job. Its prompt is in the batch. */
-export interface BatchItem {
+/** One input of a job, as the main thread has prepared it. */
+export interface PreparedRequest {
   item: number;
   job: number;
   /** Number of the job's items in all batches. */
   jobItems: number;
-  /** Inputs of one scope may share kept KV pages; undefined if the input shares none. */
+  /** Experts per token if tables route the request; 0 if the model's routers do. Equal within a batch. */
+  routingK: number;
+  /** Requests of one scope may share kept KV pages; undefined if the request shares none. */
   prefixScope?: string;
-  /** Names the key that sent the job. Keys take turns where KV pages are short; all share one turn without keys. */
-  owner?: string;
+  /** Names the key that sent the job; empty without keys. Keys take turns where KV pages are short. */
+  owner: string;
   work: ItemWork;
+  /** The prompt, in shared memory where the tokenizer thread made it. */
+  tokens: Int32Array;
 }
 
-/** Inputs that run as one batch. The arrays are in shared memory. */
+/** Requests that run as one batch. */
 export interface PromptBatch {
   /** Ids ascend by 1. */
   id: number;
   /** Experts per token if tables route the batch; 0 if the model's routers do. */
   routingK: number;
-  items: BatchItem[];
-  /** (items + 1), start of each item's tokens; the last entry is the token count. */
-  offsets: Int32Array;
-  /** (tokens), the items' tokens concatenated. */
-  tokens: Int32Array;
+  requests: PreparedRequest[];
 }
 
 /** An entry of the hash table queue. */

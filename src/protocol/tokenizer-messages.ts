@@ -39,7 +39,7 @@ export type FromTokenizer =
   | {
       type: 'encoded';
       turn: number;
-      /** Ids of all texts, one after the other; -1 where the tokenizer has none. */
+      /** Ids of all texts, one after the other, in shared memory; -1 where the tokenizer has none. */
       ids: Int32Array;
       /** For each text: the number of its ids, or why there are none. For a list of ids: its text. */
       found: (number | string | ErrorBody)[];

@@ -118,7 +118,7 @@ export interface ModelWork<Job, Result extends JobResult> {
   /** Returns the texts to encode before `inputs` is called. Throws if the job cannot be run. */
   texts(job: Job, limits: ModelLimits): TextToEncode[];
   /** Returns one input per text or prompt, in order. `ids` are those of `texts`. Throws if an input does not fit. */
-  inputs(job: Job, limits: ModelLimits, ids: readonly number[][]): PreparedInput[];
+  inputs(job: Job, limits: ModelLimits, ids: readonly Int32Array[]): PreparedInput[];
   /** `inputs` are those of the job. */
   results(job: Job, limits: ModelLimits, inputs: readonly PreparedInput[]): JobResults<Result>;
 }
@@ -132,7 +132,7 @@ export interface TokenizerWork<Job, Result extends JobResult> {
   result(
     job: Job,
     limits: ModelLimits,
-    ids: readonly number[][],
+    ids: readonly Int32Array[],
   ): OwnResult<Result> & Pick<JobResult, 'promptTokens'>;
 }
 

@@ -6,7 +6,9 @@ export function plainEncoder(tokenizer: Tokenizer): Encoder {
   return {
     encode(texts, done) {
       done(
-        texts.map(({ text, special }) => (special ? tokenizer.encode(text) : tokenizer.encodePlain(text))),
+        texts.map(({ text, special }) =>
+          Int32Array.from(special ? tokenizer.encode(text) : tokenizer.encodePlain(text)),
+        ),
       );
       return () => undefined;
     },

@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { convertCheckpoint } from '../../src/checkpoint/converter.js';
-import { isEncoderDecoder } from '../../src/model/model-shape.js';
 import { loadAddon } from '../../src/native/addon.js';
 import { type Engine, NO_PARENT } from '../../src/native/addon-types.js';
+import { isEncoderDecoder } from '../../src/native/model-shape.js';
 
 const [PROMPT, TEXT] = [1, 2];
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { EngineConfig } from '../../src/config/engine-config.js';
-import type { EngineProcess } from '../../src/engine/engine-process.js';
+import type { EngineClient } from '../../src/engine/engine-client.js';
 import { MINI, REPO } from './server-process.js';
 
 /** Imports a module that `npm run build:ts` compiled. Processes and threads start only from compiled files. */
@@ -14,10 +14,10 @@ export async function compiled<T>(path: string): Promise<T> {
 }
 
 /** Starts an engine process with the bundled model. Resolves when it is ready. */
-export async function startEngine(more: Partial<EngineConfig> = {}): Promise<EngineProcess> {
+export async function startEngine(more: Partial<EngineConfig> = {}): Promise<EngineClient> {
   const packDir = mkdtempSync(join(tmpdir(), 'sida-packs-'));
-  const module = await compiled<{ EngineProcess: typeof EngineProcess }>('engine/engine-process.js');
-  const engine = new module.EngineProcess({
+  const module = await compiled<{ EngineClient: typeof EngineClient }>('engine/engine-client.js');
+  const engine = new module.EngineClient({
     model: MINI,
     packDir,
     checkTensors: 'none',

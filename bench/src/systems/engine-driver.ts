@@ -3,8 +3,8 @@
  * favours these systems: the cost of the threads of `sida serve` is left out.
  */
 
-import { firstMoeLayer } from '../../../dist/model/model-shape.js';
 import type { Engine, RunStats } from '../../../dist/native/addon-types.js';
+import { firstMoeLayer } from '../../../dist/native/model-shape.js';
 import { NOTHING_KNOWN } from '../replay/replay.js';
 import { quantile } from '../support/statistics.js';
 import { groupsOf } from './batches.js';

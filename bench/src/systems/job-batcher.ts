@@ -1,11 +1,10 @@
 /** A batcher that makes one batch of each job, whatever its size. */
-import type { BatchMaker, MadeBatch } from '../../../dist/batching/batcher.js';
-import type { PendingItem } from '../../../dist/batching/prompt-batch.js';
-import { promptBatch } from '../../../dist/batching/prompt-batch.js';
+import type { PreparedRequest } from '../../../dist/protocol/inference-messages.js';
+import type { BatchMaker, MadeBatch } from '../../../dist/scheduler/batch.js';
 
 export class JobBatcher implements BatchMaker {
   lastBatch = -1;
-  #jobs: { items: readonly PendingItem[]; arrivedMs: number }[] = [];
+  #jobs: { requests: PreparedRequest[]; arrivedMs: number }[] = [];
 
   get waiting(): number {
     return this.#jobs.length;
@@ -15,26 +14,21 @@ export class JobBatcher implements BatchMaker {
     return this.waiting > 0;
   }
 
-  add(items: readonly PendingItem[], nowMs: number): void {
-    this.#jobs.push({ items, arrivedMs: nowMs });
+  add(requests: readonly PreparedRequest[], nowMs: number): void {
+    this.#jobs.push({ requests: [...requests], arrivedMs: nowMs });
   }
 
   cancel(job: number): void {
-    this.#jobs = this.#jobs.filter(({ items }) => items[0]!.job !== job);
+    this.#jobs = this.#jobs.filter(({ requests }) => requests[0]!.job !== job);
   }
 
   dueIn(): number {
     return this.full ? 0 : Number.POSITIVE_INFINITY;
   }
 
-  /** Jobs of the bench have no owners. */
-  jobBeside(): undefined {
-    return undefined;
-  }
-
   take(): MadeBatch {
-    const { items, arrivedMs } = this.#jobs.shift()!;
+    const { requests, arrivedMs } = this.#jobs.shift()!;
     this.lastBatch += 1;
-    return { batch: promptBatch(this.lastBatch, items), arrivedMs };
+    return { batch: { id: this.lastBatch, routingK: requests[0]!.routingK, requests }, arrivedMs };
   }
 }

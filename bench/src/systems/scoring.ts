@@ -1,9 +1,6 @@
 /** Scores labels on the native engine directly, without threads, queues or other processes. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { LabelScoring, targetsWithin } from '../../../dist/batching/label-scoring.js';
-import { passAnswers, passBatch } from '../../../dist/batching/pass-batch.js';
-import { planScoring } from '../../../dist/batching/scoring-plan.js';
 import {
   type Engine,
   type NativeBatch,
@@ -12,6 +9,8 @@ import {
   type RunStats,
 } from '../../../dist/native/addon-types.js';
 import type { ScoringPlan } from '../../../dist/protocol/item-work.js';
+import { passAnswers, passBatch } from '../../../dist/scheduler/pass-batch.js';
+import { LabelScoring, planScoring, targetsWithin } from '../../../dist/scheduler/scoring.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 
 /** Runs one pass. */

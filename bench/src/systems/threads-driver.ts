@@ -3,12 +3,12 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { BatchFeed } from '../../../dist/batching/batch-feed.js';
-import { planScoring } from '../../../dist/batching/scoring-plan.js';
 import { startThreads } from '../../../dist/engine/engine-threads.js';
 import { predictorChoice } from '../../../dist/engine/predictor-choice.js';
 import type { InferenceFigures } from '../../../dist/protocol/engine-messages.js';
 import type { FromInference } from '../../../dist/protocol/inference-messages.js';
+import { BatchFeed } from '../../../dist/scheduler/batch.js';
+import { planScoring } from '../../../dist/scheduler/scoring.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { hashFunctionModule } from '../support/paths.js';
 import { quantile } from '../support/statistics.js';
@@ -60,11 +60,12 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   /** A batch is one job with as many items. */
   const send = (group: readonly (readonly number[])[]) => {
     const job = nextJob++;
-    const items = group.map((tokens) => {
+    const requests = group.map((ids) => {
       const work = { kind: 'score' as const, plan: scoring };
-      return { item: nextItem++, job, jobItems: group.length, routingK, work, tokens };
+      const tokens = Int32Array.from(ids);
+      return { item: nextItem++, job, jobItems: group.length, routingK, owner: '', work, tokens };
     });
-    batches.add(items);
+    batches.add(requests);
   };
 
   let onInference: (message: FromInference) => void = () => {};

@@ -5,6 +5,7 @@
 import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
 import { SidaError } from '../../errors.js';
 import type { CompletionDelta, JobRequest } from '../../protocol/engine-messages.js';
+import { nextTurn } from '../../scheduler/turns.js';
 import { taskOf } from '../../tasks/registry.js';
 import { type JobOutcome, noStats, type QueueStats } from '../job-queue.js';
 import { expired, queueBytesFull, queueFull, shuttingDown } from '../refusals.js';
@@ -202,10 +203,7 @@ export class JobScheduler {
     }
   }
 
-  /**
-   * The oldest waiting job of the owner with the fewest tokens in the engine, so that no owner waits for all jobs of
-   * another. Undefined when no job may start.
-   */
+  /** The waiting job whose turn it is, by tokens in the engine. Undefined when no job may start. */
   #next(): Job | undefined {
     const held = new Map<string, number>();
     const places = new Map<string, number>();
@@ -214,14 +212,10 @@ export class JobScheduler {
       places.set(owner, (places.get(owner) ?? 0) + 1);
     }
     const most = this.#mostPlaces();
-    let next: Job | undefined;
-    let fewest = this.#full() ? this.#options.tokens / (held.size + 1) : Number.POSITIVE_INFINITY;
-    for (const job of this.#waiting) {
-      const many = held.get(job.owner) ?? 0;
-      if (many < fewest && (places.get(job.owner) ?? 0) < most) [next, fewest] = [job, many];
-      if (fewest === 0) break;
-    }
-    return next;
+    const limit = this.#full() ? this.#options.tokens / (held.size + 1) : Number.POSITIVE_INFINITY;
+    const of = (owner: string) => held.get(owner) ?? 0;
+    const may = this.#waiting.filter(({ owner }) => of(owner) < limit && (places.get(owner) ?? 0) < most);
+    return nextTurn(may, of);
   }
 
   /**

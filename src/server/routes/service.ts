@@ -1,6 +1,6 @@
 /** Routes about the service itself: health, metrics, models and the interface. */
 import type { EnginePhase } from '../../engine/engine-handle.js';
-import { isEncoderDecoder } from '../../model/model-shape.js';
+import { isEncoderDecoder } from '../../native/model-shape.js';
 import { VERSION } from '../../version.js';
 import { type ModelContext, requireModel, type ServerContext, selectModel } from '../context.js';
 import { openApiDocument } from '../openapi.js';

@@ -1,8 +1,8 @@
 /** Scores labels as continuations of texts. */
 
-import { planScoring } from '../../batching/scoring-plan.js';
 import { SidaError } from '../../errors.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
+import { planScoring } from '../../scheduler/scoring.js';
 import {
   checkedInput,
   checkPass,
@@ -72,9 +72,9 @@ function classifyTexts({ inputs, labels }: ClassifyJob, limits: ModelLimits): Te
 function classifyInputs(
   { inputs, labels }: ClassifyJob,
   limits: ModelLimits,
-  ids: readonly number[][],
+  ids: readonly Int32Array[],
 ): PreparedInput[] {
-  const labelIds = ids.slice(0, labels.length);
+  const labelIds = ids.slice(0, labels.length).map((each) => [...each]);
   checkScored(inputs.length, labelIds);
   const { start, end } = limits.shape.tokens;
   const tokens = (index: number) => ids[labels.length + index]!;

@@ -14,7 +14,7 @@ export class EchoedPrompt {
   /** `prompt` is a text or token ids; `tokens` are its token ids. */
   constructor(
     prompt: string | readonly number[],
-    tokens: readonly number[],
+    tokens: ArrayLike<number>,
     { decode, tokenText }: Pick<ChoiceTextOptions, 'decode' | 'tokenText'>,
   ) {
     this.text = typeof prompt === 'string' ? prompt : decode(prompt);

@@ -1,7 +1,7 @@
 /** Converts a completion request into its job. */
 import type { z } from 'zod';
 import { SidaError } from '../../errors.js';
-import { isEncoderDecoder } from '../../model/model-shape.js';
+import { isEncoderDecoder } from '../../native/model-shape.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { beamsOf, requireEncoder } from '../shared/beams.js';
 import { formatOf } from '../shared/conversation-schema.js';

@@ -55,7 +55,7 @@ export function completeTexts(
 export function completeInputs(
   job: CompleteJob,
   limits: ModelLimits,
-  ids: readonly number[][],
+  ids: readonly Int32Array[],
 ): PreparedInput[] {
   const work = workOf(job, limits);
   const prompts = promptTokens(job.prompts, ids);
@@ -69,7 +69,10 @@ export function completeInputs(
 }
 
 /** Refuses too many log-probabilities. The tokens of prompts are known only here; the server has counted the others. */
-function checkEchoed({ choices = 1, maxTokens, logprobs }: CompleteJob, prompts: readonly number[][]): void {
+function checkEchoed(
+  { choices = 1, maxTokens, logprobs }: CompleteJob,
+  prompts: readonly Int32Array[],
+): void {
   const tokens = prompts.reduce((sum, { length }) => sum + length + maxTokens, 0);
   checkLogprobs(tokens * choices, logprobs, 'logprobs');
 }

@@ -1,8 +1,8 @@
 /** Request fields of a beam search, with the names and defaults of Hugging Face transformers, and their checks. */
 import { z } from 'zod';
 import { SidaError } from '../../errors.js';
-import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { ModelShape } from '../../native/addon-types.js';
+import { isEncoderDecoder } from '../../native/model-shape.js';
 import type { BeamSettings } from '../../protocol/item-work.js';
 
 /** A pass has a row for each beam, and the KV cache reserves pages for each. */

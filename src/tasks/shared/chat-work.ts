@@ -98,7 +98,7 @@ interface ConversationFields {
 export function chatInputs(
   job: ChatWork,
   limits: ModelLimits,
-  ids: readonly number[][],
+  ids: readonly Int32Array[],
   fields: ConversationFields,
 ): PreparedInput[] {
   const tokens = ids[0]!;
@@ -128,7 +128,7 @@ export function chatInputs(
 function chatGrammar(
   { structure, answer: format }: ChatWork,
   limits: ModelLimits,
-  tokens: readonly number[],
+  tokens: Int32Array,
   formatField: string,
 ): GrammarWork | undefined {
   if (structure === undefined) return undefined;

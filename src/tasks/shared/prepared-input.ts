@@ -1,11 +1,11 @@
 /** Inputs in the form that the batcher takes, and checks that refuse inputs the model can never run. */
-import { type KvRoom, pageNeed, windowSizes } from '../../batching/kv-pages.js';
-import { leastPages } from '../../batching/window-pages.js';
+
 import { SidaError } from '../../errors.js';
-import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { ModelShape } from '../../native/addon-types.js';
+import { isEncoderDecoder } from '../../native/model-shape.js';
 import type { ItemWork } from '../../protocol/item-work.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
+import { type KvRoom, leastPages, pageNeed, windowSizes } from '../../scheduler/page-need.js';
 import type { ModelChat } from '../../text/chat/answer-format.js';
 import type { TokenTexts } from '../../text/detokenizer.js';
 
@@ -38,7 +38,8 @@ export function checkTexts(texts: readonly TextToEncode[], limits: ModelLimits):
 }
 
 export interface PreparedInput {
-  tokens: number[];
+  /** In shared memory, unless the request gave the ids. */
+  tokens: Int32Array;
   work: ItemWork;
 }
 

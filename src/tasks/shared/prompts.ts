@@ -21,7 +21,14 @@ export function promptTexts(prompts: readonly Prompt[], param: string, limits: M
 }
 
 /** The tokens of each prompt; `ids` are those of its texts. */
-export function promptTokens(prompts: readonly Prompt[], ids: readonly number[][]): number[][] {
+export function promptTokens(prompts: readonly Prompt[], ids: readonly Int32Array[]): Int32Array[] {
   let texts = 0;
-  return prompts.map((prompt) => (typeof prompt === 'string' ? ids[texts++]! : [...prompt]));
+  return prompts.map((prompt) =>
+    typeof prompt === 'string' ? ids[texts++]! : Int32Array.from(prompt, orNone),
+  );
+}
+
+/** What no vocabulary can have becomes -1, which `checkedInput` refuses. */
+function orNone(id: number): number {
+  return Number.isInteger(id) && id >= 0 && id < 2 ** 31 ? id : -1;
 }

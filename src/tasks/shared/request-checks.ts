@@ -1,6 +1,6 @@
 /** Checks a request against the served model before the engine does any work. */
 import { SidaError } from '../../errors.js';
-import { isEncoderDecoder } from '../../model/model-shape.js';
+import { isEncoderDecoder } from '../../native/model-shape.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { checkTextBytes } from '../../text/text-bytes.js';
 

@@ -1,5 +1,5 @@
 /** How long an answer may become. */
-import { isEncoderDecoder } from '../../model/model-shape.js';
+import { isEncoderDecoder } from '../../native/model-shape.js';
 import type { ModelLimits } from './prepared-input.js';
 
 /** Tokens that each choice may have beside a prompt. The last token of a generation is not fed. */

@@ -61,13 +61,13 @@ function tokenizeTexts(
 function tokenizeResult(
   { conversation }: TokenizeJob,
   limits: ModelLimits,
-  found: readonly number[][],
+  found: readonly Int32Array[],
 ): OwnResult<TokenizeResult> & { promptTokens: number } {
   const texts = requireTexts(limits, 'input');
   const promptTokens = found.reduce((sum, ids) => sum + ids.length, 0);
   if (conversation !== undefined) return { data: [], promptTokens, completionTokens: 0 };
   checkAnswer(promptTokens);
-  const data = found.map((ids) => ({ ids, tokens: ids.map((id) => texts.idToToken(id)) }));
+  const data = found.map((ids) => ({ ids: [...ids], tokens: Array.from(ids, (id) => texts.idToToken(id)) }));
   checkAnswerBytes(data.reduce((sum, { tokens }) => sum + Buffer.byteLength(tokens.join('')), 0));
   return { data, promptTokens, completionTokens: 0 };
 }

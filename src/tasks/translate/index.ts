@@ -68,12 +68,16 @@ function translateTexts(job: TranslateJob, limits: ModelLimits): TextToEncode[] 
   return job.inputs.map((text) => ({ text, special: false }));
 }
 
-function translateInputs(job: TranslateJob, limits: ModelLimits, ids: readonly number[][]): PreparedInput[] {
+function translateInputs(
+  job: TranslateJob,
+  limits: ModelLimits,
+  ids: readonly Int32Array[],
+): PreparedInput[] {
   const source = languageId(job.source, 'source', limits);
   const work = workOf(job, languageId(job.target, 'target', limits));
   const ends = limits.shape.tokens.end.slice(0, 1);
   return job.inputs.map((_, index) => {
-    const tokens = [source, ...ids[index]!, ...ends];
+    const tokens = Int32Array.of(source, ...ids[index]!, ...ends);
     return checkedInput({ tokens, work }, 'input', `Input ${index}`, limits);
   });
 }

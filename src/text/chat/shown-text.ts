@@ -44,12 +44,13 @@ const { start, message, end, call, return: returned } = CHANNEL_TOKENS;
  */
 export function answerPrefix(
   format: AnswerFormat,
-  prompt: readonly number[],
+  prompt: ArrayLike<number>,
   decode: (ids: readonly number[]) => string,
 ): string {
-  let tail = decode(prompt.slice(-TAIL));
+  const last = (count: number): number[] => Array.prototype.slice.call(prompt, -count);
+  let tail = decode(last(TAIL));
   if (format.kind === 'tags') return format.reasoning && OPEN_REASONING.test(tail) ? REASONING_TAGS[0] : '';
-  if (!tail.includes(CONTROL + start)) tail = decode(prompt.slice(-BEGUN_TAIL));
+  if (!tail.includes(CONTROL + start)) tail = decode(last(BEGUN_TAIL));
   const begin = tail.lastIndexOf(CONTROL + start);
   const header = begin < 0 ? '' : tail.slice(begin);
   if ([end, call, returned].some((token) => header.includes(CONTROL + token))) return '';

@@ -52,11 +52,13 @@ const open = async (json: Buffer, template?: string) => {
 };
 
 type Found = number[][] | SidaError;
+const plainOf = (found: Int32Array[] | SidaError): Found =>
+  Array.isArray(found) ? found.map((ids) => [...ids]) : found;
 const encode = (texts: string[], special = true): Promise<Found> =>
   new Promise((resolve) => {
     link.encode(
       texts.map((text) => ({ text, special })),
-      resolve,
+      (found) => resolve(plainOf(found)),
     );
   });
 
@@ -205,7 +207,7 @@ describe('conversations', () => {
   const say = (content: string): Promise<Found> =>
     new Promise((resolve) => {
       const text = JSON.stringify({ messages: [{ role: 'user', content }] });
-      link.encode([{ text, special: false, chat: true }], resolve);
+      link.encode([{ text, special: false, chat: true }], (found) => resolve(plainOf(found)));
     });
 
   it('are rendered by the template of the model', async () => {

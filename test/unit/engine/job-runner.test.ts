@@ -1,14 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it, vi } from 'vitest';
-import type { PendingItem } from '../../../src/batching/prompt-batch.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
 import type { Encoder } from '../../../src/engine/tokenizer-link.js';
 import type { FromEngine } from '../../../src/protocol/engine-messages.js';
-import type { JobEnd, ToInference } from '../../../src/protocol/inference-messages.js';
+import type { JobEnd, PreparedRequest, ToInference } from '../../../src/protocol/inference-messages.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { plainEncoder } from '../../support/plain-encoder.js';
-import { SHAPE } from '../inference/scripted-native-engine.js';
+import { SHAPE } from '../scheduler/scripted-native-engine.js';
 
 const miniDirectory = new URL('../../../models/switch-mini/', import.meta.url).pathname;
 const mini = new Tokenizer(readFileSync(`${miniDirectory}tokenizer.json`), {
@@ -21,7 +20,7 @@ const job = (request: TaskJob): TaskJob => request;
 function bench(own: Partial<Encoder> = {}) {
   const encoder = { ...plainEncoder(mini), ...own };
   const sent: FromEngine[] = [];
-  const items: PendingItem[] = [];
+  const items: PreparedRequest[] = [];
   const cancelled: number[] = [];
   const control: ToInference[] = [];
   const jobs = new JobRunner({
@@ -271,7 +270,7 @@ describe('refusals', () => {
   });
 
   it('a tokenization is refused when its answer would be too large', () => {
-    const ids = Array(32_768).fill(5);
+    const ids = new Int32Array(32_768).fill(5);
     const { sent, jobs } = bench({
       encode(texts, done) {
         done(texts.map(() => ids));
@@ -304,7 +303,7 @@ describe('refusals', () => {
   });
 
   it('a tokenization is refused when the texts of its tokens would be too large', () => {
-    const ids = Array(4_100).fill(5);
+    const ids = new Int32Array(4_100).fill(5);
     const { sent, jobs } = bench({
       encode(texts, done) {
         done(texts.map(() => ids));

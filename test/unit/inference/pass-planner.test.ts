@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { PassPlanner } from '../../../src/inference/pass-planner.js';
 import type { RunStats, TableNeeds } from '../../../src/native/addon-types.js';
+import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/batch-queue.js';
 import { createHashTable, TABLE_READY } from '../../../src/protocol/hash-table.js';
-import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
 import type { QueuedBatch } from '../../../src/protocol/inference-messages.js';
 import { SharedFlag } from '../../../src/protocol/shared-flag.js';
-import { ScriptedEngine } from './scripted-native-engine.js';
+import { ScriptedEngine } from '../scheduler/scripted-native-engine.js';
 
 let close = () => {};
 afterEach(() => close());

@@ -1,19 +1,18 @@
 import { describe, expect, it } from 'vitest';
-import { promptBatch } from '../../../src/batching/prompt-batch.js';
 import { batchInputs } from '../../../src/predictor/batch-inputs.js';
+import type { PromptBatch } from '../../../src/protocol/inference-messages.js';
 import { ALONE, SHAPE } from './routing-fixture.js';
 
 /** A batch of inputs. `fed` lists the tokens that each label feeds; an input without `fed` generates. */
-function batchOf(...inputs: { prompt: number[]; fed?: number[][] }[]) {
-  return promptBatch(
-    3,
-    inputs.map(({ prompt, fed }, item) => {
-      const plan = { inputs: (fed ?? []).map((tokens) => ({ tokens })) } as never;
-      const generate = { kind: 'generate' as const, maxTokens: 1, logprobs: null, choices: [null] };
-      const work = fed === undefined ? generate : { kind: 'score' as const, plan };
-      return { item, job: item, jobItems: 1, routingK: 0, work, tokens: prompt };
-    }),
-  );
+function batchOf(...inputs: { prompt: number[]; fed?: number[][] }[]): PromptBatch {
+  const requests = inputs.map(({ prompt, fed }, item) => {
+    const plan = { inputs: (fed ?? []).map((tokens) => ({ tokens })) } as never;
+    const generate = { kind: 'generate' as const, maxTokens: 1, logprobs: null, choices: [null] };
+    const work = fed === undefined ? generate : { kind: 'score' as const, plan };
+    const tokens = Int32Array.from(prompt);
+    return { item, job: item, jobItems: 1, routingK: 0, owner: '', work, tokens };
+  });
+  return { id: 3, routingK: 0, requests };
 }
 
 const plain = (list: Int32Array | undefined) => [...(list ?? [])];

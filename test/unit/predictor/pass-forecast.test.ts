@@ -3,8 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import { fillNeed } from '../../../src/predictor/expert-need.js';
-import { routingOf, tableRows } from '../../../src/predictor/pass-forecast.js';
-import { needsOf, openTables } from '../../../src/predictor/table-needs.js';
+import { needsOf, openTables, routingOf, tableRows } from '../../../src/predictor/pass-forecast.js';
 import {
   createHashTable,
   type HashTable,

@@ -1,13 +1,14 @@
 // Adding a task takes only its folder and an entry in the list. Server, queue and engine process need no change.
+
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { PendingItem } from '../../../src/batching/prompt-batch.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
 import type { CompletionDelta, FromEngine } from '../../../src/protocol/engine-messages.js';
+import type { PreparedRequest } from '../../../src/protocol/inference-messages.js';
 import { requestOf } from '../../../src/queue/redis/stored-job.js';
 import { plainEncoder } from '../../support/plain-encoder.js';
 import { storedAndRead } from '../../support/stored.js';
-import { SHAPE } from '../inference/scripted-native-engine.js';
 import { COST } from '../queue/scripted-engine.js';
+import { SHAPE } from '../scheduler/scripted-native-engine.js';
 import { TestServer } from '../server/test-server.js';
 import type { Job, Result } from './next-token-task.js';
 import { limitsOf, mini } from './task-fixture.js';
@@ -35,7 +36,7 @@ const whole = { object: 'next_tokens', ids: [7, 9], lengths: [5, 11] };
 
 it('runs in the engine process', () => {
   const sent: FromEngine[] = [];
-  const items: PendingItem[] = [];
+  const items: PreparedRequest[] = [];
   const jobs = new JobRunner({
     prefixCache: 'per-key',
     limits: {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ItemWork } from '../../../src/protocol/item-work.js';
 import type { TaskJob } from '../../../src/tasks/registry.js';
-import { DECODER_ONLY, SHAPE } from '../inference/scripted-native-engine.js';
+import { DECODER_ONLY, SHAPE } from '../scheduler/scripted-native-engine.js';
 import { inputsOf, limitsOf, refusal as refused, mini as tokenizer } from './task-fixture.js';
 
 const limits = (shape = DECODER_ONLY) => limitsOf({ ...shape, vocabSize: 8000 }, { texts: tokenizer });

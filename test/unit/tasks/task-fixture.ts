@@ -29,7 +29,9 @@ export function inputsOf(job: TaskJob, limits: ModelLimits, tokenizer = mini): P
   if (engine.runs !== 'model') throw new Error('it has no inputs');
   const ids = engine
     .texts(job, limits)
-    .map(({ text, special }) => (special ? tokenizer.encode(text) : tokenizer.encodePlain(text)));
+    .map(({ text, special }) =>
+      Int32Array.from(special ? tokenizer.encode(text) : tokenizer.encodePlain(text)),
+    );
   return engine.inputs(job, limits, ids);
 }
 

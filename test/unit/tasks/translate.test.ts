@@ -4,7 +4,7 @@ import type { ModelInfo } from '../../../src/protocol/engine-messages.js';
 import { translate } from '../../../src/tasks/translate/index.js';
 import type { TranslateJob } from '../../../src/tasks/translate/job.js';
 import type { TranslateBody } from '../../../src/tasks/translate/request.js';
-import { DECODER_ONLY, SHAPE } from '../inference/scripted-native-engine.js';
+import { DECODER_ONLY, SHAPE } from '../scheduler/scripted-native-engine.js';
 import { limitsOf, mini, refusal, inputsOf as taskInputs, tokenizerOf } from './task-fixture.js';
 
 const languages = tokenizerOf('test/fixtures/tokenizers/languages/tokenizer.json', 512);
@@ -26,8 +26,8 @@ const inputsOf = (job: TranslateJob, of = limits()) => taskInputs(job, of, langu
 describe('an input', () => {
   it("is the source's code, the text and the end token, and the target's code is forced to be first", () => {
     const [first, second] = inputsOf(jobOf({ input: ['the film', ''] }));
-    expect(first!.tokens).toEqual([ENGLISH, ...languages.encodePlain('the film'), EOS]);
-    expect(second!.tokens).toEqual([ENGLISH, ...languages.encodePlain(''), EOS]);
+    expect([...first!.tokens]).toEqual([ENGLISH, ...languages.encodePlain('the film'), EOS]);
+    expect([...second!.tokens]).toEqual([ENGLISH, ...languages.encodePlain(''), EOS]);
     expect(first!.work).toEqual({
       kind: 'generate',
       maxTokens: 200,

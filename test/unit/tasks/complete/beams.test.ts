@@ -4,7 +4,7 @@ import type { ModelInfo } from '../../../../src/protocol/engine-messages.js';
 import { complete } from '../../../../src/tasks/complete/index.js';
 import type { CompleteJob } from '../../../../src/tasks/complete/job.js';
 import type { CompleteBody } from '../../../../src/tasks/complete/request.js';
-import { DECODER_ONLY, SHAPE } from '../../inference/scripted-native-engine.js';
+import { DECODER_ONLY, SHAPE } from '../../scheduler/scripted-native-engine.js';
 import { inputsOf, limitsOf, refusal } from '../task-fixture.js';
 
 const model = (shape = SHAPE) =>

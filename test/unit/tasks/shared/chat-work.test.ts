@@ -6,7 +6,7 @@ import { parseAnswer } from '../../../../src/text/chat/answer-parser.js';
 import { Detokenizer } from '../../../../src/text/detokenizer.js';
 import { readTokenizerFile } from '../../../../src/text/tokenizing/tokenizer-file.js';
 import { byteTokenizer } from '../../../support/byte-tokenizer.js';
-import { DECODER_ONLY } from '../../inference/scripted-native-engine.js';
+import { DECODER_ONLY } from '../../scheduler/scripted-native-engine.js';
 
 /** Control tokens follow the 256 bytes, which begin at 64. */
 const FIRST = 320;
@@ -47,7 +47,7 @@ const work = (answer: AnswerFormat, more: Partial<ChatWork> = {}): ChatWork => (
 function answerTo(limits: ModelLimits, prompt: number[], tokens: number[], more: Partial<ChatWork> = {}) {
   const { answer } = limits.chat!.format;
   const job = work(answer, more);
-  const results = new ChatChoices(job, limits, chatInputs(job, limits, [prompt], FIELDS));
+  const results = new ChatChoices(job, limits, chatInputs(job, limits, [Int32Array.from(prompt)], FIELDS));
   for (const id of tokens) results.token(0, { item: 0, choice: 0, id });
   const [choice] = results.finish().choices;
   return { ...parseAnswer(answer, true, choice!.text), finishReason: choice!.finishReason };
@@ -56,7 +56,7 @@ function answerTo(limits: ModelLimits, prompt: number[], tokens: number[], more:
 /** Tokens of the reasoning in an answer of two choices with these tokens. */
 function reasoningTokens(limits: ModelLimits, prompt: number[], first: number[], second: number[]) {
   const job = work(limits.chat!.format.answer, { choices: 2 });
-  const results = new ChatChoices(job, limits, chatInputs(job, limits, [prompt], FIELDS));
+  const results = new ChatChoices(job, limits, chatInputs(job, limits, [Int32Array.from(prompt)], FIELDS));
   for (const [choice, tokens] of [first, second].entries())
     for (const id of tokens) results.token(0, { item: 0, choice, id });
   return results.finish().reasoningTokens;
@@ -65,7 +65,7 @@ function reasoningTokens(limits: ModelLimits, prompt: number[], first: number[],
 describe('a conversation beyond the context', () => {
   const limits = limitsOf([], END, '', 32);
   const refused = (tokens: number, more: Partial<ChatWork>) => () =>
-    chatInputs(work(limits.chat!.format.answer, more), limits, [Array(tokens).fill(70)], FIELDS);
+    chatInputs(work(limits.chat!.format.answer, more), limits, [new Int32Array(tokens).fill(70)], FIELDS);
 
   it('is refused by the field that the request has, and by its own tokens without one', () => {
     const has = (tokens: number) => `The conversation has ${tokens} tokens`;
@@ -81,7 +81,7 @@ describe('an answer that may be cut to the context', () => {
   const limits = limitsOf([], END, '', 32);
   const most = (prompt: number, maxTokens: number) => {
     const job = work(limits.chat!.format.answer, { maxTokens, cutToContext: true });
-    const [input] = chatInputs(job, limits, [Array(prompt).fill(70)], FIELDS);
+    const [input] = chatInputs(job, limits, [new Int32Array(prompt).fill(70)], FIELDS);
     return (input!.work as { maxTokens: number }).maxTokens;
   };
 
@@ -99,7 +99,7 @@ describe('an answer that may be cut to the context', () => {
 it('a conversation whose choices fit only one by one is refused by their number', () => {
   const limits = { ...limitsOf([], END, '', 512), kvPages: 32 };
   const job = work(limits.chat!.format.answer, { choices: 16, maxTokens: 400 });
-  expect(() => chatInputs(job, limits, [bytes('hi')], FIELDS)).toThrow(
+  expect(() => chatInputs(job, limits, [Int32Array.from(bytes('hi'))], FIELDS)).toThrow(
     expect.objectContaining({ code: 'cannot_run', param: 'n' }),
   );
 });
@@ -180,7 +180,7 @@ describe('the length of an answer', () => {
   const limits = (context: number) => limitsOf([], END, 'x', context);
   const maxTokens = (prompt: number, of: ModelLimits, more: Partial<ChatWork> = {}) => {
     const job = work({ kind: 'tags', reasoning: false, toolCalls: false }, more);
-    const [input] = chatInputs(job, of, [Array(prompt).fill(70)], FIELDS);
+    const [input] = chatInputs(job, of, [new Int32Array(prompt).fill(70)], FIELDS);
     return (input!.work as { maxTokens: number }).maxTokens;
   };
 
@@ -207,6 +207,6 @@ it.each([
 ])('errors of a grammar name %s', (_, structure, param) => {
   const limits = limitsOf([], END, 'x');
   const job = work({ kind: 'tags', reasoning: false, toolCalls: true }, { structure });
-  const [input] = chatInputs(job, limits, [bytes('a')], FIELDS);
+  const [input] = chatInputs(job, limits, [Int32Array.from(bytes('a'))], FIELDS);
   expect(input!.work).toMatchObject({ grammar: { param } });
 });

@@ -1,0 +1,48 @@
+/**
+ * The rule of fairness. Keys share the engine: next is the key that has least of it, and the key that has most gives
+ * way. What runs ends, so each key has its turn.
+ */
+
+/** What waits or runs for a key. */
+export interface Turn {
+  /** Names the key; empty without keys. */
+  readonly owner: string;
+  /** What came later has a larger number. */
+  readonly order: number;
+}
+
+/** The oldest of the key that has least; among several such keys, the oldest of all. `of` tells what a key has. */
+export function nextTurn<Each extends Turn>(
+  waiting: Iterable<Each>,
+  of: (owner: string) => number,
+): Each | undefined {
+  let next: Each | undefined;
+  let least = Number.POSITIVE_INFINITY;
+  for (const each of waiting) {
+    const has = of(each.owner);
+    if (next !== undefined && (has > least || (has === least && each.order > next.order))) continue;
+    [next, least] = [each, has];
+  }
+  return next;
+}
+
+/**
+ * The youngest of the key that has most of them; among several such keys, the youngest of all. The oldest of all is
+ * therefore chosen only if it is the only one, so it never gives way and ends. Then another is the oldest, and so all
+ * end. `ofOwner` counts those of its key, itself included.
+ */
+export function lastTurn<Each extends Turn>(
+  running: readonly Each[],
+): { each: Each; ofOwner: number } | undefined {
+  const owners = new Map<string, { each: Each; ofOwner: number }>();
+  for (const each of running) {
+    const { each: youngest = each, ofOwner = 0 } = owners.get(each.owner) ?? {};
+    owners.set(each.owner, { each: each.order > youngest.order ? each : youngest, ofOwner: ofOwner + 1 });
+  }
+  let last: { each: Each; ofOwner: number } | undefined;
+  for (const found of owners.values()) {
+    const more = found.ofOwner - (last?.ofOwner ?? 0);
+    if (last === undefined || more > 0 || (more === 0 && found.each.order > last.each.order)) last = found;
+  }
+  return last;
+}

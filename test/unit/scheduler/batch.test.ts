@@ -1,0 +1,230 @@
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createQueue, QueueConsumer, QueueGauge, QueueProducer } from '../../../src/protocol/batch-queue.js';
+import type { PreparedRequest, PromptBatch } from '../../../src/protocol/inference-messages.js';
+import { Batcher, BatchFeed } from '../../../src/scheduler/batch.js';
+
+let nextItem = 0;
+function item(tokens: number, job = 0, routingK = 0): PreparedRequest {
+  const work = { kind: 'generate', maxTokens: 1, logprobs: null, choices: [null] } as const;
+  const id = nextItem++;
+  return { item: id, job, jobItems: 1, routingK, owner: '', work, tokens: new Int32Array(tokens).fill(id) };
+}
+
+function batcher(maxBatchTokens: number, { waitMs = 2 } = {}) {
+  return new Batcher({ maxBatchTokens, waitMs });
+}
+
+const sizes = (batch: PromptBatch) => batch.requests.map(({ tokens }) => tokens.length);
+
+describe('batcher', () => {
+  it('waits for further items, counting from the first one', () => {
+    const under = batcher(100, { waitMs: 5 });
+    expect(under.dueIn(0)).toBe(Number.POSITIVE_INFINITY);
+    under.add([item(3)], 10);
+    expect(under.dueIn(10)).toBe(5);
+    under.add([item(4)], 13);
+    expect([under.dueIn(13), under.dueIn(15), under.dueIn(99)]).toEqual([2, 0, 0]);
+    expect(sizes(under.take().batch)).toEqual([3, 4]);
+    expect(under.dueIn(99)).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  it('is due at once when the budget is full or when it need not wait', () => {
+    const full = batcher(10);
+    full.add([item(4), item(6)], 0);
+    expect(full.dueIn(0)).toBe(0);
+    const hasty = batcher(10, { waitMs: 0 });
+    hasty.add([item(1)], 0);
+    expect(hasty.dueIn(0)).toBe(0);
+  });
+
+  it('splits a job over batches in order of arrival', () => {
+    const under = batcher(10);
+    under.add([item(6), item(5), item(5), item(1)], 0);
+    const batches = [under.take(), under.take(), under.take()].map(({ batch }) => batch);
+    expect(batches.map(sizes)).toEqual([[6], [5, 5], [1]]);
+    expect(batches.map(({ id }) => id)).toEqual([0, 1, 2]);
+    expect([under.lastBatch, under.waiting]).toEqual([2, 0]);
+  });
+
+  it('counts the tokens of labels, and lets other jobs go between the inputs of one', () => {
+    const under = batcher(100);
+    const plan = { labels: 2, first: [], inputs: [{ tokens: Array(70).fill(1), rows: [] }] };
+    const scored = () => ({ ...item(5, 1), work: { kind: 'score' as const, plan } });
+    under.add([scored(), scored(), scored()], 0);
+    expect(under.full).toBe(true);
+    const jobs = () => under.take().batch.requests.map(({ job }) => job);
+    expect(jobs()).toEqual([1]);
+    under.add([item(20, 2), item(20, 3)], 0);
+    under.add([item(20, 4), item(90, 4)], 0);
+    expect([jobs(), jobs(), jobs(), jobs()]).toEqual([[1], [2, 3, 4], [4], [1]]);
+  });
+
+  it('lets what is left of a job wait behind the jobs that came meanwhile', () => {
+    const under = batcher(10);
+    under.add([item(6, 1), item(6, 1), item(6, 1), item(6, 2), item(6, 3)], 0);
+    const jobs = () => under.take().batch.requests.map(({ job }) => job);
+    expect([jobs(), jobs(), jobs(), jobs(), jobs()]).toEqual([[1], [2], [3], [1], [1]]);
+  });
+
+  it('makes a batch of its own of an item that is larger than a batch', () => {
+    const under = batcher(10);
+    under.add([item(4, 1), item(30, 2), item(4, 3)], 0);
+    const jobs = () => under.take().batch.requests.map(({ job }) => job);
+    expect([jobs(), jobs(), jobs()]).toEqual([[1], [2], [3]]);
+  });
+
+  it('keeps items of different routing apart, and the order within each', () => {
+    const under = batcher(10);
+    under.add([item(2, 1, 0), item(3, 2, 1), item(4, 3, 0), item(5, 4, 1)], 0);
+    const batches = [under.take(), under.take()].map(({ batch }) => batch);
+    expect(batches.map(({ routingK, requests }) => [routingK, ...requests.map(({ job }) => job)])).toEqual([
+      [0, 1, 3],
+      [1, 2, 4],
+    ]);
+  });
+
+  it('leaves out items that were cancelled while they waited', () => {
+    const under = batcher(10);
+    under.add([item(3, 1), item(3, 2), item(3, 1)], 0);
+    under.cancel(1);
+    expect(under.take().batch.requests.map(({ job }) => job)).toEqual([2]);
+    under.add([item(3, 1)], 0);
+    under.cancel(1);
+    expect([under.waiting, under.dueIn(100)]).toEqual([0, Number.POSITIVE_INFINITY]);
+  });
+
+  it('keeps order and budget, and loses no request', () => {
+    fc.assert(
+      fc.property(fc.array(fc.array(fc.integer({ min: 1, max: 16 }), { maxLength: 6 })), (adds) => {
+        const under = batcher(16, { waitMs: 0 });
+        const all = adds.map((lengths) => lengths.map((length) => item(length)));
+        const batches: PromptBatch[] = [];
+        for (const items of all) {
+          under.add(items, 0);
+          if (under.waiting > 0) batches.push(under.take().batch);
+        }
+        while (under.waiting > 0) batches.push(under.take().batch);
+        expect(batches.flatMap(({ requests }) => requests)).toEqual(all.flat());
+        for (const batch of batches)
+          expect(sizes(batch).reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(16);
+      }),
+    );
+  });
+});
+
+// When batches are sent to the inference thread. The test itself is the consumer of the queue.
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
+});
+afterEach(() => {
+  for (const close of ports.splice(0)) close();
+  vi.useRealTimers();
+});
+
+const ports: (() => void)[] = [];
+
+function bench({ capacity = 2, waitMs = 0 } = {}) {
+  const { producer, consumer } = createQueue(capacity);
+  ports.push(() => producer.port.close());
+  const put = new QueueProducer<PromptBatch>(producer);
+  const queue = new QueueConsumer<PromptBatch>(consumer);
+  const feed = new BatchFeed({
+    batcher: new Batcher({ maxBatchTokens: 4, waitMs }),
+    queue: new QueueGauge(producer),
+    handOn: (batch) => put.put(batch),
+    clock: () => Date.now(),
+  });
+  let nextJob = 0;
+  void feed.follow();
+  return {
+    feed,
+    queue,
+    add: (...tokens: number[]) =>
+      feed.add(tokens.map((each) => ({ ...item(each), item: nextJob, job: nextJob++ }))),
+    take: () => queue.tryTake()?.requests.map(({ item: id }) => id),
+    /** Lets the feed receive the signals of taken batches. */
+    heard: async () => {
+      for (let turns = 0; turns < 20; turns++) await new Promise((resolve) => setImmediate(resolve));
+    },
+  };
+}
+
+describe('batch feed', () => {
+  it('sends full batches at once, up to the capacity of the queue', () => {
+    const { add, queue } = bench({ capacity: 3, waitMs: 100 });
+    add(...Array(20).fill(2));
+    expect(queue.length).toBe(3);
+  });
+
+  it('sends batches that are not full while requests wait for KV pages, up to the capacity', async () => {
+    const { add, queue, take, heard } = bench({ capacity: 2, waitMs: 100 });
+    add(4);
+    add(1);
+    add(1);
+    await heard();
+    expect(queue.length).toBe(1);
+    queue.blocked = true;
+    await heard();
+    expect([take(), take(), take()]).toEqual([[0], [1, 2], undefined]);
+    add(1);
+    add(1);
+    add(1);
+    expect([queue.length, take(), take()]).toEqual([2, [3], [4]]);
+    await heard();
+    expect(take()).toEqual([5]);
+  });
+
+  it('sends the next batch when the inference thread has taken one', async () => {
+    const { add, queue, take, heard } = bench({ capacity: 1 });
+    add(3, 3, 3);
+    expect([queue.length, take()]).toEqual([1, [0]]);
+    await heard();
+    expect([queue.length, take()]).toEqual([1, [1]]);
+    await heard();
+    expect(take()).toEqual([2]);
+  });
+
+  it('waits for further items, for the configured time at most', async () => {
+    const { add, queue, take } = bench({ waitMs: 5 });
+    add(1);
+    await vi.advanceTimersByTimeAsync(3);
+    add(1);
+    expect(queue.length).toBe(0);
+    await vi.advanceTimersByTimeAsync(2);
+    expect(take()).toEqual([0, 1]);
+  });
+
+  it('does not wait for further items while the inference thread is idle', async () => {
+    const { add, queue, take, heard } = bench({ waitMs: 5 });
+    add(1);
+    queue.idle = true;
+    await heard();
+    expect(take()).toEqual([0]);
+    add(1);
+    expect(take()).toEqual([1]);
+    queue.idle = false;
+    add(1);
+    expect(queue.length).toBe(0);
+  });
+
+  it('holds back a batch that is not full while another is ahead of it', async () => {
+    const { add, queue, take, heard } = bench({ waitMs: 5 });
+    add(4, 1);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(queue.length).toBe(1);
+    add(2);
+    take();
+    await heard();
+    expect(take()).toEqual([1, 2]);
+  });
+
+  it('removes the items of a cancelled job and returns the last batch that may hold any', async () => {
+    const { feed, add, take, heard } = bench({ capacity: 1 });
+    add(3, 3);
+    expect([feed.cancel(1), feed.cancel(0)]).toEqual([0, 0]);
+    expect(take()).toEqual([0]);
+    await heard();
+    expect(take()).toBeUndefined();
+  });
+});

@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest';
+import { lastTurn, nextTurn } from '../../../src/scheduler/turns.js';
+
+const turns = (owners: string) => [...owners].map((owner, order) => ({ owner, order }));
+
+describe('the next turn', () => {
+  const next = (owners: string, running: Record<string, number>) =>
+    nextTurn(turns(owners), (owner) => running[owner] ?? 0)?.order;
+
+  it('is that of the key that has least', () => {
+    expect(next('aabc', { a: 2, b: 1, c: 0 })).toBe(3);
+    expect(next('aabc', { a: 2, b: 1, c: 1 })).toBe(2);
+  });
+
+  it('is that of the oldest where keys have equally much', () => {
+    expect(next('bac', {})).toBe(0);
+    expect(nextTurn(turns('abc').reverse(), () => 1)).toEqual({ owner: 'a', order: 0 });
+    expect(next('', {})).toBeUndefined();
+  });
+});
+
+describe('the last turn, which gives way', () => {
+  const last = (owners: string) => {
+    const found = lastTurn(turns(owners));
+    return found && [found.each.order, found.ofOwner];
+  };
+
+  it('is that of the youngest of the key that has most', () => {
+    expect([last('aaab'), last('baaa'), last('abababaa')]).toEqual([
+      [2, 3],
+      [3, 3],
+      [7, 5],
+    ]);
+  });
+
+  it('is that of the youngest of all where keys have equally many, so never that of the oldest', () => {
+    expect([last('aabb'), last('abba'), last('ab'), last('a')]).toEqual([
+      [3, 2],
+      [3, 2],
+      [1, 1],
+      [0, 1],
+    ]);
+    expect(last('')).toBeUndefined();
+  });
+});
