@@ -1,6 +1,6 @@
 /** The engine's part of a completion: its prompts, its generation and its tokens. */
 
-import { isEncoderDecoder } from '../../model/model-shape.js';
+import { isEncoderDecoder } from '../../native/model-shape.js';
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import type { GeneratedToken } from '../../protocol/inference-messages.js';
 import type { ItemWork } from '../../protocol/item-work.js';
