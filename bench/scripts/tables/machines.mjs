@@ -1,6 +1,6 @@
 // Tables of kernels and of the service, from results of scripts.
 import { markdownTable } from '../../dist/report/format.js';
-import { each, fixed, gbs, mib, percent, plain, result, source, text, withAmx } from './format.mjs';
+import { each, fixed, gbs, mib, percent, plain, result, text, withAmx } from './format.mjs';
 
 const giga = (value) => (value / 1e9).toFixed(0);
 /** The unit that a product is compared with where rows are many, and its share of that. */
@@ -92,7 +92,11 @@ function prediction() {
       rows: rows.map((row) => row.map(String)),
     }),
     about,
-    ...new Set(settings.map(source)),
+    ...new Set(
+      settings.map(
+        ({ commit, machine, isa }) => `Commands: prediction.json. Commit ${commit} · ${machine} · ${isa}`,
+      ),
+    ),
   ].join('\n\n');
 }
 
