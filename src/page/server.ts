@@ -52,10 +52,12 @@ export const status = signal<Status>({ text: 'connecting', reason: '', kind: 'wa
 export const models = signal<Listed[]>([]);
 export const chosenId = signal('');
 export const model = computed(() => models.value.find(({ id }) => id === chosenId.value));
-/** Where several models are served. */
-const phases = signal<Record<string, string>>({});
-/** Unloaded models are loaded when they are asked for. */
-export const isLoaded = computed(() => phases.value[chosenId.value] !== 'unloaded');
+const ready = signal<z.infer<typeof ReadyAnswer> | undefined>(undefined);
+/** Idle models are loaded when they are asked for. */
+export const isLoaded = computed(() => {
+  const own = ready.value?.models?.find(({ id }) => id === chosenId.value) ?? ready.value;
+  return own?.phase !== 'idle';
+});
 
 /** Why the models may not be seen; empty if they may. */
 export const refused = signal<Refusal | undefined>(undefined);
@@ -109,11 +111,12 @@ export async function look(): Promise<void> {
   let next = STARTING_MS;
   if (document.visibilityState === 'visible') {
     try {
-      const ready = await ask<z.infer<typeof ReadyAnswer>>('/health/ready', {}, [503]);
-      status.value = statusOf(ready);
-      phases.value = Object.fromEntries((ready.models ?? []).map(({ id, phase }) => [id, phase]));
-      const settled = ready.status !== 'not_ready';
-      if (refused.value === undefined && (models.value.length === 0 || !settled || restarted))
+      const now = await ask<z.infer<typeof ReadyAnswer>>('/health/ready', {}, [503]);
+      const moved = phasesOf(now) !== phasesOf(ready.value);
+      ready.value = now;
+      status.value = statusOf(now);
+      const settled = now.status !== 'not_ready';
+      if (refused.value === undefined && (models.value.length === 0 || !settled || restarted || moved))
         await listModels();
       restarted = !settled;
       if (settled) next = READY_MS;
@@ -134,6 +137,9 @@ document.addEventListener('visibilitychange', () => {
   visible.value = document.visibilityState === 'visible';
   void look();
 });
+
+const phasesOf = (answer: z.infer<typeof ReadyAnswer> | undefined) =>
+  [answer, ...(answer?.models ?? [])].map((own) => own?.phase).join();
 
 function statusOf({ status: state, phase, reason, progress }: z.infer<typeof ReadyAnswer>): Status {
   const share =

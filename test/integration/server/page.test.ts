@@ -14,11 +14,12 @@ import { PageDriver } from '../../support/page-driver.js';
 import { MODEL, type ScriptedRun, SPLIT } from '../../unit/queue/scripted-engine.js';
 import { TestServer } from '../../unit/server/test-server.js';
 
-const keys = { full: newApiKey(), infer: newApiKey(), metrics: newApiKey() };
+const keys = { full: newApiKey(), infer: newApiKey(), metrics: newApiKey(), admin: newApiKey() };
 const scopes: Record<keyof typeof keys, Scope[]> = {
   full: ['infer', 'admin', 'metrics'],
   infer: ['infer'],
   metrics: ['metrics'],
+  admin: ['admin'],
 };
 const file = join(mkdtempSync(join(tmpdir(), 'sida-page-')), 'keys');
 const names = Object.keys(keys) as (keyof typeof keys)[];
@@ -284,6 +285,37 @@ describe.skipIf(!hasChromium)('the page', () => {
     answer!();
     await put;
     await shows('budget-text', before);
+  });
+
+  it('says that a model is not loaded, and asks nothing of it until it is', async () => {
+    await open({ models: ['talker', 'writer'] });
+    await shows('experts-count', '1 of 3 in memory');
+    const look = () => page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    server.engine.enter('idle');
+    await look();
+    await shows('memory-text', 'The model is not loaded.');
+    expect(await page.locator('#experts').count()).toBe(0);
+    const asked = () => driver.requested.filter((url) => url.includes('/admin/')).length;
+    const before = asked();
+    await look();
+    await page.selectOption('#model', 'writer');
+    await shows('experts-count', '0 of 2 in memory');
+    // One for the budget of the other model, and one for its stream.
+    expect(asked()).toBe(before + 2);
+    await page.selectOption('#model', 'talker');
+    await shows('memory-text', 'The model is not loaded.');
+    server.engine.enter('ready');
+    await look();
+    await shows('experts-count', '1 of 3 in memory');
+  });
+
+  it('shows memory and experts to a key that opens nothing else', async () => {
+    await open({ flags: { apiKeys: file } });
+    await driver.use(keys.admin);
+    await shows('budget-text', 'Budget');
+    await shows('experts-count', '1 of 3 in memory');
+    await page.click('#key-button');
+    await shows('access-text', 'This key opens memory and experts, not the models.');
   });
 
   it('has no stream while it is hidden', async () => {
