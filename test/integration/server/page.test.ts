@@ -613,7 +613,8 @@ describe.skipIf(!hasChromium)('the page', () => {
       options.onDelta!(piece('word '.repeat(200), 'length'));
       finish();
       await idle();
-      expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBeLessThanOrEqual(0);
+      const beyond = 'document.documentElement.scrollWidth - innerWidth';
+      expect(await page.evaluate(beyond)).toBeLessThanOrEqual(0);
       // The end of the answer and the composer are in view.
       const below =
         'const log = document.getElementById("chat-log"); log.scrollHeight - log.scrollTop - log.clientHeight';
@@ -623,6 +624,12 @@ describe.skipIf(!hasChromium)('the page', () => {
       });
       expect((await page.locator('#chat-input').boundingBox())!.y).toBeLessThan(800);
       await driver.picture(`chat-${width}`);
+      await page.click('#as-code summary');
+      await page.click('text=Copy as curl');
+      await page.waitForSelector('#as-code pre');
+      expect(await page.evaluate(beyond)).toBeLessThanOrEqual(0);
+      const box = (await page.locator('#as-code pre').boundingBox())!;
+      expect(box.x + box.width).toBeLessThanOrEqual(width);
     });
   });
 
