@@ -5,6 +5,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { bodyOf, streamAnswer, type Told } from './answering.js';
 import { reasonOf } from './api.js';
 import { Composer } from './composer.js';
+import { Conversations } from './conversation-list.js';
 import {
   asCode,
   type Conversation,
@@ -449,65 +450,5 @@ function ContextMeter({ model, messages }: { model: Model; messages: readonly Me
       <meter value={used} max={most} high={0.9 * most} aria-label="Context in use" /> {count(used)} of{' '}
       {count(most)} tokens of context
     </span>
-  );
-}
-
-interface ConversationsProps {
-  all: Conversation[];
-  current: Conversation;
-  onOpen: (conversation: Conversation) => void;
-  onRename: (title: string) => void;
-  onDelete: () => void;
-}
-
-function Conversations({ all, current, onOpen, onRename, onDelete }: ConversationsProps) {
-  const known = all.some(({ id }) => id === current.id);
-  const rename = () => {
-    const title = prompt('Name of the conversation', current.title)?.trim();
-    if (title) onRename(title);
-  };
-  const download = () => {
-    const url = URL.createObjectURL(
-      new Blob([JSON.stringify(current, null, 2)], { type: 'application/json' }),
-    );
-    const link = Object.assign(document.createElement('a'), { href: url, download: `${current.title}.json` });
-    link.click();
-    URL.revokeObjectURL(url);
-  };
-  return (
-    <div class="tools" id="conversations">
-      <select
-        id="conversation"
-        aria-label="Conversation"
-        value={known ? current.id : ''}
-        onChange={({ currentTarget }) => {
-          const found = all.find(({ id }) => id === currentTarget.value);
-          onOpen(found ?? newConversation());
-        }}
-      >
-        <option value="">New conversation</option>
-        {all.map(({ id, title }) => (
-          <option key={id} value={id}>
-            {title}
-          </option>
-        ))}
-      </select>
-      <button type="button" id="chat-new" onClick={() => onOpen(newConversation(current.settings))}>
-        New
-      </button>
-      {known && (
-        <>
-          <button type="button" class="plain" onClick={rename}>
-            Rename
-          </button>
-          <button type="button" class="plain" onClick={download}>
-            Export
-          </button>
-          <button type="button" class="plain" id="delete" onClick={onDelete}>
-            Delete
-          </button>
-        </>
-      )}
-    </div>
   );
 }
