@@ -1,6 +1,7 @@
 /** Streams one answer of the chat. */
 import { events, Refused } from './api.js';
 import { type Conversation, type ExpertCost, wireMessages } from './conversations.js';
+import { drawn } from './markdown.js';
 
 /** What an answer has so far. */
 export interface Told {
@@ -37,7 +38,7 @@ export function bodyOf(
 }
 
 /**
- * Calls `onText` with what has come, at most once a frame. Rejects with Refused for an error, and where the stream ends
+ * Calls `onText` with what has come, now and then. Rejects with Refused for an error, and where the stream ends
  * before the answer does.
  */
 export async function streamAnswer(
@@ -94,7 +95,7 @@ export async function streamAnswer(
         told.cachedTokens = usage.prompt_tokens_details?.cached_tokens ?? 0;
       }
       if (experts) told.experts = experts;
-      timer ??= setTimeout(show, FRAME_MS);
+      timer ??= setTimeout(show, Math.max(FRAME_MS, 4 * drawn.ms));
     }
     if (!ended) throw new Refused(500, 'The connection ended before the answer did.');
   } finally {
@@ -106,5 +107,5 @@ export async function streamAnswer(
   return told;
 }
 
-/** Time between two views of an answer that grows. */
+/** Least time between two views of an answer that grows. */
 const FRAME_MS = 50;

@@ -3,10 +3,21 @@ import { EventSourceParserStream } from 'eventsource-parser/stream';
 
 // The key is kept for this tab alone, and travels in a header, never in an address.
 const STORED = 'sida-key';
-export const storedKey = () => sessionStorage.getItem(STORED) ?? '';
+let held = '';
+try {
+  held = sessionStorage.getItem(STORED) ?? '';
+} catch {
+  // A browser that stores nothing asks for the key after a reload.
+}
+export const storedKey = () => held;
 export function storeKey(key: string): void {
-  if (key === '') sessionStorage.removeItem(STORED);
-  else sessionStorage.setItem(STORED, key);
+  held = key;
+  try {
+    if (key === '') sessionStorage.removeItem(STORED);
+    else sessionStorage.setItem(STORED, key);
+  } catch {
+    // As above.
+  }
 }
 /** Browsers send no header with other characters. */
 export const mayBeKey = (key: string) => /^[!-~]+$/.test(key);

@@ -79,7 +79,7 @@ function Ask() {
     );
   if (models.value.length === 0) return <p class="notice">No model has opened yet: {status.value.text}.</p>;
   const chosen = model.value;
-  if (chosen !== undefined && !isOpened(chosen)) return <Load id={chosen.id} />;
+  if (chosen !== undefined && !isOpened(chosen)) return <Load key={chosen.id} id={chosen.id} />;
   if (chosen?.chat) return <Chat key={chosen.id} model={chosen} />;
   if (chosen !== undefined && hasTasks(chosen)) return <Classify key={chosen.id} model={chosen} />;
   const able = models.value.filter((listed) => chats(listed) || hasTasks(listed));
@@ -186,5 +186,6 @@ function Access() {
 
 function opens(models: number | undefined, admin: number | undefined): string {
   if (models === undefined && admin === undefined) return 'everything';
-  return models === undefined ? 'the models, not memory and experts' : 'neither models nor memory';
+  if (models === undefined) return 'the models, not memory and experts';
+  return admin === undefined ? 'memory and experts, not the models' : 'neither models nor memory';
 }

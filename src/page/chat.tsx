@@ -5,19 +5,21 @@ import { useEffect, useRef } from 'preact/hooks';
 import { bodyOf, streamAnswer, type Told } from './answering.js';
 import { reasonOf } from './api.js';
 import { Composer } from './composer.js';
+import { Conversations } from './conversation-list.js';
 import {
   asCode,
   type Conversation,
   loadConversations,
   type Message,
   newConversation,
+  retitled,
+  type Settings,
   storeConversations,
-  titleOf,
 } from './conversations.js';
 import { AboutText, speedOf } from './cost.js';
 import { Markdown } from './markdown.js';
 import { count, size } from './numbers.js';
-import { adminRefused, type Model, memory, refused, tokenSeconds } from './server.js';
+import { adminRefused, keys, type Model, measured, memory, refused } from './server.js';
 import { SettingsForm } from './settings.js';
 
 const EXAMPLES = [
@@ -32,36 +34,71 @@ interface Comparison {
   now: Message;
 }
 
-const all = signal<Conversation[]>(loadConversations());
+const all = signal<Conversation[]>(loadConversations() ?? []);
 /** It goes on with another model that is chosen, and ends with the key. */
 const current = signal<Conversation>(newConversation());
 effect(() => {
-  if (refused.value !== undefined) current.value = newConversation();
+  keys.value;
+  refused.value;
+  current.value = newConversation();
 });
+
+/** Other tabs store conversations, too. */
+const stored = () => loadConversations() ?? all.value;
+function store(conversations: Conversation[]): void {
+  all.value = conversations.filter(({ messages }) => messages.length > 0);
+  storeConversations(all.value);
+}
+
+/** Changes a conversation, which may have been left since, or deleted. */
+function change(id: string, next: Partial<Conversation>): void {
+  const others = stored().filter((one) => one.id !== id);
+  const shown = current.value.id === id;
+  const old = shown ? current.value : all.value.find((one) => one.id === id);
+  if (old === undefined) return;
+  const changed = { ...old, ...next, changedMs: Date.now() };
+  if (shown) current.value = changed;
+  store([changed, ...others]);
+}
+
+interface Editing {
+  /** The place of the question that is asked in other words. */
+  at: number;
+  /** What the field held before. */
+  draft: string;
+}
 
 export function Chat({ model }: { model: Model }) {
   const running = useSignal<AbortController | undefined>(undefined);
   const comparison = useSignal<Comparison | undefined>(undefined);
   const failed = useSignal('');
   const draft = useSignal('');
-  const seed = useRef(1 + Math.floor(Math.random() * 2 ** 31));
+  const editing = useSignal<Editing | undefined>(undefined);
   useEffect(() => () => running.value?.abort(), [running]);
+  useEffect(() => {
+    const onStorage = () => {
+      all.value = stored();
+      const other = all.value.find(({ id }) => id === current.value.id);
+      if (running.value === undefined && other !== undefined && other.changedMs > current.value.changedMs)
+        current.value = other;
+    };
+    addEventListener('storage', onStorage);
+    return () => removeEventListener('storage', onStorage);
+  }, [running]);
 
-  const change = (next: Partial<Conversation>) => {
-    const { id } = current.value;
-    current.value = { ...current.value, ...next, changedMs: Date.now() };
-    all.value = [current.value, ...all.value.filter((one) => one.id !== id)];
-    storeConversations(all.value);
-  };
   const open = (conversation: Conversation) => {
     running.value?.abort();
-    running.value = comparison.value = undefined;
+    running.value = comparison.value = editing.value = undefined;
     failed.value = '';
     current.value = conversation;
   };
 
   /** Streams an answer to `before` and shows it by `show` as it grows. Resolves with it, and why it broke off. */
-  const answer = async (before: readonly Message[], show: (message: Message) => void): Promise<Message> => {
+  const answer = async (
+    before: Message[],
+    request: { seed: number; settings: Settings },
+    show: (message: Message) => void,
+  ): Promise<Message> => {
     const abort = new AbortController();
     running.value = abort;
     failed.value = '';
@@ -72,12 +109,16 @@ export function Chat({ model }: { model: Model }) {
         role: 'assistant',
         content: text,
         ...(reasoning !== '' && { reasoning }),
-        about: { ...about, model: model.id, stopped, ...(experts && { experts }), ...(budget && { budget }) },
+        about: {
+          ...{ ...about, model: model.id, stopped, request },
+          ...(experts && { experts }),
+          ...(budget && { budget }),
+        },
       };
     };
     let told: Told | undefined;
     try {
-      const body = bodyOf(model.id, { ...current.value, messages: [...before] }, seed.current);
+      const body = bodyOf(model.id, { settings: request.settings, messages: before }, request.seed);
       told = await streamAnswer(body, {
         signal: abort.signal,
         withExperts: adminRefused.value === undefined,
@@ -87,7 +128,8 @@ export function Chat({ model }: { model: Model }) {
         },
       });
       const speed = speedOf(told);
-      if (speed !== undefined) tokenSeconds.value = 1 / speed;
+      if (speed !== undefined && budget !== undefined && memory.value?.budget_bytes === budget)
+        measured.value = { model: model.id, budget, seconds: 1 / speed };
       return messageOf(told);
     } catch (error) {
       const { aborted } = abort.signal;
@@ -98,51 +140,68 @@ export function Chat({ model }: { model: Model }) {
     }
   };
 
-  const say = async (text: string) => {
+  /** Asks `text` after `base`. False where no answer came; the conversation is then as it was. */
+  const say = async (text: string, base: Message[]): Promise<boolean> => {
     comparison.value = undefined;
-    const { id, messages, title } = current.value;
-    const asked: Message[] = [...messages, { role: 'user', content: text }];
-    change({ messages: asked, title: messages.length === 0 ? titleOf(text) : title });
-    const done = await answer(asked, (message) => {
+    const { id, messages, title, settings } = current.value;
+    const asked: Message[] = [...base, { role: 'user', content: text }];
+    change(id, { messages: asked, title: retitled(current.value, base, text) });
+    const request = { seed: 1 + Math.floor(Math.random() * 2 ** 31), settings };
+    const done = await answer(asked, request, (message) => {
       if (current.value.id === id) current.value = { ...current.value, messages: [...asked, message] };
     });
-    if (current.value.id !== id) return;
-    if (
-      done.content !== '' ||
-      done.reasoning !== undefined ||
-      (done.error === undefined && !done.about?.stopped)
-    ) {
-      change({ messages: [...asked, done] });
-      return;
+    const came = done.content !== '' || done.reasoning !== undefined;
+    if (came || (done.error === undefined && done.about?.stopped === false)) {
+      change(id, { messages: [...asked, done] });
+      return true;
     }
-    // Nothing came, so the question goes back to where it can be sent again.
-    change({ messages });
+    change(id, { messages, title });
+    if (current.value.id !== id) return true;
     failed.value = done.error ?? '';
-    if (draft.value === '') draft.value = text;
+    return false;
   };
 
   const { messages } = current.value;
   const lastAnswer = messages.at(-1);
   const answered = lastAnswer?.role === 'assistant' && running.value === undefined;
   const before = messages.slice(0, -1);
+  const about = lastAnswer?.about;
+  const again = isComplete(lastAnswer) && about?.model === model.id ? about.request : undefined;
 
+  const send = async (text: string) => {
+    const { value: edited } = editing;
+    editing.value = undefined;
+    const sent = await say(text, edited === undefined ? messages : messages.slice(0, edited.at));
+    if (draft.value !== '') return;
+    if (sent) draft.value = edited?.draft ?? '';
+    else {
+      // Nothing came, so the question goes back to where it can be sent again.
+      draft.value = text;
+      editing.value = edited;
+    }
+  };
   const regenerate = () => {
-    seed.current += 1;
-    const question = before.at(-1)!;
-    current.value = { ...current.value, messages: before.slice(0, -1) };
-    void say(question.content);
+    editing.value = undefined;
+    void say(before.at(-1)!.content, before.slice(0, -1));
   };
   const edit = (at: number) => {
+    editing.value = { at, draft: editing.value?.draft ?? draft.value };
     draft.value = messages[at]!.content;
-    change({ messages: messages.slice(0, at) });
+    focusField();
   };
-  const askAgain = async () => {
+  const keep = () => {
+    draft.value = editing.value!.draft;
+    editing.value = undefined;
+    focusField();
+  };
+  const askAgain = async (request: { seed: number; settings: Settings }) => {
+    const { id } = current.value;
     const old = lastAnswer!;
     const show = (now: Message) => {
-      comparison.value = { before: old, now };
+      if (current.value.id === id) comparison.value = { before: old, now };
     };
     show({ role: 'assistant', content: '' });
-    show(await answer(before, show));
+    show(await answer(before, request, show));
   };
 
   return (
@@ -152,15 +211,14 @@ export function Chat({ model }: { model: Model }) {
         all={all.value}
         current={current.value}
         onOpen={open}
-        onChange={(next) => {
-          all.value = next;
-          storeConversations(next);
-          if (!next.some(({ id }) => id === current.value.id) && messages.length > 0) open(newConversation());
-          else current.value = next.find(({ id }) => id === current.value.id) ?? current.value;
+        onRename={(title) => change(current.value.id, { title })}
+        onDelete={() => {
+          store(stored().filter(({ id }) => id !== current.value.id));
+          open(newConversation());
         }}
       />
       <Log messages={messages} running={running.value !== undefined} onEdit={edit}>
-        {messages.length === 0 && <Welcome model={model} onAsk={(text) => void say(text)} />}
+        {messages.length === 0 && <Welcome model={model} onAsk={(text) => void say(text, [])} />}
         {failed.value !== '' && (
           <p class="error" role="alert">
             {failed.value}
@@ -171,31 +229,47 @@ export function Chat({ model }: { model: Model }) {
         )}
       </Log>
       {answered && (
-        <p class="tools" id="answer-tools">
+        <div class="tools" id="answer-tools">
           <button type="button" id="regenerate" onClick={regenerate}>
             Regenerate
           </button>
-          {adminRefused.value === undefined && lastAnswer.about !== undefined && (
-            <button type="button" id="ask-again" onClick={() => void askAgain()}>
+          {adminRefused.value === undefined && again !== undefined && (
+            <button type="button" id="ask-again" onClick={() => void askAgain(again)}>
               Ask again within {size(memory.value?.budget_bytes ?? 0)}
             </button>
           )}
-          <AsCode body={bodyOf(model.id, { ...current.value, messages: before }, seed.current)} />
+          {about?.request !== undefined && (
+            <AsCode
+              body={bodyOf(
+                about.model,
+                { messages: before, settings: about.request.settings },
+                about.request.seed,
+              )}
+            />
+          )}
+        </div>
+      )}
+      {editing.value !== undefined && (
+        <p class="tools quiet" id="editing">
+          Sending replaces the question and all that follows it.{' '}
+          <button type="button" class="plain" onClick={keep}>
+            Keep them
+          </button>
         </p>
       )}
       <Composer
         draft={draft}
         running={running.value !== undefined}
-        onSend={(text) => void say(text)}
+        onSend={(text) => void send(text)}
         onStop={() => running.value?.abort()}
       />
       <div class="under">
-        <ContextMeter model={model} about={lastAnswer?.about} />
+        <ContextMeter model={model} messages={messages} />
         <SettingsForm
           model={model}
           settings={current.value.settings}
           onChange={(settings) => {
-            if (messages.length > 0) change({ settings });
+            if (messages.length > 0) change(current.value.id, { settings });
             else current.value = { ...current.value, settings };
           }}
         />
@@ -203,6 +277,12 @@ export function Chat({ model }: { model: Model }) {
     </div>
   );
 }
+
+const focusField = () => document.getElementById('chat-input')!.focus();
+
+/** An answer that is neither stopped nor broken off. */
+const isComplete = (message: Message | undefined) =>
+  message?.error === undefined && message?.about?.stopped === false;
 
 function Welcome({ model, onAsk }: { model: Model; onAsk: (text: string) => void }) {
   return (
@@ -256,6 +336,7 @@ function Log({ messages, running, onEdit, children }: LogProps) {
         <Entry
           key={at}
           message={message}
+          grows={running && at === messages.length - 1}
           onEdit={running || message.role !== 'user' ? undefined : () => onEdit(at)}
         />
       ))}
@@ -264,7 +345,13 @@ function Log({ messages, running, onEdit, children }: LogProps) {
   );
 }
 
-function Entry({ message, onEdit }: { message: Message; onEdit?: (() => void) | undefined }) {
+interface EntryProps {
+  message: Message;
+  grows: boolean;
+  onEdit?: (() => void) | undefined;
+}
+
+function Entry({ message, grows, onEdit }: EntryProps) {
   const { role, content, reasoning, about, error } = message;
   return (
     <article class={`message ${role}`}>
@@ -282,7 +369,7 @@ function Entry({ message, onEdit }: { message: Message; onEdit?: (() => void) | 
           <div class="text">{reasoning}</div>
         </details>
       )}
-      {role === 'user' ? <div class="text">{content}</div> : <Markdown text={content} />}
+      {role === 'user' ? <div class="text">{content}</div> : <Markdown text={content} grows={grows} />}
       {error !== undefined && (
         <p class="error" role="alert">
           {error}
@@ -304,7 +391,7 @@ function Compared({ before, now, running }: Comparison & { running: boolean }) {
   const [then, since] = [before, now].map(({ about }) => about && speedOf(about));
   return (
     <section id="comparison" aria-label="The same question within two budgets">
-      {!running && now.error === undefined && (
+      {!running && isComplete(before) && isComplete(now) && (
         <p id="compared" class={same ? 'same' : 'error'}>
           {same ? 'The same answer, character by character.' : 'The answers differ.'}
           {then !== undefined &&
@@ -319,7 +406,7 @@ function Compared({ before, now, running }: Comparison & { running: boolean }) {
               {at === 0 ? 'Before' : 'Now'}
               {message.about?.budget !== undefined && `, within ${size(message.about.budget)}`}
             </h3>
-            <Markdown text={message.content} />
+            <Markdown text={message.content} grows={running && at === 1} />
             {message.error !== undefined && <p class="error">{message.error}</p>}
           </div>
         ))}
@@ -349,77 +436,19 @@ function AsCode({ body }: { body: object }) {
 }
 const KINDS = ['curl', 'JavaScript', 'Python'] as const;
 
-function ContextMeter({ model, about }: { model: Model; about: Message['about'] }) {
-  const used = about === undefined ? 0 : about.promptTokens + about.tokens;
+function ContextMeter({ model, messages }: { model: Model; messages: readonly Message[] }) {
+  const abouts = messages.flatMap(({ about }) => about ?? []);
+  // The prompt is counted when an answer ends. Until then it is at least what the answer before it took.
+  const counted = abouts.findLast(({ promptTokens }) => promptTokens > 0);
+  const growing = abouts.at(-1);
+  const used =
+    (counted === undefined ? 0 : counted.promptTokens + counted.tokens) +
+    (growing === undefined || growing === counted ? 0 : growing.tokens);
   const most = model.context_tokens;
   return (
     <span id="context" class="quiet">
       <meter value={used} max={most} high={0.9 * most} aria-label="Context in use" /> {count(used)} of{' '}
       {count(most)} tokens of context
     </span>
-  );
-}
-
-interface ConversationsProps {
-  all: Conversation[];
-  current: Conversation;
-  onOpen: (conversation: Conversation) => void;
-  onChange: (all: Conversation[]) => void;
-}
-
-function Conversations({ all, current, onOpen, onChange }: ConversationsProps) {
-  const known = all.some(({ id }) => id === current.id);
-  const rename = () => {
-    const title = prompt('Name of the conversation', current.title)?.trim();
-    if (title) onChange(all.map((one) => (one.id === current.id ? { ...one, title } : one)));
-  };
-  const download = () => {
-    const url = URL.createObjectURL(
-      new Blob([JSON.stringify(current, null, 2)], { type: 'application/json' }),
-    );
-    const link = Object.assign(document.createElement('a'), { href: url, download: `${current.title}.json` });
-    link.click();
-    URL.revokeObjectURL(url);
-  };
-  return (
-    <div class="tools" id="conversations">
-      <select
-        id="conversation"
-        aria-label="Conversation"
-        value={known ? current.id : ''}
-        onChange={({ currentTarget }) => {
-          const found = all.find(({ id }) => id === currentTarget.value);
-          onOpen(found ?? newConversation());
-        }}
-      >
-        <option value="">New conversation</option>
-        {all.map(({ id, title }) => (
-          <option key={id} value={id}>
-            {title}
-          </option>
-        ))}
-      </select>
-      <button type="button" id="chat-new" onClick={() => onOpen(newConversation(current.settings))}>
-        New
-      </button>
-      {known && (
-        <>
-          <button type="button" class="plain" onClick={rename}>
-            Rename
-          </button>
-          <button type="button" class="plain" onClick={download}>
-            Export
-          </button>
-          <button
-            type="button"
-            class="plain"
-            id="delete"
-            onClick={() => onChange(all.filter(({ id }) => id !== current.id))}
-          >
-            Delete
-          </button>
-        </>
-      )}
-    </div>
   );
 }

@@ -33,6 +33,8 @@ export interface AnswerAbout {
   experts?: ExpertCost;
   /** The device budget that it was made within. */
   budget?: number;
+  /** What it was asked with: the same again gives the same answer. */
+  request?: { seed: number; settings: Settings };
 }
 
 /** What a conversation asks with. Fields without a value are the model's own. */
@@ -55,32 +57,49 @@ const STORED = 'sida-conversations';
 /** Older ones are forgotten, because browsers keep about 5 MB. */
 const MOST = 50;
 
+const UNTITLED = 'New conversation';
+
 export function newConversation(settings: Settings = { system: '' }): Conversation {
   const id = `${Date.now().toString(36)}-${crypto.getRandomValues(new Uint32Array(1))[0]!.toString(36)}`;
-  return { id, title: 'New conversation', changedMs: Date.now(), messages: [], settings };
+  return { id, title: UNTITLED, changedMs: Date.now(), messages: [], settings };
 }
 
-export function loadConversations(storage: Pick<Storage, 'getItem'> = localStorage): Conversation[] {
+/** Undefined where the browser stores nothing. */
+export function loadConversations(storage?: Pick<Storage, 'getItem'>): Conversation[] | undefined {
+  let text: string | null;
   try {
-    const found: unknown = JSON.parse(storage.getItem(STORED) ?? '[]');
-    return Array.isArray(found) ? (found as Conversation[]) : [];
+    text = (storage ?? localStorage).getItem(STORED);
+  } catch {
+    return undefined;
+  }
+  try {
+    const found: unknown = JSON.parse(text ?? '[]');
+    return Array.isArray(found) ? found.filter(isConversation) : [];
   } catch {
     return [];
   }
 }
 
+function isConversation(value: unknown): value is Conversation {
+  const { id, title, settings, messages } = (value ?? {}) as Partial<Conversation>;
+  return (
+    typeof id === 'string' &&
+    typeof title === 'string' &&
+    typeof settings?.system === 'string' &&
+    Array.isArray(messages) &&
+    messages.every((message) => typeof message?.content === 'string')
+  );
+}
+
 /** The last ones with messages are kept. A full storage keeps fewer. */
-export function storeConversations(
-  all: readonly Conversation[],
-  storage: Pick<Storage, 'setItem'> = localStorage,
-): void {
+export function storeConversations(all: readonly Conversation[], storage?: Pick<Storage, 'setItem'>): void {
   let kept = all
     .filter(({ messages }) => messages.length > 0)
     .sort((a, b) => b.changedMs - a.changedMs)
     .slice(0, MOST);
   for (;;) {
     try {
-      storage.setItem(STORED, JSON.stringify(kept));
+      (storage ?? localStorage).setItem(STORED, JSON.stringify(kept));
       return;
     } catch {
       if (kept.length === 0) return;
@@ -93,6 +112,16 @@ export function storeConversations(
 export function titleOf(text: string): string {
   const line = text.trim().split('\n')[0]!;
   return line.length <= 40 ? line : `${line.slice(0, 39)}…`;
+}
+
+/**
+ * The title once `text` is asked after `base`. The page's own titles follow the first question; a title that a person
+ * gave stays.
+ */
+export function retitled({ title, messages }: Conversation, base: readonly Message[], text: string): string {
+  const first = messages[0];
+  const own = title === UNTITLED || (first !== undefined && title === titleOf(first.content));
+  return own && base.length === 0 ? titleOf(text) : title;
 }
 
 /** The messages as the server takes them, the system prompt first. */

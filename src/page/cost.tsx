@@ -30,7 +30,8 @@ export function AboutText({ about }: { about: AnswerAbout }) {
       {cut && 'The answer reached its limit of tokens. '}
       {count(tokens)} {tokens === 1 ? 'token' : 'tokens'}
       {speed !== undefined && `, ${speed.toFixed(speed < 10 ? 1 : 0)} a second`}, the first after{' '}
-      {seconds(firstSeconds)}; prompt {count(promptTokens)}
+      {seconds(firstSeconds)}
+      {promptTokens > 0 && `; prompt ${count(promptTokens)}`}
       {cachedTokens > 0 && `, ${count(cachedTokens)} of them cached`}
       {budget !== undefined && `; within ${size(budget)}`}.{' '}
       {experts !== undefined && <CostText experts={experts} />}

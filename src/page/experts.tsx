@@ -78,24 +78,17 @@ function mostUsed(experts: readonly Expert[]): string {
 function Canvas() {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { value: stamp } = expertsStamp;
+  const painter = useRef(new Painter()).current;
   // An event of the experts draws anew.
+  useEffect(() => painter.paint(canvas.current), [stamp, painter]);
   useEffect(() => {
-    const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
-    const until = performance.now() + (still ? 0 : MOVED_MS);
-    let frame = 0;
-    const paint = () => {
-      if (canvas.current === null) return;
-      draw(canvas.current, still);
-      if (performance.now() < until) frame = requestAnimationFrame(paint);
-    };
-    paint();
-    const resized = new ResizeObserver(paint);
-    resized.observe(canvas.current!.parentElement!);
+    const resized = new ResizeObserver(() => painter.paint(canvas.current));
+    if (canvas.current !== null) resized.observe(canvas.current.parentElement!);
     return () => {
-      cancelAnimationFrame(frame);
       resized.disconnect();
+      painter.stop();
     };
-  }, [stamp]);
+  }, [painter]);
   return (
     <canvas
       id="experts"
@@ -104,6 +97,31 @@ function Canvas() {
       aria-label="Where each expert is; the table below has it in words"
     />
   );
+}
+
+/** Draws until all that moved has faded. */
+class Painter {
+  #frame = 0;
+  #cleared: ReturnType<typeof setTimeout> | undefined;
+
+  stop(): void {
+    cancelAnimationFrame(this.#frame);
+    clearTimeout(this.#cleared);
+  }
+
+  /** Null once the model has been left. */
+  paint(canvas: HTMLCanvasElement | null): void {
+    this.stop();
+    if (canvas === null) return;
+    const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
+    const until = performance.now() + MOVED_MS;
+    if (still) this.#cleared = setTimeout(() => draw(canvas, still), MOVED_MS);
+    const next = () => {
+      draw(canvas, still);
+      if (!still && performance.now() < until) this.#frame = requestAnimationFrame(next);
+    };
+    next();
+  }
 }
 
 function draw(canvas: HTMLCanvasElement, still: boolean): void {

@@ -4,12 +4,36 @@ import { gfm, gfmHtml } from 'micromark-extension-gfm';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 
 export function htmlOf(text: string): string {
-  return micromark(text, { extensions: [gfm()], htmlExtensions: [gfmHtml()] });
+  // All other "<" of the text are escaped, so that these are tags that micromark wrote.
+  return micromark(text, { extensions: [gfm(), withoutFootnotes], htmlExtensions: [gfmHtml()] })
+    .replaceAll('<a href=""', '<a')
+    .replaceAll('<a href="', '<a target="_blank" rel="noopener" href="')
+    .replaceAll('<input type="checkbox"', '<input aria-label="Done" type="checkbox"');
 }
 
-export function Markdown({ text }: { text: string }) {
+/** The ids of footnotes would repeat from answer to answer. */
+const withoutFootnotes = {
+  disable: { null: ['gfmFootnoteCall', 'gfmFootnoteDefinition', 'gfmPotentialFootnoteCall'] },
+};
+
+/** How long the last text took, so that an answer that grows is not drawn all the time. */
+export const drawn = { ms: 0 };
+/** Characters of an answer that grows, above which it is plain text until it ends. */
+const MOST_GROWING = 64 * 1024;
+
+export function Markdown({ text, grows }: { text: string; grows: boolean }) {
+  if (grows && text.length > MOST_GROWING) return <div class="markdown text">{text}</div>;
+  return <Drawn text={text} />;
+}
+
+function Drawn({ text }: { text: string }) {
   const place = useRef<HTMLDivElement>(null);
-  const html = useMemo(() => htmlOf(text), [text]);
+  const html = useMemo(() => {
+    const begin = performance.now();
+    const made = htmlOf(text);
+    drawn.ms = performance.now() - begin;
+    return made;
+  }, [text]);
   useEffect(() => {
     for (const block of place.current!.querySelectorAll('pre')) addCopy(block);
   }, [html]);

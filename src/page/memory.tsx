@@ -1,8 +1,18 @@
 /** The device budget as a bar, and a slider over it with its price. */
 import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
 import { reasonOf } from './api.js';
 import { budgetStep, size, slowerTimes } from './numbers.js';
-import { adminRefused, diskRate, memory, setBudget, tokenSeconds, type Memory as Used } from './server.js';
+import {
+  adminRefused,
+  chosenId,
+  diskRate,
+  isLoaded,
+  measured,
+  memory,
+  setBudget,
+  type Memory as Used,
+} from './server.js';
 
 export function Memory() {
   const refusal = adminRefused.value;
@@ -22,7 +32,13 @@ export function Memory() {
   return (
     <section class="view-Memory" aria-label="Memory">
       <h2>Memory</h2>
-      {memory.value === undefined ? <p class="quiet">unknown</p> : <Budget used={memory.value} />}
+      {memory.value === undefined ? (
+        <p id="memory-text" class="quiet">
+          {isLoaded.value ? 'unknown' : 'The model is not loaded.'}
+        </p>
+      ) : (
+        <Budget key={chosenId.value} used={memory.value} />
+      )}
     </section>
   );
 }
@@ -36,27 +52,45 @@ const fixedOf = ({ dense_bytes, workspace_bytes, kv }: Used) =>
 function Budget({ used }: { used: Used }) {
   const wanted = useSignal<number | undefined>(undefined);
   const busy = useSignal(false);
+  /** One change at a time: of those that wait, only the newest is made. */
+  const changes = useRef({ newest: 0, last: Promise.resolve() }).current;
+  useEffect(
+    () => () => {
+      changes.newest += 1;
+    },
+    [changes],
+  );
   const failed = useSignal('');
   const { budget_bytes: budget, smallest_bytes: smallest, experts } = used;
   const fixed = fixedOf(used);
   const most = Math.max(fixed + experts.all_bytes, smallest);
-  const shown = wanted.value ?? Math.min(budget, most);
-  const apply = async (bytes: number) => {
+  const shown = wanted.value ?? budget;
+  const useful = Math.min(shown, most);
+  const apply = (asked: number) => {
+    const bytes = Math.round(Math.min(most, Math.max(smallest, asked)));
+    changes.newest += 1;
+    const own = changes.newest;
+    wanted.value = bytes;
     busy.value = true;
-    failed.value = '';
-    try {
-      await setBudget(String(Math.round(Math.min(most, Math.max(smallest, bytes)))));
-    } catch (error) {
-      failed.value = reasonOf(error);
-    }
-    wanted.value = undefined;
-    busy.value = false;
+    const change = async () => {
+      if (own !== changes.newest) return;
+      failed.value = '';
+      try {
+        await setBudget(String(bytes));
+      } catch (error) {
+        failed.value = reasonOf(error);
+      }
+      if (own !== changes.newest) return;
+      wanted.value = undefined;
+      busy.value = false;
+    };
+    changes.last = changes.last.then(change);
   };
   const step = budgetStep(experts.all_bytes);
   const bytesAt = (tick: number) => smallest + ((most - smallest) * tick) / TICKS;
   return (
     <>
-      <Bar used={used} />
+      <Bar used={used} most={most} />
       <label for="budget" id="budget-text">
         Budget <strong>{size(shown)}</strong>, from {size(smallest)} to {size(most)} for all experts
       </label>
@@ -65,13 +99,12 @@ function Budget({ used }: { used: Used }) {
         type="range"
         min={0}
         max={TICKS}
-        value={most > smallest ? Math.round((TICKS * (shown - smallest)) / (most - smallest)) : 0}
-        disabled={busy.value}
+        value={most > smallest ? Math.round((TICKS * (useful - smallest)) / (most - smallest)) : 0}
         aria-valuetext={size(shown)}
         onInput={({ currentTarget }) => {
           wanted.value = bytesAt(currentTarget.valueAsNumber);
         }}
-        onChange={({ currentTarget }) => void apply(bytesAt(currentTarget.valueAsNumber))}
+        onChange={({ currentTarget }) => apply(bytesAt(currentTarget.valueAsNumber))}
       />
       <p id="price" class="quiet" aria-live="polite">
         {busy.value ? 'Changing the budget …' : priceText(used, fixed, shown)}
@@ -80,19 +113,14 @@ function Budget({ used }: { used: Used }) {
         <button
           type="button"
           id="give-back"
-          disabled={busy.value || budget <= smallest}
-          onClick={() => void apply(budget - step)}
+          disabled={shown <= smallest}
+          onClick={() => apply(useful - step)}
         >
-          {budget <= smallest
+          {shown <= smallest
             ? 'Nothing left to give back'
-            : `Give ${size(Math.min(step, budget - smallest))} back`}
+            : `Give ${size(Math.min(step, useful - smallest) + shown - useful)} back`}
         </button>
-        <button
-          type="button"
-          id="take-all"
-          disabled={busy.value || budget >= most}
-          onClick={() => void apply(most)}
-        >
+        <button type="button" id="take-all" disabled={shown >= most} onClick={() => apply(most)}>
           Take what all experts need
         </button>
       </p>
@@ -119,7 +147,9 @@ function priceText(used: Used, fixed: number, shown: number): string {
     token: experts.token_bytes,
     disk: diskRate.value,
   };
-  const times = slowerTimes(costs, shown, tokenSeconds.value);
+  if (diskRate.value === 0) return `${share}, ${amount}. The disk was not measured, so the price is unknown.`;
+  const own = measured.value?.model === chosenId.value ? measured.value : undefined;
+  const times = slowerTimes(costs, shown, own);
   if (times === undefined) return `${share}, ${amount}. Ask something to see what a token costs.`;
   if (change < 0) return `${share}, ${amount}: at most ${times.toFixed(1)} × the time of a token.`;
   return `${share}, ${amount}: at best ${(1 / times).toFixed(1)} × as fast.`;
@@ -139,8 +169,9 @@ const PARTS = [
   ],
 ] as const;
 
-function Bar({ used }: { used: Used }) {
-  const parts = PARTS.map(([name, text, bytes]) => ({ name, text, bytes: bytes(used) }));
+function Bar({ used, most }: { used: Used; most: number }) {
+  const unneeded = { name: 'unneeded', text: 'not needed', bytes: Math.max(0, used.budget_bytes - most) };
+  const parts = [...PARTS.map(([name, text, bytes]) => ({ name, text, bytes: bytes(used) })), unneeded];
   const all = Math.max(
     used.budget_bytes,
     parts.reduce((sum, { bytes }) => sum + bytes, 0),

@@ -30,19 +30,24 @@ export function loadSeconds({ fixed, experts, token, disk }: BudgetCosts, budget
   return disk === 0 ? 0 : (token * (1 - resident)) / disk;
 }
 
-/**
- * How many times as long a token takes, at most, within another budget. `tokenSeconds` was measured within the present
- * one; undefined without a measurement.
- */
+/** Seconds that a token took within a budget. */
+export interface Measured {
+  budget: number;
+  seconds: number;
+}
+
+/** How many times as long a token takes, at most, within another budget. Undefined without a measurement. */
 export function slowerTimes(
   costs: BudgetCosts,
   budget: number,
-  tokenSeconds: number | undefined,
+  measured: Measured | undefined,
 ): number | undefined {
-  if (tokenSeconds === undefined || costs.disk === 0) return undefined;
-  const more = loadSeconds(costs, budget) - loadSeconds(costs, costs.budget);
+  if (measured === undefined || costs.disk === 0) return undefined;
+  const then = loadSeconds(costs, measured.budget);
   // Tokens repeat experts, so that fewer are loaded than where routing is even: a larger budget may save nothing.
-  return Math.max(tokenSeconds + more, tokenSeconds / 10) / tokenSeconds;
+  const secondsWithin = (bytes: number) =>
+    Math.max(measured.seconds + loadSeconds(costs, bytes) - then, measured.seconds / 10);
+  return secondsWithin(budget) / secondsWithin(costs.budget);
 }
 
 /** A round number of bytes, about a quarter of the experts. */

@@ -1,9 +1,10 @@
 /** What the page knows of the server: readiness, models, memory and experts, as they change. */
-import { computed, effect, signal } from '@preact/signals';
+import { computed, effect, signal, untracked } from '@preact/signals';
 import type { z } from 'zod';
 import type { BudgetAnswer, ExpertsEvent } from '../server/schemas/admin.js';
 import type { ModelsAnswer, ReadyAnswer } from '../server/schemas/service.js';
 import { ask, events, Refused, reasonOf, storeKey } from './api.js';
+import type { Measured } from './numbers.js';
 
 type Listed = z.infer<typeof ModelsAnswer>['data'][number];
 /** A model that has been opened, so that all is known of it. */
@@ -44,12 +45,19 @@ export interface Status {
 const READY_MS = 5000;
 const STARTING_MS = 1000;
 const AGAIN_MS = 2000;
+const IDLE_MS = 1000;
 const MOST_SAMPLES = 300;
 
 export const status = signal<Status>({ text: 'connecting', reason: '', kind: 'wait' });
 export const models = signal<Listed[]>([]);
 export const chosenId = signal('');
 export const model = computed(() => models.value.find(({ id }) => id === chosenId.value));
+const ready = signal<z.infer<typeof ReadyAnswer> | undefined>(undefined);
+/** Idle models are loaded when they are asked for. */
+export const isLoaded = computed(() => {
+  const own = ready.value?.models?.find(({ id }) => id === chosenId.value) ?? ready.value;
+  return own?.phase !== 'idle';
+});
 
 /** Why the models may not be seen; empty if they may. */
 export const refused = signal<Refusal | undefined>(undefined);
@@ -66,8 +74,8 @@ export const layers = signal<{ name: string; experts: Expert[] }[]>([]);
 /** Grows with every event of the experts. */
 export const expertsStamp = signal(0);
 export const samples = signal<Sample[]>([]);
-/** Seconds that a token of the last answer took. */
-export const tokenSeconds = signal<number | undefined>(undefined);
+/** What a token of the last answer took, of which model. */
+export const measured = signal<(Measured & { model: string }) | undefined>(undefined);
 
 /** A path of the chosen model. */
 export const ofModel = (path: string) =>
@@ -78,7 +86,7 @@ export function choose(id: string): void {
 }
 
 /** Grows with every key. */
-const keys = signal(0);
+export const keys = signal(0);
 
 /** The page begins anew with another key; an empty one signs out. */
 export function useKey(key: string): void {
@@ -103,10 +111,12 @@ export async function look(): Promise<void> {
   let next = STARTING_MS;
   if (document.visibilityState === 'visible') {
     try {
-      const ready = await ask<z.infer<typeof ReadyAnswer>>('/health/ready', {}, [503]);
-      status.value = statusOf(ready);
-      const settled = ready.status !== 'not_ready';
-      if (refused.value === undefined && (models.value.length === 0 || !settled || restarted))
+      const now = await ask<z.infer<typeof ReadyAnswer>>('/health/ready', {}, [503]);
+      const moved = phasesOf(now) !== phasesOf(ready.value);
+      ready.value = now;
+      status.value = statusOf(now);
+      const settled = now.status !== 'not_ready';
+      if (refused.value === undefined && (models.value.length === 0 || !settled || restarted || moved))
         await listModels();
       restarted = !settled;
       if (settled) next = READY_MS;
@@ -122,7 +132,14 @@ export async function look(): Promise<void> {
   timer = setTimeout(look, next);
 }
 let restarted = false;
-document.addEventListener('visibilitychange', () => void look());
+const visible = signal(document.visibilityState === 'visible');
+document.addEventListener('visibilitychange', () => {
+  visible.value = document.visibilityState === 'visible';
+  void look();
+});
+
+const phasesOf = (answer: z.infer<typeof ReadyAnswer> | undefined) =>
+  [answer, ...(answer?.models ?? [])].map((own) => own?.phase).join();
 
 function statusOf({ status: state, phase, reason, progress }: z.infer<typeof ReadyAnswer>): Status {
   const share =
@@ -138,27 +155,45 @@ export async function listModels(): Promise<void> {
     models.value = [...data].sort((a, b) => Number(chats(b)) - Number(chats(a)));
     if (model.value === undefined) chosenId.value = models.value[0]?.id ?? '';
   } catch (error) {
-    if (error instanceof Refused && error.status !== 503)
-      refused.value = adminRefused.value = refusalOf(error);
-    else if (!(error instanceof Refused)) throw error;
+    if (error instanceof Refused && error.status !== 503) {
+      refused.value = refusalOf(error);
+      // A key may have the scope of either alone.
+      if (error.status !== 403) adminRefused.value = refused.value;
+    } else if (!(error instanceof Refused)) throw error;
   }
 }
 
-/** Follows the experts of the chosen model, and begins again when the stream ends. */
-effect(() => {
-  const { value: id } = chosenId;
-  keys.value;
-  if (id === '') return;
+/** What the figures on the page are of. They stay while the page is hidden. */
+let followed = '';
+
+function forget(): void {
   memory.value = undefined;
   layers.value = [];
   samples.value = [];
-  const stop = new AbortController();
-  void follow(stop.signal);
-  return () => stop.abort();
+  clearTimeout(idle);
+}
+
+/**
+ * Follows the experts of the chosen model, and begins again when the stream ends. Hidden pages have no stream, because
+ * browsers open six connections to a server, for all tabs together.
+ */
+effect(() => {
+  const next = `${keys.value} ${chosenId.value}`;
+  const seen = isLoaded.value && (chosenId.value !== '' || refused.value?.status === 403);
+  const shown = visible.value;
+  return untracked(() => {
+    if (followed !== next || !seen) forget();
+    followed = next;
+    if (!seen || !shown) return;
+    const stop = new AbortController();
+    void follow(stop.signal);
+    return () => stop.abort();
+  });
 });
 
 async function follow(signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
+    let pause = AGAIN_MS;
     try {
       const budget = await ask<z.infer<typeof BudgetAnswer>>(ofModel('/admin/budget'), { signal });
       diskRate.value = budget.disk_bytes_per_second;
@@ -171,8 +206,12 @@ async function follow(signal: AbortSignal): Promise<void> {
         adminRefused.value ??= refusalOf(error);
         return;
       }
+      if (error instanceof Refused && error.status === 503) {
+        forget();
+        pause = READY_MS;
+      }
     }
-    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    await new Promise((resolve) => setTimeout(resolve, pause));
   }
 }
 
@@ -197,33 +236,44 @@ function take({ layers: names, experts, memory: used, totals }: z.infer<typeof E
 }
 
 let last: { totals: Totals; time: number } | undefined;
+let idle: ReturnType<typeof setTimeout> | undefined;
 
 function sample(totals: Totals, first: boolean): void {
   const time = Date.now() / 1000;
   const before = first ? undefined : last;
   last = { totals, time };
+  // Nothing comes from an idle server.
+  clearTimeout(idle);
+  const running = totals.active_sequences + totals.waiting_inputs;
+  idle = setTimeout(() => {
+    if (samples.value.length > 0)
+      draw({ time: Date.now() / 1000, tokens: 0, bytes: 0, hits: Number.NaN, running });
+  }, IDLE_MS);
   if (before === undefined) return;
   const span = Math.max(0.05, time - before.time);
   const grown = (name: keyof Totals) => Math.max(0, totals[name] - before.totals[name]);
   const found = grown('resident') + grown('prefetched');
   const needed = found + grown('late') + grown('on_demand');
-  samples.value = [
-    ...samples.value.slice(1 - MOST_SAMPLES),
-    {
-      time,
-      tokens: grown('generated_tokens') / span,
-      bytes: grown('moved_bytes') / span,
-      hits: needed === 0 ? Number.NaN : (100 * found) / needed,
-      running: totals.active_sequences + totals.waiting_inputs,
-    },
-  ];
+  draw({
+    time,
+    tokens: grown('generated_tokens') / span,
+    bytes: grown('moved_bytes') / span,
+    hits: needed === 0 ? Number.NaN : (100 * found) / needed,
+    running,
+  });
+}
+
+function draw(next: Sample): void {
+  samples.value = [...samples.value.slice(1 - MOST_SAMPLES), next];
 }
 
 /** Changes the budget of the chosen model. Rejects with Refused. */
 export async function setBudget(device: string): Promise<void> {
+  const before = followed;
   const answer = await ask<z.infer<typeof BudgetAnswer>>(ofModel('/admin/budget'), {
     method: 'PUT',
     body: { device },
   });
-  memory.value = answer.device;
+  // Another model may have been chosen meanwhile.
+  if (followed === before) memory.value = answer.device;
 }

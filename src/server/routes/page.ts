@@ -1,12 +1,13 @@
 /** The web page of the server and the page of its interface, which Vite builds from src/page. */
 import { readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Response } from 'express';
 import { SidaError } from '../../errors.js';
 import type { Route } from '../route.js';
 
 /** From sources and from the build, which lie at the same depth. */
-const BUILT = new URL('../../../dist/page/', import.meta.url).pathname;
+const BUILT = fileURLToPath(new URL('../../../dist/page/', import.meta.url));
 const read = new Map<string, Buffer>();
 
 /** Throws not_found for a file that the build did not make. */

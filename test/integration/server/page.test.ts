@@ -14,11 +14,12 @@ import { PageDriver } from '../../support/page-driver.js';
 import { MODEL, type ScriptedRun, SPLIT } from '../../unit/queue/scripted-engine.js';
 import { TestServer } from '../../unit/server/test-server.js';
 
-const keys = { full: newApiKey(), infer: newApiKey(), metrics: newApiKey() };
+const keys = { full: newApiKey(), infer: newApiKey(), metrics: newApiKey(), admin: newApiKey() };
 const scopes: Record<keyof typeof keys, Scope[]> = {
   full: ['infer', 'admin', 'metrics'],
   infer: ['infer'],
   metrics: ['metrics'],
+  admin: ['admin'],
 };
 const file = join(mkdtempSync(join(tmpdir(), 'sida-page-')), 'keys');
 const names = Object.keys(keys) as (keyof typeof keys)[];
@@ -235,6 +236,104 @@ describe.skipIf(!hasChromium)('the page', () => {
     await shows('budget-text', 'Budget 1.4 KiB');
   });
 
+  it('shows a budget beyond the need, and makes the newest of several changes', async () => {
+    await open();
+    let budgetBytes = 2 ** 30;
+    const asked: number[] = [];
+    server.engine.onControl = (request) => {
+      if (request.kind === 'experts')
+        return { kind: 'experts', layers: [{ layer: 'decoder.0', experts: [] }] };
+      if (request.kind === 'set-budget') {
+        budgetBytes = Number(request.device);
+        asked.push(budgetBytes);
+      }
+      const kind = request.kind === 'set-budget' ? 'set-budget' : 'usage';
+      return { kind, usage: { ...MODEL.usage, budgetBytes }, split: SPLIT };
+    };
+    await page.reload();
+    await shows('budget-text', 'Budget 1.0 GiB');
+    await shows('memory-parts', /not needed 1024 MiB/);
+    await shows('price', 'Answers are the same within any budget.');
+    await page.focus('#budget');
+    for (const key of ['Home', 'ArrowRight', 'ArrowRight']) await page.keyboard.press(key);
+    await shows('price', 'Answers are the same within any budget.');
+    const [smallest, last] = [Math.min(...asked), asked.at(-1)!];
+    expect(last).toBeGreaterThan(smallest);
+    expect(await page.inputValue('#budget')).toBe('2');
+  });
+
+  it('does not show the budget of one model under another', async () => {
+    await open({ models: ['talker', 'writer'] });
+    await shows('budget-text', 'Budget');
+    let answer: (() => void) | undefined;
+    await page.route('**/admin/budget?model=talker', async (route) => {
+      if (route.request().method() !== 'PUT') return route.continue();
+      const got = await route.fetch();
+      const json = await got.json();
+      json.device.budget_bytes = 777;
+      await new Promise<void>((resolve) => {
+        answer = resolve;
+      });
+      await route.fulfill({ response: got, json });
+    });
+    const before = await page.innerText('#budget-text');
+    await page.click('#give-back');
+    await expect.poll(() => answer !== undefined).toBe(true);
+    await page.selectOption('#model', 'writer');
+    await shows('experts-count', '0 of 2 in memory');
+    const put = page.waitForResponse((response) => response.request().method() === 'PUT');
+    answer!();
+    await put;
+    await shows('budget-text', before);
+  });
+
+  it('says that a model is not loaded, and asks nothing of it until it is', async () => {
+    await open({ models: ['talker', 'writer'] });
+    await shows('experts-count', '1 of 3 in memory');
+    const look = () => page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    server.engine.enter('idle');
+    await look();
+    await shows('memory-text', 'The model is not loaded.');
+    expect(await page.locator('#experts').count()).toBe(0);
+    const asked = () => driver.requested.filter((url) => url.includes('/admin/')).length;
+    const before = asked();
+    await look();
+    await page.selectOption('#model', 'writer');
+    await shows('experts-count', '0 of 2 in memory');
+    // One for the budget of the other model, and one for its stream.
+    expect(asked()).toBe(before + 2);
+    await page.selectOption('#model', 'talker');
+    await shows('memory-text', 'The model is not loaded.');
+    server.engine.enter('ready');
+    await look();
+    await shows('experts-count', '1 of 3 in memory');
+  });
+
+  it('shows memory and experts to a key that opens nothing else', async () => {
+    await open({ flags: { apiKeys: file } });
+    await driver.use(keys.admin);
+    await shows('budget-text', 'Budget');
+    await shows('experts-count', '1 of 3 in memory');
+    await page.click('#key-button');
+    await shows('access-text', 'This key opens memory and experts, not the models.');
+  });
+
+  it('has no stream while it is hidden', async () => {
+    await open();
+    await shows('experts-count', '1 of 3 in memory');
+    const streams = () => driver.requested.filter((url) => url.includes('/events')).length;
+    const ended = page.waitForEvent('requestfailed', (request) => request.url().includes('/events'));
+    const turn = (state: string) =>
+      page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+        document.dispatchEvent(new Event('visibilitychange'))`);
+    await turn('hidden');
+    await ended;
+    await shows('experts-count', '1 of 3 in memory');
+    const before = streams();
+    await turn('visible');
+    await expect.poll(streams).toBe(before + 1);
+  });
+
   describe('in a chat', () => {
     it('shows the text as it comes, and then its speed', async () => {
       await open();
@@ -320,9 +419,12 @@ describe.skipIf(!hasChromium)('the page', () => {
       await answer('First');
       await page.click('#chat-log .user button');
       expect(await page.inputValue('#chat-input')).toBe('One');
-      expect(await said()).toEqual([]);
+      // Nothing is lost before the question is sent.
+      expect(await said()).toEqual(['One', 'First']);
+      expect(await page.evaluate('document.activeElement.id')).toBe('chat-input');
       await say('Other');
       await answer('Second');
+      expect(await said()).toEqual(['Other', 'Second']);
       await page.click('#regenerate');
       const again = await run();
       expect(conversation(again).at(-1)).toEqual(['user', 'Other']);
@@ -337,6 +439,104 @@ describe.skipIf(!hasChromium)('the page', () => {
       await page.click('#delete');
       await expect.poll(said).toEqual([]);
       expect(await page.locator('#conversation option').count()).toBe(1);
+    });
+
+    /** Asks once, and has the answer. */
+    const exchange = async (question: string, text: string) => {
+      await say(question);
+      const { options, finish } = await run();
+      options.onDelta!(piece(text, 'stop'));
+      finish();
+      await idle();
+    };
+
+    it('asks again with the seed and the settings of the answer, and judges only whole answers', async () => {
+      await open();
+      await page.click('#settings summary');
+      await page.fill('#temperature', '0.5');
+      await say('Hello!');
+      const first = await run();
+      first.options.onDelta!(piece('Yes.', 'stop'));
+      first.finish();
+      await idle();
+      await page.fill('#system', 'Be brief.');
+      await page.press('#system', 'Tab');
+      await page.reload();
+      await page.selectOption('#conversation', { label: 'Hello!' });
+      await page.click('#ask-again');
+      const second = await run();
+      expect(conversation(second)).toEqual(conversation(first));
+      const sampling = ({ request }: ScriptedRun) => (request as unknown as { sampling: object }).sampling;
+      expect(sampling(first)).toMatchObject({ temperature: 0.5 });
+      expect(sampling(second)).toEqual(sampling(first));
+      second.options.onDelta!(piece('Ye'));
+      await expect.poll(() => page.locator('#comparison .markdown').allInnerTexts()).toEqual(['Yes.', 'Ye']);
+      await page.click('#chat-stop');
+      await idle();
+      expect(await page.locator('#compared').count()).toBe(0);
+      await page.click('#ask-again');
+      await expect.poll(() => server.engine.runs.filter((one) => !one.options.signal.aborted).length).toBe(1);
+      // Another conversation has no comparison.
+      await page.click('#chat-new');
+      expect(await page.locator('#comparison').count()).toBe(0);
+      await idle();
+    });
+
+    it('does not ask a stopped answer again', async () => {
+      await open();
+      await say('One');
+      (await run()).options.onDelta!(piece('half'));
+      await expect.poll(said).toEqual(['One', 'half']);
+      await page.click('#chat-stop');
+      await page.waitForSelector('#regenerate');
+      expect(await page.locator('#ask-again').count()).toBe(0);
+      expect(await page.innerText('#chat-log .about')).not.toContain('prompt');
+    });
+
+    it('keeps a conversation that cannot be asked anew', async () => {
+      await open();
+      await exchange('One', 'First');
+      await page.context().setOffline(true);
+      await page.click('#regenerate');
+      await shows('chat-log', 'The server cannot be reached.');
+      expect(await said()).toEqual(['One', 'First']);
+      expect(await page.evaluate("localStorage.getItem('sida-conversations')")).toContain('First');
+      await page.context().setOffline(false);
+    });
+
+    it('keeps the conversations of other tabs', async () => {
+      await open();
+      const other = await page.context().newPage();
+      await other.goto(server.running.url);
+      await exchange('Mine', 'Yes');
+      await expect.poll(() => other.locator('#conversation option').count()).toBe(2);
+      await other.fill('#chat-input', 'Theirs');
+      await other.press('#chat-input', 'Enter');
+      (await run()).finish();
+      await expect
+        .poll(() => page.locator('#conversation option').allInnerTexts())
+        .toEqual(['New conversation', 'Theirs', 'Mine']);
+      await other.close();
+    });
+
+    it('keeps what was said of an answer that was left', async () => {
+      await open();
+      await say('One');
+      (await run()).options.onDelta!(piece('half'));
+      await expect.poll(said).toEqual(['One', 'half']);
+      await page.click('#chat-new');
+      await page.selectOption('#conversation', { label: 'One' });
+      await expect.poll(said).toEqual(['One', 'half']);
+    });
+
+    it('begins without what it cannot read', async () => {
+      await open();
+      await page.evaluate(
+        `localStorage.setItem('sida-conversations', '[null, {"id": "a"}, {"id": "b", "messages": [null]}]')`,
+      );
+      await page.reload();
+      await exchange('One', 'First');
+      expect(await said()).toEqual(['One', 'First']);
     });
 
     it('sends the system prompt and the sampling of the conversation', async () => {
@@ -413,7 +613,8 @@ describe.skipIf(!hasChromium)('the page', () => {
       options.onDelta!(piece('word '.repeat(200), 'length'));
       finish();
       await idle();
-      expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBeLessThanOrEqual(0);
+      const beyond = 'document.documentElement.scrollWidth - innerWidth';
+      expect(await page.evaluate(beyond)).toBeLessThanOrEqual(0);
       // The end of the answer and the composer are in view.
       const below =
         'const log = document.getElementById("chat-log"); log.scrollHeight - log.scrollTop - log.clientHeight';
@@ -423,6 +624,12 @@ describe.skipIf(!hasChromium)('the page', () => {
       });
       expect((await page.locator('#chat-input').boundingBox())!.y).toBeLessThan(800);
       await driver.picture(`chat-${width}`);
+      await page.click('#as-code summary');
+      await page.click('text=Copy as curl');
+      await page.waitForSelector('#as-code pre');
+      expect(await page.evaluate(beyond)).toBeLessThanOrEqual(0);
+      const box = (await page.locator('#as-code pre').boundingBox())!;
+      expect(box.x + box.width).toBeLessThanOrEqual(width);
     });
   });
 

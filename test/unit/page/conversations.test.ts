@@ -4,6 +4,7 @@ import {
   asCode,
   type Conversation,
   loadConversations,
+  retitled,
   storeConversations,
   titleOf,
   wireMessages,
@@ -35,18 +36,34 @@ describe('stored conversations', () => {
       [conversation('old', 1), conversation('empty', 3, ''), conversation('new', 2)],
       storage,
     );
-    expect(loadConversations(storage).map(({ id }) => id)).toEqual(['new', 'old']);
+    expect(loadConversations(storage)!.map(({ id }) => id)).toEqual(['new', 'old']);
   });
 
   it('are fewer where the storage is full, and none where it holds something else', () => {
     const storage = new Room(150);
     storeConversations([conversation('old', 1), conversation('new', 2)], storage);
-    expect(loadConversations(storage).map(({ id }) => id)).toEqual(['new']);
+    expect(loadConversations(storage)!.map(({ id }) => id)).toEqual(['new']);
     storage.text = '{"no": "list"}';
+    expect(loadConversations(storage)).toEqual([]);
+    storage.text = '[null, {}, {"id": "x", "title": "x", "settings": {"system": ""}, "messages": [null]}]';
     expect(loadConversations(storage)).toEqual([]);
     storage.text = 'no JSON';
     expect(loadConversations(storage)).toEqual([]);
   });
+});
+
+it('knows a browser that stores nothing', () => {
+  const getItem = () => {
+    throw new Error('SecurityError');
+  };
+  expect(loadConversations({ getItem })).toBeUndefined();
+});
+
+it('keeps the name that a person gave', () => {
+  const asked = { ...conversation('a', 1), title: 'Hello!' };
+  expect(retitled(asked, [], 'Other')).toBe('Other');
+  expect(retitled(asked, asked.messages, 'Other')).toBe('Hello!');
+  expect(retitled({ ...asked, title: 'Mine' }, [], 'Other')).toBe('Mine');
 });
 
 it('sends the system prompt first, and no empty answers', () => {

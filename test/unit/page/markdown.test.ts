@@ -17,3 +17,10 @@ it('writes code, lists and tables', () => {
   expect(htmlOf('- one\n- two')).toContain('<li>two</li>');
   expect(htmlOf('| a |\n| - |\n| b |')).toContain('<td>b</td>');
 });
+
+it('opens links on another page, and writes no address that it drops', () => {
+  expect(htmlOf('[a](https://x.org)')).toContain('<a target="_blank" rel="noopener" href="https://x.org">');
+  expect(htmlOf('[a](javascript:b)')).toBe('<p><a>a</a></p>');
+  expect(htmlOf('a[^1]\n\n[^1]: b')).not.toContain('id=');
+  expect(htmlOf('- [ ] a')).toContain('aria-label');
+});

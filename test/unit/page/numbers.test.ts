@@ -14,6 +14,7 @@ it('writes sizes with the unit that fits', () => {
 describe('the price of a budget', () => {
   // 100 of 200 experts' bytes have room, a token needs 20, and the disk reads 100 a second.
   const costs: BudgetCosts = { budget: 150, fixed: 50, experts: 200, token: 20, disk: 100 };
+  const measured = { budget: 150, seconds: 0.2 };
 
   it('counts the loads of a token by the share of experts without room', () => {
     expect(loadSeconds(costs, 50)).toBeCloseTo(0.2);
@@ -23,16 +24,23 @@ describe('the price of a budget', () => {
   });
 
   it('adds them to the measured time of a token', () => {
-    expect(slowerTimes(costs, 150, 0.2)).toBeCloseTo(1);
-    expect(slowerTimes(costs, 50, 0.2)).toBeCloseTo(1.5);
-    expect(slowerTimes(costs, 250, 0.2)).toBeCloseTo(0.5);
+    expect(slowerTimes(costs, 150, measured)).toBeCloseTo(1);
+    expect(slowerTimes(costs, 50, measured)).toBeCloseTo(1.5);
+    expect(slowerTimes(costs, 250, measured)).toBeCloseTo(0.5);
     // Less than all loads were waited for, so that more than their time cannot be saved.
-    expect(slowerTimes(costs, 250, 0.05)).toBeCloseTo(0.1);
+    expect(slowerTimes(costs, 250, { budget: 150, seconds: 0.05 })).toBeCloseTo(0.1);
+  });
+
+  it('is that of the present budget once this has changed', () => {
+    // 0.3 s within 50, 0.1 s within 250.
+    expect(slowerTimes({ ...costs, budget: 50 }, 50, measured)).toBeCloseTo(1);
+    expect(slowerTimes({ ...costs, budget: 50 }, 250, measured)).toBeCloseTo(1 / 3);
+    expect(slowerTimes({ ...costs, budget: 250 }, 50, measured)).toBeCloseTo(3);
   });
 
   it('is unknown without a measurement of the token or of the disk', () => {
     expect(slowerTimes(costs, 50, undefined)).toBeUndefined();
-    expect(slowerTimes({ ...costs, disk: 0 }, 50, 0.2)).toBeUndefined();
+    expect(slowerTimes({ ...costs, disk: 0 }, 50, measured)).toBeUndefined();
   });
 });
 
