@@ -47,11 +47,6 @@ export async function startThreads(options: EngineThreadsOptions): Promise<Engin
   const hashBuilder = new HashBuilderLink({ ...shared, arrivals, model, stats: builderStats });
   hashBuilder.worker.on('error', (error) => onError(error as Error, 'hash-building'));
   const batches = new QueueProducer<QueuedBatch>(queue.producer);
-  const gauge = new QueueGauge(queue.producer);
-  const handOn = (batch: PromptBatch) => {
-    // A forecast would be old before a batch starts that waits for KV pages.
-    const waits = gauge.consumerBlocked && batch.routingK === 0;
-    batches.put({ batch, tables: waits ? null : hashBuilder.attach(batch) });
-  };
-  return { inference, hashBuilder, queue: gauge, handOn, opened };
+  const handOn = (batch: PromptBatch) => batches.put({ batch, tables: hashBuilder.attach(batch) });
+  return { inference, hashBuilder, queue: new QueueGauge(queue.producer), handOn, opened };
 }

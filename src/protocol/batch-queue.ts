@@ -10,6 +10,8 @@ const PUT = 0;
 const TAKEN = 1;
 const IDLE = 2;
 const BLOCKED = 3;
+/** Entries beyond the capacity, for owners that would otherwise wait behind all others. */
+const NEWCOMERS = 4;
 
 /** One end of a queue, for transfer to its thread. Its ports must be in the transfer list. */
 export interface QueueEnd {
@@ -19,7 +21,7 @@ export interface QueueEnd {
   arrivals: SharedArrayBuffer;
   /** Signalled to the main thread when an entry is taken or the consumer becomes idle or blocked. */
   departures: SharedArrayBuffer;
-  /** Entries between the two threads. It limits the look-ahead. */
+  /** Entries between the two threads. It limits the look-ahead. A few more are for new owners. */
   capacity: number;
 }
 
@@ -53,7 +55,7 @@ export class QueueProducer<T> {
   /** Does not block. Throws if the queue is full; the main thread checks for room with a QueueGauge. */
   put(entry: T): void {
     const length = lengthOf(this.#counters);
-    const { capacity } = this.#end;
+    const capacity = this.#end.capacity + NEWCOMERS;
     if (length >= capacity) throw new Error(`The queue holds ${length} of ${capacity}. This is a bug.`);
     this.#end.port.postMessage(entry);
     Atomics.add(this.#counters, PUT, 1);
@@ -66,12 +68,15 @@ export class QueueGauge {
   /** Signalled when an entry is taken, and when the consumer becomes idle or blocked. */
   readonly departures: WakeUp;
   readonly capacity: number;
+  /** Including places for entries of new owners. */
+  readonly mostCapacity: number;
   readonly #counters: Int32Array;
 
   constructor({ counters, departures, capacity }: Pick<QueueEnd, 'counters' | 'departures' | 'capacity'>) {
     this.#counters = new Int32Array(counters);
     this.departures = new WakeUp(departures);
     this.capacity = capacity;
+    this.mostCapacity = capacity + NEWCOMERS;
   }
 
   /** Entries taken so far, modulo 2^32. */
@@ -84,7 +89,7 @@ export class QueueGauge {
     return Atomics.load(this.#counters, IDLE) === 1;
   }
 
-  /** Whether the consumer's next input lacks KV pages, and it takes all entries to find another that does not. */
+  /** Whether the consumer's next input lacks KV pages, so that it takes entries of new owners only. */
   get consumerBlocked(): boolean {
     return Atomics.load(this.#counters, BLOCKED) === 1;
   }

@@ -85,17 +85,19 @@ export class Admission {
 
   /**
    * For a request that lacks pages. If nothing of its key runs, a key with several running requests gives one up.
-   * Otherwise the next batch may hold a request of another key. Returns false if nothing helps.
+   * Otherwise batches of keys that do not wait here may have their turn before it. Returns false if nothing helps.
    */
   #makesWay({ owner }: Request): boolean {
-    const { running, kind, encoderDecoder } = this.#options;
+    const { running, kind, queue, encoderDecoder } = this.#options;
     if (running.of(owner) === 0 && kind.makeWay()) return true;
-    return !encoderDecoder && this.#takeBatch();
+    if (encoderDecoder) return false;
+    const isNew = ({ batch }: QueuedBatch) => batch.requests.some((each) => !this.#waiting.has(each.owner));
+    return queue.waiting().some(isNew) && this.#takeBatch();
   }
 
   /** Starts the request, and those of its batch behind it if no other key waits. Returns false if it lacks pages. */
   #start(first: Request): boolean {
-    const { running, onBatch, onStart } = this.#options;
+    const { running, encoderDecoder, onBatch, onStart } = this.#options;
     const own = this.#waiting.get(first.owner)!;
     const alone = this.#waiting.size === 1 && first.suspended === null;
     const started: Request[] = [];
@@ -113,7 +115,14 @@ export class Admission {
       batch.queued = null;
     }
     onStart(started);
+    // A long generation would keep the megabytes of its batch's tables. A sequence has its own, but routed requests that
+    // go on later and labels of an encoder-decoder model read those of the batch.
+    if (first.routingK === 0 && !encoderDecoder && !this.#waits(batch)) batch.tables = [];
     return true;
+  }
+
+  #waits(batch: Request['batch']): boolean {
+    return [...this.#waiting.values()].some((own) => own.some((each) => each.batch === batch));
   }
 
   /** Returns false if no batch waits in the queue. */

@@ -1,7 +1,7 @@
 /**
  * Groups requests into batches within a token budget, and sends each batch to the inference thread when it is due and
- * the queue has room. Runs on the main thread. Jobs are served in the order in which they came. What does not fit into
- * a batch of its job waits behind the other jobs, so that none waits for all inputs of another.
+ * the queue has room. Runs on the main thread. Keys take turns, and so do the jobs of a key, so that none waits for all
+ * inputs of another.
  */
 
 import { profiledFor } from '../profile/thread-events.js';
@@ -25,6 +25,7 @@ export interface MadeBatch {
 interface WaitingJob {
   /** In order. */
   readonly requests: PreparedRequest[];
+  readonly owner: string;
   readonly arrivedMs: number;
 }
 
@@ -33,7 +34,7 @@ export type BatchMaker = Pick<Batcher, keyof Batcher>;
 
 export class Batcher {
   readonly #options: BatcherOptions;
-  /** In the order in which they are served. */
+  /** In the order of their turns: a new job goes last. */
   readonly #jobs = new Map<number, WaitingJob>();
   #waiting = 0;
   #tokens = 0;
@@ -59,7 +60,9 @@ export class Batcher {
 
   add(requests: readonly PreparedRequest[], nowMs: number): void {
     for (const request of requests) {
-      const job = this.#jobs.get(request.job) ?? { requests: [], arrivedMs: nowMs };
+      const job = this.#jobs.get(request.job) ?? {
+        ...{ requests: [], owner: request.owner, arrivedMs: nowMs },
+      };
       job.requests.push(request);
       this.#jobs.set(request.job, job);
       this.#count(request, 1);
@@ -80,16 +83,26 @@ export class Batcher {
     return Math.max(0, first.arrivedMs + this.#options.waitMs - nowMs);
   }
 
+  /** The first job of a key that is not among `owners`. */
+  jobBeside(owners: ReadonlySet<string>): number | undefined {
+    for (const [id, { owner }] of this.#jobs) if (!owners.has(owner)) return id;
+    return undefined;
+  }
+
   /**
-   * Makes the next batch. At least one request must wait. The batch holds requests of the first job and of the jobs
-   * with the same routing after it, up to the first request that does not fit.
+   * Makes the next batch. At least one request must wait. The batch holds requests of the job whose turn it is and of
+   * the jobs with the same routing after it, up to the first request that does not fit. What is left of the first job
+   * waits for its next turn. `turn` is the job whose turn it is, if not the oldest one's.
    */
-  take(): MadeBatch {
-    const [first, { requests: own, arrivedMs }] = this.#jobs.entries().next().value!;
+  take(turn?: number): MadeBatch {
+    const turns = this.#turns();
+    const first = turn ?? turns[0]!;
+    const { owner, arrivedMs, requests: own } = this.#jobs.get(first)!;
     const { routingK } = own[0]!;
     const taken: PreparedRequest[] = [];
     let tokens = 0;
-    for (const [id, { requests }] of this.#jobs) {
+    for (const id of new Set([first, ...turns])) {
+      const { requests } = this.#jobs.get(id)!;
       if (requests[0]!.routingK !== routingK) continue;
       let count = 0;
       for (; count < requests.length; count += 1) {
@@ -105,13 +118,29 @@ export class Batcher {
       // Requests must not overtake an earlier one that does not fit.
       else break;
     }
-    const left = this.#jobs.get(first);
-    if (left !== undefined) {
-      this.#jobs.delete(first);
-      this.#jobs.set(first, left);
-    }
+    this.#turnOver(owner, first);
     this.#lastBatch += 1;
     return { batch: { id: this.#lastBatch, routingK, requests: taken }, arrivedMs };
+  }
+
+  /** The first job of each key, then the second of each, and so on. */
+  #turns(): number[] {
+    const jobs = new Map<string, number>();
+    const turns = [...this.#jobs].map(([id, { owner }]) => {
+      const before = jobs.get(owner) ?? 0;
+      jobs.set(owner, before + 1);
+      return { id, before };
+    });
+    return turns.sort((a, b) => a.before - b.before).map(({ id }) => id);
+  }
+
+  /** Puts the key's jobs behind all others, and among them the job whose turn it was last. */
+  #turnOver(owner: string, job: number): void {
+    const own = [...this.#jobs].filter(([, waiting]) => waiting.owner === owner);
+    for (const [id, waiting] of own.sort(([a], [b]) => Number(a === job) - Number(b === job))) {
+      this.#jobs.delete(id);
+      this.#jobs.set(id, waiting);
+    }
   }
 
   #count(request: PreparedRequest, sign: 1 | -1): void {
@@ -139,6 +168,8 @@ export class BatchFeed {
   readonly #clock: () => number;
   /** Batches sent so far. */
   #handed = 0;
+  /** Keys of the batches that were sent and may not be taken yet, the last batch last. */
+  #owners: string[][] = [];
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: BatchFeedOptions) {
@@ -170,11 +201,14 @@ export class BatchFeed {
 
   #handOn(): void {
     const { batcher, handOn } = this.#options;
-    while (this.#due()) {
-      const { batch, arrivedMs } = batcher.take();
+    for (;;) {
+      const newcomer = this.#newcomer();
+      if (newcomer === undefined && !this.#due()) break;
+      const { batch, arrivedMs } = batcher.take(newcomer);
       const tokens = batch.requests.reduce((sum, request) => sum + request.tokens.length, 0);
       profiledFor('batch wait', this.#clock() - arrivedMs, { batch: batch.id, tokens });
       this.#handed += 1;
+      this.#owners = [...this.#owners, batch.requests.map(({ owner }) => owner)].slice(-this.#ahead);
       handOn(batch);
     }
     clearTimeout(this.#timer);
@@ -188,13 +222,24 @@ export class BatchFeed {
     return (this.#handed - this.#options.queue.taken) | 0;
   }
 
+  /**
+   * While requests wait for KV pages, the thread takes batches of keys that it does not know. A job of a key that no
+   * batch ahead is of goes on at once then, so that it does not wait for the requests of others.
+   */
+  #newcomer(): number | undefined {
+    const { batcher, queue } = this.#options;
+    const { consumerBlocked, mostCapacity } = queue;
+    if (!consumerBlocked || this.#ahead >= mostCapacity) return undefined;
+    this.#owners = this.#ahead === 0 ? [] : this.#owners.slice(-this.#ahead);
+    return batcher.jobBeside(new Set(this.#owners.flat()));
+  }
+
   #due(): boolean {
     const { batcher, queue } = this.#options;
-    if (batcher.waiting === 0 || this.#ahead >= queue.capacity) return false;
-    // While another batch is ahead, a partial batch loses no time by waiting, and it may fill up. While requests lack
-    // KV pages, the thread takes all batches, so that one of another key need not wait.
-    if (this.#ahead > 0) return batcher.full || queue.consumerBlocked;
+    if (batcher.waiting === 0) return false;
+    // While another batch is ahead, a partial batch loses no time by waiting, and it may fill up.
+    if (this.#ahead > 0) return batcher.full && this.#ahead < queue.capacity;
     // If the inference thread is idle, send the batch at once. More requests can arrive while it runs.
-    return queue.consumerIdle || queue.consumerBlocked || batcher.dueIn(this.#clock()) === 0;
+    return queue.consumerIdle || batcher.dueIn(this.#clock()) === 0;
   }
 }

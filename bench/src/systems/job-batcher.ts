@@ -26,6 +26,11 @@ export class JobBatcher implements BatchMaker {
     return this.full ? 0 : Number.POSITIVE_INFINITY;
   }
 
+  /** Jobs of the bench have no owners. */
+  jobBeside(): undefined {
+    return undefined;
+  }
+
   take(): MadeBatch {
     const { requests, arrivedMs } = this.#jobs.shift()!;
     this.lastBatch += 1;

@@ -5,10 +5,10 @@ import type { PreparedRequest, PromptBatch } from '../../../src/protocol/inferen
 import { Batcher, BatchFeed } from '../../../src/scheduler/batch.js';
 
 let nextItem = 0;
-function item(tokens: number, job = 0, routingK = 0): PreparedRequest {
+function item(tokens: number, job = 0, routingK = 0, owner = ''): PreparedRequest {
   const work = { kind: 'generate', maxTokens: 1, logprobs: null, choices: [null] } as const;
   const id = nextItem++;
-  return { item: id, job, jobItems: 1, routingK, owner: '', work, tokens: new Int32Array(tokens).fill(id) };
+  return { item: id, job, jobItems: 1, routingK, owner, work, tokens: new Int32Array(tokens).fill(id) };
 }
 
 function batcher(maxBatchTokens: number, { waitMs = 2 } = {}) {
@@ -65,6 +65,17 @@ describe('batcher', () => {
     under.add([item(6, 1), item(6, 1), item(6, 1), item(6, 2), item(6, 3)], 0);
     const jobs = () => under.take().batch.requests.map(({ job }) => job);
     expect([jobs(), jobs(), jobs(), jobs(), jobs()]).toEqual([[1], [2], [3], [1], [1]]);
+  });
+
+  it('lets owners take turns', () => {
+    const under = batcher(10);
+    const of = (owner: string, job: number) => item(6, job, 0, owner);
+    under.add([of('a', 1), of('a', 2), of('a', 3), of('b', 4), of('b', 5)], 0);
+    const jobs = () => under.take().batch.requests.map(({ job }) => job);
+    expect([jobs(), jobs(), jobs(), jobs(), jobs()]).toEqual([[1], [4], [2], [5], [3]]);
+    const wide = batcher(12);
+    wide.add([of('a', 1), of('a', 2), of('b', 3)], 0);
+    expect(wide.take().batch.requests.map(({ job }) => job)).toEqual([1, 3]);
   });
 
   it('makes a batch of its own of an item that is larger than a batch', () => {
@@ -137,11 +148,13 @@ function bench({ capacity = 2, waitMs = 0 } = {}) {
   });
   let nextJob = 0;
   void feed.follow();
+  const addOf = (owner: string, ...tokens: number[]) =>
+    feed.add(tokens.map((each) => ({ ...item(each, 0, 0, owner), item: nextJob, job: nextJob++ })));
   return {
     feed,
     queue,
-    add: (...tokens: number[]) =>
-      feed.add(tokens.map((each) => ({ ...item(each), item: nextJob, job: nextJob++ }))),
+    add: (...tokens: number[]) => addOf('', ...tokens),
+    addOf,
     take: () => queue.tryTake()?.requests.map(({ item: id }) => id),
     /** Lets the feed receive the signals of taken batches. */
     heard: async () => {
@@ -157,22 +170,28 @@ describe('batch feed', () => {
     expect(queue.length).toBe(3);
   });
 
-  it('sends batches that are not full while requests wait for KV pages, up to the capacity', async () => {
-    const { add, queue, take, heard } = bench({ capacity: 2, waitMs: 100 });
-    add(4);
-    add(1);
-    add(1);
+  it('sends jobs of other owners beyond the capacity while requests wait for KV pages', async () => {
+    const { addOf, queue, take, heard } = bench({ capacity: 1 });
+    addOf('a', 4, 4, 4);
+    addOf('b', 4, 4);
+    addOf('c', 2);
     await heard();
     expect(queue.length).toBe(1);
     queue.blocked = true;
     await heard();
-    expect([take(), take(), take()]).toEqual([[0], [1, 2], undefined]);
-    add(1);
-    add(1);
-    add(1);
-    expect([queue.length, take(), take()]).toEqual([2, [3], [4]]);
+    expect([take(), take(), take(), take()]).toEqual([[0], [3], [5], undefined]);
+    queue.blocked = false;
     await heard();
-    expect(take()).toEqual([5]);
+    expect(take()).toEqual([1]);
+  });
+
+  it('sends a few of them at most', async () => {
+    const { addOf, queue, heard } = bench({ capacity: 1 });
+    for (let owner = 0; owner < 20; owner += 1) addOf(`owner ${owner}`, 4);
+    queue.blocked = true;
+    await heard();
+    expect(queue.length).toBeGreaterThan(1);
+    expect(queue.length).toBeLessThan(10);
   });
 
   it('sends the next batch when the inference thread has taken one', async () => {
