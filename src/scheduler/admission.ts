@@ -115,8 +115,8 @@ export class Admission {
       batch.queued = null;
     }
     onStart(started);
-    // A long generation would keep the megabytes of its batch's tables. A sequence has its own, but routed requests that
-    // go on later and labels of an encoder-decoder model read those of the batch.
+    // A long generation would keep the megabytes of its batch's tables. Its sequence has its own, but routed requests
+    // that go on later and labels of an encoder-decoder model read those of the batch.
     if (first.routingK === 0 && !encoderDecoder && !this.#waits(batch)) batch.tables = [];
     return true;
   }

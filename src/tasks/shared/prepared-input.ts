@@ -38,7 +38,7 @@ export function checkTexts(texts: readonly TextToEncode[], limits: ModelLimits):
 }
 
 export interface PreparedInput {
-  /** In shared memory, unless the request gave the ids. */
+  /** In shared memory where they are the tokenizer's own. */
   tokens: Int32Array;
   work: ItemWork;
 }

@@ -77,7 +77,11 @@ function translateInputs(
   const work = workOf(job, languageId(job.target, 'target', limits));
   const ends = limits.shape.tokens.end.slice(0, 1);
   return job.inputs.map((_, index) => {
-    const tokens = Int32Array.of(source, ...ids[index]!, ...ends);
+    const own = ids[index]!;
+    const tokens = new Int32Array(1 + own.length + ends.length);
+    tokens[0] = source;
+    tokens.set(own, 1);
+    tokens.set(ends, 1 + own.length);
     return checkedInput({ tokens, work }, 'input', `Input ${index}`, limits);
   });
 }
