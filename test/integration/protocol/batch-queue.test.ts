@@ -75,14 +75,17 @@ describe('hash table queue', () => {
     await Promise.all([writer.terminate(), reader.terminate()]);
   }, 20_000);
 
-  it('refuses more than its capacity', () => {
+  it('refuses more than its capacity and the places of newcomers', () => {
     const { producer, consumer } = createQueue(2);
     const [writer, reader] = [new QueueProducer<number>(producer), new QueueConsumer<number>(consumer)];
-    for (const entry of [0, 1]) writer.put(entry);
-    expect(() => writer.put(2)).toThrow('The queue holds 2 of 2. This is a bug.');
+    const { mostCapacity: most } = new QueueGauge(producer);
+    expect(most).toBeGreaterThan(2);
+    const entries = Array.from({ length: most + 1 }, (_, i) => i);
+    for (const entry of entries.slice(0, most)) writer.put(entry);
+    expect(() => writer.put(most)).toThrow(`The queue holds ${most} of ${most}. This is a bug.`);
     expect(reader.tryTake()).toBe(0);
-    writer.put(2);
-    expect([reader.tryTake(), reader.tryTake(), reader.tryTake()]).toEqual([1, 2, undefined]);
+    writer.put(most);
+    expect(entries.map(() => reader.tryTake())).toEqual([...entries.slice(1), undefined]);
     producer.port.close();
   });
 
