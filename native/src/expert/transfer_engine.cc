@@ -40,7 +40,7 @@ TransferEngine::TransferEngine(const ExpertLayout& layout, Backend& device, Expe
 TransferEngine::~TransferEngine() { stop(); }
 
 void TransferEngine::add_lane(ExpertFile* file, size_t depth, uint64_t chunk_bytes) {
-  Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(chunk_bytes));
+  Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(chunk_bytes, depth));
   lane.file = file;
   lane.name = file == nullptr ? "copies from host" : "transfers";
   try {
@@ -53,6 +53,8 @@ void TransferEngine::add_lane(ExpertFile* file, size_t depth, uint64_t chunk_byt
                     " could not be started: " + error.what(),
                 {{"threads", static_cast<double>(depth)}});
   }
+  // A reader that starts late would allocate its name while a pass runs.
+  lane.starting.wait();
 }
 
 void TransferEngine::stop() {
@@ -229,6 +231,7 @@ void TransferEngine::end(Transfer& transfer, DeviceWriter& writer) {
 
 void TransferEngine::work(Lane& lane, DeviceWriter& writer) {
   profile_name_thread(lane.name);
+  lane.starting.count_down();
   std::unique_lock lock(lane.mutex);
   for (;;) {
     lane.wake.wait(lock, [&] { return lane.stopping || !lane.queue.empty(); });

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -59,7 +60,7 @@ class TransferEngine {
  private:
   /// A queue and the threads that serve it.
   struct Lane {
-    explicit Lane(uint64_t chunk_bytes) : queue(chunk_bytes) {}
+    Lane(uint64_t chunk_bytes, size_t depth) : queue(chunk_bytes), starting(static_cast<ptrdiff_t>(depth)) {}
     std::string name;
     ExpertFile* file = nullptr;  ///< null: copies out of the host tier
     std::mutex mutex;
@@ -67,6 +68,7 @@ class TransferEngine {
     ReadQueue queue;
     bool stopping = false;
     ReadStats stats;
+    std::latch starting;  ///< readers that do not run yet
     std::vector<std::thread> readers;
   };
 
