@@ -1,4 +1,6 @@
 /** Conversations, which stay in this browser. */
+import type { z } from 'zod';
+import type { Experts } from '../tasks/shared/schema.js';
 
 export interface Message {
   role: 'user' | 'assistant';
@@ -10,15 +12,7 @@ export interface Message {
   error?: string;
 }
 
-export interface ExpertCost {
-  needed: number;
-  resident: number;
-  prefetched: number;
-  late: number;
-  on_demand: number;
-  bytes_moved: number;
-  stall_ms: number;
-}
+export type ExpertCost = z.infer<typeof Experts>;
 
 export interface AnswerAbout {
   model: string;
@@ -139,8 +133,20 @@ export function asCode(kind: 'curl' | 'JavaScript' | 'Python', origin: string, b
   if (kind === 'curl')
     return `curl ${origin}/v1/chat/completions -H 'content-type: application/json' -d '${json.replaceAll("'", "'\\''")}'`;
   if (kind === 'JavaScript')
-    return `import OpenAI from 'openai';\n\nconst client = new OpenAI({ baseURL: '${origin}/v1', apiKey: 'none' });\nconst answer = await client.chat.completions.create(${json});\nconsole.log(answer.choices[0].message.content);\n`;
-  return `from openai import OpenAI\n\nclient = OpenAI(base_url="${origin}/v1", api_key="none")\nanswer = client.chat.completions.create(**${pythonOf(body)})\nprint(answer.choices[0].message.content)\n`;
+    return [
+      "import OpenAI from 'openai';",
+      '',
+      `const client = new OpenAI({ baseURL: '${origin}/v1', apiKey: 'none' });`,
+      `const answer = await client.chat.completions.create(${json});`,
+      'console.log(answer.choices[0].message.content);',
+    ].join('\n');
+  return [
+    'from openai import OpenAI',
+    '',
+    `client = OpenAI(base_url="${origin}/v1", api_key="none")`,
+    `answer = client.chat.completions.create(**${pythonOf(body)})`,
+    'print(answer.choices[0].message.content)',
+  ].join('\n');
 }
 
 function pythonOf(value: unknown): string {

@@ -74,7 +74,7 @@ export const layers = signal<{ name: string; experts: Expert[] }[]>([]);
 /** Grows with every event of the experts. */
 export const expertsStamp = signal(0);
 export const samples = signal<Sample[]>([]);
-/** What a token of the last answer took, of which model. */
+/** The time of a token in the last answer, and the model that gave it. */
 export const measured = signal<(Measured & { model: string }) | undefined>(undefined);
 
 /** A path of the chosen model. */
@@ -88,7 +88,7 @@ export function choose(id: string): void {
 /** Grows with every key. */
 export const keys = signal(0);
 
-/** The page begins anew with another key; an empty one signs out. */
+/** Starts the page anew with a key. An empty key signs out. */
 export function useKey(key: string): void {
   storeKey(key);
   refused.value = adminRefused.value = undefined;

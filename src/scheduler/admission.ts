@@ -95,7 +95,10 @@ export class Admission {
     return queue.waiting().some(isNew) && this.#takeBatch();
   }
 
-  /** Starts the request, and those of its batch behind it if no other key waits. Returns false if it lacks pages. */
+  /**
+   * Starts the request. If no other key waits, it also starts the next requests of the same batch. Returns false if the
+   * request lacks pages.
+   */
   #start(first: Request): boolean {
     const { running, encoderDecoder, onBatch, onStart } = this.#options;
     const own = this.#waiting.get(first.owner)!;
@@ -115,14 +118,11 @@ export class Admission {
       batch.queued = null;
     }
     onStart(started);
-    // A long generation would keep the megabytes of its batch's tables. Its sequence has its own, but routed requests
-    // that go on later and labels of an encoder-decoder model read those of the batch.
-    if (first.routingK === 0 && !encoderDecoder && !this.#waits(batch)) batch.tables = [];
+    // Otherwise a long generation keeps its batch's tables, which are megabytes. A decoder-only sequence has its own
+    // table. Only requests that tables route read the batch's tables again, when they go on after they gave way.
+    if (!encoderDecoder && first.routingK === 0)
+      for (const request of started) request.batch = { ...batch, tables: [] };
     return true;
-  }
-
-  #waits(batch: Request['batch']): boolean {
-    return [...this.#waiting.values()].some((own) => own.some((each) => each.batch === batch));
   }
 
   /** Returns false if no batch waits in the queue. */

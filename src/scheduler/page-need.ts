@@ -91,8 +91,8 @@ function sequencesOf(
 }
 
 /**
- * The pages of all layers with one window. Between passes a sequence holds the pages of the window - 1 tokens that its
- * next token sees, with the page that it began, and in a pass also those of its new tokens.
+ * The pages of all layers with one window. Between passes a sequence holds the pages of its last window - 1 tokens,
+ * which the next token sees. During a pass it also holds the pages of its new tokens.
  */
 interface WindowLayers {
   window: number;

@@ -14,7 +14,7 @@ import type { PageNode } from './prefix-tree.js';
 export interface PageLease {
   /** Pages that only its sequences hold, or may come to hold. */
   own: number;
-  /** Whether it takes more pages as its sequence grows, and gives way to older requests when none is left. */
+  /** Its sequence takes more pages as it grows. When none is left, it gives way to older requests. */
   readonly grows: boolean;
   readonly windows: readonly WindowNeed[];
   /** The last page of its prompt that the prefix cache keeps; null if there is none. */

@@ -11,7 +11,7 @@ import { type PassAnswer, type PassSequence, passAnswers, passBatch } from './pa
 /** Whether each sequence of a pass is fed one token. */
 export type PassKind = 'steps' | 'prompts';
 
-/** Gathers what the native planner is told of each pass. */
+/** Gathers the needs of each pass for the native planner. */
 export interface Planner {
   /** Whether forecasts are useful, which they are if experts may have to be evicted. */
   readonly needsForecast: boolean;

@@ -27,9 +27,10 @@ interface RequestBatch {
 export interface Request extends PreparedRequest {
   /** Requests that came later have larger numbers. */
   readonly order: number;
-  readonly batch: RequestBatch;
-  /** Index of its first token among those of the batch's prompts, and of its first label token among labels. */
+  batch: RequestBatch;
+  /** Index of its first prompt token in the batch. */
   readonly begin: number;
+  /** Index of its first label token among the batch's label tokens. */
   readonly labelBegin: number;
   /** Requests of one scope may share its pages; null if the prefix cache keeps none. */
   readonly scope: string | null;

@@ -56,7 +56,7 @@ export class ReplayFunction implements HashFunction {
     }
   }
 
-  /** Recordings that may be of these tokens. A causal stack's tokens may be a prefix of those of any recording. */
+  /** Recordings that may hold these tokens: all for a causal stack, where the tokens may be the prefix of any. */
   #candidates(stack: number, context: Int32Array, whole: Int32Array): readonly Routing[][] {
     const { crosses, causal } = this.#shape.stacks[stack]!;
     if (causal && !crosses) return this.#recorded;

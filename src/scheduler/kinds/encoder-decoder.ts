@@ -69,7 +69,7 @@ export class EncoderDecoder implements ModelKind {
     generations.take(answers);
   }
 
-  /** A request has all its pages from the start, so that none gives way. */
+  /** No request gives way: each has all its pages from the start. */
   makeWay(): boolean {
     return false;
   }
