@@ -42,7 +42,7 @@ const SYSTEMS = {
   'on demand': () => ['--predictor', 'none', '--memory-budget', budget],
   'right tables': (at) => [
     ...['--predictor', at('trace')],
-    ...['--memory-budget', budget, '--look-ahead-layers', '0'],
+    ...['--memory-budget', budget, '--route-ahead', '0'],
   ],
 };
 

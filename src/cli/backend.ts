@@ -17,10 +17,10 @@ export type Backend = Pick<ServedModel, 'engine' | 'queue' | 'queueBound'> & {
  * and one batch that is filling up.
  */
 export function engineTokens(
-  { lookahead, maxBatchTokens }: Pick<ServeOptions, 'lookahead' | 'maxBatchTokens'>,
+  { queuedBatches, maxBatchTokens }: Pick<ServeOptions, 'queuedBatches' | 'maxBatchTokens'>,
   model: ModelInfo | undefined,
 ): number {
-  return (model?.kvTokens ?? 0) + (lookahead + 3) * maxBatchTokens;
+  return (model?.kvTokens ?? 0) + (queuedBatches + 3) * maxBatchTokens;
 }
 
 /** Calls `start`. Throws io_error when it fails. `flag` is the flag that chooses the port. */

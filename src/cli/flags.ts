@@ -24,9 +24,12 @@ export function addFlags(
       const option: Option<unknown> = SERVE_OPTIONS[name];
       const flag = flagOf(option);
       if (shown !== undefined) flag.hideHelp(!shown.includes(name));
-      if (repeated.has(name))
-        flag.argParser((value, before: unknown) => [...(Array.isArray(before) ? before : []), value]);
-      command.addOption(flag);
+      for (const each of [flag, formerFlagOf(option)]) {
+        if (each === undefined) continue;
+        if (repeated.has(name))
+          each.argParser((value, before: unknown) => [...(Array.isArray(before) ? before : []), value]);
+        command.addOption(each);
+      }
       options.push({ option, flag });
     }
   }
@@ -48,7 +51,8 @@ export function addFlags(
 export function givenFlags(values: Record<string, unknown>): Sources['flags'] {
   const given: Sources['flags'] = {};
   for (const [name, option] of Object.entries(SERVE_OPTIONS) as [OptionName, Option<unknown>][]) {
-    const value = values[flagOf(option).attributeName()];
+    const former = formerFlagOf(option)?.attributeName();
+    const value = values[flagOf(option).attributeName()] ?? (former && values[former]);
     if (typeof value === 'string' || Array.isArray(value)) given[name] = value;
     else if (value === true && option.bare !== undefined) given[name] = option.bare;
   }
@@ -60,6 +64,10 @@ function flagOf(option: Option<unknown>): Flag {
   const fallback = typeof option.default === 'string' ? ` (${option.default})` : '';
   const flag = new Flag(`--${option.flag} ${option.value}`, `${option.help}${fallback}`);
   return flag.helpGroup(`${OPTION_GROUPS[option.group]}:`).hideHelp(option.expert === true);
+}
+
+function formerFlagOf({ formerly, value }: Option<unknown>): Flag | undefined {
+  return formerly === undefined ? undefined : new Flag(`--${formerly} ${value}`).hideHelp();
 }
 
 function describe(option: Option<unknown>): string {

@@ -142,8 +142,9 @@ export const ENGINE_OPTIONS = {
     more: "It applies to requests that do not say. model is what the model advises; greedy takes the likeliest token. The advice stands in generation_config.json, or in a GGUF file's general.sampling. A model without it is greedy",
     parse: oneOf(['model', 'greedy'] as const),
   }),
-  lookahead: option({
-    flag: 'lookahead',
+  queuedBatches: option({
+    flag: 'queued-batches',
+    formerly: 'lookahead',
     value: '<n>',
     group: 'speed',
     expert: true,
@@ -153,12 +154,13 @@ export const ENGINE_OPTIONS = {
     more: 'A larger number plans further ahead and holds more requests in the engine',
     parse: wholeNumber(1, 64, '4'),
   }),
-  lookAheadLayers: option({
-    flag: 'look-ahead-layers',
+  routeAhead: option({
+    flag: 'route-ahead',
+    formerly: 'look-ahead-layers',
     value: '<n>',
     group: 'speed',
     expert: true,
-    default: (soFar) => (soFar.predictor === 'none' ? '0' : '2'),
+    default: ({ predictor }) => (predictor === 'none' ? '0' : '2'),
     defaultText: '2, or 0 with --predictor none',
     unit: 'MoE layers; 0 is off',
     help: 'layers whose routers are applied ahead of time',

@@ -13,6 +13,8 @@ export const OPTION_GROUPS = {
 
 interface Definition<T> {
   flag: string;
+  /** The flag's name before this release, which is still accepted. */
+  formerly?: string;
   /** Placeholder for the value in the help. In brackets, the value may be left out. */
   value: string;
   /** Value of a flag that is given without one. */
@@ -38,7 +40,11 @@ export interface Option<T> extends Definition<T> {
 }
 
 export function option<T>(definition: Definition<T>): Option<T> {
-  return { ...definition, env: `SIDA_${definition.flag.replaceAll('-', '_').toUpperCase()}` };
+  return { ...definition, env: variableOf(definition.flag) };
+}
+
+export function variableOf(flag: string): string {
+  return `SIDA_${flag.replaceAll('-', '_').toUpperCase()}`;
 }
 
 /** The default in words; undefined for an option that may stay unset. */

@@ -8,7 +8,7 @@ import { nearest } from '../text/nearest.js';
 import { MOST_SETTINGS, oneLine, parseJson } from '../text/one-line.js';
 import { causeOf } from '../text/system-error.js';
 import { MODEL_OPTIONS, type ModelNames, unknownName, valueFor } from './model-options.js';
-import type { Option } from './option.js';
+import { type Option, variableOf } from './option.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from './options.js';
 import { Expected, isLoopback, type Parser } from './parsers.js';
 
@@ -158,14 +158,19 @@ function givenFor(
   const flag = flags[name];
   if (flag !== undefined)
     given.push({ values: typeof flag === 'string' ? [flag] : flag, source: `--${option.flag}` });
-  const variable = env[option.env];
-  // Shells and compose files often pass an empty variable to mean an unset one.
-  if (variable !== undefined && variable !== '') {
-    given.push({ values: several ? separated(variable) : [variable], source: option.env });
+  const names = namesOf(option);
+  for (const source of names.map(variableOf)) {
+    const variable = env[source];
+    // Shells and compose files often pass an empty variable to mean an unset one.
+    if (variable === undefined || variable === '') continue;
+    given.push({ values: several ? separated(variable) : [variable], source });
   }
-  const ofFile = fromFile[option.flag];
-  if (ofFile !== undefined) given.push(ofFile);
-  return given;
+  return [...given, ...names.flatMap((key) => fromFile[key] ?? [])];
+}
+
+/** A flag and its former name, by precedence. */
+function namesOf({ flag, formerly }: Pick<Option<unknown>, 'flag' | 'formerly'>): string[] {
+  return formerly === undefined ? [flag] : [flag, formerly];
 }
 
 /** Splits a variable at commas. A path may have commas of its own. */
@@ -229,8 +234,8 @@ function readConfigFile(file: string): Record<string, Given> {
       `Expected the configuration file ${file} to be a JSON object; for example {"port": 8080}`,
     );
   }
-  const known = new Set(Object.values(SERVE_OPTIONS).map((option) => option.flag));
-  const takesList = new Set(['model', ...[...MODEL_OPTIONS].map((name) => SERVE_OPTIONS[name].flag)]);
+  const known = new Set(Object.values(SERVE_OPTIONS).flatMap((option) => namesOf(option)));
+  const takesList = new Set(['model', ...[...MODEL_OPTIONS].flatMap((name) => namesOf(SERVE_OPTIONS[name]))]);
   const given: Record<string, Given> = {};
   for (const [key, value] of Object.entries(parsed)) {
     if (!known.has(key)) {

@@ -32,8 +32,8 @@ export interface EngineThreads {
 /** Resolves once the model is open; the predictor may still be opening. Rejects if the model cannot be opened. */
 export async function startThreads(options: EngineThreadsOptions): Promise<EngineThreads> {
   const { config, pack, weights, predictor, onError } = options;
-  // A batch leaves the queue when it starts, before its pass is planned. The extra entry keeps the look-ahead.
-  const queue = createQueue(config.lookahead + 1);
+  // A batch leaves the queue when it starts, before its pass is planned. The extra entry makes up for it.
+  const queue = createQueue(config.queuedBatches + 1);
   const builderStats = new BuilderStats().buffer;
   const shared = {
     ...{ pack, weights, predictor },

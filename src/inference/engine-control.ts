@@ -7,12 +7,12 @@ interface ControlledThread {
   engine: Engine;
   /** KV pages of the prefix cache that no running input uses. */
   cachedPages: number;
-  lookAheadLayers: number;
+  routeAhead: number;
 }
 
 export function answerControl(
   request: ModelRequest,
-  { engine, cachedPages, lookAheadLayers }: ControlledThread,
+  { engine, cachedPages, routeAhead }: ControlledThread,
 ): ControlReply {
   switch (request.kind) {
     case 'usage':
@@ -20,7 +20,7 @@ export function answerControl(
     case 'experts':
       return { kind: 'experts', layers: expertLayers(engine) };
     case 'predictor':
-      return { kind: 'predictor', needed: engine.usage().slots < engine.plan.experts, lookAheadLayers };
+      return { kind: 'predictor', needed: engine.usage().slots < engine.plan.experts, routeAhead };
     case 'set-budget':
       changeBudget(request.device, request.shared, engine);
       return { kind: 'set-budget', usage: engine.usage(), split: memorySplit(engine, cachedPages) };

@@ -97,17 +97,17 @@ if (opened !== undefined) {
   const { engine } = opened;
   const { linkBandwidth } = data.config;
   const queue = new QueueConsumer<QueuedBatch>(data.queue);
-  // Without the routers no layer can look ahead.
-  const lookAheadLayers = data.config.routing === 'predicted' ? 0 : data.config.lookAheadLayers;
+  // Predicted routing uses no routers.
+  const routeAhead = data.config.routing === 'predicted' ? 0 : data.config.routeAhead;
   new InferenceLoop({
     engine,
     pageTokens: opened.kvPageTokens,
     maxBatchTokens: data.config.maxBatchTokens,
     prefixCache: data.config.prefixCache !== 'off',
-    lookAheadLayers,
+    routeAhead,
     builderStats: new BuilderStats(data.builderStats),
     planner: new PassPlanner({ engine, queue, resident: new SharedFlag(data.resident), linkBandwidth }),
-    control: (request, cachedPages) => answerControl(request, { engine, cachedPages, lookAheadLayers }),
+    control: (request, cachedPages) => answerControl(request, { engine, cachedPages, routeAhead }),
     stepTables,
     queue,
     nextControl: () => receiveMessageOnPort(port)?.message as ToInference | undefined,

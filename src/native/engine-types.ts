@@ -202,7 +202,7 @@ export interface NativeBatch {
    * MoE layers after the running one whose routers name experts ahead, which are prefetched while the link idles; 0 by
    * default. Not with `routing`, nor in passes of more than 64 tokens. Results stay the same.
    */
-  lookAheadLayers?: number;
+  routeAhead?: number;
   /** Each MoE layer loads all its experts, as a system that streams whole layers does. Results stay the same. */
   wholeLayers?: boolean;
 }

@@ -21,7 +21,7 @@ export interface QueueEnd {
   arrivals: SharedArrayBuffer;
   /** Signalled to the main thread when an entry is taken or the consumer becomes idle or blocked. */
   departures: SharedArrayBuffer;
-  /** Entries between the two threads. It limits the look-ahead. A few more are for new owners. */
+  /** Entries between the two threads. A few more are for new owners. */
   capacity: number;
 }
 

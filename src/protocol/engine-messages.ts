@@ -205,8 +205,8 @@ export interface ExpertState {
 export type ControlReply =
   | { kind: 'usage'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'experts'; layers: { layer: string; experts: ExpertState[] }[] }
-  /** `needed` is false while every expert has a slot. `lookAheadLayers`: see the option. */
-  | { kind: 'predictor'; needed: boolean; lookAheadLayers: number }
+  /** `needed` is false while every expert has a slot. `routeAhead`: see the option. */
+  | { kind: 'predictor'; needed: boolean; routeAhead: number }
   | { kind: 'set-budget'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'start-profile' }
   | { kind: 'stop-profile'; written: TraceAbout | null };

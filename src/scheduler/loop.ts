@@ -39,7 +39,7 @@ interface InferenceLoopOptions {
   /** Whether KV pages are kept for later inputs, where the model allows it. */
   prefixCache: boolean;
   /** MoE layers whose routers name experts ahead; 0 is off. */
-  lookAheadLayers: number;
+  routeAhead: number;
   builderStats: BuilderStats;
   planner: Planner;
   /** Answers a control request between two steps. `cachedPages`: of the prefix cache, that no running input uses. */
@@ -91,7 +91,7 @@ export class InferenceLoop {
     const passes = new NativePasses({
       engine,
       planner,
-      lookAheadLayers: options.lookAheadLayers,
+      routeAhead: options.routeAhead,
       hits: this.#hits,
       maxBatchTokens,
       costs: this.#costs,

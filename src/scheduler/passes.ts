@@ -52,7 +52,7 @@ interface NativePassesOptions {
   engine: Engine;
   planner: Planner;
   /** MoE layers whose routers name experts ahead; 0 is off. */
-  lookAheadLayers: number;
+  routeAhead: number;
   hits: PredictorHits;
   costs: JobCosts;
   counters: Counters;
@@ -79,13 +79,13 @@ export class NativePasses implements PassRunner {
   }
 
   run(stack: number, sequences: readonly PassSequence[], forecast: PassForecast): PassAnswer[] | null {
-    const { engine, planner, lookAheadLayers, hits, costs, counters, onJobError } = this.#options;
+    const { engine, planner, routeAhead, hits, costs, counters, onJobError } = this.#options;
     const jobs = sequences.map(({ job }) => job);
     try {
       const batch = passBatch(stack, sequences);
       const kind = batch.tokens.length > sequences.length ? 'prompts' : 'steps';
       const needs = planner.needs(forecast, kind);
-      const result: RunResult = engine.runBatch({ ...routed(batch, forecast), lookAheadLayers }, needs);
+      const result: RunResult = engine.runBatch({ ...routed(batch, forecast), routeAhead }, needs);
       planner.judge(result, kind);
       addPass(counters, result.stats, batch.tokens.length);
       profiled('account', () => costs.add(result, jobs, batch.offsets, hits.count(result, batch, forecast)));

@@ -112,15 +112,15 @@ export function systemFlags(name: SystemName, { predictor, trace }: SystemPaths)
     case 'token':
     case 'lstm':
     case 'attention':
-      return { policy, predictor, hashFunction: name, lookAheadLayers: '0' };
+      return { policy, predictor, hashFunction: name, routeAhead: '0' };
     case 'predicted':
       return { policy, predictor, routing: 'predicted' };
     case 'paper':
       return { ...systemFlags('predicted', { predictor, trace }), policy: 'fifo' };
     case 'shuffled':
-      return { policy, predictor, lookAheadLayers: '0' };
+      return { policy, predictor, routeAhead: '0' };
     case 'replay':
-      return { policy, predictor: trace, lookAheadLayers: '0' };
+      return { policy, predictor: trace, routeAhead: '0' };
     default:
       throw new Error(`${name} is not run by the threads of sida serve. This is a bug.`);
   }

@@ -53,7 +53,7 @@ BatchArrays::BatchArrays(const Napi::Object& js)
       logit_rows_(copy_of<int32_t>(js, "logitRows")),
       hidden_states_(wanted(js, "hiddenStates")),
       router_logits_(wanted(js, "routerLogits")),
-      look_ahead_(absent(js.Get("lookAheadLayers")) ? 0 : js.Get("lookAheadLayers").ToNumber().Uint32Value()),
+      route_ahead_(absent(js.Get("routeAhead")) ? 0 : js.Get("routeAhead").ToNumber().Uint32Value()),
       whole_layers_(wanted(js, "wholeLayers")) {
   if (!js.Get("stack").IsNumber()) throw Error("invalid_request", "expected \"stack\" to be a stack's index");
   read_picks(js.Get("picks"));
@@ -157,7 +157,7 @@ Batch BatchArrays::view() const {
   batch.queries = queries_;
   batch.logit_rows = logit_rows_;
   batch.routing = {routed_experts_, routed_alpha_, routing_k_};
-  batch.look_ahead = look_ahead_;
+  batch.route_ahead = route_ahead_;
   batch.whole_layers = whole_layers_;
   return batch;
 }

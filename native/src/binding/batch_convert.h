@@ -43,7 +43,7 @@ class BatchArrays {
   std::vector<float> routed_alpha_;
   size_t routing_k_ = 0;
   bool hidden_states_, router_logits_;
-  size_t look_ahead_;
+  size_t route_ahead_;
   bool whole_layers_;
 };
 

@@ -20,7 +20,7 @@ constexpr std::array<ProfileOpInfo, static_cast<size_t>(kCount)> kOps{{
     {kDense, "dense ffn", "dense"},
     {kMoe, "moe", "dispatch"},
     {kRoute, "route", "router"},
-    {kLookAhead, "look ahead", "router"},
+    {kRouteAhead, "route ahead", "router"},
     {kTakeExpert, "take expert", "dispatch"},
     {kExperts, "experts", "expert"},
     {kCombine, "combine", "dispatch"},

@@ -19,7 +19,7 @@ enum class ProfileOp : uint16_t {
   kDense,
   kMoe,
   kRoute,
-  kLookAhead,
+  kRouteAhead,
   kTakeExpert,
   kExperts,
   kCombine,

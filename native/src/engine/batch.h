@@ -43,7 +43,7 @@ struct Batch {
   /// Optional: the experts of each token, in place of the model's routers.
   PredictedRouting routing = {};
   /// MoE layers after the running one whose experts are named ahead by their own routers; 0: none.
-  size_t look_ahead = 0;
+  size_t route_ahead = 0;
   /// Each layer takes all its experts, whether needed or not.
   bool whole_layers = false;
 };

@@ -65,7 +65,7 @@ RunStats Engine::run(const Batch& batch, const PassPlan& plan, const BatchOutput
     store_.start_pass(std::get<ResidencyPlan>(plan));
   }
   const RoutingTrace trace{output.dispatch, output.found,     output.router_logits,
-                           routing,         batch.look_ahead, batch.whole_layers};
+                           routing,         batch.route_ahead, batch.whole_layers};
   try {
     model_.run(batch.stack, batch.tokens, pass.spans(), trace);
     logit_rows_.answer(model_, batch, output);

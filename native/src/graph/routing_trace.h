@@ -17,8 +17,8 @@ struct RoutingTrace {
   float* router_logits;
   /// Checked routing of all layers, in place of the routers.
   const PredictedRouting* predicted = nullptr;
-  /// MoE layers whose experts are named ahead (model/blocks/look_ahead.h). Answers stay the same.
-  size_t look_ahead = 0;
+  /// MoE layers whose experts are named ahead (graph/blocks/route_ahead.h). Answers stay the same.
+  size_t route_ahead = 0;
   /// Each layer takes all its experts from the store, needed or not. Answers stay the same.
   bool whole_layers = false;
 };

@@ -30,7 +30,7 @@ struct Decoded {
 };
 
 /// Runs each prompt's tokens one by one, several times over.
-Decoded decode(Engine& engine, const std::vector<std::vector<int32_t>>& prompts, size_t look_ahead) {
+Decoded decode(Engine& engine, const std::vector<std::vector<int32_t>>& prompts, size_t route_ahead) {
   Decoded decoded{};
   for (const auto& [round, prompt] : grid(Sizes{0, 1, 2}, prompts)) {
     const std::vector<int32_t> sequence{1}, offsets{0, 1}, row{0};
@@ -38,7 +38,7 @@ Decoded decode(Engine& engine, const std::vector<std::vector<int32_t>>& prompts,
       const std::vector<int32_t> tokens{token};
       Batch batch = pass_of(0, sequence, offsets, tokens);
       batch.logit_rows = row;
-      batch.look_ahead = look_ahead;
+      batch.route_ahead = route_ahead;
       const Run out = run(engine, batch);
       decoded.logits.insert(decoded.logits.end(), out.logits.begin(), out.logits.end());
       decoded.stats.prefetched += out.stats.prefetched;
@@ -51,7 +51,7 @@ Decoded decode(Engine& engine, const std::vector<std::vector<int32_t>>& prompts,
   return decoded;
 }
 
-TEST_CASE("look-ahead: the same logits at every budget and distance, with experts prefetched for later layers") {
+TEST_CASE("route ahead: the same logits at every budget and distance, with experts prefetched for later layers") {
   for (const auto& [name, device] :
        grid(std::vector<const char*>{"olmoe-tiny", "qwen3-moe-tiny", "deepseek-v3-tiny"}, devices())) {
     const bool cpu = device == DeviceKind::kCpu;
@@ -65,11 +65,11 @@ TEST_CASE("look-ahead: the same logits at every budget and distance, with expert
     Engine resident = f.open(limits);
     const Decoded expected = decode(resident, prompts, 0);
     uint64_t foreseen = 0;
-    for (const auto& [share, look_ahead] :
+    for (const auto& [share, route_ahead] :
          grid(cpu ? std::vector{0.0, 0.5} : std::vector{0.5}, cpu ? Sizes{1, 3} : Sizes{2})) {
-      CASE(name, device_name(device), share, look_ahead);
+      CASE(name, device_name(device), share, route_ahead);
       Engine engine = f.open(limits, share);
-      const Decoded decoded = decode(engine, prompts, look_ahead);
+      const Decoded decoded = decode(engine, prompts, route_ahead);
       CHECK(same_bits(decoded.logits, expected.logits));
       CHECK(decoded.stats.prefetches_begun == decoded.stats.prefetches_foreseen);
       foreseen += decoded.stats.prefetched + decoded.stats.late;
@@ -82,7 +82,7 @@ TEST_CASE("look-ahead: the same logits at every budget and distance, with expert
 const std::vector<int32_t> kIds{11, 12, 13, 14, 15};
 
 /// One token of each sequence; the most likely token after it, and the chances of two others.
-void step(Engine& engine, size_t look_ahead) {
+void step(Engine& engine, size_t route_ahead) {
   static const std::vector<int32_t> offsets{0, 1, 2, 3, 4, 5}, tokens{3, 4, 5, 6, 7};
   static const std::vector<Pick> picks{{0, {}}, {1, {}}, {2, {}}, {3, {}}, {4, {}}};
   static const std::vector<TokenQuery> queries{{0, 5}, {0, 6}, {3, 7}};
@@ -93,7 +93,7 @@ void step(Engine& engine, size_t look_ahead) {
   Batch batch = pass_of(0, kIds, offsets, tokens);
   batch.picks = picks;
   batch.queries = queries;
-  batch.look_ahead = look_ahead;
+  batch.route_ahead = route_ahead;
   BatchOutput output;
   output.picked = picked;
   output.query_logprobs = logprobs;
@@ -116,11 +116,11 @@ TEST_CASE("a step whose experts are resident allocates nothing") {
     std::vector<ExpertId> all(engine.store().layout().experts());
     std::iota(all.begin(), all.end(), 0);
     engine.store().pin(all, true);
-    for (const size_t look_ahead : {0, 1}) {
+    for (const size_t route_ahead : {0, 1}) {
       // What is kept from pass to pass has grown, and the next tokens need no further page.
-      for (size_t i = 0; i < kPageTokens + 1; ++i) step(engine, look_ahead);
+      for (size_t i = 0; i < kPageTokens + 1; ++i) step(engine, route_ahead);
       const size_t before = allocations();
-      for (size_t i = 0; i < kPageTokens / 2; ++i) step(engine, look_ahead);
+      for (size_t i = 0; i < kPageTokens / 2; ++i) step(engine, route_ahead);
       CHECK(allocations() == before);
       engine.release_sequences(kIds);
     }

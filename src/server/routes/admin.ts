@@ -60,13 +60,13 @@ export const getPredictor: Route = {
   query: ModelQuery,
   async handle(context, req, res) {
     const model = chosenModel(context, req);
-    const { needed, lookAheadLayers } = await control(model, { kind: 'predictor' });
+    const { needed, routeAhead } = await control(model, { kind: 'predictor' });
     const name = model.engine.model?.predictor.name ?? null;
     const state = (on: boolean) => (!on ? 'off' : needed ? 'active' : 'not_needed');
     res.json({
       function: name,
       state: state(name !== null),
-      look_ahead: state(lookAheadLayers > 0),
+      route_ahead: state(routeAhead > 0),
     } satisfies typeof PredictorAnswer._output);
   },
 };

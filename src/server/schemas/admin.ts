@@ -58,7 +58,7 @@ export const PredictorAnswer = z
   .object({
     function: z.string().nullable().meta({ description: 'What names experts; null without a predictor' }),
     state: PredictionState,
-    look_ahead: PredictionState.meta({
+    route_ahead: PredictionState.meta({
       description: 'Routers of later layers, which name experts while a layer runs',
     }),
   })

@@ -60,8 +60,8 @@ describe.skipIf(!hasAddon)('engine process', () => {
     hashFunction: 'auto',
     routing: 'exact',
     routingK: 1,
-    lookahead: 4,
-    lookAheadLayers: 1,
+    queuedBatches: 4,
+    routeAhead: 1,
     maxBatchTokens: 512,
     context: 'auto',
     kvTokens: 768,
@@ -157,7 +157,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
   );
 
   it('gives the same bits with few slots, in company and alone', async () => {
-    await ready({ memoryBudget: '10%', policy: 'fifo', lookahead: 1 });
+    await ready({ memoryBudget: '10%', policy: 'fifo', queuedBatches: 1 });
     const company = [classify(SENTENCES.toReversed()), complete(['the film is', 'a'], 20)].map((request) =>
       run(request),
     );

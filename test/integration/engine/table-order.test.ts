@@ -35,7 +35,7 @@ beforeAll(async () => {
   const file = join(folder, 'profile.json');
   const link = ['--memory-budget', '1%', '--link-latency', '2ms'];
   // The queue has room for all later requests. Their tables are built when they arrive, in the middle of a pass.
-  const batches = ['--max-batch-tokens', '64', '--lookahead', '8'];
+  const batches = ['--max-batch-tokens', '64', '--queued-batches', '8'];
   const rest = ['--profile', file, '--log-level', 'error'];
   const server = await ServerProcess.start(['--model', MINI, ...link, ...batches, ...rest]);
   const sentences = sst2();

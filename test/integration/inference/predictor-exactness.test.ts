@@ -58,11 +58,11 @@ const rows = [
   ['shuffled', 'lru', '1'],
 ] as const;
 
-describe.each(rows)('predictor %s, policy %s, look-ahead %s', (kind, policy, lookahead) => {
+describe.each(rows)('predictor %s, policy %s, queued batches %s', (kind, policy, queued) => {
   let server: ServerProcess;
   beforeAll(async () => {
     const directory = { none: 'none', replay: files.trace }[kind as string] ?? files.predictor;
-    const options = ['--predictor', directory, '--policy', policy, '--lookahead', lookahead];
+    const options = ['--predictor', directory, '--policy', policy, '--queued-batches', queued];
     const flags = [...SERVER, '--memory-budget', '25%', ...options];
     server =
       kind === 'replay' || kind === 'shuffled'

@@ -55,6 +55,16 @@ describe('flags', () => {
     command.parse(['--batch-wait-ms', '7', '--api-key=k', '--config', 'f.json'], { from: 'user' });
     expect(givenFlags(command.opts())).toEqual({ batchWaitMs: '7', apiKey: 'k', config: 'f.json' });
   });
+
+  it.each([
+    [['--lookahead', '5'], '5'],
+    [['--lookahead', '5', '--queued-batches', '6'], '6'],
+  ])('have former names, which the help leaves out: %j', (args, queuedBatches) => {
+    const command = addFlags(new Command('serve'), names);
+    command.parse(args, { from: 'user' });
+    expect(givenFlags(command.opts())).toEqual({ queuedBatches });
+    expect(command.helpInformation()).not.toContain('--lookahead');
+  });
 });
 
 describe('progress', () => {

@@ -21,16 +21,23 @@ const resolve = (flags: Flags = {}, env: NodeJS.ProcessEnv = {}) =>
   resolveServeOptions({ flags: { model: 'm', ...flags }, env });
 
 describe('precedence', () => {
-  const config = () => configFile({ port: 3, lookahead: 3, policy: 'fifo' });
+  const config = () => configFile({ port: 3, 'queued-batches': 3, policy: 'fifo' });
 
   it('is flag, environment, file, default', () => {
-    const options = resolve({ port: '1', config: config() }, { SIDA_PORT: '2', SIDA_LOOKAHEAD: '2' });
-    expect(options).toMatchObject({ port: 1, lookahead: 2, policy: 'fifo', queueBound: 512 });
+    const options = resolve({ port: '1', config: config() }, { SIDA_PORT: '2', SIDA_QUEUED_BATCHES: '2' });
+    expect(options).toMatchObject({ port: 1, queuedBatches: 2, policy: 'fifo', queueBound: 512 });
   });
 
   it('reads the file of SIDA_CONFIG unless the flag names another', () => {
     expect(resolve({}, { SIDA_CONFIG: config() }).port).toBe(3);
     expect(resolve({ config: configFile({ port: 4 }) }, { SIDA_CONFIG: config() }).port).toBe(4);
+  });
+
+  it('takes former names behind the present ones', () => {
+    const former = { SIDA_LOOKAHEAD: '2' };
+    expect(resolve({}, former).queuedBatches).toBe(2);
+    expect(resolve({}, { ...former, SIDA_QUEUED_BATCHES: '3' }).queuedBatches).toBe(3);
+    expect(resolve({ config: configFile({ 'look-ahead-layers': 1 }) }).routeAhead).toBe(1);
   });
 
   it('treats an empty variable as unset', () => {
@@ -44,8 +51,9 @@ describe('defaults', () => {
   });
 
   it('follow the options that they depend on', () => {
-    expect(resolve({ predictor: 'none' }).lookAheadLayers).toBe(0);
-    expect(resolve({ predictor: 'none', lookAheadLayers: '3' }).lookAheadLayers).toBe(3);
+    expect(resolve({}).routeAhead).toBe(2);
+    expect(resolve({ predictor: 'none' }).routeAhead).toBe(0);
+    expect(resolve({ predictor: 'none', routeAhead: '3' }).routeAhead).toBe(3);
   });
 
   it('have environment names that are the flags in capitals', () => {
@@ -87,8 +95,8 @@ describe('values', () => {
     ['device', 'gpu', /cpu, cuda|cpu or cuda/],
     ['policy', 'random', /one of farthest-next-use, lru, lfu, fifo, expert-buffering, but got "random"/],
     ['policy', 'constructor', /one of farthest-next-use, lru/],
-    ['lookahead', '0', /whole number from 1 to 64/],
-    ['lookahead', '4.5', /whole number/],
+    ['queuedBatches', '0', /whole number from 1 to 64/],
+    ['queuedBatches', '4.5', /whole number/],
     ['linkBandwidth', 'fast', /12GB\/s/],
     ['port', '65536', /from 0 to 65535/],
     ['port', '', /"--port"/],

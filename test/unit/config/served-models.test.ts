@@ -75,8 +75,8 @@ describe('the list of models', () => {
 
 describe('an option', () => {
   it('is for all models, or as NAME=VALUE for one', () => {
-    const { models } = resolve({ model: AB, lookahead: ['8', 'b=2'], predictor: ['a=none'] });
-    expect(models.map(({ options: { lookahead, predictor } }) => [lookahead, predictor])).toEqual([
+    const { models } = resolve({ model: AB, queuedBatches: ['8', 'b=2'], predictor: ['a=none'] });
+    expect(models.map(({ options: { queuedBatches, predictor } }) => [queuedBatches, predictor])).toEqual([
       [8, 'none'],
       [2, 'auto'],
     ]);
@@ -91,18 +91,21 @@ describe('an option', () => {
 
   it('falls back for each model to the variable and the file', () => {
     const config = configFile({ routing: ['b=predicted'], policy: 'lru' });
-    const { models } = resolve({ model: AB, config, lookahead: 'a=1' }, { SIDA_LOOKAHEAD: 'a=3,b=5' });
-    expect(models.map(({ options: { lookahead, routing, policy } }) => [lookahead, routing, policy])).toEqual(
-      [
-        [1, 'exact', 'lru'],
-        [5, 'predicted', 'lru'],
-      ],
+    const { models } = resolve(
+      { model: AB, config, queuedBatches: 'a=1' },
+      { SIDA_QUEUED_BATCHES: 'a=3,b=5' },
     );
+    expect(
+      models.map(({ options: { queuedBatches, routing, policy } }) => [queuedBatches, routing, policy]),
+    ).toEqual([
+      [1, 'exact', 'lru'],
+      [5, 'predicted', 'lru'],
+    ]);
   });
 
   it('may have a default that depends on the model', () => {
     const { models } = resolve({ model: AB, predictor: ['a=none'] });
-    expect(models.map(({ options }) => options.lookAheadLayers)).toEqual([0, 2]);
+    expect(models.map(({ options }) => options.routeAhead)).toEqual([0, 2]);
   });
 
   it('takes `=` in a path that begins with no name of a model', () => {
@@ -111,8 +114,8 @@ describe('an option', () => {
   });
 
   it('refuses the name of a model that is not served', () => {
-    expect(() => resolve({ model: AB, lookahead: ['c=2'] })).toThrow(
-      'The "--lookahead" option names the model "c", which is not served: "a" and "b" are',
+    expect(() => resolve({ model: AB, queuedBatches: ['c=2'] })).toThrow(
+      'The "--queued-batches" option names the model "c", which is not served: "a" and "b" are',
     );
   });
 

@@ -584,17 +584,17 @@ describe('admin', () => {
   });
 
   it('reports what names experts ahead', async () => {
-    const asked = async (needed: boolean, lookAheadLayers: number) => {
-      server.engine.onControl = () => ({ kind: 'predictor', needed, lookAheadLayers });
+    const asked = async (needed: boolean, routeAhead: number) => {
+      server.engine.onControl = () => ({ kind: 'predictor', needed, routeAhead });
       return (await server.ask('/admin/predictor')).json;
     };
-    expect(await asked(true, 0)).toEqual({ function: null, state: 'off', look_ahead: 'off' });
+    expect(await asked(true, 0)).toEqual({ function: null, state: 'off', route_ahead: 'off' });
     server.engine.model = { ...MODEL, predictor: { ...MODEL.predictor, name: 'lstm' } };
-    expect(await asked(true, 0)).toEqual({ function: 'lstm', state: 'active', look_ahead: 'off' });
+    expect(await asked(true, 0)).toEqual({ function: 'lstm', state: 'active', route_ahead: 'off' });
     expect(await asked(false, 2)).toEqual({
       function: 'lstm',
       state: 'not_needed',
-      look_ahead: 'not_needed',
+      route_ahead: 'not_needed',
     });
   });
 

@@ -13,11 +13,11 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
   report_choices(trace, trace_layer, tokens, spec.experts, dispatch_);
   ops_.take_choices(dispatch_, tokens);
   LayerVisit visit(experts_, weights.moe_layer, dispatch_.needed, trace.found + trace_layer * width);
-  if (trace.look_ahead > 0 && trace.predicted == nullptr) {
+  if (trace.route_ahead > 0 && trace.predicted == nullptr) {
     visit.begin_loads();
-    if (trace_layer == 0) look_ahead_.start_pass();
-    look_ahead_.judge(weights.moe_layer, dispatch_);
-    look_ahead_.name(weights.moe_layer, trace_layer, tokens, trace.look_ahead);
+    if (trace_layer == 0) route_ahead_.start_pass();
+    route_ahead_.judge(weights.moe_layer, dispatch_);
+    route_ahead_.name(weights.moe_layer, trace_layer, tokens, trace.route_ahead);
   }
   while (const auto first = visit.next()) {
     group_.clear();

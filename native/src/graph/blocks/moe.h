@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "expert/expert_store.h"
-#include "graph/blocks/look_ahead.h"
+#include "graph/blocks/route_ahead.h"
 #include "graph/routing_trace.h"
 #include "kv/sequence_span.h"
 #include "ops/dispatch.h"
@@ -20,7 +20,7 @@ namespace sida {
 class MoeBlock {
  public:
   MoeBlock(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts)
-      : ops_(ops), experts_(experts), look_ahead_(spec, weights, ops, experts) {}
+      : ops_(ops), experts_(experts), route_ahead_(spec, weights, ops, experts) {}
 
   /// hidden += moe(normed). `trace_layer`: the layer's place among those of the pass.
   void run(const MoeSpec& spec, const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
@@ -32,7 +32,7 @@ class MoeBlock {
 
   Ops& ops_;
   ExpertStore& experts_;
-  LookAhead look_ahead_;
+  RouteAhead route_ahead_;
   // Kept from layer to layer, so that a pass allocates nothing once they have grown.
   Dispatch dispatch_;
   std::vector<ExpertBlock> group_;

@@ -9,7 +9,7 @@
 
 namespace sida::cuda {
 
-/// One layer of a KV cache in pages of kPageTokens tokens, in the layout of model/kv_layout.h. Page p starts
+/// One layer of a KV cache in pages of kPageTokens tokens, in the layout of kv/kv_layout.h. Page p starts
 /// p · page_elements elements behind page0. Its keys are [heads][head_dim][16]; its values, `values` elements later,
 /// are [heads][16][head_dim_padded].
 struct CacheLayer {

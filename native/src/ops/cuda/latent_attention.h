@@ -4,7 +4,7 @@
 
 namespace sida::cuda {
 
-/// One layer of a cache of latent rows in pages of kPageTokens tokens, in the layout of model/kv_layout.h: page p
+/// One layer of a cache of latent rows in pages of kPageTokens tokens, in the layout of kv/kv_layout.h: page p
 /// starts p · page_elements elements behind page0 and is [16][stride].
 struct LatentLayer {
   void* page0;

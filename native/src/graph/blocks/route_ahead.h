@@ -16,13 +16,13 @@ namespace sida {
 /// next layers are applied to the hidden states that the layer will add to (Eliseev and Mazur, arXiv 2312.17238,
 /// section 3.2). How often a choice made ahead holds is learned as passes run, by layer, distance and rank, from
 /// experts that were absent, because only they are loaded for it.
-class LookAhead {
+class RouteAhead {
  public:
   /// Passes of more tokens need most experts of each layer, so that nothing is named.
   static constexpr size_t kMostTokens = 64;
 
   /// All outlive it.
-  LookAhead(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts);
+  RouteAhead(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts);
 
   /// Forgets what the pass before named and did not reach.
   void start_pass();

@@ -1,4 +1,4 @@
-#include "graph/blocks/look_ahead.h"
+#include "graph/blocks/route_ahead.h"
 
 #include <algorithm>
 #include <span>
@@ -14,7 +14,7 @@ constexpr float kDoubt = 4;
 
 }  // namespace
 
-LookAhead::LookAhead(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts)
+RouteAhead::RouteAhead(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts)
     : ops_(ops), experts_(experts) {
   for (size_t stack = 0; stack < spec.stacks.size(); ++stack) {
     for (size_t i = 0; i < spec.stacks[stack].layers.size(); ++i) {
@@ -27,22 +27,22 @@ LookAhead::LookAhead(const ModelSpec& spec, const ModelWeights& weights, Ops& op
   absent_.resize(experts.layout().experts());
 }
 
-void LookAhead::Share::learn(bool holds) {
+void RouteAhead::Share::learn(bool holds) {
   held += holds;
   if (++trials < kMemory) return;
   held /= 2;
   trials /= 2;
 }
 
-double LookAhead::Share::value() const { return held / (trials + kDoubt); }
+double RouteAhead::Share::value() const { return held / (trials + kDoubt); }
 
-void LookAhead::start_pass() {
+void RouteAhead::start_pass() {
   for (auto& distances : named_) {
     for (Named& named : distances) named.experts.clear();
   }
 }
 
-void LookAhead::judge(size_t layer, const Dispatch& chosen) {
+void RouteAhead::judge(size_t layer, const Dispatch& chosen) {
   const size_t k = chosen.k;
   for (Named& named : named_[layer]) {
     for (size_t i = 0; i < named.experts.size(); ++i) {
@@ -54,12 +54,12 @@ void LookAhead::judge(size_t layer, const Dispatch& chosen) {
   }
 }
 
-void LookAhead::name(size_t layer, size_t time, size_t tokens, size_t distance) {
+void RouteAhead::name(size_t layer, size_t time, size_t tokens, size_t distance) {
   needs_.clear();
   const size_t stack = layers_[layer].stack;
   size_t last = layer;
   if (tokens <= kMostTokens && experts_.slots() < absent_.size()) {
-    const ProfileScope scope(ProfileOp::kLookAhead);
+    const ProfileScope scope(ProfileOp::kRouteAhead);
     distance = std::min(distance, layers_.size());
     if (dispatches_.size() < distance) dispatches_.resize(distance);
     later_.clear();
@@ -85,7 +85,7 @@ void LookAhead::name(size_t layer, size_t time, size_t tokens, size_t distance) 
   }
 }
 
-void LookAhead::name_layer(size_t layer, double time, const Dispatch& chosen, Named& named) {
+void RouteAhead::name_layer(size_t layer, double time, const Dispatch& chosen, Named& named) {
   named.shares.resize(chosen.k);
   named.experts.assign(chosen.expert.begin(), chosen.expert.end());
   for (size_t i = 0; i < named.experts.size(); ++i) {

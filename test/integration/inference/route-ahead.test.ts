@@ -49,7 +49,7 @@ it('changes no token and no log-probability', async () => {
     ['60%', 'none'],
     ['60%', 'auto'],
   ] as const) {
-    const ahead = ['--look-ahead-layers', '2'];
+    const ahead = ['--route-ahead', '2'];
     const subject = await start('--predictor', predictor, '--memory-budget', budget, ...ahead);
     expect(await textsOf(subject)).toEqual(expected);
     // Tables name most of it first, so that nothing may be left for the routers to name.
@@ -59,16 +59,16 @@ it('changes no token and no log-probability', async () => {
         ? metric('sida_prefetches_foreseen_total') > 0
         : metric('sida_hash_tables_total{state="ready"}') > 0;
     });
-    expect(ok(await subject.get('/admin/predictor')).look_ahead).toBe('active');
+    expect(ok(await subject.get('/admin/predictor')).route_ahead).toBe('active');
     expect(await subject.stop()).toBe(0);
   }
 }, 240_000);
 
-it('looks ahead of nothing where every expert has a slot', async () => {
+it('routes nothing ahead where every expert has a slot', async () => {
   const subject = await start('--memory-budget', '20%');
   const states = async () => {
-    const { state, look_ahead } = ok(await subject.get('/admin/predictor'));
-    return [state, look_ahead];
+    const { state, route_ahead } = ok(await subject.get('/admin/predictor'));
+    return [state, route_ahead];
   };
   expect(await states()).toEqual(['active', 'active']);
   ok(await subject.request('PUT', '/admin/budget', { device: '100%' }));
