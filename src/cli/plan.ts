@@ -243,7 +243,7 @@ function describeSpeed({ weights, disk }: MachineRates, estimate: SpeedEstimate 
   const rate = (bytes: number) => `${(bytes / 1e9).toPrecision(3)} GB/s`;
   const rates = `Measured: ${rate(weights)} of weights in memory, ${rate(disk)} from the disk of packs.`;
   if (estimate === undefined) return [rates];
-  const { tokensPerSecond, mostTokensPerSecond, bound, computeMs, loadMs } = estimate;
+  const { tokensPerSecond, mostTokensPerSecond, bound, computeMs, loadMs, mostSpeedup } = estimate;
   const round = (rate: number) => rate.toFixed(rate < 10 ? 1 : 0);
   const repeated =
     loadMs === 0 ? '' : `, up to ${round(mostTokensPerSecond)} where tokens repeat their experts`;
@@ -251,6 +251,9 @@ function describeSpeed({ weights, disk }: MachineRates, estimate: SpeedEstimate 
     rates,
     `Estimate for one request: ${round(tokensPerSecond)} tokens/s where routing is even${repeated}.`,
     `Bound by the ${bound}: a token takes ${computeMs.toFixed(2)} ms in memory and ${loadMs.toFixed(2)} ms for loads.`,
+    ...(loadMs === 0
+      ? []
+      : [`Prediction could make it at most ${mostSpeedup.toFixed(2)} times as fast, if every load were foreseen.`]),
   ];
 }
 

@@ -19,6 +19,13 @@ export interface SpeedEstimate {
   bound: 'memory' | 'disk';
   computeMs: number;
   loadMs: number;
+  /** How many times as fast prediction could make it: see `overlapBound`. */
+  mostSpeedup: number;
+}
+
+/** How many times as fast work gets at most when its computation and its loads overlap. Both in one unit of time. */
+export function overlapBound(compute: number, load: number): number {
+  return (compute + load) / Math.max(compute, load);
 }
 
 /** To pick a token and stream its text. Only tiny models compute for less. As measured on two cores. */
@@ -36,5 +43,6 @@ export function estimateSpeed(
   const loadMs = (1e3 * plan.tokenDemand * (1 - slots / plan.experts)) / disk;
   const bound = computeMs >= loadMs ? 'memory' : 'disk';
   const tokensPerSecond = 1e3 / (computeMs + loadMs);
-  return { tokensPerSecond, mostTokensPerSecond: 1e3 / computeMs, bound, computeMs, loadMs };
+  const mostSpeedup = overlapBound(computeMs, loadMs);
+  return { tokensPerSecond, mostTokensPerSecond: 1e3 / computeMs, bound, computeMs, loadMs, mostSpeedup };
 }

@@ -8,8 +8,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Request } from 'express';
 import { z } from 'zod';
 import { SidaError } from '../../errors.js';
+import { overlapBound } from '../../inference/speed-estimate.js';
 import type { DeviceUsage } from '../../native/addon-types.js';
-import type { MemorySplit } from '../../protocol/engine-messages.js';
+import type { EngineCounters, MemorySplit } from '../../protocol/engine-messages.js';
 import { clientLeft } from '../client-left.js';
 import { control, type ModelContext, type ServerContext, selectOneModel } from '../context.js';
 import { bodyRoute, type Route } from '../route.js';
@@ -67,9 +68,17 @@ export const getPredictor: Route = {
       function: name,
       state: state(name !== null),
       route_ahead: state(routeAhead > 0),
+      passes: passesSoFar(model.engine.counters),
     } satisfies typeof PredictorAnswer._output);
   },
 };
+
+function passesSoFar(counters: EngineCounters | undefined): (typeof PredictorAnswer._output)['passes'] {
+  if (counters === undefined || counters.passSeconds === 0) return null;
+  const stall = counters.stallSeconds;
+  const compute = counters.passSeconds - stall;
+  return { compute_seconds: compute, stall_seconds: stall, most_speedup: overlapBound(compute, stall) };
+}
 
 export const getBudget: Route = {
   method: 'get',

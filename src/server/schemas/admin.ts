@@ -61,6 +61,14 @@ export const PredictorAnswer = z
     route_ahead: PredictionState.meta({
       description: 'Routers of later layers, which name experts while a layer runs',
     }),
+    passes: z
+      .object({
+        compute_seconds: z.number(),
+        stall_seconds: z.number().meta({ description: 'Waiting for experts' }),
+        most_speedup: z.number().meta({ description: 'How many times as fast foreseen loads could make them' }),
+      })
+      .nullable()
+      .meta({ description: 'All passes since the engine started; null before the first' }),
   })
   .meta({ id: 'Prediction' });
 

@@ -183,6 +183,7 @@ describe('sida plan', () => {
       bound: compute >= load ? 'memory' : 'disk',
       computeMs: expect.closeTo(compute),
       loadMs: expect.closeTo(load),
+      mostSpeedup: expect.closeTo((compute + load) / Math.max(compute, load)),
     });
     // Of the embeddings a token reads one row, unless they are the head.
     expect(plan.tokenDense).toBeLessThan(plan.dense + plan.routers);
@@ -193,8 +194,10 @@ describe('sida plan', () => {
     expect(stdout).toMatch(
       /^Estimate for one request: [\d.]+ tokens\/s where routing is even, up to [\d.]+ where tokens repeat/m,
     );
+    expect(stdout).toMatch(/^Prediction could make it at most [12]\.\d\d times as fast, if every load/m);
     const all = await sida('plan', args[0]!, '--memory-budget', '100%', '--measure', '--pack-dir', folder);
     expect(all.stdout).toMatch(/^Estimate for one request: [\d.]+ tokens\/s where routing is even\.$/m);
+    expect(all.stdout).not.toContain('Prediction could');
     expect(stdout).toContain(`Serve it: sida serve ${args[0]} --memory-budget 45MiB --pack-dir ${folder}\n`);
   });
 

@@ -588,14 +588,17 @@ describe('admin', () => {
       server.engine.onControl = () => ({ kind: 'predictor', needed, routeAhead });
       return (await server.ask('/admin/predictor')).json;
     };
-    expect(await asked(true, 0)).toEqual({ function: null, state: 'off', route_ahead: 'off' });
+    expect(await asked(true, 0)).toEqual({ function: null, state: 'off', route_ahead: 'off', passes: null });
     server.engine.model = { ...MODEL, predictor: { ...MODEL.predictor, name: 'lstm' } };
-    expect(await asked(true, 0)).toEqual({ function: 'lstm', state: 'active', route_ahead: 'off' });
+    expect(await asked(true, 0)).toMatchObject({ function: 'lstm', state: 'active', route_ahead: 'off' });
+    server.engine.counters = { passSeconds: 8, stallSeconds: 2 } as EngineCounters;
     expect(await asked(false, 2)).toEqual({
       function: 'lstm',
       state: 'not_needed',
       route_ahead: 'not_needed',
+      passes: { compute_seconds: 6, stall_seconds: 2, most_speedup: 8 / 6 },
     });
+    server.engine.counters = undefined;
   });
 
   it('is 503 while the engine restarts', async () => {
