@@ -253,7 +253,9 @@ function describeSpeed({ weights, disk }: MachineRates, estimate: SpeedEstimate 
     `Bound by the ${bound}: a token takes ${computeMs.toFixed(2)} ms in memory and ${loadMs.toFixed(2)} ms for loads.`,
     ...(loadMs === 0
       ? []
-      : [`Prediction could make it at most ${mostSpeedup.toFixed(2)} times as fast, if every load were foreseen.`]),
+      : [
+          `Prediction could make it at most ${mostSpeedup.toFixed(2)} times as fast, if every load were foreseen.`,
+        ]),
   ];
 }
 

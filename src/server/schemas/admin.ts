@@ -65,7 +65,9 @@ export const PredictorAnswer = z
       .object({
         compute_seconds: z.number(),
         stall_seconds: z.number().meta({ description: 'Waiting for experts' }),
-        most_speedup: z.number().meta({ description: 'How many times as fast foreseen loads could make them' }),
+        most_speedup: z
+          .number()
+          .meta({ description: 'How many times as fast foreseen loads could make them' }),
       })
       .nullable()
       .meta({ description: 'All passes since the engine started; null before the first' }),
