@@ -3,10 +3,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { z } from 'zod';
 import type { EngineCounters } from '../../protocol/engine-messages.js';
 import { clientLeft } from '../client-left.js';
-import { control, type ModelContext } from '../context.js';
+import { type BudgetChange, control, type ModelContext } from '../context.js';
 import { EventStream, SERVER_SENT } from '../event-stream.js';
 import { LIMITS } from '../limits.js';
 import { payerOf } from '../middleware/auth.js';
+import type { RequestInFlight } from '../requests-in-flight.js';
 import type { Route } from '../route.js';
 import { ExpertsEvent } from '../schemas/admin.js';
 import { ErrorAnswer } from '../schemas/service.js';
@@ -14,6 +15,7 @@ import { budgetAnswer, chosenModel, ModelQuery } from './admin.js';
 
 /** Time between looks at the engine. A pass of a small model takes less, and people see no more. */
 const LOOK_MS = 200;
+const MOST_REQUESTS = 100;
 
 export const getExpertsEvents: Route = {
   method: 'get',
@@ -59,6 +61,7 @@ class Changes {
   /** As last sent. */
   #experts = new Map<string, string>();
   #seen = '';
+  #change: BudgetChange | undefined;
 
   constructor(model: ModelContext) {
     this.#model = model;
@@ -70,10 +73,13 @@ class Changes {
   }
 
   #stamp(): string {
-    const { counters, state } = this.#model.engine;
-    if (counters === undefined) return state.phase;
+    const { engine, inFlight, budgetChanges } = this.#model;
+    const own = [inFlight.changes, budgetChanges.at(-1)?.time];
+    const { counters, state } = engine;
+    if (counters === undefined) return [state.phase, ...own].join();
     const { passes, activeSequences, waitingInputs, kvPagesCached, usage } = counters;
-    return [passes, activeSequences, waitingInputs, kvPagesCached, usage.budgetBytes, usage.slots].join();
+    const used = [kvPagesCached, usage.budgetBytes, usage.slots];
+    return [passes, activeSequences, waitingInputs, ...used, ...own].join();
   }
 
   async next(): Promise<z.infer<typeof ExpertsEvent>> {
@@ -89,14 +95,28 @@ class Changes {
         this.#experts.set(key, value);
         experts.push([layer, index, state, uses]);
       }
+    const { inFlight, budgetChanges, engine } = this.#model;
+    const newest = budgetChanges.at(-1);
+    const changed = newest !== this.#change;
+    this.#change = newest;
     return {
       ...(first && { layers: layers.map(({ layer }) => layer) }),
       experts,
       memory: budgetAnswer(usage, split).device,
-      totals: totalsOf(this.#model.engine.counters),
+      requests: inFlight.list().slice(0, MOST_REQUESTS).map(requestAnswer),
+      ...(changed && { budget_changes: budgetChanges.map(changeAnswer) }),
+      totals: totalsOf(engine.counters),
     };
   }
 }
+
+const requestAnswer = ({ id, kind, key, startedMs, mostTokens, tokens }: RequestInFlight) => {
+  return { id, kind, key, started_ms: startedMs, most_tokens: mostTokens, tokens };
+};
+
+const changeAnswer = ({ time, from, to, by, key }: BudgetChange) => {
+  return { time_ms: time, from_bytes: from, to_bytes: to, by, key };
+};
 
 function totalsOf(counters: EngineCounters | undefined): z.infer<typeof ExpertsEvent>['totals'] {
   return {
