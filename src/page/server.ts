@@ -11,10 +11,14 @@ type Listed = z.infer<typeof ModelsAnswer>['data'][number];
 export type Model = Extract<Listed, { family: string }>;
 export const isOpened = (listed: Listed): listed is Model => 'family' in listed;
 export const chats = (listed: Listed) => isOpened(listed) && listed.chat;
+export const translates = (listed: Listed) => isOpened(listed) && listed.languages.length > 0;
 export const hasTasks = (listed: Listed) => isOpened(listed) && Object.keys(listed.tasks).length > 0;
 export type Memory = z.infer<typeof BudgetAnswer>['device'];
-type Totals = z.infer<typeof ExpertsEvent>['totals'];
-export type ExpertState = z.infer<typeof ExpertsEvent>['experts'][number][2];
+type Event = z.infer<typeof ExpertsEvent>;
+type Totals = Event['totals'];
+export type RequestInFlight = Event['requests'][number];
+export type BudgetChange = NonNullable<Event['budget_changes']>[number];
+export type ExpertState = Event['experts'][number][2];
 
 export interface Expert {
   state: ExpertState;
@@ -70,7 +74,20 @@ export interface Refusal {
 
 export const memory = signal<Memory | undefined>(undefined);
 export const diskRate = signal(0);
-export const layers = signal<{ name: string; experts: Expert[] }[]>([]);
+export interface Layer {
+  name: string;
+  experts: Expert[];
+}
+export const layers = signal<Layer[]>([]);
+export const requests = signal<RequestInFlight[]>([]);
+export const budgetChanges = signal<BudgetChange[]>([]);
+/** What experts did from when the last requests began to when they ended, for a replay. */
+export interface Recording {
+  before: Layer[];
+  moments: Event['experts'][];
+}
+export const recording = signal<Recording | undefined>(undefined);
+const MOST_MOMENTS = 200;
 /** Grows with every event of the experts. */
 export const expertsStamp = signal(0);
 export const samples = signal<Sample[]>([]);
@@ -167,9 +184,11 @@ export async function listModels(): Promise<void> {
 let followed = '';
 
 function forget(): void {
-  memory.value = undefined;
+  memory.value = recording.value = undefined;
   layers.value = [];
   samples.value = [];
+  requests.value = [];
+  budgetChanges.value = [];
   clearTimeout(idle);
 }
 
@@ -199,7 +218,7 @@ async function follow(signal: AbortSignal): Promise<void> {
       diskRate.value = budget.disk_bytes_per_second;
       memory.value = budget.device;
       for await (const data of events(ofModel('/admin/experts/events'), { signal }))
-        take(JSON.parse(data) as z.infer<typeof ExpertsEvent>);
+        take(JSON.parse(data) as Event);
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof Refused && [401, 403, 422].includes(error.status)) {
@@ -215,12 +234,23 @@ async function follow(signal: AbortSignal): Promise<void> {
   }
 }
 
-function take({ layers: names, experts, memory: used, totals }: z.infer<typeof ExpertsEvent>): void {
-  const now = performance.now();
+function take({ layers: names, experts, memory: used, totals, ...event }: Event): void {
   const first = names !== undefined;
   if (first) layers.value = names.map((name) => ({ name, experts: [] }));
+  else record(experts, event.requests.length > 0);
+  requests.value = event.requests;
+  if (event.budget_changes !== undefined) budgetChanges.value = event.budget_changes;
+  change(layers.value, experts, first);
+  memory.value = used;
+  sample(totals, first);
+  expertsStamp.value += 1;
+}
+
+/** Changes experts as an event says. What was so before it was looked at did not just move. */
+export function change(all: Layer[], experts: Event['experts'], first = false): void {
+  const now = performance.now();
   for (const [layer, index, state, uses] of experts) {
-    const own = layers.value[layer]!.experts;
+    const own = all[layer]!.experts;
     const known = own[index];
     own[index] = {
       state,
@@ -230,10 +260,27 @@ function take({ layers: names, experts, memory: used, totals }: z.infer<typeof E
       usedAt: first ? -Infinity : known === undefined || known.uses < uses ? now : known.usedAt,
     };
   }
-  memory.value = used;
-  sample(totals, first);
-  expertsStamp.value += 1;
 }
+
+export const copyOf = (all: readonly Layer[]): Layer[] =>
+  all.map(({ name, experts }) => ({
+    name,
+    experts: experts.map((expert) => ({ ...expert, movedAt: -Infinity, usedAt: -Infinity })),
+  }));
+
+let records = false;
+/** Called before an event changes the experts. The event after the last request has its last changes. */
+function record(experts: Event['experts'], runs: boolean): void {
+  if (runs && !records) recording.value = { before: copyOf(layers.value), moments: [] };
+  const so = recording.value;
+  if ((runs || records) && so !== undefined && experts.length > 0 && so.moments.length < MOST_MOMENTS)
+    recording.value = { ...so, moments: [...so.moments, experts] };
+  records = runs;
+}
+
+/** Cancels a request. The stream of experts tells that it is gone. Rejects with Refused. */
+export const cancelRequest = (id: string) =>
+  ask(`/admin/requests/${encodeURIComponent(id)}`, { method: 'DELETE' });
 
 let last: { totals: Totals; time: number } | undefined;
 let idle: ReturnType<typeof setTimeout> | undefined;

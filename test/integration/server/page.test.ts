@@ -633,6 +633,48 @@ describe.skipIf(!hasChromium)('the page', () => {
     });
   });
 
+  it('lists a request with what it may take, and cancels it', async () => {
+    await open();
+    await say('Hello!');
+    const { options } = await run();
+    options.onDelta!(piece('Well'));
+    await shows('requests', /^chat: \d generated, at most [\d,]+ tokens; since \d/);
+    await page.getByRole('button', { name: /^Cancel chat req_/ }).click();
+    await expect.poll(() => options.signal.aborted).toBe(true);
+    await shows('chat-log', 'An operator cancelled the request');
+    await expect.poll(() => page.locator('#requests').count()).toBe(0);
+  });
+
+  it('tells who changed the budget', async () => {
+    await open();
+    await server.ask('/admin/budget', { method: 'PUT', body: { device: '1GiB' } });
+    await page.click('#budget-log summary');
+    await shows('budget-log', /1\.0 GiB → 1\.0 GiB, by the API$/);
+    await page.click('#give-back');
+    await expect
+      .poll(() => page.locator('#budget-log li').first().innerText(), { timeout: 5000 })
+      .toMatch(/, by this page$/);
+  });
+
+  it('translates with a model that has languages, and with no other', async () => {
+    await open({ models: ['talker', 'interpreter'], chat: ['talker'] });
+    server.engines[1]!.model!.languages = ['deu_Latn', 'eng_Latn'];
+    await page.reload();
+    await expect
+      .poll(() => page.locator('#panes button').allInnerTexts())
+      .toEqual(['Chat', 'Classify', 'Embed']);
+    await page.selectOption('#model', 'interpreter');
+    await expect
+      .poll(() => page.locator('#panes button').allInnerTexts())
+      .toEqual(['Translate', 'Classify', 'Embed']);
+    await page.fill('#translate textarea', 'good');
+    await page.click('#translate button');
+    const begun = await run(1);
+    expect(begun.request).toMatchObject({ inputs: ['good'], source: 'eng_Latn', target: 'deu_Latn' });
+    begun.finish();
+    await shows('translation', /^gut/);
+  });
+
   it('shows every route and schema of the interface', async () => {
     await open();
     await page.goto(`${server.running.url}/docs`);
