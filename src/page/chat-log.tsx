@@ -107,7 +107,9 @@ export function Compared({ before, now, running }: Comparison & { running: boole
       {!running && isComplete(before) && isComplete(now) && (
         <p id="compared" class={same ? 'same' : 'error'}>
           {same ? 'The same answer, character by character.' : 'The answers differ.'}
-          {` ${speedText(then)} and ${speedText(since)} tokens a second.`}
+          {then === undefined || since === undefined
+            ? ' Too short to compare the speed.'
+            : ` ${speedText(then)} and ${speedText(since)} tokens a second.`}
         </p>
       )}
       <div class="pair">

@@ -19,7 +19,7 @@ export function CostText({ experts }: { experts: ExpertCost }) {
 
 /** Fewer tokens, or less time, come in one or two pieces of the network and say nothing of the speed. */
 const LEAST_TOKENS = 8;
-const LEAST_SECONDS = 0.05;
+const LEAST_SECONDS = 0.02;
 
 /** Tokens a second from the first token on. Undefined for answers that are too short to tell. */
 export const speedOf = ({ tokens, restSeconds }: Pick<AnswerAbout, 'tokens' | 'restSeconds'>) =>

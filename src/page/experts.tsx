@@ -15,7 +15,7 @@ import {
   recording,
 } from './server.js';
 
-/** The recorded moments are about 200 ms apart. */
+/** The recorded moments are 50 or 200 ms apart. */
 const SLOW_MS = 800;
 
 export function Experts() {

@@ -20,9 +20,7 @@ export function Requests() {
       <h2>
         Requests in flight <span class="quiet">{count(requests.value.length)}</span>
       </h2>
-      {requests.value.length === 0 ? (
-        <p class="quiet">No client waits for an answer.</p>
-      ) : (
+      {requests.value.length > 0 && (
         <ul id="requests">
           {requests.value.map((request) => (
             <li key={request.id}>

@@ -50,6 +50,8 @@ const READY_MS = 5000;
 const STARTING_MS = 1000;
 const AGAIN_MS = 2000;
 const IDLE_MS = 1000;
+/** The longest time between looks of the server. */
+const BURST_SECONDS = 0.2;
 const MOST_SAMPLES = 300;
 
 export const status = signal<Status>({ text: 'connecting', reason: '', kind: 'wait' });
@@ -168,6 +170,9 @@ function statusOf({ status: state, phase, reason, progress }: z.infer<typeof Rea
 export async function listModels(): Promise<void> {
   try {
     const { data } = await ask<z.infer<typeof ModelsAnswer>>('/v1/models');
+    // A server that starts again lists models as they open: the chosen one may be the last.
+    const gone = chosenId.value !== '' && data.every(({ id }) => id !== chosenId.value);
+    if (gone && ready.value?.status === 'not_ready') return;
     // Models that chat stand first.
     models.value = [...data].sort((a, b) => Number(chats(b)) - Number(chats(a)));
     if (model.value === undefined) chosenId.value = models.value[0]?.id ?? '';
@@ -237,7 +242,7 @@ async function follow(signal: AbortSignal): Promise<void> {
 function take({ layers: names, experts, memory: used, totals, ...event }: Event): void {
   const first = names !== undefined;
   if (first) layers.value = names.map((name) => ({ name, experts: [] }));
-  else record(experts, event.requests.length > 0);
+  else record(experts, event.requests.length > 0, totals.passes > (last?.totals.passes ?? 0));
   requests.value = event.requests;
   if (event.budget_changes !== undefined) budgetChanges.value = event.budget_changes;
   change(layers.value, experts, first);
@@ -269,11 +274,14 @@ export const copyOf = (all: readonly Layer[]): Layer[] =>
   }));
 
 let records = false;
-/** Called before an event changes the experts. The event after the last request has its last changes. */
-function record(experts: Event['experts'], runs: boolean): void {
-  if (runs && !records) recording.value = { before: copyOf(layers.value), moments: [] };
+/**
+ * Called before an event changes the experts. The event after the last request has its last changes, and an answer may
+ * begin and end between two events.
+ */
+function record(experts: Event['experts'], runs: boolean, ran: boolean): void {
+  if ((runs || ran) && !records) recording.value = { before: copyOf(layers.value), moments: [] };
   const so = recording.value;
-  if ((runs || records) && so !== undefined && experts.length > 0 && so.moments.length < MOST_MOMENTS)
+  if ((runs || ran || records) && so !== undefined && experts.length > 0 && so.moments.length < MOST_MOMENTS)
     recording.value = { ...so, moments: [...so.moments, experts] };
   records = runs;
 }
@@ -297,7 +305,10 @@ function sample(totals: Totals, first: boolean): void {
       draw({ time: Date.now() / 1000, tokens: 0, bytes: 0, hits: Number.NaN, running });
   }, IDLE_MS);
   if (before === undefined) return;
-  const span = Math.max(0.05, time - before.time);
+  // After a pause, what an event tells has just happened.
+  const paused = time - before.time > IDLE_MS / 1000;
+  const span = paused ? BURST_SECONDS : Math.max(0.05, time - before.time);
+  if (paused) draw({ time: time - span, tokens: 0, bytes: 0, hits: Number.NaN, running: 0 });
   const grown = (name: keyof Totals) => Math.max(0, totals[name] - before.totals[name]);
   const found = grown('resident') + grown('prefetched');
   const needed = found + grown('late') + grown('on_demand');

@@ -13,8 +13,9 @@ import { ExpertsEvent } from '../schemas/admin.js';
 import { ErrorAnswer } from '../schemas/service.js';
 import { budgetAnswer, chosenModel, ModelQuery } from './admin.js';
 
-/** Time between looks at the engine. A pass of a small model takes less, and people see no more. */
-const LOOK_MS = 200;
+/** Time between looks at the engine, for a model of few experts and for others. Small models answer in a moment. */
+const LOOK_MS = { few: 50, many: 200 };
+const FEW_EXPERTS = 1024;
 const MOST_REQUESTS = 100;
 
 export const getExpertsEvents: Route = {
@@ -38,7 +39,7 @@ export const getExpertsEvents: Route = {
       sse.send(await changes.next());
       // A HEAD request needs only the headers.
       while (!left.aborted && !context.draining && req.method !== 'HEAD') {
-        await delay(LOOK_MS, undefined, { signal: left }).catch(() => undefined);
+        await delay(changes.lookMs, undefined, { signal: left }).catch(() => undefined);
         if (!changes.any || left.aborted) continue;
         sse.send(await changes.next());
         await sse.drained();
@@ -70,6 +71,10 @@ class Changes {
   /** Whether passes have run or the budget has changed. */
   get any(): boolean {
     return this.#stamp() !== this.#seen;
+  }
+
+  get lookMs(): number {
+    return this.#experts.size <= FEW_EXPERTS ? LOOK_MS.few : LOOK_MS.many;
   }
 
   #stamp(): string {
