@@ -74,9 +74,11 @@ function Languages({ label, name, of, first }: LanguagesProps) {
   return (
     <label>
       {label}{' '}
-      <select name={name} defaultValue={of.includes(first) ? first : of[0]}>
+      <select name={name}>
         {of.map((language) => (
-          <option key={language}>{language}</option>
+          <option key={language} selected={language === first}>
+            {language}
+          </option>
         ))}
       </select>
     </label>

@@ -216,14 +216,15 @@ describe.skipIf(!hasChromium)('the page', () => {
 
   it('changes the budget, and says why it cannot', async () => {
     await open();
-    const usage = { ...MODEL.usage, budgetBytes: 1000 };
+    let usage = { ...MODEL.usage, budgetBytes: 1000 };
     server.engine.onControl = (request) => {
       if (request.kind === 'experts')
         return { kind: 'experts', layers: [{ layer: 'decoder.0', experts: [] }] };
       if (request.kind !== 'set-budget') return { kind: 'usage', usage, split: SPLIT };
       if (Number(request.device) < 900)
         throw new SidaError({ code: 'budget_too_small', message: 'Too small' });
-      return { kind: 'set-budget', usage: { ...usage, budgetBytes: Number(request.device) }, split: SPLIT };
+      usage = { ...usage, budgetBytes: Number(request.device) };
+      return { kind: 'set-budget', usage, split: SPLIT };
     };
     await page.reload();
     await shows('budget-text', 'Budget 1000 B, from 500 B to 1.4 KiB for all experts');
@@ -351,7 +352,9 @@ describe.skipIf(!hasChromium)('the page', () => {
       finish();
       await idle();
       const about = await page.innerText('#chat-log .about');
-      expect(about).toMatch(/^The answer reached its limit of tokens\. 1 token, the first after \d/);
+      expect(about).toMatch(
+        /^The answer reached its limit of tokens\. 1 token, – a second, the first after \d/,
+      );
       expect(about).toContain('5 experts needed: 3 resident, 2 on demand; 100 B loaded.');
       await shows('context', /10 of 2,048 tokens/);
     });
