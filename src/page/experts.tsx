@@ -78,7 +78,7 @@ export function Experts() {
           ))}
         </ul>
       )}
-      {recorded !== undefined && recorded.moments.length > 1 && (
+      {recorded !== undefined && recorded.moments.length > 0 && (
         <Replay recorded={recorded} moment={moment.value} onMoment={goTo} />
       )}
       <details>

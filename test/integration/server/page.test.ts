@@ -693,6 +693,6 @@ describe.skipIf(!hasChromium)('the page', () => {
     );
     await page.click('text=POST /v1/classify');
     await page.locator('details[open] a').first().click();
-    expect(await page.locator('details[open][id^=schema-]').count()).toBe(1);
+    await expect.poll(() => page.locator('details[open][id^=schema-]').count()).toBe(1);
   });
 });
