@@ -161,6 +161,7 @@ async function open(): Promise<void> {
     formats,
     tasks,
     hasTokenizer,
+    languages: [...(tokenizer?.texts.languages.keys() ?? [])],
     chat: tokenizer?.chat?.format ?? null,
     sampling,
     plan,

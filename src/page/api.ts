@@ -47,7 +47,7 @@ function send(path: string, { body, ...options }: Sent): Promise<Response> {
   return fetch(path, { ...options, headers, body: text, cache: 'no-store' });
 }
 interface Sent {
-  method?: 'GET' | 'POST' | 'PUT';
+  method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
   body?: unknown;
   signal?: AbortSignal;
 }

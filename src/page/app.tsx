@@ -4,8 +4,10 @@ import { useRef } from 'preact/hooks';
 import { ask, mayBeKey, reasonOf, storedKey } from './api.js';
 import { Chat } from './chat.js';
 import { Classify } from './classify.js';
+import { Embed } from './embed.js';
 import { Experts } from './experts.js';
 import { Memory } from './memory.js';
+import { Requests } from './requests.js';
 import {
   adminRefused,
   chats,
@@ -14,13 +16,16 @@ import {
   hasTasks,
   isOpened,
   listModels,
+  type Model,
   model,
   models,
   refused,
   status,
+  translates,
   useKey,
 } from './server.js';
 import { Speed } from './speed.js';
+import { Translate } from './translate.js';
 
 const VIEWS = ['Ask', 'Memory', 'Experts'] as const;
 
@@ -61,6 +66,7 @@ export function App() {
           <Memory />
           <Experts />
           <Speed />
+          <Requests />
           <footer class="quiet">
             <a href="/docs">Interface</a> {adminRefused.value === undefined && <a href="/metrics">Metrics</a>}
           </footer>
@@ -80,14 +86,48 @@ function Ask() {
   if (models.value.length === 0) return <p class="notice">No model has opened yet: {status.value.text}.</p>;
   const chosen = model.value;
   if (chosen !== undefined && !isOpened(chosen)) return <Load key={chosen.id} id={chosen.id} />;
-  if (chosen?.chat) return <Chat key={chosen.id} model={chosen} />;
-  if (chosen !== undefined && hasTasks(chosen)) return <Classify key={chosen.id} model={chosen} />;
-  const able = models.value.filter((listed) => chats(listed) || hasTasks(listed));
+  if (chosen !== undefined && panesOf(chosen).length > 0) return <Panes key={chosen.id} model={chosen} />;
+  const able = models.value.filter((listed) => isOpened(listed) && panesOf(listed).length > 0);
   return (
     <p class="notice">
-      This model has no chat template and declares no tasks. Use it through the <a href="/docs">interface</a>
+      This model has no tokenizer. Use it through the <a href="/docs">interface</a>
       {able.length > 0 && `, or choose ${able.map(({ id }) => id).join(', ')} above`}.
     </p>
+  );
+}
+
+const PANES = [
+  { name: 'Chat', has: chats, Pane: Chat },
+  { name: 'Translate', has: translates, Pane: Translate },
+  { name: 'Classify', has: hasTasks, Pane: Classify },
+  { name: 'Embed', has: ({ has_tokenizer }: Model) => has_tokenizer, Pane: Embed },
+];
+const panesOf = (model: Model) => PANES.filter(({ has }) => has(model));
+
+/** What the model can do, one at a time. */
+function Panes({ model }: { model: Model }) {
+  const able = panesOf(model);
+  const chosen = useSignal(able[0]!.name);
+  const { Pane } = able.find(({ name }) => name === chosen.value) ?? able[0]!;
+  return (
+    <>
+      {able.length > 1 && (
+        <fieldset id="panes" class="tools" aria-label="What the model does">
+          {able.map(({ name }) => (
+            <button
+              type="button"
+              key={name}
+              class="tab"
+              aria-pressed={chosen.value === name}
+              onClick={() => (chosen.value = name)}
+            >
+              {name}
+            </button>
+          ))}
+        </fieldset>
+      )}
+      <Pane model={model} />
+    </>
   );
 }
 

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Message } from './conversations.js';
-import { AboutText, speedOf } from './cost.js';
+import { AboutText, speedOf, speedText } from './cost.js';
 import { Markdown } from './markdown.js';
 import { size } from './numbers.js';
 
@@ -107,9 +107,9 @@ export function Compared({ before, now, running }: Comparison & { running: boole
       {!running && isComplete(before) && isComplete(now) && (
         <p id="compared" class={same ? 'same' : 'error'}>
           {same ? 'The same answer, character by character.' : 'The answers differ.'}
-          {then !== undefined &&
-            since !== undefined &&
-            ` ${then.toFixed(0)} and ${since.toFixed(0)} tokens a second.`}
+          {then === undefined || since === undefined
+            ? ' Too short to compare the speed.'
+            : ` ${speedText(then)} and ${speedText(since)} tokens a second.`}
         </p>
       )}
       <div class="pair">

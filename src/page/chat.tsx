@@ -277,9 +277,9 @@ function Welcome({ model, onAsk }: { model: Model; onAsk: (text: string) => void
   return (
     <div class="welcome">
       <p>
-        <strong>{model.id}</strong> is a {model.family} model: {model.moe_layers.length} layers with{' '}
-        {model.experts_per_layer} experts, of which a token needs {model.experts_per_token}. Ask something,
-        pull the budget down, and ask again: the answer stays the same.
+        <strong>{model.id}</strong> has {model.moe_layers.length} layers with {model.experts_per_layer}{' '}
+        experts each, of which a token needs {model.experts_per_token}. Ask something, pull the memory budget
+        down, and ask again: the answer stays the same.
       </p>
       <p class="tools">
         {EXAMPLES.map((text) => (

@@ -17,9 +17,15 @@ export function CostText({ experts }: { experts: ExpertCost }) {
   );
 }
 
-/** Tokens a second from the first token on. */
+/** Fewer tokens, or less time, come in one or two pieces of the network and say nothing of the speed. */
+const LEAST_TOKENS = 8;
+const LEAST_SECONDS = 0.02;
+
+/** Tokens a second from the first token on. Undefined for answers that are too short to tell. */
 export const speedOf = ({ tokens, restSeconds }: Pick<AnswerAbout, 'tokens' | 'restSeconds'>) =>
-  tokens > 1 && restSeconds > 0 ? (tokens - 1) / restSeconds : undefined;
+  tokens >= LEAST_TOKENS && restSeconds >= LEAST_SECONDS ? (tokens - 1) / restSeconds : undefined;
+
+export const speedText = (speed: number | undefined) => speed?.toFixed(speed < 10 ? 1 : 0) ?? '–';
 
 export function AboutText({ about }: { about: AnswerAbout }) {
   const speed = speedOf(about);
@@ -28,8 +34,7 @@ export function AboutText({ about }: { about: AnswerAbout }) {
     <>
       {stopped && 'Stopped. '}
       {cut && 'The answer reached its limit of tokens. '}
-      {count(tokens)} {tokens === 1 ? 'token' : 'tokens'}
-      {speed !== undefined && `, ${speed.toFixed(speed < 10 ? 1 : 0)} a second`}, the first after{' '}
+      {count(tokens)} {tokens === 1 ? 'token' : 'tokens'}, {speedText(speed)} a second, the first after{' '}
       {seconds(firstSeconds)}
       {promptTokens > 0 && `; prompt ${count(promptTokens)}`}
       {cachedTokens > 0 && `, ${count(cachedTokens)} of them cached`}

@@ -1,19 +1,46 @@
 /** Every expert of the model as a square on a canvas, one row a layer: where it is, and what just moved. */
+import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { adminRefused, type Expert, expertsStamp, layers } from './server.js';
+import { drawSquares, type Look, MOVED_MS, type Place, placeAt } from './expert-squares.js';
+import { count } from './numbers.js';
+import {
+  adminRefused,
+  change,
+  copyOf,
+  type Expert,
+  expertsStamp,
+  type Layer,
+  layers,
+  type Recording,
+  recording,
+} from './server.js';
 
-/** Milliseconds in which a load flashes and an eviction fades. */
-const MOVED_MS = 1200;
-const USED_MS = 600;
-const LABEL = 78;
-const GAP = 1;
-const MOST_SQUARE = 12;
-const LEAST_SQUARE = 2;
+/** The recorded moments are 50 or 200 ms apart. */
+const SLOW_MS = 800;
 
 export function Experts() {
   expertsStamp.value;
+  const heat = useSignal(false);
+  const moment = useSignal<number | undefined>(undefined);
+  const replayed = useRef<Layer[]>([]);
+  const { value: recorded } = recording;
+  // A recording that begins again ends the replay of the last one.
+  const before = recorded?.before;
+  useEffect(() => {
+    moment.value = undefined;
+  }, [before]);
   if (adminRefused.value !== undefined || layers.value.length === 0) return null;
-  const all = layers.value.flatMap(({ experts }) => experts);
+  const goTo = (at: number | undefined) => {
+    if (at !== undefined && recorded !== undefined) {
+      const all = copyOf(recorded.before);
+      for (const [index, changes] of recorded.moments.slice(0, at + 1).entries())
+        change(all, changes, index < at);
+      replayed.current = all;
+    }
+    moment.value = at;
+  };
+  const shown = moment.value === undefined ? layers.value : replayed.current;
+  const all = shown.flatMap(({ experts }) => experts);
   const resident = all.filter(({ state }) => state === 'resident').length;
   return (
     <section class="view-Experts" aria-label="Experts">
@@ -22,22 +49,38 @@ export function Experts() {
         <span id="experts-count" class="quiet">
           {resident} of {all.length} in memory
         </span>
+        <button
+          type="button"
+          id="heat"
+          class="tab"
+          aria-pressed={heat.value}
+          onClick={() => (heat.value = !heat.value)}
+        >
+          Heat by use
+        </button>
       </h2>
-      <Canvas />
-      <ul class="legend">
-        <li>
-          <i class="square resident" /> in memory
-        </li>
-        <li>
-          <i class="square moved" /> just loaded
-        </li>
-        <li>
-          <i class="square used" /> just used
-        </li>
-        <li>
-          <i class="square absent" /> on disk
-        </li>
-      </ul>
+      <Canvas look={{ layers: shown, heat: heat.value }} stamp={`${expertsStamp.value} ${moment.value}`} />
+      {heat.value ? (
+        <p class="legend" id="heat-legend">
+          never used <i class="heat" /> {count(Math.max(...all.map(({ uses }) => uses)))} times
+        </p>
+      ) : (
+        <ul class="legend">
+          {[
+            ['resident', 'in memory'],
+            ['moved', 'just loaded'],
+            ['used', 'just used'],
+            ['absent', 'on disk'],
+          ].map(([name, text]) => (
+            <li key={name}>
+              <i class={`square ${name}`} /> {text}
+            </li>
+          ))}
+        </ul>
+      )}
+      {recorded !== undefined && recorded.moments.length > 0 && (
+        <Replay recorded={recorded} moment={moment.value} onMoment={goTo} />
+      )}
       <details>
         <summary>As a table</summary>
         <table id="experts-table">
@@ -49,7 +92,7 @@ export function Experts() {
             </tr>
           </thead>
           <tbody>
-            {layers.value.map(({ name, experts }) => (
+            {shown.map(({ name, experts }) => (
               <tr key={name}>
                 <th scope="row">{name}</th>
                 <td>
@@ -65,6 +108,64 @@ export function Experts() {
   );
 }
 
+interface ReplayProps {
+  recorded: Recording;
+  /** Undefined: the present is shown. */
+  moment: number | undefined;
+  onMoment: (at: number | undefined) => void;
+}
+
+/** The last answer in slow motion, by itself or moment by moment. */
+function Replay({ recorded, moment, onMoment }: ReplayProps) {
+  const plays = useSignal(false);
+  const last = recorded.moments.length - 1;
+  useEffect(() => {
+    if (!plays.value || moment === undefined) return;
+    if (moment >= last) {
+      plays.value = false;
+      return;
+    }
+    const next = setTimeout(() => onMoment(moment + 1), SLOW_MS);
+    return () => clearTimeout(next);
+  });
+  const changes = recorded.moments[moment ?? 0]!;
+  const came = changes.filter(([, , state]) => state === 'resident').length;
+  return (
+    <div id="replay" class="tools">
+      <button
+        type="button"
+        onClick={() => {
+          plays.value = !plays.value;
+          if (plays.value && (moment === undefined || moment === last)) onMoment(0);
+        }}
+      >
+        {plays.value && moment !== undefined ? 'Pause' : 'Replay the last answer slowly'}
+      </button>
+      {moment !== undefined && (
+        <>
+          <input
+            type="range"
+            min={0}
+            max={last}
+            value={moment}
+            aria-label="Moment of the answer"
+            onInput={({ currentTarget }) => {
+              plays.value = false;
+              onMoment(currentTarget.valueAsNumber);
+            }}
+          />
+          <button type="button" onClick={() => onMoment(undefined)}>
+            Now
+          </button>
+          <span id="replay-text" class="quiet">
+            Moment {moment + 1} of {last + 1}: {came} in use or loaded, {changes.length - came} evicted
+          </span>
+        </>
+      )}
+    </div>
+  );
+}
+
 function mostUsed(experts: readonly Expert[]): string {
   return experts
     .map(({ uses }, index) => ({ uses, index }))
@@ -75,12 +176,21 @@ function mostUsed(experts: readonly Expert[]): string {
     .join(', ');
 }
 
-function Canvas() {
+const STEPS: Record<string, [number, number]> = {
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+};
+
+/** `stamp` changes with what is to be drawn. */
+function Canvas({ look, stamp }: { look: Omit<Look, 'pointed'>; stamp: string }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const { value: stamp } = expertsStamp;
   const painter = useRef(new Painter()).current;
-  // An event of the experts draws anew.
-  useEffect(() => painter.paint(canvas.current), [stamp, painter]);
+  const pointed = useSignal<Place | undefined>(undefined);
+  const { value: place } = pointed;
+  painter.look = { ...look, pointed: place };
+  useEffect(() => painter.paint(canvas.current), [stamp, look.heat, place, painter]);
   useEffect(() => {
     const resized = new ResizeObserver(() => painter.paint(canvas.current));
     if (canvas.current !== null) resized.observe(canvas.current.parentElement!);
@@ -89,18 +199,42 @@ function Canvas() {
       painter.stop();
     };
   }, [painter]);
+  const step = (event: KeyboardEvent) => {
+    const by = STEPS[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    const { layer, index } = pointed.peek() ?? { layer: 0, index: -by[1] };
+    const next = Math.min(look.layers.length - 1, Math.max(0, layer + by[0]));
+    const most = look.layers[next]!.experts.length - 1;
+    pointed.value = { layer: next, index: Math.min(most, Math.max(0, index + by[1])) };
+  };
+  const layer = place && look.layers[place.layer];
+  const expert = place && layer?.experts[place.index];
   return (
-    <canvas
-      id="experts"
-      ref={canvas}
-      role="img"
-      aria-label="Where each expert is; the table below has it in words"
-    />
+    <>
+      <canvas
+        id="experts"
+        ref={canvas}
+        role="img"
+        aria-label="Where each expert is; arrow keys name one, and the table below has all in words"
+        tabIndex={0}
+        onKeyDown={step}
+        onPointerMove={(event) => (pointed.value = placeAt(event, look.layers))}
+        onPointerLeave={() => (pointed.value = undefined)}
+        onBlur={() => (pointed.value = undefined)}
+      />
+      <p id="expert" class="quiet" aria-live="polite">
+        {expert === undefined
+          ? 'Point at an expert to see its name.'
+          : `${layer!.name}, expert ${place!.index}: ${expert.state === 'resident' ? 'in memory' : expert.state === 'absent' ? 'on disk' : 'loading'}, used in ${count(expert.uses)} passes`}
+      </p>
+    </>
   );
 }
 
 /** Draws until all that moved has faded. */
 class Painter {
+  look: Look = { layers: [], heat: false, pointed: undefined };
   #frame = 0;
   #cleared: ReturnType<typeof setTimeout> | undefined;
 
@@ -115,58 +249,11 @@ class Painter {
     if (canvas === null) return;
     const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
     const until = performance.now() + MOVED_MS;
-    if (still) this.#cleared = setTimeout(() => draw(canvas, still), MOVED_MS);
+    if (still) this.#cleared = setTimeout(() => drawSquares(canvas, this.look, still), MOVED_MS);
     const next = () => {
-      draw(canvas, still);
+      drawSquares(canvas, this.look, still);
       if (!still && performance.now() < until) this.#frame = requestAnimationFrame(next);
     };
     next();
-  }
-}
-
-function draw(canvas: HTMLCanvasElement, still: boolean): void {
-  const width = canvas.parentElement!.clientWidth;
-  const most = Math.max(...layers.value.map(({ experts }) => experts.length));
-  const square = Math.max(LEAST_SQUARE, Math.min(MOST_SQUARE, Math.floor((width - LABEL) / most) - GAP));
-  const columns = Math.max(1, Math.min(most, Math.floor((width - LABEL) / (square + GAP))));
-  const lines = Math.ceil(most / columns);
-  const row = Math.max(lines * (square + GAP), 8);
-  const height = layers.value.length * (row + 2);
-  const scale = devicePixelRatio;
-  canvas.width = width * scale;
-  canvas.height = height * scale;
-  canvas.style.height = `${height}px`;
-  const context = canvas.getContext('2d')!;
-  context.scale(scale, scale);
-  const style = getComputedStyle(canvas);
-  const colour = (name: string) => style.getPropertyValue(`--${name}`);
-  const [text, resident, absent, moved, used] = ['quiet', 'resident', 'absent', 'moved', 'used'].map(colour);
-  context.font = '10px system-ui, sans-serif';
-  context.textBaseline = 'top';
-  const now = performance.now();
-  for (const [at, { name, experts }] of layers.value.entries()) {
-    const top = at * (row + 2);
-    context.fillStyle = text!;
-    if (row >= 8 && (row >= 10 || at % 2 === 0)) context.fillText(name, 0, top, LABEL - 6);
-    for (const [index, { state, movedAt, usedAt }] of experts.entries()) {
-      const x = LABEL + (index % columns) * (square + GAP);
-      const y = top + Math.floor(index / columns) * (square + GAP);
-      const here = state !== 'absent';
-      context.fillStyle = here ? resident! : absent!;
-      context.fillRect(x, y, square, square);
-      const age = now - movedAt;
-      if (age < MOVED_MS) {
-        context.globalAlpha = still ? 1 : 1 - age / MOVED_MS;
-        context.fillStyle = here ? moved! : resident!;
-        context.fillRect(x, y, square, square);
-        context.globalAlpha = 1;
-      }
-      // A mark of another shape, for those who do not tell the colours apart.
-      if (now - usedAt < USED_MS) {
-        context.strokeStyle = used!;
-        context.lineWidth = Math.min(2, square / 3);
-        context.strokeRect(x + 0.5, y + 0.5, square - 1, square - 1);
-      }
-    }
   }
 }

@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { reasonOf } from './api.js';
+import { BudgetLog } from './budget-log.js';
 import { budgetStep, size, slowerTimes } from './numbers.js';
 import {
   adminRefused,
@@ -124,6 +125,7 @@ function Budget({ used }: { used: Used }) {
           Take what all experts need
         </button>
       </p>
+      <BudgetLog />
       {failed.value !== '' && (
         <p class="error" role="alert">
           {failed.value}

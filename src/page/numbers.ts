@@ -54,3 +54,7 @@ export function slowerTimes(
 export function budgetStep(experts: number): number {
   return 2 ** Math.max(0, Math.floor(Math.log2(experts / 4)));
 }
+
+/** Of vectors of one length. */
+export const dot = (a: readonly number[], b: readonly number[]) =>
+  a.reduce((sum, value, at) => sum + value * b[at]!, 0);

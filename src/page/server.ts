@@ -11,10 +11,14 @@ type Listed = z.infer<typeof ModelsAnswer>['data'][number];
 export type Model = Extract<Listed, { family: string }>;
 export const isOpened = (listed: Listed): listed is Model => 'family' in listed;
 export const chats = (listed: Listed) => isOpened(listed) && listed.chat;
+export const translates = (listed: Listed) => isOpened(listed) && listed.languages.length > 0;
 export const hasTasks = (listed: Listed) => isOpened(listed) && Object.keys(listed.tasks).length > 0;
 export type Memory = z.infer<typeof BudgetAnswer>['device'];
-type Totals = z.infer<typeof ExpertsEvent>['totals'];
-export type ExpertState = z.infer<typeof ExpertsEvent>['experts'][number][2];
+type Event = z.infer<typeof ExpertsEvent>;
+type Totals = Event['totals'];
+export type RequestInFlight = Event['requests'][number];
+export type BudgetChange = NonNullable<Event['budget_changes']>[number];
+export type ExpertState = Event['experts'][number][2];
 
 export interface Expert {
   state: ExpertState;
@@ -46,6 +50,8 @@ const READY_MS = 5000;
 const STARTING_MS = 1000;
 const AGAIN_MS = 2000;
 const IDLE_MS = 1000;
+/** The longest time between looks of the server. */
+const BURST_SECONDS = 0.2;
 const MOST_SAMPLES = 300;
 
 export const status = signal<Status>({ text: 'connecting', reason: '', kind: 'wait' });
@@ -70,7 +76,20 @@ export interface Refusal {
 
 export const memory = signal<Memory | undefined>(undefined);
 export const diskRate = signal(0);
-export const layers = signal<{ name: string; experts: Expert[] }[]>([]);
+export interface Layer {
+  name: string;
+  experts: Expert[];
+}
+export const layers = signal<Layer[]>([]);
+export const requests = signal<RequestInFlight[]>([]);
+export const budgetChanges = signal<BudgetChange[]>([]);
+/** What experts did from when the last requests began to when they ended, for a replay. */
+export interface Recording {
+  before: Layer[];
+  moments: Event['experts'][];
+}
+export const recording = signal<Recording | undefined>(undefined);
+const MOST_MOMENTS = 200;
 /** Grows with every event of the experts. */
 export const expertsStamp = signal(0);
 export const samples = signal<Sample[]>([]);
@@ -151,6 +170,9 @@ function statusOf({ status: state, phase, reason, progress }: z.infer<typeof Rea
 export async function listModels(): Promise<void> {
   try {
     const { data } = await ask<z.infer<typeof ModelsAnswer>>('/v1/models');
+    // A server that starts again lists models as they open: the chosen one may be the last.
+    const gone = chosenId.value !== '' && data.every(({ id }) => id !== chosenId.value);
+    if (gone && ready.value?.status === 'not_ready') return;
     // Models that chat stand first.
     models.value = [...data].sort((a, b) => Number(chats(b)) - Number(chats(a)));
     if (model.value === undefined) chosenId.value = models.value[0]?.id ?? '';
@@ -167,9 +189,11 @@ export async function listModels(): Promise<void> {
 let followed = '';
 
 function forget(): void {
-  memory.value = undefined;
+  memory.value = recording.value = undefined;
   layers.value = [];
   samples.value = [];
+  requests.value = [];
+  budgetChanges.value = [];
   clearTimeout(idle);
 }
 
@@ -199,7 +223,7 @@ async function follow(signal: AbortSignal): Promise<void> {
       diskRate.value = budget.disk_bytes_per_second;
       memory.value = budget.device;
       for await (const data of events(ofModel('/admin/experts/events'), { signal }))
-        take(JSON.parse(data) as z.infer<typeof ExpertsEvent>);
+        take(JSON.parse(data) as Event);
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof Refused && [401, 403, 422].includes(error.status)) {
@@ -215,12 +239,23 @@ async function follow(signal: AbortSignal): Promise<void> {
   }
 }
 
-function take({ layers: names, experts, memory: used, totals }: z.infer<typeof ExpertsEvent>): void {
-  const now = performance.now();
+function take({ layers: names, experts, memory: used, totals, ...event }: Event): void {
   const first = names !== undefined;
   if (first) layers.value = names.map((name) => ({ name, experts: [] }));
+  else record(experts, event.requests.length > 0, totals.passes > (last?.totals.passes ?? 0));
+  requests.value = event.requests;
+  if (event.budget_changes !== undefined) budgetChanges.value = event.budget_changes;
+  change(layers.value, experts, first);
+  memory.value = used;
+  sample(totals, first);
+  expertsStamp.value += 1;
+}
+
+/** Changes experts as an event says. What was so before it was looked at did not just move. */
+export function change(all: Layer[], experts: Event['experts'], first = false): void {
+  const now = performance.now();
   for (const [layer, index, state, uses] of experts) {
-    const own = layers.value[layer]!.experts;
+    const own = all[layer]!.experts;
     const known = own[index];
     own[index] = {
       state,
@@ -230,10 +265,30 @@ function take({ layers: names, experts, memory: used, totals }: z.infer<typeof E
       usedAt: first ? -Infinity : known === undefined || known.uses < uses ? now : known.usedAt,
     };
   }
-  memory.value = used;
-  sample(totals, first);
-  expertsStamp.value += 1;
 }
+
+export const copyOf = (all: readonly Layer[]): Layer[] =>
+  all.map(({ name, experts }) => ({
+    name,
+    experts: experts.map((expert) => ({ ...expert, movedAt: -Infinity, usedAt: -Infinity })),
+  }));
+
+let records = false;
+/**
+ * Called before an event changes the experts. The event after the last request has its last changes, and an answer may
+ * begin and end between two events.
+ */
+function record(experts: Event['experts'], runs: boolean, ran: boolean): void {
+  if ((runs || ran) && !records) recording.value = { before: copyOf(layers.value), moments: [] };
+  const so = recording.value;
+  if ((runs || ran || records) && so !== undefined && experts.length > 0 && so.moments.length < MOST_MOMENTS)
+    recording.value = { ...so, moments: [...so.moments, experts] };
+  records = runs;
+}
+
+/** Cancels a request. The stream of experts tells that it is gone. Rejects with Refused. */
+export const cancelRequest = (id: string) =>
+  ask(`/admin/requests/${encodeURIComponent(id)}`, { method: 'DELETE' });
 
 let last: { totals: Totals; time: number } | undefined;
 let idle: ReturnType<typeof setTimeout> | undefined;
@@ -250,7 +305,10 @@ function sample(totals: Totals, first: boolean): void {
       draw({ time: Date.now() / 1000, tokens: 0, bytes: 0, hits: Number.NaN, running });
   }, IDLE_MS);
   if (before === undefined) return;
-  const span = Math.max(0.05, time - before.time);
+  // After a pause, what an event tells has just happened.
+  const paused = time - before.time > IDLE_MS / 1000;
+  const span = paused ? BURST_SECONDS : Math.max(0.05, time - before.time);
+  if (paused) draw({ time: time - span, tokens: 0, bytes: 0, hits: Number.NaN, running: 0 });
   const grown = (name: keyof Totals) => Math.max(0, totals[name] - before.totals[name]);
   const found = grown('resident') + grown('prefetched');
   const needed = found + grown('late') + grown('on_demand');

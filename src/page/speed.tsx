@@ -7,9 +7,9 @@ import { type Sample, samples } from './server.js';
 
 const CHARTS = [
   { name: 'tokens', title: 'Tokens a second', text: (value: number) => value.toFixed(value < 10 ? 1 : 0) },
-  { name: 'bytes', title: 'Experts loaded a second', text: size },
-  { name: 'hits', title: 'Experts found in memory', text: (value: number) => `${value.toFixed(0)} %` },
-  { name: 'running', title: 'Requests that run or wait', text: String },
+  { name: 'bytes', title: 'Loaded a second', text: size },
+  { name: 'hits', title: 'Found in memory', text: (value: number) => `${value.toFixed(0)} %` },
+  { name: 'running', title: 'Sequences', text: String },
 ] as const;
 
 const HEIGHT = 44;

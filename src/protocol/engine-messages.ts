@@ -46,6 +46,8 @@ export interface ModelInfo {
   freeBytes: number;
   tasks: Tasks;
   hasTokenizer: boolean;
+  /** Language codes of the tokenizer. */
+  languages: string[];
   /** Null if the model has no chat template, or no tokenizer. */
   chat: ChatFormat | null;
   /** What requests that do not say get; null: the likeliest token. */

@@ -15,6 +15,7 @@ import type { Admission } from './admission/admission.js';
 import type { AnswerWriter } from './answer-writer.js';
 import { clientLeft } from './client-left.js';
 import type { LoadedModels } from './loaded-models.js';
+import type { RequestsInFlight } from './requests-in-flight.js';
 import type { SharedBudget } from './shared-budget.js';
 import type { StreamPlaces } from './stream-places.js';
 import type { UnreadBytes } from './unread-bytes.js';
@@ -59,6 +60,19 @@ export interface ModelContext extends ServedModel {
   admission: Admission;
   writer: AnswerWriter;
   unread: UnreadBytes;
+  inFlight: RequestsInFlight;
+  /** The newest ones, oldest first. */
+  budgetChanges: BudgetChange[];
+}
+
+export interface BudgetChange {
+  /** In milliseconds since 1970. */
+  time: number;
+  from: number;
+  to: number;
+  by: 'page' | 'api';
+  /** Name of the key; null without keys. */
+  key: string | null;
 }
 
 export interface ServerContext extends Omit<ServerDependencies, 'models'> {

@@ -12,6 +12,7 @@ import type { ModelContext, ServerContext, ServerDependencies } from './context.
 import { LIMITS } from './limits.js';
 import { errorAnswer } from './middleware/errors.js';
 import { newRequestId } from './middleware/request-log.js';
+import { RequestsInFlight } from './requests-in-flight.js';
 import type { Route } from './route.js';
 import { ROUTES } from './routes/index.js';
 import { StreamPlaces } from './stream-places.js';
@@ -88,7 +89,8 @@ function createContext({ models, rateLimiter, ...dependencies }: ServerDependenc
   const [first, ...others] = models.map((model): ModelContext => {
     const { queue, queueBound, metrics } = model;
     const admission = new Admission({ keys, queue, metrics, queueBound, tokenLimit });
-    return { ...model, keys, logger, startedAt, admission, writer, unread };
+    const own = { inFlight: new RequestsInFlight(), budgetChanges: [] };
+    return { ...model, ...own, keys, logger, startedAt, admission, writer, unread };
   });
   return { ...dependencies, models: [first!, ...others], streams: new StreamPlaces(), draining: false };
 }

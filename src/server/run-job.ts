@@ -8,6 +8,7 @@ import { type Accepted, hasEnded, type Idempotency, type JobRecord } from '../qu
 import type { Ticket } from './admission/admission.js';
 import type { ModelContext } from './context.js';
 import { callerOf } from './middleware/auth.js';
+import { cancelledBy } from './requests-in-flight.js';
 
 interface RunJobOptions {
   onDelta?: (delta: CompletionDelta) => void;
@@ -20,7 +21,7 @@ interface RunJobOptions {
  * Rejects with SidaError.
  */
 export async function runJob(
-  { admission, queue, metrics }: ModelContext,
+  { admission, queue, metrics, inFlight }: ModelContext,
   res: Response,
   request: JobRequest,
   { onDelta, abort = new AbortController() }: RunJobOptions = {},
@@ -30,16 +31,22 @@ export async function runJob(
   const onClose = () => abort.abort();
   if (res.destroyed) onClose();
   res.once('close', onClose);
+  const { count, end } = inFlight.begin(res, request, abort);
   try {
     const outcome = await queue
       .submit(randomUUID(), withOwner(request, caller), {
         owner: caller.owner,
         signal: abort.signal,
-        ...(onDelta !== undefined && { onDelta }),
+        ...(onDelta !== undefined && {
+          onDelta: (delta) => {
+            count(delta);
+            onDelta(delta);
+          },
+        }),
       })
       .catch(async (error) => {
         await ticket.failed(SidaError.from(error));
-        throw error;
+        throw cancelledBy(abort.signal) ?? error;
       });
     await ticket.done(outcome.result);
     metrics.observeOutcome(request.kind, outcome);
@@ -50,6 +57,7 @@ export async function runJob(
     }
     return outcome.result;
   } finally {
+    end();
     res.off('close', onClose);
   }
 }

@@ -8,6 +8,7 @@ import type { ModelContext } from './context.js';
 import { type EventFormat, EventStream, JSON_LINES, SERVER_SENT } from './event-stream.js';
 import { LIMITS } from './limits.js';
 import { errorAnswer } from './middleware/errors.js';
+import { cancelledBy } from './requests-in-flight.js';
 import { runJob } from './run-job.js';
 
 /** How a stream is written, as the interface of the route asks. */
@@ -66,7 +67,8 @@ export async function streamAnswer(
     if (end !== undefined) events.send(end);
   } catch (thrown) {
     const error = SidaError.from(failure ?? thrown);
-    if (!events.opened || error.code === 'cancelled') throw error;
+    const left = error.code === 'cancelled' && cancelledBy(abort.signal) === undefined;
+    if (!events.opened || left) throw error;
     context.logger.error({ requestId: res.locals.requestId, err: error }, 'stream failed');
     const answer = errorAnswer(error);
     send(answers.failed?.(answer.error) ?? [answer]);

@@ -53,7 +53,7 @@ export function errors(
       logger.error({ requestId: res.locals.requestId, err: error }, 'request failed');
     }
     // A client that has gone away reads no answer. An answer that has begun must not look complete.
-    if (error.code === 'cancelled' || res.headersSent) {
+    if (res.destroyed || res.headersSent) {
       res.destroy();
       return;
     }

@@ -7,19 +7,29 @@ import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Request } from 'express';
 import { z } from 'zod';
+import { ANYONE } from '../../access/key-ring.js';
 import { SidaError } from '../../errors.js';
 import { overlapBound } from '../../inference/speed-estimate.js';
 import type { DeviceUsage } from '../../native/addon-types.js';
 import type { EngineCounters, MemorySplit } from '../../protocol/engine-messages.js';
 import { clientLeft } from '../client-left.js';
-import { control, type ModelContext, type ServerContext, selectOneModel } from '../context.js';
+import {
+  type BudgetChange,
+  control,
+  type ModelContext,
+  type ServerContext,
+  selectOneModel,
+} from '../context.js';
+import { callerOf } from '../middleware/auth.js';
 import { bodyRoute, type Route } from '../route.js';
 import {
   BudgetAnswer,
   BudgetRequest,
+  CancelAnswer,
   ExpertsAnswer,
   PredictorAnswer,
   ProfileRequest,
+  RequestPath,
 } from '../schemas/admin.js';
 import { ErrorAnswer } from '../schemas/service.js';
 
@@ -113,24 +123,42 @@ export const putBudget = bodyRoute({
     const { name: model } = served;
     const { sharedBudget } = context;
     const request = { kind: 'set-budget' as const, device };
+    // An engine that is replaced starts with the last budget that it had.
+    const before = served.budgetChanges.at(-1)?.to ?? served.engine.model?.usage.budgetBytes;
     const { usage, split } =
       sharedBudget === undefined || model === undefined
         ? await control(served, request)
         : await control(served, request, () =>
             sharedBudget.change(model, request, (own) => served.engine.control(own)),
           );
+    const caller = callerOf(res);
+    const change: BudgetChange = {
+      time: Date.now(),
+      from: before ?? usage.budgetBytes,
+      to: usage.budgetBytes,
+      // Browsers say so of the requests of a page to its own server.
+      by: req.headers['sec-fetch-site'] === 'same-origin' ? 'page' : 'api',
+      key: caller === ANYONE ? null : caller.owner,
+    };
+    served.budgetChanges.splice(0, served.budgetChanges.length + 1 - MOST_CHANGES);
+    served.budgetChanges.push(change);
     context.logger.info(
       {
         requestId: res.locals.requestId,
         ...(model !== undefined && { model }),
         device,
+        from: change.from,
         bytes: usage.budgetBytes,
+        by: change.by,
       },
       'budget changed',
     );
     res.json(budgetAnswer(usage, split));
   },
 });
+
+/** Changes of a model's budget that are kept. */
+const MOST_CHANGES = 50;
 
 export function budgetAnswer(
   { host, ...device }: DeviceUsage,
@@ -156,6 +184,25 @@ export function budgetAnswer(
     host: { budget_bytes: host.budgetBytes, used_bytes: host.usedBytes },
   };
 }
+
+export const deleteRequest: Route = {
+  method: 'delete',
+  path: '/admin/requests/:id',
+  scope: 'admin',
+  summary: 'Cancels a request whose client waits for its answer',
+  params: RequestPath,
+  answers: {
+    200: { description: 'It is cancelled', schema: CancelAnswer },
+    404: { description: 'No such request is in flight', schema: ErrorAnswer },
+  },
+  handle({ models, logger }, req, res) {
+    const id = String(req.params.id);
+    if (models.filter(({ inFlight }) => inFlight.cancel(id)).length === 0)
+      throw new SidaError({ code: 'not_found', message: 'No such request is in flight' });
+    logger.info({ requestId: res.locals.requestId, cancelled: id }, 'request cancelled by an operator');
+    res.json({ id, status: 'cancelled' } satisfies typeof CancelAnswer._output);
+  },
+};
 
 /** Records a profile while the request waits. */
 export const postProfile = bodyRoute({

@@ -3,17 +3,20 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { z } from 'zod';
 import type { EngineCounters } from '../../protocol/engine-messages.js';
 import { clientLeft } from '../client-left.js';
-import { control, type ModelContext } from '../context.js';
+import { type BudgetChange, control, type ModelContext } from '../context.js';
 import { EventStream, SERVER_SENT } from '../event-stream.js';
 import { LIMITS } from '../limits.js';
 import { payerOf } from '../middleware/auth.js';
+import type { RequestInFlight } from '../requests-in-flight.js';
 import type { Route } from '../route.js';
 import { ExpertsEvent } from '../schemas/admin.js';
 import { ErrorAnswer } from '../schemas/service.js';
 import { budgetAnswer, chosenModel, ModelQuery } from './admin.js';
 
-/** Time between looks at the engine. A pass of a small model takes less, and people see no more. */
-const LOOK_MS = 200;
+/** Time between looks at the engine, for a model of few experts and for others. Small models answer in a moment. */
+const LOOK_MS = { few: 50, many: 200 };
+const FEW_EXPERTS = 1024;
+const MOST_REQUESTS = 100;
 
 export const getExpertsEvents: Route = {
   method: 'get',
@@ -36,7 +39,7 @@ export const getExpertsEvents: Route = {
       sse.send(await changes.next());
       // A HEAD request needs only the headers.
       while (!left.aborted && !context.draining && req.method !== 'HEAD') {
-        await delay(LOOK_MS, undefined, { signal: left }).catch(() => undefined);
+        await delay(changes.lookMs, undefined, { signal: left }).catch(() => undefined);
         if (!changes.any || left.aborted) continue;
         sse.send(await changes.next());
         await sse.drained();
@@ -59,6 +62,7 @@ class Changes {
   /** As last sent. */
   #experts = new Map<string, string>();
   #seen = '';
+  #change: BudgetChange | undefined;
 
   constructor(model: ModelContext) {
     this.#model = model;
@@ -69,11 +73,18 @@ class Changes {
     return this.#stamp() !== this.#seen;
   }
 
+  get lookMs(): number {
+    return this.#experts.size <= FEW_EXPERTS ? LOOK_MS.few : LOOK_MS.many;
+  }
+
   #stamp(): string {
-    const { counters, state } = this.#model.engine;
-    if (counters === undefined) return state.phase;
+    const { engine, inFlight, budgetChanges } = this.#model;
+    const own = [inFlight.changes, budgetChanges.at(-1)?.time];
+    const { counters, state } = engine;
+    if (counters === undefined) return [state.phase, ...own].join();
     const { passes, activeSequences, waitingInputs, kvPagesCached, usage } = counters;
-    return [passes, activeSequences, waitingInputs, kvPagesCached, usage.budgetBytes, usage.slots].join();
+    const used = [kvPagesCached, usage.budgetBytes, usage.slots];
+    return [passes, activeSequences, waitingInputs, ...used, ...own].join();
   }
 
   async next(): Promise<z.infer<typeof ExpertsEvent>> {
@@ -89,14 +100,28 @@ class Changes {
         this.#experts.set(key, value);
         experts.push([layer, index, state, uses]);
       }
+    const { inFlight, budgetChanges, engine } = this.#model;
+    const newest = budgetChanges.at(-1);
+    const changed = newest !== this.#change;
+    this.#change = newest;
     return {
       ...(first && { layers: layers.map(({ layer }) => layer) }),
       experts,
       memory: budgetAnswer(usage, split).device,
-      totals: totalsOf(this.#model.engine.counters),
+      requests: inFlight.list().slice(0, MOST_REQUESTS).map(requestAnswer),
+      ...(changed && { budget_changes: budgetChanges.map(changeAnswer) }),
+      totals: totalsOf(engine.counters),
     };
   }
 }
+
+const requestAnswer = ({ id, kind, key, startedMs, mostTokens, tokens }: RequestInFlight) => {
+  return { id, kind, key, started_ms: startedMs, most_tokens: mostTokens, tokens };
+};
+
+const changeAnswer = ({ time, from, to, by, key }: BudgetChange) => {
+  return { time_ms: time, from_bytes: from, to_bytes: to, by, key };
+};
 
 function totalsOf(counters: EngineCounters | undefined): z.infer<typeof ExpertsEvent>['totals'] {
   return {

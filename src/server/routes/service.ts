@@ -209,6 +209,7 @@ function describe(served: ModelContext): typeof ModelAnswer._output {
     },
     tasks: model.tasks,
     has_tokenizer: model.hasTokenizer,
+    languages: isEncoderDecoder(shape) ? model.languages : [],
     chat: model.chat !== null,
     sampling: sampling && {
       temperature: sampling.temperature,

@@ -92,6 +92,13 @@ export const ExpertsAnswer = z
   })
   .meta({ id: 'Residency' });
 
+/** As `x-request-id` has it. */
+export const RequestPath = z.object({ id: z.string().regex(/^[\w.:-]{1,128}$/) });
+
+export const CancelAnswer = z
+  .object({ id: z.string(), status: z.literal('cancelled') })
+  .meta({ id: 'CancelledRequest' });
+
 /** Data of an event of `/admin/experts/events`. */
 export const ExpertsEvent = z
   .object({
@@ -104,6 +111,35 @@ export const ExpertsEvent = z
         'Layer by number, index, state and uses of each expert that changed; in the first event all experts',
     }),
     memory: BudgetAnswer.shape.device,
+    requests: z
+      .array(
+        z.object({
+          id: z.string().meta({ description: 'The `x-request-id` of its answer' }),
+          kind: z.string().meta({ example: 'complete' }),
+          key: z.string().nullable().meta({ description: 'Name of the key; null without keys' }),
+          started_ms: z.int().meta({ description: 'Milliseconds since 1970' }),
+          most_tokens: z.int().meta({
+            description: 'Tokens that it may take: an estimate of its input, and its longest answer',
+          }),
+          tokens: z
+            .int()
+            .nullable()
+            .meta({ description: 'Generated so far; null where the answer is not streamed' }),
+        }),
+      )
+      .meta({ description: 'Requests of this process whose clients wait: the 100 oldest' }),
+    budget_changes: z
+      .array(
+        z.object({
+          time_ms: z.int(),
+          from_bytes: z.int(),
+          to_bytes: z.int(),
+          by: z.enum(['page', 'api']),
+          key: z.string().nullable(),
+        }),
+      )
+      .optional()
+      .meta({ description: 'The last 50 changes of the budget, oldest first, where there is a new one' }),
     totals: z
       .object({
         passes: z.number(),

@@ -37,6 +37,9 @@ export const ModelAnswer = z
       .meta({ description: 'Hashes of its parts; null: it has no such file' }),
     tasks: z.record(z.string(), z.object({ template: z.string(), labels: z.array(z.string()) })),
     has_tokenizer: z.boolean(),
+    languages: z
+      .array(z.string())
+      .meta({ description: 'What `/v1/translate` takes; empty if it does not translate' }),
     chat: z.boolean().meta({ description: 'Whether it answers conversations: it has a chat template' }),
     sampling: z
       .object({

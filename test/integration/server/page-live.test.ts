@@ -10,6 +10,10 @@ import { ServerProcess } from '../../support/server-process.js';
 const hasChromium = existsSync(CHROMIUM);
 if (!hasChromium) console.warn(`SKIPPED: the page and its slider, chromium is not at ${CHROMIUM}`);
 
+const ARGS = [
+  ...['--model', 'models/olmoe-mini', '--model', 'models/switch-words'],
+  ...['--memory-budget', 'olmoe-mini=50%', '--memory-budget', 'switch-words=100%'],
+];
 const QUESTION = 'What is a mammal?';
 
 describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
@@ -18,10 +22,7 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
   let driver: PageDriver;
   let page: Page;
   beforeAll(async () => {
-    server = await ServerProcess.start([
-      ...['--model', 'models/olmoe-mini', '--model', 'models/switch-words'],
-      ...['--memory-budget', 'olmoe-mini=50%', '--memory-budget', 'switch-words=100%'],
-    ]);
+    server = await ServerProcess.start(ARGS);
     browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
     driver = await PageDriver.open(browser, server.url, { width: 1280, height: 860 });
     page = driver.page;
@@ -40,10 +41,37 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
     await page.click(`text=${QUESTION}`);
     await answered();
     const about = await page.innerText('#chat-log .about');
-    expect(about).toMatch(/^\d+ tokens, \d+ a second, the first after \d.*; prompt \d+; within [\d.]+ MiB\./);
+    expect(about).toMatch(
+      /^\d+ tokens, (\d[\d.]*|–) a second, the first after \d.*; prompt \d+; within [\d.]+ MiB\./,
+    );
     expect(about).toMatch(/\d+ experts needed: .*MiB loaded\.$/);
     expect(await driver.text('experts-count')).toMatch(/^\d+ of 192 in memory$/);
     await driver.picture('chat');
+  });
+
+  it('replays what the experts did in the answer', async () => {
+    await page.click('#replay button');
+    await driver.shows('replay-text', /^Moment 1 of \d+: \d+ in use or loaded, \d+ evicted$/);
+    await page.focus('#replay input');
+    await page.keyboard.press('End');
+    const [, at, of] = /Moment (\d+) of (\d+)/.exec(await driver.text('replay-text'))!;
+    expect(at).toBe(of);
+    // After its last moment the experts are where they are now.
+    const replayed = await driver.text('experts-count');
+    await page.click('text=Now');
+    expect(await driver.text('experts-count')).toBe(replayed);
+  });
+
+  it('names experts to the keyboard, and shows heat by use', async () => {
+    await page.focus('#experts');
+    for (const key of ['ArrowDown', 'ArrowRight']) await page.keyboard.press(key);
+    await driver.shows('expert', /, expert 1: (in memory|on disk), used in \d+ passes$/);
+    const colours = () => page.evaluate("document.getElementById('experts').toDataURL()");
+    const before = await colours();
+    await page.click('#heat');
+    await driver.shows('heat-legend', /^never used\s+\d+ times$/);
+    await expect.poll(colours).not.toBe(before);
+    await page.click('#heat');
   });
 
   it('tells the price of a budget while the slider moves', async () => {
@@ -55,7 +83,7 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
     }`);
     await driver.shows(
       'price',
-      /^Room for 1 % of the experts, .* MiB less: at most \d+\.\d × the time of a token\.$/,
+      /^Room for 1 % of the experts, .* MiB less(: at most \d+\.\d × the time of a token|\. Ask something to see what a token costs)\.$/,
     );
     // Nothing has changed yet.
     expect((await device()).budget_bytes).toBe(before);
@@ -75,7 +103,7 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
       await page.click('#ask-again');
       await driver.shows(
         'compared',
-        /^The same answer, character by character\. \d+ and \d+ tokens a second\.$/,
+        /^The same answer, character by character\. (\d\S* and \d\S* tokens a second|Too short to compare the speed)\.$/,
       );
       expect(await page.locator('#comparison .markdown').allInnerTexts()).toEqual([said, said]);
       await driver.picture(key === 'Home' ? 'slider-smallest' : 'slider-largest');
@@ -120,10 +148,39 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
     await driver.shows('scores', /^plant 0\.\d{3}/);
   });
 
+  it('compares texts by their embeddings', async () => {
+    await page.click('#panes >> text=Embed');
+    await page.fill('#embed textarea', 'a violin\na violin\na river');
+    await page.click('#embed button');
+    await driver.shows('likeness', /^a violin 1\.000/);
+    const [same, other] = (await driver.text('likeness')).match(/\d\.\d{3}/g)!.map(Number);
+    expect(other).toBeLessThan(same!);
+  });
+
   it('asks an idle server for little', async () => {
     await driver.shows('experts-count', /in memory$/);
     const before = driver.requested.length;
     await page.waitForTimeout(6000);
     expect(driver.requested.length - before).toBeLessThanOrEqual(2);
+  });
+
+  it('waits for a server that died, and goes on when it is back', async () => {
+    await page.selectOption('#model', 'olmoe-mini');
+    await page.selectOption('#conversation', { label: QUESTION });
+    const said = await page.innerText('#chat-log');
+    await page.fill('#chat-input', 'a draft');
+    const { port } = server;
+    await server.stop();
+    await driver.shows('status', /^unreachable$/);
+    expect(await page.evaluate("getComputedStyle(document.querySelector('aside')).opacity")).toBe('0.6');
+    expect(await page.innerText('#chat-log')).toBe(said);
+    server = await ServerProcess.launch(ARGS, [], port);
+    await server.ready(60_000);
+    await driver.shows('status', /^ready$/);
+    await driver.shows('experts-count', /^\d+ of 192 in memory$/);
+    expect(await page.innerText('#chat-log')).toBe(said);
+    expect(await page.inputValue('#chat-input')).toBe('a draft');
+    await page.press('#chat-input', 'Enter');
+    await answered();
   });
 });

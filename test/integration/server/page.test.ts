@@ -216,14 +216,15 @@ describe.skipIf(!hasChromium)('the page', () => {
 
   it('changes the budget, and says why it cannot', async () => {
     await open();
-    const usage = { ...MODEL.usage, budgetBytes: 1000 };
+    let usage = { ...MODEL.usage, budgetBytes: 1000 };
     server.engine.onControl = (request) => {
       if (request.kind === 'experts')
         return { kind: 'experts', layers: [{ layer: 'decoder.0', experts: [] }] };
       if (request.kind !== 'set-budget') return { kind: 'usage', usage, split: SPLIT };
       if (Number(request.device) < 900)
         throw new SidaError({ code: 'budget_too_small', message: 'Too small' });
-      return { kind: 'set-budget', usage: { ...usage, budgetBytes: Number(request.device) }, split: SPLIT };
+      usage = { ...usage, budgetBytes: Number(request.device) };
+      return { kind: 'set-budget', usage, split: SPLIT };
     };
     await page.reload();
     await shows('budget-text', 'Budget 1000 B, from 500 B to 1.4 KiB for all experts');
@@ -351,7 +352,9 @@ describe.skipIf(!hasChromium)('the page', () => {
       finish();
       await idle();
       const about = await page.innerText('#chat-log .about');
-      expect(about).toMatch(/^The answer reached its limit of tokens\. 1 token, the first after \d/);
+      expect(about).toMatch(
+        /^The answer reached its limit of tokens\. 1 token, – a second, the first after \d/,
+      );
       expect(about).toContain('5 experts needed: 3 resident, 2 on demand; 100 B loaded.');
       await shows('context', /10 of 2,048 tokens/);
     });
@@ -633,6 +636,48 @@ describe.skipIf(!hasChromium)('the page', () => {
     });
   });
 
+  it('lists a request with what it may take, and cancels it', async () => {
+    await open();
+    await say('Hello!');
+    const { options } = await run();
+    options.onDelta!(piece('Well'));
+    await shows('requests', /^chat: \d generated, at most [\d,]+ tokens; since \d/);
+    await page.getByRole('button', { name: /^Cancel chat req_/ }).click();
+    await expect.poll(() => options.signal.aborted).toBe(true);
+    await shows('chat-log', 'An operator cancelled the request');
+    await expect.poll(() => page.locator('#requests').count()).toBe(0);
+  });
+
+  it('tells who changed the budget', async () => {
+    await open();
+    await server.ask('/admin/budget', { method: 'PUT', body: { device: '1GiB' } });
+    await page.click('#budget-log summary');
+    await shows('budget-log', /1\.0 GiB → 1\.0 GiB, by the API$/);
+    await page.click('#give-back');
+    await expect
+      .poll(() => page.locator('#budget-log li').first().innerText(), { timeout: 5000 })
+      .toMatch(/, by this page$/);
+  });
+
+  it('translates with a model that has languages, and with no other', async () => {
+    await open({ models: ['talker', 'interpreter'], chat: ['talker'] });
+    server.engines[1]!.model!.languages = ['deu_Latn', 'eng_Latn'];
+    await page.reload();
+    await expect
+      .poll(() => page.locator('#panes button').allInnerTexts())
+      .toEqual(['Chat', 'Classify', 'Embed']);
+    await page.selectOption('#model', 'interpreter');
+    await expect
+      .poll(() => page.locator('#panes button').allInnerTexts())
+      .toEqual(['Translate', 'Classify', 'Embed']);
+    await page.fill('#translate textarea', 'good');
+    await page.click('#translate button');
+    const begun = await run(1);
+    expect(begun.request).toMatchObject({ inputs: ['good'], source: 'eng_Latn', target: 'deu_Latn' });
+    begun.finish();
+    await shows('translation', /^gut/);
+  });
+
   it('shows every route and schema of the interface', async () => {
     await open();
     await page.goto(`${server.running.url}/docs`);
@@ -648,6 +693,6 @@ describe.skipIf(!hasChromium)('the page', () => {
     );
     await page.click('text=POST /v1/classify');
     await page.locator('details[open] a').first().click();
-    expect(await page.locator('details[open][id^=schema-]').count()).toBe(1);
+    await expect.poll(() => page.locator('details[open][id^=schema-]').count()).toBe(1);
   });
 });

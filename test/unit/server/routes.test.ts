@@ -737,6 +737,66 @@ describe('events of the experts', () => {
       .toBe(true);
   });
 
+  it('list the requests in flight, which an operator cancels', async () => {
+    const { engine } = server;
+    engine.script = undefined;
+    engine.onControl = ({ kind }) =>
+      kind === 'experts' ? { kind, layers: [] } : { kind: 'usage', usage: MODEL.usage, split: SPLIT };
+    const look = async () => {
+      const stop = new AbortController();
+      const answer = await fetch(`${server.running.url}/admin/experts/events`, { signal: stop.signal });
+      const { value } = await answer.body!.pipeThrough(new TextDecoderStream()).getReader().read();
+      stop.abort();
+      return JSON.parse(value!.replace(/^data: /, ''));
+    };
+    const completion = { prompt: 'a b', max_tokens: 7 };
+    const whole = server.post('/v1/completions', completion, { 'x-request-id': 'whole' });
+    const streamed = server.post(
+      '/v1/completions',
+      { ...completion, stream: true },
+      { 'x-request-id': 'streamed' },
+    );
+    await expect.poll(() => engine.runs.length).toBe(2);
+    const piece = { index: 0, text: 'x', tokenIds: [1, 2], logprobs: null, finishReason: null };
+    engine.runs.find(({ request }) => (request as { stream?: boolean }).stream)!.options.onDelta!(piece);
+    const { requests } = await look();
+    expect(requests).toMatchObject([
+      { id: 'whole', kind: 'complete', key: null, tokens: null },
+      { id: 'streamed', kind: 'complete', key: null, tokens: 2 },
+    ]);
+    expect(requests[0].most_tokens).toBeGreaterThan(7);
+    for (const id of ['whole', 'streamed'])
+      expect((await server.ask(`/admin/requests/${id}`, { method: 'DELETE' })).status).toBe(200);
+    const why = 'An operator cancelled the request';
+    expect(await whole).toMatchObject({ status: 499, json: { error: { code: 'cancelled', message: why } } });
+    expect((await streamed).text).toContain(why);
+    expect((await look()).requests).toEqual([]);
+    const again = await server.ask('/admin/requests/whole', { method: 'DELETE' });
+    expect([again.status, again.json.error.code]).toEqual([404, 'not_found']);
+  });
+
+  it('tell who changed the budget', async () => {
+    let usage = MODEL.usage;
+    server.engine.onControl = (request) => {
+      if (request.kind === 'experts') return { kind: 'experts', layers: [] };
+      if (request.kind === 'set-budget') usage = { ...usage, budgetBytes: Number(request.device) };
+      return { kind: request.kind as 'usage', usage, split: SPLIT };
+    };
+    const put = (device: string, headers = {}) =>
+      server.ask('/admin/budget', { method: 'PUT', body: { device }, headers });
+    await put('1000');
+    await put('2000');
+    await put('900', { 'sec-fetch-site': 'same-origin' });
+    const stop = new AbortController();
+    const answer = await fetch(`${server.running.url}/admin/experts/events`, { signal: stop.signal });
+    const { value } = await answer.body!.pipeThrough(new TextDecoderStream()).getReader().read();
+    stop.abort();
+    expect(JSON.parse(value!.replace(/^data: /, '')).budget_changes.slice(-2)).toMatchObject([
+      { from_bytes: 1000, to_bytes: 2000, by: 'api', key: null },
+      { from_bytes: 2000, to_bytes: 900, by: 'page', key: null },
+    ]);
+  });
+
   it('are an error where the engine cannot be asked', async () => {
     server.engine.enter('restarting');
     const { status } = await server.ask('/admin/experts/events');
