@@ -8,8 +8,6 @@ import { automatonOf, isWithin, type Ranges, type State } from './text-automaton
 /** Most characters of the rules of a grammar. A schema can ask for much more text than it has itself. */
 const MOST_TEXT = 16 << 20;
 
-/** Most characters that the length of a text counts. */
-const MOST_COUNTED = 100_000;
 /** Characters that are counted together. */
 const BLOCK = 100;
 
@@ -156,9 +154,6 @@ export function textOfLength({ least, most }: Lengths, rules: Rules): string {
 /** A text of counted characters, most of them by blocks. Behind the last one it may have a byte that no text has. */
 function countedText({ least, most }: Lengths, rules: Rules): string {
   const { letters } = rules;
-  const length = most ?? least;
-  if (length > MOST_COUNTED)
-    throw new Error(`a grammar can count at most ${MOST_COUNTED} characters, found ${length}`);
   const [{ next }] = automatonOf(`^${letters.all}$`) as [State];
   const any = next.flatMap(({ ranges }) => charactersWithin(ranges, letters)).join(' | ');
   const character = rules.add(`${any} | ${NO_TEXT}`);
