@@ -4,8 +4,7 @@
  * one for single bytes, which is small, has them: tokens that may exceed a bound are tried there.
  */
 import { BYTE_CHARACTERS } from '../text/token-name.js';
-import { CONTROL_MARK } from './grammar.js';
-import type { GrammarMatcher } from './xgrammar.js';
+import { CONTROL_MARK, type GrammarMatcher } from './grammar.js';
 
 /** Bounds up to here are part of the grammar for the tokens. */
 export const LONG_TEXT = 24;

@@ -5,7 +5,7 @@
 import { createRequire } from 'node:module';
 import type * as Library from '@mlc-ai/web-xgrammar';
 import type { StructuralTagFormat } from '@mlc-ai/web-xgrammar';
-import type { Grammar } from './grammar.js';
+import type { Grammar, GrammarMatcher } from './grammar.js';
 import { type LongTexts, noLongTexts } from './json-strings.js';
 import { BYTE_END, BYTE_VOCABULARY, type BytesMatcher, LongTextMatcher, TokenBytes } from './long-texts.js';
 import { structuralTag } from './structural-tag.js';
@@ -18,17 +18,6 @@ export class GrammarFault extends Error {}
 
 /** The reason why no grammar can follow a schema. The library can be used further. */
 export class RefusedGrammar extends Error {}
-
-export interface GrammarMatcher {
-  /** Returns false if the grammar does not allow the token. */
-  accept(token: number): boolean;
-  /** Whether the end token was accepted: nothing may follow. */
-  readonly ended: boolean;
-  /** The tokens that may follow; (ceil(vocab / 32)). */
-  allowed(): Promise<Int32Array>;
-  /** Frees it. */
-  close(): void;
-}
 
 export interface CompiledGrammar {
   matcher(): GrammarMatcher;
