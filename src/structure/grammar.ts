@@ -61,3 +61,14 @@ export interface GrammarPreparer {
    */
   prepare(request: GrammarRequest, done: (found: PreparedGrammar | SidaError) => void): () => void;
 }
+
+export interface GrammarMatcher {
+  /** Returns false if the grammar does not allow the token. */
+  accept(token: number): boolean;
+  /** Whether the end token was accepted: nothing may follow. */
+  readonly ended: boolean;
+  /** The tokens that may follow; (ceil(vocab / 32)). */
+  allowed(): Promise<Int32Array>;
+  /** Frees it. */
+  close(): void;
+}

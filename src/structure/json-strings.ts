@@ -2,19 +2,39 @@
  * Texts of JSON that a pattern or a length binds, as EBNF: the library's own rules let quotation marks, line ends and
  * control characters into a text.
  */
+import { LONG_TEXT, NO_TEXT } from './long-texts.js';
 import { automatonOf, isWithin, type Ranges, type State } from './text-automaton.js';
 
 /** Most characters of the rules of a grammar. A schema can ask for much more text than it has itself. */
 const MOST_TEXT = 16 << 20;
 
+/** Characters that are counted together. */
+const BLOCK = 100;
+
+/** How a grammar is written that has long texts. */
+export interface LongTexts {
+  /** Whether it counts their characters; otherwise they have no bounds. */
+  readonly counts: boolean;
+  /** Whether there is one, and whether one has a lower bound that is long. */
+  some: boolean;
+  least: boolean;
+}
+
+/** Long texts before a grammar is written. */
+export function noLongTexts(): LongTexts {
+  return { counts: false, some: false, least: false };
+}
+
 /** Rules behind those of the library. */
 export class Rules {
   readonly letters: Letters;
+  readonly long: LongTexts;
   readonly #names = new Map<string, string>();
   readonly #linked: string[] = [];
   #length = 0;
 
-  constructor(letters: Letters = JSON_LETTERS) {
+  constructor(long: LongTexts = noLongTexts(), letters: Letters = JSON_LETTERS) {
+    this.long = long;
     this.letters = letters;
   }
 
@@ -114,12 +134,44 @@ function spansOf(characters: string): string {
   return first.map((code, at) => `${escaped(code)}-${escaped(last[at]!)}`).join('');
 }
 
+interface Lengths {
+  least: number;
+  most: number | undefined;
+}
+
+/** A text of any characters. */
+export function textOfLength({ least, most }: Lengths, rules: Rules): string {
+  const { long } = rules;
+  const [tooLong, tooMany] = [least > LONG_TEXT, (most ?? 0) > LONG_TEXT];
+  if (!tooLong && !tooMany) return textOfPatterns([], { least, most }, rules);
+  long.least ||= tooLong;
+  long.some = true;
+  if (long.counts) return countedText({ least, most }, rules);
+  const bounds = { least: tooLong ? 0 : least, most: tooMany ? undefined : most };
+  return textOfPatterns([], bounds, rules);
+}
+
+/** A text of counted characters, most of them by blocks. Behind the last one it may have a byte that no text has. */
+function countedText({ least, most }: Lengths, rules: Rules): string {
+  const { letters } = rules;
+  const [{ next }] = automatonOf(`^${letters.all}$`) as [State];
+  const any = next.flatMap(({ ranges }) => charactersWithin(ranges, letters)).join(' | ');
+  const character = rules.add(`${any} | ${NO_TEXT}`);
+  const characters = (count: number) => Array<string>(count).fill(character).join(' ');
+  const block = rules.add(characters(BLOCK));
+  const [endless] = rules.take(1) as [string];
+  rules.give(endless, `${letters.mark} | ${character} ${endless}`);
+  const ends = [rules.add(`${letters.mark} | ${NO_TEXT}`)];
+  while (ends.length < BLOCK) ends.push(rules.add(`${letters.mark} | ${character} ${ends.at(-1)}`));
+  const within = (count: number): string =>
+    ends[count] ?? rules.add(`${block} ${within(count - BLOCK)} | ${ends.at(-1)}`);
+  const blocks = Array<string>(Math.floor(least / BLOCK)).fill(block);
+  const begin = [letters.mark, ...blocks, characters(least % BLOCK)].join(' ');
+  return `${begin} ${most === undefined ? endless : within(most - least)}`;
+}
+
 /** A text that matches all patterns and has a length within the bounds. Throws an Error with the reason if none can. */
-export function textOfPatterns(
-  patterns: readonly string[],
-  { least, most }: { least: number; most: number | undefined },
-  rules: Rules,
-): string {
+export function textOfPatterns(patterns: readonly string[], { least, most }: Lengths, rules: Rules): string {
   for (const pattern of patterns) {
     if (pattern.length > MOST_PATTERN)
       throw new Error(`it has ${pattern.length} characters; the limit is ${MOST_PATTERN}`);

@@ -5,13 +5,8 @@ import { TOKEN_MS } from '../protocol/grammar-messages.js';
 import type { MatcherFault } from '../protocol/matcher-state.js';
 import { MatcherState } from '../protocol/matcher-state.js';
 import { CompiledCache } from './compiled-cache.js';
-import type { Grammar } from './grammar.js';
-import {
-  type CompiledGrammar,
-  type GrammarLibrary,
-  type GrammarMatcher,
-  RefusedGrammar,
-} from './xgrammar.js';
+import type { Grammar, GrammarMatcher } from './grammar.js';
+import { type CompiledGrammar, type GrammarLibrary, RefusedGrammar } from './xgrammar.js';
 
 /** What a thread keeps of the last grammars. */
 export const KEPT_GRAMMARS = { count: 32, bytes: 4 << 20 };

@@ -6,7 +6,7 @@ import { SidaError } from '../errors.js';
 import { escapePattern } from '../text/escape-pattern.js';
 import { areApart, IMPLIED, isSchema, type Schema, VALUES } from './alternatives.js';
 import { INTEGER, NUMBER, stricter } from './json-numbers.js';
-import { jsonText, literal, nameText, type Rules, textOfPatterns } from './json-strings.js';
+import { jsonText, literal, nameText, type Rules, textOfLength, textOfPatterns } from './json-strings.js';
 import { allOf, mergedSchema, ofName } from './merged-schemas.js';
 import { LOGIC } from './negated-schemas.js';
 import { multiplesWithin, stepOf } from './number-steps.js';
@@ -105,6 +105,8 @@ class SchemaReader {
   /** Names among `#defs`. */
   readonly #references = new Map<unknown, string>();
   #schemas = 0;
+  /** Whether values of one choice may begin like those of another and go on differently. */
+  #alike = false;
   #levels = 0;
 
   constructor(root: unknown, closed: boolean, quick: boolean) {
@@ -165,10 +167,26 @@ class SchemaReader {
   }
 
   #anyOf(choices: readonly unknown[], path: Path): Schema {
+    this.#alike ||= this.#areAlike(choices, path);
     const anyOf = choices.flatMap(
       (each, at) => this.#possible(() => this.#schema(each, [...path, String(at)])) ?? [],
     );
     return anyOf.length > 0 ? { anyOf } : impossible(path, 'no value follows any of its schemas');
+  }
+
+  /** Whether two of them have parts that may begin alike. */
+  #areAlike(choices: readonly unknown[], path: Path): boolean {
+    const named = choices.map((each) =>
+      isSchema(each) && each.$ref !== undefined ? this.#named(each.$ref, path) : each,
+    );
+    const wide = named.filter((each) => !isSchema(each) || !isScalar(each));
+    const first = wide.map((each) => {
+      const [property] = Object.entries(Object(isSchema(each) && each.properties));
+      const must =
+        isSchema(each) && property !== undefined && [each.required ?? []].flat().includes(property[0]);
+      return must && isSchema(property[1]) ? property[1].const : undefined;
+    });
+    return wide.length > 1 && (first.includes(undefined) || new Set(first).size < first.length);
   }
 
   #oneOf(choices: readonly unknown[], path: Path): Schema {
@@ -293,7 +311,11 @@ class SchemaReader {
     const patterns = [pattern ?? [], short ?? STRING_FORMATS.get(format) ?? []].flat().map(String);
     if (patterns.length === 0 && least === 0 && most === undefined) return { type: 'string' };
     const at = patterns.length === 0 ? path : [...path, pattern === undefined ? 'format' : 'pattern'];
-    return { type: 'string', ...this.#body((rules) => textOfPatterns(patterns, { least, most }, rules), at) };
+    const body = (rules: Rules) =>
+      patterns.length === 0 && !this.#alike
+        ? textOfLength({ least, most }, rules)
+        : textOfPatterns(patterns, { least, most }, rules);
+    return { type: 'string', ...this.#body(body, at) };
   }
 
   #number(type: string, schema: Schema, path: Path): Schema {
@@ -486,6 +508,14 @@ class SchemaReader {
     if (!open && least > named) refuse([...path, bound], `it describes only ${named} properties`);
     return { ...(least > 0 && { minProperties: least }), ...(most !== undefined && { maxProperties: most }) };
   }
+}
+
+/** Whether it has no parts. */
+function isScalar({ type, enum: listed, const: only }: Schema): boolean {
+  const types = [type ?? 'object'].flat();
+  return (
+    listed !== undefined || only !== undefined || types.every((each) => each !== 'object' && each !== 'array')
+  );
 }
 
 function hasTexts(pattern: string, path: Path): boolean {

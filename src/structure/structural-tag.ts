@@ -3,27 +3,39 @@ import type { GrammarFormat, StructuralTagFormat } from '@mlc-ai/web-xgrammar';
 import { overlap } from '../text/stop-strings.js';
 import { CONTROL_MARK, type Grammar } from './grammar.js';
 import { INTEGER, NUMBER } from './json-numbers.js';
-import { BARE_LETTERS, escapedText, literal, MARK, Rules, STRING_RULES } from './json-strings.js';
+import {
+  BARE_LETTERS,
+  escapedText,
+  type LongTexts,
+  literal,
+  MARK,
+  Rules,
+  STRING_RULES,
+} from './json-strings.js';
 import { readSchema } from './schema.js';
 
 /** Writes a JSON schema as EBNF. */
 export type SchemaWriter = (schema: string) => Promise<string>;
 
 /** Throws an Error with the reason where no grammar can follow a schema. */
-export async function structuralTag(grammar: Grammar, write: SchemaWriter): Promise<StructuralTagFormat> {
+export async function structuralTag(
+  grammar: Grammar,
+  write: SchemaWriter,
+  long: LongTexts,
+): Promise<StructuralTagFormat> {
   switch (grammar.kind) {
     case 'text':
       return ebnf(`root ::= ${literal(grammar.text)}\n`);
     case 'until':
       return ebnf(textUntil(grammar.end, { not: grammar.not ?? '' }));
     case 'bare':
-      return ebnf(bareText(grammar.schema, grammar.end));
+      return ebnf(bareText(grammar.schema, grammar.end, long));
     case 'pairs':
       return ebnf(pairsOf(grammar));
     case 'json':
-      return ebnf(await schemaEbnf(grammar, write));
+      return ebnf(await schemaEbnf(grammar, write, long));
     default: {
-      const elements = await Promise.all(grammar.parts.map((part) => structuralTag(part, write)));
+      const elements = await Promise.all(grammar.parts.map((part) => structuralTag(part, write, long)));
       return { type: grammar.kind === 'choice' ? 'or' : 'sequence', elements };
     }
   }
@@ -47,8 +59,9 @@ const COUNT = /^(\w+) ::= "-(\d+)"$/gm;
 async function schemaEbnf(
   { schema, closed }: Grammar & { kind: 'json' },
   write: SchemaWriter,
+  long: LongTexts,
 ): Promise<string> {
-  const rules = new Rules();
+  const rules = new Rules(long);
   const read = readSchema(JSON.parse(schema), { closed });
   const bodies = read.bodies(rules);
   const other = rules.add(otherName(read.names));
@@ -133,8 +146,8 @@ function textUntil(end: string, { name = 'root', next = '""', not = '' }: Until 
   return rules.join('');
 }
 
-function bareText(schema: string, end: string): string {
-  const rules = new Rules(BARE_LETTERS);
+function bareText(schema: string, end: string, long: LongTexts): string {
+  const rules = new Rules(long, BARE_LETTERS);
   const [body] = readSchema(JSON.parse(schema), { closed: false }).bodies(rules);
   return `root ::= (${body}) ${literal(end)}\n${rules.text}`;
 }

@@ -5,7 +5,9 @@
 import { createRequire } from 'node:module';
 import type * as Library from '@mlc-ai/web-xgrammar';
 import type { StructuralTagFormat } from '@mlc-ai/web-xgrammar';
-import type { Grammar } from './grammar.js';
+import type { Grammar, GrammarMatcher } from './grammar.js';
+import { type LongTexts, noLongTexts } from './json-strings.js';
+import { BYTE_END, BYTE_VOCABULARY, type BytesMatcher, LongTextMatcher, TokenBytes } from './long-texts.js';
 import { structuralTag } from './structural-tag.js';
 
 /** Bytes of a page of WebAssembly memory. */
@@ -16,17 +18,6 @@ export class GrammarFault extends Error {}
 
 /** The reason why no grammar can follow a schema. The library can be used further. */
 export class RefusedGrammar extends Error {}
-
-export interface GrammarMatcher {
-  /** Returns false if the grammar does not allow the token. */
-  accept(token: number): boolean;
-  /** Whether the end token was accepted: nothing may follow. */
-  readonly ended: boolean;
-  /** The tokens that may follow; (ceil(vocab / 32)). */
-  allowed(): Promise<Int32Array>;
-  /** Frees it. */
-  close(): void;
-}
 
 export interface CompiledGrammar {
   matcher(): GrammarMatcher;
@@ -45,6 +36,7 @@ interface OpenOptions {
 interface MatcherHandle {
   AcceptToken(token: number, verbose: boolean): boolean;
   IsTerminated(): boolean;
+  Rollback(tokens: number): void;
   delete(): void;
 }
 type MatcherClass = new (
@@ -55,69 +47,105 @@ type MatcherClass = new (
 ) => MatcherHandle;
 type WrappedMatcher = Pick<Library.GrammarMatcher, 'getNextTokenBitmask'>;
 
+/** What the library opened for a vocabulary. */
+interface Vocabulary {
+  compiler: Library.GrammarCompiler;
+  size: number;
+}
+
+/** A compiled grammar of the library, which makes matchers. */
+interface Compiled {
+  matcher(): BytesMatcher;
+  close(): void;
+}
+
 export class GrammarLibrary {
   readonly #library: typeof Library;
-  readonly #compiler: Library.GrammarCompiler;
-  readonly #memory: () => number;
-  readonly #lastError: () => string;
-  readonly #vocabSize: number;
+  readonly #vocabulary: Vocabulary;
+  readonly #bytes: Vocabulary;
+  readonly #tokens: () => TokenBytes;
+  readonly #watch: { memory: () => number; lastError: () => string };
   #matcherClass: MatcherClass | undefined;
 
   private constructor(
     library: typeof Library,
-    compiler: Library.GrammarCompiler,
-    vocabSize: number,
-    { memory, lastError }: { memory: () => number; lastError: () => string },
+    [vocabulary, bytes]: readonly [Vocabulary, Vocabulary],
+    tokens: () => TokenBytes,
+    watch: { memory: () => number; lastError: () => string },
   ) {
     this.#library = library;
-    this.#compiler = compiler;
-    this.#vocabSize = vocabSize;
-    this.#memory = memory;
-    this.#lastError = lastError;
+    this.#vocabulary = vocabulary;
+    this.#bytes = bytes;
+    this.#tokens = tokens;
+    this.#watch = watch;
   }
 
   static async open({ vocabulary, endTokens, memoryBytes }: OpenOptions): Promise<GrammarLibrary> {
     const watch = watchLibrary(memoryBytes);
     const library = await loadLibrary();
-    const size = vocabulary.length;
-    const info = await library.TokenizerInfo.createTokenizerInfo(vocabulary, 'byte_level', false, size, [
-      ...endTokens,
-    ]);
-    // Its own cache has no bound.
-    const compiler = await library.GrammarCompiler.createGrammarCompiler(info, false);
-    return new GrammarLibrary(library, compiler, size, watch);
+    const opened = async (tokens: readonly string[], ends: readonly number[]): Promise<Vocabulary> => {
+      const { TokenizerInfo } = library;
+      const size = tokens.length;
+      const info = await TokenizerInfo.createTokenizerInfo([...tokens], 'byte_level', false, size, [...ends]);
+      // Its own cache has no bound.
+      const compiler = await library.GrammarCompiler.createGrammarCompiler(info, false);
+      return { compiler, size };
+    };
+    let tokens: TokenBytes | undefined;
+    const tokenBytes = () => {
+      tokens ??= new TokenBytes(vocabulary);
+      return tokens;
+    };
+    const both = [await opened(vocabulary, endTokens), await opened(BYTE_VOCABULARY, [BYTE_END])] as const;
+    return new GrammarLibrary(library, both, tokenBytes, watch);
   }
 
   /** Bytes of WebAssembly memory, which never shrinks. */
   get bytes(): number {
-    return this.#memory();
+    return this.#watch.memory();
   }
 
   /** Throws a GrammarFault or a RefusedGrammar. */
   async compile(grammar: Grammar): Promise<CompiledGrammar> {
-    const tag = await this.#tagOf(grammar);
+    const long = noLongTexts();
+    const own = await this.#compile(grammar, long, this.#vocabulary);
+    if (!long.some) return own;
+    const exact = await this.#compile(grammar, { ...long, counts: true }, this.#bytes);
+    const tokens = this.#tokens();
+    return {
+      matcher: () => new LongTextMatcher(own.matcher(), exact.matcher(), tokens, long.least),
+      close: () => {
+        own.close();
+        exact.close();
+      },
+    };
+  }
+
+  async #compile(grammar: Grammar, long: LongTexts, { compiler, size }: Vocabulary): Promise<Compiled> {
+    const tag = await this.#tagOf(grammar, long);
     try {
       const rules = await this.#library.Grammar.fromStructuralTag(tag);
-      const compiled = await this.#compiler.compileGrammar(rules);
+      const compiled = await compiler.compileGrammar(rules);
       rules.dispose();
       this.#matcherClass ??= await this.#classOf(compiled);
-      return { matcher: () => this.#matcher(compiled), close: () => compiled.dispose() };
+      return { matcher: () => this.#matcher(compiled, size), close: () => compiled.dispose() };
     } catch (error) {
       throw this.#fault(error);
     }
   }
 
-  async #tagOf(grammar: Grammar): Promise<StructuralTagFormat> {
+  async #tagOf(grammar: Grammar, long: LongTexts): Promise<StructuralTagFormat> {
     const { _jsonSchemaToEBNF: write } = this.#library.Testings;
+    const written = async (schema: string) => {
+      try {
+        // On one line, with the usual separators; the schema says itself which objects are closed.
+        return await write(schema, false, -1, undefined, false);
+      } catch (error) {
+        throw this.#fault(error);
+      }
+    };
     try {
-      return await structuralTag(grammar, async (schema) => {
-        try {
-          // On one line, with the usual separators; the schema says itself which objects are closed.
-          return await write(schema, false, -1, undefined, false);
-        } catch (error) {
-          throw this.#fault(error);
-        }
-      });
+      return await structuralTag(grammar, written, long);
     } catch (error) {
       if (error instanceof GrammarFault) throw error;
       throw new RefusedGrammar((error as Error).message, { cause: error });
@@ -125,7 +153,7 @@ export class GrammarLibrary {
   }
 
   #fault(error: unknown): GrammarFault {
-    return new GrammarFault(this.#lastError() || (error as Error).message, { cause: error });
+    return new GrammarFault(this.#watch.lastError() || (error as Error).message, { cause: error });
   }
 
   /** The class of matchers' handles. The library's own constructor leaks a handle each time. */
@@ -135,15 +163,16 @@ export class GrammarLibrary {
     return (matcher as unknown as { handle: { constructor: MatcherClass } }).handle.constructor;
   }
 
-  #matcher(compiled: Library.CompiledGrammar): GrammarMatcher {
+  #matcher(compiled: Library.CompiledGrammar, size: number): BytesMatcher {
     const handle = new this.#matcherClass!(compiled.handle, undefined, false, -1);
     const Wrapper = this.#library.GrammarMatcher as unknown as new (
       handle: unknown,
       size: number,
     ) => WrappedMatcher;
-    const wrapped = new Wrapper(handle, this.#vocabSize);
+    const wrapped = new Wrapper(handle, size);
     return {
       accept: (token) => handle.AcceptToken(token, false),
+      goBack: (tokens) => handle.Rollback(tokens),
       get ended() {
         return handle.IsTerminated();
       },

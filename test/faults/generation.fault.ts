@@ -31,7 +31,7 @@ const DEAR_FORMAT = {
       properties: Object.fromEntries(
         Array.from({ length: 150 }, (_, i) => [
           `p${i}`,
-          { type: 'string', minLength: i, maxLength: 1000 - i },
+          { type: 'string', pattern: '^[^]*$', minLength: i, maxLength: 1000 - i },
         ]),
       ),
     },

@@ -17,7 +17,10 @@ const YES_OR_NO = json({ enum: ['yes', 'no'] });
 const HUGE = json({
   type: 'object',
   properties: Object.fromEntries(
-    [...Array(150).keys()].map((at) => [`p${at}`, { type: 'string', minLength: at, maxLength: 1000 - at }]),
+    [...Array(150).keys()].map((at) => [
+      `p${at}`,
+      { type: 'string', pattern: '^[^]*$', minLength: at, maxLength: 1000 - at },
+    ]),
   ),
 });
 

@@ -1,0 +1,118 @@
+// Bounds of long texts, with a vocabulary of 150,000 tokens.
+import { readFileSync, rmSync } from 'node:fs';
+import { brotliDecompressSync } from 'node:zlib';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Matcher } from '../../../src/structure/matchers.js';
+import { Detokenizer } from '../../../src/text/detokenizer.js';
+import { readTokenizerFile } from '../../../src/text/tokenizing/tokenizer-file.js';
+import { compiledSource } from '../../support/compiled-source.js';
+import { allowedOf, type GrammarRun, grammarRun, randomNumbers } from '../../support/grammar-run.js';
+
+const file = new URL('../../fixtures/tokenizers/qwen3/tokenizer.json.br', import.meta.url);
+const json = brotliDecompressSync(readFileSync(file));
+const END = 151_645;
+const data = { vocabSize: 151_936, endTokens: [END] };
+const texts = new Detokenizer(readTokenizerFile(json));
+const textOf = (ids: number[]) => texts.decode(ids, false);
+const own = Array.from({ length: data.vocabSize }, (_, id) => textOf([id]));
+const hasMark = own.map((text) => text.includes('"'));
+
+let dist: string;
+let run: GrammarRun;
+
+beforeAll(async () => {
+  dist = compiledSource();
+  // Time of the processor for the first request.
+  run = await grammarRun(dist, { tokenizer: JSON.parse(json.toString()) as object, data, compileMs: 2_000 });
+});
+
+afterAll(async () => {
+  await run.threads.close();
+  rmSync(dist, { recursive: true });
+});
+
+const open = (schema: object) => run.open({ kind: 'json', schema: JSON.stringify(schema), closed: true });
+
+/** Draws tokens, and such with a quotation mark only where `ends`. Returns the value. */
+function drawn(matcher: Matcher, random: () => number, ends: (text: string) => boolean): unknown {
+  const ids: number[] = [];
+  for (let text = ''; ; text += own[ids.at(-1)!]) {
+    const allowed = allowedOf(matcher);
+    if (allowed.includes(END)) return JSON.parse(textOf(ids));
+    const marks = text === '' || ends(text);
+    const from = allowed.filter((id) => hasMark[id] === marks);
+    const some = from.length > 0 ? from : allowed;
+    const id = some[Math.floor(random() * some.length)]!;
+    matcher.take(id);
+    ids.push(id);
+  }
+}
+
+it('a text has as many characters as it may, whatever tokens are drawn', async () => {
+  const text = drawn(await open({ type: 'string', maxLength: 2_000 }), randomNumbers(1), () => false);
+  expect([...String(text)].length).toBe(2_000);
+}, 120_000);
+
+it('allows the tokens of the same bounds without a second grammar', async () => {
+  // A pattern is one grammar with a place for each number of characters.
+  for (const [least, most] of [
+    [0, 40],
+    [30, 45],
+  ]) {
+    const long = await open({ type: 'string', minLength: least, maxLength: most });
+    const pattern = await open({ type: 'string', pattern: `^[^]{${least},${most}}$` });
+    const random = randomNumbers(5);
+    for (;;) {
+      const allowed = allowedOf(long);
+      expect(allowed).toEqual(allowedOf(pattern));
+      if (allowed.includes(END)) break;
+      const others = allowed.filter((id) => !hasMark[id]);
+      const id =
+        others.length === 0 || random() < 0.05 ? allowed[0]! : others[Math.floor(random() * others.length)]!;
+      for (const matcher of [long, pattern]) matcher.take(id);
+    }
+  }
+}, 120_000);
+
+it('bounds texts within objects, each by its own length', async () => {
+  const text = (maxLength: number, minLength = 0) => ({ type: 'string', minLength, maxLength });
+  const kind = (name: string, most: number) => ({
+    type: 'object',
+    properties: { kind: { const: name }, t: text(most, most - 1) },
+    required: ['kind', 't'],
+  });
+  const schema = {
+    type: 'object',
+    properties: {
+      a: text(200, 150),
+      b: { anyOf: [text(60), { type: 'null' }] },
+      c: { oneOf: [kind('x', 70), kind('y', 300)] },
+    },
+    required: ['a', 'b', 'c'],
+  };
+  for (const seed of [3, 4]) {
+    const value = drawn(await open(schema), randomNumbers(seed), (begun) =>
+      /[{:,] ?$|"$|[a-z]"/.test(begun.slice(-2)),
+    );
+    const { a, b, c } = value as { a: string; b: string | null; c: { kind: string; t: string } };
+    expect([...a].length).toBeGreaterThanOrEqual(150);
+    expect([...a].length).toBeLessThanOrEqual(200);
+    expect([...(b ?? '')].length).toBeLessThanOrEqual(60);
+    const most = c.kind === 'x' ? 70 : 300;
+    expect([most - 1, most]).toContain([...c.t].length);
+  }
+}, 120_000);
+
+it('counts no characters where objects of a choice begin alike', async () => {
+  const one = (b: object, most: number) => ({
+    type: 'object',
+    properties: { a: { type: 'string', maxLength: most }, b },
+    required: ['a', 'b'],
+  });
+  const matcher = await open({ anyOf: [one({ type: 'null' }, 30), one({ type: 'boolean' }, 40)] });
+  const token = (text: string) => allowedOf(matcher).find((id) => own[id] === text)!;
+  for (const part of ['{"', 'a', '":', ' "', ...Array<string>(35).fill('x'), '",', ' "', 'b', '":', ' '])
+    matcher.take(token(part));
+  const next = allowedOf(matcher).map((id) => own[id]![0]);
+  expect(new Set(next)).toEqual(new Set(['t', 'f']));
+}, 120_000);
