@@ -273,16 +273,23 @@ export const copyOf = (all: readonly Layer[]): Layer[] =>
     experts: experts.map((expert) => ({ ...expert, movedAt: -Infinity, usedAt: -Infinity })),
   }));
 
+/** The engine's counters may come a second late. A change of experts before that belongs to the last answer. */
+const LATE_MS = 1_500;
 let records = false;
+let recordedAt = -Infinity;
 /**
  * Called before an event changes the experts. The event after the last request has its last changes, and an answer may
  * begin and end between two events.
  */
 function record(experts: Event['experts'], runs: boolean, ran: boolean): void {
-  if ((runs || ran) && !records) recording.value = { before: copyOf(layers.value), moments: [] };
+  const now = performance.now();
+  const late = !runs && now - recordedAt < LATE_MS;
+  if (!records && !late && (runs || (ran && experts.length > 0)))
+    recording.value = { before: copyOf(layers.value), moments: [] };
   const so = recording.value;
   if ((runs || ran || records) && so !== undefined && experts.length > 0 && so.moments.length < MOST_MOMENTS)
     recording.value = { ...so, moments: [...so.moments, experts] };
+  if (runs || records) recordedAt = now;
   records = runs;
 }
 
