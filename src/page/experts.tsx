@@ -135,8 +135,10 @@ function Replay({ recorded, moment, onMoment }: ReplayProps) {
       <button
         type="button"
         onClick={() => {
-          plays.value = !plays.value;
-          if (plays.value && (moment === undefined || moment === last)) onMoment(0);
+          const begins = moment === undefined || moment === last;
+          // Where motion is not wanted, the slider goes from moment to moment.
+          plays.value = !plays.value && !matchMedia('(prefers-reduced-motion: reduce)').matches;
+          if (begins) onMoment(0);
         }}
       >
         {plays.value && moment !== undefined ? 'Pause' : 'Replay the last answer slowly'}

@@ -49,9 +49,13 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
     await driver.picture('chat');
   });
 
-  it('replays what the experts did in the answer', async () => {
+  it('replays what the experts did in the answer, by itself only where motion is wanted', async () => {
+    await page.emulateMedia({ reducedMotion: 'reduce' });
     await page.click('#replay button');
     await driver.shows('replay-text', /^Moment 1 of \d+: \d+ in use or loaded, \d+ evicted$/);
+    expect(await page.innerText('#replay button')).toBe('Replay the last answer slowly');
+    await page.emulateMedia({ reducedMotion: 'no-preference' });
+    await page.click('#replay button');
     await page.focus('#replay input');
     await page.keyboard.press('End');
     const [, at, of] = /Moment (\d+) of (\d+)/.exec(await driver.text('replay-text'))!;
