@@ -6,7 +6,15 @@ import { SidaError } from '../errors.js';
 import { escapePattern } from '../text/escape-pattern.js';
 import { areApart, IMPLIED, isSchema, type Schema, VALUES } from './alternatives.js';
 import { INTEGER, NUMBER, stricter } from './json-numbers.js';
-import { jsonText, literal, nameText, type Rules, textOfLength, textOfPatterns } from './json-strings.js';
+import {
+  countedPattern,
+  jsonText,
+  literal,
+  nameText,
+  type Rules,
+  textOfLength,
+  textOfPatterns,
+} from './json-strings.js';
 import { allOf, mergedSchema, ofName } from './merged-schemas.js';
 import { LOGIC } from './negated-schemas.js';
 import { multiplesWithin, stepOf } from './number-steps.js';
@@ -29,7 +37,7 @@ import {
   TEXT_KEYWORDS,
   typesOf,
 } from './schema-keywords.js';
-import { SHORT_FORMATS, STRING_FORMATS, UNFOLLOWED_FORMATS } from './string-formats.js';
+import { COUNTED_FORMATS, SHORT_FORMATS, STRING_FORMATS, UNFOLLOWED_FORMATS } from './string-formats.js';
 import { automatonOf, NoText } from './text-automaton.js';
 import { listOfUnique } from './unique-lists.js';
 
@@ -77,6 +85,8 @@ export interface ReadSchema {
   bodies: (rules: Rules) => string[];
   /** Properties beside which there may be others. */
   names: readonly string[];
+  /** Whether values of one choice may begin like those of another and go on differently. */
+  alike: boolean;
 }
 
 /** Takes time in proportion to the schema; its bodies may take longer. Throws an Error with the reason. */
@@ -105,7 +115,6 @@ class SchemaReader {
   /** Names among `#defs`. */
   readonly #references = new Map<unknown, string>();
   #schemas = 0;
-  /** Whether values of one choice may begin like those of another and go on differently. */
   #alike = false;
   #levels = 0;
 
@@ -118,7 +127,7 @@ class SchemaReader {
   read(): ReadSchema {
     const schema = { ...this.#schema(this.#root, []), $defs: this.#defs };
     const bodies = (rules: Rules) => this.#bodies.map((body) => body(rules));
-    return { schema, bodies, names: [...this.#names] };
+    return { schema, bodies, names: [...this.#names], alike: this.#alike };
   }
 
   /** What a read schema is a choice of: schemas of one type, lists of constants, and schemas of all types. */
@@ -307,12 +316,18 @@ class SchemaReader {
     // Unknown formats are notes.
     if (UNFOLLOWED_FORMATS.has(format))
       refuse([...path, 'format'], `a grammar cannot follow ${shown(format)}`);
+    const counted = pattern === undefined && least <= 1 ? COUNTED_FORMATS.get(format) : undefined;
+    if (counted !== undefined && most !== undefined && most >= counted.room)
+      return {
+        type: 'string',
+        ...this.#body((rules) => countedPattern(counted.pattern, { least, most }, rules), path),
+      };
     const short = most === undefined ? undefined : SHORT_FORMATS.get(format)?.(most);
     const patterns = [pattern ?? [], short ?? STRING_FORMATS.get(format) ?? []].flat().map(String);
     if (patterns.length === 0 && least === 0 && most === undefined) return { type: 'string' };
     const at = patterns.length === 0 ? path : [...path, pattern === undefined ? 'format' : 'pattern'];
     const body = (rules: Rules) =>
-      patterns.length === 0 && !this.#alike
+      patterns.length === 0
         ? textOfLength({ least, most }, rules)
         : textOfPatterns(patterns, { least, most }, rules);
     return { type: 'string', ...this.#body(body, at) };
