@@ -46,6 +46,8 @@ const MOST_SCHEMAS = 2_000;
 /** Schemas within each other, also by references: the library reads them recursively. */
 const MOST_LEVELS = 48;
 const MOST_CONTAINED = 100;
+/** By which the most of them is above the least in the number that the writer of grammars gets. */
+export const CONTAINED_UNIT = 1_000;
 /** Patterns of names. There is a schema for each set of them. */
 const MOST_PATTERNS = 4;
 const MOST_NAME_STATES = 200;
@@ -350,15 +352,25 @@ class SchemaReader {
 
   /** The library follows no "contains". It gets three items and how many, of which the writer of grammars makes it. */
   #containing(schema: Schema, path: Path): Schema {
-    const { contains, minContains = 1, items = true, minItems = 0, type: _, ...others } = schema;
+    const { contains, minContains = 1, maxContains, items = true, minItems = 0, type: _, ...others } = schema;
     const other = KEYWORDS.array!.find((keyword) => others[keyword] !== undefined);
     if (other !== undefined) refuse([...path, other], `a grammar cannot follow "${other}" beside "contains"`);
     const least = Number(minContains);
     if (!Number.isInteger(least) || least < 1 || least > MOST_CONTAINED || Number(minItems) > least)
       refuse([...path, 'minContains'], `expected 1 to ${MOST_CONTAINED}, and no more in "minItems"`);
-    const any = this.#defined(items, [...path, 'items']);
+    const most = maxContains === undefined ? 0 : Number(maxContains);
+    if (maxContains !== undefined && !(Number.isInteger(most) && most >= least && most <= MOST_CONTAINED))
+      refuse([...path, 'maxContains'], `expected ${least} to ${MOST_CONTAINED}, found ${shown(maxContains)}`);
+    const not = { allOf: [items, { not: contains }] };
+    const any =
+      most === 0 ? this.#defined(items, [...path, 'items']) : this.#defined(not, [...path, 'maxContains']);
     const own = this.#defined({ allOf: [items, contains] }, [...path, 'contains']);
-    return { type: 'array', prefixItems: [any, own, any, { const: -least }], items: false, minItems: 4 };
+    return {
+      type: 'array',
+      prefixItems: [any, own, any, { const: -least - most * CONTAINED_UNIT }],
+      items: false,
+      minItems: 4,
+    };
   }
 
   #array(schema: Schema, path: Path): Schema {

@@ -14,7 +14,7 @@ import {
   stringRules,
 } from './json-strings.js';
 import { NO_TEXT } from './long-texts.js';
-import { readSchema } from './schema.js';
+import { CONTAINED_UNIT, readSchema } from './schema.js';
 
 /** Writes a JSON schema as EBNF. */
 export type SchemaWriter = (schema: string) => Promise<string>;
@@ -50,7 +50,7 @@ function ebnf(grammar: string): GrammarFormat {
 /** A name that is given by the number of its body, as the library writes the pattern `N12`. */
 const NAMES = /"\\"""N((?:" "\d)+)""\\""/g;
 
-/** A list of an item, another one, the first again, and how many of the others there must be. */
+/** A list of an item, another one, the first again, and the bounds of how many others there are. */
 const CONTAINS = /"\[" "" \((\w+) ", " (\w+) ", " \w+ ", " (\w+)\) "" "\]"/g;
 const COUNT = /^(\w+) ::= "-(\d+)"$/gm;
 
@@ -74,11 +74,11 @@ async function schemaEbnf(
   const mended = (body: string) =>
     body
       .replace(CONTAINS, (whole, any: string, own: string, last: string) => {
-        const least = counts.get(last);
-        const more = `((", " ${any})* ", " ${own}){${least! - 1}}`;
-        return least === undefined
-          ? whole
-          : `"[" (${any} ", ")* ${own} ${least === 1 ? '' : more} (", " ${any})* "]"`;
+        const count = counts.get(last);
+        if (count === undefined) return whole;
+        const [least, most] = [count % CONTAINED_UNIT, Math.floor(count / CONTAINED_UNIT)];
+        const more = `((", " ${any})* ", " ${own}){${least - 1},${Math.max(most, least) - 1}}`;
+        return `"[" (${any} ", ")* ${own} ${Math.max(most, least) === 1 ? '' : more} (", " ${any})* "]"`;
       })
       .replace(NAMES, (_, at: string) => rules.add(bodies[Number(at.replace(/\D/g, ''))]!))
       // Texts of JSON have their quotation marks inside of those of EBNF.
