@@ -18,11 +18,13 @@ export interface LongTexts {
   /** Whether there is one, and whether one has a lower bound that is long. */
   some: boolean;
   least: boolean;
+  /** Whether values of one choice may begin like those of another and go on differently. */
+  alike: boolean;
 }
 
 /** Long texts before a grammar is written. */
 export function noLongTexts(): LongTexts {
-  return { counts: false, some: false, least: false };
+  return { counts: false, some: false, least: false, alike: false };
 }
 
 /** Rules behind those of the library. */
@@ -78,13 +80,21 @@ export const ESCAPE =
 const ASCII = '[\\u0020\\u0021\\u0023-\\u005b\\u005d-\\u007f]';
 
 /** Rules that stand for those of the library or beside them. Its characters are not always those of UTF-8. */
-export const STRING_RULES = {
-  basic_escape: ESCAPE,
-  basic_plain: [ASCII, ...utf8(0x80, 0xd7ff), ...utf8(0xe000, 0x10ffff)].join(' | '),
-  basic_string_sub: `${MARK} | basic_plain basic_string_sub | "\\u005c" basic_escape basic_string_sub`,
-  /** The rest of a text of ASCII without escapes. */
-  basic_other: `${MARK} | ${ASCII} basic_other`,
-};
+export function stringRules(long: LongTexts) {
+  const any = countsAll(long) ? ` | ${NO_TEXT}` : '';
+  return {
+    basic_escape: ESCAPE,
+    basic_plain: [ASCII, ...utf8(0x80, 0xd7ff), ...utf8(0xe000, 0x10ffff)].join(' | ') + any,
+    basic_string_sub: `${MARK} | basic_plain basic_string_sub | "\\u005c" basic_escape basic_string_sub`,
+    /** The rest of a text of ASCII without escapes. */
+    basic_other: `${MARK} | ${ASCII} basic_other`,
+  };
+}
+
+/** Whether texts without bounds are counted, too: where texts are alike, all other tokens are tried. */
+export function countsAll({ counts, alike }: LongTexts): boolean {
+  return counts && alike;
+}
 
 /** How a text is written: in JSON, or without quotation marks and escapes. */
 interface Letters {
@@ -143,12 +153,19 @@ interface Lengths {
 export function textOfLength({ least, most }: Lengths, rules: Rules): string {
   const { long } = rules;
   const [tooLong, tooMany] = [least > LONG_TEXT, (most ?? 0) > LONG_TEXT];
-  if (!tooLong && !tooMany) return textOfPatterns([], { least, most }, rules);
+  if (!tooLong && !tooMany && !countsAll(long)) return textOfPatterns([], { least, most }, rules);
   long.least ||= tooLong;
-  long.some = true;
+  long.some ||= tooLong || tooMany;
   if (long.counts) return countedText({ least, most }, rules);
   const bounds = { least: tooLong ? 0 : least, most: tooMany ? undefined : most };
   return textOfPatterns([], bounds, rules);
+}
+
+/** A text of a pattern that may end behind any of its later characters. Its length is counted beside it. */
+export function countedPattern(pattern: string, { least, most }: Lengths, rules: Rules): string {
+  rules.long.some = true;
+  if (rules.long.counts) return countedText({ least, most }, rules);
+  return textOfPatterns([pattern], { least: 0, most: undefined }, rules);
 }
 
 /** A text of counted characters, most of them by blocks. Behind the last one it may have a byte that no text has. */

@@ -54,18 +54,29 @@ export class LongTextMatcher implements GrammarMatcher {
   readonly #own: GrammarMatcher;
   readonly #exact: BytesMatcher;
   readonly #tokens: TokenBytes;
-  /** Whether a text may have to become longer before it ends. */
-  readonly #bindsLeast: boolean;
+  /** Tokens of more bytes are tried if they may end a text. */
+  readonly #surest: number;
+  readonly #alike: boolean;
   /** Bytes that no bound of the text excludes. */
   #free = Number.POSITIVE_INFINITY;
   /** Tokens since the last one that did not end within a character of a long text. */
   #parts = MOST_PARTS;
 
-  constructor(own: GrammarMatcher, exact: BytesMatcher, tokens: TokenBytes, bindsLeast: boolean) {
+  /**
+   * `least`: whether a text may have to become longer before it ends. `alike`: whether a text before decides what may
+   * follow behind it.
+   */
+  constructor(
+    own: GrammarMatcher,
+    exact: BytesMatcher,
+    tokens: TokenBytes,
+    { least, alike }: { least: boolean; alike: boolean },
+  ) {
     this.#own = own;
     this.#exact = exact;
     this.#tokens = tokens;
-    this.#bindsLeast = bindsLeast;
+    this.#surest = least || alike ? 0 : LONG_TEXT;
+    this.#alike = alike;
   }
 
   get ended(): boolean {
@@ -86,10 +97,9 @@ export class LongTextMatcher implements GrammarMatcher {
     if (more > 0) {
       this.#parts = 0;
       this.#free = more - 1;
-    }
+    } else if (this.#alike) this.#free = 0;
     const { bytes, sorted, ending, longest } = this.#tokens;
-    const least = this.#bindsLeast ? 0 : LONG_TEXT;
-    const ends = new Set(ending.filter((id) => bytes[id]!.length > least));
+    const ends = new Set(ending.filter((id) => bytes[id]!.length > this.#surest));
     const others = this.#free < longest ? sorted : ending;
     const open = others.filter(
       (id) => (allowed[id >> 5]! >> (id & 31)) & 1 && (bytes[id]!.length > this.#free || ends.has(id)),

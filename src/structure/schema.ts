@@ -6,7 +6,15 @@ import { SidaError } from '../errors.js';
 import { escapePattern } from '../text/escape-pattern.js';
 import { areApart, IMPLIED, isSchema, type Schema, VALUES } from './alternatives.js';
 import { INTEGER, NUMBER, stricter } from './json-numbers.js';
-import { jsonText, literal, nameText, type Rules, textOfLength, textOfPatterns } from './json-strings.js';
+import {
+  countedPattern,
+  jsonText,
+  literal,
+  nameText,
+  type Rules,
+  textOfLength,
+  textOfPatterns,
+} from './json-strings.js';
 import { allOf, mergedSchema, ofName } from './merged-schemas.js';
 import { LOGIC } from './negated-schemas.js';
 import { multiplesWithin, stepOf } from './number-steps.js';
@@ -29,7 +37,7 @@ import {
   TEXT_KEYWORDS,
   typesOf,
 } from './schema-keywords.js';
-import { SHORT_FORMATS, STRING_FORMATS, UNFOLLOWED_FORMATS } from './string-formats.js';
+import { COUNTED_FORMATS, SHORT_FORMATS, STRING_FORMATS, UNFOLLOWED_FORMATS } from './string-formats.js';
 import { automatonOf, NoText } from './text-automaton.js';
 import { listOfUnique } from './unique-lists.js';
 
@@ -38,6 +46,8 @@ const MOST_SCHEMAS = 2_000;
 /** Schemas within each other, also by references: the library reads them recursively. */
 const MOST_LEVELS = 48;
 const MOST_CONTAINED = 100;
+/** By which the most of them is above the least in the number that the writer of grammars gets. */
+export const CONTAINED_UNIT = 1_000;
 /** Patterns of names. There is a schema for each set of them. */
 const MOST_PATTERNS = 4;
 const MOST_NAME_STATES = 200;
@@ -77,6 +87,8 @@ export interface ReadSchema {
   bodies: (rules: Rules) => string[];
   /** Properties beside which there may be others. */
   names: readonly string[];
+  /** Whether values of one choice may begin like those of another and go on differently. */
+  alike: boolean;
 }
 
 /** Takes time in proportion to the schema; its bodies may take longer. Throws an Error with the reason. */
@@ -105,7 +117,6 @@ class SchemaReader {
   /** Names among `#defs`. */
   readonly #references = new Map<unknown, string>();
   #schemas = 0;
-  /** Whether values of one choice may begin like those of another and go on differently. */
   #alike = false;
   #levels = 0;
 
@@ -118,7 +129,7 @@ class SchemaReader {
   read(): ReadSchema {
     const schema = { ...this.#schema(this.#root, []), $defs: this.#defs };
     const bodies = (rules: Rules) => this.#bodies.map((body) => body(rules));
-    return { schema, bodies, names: [...this.#names] };
+    return { schema, bodies, names: [...this.#names], alike: this.#alike };
   }
 
   /** What a read schema is a choice of: schemas of one type, lists of constants, and schemas of all types. */
@@ -307,12 +318,18 @@ class SchemaReader {
     // Unknown formats are notes.
     if (UNFOLLOWED_FORMATS.has(format))
       refuse([...path, 'format'], `a grammar cannot follow ${shown(format)}`);
+    const counted = pattern === undefined && least <= 1 ? COUNTED_FORMATS.get(format) : undefined;
+    if (counted !== undefined && most !== undefined && most >= counted.room)
+      return {
+        type: 'string',
+        ...this.#body((rules) => countedPattern(counted.pattern, { least, most }, rules), path),
+      };
     const short = most === undefined ? undefined : SHORT_FORMATS.get(format)?.(most);
     const patterns = [pattern ?? [], short ?? STRING_FORMATS.get(format) ?? []].flat().map(String);
     if (patterns.length === 0 && least === 0 && most === undefined) return { type: 'string' };
     const at = patterns.length === 0 ? path : [...path, pattern === undefined ? 'format' : 'pattern'];
     const body = (rules: Rules) =>
-      patterns.length === 0 && !this.#alike
+      patterns.length === 0
         ? textOfLength({ least, most }, rules)
         : textOfPatterns(patterns, { least, most }, rules);
     return { type: 'string', ...this.#body(body, at) };
@@ -335,15 +352,25 @@ class SchemaReader {
 
   /** The library follows no "contains". It gets three items and how many, of which the writer of grammars makes it. */
   #containing(schema: Schema, path: Path): Schema {
-    const { contains, minContains = 1, items = true, minItems = 0, type: _, ...others } = schema;
+    const { contains, minContains = 1, maxContains, items = true, minItems = 0, type: _, ...others } = schema;
     const other = KEYWORDS.array!.find((keyword) => others[keyword] !== undefined);
     if (other !== undefined) refuse([...path, other], `a grammar cannot follow "${other}" beside "contains"`);
     const least = Number(minContains);
     if (!Number.isInteger(least) || least < 1 || least > MOST_CONTAINED || Number(minItems) > least)
       refuse([...path, 'minContains'], `expected 1 to ${MOST_CONTAINED}, and no more in "minItems"`);
-    const any = this.#defined(items, [...path, 'items']);
+    const most = maxContains === undefined ? 0 : Number(maxContains);
+    if (maxContains !== undefined && !(Number.isInteger(most) && most >= least && most <= MOST_CONTAINED))
+      refuse([...path, 'maxContains'], `expected ${least} to ${MOST_CONTAINED}, found ${shown(maxContains)}`);
+    const not = { allOf: [items, { not: contains }] };
+    const any =
+      most === 0 ? this.#defined(items, [...path, 'items']) : this.#defined(not, [...path, 'maxContains']);
     const own = this.#defined({ allOf: [items, contains] }, [...path, 'contains']);
-    return { type: 'array', prefixItems: [any, own, any, { const: -least }], items: false, minItems: 4 };
+    return {
+      type: 'array',
+      prefixItems: [any, own, any, { const: -least - most * CONTAINED_UNIT }],
+      items: false,
+      minItems: 4,
+    };
   }
 
   #array(schema: Schema, path: Path): Schema {

@@ -63,6 +63,21 @@ export const UNFOLLOWED_FORMATS: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
+ * Patterns of formats for texts that may be longer than `room`. Such a text may end behind each character from there
+ * on, so its length can be counted apart from its pattern.
+ */
+export const COUNTED_FORMATS: ReadonlyMap<unknown, { pattern: string; room: number }> = new Map(
+  Object.entries({
+    uri: {
+      pattern:
+        `^[A-Za-z][A-Za-z0-9+.-]{0,9}://[A-Za-z0-9.-]{1,60}(?::\\d{1,5})?` +
+        `(?:[/?](?:${URI_CLASS_ONE}{0,40}%[0-9A-Fa-f]{2}){0,2}${URI_CLASS})?(?:#${URI_CLASS})?$`,
+      room: 200,
+    },
+  }),
+);
+
+/**
  * Narrower patterns of formats, whose texts are at most so long: with the length in its states, an automaton of all
  * texts would be too large.
  */

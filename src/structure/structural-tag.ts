@@ -5,14 +5,16 @@ import { CONTROL_MARK, type Grammar } from './grammar.js';
 import { INTEGER, NUMBER } from './json-numbers.js';
 import {
   BARE_LETTERS,
+  countsAll,
   escapedText,
   type LongTexts,
   literal,
   MARK,
   Rules,
-  STRING_RULES,
+  stringRules,
 } from './json-strings.js';
-import { readSchema } from './schema.js';
+import { NO_TEXT } from './long-texts.js';
+import { CONTAINED_UNIT, readSchema } from './schema.js';
 
 /** Writes a JSON schema as EBNF. */
 export type SchemaWriter = (schema: string) => Promise<string>;
@@ -27,11 +29,11 @@ export async function structuralTag(
     case 'text':
       return ebnf(`root ::= ${literal(grammar.text)}\n`);
     case 'until':
-      return ebnf(textUntil(grammar.end, { not: grammar.not ?? '' }));
+      return ebnf(textUntil(grammar.end, { not: grammar.not ?? '', any: anyText(long) }));
     case 'bare':
       return ebnf(bareText(grammar.schema, grammar.end, long));
     case 'pairs':
-      return ebnf(pairsOf(grammar));
+      return ebnf(pairsOf(grammar, anyText(long)));
     case 'json':
       return ebnf(await schemaEbnf(grammar, write, long));
     default: {
@@ -45,13 +47,10 @@ function ebnf(grammar: string): GrammarFormat {
   return { type: 'grammar', grammar };
 }
 
-/** Rules of ours in place of the library's. */
-const OWN: Record<string, string> = { ...STRING_RULES, basic_integer: INTEGER, basic_number: NUMBER };
-
 /** A name that is given by the number of its body, as the library writes the pattern `N12`. */
 const NAMES = /"\\"""N((?:" "\d)+)""\\""/g;
 
-/** A list of an item, another one, the first again, and how many of the others there must be. */
+/** A list of an item, another one, the first again, and the bounds of how many others there are. */
 const CONTAINS = /"\[" "" \((\w+) ", " (\w+) ", " \w+ ", " (\w+)\) "" "\]"/g;
 const COUNT = /^(\w+) ::= "-(\d+)"$/gm;
 
@@ -63,16 +62,23 @@ async function schemaEbnf(
 ): Promise<string> {
   const rules = new Rules(long);
   const read = readSchema(JSON.parse(schema), { closed });
+  long.alike ||= read.alike;
+  // In place of the library's.
+  const replacing: Record<string, string> = {
+    ...stringRules(long),
+    basic_integer: INTEGER,
+    basic_number: NUMBER,
+  };
   const bodies = read.bodies(rules);
   const other = rules.add(otherName(read.names));
   const mended = (body: string) =>
     body
       .replace(CONTAINS, (whole, any: string, own: string, last: string) => {
-        const least = counts.get(last);
-        const more = `((", " ${any})* ", " ${own}){${least! - 1}}`;
-        return least === undefined
-          ? whole
-          : `"[" (${any} ", ")* ${own} ${least === 1 ? '' : more} (", " ${any})* "]"`;
+        const count = counts.get(last);
+        if (count === undefined) return whole;
+        const [least, most] = [count % CONTAINED_UNIT, Math.floor(count / CONTAINED_UNIT)];
+        const more = `((", " ${any})* ", " ${own}){${least - 1},${Math.max(most, least) - 1}}`;
+        return `"[" (${any} ", ")* ${own} ${Math.max(most, least) === 1 ? '' : more} (", " ${any})* "]"`;
       })
       .replace(NAMES, (_, at: string) => rules.add(bodies[Number(at.replace(/\D/g, ''))]!))
       // Texts of JSON have their quotation marks inside of those of EBNF.
@@ -80,13 +86,13 @@ async function schemaEbnf(
       // Names behind and before those that an object names.
       .replace(/(^\(", "|\|) basic_string ": "/g, `$1 ${other} ": "`);
   const ruleOf = (_line: string, name: string, body: string) => {
-    if (OWN[name] !== undefined) return '';
+    if (replacing[name] !== undefined) return '';
     return `${name} ::= ${name.startsWith('basic_') ? body : mended(body)}`;
   };
   const written = await write(JSON.stringify(read.schema));
   const counts = new Map([...written.matchAll(COUNT)].map(([, name, least]) => [name!, Number(least)]));
   const text = written.replace(/^(\w+) ::= (.*)$/gm, ruleOf);
-  const own = Object.entries(OWN).map(([name, body]) => `${name} ::= ${body}\n`);
+  const own = Object.entries(replacing).map(([name, body]) => `${name} ::= ${body}\n`);
   return text + own.join('') + rules.text;
 }
 
@@ -118,16 +124,22 @@ interface Until {
   /** What follows `end`. */
   next?: string;
   not?: string;
+  /** What else stands for a character. */
+  any?: string;
+}
+
+function anyText(long: LongTexts): string {
+  return countsAll(long) ? ` | ${NO_TEXT}` : '';
 }
 
 /**
  * Any text up to `end`, and `end`. Each rule stands for a number of characters of `end` that were just written. A
  * control token needs one rule, since no other text has its mark.
  */
-function textUntil(end: string, { name = 'root', next = '""', not = '' }: Until = {}): string {
+function textUntil(end: string, { name = 'root', next = '""', not = '', any = '' }: Until = {}): string {
   const later = not === '' ? name : `${name}_0`;
   if (end.startsWith(CONTROL_MARK)) {
-    const rule = `${later} ::= [^${NEVER}]* ${literal(end)} ${next}\n`;
+    const rule = `${later} ::= ([^${NEVER}]${any})* ${literal(end)} ${next}\n`;
     if (not === '') return rule;
     return `${name} ::= ${literal(end)} ${next} | [^${NEVER}${escapedText(not)}] ${later}\n${rule}`;
   }
@@ -139,7 +151,7 @@ function textUntil(end: string, { name = 'root', next = '""', not = '' }: Until 
     const following = own
       .filter((character) => !others.includes(character) || end.startsWith(character))
       .map((character) => `${literal(character)} ${ruleOf(overlap(begun + character, end))}`);
-    return [...following, `[^${NEVER}${escapedText(own.join('') + others)}] ${later}`].join(' | ');
+    return [...following, `([^${NEVER}${escapedText(own.join('') + others)}]${any}) ${later}`].join(' | ');
   };
   const rules = Array.from(end, (_, matched) => `${ruleOf(matched)} ::= ${alternatives(matched, '')}\n`);
   if (not !== '') rules.unshift(`${name} ::= ${alternatives(0, not)}\n`);
@@ -152,9 +164,11 @@ function bareText(schema: string, end: string, long: LongTexts): string {
   return `root ::= (${body}) ${literal(end)}\n${rules.text}`;
 }
 
-function pairsOf({ begin, middle, end }: Grammar & { kind: 'pairs' }): string {
+function pairsOf({ begin, middle, end }: Grammar & { kind: 'pairs' }, any: string): string {
   const root = `root ::= "" | ${literal(begin)} key\n`;
   return (
-    root + textUntil(middle, { name: 'key', next: 'value' }) + textUntil(end, { name: 'value', next: 'root' })
+    root +
+    textUntil(middle, { name: 'key', next: 'value', any }) +
+    textUntil(end, { name: 'value', next: 'root', any })
   );
 }

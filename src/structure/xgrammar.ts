@@ -113,7 +113,7 @@ export class GrammarLibrary {
     const exact = await this.#compile(grammar, { ...long, counts: true }, this.#bytes);
     const tokens = this.#tokens();
     return {
-      matcher: () => new LongTextMatcher(own.matcher(), exact.matcher(), tokens, long.least),
+      matcher: () => new LongTextMatcher(own.matcher(), exact.matcher(), tokens, long),
       close: () => {
         own.close();
         exact.close();

@@ -85,9 +85,10 @@ function checkChoices(prompts: number, choices: number): void {
 
 function checkBestOf(bestOf: number, choices: number): void {
   if (bestOf === choices) return;
+  const instead = bestOf > choices ? `: ask for ${bestOf} choices with "n" and choose` : '';
   throw new SidaError({
     code: 'invalid_request',
-    message: `Expected "best_of" to be as large as "n", which is ${choices}, but got ${bestOf}: ask for ${bestOf} choices with "n" and choose`,
+    message: `Expected "best_of" to be as large as "n", which is ${choices}, but got ${bestOf}${instead}`,
     param: 'best_of',
   });
 }

@@ -149,6 +149,9 @@ const OPEN_FILTERS: Record<string, OpenFilter> = {
     arithmetic('%', textOf(value, budget), named.size > 0 ? new Dict(named) : tuple(...args), budget),
 };
 
+/** Filters of Jinja for web pages and for chance, which no prompt needs. */
+const UNSUPPORTED = new Set(['pprint', 'random', 'striptags', 'urlize', 'wordwrap']);
+
 for (const name of [...Object.keys(FILTERS), ...Object.keys(OPEN_FILTERS)]) filterNames.add(name);
 
 export function filtered(
@@ -160,6 +163,7 @@ export function filtered(
 ): Value {
   budget.step();
   if (Object.hasOwn(OPEN_FILTERS, name)) return OPEN_FILTERS[name]!(budget, value, args, named);
+  if (UNSUPPORTED.has(name)) throw new TypeError(`The filter '${name}' is not supported.`);
   if (!Object.hasOwn(FILTERS, name)) throw new TypeError(`No filter named '${name}'.`);
   const { parameters, run } = FILTERS[name]!;
   if (run !== FILTERS.default!.run) budget.work(sizeOf(value));

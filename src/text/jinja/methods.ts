@@ -15,8 +15,10 @@ const LIST_METHODS: Record<string, Method<readonly Value[]>> = {
     if (at < 0) throw new RangeError('the value is not in list');
     return BigInt(at);
   },
-  count: (items, [wanted], _named, budget) =>
-    BigInt(items.filter((item) => isEqual(item, wanted!, budget)).length),
+  count: (items, args, named, budget) => {
+    const [wanted = null] = bound('count', ['value'], args, named);
+    return BigInt(items.filter((item) => isEqual(item, wanted, budget)).length);
+  },
   copy: (items, _args, _named, budget) => {
     budget.make(items.length);
     return [...items];

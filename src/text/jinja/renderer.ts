@@ -108,13 +108,17 @@ export class Renderer extends Evaluator {
     const items = this.#looped(node, iterable, scope);
     const changed = changes((a, b) => isEqual(a, b, this.budget));
     const again = (args: Value[]) => this.#again(node, args, scope, depth + 1);
+    // Jinja runs `else` also where each item's body was left by `break` or `continue`.
+    let completed = false;
     for (const [at, item] of items.entries()) {
       const inner = scope.inner();
       this.#assign(node.target, item, inner);
       inner.set('loop', loopAttributes(items, at, depth, changed, node.recursive ? again : undefined));
-      if (this.#run(node.body, inner) === 'break') break;
+      const leaves = this.#run(node.body, inner);
+      if (leaves === 'break') break;
+      if (leaves === undefined) completed = true;
     }
-    if (items.length === 0) this.#run(node.otherwise, scope.inner());
+    if (!completed) this.#run(node.otherwise, scope.inner());
   }
 
   /** The items that the loop's condition lets through. */
@@ -185,6 +189,9 @@ export class Renderer extends Evaluator {
     const attributes: [string, Value][] = [
       ['name', name],
       ['arguments', tuple(...parameters.map((parameter) => parameter.name))],
+      ['catch_kwargs', names.has('kwargs')],
+      ['catch_varargs', names.has('varargs')],
+      ['caller', names.has('caller')],
     ];
     return new Attributes('Macro', attributes, call);
   }

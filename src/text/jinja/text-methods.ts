@@ -121,6 +121,20 @@ function found(text: string, args: Value[], last: boolean, budget: Budget): numb
   return textLength(part.slice(0, at)) + (from < 0 ? Math.max(0, from + textLength(text)) : from);
 }
 
+function occurrences(
+  text: string,
+  wanted: string,
+  start: Value | undefined,
+  stop: Value | undefined,
+): number {
+  const part = start == null && stop == null ? text : sliced(text, start, stop);
+  if (wanted !== '') return part.split(wanted).length - 1;
+  const [length, from] = [textLength(text), wholeArgument(start, 0)];
+  const to = Math.min(length, wholeArgument(stop, length));
+  const [begin, end] = [from, to].map((at) => (at < 0 ? Math.max(0, at + length) : at)) as [number, number];
+  return begin > end ? 0 : end - begin + 1;
+}
+
 function parted(text: string, separator: string, at: number, whole: Value[]): Value {
   if (separator === '') throw new TypeError('empty separator');
   return at < 0 ? tuple(...whole) : tuple(text.slice(0, at), separator, text.slice(at + separator.length));
@@ -171,10 +185,7 @@ export const textMethods: Record<string, Method<string>> = {
   rfind: (text, args, _named, budget) => BigInt(found(text, args, true, budget)),
   index: (text, args, _named, budget) => placed(found(text, args, false, budget)),
   rindex: (text, args, _named, budget) => placed(found(text, args, true, budget)),
-  count: (text, [part]) => {
-    const wanted = textArgument(part);
-    return BigInt(wanted === '' ? textLength(text) + 1 : text.split(wanted).length - 1);
-  },
+  count: (text, [wanted, start, stop]) => BigInt(occurrences(text, textArgument(wanted), start, stop)),
   partition: (text, [separator]) =>
     parted(text, textArgument(separator), text.indexOf(textArgument(separator)), [text, '', '']),
   rpartition: (text, [separator], _named, budget) =>

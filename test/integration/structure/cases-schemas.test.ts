@@ -273,6 +273,18 @@ it.each<[string, object, string[], string[]]>([
     ['["a", 1, "a"]'],
     ['["a"]', '["a", "b", "a"]', '["b"]'],
   ],
+  [
+    'lists with at most so many of such items',
+    {
+      type: 'array',
+      items: { type: ['string', 'null'] },
+      contains: { type: 'string' },
+      minContains: 2,
+      maxContains: 3,
+    },
+    ['["a", "b"]', '[null, "a", null, "b", "c", null]'],
+    ['["a", null]', '["a", "b", null, "c", "d"]', '[]', '["a", "b", 1]'],
+  ],
   ['long lists', { type: 'array', items: { const: 1 }, maxItems: 5_000 }, ['[1, 1]'], ['[2]']],
 ])('a grammar of %s', async (_, schema, right, wrong) => {
   const text = checked(schema);

@@ -119,6 +119,11 @@ describe('with a key', () => {
     );
   });
 
+  it('accepts the name of the scheme in any case', async () => {
+    const headers = { authorization: `bearer ${KEY}` };
+    expect((await server.ask('/v1/models', { headers })).status).toBe(200);
+  });
+
   it('accepts the key', async () => {
     const job = await server.post('/v1/jobs', { type: 'completion', prompt: [5] }, bearer(KEY));
     for (const route of ROUTES) {
@@ -235,6 +240,14 @@ describe('Host and Origin', () => {
   it('serves pages of its own origin', async () => {
     const headers = { host: 'localhost:8080', origin: 'http://localhost:8080' };
     expect((await server.ask('/v1/models', { headers })).status).toBe(200);
+  });
+
+  it.each([
+    [{ host: 'sida.example' }, '--allowed-hosts'],
+    [{ host: 'localhost:8080', origin: 'https://page.example' }, '--allowed-origins'],
+  ])('names the option that permits %j', async (headers, option) => {
+    const { status, json } = await server.ask('/v1/models', { headers });
+    expect([status, json.error.message]).toEqual([403, expect.stringContaining(option)]);
   });
 
   it.each(FOREIGN_ORIGINS)('refuses origin %j on every route', async (origin) => {

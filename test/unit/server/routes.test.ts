@@ -383,6 +383,15 @@ it.each([
   expect([status, json.error.message]).toEqual([404, `There is no such route; did you mean ${meant}?`]);
 });
 
+it.each([
+  [3, 'ask for 3 choices with "n"'],
+  [1, 'which is 2, but got 1'],
+])('says how "best_of" of %i is meant', async (bestOf, why) => {
+  const { json } = await server.post('/v1/completions', { prompt: 'a', n: 2, best_of: bestOf });
+  expect(json.error.message).toContain(why);
+  expect(json.error.message).not.toContain('1 choices');
+});
+
 describe('POST /v1/completions with the prompt echoed', () => {
   it.each<[Record<string, unknown>, string]>([
     [{ max_tokens: 0 }, 'max_tokens'],

@@ -178,7 +178,12 @@ describe('a JSON schema', () => {
     [
       'a number of items that may be there',
       { type: 'array', contains: {}, maxContains: 2 },
-      /at maxContains .*beside/,
+      /at maxContains\..* no value follows/,
+    ],
+    [
+      'fewer items than there must be',
+      { type: 'array', contains: { const: 1 }, minContains: 3, maxContains: 2 },
+      /at maxContains .*expected 3 to 100, found 2/,
     ],
     ['a constant beyond 53 bits', { const: { a: [2 ** 53] } }, /at const .*more than 53 bits/],
     [

@@ -113,6 +113,11 @@ it.each([
   expect(process.cpuUsage(begin).user / 1000).toBeLessThan(500);
 });
 
+it.each(['pprint', 'random', 'striptags', 'urlize', 'wordwrap'])('refuses the filter %s by name', (name) => {
+  const template = new Template(`{{ 'a' | ${name} }}`);
+  expect(() => template.render({}, BOUNDS)).toThrow(`The filter '${name}' is not supported.`);
+});
+
 it('writes dates as strftime does', () => {
   const date = new Date(2026, 2, 5, 14, 7, 9);
   expect(strftime('%Y-%m-%d %d %b %Y, %A %B %-d %H:%M:%S %I %p %y %j %% %F %Q', date)).toBe(
