@@ -64,7 +64,7 @@ RunStats Engine::run(const Batch& batch, const PassPlan& plan, const BatchOutput
   } else {
     store_.start_pass(std::get<ResidencyPlan>(plan));
   }
-  const RoutingTrace trace{output.dispatch, output.found,     output.router_logits,
+  const RoutingTrace trace{output.dispatch, output.found,      output.router_logits,
                            routing,         batch.route_ahead, batch.whole_layers};
   try {
     model_.run(batch.stack, batch.tokens, pass.spans(), trace);
