@@ -7,9 +7,11 @@ import { Model, TokenIds } from '../shared/schema.js';
 export const DetokenizeRequest = z
   .strictObject({
     model: Model,
-    ids: z.union([TokenIds, listOf(TokenIds, MOST_INPUTS).min(1)], {
-      error: `Expected a list of token ids, or a list of 1 to ${MOST_INPUTS} such lists`,
-    }),
+    ids: z
+      .union([TokenIds, listOf(TokenIds, MOST_INPUTS).min(1)], {
+        error: `Expected a list of token ids, or a list of 1 to ${MOST_INPUTS} such lists`,
+      })
+      .meta({ example: [10, 20, 30] }),
     skip_special_tokens: z.boolean().default(true),
   })
   .meta({ id: 'DetokenizeRequest' });

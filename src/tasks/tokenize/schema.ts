@@ -7,9 +7,11 @@ import { Model } from '../shared/schema.js';
 export const TokenizeRequest = z
   .strictObject({
     model: Model,
-    input: z.union([z.string(), listOf(z.string(), MOST_INPUTS).min(1)], {
-      error: `Expected a text, or a list of 1 to ${MOST_INPUTS} texts`,
-    }),
+    input: z
+      .union([z.string(), listOf(z.string(), MOST_INPUTS).min(1)], {
+        error: `Expected a text, or a list of 1 to ${MOST_INPUTS} texts`,
+      })
+      .meta({ example: 'a fine film' }),
     add_special_tokens: z.boolean().default(true),
   })
   .meta({ id: 'TokenizeRequest' });

@@ -679,6 +679,20 @@ describe('openapi.json', () => {
     expect(json.components.schemas.ClassifyJob.required).toEqual(['input', 'type']);
     expect(json.components.schemas.ClassifyRequest.required).toEqual(['input']);
   });
+
+  it('gives an example of every body', async () => {
+    const { json } = await server.ask('/openapi.json');
+    const whole = (schema: object): string =>
+      JSON.stringify(schema, (key, value) =>
+        key === '$ref' ? json.components.schemas[value.split('/').at(-1)] : value,
+      );
+    const bodies = ROUTES.flatMap(({ path, method }) => {
+      const { requestBody } = json.paths[path.replace(/:(\w+)/, '{$1}')][method];
+      return requestBody === undefined ? [] : [[path, whole(requestBody)] as const];
+    });
+    expect(bodies.length).toBeGreaterThan(15);
+    expect(bodies.filter(([, text]) => !text.includes('"example')).map(([path]) => path)).toEqual([]);
+  });
 });
 
 describe('the pages', () => {

@@ -99,7 +99,10 @@ const COUNTED = {
   metadata: z.looseObject({ user_id: z.string().nullish() }).nullish().meta({ description: 'Not used' }),
 };
 
-export const CountRequest = z.strictObject(COUNTED).meta({ id: 'AnthropicCountRequest' });
+export const CountRequest = z.strictObject(COUNTED).meta({
+  id: 'AnthropicCountRequest',
+  example: { messages: [{ role: 'user', content: 'What kind of thing is a violin?' }] },
+});
 
 export const MessagesRequest = z
   .strictObject({

@@ -113,7 +113,7 @@ export const EmbeddingsRequest = z
 
 export const ShowRequest = z
   .strictObject({ model: Model, name: Model, verbose: z.boolean().nullish() })
-  .meta({ id: 'OllamaShowRequest' });
+  .meta({ id: 'OllamaShowRequest', example: { model: 'olmoe-mini' } });
 
 export const PullRequest = z
   .strictObject({
@@ -122,7 +122,7 @@ export const PullRequest = z
     stream: z.boolean().nullish().meta({ description: 'Default true' }),
     insecure: z.literal([false, null], { error: 'This server checks the certificate of the hub' }).optional(),
   })
-  .meta({ id: 'OllamaPullRequest' });
+  .meta({ id: 'OllamaPullRequest', example: { model: 'allenai/OLMoE-1B-7B-0924' } });
 
 const Duration = z.int().meta({ description: 'Nanoseconds' });
 const Logprob = z.object({ token: z.string(), logprob: z.number(), bytes: z.array(z.int()).nullable() });
