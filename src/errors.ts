@@ -24,6 +24,7 @@ export const ERROR_CODES = {
   pack_invalid: { status: 500, type: 'server_error' },
   io_error: { status: 500, type: 'server_error' },
   out_of_memory: { status: 500, type: 'server_error' },
+  hub_unreachable: { status: 502, type: 'server_error' },
   device_failed: { status: 503, type: 'server_error' },
   device_unavailable: { status: 500, type: 'server_error' },
   engine_crashed: { status: 503, type: 'server_error' },

@@ -127,7 +127,10 @@ export class Hub {
         if (error instanceof SidaError) throw error;
         const { message, code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
         if (last || code === 'ENOTFOUND' || code === 'ECONNREFUSED') {
-          throw new SidaError({ code: 'io_error', message: `Cannot reach ${this.host}: ${message || code}` });
+          throw new SidaError({
+            code: 'hub_unreachable',
+            message: `Cannot reach ${this.host}: ${message || code}`,
+          });
         }
       }
       await this.wait(tries, asked);

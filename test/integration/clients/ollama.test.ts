@@ -316,5 +316,11 @@ describe('a server that pulls', () => {
       message: expect.stringContaining('ORG/NAME'),
     });
     await expect(client.pull({ model: 'ORG/absent' })).rejects.toMatchObject({ status_code: 404 });
+    process.env.HF_ENDPOINT = 'http://127.0.0.1:9';
+    await expect(client.pull({ model: 'ORG/absent' })).rejects.toMatchObject({
+      status_code: 502,
+      message: expect.stringContaining('Cannot reach 127.0.0.1:9'),
+    });
+    process.env.HF_ENDPOINT = hub.url;
   });
 });
