@@ -13,7 +13,7 @@ export interface RequestInFlight {
   key: string | null;
   startedMs: number;
   /** Tokens that it may take: its input, by an estimate where that is text, and the longest answer. */
-  mostTokens: number;
+  mostTokens: () => number;
   /** Generated so far; null where the answer is not streamed. */
   tokens: number | null;
   abort: AbortController;
@@ -32,13 +32,19 @@ export class RequestsInFlight {
   /** Returns a function that counts a delta of the answer, and one to call when the request has ended. */
   begin(res: Response, request: JobRequest, abort: AbortController) {
     const caller = callerOf(res);
-    const { known, estimated } = taskOf(request).tokens.cost(request);
+    let mostTokens: number | undefined;
     const entry: RequestInFlight = {
       id: res.locals.requestId,
       kind: request.kind,
       key: caller === ANYONE ? null : caller.owner,
       startedMs: Date.now(),
-      mostTokens: known + estimated,
+      // Long texts take milliseconds to count, and few servers are watched.
+      mostTokens: () => {
+        if (mostTokens !== undefined) return mostTokens;
+        const { known, estimated } = taskOf(request).tokens.cost(request);
+        mostTokens = known + estimated;
+        return mostTokens;
+      },
       tokens: request.stream ? 0 : null,
       abort,
     };

@@ -116,7 +116,7 @@ class Changes {
 }
 
 const requestAnswer = ({ id, kind, key, startedMs, mostTokens, tokens }: RequestInFlight) => {
-  return { id, kind, key, started_ms: startedMs, most_tokens: mostTokens, tokens };
+  return { id, kind, key, started_ms: startedMs, most_tokens: mostTokens(), tokens };
 };
 
 const changeAnswer = ({ time, from, to, by, key }: BudgetChange) => {
