@@ -18,7 +18,7 @@ export interface LongTexts {
   /** Whether there is one, and whether one has a lower bound that is long. */
   some: boolean;
   least: boolean;
-  /** Whether values of one choice may begin like those of another and go on differently. */
+  /** Whether values of two alternatives may share a beginning and then differ. */
   alike: boolean;
 }
 

@@ -12,7 +12,7 @@ export const LONG_TEXT = 24;
 /** Bytes that no text of UTF-8 has: each stands for a character of a long text, or is one too many. */
 export const NO_TEXT = '[\\u00fe-\\u00ff]';
 const PROBE = 0xff;
-/** Characters of which it is known whether they may follow. */
+/** Most characters that are tried ahead of a token. */
 const LOOK = 128;
 /** Most tokens that the rest of a character takes, as an escape or in bytes. */
 const MOST_PARTS = 6;
@@ -37,6 +37,8 @@ export class TokenBytes {
   /** Those among them that may end a text, and begin a long one. */
   readonly ending: Int32Array;
   readonly longest: number;
+  /** By the bytes that they exceed. */
+  readonly #ends = new Map<number, ReadonlySet<number>>();
 
   /** `vocabulary` has a character for each byte. */
   constructor(vocabulary: readonly string[]) {
@@ -47,6 +49,15 @@ export class TokenBytes {
     this.ending = this.sorted.filter((id) => this.bytes[id]!.some((byte) => ENDS.has(byte)));
     this.longest = this.bytes.reduce((most, { length }) => Math.max(most, length), 0);
   }
+
+  /** The tokens of more bytes that may end a text. All matchers share them. */
+  endsAbove(bytes: number): ReadonlySet<number> {
+    const known = this.#ends.get(bytes);
+    if (known !== undefined) return known;
+    const ends = new Set(this.ending.filter((id) => this.bytes[id]!.length > bytes));
+    this.#ends.set(bytes, ends);
+    return ends;
+  }
 }
 
 /** Allows the tokens that the matcher of tokens and the one of bytes allow. */
@@ -54,8 +65,8 @@ export class LongTextMatcher implements GrammarMatcher {
   readonly #own: GrammarMatcher;
   readonly #exact: BytesMatcher;
   readonly #tokens: TokenBytes;
-  /** Tokens of more bytes are tried if they may end a text. */
-  readonly #surest: number;
+  /** Tokens that may end a text too early or too late, whatever precedes them. */
+  readonly #ends: ReadonlySet<number>;
   readonly #alike: boolean;
   /** Bytes that no bound of the text excludes. */
   #free = Number.POSITIVE_INFINITY;
@@ -75,7 +86,8 @@ export class LongTextMatcher implements GrammarMatcher {
     this.#own = own;
     this.#exact = exact;
     this.#tokens = tokens;
-    this.#surest = least || alike ? 0 : LONG_TEXT;
+    const surest = least || alike ? 0 : LONG_TEXT;
+    this.#ends = tokens.endsAbove(surest);
     this.#alike = alike;
   }
 
@@ -99,10 +111,9 @@ export class LongTextMatcher implements GrammarMatcher {
       this.#free = more - 1;
     } else if (this.#alike) this.#free = 0;
     const { bytes, sorted, ending, longest } = this.#tokens;
-    const ends = new Set(ending.filter((id) => bytes[id]!.length > this.#surest));
     const others = this.#free < longest ? sorted : ending;
     const open = others.filter(
-      (id) => (allowed[id >> 5]! >> (id & 31)) & 1 && (bytes[id]!.length > this.#free || ends.has(id)),
+      (id) => (allowed[id >> 5]! >> (id & 31)) & 1 && (bytes[id]!.length > this.#free || this.#ends.has(id)),
     );
     this.#check(open, allowed);
     return allowed;

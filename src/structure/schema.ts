@@ -87,7 +87,7 @@ export interface ReadSchema {
   bodies: (rules: Rules) => string[];
   /** Properties beside which there may be others. */
   names: readonly string[];
-  /** Whether values of one choice may begin like those of another and go on differently. */
+  /** Whether values of two alternatives may share a beginning and then differ. */
   alike: boolean;
 }
 
