@@ -16,7 +16,8 @@ const LIST_METHODS: Record<string, Method<readonly Value[]>> = {
     return BigInt(at);
   },
   count: (items, args, named, budget) => {
-    const [wanted = null] = bound('count', ['value'], args, named);
+    const [wanted] = bound('count', ['value'], args, named);
+    if (wanted === undefined) throw new TypeError('count() takes exactly one argument (0 given)');
     return BigInt(items.filter((item) => isEqual(item, wanted, budget)).length);
   },
   copy: (items, _args, _named, budget) => {
