@@ -1,6 +1,7 @@
 /** Tries the tasks that a model declares. */
 import { useSignal } from '@preact/signals';
-import { ask, reasonOf } from './api.js';
+import { ask } from './api.js';
+import { useAsked } from './asked.js';
 import type { ExpertCost } from './conversations.js';
 import { CostText } from './cost.js';
 import { adminRefused, type Model } from './server.js';
@@ -15,30 +16,20 @@ const MOST_SCORES = 6;
 export function Classify({ model }: { model: Model }) {
   const names = Object.keys(model.tasks);
   const task = useSignal(names[0]!);
-  const answer = useSignal<Answer | undefined>(undefined);
-  const failed = useSignal('');
-  const busy = useSignal(false);
+  const { answer, failed, busy, send } = useAsked<Answer>();
   const { template } = model.tasks[task.value]!;
   const fields = [...new Set([...template.matchAll(/\{([A-Za-z_]\w*)\}/g)].map(([, name]) => name!))];
-  const submit = async (event: SubmitEvent) => {
+  const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const input = Object.fromEntries(new FormData(event.currentTarget as HTMLFormElement));
-    busy.value = true;
-    failed.value = '';
-    try {
-      const include = adminRefused.value === undefined ? { include: ['experts'] } : {};
-      const body = { model: model.id, task: task.value, input, ...include };
-      answer.value = await ask<Answer>('/v1/classify', { method: 'POST', body });
-    } catch (error) {
-      answer.value = undefined;
-      failed.value = reasonOf(error);
-    }
-    busy.value = false;
+    const include = adminRefused.value === undefined ? { include: ['experts'] } : {};
+    const body = { model: model.id, task: task.value, input, ...include };
+    void send(() => ask<Answer>('/v1/classify', { method: 'POST', body }));
   };
   return (
     <div class="scroll">
       <h2>Classify</h2>
-      <form id="classify" onSubmit={(event) => void submit(event as unknown as SubmitEvent)}>
+      <form id="classify" onSubmit={(event) => submit(event as unknown as SubmitEvent)}>
         <label>
           Task{' '}
           <select

@@ -1,6 +1,7 @@
 /** Compares texts by their embeddings. */
 import { useSignal } from '@preact/signals';
-import { ask, reasonOf } from './api.js';
+import { ask } from './api.js';
+import { useAsked } from './asked.js';
 import { dot } from './numbers.js';
 import type { Model } from './server.js';
 
@@ -8,16 +9,19 @@ interface Answer {
   data: { embedding: number[] }[];
 }
 
+interface Comparison {
+  first: string;
+  width: number;
+  /** The other texts, and their cosines with the first. */
+  others: [string, number][];
+}
+
 const FIRST = 'a violin\na guitar\na river\na lake';
 
 export function Embed({ model }: { model: Model }) {
   const texts = useSignal(FIRST);
-  const compared = useSignal<{ first: string; width: number; others: [string, number][] } | undefined>(
-    undefined,
-  );
-  const failed = useSignal('');
-  const busy = useSignal(false);
-  const submit = async (event: Event) => {
+  const { answer: compared, failed, busy, send } = useAsked<Comparison>();
+  const submit = (event: Event) => {
     event.preventDefault();
     const input = texts.value
       .split('\n')
@@ -26,27 +30,18 @@ export function Embed({ model }: { model: Model }) {
     compared.value = undefined;
     failed.value = input.length < 2 ? 'Write at least two lines.' : '';
     if (input.length < 2) return;
-    busy.value = true;
-    try {
-      const { data } = await ask<Answer>('/v1/embeddings', {
-        method: 'POST',
-        body: { model: model.id, input },
-      });
+    const body = { model: model.id, input };
+    void send(async () => {
+      const { data } = await ask<Answer>('/v1/embeddings', { method: 'POST', body });
       const [own, ...rest] = data.map(({ embedding }) => embedding);
-      compared.value = {
-        first: input[0]!,
-        width: own!.length,
-        others: rest.map((other, at) => [input[at + 1]!, dot(own!, other)]),
-      };
-    } catch (error) {
-      failed.value = reasonOf(error);
-    }
-    busy.value = false;
+      const others = rest.map((other, at): [string, number] => [input[at + 1]!, dot(own!, other)]);
+      return { first: input[0]!, width: own!.length, others };
+    });
   };
   return (
     <div class="scroll">
       <h2>Embed</h2>
-      <form id="embed" onSubmit={(event) => void submit(event)}>
+      <form id="embed" onSubmit={submit}>
         <label>
           One text a line; the first is compared with the others
           <textarea

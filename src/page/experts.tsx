@@ -118,6 +118,7 @@ interface ReplayProps {
 /** The last answer in slow motion, by itself or moment by moment. */
 function Replay({ recorded, moment, onMoment }: ReplayProps) {
   const plays = useSignal(false);
+  const still = isStill();
   const last = recorded.moments.length - 1;
   useEffect(() => {
     if (!plays.value || moment === undefined) return;
@@ -135,13 +136,17 @@ function Replay({ recorded, moment, onMoment }: ReplayProps) {
       <button
         type="button"
         onClick={() => {
-          const begins = moment === undefined || moment === last;
-          // Where motion is not wanted, the slider goes from moment to moment.
-          plays.value = !plays.value && !matchMedia('(prefers-reduced-motion: reduce)').matches;
-          if (begins) onMoment(0);
+          const next = moment === undefined || moment === last ? 0 : moment + 1;
+          if (still) return onMoment(next);
+          plays.value = !plays.value;
+          if (plays.value && next === 0) onMoment(0);
         }}
       >
-        {plays.value && moment !== undefined ? 'Pause' : 'Replay the last answer slowly'}
+        {moment === undefined || !(still || plays.value)
+          ? 'Replay the last answer slowly'
+          : still
+            ? 'Next moment'
+            : 'Pause'}
       </button>
       {moment !== undefined && (
         <>
@@ -167,6 +172,9 @@ function Replay({ recorded, moment, onMoment }: ReplayProps) {
     </div>
   );
 }
+
+/** Whether motion is not wanted. */
+const isStill = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
 function mostUsed(experts: readonly Expert[]): string {
   return experts
@@ -249,7 +257,7 @@ class Painter {
   paint(canvas: HTMLCanvasElement | null): void {
     this.stop();
     if (canvas === null) return;
-    const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
+    const still = isStill();
     const until = performance.now() + MOVED_MS;
     if (still) this.#cleared = setTimeout(() => drawSquares(canvas, this.look, still), MOVED_MS);
     const next = () => {

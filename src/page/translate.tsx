@@ -1,6 +1,6 @@
 /** Translates a text with a model that has languages. */
-import { useSignal } from '@preact/signals';
-import { ask, reasonOf } from './api.js';
+import { ask } from './api.js';
+import { useAsked } from './asked.js';
 import type { ExpertCost } from './conversations.js';
 import { CostText } from './cost.js';
 import { adminRefused, type Model } from './server.js';
@@ -11,29 +11,19 @@ interface Answer {
 }
 
 export function Translate({ model }: { model: Model }) {
-  const answer = useSignal<Answer | undefined>(undefined);
-  const failed = useSignal('');
-  const busy = useSignal(false);
-  const submit = async (event: SubmitEvent) => {
+  const { answer, failed, busy, send } = useAsked<Answer>();
+  const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const fields = Object.fromEntries(new FormData(event.currentTarget as HTMLFormElement));
-    busy.value = true;
-    failed.value = '';
-    try {
-      const include = adminRefused.value === undefined ? { include: ['experts'] } : {};
-      const body = { model: model.id, ...fields, ...include };
-      answer.value = await ask<Answer>('/v1/translate', { method: 'POST', body });
-    } catch (error) {
-      answer.value = undefined;
-      failed.value = reasonOf(error);
-    }
-    busy.value = false;
+    const include = adminRefused.value === undefined ? { include: ['experts'] } : {};
+    const body = { model: model.id, ...fields, ...include };
+    void send(() => ask<Answer>('/v1/translate', { method: 'POST', body }));
   };
   const { value } = answer;
   return (
     <div class="scroll">
       <h2>Translate</h2>
-      <form id="translate" onSubmit={(event) => void submit(event as unknown as SubmitEvent)}>
+      <form id="translate" onSubmit={(event) => submit(event as unknown as SubmitEvent)}>
         <Languages label="From" name="source" of={model.languages} first="eng_Latn" />
         <Languages label="To" name="target" of={model.languages} first="deu_Latn" />
         <label>

@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, CDPSession, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { REPO } from './sida-process.js';
 
@@ -12,6 +12,7 @@ export class PageDriver {
   readonly requested: string[] = [];
   /** Exceptions, and what the content security policy has stopped. */
   readonly broken: string[] = [];
+  #network: CDPSession | undefined;
 
   private constructor(page: Page) {
     this.page = page;
@@ -41,6 +42,14 @@ export class PageDriver {
   async use(key: string): Promise<void> {
     await this.page.fill('#key', key);
     await this.page.click('#access button[type=submit]');
+  }
+
+  /** So that an answer comes over a time. Undefined: as fast as it can. */
+  async slow(bytesPerSecond: number | undefined): Promise<void> {
+    this.#network ??= await this.page.context().newCDPSession(this.page);
+    const downloadThroughput = bytesPerSecond ?? -1;
+    const conditions = { offline: false, latency: 0, downloadThroughput, uploadThroughput: -1 };
+    await this.#network.send('Network.emulateNetworkConditions', conditions);
   }
 
   async picture(name: string): Promise<void> {
