@@ -700,6 +700,7 @@ describe('the pages', () => {
     const { text, headers } = await server.ask(path);
     expect(headers['content-type']).toMatch(/^text\/html/);
     expect(headers['content-security-policy']).toMatch(/default-src 'none'.*script-src 'self'/);
+    expect(headers['content-security-policy']).not.toContain('unsafe-');
     expect(text).not.toMatch(/<script>|<style>|style=|onclick|https?:\/\//);
     const loaded = [...text.matchAll(/(?:src|href)="(\/[^"]+)"/g)].map(([, url]) => url!);
     expect(loaded.length).toBeGreaterThan(1);
