@@ -18,6 +18,7 @@ import type {
 } from '../native/addon-types.js';
 import type { TraceAbout } from '../profile/chrome-trace.js';
 import type { ChatFormat } from '../text/chat/answer-format.js';
+import { type AnswerPart, appendParts } from '../text/chat/answer-parts.js';
 import type { BuilderFigures } from './builder-stats.js';
 import type { Counters } from './counters.js';
 import type { ExpertCost } from './expert-cost.js';
@@ -124,12 +125,13 @@ export interface JobResult {
 
 /**
  * The addition of one or more new tokens to a generated text. A delta has more than one token if the stream's reader
- * fell behind. `text` is the part that these tokens made final, and may be empty.
+ * fell behind. What these tokens made final may be empty. It is a text, or the parts of a conversation's answer.
  */
 export interface CompletionDelta {
   /** Choices are numbered prompt by prompt. */
   index: number;
   text: string;
+  parts?: AnswerPart[];
   tokenIds: number[];
   logprobs: TokenLogprobs[] | null;
   finishReason: 'stop' | 'length' | null;
@@ -139,16 +141,22 @@ export interface CompletionDelta {
 
 /** Copies the delta, so that further deltas can be appended to the copy. */
 export function openDelta(delta: CompletionDelta): CompletionDelta {
-  const { tokenIds, logprobs } = delta;
-  return { ...delta, tokenIds: [...tokenIds], logprobs: logprobs && [...logprobs] };
+  const { tokenIds, logprobs, parts } = delta;
+  return {
+    ...delta,
+    ...(parts && { parts: parts.map((part) => ({ ...part })) }),
+    tokenIds: [...tokenIds],
+    logprobs: logprobs && [...logprobs],
+  };
 }
 
 /** Appends the next delta of the same choice. */
 export function appendDelta(
   to: CompletionDelta,
-  { text, tokenIds, logprobs, finishReason }: CompletionDelta,
+  { text, parts, tokenIds, logprobs, finishReason }: CompletionDelta,
 ): void {
   to.text += text;
+  if (to.parts !== undefined) appendParts(to.parts, parts ?? []);
   to.tokenIds.push(...tokenIds);
   to.logprobs?.push(...(logprobs ?? []));
   to.finishReason = finishReason;

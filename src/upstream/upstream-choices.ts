@@ -1,8 +1,9 @@
 /** Turns the chunks of a streamed answer into deltas, and into the choices of a result. */
 import { SidaError } from '../errors.js';
 import type { CompletionDelta } from '../protocol/engine-messages.js';
-import { REASONING_TAGS } from '../text/chat/answer-format.js';
-import { TOOL_CALL_TAGS } from '../text/chat/call-forms.js';
+import type { StoredAnswer, StoredChoice } from '../tasks/shared/stored.js';
+import { answerParser } from '../text/chat/answer-parser.js';
+import { type AnswerParser, type AnswerPart, appendParts } from '../text/chat/answer-parts.js';
 import type { UpstreamRequest } from './upstream-request.js';
 
 /** Fields of a chunk that are used. Other servers send more, and null for what they leave out. */
@@ -27,26 +28,18 @@ interface ChunkChoice {
   finish_reason?: string | null;
 }
 
-interface Choice {
-  index: number;
-  text: string;
-  tokenIds: number[];
-  finishReason: 'stop' | 'length';
-  logprobs: null;
-}
-
 export class UpstreamChoices {
-  readonly #texts: ChoiceText[];
+  readonly #choices: UpstreamChoice[];
   readonly #each: number;
   #counts = 0;
   #promptTokens = 0;
   completionTokens = 0;
 
   /** `choices` of each prompt. `prefixes` has, of each prompt, the text that its choices begin with. */
-  constructor({ choices, prefixes }: Pick<UpstreamRequest, 'choices' | 'prefixes'>) {
+  constructor({ choices, prefixes, answer }: Pick<UpstreamRequest, 'choices' | 'prefixes' | 'answer'>) {
     this.#each = choices;
     const all = prefixes.flatMap((prefix) => Array.from({ length: choices }, () => prefix));
-    this.#texts = all.map((prefix, index) => new ChoiceText(index, prefix));
+    this.#choices = all.map((prefix, index) => new UpstreamChoice(index, prefix, answer));
   }
 
   get promptTokens(): number {
@@ -76,78 +69,88 @@ export class UpstreamChoices {
     // Most servers count all choices at the end, llama.cpp each when it ends.
     if (usage && choices.every(({ finish_reason: reason }) => reason != null)) {
       // A server may count the only choice when it ends, and again at the end of the stream.
-      if (this.#texts.length === 1) this.#counts = this.#promptTokens = this.completionTokens = 0;
+      if (this.#choices.length === 1) this.#counts = this.#promptTokens = this.completionTokens = 0;
       this.#counts += 1;
       this.#promptTokens += usage.prompt_tokens ?? 0;
       this.completionTokens += usage.completion_tokens ?? 0;
     }
-    return choices.flatMap((each) => this.#texts[each.index ?? 0]?.take(each) ?? []);
+    return choices.flatMap((each) => this.#choices[each.index ?? 0]?.take(each) ?? []);
   }
 
   /** Throws engine_crashed when the stream ended before all choices had. */
-  finish(): Choice[] {
-    return this.#texts.map((text) => text.choice());
+  finish(): (StoredChoice | StoredAnswer)[] {
+    return this.#choices.map((each) => each.choice());
   }
 }
 
-/**
- * The text of a choice as a model writes it whose reasoning and calls stand in tags, so that servers read answers of
- * all engines in one way.
- */
-class ChoiceText {
+/** One choice: the text of a completion, or the parts of a conversation's answer. */
+class UpstreamChoice {
   readonly #index: number;
+  /** Sent with the first text. */
   #prefix: string;
   #text = '';
-  #finishReason: Choice['finishReason'] | undefined;
-  #open: 'reasoning' | 'call' | undefined;
+  readonly #parts: AnswerPart[] | undefined;
+  /** Not every server splits reasoning and calls from the content. */
+  readonly #content: AnswerParser | undefined;
+  #calls = 0;
+  /** The call whose arguments arrive, as the other server numbers it. */
   #call: number | undefined;
+  #finishReason: StoredChoice['finishReason'] | undefined;
 
-  constructor(index: number, prefix: string) {
+  constructor(index: number, prefix: string, answer: UpstreamRequest['answer']) {
     this.#index = index;
     this.#prefix = prefix;
+    if (answer !== undefined) {
+      this.#parts = [];
+      this.#content = answerParser(answer.answer, answer.tools);
+    }
   }
 
-  take({ text, finish_reason: reason, ...rest }: ChunkChoice): CompletionDelta[] {
-    let piece = text ?? '';
-    const delta = rest.delta ?? {};
-    const reasoning = delta.reasoning_content ?? delta.reasoning ?? '';
-    if (reasoning !== '') piece += this.#enter('reasoning') + reasoning;
-    if (delta.content) piece += this.#enter(undefined) + delta.content;
-    for (const { index = 0, function: called } of delta.tool_calls ?? []) {
-      if (index !== this.#call && called?.name != null) {
-        piece += this.#enter(undefined) + this.#enter('call');
-        piece += `{"name": ${JSON.stringify(called.name)}, "arguments": `;
-        this.#call = index;
-      }
-      piece += called?.arguments ?? '';
-    }
-    if (reason != null) {
-      piece += this.#enter(undefined);
-      this.#finishReason = reason === 'length' ? 'length' : 'stop';
-    }
-    if (piece === '' && reason == null) return [];
-    piece = this.#prefix + piece;
+  take({ text: piece, delta, finish_reason: reason }: ChunkChoice): CompletionDelta[] {
+    const parts = this.#content === undefined ? undefined : this.#partsOf(delta ?? {}, this.#content);
+    if (parts !== undefined && reason != null) this.#addContent(this.#content!.finish(), parts);
+    if (reason != null) this.#finishReason = reason === 'length' ? 'length' : 'stop';
+    if (!piece && !parts?.length && reason == null) return [];
+    const text = this.#prefix + (piece ?? '');
     this.#prefix = '';
-    this.#text += piece;
+    this.#text += text;
+    if (parts !== undefined) appendParts(this.#parts!, parts);
     const finishReason = reason == null ? null : this.#finishReason!;
-    return [{ index: this.#index, text: piece, tokenIds: [], logprobs: null, finishReason }];
+    const [index, tokenIds, logprobs] = [this.#index, [], null];
+    return [{ index, text, ...(parts && { parts }), tokenIds, logprobs, finishReason }];
   }
 
-  choice(): Choice {
+  choice(): StoredChoice | StoredAnswer {
     if (this.#finishReason === undefined) {
       throw new SidaError({ code: 'engine_crashed', message: 'The upstream engine ended its answer early' });
     }
-    const [index, text, finishReason] = [this.#index, this.#text, this.#finishReason];
-    return { index, text, tokenIds: [], finishReason, logprobs: null };
+    const [index, parts, finishReason] = [this.#index, this.#parts, this.#finishReason];
+    const said = parts === undefined ? { text: this.#text } : { parts };
+    return { index, ...said, tokenIds: [], finishReason, logprobs: null };
   }
 
-  /** Returns the tags between the text so far and text of another part. */
-  #enter(part: 'reasoning' | 'call' | undefined): string {
-    if (part === this.#open) return '';
-    const closed = { reasoning: REASONING_TAGS[1], call: `}${TOOL_CALL_TAGS[1]}` };
-    const opened = { reasoning: REASONING_TAGS[0], call: TOOL_CALL_TAGS[0] };
-    const before = this.#open === undefined ? '' : closed[this.#open];
-    this.#open = part;
-    return before + (part === undefined ? '' : opened[part]);
+  #partsOf(delta: NonNullable<ChunkChoice['delta']>, content: AnswerParser): AnswerPart[] {
+    const parts: AnswerPart[] = [];
+    const reasoning = delta.reasoning_content ?? delta.reasoning ?? '';
+    if (reasoning !== '') parts.push({ kind: 'reasoning', text: reasoning });
+    if (delta.content) this.#addContent(content.push(delta.content), parts);
+    for (const { index = 0, function: called } of delta.tool_calls ?? []) {
+      if (index !== this.#call && called?.name != null) {
+        this.#call = index;
+        parts.push({ kind: 'call', call: this.#calls++, name: called.name });
+      }
+      const text = called?.arguments;
+      if (text && this.#call !== undefined) parts.push({ kind: 'arguments', call: this.#calls - 1, text });
+    }
+    return parts;
+  }
+
+  /** Numbers the calls that are found in the content after those that the other server has split off. */
+  #addContent(found: readonly AnswerPart[], parts: AnswerPart[]): void {
+    for (const part of found) {
+      if (part.kind === 'call') parts.push({ ...part, call: this.#calls++ });
+      else if (part.kind === 'arguments') parts.push({ ...part, call: this.#calls - 1 });
+      else parts.push(part);
+    }
   }
 }

@@ -15,6 +15,8 @@ export interface UpstreamRequest {
   choices: number;
   /** Of each prompt: the text that its choices begin with. */
   prefixes: string[];
+  /** Of a conversation: how content is read that the other server has not split itself. */
+  answer?: Pick<ChatWork, 'answer' | 'tools'>;
 }
 
 type ChatJob = Extract<TaskJob, { kind: 'chat' | 'respond' }>;
@@ -31,6 +33,7 @@ export function upstreamRequest(request: JobRequest, model: string): UpstreamReq
       body: { ...common, ...chatBody(job) },
       choices: job.choices ?? 1,
       prefixes: [''],
+      answer: job,
     };
   }
   if (job.kind === 'complete') {

@@ -1,5 +1,6 @@
 import type { AnswerFormat } from '../../src/text/chat/answer-format.js';
-import { answerParser, type ParsedAnswer } from '../../src/text/chat/answer-parser.js';
+import { answerParser } from '../../src/text/chat/answer-parser.js';
+import { type AnswerPart, type WholeAnswer, wholeAnswer } from '../../src/text/chat/answer-parts.js';
 
 /** What a parser finds in an answer that is pushed in pieces of the given lengths. */
 export function answerInPieces(
@@ -7,19 +8,18 @@ export function answerInPieces(
   tools: boolean,
   text: string,
   lengths: number[],
-): ParsedAnswer {
+): WholeAnswer {
   const parser = answerParser(format, tools);
-  const found: ParsedAnswer = { reasoning: '', content: '', calls: [] };
-  const parts = [];
+  const parts: AnswerPart[] = [];
   for (let at = 0, i = 0; at < text.length; i += 1) {
     const length = lengths[i % lengths.length]!;
     parts.push(...parser.push(text.slice(at, at + length)));
     at += length;
   }
-  for (const part of [...parts, ...parser.finish()]) {
-    if (part.kind === 'call') found.calls[part.call] = { name: part.name, arguments: '' };
-    else if (part.kind === 'arguments') found.calls[part.call]!.arguments += part.text;
-    else found[part.kind] += part.text;
-  }
-  return found;
+  return wholeAnswer([...parts, ...parser.finish()]);
+}
+
+/** What a parser finds in an answer that comes at once. */
+export function answerAtOnce(format: AnswerFormat, tools: boolean, text: string): WholeAnswer {
+  return answerInPieces(format, tools, text, [text.length]);
 }

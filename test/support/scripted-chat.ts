@@ -2,6 +2,10 @@
  * A server whose model is a script. It calls a tool for two cities and answers with what the tool said. It thinks
  * before it answers `THINK`, and fails in the middle of its answer to `FAIL`.
  */
+import type { TokenLogprobs } from '../../src/protocol/engine-messages.js';
+import type { TaskJob } from '../../src/tasks/registry.js';
+import { answerParser } from '../../src/text/chat/answer-parser.js';
+import { type AnswerPart, appendParts } from '../../src/text/chat/answer-parts.js';
 import { answerTo, type ScriptedRun } from '../unit/queue/scripted-engine.js';
 import { TestServer } from '../unit/server/test-server.js';
 
@@ -56,20 +60,36 @@ function answer(run: ScriptedRun, { messages }: Given): void {
   const results = messages.filter(({ role }) => role === 'tool').map(({ content }) => content);
   if (question === THINK) writeText(run, '<think>Hm.</think>Done.');
   else if (question === FAIL) {
-    for (const letter of 'Half') run.options.onDelta?.(delta(letter, null));
+    for (const text of 'Half')
+      run.options.onDelta?.({ ...TOKEN, text: '', parts: [{ kind: 'content', text }] });
     // The answer has begun when its first delta is on its way.
     setTimeout(() => run.fail('engine_crashed'), 50);
   } else writeText(run, results.length === 0 ? `I look.\n${CALLS}` : results.join(' '));
 }
 
-/** Ends the run with the text, a letter at a time. */
-export function writeText(run: ScriptedRun, text: string): void {
-  const letters = [...text];
-  for (const [at, letter] of letters.entries())
-    run.options.onDelta?.(delta(letter, at === letters.length - 1 ? 'stop' : null));
-  run.finish({ ...answerTo(run.request), choices: [delta(text, 'stop')] } as ReturnType<typeof answerTo>);
+interface Written {
+  /** Texts of the tokens. Default: a letter each. */
+  pieces?: readonly string[];
+  finishReason?: 'stop' | 'length';
+  logprobs?: TokenLogprobs[] | null;
 }
 
-function delta<Finish extends 'stop' | null>(text: string, finishReason: Finish) {
-  return { index: 0, text, tokenIds: [7], logprobs: null, finishReason };
+const TOKEN = { index: 0, tokenIds: [7], logprobs: null, finishReason: null };
+
+/** Ends the run with the text, which an engine splits if it answers a conversation. */
+export function writeText(run: ScriptedRun, text: string, written: Written = {}): void {
+  const { pieces = [...text], finishReason = 'stop', logprobs = null } = written;
+  const request = run.request as TaskJob;
+  const parser = 'answer' in request ? answerParser(request.answer, request.tools) : undefined;
+  const parts: AnswerPart[] = [];
+  for (const [at, piece] of pieces.entries()) {
+    const last = at === pieces.length - 1;
+    const delta = { ...TOKEN, logprobs, finishReason: last ? finishReason : null };
+    const found = parser && [...parser.push(piece), ...(last ? parser.finish() : [])];
+    appendParts(parts, found ?? []);
+    if ('stream' in request && request.stream)
+      run.options.onDelta?.({ ...delta, ...(found ? { text: '', parts: found } : { text: piece }) });
+  }
+  const choice = { ...TOKEN, logprobs, finishReason, ...(parser ? { parts } : { text }) };
+  run.finish({ ...answerTo(run.request), choices: [choice] } as ReturnType<typeof answerTo>);
 }

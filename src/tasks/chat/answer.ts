@@ -1,7 +1,6 @@
 /** Builds the answer of a chat, whole or as stream chunks, in OpenAI's format. */
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
-import { answerParser, parseAnswer } from '../../text/chat/answer-parser.js';
-import type { AnswerParser, AnswerPart } from '../../text/chat/answer-parts.js';
+import { type AnswerPart, wholeAnswer } from '../../text/chat/answer-parts.js';
 import { partId } from '../shared/part-ids.js';
 import { closingParts, expertsAnswer, usageAnswer } from '../shared/schema.js';
 import { UsageSoFar } from '../shared/stream-options.js';
@@ -14,7 +13,6 @@ type Delta = ChatChunk['choices'][number]['delta'];
 
 /** A choice whose stream has begun. */
 interface OpenChoice {
-  parser: AnswerParser;
   called: boolean;
   /** Not yet sent: a token that adds no text waits for the next chunk. */
   logprobs: ChatLogprobs['content'];
@@ -43,22 +41,18 @@ export class ChatAnswers implements Answers<ChatResult> {
   }
 
   chunks(delta: CompletionDelta): ChatChunk[] {
-    const { index, text, finishReason } = delta;
+    const { index, parts = [], finishReason } = delta;
     const { form } = this.#about;
     const chunks: ChatChunk[] = [];
     this.#used.add(delta);
     let choice = this.#open.get(index);
     if (choice === undefined) {
-      const parser = answerParser(form.answer, form.tools);
-      choice = { parser, called: false, logprobs: [], tokenIds: [] };
+      choice = { called: false, logprobs: [], tokenIds: [] };
       this.#open.set(index, choice);
       chunks.push(this.#chunk(index, { role: 'assistant', content: '' }, null));
     }
-    const { parser } = choice;
     if (form.logprobs) choice.logprobs.push(...(chatLogprobs(delta.logprobs)?.content ?? []));
     if (form.tokenIds) choice.tokenIds.push(...delta.tokenIds);
-    const parts = parser.push(text);
-    if (finishReason !== null) parts.push(...parser.finish());
     for (const part of parts) {
       choice.called ||= part.kind === 'call';
       chunks.push(this.#chunk(index, this.#delta(index, part), null, choice));
@@ -75,9 +69,9 @@ export class ChatAnswers implements Answers<ChatResult> {
     return cost === undefined ? [] : [{ ...this.#envelope('chat.completion.chunk'), choices: [], ...cost }];
   }
 
-  #choice({ index, text, finishReason, logprobs, tokenIds }: ChatResult['choices'][number]) {
+  #choice({ index, parts, finishReason, logprobs, tokenIds }: ChatResult['choices'][number]) {
     const { form } = this.#about;
-    const { reasoning, content, calls } = parseAnswer(form.answer, form.tools, text);
+    const { reasoning, content, calls } = wholeAnswer(parts);
     return {
       index,
       message: {

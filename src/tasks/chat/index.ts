@@ -20,9 +20,7 @@ export const chat: Task<ChatBody, ChatJob, ChatResult, ChatForm> = {
   schemas: { request: ChatRequest, answer: ChatAnswer },
   stored: { job: storedJob, result: storedResult, form: storedForm },
   prepare: prepareChat,
-  form: ({ answer, tools, logprobs, showTokenIds = false, explain = false }) => ({
-    answer,
-    tools,
+  form: ({ logprobs, showTokenIds = false, explain = false }) => ({
     logprobs: logprobs !== null,
     tokenIds: showTokenIds,
     experts: explain,

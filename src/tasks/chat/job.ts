@@ -1,7 +1,6 @@
 /** The job and the result of a chat, as they are sent between processes and stored in Redis. */
 import { z } from 'zod';
 import { chatFields, chatResultFields } from '../shared/chat-work.js';
-import { storedAnswerFormat } from '../shared/stored.js';
 
 export const storedJob = z.object({
   kind: z.literal('chat'),
@@ -13,8 +12,6 @@ export const storedJob = z.object({
 export const storedResult = z.object({ kind: z.literal('chat'), ...chatResultFields });
 
 export const storedForm = z.object({
-  answer: storedAnswerFormat,
-  tools: z.boolean(),
   logprobs: z.boolean(),
   tokenIds: z.boolean(),
   experts: z.boolean(),

@@ -1,7 +1,5 @@
 /** Builds the answer of /v1/responses, whole or as the events of a stream, in OpenAI's format. */
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
-import { answerParser } from '../../text/chat/answer-parser.js';
-import type { AnswerParser } from '../../text/chat/answer-parts.js';
 import { partId } from '../shared/part-ids.js';
 import { expertsAnswer } from '../shared/schema.js';
 import type { AnswerAbout, AnswerError, Answers } from '../task.js';
@@ -14,8 +12,8 @@ type Event = ItemEvent & { sequence_number: number };
 export class ResponseAnswers implements Answers<RespondResult> {
   readonly #about: AnswerAbout<RespondForm>;
   /** Of a stream. */
-  #parser: AnswerParser | undefined;
   #items: OutputItems;
+  #opened = false;
   #events = 0;
 
   constructor(about: AnswerAbout<RespondForm>) {
@@ -24,19 +22,16 @@ export class ResponseAnswers implements Answers<RespondResult> {
   }
 
   whole(result: RespondResult): ResponseAnswer {
-    const { text, finishReason } = result.choices[0]!;
+    const { parts, finishReason } = result.choices[0]!;
     const items = this.#newItems();
-    const parser = this.#newParser();
-    for (const part of [...parser.push(text), ...parser.finish()]) items.add(part);
+    for (const part of parts) items.add(part);
     items.finish(finishReason === 'stop');
     return this.#ended(result, items);
   }
 
-  chunks({ text, finishReason }: CompletionDelta): Event[] {
-    const opening = this.#parser === undefined ? this.#opening() : [];
-    this.#parser ??= this.#newParser();
-    const parts = this.#parser.push(text);
-    if (finishReason !== null) parts.push(...this.#parser.finish());
+  chunks({ parts = [], finishReason }: CompletionDelta): Event[] {
+    const opening = this.#opened ? [] : this.#opening();
+    this.#opened = true;
     const events = parts.flatMap((part) => this.#items.add(part));
     if (finishReason !== null) events.push(...this.#items.finish(finishReason === 'stop'));
     return this.#numbered([...opening, ...events]);
@@ -101,11 +96,6 @@ export class ResponseAnswers implements Answers<RespondResult> {
 
   #newItems(): OutputItems {
     return new OutputItems((prefix, item) => partId(prefix, this.#about, item));
-  }
-
-  #newParser(): AnswerParser {
-    const { answer, tools } = this.#about.form;
-    return answerParser(answer, tools);
   }
 
   #numbered(events: readonly ItemEvent[]): Event[] {

@@ -29,7 +29,7 @@ export const respond: Task<RespondBody, RespondJob, RespondResult, RespondForm> 
   schemas: { request: ResponsesRequest, answer: ResponseAnswer },
   stored: { job: storedJob, result: storedResult, form: storedForm },
   prepare: prepareRespond,
-  form: ({ answer, tools, echo, explain = false }) => ({ answer, tools, echo, experts: explain }),
+  form: ({ echo, explain = false }) => ({ echo, experts: explain }),
   answers: (about) => new ResponseAnswers(about),
   tokens: {
     ...chatTokens,

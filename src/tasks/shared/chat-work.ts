@@ -5,7 +5,9 @@ import type { GeneratedToken } from '../../protocol/inference-messages.js';
 import type { GrammarWork } from '../../protocol/item-work.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
 import { answerGrammar } from '../../structure/answer-grammar.js';
-import { controlsOf } from '../../text/chat/answer-format.js';
+import { type AnswerFormat, controlsOf } from '../../text/chat/answer-format.js';
+import { answerParser } from '../../text/chat/answer-parser.js';
+import { type AnswerParser, type AnswerPart, appendParts } from '../../text/chat/answer-parts.js';
 import { answerPrefix, shownText } from '../../text/chat/shown-text.js';
 import { shownToken } from '../../text/token-name.js';
 import { GeneratedChoices } from './generated-choices.js';
@@ -13,7 +15,6 @@ import { grammarWork } from './grammar-work.js';
 import { chargedTokens, checkBiases, storedAdjustments } from './logit-adjustments.js';
 import { mostTokensWith } from './logprobs.js';
 import { checkedInput, type ModelLimits, type PreparedInput, requireTexts } from './prepared-input.js';
-import { ReasoningCount } from './reasoning-count.js';
 import { requirePositive } from './request-checks.js';
 import { checkStops, choicesOf } from './sampling.js';
 import {
@@ -21,9 +22,10 @@ import {
   MOST_STORED,
   resultFields,
   runFields,
+  type StoredAnswer,
   sampling,
+  storedAnswer,
   storedAnswerFormat,
-  storedChoice,
   texts,
 } from './stored.js';
 import { heldSchemas, ownSchemas, type StoredStructure, storedStructure } from './structure.js';
@@ -70,13 +72,12 @@ const chatJob = z.object(chatFields);
 export type ChatWork = z.infer<typeof chatJob>;
 
 export const chatResultFields = {
-  choices: z.array(storedChoice),
+  choices: z.array(storedAnswer),
   /** Those of `completionTokens` that are reasoning; absent if none are. */
   reasoningTokens: count.exactOptional(),
   ...resultFields,
 };
 
-/** Texts of the choices are as the model wrote them; `parseAnswer` splits them. */
 const chatResult = z.object(chatResultFields);
 type ChatWorkResult = z.infer<typeof chatResult>;
 
@@ -149,7 +150,7 @@ function demandingField({ content, calls = [] }: StoredStructure, formatField: s
 export class ChatChoices {
   readonly #choices: GeneratedChoices;
   /** Of each choice. */
-  readonly #reasoning: ReasoningCount[];
+  readonly #answers: AnswerOfTokens[];
 
   constructor(job: ChatWork, limits: ModelLimits, inputs: readonly PreparedInput[]) {
     const texts = requireTexts(limits, 'messages');
@@ -169,18 +170,51 @@ export class ChatChoices {
     };
     const choices = job.choices ?? 1;
     this.#choices = new GeneratedChoices(1, choices, () => options);
-    this.#reasoning = Array.from({ length: choices }, () => new ReasoningCount(job.answer, job.tools));
+    this.#answers = Array.from({ length: choices }, () => new AnswerOfTokens(job.answer, job.tools));
   }
 
   token(input: number, token: GeneratedToken): CompletionDelta | undefined {
     const delta = this.#choices.token(input, token);
-    if (delta !== undefined) this.#reasoning[delta.index]!.push(delta.text, delta.finishReason !== null);
-    return delta;
+    if (delta === undefined) return undefined;
+    const parts = this.#answers[delta.index]!.push(delta.text, delta.finishReason !== null);
+    return { ...delta, text: '', parts };
   }
 
   finish(): Pick<ChatWorkResult, 'choices' | 'completionTokens' | 'reasoningTokens'> {
-    const reasoningTokens = this.#reasoning.reduce((sum, { tokens }) => sum + tokens, 0);
-    return { ...this.#choices.finish(), ...(reasoningTokens > 0 && { reasoningTokens }) };
+    const reasoningTokens = this.#answers.reduce((sum, answer) => sum + answer.reasoningTokens, 0);
+    const { choices, completionTokens } = this.#choices.finish();
+    return {
+      choices: choices.map(({ text: _, ...choice }): StoredAnswer => {
+        return { ...choice, parts: this.#answers[choice.index]!.parts };
+      }),
+      completionTokens,
+      ...(reasoningTokens > 0 && { reasoningTokens }),
+    };
+  }
+}
+
+/** The parts of one answer, and the tokens of its reasoning. */
+class AnswerOfTokens {
+  readonly parts: AnswerPart[] = [];
+  reasoningTokens = 0;
+  readonly #parser: AnswerParser;
+  /** Tokens since the last part, such as those of a tag. They belong to the part that follows. */
+  #waiting = 0;
+
+  constructor(format: AnswerFormat, tools: boolean) {
+    this.#parser = answerParser(format, tools);
+  }
+
+  /** Takes what one token adds to the text, and whether it is the last. Returns the parts that became certain. */
+  push(text: string, last: boolean): AnswerPart[] {
+    this.#waiting += 1;
+    const parts = this.#parser.push(text);
+    if (last) appendParts(parts, this.#parser.finish());
+    if (parts.length === 0) return parts;
+    if (parts.some(({ kind }) => kind === 'reasoning')) this.reasoningTokens += this.#waiting;
+    this.#waiting = 0;
+    appendParts(this.parts, parts);
+    return parts;
   }
 }
 

@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { ROUTING_MODES } from '../../config/engine-options.js';
 import type { ExpertCost } from '../../protocol/expert-cost.js';
 import type { AnswerFormat } from '../../text/chat/answer-format.js';
+import type { AnswerPart } from '../../text/chat/answer-parts.js';
 import { CALL_FORM_NAMES } from '../../text/chat/call-forms.js';
 
 export const count = z.int().min(0);
@@ -68,24 +69,36 @@ export const storedAnswerFormat: z.ZodType<AnswerFormat> = z.discriminatedUnion(
   }),
 ]);
 
-/** A generated text. Choices are numbered prompt by prompt. */
-export const storedChoice = z.object({
+const storedParts: z.ZodType<AnswerPart[]> = z.array(
+  z.discriminatedUnion('kind', [
+    z.object({ kind: z.enum(['reasoning', 'content']), text: z.string() }),
+    z.object({ kind: z.literal('call'), call: count, name: z.string() }),
+    z.object({ kind: z.literal('arguments'), call: count, text: z.string() }),
+  ]),
+);
+
+/** What a generated text and the answer of a conversation have. Choices are numbered prompt by prompt. */
+const choiceFields = {
   index: count,
-  text: z.string(),
   /** Generated tokens only, including the end token. */
   tokenIds: z.array(count),
   finishReason: z.enum(['stop', 'length']),
   /** The stop string that ended it; absent if none did. */
   stop: z.string().exactOptional(),
   logprobs: z.array(tokenLogprobs).nullable(),
-});
+};
+
+export const storedChoice = z.object({ ...choiceFields, text: z.string() });
+export const storedAnswer = z.object({ ...choiceFields, parts: storedParts });
 
 export type StoredChoice = z.infer<typeof storedChoice>;
+export type StoredAnswer = z.infer<typeof storedAnswer>;
 
 /** A delta of a stream. */
 export const storedDelta = z.object({
   index: count,
   text: z.string(),
+  parts: storedParts.exactOptional(),
   tokenIds: z.array(count),
   logprobs: z.array(tokenLogprobs).nullable(),
   finishReason: z.enum(['stop', 'length']).nullable(),

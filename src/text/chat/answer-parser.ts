@@ -9,20 +9,3 @@ export function answerParser(format: AnswerFormat, tools: boolean): AnswerParser
   if (format.kind === 'channels') return new ChannelsParser(tools, format.boundCalls);
   return new TagsParser(format, tools);
 }
-
-export interface ParsedAnswer {
-  reasoning: string;
-  content: string;
-  calls: { name: string; arguments: string }[];
-}
-
-export function parseAnswer(format: AnswerFormat, tools: boolean, text: string): ParsedAnswer {
-  const parser = answerParser(format, tools);
-  const answer: ParsedAnswer = { reasoning: '', content: '', calls: [] };
-  for (const part of [...parser.push(text), ...parser.finish()]) {
-    if (part.kind === 'call') answer.calls[part.call] = { name: part.name, arguments: '' };
-    else if (part.kind === 'arguments') answer.calls[part.call]!.arguments += part.text;
-    else answer[part.kind] += part.text;
-  }
-  return answer;
-}

@@ -1,7 +1,7 @@
 /** Reads answers in which marks enclose reasoning and tool calls. */
 import { escapePattern } from '../escape-pattern.js';
 import { type AnswerFormat, REASONING_TAGS } from './answer-format.js';
-import type { AnswerParser, AnswerPart } from './answer-parts.js';
+import { type AnswerParser, type AnswerPart, appendParts } from './answer-parts.js';
 import { begunAtEnd, withoutPart } from './call-arguments.js';
 import { beginsOf } from './call-forms.js';
 import { type CallReading, callReading, ToolCallReader } from './tool-call-reader.js';
@@ -225,15 +225,9 @@ class Marks {
   }
 }
 
-/** Joins neighbouring texts of the same kind. */
 function joined(parts: AnswerPart[]): AnswerPart[] {
   const found: AnswerPart[] = [];
-  for (const part of parts) {
-    const last = found.at(-1);
-    if (last?.kind === part.kind && (last.kind === 'content' || last.kind === 'reasoning'))
-      last.text += (part as typeof last).text;
-    else found.push({ ...part });
-  }
+  appendParts(found, parts);
   return found;
 }
 

@@ -12,9 +12,9 @@ import {
   CONTROL,
   REASONING_TAGS,
 } from '../../../src/text/chat/answer-format.js';
-import { parseAnswer } from '../../../src/text/chat/answer-parser.js';
 import { CALL_FORM_NAMES, CALL_FORMS, marksOf, TOOL_CALL_TAGS } from '../../../src/text/chat/call-forms.js';
 import { ChatTemplate } from '../../../src/text/chat/chat-template.js';
+import { answerAtOnce } from '../../support/answer-in-pieces.js';
 import { byteTokenizer } from '../../support/byte-tokenizer.js';
 import { CALL_TEMPLATES } from '../../support/call-templates.js';
 import { compiledSource } from '../../support/compiled-source.js';
@@ -83,7 +83,7 @@ async function writer(
   const names = new Map([...ids].map(([name, id]) => [id, name]));
   /** The control tokens that may follow. */
   const controlsNext = () => allowedOf(matcher).flatMap((id) => names.get(id) ?? []);
-  return { matcher, write, controlsNext, ids, endTokens, answer: () => parseAnswer(format, true, text) };
+  return { matcher, write, controlsNext, ids, endTokens, answer: () => answerAtOnce(format, true, text) };
 }
 
 function expectEnd(matcher: Matcher, endTokens: readonly number[]): void {
@@ -285,7 +285,7 @@ describe.each(['glm', 'glm_lines', 'coder'] as const)('random arguments in the f
       const text = randomText(await run.open(grammar, item), random);
       if (text === null) continue;
       ended += 1;
-      const { content, calls: found } = parseAnswer(format, true, text);
+      const { content, calls: found } = answerAtOnce(format, true, text);
       expect(content, text).toBe('');
       expect(isValid(JSON.parse(found[0]!.arguments)), `${text} ${JSON.stringify(isValid.errors)}`).toBe(
         true,

@@ -3,6 +3,7 @@ import { DELTAS_IN_FLIGHT, DeltaFlow } from '../../../src/engine/delta-flow.js';
 import { DeltaTaker } from '../../../src/engine/delta-taker.js';
 import { SidaError } from '../../../src/errors.js';
 import type { CompletionDelta, FromEngine } from '../../../src/protocol/engine-messages.js';
+import type { AnswerPart } from '../../../src/text/chat/answer-parts.js';
 
 function piece(index: number, token: number, last = false): CompletionDelta {
   return {
@@ -92,6 +93,42 @@ describe('deltas', () => {
     const before = sent.length;
     flow.taken('a', 1);
     expect(sent).toHaveLength(before);
+  });
+
+  it('join the parts of a conversation', () => {
+    const { sent, flow } = bench();
+    const parts: AnswerPart[] = [
+      { kind: 'content', text: 'a' },
+      { kind: 'content', text: 'b' },
+      { kind: 'call', call: 0, name: 'f' },
+      { kind: 'arguments', call: 0, text: '{' },
+      { kind: 'arguments', call: 0, text: '}' },
+      { kind: 'call', call: 1, name: 'g' },
+      { kind: 'arguments', call: 1, text: '{}' },
+    ];
+    for (const token of upTo(DELTAS_IN_FLIGHT)) flow.add([{ id: 'a', delta: piece(0, token) }]);
+    for (const [token, part] of parts.entries())
+      flow.add([{ id: 'a', delta: { ...piece(0, token), text: '', parts: [part] } }]);
+    const before = sent.length;
+    flow.taken('a', 1);
+    expect(sent.slice(before)).toMatchObject([
+      {
+        deltas: [
+          {
+            delta: {
+              parts: [
+                { kind: 'content', text: 'ab' },
+                { kind: 'call', call: 0, name: 'f' },
+                { kind: 'arguments', call: 0, text: '{}' },
+                { kind: 'call', call: 1, name: 'g' },
+                { kind: 'arguments', call: 1, text: '{}' },
+              ],
+            },
+          },
+        ],
+      },
+    ]);
+    expect(parts[0]).toEqual({ kind: 'content', text: 'a' });
   });
 
   it('leave the given objects unchanged', () => {

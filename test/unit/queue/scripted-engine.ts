@@ -273,7 +273,7 @@ export function answerTo(request: TaskJob): TaskResult {
         completionTokens: 1,
         choices: Array.from({ length: request.choices ?? 1 }, (_, index) => ({
           index,
-          text: 'good',
+          parts: [{ kind: 'content', text: 'good' }],
           tokenIds: [7],
           finishReason: 'stop',
           logprobs: null,

@@ -1,8 +1,8 @@
 // /v1/chat/completions and /v1/responses, in front of a scripted engine.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { JobRequest } from '../../../src/protocol/engine-messages.js';
 import { formOf } from '../../../src/queue/redis/stored-job.js';
 import type { TaskJob } from '../../../src/tasks/registry.js';
+import { writeText } from '../../support/scripted-chat.js';
 import { storedAndRead } from '../../support/stored.js';
 import { answerTo, MODEL } from '../queue/scripted-engine.js';
 import { TestServer } from './test-server.js';
@@ -24,16 +24,7 @@ beforeEach(() => {
 function says(text: string, { pieces = [text], finishReason = 'stop' as 'stop' | 'length' } = {}): void {
   server.engine.script = (run) => {
     last = run.request as ChatLike;
-    const tokenIds = [7];
-    if ((run.request as JobRequest).stream) {
-      pieces.forEach((piece, i) => {
-        const end = i === pieces.length - 1 ? finishReason : null;
-        run.options.onDelta?.({ index: 0, text: piece, tokenIds, logprobs: null, finishReason: end });
-      });
-    }
-    const result = answerTo(run.request);
-    const choice = { index: 0, text, tokenIds, finishReason, logprobs: null };
-    run.finish({ ...result, choices: [choice] } as typeof result);
+    writeText(run, text, { pieces, finishReason });
   };
 }
 
@@ -214,11 +205,8 @@ describe('a chat', () => {
 
   it('gives log-probabilities of all tokens, with their bytes', async () => {
     server.engine.script = (run) => {
-      const result = answerTo(run.request);
       const top = [{ id: 7, token: 'é', logprob: -0.5 }];
-      const logprobs = [{ ...top[0]!, offset: 0, top }];
-      const choice = { index: 0, text: 'é', tokenIds: [7], finishReason: 'length', logprobs };
-      run.finish({ ...result, choices: [choice] } as typeof result);
+      writeText(run, 'é', { logprobs: [{ ...top[0]!, offset: 0, top }] });
     };
     const { json } = await chat({ logprobs: true, top_logprobs: 1 });
     const token = { token: 'é', logprob: -0.5, bytes: [0xc3, 0xa9] };

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { TaskJob } from '../../../src/tasks/registry.js';
+import type { AnswerPart } from '../../../src/text/chat/answer-parts.js';
 import { CONTINUED } from '../../../src/text/chat/template-files.js';
 import { UpstreamEngine } from '../../../src/upstream/upstream-engine.js';
 import { eventually } from '../../support/eventually.js';
@@ -70,16 +71,28 @@ const CHAT = {
   stop: [],
   logprobs: null,
   stream: true,
+  answer: { kind: 'tags', reasoning: true, toolCalls: true },
+  tools: true,
 };
+/** A text, or the parts of a conversation's answer. */
+type Said = { text: string } | { text?: string; parts: AnswerPart[] };
+function said(choice: Said): string {
+  if (!('parts' in choice)) return choice.text;
+  const texts = choice.parts.map((part) => {
+    if (part.kind === 'call') return `${part.name}:`;
+    return part.kind === 'reasoning' ? `(${part.text})` : part.text;
+  });
+  return texts.join('|');
+}
 const calling = (call: object) => ({
   choices: [{ finish_reason: null, index: 0, delta: { tool_calls: [call] } }],
 });
 const run = (request: TaskJob = JOB, abort = new AbortController()) => {
   const texts: string[] = [];
-  const onDelta = ({ text }: { text: string }) => void texts.push(text);
+  const onDelta = (delta: Said) => void texts.push(said(delta));
   return { texts, abort, result: engine.run('1', request, { signal: abort.signal, onDelta }) };
 };
-const textOf = (result: unknown) => (result as { choices: { text: string }[] }).choices[0]!.text;
+const textOf = (result: unknown) => said((result as { choices: Said[] }).choices[0]!);
 
 it('asks again while the server has no room', async () => {
   answers = [refusing(429, { 'retry-after': '0.01' }), refusing(503, { 'retry-after': '0.01' })];
@@ -137,10 +150,43 @@ it.each([
   ['an error', '{"error":null,"choices":[{"index":0,"text":"a b","finish_reason":"stop"}]}'],
   ['a delta', '{"choices":[{"index":0,"delta":null,"text":"a b","finish_reason":"stop"}]}'],
   ['choices', '{"choices":null,"usage":null}', '{"choices":[{"text":"a b","finish_reason":"stop"}]}'],
-  ['calls', '{"choices":[{"index":0,"delta":{"content":"a b","tool_calls":null},"finish_reason":"stop"}]}'],
 ])('reads null for %s', async (_, ...chunks) => {
   answers = [streaming(...chunks, '[DONE]')];
   expect(textOf(await run().result)).toBe('a b');
+});
+
+const content = (text: string) => ({ choices: [{ index: 0, delta: { content: text } }] });
+const thought = (text: string) => ({ choices: [{ index: 0, delta: { reasoning_content: text } }] });
+const END = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] };
+const CALL = '<tool_call>{"name": "look", "arguments": {}}</tool_call>';
+it.each([
+  ['with null for calls', [{ choices: [{ index: 0, delta: { content: 'a b', tool_calls: null } }] }], 'a b'],
+  ['that it splits', [thought('h'), thought('m'), content('a '), content('b')], '(hm)|a b'],
+  [
+    'that it does not split',
+    [content('<think>h'), content('m</think>a b'), content(CALL)],
+    '(hm)|a b|look:|{}',
+  ],
+  [
+    'with calls that it splits after one that it does not',
+    [
+      content(CALL),
+      calling({ index: 0, function: { name: 'see', arguments: '{' } }),
+      calling({ function: { arguments: '}' } }),
+    ],
+    'look:|{}|see:|{}',
+  ],
+  [
+    'with arguments of no call',
+    [calling({ index: 0, function: { arguments: '{}' } }), content('a b')],
+    'a b',
+  ],
+])('reads an answer of another server %s', async (_, chunks, expected) => {
+  answers = [streaming(...[...chunks, END].map((each) => JSON.stringify(each)), '[DONE]')];
+  const { result, texts } = run(CHAT as unknown as TaskJob);
+  expect(textOf(await result)).toBe(expected);
+  const read = (text: string) => text.replaceAll(/[(|)]/g, '');
+  expect(read(texts.join(''))).toBe(read(expected));
 });
 
 it.each(['{"choi', '{"choices":7}'])('fails a job, and not the engine, for a chunk like %s', async (data) => {
@@ -247,9 +293,7 @@ const LLAMA_CPP: [string, object, unknown[], object][] = [
       { choices: [{ finish_reason: 'tool_calls', index: 0, delta: {} }] },
     ],
     {
-      texts: [
-        '<tool_call>{"name": "look", "arguments": {}}</tool_call><tool_call>{"name": "see", "arguments": {}}</tool_call>',
-      ],
+      texts: ['look:|{}|see:|{}'],
       reasons: ['stop'],
       promptTokens: 0,
       completionTokens: 0,
@@ -263,11 +307,11 @@ it.each(LLAMA_CPP)('reads %s of llama.cpp', async (_, request, chunks, expected)
       void response.writeHead(200, STREAM).end(events.map((data) => `data: ${data}\n\n`).join('')),
   ];
   const { choices, promptTokens, completionTokens } = (await run(request as TaskJob).result) as unknown as {
-    choices: { text: string; finishReason: string }[];
+    choices: (Said & { finishReason: string })[];
     promptTokens: number;
     completionTokens: number;
   };
-  const texts = choices.map(({ text }) => text.replaceAll(/\s*(<\/?tool_call>)\s*/g, '$1'));
+  const texts = choices.map(said);
   const reasons = choices.map(({ finishReason }) => finishReason);
   expect({ texts, reasons, promptTokens, completionTokens }).toEqual(expected);
 });

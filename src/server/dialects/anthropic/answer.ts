@@ -1,10 +1,8 @@
 /** Builds the message that answers a request, whole or as the events of a stream. */
 import type { CompletionDelta } from '../../../protocol/engine-messages.js';
-import type { ChatJob, ChatResult } from '../../../tasks/chat/job.js';
+import type { ChatResult } from '../../../tasks/chat/job.js';
 import { partId } from '../../../tasks/shared/part-ids.js';
 import type { Answers } from '../../../tasks/task.js';
-import { answerParser } from '../../../text/chat/answer-parser.js';
-import type { AnswerParser } from '../../../text/chat/answer-parts.js';
 import type { ErrorAnswer } from '../../middleware/errors.js';
 import { Blocks, type Event } from './blocks.js';
 import { errorBody } from './error.js';
@@ -15,7 +13,6 @@ interface MessageAbout {
   /** Id of the request. */
   id: string;
   createdMs: number;
-  job: Pick<ChatJob, 'answer' | 'tools'>;
   /** As the request asks. */
   maxTokens: number;
   /** Whether the client gets the reasoning. */
@@ -27,8 +24,8 @@ interface MessageAbout {
 export class MessageAnswers implements Answers<ChatResult> {
   readonly #about: MessageAbout;
   /** Of a stream. */
-  #parser: AnswerParser | undefined;
   #blocks: Blocks;
+  #opened = false;
 
   constructor(about: MessageAbout) {
     this.#about = about;
@@ -37,17 +34,14 @@ export class MessageAnswers implements Answers<ChatResult> {
 
   whole(result: ChatResult): MessageAnswer {
     const blocks = this.#newBlocks();
-    const parser = this.#newParser();
-    for (const part of [...parser.push(result.choices[0]!.text), ...parser.finish()]) blocks.add(part);
+    for (const part of result.choices[0]!.parts) blocks.add(part);
     blocks.finish();
     return { ...this.#message(blocks), ...this.#stop(result, blocks), usage: usageOf(result) };
   }
 
-  chunks({ text, finishReason, promptTokens = 0 }: CompletionDelta): Event[] {
-    const events = this.#parser === undefined ? this.#opening(promptTokens) : [];
-    this.#parser ??= this.#newParser();
-    const parts = this.#parser.push(text);
-    if (finishReason !== null) parts.push(...this.#parser.finish());
+  chunks({ parts = [], finishReason, promptTokens = 0 }: CompletionDelta): Event[] {
+    const events = this.#opened ? [] : this.#opening(promptTokens);
+    this.#opened = true;
     for (const part of parts) events.push(...this.#blocks.add(part));
     if (finishReason !== null) events.push(...this.#blocks.finish());
     return events;
@@ -94,11 +88,6 @@ export class MessageAnswers implements Answers<ChatResult> {
   #newBlocks(): Blocks {
     const { thinking, oneCall } = this.#about;
     return new Blocks({ thinking, oneCall, callId: (call) => partId('toolu', this.#about, call) });
-  }
-
-  #newParser(): AnswerParser {
-    const { answer, tools } = this.#about.job;
-    return answerParser(answer, tools);
   }
 }
 

@@ -38,7 +38,6 @@ const messages = bodyRoute({
           model: model.name,
           id,
           createdMs: Date.now(),
-          job,
           maxTokens: body.max_tokens,
           thinking: thinks(body) && body.thinking?.display !== 'omitted',
           oneCall: hasOneCall(body),

@@ -4,9 +4,7 @@ import type { ChatResult } from '../../../tasks/chat/job.js';
 import { chatLogprobs } from '../../../tasks/chat/logprobs.js';
 import type { CompleteResult } from '../../../tasks/complete/job.js';
 import type { Answers } from '../../../tasks/task.js';
-import type { AnswerFormat } from '../../../text/chat/answer-format.js';
-import { answerParser } from '../../../text/chat/answer-parser.js';
-import type { AnswerParser, AnswerPart } from '../../../text/chat/answer-parts.js';
+import type { AnswerPart } from '../../../text/chat/answer-parts.js';
 import type { ErrorAnswer } from '../../middleware/errors.js';
 import { argumentsObject } from '../arguments.js';
 import { withParam } from '../error-text.js';
@@ -19,8 +17,6 @@ type Logprobs = NonNullable<ReturnType<typeof chatLogprobs>>['content'];
 interface LinesAbout {
   /** The name that the request gave the model. */
   model: string;
-  answer: AnswerFormat;
-  tools: boolean;
   /** Whether the client gets the reasoning. */
   thinking: boolean;
   logprobs: boolean;
@@ -54,7 +50,6 @@ export const asResponse = ({ content, thinking }: Said) => ({
 
 export class LineAnswers implements Answers<Result> {
   readonly #about: LinesAbout;
-  readonly #parser: AnswerParser;
   /** The call whose arguments arrive. Lines have whole calls. */
   #call: { name: string; json: string } | undefined;
   #calls = 0;
@@ -63,19 +58,16 @@ export class LineAnswers implements Answers<Result> {
 
   constructor(about: LinesAbout) {
     this.#about = about;
-    this.#parser = answerParser(about.answer, about.tools);
   }
 
   whole(result: Result): object {
-    const { text, logprobs } = result.choices[0]!;
-    const said = this.#said([...this.#parser.push(text), ...this.#parser.finish()], true);
-    this.#keep(logprobs);
+    const choice = result.choices[0]!;
+    const said = this.#said('parts' in choice ? choice.parts : plainParts(choice.text), true);
+    this.#keep(choice.logprobs);
     return { ...this.#line(said, true), ...this.#totals(result) };
   }
 
-  chunks({ text, logprobs, finishReason }: CompletionDelta): object[] {
-    const parts = this.#parser.push(text);
-    if (finishReason !== null) parts.push(...this.#parser.finish());
+  chunks({ text, parts = plainParts(text), logprobs, finishReason }: CompletionDelta): object[] {
     const said = this.#said(parts, finishReason !== null);
     this.#keep(logprobs);
     const empty = said.content === '' && said.thinking === '' && said.calls.length === 0;
@@ -140,6 +132,11 @@ export class LineAnswers implements Answers<Result> {
       eval_duration: nanoseconds(inferenceMs - promptMs),
     };
   }
+}
+
+/** The answer of a completion, which is not split. */
+function plainParts(text: string): AnswerPart[] {
+  return [{ kind: 'content', text }];
 }
 
 export function nanoseconds(ms: number): number {

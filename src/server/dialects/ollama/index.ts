@@ -93,12 +93,10 @@ async function generate(
       const loadedMs = performance.now();
       const job = prepare(model, limits);
       keep(context, res, body);
-      const plain = { answer: { kind: 'tags' as const, reasoning: false, toolCalls: false }, tools: false };
-      const { answer, tools } = job.kind === 'chat' ? job : plain;
       const about = { model: body.model ?? model.name, startedMs, loadedMs, shape };
       const thinking = body.think !== false;
       const logprobs = body.logprobs === true;
-      return { job, answers: new LineAnswers({ ...about, answer, tools, thinking, logprobs }) };
+      return { job, answers: new LineAnswers({ ...about, thinking, logprobs }) };
     },
     OBJECT_LINES,
   );

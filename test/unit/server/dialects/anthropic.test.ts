@@ -1,6 +1,7 @@
 // /v1/messages, in front of a scripted engine.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { formOf } from '../../../../src/queue/redis/stored-job.js';
+import type { ChatResult } from '../../../../src/tasks/chat/job.js';
 import type { TaskJob } from '../../../../src/tasks/registry.js';
 import { writeText } from '../../../support/scripted-chat.js';
 import { storedAndRead } from '../../../support/stored.js';
@@ -205,9 +206,9 @@ it.each([
   ['stop', undefined, 20, 'end_turn'],
 ] as const)('names the end %s, %s after %i tokens: %s', async (finishReason, stop, tokens, reason) => {
   does((run) => {
-    const choice = { index: 0, text: 'a', tokenIds: [7], finishReason, logprobs: null };
-    const choices = [{ ...choice, ...(stop !== undefined && { stop }) }];
-    run.finish({ ...answerTo(run.request), choices, completionTokens: tokens } as never);
+    const result = answerTo(run.request) as ChatResult;
+    const choices = [{ ...result.choices[0]!, finishReason, ...(stop !== undefined && { stop }) }];
+    run.finish({ ...result, choices, completionTokens: tokens });
   });
   const { json } = await ask({ stop_sequences: ['x'] });
   expect([json.stop_reason, json.stop_sequence]).toEqual([reason, stop ?? null]);
@@ -215,9 +216,7 @@ it.each([
 
 it('a call that was cut off has an empty input', async () => {
   does((run) => {
-    const text = '<tool_call>\n{"name": "f", "arguments": {"a": ';
-    const choices = [{ index: 0, text, tokenIds: [7], finishReason: 'length', logprobs: null }];
-    run.finish({ ...answerTo(run.request), choices } as never);
+    writeText(run, '<tool_call>\n{"name": "f", "arguments": {"a": ', { finishReason: 'length' });
   });
   const { json } = await ask({ tools: [tool] });
   for (const block of json.content) if (block.type === 'tool_use') expect(block.input).toEqual({});

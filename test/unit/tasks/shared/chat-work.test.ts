@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ChatChoices, type ChatWork, chatInputs } from '../../../../src/tasks/shared/chat-work.js';
 import type { ModelLimits } from '../../../../src/tasks/shared/prepared-input.js';
 import { type AnswerFormat, CHANNEL_TOKENS, modelChat } from '../../../../src/text/chat/answer-format.js';
-import { parseAnswer } from '../../../../src/text/chat/answer-parser.js';
+import { wholeAnswer } from '../../../../src/text/chat/answer-parts.js';
 import { Detokenizer } from '../../../../src/text/detokenizer.js';
 import { readTokenizerFile } from '../../../../src/text/tokenizing/tokenizer-file.js';
 import { byteTokenizer } from '../../../support/byte-tokenizer.js';
@@ -50,7 +50,7 @@ function answerTo(limits: ModelLimits, prompt: number[], tokens: number[], more:
   const results = new ChatChoices(job, limits, chatInputs(job, limits, [Int32Array.from(prompt)], FIELDS));
   for (const id of tokens) results.token(0, { item: 0, choice: 0, id });
   const [choice] = results.finish().choices;
-  return { ...parseAnswer(answer, true, choice!.text), finishReason: choice!.finishReason };
+  return { ...wholeAnswer(choice!.parts), finishReason: choice!.finishReason };
 }
 
 /** Tokens of the reasoning in an answer of two choices with these tokens. */

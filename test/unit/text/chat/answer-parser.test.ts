@@ -1,15 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type AnswerFormat, CONTROL, chatFormat } from '../../../../src/text/chat/answer-format.js';
-import { answerParser, type ParsedAnswer, parseAnswer } from '../../../../src/text/chat/answer-parser.js';
-import { answerInPieces } from '../../../support/answer-in-pieces.js';
+import { answerParser } from '../../../../src/text/chat/answer-parser.js';
+import type { WholeAnswer } from '../../../../src/text/chat/answer-parts.js';
+import { answerAtOnce, answerInPieces } from '../../../support/answer-in-pieces.js';
 import { readQwen3 } from './qwen3.js';
 
 const TAGS: AnswerFormat = { kind: 'tags', reasoning: true, toolCalls: true };
 const CHANNELS: AnswerFormat = { kind: 'channels' };
 
 const call = (name: string, text: string) => ({ name, arguments: text });
-const answer = (parts: Partial<ParsedAnswer>): ParsedAnswer => ({
+const answer = (parts: Partial<WholeAnswer>): WholeAnswer => ({
   reasoning: '',
   content: '',
   calls: [],
@@ -19,7 +20,7 @@ const answer = (parts: Partial<ParsedAnswer>): ParsedAnswer => ({
 /** Control tokens of the harmony format, as an answer shows them. */
 const h = (text: string) => text.replace(/<\|/g, `${CONTROL}<|`);
 
-const tagged: [string, string, Partial<ParsedAnswer>][] = [
+const tagged: [string, string, Partial<WholeAnswer>][] = [
   ['plain text', ' Hello.\n', { content: ' Hello.\n' }],
   ['reasoning', '<think>\nadd\n</think>\n\n4', { reasoning: 'add', content: '4' }],
   ['white space before reasoning', ' \n\n <think>a</think>b', { reasoning: 'a', content: 'b' }],
@@ -82,7 +83,7 @@ const tagged: [string, string, Partial<ParsedAnswer>][] = [
   ],
 ];
 
-const channels: [string, string, Partial<ParsedAnswer>][] = [
+const channels: [string, string, Partial<WholeAnswer>][] = [
   [
     'reasoning and an answer',
     h(
@@ -184,7 +185,7 @@ describe.each([
   ['channels', CHANNELS, channels],
 ] as const)('an answer in %s', (_name, format, cases) => {
   it.each([...cases])('with %s', (_what, text, expected) => {
-    expect(parseAnswer(format, true, text)).toEqual(answer(expected));
+    expect(answerAtOnce(format, true, text)).toEqual(answer(expected));
   });
 
   it('is the same in pieces of any length', () => {
@@ -210,9 +211,9 @@ it('streams content and the arguments of a call as soon as they are certain', ()
 
 it('leaves calls in the text of a request without tools', () => {
   const text = 'x <tool_call>{"name":"f"}</tool_call>';
-  expect(parseAnswer(TAGS, false, text)).toEqual(answer({ content: text }));
+  expect(answerAtOnce(TAGS, false, text)).toEqual(answer({ content: text }));
   const harmony = h('<|channel|>commentary to=functions.f<|message|>{}<|call|>');
-  expect(parseAnswer(CHANNELS, false, harmony)).toEqual(answer({ content: '{}' }));
+  expect(answerAtOnce(CHANNELS, false, harmony)).toEqual(answer({ content: '{}' }));
 });
 
 describe('the format of answers', () => {

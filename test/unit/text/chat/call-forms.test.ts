@@ -2,10 +2,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type AnswerFormat, chatFormat } from '../../../../src/text/chat/answer-format.js';
-import { answerParser, type ParsedAnswer, parseAnswer } from '../../../../src/text/chat/answer-parser.js';
+import { answerParser } from '../../../../src/text/chat/answer-parser.js';
+import type { WholeAnswer } from '../../../../src/text/chat/answer-parts.js';
 import { CALL_FORM_NAMES, type CallFormName } from '../../../../src/text/chat/call-forms.js';
 import { ChatTemplate } from '../../../../src/text/chat/chat-template.js';
-import { answerInPieces } from '../../../support/answer-in-pieces.js';
+import { answerAtOnce, answerInPieces } from '../../../support/answer-in-pieces.js';
 import { CALL_TEMPLATES } from '../../../support/call-templates.js';
 
 const TYPES = {
@@ -27,7 +28,7 @@ const parameter = (key: string, value: string) => `<parameter=${key}>\n${value}\
 const coder = (name: string, ...pairs: string[]) =>
   `<tool_call>\n<function=${name}>\n${pairs.join('')}</function>\n</tool_call>`;
 
-type Case = [CallFormName, string, string, Partial<ParsedAnswer>];
+type Case = [CallFormName, string, string, Partial<WholeAnswer>];
 const CASES: Case[] = [
   [
     'glm_lines',
@@ -310,7 +311,7 @@ const WRITTEN = CALL_FORM_NAMES.map((name): Case => {
   ];
 });
 
-const answer = (parts: Partial<ParsedAnswer>): ParsedAnswer => ({
+const answer = (parts: Partial<WholeAnswer>): WholeAnswer => ({
   reasoning: '',
   content: '',
   calls: [],
@@ -319,7 +320,7 @@ const answer = (parts: Partial<ParsedAnswer>): ParsedAnswer => ({
 
 describe('an answer', () => {
   it.each([...WRITTEN, ...CASES])('in the form %s, with %s', (form, _, text, expected) => {
-    expect(parseAnswer(formatOf(form), true, text)).toEqual(answer(expected));
+    expect(answerAtOnce(formatOf(form), true, text)).toEqual(answer(expected));
   });
 
   it('is the same in pieces of any length', () => {
@@ -337,7 +338,7 @@ describe('an answer', () => {
     (form, _, text, expected) => {
       const format = { ...formatOf(form), boundCalls: true } as const;
       for (let length = 1; length < text.length; length += 1) {
-        const { content } = parseAnswer(format, true, text.slice(0, length));
+        const { content } = answerAtOnce(format, true, text.slice(0, length));
         expect((expected.content ?? '').startsWith(content.trimEnd()), text.slice(0, length)).toBe(true);
       }
     },
@@ -345,13 +346,13 @@ describe('an answer', () => {
 
   it('that a grammar binds to JSON or a call keeps what looks like a mark within JSON', () => {
     const format = { ...formatOf('glm'), boundCalls: true } as const;
-    expect(parseAnswer(format, true, '{"a": "<tool')).toEqual(answer({ content: '{"a": "<tool' }));
+    expect(answerAtOnce(format, true, '{"a": "<tool')).toEqual(answer({ content: '{"a": "<tool' }));
   });
 
   it('shows no mark that is cut off within a character', () => {
     const format = { ...formatOf('deepseek'), boundCalls: true } as const;
     for (const text of ['<\ufffd', `${CALLS}${D.begin}f<\ufffd`, `${CALLS}${D.begin}f${D.sep}`])
-      expect(parseAnswer(format, true, text)).toEqual(answer({}));
+      expect(answerAtOnce(format, true, text)).toEqual(answer({}));
   });
 
   it('streams a text argument as it comes', () => {
