@@ -2,6 +2,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "engine/oracle_table.h"
 #include "ops/dispatch.h"
 #include "support/routing_table.h"
@@ -295,6 +298,24 @@ TEST_CASE("oracle: every model in f32 answers as transformers does, at every bud
 
 TEST_CASE("oracle: packed types stay within their bounds, with the same bits at every budget") {
   each_row(false, check_on_devices);
+}
+
+/// Writes a pack of DeepSeek-V3's checkpoint under the name of another family.
+void write_renamed(const std::string& from, const std::string& to, const std::string& family) {
+  const TempDir renamed;
+  std::filesystem::copy(from, renamed.path(), std::filesystem::copy_options::recursive);
+  const std::string config = renamed.path() + "/config.json", own = "\"deepseek_v3\"";
+  std::string text = read_text_file(config);
+  std::ofstream(config) << text.replace(text.find(own), own.size(), "\"" + family + "\"");
+  write_pack(renamed.path(), to, kF32Format, kF32Format);
+}
+
+TEST_CASE("oracle: GLM-4.7-Flash is the arithmetic of DeepSeek-V3, as in transformers") {
+  const PackedFixture f("deepseek-v3-tiny", [](const std::string& from, const std::string& to) {
+    write_renamed(from, to, "glm4_moe_lite");
+  });
+  CHECK(read_text_file(f.pack.path() + "/config.json").find("\"glm4_moe_lite\"") != std::string::npos);
+  for (const DeviceKind device : devices()) check_row({"deepseek-v3-tiny"}, f, device);
 }
 
 TEST_CASE("mixed packs: loads are counted with the bytes of their own blocks") {

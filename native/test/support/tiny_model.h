@@ -9,14 +9,15 @@
 
 namespace sida::testing {
 
-inline constexpr const char* kFamilies[] = {"switch_transformers", "nllb-moe",  "olmoe",   "mixtral",
-                                            "qwen2_moe",           "qwen3_moe", "gpt_oss", "deepseek_v2",
-                                            "deepseek_v3",         "glm4_moe"};
+inline constexpr const char* kFamilies[] = {"switch_transformers", "nllb-moe",  "olmoe",        "mixtral",
+                                            "qwen2_moe",           "qwen3_moe", "gpt_oss",      "deepseek_v2",
+                                            "deepseek_v3",         "glm4_moe",  "glm4_moe_lite"};
 
 /// config.json of a model of two layers a stack and three experts, small enough to write in each case. `extra` adds
 /// fields.
 inline std::string tiny_family_config(const std::string& family, const std::string& extra = "") {
-  const bool grouped = family == "deepseek_v3", latent = grouped || family == "deepseek_v2";
+  const bool grouped = family == "deepseek_v3" || family == "glm4_moe_lite";
+  const bool latent = grouped || family == "deepseek_v2";
   std::string fields = R"({"model_type":")" + family + R"(","vocab_size":10)";
   if (family == "switch_transformers") {
     fields += R"(,"d_model":4,"d_kv":2,"d_ff":8,"num_heads":2,"num_layers":2,"num_decoder_layers":2,"num_experts":3,)"

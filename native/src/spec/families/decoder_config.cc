@@ -27,6 +27,11 @@ size_t read_head_dim(const ConfigReader& reader, size_t width, size_t heads, int
   return derived;
 }
 
+void check_each_layer(const char* name, const ConfigReader& reader, size_t count, size_t layers) {
+  if (count == layers) return;
+  throw reader.fault(name, "one for each of the " + std::to_string(layers) + " layers", std::to_string(count), "");
+}
+
 }  // namespace
 
 size_t read_count(const ConfigReader& reader, const char* name, int most, int fallback) {
@@ -90,18 +95,17 @@ StackSpec decoder_stack(const ConfigReader& reader, const DecoderDefaults& defau
 void make_first_layers_dense(const ConfigReader& reader, int first, int width, StackSpec& stack) {
   const FfnSpec dense{read_count(reader, "intermediate_size", kMaxFfnWidth, width), Activation::kSwiglu};
   const auto count = static_cast<size_t>(reader.integer("first_k_dense_replace", 0, kMaxLayers, first));
-  for (size_t layer = 0; layer < std::min(count, stack.layers.size()); ++layer) {
-    stack.layers[layer].feed_forward = dense;
+  const auto types = reader.choices("mlp_layer_types", {"sparse", "dense"}, kMaxLayers);
+  if (types) check_each_layer("mlp_layer_types", reader, types->size(), stack.layers.size());
+  for (size_t layer = 0; layer < stack.layers.size(); ++layer) {
+    if (types ? (*types)[layer] == 1 : layer < count) stack.layers[layer].feed_forward = dense;
   }
 }
 
 std::optional<std::vector<bool>> read_layer_types(const ConfigReader& reader, size_t layers) {
   const auto types = reader.choices("layer_types", {"full_attention", "sliding_attention"}, kMaxLayers);
   if (!types) return std::nullopt;
-  if (types->size() != layers) {
-    throw reader.fault("layer_types", "one for each of the " + std::to_string(layers) + " layers",
-                       std::to_string(types->size()), "");
-  }
+  check_each_layer("layer_types", reader, types->size(), layers);
   std::vector<bool> windowed;
   for (const size_t type : *types) windowed.push_back(type == 1);
   return windowed;

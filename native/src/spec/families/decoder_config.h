@@ -53,8 +53,8 @@ struct MoeDefaults {
 /// Experts of SwiGLU behind a softmax router. What else the router does is left to the family.
 MoeSpec read_moe(const ConfigReader& reader, const MoeDefaults& defaults);
 
-/// The first layers of a stack, as many as `first_k_dense_replace` says, become dense, `width` the default of
-/// intermediate_size.
+/// The first layers of a stack, as many as `first_k_dense_replace` says, or those that `mlp_layer_types` names, become
+/// dense, `width` the default of intermediate_size.
 void make_first_layers_dense(const ConfigReader& reader, int first, int width, StackSpec& stack);
 
 /// A stack named "decoder" whose layers are all `layer`.

@@ -7,6 +7,7 @@
 #include "spec/families/family.h"
 #include "spec/families/gguf_model.h"
 #include "spec/families/glm4_moe/glm4_moe.h"
+#include "spec/families/glm4_moe_lite/glm4_moe_lite.h"
 #include "spec/families/gpt_oss/gpt_oss.h"
 #include "spec/families/mixtral/mixtral.h"
 #include "spec/families/nllb_moe/nllb_moe.h"
@@ -18,9 +19,9 @@
 namespace sida {
 namespace {
 
-constexpr std::array<const Family*, 10> kFamilies{
-    &kSwitchTransformers, &kOlmoe,      &kMixtral, &kQwen2Moe, &kQwen3Moe, &kGptOss,
-    &kDeepseekV2,         &kDeepseekV3, &kGlm4Moe, &kNllbMoe};
+constexpr std::array<const Family*, 11> kFamilies{
+    &kSwitchTransformers, &kOlmoe,      &kMixtral, &kQwen2Moe,    &kQwen3Moe, &kGptOss,
+    &kDeepseekV2,         &kDeepseekV3, &kGlm4Moe, &kGlm4MoeLite, &kNllbMoe};
 
 }  // namespace
 

@@ -61,6 +61,11 @@ TEST_CASE("family configs: defaults are those of transformers") {
        " vocab 151552 width 4096 rms 1e-05 context 131072 untied extra-layers 1 | decoder causal ds45"
        " dense 10944 swiglu attention heads 96 of 128 kv 8 scale 0.088388346 rope 64 frequency 0.7498942 |"
        " experts 128 top 8 sigmoid corrected normalized expert 1408 swiglu shared 1408 swiglu "},
+      {"glm4_moe_lite", "",
+       " vocab 154880 width 2048 rms 1e-05 context 202752 untied extra-layers 1 end 1 | decoder causal ds46"
+       " dense 10240 swiglu attention heads 20 of 256 kv 1 scale 0.0625 latent 512 query 768 rotary 64 values 256"
+       " epsilon 1e-06 rope 64 frequency 0.7498942 adjacent |"
+       " experts 64 top 4 sigmoid corrected normalized factor 1.8 expert 1536 swiglu shared 1536 swiglu "},
   };
   for (const Row& row : rows) {
     CHECK(describe(row.family, row.fields) == row.description);
@@ -276,6 +281,11 @@ TEST_CASE("family configs: fields are taken under each of their names, and chang
       {"deepseek_v2", kTop6 + R"(,"num_hidden_layers":3,"first_k_dense_replace":1)", {" dss dense 11008 "}},
       {"deepseek_v2", kTop6 + R"(,"num_hidden_layers":2,"first_k_dense_replace":9)", {" dd "}},
       {"deepseek_v3", R"("num_local_experts":16)", {" experts 16 "}},
+      {"glm4_moe_lite", R"("num_hidden_layers":3,"first_k_dense_replace":2)", {" dds "}},
+      {"glm4_moe_lite",
+       R"("num_hidden_layers":4,"mlp_layer_types":["dense","sparse","dense","sparse"],"first_k_dense_replace":4)",
+       {" dsds "}},
+      {"glm4_moe_lite", R"("n_group":8,"topk_group":4)", {" groups 8 kept 4 by 2 "}},
       {"deepseek_v3", R"("rope_interleave":false)", {" frequency 0.7498942 | "}},
       {"deepseek_v3", R"("q_lora_rank":null)", {" query 0 "}},
       {"deepseek_v3", R"("norm_topk_prob":false)", {" corrected factor "}},

@@ -177,6 +177,11 @@ TEST_CASE("family configs: what is out of range or not supported is named") {
        {top6 + R"("n_shared_experts":65)", {"\"n_shared_experts\"", "from 0 to 64", "found 65"}},
        {top6 + R"("routed_scaling_factor":-1)", {"\"routed_scaling_factor\"", "found -1"}},
        {top6 + R"("first_k_dense_replace":-1)", {"\"first_k_dense_replace\"", "found -1"}}});
+  check_refused(
+      "glm4_moe_lite",
+      {{R"("partial_rotary_factor":0.5)", {"\"partial_rotary_factor\"", "found 0.5"}},
+       {R"("mlp_layer_types":["dense"])", {"\"mlp_layer_types\"", "each of the 47 layers", "found 1"}},
+       {R"("mlp_layer_types":["moe"])", {"\"mlp_layer_types\"", "\"sparse\" or \"dense\"", "found \"moe\""}}});
   check_refused("deepseek_v3",
                 {{R"("scoring_func":"softmax")", {"\"scoring_func\"", "expected \"sigmoid\"", "found \"softmax\""}},
                  {R"("topk_method":"greedy")", {"\"topk_method\"", "expected \"noaux_tc\"", "found \"greedy\""}},

@@ -49,7 +49,7 @@ TEST_CASE("family tensors: a checkpoint that has all is accepted, and each that 
 
 TEST_CASE("family tensors: experts are also read from tensors that hold all of a layer's") {
   for (const std::string family :
-       {"olmoe", "mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3", "glm4_moe"}) {
+       {"olmoe", "mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3", "glm4_moe", "glm4_moe_lite"}) {
     CASE(family);
     const std::string config = tiny_family_config(family);
     Tensors fused = tiny_tensors(config, true);
@@ -101,7 +101,7 @@ TEST_CASE("family tensors: NLLB-MoE's embedding may have any of its names, and t
 }
 
 TEST_CASE("family tensors: latent attention takes its slots from parts of two matrices") {
-  for (const std::string family : {"deepseek_v2", "deepseek_v3"}) {
+  for (const std::string family : {"deepseek_v2", "deepseek_v3", "glm4_moe_lite"}) {
     CASE(family);
     const std::string config = tiny_family_config(family);
     Tensors tensors = tiny_tensors(config);
@@ -135,7 +135,7 @@ TEST_CASE("family tensors: latent attention takes its slots from parts of two ma
 }
 
 TEST_CASE("family tensors: layers of multi-token prediction are passed over, one where the config counts none") {
-  for (const std::string family : {"deepseek_v3", "glm4_moe"}) {
+  for (const std::string family : {"deepseek_v3", "glm4_moe", "glm4_moe_lite"}) {
     CASE(family);
     const auto with = [&](size_t layer, const std::string& fields) {
       const std::string config = tiny_family_config(family, fields);
