@@ -84,6 +84,8 @@ async function measure(pack) {
     threads,
     '--activations',
     activations,
+    '--kv',
+    'f32',
   ];
   const flags = ['--model', pack, ...own, '--prefix-cache', 'off'];
   const server = await ServeProcess.start(flags);
