@@ -34,7 +34,7 @@ import { tableK } from '../protocol/hash-table.js';
 import type { FromInference, ToInference } from '../protocol/inference-messages.js';
 import type { FromHashBuilder, PredictorInfo } from '../protocol/predictor-messages.js';
 import { Batcher, BatchFeed } from '../scheduler/batch.js';
-import { GrammarThreads } from '../structure/grammar-threads.js';
+import { GrammarThreads } from '../structured-output/grammar-threads.js';
 import { inputBytesOf } from '../tasks/shared/text-limits.js';
 import { controlsOf } from '../text/chat/answer-format.js';
 import type { TokenTexts } from '../text/detokenizer.js';

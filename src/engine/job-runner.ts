@@ -12,7 +12,7 @@ import type { FromInference, JobEnd, PreparedRequest, ToInference } from '../pro
 import type { GrammarWork, ItemWork } from '../protocol/item-work.js';
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';
 import type { BatchFeed } from '../scheduler/batch.js';
-import type { GrammarPreparer, PreparedGrammar } from '../structure/grammar.js';
+import type { GrammarPreparer, PreparedGrammar } from '../structured-output/grammar.js';
 import { taskOf } from '../tasks/registry.js';
 import {
   checkTexts,

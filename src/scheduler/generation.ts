@@ -2,7 +2,7 @@
 import type { GeneratedToken } from '../protocol/inference-messages.js';
 import type { GenerateWork } from '../protocol/item-work.js';
 import type { LogitAdjustments } from '../protocol/sampling.js';
-import type { Matcher } from '../structure/matchers.js';
+import type { Matcher } from '../structured-output/matchers.js';
 import {
   type PassSequence,
   type PickedToken,

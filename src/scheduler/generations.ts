@@ -8,7 +8,7 @@ import type { StepTables } from '../predictor/step-tables.js';
 import { profiled } from '../profile/thread-events.js';
 import type { HashTable } from '../protocol/hash-table.js';
 import type { GeneratedToken } from '../protocol/inference-messages.js';
-import { type AllowedTokens, settle } from '../structure/matchers.js';
+import { type AllowedTokens, settle } from '../structured-output/matchers.js';
 import { Beam, type RunningSearch } from './beam-search.js';
 import { Generation, type RunningSequence } from './generation.js';
 import type { PickedToken } from './pass-batch.js';

@@ -14,7 +14,7 @@ import { type Counters, noCounts } from '../protocol/counters.js';
 import type { ControlReply, ModelRequest } from '../protocol/engine-messages.js';
 import type { ThreadLife } from '../protocol/grammar-messages.js';
 import type { FromInference, ItemResults, QueuedBatch, ToInference } from '../protocol/inference-messages.js';
-import { Matchers } from '../structure/matchers.js';
+import { Matchers } from '../structured-output/matchers.js';
 import { Admission } from './admission.js';
 import { JobCosts, PredictorHits } from './costs.js';
 import { Generations } from './generations.js';

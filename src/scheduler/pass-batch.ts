@@ -3,7 +3,7 @@ import { SidaError } from '../errors.js';
 import type { NativeAdjustments, NativeBatch, RunResult } from '../native/addon-types.js';
 import type { LogitAdjustments, RankedToken, Sampling } from '../protocol/sampling.js';
 import { concatenated, offsetsOf } from '../ragged.js';
-import type { AllowedTokens } from '../structure/matchers.js';
+import type { AllowedTokens } from '../structured-output/matchers.js';
 
 /** The tokens that a sequence adds in a pass, and the results that the pass must return for them. */
 export interface PassSequence {

@@ -1,9 +1,9 @@
 /** Grammar threads beside matchers, as the engine has them, for tests that pick tokens themselves. */
 import { pathToFileURL } from 'node:url';
 import type { SidaError } from '../../src/errors.js';
-import type { Grammar, PreparedGrammar } from '../../src/structure/grammar.js';
-import type { GrammarThreads, GrammarThreadsOptions } from '../../src/structure/grammar-threads.js';
-import type { Matcher, Matchers } from '../../src/structure/matchers.js';
+import type { Grammar, PreparedGrammar } from '../../src/structured-output/grammar.js';
+import type { GrammarThreads, GrammarThreadsOptions } from '../../src/structured-output/grammar-threads.js';
+import type { Matcher, Matchers } from '../../src/structured-output/matchers.js';
 import { byteTokenizer } from './byte-tokenizer.js';
 
 export const END = 2;

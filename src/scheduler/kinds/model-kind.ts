@@ -1,7 +1,7 @@
 /** How requests become native passes. This differs between models with and without an encoder. */
 
 import type { Engine } from '../../native/addon-types.js';
-import type { Matchers } from '../../structure/matchers.js';
+import type { Matchers } from '../../structured-output/matchers.js';
 import type { Generations } from '../generations.js';
 import type { PassRunner } from '../passes.js';
 import type { Outcomes, Request } from '../request.js';

@@ -1,7 +1,7 @@
 /** Converts the request of a conversation into what the engine runs. Chats and responses share it. */
 import type { ModelInfo } from '../../protocol/engine-messages.js';
-import type { AnswerStructure } from '../../structure/answer-grammar.js';
-import { argumentTypes } from '../../structure/argument-types.js';
+import type { AnswerStructure } from '../../structured-output/answer-grammar.js';
+import { argumentTypes } from '../../structured-output/argument-types.js';
 import type { AnswerFormat } from '../../text/chat/answer-format.js';
 import { CALL_FORMS, type PairMarks } from '../../text/chat/call-forms.js';
 import { exactJson } from '../../text/exact-json.js';

@@ -4,7 +4,7 @@ import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import type { GeneratedToken } from '../../protocol/inference-messages.js';
 import type { GrammarWork } from '../../protocol/item-work.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
-import { answerGrammar } from '../../structure/answer-grammar.js';
+import { answerGrammar } from '../../structured-output/answer-grammar.js';
 import { type AnswerFormat, controlsOf } from '../../text/chat/answer-format.js';
 import { answerParser } from '../../text/chat/answer-parser.js';
 import { type AnswerParser, type AnswerPart, appendParts } from '../../text/chat/answer-parts.js';

@@ -1,6 +1,6 @@
 import { SidaError } from '../../errors.js';
 import type { GrammarWork } from '../../protocol/item-work.js';
-import { type Grammar, grammarText } from '../../structure/grammar.js';
+import { type Grammar, grammarText } from '../../structured-output/grammar.js';
 import type { ModelLimits } from './prepared-input.js';
 
 /**

@@ -1,9 +1,9 @@
 /** What a request demands of the structure of an answer, from its fields. */
 import { z } from 'zod';
 import { SidaError } from '../../errors.js';
-import type { AnswerStructure } from '../../structure/answer-grammar.js';
-import { pairsGrammar } from '../../structure/pairs-grammar.js';
-import { checkedSchema } from '../../structure/schema.js';
+import type { AnswerStructure } from '../../structured-output/answer-grammar.js';
+import { pairsGrammar } from '../../structured-output/pairs-grammar.js';
+import { checkedSchema } from '../../structured-output/schema.js';
 import type { PairMarks } from '../../text/chat/call-forms.js';
 import type { ChatTool, ToolChoice } from './conversation-schema.js';
 import { MOST_STORED } from './stored.js';

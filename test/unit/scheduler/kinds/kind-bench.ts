@@ -12,7 +12,7 @@ import { type PassSequence, passAnswers, passBatch } from '../../../../src/sched
 import type { PassRunner } from '../../../../src/scheduler/passes.js';
 import { type Outcomes, openRequests, type Request } from '../../../../src/scheduler/request.js';
 import { RunningRequests } from '../../../../src/scheduler/running-requests.js';
-import { Matchers } from '../../../../src/structure/matchers.js';
+import { Matchers } from '../../../../src/structured-output/matchers.js';
 import { PAGE_TOKENS, ScriptedEngine, SHAPE } from '../scripted-native-engine.js';
 
 /** A table that names one expert for each token, by layer, of a stack with so many MoE layers. */

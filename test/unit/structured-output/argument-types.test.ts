@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { argumentTypes } from '../../../src/structure/argument-types.js';
+import { argumentTypes } from '../../../src/structured-output/argument-types.js';
 
 const typesOf = (parameters: Record<string, unknown>) => argumentTypes([{ name: 'f', parameters }]).f;
 const of = (schema: unknown, more: object = {}) => typesOf({ properties: { a: schema }, ...more })!.a;

@@ -1,8 +1,8 @@
 // The grammar of numbers within bounds, read as a regular expression.
 import { expect, it } from 'vitest';
-import type { Bound } from '../../../src/structure/json-numbers.js';
-import { Rules } from '../../../src/structure/json-strings.js';
-import { multiplesWithin } from '../../../src/structure/number-steps.js';
+import type { Bound } from '../../../src/structured-output/json-numbers.js';
+import { Rules } from '../../../src/structured-output/json-strings.js';
+import { multiplesWithin } from '../../../src/structured-output/number-steps.js';
 
 const WHOLE = [
   '0',

@@ -2,7 +2,7 @@
 import { rmSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { SidaError } from '../../../src/errors.js';
-import type { Grammar } from '../../../src/structure/grammar.js';
+import type { Grammar } from '../../../src/structured-output/grammar.js';
 import { byteTokenizer } from '../../support/byte-tokenizer.js';
 import { compiledSource } from '../../support/compiled-source.js';
 import { allowedOf, bytesOf, END, type GrammarRun, grammarRun } from '../../support/grammar-run.js';

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { SidaError } from '../../../src/errors.js';
 import type { ThreadLife, ToMatchers } from '../../../src/protocol/grammar-messages.js';
 import { MatcherState } from '../../../src/protocol/matcher-state.js';
-import { type Matcher, Matchers } from '../../../src/structure/matchers.js';
+import { type Matcher, Matchers } from '../../../src/structured-output/matchers.js';
 
 const VOCAB = 64;
 const WORK = { text: '{}', thread: 0, param: 'response_format' };

@@ -2,10 +2,10 @@
 import { rmSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type AnswerStructure, answerGrammar } from '../../../src/structure/answer-grammar.js';
-import { argumentTypes } from '../../../src/structure/argument-types.js';
-import type { Matcher } from '../../../src/structure/matchers.js';
-import { pairsGrammar } from '../../../src/structure/pairs-grammar.js';
+import { type AnswerStructure, answerGrammar } from '../../../src/structured-output/answer-grammar.js';
+import { argumentTypes } from '../../../src/structured-output/argument-types.js';
+import type { Matcher } from '../../../src/structured-output/matchers.js';
+import { pairsGrammar } from '../../../src/structured-output/pairs-grammar.js';
 import {
   type AnswerFormat,
   CHANNEL_TOKENS,

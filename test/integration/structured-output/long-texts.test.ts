@@ -2,7 +2,7 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { brotliDecompressSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { Matcher } from '../../../src/structure/matchers.js';
+import type { Matcher } from '../../../src/structured-output/matchers.js';
 import { Detokenizer } from '../../../src/text/detokenizer.js';
 import { readTokenizerFile } from '../../../src/text/tokenizing/tokenizer-file.js';
 import { compiledSource } from '../../support/compiled-source.js';

@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { STRING_FORMATS } from '../../../src/structure/string-formats.js';
+import { STRING_FORMATS } from '../../../src/structured-output/string-formats.js';
 
 const follows = (format: string, text: string) => new RegExp(STRING_FORMATS.get(format)!, 'u').test(text);
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { Bound } from '../../../src/structure/json-numbers.js';
-import { Rules } from '../../../src/structure/json-strings.js';
-import { multiplesWithin, stepOf } from '../../../src/structure/number-steps.js';
+import type { Bound } from '../../../src/structured-output/json-numbers.js';
+import { Rules } from '../../../src/structured-output/json-strings.js';
+import { multiplesWithin, stepOf } from '../../../src/structured-output/number-steps.js';
 
 /** Whether the rules allow a text: their bodies are alternatives of literals and names. */
 function allows(body: string, rules: ReadonlyMap<string, string>, text: string): boolean {

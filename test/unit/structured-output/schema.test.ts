@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { SidaError } from '../../../src/errors.js';
-import { Rules } from '../../../src/structure/json-strings.js';
-import { checkedSchema, readSchema } from '../../../src/structure/schema.js';
+import { Rules } from '../../../src/structured-output/json-strings.js';
+import { checkedSchema, readSchema } from '../../../src/structured-output/schema.js';
 
 function reasonOf(schema: unknown, closed = true): string {
   let text: string;

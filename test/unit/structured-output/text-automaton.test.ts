@@ -1,7 +1,7 @@
 // Automata of patterns match the texts that JavaScript's own expressions match.
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { automatonOf, isWithin } from '../../../src/structure/text-automaton.js';
+import { automatonOf, isWithin } from '../../../src/structured-output/text-automaton.js';
 
 function matches(states: ReturnType<typeof automatonOf>, text: string): boolean {
   let at: number | undefined = 0;

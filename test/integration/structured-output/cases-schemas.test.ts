@@ -3,7 +3,7 @@ import { readFileSync, rmSync } from 'node:fs';
 import { brotliDecompressSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
-import { checkedSchema } from '../../../src/structure/schema.js';
+import { checkedSchema } from '../../../src/structured-output/schema.js';
 import { CASES, casesOf, testCases } from '../../support/cases.js';
 import { compiledSource } from '../../support/compiled-source.js';
 import { allowedOf, bytesOf, END, type GrammarRun, grammarRun } from '../../support/grammar-run.js';

@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkedSchema } from '../../../src/structure/schema.js';
+import { checkedSchema } from '../../../src/structured-output/schema.js';
 import { compiledSource } from '../../support/compiled-source.js';
 import {
   allowedOf,

@@ -2,8 +2,8 @@
 import { describe, expect, it, vi } from 'vitest';
 import { clockMs } from '../../../src/clock.js';
 import { MatcherState } from '../../../src/protocol/matcher-state.js';
-import { MatcherTable } from '../../../src/structure/matcher-table.js';
-import { type CompiledGrammar, RefusedGrammar } from '../../../src/structure/xgrammar.js';
+import { MatcherTable } from '../../../src/structured-output/matcher-table.js';
+import { type CompiledGrammar, RefusedGrammar } from '../../../src/structured-output/xgrammar.js';
 
 const VOCAB = 32;
 const TOKEN_MS = 20;
