@@ -184,7 +184,8 @@ export interface MemorySplit {
 export type ModelRequest =
   | { kind: 'usage' }
   | { kind: 'experts' }
-  | { kind: 'predictor' }
+  /** `set` switches prediction on, or off: for so many seconds, or until it is switched on. */
+  | { kind: 'predictor'; set?: { enabled: boolean; seconds?: number | undefined } }
   /** Answered once the new budget is in effect. */
   | { kind: 'set-budget'; device: string; shared?: BudgetShare };
 
@@ -208,7 +209,7 @@ export type ControlReply =
   | { kind: 'usage'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'experts'; layers: { layer: string; experts: ExpertState[] }[] }
   /** `needed` is false while every expert has a slot. `routeAhead`: see the option. */
-  | { kind: 'predictor'; needed: boolean; routeAhead: number }
+  | { kind: 'predictor'; enabled: boolean; needed: boolean; routeAhead: number }
   | { kind: 'set-budget'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'start-profile' }
   | { kind: 'stop-profile'; written: TraceAbout | null };

@@ -85,7 +85,10 @@ export class NativePasses implements PassRunner {
       const batch = passBatch(stack, sequences);
       const kind = batch.tokens.length > sequences.length ? 'prompts' : 'steps';
       const needs = planner.needs(forecast, kind);
-      const result: RunResult = engine.runBatch({ ...routed(batch, forecast), routeAhead }, needs);
+      const result: RunResult = engine.runBatch(
+        { ...routed(batch, forecast), routeAhead: planner.needsForecast ? routeAhead : 0 },
+        needs,
+      );
       planner.judge(result, kind);
       addPass(counters, result.stats, batch.tokens.length);
       profiled('account', () => costs.add(result, jobs, batch.offsets, hits.count(result, batch, forecast)));

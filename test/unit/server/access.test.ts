@@ -50,7 +50,7 @@ const KEY = 'correct horse battery staple';
 function answerControls(server: TestServer): void {
   server.engine.onControl = ({ kind }) => {
     if (kind === 'experts') return { kind, layers: [] };
-    if (kind === 'predictor') return { kind, needed: true, routeAhead: 0 };
+    if (kind === 'predictor') return { kind, enabled: true, needed: true, routeAhead: 0 };
     if (kind === 'start-profile') return { kind };
     if (kind === 'stop-profile') return { kind, written: null };
     return { kind, usage: server.engine.model!.usage, split: SPLIT };
