@@ -18,14 +18,9 @@ import {
 } from './conversations.js';
 import { speedOf } from './cost.js';
 import { count, size } from './numbers.js';
+import { QUESTIONS } from './samples.js';
 import { adminRefused, keys, type Model, measured, memory, refused } from './server.js';
 import { SettingsForm } from './settings.js';
-
-const EXAMPLES = [
-  'What is a mammal?',
-  'What kind of thing is a violin?',
-  'Explain what a river is in one sentence.',
-];
 
 const all = signal<Conversation[]>(loadConversations() ?? []);
 /** It goes on with another model that is chosen, and ends with the key. */
@@ -282,7 +277,7 @@ function Welcome({ model, onAsk }: { model: Model; onAsk: (text: string) => void
         down, and ask again: the answer stays the same.
       </p>
       <p class="tools">
-        {EXAMPLES.map((text) => (
+        {QUESTIONS.map((text) => (
           <button type="button" class="chip" key={text} onClick={() => onAsk(text)}>
             {text}
           </button>

@@ -129,6 +129,26 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
       .toBeGreaterThan(3.8 * 2 ** 20);
   });
 
+  it('compares the model with and without prediction, and leaves it switched on', async () => {
+    const enabled = async () => (await server.get('/admin/predictor?model=olmoe-mini')).body.enabled;
+    await page.click('#compare');
+    await page.waitForSelector('#stop-comparing');
+    await expect.poll(enabled).toBe(false);
+    await page.click('#stop-comparing');
+    await driver.shows('prediction-text', 'Stopped.');
+    await expect.poll(enabled).toBe(true);
+    await page.click('#compare');
+    await driver.shows(
+      'prediction',
+      /^The answers are the same\. 3 samples, 3 rounds each; medians:\s+With\s+Without\s+Time\s+\d+\.\d+ s\s+\d+\.\d+ s\s+Prefetched/,
+    );
+    // Nothing names experts ahead without it.
+    expect(
+      await page.locator('#prediction tr', { hasText: 'Prefetched' }).locator('td').last().innerText(),
+    ).toBe('0');
+    expect(await enabled()).toBe(true);
+  });
+
   it.each(['light', 'dark'] as const)(
     'has no violation of accessibility rules in %s',
     async (colorScheme) => {
