@@ -83,6 +83,8 @@ export interface JobRequest {
   kind: string;
   /** Whether the answer reports its cost in experts. */
   explain?: boolean;
+  /** Whether the answer reports the experts of each generated token. */
+  tokenExperts?: boolean;
   routing?: RoutingWish;
   /** Whether deltas are sent as they arise. */
   stream?: boolean;

@@ -20,12 +20,13 @@ export const chat: Task<ChatBody, ChatJob, ChatResult, ChatForm> = {
   schemas: { request: ChatRequest, answer: ChatAnswer },
   stored: { job: storedJob, result: storedResult, form: storedForm },
   prepare: prepareChat,
-  form: ({ answer, tools, logprobs, showTokenIds = false, explain = false }) => ({
+  form: ({ answer, tools, logprobs, showTokenIds = false, explain = false, tokenExperts }) => ({
     answer,
     tools,
     logprobs: logprobs !== null,
     tokenIds: showTokenIds,
     experts: explain,
+    ...(tokenExperts && { tokenExperts }),
   }),
   answers: (about) => new ChatAnswers(about),
   tokens: chatTokens,
