@@ -21,6 +21,7 @@ import { count, size } from './numbers.js';
 import { QUESTIONS } from './samples.js';
 import { adminRefused, keys, type Model, measured, memory, refused } from './server.js';
 import { SettingsForm } from './settings.js';
+import { lastAsked } from './token-experts.js';
 
 const all = signal<Conversation[]>(loadConversations() ?? []);
 /** It goes on with another model that is chosen, and ends with the key. */
@@ -155,6 +156,16 @@ export function Chat({ model }: { model: Model }) {
   const before = messages.slice(0, -1);
   const about = lastAnswer?.about;
   const again = isComplete(lastAnswer) && about?.model === model.id ? about.request : undefined;
+
+  useEffect(() => {
+    lastAsked.value = again && bodyOf(model.id, { messages: before, settings: again.settings }, again.seed);
+  }, [again]);
+  useEffect(
+    () => () => {
+      lastAsked.value = undefined;
+    },
+    [],
+  );
 
   const send = async (text: string) => {
     const { value: edited } = editing;

@@ -72,6 +72,36 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
     expect(await driver.text('experts-count')).toBe(replayed);
   });
 
+  it('shows the experts of a token, and which of them were predicted', async () => {
+    const colours = () => page.evaluate("document.getElementById('experts').toDataURL()");
+    await page.click('#find-tokens');
+    await page.waitForSelector('#tokens');
+    const tokens = page.locator('#tokens button');
+    const said = await page.innerText('#chat-log .markdown');
+    expect((await tokens.allInnerTexts()).join('')).toContain(said.slice(0, 20));
+    const before = await colours();
+    await tokens.nth(2).hover();
+    expect(await page.evaluate('document.activeElement.parentElement.id')).toBe('tokens');
+    const about = /^“.+” took 24 experts of 6 layers; (the predictor named \d+ of them|no table named any)\./;
+    await driver.shows('token-text', about);
+    await expect.poll(colours).not.toBe(before);
+    // By the keyboard, and in words.
+    await tokens.first().focus();
+    await page.keyboard.press('ArrowRight');
+    await expect.poll(() => tokens.nth(1).getAttribute('aria-pressed')).toBe('true');
+    await page.click('text=As a table');
+    const rows = await page.locator('#token-table tbody tr').allInnerTexts();
+    expect(rows).toHaveLength(6);
+    for (const row of rows)
+      expect(row).toMatch(/^decoder\.\d\s+\d+(, \d+){3}\s+(no table|\d+(, \d+){3}: \d right)$/);
+    expect((await new AxeBuilder({ page }).analyze()).violations.map(({ id }) => id)).toEqual([]);
+    await driver.picture('tokens');
+    await page.click('#token-text button');
+    await driver.shows('token-text', 'Point at a token to see its experts.');
+    await page.waitForSelector('#experts-table');
+    await page.click('text=As a table');
+  });
+
   it('names experts to the keyboard, and shows heat by use', async () => {
     await page.focus('#experts');
     for (const key of ['ArrowDown', 'ArrowRight']) await page.keyboard.press(key);
