@@ -128,6 +128,7 @@ function Panes({ model }: { model: Model }) {
           ))}
         </fieldset>
       )}
+      {Pane !== Chat && model.description !== null && <p class="quiet">{model.description}</p>}
       <Pane model={model} />
     </>
   );

@@ -282,6 +282,7 @@ const focusField = () => document.getElementById('chat-input')!.focus();
 function Welcome({ model, onAsk }: { model: Model; onAsk: (text: string) => void }) {
   return (
     <div class="welcome">
+      {model.description !== null && <p id="description">{model.description}</p>}
       <p>
         <strong>{model.id}</strong> has {model.moe_layers.length} layers with {model.experts_per_layer}{' '}
         experts each, of which a token needs {model.experts_per_token}. Ask something, pull the memory budget

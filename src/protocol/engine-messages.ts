@@ -45,6 +45,8 @@ export interface ModelInfo {
   /** Bytes that the machine had free when the engine started. */
   freeBytes: number;
   tasks: Tasks;
+  /** Two sentences of its card; null without one. */
+  description: string | null;
   hasTokenizer: boolean;
   /** Language codes of the tokenizer. */
   languages: string[];

@@ -39,6 +39,7 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
 
   it('answers, and says what that cost', async () => {
     await driver.shows('experts-count', /in memory$/);
+    await driver.shows('description', /^A toy that knows .*nonsense/);
     // An answer that comes within a moment has no speed.
     await driver.slow(40_000);
     await page.click(`text=${QUESTION}`);
