@@ -8,12 +8,15 @@ import type { CheckpointInfo } from '../native/addon-types.js';
 import type { FileHashes } from './file-hashes.js';
 import { isGgufPath } from './gguf/gguf-path.js';
 import { ggufTexts } from './gguf/gguf-texts.js';
+import { cardDescription, describeText } from './model-card.js';
 import { readTexts, sha256Of, type TextName, type Texts } from './texts.js';
 
 export interface CheckpointSource {
   /** See ModelIdentity. */
   weights: string;
   texts: Texts;
+  /** What its card says of it. */
+  description: string | undefined;
 }
 
 interface ReadOptions {
@@ -32,7 +35,7 @@ export async function readSource(
   { hashes, signal, onProgress }: ReadOptions,
 ): Promise<CheckpointSource> {
   const directory = isGgufPath(model) ? dirname(model) : model;
-  const texts = modelTexts(model);
+  const { texts, description } = readModel(model);
   const config = texts.get('config.json');
   if (config === undefined) throw missing(join(directory, 'config.json'));
   const contents: string[] = [];
@@ -53,21 +56,27 @@ export async function readSource(
     }
   }
   // A file's name says nothing that its header does not say.
-  return { weights: sha256Of([sha256Of(config), ...contents.sort()].join('\n')), texts };
+  return { weights: sha256Of([sha256Of(config), ...contents.sort()].join('\n')), texts, description };
 }
 
 /** `model` is a directory or a GGUF file. */
 export function modelTexts(model: string): Texts {
-  return isGgufPath(model) ? textsOfGguf(model) : readTexts(model);
+  return readModel(model).texts;
+}
+
+function readModel(model: string): Pick<CheckpointSource, 'texts' | 'description'> {
+  if (isGgufPath(model)) return readGguf(model);
+  return { texts: readTexts(model), description: cardDescription(model) };
 }
 
 /** The configs that the addon makes of a GGUF file's metadata, and the texts that stand there or beside it. */
-function textsOfGguf(file: string): Texts {
+function readGguf(file: string): Pick<CheckpointSource, 'texts' | 'description'> {
   const info = loadAddon().readGguf(file);
   const texts: Map<TextName, Buffer> = new Map(ggufTexts(file, info.metadata));
   texts.set('config.json', Buffer.from(info.config));
   if (info.generationConfig !== null) texts.set('generation_config.json', Buffer.from(info.generationConfig));
-  return texts;
+  const { 'general.description': about } = info.metadata;
+  return { texts, description: typeof about === 'string' ? describeText(about) : undefined };
 }
 
 function missing(path: string): SidaError {

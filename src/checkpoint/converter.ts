@@ -211,7 +211,7 @@ async function describePack(
   partial: string,
   layout: PackLayout,
   sizes: readonly SizedFile[],
-  { weights, texts }: CheckpointSource,
+  { weights, texts, description }: CheckpointSource,
   { model, signal, onProgress, hashes }: ConvertOptions & { hashes: FileHashes },
 ): Promise<void> {
   const total = sizes.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -237,7 +237,7 @@ async function describePack(
     }
   }
   files.push(...(await writeTexts(partial, texts)));
-  const source = { name: modelName(model), weights };
+  const source = { name: modelName(model), weights, ...(description && { description }) };
   await writeManifest(partial, { format: 'sida-pack', version: PACK_VERSION, source, ...layout, files });
   await rm(join(partial, JOURNAL), { force: true });
 }

@@ -29,7 +29,7 @@ interface Options {
 export async function packWithTexts(
   donor: string,
   out: string,
-  { texts }: CheckpointSource,
+  { texts, description }: CheckpointSource,
   { model, hashes }: Options,
 ): Promise<void> {
   const partial = `${out}.partial`;
@@ -48,7 +48,8 @@ export async function packWithTexts(
     }
   }
   if (isInPlace(manifest)) await linkGguf(partial, model);
-  const source = { ...manifest.source, name: modelName(model) };
+  const { name: _, description: __, ...weightsOf } = manifest.source;
+  const source = { ...weightsOf, name: modelName(model), ...(description && { description }) };
   const described = [...weights, ...(await writeTexts(partial, texts))];
   await writeManifest(partial, { ...manifest, source, files: described });
   await rename(partial, out);

@@ -9,6 +9,7 @@ import { writeWholeFile } from '../files/whole-file.js';
 import type { PackLayout } from '../native/addon-types.js';
 import { FileHashes } from './file-hashes.js';
 import { isInPlace, verifyGguf } from './in-place.js';
+import { MOST_LETTERS } from './model-card.js';
 import { isTextName, readText, sha256Of, TEXT_NAMES, type TextName, type Texts } from './texts.js';
 import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
 
@@ -38,6 +39,8 @@ const manifestSchema = z.object({
     name: z.string(),
     /** See ModelIdentity. Packs of the same weights and types hold the same weight files. */
     weights: z.string({ error: "expected the sha256 of the checkpoint's weights" }).regex(/^[0-9a-f]{64}$/),
+    /** What its card said of it. */
+    description: z.string().max(MOST_LETTERS).optional(),
   }),
   experts: expertFormatSchema.and(z.object({ file: z.string().optional() })),
   dense: denseFormatSchema,

@@ -55,6 +55,8 @@ export interface PreparedPack {
   tasks: Tasks;
   /** The verified tokenizer.json. Undefined if the model has none. */
   tokenizer: Buffer | undefined;
+  /** What the model's card says of it. */
+  description: string | undefined;
   /** The verified generation_config.json. Undefined if the model has none. */
   generation: Buffer | undefined;
   /** Undefined if the model has no chat template. */
@@ -132,7 +134,8 @@ async function packOf(model: string, hashes: FileHashes, options: PrepareOptions
     if (isInPlace(await readManifest(pack))) await linkGguf(pack, model);
     const prepared = await openPack(pack, hashes, options);
     await recordUse(pack, model);
-    return prepared;
+    // A pack that other checkpoints of these weights and texts share has the card of the first.
+    return { ...prepared, description: source.description };
   };
   const openExact = () => firstSound(wanted, 'exact', open);
   makeDirectory(packDir, 0o700);
@@ -288,6 +291,7 @@ async function verifiedPack(
     formats: formatsOf(manifest),
     tasks: parseTasks(texts.get('sida.json'), join(pack, 'sida.json')),
     tokenizer: withBeginToken(texts.get('tokenizer.json'), texts.get('tokenizer_config.json')),
+    description: source.description,
     generation: texts.get('generation_config.json'),
     chatTemplates: readChatTemplates(texts.get('chat_template.jinja'), texts.get('tokenizer_config.json')),
   };

@@ -160,6 +160,7 @@ async function open(): Promise<void> {
     shape,
     formats,
     tasks,
+    description: prepared.description ?? null,
     hasTokenizer,
     languages: [...(tokenizer?.texts.languages.keys() ?? [])],
     chat: tokenizer?.chat?.format ?? null,

@@ -1,6 +1,8 @@
 /** Answers control requests to the open engine between two steps. */
+import { clockMs } from '../clock.js';
 import { type BudgetShare, budgetBytes, checkBudget, checkShared } from '../config/budget.js';
 import { type Engine, RESIDENCY_STATES, RESIDENT } from '../native/addon-types.js';
+import type { BuilderStats } from '../protocol/builder-stats.js';
 import type { ControlReply, ExpertState, MemorySplit, ModelRequest } from '../protocol/engine-messages.js';
 
 interface ControlledThread {
@@ -8,19 +10,26 @@ interface ControlledThread {
   /** KV pages of the prefix cache that no running input uses. */
   cachedPages: number;
   routeAhead: number;
+  builderStats: BuilderStats;
 }
 
 export function answerControl(
   request: ModelRequest,
-  { engine, cachedPages, routeAhead }: ControlledThread,
+  { engine, cachedPages, routeAhead, builderStats }: ControlledThread,
 ): ControlReply {
   switch (request.kind) {
     case 'usage':
       return { kind: 'usage', usage: engine.usage(), split: memorySplit(engine, cachedPages) };
     case 'experts':
       return { kind: 'experts', layers: expertLayers(engine) };
-    case 'predictor':
-      return { kind: 'predictor', needed: engine.usage().slots < engine.plan.experts, routeAhead };
+    case 'predictor': {
+      if (request.set !== undefined) {
+        const { enabled, seconds = Number.POSITIVE_INFINITY } = request.set;
+        builderStats.offUntilMs = enabled ? 0 : clockMs() + 1000 * seconds;
+      }
+      const enabled = clockMs() >= builderStats.offUntilMs;
+      return { kind: 'predictor', enabled, needed: engine.usage().slots < engine.plan.experts, routeAhead };
+    }
     case 'set-budget':
       changeBudget(request.device, request.shared, engine);
       return { kind: 'set-budget', usage: engine.usage(), split: memorySplit(engine, cachedPages) };

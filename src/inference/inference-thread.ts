@@ -97,6 +97,8 @@ if (opened !== undefined) {
   const { engine } = opened;
   const { linkBandwidth } = data.config;
   const queue = new QueueConsumer<QueuedBatch>(data.queue);
+  const builderStats = new BuilderStats(data.builderStats);
+  const resident = new SharedFlag(data.resident);
   // Predicted routing uses no routers.
   const routeAhead = data.config.routing === 'predicted' ? 0 : data.config.routeAhead;
   new InferenceLoop({
@@ -105,9 +107,10 @@ if (opened !== undefined) {
     maxBatchTokens: data.config.maxBatchTokens,
     prefixCache: data.config.prefixCache !== 'off',
     routeAhead,
-    builderStats: new BuilderStats(data.builderStats),
-    planner: new PassPlanner({ engine, queue, resident: new SharedFlag(data.resident), linkBandwidth }),
-    control: (request, cachedPages) => answerControl(request, { engine, cachedPages, routeAhead }),
+    builderStats,
+    planner: new PassPlanner({ ...{ engine, queue, builderStats, linkBandwidth }, resident }),
+    control: (request, cachedPages) =>
+      answerControl(request, { engine, cachedPages, routeAhead, builderStats }),
     stepTables,
     queue,
     nextControl: () => receiveMessageOnPort(port)?.message as ToInference | undefined,

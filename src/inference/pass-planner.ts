@@ -1,9 +1,11 @@
 /** Gathers what is known before each pass of one engine, whose native planner plans by it. */
+import { clockMs } from '../clock.js';
 import type { Engine, PassNeeds, RunResult, RunStats, TableNeeds } from '../native/addon-types.js';
 import { firstMoeLayer } from '../native/model-shape.js';
 import type { PassForecast } from '../predictor/pass-forecast.js';
 import { needsOf, openTables } from '../predictor/pass-forecast.js';
 import type { QueueConsumer } from '../protocol/batch-queue.js';
+import type { BuilderStats } from '../protocol/builder-stats.js';
 import { TABLE_PENDING } from '../protocol/hash-table.js';
 import type { QueuedBatch } from '../protocol/inference-messages.js';
 import type { SharedFlag } from '../protocol/shared-flag.js';
@@ -18,6 +20,8 @@ interface PassPlannerOptions {
   queue: QueueConsumer<QueuedBatch>;
   /** Raised while every expert has a slot. No expert moves then, and tables are of no use. */
   resident: SharedFlag;
+  /** Says whether prediction is switched off. */
+  builderStats: BuilderStats;
   /** Bandwidth of a simulated link in bytes per second; 0 means none. */
   linkBandwidth: number;
 }
@@ -48,7 +52,8 @@ export class PassPlanner implements Planner {
   }
 
   get needsForecast(): boolean {
-    return !this.#options.resident.raised;
+    const { resident, builderStats } = this.#options;
+    return !resident.raised && clockMs() >= builderStats.offUntilMs;
   }
 
   /** Learns from a finished pass how busy the link was, and what the forecast saved. */

@@ -50,6 +50,8 @@ interface Sent {
   method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
   body?: unknown;
   signal?: AbortSignal;
+  /** Sends it also when the page is being left. */
+  keepalive?: boolean;
 }
 
 /** The body of an answer. Rejects with Refused for an error. `accept` names statuses that are none. */

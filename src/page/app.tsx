@@ -7,6 +7,7 @@ import { Classify } from './classify.js';
 import { Embed } from './embed.js';
 import { Experts } from './experts.js';
 import { Memory } from './memory.js';
+import { Prediction } from './prediction.js';
 import { Requests } from './requests.js';
 import {
   adminRefused,
@@ -67,6 +68,7 @@ export function App() {
           <Experts />
           <Speed />
           <Requests />
+          <Prediction />
           <footer class="quiet">
             <a href="/docs">Interface</a> {adminRefused.value === undefined && <a href="/metrics">Metrics</a>}
           </footer>
@@ -126,6 +128,7 @@ function Panes({ model }: { model: Model }) {
           ))}
         </fieldset>
       )}
+      {Pane !== Chat && model.description !== null && <p class="quiet">{model.description}</p>}
       <Pane model={model} />
     </>
   );

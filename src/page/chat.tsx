@@ -18,14 +18,10 @@ import {
 } from './conversations.js';
 import { speedOf } from './cost.js';
 import { count, size } from './numbers.js';
+import { QUESTIONS } from './samples.js';
 import { adminRefused, keys, type Model, measured, memory, refused } from './server.js';
 import { SettingsForm } from './settings.js';
-
-const EXAMPLES = [
-  'What is a mammal?',
-  'What kind of thing is a violin?',
-  'Explain what a river is in one sentence.',
-];
+import { lastAsked } from './token-experts.js';
 
 const all = signal<Conversation[]>(loadConversations() ?? []);
 /** It goes on with another model that is chosen, and ends with the key. */
@@ -161,6 +157,16 @@ export function Chat({ model }: { model: Model }) {
   const about = lastAnswer?.about;
   const again = isComplete(lastAnswer) && about?.model === model.id ? about.request : undefined;
 
+  useEffect(() => {
+    lastAsked.value = again && bodyOf(model.id, { messages: before, settings: again.settings }, again.seed);
+  }, [again]);
+  useEffect(
+    () => () => {
+      lastAsked.value = undefined;
+    },
+    [],
+  );
+
   const send = async (text: string) => {
     const { value: edited } = editing;
     editing.value = undefined;
@@ -276,13 +282,14 @@ const focusField = () => document.getElementById('chat-input')!.focus();
 function Welcome({ model, onAsk }: { model: Model; onAsk: (text: string) => void }) {
   return (
     <div class="welcome">
+      {model.description !== null && <p id="description">{model.description}</p>}
       <p>
         <strong>{model.id}</strong> has {model.moe_layers.length} layers with {model.experts_per_layer}{' '}
         experts each, of which a token needs {model.experts_per_token}. Ask something, pull the memory budget
         down, and ask again: the answer stays the same.
       </p>
       <p class="tools">
-        {EXAMPLES.map((text) => (
+        {QUESTIONS.map((text) => (
           <button type="button" class="chip" key={text} onClick={() => onAsk(text)}>
             {text}
           </button>

@@ -4,6 +4,7 @@ import { ask } from './api.js';
 import { useAsked } from './asked.js';
 import type { ExpertCost } from './conversations.js';
 import { CostText } from './cost.js';
+import { fieldsOf } from './samples.js';
 import { adminRefused, type Model } from './server.js';
 
 interface Answer {
@@ -18,7 +19,7 @@ export function Classify({ model }: { model: Model }) {
   const task = useSignal(names[0]!);
   const { answer, failed, busy, send } = useAsked<Answer>();
   const { template } = model.tasks[task.value]!;
-  const fields = [...new Set([...template.matchAll(/\{([A-Za-z_]\w*)\}/g)].map(([, name]) => name!))];
+  const fields = fieldsOf(template);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const input = Object.fromEntries(new FormData(event.currentTarget as HTMLFormElement));

@@ -1,5 +1,6 @@
 /** Draws the squares of experts, and finds the one under the pointer. */
 import type { Layer } from './server.js';
+import type { Token } from './token-experts.js';
 
 /** Milliseconds in which a load flashes and an eviction fades. */
 export const MOVED_MS = 1200;
@@ -20,6 +21,8 @@ export interface Look {
   /** Colours tell how often an expert was used, and not where it is. */
   heat: boolean;
   pointed: Place | undefined;
+  /** Colours tell which experts it took, and which were predicted, and nothing else. */
+  token: Token | undefined;
 }
 
 function gridOf(canvas: HTMLCanvasElement, layers: readonly Layer[]) {
@@ -47,7 +50,7 @@ export function placeAt(
 /** `still`: without animation. */
 export function drawSquares(
   canvas: HTMLCanvasElement,
-  { layers, heat, pointed }: Look,
+  { layers, heat, pointed, token }: Look,
   still: boolean,
 ): void {
   const { width, square, columns, row } = gridOf(canvas, layers);
@@ -69,6 +72,7 @@ export function drawSquares(
   );
   for (const [at, { name, experts }] of layers.entries()) {
     const top = at * (row + BETWEEN_LAYERS);
+    const own = token?.layers.find(({ layer }) => layer === name);
     context.fillStyle = text!;
     if (row >= 8 && (row >= 10 || at % 2 === 0)) context.fillText(name, 0, top, LABEL - 6);
     for (const [index, { state, uses, movedAt, usedAt }] of experts.entries()) {
@@ -87,7 +91,11 @@ export function drawSquares(
       };
       const here = state !== 'absent';
       const age = now - movedAt;
-      if (heat) {
+      if (token !== undefined) {
+        const chosen = own?.chosen.includes(index) ?? false;
+        fill(chosen ? moved! : absent!);
+        if (own?.predicted?.includes(index)) frame();
+      } else if (heat) {
         fill(absent!);
         fill(moved!, Math.log1p(uses) / hottest);
       } else {
@@ -95,7 +103,11 @@ export function drawSquares(
         if (age < MOVED_MS) fill(here ? moved! : resident!, still ? 1 : 1 - age / MOVED_MS);
       }
       // A mark of another shape, for those who do not tell the colours apart.
-      if ((!heat && now - usedAt < USED_MS) || (pointed?.layer === at && pointed.index === index)) frame();
+      if (
+        (!heat && token === undefined && now - usedAt < USED_MS) ||
+        (pointed?.layer === at && pointed.index === index)
+      )
+        frame();
     }
   }
 }

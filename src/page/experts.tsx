@@ -14,6 +14,7 @@ import {
   type Recording,
   recording,
 } from './server.js';
+import { type Token, Tokens, TokenTable } from './token-experts.js';
 
 /** The recorded moments are 50 or 200 ms apart. */
 const SLOW_MS = 800;
@@ -22,6 +23,7 @@ export function Experts() {
   expertsStamp.value;
   const heat = useSignal(false);
   const moment = useSignal<number | undefined>(undefined);
+  const token = useSignal<Token | undefined>(undefined);
   const replayed = useRef<Layer[]>([]);
   const { value: recorded } = recording;
   // A recording that begins again ends the replay of the last one.
@@ -59,52 +61,77 @@ export function Experts() {
           Heat by use
         </button>
       </h2>
-      <Canvas look={{ layers: shown, heat: heat.value }} stamp={`${expertsStamp.value} ${moment.value}`} />
-      {heat.value ? (
+      <Canvas
+        look={{ layers: shown, heat: heat.value, token: token.value }}
+        stamp={`${expertsStamp.value} ${moment.value}`}
+      />
+      {token.value !== undefined ? (
+        <Legend
+          of={[
+            ['moved', 'took the token'],
+            ['named', 'predicted'],
+          ]}
+        />
+      ) : heat.value ? (
         <p class="legend" id="heat-legend">
           never used <i class="heat" /> {count(Math.max(...all.map(({ uses }) => uses)))} times
         </p>
       ) : (
-        <ul class="legend">
-          {[
+        <Legend
+          of={[
             ['resident', 'in memory'],
             ['moved', 'just loaded'],
             ['used', 'just used'],
             ['absent', 'on disk'],
-          ].map(([name, text]) => (
-            <li key={name}>
-              <i class={`square ${name}`} /> {text}
-            </li>
-          ))}
-        </ul>
+          ]}
+        />
       )}
+      <Tokens shown={token.value} onShow={(next) => (token.value = next)} />
       {recorded !== undefined && recorded.moments.length > 0 && (
         <Replay recorded={recorded} moment={moment.value} onMoment={goTo} />
       )}
       <details>
         <summary>As a table</summary>
-        <table id="experts-table">
-          <thead>
-            <tr>
-              <th scope="col">Layer</th>
-              <th scope="col">In memory</th>
-              <th scope="col">Most used</th>
-            </tr>
-          </thead>
-          <tbody>
-            {shown.map(({ name, experts }) => (
-              <tr key={name}>
-                <th scope="row">{name}</th>
-                <td>
-                  {experts.filter(({ state }) => state === 'resident').length} of {experts.length}
-                </td>
-                <td>{mostUsed(experts)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        {token.value === undefined ? <ExpertsTable shown={shown} /> : <TokenTable token={token.value} />}
       </details>
     </section>
+  );
+}
+
+function ExpertsTable({ shown }: { shown: readonly Layer[] }) {
+  return (
+    <table id="experts-table">
+      <thead>
+        <tr>
+          <th scope="col">Layer</th>
+          <th scope="col">In memory</th>
+          <th scope="col">Most used</th>
+        </tr>
+      </thead>
+      <tbody>
+        {shown.map(({ name, experts }) => (
+          <tr key={name}>
+            <th scope="row">{name}</th>
+            <td>
+              {experts.filter(({ state }) => state === 'resident').length} of {experts.length}
+            </td>
+            <td>{mostUsed(experts)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Legend({ of }: { of: readonly (readonly [name: string, text: string])[] }) {
+  return (
+    <ul class="legend">
+      {of.map(([name, text]) => (
+        <li key={name}>
+          <i class={`square ${name}`} /> {text}
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -200,7 +227,7 @@ function Canvas({ look, stamp }: { look: Omit<Look, 'pointed'>; stamp: string })
   const pointed = useSignal<Place | undefined>(undefined);
   const { value: place } = pointed;
   painter.look = { ...look, pointed: place };
-  useEffect(() => painter.paint(canvas.current), [stamp, look.heat, place, painter]);
+  useEffect(() => painter.paint(canvas.current), [stamp, look.heat, look.token, place, painter]);
   useEffect(() => {
     const resized = new ResizeObserver(() => painter.paint(canvas.current));
     if (canvas.current !== null) resized.observe(canvas.current.parentElement!);
@@ -244,7 +271,7 @@ function Canvas({ look, stamp }: { look: Omit<Look, 'pointed'>; stamp: string })
 
 /** Draws until all that moved has faded. */
 class Painter {
-  look: Look = { layers: [], heat: false, pointed: undefined };
+  look: Look = { layers: [], heat: false, pointed: undefined, token: undefined };
   #frame = 0;
   #cleared: ReturnType<typeof setTimeout> | undefined;
 

@@ -11,6 +11,9 @@ export function size(bytes: number): string {
 export const count = (value: number) => value.toLocaleString('en');
 export const seconds = (value: number) => `${value.toFixed(value < 10 ? 2 : 1)} s`;
 
+/** Of an odd number of values. */
+export const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1]!;
+
 /** What the price of a budget is reckoned from, in bytes. */
 export interface BudgetCosts {
   budget: number;

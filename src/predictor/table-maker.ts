@@ -45,8 +45,9 @@ export class TableMaker {
   ) {
     const { shape, stats, resident } = this.#options;
     const routes = routingK > 0;
-    if (!routes && resident.raised) return null;
-    if (routes || (this.#clock() >= stats.pausedUntilMs && this.#made - stats.ended < MOST_PENDING)) {
+    const now = this.#clock();
+    if (!routes && (resident.raised || now < stats.offUntilMs)) return null;
+    if (routes || (now >= stats.pausedUntilMs && this.#made - stats.ended < MOST_PENDING)) {
       const inputs = inputsOf(shape);
       if (routes || this.#bytes(inputs) <= MOST_BYTES) {
         this.#made += 1;

@@ -7,7 +7,8 @@ type Count = (typeof COUNTS)[number];
 const PAUSED_UNTIL = COUNTS.length;
 const SAVED_SECONDS = PAUSED_UNTIL + 1;
 const SAVED_COUNT = SAVED_SECONDS + 1;
-const SIZE = SAVED_COUNT + 1;
+const OFF_UNTIL = SAVED_COUNT + 1;
+const SIZE = OFF_UNTIL + 1;
 
 /** Batches by the final state of their tables, the seconds spent on building, and the inputs of all batches. */
 export type BuilderFigures = Record<Count, number>;
@@ -41,6 +42,15 @@ export class BuilderStats {
 
   set pausedUntilMs(ms: number) {
     this.#values[PAUSED_UNTIL] = ms;
+  }
+
+  /** Prediction is switched off until this time of the clock that all threads share. The inference thread sets it. */
+  get offUntilMs(): number {
+    return this.#values[OFF_UNTIL]!;
+  }
+
+  set offUntilMs(ms: number) {
+    this.#values[OFF_UNTIL] = ms;
   }
 
   /** Seconds that tables saved their batches, as the latest ones did. Infinite before the first. */

@@ -46,6 +46,8 @@ export interface ModelInfo {
   /** Bytes that the machine had free when the engine started. */
   freeBytes: number;
   tasks: Tasks;
+  /** Two sentences of its card; null without one. */
+  description: string | null;
   hasTokenizer: boolean;
   /** Language codes of the tokenizer. */
   languages: string[];
@@ -84,6 +86,8 @@ export interface JobRequest {
   kind: string;
   /** Whether the answer reports its cost in experts. */
   explain?: boolean;
+  /** Whether the answer reports the experts of each generated token. */
+  tokenExperts?: boolean;
   routing?: RoutingWish;
   /** Whether deltas are sent as they arise. */
   stream?: boolean;
@@ -192,7 +196,8 @@ export interface MemorySplit {
 export type ModelRequest =
   | { kind: 'usage' }
   | { kind: 'experts' }
-  | { kind: 'predictor' }
+  /** `set` switches prediction on, or off: for so many seconds, or until it is switched on. */
+  | { kind: 'predictor'; set?: { enabled: boolean; seconds?: number | undefined } }
   /** Answered once the new budget is in effect. */
   | { kind: 'set-budget'; device: string; shared?: BudgetShare };
 
@@ -216,7 +221,7 @@ export type ControlReply =
   | { kind: 'usage'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'experts'; layers: { layer: string; experts: ExpertState[] }[] }
   /** `needed` is false while every expert has a slot. `routeAhead`: see the option. */
-  | { kind: 'predictor'; needed: boolean; routeAhead: number }
+  | { kind: 'predictor'; enabled: boolean; needed: boolean; routeAhead: number }
   | { kind: 'set-budget'; usage: DeviceUsage; split: MemorySplit }
   | { kind: 'start-profile' }
   | { kind: 'stop-profile'; written: TraceAbout | null };

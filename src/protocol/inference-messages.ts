@@ -82,6 +82,16 @@ export interface GeneratedToken {
   ofPrompt?: true;
   /** Present if the request asked for it. */
   logprobs?: { logprob: number; top: RankedToken[] };
+  /** Of the pass that picked it; present if the request asked for them. */
+  experts?: LayerExperts[];
+}
+
+/** Experts of a token in a MoE layer, the best first. */
+export interface LayerExperts {
+  layer: string;
+  chosen: number[];
+  /** As many that the token's table named. Null without a table. */
+  predicted: number[] | null;
 }
 
 /** Results of an item, besides its tokens. */

@@ -13,6 +13,8 @@ export interface GenerateWork {
   promptLogprobs?: true;
   /** Sampling of each choice; null picks the most likely token. */
   choices: readonly (Sampling | null)[];
+  /** Whether to report the experts of each generated token. */
+  experts?: true;
   /** Penalties and biases of every choice. */
   adjustments?: LogitAdjustments;
   /** What every choice must follow. */

@@ -34,12 +34,13 @@ export function pickAt(
   position: number,
   seen: SeenTokens,
 ): TokenPick {
-  const { choices, logprobs, adjustments } = work;
+  const { choices, logprobs, adjustments, experts } = work;
   return {
     sampling: choices[choice]!,
     position,
     top: logprobs ?? 0,
     allowed: matcher,
+    experts,
     ...(adjustments && { adjustments: { ...adjustments, seen: seen.counts } }),
   };
 }
@@ -113,7 +114,12 @@ export class Generation implements RunningSequence {
     this.#generated.push(id);
     this.#seen.add(id);
     this.nextToken = id;
-    return { item: request.item, choice, id, ...(work.logprobs !== null && { logprobs: { logprob, top } }) };
+    const { experts } = picked;
+    return {
+      ...{ item: request.item, choice, id },
+      ...(work.logprobs !== null && { logprobs: { logprob, top } }),
+      ...(experts && { experts }),
+    };
   }
 
   /** Tokens in the sequence. */

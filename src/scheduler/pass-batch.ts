@@ -1,6 +1,7 @@
 /** Converts the sequences of a pass into a native batch, and the native result into one answer per sequence. */
 import { SidaError } from '../errors.js';
 import type { NativeAdjustments, NativeBatch, RunResult } from '../native/addon-types.js';
+import type { LayerExperts } from '../protocol/inference-messages.js';
 import type { LogitAdjustments, RankedToken, Sampling } from '../protocol/sampling.js';
 import { concatenated, offsetsOf } from '../ragged.js';
 import type { AllowedTokens } from '../structured-output/matchers.js';
@@ -34,6 +35,8 @@ export interface TokenPick {
     /** How often each token of the sequence was generated; 0 if only the prompt has it. Read before the next pass. */
     seen: TokenCounts;
   };
+  /** Whether to return the experts of the row. */
+  experts?: boolean | undefined;
   /** The tokens that may be picked; undefined for all. */
   allowed?: AllowedTokens | undefined;
 }
@@ -56,6 +59,7 @@ export interface PickedToken {
   logprob: number;
   /** Most likely first. */
   top: RankedToken[];
+  experts?: LayerExperts[];
 }
 
 /** Results of a pass for one sequence. */

@@ -7,6 +7,7 @@ import { profiled } from '../profile/thread-events.js';
 import { addPass, type Counters } from '../protocol/counters.js';
 import type { JobCosts, PredictorHits } from './costs.js';
 import { type PassAnswer, type PassSequence, passAnswers, passBatch } from './pass-batch.js';
+import { tokenExperts } from './token-experts.js';
 
 /** Whether each sequence of a pass is fed one token. */
 export type PassKind = 'steps' | 'prompts';
@@ -85,11 +86,16 @@ export class NativePasses implements PassRunner {
       const batch = passBatch(stack, sequences);
       const kind = batch.tokens.length > sequences.length ? 'prompts' : 'steps';
       const needs = planner.needs(forecast, kind);
-      const result: RunResult = engine.runBatch({ ...routed(batch, forecast), routeAhead }, needs);
+      const result: RunResult = engine.runBatch(
+        { ...routed(batch, forecast), routeAhead: planner.needsForecast ? routeAhead : 0 },
+        needs,
+      );
       planner.judge(result, kind);
       addPass(counters, result.stats, batch.tokens.length);
       profiled('account', () => costs.add(result, jobs, batch.offsets, hits.count(result, batch, forecast)));
-      return passAnswers(sequences, result);
+      const answers = passAnswers(sequences, result);
+      this.#addExperts(answers, sequences, batch, result, forecast);
+      return answers;
     } catch (cause) {
       const error = SidaError.from(cause);
       // After a broken invariant or a device error no answer can be trusted, so the process ends and is replaced.
@@ -97,6 +103,25 @@ export class NativePasses implements PassRunner {
       for (const job of new Set(jobs)) onJobError(job, error);
       return null;
     }
+  }
+
+  #addExperts(
+    answers: readonly PassAnswer[],
+    sequences: readonly PassSequence[],
+    { offsets, tokens }: NativeBatch,
+    result: RunResult,
+    forecast: PassForecast,
+  ): void {
+    const { moeLayers } = this.#options.engine.shape;
+    for (const [i, { picks = [] }] of sequences.entries())
+      for (const [at, { row, experts }] of picks.entries()) {
+        if (!experts) continue;
+        const place = {
+          row: row === undefined ? offsets[i + 1]! - 1 : offsets[i]! + row,
+          tokens: tokens.length,
+        };
+        answers[i]!.picked[at]!.experts = tokenExperts(result, place, forecast, moeLayers);
+      }
   }
 
   runAll(

@@ -45,6 +45,7 @@ export function upstreamModel({ id, max_model_len, context_tokens, meta }: Liste
     sampling: null,
     tasks: {},
     hasTokenizer: true,
+    description: null,
     languages: [],
     // The other server applies the template. Its answers come as messages, which are written in tags.
     chat: {

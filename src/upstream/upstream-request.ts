@@ -50,7 +50,7 @@ export function upstreamRequest(request: JobRequest, model: string): UpstreamReq
 function refuse(job: ChatJob | CompleteJob, tokenIds: boolean): void {
   if (job.logprobs !== null) throw cannot('give log-probabilities', 'logprobs');
   if (tokenIds) throw cannot('give token ids', 'return_token_ids');
-  if (job.explain) throw cannot('tell which experts an answer needed', 'include');
+  if (job.explain || job.tokenExperts) throw cannot('tell which experts an answer needed', 'include');
   if (job.routing?.mode === 'predicted') throw cannot('route tokens by hash tables', 'routing');
 }
 

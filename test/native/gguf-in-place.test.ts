@@ -70,6 +70,22 @@ describe('a quantized GGUF file', () => {
     expect(logitsOf(second.pack, 1)).toHaveLength(logitsOf(first.pack, 0).length);
   });
 
+  it('says what it is for', async () => {
+    const model = fileOf(FILES[0]!);
+    expect((await prepare(model, fresh())).description).toBeUndefined();
+    const bytes = readFileSync(model);
+    // The tensors stay aligned.
+    const entry = Buffer.alloc(64);
+    entry.writeBigUInt64LE(19n, 0);
+    entry.write('general.description', 8);
+    entry.writeUInt32LE(8, 27);
+    entry.writeBigUInt64LE(25n, 31);
+    entry.write('It knows nouns. Not more!', 39);
+    bytes.writeBigUInt64LE(bytes.readBigUInt64LE(16) + 1n, 16);
+    writeFileSync(model, Buffer.concat([bytes.subarray(0, 24), entry, bytes.subarray(24)]));
+    expect((await prepare(model, fresh())).description).toBe('It knows nouns. Not more!');
+  });
+
   it('stays when its pack is removed', async () => {
     const packDir = fresh();
     const { pack } = await prepare(fileOf(FILES[0]!), packDir);

@@ -43,6 +43,7 @@ const BODIES: Record<string, object> = {
   '/v1/tokenize': { input: 'a' },
   '/v1/jobs': { type: 'completion', prompt: [5] },
   '/admin/budget': { device: '1GiB' },
+  '/admin/predictor': { enabled: true },
   '/admin/profile': { seconds: 0.01 },
 };
 

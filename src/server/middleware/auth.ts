@@ -61,12 +61,15 @@ export function seesOthers(res: Response, keys: KeyRing): boolean {
  * Throws forbidden for a request whose answer would report experts, unless the caller sees others: which experts are
  * resident shows what was asked before.
  */
-export function requireExperts(res: Response, keys: KeyRing, { explain = false }: JobRequest): void {
-  if (!explain || seesOthers(res, keys)) return;
+export function requireExperts(
+  res: Response,
+  keys: KeyRing,
+  { explain = false, tokenExperts = false }: JobRequest,
+): void {
+  if (!(explain || tokenExperts) || seesOthers(res, keys)) return;
   throw new SidaError({
     code: 'forbidden',
-    message:
-      'This key lacks the scope "admin", which "experts" in "include" needs on a server with several keys',
+    message: `This key lacks the scope "admin", which "${explain ? '' : 'token_'}experts" in "include" needs on a server with several keys`,
     param: 'include',
   });
 }

@@ -11,7 +11,7 @@ import { ANYONE } from '../../access/key-ring.js';
 import { SidaError } from '../../errors.js';
 import { overlapBound } from '../../inference/speed-estimate.js';
 import type { DeviceUsage } from '../../native/addon-types.js';
-import type { EngineCounters, MemorySplit } from '../../protocol/engine-messages.js';
+import type { ControlReply, EngineCounters, MemorySplit } from '../../protocol/engine-messages.js';
 import { clientLeft } from '../client-left.js';
 import {
   type BudgetChange,
@@ -28,6 +28,7 @@ import {
   CancelAnswer,
   ExpertsAnswer,
   PredictorAnswer,
+  PredictorRequest,
   ProfileRequest,
   RequestPath,
 } from '../schemas/admin.js';
@@ -71,17 +72,42 @@ export const getPredictor: Route = {
   query: ModelQuery,
   async handle(context, req, res) {
     const model = chosenModel(context, req);
-    const { needed, routeAhead } = await control(model, { kind: 'predictor' });
-    const name = model.engine.model?.predictor.name ?? null;
-    const state = (on: boolean) => (!on ? 'off' : needed ? 'active' : 'not_needed');
-    res.json({
-      function: name,
-      state: state(name !== null),
-      route_ahead: state(routeAhead > 0),
-      passes: passesSoFar(model.engine.counters),
-    } satisfies typeof PredictorAnswer._output);
+    res.json(predictorAnswer(model, await control(model, { kind: 'predictor' })));
   },
 };
+
+export const putPredictor = bodyRoute({
+  method: 'put',
+  path: '/admin/predictor',
+  scope: 'admin',
+  summary: 'Switches prediction off or on; answers have the same bits',
+  body: PredictorRequest,
+  answers: { 200: { description: 'State of prediction', schema: PredictorAnswer } },
+  query: ModelQuery,
+  async handle(context, req, res, { enabled, seconds }) {
+    const model = chosenModel(context, req);
+    const reply = await control(model, { kind: 'predictor', set: { enabled, seconds } });
+    const { name } = model;
+    const about = { requestId: res.locals.requestId, ...(name !== undefined && { model: name }) };
+    context.logger.info({ ...about, enabled, seconds }, 'prediction switched');
+    res.json(predictorAnswer(model, reply));
+  },
+});
+
+function predictorAnswer(
+  { engine }: ModelContext,
+  { enabled, needed, routeAhead }: Extract<ControlReply, { kind: 'predictor' }>,
+): typeof PredictorAnswer._output {
+  const name = engine.model?.predictor.name ?? null;
+  const state = (on: boolean) => (!on || !enabled ? 'off' : needed ? 'active' : 'not_needed');
+  return {
+    enabled,
+    function: name,
+    state: state(name !== null),
+    route_ahead: state(routeAhead > 0),
+    passes: passesSoFar(engine.counters),
+  };
+}
 
 function passesSoFar(counters: EngineCounters | undefined): (typeof PredictorAnswer._output)['passes'] {
   if (counters === undefined || counters.passSeconds === 0) return null;

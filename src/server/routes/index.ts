@@ -5,7 +5,15 @@
 import { ALL_TASKS } from '../../tasks/registry.js';
 import { DIALECTS } from '../dialects/index.js';
 import type { Route } from '../route.js';
-import { deleteRequest, getBudget, getExperts, getPredictor, postProfile, putBudget } from './admin.js';
+import {
+  deleteRequest,
+  getBudget,
+  getExperts,
+  getPredictor,
+  postProfile,
+  putBudget,
+  putPredictor,
+} from './admin.js';
 import { getExpertsEvents } from './experts-events.js';
 import { deleteJob, getJob, getJobEvents, postJob } from './jobs.js';
 import { PAGES } from './page.js';
@@ -36,6 +44,7 @@ export const ROUTES: readonly Route[] = [
   getExpertsEvents,
   deleteRequest,
   getPredictor,
+  putPredictor,
   postProfile,
   ...PAGES,
 ];

@@ -207,6 +207,7 @@ function describe(served: ModelContext): typeof ModelAnswer._output {
       chat_template: model.identity.chatTemplate,
       generation_config: model.identity.generation,
     },
+    description: model.description,
     tasks: model.tasks,
     has_tokenizer: model.hasTokenizer,
     languages: isEncoderDecoder(shape) ? model.languages : [],

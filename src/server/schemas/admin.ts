@@ -50,12 +50,22 @@ export const BudgetAnswer = z
   })
   .meta({ id: 'Budget' });
 
+export const PredictorRequest = z
+  .strictObject({
+    enabled: z.boolean().meta({ example: false }),
+    seconds: z.number().positive().max(3600).optional().meta({
+      description: 'Of `"enabled":false`: prediction is on again after so many. Default: no end',
+    }),
+  })
+  .meta({ id: 'PredictionRequest' });
+
 const PredictionState = z.enum(['active', 'not_needed', 'off']).meta({
   description: 'not_needed: every expert has a slot; off: nothing names experts',
 });
 
 export const PredictorAnswer = z
   .object({
+    enabled: z.boolean().meta({ description: 'False while it is switched off' }),
     function: z.string().nullable().meta({ description: 'What names experts; null without a predictor' }),
     state: PredictionState,
     route_ahead: PredictionState.meta({

@@ -35,6 +35,10 @@ export const ModelAnswer = z
         generation_config: z.string().nullable(),
       })
       .meta({ description: 'Hashes of its parts; null: it has no such file' }),
+    description: z
+      .string()
+      .nullable()
+      .meta({ description: 'Of its card: up to two sentences, at most 300 characters' }),
     tasks: z.record(z.string(), z.object({ template: z.string(), labels: z.array(z.string()) })),
     has_tokenizer: z.boolean(),
     languages: z

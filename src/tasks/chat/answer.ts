@@ -2,7 +2,7 @@
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import { type AnswerPart, wholeAnswer } from '../../text/chat/answer-parts.js';
 import { partId } from '../shared/part-ids.js';
-import { closingParts, expertsAnswer, usageAnswer } from '../shared/schema.js';
+import { closingParts, expertParts, usageAnswer } from '../shared/schema.js';
 import { UsageSoFar } from '../shared/stream-options.js';
 import type { AnswerAbout, Answers } from '../task.js';
 import type { ChatForm, ChatResult } from './job.js';
@@ -36,7 +36,7 @@ export class ChatAnswers implements Answers<ChatResult> {
       ...this.#envelope('chat.completion'),
       choices: result.choices.map((choice) => this.#choice(choice)),
       usage: chatUsage(result),
-      ...(form.experts && { experts: expertsAnswer(result.experts) }),
+      ...expertParts(form, result),
     };
   }
 

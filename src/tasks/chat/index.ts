@@ -20,10 +20,11 @@ export const chat: Task<ChatBody, ChatJob, ChatResult, ChatForm> = {
   schemas: { request: ChatRequest, answer: ChatAnswer },
   stored: { job: storedJob, result: storedResult, form: storedForm },
   prepare: prepareChat,
-  form: ({ logprobs, showTokenIds = false, explain = false }) => ({
+  form: ({ logprobs, showTokenIds = false, explain = false, tokenExperts }) => ({
     logprobs: logprobs !== null,
     tokenIds: showTokenIds,
     experts: explain,
+    ...(tokenExperts && { tokenExperts }),
   }),
   answers: (about) => new ChatAnswers(about),
   tokens: chatTokens,

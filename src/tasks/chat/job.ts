@@ -15,6 +15,7 @@ export const storedForm = z.object({
   logprobs: z.boolean(),
   tokenIds: z.boolean(),
   experts: z.boolean(),
+  tokenExperts: z.boolean().exactOptional(),
 });
 
 export type ChatJob = z.infer<typeof storedJob>;

@@ -13,7 +13,7 @@ import { ADJUSTMENT_FIELDS } from '../shared/logit-adjustments.js';
 import { neutral, SAMPLING_FIELDS, STOP } from '../shared/sampling.js';
 import {
   Experts,
-  Include,
+  GenerationInclude,
   ignoredFields,
   Model,
   ReasoningTokens,
@@ -23,6 +23,7 @@ import {
   Warnings,
 } from '../shared/schema.js';
 import { StreamOptions } from '../shared/stream-options.js';
+import { TokenExperts } from '../shared/token-experts.js';
 
 /** As many as OpenAI allows. */
 const MOST_TOP_LOGPROBS = 20;
@@ -59,7 +60,7 @@ export const ChatRequest = z
     ...ADJUSTMENT_FIELDS,
     routing: Routing,
     routing_k: RoutingK,
-    include: Include,
+    include: GenerationInclude,
     max_tokens: Count,
     max_completion_tokens: Count.meta({
       description: 'Most tokens of a choice, reasoning included. Default: what the context has left',
@@ -139,6 +140,7 @@ export const ChatAnswer = z
     ),
     usage: ChatUsage,
     experts: Experts.optional(),
+    token_experts: TokenExperts.optional(),
     warnings: Warnings,
   })
   .meta({ id: 'ChatCompletion' });
@@ -172,6 +174,7 @@ export const ChatChunk = z.object({
   ),
   usage: ChatUsage.nullable().optional(),
   experts: Experts.optional(),
+  token_experts: TokenExperts.optional(),
 });
 
 export type ChatAnswer = z.infer<typeof ChatAnswer>;

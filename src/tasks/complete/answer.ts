@@ -1,7 +1,7 @@
 /** Builds the answer of a completion, whole or as stream chunks, in OpenAI's format. */
 import type { CompletionDelta, TokenLogprobs } from '../../protocol/engine-messages.js';
 import { finiteLogprob } from '../shared/logprobs.js';
-import { closingParts, expertsAnswer, usageAnswer } from '../shared/schema.js';
+import { closingParts, expertParts, usageAnswer } from '../shared/schema.js';
 import { UsageSoFar } from '../shared/stream-options.js';
 import type { AnswerAbout, Answers } from '../task.js';
 import type { CompleteForm, CompleteResult } from './job.js';
@@ -22,7 +22,7 @@ export class CompletionAnswers implements Answers<CompleteResult> {
     return {
       ...this.#envelope(result.choices),
       usage: usageAnswer(result),
-      ...(this.#about.form.experts && { experts: expertsAnswer(result.experts) }),
+      ...expertParts(this.#about.form, result),
     };
   }
 

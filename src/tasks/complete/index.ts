@@ -25,10 +25,11 @@ export const complete: Task<CompleteBody, CompleteJob, CompleteResult, CompleteF
   schemas: { request: CompletionRequest, answer: CompletionAnswer },
   stored: { job: storedJob, result: storedResult, form: storedForm },
   prepare: prepareComplete,
-  form: ({ logprobs, showTokenIds = false, explain = false }) => ({
+  form: ({ logprobs, showTokenIds = false, explain = false, tokenExperts }) => ({
     logprobs,
     tokenIds: showTokenIds,
     experts: explain,
+    ...(tokenExperts && { tokenExperts }),
   }),
   answers: (about) => new CompletionAnswers(about),
   tokens: completeTokens,

@@ -61,6 +61,7 @@ export const storedForm = z.object({
   logprobs: count.nullable(),
   tokenIds: z.boolean(),
   experts: z.boolean(),
+  tokenExperts: z.boolean().exactOptional(),
 });
 
 export type CompleteJob = z.infer<typeof storedJob>;

@@ -17,6 +17,7 @@ import {
 import { samplingOf, stopsOf, withoutDrawnSeed } from '../shared/sampling.js';
 import { streamUsageOf } from '../shared/stream-options.js';
 import { contentStructure } from '../shared/structure.js';
+import { tokenExpertsOf } from '../shared/token-experts.js';
 import type { PreparedJob } from '../task.js';
 import type { CompleteJob } from './job.js';
 import type { CompletionRequest } from './schema.js';
@@ -68,6 +69,7 @@ export function prepareComplete(
     ...(request.skip_special_tokens === false && { showSpecialTokens: true }),
     showTokenIds: request.return_token_ids ?? false,
     explain: request.include?.includes('experts') ?? false,
+    ...tokenExpertsOf({ include: request.include, tokens: prompts.length * choices * maxTokens }),
     routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
   };
   return { job, asked: withoutDrawnSeed(job, request), streamUsage: streamUsageOf(request) };
@@ -127,6 +129,7 @@ const BESIDE_BEAMS = {
   stop: (value) => Array.isArray(value) && value.length === 0,
   logprobs: () => false,
   response_format: (value) => (value as { type?: string }).type === 'text',
+  include: (value) => !(value as string[]).includes('token_experts'),
 } satisfies { [name in keyof CompleteBody]?: (value: unknown) => boolean };
 
 function checkBeside(beams: number, request: CompleteBody): void {

@@ -7,7 +7,7 @@ import { ADJUSTMENT_FIELDS } from '../shared/logit-adjustments.js';
 import { neutral, SAMPLING_FIELDS, STOP } from '../shared/sampling.js';
 import {
   Experts,
-  Include,
+  GenerationInclude,
   ignoredFields,
   Model,
   promptsField,
@@ -17,6 +17,7 @@ import {
   Warnings,
 } from '../shared/schema.js';
 import { StreamOptions } from '../shared/stream-options.js';
+import { TokenExperts } from '../shared/token-experts.js';
 
 const MOST_LOGPROBS = 5;
 
@@ -47,7 +48,7 @@ export const CompletionRequest = z
     }),
     routing: Routing,
     routing_k: RoutingK,
-    include: Include,
+    include: GenerationInclude,
     echo: z.boolean().nullish().meta({
       description:
         'Whether each text begins with its prompt. `logprobs` then also has the tokens of the prompt. Only for decoder-only models',
@@ -88,6 +89,7 @@ export const CompletionAnswer = z
     ),
     usage: Usage.nullable().optional(),
     experts: Experts.optional(),
+    token_experts: TokenExperts.optional(),
     warnings: Warnings,
   })
   .meta({ id: 'Completion', description: 'Also the shape of each chunk of a stream' });

@@ -100,6 +100,7 @@ function workOf(job: CompleteJob, limits: ModelLimits): ItemWork {
       choices: choicesOf(job),
       ...(echo && logprobs !== null && { promptLogprobs: true as const }),
       ...first,
+      ...(job.tokenExperts && { experts: true as const }),
       ...(adjustments && { adjustments }),
       ...(grammar && { grammar }),
     };

@@ -14,6 +14,7 @@ import { checkMaxTokens, type RequestLimits } from './request-checks.js';
 import { type SamplingRequest, samplingOf } from './sampling.js';
 import { contentStructure, type StructureFormat, structureOf } from './structure.js';
 import { checkBytesTogether } from './text-limits.js';
+import { tokenExpertsOf } from './token-experts.js';
 
 /** Fields of requests, and what the tasks make of the others. */
 interface ConversationRequest extends SamplingRequest, AdjustmentRequest {
@@ -95,6 +96,11 @@ export function prepareConversation(
     logprobs,
     stream: request.stream ?? false,
     explain: request.include?.includes('experts') ?? false,
+    ...tokenExpertsOf({
+      include: request.include,
+      tokens: maxTokens && choices * maxTokens,
+      maxTokensField: request.maxTokensField,
+    }),
     routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
   };
 }

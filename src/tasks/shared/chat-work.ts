@@ -118,6 +118,7 @@ export function chatInputs(
     maxTokens,
     logprobs,
     choices,
+    ...(job.tokenExperts && { experts: true as const }),
     ...(adjustments && { adjustments }),
     ...(grammar && { grammar }),
   };

@@ -68,6 +68,10 @@ export class ChoiceText {
     if (this.#finished) return undefined;
     const choice = this.#choice;
     choice.tokenIds.push(token.id);
+    if (token.experts !== undefined) {
+      choice.experts ??= [];
+      choice.experts.push({ token: this.#options.tokenText(token.id), layers: token.experts });
+    }
     const offset = this.#decoded;
     let { text, stop } = this.#stops.push(this.#decode(token.id));
     const ended = this.#options.endTokens.includes(token.id);

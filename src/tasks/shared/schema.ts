@@ -5,11 +5,21 @@ import { MOST_ROUTING_K, ROUTING_MODES } from '../../config/engine-options.js';
 import type { JobResult } from '../../protocol/engine-messages.js';
 import type { ExpertCost } from '../../protocol/expert-cost.js';
 import { listOf } from '../../text/list-schema.js';
+import type { ChoiceFields } from './stored.js';
 import type { StreamUsage } from './stream-options.js';
+import { type TokenExperts, tokenExpertsAnswer } from './token-experts.js';
 
 export const Include = listOf(z.enum(['experts']), 8)
   .optional()
   .meta({ description: 'Extra parts of the answer: `experts` is what it cost in experts' });
+
+/** Of tasks that generate. */
+export const GenerationInclude = listOf(z.enum(['experts', 'token_experts']), 8)
+  .optional()
+  .meta({
+    description:
+      'Extra parts of the answer: `experts` is what it cost in experts, `token_experts` which ones each token took',
+  });
 
 export const Routing = z.enum(ROUTING_MODES).nullish().meta({
   description:
@@ -117,14 +127,28 @@ export function expertsAnswer({ bytes, ...cost }: ExpertCost): z.infer<typeof Ex
 
 /** What the last chunk of a stream reports; undefined if the request asked for nothing. */
 export function closingParts<U extends z.infer<typeof Usage>>(
-  { streamUsage = 'none', form }: { streamUsage?: StreamUsage; form: { experts: boolean } },
-  { experts }: Pick<JobResult, 'experts'>,
+  { streamUsage = 'none', form }: { streamUsage?: StreamUsage; form: ShownExperts },
+  result: ExpertsResult,
   usage: U,
-): { usage?: U; experts?: z.infer<typeof Experts> } | undefined {
+): ({ usage?: U } & ReturnType<typeof expertParts>) | undefined {
   const reported = streamUsage !== 'none';
-  if (!reported && !form.experts) return undefined;
+  if (!reported && !form.experts && !form.tokenExperts) return undefined;
+  return { ...(reported && { usage }), ...expertParts(form, result) };
+}
+
+interface ShownExperts {
+  experts: boolean;
+  tokenExperts?: boolean;
+}
+type ExpertsResult = Pick<JobResult, 'experts'> & { choices: readonly ChoiceFields[] };
+
+/** What a generation's answer says of experts. */
+export function expertParts(
+  form: ShownExperts,
+  { experts, choices }: ExpertsResult,
+): { experts?: z.infer<typeof Experts>; token_experts?: z.infer<typeof TokenExperts> } {
   return {
-    ...(reported && { usage }),
     ...(form.experts && { experts: expertsAnswer(experts) }),
+    ...(form.tokenExperts && { token_experts: tokenExpertsAnswer(choices) }),
   };
 }

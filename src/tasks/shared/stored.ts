@@ -20,6 +20,7 @@ export const texts = z.array(z.string()).max(MOST_STORED);
 /** Fields of every job that runs the model. */
 export const runFields = {
   explain: z.boolean().exactOptional(),
+  tokenExperts: z.boolean().exactOptional(),
   routing: z.object({ mode: z.enum(ROUTING_MODES).nullable(), k: z.int().min(1).nullable() }).exactOptional(),
   owner: z.string().exactOptional(),
 };
@@ -86,11 +87,24 @@ const choiceFields = {
   /** The stop string that ended it; absent if none did. */
   stop: z.string().exactOptional(),
   logprobs: z.array(tokenLogprobs).nullable(),
+  /** Of each of the tokens; absent if the request did not ask for them. */
+  experts: z
+    .array(
+      z.object({
+        token: z.string(),
+        layers: z.array(
+          z.object({ layer: z.string(), chosen: z.array(count), predicted: z.array(count).nullable() }),
+        ),
+      }),
+    )
+    .exactOptional(),
 };
 
 export const storedChoice = z.object({ ...choiceFields, text: z.string() });
 export const storedAnswer = z.object({ ...choiceFields, parts: storedParts });
 
+/** What both have. */
+export type ChoiceFields = Omit<StoredChoice, 'text'>;
 export type StoredChoice = z.infer<typeof storedChoice>;
 export type StoredAnswer = z.infer<typeof storedAnswer>;
 

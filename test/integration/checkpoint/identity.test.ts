@@ -204,6 +204,38 @@ describe('two processes', () => {
   });
 });
 
+describe('the card', () => {
+  const card = (words: string) => writeFileSync(join(model, 'README.md'), `# tiny\n\n${words}\n`);
+
+  it('describes the model and its packs, and changes neither', async () => {
+    card('It knows nouns.');
+    const first = await prepare();
+    expect(first.description).toBe('It knows nouns.');
+    const out = join(at, 'out');
+    await convertCheckpoint({ model, out, experts: 'auto', dense: 'auto' });
+    card('It knows words.');
+    const second = await prepare();
+    expect(second).toMatchObject({
+      description: 'It knows words.',
+      packed: 0,
+      fingerprint: first.fingerprint,
+    });
+    expect(await prepare(out)).toMatchObject({
+      description: 'It knows nouns.',
+      fingerprint: first.fingerprint,
+    });
+    addTask(model);
+    expect((await prepare((await prepare()).pack)).description).toBe('It knows words.');
+    rmSync(join(model, 'README.md'));
+    expect((await prepare()).description).toBeUndefined();
+  });
+
+  it('is left out where it cannot be read', async () => {
+    writeFileSync(join(model, 'README.md'), Buffer.alloc(5 * 1024 ** 2, 'a. '));
+    expect((await prepare()).description).toBeUndefined();
+  });
+});
+
 describe('a replacement engine', () => {
   const options = () => ({ model, packDir: join(at, 'packs'), experts: 'auto' as const });
 

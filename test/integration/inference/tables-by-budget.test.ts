@@ -1,4 +1,4 @@
-// A real server builds no table where every expert has a slot, and begins when the budget shrinks.
+// A real server builds no table where every expert has a slot or prediction is switched off.
 import { afterEach, expect, it } from 'vitest';
 import { type Answer, MINI, metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
 
@@ -13,7 +13,7 @@ const ok = ({ status, body }: Answer) => {
   return body;
 };
 
-it('builds no table where every expert has a slot, and begins when the budget shrinks', async () => {
+it('builds no table where every expert has a slot or prediction is switched off', async () => {
   const flags = ['--model', MINI, '--max-batch-tokens', '256', '--threads', '1', '--memory-budget', '100%'];
   const subject = await ServerProcess.start(flags);
   server = subject;
@@ -44,6 +44,16 @@ it('builds no table where every expert has a slot, and begins when the budget sh
   expect(await answers()).toEqual(expected);
   await subject.until(async () => (await tables())[0]! > 0);
   await subject.until(async () => (await inputs()) === 2 * texts.length);
+  const switched = async (body: object) => ok(await subject.request('PUT', '/admin/predictor', body)).state;
+  expect(await switched({ enabled: false })).toBe('off');
+  const before = await tables();
+  expect(await answers()).toEqual(expected);
+  await subject.until(async () => (await inputs()) === 3 * texts.length);
+  expect(await tables()).toEqual(before);
+  expect(await switched({ enabled: false, seconds: 0.2 })).toBe('off');
+  await subject.until(async () => (await state()) === 'active');
+  expect(await answers()).toEqual(expected);
+  await subject.until(async () => (await tables())[0]! > before[0]!);
   ok(await subject.request('PUT', '/admin/budget', { device: '100%' }));
   expect(await state()).toBe('not_needed');
   expect(await subject.stop()).toBe(0);

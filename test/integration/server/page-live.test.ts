@@ -39,6 +39,7 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
 
   it('answers, and says what that cost', async () => {
     await driver.shows('experts-count', /in memory$/);
+    await driver.shows('description', /^A toy that knows .*nonsense/);
     // An answer that comes within a moment has no speed.
     await driver.slow(40_000);
     await page.click(`text=${QUESTION}`);
@@ -70,6 +71,36 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
     const replayed = await driver.text('experts-count');
     await page.click('text=Now');
     expect(await driver.text('experts-count')).toBe(replayed);
+  });
+
+  it('shows the experts of a token, and which of them were predicted', async () => {
+    const colours = () => page.evaluate("document.getElementById('experts').toDataURL()");
+    await page.click('#find-tokens');
+    await page.waitForSelector('#tokens');
+    const tokens = page.locator('#tokens button');
+    const said = await page.innerText('#chat-log .markdown');
+    expect((await tokens.allInnerTexts()).join('')).toContain(said.slice(0, 20));
+    const before = await colours();
+    await tokens.nth(2).hover();
+    expect(await page.evaluate('document.activeElement.parentElement.id')).toBe('tokens');
+    const about = /^“.+” took 24 experts of 6 layers; (the predictor named \d+ of them|no table named any)\./;
+    await driver.shows('token-text', about);
+    await expect.poll(colours).not.toBe(before);
+    // By the keyboard, and in words.
+    await tokens.first().focus();
+    await page.keyboard.press('ArrowRight');
+    await expect.poll(() => tokens.nth(1).getAttribute('aria-pressed')).toBe('true');
+    await page.click('text=As a table');
+    const rows = await page.locator('#token-table tbody tr').allInnerTexts();
+    expect(rows).toHaveLength(6);
+    for (const row of rows)
+      expect(row).toMatch(/^decoder\.\d\s+\d+(, \d+){3}\s+(no table|\d+(, \d+){3}: \d right)$/);
+    expect((await new AxeBuilder({ page }).analyze()).violations.map(({ id }) => id)).toEqual([]);
+    await driver.picture('tokens');
+    await page.click('#token-text button');
+    await driver.shows('token-text', 'Point at a token to see its experts.');
+    await page.waitForSelector('#experts-table');
+    await page.click('text=As a table');
   });
 
   it('names experts to the keyboard, and shows heat by use', async () => {
@@ -127,6 +158,26 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
         return experts.all_bytes - experts.slot_bytes;
       })
       .toBeGreaterThan(3.8 * 2 ** 20);
+  });
+
+  it('compares the model with and without prediction, and leaves it switched on', async () => {
+    const enabled = async () => (await server.get('/admin/predictor?model=olmoe-mini')).body.enabled;
+    await page.click('#compare');
+    await page.waitForSelector('#stop-comparing');
+    await expect.poll(enabled).toBe(false);
+    await page.click('#stop-comparing');
+    await driver.shows('prediction-text', 'Stopped.');
+    await expect.poll(enabled).toBe(true);
+    await page.click('#compare');
+    await driver.shows(
+      'prediction',
+      /^The answers are the same\. 3 samples, 3 rounds each; medians:\s+With\s+Without\s+Time\s+\d+\.\d+ s\s+\d+\.\d+ s\s+Prefetched/,
+    );
+    // Nothing names experts ahead without it.
+    expect(
+      await page.locator('#prediction tr', { hasText: 'Prefetched' }).locator('td').last().innerText(),
+    ).toBe('0');
+    expect(await enabled()).toBe(true);
   });
 
   it.each(['light', 'dark'] as const)(

@@ -648,6 +648,47 @@ describe.skipIf(!hasChromium)('the page', () => {
     await expect.poll(() => page.locator('#requests').count()).toBe(0);
   });
 
+  it('switches prediction on again where a comparison fails, and soon where the page is gone', async () => {
+    await open();
+    server.engine.model = { ...MODEL, predictor: { ...MODEL.predictor, name: 'lstm' } };
+    const sets: object[] = [];
+    const answer = server.engine.onControl!;
+    let state = { enabled: true, needed: true, routeAhead: 0 };
+    server.engine.onControl = (request) => {
+      if (request.kind !== 'predictor') return answer(request);
+      if (request.set !== undefined) {
+        sets.push(request.set);
+        state = { ...state, enabled: request.set.enabled };
+      }
+      return { kind: 'predictor', ...state };
+    };
+    await page.reload();
+    await page.click('#compare');
+    for (let sample = 0; sample < 3; sample += 1) (await run()).finish();
+    await expect.poll(() => sets.length).toBe(4);
+    expect(sets.at(-1)).toEqual({ enabled: false, seconds: 120 });
+    (await run()).fail('cannot_run');
+    await expect.poll(() => page.locator('aside .error').allInnerTexts()).toEqual(['scripted cannot_run']);
+    expect(sets.at(-1)).toEqual({ enabled: true });
+    // A tab that is closed switches it on, too.
+    await page.click('#compare');
+    for (let sample = 0; sample < 3; sample += 1) (await run()).finish();
+    await expect.poll(() => state.enabled).toBe(false);
+    await page.goto('about:blank');
+    await expect.poll(() => state.enabled).toBe(true);
+
+    state = { ...state, needed: false };
+    await page.goto(server.running.url);
+    await page.click('#compare');
+    await shows('prediction-text', /^Every expert is in memory/);
+    state = { ...state, needed: true, enabled: false };
+    await page.click('#compare');
+    await shows('prediction-text', 'Prediction is switched off.');
+    await page.click('#switch-on');
+    await page.waitForSelector('#compare');
+    expect(state.enabled).toBe(true);
+  });
+
   it('tells who changed the budget', async () => {
     await open();
     await server.ask('/admin/budget', { method: 'PUT', body: { device: '1GiB' } });

@@ -1,7 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
+import { clockMs } from '../../../src/clock.js';
 import { PassPlanner } from '../../../src/inference/pass-planner.js';
 import type { RunStats, TableNeeds } from '../../../src/native/addon-types.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/batch-queue.js';
+import { BuilderStats } from '../../../src/protocol/builder-stats.js';
 import { createHashTable, TABLE_READY } from '../../../src/protocol/hash-table.js';
 import type { QueuedBatch } from '../../../src/protocol/inference-messages.js';
 import { SharedFlag } from '../../../src/protocol/shared-flag.js';
@@ -25,10 +27,12 @@ function setup() {
   close = () => producer.port.close();
   const queue = new QueueProducer<QueuedBatch>(producer);
   const resident = new SharedFlag();
+  const builderStats = new BuilderStats();
   const planner = new PassPlanner({
     engine,
     queue: new QueueConsumer<QueuedBatch>(consumer),
     resident,
+    builderStats,
     linkBandwidth: 0,
   });
   /** Queues a batch with a table of the encoder's layer, which needs this expert. */
@@ -39,7 +43,7 @@ function setup() {
     queue.put({ batch: {} as never, tables: [table.buffer, null] });
     return table;
   };
-  return { engine, resident, planner, put };
+  return { engine, resident, builderStats, planner, put };
 }
 
 const needs = (id: number): TableNeeds => ({
@@ -96,6 +100,15 @@ describe('pass planner', () => {
     expect(state()).toEqual([true, false, null]);
     engine.slots = 3;
     planner.slotsChanged();
+    expect(planner.needsForecast).toBe(true);
+  });
+
+  it('plans without forecasts while prediction is switched off', () => {
+    const { builderStats, planner } = setup();
+    builderStats.offUntilMs = Number.POSITIVE_INFINITY;
+    expect(planner.needsForecast).toBe(false);
+    expect(planner.needs(NOTHING, 'prompts')).not.toBeNull();
+    builderStats.offUntilMs = clockMs() - 1;
     expect(planner.needsForecast).toBe(true);
   });
 

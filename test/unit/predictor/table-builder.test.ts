@@ -66,6 +66,16 @@ describe('table builder', () => {
     expect(begin(batchOf(undefined, 5, 1))).not.toBeNull();
   });
 
+  it('builds none while prediction is switched off, unless they route', () => {
+    const { begin, stats } = builderOf(token);
+    stats.offUntilMs = now + 1;
+    expect(begin(batchOf())).toBeNull();
+    expect(begin(batchOf(undefined, 5, 1))).not.toBeNull();
+    now += 1;
+    expect(begin(batchOf())).not.toBeNull();
+    expect(stats.figures().skipped).toBe(0);
+  });
+
   it('begins no more than a few that are not finished', () => {
     const { begin, builder, stats } = builderOf(token);
     const pending = Array.from({ length: 6 }, () => begin(batchOf()));

@@ -73,6 +73,7 @@ export const MODEL: ModelInfo = {
     mrpc: { template: 'mrpc sentence1: {text1} sentence2: {text2}', labels: ['no', 'yes'] },
   },
   hasTokenizer: true,
+  description: null,
   languages: [],
   sampling: null,
   chat: {

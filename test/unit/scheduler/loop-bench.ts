@@ -31,15 +31,23 @@ export function bench(pages = 64, shape = SHAPE, prefixCache = false) {
   const consumed = new QueueConsumer<QueuedBatch>(consumer);
   const control: ToInference[] = [];
   const out: FromInference[] = [];
+  const builderStats = new BuilderStats();
   const loop = new InferenceLoop({
     engine,
     pageTokens: PAGE_TOKENS,
     maxBatchTokens: 32,
     prefixCache,
     routeAhead: 0,
-    builderStats: new BuilderStats(),
-    planner: new PassPlanner({ engine, queue: consumed, resident: new SharedFlag(), linkBandwidth: 0 }),
-    control: (request, cachedPages) => answerControl(request, { engine, cachedPages, routeAhead: 0 }),
+    builderStats,
+    planner: new PassPlanner({
+      engine,
+      queue: consumed,
+      resident: new SharedFlag(),
+      builderStats,
+      linkBandwidth: 0,
+    }),
+    control: (request, cachedPages) =>
+      answerControl(request, { engine, cachedPages, routeAhead: 0, builderStats }),
     stepTables: null,
     queue: consumed,
     nextControl: () => control.shift(),

@@ -50,7 +50,7 @@ const KEY = 'correct horse battery staple';
 function answerControls(server: TestServer): void {
   server.engine.onControl = ({ kind }) => {
     if (kind === 'experts') return { kind, layers: [] };
-    if (kind === 'predictor') return { kind, needed: true, routeAhead: 0 };
+    if (kind === 'predictor') return { kind, enabled: true, needed: true, routeAhead: 0 };
     if (kind === 'start-profile') return { kind };
     if (kind === 'stop-profile') return { kind, written: null };
     return { kind, usage: server.engine.model!.usage, split: SPLIT };
@@ -182,12 +182,13 @@ describe('keys with scopes', () => {
     }
   });
 
-  const explained = (key: string, path: string, body: object) =>
-    server.post(path, { ...body, include: ['experts'] }, bearer(key));
+  const explained = (key: string, path: string, { include = ['experts'], ...body }: { include?: string[] }) =>
+    server.post(path, { ...body, include }, bearer(key));
   const EXPLAINED: [path: string, body: object][] = [
     ['/v1/classify', { task: 'sst2', input: 'a' }],
     ['/v1/chat/completions', { messages: [{ role: 'user', content: 'a' }], stream: true }],
     ['/v1/completions', { prompt: [5] }],
+    ['/v1/completions', { prompt: [5], include: ['token_experts'] }],
     ['/v1/responses', { input: 'a' }],
     ['/v1/embeddings', { input: 'a' }],
     ['/v1/jobs', { type: 'completion', prompt: [5] }],
@@ -199,7 +200,7 @@ describe('keys with scopes', () => {
     expect(refused.json.error.message).toMatch(/lacks the scope "admin"/);
     const both = await explained(keys.both, path, body);
     expect(both.status).toBe(path === '/v1/jobs' ? 202 : 200);
-    expect((await server.post(path, body, bearer(keys.infer))).status).toBe(both.status);
+    expect((await explained(keys.infer, path, { ...body, include: [] })).status).toBe(both.status);
   });
 
   it('/api/ps tells keys with the scope admin only when a model was used last, and what it holds now', async () => {

@@ -1,7 +1,7 @@
 // The answers of each route.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SidaError } from '../../../src/errors.js';
-import type { EngineCounters } from '../../../src/protocol/engine-messages.js';
+import type { ControlRequest, EngineCounters } from '../../../src/protocol/engine-messages.js';
 import { ROUTES } from '../../../src/server/routes/index.js';
 import type { TaskJob } from '../../../src/tasks/registry.js';
 import { VERSION } from '../../../src/version.js';
@@ -594,20 +594,47 @@ describe('admin', () => {
 
   it('reports what names experts ahead', async () => {
     const asked = async (needed: boolean, routeAhead: number) => {
-      server.engine.onControl = () => ({ kind: 'predictor', needed, routeAhead });
+      server.engine.onControl = () => ({ kind: 'predictor', enabled: true, needed, routeAhead });
       return (await server.ask('/admin/predictor')).json;
     };
-    expect(await asked(true, 0)).toEqual({ function: null, state: 'off', route_ahead: 'off', passes: null });
+    expect(await asked(true, 0)).toEqual({
+      enabled: true,
+      function: null,
+      state: 'off',
+      route_ahead: 'off',
+      passes: null,
+    });
     server.engine.model = { ...MODEL, predictor: { ...MODEL.predictor, name: 'lstm' } };
     expect(await asked(true, 0)).toMatchObject({ function: 'lstm', state: 'active', route_ahead: 'off' });
     server.engine.counters = { passSeconds: 8, stallSeconds: 2 } as EngineCounters;
     expect(await asked(false, 2)).toEqual({
+      enabled: true,
       function: 'lstm',
       state: 'not_needed',
       route_ahead: 'not_needed',
       passes: { compute_seconds: 6, stall_seconds: 2, most_speedup: 8 / 6 },
     });
     server.engine.counters = undefined;
+  });
+
+  it('switches prediction off and on', async () => {
+    const asked: ControlRequest[] = [];
+    server.engine.onControl = (request) => {
+      asked.push(request);
+      const enabled = request.kind === 'predictor' && request.set?.enabled !== false;
+      return { kind: 'predictor', enabled, needed: true, routeAhead: 2 };
+    };
+    const put = async (body: object) => server.ask('/admin/predictor', { method: 'PUT', body });
+    const off = (await put({ enabled: false, seconds: 60 })).json;
+    expect(off).toMatchObject({ enabled: false, state: 'off', route_ahead: 'off' });
+    expect((await put({ enabled: true })).json).toMatchObject({ enabled: true, route_ahead: 'active' });
+    expect(asked).toMatchObject([
+      { kind: 'predictor', set: { enabled: false, seconds: 60 } },
+      { kind: 'predictor', set: { enabled: true } },
+    ]);
+    for (const body of [{}, { enabled: 1 }, { enabled: false, seconds: 0 }])
+      expect((await put(body)).status).toBe(400);
+    expect(asked.length).toBe(2);
   });
 
   it('is 503 while the engine restarts', async () => {
