@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { Expected, number, type Parser, wholeNumber } from '../config/parsers.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
-import { hitNames } from '../predictor/hit-ranks.js';
+import { hitNames } from '../forecast/hit-ranks.js';
 import type { LayerHitShares, PredictorManifest } from '../predictor/training/manifest.js';
 import type { Evaluation, Measures } from '../predictor/training/network-state.js';
 import { DEFAULTS, type TrainingOptions } from '../predictor/training/options.js';

@@ -1,7 +1,7 @@
 /** The engine's counters as metrics, read at each scrape. */
 import { Gauge, type Registry } from 'prom-client';
+import { recallWidths } from '../forecast/hit-ranks.js';
 import { type Copied, copyCounters, copyGauges, copyLabelled } from '../observability/copied-metrics.js';
-import { recallWidths } from '../predictor/hit-ranks.js';
 import { COUNTERS } from '../protocol/counters.js';
 import type { EngineCounters } from '../protocol/engine-messages.js';
 import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';

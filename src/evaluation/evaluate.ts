@@ -1,5 +1,6 @@
 /** Measures hash functions on the inputs of one source: hits, and fidelity of predicted mode. */
 import { clockMs } from '../clock.js';
+import { hitNames } from '../forecast/hit-ranks.js';
 import type { Engine } from '../native/addon-types.js';
 import {
   type HashFunction,
@@ -8,7 +9,6 @@ import {
   type StackName,
 } from '../predictor/hash-function.js';
 import { HitCounts, type LayerHits } from '../predictor/hit-counts.js';
-import { hitNames } from '../predictor/hit-ranks.js';
 import type { HashTable } from '../protocol/hash-table.js';
 import { LabelCounts, type LabelFidelity, type Perplexity, PerplexityCounts } from './fidelity.js';
 import { type EvaluationInput, passesOf } from './input-passes.js';

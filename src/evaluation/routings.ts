@@ -1,7 +1,8 @@
 /** What routes an input in place of the model's routers: its tables, random tables, or nothing at all. */
+
+import { routingOf, tableRows } from '../forecast/pass-forecast.js';
 import type { NativeRouting } from '../native/addon-types.js';
 import type { RoutingShape } from '../predictor/hash-function.js';
-import { routingOf, tableRows } from '../predictor/pass-forecast.js';
 import { randomOf } from '../predictor/random.js';
 import type { HashTable } from '../protocol/hash-table.js';
 

@@ -1,5 +1,5 @@
 /** Makes the table of an input. */
-import { fillNeed } from '../predictor/expert-need.js';
+import { fillNeed } from '../forecast/expert-need.js';
 import type { HashFunction, HashInput, RoutingShape } from '../predictor/hash-function.js';
 import { createHashTable, type HashTable, TABLE_READY, tableK } from '../protocol/hash-table.js';
 

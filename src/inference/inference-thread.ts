@@ -3,11 +3,8 @@
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
-import type { Engine, ModelShape } from '../native/addon-types.js';
-import { lastStack } from '../native/model-shape.js';
-import { routingShape } from '../predictor/hash-function.js';
-import { openPredictor } from '../predictor/predictor-directory.js';
-import { StepTables } from '../predictor/step-tables.js';
+import type { Engine } from '../native/addon-types.js';
+import { openStepTables } from '../predictor/open-step-tables.js';
 import { profiled, recordThread } from '../profile/thread-events.js';
 import { QueueConsumer } from '../protocol/batch-queue.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
@@ -20,7 +17,6 @@ import type {
 import { SharedFlag } from '../protocol/shared-flag.js';
 import { StepBacklog } from '../protocol/step-backlog.js';
 import { InferenceLoop } from '../scheduler/loop.js';
-import { warnLines } from '../text/print.js';
 import { answerControl } from './engine-control.js';
 import { batchLimits, openEngine } from './open-engine.js';
 import { PassPlanner } from './pass-planner.js';
@@ -62,38 +58,9 @@ function open(): { engine: Engine; kvPageTokens: number } | undefined {
   }
 }
 
-/**
- * Opens the predictor of generations, which runs on this thread. Returns null if there is none or it cannot be
- * opened: experts are then fetched on demand. The hash-building thread reports the reason.
- */
-async function openStepTables(shape: ModelShape): Promise<StepTables | null> {
-  const { predictor, weights, pack } = data;
-  if (predictor === null) return null;
-  try {
-    const addon = loadAddon();
-    const embedding = () => new addon.TokenEmbedding({ pack });
-    const { directory, kind } = predictor;
-    const options = { model: shape, weights, addon, embedding, ...(kind && { kind }) };
-    const opened = await openPredictor(directory, { ...options, stacks: [lastStack(shape)] });
-    const routing = routingShape(shape);
-    const stepper = opened.function.stepper();
-    return stepper && new StepTables({ stepper, shape: routing, onError: warnOnce() });
-  } catch {
-    return null;
-  }
-}
-
-function warnOnce(): (error: unknown) => void {
-  let told = false;
-  return (error) => {
-    if (!told) warnLines(`The predictor of generations failed: ${(error as Error).message}`);
-    told = true;
-  };
-}
-
 const opened = open();
 if (opened !== undefined) {
-  const stepTables = await openStepTables(opened.engine.shape);
+  const stepTables = await openStepTables(opened.engine.shape, data);
   const { engine } = opened;
   const { linkBandwidth } = data.config;
   const queue = new QueueConsumer<QueuedBatch>(data.queue);

@@ -1,9 +1,9 @@
 /** Gathers what is known before each pass of one engine, whose native planner plans by it. */
 import { clockMs } from '../clock.js';
+import type { PassForecast } from '../forecast/pass-forecast.js';
+import { needsOf, openTables } from '../forecast/pass-forecast.js';
 import type { Engine, PassNeeds, RunResult, RunStats, TableNeeds } from '../native/addon-types.js';
 import { firstMoeLayer } from '../native/model-shape.js';
-import type { PassForecast } from '../predictor/pass-forecast.js';
-import { needsOf, openTables } from '../predictor/pass-forecast.js';
 import type { QueueConsumer } from '../protocol/batch-queue.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import { TABLE_PENDING } from '../protocol/hash-table.js';

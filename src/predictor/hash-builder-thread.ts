@@ -1,6 +1,7 @@
 /** Thread entry: opens its predictor, and fills the tables of batches until the process ends. */
 
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { openTables } from '../forecast/pass-forecast.js';
 import { loadAddon } from '../native/addon.js';
 import { profiled, recordThread } from '../profile/thread-events.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
@@ -11,7 +12,6 @@ import type {
 } from '../protocol/predictor-messages.js';
 import { WakeUp } from '../protocol/wake-up.js';
 import { routingShape } from './hash-function.js';
-import { openTables } from './pass-forecast.js';
 import { openPredictor } from './predictor-directory.js';
 import { TableBuilder } from './table-builder.js';
 

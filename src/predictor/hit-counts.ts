@@ -1,6 +1,7 @@
 /** Counts per layer how often predicted experts are those that the routers chose. */
+
+import { countHits, hitRanks } from '../forecast/hit-ranks.js';
 import { firstLayerOf, layersOf, type NamedExperts, type RoutingShape } from './hash-function.js';
-import { countHits, hitRanks } from './hit-ranks.js';
 
 /** The routers' choices for some tokens, (layers, tokens, topK). */
 export interface TrueRouting {

@@ -4,11 +4,12 @@
  */
 
 import { clockMs } from '../clock.js';
+import { fillNeed } from '../forecast/expert-need.js';
+import type { StepForecaster } from '../forecast/step-forecaster.js';
+import { TableWorth } from '../forecast/table-wait.js';
 import { createHashTable, type HashTable, TABLE_READY, tableK } from '../protocol/hash-table.js';
-import { fillNeed } from './expert-need.js';
 import type { DecoderStepper, RoutingShape } from './hash-function.js';
 import { copyRows } from './table-rows.js';
-import { TableWorth } from './table-wait.js';
 
 interface StepTablesOptions {
   stepper: DecoderStepper;
@@ -26,7 +27,7 @@ const LATEST = 0.1;
 
 const NONE = new Int32Array();
 
-export class StepTables {
+export class StepTables implements StepForecaster {
   readonly #options: StepTablesOptions;
   readonly #clock: () => number;
   readonly #worth: TableWorth;
@@ -41,16 +42,10 @@ export class StepTables {
     this.#worth = new TableWorth(this.#clock);
   }
 
-  /** Whether no tables are built for a while. */
   get paused(): boolean {
     return this.#worth.paused;
   }
 
-  /**
-   * `context` is what the sequence attends to or continues, and `fed` what its steps have been fed. `required` is set
-   * if tables route the sequence: it then begins even while table building is paused. Does nothing for a sequence that
-   * has begun.
-   */
   begin(sequence: number, context: Int32Array, required: boolean, fed = NONE): void {
     if (this.#sequences.has(sequence) || (!required && this.#worth.paused)) return;
     const begin = this.#clock();
@@ -63,7 +58,6 @@ export class StepTables {
     this.#sequences.set(sequence, this.#clock() - begin);
   }
 
-  /** Begins a sequence as a copy of another one. Does nothing if that one was not begun. */
   fork(from: number, sequence: number): void {
     if (!this.#sequences.has(from)) return;
     try {
@@ -79,7 +73,6 @@ export class StepTables {
     if (this.#sequences.delete(sequence)) this.#options.stepper.end(sequence);
   }
 
-  /** Records how long a step of the model took, and the seconds that its table saved it if there was one. */
   stepTook(ms: number, saved: number | undefined): void {
     this.#worth.passTook(ms);
     if (saved === undefined) return;
@@ -87,11 +80,6 @@ export class StepTables {
     this.#savedMs += Math.max(LATEST, 1 / this.#savedCount) * (saved * 1000 - this.#savedMs);
   }
 
-  /**
-   * Returns the table of a step that feeds each sequence one token, or null if there is none. A sequence that was not
-   * begun has no experts in the table. If tables route, with `routingK` experts per token, one such sequence makes
-   * the whole table null.
-   */
   step(sequences: readonly number[], tokens: readonly number[], routingK: number): HashTable | null {
     const required = routingK > 0;
     if (!required && this.#worth.paused) {

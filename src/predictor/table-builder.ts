@@ -1,5 +1,7 @@
 /** Fills the tables of batches. The hash-building thread calls it for each batch with tables. */
 import { clockMs } from '../clock.js';
+import { fillNeed } from '../forecast/expert-need.js';
+import { TableWorth } from '../forecast/table-wait.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import {
   type HashTable,
@@ -9,10 +11,8 @@ import {
   TABLE_READY,
 } from '../protocol/hash-table.js';
 import type { BatchInput } from '../protocol/predictor-messages.js';
-import { fillNeed } from './expert-need.js';
 import type { HashFunction, RoutingShape } from './hash-function.js';
 import type { PendingTables } from './table-maker.js';
-import { TableWorth } from './table-wait.js';
 
 interface TableBuilderOptions {
   hashFunction: HashFunction;

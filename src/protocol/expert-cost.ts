@@ -40,7 +40,7 @@ export function noCost(topK: number): ExpertCost {
   };
 }
 
-/** Returns the hits under field names that depend on topK: see `recallWidths` of src/predictor/hit-ranks.ts. */
+/** Returns the hits under field names that depend on topK: see `recallWidths` of src/forecast/hit-ranks.ts. */
 export function hitFields(topK: number, { narrow, wide }: { narrow: number; wide: number }) {
   return topK === 1 ? { hits_top1: narrow, hits_top3: wide } : { hits_top_k: narrow, hits_top_2k: wide };
 }

@@ -2,7 +2,7 @@
  * Decides which requests start, and which go on after they gave way: takes batches, and gives each key its turn at the
  * KV pages.
  */
-import type { OpenTables } from '../predictor/pass-forecast.js';
+import type { OpenTables } from '../forecast/pass-forecast.js';
 import type { QueueConsumer } from '../protocol/batch-queue.js';
 import type { QueuedBatch } from '../protocol/inference-messages.js';
 import type { ModelKind } from './kinds/model-kind.js';

@@ -1,4 +1,7 @@
 /** Tracks the cost of each running job, when its last item is done, and how often tables named the chosen experts. */
+
+import { recallWidths } from '../forecast/hit-ranks.js';
+import type { PassForecast, TableRows } from '../forecast/pass-forecast.js';
 import {
   EXPERT_LATE,
   EXPERT_ON_DEMAND,
@@ -9,8 +12,6 @@ import {
   NO_EXPERT,
   type RunResult,
 } from '../native/addon-types.js';
-import { recallWidths } from '../predictor/hit-ranks.js';
-import type { PassForecast, TableRows } from '../predictor/pass-forecast.js';
 import { type ExpertCost, hitFields, noCost } from '../protocol/expert-cost.js';
 import type { HashTable } from '../protocol/hash-table.js';
 import type { JobEnd, PreparedRequest } from '../protocol/inference-messages.js';

@@ -3,8 +3,8 @@
  * they end.
  */
 import { SidaError } from '../errors.js';
+import type { StepForecaster } from '../forecast/step-forecaster.js';
 import type { Engine } from '../native/addon-types.js';
-import type { StepTables } from '../predictor/step-tables.js';
 import { profiled } from '../profile/thread-events.js';
 import type { HashTable } from '../protocol/hash-table.js';
 import type { GeneratedToken } from '../protocol/inference-messages.js';
@@ -20,7 +20,7 @@ interface GenerationsOptions {
   engine: Engine;
   planner: Pick<Planner, 'needsForecast' | 'takeSaved'>;
   /** Null if generations are not predicted. */
-  stepTables: StepTables | null;
+  stepTables: StepForecaster | null;
   requests: RunningRequests;
   outcomes: Outcomes;
 }

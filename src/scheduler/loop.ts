@@ -2,11 +2,11 @@
 
 import { clockMs } from '../clock.js';
 import { SidaError } from '../errors.js';
+import { type OpenTables, openTables } from '../forecast/pass-forecast.js';
+import type { StepForecaster } from '../forecast/step-forecaster.js';
+import { TableWait } from '../forecast/table-wait.js';
 import type { Engine } from '../native/addon-types.js';
 import { isEncoderDecoder } from '../native/model-shape.js';
-import { type OpenTables, openTables } from '../predictor/pass-forecast.js';
-import type { StepTables } from '../predictor/step-tables.js';
-import { TableWait } from '../predictor/table-wait.js';
 import { profiled } from '../profile/thread-events.js';
 import type { QueueConsumer } from '../protocol/batch-queue.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
@@ -45,7 +45,7 @@ interface InferenceLoopOptions {
   /** Answers a control request between two steps. `cachedPages`: of the prefix cache, that no running input uses. */
   control: (request: ModelRequest, cachedPages: number) => ControlReply;
   /** Null if generations are not predicted. */
-  stepTables: StepTables | null;
+  stepTables: StepForecaster | null;
   queue: QueueConsumer<QueuedBatch>;
   /** Returns the next control message, or undefined if none has arrived. */
   nextControl: () => ToInference | undefined;

@@ -1,8 +1,8 @@
 /** Runs native passes, counts them, charges their cost to jobs, and turns their errors into failed jobs. */
 
 import { SidaError } from '../errors.js';
+import { cannotRoute, type PassForecast, partOf, routingOf } from '../forecast/pass-forecast.js';
 import type { Engine, NativeBatch, PassNeeds, RunResult } from '../native/addon-types.js';
-import { cannotRoute, type PassForecast, partOf, routingOf } from '../predictor/pass-forecast.js';
 import { profiled } from '../profile/thread-events.js';
 import { addPass, type Counters } from '../protocol/counters.js';
 import type { JobCosts, PredictorHits } from './costs.js';

@@ -1,7 +1,7 @@
 /** The records of an input of a job on the inference thread, from its arrival to its end, and of its sequences. */
 
 import type { SidaError } from '../errors.js';
-import type { OpenTables } from '../predictor/pass-forecast.js';
+import type { OpenTables } from '../forecast/pass-forecast.js';
 import type { HashTable } from '../protocol/hash-table.js';
 import type {
   GeneratedToken,

@@ -1,6 +1,7 @@
 /** Reads the experts of a token from a pass. */
+
+import type { PassForecast } from '../forecast/pass-forecast.js';
 import { NO_EXPERT, type RunResult } from '../native/addon-types.js';
-import type { PassForecast } from '../predictor/pass-forecast.js';
 import type { LayerExperts } from '../protocol/inference-messages.js';
 
 /** `row` is that of the token among the pass's `tokens`, and `names` those of all MoE layers. */

@@ -1,13 +1,13 @@
 /** Trains one network on the sequences of a stack. Training can resume at its last save. */
 import { join } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
+import { hitRanks } from '../../forecast/hit-ranks.js';
 import type {
   NativeAddon,
   PredictorShape,
   PredictorTrainer,
   TokenEmbedding,
 } from '../../native/addon-types.js';
-import { hitRanks } from '../hit-ranks.js';
 import { epochBatches, evaluationBatches } from './batches.js';
 import { type Corpus, cannotRun } from './corpus.js';
 import {

@@ -6,8 +6,8 @@
 
 import { clockMs } from '../../clock.js';
 import { SidaError } from '../../errors.js';
+import { cannotRoute, joinSpans, needsOf, type RowSpan, tableRows } from '../../forecast/pass-forecast.js';
 import { NO_PARENT } from '../../native/addon-types.js';
-import { cannotRoute, joinSpans, needsOf, type RowSpan, tableRows } from '../../predictor/pass-forecast.js';
 import { type HashTable, TABLE_READY } from '../../protocol/hash-table.js';
 import type { GenerateWork, ScoringPlan } from '../../protocol/item-work.js';
 import { Generation, nextStep, pickAt, SeenTokens } from '../generation.js';

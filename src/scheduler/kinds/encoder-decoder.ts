@@ -5,9 +5,9 @@
 
 import { clockMs } from '../../clock.js';
 import { SidaError } from '../../errors.js';
+import { joinSpans, needsOf, tableRows } from '../../forecast/pass-forecast.js';
 import { NO_PARENT } from '../../native/addon-types.js';
 import { firstMoeLayer } from '../../native/model-shape.js';
-import { joinSpans, needsOf, tableRows } from '../../predictor/pass-forecast.js';
 import type { HashTable } from '../../protocol/hash-table.js';
 import {
   type GenerateWork,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
+import { tableRows } from '../../../src/forecast/pass-forecast.js';
 import { type NativeBatch, NO_EXPERT, type RunResult } from '../../../src/native/addon-types.js';
-import { tableRows } from '../../../src/predictor/pass-forecast.js';
 import { createHashTable, TABLE_READY } from '../../../src/protocol/hash-table.js';
 import { PredictorHits } from '../../../src/scheduler/costs.js';
 

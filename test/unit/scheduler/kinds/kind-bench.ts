@@ -1,6 +1,6 @@
+import { fillNeed } from '../../../../src/forecast/expert-need.js';
+import type { PassForecast } from '../../../../src/forecast/pass-forecast.js';
 import { isEncoderDecoder } from '../../../../src/native/model-shape.js';
-import { fillNeed } from '../../../../src/predictor/expert-need.js';
-import type { PassForecast } from '../../../../src/predictor/pass-forecast.js';
 import type { StepTables } from '../../../../src/predictor/step-tables.js';
 import { createHashTable, type HashTable, TABLE_READY } from '../../../../src/protocol/hash-table.js';
 import type { PreparedRequest } from '../../../../src/protocol/inference-messages.js';

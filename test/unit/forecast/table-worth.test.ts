@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { TableWorth } from '../../../src/predictor/table-wait.js';
+import { TableWorth } from '../../../src/forecast/table-wait.js';
 
 it('waits for a table for a tenth of the usual pass time, initially 100 ms', () => {
   const worth = new TableWorth(() => 0);

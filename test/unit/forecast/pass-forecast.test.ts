@@ -1,9 +1,9 @@
 // Visits, rows and routing that the inference thread reads from hash tables.
 
 import { describe, expect, it } from 'vitest';
+import { fillNeed } from '../../../src/forecast/expert-need.js';
+import { needsOf, openTables, routingOf, tableRows } from '../../../src/forecast/pass-forecast.js';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
-import { fillNeed } from '../../../src/predictor/expert-need.js';
-import { needsOf, openTables, routingOf, tableRows } from '../../../src/predictor/pass-forecast.js';
 import {
   createHashTable,
   type HashTable,

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { expect, it } from 'vitest';
-import { TableWait } from '../../../src/predictor/table-wait.js';
+import { TableWait } from '../../../src/forecast/table-wait.js';
 import { noCounts } from '../../../src/protocol/counters.js';
 import {
   createHashTable,

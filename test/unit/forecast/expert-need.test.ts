@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { fillNeed } from '../../../src/forecast/expert-need.js';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
-import { fillNeed } from '../../../src/predictor/expert-need.js';
 import { createHashTable } from '../../../src/protocol/hash-table.js';
 
 const E = 6;
