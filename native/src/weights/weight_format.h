@@ -100,6 +100,9 @@ static constexpr bool in_super_blocks(WeightType type) { return grouped(type) &&
 /// Whether sida only copies the type, from blocks that have it.
 constexpr bool only_copied(WeightType type) { return type >= WeightType::kQ4_K; }
 
+/// Whether the codes lie in planes that one kernel serves (panel_layout.h).
+constexpr bool in_planes(WeightType type) { return type > WeightType::kQ6_K; }
+
 /// Inputs of a block of a type that is only copied: no matrix of another k has it. 1 of the others.
 static constexpr size_t block_inputs(WeightType type) {
   return in_super_blocks(type) ? 256 : only_copied(type) ? 32 : 1;

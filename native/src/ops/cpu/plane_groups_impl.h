@@ -9,9 +9,6 @@
 namespace sida {
 namespace {
 
-/// Whether the kernels of this file serve the type.
-constexpr bool in_planes(WeightType type) { return type > WeightType::kQ6_K; }
-
 /// 32 inputs of a panel's columns.
 struct PlaneGroup {
   alignas(64) std::byte codes[32 * kPanelColumns];  ///< [8][32][4], signed where the type has a table

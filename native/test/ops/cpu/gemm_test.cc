@@ -258,10 +258,14 @@ TEST_CASE("int8 gemm: the largest and the smallest codes do not saturate") {
     std::vector<uint8_t> values;
   };
   // Files may hold codes of -128.
-  for (const Codes& codes : {Codes{Dtype::kQ4_K, 16, 144, {0, 0xff}}, Codes{Dtype::kQ6_K, 0, 192, {0, 0xff}},
-                             Codes{Dtype::kQ8_0, 2, 34, {0x80}}}) {
+  for (const Codes& codes :
+       {Codes{Dtype::kQ4_K, 16, 144, {0, 0xff}}, Codes{Dtype::kQ6_K, 0, 192, {0, 0xff}},
+        Codes{Dtype::kQ8_0, 2, 34, {0x80}}, Codes{Dtype::kQ4_1, 4, 20, {0xff}}, Codes{Dtype::kQ5_0, 2, 22, {0, 0xff}},
+        Codes{Dtype::kQ5_1, 4, 24, {0xff}}, Codes{Dtype::kQ5_K, 16, 176, {0xff}}, Codes{Dtype::kQ3_K, 0, 96, {0, 0xff}},
+        Codes{Dtype::kQ2_K, 16, 80, {0xff}}, Codes{Dtype::kIq4Nl, 2, 18, {0, 0xff}},
+        Codes{Dtype::kIq4Xs, 8, 136, {0, 0xff}}}) {
     for (const auto& [value, rows, sign] : grid(codes.values, Sizes{3, 13, 33}, std::vector{2.0f, -2.0f})) {
-      Product p(kInt8, format_of_blocks(codes.dtype), rows, 33, codes.dtype == Dtype::kQ8_0 ? 96 : 512);
+      Product p(kInt8, format_of_blocks(codes.dtype), rows, 33, dtype_block(codes.dtype).elements == 32 ? 96 : 512);
       std::vector<std::byte> blocks = random_blocks(codes.dtype, p.n, p.k, 2);
       const size_t bytes = dtype_block(codes.dtype).bytes;
       for (size_t at = 0; at < blocks.size(); ++at) {
