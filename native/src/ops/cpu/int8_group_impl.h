@@ -172,7 +172,7 @@ struct PlaneTile {
     for (size_t r = 0; r < kRows; ++r) total[r][0] = total[r][1] = V::set(0.0f);
     PlaneGroups groups(t.format, panel);
     PlaneGroup group;
-    const size_t parts = groups.parts();
+    const size_t parts = groups.parts(), steps = parts == 1 ? 8 : 4;
     const bool minimum = groups.type().minimum;
     for (size_t k = 0; k < t.k; k += 32) {
       groups.next(group);
@@ -182,7 +182,7 @@ struct PlaneTile {
 #pragma GCC unroll 16
         for (size_t r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = I::set(minimum ? 0 : sums[r * x.groups]);
 #pragma GCC unroll 1
-        for (size_t step = 0; step < 8 / parts; ++step, p += kPanelStepBytes) {
+        for (size_t step = 0; step < steps; ++step, p += kPanelStepBytes) {
           if constexpr (kSigned) {
             add_bytes(acc, codes, p);
           } else {

@@ -73,28 +73,33 @@ template <WeightType kType>
 class PlaneGroups {
  public:
   PlaneGroups(WeightFormat format, const std::byte* panel)
-      : format_(format), type_(grouped_type(format.type)), group_(panel) {}
+      : type_(format.type), of_(grouped_type(type_)), group_(panel) {
+    // Divisions by numbers of the type would take as long as products.
+    group_bytes_ = code_bytes(of_.group, type_) + scale_bytes(type_);
+    whole_ = of_.group == 32;
+    share_ = whole_ ? group_bytes_ : group_bytes_ / 2;
+  }
 
   /// Parts of 32 inputs that have scales of their own.
-  size_t parts() const { return type_.group == 64 ? 1 : type_.parts; }
-  const GroupedType& type() const { return type_; }
+  size_t parts() const { return whole_ ? of_.parts : 1; }
+  const GroupedType& type() const { return of_; }
 
   void next(PlaneGroup& out) {
     if (input_ % kSuperInputs == 0) {
       super_ = group_;
-      group_ += super_bytes(format_.type);
+      group_ += super_bytes(type_);
     }
-    const size_t bytes = code_bytes(format_.group, format_.type) + scale_bytes(format_.type);
-    const size_t part = input_ % type_.group / 32, share = bytes * 32 / type_.group;
-    for (size_t at = 0; at < share; at += kPanelStepBytes) prefetch_step(group_ + part * share + at);
+    const size_t part = whole_ ? 0 : input_ / 32 % 2;
+    const std::byte* ahead = group_ + part * share_;
+    for (size_t at = 0; at < share_; at += kPanelStepBytes) prefetch_step(ahead + at);
     take(part, out);
     input_ += 32;
-    if (input_ % type_.group == 0) group_ += bytes;
+    if (whole_ || part == 1) group_ += group_bytes_;
   }
 
  private:
   void take(size_t part, PlaneGroup& out) const {
-    switch (format_.type) {
+    switch (type_) {
       case WeightType::kQ4_1:
         return take_group<WeightType::kQ4_1>(super_, group_, part, out);
       case WeightType::kQ5_0:
@@ -114,9 +119,11 @@ class PlaneGroups {
     }
   }
 
-  WeightFormat format_;
-  GroupedType type_;
+  WeightType type_;
+  GroupedType of_;
   const std::byte* group_;
+  size_t group_bytes_, share_;
+  bool whole_;  ///< a group has 32 inputs
   const std::byte* super_ = nullptr;
   size_t input_ = 0;
 };

@@ -189,11 +189,12 @@ requires(in_planes(Step::kType))
   const bool table = groups.type().table;
   const auto flip = static_cast<uint8_t>(table ? 128 : 0);
   const auto zero = static_cast<float>(table ? 128 : groups.type().zero);
+  const size_t halves = groups.parts() - 1;
   for (size_t k = 0; k < t.k; k += 32) {
     groups.next(group);
 #pragma GCC unroll 1
     for (size_t step = 0; step < 8; ++step) {
-      const size_t part = step * groups.parts() / 8;
+      const size_t part = step / 4 * halves;
       V w[4][2], half[4];
       for (size_t c = 0; c < 2; ++c) {
         V::load_bytes(group.codes + step * kPanelStepBytes + c * 64, flip, zero, half);
