@@ -2,29 +2,23 @@
 import { z } from 'zod';
 import type { ExpertDtype, PackFormats, WeightFormat } from '../native/addon-types.js';
 
-export const EXPERT_DTYPES = [
-  'f32',
-  'bf16',
-  'int8',
-  'int4',
-  'mxfp4',
-  'q8_0',
-  'q4_0',
-  'q4_k',
-  'q6_k',
-] as const satisfies readonly ExpertDtype[];
-export const DENSE_DTYPES = [
-  'f32',
-  'bf16',
-  'int8',
-  'mxfp4',
-  'q8_0',
-  'q4_0',
-  'q4_k',
-  'q6_k',
-] as const satisfies readonly ExpertDtype[];
+/** Types that sida makes of any weights. */
+export const MADE_DTYPES = ['f32', 'bf16', 'int8', 'int4', 'mxfp4', 'q8_0', 'q4_0'] as const;
 /** Types that sida only copies from files that have them. */
-export const COPIED_DTYPES: readonly string[] = ['q4_k', 'q6_k'];
+export const COPIED_DTYPES = [
+  'q4_k',
+  'q6_k',
+  'q4_1',
+  'q5_0',
+  'q5_1',
+  'q5_k',
+  'q3_k',
+  'q2_k',
+  'iq4_nl',
+  'iq4_xs',
+] as const;
+export const EXPERT_DTYPES: readonly ExpertDtype[] = [...MADE_DTYPES, ...COPIED_DTYPES];
+export const DENSE_DTYPES = EXPERT_DTYPES.filter((dtype) => dtype !== 'int4');
 export const GROUPS = [32, 64, 128] as const;
 export const DEFAULT_GROUP = 64;
 

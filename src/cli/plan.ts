@@ -5,9 +5,8 @@ import { Command } from 'commander';
 import { z } from 'zod';
 import { MANIFEST } from '../checkpoint/manifest.js';
 import {
-  COPIED_DTYPES,
   DEFAULT_GROUP,
-  EXPERT_DTYPES,
+  MADE_DTYPES,
   formatFlags,
   formatName,
   sameFormat,
@@ -284,8 +283,8 @@ export async function planModel(dir: string, options: PlanOptions): Promise<Plan
   const { lossless, shape, fromConfig } = checkpoint;
   const limits = batchLimits({ ...options, ...sizes });
   const group = formats.experts.group ?? DEFAULT_GROUP;
-  const packable: WeightFormat[] = EXPERT_DTYPES.filter((dtype) => !COPIED_DTYPES.includes(dtype)).map(
-    (dtype) => (dtype === 'int4' ? { dtype, group } : { dtype }),
+  const packable: WeightFormat[] = MADE_DTYPES.map((dtype) =>
+    dtype === 'int4' ? { dtype, group } : { dtype },
   );
   // A type that the checkpoint has and sida does not make comes first.
   if (!packable.some((format) => format.dtype === lossless.experts.dtype)) packable.unshift(lossless.experts);

@@ -290,7 +290,7 @@ export const ENGINE_OPTIONS = {
     group: 'model',
     default: 'auto',
     help: 'element type of packed experts',
-    more: `One of ${EXPERT_DTYPES.join(', ')}; auto keeps the checkpoint's types. Only files that have them give ${COPIED_DTYPES.join(' and ')}`,
+    more: `One of ${EXPERT_DTYPES.join(', ')}; auto keeps the checkpoint's types. Types from ${COPIED_DTYPES[0]} on come only from files that have them`,
     parse: oneOf(['auto', ...EXPERT_DTYPES]),
   }),
   group: option({

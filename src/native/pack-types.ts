@@ -1,6 +1,23 @@
 /** Types of the native addon for checkpoints and packed models. */
 
-export type ExpertDtype = 'f32' | 'bf16' | 'int8' | 'int4' | 'mxfp4' | 'q8_0' | 'q4_0' | 'q4_k' | 'q6_k';
+export type ExpertDtype =
+  | 'f32'
+  | 'bf16'
+  | 'int8'
+  | 'int4'
+  | 'mxfp4'
+  | 'q8_0'
+  | 'q4_0'
+  | 'q4_k'
+  | 'q6_k'
+  | 'q4_1'
+  | 'q5_0'
+  | 'q5_1'
+  | 'q5_k'
+  | 'q3_k'
+  | 'q2_k'
+  | 'iq4_nl'
+  | 'iq4_xs';
 
 export interface WeightFormat {
   /** `mixed`: matrices have types of their own, those that they have in the checkpoint. */

@@ -22,13 +22,12 @@ std::optional<BadScale> bad_half(uint16_t bits) {
   return BadScale{"a finite number", std::isnan(scale) ? "NaN" : "infinity"};
 }
 
-std::optional<BadScale> bad_scale(const BlockQ4_0& block) { return bad_half(block.d); }
-std::optional<BadScale> bad_scale(const BlockQ8_0& block) { return bad_half(block.d); }
-std::optional<BadScale> bad_scale(const BlockQ6_K& block) { return bad_half(block.d); }
-
-std::optional<BadScale> bad_scale(const BlockQ4_K& block) {
+template <class Block>
+std::optional<BadScale> bad_scale(const Block& block) {
   const auto bad = bad_half(block.d);
-  return bad ? bad : bad_half(block.dmin);
+  if constexpr (requires { block.dmin; }) return bad ? bad : bad_half(block.dmin);
+  if constexpr (requires { block.m; }) return bad ? bad : bad_half(block.m);
+  return bad;
 }
 
 /// A scale of 255 is no number. A block of zeros may have any.
@@ -43,29 +42,14 @@ struct BadBlock {
   BadScale scale;
 };
 
-template <typename Block>
-std::optional<BadBlock> find_bad(std::span<const std::byte> blocks) {
-  for (size_t i = 0; i < blocks.size() / sizeof(Block); ++i) {
-    Block block;
-    std::memcpy(&block, blocks.data() + i * sizeof(Block), sizeof(Block));
-    if (const auto bad = bad_scale(block)) return BadBlock{i, *bad};
-  }
-  return std::nullopt;
-}
-
 std::optional<BadBlock> find_bad(Dtype dtype, std::span<const std::byte> blocks) {
-  switch (dtype) {
-    case Dtype::kQ4_0:
-      return find_bad<BlockQ4_0>(blocks);
-    case Dtype::kQ8_0:
-      return find_bad<BlockQ8_0>(blocks);
-    case Dtype::kQ4_K:
-      return find_bad<BlockQ4_K>(blocks);
-    case Dtype::kQ6_K:
-      return find_bad<BlockQ6_K>(blocks);
-    default:
-      return find_bad<BlockMxfp4>(blocks);
-  }
+  return with_block(dtype, [&](auto block) -> std::optional<BadBlock> {
+    for (size_t i = 0; i < blocks.size() / sizeof block; ++i) {
+      std::memcpy(&block, blocks.data() + i * sizeof block, sizeof block);
+      if (const auto bad = bad_scale(block)) return BadBlock{i, *bad};
+    }
+    return std::nullopt;
+  });
 }
 
 }  // namespace

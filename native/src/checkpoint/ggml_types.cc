@@ -1,6 +1,5 @@
 #include "checkpoint/ggml_types.h"
 
-#include <array>
 #include <iterator>
 #include <utility>
 
@@ -16,14 +15,11 @@ constexpr const char* kNames[] = {
     "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4", "NVFP4",    "Q1_0",
 };
 
-constexpr std::array<std::pair<uint32_t, Dtype>, 8> kReadable{{{0, Dtype::kF32},
-                                                               {1, Dtype::kF16},
-                                                               {30, Dtype::kBF16},
-                                                               {8, Dtype::kQ8_0},
-                                                               {2, Dtype::kQ4_0},
-                                                               {39, Dtype::kGgmlMxfp4},
-                                                               {12, Dtype::kQ4_K},
-                                                               {14, Dtype::kQ6_K}}};
+constexpr std::pair<uint32_t, Dtype> kReadable[] = {
+    {0, Dtype::kF32},   {1, Dtype::kF16},    {30, Dtype::kBF16},  {8, Dtype::kQ8_0},
+    {14, Dtype::kQ6_K}, {13, Dtype::kQ5_K},  {12, Dtype::kQ4_K},  {11, Dtype::kQ3_K},
+    {10, Dtype::kQ2_K}, {7, Dtype::kQ5_1},   {6, Dtype::kQ5_0},   {3, Dtype::kQ4_1},
+    {2, Dtype::kQ4_0},  {23, Dtype::kIq4Xs}, {20, Dtype::kIq4Nl}, {39, Dtype::kGgmlMxfp4}};
 
 }  // namespace
 
@@ -40,8 +36,8 @@ std::string ggml_type_name(uint32_t type) {
 
 std::string readable_ggml_types() {
   std::string text;
-  for (size_t i = 0; i < kReadable.size(); ++i) {
-    text += i == 0 ? "" : i + 1 < kReadable.size() ? ", " : " or ";
+  for (size_t i = 0; i < std::size(kReadable); ++i) {
+    text += i == 0 ? "" : i + 1 < std::size(kReadable) ? ", " : " or ";
     text += dtype_name(kReadable[i].second);
   }
   return text;

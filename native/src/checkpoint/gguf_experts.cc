@@ -19,7 +19,7 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t kSpan = 4 << 20;
 
 Dtype dtype_of_blocks(WeightFormat format) {
-  for (const Dtype dtype : {Dtype::kQ4_0, Dtype::kQ8_0, Dtype::kQ4_K, Dtype::kQ6_K, Dtype::kGgmlMxfp4}) {
+  for (auto dtype = Dtype::kQ4_0; dtype <= Dtype::kIq4Xs; dtype = static_cast<Dtype>(static_cast<int>(dtype) + 1)) {
     if (format_of_blocks(dtype) == format) return dtype;
   }
   throw Error("internal", std::string(weight_type_name(format.type)) + " has no blocks. This is a bug.");

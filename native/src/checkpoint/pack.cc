@@ -107,7 +107,7 @@ PackFormats read_formats(const ManifestCheck& check, JsonValue root, const Model
 }
 
 void check_inputs(const ManifestCheck& check, const std::string& what, uint64_t k, WeightFormat format) {
-  if (!in_super_blocks(format.type) || k % kSuperInputs == 0) return;
+  if (k % block_inputs(format.type) == 0) return;
   check.fail(what, "a type for rows of " + std::to_string(k) + " numbers", weight_type_name(format.type));
 }
 

@@ -64,7 +64,7 @@ std::optional<WeightFormat> one_format(const std::vector<WeightFormat>& own) {
 }
 
 void refuse_unless_copied(const char* kind, WeightFormat format, const std::optional<WeightFormat>& own) {
-  if (!in_super_blocks(format.type) || own == format) return;
+  if (!only_copied(format.type) || own == format) return;
   throw Error("invalid_request", std::string(kind) + ": sida does not quantize to " + weight_type_name(format.type) +
                                      "; only weights that a GGUF file holds in it can have that type");
 }

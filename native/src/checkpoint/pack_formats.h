@@ -30,8 +30,8 @@ PackFormats uniform_formats(const ModelSpec& spec, WeightFormat experts, WeightF
 /// where a tensor is missing or misshapen, or a scale unsound.
 PackFormats lossless_formats(const Checkpoint& checkpoint);
 
-/// The same with another type for all experts or dense matrices where one is given. Throws invalid_request for q4_k and
-/// q6_k where not all of them are of that type already.
+/// The same with another type for all experts or dense matrices where one is given. Throws invalid_request for a
+/// type that sida only copies where not all of them are of that type already.
 PackFormats chosen_formats(const Checkpoint& checkpoint, std::optional<WeightFormat> experts,
                            std::optional<WeightFormat> dense);
 

@@ -84,14 +84,14 @@ double error_bound(WeightFormat format) {
     case WeightType::kQ4_0:
       // A weight near the negative of the largest one would have code 8, and has 7.
       return 1.0 / 8 + 0x1p-11;
-    case WeightType::kQ4_K:
-    case WeightType::kQ6_K:
-      return 0;
     case WeightType::kMxfp4:
+      // A largest weight of nearly 8 powers of two becomes 6 of them.
+      return 0.25;
+    default:
       break;
   }
-  // A largest weight of nearly 8 powers of two becomes 6 of them.
-  return 0.25;
+  // The others are only copied.
+  return 0;
 }
 
 PackVerifier::PackVerifier(const std::string& checkpoint, const std::string& pack)

@@ -37,6 +37,14 @@ enum class Dtype : uint8_t {
   kQ4_K,
   kQ6_K,
   kGgmlMxfp4,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ5_K,
+  kQ3_K,
+  kQ2_K,
+  kIq4Nl,
+  kIq4Xs,
 };
 
 /// Elements that are stored together, and their bytes: one element of the plain types.

@@ -24,7 +24,7 @@ void numbers_of(const BlockQ8_0& block, float* out) {
 void numbers_of(const BlockQ4_K& block, float* out) {
   const float d = f16_to_f32(block.d), dmin = f16_to_f32(block.dmin);
   uint8_t scales[8], minimums[8];
-  q4_k_scales(block, scales, minimums);
+  k_scales(block.scales, scales, minimums);
   for (size_t group = 0; group < 8; ++group) {
     const float scale = d * static_cast<float>(scales[group]), minimum = dmin * static_cast<float>(minimums[group]);
     const uint8_t* codes = block.codes + group / 2 * 32;
@@ -60,20 +60,64 @@ void numbers_of(const BlockMxfp4& block, float* out) {
   }
 }
 
-template <typename Block>
-void dequantize_blocks(size_t elements, const std::byte* data, size_t blocks, float* out) {
-  for (size_t i = 0; i < blocks; ++i) {
-    Block block;
-    std::memcpy(&block, data + i * sizeof(Block), sizeof(Block));
-    numbers_of(block, out + i * elements);
+/// What the numbers of a block are made of, beside its parts.
+struct Rule {
+  size_t elements, group;
+  /// Of the code of 0; or codes are places in kIq4Values.
+  int zero = 0;
+  bool table = false;
+  bool scales = false;
+  bool minimum = false;
+};
+
+constexpr Rule rule_of(const BlockQ4_1&) { return {.elements = 32, .group = 32, .minimum = true}; }
+constexpr Rule rule_of(const BlockQ5_0&) { return {.elements = 32, .group = 32, .zero = 16}; }
+constexpr Rule rule_of(const BlockQ5_1&) { return {.elements = 32, .group = 32, .minimum = true}; }
+constexpr Rule rule_of(const BlockQ5_K&) { return {.elements = 256, .group = 32, .scales = true, .minimum = true}; }
+constexpr Rule rule_of(const BlockQ3_K&) { return {.elements = 256, .group = 16, .zero = 4, .scales = true}; }
+constexpr Rule rule_of(const BlockQ2_K&) { return {.elements = 256, .group = 16, .scales = true, .minimum = true}; }
+constexpr Rule rule_of(const BlockIq4Nl&) { return {.elements = 32, .group = 32, .table = true}; }
+constexpr Rule rule_of(const BlockIq4Xs&) { return {.elements = 256, .group = 32, .table = true, .scales = true}; }
+
+template <class Block>
+void numbers_of(const Block& block, float* out) {
+  constexpr Rule rule = rule_of(Block{});
+  BlockParts parts;
+  take_apart(block, parts);
+  const float d = f16_to_f32(parts.d), m = rule.minimum ? f16_to_f32(parts.minimum) : 0;
+  for (size_t j = 0; j < rule.elements; ++j) {
+    const size_t group = j / rule.group;
+    const float scale = rule.scales ? d * static_cast<float>(parts.scales[group]) : d;
+    const int code = rule.table ? kIq4Values[parts.codes[j]] : parts.codes[j] - rule.zero;
+    out[j] = scale * static_cast<float>(code);
+    if (rule.minimum) out[j] += rule.scales ? -(m * static_cast<float>(parts.minimums[group])) : m;
+  }
+}
+
+/// The nibbles of `pairs`, low ones first.
+void take_nibbles(const uint8_t* pairs, size_t half, uint8_t* codes) {
+  for (size_t j = 0; j < half; ++j) {
+    codes[j] = pairs[j] & 15;
+    codes[half + j] = pairs[j] >> 4;
+  }
+}
+
+/// Adds the fifth bits of 32 codes.
+void add_fifth_bits(const uint8_t high[4], uint8_t* codes) {
+  for (size_t j = 0; j < 32; ++j) codes[j] |= static_cast<uint8_t>((high[j / 8] >> j % 8 & 1) << 4);
+}
+
+/// Codes of 2 bits, of which each 128 lie in 32 bytes.
+void take_pairs_of_bits(const uint8_t bytes[64], uint8_t codes[256]) {
+  for (size_t row = 0; row < 8; ++row) {
+    for (size_t j = 0; j < 32; ++j) codes[row * 32 + j] = bytes[row / 4 * 32 + j] >> row % 4 * 2 & 3;
   }
 }
 
 }  // namespace
 
-void q4_k_scales(const BlockQ4_K& block, uint8_t scales[8], uint8_t minimums[8]) {
+void k_scales(const uint8_t s[12], uint8_t scales[8], uint8_t minimums[8]) {
   // Groups 4 to 7 have their low four bits in the last four bytes and their high two above the six bits of the others.
-  const uint8_t* s = block.scales;
   for (size_t j = 0; j < 4; ++j) {
     scales[j] = s[j] & 63;
     minimums[j] = s[j + 4] & 63;
@@ -92,21 +136,83 @@ void q6_k_codes(const BlockQ6_K& block, int8_t codes[256]) {
   }
 }
 
-void dequantize(Dtype dtype, const std::byte* data, size_t blocks, float* out) {
-  switch (dtype) {
-    case Dtype::kQ4_0:
-      return dequantize_blocks<BlockQ4_0>(32, data, blocks, out);
-    case Dtype::kQ8_0:
-      return dequantize_blocks<BlockQ8_0>(32, data, blocks, out);
-    case Dtype::kQ4_K:
-      return dequantize_blocks<BlockQ4_K>(256, data, blocks, out);
-    case Dtype::kQ6_K:
-      return dequantize_blocks<BlockQ6_K>(256, data, blocks, out);
-    case Dtype::kGgmlMxfp4:
-      return dequantize_blocks<BlockMxfp4>(32, data, blocks, out);
-    default:
-      throw Error("internal", std::string(dtype_name(dtype)) + " has no blocks. This is a bug.");
+void take_apart(const BlockQ4_1& block, BlockParts& parts) {
+  parts.d = block.d, parts.minimum = block.m;
+  take_nibbles(block.codes, 16, parts.codes);
+}
+
+void take_apart(const BlockQ5_0& block, BlockParts& parts) {
+  parts.d = block.d;
+  take_nibbles(block.codes, 16, parts.codes);
+  add_fifth_bits(block.high, parts.codes);
+}
+
+void take_apart(const BlockQ5_1& block, BlockParts& parts) {
+  parts.d = block.d, parts.minimum = block.m;
+  take_nibbles(block.codes, 16, parts.codes);
+  add_fifth_bits(block.high, parts.codes);
+}
+
+void take_apart(const BlockQ5_K& block, BlockParts& parts) {
+  parts.d = block.d, parts.minimum = block.dmin;
+  uint8_t scales[8];
+  k_scales(block.scales, scales, parts.minimums);
+  for (size_t group = 0; group < 8; ++group) {
+    parts.scales[group] = static_cast<int8_t>(scales[group]);
+    for (size_t j = 0; j < 32; ++j) {
+      const int low = block.codes[group / 2 * 32 + j] >> group % 2 * 4 & 15;
+      parts.codes[group * 32 + j] = static_cast<uint8_t>(low | (block.high[j] >> group & 1) << 4);
+    }
   }
+}
+
+void take_apart(const BlockQ3_K& block, BlockParts& parts) {
+  parts.d = block.d;
+  take_pairs_of_bits(block.codes, parts.codes);
+  for (size_t row = 0; row < 8; ++row) {
+    for (size_t j = 0; j < 32; ++j) {
+      parts.codes[row * 32 + j] |= static_cast<uint8_t>((block.high[j] >> row & 1) << 2);
+    }
+  }
+  // Four low bits of the scales lie in the first eight bytes, two high ones in the others.
+  for (size_t i = 0; i < 16; ++i) {
+    const int low = block.scales[i % 8] >> i / 8 * 4 & 15, high = block.scales[8 + i % 4] >> i / 4 * 2 & 3;
+    parts.scales[i] = static_cast<int8_t>((low | high << 4) - 32);
+  }
+}
+
+void take_apart(const BlockQ2_K& block, BlockParts& parts) {
+  parts.d = block.d, parts.minimum = block.dmin;
+  take_pairs_of_bits(block.codes, parts.codes);
+  for (size_t i = 0; i < 16; ++i) {
+    parts.scales[i] = static_cast<int8_t>(block.scales[i] & 15);
+    parts.minimums[i] = block.scales[i] >> 4;
+  }
+}
+
+void take_apart(const BlockIq4Nl& block, BlockParts& parts) {
+  parts.d = block.d;
+  take_nibbles(block.codes, 16, parts.codes);
+}
+
+void take_apart(const BlockIq4Xs& block, BlockParts& parts) {
+  parts.d = block.d;
+  for (size_t group = 0; group < 8; ++group) {
+    const int low = block.scales[group / 2] >> group % 2 * 4 & 15, high = block.high[group / 4] >> group % 4 * 2 & 3;
+    parts.scales[group] = static_cast<int8_t>((low | high << 4) - 32);
+    take_nibbles(block.codes + group * 16, 16, parts.codes + group * 32);
+  }
+}
+
+void dequantize(Dtype dtype, const std::byte* data, size_t blocks, float* out) {
+  if (!is_blocked(dtype)) throw Error("internal", std::string(dtype_name(dtype)) + " has no blocks. This is a bug.");
+  const size_t elements = dtype_block(dtype).elements;
+  with_block(dtype, [&](auto block) {
+    for (size_t i = 0; i < blocks; ++i) {
+      std::memcpy(&block, data + i * sizeof block, sizeof block);
+      numbers_of(block, out + i * elements);
+    }
+  });
 }
 
 }  // namespace sida

@@ -26,7 +26,7 @@ struct BlockQ8_0 {
 /// share 32 bytes of codes, the first in low nibbles.
 struct BlockQ4_K {
   uint16_t d, dmin;
-  uint8_t scales[12];  ///< of 6 bits, and minimums of 6 bits: q4_k_scales() unpacks them
+  uint8_t scales[12];  ///< of 6 bits, and minimums of 6 bits: k_scales() unpacks them
   uint8_t codes[128];
 };
 
@@ -44,11 +44,125 @@ struct BlockMxfp4 {
   uint8_t codes[16];
 };
 
+/// Q4_1: number j of 32 is code · d + m, the codes ordered as those of Q4_0.
+struct BlockQ4_1 {
+  uint16_t d, m;
+  uint8_t codes[16];
+};
+
+/// Q5_0: number j of 32 is (code − 16) · d. `high` has the fifth bit of code j at bit j, of 32, little-endian.
+struct BlockQ5_0 {
+  uint16_t d;
+  uint8_t high[4];
+  uint8_t codes[16];
+};
+
+/// Q5_1: number j of 32 is code · d + m.
+struct BlockQ5_1 {
+  uint16_t d, m;
+  uint8_t high[4];
+  uint8_t codes[16];
+};
+
+/// Q5_K: as Q4_K; `high` has the fifth bit of code j of group g at bit g of byte j.
+struct BlockQ5_K {
+  uint16_t d, dmin;
+  uint8_t scales[12];
+  uint8_t high[32];
+  uint8_t codes[128];
+};
+
+/// Q3_K: sixteen groups of 16; number j of a group is (d · (scale − 32)) · (code − 4), of 3 bits.
+struct BlockQ3_K {
+  uint8_t high[32];   ///< the third bit of the codes: bit g of byte j is that of code j of 32 codes g
+  uint8_t codes[64];  ///< two low bits: of each 128 codes, 32 bytes hold codes 32 apart
+  uint8_t scales[12];
+  uint16_t d;
+};
+
+/// Q2_K: sixteen groups of 16; number j of a group is (d · scale) · code − (dmin · minimum), all of 4 and 2 bits.
+struct BlockQ2_K {
+  uint8_t scales[16];  ///< in low nibbles, minimums in high ones
+  uint8_t codes[64];   ///< as those of Q3_K
+  uint16_t d, dmin;
+};
+
+/// IQ4_NL: number j of 32 is d · kIq4Values[code], the codes ordered as those of Q4_0.
+struct BlockIq4Nl {
+  uint16_t d;
+  uint8_t codes[16];
+};
+
+/// IQ4_XS: eight groups of 32, as IQ4_NL; number j of a group is (d · (scale − 32)) · kIq4Values[code].
+struct BlockIq4Xs {
+  uint16_t d;
+  uint8_t high[2];    ///< two high bits of each scale, little-endian
+  uint8_t scales[4];  ///< four low bits
+  uint8_t codes[128];
+};
+
+inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+/// A block taken apart: its codes in order, each of which stands for a number times a scale, less a minimum.
+struct BlockParts {
+  uint8_t codes[256];
+  uint16_t d;        ///< f16
+  uint16_t minimum;  ///< f16: m or dmin
+  /// Of the groups in order. 32 is subtracted where the type does so.
+  int8_t scales[16];
+  uint8_t minimums[16];
+};
+
+void take_apart(const BlockQ4_1& block, BlockParts& parts);
+void take_apart(const BlockQ5_0& block, BlockParts& parts);
+void take_apart(const BlockQ5_1& block, BlockParts& parts);
+void take_apart(const BlockQ5_K& block, BlockParts& parts);
+void take_apart(const BlockQ3_K& block, BlockParts& parts);
+void take_apart(const BlockQ2_K& block, BlockParts& parts);
+void take_apart(const BlockIq4Nl& block, BlockParts& parts);
+void take_apart(const BlockIq4Xs& block, BlockParts& parts);
+
+/// Calls f(Block{}) with a block of the type, for which is_blocked() holds.
+template <class F>
+auto with_block(Dtype dtype, const F& f) {
+  switch (dtype) {
+    case Dtype::kQ4_0:
+      return f(BlockQ4_0{});
+    case Dtype::kQ8_0:
+      return f(BlockQ8_0{});
+    case Dtype::kQ4_K:
+      return f(BlockQ4_K{});
+    case Dtype::kQ6_K:
+      return f(BlockQ6_K{});
+    case Dtype::kQ4_1:
+      return f(BlockQ4_1{});
+    case Dtype::kQ5_0:
+      return f(BlockQ5_0{});
+    case Dtype::kQ5_1:
+      return f(BlockQ5_1{});
+    case Dtype::kQ5_K:
+      return f(BlockQ5_K{});
+    case Dtype::kQ3_K:
+      return f(BlockQ3_K{});
+    case Dtype::kQ2_K:
+      return f(BlockQ2_K{});
+    case Dtype::kIq4Nl:
+      return f(BlockIq4Nl{});
+    case Dtype::kIq4Xs:
+      return f(BlockIq4Xs{});
+    default:
+      return f(BlockMxfp4{});
+  }
+}
+
+static_assert(sizeof(BlockQ4_1) == 20 && sizeof(BlockQ5_0) == 22 && sizeof(BlockQ5_1) == 24 &&
+              sizeof(BlockQ5_K) == 176 && sizeof(BlockQ3_K) == 110 && sizeof(BlockQ2_K) == 84 &&
+              sizeof(BlockIq4Nl) == 18 && sizeof(BlockIq4Xs) == 136);
 static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ8_0) == 34 && sizeof(BlockQ4_K) == 144 &&
               sizeof(BlockQ6_K) == 210 && sizeof(BlockMxfp4) == 17);
 
-/// The scales and minimums of a block's eight groups, 0 to 63.
-void q4_k_scales(const BlockQ4_K& block, uint8_t scales[8], uint8_t minimums[8]);
+/// The scales and minimums of the eight groups of a block of Q4_K or Q5_K, 0 to 63.
+void k_scales(const uint8_t bytes[12], uint8_t scales[8], uint8_t minimums[8]);
 
 /// The codes of a block in order, from -32 to 31.
 void q6_k_codes(const BlockQ6_K& block, int8_t codes[256]);

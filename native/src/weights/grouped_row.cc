@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/dtype.h"
+#include "core/ggml_blocks.h"
 #include "weights/quantize.h"
 
 namespace sida {
@@ -14,20 +15,39 @@ struct Bits {
   unsigned shift;
 };
 
+/// Bits of a code in the first plane.
 Bits code_place(WeightType type, size_t input, size_t column) {
   const size_t lane = column * 4 + input % 4;
-  if (type == WeightType::kQ8_0) return {input / 4 * kPanelStepBytes + lane, 0};
-  if (type == WeightType::kQ6_K) return {input % 16 / 4 * kPanelStepBytes + lane, input < 16 ? 0U : 4U};
-  return {input / 8 * kPanelStepBytes + lane, input % 8 < 4 ? 0U : 4U};
+  const auto at = [&](size_t step, size_t shift) {
+    return Bits{step * kPanelStepBytes + lane, static_cast<unsigned>(shift)};
+  };
+  switch (grouped_type(type).low) {
+    case 8:
+      return at(input / 4, 0);
+    case 2:
+      return at(input / 16, input % 16 / 4 * 2);
+    default:
+      return type == WeightType::kQ6_K ? at(input % 16 / 4, input / 16 * 4) : at(input / 8, input % 8 / 4 * 4);
+  }
 }
 
-/// Of the high 2 bits of a code of 6.
-Bits high_place(size_t input, size_t column) {
-  return {(4 + input / 16) * kPanelStepBytes + column * 4 + input % 4, static_cast<unsigned>(input % 16 / 4 * 2)};
+/// And in the second, of 32 inputs.
+Bits high_place(WeightType type, size_t input, size_t column) {
+  const GroupedType of = grouped_type(type);
+  const size_t lane = of.low * kPanelStepBytes + column * 4 + input % 4;
+  if (of.high == 1) return {lane, static_cast<unsigned>(input / 4)};
+  return {lane + input / 16 * kPanelStepBytes, static_cast<unsigned>(input % 16 / 4 * 2)};
+}
+
+/// What a code stands for.
+int number_of(WeightType type, uint8_t code) {
+  if (type == WeightType::kMxfp4) return kMxfp4Values[code];
+  if (type == WeightType::kQ8_0) return static_cast<int8_t>(code);
+  return grouped_type(type).table ? kIq4Values[code] : code - grouped_type(type).zero;
 }
 
 /// How many numbers 256 inputs share.
-size_t supers_of(WeightType type) { return super_bytes(type) / kGroupScaleBytes; }
+size_t supers_of(WeightType type) { return grouped_type(type).supers; }
 
 /// Where those of 256 inputs lie in a panel.
 size_t super_offset(size_t block, WeightFormat format) {
@@ -42,31 +62,28 @@ uint8_t zero_code(WeightType type) { return type == WeightType::kInt4 || type ==
 GroupedRow::GroupedRow(size_t k, WeightFormat of)
     : format(of),
       codes(k),
-      scales((k + of.group - 1) / of.group),
+      scales((k + of.group - 1) / of.group * grouped_type(of.type).words),
       supers((k + kSuperInputs - 1) / kSuperInputs * supers_of(of.type)) {}
 
 float GroupedRow::weight(size_t i) const {
-  const uint16_t scale = scales[i / format.group];
-  const int code = codes[i];
-  const auto times = [](int number, float by) { return static_cast<float>(number) * by; };
-  switch (format.type) {
-    case WeightType::kMxfp4:
-      return times(kMxfp4Values[code], bf16_to_f32(scale));
-    case WeightType::kQ8_0:
-      return times(static_cast<int8_t>(code), f16_to_f32(scale));
-    case WeightType::kQ4_0:
-      return times(code - 8, f16_to_f32(scale));
-    case WeightType::kQ4_K: {
-      const uint16_t* super = &supers[i / kSuperInputs * 2];
-      return times(code, times(scale & 255, f16_to_f32(super[0]))) - times(scale >> 8, f16_to_f32(super[1]));
-    }
-    case WeightType::kQ6_K: {
-      const int own = i % 32 < 16 ? scale & 255 : scale >> 8;
-      return times(code - 32, times(static_cast<int8_t>(own), f16_to_f32(supers[i / kSuperInputs])));
-    }
-    default:
-      return times(code - 8, bf16_to_f32(scale));
+  const GroupedType of = grouped_type(format.type);
+  const uint16_t* words = &scales[i / format.group * of.words];
+  const auto number = static_cast<float>(number_of(format.type, codes[i]));
+  const auto times = [](int code, float by) { return static_cast<float>(code) * by; };
+  if (of.supers == 0) {
+    const bool bf16 = format.type == WeightType::kInt4 || format.type == WeightType::kMxfp4;
+    const float weight = number * (bf16 ? bf16_to_f32(*words) : f16_to_f32(*words));
+    return of.minimum ? weight + f16_to_f32(words[1]) : weight;
   }
+  const uint16_t* super = &supers[i / kSuperInputs * of.supers];
+  const size_t part = i % format.group / scaled_inputs(format);
+  const float d = f16_to_f32(*super);
+  if (!of.minimum) return number * times(static_cast<int8_t>(*words >> 8 * part), d);
+  // A part has a byte for both, or where it is the only one a byte for each.
+  const bool one = of.parts == 1;
+  const int scale = one ? *words & 255 : *words >> 8 * part & 15;
+  const int minimum = one ? *words >> 8 : *words >> (8 * part + 4) & 15;
+  return number * times(scale, d) - times(minimum, f16_to_f32(super[1]));
 }
 
 void GroupedRow::clear() {
@@ -97,37 +114,33 @@ void GroupedRow::put(size_t column, std::byte* panel) const {
   for (size_t begin = 0; begin < k(); begin += format.group) {
     const size_t inputs = std::min<size_t>(format.group, k() - begin);
     std::byte* group = panel + group_offset(begin, format);
-    const auto add = [&](Bits place, unsigned bits) {
-      group[place.byte] |= static_cast<std::byte>(bits << place.shift);
+    const auto add = [&](size_t input, unsigned code) {
+      const Bits place = code_place(type, input, column);
+      group[place.byte] |= static_cast<std::byte>(code << place.shift);
     };
-    for (size_t i = 0; i < inputs; ++i) {
-      const unsigned code = codes[begin + i];
-      add(code_place(type, i, column), type == WeightType::kQ6_K ? code & 15 : code);
-      if (type == WeightType::kQ6_K) add(high_place(i, column), code >> 4);
-    }
+    for (size_t i = 0; i < inputs; ++i) add(i, codes[begin + i]);
     reinterpret_cast<uint16_t*>(group + code_bytes(inputs, type))[column] = scales[begin / format.group];
-    for (size_t i = inputs; i % inputs_per_step(type) != 0; ++i) add(code_place(type, i, column), zero_code(type));
-  }
-  for (size_t i = 0; i < supers.size(); ++i) {
-    std::byte* super = panel + super_offset(i / supers_of(type), format);
-    reinterpret_cast<uint16_t*>(super)[i % supers_of(type) * kPanelColumns + column] = supers[i];
+    for (size_t i = inputs; i % inputs_per_step(type) != 0; ++i) add(i, zero_code(type));
   }
 }
 
 void GroupedRow::take(size_t column, const std::byte* panel) {
   const WeightType type = format.type;
+  const GroupedType of = grouped_type(type);
   for (size_t begin = 0; begin < k(); begin += format.group) {
     const size_t inputs = std::min<size_t>(format.group, k() - begin);
     const std::byte* group = panel + group_offset(begin, format);
-    const auto bits = [&](Bits place, unsigned mask) {
-      return static_cast<unsigned>(group[place.byte]) >> place.shift & mask;
+    const auto bits = [&](Bits place, unsigned count) {
+      return static_cast<unsigned>(group[place.byte]) >> place.shift & ((1U << count) - 1);
     };
     for (size_t i = 0; i < inputs; ++i) {
-      unsigned code = bits(code_place(type, i, column), type == WeightType::kQ8_0 ? 255 : 15);
-      if (type == WeightType::kQ6_K) code |= bits(high_place(i, column), 3) << 4;
+      unsigned code = bits(code_place(type, i, column), of.low);
+      if (of.high > 0) code |= bits(high_place(type, i, column), of.high) << of.low;
       codes[begin + i] = static_cast<uint8_t>(code);
     }
-    scales[begin / format.group] = reinterpret_cast<const uint16_t*>(group + code_bytes(inputs, type))[column];
+    const auto* words = reinterpret_cast<const uint16_t*>(group + code_bytes(inputs, type));
+    for (size_t w = 0; w < of.words; ++w)
+      scales[begin / format.group * of.words + w] = words[w * kPanelColumns + column];
   }
   for (size_t i = 0; i < supers.size(); ++i) {
     const std::byte* super = panel + super_offset(i / supers_of(type), format);

@@ -8,20 +8,20 @@
 
 namespace sida {
 
-/// One row of a matrix of a grouped type, taken apart: what quantizers make, blocks of files hold and panels store.
+/// One row of a matrix of a grouped type, taken apart: what quantizers make and panels store.
 struct GroupedRow {
   GroupedRow(size_t k, WeightFormat format);
 
   WeightFormat format;
-  std::vector<uint8_t> codes;    ///< (k): unsigned as they are stored, of 4 or 6 bits; the two's complement of 8
-  std::vector<uint16_t> scales;  ///< (groups): the scale of a group; of q4_k s and m, of q6_k two s, one a byte
-  std::vector<uint16_t> supers;  ///< of q4_k d and dmin for 256 inputs, of q6_k d
+  std::vector<uint8_t> codes;    ///< (k): unsigned as they are stored; the two's complement of 8 bits
+  std::vector<uint16_t> scales;  ///< (groups, words): what lies behind a group's codes
+  std::vector<uint16_t> supers;  ///< d, and dmin where there are minimums, for 256 inputs
 
   size_t k() const { return codes.size(); }
   /// Input `i` as f32.
   float weight(size_t i) const;
 
-  /// All weights are 0.
+  /// All weights are 0; of a type that sida quantizes, as quantize() and put().
   void clear();
   /// Rounds k weights.
   void quantize(const float* weight);

@@ -21,6 +21,20 @@
 //         4 bits of input 4w + j, above them those of input 16 + 4w + j; [2][32][4] bytes, bits 2w and 2w + 1 of byte j
 //         of word h are the high 2 bits of input 16h + 4w + j; then [32][2] bytes s, each for 16 inputs. A weight is
 //         (d · s) · (code - 32).
+// The others per group, of which none has padding: the codes in one plane or two, then the scales.
+//   4 bits: as int4, [inputs/8][32][4] bytes
+//   1 bit of a fifth bit, of 32 inputs: [32][4] bytes, bit w of byte j belongs to input 4w + j
+//   2 bits, of 32 inputs: [2][32][4] bytes, bits 2w and 2w + 1 of byte j of word h belong to input 16h + 4w + j
+//   q4_1, q5_1  4 bits (and 1); 32 f16 d, 32 f16 m. A weight is d · code + m.
+//   q5_0        4 bits and 1; 32 f16 d. A weight is d · (code - 16).
+//   q5_k        as q4_k, with a plane of 1 bit behind that of 4
+//   q3_k        per 256 inputs 32 f16 d; 2 bits and 1; [32][2] bytes s, each for 16 inputs. A weight is
+//               (d · s) · (code - 4).
+//   q2_k        per 256 inputs 32 f16 d, 32 f16 dmin; 2 bits; [32][2] bytes for 16 inputs each, s in the low nibble, m
+//               in the high one. A weight is (d · s) · code - (dmin · m).
+//   iq4_nl      4 bits; 32 f16 d. A weight is d · kIq4Values[code].
+//   iq4_xs      per 256 inputs 32 f16 d; per group of 64: 4 bits; [32][2] bytes s, each for 32 inputs. A weight is
+//               (d · s) · kIq4Values[code].
 // Padding inputs have code 0.
 // `static`: files compiled for different instruction sets must not share these functions at link time.
 namespace sida {
@@ -29,50 +43,36 @@ namespace sida {
 inline constexpr size_t kPanelColumns = 32;
 /// Bytes of one step of codes: one 32-bit lane a column.
 inline constexpr size_t kPanelStepBytes = kPanelColumns * 4;
-/// Bytes of the scales behind a group's codes, of every grouped type.
+/// Bytes of one number of 16 bits a column.
 inline constexpr size_t kGroupScaleBytes = kPanelColumns * 2;
-/// Inputs that share d (and dmin) of q4_k and q6_k.
+/// Inputs that share d (and dmin).
 inline constexpr size_t kSuperInputs = 256;
 
-/// Inputs in one 32-bit lane; of q6_k in a lane with its part of the high bits.
+/// Inputs in one 32-bit lane; of types with a second plane in a lane of the first.
 static constexpr size_t inputs_per_step(WeightType type) {
-  switch (type) {
-    case WeightType::kF32:
-      return 1;
-    case WeightType::kBf16:
-      return 2;
-    case WeightType::kInt8:
-    case WeightType::kQ8_0:
-      return 4;
-    case WeightType::kInt4:
-    case WeightType::kMxfp4:
-    case WeightType::kQ4_0:
-    case WeightType::kQ4_K:
-    case WeightType::kQ6_K:
-      break;
-  }
-  return 8;
+  if (grouped(type)) return 32U / grouped_type(type).low;
+  return type == WeightType::kInt8 ? 4 : type == WeightType::kBf16 ? 2 : 1;
 }
 
 /// Bytes of the codes of `inputs` inputs.
 static constexpr size_t code_bytes(size_t inputs, WeightType type) {
   const size_t step = inputs_per_step(type), steps = (inputs + step - 1) / step;
-  return steps * kPanelStepBytes + (type == WeightType::kQ6_K ? steps * kPanelStepBytes / 2 : 0);
+  // Types with a second plane have whole steps.
+  return steps * kPanelStepBytes + (grouped(type) ? inputs * grouped_type(type).high * kPanelColumns / 8 : 0);
 }
+
+/// Bytes of the scales behind a group's codes.
+static constexpr size_t scale_bytes(WeightType type) { return grouped_type(type).words * kGroupScaleBytes; }
 
 /// Bytes in front of the first group of 256 inputs.
-static constexpr size_t super_bytes(WeightType type) {
-  return type == WeightType::kQ4_K ? 2 * kGroupScaleBytes : type == WeightType::kQ6_K ? kGroupScaleBytes : 0;
-}
+static constexpr size_t super_bytes(WeightType type) { return grouped_type(type).supers * kGroupScaleBytes; }
 
 /// Inputs that share a scale, of a grouped type.
-static constexpr size_t scaled_inputs(WeightFormat format) {
-  return format.type == WeightType::kQ6_K ? format.group / 2 : format.group;
-}
+static constexpr size_t scaled_inputs(WeightFormat format) { return format.group / grouped_type(format.type).parts; }
 
 /// Where input `k` of a grouped panel's group starts; `k` is a multiple of the group.
 static constexpr size_t group_offset(size_t k, WeightFormat format) {
-  return k / format.group * (code_bytes(format.group, format.type) + kGroupScaleBytes) +
+  return k / format.group * (code_bytes(format.group, format.type) + scale_bytes(format.type)) +
          (k / kSuperInputs + 1) * super_bytes(format.type);
 }
 
@@ -81,8 +81,8 @@ static constexpr size_t panel_stride(size_t k, WeightFormat format) {
     return code_bytes(k, format.type) + (format.type == WeightType::kInt8 ? kPanelColumns * 8 : 0);
   }
   const size_t groups = k / format.group, rest = k % format.group;
-  return groups * (code_bytes(format.group, format.type) + kGroupScaleBytes) +
-         (rest == 0 ? 0 : code_bytes(rest, format.type) + kGroupScaleBytes) +
+  return groups * (code_bytes(format.group, format.type) + scale_bytes(format.type)) +
+         (rest == 0 ? 0 : code_bytes(rest, format.type) + scale_bytes(format.type)) +
          (k + kSuperInputs - 1) / kSuperInputs * super_bytes(format.type);
 }
 

@@ -25,11 +25,11 @@ uint64_t panel_bytes(size_t k, WeightFormat format);
 uint64_t panel_matrix_bytes(size_t n, size_t k, WeightFormat format);
 
 /// Packs `weight`, (n, k) row-major f32 as a checkpoint's Linear holds it. bf16 rounds to nearest even; the other types
-/// are quantized (ops/quantize.h), with a scale of NaN where not all of its weights are finite. Not for q4_k and q6_k,
-/// which sida does not quantize (ops/weight_blocks.h).
+/// are quantized (ops/quantize.h), with a scale of NaN where not all of its weights are finite. Not for the
+/// types that sida only copies (weights/weight_blocks.h).
 void pack_panels(const float* weight, size_t n, size_t k, WeightFormat format, std::byte* out);
 
-/// Row `row` of the packed (n, k) matrix as f32; a quantized weight is code · scale, less q4_k's minimum. Looks up
+/// Row `row` of the packed (n, k) matrix as f32; a quantized weight is what its type says. Looks up
 /// embeddings, which may also be the tied head.
 void read_panel_row(const PanelMatrix& matrix, size_t row, float* out);
 

@@ -22,15 +22,29 @@ uint32_t word(const void* codes, size_t index) {
 
 uint16_t byte_pair(int first, int second) { return static_cast<uint16_t>((first & 255) | (second & 255) << 8); }
 
+constexpr WeightFormat format_of(const BlockQ4_0&) { return kQ4_0Format; }
+constexpr WeightFormat format_of(const BlockQ8_0&) { return kQ8_0Format; }
+constexpr WeightFormat format_of(const BlockQ4_K&) { return kQ4_KFormat; }
+constexpr WeightFormat format_of(const BlockQ6_K&) { return kQ6_KFormat; }
+constexpr WeightFormat format_of(const BlockMxfp4&) { return kMxfp4Format; }
+constexpr WeightFormat format_of(const BlockQ4_1&) { return kQ4_1Format; }
+constexpr WeightFormat format_of(const BlockQ5_0&) { return kQ5_0Format; }
+constexpr WeightFormat format_of(const BlockQ5_1&) { return kQ5_1Format; }
+constexpr WeightFormat format_of(const BlockQ5_K&) { return kQ5_KFormat; }
+constexpr WeightFormat format_of(const BlockQ3_K&) { return kQ3_KFormat; }
+constexpr WeightFormat format_of(const BlockQ2_K&) { return kQ2_KFormat; }
+constexpr WeightFormat format_of(const BlockIq4Nl&) { return kIq4NlFormat; }
+constexpr WeightFormat format_of(const BlockIq4Xs&) { return kIq4XsFormat; }
+
 /// A column's part of the bytes that one block of it becomes.
 class Column {
  public:
   Column(std::byte* part, size_t column) : part_(part), column_(column) {}
 
-  void put_word(size_t step, uint32_t bits) {
+  void put_word(size_t step, uint32_t bits) const {
     std::memcpy(part_ + step * kPanelStepBytes + column_ * sizeof bits, &bits, sizeof bits);
   }
-  void put_scale(size_t offset, uint16_t bits) {
+  void put_scale(size_t offset, uint16_t bits) const {
     std::memcpy(part_ + offset + column_ * sizeof bits, &bits, sizeof bits);
   }
   Column behind(size_t bytes) const { return {part_ + bytes, column_}; }
@@ -69,7 +83,7 @@ void put(const BlockMxfp4& block, Column to) {
 
 void put(const BlockQ4_K& block, Column to) {
   uint8_t scales[8], minimums[8];
-  q4_k_scales(block, scales, minimums);
+  k_scales(block.scales, scales, minimums);
   to.put_scale(0, block.d);
   to.put_scale(kGroupScaleBytes, block.dmin);
   for (size_t group = 0; group < 8; ++group) {
@@ -105,6 +119,53 @@ void put(const BlockQ6_K& block, Column to) {
   }
 }
 
+/// The bits `bits` of 32 codes at `codes`, from bit `shift` on, as a plane.
+void put_plane(const uint8_t* codes, unsigned bits, unsigned shift, Column to) {
+  const uint32_t mask = bits == 4 ? kNibbles : bits == 2 ? 0x03030303 : 0x01010101;
+  const size_t words = 8 / bits;
+  for (size_t step = 0; step < bits; ++step) {
+    uint32_t plane = 0;
+    for (size_t w = 0; w < words; ++w) {
+      plane |= (word(codes, step * words + w) >> shift & mask) << static_cast<unsigned>(w) * bits;
+    }
+    to.put_word(step, plane);
+  }
+}
+
+/// The parts of a block of a type that the functions above do not know.
+template <class Block>
+requires requires(const Block& block, BlockParts& parts) { take_apart(block, parts); }
+void put(const Block& block, Column to) {
+  constexpr WeightFormat format = format_of(Block{});
+  constexpr GroupedType of = grouped_type(format.type);
+  constexpr size_t kCodes = code_bytes(format.group, format.type), kScaled = scaled_inputs(format);
+  BlockParts parts;
+  take_apart(block, parts);
+  if (of.supers > 0) to.put_scale(0, parts.d);
+  if (of.supers > 1) to.put_scale(kGroupScaleBytes, parts.minimum);
+  for (size_t begin = 0; begin < block_inputs(format.type); begin += format.group) {
+    const Column group =
+        to.behind(super_bytes(format.type) + begin / format.group * (kCodes + scale_bytes(format.type)));
+    for (size_t i = 0; i < format.group; i += 32) {
+      put_plane(parts.codes + begin + i, of.low, 0, group.behind(i * of.low * kPanelColumns / 8));
+    }
+    if (of.high > 0) put_plane(parts.codes + begin, of.high, of.low, group.behind(of.low * kPanelStepBytes));
+    const Column scales = group.behind(kCodes);
+    const int8_t* s = parts.scales + begin / kScaled;
+    const uint8_t* m = parts.minimums + begin / kScaled;
+    if (of.supers == 0) {
+      scales.put_scale(0, parts.d);
+      if (of.minimum) scales.put_scale(kGroupScaleBytes, parts.minimum);
+    } else if (!of.minimum) {
+      scales.put_scale(0, byte_pair(s[0], s[1]));
+    } else if (of.parts == 1) {
+      scales.put_scale(0, byte_pair(s[0], m[0]));
+    } else {
+      scales.put_scale(0, byte_pair(s[0] | m[0] << 4, s[1] | m[1] << 4));
+    }
+  }
+}
+
 template <class Block>
 void pack(const std::byte* rows, size_t n, size_t k, WeightFormat format, size_t elements, std::byte* out) {
   const size_t stride = panel_stride(k, format), blocks = k / elements, part = panel_stride(elements, format);
@@ -112,7 +173,8 @@ void pack(const std::byte* rows, size_t n, size_t k, WeightFormat format, size_t
     const size_t columns = std::min(kPanelColumns, n - first);
     if (columns < kPanelColumns) {
       std::memset(out, 0, stride);
-      GroupedRow zeros(k, format);
+      // Of the other types zeros are zeros.
+      GroupedRow zeros(format.type == WeightType::kQ4_0 ? k : 0, format);
       zeros.clear();
       for (size_t i = columns; i < kPanelColumns; ++i) zeros.put(i, out);
     }
@@ -130,37 +192,13 @@ void pack(const std::byte* rows, size_t n, size_t k, WeightFormat format, size_t
 }  // namespace
 
 WeightFormat format_of_blocks(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kQ8_0:
-      return kQ8_0Format;
-    case Dtype::kQ4_0:
-      return kQ4_0Format;
-    case Dtype::kQ4_K:
-      return kQ4_KFormat;
-    case Dtype::kQ6_K:
-      return kQ6_KFormat;
-    case Dtype::kGgmlMxfp4:
-      return kMxfp4Format;
-    default:
-      throw Error("internal", std::string(dtype_name(dtype)) + " has no blocks. This is a bug.");
-  }
+  if (!is_blocked(dtype)) throw Error("internal", std::string(dtype_name(dtype)) + " has no blocks. This is a bug.");
+  return with_block(dtype, [](auto block) { return format_of(block); });
 }
 
 void pack_blocks(Dtype dtype, const std::byte* rows, size_t n, size_t k, std::byte* out) {
-  const WeightFormat format = format_of_blocks(dtype);
   const size_t elements = dtype_block(dtype).elements;
-  switch (format.type) {
-    case WeightType::kQ8_0:
-      return pack<BlockQ8_0>(rows, n, k, format, elements, out);
-    case WeightType::kQ4_0:
-      return pack<BlockQ4_0>(rows, n, k, format, elements, out);
-    case WeightType::kQ4_K:
-      return pack<BlockQ4_K>(rows, n, k, format, elements, out);
-    case WeightType::kQ6_K:
-      return pack<BlockQ6_K>(rows, n, k, format, elements, out);
-    default:
-      return pack<BlockMxfp4>(rows, n, k, format, elements, out);
-  }
+  with_block(dtype, [&](auto block) { pack<decltype(block)>(rows, n, k, format_of(block), elements, out); });
 }
 
 }  // namespace sida

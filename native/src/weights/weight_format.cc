@@ -7,6 +7,8 @@
 namespace sida {
 namespace {
 
+constexpr WeightType kLastType = WeightType::kIq4Xs;
+
 WeightType next(WeightType type) { return static_cast<WeightType>(static_cast<int>(type) + 1); }
 
 }  // namespace
@@ -18,13 +20,13 @@ WeightFormat named_weight_format(WeightRole role, std::string_view dtype, std::o
     throw Error("internal", "a weight format of " + expected + " passed as " + found + ". This is a bug.");
   };
   std::vector<std::string> names;
-  for (auto type = WeightType::kF32; type <= WeightType::kQ6_K; type = next(type)) {
+  for (auto type = WeightType::kF32; type <= kLastType; type = next(type)) {
     if (type == WeightType::kInt4 && role == WeightRole::kDense) continue;
     names.emplace_back(weight_type_name(type));
     if (dtype != names.back()) continue;
     if (type != WeightType::kInt4) {
       if (group) bad("group", "none beside " + names.back(), std::to_string(*group));
-      return {type, grouped(type) ? 32U : 0U};
+      return {type, grouped(type) ? grouped_type(type).group : 0U};
     }
     if (!group) bad("group", "32, 64 or 128", "none");
     if (*group != 32 && *group != 64 && *group != 128) bad("group", "32, 64 or 128", std::to_string(*group));

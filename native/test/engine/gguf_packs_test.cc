@@ -11,8 +11,17 @@ namespace {
 constexpr uint64_t kWidth = 256, kVocab = 70, kExperts = 4;
 
 /// GGUF's numbers of types.
-const std::map<Dtype, uint32_t> kNumbers{{Dtype::kF32, 0},   {Dtype::kQ4_0, 2},  {Dtype::kQ8_0, 8},
-                                         {Dtype::kQ4_K, 12}, {Dtype::kQ6_K, 14}, {Dtype::kGgmlMxfp4, 39}};
+const std::map<Dtype, uint32_t> kNumbers{
+    {Dtype::kF32, 0},   {Dtype::kQ4_0, 2},   {Dtype::kQ4_1, 3},   {Dtype::kQ5_0, 6},      {Dtype::kQ5_1, 7},
+    {Dtype::kQ8_0, 8},  {Dtype::kQ2_K, 10},  {Dtype::kQ3_K, 11},  {Dtype::kQ4_K, 12},     {Dtype::kQ5_K, 13},
+    {Dtype::kQ6_K, 14}, {Dtype::kIq4Nl, 20}, {Dtype::kIq4Xs, 23}, {Dtype::kGgmlMxfp4, 39}};
+
+using Types = std::vector<Dtype>;
+/// Of the matrices of two layers, seven each. The value projections and half of the down projections have more bits
+/// than the others.
+const Types kQ4KM{Dtype::kQ4_K,      Dtype::kQ4_K, Dtype::kQ6_K, Dtype::kQ4_K,     Dtype::kQ4_K,
+                  Dtype::kQ4_K,      Dtype::kQ6_K, Dtype::kQ8_0, Dtype::kQ4_0,     Dtype::kQ4_K,
+                  Dtype::kGgmlMxfp4, Dtype::kQ8_0, Dtype::kQ4_0, Dtype::kGgmlMxfp4};
 
 void add(GgufBuilder& file, const std::string& name, std::vector<uint64_t> dimensions, Dtype dtype = Dtype::kF32) {
   const uint64_t count = std::accumulate(dimensions.begin(), dimensions.end(), uint64_t{1}, std::multiplies<>());
@@ -32,32 +41,34 @@ void add(GgufBuilder& file, const std::string& name, std::vector<uint64_t> dimen
   file.tensors.push_back({name, std::move(dimensions), kNumbers.at(dtype), std::move(data)});
 }
 
-/// An OLMoE of two layers. The value projections and half of the down projections have more bits than the others.
-GgufBuilder mixed_model() {
+/// With types of rows that are no multiple of 256.
+const Types kFallbacks{Dtype::kIq4Xs, Dtype::kQ5_0, Dtype::kQ8_0, Dtype::kIq4Nl,
+                       Dtype::kQ2_K,  Dtype::kQ5_1, Dtype::kQ4_1};
+
+/// An OLMoE of two layers, whose matrices have the types in turn.
+GgufBuilder mixed_model(const Types& types = kQ4KM) {
   GgufBuilder file;
   file.text("general.architecture", "olmoe").u32("olmoe.block_count", 2).u32("olmoe.context_length", 64);
   file.u32("olmoe.embedding_length", kWidth).u32("olmoe.feed_forward_length", kWidth);
   file.u32("olmoe.attention.head_count", 4).f32("olmoe.attention.layer_norm_rms_epsilon", 1e-5f);
   file.u32("olmoe.expert_count", kExperts).u32("olmoe.expert_used_count", 2);
   file.u32("tokenizer.ggml.eos_token_id", 2);
-  add(file, "token_embd.weight", {kWidth, kVocab}, Dtype::kQ4_K);
-  add(file, "output.weight", {kWidth, kVocab}, Dtype::kQ6_K);
+  add(file, "token_embd.weight", {kWidth, kVocab}, types[0]);
+  add(file, "output.weight", {kWidth, kVocab}, types[2 % types.size()]);
   add(file, "output_norm.weight", {kWidth});
-  const Dtype types[2][7] = {
-      {Dtype::kQ4_K, Dtype::kQ4_K, Dtype::kQ6_K, Dtype::kQ4_K, Dtype::kQ4_K, Dtype::kQ4_K, Dtype::kQ6_K},
-      {Dtype::kQ8_0, Dtype::kQ4_0, Dtype::kQ4_K, Dtype::kGgmlMxfp4, Dtype::kQ8_0, Dtype::kQ4_0, Dtype::kGgmlMxfp4}};
+  size_t next = 0;
+  const auto type = [&] { return types[next++ % types.size()]; };
   for (size_t layer = 0; layer < 2; ++layer) {
     const std::string prefix = "blk." + std::to_string(layer) + ".";
     for (const char* name : {"attn_norm", "ffn_norm", "attn_q_norm", "attn_k_norm"}) {
       add(file, prefix + name + ".weight", {kWidth});
     }
-    size_t type = 0;
     for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output"}) {
-      add(file, prefix + name + ".weight", {kWidth, kWidth}, types[layer][type++]);
+      add(file, prefix + name + ".weight", {kWidth, kWidth}, type());
     }
     add(file, prefix + "ffn_gate_inp.weight", {kWidth, kExperts});
     for (const char* name : {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"}) {
-      add(file, prefix + name + ".weight", {kWidth, kWidth, kExperts}, types[layer][type++]);
+      add(file, prefix + name + ".weight", {kWidth, kWidth, kExperts}, type());
     }
   }
   return file;
@@ -114,8 +125,9 @@ TEST_CASE("gguf packs: matrices keep their own types, and a comparison with the 
   }
 }
 
-TEST_CASE("gguf packs: answers have the same bits at every budget, on the cpu those of the same numbers in f32") {
-  const GgufBuilder file = mixed_model();
+/// Answers of a file's pack at every budget and on every device.
+void check_answers(const Types& types) {
+  const GgufBuilder file = mixed_model(types);
   const PackedFile packed(file), wide(file, kF32Format);
   const std::vector<Run> expected = answers_of(wide.pack, DeviceKind::kCpu, 1.0);
   for (const DeviceKind device : devices()) {
@@ -137,26 +149,42 @@ TEST_CASE("gguf packs: answers have the same bits at every budget, on the cpu th
   }
 }
 
-TEST_CASE("gguf packs: experts that stay in the file have the bytes of a pack, wherever a read begins and ends") {
-  const PackedFile packed(mixed_model()), kept(mixed_model(), {}, true);
-  CHECK_FALSE(std::filesystem::exists(kept.pack + "/experts.sida"));
-  CHECK(keeps_experts(Checkpoint::open(kept.model)));
-  const std::string blocks = read_text_file(open_pack(packed.pack).expert_path());
-  GgufExperts experts(open_pack(kept.pack));
-  CHECK(experts.bytes() == blocks.size());
-  for (const size_t bytes : {size_t{1} << 20, size_t{4096}, size_t{777}}) {
-    CASE(bytes);
-    std::string found(blocks.size(), 'x');
-    for (size_t begin = 0; begin < found.size(); begin += bytes) {
-      iovec buffer{found.data() + begin, std::min(bytes, found.size() - begin)};
-      experts.read(begin, {&buffer, 1});
-    }
-    CHECK(found == blocks);
+TEST_CASE("gguf packs: answers have the same bits at every budget, on the cpu those of the same numbers in f32") {
+  check_answers(kQ4KM);
+  for (const Dtype type : kCopiedTypes) {
+    CASE(dtype_name(type));
+    check_answers({type});
   }
-  check_error([&] { experts.read(blocks.size() - 1, 2, nullptr); }, {kept.model, "expected 2 bytes"}, "io_error");
-  PackVerifier verifier(kept.model, kept.pack);
-  verifier.check_experts(0, kExperts * 2);
-  CHECK(verifier.report().experts.largest == 0);
+  // As llama.cpp mixes them: Q5_K_M, Q3_K_M, and what rows of other lengths fall back to.
+  check_answers({Dtype::kQ5_K, Dtype::kQ5_K, Dtype::kQ6_K, Dtype::kQ5_K, Dtype::kQ5_K});
+  check_answers({Dtype::kQ3_K, Dtype::kQ3_K, Dtype::kQ5_K, Dtype::kQ4_K});
+  check_answers(kFallbacks);
+}
+
+TEST_CASE("gguf packs: experts that stay in the file have the bytes of a pack, wherever a read begins and ends") {
+  for (const Types& types : {kQ4KM, kFallbacks}) {
+    const PackedFile packed(mixed_model(types)), kept(mixed_model(types), {}, true);
+    CHECK_FALSE(std::filesystem::exists(kept.pack + "/experts.sida"));
+    CHECK(keeps_experts(Checkpoint::open(kept.model)));
+    const std::string blocks = read_text_file(open_pack(packed.pack).expert_path());
+    GgufExperts experts(open_pack(kept.pack));
+    CHECK(experts.bytes() == blocks.size());
+    for (const size_t bytes : {size_t{1} << 20, size_t{4096}, size_t{777}}) {
+      CASE(bytes);
+      std::string found(blocks.size(), 'x');
+      for (size_t begin = 0; begin < found.size(); begin += bytes) {
+        iovec buffer{found.data() + begin, std::min(bytes, found.size() - begin)};
+        experts.read(begin, {&buffer, 1});
+      }
+      CHECK(found == blocks);
+    }
+    check_error([&] { experts.read(blocks.size() - 1, 2, nullptr); }, {kept.model, "expected 2 bytes"}, "io_error");
+    for (const std::string& pack : {packed.pack, kept.pack}) {
+      PackVerifier verifier(kept.model, pack);
+      verifier.check_experts(0, kExperts * 2);
+      CHECK(verifier.report().experts.largest == 0);
+    }
+  }
 }
 
 TEST_CASE("gguf packs: experts that stay in the file give the bits of a pack at every budget and length of a read") {
@@ -197,14 +225,18 @@ TEST_CASE("gguf packs: a scale that is no number is refused with its tensor and 
     size_t row_bytes, at;  // of the scale in its row
     int row;
     const char* columns;
+    Types types = kQ4KM;
   };
   for (const Damage& damage : {Damage{"blk.0.ffn_down_exps.weight", "Q6_K", 210, 208, 300, "0 to 255"},
                                {"blk.0.attn_q.weight", "Q4_K", 144, 2, 9, "0 to 255"},
                                {"blk.1.ffn_gate_exps.weight", "Q8_0", 8 * 34, 2 * 34, 700, "64 to 95"},
-                               {"blk.1.attn_k.weight", "Q4_0", 8 * 18, 7 * 18, 3, "224 to 255"}}) {
+                               {"blk.1.attn_k.weight", "Q4_0", 8 * 18, 7 * 18, 3, "224 to 255"},
+                               {"blk.0.ffn_up_exps.weight", "Q5_1", 8 * 24, 24 + 2, 5, "32 to 63", kFallbacks},
+                               {"blk.0.ffn_gate_exps.weight", "Q2_K", 84, 82, 7, "0 to 255", kFallbacks},
+                               {"blk.0.attn_q.weight", "IQ4_XS", 136, 0, 255, "0 to 255", kFallbacks}}) {
     CASE(damage.name);
     for (const auto& [bits, found] : {std::pair{uint16_t{0x7c00}, "infinity"}, {uint16_t{0x7e01}, "NaN"}}) {
-      GgufBuilder file = mixed_model();
+      GgufBuilder file = mixed_model(damage.types);
       for (GgufBuilder::Tensor& tensor : file.tensors) {
         if (tensor.name != damage.name) continue;
         std::memcpy(tensor.data.data() + static_cast<size_t>(damage.row) * damage.row_bytes + damage.at, &bits, 2);

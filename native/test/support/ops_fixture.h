@@ -99,7 +99,7 @@ class OpsFixture {
   static TestMatrix packed(size_t n, size_t k, WeightFormat format, unsigned seed, std::byte* out) {
     std::vector<float> weights = random_floats(n * k, seed);
     for (float& weight : weights) weight /= std::sqrt(static_cast<float>(k));
-    if (in_super_blocks(format.type)) {
+    if (only_copied(format.type)) {
       std::ranges::copy(random_panels(format, n, k, seed), out);
     } else {
       pack_panels(weights.data(), n, k, format, out);

@@ -22,16 +22,25 @@ inline constexpr WeightFormat kFormats[] = {kF32Format,
                                             kQ8_0Format,
                                             kQ4_0Format};
 
+/// Types that sida only copies.
+inline constexpr Dtype kCopiedTypes[] = {Dtype::kQ4_K, Dtype::kQ6_K, Dtype::kQ4_1, Dtype::kQ5_0,  Dtype::kQ5_1,
+                                         Dtype::kQ5_K, Dtype::kQ3_K, Dtype::kQ2_K, Dtype::kIq4Nl, Dtype::kIq4Xs};
+
+inline Dtype dtype_of(WeightFormat format) {
+  return *std::ranges::find_if(kCopiedTypes, [&](Dtype dtype) { return format_of_blocks(dtype) == format; });
+}
+
 /// All types.
 inline std::vector<WeightFormat> all_formats() {
   std::vector<WeightFormat> all(std::begin(kFormats), std::end(kFormats));
-  all.insert(all.end(), {kQ4_KFormat, kQ6_KFormat});
+  for (const Dtype dtype : kCopiedTypes) all.push_back(format_of_blocks(dtype));
   return all;
 }
 
 /// The next number of inputs that a matrix of the type can have.
 inline size_t inputs_for(WeightFormat format, size_t k) {
-  return in_super_blocks(format.type) ? (k + kSuperInputs - 1) / kSuperInputs * kSuperInputs : k;
+  const size_t block = block_inputs(format.type);
+  return (k + block - 1) / block * block;
 }
 
 /// Blocks of (n, k) weights, most of them below 1.
@@ -51,6 +60,14 @@ inline std::vector<std::byte> random_blocks(Dtype dtype, size_t n, size_t k, uns
     if (dtype == Dtype::kQ4_0) half(0, 9);
     if (dtype == Dtype::kQ4_K) half(0, 4), half(2, 5);
     if (dtype == Dtype::kQ6_K) half(208, 1);
+    if (dtype == Dtype::kQ4_1) half(0, 8), half(2, 11);
+    if (dtype == Dtype::kQ5_0) half(0, 8);
+    if (dtype == Dtype::kQ5_1) half(0, 7), half(2, 11);
+    if (dtype == Dtype::kQ5_K) half(0, 3), half(2, 5);
+    if (dtype == Dtype::kQ3_K) half(108, 5);
+    if (dtype == Dtype::kQ2_K) half(80, 7), half(82, 8);
+    if (dtype == Dtype::kIq4Nl) half(0, 5);
+    if (dtype == Dtype::kIq4Xs) half(0, 1);
   }
   return rows;
 }
@@ -58,8 +75,8 @@ inline std::vector<std::byte> random_blocks(Dtype dtype, size_t n, size_t k, uns
 /// A packed (n, k) matrix of any type.
 inline std::vector<std::byte> random_panels(WeightFormat format, size_t n, size_t k, unsigned seed) {
   std::vector<std::byte> out(panel_matrix_bytes(n, k, format));
-  if (in_super_blocks(format.type)) {
-    const Dtype dtype = format == kQ4_KFormat ? Dtype::kQ4_K : Dtype::kQ6_K;
+  if (only_copied(format.type)) {
+    const Dtype dtype = dtype_of(format);
     pack_blocks(dtype, random_blocks(dtype, n, k, seed).data(), n, k, out.data());
   } else {
     pack_panels(random_floats(n * k, seed).data(), n, k, format, out.data());

@@ -48,11 +48,19 @@ void int8_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows
   store_block(t, rows, value, y, columns);
 }
 
+/// Of types in planes the one whose kernel serves them.
+WeightType tile_type(WeightType type) {
+  if (!in_planes(type)) return type;
+  const GroupedType of = grouped_type(type);
+  return of.table ? WeightType::kIq4Nl : of.minimum ? WeightType::kQ5_K : WeightType::kQ5_0;
+}
+
 /// A block of `rows` rows and one panel, on tiles of its shape.
 template <bool kTwo>
 void tile_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows, size_t width, const std::byte* panel,
                 float* y, size_t columns) {
-  switch (t.format.type) {
+  const WeightType type = tile_type(t.format.type);
+  switch (type) {
     case WeightType::kInt8:
       return int8_block<kTwo>(t, x, row, rows, panel, y, columns);
     case WeightType::kInt4:
@@ -64,13 +72,19 @@ void tile_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows
   }
   // least_tile_rows() leaves the others no block without rows for the second tile.
   if constexpr (kTwo) {
-    switch (t.format.type) {
+    switch (type) {
       case WeightType::kMxfp4:
         return group_block<WeightType::kMxfp4, true>(t, x, row, rows, width, panel, y, columns);
       case WeightType::kQ4_K:
         return group_block<WeightType::kQ4_K, true>(t, x, row, rows, width, panel, y, columns);
       case WeightType::kQ6_K:
         return group_block<WeightType::kQ6_K, true>(t, x, row, rows, width, panel, y, columns);
+      case WeightType::kQ5_0:
+        return group_block<WeightType::kQ5_0, true>(t, x, row, rows, width, panel, y, columns);
+      case WeightType::kQ5_K:
+        return group_block<WeightType::kQ5_K, true>(t, x, row, rows, width, panel, y, columns);
+      case WeightType::kIq4Nl:
+        return group_block<WeightType::kIq4Nl, true>(t, x, row, rows, width, panel, y, columns);
       default:
         return group_block<WeightType::kQ4_0, true>(t, x, row, rows, width, panel, y, columns);
     }
@@ -85,7 +99,7 @@ size_t least_tile_rows(WeightType type, size_t width) {
 
 void gemm_int8_tiles(const GemmTask& t, const RoundedRows& x) {
   const WeightType type = t.format.type;
-  const bool whole = type == WeightType::kInt8 || t.format.group >= kTileInputs;
+  const bool whole = type == WeightType::kInt8 || (type == WeightType::kInt4 && t.format.group >= kTileInputs);
   const size_t width = whole ? kTileInputs : scaled_inputs(t.format);
   const size_t last = t.rows % kBlockRows, rest = last < least_tile_rows(type, width) ? last : 0;
   GemmTask part = t;

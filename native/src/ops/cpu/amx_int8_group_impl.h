@@ -12,8 +12,11 @@ namespace {
 /// Inputs of one tile of activations, and steps of a panel in one tile of weights.
 constexpr size_t kTileInputs = 64, kTileSteps = kTileInputs / 4;
 
-/// Adds the products of one tile of inputs with weights of the type. int8 and q8_0 have signs, the others as they are
-/// unpacked have none; activations have signs before all but int8.
+/// Of a grouped type: whether the bytes of its weights have signs.
+constexpr bool with_signs(WeightType type) { return type == WeightType::kQ8_0 || grouped_type(type).table; }
+
+/// Adds the products of one tile of inputs with weights of the type. int8, q8_0 and types with a table have signs, the
+/// others as they are unpacked have none; activations have signs before all but int8.
 template <WeightType kType, bool kTwo>
 void add_products(const uint8_t* codes, size_t stride, const std::byte* weights) {
   _tile_loadd(4, codes, stride);
@@ -26,7 +29,7 @@ void add_products(const uint8_t* codes, size_t stride, const std::byte* weights)
     if constexpr (!kTwo) return;
     _tile_dpbusd(2, 5, 6);
     _tile_dpbusd(3, 5, 7);
-  } else if constexpr (kType == WeightType::kQ8_0) {
+  } else if constexpr (with_signs(kType)) {
     _tile_dpbssd(0, 4, 6);
     _tile_dpbssd(1, 4, 7);
     if constexpr (!kTwo) return;
@@ -101,7 +104,7 @@ constexpr size_t kWaitingGroups = 4;
 
 struct WaitingGroups {
   alignas(64) int32_t sums[kWaitingGroups][kBlockRows * kPanelColumns];
-  /// `less`, of q4_k alone: what a sum of activation codes is multiplied by.
+  /// `less`, of types with minimums: what a sum of activation codes is multiplied by.
   V scales[kWaitingGroups][2], less[kWaitingGroups][2];
 };
 
@@ -118,10 +121,10 @@ void add_groups(const WaitingGroups& waiting, size_t rows, const int32_t* code_s
       for (size_t g = 0; g < kCount; ++g) {
         I sum = I::load(waiting.sums[g] + place);
         // The tiles take signed weights as they are.
-        constexpr bool kExcess = kType != WeightType::kQ8_0 && kType != WeightType::kQ4_K;
+        constexpr bool kMinimum = grouped_type(kType).minimum, kExcess = !with_signs(kType) && !kMinimum;
         if constexpr (kExcess) sum = I::add(sum, I::set(code_sums[g]));
         total = V::fma(I::to_float(sum), waiting.scales[g][c], total);
-        if constexpr (kType == WeightType::kQ4_K) {
+        if constexpr (kMinimum) {
           total = V::fma(V::set(static_cast<float>(code_sums[g])), waiting.less[g][c], total);
         }
       }
@@ -202,6 +205,31 @@ class TileGroups<WeightType::kQ4_K> : public SuperTileGroups<Q4_KStep> {
 template <>
 class TileGroups<WeightType::kQ6_K> : public SuperTileGroups<Q6_KStep> {
   using SuperTileGroups::SuperTileGroups;
+};
+
+/// The same of types in planes.
+template <WeightType kType>
+requires(in_planes(kType)) class TileGroups<kType> {
+ public:
+  TileGroups(const GemmTask& t, const std::byte* panel) : groups_(t.format, panel) {}
+
+  template <bool kTwo>
+  void add(const uint8_t* codes, size_t stride, size_t begin, size_t width, std::byte*, size_t group,
+           WaitingGroups* waiting) {
+    if (begin % 32 == 0) groups_.next(of_32_);
+    const size_t part = begin % 32 / width;
+    // The intrinsics that load tiles do not tell the compiler that they read memory.
+    __asm__ volatile("" : : : "memory");
+    add_products<kType, kTwo>(codes + begin, stride, of_32_.codes + part * width * kPanelColumns);
+    for (size_t c = 0; c < 2; ++c) {
+      waiting->scales[group][c] = of_32_.of[part][c];
+      waiting->less[group][c] = of_32_.less[part][c];
+    }
+  }
+
+ private:
+  PlaneGroups groups_;
+  PlaneGroup of_32_;
 };
 
 /// A block of weights in groups that have scales, with tiles of `width` inputs.

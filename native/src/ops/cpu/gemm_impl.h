@@ -2,8 +2,8 @@
 //
 // What one output element is, in every instruction set and for any number of rows: one chain of fused
 // multiply-adds over k, ascending, from 0. Its weights are the stored floats for f32 and bf16, and code · scale for the
-// grouped types: exact in f32, but for q4_k, whose minimum is subtracted with one rounding. For int8 the chain runs
-// over the codes and the scale multiplies its end.
+// grouped types: exact in f32, but for those with a minimum, which is subtracted with one rounding. For int8 the chain
+// runs over the codes and the scale multiplies its end.
 
 #pragma once
 
@@ -82,6 +82,8 @@ void gemm(const GemmTask& t) {
       return gemm_panels<Q4_KStep>(t);
     case WeightType::kQ6_K:
       return gemm_panels<Q6_KStep>(t);
+    default:
+      return gemm_panels<PlaneStep>(t);
   }
 }
 

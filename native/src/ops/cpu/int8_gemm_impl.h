@@ -3,8 +3,8 @@
 // What one output element is, in every instruction set and for any number of rows. int8: the exact sum of
 // activation code · weight code, rounded to f32, times the channel's scale, times the row's. Types whose groups have
 // one scale: a chain of fused multiply-adds over the groups, ascending, of the group's exact sum and its scale; then
-// times the row's. q4_k: for each group also the exact sum of its activation codes and -(dmin · m). q6_k: for each
-// half of a group.
+// times the row's. Types with minimums: for each group also the exact sum of its activation codes and the minimum.
+// Types whose groups have parts: for each part.
 
 #pragma once
 
@@ -94,8 +94,13 @@ void gemm_int8(const GemmTask& t, const RoundedRows& x) {
       return int8_panels<SuperTile<Q4_KStep>, kGroupedTileRows>(t, x);
     case WeightType::kQ6_K:
       return int8_panels<SuperTile<Q6_KStep>, kGroupedTileRows>(t, x);
-    default:
+    case WeightType::kInt4:
       return int8_panels<GroupTile<WeightType::kInt4>, kGroupedTileRows>(t, x);
+    case WeightType::kIq4Nl:
+    case WeightType::kIq4Xs:
+      return int8_panels<PlaneTile<true>, kGroupedTileRows>(t, x);
+    default:
+      return int8_panels<PlaneTile<false>, kGroupedTileRows>(t, x);
   }
 }
 

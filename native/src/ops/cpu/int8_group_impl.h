@@ -22,8 +22,8 @@ template <size_t kRows>
   }
 }
 
-/// The same of q8_0 at `p`. Where products of unsigned and signed bytes are exact, 128 is added to the weights, once
-/// for all rows, and RoundedRows::sums takes it back.
+/// The same of signed bytes at `p`. Where products of unsigned and signed bytes are exact, 128 is added to the weights,
+/// once for all rows, and RoundedRows::sums takes it back.
 template <size_t kRows>
 [[gnu::always_inline]] inline void add_bytes(I (&acc)[kRows][2], const RowPointers<uint8_t, kRows>& codes,
                                              const std::byte* p) {
@@ -98,6 +98,18 @@ template <size_t kRows>
   }
 }
 
+/// total += sums of the rows' codes, `groups` to a row, · less.
+template <size_t kRows>
+[[gnu::always_inline]] inline void add_minimum(V (&total)[kRows][2], const int32_t* sums, size_t groups,
+                                               const V (&less)[2]) {
+#pragma GCC unroll 16
+  for (size_t r = 0; r < kRows; ++r) {
+    const V sum = V::set(static_cast<float>(sums[r * groups]));
+    total[r][0] = V::fma(sum, less[0], total[r][0]);
+    total[r][1] = V::fma(sum, less[1], total[r][1]);
+  }
+}
+
 template <size_t kRows>
 [[gnu::always_inline]] inline void store_totals(const GemmTask& t, const RoundedRows& x, size_t row,
                                                 const V (&total)[kRows][2], float* y, size_t columns) {
@@ -147,7 +159,46 @@ struct GroupTile {
   }
 };
 
-/// Weights in blocks of 256 inputs.
+/// Weights in planes.
+template <bool kSigned>
+struct PlaneTile {
+  template <size_t kRows>
+  static void run(const GemmTask& t, const RoundedRows& x, size_t row, const std::byte* panel, float* y,
+                  size_t columns) {
+    RowPointers<uint8_t, kRows> codes(x.codes + row * x.stride, x.stride);
+    const int32_t* sums = x.sums + row * x.groups;
+    V total[kRows][2];
+#pragma GCC unroll 16
+    for (size_t r = 0; r < kRows; ++r) total[r][0] = total[r][1] = V::set(0.0f);
+    PlaneGroups groups(t.format, panel);
+    PlaneGroup group;
+    const size_t parts = groups.parts(), steps = parts == 1 ? 8 : 4;
+    const bool minimum = groups.type().minimum;
+    for (size_t k = 0; k < t.k; k += 32) {
+      groups.next(group);
+      const std::byte* p = group.codes;
+      for (size_t part = 0; part < parts; ++part, ++sums) {
+        I acc[kRows][2];
+#pragma GCC unroll 16
+        for (size_t r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = I::set(minimum ? 0 : sums[r * x.groups]);
+#pragma GCC unroll 1
+        for (size_t step = 0; step < steps; ++step, p += kPanelStepBytes) {
+          if constexpr (kSigned) {
+            add_bytes(acc, codes, p);
+          } else {
+            add_unsigned(acc, codes, I::load(p), I::load(p + 64));
+          }
+          codes.advance(4);
+        }
+        add_scaled(total, acc, group.of[part]);
+        if (minimum) add_minimum(total, sums, x.groups, group.less[part]);
+      }
+    }
+    store_totals(t, x, row, total, y, columns);
+  }
+};
+
+/// Weights of q4_k or q6_k.
 template <class Step>
 struct SuperTile {
   template <size_t kRows>
@@ -178,14 +229,7 @@ struct SuperTile {
           }
           const auto scales = Step::scales(p + kCodes, super, part);
           add_scaled(total, acc, scales.of);
-          if constexpr (kMinima) {
-#pragma GCC unroll 16
-            for (size_t r = 0; r < kRows; ++r) {
-              const V sum = V::set(static_cast<float>(sums[r * x.groups]));
-              total[r][0] = V::fma(sum, scales.less[0], total[r][0]);
-              total[r][1] = V::fma(sum, scales.less[1], total[r][1]);
-            }
-          }
+          if constexpr (kMinima) add_minimum(total, sums, x.groups, scales.less);
         }
       }
     }

@@ -19,8 +19,9 @@ size_t stride_of(size_t k, WeightFormat format) {
 }
 
 size_t groups_of(size_t k, WeightFormat format) {
+  if (!grouped(format.type)) return 0;
   const size_t group = scaled_inputs(format);
-  return grouped(format.type) ? (k + group - 1) / group : 0;
+  return (k + group - 1) / group;
 }
 
 }  // namespace

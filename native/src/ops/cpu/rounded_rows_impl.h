@@ -40,24 +40,13 @@ void quantize_row(const float* x, size_t k, size_t padded, unsigned zero, uint8_
   *scale = top / 127.0f;
 }
 
-/// What RoundedRows::sums multiplies the sums of codes by. Weights of four and six bits are unsigned in products, and
-/// so are those of q8_0 in the kernel sets whose activations are unsigned before int8 weights.
+/// What RoundedRows::sums multiplies the sums of codes by. Weights are unsigned in products; those with signed bytes in
+/// the kernel sets whose activations are unsigned before int8 weights.
 constexpr int32_t sum_factor(WeightType type) {
-  switch (type) {
-    case WeightType::kInt4:
-    case WeightType::kQ4_0:
-      return -8;
-    case WeightType::kMxfp4:
-      return -12;
-    case WeightType::kQ8_0:
-      return -static_cast<int32_t>(I::kZero);
-    case WeightType::kQ4_K:
-      return 1;
-    case WeightType::kQ6_K:
-      return -32;
-    default:
-      return 0;
-  }
+  if (!grouped(type)) return 0;
+  const GroupedType of = grouped_type(type);
+  if (of.minimum) return 1;
+  return -static_cast<int32_t>(type == WeightType::kQ8_0 || of.table ? I::kZero : of.zero);
 }
 
 /// x (k) in bf16, then a zero where k is odd.

@@ -2,6 +2,8 @@
 // Included by one file an instruction set, never twice: see float_kernels_impl.h.
 #include <immintrin.h>
 
+#include "core/ggml_blocks.h"
+
 namespace {
 
 // Most rows of a tile, whose sums should stay in the registers.
@@ -77,13 +79,15 @@ struct V {
     a = _mm256_cvtepu16_epi32(_mm256_castsi256_si128(both));
     b = _mm256_cvtepu16_epi32(_mm256_extracti128_si256(both, 1));
   }
-  // Sixteen pairs of unsigned bytes.
-  static void load_byte_pairs(const void* p, V& first, V& second) {
-    const __m256i mask = _mm256_set1_epi32(255);
+  // `count` bits from `shift` on of each of sixteen words of 16 bits.
+  static V load_bits(const void* p, unsigned shift, unsigned count) {
+    const __m256i mask = _mm256_set1_epi32((1 << count) - 1);
+    const auto number = [&](__m256i words) {
+      return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(words, static_cast<int>(shift)), mask));
+    };
     __m256i a, b;
     load_half_words(p, a, b);
-    first = {_mm256_cvtepi32_ps(_mm256_and_si256(a, mask)), _mm256_cvtepi32_ps(_mm256_and_si256(b, mask))};
-    second = {_mm256_cvtepi32_ps(_mm256_srli_epi32(a, 8)), _mm256_cvtepi32_ps(_mm256_srli_epi32(b, 8))};
+    return {number(a), number(b)};
   }
   // Byte `which` of each of sixteen pairs of signed bytes.
   static V load_signed_bytes(const void* p, size_t which) {
@@ -97,6 +101,15 @@ struct V {
   static __m256 bits(__m256i lane, int shift, int mask, int zero) {
     const __m256i code = _mm256_and_si256(_mm256_srli_epi32(lane, shift), _mm256_set1_epi32(mask));
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(code, _mm256_set1_epi32(zero)));
+  }
+  // Sixteen columns of four bytes, whose bits `flip` are flipped, less `zero`.
+  static void load_bytes(const void* p, uint8_t flip, float zero, V (&code)[4]) {
+    const __m256i flipped = _mm256_set1_epi8(static_cast<char>(flip));
+    const __m256i lo = _mm256_xor_si256(_mm256_loadu_si256(static_cast<const __m256i*>(p)), flipped);
+    const __m256i hi = _mm256_xor_si256(_mm256_loadu_si256(static_cast<const __m256i*>(p) + 1), flipped);
+    for (int i = 0; i < 4; ++i) {
+      code[i] = {bits(lo, 8 * i, 255, static_cast<int>(zero)), bits(hi, 8 * i, 255, static_cast<int>(zero))};
+    }
   }
   static void load_nibbles(const void* p, int zero, V (&code)[8]) {
     const __m256i lo = _mm256_loadu_si256(static_cast<const __m256i*>(p));
@@ -152,6 +165,11 @@ struct I {
     const auto* half = static_cast<const __m256i*>(p);
     return {_mm256_loadu_si256(half), _mm256_loadu_si256(half + 1)};
   }
+  static void store(void* p, I x) {
+    auto* half = static_cast<__m256i*>(p);
+    _mm256_storeu_si256(half, x.a);
+    _mm256_storeu_si256(half + 1, x.b);
+  }
   static I sub(I x, I y) { return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)}; }
   /// Four signed bytes as unsigned ones that are larger by 128.
   static I plus_128(I x) {
@@ -169,6 +187,25 @@ struct I {
   static I mxfp4(I nibbles) {
     const __m256i table =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    return {_mm256_shuffle_epi8(table, nibbles.a), _mm256_shuffle_epi8(table, nibbles.b)};
+  }
+  /// kCount bits of each byte, from `shift` on.
+  template <unsigned kCount>
+  static I bits(I x, size_t shift) {
+    const __m256i mask = _mm256_set1_epi8((1 << kCount) - 1);
+    const int by = static_cast<int>(shift);
+    return {_mm256_and_si256(_mm256_srli_epi32(x.a, by), mask), _mm256_and_si256(_mm256_srli_epi32(x.b, by), mask)};
+  }
+  /// Bytes `low` with the bits of `high` from `shift` on.
+  static I with_high(I low, I high, unsigned shift) {
+    const int by = static_cast<int>(shift);
+    return {_mm256_or_si256(low.a, _mm256_slli_epi32(high.a, by)),
+            _mm256_or_si256(low.b, _mm256_slli_epi32(high.b, by))};
+  }
+  /// Numbers of kIq4Values.
+  static I iq4(I nibbles) {
+    const __m256i table =
+        _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(sida::kIq4Values)));
     return {_mm256_shuffle_epi8(table, nibbles.a), _mm256_shuffle_epi8(table, nibbles.b)};
   }
   /// What V::load_int6() reads, plus 32: no less than 0.

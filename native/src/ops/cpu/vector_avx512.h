@@ -2,6 +2,8 @@
 // compiled for it. Included by one file an instruction set, never twice: see float_kernels_impl.h.
 #include <immintrin.h>
 
+#include "core/ggml_blocks.h"
+
 namespace {
 
 // Most rows of a tile, whose sums should stay in the registers.
@@ -49,11 +51,11 @@ struct V {
     return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};
   }
   static V load_f16(const void* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))}; }
-  // Sixteen pairs of unsigned bytes.
-  static void load_byte_pairs(const void* p, V& first, V& second) {
-    const __m512i pair = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
-    first.v = _mm512_cvtepi32_ps(_mm512_and_si512(pair, _mm512_set1_epi32(255)));
-    second.v = _mm512_cvtepi32_ps(_mm512_srli_epi32(pair, 8));
+  // `count` bits from `shift` on of each of sixteen words of 16 bits.
+  static V load_bits(const void* p, unsigned shift, unsigned count) {
+    const __m512i words = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+    const __m512i mask = _mm512_set1_epi32((1 << count) - 1);
+    return {_mm512_cvtepi32_ps(_mm512_and_si512(_mm512_srli_epi32(words, shift), mask))};
   }
   // Byte `which` of each of sixteen pairs of signed bytes.
   static V load_signed_bytes(const void* p, size_t which) {
@@ -72,6 +74,11 @@ struct V {
   // Sixteen columns of four codes: made unsigned by adding 128.
   static void load_int8(const void* p, V (&code)[4]) {
     load_bytes(_mm512_xor_si512(_mm512_loadu_si512(p), _mm512_set1_epi8(-128)), 128, code);
+  }
+  // Sixteen columns of four bytes, whose bits `flip` are flipped, less `zero`.
+  static void load_bytes(const void* p, uint8_t flip, float zero, V (&code)[4]) {
+    const __m512i bits = _mm512_set1_epi8(static_cast<char>(flip));
+    load_bytes(_mm512_xor_si512(_mm512_loadu_si512(p), bits), zero, code);
   }
   // Sixteen columns of four codes of 6 bits: their low 4 bits are nibble `part` of the bytes at `low`, their high 2
   // bits number `step` of those at `high`.
@@ -131,6 +138,21 @@ struct I {
   static I mxfp4(I nibbles) {
     const __m512i table =
         _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    return {_mm512_shuffle_epi8(table, nibbles.v)};
+  }
+  /// kCount bits of each byte, from `shift` on.
+  template <unsigned kCount>
+  static I bits(I a, size_t shift) {
+    const __m512i mask = _mm512_set1_epi8((1 << kCount) - 1);
+    return {_mm512_and_si512(_mm512_srli_epi32(a.v, static_cast<unsigned>(shift)), mask)};
+  }
+  /// Bytes `low` with the bits of `high` from `shift` on.
+  static I with_high(I low, I high, unsigned shift) {
+    return {_mm512_or_si512(low.v, _mm512_slli_epi32(high.v, shift))};
+  }
+  /// Numbers of kIq4Values.
+  static I iq4(I nibbles) {
+    const __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(sida::kIq4Values)));
     return {_mm512_shuffle_epi8(table, nibbles.v)};
   }
   /// What V::load_int6() reads, plus 32: no less than 0.

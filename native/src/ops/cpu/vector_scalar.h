@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/dtype.h"
+#include "core/ggml_blocks.h"
 #include "weights/quantize.h"
 
 namespace {
@@ -98,6 +99,11 @@ struct V {
     const auto* byte = static_cast<const int8_t*>(p);
     for (int i = 0; i < 64; ++i) code[i % 4].lane[i / 4] = static_cast<float>(byte[i]);
   }
+  // Sixteen columns of four bytes, whose bits `flip` are flipped, less `zero`.
+  static void load_bytes(const void* p, uint8_t flip, float zero, V (&code)[4]) {
+    const auto* byte = static_cast<const uint8_t*>(p);
+    for (int i = 0; i < 64; ++i) code[i % 4].lane[i / 4] = static_cast<float>(byte[i] ^ flip) - zero;
+  }
   static void load_int4(const void* p, V (&code)[8]) {
     const auto* byte = static_cast<const uint8_t*>(p);
     for (int i = 0; i < 64; ++i) {
@@ -129,11 +135,13 @@ struct V {
       return sida::f16_to_f32(bits);
     });
   }
-  // Sixteen pairs of unsigned bytes.
-  static void load_byte_pairs(const void* p, V& first, V& second) {
-    const auto* byte = static_cast<const uint8_t*>(p);
-    first = map([&](int i) { return static_cast<float>(byte[2 * i]); });
-    second = map([&](int i) { return static_cast<float>(byte[2 * i + 1]); });
+  // `count` bits from `shift` on of each of sixteen words of 16 bits.
+  static V load_bits(const void* p, unsigned shift, unsigned count) {
+    return map([&](int i) {
+      uint16_t word;
+      std::memcpy(&word, static_cast<const std::byte*>(p) + 2 * i, 2);
+      return static_cast<float>(word >> shift & ((1 << count) - 1));
+    });
   }
   // Byte `which` of each of sixteen pairs of signed bytes.
   static V load_signed_bytes(const void* p, size_t which) {
@@ -173,6 +181,7 @@ struct I {
     std::memcpy(out.lane, p, sizeof out.lane);
     return out;
   }
+  static void store(void* p, I a) { std::memcpy(p, a.lane, sizeof a.lane); }
   static I sub(I a, I b) {
     return map([&](int i) { return wrapped(static_cast<uint32_t>(a.lane[i]) - static_cast<uint32_t>(b.lane[i])); });
   }
@@ -201,6 +210,26 @@ struct I {
       uint32_t bytes = 0;
       for (int j = 0; j < 4; ++j) {
         bytes |= static_cast<uint32_t>(sida::kMxfp4Values[byte(nibbles.lane[i], j)] + 12) << (8 * j);
+      }
+      return wrapped(bytes);
+    });
+  }
+  /// kCount bits of each byte, from `shift` on.
+  template <unsigned kCount>
+  static I bits(I a, size_t shift) {
+    constexpr uint32_t kMask = ((1U << kCount) - 1) * 0x01010101U;
+    return map([&](int i) { return wrapped(static_cast<uint32_t>(a.lane[i]) >> shift & kMask); });
+  }
+  /// Bytes `low` with the bits of `high` from `shift` on.
+  static I with_high(I low, I high, unsigned shift) {
+    return map([&](int i) { return low.lane[i] | wrapped(static_cast<uint32_t>(high.lane[i]) << shift); });
+  }
+  /// Numbers of kIq4Values.
+  static I iq4(I nibbles) {
+    return map([&](int i) {
+      uint32_t bytes = 0;
+      for (int j = 0; j < 4; ++j) {
+        bytes |= uint32_t{static_cast<uint8_t>(sida::kIq4Values[byte(nibbles.lane[i], j)])} << (8 * j);
       }
       return wrapped(bytes);
     });

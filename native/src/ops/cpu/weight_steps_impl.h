@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "ops/cpu/tile_impl.h"
+#include "ops/cpu/plane_groups_impl.h"
 
 namespace sida {
 namespace {
@@ -98,7 +98,7 @@ struct Q8_0Step {
   }
 };
 
-// Types with numbers for 256 inputs: a group has kParts parts of kSteps steps, each part with scales of its own.
+// q4_k and q6_k: a group has kParts parts of kSteps steps, each part with scales of its own.
 
 struct Q4_KStep {
   static constexpr WeightType kType = WeightType::kQ4_K;
@@ -113,8 +113,7 @@ struct Q4_KStep {
   static Scales scales(const std::byte* p, const Super& super, size_t) {
     Scales scales;
     for (size_t c = 0; c < 2; ++c) {
-      V of, minimum;
-      V::load_byte_pairs(p + c * 32, of, minimum);
+      const V of = V::load_bits(p + c * 32, 0, 8), minimum = V::load_bits(p + c * 32, 8, 8);
       scales.of[c] = V::mul(super.d.of[c], of);
       scales.less[c] = V::sub(V::set(-0.0f), V::mul(super.minimum.of[c], minimum));
     }
@@ -149,6 +148,12 @@ struct Q6_KStep {
   }
 };
 
+/// Any type in planes.
+struct PlaneStep {
+  static constexpr WeightType kType = WeightType::kQ5_K;
+  static constexpr size_t kInputs = 4;
+};
+
 /// take(w, n) for each step of a panel in order: the weights of its n inputs. Returns where all codes and scales end.
 template <class Step, class Take>
 [[gnu::always_inline]] inline const std::byte* each_step(const GemmTask& t, const std::byte* p, const Take& take) {
@@ -174,9 +179,36 @@ template <class Step, class Take>
   return p;
 }
 
+/// The same for types in planes.
+template <class Step, class Take>
+requires(in_planes(Step::kType))
+    [[gnu::always_inline]] inline const std::byte* each_step(const GemmTask& t, const std::byte* p, const Take& take) {
+  PlaneGroups groups(t.format, p);
+  PlaneGroup group;
+  // Bytes are made unsigned.
+  const bool table = groups.type().table;
+  const auto flip = static_cast<uint8_t>(table ? 128 : 0);
+  const auto zero = static_cast<float>(table ? 128 : groups.type().zero);
+  const size_t halves = groups.parts() - 1;
+  for (size_t k = 0; k < t.k; k += 32) {
+    groups.next(group);
+#pragma GCC unroll 1
+    for (size_t step = 0; step < 8; ++step) {
+      const size_t part = step / 4 * halves;
+      V w[4][2], half[4];
+      for (size_t c = 0; c < 2; ++c) {
+        V::load_bytes(group.codes + step * kPanelStepBytes + c * 64, flip, zero, half);
+        for (size_t i = 0; i < 4; ++i) w[i][c] = V::fma(half[i], group.of[part][c], group.less[part][c]);
+      }
+      take(w, 4);
+    }
+  }
+  return p;
+}
+
 /// The same for a type with numbers for 256 inputs.
 template <class Step, class Take>
-requires(in_super_blocks(Step::kType))
+requires(in_super_blocks(Step::kType) && !in_planes(Step::kType))
     [[gnu::always_inline]] inline const std::byte* each_step(const GemmTask& t, const std::byte* p, const Take& take) {
   constexpr size_t kGroup = 32, kCodes = code_bytes(kGroup, Step::kType);
   for (size_t begin = 0; begin < t.k; begin += kSuperInputs) {

@@ -21,7 +21,7 @@ template <class Weights, int kPanels>
 struct SliceWeights {
   uint4 words[kPanels][kStepPairs][Weights::kLoads];
   /// Of panel lane / 16, group lane / 4 % 4 of the slice, the scales of columns 8 (lane % 4) and on.
-  uint4 scales;
+  uint4 scales[2];
   /// The numbers `lane / 4 % 4` for 256 inputs, of the same panel and columns.
   uint4 supers;
 
@@ -44,11 +44,14 @@ struct SliceWeights {
       }
     }
     if constexpr (grouped(Weights::kType)) {
-      scales = make_uint4(0, 0, 0, 0);
       const uint32_t first = begin + lane / 4 % 4 * Weights::kGroup;
-      if (lane / 16 < panels && first < begin + kSliceInputs && first < t.k) {
-        const size_t offset = lane / 16 * t.panel_stride + Weights::scales_offset(first, t.k) + lane % 4 * 16;
-        scales = load_once_16(panel + offset);
+#pragma unroll
+      for (uint32_t i = 0; i < Weights::kWords; ++i) {
+        scales[i] = make_uint4(0, 0, 0, 0);
+        if (lane / 16 < panels && first < begin + kSliceInputs && first < t.k) {
+          const size_t offset = lane / 16 * t.panel_stride + Weights::scales_offset(first, t.k) + lane % 4 * 16;
+          scales[i] = load_once_16(panel + offset + i * kGroupScaleBytes);
+        }
       }
       if constexpr (Weights::kSupers > 0) {
         supers = make_uint4(0, 0, 0, 0);
@@ -64,7 +67,10 @@ struct SliceWeights {
   /// For this lane's columns in panel `p`, of the group that ends with `pair`.
   __device__ GroupWords group_words(uint32_t p, uint32_t pair, uint32_t lane) const {
     GroupWords mine;
-    mine.scales = taken(scales, p * 16 + pair * kStepPairInputs / Weights::kGroup * 4 + lane % 4);
+#pragma unroll
+    for (uint32_t i = 0; i < Weights::kWords; ++i) {
+      mine.scales[i] = taken(scales[i], p * 16 + pair * kStepPairInputs / Weights::kGroup * 4 + lane % 4);
+    }
     if constexpr (Weights::kSupers > 0) {
 #pragma unroll
       for (uint32_t which = 0; which < Weights::kSupers; ++which) {
@@ -117,12 +123,13 @@ __device__ void sum_slice(const GemmArguments& t, const ProductRows& product, co
       }
       split_inputs<Weights::kAlternate>(x, a[r]);
     }
-    InputSums inputs[kRowTiles];
+    // Those of the first step are used alone, or not at all.
+    InputSums inputs[2][kRowTiles];
     if constexpr (has_minimum<Weights>()) {
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
-        add_inputs(inputs[r], a[r][0]);
-        add_inputs(inputs[r], a[r][1]);
+        add_inputs(inputs[step_has_scales<Weights>() ? 0 : 1][r], a[r][0]);
+        add_inputs(inputs[1][r], a[r][1]);
       }
     }
 #pragma unroll
@@ -139,10 +146,11 @@ __device__ void sum_slice(const GemmArguments& t, const ProductRows& product, co
         if constexpr (kGroups) {
           if (ends_part<Weights>(begin, pair, step, kWhole ? UINT32_MAX : t.k)) {
             GroupFactors factors;
-            Weights::factors(weights.group_words(static_cast<uint32_t>(p), pair, lane), step, factors);
+            const GroupWords words = weights.group_words(static_cast<uint32_t>(p), pair, lane);
+            Weights::factors(words, part_of<Weights>(pair, step), factors);
 #pragma unroll
             for (int r = 0; r < kRowTiles; ++r) {
-              add_group<Weights::kMinimum>(sums[p][r], group[p][r], inputs[r], factors);
+              add_group<Weights::kMinimum>(sums[p][r], group[p][r], inputs[step][r], factors);
             }
           }
         }
@@ -238,7 +246,7 @@ void start(const GemmArguments& t, cudaStream_t stream) {
 template <class Weights>
 void start_few_rows(const GemmArguments& t, cudaStream_t stream) {
   if (t.max_rows > kTileRowsOfMma) return start<Weights, 1, 2>(t, stream);
-  if constexpr (Weights::kLoads == 1 || Weights::kType == WeightType::kInt8) {
+  if constexpr ((Weights::kLoads == 1 && !in_planes(Weights::kType)) || Weights::kType == WeightType::kInt8) {
     // Two panels share the split of x, and have as many bytes in flight as one bf16 panel. The sums of groups beside
     // words of more loads would not fit into the registers.
     if (divided_up(t.n, 2 * kPanelColumns) * size_t{t.count} >= kManyBlocks) return start<Weights, 2, 1>(t, stream);

@@ -21,7 +21,7 @@ constexpr size_t kManyBlocks = 132;
 template <class Weights>
 constexpr uint32_t scale_chunks() {
   if constexpr (grouped(Weights::kType)) {
-    return 1 + Weights::kSupers;
+    return Weights::kWords + Weights::kSupers;
   } else {
     return 0;
   }
@@ -58,7 +58,7 @@ struct Block {
   }
   __device__ const std::byte* panel(uint32_t p) const { return product.weights + (first_panel + p) * t.panel_stride; }
 
-  /// Starts loading the weights of step pair `pair`, and the scales of a group that ends with it.
+  /// Starts loading the weights of step pair `pair`, and the scales of inputs that end with it.
   __device__ void fetch_weights(uint32_t pair) const {
     uint4* to = stage(pair);
 #pragma unroll
@@ -75,9 +75,10 @@ struct Block {
     if constexpr (grouped(Weights::kType)) {
       const uint32_t slice = pair / kStepPairs * kSliceInputs;
       const uint32_t p = threadIdx.x / 4 % kPanels, kind = threadIdx.x / (kPanels * 4);
-      if (p < panels && kind < scale_chunks<Weights>() && ends_group<Weights>(slice, pair % kStepPairs, t.k)) {
-        const size_t offset = kind == 0 ? Weights::scales_offset((pair + 1) * kStepPairInputs - Weights::kGroup, t.k)
-                                        : Weights::super_offset(pair * kStepPairInputs, kind - 1);
+      if (p < panels && kind < scale_chunks<Weights>() && ends_part<Weights>(slice, pair % kStepPairs, 1, t.k)) {
+        const uint32_t first = (pair + 1) * kStepPairInputs - Weights::kScaled;
+        const size_t offset = kind < Weights::kWords ? Weights::scales_offset(first, t.k) + kind * kGroupScaleBytes
+                                                     : Weights::super_offset(first, kind - Weights::kWords);
         copy_async_16(to + Shared::kWeights + threadIdx.x, panel(p) + offset + threadIdx.x % 4 * 16);
       }
     }
@@ -153,10 +154,11 @@ struct Block {
       if constexpr (kGroups) {
         if (ends_part<Weights>(pair / kStepPairs * kSliceInputs, pair % kStepPairs, step, t.k)) {
           GroupFactors factors;
-          Weights::factors(group_words(pair, p, lane), step, factors);
+          Weights::factors(group_words(pair, p, lane), part_of<Weights>(pair, step), factors);
 #pragma unroll
           for (uint32_t r = 0; r < kWarpTiles; ++r) {
             add_group<Weights::kMinimum>(sums[r], group[r], inputs[r], factors);
+            if constexpr (step_has_scales<Weights>()) inputs[r] = {};
           }
         }
       }
@@ -167,9 +169,10 @@ struct Block {
   __device__ GroupWords group_words(uint32_t pair, uint32_t p, uint32_t lane) const {
     const uint4* from = stage(pair) + Shared::kWeights + p * 4 + lane % 4;
     GroupWords words;
-    words.scales = from[0];
 #pragma unroll
-    for (uint32_t i = 1; i < scale_chunks<Weights>(); ++i) words.supers[i - 1] = from[i * kPanels * 4];
+    for (uint32_t i = 0; i < scale_chunks<Weights>(); ++i) {
+      (i < Weights::kWords ? words.scales[i] : words.supers[i - Weights::kWords]) = from[i * kPanels * 4];
+    }
     return words;
   }
 };
@@ -264,7 +267,9 @@ void start(const GemmArguments& t, cudaStream_t stream) {
 
 template <class Weights>
 void start_many_rows(const GemmArguments& t, cudaStream_t stream) {
-  if (many_rows_blocks(t) >= 2 * kManyBlocks) return start<Weights, 4>(t, stream);
+  if constexpr (!in_planes(Weights::kType)) {
+    if (many_rows_blocks(t) >= 2 * kManyBlocks) return start<Weights, 4>(t, stream);
+  }
   start<Weights, 2>(t, stream);
 }
 

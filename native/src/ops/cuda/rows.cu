@@ -183,45 +183,60 @@ void read_all(const PanelMatrix& w, const int32_t* ids, size_t count, float scal
          steps, scale, y);
 }
 
-/// Rows of q4_k or q6_k: four inputs a thread.
+/// Rows of a type that sida only copies: four inputs a thread.
 template <WeightType kType>
-__global__ void read_super_rows(PanelMatrix w, const int32_t* ids, float scale, float* y) {
-  constexpr bool kQ4 = kType == WeightType::kQ4_K;
+__global__ void read_copied_rows(PanelMatrix w, const int32_t* ids, float scale, float* y) {
+  constexpr GroupedType of = grouped_type(kType);
   const size_t first = (blockIdx.y * size_t{kThreads} + threadIdx.x) * 4;
   if (first >= w.k) return;
   const auto id = static_cast<size_t>(ids[blockIdx.x]), column = id % kPanelColumns;
   const std::byte* panel = w.data + id / kPanelColumns * panel_stride(w.k, w.format);
-  const std::byte* group = panel + group_offset(first / 32 * 32, w.format);
-  const auto* super = reinterpret_cast<const uint16_t*>(
-      panel + group_offset(first / kSuperInputs * kSuperInputs, w.format) - super_bytes(kType));
+  const size_t in_group = first % of.group, part = in_group / (of.group / of.parts);
+  const std::byte* group = panel + group_offset(first - in_group, w.format);
   const auto* words = reinterpret_cast<const uint32_t*>(group) + column;
-  const uint16_t bytes = reinterpret_cast<const uint16_t*>(group + code_bytes(32, kType))[column];
-  const size_t in_group = first % 32;
+  const auto word = [&](size_t step, size_t shift) { return words[step * kPanelColumns] >> shift; };
   uint32_t codes;
-  float of, less = 0;
-  if constexpr (kQ4) {
-    codes = words[in_group / 8 * kPanelColumns] >> (in_group % 8) & 0x0f0f0f0fU;
-    of = f16_value(super[column]) * static_cast<float>(bytes & 255U);
-    less = f16_value(super[kPanelColumns + column]) * static_cast<float>(bytes >> 8);
+  if constexpr (kType == WeightType::kQ6_K) {
+    codes = word(in_group % 16 / 4, 4 * part) & 0x0f0f0f0fU;
+    codes |= (word(4 + part, in_group % 16 / 2) & 0x03030303U) << 4;
   } else {
-    const size_t part = in_group / 16, word = in_group % 16 / 4;
-    codes = (words[word * kPanelColumns] >> (4 * part) & 0x0f0f0f0fU) |
-            (words[(4 + part) * kPanelColumns] >> (2 * word) & 0x03030303U) << 4;
-    of = f16_value(super[column]) * static_cast<float>(static_cast<int8_t>(bytes >> (8 * part)));
+    codes = of.low == 4 ? word(in_group / 8, in_group % 8) & 0x0f0f0f0fU
+                        : word(in_group / 16, in_group % 16 / 2) & 0x03030303U;
+    if constexpr (of.high == 1) codes |= (word(of.low, in_group / 4) & 0x01010101U) << of.low;
+  }
+  const auto* numbers = reinterpret_cast<const uint16_t*>(group + code_bytes(of.group, kType)) + column;
+  const uint32_t bits = numbers[0] >> (8 * part);
+  float by, less = 0;
+  if constexpr (of.supers == 0) {
+    by = f16_value(numbers[0]);
+    if constexpr (of.minimum) less = -f16_value(numbers[kPanelColumns]);
+  } else {
+    const auto* super = reinterpret_cast<const uint16_t*>(
+                            panel + group_offset(first / kSuperInputs * kSuperInputs, w.format) - super_bytes(kType)) +
+                        column;
+    constexpr unsigned kBits = of.parts == 1 ? 8 : 4, kMask = (1U << kBits) - 1;
+    by = f16_value(super[0]) *
+         (of.minimum ? static_cast<float>(bits & kMask) : static_cast<float>(static_cast<int8_t>(bits)));
+    if constexpr (of.minimum) less = f16_value(super[kPanelColumns]) * static_cast<float>(bits >> kBits & kMask);
   }
   float values[4];
   for (unsigned i = 0; i < 4; ++i) {
-    const int code = static_cast<int>(codes >> 8 * i & 255U);
-    values[i] = kQ4 ? static_cast<float>(code) * of - less : static_cast<float>(code - 32) * of;
+    const uint32_t code = codes >> 8 * i & 255U;
+    if constexpr (of.table) {
+      values[i] = static_cast<float>(static_cast<int8_t>(PlaneWeights<kType>::value(code))) * by;
+    } else {
+      values[i] = static_cast<float>(static_cast<int>(code) - of.zero) * by;
+    }
+    if constexpr (of.minimum) values[i] -= less;
   }
   *reinterpret_cast<float4*>(y + blockIdx.x * w.k + first) = {values[0] * scale, values[1] * scale, values[2] * scale,
                                                               values[3] * scale};
 }
 
 template <WeightType kType>
-void read_all_super(const PanelMatrix& w, const int32_t* ids, size_t count, float scale, float* y,
-                    cudaStream_t stream) {
-  launch(read_super_rows<kType>, {{static_cast<unsigned>(count), blocks_of(w.k / 4, kThreads)}, kThreads}, stream, w,
+void read_all_copied(const PanelMatrix& w, const int32_t* ids, size_t count, float scale, float* y,
+                     cudaStream_t stream) {
+  launch(read_copied_rows<kType>, {{static_cast<unsigned>(count), blocks_of(w.k / 4, kThreads)}, kThreads}, stream, w,
          ids, scale, y);
 }
 
@@ -261,9 +276,25 @@ void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float scale, 
     case WeightType::kQ4_0:
       return read_all<WeightType::kQ4_0>(w, ids, count, scale, y, stream);
     case WeightType::kQ4_K:
-      return read_all_super<WeightType::kQ4_K>(w, ids, count, scale, y, stream);
+      return read_all_copied<WeightType::kQ4_K>(w, ids, count, scale, y, stream);
     case WeightType::kQ6_K:
-      return read_all_super<WeightType::kQ6_K>(w, ids, count, scale, y, stream);
+      return read_all_copied<WeightType::kQ6_K>(w, ids, count, scale, y, stream);
+    case WeightType::kQ4_1:
+      return read_all_copied<WeightType::kQ4_1>(w, ids, count, scale, y, stream);
+    case WeightType::kQ5_0:
+      return read_all_copied<WeightType::kQ5_0>(w, ids, count, scale, y, stream);
+    case WeightType::kQ5_1:
+      return read_all_copied<WeightType::kQ5_1>(w, ids, count, scale, y, stream);
+    case WeightType::kQ5_K:
+      return read_all_copied<WeightType::kQ5_K>(w, ids, count, scale, y, stream);
+    case WeightType::kQ3_K:
+      return read_all_copied<WeightType::kQ3_K>(w, ids, count, scale, y, stream);
+    case WeightType::kQ2_K:
+      return read_all_copied<WeightType::kQ2_K>(w, ids, count, scale, y, stream);
+    case WeightType::kIq4Nl:
+      return read_all_copied<WeightType::kIq4Nl>(w, ids, count, scale, y, stream);
+    case WeightType::kIq4Xs:
+      return read_all_copied<WeightType::kIq4Xs>(w, ids, count, scale, y, stream);
   }
 }
 

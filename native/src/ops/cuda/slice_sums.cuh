@@ -6,7 +6,7 @@
 
 // A slice's sum on tensor cores. All kernels use these functions, so that the sum has the same bits in each: all step
 // pairs in ascending order, with zeros for inputs past k. Types in groups sum each by itself and add it times its
-// scale; q4_k also adds the sum of the group's inputs times its minimum.
+// scale; those with minimums also add the sum of the group's inputs times the minimum.
 namespace sida::cuda {
 
 /// Step pairs of a slice.
@@ -68,17 +68,28 @@ __device__ inline bool in_panel(uint32_t first, uint32_t i, uint32_t k) {
   return first + i * Weights::kLoadInputs < k;
 }
 
-/// Whether a group that has any inputs ends with step pair `pair` of the slice.
-template <class Weights>
-__device__ inline bool ends_group(uint32_t slice_begin, uint32_t pair, uint32_t k) {
-  const uint32_t end = (pair + 1) * kStepPairInputs;
-  return end % Weights::kGroup == 0 && slice_begin + end - Weights::kGroup < k;
-}
-
-/// Whether a part of a group that has scales of its own ends with `step` of the pair.
+/// Whether inputs that share a scale, and of which the panel has any, end with `step` of step pair `pair` of the slice.
 template <class Weights>
 __device__ inline bool ends_part(uint32_t slice_begin, uint32_t pair, int step, uint32_t k) {
-  return (Weights::kParts == 2 || step == 1) && ends_group<Weights>(slice_begin, pair, k);
+  const uint32_t end = pair * kStepPairInputs + static_cast<uint32_t>(step + 1) * (kStepPairInputs / 2);
+  return end % Weights::kScaled == 0 && slice_begin + end - Weights::kScaled < k;
+}
+
+/// The part of its group that ends there.
+template <class Weights>
+__device__ inline unsigned part_of(uint32_t pair, int step) {
+  const uint32_t last = pair * kStepPairInputs + static_cast<uint32_t>(step) * (kStepPairInputs / 2);
+  return last % Weights::kGroup / Weights::kScaled;
+}
+
+/// Whether the inputs of each step have scales of their own.
+template <class Weights>
+constexpr bool step_has_scales() {
+  if constexpr (grouped(Weights::kType)) {
+    return Weights::kScaled < kStepPairInputs;
+  } else {
+    return false;
+  }
 }
 
 template <class Weights>

@@ -9,8 +9,8 @@
 // 8q to 8q + 7 of every 32 and of these rows of the panel the 16 bytes of columns 4g to 4g + 3: tile j of the
 // panel's four (8 columns each) is columns j, 4 + j, 8 + j, ... So loads are of 16 bytes and whole 128-byte
 // rows, and of the sums a lane holds 8 neighbours of a row: columns 8q to 8q + 7, of tile j 8q + j and 8q + 4
-// + j. For q6_k a lane takes inputs 4q to 4q + 3 and 16 + 4q to 16 + 4q + 3 of every 32, because a group of 16 ends
-// with each step.
+// + j. Where 16 inputs share a scale a lane takes inputs 4q to 4q + 3 and 16 + 4q to 16 + 4q + 3 of every 32, because
+// they end with each step.
 namespace sida::cuda {
 
 /// Column tiles of a panel.
@@ -68,8 +68,7 @@ struct Int8Weights : Neighbours {
   /// Two codes, in bits 0 to 7 and 16 to 23, as bf16. With the exponent of 128, the low seven bits read as 128 + bits,
   /// and the sign bit as 128 + sign. Their difference is exactly the code.
   __device__ static uint32_t pair(uint32_t codes) {
-    return difference_of_pairs(masked_or(codes, 0x007f007fU, 0x43004300U),
-                               masked_or(codes, 0x00800080U, 0x43004300U));
+    return difference_of_pairs(masked_or(codes, 0x007f007fU, 0x43004300U), masked_or(codes, 0x00800080U, 0x43004300U));
   }
   __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t, uint32_t (&b)[2]) {
     const uint32_t codes = word_of(words[step], tile);
@@ -88,7 +87,7 @@ __device__ inline float f16_value(uint32_t half) {
 
 /// What the bytes behind a group's codes, and those for 256 inputs, say of columns 8q to 8q + 7.
 struct GroupWords {
-  uint4 scales;
+  uint4 scales[2];
   uint4 supers[2];
 };
 
@@ -98,16 +97,17 @@ struct GroupFactors {
   float less[8];
 };
 
-/// Of each group of kGroup inputs the bytes lie together; all groups but the panel's last hold as many. It has kParts
-/// parts with scales of their own, and with kMinimum a number to be subtracted from all its weights.
+/// Of each group of kGroup inputs the bytes lie together; all groups but the panel's last hold as many. kScaled inputs
+/// share a scale, and with kMinimum a number to be added to all their weights.
 template <WeightType kStored, uint32_t kGroupInputs>
 struct GroupedWeights : Neighbours {
   static constexpr WeightType kType = kStored;
-  static constexpr uint32_t kGroup = kGroupInputs, kParts = 1;
-  static constexpr bool kMinimum = false;
+  static constexpr GroupedType kOf = grouped_type(kType);
+  static constexpr uint32_t kGroup = kGroupInputs, kScaled = kGroup / kOf.parts;
+  static constexpr bool kMinimum = kOf.minimum;
   static constexpr uint32_t kLoadInputs = inputs_per_step(kType);
-  static constexpr uint32_t kGroupBytes = code_bytes(kGroup, kType) + kGroupScaleBytes;
-  static constexpr uint32_t kSuperBytes = super_bytes(kType), kSupers = kSuperBytes / kGroupScaleBytes;
+  static constexpr uint32_t kGroupBytes = code_bytes(kGroup, kType) + scale_bytes(kType);
+  static constexpr uint32_t kSuperBytes = super_bytes(kType), kSupers = kOf.supers, kWords = kOf.words;
   static constexpr uint32_t kBlockBytes = kSuperBytes + kSuperInputs / kGroup * kGroupBytes;
   static constexpr bool kAlternate = true;
 
@@ -147,8 +147,8 @@ struct NibbleWeights : GroupedWeights<kStored, kGroupInputs> {
 __device__ inline void bf16_scales(const GroupWords& words, GroupFactors& factors) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    factors.scale[2 * i] = __uint_as_float(word_of(words.scales, i) << 16);
-    factors.scale[2 * i + 1] = __uint_as_float(word_of(words.scales, i) & 0xffff0000U);
+    factors.scale[2 * i] = __uint_as_float(word_of(words.scales[0], i) << 16);
+    factors.scale[2 * i + 1] = __uint_as_float(word_of(words.scales[0], i) & 0xffff0000U);
   }
 }
 
@@ -162,12 +162,12 @@ __device__ inline void f16_scales(const uint4& words, float (&scale)[8]) {
 
 template <uint32_t kGroupInputs>
 struct Int4Weights : NibbleWeights<WeightType::kInt4, kGroupInputs> {
-  __device__ static void factors(const GroupWords& words, int, GroupFactors& out) { bf16_scales(words, out); }
+  __device__ static void factors(const GroupWords& words, unsigned, GroupFactors& out) { bf16_scales(words, out); }
 };
 
 struct Q4_0Weights : NibbleWeights<WeightType::kQ4_0, 32> {
-  __device__ static void factors(const GroupWords& words, int, GroupFactors& out) {
-    f16_scales(words.scales, out.scale);
+  __device__ static void factors(const GroupWords& words, unsigned, GroupFactors& out) {
+    f16_scales(words.scales[0], out.scale);
   }
 };
 
@@ -180,14 +180,36 @@ struct Q8_0Weights : GroupedWeights<WeightType::kQ8_0, 32> {
   __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t q, uint32_t (&b)[2]) {
     Int8Weights::fragment(words, tile, step, q, b);
   }
-  __device__ static void factors(const GroupWords& words, int, GroupFactors& out) {
-    f16_scales(words.scales, out.scale);
+  __device__ static void factors(const GroupWords& words, unsigned, GroupFactors& out) {
+    f16_scales(words.scales[0], out.scale);
   }
 };
 
+/// Scales and minimums of 8 bits, or of two parts 4 bits each, times those for 256 inputs.
+template <unsigned kBits>
+__device__ void super_factors(const GroupWords& words, unsigned part, GroupFactors& out) {
+  f16_scales(words.supers[0], out.scale);
+  f16_scales(words.supers[1], out.less);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const uint32_t bits = word_of(words.scales[0], i / 2) >> (16 * (i % 2) + 8 * part);
+    out.scale[i] *= static_cast<float>(bits & ((1U << kBits) - 1));
+    out.less[i] *= -static_cast<float>(bits >> kBits & ((1U << kBits) - 1));
+  }
+}
+
+/// Signed scales of 8 bits times those for 256 inputs.
+__device__ inline void signed_factors(const GroupWords& words, unsigned part, GroupFactors& out) {
+  f16_scales(words.supers[0], out.scale);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const uint32_t byte = word_of(words.scales[0], i / 2) >> (16 * (i % 2) + 8 * part);
+    out.scale[i] *= static_cast<float>(static_cast<int8_t>(byte));
+  }
+}
+
 /// Nibbles that are the codes.
 struct Q4_KWeights : NibbleWeights<WeightType::kQ4_K, 32> {
-  static constexpr bool kMinimum = true;
   static constexpr uint32_t kZeroes = 0;
   __device__ static uint32_t pair(uint32_t codes) {
     return difference_of_pairs(masked_or(codes, 0x000f000fU, 0x43004300U), 0x43004300U);
@@ -197,20 +219,13 @@ struct Q4_KWeights : NibbleWeights<WeightType::kQ4_K, 32> {
     b[0] = pair(codes);
     b[1] = pair(codes >> 8);
   }
-  __device__ static void factors(const GroupWords& words, int, GroupFactors& out) {
-    f16_scales(words.supers[0], out.scale);
-    f16_scales(words.supers[1], out.less);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const uint32_t bytes = word_of(words.scales, i / 2) >> 16 * (i % 2);
-      out.scale[i] *= static_cast<float>(bytes & 255U);
-      out.less[i] *= -static_cast<float>(bytes >> 8 & 255U);
-    }
+  __device__ static void factors(const GroupWords& words, unsigned, GroupFactors& out) {
+    super_factors<8>(words, 0, out);
   }
 };
 
 struct Q6_KWeights : GroupedWeights<WeightType::kQ6_K, 32> {
-  static constexpr uint32_t kParts = 2, kHead = 4, kTail = 16;
+  static constexpr uint32_t kHead = 4, kTail = 16;
   /// The low bits of a lane's inputs, then the high bits of its first four and of the others. Never past k.
   static constexpr int kLoads = 3;
   static constexpr uint32_t kLoadInputs = 0;
@@ -228,12 +243,64 @@ struct Q6_KWeights : GroupedWeights<WeightType::kQ6_K, 32> {
     b[0] = pair(codes);
     b[1] = pair(codes >> 8);
   }
-  __device__ static void factors(const GroupWords& words, int part, GroupFactors& out) {
-    f16_scales(words.supers[0], out.scale);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const uint32_t byte = word_of(words.scales, i / 2) >> (16 * (i % 2) + 8 * part);
-      out.scale[i] *= static_cast<float>(static_cast<int8_t>(byte));
+  __device__ static void factors(const GroupWords& words, unsigned part, GroupFactors& out) {
+    signed_factors(words, part, out);
+  }
+};
+
+/// The types whose codes lie in planes as panel_layout.h says, with one kernel each for few and for many rows.
+template <WeightType kStored, uint32_t kGroupInputs = grouped_type(kStored).group>
+struct PlaneWeights : GroupedWeights<kStored, kGroupInputs> {
+  using Base = GroupedWeights<kStored, kGroupInputs>;
+  using Base::kGroup, Base::kOf;
+  static constexpr bool kHalves = Base::kScaled == 16;
+  static constexpr uint32_t kHead = kHalves ? 4 : 8, kTail = kHalves ? 16 : 4;
+  /// Codes of 4 bits have a word of a lane's inputs, of 2 bits one for either half of 32; high bits one for all 32.
+  static constexpr int kLowLoads = kHalves ? 2 : 1, kLoads = kLowLoads + kOf.high;
+  static constexpr uint32_t kLoadInputs = 0;
+  static constexpr uint32_t kZeroes = 0;
+  static_assert(kOf.high <= 1 && kOf.low == (kHalves ? 2 : 4));
+
+  __device__ static size_t offset(uint32_t first, int i) {
+    const uint32_t step = i == kLowLoads ? kOf.low : kHalves ? static_cast<uint32_t>(i) : first % kGroup / 8;
+    return Base::group_begin(first) + step * kPanelStepBytes;
+  }
+  /// Two codes, in bits 0 to 7 and 16 to 23, as bf16.
+  __device__ static uint32_t pair(uint32_t codes) {
+    if constexpr (kOf.table) {
+      // As bytes with signs.
+      return Int8Weights::pair(value(codes) | value(codes >> 16) << 16);
+    } else {
+      constexpr uint32_t kZero = 0x4300U + kOf.zero;
+      return difference_of_pairs(masked_or(codes, 0x001f001fU, 0x43004300U), kZero << 16 | kZero);
+    }
+  }
+  /// kIq4Values.
+  __device__ static uint32_t value(uint32_t code) {
+    const uint64_t half = code & 8U ? 0x7159453526190d01ULL : 0xf6eaddcfbfad9881ULL;
+    return static_cast<uint32_t>(half >> (8 * (code & 7U))) & 255U;
+  }
+  __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t q, uint32_t (&b)[2]) {
+    uint32_t codes, place;
+    if constexpr (kHalves) {
+      codes = word_of(words[step], tile) >> (2 * q) & 0x03030303U;
+      place = 4 * static_cast<uint32_t>(step) + q;
+    } else {
+      codes = word_of(words[0], tile) >> (4 * step) & 0x0f0f0f0fU;
+      place = 2 * q + static_cast<uint32_t>(step);
+    }
+    if constexpr (kOf.high == 1) codes |= (word_of(words[kLowLoads], tile) >> place & 0x01010101U) << kOf.low;
+    b[0] = pair(codes);
+    b[1] = pair(codes >> 8);
+  }
+  __device__ static void factors(const GroupWords& words, unsigned part, GroupFactors& out) {
+    if constexpr (kOf.supers == 0) {
+      f16_scales(words.scales[0], out.scale);
+      if constexpr (kOf.minimum) f16_scales(words.scales[1], out.less);
+    } else if constexpr (kOf.minimum) {
+      super_factors<kHalves ? 4 : 8>(words, part, out);
+    } else {
+      signed_factors(words, part, out);
     }
   }
 };
@@ -254,7 +321,7 @@ struct Mxfp4Weights : NibbleWeights<WeightType::kMxfp4, 32> {
     b[0] = pair(nibbles);
     b[1] = pair(nibbles >> 8);
   }
-  __device__ static void factors(const GroupWords& words, int, GroupFactors& out) { bf16_scales(words, out); }
+  __device__ static void factors(const GroupWords& words, unsigned, GroupFactors& out) { bf16_scales(words, out); }
 };
 
 /// Calls f with the Weights of a format other than f32.
@@ -267,6 +334,14 @@ void with_weights(WeightFormat format, const F& f) {
   if (format.type == WeightType::kQ4_0) return f(Q4_0Weights{});
   if (format.type == WeightType::kQ4_K) return f(Q4_KWeights{});
   if (format.type == WeightType::kQ6_K) return f(Q6_KWeights{});
+  if (format.type == WeightType::kQ4_1) return f(PlaneWeights<WeightType::kQ4_1>{});
+  if (format.type == WeightType::kQ5_0) return f(PlaneWeights<WeightType::kQ5_0>{});
+  if (format.type == WeightType::kQ5_1) return f(PlaneWeights<WeightType::kQ5_1>{});
+  if (format.type == WeightType::kQ5_K) return f(PlaneWeights<WeightType::kQ5_K>{});
+  if (format.type == WeightType::kQ3_K) return f(PlaneWeights<WeightType::kQ3_K>{});
+  if (format.type == WeightType::kQ2_K) return f(PlaneWeights<WeightType::kQ2_K>{});
+  if (format.type == WeightType::kIq4Nl) return f(PlaneWeights<WeightType::kIq4Nl>{});
+  if (format.type == WeightType::kIq4Xs) return f(PlaneWeights<WeightType::kIq4Xs>{});
   if (format.group == 32) return f(Int4Weights<32>{});
   if (format.group == 64) return f(Int4Weights<64>{});
   f(Int4Weights<128>{});

@@ -96,6 +96,7 @@ TEST_CASE("expert ffn: each row as if it were alone, whatever the group, the scr
   for (const ActivationFormat activations : kFormatsOfRows) {
     check_rows_as_if_alone({256, 512, 1, 70, 1, kQ4_KFormat, kQ6_KFormat, true}, 64, activations);
     check_rows_as_if_alone({256, 512, 1, 70, 1, kQ6_KFormat, kQ4_KFormat, true}, 64, activations);
+    check_rows_as_if_alone({256, 512, 1, 70, 1, kQ3_KFormat, kIq4XsFormat, true}, 64, activations);
   }
 }
 

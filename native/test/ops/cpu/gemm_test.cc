@@ -19,7 +19,7 @@ std::vector<WeightFormat> formats(ActivationFormat activations, bool floats = fa
   if (activations == kBf16) return {kBf16Format};
   std::vector<WeightFormat> all = all_formats();
   std::erase_if(all, [&](WeightFormat format) {
-    return (activations == kInt8 && !quantized(format)) || (floats && in_super_blocks(format.type));
+    return (activations == kInt8 && !quantized(format)) || (floats && only_copied(format.type));
   });
   return all;
 }
@@ -111,7 +111,7 @@ void check_float64(const Product& p, const std::vector<float>& weights, const st
 void check_sizes(ActivationFormat activations, const Sizes& rows, const Sizes& columns, const Sizes& inputs) {
   for (const auto& [format, row_count, n, k] : grid(formats(activations), rows, columns, inputs)) {
     // Types in blocks of 256 inputs have their sizes, the others theirs.
-    if (in_super_blocks(format.type) != (k % 256 == 0)) continue;
+    if (inputs_for(format, k) != k || in_super_blocks(format.type) != (k % 256 == 0)) continue;
     CASE(format, row_count, n, k);
     const Product p(activations, format, row_count, n, k);
     check_float64(p, p.weights(), {Epilogue::kStore, Epilogue::kRelu, Epilogue::kAdd, Epilogue::kSwiglu});
@@ -202,7 +202,7 @@ TEST_CASE("gemm: a NaN or an infinity shows in its row or column and nowhere els
     for (const WeightFormat format : formats(activations)) {
       CASE(activation_format_name(activations), format);
       Product p(activations, format, 35, 40, 70);
-      const bool floats = !in_super_blocks(format.type);
+      const bool floats = !only_copied(format.type);
       if (floats) p.pack();
       const std::vector<float> sound = p.run();
       std::fill_n(p.x.begin(), 2 * p.k, 0.0f);
@@ -238,7 +238,7 @@ void check_constant(Product p, float constant) {
       const double term = static_cast<double>(constant) * weights[i % p.n * p.k + l];
       sum += term, size += std::abs(term);
     }
-    const double tolerance = in_super_blocks(p.format.type) ? 2e-6 * (size + 1) : 1e-6 * (std::abs(sum) + 1);
+    const double tolerance = only_copied(p.format.type) ? 2e-6 * (size + 1) : 1e-6 * (std::abs(sum) + 1);
     CHECK(std::abs(y[i] - sum) <= tolerance);
   }
 }
@@ -258,10 +258,14 @@ TEST_CASE("int8 gemm: the largest and the smallest codes do not saturate") {
     std::vector<uint8_t> values;
   };
   // Files may hold codes of -128.
-  for (const Codes& codes : {Codes{Dtype::kQ4_K, 16, 144, {0, 0xff}}, Codes{Dtype::kQ6_K, 0, 192, {0, 0xff}},
-                             Codes{Dtype::kQ8_0, 2, 34, {0x80}}}) {
+  for (const Codes& codes :
+       {Codes{Dtype::kQ4_K, 16, 144, {0, 0xff}}, Codes{Dtype::kQ6_K, 0, 192, {0, 0xff}},
+        Codes{Dtype::kQ8_0, 2, 34, {0x80}}, Codes{Dtype::kQ4_1, 4, 20, {0xff}}, Codes{Dtype::kQ5_0, 2, 22, {0, 0xff}},
+        Codes{Dtype::kQ5_1, 4, 24, {0xff}}, Codes{Dtype::kQ5_K, 16, 176, {0xff}}, Codes{Dtype::kQ3_K, 0, 96, {0, 0xff}},
+        Codes{Dtype::kQ2_K, 16, 80, {0xff}}, Codes{Dtype::kIq4Nl, 2, 18, {0, 0xff}},
+        Codes{Dtype::kIq4Xs, 8, 136, {0, 0xff}}}) {
     for (const auto& [value, rows, sign] : grid(codes.values, Sizes{3, 13, 33}, std::vector{2.0f, -2.0f})) {
-      Product p(kInt8, format_of_blocks(codes.dtype), rows, 33, codes.dtype == Dtype::kQ8_0 ? 96 : 512);
+      Product p(kInt8, format_of_blocks(codes.dtype), rows, 33, dtype_block(codes.dtype).elements == 32 ? 96 : 512);
       std::vector<std::byte> blocks = random_blocks(codes.dtype, p.n, p.k, 2);
       const size_t bytes = dtype_block(codes.dtype).bytes;
       for (size_t at = 0; at < blocks.size(); ++at) {
