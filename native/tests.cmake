@@ -36,10 +36,12 @@ target_include_directories(sida_tests PRIVATE third_party test fuzz)
 set_source_files_properties(test/support/repo_paths.cc PROPERTIES
   COMPILE_DEFINITIONS "SIDA_REPO_DIR=\"${CMAKE_CURRENT_SOURCE_DIR}/..\";SIDA_FIXTURES_DIR=\"${fixtures}\"")
 target_link_libraries(sida_tests PRIVATE sida_core ${test_device})
+# Names in the unnamed namespaces of a folder's tests differ, also from those of its fixtures.
+set_target_properties(sida_tests PROPERTIES UNITY_BUILD ${SIDA_UNITY} UNITY_BUILD_BATCH_SIZE 4)
 # doctest and the standard library take half of a test's compilation.
 target_precompile_headers(sida_tests PRIVATE test/support/test.h <random> <ranges>)
 set_source_files_properties(test/support/test_main.cc test/support/repo_paths.cc test/support/allocation_count.cc
-  ${fuzz_sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  ${fuzz_sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
 
 file(GLOB bench_sources CONFIGURE_DEPENDS bench/*_bench.cc)
 foreach(source ${bench_sources})

@@ -22,15 +22,15 @@ GgufFile open(const std::string& bytes) {
   return GgufFile::open(directory.path(), "x.gguf");
 }
 
-struct Bad {
+struct BadGguf {
   const char* what;
   std::string bytes;
   std::vector<std::string> parts;  // that the message holds
 
-  Bad(const char* name, std::string file, std::vector<std::string> words)
+  BadGguf(const char* name, std::string file, std::vector<std::string> words)
       : what(name), bytes(std::move(file)), parts(std::move(words)) {}
-  Bad(const char* name, void (*change)(GgufBuilder&), std::vector<std::string> words)
-      : Bad(name, "", std::move(words)) {
+  BadGguf(const char* name, void (*change)(GgufBuilder&), std::vector<std::string> words)
+      : BadGguf(name, "", std::move(words)) {
     GgufBuilder file = sound();
     change(file);
     bytes = file.build();
@@ -41,7 +41,7 @@ std::string of_array(uint32_t type, uint64_t count, const std::string& values = 
   return bytes_of(type) + bytes_of(count) + values;
 }
 
-std::vector<Bad> bad_heads() {
+std::vector<BadGguf> bad_heads() {
   using File = GgufBuilder&;
   const std::string whole = sound().build();
   // clang-format off
@@ -136,7 +136,7 @@ TEST_CASE("gguf: version 2, another alignment, an empty tensor, dimensions of 1 
 }
 
 TEST_CASE("gguf: damaged heads are refused in one line") {
-  for (const Bad& bad : bad_heads()) {
+  for (const BadGguf& bad : bad_heads()) {
     CASE(bad.what);
     const std::string message = error_of([&] { open(bad.bytes); });
     CHECK(message.size() < 600);

@@ -118,7 +118,7 @@ std::string of_entry(const std::function<void(std::vector<BuiltEntry>&)>& edit) 
   return build_zip(entries);
 }
 
-struct Bad {
+struct BadPytorch {
   const char* what;
   std::string bytes;
   std::vector<std::string> parts;
@@ -136,7 +136,7 @@ std::string many_names() {
   return pickle.op("u.").bytes;
 }
 
-std::vector<Bad> bad_files() {
+std::vector<BadPytorch> bad_pytorch_files() {
   const std::string global = "a global of a state dict of tensors", op = "an opcode of a state dict of tensors";
   std::string twice = of_entry([](auto& entries) { entries.push_back(entries[2]); });
   std::string overlapping = of_entry([](auto&) {});
@@ -203,7 +203,7 @@ TEST_CASE("pytorch: refuses a bad file in one line that names it") {
   const CheckpointDirectory model;
   model.write(kName, One().bytes());
   CHECK(PytorchFile::open(model.at(kName)).tensors().size() == 1);
-  for (const Bad& bad : bad_files()) {
+  for (const BadPytorch& bad : bad_pytorch_files()) {
     CASE(bad.what);
     model.write(kName, bad.bytes);
     const std::string message = error_of([&] { PytorchFile::open(model.at(kName)); });

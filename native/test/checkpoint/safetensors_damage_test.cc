@@ -4,13 +4,13 @@
 
 namespace {
 
-struct Bad {
+struct BadSafetensors {
   const char* what;
   std::string bytes;
   std::vector<std::string> parts;  // that the message holds
 };
 
-std::vector<Bad> bad_files() {
+std::vector<BadSafetensors> bad_safetensors() {
   const std::string name = "tensor \"t\"";
   const std::string good = sound_file();
   const std::string kWhole = "a whole number from 0 to 2^64-1";
@@ -101,7 +101,7 @@ std::vector<Bad> bad_files() {
 }
 
 TEST_CASE("safetensors: refuses a bad file in one line with the numbers") {
-  for (const Bad& bad : bad_files()) {
+  for (const BadSafetensors& bad : bad_safetensors()) {
     CASE(bad.what);
     const std::string message = error_of([&] { OpenFile(bad.bytes).open(); });
     CHECK(message.find("m.safetensors: ") == 0);

@@ -55,7 +55,7 @@ TEST_CASE("sha256: known answers") {
 }
 
 // NaNs are equal whatever their bits: no two machines agree on those.
-bool same_bits(double a, double b) {
+bool same_double(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b) || (std::isnan(a) && std::isnan(b));
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("exp and log have the bits of Math.exp and Math.log") {
     for (const auto& line : math_bits(log ? "log" : "exp")) {
       const double x = double_of_hex(line[0]);
       CASE(log, x);
-      CHECK(same_bits(log ? portable_log(x) : portable_exp(x), double_of_hex(line[1])));
+      CHECK(same_double(log ? portable_log(x) : portable_exp(x), double_of_hex(line[1])));
     }
   }
   CHECK(std::isnan(portable_log(-1)));
@@ -86,7 +86,7 @@ TEST_CASE("every kernel set's exp of many has the bits of exp") {
     std::vector<double> out = x;
     kernels->exp_nonpositive(out.data(), out.size(), out.data());
     size_t different = 0;
-    for (size_t i = 0; i < x.size(); ++i) different += same_bits(out[i], portable_exp(x[i])) ? 0 : 1;
+    for (size_t i = 0; i < x.size(); ++i) different += same_double(out[i], portable_exp(x[i])) ? 0 : 1;
     CHECK(different == 0);
   }
 }

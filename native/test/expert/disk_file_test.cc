@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kFilePage = 4096;
 
 /// Pages filled with their number.
 class NumberedPages {
@@ -16,12 +16,12 @@ class NumberedPages {
   explicit NumberedPages(uint32_t pages) : pages_(pages) {
     std::ofstream file(path(), std::ios::binary);
     for (uint32_t page = 0; page < pages; ++page) {
-      const std::vector<uint32_t> words(kPage / 4, page);
-      file.write(reinterpret_cast<const char*>(words.data()), kPage);
+      const std::vector<uint32_t> words(kFilePage / 4, page);
+      file.write(reinterpret_cast<const char*>(words.data()), kFilePage);
     }
   }
   std::string path() const { return dir_.path() + "/experts.sida"; }
-  uint64_t bytes() const { return pages_ * kPage; }
+  uint64_t bytes() const { return pages_ * kFilePage; }
 
  private:
   TempDir dir_;
@@ -29,7 +29,7 @@ class NumberedPages {
 };
 
 struct Page {
-  alignas(4096) uint32_t words[kPage / 4];
+  alignas(4096) uint32_t words[kFilePage / 4];
 };
 
 bool holds(const Page& page, uint32_t number) {
@@ -40,8 +40,8 @@ TEST_CASE("disk file: one read fills buffers that lie apart") {
   const NumberedPages pages(16);
   DiskFile file(pages.path(), pages.bytes());
   std::vector<Page> out(8);
-  iovec buffers[]{{&out[6], kPage}, {&out[0], 2 * kPage}, {&out[4], kPage}};
-  file.read(3 * kPage, buffers);
+  iovec buffers[]{{&out[6], kFilePage}, {&out[0], 2 * kFilePage}, {&out[4], kFilePage}};
+  file.read(3 * kFilePage, buffers);
   CHECK(holds(out[6], 3));
   CHECK(holds(out[0], 4));
   CHECK(holds(out[1], 5));
@@ -51,10 +51,10 @@ TEST_CASE("disk file: one read fills buffers that lie apart") {
 TEST_CASE("disk file: a read past the end names file, offset, expected and found bytes") {
   const NumberedPages pages(8);
   DiskFile file(pages.path(), pages.bytes());
-  REQUIRE(truncate(pages.path().c_str(), 5 * kPage) == 0);
+  REQUIRE(truncate(pages.path().c_str(), 5 * kFilePage) == 0);
   std::vector<Page> out(4);
-  iovec buffers[]{{&out[0], kPage}, {&out[1], 3 * kPage}};
-  check_error([&] { file.read(3 * kPage, buffers); },
+  iovec buffers[]{{&out[0], kFilePage}, {&out[1], 3 * kFilePage}};
+  check_error([&] { file.read(3 * kFilePage, buffers); },
               {pages.path(), "expected 16384 bytes at offset 12288", "found 8192", "the file ends there"}, "io_error");
 }
 
@@ -80,9 +80,9 @@ TEST_CASE("disk file: a read that O_DIRECT refuses goes through the page cache, 
         // O_DIRECT refuses this address.
         std::byte* crooked = reinterpret_cast<std::byte*>(out.data()) + 1;
         for (uint32_t page = static_cast<uint32_t>(reader); page < 64; page += 4) {
-          file.read(page * kPage, kPage, crooked);
+          file.read(page * kFilePage, kFilePage, crooked);
           Page copy;
-          std::memcpy(&copy, crooked, kPage);
+          std::memcpy(&copy, crooked, kFilePage);
           right[reader] += holds(copy, page);
         }
       });
@@ -94,7 +94,7 @@ TEST_CASE("disk file: a read that O_DIRECT refuses goes through the page cache, 
 
 TEST_CASE("disk file: its speed is measured on the file itself, which has to hold one read") {
   const NumberedPages pages(512);
-  for (const uint64_t bytes : {kPage, 16 * kPage, uint64_t{1} << 20}) {
+  for (const uint64_t bytes : {kFilePage, 16 * kFilePage, uint64_t{1} << 20}) {
     const DiskSpeed speed = measure_disk_speed(pages.path(), bytes, std::chrono::milliseconds(8));
     CHECK(speed.depth >= 1);
     CHECK(speed.depth <= 8);

@@ -4,14 +4,14 @@
 
 namespace {
 
-constexpr size_t kLayers = 3;
+constexpr size_t kTableLayers = 3;
 constexpr size_t kLayerExperts = 6;
-constexpr size_t kExperts = kLayers * kLayerExperts;
+constexpr size_t kAllExperts = kTableLayers * kLayerExperts;
 
 /// A table whose every eviction is compared with a search.
 class Searched {
  public:
-  explicit Searched(size_t slots) : table_(kExperts) {
+  explicit Searched(size_t slots) : table_(kAllExperts) {
     for (uint32_t slot = 0; slot < slots; ++slot) table_.add_slot(slot);
   }
 
@@ -85,7 +85,7 @@ class Searched {
 
   std::optional<ExpertId> victim() const {
     std::optional<ExpertId> best;
-    for (ExpertId id = 0; id < kExperts; ++id) {
+    for (ExpertId id = 0; id < kAllExperts; ++id) {
       const ExpertRecord& record = table_.record(id);
       if (!record.evictable()) continue;
       if (best) {
@@ -119,14 +119,14 @@ class Searched {
 
   ResidencyTable table_;
   Keys keys_;
-  size_t enough_ = kExperts;
+  size_t enough_ = kAllExperts;
   std::map<ExpertId, double> foreseen_;
   bool newest_first_ = false;
   size_t evictions_ = 0;
 };
 
 TEST_CASE("a busy link loads no unlikely expert, and keeps one that is there") {
-  ResidencyTable table(kExperts);
+  ResidencyTable table(kAllExperts);
   for (uint32_t slot = 0; slot < 2; ++slot) table.add_slot(slot);
   std::vector<ForeseenNeed> needs{{0, 1, 0.9}, {1, 1, 0.7}};
   table.foresee(needs, 0.8);
@@ -138,7 +138,7 @@ TEST_CASE("a busy link loads no unlikely expert, and keeps one that is there") {
 }
 
 TEST_CASE("a plan says how likely a foreseen need must be") {
-  ResidencyTable table(kExperts);
+  ResidencyTable table(kAllExperts);
   for (uint32_t slot = 0; slot < 2; ++slot) table.add_slot(slot);
   ResidencyPlan plan;
   plan.least_foreseen = 0.8;
@@ -157,29 +157,29 @@ TEST_CASE("residency table: evicts what a search of all experts finds") {
   for (const size_t slots : {1, 2, 5, 9, 17}) {
     Searched table(slots);
     // Few different keys, so that recency decides often.
-    std::uniform_int_distribution<int> key(0, 5), expert(0, kExperts - 1);
+    std::uniform_int_distribution<int> key(0, 5), expert(0, kAllExperts - 1);
     for (int pass = 0; pass < 60; ++pass) {
       Searched::Keys keys;
       for (auto& values : keys) {
-        for (ExpertId id = 0; id < kExperts; ++id) values.push_back(4.0 * key(random));
+        for (ExpertId id = 0; id < kAllExperts; ++id) values.push_back(4.0 * key(random));
       }
       std::vector<ExpertId> loads;
-      for (ExpertId id = 0; id < kExperts; ++id) {
+      for (ExpertId id = 0; id < kAllExperts; ++id) {
         if (pass % 3 == 1 && key(random) == 0) loads.push_back(id);
       }
       table.start_pass(keys, loads, pass % 2 == 1);
       if (slots > 2) table.pin(static_cast<ExpertId>(expert(random)), key(random) == 0);
-      table.enough(pass % 4 == 3 ? 1 : kExperts);
+      table.enough(pass % 4 == 3 ? 1 : kAllExperts);
       // Many visits of a pass leave more outdated entries than the queue has room for.
-      for (size_t visit = 0; visit < (pass % 5 == 4 ? 10 : 1) * kLayers; ++visit) {
-        const size_t layer = visit % kLayers;
+      for (size_t visit = 0; visit < (pass % 5 == 4 ? 10 : 1) * kTableLayers; ++visit) {
+        const size_t layer = visit % kTableLayers;
         std::vector<ExpertId> ids;
         for (ExpertId id = 0; id < kLayerExperts; ++id) {
           if (key(random) < 2) ids.push_back(static_cast<ExpertId>(layer * kLayerExperts) + id);
         }
         table.visit(layer, ids);
         if (pass % 3 == 2) {
-          const auto next = static_cast<ExpertId>((layer + 1) % kLayers * kLayerExperts);
+          const auto next = static_cast<ExpertId>((layer + 1) % kTableLayers * kLayerExperts);
           table.foresee({{next, 0.5, 0.9}, {next + 2, 0.5, 0.1}, {next + 4, 1.5, 0.6}});
         }
       }

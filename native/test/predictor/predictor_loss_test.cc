@@ -4,9 +4,9 @@
 
 namespace {
 
-constexpr PredictorConfig kConfig = {.d_in = 1, .hidden = 1, .layers = 2, .experts = 7};
+constexpr PredictorConfig kLossConfig = {.d_in = 1, .hidden = 1, .layers = 2, .experts = 7};
 constexpr size_t kRows = 5;
-constexpr size_t kTop = 4;
+constexpr size_t kListed = 4;
 
 // A teacher's record of kRows tokens: distinct experts, descending logits.
 struct Record {
@@ -15,37 +15,37 @@ struct Record {
   std::vector<float> logits_f;
 
   Record() {
-    const Doubles steps = random_doubles(kConfig.layers * kRows * kTop, 1, 3);
-    for (size_t row = 0; row < kConfig.layers * kRows; ++row) {
+    const Doubles steps = random_doubles(kLossConfig.layers * kRows * kListed, 1, 3);
+    for (size_t row = 0; row < kLossConfig.layers * kRows; ++row) {
       double at = 1;
-      for (size_t i = 0; i < kTop; ++i) {
-        experts.push_back(static_cast<uint16_t>((row * 3 + i * 2) % kConfig.experts));
-        at -= std::abs(steps[row * kTop + i]);
+      for (size_t i = 0; i < kListed; ++i) {
+        experts.push_back(static_cast<uint16_t>((row * 3 + i * 2) % kLossConfig.experts));
+        at -= std::abs(steps[row * kListed + i]);
         logits.push_back(static_cast<float>(at));
       }
     }
     logits_f = floats(logits);
   }
-  TeacherLogits teacher() const { return {experts.data(), logits_f.data(), kRows, kTop}; }
+  TeacherLogits teacher() const { return {experts.data(), logits_f.data(), kRows, kListed}; }
 };
 
 // The loss as its definition reads: sums of distillation and of cross-entropy.
 std::pair<double, double> reference_loss(const LossOptions& options, const Record& record, const Doubles& logits) {
   double distillation = 0;
   double cross_entropy = 0;
-  const size_t top = std::min(options.top, kTop);
-  for (size_t row = 0; row < kConfig.layers * kRows; ++row) {
-    const Doubles all = softmax64(part_of(logits, row * kConfig.experts, kConfig.experts));
+  const size_t top = std::min(options.top, kListed);
+  for (size_t row = 0; row < kLossConfig.layers * kRows; ++row) {
+    const Doubles all = softmax64(part_of(logits, row * kLossConfig.experts, kLossConfig.experts));
     Doubles taught;
     for (size_t i = 0; i < top; ++i) {
-      taught.push_back(record.logits[row * kTop + i] * static_cast<double>(options.sharpness));
+      taught.push_back(record.logits[row * kListed + i] * static_cast<double>(options.sharpness));
     }
     const Doubles p = softmax64(taught);
     for (size_t i = 0; i < top && options.distillation == DistillationLoss::kKl; ++i) {
-      distillation += p[i] * std::log(p[i] / all[record.experts[row * kTop + i]]);
+      distillation += p[i] * std::log(p[i] / all[record.experts[row * kListed + i]]);
     }
     for (size_t i = 0; i < options.k; ++i) {
-      cross_entropy -= std::log(all[record.experts[row * kTop + i]]) / static_cast<double>(options.k);
+      cross_entropy -= std::log(all[record.experts[row * kListed + i]]) / static_cast<double>(options.k);
     }
   }
   return {distillation, cross_entropy};
@@ -53,7 +53,7 @@ std::pair<double, double> reference_loss(const LossOptions& options, const Recor
 
 TEST_CASE("predictor loss: value and gradient of every form agree with finite differences") {
   const Record record;
-  const Doubles logits = random_doubles(kConfig.layers * kRows * kConfig.experts, 2, 4);
+  const Doubles logits = random_doubles(kLossConfig.layers * kRows * kLossConfig.experts, 2, 4);
   for (const auto& [distillation, top, k] :
        grid(std::vector<DistillationLoss>{DistillationLoss::kKl, DistillationLoss::kNone}, Sizes{1, 3, 30},
             Sizes{1, 3})) {
@@ -63,7 +63,7 @@ TEST_CASE("predictor loss: value and gradient of every form agree with finite di
         .top = top, .lambda = 0.25f, .sharpness = k == 1 ? 1.0f : 3.0f, .k = k, .distillation = distillation};
     std::vector<float> gradient(logits.size(), -1.0f);
     const LossSums sums =
-        predictor_loss(kConfig, options, floats(logits).data(), kRows, record.teacher(), 0, 0.5f, gradient.data());
+        predictor_loss(kLossConfig, options, floats(logits).data(), kRows, record.teacher(), 0, 0.5f, gradient.data());
     const auto [expected, expected_ce] = reference_loss(options, record, logits);
     CHECK(sums.distillation == doctest::Approx(expected).epsilon(1e-5).scale(1));
     CHECK(sums.cross_entropy == doctest::Approx(expected_ce).epsilon(1e-5));
@@ -78,20 +78,20 @@ TEST_CASE("predictor loss: value and gradient of every form agree with finite di
 TEST_CASE("predictor loss: a part of the rows gives that part of the whole") {
   const Record record;
   const LossOptions options;
-  const std::vector<float> logits = floats(random_doubles(kConfig.layers * kRows * kConfig.experts, 2, 4));
-  const LossSums whole = predictor_loss(kConfig, options, logits.data(), kRows, record.teacher(), 0, 1, nullptr);
+  const std::vector<float> logits = floats(random_doubles(kLossConfig.layers * kRows * kLossConfig.experts, 2, 4));
+  const LossSums whole = predictor_loss(kLossConfig, options, logits.data(), kRows, record.teacher(), 0, 1, nullptr);
   LossSums parts;
   for (const auto& [first, rows] : {std::pair<size_t, size_t>{0, 2}, {2, 3}}) {
     std::vector<float> part;
-    for (size_t l = 0; l < kConfig.layers; ++l) {
-      const float* from = &logits[(l * kRows + first) * kConfig.experts];
-      part.insert(part.end(), from, from + rows * kConfig.experts);
+    for (size_t l = 0; l < kLossConfig.layers; ++l) {
+      const float* from = &logits[(l * kRows + first) * kLossConfig.experts];
+      part.insert(part.end(), from, from + rows * kLossConfig.experts);
     }
-    parts.add(predictor_loss(kConfig, options, part.data(), rows, record.teacher(), first, 1, nullptr));
+    parts.add(predictor_loss(kLossConfig, options, part.data(), rows, record.teacher(), first, 1, nullptr));
   }
   CHECK(parts.distillation == doctest::Approx(whole.distillation));
   CHECK(parts.cross_entropy == doctest::Approx(whole.cross_entropy));
-  for (size_t l = 0; l < kConfig.layers; ++l) CHECK(parts.layers[l].hits == whole.layers[l].hits);
+  for (size_t l = 0; l < kLossConfig.layers; ++l) CHECK(parts.layers[l].hits == whole.layers[l].hits);
 }
 
 TEST_CASE("predictor loss: counts hits by rank, of a router's first choice or several; lower indices lead equals") {
@@ -121,7 +121,7 @@ TEST_CASE("predictor loss: counts hits by rank, of a router's first choice or se
 
 TEST_CASE("predictor loss: traces that do not fit are refused with the numbers") {
   Record record;
-  const auto check = [&] { record.teacher().check(kConfig); };
+  const auto check = [&] { record.teacher().check(kLossConfig); };
   check();
   record.experts[9] = 7;
   thrown_by(check, "invalid_request");

@@ -4,7 +4,7 @@
 
 namespace {
 
-constexpr PredictorConfig kConfig = {.d_in = 8, .hidden = 16, .layers = 2, .experts = 6};
+constexpr PredictorConfig kTaskConfig = {.d_in = 8, .hidden = 16, .layers = 2, .experts = 6};
 constexpr size_t kWords = 12;
 constexpr size_t kTop = 3;
 
@@ -18,34 +18,34 @@ struct Task {
 
   explicit Task(uint64_t seed, size_t sequences = 40) {
     std::mt19937_64 random(seed);
-    const std::vector<float> embeddings = floats(random_doubles(kWords * kConfig.d_in, 1, 77));
+    const std::vector<float> embeddings = floats(random_doubles(kWords * kTaskConfig.d_in, 1, 77));
     std::vector<uint16_t> best[2];
     for (size_t s = 0; s < sequences; ++s) {
       lengths.push_back(static_cast<uint32_t>(1 + random() % 12));
       size_t before = 0;
       for (size_t t = 0; t < lengths.back(); ++t) {
         const size_t word = random() % kWords;
-        const auto from = embeddings.begin() + static_cast<ptrdiff_t>(word * kConfig.d_in);
-        x.insert(x.end(), from, from + kConfig.d_in);
-        best[0].push_back(static_cast<uint16_t>(word % kConfig.experts));
-        best[1].push_back(static_cast<uint16_t>((word + 3 * (before % 2)) % kConfig.experts));
+        const auto from = embeddings.begin() + static_cast<ptrdiff_t>(word * kTaskConfig.d_in);
+        x.insert(x.end(), from, from + kTaskConfig.d_in);
+        best[0].push_back(static_cast<uint16_t>(word % kTaskConfig.experts));
+        best[1].push_back(static_cast<uint16_t>((word + 3 * (before % 2)) % kTaskConfig.experts));
         before = word;
       }
     }
     for (const auto& layer : best) {
       for (const uint16_t expert : layer) {
         for (size_t i = 0; i < kTop; ++i) {
-          experts.push_back(static_cast<uint16_t>((expert + i) % kConfig.experts));
+          experts.push_back(static_cast<uint16_t>((expert + i) % kTaskConfig.experts));
           logits.push_back(4.0f - 2.0f * static_cast<float>(i));
         }
       }
     }
   }
   SequenceBatch batch() const { return {x.data(), lengths}; }
-  TeacherLogits teacher() const { return {experts.data(), logits.data(), x.size() / kConfig.d_in, kTop}; }
+  TeacherLogits teacher() const { return {experts.data(), logits.data(), x.size() / kTaskConfig.d_in, kTop}; }
 };
 
-PredictorWeights fresh_weights(uint64_t seed = 5, const PredictorConfig& config = kConfig) {
+PredictorWeights fresh_weights(uint64_t seed = 5, const PredictorConfig& config = kTaskConfig) {
   PredictorWeights weights(config);
   weights.initialize(seed);
   return weights;
@@ -89,7 +89,7 @@ TEST_CASE("predictor trainer: the cross-entropy alone teaches words and context"
   LossOptions loss;
   loss.distillation = DistillationLoss::kNone;
   loss.lambda = 1;
-  PredictorConfig softmax = kConfig;
+  PredictorConfig softmax = kTaskConfig;
   softmax.attention_weights = WeightFunction::kSoftmax;
   PredictorTrainer trainer(fresh_weights(5, softmax), {.loss = loss});
   train(&trainer, 0, 300, 1e-2f);
@@ -100,14 +100,14 @@ TEST_CASE("predictor trainer: the cross-entropy alone teaches words and context"
 }
 
 TEST_CASE("predictor trainer: any number of threads gives the same bits") {
-  PredictorConfig both_ways = kConfig;
+  PredictorConfig both_ways = kTaskConfig;
   both_ways.bidirectional = true;
-  PredictorConfig blocks = kConfig;
+  PredictorConfig blocks = kTaskConfig;
   blocks.blocks = 2;
-  PredictorConfig variant = kConfig;
+  PredictorConfig variant = kTaskConfig;
   variant.lstm_layers = 1;
   variant.attention_weights = WeightFunction::kSoftmax;
-  for (const PredictorConfig& config : {kConfig, both_ways, blocks, variant}) {
+  for (const PredictorConfig& config : {kTaskConfig, both_ways, blocks, variant}) {
     PredictorTrainer one(fresh_weights(5, config), {.threads = 1});
     PredictorTrainer three(fresh_weights(5, config), {.threads = 3});
     for (uint64_t step = 0; step < 5; ++step) {
@@ -133,15 +133,15 @@ TEST_CASE("predictor trainer: a run resumed from its state has the bits of a run
 TEST_CASE("predictor trainer: one step is AdamW on the clipped mean gradient") {
   const Task task(1);
   const PredictorWeights start = fresh_weights();
-  PredictorNetwork network(kConfig, NetworkUse::kTraining);
+  PredictorNetwork network(kTaskConfig, NetworkUse::kTraining);
   network.load(start.values.data());
   PredictorActivations activations;
   const size_t rows = task.teacher().rows;
-  std::vector<float> logits(kConfig.layers * rows * kConfig.experts), dlogits(logits.size());
+  std::vector<float> logits(kTaskConfig.layers * rows * kTaskConfig.experts), dlogits(logits.size());
   std::vector<float> gradient(start.values.size());
   network.forward(task.batch(), &activations, logits.data());
-  predictor_loss(kConfig, {}, logits.data(), rows, task.teacher(), 0, 1.0f / static_cast<float>(kConfig.layers * rows),
-                 dlogits.data());
+  predictor_loss(kTaskConfig, {}, logits.data(), rows, task.teacher(), 0,
+                 1.0f / static_cast<float>(kTaskConfig.layers * rows), dlogits.data());
   network.backward(task.batch(), &activations, dlogits.data(), gradient.data());
   const double norm = std::sqrt(std::inner_product(gradient.begin(), gradient.end(), gradient.begin(), 0.0));
 
@@ -169,14 +169,14 @@ TEST_CASE("predictor trainer: both directions and blocks learn from later words"
       for (size_t t = 0; t < length; ++t, ++row) {
         const size_t after = t + 1 < length ? made.experts[(row + 1) * kTop] : 0;
         for (size_t i = 0; i < kTop; ++i) {
-          made.experts[(rows + row) * kTop + i] = static_cast<uint16_t>((after + i) % kConfig.experts);
+          made.experts[(rows + row) * kTop + i] = static_cast<uint16_t>((after + i) % kTaskConfig.experts);
         }
       }
     }
     return made;
   };
   for (const bool blocks : kBoth) {
-    PredictorConfig config = kConfig;
+    PredictorConfig config = kTaskConfig;
     config.bidirectional = !blocks;
     config.blocks = blocks ? 1 : 0;
     PredictorTrainer trainer(fresh_weights(5, config), {});
