@@ -174,11 +174,11 @@ function Result({ runs, samples }: { runs: Runs; samples: number }) {
   const same = all.every(({ answers }) => answers === all[0]!.answers);
   return (
     <div id="prediction">
-      <p class={same ? 'same' : 'error'}>
-        {same ? 'The answers are the same.' : 'The answers differ.'} {samples} samples, {ROUNDS} rounds each;
-        medians:
-      </p>
+      <p class={same ? 'same' : 'error'}>{same ? 'The answers are the same.' : 'The answers differ.'}</p>
       <table>
+        <caption class="quiet">
+          {samples} samples, medians of {ROUNDS} rounds
+        </caption>
         <thead>
           <tr>
             <td />

@@ -86,7 +86,8 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
     const before = await colours();
     await tokens.nth(2).hover();
     expect(await page.evaluate('document.activeElement.parentElement.id')).toBe('tokens');
-    const about = /^“.+” took 24 experts of 6 layers; (the predictor named \d+ of them|no table named any)\./;
+    const about =
+      /^“.+” took 24 experts of 6 layers; (the predictor named \d+ of them|nothing was predicted)\./;
     await driver.shows('token-text', about);
     await expect.poll(colours).not.toBe(before);
     // By the keyboard, and in words.
@@ -97,13 +98,26 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
     const rows = await page.locator('#token-table tbody tr').allInnerTexts();
     expect(rows).toHaveLength(6);
     for (const row of rows)
-      expect(row).toMatch(/^decoder\.\d\s+\d+(, \d+){3}\s+(no table|\d+(, \d+){3}: \d right)$/);
+      expect(row).toMatch(/^decoder\.\d\s+\d+(, \d+){3}\s+(nothing|\d+(, \d+){3}: \d right)$/);
     expect(await driver.violations()).toEqual([]);
     await driver.picture('tokens');
     await page.click('#token-text button');
     await driver.shows('token-text', 'Point at a token to see its experts.');
     await page.waitForSelector('#experts-table');
     await page.click('text=As a table');
+  });
+
+  it('draws in the colours that the system changes to', async () => {
+    const drawn = (of: string) => page.evaluate(`document.querySelector('${of}').toDataURL()`);
+    for (const canvas of ['#experts', '.charts canvas']) {
+      await page.emulateMedia({ colorScheme: 'light' });
+      const light = await drawn(canvas);
+      await page.emulateMedia({ colorScheme: 'dark' });
+      await expect.poll(() => drawn(canvas)).not.toBe(light);
+      await page.emulateMedia({ colorScheme: 'light' });
+      await expect.poll(() => drawn(canvas)).toBe(light);
+    }
+    await page.emulateMedia({ colorScheme: null });
   });
 
   it('names experts to the keyboard, and shows heat by use', async () => {
@@ -127,7 +141,7 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
     }`);
     await driver.shows(
       'price',
-      /^Room for 1 % of the experts, .* MiB less: at most \d+\.\d × the time of a token\.$/,
+      /^Room for 1 % of the experts, .* MiB less: about \d+\.\d × the time of a token\.$/,
     );
     // Nothing has changed yet.
     expect((await device()).budget_bytes).toBe(before);
@@ -174,7 +188,7 @@ describe.skipIf(!hasChromium)('the page in front of the bundled models', () => {
     await page.click('#compare');
     await driver.shows(
       'prediction',
-      /^The answers are the same\. 3 samples, 3 rounds each; medians:\s+With\s+Without\s+Time\s+\d+\.\d+ s\s+\d+\.\d+ s\s+Prefetched/,
+      /^The answers are the same\.\s+3 samples, medians of 3 rounds\s+With\s+Without\s+Time\s+\d+\.\d+ s\s+\d+\.\d+ s\s+Prefetched/,
     );
     // Nothing names experts ahead without it.
     expect(
