@@ -69,6 +69,11 @@ try {
   await looks('page', 'light');
   await looks('page-dark', 'dark');
   await looks('page-phone', 'light', PHONE);
+  await page.click('nav >> text=Experts');
+  await page.click('#find-tokens');
+  await page.waitForSelector('#tokens');
+  await page.locator('#tokens button').nth(3).focus();
+  await looks('page-phone-tokens', 'light', PHONE);
   await page.click('nav >> text=Memory');
   await looks('page-phone-memory', 'dark', PHONE);
 } finally {

@@ -25,7 +25,7 @@ const LEAST_SECONDS = 0.02;
 export const speedOf = ({ tokens, restSeconds }: Pick<AnswerAbout, 'tokens' | 'restSeconds'>) =>
   tokens >= LEAST_TOKENS && restSeconds >= LEAST_SECONDS ? (tokens - 1) / restSeconds : undefined;
 
-export const speedText = (speed: number | undefined) => speed?.toFixed(speed < 10 ? 1 : 0) ?? '–';
+export const speedText = (speed: number) => speed.toFixed(speed < 10 ? 1 : 0);
 
 export function AboutText({ about }: { about: AnswerAbout }) {
   const speed = speedOf(about);
@@ -34,8 +34,8 @@ export function AboutText({ about }: { about: AnswerAbout }) {
     <>
       {stopped && 'Stopped. '}
       {cut && 'The answer reached its limit of tokens. '}
-      {count(tokens)} {tokens === 1 ? 'token' : 'tokens'}, {speedText(speed)} a second, the first after{' '}
-      {seconds(firstSeconds)}
+      {count(tokens)} {tokens === 1 ? 'token' : 'tokens'}
+      {speed !== undefined && `, ${speedText(speed)} a second`}, the first after {seconds(firstSeconds)}
       {promptTokens > 0 && `; prompt ${count(promptTokens)}`}
       {cachedTokens > 0 && `, ${count(cachedTokens)} of them cached`}
       {budget !== undefined && `; within ${size(budget)}`}.{' '}

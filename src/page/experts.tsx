@@ -1,6 +1,7 @@
 /** Every expert of the model as a square on a canvas, one row a layer: where it is, and what just moved. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
+import { onScheme } from './colour-scheme.js';
 import { drawSquares, type Look, MOVED_MS, type Place, placeAt } from './expert-squares.js';
 import { count } from './numbers.js';
 import {
@@ -231,8 +232,10 @@ function Canvas({ look, stamp }: { look: Omit<Look, 'pointed'>; stamp: string })
   useEffect(() => {
     const resized = new ResizeObserver(() => painter.paint(canvas.current));
     if (canvas.current !== null) resized.observe(canvas.current.parentElement!);
+    const restyled = onScheme(() => painter.paint(canvas.current));
     return () => {
       resized.disconnect();
+      restyled();
       painter.stop();
     };
   }, [painter]);

@@ -153,8 +153,8 @@ function priceText(used: Used, fixed: number, shown: number): string {
   const own = measured.value?.model === chosenId.value ? measured.value : undefined;
   const times = slowerTimes(costs, shown, own);
   if (times === undefined) return `${share}, ${amount}. Ask something to see what a token costs.`;
-  if (change < 0) return `${share}, ${amount}: at most ${times.toFixed(1)} × the time of a token.`;
-  return `${share}, ${amount}: at best ${(1 / times).toFixed(1)} × as fast.`;
+  if (change < 0) return `${share}, ${amount}: about ${times.toFixed(1)} × the time of a token.`;
+  return `${share}, ${amount}: about ${(1 / times).toFixed(1)} × as fast.`;
 }
 
 const PARTS = [

@@ -39,7 +39,7 @@ export interface Measured {
   seconds: number;
 }
 
-/** How many times as long a token takes, at most, within another budget. Undefined without a measurement. */
+/** About how many times as long a token takes within another budget. Undefined without a measurement. */
 export function slowerTimes(
   costs: BudgetCosts,
   budget: number,

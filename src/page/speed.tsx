@@ -2,6 +2,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
+import { onScheme } from './colour-scheme.js';
 import { size } from './numbers.js';
 import { type Sample, samples } from './server.js';
 
@@ -51,8 +52,10 @@ function Chart({ name, title, text }: (typeof CHARTS)[number]) {
       plot.current?.setSize({ width: box.clientWidth, height: HEIGHT }),
     );
     resized.observe(box);
+    const restyled = onScheme(() => plot.current?.redraw());
     return () => {
       resized.disconnect();
+      restyled();
       plot.current?.destroy();
     };
   }, []);

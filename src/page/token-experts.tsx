@@ -100,7 +100,7 @@ function textOf({ token, layers }: Token): string {
   const sum = (each: (layer: Token['layers'][number]) => number) =>
     layers.reduce((all, layer) => all + each(layer), 0);
   const chosen = `“${token.trim()}” took ${count(sum((layer) => layer.chosen.length))} experts of ${layers.length} layers`;
-  if (layers.every(({ predicted }) => predicted === null)) return `${chosen}; no table named any.`;
+  if (layers.every(({ predicted }) => predicted === null)) return `${chosen}; nothing was predicted.`;
   return `${chosen}; the predictor named ${count(sum((layer) => rightOf(layer).length))} of them.`;
 }
 
@@ -121,7 +121,7 @@ export function TokenTable({ token }: { token: Token }) {
             <td>{layer.chosen.join(', ')}</td>
             <td>
               {layer.predicted === null
-                ? 'no table'
+                ? 'nothing'
                 : `${layer.predicted.join(', ')}: ${rightOf(layer).length} right`}
             </td>
           </tr>

@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { AxeBuilder } from '@axe-core/playwright';
 import type { Browser, CDPSession, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { REPO } from './sida-process.js';
@@ -50,6 +51,18 @@ export class PageDriver {
     const downloadThroughput = bytesPerSecond ?? -1;
     const conditions = { offline: false, latency: 0, downloadThroughput, uploadThroughput: -1 };
     await this.#network.send('Network.emulateNetworkConditions', conditions);
+  }
+
+  /** The accessibility rules that the page violates, in light and in dark, and where. */
+  async violations(): Promise<string[][]> {
+    const found: string[][] = [];
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await this.page.emulateMedia({ colorScheme });
+      const { violations } = await new AxeBuilder({ page: this.page }).analyze();
+      found.push(...violations.map(({ id, nodes }) => [colorScheme, id, ...nodes.map(({ html }) => html)]));
+    }
+    await this.page.emulateMedia({ colorScheme: null });
+    return found;
   }
 
   async picture(name: string): Promise<void> {

@@ -6,5 +6,5 @@ it('tells a speed only of answers that are long enough', () => {
   // They came in one piece.
   expect(speedOf({ tokens: 5, restSeconds: 0.003 })).toBeUndefined();
   expect(speedOf({ tokens: 40, restSeconds: 0.003 })).toBeUndefined();
-  expect([speedText(20), speedText(2.34), speedText(undefined)]).toEqual(['20', '2.3', '–']);
+  expect([speedText(20), speedText(2.34)]).toEqual(['20', '2.3']);
 });
