@@ -30,10 +30,10 @@ export async function grammarRun(
   } = {},
 ): Promise<GrammarRun> {
   const load = async (path: string) => import(pathToFileURL(`${dist}/${path}`).href);
-  const { GrammarThreads: Threads } = (await load('structure/grammar-threads.js')) as {
+  const { GrammarThreads: Threads } = (await load('structured-output/grammar-threads.js')) as {
     GrammarThreads: typeof GrammarThreads;
   };
-  const { Matchers: Table } = (await load('structure/matchers.js')) as { Matchers: typeof Matchers };
+  const { Matchers: Table } = (await load('structured-output/matchers.js')) as { Matchers: typeof Matchers };
   const { tokenizer = byteTokenizer(END), data: given, ...rest } = options;
   const text = Buffer.from(JSON.stringify(tokenizer));
   const json = new SharedArrayBuffer(text.length);
