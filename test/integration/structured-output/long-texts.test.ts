@@ -6,7 +6,13 @@ import type { Matcher } from '../../../src/structured-output/matchers.js';
 import { Detokenizer } from '../../../src/text/detokenizer.js';
 import { readTokenizerFile } from '../../../src/text/tokenizing/tokenizer-file.js';
 import { compiledSource } from '../../support/compiled-source.js';
-import { allowedOf, type GrammarRun, grammarRun, randomNumbers } from '../../support/grammar-run.js';
+import {
+  allowedOf,
+  differingTokens,
+  type GrammarRun,
+  grammarRun,
+  randomNumbers,
+} from '../../support/grammar-run.js';
 
 const file = new URL('../../fixtures/tokenizers/qwen3/tokenizer.json.br', import.meta.url);
 const json = brotliDecompressSync(readFileSync(file));
@@ -40,9 +46,12 @@ function drawn(matcher: Matcher, random: () => number, ends: (text: string) => b
     const allowed = allowedOf(matcher);
     if (allowed.includes(END)) return JSON.parse(textOf(ids));
     const marks = text === '' || ends(text);
-    const from = allowed.filter((id) => hasMark[id] === marks);
-    const some = from.length > 0 ? from : allowed;
-    const id = some[Math.floor(random() * some.length)]!;
+    // The first that fits, from a drawn place on.
+    const from = Math.floor(random() * allowed.length);
+    const all = allowed.length;
+    let at = from;
+    for (let tried = 0; tried < all && hasMark[allowed[at % all]!] !== marks; tried += 1) at += 1;
+    const id = allowed[at % all]!;
     matcher.take(id);
     ids.push(id);
   }
@@ -64,7 +73,7 @@ it('allows the tokens of the same bounds without a second grammar', async () => 
     const random = randomNumbers(5);
     for (;;) {
       const allowed = allowedOf(long);
-      expect(allowed).toEqual(allowedOf(pattern));
+      expect(differingTokens(allowed, allowedOf(pattern))).toEqual([]);
       if (allowed.includes(END)) break;
       const others = allowed.filter((id) => !hasMark[id]);
       const id =
@@ -123,7 +132,7 @@ it('allows the same tokens where objects of a choice begin alike', async () => {
     const ids: number[] = [];
     for (let length = 0; ; length += 1) {
       const allowed = allowedOf(long);
-      expect(allowed).toEqual(allowedOf(pattern));
+      expect(differingTokens(allowed, allowedOf(pattern))).toEqual([]);
       if (allowed.includes(END) || length > 60) break;
       const short = allowed.filter((id) => own[id]!.length < 3);
       const marked = short.filter((id) => hasMark[id] === random() < 0.07);
