@@ -230,6 +230,8 @@ async function follow(signal: AbortSignal): Promise<void> {
         adminRefused.value ??= refusalOf(error);
         return;
       }
+      // The server may be gone: the page says so before its next look.
+      if (!(error instanceof Refused)) void look();
       if (error instanceof Refused && error.status === 503) {
         forget();
         pause = READY_MS;
