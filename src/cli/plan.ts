@@ -6,9 +6,9 @@ import { z } from 'zod';
 import { MANIFEST } from '../checkpoint/manifest.js';
 import {
   DEFAULT_GROUP,
-  MADE_DTYPES,
   formatFlags,
   formatName,
+  MADE_DTYPES,
   sameFormat,
 } from '../checkpoint/weight-format.js';
 import { budgetWarning, shareOf, splitBudget, withoutMargin } from '../config/budget.js';
