@@ -40,15 +40,9 @@ struct Type {
   Dtype dtype;
   uint32_t number;  ///< in GGUF
 };
-constexpr Type kTypes[] = {{"q4_0", Dtype::kQ4_0, 2},
-                           {"q8_0", Dtype::kQ8_0, 8},
-                           {"q4_k", Dtype::kQ4_K, 12},
-                           {"q6_k", Dtype::kQ6_K, 14},
-                           {"q5_k", Dtype::kQ5_K, 13},
-                           {"q3_k", Dtype::kQ3_K, 11},
-                           {"q2_k", Dtype::kQ2_K, 10},
-                           {"q5_0", Dtype::kQ5_0, 6},
-                           {"iq4_xs", Dtype::kIq4Xs, 23},
+constexpr Type kTypes[] = {{"q4_0", Dtype::kQ4_0, 2},       {"q8_0", Dtype::kQ8_0, 8},  {"q4_k", Dtype::kQ4_K, 12},
+                           {"q6_k", Dtype::kQ6_K, 14},      {"q5_k", Dtype::kQ5_K, 13}, {"q3_k", Dtype::kQ3_K, 11},
+                           {"q2_k", Dtype::kQ2_K, 10},      {"q5_0", Dtype::kQ5_0, 6},  {"iq4_xs", Dtype::kIq4Xs, 23},
                            {"mxfp4", Dtype::kGgmlMxfp4, 39}};
 
 void add(GgufBuilder& file, const std::string& name, std::vector<uint64_t> dimensions, const Type* type = nullptr) {
