@@ -106,7 +106,8 @@ describe.skipIf(!hasChromium)('the page', () => {
     return server.engines[at]!.runs[0]!;
   }
   const piece = (text: string, finishReason: CompletionDelta['finishReason'] = null): CompletionDelta => {
-    return { index: 0, text, tokenIds: [7], logprobs: null, finishReason };
+    const parts = [{ kind: 'content' as const, text }];
+    return { index: 0, text: '', parts, tokenIds: [7], logprobs: null, finishReason };
   };
   const conversation = ({ request }: ScriptedRun) =>
     JSON.parse((request as unknown as { conversation: string }).conversation).messages.map(
@@ -383,7 +384,8 @@ describe.skipIf(!hasChromium)('the page', () => {
       await open();
       await say('Hello!');
       const { options, finish } = await run();
-      options.onDelta!(piece('<think>\nhm\n</think>\n\nWell.', 'stop'));
+      options.onDelta!({ ...piece(''), parts: [{ kind: 'reasoning', text: 'hm' }] });
+      options.onDelta!(piece('Well.', 'stop'));
       finish();
       await idle();
       expect(await said()).toEqual(['Hello!', 'Well.']);
