@@ -82,6 +82,29 @@ TEST_CASE("gguf models: experts may have a width of their own, or that of the fe
   CHECK(open(both.u32("llama.feed_forward_length", 7)).spec().last().layers[0].moe()->expert.width == kHidden);
 }
 
+TEST_CASE("gguf models: routers without a kind have sigmoids where they have a correction") {
+  for (const auto& [kind, correction, family] : {std::tuple{0, true, "deepseek_v3"},
+                                                 {0, false, "deepseek_v2"},
+                                                 {1, true, "deepseek_v2"},
+                                                 {2, false, "deepseek_v3"}}) {
+    CASE(kind, correction);
+    GgufBuilder file = model("deepseek2", "feed_forward_length");
+    for (const auto& [key, value] : {std::pair{"attention.q_lora_rank", 3},
+                                     {"attention.kv_lora_rank", 5},
+                                     {"rope.dimension_count", 2},
+                                     {"attention.key_length", 6},
+                                     {"attention.value_length", 4},
+                                     {"expert_feed_forward_length", 4}}) {
+      file.u32(std::string("deepseek2.") + key, static_cast<uint32_t>(value));
+    }
+    if (kind > 0) file.u32("deepseek2.expert_gating_func", static_cast<uint32_t>(kind));
+    if (correction) file.zeros("blk.0.exp_probs_b.bias", {kExperts});
+    const TempDir directory;
+    write_file(directory.path() + "/m.gguf", file.build());
+    CHECK(Checkpoint::open(directory.path() + "/m.gguf").spec().family == family);
+  }
+}
+
 TEST_CASE("gguf models: experts without a key have the width of their tensors") {
   GgufBuilder file = model("llama", "other_length");
   CHECK(open(file.u32("llama.feed_forward_length", 7)).spec().last().layers[0].moe()->expert.width == kHidden);

@@ -31,6 +31,9 @@ void set_latent_config(const GgufModel& model, GgufConfig& config) {
 
 bool has_sigmoid_router(const GgufModel& model) {
   const uint64_t scores = model.count("expert_gating_func").value_or(0);
+  // Files of GLM-4.7-Flash may lack the key. Routers of softmaxes have no correction.
+  const std::string layer = "blk." + std::to_string(model.count("leading_dense_block_count").value_or(0));
+  if (scores == 0) return model.has(layer + ".exp_probs_b.bias") || model.has(layer + ".exp_probs_b");
   if (scores <= 2) return scores == 2;
   throw model.fault("expert_gating_func", "1, a softmax, or 2, sigmoids", std::to_string(scores));
 }
