@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "core/error.h"
 #include "weights/grouped_row.h"
 #include "weights/quantize.h"
 
@@ -42,6 +43,9 @@ uint64_t panel_matrix_bytes(size_t n, size_t k, WeightFormat format) {
 }
 
 void pack_panels(const float* weight, size_t n, size_t k, WeightFormat format, std::byte* out) {
+  if (only_copied(format.type)) {
+    throw Error("internal", std::string(weight_type_name(format.type)) + " is not quantized. This is a bug.");
+  }
   const size_t stride = panel_stride(k, format);
   const bool groups = grouped(format.type);
   std::memset(out, 0, panel_matrix_bytes(n, k, format));

@@ -108,13 +108,17 @@ void check_float64(const Product& p, const std::vector<float>& weights, const st
   }
 }
 
+void check_size(ActivationFormat activations, WeightFormat format, size_t rows, size_t n, size_t k) {
+  CASE(format, rows, n, k);
+  const Product p(activations, format, rows, n, k);
+  check_float64(p, p.weights(), {Epilogue::kStore, Epilogue::kRelu, Epilogue::kAdd, Epilogue::kSwiglu});
+}
+
 void check_sizes(ActivationFormat activations, const Sizes& rows, const Sizes& columns, const Sizes& inputs) {
   for (const auto& [format, row_count, n, k] : grid(formats(activations), rows, columns, inputs)) {
     // Types in blocks of 256 inputs have their sizes, the others theirs.
     if (inputs_for(format, k) != k || in_super_blocks(format.type) != (k % 256 == 0)) continue;
-    CASE(format, row_count, n, k);
-    const Product p(activations, format, row_count, n, k);
-    check_float64(p, p.weights(), {Epilogue::kStore, Epilogue::kRelu, Epilogue::kAdd, Epilogue::kSwiglu});
+    check_size(activations, format, row_count, n, k);
   }
 }
 
@@ -125,6 +129,15 @@ TEST_CASE("gemm: agrees with float64 and across instruction sets on all tail siz
 TEST_CASE("int8 gemm: agrees with float64 on the rounded rows, and across instruction sets, on all tail sizes") {
   check_sizes(kInt8, {1, 2, 3, 5, 6, 7, 8, 12, 13, 16, 17, 32, 41}, {1, 31, 33, 64},
               {1, 3, 31, 33, 63, 65, 100, 256, 767, 768});
+}
+
+TEST_CASE("gemm: types in blocks of 32 inputs agree with float64 at any number of blocks") {
+  for (const ActivationFormat activations : {kF32, kInt8}) {
+    for (const auto& [format, rows, n, k] :
+         grid(formats(activations), Sizes{1, 3, 13, 32, 41}, Sizes{1, 33, 64}, Sizes{32, 96, 160, 288})) {
+      if (in_planes(format.type) && !in_super_blocks(format.type)) check_size(activations, format, rows, n, k);
+    }
+  }
 }
 
 TEST_CASE("bf16 gemm: every set computes what it should, bit for bit, on all tail sizes") {
