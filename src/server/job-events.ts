@@ -139,9 +139,13 @@ class MissedEvents implements Waiting {
 /** About what a delta takes in memory. Records are shared. */
 function bytesOf(event: JobEvent): number {
   if (event.type !== 'delta') return 0;
-  const { text, tokenIds, logprobs } = event.delta;
+  const { text, parts = [], tokenIds, logprobs } = event.delta;
   const named = logprobs?.reduce((sum, { top }) => sum + 1 + top.length, 0) ?? 0;
-  return 2 * text.length + 8 * tokenIds.length + 100 * named;
+  const letters = parts.reduce(
+    (sum, part) => sum + ('text' in part ? part.text : part.name).length,
+    text.length,
+  );
+  return 2 * letters + 100 * parts.length + 8 * tokenIds.length + 100 * named;
 }
 
 /** Grows with each status of a job: queued, running, queued again after a crash, running, …, ended. */

@@ -8,6 +8,7 @@ import { LIMITS } from '../../../src/server/limits.js';
 import { eventually } from '../../support/eventually.js';
 import { TestServer } from './test-server.js';
 
+const CHAT = { type: 'chat', messages: [{ role: 'user', content: 'a' }], stream: true };
 const COMPLETION = { type: 'completion', prompt: 'a', stream: true };
 
 let server: TestServer;
@@ -289,8 +290,15 @@ describe('the events of a job', () => {
     }
   });
 
-  it('end for a reader that falls too far behind, while the job and other readers continue', async () => {
-    const path = await accept();
+  it.each([
+    ['a completion', COMPLETION, delta],
+    [
+      'a chat',
+      CHAT,
+      (text: string) => ({ ...delta(''), tokenIds: [], parts: [{ kind: 'content' as const, text }] }),
+    ],
+  ])('of %s end for a reader that falls too far behind, while others continue', async (_, body, piece) => {
+    const path = await accept(body);
     const running = await run();
     const good = await Reader.open(path);
     const slow = connect({ host: '127.0.0.1', port: server.running.port });
@@ -300,7 +308,7 @@ describe('the events of a job', () => {
     let sent = 0;
     // Kernel buffers hold some megabytes before the server has to buffer anything.
     while (server.queue.stats.kept.watching === 2 && sent < 1_000) {
-      running.options.onDelta!(delta('x'.repeat(65_536)));
+      running.options.onDelta!(piece('x'.repeat(65_536)));
       sent += 1;
       // Wait until the good reader has caught up.
       await eventually(() => good.text.length > sent * 65_536);
