@@ -91,7 +91,8 @@ class UpstreamChoice {
   #text = '';
   readonly #parts: AnswerPart[] | undefined;
   /** Not every server splits reasoning and calls from the content. */
-  readonly #content: AnswerParser | undefined;
+  #content: AnswerParser | undefined;
+  readonly #answer: UpstreamRequest['answer'];
   #calls = 0;
   /** The call whose arguments arrive, as the other server numbers it. */
   #call: number | undefined;
@@ -100,15 +101,16 @@ class UpstreamChoice {
   constructor(index: number, prefix: string, answer: UpstreamRequest['answer']) {
     this.#index = index;
     this.#prefix = prefix;
+    this.#answer = answer;
     if (answer !== undefined) {
       this.#parts = [];
-      this.#content = answerParser(answer.answer, answer.tools);
+      this.#content = newParser(answer);
     }
   }
 
   take({ text: piece, delta, finish_reason: reason }: ChunkChoice): CompletionDelta[] {
-    const parts = this.#content === undefined ? undefined : this.#partsOf(delta ?? {}, this.#content);
-    if (parts !== undefined && reason != null) this.#addContent(this.#content!.finish(), parts);
+    const parts = this.#answer && this.#partsOf(delta ?? {}, this.#answer);
+    if (parts !== undefined && reason != null) this.#endContent(parts);
     if (reason != null) this.#finishReason = reason === 'length' ? 'length' : 'stop';
     if (!piece && !parts?.length && reason == null) return [];
     const text = this.#prefix + (piece ?? '');
@@ -129,13 +131,18 @@ class UpstreamChoice {
     return { index, ...said, tokenIds: [], finishReason, logprobs: null };
   }
 
-  #partsOf(delta: NonNullable<ChunkChoice['delta']>, content: AnswerParser): AnswerPart[] {
+  #partsOf(
+    delta: NonNullable<ChunkChoice['delta']>,
+    answer: NonNullable<UpstreamRequest['answer']>,
+  ): AnswerPart[] {
     const parts: AnswerPart[] = [];
     const reasoning = delta.reasoning_content ?? delta.reasoning ?? '';
     if (reasoning !== '') parts.push({ kind: 'reasoning', text: reasoning });
-    if (delta.content) this.#addContent(content.push(delta.content), parts);
+    if (delta.content) this.#addContent(this.#content!.push(delta.content), parts);
     for (const { index = 0, function: called } of delta.tool_calls ?? []) {
       if (index !== this.#call && called?.name != null) {
+        this.#endContent(parts);
+        this.#content = newParser(answer);
         this.#call = index;
         parts.push({ kind: 'call', call: this.#calls++, name: called.name });
       }
@@ -145,12 +152,37 @@ class UpstreamChoice {
     return parts;
   }
 
+  /** White space between parts is left out. */
+  #endContent(parts: AnswerPart[]): void {
+    const rest = this.#content!.finish();
+    this.#addContent(
+      this.#parts!.length + parts.length > 0 ? rest.filter((part) => !isBlank(part)) : rest,
+      parts,
+    );
+  }
+
   /** Numbers the calls that are found in the content after those that the other server has split off. */
   #addContent(found: readonly AnswerPart[], parts: AnswerPart[]): void {
     for (const part of found) {
       if (part.kind === 'call') parts.push({ ...part, call: this.#calls++ });
       else if (part.kind === 'arguments') parts.push({ ...part, call: this.#calls - 1 });
-      else parts.push(part);
+      else this.#addText(part, parts);
     }
   }
+
+  /** Line breaks between reasoning and content are left out. */
+  #addText(part: AnswerPart, parts: AnswerPart[]): void {
+    const last = parts.at(-1) ?? this.#parts!.at(-1);
+    const begins = last !== undefined && last.kind !== part.kind && 'text' in part;
+    const text = begins ? part.text.replace(/^\n+/, '') : undefined;
+    if (text !== '') parts.push(text === undefined ? part : ({ ...part, text } as AnswerPart));
+  }
+}
+
+function newParser({ answer, tools }: NonNullable<UpstreamRequest['answer']>): AnswerParser {
+  return answerParser(answer, tools);
+}
+
+function isBlank(part: AnswerPart): boolean {
+  return part.kind === 'content' && part.text.trim() === '';
 }

@@ -47,7 +47,7 @@ export function upstreamModel({ id, max_model_len, context_tokens, meta }: Liste
     hasTokenizer: true,
     description: null,
     languages: [],
-    // The other server applies the template. Its answers come as messages, which are written in tags.
+    // The other server applies the template. What it does not split of an answer is read by these rules.
     chat: {
       answer: { kind: 'tags', reasoning: true, toolCalls: true },
       developerRole: true,

@@ -168,6 +168,21 @@ it.each([
     '(hm)|a b|look:|{}',
   ],
   [
+    'with line breaks beside reasoning',
+    [thought('hm'), content('\n\n'), content('a b'), content(' c')],
+    '(hm)|a b c',
+  ],
+  [
+    'with white space before a call',
+    [thought('hm'), content('\n\n'), calling({ index: 0, function: { name: 'see', arguments: '{}' } })],
+    '(hm)|see:|{}',
+  ],
+  [
+    'with content before a call',
+    [content('a '), calling({ index: 0, function: { name: 'see', arguments: '{}' } })],
+    'a|see:|{}',
+  ],
+  [
     'with calls that it splits after one that it does not',
     [
       content(CALL),
