@@ -28,7 +28,7 @@ export function describeMarkdown(markdown: string): string | undefined {
     .replaceAll('\r\n', '\n')
     .replace(/^\ufeff?---\n.*?\n---\n/s, '')
     .replace(/<!--.*?-->/gs, '')
-    .replace(/^(```|~~~).*?^\1/gms, '')
+    .replace(/^ {0,3}(`{3,}|~{3,}).*?^ {0,3}\1/gms, '')
     .split(/\n\s*\n/)
     .filter((block) => !NO_PROSE.test(block))
     .map((block) => sentencesOf(plainText(block.slice(0, MOST_PARAGRAPH))))
@@ -37,11 +37,11 @@ export function describeMarkdown(markdown: string): string | undefined {
 
 /** Whole sentences of a text, as a description has them. Undefined if the first is too long. */
 export function describeText(text: string): string | undefined {
-  return sentencesOf(text.replace(/\s+/g, ' ').trim()) || undefined;
+  return sentencesOf(text.slice(0, MOST_PARAGRAPH).replace(/\s+/g, ' ').trim()) || undefined;
 }
 
 /** Headings, lists, tables, quotes, code and HTML. */
-const NO_PROSE = /^\s*([#|>*+<-]|\d+[.)]|=+\s*$)|^ {4}|\n\s*([|]|=+\s*$|-+\s*$)/;
+const NO_PROSE = /^\s*([#|><]|[*+-](\s|$)|\d+[.)]\s|=+\s*$)|^\s*[-*_]{3,}\s*$|^ {4}|\n\s*([|]|=+\s*$|-+\s*$)/;
 
 function plainText(block: string): string {
   return block

@@ -24,6 +24,9 @@ it.each([
   ],
   ['more sentences than two', 'One. Two. Three.', 'One. Two.'],
   ['a second sentence that is too long', `One. ${'Two '.repeat(80)}.`, 'One.'],
+  ['bold text first', '**OLMoE** is a model. It chats.\n\nBeware.', 'OLMoE is a model. It chats.'],
+  ['a number first', '1.5B parameters. It chats.', '1.5B parameters. It chats.'],
+  ['a fence within a fence', '````\n```\ncode.\n```\nsays hello.\n````\n\nProse.', 'Prose.'],
   ['words without a sentence', '# tiny\n\nModel card\n\nIt chats.', 'It chats.'],
 ])('describes a card with %s', (_, card, found) => {
   expect(describeMarkdown(card)).toBe(found);
