@@ -43,6 +43,19 @@ StackSpec latent_stack(const ConfigReader& reader, const DecoderDefaults& defaul
   return stack;
 }
 
+ModelSpec read_latent_moe(const ConfigReader& reader, const LatentMoeDefaults& defaults) {
+  ModelSpec spec = read_decoder(reader, defaults.decoder);
+  MoeSpec moe = read_moe(reader, defaults.moe);
+  read_sigmoid_router(reader, defaults.router, moe);
+  read_shared_experts(reader, 1, moe);
+  const AttentionSpec attention = read_latent_attention(reader, defaults.decoder, defaults.latent);
+  const bool adjacent = reader.boolean("rope_interleave", true);
+  StackSpec stack = latent_stack(reader, defaults.decoder, adjacent, {attention, std::nullopt, moe});
+  make_first_layers_dense(reader, defaults.dense_layers, defaults.dense_width, stack);
+  spec.stacks.push_back(std::move(stack));
+  return spec;
+}
+
 TensorSource latent_source(const ModelSpec& spec, const TensorSlot& slot) {
   const AttentionSpec& self = spec.stacks[slot.stack].layers[slot.layer].self;
   const std::string attention = "model.layers." + std::to_string(slot.layer) + ".self_attn.";

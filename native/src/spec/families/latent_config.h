@@ -2,6 +2,7 @@
 
 #include "spec/families/decoder_config.h"
 #include "spec/families/decoder_tensors.h"
+#include "spec/families/sigmoid_router.h"
 
 namespace sida {
 
@@ -17,6 +18,18 @@ AttentionSpec read_latent_attention(const ConfigReader& reader, const DecoderDef
 /// A stack of `layer`, whose rotary columns are those of its latent attention; `adjacent`: pairs are neighbours.
 StackSpec latent_stack(const ConfigReader& reader, const DecoderDefaults& defaults, bool adjacent,
                        const LayerSpec& layer);
+
+/// What a config of such a model means where a field is missing.
+struct LatentMoeDefaults {
+  DecoderDefaults decoder;
+  MoeDefaults moe;
+  SigmoidRouterDefaults router;
+  LatentDefaults latent;
+  int dense_layers, dense_width;  ///< of the first layers
+};
+
+/// A decoder with latent attention, a sigmoid router and shared experts: DeepSeek-V3 and GLM-4.7-Flash.
+ModelSpec read_latent_moe(const ConfigReader& reader, const LatentMoeDefaults& defaults);
 
 /// DeepSeek's names: those of latent attention, otherwise as decoder_source().
 TensorSource latent_source(const ModelSpec& spec, const TensorSlot& slot);
