@@ -25,9 +25,13 @@ std::optional<BadScale> bad_half(uint16_t bits) {
 template <class Block>
 std::optional<BadScale> bad_scale(const Block& block) {
   const auto bad = bad_half(block.d);
-  if constexpr (requires { block.dmin; }) return bad ? bad : bad_half(block.dmin);
-  if constexpr (requires { block.m; }) return bad ? bad : bad_half(block.m);
-  return bad;
+  if constexpr (requires { block.dmin; }) {
+    return bad ? bad : bad_half(block.dmin);
+  } else if constexpr (requires { block.m; }) {
+    return bad ? bad : bad_half(block.m);
+  } else {
+    return bad;
+  }
 }
 
 /// A scale of 255 is no number. A block of zeros may have any.

@@ -107,7 +107,7 @@ void add_fifth_bits(const uint8_t high[4], uint8_t* codes) {
   for (size_t j = 0; j < 32; ++j) codes[j] |= static_cast<uint8_t>((high[j / 8] >> j % 8 & 1) << 4);
 }
 
-/// Codes of 2 bits, of which each 128 lie in 32 bytes.
+/// Takes codes of 2 bits apart. 32 bytes hold 128 codes.
 void take_pairs_of_bits(const uint8_t bytes[64], uint8_t codes[256]) {
   for (size_t row = 0; row < 8; ++row) {
     for (size_t j = 0; j < 32; ++j) codes[row * 32 + j] = bytes[row / 4 * 32 + j] >> row % 4 * 2 & 3;

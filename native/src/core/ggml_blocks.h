@@ -44,7 +44,7 @@ struct BlockMxfp4 {
   uint8_t codes[16];
 };
 
-/// Q4_1: number j of 32 is code · d + m, the codes ordered as those of Q4_0.
+/// Q4_1: number j of 32 is code · d + m. Codes lie as in Q4_0.
 struct BlockQ4_1 {
   uint16_t d, m;
   uint8_t codes[16];
@@ -83,11 +83,11 @@ struct BlockQ3_K {
 /// Q2_K: sixteen groups of 16; number j of a group is (d · scale) · code − (dmin · minimum), all of 4 and 2 bits.
 struct BlockQ2_K {
   uint8_t scales[16];  ///< in low nibbles, minimums in high ones
-  uint8_t codes[64];   ///< as those of Q3_K
+  uint8_t codes[64];   ///< as in Q3_K
   uint16_t d, dmin;
 };
 
-/// IQ4_NL: number j of 32 is d · kIq4Values[code], the codes ordered as those of Q4_0.
+/// IQ4_NL: number j of 32 is d · kIq4Values[code]. Codes lie as in Q4_0.
 struct BlockIq4Nl {
   uint16_t d;
   uint8_t codes[16];
@@ -103,7 +103,7 @@ struct BlockIq4Xs {
 
 inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-/// A block taken apart: its codes in order, each of which stands for a number times a scale, less a minimum.
+/// A block taken apart. A code stands for a number, which is multiplied by a scale; a minimum is then subtracted.
 struct BlockParts {
   uint8_t codes[256];
   uint16_t d;        ///< f16

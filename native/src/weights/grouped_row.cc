@@ -139,8 +139,9 @@ void GroupedRow::take(size_t column, const std::byte* panel) {
       codes[begin + i] = static_cast<uint8_t>(code);
     }
     const auto* words = reinterpret_cast<const uint16_t*>(group + code_bytes(inputs, type));
-    for (size_t w = 0; w < of.words; ++w)
+    for (size_t w = 0; w < of.words; ++w) {
       scales[begin / format.group * of.words + w] = words[w * kPanelColumns + column];
+    }
   }
   for (size_t i = 0; i < supers.size(); ++i) {
     const std::byte* super = panel + super_offset(i / supers_of(type), format);

@@ -21,9 +21,9 @@
 //         4 bits of input 4w + j, above them those of input 16 + 4w + j; [2][32][4] bytes, bits 2w and 2w + 1 of byte j
 //         of word h are the high 2 bits of input 16h + 4w + j; then [32][2] bytes s, each for 16 inputs. A weight is
 //         (d · s) · (code - 32).
-// The others per group, of which none has padding: the codes in one plane or two, then the scales.
+// Each other type, per group: one plane of codes or two, then the scales. No group has padding.
 //   4 bits: as int4, [inputs/8][32][4] bytes
-//   1 bit of a fifth bit, of 32 inputs: [32][4] bytes, bit w of byte j belongs to input 4w + j
+//   1 bit (the fifth or the third), of 32 inputs: [32][4] bytes, bit w of byte j belongs to input 4w + j
 //   2 bits, of 32 inputs: [2][32][4] bytes, bits 2w and 2w + 1 of byte j of word h belong to input 16h + 4w + j
 //   q4_1, q5_1  4 bits (and 1); 32 f16 d, 32 f16 m. A weight is d · code + m.
 //   q5_0        4 bits and 1; 32 f16 d. A weight is d · (code - 16).

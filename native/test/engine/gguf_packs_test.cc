@@ -149,7 +149,7 @@ void check_answers(const Types& types) {
   }
 }
 
-TEST_CASE("gguf packs: answers have the same bits at every budget, on the cpu those of the same numbers in f32") {
+TEST_CASE("gguf packs: answers have the same bits at every budget; on the cpu, the same numbers in f32 give them") {
   check_answers(kQ4KM);
   for (const Dtype type : kCopiedTypes) {
     CASE(dtype_name(type));
@@ -233,7 +233,12 @@ TEST_CASE("gguf packs: a scale that is no number is refused with its tensor and 
                                {"blk.1.attn_k.weight", "Q4_0", 8 * 18, 7 * 18, 3, "224 to 255"},
                                {"blk.0.ffn_up_exps.weight", "Q5_1", 8 * 24, 24 + 2, 5, "32 to 63", kFallbacks},
                                {"blk.0.ffn_gate_exps.weight", "Q2_K", 84, 82, 7, "0 to 255", kFallbacks},
-                               {"blk.0.attn_q.weight", "IQ4_XS", 136, 0, 255, "0 to 255", kFallbacks}}) {
+                               {"blk.0.attn_q.weight", "IQ4_XS", 136, 0, 255, "0 to 255", kFallbacks},
+                               {"blk.0.attn_k.weight", "Q5_0", 8 * 22, 3 * 22, 4, "96 to 127", kFallbacks},
+                               {"blk.0.attn_output.weight", "IQ4_NL", 8 * 18, 18, 0, "32 to 63", kFallbacks},
+                               {"blk.1.ffn_down_exps.weight", "Q4_1", 8 * 20, 2, 511, "0 to 31", kFallbacks},
+                               {"blk.0.attn_q.weight", "Q3_K", 110, 108, 17, "0 to 255", {Dtype::kQ3_K}},
+                               {"blk.1.attn_v.weight", "Q5_K", 176, 2, 31, "0 to 255", {Dtype::kQ5_K}}}) {
     CASE(damage.name);
     for (const auto& [bits, found] : {std::pair{uint16_t{0x7c00}, "infinity"}, {uint16_t{0x7e01}, "NaN"}}) {
       GgufBuilder file = mixed_model(damage.types);

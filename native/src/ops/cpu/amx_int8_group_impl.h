@@ -207,7 +207,7 @@ class TileGroups<WeightType::kQ6_K> : public SuperTileGroups<Q6_KStep> {
   using SuperTileGroups::SuperTileGroups;
 };
 
-/// The same of types in planes.
+/// Multiplies weights of types in planes, 32 inputs at a time.
 template <WeightType kType>
 requires(in_planes(kType)) class TileGroups<kType> {
  public:
@@ -221,6 +221,7 @@ requires(in_planes(kType)) class TileGroups<kType> {
     // The intrinsics that load tiles do not tell the compiler that they read memory.
     __asm__ volatile("" : : : "memory");
     add_products<kType, kTwo>(codes + begin, stride, of_32_.codes + part * width * kPanelColumns);
+    __asm__ volatile("" : : : "memory");
     for (size_t c = 0; c < 2; ++c) {
       waiting->scales[group][c] = of_32_.of[part][c];
       waiting->less[group][c] = of_32_.less[part][c];

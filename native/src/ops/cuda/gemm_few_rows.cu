@@ -123,7 +123,7 @@ __device__ void sum_slice(const GemmArguments& t, const ProductRows& product, co
       }
       split_inputs<Weights::kAlternate>(x, a[r]);
     }
-    // Those of the first step are used alone, or not at all.
+    // inputs[0] has the sums of the first step, for types whose steps have scales of their own.
     InputSums inputs[2][kRowTiles];
     if constexpr (has_minimum<Weights>()) {
 #pragma unroll
