@@ -69,22 +69,25 @@ function Compare({ of, samples }: { of: Model; samples: readonly Sample[] }) {
       cost: { prefetched: 0, late: 0, on_demand: 0, bytes_moved: 0 },
       answers: '',
     };
-    let renewed = -Infinity;
-    for (const { path, body } of samples) {
-      if (performance.now() - renewed > RENEWED_MS) {
-        await put(enabled ? { enabled } : { enabled, seconds: OFF_SECONDS }, { signal });
-        renewed = performance.now();
+    const set = () => put(enabled ? { enabled } : { enabled, seconds: OFF_SECONDS }, { signal });
+    await set();
+    // A sample may take longer than prediction stays off by itself.
+    const renewing = setInterval(() => void set().catch(() => undefined), RENEWED_MS);
+    try {
+      for (const { path, body } of samples) {
+        const begin = performance.now();
+        const answer = await ask<{ choices?: unknown; data?: unknown; experts: ExpertCost }>(path, {
+          method: 'POST',
+          body: { ...body, include: ['experts'] },
+          signal,
+        });
+        all.seconds += (performance.now() - begin) / 1000;
+        for (const name of Object.keys(all.cost) as (keyof Run['cost'])[])
+          all.cost[name] += answer.experts[name];
+        all.answers += JSON.stringify(answer.choices ?? answer.data);
       }
-      const begin = performance.now();
-      const answer = await ask<{ choices?: unknown; data?: unknown; experts: ExpertCost }>(path, {
-        method: 'POST',
-        body: { ...body, include: ['experts'] },
-        signal,
-      });
-      all.seconds += (performance.now() - begin) / 1000;
-      for (const name of Object.keys(all.cost) as (keyof Run['cost'])[])
-        all.cost[name] += answer.experts[name];
-      all.answers += JSON.stringify(answer.choices ?? answer.data);
+    } finally {
+      clearInterval(renewing);
     }
     return all;
   };

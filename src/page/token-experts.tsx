@@ -82,7 +82,7 @@ function TokensOf({ request, shown, onShow }: TokensProps & { request: ReturnTyp
         ))}
       </div>
       <p id="token-text" class="quiet" aria-live="polite">
-        {shown === undefined ? 'Point at a token to see its experts.' : textOf(shown)}{' '}
+        {shown === undefined ? hintOf(tokens) : textOf(shown)}{' '}
         {shown !== undefined && (
           <button type="button" class="plain" onClick={() => onShow(undefined)}>
             All experts
@@ -91,6 +91,11 @@ function TokensOf({ request, shown, onShow }: TokensProps & { request: ReturnTyp
       </p>
     </>
   );
+}
+
+function hintOf({ length }: readonly Token[]): string {
+  const cut = length === MOST_TOKENS ? ` These are the first ${MOST_TOKENS} tokens of the answer.` : '';
+  return `Point at a token to see its experts.${cut}`;
 }
 
 export const rightOf = ({ chosen, predicted }: Token['layers'][number]) =>
