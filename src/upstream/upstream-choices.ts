@@ -22,7 +22,11 @@ interface ChunkChoice {
     /** vLLM's newer name. */
     reasoning?: string | null;
     tool_calls?:
-      | { index?: number; function?: { name?: string | null; arguments?: string | null } | null }[]
+      | {
+          index?: number;
+          id?: string | null;
+          function?: { name?: string | null; arguments?: string | null } | null;
+        }[]
       | null;
   } | null;
   finish_reason?: string | null;
@@ -94,8 +98,8 @@ class UpstreamChoice {
   #content: AnswerParser | undefined;
   readonly #answer: UpstreamRequest['answer'];
   #calls = 0;
-  /** The call whose arguments arrive, as the other server numbers it. */
-  #call: number | undefined;
+  /** The calls by the other server's numbers, which it may repeat with another id. */
+  readonly #open = new Map<number, { id: string | null | undefined; call: number }>();
   #finishReason: StoredChoice['finishReason'] | undefined;
 
   constructor(index: number, prefix: string, answer: UpstreamRequest['answer']) {
@@ -139,15 +143,17 @@ class UpstreamChoice {
     const reasoning = delta.reasoning_content ?? delta.reasoning ?? '';
     if (reasoning !== '') parts.push({ kind: 'reasoning', text: reasoning });
     if (delta.content) this.#addContent(this.#content!.push(delta.content), parts);
-    for (const { index = 0, function: called } of delta.tool_calls ?? []) {
-      if (index !== this.#call && called?.name != null) {
+    for (const { index = 0, id, function: called } of delta.tool_calls ?? []) {
+      const known = this.#open.get(index);
+      if (called?.name != null && (known === undefined || (id && id !== known.id))) {
         this.#endContent(parts);
         this.#content = newParser(answer);
-        this.#call = index;
+        this.#open.set(index, { id, call: this.#calls });
         parts.push({ kind: 'call', call: this.#calls++, name: called.name });
       }
       const text = called?.arguments;
-      if (text && this.#call !== undefined) parts.push({ kind: 'arguments', call: this.#calls - 1, text });
+      const call = this.#open.get(index)?.call;
+      if (text && call !== undefined) parts.push({ kind: 'arguments', call, text });
     }
     return parts;
   }

@@ -173,6 +173,22 @@ it.each([
     '(hm)|a b c',
   ],
   [
+    'with calls that have one number and own ids',
+    [
+      calling({ index: 0, id: 'a', function: { name: 'look', arguments: '{}' } }),
+      calling({ index: 0, id: 'b', function: { name: 'see', arguments: '{}' } }),
+    ],
+    'look:|{}|see:|{}',
+  ],
+  [
+    'with a name that each piece of a call repeats',
+    [
+      calling({ index: 0, id: 'a', function: { name: 'see', arguments: '{' } }),
+      calling({ index: 0, id: 'a', function: { name: 'see', arguments: '}' } }),
+    ],
+    'see:|{}',
+  ],
+  [
     'with white space before a call',
     [thought('hm'), content('\n\n'), calling({ index: 0, function: { name: 'see', arguments: '{}' } })],
     '(hm)|see:|{}',
