@@ -23,11 +23,6 @@ export function removedName(name: string): string {
   return `${name}.removed-${randomBytes(8).toString('hex')}`;
 }
 
-/** The name of the pack that the temporary directory `name` is or was; `name` itself for any other. */
-export function withoutEndings(name: string): string {
-  return name.replace(REMOVED, '').replace(UNFINISHED, '');
-}
-
 export function isRemoved(name: string): boolean {
   return REMOVED.test(name);
 }

@@ -54,10 +54,10 @@ export const PredictorRequest = z
   .strictObject({
     enabled: z.boolean().meta({ example: false }),
     seconds: z.number().positive().max(3600).optional().meta({
-      description: 'Of `"enabled":false`: prediction is on again after so many. Default: no end',
+      description: 'With `"enabled":false`: time after which prediction is on again. Default: no end',
     }),
   })
-  .meta({ id: 'PredictionRequest' });
+  .meta({ id: 'PredictorRequest' });
 
 const PredictionState = z.enum(['active', 'not_needed', 'off']).meta({
   description: 'not_needed: every expert has a slot; off: nothing names experts',

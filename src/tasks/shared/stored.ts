@@ -103,7 +103,7 @@ const choiceFields = {
 export const storedChoice = z.object({ ...choiceFields, text: z.string() });
 export const storedAnswer = z.object({ ...choiceFields, parts: storedParts });
 
-/** What both have. */
+/** What a generated text and the answer of a conversation have in common. */
 export type ChoiceFields = Omit<StoredChoice, 'text'>;
 export type StoredChoice = z.infer<typeof storedChoice>;
 export type StoredAnswer = z.infer<typeof storedAnswer>;

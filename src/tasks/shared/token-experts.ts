@@ -19,7 +19,7 @@ export const TokenExperts = z
           predicted: z
             .array(z.int())
             .nullable()
-            .meta({ description: 'As many that its hash table named; null without a table' }),
+            .meta({ description: 'The experts that its hash table named first; null without a table' }),
         }),
       ),
     }),
