@@ -22,8 +22,8 @@ template <size_t kRows>
   }
 }
 
-/// Adds products of the rows' codes and signed bytes at `p`. Where products of unsigned and signed bytes are exact, 128 is added to the weights,
-/// once for all rows, and RoundedRows::sums takes it back.
+/// Adds products of the rows' codes and signed bytes at `p`. Where products of unsigned and signed bytes are exact, 128
+/// is added to the weights, once for all rows, and RoundedRows::sums takes it back.
 template <size_t kRows>
 [[gnu::always_inline]] inline void add_bytes(I (&acc)[kRows][2], const RowPointers<uint8_t, kRows>& codes,
                                              const std::byte* p) {
