@@ -175,6 +175,12 @@ export class Subject {
     return () => Math.max(0, statusBytes(pid, 'VmHWM') - rssBytes);
   }
 
+  /** Collects garbage: memory that rises afterwards is what the next load holds, not what V8 had not yet collected. */
+  async collect(): Promise<void> {
+    process.kill(this.server.child.pid!, 'SIGUSR2');
+    await delay(20);
+  }
+
   /** Takes what the server holds now, after a load like the fault's, as what it must come back to. */
   async settle(): Promise<void> {
     this.#baseline = await this.#footprint();
@@ -199,10 +205,9 @@ export class Subject {
 
   /** V8 keeps garbage for as long as there is room, so what is held shows only once it was collected. */
   async #footprint(): Promise<Footprint> {
-    const pid = this.server.child.pid!;
-    process.kill(pid, 'SIGUSR2');
+    await this.collect();
     await delay(500);
-    return footprint(pid);
+    return footprint(this.server.child.pid!);
   }
 
   async stop(): Promise<void> {
