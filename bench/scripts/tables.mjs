@@ -28,7 +28,7 @@ const PAGES = {
   cuda: ['GPUs', ['cuda-machine', 'cuda-measurements', 'cuda-products', 'cuda-kernels']],
   rest: ['REST, streams and the queue', ['rest-overhead', 'streams', 'redis-queue']],
   transformers: ['Beside Hugging Face transformers', ['encoder-peers']],
-  llama: ['Beside llama.cpp', ['llama-limited', 'llama-tokens']],
+  llama: ['Beside llama.cpp', ['llama-types', 'llama-limited', 'llama-tokens']],
   prediction: ['Servers with and without prediction', ['prediction']],
 };
 const NOTE = 'Written by `node bench/scripts/tables.mjs` from the JSON files here.';

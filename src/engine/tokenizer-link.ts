@@ -17,7 +17,7 @@ import { type ModelChat, modelChat } from '../text/chat/answer-format.js';
 import type { ChatTemplates } from '../text/chat/template-files.js';
 import { Detokenizer } from '../text/detokenizer.js';
 import type { TokenizerLimits } from '../text/tokenizer.js';
-import { readTokenizerFile } from '../text/tokenizing/tokenizer-file.js';
+import { parseCheckedFile } from '../text/tokenizing/tokenizer-file.js';
 import { opened, type StartedThread, startThread } from './start-tokenizer.js';
 import { TextQueue, type WaitingText } from './text-queue.js';
 
@@ -111,15 +111,14 @@ export class TokenizerLink implements Encoder {
     onFailure: (error: Error) => void,
     templates?: ChatTemplates,
   ): Promise<TokenizerLink> {
-    // A file that cannot be read is refused before there is a copy of it.
-    const file = readTokenizerFile(json);
-    const texts = new Detokenizer(file);
-    const chat = templates && modelChat(templates, file);
     const shared = new SharedArrayBuffer(json.length);
     new Uint8Array(shared).set(json);
     const data = { json: shared, limits, chat: templates };
     const thread = startThread(data);
     await opened(thread.worker);
+    const file = parseCheckedFile(json);
+    const texts = new Detokenizer(file);
+    const chat = templates && modelChat(templates, file);
     return new TokenizerLink({ texts, chat }, data, thread, onFailure);
   }
 

@@ -82,10 +82,10 @@ function encode({ text, special, chat }: TextToEncode): number[] {
 
 function open(): { tokenizer: Tokenizer; chats: ChatEncoder | undefined } | undefined {
   try {
-    const bytes = Buffer.from(json);
-    const tokenizer = new Tokenizer(bytes, limits);
+    const file = readTokenizerFile(Buffer.from(json));
+    const tokenizer = new Tokenizer(file, limits);
     if (templates === undefined) return { tokenizer, chats: undefined };
-    const controls = controlTokens(readTokenizerFile(bytes), templates);
+    const controls = controlTokens(file, templates);
     return { tokenizer, chats: new ChatEncoder(tokenizer, controls, templates) };
   } catch (error) {
     send({ type: 'failed', error: SidaError.from(error).toBody() });

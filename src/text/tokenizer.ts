@@ -52,12 +52,12 @@ export class Tokenizer implements TokenTexts {
   readonly #maxInputBytes: number;
   readonly #textMs: number | undefined;
 
-  /** `json` is a tokenizer.json. Throws checkpoint_invalid when the file cannot serve this model. */
-  constructor(json: Buffer, limits: TokenizerLimits) {
+  /** `source` is a tokenizer.json, read or not. Throws checkpoint_invalid when it cannot serve this model. */
+  constructor(source: Buffer | TokenizerFile, limits: TokenizerLimits) {
     const { vocabSize, maxInputBytes, textMs } = limits;
     this.#maxInputBytes = maxInputBytes;
     this.#textMs = textMs;
-    const file = readTokenizerFile(json);
+    const file = Buffer.isBuffer(source) ? readTokenizerFile(source) : source;
     checkIds(file, vocabSize);
     try {
       this.#library = withinTime(OPEN_MS, 'preparing it', () => openLibrary(file));

@@ -18,8 +18,8 @@ import { ikLlamaBuild, ikLlamaFlags, runIkLlama } from './ik-llama.mjs';
 import { drawPrompt, NO_REPACK, requireLlama, runLlama } from './llama.mjs';
 
 const HELP = `node bench/scripts/peers/llama-limited.mjs --file MODEL.gguf [options]
-  --file MODEL.gguf      what all read
-  --pack DIR             the same as a pack of sida; default: made by sida serve in its cache
+  --file A.gguf[,B.gguf]  what all read; several files, such as one of each type, have a row each
+  --pack DIR             the same as a pack of sida; default: the file, read in place
   --limits none,50%,35%,20%   of the file's bytes; none: no limit
   --overhead 300MB       of a limit, what sida's processes take beside its budget
   --serve='FLAGS'        more flags of sida serve, such as '--activations int8'
@@ -49,10 +49,14 @@ const values = scriptOptions(HELP, {
 });
 if (values.file === undefined) throw new Error('--file MODEL.gguf is required');
 requireLlama({ noRepack: values['no-repack'] });
-const { file, pack = file, serve, threads } = values;
+const { serve, threads } = values;
+const files = values.file.split(',').map((file) => ({
+  file,
+  pack: values.pack ?? file,
+  fileBytes: statSync(file).size,
+  vocabSize: loadAddon().inspectCheckpoint(file).shape.vocabSize,
+}));
 const [promptTokens, steps, rounds] = ['prompt', 'steps', 'rounds'].map((name) => Number(values[name]));
-const fileBytes = statSync(file).size;
-const { vocabSize } = loadAddon().inspectCheckpoint(file).shape;
 const overhead = parseBytes(values.overhead);
 if (overhead === undefined) throw new Error(`--overhead is a size such as 300MB, found ${values.overhead}`);
 
@@ -68,9 +72,9 @@ if (values['ik-llama'] !== undefined) {
   }
 }
 
-/** Of the disk that holds the file, in KiB; null where it does not say. */
+/** Of the disk that holds the files, in KiB; null where it does not say. */
 function readAheadKib() {
-  const { dev } = statSync(realpathSync(file));
+  const { dev } = statSync(realpathSync(files[0].file));
   const [major, minor] = [dev >> 8, dev & 255];
   const of = (path) => (existsSync(path) ? Number(readFileSync(path, 'utf8')) : null);
   const disk = `/sys/dev/block/${major}:${minor}`;
@@ -78,7 +82,7 @@ function readAheadKib() {
 }
 
 /** Null when the limit killed it, as one below what llama.cpp repacks of a file does. */
-async function decodeWithLlama(prompt, through) {
+async function decodeWithLlama(file, prompt, through) {
   try {
     const given = { file, prompt, steps, threads: Number(threads) };
     const { tokens: _, ...figures } = await runLlama(given, through);
@@ -91,7 +95,7 @@ async function decodeWithLlama(prompt, through) {
 }
 
 /** Null when the limit killed it; undefined where it does not run. */
-async function decodeWithIkLlama(prompt, through) {
+async function decodeWithIkLlama(file, prompt, through) {
   if (ikLlama === undefined || ikFailed) return undefined;
   // Without a limit its warm-up maps the file's pages; within one, as llama.cpp's, it would only read them in vain.
   const flags = through.length === 0 ? ikFlags : `${ikFlags} --no-warmup`;
@@ -107,7 +111,7 @@ async function decodeWithIkLlama(prompt, through) {
 }
 
 /** Without a limit all experts are in memory before the measured request, as the file is in the page cache. */
-async function decodeWithSida(prompt, through, budget) {
+async function decodeWithSida({ pack, vocabSize }, prompt, through, budget) {
   // Room for this request, as llama.cpp's context has.
   const room = ['--max-batch-tokens', String(promptTokens), '--kv-tokens', String(promptTokens + steps)];
   const flags = [
@@ -152,46 +156,57 @@ async function complete({ port }, prompt) {
 const shares = values.limits
   .split(',')
   .map((text) => (text === 'none' ? null : Number.parseFloat(text) / 100));
-const progress = new StepProgress('limits', shares.length * rounds);
+const progress = new StepProgress('limits', files.length * shares.length * rounds);
 const rows = [];
-for (const share of shares) {
+
+/** One round of all systems, each within its own limit. */
+async function measure(given, share, round) {
+  const { file, fileBytes, vocabSize } = given;
   const limitBytes = share === null ? null : Math.round(share * fileBytes);
-  for (let round = 0; round < rounds; round += 1) {
-    const prompt = drawPrompt(12_345 + round, promptTokens, vocabSize);
-    const within = async (work) => {
-      if (limitBytes === null) return work([]);
-      // Dirty pages stay, so files must have been written before.
-      writeFileSync('/proc/sys/vm/drop_caches', '3');
-      const group = new MemoryCgroup(limitBytes);
-      try {
-        const figures = await work(group.through);
-        return figures && { ...figures, peakBytes: group.peakBytes };
-      } finally {
-        await group.remove();
-      }
-    };
+  const prompt = drawPrompt(12_345 + round, promptTokens, vocabSize);
+  const within = async (work) => {
+    if (limitBytes === null) return work([]);
+    // Dirty pages stay, so files must have been written before.
+    writeFileSync('/proc/sys/vm/drop_caches', '3');
+    const group = new MemoryCgroup(limitBytes);
     try {
-      const preload = values['no-repack'] && limitBytes !== null ? NO_REPACK : [];
-      const peer = await within((through) => decodeWithLlama(prompt, [...through, ...preload]));
-      const ik = await within((through) => decodeWithIkLlama(prompt, through));
-      const budget = limitBytes === null ? '100%' : String(limitBytes - overhead);
-      const own = await within((through) => decodeWithSida(prompt, through, budget));
-      // Of the last minute, this run's own threads included: more than those is other work on the machine.
-      const [load] = loadavg();
-      rows.push({ share, limitBytes, load, sida: own, peer, ...(ik !== undefined && { ikLlama: ik }) });
-      const speeds = [own, peer, ik].map((one) => one?.decodeTokensPerSecond?.toFixed(2) ?? 'none');
-      progress.step(`${share === null ? 'no limit' : `${100 * share} %`}: ${speeds.join(', ')} tokens/s`);
-    } catch (error) {
-      if (error.code !== 'cannot_run' || !/no memory cgroup/.test(error.message)) throw error;
-      console.error(`SKIPPED: ${error.message}`);
-      progress.step();
+      const figures = await work(group.through);
+      return figures && { ...figures, peakBytes: group.peakBytes };
+    } finally {
+      await group.remove();
     }
+  };
+  try {
+    const preload = values['no-repack'] && limitBytes !== null ? NO_REPACK : [];
+    const peer = await within((through) => decodeWithLlama(file, prompt, [...through, ...preload]));
+    const ik = await within((through) => decodeWithIkLlama(file, prompt, through));
+    const budget = limitBytes === null ? '100%' : String(limitBytes - overhead);
+    const own = await within((through) => decodeWithSida(given, prompt, through, budget));
+    // Of the last minute, this run's own threads included: more than those is other work on the machine.
+    const [load] = loadavg();
+    const of = files.length > 1 ? { file: basename(file), fileBytes } : {};
+    rows.push({ ...of, share, limitBytes, load, sida: own, peer, ...(ik !== undefined && { ikLlama: ik }) });
+    const speeds = [own, peer, ik].map((one) => one?.decodeTokensPerSecond?.toFixed(2) ?? 'none');
+    const memory = share === null ? 'no limit' : `${100 * share} %`;
+    progress.step(`${basename(file)}, ${memory}: ${speeds.join(', ')} tokens/s`);
+  } catch (error) {
+    if (error.code !== 'cannot_run' || !/no memory cgroup/.test(error.message)) throw error;
+    console.error(`SKIPPED: ${error.message}`);
+    progress.step();
+  }
+}
+
+for (const given of files) {
+  for (const share of shares) {
+    for (let round = 0; round < rounds; round += 1) await measure(given, share, round);
   }
 }
 const result = {
   question: 'How fast is decoding beside llama.cpp and ik_llama.cpp, within a limit on memory?',
   ...scriptProvenance(),
-  ...{ file: basename(file), fileBytes, readAheadKib: readAheadKib(), serve, threads: Number(threads) },
+  file: files.map(({ file }) => basename(file)).join(', '),
+  fileBytes: files.reduce((sum, each) => sum + each.fileBytes, 0),
+  ...{ readAheadKib: readAheadKib(), serve, threads: Number(threads) },
   overheadBytes: overhead,
   ...(values['no-repack'] && { noRepack: true }),
   ...(ikLlama !== undefined && { ikLlama }),

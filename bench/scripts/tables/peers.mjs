@@ -63,6 +63,29 @@ function llamaLimited(r) {
   );
 }
 
+/** A file a row, all of it in memory. */
+function llamaTypes(r) {
+  const rows = [...new Set(r.rows.map(({ file }) => file))].map((file) => {
+    const rounds = r.rows.filter((row) => row.file === file);
+    const [own, peer] = ['sida', 'peer'].map((name) => limitedCells(rounds, name));
+    return [
+      file.replace('.gguf', ''),
+      mib(rounds[0].fileBytes),
+      own[0],
+      peer[0],
+      peer[1],
+      own[2],
+      peer[2],
+      peer[3],
+    ];
+  });
+  const about =
+    `The OLMoE-7B shape with 4 layers, each file by llama.cpp's own quantizer from the one in Q8_0; ` +
+    `${r.threads} threads; ${r.promptTokens} + ${r.steps} tokens; ${r.rounds} rounds; \`sida\` with \`${r.serve}\`.`;
+  const figures = (what) => [`${what}, tokens/s`, 'llama.cpp', 'ratio'];
+  return text(r, ['file', 'size', ...figures('prompt'), ...figures('decoding')], rows, about);
+}
+
 /** README's chart. */
 export function memoryChart() {
   const { rows, fileBytes } = result('llama-limited-qwen3-30b');
@@ -109,5 +132,6 @@ const LLAMA = ['int8', 'int8-amx', 'q4_0-amx', 'qwen3-30b', 'qwen3-30b-f32', 'qw
 export const peerTables = {
   'encoder-peers': () => each(withAmx('encoder-peers'), encoderPeers),
   'llama-limited': () => each(LLAMA, llamaLimited),
+  'llama-types': () => each(['llama-types-amx'], llamaTypes),
   'llama-tokens': llamaTokens,
 };

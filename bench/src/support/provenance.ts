@@ -43,7 +43,10 @@ export function scriptProvenance(): { command: string } & Pick<
 
 /** The command of this process, a script of bench/scripts/; of paths outside of the repository only the names. */
 function scriptCommand(): string {
-  return ['node', ...process.argv.slice(1).map((argument) => shellQuote(withoutMachine(argument)))].join(' ');
+  return [
+    'node',
+    ...process.argv.slice(1).map((argument) => shellQuote(argument.split(',').map(withoutMachine).join())),
+  ].join(' ');
 }
 
 /** A slash alone makes no path: 2GB/s. */
