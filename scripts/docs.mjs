@@ -2,7 +2,15 @@
 //   node scripts/docs.mjs [--check]
 // --check writes nothing and fails where a table is not what the code says.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { measureCommand } from '../bench/dist/commands/measure.js';
@@ -17,6 +25,9 @@ import { ROUTES } from '../dist/server/routes/index.js';
 import { serverMetrics } from '../dist/server/server-metrics.js';
 import { formatBytes } from '../dist/text/bytes.js';
 import { wrapped } from '../dist/text/wrapped.js';
+
+/** Families with the arithmetic, and the GGUF files, of another. */
+const SAME_ARITHMETIC = { glm4_moe_lite: 'deepseek_v3' };
 
 const check = process.argv.includes('--check');
 const stale = [];
@@ -126,23 +137,58 @@ function planned(shape) {
   const args = ['dist/cli/main.js', 'plan', model, '--json', ...PLAN, '--context', String(context)];
   const { plan, choices } = JSON.parse(execFileSync(process.execPath, args));
   const parameters = plan.dense / 2 + plan.routers / 4 + plan.expertBytes / 2;
-  return { parameters, plan: choices.find(({ experts }) => experts.dtype === 'q4_0').plan };
+  const { plan: small } = choices.find(({ experts }) => experts.dtype === 'q4_0');
+  return { modelType: config.model_type, parameters, plan: small };
 }
 
+// `notRead` are parameters of layers of multi-token prediction.
 const checkpoints = JSON.parse(readFileSync(`${SHAPES}/checkpoints.json`, 'utf8')).map(
-  ({ name, shape, parameters: published }) => {
-    const { parameters, plan } = planned(shape);
+  ({ name, shape, parameters: published, notRead = 0 }) => {
+    const found = { name, ...planned(shape) };
     // The published number is the control: a config that is misread has another.
-    if (Math.abs(parameters / published - 1) > 0.01)
-      stale.push(`${name} has ${published} parameters, and its plan counts ${parameters}`);
-    const { resident, recencyFloor, smallest } = plan;
-    const sizes = [resident, Math.min(resident, recencyFloor), smallest].map(formatBytes);
-    return [name, `${(parameters / 1e9).toFixed(1)} billion`, formatBytes(2 * parameters), ...sizes];
+    const counted = found.parameters + notRead;
+    if (Math.abs(counted / published - 1) > 0.01)
+      stale.push(`${name} has ${published} parameters, and its plan counts ${counted}`);
+    return found;
   },
 );
 rmSync(folder, { recursive: true });
 const needs = ['checkpoint', 'parameters', 'file, bf16', 'all experts', 'sensible', 'smallest'];
-fill('README.md', 'checkpoints', table(needs, checkpoints));
+fill(
+  'README.md',
+  'checkpoints',
+  table(
+    needs,
+    checkpoints.map(({ name, parameters, plan: { resident, recencyFloor, smallest } }) => {
+      const sizes = [2 * parameters, resident, Math.min(resident, recencyFloor), smallest];
+      return [name, `${(parameters / 1e9).toFixed(1)} billion`, ...sizes.map(formatBytes)];
+    }),
+  ),
+);
+
+// Families by their sources, their fixtures and the published checkpoints above.
+const FAMILIES = 'native/src/spec/families';
+const fixtures = [...readdirSync('test/fixtures'), ...readdirSync('test/fixtures/oracle')];
+const families = readdirSync(FAMILIES, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+fill(
+  'docs/families.md',
+  'families',
+  table(
+    ['family', 'compared with', 'GGUF', 'published as (smallest budget)'],
+    families.map(({ name }) => {
+      const prefix = name.replace('_transformers', '').replaceAll('_', '-');
+      const own = fixtures.some((fixture) => fixture.startsWith(prefix) && fixture.includes('-tiny'));
+      const gguf = name in SAME_ARITHMETIC || existsSync(`${FAMILIES}/${name}/gguf.cc`);
+      const published = checkpoints.filter(({ modelType }) => modelType.replaceAll('-', '_') === name);
+      return [
+        `\`${name}\``,
+        own ? 'transformers' : `as \`${SAME_ARITHMETIC[name]}\``,
+        gguf ? 'yes' : 'no',
+        published.map((each) => `${each.name} (${formatBytes(each.plan.smallest)})`).join(', '),
+      ];
+    }),
+  ),
+);
 
 // Errors by status, and every route named on the page.
 const statuses = [...new Set(Object.values(ERROR_CODES).map(({ status }) => status))].sort((a, b) => a - b);
