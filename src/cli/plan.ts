@@ -47,6 +47,7 @@ export const PLAN_OPTIONS = [
   'kvTokens',
   'kv',
   'kvWindows',
+  'kvStates',
   'threads',
   'routing',
   'routingK',

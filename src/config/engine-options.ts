@@ -249,6 +249,17 @@ export const ENGINE_OPTIONS = {
     more: 'The tokens of the largest pass come on top. Requests beyond that wait. More matter only where many long sequences run at a time, and never to models without windows',
     parse: wholeNumber(1, 1 << 16, '1'),
   }),
+  kvStates: option({
+    flag: 'kv-states',
+    value: '<n>',
+    group: 'memory',
+    expert: true,
+    default: '4',
+    unit: 'sequences',
+    help: 'sequences of a model with recurrent layers that run at a time',
+    more: 'Each takes the memory of its state. Requests beyond that wait; n choices of one prompt take n + 1',
+    parse: wholeNumber(1, 1 << 16, '4'),
+  }),
   prefixCache: option({
     flag: 'prefix-cache',
     value: '<who>',

@@ -61,7 +61,7 @@ const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounter
   ],
   [
     'sida_kv_window_pages',
-    'Pages of layers that see only a window, which they give up behind it; 0 if the model has none',
+    'Pages of layers that see only a window, which they give up behind it, and states of recurrent layers',
     (c) => windowPages(c, 'pages'),
   ],
   ['sida_kv_window_pages_free', 'Free pages of these layers', (c) => windowPages(c, 'pagesFree')],

@@ -17,7 +17,7 @@ const TEXT_MS = 60_000;
 
 interface OpenModelOptions
   extends PrepareOptions,
-    Omit<OpenEngineOptions, 'pack' | 'kvTokens' | 'kvWindows' | 'activations' | 'device'> {
+    Omit<OpenEngineOptions, 'pack' | 'kvTokens' | 'kvWindows' | 'kvStates' | 'activations' | 'device'> {
   activations: Activations | 'auto';
   device: DeviceName;
   /** Most tokens after the longest input, in up to `sequences` additional sequences. */
@@ -65,6 +65,7 @@ export async function openModel(options: OpenModelOptions): Promise<OpenModel> {
     pack: prepared.pack,
     kvTokens,
     kvWindows: 1 + sequences,
+    kvStates: 1 + sequences,
   });
   try {
     return { ...prepared, engine, tokenizer: requireTokenizer(prepared, engine) };

@@ -63,7 +63,7 @@ export function memorySplit(engine: Engine, cachedPages: number): MemorySplit {
   const bytes = (pages: (group: (typeof groups)[number]) => number) =>
     groups.reduce((sum, group) => sum + pages(group) * group.pageBytes, 0);
   const free = bytes(({ pagesFree }) => pagesFree);
-  // The prefix cache keeps nothing of models with windows.
+  // The prefix cache keeps nothing of models with windows or recurrent states.
   const cached = cachedPages * kvPageBytes;
   // A slot takes whole pages of the device, and so does the expert in it.
   const pages = plan.slot / plan.block;

@@ -8,17 +8,19 @@ import type { Activations, BatchLimits, Engine, EngineOptions } from '../native/
 /** The options that decide the memory of an engine, besides its model. */
 export type Sized = Pick<
   EngineConfig,
-  'maxBatchTokens' | 'kv' | 'kvWindows' | 'threads' | 'device' | 'routing'
+  'maxBatchTokens' | 'kv' | 'kvWindows' | 'kvStates' | 'threads' | 'device' | 'routing'
 > &
   Partial<Pick<EngineConfig, 'routingK'>> & { kvTokens: number; activations: Activations };
 
 export function batchLimits(config: Sized): BatchLimits {
-  const { maxBatchTokens, kvTokens, kv, kvWindows, threads, activations, device, routing, routingK } = config;
+  const { maxBatchTokens, kvTokens, kv, kvWindows, kvStates, threads, ...rest } = config;
+  const { activations, device, routing, routingK } = rest;
   return {
     maxBatchTokens,
     kvTokens,
     kv,
     kvWindows,
+    kvStates,
     threads,
     activations,
     device,

@@ -27,6 +27,8 @@ export interface BatchLimits {
   kv?: KvType;
   /** Sequences for which layers with a window keep pages, beside the tokens of the largest pass; default 1. */
   kvWindows?: number;
+  /** Sequences that may have a recurrent state at a time; default 4. */
+  kvStates?: number;
 }
 
 export const ACTIVATIONS = ['f32', 'bf16', 'int8'] as const;
@@ -376,7 +378,10 @@ export interface DeviceUsage {
   kvPagesFree: number;
   /** Bytes of such a page in the layers that see all tokens; 0 if no layer does. */
   kvPageBytes: number;
-  /** Pages of the layers that see only the last `window` tokens; they give up what no later token sees. */
+  /**
+   * Pages of the layers that see only the last `window` tokens; they give up what no later token sees. A window of 0: of
+   * the recurrent layers, whose page is the state of one sequence.
+   */
   kvWindows: { window: number; pages: number; pagesFree: number; pageBytes: number }[];
   host: { budgetBytes: number; usedBytes: number; experts: number };
   /** How the expert file is read. A rate of 0 was not measured. */
@@ -393,7 +398,7 @@ export interface Engine {
   readonly tableWeight: number;
   /**
    * Runs one pass. Throws invalid_request for a malformed batch and cannot_run when the KV cache is full. A batch
-   * that fails leaves no sequences or tokens behind. With needs the engine plans by its policy. With a null plan,
+   * that fails leaves no sequences or tokens behind; sequences with a recurrent state cannot go on. With needs the engine plans by its policy. With a null plan,
    * experts load on demand and the least recently used are evicted.
    */
   runBatch(batch: NativeBatch, plan: PassNeeds | ResidencyPlan | null): RunResult;
@@ -401,7 +406,8 @@ export interface Engine {
   releaseSequences(ids: Int32Array): void;
   /**
    * Begins sequence `to` with the first `tokens` tokens of `from`, whose pages both own. Only of a decoder-only model.
-   * Throws invalid_request where `from` does not have them, or gave up pages that the next token would see.
+   * Throws invalid_request where `from` does not have them, or gave up pages that the next token would see, or has a
+   * recurrent state behind more tokens.
    */
   forkSequence(from: number, to: number, tokens: number): void;
   /**

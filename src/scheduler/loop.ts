@@ -133,7 +133,8 @@ export class InferenceLoop {
     const { kvPages, kvWindows } = engine.usage();
     const encoderDecoder = isEncoderDecoder(engine.shape);
     const room: KvRoom = { encoderDecoder, kvPages, kvPageTokens: pageTokens, kvWindows, maxBatchTokens };
-    // Layers with a window give up the pages behind it, which a shorter beginning of the same tokens would need.
+    // Layers with a window give up the pages behind it, which a shorter beginning of the same tokens would need, and a
+    // recurrent state is that behind all tokens.
     const keeps = prefixCache && !encoderDecoder && kvWindows.length === 0;
     return new PageLeases(room, keeps ? new PrefixCache({ engine, pageTokens, newId }) : null);
   }

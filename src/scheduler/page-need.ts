@@ -90,6 +90,9 @@ function sequencesOf(
   return [{ pages: pagesOf(promptTokens, pageTokens), chunk: promptTokens }, ...continued];
 }
 
+/** The `window` of recurrent layers. A sequence has one page there, its state, however many tokens it has. */
+export const RECURRENT = 0;
+
 /**
  * The pages of all layers with one window. Between passes a sequence holds the pages of its last window - 1 tokens,
  * which the next token sees. During a pass it also holds the pages of its new tokens.
@@ -116,6 +119,10 @@ interface WindowSizes {
 
 function windowNeed(promptTokens: number, work: ItemWork, sizes: WindowSizes): WindowNeed {
   const { window, pageTokens, passTokens } = sizes;
+  if (window === RECURRENT) {
+    const states = sequencesOf(promptTokens, work, pageTokens).length;
+    return { alone: states, beside: states };
+  }
   const [prompt, ...continued] = sequencesOf(promptTokens, work, pageTokens).map(({ pages, chunk }) => ({
     pages,
     alone: Math.min(pages, pagesTouched(Math.min(chunk, passTokens) + window - 1, pageTokens)),
@@ -144,6 +151,7 @@ function besidePages({ window, pageTokens }: WindowSizes): number {
 /** Pages that suffice for these needs together: the smaller of two bounds. */
 export function leastPages({ alone, beside }: WindowNeed, sizes: WindowSizes): number {
   const { window, pageTokens, passTokens } = sizes;
+  if (window === RECURRENT) return alone;
   // What one sequence with all tokens of a pass holds, less what `beside` counts for it.
   const shared = pagesTouched(window - 1 + passTokens, pageTokens) - besidePages(sizes);
   return Math.min(alone, shared + beside);

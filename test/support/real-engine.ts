@@ -27,6 +27,7 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
     activations: 'f32',
     kv: 'f32',
     kvWindows: 1,
+    kvStates: 4,
     prefixCache: 'per-key',
     device: 'cpu',
     memoryBudget: '50%',

@@ -57,7 +57,7 @@ Napi::Object shape_to_js(Napi::Env env, const ModelSpec& spec) {
   shape.Set("family", spec.family);
   set("vocabSize", spec.vocab);
   set("width", spec.width);
-  const AttentionSpec& attention = spec.last().layers.front().self;
+  const AttentionSpec& attention = spec.last().attention();
   set("heads", attention.heads);
   set("kvHeads", attention.kv_heads);
   set("headDim", attention.head_dim);
@@ -152,12 +152,13 @@ DeviceKind device_from_js(const Napi::Value& value) {
 }  // namespace
 
 BatchLimits limits_from_js(const Napi::Object& object) {
-  constexpr size_t kTokens = 1 << 24;
+  constexpr size_t kTokens = 1 << 24, kStates = 1 << 16;
   const Napi::Value routers = object.Get("routers");
   if (!routers.IsUndefined() && !routers.IsBoolean()) {
     throw Error("invalid_request", "expected \"routers\" to be true or false");
   }
   const bool has_k = !object.Get("maxRoutingK").IsUndefined(), has_windows = !object.Get("kvWindows").IsUndefined();
+  const bool has_states = !object.Get("kvStates").IsUndefined();
   return {positive_from_js(object, "maxBatchTokens", kTokens),
           positive_from_js(object, "kvTokens", kTokens),
           positive_from_js(object, "threads", 1024),
@@ -166,7 +167,8 @@ BatchLimits limits_from_js(const Napi::Object& object) {
           activations_from_js(object.Get("activations")),
           device_from_js(object.Get("device")),
           kv_from_js(object.Get("kv")),
-          has_windows ? positive_from_js(object, "kvWindows", kTokens) : 1};
+          has_windows ? positive_from_js(object, "kvWindows", kTokens) : 1,
+          has_states ? positive_from_js(object, "kvStates", kStates) : BatchLimits{}.kv_states};
 }
 
 uint64_t bytes_from_js(const Napi::Value& value, const char* name) {

@@ -153,12 +153,12 @@ Napi::Value EngineBinding::usage(const Napi::CallbackInfo& info) {
     Napi::Array windows = Napi::Array::New(env);
     const std::vector<KvGroup>& groups = engine_ref.cache().groups();
     for (size_t group = 0; group < groups.size(); ++group) {
-      if (!groups[group].windowed()) {
+      if (!groups[group].windowed() && !groups[group].recurrent) {
         page_bytes = groups[group].page_bytes;
         continue;
       }
       Napi::Object entry = Napi::Object::New(env);
-      set(entry, "window", groups[group].window);
+      set(entry, "window", groups[group].recurrent ? 0 : groups[group].window);
       set(entry, "pages", groups[group].pages);
       set(entry, "pagesFree", groups[group].pages - engine_ref.cache().pages_in_use(group));
       set(entry, "pageBytes", groups[group].page_bytes);

@@ -80,7 +80,8 @@ std::vector<float> read_block_scales(const Checkpoint& checkpoint, const SlotDat
 }
 
 bool fits_bf16(const Checkpoint& checkpoint, const TensorSlot& slot, const SlotData& data) {
-  const uint64_t rows = data.transposed ? slot.shape.back() : (slot.shape.front() - 1) * data.row_step + 1;
+  const uint64_t runs = slot.shape.front() / data.row_runs.length;
+  const uint64_t rows = data.transposed ? slot.shape.back() : (runs - 1) * data.row_step + data.row_runs.length;
   // A file may have a scale for every number, so they are read in parts.
   const ScaleRows scale_rows(data);
   const uint64_t scale_rows_a_part = std::max<uint64_t>(1, kScalesAPart / data.block_scales->shape.back());

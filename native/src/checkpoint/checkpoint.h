@@ -25,6 +25,12 @@ struct SlotData {
   uint64_t paired_rows = 0;
   const TensorInfo* block_scales = nullptr;  ///< of the blocks of FP8 numbers
   Fp8Block block = {};                       ///< where there are such scales
+  Runs row_runs = {}, column_runs = {};      ///< as in TensorSource::Candidate
+  uint64_t rows = 0;                         ///< of the slot
+  NumberForm form = NumberForm::kSame;
+
+  /// Whether rows of the slot follow each other in the tensor.
+  bool in_order() const { return row_step == 1 && row_runs == Runs{} && paired_rows == 0; }
 };
 
 /// An open file of weights.

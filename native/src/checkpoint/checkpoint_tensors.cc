@@ -137,7 +137,11 @@ SlotData Checkpoint::source_of(const TensorSlot& slot) const {
                   .row_step = taken->row_step,
                   .transposed = taken->transposed,
                   .first_column = taken->first_column,
-                  .paired_rows = taken->paired_rows};
+                  .paired_rows = taken->paired_rows,
+                  .row_runs = taken->row_runs,
+                  .column_runs = taken->column_runs,
+                  .rows = slot.shape.front(),
+                  .form = taken->form};
     data.block_scales = block_scales_of(*data.tensor);
     if (data.block_scales != nullptr) data.block = *model_.fp8;
     return data;

@@ -54,8 +54,7 @@ class ReadBuffer {
 
 bool stays(const ExpertSource& source) {
   if (source.bias) return source.data.tensor->dtype == Dtype::kF32 && source.data.row_step == 1;
-  return has_block_rows(source.data, source.matrix.k) && source.data.scales == nullptr && source.data.row_step == 1 &&
-         source.data.paired_rows == 0;
+  return has_block_rows(source.data, source.matrix.k) && source.data.scales == nullptr && source.data.in_order();
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "checkpoint/finite_blocks.h"
 #include "core/checkpoint_error.h"
 #include "core/ggml_blocks.h"
+#include "core/portable_math.h"
 #include "weights/panels.h"
 #include "weights/quantize.h"
 #include "weights/weight_blocks.h"
@@ -48,7 +49,10 @@ void read_transposed(const Checkpoint& checkpoint, const SlotData& data, const R
 
 /// The tensor's row that holds a row of the slot.
 uint64_t tensor_row(const SlotData& data, uint64_t row) {
-  if (data.paired_rows == 0) return data.first_row + row * data.row_step;
+  if (data.paired_rows == 0) {
+    const uint64_t length = data.row_runs.length, run = data.row_runs.place(row / length, data.rows / length);
+    return data.first_row + run * data.row_step + row % length;
+  }
   const uint64_t half = data.paired_rows / 2, place = row % data.paired_rows;
   return data.first_row + (row - place) + 2 * (place % half) + place / half;
 }
@@ -60,9 +64,29 @@ void read_blocks(const Checkpoint& checkpoint, const SlotData& data, const Rows&
   dequantize(dtype, blocks.data(), blocks.size() / dtype_block(dtype).bytes, out);
 }
 
-void read_paired(const Checkpoint& checkpoint, const SlotData& data, const Rows& rows, float* out) {
+void read_each(const Checkpoint& checkpoint, const SlotData& data, const Rows& rows, float* out) {
   for (uint64_t i = 0; i < rows.count; ++i) {
-    checkpoint.read_f32(*data.tensor, tensor_row(data, rows.row + i) * rows.k, rows.k, out + i * rows.k);
+    read_numbers(checkpoint, data, tensor_row(data, rows.row + i) * rows.k, rows.k, out + i * rows.k);
+  }
+}
+
+/// The tensor's column that holds a column of the slot.
+uint64_t tensor_column(const Runs& runs, uint64_t column, uint64_t k) {
+  return runs.place(column / runs.length, k / runs.length) * runs.length + column % runs.length;
+}
+
+void order_columns(const Runs& runs, const Rows& rows, float* out) {
+  std::vector<float> row(rows.k);
+  for (uint64_t i = 0; i < rows.count; ++i, out += rows.k) {
+    for (uint64_t j = 0; j < rows.k; ++j) row[j] = out[tensor_column(runs, j, rows.k)];
+    std::ranges::copy(row, out);
+  }
+}
+
+void take_form(NumberForm form, std::vector<float>& numbers) {
+  if (form == NumberForm::kSame) return;
+  for (float& number : numbers) {
+    number = form == NumberForm::kLessOne ? number + 1 : -static_cast<float>(portable_exp(static_cast<double>(number)));
   }
 }
 
@@ -123,7 +147,8 @@ std::string place_of(const SlotData& data, const Rows& rows, uint64_t at) {
   const uint64_t row = rows.row + at / rows.k, column = at % rows.k;
   const uint64_t in_tensor = data.transposed ? data.first_row + column : tensor_row(data, row);
   return "row " + std::to_string(in_tensor) + ", column " +
-         std::to_string(data.transposed ? data.first_column + row * data.row_step : column);
+         std::to_string(data.transposed ? data.first_column + row * data.row_step
+                                        : tensor_column(data.column_runs, column, rows.k));
 }
 
 }  // namespace
@@ -145,13 +170,15 @@ void read_rows(const Checkpoint& checkpoint, const SlotData& data, uint64_t row,
     read_blocks(checkpoint, data, rows, out.data());
   } else if (data.transposed) {
     read_transposed(checkpoint, data, rows, out.data());
-  } else if (data.paired_rows > 0) {
-    read_paired(checkpoint, data, rows, out.data());
+  } else if (data.paired_rows > 0 || data.row_runs != Runs{}) {
+    read_each(checkpoint, data, rows, out.data());
   } else if (data.row_step > 1) {
     read_stepped(checkpoint, data, rows, out.data());
   } else {
     read_numbers(checkpoint, data, (data.first_row + row) * k, count * k, out.data());
   }
+  if (data.column_runs != Runs{}) order_columns(data.column_runs, rows, out.data());
+  take_form(data.form, out);
   if (!quantized(format)) return;
   const float largest = largest_weight(format);
   const auto bad = std::find_if(out.begin(), out.end(), [&](float value) { return !(std::abs(value) <= largest); });
@@ -178,7 +205,7 @@ void read_block_rows(const Checkpoint& checkpoint, const SlotData& data, uint64_
   const uint64_t blocks = k / block.elements, bytes = blocks * block.bytes;
   out.resize(count * bytes);
   // Rows that do not follow each other in the tensor are read one at a time.
-  const uint64_t rows = data.paired_rows == 0 && data.row_step == 1 ? count : 1;
+  const uint64_t rows = data.in_order() ? count : 1;
   for (uint64_t i = 0; i < count; i += rows) {
     const uint64_t first = tensor_row(data, row + i);
     const std::span<std::byte> part = std::span(out).subspan(i * bytes, rows * bytes);

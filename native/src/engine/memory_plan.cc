@@ -52,7 +52,7 @@ void check_kv(const ModelSpec& spec, const BatchLimits& limits) {
   if (limits.device != DeviceKind::kCpu) {
     throw Error("invalid_request", "a KV cache of q8_0 needs the cpu device; the cuda device takes f32 and bf16");
   }
-  const AttentionSpec& attention = spec.last().layers.front().self;
+  const AttentionSpec& attention = spec.last().attention();
   const std::vector<size_t> widths = attention.latent ? std::vector{attention.latent->rank, attention.latent->rotary}
                                                       : std::vector{attention.head_dim};
   for (const size_t width : widths) {

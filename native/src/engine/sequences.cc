@@ -9,6 +9,12 @@
 #include "graph/token_positions.h"
 
 namespace sida {
+namespace {
+
+std::string lost_state(const std::string& name) { return name + " lost its recurrent state in a pass that failed"; }
+
+}  // namespace
+
 void Sequences::check(const Batch& batch) const {
   const StackSpec& stack = spec_.stacks[batch.stack];
   const bool crosses = stack.layers.front().cross.has_value();
@@ -17,6 +23,7 @@ void Sequences::check(const Batch& batch) const {
     if (const auto known = sequences_.find(batch.sequences[i]); known != sequences_.end()) {
       if (known->second.stack != batch.stack) refuse(name() + " is of another stack");
       if (!stack.causal) refuse(name() + " exists already");
+      if (known->second.lost) refuse(lost_state(name()));
       continue;
     }
     const int32_t id = batch.parents.empty() ? kNoParent : batch.parents[i];
@@ -26,6 +33,7 @@ void Sequences::check(const Batch& batch) const {
     }
     const auto parent = sequences_.find(id);
     if (parent == sequences_.end()) refuse("there is no sequence " + std::to_string(id) + ", the parent of " + name());
+    if (parent->second.lost) refuse(lost_state("sequence " + std::to_string(id)));
     const bool continues = parent->second.stack == batch.stack && stack.causal;
     const bool across = crosses && parent->second.stack + 1 == batch.stack;
     if (!continues && !across) refuse(name() + " can neither continue nor cross-attend to " + std::to_string(id));
@@ -75,6 +83,11 @@ Sequences::Sequence& Sequences::with_pages(int32_t id, size_t tokens) {
   if (tokens == 0 || tokens > sequence.length) {
     throw Error("invalid_request",
                 name + " has " + std::to_string(sequence.length) + " tokens, not " + std::to_string(tokens));
+  }
+  if (sequence.lost) throw Error("invalid_request", lost_state(name));
+  if (cache_.recurrent() && tokens != sequence.length) {
+    throw Error("invalid_request", name + " has a recurrent state behind its " + std::to_string(sequence.length) +
+                                       " tokens, not behind " + std::to_string(tokens));
   }
   for (size_t group = 0; group < sequence.pages.size(); ++group) {
     const size_t first = sequence.pages[group].first;
@@ -150,6 +163,7 @@ SequencePass::SequencePass(Sequences& sequences, const Batch& batch) : sequences
     undo();
     throw;
   }
+  begun_ = true;
 }
 
 SequencePass::~SequencePass() { undo(); }
@@ -165,7 +179,10 @@ void SequencePass::keep() {
 }
 
 void SequencePass::undo() {
-  for (Sequences::Sequence* sequence : pass_.touched) sequences_.cache_.shrink(sequence->pages, sequence->length);
+  for (Sequences::Sequence* sequence : pass_.touched) {
+    sequences_.cache_.shrink(sequence->pages, sequence->length);
+    sequence->lost |= begun_ && sequences_.cache_.recurrent();
+  }
   sequences_.release(pass_.begun);
   pass_.clear();
 }

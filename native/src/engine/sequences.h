@@ -18,12 +18,13 @@ class Sequences {
  public:
   Sequences(const ModelSpec& spec, KvCache& cache) : spec_(spec), cache_(cache) {}
 
-  /// Throws invalid_request where the sequences or parents of `batch` cannot take its tokens.
+  /// Throws invalid_request where the sequences or parents of `batch` cannot take its tokens, or lost their states in a
+  /// pass that failed.
   void check(const Batch& batch) const;
   /// Unknown ids are ignored.
   void release(std::span<const int32_t> ids);
   /// Begins sequence `to` with the first `tokens` tokens of `from`; both own the pages. Throws invalid_request where
-  /// `from` does not have them, or gave up pages that `to` would see.
+  /// `from` does not have them, or gave up pages that `to` would see. A recurrent state is behind all tokens.
   void fork(int32_t from, int32_t to, size_t tokens);
   /// Frees the first pages of `id` and gives it those of `from`. Both must hold the same `tokens` tokens, which are
   /// whole pages. Throws invalid_request where they cannot.
@@ -41,6 +42,8 @@ class Sequences {
     KvPages pages;
     size_t length = 0;
     size_t padding = 0;  ///< of `length`, tokens without a position
+    /// A pass failed that had changed the recurrent state, from which nothing leads back.
+    bool lost = false;
     /// Pages of the sequence that it cross-attends to. Owned by both, so that either may end first.
     KvPages parent_pages;
     size_t parent_keys = 0;
@@ -73,7 +76,7 @@ class Sequences {
 };
 
 /// A pass's changes to the sequences: pages for the new tokens, and the spans of all sequences. Unless keep() is
-/// called, the destructor undoes the changes. One at a time.
+/// called, the destructor undoes the changes; recurrent states are lost then. One at a time.
 class SequencePass {
  public:
   /// `batch` has been checked. Throws cannot_run when the KV cache is full.
@@ -92,6 +95,7 @@ class SequencePass {
 
   Sequences& sequences_;
   Sequences::PassLists& pass_;
+  bool begun_ = false;  ///< all sequences have their pages
 };
 
 }  // namespace sida

@@ -24,7 +24,9 @@ void Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const S
     const LayerSpec& layer = spec.layers[i];
     // Only the last stack's own keys outlive the pass. An earlier stack uses the first layer of its pages as scratch;
     // the cross-attention keys for the next stack then overwrite it.
-    self_attention(ops_, {spec_, spec, last ? i : 0}, layer.self, weights.layers[i].self, count);
+    const LayerPlace place{spec_, spec, last ? i : 0};
+    layer.delta ? delta_attention(ops_, place, *layer.delta, weights.layers[i].self, count)
+                : self_attention(ops_, place, layer.self, weights.layers[i].self, count);
     if (layer.cross) cross_attention(ops_, {spec_, spec, i}, *layer.cross, weights.layers[i].cross, count);
     feed_forward(layer, weights.layers[i].feed_forward, sequences, count, trace, moe_layers);
     moe_layers += layer.moe() != nullptr;

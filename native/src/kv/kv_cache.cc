@@ -12,6 +12,7 @@ namespace sida {
 namespace {
 
 std::string pool_name(const KvGroup& group) {
+  if (group.recurrent) return "recurrent state";
   return group.windowed() ? "KV (window " + std::to_string(group.window) + ")" : "KV";
 }
 
@@ -75,8 +76,17 @@ KvCache::KvCache(DeviceMemory& memory, const KvShape& shape, const KvRoom& room)
 
 size_t KvCache::free_pages() const {
   size_t used = 0;
-  for (size_t group = 0; group < pools_.size(); ++group) used = std::max(used, pages_in_use(group));
+  for (size_t group = 0; group < pools_.size(); ++group) {
+    if (!layout_.groups[group].recurrent) used = std::max(used, pages_in_use(group));
+  }
   return pages() - used;
+}
+
+bool KvCache::recurrent() const { return std::ranges::any_of(layout_.groups, &KvGroup::recurrent); }
+
+size_t KvCache::grown(size_t group, size_t past, size_t tokens) const {
+  // A state is written by each pass, and copied first where others own it too.
+  return layout_.groups[group].recurrent ? layout_.groups[group].paged(past) + 1 : tokens;
 }
 
 void KvCache::check_room(const KvPages& pages, size_t past, size_t tokens) const {
@@ -85,14 +95,16 @@ void KvCache::check_room(const KvPages& pages, size_t past, size_t tokens) const
                                   std::to_string(layout_.pages) + " pages");
   }
   for (size_t group = 0; group < pools_.size(); ++group) {
-    const size_t needed = pools_[group].needed(pages[group], past, tokens), free = pools_[group].free_pages();
-    if (needed <= free) continue;
     const KvGroup& layers = layout_.groups[group];
+    const size_t needed = pools_[group].needed(pages[group], layers.paged(past), grown(group, past, tokens));
+    const size_t free = pools_[group].free_pages();
+    if (needed <= free) continue;
     const std::string what =
         layers.windowed() ? "the KV cache of layers with a window of " + std::to_string(layers.window) + " tokens, of "
                           : std::string("the KV cache of ");
     throw Error("cannot_run",
-                what + std::to_string(layers.pages) + " pages" + (layers.windowed() ? "," : "") + " has " +
+                what + std::to_string(layers.pages) + (layers.recurrent ? " recurrent states" : " pages") +
+                    (layers.windowed() ? "," : "") + " has " +
                     std::to_string(free) + " free, " + std::to_string(needed) + " are needed",
                 {{"pages", static_cast<double>(layers.pages)},
                  {"free_pages", static_cast<double>(free)},
@@ -104,14 +116,16 @@ void KvCache::grow(KvPages& pages, size_t past, size_t tokens) {
   pages.resize(pools_.size());
   check_room(pages, past, tokens);
   for (size_t group = 0; group < pools_.size(); ++group) {
-    pools_[group].grow(pages[group], past, tokens, [&](uint32_t to, uint32_t from) {
+    pools_[group].grow(pages[group], layout_.groups[group].paged(past), grown(group, past, tokens), [&](uint32_t to, uint32_t from) {
       backend_.copy(page_bytes(group, to), page_bytes(group, from), layout_.groups[group].page_bytes);
     });
   }
 }
 
 void KvCache::shrink(KvPages& pages, size_t tokens) {
-  for (size_t group = 0; group < pages.size(); ++group) pools_[group].shrink(pages[group], tokens);
+  for (size_t group = 0; group < pages.size(); ++group) {
+    pools_[group].shrink(pages[group], layout_.groups[group].paged(tokens));
+  }
 }
 
 void KvCache::drop_unseen(KvPages& pages, size_t tokens) {
@@ -122,13 +136,14 @@ void KvCache::drop_unseen(KvPages& pages, size_t tokens) {
 
 KvPages KvCache::fork(const KvPages& pages, size_t tokens) {
   KvPages forked;
-  for (size_t group = 0; group < pages.size(); ++group) forked.push_back(pools_[group].fork(pages[group], tokens));
+  for (size_t group = 0; group < pages.size(); ++group) {
+    forked.push_back(pools_[group].fork(pages[group], layout_.groups[group].paged(tokens)));
+  }
   return forked;
 }
 
 std::byte* KvCache::keys(uint32_t page, size_t layer, size_t head) {
-  const KvLayout::Layer& place = layout_.layers[layer];
-  return page_bytes(place.group, page) + place.begin + kv_bytes(shape_.format, head * shape_.head_dim * kPageTokens);
+  return place_of(page, layer) + kv_bytes(shape_.format, head * shape_.head_dim * kPageTokens);
 }
 
 std::byte* KvCache::values(uint32_t page, size_t layer, size_t head) {
@@ -180,7 +195,7 @@ void KvCache::check_integrity(const std::vector<const KvPages*>& sequences) cons
 
 void KvCache::check_held(const KvPages& pages, size_t tokens) const {
   for (size_t group = 0; group < pages.size(); ++group) {
-    const size_t first = layout_.groups[group].first_page(tokens), end = pages_for(tokens);
+    const size_t first = layout_.groups[group].first_page(tokens), end = pages_for(layout_.groups[group].paged(tokens));
     if (pages[group].first == first && pages[group].end() == end) continue;
     throw Error("internal", pool_name(layout_.groups[group]) + " pages " + std::to_string(pages[group].first) + " to " +
                                 std::to_string(pages[group].end()) + " are held by a sequence of " +

@@ -23,7 +23,7 @@ class KvCache {
   size_t group_of(size_t layer) const { return layout_.layers[layer].group; }
   /// Pages of the tokens that all sequences together may have.
   size_t pages() const { return layout_.pages; }
-  /// Of them, pages that are free in every group.
+  /// Of them, pages that are free in every group of keys.
   size_t free_pages() const;
   size_t pages_in_use(size_t group) const { return pools_[group].pages() - pools_[group].free_pages(); }
   size_t head_dim_padded() const { return layout_.head_dim_padded; }
@@ -45,6 +45,11 @@ class KvCache {
   size_t page_elements(size_t layer) const;
   /// From a layer's keys to its values in a page.
   size_t key_elements() const { return layout_.key_elements; }
+  /// The state of a layer that is recurrent, as DeltaSpec says. Of a sequence's first pass it holds anything.
+  float* state(uint32_t page, size_t layer) { return reinterpret_cast<float*>(place_of(page, layer)); }
+  /// From a sequence's state to the next in bytes.
+  size_t state_bytes(size_t layer) const { return layout_.groups[group_of(layer)].page_bytes; }
+  bool recurrent() const;
   /// Of latent attention.
   std::byte* rows(uint32_t page, size_t layer) { return keys(page, layer, 0); }
 
@@ -63,6 +68,11 @@ class KvCache {
   std::byte* page_bytes(size_t group, uint32_t page) {
     return memory_.data() + layout_.groups[group].begin + page * layout_.groups[group].page_bytes;
   }
+  std::byte* place_of(uint32_t page, size_t layer) {
+    return page_bytes(group_of(layer), page) + layout_.layers[layer].begin;
+  }
+  /// The tokens up to which grow() takes pages of a group.
+  size_t grown(size_t group, size_t past, size_t tokens) const;
   void check_room(const KvPages& pages, size_t past, size_t tokens) const;
 
   Backend& backend_;

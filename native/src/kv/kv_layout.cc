@@ -23,12 +23,15 @@ size_t window_pages(size_t window, const KvRoom& room, size_t all) {
 
 KvShape KvShape::of(const ModelSpec& spec, KvFormat format) {
   const StackSpec& last = spec.last();
-  const AttentionSpec& attention = last.layers.front().self;
+  const AttentionSpec& attention = last.attention();
   KvShape shape{last.layers.size(), attention.kv_heads, attention.head_dim, false, format};
   if (attention.latent) return {last.layers.size(), 1, attention.latent->row(), true, format};
   // Keys for cross-attention are seen whole, and lie in the same pages.
   if (spec.stacks.size() > 1) return shape;
-  for (const LayerSpec& layer : last.layers) shape.windows.push_back(layer.self.window.value_or(kNoWindow));
+  for (const LayerSpec& layer : last.layers) {
+    shape.windows.push_back(layer.delta ? kNoWindow : layer.self.window.value_or(kNoWindow));
+    shape.states.push_back(layer.delta ? layer.delta->state_floats() : 0);
+  }
   return shape;
 }
 
@@ -47,14 +50,16 @@ KvLayout::KvLayout(const KvShape& shape, const KvRoom& room)
     size_t window = shape.windows.empty() ? KvShape::kNoWindow : shape.windows[i];
     // No sequence outgrows such a window.
     if (window >= room.tokens) window = KvShape::kNoWindow;
-    auto group = std::find_if(groups.begin(), groups.end(), [&](const KvGroup& g) { return g.window == window; });
+    const size_t state = shape.states.empty() ? 0 : shape.states[i];
+    const auto same = [&](const KvGroup& g) { return g.window == window && g.recurrent == (state > 0); };
+    auto group = std::find_if(groups.begin(), groups.end(), same);
     if (group == groups.end()) {
-      groups.push_back({window, 0, window_pages(window, room, pages), 0, 0});
+      groups.push_back({window, 0, state > 0 ? room.states : window_pages(window, room, pages), 0, 0, state > 0});
       group = groups.end() - 1;
     }
     layers.push_back({static_cast<size_t>(group - groups.begin()), group->page_bytes});
     ++group->layers;
-    group->page_bytes += layer_bytes;
+    group->page_bytes += state > 0 ? (state + 15) / 16 * 16 * sizeof(float) : layer_bytes;
   }
   for (KvGroup& group : groups) {
     group.begin = bytes;

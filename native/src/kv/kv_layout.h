@@ -11,7 +11,7 @@
 
 namespace sida {
 
-/// Sizes of what is cached: the attention layers of the model's last stack, of kv_heads heads each.
+/// Sizes of what is cached: the layers of the model's last stack, those with attention of kv_heads heads each.
 struct KvShape {
   size_t layers = 0;
   size_t heads = 0;
@@ -20,6 +20,9 @@ struct KvShape {
   KvFormat format = KvFormat::kF32;
   /// (layers): keys that a query sees, its own the last of them; kNoWindow: all. Empty: no layer has a window.
   std::vector<size_t> windows = {};
+  /// (layers): floats of a layer's recurrent state, which a sequence has in place of keys; 0: it has keys. Empty: all
+  /// have.
+  std::vector<size_t> states = {};
 
   static constexpr size_t kNoWindow = std::numeric_limits<size_t>::max();
 
@@ -31,23 +34,29 @@ struct KvRoom {
   size_t tokens;       ///< of all sequences together
   size_t pass_tokens;  ///< of the largest pass
   size_t windows;      ///< sequences with a whole window, beside the tokens of the largest pass
+  size_t states;       ///< sequences with a recurrent state
 
-  KvRoom(size_t tokens_, size_t pass_tokens_ = std::numeric_limits<size_t>::max(), size_t windows_ = 1)
-      : tokens(tokens_), pass_tokens(pass_tokens_), windows(windows_) {}
-  explicit KvRoom(const BatchLimits& limits) : KvRoom(limits.kv_tokens, limits.max_batch_tokens, limits.kv_windows) {}
+  KvRoom(size_t tokens_, size_t pass_tokens_ = std::numeric_limits<size_t>::max(), size_t windows_ = 1,
+         size_t states_ = 1)
+      : tokens(tokens_), pass_tokens(pass_tokens_), windows(windows_), states(states_) {}
+  explicit KvRoom(const BatchLimits& limits)
+      : KvRoom(limits.kv_tokens, limits.max_batch_tokens, limits.kv_windows, limits.kv_states) {}
 };
 
-/// Layers with the same window. They share page numbers and give up pages together.
+/// Layers with the same window, or all with a recurrent state. They share page numbers and give up pages together.
 struct KvGroup {
   size_t window;
   size_t layers;
   size_t pages;
   uint64_t page_bytes;
   uint64_t begin;  ///< of page 0 in the cache, in bytes
+  bool recurrent = false;  ///< a page is the state of one sequence, behind all its tokens
 
   bool windowed() const { return window != KvShape::kNoWindow; }
   /// The first page that a sequence of `tokens` tokens still needs: its next token sees `window` keys.
   size_t first_page(size_t tokens) const;
+  /// The tokens that take as many pages as a sequence of `tokens` tokens has.
+  size_t paged(size_t tokens) const { return recurrent && tokens > 1 ? 1 : tokens; }
 };
 
 /// Where the pages and layers of a cache are. A page holds, for each layer of its group, keys as [heads][head_dim][16]

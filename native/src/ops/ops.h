@@ -19,9 +19,11 @@ namespace sida {
 struct Activations {
   float* hidden;   ///< (tokens, width): the residual stream
   float* normed;   ///< (tokens, width)
-  float* queries;  ///< (tokens, query width); attention writes its outputs here
-  float* keys;     ///< (tokens, kv width); of latent attention (tokens, rank), then (tokens, rotary)
-  float* values;   ///< (tokens, kv width); of latent attention compressed queries, later (tokens, output width)
+  float* queries;  ///< (tokens, query width); attention writes its outputs here; of a delta rule gates
+  float* keys;     ///< (tokens, kv width); of latent attention (tokens, rank), then (tokens, rotary); of a delta rule
+                   ///< queries (tokens, key width), then keys; of gated attention later gates (tokens, query width)
+  float* values;   ///< (tokens, kv width); of latent attention compressed queries, later (tokens, output width); of a
+                   ///< delta rule (tokens, value width), then logits of β (tokens, value heads), then decays
 };
 
 /// One product of the rows of x: y (rows, w.n) = epilogue(x (rows, w.k) · W).
@@ -46,6 +48,16 @@ struct LatentTask {
   const LatentWeights* weights;
   size_t cache_layer;
 };
+
+/// A layer's delta rule, whose states are in the cache.
+struct DeltaTask {
+  const DeltaSpec* spec;
+  const DeltaWeights* weights;
+  size_t cache_layer;
+};
+
+/// What gates are made of before they scale something.
+enum class Gate : uint8_t { kSigmoid, kSilu };
 
 /// A MoE layer that comes after the running one, and where its choices go.
 struct LaterLayer {
@@ -94,6 +106,11 @@ class Ops {
   virtual void write_latent(const LatentSpec& spec, size_t cache_layer) = 0;
   /// Causal latent attention of activations().queries; its outputs go to activations().values (tokens, output width).
   virtual void attend_latent(const LatentTask& task) = 0;
+  /// The delta rule of a layer, and the convolutions before it, over activations().keys and values. Its answers go to
+  /// values (tokens, value width); each sequence's state becomes that behind its tokens.
+  virtual void delta(const DeltaTask& task) = 0;
+  /// x (count) times the gates that `logits` (count) make, which are overwritten.
+  virtual void gate(Gate kind, float* logits, float* x, size_t count) = 0;
   /// hidden += the feed-forward network of normed, each row times its factor where there is an output gate: the
   /// sigmoid of one gate, or the second of the softmax of two.
   virtual void feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) = 0;

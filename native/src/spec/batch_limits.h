@@ -23,6 +23,8 @@ struct BatchLimits {
   KvFormat kv = KvFormat::kF32;
   /// Sequences for which layers with a window keep pages beside those of the largest pass.
   size_t kv_windows = 1;
+  /// Sequences that may have a recurrent state at a time.
+  size_t kv_states = 4;
 };
 
 }  // namespace sida

@@ -8,7 +8,7 @@ LayerWidths::LayerWidths(const ModelSpec& spec) {
   for (const StackSpec& stack : spec.stacks) {
     if (const auto* rope = std::get_if<Rope>(&stack.positions)) rotary = std::max(rotary, rope->width());
     for (const LayerSpec& layer : stack.layers) {
-      add(layer.self);
+      layer.delta ? add(*layer.delta) : add(layer.self);
       if (layer.cross) add(*layer.cross);
       if (const MoeSpec* moe = layer.moe()) {
         add(*moe);
@@ -23,10 +23,17 @@ void LayerWidths::add(const AttentionSpec& attention) {
   query = std::max(query, attention.query_width());
   key = std::max(key, attention.kv_width());
   value = std::max(value, attention.kv_width());
+  if (attention.gated) key = std::max(key, attention.query_width());
   if (!attention.latent) return;
   value = std::max({value, attention.latent->query_rank, attention.output_width()});
   latent = std::max(latent, (attention.latent->row() + 15) / 16 * 16);
   latent_heads = std::max(latent_heads, attention.heads * latent);
+}
+
+void LayerWidths::add(const DeltaSpec& delta) {
+  query = std::max(query, delta.value_width());
+  key = std::max(key, 2 * delta.key_width());
+  value = std::max(value, delta.value_width() + 2 * delta.value_heads);
 }
 
 void LayerWidths::add(const MoeSpec& moe) {

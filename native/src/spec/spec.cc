@@ -1,11 +1,18 @@
 #include "spec/spec.h"
 
+#include <algorithm>
+
 namespace sida {
 
 size_t StackSpec::moe_layers() const {
   size_t count = 0;
   for (const LayerSpec& layer : layers) count += layer.moe() != nullptr;
   return count;
+}
+
+const AttentionSpec& StackSpec::attention() const {
+  const auto found = std::ranges::find_if(layers, [](const LayerSpec& layer) { return !layer.delta; });
+  return found == layers.end() ? layers.front().self : found->self;
 }
 
 const MoeSpec* ModelSpec::moe() const {

@@ -54,6 +54,7 @@ struct AttentionSpec {
   /// A query sees this many keys, its own the last of them. Nothing: all before it.
   std::optional<size_t> window;
   bool sinks = false;  ///< each head has a learned score that takes part in its softmax and has no value
+  bool gated = false;  ///< the output is multiplied by the sigmoid of a projection of the input
   std::optional<LatentSpec> latent;
 
   size_t query_width() const { return heads * head_dim; }
@@ -61,6 +62,35 @@ struct AttentionSpec {
   size_t kv_width() const { return latent ? latent->row() : kv_heads * head_dim; }
   size_t output_width() const { return latent ? heads * latent->value_dim : query_width(); }
 };
+
+/// A gated delta rule (arXiv 2412.06464) in place of attention. Queries, keys and values pass a causal convolution of
+/// each column and SiLU; queries and keys of a head then have length 1, queries over √key_dim. For each token a value
+/// head's state S (key_dim, value_dim) decays, S ← αS, learns, S ← S + k ⊗ β(v - Sᵀk), and answers Sᵀq. The answers are
+/// normed by head and multiplied by the SiLU of a projection of the input. β is the sigmoid of a projection of the
+/// input, α = exp(rate · softplus(projection + bias)) with rates below 0.
+struct DeltaSpec {
+  static constexpr size_t kMostTaps = 16;
+
+  size_t key_heads = 0;
+  size_t value_heads = 0;  ///< a multiple of `key_heads`
+  size_t key_dim = 0;
+  size_t value_dim = 0;
+  size_t taps = 0;  ///< of the convolutions: inputs that an output sees, its own the last of them
+  /// Value head h belongs to key head h % key_heads; otherwise to h / (value_heads / key_heads).
+  bool tiled = false;
+
+  size_t key_width() const { return key_heads * key_dim; }
+  size_t value_width() const { return value_heads * value_dim; }
+  /// Columns of a row of a state, in whole vectors of 16; what they add to value_dim is 0.
+  size_t state_stride() const { return (value_dim + 15) / 16 * 16; }
+  /// What a sequence keeps of a layer, in f32: the last taps - 1 inputs of the convolutions of queries, keys and values,
+  /// one after the other, then the states (value_heads, key_dim, state_stride).
+  size_t kept_inputs() const { return (taps - 1) * (2 * key_width() + value_width()); }
+  size_t state_floats() const { return kept_inputs() + value_heads * key_dim * state_stride(); }
+};
+
+/// Is added to a sum of squares before a query or key is divided by its root.
+inline constexpr float kUnitEpsilon = 1e-6f;
 
 /// T5's bias of a score by the distance of key and query, one table (buckets, heads) a stack.
 struct RelativeBias {
@@ -154,6 +184,7 @@ struct LayerSpec {
   AttentionSpec self;
   std::optional<AttentionSpec> cross;  ///< over the parent sequence's keys
   std::variant<FfnSpec, MoeSpec> feed_forward;
+  std::optional<DeltaSpec> delta = {};  ///< in place of `self`
 
   const MoeSpec* moe() const { return std::get_if<MoeSpec>(&feed_forward); }
 };
@@ -165,6 +196,8 @@ struct StackSpec {
   std::vector<LayerSpec> layers;
 
   size_t moe_layers() const;
+  /// That of the first layer that has attention.
+  const AttentionSpec& attention() const;
 };
 
 struct HeadSpec {

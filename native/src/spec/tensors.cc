@@ -39,6 +39,24 @@ const char* role_name(TensorRole role) {
       return "output_bias";
     case TensorRole::kSinks:
       return "sinks";
+    case TensorRole::kOutputGate:
+      return "output_gate";
+    case TensorRole::kBeta:
+      return "beta";
+    case TensorRole::kDecay:
+      return "decay";
+    case TensorRole::kDecayBias:
+      return "decay_bias";
+    case TensorRole::kDecayRate:
+      return "decay_rate";
+    case TensorRole::kQueryTaps:
+      return "query_taps";
+    case TensorRole::kKeyTaps:
+      return "key_taps";
+    case TensorRole::kValueTaps:
+      return "value_taps";
+    case TensorRole::kDeltaNorm:
+      return "delta_norm";
     case TensorRole::kLatent:
       return "latent";
     case TensorRole::kLatentBias:
@@ -162,7 +180,7 @@ class SlotVisitor {
   void visit_stack(size_t at) {
     const StackSpec& stack = spec_.stacks[at];
     if (const auto* bias = std::get_if<RelativeBias>(&stack.positions)) {
-      rows(TensorRole::kPositionBias, at, 0, {static_cast<uint64_t>(bias->buckets), stack.layers.front().self.heads});
+      rows(TensorRole::kPositionBias, at, 0, {static_cast<uint64_t>(bias->buckets), stack.attention().heads});
     }
     for (size_t layer = 0; layer < stack.layers.size(); ++layer) visit_layer(at, layer, stack.layers[layer]);
     norm(TensorRole::kFinalNorm, TensorRole::kFinalNormBias, at, 0);
@@ -171,13 +189,15 @@ class SlotVisitor {
   void visit_layer(size_t stack, size_t layer, const LayerSpec& spec) {
     const AttentionSpec& self = spec.self;
     norm(TensorRole::kAttentionNorm, TensorRole::kAttentionNormBias, stack, layer);
-    if (self.latent) {
+    if (spec.delta) {
+      visit_delta(stack, layer, *spec.delta);
+    } else if (self.latent) {
       visit_latent(stack, layer, self, *self.latent);
     } else {
       visit_heads(stack, layer, self);
     }
-    if (self.output_biased) rows(TensorRole::kAttentionOutputBias, stack, layer, {spec_.width});
-    if (self.sinks) rows(TensorRole::kSinks, stack, layer, {self.heads});
+    if (!spec.delta && self.output_biased) rows(TensorRole::kAttentionOutputBias, stack, layer, {spec_.width});
+    if (!spec.delta && self.sinks) rows(TensorRole::kSinks, stack, layer, {self.heads});
     if (spec.cross) visit_cross(stack, layer, *spec.cross);
     norm(TensorRole::kFeedForwardNorm, TensorRole::kFeedForwardNormBias, stack, layer);
     if (const MoeSpec* moe = spec.moe()) {
@@ -218,6 +238,7 @@ class SlotVisitor {
     matrix(TensorRole::kQuery, stack, layer, self.query_width(), spec_.width);
     matrix(TensorRole::kKey, stack, layer, self.kv_width(), spec_.width);
     matrix(TensorRole::kValue, stack, layer, self.kv_width(), spec_.width);
+    if (self.gated) matrix(TensorRole::kOutputGate, stack, layer, self.query_width(), spec_.width);
     matrix(TensorRole::kAttentionOutput, stack, layer, spec_.width, self.output_width());
     if (self.biased) {
       rows(TensorRole::kQueryBias, stack, layer, {self.query_width()});
@@ -228,6 +249,23 @@ class SlotVisitor {
     const bool row = self.qk_norm == QkNorm::kRow;
     rows(TensorRole::kQueryNorm, stack, layer, {row ? self.query_width() : self.head_dim});
     rows(TensorRole::kKeyNorm, stack, layer, {row ? self.kv_width() : self.head_dim});
+  }
+
+  void visit_delta(size_t stack, size_t layer, const DeltaSpec& delta) {
+    const uint64_t keys = delta.key_width(), values = delta.value_width(), heads = delta.value_heads;
+    matrix(TensorRole::kQuery, stack, layer, keys, spec_.width);
+    matrix(TensorRole::kKey, stack, layer, keys, spec_.width);
+    matrix(TensorRole::kValue, stack, layer, values, spec_.width);
+    matrix(TensorRole::kOutputGate, stack, layer, values, spec_.width);
+    visit_({TensorRole::kBeta, TensorForm::kGate, stack, layer, 0, {heads, spec_.width}});
+    visit_({TensorRole::kDecay, TensorForm::kGate, stack, layer, 0, {heads, spec_.width}});
+    rows(TensorRole::kDecayBias, stack, layer, {heads});
+    rows(TensorRole::kDecayRate, stack, layer, {heads});
+    rows(TensorRole::kQueryTaps, stack, layer, {keys, delta.taps});
+    rows(TensorRole::kKeyTaps, stack, layer, {keys, delta.taps});
+    rows(TensorRole::kValueTaps, stack, layer, {values, delta.taps});
+    rows(TensorRole::kDeltaNorm, stack, layer, {delta.value_dim});
+    matrix(TensorRole::kAttentionOutput, stack, layer, spec_.width, values);
   }
 
   void visit_latent(size_t stack, size_t layer, const AttentionSpec& self, const LatentSpec& latent) {

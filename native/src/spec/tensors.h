@@ -28,6 +28,15 @@ enum class TensorRole : uint8_t {
   kAttentionOutput,
   kAttentionOutputBias,
   kSinks,
+  kOutputGate,
+  kBeta,         ///< of a delta rule, as all up to kDeltaNorm
+  kDecay,
+  kDecayBias,
+  kDecayRate,
+  kQueryTaps,    ///< of the convolution, (columns, taps)
+  kKeyTaps,
+  kValueTaps,
+  kDeltaNorm,
   kLatent,
   kLatentBias,
   kLatentRotary,

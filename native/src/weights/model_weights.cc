@@ -64,6 +64,33 @@ void place(const DenseTensor& tensor, const std::byte* data, bool tied, ModelWei
     case TensorRole::kSinks:
       layer().self.sinks = rows;
       break;
+    case TensorRole::kOutputGate:
+      layer().self.gate = matrix;
+      break;
+    case TensorRole::kBeta:
+      layer().self.delta.beta = matrix;
+      break;
+    case TensorRole::kDecay:
+      layer().self.delta.decay = matrix;
+      break;
+    case TensorRole::kDecayBias:
+      layer().self.delta.decay_bias = rows;
+      break;
+    case TensorRole::kDecayRate:
+      layer().self.delta.decay_rate = rows;
+      break;
+    case TensorRole::kQueryTaps:
+      layer().self.delta.query_taps = rows;
+      break;
+    case TensorRole::kKeyTaps:
+      layer().self.delta.key_taps = rows;
+      break;
+    case TensorRole::kValueTaps:
+      layer().self.delta.value_taps = rows;
+      break;
+    case TensorRole::kDeltaNorm:
+      layer().self.delta.norm = rows;
+      break;
     case TensorRole::kQueryDown:
       layer().self.latent.query_down = matrix;
       break;

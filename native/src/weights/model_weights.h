@@ -24,14 +24,23 @@ struct LatentWeights {
   std::vector<PanelMatrix> keys, values;  ///< (heads)
 };
 
+/// Of a delta rule. Null where the layer has none.
+struct DeltaWeights {
+  PanelMatrix beta, decay;
+  const float *decay_bias, *decay_rate;              ///< (value heads)
+  const float *query_taps, *key_taps, *value_taps;  ///< (columns, taps)
+  const float* norm;                                 ///< (value_dim)
+};
+
 /// Null where the layer has none.
 struct AttentionWeights {
   NormWeights norm;
-  PanelMatrix query, key, value, output;
+  PanelMatrix query, key, value, output, gate;
   const float* query_norm;
   const float* key_norm;
   const float* sinks;  ///< (heads)
   LatentWeights latent;
+  DeltaWeights delta;
 };
 
 /// A dense network, or a shared expert. `gate` has null data where the activation is not gated.

@@ -1,5 +1,7 @@
 // Sequences side by side: prompts in chunks beside single tokens, shared pages, refused passes, padding that takes no
-// position.
+// position, recurrent states.
+#include <filesystem>
+
 #include "support/oracle_cases.h"
 
 namespace {
@@ -161,6 +163,101 @@ TEST_CASE("NLLB-MoE: padding inside of a decoder's tokens takes no position, in 
     const Run rest = feed(engine, 2, part_of(decoder, 4, 4), 1);
     CHECK(same_bits(rest.logits, part_of(whole, 4 * engine.spec().vocab, 4 * engine.spec().vocab)));
   }
+}
+
+constexpr const char* kRecurrent[] = {"qwen3-next-tiny", "qwen3-5-moe-tiny"};
+
+TEST_CASE("recurrent: forks begin with the state of their parent, and neither changes the other's") {
+  for (const auto& [name, device] : grid(kRecurrent, devices())) {
+    CASE(name, device_name(device));
+    const PackedFixture f(name);
+    const std::vector<int32_t> prompt = f.list[2].tokens, left = part_of(prompt, 0, 23);
+    const std::vector<int32_t> one = part_of(prompt, 23, 9), two = part_of(prompt, 30, 7);
+    const auto joined = [&](const std::vector<int32_t>& end) {
+      std::vector<int32_t> all = left;
+      all.insert(all.end(), end.begin(), end.end());
+      return all;
+    };
+    for (const double share : {1.0, 0.0}) {
+      Engine engine = f.open(limits_on(device), share);
+      const auto alone = [&](const std::vector<int32_t>& end) {
+        const Run out = feed(engine, 9, joined(end));
+        release(engine, {9});
+        return part_of(out.logits, left.size() * engine.spec().vocab, end.size() * engine.spec().vocab);
+      };
+      const std::vector<float> first = alone(one), second = alone(two);
+      feed(engine, 1, left);
+      engine.fork_sequence(1, 2, left.size());
+      // Children of one parent in one pass, and then the parent itself.
+      const std::vector<int32_t> ids{2, 3}, parents{kNoParent, 1}, offsets{0, 9, 16}, rows = first_numbers(16);
+      std::vector<int32_t> tokens = one;
+      tokens.insert(tokens.end(), two.begin(), two.end());
+      Batch batch = pass_of(0, ids, offsets, tokens, parents);
+      batch.logit_rows = rows;
+      std::vector<float> both = first;
+      both.insert(both.end(), second.begin(), second.end());
+      CHECK(same_bits(run(engine, batch).logits, both));
+      CHECK(same_bits(feed(engine, 1, one).logits, first));
+      release(engine, {1, 2, 3});
+      CHECK(engine.cache().pages_in_use(engine.cache().group_of(0)) == 0);
+    }
+  }
+}
+
+TEST_CASE("recurrent: sequences beyond the states are refused and change nothing; a state is behind all tokens") {
+  const PackedFixture f("qwen3-next-tiny");
+  BatchLimits limits = limits_on(DeviceKind::kCpu);
+  limits.kv_states = 2;
+  Engine engine = f.open(limits, 0);
+  const std::vector<int32_t> prompt = f.list[2].tokens;
+  const std::vector<float> whole = logits_in_chunks(engine, prompt, prompt.size());
+  feed(engine, 1, part_of(prompt, 0, 20));
+  feed(engine, 2, {5});
+  CHECK_THROWS_WITH(feed(engine, 3, {5}), "the KV cache of 2 recurrent states has 0 free, 1 are needed");
+  CHECK_THROWS(feed(engine, 3, {5}, 1));
+  CHECK_THROWS_WITH(engine.fork_sequence(1, 3, 16),
+                    "sequence 1 has a recurrent state behind its 20 tokens, not behind 16");
+  engine.check_integrity();
+  // The fork shares the state until one of both goes on.
+  engine.fork_sequence(1, 3, 20);
+  CHECK_THROWS(feed(engine, 3, {5}));
+  release(engine, {2});
+  const size_t vocab = engine.spec().vocab;
+  for (const int32_t id : {3, 1}) {
+    CHECK(same_bits(feed(engine, id, part_of(prompt, 20, 20)).logits, part_of(whole, 20 * vocab, 20 * vocab)));
+  }
+}
+
+TEST_CASE("recurrent: a sequence whose pass failed is not continued, others are") {
+  const PackedFixture f("qwen3-next-tiny");
+  Engine engine = f.open(limits_on(DeviceKind::kCpu), 0);
+  const std::vector<int32_t> prompt = f.list[2].tokens;
+  const std::vector<float> whole = logits_in_chunks(engine, prompt, prompt.size());
+  feed(engine, 1, part_of(prompt, 0, 20));
+  feed(engine, 2, part_of(prompt, 0, 20));
+  const std::string experts = f.pack.path() + "/experts.sida";
+  const auto bytes = std::filesystem::file_size(experts);
+  std::filesystem::copy_file(experts, experts + ".whole");
+  std::filesystem::resize_file(experts, 0);
+  CHECK_THROWS(feed(engine, 1, part_of(prompt, 20, 20)));
+  CHECK_THROWS(feed(engine, 3, {5}));
+  engine.check_integrity();
+  {
+    std::ifstream from(experts + ".whole", std::ios::binary);
+    std::fstream to(experts, std::ios::binary | std::ios::in | std::ios::out);
+    to << from.rdbuf();
+  }
+  CHECK(std::filesystem::file_size(experts) == bytes);
+  const std::string lost = "sequence 1 lost its recurrent state in a pass that failed";
+  CHECK_THROWS_WITH(feed(engine, 1, {5}), ("batch: " + lost).c_str());
+  CHECK_THROWS_WITH(feed(engine, 4, {5}, 1), ("batch: " + lost).c_str());
+  CHECK_THROWS_WITH(engine.fork_sequence(1, 4, 20), lost.c_str());
+  const size_t vocab = engine.spec().vocab;
+  CHECK(same_bits(feed(engine, 2, part_of(prompt, 20, 20)).logits, part_of(whole, 20 * vocab, 20 * vocab)));
+  // One that began in the failed pass begins anew.
+  CHECK(same_bits(feed(engine, 3, part_of(prompt, 0, 1)).logits, part_of(whole, 0, vocab)));
+  release(engine, {1});
+  CHECK(same_bits(feed(engine, 1, prompt).logits, whole));
 }
 
 }  // namespace

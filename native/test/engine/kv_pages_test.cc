@@ -57,15 +57,19 @@ TEST_CASE("kv pages: the engine takes the bytes that the plan says, for every fa
       CHECK(engine.memory().used() == plan.fixed() + engine.store().slots() * plan.slot);
       const ModelSpec& spec = engine.spec();
       // All heads of these fixtures have 16 columns or a multiple.
-      uint64_t elements = 0;
+      uint64_t elements = 0, states = 0;
       for (const LayerSpec& layer : spec.last().layers) {
+        if (layer.delta) {
+          states += limits.kv_states * ((layer.delta->state_floats() + 15) / 16 * 16) * sizeof(float);
+          continue;
+        }
         const AttentionSpec& attention = layer.self;
         const bool has_window = spec.stacks.size() == 1 && attention.window.has_value();
         // A window of 16 leaves 15 keys, which lie in 2 pages, and 32 new tokens take 2.
         const size_t tokens = has_window ? 4 * kPageTokens : 480;
         elements += tokens * (attention.latent ? (attention.latent->row() + 15) / 16 * 16 : 2 * attention.kv_width());
       }
-      CHECK(plan.kv_cache == engine.memory().taken(elements * (format == KvFormat::kF32 ? 4 : 2)));
+      CHECK(plan.kv_cache == engine.memory().taken(elements * (format == KvFormat::kF32 ? 4 : 2) + states));
       if (spec.stacks.size() > 1) continue;
       logits_in_chunks(engine, long_prompt(f, 64), 32);
       CHECK(engine.memory().peak() == engine.memory().used());

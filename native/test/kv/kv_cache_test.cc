@@ -55,6 +55,40 @@ TEST_CASE("kv cache: a fork at the end of a page shares all and copies nothing")
   CHECK(child[0].end() == 3);
 }
 
+TEST_CASE("kv cache: a recurrent state is one page of a sequence, which a writer copies where others own it too") {
+  KvShape shape{2, 2, 24};
+  shape.states = {0, 40};
+  Room room(shape, KvRoom(160, 160, 1, 2));
+  KvCache& cache = room.cache;
+  REQUIRE(cache.recurrent());
+  const size_t group = cache.group_of(1);
+  CHECK(cache.groups()[group].page_bytes == 48 * sizeof(float));
+  KvPages parent;
+  cache.grow(parent, 0, 40);
+  cache.grow(parent, 40, 90);
+  CHECK(cache.pages_in_use(group) == 1);
+  cache.state(parent[group].at(0), 1)[39] = 7;
+  KvPages child = cache.fork(parent, 90);
+  CHECK(cache.pages_in_use(group) == 1);
+  cache.grow(child, 90, 91);
+  CHECK(child[group].at(0) != parent[group].at(0));
+  CHECK(cache.state(child[group].at(0), 1)[39] == 7);
+  cache.check_held(child, 91);
+  cache.check_integrity({&parent, &child});
+  // A third would need a state of its own, and pages of keys alone do not help.
+  KvPages third;
+  CHECK_THROWS_WITH(cache.grow(third, 0, 1), "the KV cache of 2 recurrent states has 0 free, 1 are needed");
+  KvPages shared = cache.fork(parent, 90);
+  CHECK_THROWS(cache.grow(shared, 90, 91));
+  cache.release(parent);
+  cache.grow(shared, 90, 91);
+  CHECK(cache.state(shared[group].at(0), 1)[39] == 7);
+  cache.release(shared);
+  cache.release(child);
+  CHECK(cache.pages_in_use(group) == 0);
+  CHECK(cache.free_pages() == 10);
+}
+
 TEST_CASE("kv cache: too few free pages change nothing, the copy of a shared page counted") {
   Room room;
   KvPages parent, rest;

@@ -52,9 +52,10 @@ class Description {
   void add(const StackSpec& stack) {
     out_ << " | " << stack.name << (stack.causal ? " causal " : " ");
     std::vector<size_t> windows;
-    std::string kinds, dense;
+    std::string kinds, dense, rules;
     for (const LayerSpec& layer : stack.layers) {
       kinds += layer.moe() == nullptr ? "d" : "s";
+      rules += layer.delta ? "r" : "a";
       windows.push_back(layer.self.window.value_or(0));
       if (layer.moe() == nullptr) dense = " dense" + network(std::get<FfnSpec>(layer.feed_forward));
     }
@@ -65,7 +66,13 @@ class Description {
       out_ << " windows";
       for (const size_t window : windows) out_ << " " << window;
     }
-    add("attention", stack.layers[0].self);
+    add("attention", stack.attention());
+    for (const LayerSpec& layer : stack.layers) {
+      if (!layer.delta) continue;
+      add(*layer.delta);
+      out_ << " layers " << rules;
+      break;
+    }
     if (stack.layers[0].cross) add("cross-attention", *stack.layers[0].cross);
     if (const auto* rope = std::get_if<Rope>(&stack.positions)) {
       out_ << " rope " << rope->width() << " frequency " << exact(rope->inverse_frequencies.at(1));
@@ -88,10 +95,17 @@ class Description {
     flag("output-biased", attention.output_biased);
     if (attention.clip) out_ << " clip " << exact(*attention.clip);
     flag("sinks", attention.sinks);
+    flag("gated", attention.gated);
     if (!attention.latent) return;
     const LatentSpec& latent = *attention.latent;
     out_ << " latent " << latent.rank << " query " << latent.query_rank << " rotary " << latent.rotary << " values "
          << latent.value_dim << " epsilon " << exact(latent.norm_epsilon);
+  }
+
+  void add(const DeltaSpec& delta) {
+    out_ << " delta keys " << delta.key_heads << " of " << delta.key_dim << " values " << delta.value_heads << " of "
+         << delta.value_dim << " taps " << delta.taps;
+    flag("tiled", delta.tiled);
   }
 
   void add(const MoeSpec& moe) {

@@ -11,7 +11,8 @@ namespace sida::testing {
 
 inline constexpr const char* kFamilies[] = {"switch_transformers", "nllb-moe",  "olmoe",        "mixtral",
                                             "qwen2_moe",           "qwen3_moe", "gpt_oss",      "deepseek_v2",
-                                            "deepseek_v3",         "glm4_moe",  "glm4_moe_lite"};
+                                            "deepseek_v3",         "glm4_moe",  "glm4_moe_lite", "qwen3_next",
+                                            "qwen3_5_moe_text"};
 
 /// config.json of a model of two layers a stack and three experts, small enough to write in each case. `extra` adds
 /// fields.
@@ -44,6 +45,12 @@ inline std::string tiny_family_config(const std::string& family, const std::stri
     if (family == "qwen3_moe") fields += R"(,"num_experts":3)";
     if (family == "glm4_moe" || latent) fields += R"(,"n_routed_experts":3,"first_k_dense_replace":1)";
     if (grouped) fields += R"(,"n_group":1,"topk_group":1)";
+    if (family.starts_with("qwen3_next") || family.starts_with("qwen3_5")) {
+      // Two value heads belong to each key head.
+      fields += R"(,"num_experts":3,"shared_expert_intermediate_size":10,"linear_num_key_heads":2,)"
+                R"("linear_num_value_heads":4,"linear_key_head_dim":3,"linear_value_head_dim":2,)"
+                R"("layer_types":["full_attention","linear_attention"])";
+    }
     if (latent) {
       fields += R"(,"q_lora_rank":3,"kv_lora_rank":5,"qk_nope_head_dim":4,"qk_rope_head_dim":2,"v_head_dim":6)";
     } else if (family != "qwen2_moe") {

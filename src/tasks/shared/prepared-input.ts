@@ -5,7 +5,7 @@ import type { ModelShape } from '../../native/addon-types.js';
 import { isEncoderDecoder } from '../../native/model-shape.js';
 import type { ItemWork } from '../../protocol/item-work.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
-import { type KvRoom, leastPages, pageNeed, windowSizes } from '../../scheduler/page-need.js';
+import { type KvRoom, leastPages, pageNeed, RECURRENT, windowSizes } from '../../scheduler/page-need.js';
 import type { ModelChat } from '../../text/chat/answer-format.js';
 import type { TokenTexts } from '../../text/detokenizer.js';
 
@@ -81,7 +81,7 @@ export function checkedInput(
 function checkPages({ tokens, work }: PreparedInput, param: string, name: string, limits: ModelLimits): void {
   const lack = lackOfPages(tokens.length, work, limits);
   if (lack === undefined) return;
-  const { needed, there, where } = lack;
+  const { needed, there, what } = lack;
   const several = severalOf(work);
   // Where one of the sequences fits, their number is at fault.
   const blamed =
@@ -90,7 +90,7 @@ function checkPages({ tokens, work }: PreparedInput, param: string, name: string
   const { kvPageTokens } = limits;
   throw new SidaError({
     code: 'cannot_run',
-    message: `${name} with ${output} needs ${needed} KV pages of ${kvPageTokens} tokens${where}, the cache has ${there}`,
+    message: `${name} with ${output} needs ${needed} ${what}, the cache has ${there}`,
     param: blamed?.field ?? param,
     details: { needed_pages: needed, kv_pages: there, page_tokens: kvPageTokens },
   });
@@ -109,19 +109,25 @@ function severalOf(work: ItemWork): { what: string; field: string; one: ItemWork
 interface LackOfPages {
   needed: number;
   there: number;
-  /** The words of an error for layers with a window. */
-  where: string;
+  /** What it needs, in an error. */
+  what: string;
 }
 
 function lackOfPages(promptTokens: number, work: ItemWork, limits: ModelLimits): LackOfPages | undefined {
   const { kvPages, kvWindows } = limits;
   const room = { ...limits, encoderDecoder: isEncoderDecoder(limits.shape) };
   const { pages, windows } = pageNeed(promptTokens, work, room);
-  if (pages > kvPages) return { needed: pages, there: kvPages, where: '' };
+  const what = `KV pages of ${limits.kvPageTokens} tokens`;
+  if (pages > kvPages) return { needed: pages, there: kvPages, what };
   for (const [i, layers] of kvWindows.entries()) {
     const needed = leastPages(windows[i]!, windowSizes(layers, limits));
-    const where = ` in layers with a window of ${layers.window}`;
-    if (needed > layers.pages) return { needed, there: layers.pages, where };
+    if (needed <= layers.pages) continue;
+    const windowed = `${what} in layers with a window of ${layers.window}`;
+    return {
+      needed,
+      there: layers.pages,
+      what: layers.window === RECURRENT ? 'recurrent states (--kv-states)' : windowed,
+    };
   }
   return undefined;
 }

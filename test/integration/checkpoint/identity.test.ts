@@ -345,6 +345,7 @@ const LIMITS = {
   activations: 'f32',
   kv: 'f32',
   kvWindows: 1,
+  kvStates: 4,
   device: 'cpu',
 } as const;
 

@@ -50,6 +50,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     activations: 'f32',
     kv: 'f32',
     kvWindows: 1,
+    kvStates: 4,
     prefixCache: 'per-key',
     device: 'cpu',
     memoryBudget: '100%',

@@ -117,6 +117,7 @@ describe('values', () => {
     ['activations', 'int4', /one of auto, f32, bf16, int8/],
     ['kv', 'int8', /one of f32, bf16/],
     ['kvWindows', '0', /a whole number from 1/],
+    ['kvStates', '0', /a whole number from 1/],
     ['model', '', /a model directory/],
   ])('refuses %s %j and says what the option expects', (name, value, message) => {
     expect(() => resolve({ [name]: value })).toThrow(UsageError);

@@ -33,6 +33,7 @@ const OPTIONS: SizeOptions = {
   maxBatchTokens: 2048,
   kv: 'bf16',
   kvWindows: 1,
+  kvStates: 4,
   threads: 2,
   device: 'cpu',
   routing: 'exact',

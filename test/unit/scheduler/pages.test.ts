@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ItemWork } from '../../../src/protocol/item-work.js';
-import { type KvRoom, pageNeed } from '../../../src/scheduler/page-need.js';
+import { type KvRoom, pageNeed, RECURRENT } from '../../../src/scheduler/page-need.js';
 import { PageLeases } from '../../../src/scheduler/pages.js';
 
 const ROOM: KvRoom = {
@@ -63,6 +63,21 @@ describe('the pages of layers with a window', () => {
     expect(admitted(short, 2)).toHaveLength(1);
     pages.end(first!);
     expect(admitted(long, 2)).toHaveLength(1);
+  });
+
+  it('are one state a sequence in recurrent layers, that of the prompt beside those that continue it', () => {
+    const room = { ...ROOM, kvWindows: [{ window: RECURRENT, pages: 4 }] };
+    const states = (work: ItemWork, prompt = 4000) => pageNeed(prompt, work, room).windows[0]!.alone;
+    expect(states(generate(5000))).toBe(1);
+    expect(states(generate(5000), 3)).toBe(1);
+    expect(states(generate(5000, 3))).toBe(4);
+    expect(states(score(3, 200))).toBe(3);
+    const pages = new PageLeases(room);
+    const leases = Array.from({ length: 5 }, () => pages.lease(pageNeed(40, generate(100), room)));
+    expect(leases.map((lease) => lease !== undefined)).toEqual([true, true, true, true, false]);
+    pages.end(leases[0]!);
+    expect(pages.lease(pageNeed(40, generate(2, 2), room))).toBeUndefined();
+    expect(pages.lease(pageNeed(40, generate(2), room))).toBeDefined();
   });
 
   it('change nothing where no layer has a window', () => {

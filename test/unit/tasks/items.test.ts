@@ -78,6 +78,17 @@ describe('a decoder-only model', () => {
     expect(inputsOf(complete(20), windowed(2))).toHaveLength(1);
   });
 
+  it('refuses more sequences than there are recurrent states', () => {
+    const recurrent = { ...limits(), kvWindows: [{ window: 0, pages: 3 }] };
+    expect(inputsOf(complete(100, { maxTokens: 8, choices: 2 }), recurrent)).toHaveLength(1);
+    expect(refusal(complete(100, { maxTokens: 8, choices: 3 }), recurrent).toBody()).toMatchObject({
+      code: 'cannot_run',
+      message:
+        'Prompt 0 with its output in 3 choices needs 4 recurrent states (--kv-states), the cache has 3',
+      param: 'n',
+    });
+  });
+
   it('accepts inputs that fit into its KV pages, with shared pages counted once', () => {
     // 12 pages: 6 are shared, and each of three choices has 2 more. A fourth choice would need 14 pages.
     const long = { maxTokens: 28, choices: 3 };

@@ -80,7 +80,30 @@ void self_attention(Ops& ops, const LayerPlace& at, const AttentionSpec& spec, c
   ops.write_kv(at.cache_layer);
   const bool biased = std::holds_alternative<RelativeBias>(at.stack.positions);
   ops.attend({&spec, at.cache_layer, false, at.stack.causal, biased, weights.sinks});
+  if (spec.gated) {
+    // Keys are in the cache now.
+    const Product gates{weights.gate, a.keys};
+    ops.linear(a.normed, tokens, {&gates, 1}, Epilogue::kStore);
+    ops.gate(Gate::kSigmoid, a.keys, a.queries, tokens * spec.query_width());
+  }
   add_output(ops, weights, a.queries, tokens);
+}
+
+void delta_attention(Ops& ops, const LayerPlace& at, const DeltaSpec& spec, const AttentionWeights& weights,
+                     size_t tokens) {
+  const ProfileScope scope(ProfileOp::kSelfAttention);
+  const Activations& a = ops.activations();
+  const DeltaWeights& own = weights.delta;
+  norm_input(ops, at.model, weights, tokens);
+  float* betas = a.values + tokens * spec.value_width();
+  const Product products[] = {{weights.query, a.keys},  {weights.key, a.keys + tokens * spec.key_width()},
+                              {weights.value, a.values}, {weights.gate, a.queries},
+                              {own.beta, betas},         {own.decay, betas + tokens * spec.value_heads}};
+  ops.linear(a.normed, tokens, products, Epilogue::kStore);
+  ops.delta({&spec, &own, at.cache_layer});
+  ops.norm(a.values, {own.norm}, at.model.norm_epsilon, tokens * spec.value_heads, spec.value_dim, a.values);
+  ops.gate(Gate::kSilu, a.queries, a.values, tokens * spec.value_width());
+  add_output(ops, weights, a.values, tokens);
 }
 
 void cross_attention(Ops& ops, const LayerPlace& at, const AttentionSpec& spec, const AttentionWeights& weights,

@@ -20,6 +20,10 @@ struct LayerPlace {
 void self_attention(Ops& ops, const LayerPlace& at, const AttentionSpec& spec, const AttentionWeights& weights,
                     size_t tokens);
 
+/// The delta rule of a layer that has it in place of attention.
+void delta_attention(Ops& ops, const LayerPlace& at, const DeltaSpec& spec, const AttentionWeights& weights,
+                     size_t tokens);
+
 /// Over the parent sequence's keys in the cache.
 void cross_attention(Ops& ops, const LayerPlace& at, const AttentionSpec& spec, const AttentionWeights& weights,
                      size_t tokens);

@@ -28,7 +28,7 @@ CpuOps::CpuOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory&
     biases_.emplace_back();
     if (work_.biases[i] == nullptr) continue;
     const StackSpec& stack = spec.stacks[i];
-    biases_.back().emplace(std::get<RelativeBias>(stack.positions), stack.layers[0].self.heads,
+    biases_.back().emplace(std::get<RelativeBias>(stack.positions), stack.attention().heads,
                            weights.stacks[i].position_bias, !stack.causal, work_.bias_positions[i], work_.biases[i]);
   }
 }

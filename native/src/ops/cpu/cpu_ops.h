@@ -39,6 +39,8 @@ class CpuOps final : public Ops {
   void attend(const AttendTask& task) override;
   void write_latent(const LatentSpec& spec, size_t cache_layer) override;
   void attend_latent(const LatentTask& task) override;
+  void delta(const DeltaTask& task) override;
+  void gate(Gate kind, float* logits, float* x, size_t count) override;
   void feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) override;
 
   void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
@@ -69,6 +71,8 @@ class CpuOps final : public Ops {
                   float* logits, Dispatch& dispatch);
   /// Factors (tokens) of outputs: the sigmoid of one gate, or one of the softmax of two.
   const float* output_factors(const PanelMatrix& gate, size_t tokens, size_t of);
+  /// The logits of a delta rule's β and decays become β and α.
+  void make_rates(const DeltaTask& task);
   void split_attention(const AttendTask& task);
   void run_latent(const LatentTask& task, const AttentionPart& part, size_t thread);
   void run_attention(const AttendTask& task, const AttentionPart& part, size_t thread);

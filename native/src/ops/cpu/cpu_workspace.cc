@@ -43,7 +43,7 @@ struct Sizes {
     for (const StackSpec& stack : spec.stacks) {
       const bool biased = std::holds_alternative<RelativeBias>(stack.positions) && !stack.layers.empty();
       bias_positions.push_back(stack.causal ? positions : tokens);
-      biases.push_back(biased ? line(PositionBias::floats(stack.layers[0].self.heads, bias_positions.back())) : 0);
+      biases.push_back(biased ? line(PositionBias::floats(stack.attention().heads, bias_positions.back())) : 0);
     }
     const size_t widest = std::max({spec.width, widest_hidden, widths.query, widths.value});
     rounded = line(rounded_bytes(std::min(tokens, kRoundedRows), widest, limits.activations) / sizeof(float));

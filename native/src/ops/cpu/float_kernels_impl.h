@@ -401,9 +401,17 @@ void rotate_adjacent(float* x, size_t rows, size_t stride, size_t half, const fl
   }
 }
 
+}  // namespace
+}  // namespace sida
+
+#include "ops/cpu/delta_impl.h"
+
+namespace sida {
+namespace {
+
 constexpr FloatKernels kFloatKernels{
-    gemm,    attention, latent_attention, rms_norm,        layer_norm,      softmax, axpy, scale,
-    sigmoid, clip,      rotate,           rotate_adjacent, exp_nonpositive,
+    gemm,   attention,       latent_attention, rms_norm, layer_norm, softmax,    axpy,         scale,     sigmoid, clip,
+    rotate, rotate_adjacent, exp_nonpositive,  convolve, unit_rows,  delta_rule, gate_sigmoid, gate_silu,
 };
 
 }  // namespace

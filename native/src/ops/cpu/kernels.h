@@ -6,6 +6,7 @@
 
 #include "spec/epilogue.h"
 #include "spec/kv_page.h"
+#include "spec/spec.h"
 #include "weights/panel_layout.h"
 
 namespace sida {
@@ -101,6 +102,34 @@ struct LatentAttentionTask {
   KvFormat format = KvFormat::kF32;  ///< of the pages
 };
 
+/// A causal convolution of columns [begin, end) of the rows of one sequence, in place, and SiLU.
+struct ConvolutionTask {
+  float* x;  ///< (rows, stride)
+  size_t stride;
+  size_t rows;
+  const float* weight;  ///< (stride, taps)
+  size_t taps;          ///< at most DeltaSpec::kMostTaps
+  float* kept;          ///< (taps - 1, stride): the inputs before row 0, at the end those before the next row
+  bool first;           ///< `kept` holds anything; the inputs before row 0 are 0
+  size_t begin, end;
+};
+
+/// The delta rule of one value head over the rows of one sequence. Rows of keys and queries are `key_stride` apart.
+struct DeltaRuleTask {
+  const float* queries;  ///< (rows, key_dim)
+  const float* keys;     ///< (rows, key_dim)
+  size_t key_stride;
+  size_t rows, key_dim, value_dim;
+  float* values;  ///< (rows, value_dim), `value_stride` apart; become answers
+  size_t value_stride;
+  const float* betas;   ///< (rows), `heads` apart
+  const float* decays;  ///< (rows), `heads` apart
+  size_t heads;
+  float* state;         ///< (key_dim, state_stride)
+  size_t state_stride;  ///< value_dim rounded up to 16; the columns between are 0
+  bool first;           ///< `state` holds anything; it begins with zeros
+};
+
 /// The kernels of one instruction set that take rows as floats. Every set performs the same floating-point operations
 /// in the same order on each output element, so all sets, and all batch shapes, agree bit for bit.
 struct FloatKernels {
@@ -128,6 +157,13 @@ struct FloatKernels {
   void (*rotate_adjacent)(float* x, size_t rows, size_t stride, size_t half, const float* cosines, const float* sines);
   /// out (n) = portable_exp(x), each x at most 0. `out` may be `x`.
   void (*exp_nonpositive)(const double* x, size_t n, double* out);
+  void (*convolve)(const ConvolutionTask&);
+  /// x (rows, n) · length / sqrt(sum of squares + kUnitEpsilon).
+  void (*unit_rows)(float* x, size_t rows, size_t n, float length);
+  void (*delta_rule)(const DeltaRuleTask&);
+  /// x (n) times the sigmoid, or SiLU, of `logits`.
+  void (*gate_sigmoid)(const float* logits, float* x, size_t n);
+  void (*gate_silu)(const float* logits, float* x, size_t n);
 };
 
 /// The kernels of one instruction set that take rounded rows; round_rows() prepares the rows for the same set's GEMM.

@@ -43,7 +43,7 @@ void CudaOps::download(void* to, const void* from, size_t bytes) {
 void CudaOps::upload_bias(size_t stack, const BatchLimits& limits, const float* weight) {
   const StackSpec& spec = spec_.stacks[stack];
   const auto& relative = std::get<RelativeBias>(spec.positions);
-  const size_t heads = spec.layers.front().self.heads, positions = bias_positions(spec, limits);
+  const size_t heads = spec.attention().heads, positions = bias_positions(spec, limits);
   std::vector<float> buckets(static_cast<size_t>(relative.buckets) * heads);
   download(buckets.data(), weight, buckets.size() * sizeof(float));
   wait();

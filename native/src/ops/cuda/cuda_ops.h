@@ -42,6 +42,8 @@ class CudaOps final : public Ops {
   void attend(const AttendTask& task) override;
   void write_latent(const LatentSpec& spec, size_t cache_layer) override;
   void attend_latent(const LatentTask& task) override;
+  void delta(const DeltaTask& task) override;
+  void gate(Gate kind, float* logits, float* x, size_t count) override;
   void feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) override;
 
   void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,

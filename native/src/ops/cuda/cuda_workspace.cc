@@ -47,7 +47,7 @@ void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimi
   for (size_t i = 0; i < spec.stacks.size(); ++i) {
     const StackSpec& stack = spec.stacks[i];
     if (!std::holds_alternative<RelativeBias>(stack.positions)) continue;
-    arena.take(biases[i], PositionBias::floats(stack.layers.front().self.heads, bias_positions(stack, limits)));
+    arena.take(biases[i], PositionBias::floats(stack.attention().heads, bias_positions(stack, limits)));
   }
   upload_bytes = PassUploads::bytes(spec, limits);
   arena.take(uploads, upload_bytes);

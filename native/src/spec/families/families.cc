@@ -13,15 +13,18 @@
 #include "spec/families/nllb_moe/nllb_moe.h"
 #include "spec/families/olmoe/olmoe.h"
 #include "spec/families/qwen2_moe/qwen2_moe.h"
+#include "spec/families/qwen3_5_moe/qwen3_5_moe.h"
 #include "spec/families/qwen3_moe/qwen3_moe.h"
+#include "spec/families/qwen3_next/qwen3_next.h"
 #include "spec/families/switch_transformers/switch_transformers.h"
 
 namespace sida {
 namespace {
 
-constexpr std::array<const Family*, 11> kFamilies{
+constexpr std::array<const Family*, 14> kFamilies{
     &kSwitchTransformers, &kOlmoe,      &kMixtral, &kQwen2Moe,    &kQwen3Moe, &kGptOss,
-    &kDeepseekV2,         &kDeepseekV3, &kGlm4Moe, &kGlm4MoeLite, &kNllbMoe};
+    &kDeepseekV2,         &kDeepseekV3, &kGlm4Moe, &kGlm4MoeLite, &kNllbMoe,
+    &kQwen3Next,          &kQwen35Moe,  &kQwen35MoeText};
 
 }  // namespace
 

@@ -14,6 +14,29 @@ namespace sida {
 class ConfigReader;
 class GgufModel;
 
+/// Rows or columns of a slot that follow each other in the tensor too.
+struct Runs {
+  uint64_t length = 1;
+  /// Not 0: the tensor has this many runs of one group, then those of the next. The slot has the first run of each
+  /// group, then the second of each, and so on.
+  uint64_t in_group = 0;
+
+  /// The place in the tensor of the slot's run `run` of `count`.
+  uint64_t place(uint64_t run, uint64_t count) const {
+    if (in_group == 0) return run;
+    const uint64_t groups = count / in_group;
+    return run % groups * in_group + run / groups;
+  }
+  bool operator==(const Runs&) const = default;
+};
+
+/// How a checkpoint writes a slot's numbers.
+enum class NumberForm : uint8_t {
+  kSame,
+  kLessOne,     ///< x - 1
+  kLogOfMinus,  ///< log(-x)
+};
+
 /// Where a checkpoint may hold a slot's tensor.
 struct TensorSource {
   struct Candidate {
@@ -22,7 +45,7 @@ struct TensorSource {
     std::vector<uint64_t> shape = {};
     /// The slot's first row in a tensor that holds several slots. All dimensions but the last count as rows.
     uint64_t first_row = 0;
-    uint64_t row_step = 1;  ///< rows of the tensor from one row of the slot to the next
+    uint64_t row_step = 1;  ///< rows of the tensor from one run of the slot's rows to the next
     /// The slot's matrix (n, k) is the transpose of k rows of the tensor: its rows are columns from `first_column` on,
     /// `row_step` apart.
     bool transposed = false;
@@ -32,6 +55,9 @@ struct TensorSource {
     std::string scales = {};
     /// Not 0: in each span of this many rows the tensor alternates between rows of the slot's first and second half.
     uint64_t paired_rows = 0;
+    Runs row_runs = {};     ///< what `row_step` leads from one to the next of
+    Runs column_runs = {};  ///< of the slot's columns, all of which the tensor has
+    NumberForm form = NumberForm::kSame;
   };
   std::vector<Candidate> candidates;  ///< in order of preference: the first that the checkpoint has is used
 };

@@ -1,6 +1,7 @@
 #include "spec/families/gguf_config.h"
 
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "spec/families/config_limits.h"
@@ -138,10 +139,10 @@ void GgufConfig::set(const char* name, const std::vector<uint64_t>& values) {
   add(name, "[" + text + "]");
 }
 
-void GgufConfig::set_layer_types(const std::vector<bool>& windowed) {
+void GgufConfig::set_layer_types(const std::vector<bool>& others, const char* other) {
   std::string text;
-  for (const bool window : windowed) {
-    text += std::string(text.empty() ? "" : ",") + (window ? "\"sliding_attention\"" : "\"full_attention\"");
+  for (const bool is_other : others) {
+    text += std::string(text.empty() ? "\"" : ",\"") + (is_other ? other : "full_attention") + "\"";
   }
   add("layer_types", "[" + text + "]");
 }
@@ -159,6 +160,19 @@ void GgufConfig::set_heads() {
   set("head_dim", head_dim_);
   set("num_key_value_heads",
       model_.count("attention.head_count_kv").value_or(model_.need_count("attention.head_count")));
+}
+
+void GgufConfig::set_rotated_share() {
+  const uint64_t rotary = model_.count("rope.dimension_count").value_or(head_dim_);
+  if (rotary == 0 || rotary > head_dim_) {
+    throw model_.fault("rope.dimension_count", "a number from 1 to " + std::to_string(head_dim_),
+                       std::to_string(rotary));
+  }
+  double share = static_cast<double>(rotary) / static_cast<double>(head_dim_);
+  if (static_cast<uint64_t>(static_cast<double>(head_dim_) * share) < rotary) share = std::nextafter(share, 2.0);
+  char text[32];
+  const auto [end, error] = std::to_chars(text, text + sizeof(text), share);
+  add("partial_rotary_factor", {text, end});
 }
 
 void GgufConfig::set_whole_heads() {

@@ -25,14 +25,17 @@ class GgufConfig {
   /// JSON; nothing where there is no value.
   void set_real(const char* name, const std::optional<std::string>& json);
 
-  void set_layer_types(const std::vector<bool>& windowed);
+  /// `other`: what those layers are that have no full attention.
+  void set_layer_types(const std::vector<bool>& others, const char* other = "sliding_attention");
 
   /// The columns of a head, of its own key or hidden_size / heads.
   uint64_t head_dim() const { return head_dim_; }
   uint64_t layers() const { return layers_; }
   /// Sets head_dim and num_key_value_heads, and refuses values of another width than keys.
   void set_heads();
-  /// The same, and refuses heads that are rotated in part.
+  /// Sets partial_rotary_factor, such that the rotated columns of a head follow from it.
+  void set_rotated_share();
+  /// Heads that are not rotated in part, which it refuses.
   void set_whole_heads();
   /// Sets rope_parameters, with one more member where `more` is one, such as `"truncate":false`.
   void set_rope(std::string_view more = "");

@@ -88,6 +88,103 @@ TEST_CASE("kernels: clip, rotate, softmax and norms have the same bits in all se
   }
 }
 
+TEST_CASE("kernels: convolutions are those of float64, and have the same bits in all sets, in one pass or in two") {
+  for (const auto& [n, taps] : grid(Sizes{1, 15, 16, 37}, Sizes{1, 2, 4, 16})) {
+    CASE(n, taps);
+    constexpr size_t kRows = 9;
+    const auto x = random_floats(kRows * n, 3), weight = random_floats(n * taps, 4);
+    const auto in_parts = [&](const CpuKernels& kernels, size_t part) {
+      std::vector<float> y = x, kept((taps - 1) * n, NAN);
+      for (size_t row = 0; row < kRows; row += part) {
+        ConvolutionTask task{&y[row * n], n, std::min(part, kRows - row), weight.data(), taps, kept.data(), row == 0, 0, n};
+        kernels.convolve(task);
+      }
+      y.insert(y.end(), kept.begin(), kept.end());
+      return y;
+    };
+    const auto whole = of_all_sets([&](const CpuKernels& kernels) { return in_parts(kernels, kRows); });
+    for (const size_t part : {1, 2, 5}) CHECK(same_bits(in_parts(cpu_kernels(), part), whole));
+    for (size_t row = 0; row < kRows; ++row) {
+      for (size_t column = 0; column < n; ++column) {
+        double sum = 0;
+        for (size_t i = 0; i < taps && i <= row; ++i) {
+          sum += static_cast<double>(weight[column * taps + taps - 1 - i]) * x[(row - i) * n + column];
+        }
+        CHECK(std::abs(whole[row * n + column] - sum / (1 + std::exp(-sum))) < 1e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("kernels: a delta rule is that of float64, and has the same bits in all sets, in one pass or in two") {
+  for (const auto& [key_dim, value_dim] : grid(Sizes{1, 8, 33}, Sizes{1, 16, 20, 70})) {
+    CASE(key_dim, value_dim);
+    constexpr size_t kRows = 7;
+    const size_t stride = (value_dim + 15) / 16 * 16;
+    const auto in_parts = [&](const CpuKernels& kernels, size_t part) {
+      auto queries = random_floats(kRows * key_dim, 5), keys = random_floats(kRows * key_dim, 6);
+      auto values = random_floats(kRows * value_dim, 7);
+      kernels.unit_rows(queries.data(), kRows, key_dim, 0.5f);
+      kernels.unit_rows(keys.data(), kRows, key_dim, 1);
+      auto betas = random_floats(kRows, 8), decays = random_floats(kRows, 9);
+      for (float& beta : betas) beta = std::abs(beta);
+      for (float& decay : decays) decay = std::exp(-std::abs(decay));
+      std::vector<float> state(key_dim * stride, NAN);
+      for (size_t row = 0; row < kRows; row += part) {
+        kernels.delta_rule({&queries[row * key_dim], &keys[row * key_dim], key_dim, std::min(part, kRows - row), key_dim,
+                            value_dim, &values[row * value_dim], value_dim, &betas[row], &decays[row], 1, state.data(),
+                            stride, row == 0});
+      }
+      values.insert(values.end(), state.begin(), state.end());
+      return values;
+    };
+    const auto whole = of_all_sets([&](const CpuKernels& kernels) { return in_parts(kernels, kRows); });
+    for (const size_t part : {1, 3}) CHECK(same_bits(in_parts(cpu_kernels(), part), whole));
+    const auto queries = random_floats(kRows * key_dim, 5), keys = random_floats(kRows * key_dim, 6);
+    const auto values = random_floats(kRows * value_dim, 7), betas = random_floats(kRows, 8);
+    const auto decays = random_floats(kRows, 9);
+    Doubles state(key_dim * value_dim);
+    const auto unit = [&](const std::vector<float>& rows, size_t row, size_t i, double length) {
+      double squares = 1e-6;
+      for (size_t j = 0; j < key_dim; ++j) squares += std::pow(static_cast<double>(rows[row * key_dim + j]), 2);
+      return rows[row * key_dim + i] * length / std::sqrt(squares);
+    };
+    for (size_t row = 0; row < kRows; ++row) {
+      for (size_t column = 0; column < value_dim; ++column) {
+        double known = 0, answer = 0;
+        for (size_t i = 0; i < key_dim; ++i) {
+          state[i * value_dim + column] *= std::exp(-std::abs(static_cast<double>(decays[row])));
+          known += state[i * value_dim + column] * unit(keys, row, i, 1);
+        }
+        const double change = (values[row * value_dim + column] - known) * std::abs(static_cast<double>(betas[row]));
+        for (size_t i = 0; i < key_dim; ++i) {
+          state[i * value_dim + column] += change * unit(keys, row, i, 1);
+          answer += state[i * value_dim + column] * unit(queries, row, i, 0.5);
+        }
+        CHECK(std::abs(whole[row * value_dim + column] - answer) < 1e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("kernels: gates are sigmoids and SiLUs, with the same bits in all sets") {
+  for (const size_t n : {1, 16, 37}) {
+    const auto x = random_floats(n, 1), logits = random_floats(n, 2);
+    for (const bool silu : kBoth) {
+      CASE(n, silu);
+      const auto gated = of_all_sets([&](const CpuKernels& kernels) {
+        std::vector<float> y = x;
+        (silu ? kernels.gate_silu : kernels.gate_sigmoid)(logits.data(), y.data(), n);
+        return y;
+      });
+      for (size_t i = 0; i < n; ++i) {
+        const double logit = logits[i], gate = (silu ? logit : 1) / (1 + std::exp(-logit));
+        CHECK(std::abs(gated[i] - gate * x[i]) < 1e-6);
+      }
+    }
+  }
+}
+
 /// `count` pages of equal size, one after the other.
 template <class T>
 std::vector<const std::byte*> pages_of(const std::vector<T>& memory, size_t count) {

@@ -66,6 +66,16 @@ TEST_CASE("family configs: defaults are those of transformers") {
        " dense 10240 swiglu attention heads 20 of 256 kv 1 scale 0.0625 latent 512 query 768 rotary 64 values 256"
        " epsilon 1e-06 rope 64 frequency 0.7498942 adjacent |"
        " experts 64 top 4 sigmoid corrected normalized factor 1.8 expert 1536 swiglu shared 1536 swiglu "},
+      {"qwen3_next", "",
+       " vocab 151936 width 2048 rms 1e-06 context 32768 untied | decoder causal s48 attention heads 16 of 256 kv 2"
+       " scale 0.0625 head-norms gated delta keys 16 of 128 values 32 of 128 taps 4"
+       " layers rrrarrrarrrarrrarrrarrrarrrarrrarrrarrrarrrarrra rope 64 frequency 0.7498942 |"
+       " experts 512 top 10 softmax normalized expert 512 swiglu shared 512 swiglu by sigmoid "},
+      {"qwen3_5_moe_text", "",
+       " vocab 248320 width 2048 rms 1e-06 context 32768 untied | decoder causal s40 attention heads 16 of 256 kv 2"
+       " scale 0.0625 head-norms gated delta keys 16 of 128 values 32 of 128 taps 4 tiled"
+       " layers rrrarrrarrrarrrarrrarrrarrrarrrarrrarrra rope 64 frequency 0.7498942 |"
+       " experts 256 top 8 softmax normalized expert 512 swiglu shared 512 swiglu by sigmoid "},
   };
   for (const Row& row : rows) {
     CHECK(describe(row.family, row.fields) == row.description);
@@ -111,6 +121,17 @@ TEST_CASE("family configs: published configs are read") {
        R"("rms_norm_eps":1e-06,"rope_scaling":null,"rope_theta":1000000.0,"sliding_window":null,)"
        R"("tie_word_embeddings":false,"use_sliding_window":false,"vocab_size":151936)",
        {" s48 attention heads 32 of 128 kv 4 scale 0.088388346 ", " context 40960 ", " end 151645 ", " normalized "}},
+      {"qwen3_5_moe",
+       R"("architectures":["Qwen3_5MoeForConditionalGeneration"],"tie_word_embeddings":true,"vision_config":{},)"
+       R"("text_config":{"attn_output_gate":true,"dtype":"bfloat16","eos_token_id":248044,"full_attention_interval":2,)"
+       R"("layer_types":["linear_attention","full_attention"],"linear_num_value_heads":16,"mamba_ssm_dtype":"float32",)"
+       R"("mtp_num_hidden_layers":1,"num_hidden_layers":2,"rope_parameters":{"mrope_interleaved":true,)"
+       R"("mrope_section":[11,11,10],"partial_rotary_factor":0.25,"rope_theta":10000000,"rope_type":"default"}})",
+       {" tied ", " end 248044 ", " values 16 of 128 ", " layers ra ", " rope 64 frequency 0.6042964 "}},
+      {"qwen3_next",
+       R"("decoder_sparse_step":1,"mlp_only_layers":[1],"num_hidden_layers":2,"full_attention_interval":2,)"
+       R"("partial_rotary_factor":0.5,"rope_scaling":null,"rope_theta":10000000,"norm_topk_prob":false)",
+       {" sd dense 5632 swiglu ", " layers ra ", " rope 128 ", " | experts 512 top 10 softmax expert "}},
       {"gpt_oss",
        R"("attention_bias":true,"eos_token_id":200002,"experts_per_token":4,"head_dim":64,"hidden_act":"silu",)"
        R"("hidden_size":2880,"initial_context_length":4096,"intermediate_size":2880,"max_position_embeddings":131072,)"

@@ -204,6 +204,24 @@ TEST_CASE("family configs: what is out of range or not supported is named") {
                  {R"("head_dim":128,"first_k_dense_replace":257)", {"\"first_k_dense_replace\"", "found 257"}},
                  {R"("head_dim":128,"num_key_value_heads":7)", {"\"num_key_value_heads\"", "96 heads", "found 7"}},
                  {R"("num_attention_heads":95)", {"\"num_attention_heads\"", "even", "found 95"}}});
+  for (const char* family : {"qwen3_next", "qwen3_5_moe_text"}) {
+    check_refused(
+        family,
+        {{R"("linear_num_value_heads":24)", {"\"linear_num_value_heads\"", "multiple of the 16 heads", "found 24"}},
+         {R"("linear_num_key_heads":0)", {"\"linear_num_key_heads\"", "found 0"}},
+         {R"("linear_key_head_dim":2048)", {"\"linear_key_head_dim\"", "1024", "found 2048"}},
+         {R"("linear_conv_kernel_dim":17)", {"\"linear_conv_kernel_dim\"", "from 1 to 16", "found 17"}},
+         {R"("layer_types":["linear_attention"])", {"\"layer_types\"", "each of the 4", "found 1"}},
+         {R"("layer_types":["linear_attention","linear_attention"],"num_hidden_layers":2)",
+          {"\"layer_types\"", "a layer of \"full_attention\""}},
+         {R"("layer_types":["sliding_attention"])", {"\"layer_types\"", "\"linear_attention\"", "\"sliding_attention\""}},
+         {R"("full_attention_interval":0)", {"\"full_attention_interval\"", "found 0"}},
+         {R"("attention_bias":true)", {"\"attention_bias\"", "not supported"}},
+         {R"("attn_output_gate":false)", {"\"attn_output_gate\"", "not supported"}},
+         {R"("hidden_act":"gelu")", {"\"hidden_act\"", "expected \"silu\""}}});
+  }
+  check_refused("qwen3_5_moe", {{"", {"\"text_config\"", "found none"}},
+                                {R"("text_config":{"hidden_act":"gelu"})", {"text_config.hidden_act"}}});
 }
 
 TEST_CASE("family configs: model_type chooses the family, and an unknown one is refused with the known ones") {

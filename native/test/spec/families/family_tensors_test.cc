@@ -71,6 +71,79 @@ TEST_CASE("family tensors: experts are also read from tensors that hold all of a
   }
 }
 
+/// Rows (n, k) of a tensor that counts up, each the one that `row` names.
+std::vector<float> counted_rows(size_t n, size_t k, const std::function<size_t(size_t)>& row) {
+  return matrix(n, k, [&](size_t i, size_t j) { return row(i) * k + j; });
+}
+
+TEST_CASE("family tensors: Qwen3-Next has the projections of a delta rule by key head, and gates behind queries") {
+  const std::string config = tiny_family_config("qwen3_next");
+  Tensors tensors = tiny_tensors(config);
+  const std::string rule = "model.layers.1.linear_attn.";
+  for (const char* name : {"in_proj_qkvz.weight", "in_proj_ba.weight", "conv1d.weight", "A_log", "dt_bias"}) {
+    count_up(tensor_named(tensors, rule + name));
+  }
+  count_up(tensor_named(tensors, "model.layers.0.self_attn.q_proj.weight"));
+  count_up(tensor_named(tensors, "model.layers.1.input_layernorm.weight"));
+  const Checkpoint checkpoint = open_checkpoint(config, tensors);
+  // A key head has 3 queries, 3 keys, 2 · 2 values and 2 · 2 gates.
+  const auto of_head = [](size_t first, size_t rows) {
+    return [=](size_t i) { return i / rows * 14 + first + i % rows; };
+  };
+  CHECK(read(checkpoint, TensorRole::kQuery) == counted_rows(6, 8, of_head(0, 3)));
+  CHECK(read(checkpoint, TensorRole::kKey) == counted_rows(6, 8, of_head(3, 3)));
+  CHECK(read(checkpoint, TensorRole::kValue) == counted_rows(8, 8, of_head(6, 4)));
+  CHECK(read(checkpoint, TensorRole::kOutputGate) == counted_rows(8, 8, of_head(10, 4)));
+  CHECK(read(checkpoint, TensorRole::kBeta) == counted_rows(4, 8, [](size_t i) { return i / 2 * 4 + i % 2; }));
+  CHECK(read(checkpoint, TensorRole::kDecay) == counted_rows(4, 8, [](size_t i) { return i / 2 * 4 + 2 + i % 2; }));
+  CHECK(read(checkpoint, TensorRole::kKeyTaps) == counted_rows(6, 4, [](size_t i) { return 6 + i; }));
+  CHECK(read(checkpoint, TensorRole::kValueTaps) == counted_rows(8, 4, [](size_t i) { return 12 + i; }));
+  CHECK(read(checkpoint, TensorRole::kDecayBias) == std::vector<float>{0, 1, 2, 3});
+  const std::vector<float> rates = read(checkpoint, TensorRole::kDecayRate);
+  CHECK(rates[0] == -1);
+  CHECK(std::abs(rates[3] + std::exp(3.0f)) < 1e-5);
+  CHECK(read(checkpoint, TensorRole::kAttentionNorm) == std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8});
+  std::vector<float> gates;
+  const TensorSlot slot = slot_of(checkpoint.spec(), TensorRole::kOutputGate, 0);
+  read_rows(checkpoint, checkpoint.source_of(slot), 0, 16, 8, kF32Format, gates);
+  CHECK(gates == counted_rows(16, 8, [](size_t i) { return i / 8 * 16 + 8 + i % 8; }));
+}
+
+TEST_CASE("family tensors: Qwen3.5 has value heads by key head, which the model tiles, with a vision part or without") {
+  const std::string config = tiny_family_config("qwen3_5_moe_text");
+  Tensors tensors = tiny_tensors(config);
+  const std::string rule = "model.language_model.layers.1.linear_attn.";
+  for (const char* name : {"in_proj_qkv.weight", "in_proj_z.weight", "in_proj_b.weight", "A_log", "dt_bias",
+                           "conv1d.weight", "out_proj.weight"}) {
+    count_up(tensor_named(tensors, rule + name));
+  }
+  // Heads 0 and 1 belong to the first key head.
+  const auto head = [](size_t i) { return i % 2 * 2 + i / 2; };
+  const auto check = [&](const Tensors& all) {
+    const Checkpoint checkpoint = open_checkpoint(config, all);
+    CHECK(read(checkpoint, TensorRole::kKey) == counted_rows(6, 8, [](size_t i) { return 6 + i; }));
+    const auto of_values = [&](size_t first) {
+      return [=](size_t i) { return first + head(i / 2) * 2 + i % 2; };
+    };
+    CHECK(read(checkpoint, TensorRole::kValue) == counted_rows(8, 8, of_values(12)));
+    CHECK(read(checkpoint, TensorRole::kOutputGate) == counted_rows(8, 8, of_values(0)));
+    CHECK(read(checkpoint, TensorRole::kValueTaps) == counted_rows(8, 4, of_values(12)));
+    CHECK(read(checkpoint, TensorRole::kBeta) == counted_rows(4, 8, head));
+    CHECK(read(checkpoint, TensorRole::kDecayBias) == std::vector<float>{0, 2, 1, 3});
+    CHECK(read(checkpoint, TensorRole::kAttentionOutput) ==
+          matrix(8, 8, [&](size_t i, size_t j) { return i * 8 + of_values(0)(j); }));
+  };
+  tensors.push_back(zeros("model.visual.patch_embed.proj.weight", {4, 4}));
+  tensors.push_back(zeros("mtp.layers.0.input_layernorm.weight", {8}));
+  check(tensors);
+  for (BuiltTensor& tensor : tensors) {
+    if (tensor.name.starts_with("model.language_model.")) tensor.name.replace(0, 21, "model.");
+  }
+  check(tensors);
+  tensors.push_back(zeros("model.language_model.layers.2.input_layernorm.weight", {8}));
+  check_error([&] { open_checkpoint(config, tensors); }, {"layers.2.input_layernorm", "not of the model"});
+}
+
 TEST_CASE("family tensors: a mixtral checkpoint may have the newer name of its block") {
   const std::string config = tiny_family_config("mixtral");
   Tensors tensors = tiny_tensors(config);

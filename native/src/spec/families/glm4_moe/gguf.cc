@@ -1,5 +1,3 @@
-#include <charconv>
-#include <cmath>
 #include <string>
 
 #include "spec/families/gguf_config.h"
@@ -10,19 +8,6 @@
 namespace sida {
 namespace {
 
-/// The share of a head that is rotated, such that its columns follow from it.
-std::string rotated_share(const GgufModel& model, uint64_t head_dim) {
-  const uint64_t rotary = model.count("rope.dimension_count").value_or(head_dim);
-  if (rotary == 0 || rotary > head_dim) {
-    throw model.fault("rope.dimension_count", "a number from 1 to " + std::to_string(head_dim), std::to_string(rotary));
-  }
-  double share = static_cast<double>(rotary) / static_cast<double>(head_dim);
-  if (static_cast<uint64_t>(static_cast<double>(head_dim) * share) < rotary) share = std::nextafter(share, 2.0);
-  char text[32];
-  const auto [end, error] = std::to_chars(text, text + sizeof(text), share);
-  return {text, end};
-}
-
 std::string glm4_moe_config(const GgufModel& model) {
   if (!has_sigmoid_router(model) && model.count("expert_gating_func")) {
     throw model.fault("expert_gating_func", "2, sigmoids", "1, a softmax", "other routers are not of this family");
@@ -30,7 +15,7 @@ std::string glm4_moe_config(const GgufModel& model) {
   GgufConfig config(model, "glm4_moe");
   config.set_heads();
   config.set_rope();
-  config.set_real("partial_rotary_factor", rotated_share(model, config.head_dim()));
+  config.set_rotated_share();
   config.set("intermediate_size", model.need_count("feed_forward_length"));
   set_router_config(model, config);
   config.set_flag("norm_topk_prob", model.flag("expert_weights_norm").value_or(true));
