@@ -111,6 +111,8 @@ it('says what it can do, and refuses everything that needs a decoder', async () 
     languages: [],
     moe_layers: ['encoder.1', 'encoder.3'],
   });
+  const shown = await server.post('/api/show', { model: listed.id });
+  expect(shown.body.capabilities).toEqual(['embedding']);
   const messages = [{ role: 'user', content: 'x' }];
   for (const [path, body] of [
     ['/v1/completions', { prompt: 'x' }],
