@@ -20,6 +20,7 @@ import { openEngine } from '../inference/open-engine.js';
 import { activationsOf } from '../inference/sizes.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine } from '../native/addon-types.js';
+import { embedsOnly } from '../native/model-shape.js';
 import { openPredictor, TOKEN_TABLE } from '../predictor/predictor-directory.js';
 import { MANIFEST, networksOf, readPredictorManifest } from '../predictor/training/manifest.js';
 import { tableK } from '../protocol/hash-table.js';
@@ -280,7 +281,7 @@ function sourcesOf(
   }
   if (text !== undefined && texts !== undefined) {
     sources.push({ file: text, ...textSource(text, texts, limits) });
-  } else if (lines !== undefined && labels === undefined) {
+  } else if (lines !== undefined && labels === undefined && !embedsOnly(limits.shape)) {
     const own = lines.map((line) => line.text);
     sources.push({ file, ...textSource(file, own, limits) });
   }

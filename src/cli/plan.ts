@@ -31,7 +31,7 @@ import type {
   PackFormats,
   WeightFormat,
 } from '../native/addon-types.js';
-import { isEncoderDecoder } from '../native/model-shape.js';
+import { hasEncoder, kindOf } from '../native/model-shape.js';
 import { formatBytes, formatLeast } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
 import { EXIT } from './exit.js';
@@ -302,9 +302,8 @@ export function slotsWithin(bytes: number, plan: MemoryPlan): number {
 export function describeShape(shape: ModelShape): string {
   const { family, stacks, experts, topK, moeLayers, contextTokens } = shape;
   const layers = stacks.map(({ name, layers: count }) => `${count} ${name} layers`).join(' and ');
-  const kind = isEncoderDecoder(shape) ? 'encoder-decoder' : 'decoder-only';
   const context = contextTokens === null ? '' : `, a context of ${contextTokens} tokens`;
-  return `${family}, ${kind}: ${layers}, ${moeLayers.length} of them MoE with ${experts} experts, ${topK} for a token${context}`;
+  return `${family}, ${kindOf(shape)}: ${layers}, ${moeLayers.length} of them MoE with ${experts} experts, ${topK} for a token${context}`;
 }
 
 function describe({ plan, sizes, layers, formats }: Planned, { kv }: PlanOptions): string[] {
@@ -380,7 +379,7 @@ function describeChoices(planned: Planned, bytes: number): string[] {
 
 function describeContext({ shape, sizes: { contextTokens, freeBytes } }: Planned): string {
   const free = Number.isFinite(freeBytes) ? ` This machine has ${formatBytes(freeBytes)} free.` : '';
-  if (shape !== null && isEncoderDecoder(shape)) return free.trim();
+  if (shape !== null && hasEncoder(shape)) return free.trim();
   return `A request may have ${contextTokens} tokens, prompt and answer together.${free}`;
 }
 

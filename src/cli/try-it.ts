@@ -1,5 +1,5 @@
 /** Builds a curl command that works with the served model. */
-import { isEncoderDecoder } from '../native/model-shape.js';
+import { embedsOnly, isEncoderDecoder } from '../native/model-shape.js';
 import type { ModelInfo } from '../protocol/engine-messages.js';
 import { shellQuote } from '../text/shell-quote.js';
 import { Template } from '../text/template.js';
@@ -24,6 +24,8 @@ function quotable(body: object): string {
 }
 
 function exampleRequest({ tasks, hasTokenizer, chat, shape }: ModelInfo): { path: string; body: object } {
+  if (embedsOnly(shape))
+    return { path: '/v1/embeddings', body: { input: hasTokenizer ? 'a violin' : [100, 101] } };
   const [task] = Object.entries(tasks);
   if (!hasTokenizer)
     return { path: '/v1/completions', body: { prompt: [100, 101, 1], return_token_ids: true } };

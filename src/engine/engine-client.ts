@@ -6,7 +6,7 @@ import { holdPack } from '../checkpoint/pack-use.js';
 import type { EngineConfig } from '../config/engine-config.js';
 import { type ErrorBody, SidaError } from '../errors.js';
 import { HEAP_FLAGS } from '../heap-flags.js';
-import { isEncoderDecoder } from '../native/model-shape.js';
+import { hasEncoder } from '../native/model-shape.js';
 import type {
   ControlReply,
   ControlRequest,
@@ -354,7 +354,7 @@ function sizedBy({ usage, shape, ...model }: ModelInfo): Partial<EngineConfig> {
   return {
     memoryBudget: String(usage.budgetBytes),
     kvTokens: model.kvTokens,
-    ...(!isEncoderDecoder(shape) && { context: model.contextTokens }),
+    ...(!hasEncoder(shape) && { context: model.contextTokens }),
   };
 }
 

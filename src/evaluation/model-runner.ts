@@ -7,6 +7,7 @@ import {
   NO_PARENT,
   type RunResult,
 } from '../native/addon-types.js';
+import { embedsOnly } from '../native/model-shape.js';
 import { neededExperts } from '../native/needed-experts.js';
 import type { HashInput } from '../predictor/hash-function.js';
 import type { TrueRouting } from '../predictor/hit-counts.js';
@@ -47,10 +48,11 @@ export interface ExactRun {
 export function runExact(engine: Engine, input: EvaluationInput): ExactRun {
   const { tokens, work } = input;
   const crosses = engine.shape.stacks.length > 1;
+  const continues = work.kind === 'continue' && !embedsOnly(engine.shape);
   const passes = passesOf(input, crosses);
   const scores = new LabelScores(labelsOf(work));
   // A decoder-only model picks the first token of its continuation in the pass over the input.
-  const picks = work.kind === 'continue' && !crosses && { rows: Int32Array.of(tokens.length - 1) };
+  const picks = continues && !crosses && { rows: Int32Array.of(tokens.length - 1) };
   try {
     const runs = passes.map(({ stack, sequences, targets }) => {
       const batch = { ...passBatch(stack, sequences), ...(picks && { picks }), routerLogits: true };
@@ -60,6 +62,7 @@ export function runExact(engine: Engine, input: EvaluationInput): ExactRun {
     });
     const parts = passes.map(({ stack, input: own }, i) => partOf(engine, stack, own, [runs[i]!]));
     if (work.kind !== 'continue') return { scores: scores.sums(), parts };
+    if (!continues) return { scores: null, parts };
     return { scores: null, parts: [...parts, ...continued(engine, tokens, runs[0]!, work.maxNewTokens)] };
   } finally {
     release(engine, passes);

@@ -3,6 +3,7 @@
 import { SidaError } from '../errors.js';
 import { readTextFile } from '../files/text-file.js';
 import type { ModelShape } from '../native/addon-types.js';
+import { embedsOnly } from '../native/model-shape.js';
 import { randomOf } from '../predictor/random.js';
 import { planTokens } from '../protocol/item-work.js';
 import { planScoring } from '../scheduler/scoring.js';
@@ -26,6 +27,10 @@ function cannotRun(message: string): SidaError {
   return new SidaError({ code: 'cannot_run', message });
 }
 
+function requireLogits(shape: ModelShape, flag: string): void {
+  if (embedsOnly(shape)) throw cannotRun(`${flag} needs a model with a decoder; this one embeds only`);
+}
+
 /** Inputs of the lines' tokens, with labels to score or a number of tokens to generate. Throws cannot_run. */
 export function dataSource(
   file: string,
@@ -46,6 +51,7 @@ export function dataSource(
     const { maxNewTokens } = work;
     return { inputs: inputs.map((input) => ({ ...input, work: { kind: 'continue', maxNewTokens } })) };
   }
+  requireLogits(shape, '--labels');
   const { labels } = work;
   const ids = labels.map((label) => tokenizer.encodePlain(label));
   const plan = planScoring(ids, shape.tokens.start, shape.tokens.end[0]);
@@ -66,6 +72,7 @@ export function textSource(
   texts: readonly string[],
   limits: SourceLimits,
 ): { kind: 'text' | 'corrupted'; source: EvaluationSource } {
+  requireLogits(limits.shape, '--text');
   return limits.shape.stacks.length === 1
     ? { kind: 'text', source: plainSource(file, texts, limits) }
     : { kind: 'corrupted', source: corruptedSource(file, texts, limits) };

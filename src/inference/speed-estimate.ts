@@ -1,7 +1,7 @@
 /** Estimates how fast one request is answered, from the rates of this machine. */
 
 import type { MemoryPlan, ModelShape } from '../native/addon-types.js';
-import { isEncoderDecoder } from '../native/model-shape.js';
+import { hasEncoder } from '../native/model-shape.js';
 
 export interface MachineRates {
   /** Bytes of weights in memory that all threads together multiply by the activations of one token. */
@@ -38,7 +38,7 @@ export function estimateSpeed(
   shape: ModelShape | null,
   { weights, disk }: MachineRates,
 ): SpeedEstimate | undefined {
-  if ((shape !== null && isEncoderDecoder(shape)) || plan.experts === 0) return undefined;
+  if ((shape !== null && hasEncoder(shape)) || plan.experts === 0) return undefined;
   const computeMs = STREAM_MS + (1e3 * (plan.tokenDense + plan.tokenDemand)) / weights;
   const loadMs = (1e3 * plan.tokenDemand * (1 - slots / plan.experts)) / disk;
   const bound = computeMs >= loadMs ? 'memory' : 'disk';

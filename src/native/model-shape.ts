@@ -13,6 +13,23 @@ export function isEncoderDecoder({ stacks }: Stacks): boolean {
   return stacks.length > 1;
 }
 
+/** Whether inputs run through an encoder, which takes each in one pass. */
+export function hasEncoder({ stacks }: Stacks): boolean {
+  return !stacks[0]!.causal;
+}
+
+/** Whether the model is an encoder alone, whose states are its answers: it has no logits. */
+export function embedsOnly({ stacks }: Stacks): boolean {
+  return !stacks.at(-1)!.causal;
+}
+
+export const MODEL_KINDS = ['encoder-decoder', 'decoder-only', 'encoder-only'] as const;
+
+export function kindOf(shape: Stacks): (typeof MODEL_KINDS)[number] {
+  if (embedsOnly(shape)) return 'encoder-only';
+  return isEncoderDecoder(shape) ? 'encoder-decoder' : 'decoder-only';
+}
+
 /** Flat number of a stack's first MoE layer. */
 export function firstMoeLayer({ stacks }: Stacks, stack: number): number {
   return stacks.slice(0, stack).reduce((sum, { moeLayers }) => sum + moeLayers.length, 0);

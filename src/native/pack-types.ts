@@ -32,7 +32,7 @@ export interface PackFormats {
   dense: WeightFormat;
 }
 
-/** One stack of a model: its encoder or its decoder. Every model has a decoder, as its last stack. */
+/** One stack of a model: its encoder or its decoder. The last one is the decoder, if there is any. */
 export interface StackShape {
   name: 'encoder' | 'decoder';
   layers: number;
@@ -55,7 +55,7 @@ export interface ModelShape {
   heads: number;
   kvHeads: number;
   headDim: number;
-  /** Stacks in the order in which tokens pass through them: encoder and decoder, or a decoder alone. */
+  /** Stacks in the order in which tokens pass through them: encoder and decoder, or one of them alone. */
   stacks: StackShape[];
   /** Experts of a MoE layer. 0 in a model without MoE layers. */
   experts: number;

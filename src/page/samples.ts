@@ -47,6 +47,8 @@ export function samplesOf(model: Model): Sample[] {
     }));
   }
   if (!model.has_tokenizer) return [];
+  if (model.kind === 'encoder-only')
+    return TEXTS.map((input) => ({ path: '/v1/embeddings', body: { model: model.id, input } }));
   return TEXTS.map((prompt) => ({ path: '/v1/completions', body: { ...greedy, prompt } }));
 }
 

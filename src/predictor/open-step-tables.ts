@@ -2,7 +2,7 @@
 import type { StepForecaster } from '../forecast/step-forecaster.js';
 import { loadAddon } from '../native/addon.js';
 import type { ModelShape } from '../native/addon-types.js';
-import { lastStack } from '../native/model-shape.js';
+import { embedsOnly, lastStack } from '../native/model-shape.js';
 import type { InferenceThreadData } from '../protocol/inference-messages.js';
 import { warnLines } from '../text/print.js';
 import { routingShape } from './hash-function.js';
@@ -10,14 +10,14 @@ import { openPredictor } from './predictor-directory.js';
 import { StepTables } from './step-tables.js';
 
 /**
- * Returns null if there is none or it cannot be opened: experts are then fetched on demand. The hash-building thread
- * reports the reason.
+ * Returns null for a model that generates nothing, and if there is none or it cannot be opened: experts are then
+ * fetched on demand. The hash-building thread reports the reason.
  */
 export async function openStepTables(
   shape: ModelShape,
   { predictor, weights, pack }: Pick<InferenceThreadData, 'predictor' | 'weights' | 'pack'>,
 ): Promise<StepForecaster | null> {
-  if (predictor === null) return null;
+  if (predictor === null || embedsOnly(shape)) return null;
   try {
     const addon = loadAddon();
     const embedding = () => new addon.TokenEmbedding({ pack });

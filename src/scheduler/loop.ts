@@ -6,7 +6,7 @@ import { type OpenTables, openTables } from '../forecast/pass-forecast.js';
 import type { StepForecaster } from '../forecast/step-forecaster.js';
 import { TableWait } from '../forecast/table-wait.js';
 import type { Engine } from '../native/addon-types.js';
-import { isEncoderDecoder } from '../native/model-shape.js';
+import { hasEncoder } from '../native/model-shape.js';
 import { profiled } from '../profile/thread-events.js';
 import type { QueueConsumer } from '../protocol/batch-queue.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
@@ -107,7 +107,7 @@ export class InferenceLoop {
     this.#matchers = new Matchers(shape.vocabSize, onStuck);
     this.#running = running;
     this.#generations = generations;
-    const encoderDecoder = isEncoderDecoder(shape);
+    const encoderDecoder = hasEncoder(shape);
     this.#kind = new (encoderDecoder ? EncoderDecoder : DecoderOnly)({
       engine,
       passes,
@@ -131,7 +131,7 @@ export class InferenceLoop {
   #openPages(newId: () => number): PageLeases {
     const { engine, pageTokens, maxBatchTokens, prefixCache } = this.#options;
     const { kvPages, kvWindows } = engine.usage();
-    const encoderDecoder = isEncoderDecoder(engine.shape);
+    const encoderDecoder = hasEncoder(engine.shape);
     const room: KvRoom = { encoderDecoder, kvPages, kvPageTokens: pageTokens, kvWindows, maxBatchTokens };
     // Layers with a window give up the pages behind it, which a shorter beginning of the same tokens would need, and a
     // recurrent state is that behind all tokens.

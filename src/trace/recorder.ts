@@ -1,5 +1,6 @@
 /** Runs a model in exact mode over texts and records where its routers send every token. */
 import { type Engine, type ModelShape, NO_PARENT, type RunResult } from '../native/addon-types.js';
+import { embedsOnly } from '../native/model-shape.js';
 import { continueGreedily, pickedBy } from './greedy-continuation.js';
 import { RouterRanking } from './router-ranking.js';
 import type { StackRecord, TraceRecord, TraceShape } from './trace-record.js';
@@ -55,7 +56,7 @@ function joinPasses(passes: readonly StackRecord[], layers: number, top: number)
 
 /**
  * Records one input: a pass over its tokens, then its greedy continuation. The continuation runs in the decoder. In a
- * model with one stack, it extends the input's own sequence.
+ * model with one stack, it extends the input's own sequence. An encoder alone has none.
  */
 export function record(
   engine: Engine,
@@ -65,6 +66,7 @@ export function record(
 ): TraceRecord {
   const { stacks, tokens: special } = engine.shape;
   const alone = stacks.length === 1;
+  const continues = !embedsOnly(engine.shape);
   const top = (run: RunResult, own: Int32Array) => topExperts(run, own, engine.shape, shape.top);
   try {
     const first = engine.runBatch(
@@ -74,10 +76,12 @@ export function record(
         offsets: Int32Array.of(0, tokens.length),
         tokens,
         routerLogits: true,
-        ...(alone && { picks: { rows: Int32Array.of(tokens.length - 1) } }),
+        ...(alone && continues && { picks: { rows: Int32Array.of(tokens.length - 1) } }),
       },
       null,
     );
+    const input = top(first, tokens);
+    if (!continues) return { line, input: tokens.length, stacks: [input] };
     const begin = alone
       ? { sequence: FIRST, parent: NO_PARENT, token: pickedBy(first) }
       : { sequence: DECODER, parent: FIRST, token: special.start! };
@@ -85,7 +89,6 @@ export function record(
     const steps = continueGreedily(engine, begin, ended ? 0 : maxNewTokens).map(({ token, run }) =>
       top(run, Int32Array.of(token)),
     );
-    const input = top(first, tokens);
     const layers = shape.stacks.at(-1)!.layers;
     return {
       line,

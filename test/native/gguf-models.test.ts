@@ -8,6 +8,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { convertCheckpoint } from '../../src/checkpoint/converter.js';
 import { verifyWeights } from '../../src/checkpoint/verify-weights.js';
 import type { PackFormats } from '../../src/native/addon-types.js';
+import { embedsOnly } from '../../src/native/model-shape.js';
+import { StateMean } from '../../src/scheduler/state-mean.js';
 import { addon, fresh, openEngine, passOf, root } from './fixture.js';
 
 const FIXTURES = join(import.meta.dirname, '../fixtures/gguf');
@@ -33,14 +35,21 @@ beforeAll(() => {
 
 const TOKENS = Int32Array.from({ length: 40 }, (_, i) => 3 + ((i * 7) % 45));
 
-/** The packed bytes of a model, and its logits after each token. */
+/** The packed bytes of a model, and its logits after each token; of a model without a head its states. */
 async function packed(model: string, formats: PackFormats) {
   const { pack } = await convertCheckpoint({ model, out: join(fresh(), 'pack'), ...formats });
   const engine = openEngine(pack, { maxBatchTokens: 64, kvTokens: 128, threads: 1 });
-  const { logits } = engine.runBatch(passOf(TOKENS, 1, { logitRows: Int32Array.from(TOKENS.keys()) }), null);
+  const asked = embedsOnly(engine.shape)
+    ? { hiddenStates: true }
+    : { logitRows: Int32Array.from(TOKENS.keys()) };
+  const { logits, hiddenStates = logits } = engine.runBatch(passOf(TOKENS, 1, asked), null);
   engine.close();
   const bytes = (name: string) => readFileSync(join(pack, name));
-  return { dense: bytes('dense.sida'), experts: bytes('experts.sida'), logits: Buffer.from(logits!.buffer) };
+  return {
+    dense: bytes('dense.sida'),
+    experts: bytes('experts.sida'),
+    logits: Buffer.from(hiddenStates!.buffer),
+  };
 }
 
 async function expectSame(model: string, other: string, formats: PackFormats) {
@@ -84,4 +93,33 @@ describe('quantized GGUF files', () => {
       await expectSame(join(root, file), join(root, family), lossless);
     },
   );
+});
+
+/** Means of states, by llama.cpp and in float64 (test/fixtures/nomic-bert/make.py). */
+interface Means {
+  ids: number[];
+  llama: number[];
+  erf: number[];
+}
+
+it("nomic_bert.gguf gives llama.cpp's embeddings, whose GELU is off by up to 1e-4, and those of float64", async () => {
+  const cases: Means[] = JSON.parse(readFileSync(join(FIXTURES, '../nomic-bert/llama.json'), 'utf8'));
+  const { pack } = await convertCheckpoint({
+    model: join(root, 'nomic_bert.gguf'),
+    out: join(fresh(), 'pack'),
+    experts: { dtype: 'f32' },
+    dense: { dtype: 'f32' },
+  });
+  const engine = openEngine(pack, { maxBatchTokens: 64, kvTokens: 128, threads: 1 });
+  for (const { ids, llama, erf } of cases) {
+    const { hiddenStates } = engine.runBatch(passOf(ids, 1, { hiddenStates: true }), null);
+    engine.releaseSequences(Int32Array.of(1));
+    const mean = new StateMean();
+    mean.add(hiddenStates!, ids.length);
+    const error = (other: number[]) =>
+      Math.hypot(...mean.values().map((value, i) => value - other[i]!)) / Math.hypot(...other);
+    expect(error(llama)).toBeLessThan(1e-4);
+    expect(error(erf)).toBeLessThan(2e-6);
+  }
+  engine.close();
 });

@@ -62,6 +62,7 @@ void check_bitmap(TokenBitmap allowed, size_t vocab) {
 void check_answers(const Batch& batch, const ModelSpec& spec) {
   const size_t tokens = batch.tokens.size();
   const bool asked = !batch.picks.empty() || !batch.queries.empty() || !batch.logit_rows.empty();
+  if (asked && !spec.head.present) refuse("the model has no head: it gives states alone");
   if (asked && batch.stack + 1 != spec.stacks.size()) refuse("only the last stack has logits");
   check_rows("pick", batch.picks, tokens, [](const Pick& pick) { return pick.row; });
   check_rows("query", batch.queries, tokens, [](const TokenQuery& query) { return query.row; });

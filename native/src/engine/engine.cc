@@ -29,7 +29,7 @@ Engine::Engine(const EngineOptions& options)
       weights_(view_weights(pack_.spec, dense_layout_, dense_.data())),
       ops_(make_ops(pack_.spec, weights_, memory_, cache_, limits_)),
       model_(pack_.spec, weights_, *ops_, store_),
-      logit_rows_(memory_, limits_.device, pack_.spec.vocab),
+      logit_rows_(memory_, limits_.device, pack_.spec.logit_columns()),
       sequences_(pack_.spec, cache_) {}
 
 void Engine::check(const Batch& batch) const {

@@ -13,7 +13,9 @@ namespace {
 
 constexpr size_t kMaxFloats = 2 << 20;
 
-size_t rows_at_a_time(size_t vocab) { return std::clamp<size_t>(kMaxFloats / vocab, 1, kMaxLogitRows); }
+size_t rows_at_a_time(size_t vocab) {
+  return std::clamp<size_t>(kMaxFloats / std::max<size_t>(vocab, 1), 1, kMaxLogitRows);
+}
 
 /// Picks −1 − t where the logit of token t is not finite, because an error would end the pass for the other sequences
 /// too.

@@ -95,7 +95,7 @@ MemoryPlan plan_memory(const Pack& pack, const BatchLimits& wanted) {
   plan.dense = taken(held.bytes) - plan.routers;
   plan.kv_cache = taken(KvCache::bytes(KvShape::of(spec, limits.kv), KvRoom(limits)));
   plan.workspace = taken(workspace_bytes(spec, limits));
-  if (limits.device == DeviceKind::kCpu) plan.workspace += device_bytes(LogitRows::bytes(spec.vocab));
+  if (limits.device == DeviceKind::kCpu) plan.workspace += device_bytes(LogitRows::bytes(spec.logit_columns()));
   plan.slot = taken(pack.experts.slot_bytes);
   plan.block = device_bytes(pack.experts.slot_bytes);
   for (const BlockLayout& layer : pack.experts.layers) plan.block_bytes.push_back(layer.bytes);

@@ -2,6 +2,7 @@
 
 #include "core/profile.h"
 #include "graph/blocks/attention.h"
+#include "graph/blocks/norm_input.h"
 #include "graph/token_positions.h"
 
 namespace sida {
@@ -14,6 +15,7 @@ void Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const S
   const size_t count = tokens.size();
   ops_.start(stack, sequences, count);
   ops_.embed(weights.embedding, tokens, spec_.embedding_scale);
+  if (weights_.embedding_bias != nullptr) ops_.add_row(weights_.embedding_bias, count);
   if (const auto* sinusoids = std::get_if<Sinusoids>(&spec.positions)) {
     token_positions(*sinusoids, tokens, sequences, positions_);
     ops_.add_positions(*sinusoids, positions_);
@@ -22,9 +24,9 @@ void Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const S
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const ProfileScope scope(ProfileOp::kLayer, {.layer = static_cast<int32_t>(i)});
     const LayerSpec& layer = spec.layers[i];
-    // Only the last stack's own keys outlive the pass. An earlier stack uses the first layer of its pages as scratch;
-    // the cross-attention keys for the next stack then overwrite it.
-    const LayerPlace place{spec_, spec, last ? i : 0};
+    // Only a decoder's own keys outlive the pass. An encoder uses the first layer of its pages as scratch; the
+    // cross-attention keys for the next stack then overwrite it.
+    const LayerPlace place{spec_, spec, spec.causal ? i : 0};
     layer.delta ? delta_attention(ops_, place, *layer.delta, weights.layers[i].self, count)
                 : self_attention(ops_, place, layer.self, weights.layers[i].self, count);
     if (layer.cross) cross_attention(ops_, {spec_, spec, i}, *layer.cross, weights.layers[i].cross, count);
@@ -46,8 +48,7 @@ void Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const S
 void Model::feed_forward(const LayerSpec& spec, const FeedForwardWeights& weights,
                          std::span<const SequenceSpan> sequences, size_t tokens, const RoutingTrace& trace,
                          size_t trace_layer) {
-  const Activations& a = ops_.activations();
-  ops_.norm(a.hidden, weights.norm, spec_.norm_epsilon, tokens, spec_.width, a.normed);
+  norm_input(ops_, spec_, weights.norm, tokens);
   if (const MoeSpec* moe = spec.moe()) return moe_.run(*moe, weights, sequences, tokens, trace, trace_layer);
   const ProfileScope scope(ProfileOp::kDense);
   const auto& ffn = std::get<FfnSpec>(spec.feed_forward);

@@ -26,8 +26,10 @@ KvShape KvShape::of(const ModelSpec& spec, KvFormat format) {
   const AttentionSpec& attention = last.attention();
   KvShape shape{last.layers.size(), attention.kv_heads, attention.head_dim, false, format};
   if (attention.latent) return {last.layers.size(), 1, attention.latent->row(), true, format};
+  // The keys of an encoder alone are read by their own layer only.
+  if (!last.causal) shape.layers = 1;
   // Keys for cross-attention are seen whole, and lie in the same pages.
-  if (spec.stacks.size() > 1) return shape;
+  if (spec.stacks.size() > 1 || !last.causal) return shape;
   for (const LayerSpec& layer : last.layers) {
     shape.windows.push_back(layer.delta ? kNoWindow : layer.self.window.value_or(kNoWindow));
     shape.states.push_back(layer.delta ? layer.delta->state_floats() : 0);

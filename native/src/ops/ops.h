@@ -87,6 +87,8 @@ class Ops {
   virtual void start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) = 0;
   /// hidden = rows `tokens` of the embedding, times `scale`.
   virtual void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens, float scale) = 0;
+  /// Each row of hidden (tokens, width) += `row` (width).
+  virtual void add_row(const float* row, size_t tokens) = 0;
   /// hidden += the sines and cosines of the tokens' positions (tokens); nothing where a position is 0.
   virtual void add_positions(const Sinusoids& sinusoids, std::span<const uint32_t> positions) = 0;
   /// y (rows, width) = the norm of each row of x, of the kind that `weights` are of; y may be x.

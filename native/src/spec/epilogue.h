@@ -10,6 +10,7 @@ namespace sida {
 enum class Epilogue : uint8_t {
   kStore,  ///< y = x·W
   kRelu,   ///< y = max(x·W, 0), NaN where x·W is not finite: -inf must not become a valid 0
+  kGelu,   ///< y = gelu(x·W), gelu(u) = u · (1 + erf(u / √2)) / 2; NaN where x·W is not finite
   kAdd,    ///< y += x·W
   /// y = silu(y) · x·W, silu(g) = g / (1 + exp(-g)): y holds x·gate. NaN where y is not finite.
   kSwiglu,
@@ -23,6 +24,8 @@ constexpr Epilogue activation_epilogue(Activation activation) {
   switch (activation) {
     case Activation::kRelu:
       return Epilogue::kRelu;
+    case Activation::kGelu:
+      return Epilogue::kGelu;
     case Activation::kSwiglu:
       return Epilogue::kSwiglu;
     case Activation::kClampedSwiglu:

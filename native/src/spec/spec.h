@@ -177,6 +177,7 @@ struct MoeSpec {
   FfnSpec expert;
   RouterSpec router;
   std::optional<SharedExpertSpec> shared;
+  bool biased = false;  ///< one bias is added to the sum of the chosen experts' outputs
 };
 
 /// Pre-norm: h = x + self(norm(x)); then, where there is cross-attention, h += cross(norm(h)); y = h + ffn(norm(h)).
@@ -201,8 +202,9 @@ struct StackSpec {
 };
 
 struct HeadSpec {
-  bool tied = false;  ///< to the embedding, which all stacks share then
-  float scale = 1;    ///< of the states before the head
+  bool present = true;  ///< false: an encoder alone, whose final states are the answer
+  bool tied = false;    ///< to the embedding, which all stacks share then
+  float scale = 1;      ///< of the states before the head
 };
 
 struct TokenSpec {
@@ -212,12 +214,16 @@ struct TokenSpec {
 };
 
 /// A stack's index is its place in `stacks`: an encoder comes before the decoder that attends across to it, and the
-/// last stack has the head.
+/// last stack has the head, if there is one.
 struct ModelSpec {
   std::string family;  ///< model_type of its config
   size_t vocab = 0;
-  size_t width = 0;           ///< of the hidden states
-  float embedding_scale = 1;  ///< of the embeddings, before positions are added
+  size_t width = 0;               ///< of the hidden states
+  float embedding_scale = 1;      ///< of the embeddings, before positions are added
+  bool embedding_biased = false;  ///< one row is added to all embeddings
+  /// Each sum goes on from the norm: h = norm(x), y = h + f(h). Layers of BERT, whose norms come after their sums, do
+  /// so, and the norm of the embeddings is that of the first layer.
+  bool sums_from_norms = false;
   NormKind norm = NormKind::kRms;
   float norm_epsilon = 1e-6f;  ///< of all norms
   size_t context = 0;          ///< positions that the model was made for; 0: not said
@@ -227,6 +233,8 @@ struct ModelSpec {
   TokenSpec tokens;
 
   const StackSpec& last() const { return stacks.back(); }
+  /// Columns of the logits; 0 where there is no head.
+  size_t logit_columns() const { return head.present ? vocab : 0; }
   /// That of the MoE layer with the most experts; null: none. MoE layers differ in their numbers of experts alone.
   const MoeSpec* moe() const;
   size_t experts() const { return moe() == nullptr ? 0 : moe()->experts; }

@@ -9,6 +9,8 @@ const char* role_name(TensorRole role) {
   switch (role) {
     case TensorRole::kEmbedding:
       return "embedding";
+    case TensorRole::kEmbeddingBias:
+      return "embedding_bias";
     case TensorRole::kPositionBias:
       return "position_bias";
     case TensorRole::kAttentionNorm:
@@ -123,6 +125,8 @@ const char* role_name(TensorRole role) {
       return "router_bias";
     case TensorRole::kRouterCorrection:
       return "router_correction";
+    case TensorRole::kMoeBias:
+      return "moe_bias";
     case TensorRole::kSharedGate:
       return "shared_gate";
     case TensorRole::kSharedGateBias:
@@ -161,7 +165,10 @@ class SlotVisitor {
     for (size_t stack = 0; stack < (spec_.head.tied ? 1 : spec_.stacks.size()); ++stack) {
       matrix(TensorRole::kEmbedding, stack, 0, spec_.vocab, spec_.width);
     }
-    if (!spec_.head.tied) matrix(TensorRole::kHead, spec_.stacks.size() - 1, 0, spec_.vocab, spec_.width);
+    if (spec_.head.present && !spec_.head.tied) {
+      matrix(TensorRole::kHead, spec_.stacks.size() - 1, 0, spec_.vocab, spec_.width);
+    }
+    if (spec_.embedding_biased) rows(TensorRole::kEmbeddingBias, 0, 0, {spec_.width});
     for (size_t stack = 0; stack < spec_.stacks.size(); ++stack) visit_stack(stack);
   }
 
@@ -204,6 +211,7 @@ class SlotVisitor {
       visit_({TensorRole::kRouter, TensorForm::kRouter, stack, layer, 0, {moe->experts, spec_.width}});
       if (moe->router.biased) rows(TensorRole::kRouterBias, stack, layer, {moe->experts});
       if (moe->router.corrected) rows(TensorRole::kRouterCorrection, stack, layer, {moe->experts});
+      if (moe->biased) rows(TensorRole::kMoeBias, stack, layer, {spec_.width});
       if (moe->shared) visit_shared_expert(stack, layer, *moe->shared);
       for (size_t expert = 0; experts_ && expert < moe->experts; ++expert) {
         visit_expert(stack, layer, expert, moe->expert);
@@ -330,6 +338,7 @@ std::string TensorSlot::label(const ModelSpec& spec) const {
   const std::string in_stack = spec.stacks.at(stack).name + ".";
   switch (role) {
     case TensorRole::kHead:
+    case TensorRole::kEmbeddingBias:
       return name;
     case TensorRole::kEmbedding:
       return spec.head.tied ? name : in_stack + name;

@@ -13,6 +13,7 @@ namespace sida {
 /// What a tensor is in its model.
 enum class TensorRole : uint8_t {
   kEmbedding,
+  kEmbeddingBias,  ///< of all tokens
   kPositionBias,
   kAttentionNorm,
   kAttentionNormBias,
@@ -67,6 +68,7 @@ enum class TensorRole : uint8_t {
   kRouter,
   kRouterBias,
   kRouterCorrection,
+  kMoeBias,     ///< of the chosen experts' sum
   kSharedGate,  ///< gated activations alone
   kSharedGateBias,
   kSharedUp,

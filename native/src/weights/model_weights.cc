@@ -22,6 +22,9 @@ void place(const DenseTensor& tensor, const std::byte* data, bool tied, ModelWei
     case TensorRole::kHead:
       weights.head = matrix;
       break;
+    case TensorRole::kEmbeddingBias:
+      weights.embedding_bias = rows;
+      break;
     case TensorRole::kPositionBias:
       stack.position_bias = rows;
       break;
@@ -201,6 +204,9 @@ void place(const DenseTensor& tensor, const std::byte* data, bool tied, ModelWei
       break;
     case TensorRole::kRouterCorrection:
       layer().feed_forward.router_correction = rows;
+      break;
+    case TensorRole::kMoeBias:
+      layer().feed_forward.moe_bias = rows;
       break;
     case TensorRole::kExpertGate:
     case TensorRole::kExpertGateBias:

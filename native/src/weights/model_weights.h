@@ -55,6 +55,7 @@ struct FeedForwardWeights {
   FfnWeights ffn;                  ///< of a dense layer, or the shared expert of a MoE layer
   PanelMatrix router;              ///< of MoE layers; null data where `layout` has no routers
   const float* router_correction;  ///< (experts); null: none
+  const float* moe_bias;           ///< (width), of the chosen experts' sum; null: none
   size_t moe_layer;                ///< flat index of a MoE layer
 };
 
@@ -74,7 +75,8 @@ struct StackWeights {
 /// Views into a dense file in memory, with or without its routers.
 struct ModelWeights {
   std::vector<StackWeights> stacks;
-  PanelMatrix head;  ///< (vocab, width)
+  PanelMatrix head;                       ///< (vocab, width); null data where there is none
+  const float* embedding_bias = nullptr;  ///< (width); null: none
 };
 
 ModelWeights view_weights(const ModelSpec& spec, const DenseLayout& layout, const std::byte* dense);

@@ -127,4 +127,35 @@ TEST_CASE("a step whose experts are resident allocates nothing") {
   }
 }
 
+TEST_CASE("encoder alone: what needs a head is refused, and a sequence has no second pass") {
+  const PackedFixture f("nomic-bert-tiny");
+  Engine engine = f.open();
+  const std::vector<int32_t> ids{1}, offsets{0, 3}, tokens{5, 6, 7}, row{2};
+  const Pick pick{2, {}, 0};
+  const TokenQuery query{2, 5};
+  Batch picks = pass_of(0, ids, offsets, tokens), queries = picks, logits = picks;
+  picks.picks = {&pick, 1};
+  queries.queries = {&query, 1};
+  logits.logit_rows = row;
+  for (const Batch& batch : {picks, queries, logits}) {
+    check_error([&] { run(engine, batch); }, {"no head", "states alone"}, "invalid_request");
+  }
+  run(engine, pass_of(0, ids, offsets, tokens));
+  check_error([&] { run(engine, pass_of(0, ids, offsets, tokens)); }, {"sequence 1 exists already"}, "invalid_request");
+}
+
+TEST_CASE("encoder alone: the cache holds the keys of one layer, and no logits are counted") {
+  const PackedFixture f("nomic-bert-tiny");
+  const Engine engine = f.open();
+  const ModelSpec& spec = engine.spec();
+  CHECK(engine.cache().shape().layers == 1);
+  CHECK(spec.stacks[0].layers.size() == 4);
+  ModelSpec with_head = spec;
+  with_head.head.present = true;
+  const BatchLimits limits{320, 1024, 2};
+  const uint64_t without = plan_memory(spec, kF32Format, kF32Format, limits).workspace;
+  const uint64_t with = plan_memory(with_head, kF32Format, kF32Format, limits).workspace;
+  CHECK(with - without >= kMaxLogitRows * spec.vocab * sizeof(float));
+}
+
 }  // namespace

@@ -41,6 +41,7 @@ inline std::vector<OracleRow> oracle_table() {
       {capacity},
       {untied},
       {"nllb-moe-tiny"},
+      {"nomic-bert-tiny"},
       {"olmoe-tiny", bf16, bf16, 0.02, "c1."},
       {"olmoe-tiny", int8, f32, 0.02, "c1."},
       {"olmoe-tiny", int8, int8, 0.1, "c1."},

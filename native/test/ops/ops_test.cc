@@ -82,6 +82,20 @@ TEST_CASE("ops: positions add a sine to the first half of a row and a cosine to 
   }
 }
 
+TEST_CASE("ops: a row is added to all rows of hidden") {
+  for (const DeviceKind kind : devices()) {
+    CASE(device_name(kind));
+    OpsFixture fixture(kind, decoder_spec(kWidth, 3, 3, 24), limits_of(20));
+    const auto x = random_floats(7 * kWidth, 1), row = random_floats(kWidth, 2);
+    fixture.write(fixture.at().hidden, x);
+    fixture.ops().add_row(fixture.upload(row), 5);
+    const auto found = fixture.read(fixture.at().hidden, x.size());
+    for (size_t i = 0; i < x.size(); ++i) {
+      REQUIRE(found[i] == (i < 5 * kWidth ? x[i] + row[i % kWidth] : x[i]));
+    }
+  }
+}
+
 TEST_CASE("ops: each product of the same rows, and each row, has the bits it has alone") {
   constexpr size_t kRows = 19;
   for (const auto& [kind, format] : grid(devices(), kThreeFormats)) {

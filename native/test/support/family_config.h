@@ -22,7 +22,12 @@ class Description {
   explicit Description(const ModelSpec& spec) {
     out_ << " vocab " << spec.vocab << " width " << spec.width
          << (spec.norm == NormKind::kRms ? " rms " : " layer-norm ") << exact(spec.norm_epsilon) << " context "
-         << spec.context << (spec.head.tied ? " tied" : " untied");
+         << spec.context
+         << (!spec.head.present ? " headless"
+             : spec.head.tied   ? " tied"
+                                : " untied");
+    flag("embedding-biased", spec.embedding_biased);
+    flag("sums-from-norms", spec.sums_from_norms);
     say("embedding-scale", spec.embedding_scale, 1.0f);
     say("head-scale", spec.head.scale, 1.0f);
     say("extra-layers", spec.extra_layers, size_t{0});
@@ -113,6 +118,7 @@ class Description {
     const char* const gates[] = {"", " by sigmoid", " by softmax"};
     out_ << " | experts " << moe.experts << " top " << moe.router.top_k << " "
          << scores[static_cast<size_t>(moe.router.scores)];
+    flag("biased", moe.biased);
     flag("router-biased", moe.router.biased);
     flag("corrected", moe.router.corrected);
     flag("normalized", moe.router.normalized);
@@ -125,7 +131,7 @@ class Description {
   }
 
   static std::string network(const FfnSpec& ffn) {
-    const char* const activations[] = {"relu", "swiglu", "clamped-swiglu"};
+    const char* const activations[] = {"relu", "gelu", "swiglu", "clamped-swiglu"};
     return " " + std::to_string(ffn.width) + " " + activations[static_cast<size_t>(ffn.activation)] +
            (ffn.biased ? " biased" : "");
   }

@@ -123,7 +123,8 @@ class OpsFixture {
 };
 
 inline constexpr size_t kWidth = 72, kHidden = 100, kExperts = 9;
-inline constexpr Activation kActivations[] = {Activation::kRelu, Activation::kSwiglu, Activation::kClampedSwiglu};
+inline constexpr Activation kActivations[] = {Activation::kRelu, Activation::kGelu, Activation::kSwiglu,
+                                              Activation::kClampedSwiglu};
 
 /// A causal stack of dense layers with these heads.
 inline ModelSpec decoder_spec(size_t width, size_t heads, size_t kv_heads, size_t head_dim) {
@@ -187,7 +188,8 @@ struct Network {
     const Doubles gates = gate.rows.empty() ? hidden : biased(gate.times(x), gate_bias);
     for (size_t i = 0; i < hidden.size(); ++i) {
       const double limited = std::min(gates[i], 7.0);
-      hidden[i] = activation == Activation::kRelu ? std::max(hidden[i], 0.0)
+      hidden[i] = activation == Activation::kRelu   ? std::max(hidden[i], 0.0)
+                  : activation == Activation::kGelu ? hidden[i] * (1 + std::erf(hidden[i] * M_SQRT1_2)) / 2
                   : activation == Activation::kSwiglu
                       ? gates[i] / (1 + std::exp(-gates[i])) * hidden[i]
                       : (std::clamp(hidden[i], -7.0, 7.0) + 1) * limited / (1 + std::exp(-1.702 * limited));

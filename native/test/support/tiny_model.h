@@ -9,10 +9,9 @@
 
 namespace sida::testing {
 
-inline constexpr const char* kFamilies[] = {"switch_transformers", "nllb-moe",  "olmoe",        "mixtral",
-                                            "qwen2_moe",           "qwen3_moe", "gpt_oss",      "deepseek_v2",
-                                            "deepseek_v3",         "glm4_moe",  "glm4_moe_lite", "qwen3_next",
-                                            "qwen3_5_moe_text"};
+inline constexpr const char* kFamilies[] = {
+    "switch_transformers", "nllb-moe",    "olmoe",    "mixtral",       "qwen2_moe",  "qwen3_moe",        "gpt_oss",
+    "deepseek_v2",         "deepseek_v3", "glm4_moe", "glm4_moe_lite", "qwen3_next", "qwen3_5_moe_text", "nomic_bert"};
 
 /// config.json of a model of two layers a stack and three experts, small enough to write in each case. `extra` adds
 /// fields.
@@ -28,6 +27,10 @@ inline std::string tiny_family_config(const std::string& family, const std::stri
     fields += R"(,"d_model":8,"encoder_layers":2,"decoder_layers":2,"encoder_attention_heads":2,"num_experts":3,)"
               R"("decoder_attention_heads":2,"encoder_ffn_dim":6,"decoder_ffn_dim":6,"encoder_sparse_step":2,)"
               R"("decoder_sparse_step":2,"max_position_embeddings":64)";
+  } else if (family == "nomic_bert") {
+    fields += R"(,"n_embd":8,"n_head":2,"n_inner":6,"n_layer":2,"n_positions":64,"num_experts":3,"moe_top_k":2,)"
+              R"("moe_every_n_layers":2,"layer_norm_epsilon":1e-5,"type_vocab_size":1,"activation_function":"gelu",)"
+              R"("rotary_emb_fraction":1.0)";
   } else if (family == "olmoe") {
     // Two query heads share a key and value head.
     fields += R"(,"hidden_size":8,"intermediate_size":6,"num_hidden_layers":2,"num_attention_heads":4,"num_experts":3,)"

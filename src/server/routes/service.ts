@@ -1,6 +1,6 @@
 /** Routes about the service itself: health, metrics, models and the interface. */
 import type { EnginePhase } from '../../engine/engine-handle.js';
-import { isEncoderDecoder } from '../../native/model-shape.js';
+import { hasEncoder, isEncoderDecoder, kindOf } from '../../native/model-shape.js';
 import { VERSION } from '../../version.js';
 import { type ModelContext, requireModel, type ServerContext, selectModel } from '../context.js';
 import { openApiDocument } from '../openapi.js';
@@ -193,7 +193,7 @@ function describe(served: ModelContext): typeof ModelAnswer._output {
   const model = requireModel(served);
   const { sampling, shape } = model;
   // An encoder takes its input in one pass.
-  const context = isEncoderDecoder(shape) ? served.options.maxBatchTokens : model.contextTokens;
+  const context = hasEncoder(shape) ? served.options.maxBatchTokens : model.contextTokens;
   return {
     id: model.name,
     object: 'model',
@@ -224,7 +224,7 @@ function describe(served: ModelContext): typeof ModelAnswer._output {
     dense_dtype: model.formats.dense.dtype,
     activations: model.activations,
     family: model.shape.family,
-    kind: isEncoderDecoder(model.shape) ? 'encoder-decoder' : 'decoder-only',
+    kind: kindOf(shape),
     context_tokens: context,
     max_model_len: context,
     experts_per_layer: model.shape.experts,

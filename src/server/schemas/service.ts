@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { ROUTING_MODES } from '../../config/engine-options.js';
 import { ENGINE_PHASES } from '../../engine/engine-handle.js';
 import { ACTIVATIONS } from '../../native/engine-types.js';
+import { MODEL_KINDS } from '../../native/model-shape.js';
 import { OPENING_PHASES } from '../../protocol/engine-messages.js';
 
 export const ErrorAnswer = z
@@ -62,7 +63,7 @@ export const ModelAnswer = z
       .enum(ACTIVATIONS)
       .meta({ description: 'What activations are rounded to where weights can take it' }),
     family: z.string().meta({ description: '`model_type` of its config' }),
-    kind: z.enum(['encoder-decoder', 'decoder-only']),
+    kind: z.enum(MODEL_KINDS).meta({ description: 'encoder-only: it embeds, and answers nothing else' }),
     context_tokens: z.int().meta({
       description: 'Most tokens of a prompt and its answer; of a model with an encoder, those of an input',
     }),

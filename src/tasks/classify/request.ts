@@ -4,7 +4,13 @@ import { SidaError } from '../../errors.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { Template } from '../../text/template.js';
 import { checkTextBytes } from '../../text/text-bytes.js';
-import { checkText, inputName, type RequestLimits, requireTokenizer } from '../shared/request-checks.js';
+import {
+  checkText,
+  inputName,
+  type RequestLimits,
+  requireDecoder,
+  requireTokenizer,
+} from '../shared/request-checks.js';
 import { checkBytesTogether } from '../shared/text-limits.js';
 import type { PreparedJob } from '../task.js';
 import type { ClassifyJob } from './job.js';
@@ -23,6 +29,7 @@ export function prepareClassify(
   model: ModelInfo,
   limits: RequestLimits,
 ): PreparedJob<ClassifyJob> {
+  requireDecoder(model.shape);
   requireTokenizer(model, 'model');
   const { template: text, labels } =
     request.task === undefined

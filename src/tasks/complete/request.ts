@@ -12,6 +12,7 @@ import {
   checkMaxTokens,
   checkTokenIds,
   type RequestLimits,
+  requireDecoder,
   requireTokenizer,
 } from '../shared/request-checks.js';
 import { samplingOf, stopsOf, withoutDrawnSeed } from '../shared/sampling.js';
@@ -33,6 +34,7 @@ export function prepareComplete(
   model: ModelInfo,
   limits: RequestLimits,
 ): PreparedJob<CompleteJob> {
+  requireDecoder(model.shape);
   const prompts = checkedPrompts(request.prompt, 'prompt', model, limits);
   const choices = request.n ?? 1;
   checkChoices(prompts.length, choices);

@@ -10,7 +10,7 @@ import { conversationOf, requireChat } from './conversation.js';
 import type { ChatMessage, ChatTool, ToolChoice } from './conversation-schema.js';
 import { type AdjustmentRequest, adjustmentsOf } from './logit-adjustments.js';
 import { checkLogprobs } from './logprobs.js';
-import { checkMaxTokens, type RequestLimits } from './request-checks.js';
+import { checkMaxTokens, type RequestLimits, requireDecoder } from './request-checks.js';
 import { type SamplingRequest, samplingOf } from './sampling.js';
 import { contentStructure, type StructureFormat, structureOf } from './structure.js';
 import { checkBytesTogether } from './text-limits.js';
@@ -54,6 +54,7 @@ export function prepareConversation(
     request.maxTokens !== null && cutToContext
       ? Math.min(request.maxTokens, model.contextTokens)
       : request.maxTokens;
+  requireDecoder(model.shape);
   const format = requireChat(model);
   const tools = choice === 'none' ? [] : request.tools;
   const structure = structureOf({

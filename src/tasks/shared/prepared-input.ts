@@ -2,7 +2,7 @@
 
 import { SidaError } from '../../errors.js';
 import type { ModelShape } from '../../native/addon-types.js';
-import { isEncoderDecoder } from '../../native/model-shape.js';
+import { hasEncoder } from '../../native/model-shape.js';
 import type { ItemWork } from '../../protocol/item-work.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
 import { type KvRoom, leastPages, pageNeed, RECURRENT, windowSizes } from '../../scheduler/page-need.js';
@@ -10,6 +10,7 @@ import type { ModelChat } from '../../text/chat/answer-format.js';
 import type { TokenTexts } from '../../text/detokenizer.js';
 
 import { checkTextBytes } from '../../text/text-bytes.js';
+import { requireDecoder } from './request-checks.js';
 import { checkBytesTogether } from './text-limits.js';
 
 /** Limits of the open model. */
@@ -66,8 +67,9 @@ export function checkedInput(
   if (tokens.length === 0) {
     throw new SidaError({ code: 'invalid_request', message: `${name} has no tokens`, param });
   }
+  if (work.kind !== 'embed') requireDecoder(limits.shape, param);
   // A decoder-only model runs its prompt in chunks, so the batch size does not limit the prompt.
-  if (isEncoderDecoder(limits.shape)) checkPass(tokens.length, param, name, limits);
+  if (hasEncoder(limits.shape)) checkPass(tokens.length, param, name, limits);
   else checkContext(tokens.length, tokensBehind(work, maxTokensField), param, name, limits);
   const outside = tokens.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
   if (outside !== undefined) {
@@ -115,7 +117,7 @@ interface LackOfPages {
 
 function lackOfPages(promptTokens: number, work: ItemWork, limits: ModelLimits): LackOfPages | undefined {
   const { kvPages, kvWindows } = limits;
-  const room = { ...limits, encoderDecoder: isEncoderDecoder(limits.shape) };
+  const room = { ...limits, encoderDecoder: hasEncoder(limits.shape) };
   const { pages, windows } = pageNeed(promptTokens, work, room);
   const what = `KV pages of ${limits.kvPageTokens} tokens`;
   if (pages > kvPages) return { needed: pages, there: kvPages, what };

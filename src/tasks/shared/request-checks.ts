@@ -1,6 +1,6 @@
 /** Checks a request against the served model before the engine does any work. */
 import { SidaError } from '../../errors.js';
-import { isEncoderDecoder } from '../../native/model-shape.js';
+import { embedsOnly, hasEncoder } from '../../native/model-shape.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { checkTextBytes } from '../../text/text-bytes.js';
 
@@ -21,6 +21,13 @@ export function requireTokenizer(model: ModelInfo, param: string): void {
   if (model.hasTokenizer) return;
   const message = `The model ${JSON.stringify(model.name)} has no tokenizer: only completions of token ids are served`;
   throw new SidaError({ code: 'invalid_request', message, param });
+}
+
+/** Throws cannot_run if the model is an encoder alone. */
+export function requireDecoder(shape: ModelInfo['shape'], param = 'model'): void {
+  if (!embedsOnly(shape)) return;
+  const message = `This model (${shape.family}) embeds only: it has an encoder and no decoder; /v1/embeddings takes its inputs`;
+  throw new SidaError({ code: 'cannot_run', message, param });
 }
 
 export function checkText(text: string, { maxInputBytes }: RequestLimits, param: string): void {
@@ -46,7 +53,7 @@ export function checkVocabulary(
 
 export function checkTokenIds(ids: number[], model: ModelInfo, limits: RequestLimits, param: string): void {
   checkVocabulary(ids, model.shape, param);
-  const { limit, why } = isEncoderDecoder(model.shape)
+  const { limit, why } = hasEncoder(model.shape)
     ? { limit: limits.maxBatchTokens, why: 'one pass (--max-batch-tokens) takes at most' }
     : contextBound(model);
   if (ids.length > limit) {
@@ -106,7 +113,7 @@ interface LengthBound {
 
 function contextBound({ shape, contextTokens: limit }: ModelInfo): LengthBound {
   if (limit === shape.contextTokens) return { limit, why: "the model's maximum context length is" };
-  const flag = isEncoderDecoder(shape) ? '--kv-tokens' : '--context';
+  const flag = hasEncoder(shape) ? '--kv-tokens' : '--context';
   return { limit, why: `with ${flag} of this server, the maximum context length is` };
 }
 

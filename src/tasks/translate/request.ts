@@ -7,6 +7,7 @@ import {
   checkText,
   inputName,
   type RequestLimits,
+  requireDecoder,
   requireTokenizer,
 } from '../shared/request-checks.js';
 import type { PreparedJob } from '../task.js';
@@ -24,6 +25,7 @@ export function prepareTranslate(
   limits: RequestLimits,
 ): PreparedJob<TranslateJob> {
   const { input, source, target } = request;
+  requireDecoder(model.shape);
   requireTokenizer(model, 'model');
   requireEncoder(model.shape, 'model', 'Translation');
   const search = beamsOf(request, model.shape);

@@ -15,6 +15,7 @@ import { SidaError } from '../../../src/errors.js';
 import { writeLines } from '../../../src/text/print.js';
 import { screenOf } from '../../support/pty.js';
 import { MODEL } from '../queue/scripted-engine.js';
+import { ENCODER_ONLY } from '../scheduler/scripted-native-engine.js';
 
 describe('exit codes', () => {
   it('distinguish wrong usage, a bad model and other failures', () => {
@@ -144,6 +145,12 @@ describe('the example request', () => {
     expect(curl({ tasks: {} })).toContain('/v1/chat/completions');
     expect(curl({ tasks: {}, chat: null })).toContain('/v1/completions');
     expect(curl({ hasTokenizer: false })).toContain('"prompt":[100,101,1]');
+    const embeds = { shape: ENCODER_ONLY, tasks: {}, chat: null };
+    expect(curl(embeds)).toContain(
+      `/v1/embeddings -H 'content-type: application/json' -d '{"input":"a violin"}'`,
+    );
+    expect(curl({ ...embeds, hasTokenizer: false })).toContain('/v1/embeddings');
+    expect(curl({ ...embeds, hasTokenizer: false })).toContain('"input":[100,101]');
   });
 
   it('names an address that can be connected to', () => {

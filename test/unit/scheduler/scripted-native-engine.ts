@@ -56,6 +56,13 @@ export const DECODER_ONLY: ModelShape = {
   tokens: { start: null, end: [1, 14], pad: null },
 };
 
+export const ENCODER_ONLY: ModelShape = {
+  ...DECODER_ONLY,
+  family: 'nomic_bert',
+  stacks: [{ name: 'encoder', layers: 2, moeLayers: [1], causal: false, crosses: false }],
+  moeLayers: ['encoder.1'],
+};
+
 interface Sequence {
   stack: number;
   /** All its tokens, including those of a parent that it continues. */

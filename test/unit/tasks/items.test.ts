@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ItemWork } from '../../../src/protocol/item-work.js';
 import type { TaskJob } from '../../../src/tasks/registry.js';
-import { DECODER_ONLY, SHAPE } from '../scheduler/scripted-native-engine.js';
+import { DECODER_ONLY, ENCODER_ONLY, SHAPE } from '../scheduler/scripted-native-engine.js';
 import { inputsOf, limitsOf, refusal as refused, mini as tokenizer } from './task-fixture.js';
 
 const limits = (shape = DECODER_ONLY) => limitsOf({ ...shape, vocabSize: 8000 }, { texts: tokenizer });
@@ -37,6 +37,23 @@ describe('choices of a prompt', () => {
   it('are greedy without sampling', () => {
     expect(inputsOf(complete(4, { choices: 2 }), limits())[0]!.work).toMatchObject({
       choices: [null, null],
+    });
+  });
+});
+
+describe('an encoder alone', () => {
+  it('takes inputs to embed, each in one pass, and no others, wherever they come from', () => {
+    const embed = (tokens: number): TaskJob => {
+      return { kind: 'embed', inputs: [Array(tokens).fill(5)], base64: false };
+    };
+    expect(inputsOf(embed(32), limits(ENCODER_ONLY))[0]!.work).toEqual({ kind: 'embed' });
+    expect(refusal(embed(33), limits(ENCODER_ONLY)).toBody()).toMatchObject({
+      code: 'context_length_exceeded',
+      message: expect.stringMatching(/33 tokens.*one pass takes/),
+    });
+    expect(refusal(complete(4), limits(ENCODER_ONLY)).toBody()).toMatchObject({
+      code: 'cannot_run',
+      message: expect.stringMatching(/nomic_bert.*embeds only.*\/v1\/embeddings/),
     });
   });
 });

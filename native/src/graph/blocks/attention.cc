@@ -1,6 +1,7 @@
 #include "graph/blocks/attention.h"
 
 #include "core/profile.h"
+#include "graph/blocks/norm_input.h"
 
 namespace sida {
 namespace {
@@ -39,11 +40,6 @@ void add_output(Ops& ops, const AttentionWeights& weights, const float* attended
   ops.linear(attended, tokens, {&output, 1}, Epilogue::kAdd);
 }
 
-void norm_input(Ops& ops, const ModelSpec& model, const AttentionWeights& weights, size_t tokens) {
-  const Activations& a = ops.activations();
-  ops.norm(a.hidden, weights.norm, model.norm_epsilon, tokens, model.width, a.normed);
-}
-
 void latent_attention(Ops& ops, const AttentionSpec& spec, const AttentionWeights& weights, size_t cache_layer,
                       size_t tokens) {
   const Activations& a = ops.activations();
@@ -72,7 +68,7 @@ void self_attention(Ops& ops, const LayerPlace& at, const AttentionSpec& spec, c
                     size_t tokens) {
   const ProfileScope scope(ProfileOp::kSelfAttention);
   const Activations& a = ops.activations();
-  norm_input(ops, at.model, weights, tokens);
+  norm_input(ops, at.model, weights.norm, tokens);
   if (spec.latent) return latent_attention(ops, spec, weights, at.cache_layer, tokens);
   const Product products[] = {{weights.query, a.queries}, {weights.key, a.keys}, {weights.value, a.values}};
   ops.linear(a.normed, tokens, products, Epilogue::kStore);
@@ -94,7 +90,7 @@ void delta_attention(Ops& ops, const LayerPlace& at, const DeltaSpec& spec, cons
   const ProfileScope scope(ProfileOp::kSelfAttention);
   const Activations& a = ops.activations();
   const DeltaWeights& own = weights.delta;
-  norm_input(ops, at.model, weights, tokens);
+  norm_input(ops, at.model, weights.norm, tokens);
   float* betas = a.values + tokens * spec.value_width();
   const Product products[] = {{weights.query, a.keys},  {weights.key, a.keys + tokens * spec.key_width()},
                               {weights.value, a.values}, {weights.gate, a.queries},
@@ -110,7 +106,7 @@ void cross_attention(Ops& ops, const LayerPlace& at, const AttentionSpec& spec, 
                      size_t tokens) {
   const ProfileScope scope(ProfileOp::kCrossAttention);
   const Activations& a = ops.activations();
-  norm_input(ops, at.model, weights, tokens);
+  norm_input(ops, at.model, weights.norm, tokens);
   const Product queries{weights.query, a.queries};
   ops.linear(a.normed, tokens, {&queries, 1}, Epilogue::kStore);
   ops.attend({&spec, at.cache_layer, true, false, false, weights.sinks});

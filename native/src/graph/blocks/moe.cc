@@ -36,6 +36,7 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
   {
     const ProfileScope combining(ProfileOp::kCombine);
     ops_.combine(dispatch_, tokens);
+    if (weights.moe_bias != nullptr) ops_.add_row(weights.moe_bias, tokens);
   }
   if (!spec.shared) return;
   const ProfileScope shared(ProfileOp::kDense);

@@ -58,6 +58,11 @@ void CpuOps::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens
   if (scale != 1) cpu_kernels().scale(scale, work_.hidden, tokens.size() * spec_.width);
 }
 
+void CpuOps::add_row(const float* row, size_t tokens) {
+  const size_t width = spec_.width;
+  for (size_t i = 0; i < tokens; ++i) cpu_kernels().axpy(1, row, width, work_.hidden + i * width);
+}
+
 void CpuOps::add_positions(const Sinusoids& sinusoids, std::span<const uint32_t> positions) {
   const ProfileScope scope(ProfileOp::kEmbed);
   share(positions.size(), positions.size() * spec_.width * kFloatsOfCosine, [&](size_t begin, size_t end) {

@@ -30,6 +30,7 @@ class CpuOps final : public Ops {
 
   void start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) override;
   void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens, float scale) override;
+  void add_row(const float* row, size_t tokens) override;
   void add_positions(const Sinusoids& sinusoids, std::span<const uint32_t> positions) override;
   void norm(const float* x, const NormWeights& weights, float epsilon, size_t rows, size_t width, float* y) override;
   void linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) override;

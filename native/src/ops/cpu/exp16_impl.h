@@ -49,6 +49,21 @@ inline V clamped_swiglu16(V gate, V up) {
   return V::mul(V::zero_below(t, V::set(-87.0f), quotient), V::add(u, V::set(1.0f)));
 }
 
+/// x · (1 + erf(x / √2)) / 2 as max(x, 0) - |x| · tail, where the tail of the normal distribution below -|x| is that of
+/// Abramowitz and Stegun, 7.1.26, which is off by less than 1e-7; NaN where x is not finite.
+inline V gelu16(V x) {
+  const V zero = V::set(0.0f);
+  const V size = V::max(x, V::sub(zero, x));
+  const V t = V::div(V::set(1.0f), V::fma(size, V::set(0.23164190f), V::set(1.0f)));
+  V p = V::set(0.5307027145f);
+  p = V::fma(p, t, V::set(-0.7265760135f));
+  p = V::fma(p, t, V::set(0.7107068705f));
+  p = V::fma(p, t, V::set(-0.142248368f));
+  p = V::fma(p, t, V::set(0.127414796f));
+  const V tail = V::mul(V::mul(p, t), exp16(V::mul(V::mul(x, x), V::set(-0.5f))));
+  return V::fma(x, zero, V::sub(V::max(zero, x), V::mul(size, tail)));
+}
+
 /// 1 / (1 + exp(-x)); NaN where x is not finite.
 inline V sigmoid16(V x) {
   const V one = V::set(1.0f);

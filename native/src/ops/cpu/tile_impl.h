@@ -123,9 +123,18 @@ inline void gated_tile(Epilogue epilogue, const float* up, size_t rows, size_t c
   }
 }
 
+/// y (rows, columns) = gelu(y).
+inline void gelu_tile(size_t rows, size_t columns, float* y, size_t y_stride) {
+  for (size_t r = 0; r < rows; ++r, y += y_stride) {
+    size_t c = 0;
+    for (; c + 16 <= columns; c += 16) V::storeu(y + c, gelu16(V::loadu(y + c)));
+    if (c < columns) on_lanes(y + c, columns - c, gelu16);
+  }
+}
+
 /// Runs the blocks of panels [t.panel_begin, t.panel_end): run(task, row, rows, panel, y, columns), rows <= kMax,
-/// stores a block by the task's epilogue to y. The bias of the task that it gets is that of the panel. A gated block is
-/// finished here, because the activation's registers would displace the block's.
+/// stores a block by the task's epilogue to y. The bias of the task that it gets is that of the panel. A block that is
+/// gated or goes through GELU is finished here, because the activation's registers would displace the block's.
 template <size_t kMax, class Run>
 void run_blocks(const GemmTask& t, const Run& run) {
   const size_t stride = panel_stride(t.k, t.format);
@@ -133,10 +142,9 @@ void run_blocks(const GemmTask& t, const Run& run) {
   alignas(64) float up[kMax * kPanelColumns];
   alignas(64) float bias[kPanelColumns] = {};
   GemmTask task = t;
-  if (gated) {
-    task.y_stride = kPanelColumns;
-    task.epilogue = Epilogue::kStore;
-  }
+  const bool gelu = t.epilogue == Epilogue::kGelu;
+  if (gated) task.y_stride = kPanelColumns;
+  if (gated || gelu) task.epilogue = Epilogue::kStore;
   for (size_t p = t.panel_begin; p < t.panel_end; ++p) {
     const size_t column = p * kPanelColumns;
     const size_t columns = t.n - column < kPanelColumns ? t.n - column : kPanelColumns;
@@ -149,6 +157,7 @@ void run_blocks(const GemmTask& t, const Run& run) {
       const size_t rows = t.rows - row < kMax ? t.rows - row : kMax;
       run(task, row, rows, t.panels + p * stride, gated ? up : y, gated ? kPanelColumns : columns);
       if (gated) gated_tile(t.epilogue, up, rows, columns, y, t.y_stride);
+      if (gelu) gelu_tile(rows, columns, y, t.y_stride);
     }
   }
 }

@@ -22,7 +22,7 @@ CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemor
       biases_(spec.stacks.size()),
       choices_stride_(cuda::choices_bytes(limits.max_batch_tokens, spec.top_k())),
       chosen_(make_cuda_host_array<std::byte>(kMostChosen * choices_stride_)),
-      logits_(make_cuda_host_array<float>(kMaxLogitRows * spec.vocab)) {
+      logits_(make_cuda_host_array<float>(kMaxLogitRows * spec.logit_columns())) {
   const size_t head_dim = cache.shape().head_dim;
   const size_t most = cache.shape().latent ? cuda::kMaxLatentRow : cuda::kMaxHeadDim;
   if (head_dim > most) {
@@ -122,6 +122,10 @@ void CudaOps::upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequ
 
 void CudaOps::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens, float scale) {
   cuda::embed(embedding, uploads_.put(tokens), tokens.size(), scale, work_.activations.hidden, stream());
+}
+
+void CudaOps::add_row(const float* row, size_t tokens) {
+  cuda::add_row(row, tokens, spec_.width, work_.activations.hidden, stream());
 }
 
 void CudaOps::add_positions(const Sinusoids& sinusoids, std::span<const uint32_t> positions) {

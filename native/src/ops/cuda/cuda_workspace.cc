@@ -70,7 +70,7 @@ void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimi
 
   arena.used = shared;
   arena.take(head_rows, kMaxLogitRows * spec.width);
-  arena.take(logits, kMaxLogitRows * spec.vocab);
+  arena.take(logits, kMaxLogitRows * spec.logit_columns());
 }
 
 uint64_t CudaWorkspace::bytes(const ModelSpec& spec, const BatchLimits& limits) {

@@ -33,6 +33,11 @@ __global__ void add_gated_elements(OutputGates gates, const float* values, size_
   if (column < n) y[row * n + column] += output_factor(gates, row) * values[column];
 }
 
+__global__ void add_elements(const float* values, size_t n, float* y) {
+  const size_t row = blockIdx.x, column = blockIdx.y * size_t{kThreads} + threadIdx.x;
+  if (column < n) y[row * n + column] += values[column];
+}
+
 __global__ void add_sines(RowPositions at, Frequencies frequencies, float* x) {
   const size_t row = blockIdx.x, column = blockIdx.y * size_t{kThreads} + threadIdx.x;
   const uint32_t position = at.positions[row];
@@ -72,6 +77,11 @@ void add_gated_row(const OutputGates& gates, const float* row, size_t n, float* 
   if (gates.rows == 0 || n == 0) return;
   launch(add_gated_elements, {{static_cast<unsigned>(gates.rows), blocks_of(n, kThreads)}, kThreads}, stream, gates,
          row, n, y);
+}
+
+void add_row(const float* row, size_t rows, size_t n, float* y, cudaStream_t stream) {
+  if (rows == 0 || n == 0) return;
+  launch(add_elements, {{static_cast<unsigned>(rows), blocks_of(n, kThreads)}, kThreads}, stream, row, n, y);
 }
 
 void add_sinusoids(const RowPositions& positions, const Frequencies& frequencies, float* x, cudaStream_t stream) {

@@ -76,6 +76,7 @@ __device__ inline float with_epilogue(Epilogue epilogue, float value, float befo
   // An infinity becomes NaN here too.
   if (epilogue == Epilogue::kSwiglu) return fmaf(before, 0.0f, before / (1.0f + expf(-before))) * value;
   if (epilogue == Epilogue::kClampedSwiglu) return clamped_swiglu(before, value);
+  if (epilogue == Epilogue::kGelu) return fmaf(value, 0.0f, 0.5f * value * (1.0f + erff(value * 0.70710678f)));
   // Written without fmaxf: a NaN stays NaN, and an infinity becomes NaN.
   return epilogue == Epilogue::kRelu ? fmaf(value, 0.0f, 0.0f > value ? 0.0f : value) : value;
 }

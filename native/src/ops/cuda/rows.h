@@ -20,6 +20,9 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
 /// y (count, w.k): rows `ids` (count) of the packed (w.n, w.k) matrix times `scale`, as f32. As read_panel_row().
 void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float scale, float* y, cudaStream_t stream);
 
+/// Each row of y (rows, n) += `row` (n).
+void add_row(const float* row, size_t rows, size_t n, float* y, cudaStream_t stream);
+
 /// The positions (rows) of tokens, whose hidden states have n columns.
 struct RowPositions {
   const uint32_t* positions;  ///< 0: none

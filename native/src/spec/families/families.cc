@@ -11,6 +11,7 @@
 #include "spec/families/gpt_oss/gpt_oss.h"
 #include "spec/families/mixtral/mixtral.h"
 #include "spec/families/nllb_moe/nllb_moe.h"
+#include "spec/families/nomic_bert/nomic_bert.h"
 #include "spec/families/olmoe/olmoe.h"
 #include "spec/families/qwen2_moe/qwen2_moe.h"
 #include "spec/families/qwen3_5_moe/qwen3_5_moe.h"
@@ -21,10 +22,10 @@
 namespace sida {
 namespace {
 
-constexpr std::array<const Family*, 14> kFamilies{
-    &kSwitchTransformers, &kOlmoe,      &kMixtral, &kQwen2Moe,    &kQwen3Moe, &kGptOss,
-    &kDeepseekV2,         &kDeepseekV3, &kGlm4Moe, &kGlm4MoeLite, &kNllbMoe,
-    &kQwen3Next,          &kQwen35Moe,  &kQwen35MoeText};
+constexpr std::array<const Family*, 15> kFamilies{
+    &kSwitchTransformers, &kOlmoe,         &kMixtral,  &kQwen2Moe,    &kQwen3Moe, &kGptOss,
+    &kDeepseekV2,         &kDeepseekV3,    &kGlm4Moe,  &kGlm4MoeLite, &kNllbMoe,  &kQwen3Next,
+    &kQwen35Moe,          &kQwen35MoeText, &kNomicBert};
 
 }  // namespace
 

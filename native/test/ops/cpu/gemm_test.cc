@@ -100,6 +100,7 @@ void check_float64(const Product& p, const std::vector<float>& weights, const st
         const double scale = epilogues[e] == Epilogue::kSwiglu ? gate / (1 + std::exp(-gate)) : 1;
         double sum = product;
         if (epilogues[e] == Epilogue::kRelu) sum = std::max(sum, 0.0);
+        if (epilogues[e] == Epilogue::kGelu) sum *= (1 + std::erf(sum * M_SQRT1_2)) / 2;
         if (epilogues[e] == Epilogue::kAdd) sum += gate;
         const double tolerance = p.activations == kInt8 ? 2e-6 : 1e-6;
         REQUIRE(std::abs(found[e][i * p.n + j] - scale * sum) <= tolerance * std::abs(scale) * (size + 1));
@@ -111,7 +112,8 @@ void check_float64(const Product& p, const std::vector<float>& weights, const st
 void check_size(ActivationFormat activations, WeightFormat format, size_t rows, size_t n, size_t k) {
   CASE(format, rows, n, k);
   const Product p(activations, format, rows, n, k);
-  check_float64(p, p.weights(), {Epilogue::kStore, Epilogue::kRelu, Epilogue::kAdd, Epilogue::kSwiglu});
+  check_float64(p, p.weights(),
+                {Epilogue::kStore, Epilogue::kRelu, Epilogue::kGelu, Epilogue::kAdd, Epilogue::kSwiglu});
 }
 
 void check_sizes(ActivationFormat activations, const Sizes& rows, const Sizes& columns, const Sizes& inputs) {

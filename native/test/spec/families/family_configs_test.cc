@@ -3,6 +3,17 @@
 
 namespace {
 
+/// Nomic's configs have no defaults here.
+const std::string kNomic =
+    R"("activation_function":"gelu","bos_token_id":null,"causal":false,"eos_token_id":null,"expert_choice_router":false,)"
+    R"("ffn_div":1,"layer_norm_epsilon":1e-05,"max_trained_positions":2048,"mlp_fc1_bias":true,"mlp_fc2_bias":true,)"
+    R"("moe_every_n_layers":2,"moe_impl":"megablocks","moe_normalize_expert_weights":false,"moe_top_k":2,"n_embd":768,)"
+    R"("n_head":12,"n_inner":3072,"n_layer":12,"n_positions":2048,"num_experts":8,"num_shared_experts":0,)"
+    R"("pad_token_id":1,"parallel_block":false,"prenorm":false,"qkv_proj_bias":true,"rotary_emb_base":10000,)"
+    R"("rotary_emb_fraction":1.0,"rotary_emb_interleaved":false,"rotary_emb_scale_base":null,)"
+    R"("rotary_scaling_factor":null,"scale_attn_by_inverse_layer_idx":false,"scale_attn_weights":true,)"
+    R"("type_vocab_size":1,"use_rms_norm":null,"vocab_size":250048)";
+
 /// DeepSeek-V2's defaults in transformers have no num_experts_per_tok; published configs of GLM-4 give head_dim.
 const std::string kTop6 = R"("num_experts_per_tok":6)", kHead128 = R"("head_dim":128)";
 
@@ -76,6 +87,10 @@ TEST_CASE("family configs: defaults are those of transformers") {
        " scale 0.0625 head-norms gated delta keys 16 of 128 values 32 of 128 taps 4 tiled"
        " layers rrrarrrarrrarrrarrrarrrarrrarrrarrrarrra rope 64 frequency 0.7498942 |"
        " experts 256 top 8 softmax normalized expert 512 swiglu shared 512 swiglu by sigmoid "},
+      {"nomic_bert", kNomic,
+       " vocab 250048 width 768 layer-norm 1e-05 context 2048 headless embedding-biased sums-from-norms pad 1 |"
+       " encoder dsdsdsdsdsds dense 3072 gelu biased attention heads 12 of 64 kv 12 scale 0.125 biased output-biased"
+       " rope 64 frequency 0.7498942 | experts 8 top 2 softmax biased expert 3072 gelu "},
   };
   for (const Row& row : rows) {
     CHECK(describe(row.family, row.fields) == row.description);

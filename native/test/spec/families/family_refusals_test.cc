@@ -1,6 +1,7 @@
 // What configs of the families may not say, or what is not supported, is refused with the field's name, what was
 // expected and what was found.
 #include "support/family_config.h"
+#include "support/tiny_model.h"
 
 namespace {
 
@@ -62,6 +63,45 @@ TEST_CASE("family configs: what is out of range or not supported is named") {
                  {R"("pad_token_id":128112)", {"\"pad_token_id\"", "128111", "found 128112"}},
                  {R"("decoder_start_token_id":-1)", {"\"decoder_start_token_id\"", "found -1"}},
                  {R"("eos_token_id":[2,"3"])", {"\"eos_token_id\"", "a whole number", "found \"3\""}}});
+  check_refused("nomic_bert", {{"", {"\"num_experts\"", "models without experts", "found none"}},
+                               {R"("num_experts":8)", {"\"activation_function\"", "expected \"gelu\"", "none"}}});
+  const std::string nomic = tiny_family_config("nomic_bert");
+  const auto with = [&](const std::string& field) {
+    const std::string name = field.substr(0, field.find(':')), all = nomic.substr(1, nomic.size() - 2);
+    const std::string own = all.substr(all.find(',') + 1);  // without the model_type
+    const size_t at = own.find(name + ":");
+    if (at == std::string::npos) return own + "," + field;
+    const size_t end = std::min(own.size(), own.find(',', at));
+    return own.substr(0, at) + field + own.substr(end);
+  };
+  const std::pair<const char*, std::vector<std::string>> kNomicFields[] = {
+      {R"("activation_function":"swiglu")", {"\"activation_function\"", "expected \"gelu\"", "swiglu"}},
+      {R"("hidden_act":"silu")", {"\"hidden_act\"", "silu"}},
+      {R"("prenorm":true)", {"\"prenorm\"", "expected false"}},
+      {R"("parallel_block":true)", {"\"parallel_block\""}},
+      {R"("use_rms_norm":true)", {"\"use_rms_norm\""}},
+      {R"("causal":true)", {"\"causal\"", "only encoders"}},
+      {R"("rotary_emb_interleaved":true)", {"\"rotary_emb_interleaved\""}},
+      {R"("rotary_emb_scale_base":512)", {"\"rotary_emb_scale_base\"", "expected null", "found 512"}},
+      {R"("rotary_scaling_factor":2)", {"\"rotary_scaling_factor\"", "expected null"}},
+      {R"("rotary_emb_fraction":0.5)", {"\"rotary_emb_fraction\"", "found 0.5"}},
+      {R"("rotary_emb_fraction":null)", {"\"rotary_emb_fraction\"", "expected 1", "none"}},
+      {R"("expert_choice_router":true)", {"\"expert_choice_router\""}},
+      {R"("moe_normalize_expert_weights":true)", {"\"moe_normalize_expert_weights\""}},
+      {R"("scale_attn_by_inverse_layer_idx":true)", {"\"scale_attn_by_inverse_layer_idx\""}},
+      {R"("scale_attn_weights":false)", {"\"scale_attn_weights\"", "expected true"}},
+      {R"("num_shared_experts":1)", {"\"num_shared_experts\"", "found 1"}},
+      {R"("ffn_div":2)", {"\"ffn_div\"", "found 2"}},
+      {R"("type_vocab_size":2)", {"\"type_vocab_size\"", "from 1 to 1", "found 2"}},
+      {R"("mlp_fc2_bias":false)", {"\"mlp_fc2_bias\"", "expected true, as mlp_fc1_bias", "found false"}},
+      {R"("n_head":3)", {"\"n_head\"", "8 columns", "found 3"}},
+      {R"("n_head":8)", {"\"n_head\"", "an even share"}},
+      {R"("n_inner":null)", {"\"n_inner\"", "a whole number from 1", "none"}},
+      {R"("layer_norm_epsilon":null)", {"\"layer_norm_epsilon\"", "none"}},
+      {R"("moe_every_n_layers":1)", {"\"moe_every_n_layers\"", "from 2", "found 1"}},
+      {R"("moe_top_k":4)", {"\"moe_top_k\"", "from 1 to 3", "found 4"}},
+  };
+  for (const auto& [field, parts] : kNomicFields) check_refused("nomic_bert", {{with(field), parts}});
   check_refused(
       "olmoe",
       {{R"("vocab_size":0)", {"\"vocab_size\"", "from 1 to 16777216", "found 0"}},

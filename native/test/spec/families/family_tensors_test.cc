@@ -173,6 +173,30 @@ TEST_CASE("family tensors: NLLB-MoE's embedding may have any of its names, and t
   check_error([&] { open_checkpoint(config, tensors); }, {surplus, "not of the model"});
 }
 
+TEST_CASE("family tensors: nomic's projections lie in one matrix, and its second expert matrices are transposed") {
+  const std::string config = tiny_family_config("nomic_bert");
+  Tensors tensors = tiny_tensors(config);
+  for (const char* name : {"attn.Wqkv.weight", "attn.Wqkv.bias", "mlp.experts.mlp.w1", "mlp.experts.mlp.w2"}) {
+    count_up(tensor_named(tensors, std::string("encoder.layers.1.") + name));
+  }
+  const Checkpoint checkpoint = open_checkpoint(config, tensors);
+  const auto rows = [](size_t n, size_t first) {
+    return matrix(n, 8, [=](size_t i, size_t j) { return (first + i) * 8 + j; });
+  };
+  CHECK(read(checkpoint, TensorRole::kQuery) == rows(8, 0));
+  CHECK(read(checkpoint, TensorRole::kKey) == rows(8, 8));
+  CHECK(read(checkpoint, TensorRole::kValue) == rows(8, 16));
+  CHECK(read(checkpoint, TensorRole::kValueBias) == matrix(8, 1, [](size_t i, size_t) { return 16 + i; }));
+  for (size_t e = 0; e < 3; ++e) {
+    CHECK(read(checkpoint, TensorRole::kExpertUp, e) == rows(6, e * 6));
+    CHECK(read(checkpoint, TensorRole::kExpertDown, e) ==
+          matrix(8, 6, [=](size_t i, size_t j) { return (e * 6 + j) * 8 + i; }));
+  }
+  Tensors surplus = tensors;
+  surplus.push_back(zeros("encoder.layers.2.attn.Wqkv.bias", {24}));
+  check_error([&] { open_checkpoint(config, surplus); }, {"encoder.layers.2.attn.Wqkv.bias", "not of the model"});
+}
+
 TEST_CASE("family tensors: latent attention takes its slots from parts of two matrices") {
   for (const std::string family : {"deepseek_v2", "deepseek_v3", "glm4_moe_lite"}) {
     CASE(family);

@@ -1,4 +1,5 @@
 /** Names and descriptions of models in Ollama's words. */
+import { embedsOnly } from '../../../native/model-shape.js';
 import type { ModelInfo } from '../../../protocol/engine-messages.js';
 import { type ModelContext, type ServerContext, selectModel } from '../../context.js';
 import type { RunningAnswer, ShowAnswer, TagsAnswer } from './schema.js';
@@ -120,6 +121,7 @@ function infoOf({ shape, contextTokens }: ModelInfo): Record<string, string | nu
 }
 
 function capabilitiesOf(model: ModelInfo | undefined): (typeof ShowAnswer._output)['capabilities'] {
+  if (model !== undefined && embedsOnly(model.shape)) return ['embedding'];
   const answer = model?.chat?.answer;
   const channels = answer?.kind === 'channels';
   return [

@@ -217,7 +217,7 @@ export const ShowAnswer = z
     parameters: z.string(),
     details: Details,
     model_info: z.record(z.string(), z.union([z.string(), z.number()])),
-    capabilities: z.array(z.enum(['completion', 'tools', 'thinking'])),
+    capabilities: z.array(z.enum(['completion', 'embedding', 'tools', 'thinking'])),
     modified_at: z.string(),
   })
   .meta({ id: 'OllamaModel' });

@@ -1,0 +1,136 @@
+// An encoder alone: it embeds, refuses everything else, and is predicted by tables of whole inputs.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { oracleFixture } from '../../support/oracle-fixture.js';
+import { metricsOf, REPO, ServerProcess } from '../../support/server-process.js';
+
+const root = mkdtempSync(join(tmpdir(), 'sida-encoder-only-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+const at = (name: string) => join(root, name);
+const MODEL = oracleFixture('nomic-bert-tiny');
+const PACKS = ['--pack-dir', at('packs'), '--threads', '1'];
+const WORDS = [
+  'the',
+  'film',
+  'was',
+  'fine',
+  'search',
+  'query',
+  'document',
+  'a',
+  'word90',
+  'word91',
+  'word92',
+];
+const textOf = (line: number) =>
+  Array.from(
+    { length: 3 + (line % 9) },
+    (_, i) => WORDS[(line * 5 + i * (1 + (line % 4))) % WORDS.length],
+  ).join(' ');
+
+function sida(...args: string[]) {
+  return spawnSync(process.execPath, [join(REPO, 'dist/cli/main.js'), ...args], { encoding: 'utf8' });
+}
+
+function succeeds(...args: string[]): string {
+  const { status, stdout, stderr } = sida(...args);
+  expect(status, stderr).toBe(0);
+  return stdout;
+}
+
+beforeAll(() => {
+  const lines = Array.from({ length: 160 }, (_, line) => JSON.stringify({ text: textOf(line) }));
+  writeFileSync(at('train.jsonl'), lines.slice(0, 140).join('\n'));
+  writeFileSync(at('test.jsonl'), lines.slice(140).join('\n'));
+  succeeds(
+    ...['trace', MODEL, '--data', at('train.jsonl'), '--template', '{text}', '--out', at('trace'), ...PACKS],
+  );
+  succeeds(
+    ...['train', at('trace'), '--out', at('p'), '--hidden', '32', '--lr', '1e-2', '--epochs', '8'],
+    ...['--batch', '16', '--threads', '1'],
+  );
+});
+
+describe('a predictor of an encoder alone', () => {
+  it('names experts of whole inputs better than chance, and eval refuses what needs logits', () => {
+    const report = JSON.parse(
+      succeeds(
+        ...['eval', MODEL, '--predictor', at('p'), '--data', at('test.jsonl'), '--template', '{text}'],
+        ...['--json', ...PACKS],
+      ),
+    );
+    const { functions } = report.sources[0];
+    const layers = functions[0].layers as { tokens: number; hits: number[] }[];
+    expect(layers).toHaveLength(2);
+    // Of 8 experts, the 2 that it names first.
+    for (const { tokens, hits } of layers) {
+      expect(tokens).toBeGreaterThan(50);
+      expect(hits[0]).toBeGreaterThan(0.4);
+    }
+    for (const asked of [
+      ['--text', at('test.jsonl')],
+      ['--data', at('test.jsonl'), '--template', '{text}', '--labels', 'a,b'],
+    ]) {
+      const { status, stderr } = sida('eval', MODEL, '--predictor', at('p'), ...asked, ...PACKS);
+      expect(status).not.toBe(0);
+      expect(stderr).toContain('embeds only');
+    }
+  });
+
+  it('serves: experts come before their layers need them, and answers stay the same', async () => {
+    const found = [];
+    const input = [textOf(3), textOf(7), textOf(11)];
+    for (const predictor of [[], ['--predictor', at('p')]]) {
+      const flags = ['--model', MODEL, '--memory-budget', '40%', ...predictor, ...PACKS];
+      const server = await ServerProcess.start(flags);
+      const { status, body } = await server.post('/v1/embeddings', { input, include: ['experts'] });
+      expect(status, JSON.stringify(body)).toBe(200);
+      found.push(body.data);
+      if (predictor.length > 0) {
+        const predicted = await server.post('/v1/embeddings', { input, routing: 'predicted', routing_k: 2 });
+        expect(predicted.status, JSON.stringify(predicted.body)).toBe(200);
+        expect(predicted.body.data).not.toEqual(body.data);
+        const metric = await metricsOf(server);
+        expect(metric('sida_predictor_routings_total')).toBeGreaterThan(0);
+      }
+      await server.stop();
+    }
+    expect(found[1]).toEqual(found[0]);
+  });
+});
+
+it('says what it can do, and refuses everything that needs a decoder', async () => {
+  const server = await ServerProcess.start(['--model', MODEL, ...PACKS]);
+  const listed = (await server.get('/v1/models')).body.data[0];
+  expect(listed).toMatchObject({
+    kind: 'encoder-only',
+    chat: false,
+    languages: [],
+    moe_layers: ['encoder.1', 'encoder.3'],
+  });
+  const shown = await server.post('/api/show', { model: listed.id });
+  expect(shown.body.capabilities).toEqual(['embedding']);
+  const messages = [{ role: 'user', content: 'x' }];
+  for (const [path, body] of [
+    ['/v1/completions', { prompt: 'x' }],
+    ['/v1/chat/completions', { messages }],
+    ['/v1/responses', { input: 'x' }],
+    ['/v1/classify', { template: '{text}', labels: ['a', 'b'], input: 'x' }],
+    ['/v1/translate', { input: 'x', source: 'a', target: 'b' }],
+  ] as const) {
+    const { status, body: answer } = await server.post(path, body);
+    expect(status, path).toBe(422);
+    expect(answer.error).toMatchObject({
+      code: 'cannot_run',
+      message: expect.stringContaining('embeds only'),
+    });
+  }
+  const { model } = JSON.parse(readFileSync(join(MODEL, 'tokenizer.json'), 'utf8'));
+  const word = model.vocab.findIndex(([piece]: [string]) => piece === '▁film');
+  const tokens = await server.post('/v1/tokenize', { input: 'film' });
+  expect(tokens.body.data[0].ids).toEqual([0, word, 2]);
+  await server.stop();
+});
