@@ -40,10 +40,26 @@ int main(int argc, char** argv) {
   const auto backend = make_cpu_backend();
   const size_t max_bytes = options.megabytes << 20;
   std::vector<PackedExperts> formats;
-  for (const WeightFormat format :
-       {kF32Format, kBf16Format, WeightFormat{WeightType::kInt8, 0}, WeightFormat{WeightType::kInt4, 64}, kMxfp4Format,
-        kQ8_0Format, kQ4_0Format, kQ4_KFormat, kQ6_KFormat, kQ4_1Format, kQ5_0Format, kQ5_1Format, kQ5_KFormat,
-        kQ3_KFormat, kQ2_KFormat, kIq4NlFormat, kIq4XsFormat}) {
+  for (const WeightFormat format : {kF32Format,
+                                    kBf16Format,
+                                    WeightFormat{WeightType::kInt8, 0},
+                                    WeightFormat{WeightType::kInt4, 64},
+                                    kMxfp4Format,
+                                    kQ8_0Format,
+                                    kQ4_0Format,
+                                    kQ4_KFormat,
+                                    kQ6_KFormat,
+                                    kQ4_1Format,
+                                    kQ5_0Format,
+                                    kQ5_1Format,
+                                    kQ5_KFormat,
+                                    kQ3_KFormat,
+                                    kQ2_KFormat,
+                                    kIq4NlFormat,
+                                    kIq4XsFormat,
+                                    kIq2Format,
+                                    kIq3XxsFormat,
+                                    kIq3SFormat}) {
     formats.emplace_back(*backend, format, kD, kFf, max_bytes);
   }
   std::vector<Case> cases;

@@ -1,7 +1,7 @@
 // Reads of experts from a pack (one extent for each expert) and in place from a GGUF file (three extents, laid out in
 // panels after the read), past the page cache, in random order. Makes the file and the pack in a directory on the disk
 // to measure: an OLMoE with experts of 2048 x 768, as Qwen3-30B-A3B has them.
-//   gguf_reads_bench DIRECTORY [q4_0|q8_0|q4_k|q6_k|q5_k|q3_k|q2_k|q5_0|iq4_xs|mxfp4]
+//   gguf_reads_bench DIRECTORY [q4_0|q8_0|q4_k|q6_k|q5_k|q3_k|q2_k|q5_0|iq4_xs|iq3_xxs|iq2_xs|mxfp4]
 // Prints bytes of blocks per second, the median of the rounds, for 1, 2 and 4 threads that read.
 // The builder of files is also a test's.
 #define DOCTEST_CONFIG_DISABLE
@@ -40,10 +40,11 @@ struct Type {
   Dtype dtype;
   uint32_t number;  ///< in GGUF
 };
-constexpr Type kTypes[] = {{"q4_0", Dtype::kQ4_0, 2},       {"q8_0", Dtype::kQ8_0, 8},  {"q4_k", Dtype::kQ4_K, 12},
-                           {"q6_k", Dtype::kQ6_K, 14},      {"q5_k", Dtype::kQ5_K, 13}, {"q3_k", Dtype::kQ3_K, 11},
-                           {"q2_k", Dtype::kQ2_K, 10},      {"q5_0", Dtype::kQ5_0, 6},  {"iq4_xs", Dtype::kIq4Xs, 23},
-                           {"mxfp4", Dtype::kGgmlMxfp4, 39}};
+constexpr Type kTypes[] = {
+    {"q4_0", Dtype::kQ4_0, 2},       {"q8_0", Dtype::kQ8_0, 8},     {"q4_k", Dtype::kQ4_K, 12},
+    {"q6_k", Dtype::kQ6_K, 14},      {"q5_k", Dtype::kQ5_K, 13},    {"q3_k", Dtype::kQ3_K, 11},
+    {"q2_k", Dtype::kQ2_K, 10},      {"q5_0", Dtype::kQ5_0, 6},     {"iq4_xs", Dtype::kIq4Xs, 23},
+    {"iq3_xxs", Dtype::kIq3Xxs, 18}, {"iq2_xs", Dtype::kIq2Xs, 17}, {"mxfp4", Dtype::kGgmlMxfp4, 39}};
 
 void add(GgufBuilder& file, const std::string& name, std::vector<uint64_t> dimensions, const Type* type = nullptr) {
   file.zeros(name, dimensions);

@@ -16,6 +16,9 @@ export const COPIED_DTYPES = [
   'q2_k',
   'iq4_nl',
   'iq4_xs',
+  'iq2',
+  'iq3_xxs',
+  'iq3_s',
 ] as const;
 export const EXPERT_DTYPES: readonly ExpertDtype[] = [...MADE_DTYPES, ...COPIED_DTYPES];
 export const DENSE_DTYPES = EXPERT_DTYPES.filter((dtype) => dtype !== 'int4');

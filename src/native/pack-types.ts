@@ -17,7 +17,10 @@ export type ExpertDtype =
   | 'q3_k'
   | 'q2_k'
   | 'iq4_nl'
-  | 'iq4_xs';
+  | 'iq4_xs'
+  | 'iq2'
+  | 'iq3_xxs'
+  | 'iq3_s';
 
 export interface WeightFormat {
   /** `mixed`: matrices have types of their own, those that they have in the checkpoint. */

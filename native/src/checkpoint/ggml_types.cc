@@ -16,10 +16,11 @@ constexpr const char* kNames[] = {
 };
 
 constexpr std::pair<uint32_t, Dtype> kReadable[] = {
-    {0, Dtype::kF32},   {1, Dtype::kF16},    {30, Dtype::kBF16},  {8, Dtype::kQ8_0},
-    {14, Dtype::kQ6_K}, {13, Dtype::kQ5_K},  {12, Dtype::kQ4_K},  {11, Dtype::kQ3_K},
-    {10, Dtype::kQ2_K}, {7, Dtype::kQ5_1},   {6, Dtype::kQ5_0},   {3, Dtype::kQ4_1},
-    {2, Dtype::kQ4_0},  {23, Dtype::kIq4Xs}, {20, Dtype::kIq4Nl}, {39, Dtype::kGgmlMxfp4}};
+    {0, Dtype::kF32},       {1, Dtype::kF16},     {30, Dtype::kBF16}, {8, Dtype::kQ8_0},   {14, Dtype::kQ6_K},
+    {13, Dtype::kQ5_K},     {12, Dtype::kQ4_K},   {11, Dtype::kQ3_K}, {10, Dtype::kQ2_K},  {7, Dtype::kQ5_1},
+    {6, Dtype::kQ5_0},      {3, Dtype::kQ4_1},    {2, Dtype::kQ4_0},  {23, Dtype::kIq4Xs}, {20, Dtype::kIq4Nl},
+    {21, Dtype::kIq3S},     {18, Dtype::kIq3Xxs}, {22, Dtype::kIq2S}, {17, Dtype::kIq2Xs}, {16, Dtype::kIq2Xxs},
+    {39, Dtype::kGgmlMxfp4}};
 
 }  // namespace
 

@@ -18,16 +18,9 @@ constexpr uint64_t kPage = 4096;
 /// Rows are read in spans of about this many bytes, so that the buffer of a reader stays small.
 constexpr uint64_t kSpan = 4 << 20;
 
-Dtype dtype_of_blocks(WeightFormat format) {
-  for (auto dtype = Dtype::kQ4_0; dtype <= Dtype::kIq4Xs; dtype = static_cast<Dtype>(static_cast<int>(dtype) + 1)) {
-    if (format_of_blocks(dtype) == format) return dtype;
-  }
-  throw Error("internal", std::string(weight_type_name(format.type)) + " has no blocks. This is a bug.");
-}
-
-uint64_t row_bytes(const ExpertMatrix& matrix) {
-  const DtypeBlock block = dtype_block(dtype_of_blocks(matrix.format));
-  return matrix.k / block.elements * block.bytes;
+uint64_t row_bytes(Dtype dtype, uint64_t k) {
+  const DtypeBlock block = dtype_block(dtype);
+  return k / block.elements * block.bytes;
 }
 
 /// Page-aligned memory that grows.
@@ -87,8 +80,8 @@ GgufExperts::GgufExperts(const Pack& pack) : path_(pack.gguf), layout_(pack.expe
                                           ": expected the type that the pack names; convert the model again");
         }
         const TensorInfo& tensor = *source.data.tensor;
-        const uint64_t row = bias ? sizeof(float) : row_bytes(source.matrix);
-        sources_.push_back({tensor.file, tensor.offset + source.data.first_row * row});
+        const uint64_t row = bias ? sizeof(float) : row_bytes(tensor.dtype, source.matrix.k);
+        sources_.push_back({tensor.file, tensor.dtype, tensor.offset + source.data.first_row * row});
       }
     }
   }
@@ -159,8 +152,7 @@ void GgufExperts::fill_block(ExpertId id, uint64_t begin, uint64_t end, std::byt
 void GgufExperts::fill_matrix(const ExpertMatrix& matrix, const Source& source, uint64_t begin, uint64_t end,
                               std::byte* out) {
   thread_local std::vector<std::byte> panel;
-  const Dtype dtype = dtype_of_blocks(matrix.format);
-  const uint64_t stride = panel_bytes(matrix.k, matrix.format), row = row_bytes(matrix);
+  const uint64_t stride = panel_bytes(matrix.k, matrix.format), row = row_bytes(source.dtype, matrix.k);
   const uint64_t last = (end + stride - 1) / stride, step = std::max<uint64_t>(1, kSpan / (row * kPanelColumns));
   for (uint64_t first = begin / stride; first < last; first += step) {
     const uint64_t rows_end = std::min<uint64_t>(std::min(first + step, last) * kPanelColumns, matrix.n);
@@ -170,11 +162,11 @@ void GgufExperts::fill_matrix(const ExpertMatrix& matrix, const Source& source, 
       const std::byte* of_panel = rows + (i - first) * kPanelColumns * row;
       const uint64_t from = std::max(i * stride, begin), to = std::min((i + 1) * stride, end);
       if (to - from == stride) {
-        pack_blocks(dtype, of_panel, count, matrix.k, out + (from - begin));
+        pack_blocks(source.dtype, of_panel, count, matrix.k, out + (from - begin));
         continue;
       }
       panel.resize(stride);
-      pack_blocks(dtype, of_panel, count, matrix.k, panel.data());
+      pack_blocks(source.dtype, of_panel, count, matrix.k, panel.data());
       std::memcpy(out + (from - begin), panel.data() + (from - i * stride), to - from);
     }
   }

@@ -34,6 +34,7 @@ class GgufExperts final : public ExpertFile {
   /// Where rows or a bias of an expert begin.
   struct Source {
     uint32_t file;
+    Dtype dtype;
     uint64_t offset;
   };
 

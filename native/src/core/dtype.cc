@@ -20,9 +20,10 @@ constexpr DtypeRow kDtypes[] = {
     {"F4", {2, 1}},          {"C64", {1, 8}},         {"Q4_0", {32, 18}},     {"Q8_0", {32, 34}},
     {"Q4_K", {256, 144}},    {"Q6_K", {256, 210}},    {"MXFP4", {32, 17}},    {"Q4_1", {32, 20}},
     {"Q5_0", {32, 22}},      {"Q5_1", {32, 24}},      {"Q5_K", {256, 176}},   {"Q3_K", {256, 110}},
-    {"Q2_K", {256, 84}},     {"IQ4_NL", {32, 18}},    {"IQ4_XS", {256, 136}},
+    {"Q2_K", {256, 84}},     {"IQ4_NL", {32, 18}},    {"IQ4_XS", {256, 136}}, {"IQ2_XXS", {256, 66}},
+    {"IQ2_XS", {256, 74}},   {"IQ2_S", {256, 82}},    {"IQ3_XXS", {256, 98}}, {"IQ3_S", {256, 110}},
 };
-static_assert(std::size(kDtypes) == static_cast<size_t>(Dtype::kIq4Xs) + 1);
+static_assert(std::size(kDtypes) == static_cast<size_t>(Dtype::kIq3S) + 1);
 
 }  // namespace
 

@@ -45,6 +45,11 @@ enum class Dtype : uint8_t {
   kQ2_K,
   kIq4Nl,
   kIq4Xs,
+  kIq2Xxs,
+  kIq2Xs,
+  kIq2S,
+  kIq3Xxs,
+  kIq3S,
 };
 
 /// Elements that are stored together, and their bytes: one element of the plain types.

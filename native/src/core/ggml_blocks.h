@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/code_tables.h"
 #include "core/dtype.h"
 
 namespace sida {
@@ -87,13 +88,13 @@ struct BlockQ2_K {
   uint16_t d, dmin;
 };
 
-/// IQ4_NL: number j of 32 is d · kIq4Values[code]. Codes lie as in Q4_0.
+/// IQ4_NL: number j of 32 is d · table[code], of CodeTable::kIq4. Codes lie as in Q4_0.
 struct BlockIq4Nl {
   uint16_t d;
   uint8_t codes[16];
 };
 
-/// IQ4_XS: eight groups of 32, as IQ4_NL; number j of a group is (d · (scale − 32)) · kIq4Values[code].
+/// IQ4_XS: eight groups of 32, as IQ4_NL; number j of a group is (d · (scale − 32)) · table[code].
 struct BlockIq4Xs {
   uint16_t d;
   uint8_t high[2];    ///< two high bits of each scale, little-endian
@@ -101,14 +102,58 @@ struct BlockIq4Xs {
   uint8_t codes[128];
 };
 
-inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+// IQ2 and IQ3: a number is (d · (2 · scale + 1)) · unit · ± magnitude (core/code_tables.h). Eight magnitudes lie in one
+// entry of a grid, or four in each of two (core/iq_grids.h). Scales have 4 bits.
+
+/// IQ2_XXS: eight groups of 32.
+struct BlockIq2Xxs {
+  uint16_t d;
+  /// Four entries of the grid; then, from the lowest bit on, four times seven signs, and the scale. Of eight signs the
+  /// last one makes the count of negative ones even.
+  struct {
+    uint8_t entries[4];
+    uint8_t rest[4];
+  } groups[8];
+};
+
+/// IQ2_XS: sixteen groups of 16.
+struct BlockIq2Xs {
+  uint16_t d;
+  uint16_t entries[32];  ///< of 9 bits, and above them seven signs
+  uint8_t scales[8];     ///< the first of two in the low nibble
+};
+
+/// IQ2_S: sixteen groups of 16.
+struct BlockIq2S {
+  uint16_t d;
+  uint8_t entries[32];  ///< eight low bits
+  uint8_t signs[32];
+  uint8_t high[8];  ///< two high bits of four entries each
+  uint8_t scales[8];
+};
+
+/// IQ3_XXS: eight groups of 32.
+struct BlockIq3Xxs {
+  uint16_t d;
+  uint8_t entries[64];
+  uint8_t rest[8][4];  ///< as in IQ2_XXS
+};
+
+/// IQ3_S: eight groups of 32.
+struct BlockIq3S {
+  uint16_t d;
+  uint8_t entries[64];  ///< eight low bits
+  uint8_t high[8];      ///< the ninth bits of eight entries each
+  uint8_t signs[32];
+  uint8_t scales[4];
+};
 
 /// A block taken apart. A code stands for a number, which is multiplied by a scale; a minimum is then subtracted.
 struct BlockParts {
   uint8_t codes[256];
   uint16_t d;        ///< f16
   uint16_t minimum;  ///< f16: m or dmin
-  /// Of the groups in order. 32 is subtracted where the type does so.
+  /// Of the groups in order, as the number is multiplied by them.
   int8_t scales[16];
   uint8_t minimums[16];
 };
@@ -121,6 +166,11 @@ void take_apart(const BlockQ3_K& block, BlockParts& parts);
 void take_apart(const BlockQ2_K& block, BlockParts& parts);
 void take_apart(const BlockIq4Nl& block, BlockParts& parts);
 void take_apart(const BlockIq4Xs& block, BlockParts& parts);
+void take_apart(const BlockIq2Xxs& block, BlockParts& parts);
+void take_apart(const BlockIq2Xs& block, BlockParts& parts);
+void take_apart(const BlockIq2S& block, BlockParts& parts);
+void take_apart(const BlockIq3Xxs& block, BlockParts& parts);
+void take_apart(const BlockIq3S& block, BlockParts& parts);
 
 /// Calls f(Block{}) with a block of the type, for which is_blocked() holds.
 template <class F>
@@ -150,6 +200,16 @@ auto with_block(Dtype dtype, const F& f) {
       return f(BlockIq4Nl{});
     case Dtype::kIq4Xs:
       return f(BlockIq4Xs{});
+    case Dtype::kIq2Xxs:
+      return f(BlockIq2Xxs{});
+    case Dtype::kIq2Xs:
+      return f(BlockIq2Xs{});
+    case Dtype::kIq2S:
+      return f(BlockIq2S{});
+    case Dtype::kIq3Xxs:
+      return f(BlockIq3Xxs{});
+    case Dtype::kIq3S:
+      return f(BlockIq3S{});
     default:
       return f(BlockMxfp4{});
   }
@@ -158,6 +218,8 @@ auto with_block(Dtype dtype, const F& f) {
 static_assert(sizeof(BlockQ4_1) == 20 && sizeof(BlockQ5_0) == 22 && sizeof(BlockQ5_1) == 24 &&
               sizeof(BlockQ5_K) == 176 && sizeof(BlockQ3_K) == 110 && sizeof(BlockQ2_K) == 84 &&
               sizeof(BlockIq4Nl) == 18 && sizeof(BlockIq4Xs) == 136);
+static_assert(sizeof(BlockIq2Xxs) == 66 && sizeof(BlockIq2Xs) == 74 && sizeof(BlockIq2S) == 82 &&
+              sizeof(BlockIq3Xxs) == 98 && sizeof(BlockIq3S) == 110);
 static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ8_0) == 34 && sizeof(BlockQ4_K) == 144 &&
               sizeof(BlockQ6_K) == 210 && sizeof(BlockMxfp4) == 17);
 

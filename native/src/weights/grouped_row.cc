@@ -43,7 +43,8 @@ Bits high_place(WeightType type, size_t input, size_t column) {
 int number_of(WeightType type, uint8_t code) {
   if (type == WeightType::kMxfp4) return kMxfp4Values[code];
   if (type == WeightType::kQ8_0) return static_cast<int8_t>(code);
-  return grouped_type(type).table ? kIq4Values[code] : code - grouped_type(type).zero;
+  const GroupedType of = grouped_type(type);
+  return of.table == CodeTable::kNone ? code - of.zero : code_numbers(of.table).of[code];
 }
 
 /// How many numbers 256 inputs share.
@@ -78,7 +79,7 @@ float GroupedRow::weight(size_t i) const {
   const uint16_t* super = &supers[i / kSuperInputs * of.supers];
   const size_t part = i % format.group / scaled_inputs(format);
   const float d = f16_to_f32(*super);
-  if (!of.minimum) return number * times(static_cast<int8_t>(*words >> 8 * part), d);
+  if (!of.minimum) return number * times(static_cast<int8_t>(*words >> 8 * part), d) * code_numbers(of.table).unit;
   // A part has a byte for both, or where it is the only one a byte for each.
   const bool one = of.parts == 1;
   const int scale = one ? *words & 255 : *words >> 8 * part & 15;

@@ -32,9 +32,11 @@
 //               (d · s) · (code - 4).
 //   q2_k        per 256 inputs 32 f16 d, 32 f16 dmin; 2 bits; [32][2] bytes for 16 inputs each, s in the low nibble, m
 //               in the high one. A weight is (d · s) · code - (dmin · m).
-//   iq4_nl      4 bits; 32 f16 d. A weight is d · kIq4Values[code].
+//   iq4_nl      4 bits; 32 f16 d. A weight is d · table[code] (core/code_tables.h).
 //   iq4_xs      per 256 inputs 32 f16 d; per group of 64: 4 bits; [32][2] bytes s, each for 32 inputs. A weight is
-//               (d · s) · kIq4Values[code].
+//               (d · s) · table[code].
+//   iq3_xxs, iq3_s  as iq4_xs, d times the table's unit
+//   iq2         as q3_k. A weight is (d · unit · s) · table[code].
 // Padding inputs have code 0.
 // `static`: files compiled for different instruction sets must not share these functions at link time.
 namespace sida {

@@ -35,6 +35,11 @@ constexpr WeightFormat format_of(const BlockQ3_K&) { return kQ3_KFormat; }
 constexpr WeightFormat format_of(const BlockQ2_K&) { return kQ2_KFormat; }
 constexpr WeightFormat format_of(const BlockIq4Nl&) { return kIq4NlFormat; }
 constexpr WeightFormat format_of(const BlockIq4Xs&) { return kIq4XsFormat; }
+constexpr WeightFormat format_of(const BlockIq2Xxs&) { return kIq2Format; }
+constexpr WeightFormat format_of(const BlockIq2Xs&) { return kIq2Format; }
+constexpr WeightFormat format_of(const BlockIq2S&) { return kIq2Format; }
+constexpr WeightFormat format_of(const BlockIq3Xxs&) { return kIq3XxsFormat; }
+constexpr WeightFormat format_of(const BlockIq3S&) { return kIq3SFormat; }
 
 /// A column's part of the bytes that one block of it becomes.
 class Column {

@@ -7,7 +7,7 @@
 namespace sida {
 namespace {
 
-constexpr WeightType kLastType = WeightType::kIq4Xs;
+constexpr WeightType kLastType = WeightType::kIq3S;
 
 WeightType next(WeightType type) { return static_cast<WeightType>(static_cast<int>(type) + 1); }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/code_tables.h"
+
 namespace sida {
 
 /// Element type of a packed weight matrix. From kMxfp4 on they are types of GGUF files (core/ggml_blocks.h).
@@ -28,6 +30,10 @@ enum class WeightType : uint8_t {
   kQ2_K,   ///< 2-bit codes; for 16 inputs a scale and a minimum of 4 bits each, both scaled in f16 for 256
   kIq4Nl,  ///< 4-bit places in a table of numbers, with an f16 scale for 32 inputs
   kIq4Xs,  ///< the same; for 32 inputs a scale of 6 bits, scaled in f16 for 256
+  kIq2,    ///< 3-bit places in a table, of three GGUF types; for 16 inputs a scale of 5 bits, scaled in f16 for 256
+  /// 4-bit places in a table; for 32 inputs a scale of 5 bits, scaled in f16 for 256.
+  kIq3Xxs,
+  kIq3S,  ///< the same with another table
 };
 
 /// How a grouped type stores its inputs. Of int4, formats choose the group.
@@ -40,7 +46,8 @@ struct GroupedType {
   uint8_t supers;  ///< f16 numbers for 256 inputs
   uint8_t zero;    ///< code of 0, as products of activations in 8 bits take it
   bool minimum;    ///< a number is added to all of a part
-  bool table;      ///< codes are places in kIq4Values
+  /// Whose places codes are.
+  CodeTable table = CodeTable::kNone;
 };
 
 struct WeightFormat {
@@ -67,6 +74,9 @@ inline constexpr WeightFormat kQ3_KFormat{WeightType::kQ3_K, 32};
 inline constexpr WeightFormat kQ2_KFormat{WeightType::kQ2_K, 32};
 inline constexpr WeightFormat kIq4NlFormat{WeightType::kIq4Nl, 32};
 inline constexpr WeightFormat kIq4XsFormat{WeightType::kIq4Xs, 64};
+inline constexpr WeightFormat kIq2Format{WeightType::kIq2, 32};
+inline constexpr WeightFormat kIq3XxsFormat{WeightType::kIq3Xxs, 64};
+inline constexpr WeightFormat kIq3SFormat{WeightType::kIq3S, 64};
 
 /// Whether groups of inputs have scales of their own, behind their codes.
 constexpr bool grouped(WeightType type) { return type > WeightType::kInt8; }
@@ -76,20 +86,23 @@ constexpr bool quantized(WeightFormat format) { return format.type > WeightType:
 /// `static`, as in panel_layout.h.
 static constexpr GroupedType grouped_type(WeightType type) {
   constexpr GroupedType kTypes[] = {
-      {32, 1, 4, 0, 1, 0, 8, false, false},   // int4
-      {32, 1, 4, 0, 1, 0, 12, false, false},  // mxfp4
-      {32, 1, 8, 0, 1, 0, 0, false, false},   // q8_0
-      {32, 1, 4, 0, 1, 0, 8, false, false},   // q4_0
-      {32, 1, 4, 0, 1, 2, 0, true, false},    // q4_k
-      {32, 2, 4, 2, 1, 1, 32, false, false},  // q6_k
-      {32, 1, 4, 0, 2, 0, 0, true, false},    // q4_1
-      {32, 1, 4, 1, 1, 0, 16, false, false},  // q5_0
-      {32, 1, 4, 1, 2, 0, 0, true, false},    // q5_1
-      {32, 1, 4, 1, 1, 2, 0, true, false},    // q5_k
-      {32, 2, 2, 1, 1, 1, 4, false, false},   // q3_k
-      {32, 2, 2, 0, 1, 2, 0, true, false},    // q2_k
-      {32, 1, 4, 0, 1, 0, 0, false, true},    // iq4_nl
-      {64, 2, 4, 0, 1, 1, 0, false, true},    // iq4_xs
+      {32, 1, 4, 0, 1, 0, 8, false},                      // int4
+      {32, 1, 4, 0, 1, 0, 12, false},                     // mxfp4
+      {32, 1, 8, 0, 1, 0, 0, false},                      // q8_0
+      {32, 1, 4, 0, 1, 0, 8, false},                      // q4_0
+      {32, 1, 4, 0, 1, 2, 0, true},                       // q4_k
+      {32, 2, 4, 2, 1, 1, 32, false},                     // q6_k
+      {32, 1, 4, 0, 2, 0, 0, true},                       // q4_1
+      {32, 1, 4, 1, 1, 0, 16, false},                     // q5_0
+      {32, 1, 4, 1, 2, 0, 0, true},                       // q5_1
+      {32, 1, 4, 1, 1, 2, 0, true},                       // q5_k
+      {32, 2, 2, 1, 1, 1, 4, false},                      // q3_k
+      {32, 2, 2, 0, 1, 2, 0, true},                       // q2_k
+      {32, 1, 4, 0, 1, 0, 0, false, CodeTable::kIq4},     // iq4_nl
+      {64, 2, 4, 0, 1, 1, 0, false, CodeTable::kIq4},     // iq4_xs
+      {32, 2, 2, 1, 1, 1, 0, false, CodeTable::kIq2},     // iq2
+      {64, 2, 4, 0, 1, 1, 0, false, CodeTable::kIq3Xxs},  // iq3_xxs
+      {64, 2, 4, 0, 1, 1, 0, false, CodeTable::kIq3S},    // iq3_s
   };
   return kTypes[static_cast<size_t>(type) - static_cast<size_t>(WeightType::kInt4)];
 }
@@ -112,8 +125,9 @@ static constexpr size_t block_inputs(WeightType type) {
 inline constexpr const char* kMixedFormats = "mixed";
 
 constexpr const char* weight_type_name(WeightType type) {
-  constexpr const char* kNames[] = {"f32",  "bf16", "int8", "int4", "mxfp4", "q8_0", "q4_0",   "q4_k",  "q6_k",
-                                    "q4_1", "q5_0", "q5_1", "q5_k", "q3_k",  "q2_k", "iq4_nl", "iq4_xs"};
+  constexpr const char* kNames[] = {"f32",  "bf16",   "int8",   "int4", "mxfp4",   "q8_0", "q4_0",
+                                    "q4_k", "q6_k",   "q4_1",   "q5_0", "q5_1",    "q5_k", "q3_k",
+                                    "q2_k", "iq4_nl", "iq4_xs", "iq2",  "iq3_xxs", "iq3_s"};
   return kNames[static_cast<size_t>(type)];
 }
 

@@ -21,7 +21,8 @@ void write_small_pack(const std::string& directory, std::optional<WeightFormat> 
 
 // clang-format off
 /// Types of blocks, as messages list them.
-const std::string kBlocks = "q8_0, q4_0, q4_k, q6_k, q4_1, q5_0, q5_1, q5_k, q3_k, q2_k, iq4_nl or iq4_xs";
+const std::string kBlocks =
+    "q8_0, q4_0, q4_k, q6_k, q4_1, q5_0, q5_1, q5_k, q3_k, q2_k, iq4_nl, iq4_xs, iq2, iq3_xxs or iq3_s";
 
 TEST_CASE("pack: a manifest names formats that exist, with the layout that follows from them") {
   struct Row {

@@ -12,9 +12,10 @@ constexpr uint64_t kWidth = 256, kVocab = 70, kExperts = 4;
 
 /// GGUF's numbers of types.
 const std::map<Dtype, uint32_t> kNumbers{
-    {Dtype::kF32, 0},   {Dtype::kQ4_0, 2},   {Dtype::kQ4_1, 3},   {Dtype::kQ5_0, 6},      {Dtype::kQ5_1, 7},
-    {Dtype::kQ8_0, 8},  {Dtype::kQ2_K, 10},  {Dtype::kQ3_K, 11},  {Dtype::kQ4_K, 12},     {Dtype::kQ5_K, 13},
-    {Dtype::kQ6_K, 14}, {Dtype::kIq4Nl, 20}, {Dtype::kIq4Xs, 23}, {Dtype::kGgmlMxfp4, 39}};
+    {Dtype::kF32, 0},   {Dtype::kQ4_0, 2},    {Dtype::kQ4_1, 3},   {Dtype::kQ5_0, 6},      {Dtype::kQ5_1, 7},
+    {Dtype::kQ8_0, 8},  {Dtype::kQ2_K, 10},   {Dtype::kQ3_K, 11},  {Dtype::kQ4_K, 12},     {Dtype::kQ5_K, 13},
+    {Dtype::kQ6_K, 14}, {Dtype::kIq2Xxs, 16}, {Dtype::kIq2Xs, 17}, {Dtype::kIq3Xxs, 18},   {Dtype::kIq4Nl, 20},
+    {Dtype::kIq3S, 21}, {Dtype::kIq2S, 22},   {Dtype::kIq4Xs, 23}, {Dtype::kGgmlMxfp4, 39}};
 
 using Types = std::vector<Dtype>;
 /// Of the matrices of two layers, seven each. The value projections and half of the down projections have more bits
@@ -44,6 +45,10 @@ void add(GgufBuilder& file, const std::string& name, std::vector<uint64_t> dimen
 /// With types of rows that are no multiple of 256.
 const Types kFallbacks{Dtype::kIq4Xs, Dtype::kQ5_0, Dtype::kQ8_0, Dtype::kIq4Nl,
                        Dtype::kQ2_K,  Dtype::kQ5_1, Dtype::kQ4_1};
+
+/// Some of these share a type in the pack.
+const Types kSmall{Dtype::kIq2Xxs, Dtype::kIq3S, Dtype::kIq2S,  Dtype::kQ4_K,
+                   Dtype::kIq2Xs,  Dtype::kIq2S, Dtype::kIq3Xxs};
 
 /// An OLMoE of two layers, whose matrices have the types in turn.
 GgufBuilder mixed_model(const Types& types = kQ4KM) {
@@ -159,10 +164,11 @@ TEST_CASE("gguf packs: answers have the same bits at every budget; on the cpu, t
   check_answers({Dtype::kQ5_K, Dtype::kQ5_K, Dtype::kQ6_K, Dtype::kQ5_K, Dtype::kQ5_K});
   check_answers({Dtype::kQ3_K, Dtype::kQ3_K, Dtype::kQ5_K, Dtype::kQ4_K});
   check_answers(kFallbacks);
+  check_answers(kSmall);
 }
 
 TEST_CASE("gguf packs: experts that stay in the file have the bytes of a pack, wherever a read begins and ends") {
-  for (const Types& types : {kQ4KM, kFallbacks}) {
+  for (const Types& types : {kQ4KM, kFallbacks, kSmall}) {
     const PackedFile packed(mixed_model(types)), kept(mixed_model(types), {}, true);
     CHECK_FALSE(std::filesystem::exists(kept.pack + "/experts.sida"));
     CHECK(keeps_experts(Checkpoint::open(kept.model)));
@@ -238,6 +244,8 @@ TEST_CASE("gguf packs: a scale that is no number is refused with its tensor and 
                                {"blk.0.attn_output.weight", "IQ4_NL", 8 * 18, 18, 0, "32 to 63", kFallbacks},
                                {"blk.1.ffn_down_exps.weight", "Q4_1", 8 * 20, 2, 511, "0 to 31", kFallbacks},
                                {"blk.0.attn_q.weight", "Q3_K", 110, 108, 17, "0 to 255", {Dtype::kQ3_K}},
+                               {"blk.0.attn_q.weight", "IQ2_XXS", 66, 0, 9, "0 to 255", kSmall},
+                               {"blk.0.ffn_down_exps.weight", "IQ3_XXS", 98, 0, 40, "0 to 255", kSmall},
                                {"blk.1.attn_v.weight", "Q5_K", 176, 2, 31, "0 to 255", {Dtype::kQ5_K}}}) {
     CASE(damage.name);
     for (const auto& [bits, found] : {std::pair{uint16_t{0x7c00}, "infinity"}, {uint16_t{0x7e01}, "NaN"}}) {

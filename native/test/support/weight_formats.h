@@ -23,9 +23,11 @@ inline constexpr WeightFormat kFormats[] = {kF32Format,
                                             kQ4_0Format};
 
 /// Types that sida only copies.
-inline constexpr Dtype kCopiedTypes[] = {Dtype::kQ4_K, Dtype::kQ6_K, Dtype::kQ4_1, Dtype::kQ5_0,  Dtype::kQ5_1,
-                                         Dtype::kQ5_K, Dtype::kQ3_K, Dtype::kQ2_K, Dtype::kIq4Nl, Dtype::kIq4Xs};
+inline constexpr Dtype kCopiedTypes[] = {Dtype::kQ4_K,   Dtype::kQ6_K,  Dtype::kQ4_1, Dtype::kQ5_0,   Dtype::kQ5_1,
+                                         Dtype::kQ5_K,   Dtype::kQ3_K,  Dtype::kQ2_K, Dtype::kIq4Nl,  Dtype::kIq4Xs,
+                                         Dtype::kIq2Xxs, Dtype::kIq2Xs, Dtype::kIq2S, Dtype::kIq3Xxs, Dtype::kIq3S};
 
+/// The first type whose blocks have the format.
 inline Dtype dtype_of(WeightFormat format) {
   return *std::ranges::find_if(kCopiedTypes, [&](Dtype dtype) { return format_of_blocks(dtype) == format; });
 }
@@ -33,7 +35,9 @@ inline Dtype dtype_of(WeightFormat format) {
 /// All types.
 inline std::vector<WeightFormat> all_formats() {
   std::vector<WeightFormat> all(std::begin(kFormats), std::end(kFormats));
-  for (const Dtype dtype : kCopiedTypes) all.push_back(format_of_blocks(dtype));
+  for (const Dtype dtype : kCopiedTypes) {
+    if (dtype == dtype_of(format_of_blocks(dtype))) all.push_back(format_of_blocks(dtype));
+  }
   return all;
 }
 
@@ -68,6 +72,8 @@ inline std::vector<std::byte> random_blocks(Dtype dtype, size_t n, size_t k, uns
     if (dtype == Dtype::kQ2_K) half(80, 7), half(82, 8);
     if (dtype == Dtype::kIq4Nl) half(0, 5);
     if (dtype == Dtype::kIq4Xs) half(0, 1);
+    if (dtype == Dtype::kIq2Xxs || dtype == Dtype::kIq2Xs || dtype == Dtype::kIq2S) half(0, 5);
+    if (dtype == Dtype::kIq3Xxs || dtype == Dtype::kIq3S) half(0, 4);
   }
   return rows;
 }

@@ -71,7 +71,7 @@ const EDITS: [what: string, edit: Edit, ...says: string[]][] = [
   ['a size whose bytes wrap', u64(size, 2n ** 62n), TENSOR, 'less than 2^63 bytes'],
   ['a size of another model', u64(size, 16n), 'hole in the data'],
   ['an unknown type of numbers', u32(type, 99), TENSOR, 'found type 99'],
-  ['a type that is not read', u32(type, 16), TENSOR, 'IQ2_XXS', 'Q8_0'],
+  ['a type that is not read', u32(type, 19), TENSOR, 'IQ1_S', 'Q8_0'],
   ['an offset past the end', u64(offset, 2n ** 40n), 'hole in the data'],
   ['overlapping tensors', u64(offset, 0n), 'overlaps'],
   ['an offset that is not aligned', u64(offset, 4n), TENSOR, 'a multiple of 32', 'found 4'],

@@ -52,7 +52,7 @@ void int8_block(const GemmTask& t, const RoundedRows& x, size_t row, size_t rows
 WeightType tile_type(WeightType type) {
   if (!in_planes(type)) return type;
   const GroupedType of = grouped_type(type);
-  return of.table ? WeightType::kIq4Nl : of.minimum ? WeightType::kQ5_K : WeightType::kQ5_0;
+  return of.table != CodeTable::kNone ? WeightType::kIq4Nl : of.minimum ? WeightType::kQ5_K : WeightType::kQ5_0;
 }
 
 /// A block of `rows` rows and one panel, on tiles of its shape.

@@ -13,7 +13,9 @@ namespace {
 constexpr size_t kTileInputs = 64, kTileSteps = kTileInputs / 4;
 
 /// Of a grouped type: whether the bytes of its weights have signs.
-constexpr bool with_signs(WeightType type) { return type == WeightType::kQ8_0 || grouped_type(type).table; }
+constexpr bool with_signs(WeightType type) {
+  return type == WeightType::kQ8_0 || grouped_type(type).table != CodeTable::kNone;
+}
 
 /// Adds the products of one tile of inputs with weights of the type. int8, q8_0 and types with a table have signs, the
 /// others as they are unpacked have none; activations have signs before all but int8.

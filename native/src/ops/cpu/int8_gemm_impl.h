@@ -96,11 +96,13 @@ void gemm_int8(const GemmTask& t, const RoundedRows& x) {
       return int8_panels<SuperTile<Q6_KStep>, kGroupedTileRows>(t, x);
     case WeightType::kInt4:
       return int8_panels<GroupTile<WeightType::kInt4>, kGroupedTileRows>(t, x);
-    case WeightType::kIq4Nl:
-    case WeightType::kIq4Xs:
-      return int8_panels<PlaneTile<true>, kGroupedTileRows>(t, x);
     default:
-      return int8_panels<PlaneTile<false>, kGroupedTileRows>(t, x);
+      break;
+  }
+  if (grouped_type(t.format.type).table == CodeTable::kNone) {
+    int8_panels<PlaneTile<false>, kGroupedTileRows>(t, x);
+  } else {
+    int8_panels<PlaneTile<true>, kGroupedTileRows>(t, x);
   }
 }
 

@@ -29,7 +29,8 @@ template <WeightType kType>
         const I high = I::bits<1>(I::load(p + of.low * kPanelStepBytes + half), w);
         code = I::with_high(code, high, of.low);
       }
-      I::store(codes + w * kPanelStepBytes + half, of.table ? I::iq4(code) : code);
+      if constexpr (of.table != CodeTable::kNone) code = I::look_up(code_numbers(of.table).of, code);
+      I::store(codes + w * kPanelStepBytes + half, code);
     }
   }
 }
@@ -50,7 +51,8 @@ template <WeightType kType>
       const V minimum = V::mul(V::load_f16(super + kGroupScaleBytes), V::load_bits(p, shift + bits, bits));
       less[c] = V::sub(V::set(-0.0f), minimum);
     } else {
-      of[c] = V::mul(V::load_f16(super), V::load_signed_bytes(p, part));
+      const V d = V::mul(V::load_f16(super), V::set(code_numbers(type.table).unit));
+      of[c] = V::mul(d, V::load_signed_bytes(p, part));
       less[c] = V::set(-0.0f);
     }
   }
@@ -114,8 +116,14 @@ class PlaneGroups {
         return take_group<WeightType::kQ2_K>(super_, group_, part, out);
       case WeightType::kIq4Nl:
         return take_group<WeightType::kIq4Nl>(super_, group_, part, out);
-      default:
+      case WeightType::kIq4Xs:
         return take_group<WeightType::kIq4Xs>(super_, group_, part, out);
+      case WeightType::kIq2:
+        return take_group<WeightType::kIq2>(super_, group_, part, out);
+      case WeightType::kIq3Xxs:
+        return take_group<WeightType::kIq3Xxs>(super_, group_, part, out);
+      default:
+        return take_group<WeightType::kIq3S>(super_, group_, part, out);
     }
   }
 

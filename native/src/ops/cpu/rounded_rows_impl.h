@@ -46,7 +46,8 @@ constexpr int32_t sum_factor(WeightType type) {
   if (!grouped(type)) return 0;
   const GroupedType of = grouped_type(type);
   if (of.minimum) return 1;
-  return -static_cast<int32_t>(type == WeightType::kQ8_0 || of.table ? I::kZero : of.zero);
+  const bool signs = type == WeightType::kQ8_0 || of.table != CodeTable::kNone;
+  return -static_cast<int32_t>(signs ? I::kZero : of.zero);
 }
 
 /// x (k) in bf16, then a zero where k is odd.

@@ -202,11 +202,10 @@ struct I {
     return {_mm256_or_si256(low.a, _mm256_slli_epi32(high.a, by)),
             _mm256_or_si256(low.b, _mm256_slli_epi32(high.b, by))};
   }
-  /// Numbers of kIq4Values.
-  static I iq4(I nibbles) {
-    const __m256i table =
-        _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(sida::kIq4Values)));
-    return {_mm256_shuffle_epi8(table, nibbles.a), _mm256_shuffle_epi8(table, nibbles.b)};
+  /// Sixteen signed bytes at `numbers`, by their places.
+  static I look_up(const int8_t* numbers, I places) {
+    const __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)));
+    return {_mm256_shuffle_epi8(table, places.a), _mm256_shuffle_epi8(table, places.b)};
   }
   /// What V::load_int6() reads, plus 32: no less than 0.
   static I int6(const void* low, const void* high, unsigned part, unsigned step) {

@@ -150,10 +150,10 @@ struct I {
   static I with_high(I low, I high, unsigned shift) {
     return {_mm512_or_si512(low.v, _mm512_slli_epi32(high.v, shift))};
   }
-  /// Numbers of kIq4Values.
-  static I iq4(I nibbles) {
-    const __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(sida::kIq4Values)));
-    return {_mm512_shuffle_epi8(table, nibbles.v)};
+  /// Sixteen signed bytes at `numbers`, by their places.
+  static I look_up(const int8_t* numbers, I places) {
+    const __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)));
+    return {_mm512_shuffle_epi8(table, places.v)};
   }
   /// What V::load_int6() reads, plus 32: no less than 0.
   static I int6(const void* low, const void* high, unsigned part, unsigned step) {

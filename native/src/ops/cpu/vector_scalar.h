@@ -224,12 +224,12 @@ struct I {
   static I with_high(I low, I high, unsigned shift) {
     return map([&](int i) { return low.lane[i] | wrapped(static_cast<uint32_t>(high.lane[i]) << shift); });
   }
-  /// Numbers of kIq4Values.
-  static I iq4(I nibbles) {
+  /// Sixteen signed bytes at `numbers`, by their places.
+  static I look_up(const int8_t* numbers, I places) {
     return map([&](int i) {
       uint32_t bytes = 0;
       for (int j = 0; j < 4; ++j) {
-        bytes |= uint32_t{static_cast<uint8_t>(sida::kIq4Values[byte(nibbles.lane[i], j)])} << (8 * j);
+        bytes |= uint32_t{static_cast<uint8_t>(numbers[byte(places.lane[i], j)])} << (8 * j);
       }
       return wrapped(bytes);
     });

@@ -186,7 +186,7 @@ requires(in_planes(Step::kType))
   PlaneGroups groups(t.format, p);
   PlaneGroup group;
   // Bytes are made unsigned.
-  const bool table = groups.type().table;
+  const bool table = groups.type().table != CodeTable::kNone;
   const auto flip = static_cast<uint8_t>(table ? 128 : 0);
   const auto zero = static_cast<float>(table ? 128 : groups.type().zero);
   const size_t halves = groups.parts() - 1;

@@ -215,14 +215,14 @@ __global__ void read_copied_rows(PanelMatrix w, const int32_t* ids, float scale,
                             panel + group_offset(first / kSuperInputs * kSuperInputs, w.format) - super_bytes(kType)) +
                         column;
     constexpr unsigned kBits = of.parts == 1 ? 8 : 4, kMask = (1U << kBits) - 1;
-    by = f16_value(super[0]) *
+    by = f16_value(super[0]) * code_numbers(of.table).unit *
          (of.minimum ? static_cast<float>(bits & kMask) : static_cast<float>(static_cast<int8_t>(bits)));
     if constexpr (of.minimum) less = f16_value(super[kPanelColumns]) * static_cast<float>(bits >> kBits & kMask);
   }
   float values[4];
   for (unsigned i = 0; i < 4; ++i) {
     const uint32_t code = codes >> 8 * i & 255U;
-    if constexpr (of.table) {
+    if constexpr (of.table != CodeTable::kNone) {
       values[i] = static_cast<float>(static_cast<int8_t>(PlaneWeights<kType>::value(code))) * by;
     } else {
       values[i] = static_cast<float>(static_cast<int>(code) - of.zero) * by;
@@ -295,6 +295,12 @@ void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float scale, 
       return read_all_copied<WeightType::kIq4Nl>(w, ids, count, scale, y, stream);
     case WeightType::kIq4Xs:
       return read_all_copied<WeightType::kIq4Xs>(w, ids, count, scale, y, stream);
+    case WeightType::kIq2:
+      return read_all_copied<WeightType::kIq2>(w, ids, count, scale, y, stream);
+    case WeightType::kIq3Xxs:
+      return read_all_copied<WeightType::kIq3Xxs>(w, ids, count, scale, y, stream);
+    case WeightType::kIq3S:
+      return read_all_copied<WeightType::kIq3S>(w, ids, count, scale, y, stream);
   }
 }
 

@@ -198,13 +198,13 @@ __device__ void super_factors(const GroupWords& words, unsigned part, GroupFacto
   }
 }
 
-/// Signed scales of 8 bits times those for 256 inputs.
-__device__ inline void signed_factors(const GroupWords& words, unsigned part, GroupFactors& out) {
+/// Signed scales of 8 bits times those for 256 inputs and the table's unit.
+__device__ inline void signed_factors(const GroupWords& words, unsigned part, float unit, GroupFactors& out) {
   f16_scales(words.supers[0], out.scale);
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     const uint32_t byte = word_of(words.scales[0], i / 2) >> (16 * (i % 2) + 8 * part);
-    out.scale[i] *= static_cast<float>(static_cast<int8_t>(byte));
+    out.scale[i] *= static_cast<float>(static_cast<int8_t>(byte)) * unit;
   }
 }
 
@@ -244,9 +244,16 @@ struct Q6_KWeights : GroupedWeights<WeightType::kQ6_K, 32> {
     b[1] = pair(codes >> 8);
   }
   __device__ static void factors(const GroupWords& words, unsigned part, GroupFactors& out) {
-    signed_factors(words, part, out);
+    signed_factors(words, part, 1, out);
   }
 };
+
+/// Eight numbers of a table, the first in the lowest byte.
+constexpr uint64_t eight_numbers(CodeTable table, unsigned first) {
+  uint64_t bytes = 0;
+  for (unsigned i = 8; i-- > 0;) bytes = bytes << 8 | static_cast<uint8_t>(code_numbers(table).of[first + i]);
+  return bytes;
+}
 
 /// The types whose codes lie in planes as panel_layout.h says, with one kernel each for few and for many rows.
 template <WeightType kStored, uint32_t kGroupInputs = grouped_type(kStored).group>
@@ -267,7 +274,7 @@ struct PlaneWeights : GroupedWeights<kStored, kGroupInputs> {
   }
   /// Two codes, in bits 0 to 7 and 16 to 23, as bf16.
   __device__ static uint32_t pair(uint32_t codes) {
-    if constexpr (kOf.table) {
+    if constexpr (kOf.table != CodeTable::kNone) {
       // As bytes with signs.
       return Int8Weights::pair(value(codes) | value(codes >> 16) << 16);
     } else {
@@ -275,9 +282,11 @@ struct PlaneWeights : GroupedWeights<kStored, kGroupInputs> {
       return difference_of_pairs(masked_or(codes, 0x001f001fU, 0x43004300U), kZero << 16 | kZero);
     }
   }
-  /// kIq4Values.
+  static constexpr float kUnit = code_numbers(kOf.table).unit;
+  static constexpr uint64_t kFirstNumbers = eight_numbers(kOf.table, 0), kLastNumbers = eight_numbers(kOf.table, 8);
+  /// The number at a place of the table.
   __device__ static uint32_t value(uint32_t code) {
-    const uint64_t half = code & 8U ? 0x7159453526190d01ULL : 0xf6eaddcfbfad9881ULL;
+    const uint64_t half = kOf.low + kOf.high == 4 && (code & 8U) ? kLastNumbers : kFirstNumbers;
     return static_cast<uint32_t>(half >> (8 * (code & 7U))) & 255U;
   }
   __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t q, uint32_t (&b)[2]) {
@@ -300,7 +309,7 @@ struct PlaneWeights : GroupedWeights<kStored, kGroupInputs> {
     } else if constexpr (kOf.minimum) {
       super_factors<kHalves ? 4 : 8>(words, part, out);
     } else {
-      signed_factors(words, part, out);
+      signed_factors(words, part, kUnit, out);
     }
   }
 };
@@ -342,6 +351,9 @@ void with_weights(WeightFormat format, const F& f) {
   if (format.type == WeightType::kQ2_K) return f(PlaneWeights<WeightType::kQ2_K>{});
   if (format.type == WeightType::kIq4Nl) return f(PlaneWeights<WeightType::kIq4Nl>{});
   if (format.type == WeightType::kIq4Xs) return f(PlaneWeights<WeightType::kIq4Xs>{});
+  if (format.type == WeightType::kIq2) return f(PlaneWeights<WeightType::kIq2>{});
+  if (format.type == WeightType::kIq3Xxs) return f(PlaneWeights<WeightType::kIq3Xxs>{});
+  if (format.type == WeightType::kIq3S) return f(PlaneWeights<WeightType::kIq3S>{});
   if (format.group == 32) return f(Int4Weights<32>{});
   if (format.group == 64) return f(Int4Weights<64>{});
   f(Int4Weights<128>{});

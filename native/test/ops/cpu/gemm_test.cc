@@ -278,7 +278,8 @@ TEST_CASE("int8 gemm: the largest and the smallest codes do not saturate") {
         Codes{Dtype::kQ8_0, 2, 34, {0x80}}, Codes{Dtype::kQ4_1, 4, 20, {0xff}}, Codes{Dtype::kQ5_0, 2, 22, {0, 0xff}},
         Codes{Dtype::kQ5_1, 4, 24, {0xff}}, Codes{Dtype::kQ5_K, 16, 176, {0xff}}, Codes{Dtype::kQ3_K, 0, 96, {0, 0xff}},
         Codes{Dtype::kQ2_K, 16, 80, {0xff}}, Codes{Dtype::kIq4Nl, 2, 18, {0, 0xff}},
-        Codes{Dtype::kIq4Xs, 8, 136, {0, 0xff}}}) {
+        Codes{Dtype::kIq4Xs, 8, 136, {0, 0xff}}, Codes{Dtype::kIq2S, 2, 74, {0, 0xff}},
+        Codes{Dtype::kIq3Xxs, 2, 98, {0, 0xff}}, Codes{Dtype::kIq3S, 2, 106, {0, 0xff}}}) {
     for (const auto& [value, rows, sign] : grid(codes.values, Sizes{3, 13, 33}, std::vector{2.0f, -2.0f})) {
       Product p(kInt8, format_of_blocks(codes.dtype), rows, 33, dtype_block(codes.dtype).elements == 32 ? 96 : 512);
       std::vector<std::byte> blocks = random_blocks(codes.dtype, p.n, p.k, 2);
