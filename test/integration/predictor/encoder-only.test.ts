@@ -43,7 +43,9 @@ function succeeds(...args: string[]): string {
 }
 
 beforeAll(() => {
-  const lines = Array.from({ length: 160 }, (_, line) => JSON.stringify({ text: textOf(line) }));
+  const lines = Array.from({ length: 160 }, (_, line) =>
+    JSON.stringify({ text: textOf(line), label: 'ab'[line % 2] }),
+  );
   writeFileSync(at('train.jsonl'), lines.slice(0, 140).join('\n'));
   writeFileSync(at('test.jsonl'), lines.slice(140).join('\n'));
   succeeds(
