@@ -68,7 +68,7 @@ void read_gguf(std::string_view bytes) {
     for_each_dense_slot(checkpoint.spec(), [&](const TensorSlot& slot) {
       const SlotData data = checkpoint.source_of(slot);
       std::vector<float> row;
-      read_rows(checkpoint, data, 0, 1, slot.shape.back(), kF32Format, row);
+      read_rows(checkpoint, data, 0, 1, slot.shape.size() > 1 ? slot.shape.back() : 1, kF32Format, row);
     });
   });
 }

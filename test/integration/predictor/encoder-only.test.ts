@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { brotliDecompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { oracleFixture } from '../../support/oracle-fixture.js';
 import { metricsOf, REPO, ServerProcess } from '../../support/server-process.js';
@@ -42,7 +43,9 @@ function succeeds(...args: string[]): string {
 }
 
 beforeAll(() => {
-  const lines = Array.from({ length: 160 }, (_, line) => JSON.stringify({ text: textOf(line) }));
+  const lines = Array.from({ length: 160 }, (_, line) =>
+    JSON.stringify({ text: textOf(line), label: 'ab'[line % 2] }),
+  );
   writeFileSync(at('train.jsonl'), lines.slice(0, 140).join('\n'));
   writeFileSync(at('test.jsonl'), lines.slice(140).join('\n'));
   succeeds(
@@ -62,13 +65,14 @@ describe('a predictor of an encoder alone', () => {
         ...['--json', ...PACKS],
       ),
     );
-    const { functions } = report.sources[0];
-    const layers = functions[0].layers as { tokens: number; hits: number[] }[];
-    expect(layers).toHaveLength(2);
+    const { layers, perplexity, labels } = report.sources[0];
+    expect([perplexity, labels, layers.map(({ layer }: { layer: string }) => layer)]).toEqual([
+      ...[null, null, ['encoder.1', 'encoder.3']],
+    ]);
     // Of 8 experts, the 2 that it names first.
-    for (const { tokens, hits } of layers) {
+    for (const { tokens, functions } of layers) {
       expect(tokens).toBeGreaterThan(50);
-      expect(hits[0]).toBeGreaterThan(0.4);
+      expect(functions.lstm.hits[0]).toBeGreaterThan(0.4);
     }
     for (const asked of [
       ['--text', at('test.jsonl')],
@@ -132,5 +136,17 @@ it('says what it can do, and refuses everything that needs a decoder', async () 
   const word = model.vocab.findIndex(([piece]: [string]) => piece === '▁film');
   const tokens = await server.post('/v1/tokenize', { input: 'film' });
   expect(tokens.body.data[0].ids).toEqual([0, word, 2]);
+  await server.stop();
+});
+
+it('a GGUF file embeds texts by its own tokenizer', async () => {
+  const file = join(REPO, 'test/fixtures/gguf/nomic_bert.gguf.br');
+  writeFileSync(at('nomic.gguf'), brotliDecompressSync(readFileSync(file)));
+  const server = await ServerProcess.start(['--model', at('nomic.gguf'), ...PACKS]);
+  const { data } = (await server.post('/v1/tokenize', { input: 'the film was fine' })).body;
+  expect(data[0].tokens).toEqual(['<s>', '▁the', '▁film', '▁was', '▁fine', '</s>']);
+  const { body } = await server.post('/v1/embeddings', { input: ['the film was fine', data[0].ids] });
+  expect(body.data[0].embedding).toHaveLength(32);
+  expect(body.data[0].embedding).toEqual(body.data[1].embedding);
   await server.stop();
 });

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { ModelInfo } from '../../../../src/protocol/engine-messages.js';
 import { type ClassifyBody, prepareClassify } from '../../../../src/tasks/classify/request.js';
+import { DECODER_ONLY } from '../../scheduler/scripted-native-engine.js';
 
-const model = { name: 'm', hasTokenizer: true, tasks: {} } as unknown as ModelInfo;
+const model = { name: 'm', hasTokenizer: true, tasks: {}, shape: DECODER_ONLY } as unknown as ModelInfo;
 const limits = { maxInputBytes: 65_536, maxBatchTokens: 2048 };
 const prepare = (body: Partial<ClassifyBody>) =>
   prepareClassify({ labels: ['yes', 'no'], ...body } as ClassifyBody, model, limits);

@@ -1,7 +1,7 @@
+#include <algorithm>
 #include <cmath>
 #include <string>
 
-#include "core/json.h"
 #include "spec/config_reader.h"
 #include "spec/families/config_limits.h"
 #include "spec/families/nomic_bert/nomic_bert.h"

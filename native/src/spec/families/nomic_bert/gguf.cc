@@ -44,13 +44,9 @@ std::string gguf_norm(size_t layer) {
   return layer == 0 ? "token_embd_norm." : gguf_layer(layer - 1) + "layer_output_norm.";
 }
 
-TensorSource gguf_part_of_qkv(const ModelSpec& spec, const TensorSlot& slot, uint64_t part) {
-  const uint64_t rows = slot.shape.front();
-  std::vector<uint64_t> shape = slot.shape;
-  shape.front() *= 3;
-  const bool bias = shape.size() == 1;
-  TensorSource source{
-      {{gguf_layer(slot.layer) + "attn_qkv." + (bias ? "bias" : "weight"), std::move(shape), part * rows}}};
+/// Files of other converters have three tensors.
+TensorSource gguf_third_of(const ModelSpec& spec, const TensorSlot& slot, uint64_t part) {
+  TensorSource source = third_of(gguf_layer(slot.layer) + "attn_qkv", slot, part);
   source.candidates.push_back(gguf_source(spec, slot).candidates.front());
   return source;
 }
@@ -70,13 +66,13 @@ TensorSource nomic_bert_gguf_source(const ModelSpec& spec, const TensorSlot& slo
       return {{{gguf_norm(spec.last().layers.size()) + "bias"}}};
     case TensorRole::kQuery:
     case TensorRole::kQueryBias:
-      return gguf_part_of_qkv(spec, slot, 0);
+      return gguf_third_of(spec, slot, 0);
     case TensorRole::kKey:
     case TensorRole::kKeyBias:
-      return gguf_part_of_qkv(spec, slot, 1);
+      return gguf_third_of(spec, slot, 1);
     case TensorRole::kValue:
     case TensorRole::kValueBias:
-      return gguf_part_of_qkv(spec, slot, 2);
+      return gguf_third_of(spec, slot, 2);
     case TensorRole::kFeedForwardNorm:
       return {{{layer + "attn_output_norm.weight"}}};
     case TensorRole::kFeedForwardNormBias:

@@ -1,4 +1,5 @@
 #include <string>
+#include <utility>
 
 #include "spec/families/nomic_bert/nomic_bert.h"
 
@@ -11,15 +12,6 @@ std::string nomic_layer(size_t layer) { return std::string(kNomicLayers) + std::
 
 /// The norm behind a layer's network is the next layer's first.
 std::string norm_in_front_of(size_t layer) { return layer == 0 ? "emb_ln." : nomic_layer(layer - 1) + "norm2."; }
-
-/// Queries, keys and values of all heads lie one after the other.
-TensorSource part_of_qkv(const TensorSlot& slot, uint64_t part) {
-  const uint64_t rows = slot.shape.front();
-  std::vector<uint64_t> shape = slot.shape;
-  shape.front() *= 3;
-  const bool bias = shape.size() == 1;
-  return {{{nomic_layer(slot.layer) + "attn.Wqkv." + (bias ? "bias" : "weight"), std::move(shape), part * rows}}};
-}
 
 /// The experts of a layer lie one after the other, the second matrix as (hidden, width).
 TensorSource nomic_expert(const ModelSpec& spec, const TensorSlot& slot) {
@@ -50,13 +42,13 @@ TensorSource nomic_bert_source(const ModelSpec& spec, const TensorSlot& slot) {
       return {{{norm_in_front_of(spec.last().layers.size()) + "bias"}}};
     case TensorRole::kQuery:
     case TensorRole::kQueryBias:
-      return part_of_qkv(slot, 0);
+      return third_of(layer + "attn.Wqkv", slot, 0);
     case TensorRole::kKey:
     case TensorRole::kKeyBias:
-      return part_of_qkv(slot, 1);
+      return third_of(layer + "attn.Wqkv", slot, 1);
     case TensorRole::kValue:
     case TensorRole::kValueBias:
-      return part_of_qkv(slot, 2);
+      return third_of(layer + "attn.Wqkv", slot, 2);
     case TensorRole::kAttentionOutput:
       return {{{layer + "attn.out_proj.weight"}}};
     case TensorRole::kAttentionOutputBias:
@@ -85,6 +77,13 @@ TensorSource nomic_bert_source(const ModelSpec& spec, const TensorSlot& slot) {
 bool owns_nomic_bert_tensor(const ModelSpec&, std::string_view name) { return name.starts_with(kNomicLayers); }
 
 }  // namespace
+
+TensorSource third_of(const std::string& matrix, const TensorSlot& slot, uint64_t part) {
+  std::vector<uint64_t> shape = slot.shape;
+  shape.front() *= 3;
+  const char* const end = shape.size() == 1 ? ".bias" : ".weight";
+  return {{{matrix + end, std::move(shape), part * slot.shape.front()}}};
+}
 
 constexpr Family kNomicBert{"nomic_bert", read_nomic_bert_config, nomic_bert_source, owns_nomic_bert_tensor,
                             &kNomicBertGguf};
