@@ -67,7 +67,7 @@ inline Tensors unfused(Tensors plain, const Tensors& fused) {
     }
     const auto is = [&](const char* matrix) { return tensor.name.find(matrix, at) != std::string::npos; };
     const bool down = is(".down_proj") || is(".w2"), up = is(".up_proj") || is(".w3");
-    const std::string layer = tensor.name.substr(0, tensor.name.find('.', sizeof("model.layers.") - 1) + 1);
+    const std::string layer = tensor.name.substr(0, tensor.name.find('.', tensor.name.find("layers.") + 7) + 1);
     const auto from = std::ranges::find_if(fused, [&](const BuiltTensor& other) {
       return other.name.starts_with(layer) && other.name.ends_with(down ? ".down_proj" : ".gate_up_proj");
     });

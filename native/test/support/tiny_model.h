@@ -9,10 +9,9 @@
 
 namespace sida::testing {
 
-inline constexpr const char* kFamilies[] = {"switch_transformers", "nllb-moe",  "olmoe",        "mixtral",
-                                            "qwen2_moe",           "qwen3_moe", "gpt_oss",      "deepseek_v2",
-                                            "deepseek_v3",         "glm4_moe",  "glm4_moe_lite", "qwen3_next",
-                                            "qwen3_5_moe_text"};
+inline constexpr const char* kFamilies[] = {
+    "switch_transformers", "nllb-moe",    "olmoe",    "mixtral",       "qwen2_moe",  "qwen3_moe",       "gpt_oss",
+    "deepseek_v2",         "deepseek_v3", "glm4_moe", "glm4_moe_lite", "qwen3_next", "qwen3_5_moe_text"};
 
 /// config.json of a model of two layers a stack and three experts, small enough to write in each case. `extra` adds
 /// fields.

@@ -22,9 +22,8 @@ namespace sida {
 namespace {
 
 constexpr std::array<const Family*, 14> kFamilies{
-    &kSwitchTransformers, &kOlmoe,      &kMixtral, &kQwen2Moe,    &kQwen3Moe, &kGptOss,
-    &kDeepseekV2,         &kDeepseekV3, &kGlm4Moe, &kGlm4MoeLite, &kNllbMoe,
-    &kQwen3Next,          &kQwen35Moe,  &kQwen35MoeText};
+    &kSwitchTransformers, &kOlmoe,   &kMixtral,     &kQwen2Moe, &kQwen3Moe,  &kGptOss,    &kDeepseekV2,
+    &kDeepseekV3,         &kGlm4Moe, &kGlm4MoeLite, &kNllbMoe,  &kQwen3Next, &kQwen35Moe, &kQwen35MoeText};
 
 }  // namespace
 
