@@ -8,7 +8,7 @@ const prompt = (length: number, seed: number) =>
   Array.from({ length }, (_, i) => 3 + ((i * 37 + seed * 11) % 60));
 const REQUESTS = [70, 5, 64, 17, 90, 33, 48, 1].map((length, i) => ({
   prompt: prompt(length, i),
-  max_tokens: 40 + i,
+  max_tokens: 90 + i,
   logit_bias: { 2: -100 },
   return_token_ids: true,
   ...(i % 3 === 2 && { n: 2, temperature: 1, seed: i }),
