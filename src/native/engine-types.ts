@@ -379,8 +379,8 @@ export interface DeviceUsage {
   /** Bytes of such a page in the layers that see all tokens; 0 if no layer does. */
   kvPageBytes: number;
   /**
-   * Pages of the layers that see only the last `window` tokens; they give up what no later token sees. A window of 0: of
-   * the recurrent layers, whose page is the state of one sequence.
+   * Pages of the layers that see only the last `window` tokens; they give up what no later token sees. A window of 0:
+   * of the recurrent layers, whose page is the state of one sequence.
    */
   kvWindows: { window: number; pages: number; pagesFree: number; pageBytes: number }[];
   host: { budgetBytes: number; usedBytes: number; experts: number };
@@ -398,8 +398,8 @@ export interface Engine {
   readonly tableWeight: number;
   /**
    * Runs one pass. Throws invalid_request for a malformed batch and cannot_run when the KV cache is full. A batch
-   * that fails leaves no sequences or tokens behind; sequences with a recurrent state cannot go on. With needs the engine plans by its policy. With a null plan,
-   * experts load on demand and the least recently used are evicted.
+   * that fails leaves no sequences or tokens behind; its sequences with a recurrent state cannot go on. With needs the
+   * engine plans by its policy. With a null plan, experts load on demand and the least recently used are evicted.
    */
   runBatch(batch: NativeBatch, plan: PassNeeds | ResidencyPlan | null): RunResult;
   /** Ends sequences and frees the pages that no other sequence uses. Unknown ids are ignored. */

@@ -58,8 +58,9 @@ class Engine {
 
   /// Throws invalid_request for a malformed batch, cannot_run when the KV cache is full, io_error when an expert cannot
   /// be read. After an error the sequences are as before the batch, but that
-  /// those of the batch which have recurrent states cannot be continued once the pass has begun. Where logits are not finite, the pick is −1 − t
-  /// with t the first token that has such a logit, and its log-probability and those of queries are NaN.
+  /// those of the batch which have recurrent states cannot be continued once the pass has begun. Where logits are not
+  /// finite, the pick is −1 − t with t the first token that has such a logit, and its log-probability and those of
+  /// queries are NaN.
   RunStats run(const Batch& batch, const PassPlan& plan, const BatchOutput& output);
 
   /// Throws invalid_request where `batch` is malformed. run() calls it too.

@@ -104,8 +104,8 @@ void KvCache::check_room(const KvPages& pages, size_t past, size_t tokens) const
                           : std::string("the KV cache of ");
     throw Error("cannot_run",
                 what + std::to_string(layers.pages) + (layers.recurrent ? " recurrent states" : " pages") +
-                    (layers.windowed() ? "," : "") + " has " +
-                    std::to_string(free) + " free, " + std::to_string(needed) + " are needed",
+                    (layers.windowed() ? "," : "") + " has " + std::to_string(free) + " free, " +
+                    std::to_string(needed) + " are needed",
                 {{"pages", static_cast<double>(layers.pages)},
                  {"free_pages", static_cast<double>(free)},
                  {"needed_pages", static_cast<double>(needed)}});
@@ -116,9 +116,10 @@ void KvCache::grow(KvPages& pages, size_t past, size_t tokens) {
   pages.resize(pools_.size());
   check_room(pages, past, tokens);
   for (size_t group = 0; group < pools_.size(); ++group) {
-    pools_[group].grow(pages[group], layout_.groups[group].paged(past), grown(group, past, tokens), [&](uint32_t to, uint32_t from) {
-      backend_.copy(page_bytes(group, to), page_bytes(group, from), layout_.groups[group].page_bytes);
-    });
+    pools_[group].grow(
+        pages[group], layout_.groups[group].paged(past), grown(group, past, tokens), [&](uint32_t to, uint32_t from) {
+          backend_.copy(page_bytes(group, to), page_bytes(group, from), layout_.groups[group].page_bytes);
+        });
   }
 }
 

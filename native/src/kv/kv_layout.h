@@ -49,7 +49,7 @@ struct KvGroup {
   size_t layers;
   size_t pages;
   uint64_t page_bytes;
-  uint64_t begin;  ///< of page 0 in the cache, in bytes
+  uint64_t begin;          ///< of page 0 in the cache, in bytes
   bool recurrent = false;  ///< a page is the state of one sequence, behind all its tokens
 
   bool windowed() const { return window != KvShape::kNoWindow; }

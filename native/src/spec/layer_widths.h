@@ -8,9 +8,10 @@ namespace sida {
 
 /// The widest parts of all layers of a model, which size the working memory of a device.
 struct LayerWidths {
-  size_t query = 0;         ///< of attention; of a delta rule its gates
-  size_t key = 0;           ///< of attention, or its gates; of a delta rule queries and keys
-  size_t value = 0;         ///< of attention; of latent attention compressed queries or outputs; of a delta rule values, and β and α of heads
+  size_t query = 0;  ///< of attention; of a delta rule its gates
+  size_t key = 0;    ///< of attention, or its gates; of a delta rule queries and keys
+  size_t value = 0;  ///< of attention; of latent attention compressed queries or outputs; of a delta rule values, and β
+                     ///< and α of heads
   size_t latent = 0;        ///< cached row of latent attention, in whole vectors of 16
   size_t latent_heads = 0;  ///< such rows of all heads
   size_t rotary = 0;        ///< columns of a head that are rotated

@@ -83,8 +83,8 @@ struct DeltaSpec {
   size_t value_width() const { return value_heads * value_dim; }
   /// Columns of a row of a state, in whole vectors of 16; what they add to value_dim is 0.
   size_t state_stride() const { return (value_dim + 15) / 16 * 16; }
-  /// What a sequence keeps of a layer, in f32: the last taps - 1 inputs of the convolutions of queries, keys and values,
-  /// one after the other, then the states (value_heads, key_dim, state_stride).
+  /// What a sequence keeps of a layer, in f32: the last taps - 1 inputs of the convolutions of queries, keys and
+  /// values, one after the other, then the states (value_heads, key_dim, state_stride).
   size_t kept_inputs() const { return (taps - 1) * (2 * key_width() + value_width()); }
   size_t state_floats() const { return kept_inputs() + value_heads * key_dim * state_stride(); }
 };

@@ -30,11 +30,11 @@ enum class TensorRole : uint8_t {
   kAttentionOutputBias,
   kSinks,
   kOutputGate,
-  kBeta,         ///< of a delta rule, as all up to kDeltaNorm
+  kBeta,  ///< of a delta rule, as all up to kDeltaNorm
   kDecay,
   kDecayBias,
   kDecayRate,
-  kQueryTaps,    ///< of the convolution, (columns, taps)
+  kQueryTaps,  ///< of the convolution, (columns, taps)
   kKeyTaps,
   kValueTaps,
   kDeltaNorm,

@@ -27,9 +27,9 @@ struct LatentWeights {
 /// Of a delta rule. Null where the layer has none.
 struct DeltaWeights {
   PanelMatrix beta, decay;
-  const float *decay_bias, *decay_rate;              ///< (value heads)
+  const float *decay_bias, *decay_rate;             ///< (value heads)
   const float *query_taps, *key_taps, *value_taps;  ///< (columns, taps)
-  const float* norm;                                 ///< (value_dim)
+  const float* norm;                                ///< (value_dim)
 };
 
 /// Null where the layer has none.

@@ -233,6 +233,33 @@ TEST_CASE("gguf models: encoders of other kinds are refused by their keys") {
           {prefix + "attention.key_length", "embedding_length / attention.head_count", "found 2"});
   refused([](File f) { drop(f, "token_types.weight"); }, {"token_types.weight", "missing tensor"});
   CHECK_NOTHROW(open(nomic().u32(prefix + "pooling_type", 1).raw(prefix + "attention.causal", 7, std::string(1, 0))));
+
+TEST_CASE("gguf models: what metadata of a delta rule lacks, or asks for and is not supported, is named") {
+  struct Row {
+    std::function<void(GgufBuilder&)> add;
+    std::vector<std::string> parts;
+  };
+  const auto inner = [](GgufBuilder& file) -> GgufBuilder& { return file.u32("qwen3next.ssm.inner_size", 4); };
+  const Row rows[] = {
+      {[](GgufBuilder&) {}, {"qwen3next.ssm.inner_size", "none"}},
+      {[](GgufBuilder& file) { file.u32("qwen3next.ssm.inner_size", 5); },
+       {"qwen3next.ssm.inner_size", "a multiple of", "found 5"}},
+      {[&](GgufBuilder& file) { inner(file).u32("qwen3next.full_attention_interval", 0); },
+       {"qwen3next.full_attention_interval", "one or more", "found 0"}},
+      {[&](GgufBuilder& file) { inner(file).f32("qwen3next.expert_weights_scale", 2.5f); },
+       {"qwen3next.expert_weights_scale", "expected 1", "found 2.5"}},
+      {[&](GgufBuilder& file) { inner(file); }, {"layer_types", "a layer of \"full_attention\""}},
+      {[&](GgufBuilder& file) { inner(file).u32("qwen3next.full_attention_interval", 1); },
+       {"blk.0.attn_q.weight", "shape"}},
+  };
+  for (const Row& row : rows) {
+    GgufBuilder file = model("qwen3next", "expert_feed_forward_length");
+    file.u32("qwen3next.expert_shared_feed_forward_length", 4).u32("qwen3next.ssm.conv_kernel", 4);
+    file.u32("qwen3next.ssm.state_size", 2).u32("qwen3next.ssm.group_count", 1);
+    file.u32("qwen3next.ssm.time_step_rank", 2);
+    row.add(file);
+    check_refused(file, row.parts);
+  }
 }
 
 TEST_CASE("gguf models: scaled positions that no config can say are refused by their keys") {

@@ -67,9 +67,10 @@ inline Tensors unfused(Tensors plain, const Tensors& fused) {
     }
     const auto is = [&](const char* matrix) { return tensor.name.find(matrix, at) != std::string::npos; };
     const bool down = is(".down_proj") || is(".w2"), up = is(".up_proj") || is(".w3");
-    const std::string layer = tensor.name.substr(0, tensor.name.find('.', sizeof("model.layers.") - 1) + 1);
+    const size_t begin = tensor.name.find("layers.");
+    const std::string layer = tensor.name.substr(begin, tensor.name.find('.', begin + 7) + 1 - begin);
     const auto from = std::ranges::find_if(fused, [&](const BuiltTensor& other) {
-      return other.name.starts_with(layer) && other.name.ends_with(down ? ".down_proj" : ".gate_up_proj");
+      return other.name.find(layer) != std::string::npos && other.name.ends_with(down ? ".down_proj" : ".gate_up_proj");
     });
     REQUIRE(from != fused.end());
     const size_t expert = std::stoul(tensor.name.substr(at + sizeof(".experts.") - 1)), bytes = tensor.data.size();

@@ -92,7 +92,7 @@ void delta_attention(Ops& ops, const LayerPlace& at, const DeltaSpec& spec, cons
   const DeltaWeights& own = weights.delta;
   norm_input(ops, at.model, weights.norm, tokens);
   float* betas = a.values + tokens * spec.value_width();
-  const Product products[] = {{weights.query, a.keys},  {weights.key, a.keys + tokens * spec.key_width()},
+  const Product products[] = {{weights.query, a.keys},   {weights.key, a.keys + tokens * spec.key_width()},
                               {weights.value, a.values}, {weights.gate, a.queries},
                               {own.beta, betas},         {own.decay, betas + tokens * spec.value_heads}};
   ops.linear(a.normed, tokens, products, Epilogue::kStore);

@@ -55,9 +55,9 @@ void CpuOps::delta(const DeltaTask& task) {
     float* state = state_of(s) + spec.kept_inputs() + head * spec.key_dim * spec.state_stride();
     float* values = work_.values + s.begin * spec.value_width() + head * spec.value_dim;
     const float* beta = betas + s.begin * heads + head;
-    cpu_kernels().delta_rule({queries + key, keys + key, spec.key_width(), s.count, spec.key_dim, spec.value_dim, values,
-                              spec.value_width(), beta, beta + tokens_ * heads, heads, state, spec.state_stride(),
-                              s.past == 0});
+    cpu_kernels().delta_rule({queries + key, keys + key, spec.key_width(), s.count, spec.key_dim, spec.value_dim,
+                              values, spec.value_width(), beta, beta + tokens_ * heads, heads, state,
+                              spec.state_stride(), s.past == 0});
   });
 }
 
@@ -70,8 +70,8 @@ void CpuOps::make_rates(const DeltaTask& task) {
     for (size_t i = begin * heads; i < end * heads; ++i) {
       betas[i] = static_cast<float>(1 / (1 + portable_exp(-static_cast<double>(betas[i]))));
       const float step = decays[i] + task.weights->decay_bias[i % heads];
-      decays[i] = static_cast<float>(portable_exp(static_cast<double>(task.weights->decay_rate[i % heads]) *
-                                                  softplus(static_cast<double>(step))));
+      decays[i] = static_cast<float>(
+          portable_exp(static_cast<double>(task.weights->decay_rate[i % heads]) * softplus(static_cast<double>(step))));
     }
   });
 }

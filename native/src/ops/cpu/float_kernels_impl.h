@@ -410,8 +410,8 @@ namespace sida {
 namespace {
 
 constexpr FloatKernels kFloatKernels{
-    gemm,   attention,       latent_attention, rms_norm, layer_norm, softmax,    axpy,         scale,     sigmoid, clip,
-    rotate, rotate_adjacent, exp_nonpositive,  convolve, unit_rows,  delta_rule, gate_sigmoid, gate_silu,
+    gemm, attention, latent_attention, rms_norm,        layer_norm, softmax,   axpy,       scale,        sigmoid,
+    clip, rotate,    rotate_adjacent,  exp_nonpositive, convolve,   unit_rows, delta_rule, gate_sigmoid, gate_silu,
 };
 
 }  // namespace

@@ -8,8 +8,7 @@ namespace sida {
 
 void CudaOps::delta(const DeltaTask& task) {
   const DeltaSpec& spec = *task.spec;
-  const cuda::StateLayer layer{cache_.state(0, task.cache_layer),
-                               cache_.state_bytes(task.cache_layer) / sizeof(float)};
+  const cuda::StateLayer layer{cache_.state(0, task.cache_layer), cache_.state_bytes(task.cache_layer) / sizeof(float)};
   const cuda::PagedBatch& batch = own(task.cache_layer);
   const size_t sequences = sequences_.size(), keys = spec.key_width(), values = spec.value_width();
   const size_t kept = spec.taps - 1;

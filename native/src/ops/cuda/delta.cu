@@ -59,8 +59,7 @@ __global__ void learn(StateLayer layer, PagedBatch batch, DeltaHeads of) {
   const size_t head = blockIdx.y, column = blockIdx.z * size_t{kThreads} + threadIdx.x;
   if (column >= of.value_dim) return;
   const size_t key_head = of.tiled ? head % of.key_heads : head / (of.value_heads / of.key_heads);
-  float* state =
-      state_of(layer, batch, sequence) + of.kept_inputs + head * of.key_dim * of.state_stride + column;
+  float* state = state_of(layer, batch, sequence) + of.kept_inputs + head * of.key_dim * of.state_stride + column;
   for (size_t i = 0; sequence.past == 0 && i < of.key_dim; ++i) state[i * of.state_stride] = 0;
   for (uint32_t row = 0; row < sequence.count; ++row) {
     const size_t token = sequence.begin + row, first = (token * of.key_heads + key_head) * of.key_dim;

@@ -21,7 +21,8 @@ struct QwenDeltaDefaults {
 /// A spec whose stack is all sparse.
 ModelSpec read_qwen_delta(const ConfigReader& reader, const QwenDeltaDefaults& defaults);
 
-/// Where transformers' checkpoints hold a tensor: all projections of a delta rule in two, by key head, or tiled in four.
+/// Where transformers' checkpoints hold a tensor: all projections of a delta rule in two, by key head, or tiled in
+/// four.
 TensorSource qwen_delta_source(const ModelSpec& spec, const TensorSlot& slot);
 
 /// Sets what GGUF files say beside what all decoders have.

@@ -122,8 +122,8 @@ bool of_delta(TensorRole role) {
 }
 
 bool is_norm(TensorRole role) {
-  return role == TensorRole::kAttentionNorm || role == TensorRole::kFeedForwardNorm ||
-         role == TensorRole::kFinalNorm || role == TensorRole::kQueryNorm || role == TensorRole::kKeyNorm;
+  return role == TensorRole::kAttentionNorm || role == TensorRole::kFeedForwardNorm || role == TensorRole::kFinalNorm ||
+         role == TensorRole::kQueryNorm || role == TensorRole::kKeyNorm;
 }
 
 TensorSource gguf_delta_source(const ModelSpec& spec, const DeltaSpec& delta, const TensorSlot& slot) {
@@ -135,8 +135,8 @@ TensorSource gguf_delta_source(const ModelSpec& spec, const DeltaSpec& delta, co
     return source;
   };
   const auto rate = [&](const char* name) {
-    return TensorSource{{delta.tiled ? Candidate{layer + name}
-                                     : by_key_head(layer + "ssm_ba.weight", spec, delta, slot.role)}};
+    return TensorSource{
+        {delta.tiled ? Candidate{layer + name} : by_key_head(layer + "ssm_ba.weight", spec, delta, slot.role)}};
   };
   switch (slot.role) {
     case TensorRole::kQuery:

@@ -96,7 +96,8 @@ TEST_CASE("kernels: convolutions are those of float64, and have the same bits in
     const auto in_parts = [&](const CpuKernels& kernels, size_t part) {
       std::vector<float> y = x, kept((taps - 1) * n, NAN);
       for (size_t row = 0; row < kRows; row += part) {
-        ConvolutionTask task{&y[row * n], n, std::min(part, kRows - row), weight.data(), taps, kept.data(), row == 0, 0, n};
+        ConvolutionTask task{&y[row * n], n, std::min(part, kRows - row), weight.data(), taps, kept.data(), row == 0,
+                             0,           n};
         kernels.convolve(task);
       }
       y.insert(y.end(), kept.begin(), kept.end());
@@ -131,9 +132,9 @@ TEST_CASE("kernels: a delta rule is that of float64, and has the same bits in al
       for (float& decay : decays) decay = std::exp(-std::abs(decay));
       std::vector<float> state(key_dim * stride, NAN);
       for (size_t row = 0; row < kRows; row += part) {
-        kernels.delta_rule({&queries[row * key_dim], &keys[row * key_dim], key_dim, std::min(part, kRows - row), key_dim,
-                            value_dim, &values[row * value_dim], value_dim, &betas[row], &decays[row], 1, state.data(),
-                            stride, row == 0});
+        kernels.delta_rule({&queries[row * key_dim], &keys[row * key_dim], key_dim, std::min(part, kRows - row),
+                            key_dim, value_dim, &values[row * value_dim], value_dim, &betas[row], &decays[row], 1,
+                            state.data(), stride, row == 0});
       }
       values.insert(values.end(), state.begin(), state.end());
       return values;

@@ -109,6 +109,21 @@ TEST_CASE("family tensors: Qwen3-Next has the projections of a delta rule by key
   CHECK(gates == counted_rows(16, 8, [](size_t i) { return i / 8 * 16 + 8 + i % 8; }));
 }
 
+TEST_CASE("family tensors: an old GGUF file of Qwen3-Next has the projections of a delta rule as transformers does") {
+  const ModelConfig model = parse_model_config(tiny_family_config("qwen3_next"), "config.json");
+  for (const TensorRole role : {TensorRole::kQuery, TensorRole::kKey, TensorRole::kValue, TensorRole::kOutputGate}) {
+    const TensorSlot slot = slot_of(model.spec, role, 1);
+    const TensorSource::Candidate ours = model.family->source(model.spec, slot).candidates.front();
+    const std::vector<TensorSource::Candidate> old = model.family->gguf->source(model.spec, slot).candidates;
+    REQUIRE(old.size() == 2);
+    CHECK(old.back().name == "blk.1.ssm_in.weight");
+    CHECK(old.back().shape == ours.shape);
+    CHECK(old.back().first_row == ours.first_row);
+    CHECK(old.back().row_step == ours.row_step);
+    CHECK(old.back().row_runs == ours.row_runs);
+  }
+}
+
 TEST_CASE("family tensors: Qwen3.5 has value heads by key head, which the model tiles, with a vision part or without") {
   const std::string config = tiny_family_config("qwen3_5_moe_text");
   Tensors tensors = tiny_tensors(config);
@@ -122,9 +137,7 @@ TEST_CASE("family tensors: Qwen3.5 has value heads by key head, which the model 
   const auto check = [&](const Tensors& all) {
     const Checkpoint checkpoint = open_checkpoint(config, all);
     CHECK(read(checkpoint, TensorRole::kKey) == counted_rows(6, 8, [](size_t i) { return 6 + i; }));
-    const auto of_values = [&](size_t first) {
-      return [=](size_t i) { return first + head(i / 2) * 2 + i % 2; };
-    };
+    const auto of_values = [&](size_t first) { return [=](size_t i) { return first + head(i / 2) * 2 + i % 2; }; };
     CHECK(read(checkpoint, TensorRole::kValue) == counted_rows(8, 8, of_values(12)));
     CHECK(read(checkpoint, TensorRole::kOutputGate) == counted_rows(8, 8, of_values(0)));
     CHECK(read(checkpoint, TensorRole::kValueTaps) == counted_rows(8, 4, of_values(12)));
