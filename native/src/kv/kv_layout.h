@@ -11,7 +11,14 @@
 
 namespace sida {
 
-/// Sizes of what is cached: the attention layers of the model's last stack, of kv_heads heads each.
+/// What a layer caches of a token.
+struct KvHeads {
+  size_t heads, head_dim;
+
+  bool operator==(const KvHeads&) const = default;
+};
+
+/// Sizes of what is cached: the attention layers of the model's last stack.
 struct KvShape {
   size_t layers = 0;
   size_t heads = 0;
@@ -20,6 +27,10 @@ struct KvShape {
   KvFormat format = KvFormat::kF32;
   /// (layers): keys that a query sees, its own the last of them; kNoWindow: all. Empty: no layer has a window.
   std::vector<size_t> windows = {};
+  /// (layers), where they differ in heads. Empty: all have `heads` of `head_dim`.
+  std::vector<KvHeads> by_layer = {};
+
+  KvHeads heads_of(size_t layer) const { return by_layer.empty() ? KvHeads{heads, head_dim} : by_layer[layer]; }
 
   static constexpr size_t kNoWindow = std::numeric_limits<size_t>::max();
 
@@ -56,11 +67,14 @@ struct KvLayout {
   struct Layer {
     size_t group;
     uint64_t begin;  ///< in a page, in bytes
+    size_t heads, head_dim;
+
+    size_t head_dim_padded() const { return (head_dim + 15) / 16 * 16; }
+    /// Of the keys in a page.
+    size_t key_elements() const { return heads * head_dim * kPageTokens; }
   };
 
   size_t pages;  ///< of the room's tokens: no sequence may be longer
-  size_t head_dim_padded;
-  size_t key_elements;  ///< of a layer's keys in a page
   uint64_t bytes = 0;
   std::vector<KvGroup> groups;
   std::vector<Layer> layers;

@@ -16,6 +16,7 @@ enum class TensorRole : uint8_t {
   kPositionBias,
   kAttentionNorm,
   kAttentionNormBias,
+  kAttentionPostNorm,
   kQueryDown,  ///< the first of two query projections
   kQueryDownBias,
   kQueryDownNorm,
@@ -49,6 +50,8 @@ enum class TensorRole : uint8_t {
   kCrossOutputBias,
   kFeedForwardNorm,
   kFeedForwardNormBias,
+  kFeedForwardPostNorm,
+  kLayerScale,
   kGate,  ///< gated activations alone
   kGateBias,
   kUp,
@@ -58,6 +61,11 @@ enum class TensorRole : uint8_t {
   kRouter,
   kRouterBias,
   kRouterCorrection,
+  kRouterInputScale,
+  kExpertFactors,  ///< (experts)
+  kSharedPostNorm,
+  kExpertsNorm,
+  kExpertsPostNorm,
   kSharedGate,  ///< gated activations alone
   kSharedGateBias,
   kSharedUp,

@@ -9,8 +9,8 @@
 namespace sida::testing {
 
 inline constexpr const char* kDecoderFixtures[] = {
-    "olmoe-tiny",   "mixtral-tiny",  "qwen2-moe-tiny",        "qwen3-moe-tiny",
-    "gpt-oss-tiny", "glm4-moe-tiny", "deepseek-v2-lite-tiny", "deepseek-v3-tiny"};
+    "olmoe-tiny",    "mixtral-tiny",          "qwen2-moe-tiny",   "qwen3-moe-tiny", "gpt-oss-tiny",
+    "glm4-moe-tiny", "deepseek-v2-lite-tiny", "deepseek-v3-tiny", "gemma4-tiny"};
 
 /// Tensors of a fixture's cases.
 class Cases {

@@ -58,7 +58,8 @@ __device__ inline const float* row_of_choice(const GemmArguments& t, const Produ
 
 /// Whether the epilogue reads the old value of y.
 __device__ inline bool takes_before(Epilogue epilogue) {
-  return epilogue == Epilogue::kAdd || epilogue == Epilogue::kSwiglu || epilogue == Epilogue::kClampedSwiglu;
+  return epilogue == Epilogue::kAdd || epilogue == Epilogue::kSwiglu || epilogue == Epilogue::kClampedSwiglu ||
+         epilogue == Epilogue::kGeglu;
 }
 
 /// `value` between the limits. A NaN stays NaN, and an infinity becomes NaN, as it must not become a valid limit.
@@ -71,11 +72,17 @@ __device__ inline float clamped_swiglu(float gate, float up) {
   return g / (1.0f + expf(-kGateSlope * g)) * (u + 1.0f);
 }
 
+__device__ inline float gelu(float gate) {
+  const float cube = gate * gate * (gate * kGeluCube);
+  return fmaf(gate, 0.0f, gate / (1.0f + expf(-kGeluSlope * (gate + cube))));
+}
+
 __device__ inline float with_epilogue(Epilogue epilogue, float value, float before) {
   if (epilogue == Epilogue::kAdd) return before + value;
   // An infinity becomes NaN here too.
   if (epilogue == Epilogue::kSwiglu) return fmaf(before, 0.0f, before / (1.0f + expf(-before))) * value;
   if (epilogue == Epilogue::kClampedSwiglu) return clamped_swiglu(before, value);
+  if (epilogue == Epilogue::kGeglu) return gelu(before) * value;
   // Written without fmaxf: a NaN stays NaN, and an infinity becomes NaN.
   return epilogue == Epilogue::kRelu ? fmaf(value, 0.0f, 0.0f > value ? 0.0f : value) : value;
 }

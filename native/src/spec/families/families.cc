@@ -5,6 +5,7 @@
 #include "spec/families/deepseek_v2/deepseek_v2.h"
 #include "spec/families/deepseek_v3/deepseek_v3.h"
 #include "spec/families/family.h"
+#include "spec/families/gemma4/gemma4.h"
 #include "spec/families/gguf_model.h"
 #include "spec/families/glm4_moe/glm4_moe.h"
 #include "spec/families/glm4_moe_lite/glm4_moe_lite.h"
@@ -19,9 +20,9 @@
 namespace sida {
 namespace {
 
-constexpr std::array<const Family*, 11> kFamilies{
+constexpr std::array<const Family*, 12> kFamilies{
     &kSwitchTransformers, &kOlmoe,      &kMixtral, &kQwen2Moe,    &kQwen3Moe, &kGptOss,
-    &kDeepseekV2,         &kDeepseekV3, &kGlm4Moe, &kGlm4MoeLite, &kNllbMoe};
+    &kDeepseekV2,         &kDeepseekV3, &kGlm4Moe, &kGlm4MoeLite, &kGemma4,   &kNllbMoe};
 
 }  // namespace
 
