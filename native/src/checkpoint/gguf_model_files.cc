@@ -75,6 +75,13 @@ std::optional<GgufModel::Value> config_value(const GgufFile& file, const GgufEnt
   return list;
 }
 
+std::vector<float> read_floats(const GgufFile& file, const TensorInfo& tensor) {
+  if (tensor.dtype != Dtype::kF32 || tensor.elements() > kMaxList) return {};
+  std::vector<float> values(tensor.elements());
+  file.file().pread_exact(tensor.offset, values.data(), tensor.bytes);
+  return values;
+}
+
 GgufModel gguf_model(const std::vector<GgufFile>& files) {
   GgufModel::Parts parts;
   const GgufFile& first = files.front();
@@ -83,7 +90,10 @@ GgufModel gguf_model(const std::vector<GgufFile>& files) {
     if (auto value = config_value(first, entry)) parts.values.emplace(entry.key, std::move(*value));
   }
   for (const GgufFile& file : files) {
-    for (const TensorInfo& tensor : file.tensors()) parts.shapes.emplace(tensor.name, tensor.shape);
+    for (const TensorInfo& tensor : file.tensors()) {
+      parts.shapes.emplace(tensor.name, tensor.shape);
+      if (tensor.name == "rope_freqs.weight") parts.frequency_factors = read_floats(file, tensor);
+    }
   }
   parts.end_tokens = gguf_end_tokens(first);
   return GgufModel(std::move(parts));

@@ -52,9 +52,13 @@ void check_kv(const ModelSpec& spec, const BatchLimits& limits) {
   if (limits.device != DeviceKind::kCpu) {
     throw Error("invalid_request", "a KV cache of q8_0 needs the cpu device; the cuda device takes f32 and bf16");
   }
-  const AttentionSpec& attention = spec.last().attention();
-  const std::vector<size_t> widths = attention.latent ? std::vector{attention.latent->rank, attention.latent->rotary}
-                                                      : std::vector{attention.head_dim};
+  std::vector<size_t> widths;
+  for (const LayerSpec& layer : spec.last().layers) {
+    if (layer.delta) continue;
+    const auto& latent = layer.self.latent;
+    const auto own = latent ? std::vector{latent->rank, latent->rotary} : std::vector{layer.self.head_dim};
+    widths.insert(widths.end(), own.begin(), own.end());
+  }
   for (const size_t width : widths) {
     if (width % kKvBlock == 0) continue;
     throw Error("invalid_request", "a KV cache of q8_0 has blocks of 32 columns, which heads of " +

@@ -2,6 +2,7 @@
 
 #include "core/profile.h"
 #include "graph/blocks/attention.h"
+#include "graph/blocks/branch.h"
 #include "graph/blocks/norm_input.h"
 #include "graph/token_positions.h"
 
@@ -31,6 +32,7 @@ void Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const S
                 : self_attention(ops_, place, layer.self, weights.layers[i].self, count);
     if (layer.cross) cross_attention(ops_, {spec_, spec, i}, *layer.cross, weights.layers[i].cross, count);
     feed_forward(layer, weights.layers[i].feed_forward, sequences, count, trace, moe_layers);
+    if (layer.scaled) ops_.scale(ops_.activations().hidden, count * spec_.width, weights.layers[i].scale);
     moe_layers += layer.moe() != nullptr;
   }
   const Activations& a = ops_.activations();
@@ -49,15 +51,21 @@ void Model::feed_forward(const LayerSpec& spec, const FeedForwardWeights& weight
                          std::span<const SequenceSpan> sequences, size_t tokens, const RoutingTrace& trace,
                          size_t trace_layer) {
   norm_input(ops_, spec_, weights.norm, tokens);
-  if (const MoeSpec* moe = spec.moe()) return moe_.run(*moe, weights, sequences, tokens, trace, trace_layer);
-  const ProfileScope scope(ProfileOp::kDense);
-  const auto& ffn = std::get<FfnSpec>(spec.feed_forward);
-  ops_.feed_forward(weights.ffn, ffn.activation, tokens);
+  const Activations& a = ops_.activations();
+  float* y = spec.post_norms ? a.branch : a.hidden;
+  if (spec.post_norms) ops_.clear(y, tokens * spec_.width);
+  if (const MoeSpec* moe = spec.moe()) {
+    moe_.run(*moe, weights, sequences, tokens, trace, trace_layer, y);
+  } else {
+    const ProfileScope scope(ProfileOp::kDense);
+    ops_.feed_forward(weights.ffn, std::get<FfnSpec>(spec.feed_forward).activation, tokens, y);
+  }
+  if (spec.post_norms) add_branch(ops_, spec_, weights.post_norm, tokens);
 }
 
 void Model::logits(std::span<const int32_t> rows, float* out) {
   const ProfileScope scope(ProfileOp::kHead, {.tokens = static_cast<int32_t>(rows.size())});
-  ops_.logits(weights_.head, rows, spec_.head.scale, out);
+  ops_.logits(weights_.head, rows, spec_.head, out);
 }
 
 }  // namespace sida

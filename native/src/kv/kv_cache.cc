@@ -144,11 +144,12 @@ KvPages KvCache::fork(const KvPages& pages, size_t tokens) {
 }
 
 std::byte* KvCache::keys(uint32_t page, size_t layer, size_t head) {
-  return place_of(page, layer) + kv_bytes(shape_.format, head * shape_.head_dim * kPageTokens);
+  return place_of(page, layer) + kv_bytes(shape_.format, head * layout_.layers[layer].head_dim * kPageTokens);
 }
 
 std::byte* KvCache::values(uint32_t page, size_t layer, size_t head) {
-  const size_t before = layout_.key_elements + head * kPageTokens * layout_.head_dim_padded;
+  const KvLayout::Layer& place = layout_.layers[layer];
+  const size_t before = place.key_elements() + head * kPageTokens * place.head_dim_padded();
   return keys(page, layer, 0) + kv_bytes(shape_.format, before);
 }
 
@@ -158,22 +159,24 @@ size_t KvCache::page_elements(size_t layer) const {
 
 void KvCache::write_keys(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count) {
   const PageRun& run = pages[group_of(layer)];
+  const KvLayout::Layer& place = layout_.layers[layer];
   for (size_t i = 0; i < count; ++i) {
     const uint32_t page = run.at((position + i) / kPageTokens);
-    for (size_t head = 0; head < shape_.heads; ++head, rows += shape_.head_dim) {
-      PagePart{keys(page, layer, head), shape_.head_dim, true}.put(shape_.format, (position + i) % kPageTokens, 0, rows,
-                                                                   shape_.head_dim);
+    for (size_t head = 0; head < place.heads; ++head, rows += place.head_dim) {
+      PagePart{keys(page, layer, head), place.head_dim, true}.put(shape_.format, (position + i) % kPageTokens, 0, rows,
+                                                                  place.head_dim);
     }
   }
 }
 
 void KvCache::write_values(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count) {
   const PageRun& run = pages[group_of(layer)];
+  const KvLayout::Layer& place = layout_.layers[layer];
   for (size_t i = 0; i < count; ++i) {
     const uint32_t page = run.at((position + i) / kPageTokens);
-    for (size_t head = 0; head < shape_.heads; ++head, rows += shape_.head_dim) {
-      PagePart{values(page, layer, head), layout_.head_dim_padded, false}.put(
-          shape_.format, (position + i) % kPageTokens, 0, rows, shape_.head_dim);
+    for (size_t head = 0; head < place.heads; ++head, rows += place.head_dim) {
+      PagePart{values(page, layer, head), place.head_dim_padded(), false}.put(
+          shape_.format, (position + i) % kPageTokens, 0, rows, place.head_dim);
     }
   }
 }
@@ -181,7 +184,8 @@ void KvCache::write_values(const KvPages& pages, size_t layer, size_t position, 
 void KvCache::write_row(const KvPages& pages, size_t layer, size_t position, size_t first, const float* row,
                         size_t columns) {
   std::byte* page = rows(pages[group_of(layer)].at(position / kPageTokens), layer);
-  PagePart{page, layout_.head_dim_padded, false}.put(shape_.format, position % kPageTokens, first, row, columns);
+  PagePart{page, layout_.layers[layer].head_dim_padded(), false}.put(shape_.format, position % kPageTokens, first, row,
+                                                                     columns);
 }
 
 void KvCache::check_integrity(const std::vector<const KvPages*>& sequences) const {

@@ -26,7 +26,7 @@ class KvCache {
   /// Of them, pages that are free in every group of keys.
   size_t free_pages() const;
   size_t pages_in_use(size_t group) const { return pools_[group].pages() - pools_[group].free_pages(); }
-  size_t head_dim_padded() const { return layout_.head_dim_padded; }
+  const KvLayout::Layer& layer(size_t layer) const { return layout_.layers[layer]; }
 
   /// Prepares `pages`, which hold `past` tokens, for tokens [past, tokens): adds pages, and replaces the last ones by
   /// copies where other sequences own them too. Throws cannot_run and changes nothing when too few pages are free.
@@ -43,8 +43,6 @@ class KvCache {
   std::byte* values(uint32_t page, size_t layer, size_t head);
   /// From page to page of the layer's group. Not of q8_0.
   size_t page_elements(size_t layer) const;
-  /// From a layer's keys to its values in a page.
-  size_t key_elements() const { return layout_.key_elements; }
   /// The state of a layer that is recurrent, as DeltaSpec says. Of a sequence's first pass it holds anything.
   float* state(uint32_t page, size_t layer) { return reinterpret_cast<float*>(place_of(page, layer)); }
   /// From a sequence's state to the next in bytes.

@@ -31,9 +31,13 @@ KvShape KvShape::of(const ModelSpec& spec, KvFormat format) {
   // Keys for cross-attention are seen whole, and lie in the same pages.
   if (spec.stacks.size() > 1 || !last.causal) return shape;
   for (const LayerSpec& layer : last.layers) {
-    shape.windows.push_back(layer.delta ? kNoWindow : layer.self.window.value_or(kNoWindow));
+    const AttentionSpec& own = layer.delta ? attention : layer.self;
+    shape.windows.push_back(own.window.value_or(kNoWindow));
+    shape.by_layer.push_back({own.kv_heads, own.head_dim});
     shape.states.push_back(layer.delta ? layer.delta->state_floats() : 0);
   }
+  const auto first = [&](const KvHeads& heads) { return heads == shape.by_layer.front(); };
+  if (std::all_of(shape.by_layer.begin(), shape.by_layer.end(), first)) shape.by_layer.clear();
   return shape;
 }
 
@@ -41,13 +45,7 @@ size_t KvGroup::first_page(size_t tokens) const {
   return windowed() && tokens + 1 > window ? (tokens + 1 - window) / kPageTokens : 0;
 }
 
-KvLayout::KvLayout(const KvShape& shape, const KvRoom& room)
-    : pages(pages_for(room.tokens)),
-      head_dim_padded((shape.head_dim + 15) / 16 * 16),
-      key_elements(shape.heads * shape.head_dim * kPageTokens) {
-  const size_t elements =
-      shape.latent ? kPageTokens * head_dim_padded : key_elements + shape.heads * kPageTokens * head_dim_padded;
-  const uint64_t layer_bytes = kv_bytes(shape.format, elements);
+KvLayout::KvLayout(const KvShape& shape, const KvRoom& room) : pages(pages_for(room.tokens)) {
   for (size_t i = 0; i < shape.layers; ++i) {
     size_t window = shape.windows.empty() ? KvShape::kNoWindow : shape.windows[i];
     // No sequence outgrows such a window.
@@ -59,9 +57,13 @@ KvLayout::KvLayout(const KvShape& shape, const KvRoom& room)
       groups.push_back({window, 0, state > 0 ? room.states : window_pages(window, room, pages), 0, 0, state > 0});
       group = groups.end() - 1;
     }
-    layers.push_back({static_cast<size_t>(group - groups.begin()), group->page_bytes});
+    const auto [heads, head_dim] = shape.heads_of(i);
+    layers.push_back({static_cast<size_t>(group - groups.begin()), group->page_bytes, heads, head_dim});
+    const Layer& layer = layers.back();
+    const size_t values = heads * kPageTokens * layer.head_dim_padded();
     ++group->layers;
-    group->page_bytes += state > 0 ? (state + 15) / 16 * 16 * sizeof(float) : layer_bytes;
+    const size_t keys_and_values = shape.latent ? values : layer.key_elements() + values;
+    group->page_bytes += state > 0 ? (state + 15) / 16 * 16 * sizeof(float) : kv_bytes(shape.format, keys_and_values);
   }
   for (KvGroup& group : groups) {
     group.begin = bytes;

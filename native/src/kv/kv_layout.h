@@ -11,6 +11,13 @@
 
 namespace sida {
 
+/// What a layer caches of a token.
+struct KvHeads {
+  size_t heads, head_dim;
+
+  bool operator==(const KvHeads&) const = default;
+};
+
 /// Sizes of what is cached: the layers of the model's last stack, those with attention of kv_heads heads each.
 struct KvShape {
   size_t layers = 0;
@@ -23,6 +30,10 @@ struct KvShape {
   /// (layers): floats of a layer's recurrent state, which a sequence has in place of keys; 0: it has keys. Empty: all
   /// have.
   std::vector<size_t> states = {};
+  /// (layers), where they differ in heads. Empty: all have `heads` of `head_dim`.
+  std::vector<KvHeads> by_layer = {};
+
+  KvHeads heads_of(size_t layer) const { return by_layer.empty() ? KvHeads{heads, head_dim} : by_layer[layer]; }
 
   static constexpr size_t kNoWindow = std::numeric_limits<size_t>::max();
 
@@ -65,11 +76,14 @@ struct KvLayout {
   struct Layer {
     size_t group;
     uint64_t begin;  ///< in a page, in bytes
+    size_t heads, head_dim;
+
+    size_t head_dim_padded() const { return (head_dim + 15) / 16 * 16; }
+    /// Of the keys in a page.
+    size_t key_elements() const { return heads * head_dim * kPageTokens; }
   };
 
   size_t pages;  ///< of the room's tokens: no sequence may be longer
-  size_t head_dim_padded;
-  size_t key_elements;  ///< of a layer's keys in a page
   uint64_t bytes = 0;
   std::vector<KvGroup> groups;
   std::vector<Layer> layers;

@@ -47,6 +47,13 @@ void choose_predicted(const PredictedRouting& routing, size_t layer, size_t toke
   for (float& factor : dispatch.alpha) factor *= static_cast<float>(scale);
 }
 
+void weigh_choices(const float* factors, Dispatch& dispatch) {
+  for (size_t choice = 0; choice < dispatch.alpha.size(); ++choice) {
+    const uint16_t expert = dispatch.expert[choice];
+    if (expert != kNoExpert) dispatch.alpha[choice] *= factors[expert];
+  }
+}
+
 void sort_choices(size_t experts, size_t capacity, std::span<const SequenceSpan> sequences, Dispatch& dispatch) {
   drop_over_capacity(dispatch, experts, capacity, sequences);
   sort_by_expert(dispatch, experts);

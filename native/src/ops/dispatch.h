@@ -26,6 +26,9 @@ struct Dispatch {
 /// factors, as it does the router's.
 void choose_predicted(const PredictedRouting& routing, size_t layer, size_t tokens, double scale, Dispatch& dispatch);
 
+/// Multiplies the factor of each choice by that of its expert.
+void weigh_choices(const float* factors, Dispatch& dispatch);
+
 /// Sets the other fields from k and expert. Each expert keeps the first `capacity` choices of a sequence, in token
 /// order and then in the order of a token's choices.
 void sort_choices(size_t experts, size_t capacity, std::span<const SequenceSpan> sequences, Dispatch& dispatch);

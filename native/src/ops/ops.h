@@ -19,6 +19,7 @@ namespace sida {
 struct Activations {
   float* hidden;   ///< (tokens, width): the residual stream
   float* normed;   ///< (tokens, width)
+  float* branch;   ///< (tokens, width): what is normed before it is added; null where no layer has post-norms
   float* queries;  ///< (tokens, query width); attention writes its outputs here; of a delta rule gates
   float* keys;     ///< (tokens, kv width); of latent attention (tokens, rank), then (tokens, rotary); of a delta rule
                    ///< queries (tokens, key width), then keys; of gated attention later gates (tokens, query width)
@@ -97,9 +98,15 @@ class Ops {
   virtual void linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) = 0;
   /// x (count) clamped to ±limit.
   virtual void clip(float* x, size_t count, float limit) = 0;
-  /// Turns the first columns of the heads of x by the stack's rotary positions. Heads lie `head_dim` floats apart,
-  /// tokens heads · head_dim.
-  virtual void rotate(float* x, size_t heads, size_t head_dim) = 0;
+  /// x (count) = 0.
+  virtual void clear(float* x, size_t count) = 0;
+  /// y += x (count).
+  virtual void add(const float* x, size_t count, float* y) = 0;
+  /// x (count) times `factor` (1), which lies in the device's memory.
+  virtual void scale(float* x, size_t count, const float* factor) = 0;
+  /// Turns the first columns of the heads of x by the stack's rotary positions `rope`. Heads lie `head_dim` floats
+  /// apart, tokens heads · head_dim.
+  virtual void rotate(float* x, size_t heads, size_t head_dim, size_t rope) = 0;
   /// Writes activations().keys and values into the cache, as those of the pass's tokens.
   virtual void write_kv(size_t cache_layer) = 0;
   /// Attention; overwrites activations().queries with its outputs.
@@ -113,12 +120,13 @@ class Ops {
   virtual void delta(const DeltaTask& task) = 0;
   /// x (count) times the gates that `logits` (count) make, which are overwritten.
   virtual void gate(Gate kind, float* logits, float* x, size_t count) = 0;
-  /// hidden += the feed-forward network of normed, each row times its factor where there is an output gate: the
-  /// sigmoid of one gate, or the second of the softmax of two.
-  virtual void feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) = 0;
+  /// y (tokens, width) += the feed-forward network of normed, each row times its factor where there is an output gate:
+  /// the sigmoid of one gate, or the second of the softmax of two.
+  virtual void feed_forward(const FfnWeights& weights, Activation activation, size_t tokens, float* y) = 0;
 
-  /// Routes normed by the router: sets k, expert and alpha of `dispatch`, before capacity is applied. Blocks until the
-  /// host has the choices. Unless null, `logits` (tokens, experts) in host memory receive the router's logits.
+  /// Routes normed, or the router's own norm of hidden, by the router: sets k, expert and alpha of `dispatch`, before
+  /// capacity is applied. Blocks until the host has the choices. Unless null, `logits` (tokens, experts) in host memory
+  /// receive the router's logits.
   virtual void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                       Dispatch& dispatch) = 0;
   /// Routes hidden by the norms and the routers of layers that come after the running one, as choose() routes normed.
@@ -127,17 +135,19 @@ class Ops {
   /// Multiplies the factors of each token's choices by the first of the softmax of two output gates. Blocks as choose()
   /// does.
   virtual void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) = 0;
+  /// Multiplies the factor of each choice by that of its expert, `factors` (experts) in the device's memory.
+  virtual void weigh_choices(const float* factors, size_t experts, Dispatch& dispatch) = 0;
   /// Passes the sorted choices of a layer to the device, before experts().
   virtual void take_choices(const Dispatch& dispatch, size_t tokens) = 0;
   /// Runs these experts of MoE layer `layer` on their rows of normed and keeps their outputs for combine(). The blocks
   /// may be overwritten once it returns: a device that computes asynchronously delays later copies into them.
   virtual void experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
                        const Dispatch& dispatch) = 0;
-  /// hidden += Σ alpha · output over each token's choices, by ascending expert.
-  virtual void combine(const Dispatch& dispatch, size_t tokens) = 0;
+  /// y (tokens, width) += Σ alpha · output over each token's choices, by ascending expert.
+  virtual void combine(const Dispatch& dispatch, size_t tokens, float* y) = 0;
 
-  /// `out` (rows.size(), head.n), in host memory: logits of `rows` of normed times `scale`, at most kMaxLogitRows rows.
-  virtual void logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) = 0;
+  /// `out` (rows.size(), head.n), in host memory: logits of `rows` of normed, at most kMaxLogitRows rows.
+  virtual void logits(const PanelMatrix& head, std::span<const int32_t> rows, const HeadSpec& spec, float* out) = 0;
   /// `out` (tokens, width), in host memory: normed.
   virtual void states(size_t tokens, float* out) = 0;
   /// Blocks until the whole pass has been computed. Throws device_failed.

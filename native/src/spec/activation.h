@@ -11,10 +11,11 @@ enum class Activation : uint8_t {
   kSwiglu,  ///< down · (silu(gate · x) ∘ up · x)
   /// down · ((u + 1) ∘ g ∘ sigmoid(1.702 g)), g = min(gate · x, 7), u = up · x clamped to ±7
   kClampedSwiglu,
+  kGeglu,  ///< down · (gelu(gate · x) ∘ up · x), gelu(g) = g / 2 · (1 + tanh(sqrt(2 / π) (g + 0.044715 g³)))
 };
 
 constexpr bool gated(Activation activation) {
-  return activation == Activation::kSwiglu || activation == Activation::kClampedSwiglu;
+  return activation != Activation::kRelu && activation != Activation::kGelu;
 }
 
 }  // namespace sida

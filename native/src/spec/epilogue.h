@@ -17,6 +17,9 @@ enum class Epilogue : uint8_t {
   /// y = (u + 1) · g / (1 + exp(-1.702 g)), g = min(y, 7), u = x·W clamped to ±7: y holds x·gate. NaN where y or x·W is
   /// not finite.
   kClampedSwiglu,
+  /// y = gelu(y) · x·W, gelu(g) = g / (1 + exp(-kGeluSlope (g + kGeluCube g³))): y holds x·gate. NaN where y is not
+  /// finite.
+  kGeglu,
 };
 
 /// Of the up projection of a network with this activation.
@@ -28,6 +31,8 @@ constexpr Epilogue activation_epilogue(Activation activation) {
       return Epilogue::kGelu;
     case Activation::kSwiglu:
       return Epilogue::kSwiglu;
+    case Activation::kGeglu:
+      return Epilogue::kGeglu;
     case Activation::kClampedSwiglu:
       break;
   }
@@ -36,11 +41,15 @@ constexpr Epilogue activation_epilogue(Activation activation) {
 
 /// Whether y holds x·gate before.
 constexpr bool takes_gate(Epilogue epilogue) {
-  return epilogue == Epilogue::kSwiglu || epilogue == Epilogue::kClampedSwiglu;
+  return epilogue == Epilogue::kSwiglu || epilogue == Epilogue::kClampedSwiglu || epilogue == Epilogue::kGeglu;
 }
 
 /// Constants of kClampedSwiglu.
 inline constexpr float kGateLimit = 7.0f;
 inline constexpr float kGateSlope = 1.702f;
+
+/// Constants of kGeglu: 2 · sqrt(2 / π), as (1 + tanh(x)) / 2 = 1 / (1 + exp(-2x)), and the factor of the cube.
+inline constexpr float kGeluSlope = 1.5957691216f;
+inline constexpr float kGeluCube = 0.044715f;
 
 }  // namespace sida

@@ -6,10 +6,13 @@ namespace sida {
 
 LayerWidths::LayerWidths(const ModelSpec& spec) {
   for (const StackSpec& stack : spec.stacks) {
-    if (const auto* rope = std::get_if<Rope>(&stack.positions)) rotary = std::max(rotary, rope->width());
+    size_t rotated = 0;
+    for (size_t i = 0; i < stack.ropes(); ++i) rotated += stack.rope(i).width();
+    rotary = std::max(rotary, rotated);
     for (const LayerSpec& layer : stack.layers) {
       layer.delta ? add(*layer.delta) : add(layer.self);
       if (layer.cross) add(*layer.cross);
+      if (layer.post_norms) branch = spec.width;
       if (const MoeSpec* moe = layer.moe()) {
         add(*moe);
       } else {

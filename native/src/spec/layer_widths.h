@@ -14,7 +14,8 @@ struct LayerWidths {
                      ///< and α of heads
   size_t latent = 0;        ///< cached row of latent attention, in whole vectors of 16
   size_t latent_heads = 0;  ///< such rows of all heads
-  size_t rotary = 0;        ///< columns of a head that are rotated
+  size_t rotary = 0;        ///< columns of a head that are rotated, of all kinds of positions together
+  size_t branch = 0;        ///< outputs that are normed before they are added
   size_t dense = 0;         ///< hidden layer of a dense network or a shared expert
   size_t expert = 0;        ///< hidden layer of an expert
   size_t gates = 0;         ///< of a shared expert's output

@@ -28,6 +28,13 @@ enum class QkNorm : uint8_t {
   kHead,  ///< over each head
 };
 
+/// What the values of a head are.
+enum class Values : uint8_t {
+  kProjected,
+  kNormed,      ///< the RMS norm of what is projected, without a weight
+  kNormedKeys,  ///< that of the projected keys, before their own norm; values have no projection
+};
+
 /// Multi-head latent attention (arXiv 2405.04434, section 2.1): keys and values of all heads are made from
 /// one latent row, and from one row of rotated columns that all heads share. Both rows are cached, not keys and values.
 /// The projections from the latent row are applied to queries and outputs instead, which is the same product.
@@ -47,6 +54,8 @@ struct AttentionSpec {
   size_t head_dim = 0;  ///< of queries and keys; of values too where attention is not latent
   float scale = 1;      ///< of the scores
   QkNorm qk_norm = QkNorm::kNone;
+  Values values = Values::kProjected;
+  size_t rope = 0;  ///< of StackSpec::rope()
   /// Queries, keys and values have biases; where attention is latent, compressed queries, latent and rotated rows.
   bool biased = false;
   bool output_biased = false;  ///< the output projection has a bias
@@ -152,6 +161,9 @@ struct RouterSpec {
   bool normalized = false;  ///< the chosen experts' scores are divided by their sum
   float sum_floor = 0;      ///< is added to that sum, which may be 0 where scores are not those of a softmax
   double scale = 1;
+  /// The router reads the RMS norm of the hidden states, times a learned row and this; nothing: the experts' input.
+  std::optional<float> input_scale;
+  bool weighted = false;  ///< a chosen expert's output is also scaled by a learned number of the expert
   ExpertGroups groups;
   /// Most tokens of one sequence that an expert takes in one pass, in token order. Tokens beyond it add nothing.
   size_t capacity = kNoCapacity;
@@ -178,6 +190,9 @@ struct MoeSpec {
   RouterSpec router;
   std::optional<SharedExpertSpec> shared;
   bool biased = false;  ///< one bias is added to the sum of the chosen experts' outputs
+  /// The shared expert and the others have norms of their own: y = norm(shared(x)) + norm(experts(norm(h))) of the
+  /// hidden states h and x = norm(h). The layer has post-norms.
+  bool branches = false;
 };
 
 /// Pre-norm: h = x + self(norm(x)); then, where there is cross-attention, h += cross(norm(h)); y = h + ffn(norm(h)).
@@ -186,6 +201,8 @@ struct LayerSpec {
   std::optional<AttentionSpec> cross;  ///< over the parent sequence's keys
   std::variant<FfnSpec, MoeSpec> feed_forward;
   std::optional<DeltaSpec> delta = {};  ///< in place of `self`
+  bool post_norms = false;              ///< h = x + norm(self(norm(x))), y = h + norm(ffn(norm(h)))
+  bool scaled = false;                  ///< y is multiplied by a learned number
 
   const MoeSpec* moe() const { return std::get_if<MoeSpec>(&feed_forward); }
 };
@@ -195,16 +212,21 @@ struct StackSpec {
   bool causal = true;
   Positions positions;
   std::vector<LayerSpec> layers;
+  std::vector<Rope> more_ropes = {};  ///< rotary positions of layers that do not have those of `positions`
 
   size_t moe_layers() const;
   /// That of the first layer that has attention.
   const AttentionSpec& attention() const;
+  /// Kinds of rotary positions: that of `positions`, then `more_ropes`.
+  size_t ropes() const { return std::holds_alternative<Rope>(positions) ? 1 + more_ropes.size() : 0; }
+  const Rope& rope(size_t at) const { return at == 0 ? std::get<Rope>(positions) : more_ropes[at - 1]; }
 };
 
 struct HeadSpec {
-  bool present = true;  ///< false: an encoder alone, whose final states are the answer
-  bool tied = false;    ///< to the embedding, which all stacks share then
-  float scale = 1;      ///< of the states before the head
+  bool present = true;            ///< false: an encoder alone, whose final states are the answer
+  bool tied = false;              ///< to the embedding, which all stacks share then
+  float scale = 1;                ///< of the states before the head
+  std::optional<float> cap = {};  ///< a logit becomes cap · tanh(logit / cap)
 };
 
 struct TokenSpec {

@@ -17,6 +17,8 @@ const char* role_name(TensorRole role) {
       return "attention_norm";
     case TensorRole::kAttentionNormBias:
       return "attention_norm_bias";
+    case TensorRole::kAttentionPostNorm:
+      return "attention_post_norm";
     case TensorRole::kQuery:
       return "query";
     case TensorRole::kQueryDown:
@@ -101,6 +103,10 @@ const char* role_name(TensorRole role) {
       return "feed_forward_norm";
     case TensorRole::kFeedForwardNormBias:
       return "feed_forward_norm_bias";
+    case TensorRole::kFeedForwardPostNorm:
+      return "feed_forward_post_norm";
+    case TensorRole::kLayerScale:
+      return "layer_scale";
     case TensorRole::kGate:
     case TensorRole::kExpertGate:
       return "gate";
@@ -127,6 +133,16 @@ const char* role_name(TensorRole role) {
       return "router_correction";
     case TensorRole::kMoeBias:
       return "moe_bias";
+    case TensorRole::kRouterInputScale:
+      return "router_input_scale";
+    case TensorRole::kExpertFactors:
+      return "expert_factors";
+    case TensorRole::kSharedPostNorm:
+      return "shared_post_norm";
+    case TensorRole::kExpertsNorm:
+      return "experts_norm";
+    case TensorRole::kExpertsPostNorm:
+      return "experts_post_norm";
     case TensorRole::kSharedGate:
       return "shared_gate";
     case TensorRole::kSharedGateBias:
@@ -205,13 +221,23 @@ class SlotVisitor {
     }
     if (!spec.delta && self.output_biased) rows(TensorRole::kAttentionOutputBias, stack, layer, {spec_.width});
     if (!spec.delta && self.sinks) rows(TensorRole::kSinks, stack, layer, {self.heads});
+    if (spec.post_norms) rows(TensorRole::kAttentionPostNorm, stack, layer, {spec_.width});
     if (spec.cross) visit_cross(stack, layer, *spec.cross);
     norm(TensorRole::kFeedForwardNorm, TensorRole::kFeedForwardNormBias, stack, layer);
+    if (spec.post_norms) rows(TensorRole::kFeedForwardPostNorm, stack, layer, {spec_.width});
+    if (spec.scaled) rows(TensorRole::kLayerScale, stack, layer, {1});
     if (const MoeSpec* moe = spec.moe()) {
       visit_({TensorRole::kRouter, TensorForm::kRouter, stack, layer, 0, {moe->experts, spec_.width}});
       if (moe->router.biased) rows(TensorRole::kRouterBias, stack, layer, {moe->experts});
       if (moe->router.corrected) rows(TensorRole::kRouterCorrection, stack, layer, {moe->experts});
       if (moe->biased) rows(TensorRole::kMoeBias, stack, layer, {spec_.width});
+      if (moe->router.input_scale) rows(TensorRole::kRouterInputScale, stack, layer, {spec_.width});
+      if (moe->router.weighted) rows(TensorRole::kExpertFactors, stack, layer, {moe->experts});
+      if (moe->branches) {
+        for (const auto role : {TensorRole::kSharedPostNorm, TensorRole::kExpertsNorm, TensorRole::kExpertsPostNorm}) {
+          rows(role, stack, layer, {spec_.width});
+        }
+      }
       if (moe->shared) visit_shared_expert(stack, layer, *moe->shared);
       for (size_t expert = 0; experts_ && expert < moe->experts; ++expert) {
         visit_expert(stack, layer, expert, moe->expert);
@@ -245,7 +271,7 @@ class SlotVisitor {
   void visit_heads(size_t stack, size_t layer, const AttentionSpec& self) {
     matrix(TensorRole::kQuery, stack, layer, self.query_width(), spec_.width);
     matrix(TensorRole::kKey, stack, layer, self.kv_width(), spec_.width);
-    matrix(TensorRole::kValue, stack, layer, self.kv_width(), spec_.width);
+    if (self.values != Values::kNormedKeys) matrix(TensorRole::kValue, stack, layer, self.kv_width(), spec_.width);
     if (self.gated) matrix(TensorRole::kOutputGate, stack, layer, self.query_width(), spec_.width);
     matrix(TensorRole::kAttentionOutput, stack, layer, spec_.width, self.output_width());
     if (self.biased) {

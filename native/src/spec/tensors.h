@@ -17,6 +17,7 @@ enum class TensorRole : uint8_t {
   kPositionBias,
   kAttentionNorm,
   kAttentionNormBias,
+  kAttentionPostNorm,
   kQueryDown,  ///< the first of two query projections
   kQueryDownBias,
   kQueryDownNorm,
@@ -59,6 +60,8 @@ enum class TensorRole : uint8_t {
   kCrossOutputBias,
   kFeedForwardNorm,
   kFeedForwardNormBias,
+  kFeedForwardPostNorm,
+  kLayerScale,
   kGate,  ///< gated activations alone
   kGateBias,
   kUp,
@@ -68,7 +71,12 @@ enum class TensorRole : uint8_t {
   kRouter,
   kRouterBias,
   kRouterCorrection,
-  kMoeBias,     ///< of the chosen experts' sum
+  kMoeBias,  ///< of the chosen experts' sum
+  kRouterInputScale,
+  kExpertFactors,  ///< (experts)
+  kSharedPostNorm,
+  kExpertsNorm,
+  kExpertsPostNorm,
   kSharedGate,  ///< gated activations alone
   kSharedGateBias,
   kSharedUp,

@@ -40,6 +40,9 @@ void place(const DenseTensor& tensor, const std::byte* data, bool tied, ModelWei
     case TensorRole::kAttentionNormBias:
       layer().self.norm.bias = rows;
       break;
+    case TensorRole::kAttentionPostNorm:
+      layer().self.post_norm.weight = rows;
+      break;
     case TensorRole::kQuery:
       layer().self.query = matrix;
       break;
@@ -166,6 +169,12 @@ void place(const DenseTensor& tensor, const std::byte* data, bool tied, ModelWei
     case TensorRole::kFeedForwardNormBias:
       layer().feed_forward.norm.bias = rows;
       break;
+    case TensorRole::kFeedForwardPostNorm:
+      layer().feed_forward.post_norm.weight = rows;
+      break;
+    case TensorRole::kLayerScale:
+      layer().scale = rows;
+      break;
     case TensorRole::kGate:
     case TensorRole::kSharedGate:
       layer().feed_forward.ffn.gate = matrix;
@@ -207,6 +216,21 @@ void place(const DenseTensor& tensor, const std::byte* data, bool tied, ModelWei
       break;
     case TensorRole::kMoeBias:
       layer().feed_forward.moe_bias = rows;
+      break;
+    case TensorRole::kRouterInputScale:
+      layer().feed_forward.router_norm.weight = rows;
+      break;
+    case TensorRole::kExpertFactors:
+      layer().feed_forward.expert_factors = rows;
+      break;
+    case TensorRole::kSharedPostNorm:
+      layer().feed_forward.shared_post_norm.weight = rows;
+      break;
+    case TensorRole::kExpertsNorm:
+      layer().feed_forward.experts_norm.weight = rows;
+      break;
+    case TensorRole::kExpertsPostNorm:
+      layer().feed_forward.experts_post_norm.weight = rows;
       break;
     case TensorRole::kExpertGate:
     case TensorRole::kExpertGateBias:

@@ -11,7 +11,7 @@ namespace sida {
 
 /// Of a norm over the hidden states.
 struct NormWeights {
-  const float* weight;
+  const float* weight;          ///< null: 1
   const float* bias = nullptr;  ///< null: an RMS norm, otherwise a layer norm
 };
 
@@ -35,6 +35,7 @@ struct DeltaWeights {
 /// Null where the layer has none.
 struct AttentionWeights {
   NormWeights norm;
+  NormWeights post_norm;
   PanelMatrix query, key, value, output, gate;
   const float* query_norm;
   const float* key_norm;
@@ -56,13 +57,17 @@ struct FeedForwardWeights {
   PanelMatrix router;              ///< of MoE layers; null data where `layout` has no routers
   const float* router_correction;  ///< (experts); null: none
   const float* moe_bias;           ///< (width), of the chosen experts' sum; null: none
-  size_t moe_layer;                ///< flat index of a MoE layer
+  NormWeights router_norm;         ///< of the router's own input
+  const float* expert_factors;     ///< (experts); null: none
+  NormWeights shared_post_norm, experts_norm, experts_post_norm, post_norm;
+  size_t moe_layer;  ///< flat index of a MoE layer
 };
 
 struct LayerWeights {
   AttentionWeights self;
   AttentionWeights cross;  ///< null data where the layer has none
   FeedForwardWeights feed_forward;
+  const float* scale;  ///< (1) of the layer's outputs; null: none
 };
 
 struct StackWeights {

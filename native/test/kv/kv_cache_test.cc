@@ -162,6 +162,33 @@ TEST_CASE("kv layout: layers with a window have the pages of a window and of the
   CHECK(KvLayout(mixed_shape(), {20, 32, 1}).groups.size() == 1);
 }
 
+TEST_CASE("kv cache: layers with other heads have room for these, in one group and in two") {
+  KvShape shape = mixed_shape();
+  shape.by_layer = {{2, 24}, {1, 40}, {2, 24}, {1, 40}};
+  const uint64_t usual = (2 * 24 * 16 + 2 * 16 * 32) * sizeof(float), wide = (40 * 16 + 16 * 48) * sizeof(float);
+  const KvLayout layout(shape, {1600, 32, 1});
+  CHECK(layout.groups[0].page_bytes == 2 * usual);
+  CHECK(layout.groups[1].page_bytes == 2 * wide);
+  // No group for a window that no sequence outgrows.
+  Room room(shape, {20, 32, 1});
+  KvCache& cache = room.cache;
+  REQUIRE(cache.groups().size() == 1);
+  CHECK(cache.groups()[0].page_bytes == 2 * usual + 2 * wide);
+  KvPages pages;
+  cache.grow(pages, 0, 20);
+  for (size_t layer = 0; layer < 4; ++layer) {
+    const std::vector<float> row(cache.layer(layer).heads * cache.layer(layer).head_dim, static_cast<float>(layer + 1));
+    cache.write_keys(pages, layer, 19, row.data(), 1);
+    cache.write_values(pages, layer, 19, row.data(), 1);
+  }
+  for (size_t layer = 0; layer < 4; ++layer) {
+    const size_t head = shape.heads_of(layer).heads - 1, columns = shape.heads_of(layer).head_dim;
+    const auto number = static_cast<float>(layer + 1);
+    CHECK(floats(cache.keys(pages[0].at(1), layer, head))[(columns - 1) * 16 + 3] == number);
+    CHECK(floats(cache.values(pages[0].at(1), layer, head))[3 * ((columns + 15) / 16 * 16) + columns - 1] == number);
+  }
+}
+
 TEST_CASE("kv cache: pages behind a window are given up, layers without a window keep theirs") {
   Room room(mixed_shape(), {160, 32, 1});
   KvCache& cache = room.cache;

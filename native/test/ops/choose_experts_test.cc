@@ -108,6 +108,45 @@ TEST_CASE("ops: routers by softmax, sigmoid and a softmax of the chosen, with co
   }
 }
 
+TEST_CASE("ops: a router with a norm of its own routes hidden, also ahead, and experts have factors") {
+  for (const auto& [kind, scores] : grid(devices(), std::vector{RouterScores::kSoftmax, RouterScores::kSigmoid})) {
+    CASE(device_name(kind), scores);
+    RouterSpec spec = router(scores, 3);
+    const ModelSpec model = moe_spec(Activation::kGeglu, spec, kRouted);
+    OpsFixture fixture(kind, model, limits_of(kTokens));
+    FeedForwardWeights weights{};
+    weights.router = fixture.matrix(kRouted, kWidth, kF32Format, 1).panels;
+    const auto row = random_floats(kWidth, 2);
+    const Pass pass(fixture, kTokens);
+    Ops& ops = fixture.ops();
+    const Activations& a = fixture.at();
+    fixture.write(a.hidden, random_floats(kTokens * kWidth, 3));
+    // A row times 1 / 4 has the same bits as a scale of 1 / 4.
+    auto quarter = row;
+    for (float& value : quarter) value /= 4;
+    ops.norm(a.hidden, {fixture.upload(quarter)}, model.norm_epsilon, kTokens, kWidth, a.normed);
+    std::vector<float> logits(kTokens * kRouted), own_logits(kTokens * kRouted);
+    Dispatch expected, own, ahead;
+    ops.choose(weights, spec, kTokens, logits.data(), expected);
+    fixture.write(a.normed, random_floats(kTokens * kWidth, 4));
+    weights.router_norm = {fixture.upload(row)};
+    spec.input_scale = 0.25f;
+    ops.choose(weights, spec, kTokens, own_logits.data(), own);
+    CHECK(same_bits(own_logits, logits));
+    CHECK(own.expert == expected.expert);
+    CHECK(own.alpha == expected.alpha);
+    const LaterLayer later{&weights, &spec, &ahead};
+    ops.choose_ahead({&later, 1}, kTokens);
+    CHECK(ahead.expert == expected.expert);
+
+    const auto factors = random_floats(kRouted, 5);
+    own.expert[4] = kNoExpert;
+    for (size_t i = 0; i < own.alpha.size(); ++i) expected.alpha[i] *= i == 4 ? 1 : factors[expected.expert[i]];
+    ops.weigh_choices(fixture.upload(factors), kRouted, own);
+    CHECK(own.alpha == expected.alpha);
+  }
+}
+
 TEST_CASE("ops: a router's logit or correction that is not a number makes all factors NaN") {
   using enum RouterScores;
   for (const auto& [kind, spec] :

@@ -56,7 +56,7 @@ struct Layer {
     for (size_t begin = 0; begin < all.size(); begin += group) {
       ops.experts(layout, 0, std::span(all).subspan(begin, std::min(group, all.size() - begin)), dispatch);
     }
-    ops.combine(dispatch, tokens);
+    ops.combine(dispatch, tokens, ops.activations().hidden);
   }
 };
 
@@ -162,15 +162,16 @@ struct WholePass {
     const Product products[] = {{square.panels, a.queries}, {square.panels, a.keys}, {square.panels, a.values}};
     ops.linear(a.normed, tokens, products, Epilogue::kStore);
     ops.clip(a.queries, tokens * kWidth, 2);
-    ops.rotate(a.queries, 3, 24);
-    ops.rotate(a.keys, 3, 24);
+    ops.rotate(a.queries, 3, 24, 0);
+    ops.rotate(a.keys, 3, 24, 0);
     ops.write_kv(0);
     ops.attend({&spec.stacks[0].layers[0].self, 0, false, true, false});
     const Product output{square.panels, a.hidden};
     ops.linear(a.queries, tokens, {&output, 1}, Epilogue::kAdd);
     ops.norm(a.hidden, {norm}, spec.norm_epsilon, tokens, kWidth, a.normed);
     const Network& dense = layer.networks[0];
-    ops.feed_forward({dense.gate.panels, dense.up.panels, dense.down.panels, {}}, Activation::kSwiglu, tokens);
+    ops.feed_forward({dense.gate.panels, dense.up.panels, dense.down.panels, {}}, Activation::kSwiglu, tokens,
+                     a.hidden);
     FeedForwardWeights weights{};
     weights.router = router.panels;
     ops.choose(weights, routing, tokens, nullptr, dispatch);
@@ -179,7 +180,7 @@ struct WholePass {
     group.clear();
     for (const uint16_t e : dispatch.needed) group.push_back({e, layer.blocks[e]});
     ops.experts(layer.layout, 0, group, dispatch);
-    ops.combine(dispatch, tokens);
+    ops.combine(dispatch, tokens, ops.activations().hidden);
     ops.norm(a.hidden, {norm}, spec.norm_epsilon, tokens, kWidth, a.normed);
     ops.states(tokens, states.data());
     ops.finish();

@@ -15,7 +15,7 @@ TEST_CASE("ops: hidden += the feed-forward network of normed, and each row has t
     const Pass pass(fixture, tokens);
     fixture.write(fixture.at().normed, x);
     fixture.write(fixture.at().hidden, before);
-    fixture.ops().feed_forward(weights, activation, tokens);
+    fixture.ops().feed_forward(weights, activation, tokens, fixture.at().hidden);
     const auto found = fixture.read(fixture.at().hidden, before.size());
     Doubles expected = by_row(x, kWidth, [&](const Doubles& row) { return net.run(row); });
     for (size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
@@ -23,7 +23,7 @@ TEST_CASE("ops: hidden += the feed-forward network of normed, and each row has t
 
     fixture.write(fixture.at().normed, part_of(x, last * kWidth, kWidth));
     fixture.write(fixture.at().hidden, part_of(before, last * kWidth, kWidth));
-    fixture.ops().feed_forward(weights, activation, 1);
+    fixture.ops().feed_forward(weights, activation, 1, fixture.at().hidden);
     CHECK(same_bits(fixture.read(fixture.at().hidden, kWidth), part_of(found, last * kWidth, kWidth)));
   }
 }
@@ -55,7 +55,7 @@ TEST_CASE("ops: biases of a network, beyond the limits of its activation, and ga
     const Pass pass(fixture, kTokens);
     fixture.write(fixture.at().normed, x);
     fixture.write(fixture.at().hidden, std::vector<float>(kTokens * kWidth));
-    fixture.ops().feed_forward(weights, activation, kTokens);
+    fixture.ops().feed_forward(weights, activation, kTokens, fixture.at().hidden);
     Doubles first_factors;
     const Doubles expected = by_row(x, kWidth, [&](const Doubles& row) {
       const Doubles g = output_gate.times(row);

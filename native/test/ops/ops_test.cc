@@ -54,6 +54,40 @@ TEST_CASE("ops: norms divide rows by their root mean square, with a bias less th
   }
 }
 
+TEST_CASE("ops: a norm without a weight has that of ones") {
+  for (const auto& [kind, width] : grid(devices(), Sizes{1, 12, 33, kWidth})) {
+    CASE(device_name(kind), width);
+    OpsFixture fixture(kind, decoder_spec(kWidth, 3, 3, 24), limits_of(20));
+    const Activations& a = fixture.at();
+    fixture.write(a.hidden, random_floats(5 * width, 1));
+    fixture.ops().norm(a.hidden, {fixture.upload(std::vector<float>(width, 1.0f))}, 1e-5f, 5, width, a.normed);
+    fixture.ops().norm(a.hidden, {}, 1e-5f, 5, width, a.queries);
+    CHECK(same_bits(fixture.read(a.queries, 5 * width), fixture.read(a.normed, 5 * width)));
+  }
+}
+
+TEST_CASE("ops: rows are cleared, added, and scaled by a number of the device") {
+  constexpr size_t kCount = 19 * kWidth + 5;
+  for (const DeviceKind kind : devices()) {
+    CASE(device_name(kind));
+    OpsFixture fixture(kind, decoder_spec(kWidth, 4, 2, 24), limits_of(20));
+    const Activations& a = fixture.at();
+    auto x = random_floats(kCount, 1);
+    const auto y = random_floats(kCount, 2);
+    fixture.write(a.hidden, x);
+    fixture.write(a.normed, y);
+    fixture.ops().add(a.hidden, kCount, a.normed);
+    fixture.ops().scale(a.hidden, kCount, fixture.upload(std::vector{-1.5f}));
+    for (size_t i = 0; i < kCount; ++i) x[i] += y[i];
+    CHECK(fixture.read(a.normed, kCount) == x);
+    for (size_t i = 0; i < kCount; ++i) x[i] = (x[i] - y[i]) * -1.5f;
+    check_near(fixture.read(a.hidden, kCount), doubles(x.data(), kCount), 1e-6);
+    fixture.ops().clear(a.hidden, kCount - 1);
+    const auto cleared = fixture.read(a.hidden, kCount);
+    CHECK(std::count(cleared.begin(), cleared.end(), 0.0f) == kCount - 1);
+  }
+}
+
 TEST_CASE("ops: positions add a sine to the first half of a row and a cosine to the second") {
   // As many frequencies as half the columns, and fewer.
   for (const auto& [kind, half] : grid(devices(), Sizes{kWidth / 2, kWidth / 2 - 1})) {
@@ -167,7 +201,7 @@ TEST_CASE("ops: rotate turns the halves of each head by its token's position, an
     const auto x = random_floats(20 * width, 1);
     fixture.ops().start(0, spans, 20);
     fixture.write(fixture.at().queries, x);
-    fixture.ops().rotate(fixture.at().queries, heads, dim);
+    fixture.ops().rotate(fixture.at().queries, heads, dim, 0);
     Doubles expected(x.begin(), x.end());
     for (const SequenceSpan& span : spans) {
       for (const auto& [i, head, j] : grid(first_numbers(span.count), first_numbers(heads), first_numbers(half))) {
@@ -179,6 +213,34 @@ TEST_CASE("ops: rotate turns the halves of each head by its token's position, an
       }
     }
     check_near(fixture.read(fixture.at().queries, x.size()), expected, 1e-6);
+  }
+}
+
+TEST_CASE("ops: a stack's other rotary positions turn as they do alone") {
+  for (const DeviceKind kind : devices()) {
+    CASE(device_name(kind));
+    const Rope few{{1.0f, 0.5f}}, many{{0.75f, 0.25f, 0.125f, 0.0f, 0.0f}};
+    const auto x = random_floats(20 * 30, 1);
+    const auto turned = [&](const Rope& first, const std::vector<Rope>& others, size_t rope) {
+      ModelSpec spec = decoder_spec(kWidth, 3, 1, 10);
+      spec.stacks[0].positions = first;
+      spec.stacks[0].more_ropes = others;
+      BatchLimits limits = limits_of(20);
+      limits.kv_tokens = 320;
+      OpsFixture fixture(kind, spec, limits);
+      KvPages pages;
+      fixture.cache().grow(pages, 0, 33);
+      const SequenceSpan span{0, 20, 13, &pages};
+      fixture.ops().start(0, {&span, 1}, 20);
+      fixture.write(fixture.at().queries, x);
+      fixture.ops().rotate(fixture.at().queries, 3, 10, rope);
+      return fixture.read(fixture.at().queries, x.size());
+    };
+    CHECK(same_bits(turned(few, {many}, 0), turned(few, {}, 0)));
+    const auto other = turned(few, {few, many}, 2);
+    CHECK(same_bits(other, turned(many, {}, 0)));
+    // A frequency of 0 turns nothing: columns 3 and 4 of both halves.
+    for (size_t i = 0; i < x.size(); ++i) CHECK((i % 5 < 3 || other[i] == x[i]));
   }
 }
 
@@ -214,7 +276,7 @@ TEST_CASE("ops: rows of logits and of states") {
     std::vector<float> copy(20 * kWidth), logits(rows.size() * 100), alone(100);
     fixture.ops().states(20, copy.data());
     CHECK(copy == states);
-    fixture.ops().logits(head.panels, rows, 0.5f, logits.data());
+    fixture.ops().logits(head.panels, rows, {.scale = 0.5f}, logits.data());
     Doubles expected;
     for (const int32_t row : rows) {
       for (const double y : head.times(doubles(&states[static_cast<size_t>(row) * kWidth], kWidth))) {
@@ -222,8 +284,11 @@ TEST_CASE("ops: rows of logits and of states") {
       }
     }
     check_near(logits, expected, product_tolerance(kind, format, 2e-6));
-    fixture.ops().logits(head.panels, std::span(rows).subspan(3), 0.5f, alone.data());
+    fixture.ops().logits(head.panels, std::span(rows).subspan(3), {.scale = 0.5f}, alone.data());
     CHECK(same_bits(alone, part_of(logits, 300, 100)));
+    fixture.ops().logits(head.panels, rows, {.scale = 0.5f, .cap = 0.75f}, logits.data());
+    for (double& y : expected) y = 0.75 * std::tanh(y / 0.75);
+    check_near(logits, expected, product_tolerance(kind, format, 2e-6));
   }
 }
 

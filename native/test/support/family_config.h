@@ -30,6 +30,7 @@ class Description {
     flag("sums-from-norms", spec.sums_from_norms);
     say("embedding-scale", spec.embedding_scale, 1.0f);
     say("head-scale", spec.head.scale, 1.0f);
+    if (spec.head.cap) out_ << " cap " << exact(*spec.head.cap);
     say("extra-layers", spec.extra_layers, size_t{0});
     if (spec.tokens.start) out_ << " start " << *spec.tokens.start;
     for (const int32_t id : spec.tokens.end) out_ << " end " << id;
@@ -71,6 +72,8 @@ class Description {
       out_ << " windows";
       for (const size_t window : windows) out_ << " " << window;
     }
+    flag("post-norms", stack.layers[0].post_norms);
+    flag("scaled", stack.layers[0].scaled);
     add("attention", stack.attention());
     for (const LayerSpec& layer : stack.layers) {
       if (!layer.delta) continue;
@@ -78,11 +81,16 @@ class Description {
       out_ << " layers " << rules;
       break;
     }
+    if (!stack.more_ropes.empty()) add("last-attention", stack.layers.back().self);
     if (stack.layers[0].cross) add("cross-attention", *stack.layers[0].cross);
     if (const auto* rope = std::get_if<Rope>(&stack.positions)) {
       out_ << " rope " << rope->width() << " frequency " << exact(rope->inverse_frequencies.at(1));
       say("magnitude", rope->magnitude, 1.0f);
       flag("adjacent", rope->adjacent);
+      for (const Rope& other : stack.more_ropes) {
+        out_ << " other-rope " << other.width() << " frequency " << exact(other.inverse_frequencies.at(1)) << " turned "
+             << std::ranges::count_if(other.inverse_frequencies, [](float inverse) { return inverse != 0; });
+      }
     } else if (const auto* bias = std::get_if<RelativeBias>(&stack.positions)) {
       out_ << " buckets " << bias->buckets << " distance " << bias->max_distance;
     } else {
@@ -96,6 +104,8 @@ class Description {
          << " scale " << exact(attention.scale);
     flag("row-norms", attention.qk_norm == QkNorm::kRow);
     flag("head-norms", attention.qk_norm == QkNorm::kHead);
+    flag("normed-values", attention.values == Values::kNormed);
+    flag("values-of-keys", attention.values == Values::kNormedKeys);
     flag("biased", attention.biased);
     flag("output-biased", attention.output_biased);
     if (attention.clip) out_ << " clip " << exact(*attention.clip);
@@ -126,12 +136,15 @@ class Description {
     const ExpertGroups& groups = moe.router.groups;
     if (groups.count > 1) out_ << " groups " << groups.count << " kept " << groups.kept << " by " << groups.best;
     say("capacity", moe.router.capacity, RouterSpec::kNoCapacity);
+    if (moe.router.input_scale) out_ << " own-norm " << exact(*moe.router.input_scale);
+    flag("weighted", moe.router.weighted);
+    flag("branches", moe.branches);
     out_ << " expert" << network(moe.expert);
     if (moe.shared) out_ << " shared" << network(moe.shared->ffn) << gates[static_cast<size_t>(moe.shared->gate)];
   }
 
   static std::string network(const FfnSpec& ffn) {
-    const char* const activations[] = {"relu", "gelu", "swiglu", "clamped-swiglu"};
+    const char* const activations[] = {"relu", "gelu", "swiglu", "clamped-swiglu", "geglu"};
     return " " + std::to_string(ffn.width) + " " + activations[static_cast<size_t>(ffn.activation)] +
            (ffn.biased ? " biased" : "");
   }

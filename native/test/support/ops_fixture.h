@@ -1,5 +1,7 @@
 #pragma once
 
+#include <numbers>
+
 #include "kv/kv_cache.h"
 #include "ops/ops.h"
 #include "support/devices.h"
@@ -124,7 +126,7 @@ class OpsFixture {
 
 inline constexpr size_t kWidth = 72, kHidden = 100, kExperts = 9;
 inline constexpr Activation kActivations[] = {Activation::kRelu, Activation::kGelu, Activation::kSwiglu,
-                                              Activation::kClampedSwiglu};
+                                              Activation::kClampedSwiglu, Activation::kGeglu};
 
 /// A causal stack of dense layers with these heads.
 inline ModelSpec decoder_spec(size_t width, size_t heads, size_t kv_heads, size_t head_dim) {
@@ -187,11 +189,13 @@ struct Network {
     Doubles hidden = biased(up.times(x), up_bias);
     const Doubles gates = gate.rows.empty() ? hidden : biased(gate.times(x), gate_bias);
     for (size_t i = 0; i < hidden.size(); ++i) {
-      const double limited = std::min(gates[i], 7.0);
-      hidden[i] = activation == Activation::kRelu   ? std::max(hidden[i], 0.0)
-                  : activation == Activation::kGelu ? hidden[i] * (1 + std::erf(hidden[i] * M_SQRT1_2)) / 2
-                  : activation == Activation::kSwiglu
-                      ? gates[i] / (1 + std::exp(-gates[i])) * hidden[i]
+      const double gate = gates[i], limited = std::min(gate, 7.0);
+      const double tanh = std::tanh(std::sqrt(2 / std::numbers::pi) * (gate + 0.044715 * gate * gate * gate));
+      hidden[i] = activation == Activation::kRelu     ? std::max(hidden[i], 0.0)
+                  : activation == Activation::kGelu   ? hidden[i] * (1 + std::erf(hidden[i] * M_SQRT1_2)) / 2
+                  : activation == Activation::kSwiglu ? gate / (1 + std::exp(-gate)) * hidden[i]
+                  : activation == Activation::kGeglu
+                      ? gate / 2 * (1 + tanh) * hidden[i]
                       : (std::clamp(hidden[i], -7.0, 7.0) + 1) * limited / (1 + std::exp(-1.702 * limited));
     }
     return biased(down.times(hidden), down_bias);

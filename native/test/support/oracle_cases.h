@@ -10,7 +10,8 @@ namespace sida::testing {
 
 inline constexpr const char* kDecoderFixtures[] = {
     "olmoe-tiny",    "mixtral-tiny",          "qwen2-moe-tiny",   "qwen3-moe-tiny",  "gpt-oss-tiny",
-    "glm4-moe-tiny", "deepseek-v2-lite-tiny", "deepseek-v3-tiny", "qwen3-next-tiny", "qwen3-5-moe-tiny"};
+    "glm4-moe-tiny", "deepseek-v2-lite-tiny", "deepseek-v3-tiny", "qwen3-next-tiny", "qwen3-5-moe-tiny",
+    "gemma4-tiny"};
 
 /// Tensors of a fixture's cases.
 class Cases {

@@ -9,9 +9,10 @@
 
 namespace sida::testing {
 
-inline constexpr const char* kFamilies[] = {
-    "switch_transformers", "nllb-moe",    "olmoe",    "mixtral",       "qwen2_moe",  "qwen3_moe",        "gpt_oss",
-    "deepseek_v2",         "deepseek_v3", "glm4_moe", "glm4_moe_lite", "qwen3_next", "qwen3_5_moe_text", "nomic_bert"};
+inline constexpr const char* kFamilies[] = {"switch_transformers", "nllb-moe",   "olmoe",         "mixtral",
+                                            "qwen2_moe",           "qwen3_moe",  "gpt_oss",       "deepseek_v2",
+                                            "deepseek_v3",         "glm4_moe",   "glm4_moe_lite", "qwen3_next",
+                                            "qwen3_5_moe_text",    "nomic_bert", "gemma4"};
 
 /// config.json of a model of two layers a stack and three experts, small enough to write in each case. `extra` adds
 /// fields.
@@ -47,6 +48,10 @@ inline std::string tiny_family_config(const std::string& family, const std::stri
     if (family == "qwen2_moe") fields += R"(,"num_experts":3,"shared_expert_intermediate_size":10)";
     if (family == "qwen3_moe") fields += R"(,"num_experts":3)";
     if (family == "glm4_moe" || latent) fields += R"(,"n_routed_experts":3,"first_k_dense_replace":1)";
+    if (family == "gemma4") {
+      fields += R"(,"num_experts":3,"enable_moe_block":true,"hidden_size_per_layer_input":0,"global_head_dim":12,)"
+                R"("attention_k_eq_v":true)";
+    }
     if (grouped) fields += R"(,"n_group":1,"topk_group":1)";
     if (family.starts_with("qwen3_next") || family.starts_with("qwen3_5")) {
       // Two value heads belong to each key head.

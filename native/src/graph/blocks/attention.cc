@@ -1,6 +1,7 @@
 #include "graph/blocks/attention.h"
 
 #include "core/profile.h"
+#include "graph/blocks/branch.h"
 #include "graph/blocks/norm_input.h"
 
 namespace sida {
@@ -29,18 +30,21 @@ void condition_queries_and_keys(Ops& ops, const LayerPlace& at, const AttentionS
     ops.clip(a.keys, tokens * spec.kv_width(), *spec.clip);
     ops.clip(a.values, tokens * spec.kv_width(), *spec.clip);
   }
-  if (std::holds_alternative<Rope>(at.stack.positions)) {
-    ops.rotate(a.queries, spec.heads, spec.head_dim);
-    ops.rotate(a.keys, spec.kv_heads, spec.head_dim);
+  if (at.stack.ropes() > 0) {
+    ops.rotate(a.queries, spec.heads, spec.head_dim, spec.rope);
+    ops.rotate(a.keys, spec.kv_heads, spec.head_dim, spec.rope);
   }
 }
 
-void add_output(Ops& ops, const AttentionWeights& weights, const float* attended, size_t tokens) {
-  const Product output{weights.output, ops.activations().hidden};
-  ops.linear(attended, tokens, {&output, 1}, Epilogue::kAdd);
+void add_output(Ops& ops, const LayerPlace& at, const AttentionWeights& weights, const float* attended, size_t tokens) {
+  const Activations& a = ops.activations();
+  const bool normed = weights.post_norm.weight != nullptr;
+  const Product output{weights.output, normed ? a.branch : a.hidden};
+  ops.linear(attended, tokens, {&output, 1}, normed ? Epilogue::kStore : Epilogue::kAdd);
+  if (normed) add_branch(ops, at.model, weights.post_norm, tokens);
 }
 
-void latent_attention(Ops& ops, const AttentionSpec& spec, const AttentionWeights& weights, size_t cache_layer,
+void latent_attention(Ops& ops, const LayerPlace& at, const AttentionSpec& spec, const AttentionWeights& weights,
                       size_t tokens) {
   const Activations& a = ops.activations();
   const LatentSpec& latent = *spec.latent;
@@ -55,11 +59,11 @@ void latent_attention(Ops& ops, const AttentionSpec& spec, const AttentionWeight
   const Product rows[] = {{own.row, a.keys}, {own.rotary, rotated}};
   ops.linear(a.normed, tokens, rows, Epilogue::kStore);
   ops.norm(a.keys, {own.norm}, latent.norm_epsilon, tokens, latent.rank, a.keys);
-  ops.rotate(a.queries + spec.head_dim - latent.rotary, spec.heads, spec.head_dim);
-  ops.rotate(rotated, 1, latent.rotary);
-  ops.write_latent(latent, cache_layer);
-  ops.attend_latent({&spec, &own, cache_layer});
-  add_output(ops, weights, a.values, tokens);
+  ops.rotate(a.queries + spec.head_dim - latent.rotary, spec.heads, spec.head_dim, spec.rope);
+  ops.rotate(rotated, 1, latent.rotary, spec.rope);
+  ops.write_latent(latent, at.cache_layer);
+  ops.attend_latent({&spec, &own, at.cache_layer});
+  add_output(ops, at, weights, a.values, tokens);
 }
 
 }  // namespace
@@ -69,9 +73,14 @@ void self_attention(Ops& ops, const LayerPlace& at, const AttentionSpec& spec, c
   const ProfileScope scope(ProfileOp::kSelfAttention);
   const Activations& a = ops.activations();
   norm_input(ops, at.model, weights.norm, tokens);
-  if (spec.latent) return latent_attention(ops, spec, weights, at.cache_layer, tokens);
+  if (spec.latent) return latent_attention(ops, at, spec, weights, tokens);
   const Product products[] = {{weights.query, a.queries}, {weights.key, a.keys}, {weights.value, a.values}};
-  ops.linear(a.normed, tokens, products, Epilogue::kStore);
+  const bool keys_alone = spec.values == Values::kNormedKeys;
+  ops.linear(a.normed, tokens, std::span(products).first(keys_alone ? 2 : 3), Epilogue::kStore);
+  if (spec.values != Values::kProjected) {
+    ops.norm(keys_alone ? a.keys : a.values, {}, at.model.norm_epsilon, tokens * spec.kv_heads, spec.head_dim,
+             a.values);
+  }
   condition_queries_and_keys(ops, at, spec, weights, tokens);
   ops.write_kv(at.cache_layer);
   const bool biased = std::holds_alternative<RelativeBias>(at.stack.positions);
@@ -82,7 +91,7 @@ void self_attention(Ops& ops, const LayerPlace& at, const AttentionSpec& spec, c
     ops.linear(a.normed, tokens, {&gates, 1}, Epilogue::kStore);
     ops.gate(Gate::kSigmoid, a.keys, a.queries, tokens * spec.query_width());
   }
-  add_output(ops, weights, a.queries, tokens);
+  add_output(ops, at, weights, a.queries, tokens);
 }
 
 void delta_attention(Ops& ops, const LayerPlace& at, const DeltaSpec& spec, const AttentionWeights& weights,
@@ -99,7 +108,7 @@ void delta_attention(Ops& ops, const LayerPlace& at, const DeltaSpec& spec, cons
   ops.delta({&spec, &own, at.cache_layer});
   ops.norm(a.values, {own.norm}, at.model.norm_epsilon, tokens * spec.value_heads, spec.value_dim, a.values);
   ops.gate(Gate::kSilu, a.queries, a.values, tokens * spec.value_width());
-  add_output(ops, weights, a.values, tokens);
+  add_output(ops, at, weights, a.values, tokens);
 }
 
 void cross_attention(Ops& ops, const LayerPlace& at, const AttentionSpec& spec, const AttentionWeights& weights,
@@ -110,7 +119,7 @@ void cross_attention(Ops& ops, const LayerPlace& at, const AttentionSpec& spec, 
   const Product queries{weights.query, a.queries};
   ops.linear(a.normed, tokens, {&queries, 1}, Epilogue::kStore);
   ops.attend({&spec, at.cache_layer, true, false, false, weights.sinks});
-  add_output(ops, weights, a.queries, tokens);
+  add_output(ops, at, weights, a.queries, tokens);
 }
 
 void write_cross_keys(Ops& ops, const AttentionWeights& weights, size_t cache_layer, size_t tokens) {

@@ -6,7 +6,7 @@
 #include "spec/spec.h"
 #include "weights/model_weights.h"
 
-// Attention of a layer over the rows of a pass: hidden += attention(norm(hidden)).
+// Attention of a layer over the rows of a pass: hidden += attention(norm(hidden)), or its norm.
 namespace sida {
 
 /// A layer's place in its model and in the cache.

@@ -20,16 +20,20 @@ namespace sida {
 class MoeBlock {
  public:
   MoeBlock(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts)
-      : ops_(ops), experts_(experts), route_ahead_(spec, weights, ops, experts) {}
+      : model_(spec), ops_(ops), experts_(experts), route_ahead_(spec, weights, ops, experts) {}
 
-  /// hidden += moe(normed). `trace_layer`: the layer's place among those of the pass.
+  /// y += moe(normed), y (tokens, width). `trace_layer`: the layer's place among those of the pass.
   void run(const MoeSpec& spec, const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
-           size_t tokens, const RoutingTrace& trace, size_t trace_layer);
+           size_t tokens, const RoutingTrace& trace, size_t trace_layer, float* y);
 
  private:
   void route(const MoeSpec& spec, const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
              size_t tokens, const RoutingTrace& trace, size_t trace_layer);
 
+  /// y += norm(shared(normed)), then normed = the norm of hidden for the other experts.
+  void run_shared_branch(const MoeSpec& spec, const FeedForwardWeights& weights, size_t tokens, float* y);
+
+  const ModelSpec& model_;
   Ops& ops_;
   ExpertStore& experts_;
   RouteAhead route_ahead_;

@@ -6,7 +6,7 @@
 namespace sida {
 
 void CpuOps::write_kv(size_t cache_layer) {
-  const size_t width = cache_.shape().heads * cache_.shape().head_dim;
+  const size_t width = cache_.layer(cache_layer).heads * cache_.layer(cache_layer).head_dim;
   for (const SequenceSpan& s : sequences_) {
     share(s.count, s.count * width, [&](size_t begin, size_t end) {
       const size_t row = (s.begin + begin) * width;
@@ -59,7 +59,7 @@ void CpuOps::run_attention(const AttendTask& attend, const AttentionPart& part, 
   task.q_stride = part.by_head ? spec.head_dim : spec.query_width();
   task.rows = part.rows;
   task.head_dim = spec.head_dim;
-  task.head_dim_padded = cache_.head_dim_padded();
+  task.head_dim_padded = cache_.layer(attend.cache_layer).head_dim_padded();
   task.key_pages = pointers.data();
   task.value_pages = pointers.data() + run.end();
   task.key_count = attend.cross ? sequence.parent_keys : attend.causal ? position + 1 : sequence.past + sequence.count;

@@ -18,8 +18,8 @@ const float* CpuOps::output_factors(const PanelMatrix& gate, size_t tokens, size
   return factors;
 }
 
-void CpuOps::feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) {
-  ExpertRows all{weights.gate, weights.up, weights.down, nullptr, tokens, work_.hidden};
+void CpuOps::feed_forward(const FfnWeights& weights, Activation activation, size_t tokens, float* y) {
+  ExpertRows all{weights.gate, weights.up, weights.down, nullptr, tokens, y};
   const float* bias = nullptr;
   if (weights.output_gate.data != nullptr) {
     all.scales = output_factors(weights.output_gate, tokens, 1);
@@ -29,7 +29,7 @@ void CpuOps::feed_forward(const FfnWeights& weights, Activation activation, size
   expert_ffn(pool_, {&all, 1}, work_.normed, 1, activation, work_.expert_scratch(), Epilogue::kAdd);
   if (bias == nullptr) return;
   const size_t width = spec_.width;
-  for (size_t t = 0; t < tokens; ++t) cpu_kernels().axpy(all.scales[t], bias, width, work_.hidden + t * width);
+  for (size_t t = 0; t < tokens; ++t) cpu_kernels().axpy(all.scales[t], bias, width, y + t * width);
 }
 
 void CpuOps::scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) {
@@ -39,16 +39,29 @@ void CpuOps::scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispat
   }
 }
 
+void CpuOps::weigh_choices(const float* factors, size_t, Dispatch& dispatch) { sida::weigh_choices(factors, dispatch); }
+
+void CpuOps::norm_for_router(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* y) {
+  norm(work_.hidden, spec.input_scale ? weights.router_norm : weights.norm, spec_.norm_epsilon, tokens, spec_.width, y);
+  if (spec.input_scale) scale(y, tokens * spec_.width, &*spec.input_scale);
+}
+
 void CpuOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                     Dispatch& dispatch) {
-  choose_for(work_.normed, weights, spec, tokens, logits, dispatch);
+  const float* x = work_.normed;
+  if (spec.input_scale) {
+    // No expert of the layer has written its outputs yet.
+    norm_for_router(weights, spec, tokens, work_.outputs);
+    x = work_.outputs;
+  }
+  choose_for(x, weights, spec, tokens, logits, dispatch);
 }
 
 void CpuOps::choose_ahead(std::span<const LaterLayer> later, size_t tokens) {
   // No expert of the running layer has written its outputs yet.
   float* x = work_.outputs;
   for (const LaterLayer& layer : later) {
-    norm(work_.hidden, layer.weights->norm, spec_.norm_epsilon, tokens, spec_.width, x);
+    norm_for_router(*layer.weights, *layer.router, tokens, x);
     choose_for(x, *layer.weights, *layer.router, tokens, nullptr, *layer.dispatch);
   }
 }
@@ -86,7 +99,7 @@ void CpuOps::experts(const ExpertLayout& layout, size_t layer, std::span<const E
   expert_ffn(pool_, group_, work_.normed, dispatch.k, layout.shape.activation, work_.expert_scratch());
 }
 
-void CpuOps::combine(const Dispatch& dispatch, size_t) {
+void CpuOps::combine(const Dispatch& dispatch, size_t, float* y) {
   const size_t width = spec_.width, lines = (width + 15) / 16;
   // Sums are in the order of experts, because the order in which experts become resident varies. Threads share the
   // columns, so that a token with several experts keeps that order too.
@@ -97,7 +110,7 @@ void CpuOps::combine(const Dispatch& dispatch, size_t) {
     for (size_t i = 0; i < dispatch.order.size(); ++i) {
       const size_t choice = dispatch.order[i];
       cpu_kernels().axpy(dispatch.alpha[choice], work_.outputs + i * width + begin, end - begin,
-                         work_.hidden + choice / dispatch.k * width + begin);
+                         y + choice / dispatch.k * width + begin);
     }
   });
 }

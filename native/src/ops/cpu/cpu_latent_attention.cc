@@ -52,7 +52,7 @@ void CpuOps::run_latent(const LatentTask& attend, const AttentionPart& part, siz
   const AttentionSpec& spec = *attend.spec;
   const LatentSpec& latent = *spec.latent;
   const SequenceSpan& sequence = *part.sequence;
-  const size_t stride = cache_.head_dim_padded(), flat = spec.head_dim - latent.rotary;
+  const size_t stride = cache_.layer(attend.cache_layer).head_dim_padded(), flat = spec.head_dim - latent.rotary;
   float* queries = work_.latent + thread * 2 * CpuWorkspace::kAttentionRows * stride;
   float* outputs = queries + CpuWorkspace::kAttentionRows * stride;
   const size_t first = sequence.begin + part.row;

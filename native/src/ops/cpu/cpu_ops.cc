@@ -21,7 +21,7 @@ CpuOps::CpuOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory&
       work_(memory, spec, limits),
       cache_(cache),
       pool_(limits.threads),
-      activations_{work_.hidden, work_.normed, work_.queries, work_.keys, work_.values},
+      activations_{work_.hidden, work_.normed, work_.branch, work_.queries, work_.keys, work_.values},
       page_pointers_(pool_.threads()) {
   for (auto& pointers : page_pointers_) pointers.reserve(2 * cache.pages());
   for (size_t i = 0; i < spec.stacks.size(); ++i) {
@@ -37,17 +37,25 @@ void CpuOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_t
   stack_ = stack;
   tokens_ = tokens;
   sequences_ = sequences;
-  const auto* rope = std::get_if<Rope>(&spec_.stacks[stack].positions);
-  if (rope == nullptr) return;
-  const size_t width = rope->width();
-  for (const SequenceSpan& sequence : sequences) {
-    share(sequence.count, sequence.count * width * kFloatsOfCosine, [&](size_t begin, size_t end) {
-      for (size_t i = begin; i < end; ++i) {
-        float* row = work_.rotary + (sequence.begin + i) * width;
-        rotary_row(*rope, sequence.past + i, row, row + width / 2);
-      }
-    });
+  for (size_t at = 0; at < spec_.stacks[stack].ropes(); ++at) {
+    const Rope& rope = spec_.stacks[stack].rope(at);
+    const size_t width = rope.width();
+    float* table = rotary_table(at);
+    for (const SequenceSpan& sequence : sequences) {
+      share(sequence.count, sequence.count * width * kFloatsOfCosine, [&](size_t begin, size_t end) {
+        for (size_t i = begin; i < end; ++i) {
+          float* row = table + (sequence.begin + i) * width;
+          rotary_row(rope, sequence.past + i, row, row + width / 2);
+        }
+      });
+    }
   }
+}
+
+float* CpuOps::rotary_table(size_t rope) {
+  float* table = work_.rotary;
+  for (size_t i = 0; i < rope; ++i) table += tokens_ * spec_.stacks[stack_].rope(i).width();
+  return table;
 }
 
 void CpuOps::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens, float scale) {
@@ -93,31 +101,42 @@ void CpuOps::linear(const float* x, size_t rows, std::span<const Product> produc
 }
 
 void CpuOps::clip(float* x, size_t count, float limit) {
-  const size_t lines = (count + 15) / 16;
-  share(lines, count, [&](size_t begin, size_t end) {
-    cpu_kernels().clip(x + begin * 16, std::min(count, end * 16) - begin * 16, limit);
-  });
+  share_floats(count, [&](size_t begin, size_t end) { cpu_kernels().clip(x + begin, end - begin, limit); });
 }
 
-void CpuOps::rotate(float* x, size_t heads, size_t head_dim) {
-  const auto& rope = std::get<Rope>(spec_.stacks[stack_].positions);
+void CpuOps::clear(float* x, size_t count) { std::memset(x, 0, count * sizeof(float)); }
+
+void CpuOps::add(const float* x, size_t count, float* y) {
+  share_floats(count, [&](size_t begin, size_t end) { cpu_kernels().axpy(1, x + begin, end - begin, y + begin); });
+}
+
+void CpuOps::scale(float* x, size_t count, const float* factor) {
+  share_floats(count, [&](size_t begin, size_t end) { cpu_kernels().scale(*factor, x + begin, end - begin); });
+}
+
+void CpuOps::rotate(float* x, size_t heads, size_t head_dim, size_t rope_at) {
+  const Rope& rope = spec_.stacks[stack_].rope(rope_at);
   const size_t width = rope.width();
+  const float* table = rotary_table(rope_at);
   const auto turn = rope.adjacent ? cpu_kernels().rotate_adjacent : cpu_kernels().rotate;
   share(tokens_, tokens_ * heads * head_dim, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
-      const float* cosines = work_.rotary + i * width;
+      const float* cosines = table + i * width;
       turn(x + i * heads * head_dim, heads, head_dim, width / 2, cosines, cosines + width / 2);
     }
   });
 }
 
-void CpuOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) {
+void CpuOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, const HeadSpec& spec, float* out) {
   const size_t width = spec_.width;
   for (size_t i = 0; i < rows.size(); ++i) {
     const float* state = work_.normed + static_cast<size_t>(rows[i]) * width;
-    for (size_t j = 0; j < width; ++j) work_.queries[i * width + j] = state[j] * scale;
+    for (size_t j = 0; j < width; ++j) work_.queries[i * width + j] = state[j] * spec.scale;
   }
   sida::linear(pool_, work_.queries, width, rows.size(), head, out, head.n, Epilogue::kStore, work_.rounded);
+  if (!spec.cap) return;
+  share_floats(rows.size() * head.n,
+               [&](size_t begin, size_t end) { cpu_kernels().soft_cap(out + begin, end - begin, *spec.cap); });
 }
 
 void CpuOps::states(size_t tokens, float* out) { std::memcpy(out, work_.normed, tokens * spec_.width * sizeof(float)); }

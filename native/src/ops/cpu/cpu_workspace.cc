@@ -13,7 +13,7 @@ namespace {
 constexpr size_t line(size_t floats) { return (floats + 15) / 16 * 16; }
 
 struct Sizes {
-  size_t hidden, queries, keys, values, outputs, feed_forward_rows, feed_forward_stride, feed_forward, router,
+  size_t hidden, branch, queries, keys, values, outputs, feed_forward_rows, feed_forward_stride, feed_forward, router,
       router_scratch, gates, score_stride, scores, latent, rotary, rounded;
   std::vector<size_t> bias_positions, biases;
 
@@ -24,6 +24,7 @@ struct Sizes {
     // The cache holds whole pages, and a query may see every token in them.
     const size_t positions = line(limits.kv_tokens);
     hidden = line(tokens * spec.width);
+    branch = line(tokens * widths.branch);
     feed_forward_rows = std::min(tokens, CpuWorkspace::kFeedForwardRows);
     queries = line(std::max({tokens * widths.query, feed_forward_rows * spec.width, kMaxLogitRows * spec.width}));
     keys = line(tokens * widths.key);
@@ -49,8 +50,8 @@ struct Sizes {
     rounded = line(rounded_bytes(std::min(tokens, kRoundedRows), widest, limits.activations) / sizeof(float));
   }
   size_t floats() const {
-    size_t sum = 2 * hidden + queries + std::max(keys + values, outputs) + feed_forward + router + router_scratch +
-                 gates + scores + latent + rotary + rounded;
+    size_t sum = 2 * hidden + branch + queries + std::max(keys + values, outputs) + feed_forward + router +
+                 router_scratch + gates + scores + latent + rotary + rounded;
     for (const size_t bias : biases) sum += bias;
     return sum;
   }
@@ -77,6 +78,7 @@ CpuWorkspace::CpuWorkspace(DeviceMemory& device, const ModelSpec& spec, const Ba
   };
   hidden = take(sizes.hidden);
   normed = take(sizes.hidden);
+  branch = sizes.branch == 0 ? nullptr : take(sizes.branch);
   queries = take(sizes.queries);
   outputs = take(std::max(sizes.keys + sizes.values, sizes.outputs));
   keys = outputs;

@@ -28,6 +28,7 @@ struct CpuWorkspace {
   size_t score_stride;    ///< floats of one query's scores
   float* hidden;          ///< (tokens, width)
   float* normed;          ///< (tokens, width)
+  float* branch;          ///< (tokens, width); null where no layer has post-norms
   float* queries;         ///< (tokens, query width); also the gathered inputs of experts and of the head
   float* keys;            ///< (tokens, kv width)
   float* values;          ///< (tokens, kv width)
@@ -38,7 +39,7 @@ struct CpuWorkspace {
   float* gates;           ///< (tokens, 1 or 2): of shared experts' outputs
   float* scores;          ///< (threads, 4, score_stride)
   float* latent;          ///< (threads, 2, kAttentionRows, latent row in whole lines): queries and outputs of a part
-  float* rotary;          ///< (tokens, rotary width): cosines, then sines of each token
+  float* rotary;          ///< of each kind of positions (tokens, rotary width): cosines, then sines of each token
   /// By stack: PositionBias over `bias_positions` positions; null where the stack has none.
   std::vector<float*> biases;
   std::vector<size_t> bias_positions;

@@ -29,12 +29,21 @@ inline V exp16(V x) {
   return V::zero_below(x, lo, V::scale_by_power(y, t));
 }
 
+/// g / (1 + exp(-t)); 0 where t is far below -88, for which exp16's cap makes the quotient grow with g.
+inline V gated16(V g, V t) {
+  return V::zero_below(t, V::set(-87.0f), V::div(g, V::add(V::set(1.0f), exp16(V::sub(V::set(0.0f), t)))));
+}
+
 /// g / (1 + exp(-g)); NaN where g is not finite.
 inline V silu16(V g) {
-  const V quotient = V::div(g, V::add(V::set(1.0f), exp16(V::sub(V::set(0.0f), g))));
-  // exp16 is capped at e^88, so for g far below -88 the quotient would grow with g; zero_below() makes it 0. The fma
-  // makes NaN of an infinity, which must not become a valid 0.
-  return V::fma(g, V::set(0.0f), V::zero_below(g, V::set(-87.0f), quotient));
+  // The fma makes NaN of an infinity, which must not become a valid 0.
+  return V::fma(g, V::set(0.0f), gated16(g, g));
+}
+
+/// The tanh form of GELU (epilogue.h); NaN where g is not finite.
+inline V tanh_gelu16(V g) {
+  const V cube = V::mul(V::mul(g, g), V::mul(g, V::set(kGeluCube)));
+  return V::fma(g, V::set(0.0f), gated16(g, V::mul(V::add(g, cube), V::set(kGeluSlope))));
 }
 
 /// g / (1 + exp(-1.702 g)) · (u + 1) with g = min(gate, 7) and u = up clamped to ±7; NaN where gate or up is not
@@ -45,8 +54,7 @@ inline V clamped_swiglu16(V gate, V up) {
   const V g = V::fma(gate, V::set(0.0f), V::min(limit, gate));
   const V u = V::fma(up, V::set(0.0f), V::max(V::set(-kGateLimit), V::min(limit, up)));
   const V t = V::mul(g, V::set(kGateSlope));
-  const V quotient = V::div(g, V::add(V::set(1.0f), exp16(V::sub(V::set(0.0f), t))));
-  return V::mul(V::zero_below(t, V::set(-87.0f), quotient), V::add(u, V::set(1.0f)));
+  return V::mul(gated16(g, t), V::add(u, V::set(1.0f)));
 }
 
 /// x · (1 + erf(x / √2)) / 2 as max(x, 0) - |x| · tail, where the tail of the normal distribution below -|x| is that of

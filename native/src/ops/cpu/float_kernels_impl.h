@@ -287,6 +287,11 @@ void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, s
     for (size_t j = i; j < n; ++j) sum += x[j] * x[j];
     const float scale = 1.0f / std::sqrt(sum / static_cast<float>(n) + epsilon);
     const V scales = V::set(scale);
+    if (weight == nullptr) {
+      for (i = 0; i + 16 <= n; i += 16) V::storeu(y + i, V::mul(V::loadu(x + i), scales));
+      for (; i < n; ++i) y[i] = x[i] * scale;
+      continue;
+    }
     for (i = 0; i + 16 <= n; i += 16) {
       V::storeu(y + i, V::mul(V::mul(V::loadu(x + i), scales), V::loadu(weight + i)));
     }
@@ -371,6 +376,19 @@ void clip(float* x, size_t n, float limit) {
   if (i < n) on_lanes(x + i, n - i, clipped);
 }
 
+void soft_cap(float* x, size_t n, float limit) {
+  const V limits = V::set(limit), one = V::set(1.0f);
+  const auto capped = [&](V v) {
+    // tanh(a) = 2 / (1 + exp(-2a)) - 1.
+    const V twice = V::mul(V::set(-2.0f), V::div(v, limits));
+    const V tanh = V::sub(V::div(V::set(2.0f), V::add(one, exp16(twice))), one);
+    return V::fma(v, V::set(0.0f), V::mul(limits, tanh));
+  };
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) V::storeu(x + i, capped(V::loadu(x + i)));
+  if (i < n) on_lanes(x + i, n - i, capped);
+}
+
 void rotate(float* x, size_t rows, size_t stride, size_t half, const float* cosines, const float* sines) {
   for (size_t r = 0; r < rows; ++r) {
     float* left = x + r * stride;
@@ -410,8 +428,9 @@ namespace sida {
 namespace {
 
 constexpr FloatKernels kFloatKernels{
-    gemm, attention, latent_attention, rms_norm,        layer_norm, softmax,   axpy,       scale,        sigmoid,
-    clip, rotate,    rotate_adjacent,  exp_nonpositive, convolve,   unit_rows, delta_rule, gate_sigmoid, gate_silu,
+    gemm,       attention,    latent_attention, rms_norm, layer_norm,      softmax,         axpy,     scale,
+    sigmoid,    clip,         soft_cap,         rotate,   rotate_adjacent, exp_nonpositive, convolve, unit_rows,
+    delta_rule, gate_sigmoid, gate_silu,
 };
 
 }  // namespace

@@ -136,7 +136,7 @@ struct FloatKernels {
   void (*gemm)(const GemmTask&);
   void (*attention)(const AttentionTask&);
   void (*latent_attention)(const LatentAttentionTask&);
-  /// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight; y may be x.
+  /// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight, null: 1; y may be x.
   void (*rms_norm)(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y);
   /// y (rows, n) = (x - mean(x)) / sqrt(variance(x) + epsilon) · weight + bias; y may be x.
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float epsilon, size_t rows, size_t n,
@@ -151,6 +151,8 @@ struct FloatKernels {
   void (*sigmoid)(float* x, size_t n);
   /// x (n) clamped to ±limit; NaN where x is not finite.
   void (*clip)(float* x, size_t n, float limit);
+  /// x (n) = limit · tanh(x / limit); NaN where x is not finite.
+  void (*soft_cap)(float* x, size_t n, float limit);
   /// Turns the first 2 · half columns of each row of x (rows, stride): columns j and half + j by one angle.
   void (*rotate)(float* x, size_t rows, size_t stride, size_t half, const float* cosines, const float* sines);
   /// The same for columns 2j and 2j + 1.

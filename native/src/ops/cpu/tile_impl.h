@@ -107,12 +107,12 @@ size_t with_rows(size_t rows, const F& f) {
 
 /// y (rows, columns) = activation of y, which holds x·gate, and `up` (rows, kPanelColumns).
 inline void gated_tile(Epilogue epilogue, const float* up, size_t rows, size_t columns, float* y, size_t y_stride) {
-  const bool clamped = epilogue == Epilogue::kClampedSwiglu;
   for (size_t r = 0; r < rows; ++r, up += kPanelColumns, y += y_stride) {
     for (size_t c = 0; c < columns; c += 16) {
       const auto product = [&](V gate) {
         const V by = V::load(up + c);
-        return clamped ? clamped_swiglu16(gate, by) : V::mul(silu16(gate), by);
+        if (epilogue == Epilogue::kClampedSwiglu) return clamped_swiglu16(gate, by);
+        return V::mul(epilogue == Epilogue::kGeglu ? tanh_gelu16(gate) : silu16(gate), by);
       };
       if (columns - c >= 16) {
         V::storeu(y + c, product(V::loadu(y + c)));

@@ -49,11 +49,15 @@ void attention(const CacheLayer& cache, const PagedBatch& batch, float* q, const
                     std::to_string(kMaxHeadDim),
                 {{"found", static_cast<double>(cache.head_dim)}, {"most", static_cast<double>(kMaxHeadDim)}});
   }
-  const LaunchShape shape{dim3(static_cast<unsigned>(batch.tile_count), scores.heads), dim3(kAttentionThreads),
-                          sizeof(AttentionShared) + kTileRows * query_stride(cache.head_dim) * sizeof(float)};
+  const size_t shared = sizeof(AttentionShared) + kTileRows * query_stride(cache.head_dim) * sizeof(float);
+  const LaunchShape shape{dim3(static_cast<unsigned>(batch.tile_count), scores.heads), dim3(kAttentionThreads), shared};
   const bool narrow = cache.format == KvFormat::kBf16;
-  launch(narrow ? kernel_of<uint16_t>(cache.head_dim) : kernel_of<float>(cache.head_dim), shape, stream, cache, batch,
-         q, scores);
+  const auto kernel = narrow ? kernel_of<uint16_t>(cache.head_dim) : kernel_of<float>(cache.head_dim);
+  // Wide heads take more shared memory than a kernel has by default. Errors show at the launch.
+  if (shared > size_t{48} << 10) {
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+  }
+  launch(kernel, shape, stream, cache, batch, q, scores);
 }
 
 }  // namespace sida::cuda

@@ -40,7 +40,7 @@ struct RowTile {
 
 inline constexpr uint32_t kTileRows = 16;
 /// Widest head: a tile's queries must fit shared memory.
-inline constexpr uint32_t kMaxHeadDim = 256;
+inline constexpr uint32_t kMaxHeadDim = 512;
 
 /// The rows of a pass and the pages of their sequences. All pointers are to device memory.
 struct PagedBatch {

@@ -7,6 +7,7 @@
 #include "ops/cpu/kernels.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/routing.h"
+#include "ops/cuda/rows.h"
 
 namespace sida {
 namespace {
@@ -17,7 +18,13 @@ bool chosen_by_kernel(const RouterSpec& spec) { return spec.scores == RouterScor
 
 void CudaOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                      Dispatch& dispatch) {
-  product(work_.activations.normed, tokens, weights.router, work_.router, Epilogue::kStore);
+  const float* x = work_.activations.normed;
+  if (spec.input_scale) {
+    // No expert of the layer has written its outputs yet.
+    norm_for_router(weights, spec, tokens, work_.outputs);
+    x = work_.outputs;
+  }
+  product(x, tokens, weights.router, work_.router, Epilogue::kStore);
   if (!chosen_by_kernel(spec)) return choose_on_host(weights, spec, tokens, logits, dispatch);
   const size_t experts = weights.router.n;
   queue_choices(spec, experts, tokens, 0);
@@ -36,7 +43,7 @@ void CudaOps::choose_ahead(std::span<const LaterLayer> later, size_t tokens) {
   float* x = work_.outputs;
   for (size_t place = 0; place < later.size(); ++place) {
     const auto& [weights, router, dispatch] = later[place];
-    norm(work_.activations.hidden, weights->norm, spec_.norm_epsilon, tokens, spec_.width, x);
+    norm_for_router(*weights, *router, tokens, x);
     product(x, tokens, weights->router, work_.router, Epilogue::kStore);
     if (chosen_by_kernel(*router)) {
       queue_choices(*router, weights->router.n, tokens, place);
@@ -50,6 +57,12 @@ void CudaOps::choose_ahead(std::span<const LaterLayer> later, size_t tokens) {
     const RouterSpec& router = *later[place].router;
     if (chosen_by_kernel(router)) read_choices(router, tokens, place, *later[place].dispatch);
   }
+}
+
+void CudaOps::norm_for_router(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* y) {
+  const NormWeights& own = spec.input_scale ? weights.router_norm : weights.norm;
+  norm(work_.activations.hidden, own, spec_.norm_epsilon, tokens, spec_.width, y);
+  if (spec.input_scale) cuda::scale(y, tokens * spec_.width, *spec.input_scale, nullptr, stream());
 }
 
 void CudaOps::queue_choices(const RouterSpec& spec, size_t experts, size_t tokens, size_t place) {
@@ -74,15 +87,8 @@ void CudaOps::choose_on_host(const FeedForwardWeights& weights, const RouterSpec
   router_logits_.resize(tokens * experts);
   router_scratch_.resize(experts);
   download(router_logits_.data(), work_.router, tokens * experts * sizeof(float));
-  const float* correction = nullptr;
-  if (weights.router_correction != nullptr) {
-    std::vector<float>& copy = corrections_[weights.router_correction];
-    if (copy.empty()) {
-      copy.resize(experts);
-      download(copy.data(), weights.router_correction, experts * sizeof(float));
-    }
-    correction = copy.data();
-  }
+  const float* correction =
+      weights.router_correction == nullptr ? nullptr : on_host(weights.router_correction, experts);
   cuda_check_launches("router");
   wait();
   if (logits != nullptr) std::copy(router_logits_.begin(), router_logits_.end(), logits);
@@ -93,6 +99,21 @@ void CudaOps::choose_on_host(const FeedForwardWeights& weights, const RouterSpec
     choose_experts({router_logits_.data() + token * experts, experts, correction, router_scratch_.data()}, spec,
                    dispatch.expert.data() + token * spec.top_k, dispatch.alpha.data() + token * spec.top_k);
   }
+}
+
+const float* CudaOps::on_host(const float* numbers, size_t count) {
+  std::vector<float>& copy = on_host_[numbers];
+  if (copy.empty()) {
+    copy.resize(count);
+    download(copy.data(), numbers, count * sizeof(float));
+  }
+  return copy.data();
+}
+
+void CudaOps::weigh_choices(const float* factors, size_t experts, Dispatch& dispatch) {
+  const float* copy = on_host(factors, experts);
+  wait();
+  sida::weigh_choices(copy, dispatch);
 }
 
 void CudaOps::scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) {
@@ -167,9 +188,8 @@ void CudaOps::run_experts(const ExpertLayout& layout, size_t layer, std::span<co
   for (const ExpertBlock& expert : experts) device_.used(expert.block, mark);
 }
 
-void CudaOps::combine(const Dispatch& dispatch, size_t tokens) {
-  cuda::add_expert_outputs(work_.outputs, positions_, alpha_, tokens, dispatch.k, spec_.width, work_.activations.hidden,
-                           stream());
+void CudaOps::combine(const Dispatch& dispatch, size_t tokens, float* y) {
+  cuda::add_expert_outputs(work_.outputs, positions_, alpha_, tokens, dispatch.k, spec_.width, y, stream());
 }
 
 }  // namespace sida

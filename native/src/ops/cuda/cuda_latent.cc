@@ -8,8 +8,8 @@
 namespace sida {
 
 cuda::LatentLayer CudaOps::latent_layer(size_t layer) const {
-  return {cache_.rows(0, layer), cache_.page_elements(layer), static_cast<uint32_t>(cache_.head_dim_padded()),
-          cache_.shape().format};
+  return {cache_.rows(0, layer), cache_.page_elements(layer),
+          static_cast<uint32_t>(cache_.layer(layer).head_dim_padded()), cache_.shape().format};
 }
 
 void CudaOps::write_latent(const LatentSpec& spec, size_t layer) {
@@ -29,7 +29,7 @@ void CudaOps::attend_latent(const LatentTask& task) {
 void CudaOps::attend_latent_tiles(const LatentTask& task, size_t first, size_t count) {
   const AttentionSpec& spec = *task.spec;
   const LatentSpec& latent = *spec.latent;
-  const size_t stride = cache_.head_dim_padded();
+  const size_t stride = cache_.layer(task.cache_layer).head_dim_padded();
   const auto row_of = [&](size_t tile) { return sequences_[tiles_[tile].sequence].begin + tiles_[tile].row; };
   const size_t begin = row_of(first), end = first + count < tiles_.size() ? row_of(first + count) : tokens_;
   const auto rows = static_cast<uint32_t>(end - begin);

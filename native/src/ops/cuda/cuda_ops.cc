@@ -23,9 +23,10 @@ CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemor
       choices_stride_(cuda::choices_bytes(limits.max_batch_tokens, spec.top_k())),
       chosen_(make_cuda_host_array<std::byte>(kMostChosen * choices_stride_)),
       logits_(make_cuda_host_array<float>(kMaxLogitRows * spec.logit_columns())) {
-  const size_t head_dim = cache.shape().head_dim;
   const size_t most = cache.shape().latent ? cuda::kMaxLatentRow : cuda::kMaxHeadDim;
-  if (head_dim > most) {
+  for (size_t layer = 0; layer < cache.shape().layers; ++layer) {
+    const size_t head_dim = cache.layer(layer).head_dim;
+    if (head_dim <= most) continue;
     throw Error("cannot_run",
                 "heads of " + std::to_string(head_dim) + " columns exceed the cuda device's " + std::to_string(most));
   }
@@ -77,7 +78,10 @@ void CudaOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_
                                  [](const SequenceSpan& span) { return span.parent_pages != nullptr; });
   // Models with cross-attention have one group.
   if (cross) parents_ = paged(sequences, tiles, 0, true);
-  if (const auto* rope = std::get_if<Rope>(&spec_.stacks[stack].positions)) upload_rotary(*rope, sequences, tokens);
+  rotary_tables_.clear();
+  for (size_t i = 0; i < spec_.stacks[stack].ropes(); ++i) {
+    rotary_tables_.push_back(upload_rotary(spec_.stacks[stack].rope(i), sequences, tokens));
+  }
 }
 
 cuda::PagedBatch CudaOps::paged(std::span<const SequenceSpan> sequences, const cuda::RowTile* tiles, size_t group,
@@ -106,7 +110,7 @@ cuda::PagedBatch CudaOps::paged(std::span<const SequenceSpan> sequences, const c
   return {on_device, tiles, tiles_.size(), uploads_.put(std::span<const uint32_t>(page_table_))};
 }
 
-void CudaOps::upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequences, size_t tokens) {
+cuda::RotaryTable CudaOps::upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequences, size_t tokens) {
   const size_t half = rope.width() / 2;
   rotary_.resize(2 * tokens * half);
   float* sines = rotary_.data() + tokens * half;
@@ -116,8 +120,8 @@ void CudaOps::upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequ
       rotary_row(rope, span.past + row, rotary_.data() + at, sines + at);
     }
   }
-  cosines_ = uploads_.put(std::span<const float>(rotary_));
-  sines_ = cosines_ + tokens * half;
+  const float* table = uploads_.put(std::span<const float>(rotary_));
+  return {table, table + tokens * half, half, rope.adjacent};
 }
 
 void CudaOps::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens, float scale) {
@@ -163,18 +167,26 @@ void CudaOps::product(const float* x, size_t rows, const PanelMatrix& w, float* 
 
 void CudaOps::clip(float* x, size_t count, float limit) { cuda::clip(x, count, limit, stream()); }
 
-void CudaOps::rotate(float* x, size_t heads, size_t head_dim) {
-  const auto& rope = std::get<Rope>(spec_.stacks[stack_].positions);
-  cuda::rotate(x, {tokens_, heads, head_dim}, {cosines_, sines_, rope.width() / 2, rope.adjacent}, stream());
+void CudaOps::clear(float* x, size_t count) {
+  cuda_check(cudaMemsetAsync(x, 0, count * sizeof(float), stream()), "cudaMemsetAsync");
+}
+
+void CudaOps::add(const float* x, size_t count, float* y) { cuda::add(x, count, y, stream()); }
+
+void CudaOps::scale(float* x, size_t count, const float* factor) { cuda::scale(x, count, 1, factor, stream()); }
+
+void CudaOps::rotate(float* x, size_t heads, size_t head_dim, size_t rope) {
+  cuda::rotate(x, {tokens_, heads, head_dim}, rotary_tables_[rope], stream());
 }
 
 cuda::CacheLayer CudaOps::cache_layer(size_t layer) const {
+  const KvLayout::Layer& place = cache_.layer(layer);
   return {cache_.keys(0, layer, 0),
           cache_.page_elements(layer),
-          cache_.key_elements(),
-          static_cast<uint32_t>(cache_.shape().heads),
-          static_cast<uint32_t>(cache_.shape().head_dim),
-          static_cast<uint32_t>(cache_.head_dim_padded()),
+          place.key_elements(),
+          static_cast<uint32_t>(place.heads),
+          static_cast<uint32_t>(place.head_dim),
+          static_cast<uint32_t>(place.head_dim_padded()),
           cache_.shape().format};
 }
 
@@ -191,28 +203,28 @@ void CudaOps::attend(const AttendTask& task) {
       {static_cast<uint32_t>(task.spec->heads), task.spec->scale, bias, task.causal, window, task.sinks}, stream());
 }
 
-void CudaOps::feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) {
+void CudaOps::feed_forward(const FfnWeights& weights, Activation activation, size_t tokens, float* y) {
   const float* normed = work_.activations.normed;
   if (gated(activation)) product(normed, tokens, weights.gate, work_.up, Epilogue::kStore);
   product(normed, tokens, weights.up, work_.up, activation_epilogue(activation));
   PanelMatrix down = weights.down;
-  float* hidden = work_.activations.hidden;
   if (const PanelMatrix& gate = weights.output_gate; gate.data != nullptr) {
     product(normed, tokens, gate, work_.gates, Epilogue::kStore);
     const cuda::OutputGates gates{work_.gates, tokens, gate.n};
     cuda::gate_rows(gates, weights.up.n, work_.up, stream());
     // The gates scale the hidden layer, which the last bias is not part of.
-    if (down.bias != nullptr) cuda::add_gated_row(gates, down.bias, down.n, hidden, stream());
+    if (down.bias != nullptr) cuda::add_gated_row(gates, down.bias, down.n, y, stream());
     down.bias = nullptr;
   }
-  product(work_.up, tokens, down, hidden, Epilogue::kAdd);
+  product(work_.up, tokens, down, y, Epilogue::kAdd);
 }
 
-void CudaOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) {
+void CudaOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, const HeadSpec& spec, float* out) {
   const size_t before = uploads_.used();
   const int32_t* ids = uploads_.put(rows);
-  cuda::take_rows(work_.activations.normed, ids, rows.size(), spec_.width, scale, work_.head_rows, stream());
+  cuda::take_rows(work_.activations.normed, ids, rows.size(), spec_.width, spec.scale, work_.head_rows, stream());
   product(work_.head_rows, rows.size(), head, work_.logits, Epilogue::kStore);
+  if (spec.cap) cuda::soft_cap(work_.logits, rows.size() * head.n, *spec.cap, stream());
   cuda_check_launches("logits");
   const size_t bytes = rows.size() * head.n * sizeof(float);
   download(logits_.get(), work_.logits, bytes);

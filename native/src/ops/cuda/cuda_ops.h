@@ -11,6 +11,7 @@
 #include "ops/cuda/gemm.h"
 #include "ops/cuda/latent_attention.h"
 #include "ops/cuda/pass_uploads.h"
+#include "ops/cuda/rows.h"
 #include "ops/ops.h"
 #include "spec/batch_limits.h"
 #include "weights/model_weights.h"
@@ -38,25 +39,29 @@ class CudaOps final : public Ops {
   void norm(const float* x, const NormWeights& weights, float epsilon, size_t rows, size_t width, float* y) override;
   void linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) override;
   void clip(float* x, size_t count, float limit) override;
-  void rotate(float* x, size_t heads, size_t head_dim) override;
+  void clear(float* x, size_t count) override;
+  void add(const float* x, size_t count, float* y) override;
+  void scale(float* x, size_t count, const float* factor) override;
+  void rotate(float* x, size_t heads, size_t head_dim, size_t rope) override;
   void write_kv(size_t cache_layer) override;
   void attend(const AttendTask& task) override;
   void write_latent(const LatentSpec& spec, size_t cache_layer) override;
   void attend_latent(const LatentTask& task) override;
   void delta(const DeltaTask& task) override;
   void gate(Gate kind, float* logits, float* x, size_t count) override;
-  void feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) override;
+  void feed_forward(const FfnWeights& weights, Activation activation, size_t tokens, float* y) override;
 
   void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
               Dispatch& dispatch) override;
   void choose_ahead(std::span<const LaterLayer> later, size_t tokens) override;
   void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) override;
+  void weigh_choices(const float* factors, size_t experts, Dispatch& dispatch) override;
   void take_choices(const Dispatch& dispatch, size_t tokens) override;
   void experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
                const Dispatch& dispatch) override;
-  void combine(const Dispatch& dispatch, size_t tokens) override;
+  void combine(const Dispatch& dispatch, size_t tokens, float* y) override;
 
-  void logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) override;
+  void logits(const PanelMatrix& head, std::span<const int32_t> rows, const HeadSpec& spec, float* out) override;
   void states(size_t tokens, float* out) override;
   void finish() override;
 
@@ -69,7 +74,7 @@ class CudaOps final : public Ops {
   /// `tiles` is tiles_ on the device.
   cuda::PagedBatch paged(std::span<const SequenceSpan> sequences, const cuda::RowTile* tiles, size_t group, bool cross);
   const cuda::PagedBatch& own(size_t layer) const { return own_[cache_.group_of(layer)]; }
-  void upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequences, size_t tokens);
+  cuda::RotaryTable upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequences, size_t tokens);
   cuda::CacheLayer cache_layer(size_t layer) const;
   void product(const float* x, size_t rows, const PanelMatrix& w, float* y, Epilogue epilogue);
   /// Columns of each head: head h's row r starts at first + h · head_stride + r · row_stride.
@@ -90,6 +95,10 @@ class CudaOps final : public Ops {
   /// The choices of work_.router, for routers that the kernel does not know; the host needs them anyway.
   void choose_on_host(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                       Dispatch& dispatch);
+  /// y (tokens, width) = what a layer's router reads of hidden.
+  void norm_for_router(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* y);
+  /// The host's copy of numbers (count) that lie in the device's memory; there once the stream is.
+  const float* on_host(const float* numbers, size_t count);
   void run_experts(const ExpertLayout& layout, size_t layer, std::span<const ExpertBlock> experts,
                    const Dispatch& dispatch);
 
@@ -112,8 +121,7 @@ class CudaOps final : public Ops {
   size_t tokens_ = 0;
   std::vector<cuda::PagedBatch> own_;  ///< by group of the cache's layers
   cuda::PagedBatch parents_;
-  const float* cosines_ = nullptr;  ///< (tokens, rotary width / 2)
-  const float* sines_ = nullptr;
+  std::vector<cuda::RotaryTable> rotary_tables_;  ///< of each kind of rotary positions
   // State of the current MoE layer, on the device.
   const uint32_t* order_ = nullptr;      ///< as in Dispatch
   const uint32_t* positions_ = nullptr;  ///< (tokens, k): as add_expert_outputs() takes them
@@ -126,9 +134,9 @@ class CudaOps final : public Ops {
   std::vector<float> rotary_;
   std::vector<uint32_t> choices_;
   std::vector<cuda::Product> products_;
-  std::vector<float> router_logits_;                                  ///< (tokens, experts)
-  std::vector<float> router_scratch_;                                 ///< (experts)
-  std::unordered_map<const float*, std::vector<float>> corrections_;  ///< of routers, copied to the host
+  std::vector<float> router_logits_;                              ///< (tokens, experts)
+  std::vector<float> router_scratch_;                             ///< (experts)
+  std::unordered_map<const float*, std::vector<float>> on_host_;  ///< numbers of routers
 };
 
 }  // namespace sida

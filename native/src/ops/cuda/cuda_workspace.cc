@@ -43,6 +43,7 @@ void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimi
   const size_t tokens = limits.max_batch_tokens, choices = tokens * max_choices(spec, limits);
   arena.take(activations.hidden, tokens * spec.width);
   arena.take(activations.normed, tokens * spec.width);
+  arena.take(activations.branch, tokens * widths.branch);
   biases.assign(spec.stacks.size(), nullptr);
   for (size_t i = 0; i < spec.stacks.size(); ++i) {
     const StackSpec& stack = spec.stacks[i];

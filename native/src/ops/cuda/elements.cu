@@ -16,6 +16,21 @@ __global__ void clip_elements(float* x, size_t count, float limit) {
   x[i] = fmaf(value, 0.0f, value > limit ? limit : value < -limit ? -limit : value);
 }
 
+__global__ void cap_elements(float* x, size_t count, float limit) {
+  const size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x;
+  if (i < count) x[i] = fmaf(x[i], 0.0f, limit * tanhf(x[i] / limit));
+}
+
+__global__ void add_elements(const float* x, size_t count, float* y) {
+  const size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x;
+  if (i < count) y[i] += x[i];
+}
+
+__global__ void scale_elements(float* x, size_t count, float factor, const float* more) {
+  const size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x;
+  if (i < count) x[i] *= more == nullptr ? factor : factor * *more;
+}
+
 /// The softmax of two numbers is the sigmoid of their difference.
 __device__ float output_factor(const OutputGates& of, size_t row) {
   const float* gates = of.gates + row * of.count;
@@ -33,7 +48,7 @@ __global__ void add_gated_elements(OutputGates gates, const float* values, size_
   if (column < n) y[row * n + column] += output_factor(gates, row) * values[column];
 }
 
-__global__ void add_elements(const float* values, size_t n, float* y) {
+__global__ void add_row_elements(const float* values, size_t n, float* y) {
   const size_t row = blockIdx.x, column = blockIdx.y * size_t{kThreads} + threadIdx.x;
   if (column < n) y[row * n + column] += values[column];
 }
@@ -68,6 +83,21 @@ void clip(float* x, size_t count, float limit, cudaStream_t stream) {
   launch(clip_elements, {blocks_of(count, kThreads), kThreads}, stream, x, count, limit);
 }
 
+void soft_cap(float* x, size_t count, float limit, cudaStream_t stream) {
+  if (count == 0) return;
+  launch(cap_elements, {blocks_of(count, kThreads), kThreads}, stream, x, count, limit);
+}
+
+void add(const float* x, size_t count, float* y, cudaStream_t stream) {
+  if (count == 0) return;
+  launch(add_elements, {blocks_of(count, kThreads), kThreads}, stream, x, count, y);
+}
+
+void scale(float* x, size_t count, float factor, const float* more, cudaStream_t stream) {
+  if (count == 0) return;
+  launch(scale_elements, {blocks_of(count, kThreads), kThreads}, stream, x, count, factor, more);
+}
+
 void gate_rows(const OutputGates& gates, size_t n, float* x, cudaStream_t stream) {
   if (gates.rows == 0 || n == 0) return;
   launch(gate_elements, {{static_cast<unsigned>(gates.rows), blocks_of(n, kThreads)}, kThreads}, stream, gates, n, x);
@@ -81,7 +111,7 @@ void add_gated_row(const OutputGates& gates, const float* row, size_t n, float* 
 
 void add_row(const float* row, size_t rows, size_t n, float* y, cudaStream_t stream) {
   if (rows == 0 || n == 0) return;
-  launch(add_elements, {{static_cast<unsigned>(rows), blocks_of(n, kThreads)}, kThreads}, stream, row, n, y);
+  launch(add_row_elements, {{static_cast<unsigned>(rows), blocks_of(n, kThreads)}, kThreads}, stream, row, n, y);
 }
 
 void add_sinusoids(const RowPositions& positions, const Frequencies& frequencies, float* x, cudaStream_t stream) {

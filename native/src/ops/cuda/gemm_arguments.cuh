@@ -49,8 +49,7 @@ __device__ inline uint32_t choice_of(const ProductRows& product, uint32_t row) {
 
 /// The row of x that a choice reads; null for kNoChoice. Separate from choice_of(), so that loads issued between the
 /// two calls do not wait for `gather`.
-__device__ inline const float* row_of_choice(const GemmArguments& t, const ProductRows& product,
-                                             uint32_t choice) {
+__device__ inline const float* row_of_choice(const GemmArguments& t, const ProductRows& product, uint32_t choice) {
   if (choice == kNoChoice) return nullptr;
   const size_t row = product.gather == nullptr ? choice : choice / product.gather_divisor;
   return product.x + row * t.x_stride;
@@ -58,7 +57,8 @@ __device__ inline const float* row_of_choice(const GemmArguments& t, const Produ
 
 /// Whether the epilogue reads the old value of y.
 __device__ inline bool takes_before(Epilogue epilogue) {
-  return epilogue == Epilogue::kAdd || epilogue == Epilogue::kSwiglu || epilogue == Epilogue::kClampedSwiglu;
+  return epilogue == Epilogue::kAdd || epilogue == Epilogue::kSwiglu || epilogue == Epilogue::kClampedSwiglu ||
+         epilogue == Epilogue::kGeglu;
 }
 
 /// `value` between the limits. A NaN stays NaN, and an infinity becomes NaN, as it must not become a valid limit.
@@ -71,19 +71,25 @@ __device__ inline float clamped_swiglu(float gate, float up) {
   return g / (1.0f + expf(-kGateSlope * g)) * (u + 1.0f);
 }
 
+__device__ inline float tanh_gelu(float gate) {
+  const float cube = gate * gate * (gate * kGeluCube);
+  return fmaf(gate, 0.0f, gate / (1.0f + expf(-kGeluSlope * (gate + cube))));
+}
+
 __device__ inline float with_epilogue(Epilogue epilogue, float value, float before) {
   if (epilogue == Epilogue::kAdd) return before + value;
   // An infinity becomes NaN here too.
   if (epilogue == Epilogue::kSwiglu) return fmaf(before, 0.0f, before / (1.0f + expf(-before))) * value;
   if (epilogue == Epilogue::kClampedSwiglu) return clamped_swiglu(before, value);
   if (epilogue == Epilogue::kGelu) return fmaf(value, 0.0f, 0.5f * value * (1.0f + erff(value * 0.70710678f)));
+  if (epilogue == Epilogue::kGeglu) return tanh_gelu(before) * value;
   // Written without fmaxf: a NaN stays NaN, and an infinity becomes NaN.
   return epilogue == Epilogue::kRelu ? fmaf(value, 0.0f, 0.0f > value ? 0.0f : value) : value;
 }
 
 /// Stores an output element; columns from n on are padding and are not stored.
-__device__ inline void store_output(const GemmArguments& t, const ProductRows& product, uint32_t row,
-                                    uint32_t column, float value) {
+__device__ inline void store_output(const GemmArguments& t, const ProductRows& product, uint32_t row, uint32_t column,
+                                    float value) {
   if (row >= product.rows || column >= t.n) return;
   float* y = product.y + row * t.y_stride + column;
   if (product.bias != nullptr) value += product.bias[column];
@@ -91,8 +97,8 @@ __device__ inline void store_output(const GemmArguments& t, const ProductRows& p
 }
 
 /// The same for 8 neighbours, `column` a multiple of 8.
-__device__ inline void store_outputs(const GemmArguments& t, const ProductRows& product, uint32_t row,
-                                     uint32_t column, const float (&values)[8]) {
+__device__ inline void store_outputs(const GemmArguments& t, const ProductRows& product, uint32_t row, uint32_t column,
+                                     const float (&values)[8]) {
   if (!t.y_vectors || column + 8 > t.n) {
     for (uint32_t i = 0; i < 8; ++i) store_output(t, product, row, column + i, values[i]);
     return;
@@ -107,9 +113,8 @@ __device__ inline void store_outputs(const GemmArguments& t, const ProductRows& 
       if (product.bias != nullptr) value[i] += product.bias[column + 4 * half + i];
     }
     const float4 before = takes_before(t.epilogue) ? y[half] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    y[half] = make_float4(
-        with_epilogue(t.epilogue, value[0], before.x), with_epilogue(t.epilogue, value[1], before.y),
-        with_epilogue(t.epilogue, value[2], before.z), with_epilogue(t.epilogue, value[3], before.w));
+    y[half] = make_float4(with_epilogue(t.epilogue, value[0], before.x), with_epilogue(t.epilogue, value[1], before.y),
+                          with_epilogue(t.epilogue, value[2], before.z), with_epilogue(t.epilogue, value[3], before.w));
   }
 }
 

@@ -26,10 +26,12 @@ size_t max_page_entries(size_t tokens, size_t pages) {
 size_t PassUploads::bytes(const ModelSpec& spec, const BatchLimits& limits) {
   const size_t tokens = limits.max_batch_tokens, choices = tokens * max_choices(spec, limits);
   const KvLayout cache(KvShape::of(spec, limits.kv), KvRoom(limits));
-  size_t moe_layers = 0, rotary = 0, frequencies = 0;
+  size_t moe_layers = 0, rotary = 0, frequencies = 0;  // rotary: bytes
   for (const StackSpec& stack : spec.stacks) {
     moe_layers = std::max(moe_layers, stack.moe_layers());
-    if (const auto* rope = std::get_if<Rope>(&stack.positions)) rotary = std::max(rotary, rope->width() / 2);
+    size_t tables = 0;
+    for (size_t i = 0; i < stack.ropes(); ++i) tables += aligned(tokens * stack.rope(i).width() * sizeof(float));
+    rotary = std::max(rotary, tables);
     if (const auto* sinusoids = std::get_if<Sinusoids>(&stack.positions)) {
       frequencies = std::max(frequencies, sinusoids->frequencies.size());
     }
@@ -39,8 +41,7 @@ size_t PassUploads::bytes(const ModelSpec& spec, const BatchLimits& limits) {
   // and their frequencies.
   size_t once = aligned(tokens * sizeof(int32_t)) + aligned(kMaxLogitRows * sizeof(int32_t)) +
                 (cache.groups.size() + 1) * aligned(tokens * sizeof(cuda::PagedSequence)) +
-                aligned(tokens * sizeof(cuda::RowTile)) + aligned(cache.pages * sizeof(uint32_t)) +
-                2 * aligned(tokens * rotary * sizeof(float)) +
+                aligned(tokens * sizeof(cuda::RowTile)) + aligned(cache.pages * sizeof(uint32_t)) + rotary +
                 (frequencies == 0 ? 0 : aligned(tokens * sizeof(uint32_t))) + aligned(frequencies * sizeof(float));
   for (const KvGroup& group : cache.groups) once += aligned(max_page_entries(tokens, group.pages) * sizeof(uint32_t));
   // Order, positions and alpha of a layer's choices, in one upload.

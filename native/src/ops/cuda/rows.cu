@@ -44,7 +44,10 @@ __global__ void norm_rows(const float* x, const float* weight, float epsilon, si
   const auto n = static_cast<float>(units * (sizeof(Unit) / sizeof(float)));
   const float scale = 1.0f / sqrtf(warp_sum(squares) / n + epsilon);
 #pragma unroll 4
-  for (size_t i = lane; i < units; i += kWarp) to[i] = product(scaled(from[i], scale), weights[i]);
+  for (size_t i = lane; i < units; i += kWarp) {
+    const Unit normed = scaled(from[i], scale);
+    to[i] = weight == nullptr ? normed : product(normed, weights[i]);
+  }
 }
 
 /// The same for layer norms.

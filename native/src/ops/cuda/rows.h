@@ -10,7 +10,7 @@
 // Kernels that work on each row of the activations by itself. All pointers are to device memory.
 namespace sida::cuda {
 
-/// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight; y may be x.
+/// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight, null: 1; y may be x.
 void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y, cudaStream_t stream);
 
 /// y (rows, n) = (x - mean(x)) / sqrt(variance(x) + epsilon) · weight + bias; y may be x.
@@ -43,6 +43,15 @@ void take_rows(const float* x, const int32_t* ids, size_t count, size_t n, float
 
 /// x (count) clamped to ±limit; NaN where x is not finite.
 void clip(float* x, size_t count, float limit, cudaStream_t stream);
+
+/// x (count) = limit · tanh(x / limit); NaN where x is not finite.
+void soft_cap(float* x, size_t count, float limit, cudaStream_t stream);
+
+/// y += x (count).
+void add(const float* x, size_t count, float* y, cudaStream_t stream);
+
+/// x (count) times `factor` and, unless it is null, `more` (1).
+void scale(float* x, size_t count, float factor, const float* more, cudaStream_t stream);
 
 /// Factors of rows: the sigmoid of one gate, or the second of the softmax of two; NaN where a gate is not finite.
 struct OutputGates {

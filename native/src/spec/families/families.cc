@@ -5,6 +5,7 @@
 #include "spec/families/deepseek_v2/deepseek_v2.h"
 #include "spec/families/deepseek_v3/deepseek_v3.h"
 #include "spec/families/family.h"
+#include "spec/families/gemma4/gemma4.h"
 #include "spec/families/gguf_model.h"
 #include "spec/families/glm4_moe/glm4_moe.h"
 #include "spec/families/glm4_moe_lite/glm4_moe_lite.h"
@@ -22,10 +23,10 @@
 namespace sida {
 namespace {
 
-constexpr std::array<const Family*, 15> kFamilies{
-    &kSwitchTransformers, &kOlmoe,         &kMixtral,  &kQwen2Moe,    &kQwen3Moe, &kGptOss,
-    &kDeepseekV2,         &kDeepseekV3,    &kGlm4Moe,  &kGlm4MoeLite, &kNllbMoe,  &kQwen3Next,
-    &kQwen35Moe,          &kQwen35MoeText, &kNomicBert};
+constexpr std::array<const Family*, 16> kFamilies{
+    &kSwitchTransformers, &kOlmoe,      &kMixtral,       &kQwen2Moe,    &kQwen3Moe, &kGptOss,
+    &kDeepseekV2,         &kDeepseekV3, &kGlm4Moe,       &kGlm4MoeLite, &kGemma4,   &kNllbMoe,
+    &kQwen3Next,          &kQwen35Moe,  &kQwen35MoeText, &kNomicBert};
 
 }  // namespace
 

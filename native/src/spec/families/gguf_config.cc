@@ -87,7 +87,6 @@ void refuse_frequency_factors(const GgufModel& model) {
 }  // namespace
 
 GgufConfig::GgufConfig(const GgufModel& model, const char* model_type) : model_(model) {
-  refuse_frequency_factors(model);
   set_text("model_type", model_type);
   const std::vector<uint64_t>* embedding = model.shape("token_embd.weight");
   if (embedding == nullptr || embedding->size() != 2) {
@@ -184,6 +183,7 @@ void GgufConfig::set_whole_heads() {
 }
 
 void GgufConfig::set_rope(std::string_view more) {
+  refuse_frequency_factors(model_);
   std::string rope = scaling_members(model_);
   // A family's own base is that of its config.json. Files leave out what llama.cpp has for all.
   rope += "," + member("rope_theta", model_.real("rope.freq_base").value_or("10000"));

@@ -31,6 +31,7 @@ class GgufModel {
     std::map<std::string, Value, std::less<>> values;  ///< by whole keys
     Shapes shapes;                                     ///< rows before columns
     std::vector<uint64_t> end_tokens;                  ///< that end a generation
+    std::vector<float> frequency_factors = {};         ///< the tensor "rope_freqs.weight"; empty: none of f32
   };
 
   /// Throws where there is no "general.architecture".
@@ -38,6 +39,7 @@ class GgufModel {
 
   const std::string& architecture() const { return architecture_; }
   const std::vector<uint64_t>& end_tokens() const { return parts_.end_tokens; }
+  const std::vector<float>& frequency_factors() const { return parts_.frequency_factors; }
 
   /// A whole number; nothing where there is none. A list of equal numbers, one for each layer, counts as one.
   std::optional<uint64_t> count(std::string_view key) const;

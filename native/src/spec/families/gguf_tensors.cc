@@ -160,6 +160,8 @@ TensorSource gguf_latent_source(const ModelSpec& spec, const TensorSlot& slot) {
 
 bool owns_gguf_tensor(const ModelSpec& spec, std::string_view name) {
   constexpr std::string_view kLayers = "blk.";
+  // A part of the config.
+  if (name == "rope_freqs.weight") return false;
   return !name.starts_with(kLayers) || owns_layer(spec, name.substr(kLayers.size()));
 }
 

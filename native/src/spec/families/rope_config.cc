@@ -58,17 +58,6 @@ struct Fields {
   }
 };
 
-// In float32, as in transformers. The powers are rounded once and agree with transformers' to within the last bit.
-std::vector<float> frequencies(double theta, size_t width) {
-  std::vector<float> inverse;
-  const double base = static_cast<float>(theta);
-  for (size_t i = 0; i < width; i += 2) {
-    const float exponent = static_cast<float>(i) / static_cast<float>(width);
-    inverse.push_back(1.0f / static_cast<float>(std::pow(base, static_cast<double>(exponent))));
-  }
-  return inverse;
-}
-
 /// Su et al., "YaRN", equation for the attention's temperature.
 double yarn_magnitude(double factor, double scale) { return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1; }
 
@@ -163,10 +152,21 @@ size_t rotary_width(const ConfigReader& reader, const Fields& fields, size_t hea
 
 }  // namespace
 
+// In float32, as in transformers. The powers are rounded once and agree with transformers' to within the last bit.
+std::vector<float> rope_frequencies(double theta, size_t width) {
+  std::vector<float> inverse;
+  const double base = static_cast<float>(theta);
+  for (size_t i = 0; i < width; i += 2) {
+    const float exponent = static_cast<float>(i) / static_cast<float>(width);
+    inverse.push_back(1.0f / static_cast<float>(std::pow(base, static_cast<double>(exponent))));
+  }
+  return inverse;
+}
+
 Rope read_rope(const ConfigReader& reader, size_t head_dim, const RopeDefaults& defaults) {
   const Fields fields(reader, defaults);
   Rope rope;
-  rope.inverse_frequencies = frequencies(fields.theta, rotary_width(reader, fields, head_dim, defaults.partial));
+  rope.inverse_frequencies = rope_frequencies(fields.theta, rotary_width(reader, fields, head_dim, defaults.partial));
   if (fields.type == "linear") {
     const auto factor = static_cast<float>(read_factor(*fields.scaling));
     for (float& inverse : rope.inverse_frequencies) inverse /= factor;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "spec/config_reader.h"
 #include "spec/spec.h"
@@ -15,6 +16,9 @@ struct RopeDefaults {
   /// The JSON of rope_parameters where a config has neither it nor rope_scaling; null: positions are not scaled.
   const char* scaling = nullptr;
 };
+
+/// The frequencies of `width` columns, which are not scaled.
+std::vector<float> rope_frequencies(double theta, size_t width);
 
 /// Rotary positions of heads of `head_dim` columns as a config asks for them: by `rope_theta` and `rope_scaling`, or by
 /// one `rope_parameters`, of the types default, linear, yarn and llama3 of transformers' modeling_rope_utils. Throws

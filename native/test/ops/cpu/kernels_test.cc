@@ -70,6 +70,7 @@ TEST_CASE("kernels: clip, rotate, softmax and norms have the same bits in all se
     in_sets([&](const CpuKernels& k, const float* from, float* to) {
       k.layer_norm(from, weight.data(), bias.data(), 1e-5f, 2, n, to);
     });
+    in_sets([&](const CpuKernels& k, const float* from, float* to) { k.rms_norm(from, nullptr, 1e-6f, 2, n, to); });
     of_all_sets([&](const CpuKernels& kernels) {
       std::vector<float> y = x;
       kernels.rotate(y.data(), 3, 2 * n + 5, n, weight.data(), bias.data());
@@ -84,6 +85,13 @@ TEST_CASE("kernels: clip, rotate, softmax and norms have the same bits in all se
       });
       for (size_t i = 0; i + 1 < n; ++i) CHECK(clipped[i] == std::clamp(x[i], -0.5f, 0.5f));
       CHECK((std::isfinite(last) ? clipped[n - 1] == std::clamp(last, -0.5f, 0.5f) : std::isnan(clipped[n - 1])));
+      const auto capped = of_all_sets([&](const CpuKernels& kernels) {
+        std::vector<float> y = x;
+        kernels.soft_cap(y.data(), n, 3.0f);
+        return y;
+      });
+      for (size_t i = 0; i + 1 < n; ++i) CHECK(std::abs(capped[i] - 3 * std::tanh(x[i] / 3.0)) < 1e-6);
+      CHECK(std::isfinite(capped[n - 1]) == std::isfinite(last));
     }
   }
 }

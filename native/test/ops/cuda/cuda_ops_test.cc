@@ -37,12 +37,12 @@ TEST_CASE("cuda ops: logits of a pass's rows, chunk after chunk, need no more up
   const std::vector<int32_t> rows(kMaxLogitRows, 0);
   fixture.write(fixture.at().normed, random_floats(8, 2));
   std::vector<float> logits(rows.size() * 100);
-  for (int chunk = 0; chunk < 5; ++chunk) fixture.ops().logits(head.panels, rows, 1, logits.data());
+  for (int chunk = 0; chunk < 5; ++chunk) fixture.ops().logits(head.panels, rows, {}, logits.data());
   CHECK(same_bits(&logits[0], &logits[(kMaxLogitRows - 1) * 100], 100));
 }
 
 TEST_CASE("cuda ops: heads that are too wide are refused") {
-  check_error([] { OpsFixture(DeviceKind::kCuda, decoder_spec(8, 1, 1, 300), limits_of(1)); }, {"300", "256"},
+  check_error([] { OpsFixture(DeviceKind::kCuda, decoder_spec(8, 1, 1, 600), limits_of(1)); }, {"600", "512"},
               "cannot_run");
 }
 

@@ -17,6 +17,11 @@ const std::string kNomic =
 /// DeepSeek-V2's defaults in transformers have no num_experts_per_tok; published configs of GLM-4 give head_dim.
 const std::string kTop6 = R"("num_experts_per_tok":6)", kHead128 = R"("head_dim":128)";
 
+/// transformers' defaults are of a model without experts and with inputs of single layers.
+const std::string kGemma =
+    R"("hidden_size_per_layer_input":0,"enable_moe_block":true,"num_experts":128,"top_k_experts":8,)"
+    R"("moe_intermediate_size":704)";
+
 TEST_CASE("family configs: defaults are those of transformers") {
   struct Row {
     std::string family, fields, description;
@@ -91,6 +96,15 @@ TEST_CASE("family configs: defaults are those of transformers") {
        " vocab 250048 width 768 layer-norm 1e-05 context 2048 headless embedding-biased sums-from-norms pad 1 |"
        " encoder dsdsdsdsdsds dense 3072 gelu biased attention heads 12 of 64 kv 12 scale 0.125 biased output-biased"
        " rope 64 frequency 0.7498942 | experts 8 top 2 softmax biased expert 3072 gelu "},
+      {"gemma4", kGemma,
+       " vocab 262144 width 2304 rms 1e-06 context 131072 tied embedding-scale 48 end 1 pad 0 | decoder causal s30 "
+       "windows"
+       " 512 512 512 512 512 0 512 512 512 512 512 0 512 512 512 512 512 0 512 512 512 512 512 0 512 512 512 512 512 0"
+       " post-norms scaled attention heads 8 of 256 kv 4 scale 1 head-norms normed-values"
+       " last-attention heads 8 of 512 kv 4 scale 1 head-norms normed-values"
+       " rope 256 frequency 0.93057203 other-rope 512 frequency 0.9474635 turned 64 |"
+       " experts 128 top 8 softmax normalized own-norm 0.020833334 weighted branches expert 704 geglu shared 9216 "
+       "geglu "},
   };
   for (const Row& row : rows) {
     CHECK(describe(row.family, row.fields) == row.description);
@@ -108,6 +122,44 @@ void check(const std::vector<Row>& rows) {
     CASE(row.family, row.fields);
     check_has(describe(row.family, row.fields), row.parts);
   }
+}
+
+TEST_CASE("family configs: Gemma 4's text part, alone or beside a vision tower") {
+  const std::string rope =
+      R"("rope_parameters":{"full_attention":{"partial_rotary_factor":0.25,"rope_theta":1000000.0,)"
+      R"("rope_type":"proportional"},"sliding_attention":{"rope_theta":10000.0,"rope_type":"default"}})";
+  const std::string types = R"("layer_types":["sliding_attention","sliding_attention","full_attention",)"
+                            R"("sliding_attention","sliding_attention"])";
+  const std::string text =
+      kGemma + "," + rope + "," + types +
+      R"(,"attention_bias":false,"attention_k_eq_v":true,"eos_token_id":1,"final_logit_softcapping":30.0,)"
+      R"("global_head_dim":512,"head_dim":256,"hidden_activation":"gelu_pytorch_tanh","hidden_size":2816,)"
+      R"("intermediate_size":2112,"max_position_embeddings":262144,"num_attention_heads":16,)"
+      R"("num_global_key_value_heads":2,"num_hidden_layers":5,"num_key_value_heads":8,"num_kv_shared_layers":0,)"
+      R"("pad_token_id":0,"rms_norm_eps":1e-06,"sliding_window":1024,"tie_word_embeddings":true,)"
+      R"("use_bidirectional_attention":"vision","use_double_wide_mlp":false,"vocab_size":262144)";
+  // The last layer has no window, whatever its type.
+  CHECK(describe("gemma4", text) ==
+        " vocab 262144 width 2816 rms 1e-06 context 262144 tied embedding-scale 53.065998 cap 30 end 1 pad 0 |"
+        " decoder causal sssss windows 1024 1024 0 1024 0 post-norms scaled"
+        " attention heads 16 of 256 kv 8 scale 1 head-norms normed-values"
+        " last-attention heads 16 of 512 kv 2 scale 1 head-norms values-of-keys"
+        " rope 256 frequency 0.93057203 other-rope 512 frequency 0.9474635 turned 64 |"
+        " experts 128 top 8 softmax normalized own-norm 0.01884446 weighted branches expert 704 geglu"
+        " shared 2112 geglu ");
+  const std::string whole =
+      R"("eos_token_id":[1,106],"vision_config":{"hidden_size":1152},"text_config":{)" + text + "}";
+  check_has(describe("gemma4", whole), {" width 2816 ", " end 1 end 106 ", " last-attention heads 16 of 512 kv 2 "});
+  const auto with = [&](const std::string& fields) { return describe("gemma4", kGemma + "," + fields); };
+  check_has(with(R"("attention_k_eq_v":false,"num_global_key_value_heads":2)"),
+            {" last-attention heads 8 of 512 kv 4 scale 1 head-norms normed-values "});
+  check_has(with(R"("attention_k_eq_v":true)"), {" last-attention heads 8 of 512 kv 4 ", " values-of-keys "});
+  check_has(with(R"("rope_parameters":{"full_attention":{"rope_type":"proportional","factor":2.0}})"),
+            {" other-rope 512 frequency 0.47373176 turned 256 "});
+  check_has(with(R"("rope_parameters":{"full_attention":{"rope_type":"default"}})"), {" turned 256 "});
+  std::string none = kGemma;
+  none.replace(none.find(":0"), 2, ":null");
+  check_has(describe("gemma4", none), {" width 2304 "});
 }
 
 TEST_CASE("family configs: published configs are read") {

@@ -265,6 +265,39 @@ TEST_CASE("family configs: what is out of range or not supported is named") {
                                 {R"("text_config":{"hidden_act":"gelu"})", {"text_config.hidden_act"}}});
 }
 
+TEST_CASE("family configs: parts of Gemma 4 that its models with experts do not have are refused") {
+  const std::string experts = R"("enable_moe_block":true,"num_experts":128,"moe_intermediate_size":704)";
+  const std::string usual = experts + R"(,"top_k_experts":8,"hidden_size_per_layer_input":0)";
+  const auto with = [&](const std::string& fields) { return usual + "," + fields; };
+  check_refused(
+      "gemma4",
+      {{experts, {"\"hidden_size_per_layer_input\"", "expected 0", "none, which is 256", "not supported"}},
+       {R"("hidden_size_per_layer_input":64)", {"\"hidden_size_per_layer_input\"", "found 64"}},
+       {R"("hidden_size_per_layer_input":0)", {"\"enable_moe_block\"", "true", "found none", "without experts"}},
+       {R"("hidden_size_per_layer_input":0,"enable_moe_block":false)", {"\"enable_moe_block\"", "found false"}},
+       {R"("hidden_size_per_layer_input":0,"enable_moe_block":true)", {"\"num_experts\"", "65535", "found none"}},
+       {R"("text_config":{"hidden_size_per_layer_input":0,"enable_moe_block":true,"num_experts":4})",
+        {"\"text_config.moe_intermediate_size\"", "found none"}},
+       {experts + R"(,"hidden_size_per_layer_input":0)", {"\"top_k_experts\"", "from 1 to 64", "found none"}},
+       {with(R"("num_kv_shared_layers":2)"), {"\"num_kv_shared_layers\"", "found 2"}},
+       {with(R"("attention_bias":true)"), {"\"attention_bias\"", "false", "found true"}},
+       {with(R"("use_bidirectional_attention":"all")"), {"\"use_bidirectional_attention\"", "\"vision\"", "\"all\""}},
+       {with(R"("per_layer_config":{})"), {"\"per_layer_config\"", "none"}},
+       {with(R"("hidden_activation":"silu")"), {"\"hidden_activation\"", "gelu_pytorch_tanh", "found \"silu\""}},
+       {with(R"("global_head_dim":7)"), {"\"global_head_dim\"", "even", "found 7"}},
+       {with(R"("attention_k_eq_v":true,"num_global_key_value_heads":3)"),
+        {"\"num_global_key_value_heads\"", "divisor of the 8 heads", "found 3"}},
+       {with(R"("final_logit_softcapping":0)"), {"\"final_logit_softcapping\"", "found 0"}},
+       {with(R"("sliding_window":0)"), {"\"sliding_window\"", "found 0"}},
+       {with(R"("layer_types":["full_attention"])"), {"\"layer_types\"", "each of the 30 layers", "found 1"}},
+       {with(R"("rope_parameters":{"full_attention":{"rope_type":"yarn"}})"),
+        {"\"rope_parameters.full_attention.rope_type\"", "\"default\" or \"proportional\"", "found \"yarn\""}},
+       {with(R"("rope_parameters":{"sliding_attention":{"rope_type":"proportional"}})"),
+        {"\"rope_parameters.sliding_attention.rope_type\"", "\"default\"", "found \"proportional\""}},
+       {with(R"("rope_parameters":{"full_attention":{"partial_rotary_factor":0.5}})"),
+        {"\"rope_parameters.full_attention.partial_rotary_factor\"", "found 0.5"}}});
+}
+
 TEST_CASE("family configs: model_type chooses the family, and an unknown one is refused with the known ones") {
   const auto parse = [](const char* text) { return [=] { parse_model_config(text, "config.json"); }; };
   const std::string known = R"(expected "switch_transformers" or "olmoe" or "mixtral" or )";
