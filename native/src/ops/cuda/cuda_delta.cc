@@ -31,6 +31,8 @@ void CudaOps::delta(const DeltaTask& task) {
                    stream());
 }
 
-void CudaOps::gate(Gate kind, float* logits, float* x, size_t count) { cuda::gate(kind, logits, x, count, stream()); }
+void CudaOps::gate(Gate kind, float* logits, float* x, size_t count) {
+  cuda::gate(kind == Gate::kSilu, logits, x, count, stream());
+}
 
 }  // namespace sida

@@ -113,9 +113,9 @@ void delta_rule(const StateLayer& layer, const PagedBatch& batch, size_t sequenc
          stream, layer, batch, heads);
 }
 
-void gate(Gate kind, const float* logits, float* x, size_t count, cudaStream_t stream) {
+void gate(bool silu, const float* logits, float* x, size_t count, cudaStream_t stream) {
   if (count == 0) return;
-  launch(gate_numbers, {blocks_of(count, kThreads), kThreads}, stream, kind == Gate::kSilu, logits, x, count);
+  launch(gate_numbers, {blocks_of(count, kThreads), kThreads}, stream, silu, logits, x, count);
 }
 
 }  // namespace sida::cuda

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "ops/cuda/attention.h"
-#include "ops/ops.h"
+#include "spec/spec.h"
 
 // Gated delta rules. All pointers are to device memory.
 namespace sida::cuda {
@@ -50,7 +50,7 @@ struct DeltaHeads {
 void delta_rule(const StateLayer& layer, const PagedBatch& batch, size_t sequences, const DeltaHeads& heads,
                 cudaStream_t stream);
 
-/// x (count) times the gates of `logits`.
-void gate(Gate kind, const float* logits, float* x, size_t count, cudaStream_t stream);
+/// x (count) times the sigmoids of `logits`, or their SiLUs.
+void gate(bool silu, const float* logits, float* x, size_t count, cudaStream_t stream);
 
 }  // namespace sida::cuda
