@@ -235,210 +235,210 @@ TEST_CASE("gguf models: encoders of other kinds are refused by their keys") {
           {prefix + "attention.key_length", "embedding_length / attention.head_count", "found 2"});
   refused([](File f) { drop(f, "token_types.weight"); }, {"token_types.weight", "missing tensor"});
   CHECK_NOTHROW(open(nomic().u32(prefix + "pooling_type", 1).raw(prefix + "attention.causal", 7, std::string(1, 0))));
+}
 
-  TEST_CASE("gguf models: what metadata of a delta rule lacks, or asks for and is not supported, is named") {
-    struct Row {
-      std::function<void(GgufBuilder&)> add;
-      std::vector<std::string> parts;
-    };
-    const auto inner = [](GgufBuilder& file) -> GgufBuilder& { return file.u32("qwen3next.ssm.inner_size", 4); };
-    const Row rows[] = {
-        {[](GgufBuilder&) {}, {"qwen3next.ssm.inner_size", "none"}},
-        {[](GgufBuilder& file) { file.u32("qwen3next.ssm.inner_size", 5); },
-         {"qwen3next.ssm.inner_size", "a multiple of", "found 5"}},
-        {[&](GgufBuilder& file) { inner(file).u32("qwen3next.full_attention_interval", 0); },
-         {"qwen3next.full_attention_interval", "one or more", "found 0"}},
-        {[&](GgufBuilder& file) { inner(file).f32("qwen3next.expert_weights_scale", 2.5f); },
-         {"qwen3next.expert_weights_scale", "expected 1", "found 2.5"}},
-        {[&](GgufBuilder& file) { inner(file); }, {"layer_types", "a layer of \"full_attention\""}},
-        {[&](GgufBuilder& file) { inner(file).u32("qwen3next.full_attention_interval", 1); },
-         {"blk.0.attn_q.weight", "shape"}},
-    };
-    for (const Row& row : rows) {
-      GgufBuilder file = model("qwen3next", "expert_feed_forward_length");
-      file.u32("qwen3next.expert_shared_feed_forward_length", 4).u32("qwen3next.ssm.conv_kernel", 4);
-      file.u32("qwen3next.ssm.state_size", 2).u32("qwen3next.ssm.group_count", 1);
-      file.u32("qwen3next.ssm.time_step_rank", 2);
-      row.add(file);
-      check_refused(file, row.parts);
-    }
+TEST_CASE("gguf models: what metadata of a delta rule lacks, or asks for and is not supported, is named") {
+  struct Row {
+    std::function<void(GgufBuilder&)> add;
+    std::vector<std::string> parts;
+  };
+  const auto inner = [](GgufBuilder& file) -> GgufBuilder& { return file.u32("qwen3next.ssm.inner_size", 4); };
+  const Row rows[] = {
+      {[](GgufBuilder&) {}, {"qwen3next.ssm.inner_size", "none"}},
+      {[](GgufBuilder& file) { file.u32("qwen3next.ssm.inner_size", 5); },
+       {"qwen3next.ssm.inner_size", "a multiple of", "found 5"}},
+      {[&](GgufBuilder& file) { inner(file).u32("qwen3next.full_attention_interval", 0); },
+       {"qwen3next.full_attention_interval", "one or more", "found 0"}},
+      {[&](GgufBuilder& file) { inner(file).f32("qwen3next.expert_weights_scale", 2.5f); },
+       {"qwen3next.expert_weights_scale", "expected 1", "found 2.5"}},
+      {[&](GgufBuilder& file) { inner(file); }, {"layer_types", "a layer of \"full_attention\""}},
+      {[&](GgufBuilder& file) { inner(file).u32("qwen3next.full_attention_interval", 1); },
+       {"blk.0.attn_q.weight", "shape"}},
+  };
+  for (const Row& row : rows) {
+    GgufBuilder file = model("qwen3next", "expert_feed_forward_length");
+    file.u32("qwen3next.expert_shared_feed_forward_length", 4).u32("qwen3next.ssm.conv_kernel", 4);
+    file.u32("qwen3next.ssm.state_size", 2).u32("qwen3next.ssm.group_count", 1);
+    file.u32("qwen3next.ssm.time_step_rank", 2);
+    row.add(file);
+    check_refused(file, row.parts);
   }
+}
 
-  TEST_CASE("gguf models: scaled positions that no config can say are refused by their keys") {
-    const auto scaled = [](const char* type, const char* key, float value, bool with_factor = false) {
-      GgufBuilder file = olmoe();
-      file.text("olmoe.rope.scaling.type", type).f32(std::string("olmoe.rope.") + key, value);
-      return with_factor ? file.f32("olmoe.rope.scaling.factor", 4) : file;
-    };
-    check_refused(scaled("yarn", "freq_base", 500), {"metadata \"olmoe.rope.scaling.factor\"", "YaRN", "found none"});
-    check_refused(scaled("yarn", "scaling.factor", 0), {"olmoe.rope.scaling.factor", "found 0"});
-    check_refused(scaled("yarn", "scaling.factor", 0.5f), {"metadata \"olmoe.rope.scaling.factor\"", "found 0.5"});
-    const char *attention = "scaling.attn_factor", *ramp = "scaling.yarn_ext_factor";
-    for (const char* type : {"none", "linear", "yarn"}) {
-      CASE(type);
-      check_refused(scaled(type, attention, 0.5f, true),
-                    {"metadata \"olmoe.rope.scaling.attn_factor\"", "expected 1, found 0.5", "not supported"});
-      check_refused(scaled(type, ramp, 0.25f, true),
-                    {"metadata \"olmoe.rope.scaling.yarn_ext_factor\"", "found 0.25", "not supported"});
-      CHECK_NOTHROW(open(scaled(type, attention, 1, true)));
-      CHECK_NOTHROW(open(scaled(type, ramp, type == std::string("yarn") ? 1 : 0, true)));
-      CHECK_NOTHROW(open(scaled(type, ramp, -1, true)));
-    }
-  }
-
-  TEST_CASE("gguf models: positions are scaled as the metadata says") {
+TEST_CASE("gguf models: scaled positions that no config can say are refused by their keys") {
+  const auto scaled = [](const char* type, const char* key, float value, bool with_factor = false) {
     GgufBuilder file = olmoe();
-    file.f32("olmoe.rope.freq_base", 500.0f).text("olmoe.rope.scaling.type", "linear");
-    file.f32("olmoe.rope.scaling.factor", 4.0f);
-    const Checkpoint checkpoint = open(file);
-    const Rope& rope = std::get<Rope>(checkpoint.spec().last().positions);
-    REQUIRE(rope.inverse_frequencies.size() == 2);
-    CHECK(rope.inverse_frequencies[0] == 0.25f);
+    file.text("olmoe.rope.scaling.type", type).f32(std::string("olmoe.rope.") + key, value);
+    return with_factor ? file.f32("olmoe.rope.scaling.factor", 4) : file;
+  };
+  check_refused(scaled("yarn", "freq_base", 500), {"metadata \"olmoe.rope.scaling.factor\"", "YaRN", "found none"});
+  check_refused(scaled("yarn", "scaling.factor", 0), {"olmoe.rope.scaling.factor", "found 0"});
+  check_refused(scaled("yarn", "scaling.factor", 0.5f), {"metadata \"olmoe.rope.scaling.factor\"", "found 0.5"});
+  const char *attention = "scaling.attn_factor", *ramp = "scaling.yarn_ext_factor";
+  for (const char* type : {"none", "linear", "yarn"}) {
+    CASE(type);
+    check_refused(scaled(type, attention, 0.5f, true),
+                  {"metadata \"olmoe.rope.scaling.attn_factor\"", "expected 1, found 0.5", "not supported"});
+    check_refused(scaled(type, ramp, 0.25f, true),
+                  {"metadata \"olmoe.rope.scaling.yarn_ext_factor\"", "found 0.25", "not supported"});
+    CHECK_NOTHROW(open(scaled(type, attention, 1, true)));
+    CHECK_NOTHROW(open(scaled(type, ramp, type == std::string("yarn") ? 1 : 0, true)));
+    CHECK_NOTHROW(open(scaled(type, ramp, -1, true)));
   }
+}
 
-  template <class T>
-  std::string list_of(uint32_t type, const std::vector<T>& values) {
-    std::string all = bytes_of(type) + bytes_of<uint64_t>(values.size());
-    for (const T value : values) all += bytes_of(value);
+TEST_CASE("gguf models: positions are scaled as the metadata says") {
+  GgufBuilder file = olmoe();
+  file.f32("olmoe.rope.freq_base", 500.0f).text("olmoe.rope.scaling.type", "linear");
+  file.f32("olmoe.rope.scaling.factor", 4.0f);
+  const Checkpoint checkpoint = open(file);
+  const Rope& rope = std::get<Rope>(checkpoint.spec().last().positions);
+  REQUIRE(rope.inverse_frequencies.size() == 2);
+  CHECK(rope.inverse_frequencies[0] == 0.25f);
+}
+
+template <class T>
+std::string list_of(uint32_t type, const std::vector<T>& values) {
+  std::string all = bytes_of(type) + bytes_of<uint64_t>(values.size());
+  for (const T value : values) all += bytes_of(value);
+  return all;
+}
+
+/// What a test changes in the metadata of a Gemma 4 of two layers, the first of which has a window.
+struct Gemma {
+  std::vector<uint8_t> windowed{1, 0};
+  std::vector<int32_t> kv_heads{2, 1};
+  std::vector<float> factors{1, 1, 1e30f, 1e30f};
+  bool own_values = false;
+  std::map<std::string, uint32_t> numbers{{"attention.key_length", 8},     {"attention.value_length", 8},
+                                          {"attention.key_length_swa", 6}, {"attention.value_length_swa", 6},
+                                          {"rope.dimension_count", 8},     {"rope.dimension_count_swa", 6},
+                                          {"feed_forward_length", 10},     {"attention.sliding_window", 5}};
+
+  GgufBuilder file() const {
+    GgufBuilder file;
+    file.text("general.architecture", "gemma4").f32("gemma4.attention.layer_norm_rms_epsilon", 1e-6f);
+    file.u32("gemma4.block_count", 2).u32("gemma4.context_length", 64).u32("gemma4.embedding_length", kWidth);
+    file.u32("gemma4.attention.head_count", 2).u32("gemma4.expert_count", kExperts);
+    file.u32("gemma4.expert_used_count", 1).u32("gemma4.expert_feed_forward_length", kHidden);
+    file.f32("gemma4.rope.freq_base", 1e6f).f32("gemma4.rope.freq_base_swa", 1e4f);
+    file.f32("gemma4.final_logit_softcapping", 30);
+    file.raw("gemma4.attention.head_count_kv", 9, list_of(5, kv_heads));
+    file.raw("gemma4.attention.sliding_window_pattern", 9, list_of(7, windowed));
+    for (const auto& [key, value] : numbers) file.u32("gemma4." + key, value);
+    file.zeros("token_embd.weight", {kWidth, kVocab}).zeros("rope_freqs.weight", {factors.size()});
+    file.tensors.back().data = bytes_of_all(factors);
+    if (own_values) file.zeros("blk.1.attn_v.weight", {kWidth, 8});
+    return file;
+  }
+  static std::string bytes_of_all(const std::vector<float>& values) {
+    std::string all;
+    for (const float value : values) all += bytes_of(value);
     return all;
   }
+};
 
-  /// What a test changes in the metadata of a Gemma 4 of two layers, the first of which has a window.
-  struct Gemma {
-    std::vector<uint8_t> windowed{1, 0};
-    std::vector<int32_t> kv_heads{2, 1};
-    std::vector<float> factors{1, 1, 1e30f, 1e30f};
-    bool own_values = false;
-    std::map<std::string, uint32_t> numbers{{"attention.key_length", 8},     {"attention.value_length", 8},
-                                            {"attention.key_length_swa", 6}, {"attention.value_length_swa", 6},
-                                            {"rope.dimension_count", 8},     {"rope.dimension_count_swa", 6},
-                                            {"feed_forward_length", 10},     {"attention.sliding_window", 5}};
+ModelSpec spec_of(const Gemma& gemma) {
+  const TempDir directory;
+  write_file(directory.path() + "/m.gguf", gemma.file().build());
+  return Checkpoint::open(directory.path() + "/m.gguf").spec();
+}
 
-    GgufBuilder file() const {
-      GgufBuilder file;
-      file.text("general.architecture", "gemma4").f32("gemma4.attention.layer_norm_rms_epsilon", 1e-6f);
-      file.u32("gemma4.block_count", 2).u32("gemma4.context_length", 64).u32("gemma4.embedding_length", kWidth);
-      file.u32("gemma4.attention.head_count", 2).u32("gemma4.expert_count", kExperts);
-      file.u32("gemma4.expert_used_count", 1).u32("gemma4.expert_feed_forward_length", kHidden);
-      file.f32("gemma4.rope.freq_base", 1e6f).f32("gemma4.rope.freq_base_swa", 1e4f);
-      file.f32("gemma4.final_logit_softcapping", 30);
-      file.raw("gemma4.attention.head_count_kv", 9, list_of(5, kv_heads));
-      file.raw("gemma4.attention.sliding_window_pattern", 9, list_of(7, windowed));
-      for (const auto& [key, value] : numbers) file.u32("gemma4." + key, value);
-      file.zeros("token_embd.weight", {kWidth, kVocab}).zeros("rope_freqs.weight", {factors.size()});
-      file.tensors.back().data = bytes_of_all(factors);
-      if (own_values) file.zeros("blk.1.attn_v.weight", {kWidth, 8});
-      return file;
-    }
-    static std::string bytes_of_all(const std::vector<float>& values) {
-      std::string all;
-      for (const float value : values) all += bytes_of(value);
-      return all;
-    }
+TEST_CASE("gguf models: Gemma 4's layers have windows, heads and positions by their type") {
+  const ModelSpec spec = spec_of({});
+  CHECK(spec.family == "gemma4");
+  CHECK(spec.head.cap == 30.0f);
+  const AttentionSpec &windowed = spec.last().layers[0].self, &full = spec.last().layers[1].self;
+  CHECK(windowed.window == 5u);
+  CHECK(windowed.head_dim == 6);
+  CHECK(windowed.kv_heads == 2);
+  CHECK(windowed.values == Values::kNormed);
+  CHECK_FALSE(full.window);
+  CHECK(full.head_dim == 8);
+  CHECK(full.kv_heads == 1);
+  CHECK(full.values == Values::kNormedKeys);
+  const Rope& rope = spec.last().rope(full.rope);
+  CHECK(rope.inverse_frequencies[1] == doctest::Approx(std::pow(1e6, -0.25)));
+  CHECK(rope.inverse_frequencies[2] == 0);
+  const Gemma own{.kv_heads = {2, 2}, .own_values = true};
+  CHECK(spec_of(own).last().layers[1].self.values == Values::kNormed);
+  const Gemma full_alone{.windowed = {0, 0}, .kv_heads = {1, 1}};
+  CHECK_FALSE(spec_of(full_alone).last().layers[0].self.window);
+}
+
+TEST_CASE("gguf models: what no config of Gemma 4 can say is refused by its key") {
+  const auto refused = [](const Gemma& gemma, const std::vector<std::string>& parts) {
+    check_error([&] { spec_of(gemma); }, parts);
   };
+  const auto with = [](const char* key, uint32_t value) {
+    Gemma gemma;
+    gemma.numbers[key] = value;
+    return gemma;
+  };
+  refused({.windowed = {0, 1}}, {"gemma4.attention.sliding_window_pattern", "a last layer without a window"});
+  refused({.windowed = {1}}, {"gemma4.attention.sliding_window_pattern", "2 bools", "found 1"});
+  refused({.windowed = {0, 0}}, {"gemma4.attention.head_count_kv", "for layer 1"});
+  refused({.kv_heads = {2}}, {"gemma4.attention.head_count_kv", "for layer 1"});
+  refused({.own_values = true}, {"gemma4.attention.head_count_kv", "2 for all layers", "found 1"});
+  refused({.factors = {1, 1, 1e30f}}, {"gemma4.rope.dimension_count", "rope_freqs.weight", "4 numbers", "found 3"});
+  refused({.factors = {1, 2, 1e30f, 1e30f}}, {"gemma4.rope.dimension_count", "each 1 or 1e30"});
+  refused(with("attention.value_length", 6), {"gemma4.attention.value_length", "expected 8", "found 6"});
+  refused(with("rope.dimension_count_swa", 4), {"gemma4.rope.dimension_count_swa", "expected 6", "found 4"});
+  refused(with("attention.shared_kv_layers", 1), {"gemma4.attention.shared_kv_layers", "found 1"});
+  refused(with("embedding_length_per_layer_input", 4), {"gemma4.embedding_length_per_layer_input", "found 4"});
+  const auto changed = [](const std::function<void(GgufBuilder&)>& change, const std::vector<std::string>& parts) {
+    GgufBuilder file = Gemma{}.file();
+    change(file);
+    check_refused(file, parts);
+  };
+  changed([](GgufBuilder& f) { f.text("gemma4.rope.scaling.type", "yarn"); }, {"gemma4.rope.scaling.type", "\"yarn\""});
+  changed([](GgufBuilder& f) { f.f32("gemma4.rope.scaling.factor", 4); }, {"gemma4.rope.scaling.factor", "found 4"});
+  changed([](GgufBuilder&) {}, {"blk.0.attn_norm.weight", "missing tensor"});
+}
 
-  ModelSpec spec_of(const Gemma& gemma) {
-    const TempDir directory;
-    write_file(directory.path() + "/m.gguf", gemma.file().build());
-    return Checkpoint::open(directory.path() + "/m.gguf").spec();
+/// `file` as parts 1 to 2, the tensors from `first` on in the second.
+std::vector<GgufBuilder> split(const GgufBuilder& file, size_t first) {
+  GgufBuilder head = file, rest;
+  rest.tensors.assign(file.tensors.begin() + static_cast<long>(first), file.tensors.end());
+  head.tensors.resize(first);
+  const auto count = static_cast<uint32_t>(file.tensors.size());
+  uint16_t number = 0;
+  for (GgufBuilder* part : {&head, &rest}) {
+    part->raw("split.no", 2, bytes_of(number++)).raw("split.count", 2, bytes_of<uint16_t>(2));
+    part->raw("split.tensors.count", 5, bytes_of(count));
   }
+  return {head, rest};
+}
 
-  TEST_CASE("gguf models: Gemma 4's layers have windows, heads and positions by their type") {
-    const ModelSpec spec = spec_of({});
-    CHECK(spec.family == "gemma4");
-    CHECK(spec.head.cap == 30.0f);
-    const AttentionSpec &windowed = spec.last().layers[0].self, &full = spec.last().layers[1].self;
-    CHECK(windowed.window == 5u);
-    CHECK(windowed.head_dim == 6);
-    CHECK(windowed.kv_heads == 2);
-    CHECK(windowed.values == Values::kNormed);
-    CHECK_FALSE(full.window);
-    CHECK(full.head_dim == 8);
-    CHECK(full.kv_heads == 1);
-    CHECK(full.values == Values::kNormedKeys);
-    const Rope& rope = spec.last().rope(full.rope);
-    CHECK(rope.inverse_frequencies[1] == doctest::Approx(std::pow(1e6, -0.25)));
-    CHECK(rope.inverse_frequencies[2] == 0);
-    const Gemma own{.kv_heads = {2, 2}, .own_values = true};
-    CHECK(spec_of(own).last().layers[1].self.values == Values::kNormed);
-    const Gemma full_alone{.windowed = {0, 0}, .kv_heads = {1, 1}};
-    CHECK_FALSE(spec_of(full_alone).last().layers[0].self.window);
+TEST_CASE(
+    "gguf models: any part of a split model names all; parts missing, of others or under other names are refused") {
+  const std::vector<GgufBuilder> parts = split(olmoe(), 4);
+  const TempDir directory;
+  const auto put = [&](const std::string& name, GgufBuilder file) {
+    write_file(directory.path() + "/" + name, file.build());
+    return directory.path() + "/" + name;
+  };
+  const std::string first = "m-00001-of-00002.gguf", second = "m-00002-of-00002.gguf";
+  const std::string whole = put(first, parts[0]);
+  const auto check = [&](const std::vector<std::string>& words) {
+    check_error([&] { Checkpoint::open(whole); }, words);
+  };
+  check({second, "missing file"});
+  for (const std::string& path : {put(second, parts[1]), whole}) {
+    const Checkpoint checkpoint = Checkpoint::open(path);
+    checkpoint.check_tensors();
+    CHECK(checkpoint.files().size() == 2);
   }
-
-  TEST_CASE("gguf models: what no config of Gemma 4 can say is refused by its key") {
-    const auto refused = [](const Gemma& gemma, const std::vector<std::string>& parts) {
-      check_error([&] { spec_of(gemma); }, parts);
-    };
-    const auto with = [](const char* key, uint32_t value) {
-      Gemma gemma;
-      gemma.numbers[key] = value;
-      return gemma;
-    };
-    refused({.windowed = {0, 1}}, {"gemma4.attention.sliding_window_pattern", "a last layer without a window"});
-    refused({.windowed = {1}}, {"gemma4.attention.sliding_window_pattern", "2 bools", "found 1"});
-    refused({.windowed = {0, 0}}, {"gemma4.attention.head_count_kv", "for layer 1"});
-    refused({.kv_heads = {2}}, {"gemma4.attention.head_count_kv", "for layer 1"});
-    refused({.own_values = true}, {"gemma4.attention.head_count_kv", "2 for all layers", "found 1"});
-    refused({.factors = {1, 1, 1e30f}}, {"gemma4.rope.dimension_count", "rope_freqs.weight", "4 numbers", "found 3"});
-    refused({.factors = {1, 2, 1e30f, 1e30f}}, {"gemma4.rope.dimension_count", "each 1 or 1e30"});
-    refused(with("attention.value_length", 6), {"gemma4.attention.value_length", "expected 8", "found 6"});
-    refused(with("rope.dimension_count_swa", 4), {"gemma4.rope.dimension_count_swa", "expected 6", "found 4"});
-    refused(with("attention.shared_kv_layers", 1), {"gemma4.attention.shared_kv_layers", "found 1"});
-    refused(with("embedding_length_per_layer_input", 4), {"gemma4.embedding_length_per_layer_input", "found 4"});
-    const auto changed = [](const std::function<void(GgufBuilder&)>& change, const std::vector<std::string>& parts) {
-      GgufBuilder file = Gemma{}.file();
-      change(file);
-      check_refused(file, parts);
-    };
-    changed([](GgufBuilder& f) { f.text("gemma4.rope.scaling.type", "yarn"); },
-            {"gemma4.rope.scaling.type", "\"yarn\""});
-    changed([](GgufBuilder& f) { f.f32("gemma4.rope.scaling.factor", 4); }, {"gemma4.rope.scaling.factor", "found 4"});
-    changed([](GgufBuilder&) {}, {"blk.0.attn_norm.weight", "missing tensor"});
-  }
-
-  /// `file` as parts 1 to 2, the tensors from `first` on in the second.
-  std::vector<GgufBuilder> split(const GgufBuilder& file, size_t first) {
-    GgufBuilder head = file, rest;
-    rest.tensors.assign(file.tensors.begin() + static_cast<long>(first), file.tensors.end());
-    head.tensors.resize(first);
-    const auto count = static_cast<uint32_t>(file.tensors.size());
-    uint16_t number = 0;
-    for (GgufBuilder* part : {&head, &rest}) {
-      part->raw("split.no", 2, bytes_of(number++)).raw("split.count", 2, bytes_of<uint16_t>(2));
-      part->raw("split.tensors.count", 5, bytes_of(count));
-    }
-    return {head, rest};
-  }
-
-  TEST_CASE(
-      "gguf models: any part of a split model names all; parts missing, of others or under other names are refused") {
-    const std::vector<GgufBuilder> parts = split(olmoe(), 4);
-    const TempDir directory;
-    const auto put = [&](const std::string& name, GgufBuilder file) {
-      write_file(directory.path() + "/" + name, file.build());
-      return directory.path() + "/" + name;
-    };
-    const std::string first = "m-00001-of-00002.gguf", second = "m-00002-of-00002.gguf";
-    const std::string whole = put(first, parts[0]);
-    const auto check = [&](const std::vector<std::string>& words) {
-      check_error([&] { Checkpoint::open(whole); }, words);
-    };
-    check({second, "missing file"});
-    for (const std::string& path : {put(second, parts[1]), whole}) {
-      const Checkpoint checkpoint = Checkpoint::open(path);
-      checkpoint.check_tensors();
-      CHECK(checkpoint.files().size() == 2);
-    }
-    put(second, parts[0]);
-    check({"\"split.no\"", "expected 1, found 0"});
-    put(second, olmoe());
-    check({"\"split.no\"", "found none"});
-    put(second, GgufBuilder(parts[1]).text("general.architecture", "llama"));
-    check({"general.architecture", "different models"});
-    put(second, GgufBuilder(parts[1]).zeros("blk.0.attn_q.bias", {kWidth}));
-    check({"\"split.tensors.count\""});
-    check_error([&] { Checkpoint::open(put("m.gguf", parts[0])); }, {"name of a part", "-00001-of-00002.gguf"});
-    check_error([&] { Checkpoint::open(put("m-00003-of-00002.gguf", parts[0])); }, {"found 3 of 2"});
-  }
+  put(second, parts[0]);
+  check({"\"split.no\"", "expected 1, found 0"});
+  put(second, olmoe());
+  check({"\"split.no\"", "found none"});
+  put(second, GgufBuilder(parts[1]).text("general.architecture", "llama"));
+  check({"general.architecture", "different models"});
+  put(second, GgufBuilder(parts[1]).zeros("blk.0.attn_q.bias", {kWidth}));
+  check({"\"split.tensors.count\""});
+  check_error([&] { Checkpoint::open(put("m.gguf", parts[0])); }, {"name of a part", "-00001-of-00002.gguf"});
+  check_error([&] { Checkpoint::open(put("m-00003-of-00002.gguf", parts[0])); }, {"found 3 of 2"});
+}
 
 }  // namespace
