@@ -64,7 +64,11 @@ export function vocabularyObject(texts: Vocabulary['texts']): Record<string, num
   return vocab;
 }
 
-function readMerges(vocab: Record<string, number>, metadata: Metadata): [left: string, right: string][] {
+/** Throws checkpoint_invalid. */
+export function readMerges(
+  vocab: Record<string, number>,
+  metadata: Metadata,
+): [left: string, right: string][] {
   const merges = metadata.texts(MERGES);
   if (merges === undefined) throw metadata.fault(MERGES, 'missing');
   return merges.map((merge, at) => {

@@ -1,15 +1,30 @@
 /** SentencePiece's two kinds of vocabularies in the form of tokenizer.json. */
-import { vocabularyObject } from './byte-level.js';
+import { readMerges, vocabularyObject } from './byte-level.js';
 import type { Metadata } from './metadata.js';
 import { mergesByScore } from './score-merges.js';
 import { preparation, readTextRules, spaceDecoder } from './sentence-piece-text.js';
 import type { TokenizerParts } from './tokenizer-parts.js';
 import { named, TOKEN_TYPE, type Vocabulary } from './vocabulary.js';
 
-/** BPE (`tokenizer.ggml.model` = llama). Throws checkpoint_invalid. */
+/** BPE with merges by score (`tokenizer.ggml.model` = llama). Throws checkpoint_invalid. */
 export function bytePairParts(vocabulary: Vocabulary, metadata: Metadata): TokenizerParts {
-  const rules = readTextRules(metadata, true);
   requireScores(vocabulary, metadata);
+  return bytePairs(vocabulary, metadata, true, () => mergesByScore(vocabulary, metadata));
+}
+
+/** BPE with a list of merges (`tokenizer.ggml.model` = gemma4). Throws checkpoint_invalid. */
+export function listedPairParts(vocabulary: Vocabulary, metadata: Metadata): TokenizerParts {
+  return bytePairs(vocabulary, metadata, false, (vocab) => readMerges(vocab, metadata));
+}
+
+function bytePairs(
+  vocabulary: Vocabulary,
+  metadata: Metadata,
+  addPrefix: boolean,
+  merges: (vocab: Record<string, number>) => [left: string, right: string][],
+): TokenizerParts {
+  const rules = readTextRules(metadata, addPrefix);
+  const vocab = vocabularyObject(vocabulary.texts);
   return {
     ...preparation(rules, metadata),
     decoder: spaceDecoder(rules),
@@ -22,8 +37,8 @@ export function bytePairParts(vocabulary: Vocabulary, metadata: Metadata): Token
       fuse_unk: true,
       byte_fallback: hasBytes(vocabulary, metadata),
       ignore_merges: false,
-      vocab: vocabularyObject(vocabulary.texts),
-      merges: mergesByScore(vocabulary, metadata),
+      vocab,
+      merges: merges(vocab),
     },
     addBos: true,
     addEos: false,

@@ -7,7 +7,7 @@ import type { TextName } from '../texts.js';
 import { byteLevelParts } from './byte-level.js';
 import { type ChatTemplates, readChatTemplates } from './chat-templates.js';
 import type { Metadata } from './metadata.js';
-import { bytePairParts, unigramParts } from './sentence-piece.js';
+import { bytePairParts, listedPairParts, unigramParts } from './sentence-piece.js';
 import type { TokenizerParts } from './tokenizer-parts.js';
 import { type Role, readVocabulary, TOKEN_TYPE, type Vocabulary } from './vocabulary.js';
 
@@ -22,6 +22,7 @@ interface Kind {
 const KINDS: Record<string, Kind> = {
   gpt2: { parts: byteLevelParts, ids: {} },
   llama: { parts: bytePairParts, ids: { unknown: 0, bos: 1, eos: 2 } },
+  gemma4: { parts: listedPairParts, ids: {} },
   t5: { parts: unigramParts, ids: { padding: 0, eos: 1, unknown: 2 } },
 };
 /** The names of a file that has no tokenizer. Its model is served with token ids. */

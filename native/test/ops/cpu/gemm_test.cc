@@ -190,6 +190,7 @@ TEST_CASE("gemm: a bias is added to the product, before the activation and befor
       // Gated products are compared among the sets alone.
       p.run(Epilogue::kSwiglu);
       p.run(Epilogue::kClampedSwiglu);
+      p.run(Epilogue::kGeglu);
     }
   }
 }

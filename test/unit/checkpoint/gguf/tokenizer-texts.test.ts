@@ -247,6 +247,51 @@ describe('SentencePiece vocabularies', () => {
   });
 });
 
+describe("Gemma 4's vocabulary", () => {
+  const tokens = [
+    '<pad>',
+    '<eos>',
+    '<bos>',
+    '<unk>',
+    '<0xC3>',
+    '<0xA9>',
+    '▁',
+    'a',
+    'b',
+    '\n',
+    '▁a',
+    'ab',
+    '▁ab',
+    '\n\n',
+  ];
+  const gemma: Record<string, GgufValue> = {
+    'tokenizer.ggml.model': 'gemma4',
+    'tokenizer.ggml.tokens': tokens,
+    'tokenizer.ggml.scores': new Float32Array(tokens.length).fill(-1000),
+    'tokenizer.ggml.token_type': types(...Array(4).fill(control), byte, byte, ...Array(8).fill(normal)),
+    'tokenizer.ggml.merges': ['▁ a', 'a b', '▁a b', '\n \n'],
+    'tokenizer.ggml.bos_token_id': 2,
+    'tokenizer.ggml.eos_token_id': 1,
+    'tokenizer.ggml.unknown_token_id': 3,
+    'tokenizer.ggml.add_bos_token': true,
+    'tokenizer.ggml.add_space_prefix': false,
+  };
+
+  it('merges by the list, keeps spaces and newlines, and gives the bytes of unknown characters', () => {
+    const tokenizer = rebuilt(gemma, tokens.length);
+    expect(tokenizer.encode('ab')).toEqual([2, 11]);
+    expect(tokenizer.encodePlain(' ab  a')).toEqual([12, 6, 10]);
+    expect(tokenizer.encodePlain('a\n\n\nb<eos>')).toEqual([7, 13, 9, 8, 1]);
+    expect(tokenizer.encodePlain('é漢')).toEqual([4, 5, 3]);
+    expect(tokenizer.decode([2, 12, 4, 5, 6], true)).toBe(' abé ');
+  });
+
+  it('needs the list of merges', () => {
+    const { 'tokenizer.ggml.merges': _, ...without } = gemma;
+    expect(() => textsOf(without)).toThrow(/tokenizer\.ggml\.merges: missing/);
+  });
+});
+
 it('writes chat templates, the default one as a file', () => {
   const texts = textsOf({
     ...byteLevel(['<s>']),
@@ -282,7 +327,7 @@ describe('refuses', () => {
     [
       'another model',
       { 'tokenizer.ggml.model': 'rwkv' },
-      /tokenizer\.ggml\.model: expected one of gpt2, llama, t5, found "rwkv"/,
+      /tokenizer\.ggml\.model: expected one of gpt2, llama, gemma4, t5, found "rwkv"/,
     ],
     [
       'another pre-tokenizer',
