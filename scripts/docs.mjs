@@ -28,6 +28,9 @@ import { wrapped } from '../dist/text/wrapped.js';
 
 /** Families with the arithmetic, and the GGUF files, of another. */
 const SAME_ARITHMETIC = { glm4_moe_lite: 'deepseek_v3' };
+/** What outputs are compared with where it is not transformers. */
+const TWO = 'llama.cpp, float64';
+const REFERENCES = { gemma4: TWO, nomic_bert: TWO, qwen3_5_moe: TWO, qwen3_next: TWO };
 
 const check = process.argv.includes('--check');
 const stale = [];
@@ -133,7 +136,7 @@ function planned(shape) {
   mkdirSync(model);
   const config = JSON.parse(readFileSync(`${SHAPES}/${shape}.json`, 'utf8'));
   writeFileSync(join(model, 'config.json'), JSON.stringify({ ...config, torch_dtype: 'bfloat16' }));
-  const context = Math.min(4096, config.max_position_embeddings ?? 4096);
+  const context = Math.min(4096, config.max_position_embeddings ?? config.n_positions ?? 4096);
   const args = ['dist/cli/main.js', 'plan', model, '--json', ...PLAN, '--context', String(context)];
   const { plan, choices } = JSON.parse(execFileSync(process.execPath, args));
   const parameters = plan.dense / 2 + plan.routers / 4 + plan.expertBytes / 2;
@@ -179,10 +182,12 @@ fill(
       const prefix = name.replace('_transformers', '').replaceAll('_', '-');
       const own = fixtures.some((fixture) => fixture.startsWith(prefix) && fixture.includes('-tiny'));
       const gguf = name in SAME_ARITHMETIC || existsSync(`${FAMILIES}/${name}/gguf.cc`);
-      const published = checkpoints.filter(({ modelType }) => modelType.replaceAll('-', '_') === name);
+      const published = checkpoints.filter(
+        ({ modelType }) => modelType.replaceAll('-', '_').replace(/_text$/, '') === name,
+      );
       return [
         `\`${name}\``,
-        own ? 'transformers' : `as \`${SAME_ARITHMETIC[name]}\``,
+        own ? (REFERENCES[name] ?? 'transformers') : `as \`${SAME_ARITHMETIC[name]}\``,
         gguf ? 'yes' : 'no',
         published.map((each) => `${each.name} (${formatBytes(each.plan.smallest)})`).join(', '),
       ];

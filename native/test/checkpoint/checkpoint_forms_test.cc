@@ -22,8 +22,9 @@ void check_forms(const std::string& config, const std::vector<Tensors>& forms) {
 
 void check_family(const std::string& family, bool transposed) {
   CASE(family, transposed);
-  // Encoder-decoder models and gpt-oss have one form of their experts.
-  const bool fusible = family != "switch_transformers" && family != "nllb-moe" && family != "gpt_oss";
+  // Models with an encoder and gpt-oss have one form of their experts.
+  const bool encoder = family == "switch_transformers" || family == "nllb-moe" || family == "nomic_bert";
+  const bool fusible = !encoder && family != "gpt_oss";
   const std::string usual = tiny_family_config(family);
   std::vector<Tensors> forms{tiny_tensors(usual, fusible || transposed)};
   fill_randomly(forms[0], 7);
@@ -33,7 +34,7 @@ void check_family(const std::string& family, bool transposed) {
   };
   for (Tensors& tensors : forms) tensors = without(tensors, "lm_head.weight");
   check_forms(config("true"), forms);
-  if (family == "nllb-moe") return;  // always tied
+  if (family == "nllb-moe" || family == "nomic_bert") return;  // always tied, no head
   const std::string part = family == "qwen3_5_moe_text" ? "model.language_model." : "model.";
   const BuiltTensor& embedding =
       tensor_named(forms[0], family == "switch_transformers" ? "shared.weight" : part + "embed_tokens.weight");

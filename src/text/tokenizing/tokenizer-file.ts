@@ -30,7 +30,7 @@ export function readTokenizerFile(json: Buffer): TokenizerFile {
   }
 }
 
-/** Of bytes that another thread has read with readTokenizerFile(): a second check of a large file takes half a second. */
+/** Of bytes that readTokenizerFile() has read on another thread: to check a large file again takes half a second. */
 export function parseCheckedFile(json: Buffer): TokenizerFile {
   return JSON.parse(json.toString('utf8')) as TokenizerFile;
 }

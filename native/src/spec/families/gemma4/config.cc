@@ -129,8 +129,12 @@ ModelSpec read_gemma4_config(const ConfigReader& whole) {
   if (text && whole.field("eos_token_id")) spec.tokens.end = whole.tokens("eos_token_id", spec.vocab, {});
   refuse_other_parts(reader);
 
-  LayerSpec layer{read_heads(reader, spec.width, defaults, HeadDim::kOwn), std::nullopt, read_gemma4_experts(reader),
-                  std::nullopt, true, true};
+  LayerSpec layer{read_heads(reader, spec.width, defaults, HeadDim::kOwn),
+                  std::nullopt,
+                  read_gemma4_experts(reader),
+                  std::nullopt,
+                  true,
+                  true};
   auto& router = std::get<MoeSpec>(layer.feed_forward).router;
   router.input_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(spec.width)));
   layer.self.scale = 1;
