@@ -18,7 +18,7 @@ import { modelPlanner } from '../inference/model-planner.js';
 import { type Sizes, sizesOf } from '../inference/sizes.js';
 import { loadAddon } from '../native/addon.js';
 import type { ModelShape } from '../native/addon-types.js';
-import { hasEncoder } from '../native/model-shape.js';
+import { hasEncoder, mostEncoderTokens } from '../native/model-shape.js';
 import { predictorFingerprint } from '../predictor/predictor-fingerprint.js';
 import { startRecording, stopRecording } from '../profile/recording.js';
 import { recordThread } from '../profile/thread-events.js';
@@ -113,7 +113,7 @@ async function open(): Promise<void> {
   if (config.served !== undefined && config.served.predictor !== tablesFingerprint) throw otherPredictor();
   const consequence = predictor.name === null ? 'Experts are fetched on demand' : 'The predictor works on';
   for (const warning of predictor.warnings) warnLines(`${warning}. ${consequence}.`);
-  const inputTokens = hasEncoder(shape) ? maxBatchTokens : sizes.contextTokens;
+  const inputTokens = hasEncoder(shape) ? mostEncoderTokens(shape, maxBatchTokens) : sizes.contextTokens;
   const limits: EngineLimits = {
     shape,
     maxBatchTokens,

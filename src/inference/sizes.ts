@@ -79,7 +79,8 @@ function contextOf(
 function tokensWithin(most: number, base: MemoryPlan, twice: MemoryPlan, least: number): number {
   // A model without a context of its own has an encoder, whose inputs one pass takes.
   if (base.contextTokens === null) return least;
-  const room = Math.min(most * KV_SHARE, most - (base.smallest - base.kvCache));
-  const tokens = (room * least) / (twice.smallest - base.smallest);
+  // Windows and recurrent states do not grow with the tokens.
+  const room = Math.min(most * KV_SHARE - base.kvCache, most - base.smallest);
+  const tokens = least + (room * least) / (twice.smallest - base.smallest);
   return Math.max(least, Math.floor(tokens / CONTEXT_STEP) * CONTEXT_STEP);
 }

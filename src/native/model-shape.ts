@@ -23,6 +23,12 @@ export function embedsOnly({ stacks }: Stacks): boolean {
   return !stacks.at(-1)!.causal;
 }
 
+/** Most tokens of an input that an encoder takes in one pass. An encoder alone has no positions beyond its context. */
+export function mostEncoderTokens(shape: Stacks & Pick<ModelShape, 'contextTokens'>, maxBatchTokens: number): number {
+  const own = embedsOnly(shape) ? shape.contextTokens : null;
+  return Math.min(maxBatchTokens, own ?? maxBatchTokens);
+}
+
 export const MODEL_KINDS = ['encoder-decoder', 'decoder-only', 'encoder-only'] as const;
 
 export function kindOf(shape: Stacks): (typeof MODEL_KINDS)[number] {

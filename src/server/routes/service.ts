@@ -1,6 +1,6 @@
 /** Routes about the service itself: health, metrics, models and the interface. */
 import type { EnginePhase } from '../../engine/engine-handle.js';
-import { hasEncoder, isEncoderDecoder, kindOf } from '../../native/model-shape.js';
+import { hasEncoder, isEncoderDecoder, kindOf, mostEncoderTokens } from '../../native/model-shape.js';
 import { VERSION } from '../../version.js';
 import { type ModelContext, requireModel, type ServerContext, selectModel } from '../context.js';
 import { openApiDocument } from '../openapi.js';
@@ -193,7 +193,8 @@ function describe(served: ModelContext): typeof ModelAnswer._output {
   const model = requireModel(served);
   const { sampling, shape } = model;
   // An encoder takes its input in one pass.
-  const context = hasEncoder(shape) ? served.options.maxBatchTokens : model.contextTokens;
+  const { maxBatchTokens } = served.options;
+  const context = hasEncoder(shape) ? mostEncoderTokens(shape, maxBatchTokens) : model.contextTokens;
   return {
     id: model.name,
     object: 'model',

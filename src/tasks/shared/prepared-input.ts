@@ -2,7 +2,7 @@
 
 import { SidaError } from '../../errors.js';
 import type { ModelShape } from '../../native/addon-types.js';
-import { hasEncoder } from '../../native/model-shape.js';
+import { hasEncoder, mostEncoderTokens } from '../../native/model-shape.js';
 import type { ItemWork } from '../../protocol/item-work.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
 import { type KvRoom, leastPages, pageNeed, RECURRENT, windowSizes } from '../../scheduler/page-need.js';
@@ -103,6 +103,11 @@ function severalOf(work: ItemWork): { what: string; field: string; one: ItemWork
   if (work.kind === 'search') {
     return { what: `${work.beams} beams`, field: 'num_beams', one: { ...work, beams: 1 } };
   }
+  if (work.kind === 'score') {
+    const { plan } = work;
+    const one: ItemWork = { ...work, plan: { ...plan, inputs: plan.inputs.slice(0, 1) } };
+    return { what: `${plan.labels} labels`, field: 'labels', one };
+  }
   if (work.kind !== 'generate' || work.choices.length === 1) return undefined;
   const { choices } = work;
   return { what: `${choices.length} choices`, field: 'n', one: { ...work, choices: choices.slice(0, 1) } };
@@ -139,12 +144,14 @@ export function checkPass(
   tokens: number,
   param: string,
   name: string,
-  { maxBatchTokens: limit }: ModelLimits,
+  { shape, maxBatchTokens }: ModelLimits,
 ): void {
+  const limit = mostEncoderTokens(shape, maxBatchTokens);
   if (tokens <= limit) return;
+  const whose = limit < maxBatchTokens ? 'that of the model' : 'which one pass takes (--max-batch-tokens)';
   throw new SidaError({
     code: 'context_length_exceeded',
-    message: `${name} has ${tokens} tokens; the maximum length is ${limit} tokens, which one pass takes (--max-batch-tokens)`,
+    message: `${name} has ${tokens} tokens; the maximum length is ${limit} tokens, ${whose}`,
     param,
     details: { tokens, limit },
   });

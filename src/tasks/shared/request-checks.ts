@@ -1,6 +1,6 @@
 /** Checks a request against the served model before the engine does any work. */
 import { SidaError } from '../../errors.js';
-import { embedsOnly, hasEncoder } from '../../native/model-shape.js';
+import { embedsOnly, hasEncoder, mostEncoderTokens } from '../../native/model-shape.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { checkTextBytes } from '../../text/text-bytes.js';
 
@@ -51,10 +51,16 @@ export function checkVocabulary(
   throw new SidaError({ code: 'invalid_request', message, param });
 }
 
+function encoderBound({ shape }: ModelInfo, { maxBatchTokens }: RequestLimits): { limit: number; why: string } {
+  const limit = mostEncoderTokens(shape, maxBatchTokens);
+  const why = limit < maxBatchTokens ? 'the model takes at most' : 'one pass (--max-batch-tokens) takes at most';
+  return { limit, why };
+}
+
 export function checkTokenIds(ids: number[], model: ModelInfo, limits: RequestLimits, param: string): void {
   checkVocabulary(ids, model.shape, param);
   const { limit, why } = hasEncoder(model.shape)
-    ? { limit: limits.maxBatchTokens, why: 'one pass (--max-batch-tokens) takes at most' }
+    ? encoderBound(model, limits)
     : contextBound(model);
   if (ids.length > limit) {
     throw new SidaError({

@@ -10,12 +10,12 @@ const DENSE = 2 * GIB;
 const EXPERTS = 6144;
 const SLOT = Math.round((16 * GIB) / EXPERTS);
 
-/** A model of 18 GiB whose own context is `contextTokens`. */
-function planner(contextTokens: number | null = 40_960) {
+/** A model of 18 GiB whose own context is `contextTokens`, and whose cache has `states` bytes of recurrent states. */
+function planner(contextTokens: number | null = 40_960, states = 0) {
   const asked: BatchLimits[] = [];
   const plan = (limits: BatchLimits): MemoryPlan => {
     asked.push(limits);
-    const kvCache = limits.kvTokens * TOKEN;
+    const kvCache = states + limits.kvTokens * TOKEN;
     const fixed = DENSE + kvCache;
     return {
       ...{ kvCache, fixed, contextTokens, experts: EXPERTS, slot: SLOT, expertBytes: SLOT * EXPERTS },
@@ -84,6 +84,17 @@ describe('the context', () => {
     const { plan } = sizes(64 * GIB, { memoryBudget: '1B' });
     const lean = sizes(64 * GIB, { memoryBudget: String(plan.smallest) });
     expect(lean.plan.smallest).toBe(lean.budgetBytes);
+  });
+
+  it('leaves room for recurrent states, which do not grow with it', () => {
+    const states = 2 * GIB;
+    const { plan } = planner(undefined, states);
+    for (const more of [1, 64 * KIB * KIB, GIB]) {
+      const smallest = DENSE + states + 3072 * TOKEN + SLOT;
+      const options = { ...OPTIONS, memoryBudget: String(smallest + more) };
+      const found = sizesOf(plan, options, F32, 64 * GIB);
+      expect(found.plan.smallest, String(more)).toBeLessThanOrEqual(found.budgetBytes);
+    }
   });
 
   it('is the one that was written, if it can be', () => {
