@@ -33,7 +33,7 @@ export function upstreamModel({ id, max_model_len, context_tokens, meta }: Liste
       vocabSize: Number.MAX_SAFE_INTEGER,
       experts: 0,
       topK: 0,
-      stacks: [],
+      stacks: [{ name: 'decoder', causal: true, moeLayers: [] }],
       moeLayers: [],
       contextTokens: context,
     },
