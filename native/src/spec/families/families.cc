@@ -23,10 +23,10 @@
 namespace sida {
 namespace {
 
-constexpr std::array<const Family*, 16> kFamilies{
-    &kSwitchTransformers, &kOlmoe,      &kMixtral,       &kQwen2Moe,    &kQwen3Moe, &kGptOss,
-    &kDeepseekV2,         &kDeepseekV3, &kGlm4Moe,       &kGlm4MoeLite, &kGemma4,   &kNllbMoe,
-    &kQwen3Next,          &kQwen35Moe,  &kQwen35MoeText, &kNomicBert};
+constexpr std::array<const Family*, 17> kFamilies{
+    &kSwitchTransformers, &kOlmoe,         &kMixtral,     &kQwen2Moe, &kQwen3Moe,   &kGptOss,  &kDeepseekV2,
+    &kDeepseekV3,         &kGlm4Moe,       &kGlm4MoeLite, &kGemma4,   &kGemma4Text, &kNllbMoe, &kQwen3Next,
+    &kQwen35Moe,          &kQwen35MoeText, &kNomicBert};
 
 }  // namespace
 

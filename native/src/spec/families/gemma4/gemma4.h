@@ -7,6 +7,8 @@ namespace sida {
 /// Google's Gemma 4 with experts (26B-A4B), its text part: decoder-only, layers with a window and others with wider
 /// heads, a dense network beside the experts.
 extern const Family kGemma4;
+/// The same of a checkpoint of the text part alone.
+extern const Family kGemma4Text;
 extern const GgufForm kGemma4Gguf;
 
 ModelSpec read_gemma4_config(const ConfigReader& config);

@@ -63,5 +63,6 @@ bool owns_gemma4_tensor(const ModelSpec& spec, std::string_view name) {
 }  // namespace
 
 constexpr Family kGemma4{"gemma4", read_gemma4_config, gemma4_source, owns_gemma4_tensor, &kGemma4Gguf};
+constexpr Family kGemma4Text{"gemma4_text", read_gemma4_config, gemma4_source, owns_gemma4_tensor};
 
 }  // namespace sida
