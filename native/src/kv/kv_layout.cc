@@ -26,8 +26,11 @@ KvShape KvShape::of(const ModelSpec& spec, KvFormat format) {
   const AttentionSpec& attention = last.attention();
   KvShape shape{last.layers.size(), attention.kv_heads, attention.head_dim, false, format};
   if (attention.latent) return {last.layers.size(), 1, attention.latent->row(), true, format};
-  // The keys of an encoder alone are read by their own layer only.
-  if (!last.causal) shape.layers = 1;
+  if (!last.causal) {
+    // The keys of an encoder alone are read by their own layer, and no later pass: rounding them would save nothing.
+    shape.layers = 1;
+    shape.format = KvFormat::kF32;
+  }
   // Keys for cross-attention are seen whole, and lie in the same pages.
   if (spec.stacks.size() > 1 || !last.causal) return shape;
   for (const LayerSpec& layer : last.layers) {

@@ -333,4 +333,15 @@ TEST_CASE("kv cache: bf16 holds keys, values and latent rows rounded to the near
   CHECK(bits(rows.rows(latent[0].at(0), 0))[32 + 3] == 0x3f82);
 }
 
+TEST_CASE("kv cache: an encoder alone has the keys of one layer, which are not rounded") {
+  ModelSpec spec;
+  spec.stacks.push_back({"encoder", false, Rope{}, {}});
+  spec.stacks[0].layers.assign(3, {{.heads = 2, .kv_heads = 2, .head_dim = 4}, std::nullopt, FfnSpec{}});
+  const KvShape shape = KvShape::of(spec, KvFormat::kBf16);
+  CHECK(shape.layers == 1);
+  CHECK(shape.format == KvFormat::kF32);
+  spec.stacks[0].causal = true;
+  CHECK(KvShape::of(spec, KvFormat::kBf16).format == KvFormat::kBf16);
+}
+
 }  // namespace
