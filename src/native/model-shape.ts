@@ -24,7 +24,10 @@ export function embedsOnly({ stacks }: Stacks): boolean {
 }
 
 /** Most tokens of an input that an encoder takes in one pass. An encoder alone has no positions beyond its context. */
-export function mostEncoderTokens(shape: Stacks & Pick<ModelShape, 'contextTokens'>, maxBatchTokens: number): number {
+export function mostEncoderTokens(
+  shape: Stacks & Pick<ModelShape, 'contextTokens'>,
+  maxBatchTokens: number,
+): number {
   const own = embedsOnly(shape) ? shape.contextTokens : null;
   return Math.min(maxBatchTokens, own ?? maxBatchTokens);
 }

@@ -51,17 +51,19 @@ export function checkVocabulary(
   throw new SidaError({ code: 'invalid_request', message, param });
 }
 
-function encoderBound({ shape }: ModelInfo, { maxBatchTokens }: RequestLimits): { limit: number; why: string } {
+function encoderBound(
+  { shape }: ModelInfo,
+  { maxBatchTokens }: RequestLimits,
+): { limit: number; why: string } {
   const limit = mostEncoderTokens(shape, maxBatchTokens);
-  const why = limit < maxBatchTokens ? 'the model takes at most' : 'one pass (--max-batch-tokens) takes at most';
+  const why =
+    limit < maxBatchTokens ? 'the model takes at most' : 'one pass (--max-batch-tokens) takes at most';
   return { limit, why };
 }
 
 export function checkTokenIds(ids: number[], model: ModelInfo, limits: RequestLimits, param: string): void {
   checkVocabulary(ids, model.shape, param);
-  const { limit, why } = hasEncoder(model.shape)
-    ? encoderBound(model, limits)
-    : contextBound(model);
+  const { limit, why } = hasEncoder(model.shape) ? encoderBound(model, limits) : contextBound(model);
   if (ids.length > limit) {
     throw new SidaError({
       code: 'context_length_exceeded',

@@ -51,6 +51,10 @@ describe('an encoder alone', () => {
       code: 'context_length_exceeded',
       message: expect.stringMatching(/33 tokens.*one pass takes/),
     });
+    expect(refusal(embed(33), limits({ ...ENCODER_ONLY, contextTokens: 20 })).toBody()).toMatchObject({
+      code: 'context_length_exceeded',
+      message: expect.stringMatching(/33 tokens.*20 tokens, that of the model/),
+    });
     expect(refusal(complete(4), limits(ENCODER_ONLY)).toBody()).toMatchObject({
       code: 'cannot_run',
       message: expect.stringMatching(/nomic_bert.*embeds only.*\/v1\/embeddings/),
