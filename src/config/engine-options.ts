@@ -257,7 +257,7 @@ export const ENGINE_OPTIONS = {
     default: '4',
     unit: 'sequences',
     help: 'sequences of a model with recurrent layers that run at a time',
-    more: 'Each takes the memory of its state. Requests beyond that wait; n choices of one prompt take n + 1',
+    more: 'Each takes the memory of its state. Requests beyond that wait; n choices of one prompt, or n labels of several tokens, take n + 1',
     parse: wholeNumber(1, 1 << 16, '4'),
   }),
   prefixCache: option({

@@ -4,7 +4,8 @@
 
 namespace sida {
 
-/// Numbers that the codes of GGUF's IQ types are places of. Those of IQ2 and IQ3 are magnitudes, then their opposites.
+/// A table of numbers. A code of GGUF's IQ types is a place in it. IQ2 and IQ3 have magnitudes first, then their
+/// opposites.
 enum class CodeTable : uint8_t { kNone, kIq4, kIq2, kIq3Xxs, kIq3S };
 
 struct CodeNumbers {

@@ -57,10 +57,9 @@ class Engine {
   const PassPlanner& planner() const { return planner_; }
 
   /// Throws invalid_request for a malformed batch, cannot_run when the KV cache is full, io_error when an expert cannot
-  /// be read. After an error the sequences are as before the batch, but that
-  /// those of the batch which have recurrent states cannot be continued once the pass has begun. Where logits are not
-  /// finite, the pick is −1 − t with t the first token that has such a logit, and its log-probability and those of
-  /// queries are NaN.
+  /// be read. After an error the sequences are as before the batch. Only sequences with recurrent states cannot be
+  /// continued then, if the pass had begun. Where logits are not finite, the pick is −1 − t, t the first token with
+  /// such a logit, and the log-probabilities of the pick and of queries are NaN.
   RunStats run(const Batch& batch, const PassPlan& plan, const BatchOutput& output);
 
   /// Throws invalid_request where `batch` is malformed. run() calls it too.

@@ -108,6 +108,16 @@ describe('a decoder-only model', () => {
         'Prompt 0 with its output in 3 choices needs 4 recurrent states (--kv-states), the cache has 3',
       param: 'n',
     });
+    const labels = ['a violin', 'a cello', 'a viola', 'a harp'];
+    expect(
+      refusal({ kind: 'classify', inputs: ['an instrument'], labels }, recurrent).toBody(),
+    ).toMatchObject({
+      code: 'cannot_run',
+      message: expect.stringMatching(
+        /in 4 labels needs \d recurrent states \(--kv-states\), the cache has 3/,
+      ),
+      param: 'labels',
+    });
   });
 
   it('accepts inputs that fit into its KV pages, with shared pages counted once', () => {

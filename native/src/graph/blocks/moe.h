@@ -22,7 +22,7 @@ class MoeBlock {
   MoeBlock(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts)
       : model_(spec), ops_(ops), experts_(experts), route_ahead_(spec, weights, ops, experts) {}
 
-  /// y += moe(normed), y (tokens, width). `trace_layer`: the layer's place among those of the pass.
+  /// y += moe(normed), y (tokens, width). `trace_layer`: the layer's place among the pass's MoE layers.
   void run(const MoeSpec& spec, const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
            size_t tokens, const RoutingTrace& trace, size_t trace_layer, float* y);
 

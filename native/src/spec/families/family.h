@@ -17,7 +17,7 @@ class GgufModel;
 /// Rows or columns of a slot that follow each other in the tensor too.
 struct Runs {
   uint64_t length = 1;
-  /// Not 0: the tensor has this many runs of one group, then those of the next. The slot has the first run of each
+  /// Not 0: runs form groups of this many. The tensor has one group after the other. The slot has the first run of each
   /// group, then the second of each, and so on.
   uint64_t in_group = 0;
 
@@ -56,7 +56,7 @@ struct TensorSource {
     /// Not 0: in each span of this many rows the tensor alternates between rows of the slot's first and second half.
     uint64_t paired_rows = 0;
     Runs row_runs = {};     ///< what `row_step` leads from one to the next of
-    Runs column_runs = {};  ///< of the slot's columns, all of which the tensor has
+    Runs column_runs = {};  ///< of the slot's columns; the tensor has all of them
     NumberForm form = NumberForm::kSame;
   };
   std::vector<Candidate> candidates;  ///< in order of preference: the first that the checkpoint has is used

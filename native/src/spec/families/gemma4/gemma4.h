@@ -7,7 +7,7 @@ namespace sida {
 /// Google's Gemma 4 with experts (26B-A4B), its text part: decoder-only, layers with a window and others with wider
 /// heads, a dense network beside the experts.
 extern const Family kGemma4;
-/// The same of a checkpoint of the text part alone.
+/// The text part in a checkpoint of its own.
 extern const Family kGemma4Text;
 extern const GgufForm kGemma4Gguf;
 

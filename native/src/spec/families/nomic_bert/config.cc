@@ -10,7 +10,7 @@
 namespace sida {
 namespace {
 
-/// Nomic's own name of a field, and that of transformers. There are no defaults: those of the two differ.
+/// A field under Nomic's own name and under the name in transformers. It has no default: the two defaults differ.
 struct Name {
   const char *own, *other;
 };

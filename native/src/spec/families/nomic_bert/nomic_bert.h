@@ -13,7 +13,7 @@ extern const GgufForm kNomicBertGguf;
 
 ModelSpec read_nomic_bert_config(const ConfigReader& config);
 
-/// Queries, keys and values of all heads lie one after the other in `matrix`, of which a slot is the third `part`.
+/// `matrix` has the queries of all heads, then the keys, then the values. The slot is its third number `part`, from 0.
 TensorSource third_of(const std::string& matrix, const TensorSlot& slot, uint64_t part);
 
 }  // namespace sida

@@ -7,7 +7,7 @@ namespace sida {
 /// Alibaba's Qwen3.5 and Qwen3.6 with experts: the text part, which is Qwen3-Next with other projections. The vision
 /// part is not read.
 extern const Family kQwen35Moe;
-/// The same of a checkpoint without a vision part.
+/// The text part in a checkpoint of its own.
 extern const Family kQwen35MoeText;
 extern const GgufForm kQwen35MoeGguf;
 
