@@ -35,7 +35,9 @@ export function readTexts(directory: string): Texts {
 }
 
 export function readText(directory: string, name: TextName, code: ErrorCode): Buffer | undefined {
-  return readModelFile(directory, name, { code, mostBytes: MOST_BYTES[name] });
+  // Threads read the vocabulary, so a copy for them is not needed.
+  const shared = name === 'tokenizer.json';
+  return readModelFile(directory, name, { code, mostBytes: MOST_BYTES[name], shared });
 }
 
 /** Throws checkpoint_invalid when a text that was made from the file `path` would be larger than such a file may be. */

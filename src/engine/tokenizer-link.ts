@@ -111,9 +111,7 @@ export class TokenizerLink implements Encoder {
     onFailure: (error: Error) => void,
     templates?: ChatTemplates,
   ): Promise<TokenizerLink> {
-    const shared = new SharedArrayBuffer(json.length);
-    new Uint8Array(shared).set(json);
-    const data = { json: shared, limits, chat: templates };
+    const data = { json: inSharedMemory(json), limits, chat: templates };
     const thread = startThread(data);
     await opened(thread.worker);
     const file = parseCheckedFile(json);
@@ -133,8 +131,8 @@ export class TokenizerLink implements Encoder {
     };
   }
 
-  /** The bytes of tokenizer.json. */
-  get json(): SharedArrayBuffer {
+  /** The bytes of tokenizer.json, in shared memory. */
+  get json(): Uint8Array {
     return this.#data.json;
   }
 
@@ -311,4 +309,12 @@ function named(work: TextToEncode | IdsToDecode, bytes: number): string {
 function failed({ bytes, work }: Text, error: Error): SidaError {
   const message = `${named(work, bytes)} ended the tokenizer: ${error.message}`;
   return new SidaError({ code: 'cannot_run', message, details: { bytes } });
+}
+
+/** A file that was read is there; only one that was changed on the way is copied. */
+function inSharedMemory(bytes: Buffer): Uint8Array {
+  if (bytes.buffer instanceof SharedArrayBuffer) return bytes;
+  const copy = new Uint8Array(new SharedArrayBuffer(bytes.length));
+  copy.set(bytes);
+  return copy;
 }

@@ -82,7 +82,7 @@ function encode({ text, special, chat }: TextToEncode): number[] {
 
 function open(): { tokenizer: Tokenizer; chats: ChatEncoder | undefined } | undefined {
   try {
-    const file = readTokenizerFile(Buffer.from(json));
+    const file = readTokenizerFile(Buffer.from(json.buffer, json.byteOffset, json.byteLength));
     const tokenizer = new Tokenizer(file, limits);
     if (templates === undefined) return { tokenizer, chats: undefined };
     const controls = controlTokens(file, templates);

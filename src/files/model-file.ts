@@ -2,7 +2,7 @@
 import { lstatSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, sep } from 'node:path';
 import { type ErrorCode, isMissing, SidaError } from '../errors.js';
-import { type OpenFile, openRegularFile, readRegularFile } from './regular-file.js';
+import { type OpenFile, openRegularFile, type ReadRules, readRegularFile } from './regular-file.js';
 
 interface ModelFileRules {
   /** Code of the errors. Default: checkpoint_invalid. */
@@ -52,14 +52,14 @@ export function holdsDirectory(
   throw new SidaError({ code, message: `${path}: expected a directory that is no link` });
 }
 
-/** The bytes of `directory/name`. As openModelFile, and throws for a file of more than `mostBytes`. */
+/** The bytes of `directory/name`. As openModelFile, and throws as readRegularFile. */
 export function readModelFile(
   directory: string,
   name: string,
-  { code = 'checkpoint_invalid', mostBytes }: ModelFileRules & { mostBytes: number },
+  { code = 'checkpoint_invalid', ...rules }: ModelFileRules & Pick<ReadRules, 'mostBytes' | 'shared'>,
 ): Buffer | undefined {
   const path = containedPath(directory, name, code);
-  return path === undefined ? undefined : readRegularFile(path, { code, mostBytes, followLink: false });
+  return path === undefined ? undefined : readRegularFile(path, { code, ...rules, followLink: false });
 }
 
 /** The real path of a file of the directory. The addon decides by the same rules (checkpoint/contained_path.h). */

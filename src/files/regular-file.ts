@@ -15,6 +15,8 @@ export interface FileRules {
 export interface ReadRules extends FileRules {
   /** The file is refused before it is read when it is larger. */
   mostBytes: number;
+  /** The bytes are in memory that threads share. */
+  shared?: boolean;
 }
 
 /** Whoever receives one must close `fd`. */
@@ -85,7 +87,7 @@ export function readOpenFile(fd: number, path: string, rules: ReadRules): Buffer
     throw refuse(`too large: expected at most ${formatBytes(mostBytes)}, found ${formatLeast(size)}`, found);
   }
   // One byte more shows a file that grows, and files of /proc, whose size is 0.
-  const bytes = Buffer.allocUnsafe(size + 1);
+  const bytes = rules.shared ? Buffer.from(new SharedArrayBuffer(size + 1)) : Buffer.allocUnsafe(size + 1);
   let done = 0;
   for (let read = 1; read > 0 && done < bytes.length; done += read) {
     read = readSync(fd, bytes, done, bytes.length - done, done);

@@ -3,8 +3,8 @@ import type { MessagePort } from 'node:worker_threads';
 import type { ErrorBody } from '../errors.js';
 
 export interface GrammarThreadData {
-  /** The bytes of tokenizer.json. */
-  json: SharedArrayBuffer;
+  /** The bytes of tokenizer.json, in shared memory. */
+  json: Uint8Array;
   vocabSize: number;
   endTokens: readonly number[];
   /** The control tokens that a grammar may name: their texts by id. */

@@ -4,8 +4,8 @@ import type { ChatTemplates } from '../text/chat/template-files.js';
 import type { TokenizerLimits } from '../text/tokenizer.js';
 
 export interface TokenizerThreadData {
-  /** The bytes of tokenizer.json. */
-  json: SharedArrayBuffer;
+  /** The bytes of tokenizer.json, in shared memory. */
+  json: Uint8Array;
   limits: TokenizerLimits;
   running: SharedArrayBuffer;
   /** Undefined if the model has no chat template. */

@@ -28,7 +28,7 @@ interface Opened {
 }
 
 async function open(): Promise<Opened> {
-  const file = readTokenizerFile(Buffer.from(json));
+  const file = readTokenizerFile(Buffer.from(json.buffer, json.byteOffset, json.byteLength));
   const vocabulary = grammarVocabulary({ file, texts: new Detokenizer(file), vocabSize, controls });
   const library = await GrammarLibrary.open({ vocabulary, endTokens, memoryBytes });
   return { library, table: new MatcherTable({ library, vocabSize }) };

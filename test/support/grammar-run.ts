@@ -36,8 +36,8 @@ export async function grammarRun(
   const { Matchers: Table } = (await load('structured-output/matchers.js')) as { Matchers: typeof Matchers };
   const { tokenizer = byteTokenizer(END), data: given, ...rest } = options;
   const text = Buffer.from(JSON.stringify(tokenizer));
-  const json = new SharedArrayBuffer(text.length);
-  new Uint8Array(json).set(text);
+  const json = new Uint8Array(new SharedArrayBuffer(text.length));
+  json.set(text);
   const data = { json, vocabSize: VOCAB, endTokens: [END], controls: new Map<number, string>(), ...given };
   const matchers = new Table(data.vocabSize, (life) => threads.stuck(life));
   const connected: number[] = [];
