@@ -4,15 +4,14 @@ import { closeSync, constants, existsSync } from 'node:fs';
 import { copyFile, link, lstat, mkdir, readlink, rename, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { readJsonFile } from '../files/json-file.js';
 import type { CheckpointSource } from './checkpoint-source.js';
 import type { FileHashes } from './file-hashes.js';
 import { modelName } from './gguf/gguf-path.js';
 import { hashOfFiles } from './identity.js';
 import { isInPlace, linkGguf } from './in-place.js';
 import {
-  MANIFEST,
   type Manifest,
+  manifestParts,
   openPackFile,
   type PackFile,
   readManifest,
@@ -37,7 +36,7 @@ export async function packWithTexts(
   await mkdir(partial, { mode: 0o700 });
   const { files } = await readManifest(donor);
   // readManifest has checked the fields that this program reads; the others are copied as they are.
-  const manifest = readJsonFile(donor, MANIFEST, z.custom<Manifest>(), { code: 'pack_invalid' })!;
+  const manifest = manifestParts(donor, z.custom<Manifest>())!;
   const weights = files.filter(({ name }) => !isTextName(name));
   for (const { name } of weights) {
     const { fd } = openPackFile(donor, name);

@@ -16,6 +16,8 @@ import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
 /** Packs of an older version are converted again, because they describe experts and tensors differently. */
 export const PACK_VERSION = 3;
 export const MANIFEST = 'manifest.json';
+/** A dense tensor has about twenty. Models of 60 layers have more than a thousand dense tensors. */
+const MOST_VALUES = 250_000;
 
 function requiredFiles(inPlace: boolean): string[] {
   return ['dense.sida', 'config.json', ...(inPlace ? [] : ['experts.sida'])];
@@ -60,10 +62,15 @@ export function isPack(directory: string): boolean {
   return isPresent(directory, MANIFEST);
 }
 
+/** What `schema` asks of the manifest. Undefined when there is none; throws pack_invalid. */
+export function manifestParts<S extends z.ZodType>(directory: string, schema: S): z.infer<S> | undefined {
+  const hint = 'convert the model again';
+  return readJsonFile(directory, MANIFEST, schema, { code: 'pack_invalid', hint, mostValues: MOST_VALUES });
+}
+
 export async function readManifest(directory: string): Promise<z.infer<typeof manifestSchema>> {
   const path = join(directory, MANIFEST);
-  const rules = { code: 'pack_invalid', hint: 'convert the model again' } as const;
-  const manifest = readJsonFile(directory, MANIFEST, manifestSchema, rules);
+  const manifest = manifestParts(directory, manifestSchema);
   if (manifest === undefined) {
     throw new SidaError({ code: 'pack_invalid', message: `${path}: missing; convert the model again` });
   }

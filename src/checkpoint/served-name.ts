@@ -1,9 +1,8 @@
 /** The name under which a model is served, before it is open: that of its path, or the one that its pack holds. */
 import { resolve } from 'node:path';
 import { z } from 'zod';
-import { readJsonFile } from '../files/json-file.js';
 import { modelName } from './gguf/gguf-path.js';
-import { isPack, MANIFEST } from './manifest.js';
+import { isPack, manifestParts } from './manifest.js';
 
 const sourceSchema = z.object({ source: z.object({ name: z.string() }) });
 
@@ -11,5 +10,5 @@ const sourceSchema = z.object({ source: z.object({ name: z.string() }) });
 export function servedName(model: string, elsewhere: boolean): string {
   const path = resolve(model);
   if (elsewhere || !isPack(path)) return modelName(path);
-  return readJsonFile(path, MANIFEST, sourceSchema, { code: 'pack_invalid' })!.source.name;
+  return manifestParts(path, sourceSchema)!.source.name;
 }

@@ -3,7 +3,7 @@
 import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { z } from 'zod';
-import { MANIFEST } from '../checkpoint/manifest.js';
+import { manifestParts } from '../checkpoint/manifest.js';
 import {
   DEFAULT_GROUP,
   formatFlags,
@@ -17,7 +17,6 @@ import { MODEL_OPTIONS } from '../config/model-options.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/options.js';
 import { resolveOptions, type Sources } from '../config/resolve.js';
 import { resolveModels } from '../config/served-models.js';
-import { readJsonFile } from '../files/json-file.js';
 import { modelPlanner } from '../inference/model-planner.js';
 import { batchLimits } from '../inference/open-engine.js';
 import { type Sizes, sizesOf } from '../inference/sizes.js';
@@ -275,7 +274,7 @@ export async function planModel(dir: string, options: PlanOptions): Promise<Plan
   const { formats, checkpoint, plan: planOf, weightSpeed } = await modelPlanner(dir, weightChoices(options));
   const { plan, ...sizes } = sizesOf(planOf, options, formats);
   if (checkpoint === undefined) {
-    const { experts } = readJsonFile(dir, MANIFEST, layersSchema, { code: 'pack_invalid' })!;
+    const { experts } = manifestParts(dir, layersSchema)!;
     return {
       ...{ shape: null, fromConfig: false, plan, sizes, layers: experts.layers, formats, choices: [] },
       weightSpeed,
