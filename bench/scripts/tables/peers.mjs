@@ -125,9 +125,8 @@ function llamaTokens() {
   return [plain(head, rows), ...all.map(source)].join('\n\n');
 }
 
-const LLAMA = ['int8', 'int8-amx', 'q4_0-amx', 'qwen3-30b', 'qwen3-30b-f32', 'qwen3-30b-amx'].map(
-  (name) => `llama-limited-${name}`,
-);
+const SHAPES = ['qwen3-30b', 'qwen3-30b-f32', 'qwen3-30b-amx', 'glm-4.7-flash', 'qwen3.6-35b'];
+const LLAMA = ['int8', 'int8-amx', 'q4_0-amx', ...SHAPES].map((name) => `llama-limited-${name}`);
 
 export const peerTables = {
   'encoder-peers': () => each(withAmx('encoder-peers'), encoderPeers),
