@@ -1,6 +1,6 @@
 /** Grammars of whole answers: reasoning, if the model writes any, then the content or the call that was asked for. */
 import { SidaError } from '../errors.js';
-import { type AnswerFormat, CHANNEL_TOKENS, CONTROL, REASONING_TAGS } from '../text/chat/answer-format.js';
+import { type AnswerFormat, CHANNEL_TOKENS, CONTROL, reasoningTags } from '../text/chat/answer-format.js';
 import { CALL_FORMS, type CallForm } from '../text/chat/call-forms.js';
 import { escapePattern } from '../text/escape-pattern.js';
 import { CONTROL_MARK, choice, type Grammar, NOTHING, sequence, text } from './grammar.js';
@@ -26,7 +26,6 @@ interface AnswerStart {
 }
 
 const { start, channel, constrain, message, end } = CHANNEL_TOKENS;
-const [THINK, THINK_END] = REASONING_TAGS;
 
 export function answerGrammar(
   structure: AnswerStructure,
@@ -39,20 +38,21 @@ export function answerGrammar(
 
 function tagsGrammar(
   { content, calls = [] }: AnswerStructure,
-  { reasoning: reasons, callForm = 'hermes' }: Extract<AnswerFormat, { kind: 'tags' }>,
+  { reasoning: reasons, reasoningForm, callForm = 'hermes' }: Extract<AnswerFormat, { kind: 'tags' }>,
   controls: ReadonlySet<string>,
   prefix: string,
 ): Grammar {
   const control = new RegExp(controls.size === 0 ? '(?!)' : [...controls].map(escapePattern).join('|'), 'g');
   const tag = (text: string) => text.replace(control, (each) => CONTROL_MARK + each);
-  const reasoning: Grammar = { kind: 'until', end: tag(THINK_END) };
+  const [begin, end] = reasoningTags(reasoningForm);
+  const reasoning: Grammar = { kind: 'until', end: tag(end) };
   const answers = calls.map((call) => callGrammar(call, CALL_FORMS[callForm], tag));
   if (content !== undefined) answers.push(json(content));
   const answer = choice(answers);
-  if (prefix === THINK) return sequence(reasoning, spaces(), answer);
+  if (prefix === begin) return sequence(reasoning, spaces(), answer);
   // Without a token for the tag, any "<" might begin one.
-  if (!reasons || !controls.has(THINK)) return answer;
-  return sequence(choice([sequence(text(tag(THINK)), reasoning, spaces()), NOTHING]), answer);
+  if (!reasons || tag(begin) === begin) return answer;
+  return sequence(choice([sequence(text(tag(begin)), reasoning, spaces()), NOTHING]), answer);
 }
 
 /** A call as the template of the model writes it. */

@@ -71,6 +71,19 @@ export const CALL_TEMPLATES: Readonly<Record<CallFormName, string>> = {
 {%- endfor %}]{% else %}{{ message.content }}{% endif %}`,
     '[TOOL_RESULTS]{{ message.content }}[/TOOL_RESULTS]',
   ),
+  gemma: `{%- macro value(given) %}
+{%- if given is string %}{{ '<|"|>' + given + '<|"|>' }}
+{%- elif given is boolean %}{{ 'true' if given else 'false' }}
+{%- elif given is mapping %}{{ '{' }}{% for key, own in given.items() -%}
+{{ ',' if not loop.first }}{{ key }}:{{ value(own) }}{% endfor %}{{ '}' }}
+{%- elif given is sequence %}{{ '[' }}{% for own in given -%}
+{{ ',' if not loop.first }}{{ value(own) }}{% endfor %}{{ ']' }}
+{%- else %}{{ given }}{% endif %}{% endmacro %}${each(
+    `<|turn>model{{ '\\n' + (message.content or '').split('<channel|>')[-1] }}
+{%- for call in message.tool_calls %}{{ '<|tool_call>call:' + call.function.name + value(call.function.arguments) }}
+{{- '<tool_call|>' }}{% endfor %}`,
+    `<|tool_response>{{ message.content }}<tool_response|>`,
+  )}`,
   hermes: each(
     `<|im_start|>assistant{{ '\\n' + message.content }}{% for call in message.tool_calls %}
 {{- '\\n<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { ROUTING_MODES } from '../../config/engine-options.js';
 import type { ExpertCost } from '../../protocol/expert-cost.js';
-import type { AnswerFormat } from '../../text/chat/answer-format.js';
+import { type AnswerFormat, REASONING_FORM_NAMES } from '../../text/chat/answer-format.js';
 import type { AnswerPart } from '../../text/chat/answer-parts.js';
 import { CALL_FORM_NAMES } from '../../text/chat/call-forms.js';
 
@@ -63,6 +63,7 @@ export const storedAnswerFormat: z.ZodType<AnswerFormat> = z.discriminatedUnion(
   z.object({
     kind: z.literal('tags'),
     reasoning: z.boolean(),
+    reasoningForm: z.enum(REASONING_FORM_NAMES).exactOptional(),
     toolCalls: z.boolean(),
     callForm: z.enum(CALL_FORM_NAMES).exactOptional(),
     argumentTypes: z.record(z.string(), z.record(z.string(), texts)).exactOptional(),

@@ -1,7 +1,7 @@
 /** How a model writes an answer with reasoning and tool calls. Its template and its tokenizer tell. */
 import { withinTime } from '../time-bound.js';
 import type { TokenizerFile } from '../tokenizing/tokenizer-file.js';
-import { alike, type CallFormName, marksOf } from './call-forms.js';
+import { alike, type CallFormName, marksIn, marksOf } from './call-forms.js';
 import { triedCall } from './call-trial.js';
 import { ChatTemplate } from './chat-template.js';
 import { type ChatTemplates, templateName } from './template-files.js';
@@ -17,6 +17,8 @@ export type AnswerFormat = (
   | {
       kind: 'tags';
       reasoning: boolean;
+      /** Default: think. */
+      reasoningForm?: ReasoningForm;
       toolCalls: boolean;
       /** How calls are written. Default: hermes, the most common form. */
       callForm?: CallFormName;
@@ -38,7 +40,18 @@ export const CHANNEL_TOKENS = {
   return: '<|return|>',
 } as const;
 
-export const REASONING_TAGS = ['<think>', '</think>'] as const;
+/** Around reasoning, by form. */
+const REASONING_FORMS = {
+  think: ['<think>', '</think>'],
+  /** Gemma 4. */
+  channel: ['<|channel>thought', '<channel|>'],
+} as const;
+
+export type ReasoningForm = keyof typeof REASONING_FORMS;
+export const REASONING_FORM_NAMES = Object.keys(REASONING_FORMS) as [ReasoningForm, ...ReasoningForm[]];
+export const reasoningTags = (form: ReasoningForm = 'think') => REASONING_FORMS[form];
+/** The marks that reasoning may stand between: a tokenizer may have a token for each. */
+export const REASONING_MARKS = Object.values(REASONING_FORMS).flatMap((tags) => marksIn(tags));
 
 /** How the chat of a model works. */
 export interface ChatFormat {
@@ -64,8 +77,16 @@ export function chatFormat(
     (token) => added.has(token) && template.includes(token),
   );
   const { form, shortIds } = triedCall(templates);
-  const reasoning = template.includes(REASONING_TAGS[1]) || REASONING_TAGS.every((tag) => added.has(tag));
-  const tags = { reasoning, toolCalls: form !== undefined, ...(form && { callForm: form }) };
+  const reasoningForm = REASONING_FORM_NAMES.find((name) => {
+    const tags = reasoningTags(name);
+    return template.includes(tags[1]) || tags.every((tag) => added.has(tag));
+  });
+  const tags = {
+    reasoning: reasoningForm !== undefined,
+    ...(reasoningForm !== 'think' && reasoningForm && { reasoningForm }),
+    toolCalls: form !== undefined,
+    ...(form && { callForm: form }),
+  };
   return {
     answer: harmony ? { kind: 'channels' } : { kind: 'tags', ...tags },
     developerRole: /['"]developer['"]/.test(template),
@@ -104,7 +125,7 @@ function shownTokens(
   const channels = answer.kind === 'channels';
   const names: readonly string[] = channels
     ? Object.values(CHANNEL_TOKENS)
-    : [...REASONING_TAGS, ...alike(answer.callForm ?? 'hermes').flatMap((form) => marksOf(form))];
+    : [...REASONING_MARKS, ...alike(answer.callForm ?? 'hermes').flatMap((form) => marksOf(form))];
   const shown = (added_tokens ?? []).filter(({ content }) => names.includes(content));
   return new Map(shown.map(({ content, id }) => [id, channels ? CONTROL + content : content]));
 }

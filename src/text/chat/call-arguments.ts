@@ -247,7 +247,7 @@ const PYTHON: Record<string, string> = { True: 'true', False: 'false', None: 'nu
 const PYTHON_PARTS = /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\b(?:True|False|None)\b/gs;
 
 /** The JSON of a value of Python: templates that write values so make models write them. Undefined for other texts. */
-function pythonJson(text: string): string | undefined {
+export function pythonJson(text: string): string | undefined {
   const json = text.replace(PYTHON_PARTS, (part) => {
     if (!part.startsWith("'")) return PYTHON[part] ?? part;
     const inner = part.slice(1, -1).replace(/\\.|"/gs, (each) => ({ '"': '\\"', "\\'": "'" })[each] ?? each);

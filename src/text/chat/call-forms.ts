@@ -11,7 +11,7 @@ export interface PairMarks {
 /** The texts around the parts of a call, as the model's template writes them. */
 export interface CallForm {
   /** Forms of one family have the same marks. A reader of one of them reads all. */
-  family: 'hermes' | 'coder' | 'glm' | 'deepseek' | 'kimi' | 'mistral';
+  family: 'hermes' | 'coder' | 'glm' | 'deepseek' | 'kimi' | 'mistral' | 'gemma';
   /** Around all calls of an answer. Models misspell its beginning: the first spelling is the right one. */
   section?: { begins: readonly [string, ...string[]]; end: string };
   begin: string;
@@ -22,6 +22,8 @@ export interface CallForm {
   id?: string;
   /** Arguments as pairs. Absent: they are a JSON object. */
   pairs?: PairMarks;
+  /** Around texts in arguments that are an object whose keys have no quotation marks. JSON is read, too. */
+  quote?: string;
   afterArguments: string;
   end: string;
   /** Whether the whole call is a JSON object, or a list of such objects. */
@@ -119,6 +121,16 @@ const FORMS = {
     beforeName: `[${JSON_HEAD.beforeName}`,
     afterArguments: '}]',
   },
+  /** Gemma 4. */
+  gemma: {
+    family: 'gemma',
+    begin: '<|tool_call>',
+    beforeName: 'call:',
+    afterName: '',
+    quote: '<|"|>',
+    afterArguments: '',
+    end: '<tool_call|>',
+  },
   /** Hermes, Qwen2.5 and Qwen3. The last one: others have its tags, too. */
   hermes: {
     ...TAGGED,
@@ -141,10 +153,14 @@ export function alike(name: CallFormName): [CallForm, ...CallForm[]] {
 
 /** Texts such as `<arg_key>`, `<function=` and `[ARGS]`. A tokenizer may have a token for each. */
 export function marksOf(form: CallForm, spellings = form.section?.begins): string[] {
-  const { section, begin, beforeName, id = '', afterName, pairs, afterArguments, end } = form;
-  const texts = [...(spellings ?? []), section?.end ?? '', begin, beforeName, id, afterName];
+  const { section, begin, beforeName, id = '', afterName, pairs, quote = '', afterArguments, end } = form;
+  const texts = [...(spellings ?? []), section?.end ?? '', begin, beforeName, id, afterName, quote];
   const all = [...texts, ...Object.values(pairs ?? {}), afterArguments, end].join('\n');
-  return [...new Set(all.match(/<[^<>\n]+>?|\[[A-Z_]+\]|```\w+/g))];
+  return marksIn([all]);
+}
+
+export function marksIn(texts: readonly string[]): string[] {
+  return [...new Set(texts.join('\n').match(/<[^<>\n]+>?|\[[A-Z_]+\]|```\w+/g))];
 }
 
 /** Marks at which a call begins. Models leave the first one out. */

@@ -1,6 +1,6 @@
 /** Tells which tokens steer a model. A user's text must not contain them, only text that looks like them. */
 import type { TokenizerFile } from '../tokenizing/tokenizer-file.js';
-import { REASONING_TAGS } from './answer-format.js';
+import { REASONING_MARKS } from './answer-format.js';
 import { CALL_FORMS, marksOf } from './call-forms.js';
 import type { ChatTemplates } from './template-files.js';
 
@@ -14,7 +14,7 @@ export interface ControlTokens {
 const SHAPE = /^<[|｜].*[|｜]>$/;
 /** A model may write these though its template does not. */
 const TAGS: ReadonlySet<string> = new Set([
-  ...REASONING_TAGS,
+  ...REASONING_MARKS,
   ...Object.values(CALL_FORMS).flatMap((form) => marksOf(form).map((mark) => mark.trim())),
 ]);
 /** Without any of these it is a word, which may stand in a template for other reasons. */

@@ -1,6 +1,6 @@
 /** Texts of tokens, as answers show them. */
 import type { TokenTexts } from '../detokenizer.js';
-import { type AnswerFormat, CHANNEL_TOKENS, CONTROL, REASONING_TAGS } from './answer-format.js';
+import { type AnswerFormat, CHANNEL_TOKENS, CONTROL, reasoningTags } from './answer-format.js';
 
 /** Decodes ids without special tokens, except those of `shown`, which gives their texts by id. */
 export function shownText(
@@ -35,7 +35,6 @@ const TAIL = 24;
 /** The same where the request has the beginning of the answer, which is behind the header. */
 const BEGUN_TAIL = 8192;
 
-const OPEN_REASONING = new RegExp(`${REASONING_TAGS[0]}\\s*$`);
 const { start, message, end, call, return: returned } = CHANNEL_TOKENS;
 
 /**
@@ -49,7 +48,10 @@ export function answerPrefix(
 ): string {
   const last = (count: number): number[] => Array.prototype.slice.call(prompt, -count);
   let tail = decode(last(TAIL));
-  if (format.kind === 'tags') return format.reasoning && OPEN_REASONING.test(tail) ? REASONING_TAGS[0] : '';
+  if (format.kind === 'tags') {
+    const [begin] = reasoningTags(format.reasoningForm);
+    return format.reasoning && tail.trimEnd().endsWith(begin) ? begin : '';
+  }
   if (!tail.includes(CONTROL + start)) tail = decode(last(BEGUN_TAIL));
   const begin = tail.lastIndexOf(CONTROL + start);
   const header = begin < 0 ? '' : tail.slice(begin);

@@ -1,12 +1,10 @@
 /** Reads answers in which marks enclose reasoning and tool calls. */
 import { escapePattern } from '../escape-pattern.js';
-import { type AnswerFormat, REASONING_TAGS } from './answer-format.js';
+import { type AnswerFormat, reasoningTags } from './answer-format.js';
 import { type AnswerParser, type AnswerPart, appendParts } from './answer-parts.js';
 import { begunAtEnd, withoutPart } from './call-arguments.js';
 import { beginsOf } from './call-forms.js';
 import { type CallReading, callReading, ToolCallReader } from './tool-call-reader.js';
-
-const [THINK, THINK_END] = REASONING_TAGS;
 
 /** White space between a tag and its repetition. */
 const MOST_BLANK = 64;
@@ -24,6 +22,8 @@ interface Call {
 export class TagsParser implements AnswerParser {
   readonly #reading: CallReading | undefined;
   readonly #boundCalls: boolean;
+  /** Around reasoning. */
+  readonly #tags: readonly [begin: string, end: string];
   readonly #sectionEnd: string | undefined;
   #state: 'start' | 'reasoning' | 'content' | 'call';
   /** Text that is not yet passed on: it may be the beginning of a mark. */
@@ -39,7 +39,11 @@ export class TagsParser implements AnswerParser {
   readonly #marks: Record<'reasoning' | 'content', Marks>;
 
   /** `tools`: whether calls are read. Otherwise they are content. */
-  constructor({ reasoning, toolCalls, callForm, argumentTypes, boundCalls }: TagsFormat, tools: boolean) {
+  constructor(
+    { reasoning, reasoningForm, toolCalls, callForm, argumentTypes, boundCalls }: TagsFormat,
+    tools: boolean,
+  ) {
+    this.#tags = reasoningTags(reasoningForm);
     // Reasoning comes before anything else.
     this.#state = reasoning ? 'start' : 'content';
     this.#boundCalls = boundCalls ?? false;
@@ -48,7 +52,7 @@ export class TagsParser implements AnswerParser {
     const begins = form === undefined ? [] : beginsOf(form);
     this.#sectionEnd = form?.section?.end;
     this.#marks = {
-      reasoning: new Marks([THINK_END, ...begins]),
+      reasoning: new Marks([this.#tags[1], ...begins]),
       content: new Marks(begins.concat(this.#sectionEnd ?? [])),
     };
   }
@@ -106,13 +110,13 @@ export class TagsParser implements AnswerParser {
       this.#blank.push(this.#buffer.slice(0, this.#buffer.length - begun.length));
       this.#buffer = begun;
     }
-    const tag = REASONING_TAGS.find((each) => begun.startsWith(each));
+    const tag = this.#tags.find((each) => begun.startsWith(each));
     if (tag !== undefined) {
       this.#buffer = begun.slice(tag.length);
-      this.#enter(tag === THINK ? 'reasoning' : 'content', true);
+      this.#enter(tag === this.#tags[0] ? 'reasoning' : 'content', true);
       return true;
     }
-    if (REASONING_TAGS.some((each) => each.startsWith(begun))) return false;
+    if (this.#tags.some((each) => each.startsWith(begun))) return false;
     this.#beginContent();
     return true;
   }
@@ -125,15 +129,16 @@ export class TagsParser implements AnswerParser {
   /** Models repeat the tag that the prompt ends with. Returns whether the first characters tell. */
   #leaveOutThink(): boolean {
     const begun = this.#buffer.trimStart();
-    if (begun.startsWith(THINK)) this.#buffer = begun.slice(THINK.length);
+    const [think] = this.#tags;
+    if (begun.startsWith(think)) this.#buffer = begun.slice(think.length);
     // A model may write white space without end.
-    else if (begun === '' ? this.#buffer.length < MOST_BLANK : THINK.startsWith(begun)) return false;
+    else if (begun === '' ? this.#buffer.length < MOST_BLANK : think.startsWith(begun)) return false;
     return true;
   }
 
   /** Leaves the present part at a mark. */
   #pass(mark: string): void {
-    if (mark === THINK_END || mark === this.#sectionEnd) this.#enter('content', true);
+    if (mark === this.#tags[1] || mark === this.#sectionEnd) this.#enter('content', true);
     else if (this.#state === 'reasoning') this.#draft = { ...this.#begun(mark), texts: [mark], tail: '' };
     else {
       this.#state = 'call';
@@ -171,8 +176,9 @@ export class TagsParser implements AnswerParser {
     if (this.#buffer === '') return false;
     if (reader.state !== 'ended') reader.push(this.#buffer);
     texts.push(this.#buffer);
-    const end = (tail + this.#buffer).indexOf(THINK_END);
-    this.#draft!.tail = (tail + this.#buffer).slice(1 - THINK_END.length);
+    const [, close] = this.#tags;
+    const end = (tail + this.#buffer).indexOf(close);
+    this.#draft!.tail = (tail + this.#buffer).slice(1 - close.length);
     const length = tail.length + this.#buffer.length;
     this.#buffer = '';
     if (end < 0 && reader.state !== 'failed') return false;

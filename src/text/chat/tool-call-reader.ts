@@ -6,6 +6,7 @@ import { escapePattern } from '../escape-pattern.js';
 import { REQUEST_BOUNDS } from '../json-shape.js';
 import type { ArgumentTypes } from './answer-format.js';
 import type { AnswerPart } from './answer-parts.js';
+import { BareArguments } from './bare-arguments.js';
 import {
   type ArgumentsReader,
   argumentsJson,
@@ -155,11 +156,11 @@ export class ToolCallReader {
   }
 
   #begin(form: CallForm, name: string, length: number): AnswerPart[] {
-    const { pairs, end } = form;
+    const { pairs, quote, end } = form;
     const { types } = this.#reading;
     const own = types !== undefined && Object.hasOwn(types, name) ? types[name] : undefined;
-    this.#arguments =
-      pairs === undefined ? new JsonArguments(end) : new PairArguments({ ...form, pairs }, own);
+    if (pairs !== undefined) this.#arguments = new PairArguments({ ...form, pairs }, own);
+    else this.#arguments = quote === undefined ? new JsonArguments(end) : new BareArguments(quote, end);
     this.state = 'arguments';
     const text = this.rest.slice(length);
     this.#json = [];

@@ -230,5 +230,9 @@ describe('the format of answers', () => {
     const names = ['<|start|>', '<|channel|>', '<|message|>', '<|end|>'];
     expect(format(names.join(''), names)).toEqual(CHANNELS);
     expect(format('<tool_call>')).toMatchObject({ toolCalls: false });
+    expect(format("{{ text.split('<channel|>') }}")).toMatchObject({
+      reasoning: true,
+      reasoningForm: 'channel',
+    });
   });
 });

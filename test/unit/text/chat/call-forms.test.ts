@@ -17,6 +17,7 @@ const formatOf = (callForm: CallFormName): AnswerFormat => ({
   reasoning: true,
   toolCalls: true,
   callForm,
+  ...(callForm === 'gemma' && { reasoningForm: 'channel' }),
   argumentTypes: TYPES,
 });
 const call = (name: string, text: string) => ({ name, arguments: text });
@@ -282,6 +283,40 @@ const CASES: Case[] = [
     'a<tool_call>{"arguments": {"a": "b}, "name": "f"}</tool_call>b',
     { content: 'a<tool_call>{"arguments": {"a": "b}, "name": "f"}</tool_call>b' },
   ],
+  [
+    'gemma',
+    'reasoning, text and a call with values of all kinds',
+    '<|channel>thought\nI look.\n<channel|>Now.<|tool_call>call:f{text:<|"|>a "b", {c}\n<|"|>,n:-1.5e3,flag:true,' +
+      'maybe:null,list:[<|"|>x<|"|>,2,{a b:[],<|"|>c:d<|"|>:{}}]}<tool_call|>',
+    {
+      reasoning: 'I look.',
+      content: 'Now.',
+      calls: [
+        call(
+          'f',
+          '{"text": "a \\"b\\", {c}\\n", "n": -1.5e3, "flag": true, "maybe": null, "list": ["x", 2, {"a b": [], "c:d": {}}]}',
+        ),
+      ],
+    },
+  ],
+  [
+    'gemma',
+    'two calls, one in JSON, and words without quotation marks',
+    '<|channel>thought\n<channel|><|tool_call>call:f{"text": "a \\"<tool_call|>\\"", "n": 1}<tool_call|>' +
+      '<|tool_call>call:g{a:Oslo,b:True, c: [1 , 2],}<tool_call|>',
+    {
+      calls: [
+        call('f', '{"text": "a \\"<tool_call|>\\"", "n": 1}'),
+        call('g', '{"a": "Oslo", "b": true, "c": [1, 2]}'),
+      ],
+    },
+  ],
+  [
+    'gemma',
+    'arguments that do not close',
+    '<|tool_call>call:f{list:[{text:<|"|>a<tool_call|><|tool_call>call:g{a:<tool_call|>Done.',
+    { content: 'Done.', calls: [call('f', '{"list": [{"text": "a"}]}'), call('g', '{"a": null}')] },
+  ],
   ['glm', 'a call of another form', '<tool_call>{"name": "f"}', { content: '<tool_call>{"name": "f"}' }],
   ['glm', 'a tag that is none', 'A <tool_call> is <b>.', { content: 'A <tool_call> is <b>.' }],
 ];
@@ -300,7 +335,7 @@ const WRITTEN = CALL_FORM_NAMES.map((name): Case => {
   const json = text ? '{"text":"tea for 2","n":2}' : '{"text": "tea for 2", "n": 2}';
   const own = name === 'mistral_list' ? JSON.stringify(given) : json;
   const written = rendered.replace(
-    /^<(?:\|im_start\|>assistant|\|im_assistant\|>|\|assistant\|><think><\/think>|｜Assistant｜>)/,
+    /^<(?:\|turn>model|\|im_start\|>assistant|\|im_assistant\|>|\|assistant\|><think><\/think>|｜Assistant｜>)/,
     '',
   );
   return [
@@ -333,7 +368,7 @@ describe('an answer', () => {
     );
   });
 
-  it.each([...WRITTEN, ...CASES.filter(([, , text]) => /^[<[](?!think>)/.test(text))])(
+  it.each([...WRITTEN, ...CASES.filter(([, , text]) => /^[<[](?!think>|\|channel>)/.test(text))])(
     'that a grammar binds to the form %s shows no mark wherever it is cut off: %s',
     (form, _, text, expected) => {
       const format = { ...formatOf(form), boundCalls: true } as const;
