@@ -15,6 +15,7 @@ import { FileHashes } from './file-hashes.js';
 import { modelName } from './gguf/gguf-path.js';
 import { isInPlace, linkGguf } from './in-place.js';
 import { inspectModel } from './inspect-model.js';
+import { leftOut } from './left-out.js';
 import { type LockOptions, type LockWait, withLock } from './lock-file.js';
 import {
   isPack,
@@ -125,6 +126,8 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
     const stays = inPlace
       ? `The experts of ${modelName(model)} stay in ${model}; packs`
       : `Packs ${modelName(model)}:`;
+    const parts = leftOut(model, info.others);
+    if (parts !== undefined) onLine?.(parts);
     onLine?.(`${stays} ${formatBytes(bytes)} into ${out}, where ${formatBytes(free)} are free`);
     resumedFrom = await writeWeights(writer, partial, plan, options);
   } finally {

@@ -11,7 +11,7 @@ import { type CheckpointSource, readSource } from './checkpoint-source.js';
 import { convertCheckpoint, lockOptions } from './converter.js';
 import { hashOfTextFiles, hashOfTexts, packWithTexts } from './exchange-texts.js';
 import { FileHashes, READ_AT_START_BYTES } from './file-hashes.js';
-import { modelName } from './gguf/gguf-path.js';
+import { fileName, modelName } from './gguf/gguf-path.js';
 import { hashOfFiles, type ModelIdentity, modelIdentity } from './identity.js';
 import { isInPlace, linkGguf } from './in-place.js';
 import { inspectModel } from './inspect-model.js';
@@ -142,7 +142,7 @@ async function packOf(model: string, hashes: FileHashes, options: PrepareOptions
   const make = async (): Promise<PreparedPack> => {
     const found = await openExact();
     if (found !== undefined) return found;
-    const out = join(packDir, `${modelName(model)}-${wanted.names.exact}`);
+    const out = join(packDir, `${fileName(model)}-${wanted.names.exact}`);
     // The pack directory is a cache, so a damaged pack is made again.
     await rm(out, { recursive: true, force: true });
     const shared = await firstSound(wanted, 'weights', async (donor) => {

@@ -74,7 +74,7 @@ function backendOfWorkers(
   logger: Logger,
   onKeptEnd: OnKeptEnd,
 ): Backend {
-  const engine = new RemoteEngine(redis.url, options.model);
+  const engine = new RemoteEngine(redis.url, options);
   const queue = producer(options, redis, logger, onKeptEnd, {
     queueName: () => engine.queueName,
     routing: () => engine.model?.routing,

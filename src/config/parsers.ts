@@ -22,6 +22,13 @@ export function text(what: string, example: string): Parser<string> {
   };
 }
 
+export const modelAlias: Parser<string> = (value) => {
+  if (!/^[\w.:/-]{1,200}$/.test(value)) {
+    throw new Expected('a name of at most 200 letters, digits and . : / _ -', 'gpt-oss');
+  }
+  return value;
+};
+
 /** Longest key. */
 export const MOST_KEY_CHARACTERS = 512;
 

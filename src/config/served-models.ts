@@ -35,7 +35,8 @@ export function resolveServedModels(sources: Sources): ServedModels {
   if (directories.length < 2) {
     const options = resolveServeOptions(sources);
     // A request must be able to name a model that is not loaded yet.
-    const name = options.keepAlive === undefined ? undefined : servedName(options.model, false);
+    const name =
+      options.keepAlive === undefined ? undefined : (options.alias ?? servedName(options.model, false));
     return { models: [{ name, options }], sharedBudget: undefined };
   }
   const elsewhere = resolveOptions(['worker'], sources).worker === 'none';
@@ -46,7 +47,12 @@ export function resolveServedModels(sources: Sources): ServedModels {
       `The "--profile" option has one file for several models: name the model, such as --profile ${several.models[0]!.name}=profile.json`,
     );
   }
-  return several;
+  const models = several.models.map(({ name, options }) => ({ name: options.alias ?? name, options }));
+  checkNames(
+    models.map(({ name }) => name),
+    directories,
+  );
+  return { ...several, models };
 }
 
 /**

@@ -85,7 +85,8 @@ async function open(): Promise<void> {
   const choice = predictorChoice(config);
   const routes = config.routing === 'predicted' && choice !== null;
   const tablesFingerprint = routes ? await predictorFingerprint(choice) : null;
-  const { pack, name, fingerprint, identity, tasks } = prepared;
+  const { pack, fingerprint, identity, tasks } = prepared;
+  const name = config.alias ?? prepared.name;
   const sampling = samplingOf(prepared);
   const sizes = sizesOf((limits) => loadAddon().planMemory({ pack }, limits), config, prepared.formats);
   const warning = budgetWarning(sizes.budgetBytes, sizes.freeBytes);

@@ -94,6 +94,8 @@ export interface CheckpointInfo {
   lossless: PackFormats;
   /** Whether the experts can stay in the file: a GGUF file whose matrices are rows of blocks. */
   keepsExperts: boolean;
+  /** Names of tensors that are no part of the model, such as those of a vision tower. */
+  others: string[];
   files: { name: string; bytes: number }[];
   tensors: number;
   bytes: number;

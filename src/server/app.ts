@@ -26,6 +26,11 @@ export function createApp(context: ServerContext, routes: readonly Route[]): Exp
   const open = routes.filter(({ scope }) => scope === 'public').map(({ path }) => path);
   app.use(originGuard(options), auth(context.keys, new Set(open)));
   const paths = [...new Set(routes.map(({ path }) => path))];
+  // Some clients do not encode the slash in the name of a model.
+  app.get('/v1/models/:org/:name', ({ params: { org, name } }, res, next) => {
+    res.req.url = `/v1/models/${encodeURIComponent(`${org}/${name}`)}`;
+    next();
+  });
   for (const route of routes) app[route.method](route.path, handler(context, route));
   for (const path of paths) {
     app.all(path, methodNotAllowed(routes.filter((route) => route.path === path)));

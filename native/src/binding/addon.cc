@@ -69,8 +69,11 @@ Napi::Value inspect_checkpoint(const Napi::CallbackInfo& info) {
     const std::string model = info[0].As<Napi::String>().Utf8Value();
     const Checkpoint checkpoint = Checkpoint::open(model);
     const std::string directory = is_gguf(model) ? std::filesystem::path(model).parent_path().string() : model;
-    checkpoint.check_tensors();
+    const std::vector<std::string> others = checkpoint.check_tensors();
     Napi::Object js = Napi::Object::New(env);
+    Napi::Array names = Napi::Array::New(env, others.size());
+    for (uint32_t i = 0; i < others.size(); ++i) names.Set(i, others[i]);
+    js.Set("others", names);
     js.Set("shape", shape_to_js(env, checkpoint.spec()));
     js.Set("dtype", checkpoint.dtype_summary());
     const PackFormats formats = lossless_formats(checkpoint);

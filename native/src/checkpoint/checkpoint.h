@@ -81,8 +81,9 @@ class Checkpoint {
   SlotData source_of(const TensorSlot& slot) const;
 
   /// Throws checkpoint_invalid where a tensor that the model needs is missing or misshapen, or where the files hold
-  /// layers or experts that the config does not have.
-  void check_tensors() const;
+  /// layers or experts that the config does not have. Returns the names of tensors that are no part of the model, such
+  /// as those of a vision tower.
+  std::vector<std::string> check_tensors() const;
 
   /// Reads data as floats; the second form reads elements [first, first + count). Throws io_error
   /// where the file fails, checkpoint_invalid where it has changed since it was opened or a block's scale is no number.

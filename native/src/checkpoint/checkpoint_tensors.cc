@@ -151,7 +151,7 @@ SlotData Checkpoint::source_of(const TensorSlot& slot) const {
           &require_codes(taken->scales, scales)};
 }
 
-void Checkpoint::check_tensors() const {
+std::vector<std::string> Checkpoint::check_tensors() const {
   std::vector<bool> known(tensors_.size());
   for_each_slot(spec(), [&](const TensorSlot& slot) {
     source_of(slot);
@@ -167,9 +167,14 @@ void Checkpoint::check_tensors() const {
       }
     }
   });
+  std::vector<std::string> others;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     // transformers writes matrices of no rows for shared experts of which there are none.
-    if (known[i] || tensors_[i].bytes == 0 || !owns(tensors_[i].name)) continue;
+    if (known[i] || tensors_[i].bytes == 0) continue;
+    if (!owns(tensors_[i].name)) {
+      others.push_back(tensors_[i].name);
+      continue;
+    }
     throw checkpoint_error({file_of(&tensors_[i]),
                             tensors_[i].name,
                             std::string("not of the model in ") + config_of(gguf_),
@@ -178,6 +183,7 @@ void Checkpoint::check_tensors() const {
                             other_model(gguf_),
                             {}});
   }
+  return others;
 }
 
 }  // namespace sida

@@ -11,9 +11,18 @@ export function isGgufPath(model: string): boolean {
 }
 
 /** A model in the cache of Hugging Face's tools lies in a directory that is named after a commit. */
-const SNAPSHOT = /\/models--[^/]+--([^/]+)\/snapshots\/[^/]+$/;
+const SNAPSHOT = /\/models--([^/]+)--([^/]+)\/snapshots\/[^/]+$/;
 
-/** The last part of a model's path or name, without what a GGUF file's name says of its form and its parts. */
+/**
+ * `ORG/NAME` of a directory in the cache of Hugging Face's tools. Of others the last part of the path, without what a
+ * GGUF file's name says of its form and its parts.
+ */
 export function modelName(model: string): string {
-  return (SNAPSHOT.exec(model)?.[1] ?? basename(model)).replace(/(-\d{5}-of-\d{5})?\.gguf$/, '');
+  const cached = SNAPSHOT.exec(model);
+  return cached === null ? fileName(model) : `${cached[1]}/${cached[2]}`;
+}
+
+/** The last part of the model's name. */
+export function fileName(model: string): string {
+  return basename(SNAPSHOT.exec(model)?.[2] ?? model).replace(/(-\d{5}-of-\d{5})?\.gguf$/, '');
 }

@@ -5,6 +5,7 @@
 import { resolve } from 'node:path';
 import type { Redis } from 'ioredis';
 import { modelName } from '../../checkpoint/gguf/gguf-path.js';
+import type { ServeOptions } from '../../config/options.js';
 import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
 import { SidaError } from '../../errors.js';
 import type { ControlReply, JobResult, ModelInfo } from '../../protocol/engine-messages.js';
@@ -30,10 +31,10 @@ export class RemoteEngine implements EngineHandle {
   /** Whether workers have served the model since this server looks. */
   #served = false;
 
-  /** `model` is the path given to workers. Its last part is the model's name. */
-  constructor(url: string, model: string) {
+  /** `model` is the path given to workers. Without an alias its last part is the model's name. */
+  constructor(url: string, { model, alias }: Pick<ServeOptions, 'model' | 'alias'>) {
     this.#url = url;
-    this.#name = modelName(resolve(model));
+    this.#name = alias ?? modelName(resolve(model));
     this.#state = {
       phase: 'starting',
       detail: `No worker has announced the model ${JSON.stringify(this.#name)} yet`,

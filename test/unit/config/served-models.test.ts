@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { modelName } from '../../../src/checkpoint/gguf/gguf-path.js';
 import { ENGINE_OPTIONS } from '../../../src/config/engine-options.js';
 import { MODEL_OPTIONS } from '../../../src/config/model-options.js';
 import type { OptionName } from '../../../src/config/options.js';
@@ -55,6 +56,25 @@ describe('the list of models', () => {
     expect(named({ model: [pack, 'b'], worker: 'none', redis: 'redis://h:1' })[0]).toEqual([
       'x-packed',
       pack,
+    ]);
+  });
+
+  it('is an alias where a model has one', () => {
+    expect(named({ model: ['p/a', 'b'], alias: ['b=org/c', 'a=d'] }).map(([name]) => name)).toEqual([
+      'd',
+      'org/c',
+    ]);
+    expect(resolve({ model: ['p/a'], alias: ['d'], keepAlive: '1min' }).models[0]!.name).toBe('d');
+    expect(() => resolve({ model: ['p/a', 'b'], alias: ['c'] })).toThrow('have the same name, "c"');
+    expect(() => resolve({ model: ['p/a'], alias: ['c d'] })).toThrow('"--alias"');
+  });
+
+  it('is that on the hub in the cache of its tools', () => {
+    const snapshot = 'hub/models--acme--tiny-moe/snapshots/0123abcd';
+    expect(modelName(join('/', snapshot))).toBe('acme/tiny-moe');
+    expect(named({ model: [`/${snapshot}`, `/${snapshot}/tiny-Q4_0.gguf`] }).map(([name]) => name)).toEqual([
+      'acme/tiny-moe',
+      'tiny-Q4_0',
     ]);
   });
 

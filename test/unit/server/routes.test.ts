@@ -476,6 +476,10 @@ describe('models', () => {
     const { json } = await server.ask('/v1/models');
     expect(json.object).toBe('list');
     expect(json.data).toEqual([(await server.ask('/v1/models/switch-mini')).json]);
+    for (const name of ['org/name', 'org%2Fname']) {
+      const { json: other } = await server.ask(`/v1/models/${name}`);
+      expect(other.error.message).toContain('The model "org/name" is not served here');
+    }
     expect(json.data[0]).toMatchObject({
       id: 'switch-mini',
       object: 'model',
