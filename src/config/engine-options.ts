@@ -268,7 +268,7 @@ export const ENGINE_OPTIONS = {
     default: '4',
     unit: 'sequences',
     help: 'sequences of a model with recurrent layers that run at a time',
-    more: 'Each takes the memory of its state. Requests beyond that wait; n choices of one prompt, or n labels of several tokens, take n + 1',
+    more: 'Each takes the memory of its state. Requests beyond that wait; n choices of one prompt, or n labels of several tokens, take n + 1. The prefix cache keeps states in spare ones',
     parse: wholeNumber(1, 1 << 16, '4'),
   }),
   prefixCache: option({
@@ -279,9 +279,8 @@ export const ENGINE_OPTIONS = {
     default: 'per-key',
     help: 'who may reuse the KV pages of finished requests: per-key, shared, off',
     more:
-      'Pages stay while no running request needs the room, so that a prompt which begins with the same tokens is not ' +
-      'computed again. per-key: only for the API key that sent them; shared: for all keys, which lets a client ' +
-      'measure what others have sent; off: none stay. Answers have the same bits',
+      'A prompt which begins with the same tokens is not computed again. per-key: only for the API key that sent ' +
+      'them; shared: for all keys, which lets a client measure what others have sent; off: none stay',
     parse: oneOf(PREFIX_CACHE_MODES),
   }),
   batchWaitMs: option({

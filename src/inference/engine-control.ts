@@ -3,23 +3,29 @@ import { clockMs } from '../clock.js';
 import { type BudgetShare, budgetBytes, checkBudget, checkShared } from '../config/budget.js';
 import { type Engine, RESIDENCY_STATES, RESIDENT } from '../native/addon-types.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
-import type { ControlReply, ExpertState, MemorySplit, ModelRequest } from '../protocol/engine-messages.js';
+import type {
+  CachedPages,
+  ControlReply,
+  ExpertState,
+  MemorySplit,
+  ModelRequest,
+} from '../protocol/engine-messages.js';
+import { RECURRENT } from '../scheduler/page-need.js';
 
 interface ControlledThread {
   engine: Engine;
-  /** KV pages of the prefix cache that no running input uses. */
-  cachedPages: number;
+  cached: CachedPages;
   routeAhead: number;
   builderStats: BuilderStats;
 }
 
 export function answerControl(
   request: ModelRequest,
-  { engine, cachedPages, routeAhead, builderStats }: ControlledThread,
+  { engine, cached, routeAhead, builderStats }: ControlledThread,
 ): ControlReply {
   switch (request.kind) {
     case 'usage':
-      return { kind: 'usage', usage: engine.usage(), split: memorySplit(engine, cachedPages) };
+      return { kind: 'usage', usage: engine.usage(), split: memorySplit(engine, cached) };
     case 'experts':
       return { kind: 'experts', layers: expertLayers(engine) };
     case 'predictor': {
@@ -32,7 +38,7 @@ export function answerControl(
     }
     case 'set-budget':
       changeBudget(request.device, request.shared, engine);
-      return { kind: 'set-budget', usage: engine.usage(), split: memorySplit(engine, cachedPages) };
+      return { kind: 'set-budget', usage: engine.usage(), split: memorySplit(engine, cached) };
   }
 }
 
@@ -55,16 +61,16 @@ function expertLayers(engine: Engine): { layer: string; experts: ExpertState[] }
   }));
 }
 
-/** How KV pages and experts share the device. `cachedPages`: of the prefix cache, that no running input uses. */
-export function memorySplit(engine: Engine, cachedPages: number): MemorySplit {
+/** How KV pages and experts share the device. */
+export function memorySplit(engine: Engine, { pages: cachedPages, states }: CachedPages): MemorySplit {
   const { shape, plan } = engine;
   const { kvPages, kvPagesFree, kvPageBytes, kvWindows, slots } = engine.usage();
   const groups = [{ pages: kvPages, pagesFree: kvPagesFree, pageBytes: kvPageBytes }, ...kvWindows];
   const bytes = (pages: (group: (typeof groups)[number]) => number) =>
     groups.reduce((sum, group) => sum + pages(group) * group.pageBytes, 0);
   const free = bytes(({ pagesFree }) => pagesFree);
-  // The prefix cache keeps nothing of models with windows or recurrent states.
-  const cached = cachedPages * kvPageBytes;
+  const stateBytes = kvWindows.find(({ window }) => window === RECURRENT)?.pageBytes ?? 0;
+  const cached = cachedPages * kvPageBytes + states * stateBytes;
   // A slot takes whole pages of the device, and so does the expert in it.
   const pages = plan.slot / plan.block;
   let resident = 0;

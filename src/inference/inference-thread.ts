@@ -76,8 +76,7 @@ if (opened !== undefined) {
     routeAhead,
     builderStats,
     planner: new PassPlanner({ ...{ engine, queue, builderStats, linkBandwidth }, resident }),
-    control: (request, cachedPages) =>
-      answerControl(request, { engine, cachedPages, routeAhead, builderStats }),
+    control: (request, cached) => answerControl(request, { engine, cached, routeAhead, builderStats }),
     stepTables,
     queue,
     nextControl: () => receiveMessageOnPort(port)?.message as ToInference | undefined,

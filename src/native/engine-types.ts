@@ -410,6 +410,8 @@ export interface Engine {
    * recurrent state behind more tokens.
    */
   forkSequence(from: number, to: number, tokens: number): void;
+  /** As forkSequence, without a recurrent state: `to` keeps the pages, so that other sequences may share them. */
+  keepPages(from: number, to: number, tokens: number): void;
   /**
    * Frees the first pages of sequence `id` and gives it those of `from`. Both must hold the same `tokens` tokens, which
    * are whole pages.

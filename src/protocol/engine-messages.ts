@@ -166,6 +166,14 @@ export function appendDelta(
   to.finishReason = finishReason;
 }
 
+/** What the prefix cache keeps. */
+export interface CachedPages {
+  /** KV pages that no running input uses. */
+  pages: number;
+  /** Recurrent states. */
+  states: number;
+}
+
 /**
  * How the device is shared at a moment. All figures are bytes. The KV cache takes `used + cached + free`, and experts
  * may take `slots`.

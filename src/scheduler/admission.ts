@@ -14,7 +14,7 @@ interface AdmissionOptions {
   queue: QueueConsumer<QueuedBatch>;
   running: RunningRequests;
   kind: ModelKind;
-  encoderDecoder: boolean;
+  encodes: boolean;
   /** Called before the first request of a batch starts. Returns the batch's tables. */
   onBatch: (queued: QueuedBatch) => OpenTables;
   /** Starts requests of one batch that have their pages. */
@@ -36,7 +36,7 @@ export class Admission {
 
   /** Starts requests, key by key in turn, until one lacks pages or the next pass is full. Returns their number. */
   startRequests(): number {
-    const { kind, running, queue, encoderDecoder } = this.#options;
+    const { kind, running, queue, encodes } = this.#options;
     let starts = 0;
     let blocked = false;
     while (!blocked && kind.takesMore(starts)) {
@@ -52,7 +52,7 @@ export class Admission {
       );
     }
     // A round of an encoder-decoder model takes one batch in any case.
-    queue.blocked = blocked && !encoderDecoder;
+    queue.blocked = blocked && !encodes;
     return starts;
   }
 
@@ -88,9 +88,9 @@ export class Admission {
    * Otherwise batches of keys that do not wait here may have their turn before it. Returns false if nothing helps.
    */
   #makesWay({ owner }: Request): boolean {
-    const { running, kind, queue, encoderDecoder } = this.#options;
+    const { running, kind, queue, encodes } = this.#options;
     if (running.of(owner) === 0 && kind.makeWay()) return true;
-    if (encoderDecoder) return false;
+    if (encodes) return false;
     const isNew = ({ batch }: QueuedBatch) => batch.requests.some((each) => !this.#waiting.has(each.owner));
     return queue.waiting().some(isNew) && this.#takeBatch();
   }
@@ -100,7 +100,7 @@ export class Admission {
    * request lacks pages.
    */
   #start(first: Request): boolean {
-    const { running, encoderDecoder, onBatch, onStart } = this.#options;
+    const { running, encodes, onBatch, onStart } = this.#options;
     const own = this.#waiting.get(first.owner)!;
     const alone = this.#waiting.size === 1 && first.suspended === null;
     const started: Request[] = [];
@@ -120,19 +120,19 @@ export class Admission {
     onStart(started);
     // Otherwise a long generation keeps its batch's tables, which are megabytes. A decoder-only sequence has its own
     // table. Only requests that tables route read the batch's tables again, when they go on after they gave way.
-    if (!encoderDecoder && first.routingK === 0)
+    if (!encodes && first.routingK === 0)
       for (const request of started) request.batch = { ...batch, tables: [] };
     return true;
   }
 
   /** Returns false if no batch waits in the queue. */
   #takeBatch(): boolean {
-    const { queue, running, encoderDecoder } = this.#options;
+    const { queue, running, encodes } = this.#options;
     const queued = queue.tryTake();
     if (queued === undefined) return false;
     const { id } = queued.batch;
     const shares = running.keepsPrefixes;
-    const opened = openRequests(queued, { order: this.#arrived, shares, encoderDecoder });
+    const opened = openRequests(queued, { order: this.#arrived, shares, encodes });
     this.#lastBatch = id;
     this.#arrived += opened.length;
     for (const request of opened) if (!this.#dropped.has(request.job)) this.#add(request);

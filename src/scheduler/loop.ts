@@ -11,7 +11,7 @@ import { profiled } from '../profile/thread-events.js';
 import type { QueueConsumer } from '../protocol/batch-queue.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import { type Counters, noCounts } from '../protocol/counters.js';
-import type { ControlReply, ModelRequest } from '../protocol/engine-messages.js';
+import type { CachedPages, ControlReply, ModelRequest } from '../protocol/engine-messages.js';
 import type { ThreadLife } from '../protocol/grammar-messages.js';
 import type { FromInference, ItemResults, QueuedBatch, ToInference } from '../protocol/inference-messages.js';
 import { Matchers } from '../structured-output/matchers.js';
@@ -21,7 +21,7 @@ import { Generations } from './generations.js';
 import { DecoderOnly } from './kinds/decoder-only.js';
 import { EncoderDecoder } from './kinds/encoder-decoder.js';
 import type { ModelKind } from './kinds/model-kind.js';
-import type { KvRoom } from './page-need.js';
+import { type KvRoom, RECURRENT } from './page-need.js';
 import { PageLeases } from './pages.js';
 import { NativePasses, type Planner } from './passes.js';
 import { PrefixCache } from './prefix-cache.js';
@@ -42,8 +42,8 @@ interface InferenceLoopOptions {
   routeAhead: number;
   builderStats: BuilderStats;
   planner: Planner;
-  /** Answers a control request between two steps. `cachedPages`: of the prefix cache, that no running input uses. */
-  control: (request: ModelRequest, cachedPages: number) => ControlReply;
+  /** Answers a control request between two steps. */
+  control: (request: ModelRequest, cached: CachedPages) => ControlReply;
   /** Null if generations are not predicted. */
   stepTables: StepForecaster | null;
   queue: QueueConsumer<QueuedBatch>;
@@ -107,8 +107,8 @@ export class InferenceLoop {
     this.#matchers = new Matchers(shape.vocabSize, onStuck);
     this.#running = running;
     this.#generations = generations;
-    const encoderDecoder = hasEncoder(shape);
-    this.#kind = new (encoderDecoder ? EncoderDecoder : DecoderOnly)({
+    const encodes = hasEncoder(shape);
+    this.#kind = new (encodes ? EncoderDecoder : DecoderOnly)({
       engine,
       passes,
       tableWait: this.#tableWait,
@@ -122,7 +122,7 @@ export class InferenceLoop {
       queue,
       running,
       kind: this.#kind,
-      encoderDecoder,
+      encodes,
       onBatch: (queued) => this.#open(queued),
       onStart: (requests) => this.#start(requests),
     });
@@ -131,12 +131,12 @@ export class InferenceLoop {
   #openPages(newId: () => number): PageLeases {
     const { engine, pageTokens, maxBatchTokens, prefixCache } = this.#options;
     const { kvPages, kvWindows } = engine.usage();
-    const encoderDecoder = hasEncoder(engine.shape);
-    const room: KvRoom = { encoderDecoder, kvPages, kvPageTokens: pageTokens, kvWindows, maxBatchTokens };
-    // Layers with a window give up the pages behind it, which a shorter beginning of the same tokens would need, and a
-    // recurrent state is that behind all tokens.
-    const keeps = prefixCache && !encoderDecoder && kvWindows.length === 0;
-    return new PageLeases(room, keeps ? new PrefixCache({ engine, pageTokens, newId }) : null);
+    const encodes = hasEncoder(engine.shape);
+    const room: KvRoom = { encodes, kvPages, kvPageTokens: pageTokens, kvWindows, maxBatchTokens };
+    // Layers with a window give up the pages behind it, which a shorter beginning of the same tokens would need.
+    const keeps = prefixCache && !encodes && kvWindows.every(({ window }) => window === RECURRENT);
+    const recurrent = kvWindows.length > 0;
+    return new PageLeases(room, keeps ? new PrefixCache({ engine, pageTokens, recurrent, newId }) : null);
   }
 
   /** Times that a request gave up its pages to others. */
@@ -228,7 +228,7 @@ export class InferenceLoop {
   #answer({ id, request }: Extract<ToInference, { type: 'control' }>): void {
     const { emit, control, planner } = this.#options;
     try {
-      const reply = control(request, this.#cachedPages);
+      const reply = control(request, { pages: this.#cachedPages, states: this.#pages.cache?.states ?? 0 });
       planner.slotsChanged();
       emit({ type: 'control-reply', id, reply });
     } catch (cause) {

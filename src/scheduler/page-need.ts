@@ -3,27 +3,23 @@
 import { fedTokens, type ItemWork } from '../protocol/item-work.js';
 
 /** Most pages that a request holds, for its prompt and everything generated or scored after it. */
-function itemPages(
-  promptTokens: number,
-  work: ItemWork,
-  pageTokens: number,
-  encoderDecoder: boolean,
-): number {
-  if (encoderDecoder) return encoderDecoderPages(promptTokens, fedTokens(work), pageTokens);
+function itemPages(promptTokens: number, work: ItemWork, pageTokens: number, encodes: boolean): number {
+  if (encodes) return encodedPages(promptTokens, fedTokens(work), pageTokens);
   return sequencesOf(promptTokens, work, pageTokens).reduce((sum, { pages }) => sum + pages, 0);
 }
 
 /**
- * For an encoder-decoder model: the decoder's sequences attend to the encoder's and have pages of their own. They are
+ * For a model with an encoder: the decoder's sequences attend to the encoder's and have pages of their own. They are
  * fed the start token and every new token but the last.
  */
-function encoderDecoderPages(promptTokens: number, fed: readonly number[], pageTokens: number): number {
+function encodedPages(promptTokens: number, fed: readonly number[], pageTokens: number): number {
   return fed.reduce((sum, tokens) => sum + pagesOf(tokens, pageTokens), pagesOf(promptTokens, pageTokens));
 }
 
 /** What a KV cache has room for. */
 export interface KvRoom {
-  encoderDecoder: boolean;
+  /** Whether the model has an encoder, before a decoder or alone. */
+  encodes: boolean;
   kvPages: number;
   kvPageTokens: number;
   kvWindows: readonly WindowLayers[];
@@ -57,7 +53,7 @@ export function growingNeed(tokens: number, most: number, room: KvRoom): PageNee
 
 export function pageNeed(promptTokens: number, work: ItemWork, room: KvRoom): PageNeed {
   return {
-    pages: itemPages(promptTokens, work, room.kvPageTokens, room.encoderDecoder),
+    pages: itemPages(promptTokens, work, room.kvPageTokens, room.encodes),
     windows: room.kvWindows.map((layers) => windowNeed(promptTokens, work, windowSizes(layers, room))),
   };
 }
@@ -166,6 +162,11 @@ export class WindowPages {
   constructor(pages: number, sizes: WindowSizes) {
     this.#pages = pages;
     this.#sizes = sizes;
+  }
+
+  /** Pages that no running request may come to hold. */
+  get free(): number {
+    return this.#pages - leastPages(this.#held, this.#sizes);
   }
 
   /** Whether the request fits beside those that run. */

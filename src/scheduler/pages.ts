@@ -3,6 +3,7 @@ import {
   type KvRoom,
   type PageNeed,
   pagesOf,
+  RECURRENT,
   type WindowNeed,
   WindowPages,
   windowSizes,
@@ -16,7 +17,7 @@ export interface PageLease {
   own: number;
   /** Its sequence takes more pages as it grows. When none is left, it gives way to older requests. */
   readonly grows: boolean;
-  readonly windows: readonly WindowNeed[];
+  windows: readonly WindowNeed[];
   /** The last page of its prompt that the prefix cache keeps; null if there is none. */
   node: PageNode | null;
 }
@@ -24,6 +25,8 @@ export interface PageLease {
 interface LeaseOptions {
   node?: PageNode | null;
   grows?: boolean;
+  /** Called once it is sure that the request gets its pages, before any is evicted for it. */
+  begin?: () => void;
 }
 
 /** What the prefix cache may keep of a request. `scope` separates requests that must not share pages. */
@@ -37,6 +40,8 @@ export class PageLeases {
   /** Null if nothing is kept. */
   readonly cache: PrefixCache | null;
   readonly #windows: WindowPages[];
+  /** Of recurrent layers; -1 if there are none. */
+  readonly #states: number;
   #own = 0;
   /** Leases that grow. */
   #growing = 0;
@@ -45,6 +50,7 @@ export class PageLeases {
     this.room = room;
     this.cache = cache;
     this.#windows = room.kvWindows.map((layers) => new WindowPages(layers.pages, windowSizes(layers, room)));
+    this.#states = room.kvWindows.findIndex(({ window }) => window === RECURRENT);
   }
 
   get total(): number {
@@ -67,7 +73,7 @@ export class PageLeases {
    */
   lease(
     { pages, windows }: PageNeed,
-    { node = null, grows = false }: LeaseOptions = {},
+    { node = null, grows = false, begin = () => {} }: LeaseOptions = {},
   ): PageLease | undefined {
     if (node !== null) this.cache!.use(node);
     const own = pages - (node?.depth ?? 0);
@@ -76,11 +82,13 @@ export class PageLeases {
       if (node !== null) this.cache!.leave(node);
       return undefined;
     }
+    begin();
     this.#take(own);
     if (grows) this.#growing += 1;
     this.#windows.forEach((layers, i) => {
       layers.add(windows[i]!, 1);
     });
+    this.#evictStates(this.freeStates);
     return { own, windows, node, grows };
   }
 
@@ -105,6 +113,19 @@ export class PageLeases {
     });
   }
 
+  /** Recurrent states that no running request needs. The prefix cache may keep as many. */
+  get freeStates(): number {
+    return this.#windows[this.#states]?.free ?? 0;
+  }
+
+  /** Keeps the recurrent state of a sequence that has run `tokens`, whole pages, and goes on. */
+  keepState(lease: PageLease, kept: KeptTokens, sequence: number): void {
+    this.keepRunning(lease, kept, sequence);
+    if (this.freeStates === 0) return;
+    this.#evictStates(this.freeStates - 1);
+    this.cache!.keepState(kept.scope, kept.tokens, sequence);
+  }
+
   /** Keeps the full pages of a sequence that has run `tokens`, and which goes on using them. */
   keepRunning(lease: PageLease, { scope, tokens }: KeptTokens, sequence: number): void {
     const before = lease.node?.depth ?? 0;
@@ -123,6 +144,17 @@ export class PageLeases {
   /** Keeps the pages of a sequence that ends, and that has run more than what is kept of its request. */
   keepEnded(lease: PageLease, { scope, tokens }: KeptTokens, sequence: number): void {
     this.#disown(lease, this.cache!.keep(scope, tokens, sequence).added);
+    if (this.#states < 0 || !this.cache!.keepState(scope, tokens, sequence)) return;
+    // The state is the cache's now.
+    const one = { alone: 1, beside: 1 };
+    this.#windows[this.#states]!.add(one, -1);
+    lease.windows = lease.windows.map(({ alone, beside }, i) =>
+      i === this.#states ? { alone: alone - 1, beside: beside - 1 } : { alone, beside },
+    );
+  }
+
+  #evictStates(left: number): void {
+    while ((this.cache?.states ?? 0) > left) this.cache!.evictState();
   }
 
   #take(pages: number): void {

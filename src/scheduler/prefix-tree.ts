@@ -22,9 +22,10 @@ export interface PageNode {
 }
 
 /** A leaf that was taken off the tree. `parent` is a leaf now if it has no other children, and keeps `keeper`. */
-interface RemovedLeaf {
+export interface RemovedLeaf {
   keeper: number;
   parent: PageNode;
+  page: PageNode;
 }
 
 interface AddedPages {
@@ -89,8 +90,9 @@ export class PrefixTree {
     return longest;
   }
 
-  hasTail(node: PageNode, tokens: Int32Array): boolean {
-    return node.children.has(this.#key(tokens, node.depth));
+  /** The last page of `tokens`, full or not, if all their pages are known. `node` is their last full page. */
+  lastOf(node: PageNode, tokens: Int32Array): PageNode | undefined {
+    return tokens.length % this.#pageTokens === 0 ? node : node.children.get(this.#key(tokens, node.depth));
   }
 
   /**
@@ -145,15 +147,16 @@ export class PrefixTree {
     while (removed.length < most) {
       const oldest = unused.pop();
       if (oldest === undefined) break;
-      const parent = this.#remove(oldest);
-      removed.push({ keeper: oldest.keeper, parent });
+      const leaf = this.remove(oldest);
+      const { parent } = leaf;
+      removed.push(leaf);
       if (this.#leaves.has(parent) && parent.users === 0) unused.splice(placeOf(parent, unused), 0, parent);
     }
     return removed;
   }
 
-  /** Returns its parent, which keeps the leaf's keeper if it is a leaf now. */
-  #remove(leaf: PageNode): PageNode {
+  /** Removes a leaf that no running request uses. Its parent keeps its keeper if it is a leaf now. */
+  remove(leaf: PageNode): RemovedLeaf {
     const { keeper, key } = leaf;
     const parent = leaf.parent!;
     this.#leaves.delete(leaf);
@@ -161,13 +164,13 @@ export class PrefixTree {
     parent.tails.delete(leaf);
     this.#pages -= 1;
     this.#unused -= 1;
-    if (parent.children.size > 0) return parent;
+    if (parent.children.size > 0) return { keeper, parent, page: leaf };
     if (parent.parent === null) this.#roots.delete(parent.key);
     else {
       parent.keeper = keeper;
       this.#leaves.add(parent);
     }
-    return parent;
+    return { keeper, parent, page: leaf };
   }
 
   #root(scope: string): PageNode {
@@ -189,6 +192,11 @@ export class PrefixTree {
   #key(tokens: Int32Array, page: number): string {
     return tokens.subarray(page * this.#pageTokens, (page + 1) * this.#pageTokens).join();
   }
+}
+
+/** Whether the page is not full. */
+export function isTail(page: PageNode): boolean {
+  return page.parent?.tails.has(page) ?? false;
 }
 
 function newNode(parent: PageNode | null, key: string): PageNode {

@@ -40,7 +40,9 @@ export interface Request extends PreparedRequest {
   lease: PageLease | null;
   /** Sequence of the prompt. Later sequences attend to it (encoder-decoder) or continue it (decoder-only). */
   prompt: number;
-  /** Tokens of the prompt whose pages the prefix cache had. */
+  /** Tokens that its sequence began with, from the prefix cache. */
+  begun: number;
+  /** Tokens of the prompt that the prefix cache had when it first started. */
   cachedTokens: number;
   /** Parts that have not ended: its choices, or 1 if it is scored, searched or embedded. */
   partsLeft: number;
@@ -57,6 +59,8 @@ export interface Sequence {
   tokens: Int32Array;
   /** Tokens that have already run. */
   fed: number;
+  /** Numbers of tokens after which a pass ends, ascending. */
+  cuts?: readonly number[];
   /** Tokens of the labels that are fed once it has run. */
   behind: number;
   /** Describes the tokens from `row` on; null if no table does. */
@@ -88,11 +92,11 @@ interface OpenOptions {
   /** Whether the prefix cache may keep their pages. */
   shares: boolean;
   /** An encoder takes the prompts of a batch together, whoever sent them. */
-  encoderDecoder: boolean;
+  encodes: boolean;
 }
 
 /** The records of a batch's requests. */
-export function openRequests(queued: QueuedBatch, { order, shares, encoderDecoder }: OpenOptions): Request[] {
+export function openRequests(queued: QueuedBatch, { order, shares, encodes }: OpenOptions): Request[] {
   const { id, requests } = queued.batch;
   const promptTokens = requests.reduce((sum, { tokens }) => sum + tokens.length, 0);
   const batch: RequestBatch = { id, promptTokens, queued, tables: [] };
@@ -100,11 +104,11 @@ export function openRequests(queued: QueuedBatch, { order, shares, encoderDecode
   return requests.map((prepared, at): Request => {
     const request: Request = {
       ...prepared,
-      owner: encoderDecoder ? '' : prepared.owner,
+      owner: encodes ? '' : prepared.owner,
       ...{ order: order + at, batch, begin, labelBegin },
       scope: shares ? scopeOf(prepared) : null,
-      most: encoderDecoder ? null : mostTokens(prepared),
-      ...{ lease: null, prompt: 0, cachedTokens: 0, partsLeft: 0, suspended: null },
+      most: encodes ? null : mostTokens(prepared),
+      ...{ lease: null, prompt: 0, begun: 0, cachedTokens: 0, partsLeft: 0, suspended: null },
     };
     begin += prepared.tokens.length;
     labelBegin += labelTokens(prepared.work);

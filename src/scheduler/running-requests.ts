@@ -44,34 +44,43 @@ export class RunningRequests {
     return `${free} of ${total}`;
   }
 
-  /** Takes the pages with which the request starts, or goes on. Returns false if they are not available. */
+  /**
+   * Takes the pages with which the request starts, or goes on, and begins its sequence with those that the prefix cache
+   * has. Returns false if they are not available.
+   */
   start(request: Request): boolean {
     const { pages, newId } = this.#options;
     const { scope, most, work } = request;
     const { tokens } = request.suspended ?? request;
-    const node = scope === null ? null : pages.cache!.find(scope, tokens);
+    const prompt = newId();
+    const prefix = scope === null ? null : pages.cache!.find(scope, tokens);
+    let begun = 0;
+    const begin = () => {
+      if (prefix !== null) begun = pages.cache!.begin(prompt, prefix, tokens);
+    };
     const need =
       most === null
         ? pageNeed(tokens.length, work, pages.room)
         : growingNeed(tokens.length, most, pages.room);
-    const lease = pages.lease(need, { node, grows: most !== null });
+    const lease = pages.lease(need, { node: prefix?.node ?? null, grows: most !== null, begin });
     if (lease === undefined) return false;
-    Object.assign(request, { lease, prompt: newId(), partsLeft: partsOf(work) });
+    Object.assign(request, { lease, prompt, begun, partsLeft: partsOf(work) });
+    if (request.suspended === null) this.#countCached(request);
     this.#requests.add(request);
     this.#owners.set(request.owner, this.of(request.owner) + 1);
     return true;
   }
 
-  /** Begins the prompt's sequence with the pages that the prefix cache has. Returns their tokens. */
-  begin(request: Request): number {
-    const { lease, prompt, scope, suspended } = request;
-    const { tokens } = suspended ?? request;
-    const begun = lease!.node === null ? 0 : this.#options.pages.cache!.begin(prompt, lease!.node, tokens);
-    if (suspended !== null) return begun;
-    request.cachedTokens = begun;
-    if (scope !== null) this.counts.prefixQueriedTokens += tokens.length;
-    this.counts.prefixHitTokens += begun;
-    return begun;
+  /** Where passes over the prompt end, so that its states can be kept. Empty if none can. */
+  cuts({ scope, tokens, begun, work }: Request): number[] {
+    const { cache, freeStates } = this.#options.pages;
+    if (scope === null || freeStates === 0) return [];
+    return cache!.cuts(scope, tokens, begun, work.kind === 'generate');
+  }
+
+  /** The prompt has run `tokens`, up to one of its cuts. */
+  ranToCut({ lease, scope, prompt }: Request, tokens: Int32Array): void {
+    this.#options.pages.keepState(lease!, { scope: scope!, tokens }, prompt);
   }
 
   /** The request's own sequence has run `tokens`, and goes on: the prefix cache keeps its pages. */
@@ -113,6 +122,13 @@ export class RunningRequests {
 
   dropJob(job: number): void {
     for (const request of this.#requests) if (request.job === job) this.#release(request);
+  }
+
+  #countCached(request: Request): void {
+    const { scope, tokens, begun } = request;
+    request.cachedTokens = begun;
+    if (scope !== null) this.counts.prefixQueriedTokens += tokens.length;
+    this.counts.prefixHitTokens += begun;
   }
 
   #release(request: Request): void {

@@ -55,6 +55,7 @@ Napi::Function EngineBinding::define(Napi::Env env) {
        InstanceMethod<&EngineBinding::run_batch>("runBatch"),
        InstanceMethod<&EngineBinding::release_sequences>("releaseSequences"),
        InstanceMethod<&EngineBinding::fork_sequence>("forkSequence"),
+       InstanceMethod<&EngineBinding::keep_pages>("keepPages"),
        InstanceMethod<&EngineBinding::share_pages>("sharePages"),
        InstanceMethod<&EngineBinding::residency>("residency"), InstanceMethod<&EngineBinding::usage>("usage"),
        InstanceMethod<&EngineBinding::set_budget>("setBudget"), InstanceMethod<&EngineBinding::pin>("pin"),
@@ -124,6 +125,10 @@ void EngineBinding::release_sequences(const Napi::CallbackInfo& info) {
 
 void EngineBinding::fork_sequence(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] { engine().fork_sequence(id_of(info[0]), id_of(info[1]), tokens_of(info[2])); });
+}
+
+void EngineBinding::keep_pages(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] { engine().keep_pages(id_of(info[0]), id_of(info[1]), tokens_of(info[2])); });
 }
 
 void EngineBinding::share_pages(const Napi::CallbackInfo& info) {

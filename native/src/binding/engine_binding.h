@@ -22,6 +22,7 @@ class EngineBinding : public Napi::ObjectWrap<EngineBinding> {
   Napi::Value run_batch(const Napi::CallbackInfo& info);
   void release_sequences(const Napi::CallbackInfo& info);
   void fork_sequence(const Napi::CallbackInfo& info);
+  void keep_pages(const Napi::CallbackInfo& info);
   void share_pages(const Napi::CallbackInfo& info);
   Napi::Value residency(const Napi::CallbackInfo& info);
   Napi::Value usage(const Napi::CallbackInfo& info);

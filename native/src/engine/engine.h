@@ -69,6 +69,7 @@ class Engine {
   void release_sequences(std::span<const int32_t> ids) { sequences_.release(ids); }
   /// See Sequences.
   void fork_sequence(int32_t from, int32_t to, size_t tokens) { sequences_.fork(from, to, tokens); }
+  void keep_pages(int32_t from, int32_t to, size_t tokens) { sequences_.keep_pages(from, to, tokens); }
   void share_pages(int32_t id, int32_t from, size_t tokens) { sequences_.share(id, from, tokens); }
 
   /// Blocks until the device holds at most `bytes`. Meanwhile it never holds more than the larger of the old and the

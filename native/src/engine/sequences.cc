@@ -11,7 +11,9 @@
 namespace sida {
 namespace {
 
-std::string lost_state(const std::string& name) { return name + " lost its recurrent state in a pass that failed"; }
+std::string no_state(const std::string& name) {
+  return name + " has no recurrent state: a pass of it failed, or it keeps pages alone";
+}
 
 }  // namespace
 
@@ -23,7 +25,7 @@ void Sequences::check(const Batch& batch) const {
     if (const auto known = sequences_.find(batch.sequences[i]); known != sequences_.end()) {
       if (known->second.stack != batch.stack) refuse(name() + " is of another stack");
       if (!stack.causal) refuse(name() + " exists already");
-      if (known->second.lost) refuse(lost_state(name()));
+      if (!known->second.has_state) refuse(no_state(name()));
       continue;
     }
     const int32_t id = batch.parents.empty() ? kNoParent : batch.parents[i];
@@ -33,7 +35,7 @@ void Sequences::check(const Batch& batch) const {
     }
     const auto parent = sequences_.find(id);
     if (parent == sequences_.end()) refuse("there is no sequence " + std::to_string(id) + ", the parent of " + name());
-    if (parent->second.lost) refuse(lost_state("sequence " + std::to_string(id)));
+    if (!parent->second.has_state) refuse(no_state("sequence " + std::to_string(id)));
     const bool continues = parent->second.stack == batch.stack && stack.causal;
     const bool across = crosses && parent->second.stack + 1 == batch.stack;
     if (!continues && !across) refuse(name() + " can neither continue nor cross-attend to " + std::to_string(id));
@@ -84,11 +86,6 @@ Sequences::Sequence& Sequences::with_pages(int32_t id, size_t tokens) {
     throw Error("invalid_request",
                 name + " has " + std::to_string(sequence.length) + " tokens, not " + std::to_string(tokens));
   }
-  if (sequence.lost) throw Error("invalid_request", lost_state(name));
-  if (cache_.recurrent() && tokens != sequence.length) {
-    throw Error("invalid_request", name + " has a recurrent state behind its " + std::to_string(sequence.length) +
-                                       " tokens, not behind " + std::to_string(tokens));
-  }
   for (size_t group = 0; group < sequence.pages.size(); ++group) {
     const size_t first = sequence.pages[group].first;
     if (first <= cache_.groups()[group].first_page(tokens)) continue;
@@ -100,12 +97,30 @@ Sequences::Sequence& Sequences::with_pages(int32_t id, size_t tokens) {
 
 void Sequences::fork(int32_t from, int32_t to, size_t tokens) {
   const Sequence& parent = with_pages(from, tokens);
+  const std::string name = "sequence " + std::to_string(from);
+  if (!parent.has_state) throw Error("invalid_request", no_state(name));
+  if (cache_.recurrent() && tokens != parent.length) {
+    throw Error("invalid_request", name + " has a recurrent state behind its " + std::to_string(parent.length) +
+                                       " tokens, not behind " + std::to_string(tokens));
+  }
+  add_copy(parent, to, tokens);
+}
+
+void Sequences::keep_pages(int32_t from, int32_t to, size_t tokens) {
+  Sequence& kept = add_copy(with_pages(from, tokens), to, tokens);
+  if (!cache_.recurrent()) return;
+  cache_.drop_state(kept.pages);
+  kept.has_state = false;
+}
+
+Sequences::Sequence& Sequences::add_copy(const Sequence& parent, int32_t to, size_t tokens) {
   if (sequences_.contains(to)) throw Error("invalid_request", "sequence " + std::to_string(to) + " exists already");
   Sequence sequence;
   sequence.stack = parent.stack;
   sequence.pages = cache_.fork(parent.pages, tokens);
   sequence.length = tokens;
-  sequences_.emplace(to, std::move(sequence));
+  sequence.has_state = parent.has_state;
+  return sequences_.emplace(to, std::move(sequence)).first->second;
 }
 
 void Sequences::share(int32_t id, int32_t from, size_t tokens) {
@@ -117,6 +132,7 @@ void Sequences::share(int32_t id, int32_t from, size_t tokens) {
   }
   KvPages pages = cache_.fork(other.pages, tokens);
   for (size_t group = 0; group < pages.size(); ++group) {
+    if (cache_.groups()[group].recurrent) continue;
     PageRun& own = sequence.pages[group];
     for (size_t page = std::max(own.first, pages[group].first); page < pages[group].end(); ++page) {
       std::swap(own.ids[page - own.first], pages[group].ids[page - pages[group].first]);
@@ -130,7 +146,7 @@ void Sequences::check_integrity() const {
   for (const auto& [id, sequence] : sequences_) {
     all.push_back(&sequence.pages);
     all.push_back(&sequence.parent_pages);
-    cache_.check_held(sequence.pages, sequence.length);
+    cache_.check_held(sequence.pages, sequence.length, sequence.has_state);
     cache_.check_held(sequence.parent_pages, sequence.parent_keys);
   }
   cache_.check_integrity(all);
@@ -181,7 +197,9 @@ void SequencePass::keep() {
 void SequencePass::undo() {
   for (Sequences::Sequence* sequence : pass_.touched) {
     sequences_.cache_.shrink(sequence->pages, sequence->length);
-    sequence->lost |= begun_ && sequences_.cache_.recurrent();
+    if (!begun_ || !sequences_.cache_.recurrent()) continue;
+    sequence->has_state = false;
+    sequences_.cache_.drop_state(sequence->pages);
   }
   sequences_.release(pass_.begun);
   pass_.clear();

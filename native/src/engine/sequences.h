@@ -18,14 +18,16 @@ class Sequences {
  public:
   Sequences(const ModelSpec& spec, KvCache& cache) : spec_(spec), cache_(cache) {}
 
-  /// Throws invalid_request where the sequences or parents of `batch` cannot take its tokens, or lost their states in a
-  /// pass that failed.
+  /// Throws invalid_request where the sequences or parents of `batch` cannot take its tokens, or have no recurrent
+  /// state any more.
   void check(const Batch& batch) const;
   /// Unknown ids are ignored.
   void release(std::span<const int32_t> ids);
   /// Begins sequence `to` with the first `tokens` tokens of `from`; both own the pages. Throws invalid_request where
   /// `from` does not have them, or gave up pages that `to` would see. A recurrent state is behind all tokens.
   void fork(int32_t from, int32_t to, size_t tokens);
+  /// As fork(), without the recurrent state: `to` owns the pages, and other sequences may share them.
+  void keep_pages(int32_t from, int32_t to, size_t tokens);
   /// Frees the first pages of `id` and gives it those of `from`. Both must hold the same `tokens` tokens, which are
   /// whole pages. Throws invalid_request where they cannot.
   void share(int32_t id, int32_t from, size_t tokens);
@@ -42,8 +44,9 @@ class Sequences {
     KvPages pages;
     size_t length = 0;
     size_t padding = 0;  ///< of `length`, tokens without a position
-    /// A pass failed that had changed the recurrent state, from which nothing leads back.
-    bool lost = false;
+    /// Whether its recurrent state is behind its tokens. Not so where it keeps pages alone, or where a pass failed that
+    /// had changed the state.
+    bool has_state = true;
     /// Pages of the sequence that it cross-attends to. Owned by both, so that either may end first.
     KvPages parent_pages;
     size_t parent_keys = 0;
@@ -67,6 +70,8 @@ class Sequences {
   Sequence begin(size_t stack, int32_t parent);
   /// Throws invalid_request where the first `tokens` tokens of `id` cannot be continued.
   Sequence& with_pages(int32_t id, size_t tokens);
+  /// Adds sequence `to`, which owns the pages of the first `tokens` tokens too.
+  Sequence& add_copy(const Sequence& parent, int32_t to, size_t tokens);
   void release(Sequence& sequence);
 
   const ModelSpec& spec_;

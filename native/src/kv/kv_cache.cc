@@ -135,10 +135,17 @@ void KvCache::drop_unseen(KvPages& pages, size_t tokens) {
   }
 }
 
+void KvCache::drop_state(KvPages& pages) {
+  for (size_t group = 0; group < pages.size(); ++group) {
+    if (layout_.groups[group].recurrent) pools_[group].shrink(pages[group], 0);
+  }
+}
+
 KvPages KvCache::fork(const KvPages& pages, size_t tokens) {
   KvPages forked;
   for (size_t group = 0; group < pages.size(); ++group) {
-    forked.push_back(pools_[group].fork(pages[group], layout_.groups[group].paged(tokens)));
+    const bool dropped = layout_.groups[group].recurrent && pages[group].ids.empty();
+    forked.push_back(dropped ? PageRun{} : pools_[group].fork(pages[group], layout_.groups[group].paged(tokens)));
   }
   return forked;
 }
@@ -198,11 +205,13 @@ void KvCache::check_integrity(const std::vector<const KvPages*>& sequences) cons
   }
 }
 
-void KvCache::check_held(const KvPages& pages, size_t tokens) const {
+void KvCache::check_held(const KvPages& pages, size_t tokens, bool has_state) const {
   for (size_t group = 0; group < pages.size(); ++group) {
-    const size_t first = layout_.groups[group].first_page(tokens), end = pages_for(layout_.groups[group].paged(tokens));
+    const KvGroup& layers = layout_.groups[group];
+    const size_t first = layers.first_page(tokens);
+    const size_t end = layers.recurrent && !has_state ? 0 : pages_for(layers.paged(tokens));
     if (pages[group].first == first && pages[group].end() == end) continue;
-    throw Error("internal", pool_name(layout_.groups[group]) + " pages " + std::to_string(pages[group].first) + " to " +
+    throw Error("internal", pool_name(layers) + " pages " + std::to_string(pages[group].first) + " to " +
                                 std::to_string(pages[group].end()) + " are held by a sequence of " +
                                 std::to_string(tokens) + " tokens, which needs " + std::to_string(first) + " to " +
                                 std::to_string(end) + ". This is a bug.");

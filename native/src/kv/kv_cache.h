@@ -36,7 +36,9 @@ class KvCache {
   /// Gives up the pages that no token from `tokens` on sees.
   void drop_unseen(KvPages& pages, size_t tokens);
   void release(KvPages& pages) { shrink(pages, 0); }
-  /// Pages of the first `tokens` tokens with one more owner each.
+  /// Gives up the recurrent state: the pages are only there to be shared then.
+  void drop_state(KvPages& pages);
+  /// Pages of the first `tokens` tokens with one more owner each. A recurrent state is behind all tokens.
   KvPages fork(const KvPages& pages, size_t tokens);
 
   std::byte* keys(uint32_t page, size_t layer, size_t head);
@@ -59,8 +61,9 @@ class KvCache {
 
   /// Throws internal unless each page is either free or has as many owners as `sequences` name it.
   void check_integrity(const std::vector<const KvPages*>& sequences) const;
-  /// Throws internal unless `pages` are those that a sequence of `tokens` tokens needs.
-  void check_held(const KvPages& pages, size_t tokens) const;
+  /// Throws internal unless `pages` are those that a sequence of `tokens` tokens needs, its recurrent state among them
+  /// if it has one.
+  void check_held(const KvPages& pages, size_t tokens, bool has_state = true) const;
 
  private:
   std::byte* page_bytes(size_t group, uint32_t page) {

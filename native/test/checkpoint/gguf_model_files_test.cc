@@ -241,6 +241,7 @@ TEST_CASE("gguf models: what metadata of a delta rule lacks, or asks for and is 
   struct Row {
     std::function<void(GgufBuilder&)> add;
     std::vector<std::string> parts;
+    std::map<std::string, uint32_t> numbers = {};  ///< of the delta rule
   };
   const auto inner = [](GgufBuilder& file) -> GgufBuilder& { return file.u32("qwen3next.ssm.inner_size", 4); };
   const Row rows[] = {
@@ -254,12 +255,20 @@ TEST_CASE("gguf models: what metadata of a delta rule lacks, or asks for and is 
       {[&](GgufBuilder& file) { inner(file); }, {"layer_types", "a layer of \"full_attention\""}},
       {[&](GgufBuilder& file) { inner(file).u32("qwen3next.full_attention_interval", 1); },
        {"blk.0.attn_q.weight", "shape"}},
+      {[&](GgufBuilder& file) { file.u32("qwen3next.ssm.inner_size", 2050); },
+       {"qwen3next.ssm.inner_size", "from 1 to 2048", "found 2050"}},
+      {inner, {"qwen3next.ssm.conv_kernel", "from 1 to 16", "found 17"}, {{"conv_kernel", 17}}},
+      {inner, {"qwen3next.ssm.state_size", "from 1 to 1024", "found 0"}, {{"state_size", 0}}},
+      {inner, {"qwen3next.ssm.group_count", "from 1 to 1024", "found 1025"}, {{"group_count", 1025}}},
+      {inner, {"qwen3next.ssm.time_step_rank", "from 1 to 1024", "found 0"}, {{"time_step_rank", 0}}},
   };
   for (const Row& row : rows) {
     GgufBuilder file = model("qwen3next", "expert_feed_forward_length");
-    file.u32("qwen3next.expert_shared_feed_forward_length", 4).u32("qwen3next.ssm.conv_kernel", 4);
-    file.u32("qwen3next.ssm.state_size", 2).u32("qwen3next.ssm.group_count", 1);
-    file.u32("qwen3next.ssm.time_step_rank", 2);
+    file.u32("qwen3next.expert_shared_feed_forward_length", 4);
+    std::map<std::string, uint32_t> numbers = row.numbers;
+    numbers.merge(std::map<std::string, uint32_t>{
+        {"conv_kernel", 4}, {"state_size", 2}, {"group_count", 1}, {"time_step_rank", 2}});
+    for (const auto& [key, value] : numbers) file.u32("qwen3next.ssm." + key, value);
     row.add(file);
     check_refused(file, row.parts);
   }
@@ -391,6 +400,12 @@ TEST_CASE("gguf models: what no config of Gemma 4 can say is refused by its key"
     change(file);
     check_refused(file, parts);
   };
+  changed(
+      [](GgufBuilder& f) {
+        f.tensors[1].type = 1;
+        f.tensors[1].data.resize(4 * 2);
+      },
+      {"gemma4.rope.dimension_count", "4 numbers in F32", "found none in F32"});
   changed([](GgufBuilder& f) { f.text("gemma4.rope.scaling.type", "yarn"); }, {"gemma4.rope.scaling.type", "\"yarn\""});
   changed([](GgufBuilder& f) { f.f32("gemma4.rope.scaling.factor", 4); }, {"gemma4.rope.scaling.factor", "found 4"});
   changed([](GgufBuilder&) {}, {"blk.0.attn_norm.weight", "missing tensor"});

@@ -228,6 +228,47 @@ TEST_CASE("recurrent: sequences beyond the states are refused and change nothing
   }
 }
 
+TEST_CASE("recurrent: pages are kept and shared without a state, and a kept state goes on with the same bits") {
+  const PackedFixture f("qwen3-next-tiny");
+  const std::vector<int32_t> prompt = f.list[2].tokens, end = part_of(prompt, 32, prompt.size() - 32);
+  for (const DeviceKind device : devices()) {
+    CASE(device_name(device));
+    BatchLimits limits = limits_on(device);
+    limits.kv_states = 2;
+    Engine engine = f.open(limits, 0);
+    const size_t vocab = engine.spec().vocab;
+    const KvCache& cache = engine.cache();
+    const size_t states = cache.group_of(0), keys = cache.group_of(3);
+    const std::vector<float> whole =
+        part_of(logits_in_chunks(engine, prompt, prompt.size()), 32 * vocab, end.size() * vocab);
+    feed(engine, 1, part_of(prompt, 0, 32));
+    engine.keep_pages(1, 2, 32);
+    engine.keep_pages(2, 3, 16);
+    engine.fork_sequence(1, 4, 32);
+    engine.check_integrity();
+    CHECK(cache.pages_in_use(states) == 1);
+    CHECK(cache.pages_in_use(keys) == 2);
+    const std::string bare = "sequence 2 has no recurrent state: a pass of it failed, or it keeps pages alone";
+    CHECK_THROWS_WITH(feed(engine, 2, {5}), ("batch: " + bare).c_str());
+    CHECK_THROWS_WITH(engine.fork_sequence(2, 5, 32), bare.c_str());
+    release(engine, {1});
+    // The kept state is copied before the sequence goes on.
+    engine.fork_sequence(4, 1, 32);
+    CHECK(same_bits(feed(engine, 1, end).logits, whole));
+    CHECK(cache.pages_in_use(states) == 2);
+    release(engine, {1});
+    // A sequence beyond the shared pages gets those of another, and keeps its own state.
+    feed(engine, 5, part_of(prompt, 0, 36));
+    CHECK(cache.pages_in_use(keys) == 2 + 3);
+    engine.share_pages(5, 2, 32);
+    CHECK(cache.pages_in_use(keys) == 2 + 1);
+    CHECK(same_bits(feed(engine, 5, part_of(prompt, 36, prompt.size() - 36)).logits,
+                    part_of(whole, 4 * vocab, (end.size() - 4) * vocab)));
+    release(engine, {2, 3, 4, 5});
+    CHECK(cache.pages_in_use(states) + cache.pages_in_use(keys) == 0);
+  }
+}
+
 TEST_CASE("recurrent: a sequence whose pass failed is not continued, others are") {
   const PackedFixture f("qwen3-next-tiny");
   Engine engine = f.open(limits_on(DeviceKind::kCpu), 0);
@@ -248,7 +289,7 @@ TEST_CASE("recurrent: a sequence whose pass failed is not continued, others are"
     to << from.rdbuf();
   }
   CHECK(std::filesystem::file_size(experts) == bytes);
-  const std::string lost = "sequence 1 lost its recurrent state in a pass that failed";
+  const std::string lost = "sequence 1 has no recurrent state: a pass of it failed, or it keeps pages alone";
   CHECK_THROWS_WITH(feed(engine, 1, {5}), ("batch: " + lost).c_str());
   CHECK_THROWS_WITH(feed(engine, 4, {5}, 1), ("batch: " + lost).c_str());
   CHECK_THROWS_WITH(engine.fork_sequence(1, 4, 20), lost.c_str());

@@ -72,6 +72,6 @@ function requireTemplate(path: string): void {
   const texts = modelTexts(model);
   if (readChatTemplates(texts.get('chat_template.jinja'), texts.get('tokenizer_config.json')) !== undefined)
     return;
-  const message = `The model ${JSON.stringify(path)} has no chat template, so it cannot chat: \`sida serve\` offers its /v1/completions and its tasks`;
+  const message = `The model ${JSON.stringify(path)} has no chat template, so it cannot chat: \`sida serve\` offers its other tasks`;
   throw new SidaError({ code: 'invalid_request', message });
 }

@@ -59,10 +59,10 @@ export class DecoderOnly implements ModelKind {
         outcomes.failed(request.job, cannotRoute());
         continue;
       }
-      const fed = running.begin(request);
-      const { prompt: sequence } = request;
+      const { prompt: sequence, begun: fed } = request;
       request.suspended = null;
-      const prompt = { request, sequence, parent: NO_PARENT, tokens, fed, table, row: begin };
+      const cuts = running.cuts(request);
+      const prompt = { request, sequence, parent: NO_PARENT, tokens, fed, cuts, table, row: begin };
       if (suspended !== null) this.#sequences.push({ ...suspended, sequence, fed });
       else if (work.kind === 'generate') this.#sequences.push(this.#generating(prompt, work));
       else if (work.kind === 'score') this.#sequences.push(this.#scoring(prompt, work.plan));
@@ -175,6 +175,7 @@ export class DecoderOnly implements ModelKind {
         if (endsPrompt({ of, count })) running.ran(of.request, of.tokens);
         of.take(of.fed, count, answers[generations.length + i]!);
         of.fed += count;
+        if (of.cuts?.includes(of.fed)) running.ranToCut(of.request, of.tokens.subarray(0, of.fed));
       } catch (error) {
         outcomes.failed(of.request.job, SidaError.from(error));
       }

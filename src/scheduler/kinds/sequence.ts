@@ -16,6 +16,11 @@ export function tokensLeft({ tokens, fed }: Sequence): number {
   return tokens.length - fed;
 }
 
+/** The tokens up to which a pass may feed it. */
+function passEnd({ tokens, fed, cuts = [] }: Sequence): number {
+  return cuts.find((cut) => cut > fed) ?? tokens.length;
+}
+
 /** Whether the grammars of its picks have answered. */
 export function isReady({ picks }: Sequence): boolean {
   return picks.every(({ allowed }) => allowed?.ready ?? true);
@@ -28,7 +33,7 @@ export function fillRoom(sequences: readonly Sequence[], room: number, routingK:
   for (const each of sequences) {
     if (left === 0) break;
     if (each.request.routingK !== routingK || !isReady(each)) continue;
-    const count = Math.min(left, tokensLeft(each));
+    const count = Math.min(left, passEnd(each) - each.fed);
     chunks.push({ of: each, count });
     left -= count;
   }

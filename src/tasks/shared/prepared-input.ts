@@ -14,7 +14,7 @@ import { requireDecoder } from './request-checks.js';
 import { checkBytesTogether } from './text-limits.js';
 
 /** Limits of the open model. */
-export interface ModelLimits extends Omit<KvRoom, 'encoderDecoder'> {
+export interface ModelLimits extends Omit<KvRoom, 'encodes'> {
   shape: ModelShape;
   /** Most tokens of a sequence. */
   contextTokens: number;
@@ -122,7 +122,7 @@ interface LackOfPages {
 
 function lackOfPages(promptTokens: number, work: ItemWork, limits: ModelLimits): LackOfPages | undefined {
   const { kvPages, kvWindows } = limits;
-  const room = { ...limits, encoderDecoder: hasEncoder(limits.shape) };
+  const room = { ...limits, encodes: hasEncoder(limits.shape) };
   const { pages, windows } = pageNeed(promptTokens, work, room);
   const what = `KV pages of ${limits.kvPageTokens} tokens`;
   if (pages > kvPages) return { needed: pages, there: kvPages, what };

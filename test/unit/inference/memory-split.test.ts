@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest';
 import { memorySplit } from '../../../src/inference/engine-control.js';
 import { ABSENT, type Engine, LOADING, RESIDENT } from '../../../src/native/addon-types.js';
+import { RECURRENT } from '../../../src/scheduler/page-need.js';
 
 function engine(usage: Partial<ReturnType<Engine['usage']>>, block = 100): Engine {
   return {
@@ -16,7 +17,7 @@ function engine(usage: Partial<ReturnType<Engine['usage']>>, block = 100): Engin
 }
 
 it('tells used, cached and free pages apart, and experts by the size of their layer', () => {
-  expect(memorySplit(engine({}), 2)).toEqual({
+  expect(memorySplit(engine({}), { pages: 2, states: 0 })).toEqual({
     dense: 40,
     workspace: 20,
     kv: { used: 4000, cached: 2000, free: 4000 },
@@ -26,10 +27,16 @@ it('tells used, cached and free pages apart, and experts by the size of their la
 
 it('counts the pages of layers with a window by their own size', () => {
   const kvWindows = [{ window: 33, pages: 4, pagesFree: 1, pageBytes: 10 }];
-  const { kv } = memorySplit(engine({ kvWindows }), 0);
+  const { kv } = memorySplit(engine({ kvWindows }), { pages: 0, states: 0 });
   expect(kv).toEqual({ used: 6030, cached: 0, free: 4010 });
 });
 
+it('counts kept recurrent states by their own size', () => {
+  const kvWindows = [{ window: RECURRENT, pages: 4, pagesFree: 1, pageBytes: 10 }];
+  const { kv } = memorySplit(engine({ kvWindows }), { pages: 1, states: 2 });
+  expect(kv).toEqual({ used: 5010, cached: 1020, free: 4010 });
+});
+
 it('counts a resident expert with the pages of its slot, which may be larger than the expert', () => {
-  expect(memorySplit(engine({}, 50), 0).experts.resident).toBe(2 * (2 * 70 + 100));
+  expect(memorySplit(engine({}, 50), { pages: 0, states: 0 }).experts.resident).toBe(2 * (2 * 70 + 100));
 });

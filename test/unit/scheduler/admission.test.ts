@@ -5,7 +5,7 @@ import { Admission } from '../../../src/scheduler/admission.js';
 import type { Request } from '../../../src/scheduler/request.js';
 
 /** Starts requests of two keys in one batch. Returns the tables that each sees as it starts, and keeps. */
-function started(routingK: number, encoderDecoder: boolean) {
+function started(routingK: number, encodes: boolean) {
   const table = {} as HashTable;
   const seen: { request: Request; atStart: number }[] = [];
   const work = { kind: 'generate', maxTokens: 1, logprobs: null, choices: [null] };
@@ -17,7 +17,7 @@ function started(routingK: number, encoderDecoder: boolean) {
     queue: { tryTake: () => queue.shift(), waiting: () => queue, blocked: false },
     running: { of: () => 0, keepsPrefixes: false, start: () => true, count: 1, freePages: 1 },
     kind: { takesMore: () => true, makeWay: () => false },
-    encoderDecoder,
+    encodes,
     onBatch: () => [table],
     onStart: (own: readonly Request[]) =>
       own.forEach((request) => {
@@ -39,8 +39,8 @@ it('lets the tables of a batch go with its prompts', () => {
 it.each([
   ['requests that tables route', 1, false],
   ['an encoder-decoder model, whose labels read them later', 0, true],
-] as const)('keeps the tables for %s', (_, routingK, encoderDecoder) => {
-  expect(started(routingK, encoderDecoder)).toEqual([
+] as const)('keeps the tables for %s', (_, routingK, encodes) => {
+  expect(started(routingK, encodes)).toEqual([
     [1, 1],
     [1, 1],
     [1, 1],

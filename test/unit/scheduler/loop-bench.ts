@@ -23,8 +23,8 @@ export function closeBench(): void {
 }
 
 /** A loop over a scripted engine, driven turn by turn. */
-export function bench(pages = 64, shape = SHAPE, prefixCache = false) {
-  const engine = new ScriptedEngine(pages, shape);
+export function bench(pages = 64, shape = SHAPE, prefixCache = false, states: number | null = null) {
+  const engine = new ScriptedEngine(pages, shape, states);
   const { producer, consumer } = createQueue(8);
   closePort = () => producer.port.close();
   const queue = new QueueProducer<QueuedBatch>(producer);
@@ -46,8 +46,7 @@ export function bench(pages = 64, shape = SHAPE, prefixCache = false) {
       builderStats,
       linkBandwidth: 0,
     }),
-    control: (request, cachedPages) =>
-      answerControl(request, { engine, cachedPages, routeAhead: 0, builderStats }),
+    control: (request, cached) => answerControl(request, { engine, cached, routeAhead: 0, builderStats }),
     stepTables: null,
     queue: consumed,
     nextControl: () => control.shift(),

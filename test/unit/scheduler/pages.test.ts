@@ -4,7 +4,7 @@ import { type KvRoom, pageNeed, RECURRENT } from '../../../src/scheduler/page-ne
 import { PageLeases } from '../../../src/scheduler/pages.js';
 
 const ROOM: KvRoom = {
-  encoderDecoder: false,
+  encodes: false,
   kvPages: 1000,
   kvPageTokens: 16,
   // Two pages may hold the 15 tokens before a new one.

@@ -71,12 +71,14 @@ interface Sequence {
   context: number[];
   /** Its pages. Sequences share a page by holding the same number. */
   pages: number[];
+  /** Its recurrent state, which forks share until one of both runs; null where it keeps pages alone. */
+  state: number | null;
 }
 
 /**
  * A test double of the native engine. It checks the engine's contract and answers by a rule: the next token is (sum
  * of the context's tokens + length of the sequence) mod VOCAB, or without an encoder (sum of all tokens so far) mod
- * VOCAB. It counts pages as the engine does: sequences that continue another one share its full pages.
+ * VOCAB. It counts pages and states as the engine does: sequences share them until one writes.
  */
 export class ScriptedEngine implements Engine {
   readonly shape: ModelShape;
@@ -104,8 +106,9 @@ export class ScriptedEngine implements Engine {
   readonly sequences = new Map<number, Sequence>();
   closed = false;
   budget = 1800;
-  /** Most pages in use at any time. */
+  /** Most pages, and most recurrent states, in use at any time. */
   peakPages = 0;
+  peakStates = 0;
   /** Called before each pass. It may throw, which fails the pass. */
   beforeRun: (batch: NativeBatch) => void = () => {};
   /**
@@ -115,11 +118,18 @@ export class ScriptedEngine implements Engine {
   editRow: (row: Float32Array, context: number[], tokens: number[]) => void = () => {};
 
   readonly #pages: number;
+  /** Null where no layer is recurrent. */
+  readonly #states: number | null;
   #nextPage = 0;
 
-  constructor(pages: number, shape = SHAPE) {
+  constructor(pages: number, shape = SHAPE, states: number | null = null) {
     this.#pages = pages;
+    this.#states = states;
     this.shape = shape;
+  }
+
+  get statesUsed(): number {
+    return new Set([...this.sequences.values()].flatMap(({ state }) => state ?? [])).size;
   }
 
   get pagesUsed(): number {
@@ -134,6 +144,8 @@ export class ScriptedEngine implements Engine {
     if (!last && (batch.picks || batch.queries)) throw new Error('picks of a stack without logits');
     const rows = this.#append(batch);
     this.peakPages = Math.max(this.peakPages, this.pagesUsed);
+    this.peakStates = Math.max(this.peakStates, this.statesUsed);
+    if (this.statesUsed > (this.#states ?? Number.POSITIVE_INFINITY)) throw new Error('too many states');
     if (this.pagesUsed > this.#pages) throw Object.assign(new Error('KV cache full'), { code: 'cannot_run' });
     const layers = this.shape.stacks[batch.stack]!.moeLayers.length;
     const first = this.shape.stacks
@@ -171,8 +183,11 @@ export class ScriptedEngine implements Engine {
     batch.sequences.forEach((id, i) => {
       const sequence = this.sequences.get(id) ?? this.#begin(batch, batch.parents?.[i] ?? NO_PARENT);
       this.sequences.set(id, sequence);
+      if (sequence.state === null) throw new Error(`sequence ${id} has no state`);
+      this.#copyShared(sequence);
       for (const token of batch.tokens.subarray(batch.offsets[i], batch.offsets[i + 1])) {
-        if (sequence.tokens.length % PAGE_TOKENS === 0) sequence.pages.push(this.#nextPage++);
+        if (sequence.tokens.length % PAGE_TOKENS === 0)
+          sequence.pages = [...sequence.pages, this.#nextPage++];
         sequence.tokens.push(token);
         rows.push(this.#row(sequence));
       }
@@ -184,18 +199,29 @@ export class ScriptedEngine implements Engine {
     const crosses = this.shape.stacks[stack]!.crosses;
     if (crosses !== (id !== NO_PARENT) && crosses)
       throw new Error('a sequence that attends across needs a parent');
-    if (id === NO_PARENT) return { stack, tokens: [], context: [], pages: [] };
+    const state = this.#nextPage++;
+    if (id === NO_PARENT) return { stack, tokens: [], context: [], pages: [], state };
     const parent = this.sequences.get(id);
     if (parent === undefined) throw new Error(`no parent ${id}`);
-    if (parent.stack < stack) return { stack, tokens: [], context: parent.tokens, pages: [] };
+    if (parent.stack < stack) return { stack, tokens: [], context: parent.tokens, pages: [], state };
     return this.#copy(parent, parent.tokens.length);
   }
 
-  /** Shares the full pages, and copies the last one. */
-  #copy({ stack, tokens, context, pages }: Sequence, length: number): Sequence {
-    const shared = pages.slice(0, Math.floor(length / PAGE_TOKENS));
-    const last = length % PAGE_TOKENS === 0 ? [] : [this.#nextPage++];
-    return { stack, tokens: tokens.slice(0, length), context, pages: [...shared, ...last] };
+  /** Shares the pages. */
+  #copy({ stack, tokens, context, pages, state }: Sequence, length: number): Sequence {
+    const shared = pages.slice(0, Math.ceil(length / PAGE_TOKENS));
+    return { stack, tokens: tokens.slice(0, length), context, pages: shared, state };
+  }
+
+  /** A sequence writes into pages and a state that no other sequence has. */
+  #copyShared(sequence: Sequence): void {
+    const others = [...this.sequences.values()].filter((each) => each !== sequence);
+    if (others.some(({ state }) => state === sequence.state)) sequence.state = this.#nextPage++;
+    const { tokens, pages } = sequence;
+    const last = pages.length - 1;
+    if (tokens.length % PAGE_TOKENS === 0 || !others.some((each) => each.pages.includes(pages[last]!)))
+      return;
+    sequence.pages = [...pages.slice(0, last), this.#nextPage++];
   }
 
   #get(id: number, tokens: number): Sequence {
@@ -207,8 +233,18 @@ export class ScriptedEngine implements Engine {
   }
 
   forkSequence(from: number, to: number, tokens: number): void {
+    const { state, tokens: all } = this.#get(from, tokens);
+    if (this.#states !== null && (state === null || all.length !== tokens)) {
+      throw new Error(`sequence ${from} has no state behind ${tokens} tokens`);
+    }
+    this.keepPages(from, to, tokens);
+    this.sequences.get(to)!.state = state;
+  }
+
+  keepPages(from: number, to: number, tokens: number): void {
     if (this.sequences.has(to)) throw new Error(`sequence ${to} exists already`);
-    this.sequences.set(to, this.#copy(this.#get(from, tokens), tokens));
+    const copy = this.#copy(this.#get(from, tokens), tokens);
+    this.sequences.set(to, this.#states === null ? copy : { ...copy, state: null });
   }
 
   sharePages(id: number, from: number, tokens: number): void {
@@ -248,7 +284,10 @@ export class ScriptedEngine implements Engine {
       kvPages: this.#pages,
       kvPagesFree: this.#pages - this.pagesUsed,
       kvPageBytes: 10,
-      kvWindows: [],
+      kvWindows:
+        this.#states === null
+          ? []
+          : [{ window: 0, pages: this.#states, pagesFree: this.#states - this.statesUsed, pageBytes: 20 }],
       host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
       disk: { direct: false, depth: 1, chunkBytes: 1, bytesPerSecond: 0 },
     };

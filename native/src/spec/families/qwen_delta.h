@@ -9,6 +9,9 @@ namespace sida {
 // What Qwen3-Next and its successors have in common: delta rules in most layers, gated attention in the others, experts
 // with a gated shared one.
 
+/// Of a delta rule, so that the states of all sequences fit 63 bits.
+constexpr int kMaxDeltaHeads = 1024, kMaxDeltaDim = 1024;
+
 /// Experts and delta rules as a family's `decoder` has them by default.
 struct QwenDeltaDefaults {
   DecoderDefaults decoder;

@@ -7,9 +7,6 @@
 namespace sida {
 namespace {
 
-/// Of a delta rule, so that the states of all sequences fit 63 bits.
-constexpr int kMaxDeltaHeads = 1024, kMaxDeltaDim = 1024;
-
 DeltaSpec read_delta(const ConfigReader& reader, bool tiled) {
   DeltaSpec delta;
   delta.key_heads = read_count(reader, "linear_num_key_heads", kMaxDeltaHeads, 16);

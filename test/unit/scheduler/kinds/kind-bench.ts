@@ -57,7 +57,7 @@ export function kindBench({
     },
   };
   const leases = new PageLeases({
-    encoderDecoder: isEncoderDecoder(shape),
+    encodes: isEncoderDecoder(shape),
     kvPages: pages,
     kvPageTokens: PAGE_TOKENS,
     kvWindows: [],
@@ -97,8 +97,8 @@ export function kindBench({
       return { item, job: item, work, ...rest };
     });
     const queued = { batch: { id, routingK: 0, requests }, tables: null };
-    const encoderDecoder = isEncoderDecoder(shape);
-    const opened = openRequests(queued, { order: nextOrder, shares: false, encoderDecoder });
+    const encodes = isEncoderDecoder(shape);
+    const opened = openRequests(queued, { order: nextOrder, shares: false, encodes });
     nextOrder += opened.length;
     for (const { batch } of opened) batch.tables = tables;
     return opened;

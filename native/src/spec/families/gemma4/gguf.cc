@@ -62,9 +62,10 @@ std::string turned_share(const GgufModel& model, uint64_t head_dim) {
   const bool rest = std::all_of(factors.begin() + static_cast<ptrdiff_t>(turned), factors.end(),
                                 [](float f) { return f >= kUnturned; });
   if (factors.size() != head_dim / 2 || !rest) {
-    throw model.fault("rope.dimension_count",
-                      "a tensor \"rope_freqs.weight\" of " + std::to_string(head_dim / 2) + " numbers, each 1 or 1e30",
-                      factors.empty() ? "none" : std::to_string(factors.size()) + " numbers");
+    throw model.fault(
+        "rope.dimension_count",
+        "a tensor \"rope_freqs.weight\" of " + std::to_string(head_dim / 2) + " numbers in F32, each 1 or 1e30",
+        factors.empty() ? "none in F32" : std::to_string(factors.size()) + " numbers");
   }
   char text[32];
   double share = static_cast<double>(turned) / static_cast<double>(factors.size());
