@@ -1,10 +1,12 @@
 /** Grammar threads beside matchers, as the engine has them, for tests that pick tokens themselves. */
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { SidaError } from '../../src/errors.js';
 import type { Grammar, PreparedGrammar } from '../../src/structured-output/grammar.js';
 import type { GrammarThreads, GrammarThreadsOptions } from '../../src/structured-output/grammar-threads.js';
 import type { Matcher, Matchers } from '../../src/structured-output/matchers.js';
 import { byteTokenizer } from './byte-tokenizer.js';
+import { DIST } from './sida-process.js';
 
 export const END = 2;
 export const VOCAB = 320;
@@ -21,15 +23,13 @@ export interface GrammarRun {
   open(grammar: Grammar, item?: number): Promise<Matcher>;
 }
 
-/** `dist` holds the compiled source: threads cannot run the other. */
 export async function grammarRun(
-  dist: string,
   options: Partial<Omit<GrammarThreadsOptions, 'data'>> & {
     tokenizer?: object;
     data?: Partial<GrammarThreadsOptions['data']>;
   } = {},
 ): Promise<GrammarRun> {
-  const load = async (path: string) => import(pathToFileURL(`${dist}/${path}`).href);
+  const load = async (path: string) => import(pathToFileURL(join(DIST, path)).href);
   const { GrammarThreads: Threads } = (await load('structured-output/grammar-threads.js')) as {
     GrammarThreads: typeof GrammarThreads;
   };

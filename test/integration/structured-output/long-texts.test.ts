@@ -1,11 +1,10 @@
 // Bounds of long texts, with a vocabulary of 150,000 tokens.
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { brotliDecompressSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Matcher } from '../../../src/structured-output/matchers.js';
 import { Detokenizer } from '../../../src/text/detokenizer.js';
 import { readTokenizerFile } from '../../../src/text/tokenizing/tokenizer-file.js';
-import { compiledSource } from '../../support/compiled-source.js';
 import {
   allowedOf,
   differingTokens,
@@ -23,19 +22,14 @@ const textOf = (ids: number[]) => texts.decode(ids, false);
 const own = Array.from({ length: data.vocabSize }, (_, id) => textOf([id]));
 const hasMark = own.map((text) => text.includes('"'));
 
-let dist: string;
 let run: GrammarRun;
 
 beforeAll(async () => {
-  dist = compiledSource();
   // Time of the processor for the first request.
-  run = await grammarRun(dist, { tokenizer: JSON.parse(json.toString()) as object, data, compileMs: 2_000 });
+  run = await grammarRun({ tokenizer: JSON.parse(json.toString()) as object, data, compileMs: 2_000 });
 });
 
-afterAll(async () => {
-  await run.threads.close();
-  rmSync(dist, { recursive: true });
-});
+afterAll(() => run.threads.close());
 
 const open = (schema: object) => run.open({ kind: 'json', schema: JSON.stringify(schema), closed: true });
 
