@@ -64,22 +64,24 @@ export async function grammarRun(
   return { threads, matchers, connected, prepare, open };
 }
 
-/** The ids that a matcher allows. */
-export function allowedOf(matcher: Matcher): number[] {
+/** The allowed tokens, a bit each, until the next is taken. */
+export function maskOf(matcher: Matcher): Int32Array {
   matcher.wait(ANSWER_MS);
   const { bitmap } = matcher;
   if (!matcher.ready || bitmap === null) throw new Error('the matcher has no answer');
-  // A vocabulary may have 150,000 tokens, which tests ask for at every step.
-  const ids: number[] = [];
-  for (let id = 0; id < 32 * bitmap.length; id += 1) if (bitmap[id >> 5]! & (1 << (id & 31))) ids.push(id);
-  return ids;
+  return bitmap;
 }
 
-/** Tokens that one list has and the other has not, at most three. */
-export function differingTokens(a: readonly number[], b: readonly number[]): number[] {
-  if (a.length === b.length && a.every((id, at) => id === b[at])) return [];
-  const [inA, inB] = [new Set(a), new Set(b)];
-  return [...a.filter((id) => !inB.has(id)), ...b.filter((id) => !inA.has(id))].slice(0, 3);
+export function allows(mask: Int32Array, id: number): boolean {
+  return (mask[id >> 5]! & (1 << (id & 31))) !== 0;
+}
+
+/** The ids that a matcher allows. */
+export function allowedOf(matcher: Matcher): number[] {
+  const mask = maskOf(matcher);
+  const ids: number[] = [];
+  for (let id = 0; id < 32 * mask.length; id += 1) if (allows(mask, id)) ids.push(id);
+  return ids;
 }
 
 export function bytesOf(text: string): number[] {
