@@ -66,7 +66,7 @@ describe.each([
   it.each(budgets)(
     'answers 100 questions with the tokens of transformers, budget: %s',
     async (budget) => {
-      const ids = (ask: typeof chat) => allOf(answers.length, 4, (i) => ask(answers[i]!.content));
+      const ids = (ask: typeof chat) => allOf(answers.length, AT_ONCE, (i) => ask(answers[i]!.content));
       const said = await at(budget, ids, model);
       expect(said).toEqual(answers.map(({ ids }) => ids));
       expect(answers).toHaveLength(100);
