@@ -26,13 +26,7 @@ async function start(budget: string, model = MODEL): Promise<void> {
     ...['--model', join(REPO, model)],
     ...['--memory-budget', budget === 'smallest' ? '1%' : budget],
   ]);
-  if (budget === 'smallest') await setBudget(budget);
-}
-
-async function setBudget(budget: string): Promise<void> {
-  const { smallest_bytes } = (await server!.get('/admin/budget')).body.device;
-  const device = budget === 'smallest' ? smallest_bytes : budget;
-  expect((await server!.request('PUT', '/admin/budget', { device })).status).toBe(200);
+  if (budget === 'smallest') await server.setBudget(budget);
 }
 
 async function stop(): Promise<void> {
@@ -69,7 +63,7 @@ describe.each([
     expect(answers).toHaveLength(100);
     await start(budgets[0]!, model);
     for (const budget of budgets) {
-      await setBudget(budget);
+      await server!.setBudget(budget);
       const said = await allOf(answers.length, AT_ONCE, (i) => chat(answers[i]!.content));
       expect(said, budget).toEqual(answers.map(({ ids }) => ids));
     }
