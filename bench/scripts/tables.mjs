@@ -14,7 +14,6 @@ const tables = { ...benchTables, ...paperTables, ...machineTables, ...gpuTables,
 /** Pages with the results of scripts: title, and the tables in order. */
 const PAGES = {
   replay: ['Policies over recorded routing, beside Belady’s rule', ['replay-short', 'replay-misses']],
-  placement: ['Load of several devices', ['placement']],
   gating: ['Static and dynamic gating, Expert Buffering', ['gating']],
   dependency: ['How much a token’s expert depends on the other tokens', ['dependency']],
   'pass-parts': ['What a pass spends its time on', ['pass-parts']],

@@ -9,7 +9,6 @@ import type { Said } from './talk/talker.js';
 
 export function askCommand(): Command {
   const command = new Command('ask')
-    .description('Ask a model one question and print its answer')
     .argument('[model]', 'Hugging Face checkpoint, GGUF file or packed model with a chat template')
     .argument('[words...]', 'the question; - or nothing: from standard input')
     .addHelpText(

@@ -9,7 +9,6 @@ const LABORATORY = join(import.meta.dirname, '..', '..', 'bench');
 
 export function benchCommand(): Command {
   return new Command('bench')
-    .description('Run the laboratory: measure systems side by side (in a checkout of the repository only)')
     .argument('[args...]')
     .allowUnknownOption()
     .passThroughOptions()

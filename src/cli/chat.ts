@@ -12,7 +12,6 @@ import type { Talker } from './talk/talker.js';
 
 export function chatCommand(): Command {
   const command = new Command('chat')
-    .description('Talk to a model, line by line, until the end of the input')
     .argument('[model]', 'Hugging Face checkpoint, GGUF file or packed model with a chat template')
     .addHelpText(
       'after',

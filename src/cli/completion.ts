@@ -23,7 +23,6 @@ const SHELLS = { bash, zsh, fish };
 
 export function completionCommand(): Command {
   return new Command('completion')
-    .description('Print a script that completes commands and flags')
     .addArgument(new Argument('<shell>').choices(Object.keys(SHELLS)))
     .addHelpText(
       'after',

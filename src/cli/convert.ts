@@ -17,9 +17,6 @@ const INTERRUPT_MS = 1500;
 
 export function convertCommand(): Command {
   const command = new Command('convert')
-    .description(
-      'Pack a Hugging Face checkpoint or a GGUF file into blocks that can be read straight into the device',
-    )
     .argument('<model>', 'Hugging Face checkpoint, or GGUF file; of a split one any part')
     .requiredOption('--out <dir>', 'directory of the packed model; appears whole or not at all')
     .option(

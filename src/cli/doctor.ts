@@ -25,7 +25,6 @@ const REDIS_MS = 3_000;
 
 export function doctorCommand(): Command {
   const command = new Command('doctor')
-    .description('Check this machine, and whether a model fits and is fast on it')
     .argument('[model]', 'Hugging Face checkpoint, GGUF file or packed model')
     .option('--json', 'print JSON')
     .addHelpText(

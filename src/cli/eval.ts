@@ -60,7 +60,6 @@ Examples:
 
 export function evalCommand(): Command {
   const command = new Command('eval')
-    .description('Measure a predictor on data: hits, and fidelity of predicted mode')
     .argument('[model]', 'Hugging Face checkpoint or packed model; or --model')
     .option('--data <file>', 'JSON lines')
     .option('--template <text>', "input made of a line, with its fields in braces: 'category of: {text}'")

@@ -13,7 +13,6 @@ import { printJson, printLines } from '../text/print.js';
 
 export function keyCommand(): Command {
   return new Command('key')
-    .description('Make API keys')
     .addHelpText('after', '\nExample:\n  sida key new --name ci --file keys')
     .addCommand(newCommand());
 }

@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { printLines } from '../text/print.js';
 import { VERSION } from '../version.js';
-import { COMMANDS } from './commands.js';
+import { COMMANDS, loadCommand } from './commands.js';
 import { runProgram } from './run-program.js';
 
 const program = new Command('sida')
@@ -22,14 +22,18 @@ program.command('version', { hidden: true }).action(() => printLines(VERSION));
 const args = process.argv.slice(2);
 const isCommand = (name: string) => Object.hasOwn(COMMANDS, name);
 const first = args[0] ?? '';
-for (const load of needed()) program.addCommand(await load());
+const [word, second] = args.filter((arg) => !arg.startsWith('-'));
+for (const [name, { takes, about }] of Object.entries(COMMANDS)) {
+  if (isNeeded(name)) program.addCommand(await loadCommand(name));
+  // Only a line of the help. Commander reads [options] as an argument.
+  else program.command(`${name} ${takes}`).description(about);
+}
 
 await runProgram(program, unknownName() ?? args);
 
-/** The commands whose modules this run loads. The help and the script of a shell name all. */
-function needed(): (typeof COMMANDS)[string][] {
-  if (['-v', '--version', 'version'].includes(first)) return [];
-  return isCommand(first) && first !== 'completion' ? [COMMANDS[first]!] : Object.values(COMMANDS);
+/** Whether this run loads the module of that command. The script of a shell needs the flags of all. */
+function isNeeded(name: string): boolean {
+  return word === 'completion' || name === (word === 'help' ? second : word);
 }
 
 /** The name of a command that does not exist, alone: commander then suggests another, also for `NAME --help`. */

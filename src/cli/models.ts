@@ -26,7 +26,6 @@ const familySchema = z.object({ model_type: z.string() });
 
 export function modelsCommand(): Command {
   return new Command('models')
-    .description('List the models that were downloaded')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExamples:\n  sida models\n  sida models --json')
     .action((values: Record<string, unknown>) => {
@@ -57,7 +56,6 @@ export function modelsCommand(): Command {
 
 export function rmCommand(): Command {
   return new Command('rm')
-    .description('Remove a model that was downloaded')
     .argument(
       '<name>',
       'as `sida models` lists it; without a colon, all of the repository, unfinished downloads too',

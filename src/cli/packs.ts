@@ -20,7 +20,6 @@ const ABANDONED_MS = 24 * HOUR_MS;
 
 export function packsCommand(): Command {
   return new Command('packs')
-    .description('Show or remove the packed models that were made on first use')
     .addHelpText('after', '\nExample:\n  sida packs prune --older-than 30d --yes')
     .addCommand(listCommand())
     .addCommand(pruneCommand());

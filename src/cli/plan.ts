@@ -84,7 +84,6 @@ interface Budget {
 
 export function planCommand(): Command {
   const command = new Command('plan')
-    .description('Show where every byte would go, and what a budget is worth')
     .argument('<models...>', 'checkpoints, of which config.json suffices, GGUF files, packed models or names')
     .option('--json', 'print JSON')
     .option('--measure', 'measure memory and disk, and estimate tokens a second')

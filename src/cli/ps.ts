@@ -22,7 +22,6 @@ interface Held {
 
 export function psCommand(): Command {
   return new Command('ps')
-    .description('Show which models a running server has loaded, and the memory that they hold')
     .option('--url <url>', 'the server; SIDA_API_KEY holds its key', 'http://127.0.0.1:8080')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExamples:\n  sida ps\n  sida ps --url http://10.0.0.5:8080 --json')

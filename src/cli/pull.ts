@@ -7,7 +7,6 @@ import { pullModel } from './hub-models.js';
 
 export function pullCommand(): Command {
   return new Command('pull')
-    .description('Download a model from Hugging Face, or continue a download')
     .argument('<name>', 'ORG/NAME, or ORG/NAME:FILE or ORG/NAME:QUANT for one of its GGUF files')
     .addHelpText(
       'after',

@@ -16,7 +16,6 @@ import { createLogger } from '../observability/logger.js';
 import { SharedBudget } from '../server/shared-budget.js';
 import { warnLines } from '../text/print.js';
 import { wrapped } from '../text/wrapped.js';
-import { composeServer } from './composition.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { pulledModels } from './hub-models.js';
@@ -38,7 +37,6 @@ const FLUSH_MS = 500;
 
 export function serveCommand(): Command {
   const command = new Command('serve')
-    .description('Serve models over HTTP within a memory budget')
     .argument('[models...]', 'models, or a folder of them; the same as --model')
     .addHelpText('after', `\nExamples:\n${EXAMPLES.map((line) => `  ${line}`).join('\n')}`)
     .action(async (directories: string[], values: Record<string, unknown>) => {
@@ -93,6 +91,8 @@ async function serve(served: ServedModels): Promise<number> {
   const logger = createLogger(options.logLevel, options.logFormat);
   const { keepAlive } = options;
   const loading = keepAlive === undefined ? undefined : { keepAliveMs: keepAlive, bytes, sharedBudget };
+  // `--help` and wrong options need none of it.
+  const { composeServer } = await import('./composition.js');
   const parts = await composeServer(models, logger, sharedBudget, loading);
   const engines = parts.models.map(({ engine }) => engine);
   const server = await parts.listen().catch(async (error: unknown) => {

@@ -35,9 +35,6 @@ const CHUNK = 64;
 
 export function traceCommand(): Command {
   const command = new Command('trace')
-    .description(
-      'Record the routing of every token of a data file, to train predictors and to replay cache policies',
-    )
     .argument('<model>', 'Hugging Face checkpoint or packed model')
     .requiredOption('--data <file>', 'JSON lines')
     .requiredOption(

@@ -46,7 +46,6 @@ const NUMBERS = {
 
 export function trainCommand(): Command {
   const command = new Command('train')
-    .description('Train a predictor of experts on traces: networks and token table')
     .argument('<trace...>', 'directories of `sida trace`, all of one model')
     .requiredOption('--out <dir>', 'directory of the predictor; sida-predictor.json appears in it last')
     .option('--held-out <trace...>', 'traces to measure on; otherwise 2 % of the sequences are held out')

@@ -18,7 +18,6 @@ import { startFields, startLine } from './start-line.js';
 
 export function workerCommand(): Command {
   const command = new Command('worker')
-    .description('Run jobs of servers that share a queue in Redis')
     .addHelpText(
       'after',
       '\nExamples:\n  sida worker --redis redis://10.0.0.5:6379 --model models/switch-words --memory-budget 50%\n' +

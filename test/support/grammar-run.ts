@@ -1,10 +1,12 @@
 /** Grammar threads beside matchers, as the engine has them, for tests that pick tokens themselves. */
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { SidaError } from '../../src/errors.js';
 import type { Grammar, PreparedGrammar } from '../../src/structured-output/grammar.js';
 import type { GrammarThreads, GrammarThreadsOptions } from '../../src/structured-output/grammar-threads.js';
 import type { Matcher, Matchers } from '../../src/structured-output/matchers.js';
 import { byteTokenizer } from './byte-tokenizer.js';
+import { DIST } from './sida-process.js';
 
 export const END = 2;
 export const VOCAB = 320;
@@ -21,15 +23,13 @@ export interface GrammarRun {
   open(grammar: Grammar, item?: number): Promise<Matcher>;
 }
 
-/** `dist` holds the compiled source: threads cannot run the other. */
 export async function grammarRun(
-  dist: string,
   options: Partial<Omit<GrammarThreadsOptions, 'data'>> & {
     tokenizer?: object;
     data?: Partial<GrammarThreadsOptions['data']>;
   } = {},
 ): Promise<GrammarRun> {
-  const load = async (path: string) => import(pathToFileURL(`${dist}/${path}`).href);
+  const load = async (path: string) => import(pathToFileURL(join(DIST, path)).href);
   const { GrammarThreads: Threads } = (await load('structured-output/grammar-threads.js')) as {
     GrammarThreads: typeof GrammarThreads;
   };
@@ -64,22 +64,24 @@ export async function grammarRun(
   return { threads, matchers, connected, prepare, open };
 }
 
-/** The ids that a matcher allows. */
-export function allowedOf(matcher: Matcher): number[] {
+/** The allowed tokens, a bit each, until the next is taken. */
+export function maskOf(matcher: Matcher): Uint32Array {
   matcher.wait(ANSWER_MS);
   const { bitmap } = matcher;
   if (!matcher.ready || bitmap === null) throw new Error('the matcher has no answer');
-  // A vocabulary may have 150,000 tokens, which tests ask for at every step.
-  const ids: number[] = [];
-  for (let id = 0; id < 32 * bitmap.length; id += 1) if (bitmap[id >> 5]! & (1 << (id & 31))) ids.push(id);
-  return ids;
+  return bitmap;
 }
 
-/** Tokens that one list has and the other has not, at most three. */
-export function differingTokens(a: readonly number[], b: readonly number[]): number[] {
-  if (a.length === b.length && a.every((id, at) => id === b[at])) return [];
-  const [inA, inB] = [new Set(a), new Set(b)];
-  return [...a.filter((id) => !inB.has(id)), ...b.filter((id) => !inA.has(id))].slice(0, 3);
+export function allows(mask: Uint32Array, id: number): boolean {
+  return (mask[id >> 5]! & (1 << (id & 31))) !== 0;
+}
+
+/** The ids that a matcher allows. */
+export function allowedOf(matcher: Matcher): number[] {
+  const mask = maskOf(matcher);
+  const ids: number[] = [];
+  for (let id = 0; id < 32 * mask.length; id += 1) if (allows(mask, id)) ids.push(id);
+  return ids;
 }
 
 export function bytesOf(text: string): number[] {

@@ -141,8 +141,16 @@ export function isLarge(content: Buffer): boolean {
   return content.length > 10_000;
 }
 
+const blobs = new WeakMap<Buffer, string>();
+
 /** The name of the content in the cache. */
 export function blobOf(content: Buffer): string {
+  const known = blobs.get(content) ?? hashOf(content);
+  blobs.set(content, known);
+  return known;
+}
+
+function hashOf(content: Buffer): string {
   if (isLarge(content)) return createHash('sha256').update(content).digest('hex');
   return createHash('sha1').update(`blob ${content.length}\0`).update(content).digest('hex');
 }

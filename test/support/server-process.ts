@@ -70,6 +70,15 @@ export class ServerProcess extends SidaProcess {
     return this.request('POST', path, body);
   }
 
+  /** A share, bytes, or "smallest". Returns the budget that the server has then. */
+  async setBudget(budget: string): Promise<Answer['body']> {
+    const { smallest_bytes: smallest } = (await this.get('/admin/budget')).body.device;
+    const device = budget === 'smallest' ? String(smallest) : budget;
+    const { status, body } = await this.request('PUT', '/admin/budget', { device });
+    if (status !== 200) throw new Error(`${status} ${JSON.stringify(body)}`);
+    return body.device;
+  }
+
   async request(method: string, path: string, body?: unknown): Promise<Answer> {
     const response = await fetch(this.url + path, {
       method,

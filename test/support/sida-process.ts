@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 export const REPO = join(import.meta.dirname, '..', '..');
+/** The compiled source, which threads need: vitest does not transform their files. */
+export const DIST = join(REPO, 'dist');
 
 /**
  * A budget at which experts are evicted, and answers with the bits of the oracles and of recorded digests. Flags that

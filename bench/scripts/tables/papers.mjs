@@ -76,24 +76,6 @@ function replayShort() {
   );
 }
 
-function placementLoads() {
-  const r = result('placement');
-  const rows = r.reports.flatMap(({ name, loads }) =>
-    loads.flatMap(({ batchTokens, strategies }) =>
-      [...new Set(strategies.map(({ devices }) => devices))].map((devices) => {
-        const own = strategies.filter((one) => one.devices === devices);
-        const cells = own.map(
-          ({ maxLoad, averageMaxLoad }) => `${percent(maxLoad)} / ${percent(averageMaxLoad)}`,
-        );
-        return [NAMES[name] ?? name, batchTokens, devices, percent(1 / devices), ...cells];
-      }),
-    ),
-  );
-  const strategies = [...new Set(r.reports[0].loads[0].strategies.map(({ strategy }) => strategy))];
-  const head = ['trace', 'tokens a batch', 'devices', 'even share'];
-  return text(r, [...head, ...strategies.map((name) => `${name}: max / average max load`)], rows);
-}
-
 function gating() {
   const r = result('model-gating');
   const rows = r.runs.flatMap(({ stack, batch, tokens, ms, bytes, static: padded, buffered }) =>
@@ -242,7 +224,6 @@ function trainTime() {
 export const paperTables = {
   'replay-misses': replayMisses,
   'replay-short': replayShort,
-  placement: placementLoads,
   gating,
   dependency,
   'pass-parts': passParts,

@@ -9,7 +9,7 @@ import type { EngineConfig } from '../../../src/config/engine-config.js';
 import type { EngineClient } from '../../../src/engine/engine-client.js';
 import type { CompletionDelta, JobResult } from '../../../src/protocol/engine-messages.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
-import { compiledSource } from '../../support/compiled-source.js';
+import { DIST } from '../../support/sida-process.js';
 import { alive, otherTokenizer } from './process-fixture.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -34,7 +34,6 @@ function answer(given: JobResult): unknown {
 }
 
 describe.skipIf(!hasAddon)('engine process', () => {
-  let dist: string;
   let scratch: string;
   let Handle: typeof EngineClient;
   let engine: EngineClient | undefined;
@@ -104,10 +103,9 @@ describe.skipIf(!hasAddon)('engine process', () => {
 
   beforeAll(async () => {
     process.env.SIDA_ADDON = addon;
-    dist = compiledSource();
     scratch = mkdtempSync(join(tmpdir(), 'sida-engine-'));
     mkdirSync(join(scratch, 'packs'));
-    const module = pathToFileURL(join(dist, 'engine', 'engine-client.js')).href;
+    const module = pathToFileURL(join(DIST, 'engine', 'engine-client.js')).href;
     ({ EngineClient: Handle } = (await import(/* @vite-ignore */ module)) as {
       EngineClient: typeof EngineClient;
     });
@@ -118,8 +116,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
 
   afterEach(() => engine?.close(0));
   afterAll(() => {
-    for (const directory of [dist, scratch])
-      if (directory) rmSync(directory, { recursive: true, force: true });
+    if (scratch) rmSync(scratch, { recursive: true, force: true });
   });
 
   it('reports the model it serves', async () => {
@@ -203,7 +200,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
   }, 60_000);
 
   it('ends when its parent is killed', async () => {
-    const module = JSON.stringify(pathToFileURL(join(dist, 'engine', 'engine-client.js')).href);
+    const module = JSON.stringify(pathToFileURL(join(DIST, 'engine', 'engine-client.js')).href);
     const code = `const { EngineClient } = await import(${module});
       const engine = new EngineClient(${JSON.stringify(config())});
       engine.onState(({ phase }) => phase === 'ready' && console.log(engine.pid));

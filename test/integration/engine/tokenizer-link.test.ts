@@ -1,12 +1,12 @@
 // The tokenizer thread: what it is given, in which order it answers, and what becomes of a text that takes too long.
-import { readFileSync, rmSync } from 'node:fs';
-import { fileURLToPath, pathToFileURL } from 'node:url';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { TokenizerLink } from '../../../src/engine/tokenizer-link.js';
 import type { SidaError } from '../../../src/errors.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
-import { compiledSource } from '../../support/compiled-source.js';
 import { eventually } from '../../support/eventually.js';
+import { DIST } from '../../support/sida-process.js';
 
 const file = JSON.parse(
   readFileSync(new URL('../../../models/switch-mini/tokenizer.json', import.meta.url), 'utf8'),
@@ -28,19 +28,12 @@ const limits = { vocabSize: 8001, maxInputBytes: 1 << 16 };
 const plain = new Tokenizer(sound, limits);
 const HANGS = `${'qz'.repeat(100)}?`;
 
-// The addon is not beside the compiled source.
-const addon = fileURLToPath(new URL('../../../build/addon/Release/sida.node', import.meta.url));
-
-let dist: string;
 let Link: typeof TokenizerLink;
 let link: TokenizerLink;
 const failures: Error[] = [];
 beforeAll(async () => {
-  process.env.SIDA_ADDON ??= addon;
-  dist = compiledSource();
-  Link = (await import(pathToFileURL(`${dist}/engine/tokenizer-link.js`).href)).TokenizerLink;
+  Link = (await import(pathToFileURL(`${DIST}/engine/tokenizer-link.js`).href)).TokenizerLink;
 });
-afterAll(() => rmSync(dist, { recursive: true, force: true }));
 afterEach(async () => {
   await link.close();
   expect(failures).toEqual([]);

@@ -33,13 +33,6 @@ async function answersOf(server: ServerProcess): Promise<Answers> {
   return { labels: await Promise.all(labels), tokens: await Promise.all(tokens) };
 }
 
-async function setBudget(server: ServerProcess, budget: string): Promise<void> {
-  const { smallest_bytes: smallest } = (await server.get('/admin/budget')).body.device;
-  const device = budget === 'smallest' ? String(smallest) : budget;
-  const { status, body } = await server.request('PUT', '/admin/budget', { device });
-  expect(status, JSON.stringify(body)).toBe(200);
-}
-
 beforeAll(async () => {
   files = makePredictor(sentences, ['lstm', 'attention']);
   const server = await ServerProcess.start([...SERVER, '--memory-budget', '100%', '--predictor', 'none']);
@@ -75,7 +68,7 @@ describe.each(rows)('predictor %s, policy %s, queued batches %s', (kind, policy,
 
   it('gives the same bits as the fully resident server at 25 % and the smallest budget', async () => {
     for (const budget of ['25%', 'smallest']) {
-      await setBudget(server, budget);
+      await server.setBudget(budget);
       expect(await answersOf(server), budget).toEqual(reference);
       const { device } = (await server.get('/admin/budget')).body;
       expect(device.used_bytes).toBeLessThanOrEqual(device.budget_bytes);

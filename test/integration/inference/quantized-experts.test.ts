@@ -44,9 +44,8 @@ describe.each([
     expect((await server.get('/v1/models')).body.data[0]).toMatchObject(model);
     const reference = await classifyAll(server, sentences);
     expect(reference).toHaveLength(sentences.length);
-    const { smallest_bytes: smallest } = (await server.get('/admin/budget')).body.device;
-    for (const budget of ['50%', String(smallest)]) {
-      expect((await server.request('PUT', '/admin/budget', { device: budget })).status).toBe(200);
+    for (const budget of ['50%', 'smallest']) {
+      await server.setBudget(budget);
       expect(await classifyAll(server, sentences), budget).toEqual(reference);
       const { device } = (await server.get('/admin/budget')).body;
       expect(device.used_bytes).toBeLessThanOrEqual(device.budget_bytes);

@@ -1,7 +1,6 @@
-import { rmSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
   createQueue,
   QueueConsumer,
@@ -10,17 +9,11 @@ import {
   QueueProducer,
 } from '../../../src/protocol/batch-queue.js';
 import { WakeUp } from '../../../src/protocol/wake-up.js';
-import { compiledSource } from '../../support/compiled-source.js';
-
-let dist: string;
-beforeAll(() => {
-  dist = compiledSource();
-}, 60_000);
-afterAll(() => rmSync(dist, { recursive: true, force: true }));
+import { DIST } from '../../support/sida-process.js';
 
 /** Runs `body` in a separate thread. The body sees `end`, the queue classes, WakeUp and parentPort. */
 function thread(body: string, end: QueueEnd): Worker {
-  const module = (name: string) => JSON.stringify(pathToFileURL(`${dist}/protocol/${name}.js`).href);
+  const module = (name: string) => JSON.stringify(pathToFileURL(`${DIST}/protocol/${name}.js`).href);
   const code = `
     const { workerData: end, parentPort } = require('node:worker_threads');
     Promise.all([import(${module('batch-queue')}), import(${module('wake-up')})]).then(

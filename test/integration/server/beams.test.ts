@@ -36,13 +36,6 @@ function modelWith(name: string, ends: number[] | number, languages = false): st
   return directory;
 }
 
-async function setBudget(server: ServerProcess, budget: string): Promise<void> {
-  const before = await server.get('/admin/budget');
-  const device = budget === 'smallest' ? String(before.body.device.smallest_bytes) : budget;
-  const changed = await server.request('PUT', '/admin/budget', { device });
-  expect(changed.status, JSON.stringify(changed.body)).toBe(200);
-}
-
 /** The texts of a search, best first. */
 async function textsOf(server: ServerProcess, body: object): Promise<number[][]> {
   const answer = await server.post('/v1/completions', { return_token_ids: true, ...body });
@@ -72,7 +65,7 @@ describe.each(models.map((model, index) => ({ ...model, index })))(
     it.each(['100%', '50%', 'smallest'])(
       'gives the texts of transformers with a budget of %s, beside other requests',
       async (budget) => {
-        await setBudget(server, budget);
+        await server.setBudget(budget);
         const greedy = { prompt: prompts[1], max_tokens: 20 };
         const expected = await textsOf(server, greedy);
         const waiting = [...searches];

@@ -123,9 +123,7 @@ describe.each(KINDS)('$kind: $model', ({ kind, model }) => {
     const alone: unknown[] = [];
     for (const request of requests) alone.push(await answerOf(resident, request));
     const smallest = await start('1%');
-    const device = String((await smallest.get('/admin/budget')).body.device.smallest_bytes);
-    const lowered = await smallest.request('PUT', '/admin/budget', { device });
-    expect(lowered.status, JSON.stringify(lowered.body)).toBe(200);
+    await smallest.setBudget('smallest');
     const mixed = await inParallel(requests, (request) =>
       request.how === 'whole' ? answerOf(smallest, request) : streamed(smallest, request),
     );

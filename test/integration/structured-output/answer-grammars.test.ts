@@ -1,7 +1,6 @@
 // Whole answers that a schema binds: reasoning stays free, and the schema binds the content or the call alone.
-import { rmSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { type AnswerStructure, answerGrammar } from '../../../src/structured-output/answer-grammar.js';
 import { argumentTypes } from '../../../src/structured-output/argument-types.js';
 import type { Matcher } from '../../../src/structured-output/matchers.js';
@@ -17,7 +16,6 @@ import { ChatTemplate } from '../../../src/text/chat/chat-template.js';
 import { answerAtOnce } from '../../support/answer-in-pieces.js';
 import { byteTokenizer } from '../../support/byte-tokenizer.js';
 import { CALL_TEMPLATES } from '../../support/call-templates.js';
-import { compiledSource } from '../../support/compiled-source.js';
 import {
   allowedOf,
   bytesOf,
@@ -40,12 +38,7 @@ const bound = { schema: JSON.stringify(SCHEMA), closed: true };
 /** No JSON, and text that looks like control tokens. */
 const THOUGHT = 'Not {"json" <|channel|>final<|message|> <think> at all';
 
-let dist: string;
 let run: GrammarRun;
-beforeAll(() => {
-  dist = compiledSource();
-});
-afterAll(() => rmSync(dist, { recursive: true, force: true }));
 afterEach(() => run.threads.close());
 
 /** A model whose control tokens follow those of bytes. Writes answers token by token, each of which must be allowed. */
@@ -60,7 +53,7 @@ async function writer(
   const added = [...ids].map(([content, id]) => ({ id, content, special: true }));
   const { return: returned, call } = CHANNEL_TOKENS;
   const endTokens = format.kind === 'channels' ? [ids.get(returned)!, ids.get(call)!] : [END];
-  run = await grammarRun(dist, {
+  run = await grammarRun({
     tokenizer: { ...rest, added_tokens: [...added_tokens, ...added] },
     data: {
       vocabSize: VOCAB + 32,
@@ -284,7 +277,7 @@ describe.each(['glm', 'glm_lines', 'coder', 'gemma'] as const)(
     const isValid = new Ajv2020({ strict: false }).compile(parameters);
 
     it('follow the schema', async () => {
-      run = await grammarRun(dist);
+      run = await grammarRun();
       const argumentTypesOf = argumentTypes([{ name: 'f', parameters }]);
       const format: AnswerFormat = {
         kind: 'tags',

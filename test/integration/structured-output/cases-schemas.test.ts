@@ -1,11 +1,10 @@
 // Schemas and formats of the tests of other projects, and of what zod, Pydantic and OpenAI's client write.
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { brotliDecompressSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
 import { checkedSchema } from '../../../src/structured-output/schema.js';
 import { CASES, casesOf, testCases } from '../../support/cases.js';
-import { compiledSource } from '../../support/compiled-source.js';
 import { allowedOf, bytesOf, END, type GrammarRun, grammarRun } from '../../support/grammar-run.js';
 
 interface Case {
@@ -16,16 +15,11 @@ interface Case {
   invalid?: unknown[];
 }
 
-let dist: string;
 let run: GrammarRun;
 beforeAll(async () => {
-  dist = compiledSource();
-  run = await grammarRun(dist);
+  run = await grammarRun();
 });
-afterAll(async () => {
-  await run.threads.close();
-  rmSync(dist, { recursive: true, force: true });
-});
+afterAll(() => run.threads.close());
 
 /** As the grammars write it: on one line, with ", " and ": " between its parts. */
 function jsonText(value: unknown): string {

@@ -1,10 +1,8 @@
 // Whatever tokens are drawn, an answer that a schema binds follows it.
-import { rmSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkedSchema } from '../../../src/structured-output/schema.js';
-import { compiledSource } from '../../support/compiled-source.js';
 import {
   allowedOf,
   bytesOf,
@@ -278,16 +276,11 @@ const ajv = new Ajv2020({
 });
 
 describe('answers that follow a schema', () => {
-  let dist: string;
   let run: GrammarRun;
   beforeAll(async () => {
-    dist = compiledSource();
-    run = await grammarRun(dist);
+    run = await grammarRun();
   });
-  afterAll(async () => {
-    await run.threads.close();
-    rmSync(dist, { recursive: true, force: true });
-  });
+  afterAll(() => run.threads.close());
 
   it.each(Object.entries(SCHEMAS))('have %s', async (_, schema) => {
     const validate = ajv.compile(schema);

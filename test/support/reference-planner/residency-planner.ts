@@ -52,12 +52,6 @@ export function planResidency(
   return plan;
 }
 
-/** Plans without tables: nothing is prefetched, and the policy chooses the victims. */
-export function planOnDemand(residency: Residency, policy: EvictionPolicy): ResidencyPlan {
-  const none = { visits: [], passVisits: 0, batchVisits: 0, prefetchVisits: 0 };
-  return planResidency({ ...none, link: UNKNOWN_LINK, residency, policy });
-}
-
 function planAhead(input: PlanInput, buffers: PlanBuffers): ResidencyPlan {
   const { visits, passVisits, batchVisits, prefetchVisits, link, residency, policy } = input;
   const afterVisit = expectedUse(input, buffers);

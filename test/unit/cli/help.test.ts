@@ -1,7 +1,7 @@
 // What `--help` and `--help-all` print.
-import type { Command, CommanderError } from 'commander';
+import { type Command, type CommanderError, Help } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { COMMANDS } from '../../../src/cli/commands.js';
+import { COMMANDS, loadCommand } from '../../../src/cli/commands.js';
 import { MODEL_OPTIONS } from '../../../src/config/model-options.js';
 import { OPTION_GROUPS, shownDefault } from '../../../src/config/option.js';
 import { SERVE_OPTIONS } from '../../../src/config/options.js';
@@ -22,7 +22,7 @@ async function helpOf(command: Command, args: string[], width: number): Promise<
 }
 
 async function all(): Promise<Command[]> {
-  const loaded = await Promise.all(Object.values(COMMANDS).map((load) => load()));
+  const loaded = await Promise.all(Object.keys(COMMANDS).map(loadCommand));
   const commands = loaded.flatMap((command) => [command, ...command.commands]);
   // The --help of bench is the laboratory's.
   return commands.filter((command) => command.name() !== 'bench');
@@ -38,8 +38,13 @@ describe.each([80, 120])('--help of every command on %i columns', (width) => {
   });
 });
 
+it('lists each command with the options and arguments that it takes', async () => {
+  for (const [name, { takes }] of Object.entries(COMMANDS))
+    expect(`${name} ${takes}`.trim()).toBe(new Help().subcommandTerm(await loadCommand(name)));
+});
+
 describe('sida serve', () => {
-  const help = async (flag: string) => helpOf(await COMMANDS.serve!(), [flag], 1000);
+  const help = async (flag: string) => helpOf(await loadCommand('serve'), [flag], 1000);
   const { metricsPort: _, ...options } = SERVE_OPTIONS;
 
   it('lists common options under their headings, and experts’ options in --help-all only', async () => {
