@@ -5,7 +5,7 @@ import { ABSENT, type Engine, LOADING, RESIDENT } from '../../../src/native/addo
 
 function engine(usage: Partial<ReturnType<Engine['usage']>>, block = 100): Engine {
   return {
-    shape: { experts: 3 },
+    shape: { firstExperts: [0, 3, 6] },
     plan: {
       ...{ slot: 100, block, blockBytes: [70, 100], expertBytes: 600, tokenDemand: 200 },
       ...{ dense: 30, routers: 10, workspace: 20 },

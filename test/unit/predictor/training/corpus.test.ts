@@ -28,7 +28,7 @@ describe('a corpus', () => {
         { name: 'encoder', layers: 2, causal: false, crosses: false },
         { name: 'decoder', layers: 1, causal: true, crosses: true },
       ],
-      ...{ experts: 8, topK: 1, normalized: false, vocab: VOCAB },
+      ...{ experts: 8, firstExperts: [0, 8, 16, 24], topK: 1, normalized: false, vocab: VOCAB },
     });
     corpus.close();
   });
