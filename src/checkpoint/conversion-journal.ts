@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { readJsonFile } from '../files/json-file.js';
 import { writeWholeFile } from '../files/whole-file.js';
-import type { PackFormats, PackWriter } from '../native/addon-types.js';
+import type { PackFormats, PackLayout, PackWriter } from '../native/addon-types.js';
+import { firstExpertsOf } from '../native/model-shape.js';
 import { PACK_VERSION } from './manifest.js';
 import { denseFormatSchema, expertFormatSchema, sameFormat } from './weight-format.js';
 
@@ -41,6 +42,11 @@ function readJournal(partial: string): Journal | undefined {
   }
 }
 
+/** The number of all experts. */
+export function expertsIn({ layers, experts_per_layer }: PackLayout['experts']): number {
+  return firstExpertsOf(experts_per_layer, layers.length).at(-1)!;
+}
+
 /** The number of experts that an interrupted run with the same settings left complete on the disk. */
 export async function resumable(partial: string, plan: Journal, writer: PackWriter): Promise<number> {
   const journal = readJournal(partial);
@@ -52,7 +58,7 @@ export async function resumable(partial: string, plan: Journal, writer: PackWrit
       (found) => found.size,
       () => -1,
     );
-  const total = layout.experts.layers.length * layout.experts.experts_per_layer;
+  const total = expertsIn(layout.experts);
   if (done > total || (await size(layout.dense.file)) !== layout.dense.bytes) return 0;
   const written = writer.expertBytes(done);
   return written > 0 && (await size(layout.experts.file)) < written ? 0 : done;

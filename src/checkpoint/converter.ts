@@ -9,7 +9,7 @@ import { loadAddon } from '../native/addon.js';
 import type { PackLayout, PackWriter } from '../native/addon-types.js';
 import { formatBytes } from '../text/bytes.js';
 import { type CheckpointSource, readSource } from './checkpoint-source.js';
-import { JOURNAL, type Journal, resumable, sameWork, writeJournal } from './conversion-journal.js';
+import { expertsIn, JOURNAL, type Journal, resumable, sameWork, writeJournal } from './conversion-journal.js';
 import { exchangeTexts, restoreExchanged } from './exchange-texts.js';
 import { FileHashes } from './file-hashes.js';
 import { modelName } from './gguf/gguf-path.js';
@@ -105,7 +105,7 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
   await restoreExchanged(out);
   if (existsSync(out)) {
     await keepOrRefuse(out, plan, source, { model, hashes });
-    return { pack: out, resumedFrom: info.shape.moeLayers.length * info.shape.experts };
+    return { pack: out, resumedFrom: info.shape.firstExperts.at(-1)! };
   }
 
   const partial = `${out}.partial`;
@@ -157,7 +157,7 @@ function weightFiles(writer: PackWriter): SizedFile[] {
   const { experts, dense } = layout;
   const files = [{ name: dense.file, bytes: dense.bytes }];
   if (isInPlace(layout)) return files;
-  const bytes = writer.expertBytes(experts.layers.length * experts.experts_per_layer);
+  const bytes = writer.expertBytes(expertsIn(experts));
   return [...files, { name: experts.file, bytes }];
 }
 
@@ -180,7 +180,7 @@ async function writeWeights(
   const { experts } = writer.layout;
   const files = isInPlace(writer.layout) ? [] : [experts.file];
   const resumedFrom = await resumable(partial, plan, writer);
-  const total = experts.layers.length * experts.experts_per_layer;
+  const total = expertsIn(experts);
   // A journal entry costs an fsync of each file, so write one for about 256 MiB of experts.
   const stride = Math.max(1, Math.floor((256 << 20) / experts.block_bytes));
   const piece = Math.max(1, Math.floor((16 << 20) / experts.block_bytes));

@@ -30,7 +30,7 @@ import type {
   PackFormats,
   WeightFormat,
 } from '../native/addon-types.js';
-import { hasEncoder, kindOf } from '../native/model-shape.js';
+import { expertsPerLayer, hasEncoder, kindOf } from '../native/model-shape.js';
 import { formatBytes, formatLeast } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
 import { EXIT } from './exit.js';
@@ -298,7 +298,10 @@ export function slotsWithin(bytes: number, plan: MemoryPlan): number {
 }
 
 export function describeShape(shape: ModelShape): string {
-  const { family, stacks, experts, topK, moeLayers, contextTokens } = shape;
+  const { family, stacks, topK, moeLayers, contextTokens } = shape;
+  const perLayer = [expertsPerLayer(shape)].flat();
+  const [fewest, most] = [Math.min(...perLayer), Math.max(...perLayer)];
+  const experts = fewest < most ? `${fewest} to ${most}` : most;
   const layers = stacks.map(({ name, layers: count }) => `${count} ${name} layers`).join(' and ');
   const context = contextTokens === null ? '' : `, a context of ${contextTokens} tokens`;
   return `${family}, ${kindOf(shape)}: ${layers}, ${moeLayers.length} of them MoE with ${experts} experts, ${topK} for a token${context}`;
@@ -306,7 +309,6 @@ export function describeShape(shape: ModelShape): string {
 
 function describe({ plan, sizes, layers, formats }: Planned, { kv }: PlanOptions): string[] {
   const row = (name: string, bytes: number, note = '') => [name, formatBytes(bytes), String(bytes), note];
-  const perLayer = plan.experts / layers.length;
   const slotOf = new Set(plan.blockBytes).size > 1 ? 'the largest expert' : 'one expert';
   const tokenSlots = plan.tokenDemand / plan.slot;
   return tableLines('lrrl', [
@@ -316,11 +318,11 @@ function describe({ plan, sizes, layers, formats }: Planned, { kv }: PlanOptions
     row('KV cache', plan.kvCache, `${sizes.kvTokens} tokens, ${kv}`),
     row('workspace', plan.workspace, `activations ${sizes.activations}`),
     row('one slot', plan.slot, `${slotOf}, ${formatName(formats.experts)}`),
-    ...equalLayers(layers, plan.blockBytes).map(({ first, last, count, bytes }) =>
+    ...equalLayers(layers, plan).map(({ first, last, count, experts, bytes }) =>
       row(
         `experts ${first}${count > 1 ? ` to ${last}` : ''}`,
-        count * perLayer * bytes,
-        `${count > 1 ? `${count} layers of ` : ''}${perLayer} experts`,
+        count * experts * bytes,
+        `${count > 1 ? `${count} layers of ` : ''}${experts} experts`,
       ),
     ),
     row("one token's demand", plan.tokenDemand, `${tokenSlots} slots for its experts`),
@@ -330,22 +332,23 @@ function describe({ plan, sizes, layers, formats }: Planned, { kv }: PlanOptions
   ]);
 }
 
-/** Neighbouring layers whose experts have equal sizes. */
-function equalLayers(layers: readonly string[], blockBytes: readonly number[]) {
-  const runs: { first: string; last: string; count: number; bytes: number }[] = [];
+/** Neighbouring layers with as many experts of the same size. */
+function equalLayers(layers: readonly string[], { blockBytes, layerExperts }: MemoryPlan) {
+  const runs: { first: string; last: string; count: number; experts: number; bytes: number }[] = [];
   for (const [i, layer] of layers.entries()) {
     const run = runs.at(-1);
-    if (run !== undefined && run.bytes === blockBytes[i]) {
+    const [bytes, experts] = [blockBytes[i]!, layerExperts[i]!];
+    if (run !== undefined && run.bytes === bytes && run.experts === experts) {
       run.last = layer;
       run.count += 1;
-    } else runs.push({ first: layer, last: layer, count: 1, bytes: blockBytes[i]! });
+    } else runs.push({ first: layer, last: layer, count: 1, experts, bytes });
   }
   return runs;
 }
 
 /** Bytes of every expert. A GGUF file can have larger ones in some layers; a slot for each would be more bytes. */
-function allExperts({ experts, blockBytes }: MemoryPlan): number {
-  return blockBytes.reduce((sum, bytes) => sum + bytes * (experts / blockBytes.length), 0);
+function allExperts({ layerExperts, blockBytes }: MemoryPlan): number {
+  return blockBytes.reduce((sum, bytes, layer) => sum + bytes * layerExperts[layer]!, 0);
 }
 
 function slotsOfChoices({ choices }: Planned, bytes: number): (Choice & { slots: number })[] {

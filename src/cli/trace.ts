@@ -13,7 +13,7 @@ import { printLines } from '../text/print.js';
 import { readInputs } from '../trace/data-file.js';
 import { writeEmbedding } from '../trace/embedding.js';
 import { record } from '../trace/recorder.js';
-import { type RecordedLine, type TraceWork, TraceWriter } from '../trace/trace-file.js';
+import { type RecordedLine, routersOf, type TraceWork, TraceWriter } from '../trace/trace-file.js';
 import type { TraceRecord } from '../trace/trace-record.js';
 import { addFlags, givenFlags } from './flags.js';
 import { number } from './lists.js';
@@ -128,8 +128,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       newTokens: maxNewTokens,
       sequences: 1,
     });
-    const { experts, topK, normalized, stacks, moeLayers: layers } = engine.shape;
-    const top = Math.min(experts, Math.max(2 * topK, number('top', String(values.top), 1, 65_535)));
+    const top = Math.max(2 * engine.shape.topK, number('top', String(values.top), 1, 65_535));
     const out = resolve(String(values.out));
     const work: TraceWork = {
       format: 'sida-trace',
@@ -141,12 +140,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
         experts: formatName(formats.experts),
         dense: formatName(formats.dense),
       },
-      stacks: stacks.map((stack) => stack.name),
-      layers,
-      experts,
-      topK,
-      normalized,
-      top,
+      ...routersOf(engine.shape, top),
       data: basename(file),
       template,
       maxNewTokens,

@@ -124,7 +124,7 @@ function partOf({ shape }: Engine, stack: number, input: HashInput, runs: readon
     stack,
     input,
     routing: joined(runs.map((run) => trueRouting(run, tokens, shape))),
-    passes: runs.map((run) => ({ needed: neededExperts(run, shape.experts) })),
+    passes: runs.map((run) => ({ needed: neededExperts(run, shape) })),
   };
 }
 

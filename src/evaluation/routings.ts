@@ -2,7 +2,7 @@
 
 import { routingOf, tableRows } from '../forecast/pass-forecast.js';
 import type { NativeRouting } from '../native/addon-types.js';
-import type { RoutingShape } from '../predictor/hash-function.js';
+import { expertsOfStack, type RoutingShape } from '../predictor/hash-function.js';
 import { randomOf } from '../predictor/random.js';
 import type { HashTable } from '../protocol/hash-table.js';
 
@@ -16,10 +16,10 @@ export class ExpertNames {
   /** A permutation of the expert indices for each layer of each stack. */
   readonly #names: readonly Uint16Array[][];
 
-  constructor({ stacks, experts }: RoutingShape, seed = 1) {
+  constructor(shape: RoutingShape, seed = 1) {
     const random = randomOf(seed);
-    this.#names = stacks.map(({ layers }) =>
-      Array.from({ length: layers }, () => cyclicPermutation(experts, random)),
+    this.#names = shape.stacks.map((_, stack) =>
+      expertsOfStack(shape, stack).map((experts) => cyclicPermutation(experts, random)),
     );
   }
 

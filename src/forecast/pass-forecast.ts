@@ -73,8 +73,7 @@ let lastId = 0;
 /** `firstLayer` is the flat number of the table's first layer. Empty unless the table is ready. */
 export function needsOf(table: HashTable | null, firstLayer: number): TableNeeds[] {
   if (table?.state !== TABLE_READY) return [];
-  const { buffer, expertsPerLayer: layerExperts, need } = table;
-  return [{ id: idOf(buffer), firstId: firstLayer * layerExperts, layerExperts, need }];
+  return [{ id: idOf(table.buffer), layer: firstLayer, need: table.need }];
 }
 
 /** A table has one id, however often its buffer is opened. */

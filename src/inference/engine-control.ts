@@ -2,6 +2,7 @@
 import { clockMs } from '../clock.js';
 import { type BudgetShare, budgetBytes, checkBudget, checkShared } from '../config/budget.js';
 import { type Engine, RESIDENCY_STATES, RESIDENT } from '../native/addon-types.js';
+import { expertsOf } from '../native/model-shape.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import type {
   CachedPages,
@@ -50,12 +51,12 @@ function changeBudget(device: string, shared: BudgetShare | undefined, engine: E
 }
 
 function expertLayers(engine: Engine): { layer: string; experts: ExpertState[] }[] {
-  const { moeLayers, experts } = engine.shape;
+  const { shape } = engine;
   const { state, pinned, uses } = engine.residency();
-  return moeLayers.map((layer, l) => ({
+  return shape.moeLayers.map((layer, l) => ({
     layer,
-    experts: Array.from({ length: experts }, (_, index) => {
-      const id = l * experts + index;
+    experts: Array.from({ length: expertsOf(shape, l) }, (_, index) => {
+      const id = shape.firstExperts[l]! + index;
       return { index, state: RESIDENCY_STATES[state[id]!]!, pinned: pinned[id] !== 0, uses: uses[id]! };
     }),
   }));
@@ -74,8 +75,10 @@ export function memorySplit(engine: Engine, { pages: cachedPages, states }: Cach
   // A slot takes whole pages of the device, and so does the expert in it.
   const pages = plan.slot / plan.block;
   let resident = 0;
-  engine.residency().state.forEach((state, id) => {
-    if (state === RESIDENT) resident += plan.blockBytes[Math.floor(id / shape.experts)]! * pages;
+  const { state } = engine.residency();
+  plan.blockBytes.forEach((blockBytes, layer) => {
+    const own = state.subarray(shape.firstExperts[layer], shape.firstExperts[layer + 1]);
+    for (const each of own) if (each === RESIDENT) resident += blockBytes * pages;
   });
   return {
     dense: plan.dense + plan.routers,

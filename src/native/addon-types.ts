@@ -143,6 +143,8 @@ export interface NativeAddon {
     chanceSharpness?: Float32Array;
     /** Experts that a router chooses for a token. The softmax is multiplied by this to get a chance; default 1. */
     choices?: number;
+    /** (layers), those that each layer of the model has, the first of the predictor's; default all. */
+    layerExperts?: Uint16Array;
   }) => Predictor;
   /** With `directory`, continues from what a trainer saved there. */
   PredictorTrainer: new (

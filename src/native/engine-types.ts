@@ -52,6 +52,8 @@ export interface MemoryPlan {
   block: number;
   /** What one expert of each MoE layer has in the pack. */
   blockBytes: number[];
+  /** Number of experts of each MoE layer. */
+  layerExperts: number[];
   /** Number of experts in all layers of the model. */
   experts: number;
   /** dense + routers + kvCache + workspace. */
@@ -309,11 +311,9 @@ export interface ResidencyPlan {
 export interface TableNeeds {
   /** Of the table: its chances are corrected by what passes needed, once while plans name it. */
   id: number;
-  /** Flat id of the first layer's first expert. */
-  firstId: number;
-  /** Experts of each layer. */
-  layerExperts: number;
-  /** (layers, layerExperts), chance that the layer needs the expert. */
+  /** Flat number of the first MoE layer. */
+  layer: number;
+  /** (layers, the most experts of any layer of the model), chance that the layer needs the expert. */
   need: Float32Array;
 }
 

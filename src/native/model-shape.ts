@@ -2,6 +2,7 @@
 import type { ModelShape } from './addon-types.js';
 
 type Stacks = Pick<ModelShape, 'stacks'>;
+type FirstExperts = { firstExperts: readonly number[] };
 
 /** Index of the stack that produces logits. */
 export function lastStack({ stacks }: Stacks): number {
@@ -37,6 +38,25 @@ export const MODEL_KINDS = ['encoder-decoder', 'decoder-only', 'encoder-only'] a
 export function kindOf(shape: Stacks): (typeof MODEL_KINDS)[number] {
   if (embedsOnly(shape)) return 'encoder-only';
   return isEncoderDecoder(shape) ? 'encoder-decoder' : 'decoder-only';
+}
+
+/** Number of experts of a MoE layer. */
+export function expertsOf({ firstExperts }: FirstExperts, layer: number): number {
+  return firstExperts[layer + 1]! - firstExperts[layer]!;
+}
+
+/** One number where all layers have the same number of experts, otherwise that of each. */
+export function expertsPerLayer(shape: FirstExperts & Pick<ModelShape, 'experts'>): number | number[] {
+  const all = shape.firstExperts.slice(1).map((_, layer) => expertsOf(shape, layer));
+  return all.every((experts) => experts === shape.experts) ? shape.experts : all;
+}
+
+/** What `expertsPerLayer` told of `layers` layers. */
+export function firstExpertsOf(perLayer: number | readonly number[], layers: number): number[] {
+  const first = [0];
+  for (let layer = 0; layer < layers; layer++)
+    first.push(first[layer]! + (typeof perLayer === 'number' ? perLayer : perLayer[layer]!));
+  return first;
 }
 
 /** Flat number of a stack's first MoE layer. */

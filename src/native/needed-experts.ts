@@ -1,14 +1,15 @@
 import { EXPERT_UNUSED, type RunResult } from './engine-types.js';
+import type { ModelShape } from './pack-types.js';
 
-/** The flat ids of the experts that a pass needed, layer by layer. `experts` is the number of each layer. */
+/** The flat ids of the experts that a pass needed, layer by layer. */
 export function neededExperts(
   { layers, found }: Pick<RunResult, 'layers' | 'found'>,
-  experts: number,
+  { experts, firstExperts }: Pick<ModelShape, 'experts' | 'firstExperts'>,
 ): number[][] {
   return Array.from(layers, (flatLayer, layer) => {
     const ids: number[] = [];
     for (let e = 0; e < experts; e++) {
-      if (found[layer * experts + e] !== EXPERT_UNUSED) ids.push(flatLayer * experts + e);
+      if (found[layer * experts + e] !== EXPERT_UNUSED) ids.push(firstExperts[flatLayer]! + e);
     }
     return ids;
   });

@@ -60,8 +60,10 @@ export interface ModelShape {
   headDim: number;
   /** Stacks in the order in which tokens pass through them: encoder and decoder, or one of them alone. */
   stacks: StackShape[];
-  /** Experts of a MoE layer. 0 in a model without MoE layers. */
+  /** The most experts of any MoE layer. 0 in a model without MoE layers. */
   experts: number;
+  /** Flat id of each MoE layer's first expert, and behind them the number of all experts; (moeLayers + 1). */
+  firstExperts: number[];
   /** Experts that the routers choose for a token. */
   topK: number;
   /** Whether the chosen experts' probabilities are divided by their sum before they scale the outputs. */
@@ -138,7 +140,8 @@ export interface PackLayout {
     layouts?: { block_bytes: number; matrices: (ExpertMatrix & WeightFormat)[] }[];
     layout_of_layer?: number[];
     layers: string[];
-    experts_per_layer: number;
+    /** Of each layer where layers differ. */
+    experts_per_layer: number | number[];
   };
   dense: WeightFormat & { file: string; bytes: number; tensors: DenseTensor[] };
 }

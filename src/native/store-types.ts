@@ -2,10 +2,8 @@
 import type { EvictionPolicyName, PassNeeds, Residency, ResidencyPlan } from './engine-types.js';
 
 export interface WeightlessStoreOptions {
-  /** Experts of all layers of the model. */
-  experts: number;
-  /** Experts of each layer. */
-  layerExperts: number;
+  /** Experts of each layer of the model. */
+  layerExperts: Uint32Array;
   /** At least 1. Larger values than the number of experts count as that number. */
   slots: number;
   /**

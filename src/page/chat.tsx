@@ -279,14 +279,19 @@ export function Chat({ model }: { model: Model }) {
 
 const focusField = () => document.getElementById('chat-input')!.focus();
 
+function expertsText({ experts_per_layer: own }: Model): string {
+  if (typeof own === 'number') return String(own);
+  return `${Math.min(...own)} to ${Math.max(...own)}`;
+}
+
 function Welcome({ model, onAsk }: { model: Model; onAsk: (text: string) => void }) {
   return (
     <div class="welcome">
       {model.description !== null && <p id="description">{model.description}</p>}
       <p>
-        <strong>{model.id}</strong> has {model.moe_layers.length} layers with {model.experts_per_layer}{' '}
-        experts each, of which a token needs {model.experts_per_token}. Ask something, pull the memory budget
-        down, and ask again: the answer stays the same.
+        <strong>{model.id}</strong> has {model.moe_layers.length} layers with {expertsText(model)} experts
+        each, of which a token needs {model.experts_per_token}. Ask something, pull the memory budget down,
+        and ask again: the answer stays the same.
       </p>
       <p class="tools">
         {QUESTIONS.map((text) => (

@@ -1,5 +1,6 @@
 /** A hash function predicts experts: a predictor network or a learned table. */
 import type { ModelShape, PredictorInput, StackShape } from '../native/addon-types.js';
+import { expertsOf } from '../native/model-shape.js';
 
 export type StackName = StackShape['name'];
 
@@ -77,8 +78,10 @@ interface RoutingStack {
 export interface RoutingShape {
   /** In the order that tokens pass through them. */
   stacks: readonly RoutingStack[];
-  /** Experts per layer. */
+  /** The most experts of any layer. */
   experts: number;
+  /** As in ModelShape. */
+  firstExperts: readonly number[];
   /** Experts that a router chooses for a token. */
   topK: number;
   /** Whether the model divides the chosen experts' probabilities by their sum to get α. */
@@ -91,18 +94,25 @@ export function firstLayerOf({ stacks }: Pick<RoutingShape, 'stacks'>, stack: nu
   return stacks.slice(0, stack).reduce((sum, { layers }) => sum + layers, 0);
 }
 
+/** Experts of each layer of a stack. */
+export function expertsOfStack(shape: RoutingShape, stack: number): number[] {
+  const first = firstLayerOf(shape, stack);
+  return Array.from({ length: shape.stacks[stack]!.layers }, (_, layer) => expertsOf(shape, first + layer));
+}
+
 export function layersOf({ stacks }: Pick<RoutingShape, 'stacks'>): number {
   return firstLayerOf({ stacks }, stacks.length);
 }
 
 export function routingShape(
-  model: Pick<ModelShape, 'stacks' | 'experts' | 'topK' | 'normalized' | 'vocabSize'>,
+  model: Pick<ModelShape, 'stacks' | 'experts' | 'firstExperts' | 'topK' | 'normalized' | 'vocabSize'>,
 ): RoutingShape {
   return {
     stacks: model.stacks.map(({ name, moeLayers, causal, crosses }) => {
       return { name, layers: moeLayers.length, causal, crosses };
     }),
     experts: model.experts,
+    firstExperts: model.firstExperts,
     topK: model.topK,
     normalized: model.normalized,
     vocab: model.vocabSize,

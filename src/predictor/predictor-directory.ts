@@ -8,7 +8,7 @@ import type { ModelShape, NativeAddon, Predictor, TokenEmbedding } from '../nati
 import type { HashFunctionName, NetworkName } from '../protocol/predictor-messages.js';
 import { NetworkFunction } from './functions/network.js';
 import { TokenTable } from './functions/token-table.js';
-import { type HashFunction, type RoutingShape, routingShape } from './hash-function.js';
+import { expertsOfStack, type HashFunction, type RoutingShape, routingShape } from './hash-function.js';
 import {
   MANIFEST,
   type NetworkEntry,
@@ -21,7 +21,10 @@ export const TOKEN_TABLE = 'token.safetensors';
 
 export interface PredictorDirectoryOptions {
   /** The model that will be served. */
-  model: Pick<ModelShape, 'stacks' | 'moeLayers' | 'experts' | 'topK' | 'normalized' | 'vocabSize' | 'width'>;
+  model: Pick<
+    ModelShape,
+    'stacks' | 'moeLayers' | 'experts' | 'firstExperts' | 'topK' | 'normalized' | 'vocabSize' | 'width'
+  >;
   /** Identity of its weights. */
   weights: string;
   /** Default: the one that the manifest names. */
@@ -141,6 +144,7 @@ function openNetworks(
         embedding: shared,
         threads,
         choices: shape.topK,
+        layerExperts: Uint16Array.from(expertsOfStack(shape, stack)),
         ...(fitted && {
           alphaSharpness: Float32Array.from(fitted.alpha),
           chanceSharpness: Float32Array.from(fitted.chance),

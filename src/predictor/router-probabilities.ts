@@ -56,12 +56,14 @@ export function probabilitiesOf(
   named: Uint16Array,
   k: number,
   { experts, logits, top }: TrainingBatch,
-  perLayer: number,
+  layerExperts: ArrayLike<number>,
 ): Float64Array {
   const probabilities = new Float64Array(named.length);
   const recorded = new Float64Array(top);
-  for (let row = 0; row * k < named.length; row++) {
-    const unrecorded = routerProbabilities(logits, row * top, top, perLayer, recorded);
+  const rows = named.length / k;
+  for (let row = 0; row < rows; row++) {
+    const own = layerExperts[Math.floor((row * layerExperts.length) / rows)]!;
+    const unrecorded = routerProbabilities(logits, row * top, top, own, recorded);
     for (let i = row * k; i < (row + 1) * k; i++) {
       const rank = experts.subarray(row * top, (row + 1) * top).indexOf(named[i]!);
       probabilities[i] = rank < 0 ? unrecorded : recorded[rank]!;

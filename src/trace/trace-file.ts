@@ -8,6 +8,8 @@ import { readJsonFile } from '../files/json-file.js';
 import { makeDirectory } from '../files/make-directory.js';
 import { type OpenFile, openRegularFile } from '../files/regular-file.js';
 import { writeWholeFile } from '../files/whole-file.js';
+import type { ModelShape } from '../native/addon-types.js';
+import { expertsPerLayer } from '../native/model-shape.js';
 import {
   decodeRecord,
   encodeRecord,
@@ -36,7 +38,10 @@ const metaSchema = z.object({
     .default([...TRACE_STACKS]),
   /** Names of the MoE layers, stack by stack. */
   layers: z.array(z.string()),
+  /** The most experts of any layer. */
   experts: z.number().int().positive(),
+  /** Experts of each layer, where layers differ. */
+  layerExperts: z.array(z.number().int().positive()).exactOptional(),
   /** Experts that a router chooses for a token. */
   topK: z.number().int().positive().default(1),
   /** Whether the top-k weights (α) are the chosen experts' probabilities divided by their sum. */
@@ -71,6 +76,18 @@ const RECORDS = 'records.bin';
 export function shapeOf({ stacks, layers, top }: Pick<TraceMeta, 'stacks' | 'layers' | 'top'>): TraceShape {
   const own = (name: string) => layers.filter((layer) => layer.startsWith(`${name}.`));
   return { stacks: stacks.map((name) => ({ name, layers: own(name).length })), top };
+}
+
+/** What a trace says of a model's routers. It records `most` experts, and no more than every layer has. */
+export function routersOf(shape: ModelShape, most: number) {
+  const { stacks, moeLayers, experts, topK, normalized } = shape;
+  const perLayer = expertsPerLayer(shape);
+  return {
+    stacks: stacks.map(({ name }) => name),
+    ...{ layers: moeLayers, experts, topK, normalized },
+    ...(typeof perLayer !== 'number' && { layerExperts: perLayer }),
+    top: Math.min(most, ...[perLayer].flat()),
+  } satisfies Partial<TraceWork>;
 }
 
 export async function readMeta(directory: string): Promise<TraceMeta> {

@@ -32,6 +32,7 @@ export function upstreamModel({ id, max_model_len, context_tokens, meta }: Liste
       family: 'upstream',
       vocabSize: Number.MAX_SAFE_INTEGER,
       experts: 0,
+      firstExperts: [0],
       topK: 0,
       stacks: [{ name: 'decoder', causal: true, moeLayers: [] }],
       moeLayers: [],

@@ -20,7 +20,7 @@ const BF16 = { dtype: 'bf16' as const };
 const BATCH = passOf([5, 6]);
 
 const NEEDS = {
-  own: [{ id: 1, firstId: 0, layerExperts: 4, need: new Float32Array(4) }],
+  own: [{ id: 1, layer: 0, need: new Float32Array(4) }],
   ...{ behind: [], upcoming: [], control: false, linkBusy: 1, slotStay: 1 },
 };
 
@@ -115,7 +115,7 @@ describe('the results of the addon', () => {
   });
 
   it('match the types of a store without weights', () => {
-    const store = new addon.WeightlessStore({ experts: 4, layerExperts: 4, slots: 2, loadsInFlight: 2 });
+    const store = new addon.WeightlessStore({ layerExperts: Uint32Array.of(4), slots: 2, loadsInFlight: 2 });
     const keys = new Float64Array(4);
     const plan = { keys, keysAfter: keys, loads: Uint32Array.of(1), expendable: 0, newestFirst: false };
     for (const [method, value] of [
@@ -206,8 +206,7 @@ describe('the fields that the addon reads', () => {
     );
     const keys = new Float64Array(engine.plan.experts);
     const plan = { keys, keysAfter: keys, loads: new Uint32Array(), expendable: 0, newestFirst: false };
-    const { experts: layerExperts } = engine.shape;
-    const own = [{ id: 1, firstId: 0, layerExperts, need: new Float32Array(layerExperts) }];
+    const own = [{ id: 1, layer: 0, need: new Float32Array(engine.shape.experts) }];
     const needs = asked({ ...NEEDS, own }, (watching) =>
       engine.runBatch({ ...BATCH, sequences: Int32Array.of(5) }, watching),
     );
@@ -220,7 +219,7 @@ describe('the fields that the addon reads', () => {
   });
 
   it('match the types of the options and the plan of a store without weights', () => {
-    const options = { experts: 4, layerExperts: 4, slots: 2, loadsInFlight: 2 };
+    const options = { layerExperts: Uint32Array.of(4), slots: 2, loadsInFlight: 2 };
     expect(asked(options, (watching) => new addon.WeightlessStore(watching))).toEqual(
       sorted(names('WeightlessStoreOptions')),
     );

@@ -41,7 +41,7 @@ function needsOf(pass: Pass, extra: readonly number[] = []): TableNeeds {
     need[Math.floor(at / TOKENS) * EXPERTS + expert] = 1;
   });
   for (const id of extra) need[id] = 1;
-  return { id: ++lastTable, firstId: 0, layerExperts: EXPERTS, need };
+  return { id: ++lastTable, layer: 0, need };
 }
 
 function run(engine: Engine, pass: Pass, residencyPlan: PassNeeds | ResidencyPlan | null): RunResult {
@@ -204,8 +204,8 @@ describe('the planner on the engine', () => {
     });
     for (let i = 0; i < 100; i++) run(engine, pass, needs([needsOf([4, 5, 6, 7, 4, 5, 6, 7])]));
     expect(engine.tableWeight).toBeLessThan(0.5);
-    const misfit = { ...needsOf(pass), layerExperts: 2 };
-    expect(() => run(engine, pass, needs([misfit]))).toThrow('2 a layer, of a model with');
+    const misfit = { ...needsOf(pass), layer: LAYERS };
+    expect(() => run(engine, pass, needs([misfit]))).toThrow('of a model with');
     engine.close();
   });
 });

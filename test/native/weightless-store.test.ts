@@ -7,7 +7,7 @@ import { addon, thrown } from './fixture.js';
 const EXPERTS = 8;
 
 function openStore(slots: number, loadsInFlight = 4): WeightlessStore {
-  return new addon.WeightlessStore({ experts: EXPERTS, layerExperts: EXPERTS, slots, loadsInFlight });
+  return new addon.WeightlessStore({ layerExperts: Uint32Array.of(EXPERTS), slots, loadsInFlight });
 }
 
 function planOf(keys: number[], loads: number[], after = keys, expendable = 0): ResidencyPlan {

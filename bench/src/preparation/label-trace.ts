@@ -5,7 +5,7 @@
 
 import { type Engine, NO_PARENT } from '../../../dist/native/addon-types.js';
 import { topExperts } from '../../../dist/trace/recorder.js';
-import { TraceWriter } from '../../../dist/trace/trace-file.js';
+import { routersOf, TraceWriter } from '../../../dist/trace/trace-file.js';
 import type { StackRecord, TraceRecord } from '../../../dist/trace/trace-record.js';
 import { engineConfig } from '../systems/engine-config.js';
 import { openServedEngine } from '../systems/open-engine.js';
@@ -32,12 +32,10 @@ export async function recordLabels({ flags, out, ...work }: LabelTraceWork): Pro
   const { pack, fingerprint, weights, texts, labels } = work;
   const engine = openServedEngine(engineConfig(flags), pack);
   const { shape } = engine;
-  const { experts, topK, normalized, stacks, moeLayers: layers } = shape;
   const writer = await TraceWriter.open(out, {
     ...({ format: 'sida-trace', version: 1 } as const),
     model: { name: pack, weights, tokenizer: fingerprint, experts: '', dense: '' },
-    stacks: stacks.map(({ name }) => name),
-    ...{ layers, experts, topK, normalized, top: Math.min(experts, TOP) },
+    ...routersOf(shape, TOP),
     ...{ data: '', template: '', maxNewTokens: 0 },
   });
   try {

@@ -23,6 +23,10 @@ async function readSidaTrace(directory: string, expertBytes: number): Promise<Ro
     const message = `${directory} is incomplete; start its \`sida trace\` again to finish it`;
     throw new SidaError({ code: 'cannot_run', message });
   }
+  if (meta.layerExperts !== undefined) {
+    const message = `${directory} is of a model whose layers differ in their numbers of experts; replays need equal ones`;
+    throw new SidaError({ code: 'cannot_run', message });
+  }
   const { stacks, top } = shapeOf(meta);
   const passOf = (stack: number, routed: StackRecord, from: number, to: number): RecordedPass => {
     const first = stacks.slice(0, stack).reduce((sum, { layers }) => sum + layers, 0);

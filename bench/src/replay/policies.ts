@@ -58,8 +58,7 @@ export function tabled<Pass extends Pick<RecordedPass, 'visits'>>(
 function certain(ids: readonly number[], experts: number): TableNeeds {
   return {
     id: ++lastTable,
-    firstId: ids[0]! - (ids[0]! % experts),
-    layerExperts: experts,
+    layer: Math.floor(ids[0]! / experts),
     get need() {
       const need = new Float32Array(experts);
       for (const id of ids) need[id % experts] = 1;

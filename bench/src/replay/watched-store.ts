@@ -37,7 +37,10 @@ export class WatchedStore<Pass extends ReplayPass> implements ReplayStore<Pass> 
 
   constructor(device: Device, watch: PassWatch<Pass>) {
     this.#device = device;
-    this.#store = new (loadAddon().WeightlessStore)({ ...device, loadsInFlight: LOADS_IN_FLIGHT });
+    const { experts, layerExperts, ...rest } = device;
+    const counts = new Uint32Array(experts / layerExperts).fill(layerExperts);
+    const options = { ...rest, layerExperts: counts, loadsInFlight: LOADS_IN_FLIGHT };
+    this.#store = new (loadAddon().WeightlessStore)(options);
     this.#watch = watch;
   }
 
@@ -52,7 +55,8 @@ export class WatchedStore<Pass extends ReplayPass> implements ReplayStore<Pass> 
       if (this.#watch.use !== undefined) for (const id of ids) this.#watch.use(pass, id);
       this.#tell(pass, this.#store.visit(Uint32Array.from(ids)));
     }
-    if (needs.own.length > 0) this.#store.learn(needs, foundOf(pass.visits, needs));
+    if (needs.own.length > 0)
+      this.#store.learn(needs, foundOf(pass.visits, needs, this.#device.layerExperts));
   }
 
   #tell(pass: Pass, loads: StoreLoads | null): void {
@@ -63,9 +67,15 @@ export class WatchedStore<Pass extends ReplayPass> implements ReplayStore<Pass> 
 }
 
 /** 1 for each expert of the tables that the pass needed. */
-export function foundOf(visits: ReplayPass['visits'], { own }: Pick<PassNeeds, 'own'>): Uint8Array {
+export function foundOf(
+  visits: ReplayPass['visits'],
+  { own }: Pick<PassNeeds, 'own'>,
+  layerExperts: number,
+): Uint8Array {
   const needed = new Set(visits.flat());
   return Uint8Array.from(
-    own.flatMap(({ firstId, need }) => Array.from(need, (_, index) => (needed.has(firstId + index) ? 1 : 0))),
+    own.flatMap(({ layer, need }) =>
+      Array.from(need, (_, index) => (needed.has(layer * layerExperts + index) ? 1 : 0)),
+    ),
   );
 }

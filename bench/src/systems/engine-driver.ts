@@ -35,10 +35,9 @@ export function runOnEngine(work: MeasurementWork): Sample {
 }
 
 function passOf(engine: Engine, { system }: MeasurementWork): Pass {
-  const { experts, moeLayers } = engine.shape;
   if (system === 'layer-streaming') {
-    const planFrom = (first: number) => streamingPlan(first, moeLayers.length, experts);
-    const plans = engine.shape.stacks.map((_, stack) => planFrom(firstMoeLayer(engine.shape, stack)));
+    const { shape } = engine;
+    const plans = shape.stacks.map((_, stack) => streamingPlan(firstMoeLayer(shape, stack), shape));
     return (batch) => engine.runBatch({ ...batch, wholeLayers: true }, plans[batch.stack]!);
   }
   if (system === 'expert-buffering') return (batch) => engine.runBatch(batch, NOTHING_KNOWN);
@@ -52,7 +51,7 @@ function measure(engine: Engine, work: MeasurementWork): Sample {
   const visits: number[][] = [];
   const pass: Pass = (batch) => {
     const result = run(batch);
-    visits.push(...visitsOf(result, engine.shape.experts));
+    visits.push(...visitsOf(result, engine.shape));
     return result;
   };
   const answer = (group: readonly Int32Array[]) => scoreGroup(engine, pass, group, plan);

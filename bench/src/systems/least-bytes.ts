@@ -1,6 +1,11 @@
 /** The bound of a measurement: what Belady's rule moves for the same needs from the same beginning. */
 
-import { type MemoryPlan, NO_EXPERT, type RunResult } from '../../../dist/native/addon-types.js';
+import {
+  type MemoryPlan,
+  type ModelShape,
+  NO_EXPERT,
+  type RunResult,
+} from '../../../dist/native/addon-types.js';
 import { leastBytes } from '../replay/fewest-loads.js';
 
 /** What a run's device held when the measured passes began, and what these needed. */
@@ -13,21 +18,24 @@ interface MeasuredNeeds {
 
 export function leastBytesOf(
   { begin, visits }: MeasuredNeeds,
-  { experts, blockBytes }: Pick<MemoryPlan, 'experts' | 'blockBytes'>,
+  { experts, layerExperts, blockBytes }: Pick<MemoryPlan, 'experts' | 'layerExperts' | 'blockBytes'>,
   slots: number,
 ): number {
-  const ofLayer = experts / blockBytes.length;
-  const bytesOf = (id: number) => blockBytes[Math.floor(id / ofLayer)]!;
+  const bytes = layerExperts.flatMap((own, layer) => new Array<number>(own).fill(blockBytes[layer]!));
+  const bytesOf = (id: number) => bytes[id]!;
   return leastBytes(visits, { experts, slots, bytesOf, begin });
 }
 
 /** Where whole layers are loaded, `found` has experts that no token went to; `dispatch` has not. */
-export function visitsOf({ layers, dispatch }: RunResult, experts: number): number[][] {
+export function visitsOf(
+  { layers, dispatch }: RunResult,
+  { firstExperts }: Pick<ModelShape, 'firstExperts'>,
+): number[][] {
   const entries = dispatch.length / layers.length;
   return Array.from(layers, (flatLayer, layer) => {
     const chosen = new Set(dispatch.subarray(layer * entries, (layer + 1) * entries));
     chosen.delete(NO_EXPERT);
-    return [...chosen].sort((a, b) => a - b).map((expert) => flatLayer * experts + expert);
+    return [...chosen].sort((a, b) => a - b).map((expert) => firstExperts[flatLayer]! + expert);
   });
 }
 

@@ -66,7 +66,14 @@ function measured(
   replay(tabled(trace, known), watched, lookahead);
   const counted = trace.batches.slice(warm).flatMap(({ passes }) => passes);
   const visits = counted.flatMap((pass) => pass.visits);
-  return { bytes, least: leastBytesOf({ begin, visits }, { experts, blockBytes }, slots) };
+  return {
+    bytes,
+    least: leastBytesOf(
+      { begin, visits },
+      { experts, layerExperts: blockBytes.map(() => EXPERTS), blockBytes },
+      slots,
+    ),
+  };
 }
 
 const ids = fc

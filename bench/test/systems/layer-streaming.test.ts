@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { loadAddon } from '../../../dist/native/addon.js';
+import { firstExpertsOf } from '../../../dist/native/model-shape.js';
 import { streamingPlan } from '../../src/systems/layer-streaming.js';
 
 /** Two layers of the encoder and one of the decoder. */
 const LAYERS = 3;
 const EXPERTS = 4;
 const TOTAL = LAYERS * EXPERTS;
-const planFrom = (first: number) => streamingPlan(first, LAYERS, EXPERTS);
+const planFrom = (first: number) => streamingPlan(first, { firstExperts: firstExpertsOf(EXPERTS, LAYERS) });
 
 /** Loads of `rounds` encode and decode passes in which each layer takes all its experts. */
 function loadsOf(slots: number, rounds: number): number {
   const store = new (loadAddon().WeightlessStore)({
-    experts: TOTAL,
-    layerExperts: EXPERTS,
+    layerExperts: new Uint32Array(LAYERS).fill(EXPERTS),
     slots,
     loadsInFlight: 4,
   });

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <optional>
 
+#include "weights/expert_shape.h"
+
 namespace sida {
 
 Napi::Error to_js_error(Napi::Env env, const std::exception& error) {
@@ -66,6 +68,12 @@ Napi::Object shape_to_js(Napi::Env env, const ModelSpec& spec) {
   shape.Set("stacks", stacks);
   const MoeSpec* moe = spec.moe();
   set("experts", spec.experts());
+  Napi::Array first_experts = Napi::Array::New(env);
+  const ExpertShape experts = expert_shape_of(spec);
+  for (size_t layer = 0; layer <= experts.layers; ++layer) {
+    first_experts.Set(static_cast<uint32_t>(layer), static_cast<double>(experts.first_id(layer)));
+  }
+  shape.Set("firstExperts", first_experts);
   set("topK", spec.top_k());
   // A softmax over the chosen logits divides the softmax over all by the chosen ones' sum.
   shape.Set("normalized",
@@ -98,6 +106,9 @@ Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan) {
   Napi::Array blocks = Napi::Array::New(env);
   for (const uint64_t bytes : plan.block_bytes) blocks.Set(blocks.Length(), static_cast<double>(bytes));
   js.Set("blockBytes", blocks);
+  Napi::Array counts = Napi::Array::New(env);
+  for (const size_t experts : plan.layer_experts) counts.Set(counts.Length(), static_cast<double>(experts));
+  js.Set("layerExperts", counts);
   set("experts", plan.experts);
   set("fixed", plan.fixed());
   set("smallest", plan.smallest());

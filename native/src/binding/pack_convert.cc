@@ -50,6 +50,16 @@ void set_layouts(Napi::Env env, const ExpertLayout& layout, Napi::Object& expert
   experts.Set("layout_of_layer", of_layers);
 }
 
+/// One number where all layers have the same.
+Napi::Value experts_per_layer_to_js(Napi::Env env, const ExpertShape& shape) {
+  if (shape.first.empty()) return Napi::Number::New(env, static_cast<double>(shape.experts_per_layer));
+  Napi::Array counts = Napi::Array::New(env);
+  for (size_t layer = 0; layer < shape.layers; ++layer) {
+    counts.Set(counts.Length(), static_cast<double>(shape.experts_of(layer)));
+  }
+  return counts;
+}
+
 }  // namespace
 
 Napi::Object pack_layout_to_js(Napi::Env env, const Pack& pack) {
@@ -64,7 +74,7 @@ Napi::Object pack_layout_to_js(Napi::Env env, const Pack& pack) {
     experts.Set("matrices", Napi::Array::New(env));
   }
   experts.Set("layers", shape_to_js(env, pack.spec).Get("moeLayers"));
-  experts.Set("experts_per_layer", static_cast<double>(pack.experts.shape.experts_per_layer));
+  experts.Set("experts_per_layer", experts_per_layer_to_js(env, pack.experts.shape));
   Napi::Array tensors = Napi::Array::New(env);
   for (const DenseTensor& tensor : pack.dense.tensors) {
     Napi::Object js = Napi::Object::New(env);

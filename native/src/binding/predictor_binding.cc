@@ -29,10 +29,11 @@ PredictorBinding::PredictorBinding(const Napi::CallbackInfo& info) : ObjectWrap(
     const PredictorCheckpoint checkpoint = load_predictor(directory, false);
     const auto alpha = copy_from_js<float>(options.Get("alphaSharpness"), "alphaSharpness");
     const auto chance = copy_from_js<float>(options.Get("chanceSharpness"), "chanceSharpness");
+    const auto layer_experts = copy_from_js<uint16_t>(options.Get("layerExperts"), "layerExperts");
     const size_t choices = options.Get("choices").IsUndefined() ? 1 : whole_from_js(options, "choices", 1, kMaxTop);
     const PredictorSharpness sharpness{alpha, chance, choices};
     try {
-      predictor_ = std::make_unique<Predictor>(checkpoint.weights, *embedding, threads, sharpness);
+      predictor_ = std::make_unique<Predictor>(checkpoint.weights, *embedding, threads, sharpness, layer_experts);
     } catch (const Error& error) {
       throw Error(error.code(), escape_text(directory) + ": " + error.what(), error.numbers());
     }

@@ -40,8 +40,7 @@ std::vector<TableNeeds> tables_from_js(const Napi::Value& value, const char* nam
     if (!each.IsObject()) throw Error("invalid_request", std::string("expected objects in \"") + name + '"');
     const auto table = each.As<Napi::Object>();
     tables[i] = {.id = static_cast<uint64_t>(table.Get("id").ToNumber().Int64Value()),
-                 .first = table.Get("firstId").ToNumber().Uint32Value(),
-                 .layer_experts = table.Get("layerExperts").ToNumber().Uint32Value(),
+                 .layer = table.Get("layer").ToNumber().Uint32Value(),
                  .need = span_of<float>(table.Get("need"), "need")};
   }
   return tables;

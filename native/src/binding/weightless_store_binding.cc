@@ -1,7 +1,10 @@
 #include "binding/weightless_store_binding.h"
 
 #include <algorithm>
+#include <numeric>
+#include <string>
 
+#include "binding/batch_convert.h"
 #include "binding/convert.h"
 #include "binding/residency_convert.h"
 
@@ -14,6 +17,16 @@ Napi::Uint32Array ids_to_js(Napi::Env env, const std::vector<ExpertId>& ids) {
   auto array = Napi::Uint32Array::New(env, ids.size());
   std::copy(ids.begin(), ids.end(), array.Data());
   return array;
+}
+
+std::vector<size_t> layer_experts_from_js(const Napi::Object& js) {
+  const auto counts = copy_of<uint32_t>(js, "layerExperts");
+  const bool any = !counts.empty() && std::ranges::find(counts, 0u) == counts.end();
+  if (any && std::accumulate(counts.begin(), counts.end(), size_t{0}) <= kMostExperts) {
+    return {counts.begin(), counts.end()};
+  }
+  throw Error("invalid_request", "expected \"layerExperts\" to have at least 1 expert a layer, and at most " +
+                                     std::to_string(kMostExperts) + " of all");
 }
 
 /// null: nothing was loaded, as most visits find.
@@ -41,8 +54,8 @@ WeightlessStoreBinding::WeightlessStoreBinding(const Napi::CallbackInfo& info) :
   guarded(info.Env(), [&] {
     const auto js = info[0].As<Napi::Object>();
     store_.emplace(
-        positive_from_js(js, "experts", kMostExperts), positive_from_js(js, "layerExperts", kMostExperts),
-        positive_from_js(js, "slots", kMostExperts), positive_from_js(js, "loadsInFlight", kMostExperts),
+        layer_experts_from_js(js), positive_from_js(js, "slots", kMostExperts),
+        positive_from_js(js, "loadsInFlight", kMostExperts),
         js.Get("policy").IsUndefined() ? EvictionRule::kFarthestNextUse : eviction_rule_from_js(js.Get("policy")));
   });
 }

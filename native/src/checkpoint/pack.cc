@@ -140,7 +140,16 @@ void check_experts(const ManifestCheck& check, const Pack& pack, JsonValue exper
   for (const JsonValue& name : experts.at("layers").elements()) {
     check.equal("experts.layers", *layer++, name.as_string());
   }
-  check.equal("experts.experts_per_layer", layout.shape.experts_per_layer, experts.at("experts_per_layer").as_u64());
+  const JsonValue counts = experts.at("experts_per_layer");
+  if (layout.shape.first.empty()) {
+    check.equal("experts.experts_per_layer", layout.shape.experts_per_layer, counts.as_u64());
+    return;
+  }
+  check.equal("experts.experts_per_layer", layout.shape.layers, counts.size());
+  size_t at = 0;
+  for (const JsonValue count : counts.elements()) {
+    check.equal("experts.experts_per_layer", layout.shape.experts_of(at++), count.as_u64());
+  }
 }
 
 void check_dense(const ManifestCheck& check, const DenseLayout& layout) {

@@ -91,7 +91,7 @@ void check_routing_of(const Batch& batch, const ModelSpec& spec, const BatchLimi
            std::to_string(limits.max_routing_k));
   }
   const std::vector<std::string> layers = spec.moe_layers();
-  const std::vector<size_t> experts = experts_by_layer(spec);
+  const std::vector<size_t> experts = spec.layer_experts();
   check_routing(batch.routing, std::span(layers).subspan(first, count), batch.tokens.size(),
                 std::span(experts).subspan(first, count));
 }

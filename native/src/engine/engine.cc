@@ -25,7 +25,7 @@ Engine::Engine(const EngineOptions& options)
       disk_(open_experts(pack_)),
       host_(pack_.experts.slot_bytes, options.host_bytes, backend_->host_memory()),
       store_(pack_.experts, memory_, *disk_, host_, options.link, options.reads, slots_),
-      planner_(options.eviction),
+      planner_(pack_.experts.shape, options.eviction),
       weights_(view_weights(pack_.spec, dense_layout_, dense_.data())),
       ops_(make_ops(pack_.spec, weights_, memory_, cache_, limits_)),
       model_(pack_.spec, weights_, *ops_, store_),
@@ -41,9 +41,8 @@ RunStats Engine::run(const Batch& batch, const PassPlan& plan, const BatchOutput
   const auto start = std::chrono::steady_clock::now();
   check(batch);
   const auto* needs = std::get_if<PassNeeds>(&plan);
-  const size_t stack_experts =
-      (pack_.spec.first_moe_layer(batch.stack + 1) - pack_.spec.first_moe_layer(batch.stack)) * pack_.spec.experts();
-  if (needs != nullptr) check_needs(*needs, plan_.experts, pack_.spec.experts(), stack_experts);
+  const size_t moe_layers = pack_.spec.stacks[batch.stack].moe_layers();
+  if (needs != nullptr) check_needs(*needs, pack_.experts.shape, moe_layers);
   const PredictedRouting* routing = batch.routing.k > 0 ? &batch.routing : nullptr;
   if (routing != nullptr && output.router_logits != nullptr) {
     throw Error("invalid_request", "batch: a pass with a routing of its own has no router logits");
@@ -77,7 +76,7 @@ RunStats Engine::run(const Batch& batch, const PassPlan& plan, const BatchOutput
   }
   pass.keep();
   RunStats stats{store_.take_stats()};
-  if (needs != nullptr) planner_.learn(*needs, {output.found, stack_experts});
+  if (needs != nullptr) planner_.learn(*needs, {output.found, moe_layers * pack_.spec.experts()});
   stats.pass_ns = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
   return stats;

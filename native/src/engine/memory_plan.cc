@@ -103,6 +103,7 @@ MemoryPlan plan_memory(const Pack& pack, const BatchLimits& wanted) {
   plan.slot = taken(pack.experts.slot_bytes);
   plan.block = device_bytes(pack.experts.slot_bytes);
   for (const BlockLayout& layer : pack.experts.layers) plan.block_bytes.push_back(layer.bytes);
+  plan.layer_experts = spec.layer_experts();
   plan.experts = pack.experts.experts();
   plan.context = spec.context;
   plan.token_dense = plan.dense + plan.routers;

@@ -23,6 +23,7 @@ struct MemoryPlan {
   uint64_t slot = 0;                  ///< room for the largest expert
   uint64_t block = 0;                 ///< the largest expert in the host's memory
   std::vector<uint64_t> block_bytes;  ///< of an expert in the pack, by MoE layer
+  std::vector<size_t> layer_experts;  ///< by MoE layer
   uint64_t experts = 0;
   uint64_t context = 0;       ///< tokens of the model's own context; 0: its config has none
   uint64_t token_dense = 0;   ///< bytes of dense weights and routers that one token reads: an embedding is one row

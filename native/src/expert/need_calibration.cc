@@ -77,16 +77,17 @@ void NeedCalibration::Layer::count(std::span<const uint8_t> found) {
 }
 
 PlannedTable NeedCalibration::corrected(const TableNeeds& table) const {
-  PlannedTable planned{
-      .ids = {}, .chances = {}, .ends = {}, .first = table.first, .layer_experts = table.layer_experts};
+  const size_t row = shape_.experts_per_layer, layers = table.need.size() / row;
+  PlannedTable planned;
   planned.ids.reserve(table.need.size());
   planned.chances.reserve(table.need.size());
-  planned.ends.reserve(table.need.size() / table.layer_experts);
-  for (size_t begin = 0; begin < table.need.size(); begin += table.layer_experts) {
-    const auto first = static_cast<ExpertId>(table.first + begin);
+  planned.ends.reserve(layers);
+  for (size_t l = 0; l <= layers; ++l) planned.first.push_back(shape_.first_id(table.layer + l));
+  for (size_t l = 0; l < layers; ++l) {
+    const ExpertId first = planned.first[l];
     const auto layer = layers_.find(first);
-    for (size_t index = 0; index < table.layer_experts; ++index) {
-      const double told = chance_in(table.need[begin + index]);
+    for (size_t index = 0; index < shape_.experts_of(table.layer + l); ++index) {
+      const double told = chance_in(table.need[l * row + index]);
       double chance = told;
       if (layer != layers_.end()) {
         const double sum = layer->second.forecast * odds(told) + layer->second.history_odds(index);
@@ -104,12 +105,14 @@ PlannedTable NeedCalibration::corrected(const TableNeeds& table) const {
 }
 
 void NeedCalibration::learn(const TableNeeds& table, std::span<const uint8_t> found) {
-  for (size_t begin = 0; begin < table.need.size(); begin += table.layer_experts) {
-    const auto first = static_cast<ExpertId>(table.first + begin);
-    Layer& layer = layers_.try_emplace(first, table.layer_experts).first->second;
-    const auto needed = found.subspan(begin, table.layer_experts);
+  const size_t row = shape_.experts_per_layer;
+  for (size_t l = 0; l < table.need.size() / row; ++l) {
+    const ExpertId first = shape_.first_id(table.layer + l);
+    const size_t experts = shape_.experts_of(table.layer + l);
+    Layer& layer = layers_.try_emplace(first, experts).first->second;
+    const auto needed = found.subspan(l * row, experts);
     if (layer.visits < kSettled || sampled(layer.visits + first)) {
-      layer.adjust(table.need.subspan(begin, table.layer_experts), needed);
+      layer.adjust(table.need.subspan(l * row, experts), needed);
     }
     layer.count(needed);
     ++layer.visits;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "expert/pass_needs.h"
@@ -22,15 +23,14 @@ struct PlannedVisit {
 struct PlannedTable {
   std::vector<ExpertId> ids;
   std::vector<double> chances;
-  std::vector<size_t> ends;  ///< (layers), where the layer's ids end
-  ExpertId first;
-  size_t layer_experts;
+  std::vector<size_t> ends;     ///< (layers), where the layer's ids end
+  std::vector<ExpertId> first;  ///< (layers + 1), of each layer and behind the last
 
   size_t layers() const { return ends.size(); }
   PlannedVisit visit(size_t layer) const {
     const size_t begin = layer == 0 ? 0 : ends[layer - 1];
     const size_t count = ends[layer] - begin;
-    return {static_cast<ExpertId>(first + layer * layer_experts), layer_experts, std::span(ids).subspan(begin, count),
+    return {first[layer], first[layer + 1] - first[layer], std::span(ids).subspan(begin, count),
             std::span(chances).subspan(begin, count)};
   }
 };
@@ -41,10 +41,12 @@ struct PlannedTable {
 /// the time since its last use.
 class NeedCalibration {
  public:
+  explicit NeedCalibration(ExpertShape shape) : shape_(std::move(shape)) {}
+
   /// The experts that the table's layers may need. Their chances are the forecast's until a layer is learned from.
   PlannedTable corrected(const TableNeeds& table) const;
 
-  /// `found` (layers of the table, its layer_experts): not 0 where the layer needed the expert.
+  /// `found` has the shape of the table's needs: not 0 where the layer needed the expert.
   void learn(const TableNeeds& table, std::span<const uint8_t> found);
 
   /// Weight of the tables' forecast, mean over layers. 1 trusts the tables, 0 ignores them, and a negative weight
@@ -71,6 +73,7 @@ class NeedCalibration {
     std::vector<uint8_t> ages;              ///< (experts), visits since its last use, at most 17
   };
 
+  ExpertShape shape_;
   std::unordered_map<ExpertId, Layer> layers_;  ///< by the layer's first expert
 };
 

@@ -13,10 +13,9 @@ namespace sida {
 
 /// What a hash table tells of MoE layers that follow each other.
 struct TableNeeds {
-  uint64_t id;           ///< of the table: it is corrected once while plans name it
-  ExpertId first;        ///< the first expert of the first layer
-  size_t layer_experts;  ///< experts of each layer
-  /// (layers, layer_experts), chance that the layer needs the expert. NaN counts as 0.
+  uint64_t id;   ///< of the table: it is corrected once while plans name it
+  size_t layer;  ///< the first one
+  /// (layers, the most experts of any layer of the model), chance that the layer needs the expert. NaN counts as 0.
   std::span<const float> need;
 };
 
@@ -37,9 +36,9 @@ struct PassNeeds {
   LinkState link;
 };
 
-/// Throws invalid_request where tables do not fit a model with this many experts, `layer_experts` of each layer, where
-/// `own` tells of more than the `pass_experts` of the pass's MoE layers, or where the link's figures are none.
-void check_needs(const PassNeeds& needs, size_t experts, size_t layer_experts, size_t pass_experts);
+/// Throws invalid_request where tables do not fit the model, where `own` tells of more than the `pass_layers` MoE
+/// layers of the pass, or where the link's figures are none.
+void check_needs(const PassNeeds& needs, const ExpertShape& shape, size_t pass_layers);
 
 /// A need that is as likely as this is as good as known: its load takes the link sooner, and no longer.
 inline constexpr double kKnownChance = 0.95;

@@ -15,7 +15,7 @@ namespace sida {
 /// Plans which experts a pass loads ahead and evicts. Not thread-safe.
 class PassPlanner {
  public:
-  explicit PassPlanner(EvictionRule rule) : rule_(rule) {}
+  PassPlanner(const ExpertShape& shape, EvictionRule rule) : rule_(rule), calibration_(shape) {}
 
   /// Corrects the tables that the last plan did not name, and lists the visits of all. Call it before plan().
   void read(const PassNeeds& needs);
@@ -30,7 +30,7 @@ class PassPlanner {
   /// first. Loads that have begun are listed too, because the store cancels a prefetch that the plan omits.
   ResidencyPlan plan(const PassNeeds& needs, const ResidencyTable& experts);
 
-  /// Learns from the pass. `found` (MoE layers of the pass, experts of each): not 0 where the layer needed the expert.
+  /// Learns from the pass. `found` has a row for each MoE layer of the pass: not 0 where it needed the expert.
   void learn(const PassNeeds& needs, std::span<const uint8_t> found);
 
   double table_weight() const { return calibration_.table_weight(); }

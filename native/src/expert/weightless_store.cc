@@ -25,12 +25,21 @@ class Timed {
   std::chrono::steady_clock::time_point begin_;
 };
 
+ExpertShape shape_with(std::span<const size_t> layer_experts) {
+  ExpertShape shape;
+  shape.set_experts(layer_experts);
+  return shape;
+}
+
 }  // namespace
 
-WeightlessStore::WeightlessStore(size_t experts, size_t layer_experts, size_t slots, size_t loads_in_flight,
+WeightlessStore::WeightlessStore(std::span<const size_t> layer_experts, size_t slots, size_t loads_in_flight,
                                  EvictionRule rule)
-    : residency_(experts), planner_(rule), layer_experts_(layer_experts), loads_in_flight_(loads_in_flight) {
-  for (uint32_t slot = 0; slot < std::min(slots, experts); ++slot) residency_.add_slot(slot);
+    : shape_(shape_with(layer_experts)),
+      residency_(shape_.experts()),
+      planner_(shape_, rule),
+      loads_in_flight_(loads_in_flight) {
+  for (uint32_t slot = 0; slot < std::min(slots, experts()); ++slot) residency_.add_slot(slot);
 }
 
 void WeightlessStore::check_ids(std::span<const ExpertId> ids) const {
@@ -46,10 +55,9 @@ void WeightlessStore::check_ids(std::span<const ExpertId> ids) const {
 }
 
 void WeightlessStore::check_layer(std::span<const ExpertId> ids) const {
-  if (ids.empty() || ids.front() / layer_experts_ == ids.back() / layer_experts_) return;
+  if (ids.empty() || shape_.place(ids.front()).layer == shape_.place(ids.back()).layer) return;
   throw Error("invalid_request", "experts " + std::to_string(ids.front()) + " and " + std::to_string(ids.back()) +
-                                     " are of several layers, which have " + std::to_string(layer_experts_) +
-                                     " experts each");
+                                     " are of several layers");
 }
 
 void WeightlessStore::begin_call() {
@@ -68,14 +76,14 @@ void WeightlessStore::load_planned() {
 }
 
 ResidencyPlan WeightlessStore::plan(const PassNeeds& needs) {
-  check_needs(needs, experts(), layer_experts_, experts());
+  check_needs(needs, shape_, shape_.layers);
   const Timed timed(plan_ns_);
   planner_.read(needs);
   return planner_.plan(needs, residency_);
 }
 
 void WeightlessStore::learn(const PassNeeds& needs, std::span<const uint8_t> found) {
-  check_needs(needs, experts(), layer_experts_, found.size());
+  check_needs(needs, shape_, found.size() / shape_.experts_per_layer);
   const Timed timed(plan_ns_);
   planner_.learn(needs, found);
 }
@@ -94,9 +102,8 @@ const WeightlessStore::Loads& WeightlessStore::visit(std::span<const ExpertId> i
   residency_.begin_visit();
   for (const ExpertId id : ids) residency_.need(id);
   if (!ids.empty()) {
-    const size_t first = ids[0] - ids[0] % layer_experts_;
-    const size_t end = std::min(first + layer_experts_, experts());
-    residency_.layer_runs(static_cast<ExpertId>(first), static_cast<ExpertId>(end));
+    const size_t layer = shape_.place(ids[0]).layer;
+    residency_.layer_runs(shape_.first_id(layer), shape_.first_id(layer + 1));
   }
   do {
     residency_.release_held();

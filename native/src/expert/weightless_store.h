@@ -12,9 +12,9 @@ namespace sida {
 /// load ends at once. Not thread-safe.
 class WeightlessStore {
  public:
-  /// `layer_experts`: experts of each layer. `loads_in_flight`: loads that the disk of the store it stands for carries
-  /// at a time, as TransferEngine::prefetches_in_flight().
-  WeightlessStore(size_t experts, size_t layer_experts, size_t slots, size_t loads_in_flight,
+  /// `layer_experts`: of each layer. `loads_in_flight`: loads that the disk of the store it stands for carries at a
+  /// time, as TransferEngine::prefetches_in_flight().
+  WeightlessStore(std::span<const size_t> layer_experts, size_t slots, size_t loads_in_flight,
                   EvictionRule rule = EvictionRule::kFarthestNextUse);
 
   /// Loads of one call, each kind in the order of time. Valid until the next call.
@@ -26,7 +26,7 @@ class WeightlessStore {
   ResidencyPlan plan(const PassNeeds& needs);
   /// As ExpertStore::start_pass.
   const Loads& start_pass(const ResidencyPlan& plan);
-  /// `found` (experts of the tables): not 0 where a layer needed the expert.
+  /// `found` (needs of the pass's tables): not 0 where a layer needed the expert.
   void learn(const PassNeeds& needs, std::span<const uint8_t> found);
   double table_weight() const { return planner_.table_weight(); }
   /// Time of plans and of learning since the last call.
@@ -48,10 +48,10 @@ class WeightlessStore {
   void load(SlotLoad load, std::vector<ExpertId>& kind);
   void load_planned();
 
+  ExpertShape shape_;
   ResidencyTable residency_;
   PassPlanner planner_;
   uint64_t plan_ns_ = 0;
-  size_t layer_experts_;
   size_t loads_in_flight_;
   Loads loads_;
 };

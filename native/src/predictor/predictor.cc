@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/profile.h"
+#include "ops/predicted_routing.h"
 
 namespace sida {
 namespace {
@@ -49,6 +50,15 @@ void check_sharpness(const std::string& name, std::span<const float> sharpness, 
   }
 }
 
+std::vector<size_t> experts_of_layers(std::span<const uint16_t> layer_experts, const PredictorConfig& config) {
+  if (layer_experts.empty()) return std::vector<size_t>(config.layers, config.experts);
+  const bool all_known =
+      std::ranges::all_of(layer_experts, [&](uint16_t experts) { return experts > 0 && experts <= config.experts; });
+  if (all_known && layer_experts.size() == config.layers) return {layer_experts.begin(), layer_experts.end()};
+  throw Error("checkpoint_invalid", "the predictor has " + std::to_string(config.layers) + " layers of at most " +
+                                        std::to_string(config.experts) + " experts, the model has others");
+}
+
 std::vector<ExpertSharpness> of_each_layer(const PredictorSharpness& sharpness, size_t layers) {
   check_sharpness("alpha", sharpness.alpha, layers);
   check_sharpness("chance", sharpness.chance, layers);
@@ -69,9 +79,10 @@ struct Predictor::Chunk {
 };
 
 Predictor::Predictor(const PredictorWeights& weights, const TokenEmbedding& embedding, size_t threads,
-                     const PredictorSharpness& sharpness)
+                     const PredictorSharpness& sharpness, std::span<const uint16_t> layer_experts)
     : vocab_(embedding.vocab()),
       sharpness_(of_each_layer(sharpness, weights.layout.config().layers)),
+      layer_experts_(experts_of_layers(layer_experts, weights.layout.config())),
       choices_(static_cast<float>(sharpness.choices)),
       network_(weights.layout.config(), NetworkUse::kFolded),
       pool_(std::max(threads, size_t{1})),
@@ -137,13 +148,16 @@ bool Predictor::rank(const float* head_rows, size_t rows, const ExpertTable& tab
       const float* logits = head_rows + (r * config().layers + l) * experts;
       const size_t at = l * tokens + first + r;
       if (table.logits != nullptr) std::copy_n(logits, experts, table.logits + at * experts);
+      uint16_t* ids = table.experts + at * table.k;
+      float* alpha = table.alpha + at * table.k;
       float* chance = table.chance == nullptr ? nullptr : table.chance + at * table.k;
-      if (!rank_experts(logits, experts, table.k, sharpness_[l], table.experts + at * table.k,
-                        table.alpha + at * table.k, chance)) {
-        return false;
-      }
+      const size_t known = std::min(table.k, layer_experts_[l]);
+      if (!rank_experts(logits, layer_experts_[l], known, sharpness_[l], ids, alpha, chance)) return false;
+      std::fill(ids + known, ids + table.k, kNoExpert);
+      std::fill(alpha + known, alpha + table.k, 0.0f);
       if (chance == nullptr) continue;
-      for (size_t i = 0; i < table.k; ++i) chance[i] = std::min(chance[i] * choices_, 1.0f);
+      std::fill(chance + known, chance + table.k, 0.0f);
+      for (size_t i = 0; i < known; ++i) chance[i] = std::min(chance[i] * choices_, 1.0f);
     }
   }
   return true;

@@ -17,7 +17,8 @@
 namespace sida {
 
 /// The result of a prediction: the k most likely experts of each MoE layer and token, best first, with two softmaxes of
-/// the logits over all experts, (layers, tokens, k) each.
+/// the logits over all experts of the layer, (layers, tokens, k) each. A layer with fewer than k experts has kNoExpert
+/// behind them.
 struct ExpertTable {
   size_t k = 0;
   uint16_t* experts = nullptr;
@@ -38,10 +39,11 @@ struct PredictorSharpness {
 /// weights once for the whole vocabulary and keeps only these. One caller at a time; calls block.
 class Predictor {
  public:
+  /// `layer_experts`: those that each layer of the model has, the first of the predictor's; empty: all.
   /// Throws checkpoint_invalid where the embedding's width differs from the predictor's input, a sharpness is not above
-  /// 0, or the layers have not one sharpness each.
+  /// 0, or the layers have not one sharpness or number of experts each.
   Predictor(const PredictorWeights& weights, const TokenEmbedding& embedding, size_t threads,
-            const PredictorSharpness& sharpness = {});
+            const PredictorSharpness& sharpness = {}, std::span<const uint16_t> layer_experts = {});
   ~Predictor();
   Predictor(const Predictor&) = delete;
   Predictor& operator=(const Predictor&) = delete;
@@ -81,6 +83,7 @@ class Predictor {
 
   size_t vocab_;
   std::vector<ExpertSharpness> sharpness_;  ///< (layers)
+  std::vector<size_t> layer_experts_;       ///< (layers)
   float choices_;
   PredictorNetwork network_;
   AlignedFloats products_;          ///< (vocab, h)

@@ -1,6 +1,8 @@
 #include "spec/model_config.h"
 
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "core/checkpoint_error.h"
 #include "core/json.h"
@@ -14,7 +16,8 @@ ModelConfig parse_model_config(std::string_view text, const std::string& file, c
   const Family& family = family_of(reader);
   ModelConfig config{&family, family.read_config(reader), read_quantization(reader)};
   config.spec.family = family.model_type;
-  const size_t experts = config.spec.moe_layer_count() * config.spec.experts();
+  const std::vector<size_t> counts = config.spec.layer_experts();
+  const size_t experts = std::accumulate(counts.begin(), counts.end(), size_t{0});
   if (experts > kMaxAllExperts) {
     throw checkpoint_error({file,
                             "",

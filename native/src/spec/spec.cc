@@ -28,6 +28,16 @@ const MoeSpec* ModelSpec::moe() const {
 
 size_t ModelSpec::moe_layer_count() const { return first_moe_layer(stacks.size()); }
 
+std::vector<size_t> ModelSpec::layer_experts() const {
+  std::vector<size_t> counts;
+  for (const StackSpec& stack : stacks) {
+    for (const LayerSpec& layer : stack.layers) {
+      if (const MoeSpec* moe = layer.moe()) counts.push_back(moe->experts);
+    }
+  }
+  return counts;
+}
+
 size_t ModelSpec::first_moe_layer(size_t stack) const {
   size_t count = 0;
   for (size_t i = 0; i < stack; ++i) count += stacks[i].moe_layers();

@@ -262,6 +262,8 @@ struct ModelSpec {
   size_t experts() const { return moe() == nullptr ? 0 : moe()->experts; }
   size_t top_k() const { return moe() == nullptr ? 1 : moe()->router.top_k; }
   size_t moe_layer_count() const;
+  /// Experts of each MoE layer, in flat order.
+  std::vector<size_t> layer_experts() const;
   /// The first flat MoE layer of a stack.
   size_t first_moe_layer(size_t stack) const;
   /// MoE layers in flat order, stacks one after the other: "encoder.1", "encoder.3", …, "decoder.1", …

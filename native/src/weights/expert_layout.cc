@@ -40,6 +40,15 @@ PanelMatrix BlockLayout::matrix(const std::byte* block, Projection projection) c
   return {};
 }
 
+void ExpertShape::set_experts(std::span<const size_t> counts) {
+  layers = counts.size();
+  experts_per_layer = counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
+  first.clear();
+  if (std::all_of(counts.begin(), counts.end(), [&](size_t count) { return count == experts_per_layer; })) return;
+  first = {0};
+  for (const size_t count : counts) first.push_back(first.back() + static_cast<ExpertId>(count));
+}
+
 ExpertPlace ExpertShape::place(ExpertId id) const {
   if (first.empty()) return {id / experts_per_layer, id % experts_per_layer};
   const auto after = std::upper_bound(first.begin(), first.end(), id);
@@ -50,7 +59,7 @@ ExpertPlace ExpertShape::place(ExpertId id) const {
 uint64_t ExpertLayout::blocks_end(size_t count) const {
   uint64_t end = 0;
   for (size_t layer = 0; layer < layers.size() && shape.first_id(layer) < count; ++layer) {
-    end += (std::min<size_t>(count, shape.first_id(layer + 1)) - shape.first_id(layer)) * layers[layer].bytes;
+    end += std::min(count - shape.first_id(layer), shape.experts_of(layer)) * layers[layer].bytes;
   }
   return end;
 }

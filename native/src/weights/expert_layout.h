@@ -54,11 +54,15 @@ struct ExpertShape {
   /// Where layers differ in it: each layer's first id, and behind them the number of all. Empty: they do not.
   std::vector<ExpertId> first = {};
 
+  /// `counts`: experts of each layer.
+  void set_experts(std::span<const size_t> counts);
+  /// Of a layer; with `layers` the number of all experts.
   ExpertId first_id(size_t layer) const {
     return first.empty() ? static_cast<ExpertId>(layer * experts_per_layer) : first[layer];
   }
+  size_t experts_of(size_t layer) const { return first_id(layer + 1) - first_id(layer); }
   ExpertPlace place(ExpertId id) const;
-  size_t experts() const { return first.empty() ? layers * experts_per_layer : first[layers]; }
+  size_t experts() const { return first_id(layers); }
 };
 
 /// Where the matrices of an expert lie inside its block.

@@ -31,7 +31,7 @@ TEST_CASE("weightless store: loads and evicts what the store with weights does, 
   std::mt19937 random(1);
   for (size_t slots = 1; slots <= kLayers * kExperts; slots += 2) {
     StoreFixture f(slots, 0, {kReaders, 4096});
-    WeightlessStore store(kLayers * kExperts, kExperts, slots, kInFlight);
+    WeightlessStore store(std::vector<size_t>(kLayers, kExperts), slots, kInFlight);
     uint64_t loads = 0;
     const auto count = [&](const WeightlessStore::Loads& more) { loads += more.demanded.size() + more.planned.size(); };
     for (int pass = 0; pass < 30; ++pass) {
@@ -66,7 +66,7 @@ TEST_CASE("weightless store: loads and evicts what the store with weights does, 
 }
 
 TEST_CASE("weightless store: a call says what it loaded, demanded or planned") {
-  WeightlessStore store(8, 8, 3, kInFlight);
+  WeightlessStore store(std::vector<size_t>{8}, 3, kInFlight);
   const std::vector<double> keys(8, 1.0);
   const std::vector<ExpertId> planned{6};
   const WeightlessStore::Loads& loads = store.start_pass({keys, keys, planned});

@@ -37,6 +37,15 @@ inline std::string experts_json(const Pack& pack) {
   return R"("dtype":"mixed","layouts":[)" + layouts + R"(],"layout_of_layer":[)" + of_layers + "]";
 }
 
+inline std::string experts_per_layer_json(const ExpertShape& shape) {
+  if (shape.first.empty()) return std::to_string(shape.experts_per_layer);
+  std::string counts;
+  for (size_t layer = 0; layer < shape.layers; ++layer) {
+    counts += (layer > 0 ? "," : "[") + std::to_string(shape.experts_of(layer));
+  }
+  return counts + "]";
+}
+
 /// Writes what is left of a checkpoint's pack into the writer's directory.
 inline void finish_pack(PackWriter& writer, const std::string& checkpoint) {
   writer.write_dense();
@@ -56,7 +65,7 @@ inline void finish_pack(PackWriter& writer, const std::string& checkpoint) {
   const std::vector<std::string> layers = pack.spec.moe_layers();
   for (size_t i = 0; i < layers.size(); ++i) manifest << (i > 0 ? "," : "") << '"' << layers[i] << '"';
   const auto& dense = pack.formats.all_dense;
-  manifest << R"(],"experts_per_layer":)" << pack.experts.shape.experts_per_layer << R"(},"dense":{)"
+  manifest << R"(],"experts_per_layer":)" << experts_per_layer_json(pack.experts.shape) << R"(},"dense":{)"
            << (dense ? format_json(*dense) : R"("dtype":"mixed")") << R"(,"bytes":)" << pack.dense.bytes
            << R"(,"tensors":[)";
   for (const DenseTensor& tensor : pack.dense.tensors) {

@@ -2,12 +2,13 @@
 import { readSafetensors, tensorOf, writeSafetensors } from '../../checkpoint/safetensors.js';
 import { SidaError } from '../../errors.js';
 import { NO_EXPERT } from '../../native/addon-types.js';
-import type {
-  DecoderStepper,
-  HashFunction,
-  HashInput,
-  NamedExperts,
-  RoutingShape,
+import {
+  type DecoderStepper,
+  expertsOfStack,
+  type HashFunction,
+  type HashInput,
+  type NamedExperts,
+  type RoutingShape,
 } from '../hash-function.js';
 
 const FORMAT = { format: 'sida-token-table', version: '1' };
@@ -38,10 +39,13 @@ export class TokenTable implements HashFunction {
   readonly shape: RoutingShape;
   /** For each stack: (vocab), the row of each token id. */
   readonly #rows: readonly Int32Array[];
+  /** For each stack: experts of each layer. */
+  readonly #experts: readonly (readonly number[])[];
 
   constructor(shape: RoutingShape, stacks: readonly TokenRows[]) {
     this.shape = shape;
     this.stacks = stacks;
+    this.#experts = stacks.map((_, stack) => expertsOfStack(shape, stack));
     this.#rows = stacks.map(({ tokens }) => {
       const rows = new Int32Array(shape.vocab).fill(tokens.length);
       tokens.forEach((token, row) => {
@@ -60,7 +64,7 @@ export class TokenTable implements HashFunction {
         `expected ${FORMAT.format} version ${FORMAT.version}, found ${file.metadata.format} version ${file.metadata.version}`,
       );
     }
-    const stacks = shape.stacks.map(({ name, layers }): TokenRows => {
+    const stacks = shape.stacks.map(({ name, layers }, stack): TokenRows => {
       const n = file.tensors.get(`${name}.tokens`)?.shape[0] ?? 0;
       const width = file.tensors.get(`${name}.experts`)?.shape[2] ?? 0;
       if (n > shape.vocab) throw invalid(path, `${name}: ${n} tokens, expected at most ${shape.vocab}`);
@@ -73,7 +77,7 @@ export class TokenTable implements HashFunction {
         alpha: tensorOf(path, file, `${name}.alpha`, 'F32', entries),
         chance: tensorOf(path, file, `${name}.chance`, 'F32', entries),
       };
-      check(path, name, rows, shape);
+      check(path, stack, rows, shape);
       return rows;
     });
     return new TokenTable(shape, stacks);
@@ -95,9 +99,9 @@ export class TokenTable implements HashFunction {
   fill(stack: number, { tokens }: HashInput, { k, experts, alpha, chance }: NamedExperts): boolean {
     const { tokens: known, width, ...best } = this.stacks[stack]!;
     const rows = this.#rows[stack]!;
-    const { layers } = this.shape.stacks[stack]!;
-    const count = Math.min(k, width);
-    for (let layer = 0, to = 0; layer < layers; layer++) {
+    const layers = this.#experts[stack]!;
+    for (let layer = 0, to = 0; layer < layers.length; layer++) {
+      const count = Math.min(k, width, layers[layer]!);
       const base = layer * (known.length + 1);
       for (let t = 0; t < tokens.length; t++, to += k) {
         const from = (base + (rows[tokens[t]!] ?? known.length)) * width;
@@ -139,7 +143,11 @@ function checkWidth(path: string, stack: string, width: number, { experts }: Rou
   }
 }
 
-function check(path: string, stack: string, rows: TokenRows, { vocab, experts, topK }: RoutingShape): void {
+function check(path: string, at: number, rows: TokenRows, shape: RoutingShape): void {
+  const { vocab, experts, topK } = shape;
+  const stack = shape.stacks[at]!.name;
+  const layerExperts = expertsOfStack(shape, at);
+  const entries = (rows.tokens.length + 1) * rows.width;
   for (let i = 0, last = -1; i < rows.tokens.length; i++) {
     const token = rows.tokens[i]!;
     if (token <= last || token >= vocab) {
@@ -152,11 +160,11 @@ function check(path: string, stack: string, rows: TokenRows, { vocab, experts, t
   for (let i = 0; i < rows.experts.length; i++) {
     const expert = rows.experts[i]!;
     const row = Math.floor(i / rows.width);
-    if (expert >= experts || seen[expert] === row) {
-      throw invalid(
-        path,
-        `${stack}.experts[${i}] is ${expert}, expected different ones of 0 to ${experts - 1}`,
-      );
+    const own = layerExperts[Math.floor(i / entries)]!;
+    // Behind its own experts, the row of a small layer is filled up.
+    const end = i % rows.width < own ? own : experts;
+    if (expert >= end || seen[expert] === row) {
+      throw invalid(path, `${stack}.experts[${i}] is ${expert}, expected different ones of 0 to ${end - 1}`);
     }
     seen[expert] = row;
     for (const name of ['alpha', 'chance'] as const) {

@@ -1,10 +1,11 @@
 /** The sequences of several traces of one model, read from their files on demand. */
 import { SidaError } from '../../errors.js';
 import type { TrainingBatch } from '../../native/addon-types.js';
+import { firstExpertsOf } from '../../native/model-shape.js';
 import { concatenated, offsetsOf } from '../../ragged.js';
 import { describeModel, sameModel, shapeOf, TraceIndex } from '../../trace/trace-file.js';
 import type { TraceRecord } from '../../trace/trace-record.js';
-import type { RoutingShape } from '../hash-function.js';
+import { expertsOfStack, type RoutingShape } from '../hash-function.js';
 
 export function cannotRun(message: string): SidaError {
   return new SidaError({ code: 'cannot_run', message });
@@ -29,7 +30,8 @@ export class Corpus {
       return { ...stack, causal: stack.name === 'decoder', crosses: s > 0 };
     });
     const { experts, topK, normalized } = meta;
-    this.shape = { stacks, experts, topK, normalized, vocab };
+    const firstExperts = firstExpertsOf(meta.layerExperts ?? experts, meta.layers.length);
+    this.shape = { stacks, experts, firstExperts, topK, normalized, vocab };
     const starts = [0];
     for (const trace of traces) starts.push(starts.at(-1)! + trace.records);
     this.starts = starts;
@@ -132,14 +134,17 @@ export class Corpus {
   }
 
   #check({ line, stacks }: TraceRecord, directory: string): void {
-    const { experts, vocab } = this.shape;
+    const { vocab } = this.shape;
     stacks.forEach((stack, s) => {
+      const experts = expertsOfStack(this.shape, s);
+      const expertsAt = (entry: number) =>
+        experts[Math.floor((entry * experts.length) / stack.experts.length)]!;
       const token = stack.tokens.find((id) => id < 0 || id >= vocab);
-      const expert = stack.experts.find((id) => id >= experts);
+      const at = stack.experts.findIndex((id, entry) => id >= expertsAt(entry));
       const logit = stack.logits.find((value) => !Number.isFinite(value));
       const wrong =
         (token !== undefined && `token ${token}, the vocabulary has ${vocab}`) ||
-        (expert !== undefined && `expert ${expert}, a layer has ${experts}`) ||
+        (at >= 0 && `expert ${stack.experts[at]}, a layer has ${expertsAt(at)}`) ||
         (logit !== undefined && `router logit ${logit}`);
       if (wrong) throw cannotRun(`${directory}, line ${line + 1}, ${this.shape.stacks[s]!.name}: ${wrong}`);
     });
@@ -153,7 +158,8 @@ function checkSameModel(first: TraceIndex, other: TraceIndex): void {
       `The traces are of different models: ${first.directory} of ${describeModel(a.model)}, ${other.directory} of ${describeModel(b.model)}`,
     );
   }
-  if (a.experts !== b.experts || a.topK !== b.topK || a.layers.join() !== b.layers.join()) {
+  const expertsIn = ({ experts, layerExperts }: typeof a) => [experts, ...(layerExperts ?? [])].join();
+  if (expertsIn(a) !== expertsIn(b) || a.topK !== b.topK || a.layers.join() !== b.layers.join()) {
     throw cannotRun(
       `${first.directory} and ${other.directory} name the same model, but not the same layers and experts`,
     );

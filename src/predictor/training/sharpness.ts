@@ -23,7 +23,12 @@ export interface Sharpness {
  * to the router's, by KL divergence of predicted or not. With the chance sharpness, the router's choices are most
  * likely. Both are 1 if there is nothing to fit on. `heldOut` must not have been trained on.
  */
-export function fitSharpness(network: LogitSource, heldOut: TrainingBatch, topK: number): Sharpness {
+export function fitSharpness(
+  network: LogitSource,
+  heldOut: TrainingBatch,
+  topK: number,
+  layerExperts: ArrayLike<number> = new Array<number>(network.shape.layers).fill(network.shape.experts),
+): Sharpness {
   const { layers, experts } = network.shape;
   const tokens = heldOut.tokens.length;
   const logits = new Float32Array(layers * tokens * experts);
@@ -33,14 +38,14 @@ export function fitSharpness(network: LogitSource, heldOut: TrainingBatch, topK:
     const ones = new Array<number>(layers).fill(1);
     return { alpha: ones, chance: ones };
   }
-  const probabilities = probabilitiesOf(named, topK, heldOut, experts);
+  const probabilities = probabilitiesOf(named, topK, heldOut, layerExperts);
   const fitted: Sharpness = { alpha: [], chance: [] };
   for (let layer = 0; layer < layers; layer++) {
     /** Sums `of` over the layer's tokens, each with its row and the logarithm of the sum of its powers. */
     const sum = (sharpness: number, of: (row: number, z: Float32Array, logSum: number) => number) => {
       let loss = 0;
       for (let row = layer * tokens; row < (layer + 1) * tokens; row++) {
-        const z = logits.subarray(row * experts, (row + 1) * experts);
+        const z = logits.subarray(row * experts, row * experts + layerExperts[layer]!);
         loss += of(row, z, logSumOf(z, sharpness));
       }
       return loss;

@@ -3,7 +3,7 @@
 import { tableK } from '../../protocol/hash-table.js';
 import type { StackRecord } from '../../trace/trace-record.js';
 import { type TokenRows, TokenTable } from '../functions/token-table.js';
-import type { RoutingShape } from '../hash-function.js';
+import { expertsOfStack, type RoutingShape } from '../hash-function.js';
 import { routerAlphas } from '../router-probabilities.js';
 import type { TeacherRecord } from './corpus.js';
 
@@ -28,7 +28,7 @@ export class TokenTableLearner {
 
   constructor(shape: RoutingShape) {
     this.#shape = shape;
-    this.#stacks = shape.stacks.map(({ layers }) => new StackCounts(layers, shape));
+    this.#stacks = shape.stacks.map((_, stack) => new StackCounts(shape, stack));
   }
 
   add(record: TeacherRecord): void {
@@ -52,34 +52,41 @@ class StackCounts {
   /** Sum over all tokens. It starts with one occurrence for which all experts are equally likely. */
   readonly #all: Counts;
   readonly #layers: number;
+  /** Of each layer. */
+  readonly #experts: readonly number[];
   readonly #shape: RoutingShape;
 
-  constructor(layers: number, shape: RoutingShape) {
-    this.#layers = layers;
+  constructor(shape: RoutingShape, stack: number) {
+    this.#experts = expertsOfStack(shape, stack);
+    this.#layers = this.#experts.length;
     this.#shape = shape;
     const { experts, topK, normalized } = shape;
     this.#all = this.#counts(1);
-    this.#all.wins.fill(topK / experts);
-    this.#all.mass.fill(normalized ? 1 / topK : 1 / experts);
+    this.#experts.forEach((own, layer) => {
+      const [from, to] = [layer * experts, layer * experts + own];
+      this.#all.wins.fill(topK / own, from, to);
+      this.#all.mass.fill(normalized ? 1 / topK : 1 / own, from, to);
+    });
   }
 
   add({ tokens, experts, logits }: StackRecord, top: number): void {
     const alphas = new Float64Array(top);
     const { experts: perLayer, topK } = this.#shape;
     for (let t = 0; t < tokens.length; t++) {
-      const own = this.#tokens.get(tokens[t]!) ?? this.#counts(0);
-      this.#tokens.set(tokens[t]!, own);
-      own.occurrences++;
+      const counted = this.#tokens.get(tokens[t]!) ?? this.#counts(0);
+      this.#tokens.set(tokens[t]!, counted);
+      counted.occurrences++;
       this.#all.occurrences++;
       for (let layer = 0; layer < this.#layers; layer++) {
         const from = (layer * tokens.length + t) * top;
         const base = layer * perLayer;
-        const unrecorded = routerAlphas(logits, from, top, this.#shape, alphas);
-        for (const counts of [own, this.#all]) {
+        const own = this.#experts[layer]!;
+        const unrecorded = routerAlphas(logits, from, top, { ...this.#shape, experts: own }, alphas);
+        for (const counts of [counted, this.#all]) {
           for (let i = 0; i < topK; i++) counts.wins[base + experts[from + i]!]!++;
           const mass = counts.mass.subarray(base, base + perLayer);
           for (let i = 0; i < top; i++) mass[experts[from + i]!]! += alphas[i]! - unrecorded;
-          for (let e = 0; e < perLayer; e++) mass[e]! += unrecorded;
+          for (let e = 0; e < own; e++) mass[e]! += unrecorded;
         }
       }
     }

@@ -13,7 +13,7 @@ import { NETWORK_NAMES, type NetworkName } from '../../protocol/predictor-messag
 import { EMBEDDING } from '../../trace/embedding.js';
 import { readMeta, type TraceIndex } from '../../trace/trace-file.js';
 import { NetworkFunction } from '../functions/network.js';
-import { type HashFunction, namedExperts } from '../hash-function.js';
+import { expertsOfStack, type HashFunction, namedExperts } from '../hash-function.js';
 import { HitCounts } from '../hit-counts.js';
 import { TOKEN_TABLE } from '../predictor-directory.js';
 import { evaluationBatches } from './batches.js';
@@ -259,11 +259,17 @@ function learnAndMeasure(run: Run, out: string, trained: Trained) {
   const networks: (Predictor | null)[] = shape.stacks.map(() => null);
   for (const { stack, name } of trained) {
     const directory = join(out, kind, name);
-    const network = new addon.Predictor({ directory, embedding, threads, choices: shape.topK });
+    const layerExperts = Uint16Array.from(expertsOfStack(shape, stack));
+    const network = new addon.Predictor({ directory, embedding, threads, choices: shape.topK, layerExperts });
     networks[stack] = network;
     const lengthOf = (sequence: number) => corpus.length(sequence, stack);
     const sample = sampleTokens(run.heldOut, lengthOf, FITTED_TOKENS, 0);
-    sharpness[name] = fitSharpness(network, corpus.batch(sample, stack, corpus.top), shape.topK);
+    sharpness[name] = fitSharpness(
+      network,
+      corpus.batch(sample, stack, corpus.top),
+      shape.topK,
+      layerExperts,
+    );
   }
   const ours = new NetworkFunction(kind, shape, networks);
   const heldOut = { [kind]: hitsOf(ours, run), token: hitsOf(table, run) };

@@ -1,6 +1,12 @@
 /** Routes about the service itself: health, metrics, models and the interface. */
 import type { EnginePhase } from '../../engine/engine-handle.js';
-import { hasEncoder, isEncoderDecoder, kindOf, mostEncoderTokens } from '../../native/model-shape.js';
+import {
+  expertsPerLayer,
+  hasEncoder,
+  isEncoderDecoder,
+  kindOf,
+  mostEncoderTokens,
+} from '../../native/model-shape.js';
 import { VERSION } from '../../version.js';
 import { type ModelContext, requireModel, type ServerContext, selectModel } from '../context.js';
 import { openApiDocument } from '../openapi.js';
@@ -228,7 +234,7 @@ function describe(served: ModelContext): typeof ModelAnswer._output {
     kind: kindOf(shape),
     context_tokens: context,
     max_model_len: context,
-    experts_per_layer: model.shape.experts,
+    experts_per_layer: expertsPerLayer(shape),
     experts_per_token: model.shape.topK,
     moe_layers: model.shape.moeLayers,
     predictor: model.predictor.name,

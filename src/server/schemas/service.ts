@@ -68,7 +68,8 @@ export const ModelAnswer = z
       description: 'Most tokens of a prompt and its answer; of a model with an encoder, those of an input',
     }),
     max_model_len: z.int().meta({ description: 'The same, by the name that vLLM gives it' }),
-    experts_per_layer: z.int(),
+    /** Of each layer where layers differ. */
+    experts_per_layer: z.union([z.int(), z.array(z.int())]),
     experts_per_token: z.int().meta({ description: 'Experts that a router chooses for a token' }),
     moe_layers: z.array(z.string()),
     predictor: z.string().nullable().meta({ description: 'What fills hash tables; null: nothing' }),

@@ -40,7 +40,7 @@ describe('the needs of a table', () => {
   it('are those of all its layers, not copied, and have one id however often it is opened', () => {
     const table = tableOf(2, 3, NAMED);
     const [needs] = needsOf(table, 5);
-    expect(needs).toMatchObject({ firstId: 20, layerExperts: 4 });
+    expect(needs).toMatchObject({ layer: 5 });
     expect([...needs!.need.subarray(0, 4)]).toEqual([0.5, 0.75, 0.5, 0.5]);
     table.need[0] = 0.25;
     expect(needs!.need[0]).toBe(0.25);

@@ -6,7 +6,7 @@ import { RECURRENT } from '../../../src/scheduler/page-need.js';
 
 function engine(usage: Partial<ReturnType<Engine['usage']>>, block = 100): Engine {
   return {
-    shape: { experts: 3 },
+    shape: { firstExperts: [0, 3, 6] },
     plan: {
       ...{ slot: 100, block, blockBytes: [70, 100], expertBytes: 600, tokenDemand: 200 },
       ...{ dense: 30, routers: 10, workspace: 20 },

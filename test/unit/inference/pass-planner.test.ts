@@ -48,8 +48,7 @@ function setup() {
 
 const needs = (id: number): TableNeeds => ({
   id,
-  firstId: 0,
-  layerExperts: 4,
+  layer: 0,
   need: Float32Array.of(0, 1, 0, 0),
 });
 const NOTHING = { own: [], behind: [], routingK: 0 };

@@ -10,6 +10,7 @@ const SHAPE: RoutingShape = {
     { name: 'decoder', layers: 1, causal: true, crosses: true },
   ],
   experts: 8,
+  firstExperts: [0, 8, 16, 24],
   topK: 1,
   normalized: false,
   vocab: 10,

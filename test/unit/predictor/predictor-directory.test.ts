@@ -42,6 +42,7 @@ const model: PredictorDirectoryOptions['model'] = {
   ],
   moeLayers: LAYERS,
   experts: SHAPE.experts,
+  firstExperts: [...SHAPE.firstExperts],
   topK: 1,
   normalized: false,
   vocabSize: SHAPE.vocab,

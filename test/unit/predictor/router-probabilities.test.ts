@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { expertsOfStack } from '../../../src/predictor/hash-function.js';
 import { probabilitiesOf, routerProbabilities } from '../../../src/predictor/router-probabilities.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
 import { ENCODER, recordsOf, SHAPE, TOP } from './routing-fixture.js';
@@ -44,7 +45,7 @@ describe('router probabilities', () => {
     const sums = new Float64Array(3 * tokens.length);
     for (let e = 0; e < SHAPE.experts; e++) {
       const named = new Uint16Array(sums.length).fill(e);
-      probabilitiesOf(named, 1, batch, SHAPE.experts).forEach((p, row) => {
+      probabilitiesOf(named, 1, batch, expertsOfStack(SHAPE, ENCODER)).forEach((p, row) => {
         sums[row]! += p;
       });
     }

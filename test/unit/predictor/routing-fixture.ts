@@ -18,6 +18,7 @@ export const SHAPE: RoutingShape = {
     { name: 'decoder', layers: 2, causal: true, crosses: true },
   ],
   experts: 8,
+  firstExperts: [0, 8, 16, 24, 32, 40],
   topK: 1,
   normalized: false,
   vocab: 24,

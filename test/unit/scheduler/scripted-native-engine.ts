@@ -22,6 +22,7 @@ const SIZES = {
   kvHeads: 2,
   headDim: 4,
   experts: EXPERTS,
+  firstExperts: [0, EXPERTS, 2 * EXPERTS],
   expertWidth: 8,
   contextTokens: null,
 };
@@ -61,6 +62,7 @@ export const ENCODER_ONLY: ModelShape = {
   family: 'nomic_bert',
   stacks: [{ name: 'encoder', layers: 2, moeLayers: [1], causal: false, crosses: false }],
   moeLayers: ['encoder.1'],
+  firstExperts: [0, EXPERTS],
 };
 
 interface Sequence {
@@ -90,7 +92,8 @@ export class ScriptedEngine implements Engine {
     workspace: 0,
     slot: 100,
     block: 100,
-    blockBytes: [100, 100, 100, 100],
+    blockBytes: [100, 100],
+    layerExperts: [EXPERTS, EXPERTS],
     experts: 8,
     fixed: 1000,
     smallest: 1100,

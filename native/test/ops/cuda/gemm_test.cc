@@ -49,7 +49,7 @@ std::vector<float> on_cpu(const PanelMatrix& w, const std::vector<float>& x, siz
   return y;
 }
 
-void check_near(const Matrix& w, const std::vector<float>& x, const std::vector<float>& found,
+void check_products(const Matrix& w, const std::vector<float>& x, const std::vector<float>& found,
                 const std::vector<float>& expected) {
   const size_t n = w.host.n, k = w.host.k;
   double worst = 0;
@@ -76,7 +76,7 @@ TEST_CASE(
     CASE(format, n, k, rows, epilogue);
     const Matrix w(format, n, k, 2);
     const auto x = random_floats(rows * k, 1), before = random_floats(rows * n, 3);
-    check_near(w, x, on_device(w.device, x, rows, epilogue, before), on_cpu(w.host, x, rows, epilogue, before));
+    check_products(w, x, on_device(w.device, x, rows, epilogue, before), on_cpu(w.host, x, rows, epilogue, before));
   }
 }
 
@@ -124,7 +124,7 @@ void check_rows(const Launch& launch, size_t step) {
       const auto x = part_of(launch.x, launch.gather[choice] / 2 * launch.x_stride, launch.k);
       const auto found = part_of(y, choice * launch.y_stride, launch.n);
       const PanelMatrix &host = launch.matrices[i].host, &device = launch.matrices[i].device;
-      check_near(launch.matrices[i], x, found, on_cpu(host, x, 1, Epilogue::kStore, nothing));
+      check_products(launch.matrices[i], x, found, on_cpu(host, x, 1, Epilogue::kStore, nothing));
       if (choice % step == 0) CHECK(same_bits(on_device(device, x, 1, Epilogue::kStore, nothing), found));
       const float* output = &y[choice * launch.y_stride];
       CHECK(std::all_of(output + launch.n, output + launch.y_stride,

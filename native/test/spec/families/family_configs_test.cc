@@ -276,6 +276,11 @@ TEST_CASE("family configs: fields are taken under each of their names, and chang
        R"("expert_capacity":5,"d_model":16)",
        {" width 16 ", " head-scale 0.25 ", " capacity 5 "}},
       {"switch_transformers", R"("tie_word_embeddings":false)", {" untied start "}},
+      // The description names the layer with the most experts.
+      {"switch_transformers", encoder(4, 2) + R"(,"num_experts":[4,12])", {" experts 12 top 1 "}},
+      {"switch_transformers", encoder(4, 4) + R"(,"num_experts":[2,9,9,1])", {" experts 9 top 1 "}},
+      {"switch_transformers", R"("mlp_type":"residual","d_ff":96)", {" expert 96 relu shared 96 relu by softmax"}},
+      {"switch_transformers", R"("mlp_type":"standard")", {" expert 2048 relu "}},
       {"nllb-moe", R"("scale_embedding":false)", {" tied start "}},
       {"nllb-moe", R"("moe_token_dropout":0)", {" normalized expert "}},
       {"nllb-moe", R"("router_bias":true)", {" router-biased "}},

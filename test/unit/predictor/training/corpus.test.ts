@@ -28,7 +28,7 @@ describe('a corpus', () => {
         { name: 'encoder', layers: 2, causal: false, crosses: false },
         { name: 'decoder', layers: 1, causal: true, crosses: true },
       ],
-      ...{ experts: 8, topK: 1, normalized: false, vocab: VOCAB },
+      ...{ experts: 8, firstExperts: [0, 8, 16, 24], topK: 1, normalized: false, vocab: VOCAB },
     });
     corpus.close();
   });
@@ -87,6 +87,19 @@ describe('a corpus', () => {
     const deeper = join(root, 'deeper');
     await writeTrace(deeper, [recordOf(0, 3, 1)], { experts: 9 });
     await expect(Corpus.open([a, deeper], VOCAB)).rejects.toThrow('not the same layers and experts');
+  });
+
+  it('knows how many experts each layer has, and refuses others', async () => {
+    const directory = join(root, 'unequal');
+    const record = recordOf(0, 3, 1, 2);
+    record.stacks[0]!.experts.set([0, 1, 1, 0, 0, 1, 2, 7, 6, 1, 0, 3]);
+    record.stacks[1]!.experts.set([4, 1]);
+    await writeTrace(directory, [record], { top: 2, layerExperts: [2, 8, 4] });
+    const corpus = await Corpus.open([directory], VOCAB);
+    expect(corpus.shape.firstExperts).toEqual([0, 2, 10, 14]);
+    expect(() => corpus.record(0)).toThrow('line 1, decoder: expert 4, a layer has 4');
+    corpus.close();
+    await expect(Corpus.open([a, directory], VOCAB)).rejects.toThrow('not the same layers and experts');
   });
 
   it.each([

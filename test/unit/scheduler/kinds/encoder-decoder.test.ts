@@ -27,14 +27,14 @@ describe('an encoder-decoder model', () => {
     ])
       start(held.slice(from, to));
     const planned = forecasts.map(({ own, behind, predicted }) => {
-      const needs = [own, behind].map((visits) => visits.map(({ firstId, need }) => [firstId, ...need]));
+      const needs = [own, behind].map((visits) => visits.map(({ layer, need }) => [layer, ...need]));
       return [...needs, [...(predicted?.rows ?? [])].map((row) => predicted!.table.experts[row])];
     });
     expect(planned).toEqual([
-      [[[0, 1, 1, 0, 0]], [[4, 0, 1, 0, 1]], [0, 1, 1]],
-      [[[4, 0, 1, 0, 1]], [], [3, 1]],
-      [[[0, 1, 0, 1, 0]], [[4, 1, 0, 1, 0]], [2, 0]],
-      [[[4, 1, 0, 1, 0]], [], [0, 2, 2]],
+      [[[0, 1, 1, 0, 0]], [[1, 0, 1, 0, 1]], [0, 1, 1]],
+      [[[1, 0, 1, 0, 1]], [], [3, 1]],
+      [[[0, 1, 0, 1, 0]], [[1, 1, 0, 1, 0]], [2, 0]],
+      [[[1, 1, 0, 1, 0]], [], [0, 2, 2]],
       [[[0, 0, 0, 0, 1]], [], [3]],
     ]);
   });

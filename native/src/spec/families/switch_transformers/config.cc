@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "spec/config_reader.h"
 #include "spec/families/config_limits.h"
@@ -36,6 +37,17 @@ RelativeBias read_positions(const ConfigReader& reader) {
   return bias;
 }
 
+/// Experts of each MoE layer, the encoder's first: one number for all, or as in DeepSpeed's PR-MoE a list.
+std::vector<int> read_experts(const ConfigReader& reader, size_t layers) {
+  if (const auto field = reader.field("num_experts"); !field || !field->is_array()) {
+    return std::vector<int>(layers, reader.integer("num_experts", 1, kMaxExperts, 8));
+  }
+  std::vector<int> experts = *reader.integers("num_experts", 1, kMaxExperts, kMaxLayers * 2);
+  if (experts.size() == layers) return experts;
+  const std::string expected = "a number for each of the " + std::to_string(layers) + " MoE layers";
+  throw reader.fault("num_experts", expected, std::to_string(experts.size()), "");
+}
+
 /// Layers of a stack, and which of them are sparse: where `layer % step == 1`, all where step is 1, none where it
 /// is 0.
 struct Depth {
@@ -43,6 +55,11 @@ struct Depth {
   int step;
 
   bool sparse(int layer) const { return step == 1 || (step > 1 && layer % step == 1); }
+  size_t sparse_layers() const {
+    size_t count = 0;
+    for (int layer = 0; layer < layers; ++layer) count += sparse(layer);
+    return count;
+  }
 };
 
 Depth read_depth(const ConfigReader& reader, const char* sparse_layers, const char* sparse_step, int layers) {
@@ -72,7 +89,7 @@ ModelSpec read_switch_config(const ConfigReader& reader) {
   const FfnSpec ffn{static_cast<size_t>(reader.integer("d_ff", 1, kMaxFfnWidth, 2048)), Activation::kRelu};
   MoeSpec moe;
   moe.expert = ffn;
-  moe.experts = static_cast<size_t>(reader.integer("num_experts", 1, kMaxExperts, 8));
+  if (reader.choice("mlp_type", {"standard", "residual"}) == 1) moe.shared = {ffn, SharedGate::kSoftmax};
   moe.router.capacity = static_cast<size_t>(reader.integer("expert_capacity", 1, kMaxCount, 64));
   spec.norm_epsilon = static_cast<float>(reader.real("layer_norm_epsilon", 0, 1, 1e-6));
   spec.head.tied = reader.boolean("tie_word_embeddings", true);
@@ -86,13 +103,18 @@ ModelSpec read_switch_config(const ConfigReader& reader) {
       reader.integer("num_decoder_layers", 1, kMaxLayers, reader.is_null("num_decoder_layers") ? encoder_layers : 12);
   const Depth encoder = read_depth(reader, "num_sparse_encoder_layers", "encoder_sparse_step", encoder_layers);
   const Depth decoder = read_depth(reader, "num_sparse_decoder_layers", "decoder_sparse_step", decoder_layers);
+  const std::vector<int> experts = read_experts(reader, encoder.sparse_layers() + decoder.sparse_layers());
+  auto next = experts.begin();
   for (const bool causal : {false, true}) {
     StackSpec stack{causal ? "decoder" : "encoder", causal, bias, {}};
     const Depth& depth = causal ? decoder : encoder;
     for (int i = 0; i < depth.layers; ++i) {
       LayerSpec layer{attention, std::nullopt, ffn};
       if (causal) layer.cross = attention;
-      if (depth.sparse(i)) layer.feed_forward = moe;
+      if (depth.sparse(i)) {
+        moe.experts = static_cast<size_t>(*next++);
+        layer.feed_forward = moe;
+      }
       stack.layers.push_back(std::move(layer));
     }
     spec.stacks.push_back(std::move(stack));

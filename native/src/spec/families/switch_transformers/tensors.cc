@@ -39,11 +39,17 @@ const char* name_in_part(TensorRole role) {
     case TensorRole::kRouter:
       return "router.classifier.weight";
     case TensorRole::kUp:
+    case TensorRole::kSharedUp:
     case TensorRole::kExpertUp:
       return "wi.weight";
     case TensorRole::kDown:
+    case TensorRole::kSharedDown:
     case TensorRole::kExpertDown:
       return "wo.weight";
+    case TensorRole::kSharedOutputGate:
+      return "coefficient.weight";
+    case TensorRole::kSharedOutputGateBias:
+      return "coefficient.bias";
     default:
       return "layer_norm.weight";
   }
@@ -72,7 +78,12 @@ TensorSource switch_source(const ModelSpec& spec, const TensorSlot& slot) {
     case TensorRole::kRouter:
     case TensorRole::kUp:
     case TensorRole::kDown:
+    case TensorRole::kSharedOutputGate:
+    case TensorRole::kSharedOutputGateBias:
       return {{{feed_forward + "mlp." + name}}};
+    case TensorRole::kSharedUp:
+    case TensorRole::kSharedDown:
+      return {{{feed_forward + "mlp.mlp." + name}}};
     case TensorRole::kExpertUp:
     case TensorRole::kExpertDown:
       return {{{feed_forward + "mlp.experts.expert_" + std::to_string(slot.expert) + "." + name}}};
