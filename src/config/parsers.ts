@@ -22,7 +22,7 @@ export function text(what: string, example: string): Parser<string> {
   };
 }
 
-export const modelAlias: Parser<string> = (value) => {
+export const modelAlias: Parser<string | undefined> = (value) => {
   if (!/^[\w.:/-]{1,200}$/.test(value)) {
     throw new Expected('a name of at most 200 letters, digits and . : / _ -', 'gpt-oss');
   }

@@ -19,6 +19,7 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
   const module = await compiled<{ EngineClient: typeof EngineClient }>('engine/engine-client.js');
   const engine = new module.EngineClient({
     model: MINI,
+    alias: undefined,
     packDir,
     checkTensors: 'none',
     sampling: 'greedy',

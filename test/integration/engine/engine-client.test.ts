@@ -41,6 +41,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
 
   const config = (more: Partial<EngineConfig> = {}): EngineConfig => ({
     model: `${root}models/switch-mini`,
+    alias: undefined,
     packDir: join(scratch, 'packs'),
     checkTensors: 'none',
     sampling: 'greedy',

@@ -26,7 +26,7 @@ describeWithRedis('a server without an engine', () => {
     publishModel(client, { queueName, seenMs: Date.now() - ageMs, model: MODEL, settings: SETTINGS });
 
   it('leaves what was served last for what workers serve, and then keeps it', async () => {
-    const engine = new RemoteEngine(redis.url, { model: MODEL.name, alias: null });
+    const engine = new RemoteEngine(redis.url, { model: MODEL.name, alias: undefined });
     const stays = () => new Promise((resolve) => setTimeout(resolve, 2_500));
     try {
       engine.start();
