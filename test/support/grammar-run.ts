@@ -65,14 +65,14 @@ export async function grammarRun(
 }
 
 /** The allowed tokens, a bit each, until the next is taken. */
-export function maskOf(matcher: Matcher): Int32Array {
+export function maskOf(matcher: Matcher): Uint32Array {
   matcher.wait(ANSWER_MS);
   const { bitmap } = matcher;
   if (!matcher.ready || bitmap === null) throw new Error('the matcher has no answer');
   return bitmap;
 }
 
-export function allows(mask: Int32Array, id: number): boolean {
+export function allows(mask: Uint32Array, id: number): boolean {
   return (mask[id >> 5]! & (1 << (id & 31))) !== 0;
 }
 

@@ -30,7 +30,7 @@ afterAll(() => run.threads.close());
 const open = (schema: object) => run.open({ kind: 'json', schema: JSON.stringify(schema), closed: true });
 
 /** The first allowed id from a random place on, of those that fit if there are any. Lists take too long. */
-function pick(mask: Int32Array, random: () => number, fits: (id: number) => boolean, ids = all): number {
+function pick(mask: Uint32Array, random: () => number, fits: (id: number) => boolean, ids = all): number {
   const from = Math.floor(random() * ids.length);
   let other: number | undefined;
   for (let tried = 0; tried < ids.length; tried += 1) {
@@ -43,7 +43,7 @@ function pick(mask: Int32Array, random: () => number, fits: (id: number) => bool
 }
 
 /** Tokens that one allows and the other does not. */
-const differing = (one: Int32Array, other: Int32Array) =>
+const differing = (one: Uint32Array, other: Uint32Array) =>
   one.every((bits, at) => bits === other[at])
     ? []
     : all.filter((id) => allows(one, id) !== allows(other, id)).slice(0, 3);
