@@ -50,7 +50,7 @@ std::vector<float> on_cpu(const PanelMatrix& w, const std::vector<float>& x, siz
 }
 
 void check_products(const Matrix& w, const std::vector<float>& x, const std::vector<float>& found,
-                const std::vector<float>& expected) {
+                    const std::vector<float>& expected) {
   const size_t n = w.host.n, k = w.host.k;
   double worst = 0;
   for (size_t at = 0; at < expected.size(); ++at) {
