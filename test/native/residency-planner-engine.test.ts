@@ -204,7 +204,7 @@ describe('the planner on the engine', () => {
     });
     for (let i = 0; i < 100; i++) run(engine, pass, needs([needsOf([4, 5, 6, 7, 4, 5, 6, 7])]));
     expect(engine.tableWeight).toBeLessThan(0.5);
-    const misfit = { ...needsOf(pass), layer: LAYERS };
+    const misfit = { ...needsOf(pass), layer: engine.shape.moeLayers.length - 1 };
     expect(() => run(engine, pass, needs([misfit]))).toThrow('of a model with');
     engine.close();
   });
