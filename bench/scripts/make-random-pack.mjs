@@ -88,7 +88,8 @@ function writeDense(out, layout) {
 function writeExperts(out, layout) {
   const { experts } = layout;
   const file = new PackFile(out, experts.file);
-  const total = experts.layers.length * experts.experts_per_layer;
+  const each = experts.experts_per_layer;
+  const total = Array.isArray(each) ? each.reduce((sum, count) => sum + count) : experts.layers.length * each;
   const residual = WEIGHT_STD / Math.sqrt(2 * layersOf(layout));
   for (let id = 0; id < total; id++) {
     for (const { name, shape, offset } of experts.matrices) {

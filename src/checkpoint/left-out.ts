@@ -4,8 +4,8 @@ import { join } from 'node:path';
 
 const ADAPTER = 'adapter_model.safetensors';
 const MOST_PARTS = 8;
-/** Buffers that transformers computes anew. */
-const BUFFER = /\.(?:inv_freq|position_ids)$/;
+/** Buffers that transformers computes anew, and factors that belong to the config. */
+const BUFFER = /^rope_freqs\.weight$|\.(?:inv_freq|position_ids)$/;
 
 /** One line, or undefined where all of it is served. `others` are names of tensors that are no part of the model. */
 export function leftOut(model: string, others: readonly string[]): string | undefined {

@@ -142,11 +142,11 @@ export async function composeWorker(
   logger: Logger,
 ): Promise<WorkerParts> {
   const redis = { url, telemetry: await telemetryOf(options) };
-  const { upstream, upstreamKey: key, model } = options;
+  const { upstream, upstreamKey: key, model, alias } = options;
   const engine =
     upstream === undefined
       ? new EngineClient(engineConfig(options))
-      : new UpstreamEngine({ url: upstream, model, key });
+      : new UpstreamEngine({ url: upstream, model, alias, key });
   const worker = workerWhenReady(options, redis, engine, logger, (end) => onKeptEnd(end));
   const metered = serving && (await meteredQueue(serving, redis, { engine, logger }, worker));
   const onKeptEnd: OnKeptEnd = (end) => {

@@ -23,8 +23,8 @@ export function text(what: string, example: string): Parser<string> {
 }
 
 export const modelAlias: Parser<string | undefined> = (value) => {
-  if (!/^[\w.:/-]{1,200}$/.test(value)) {
-    throw new Expected('a name of at most 200 letters, digits and . : / _ -', 'gpt-oss');
+  if (!/^[\w.:-]{1,100}(?:\/[\w.:-]{1,100})?$/.test(value)) {
+    throw new Expected('a name of letters, digits and . : _ - with at most one /', 'gpt-oss');
   }
   return value;
 };

@@ -21,6 +21,8 @@ export interface UpstreamOptions {
   url: string;
   /** Name of the model at that server. */
   model: string;
+  /** Name of the model here. */
+  alias?: string | undefined;
   key?: string | undefined;
 }
 
@@ -173,7 +175,7 @@ export class UpstreamEngine implements EngineHandle {
       if (data.length === 0 || this.#model !== undefined) throw error;
       return this.#fail(error);
     }
-    this.#model ??= upstreamModel(found);
+    this.#model ??= upstreamModel(found, this.#options.alias);
     if (this.#state.phase !== 'ready')
       this.#setState({ phase: 'ready', detail: `ready: ${model} at ${this.#base}` });
   }

@@ -20,12 +20,15 @@ export interface ListedModel {
  * The fingerprint covers the name alone: which weights another program has, cannot be known. Numbers that the other
  * server does not tell are those of a model that refuses nothing.
  */
-export function upstreamModel({ id, max_model_len, context_tokens, meta }: ListedModel): ModelInfo {
+export function upstreamModel(
+  { id, max_model_len, context_tokens, meta }: ListedModel,
+  alias: string | undefined,
+): ModelInfo {
   const weights = createHash('sha256').update(`upstream ${id}`).digest('hex');
   const format = { dtype: 'unknown' };
   const context = max_model_len ?? context_tokens ?? meta?.n_ctx ?? null;
   const model = {
-    name: basename(id),
+    name: alias ?? basename(id),
     fingerprint: weights,
     identity: { weights, tokenizer: null, tasks: null, chatTemplate: null, generation: null },
     shape: {

@@ -50,13 +50,13 @@ void check_sharpness(const std::string& name, std::span<const float> sharpness, 
   }
 }
 
+/// What a predictor for another model would rank beyond its own outputs is left out; its shape says so to the caller.
 std::vector<size_t> experts_of_layers(std::span<const uint16_t> layer_experts, const PredictorConfig& config) {
-  if (layer_experts.empty()) return std::vector<size_t>(config.layers, config.experts);
-  const bool all_known =
-      std::ranges::all_of(layer_experts, [&](uint16_t experts) { return experts > 0 && experts <= config.experts; });
-  if (all_known && layer_experts.size() == config.layers) return {layer_experts.begin(), layer_experts.end()};
-  throw Error("checkpoint_invalid", "the predictor has " + std::to_string(config.layers) + " layers of at most " +
-                                        std::to_string(config.experts) + " experts, the model has others");
+  std::vector<size_t> known(config.layers, config.experts);
+  for (size_t layer = 0; layer < std::min(known.size(), layer_experts.size()); ++layer) {
+    known[layer] = std::clamp<size_t>(layer_experts[layer], 1, config.experts);
+  }
+  return known;
 }
 
 std::vector<ExpertSharpness> of_each_layer(const PredictorSharpness& sharpness, size_t layers) {

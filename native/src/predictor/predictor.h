@@ -41,7 +41,7 @@ class Predictor {
  public:
   /// `layer_experts`: those that each layer of the model has, the first of the predictor's; empty: all.
   /// Throws checkpoint_invalid where the embedding's width differs from the predictor's input, a sharpness is not above
-  /// 0, or the layers have not one sharpness or number of experts each.
+  /// 0, or the layers have not one sharpness each. Compare `shape` with the model's: other sizes are cut.
   Predictor(const PredictorWeights& weights, const TokenEmbedding& embedding, size_t threads,
             const PredictorSharpness& sharpness = {}, std::span<const uint16_t> layer_experts = {});
   ~Predictor();

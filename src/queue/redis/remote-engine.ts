@@ -8,6 +8,7 @@ import { modelName } from '../../checkpoint/gguf/gguf-path.js';
 import type { ServeOptions } from '../../config/options.js';
 import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
 import { SidaError } from '../../errors.js';
+import { hubNameOf } from '../../hub/hub-name.js';
 import type { ControlReply, JobResult, ModelInfo } from '../../protocol/engine-messages.js';
 import { differencesOf, GONE_MS, type PublishedModel, publishedModels } from './published-models.js';
 import { producerClient, redisTime } from './redis-client.js';
@@ -22,7 +23,7 @@ export class RemoteEngine implements EngineHandle {
   readonly grammars = undefined;
   readonly restarts = 0;
   readonly #url: string;
-  readonly #name: string;
+  readonly #names: string[];
   readonly #listeners = new Set<(state: EngineState) => void>();
   #state: EngineState;
   #client: Redis | undefined;
@@ -34,10 +35,13 @@ export class RemoteEngine implements EngineHandle {
   /** `model` is the path given to workers. Without an alias its last part is the model's name. */
   constructor(url: string, { model, alias }: Pick<ServeOptions, 'model' | 'alias'>) {
     this.#url = url;
-    this.#name = alias ?? modelName(resolve(model));
+    const hub = hubNameOf(model);
+    this.#names = [alias ?? hub?.repo ?? modelName(resolve(model))];
+    // Workers of one of its GGUF files are called as the file, and an upstream is as the last part.
+    if (alias === undefined && hub !== undefined) this.#names.push(modelName(resolve(model)));
     this.#state = {
       phase: 'starting',
-      detail: `No worker has announced the model ${JSON.stringify(this.#name)} yet`,
+      detail: `No worker has announced the model ${JSON.stringify(this.#names[0])} yet`,
     };
   }
 
@@ -84,7 +88,7 @@ export class RemoteEngine implements EngineHandle {
     const client = this.#client!;
     if (client.status !== 'ready' || this.#state.phase === 'closed') return;
     try {
-      const named = (await publishedModels(client)).filter(({ model }) => model.name === this.#name);
+      const named = (await publishedModels(client)).filter(({ model }) => this.#names.includes(model.name));
       this.#choose(named, await redisTime(client));
     } catch {
       // Redis is away. The next query tries again.
@@ -100,7 +104,7 @@ export class RemoteEngine implements EngineHandle {
     const served = named.filter(({ seenMs }) => now - seenMs < GONE_MS);
     if (served.length > 1) {
       const all = served.map(({ model }) => model.fingerprint.slice(0, 12)).join(', ');
-      const detail = `Workers serve ${served.length} models or settings named ${JSON.stringify(this.#name)}, which differ in ${differencesOf(served).join(', ')} (fingerprints ${all})`;
+      const detail = `Workers serve ${served.length} models or settings named ${JSON.stringify(this.#names[0])}, which differ in ${differencesOf(served).join(', ')} (fingerprints ${all})`;
       this.#found = undefined;
       if (detail !== this.#state.detail) this.#setState({ phase: 'starting', detail });
       return;

@@ -1,8 +1,9 @@
 /** Reads arguments as Gemma 4 writes them: `{city:<|"|>Oslo<|"|>,days:[1,2]}`. JSON is read, too. */
-import { type ArgumentsReader, begunAtEnd, parsed, pythonJson } from './call-arguments.js';
+import { escapePattern } from '../escape-pattern.js';
+import { type ArgumentsReader, begunAtEnd, LONGEST_MARK, parsed, pythonJson } from './call-arguments.js';
 
-/** What ends a key or a value without quotation marks. */
-const WORD_END = /[:,[\]{}]/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: JSON writes them as escapes
+const CARE = /["\\\u0000-\u001f]/;
 const BLANK = /^[\s,]+/;
 
 export class BareArguments implements ArgumentsReader {
@@ -10,7 +11,13 @@ export class BareArguments implements ArgumentsReader {
   readonly #quote: string;
   /** The mark behind the call. */
   readonly #end: string;
+  /** What ends a key or a value without quotation marks, and a text between marks. */
+  readonly #wordEnd: RegExp;
+  readonly #textEnd: RegExp;
   #buffer = '';
+  /** Characters of the buffer in which the end of a word is not. */
+  #searched = 0;
+  #begun = false;
   /** Brackets that close what is open, the innermost first. */
   #closing = '';
   /** What comes next in the innermost object or list. */
@@ -23,6 +30,8 @@ export class BareArguments implements ArgumentsReader {
   constructor(quote: string, end: string) {
     this.#quote = quote;
     this.#end = end;
+    this.#wordEnd = new RegExp(`[:,[\\]{}]|${escapePattern(end)}`, 'g');
+    this.#textEnd = new RegExp(`${escapePattern(quote)}|${escapePattern(end)}`, 'g');
   }
 
   push(text: string): string {
@@ -51,7 +60,11 @@ export class BareArguments implements ArgumentsReader {
       return ': ';
     }
     const [first] = given;
+    // Arguments are an object.
+    if (!this.#begun && first !== '{') return this.#drop();
     if (first === '{' || first === '[') {
+      if (this.#begun && this.#atKey) return this.#drop();
+      this.#begun = true;
       this.#take(1);
       const begun = this.#before() + first;
       this.#closing = (first === '{' ? '}' : ']') + this.#closing;
@@ -71,6 +84,7 @@ export class BareArguments implements ArgumentsReader {
   #take(length: number): string {
     const text = this.#buffer.slice(0, length);
     this.#buffer = this.#buffer.slice(length);
+    this.#searched = 0;
     return text;
   }
 
@@ -104,7 +118,7 @@ export class BareArguments implements ArgumentsReader {
   #endAll(): string {
     const missing = this.#afterKey ? ': null' : this.#next === 'value' ? 'null' : '';
     this.rest = this.#buffer;
-    return missing + this.#closing;
+    return this.#begun ? missing + this.#closing : '{}';
   }
 
   #beginText(mark: string): string {
@@ -124,17 +138,12 @@ export class BareArguments implements ArgumentsReader {
 
   #readText(mark: string): string | undefined {
     if (mark === '"') return this.#readJsonText();
-    const at = this.#buffer.indexOf(mark);
-    const end = this.#buffer.indexOf(this.#end);
-    // The mark behind a call is a token that no text has: the text was left open.
-    if (end >= 0 && (at < 0 || end < at)) {
+    // The mark behind a call is a token that no text has: a text that it ends was left open.
+    const found = this.#find(this.#textEnd);
+    if (found !== undefined) {
       this.#text = undefined;
-      return `${escaped(this.#take(end))}"`;
-    }
-    if (at >= 0) {
-      this.#text = undefined;
-      const text = this.#take(at);
-      this.#take(mark.length);
+      const text = this.#take(found.index);
+      if (found[0] === mark) this.#take(mark.length);
       return `${escaped(text)}"`;
     }
     const begun = Math.max(begunAtEnd(this.#buffer, mark), begunAtEnd(this.#buffer, this.#end));
@@ -143,25 +152,37 @@ export class BareArguments implements ArgumentsReader {
     return text === '' ? undefined : escaped(text);
   }
 
+  /** A text of JSON up to a character that needs care, or that character. */
   #readJsonText(): string | undefined {
-    const whole = /^(?:[^"\\]|\\.)*"/s.exec(this.#buffer);
-    if (whole === null) return undefined;
+    if (this.#buffer === '') return undefined;
+    const at = this.#buffer.search(CARE);
+    if (at !== 0) return this.#take(at < 0 ? this.#buffer.length : at);
+    const escaping = /^\\(?:["\\/bfnrt]|u[\da-fA-F]{4})/.exec(this.#buffer);
+    if (escaping !== null) return this.#take(escaping[0].length);
+    if (/^\\(?:u[\da-fA-F]{0,3})?$/.test(this.#buffer)) return undefined;
+    const character = this.#take(1);
+    if (character !== '"') return escaped(character);
     this.#text = undefined;
-    return this.#take(whole[0].length);
+    return character;
   }
 
   #readWord(): string | undefined {
-    const at = this.#buffer.search(WORD_END);
-    const end = this.#buffer.indexOf(this.#end);
-    if (at < 0 && end < 0) return undefined;
-    const length = at < 0 || (end >= 0 && end < at) ? end : at;
-    const word = this.#buffer.slice(0, length).trim();
+    const found = this.#find(this.#wordEnd);
+    if (found === undefined) return undefined;
     const atKey = this.#atKey;
     const begun = this.#begin();
-    this.#take(length);
+    const word = this.#take(found.index).trim();
     if (atKey) return begun + JSON.stringify(word);
     const value = parsed(word) === undefined ? pythonJson(word) : word;
     return begun + (value ?? JSON.stringify(word));
+  }
+
+  /** What was searched before is not searched again, since a word may come in many pieces. */
+  #find(pattern: RegExp): RegExpExecArray | undefined {
+    pattern.lastIndex = Math.max(0, this.#searched - LONGEST_MARK);
+    const found = pattern.exec(this.#buffer) ?? undefined;
+    this.#searched = found === undefined ? this.#buffer.length : 0;
+    return found;
   }
 }
 

@@ -16,6 +16,7 @@ it('names the parts of a checkpoint that are not served', () => {
     'blk.47.nextn.eh_proj.weight',
     'vision_tower.encoder.layers.0.mlp.weight',
     'model.layers.0.self_attn.rotary_emb.inv_freq',
+    'rope_freqs.weight',
   ];
   const parts = [
     'model.visual (2 tensors)',

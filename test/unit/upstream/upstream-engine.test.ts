@@ -378,6 +378,18 @@ it.each([
   },
 );
 
+it('has the name that it is given', async () => {
+  const other = new UpstreamEngine({
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    model: 'm',
+    alias: 'org/n',
+  });
+  other.start();
+  await eventually(() => other.state.phase === 'ready', 'the server');
+  expect(other.model?.name).toBe('org/n');
+  await other.close();
+});
+
 it('fails when the server refuses its key', async () => {
   models = refusing(401);
   const other = new UpstreamEngine({

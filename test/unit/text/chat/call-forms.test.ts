@@ -313,6 +313,14 @@ const CASES: Case[] = [
   ],
   [
     'gemma',
+    'a call without arguments, and braces too many',
+    '<|tool_call>call:f{a:1,{b:2}}<tool_call|><|tool_call>call:g{"a": "b\\q\n\\u00e9"}<tool_call|><|tool_call>call:h<tool_call|>',
+    {
+      calls: [call('f', '{"a": 1, "b": 2}'), call('g', '{"a": "b\\\\q\\n\\u00e9"}'), call('h', '{}')],
+    },
+  ],
+  [
+    'gemma',
     'arguments that do not close',
     '<|tool_call>call:f{list:[{text:<|"|>a<tool_call|><|tool_call>call:g{a:<tool_call|>Done.',
     { content: 'Done.', calls: [call('f', '{"list": [{"text": "a"}]}'), call('g', '{"a": null}')] },
@@ -398,6 +406,9 @@ describe('an answer', () => {
     ]);
     expect(parser.push('ree\n</para')).toEqual([{ kind: 'arguments', call: 0, text: 'ree' }]);
     expect(parser.push('meter>\n</function>')).toEqual([{ kind: 'arguments', call: 0, text: '"}' }]);
+    const own = answerParser(formatOf('gemma'), true);
+    own.push('<|tool_call>call:f{"text": "');
+    expect(own.push('one \\"two')).toEqual([{ kind: 'arguments', call: 0, text: 'one \\"two' }]);
   });
 });
 
