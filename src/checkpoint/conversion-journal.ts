@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { readJsonFile } from '../files/json-file.js';
 import { writeWholeFile } from '../files/whole-file.js';
-import type { PackFormats, PackLayout, PackWriter } from '../native/addon-types.js';
-import { firstExpertsOf } from '../native/model-shape.js';
+import type { PackFormats, PackWriter } from '../native/addon-types.js';
+import { expertsIn } from '../native/model-shape.js';
 import { PACK_VERSION } from './manifest.js';
 import { denseFormatSchema, expertFormatSchema, sameFormat } from './weight-format.js';
 
@@ -40,11 +40,6 @@ function readJournal(partial: string): Journal | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** The number of all experts. */
-export function expertsIn({ layers, experts_per_layer }: PackLayout['experts']): number {
-  return firstExpertsOf(experts_per_layer, layers.length).at(-1)!;
 }
 
 /** The number of experts that an interrupted run with the same settings left complete on the disk. */

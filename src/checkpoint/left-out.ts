@@ -4,10 +4,10 @@ import { join } from 'node:path';
 
 const ADAPTER = 'adapter_model.safetensors';
 const MOST_PARTS = 8;
-/** Buffers that transformers computes anew, and factors that belong to the config. */
+/** No part of its own: transformers computes these buffers anew, and the config has the factors of `rope_freqs`. */
 const BUFFER = /^rope_freqs\.weight$|\.(?:inv_freq|position_ids)$/;
 
-/** One line, or undefined where all of it is served. `others` are names of tensors that are no part of the model. */
+/** One line, or undefined where all of it is served. `others` are names of tensors that the model does not use. */
 export function leftOut(model: string, others: readonly string[]): string | undefined {
   const counts = new Map<string, number>();
   for (const name of others.filter((each) => !BUFFER.test(each))) {

@@ -80,7 +80,7 @@ function checkNames(names: readonly string[], directories: readonly string[]): v
   if (twice === undefined) return;
   const same = directories.filter((_, i) => names[i] === twice);
   throw new UsageError(
-    `The models ${listed(same, 'and')} have the same name, ${JSON.stringify(twice)}, and requests choose a model by its name. That is the name of its directory or file: rename one, or link to it under another name`,
+    `The models ${listed(same, 'and')} have the same name, ${JSON.stringify(twice)}, and requests choose a model by its name. That is the name of its directory or file, or its --alias: choose another for one of them`,
   );
 }
 

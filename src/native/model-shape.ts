@@ -1,5 +1,5 @@
 /** Helpers that read the stacks of a model's shape. */
-import type { ModelShape } from './addon-types.js';
+import type { ModelShape, PackLayout } from './addon-types.js';
 
 type Stacks = Pick<ModelShape, 'stacks'>;
 type FirstExperts = { firstExperts: readonly number[] };
@@ -62,4 +62,9 @@ export function firstExpertsOf(perLayer: number | readonly number[], layers: num
 /** Flat number of a stack's first MoE layer. */
 export function firstMoeLayer({ stacks }: Stacks, stack: number): number {
   return stacks.slice(0, stack).reduce((sum, { moeLayers }) => sum + moeLayers.length, 0);
+}
+
+/** The number of all experts of a pack. */
+export function expertsIn({ layers, experts_per_layer }: PackLayout['experts']): number {
+  return firstExpertsOf(experts_per_layer, layers.length).at(-1)!;
 }

@@ -96,7 +96,7 @@ export interface CheckpointInfo {
   lossless: PackFormats;
   /** Whether the experts can stay in the file: a GGUF file whose matrices are rows of blocks. */
   keepsExperts: boolean;
-  /** Names of tensors that are no part of the model, such as those of a vision tower. */
+  /** Names of tensors that the model does not use, such as a vision tower's. */
   others: string[];
   files: { name: string; bytes: number }[];
   tensors: number;

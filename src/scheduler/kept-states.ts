@@ -27,7 +27,8 @@ export class KeptStates {
     for (const state of this.#states.values()) {
       if (state.scope !== scope || state.tokens.length >= tokens.length) continue;
       if (longest !== undefined && state.tokens.length <= longest.tokens.length) continue;
-      if (state.tokens.every((id, at) => id === tokens[at])) longest = state;
+      // From the end: conversations that begin alike differ there.
+      if (state.tokens.findLastIndex((id, at) => id !== tokens[at]) < 0) longest = state;
     }
     return longest;
   }

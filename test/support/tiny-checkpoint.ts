@@ -11,7 +11,7 @@ export const TINY_CONFIG = {
   ...{ num_experts: 3, relative_attention_num_buckets: 8, relative_attention_max_distance: 16 },
 };
 
-/** PR-MoE: layers with 2, 8 and 4 experts, in the residual form. Tokens are those of byteTokenizer(). */
+/** PR-MoE: layers with 2, 8 and 4 experts, in the residual form. byteTokenizer() is its tokenizer. */
 export const UNEQUAL_CONFIG = {
   ...TINY_CONFIG,
   ...{ vocab_size: 320, d_model: 16, d_kv: 8, d_ff: 32, num_layers: 4, num_sparse_encoder_layers: 2 },
@@ -103,7 +103,7 @@ export function writeTiny(directory: string): void {
   writeFileSync(join(directory, 'model.safetensors'), safetensors(header, data));
 }
 
-/** The same of UNEQUAL_CONFIG with random weights and a tokenizer. */
+/** Writes a checkpoint of UNEQUAL_CONFIG with random weights and a tokenizer. */
 export function writeUnequal(directory: string): void {
   mkdirSync(directory, { recursive: true });
   const { header, data } = zeros(tinyShapes(UNEQUAL_CONFIG));

@@ -81,8 +81,8 @@ class Checkpoint {
   SlotData source_of(const TensorSlot& slot) const;
 
   /// Throws checkpoint_invalid where a tensor that the model needs is missing or misshapen, or where the files hold
-  /// layers or experts that the config does not have. Returns the names of tensors that are no part of the model, such
-  /// as those of a vision tower.
+  /// layers or experts that the config does not have. Returns the names of tensors that the model
+  /// does not use, such as a vision tower's.
   std::vector<std::string> check_tensors() const;
 
   /// Reads data as floats; the second form reads elements [first, first + count). Throws io_error

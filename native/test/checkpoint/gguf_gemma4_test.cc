@@ -13,7 +13,7 @@ std::string list_of(uint32_t type, const std::vector<T>& values) {
   return all;
 }
 
-/// What a test changes in the metadata of a Gemma 4 of two layers, the first of which has a window.
+/// What a test changes in the metadata of a Gemma 4 with two layers. The first one has a window.
 struct Gemma {
   std::vector<uint8_t> windowed{1, 0};
   std::vector<int32_t> kv_heads{2, 1};

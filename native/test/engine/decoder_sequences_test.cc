@@ -260,7 +260,7 @@ TEST_CASE("recurrent: pages are kept and shared without a state, and a kept stat
     CHECK(same_bits(feed(engine, 1, end).logits, whole));
     CHECK(cache.pages_in_use(states) == 2);
     release(engine, {1});
-    // A sequence beyond the shared pages gets those of another, and keeps its own state.
+    // Sequence 5 takes the pages of sequence 2 in place of its own, and keeps its state.
     feed(engine, 5, part_of(prompt, 0, 36));
     CHECK(cache.pages_in_use(keys) == 2 + 3);
     engine.share_pages(5, 2, 32);

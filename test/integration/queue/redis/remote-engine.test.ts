@@ -25,6 +25,27 @@ describeWithRedis('a server without an engine', () => {
   const publish = (queueName: string, ageMs: number) =>
     publishModel(client, { queueName, seenMs: Date.now() - ageMs, model: MODEL, settings: SETTINGS });
 
+  it.each([
+    ['acme/tiny', { model: 'acme/tiny', alias: undefined }],
+    ['tiny', { model: 'acme/tiny', alias: undefined }],
+    ['mine', { model: 'acme/tiny', alias: 'mine' }],
+  ])('finds workers of a model of a hub that call it %s', async (name, options) => {
+    const engine = new RemoteEngine(redis.url, options);
+    try {
+      engine.start();
+      await publishModel(client, {
+        queueName: `{${name}}`,
+        seenMs: Date.now(),
+        model: { ...MODEL, name, fingerprint: name },
+        settings: SETTINGS,
+      });
+      await eventually(() => engine.queueName === `{${name}}`, 'its workers');
+    } finally {
+      await engine.close();
+      await client.flushall();
+    }
+  });
+
   it('leaves what was served last for what workers serve, and then keeps it', async () => {
     const engine = new RemoteEngine(redis.url, { model: MODEL.name, alias: undefined });
     const stays = () => new Promise((resolve) => setTimeout(resolve, 2_500));

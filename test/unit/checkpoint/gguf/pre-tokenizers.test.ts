@@ -1,5 +1,5 @@
-// The words of each pre-tokenizer that a GGUF file may name are those of Hugging Face's tokenizers (words.json.br), and
-// the ids those of llama.cpp (llama-ids.json.br).
+// Pre-tokenizers that a GGUF file may name cut texts into the words of Hugging Face's tokenizers (words.json.br), and
+// give them the ids of llama.cpp (llama-ids.json.br).
 import { readFileSync } from 'node:fs';
 import { brotliDecompressSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
