@@ -18,7 +18,8 @@ import { ikLlamaBuild, ikLlamaFlags, runIkLlama } from './ik-llama.mjs';
 import { drawPrompt, NO_REPACK, requireLlama, runLlama } from './llama.mjs';
 
 const HELP = `node bench/scripts/peers/llama-limited.mjs --file MODEL.gguf [options]
-  --file A.gguf[,B.gguf]  what all read; several files, such as one of each type, have a row each
+  --file A.gguf[,B.gguf]  what all read; several files, such as one of each type, have a row each;
+                         make_gguf.py makes files of published shapes
   --pack DIR             the same as a pack of sida; default: the file, read in place
   --limits none,50%,35%,20%   of the file's bytes; none: no limit
   --overhead 300MB       of a limit, what sida's processes take beside its budget
