@@ -1,13 +1,16 @@
 // Does a decoder give the same bits within every budget, and how fast? A pack reads real text: the prompt in chunks,
 // then one token a pass, the text's own, so that all budgets see the same inputs. Each budget is a process of its own.
-import { fork } from 'node:child_process';
+import { execFile, fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { openEngine } from '../../dist/inference/open-engine.js';
 import { loadAddon } from '../../dist/native/addon.js';
+import { neededExperts } from '../../dist/native/needed-experts.js';
 import { formatBytes } from '../../dist/text/bytes.js';
 import { Tokenizer } from '../../dist/text/tokenizer.js';
+import { NOTHING_KNOWN } from '../dist/replay/replay.js';
 import { BUNDLED_SST2, REPOSITORY } from '../dist/support/paths.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
 import { scriptOptions, writeResult } from '../dist/support/script.js';
@@ -18,10 +21,12 @@ const HELP = `node bench/scripts/decoder-budgets.mjs --pack DIR [options]
   --text FILE --tokenizer FILE   what is fed; ids beyond the vocabulary are wrapped into it
   --prompt 128 --chunk 64        tokens of the prompt, and of a pass of it
   --steps 96 --warm 16           tokens fed one by one; the first are left out of times and hits
-  --device cpu --host-budget 0 --threads 2
+  --device cpu --host-budget 0 --threads 2 --activations f32
   --warm-prompt                  the prompt runs once before it is measured
+  --bound                        how far prompts are from max(computing with all experts resident, one read of those they
+                                 need); the last budget must be 100%, and the prompt is warm
   --save NAME                    the result is bench/results/NAME.json; default: only printed
-Experts leave by least recent use, without tables.`;
+By the default policy, without tables.`;
 
 const values = scriptOptions(HELP, {
   pack: undefined,
@@ -35,11 +40,13 @@ const values = scriptOptions(HELP, {
   threads: '2',
   device: 'cpu',
   'host-budget': '0',
+  activations: 'f32',
   'warm-prompt': false,
+  bound: false,
   save: undefined,
   only: undefined,
 });
-const { pack, device } = values;
+const { pack, device, activations } = values;
 if (pack === undefined) throw new Error('--pack DIR is required');
 const [promptTokens, steps, warm, chunk, threads] = ['prompt', 'steps', 'warm', 'chunk', 'threads'].map(
   (name) => Number(values[name]),
@@ -57,15 +64,18 @@ function readIds() {
 }
 
 function measure(budget, ids) {
-  const limits = { maxBatchTokens: chunk, kvTokens: promptTokens + steps + 16, threads, device };
+  const limits = { maxBatchTokens: chunk, kvTokens: promptTokens + steps + 16, threads, device, activations };
   const engine = openEngine({ ...limits, pack, memoryBudget: budget, hostBudget: values['host-budget'] });
   const digest = createHash('sha256');
+  const needed = new Set();
   const run = (tokens, sequence = 1) => {
     const started = performance.now();
     const batch = { stack: 0, sequences: Int32Array.of(sequence), offsets: Int32Array.of(0, tokens.length) };
-    const logitRows = Int32Array.from(tokens.keys());
-    const { logits, stats } = engine.runBatch({ ...batch, tokens: Int32Array.from(tokens), logitRows }, null);
+    const logitRows = Int32Array.of(tokens.length - 1);
+    const result = engine.runBatch({ ...batch, tokens: Int32Array.from(tokens), logitRows }, NOTHING_KNOWN);
     const ms = performance.now() - started;
+    const { logits, stats } = result;
+    for (const id of neededExperts(result, engine.shape).flat()) needed.add(id);
     digest.update(Buffer.from(logits.buffer, logits.byteOffset, logits.byteLength));
     if (!logits.every(Number.isFinite)) throw new Error('A logit is not finite');
     return { ms, ...stats };
@@ -74,11 +84,13 @@ function measure(budget, ids) {
     Array.from({ length: Math.ceil(promptTokens / chunk) }, (_, i) =>
       run(ids.slice(i * chunk, Math.min((i + 1) * chunk, promptTokens)), sequence),
     );
-  if (values['warm-prompt']) {
+  if (values['warm-prompt'] || values.bound) {
     prompt(2);
     engine.releaseSequences(Int32Array.of(2));
   }
+  needed.clear();
   const prefill = prompt(1);
+  const neededBytes = needed.size * engine.plan.block;
   const decoded = ids.slice(promptTokens).map((id) => run([id]));
   decoded.splice(0, warm);
   engine.checkIntegrity();
@@ -86,6 +98,7 @@ function measure(budget, ids) {
   const sum = (name, runs) => runs.reduce((total, each) => total + each[name], 0);
   const result = {
     ...{ budget, budgetBytes, peakBytes, slots, experts: engine.plan.experts },
+    prompt: { ms: sum('ms', prefill), stallMs: sum('stallNs', prefill) / 1e6, bytes: sum('bytesMoved', prefill), neededBytes },
     prefillTokensPerSecond: (promptTokens / sum('ms', prefill)) * 1000,
     decodeTokensPerSecond: 1000 / median(decoded.map(({ ms }) => ms)),
     bytesPerToken: sum('bytesMoved', decoded) / decoded.length,
@@ -95,6 +108,18 @@ function measure(budget, ids) {
   };
   engine.close();
   return result;
+}
+
+/** Bytes a second of two readers that leave the page cache out, as many as the engine needs to keep a disk busy. */
+async function readRate() {
+  const file = join(pack, 'experts.sida');
+  const [block, count] = [4 << 20, 384];
+  const half = Math.floor(statSync(file).size / block / 2);
+  const from = [0, half].map((skip) =>
+    ['dd', `if=${file}`, 'of=/dev/null', `bs=${block}`, `skip=${skip}`, `count=${Math.min(count, half)}`, 'iflag=direct']);
+  const started = performance.now();
+  await Promise.all(from.map(([program, ...args]) => promisify(execFile)(program, args)));
+  return (2 * Math.min(count, half) * block * 1000) / (performance.now() - started);
 }
 
 if (values.only !== undefined) {
@@ -115,12 +140,22 @@ if (values.only !== undefined) {
     console.log(`${budget}: ${slots} of ${experts} slots, ${speed}, logits ${logits.slice(0, 16)}`);
   }
   const reference = results.at(-1);
+  if (values.bound) {
+    const read = await readRate();
+    const compute = reference.prompt.ms;
+    for (const { budget, prompt } of results) {
+      const bound = Math.max(compute, (prompt.neededBytes / read) * 1000);
+      Object.assign(prompt, { bound, overBound: prompt.ms / bound });
+      const of = `computing ${compute.toFixed(0)}, one read ${((prompt.neededBytes / read) * 1000).toFixed(0)}`;
+      console.log(`${budget}: prompt ${prompt.ms.toFixed(0)} ms, ${prompt.overBound.toFixed(2)} x its bound (${of})`);
+    }
+  }
   const others = results.filter(({ logits }) => logits !== reference.logits).map(({ budget }) => budget);
   const identical = others.length === 0;
   const verdict = identical ? 'All logits are those' : `Of ${others.join(', ')} logits DIFFER from those`;
   console.log(`${verdict} of ${reference.budget}, bit for bit.`);
   const gpu = device === 'cuda' ? { gpu: loadAddon().cuda().device?.name } : {};
   if (values.save)
-    writeResult(values.save, { ...scriptProvenance(), threads, device, ...gpu, identical, results });
+    writeResult(values.save, { ...scriptProvenance(), threads, device, activations, ...gpu, identical, results });
   process.exitCode = identical ? 0 : 1;
 }
