@@ -3,7 +3,7 @@
 import { fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { openEngine } from '../../dist/inference/open-engine.js';
 import { loadAddon } from '../../dist/native/addon.js';
 import { formatBytes } from '../../dist/text/bytes.js';
@@ -11,14 +11,15 @@ import { Tokenizer } from '../../dist/text/tokenizer.js';
 import { BUNDLED_SST2, REPOSITORY } from '../dist/support/paths.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
 import { scriptOptions, writeResult } from '../dist/support/script.js';
-import { median } from '../dist/support/statistics.js';
+import { median, medians } from '../dist/support/statistics.js';
 
-const HELP = `node bench/scripts/decoder-budgets.mjs --pack DIR [options]
+const HELP = `node bench/scripts/decoder-budgets.mjs --pack DIR[,DIR…] [options]
   --budgets 1300MB,100%  the last one is the reference, whose logits all others must have
   --text FILE --tokenizer FILE   what is fed; ids beyond the vocabulary are wrapped into it
   --prompt 128 --chunk 64        tokens of the prompt, and of a pass of it
   --steps 96 --warm 16           tokens fed one by one; the first are left out of times and hits
   --device cpu --host-budget 0 --threads 2
+  --rounds 1                     of all packs and budgets in turn; figures are medians
   --warm-prompt                  the prompt runs once before it is measured
   --save NAME                    the result is bench/results/NAME.json; default: only printed
 Experts leave by least recent use, without tables.`;
@@ -36,6 +37,7 @@ const values = scriptOptions(HELP, {
   device: 'cpu',
   'host-budget': '0',
   'warm-prompt': false,
+  rounds: '1',
   save: undefined,
   only: undefined,
 });
@@ -102,20 +104,29 @@ if (values.only !== undefined) {
 } else {
   const ids = readIds();
   const results = [];
-  for (const budget of values.budgets.split(',')) {
-    const child = fork(new URL(import.meta.url).pathname, [...process.argv.slice(2), '--only', budget]);
+  const packs = pack.split(',');
+  const places = packs.flatMap((dir) => values.budgets.split(',').map((budget) => ({ dir, budget })));
+  const samples = places.map(() => []);
+  for (let i = 0; i < Number(values.rounds) * places.length; i++) {
+    const { dir, budget } = places[i % places.length];
+    const own = [...process.argv.slice(2), '--only', budget, '--pack', dir];
+    const child = fork(new URL(import.meta.url).pathname, own);
     child.send(ids);
     const result = await new Promise((resolve, reject) => {
       child.once('message', resolve);
       child.once('exit', (code) => code !== 0 && reject(new Error(`${budget}: the run ended with ${code}`)));
     });
-    results.push(result);
+    samples[i % places.length].push({ ...(packs.length > 1 && { pack: basename(dir) }), ...result });
     const { slots, experts, decodeTokensPerSecond, bytesPerToken, logits } = result;
     const speed = `${decodeTokensPerSecond.toFixed(2)} tokens/s, ${formatBytes(Math.round(bytesPerToken))} a token`;
     console.log(`${budget}: ${slots} of ${experts} slots, ${speed}, logits ${logits.slice(0, 16)}`);
   }
+  results.push(...samples.map((of) => medians(of)));
   const reference = results.at(-1);
-  const others = results.filter(({ logits }) => logits !== reference.logits).map(({ budget }) => budget);
+  const others = samples
+    .flat()
+    .filter(({ logits }) => logits !== reference.logits)
+    .map(({ budget }) => budget);
   const identical = others.length === 0;
   const verdict = identical ? 'All logits are those' : `Of ${others.join(', ')} logits DIFFER from those`;
   console.log(`${verdict} of ${reference.budget}, bit for bit.`);

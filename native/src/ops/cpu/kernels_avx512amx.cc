@@ -10,7 +10,8 @@ namespace sida {
 namespace {
 
 void gemm_rounded_tiles(const GemmTask& t, const RoundedRows& x) {
-  t.format.type == WeightType::kBf16 ? gemm_bf16_tiles(t, x) : gemm_int8_tiles(t, x);
+  if (t.format == kBf16cFormat) return decoded_panels(t, [&](const GemmTask& task) { gemm_bf16_tiles(task, x); });
+  t.format == kBf16Format ? gemm_bf16_tiles(t, x) : gemm_int8_tiles(t, x);
 }
 
 }  // namespace

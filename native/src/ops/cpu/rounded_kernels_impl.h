@@ -2,6 +2,7 @@
 // float_kernels_impl.h.
 
 #include "ops/cpu/bf16_gemm_impl.h"
+#include "ops/cpu/coded_panels_impl.h"
 #include "ops/cpu/int8_gemm_impl.h"
 #include "ops/cpu/kernels.h"
 
@@ -9,7 +10,8 @@ namespace sida {
 namespace {
 
 void gemm_rounded(const GemmTask& t, const RoundedRows& x) {
-  t.format.type == WeightType::kBf16 ? gemm_bf16(t, x) : gemm_int8(t, x);
+  if (t.format == kBf16cFormat) return decoded_panels(t, [&](const GemmTask& task) { gemm_bf16(task, x); });
+  t.format == kBf16Format ? gemm_bf16(t, x) : gemm_int8(t, x);
 }
 
 constexpr RoundedKernels kRoundedKernels{round_rows, gemm_rounded};
