@@ -7,7 +7,6 @@
 
 #pragma once
 
-#include "ops/cpu/coded_panels_impl.h"
 #include "ops/cpu/gemm_block_impl.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/weight_steps_impl.h"
@@ -70,7 +69,8 @@ void gemm(const GemmTask& t) {
     case WeightType::kBf16:
       return gemm_panels<Bf16Step>(t);
     case WeightType::kBf16c:
-      return decoded_panels(t, gemm_panels<Bf16Step>);
+      if (kBlockTileRows == 0 && t.rows > 2 * kFloatTileRows) return decoded_panels(t, gemm_panels<Bf16Step>);
+      return gemm_panels<Bf16cStep>(t);
     case WeightType::kInt8:
       return gemm_panels<Int8Step>(t);
     case WeightType::kInt4:

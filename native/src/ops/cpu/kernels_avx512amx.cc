@@ -10,8 +10,7 @@ namespace sida {
 namespace {
 
 void gemm_rounded_tiles(const GemmTask& t, const RoundedRows& x) {
-  if (t.format == kBf16cFormat) return decoded_panels(t, [&](const GemmTask& task) { gemm_bf16_tiles(task, x); });
-  t.format == kBf16Format ? gemm_bf16_tiles(t, x) : gemm_int8_tiles(t, x);
+  has_bf16(t.format.type) ? gemm_bf16_tiles(t, x) : gemm_int8_tiles(t, x);
 }
 
 }  // namespace

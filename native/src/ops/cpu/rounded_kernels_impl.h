@@ -2,7 +2,6 @@
 // float_kernels_impl.h.
 
 #include "ops/cpu/bf16_gemm_impl.h"
-#include "ops/cpu/coded_panels_impl.h"
 #include "ops/cpu/int8_gemm_impl.h"
 #include "ops/cpu/kernels.h"
 
@@ -10,8 +9,7 @@ namespace sida {
 namespace {
 
 void gemm_rounded(const GemmTask& t, const RoundedRows& x) {
-  if (t.format == kBf16cFormat) return decoded_panels(t, [&](const GemmTask& task) { gemm_bf16(task, x); });
-  t.format == kBf16Format ? gemm_bf16(t, x) : gemm_int8(t, x);
+  has_bf16(t.format.type) ? gemm_bf16(t, x) : gemm_int8(t, x);
 }
 
 constexpr RoundedKernels kRoundedKernels{round_rows, gemm_rounded};
