@@ -52,7 +52,7 @@ function readIds() {
   const options = { vocabSize: 1 << 30, maxInputBytes: 1 << 22 };
   const tokenizer = new Tokenizer(readFileSync(values.tokenizer), options);
   const text = readFileSync(values.text, 'utf8').slice(0, 40 * (promptTokens + steps));
-  const { vocab_size: vocab } = JSON.parse(readFileSync(join(pack, 'config.json'), 'utf8'));
+  const { vocab_size: vocab } = JSON.parse(readFileSync(join(pack.split(',')[0], 'config.json'), 'utf8'));
   const ids = tokenizer.encodePlain(text).slice(0, promptTokens + steps);
   if (ids.length < promptTokens + steps) throw new Error(`The text has ${ids.length} tokens`);
   return ids.map((id) => id % vocab);
