@@ -288,7 +288,7 @@ describe('sida convert', () => {
     // A pack's plan is made from its layout, which does not contain the model's shape.
     expect(JSON.parse(packed.stdout)).toEqual({ ...planned, ...own });
     expect(freeBytes).toBeGreaterThan(0);
-    expect(choices).toHaveLength(7);
+    expect(choices).toHaveLength(8);
     expect(planned.shape).toMatchObject({ family: 'switch_transformers', experts: 64, topK: 1 });
   });
 
