@@ -27,6 +27,7 @@ const FIXTURES = ['switch-tiny', 'switch-tiny-capacity4', 'switch-tiny-step1', '
 const mini = { name: 'switch-mini', dir: 'models/switch-mini', budgets: ['100%'], ask: askMini };
 const MODELS = [
   { ...mini, budgets: ['100%', '20%', 'smallest'] },
+  { ...mini, name: 'switch-mini bf16c', budgets: ['100%', '20%', 'smallest'], flags: ['--experts', 'bf16c'] },
   { ...mini, name: 'switch-mini int8', flags: ['--experts', 'int8', '--dense', 'int8'] },
   {
     ...mini,

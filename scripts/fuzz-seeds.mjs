@@ -45,7 +45,7 @@ function smallest(path, count) {
 /** Weights of the bundled model after each first byte that the reader knows: its choice of element types. */
 function weights() {
   const { data } = parts(`${MINI}/model.safetensors`);
-  return [0, 1, 2, 3, 7, 11, 0x22, 0x23, 0x10, 0x40, 0x48].map((choice, i) =>
+  return [0, 1, 2, 3, 7, 11, 0x22, 0x23, 0x10, 0x40, 0x48, 0x41, 0xc1].map((choice, i) =>
     Buffer.concat([Buffer.of(choice), data.subarray(i * 4096, i * 4096 + 256)]),
   );
 }

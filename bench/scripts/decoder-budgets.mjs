@@ -3,7 +3,7 @@
 import { execFile, fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { openEngine } from '../../dist/inference/open-engine.js';
 import { loadAddon } from '../../dist/native/addon.js';
@@ -14,14 +14,15 @@ import { NOTHING_KNOWN } from '../dist/replay/replay.js';
 import { BUNDLED_SST2, REPOSITORY } from '../dist/support/paths.js';
 import { scriptProvenance } from '../dist/support/provenance.js';
 import { scriptOptions, writeResult } from '../dist/support/script.js';
-import { median } from '../dist/support/statistics.js';
+import { median, medians } from '../dist/support/statistics.js';
 
-const HELP = `node bench/scripts/decoder-budgets.mjs --pack DIR [options]
+const HELP = `node bench/scripts/decoder-budgets.mjs --pack DIR[,DIR…] [options]
   --budgets 1300MB,100%  the last one is the reference, whose logits all others must have
   --text FILE --tokenizer FILE   what is fed; ids beyond the vocabulary are wrapped into it
   --prompt 128 --chunk 64        tokens of the prompt, and of a pass of it
   --steps 96 --warm 16           tokens fed one by one; the first are left out of times and hits
   --device cpu --host-budget 0 --threads 2 --activations f32
+  --rounds 1                     of all packs and budgets in turn; figures are medians
   --warm-prompt                  the prompt runs once before it is measured
   --bound                        how far prompts are from max(computing with all experts resident, one read of those they
                                  need); the last budget must be 100%, and the prompt is warm
@@ -43,6 +44,7 @@ const values = scriptOptions(HELP, {
   activations: 'f32',
   'warm-prompt': false,
   bound: false,
+  rounds: '1',
   save: undefined,
   only: undefined,
 });
@@ -57,7 +59,7 @@ function readIds() {
   const options = { vocabSize: 1 << 30, maxInputBytes: 1 << 22 };
   const tokenizer = new Tokenizer(readFileSync(values.tokenizer), options);
   const text = readFileSync(values.text, 'utf8').slice(0, 40 * (promptTokens + steps));
-  const { vocab_size: vocab } = JSON.parse(readFileSync(join(pack, 'config.json'), 'utf8'));
+  const { vocab_size: vocab } = JSON.parse(readFileSync(join(pack.split(',')[0], 'config.json'), 'utf8'));
   const ids = tokenizer.encodePlain(text).slice(0, promptTokens + steps);
   if (ids.length < promptTokens + steps) throw new Error(`The text has ${ids.length} tokens`);
   return ids.map((id) => id % vocab);
@@ -98,7 +100,7 @@ function measure(budget, ids) {
   const sum = (name, runs) => runs.reduce((total, each) => total + each[name], 0);
   const result = {
     ...{ budget, budgetBytes, peakBytes, slots, experts: engine.plan.experts },
-    prompt: { ms: sum('ms', prefill), stallMs: sum('stallNs', prefill) / 1e6, bytes: sum('bytesMoved', prefill), neededBytes },
+    ...{ promptMs: sum('ms', prefill), promptBytes: sum('bytesMoved', prefill), neededBytes },
     prefillTokensPerSecond: (promptTokens / sum('ms', prefill)) * 1000,
     decodeTokensPerSecond: 1000 / median(decoded.map(({ ms }) => ms)),
     bytesPerToken: sum('bytesMoved', decoded) / decoded.length,
@@ -111,14 +113,19 @@ function measure(budget, ids) {
 }
 
 /** Bytes a second of two readers that leave the page cache out, as many as the engine needs to keep a disk busy. */
-async function readRate() {
-  const file = join(pack, 'experts.sida');
+async function readRate(directory) {
+  const file = join(directory, 'experts.sida');
   const [block, count] = [4 << 20, 384];
   const half = Math.floor(statSync(file).size / block / 2);
-  const from = [0, half].map((skip) =>
-    ['dd', `if=${file}`, 'of=/dev/null', `bs=${block}`, `skip=${skip}`, `count=${Math.min(count, half)}`, 'iflag=direct']);
+  const args = [
+    `if=${file}`,
+    'of=/dev/null',
+    `bs=${block}`,
+    `count=${Math.min(count, half)}`,
+    'iflag=direct',
+  ];
   const started = performance.now();
-  await Promise.all(from.map(([program, ...args]) => promisify(execFile)(program, args)));
+  await Promise.all([0, half].map((skip) => promisify(execFile)('dd', [...args, `skip=${skip}`])));
   return (2 * Math.min(count, half) * block * 1000) / (performance.now() - started);
 }
 
@@ -127,35 +134,53 @@ if (values.only !== undefined) {
 } else {
   const ids = readIds();
   const results = [];
-  for (const budget of values.budgets.split(',')) {
-    const child = fork(new URL(import.meta.url).pathname, [...process.argv.slice(2), '--only', budget]);
+  const packs = pack.split(',');
+  const places = packs.flatMap((dir) => values.budgets.split(',').map((budget) => ({ dir, budget })));
+  const samples = places.map(() => []);
+  for (let i = 0; i < Number(values.rounds) * places.length; i++) {
+    const { dir, budget } = places[i % places.length];
+    const own = [...process.argv.slice(2), '--only', budget, '--pack', dir];
+    const child = fork(new URL(import.meta.url).pathname, own);
     child.send(ids);
     const result = await new Promise((resolve, reject) => {
       child.once('message', resolve);
       child.once('exit', (code) => code !== 0 && reject(new Error(`${budget}: the run ended with ${code}`)));
     });
-    results.push(result);
+    samples[i % places.length].push({ ...(packs.length > 1 && { pack: basename(dir) }), ...result });
     const { slots, experts, decodeTokensPerSecond, bytesPerToken, logits } = result;
     const speed = `${decodeTokensPerSecond.toFixed(2)} tokens/s, ${formatBytes(Math.round(bytesPerToken))} a token`;
     console.log(`${budget}: ${slots} of ${experts} slots, ${speed}, logits ${logits.slice(0, 16)}`);
   }
+  results.push(...samples.map((of) => medians(of)));
   const reference = results.at(-1);
   if (values.bound) {
-    const read = await readRate();
-    const compute = reference.prompt.ms;
-    for (const { budget, prompt } of results) {
-      const bound = Math.max(compute, (prompt.neededBytes / read) * 1000);
-      Object.assign(prompt, { bound, overBound: prompt.ms / bound });
-      const of = `computing ${compute.toFixed(0)}, one read ${((prompt.neededBytes / read) * 1000).toFixed(0)}`;
-      console.log(`${budget}: prompt ${prompt.ms.toFixed(0)} ms, ${prompt.overBound.toFixed(2)} x its bound (${of})`);
+    const read = await readRate(packs[0]);
+    for (const result of results) {
+      const readMs = (result.neededBytes / read) * 1000;
+      result.overBound = result.promptMs / Math.max(reference.promptMs, readMs);
+      const of = `computing ${reference.promptMs.toFixed(0)}, one read ${readMs.toFixed(0)}`;
+      console.log(
+        `${result.budget}: prompt ${result.promptMs.toFixed(0)} ms, ${result.overBound.toFixed(2)} x its bound (${of})`,
+      );
     }
   }
-  const others = results.filter(({ logits }) => logits !== reference.logits).map(({ budget }) => budget);
+  const others = samples
+    .flat()
+    .filter(({ logits }) => logits !== reference.logits)
+    .map(({ budget }) => budget);
   const identical = others.length === 0;
   const verdict = identical ? 'All logits are those' : `Of ${others.join(', ')} logits DIFFER from those`;
   console.log(`${verdict} of ${reference.budget}, bit for bit.`);
   const gpu = device === 'cuda' ? { gpu: loadAddon().cuda().device?.name } : {};
   if (values.save)
-    writeResult(values.save, { ...scriptProvenance(), threads, device, activations, ...gpu, identical, results });
+    writeResult(values.save, {
+      ...scriptProvenance(),
+      threads,
+      device,
+      activations,
+      ...gpu,
+      identical,
+      results,
+    });
   process.exitCode = identical ? 0 : 1;
 }

@@ -12,8 +12,9 @@ import { scriptOptions } from '../dist/support/script.js';
 import { RandomWords, randomFloats, randomMatrix } from './random-panels.mjs';
 
 const HELP = `node bench/scripts/make-random-pack.mjs --config FILE --out DIR [--experts int4] [--dense int8] [--group 32]
-  [--seed 1] [--embedding 1]
-bench/scripts/shapes/ has configs. Weights are uniform with the standard deviation 0.02, norms are 1, biases 0.`;
+  [--seed 1] [--embedding 1] [--layers N]
+bench/scripts/shapes/ has configs. Weights are uniform, of bf16 and bf16c normal, with the standard
+deviation 0.02; norms are 1, biases 0. --layers takes fewer layers than the config has.`;
 
 const values = scriptOptions(HELP, {
   config: undefined,
@@ -23,6 +24,7 @@ const values = scriptOptions(HELP, {
   group: '32',
   embedding: '1',
   seed: '1',
+  layers: undefined,
 });
 if (values.config === undefined || values.out === undefined)
   throw new Error('--config FILE and --out DIR are required');
@@ -104,7 +106,11 @@ function writeExperts(out, layout) {
 const { out } = values;
 mkdirSync(out, { recursive: true });
 const config = new PackFile(out, 'config.json');
-const text = readFileSync(values.config);
+const full = readFileSync(values.config);
+const text =
+  values.layers === undefined
+    ? full
+    : Buffer.from(JSON.stringify({ ...JSON.parse(full), num_hidden_layers: Number(values.layers) }));
 config.write(0, text);
 const files = [config.end(text.length)];
 const formats = { experts: format(values.experts), dense: format(values.dense) };

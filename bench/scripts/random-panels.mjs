@@ -1,4 +1,5 @@
-// Panels of random weights, as docs/pack-format.md describes them. Weights are uniform with a given standard deviation.
+// Panels of random weights, as docs/pack-format.md describes them. Weights are uniform with a given standard deviation,
+// those of bf16 and bf16c normal: how many exponents trained weights have depends on it.
 
 const COLUMNS = 32;
 const STEP_WORDS = COLUMNS;
@@ -111,22 +112,79 @@ function fillInt8(random, panel, { k, columns, std }) {
   }
 }
 
-/** f32 and bf16: `lane` inputs in a word. */
-function fillFloats(random, panel, { k, columns, std, format: { dtype } }) {
-  const lane = dtype === 'f32' ? 1 : 2;
+function fillF32(random, panel, { k, columns, std }) {
   const values = randomFloats(random, k * columns, std);
-  const Store = lane === 1 ? Float32Array : Uint16Array;
-  const target = new Store(panel.buffer, panel.byteOffset, panel.byteLength / Store.BYTES_PER_ELEMENT);
+  const target = new Float32Array(panel.buffer, panel.byteOffset, k * COLUMNS);
+  for (let i = 0; i < k; i++) target.set(values.subarray(i * columns, (i + 1) * columns), i * COLUMNS);
+}
+
+const exponentOf = (number) => (number >>> 7) & 255;
+const tables = new Map();
+
+/** 65,536 bfloat16 numbers of a normal distribution, and below the exponents of most of them: 15 further ones. */
+function normalNumbers(std) {
+  const normal = (_, i) =>
+    Math.sqrt(-2 * Math.log((i + 0.5) / 65_536)) * Math.cos(2 * Math.PI * ((i * 0.7548776662466927) % 1));
+  if (!tables.has(std)) {
+    const numbers = Uint16Array.from({ length: 65_536 }, (_, i) => bfloat16(std * normal(_, i)));
+    const counts = new Array(256).fill(0);
+    for (const number of numbers) counts[exponentOf(number)]++;
+    const coded = (base) => counts.slice(base + 1, base + 16).reduce((sum, count) => sum + count);
+    const base = counts.slice(0, 241).reduce((best, _, at) => (coded(at) > coded(best) ? at : best), 0);
+    tables.set(std, { numbers, base });
+  }
+  return tables.get(std);
+}
+
+/** bf16 and bf16c, the same numbers. */
+function fillNormal(random, panel, { k, columns, std, format: { dtype } }) {
+  const words = new Uint32Array(Math.ceil((k * columns) / 2));
+  random.fill(words);
+  const draws = new Uint16Array(words.buffer);
+  const { numbers, base } = normalNumbers(std);
+  const store = dtype === 'bf16' ? storeBf16 : storeBf16c;
+  store(panel, { k, columns, base }, (i, column) => numbers[draws[i * columns + column]]);
+}
+
+function storeBf16(panel, { k, columns }, numberAt) {
+  const target = new Uint16Array(panel.buffer, panel.byteOffset, panel.byteLength / 2);
   for (let i = 0; i < k; i++) {
     for (let column = 0; column < columns; column++) {
-      const value = values[i * columns + column];
-      const at = Math.floor(i / lane) * COLUMNS * lane + column * lane + (i % lane);
-      target[at] = lane === 1 ? value : bfloat16(value);
+      target[(i >> 1) * 2 * COLUMNS + column * 2 + (i & 1)] = numberAt(i, column);
     }
   }
 }
 
+function storeBf16c(panel, { k, columns, base }, numberAt) {
+  const { starts, escapes } = codedOffsets(k);
+  const startOf = new Uint16Array(panel.buffer, panel.byteOffset + starts, Math.ceil(k / 32) + 1);
+  const escaped = new Uint32Array(panel.buffer, panel.byteOffset + escapes, 4 * Math.ceil(k / 32));
+  let count = 0;
+  for (let i = 0; i < k; i++) {
+    const [eight, half] = [128 + (i >> 3) * 384, (i >> 2) & 1];
+    if (i % 32 === 0) startOf[i / 32] = count;
+    for (let column = 0; column < columns; column++) {
+      const byte = (column >> 2) * 16 + ((i & 2) << 2) + (column & 3) * 2 + (i & 1);
+      const number = numberAt(i, column);
+      const code = exponentOf(number) - base;
+      if (i < 4) panel[byte] = base;
+      panel[eight + half * 128 + byte] = ((number >>> 8) & 0x80) | (number & 0x7f);
+      if (code > 0 && code < 16) panel[eight + 256 + byte] |= code << (4 * half);
+      else if (count === escaped.length) throw new Error(`${count} escapes have room`);
+      else escaped[count++] = ((i * COLUMNS + column) << 8) | exponentOf(number);
+    }
+  }
+  startOf[startOf.length - 1] = count;
+}
+
+function codedOffsets(k) {
+  const [starts, groups] = [128 + 384 * Math.ceil(k / 8), Math.ceil(k / 32)];
+  const escapes = starts + 4 * Math.floor((groups + 2) / 2);
+  return { starts, escapes, end: 64 * Math.ceil((escapes + 16 * groups) / 64) };
+}
+
 export function panelBytes(k, { dtype, group = 32 }) {
+  if (dtype === 'bf16c') return codedOffsets(k).end;
   if (dtype === 'f32') return 4 * COLUMNS * k;
   if (dtype === 'bf16') return 4 * COLUMNS * Math.ceil(k / 2);
   if (dtype === 'int8') return 4 * COLUMNS * Math.ceil(k / 4) + 8 * COLUMNS;
@@ -136,7 +194,8 @@ export function panelBytes(k, { dtype, group = 32 }) {
 /** A matrix of `n` outputs and `k` inputs in panels. */
 export function randomMatrix(random, [n, k], format, std) {
   const stride = panelBytes(k, format);
-  const fill = { f32: fillFloats, bf16: fillFloats, int8: fillInt8 }[format.dtype] ?? fillGroups;
+  const fill =
+    { f32: fillF32, bf16: fillNormal, bf16c: fillNormal, int8: fillInt8 }[format.dtype] ?? fillGroups;
   const bytes = new Uint8Array(Math.ceil(n / COLUMNS) * stride);
   for (let row = 0; row < n; row += COLUMNS) {
     const panel = bytes.subarray((row / COLUMNS) * stride, (row / COLUMNS + 1) * stride);

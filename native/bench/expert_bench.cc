@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   std::vector<PackedExperts> formats;
   for (const WeightFormat format : {kF32Format,
                                     kBf16Format,
+                                    kBf16cFormat,
                                     WeightFormat{WeightType::kInt8, 0},
                                     WeightFormat{WeightType::kInt4, 64},
                                     kMxfp4Format,
@@ -64,7 +65,7 @@ int main(int argc, char** argv) {
   }
   std::vector<Case> cases;
   for (const PackedExperts& experts : formats) {
-    const bool bf16 = experts.format == kBf16Format;
+    const bool bf16 = has_bf16(experts.format.type);
     std::vector<ActivationFormat> kinds{ActivationFormat::kF32};
     if (bf16 || quantized(experts.format)) kinds.push_back(bf16 ? ActivationFormat::kBf16 : ActivationFormat::kInt8);
     for (const ActivationFormat activations : kinds) {

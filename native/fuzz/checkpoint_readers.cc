@@ -98,7 +98,7 @@ void read_config(std::string_view bytes) {
       require(!config.family->source(spec, slot).candidates.empty(), "a tensor has a name in the checkpoint");
     });
     constexpr WeightFormat kFormats[] = {
-        kF32Format, kBf16Format, {WeightType::kInt8}, {WeightType::kInt4, 64}, {WeightType::kMxfp4, 32}};
+        kF32Format, kBf16Format, kBf16cFormat, {WeightType::kInt8}, {WeightType::kInt4, 64}, {WeightType::kMxfp4, 32}};
     for (const WeightFormat experts : kFormats) {
       const Pack pack = describe_pack("pack", spec, experts, kF32Format);
       const MemoryPlan plan = plan_memory(spec, experts, kF32Format, {});

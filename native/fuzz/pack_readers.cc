@@ -18,13 +18,13 @@ namespace sida::fuzzing {
 namespace {
 
 constexpr WeightFormat kExperts[] = {kF32Format, kBf16Format, {WeightType::kInt8}, {WeightType::kInt4, 32}};
-constexpr WeightFormat kMxfp4{WeightType::kMxfp4, 32};
+constexpr WeightFormat kFurtherExperts[] = {{WeightType::kMxfp4, 32}, kBf16cFormat};
 constexpr WeightFormat kDense[] = {kF32Format, kBf16Format, {WeightType::kInt8}, kF32Format};
 
 /// Bits of the first byte that read_weights() is given.
 constexpr unsigned kCut = 0x10;
 constexpr unsigned kInt8Activations = 0x20;
-constexpr unsigned kMxfp4Experts = 0x40;
+constexpr unsigned kFurther = 0x40;
 constexpr unsigned kBf16Activations = 0x80;
 
 /// A checkpoint of zeros and a pack of it.
@@ -45,9 +45,10 @@ class SmallPack {
 
 const SmallPack& pack_of(unsigned choice) {
   static std::map<unsigned, std::unique_ptr<SmallPack>> packs;
-  const bool mxfp4 = (choice & kMxfp4Experts) != 0;
-  auto& pack = packs[choice % 16 + (mxfp4 ? 16 : 0)];
-  if (!pack) pack = std::make_unique<SmallPack>(mxfp4 ? kMxfp4 : kExperts[choice % 4], kDense[choice / 4 % 4]);
+  const bool further = (choice & kFurther) != 0;
+  auto& pack = packs[choice % 16 + (further ? 16 : 0)];
+  const WeightFormat experts = further ? kFurtherExperts[choice % 2] : kExperts[choice % 4];
+  if (!pack) pack = std::make_unique<SmallPack>(experts, kDense[choice / 4 % 4]);
   return *pack;
 }
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { ExpertDtype, PackFormats, WeightFormat } from '../native/addon-types.js';
 
 /** Types that sida makes of any weights. */
-export const MADE_DTYPES = ['f32', 'bf16', 'int8', 'int4', 'mxfp4', 'q8_0', 'q4_0'] as const;
+export const MADE_DTYPES = ['f32', 'bf16', 'bf16c', 'int8', 'int4', 'mxfp4', 'q8_0', 'q4_0'] as const;
 /** Types that sida only copies from files that have them. */
 export const COPIED_DTYPES = [
   'q4_k',
@@ -21,7 +21,7 @@ export const COPIED_DTYPES = [
   'iq3_s',
 ] as const;
 export const EXPERT_DTYPES: readonly ExpertDtype[] = [...MADE_DTYPES, ...COPIED_DTYPES];
-export const DENSE_DTYPES = EXPERT_DTYPES.filter((dtype) => dtype !== 'int4');
+export const DENSE_DTYPES = EXPERT_DTYPES.filter((dtype) => dtype !== 'int4' && dtype !== 'bf16c');
 export const GROUPS = [32, 64, 128] as const;
 export const DEFAULT_GROUP = 64;
 
@@ -66,6 +66,11 @@ export function resolveFormats({ experts, dense }: FormatChoices, lossless: Pack
     experts: resolveFormat(experts, lossless.experts),
     dense: resolveFormat(dense, lossless.dense),
   };
+}
+
+/** Whether weights have codes with scales. */
+export function isQuantized({ dtype }: WeightFormat): boolean {
+  return !['f32', 'bf16', 'bf16c'].includes(dtype);
 }
 
 export function sameFormat(a: WeightFormat, b: WeightFormat): boolean {

@@ -1,6 +1,6 @@
 /** What `sida doctor MODEL` says: whether the model fits this machine, whether it is fast, and what to change. */
 import { resolve } from 'node:path';
-import { formatFlags, formatName } from '../checkpoint/weight-format.js';
+import { formatFlags, formatName, isQuantized } from '../checkpoint/weight-format.js';
 import { withoutMargin } from '../config/budget.js';
 import { resolveOptions, type Sources, writtenFor } from '../config/resolve.js';
 import { SidaError } from '../errors.js';
@@ -116,7 +116,7 @@ function checkSpeed(
 }
 
 function checkActivations({ formats, sizes }: Planned): Check[] {
-  if (sizes.activations !== 'f32' || ['f32', 'bf16'].includes(formats.experts.dtype)) return [];
+  if (sizes.activations !== 'f32' || !isQuantized(formats.experts)) return [];
   const found = 'f32, more exact than the quantized weights need';
   return [{ name: 'activations', result: 'ok', found, hint: '--activations int8 is faster' }];
 }

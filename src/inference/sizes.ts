@@ -1,4 +1,5 @@
 /** The sizes that an engine takes from its options, its model and the memory that the machine has free. */
+import { isQuantized } from '../checkpoint/weight-format.js';
 import { autoBudget, budgetBytes, withoutMargin } from '../config/budget.js';
 import type { EngineConfig } from '../config/engine-config.js';
 import { SidaError } from '../errors.js';
@@ -32,7 +33,7 @@ export function activationsOf(
   { experts, dense }: PackFormats,
 ): Activations {
   if (activations !== 'auto') return activations;
-  const quantized = [experts, dense].some(({ dtype }) => dtype !== 'f32' && dtype !== 'bf16');
+  const quantized = [experts, dense].some(isQuantized);
   return quantized && device === 'cpu' ? 'int8' : 'f32';
 }
 

@@ -3,6 +3,7 @@
 export type ExpertDtype =
   | 'f32'
   | 'bf16'
+  | 'bf16c'
   | 'int8'
   | 'int4'
   | 'mxfp4'
@@ -31,7 +32,7 @@ export interface WeightFormat {
 
 export interface PackFormats {
   experts: WeightFormat;
-  /** Element type of linear weights and embeddings. Never int4. */
+  /** Element type of linear weights and embeddings. Never int4 or bf16c. */
   dense: WeightFormat;
 }
 

@@ -6,7 +6,11 @@ import { each, gbs, mib, percent, plain, result, source, text, times } from './f
 function decode(r) {
   const resident = r.results.find(({ budget }) => budget === '100%') ?? r.results.at(-1);
   const rows = r.results.map((run) => [
-    ...[run.budget, `${run.slots} of ${run.experts}`, run.lookAheadLayers ?? 0],
+    ...[
+      run.pack ? `${run.pack}, ${run.budget}` : run.budget,
+      `${run.slots} of ${run.experts}`,
+      run.lookAheadLayers ?? 0,
+    ],
     ...[run.prefillTokensPerSecond.toFixed(1), run.decodeTokensPerSecond.toFixed(2)],
     percent(run.decodeTokensPerSecond / resident.decodeTokensPerSecond, 0),
     ...[mib(run.bytesPerToken), percent(run.hits), percent(run.stallShare, 0)],
@@ -129,5 +133,6 @@ export const gpuTables = {
   'cuda-measurements': () => ofGpus('measurements', cudaMeasurements),
   'cuda-decode': () => each(['cuda-decode-qwen3-30b'], decode),
   'cuda-decode-olmoe-7b': () => each(['cuda-decode-olmoe-7b'], decode),
-  decode: () => each(['olmoe-7b', 'qwen3-30b-a3b', 'gpt-oss-20b'], decode),
+  decode: () =>
+    each(['olmoe-7b', 'qwen3-30b-a3b', 'gpt-oss-20b', 'bf16c-olmoe-7b', 'bf16c-olmoe-mini'], decode),
 };

@@ -24,7 +24,7 @@ function node(...args: string[]): string {
   return stdout;
 }
 
-it.each(['f32', 'bf16', 'int8', 'int4', 'mxfp4'])(
+it.each(['f32', 'bf16', 'bf16c', 'int8', 'int4', 'mxfp4'])(
   'a pack of %s experts answers alike at two budgets',
   (type) => {
     const [config, pack] = [join(root, 'config.json'), join(root, type)];

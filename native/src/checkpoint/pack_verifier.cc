@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "weights/coded_panels.h"
 #include "weights/panels.h"
 
 namespace sida {
@@ -72,6 +73,7 @@ double error_bound(WeightFormat format) {
     case WeightType::kF32:
       return 0;
     case WeightType::kBf16:
+    case WeightType::kBf16c:
       return 0x1p-8;
     case WeightType::kInt8:
       return 0.5 / 127 * (1 + 1e-5);
@@ -119,10 +121,13 @@ double PackVerifier::compare(const PanelMatrix& packed, double bound, uint64_t f
     }
     largest = std::max(largest, error);
   }
-  for (size_t panel = 0; format.type == WeightType::kInt8 && panel < packed.panels(); ++panel) {
-    if (sums_hold(packed.data + panel * panel_bytes(k, format), k)) continue;
-    throw damaged(file, matrix + ": rows from " + std::to_string(first_row + panel * kPanelColumns),
-                  "the sums of their codes", "others");
+  for (size_t panel = 0; panel < packed.panels(); ++panel) {
+    const std::byte* at = packed.data + panel * panel_bytes(k, format);
+    const std::string rows_from = matrix + ": rows from " + std::to_string(first_row + panel * kPanelColumns);
+    if (format == kInt8Format && !sums_hold(at, k)) throw damaged(file, rows_from, "the sums of their codes", "others");
+    if (format == kBf16cFormat && !codes_hold(at, k)) {
+      throw damaged(file, rows_from, "escapes in the order of their places", "others");
+    }
   }
   return largest;
 }

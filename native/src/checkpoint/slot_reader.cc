@@ -11,6 +11,7 @@
 #include "core/checkpoint_error.h"
 #include "core/ggml_blocks.h"
 #include "core/portable_math.h"
+#include "weights/coded_panels.h"
 #include "weights/panels.h"
 #include "weights/quantize.h"
 #include "weights/weight_blocks.h"
@@ -223,7 +224,11 @@ void pack_rows(const Checkpoint& checkpoint, const SlotData& data, uint64_t row,
     read_block_rows(checkpoint, data, row, count, k, blocks);
     pack_blocks(data.tensor->dtype, blocks.data(), count, k, out);
   } else {
-    pack_panels(numbers.data(), count, k, format, out);
+    if (format != kBf16cFormat) return pack_panels(numbers.data(), count, k, format, out);
+    const auto crowded = pack_coded_panels(numbers.data(), count, k, out);
+    if (!crowded) return;
+    throw Error("checkpoint_invalid", checkpoint.files()[data.tensor->file].display + ": " + data.tensor->name + ": " +
+                                          crowded->text(k) + "; pack it as bf16");
   }
 }
 

@@ -8,6 +8,8 @@
 // The layout of a panel of 32 output columns: the codes of all inputs (k), then the format's scales and sums.
 //   f32   [k][32] f32
 //   bf16  [k/2][32][2] bf16, k rounded up to even: one 32-bit lane carries k and k+1
+//   bf16c 32 columns' bases; [k/8] of two planes of bytes and one of nibbles, k rounded up to a multiple of 8; then the
+//         escapes (coded_panels.h)
 //   int8  [k/4][32][4] codes, k rounded up to a multiple of 4; 32 f32 scales; 32 i32 sums of a column's codes
 //   int4  per group: [inputs/8][32][4] bytes, the group's inputs rounded up to a multiple of 8; byte j of a column
 //         holds code + 8 of input j in its low nibble and of input 4 + j in its high nibble; then 32 bf16 scales
@@ -78,7 +80,36 @@ static constexpr size_t group_offset(size_t k, WeightFormat format) {
          (k / kSuperInputs + 1) * super_bytes(format.type);
 }
 
+/// Inputs of a bf16c panel whose bytes lie together: one plane of four inputs' signs and mantissas, one of the others',
+/// and one of codes.
+inline constexpr size_t kCodedInputs = 8, kCodedBytes = 3 * kPanelStepBytes;
+
+/// Inputs whose escapes are found by one number of CodedPanel::starts.
+inline constexpr size_t kEscapeInputs = 32;
+/// Escapes of a panel that it has room for, for each kEscapeInputs: 0.4 % of the weights.
+inline constexpr size_t kEscapesPerStart = 4;
+
+static constexpr size_t escape_starts(size_t k) { return (k + kEscapeInputs - 1) / kEscapeInputs; }
+static constexpr size_t most_escapes(size_t k) { return kEscapesPerStart * escape_starts(k); }
+static constexpr size_t decoded_inputs(size_t k) { return (k + kCodedInputs - 1) / kCodedInputs * kCodedInputs; }
+/// Where a bf16c panel's starts lie, and behind them its escapes.
+static constexpr size_t starts_offset(size_t k) {
+  return kPanelStepBytes + decoded_inputs(k) / kCodedInputs * kCodedBytes;
+}
+static constexpr size_t escapes_offset(size_t k) {
+  return starts_offset(k) + (escape_starts(k) + 2) / 2 * 2 * sizeof(uint16_t);
+}
+
+/// The byte of a plane of bf16c, of four inputs, that an input of a column has. Two neighbours of four columns come
+/// first: interleaved with the bytes of their exponents they are these columns of a bf16 panel.
+static constexpr size_t coded_byte(size_t input, size_t column) {
+  return column / 4 * 16 + input % 4 / 2 * 8 + column % 4 * 2 + input % 2;
+}
+
 static constexpr size_t panel_stride(size_t k, WeightFormat format) {
+  if (format.type == WeightType::kBf16c) {
+    return (escapes_offset(k) + most_escapes(k) * sizeof(uint32_t) + 63) / 64 * 64;
+  }
   if (!grouped(format.type)) {
     return code_bytes(k, format.type) + (format.type == WeightType::kInt8 ? kPanelColumns * 8 : 0);
   }

@@ -5,6 +5,7 @@
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "weights/coded_panels.h"
 #include "weights/grouped_row.h"
 #include "weights/quantize.h"
 
@@ -45,6 +46,11 @@ uint64_t panel_matrix_bytes(size_t n, size_t k, WeightFormat format) {
 void pack_panels(const float* weight, size_t n, size_t k, WeightFormat format, std::byte* out) {
   if (only_copied(format.type)) {
     throw Error("internal", std::string(weight_type_name(format.type)) + " is not quantized. This is a bug.");
+  }
+  if (format == kBf16cFormat) {
+    const auto crowded = pack_coded_panels(weight, n, k, out);
+    if (crowded) throw Error("invalid_request", crowded->text(k));
+    return;
   }
   const size_t stride = panel_stride(k, format);
   const bool groups = grouped(format.type);
@@ -90,6 +96,8 @@ void read_panel_row(const PanelMatrix& matrix, size_t row, float* out) {
       for (size_t i = 0; i < k; ++i) out[i] = bf16_to_f32(pairs[i / 2 * 64 + column * 2 + i % 2]);
       return;
     }
+    case WeightType::kBf16c:
+      return read_coded_column(panel, k, column, out);
     case WeightType::kInt8: {
       const float scale = reinterpret_cast<const float*>(panel + code_bytes(k, WeightType::kInt8))[column];
       for (size_t i = 0; i < k; ++i) {

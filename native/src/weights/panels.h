@@ -24,8 +24,8 @@ uint64_t panel_bytes(size_t k, WeightFormat format);
 /// Bytes of a (n, k) matrix in panels.
 uint64_t panel_matrix_bytes(size_t n, size_t k, WeightFormat format);
 
-/// Packs `weight`, (n, k) row-major f32 as a checkpoint's Linear holds it. bf16 rounds to nearest even; the other types
-/// are quantized (ops/quantize.h), with a scale of NaN where not all of its weights are finite. Not for the
+/// Packs `weight`, (n, k) row-major f32 as a checkpoint's Linear holds it. bf16 and bf16c round to nearest even; the
+/// other types are quantized (ops/quantize.h), with a scale of NaN where not all of its weights are finite. Not for the
 /// types that sida only copies (weights/weight_blocks.h).
 void pack_panels(const float* weight, size_t n, size_t k, WeightFormat format, std::byte* out);
 

@@ -21,7 +21,8 @@ WeightFormat named_weight_format(WeightRole role, std::string_view dtype, std::o
   };
   std::vector<std::string> names;
   for (auto type = WeightType::kF32; type <= kLastType; type = next(type)) {
-    if (type == WeightType::kInt4 && role == WeightRole::kDense) continue;
+    const bool for_experts = type == WeightType::kInt4 || type == WeightType::kBf16c;
+    if (for_experts && role == WeightRole::kDense) continue;
     names.emplace_back(weight_type_name(type));
     if (dtype != names.back()) continue;
     if (type != WeightType::kInt4) {

@@ -15,6 +15,7 @@ namespace sida {
 enum class WeightType : uint8_t {
   kF32,
   kBf16,
+  kBf16c,  ///< the numbers of bf16 in 12 bits: exponents are codes (coded_panels.h)
   kInt8,
   kInt4,
   kMxfp4,  ///< e2m1 with one power of two for 32 inputs (OCP Microscaling Formats 1.0, section 5.3)
@@ -60,6 +61,7 @@ struct WeightFormat {
 
 inline constexpr WeightFormat kF32Format{WeightType::kF32, 0};
 inline constexpr WeightFormat kBf16Format{WeightType::kBf16, 0};
+inline constexpr WeightFormat kBf16cFormat{WeightType::kBf16c, 0};
 inline constexpr WeightFormat kInt8Format{WeightType::kInt8, 0};
 inline constexpr WeightFormat kMxfp4Format{WeightType::kMxfp4, 32};
 inline constexpr WeightFormat kQ8_0Format{WeightType::kQ8_0, 32};
@@ -81,7 +83,10 @@ inline constexpr WeightFormat kIq3SFormat{WeightType::kIq3S, 64};
 /// Whether groups of inputs have scales of their own, behind their codes.
 constexpr bool grouped(WeightType type) { return type > WeightType::kInt8; }
 
-constexpr bool quantized(WeightFormat format) { return format.type > WeightType::kBf16; }
+constexpr bool quantized(WeightFormat format) { return format.type > WeightType::kBf16c; }
+
+/// Whether products take the weights as bf16.
+constexpr bool has_bf16(WeightType type) { return type == WeightType::kBf16 || type == WeightType::kBf16c; }
 
 /// `static`, as in panel_layout.h.
 static constexpr GroupedType grouped_type(WeightType type) {
@@ -125,13 +130,13 @@ static constexpr size_t block_inputs(WeightType type) {
 inline constexpr const char* kMixedFormats = "mixed";
 
 constexpr const char* weight_type_name(WeightType type) {
-  constexpr const char* kNames[] = {"f32",  "bf16",   "int8",   "int4", "mxfp4",   "q8_0", "q4_0",
-                                    "q4_k", "q6_k",   "q4_1",   "q5_0", "q5_1",    "q5_k", "q3_k",
-                                    "q2_k", "iq4_nl", "iq4_xs", "iq2",  "iq3_xxs", "iq3_s"};
+  constexpr const char* kNames[] = {"f32",  "bf16", "bf16c",  "int8",   "int4", "mxfp4",   "q8_0",
+                                    "q4_0", "q4_k", "q6_k",   "q4_1",   "q5_0", "q5_1",    "q5_k",
+                                    "q3_k", "q2_k", "iq4_nl", "iq4_xs", "iq2",  "iq3_xxs", "iq3_s"};
   return kNames[static_cast<size_t>(type)];
 }
 
-/// The weights that a format is for. Experts may have any type, dense weights any but int4.
+/// The weights that a format is for. Experts may have any type, dense weights any but int4 and bf16c.
 enum class WeightRole : uint8_t { kExperts, kDense };
 
 /// A callback that throws the caller's error. `field` is "dtype" or "group".

@@ -34,7 +34,7 @@ TEST_CASE("pack: a manifest names formats that exist, with the layout that follo
   const std::string q8 = "\"q8_0\"", layouts = "\"layout_of_layer\":[0,", embedding = "embedding\",\"dtype\":\"f32\"";
   const Row rows[] = {
       {int8, "\"int8\"", "\"int5\"",
-       {"experts.dtype", "expected f32, bf16, int8, int4, mxfp4, " + kBlocks, "found int5"}},
+       {"experts.dtype", "expected f32, bf16, bf16c, int8, int4, mxfp4, " + kBlocks, "found int5"}},
       {int4, "\"group\":64", "\"group\":0", {"experts.group", "expected 32, 64 or 128", "found 0"}},
       {int4, "\"group\":64", "\"group\":7", {"experts.group", "expected 32, 64 or 128", "found 7"}},
       {int4, "\"group\":64", "\"group\":1000000000", {"experts.group", "found 1000000000"}},
@@ -56,6 +56,7 @@ TEST_CASE("pack: a manifest names formats that exist, with the layout that follo
       {int8, "\"head\"", "\"tail\"", {"dense.tensors.name: expected head, found tail"}},
       {int8, "\"dense\":{\"dtype\":\"f32\"", "\"dense\":{\"dtype\":\"int4\",\"group\":64",
        {"dense.dtype", "expected f32, bf16, int8, mxfp4, " + kBlocks, "found int4"}},
+      {int8, "\"dense\":{\"dtype\":\"f32\"", "\"dense\":{\"dtype\":\"bf16c\"", {"dense.dtype", "found bf16c"}},
       {int8, embedding, "embedding\",\"dtype\":\"int8\"", {"dense.tensors.dtype: expected f32, found int8"}},
       // Types in blocks of 256 need rows of whole blocks.
       {kQ8_0Format, "\"dtype\":\"q8_0\"", "\"dtype\":\"q6_k\"", {}},

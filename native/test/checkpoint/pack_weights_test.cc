@@ -38,6 +38,20 @@ TEST_CASE("pack writer: a weight that is no finite number cannot be quantized, a
   }
 }
 
+TEST_CASE("pack writer: experts whose exponents do not fit bf16c are refused by name, with the numbers") {
+  Tensors tensors = tiny_tensors(tiny_family_config("olmoe"));
+  std::vector<float> spread(8 * 6);
+  for (size_t i = 0; i < spread.size(); ++i) spread[i] = std::ldexp(1.0f, static_cast<int>(i % 8) * 30 - 120);
+  tensor_named(tensors, "model.layers.1.mlp.experts.1.up_proj.weight").data = bytes_of(spread);
+  const CheckpointDirectory model(tiny_family_config("olmoe"));
+  model.write_tensors(tensors);
+  const TempDir out;
+  check_error([&] { write_pack(model.path(), out.path(), kBf16cFormat); },
+              {"model.layers.1.mlp.experts.1.up_proj.weight: bf16c codes 15 exponents a row",
+               "of rows 0 to 31 42 of 256 weights have others, and 4 have room; pack it as bf16"},
+              "checkpoint_invalid");
+}
+
 TEST_CASE("pack writer: gated experts are packed gate, up, down") {
   Tensors tensors = tiny_tensors(tiny_family_config("olmoe"));
   float next = 1;
@@ -93,6 +107,7 @@ class Verified {
 TEST_CASE("pack verifier: a sound pack is within half a step of its checkpoint, and close to it") {
   CHECK(Verified(kF32Format, kF32Format).check().experts.largest == 0);
   for (const auto& [experts, dense] : {std::pair{kBf16Format, kBf16Format},
+                                       {kBf16cFormat, kBf16Format},
                                        {kInt8Format, kInt8Format},
                                        {kInt4Format, kF32Format},
                                        {kQ8_0Format, kQ4_0Format}}) {
@@ -133,6 +148,13 @@ TEST_CASE("pack verifier: a flipped scale, sum or code is found and named with e
     const uint64_t scale = code_bytes(64, WeightType::kInt4);
     write_at(path, scale, static_cast<uint16_t>(read_at<uint16_t>(path, scale) ^ 1u << 6));
     verified.check_found({"expert 0: up", "row 0", "at most 7.2 %"});
+  }
+  {
+    const Verified verified(kBf16cFormat, kF32Format);
+    // Of the first panel of up; no weight changes.
+    const size_t inputs = verified.pack().experts.layers[0].matrices[0].k;
+    write_at(verified.pack().expert_path(), starts_offset(inputs), uint16_t{1});
+    verified.check_found({"expert 0: up", "rows from 0", "escapes in the order of their places"});
   }
   const Verified verified(kInt4Format, kInt8Format);
   const std::vector<DenseTensor>& tensors = verified.pack().dense.tensors;

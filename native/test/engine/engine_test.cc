@@ -24,6 +24,31 @@ TEST_CASE("bf16 activations: the same bits in chunks, with more threads and with
   }
 }
 
+TEST_CASE("bf16c experts: the logits of bf16 experts, on every device, at every budget") {
+  for (const auto& [name, device] :
+       grid(std::vector<const char*>{"olmoe-tiny", "gpt-oss-tiny", "switch-tiny-untied"}, devices())) {
+    if (emulated(device) && name != std::string("olmoe-tiny")) continue;
+    const PackedFixture plain(name, kBf16Format, kBf16Format), coded(name, kBf16cFormat, kBf16Format);
+    const std::vector<int32_t> prompt = plain.list[0].tokens;
+    for (const auto activations : {ActivationFormat::kF32, ActivationFormat::kBf16}) {
+      if (activations != ActivationFormat::kF32 && device != DeviceKind::kCpu) continue;
+      BatchLimits limits{64, 1024, 2};
+      limits.device = device;
+      limits.activations = activations;
+      const auto logits = [&](const PackedFixture& f, double share) {
+        Engine engine = f.open(limits, share);
+        if (engine.spec().stacks.size() == 1) return logits_in_chunks(engine, prompt, 5);
+        return run(engine, pass_of(0, f.list[0].ids, f.list[0].offsets, f.list[0].tokens)).hidden;
+      };
+      const std::vector<float> expected = logits(plain, 1);
+      for (const double share : {1.0, 0.3, 0.0}) {
+        CASE(name, device_name(device), share, activation_format_name(activations));
+        CHECK(same_bits(logits(coded, share), expected));
+      }
+    }
+  }
+}
+
 struct Decoded {
   std::vector<float> logits;
   RunStats stats;

@@ -246,6 +246,8 @@ TEST_CASE("ops: a stack's other rotary positions turn as they do alone") {
 
 TEST_CASE("ops: embeddings have the bits of their rows, scaled") {
   for (const auto& [kind, format, any] : grid(devices(), all_formats(), Sizes{1, 2, 5, 7, 12, 30, 64, 100, 131, 768})) {
+    // Only experts have this type.
+    if (format == kBf16cFormat) continue;
     const size_t width = inputs_for(format, any);
     CASE(device_name(kind), format, width);
     OpsFixture fixture(kind, decoder_spec(width, 1, 1, 8), limits_of(20));

@@ -14,6 +14,7 @@ namespace sida {
 /// All that a matrix of any k can be packed in.
 inline constexpr WeightFormat kFormats[] = {kF32Format,
                                             kBf16Format,
+                                            kBf16cFormat,
                                             {WeightType::kInt8, 0},
                                             {WeightType::kInt4, 32},
                                             {WeightType::kInt4, 64},
@@ -85,7 +86,10 @@ inline std::vector<std::byte> random_panels(WeightFormat format, size_t n, size_
     const Dtype dtype = dtype_of(format);
     pack_blocks(dtype, random_blocks(dtype, n, k, seed).data(), n, k, out.data());
   } else {
-    pack_panels(random_floats(n * k, seed).data(), n, k, format, out.data());
+    std::vector<float> weights = random_floats(n * k, seed);
+    // Escapes.
+    for (size_t row = 0; format == kBf16cFormat && row < n; row += 16) weights[row * k + row * 37 % k] *= 0x1p-40f;
+    pack_panels(weights.data(), n, k, format, out.data());
   }
   return out;
 }

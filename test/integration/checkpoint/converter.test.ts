@@ -182,7 +182,7 @@ describe('verification', () => {
     [
       'experts',
       { dtype: 'int5' },
-      /experts\.dtype: expected f32, bf16, int8, int4, mxfp4, q8_0, .*, found "int5"/,
+      /experts\.dtype: expected f32, bf16, bf16c, int8, int4, mxfp4, q8_0, .*, found "int5"/,
     ],
     ['experts', { dtype: 8 }, /experts\.dtype: expected .*, found 8/],
     ['experts', { group: 0 }, /experts\.group: expected 32, 64, 128, found 0/],

@@ -243,13 +243,14 @@ describe('sida plan --experts', () => {
     expect(choices.map(({ experts }: { experts: object }) => experts)).toEqual([
       { dtype: 'f32' },
       { dtype: 'bf16' },
+      { dtype: 'bf16c' },
       { dtype: 'int8' },
       { dtype: 'int4', group: 128 },
       { dtype: 'mxfp4' },
       { dtype: 'q8_0' },
       { dtype: 'q4_0' },
     ]);
-    expect(choices[3]).toMatchObject({ plan, slots: budget.slots });
+    expect(choices[4]).toMatchObject({ plan, slots: budget.slots });
   });
 });
 
@@ -287,7 +288,7 @@ describe('sida convert', () => {
     // A pack's plan is made from its layout, which does not contain the model's shape.
     expect(JSON.parse(packed.stdout)).toEqual({ ...planned, ...own });
     expect(freeBytes).toBeGreaterThan(0);
-    expect(choices).toHaveLength(7);
+    expect(choices).toHaveLength(8);
     expect(planned.shape).toMatchObject({ family: 'switch_transformers', experts: 64, topK: 1 });
   });
 

@@ -17,6 +17,10 @@ describe.each([
     model: { expert_dtype: 'int8', expert_group: null, dense_dtype: 'int8', activations: 'int8' },
   },
   {
+    flags: '--experts bf16c',
+    model: { expert_dtype: 'bf16c', expert_group: null, dense_dtype: 'bf16', activations: 'f32' },
+  },
+  {
     flags: '--experts int4',
     model: { expert_dtype: 'int4', expert_group: 64, dense_dtype: 'bf16' },
   },

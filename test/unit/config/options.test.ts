@@ -110,7 +110,7 @@ describe('values', () => {
     ['logLevel', 'loud', /trace, debug/],
     ['rateLimit', '0', /a whole number from 1/],
     ['apiKeys', '', /a file of keys/],
-    ['experts', 'int3', /one of auto, f32, bf16, int8, int4/],
+    ['experts', 'int3', /one of auto, f32, bf16, bf16c, int8, int4/],
     ['dense', 'int4', /one of auto, f32, bf16, int8/],
     ['group', '48', /one of 32, 64, 128, but got "48"; for example 64/],
     ['group', '064', /one of 32, 64, 128/],

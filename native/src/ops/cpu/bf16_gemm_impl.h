@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include "ops/cpu/coded_panels_impl.h"
 #include "ops/cpu/rounded_rows_impl.h"
 #include "ops/cpu/tile_impl.h"
 
@@ -81,18 +82,19 @@ template <size_t kRows>
   }
 }
 
-template <size_t kRows>
+template <class Steps, size_t kRows>
 void bf16_tile(const GemmTask& t, const uint8_t* x, size_t stride, const std::byte* panel, float* y, size_t columns) {
   V sums[kRows][2];
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = V::set(0.0f);
+  static_assert(kDecodedSteps == kBf16Steps);
+  Steps weights(panel, t.k);
   size_t steps = (t.k + 1) / 2;
   for (; steps >= kBf16Steps; steps -= kBf16Steps) {
-    add_bf16_steps<kRows>(x, stride, panel, kBf16Steps, sums);
+    add_bf16_steps<kRows>(x, stride, weights.next(), kBf16Steps, sums);
     x += kBf16Steps * 2 * sizeof(uint16_t);
-    panel += kBf16Steps * kPanelStepBytes;
   }
-  if (steps > 0) add_bf16_steps<kRows>(x, stride, panel, steps, sums);
+  if (steps > 0) add_bf16_steps<kRows>(x, stride, weights.next(), steps, sums);
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t c = 0; c < 2; ++c) store_columns(t.epilogue, t.bias, sums[r][c], y + r * t.y_stride, c, columns);
@@ -100,16 +102,19 @@ void bf16_tile(const GemmTask& t, const uint8_t* x, size_t stride, const std::by
 }
 
 // The compiler must not move arithmetic across the change of the mode.
+template <class Steps>
 [[gnu::noinline]] void bf16_panels(const GemmTask& t, const RoundedRows& x) {
   run_tiles<kBf16TileRows>(
       t, [&]<size_t kRows>(const GemmTask& task, size_t row, const std::byte* panel, float* y, size_t columns) {
-        bf16_tile<kRows>(task, x.codes + row * x.stride, x.stride, panel, y, columns);
+        bf16_tile<Steps, kRows>(task, x.codes + row * x.stride, x.stride, panel, y, columns);
       });
 }
 
 void gemm_bf16(const GemmTask& t, const RoundedRows& x) {
   const DenormalsAreZero mode;
-  bf16_panels(t, x);
+  if (t.format == kBf16Format) return bf16_panels<PlainSteps>(t, x);
+  if (t.rows <= kBf16TileRows) return bf16_panels<DecodedSteps>(t, x);
+  decoded_panels(t, [&](const GemmTask& task) { bf16_panels<PlainSteps>(task, x); });
 }
 
 }  // namespace

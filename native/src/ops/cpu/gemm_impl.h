@@ -68,6 +68,9 @@ void gemm(const GemmTask& t) {
       return gemm_panels<F32Step>(t);
     case WeightType::kBf16:
       return gemm_panels<Bf16Step>(t);
+    case WeightType::kBf16c:
+      if (kBlockTileRows == 0 && t.rows > 2 * kFloatTileRows) return decoded_panels(t, gemm_panels<Bf16Step>);
+      return gemm_panels<Bf16cStep>(t);
     case WeightType::kInt8:
       return gemm_panels<Int8Step>(t);
     case WeightType::kInt4:

@@ -10,7 +10,7 @@ namespace sida {
 namespace {
 
 void gemm_rounded_tiles(const GemmTask& t, const RoundedRows& x) {
-  t.format.type == WeightType::kBf16 ? gemm_bf16_tiles(t, x) : gemm_int8_tiles(t, x);
+  has_bf16(t.format.type) ? gemm_bf16_tiles(t, x) : gemm_int8_tiles(t, x);
 }
 
 }  // namespace

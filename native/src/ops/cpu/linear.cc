@@ -50,7 +50,7 @@ void run(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, std::sp
 bool takes_rounded(WeightFormat format, RoundedScratch scratch) {
   switch (scratch.activations) {
     case ActivationFormat::kBf16:
-      return format.type == WeightType::kBf16;
+      return has_bf16(format.type);
     case ActivationFormat::kInt8:
       return quantized(format);
     case ActivationFormat::kF32:

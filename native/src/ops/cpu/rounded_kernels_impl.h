@@ -9,7 +9,7 @@ namespace sida {
 namespace {
 
 void gemm_rounded(const GemmTask& t, const RoundedRows& x) {
-  t.format.type == WeightType::kBf16 ? gemm_bf16(t, x) : gemm_int8(t, x);
+  has_bf16(t.format.type) ? gemm_bf16(t, x) : gemm_int8(t, x);
 }
 
 constexpr RoundedKernels kRoundedKernels{round_rows, gemm_rounded};

@@ -15,7 +15,7 @@ size_t line_bytes(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Rows a multiple of 4 KiB apart would compete for the same lines of the L1 cache.
 size_t stride_of(size_t k, WeightFormat format) {
-  return line_bytes(format.type == WeightType::kBf16 ? k * sizeof(uint16_t) : k) + 64;
+  return line_bytes(has_bf16(format.type) ? k * sizeof(uint16_t) : k) + 64;
 }
 
 size_t groups_of(size_t k, WeightFormat format) {

@@ -64,7 +64,7 @@ void round_to_bf16(const float* x, size_t k, uint16_t* to) {
 
 void round_rows(const RoundTask& t, const RoundedRows& out) {
   const WeightType type = t.format.type;
-  if (type == WeightType::kBf16) {
+  if (has_bf16(type)) {
     for (size_t r = 0; r < t.rows; ++r) {
       round_to_bf16(t.x + r * t.x_stride, t.k, reinterpret_cast<uint16_t*>(out.codes + r * out.stride));
     }

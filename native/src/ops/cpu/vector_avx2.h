@@ -207,6 +207,23 @@ struct I {
     const __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)));
     return {_mm256_shuffle_epi8(table, places.a), _mm256_shuffle_epi8(table, places.b)};
   }
+  /// bf16 numbers of two neighbours in a column: `rest` has signs and mantissas, `code` exponents, 0 or less `base`, in
+  /// the order of coded_byte().
+  static void bf16_pairs(__m256i rest, __m256i code, __m256i base, __m256i& first, __m256i& second) {
+    const __m256i none = _mm256_cmpeq_epi8(code, _mm256_setzero_si256()), sign = _mm256_set1_epi8(-128);
+    const __m256i exponent = _mm256_andnot_si256(none, _mm256_add_epi8(code, base));
+    const auto choose = [&](__m256i top, __m256i others) {
+      return _mm256_or_si256(_mm256_and_si256(sign, top), _mm256_andnot_si256(sign, others));
+    };
+    const __m256i high = choose(rest, _mm256_srli_epi16(exponent, 1)),
+                  low = choose(_mm256_slli_epi16(exponent, 7), rest);
+    first = _mm256_unpacklo_epi8(low, high);
+    second = _mm256_unpackhi_epi8(low, high);
+  }
+  static void bf16_pairs(I rest, I code, I base, I& first, I& second) {
+    bf16_pairs(rest.a, code.a, base.a, first.a, second.a);
+    bf16_pairs(rest.b, code.b, base.b, first.b, second.b);
+  }
   /// What V::load_int6() reads, plus 32: no less than 0.
   static I int6(const void* low, const void* high, unsigned part, unsigned step) {
     const auto code = [&](int half) {

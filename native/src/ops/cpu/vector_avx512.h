@@ -155,6 +155,18 @@ struct I {
     const __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)));
     return {_mm512_shuffle_epi8(table, places.v)};
   }
+  /// bf16 numbers of two neighbours in a column: `rest` has signs and mantissas, `code` exponents, 0 or less `base`, in
+  /// the order of coded_byte().
+  static void bf16_pairs(I rest, I code, I base, I& first, I& second) {
+    const __m512i exponent = _mm512_maskz_add_epi8(_mm512_test_epi8_mask(code.v, code.v), code.v, base.v);
+    const __m512i sign = _mm512_set1_epi8(-128);
+    // Chooses bits of its second operand where the first one has them, else of the third.
+    constexpr int kChoose = 0xca;
+    const __m512i high = _mm512_ternarylogic_epi32(sign, rest.v, _mm512_srli_epi16(exponent, 1), kChoose);
+    const __m512i low = _mm512_ternarylogic_epi32(sign, _mm512_slli_epi16(exponent, 7), rest.v, kChoose);
+    first.v = _mm512_unpacklo_epi8(low, high);
+    second.v = _mm512_unpackhi_epi8(low, high);
+  }
   /// What V::load_int6() reads, plus 32: no less than 0.
   static I int6(const void* low, const void* high, unsigned part, unsigned step) {
     return {V::join_int6(low, high, part, step)};

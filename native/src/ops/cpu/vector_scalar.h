@@ -234,6 +234,21 @@ struct I {
       return wrapped(bytes);
     });
   }
+  /// bf16 numbers of two neighbours in a column: `rest` has signs and mantissas, `code` exponents, 0 or less `base`, in
+  /// the order of coded_byte().
+  static void bf16_pairs(I rest, I code, I base, I& first, I& second) {
+    const auto number = [&](int at) {
+      const uint32_t bits = byte(rest.lane[at / 4], at % 4), exponent = byte(code.lane[at / 4], at % 4);
+      const uint32_t whole = exponent == 0 ? 0 : exponent + byte(base.lane[at / 4], at % 4);
+      return (bits & 0x80u) << 8 | (whole & 0xffu) << 7 | (bits & 0x7fu);
+    };
+    const auto pair = [&](int i, int half) {
+      const int at = i / 4 * 16 + 8 * half + i % 4 * 2;
+      return wrapped(number(at) | number(at + 1) << 16);
+    };
+    first = map([&](int i) { return pair(i, 0); });
+    second = map([&](int i) { return pair(i, 1); });
+  }
   /// What V::load_int6() reads, plus 32: no less than 0.
   static I int6(const void* low, const void* high, unsigned part, unsigned step) {
     const auto* bits = static_cast<const uint8_t*>(low);

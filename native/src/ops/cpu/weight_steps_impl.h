@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "ops/cpu/coded_panels_impl.h"
 #include "ops/cpu/plane_groups_impl.h"
 
 namespace sida {
@@ -28,6 +29,10 @@ struct Bf16Step {
     V::load_bf16_pairs(p, w[0][0], w[1][0]);
     V::load_bf16_pairs(p + 64, w[0][1], w[1][1]);
   }
+};
+
+struct Bf16cStep : Bf16Step {
+  static constexpr WeightType kType = WeightType::kBf16c;
 };
 
 struct Int8Step {
@@ -175,6 +180,23 @@ template <class Step, class Take>
       p += kPanelStepBytes;
     }
     if (grouped(Step::kType)) p += kGroupScaleBytes;
+  }
+  return p;
+}
+
+/// The same for bf16c.
+template <class Step, class Take>
+requires(Step::kType == WeightType::kBf16c)
+    [[gnu::always_inline]] inline const std::byte* each_step(const GemmTask& t, const std::byte* p, const Take& take) {
+  DecodedSteps steps(p, t.k);
+  for (size_t begin = 0; begin < t.k; begin += kEscapeInputs) {
+    const std::byte* step = steps.next();
+    const size_t inputs = t.k - begin < kEscapeInputs ? t.k - begin : kEscapeInputs;
+    for (size_t i = 0; i < inputs; i += 2, step += kPanelStepBytes) {
+      V w[2][2];
+      Step::load(step, {}, w);
+      take(w, inputs - i < 2 ? 1 : 2);
+    }
   }
   return p;
 }

@@ -134,6 +134,9 @@ __device__ void sum_slice(const GemmArguments& t, const ProductRows& product, co
     }
 #pragma unroll
     for (int p = 0; p < kPanels; ++p) {
+      if constexpr (Weights::kType == WeightType::kBf16c) {
+        Weights::decode(panel, begin + pair * kStepPairInputs, t.k, lane, weights.words[p][pair]);
+      }
 #pragma unroll
       for (int step = 0; step < 2; ++step) {
 #pragma unroll

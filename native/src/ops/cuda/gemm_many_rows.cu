@@ -134,6 +134,9 @@ struct Block {
     uint4 words[Weights::kLoads];
 #pragma unroll
     for (uint32_t i = 0; i < Weights::kLoads; ++i) words[i] = stage(pair)[(p * Weights::kLoads + i) * kWarp + lane];
+    if constexpr (Weights::kType == WeightType::kBf16c) {
+      Weights::decode(panel(p), pair * kStepPairInputs, t.k, lane, words);
+    }
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
       uint32_t a[kWarpTiles][4];

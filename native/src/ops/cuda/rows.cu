@@ -268,6 +268,8 @@ void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float scale, 
       return read_all<WeightType::kF32>(w, ids, count, scale, y, stream);
     case WeightType::kBf16:
       return read_all<WeightType::kBf16>(w, ids, count, scale, y, stream);
+    case WeightType::kBf16c:
+      break;  // Only experts have it.
     case WeightType::kInt8:
       return read_all<WeightType::kInt8>(w, ids, count, scale, y, stream);
     case WeightType::kInt4:

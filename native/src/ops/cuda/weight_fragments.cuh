@@ -56,6 +56,69 @@ struct Bf16Weights : Neighbours {
   }
 };
 
+/// Exponents as codes; decode() makes words of bf16 of them.
+struct Bf16cWeights : Bf16Weights {
+  static constexpr WeightType kType = WeightType::kBf16c;
+  /// Of the panel's two planes and codes of a lane's inputs, then of the columns' bases. Never past k.
+  static constexpr uint32_t kLoadInputs = 0;
+  __device__ static size_t offset(uint32_t first, int i) {
+    if (i == 3) return 0;
+    return kPanelStepBytes + size_t{first / kCodedInputs} * kCodedBytes + static_cast<uint32_t>(i) * kPanelStepBytes;
+  }
+  /// The bytes of a lane's column `tile` in half `half` of 16 bytes.
+  __device__ static uint32_t bytes_of(const uint4& words, int tile, int half) {
+    return word_of(words, 2 * half + tile / 2) >> (16 * (tile % 2)) & 0xffffU;
+  }
+  __device__ static uint32_t spread(uint32_t bytes) { return (bytes & 0xffU) | (bytes & 0xff00U) << 8; }
+  __device__ static uint32_t number(uint32_t rest, uint32_t codes, uint32_t bases) {
+    const uint32_t coded = ((codes + 0x0f0fU) >> 4 & 0x0101U) * 255U;
+    const uint32_t bits = spread(rest), exponents = spread((codes + bases) & coded);
+    return (bits & 0x00800080U) << 8 | exponents << 7 | (bits & 0x007f007fU);
+  }
+  __device__ static uint32_t& word_at(uint4& words, int tile) {
+    return tile == 0 ? words.x : tile == 1 ? words.y : tile == 2 ? words.z : words.w;
+  }
+  /// Of this lane's inputs of the step pair that begins with input `pair_begin`.
+  __device__ static void decode(const std::byte* panel, uint32_t pair_begin, uint32_t k, uint32_t lane,
+                                uint4 (&words)[kLoads]) {
+    uint4 decoded[kLoads];
+#pragma unroll
+    for (int load = 0; load < kLoads; ++load) {
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        const uint32_t codes = bytes_of(words[2], tile, load % 2) >> (4 * (load / 2)) & 0x0f0fU;
+        word_at(decoded[load], tile) =
+            number(bytes_of(words[load / 2], tile, load % 2), codes, bytes_of(words[3], tile, 0));
+      }
+    }
+    if (pair_begin < k) put_escapes(panel, pair_begin / kEscapeInputs, k, lane, decoded);
+#pragma unroll
+    for (int load = 0; load < kLoads; ++load) words[load] = decoded[load];
+  }
+  /// No bytes of a panel make it read elsewhere.
+  __device__ static void put_escapes(const std::byte* panel, uint32_t group, uint32_t k, uint32_t lane,
+                                     uint4 (&decoded)[kLoads]) {
+    const auto* starts = reinterpret_cast<const uint16_t*>(panel + starts_offset(k)) + group;
+    const auto* escapes = reinterpret_cast<const uint32_t*>(panel + escapes_offset(k));
+    const uint32_t end = min(uint32_t{starts[1]}, static_cast<uint32_t>(most_escapes(k)));
+    for (uint32_t i = starts[0]; i < end; ++i) {
+      const uint32_t place = escapes[i] >> 8, input = place / kPanelColumns % kEscapeInputs;
+      const uint32_t column = place % kPanelColumns;
+      if (input / kCodedInputs != lane % 4 || column / 4 != lane / 4) continue;
+      const uint32_t shift = input % 2 * 16 + 7;
+#pragma unroll
+      for (uint32_t load = 0; load < kLoads; ++load) {
+#pragma unroll
+        for (uint32_t tile = 0; tile < kTiles; ++tile) {
+          if (load != input % kCodedInputs / 2 || tile != column % 4) continue;
+          uint32_t& word = word_at(decoded[load], static_cast<int>(tile));
+          word = (word & ~(0xffU << shift)) | (escapes[i] & 0xffU) << shift;
+        }
+      }
+    }
+  }
+};
+
 struct Int8Weights : Neighbours {
   static constexpr uint32_t kLoadInputs = 4;
   static constexpr WeightType kType = WeightType::kInt8;
@@ -337,6 +400,7 @@ struct Mxfp4Weights : NibbleWeights<WeightType::kMxfp4, 32> {
 template <class F>
 void with_weights(WeightFormat format, const F& f) {
   if (format.type == WeightType::kBf16) return f(Bf16Weights{});
+  if (format.type == WeightType::kBf16c) return f(Bf16cWeights{});
   if (format.type == WeightType::kInt8) return f(Int8Weights{});
   if (format.type == WeightType::kMxfp4) return f(Mxfp4Weights{});
   if (format.type == WeightType::kQ8_0) return f(Q8_0Weights{});

@@ -16,7 +16,7 @@ constexpr ActivationFormat kF32 = ActivationFormat::kF32, kInt8 = ActivationForm
 
 /// The types that activations in this form meet; of `floats`, those whose panels can be packed from floats.
 std::vector<WeightFormat> formats(ActivationFormat activations, bool floats = false) {
-  if (activations == kBf16) return {kBf16Format};
+  if (activations == kBf16) return {kBf16Format, kBf16cFormat};
   std::vector<WeightFormat> all = all_formats();
   std::erase_if(all, [&](WeightFormat format) {
     return (activations == kInt8 && !quantized(format)) || (floats && only_copied(format.type));

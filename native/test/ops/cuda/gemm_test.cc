@@ -189,6 +189,26 @@ TEST_CASE("cuda gemm: swiglu scales the product by silu of what y holds, and a g
   }
 }
 
+TEST_CASE("cuda gemm: products with bf16c weights have the bits of those with bf16, and any bytes are read safely") {
+  for (const auto& [shape, rows] :
+       grid(std::vector<std::pair<size_t, size_t>>{{1, 1}, {33, 129}, {72, 100}, {300, 259}}, Sizes{1, 9, 17, 70})) {
+    const auto [n, k] = shape;
+    CASE(n, k, rows);
+    const auto x = random_floats(rows * k, 1), before = random_floats(rows * n, 3);
+    const Matrix coded(kBf16cFormat, n, k, 2);
+    std::vector<std::byte> panels(panel_matrix_bytes(n, k, kBf16Format));
+    pack_panels(coded.weights.data(), n, k, kBf16Format, panels.data());
+    const DeviceCopy<std::byte> copy(panels);
+    const auto plain = on_device({copy.data(), kBf16Format, k, n}, x, rows, Epilogue::kAdd, before);
+    REQUIRE(same_bits(on_device(coded.device, x, rows, Epilogue::kAdd, before), plain));
+    std::mt19937 random(4);
+    std::vector<std::byte> any(coded.panels.size());
+    for (std::byte& byte : any) byte = static_cast<std::byte>(random());
+    const DeviceCopy<std::byte> damaged(any);
+    on_device({damaged.data(), kBf16cFormat, k, n}, x, rows, Epilogue::kStore, before);
+  }
+}
+
 TEST_CASE("cuda gemm: a NaN weight makes its column NaN") {
   constexpr size_t n = 40, k = 70, column = 33;
   for (const WeightFormat format : kFormats) {
