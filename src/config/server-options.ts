@@ -125,6 +125,16 @@ export const SERVER_OPTIONS = {
     more: 'After that the answer is 504. A stream starts with its first token. Once begun, it ends by its tokens or its client alone',
     parse: duration(1, 86_400_000),
   }),
+  maxQuote: option({
+    flag: 'max-quote',
+    value: '<time>',
+    group: 'server',
+    expert: true,
+    default: null,
+    help: 'refuse a request at once that will likely take longer, from its quote',
+    more: 'The quote is that of /v1/quote, and its half is compared. 422: the request alone takes longer; 503 with Retry-After: the queue makes it so. `max_seconds` of a request does the same. The first answers of a kind are not refused, and neither are jobs of /v1/jobs',
+    parse: duration(1, 86_400_000),
+  }),
   keepAlive: option({
     flag: 'keep-alive',
     value: '<time>',

@@ -1,0 +1,144 @@
+// How far are quotes off? Each answer carries the quote that was made before it ran. Answers of known length, quiet and
+// beside other clients, over budgets.
+import { existsSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { scriptProvenance } from '../dist/support/provenance.js';
+import { resultFile, scriptOptions, writeResult } from '../dist/support/script.js';
+import { ServeProcess } from '../dist/support/serve-process.js';
+import { quantile } from '../dist/support/statistics.js';
+
+const HELP = `node bench/scripts/quotes.mjs --model DIR [options]
+  --memory-budget LIST   10%,25%,50%,75%
+  --clients LIST         0,3: clients beside the one that is measured
+  --texts FILE           lines of JSON with a "text", which prompts are joined from
+  --warm-up 40 --requests 60
+  --tokens 4,8,16,32     answers' lengths, in turn
+  --words 4,12,32,64     words of prompts, in turn
+  --end 1                id of the end token, which is forbidden, so that answers have these lengths
+  --serve FLAGS          more flags of the server
+  --quick                few requests; the result goes to build/`;
+
+const options = scriptOptions(HELP, {
+  model: undefined,
+  'memory-budget': '10%,25%,50%,75%',
+  clients: '0,3',
+  texts: 'models/switch-words/words/known-held-out.jsonl',
+  'warm-up': '40',
+  requests: '60',
+  tokens: '4,8,16,32',
+  words: '4,12,32,64',
+  end: '1',
+  serve: '',
+  quick: false,
+});
+const { quick, model } = options;
+if (model === undefined) throw new Error('expected --model DIR');
+const numbers = (list) => list.split(',').map(Number);
+const [warmUp, requests] = quick ? [8, 8] : [Number(options['warm-up']), Number(options.requests)];
+const [tokens, lengths] = [numbers(options.tokens), numbers(options.words)];
+const words = readFileSync(options.texts, 'utf8')
+  .trim()
+  .split('\n')
+  .flatMap((line) => JSON.parse(line).text.split(' '));
+
+/** No two prompts are alike. Lengths of prompts and of answers do not go together. */
+function bodyOf(at) {
+  const count = lengths[Math.floor(at / tokens.length) % lengths.length];
+  const prompt = Array.from({ length: count }, (_, i) => words[(at * 131 + i * 17 + i * i) % words.length]);
+  return {
+    prompt: prompt.join(' '),
+    max_tokens: tokens[at % tokens.length],
+    logit_bias: Object.fromEntries(numbers(options.end).map((id) => [id, -100])),
+    include: ['experts', 'quote'],
+  };
+}
+
+let next = 0;
+async function answer(server) {
+  const begin = performance.now();
+  const { experts, quote } = await server.post('/v1/completions', bodyOf(next++));
+  return { seconds: (performance.now() - begin) / 1000, bytes: experts.bytes_moved, quote };
+}
+
+/** Answers of one client while others ask without a pause. */
+async function measure(server, others) {
+  let asking = true;
+  const ask = async () => {
+    while (asking) await answer(server);
+  };
+  const busy = Array.from({ length: others }, ask);
+  for (let i = 0; i < warmUp; i += 1) await answer(server);
+  const answers = [];
+  for (let i = 0; i < requests; i += 1) answers.push(await answer(server));
+  asking = false;
+  await Promise.all(busy);
+  return answers;
+}
+
+const off = (actual, quoted) => Math.abs(actual - quoted) / Math.max(actual, quoted, 1e-9);
+const rounded = (value) => Number(value.toPrecision(4));
+const rows = [];
+for (const budget of options['memory-budget'].split(',')) {
+  const flags = ['--prefix-cache', 'off', ...options.serve.split(' ').filter(Boolean)];
+  const server = await ServeProcess.start(['--model', model, '--memory-budget', budget, ...flags]);
+  try {
+    for (const others of numbers(options.clients)) {
+      const answers = await measure(server, others);
+      const ratios = (actual, quoted) =>
+        answers.map((each) => rounded(actual(each) / Math.max(1e-9, quoted(each))));
+      const row = {
+        ...{ budget, others, answers: answers.length },
+        medianSeconds: rounded(
+          quantile(
+            answers.map(({ seconds }) => seconds),
+            0.5,
+          ),
+        ),
+        medianBytes: quantile(
+          answers.map(({ bytes }) => bytes),
+          0.5,
+        ),
+        bytesOff: rounded(
+          quantile(
+            answers.map(({ bytes, quote }) => off(bytes, quote.bytes_moved.p50)),
+            0.9,
+          ),
+        ),
+        secondsOff: rounded(
+          quantile(
+            answers.map(({ seconds, quote }) => off(seconds, quote.seconds.p50)),
+            0.9,
+          ),
+        ),
+        within: answers.filter(({ seconds, quote }) => seconds <= quote.seconds.p90).length / answers.length,
+        bytesWithin:
+          answers.filter(({ bytes, quote }) => bytes <= quote.bytes_moved.p90).length / answers.length,
+        secondsRatios: ratios(
+          ({ seconds }) => seconds,
+          ({ quote }) => quote.seconds.p50,
+        ),
+        bytesRatios: ratios(
+          ({ bytes }) => bytes,
+          ({ quote }) => quote.bytes_moved.p50,
+        ),
+      };
+      rows.push(row);
+      console.log(JSON.stringify({ ...row, secondsRatios: undefined, bytesRatios: undefined }));
+    }
+  } finally {
+    await server.stop();
+  }
+}
+
+/** Models that were measured before stay. */
+const file = resultFile('quotes', quick);
+const before = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).models : [];
+const measured = { model: basename(model), ...scriptProvenance(), rows };
+writeResult(
+  'quotes',
+  {
+    question: 'How far are quotes off?',
+    models: [...before.filter(({ model: name }) => name !== measured.model), measured],
+  },
+  quick,
+);

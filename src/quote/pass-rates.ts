@@ -1,0 +1,141 @@
+/** Measures native passes by kind, and tells from it what a pass of so many tokens costs. */
+import type { MemoryPlan, ModelShape, RunStats } from '../native/addon-types.js';
+import { firstMoeLayer } from '../native/model-shape.js';
+import type { PassRates, PassSums } from '../protocol/quote.js';
+
+/** What is left of the measured passes after one more: about the last 50 count. */
+const KEPT = 0.98;
+
+/** What passes of a stack read. */
+export interface StackCost {
+  /** Experts of each MoE layer. */
+  layerExperts: readonly number[];
+  topK: number;
+  /** Bytes of dense weights and of one expert. */
+  dense: number;
+  expertBytes: number;
+}
+
+export function stackCosts(
+  shape: Pick<ModelShape, 'stacks' | 'topK'>,
+  { layerExperts, blockBytes, tokenDense }: Pick<MemoryPlan, 'layerExperts' | 'blockBytes' | 'tokenDense'>,
+): StackCost[] {
+  const layers = shape.stacks.reduce((sum, stack) => sum + stack.layers, 0);
+  return shape.stacks.map((stack, index) => {
+    const first = firstMoeLayer(shape, index);
+    const bytes = blockBytes.slice(first, first + stack.moeLayers.length);
+    return {
+      layerExperts: layerExperts.slice(first, first + stack.moeLayers.length),
+      topK: shape.topK,
+      dense: (tokenDense * stack.layers) / layers,
+      expertBytes: bytes.reduce((sum, each) => sum + each, 0) / Math.max(1, bytes.length),
+    };
+  });
+}
+
+/** Passes that feed each sequence one token are measured apart: they read weights for little work. */
+export function passKind(stack: number, tokens: number, sequences: number): number {
+  return 2 * stack + (tokens > sequences ? 0 : 1);
+}
+
+export function noSums(): PassSums {
+  const none = { passes: 0, needed: 0, missed: 0, moreNeeded: 0, moreEven: 0, stallSeconds: 0 };
+  return { ...none, fit: [0, 0, 0, 0, 0] };
+}
+
+export class PassMeter {
+  readonly #costs: readonly StackCost[];
+  readonly #sums: PassSums[];
+
+  constructor(costs: readonly StackCost[]) {
+    this.#costs = costs;
+    this.#sums = costs.flatMap(() => [noSums(), noSums()]);
+  }
+
+  add(
+    { stack, tokens, sequences }: { stack: number; tokens: number; sequences: number },
+    { needed, prefetched, late, onDemand, stallNs, passNs }: RunStats,
+  ): void {
+    const cost = this.#costs[stack]!;
+    const sums = this.#sums[passKind(stack, tokens, sequences)]!;
+    for (const name of ['passes', 'needed', 'missed', 'moreNeeded', 'moreEven', 'stallSeconds'] as const)
+      sums[name] *= KEPT;
+    const one = evenNeed(cost, 1);
+    sums.passes += 1;
+    sums.needed += needed;
+    sums.missed += prefetched + late + onDemand;
+    sums.moreNeeded += needed - one;
+    sums.moreEven += evenNeed(cost, tokens) - one;
+    sums.stallSeconds += stallNs / 1e9;
+    const seconds = Math.max(1, passNs - stallNs) / 1e9;
+    const x = (cost.dense + needed * cost.expertBytes) / seconds;
+    const y = tokens / seconds;
+    sums.fit = [x * x, x * y, y * y, x, y].map((each, i) => KEPT * sums.fit[i]! + each) as PassSums['fit'];
+  }
+
+  /** A copy. */
+  rates(slots: number): PassRates {
+    return { sums: this.#sums.map((each) => ({ ...each })), slots };
+  }
+}
+
+/** Different experts that so many tokens need in all layers together where every choice is equally likely. */
+function evenNeed({ layerExperts, topK }: StackCost, tokens: number): number {
+  return layerExperts.reduce((sum, experts) => {
+    const missed = Math.max(0, 1 - topK / experts) ** tokens;
+    return sum + experts * (1 - missed);
+  }, 0);
+}
+
+/** What is known before a pass has run. */
+export interface Prior {
+  /** Share of the experts that are not on the device. */
+  absent: number;
+  /** Seconds that the load of a byte takes. */
+  loadSeconds: number;
+}
+
+export interface PassCost {
+  seconds: number;
+  needed: number;
+  bytes: number;
+}
+
+/** Bytes of weights that a machine multiplies in a second, before it is measured. */
+const UNMEASURED_RATE = 5e9;
+/** Tokens whose products take as long as the reading of the weights, before it is measured. */
+const UNMEASURED_TOKENS = 16;
+
+export function passCost(cost: StackCost, sums: PassSums, tokens: number, prior: Prior): PassCost {
+  const one = evenNeed(cost, 1);
+  const spread = sums.moreEven > 0 ? Math.min(1, Math.max(0, sums.moreNeeded / sums.moreEven)) : 1;
+  const needed = one + (evenNeed(cost, tokens) - one) * spread;
+  // One token's experts stand for what is known before: they matter only until passes have run.
+  const absent = (sums.missed + prior.absent * one) / Math.max(1, sums.needed + one);
+  const missed = needed * absent;
+  const stall = (sums.stallSeconds + prior.loadSeconds * cost.expertBytes) / (sums.missed + 1);
+  const [perByte, perToken] = fitted(cost, sums);
+  const read = cost.dense + needed * cost.expertBytes;
+  return {
+    seconds: perByte * read + perToken * tokens + missed * stall,
+    needed,
+    bytes: missed * cost.expertBytes,
+  };
+}
+
+/** Seconds a byte and a token, from the least squares of the relative errors. */
+function fitted(cost: StackCost, { passes, fit: [xx, xy, yy, x, y] }: PassSums): [number, number] {
+  const perByte = 1 / UNMEASURED_RATE;
+  const perToken = (perByte * (cost.dense + evenNeed(cost, 1) * cost.expertBytes)) / UNMEASURED_TOKENS;
+  if (passes === 0) return [perByte, perToken];
+  const det = xx * yy - xy * xy;
+  if (det > 1e-3 * xx * yy) {
+    const both: [number, number] = [(x * yy - y * xy) / det, (y * xx - x * xy) / det];
+    if (both[0] >= 0 && both[1] >= 0) return both;
+    return both[1] < 0 ? [x / xx, 0] : [0, y / yy];
+  }
+  // The passes were too alike to tell bytes from tokens.
+  const all = perByte * perByte * xx + 2 * perByte * perToken * xy + perToken * perToken * yy;
+  const scale = (perByte * x + perToken * y) / all;
+  return [scale * perByte, scale * perToken];
+}
