@@ -14,7 +14,7 @@ const HELP = `node bench/scripts/quotes.mjs --model DIR [options]
   --warm-up 40 --requests 60
   --tokens 4,8,16,32     answers' lengths, in turn
   --words 4,12,32,64     words of prompts, in turn
-  --end 1                id of the end token, which is forbidden, so that answers have these lengths
+  --end 0,1,4            ids of end tokens, which are forbidden, so that answers have these lengths
   --serve FLAGS          more flags of the server
   --quick                few requests; the result goes to build/`;
 
@@ -27,7 +27,7 @@ const options = scriptOptions(HELP, {
   requests: '60',
   tokens: '4,8,16,32',
   words: '4,12,32,64',
-  end: '1',
+  end: '0,1,4',
   serve: '',
   quick: false,
 });

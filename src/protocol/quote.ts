@@ -24,6 +24,9 @@ export interface Quote {
   measured: number;
 }
 
+/** Of the least squares z = a · x + b · y: the sums of x · x, x · y, y · y, x · z and y · z. */
+export type Fit = [number, number, number, number, number];
+
 /** Sums over the passes of one kind, where recent passes weigh more. */
 export interface PassSums {
   passes: number;
@@ -33,11 +36,10 @@ export interface PassSums {
   moreNeeded: number;
   moreEven: number;
   stallSeconds: number;
-  /**
-   * Of the fit seconds = a · bytes + b · tokens: with x = bytes / seconds and y = tokens / seconds, the sums of x · x,
-   * x · y, y · y, x and y. Waits for experts are not part of the seconds.
-   */
-  fit: [number, number, number, number, number];
+  /** Misses by the experts of one token and by those beyond them, as shares of the experts needed. */
+  misses: Fit;
+  /** Seconds by bytes read and by tokens, all divided by the seconds. Waits for experts are not part of them. */
+  time: Fit;
 }
 
 /** What the inference thread has measured. */

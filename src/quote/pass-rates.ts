@@ -2,6 +2,7 @@
 import type { MemoryPlan, ModelShape, RunStats } from '../native/addon-types.js';
 import { firstMoeLayer } from '../native/model-shape.js';
 import type { PassRates, PassSums } from '../protocol/quote.js';
+import { NO_FIT, solve, withObservation } from './least-squares.js';
 
 /** What is left of the measured passes after one more: about the last 50 count. */
 const KEPT = 0.98;
@@ -40,7 +41,7 @@ export function passKind(stack: number, tokens: number, sequences: number): numb
 
 export function noSums(): PassSums {
   const none = { passes: 0, needed: 0, missed: 0, moreNeeded: 0, moreEven: 0, stallSeconds: 0 };
-  return { ...none, fit: [0, 0, 0, 0, 0] };
+  return { ...none, misses: NO_FIT, time: NO_FIT };
 }
 
 export class PassMeter {
@@ -68,9 +69,11 @@ export class PassMeter {
     sums.moreEven += evenNeed(cost, tokens) - one;
     sums.stallSeconds += stallNs / 1e9;
     const seconds = Math.max(1, passNs - stallNs) / 1e9;
-    const x = (cost.dense + needed * cost.expertBytes) / seconds;
-    const y = tokens / seconds;
-    sums.fit = [x * x, x * y, y * y, x, y].map((each, i) => KEPT * sums.fit[i]! + each) as PassSums['fit'];
+    const read = cost.dense + needed * cost.expertBytes;
+    sums.time = withObservation(sums.time, [read / seconds, tokens / seconds, 1], KEPT);
+    if (needed === 0) return;
+    const missed = prefetched + late + onDemand;
+    sums.misses = withObservation(sums.misses, [one / needed, 1 - one / needed, missed / needed], KEPT);
   }
 
   /** A copy. */
@@ -106,13 +109,18 @@ const UNMEASURED_RATE = 5e9;
 /** Tokens whose products take as long as the reading of the weights, before it is measured. */
 const UNMEASURED_TOKENS = 16;
 
+/** Passes that tell two rates of misses apart. */
+const LEAST_PASSES = 8;
+
 export function passCost(cost: StackCost, sums: PassSums, tokens: number, prior: Prior): PassCost {
   const one = evenNeed(cost, 1);
   const spread = sums.moreEven > 0 ? Math.min(1, Math.max(0, sums.moreNeeded / sums.moreEven)) : 1;
   const needed = one + (evenNeed(cost, tokens) - one) * spread;
   // One token's experts stand for what is known before: they matter only until passes have run.
   const absent = (sums.missed + prior.absent * one) / Math.max(1, sums.needed + one);
-  const missed = needed * absent;
+  // The more experts tokens need, the rarer are the last of them, and the rarely needed are not on the device.
+  const [ofOne, ofMore] = (sums.passes >= LEAST_PASSES && solve(sums.misses)) || [absent, absent];
+  const missed = Math.min(needed, ofOne * one + ofMore * (needed - one));
   const stall = (sums.stallSeconds + prior.loadSeconds * cost.expertBytes) / (sums.missed + 1);
   const [perByte, perToken] = fitted(cost, sums);
   const read = cost.dense + needed * cost.expertBytes;
@@ -124,17 +132,14 @@ export function passCost(cost: StackCost, sums: PassSums, tokens: number, prior:
 }
 
 /** Seconds a byte and a token, from the least squares of the relative errors. */
-function fitted(cost: StackCost, { passes, fit: [xx, xy, yy, x, y] }: PassSums): [number, number] {
+function fitted(cost: StackCost, { passes, time }: PassSums): [number, number] {
   const perByte = 1 / UNMEASURED_RATE;
   const perToken = (perByte * (cost.dense + evenNeed(cost, 1) * cost.expertBytes)) / UNMEASURED_TOKENS;
   if (passes === 0) return [perByte, perToken];
-  const det = xx * yy - xy * xy;
-  if (det > 1e-3 * xx * yy) {
-    const both: [number, number] = [(x * yy - y * xy) / det, (y * xx - x * xy) / det];
-    if (both[0] >= 0 && both[1] >= 0) return both;
-    return both[1] < 0 ? [x / xx, 0] : [0, y / yy];
-  }
+  const found = solve(time);
+  if (found !== undefined) return found;
   // The passes were too alike to tell bytes from tokens.
+  const [xx, xy, yy, x, y] = time;
   const all = perByte * perByte * xx + 2 * perByte * perToken * xy + perToken * perToken * yy;
   const scale = (perByte * x + perToken * y) / all;
   return [scale * perByte, scale * perToken];

@@ -2,6 +2,7 @@
 import type { ExpertCost } from '../protocol/expert-cost.js';
 import type { PassRates, Quantiles, Quote } from '../protocol/quote.js';
 import { type Asked, askedOf, type CostModel, type Estimate, estimate, type Load } from './estimate.js';
+import { NO_FIT, solve, withObservation } from './least-squares.js';
 
 /** Answers of a kind that are remembered. */
 const REMEMBERED = 64;
@@ -15,8 +16,9 @@ const UNMEASURED = 2;
 const FIGURES = ['firstSeconds', 'seconds', 'needed', 'bytes'] as const;
 type Figure = (typeof FIGURES)[number];
 
-/** What the answers of a kind took, by what was estimated. */
-type Ratios = Record<Figure, number[]>;
+/** What was estimated of an answer, and what it took. */
+type Pair = readonly [told: number, took: number];
+type Pairs = Record<Figure, Pair[]>;
 
 interface OpenJob {
   kind: string;
@@ -47,7 +49,7 @@ export class Quoter {
   readonly counts = { answers: 0, within: 0 };
   readonly #model: CostModel;
   readonly #open = new Map<number, OpenJob>();
-  readonly #ratios = new Map<string, Ratios>();
+  readonly #pairs = new Map<string, Pairs>();
   /** By kind: mean share of the most tokens that answers used. */
   readonly #used = new Map<string, { share: number; answers: number }>();
   #cached = 0;
@@ -93,11 +95,11 @@ export class Quoter {
     const steps = asked.answers > 0 ? Math.ceil(completionTokens / asked.answers) : 0;
     const told = this.#estimate({ ...asked, steps }, load, rates, cachedTokens / Math.max(1, promptTokens));
     const took = { ...outcome, needed: cost.needed, bytes: cost.bytes };
-    const ratios = this.#ratiosOf(kind, load);
+    const pairs = this.#pairsOf(kind, load);
     for (const figure of FIGURES) {
       if (joined && load.sequences + load.promptTokens === 0 && figure.endsWith('econds')) continue;
-      if (told[figure] > 0) ratios[figure].push(took[figure] / told[figure]);
-      if (ratios[figure].length > REMEMBERED) ratios[figure].shift();
+      if (told[figure] > 0) pairs[figure].push([told[figure], took[figure]]);
+      if (pairs[figure].length > REMEMBERED) pairs[figure].shift();
     }
   }
 
@@ -107,10 +109,11 @@ export class Quoter {
     const [middle, most] = [half, asked].map((each) =>
       this.#estimate(each, load, this.rates, this.#cached),
     ) as [Estimate, Estimate];
-    const ratios = this.#ratiosOf(kind, load);
+    const pairs = this.#pairsOf(kind, load);
     const quantiles = (figure: Figure, more = 0): Quantiles => {
-      const p50 = more + middle[figure] * quantile(ratios[figure], 0.5, 1);
-      return { p50, p90: Math.max(p50, more + most[figure] * quantile(ratios[figure], 0.9, UNMEASURED)) };
+      const corrected = correction(pairs[figure]);
+      const p50 = more + corrected(middle[figure], 0.5);
+      return { p50, p90: Math.max(p50, more + corrected(most[figure], 0.9)) };
     };
     return {
       promptTokens: asked.promptTokens,
@@ -121,7 +124,7 @@ export class Quoter {
       seconds: quantiles('seconds', encodingMs / 1000),
       queueSeconds: middle.queueSeconds,
       jobsAhead: this.#open.size,
-      measured: ratios.seconds.length,
+      measured: pairs.seconds.length,
     };
   }
 
@@ -130,10 +133,10 @@ export class Quoter {
   }
 
   /** Requests beside others are learned from apart. */
-  #ratiosOf(kind: string, load: Load): Ratios {
+  #pairsOf(kind: string, load: Load): Pairs {
     const key = `${kind} ${load.sequences + load.promptTokens > 0 ? 'beside others' : 'alone'}`;
-    const found = this.#ratios.get(key) ?? { firstSeconds: [], seconds: [], needed: [], bytes: [] };
-    this.#ratios.set(key, found);
+    const found = this.#pairs.get(key) ?? { firstSeconds: [], seconds: [], needed: [], bytes: [] };
+    this.#pairs.set(key, found);
     return found;
   }
 
@@ -154,9 +157,22 @@ export class Quoter {
   }
 }
 
-function quantile(values: readonly number[], share: number, without: number): number {
-  // A few answers say little about the tenth of ten.
-  const known = values.length < FEW ? [...values, without] : values;
-  const sorted = [...known].sort((a, b) => a - b);
+/** What an estimate becomes after answers that took a + b · estimate, and of what is left the quantile. */
+function correction(pairs: readonly Pair[]): (told: number, share: number) => number {
+  const few = pairs.length < FEW;
+  const fit = few
+    ? undefined
+    : solve(
+        pairs.reduce((sums, [told, took]) => withObservation(sums, [1 / told, 1, took / told], 1), NO_FIT),
+      );
+  const [fixed, factor] = fit ?? [0, 1];
+  const middle = (told: number) => fixed + factor * told;
+  const left = pairs.map(([told, took]) => took / Math.max(Number.MIN_VALUE, middle(told)));
+  return (told, share) =>
+    middle(told) * quantile(few ? [...left, share > 0.5 ? UNMEASURED : 1] : left, share);
+}
+
+function quantile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))]!;
 }

@@ -59,6 +59,18 @@ describe('after passes', () => {
     expect(seconds).toBeLessThan(0.023);
   });
 
+  it('expects more misses among the rarer experts, which only many tokens need', () => {
+    const meter = new PassMeter([STACK]);
+    for (let pass = 0; pass < 100; pass += 1) {
+      const tokens = 2 + (pass % 5) * 30;
+      const { needed } = passCost(STACK, noSums(), tokens, PRIOR);
+      meter.add({ stack: 0, tokens, sequences: 1 }, stats({ needed, onDemand: 2 + 0.8 * (needed - 16) }));
+    }
+    const sums = meter.rates(64).sums[kind]!;
+    expect(passCost(STACK, sums, 2, PRIOR).bytes / 100).toBeCloseTo(2 + 0.8 * 14, 0);
+    expect(passCost(STACK, sums, 500, PRIOR).bytes / 100).toBeCloseTo(2 + 0.8 * 112, 0);
+  });
+
   it('learns that tokens share experts', () => {
     const sums = measured(() => 0.01, { needed: 20 });
     expect(passCost(STACK, sums, 68, PRIOR).needed).toBeLessThan(30);

@@ -1,6 +1,7 @@
 // Quotes: what is expected of a request, and what answers teach.
 import { expect, it } from 'vitest';
-import type { PassRates, Quote } from '../../../src/protocol/quote.js';
+import type { Fit, PassRates, Quote } from '../../../src/protocol/quote.js';
+import { NO_FIT } from '../../../src/quote/least-squares.js';
 import { noSums, type StackCost } from '../../../src/quote/pass-rates.js';
 import { Quoter } from '../../../src/quote/quoter.js';
 import type { PreparedInput } from '../../../src/tasks/shared/prepared-input.js';
@@ -9,13 +10,14 @@ const STACK: StackCost = { layerExperts: [8, 8], topK: 2, dense: 9_600, expertBy
 /** A pass of one token takes 10 ms and needs 4 experts, of which one of four misses. */
 const STEP = {
   ...{ passes: 50, needed: 200, missed: 50, moreNeeded: 0, moreEven: 0, stallSeconds: 0 },
-  fit: [50 * 1e12, 50 * 1e8, 50 * 1e4, 50 * 1e6, 50 * 100] as [number, number, number, number, number],
+  misses: NO_FIT,
+  time: [50 * 1e12, 50 * 1e8, 50 * 1e4, 50 * 1e6, 50 * 100] as Fit,
 };
 /** One of 32 tokens takes 50 ms. */
 const PROMPT = {
   ...noSums(),
   ...{ passes: 50, needed: 800, missed: 200, moreNeeded: 600, moreEven: 600 },
-  fit: [50 * 224e3 ** 2, 50 * 224e3 * 640, 50 * 640 ** 2, 50 * 224e3, 50 * 640] as typeof STEP.fit,
+  time: [50 * 224e3 ** 2, 50 * 224e3 * 640, 50 * 640 ** 2, 50 * 224e3, 50 * 640] as Fit,
 };
 const RATES: PassRates = { sums: [PROMPT, STEP], slots: 8 };
 
@@ -124,4 +126,21 @@ it('does not learn times of requests that others joined', () => {
   made.dropped(1);
   made.dropped(2);
   expect(made.quote('chat', [input(10, 20)], 0).measured).toBe(0);
+});
+
+it('learns what each answer takes beside its passes', () => {
+  const made = quoter();
+  for (let job = 0; job < 40; job += 1) {
+    const inputs = [input(10, 5 + (job % 4) * 20)];
+    const { seconds } = quoter().quote('chat', inputs, 0);
+    const { maxTokens: completionTokens } = made.admit(job, 'chat', inputs, 0);
+    const cost = { needed: 9, bytes: 9 };
+    const outcome = { firstSeconds: 0.5, seconds: 0.5 + seconds.p50, cost };
+    made.answered(job, { ...outcome, promptTokens: 10, cachedTokens: 0, completionTokens }, 0);
+    made.dropped(job);
+  }
+  for (const most of [3, 200]) {
+    const plain = quoter().quote('chat', [input(10, most)], 0).seconds.p50;
+    expect(made.quote('chat', [input(10, most)], 0).seconds.p90).toBeCloseTo(0.5 + plain, 1);
+  }
 });
