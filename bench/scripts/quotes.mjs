@@ -1,5 +1,5 @@
-// How far are quotes off? Each answer carries the quote that was made before it ran. Answers of known length, quiet and
-// beside other clients, over budgets.
+// How far are quotes off? Each request is quoted and then runs: answers of known length, quiet and beside other clients,
+// over budgets. Seconds are those of queue and engine, without HTTP.
 import { existsSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { scriptProvenance } from '../dist/support/provenance.js';
@@ -49,15 +49,19 @@ function bodyOf(at) {
     prompt: prompt.join(' '),
     max_tokens: tokens[at % tokens.length],
     logit_bias: Object.fromEntries(numbers(options.end).map((id) => [id, -100])),
-    include: ['experts', 'quote'],
+    include: ['experts'],
   };
 }
 
 let next = 0;
 async function answer(server) {
-  const begin = performance.now();
-  const { experts, quote } = await server.post('/v1/completions', bodyOf(next++));
-  return { seconds: (performance.now() - begin) / 1000, bytes: experts.bytes_moved, quote };
+  const [path, body] = ['/v1/completions', bodyOf(next++)];
+  const quote = await server.post('/v1/quote', { path, body });
+  const headers = { 'content-type': 'application/json' };
+  const response = await fetch(server.url + path, { method: 'POST', headers, body: JSON.stringify(body) });
+  const { experts } = await response.json();
+  const ms = ['x-queue-time', 'x-inference-time'].map((name) => Number(response.headers.get(name)));
+  return { seconds: (ms[0] + ms[1]) / 1000, bytes: experts.bytes_moved, quote };
 }
 
 /** Answers of one client while others ask without a pause. */

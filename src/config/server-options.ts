@@ -132,7 +132,7 @@ export const SERVER_OPTIONS = {
     expert: true,
     default: null,
     help: 'refuse a request at once that will likely take longer, from its quote',
-    more: 'The quote is that of /v1/quote, and its half is compared. 422: the request alone takes longer; 503 with Retry-After: the queue makes it so. `max_seconds` of a request does the same. The first answers of a kind are not refused, and neither are jobs of /v1/jobs',
+    more: 'As likely as not, by its p50 of /v1/quote. 422: the request alone takes longer; 503: the queue makes it so. Not the first answers of a kind, nor jobs of /v1/jobs',
     parse: duration(1, 86_400_000),
   }),
   keepAlive: option({

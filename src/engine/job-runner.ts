@@ -24,6 +24,7 @@ import {
 } from '../tasks/shared/prepared-input.js';
 import type { DetokenizerWork, JobResults, ModelWork, OwnResult } from '../tasks/task.js';
 import { DeltaFlow } from './delta-flow.js';
+import type { QuoteTables } from './quote-tables.js';
 import { type RoutingLimits, routingKOf } from './routing.js';
 import type { Encoder } from './tokenizer-link.js';
 
@@ -40,6 +41,8 @@ interface JobRunnerOptions {
   grammars?: GrammarPreparer | undefined;
   batches: Pick<BatchFeed, 'add' | 'cancel'>;
   quoter: Quoter;
+  /** Undefined without a predictor. */
+  quoteTables?: QuoteTables | undefined;
   toInference: (message: ToInference) => void;
   send: (message: FromEngine) => void;
 }
@@ -114,9 +117,9 @@ export class JobRunner {
   }
 
   /** What the job would cost if it began now. Rejects as a run would. */
-  async quote(request: JobRequest): Promise<Quote> {
+  async quote(request: JobRequest, tables: boolean): Promise<Quote> {
     const begin = clockMs();
-    const { limits, encoder, quoter } = this.#options;
+    const { limits, encoder, quoter, quoteTables } = this.#options;
     const { engine } = taskOf(request);
     if (engine.runs !== 'model') {
       const message = `There is nothing to quote: a request of the kind "${request.kind}" runs no model`;
@@ -129,7 +132,10 @@ export class JobRunner {
       if (texts.length === 0) resolve([]);
       else encoder!.encode(texts, (found) => (found instanceof SidaError ? reject(found) : resolve(found)));
     });
-    return quoter.quote(request.kind, engine.inputs(request, limits, ids), clockMs() - begin);
+    const inputs = engine.inputs(request, limits, ids);
+    const encodingMs = clockMs() - begin;
+    const known = tables ? await quoteTables?.needOf(inputs) : undefined;
+    return quoter.quote(request.kind, inputs, encodingMs, known);
   }
 
   /** Cancels the job. Nothing more is sent for it. */

@@ -100,6 +100,8 @@ export interface Prior {
 
 export interface PassCost {
   seconds: number;
+  /** Of the seconds, waits for experts. */
+  stall: number;
   needed: number;
   bytes: number;
 }
@@ -126,6 +128,7 @@ export function passCost(cost: StackCost, sums: PassSums, tokens: number, prior:
   const read = cost.dense + needed * cost.expertBytes;
   return {
     seconds: perByte * read + perToken * tokens + missed * stall,
+    stall: missed * stall,
     needed,
     bytes: missed * cost.expertBytes,
   };

@@ -1,7 +1,15 @@
 /** Quotes requests in the engine process, and learns from each answer how far its quote was off. */
 import type { ExpertCost } from '../protocol/expert-cost.js';
 import type { PassRates, Quantiles, Quote } from '../protocol/quote.js';
-import { type Asked, askedOf, type CostModel, type Estimate, estimate, type Load } from './estimate.js';
+import {
+  type Asked,
+  askedOf,
+  type CostModel,
+  type Estimate,
+  estimate,
+  type KnownNeed,
+  type Load,
+} from './estimate.js';
 import { NO_FIT, solve, withObservation } from './least-squares.js';
 
 /** Answers of a kind that are remembered. */
@@ -58,9 +66,9 @@ export class Quoter {
     this.#model = model;
   }
 
-  /** `encodingMs` is what the tokenizer took. */
-  quote(kind: string, inputs: Parameters<typeof askedOf>[0], encodingMs: number): Quote {
-    return this.#quote(kind, askedOf(inputs), this.#load(), encodingMs);
+  /** `encodingMs` is what the tokenizer took, `known` what tables say of the prompts. */
+  quote(kind: string, inputs: Parameters<typeof askedOf>[0], encodingMs: number, known?: KnownNeed): Quote {
+    return this.#quote(kind, { ...askedOf(inputs), ...(known && { known }) }, this.#load(), encodingMs);
   }
 
   /** As `quote`, for a job that begins. Call `dropped` when it has ended in any way. */

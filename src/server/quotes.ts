@@ -5,6 +5,7 @@ import type { JobRequest } from '../protocol/engine-messages.js';
 import type { Quote } from '../protocol/quote.js';
 import { quoteAnswer } from '../tasks/shared/schema.js';
 import { control, type ModelContext } from './context.js';
+import { seesOthers } from './middleware/auth.js';
 
 /** Answers of a kind before requests are refused by quotes, which rest on the model's shape until then. */
 const LEAST_ANSWERS = 8;
@@ -14,9 +15,12 @@ export function isQuote(res: Response): boolean {
   return res.locals.quote === true;
 }
 
-/** What the request would cost if it came now. The queue before the engine counts, too. */
-async function quoteOf(context: ModelContext, job: JobRequest): Promise<Quote> {
-  const { quote } = await control(context, { kind: 'quote', job });
+/**
+ * What the request would cost if it came now. The queue before the engine counts, too. `tables`: whether the quote may
+ * show which experts other requests left in memory.
+ */
+async function quoteOf(context: ModelContext, job: JobRequest, tables: boolean): Promise<Quote> {
+  const { quote } = await control(context, { kind: 'quote', job, tables });
   const { waiting, waitMs } = context.queue.stats;
   const wait = waitMs / 1000;
   const later = ({ p50, p90 }: Quote['seconds']) => ({ p50: p50 + wait, p90: p90 + wait });
@@ -33,7 +37,7 @@ async function quoteOf(context: ModelContext, job: JobRequest): Promise<Quote> {
 export async function answeredQuote(context: ModelContext, res: Response, job: JobRequest): Promise<object> {
   const ticket = await context.admission.admit(res, job);
   try {
-    const quote = await quoteOf(context, job);
+    const quote = await quoteOf(context, job, seesOthers(res, context.keys));
     return { object: 'quote', model: context.engine.model!.name, ...quoteAnswer(quote) };
   } finally {
     await ticket.failed(new SidaError({ code: 'cannot_run', message: 'A quote runs nothing', read: true }));
@@ -55,7 +59,7 @@ export async function refuseByQuote(
   );
   if (limit === Number.POSITIVE_INFINITY || context.engine.computes === undefined) return;
   if (context.engine.state.phase !== 'ready') return;
-  const quote = await quoteOf(context, job);
+  const quote = await quoteOf(context, job, false);
   const { seconds, queueSeconds, measured } = quote;
   if (measured < LEAST_ANSWERS || seconds.p50 <= limit) return;
   context.metrics.countRefusal('quote');

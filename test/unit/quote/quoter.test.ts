@@ -144,3 +144,12 @@ it('learns what each answer takes beside its passes', () => {
     expect(made.quote('chat', [input(10, most)], 0).seconds.p90).toBeCloseTo(0.5 + plain, 1);
   }
 });
+
+it('takes what tables say of prompts in place of rates', () => {
+  const rated = quoter().quote('chat', [input(30, 10)], 0);
+  const known = quoter().quote('chat', [input(30, 10)], 0, { needed: 7, bytes: 0 });
+  const steps = quoter().quote('chat', [input(30, 11)], 0).bytes.p50 - rated.bytes.p50;
+  expect(known.bytes.p50).toBeCloseTo(9 * steps);
+  expect(known.experts.p50).toBeCloseTo(7 + 9 * 4);
+  expect(known.seconds.p50).toBeLessThanOrEqual(rated.seconds.p50);
+});
