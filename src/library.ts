@@ -114,11 +114,7 @@ export class SidaEngine {
   async quote(path: string, request: object): Promise<z.infer<typeof Quote>> {
     const task = ALL_TASKS.find(({ route }) => route.path === path);
     if (task === undefined) throw new UsageError(`There is no task ${JSON.stringify(path)}`);
-    const reply = await this.#engine.control({
-      kind: 'quote',
-      job: this.#prepare(task, request).job,
-      tables: true,
-    });
+    const reply = await this.#engine.control({ kind: 'quote', job: this.#prepare(task, request).job });
     return quoteAnswer((reply as Extract<typeof reply, { kind: 'quote' }>).quote);
   }
 

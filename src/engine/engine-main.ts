@@ -48,13 +48,9 @@ import { startThreads } from './engine-threads.js';
 import type { InferenceLink } from './inference-link.js';
 import { type EngineLimits, JobRunner } from './job-runner.js';
 import { predictorChoice } from './predictor-choice.js';
-import { QuoteTables } from './quote-tables.js';
 import { TokenizerLink } from './tokenizer-link.js';
 
 const config = JSON.parse(process.argv[2]!) as EngineConfig;
-
-/** Id of control requests for quotes; those of the parent are not below 0. */
-const OF_QUOTES = -1;
 
 function send(message: FromEngine): void {
   if (process.connected) process.send!(message);
@@ -151,15 +147,6 @@ async function open(): Promise<void> {
     experts: plan.experts,
     bytesPerSecond: Math.min(usage.disk.bytesPerSecond, config.linkBandwidth || Number.POSITIVE_INFINITY),
   });
-  const quoteTables =
-    predictor.name === null
-      ? undefined
-      : new QuoteTables({
-          shape,
-          blockBytes: plan.blockBytes,
-          build: (batch) => hashBuilder.build(batch),
-          ask: () => toInference({ type: 'control', id: OF_QUOTES, request: { kind: 'experts' } }),
-        });
   const jobs = new JobRunner({
     limits,
     prefixCache,
@@ -167,15 +154,12 @@ async function open(): Promise<void> {
     grammars,
     batches,
     quoter,
-    quoteTables,
     toInference,
     send,
   });
   hashBuilder.listen(onHashBuilder);
   inference.listen((message) => {
     if (message.type === 'grammar-stuck') grammars?.stuck(message);
-    else if (message.type === 'control-reply' && message.id === OF_QUOTES)
-      quoteTables?.replied(message.reply as Extract<ControlReply, { kind: 'experts' }>);
     else onInference(message, { jobs, quoter });
   });
   process.on('message', (message: ToEngine) => onParent(message, { jobs, inference, model: name }));
@@ -335,8 +319,7 @@ async function answerControl(
   request: MainRequest,
   { jobs, model }: Pick<Rooms, 'jobs' | 'model'>,
 ): Promise<ControlReply> {
-  if (request.kind === 'quote')
-    return { kind: 'quote', quote: await jobs.quote(request.job, request.tables) };
+  if (request.kind === 'quote') return { kind: 'quote', quote: await jobs.quote(request.job) };
   if (request.kind === 'start-profile') {
     startRecording();
     return { kind: 'start-profile' };

@@ -61,11 +61,6 @@ export class HashBuilderLink {
   /** Returns the pending tables of the batch, which the thread begins to fill, or null if tables do not pay. */
   attach(batch: PromptBatch): BatchTables | null {
     this.#stats.add('inputs', batch.requests.length);
-    return this.build(batch);
-  }
-
-  /** As `attach`, for a batch that does not run. */
-  build(batch: PromptBatch): BatchTables | null {
     const made = this.#maker?.make(batch, (shape) => batchInputs(batch, shape)) ?? null;
     if (made === null) return null;
     const tables = made.tables.map((table) => table?.buffer ?? null);

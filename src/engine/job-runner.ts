@@ -24,7 +24,6 @@ import {
 } from '../tasks/shared/prepared-input.js';
 import type { DetokenizerWork, JobResults, ModelWork, OwnResult } from '../tasks/task.js';
 import { DeltaFlow } from './delta-flow.js';
-import type { QuoteTables } from './quote-tables.js';
 import { type RoutingLimits, routingKOf } from './routing.js';
 import type { Encoder } from './tokenizer-link.js';
 
@@ -41,8 +40,6 @@ interface JobRunnerOptions {
   grammars?: GrammarPreparer | undefined;
   batches: Pick<BatchFeed, 'add' | 'cancel'>;
   quoter: Quoter;
-  /** Undefined without a predictor. */
-  quoteTables?: QuoteTables | undefined;
   toInference: (message: ToInference) => void;
   send: (message: FromEngine) => void;
 }
@@ -117,9 +114,9 @@ export class JobRunner {
   }
 
   /** What the job would cost if it began now. Rejects as a run would. */
-  async quote(request: JobRequest, tables: boolean): Promise<Quote> {
+  async quote(request: JobRequest): Promise<Quote> {
     const begin = clockMs();
-    const { limits, encoder, quoter, quoteTables } = this.#options;
+    const { limits, encoder, quoter } = this.#options;
     const { engine } = taskOf(request);
     if (engine.runs !== 'model') {
       const message = `There is nothing to quote: a request of the kind "${request.kind}" runs no model`;
@@ -132,10 +129,7 @@ export class JobRunner {
       if (texts.length === 0) resolve([]);
       else encoder!.encode(texts, (found) => (found instanceof SidaError ? reject(found) : resolve(found)));
     });
-    const inputs = engine.inputs(request, limits, ids);
-    const encodingMs = clockMs() - begin;
-    const known = tables ? await quoteTables?.needOf(inputs) : undefined;
-    return quoter.quote(request.kind, inputs, encodingMs, known);
+    return quoter.quote(request.kind, engine.inputs(request, limits, ids), clockMs() - begin);
   }
 
   /** Cancels the job. Nothing more is sent for it. */

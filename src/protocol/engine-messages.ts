@@ -218,8 +218,8 @@ export type ModelRequest =
 
 /** Control requests that the main thread answers. */
 export type MainRequest =
-  /** What the job would cost. Nothing runs. `tables`: whether to look which of its experts are on the device. */
-  { kind: 'quote'; job: JobRequest; tables: boolean } | ProfileRequest;
+  /** What the job would cost. Nothing runs. */
+  { kind: 'quote'; job: JobRequest } | ProfileRequest;
 
 export type ProfileRequest =
   /** Fails with cannot_run while another recording runs. */

@@ -36,7 +36,7 @@ export interface PassSums {
   moreNeeded: number;
   moreEven: number;
   stallSeconds: number;
-  /** Misses by the experts of one token and by those beyond them, as shares of the experts needed. */
+  /** The share of misses, of the experts needed, by a constant and by the needed share of all experts. */
   misses: Fit;
   /** Seconds by bytes read and by tokens, all divided by the seconds. Waits for experts are not part of them. */
   time: Fit;

@@ -12,12 +12,6 @@ export interface CostModel {
   bytesPerSecond: number;
 }
 
-/** What tables say of prompts and labels. */
-export interface KnownNeed {
-  needed: number;
-  bytes: number;
-}
-
 /** The shape of a request. */
 export interface Asked {
   promptTokens: number;
@@ -30,12 +24,10 @@ export interface Asked {
   labels: number;
   /** Answers that are generated: beams beside the best end with them. */
   answers: number;
-  /** Of the prompts and labels. Absent: rates tell it. */
-  known?: KnownNeed;
 }
 
 export function askedOf(inputs: readonly { tokens: { length: number }; work: ItemWork }[]): Asked {
-  const asked: Asked = { promptTokens: 0, sequences: 0, steps: 0, labelTokens: 0, labels: 0, answers: 0 };
+  const asked = { promptTokens: 0, sequences: 0, steps: 0, labelTokens: 0, labels: 0, answers: 0 };
   for (const { tokens, work } of inputs) {
     asked.promptTokens += tokens.length;
     asked.labelTokens += labelTokens(work);
@@ -54,6 +46,8 @@ export interface Load {
   sequences: number;
   /** Of prompts that have no token yet. */
   promptTokens: number;
+  /** Jobs that generate. When one ends, another like it is expected to come. */
+  others: readonly Pick<Asked, 'promptTokens' | 'steps'>[];
 }
 
 export interface Estimate {
@@ -84,12 +78,11 @@ export function estimate(
   const passes = (stack: number, tokens: number, sequences: number): PassCost => {
     const full = Math.floor(tokens / maxBatchTokens);
     const rest = tokens % maxBatchTokens;
-    const none = { seconds: 0, stall: 0, needed: 0, bytes: 0 };
+    const none = { seconds: 0, needed: 0, bytes: 0 };
     const each = full > 0 ? pass(stack, maxBatchTokens, 1) : none;
     const end = rest > 0 ? pass(stack, rest, sequences) : none;
     return {
       seconds: full * each.seconds + end.seconds,
-      stall: full * each.stall + end.stall,
       needed: full * each.needed + end.needed,
       bytes: full * each.bytes + end.bytes,
     };
@@ -104,17 +97,18 @@ export function estimate(
   // The last pass of a prompt gives the first token, unless an encoder reads the prompt.
   const steps = Math.max(0, asked.steps - (last === 0 ? 1 : 0));
   const queueSeconds = running + ahead;
-  const rated = prompt.bytes + labels.bytes;
-  const known = asked.known ?? { needed: prompt.needed + labels.needed, bytes: rated };
-  const waits = rated > 0 ? (prompt.stall + labels.stall) * (known.bytes / rated - 1) : 0;
-  const before = queueSeconds + prompt.seconds + labels.seconds + waits;
-  const shared = asked.sequences > 0 ? step(load.sequences).seconds : 0;
+  const before = queueSeconds + prompt.seconds + labels.seconds;
+  const coming = load.others.reduce(
+    (sum, other) => sum + passes(0, other.promptTokens, 0).seconds / other.steps,
+    0,
+  );
+  const shared = asked.sequences > 0 ? step(load.sequences).seconds + coming : 0;
   const alone = asked.sequences > 0 ? step(0) : { needed: 0, bytes: 0 };
   return {
     queueSeconds,
     firstSeconds: before + (last > 0 && steps > 0 ? shared : 0),
     seconds: before + steps * shared,
-    needed: known.needed + steps * alone.needed,
-    bytes: known.bytes + steps * alone.bytes,
+    needed: prompt.needed + labels.needed + steps * alone.needed,
+    bytes: prompt.bytes + labels.bytes + steps * alone.bytes,
   };
 }

@@ -73,7 +73,7 @@ export class PassMeter {
     sums.time = withObservation(sums.time, [read / seconds, tokens / seconds, 1], KEPT);
     if (needed === 0) return;
     const missed = prefetched + late + onDemand;
-    sums.misses = withObservation(sums.misses, [one / needed, 1 - one / needed, missed / needed], KEPT);
+    sums.misses = withObservation(sums.misses, [1, needed / allOf(cost), missed / needed], KEPT);
   }
 
   /** A copy. */
@@ -90,6 +90,13 @@ function evenNeed({ layerExperts, topK }: StackCost, tokens: number): number {
   }, 0);
 }
 
+function allOf({ layerExperts }: StackCost): number {
+  return Math.max(
+    1,
+    layerExperts.reduce((sum, experts) => sum + experts, 0),
+  );
+}
+
 /** What is known before a pass has run. */
 export interface Prior {
   /** Share of the experts that are not on the device. */
@@ -100,8 +107,6 @@ export interface Prior {
 
 export interface PassCost {
   seconds: number;
-  /** Of the seconds, waits for experts. */
-  stall: number;
   needed: number;
   bytes: number;
 }
@@ -121,14 +126,13 @@ export function passCost(cost: StackCost, sums: PassSums, tokens: number, prior:
   // One token's experts stand for what is known before: they matter only until passes have run.
   const absent = (sums.missed + prior.absent * one) / Math.max(1, sums.needed + one);
   // The more experts tokens need, the rarer are the last of them, and the rarely needed are not on the device.
-  const [ofOne, ofMore] = (sums.passes >= LEAST_PASSES && solve(sums.misses)) || [absent, absent];
-  const missed = Math.min(needed, ofOne * one + ofMore * (needed - one));
+  const [share, grows] = (sums.passes >= LEAST_PASSES && solve(sums.misses)) || [absent, 0];
+  const missed = needed * Math.min(1, share + grows * (needed / allOf(cost)));
   const stall = (sums.stallSeconds + prior.loadSeconds * cost.expertBytes) / (sums.missed + 1);
   const [perByte, perToken] = fitted(cost, sums);
   const read = cost.dense + needed * cost.expertBytes;
   return {
     seconds: perByte * read + perToken * tokens + missed * stall,
-    stall: missed * stall,
     needed,
     bytes: missed * cost.expertBytes,
   };

@@ -1,15 +1,7 @@
 /** Quotes requests in the engine process, and learns from each answer how far its quote was off. */
 import type { ExpertCost } from '../protocol/expert-cost.js';
 import type { PassRates, Quantiles, Quote } from '../protocol/quote.js';
-import {
-  type Asked,
-  askedOf,
-  type CostModel,
-  type Estimate,
-  estimate,
-  type KnownNeed,
-  type Load,
-} from './estimate.js';
+import { type Asked, askedOf, type CostModel, type Estimate, estimate, type Load } from './estimate.js';
 import { NO_FIT, solve, withObservation } from './least-squares.js';
 
 /** Answers of a kind that are remembered. */
@@ -66,9 +58,9 @@ export class Quoter {
     this.#model = model;
   }
 
-  /** `encodingMs` is what the tokenizer took, `known` what tables say of the prompts. */
-  quote(kind: string, inputs: Parameters<typeof askedOf>[0], encodingMs: number, known?: KnownNeed): Quote {
-    return this.#quote(kind, { ...askedOf(inputs), ...(known && { known }) }, this.#load(), encodingMs);
+  /** `encodingMs` is what the tokenizer took. */
+  quote(kind: string, inputs: Parameters<typeof askedOf>[0], encodingMs: number): Quote {
+    return this.#quote(kind, askedOf(inputs), this.#load(), encodingMs);
   }
 
   /** As `quote`, for a job that begins. Call `dropped` when it has ended in any way. */
@@ -157,11 +149,13 @@ export class Quoter {
 
   #load(): Load {
     const load = { sequences: 0, promptTokens: 0 };
+    const others: Asked[] = [];
     for (const { asked, begun } of this.#open.values()) {
       if (begun) load.sequences += asked.sequences;
       else load.promptTokens += asked.promptTokens + asked.labelTokens;
+      if (asked.steps > 0) others.push(asked);
     }
-    return load;
+    return { ...load, others };
   }
 }
 

@@ -5,7 +5,6 @@ import type { JobRequest } from '../protocol/engine-messages.js';
 import type { Quote } from '../protocol/quote.js';
 import { quoteAnswer } from '../tasks/shared/schema.js';
 import { control, type ModelContext } from './context.js';
-import { seesOthers } from './middleware/auth.js';
 
 /** Answers of a kind before requests are refused by quotes, which rest on the model's shape until then. */
 const LEAST_ANSWERS = 8;
@@ -15,12 +14,9 @@ export function isQuote(res: Response): boolean {
   return res.locals.quote === true;
 }
 
-/**
- * What the request would cost if it came now. The queue before the engine counts, too. `tables`: whether the quote may
- * show which experts other requests left in memory.
- */
-async function quoteOf(context: ModelContext, job: JobRequest, tables: boolean): Promise<Quote> {
-  const { quote } = await control(context, { kind: 'quote', job, tables });
+/** What the request would cost if it came now. The queue before the engine counts, too. */
+async function quoteOf(context: ModelContext, job: JobRequest): Promise<Quote> {
+  const { quote } = await control(context, { kind: 'quote', job });
   const { waiting, waitMs } = context.queue.stats;
   const wait = waitMs / 1000;
   const later = ({ p50, p90 }: Quote['seconds']) => ({ p50: p50 + wait, p90: p90 + wait });
@@ -37,7 +33,7 @@ async function quoteOf(context: ModelContext, job: JobRequest, tables: boolean):
 export async function answeredQuote(context: ModelContext, res: Response, job: JobRequest): Promise<object> {
   const ticket = await context.admission.admit(res, job);
   try {
-    const quote = await quoteOf(context, job, seesOthers(res, context.keys));
+    const quote = await quoteOf(context, job);
     return { object: 'quote', model: context.engine.model!.name, ...quoteAnswer(quote) };
   } finally {
     await ticket.failed(new SidaError({ code: 'cannot_run', message: 'A quote runs nothing', read: true }));
@@ -59,7 +55,7 @@ export async function refuseByQuote(
   );
   if (limit === Number.POSITIVE_INFINITY || context.engine.computes === undefined) return;
   if (context.engine.state.phase !== 'ready') return;
-  const quote = await quoteOf(context, job, false);
+  const quote = await quoteOf(context, job);
   const { seconds, queueSeconds, measured } = quote;
   if (measured < LEAST_ANSWERS || seconds.p50 <= limit) return;
   context.metrics.countRefusal('quote');

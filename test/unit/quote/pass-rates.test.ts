@@ -64,11 +64,14 @@ describe('after passes', () => {
     for (let pass = 0; pass < 100; pass += 1) {
       const tokens = 2 + (pass % 5) * 30;
       const { needed } = passCost(STACK, noSums(), tokens, PRIOR);
-      meter.add({ stack: 0, tokens, sequences: 1 }, stats({ needed, onDemand: 2 + 0.8 * (needed - 16) }));
+      meter.add(
+        { stack: 0, tokens, sequences: 1 },
+        stats({ needed, onDemand: needed * (0.1 + (0.6 * needed) / 128) }),
+      );
     }
     const sums = meter.rates(64).sums[kind]!;
-    expect(passCost(STACK, sums, 2, PRIOR).bytes / 100).toBeCloseTo(2 + 0.8 * 14, 0);
-    expect(passCost(STACK, sums, 500, PRIOR).bytes / 100).toBeCloseTo(2 + 0.8 * 112, 0);
+    expect(passCost(STACK, sums, 2, PRIOR).bytes / 100).toBeCloseTo(30 * (0.1 + (0.6 * 30) / 128), 0);
+    expect(passCost(STACK, sums, 500, PRIOR).bytes / 100).toBeCloseTo(128 * 0.7, 0);
   });
 
   it('learns that tokens share experts', () => {

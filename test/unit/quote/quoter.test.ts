@@ -145,11 +145,13 @@ it('learns what each answer takes beside its passes', () => {
   }
 });
 
-it('takes what tables say of prompts in place of rates', () => {
-  const rated = quoter().quote('chat', [input(30, 10)], 0);
-  const known = quoter().quote('chat', [input(30, 10)], 0, { needed: 7, bytes: 0 });
-  const steps = quoter().quote('chat', [input(30, 11)], 0).bytes.p50 - rated.bytes.p50;
-  expect(known.bytes.p50).toBeCloseTo(9 * steps);
-  expect(known.experts.p50).toBeCloseTo(7 + 9 * 4);
-  expect(known.seconds.p50).toBeLessThanOrEqual(rated.seconds.p50);
+it('expects others that end to be followed by others like them', () => {
+  const beside = (prompt: number) => {
+    const made = quoter();
+    made.admit(1, 'chat', [input(prompt, 5)], 0);
+    made.begun(1);
+    return made.quote('chat', [input(10, 50)], 0).seconds.p50;
+  };
+  // A prompt of 320 tokens takes ten passes of 50 ms, and comes every five passes.
+  expect(beside(320)).toBeGreaterThan(2 * beside(1));
 });
