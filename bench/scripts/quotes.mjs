@@ -11,6 +11,8 @@ const HELP = `node bench/scripts/quotes.mjs --model DIR [options]
   --memory-budget LIST   10%,25%,50%,75%
   --clients LIST         0,3: clients beside the one that is measured
   --texts FILE           lines of JSON with a "text", which prompts are joined from
+  --ids N                for a model without a tokenizer: prompts of ids below N in place of texts
+  --name NAME            of the model in the result
   --warm-up 40 --requests 60
   --tokens 4,8,16,32     answers' lengths, in turn
   --words 4,12,32,64     words of prompts, in turn
@@ -23,6 +25,8 @@ const options = scriptOptions(HELP, {
   'memory-budget': '10%,25%,50%,75%',
   clients: '0,3',
   texts: 'models/switch-words/words/known-held-out.jsonl',
+  ids: undefined,
+  name: undefined,
   'warm-up': '40',
   requests: '60',
   tokens: '4,8,16,32',
@@ -44,9 +48,12 @@ const words = readFileSync(options.texts, 'utf8')
 /** No two prompts are alike. Lengths of prompts and of answers do not go together. */
 function bodyOf(at) {
   const count = lengths[Math.floor(at / tokens.length) % lengths.length];
-  const prompt = Array.from({ length: count }, (_, i) => words[(at * 131 + i * 17 + i * i) % words.length]);
+  const pick = (i, of) => (at * 131 + i * 17 + i * i) % of;
+  const ids =
+    options.ids && Array.from({ length: count }, (_, i) => 5 + 7 * pick(i, Number(options.ids) / 8));
+  const text = Array.from({ length: count }, (_, i) => words[pick(i, words.length)]).join(' ');
   return {
-    prompt: prompt.join(' '),
+    prompt: ids ?? text,
     max_tokens: tokens[at % tokens.length],
     logit_bias: Object.fromEntries(numbers(options.end).map((id) => [id, -100])),
     include: ['experts'],
@@ -137,7 +144,7 @@ for (const budget of options['memory-budget'].split(',')) {
 /** Models that were measured before stay. */
 const file = resultFile('quotes', quick);
 const before = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).models : [];
-const measured = { model: basename(model), ...scriptProvenance(), rows };
+const measured = { model: options.name ?? basename(model), ...scriptProvenance(), rows };
 writeResult(
   'quotes',
   {
