@@ -1,5 +1,5 @@
-// How far are quotes off? Each request is quoted and then runs: answers of known length, quiet and beside other clients,
-// over budgets. Seconds are those of queue and engine, without HTTP.
+// How far are quotes off? Each answer carries the quote that was made before it ran: answers of known length, quiet and
+// beside other clients, over budgets. Seconds are those of queue and engine, without HTTP.
 import { existsSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { scriptProvenance } from '../dist/support/provenance.js';
@@ -56,17 +56,16 @@ function bodyOf(at) {
     prompt: ids ?? text,
     max_tokens: tokens[at % tokens.length],
     logit_bias: Object.fromEntries(numbers(options.end).map((id) => [id, -100])),
-    include: ['experts'],
+    include: ['experts', 'quote'],
   };
 }
 
 let next = 0;
 async function answer(server) {
   const [path, body] = ['/v1/completions', bodyOf(next++)];
-  const quote = await server.post('/v1/quote', { path, body });
   const headers = { 'content-type': 'application/json' };
   const response = await fetch(server.url + path, { method: 'POST', headers, body: JSON.stringify(body) });
-  const { experts } = await response.json();
+  const { experts, quote } = await response.json();
   const ms = ['x-queue-time', 'x-inference-time'].map((name) => Number(response.headers.get(name)));
   return { seconds: (ms[0] + ms[1]) / 1000, bytes: experts.bytes_moved, quote };
 }
@@ -97,8 +96,17 @@ for (const budget of options['memory-budget'].split(',')) {
       const answers = await measure(server, others);
       const ratios = (actual, quoted) =>
         answers.map((each) => rounded(actual(each) / Math.max(1e-9, quoted(each))));
+      const sum = (of) => answers.reduce((total, each) => total + of(each), 0);
       const row = {
         ...{ budget, others, answers: answers.length },
+        secondsTogether: rounded(sum(({ seconds }) => seconds) / sum(({ quote }) => quote.seconds.p50)),
+        bytesTogether: rounded(
+          sum(({ bytes }) => bytes) /
+            Math.max(
+              1,
+              sum(({ quote }) => quote.bytes_moved.p50),
+            ),
+        ),
         medianSeconds: rounded(
           quantile(
             answers.map(({ seconds }) => seconds),

@@ -1,4 +1,5 @@
 /** Measures native passes by kind, and tells from it what a pass of so many tokens costs. */
+import { clockMs } from '../clock.js';
 import type { MemoryPlan, ModelShape, RunStats } from '../native/addon-types.js';
 import { firstMoeLayer } from '../native/model-shape.js';
 import type { PassRates, PassSums } from '../protocol/quote.js';
@@ -47,9 +48,13 @@ export function noSums(): PassSums {
 export class PassMeter {
   readonly #costs: readonly StackCost[];
   readonly #sums: PassSums[];
+  readonly #clock: () => number;
+  /** End of the last pass; undefined after a rest. */
+  #endMs: number | undefined;
 
-  constructor(costs: readonly StackCost[]) {
+  constructor(costs: readonly StackCost[], clock = clockMs) {
     this.#costs = costs;
+    this.#clock = clock;
     this.#sums = costs.flatMap(() => [noSums(), noSums()]);
   }
 
@@ -68,12 +73,21 @@ export class PassMeter {
     sums.moreNeeded += needed - one;
     sums.moreEven += evenNeed(cost, tokens) - one;
     sums.stallSeconds += stallNs / 1e9;
-    const seconds = Math.max(1, passNs - stallNs) / 1e9;
+    // What the thread does between two passes is a part of the second one.
+    const now = this.#clock();
+    const tookNs = this.#endMs === undefined ? passNs : Math.max(passNs, (now - this.#endMs) * 1e6);
+    this.#endMs = now;
+    const seconds = Math.max(1, tookNs - stallNs) / 1e9;
     const read = cost.dense + needed * cost.expertBytes;
     sums.time = withObservation(sums.time, [read / seconds, tokens / seconds, 1], KEPT);
     if (needed === 0) return;
     const missed = prefetched + late + onDemand;
     sums.misses = withObservation(sums.misses, [1, needed / allOf(cost), missed / needed], KEPT);
+  }
+
+  /** The thread has waited for work. */
+  rested(): void {
+    this.#endMs = undefined;
   }
 
   /** A copy. */

@@ -178,6 +178,7 @@ export class InferenceLoop {
 
   #idle(seen: number): void {
     const begin = clockMs();
+    this.#meter.rested();
     this.#counters.idleWaits += 1;
     let every = BUSY_COUNTERS_MS;
     this.#options.queue.idle = true;

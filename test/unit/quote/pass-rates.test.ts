@@ -32,7 +32,7 @@ describe('before any pass', () => {
 describe('after passes', () => {
   const kind = passKind(0, 2, 1);
   const measured = (seconds: (tokens: number) => number, own: Partial<RunStats> = {}) => {
-    const meter = new PassMeter([STACK]);
+    const meter = new PassMeter([STACK], () => 0);
     for (let pass = 0; pass < 200; pass += 1) {
       const tokens = 8 + (pass % 5) * 30;
       const { needed } = passCost(STACK, noSums(), tokens, PRIOR);
@@ -60,7 +60,7 @@ describe('after passes', () => {
   });
 
   it('expects more misses among the rarer experts, which only many tokens need', () => {
-    const meter = new PassMeter([STACK]);
+    const meter = new PassMeter([STACK], () => 0);
     for (let pass = 0; pass < 100; pass += 1) {
       const tokens = 2 + (pass % 5) * 30;
       const { needed } = passCost(STACK, noSums(), tokens, PRIOR);
@@ -81,7 +81,7 @@ describe('after passes', () => {
   });
 
   it('scales the shape where all passes were alike', () => {
-    const meter = new PassMeter([STACK]);
+    const meter = new PassMeter([STACK], () => 0);
     for (let pass = 0; pass < 100; pass += 1)
       meter.add({ stack: 0, tokens: 1, sequences: 1 }, stats({ passNs: 3e6 }));
     const sums = meter.rates(64).sums[passKind(0, 1, 1)]!;
@@ -91,8 +91,23 @@ describe('after passes', () => {
     expect(four).toBeLessThan(4 * one!);
   });
 
+  it('counts the time between passes, but no rest', () => {
+    let now = 0;
+    const meter = new PassMeter([STACK], () => now);
+    for (let pass = 0; pass < 300; pass += 1) {
+      now += 5;
+      meter.add({ stack: 0, tokens: 1, sequences: 1 }, stats({ passNs: 3e6 }));
+      if (pass % 20 !== 19) continue;
+      now += 10_000;
+      meter.rested();
+    }
+    const { seconds } = passCost(STACK, meter.rates(64).sums[passKind(0, 1, 1)]!, 1, PRIOR);
+    expect(seconds).toBeGreaterThan(0.0045);
+    expect(seconds).toBeLessThan(0.005);
+  });
+
   it('follows a change within some 50 passes', () => {
-    const meter = new PassMeter([STACK]);
+    const meter = new PassMeter([STACK], () => 0);
     const run = (count: number, onDemand: number) => {
       for (let pass = 0; pass < count; pass += 1)
         meter.add({ stack: 0, tokens: 1, sequences: 1 }, stats({ onDemand }));
