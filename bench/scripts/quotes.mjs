@@ -87,6 +87,15 @@ async function measure(server, others) {
 
 const off = (actual, quoted) => Math.abs(actual - quoted) / Math.max(actual, quoted, 1e-9);
 const rounded = (value) => Number(value.toPrecision(4));
+/** Models that were measured before stay. */
+function keep() {
+  const file = resultFile('quotes', quick);
+  const before = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).models : [];
+  const measured = { model: options.name ?? basename(model), ...scriptProvenance(), rows };
+  const models = [...before.filter(({ model: name }) => name !== measured.model), measured];
+  writeResult('quotes', { question: 'How far are quotes off?', models }, quick);
+}
+
 const rows = [];
 for (const budget of options['memory-budget'].split(',')) {
   const flags = ['--prefix-cache', 'off', ...options.serve.split(' ').filter(Boolean)];
@@ -144,20 +153,8 @@ for (const budget of options['memory-budget'].split(',')) {
       rows.push(row);
       console.log(JSON.stringify({ ...row, secondsRatios: undefined, bytesRatios: undefined }));
     }
+    keep();
   } finally {
     await server.stop();
   }
 }
-
-/** Models that were measured before stay. */
-const file = resultFile('quotes', quick);
-const before = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).models : [];
-const measured = { model: options.name ?? basename(model), ...scriptProvenance(), rows };
-writeResult(
-  'quotes',
-  {
-    question: 'How far are quotes off?',
-    models: [...before.filter(({ model: name }) => name !== measured.model), measured],
-  },
-  quick,
-);

@@ -30,7 +30,7 @@ export interface Metrics extends JobTimes, TokenTimes {
   observeRequest(sample: HttpRequestSample): void;
   /** Counts a connection or request that reached no route: malformed, timed out, or over the connection limit. */
   countConnectionError(reason: string): void;
-  /** Counts a request refused before the queue, because of its caller's tokens, its share of the queue, or its quote. */
+  /** Counts a request refused before the queue, for its caller's tokens or share of the queue, or for its quote. */
   countRefusal(reason: 'rate' | 'share' | 'quote'): void;
   /** Counts a stream closed because its reader fell too far behind. */
   countSlowReader(): void;

@@ -165,28 +165,28 @@ function redisQueue(r) {
   return text(r, head, [[commands.toFixed(1), ...costs, jobsPerSecond.toFixed(0)]], `${table}\n\n${wait}`);
 }
 
-/** How far the median of quotes is off in nine of ten answers, and how many answers its upper quantile holds. */
+/** How far the p50 of quotes is off: all answers together, and nine of ten answers; and how many p90 holds. */
 function quotes() {
   const { models } = result('quotes');
+  const off = (ratio) => `${ratio < 1 ? '' : '+'}${percent(ratio - 1, 0)}`;
   const rows = models.flatMap(({ model, rows: own }) =>
     own.map((r) => [
-      ...[model, r.budget, r.others === 0 ? 'none' : r.others, mib(r.medianBytes), percent(r.bytesOff, 0)],
-      ...[(1000 * r.medianSeconds).toFixed(0), percent(r.secondsOff, 0), percent(r.within, 0)],
+      ...[model, r.budget, r.others === 0 ? 'none' : r.others],
+      ...[
+        mib(r.medianBytes),
+        ...(r.medianBytes > 0 ? [off(r.bytesTogether), percent(r.bytesOff, 0)] : ['–', '–']),
+      ],
+      ...[(1000 * r.medianSeconds).toFixed(0), off(r.secondsTogether), percent(r.secondsOff, 0)],
+      percent(r.within, 0),
     ]),
   );
   const head = [
-    ...[
-      'model',
-      'budget',
-      'other clients',
-      'bytes, median',
-      'off by at most',
-      'ms, median',
-      'off by at most',
-    ],
-    'within the quoted 90 %',
+    ...['model', 'budget', 'other clients', 'bytes, median', 'all together', 'nine of ten within'],
+    ...['ms, median', 'all together', 'nine of ten within', 'within the quoted 90 %'],
   ];
-  const about = `"Off by at most": the 90th percentile of |answer − quoted 50 %| over the larger of both; ${models[0].rows[0].answers} answers a row of 4 to 32 tokens.`;
+  const about =
+    '"All together": what all answers took beside the sum of their p50. "Nine of ten within": the 90th percentile of ' +
+    '|answer − p50| over the larger of both. Answers of 4 to 32 tokens, prompts of 4 to 64 words.';
   return [plain(head, rows), about, ...models.map(source)].join('\n\n');
 }
 
